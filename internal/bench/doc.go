@@ -1,7 +1,7 @@
 // Command bench measures the project's real parts against what they are made
 // of, on this machine:
 //
-//	go run ./internal/bench [verify|enqueue|all|pace|lookups|proofs|pages|sweep|idle|large|pickup] [--redis-url URL] [--rows N] [--rounds N] [--json]
+//	go run ./internal/bench [verify|enqueue|all|pace|lookups|proofs|pages|sweep|idle|large|pickup|soak] [--redis-url URL] [--rows N] [--rounds N] [--json]
 //
 // verify is how many domains a second one worker takes from a row of two ids
 // to a verified record, on a real Redis and against a sandbox without a limit
@@ -16,7 +16,7 @@
 // same size, and read, check and store nothing. Each producer has a process of its
 // own. With --dry-run the rows are only read, as enqueue --dry-run does.
 //
-// pace is how much of a tenant's rate four workers use, each a process, and what
+// pace is how much of a tenant's rate four workers use, each cmd/worker in a process, and what
 // they are refused: at 16/s with a burst of 50, with and without a reserve, alone
 // and while others make 3 to 5 requests a second now and then; beside it 50
 // goroutines that repeat twice what meets a 429. Then, how long ten rows to verify
@@ -45,7 +45,8 @@
 // two minutes.
 //
 // idle measures the cost of tenants without work: commands and connections to Redis, its processor
-// time and that of a worker, with cmd/worker in processes of its own that serve 30 tenants.
+// time and that of a worker, with cmd/worker in processes of its own that serve 30 tenants. Then it
+// times metrics, readiness and two pages, and the end of a worker after SIGTERM.
 //
 // large measures how soon a run of 160,000 rows is paused, resumed, cancelled and deleted while
 // two workers execute it, and for how long Redis is busy with one command, also while a run of
@@ -55,6 +56,13 @@
 // pickup measures how long a single row takes from the call that submits it to its request
 // to the tenant: of tenants whose last row is a moment ago, and of tenants that have been idle
 // for a minute.
+//
+// soak loads two workers for an hour with ten tenants at 16/s: files of all kinds, single rows, sweeps,
+// pages and metrics. Runs are deleted soon after their end, and rows name the same domains again and
+// again, so that nothing has a reason to grow. Every minute it measures memory, goroutines and
+// descriptors of the workers, and keys, memory and connections of Redis. It fits a line to the second
+// half of each and says which grows; then, which keys are left once all runs are deleted, and what a
+// row takes that is kept.
 //
 // Without --redis-url it starts a redis-server of its own on a private port,
 // which writes nothing to disk.

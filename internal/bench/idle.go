@@ -5,13 +5,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +40,10 @@ const (
 	aimCommands    = 3  // a second, of a pair of tenant and worker
 	aimConnections = 20 // of a worker with 30 tenants
 	aimRedisShare  = 5  // percent of a core, with 100 tenants and 4 workers
+	// With 1,000 tenants:
+	aimMemory = 300 // MB, of a worker
+	aimProbe  = 1.0 // seconds, of metrics and readiness
+	aimPage   = 0.5 // seconds
 )
 
 // idleResult is the cost of tenants without work.
@@ -58,23 +60,33 @@ type idleResult struct {
 	// Redis and Worker are the shares of a core, in percent; Worker is that of one worker.
 	Redis  float64 `json:"redis_cpu_percent"`
 	Worker float64 `json:"worker_cpu_percent"`
-	Peak   float64 `json:"worker_memory_mb"`
+	// Memory is the most that a worker has taken, also for its pages.
+	Memory float64    `json:"worker_memory_mb"`
+	Pages  []idlePage `json:"pages"` // of one worker
+	// Stop is the longest time from SIGTERM to the end of a worker.
+	Stop float64 `json:"stop_seconds"`
 	about
+}
+
+// idlePage is a page of a worker, or its metrics or readiness, and how long it takes from the
+// request to the last byte, in seconds.
+type idlePage struct {
+	Path   string  `json:"path"`
+	Aim    float64 `json:"aim"`
+	First  float64 `json:"first_seconds"`
+	Again  float64 `json:"again_seconds"`
+	Status int     `json:"status"` // of the second request
 }
 
 // measureIdle runs workers for tenants that have no work, each a process as it is shipped.
 func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr io.Writer) error {
-	return withUnlimited(ctx, s, stderr, func(t *tenant) (err error) {
+	return withTenant(ctx, s, stderr, func(t *tenant) (err error) {
 		before, err := s.connections(ctx)
 		if err != nil {
 			return err
 		}
-		workers, err := startIdle(ctx, s, l, t)
-		defer func() {
-			for _, w := range workers {
-				err = errors.Join(err, w.close())
-			}
-		}()
+		workers, err := startFleet(ctx, s, l.Workers, l.served(t))
+		defer func() { err = errors.Join(err, workers.close()) }()
 		if err != nil {
 			return err
 		}
@@ -84,53 +96,34 @@ func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr 
 		}
 		r, err := l.measure(ctx, s, workers)
 		if err != nil {
-			return errors.Join(err, workers[0].said())
+			return errors.Join(err, workers.said())
 		}
 		after, err := s.connections(ctx)
 		if err != nil {
 			return err
 		}
 		r.Connections = float64(after-before) / float64(l.Workers)
+		if r.Pages, err = pagesOf(ctx, workers[0]); err != nil {
+			return errors.Join(err, workers.said())
+		}
+		for _, w := range workers {
+			began := time.Now()
+			if err := w.stop(); err != nil {
+				return errors.Join(err, w.said())
+			}
+			r.Stop = max(r.Stop, time.Since(began).Seconds())
+			r.Memory = max(r.Memory, float64(w.peak)/(1<<20))
+		}
 		return out.idle(r)
 	})
 }
 
-// startIdle builds a worker and starts it as often as wanted.
-func startIdle(ctx context.Context, s *store, l idleLoad, t *tenant) (workers []*shipped, err error) {
-	for range l.Workers {
-		w, err := buildWorker(ctx, "ORGOPS_REDIS_URL="+s.url, "ORGOPS_BENCH_SECRET="+t.ClientSecret,
-			"ORGOPS_HTTP_ADDR=off", "ORGOPS_PROBE_ADDR=127.0.0.1:0")
-		if err != nil {
-			return workers, err
-		}
-		workers = append(workers, w)
-		config := filepath.Join(w.dir, "tenants.yaml")
-		if err := os.WriteFile(config, l.config(t), 0o600); err != nil {
-			return workers, fmt.Errorf("file of tenants: %w", err)
-		}
-		w.env = append(w.env, "ORGOPS_CONFIG="+config)
-		if err := w.start(); err != nil {
-			return workers, err
-		}
-	}
-	return workers, nil
-}
-
-// config returns a file of tenants, in JSON, which YAML includes.
-func (l idleLoad) config(t *tenant) []byte {
-	type member map[string]any
-	var tenants []member
+// served returns as many members of a file of tenants, which are all the same sandbox.
+func (l idleLoad) served(t *tenant) (all []served) {
 	for i := range l.Tenants {
-		tenants = append(tenants, member{
-			"name": tenantNumber(i), "base_url": t.BaseURL, "auth_url": t.AuthURL,
-			"client_id": t.ClientID, "client_secret_env": "ORGOPS_BENCH_SECRET", "resolvers": t.Resolvers, "rate": "1000/s", "burst": 1000,
-		})
+		all = append(all, served{tenant: t, name: tenantNumber(i), rate: 1000, burst: 1000})
 	}
-	file, err := json.Marshal(member{"tenants": tenants})
-	if err != nil {
-		panic(err) // strings and maps always have a JSON form
-	}
-	return file
+	return all
 }
 
 func tenantNumber(i int) string { return fmt.Sprintf("tenant-%d", i) }
@@ -146,14 +139,30 @@ func (l idleLoad) measure(ctx context.Context, s *store, workers []*shipped) (id
 	}
 	r.Redis = 100 * (s.cpu(ctx) - redisCPU).Seconds() / seconds
 	r.Worker = 100 * (cpuOf(workers) - workerCPU).Seconds() / seconds / float64(l.Workers)
-	for _, w := range workers {
-		r.Peak = max(r.Peak, float64(peakMemory(w.process.Process.Pid))/(1<<20))
-	}
 	// Apart from the rest: MONITOR costs Redis some time.
 	sent, scripted, err := s.commands(ctx, time.Duration(l.Seconds)*time.Second)
 	r.Commands = float64(sent) / seconds / pairs
 	r.All = float64(sent+scripted) / seconds / pairs
 	return r, err
+}
+
+// pagesOf reads the pages of a worker, each twice: some of what they show is kept for a while.
+func pagesOf(ctx context.Context, w *shipped) ([]idlePage, error) {
+	pages := []idlePage{{Path: "/metrics", Aim: aimProbe}, {Path: "/readyz", Aim: aimProbe}, {Path: "/runs", Aim: aimPage}, {Path: "/tenants", Aim: aimPage}}
+	for i := range pages {
+		p, at := &pages[i], w.pages
+		if p.Aim == aimProbe {
+			at = w.probes
+		}
+		for _, took := range []*float64{&p.First, &p.Again} {
+			_, status, d, err := get(ctx, at+p.Path)
+			if err != nil {
+				return nil, err
+			}
+			p.Status, *took = status, d.Seconds()
+		}
+	}
+	return pages, nil
 }
 
 // cpuOf is the processor time that the running workers have used so far.
@@ -249,14 +258,19 @@ func (r *report) idle(result idleResult) error {
 		result.about = r.about
 		return r.encode(result)
 	}
-	_, err := fmt.Fprintf(r.out, `
+	fmt.Fprintf(r.out, `
 idle: %d workers of %d tenants each, without work
   commands a second, of a tenant and worker  %8.1f  (aim: %d)
     with those inside of scripts             %8.1f
   connections of a worker                    %8.1f  (aim for 30 tenants: %d)
   share of a core, Redis                     %7.1f%%  (aim for 100 tenants, 4 workers: %d%%)
   share of a core, a worker                  %7.1f%%
-  memory of a worker                         %5.0f MB
-`, result.Workers, result.Tenants, result.Commands, aimCommands, result.All, result.Connections, aimConnections, result.Redis, aimRedisShare, result.Worker, result.Peak)
+`, result.Workers, result.Tenants, result.Commands, aimCommands, result.All, result.Connections, aimConnections, result.Redis, aimRedisShare, result.Worker)
+	for _, p := range result.Pages {
+		fmt.Fprintf(r.out, "  %-8s first, again: seconds       %7.3f  %7.3f  (aim for 1,000 tenants: %g), status %d\n", p.Path, p.First, p.Again, p.Aim, p.Status)
+	}
+	_, err := fmt.Fprintf(r.out, `  memory of a worker after that              %5.0f MB  (aim for 1,000 tenants: %d)
+  seconds from SIGTERM to its end            %8.2f  (aim: %d, the default --shutdown-timeout)
+`, result.Memory, aimMemory, result.Stop, int(shutdownTimeout.Seconds()))
 	return err
 }

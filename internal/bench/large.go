@@ -94,15 +94,10 @@ func measureLarge(ctx context.Context, s *store, l largeLoad, rows int, out *rep
 		if err := m.submit(ctx, rows); err != nil {
 			return err
 		}
-		for range 2 {
-			w, err := buildWorker(ctx, t.workerEnv(s, paceRate, paceBurst)...)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, w.close()) }()
-			if err := w.start(); err != nil {
-				return err
-			}
+		workers, err := startFleet(ctx, s, 2, t.paced(0.2))
+		defer func() { err = errors.Join(err, workers.close()) }()
+		if err != nil {
+			return err
 		}
 		for _, step := range []func(context.Context) error{m.execute, m.pause, m.resume, m.cancel, m.delete, m.expire} {
 			if err := step(ctx); err != nil {
@@ -110,7 +105,7 @@ func measureLarge(ctx context.Context, s *store, l largeLoad, rows int, out *rep
 			}
 		}
 		return out.large(m.result)
-	})
+	}, limited(paceRate, paceBurst)...)
 }
 
 // large is the measurement of a large run.
@@ -258,7 +253,7 @@ func (m *large) cancel(ctx context.Context) error {
 			return err
 		}
 		m.result.Cancel = time.Since(began).Seconds()
-		_, err = ended(ctx, m.store, runID)
+		_, err = ended(ctx, m.store, runID, 50*time.Millisecond)
 		return err
 	})
 	m.result.Ended, m.result.Cancelled = took, last.Seconds()

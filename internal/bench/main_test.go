@@ -10,7 +10,7 @@ import (
 // TestMain lets the test binary be started as the sandbox and as a producer, as
 // the command starts itself.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == sandboxCommand || os.Args[1] == produceCommand || os.Args[1] == paceWorkCommand) {
+	if len(os.Args) > 1 && (os.Args[1] == sandboxCommand || os.Args[1] == produceCommand) {
 		main()
 	}
 	goleak.VerifyTestMain(m)

@@ -10,7 +10,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orgops/apiclient"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -46,7 +44,7 @@ type paceVariant struct {
 	name    string
 	reserve float64
 	foreign bool // somebody else makes 3 to 5 requests a second, now and then
-	measure func(ctx context.Context, s *store, t *tenant, v paceVariant, rows int, stderr io.Writer) (lost int64, err error)
+	measure func(ctx context.Context, s *store, t *tenant, v paceVariant, rows int) (lost int64, err error)
 }
 
 // measurePace measures each variant on a fresh tenant and an empty Redis, then how
@@ -70,23 +68,6 @@ func measurePace(ctx context.Context, s *store, g grammar, out *report, stderr i
 	return out.smallRun(smallRunResult{Rows: paceSmall, Behind: g.Pace.Behind, Seconds: took.Seconds()})
 }
 
-// withTenant calls use with a fresh tenant and an empty Redis.
-func withTenant(ctx context.Context, s *store, stderr io.Writer, use func(t *tenant) error) (err error) {
-	program, err := executable()
-	if err != nil {
-		return err
-	}
-	t, err := startTenant(program, stderr, fmt.Sprintf("--rate=%d", paceRate), fmt.Sprintf("--burst=%d", paceBurst))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.close()) }()
-	if err := s.empty(ctx); err != nil {
-		return err
-	}
-	return use(t)
-}
-
 func paceRound(ctx context.Context, s *store, v paceVariant, rows int, stderr io.Writer) (r paceResult, err error) {
 	err = withTenant(ctx, s, stderr, func(t *tenant) error {
 		others, stop := context.WithCancel(ctx)
@@ -95,7 +76,7 @@ func paceRound(ctx context.Context, s *store, v paceVariant, rows int, stderr io
 		if v.foreign {
 			g.Go(func() error { return t.othersComeAndGo(others) })
 		}
-		lost, err := v.measure(ctx, s, t, v, rows, stderr)
+		lost, err := v.measure(ctx, s, t, v, rows)
 		stop()
 		if err := errors.Join(err, g.Wait()); err != nil {
 			return err
@@ -103,7 +84,7 @@ func paceRound(ctx context.Context, s *store, v paceVariant, rows int, stderr io
 		log, err := t.requests(ctx)
 		r = newPaceResult(v, rows, lost, log)
 		return err
-	})
+	}, limited(paceRate, paceBurst)...)
 	return r, err
 }
 
@@ -117,18 +98,29 @@ func (t *tenant) updates(ctx context.Context, n int) ([]row, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	file, err := updatesOf(rows)
+	return rows, file, err
+}
+
+// updatesOf returns the file that sets these domains to pending.
+func updatesOf(rows []row) ([]byte, error) {
 	var file bytes.Buffer
 	w := csv.NewWriter(&file)
 	lines := [][]string{{"organization_id", "discovery_domain_id", "status", "use_for_organization_discovery"}}
 	for _, r := range rows {
 		lines = append(lines, []string{r.organization, r.domain, "pending", "false"})
 	}
-	err = w.WriteAll(lines)
-	return rows, file.Bytes(), err
+	err := w.WriteAll(lines)
+	return file.Bytes(), err
+}
+
+// paced is the tenant at the rate of this benchmark, with that reserve.
+func (t *tenant) paced(reserve float64) []served {
+	return []served{{tenant: t, name: tenantName, rate: paceRate, burst: paceBurst, reserve: int(100 * reserve)}}
 }
 
 // paceOfOurs has several workers carry the rows out, and says how many were not.
-func paceOfOurs(ctx context.Context, s *store, t *tenant, v paceVariant, rows int, stderr io.Writer) (lost int64, err error) {
+func paceOfOurs(ctx context.Context, s *store, t *tenant, v paceVariant, rows int) (lost int64, err error) {
 	_, file, err := t.updates(ctx, rows)
 	if err != nil {
 		return 0, err
@@ -136,12 +128,13 @@ func paceOfOurs(ctx context.Context, s *store, t *tenant, v paceVariant, rows in
 	if _, err := submit(ctx, s.url, tasks.TypeUpdate, runID, "updates.csv", bytes.NewReader(file)); err != nil {
 		return 0, fmt.Errorf("submit: %w", err)
 	}
-	stop, err := startWorkers(s, t, v.reserve, stderr)
+	workers, err := startFleet(ctx, s, paceWorkers, t.paced(v.reserve))
+	defer func() { err = errors.Join(err, workers.close()) }()
 	if err != nil {
 		return 0, err
 	}
-	run, err := ended(ctx, s, runID)
-	if err := errors.Join(err, stop()); err != nil {
+	run, err := ended(ctx, s, runID, 50*time.Millisecond)
+	if err := errors.Join(err, workers.stop()); err != nil {
 		return 0, err
 	}
 	return run.Total - run.Counts[string(tasks.Done)], nil
@@ -149,7 +142,7 @@ func paceOfOurs(ctx context.Context, s *store, t *tenant, v paceVariant, rows in
 
 // paceOfToday is what scripts do: as many requests at once as seems good, each
 // repeated twice at most when it meets a 429, after the time that this names.
-func paceOfToday(ctx context.Context, _ *store, t *tenant, _ paceVariant, n int, _ io.Writer) (lost int64, err error) {
+func paceOfToday(ctx context.Context, _ *store, t *tenant, _ paceVariant, n int) (lost int64, err error) {
 	rows, _, err := t.updates(ctx, n)
 	if err != nil {
 		return 0, err
@@ -245,18 +238,18 @@ func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took
 				return fmt.Errorf("submit: %w", err)
 			}
 			if one.run == runID {
-				stop, err := startWorkers(s, t, 0.2, stderr)
+				workers, err := startFleet(ctx, s, paceWorkers, t.paced(0.2))
+				defer func() { err = errors.Join(err, workers.close()) }()
 				if err != nil {
 					return err
 				}
-				defer func() { err = errors.Join(err, stop()) }()
 				const underWay = 20 * time.Second // the first burst is used up, and every place held
 				if err := pause(ctx, underWay); err != nil {
 					return err
 				}
 				continue
 			}
-			run, err := ended(ctx, s, one.run)
+			run, err := ended(ctx, s, one.run, 50*time.Millisecond)
 			if err != nil {
 				return err
 			}
@@ -266,93 +259,22 @@ func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took
 			took = time.Since(began)
 		}
 		return nil
-	})
+	}, limited(paceRate, paceBurst)...)
 	return took, err
 }
 
-// ended waits for the run's end.
-func ended(ctx context.Context, s *store, id string) (runs.Run, error) {
+// ended waits for the run's end, which it looks for so often.
+func ended(ctx context.Context, s *store, id string, every time.Duration) (runs.Run, error) {
 	ledger := runs.New(s.admin)
 	for {
 		run, err := ledger.Get(ctx, id)
 		if err != nil || run.Ended() {
 			return run, err
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := pause(ctx, every); err != nil {
 			return run, fmt.Errorf("%d of %d rows are settled: %w", run.Settled, run.Total, err)
 		}
 	}
-}
-
-// paceWorkCommand makes of this program one worker.
-const paceWorkCommand = "pace-work"
-
-// paceWork is what its process is told by its arguments.
-type paceWork struct {
-	Reserve float64 `noenv:"true" help:"Share of the rate that is left to others."`
-}
-
-// work is the worker's process: the first line of its stdin is the tenant, and it
-// ends when that does.
-func (p paceWork) work(url string, stdin io.Reader) (err error) {
-	lines := json.NewDecoder(stdin)
-	var to endpoint
-	if err := lines.Decode(&to); err != nil {
-		return fmt.Errorf("read the tenant: %w", err)
-	}
-	limit := pace.Limit{Rate: pace.Rate{Count: paceRate, Per: time.Second}, Burst: paceBurst, Reserve: p.Reserve}
-	w, err := newWorker(&store{url: url}, to, nil, limit)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	if err := w.start(); err != nil {
-		return err
-	}
-	defer w.stop()
-	if _, err := io.Copy(io.Discard, stdin); err != nil {
-		return fmt.Errorf("wait for the end: %w", err)
-	}
-	return nil
-}
-
-// startWorkers starts them, each in a process of its own.
-func startWorkers(s *store, t *tenant, reserve float64, stderr io.Writer) (stop func() error, err error) {
-	program, err := executable()
-	if err != nil {
-		return nil, err
-	}
-	var started []func() error
-	stop = func() (err error) {
-		var g errgroup.Group
-		for _, one := range started {
-			g.Go(one)
-		}
-		return g.Wait()
-	}
-	told, err := json.Marshal(t.endpoint)
-	if err != nil {
-		return nil, err
-	}
-	for range paceWorkers {
-		worker := exec.Command(program, paceWorkCommand, "--redis-url", s.url, fmt.Sprintf("--reserve=%g", reserve))
-		worker.Stderr = stderr
-		tell, err := worker.StdinPipe()
-		if err == nil {
-			err = worker.Start()
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("start a worker: %w", err), stop())
-		}
-		started = append(started, func() error {
-			closed := tell.Close()
-			return errors.Join(closed, worker.Wait())
-		})
-		if _, err := tell.Write(told); err != nil {
-			return nil, errors.Join(fmt.Errorf("tell a worker its tenant: %w", err), stop())
-		}
-	}
-	return stop, nil
 }
 
 // request is a line of the sandbox's log.

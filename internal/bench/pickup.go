@@ -50,13 +50,9 @@ type pickupResult struct {
 
 // measurePickup submits single rows to a worker of many tenants, one after another.
 func measurePickup(ctx context.Context, s *store, l pickupLoad, out *report, stderr io.Writer) error {
-	return withUnlimited(ctx, s, stderr, func(t *tenant) (err error) {
-		workers, err := startIdle(ctx, s, idleLoad{Tenants: l.Tenants, Workers: 1}, t)
-		defer func() {
-			for _, w := range workers {
-				err = errors.Join(err, w.close())
-			}
-		}()
+	return withTenant(ctx, s, stderr, func(t *tenant) (err error) {
+		workers, err := startFleet(ctx, s, 1, idleLoad{Tenants: l.Tenants}.served(t))
+		defer func() { err = errors.Join(err, workers.close()) }()
 		if err != nil {
 			return err
 		}
@@ -84,7 +80,7 @@ func measurePickup(ctx context.Context, s *store, l pickupLoad, out *report, std
 		} {
 			r, err := p.measure(ctx, part.rows, part.gap, part.to)
 			if err != nil {
-				return errors.Join(err, workers[0].said())
+				return errors.Join(err, workers.said())
 			}
 			r.Tenant = part.name
 			if err := out.pickup(r); err != nil {
@@ -93,25 +89,6 @@ func measurePickup(ctx context.Context, s *store, l pickupLoad, out *report, std
 		}
 		return nil
 	})
-}
-
-// withUnlimited calls use with a fresh tenant that has no limit, and an empty Redis, which
-// is emptied again.
-func withUnlimited(ctx context.Context, s *store, stderr io.Writer, use func(t *tenant) error) (err error) {
-	if err := s.empty(ctx); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.empty(context.WithoutCancel(ctx))) }()
-	program, err := executable()
-	if err != nil {
-		return err
-	}
-	t, err := startTenant(program, stderr)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.close()) }()
-	return use(t)
 }
 
 // pickup submits rows and waits for their requests.

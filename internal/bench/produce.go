@@ -131,13 +131,17 @@ func enqueuePlainly(ctx context.Context, url string, rows int) (err error) {
 
 // peakMemory is the most bytes that a process, which runs, has had resident; 0
 // where the system does not say.
-func peakMemory(pid int) int64 {
+func peakMemory(pid int) int64 { return memoryOf(pid, "VmHWM") }
+
+// memoryOf is a size, in bytes, that the system tells of a process which runs: VmHWM or
+// VmRSS. It is 0 where the system does not say.
+func memoryOf(pid int, name string) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			kB, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 			if err == nil {
 				return kB * 1024

@@ -22,6 +22,7 @@ import (
 type store struct {
 	url   string
 	admin redis.UniversalClient // for what is not measured
+	built string                // folder of the worker that measures on it; empty: none
 }
 
 // client opens connections as a worker does: what they run outlives its

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -114,8 +115,16 @@ func TestIdle(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Benchmark != "idle" || r.Tenants != 2 || r.Workers != 1 || r.Commands <= 0 || r.All < r.Commands || r.Connections < 1 || r.Peak <= 0 {
+	if r.Benchmark != "idle" || r.Tenants != 2 || r.Workers != 1 || r.Commands <= 0 || r.All < r.Commands || r.Connections < 1 || r.Memory <= 0 || r.Stop <= 0 {
 		t.Errorf("got %+v", r)
+	}
+	for _, p := range r.Pages {
+		if p.Status != http.StatusOK || p.First <= 0 || p.Again <= 0 {
+			t.Errorf("got %+v", p)
+		}
+	}
+	if len(r.Pages) != 4 {
+		t.Errorf("%d pages, want 4", len(r.Pages))
 	}
 }
 

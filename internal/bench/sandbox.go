@@ -112,8 +112,32 @@ type tenant struct {
 	answers *json.Decoder
 }
 
-// startTenant starts program as the sandbox, with these arguments. Close it.
-func startTenant(program string, stderr io.Writer, args ...string) (*tenant, error) {
+// withTenant calls use with a fresh sandbox, which is started with these arguments, and an empty
+// Redis, which is emptied again.
+func withTenant(ctx context.Context, s *store, stderr io.Writer, use func(t *tenant) error, args ...string) (err error) {
+	if err := s.empty(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.empty(context.WithoutCancel(ctx))) }()
+	t, err := startTenant(stderr, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	return use(t)
+}
+
+// limited are the arguments of a sandbox with that limit.
+func limited(rate, burst int) []string {
+	return []string{fmt.Sprintf("--rate=%d", rate), fmt.Sprintf("--burst=%d", burst)}
+}
+
+// startTenant starts this program as the sandbox, with these arguments. Close it.
+func startTenant(stderr io.Writer, args ...string) (*tenant, error) {
+	program, err := executable()
+	if err != nil {
+		return nil, err
+	}
 	t := &tenant{process: exec.Command(program, append([]string{sandboxCommand}, args...)...)}
 	t.process.Stderr = stderr
 	ask, err := t.process.StdinPipe()
@@ -158,31 +182,22 @@ func (t *tenant) tell(c command) (u usage, err error) {
 	return u, nil
 }
 
-// seed adds n domains whose tokens are published, and returns the input file to
-// verify or update them: file is domains or updates.
+// seed adds n records and returns the input file for them: file is domains, whose tokens are
+// published, unpublished, updates or clients. See the sandbox for the format of each.
 func (t *tenant) seed(ctx context.Context, file string, n int) ([]byte, error) {
 	return t.get(ctx, fmt.Sprintf("rows/%s.csv?n=%d", file, n))
 }
 
 // get asks the sandbox's controls.
-func (t *tenant) get(ctx context.Context, path string) (file []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.AuthURL+"/_sandbox/"+path, nil)
+func (t *tenant) get(ctx context.Context, path string) ([]byte, error) {
+	body, status, _, err := get(ctx, t.AuthURL+"/_sandbox/"+path)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("status %d", status)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the sandbox for %s: %w", path, err)
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("ask the sandbox for %s: %w", path, err)
-	}
-	defer func() { err = errors.Join(err, answer.Body.Close()) }()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask the sandbox for %s: %s", path, answer.Status)
-	}
-	if file, err = io.ReadAll(answer.Body); err != nil {
-		return nil, fmt.Errorf("ask the sandbox for %s: %w", path, err)
-	}
-	return file, nil
+	return body, nil
 }
 
 // row is a domain to verify: the two ids.

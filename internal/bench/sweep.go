@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -77,12 +78,9 @@ func measureSweep(ctx context.Context, s *store, l sweepLoad, out *report, stder
 
 // measure has a fresh tenant swept, and adds what the tenant itself knows.
 func (l sweepLoad) measure(ctx context.Context, stderr io.Writer, sweep func(*tenant) (sweepResult, error)) (r sweepResult, err error) {
-	program, err := executable()
-	if err != nil {
-		return r, err
-	}
-	t, err := startTenant(program, stderr, fmt.Sprintf("--rate=%d", l.Rate), fmt.Sprintf("--burst=%d", l.Rate), "--remember=1000",
+	args := append(limited(l.Rate, l.Rate), "--remember=1000",
 		fmt.Sprintf("--organizations=%d", l.Organizations), fmt.Sprintf("--absent=%g", l.Absent/100), fmt.Sprintf("--servfail=%g", l.Servfail/100))
+	t, err := startTenant(stderr, args...)
 	if err != nil {
 		return r, err
 	}
@@ -119,15 +117,13 @@ func (t *tenant) counts(ctx context.Context) (c sandbox.Counts, err error) {
 
 // sweepOurs has a worker carry out a sweep whose looks are not spread.
 func sweepOurs(ctx context.Context, s *store, l sweepLoad, t *tenant, stderr io.Writer) (r sweepResult, err error) {
-	w, err := sweeper(ctx, s, l, t)
+	redis := s.cpu(ctx)
+	fleet, err := startFleet(ctx, s, 1, []served{{tenant: t, name: tenantName, rate: l.Rate, burst: l.Rate, sweepShare: 100}})
+	defer func() { err = errors.Join(err, fleet.close()) }()
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	redis := s.cpu(ctx)
-	if err := w.start(); err != nil {
-		return r, err
-	}
+	w := fleet[0]
 	tick := time.Now().Unix()
 	began := time.Now()
 	taker := intake.New(s.admin, runs.New(s.admin))
@@ -139,7 +135,7 @@ func sweepOurs(ctx context.Context, s *store, l sweepLoad, t *tenant, stderr io.
 			return r, err
 		}
 	}
-	run, err := ended(ctx, s, sweepRun)
+	run, err := ended(ctx, s, sweepRun, 50*time.Millisecond)
 	if err != nil {
 		return r, errors.Join(err, w.said())
 	}
@@ -156,6 +152,29 @@ func sweepOurs(ctx context.Context, s *store, l sweepLoad, t *tenant, stderr io.
 	}
 	r.CPU.Bench, r.Peak = w.cpu.Seconds(), float64(w.peak)/1e6
 	return r, r.compare(ctx, s, t, run, tick)
+}
+
+// killAt kills the worker once so many rows are settled, and starts another.
+func (w *shipped) killAt(ctx context.Context, s *store, settled int64) error {
+	for ledger := runs.New(s.admin); ; {
+		run, err := ledger.Get(ctx, sweepRun)
+		if err != nil {
+			return err
+		}
+		if run.Ended() {
+			return errors.New("the sweep had ended before the worker was killed: take more organizations")
+		}
+		if run.Settled >= settled {
+			break
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("%d of %d rows are settled: %w", run.Settled, settled, err)
+		}
+	}
+	if err := w.end(syscall.SIGKILL); err != nil {
+		return err
+	}
+	return w.start()
 }
 
 // judged waits for the end of the sweep's judgement.

@@ -52,17 +52,11 @@ const warmUp = 4
 
 // compare runs the variants in turn, round after round; each round begins
 // with another one, so that none is always the first.
-func compare(ctx context.Context, s *store, g grammar, out *report, stderr io.Writer) (err error) {
-	program, err := executable()
-	if err != nil {
-		return err
-	}
-	t, err := startTenant(program, stderr)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.close()) }()
+func compare(ctx context.Context, s *store, g grammar, out *report, stderr io.Writer) error {
+	return withTenant(ctx, s, stderr, func(t *tenant) error { return g.rounds(ctx, s, t, out) })
+}
 
+func (g grammar) rounds(ctx context.Context, s *store, t *tenant, out *report) error {
 	all, rows := g.variants(), g.rows(verifyRows)
 	if g.Verify.Paced {
 		rows = g.rows(pacedRows)

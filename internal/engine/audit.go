@@ -73,7 +73,17 @@ func (e *Engine) giveBackEnded(ctx context.Context, l Ledger, r ledger.Running) 
 	if err != nil {
 		return fmt.Errorf("give back rows of an execution that has ended: %w", err)
 	}
-	e.cfg.Logger.WarnContext(ctx, "rows given back whose execution has ended", "run", r.Segment.Run, "segment", r.Segment.Number, "rows", len(r.Rows))
+	// An execution may have ended after its rows were read: then nothing is written.
+	given := 0
+	for _, status := range receipt.Statuses {
+		if status == ledger.RowWritten || status == ledger.RowCancelled {
+			given++
+		}
+	}
+	if given == 0 {
+		return nil
+	}
+	e.cfg.Logger.WarnContext(ctx, "rows given back whose execution has ended", "run", r.Segment.Run, "segment", r.Segment.Number, "rows", given)
 	e.hint(ctx, r.Segment, receipt)
 	return nil
 }

@@ -1,8 +1,11 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,18 +57,19 @@ func (s *site) audit(e *engine.Engine) {
 	}
 }
 
-// TestAudit loses the end of an execution of two rows: they are executed again, and no
-// attempt is counted.
+// TestAudit loses the end of an execution of two rows: they are executed again, no attempt
+// is counted, and the loss is logged.
 func TestAudit(t *testing.T) {
 	s := newSite(t)
 	s.submit(kind, `{}`, `{}`)
+	var log bytes.Buffer
 	f, n := &forgetting{Ledger: s.Ledger, losing: true}, 0
 	e, _ := s.worker(handler(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		if n++; row.Attempts != 0 {
 			t.Errorf("%d attempts, want none", row.Attempts)
 		}
 		return ledger.Result{}, nil
-	}), func(c *engine.Config) { c.Ledger = f })
+	}), func(c *engine.Config) { c.Ledger, c.Logger = f, slog.New(slog.NewTextHandler(&log, nil)) })
 	_ = e.ProcessTask(t.Context(), s.release())
 	if row := s.row(0); row.Phase != ledger.PhaseInProgress {
 		t.Fatalf("row %+v, want it in progress", row)
@@ -74,6 +78,9 @@ func TestAudit(t *testing.T) {
 	s.audit(e)
 	if due, err := s.TakeDue(t.Context(), tenant, 1); err != nil || len(due.Segments) != 1 {
 		t.Errorf("due %+v, %v, want the segment", due, err)
+	}
+	if !strings.Contains(log.String(), `msg="rows given back whose execution has ended"`) || !strings.Contains(log.String(), "rows=2") {
+		t.Errorf("the log does not name two rows: %s", log.String())
 	}
 	s.drain(e)
 	if n != 4 {
@@ -134,16 +141,17 @@ func TestAuditSpares(t *testing.T) {
 }
 
 // TestAuditDuringEnd has an execution end after the audit has read that its row is in
-// progress: its writes remain.
+// progress: its writes remain, and nothing is logged.
 func TestAuditDuringEnd(t *testing.T) {
 	s := newSite(t)
 	s.submit(kind, `{}`)
+	var log bytes.Buffer
 	f, started, finish := &forgetting{Ledger: s.Ledger}, make(chan struct{}), make(chan struct{})
 	e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 		close(started)
 		<-finish
 		return ledger.Result{}, engine.NotYet("no record", time.Hour)
-	}), func(c *engine.Config) { c.Ledger = f })
+	}), func(c *engine.Config) { c.Ledger, c.Logger = f, slog.New(slog.NewTextHandler(&log, nil)) })
 	task := s.release()
 	var execution sync.WaitGroup
 	execution.Go(func() { _ = e.ProcessTask(t.Context(), task) })
@@ -155,5 +163,8 @@ func TestAuditDuringEnd(t *testing.T) {
 	s.audit(e)
 	if row := s.row(0); row.Phase != ledger.PhaseWaiting || time.Until(row.Due) < 30*time.Minute {
 		t.Errorf("row %+v, want it to wait for an hour", row)
+	}
+	if strings.Contains(log.String(), "given back") {
+		t.Errorf("no row was given back, but the log says: %s", log.String())
 	}
 }

@@ -52,7 +52,8 @@ type Run struct {
 	Caller            string        // who submits it over HTTP, else empty
 	GiveUp            time.Duration // 0: tasks.DefaultGiveUp
 	Priority          tasks.Priority
-	NotBefore         time.Time // when its rows may start; zero: at once
+	NotBefore         time.Time     // when its rows may start; zero: at once
+	KeepFor           time.Duration // how long it is kept after its end; 0: [runs.Retention]
 	// BatchWait is how long a removal waits for others of its organization, if it is the only
 	// row of its run; 0: not at all.
 	BatchWait time.Duration
@@ -95,7 +96,7 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) {
 	s := submission{staging: i.newStaging(r.ID, in.Kind.Name), ctx: ctx, name: in.Name, about: runs.Run{
 		ID: r.ID, Kind: in.Kind.Name, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller,
-		GiveUp: r.GiveUp, Priority: string(r.Priority), NotBefore: r.NotBefore,
+		GiveUp: r.GiveUp, Priority: string(r.Priority), NotBefore: r.NotBefore, KeepFor: r.KeepFor,
 	}, batchWait: r.BatchWait}
 	s.staging.begin = s.begin
 	found, err := in.read(&s)

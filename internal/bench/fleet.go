@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// shipped is cmd/worker, built and run as a process: what is measured is what is
+// shipped, with its pages and metrics.
+type shipped struct {
+	dir, log, program string
+	env               []string
+	process           *exec.Cmd // nil: none runs
+
+	pages, probes string // base URLs of its pages, and of its metrics and readiness; see listen
+
+	cpu  time.Duration // of all processes so far that have ended
+	peak int64         // bytes; of any of them the most
+}
+
+// fleet are workers that serve the same tenants.
+type fleet []*shipped
+
+// served is a tenant of a fleet, by its name there.
+type served struct {
+	tenant              *tenant
+	name                string
+	rate, burst         int // requests a second, and at once
+	reserve, sweepShare int // percent; a share of 0: the worker's default
+}
+
+// startFleet starts as many workers, also the servers of their pages and probes. Close what it
+// returns, also with an error.
+func startFleet(ctx context.Context, s *store, workers int, tenants []served) (f fleet, err error) {
+	config, env := fleetConfig(tenants)
+	env = append(env, "ORGOPS_REDIS_URL="+s.url)
+	program, err := s.worker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for range workers {
+		dir, err := os.MkdirTemp("", "orgops-bench-")
+		if err != nil {
+			return f, fmt.Errorf("folder for a worker: %w", err)
+		}
+		w := &shipped{dir: dir, log: filepath.Join(dir, "log"), program: program}
+		f = append(f, w)
+		file := filepath.Join(dir, "tenants.yaml")
+		if err := os.WriteFile(file, config, 0o600); err != nil {
+			return f, fmt.Errorf("file of tenants: %w", err)
+		}
+		w.env = append(slices.Clone(env), "ORGOPS_CONFIG="+file)
+		if err := errors.Join(w.listen(ctx), w.start()); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// worker builds cmd/worker, once, and returns its path.
+func (s *store) worker(ctx context.Context) (program string, err error) {
+	if s.built == "" {
+		if s.built, err = os.MkdirTemp("", "orgops-bench-"); err != nil {
+			return "", fmt.Errorf("folder for the worker: %w", err)
+		}
+	}
+	program = filepath.Join(s.built, "worker")
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "orgops/cmd/worker").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the worker: %w: %s", err, out)
+	}
+	return program, nil
+}
+
+// removeWorker removes the worker that was built, if any.
+func (s *store) removeWorker() error {
+	if s.built == "" {
+		return nil
+	}
+	return os.RemoveAll(s.built)
+}
+
+// stop sends all workers SIGTERM, and waits for their end.
+func (f fleet) stop() error {
+	var g errgroup.Group
+	for _, w := range f {
+		g.Go(w.stop)
+	}
+	return g.Wait()
+}
+
+// close kills the workers that run, and removes their files.
+func (f fleet) close() (err error) {
+	for _, w := range f {
+		err = errors.Join(err, w.end(syscall.SIGKILL), os.RemoveAll(w.dir))
+	}
+	return err
+}
+
+// said is what the workers' logs say last, as an error next to another one.
+func (f fleet) said() (err error) {
+	for _, w := range f {
+		err = errors.Join(err, w.said())
+	}
+	return err
+}
+
+// fleetConfig returns a file of tenants, in JSON, which YAML includes, and the variables with
+// their secrets.
+func fleetConfig(tenants []served) (file []byte, secrets []string) {
+	type member map[string]any
+	var members []member
+	for i, t := range tenants {
+		variable := fmt.Sprintf("ORGOPS_BENCH_SECRET_%d", i)
+		secrets = append(secrets, variable+"="+t.tenant.ClientSecret)
+		m := member{
+			"name": t.name, "base_url": t.tenant.BaseURL, "auth_url": t.tenant.AuthURL,
+			"client_id": t.tenant.ClientID, "client_secret_env": variable, "resolvers": t.tenant.Resolvers, "dns_mode": "resolvers",
+			"rate": fmt.Sprintf("%d/s", t.rate), "burst": t.burst, "reserve": t.reserve,
+		}
+		if t.sweepShare > 0 {
+			m["sweep_share"] = t.sweepShare
+		}
+		members = append(members, m)
+	}
+	file, err := json.Marshal(member{"tenants": members})
+	if err != nil {
+		panic(err) // strings and maps always have a JSON form
+	}
+	return file, secrets
+}
+
+// listen has the worker serve its pages and its probes at free ports.
+func (w *shipped) listen(ctx context.Context) error {
+	pages, err := freePort(ctx)
+	if err != nil {
+		return err
+	}
+	probes, err := freePort(ctx)
+	if err != nil {
+		return err
+	}
+	w.pages, w.probes = "http://127.0.0.1:"+pages, "http://127.0.0.1:"+probes
+	w.env = append(w.env, "ORGOPS_HTTP_ADDR=127.0.0.1:"+pages, "ORGOPS_PROBE_ADDR=127.0.0.1:"+probes)
+	return nil
+}
+
+// awaitReady waits until a worker that listens is ready.
+func (w *shipped) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, workerUp)
+	defer cancel()
+	for {
+		_, status, _, err := get(ctx, w.probes+"/readyz")
+		if err == nil && status == http.StatusOK {
+			return nil
+		}
+		if pause(ctx, 100*time.Millisecond) != nil {
+			return errors.Join(fmt.Errorf("the worker is not ready after %s: GET /readyz: status %d", workerUp, status), err, w.said())
+		}
+	}
+}
+
+// workerUp is how long a worker may take to be ready.
+const workerUp = time.Minute
+
+func (w *shipped) start() error {
+	log, err := os.OpenFile(w.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("the worker's log: %w", err)
+	}
+	process := exec.Command(w.program)
+	process.Env, process.Stderr = w.env, log
+	err = errors.Join(process.Start(), log.Close())
+	if err != nil {
+		return fmt.Errorf("start the worker: %w", err)
+	}
+	w.process = process
+	return nil
+}
+
+// end sends the signal, and waits for the worker's end.
+func (w *shipped) end(signal syscall.Signal) error {
+	if w.process == nil {
+		return nil
+	}
+	process := w.process
+	w.process = nil
+	w.peak = max(w.peak, peakMemory(process.Process.Pid))
+	if err := process.Process.Signal(signal); err != nil {
+		return fmt.Errorf("end the worker: %w", err)
+	}
+	err := process.Wait()
+	w.cpu += process.ProcessState.UserTime() + process.ProcessState.SystemTime()
+	if signal == syscall.SIGKILL {
+		return nil // its error is that it was killed
+	}
+	return err
+}
+
+func (w *shipped) stop() error { return w.end(syscall.SIGTERM) }
+
+// said is what the worker's log says last, as an error beside another one.
+func (w *shipped) said() error { return fmt.Errorf("the worker said last: %.500q", lastLine(w.log)) }
+
+// get reads a page and returns the time from the request to the last byte, and the status.
+func get(ctx context.Context, url string) (body []byte, status int, took time.Duration, err error) {
+	began := time.Now()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, 0, 0, fmt.Errorf("GET %s: %w", url, err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, 0, 0, fmt.Errorf("GET %s: %w", url, err)
+	}
+	defer func() { err = errors.Join(err, answer.Body.Close()) }()
+	if body, err = io.ReadAll(answer.Body); err != nil {
+		err = fmt.Errorf("GET %s: %w", url, err)
+	}
+	return body, answer.StatusCode, time.Since(began), err
+}
