@@ -30,7 +30,8 @@ type guarded struct {
 	passwords map[string]string
 }
 
-func startGuarded(t *testing.T) *guarded {
+// startGuarded starts one with those further settings.
+func startGuarded(t *testing.T, settings ...string) *guarded {
 	t.Helper()
 	dir, passwords := t.TempDir(), map[string]string{}
 	args := []string{"../../deploy/redis/render"}
@@ -52,7 +53,7 @@ func startGuarded(t *testing.T) *guarded {
 	file := filepath.Join(dir, "users.acl")
 	write(t, file, string(rules)+"user auditor on nopass ~* &* +@all\n")
 	passwords["auditor"] = "any"
-	return &guarded{t, redistest.Start(t, "--aclfile", file), passwords}
+	return &guarded{t, redistest.Start(t, append(settings, "--aclfile", file)...), passwords}
 }
 
 // url names the user.

@@ -99,6 +99,14 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
+// Signal sends it a signal, such as one that suspends it.
+func (s *Server) Signal(signal os.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // Restart starts it on its address and its files, and returns when it answers.
 func (s *Server) Restart() {
 	s.t.Helper()
