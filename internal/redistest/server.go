@@ -74,7 +74,13 @@ func prepare(t testing.TB) *Server {
 	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Kill)
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(s.Dir, "log")) // it is shown as far as it can be read
+			t.Logf("the end of the log of redis-server at %s:\n%s", s.Addr, log[max(0, len(log)-4000):])
+		}
+	})
 	return s
 }
 
@@ -129,7 +135,7 @@ func (s *Server) Restart() {
 	defer func() { _ = c.Close() }()
 	for {
 		err := c.Ping(ctx).Err()
-		if err == nil {
+		if err == nil || redis.IsAuthError(err) { // it has users, and may still load its file
 			return
 		}
 		select {
