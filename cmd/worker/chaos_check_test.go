@@ -56,7 +56,7 @@ func (c *chaos) bringOn(j *job) {
 	case missing && j.cancelled:
 		j.ended = true
 	case missing || err == nil && (!r.Sealed && !j.cancelled || r.Incomplete):
-		c.t.Logf("run %s is not submitted whole (%v, submitted before: %t): once more", j.run, err, j.submitted)
+		c.t.Logf("run %s is not submitted whole (%v, submitted before: %t; %+v): once more", j.run, err, j.submitted, r)
 		c.submit(j)
 	case err != nil:
 		c.t.Error(err)
@@ -299,7 +299,7 @@ func (c *chaos) compareVerified(row *chaosRow, d sandbox.Domain, queries map[str
 		}
 		before := func(at time.Time) bool { return at.Before(p.At) && p.At.Sub(at) < proofAge }
 		answers := 0
-		for _, at := range queries[d.Host] {
+		for _, at := range queries[strings.ToLower(d.Host)] {
 			if before(at) {
 				answers++
 			}
@@ -405,9 +405,9 @@ func (c *chaos) compareRate(log []sandbox.Request) {
 			most, when = over, r.At
 		}
 	}
-	c.t.Logf("rate: at most %.0f requests more than %d/s in any window, of %d, at %s", most, chaosRate, chaosBurst, when.Format("15:04:05.000"))
+	c.t.Logf("rate: at most %.0f requests more than %d/s in any window, of %d, at %s", most, chaosRate, chaosBurst, when.Format(clockTime))
 	if most > chaosBurst {
-		c.addWrong("%.0f requests more than the rate in a window that ends at %s, want at most %d", most, when.Format("15:04:05.000"), chaosBurst)
+		c.addWrong("%.0f requests more than the rate in a window that ends at %s, want at most %d", most, when.Format(clockTime), chaosBurst)
 	}
 }
 

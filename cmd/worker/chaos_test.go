@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ import (
 
 const (
 	chaosWorkers = 3
+	clockTime    = "15:04:05.000"
 	// chaosRate and chaosBurst are the tenant's limit. The workers leave a fifth of it.
 	chaosRate  = 60
 	chaosBurst = 50
@@ -206,6 +208,10 @@ func (c *chaos) startWorker(i int, toRedis *link, env map[string]string) {
 	c.t.Cleanup(func() {
 		cancel()
 		keeping.Wait()
+		if c.t.Failed() {
+			log, _ := os.ReadFile(c.logOf(w.name))                                                         // it is kept as far as it can be read
+			_ = os.WriteFile(filepath.Join(c.t.ArtifactDir(), filepath.Base(c.logOf(w.name))), log, 0o600) // see go test -artifacts
+		}
 	})
 }
 
@@ -318,7 +324,7 @@ func (c *chaos) disturb(until time.Time) {
 		hold, rest := time.Duration(0), time.Duration(500+draws.IntN(2500))*time.Millisecond
 		first := len(c.faults)
 		for _, f := range faults {
-			c.t.Logf("%s: %s", time.Now().Format("15:04:05.000"), f)
+			c.t.Logf("%s: %s", time.Now().Format(clockTime), f)
 			c.faults = append(c.faults, disturbance{kind: f.kind, span: span{from: time.Now()}})
 			f.begin()
 			hold = max(hold, f.hold)
@@ -350,7 +356,7 @@ func (c *chaos) awaitRecovery(first int) {
 	for i := range c.faults[first:] {
 		c.faults[first+i].recovery = took
 	}
-	c.t.Logf("%s: recovered after %v", time.Now().Format("15:04:05.000"), took.Round(time.Millisecond))
+	c.t.Logf("%s: recovered after %v", time.Now().Format(clockTime), took.Round(time.Millisecond))
 }
 
 // report prints what there was.
