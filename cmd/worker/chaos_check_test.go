@@ -74,7 +74,7 @@ type chaosRow struct {
 	item    int
 	cells   []string // of CSV
 	fate    runs.Fate
-	first   time.Time         // of the first request
+	first   time.Time         // of the first request to change it
 	reads   []sandbox.Request // of its record, that were answered
 	changes []sandbox.Request // that came to the tenant
 }
@@ -211,7 +211,7 @@ func (c *chaos) assign(r sandbox.Request, rows map[string]*chaosRow) {
 		case !ok:
 			c.addWrong("request %d asks for what no row asks for: %+v", r.Seq, r)
 			continue
-		case row.first.IsZero():
+		case row.first.IsZero() && r.Method != http.MethodGet:
 			row.first = r.At
 		}
 		switch {
@@ -223,14 +223,15 @@ func (c *chaos) assign(r sandbox.Request, rows map[string]*chaosRow) {
 	}
 }
 
-// compareQuiet checks that a row did not start while its run was paused or cancelled.
+// compareQuiet checks that no row's first request to change something came while its run was
+// paused or cancelled. Reads may come: they find out the result of a request that got lost.
 func (c *chaos) compareQuiet(row *chaosRow) {
 	for _, quiet := range row.job.quiet {
 		after := row.first.Sub(quiet.from)
 		if after < quietAfter || row.first.After(quiet.to) || c.lostNear(quiet.from) || c.heldUp(quiet.from, row.first) {
 			continue
 		}
-		c.addWrong("%v: its first request came %v after the run was paused or cancelled", row, after)
+		c.addWrong("%v: its first request to change something came %v after the run was paused or cancelled", row, after)
 	}
 }
 
@@ -262,7 +263,7 @@ func (c *chaos) hasForgotten() bool {
 func (c *chaos) once(row *chaosRow, mayRepeat bool) {
 	for i := 1; i < len(row.changes); i++ {
 		first, next := row.changes[i-1], row.changes[i]
-		disturbed := slices.ContainsFunc(c.faults, func(d disturbance) bool { return d.overlaps(first.At.Add(-time.Second), next.At) })
+		disturbed := slices.ContainsFunc(c.faults, func(d disturbance) bool { return d.overlaps(first.At.Add(-2*time.Second), next.At) })
 		if c.repeated++; !mayRepeat || !disturbed {
 			c.addDoubled("%v: changed by request %d and again by %d, %v later", row, first.Seq, next.Seq, next.At.Sub(first.At))
 		}

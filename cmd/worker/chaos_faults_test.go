@@ -285,15 +285,14 @@ func (c *chaos) masterSuspended(*rand.Rand) fault {
 	}
 }
 
-// promoted waits until the replica is the master.
+// promoted waits until Sentinel says that the replica is the master.
 func (c *chaos) promoted() {
 	c.t.Helper()
 	c.servers[0], c.servers[1] = c.servers[1], c.servers[0]
 	c.holdBack(chaosBurst)
-	client := c.servers[0].Client()
 	await(c.t, "another master", func() bool {
-		role, err := client.Do(c.t.Context(), "ROLE").Slice()
-		return err == nil && len(role) > 0 && role[0] == "master"
+		addr, err := c.sentinel.Do(c.t.Context(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main").StringSlice()
+		return err == nil && strings.Join(addr, ":") == c.servers[0].Addr
 	})
 }
 

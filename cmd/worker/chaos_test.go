@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
@@ -45,6 +47,7 @@ type chaos struct {
 	box      *sandbox.Sandbox
 	guarded  *guarded            // nil with Sentinel
 	servers  []*redistest.Server // with Sentinel the master and its replica, which change places
+	sentinel *redis.Client       // nil without
 	producer *fleet              // with the settings of those who submit
 	inbound  *link               // from the producers to Redis; nil with Sentinel
 	workers  []*chaosWorker
@@ -142,8 +145,9 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 
 func (c *chaos) startSentinel(t *testing.T, env map[string]string) {
 	t.Helper()
-	master, replica, url := startWatched(t)
-	c.servers = []*redistest.Server{master, replica}
+	master, replica, sentinel := startWatched(t)
+	url := watchedBy(sentinel)
+	c.sentinel, c.servers = sentinel.Client(), []*redistest.Server{master, replica}
 	c.fleet = build(outlasting(t, url))
 	c.authURL, c.env = c.box.AuthURL(), pointedAt(c.box, url, env)
 	c.producer = c.with(nil)

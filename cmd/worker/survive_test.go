@@ -252,7 +252,8 @@ func TestSentinelFailover(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			inProcesses(t)
 			t.Parallel()
-			master, replica, url := startWatched(t)
+			master, replica, sentinel := startWatched(t)
+			url := watchedBy(sentinel)
 			f := assembleOn(outlasting(t, url), url)
 			f.forgets = tc.loses
 			f.slow(20, 30)
@@ -275,18 +276,22 @@ func TestSentinelFailover(t *testing.T) {
 	}
 }
 
-// startWatched starts a master, its replica, and a Sentinel, whose URL it returns.
-func startWatched(t *testing.T) (master, replica *redistest.Server, url string) {
+// startWatched starts a master, its replica, and a Sentinel.
+func startWatched(t *testing.T) (master, replica, sentinel *redistest.Server) {
 	t.Helper()
 	master = redistest.Start(t)
 	replica = redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1), "--repl-diskless-sync-delay", "0")
 	awaitInStep(t, replica.Client())
-	sentinel := redistest.StartSentinel(t, "main", master)
+	sentinel = redistest.StartSentinel(t, "main", master)
 	await(t, "the Sentinel to know the replica", func() bool {
 		known, err := sentinel.Client().Do(t.Context(), "SENTINEL", "REPLICAS", "main").Slice()
 		return err == nil && len(known) == 1
 	})
-	return master, replica, "redis-sentinel://" + sentinel.Addr + "/main"
+	return master, replica, sentinel
+}
+
+func watchedBy(sentinel *redistest.Server) (url string) {
+	return "redis-sentinel://" + sentinel.Addr + "/main"
 }
 
 func awaitInStep(t *testing.T, replica *redis.Client) {
