@@ -18,6 +18,10 @@ import (
 // backlog is how many rows are open as a rule, so that there is always one to settle.
 const backlog = 300
 
+// waitsLong is after how long without a settled row there is another run all the same: the
+// open rows may all wait for requests whose answers were lost.
+const waitsLong = 2 * time.Second
+
 // job is a run of the stream.
 type job struct {
 	submission
@@ -73,7 +77,10 @@ func (c *chaos) stream(ctx context.Context) {
 		}
 		if rows > backlog {
 			time.Sleep(100 * time.Millisecond)
-			continue
+			if time.Since(c.progressed()) < waitsLong {
+				continue
+			}
+			time.Sleep(time.Second)
 		}
 		j := c.newJob(draws)
 		submitting.Go(func() {
@@ -199,8 +206,11 @@ func (c *chaos) typeCommands(ctx context.Context) {
 func (c *chaos) drawCommand(draws *rand.Rand, j *job) func() {
 	reads := [][]string{
 		{"runs", "list"}, {"runs", "show", j.run}, {"runs", "show", j.run, "--open"}, {"runs", "failed", j.run}, {"runs", "list", "--json"},
-		{"evidence", "export", "--since", "1h"}, {"domains", "history", "--domain", "ord_0000000000000000000000"},
-		{"domains", "show", "--org", "org_0000000000000000", "--domain", "ord_0000000000000000000000"},
+		{"evidence", "export", "--since", "1h"},
+	}
+	if j.command[0] == "domains" {
+		row := c.rowsOf(j.file)[0]
+		reads = append(reads, []string{"domains", "show", "--org", row[0], "--domain", row[1]})
 	}
 	read, wait := reads[draws.IntN(len(reads))], time.Duration(draws.IntN(4000))*time.Millisecond
 	switch n := draws.IntN(20); {
