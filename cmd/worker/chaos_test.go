@@ -101,17 +101,20 @@ func TestChaos(t *testing.T) {
 	}
 	c := newChaos(t, chaosSeed(t))
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	var doing, watching sync.WaitGroup
+	stop := func() {
+		cancel()
+		doing.Wait()
+		watching.Wait()
+	}
+	defer stop() // also where the test fails
 	doing.Go(func() { c.stream(ctx) })
 	doing.Go(func() { c.typeCommands(ctx) })
 	watching.Go(func() { c.watch(t.Context(), ctx) })
 	await(t, "the first rows", func() bool { return !c.progressed().IsZero() })
 	c.disturb(time.Now().Add(length))
 	t.Log("all faults are lifted")
-	cancel()
-	doing.Wait()
-	watching.Wait()
+	stop()
 	c.finish()
 	c.compareAll()
 	c.report()
