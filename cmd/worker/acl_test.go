@@ -30,7 +30,8 @@ type guarded struct {
 	passwords map[string]string
 }
 
-func startGuarded(t *testing.T) *guarded {
+// startGuarded starts one with those further settings.
+func startGuarded(t *testing.T, settings ...string) *guarded {
 	t.Helper()
 	dir, passwords := t.TempDir(), map[string]string{}
 	args := []string{"../../deploy/redis/render"}
@@ -51,8 +52,8 @@ func startGuarded(t *testing.T) *guarded {
 	}
 	file := filepath.Join(dir, "users.acl")
 	write(t, file, string(rules)+"user auditor on nopass ~* &* +@all\n")
-	passwords["auditor"] = "any"
-	return &guarded{t, redistest.Start(t, "--aclfile", file), passwords}
+	passwords["auditor"], passwords["health"] = "any", "any"
+	return &guarded{t, redistest.Start(t, append(settings, "--aclfile", file)...), passwords}
 }
 
 // url names the user.
@@ -262,7 +263,8 @@ func TestRedisUsersAreBounded(t *testing.T) {
 		{"SUBSCRIBE", "other"}, {"PUBLISH", "other", "x"}, {"RENAME", "orgops:schema", "other"},
 	}
 	own := map[string][][]any{
-		"default": {{"GET", "orgops:schema"}, {"INFO"}},
+		"default": {{"GET", "orgops:schema"}, {"INFO"}, {"PING"}},
+		"health":  {{"GET", "orgops:schema"}, {"INFO"}},
 		"worker":  nil,
 		"producer": {
 			// A tenant's settings are the workers'.
@@ -287,7 +289,7 @@ func TestRedisUsersAreBounded(t *testing.T) {
 	}
 	// What is refused above is refused for the user's sake: the commands are good.
 	for user, command := range map[string][]any{
-		"producer": {"PUBLISH", "orgops:v2:wake", "default"}, "worker": {"SET", "orgops:v1:{tenant:default}:settings", "{}"}, "operator": {"HGETALL", "orgops:v2:{run:a}:header"},
+		"health": {"PING"}, "producer": {"PUBLISH", "orgops:v2:wake", "default"}, "worker": {"SET", "orgops:v1:{tenant:default}:settings", "{}"}, "operator": {"HGETALL", "orgops:v2:{run:a}:header"},
 	} {
 		if err := g.try(user, command); err != nil && err != redis.Nil { //nolint:errorlint // as the client gives it
 			t.Errorf("%s: %v: %v", user, command, err)
@@ -300,7 +302,31 @@ func refused(err error) bool {
 	if err == nil {
 		return false
 	}
-	return redis.IsPermissionError(err) || strings.Contains(err.Error(), "The user executing the script can't")
+	return redis.IsPermissionError(err) || redis.IsAuthError(err) || strings.Contains(err.Error(), "The user executing the script can't")
+}
+
+// TestRedisUsersKeepTransactions: a Redis with these users that restarts has what the scripts
+// of a worker wrote before.
+func TestRedisUsersKeepTransactions(t *testing.T) {
+	inProcesses(t)
+	t.Parallel()
+	g := startGuarded(t, "--appendonly", "yes", "--appendfsync", "always")
+	keys := []string{"orgops:v2:a", "orgops:v2:b"}
+	const script = "redis.call('SET', KEYS[1], 1) redis.call('SET', KEYS[2], 1) return 1"
+	if err := g.client("worker").Eval(t.Context(), script, keys).Err(); err != nil {
+		t.Fatal(err)
+	}
+	g.server.Kill()
+	g.server.Restart()
+	auditor, n := g.client("auditor"), int64(0)
+	await(t, "Redis to load its file", func() (loaded bool) {
+		var err error
+		n, err = auditor.Exists(t.Context(), keys...).Result()
+		return err == nil
+	})
+	if n != 2 {
+		t.Errorf("after a restart %d of the script's 2 keys exist", n)
+	}
 }
 
 // try sends one command on a connection of its own: some would change what the

@@ -142,13 +142,16 @@ func (f *fleet) command(name, program string, args ...string) *exec.Cmd {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { _ = log.Close() })
+	cmd := f.program(program, args...)
+	cmd.Stderr = log
+	return cmd
+}
+
+// program is one of ours, with the fleet's settings.
+func (f *fleet) program(program string, args ...string) *exec.Cmd {
 	// The test's context ends before its clean-up, which wants an order.
 	cmd := exec.CommandContext(context.WithoutCancel(f.t.Context()), filepath.Join(f.dir, program), args...)
-	cmd.Env = []string{}
-	for variable, value := range f.env {
-		cmd.Env = append(cmd.Env, variable+"="+value)
-	}
-	cmd.Stderr = log
+	cmd.Env = environ(f.env)
 	return cmd
 }
 

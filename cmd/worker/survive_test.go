@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
@@ -251,18 +252,8 @@ func TestSentinelFailover(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			inProcesses(t)
 			t.Parallel()
-			master := redistest.Start(t)
-			replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1), "--repl-diskless-sync-delay", "0")
-			await(t, "the replica's link", func() bool {
-				info, err := replica.Client().Info(t.Context(), "replication").Result()
-				return err == nil && strings.Contains(info, "master_link_status:up")
-			})
-			sentinel := redistest.StartSentinel(t, "main", master)
-			await(t, "the Sentinel to know the replica", func() bool {
-				known, err := sentinel.Client().Do(t.Context(), "SENTINEL", "REPLICAS", "main").Slice()
-				return err == nil && len(known) == 1
-			})
-			url := "redis-sentinel://" + sentinel.Addr + "/main"
+			master, replica, sentinel := startWatched(t)
+			url := watchedBy(sentinel)
 			f := assembleOn(outlasting(t, url), url)
 			f.forgets = tc.loses
 			f.slow(20, 30)
@@ -283,6 +274,32 @@ func TestSentinelFailover(t *testing.T) {
 			}
 		})
 	}
+}
+
+// startWatched starts a master, its replica, and a Sentinel.
+func startWatched(t *testing.T) (master, replica, sentinel *redistest.Server) {
+	t.Helper()
+	master = redistest.Start(t)
+	replica = redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1), "--repl-diskless-sync-delay", "0")
+	awaitInStep(t, replica.Client())
+	sentinel = redistest.StartSentinel(t, "main", master)
+	await(t, "the Sentinel to know the replica", func() bool {
+		known, err := sentinel.Client().Do(t.Context(), "SENTINEL", "REPLICAS", "main").Slice()
+		return err == nil && len(known) == 1
+	})
+	return master, replica, sentinel
+}
+
+func watchedBy(sentinel *redistest.Server) (url string) {
+	return "redis-sentinel://" + sentinel.Addr + "/main"
+}
+
+func awaitInStep(t *testing.T, replica *redis.Client) {
+	t.Helper()
+	await(t, "the replica's link", func() bool {
+		info, err := replica.Info(t.Context(), "replication").Result()
+		return err == nil && strings.Contains(info, "master_link_status:up")
+	})
 }
 
 // cut has the replica lose its master for good: it is dropped, and offers a

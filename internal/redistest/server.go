@@ -67,7 +67,13 @@ func prepare(t testing.TB) *Server {
 	port := freePort(t)
 	s := &Server{t: t, Addr: net.JoinHostPort("127.0.0.1", port), Dir: t.TempDir()}
 	s.args = []string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--logfile", filepath.Join(s.Dir, "log")}
-	t.Cleanup(s.Kill)
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(s.Dir, "log")) // it is shown as far as it can be read
+			t.Logf("the end of the log of redis-server at %s:\n%s", s.Addr, log[max(0, len(log)-4000):])
+		}
+	})
 	return s
 }
 
@@ -106,6 +112,14 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
+// Signal sends it a signal, such as one that suspends it.
+func (s *Server) Signal(signal os.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // Restart starts it on its address and its files, and returns when it answers.
 func (s *Server) Restart() {
 	s.t.Helper()
@@ -128,7 +142,7 @@ func (s *Server) Restart() {
 	defer func() { _ = c.Close() }()
 	for {
 		err := c.Ping(ctx).Err()
-		if err == nil {
+		if err == nil || redis.IsAuthError(err) { // it has users, and may still load its file
 			return
 		}
 		select {

@@ -1,0 +1,424 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/runs"
+	"orgops/internal/sandbox"
+)
+
+// proofAge is how long before a PATCH its proof and its read may have been: a record is fresh
+// for a minute, and the request may be held back by a link or a suspended worker meanwhile.
+const proofAge = 100 * time.Second
+
+// quietAfter is how long after a pause or a cancel a row may still start: an execution asks the
+// ledger at most a second before its request.
+const quietAfter = 3 * time.Second
+
+// finish waits until all runs have ended. It does what an operator does: it submits again what
+// was not submitted whole, and resumes what is paused. Then it stops the workers.
+func (c *chaos) finish() {
+	c.t.Helper()
+	awaitFor(c.t, chaosEnds, "the ends of all runs", func() bool {
+		open := c.openJobs()
+		for _, j := range open {
+			c.bringOn(j)
+		}
+		time.Sleep(200 * time.Millisecond)
+		return len(open) == 0
+	})
+	for _, w := range c.workers {
+		w.signal(syscall.SIGTERM)
+	}
+	for _, w := range c.workers {
+		if err := w.stopped(); err != nil {
+			c.t.Errorf("%s, stopped at the end: %v", w.name, err)
+		}
+	}
+}
+
+func (c *chaos) bringOn(j *job) {
+	r, err := c.ledger.Get(c.t.Context(), j.run)
+	missing := errors.Is(err, runs.ErrNotFound)
+	switch {
+	case missing && j.cancelled:
+		j.ended = true
+	case missing || err == nil && (!r.Sealed && !j.cancelled || r.Incomplete):
+		c.t.Logf("run %s is not submitted whole (%v, submitted before: %t; %+v): once more", j.run, err, j.submitted, r)
+		c.submit(j)
+	case err != nil:
+		c.t.Error(err)
+	case r.Paused:
+		c.enter("runs", "resume", j.run)
+	}
+	if err == nil {
+		j.note(r)
+	}
+}
+
+// chaosRow is a row, its result, and the requests about it.
+type chaosRow struct {
+	job     *job
+	item    int
+	cells   []string // of CSV
+	fate    runs.Fate
+	first   time.Time         // of the first request to change it
+	reads   []sandbox.Request // of its record, that were answered
+	changes []sandbox.Request // that came to the tenant
+}
+
+func (r *chaosRow) String() string {
+	return fmt.Sprintf("run %s: row %d (%s) is %s (%s)", r.job.run, r.item, strings.Join(r.cells, " "), r.fate.Outcome, r.fate.Detail)
+}
+
+func (c *chaos) addLost(format string, args ...any) { c.add(&c.lost, "lost: "+format, args...) }
+func (c *chaos) addDoubled(format string, args ...any) {
+	c.add(&c.doubled, "doubled: "+format, args...)
+}
+func (c *chaos) addWrong(format string, args ...any) { c.add(&c.wrong, "wrong: "+format, args...) }
+
+func (c *chaos) add(counter *int, format string, args ...any) {
+	if *counter++; *counter <= 20 {
+		c.t.Errorf(format, args...)
+	}
+}
+
+// compareAll compares ledger, request log and the tenant's state.
+func (c *chaos) compareAll() {
+	c.t.Helper()
+	log, state := c.box.Requests(), c.state()
+	rows := c.rowsByKey()
+	for _, r := range log {
+		c.assign(r, rows)
+	}
+	domains, templates, queries := domainsOf(state), c.templateIDs(state), c.queries()
+	for key, row := range rows {
+		c.compareQuiet(row)
+		switch row.job.command[1] {
+		case "verify":
+			c.compareVerified(row, domains[key], queries)
+		case "update":
+			c.compareUpdated(row, domains[key])
+		case "remove":
+			c.compareRemoved(row, slices.Contains(state.Clients[row.cells[0]], row.cells[1]))
+		case "create":
+			c.compareCreated(row, templates[key])
+		}
+	}
+	c.compareStops(log)
+	c.compareRate(log)
+}
+
+// rowsByKey returns all rows by what they change: organization and domain or client, or the
+// template's name.
+func (c *chaos) rowsByKey() map[string]*chaosRow {
+	c.t.Helper()
+	rows := map[string]*chaosRow{}
+	for _, j := range c.jobs {
+		fates := c.fates(j)
+		for i, cells := range c.cellsOf(j) {
+			row := &chaosRow{job: j, item: i, cells: cells, fate: runs.Fate{Outcome: "cancelled", Detail: "no rows were accepted"}}
+			if fates != nil {
+				row.fate = fates[i]
+			}
+			rows[strings.Join(cells[:min(2, len(cells))], " ")] = row
+		}
+	}
+	return rows
+}
+
+// cellsOf returns the cells of a job's rows; of a template its name.
+func (c *chaos) cellsOf(j *job) (all [][]string) {
+	c.t.Helper()
+	if filepath.Ext(j.file) == ".csv" {
+		return c.rowsOf(j.file)
+	}
+	text, err := os.ReadFile(filepath.Join(c.dir, j.file))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var named struct{ Name string }
+		if err := json.Unmarshal([]byte(line), &named); err != nil {
+			c.t.Fatal(err)
+		}
+		all = append(all, []string{named.Name})
+	}
+	return all
+}
+
+// fates are the results of a run's rows, each of which is to be counted once; nil: the run was
+// cancelled before its rows were stored.
+func (c *chaos) fates(j *job) []runs.Fate {
+	c.t.Helper()
+	r, err := c.ledger.Get(c.t.Context(), j.run)
+	if j.cancelled && (errors.Is(err, runs.ErrNotFound) || err == nil && r.Total == 0) {
+		return nil
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	fates := make([]runs.Fate, j.rows)
+	for i := range fates {
+		fates[i] = runs.Fate{Item: int64(i), Outcome: "done"}
+	}
+	for fate, err := range c.ledger.Fates(c.t.Context(), j.run) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		fates[fate.Item] = fate
+	}
+	counts := map[string]int64{}
+	for _, fate := range fates {
+		counts[fate.Outcome]++
+	}
+	if diff := cmp.Diff(r.Counts, counts); diff != "" || r.Total != int64(j.rows) || r.Settled != r.Total {
+		c.addLost("run %s: %d rows, %d settled, want %d; (-counts +rows):\n%s", j.run, r.Total, r.Settled, j.rows, diff)
+	}
+	return fates
+}
+
+// assign adds a request to the rows that it is about. A change that no row asks for is wrong.
+func (c *chaos) assign(r sandbox.Request, rows map[string]*chaosRow) {
+	var keys []string
+	switch r.Operation {
+	case sandbox.OpGetDiscoveryDomain, sandbox.OpUpdateDiscoveryDomain:
+		keys = []string{r.Organization + " " + r.Domain}
+	case sandbox.OpCreateTemplate:
+		keys = []string{r.Template}
+	case sandbox.OpRemoveOrganizationClients:
+		for _, client := range r.Clients {
+			keys = append(keys, r.Organization+" "+client)
+		}
+	default:
+		return
+	}
+	for _, key := range keys {
+		row, ok := rows[key]
+		switch {
+		case !ok:
+			c.addWrong("request %d asks for what no row asks for: %+v", r.Seq, r)
+			continue
+		case row.first.IsZero() && r.Method != http.MethodGet:
+			row.first = r.At
+		}
+		switch {
+		case r.Method == http.MethodGet:
+			row.reads = append(row.reads, r)
+		case r.Handled && (r.Status < 400 || r.Status >= 500): // a fault may have made the status
+			row.changes = append(row.changes, r)
+		}
+	}
+}
+
+// compareQuiet checks that no row's first request to change something came while its run was
+// paused or cancelled. Reads may come: they find out the result of a request that got lost.
+func (c *chaos) compareQuiet(row *chaosRow) {
+	for _, quiet := range row.job.quiet {
+		after := row.first.Sub(quiet.from)
+		if after < quietAfter || row.first.After(quiet.to) || c.lostNear(quiet.from) || c.heldUp(quiet.from, row.first) {
+			continue
+		}
+		c.addWrong("%v: its first request to change something came %v after the run was paused or cancelled", row, after)
+	}
+}
+
+// heldUp reports whether a request that was to be sent at a time may have arrived at the other.
+func (c *chaos) heldUp(from, to time.Time) bool {
+	return slices.ContainsFunc(c.faults, func(d disturbance) bool {
+		return (d.kind == "worker suspended" || d.kind == "API link stalled") && d.overlaps(from.Add(-time.Second), to)
+	})
+}
+
+// forgot reports whether Redis has lost something that was acknowledged.
+func forgot(d disturbance) bool {
+	return d.kind == "Redis loses its last second" || strings.HasPrefix(d.kind, "Sentinel failover")
+}
+
+// lostNear reports whether Redis may have lost what it acknowledged at that time.
+func (c *chaos) lostNear(at time.Time) bool {
+	return slices.ContainsFunc(c.faults, func(d disturbance) bool {
+		return forgot(d) && d.overlaps(at.Add(-5*time.Second), at.Add(5*time.Second))
+	})
+}
+
+func (c *chaos) hasForgotten() bool {
+	return slices.ContainsFunc(c.faults, forgot)
+}
+
+// once checks that a row's change was made once. PATCHes of a Redis that has forgotten
+// something, and removals whose answers were lost, may be repeated.
+func (c *chaos) once(row *chaosRow, mayRepeat bool) {
+	for i := 1; i < len(row.changes); i++ {
+		first, next := row.changes[i-1], row.changes[i]
+		disturbed := slices.ContainsFunc(c.faults, func(d disturbance) bool { return d.overlaps(first.At.Add(-2*time.Second), next.At) })
+		if c.repeated++; !mayRepeat || !disturbed {
+			c.addDoubled("%v: changed by request %d and again by %d, %v later", row, first.Seq, next.Seq, next.At.Sub(first.At))
+		}
+	}
+}
+
+// settledAs checks the outcome of a row whose change is there or not.
+func (c *chaos) settledAs(row *chaosRow, there bool) {
+	switch row.fate.Outcome {
+	case "done", "unchanged":
+		if !there || len(row.changes) == 0 {
+			c.addWrong("%v: it is so in the tenant: %t, after %d changes", row, there, len(row.changes))
+		}
+		if row.fate.Outcome == "unchanged" && !c.hasForgotten() && len(c.faults) == 0 {
+			c.addWrong("%v: without a fault", row)
+		}
+	case "cancelled":
+		// A removal has no intent, and Redis may have lost one.
+		excused := row.job.command[1] == "remove" || c.hasForgotten()
+		if !row.job.cancelled || there && !excused {
+			c.addWrong("%v: it is so in the tenant: %t, after %d changes; cancelled by the test: %t", row, there, len(row.changes), row.job.cancelled)
+		}
+	default:
+		c.addWrong("%v", row)
+	}
+}
+
+func (c *chaos) compareVerified(row *chaosRow, d sandbox.Domain, queries map[string][]time.Time) {
+	c.settledAs(row, d.Status == "verified" && d.Use != nil && *d.Use)
+	c.once(row, c.hasForgotten())
+	for _, p := range row.changes {
+		if p.Body != `{"status":"verified","use_for_organization_discovery":true}` {
+			c.addWrong("%v: PATCHed with %s", row, p.Body)
+		}
+		before := func(at time.Time) bool { return at.Before(p.At) && p.At.Sub(at) < proofAge }
+		answers := 0
+		for _, at := range queries[strings.ToLower(d.Host)] {
+			if before(at) {
+				answers++
+			}
+		}
+		const quorum = 2 // of three resolvers
+		read := slices.ContainsFunc(row.reads, func(r sandbox.Request) bool { return before(r.At) })
+		if answers < quorum || !read {
+			c.addWrong("%v: PATCHed by request %d after %d answers of DNS; read before: %t", row, p.Seq, answers, read)
+		}
+	}
+}
+
+func (c *chaos) compareUpdated(row *chaosRow, d sandbox.Domain) {
+	status, use := row.cells[2], row.cells[3]
+	var body struct {
+		Status string `json:"status"`
+		Use    *bool  `json:"use_for_organization_discovery"`
+	}
+	for _, p := range row.changes {
+		err := json.Unmarshal([]byte(p.Body), &body)
+		if err != nil || status != "" && body.Status != status || use != "" && (body.Use == nil || fmt.Sprint(*body.Use) != use) {
+			c.addWrong("%v: PATCHed with %s", row, p.Body)
+		}
+	}
+	c.settledAs(row, (status == "" || d.Status == status) && (use == "" || d.Use != nil && fmt.Sprint(*d.Use) == use))
+	c.once(row, c.hasForgotten())
+}
+
+func (c *chaos) compareRemoved(row *chaosRow, there bool) {
+	c.settledAs(row, !there)
+	c.once(row, true)
+}
+
+func (c *chaos) compareCreated(row *chaosRow, ids []string) {
+	c.settledAs(row, len(ids) == 1)
+	if len(ids) > 1 {
+		c.addDoubled("%v: the tenant has %q", row, ids)
+	}
+	if row.fate.Well() && !slices.Contains(ids, row.fate.Detail) {
+		c.addWrong("%v: the tenant has %q", row, ids)
+	}
+}
+
+func (c *chaos) templateIDs(state sandbox.State) map[string][]string {
+	c.t.Helper()
+	ids := map[string][]string{}
+	for _, record := range state.Templates {
+		var t struct{ ID, Name string }
+		if err := json.Unmarshal(record, &t); err != nil {
+			c.t.Fatal(err)
+		}
+		ids[t.Name] = append(ids[t.Name], t.ID)
+	}
+	return ids
+}
+
+// queries returns when TXT records were answered for, by host.
+func (c *chaos) queries() map[string][]time.Time {
+	by := map[string][]time.Time{}
+	for _, q := range c.box.Queries() {
+		if q.Type == "TXT" && q.RCode == "NOERROR" {
+			host := strings.ToLower(strings.TrimSuffix(q.Name, "."))
+			by[host] = append(by[host], q.At)
+		}
+	}
+	return by
+}
+
+// compareStops checks that nothing was changed while the tenant was stopped.
+func (c *chaos) compareStops(log []sandbox.Request) {
+	for _, r := range log {
+		stopped := slices.ContainsFunc(c.stops, func(s span) bool { return r.At.After(s.from) && r.At.Before(s.to) })
+		if stopped && r.Operation != sandbox.OpToken && r.Method != http.MethodGet {
+			c.addWrong("request %d came while the tenant was stopped: %+v", r.Seq, r)
+		}
+	}
+}
+
+// compareRate checks that in no window more requests came than the tenant's rate and burst
+// allow. A worker without Redis has its share of the rate besides, and requests that a fault
+// has held back are not counted.
+func (c *chaos) compareRate(log []sandbox.Request) {
+	slices.SortStableFunc(log, func(a, b sandbox.Request) int { return a.At.Compare(b.At) })
+	held, start := slices.Clone(c.held), log[0].At
+	allowed := func(at time.Time) float64 {
+		n := at.Sub(start).Seconds() * chaosRate
+		for _, s := range c.alone {
+			if at.After(s.from) {
+				n += min(at.Sub(s.from), s.to.Sub(s.from)).Seconds() * chaosRate * chaosUse / chaosWorkers
+			}
+		}
+		return n
+	}
+	came, least, most := 0.0, math.Inf(1), 0.0
+	var when time.Time
+	for _, r := range log {
+		if r.Operation == sandbox.OpToken || wasHeld(held, r.At) {
+			continue
+		}
+		least = min(least, came-allowed(r.At))
+		came++
+		if over := came - allowed(r.At) - least; over > most {
+			most, when = over, r.At
+		}
+	}
+	c.t.Logf("rate: at most %.0f requests more than %d/s in any window, of %d, at %s", most, chaosRate, chaosBurst, when.Format(clockTime))
+	if most > chaosBurst {
+		c.addWrong("%.0f requests more than the rate in a window that ends at %s, want at most %d", most, when.Format(clockTime), chaosBurst)
+	}
+}
+
+// wasHeld reports whether a request that came then may have been held back by a fault.
+func wasHeld(held []heldBack, at time.Time) bool {
+	for i := range held {
+		if h := &held[i]; h.n > 0 && at.After(h.at) && at.Sub(h.at) < 2*time.Second {
+			h.n--
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"orgops/internal/runs"
+)
+
+// backlog is how many rows are open as a rule, so that there is always one to settle.
+const backlog = 300
+
+// waitsLong is after how long without a settled row there is another run all the same: the
+// open rows may all wait for requests whose answers were lost.
+const waitsLong = 2 * time.Second
+
+// job is a run of the stream.
+type job struct {
+	submission
+
+	rows int
+	args []string // of the command that submits it
+
+	mu        sync.Mutex
+	submitted bool
+	settled   int64
+	ended     bool
+	cancelled bool
+	quiet     []span // while none of its rows may start
+}
+
+func (j *job) note(r runs.Run) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.settled, j.ended = r.Settled, r.Ended()
+}
+
+// locked calls f with the job locked.
+func (j *job) locked(f func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f()
+}
+
+func (j *job) isCancelled() (cancelled bool) {
+	j.locked(func() { cancelled = j.cancelled })
+	return cancelled
+}
+
+// openJobs are those that have not been seen to end.
+func (c *chaos) openJobs() []*job {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.jobs), func(j *job) (ended bool) {
+		j.locked(func() { ended = j.ended })
+		return ended
+	})
+}
+
+// stream submits runs so that there is always work, and returns when each is submitted or ctx
+// has ended.
+func (c *chaos) stream(ctx context.Context) {
+	draws := rand.New(rand.NewPCG(c.seed, 2))
+	var submitting sync.WaitGroup
+	for ctx.Err() == nil {
+		rows := int64(0)
+		for _, j := range c.openJobs() {
+			j.locked(func() { rows += int64(j.rows) - j.settled })
+		}
+		if rows > backlog {
+			time.Sleep(100 * time.Millisecond)
+			if time.Since(c.progressed()) < waitsLong {
+				continue
+			}
+			time.Sleep(time.Second)
+		}
+		j := c.newJob(draws)
+		submitting.Go(func() {
+			for !c.submit(j) && ctx.Err() == nil && !j.isCancelled() {
+				time.Sleep(time.Second)
+			}
+		})
+	}
+	submitting.Wait()
+}
+
+// newJob seeds the rows of a run: one in four is a single row.
+func (c *chaos) newJob(draws *rand.Rand) *job {
+	s := submissions[draws.IntN(len(submissions))]
+	n := 5 + draws.IntN(100)
+	if draws.IntN(4) == 0 {
+		n = 1
+	}
+	s.run = fmt.Sprintf("%s-%d", s.run, len(c.jobs))
+	seed := map[string]func(int) []byte{
+		"domains.csv": c.box.SeedDomains, "updates.csv": c.box.SeedUpdates, "clients.csv": c.box.SeedClients, "templates.jsonl": c.box.SeedTemplates,
+	}[s.file]
+	s.file = s.run + filepath.Ext(s.file)
+	write(c.t, filepath.Join(c.dir, s.file), string(seed(n)))
+	j := &job{submission: s, rows: n, args: append(slices.Clone(s.command), "--run", s.run, filepath.Join(c.dir, s.file))}
+	if n == 1 && s.command[0] == "domains" {
+		j.args = c.single(j)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.jobs = append(c.jobs, j)
+	return j
+}
+
+// single is the command that submits the job's only domain without a file.
+func (c *chaos) single(j *job) []string {
+	row := c.rowsOf(j.file)[0]
+	args := append(slices.Clone(j.command), "--run", j.run, "--org", row[0])
+	args = append(args, "--domain", row[1])
+	if j.command[1] == "update" {
+		args = append(args, "--status", row[2], "--use-for-discovery", row[3])
+	}
+	return args
+}
+
+// submit reports whether the run was submitted.
+func (c *chaos) submit(j *job) bool {
+	out, status := c.enter(j.args...)
+	if status != 0 {
+		return false
+	}
+	if strings.TrimSpace(out) != j.run {
+		c.t.Errorf("%q: stdout %q, want the run", j.args, out)
+	}
+	j.locked(func() { j.submitted = true })
+	return true
+}
+
+// enter runs the built enqueue, and checks what holds of every command: no panic, a documented
+// exit status, and a message if it is not 0.
+func (c *chaos) enter(args ...string) (out string, status int) { return c.enterFor(0, args...) }
+
+// enterFor is enter with a command that is interrupted after a while; 0: it is not.
+func (c *chaos) enterFor(length time.Duration, args ...string) (out string, status int) {
+	cmd := c.producer.program("enqueue", args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	begun, statuses := time.Now(), []int{0, 1, 3}
+	if length > 0 {
+		statuses = append(statuses, 130)
+		timer := time.AfterFunc(length, func() {
+			if cmd.Process != nil {
+				_ = cmd.Process.Signal(os.Interrupt)
+			}
+		})
+		defer timer.Stop()
+	}
+	stdout, err := cmd.Output()
+	status = cmd.ProcessState.ExitCode()
+	text := stderr.String()
+	documented := slices.Contains(statuses, status) || status == 2 && strings.Contains(text, "exists with another content")
+	if !documented || strings.Contains(text, "panic") || strings.Contains(text, "goroutine ") || status == 1 && text == "" {
+		c.t.Errorf("enqueue %q: %v; stderr:\n%s", args, err, text)
+	}
+	what := fmt.Sprintf("%s %s: %d", args[0], args[1], status)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.commands[what]++
+	if status != 0 {
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		c.t.Logf("%s to %s: %q: exit status %d: %s", begun.Format(clockTime), time.Now().Format(clockTime), args, status, lines[len(lines)-1])
+		c.messages[what] = lines[len(lines)-1]
+	}
+	return string(stdout), status
+}
+
+// typeCommands types commands at random, at most eight at a time, and returns when all have
+// ended.
+func (c *chaos) typeCommands(ctx context.Context) {
+	draws := rand.New(rand.NewPCG(c.seed, 3))
+	places := make(chan struct{}, 8)
+	var typing sync.WaitGroup
+	for ctx.Err() == nil {
+		time.Sleep(time.Duration(draws.IntN(1000)) * time.Millisecond)
+		open := c.openJobs()
+		if len(open) == 0 {
+			continue
+		}
+		command := c.drawCommand(draws, open[draws.IntN(len(open))])
+		select {
+		case places <- struct{}{}:
+			typing.Go(func() {
+				command()
+				<-places
+			})
+		case <-ctx.Done():
+		}
+	}
+	typing.Wait()
+}
+
+// drawCommand returns what types a command about a run.
+func (c *chaos) drawCommand(draws *rand.Rand, j *job) func() {
+	reads := [][]string{
+		{"runs", "list"}, {"runs", "show", j.run}, {"runs", "show", j.run, "--open"}, {"runs", "failed", j.run}, {"runs", "list", "--json"},
+		{"evidence", "export", "--since", "1h"},
+	}
+	if j.command[0] == "domains" {
+		row := c.rowsOf(j.file)[0]
+		reads = append(reads, []string{"domains", "show", "--org", row[0], "--domain", row[1]})
+	}
+	read, wait := reads[draws.IntN(len(reads))], time.Duration(draws.IntN(4000))*time.Millisecond
+	switch n := draws.IntN(20); {
+	case n < 2:
+		return func() { c.cancelRun(j) }
+	case n < 5:
+		return func() { c.pauseRun(j, wait) }
+	case n < 8:
+		return func() { c.submit(j) }
+	case n < 9:
+		return func() { c.submitOthers(j) }
+	case n < 10:
+		return func() { c.enterFor(wait, "runs", "follow", j.run) }
+	default:
+		return func() { c.enter(read...) }
+	}
+}
+
+func (c *chaos) cancelRun(j *job) {
+	if _, status := c.enter("runs", "cancel", j.run); status == 0 {
+		j.locked(func() { j.cancelled, j.quiet = true, append(j.quiet, span{time.Now(), time.Now().Add(24 * time.Hour)}) })
+	}
+}
+
+// pauseRun pauses a run, and resumes it after a while. The end of the test resumes one of which
+// that fails.
+func (c *chaos) pauseRun(j *job, length time.Duration) {
+	if _, status := c.enter("runs", "pause", j.run); status != 0 {
+		return
+	}
+	from := time.Now()
+	time.Sleep(length)
+	j.locked(func() { j.quiet = append(j.quiet, span{from, time.Now()}) })
+	c.enter("runs", "resume", j.run)
+}
+
+// submitOthers submits other rows under the id of a run that was submitted, which is refused.
+func (c *chaos) submitOthers(j *job) {
+	submitted := false
+	j.locked(func() { submitted = j.submitted })
+	args := slices.Clone(j.args)
+	if !submitted || !strings.HasPrefix(args[len(args)-1], c.dir) {
+		return
+	}
+	args[len(args)-1] = filepath.Join(c.dir, "others-"+j.file)
+	write(c.t, args[len(args)-1], c.others(j))
+	if _, status := c.enter(args...); status == 0 {
+		c.addWrong("%q: other rows under the id of a run were accepted", args)
+	}
+}
+
+// others are rows of the form of the job's, of things that are not there.
+func (c *chaos) others(j *job) string {
+	switch j.command[1] {
+	case "create":
+		return string(c.box.SeedTemplates(1)) // which only makes the text
+	case "remove":
+		return "organization_id,client_id\norg_0000000000000000,client_0\n"
+	case "update":
+		return "organization_id,discovery_domain_id,status\norg_0000000000000000,ord_0000000000000000000000,pending\n"
+	}
+	return "organization_id,discovery_domain_id\norg_0000000000000000,ord_0000000000000000000000\n"
+}
