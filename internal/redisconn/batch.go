@@ -24,7 +24,7 @@ const (
 // waits for an answer or has returned. So n calls that send k commands each, one after the
 // other, take about k*n/200 round trips, whatever package sends the commands. The client is
 // for commands and pipelines that read, and only valid within f; a call must not wait for
-// another. Commands end with ctx if those of rdb do, not with the contexts they are given.
+// another. None is sent after the end of ctx; the contexts that commands are given are ignored.
 //
 // After an error no more calls begin, and Batch returns the first one.
 //
@@ -33,6 +33,9 @@ const (
 func Batch(ctx context.Context, rdb redis.UniversalClient, n int, f func(i int, rdb redis.UniversalClient) error) error {
 	calls := min(n, batchCalls)
 	b := &batch{n: n, running: calls, exec: func(cmds []redis.Cmder) error {
+		if err := ctx.Err(); err != nil {
+			return err // some clients ignore it
+		}
 		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, cmd := range cmds {
 				_ = p.Process(ctx, cmd) // it is stored

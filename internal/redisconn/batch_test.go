@@ -174,7 +174,7 @@ func TestBatchFails(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = redisconn.Batch(ended, rdb, 3, func(_ int, rdb redis.UniversalClient) error { return rdb.Get(context.Background(), "a").Err() })
+	err = redisconn.Batch(ended, rdb, 3, func(_ int, rdb redis.UniversalClient) error { return rdb.Get(t.Context(), "a").Err() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("after its context: %v", err)
 	}

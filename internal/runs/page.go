@@ -65,6 +65,10 @@ const (
 	leastTaken = 100
 	// listPage is how many are read at once in the end, by a reader of many.
 	listPage = 500
+	// manyTenants is beyond how many tenants fewer runs of each are read at first, and
+	// leastOfMany how many: most of them would come after the page.
+	manyTenants = 10
+	leastOfMany = 10
 )
 
 // listed is a run and its place in the list.
@@ -74,7 +78,7 @@ type listed struct {
 }
 
 // listAfter returns the runs of all tenants that come after a place, in order. It reads n at
-// a time, and then more and more.
+// a time, if there are many tenants fewer, and then more and more.
 func (l *Ledger) listAfter(ctx context.Context, after Place, n int) iter.Seq2[listed, error] {
 	return func(yield func(listed, error) bool) {
 		tenants, err := l.core.Tenants(ctx)
@@ -82,8 +86,12 @@ func (l *Ledger) listAfter(ctx context.Context, after Place, n int) iter.Seq2[li
 			yield(listed{}, fmt.Errorf("list runs: %w", err))
 			return
 		}
-		for ; ; n = min(2*n, listPage) {
-			entries, err := l.entriesAfter(ctx, tenants, after, n)
+		of := n // each tenant
+		if len(tenants) > manyTenants {
+			of = leastOfMany
+		}
+		for ; ; n, of = min(2*n, listPage), min(2*of, listPage) {
+			entries, err := l.entriesAfter(ctx, tenants, after, of)
 			if err != nil {
 				yield(listed{}, err)
 				return

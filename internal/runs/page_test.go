@@ -9,10 +9,16 @@ import (
 	"orgops/internal/runs"
 )
 
-// TestPage: every run of a caller is on one page, and none of another.
+// TestPage: every run of a caller is on one page, and none of another, also where many
+// tenants have a few of them, and one has most.
 func TestPage(t *testing.T) {
 	l, _ := newLedger(t)
 	var want []string
+	for i := range 20 {
+		id := fmt.Sprintf("of-%02d", i)
+		create(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(fmt.Sprint("tenant-", i)), Description: ledger.Description{Caller: "billing"}})
+		want = append(want, id)
+	}
 	for i := range 603 {
 		caller, id := []string{"billing", "crm", ""}[i%3], fmt.Sprintf("run-%04d", i)
 		create(t, l, ledger.NewRun{ID: ledger.RunID(id), Description: ledger.Description{Caller: caller}})

@@ -1,6 +1,7 @@
 package runs_test
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -19,7 +20,7 @@ func newLedger(t *testing.T) (*runs.Ledger, redis.UniversalClient) {
 // create creates a run that is still being submitted.
 func create(t *testing.T, l *runs.Ledger, n ledger.NewRun) {
 	t.Helper()
-	n.Kind, n.Tenant = updates, "default"
+	n.Kind, n.Tenant = updates, cmp.Or(n.Tenant, "default")
 	if _, _, created, err := l.Create(t.Context(), n); err != nil || !created {
 		t.Fatalf("create %s: created %v, %v", n.ID, created, err)
 	}
