@@ -57,6 +57,49 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestIdentityOfLostSegment stages a segment again that Redis has lost, and with it what its
+// rows did: it is not complete, whether a producer verifies its run or submits a row again.
+func TestIdentityOfLostSegment(t *testing.T) {
+	rdb := redistest.Start(t).Client()
+	l := ledger.New(rdb)
+	row := ledger.NewRun{ID: "row", Tenant: "t", Kind: "k"}
+	submit := func() ledger.Run {
+		run, _, err := l.SubmitRow(t.Context(), row, []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	many, _, err := l.Create(t.Context(), ledger.NewRun{ID: "many", Tenant: "t", Kind: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stager, err := l.NewStager(t.Context(), many)
+	if err == nil {
+		err = stager.Add(t.Context(), []byte("{}"))
+	}
+	if err == nil {
+		_, err = stager.Commit(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []ledger.Run{submit(), many} {
+		seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+		for _, want := range []bool{true, false} {
+			if s, err := l.Server(t.Context(), seg); err != nil || s.Complete() != want {
+				t.Errorf("run %s: %+v, %v, want it complete %t", run.ID, s, err, want)
+			}
+			rdb.Del(t.Context(), ledger.SegmentKey(seg, "head"), ledger.SegmentKey(seg, "chunks"))
+			if submit(); run.ID == many.ID {
+				if err := stager.Verify(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
 // TestNoIdentity asks a Redis that does not report its identity.
 func TestNoIdentity(t *testing.T) {
 	redistest.Mini(t)

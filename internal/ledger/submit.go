@@ -26,7 +26,7 @@ func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, 
 		return Run{}, false, err
 	}
 	if created {
-		run, err = l.commitRow(ctx, run, p)
+		run, err = l.commitRow(ctx, run, staged{last: true, packed: p})
 	} else {
 		run, err = l.completeRow(ctx, run, p)
 	}
@@ -60,12 +60,13 @@ func (l *Ledger) completeRow(ctx context.Context, run Run, p packed) (Run, error
 			return state.Run, err
 		}
 	}
-	return l.commitRow(ctx, run, p)
+	return l.commitRow(ctx, run, staged{last: true, packed: p, again: true})
 }
 
 // commitRow stages and commits the row of a run.
-func (l *Ledger) commitRow(ctx context.Context, run Run, p packed) (Run, error) {
-	if err := l.stageRows(ctx, run, staged{last: true, packed: p}); err != nil {
+func (l *Ledger) commitRow(ctx context.Context, run Run, s staged) (Run, error) {
+	p := s.packed
+	if err := l.stageRows(ctx, run, s); err != nil {
 		return Run{}, err
 	}
 	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), 1, 1, p.sum.stored())

@@ -26,7 +26,7 @@ type fleetRun struct {
 	// targets are the ids of what the rows are about, each once.
 	targets map[string]bool
 	single  bool
-	from    time.Time // when it was committed
+	from    time.Time // when it was first committed
 	// cancelled is when a cancel of the run returned; zero: it was not cancelled.
 	cancelled time.Time
 	outcomes  map[ledger.Outcome]int
@@ -225,7 +225,9 @@ func (f *fleet) submit(r *fleetRun) {
 		if _, err := stager.Commit(ctx); err != nil {
 			return err
 		}
-		r.from = now()
+		if r.from.IsZero() {
+			r.from = now()
+		}
 		time.Sleep(loses)
 		return stager.Verify(ctx)
 	})
