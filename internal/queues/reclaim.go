@@ -3,6 +3,7 @@ package queues
 import (
 	"context"
 	_ "embed"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,6 +19,9 @@ const (
 	// reclaimPage and reclaimPages bound the tasks of one search: LREM reads the whole
 	// list of active tasks for each.
 	reclaimPage, reclaimPages = 100, 50
+	// forgottenAfter is how long after its last sign of life a server is forgotten. It is
+	// longer than the clocks of workers are apart.
+	forgottenAfter = time.Hour
 )
 
 var (
@@ -48,12 +52,27 @@ func Reclaim(ctx context.Context, rdb redis.UniversalClient, queue string) (lost
 	return lost, nil
 }
 
-// reclaim reclaims lost tasks of the queues that have tasks.
+// ForgetServers removes servers that were killed before that time from asynq's lists of
+// servers. asynq itself removes them only when somebody lists the servers.
+func ForgetServers(ctx context.Context, rdb redis.UniversalClient, before time.Time) error {
+	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, list := range []string{"asynq:servers", "asynq:workers"} {
+			p.ZRemRangeByScore(ctx, list, "-inf", strconv.FormatInt(before.Unix(), 10))
+		}
+		return nil
+	})
+	return err
+}
+
+// reclaim reclaims lost tasks of the queues that have tasks, and forgets killed servers.
 func (s *Servers) reclaim(ctx context.Context, loads map[string]load) {
 	if time.Since(s.reclaimedAt) < reclaimEvery {
 		return
 	}
 	s.reclaimedAt = time.Now()
+	if err := ForgetServers(ctx, s.cfg.Redis, s.reclaimedAt.Add(-forgottenAfter)); err != nil && ctx.Err() == nil {
+		s.cfg.Logger.DebugContext(ctx, "killed servers not forgotten", "error", err)
+	}
 	for name, l := range loads {
 		if !l.busy {
 			continue
