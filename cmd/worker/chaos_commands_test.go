@@ -150,7 +150,7 @@ func (c *chaos) enterFor(length time.Duration, args ...string) (out string, stat
 	cmd.Stderr = &stderr
 	begun, statuses := time.Now(), []int{0, 1, 3}
 	if length > 0 {
-		statuses = append(statuses, 130)
+		statuses = append(statuses, 130, -1) // -1: before the command handles signals
 		timer := time.AfterFunc(length, func() {
 			if cmd.Process != nil {
 				_ = cmd.Process.Signal(os.Interrupt)

@@ -20,7 +20,7 @@ func TestClusterFailover(t *testing.T) {
 	masters, replicas := cluster.Nodes[:3], cluster.Nodes[3:]
 	f := assembleOn(outlasting(t, cluster.URL()), cluster.URL())
 	f.forgets = true // a replica may lack the last writes of its master
-	f.slow(20, 30)
+	f.slow(400, 400) // so that there is work left after each step
 	f.work("one")
 	f.work("other")
 	submitted := f.enqueueAll(survivors)
@@ -48,13 +48,18 @@ func TestClusterFailover(t *testing.T) {
 func moveSlots(t *testing.T, from, to *redistest.Server) {
 	t.Helper()
 	source, target := from.Client(), to.Client()
-	moved := 0
-	for slot := range 1 << 14 {
-		n, err := source.ClusterCountKeysInSlot(t.Context(), slot).Result()
-		if err != nil {
-			t.Fatal(err)
+	counts := make([]*redis.IntCmd, 1<<14)
+	if _, err := source.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for slot := range counts {
+			counts[slot] = p.ClusterCountKeysInSlot(t.Context(), slot)
 		}
-		if n > 0 {
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	moved := 0
+	for slot, n := range counts {
+		if n.Val() > 0 {
 			moveSlot(t, slot, source, target)
 			moved++
 		}
