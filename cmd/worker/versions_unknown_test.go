@@ -115,7 +115,7 @@ const lease = "orgops:v2:{tenant:" + tasks.DefaultTenant + "}:dispatcher"
 // lead takes the lease for as long as the newer version dispatches: no other worker does.
 func (n newer) lead() {
 	n.t.Helper()
-	if err := n.redis.Set(n.t.Context(), lease, fmt.Sprintf("%d:%s", engine.Protocol+1, n.session), 0).Err(); err != nil {
+	if err := n.redis.Set(n.t.Context(), lease, fmt.Sprintf("%d:%s", engine.Protocol+1, n.session), time.Hour).Err(); err != nil {
 		n.t.Fatal(err)
 	}
 }

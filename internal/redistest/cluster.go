@@ -45,7 +45,9 @@ func openCluster(t testing.TB, server string) *redis.ClusterClient {
 	if err != nil {
 		t.Fatalf("%s: %v", EnvURL, err)
 	}
-	return c.(*redis.ClusterClient)
+	cluster := c.(*redis.ClusterClient)
+	cluster.Options().ReadTimeout = time.Minute // as that of a single server
+	return cluster
 }
 
 // holder is the test of this process that has the Cluster, by name.
