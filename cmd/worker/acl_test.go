@@ -305,8 +305,8 @@ func refused(err error) bool {
 	return redis.IsPermissionError(err) || redis.IsAuthError(err) || strings.Contains(err.Error(), "The user executing the script can't")
 }
 
-// TestRedisUsersKeepTransactions: a Redis with these users that restarts has what the scripts
-// of a worker wrote before.
+// TestRedisUsersKeepTransactions: a Redis with these users keeps the writes of a worker's
+// scripts when it restarts.
 func TestRedisUsersKeepTransactions(t *testing.T) {
 	inProcesses(t)
 	t.Parallel()

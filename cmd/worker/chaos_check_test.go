@@ -27,8 +27,8 @@ const proofAge = 100 * time.Second
 // ledger at most a second before its request.
 const quietAfter = 3 * time.Second
 
-// finish waits until all runs have ended. It does what an operator does: it submits again what
-// was not submitted whole, and resumes what is paused. Then it stops the workers.
+// finish waits until all runs have ended. As an operator does, it repeats
+// incomplete submissions and resumes paused runs. Then it stops the workers.
 func (c *chaos) finish() {
 	c.t.Helper()
 	awaitFor(c.t, chaosEnds, "the ends of all runs", func() bool {
@@ -121,8 +121,8 @@ func (c *chaos) compareAll() {
 	c.compareRate(log)
 }
 
-// rowsByKey returns all rows by what they change: organization and domain or client, or the
-// template's name.
+// rowsByKey returns all rows by the record that they change: organization and domain or client,
+// or the template's name.
 func (c *chaos) rowsByKey() map[string]*chaosRow {
 	c.t.Helper()
 	rows := map[string]*chaosRow{}
@@ -247,7 +247,7 @@ func forgot(d disturbance) bool {
 	return d.kind == "Redis loses its last second" || strings.HasPrefix(d.kind, "Sentinel failover")
 }
 
-// lostNear reports whether Redis may have lost what it acknowledged at that time.
+// lostNear reports whether Redis may have lost writes that it acknowledged at that time.
 func (c *chaos) lostNear(at time.Time) bool {
 	return slices.ContainsFunc(c.faults, func(d disturbance) bool {
 		return forgot(d) && d.overlaps(at.Add(-5*time.Second), at.Add(5*time.Second))

@@ -139,7 +139,7 @@ func (c *chaos) submit(j *job) bool {
 	return true
 }
 
-// enter runs the built enqueue, and checks what holds of every command: no panic, a documented
+// enter runs the built enqueue, and checks that it behaves as every command must: no panic, a documented
 // exit status, and a message if it is not 0.
 func (c *chaos) enter(args ...string) (out string, status int) { return c.enterFor(0, args...) }
 
@@ -202,7 +202,7 @@ func (c *chaos) typeCommands(ctx context.Context) {
 	typing.Wait()
 }
 
-// drawCommand returns what types a command about a run.
+// drawCommand returns a function that runs a random command on a run.
 func (c *chaos) drawCommand(draws *rand.Rand, j *job) func() {
 	reads := [][]string{
 		{"runs", "list"}, {"runs", "show", j.run}, {"runs", "show", j.run, "--open"}, {"runs", "failed", j.run}, {"runs", "list", "--json"},

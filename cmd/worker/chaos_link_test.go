@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// linkMode is how a link treats what it carries.
+// linkMode is how a link treats the data that it forwards.
 type linkMode int
 
 const (
 	intact      linkMode = iota
 	severed              // connections are reset, new ones too
 	stalled              // nothing passes until the mode changes; then all of it arrives
-	blackholed           // what is sent is lost; no connection ends
+	blackholed           // data is discarded; no connection ends
 	answersLost          // requests arrive, answers are lost
 )
 

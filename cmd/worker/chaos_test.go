@@ -48,7 +48,7 @@ type chaos struct {
 	guarded  *guarded            // nil with Sentinel
 	servers  []*redistest.Server // with Sentinel the master and its replica, which change places
 	sentinel *redis.Client       // nil without
-	producer *fleet              // with the settings of those who submit
+	producer *fleet              // with the settings of a producer
 	inbound  *link               // from the producers to Redis; nil with Sentinel
 	workers  []*chaosWorker
 	forgets  bool // Redis may lose its last second
@@ -56,7 +56,7 @@ type chaos struct {
 	mu       sync.Mutex
 	jobs     []*job
 	progress time.Time         // when a row was last seen to settle
-	commands map[string]int    // typed, by what and exit status
+	commands map[string]int    // by command and exit status
 	messages map[string]string // of commands that failed
 
 	faults   []disturbance
@@ -159,7 +159,7 @@ func (c *chaos) startSentinel(t *testing.T, env map[string]string) {
 	}
 }
 
-// startSingle starts a Redis with users, which writes what it acknowledges to its file first.
+// startSingle starts a Redis with users, which syncs each write to its file before it answers.
 func (c *chaos) startSingle(t *testing.T, env map[string]string) {
 	t.Helper()
 	g := startGuarded(t, "--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
@@ -366,7 +366,7 @@ func (c *chaos) awaitRecovery(first int) {
 	c.t.Logf("%s: recovered after %v", time.Now().Format(clockTime), took.Round(time.Millisecond))
 }
 
-// report prints what there was.
+// report prints the seed, rows, faults, errors and recovery times.
 func (c *chaos) report() {
 	kinds, times := map[string]int{}, []time.Duration{}
 	slowest := disturbance{}

@@ -9,7 +9,7 @@ import (
 	"orgops/internal/doctor"
 )
 
-// load is what settings do not say of the load that is planned.
+// load holds the properties of the planned load that are no settings.
 type load struct {
 	Tenants int    `noenv:"true" default:"1" help:"With --plan: tenants with the settings of each."`
 	Rows    int64  `noenv:"true" default:"0" help:"With --plan: rows of domains verify that each tenant has open at a time."`
@@ -18,7 +18,7 @@ type load struct {
 	Workers int    `noenv:"true" default:"0" help:"With --plan: number of workers; 0: as many as are needed, and two at least."`
 }
 
-// Bounds of a load: what is beyond them is a mistake.
+// Bounds of a load. Larger values are taken for mistakes.
 const (
 	mostPlanned        = 100_000_000 // rows or domains
 	mostPlannedTenants = 10_000
@@ -43,7 +43,7 @@ func (l load) checkLoad() error {
 // given reports whether flags describe a load.
 func (l load) given() bool { return l != load{Tenants: 1} }
 
-// plan prints what the tenants need. It connects to nothing.
+// plan prints the needs of the tenants. It opens no connection.
 func (d doctorCommand) plan(p cli.Program) error {
 	tenants, err := d.planned(p.Env.Get)
 	if err == nil {

@@ -14,8 +14,8 @@ import (
 	"orgops/tasks"
 )
 
-// TestSizesOfSweeps measures what a sweep stores of a domain, and compares it with the sizes by
-// which capacity is planned. miniredis does not know.
+// TestSizesOfSweeps measures the memory of a domain's state and of its row in a sweep, and
+// compares them with the sizes in package capacity. miniredis has no MEMORY USAGE.
 func TestSizesOfSweeps(t *testing.T) {
 	if os.Getenv(redistest.EnvURL) == "" {
 		t.Skip("needs a real Redis: set " + redistest.EnvURL)
@@ -50,6 +50,6 @@ func TestSizesOfSweeps(t *testing.T) {
 	}
 }
 
-// expiryBytes is what a time to live takes that MEMORY USAGE leaves out: an entry of the
+// expiryBytes is the memory of a time to live that MEMORY USAGE leaves out: an entry of the
 // dictionary of expiries, and its share of the tables.
 const expiryBytes = 48

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,11 +9,9 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
@@ -142,25 +139,6 @@ func TestStartedNamesTheSettings(t *testing.T) {
 	}
 }
 
-// roundTrips counts the commands and pipelines of a client.
-type roundTrips struct{ n atomic.Int64 }
-
-func (r *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (r *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		r.n.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		r.n.Add(1)
-		return next(ctx, cmds)
-	}
-}
-
 // TestReadinessRoundTrips: the checks of 150 tenants take as many round trips as those of
 // three, and each tenant has its own findings.
 func TestReadinessRoundTrips(t *testing.T) {
@@ -171,9 +149,9 @@ func TestReadinessRoundTrips(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.close()
-	count := new(roundTrips)
+	count := new(redistest.RoundTrips)
 	check := func() (took int64) {
-		before := count.n.Load()
+		before := count.Load()
 		for _, c := range w.readiness().Checks(t.Context()) {
 			stopped := c.Name == "tenant tenant-1"
 			if strings.HasSuffix(c.Name, " token") || strings.HasSuffix(c.Name, " resolvers") {
@@ -183,7 +161,7 @@ func TestReadinessRoundTrips(t *testing.T) {
 				t.Errorf("%s: %v, %q", c.Name, c.Err, c.Note)
 			}
 		}
-		return count.n.Load() - before
+		return count.Load() - before
 	}
 	serve := func(n int) {
 		for i := len(w.tenants); i < n; i++ {

@@ -14,7 +14,7 @@ import (
 	"orgops/internal/redistest"
 )
 
-// storedPage has tables of the keys in Redis: what each holds, and for how long.
+// storedPage lists the keys in Redis, with their content and retention.
 const storedPage = "../../docs/operations/stored-data.md"
 
 // stored is a key of the table in storedPage.
@@ -24,7 +24,7 @@ type stored struct {
 }
 
 // storedKeys returns the keys of the table. A key in the table that begins with a colon has
-// the same prefix as the one before it; words in capitals stand for any text.
+// the same prefix as the key before it; words in capitals match any text.
 var storedKeys = sync.OnceValues(func() (all []stored, err error) {
 	page, err := os.ReadFile(storedPage)
 	if err != nil {
@@ -67,9 +67,9 @@ func keysAreListed(t *testing.T, rdb redis.UniversalClient) {
 			case err != nil:
 				t.Error(err)
 			case at < 0:
-				t.Errorf("key %s is in Redis, and not in the tables of %s: add it, with what it holds and for how long", key, storedPage)
+				t.Errorf("key %s is in Redis, and not in the tables of %s: add it, with its content and retention", key, storedPage)
 			case left > 0 && !all[at].expires || left == -1 && all[at].expires:
-				t.Errorf("key %s expires in %v (-1ns: never); the tables of %s say another thing", key, left, storedPage)
+				t.Errorf("key %s expires in %v (-1ns: never); the tables of %s differ", key, left, storedPage)
 			}
 		}
 	})

@@ -16,8 +16,8 @@
 // same size, and read, check and store nothing. Each producer has a process of its
 // own. With --dry-run the rows are only read, as enqueue --dry-run does.
 //
-// pace is how much of a tenant's rate four workers use, each cmd/worker in a process, and what
-// they are refused: at 16/s with a burst of 50, with and without a reserve, alone
+// pace is the share of a tenant's rate that four workers use, each cmd/worker in a process, and
+// the number of their requests that are refused: at 16/s with a burst of 50, with and without a reserve, alone
 // and while others make 3 to 5 requests a second now and then; beside it 50
 // goroutines that repeat twice what meets a 429. Then, how long ten rows to verify
 // take that are submitted behind 20,000. It takes 35 minutes, most of them asleep,
@@ -61,8 +61,8 @@
 // pages and metrics. Runs are deleted soon after their end, and rows name the same domains again and
 // again, so that nothing has a reason to grow. Every minute it measures memory, goroutines and
 // descriptors of the workers, and keys, memory and connections of Redis. It fits a line to the second
-// half of each and says which grows; then, which keys are left once all runs are deleted, and what a
-// row takes that is kept.
+// half of each and reports which of them grow. Then it lists the keys that are left once all runs
+// are deleted, and measures the memory of a row with its result.
 //
 // Without --redis-url it starts a redis-server of its own on a private port,
 // which writes nothing to disk.

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// shipped is cmd/worker, built and run as a process: what is measured is what is
-// shipped, with its pages and metrics.
+// shipped is cmd/worker, built and run as a process, as users run it: with its pages and
+// metrics.
 type shipped struct {
 	dir, log, program string
 	env               []string
@@ -41,8 +41,8 @@ type served struct {
 	reserve, sweepShare int // percent; a share of 0: the worker's default
 }
 
-// startFleet starts as many workers, also the servers of their pages and probes. Close what it
-// returns, also with an error.
+// startFleet starts so many workers, with the servers of their pages and probes. The caller closes
+// the fleet, also after an error.
 func startFleet(ctx context.Context, s *store, workers int, tenants []served) (f fleet, err error) {
 	config, env := fleetConfig(tenants)
 	env = append(env, "ORGOPS_REDIS_URL="+s.url)
@@ -111,7 +111,7 @@ func (f fleet) close() (err error) {
 	return err
 }
 
-// said is what the workers' logs say last, as an error next to another one.
+// said returns the last log line of each worker as an error, to be joined with another one.
 func (f fleet) said() (err error) {
 	for _, w := range f {
 		err = errors.Join(err, w.said())
@@ -213,7 +213,7 @@ func (w *shipped) end(signal syscall.Signal) error {
 
 func (w *shipped) stop() error { return w.end(syscall.SIGTERM) }
 
-// said is what the worker's log says last, as an error beside another one.
+// said returns the worker's last log line as an error, to be joined with another one.
 func (w *shipped) said() error { return fmt.Errorf("the worker said last: %.500q", lastLine(w.log)) }
 
 // get reads a page and returns the time from the request to the last byte, and the status.

@@ -146,7 +146,7 @@ func (l idleLoad) measure(ctx context.Context, s *store, workers []*shipped) (id
 	return r, err
 }
 
-// pagesOf reads the pages of a worker, each twice: some of what they show is kept for a while.
+// pagesOf reads the pages of a worker, each twice: parts of them are cached for a while.
 func pagesOf(ctx context.Context, w *shipped) ([]idlePage, error) {
 	pages := []idlePage{{Path: "/metrics", Aim: aimProbe}, {Path: "/readyz", Aim: aimProbe}, {Path: "/runs", Aim: aimPage}, {Path: "/tenants", Aim: aimPage}}
 	for i := range pages {

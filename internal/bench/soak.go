@@ -53,7 +53,7 @@ const (
 	soakGiveUp = time.Minute
 )
 
-// soak is a load on workers, and what has become of it.
+// soak is a load on workers, and its results.
 type soak struct {
 	load    soakLoad
 	rows    int
@@ -72,8 +72,8 @@ type soak struct {
 	bad      []string      // pages that were not answered as they should be
 }
 
-// measureSoak loads workers, each a process as it is shipped, and judges whether what they
-// and Redis hold grows.
+// measureSoak loads workers, each a process as users run it, and reports whether their memory
+// and that of Redis grow.
 func measureSoak(ctx context.Context, s *store, l soakLoad, rows int, out *report, stderr io.Writer) (err error) {
 	if err := s.empty(ctx); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (k *soak) start(ctx context.Context, stderr io.Writer) (err error) {
 	return nil
 }
 
-// measure loads the workers and measures them meanwhile, and what is left behind.
+// measure loads the workers, measures them meanwhile, and lists the keys that are left.
 func (k *soak) measure(ctx context.Context, out *report, stderr io.Writer) (r soakResult, err error) {
 	k.until = time.Now().Add(time.Duration(k.load.Minutes) * time.Minute)
 	fmt.Fprintf(stderr, "%d tenants, loaded until %s\n", k.load.Tenants, k.until.Format(time.TimeOnly))
@@ -369,7 +369,7 @@ func (k *soak) awaitDeleted(ctx context.Context) (left int, err error) {
 	}
 }
 
-// perRow measures what a row takes in Redis once it has its result.
+// perRow measures the memory of a row in Redis once it has its result.
 func (k *soak) perRow(ctx context.Context) (map[string]weight, error) {
 	all := map[string]weight{}
 	rows, _, err := k.singleRows(ctx, 0)
@@ -410,7 +410,7 @@ func (k *soak) perRow(ctx context.Context) (map[string]weight, error) {
 	return all, err
 }
 
-// weigh measures what n rows leave in Redis, for each of them.
+// weigh measures the keys and memory that n rows leave in Redis, for each of them.
 func (k *soak) weigh(ctx context.Context, n int, submit func() error) (weight, error) {
 	before, err := k.store.families(ctx)
 	if err != nil {

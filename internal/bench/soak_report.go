@@ -11,7 +11,7 @@ import (
 	"orgops/tasks"
 )
 
-// soakResult is what an hour of load has come to.
+// soakResult is the result of an hour of load.
 type soakResult struct {
 	Benchmark string           `json:"benchmark"` // "soak"
 	Tenants   int              `json:"tenants"`
@@ -30,12 +30,13 @@ type soakResult struct {
 	// Undeleted is how many runs were left after their time, and Left the keys then.
 	Undeleted int               `json:"runs_undeleted"`
 	Left      map[string]weight `json:"left"`
-	// PerRow is what a row takes that is kept, for 30 days unless it is deleted.
+	// PerRow is the memory of a row with its result, which is kept for 30 days unless its run
+	// is deleted.
 	PerRow map[string]weight `json:"kept_per_row"`
 	about
 }
 
-// result judges the samples.
+// result evaluates the samples.
 func (k *soak) result(samples []soakSample) soakResult {
 	first, last := samples[0], samples[len(samples)-1]
 	r := soakResult{

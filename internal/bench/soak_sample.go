@@ -18,13 +18,13 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// soakSample is what is measured at a time of the load.
+// soakSample is one measurement during the load.
 type soakSample struct {
 	Benchmark string  `json:"benchmark"` // "soak_sample"
 	Minute    float64 `json:"minute"`    // since the load began
-	// Measures are what must not grow: of each worker and of Redis.
+	// Measures are the values that must not grow, of each worker and of Redis.
 	Measures map[string]float64 `json:"measures"`
-	// Families are the keys in Redis by what they are for; see [family].
+	// Families are the keys in Redis by family; see [family].
 	Families map[string]weight `json:"families"`
 	Requests int64             `json:"requests"` // to all tenants so far
 	Refused  int64             `json:"requests_429"`
@@ -170,7 +170,7 @@ var (
 	version = regexp.MustCompile(`^v[0-9]+$`)
 )
 
-// family returns what a key is for: the key without the names of what it is of.
+// family returns the family of a key: the key without names of tenants, runs and the like.
 func family(key string) string {
 	key = hashTag.ReplaceAllStringFunc(key, func(tag string) string {
 		kind, _, named := strings.Cut(strings.Trim(tag, "{}"), ":")

@@ -12,7 +12,7 @@ import (
 	"orgops/internal/redistest"
 )
 
-// TestSoak: in a minute nothing can be said of what grows.
+// TestSoak checks the form of the results: a minute is too short to find a leak.
 func TestSoak(t *testing.T) {
 	if os.Getenv(redistest.EnvURL) == "" {
 		t.Skip("an embedded Redis tells neither its memory nor its clients: set " + redistest.EnvURL)

@@ -10,11 +10,11 @@ const (
 	SubmittedRow = 45
 	WaitingRow   = 400
 	VerifiedRow  = 330
-	// ReservedRow is what the intake reserves for an open row before it accepts a
+	// ReservedRow is the memory that the intake reserves for an open row before it accepts a
 	// submission: the mean of a waiting row, and a margin.
 	ReservedRow = 500
-	// DomainState and SweptRow are what is stored of a domain from sweep to sweep, and the
-	// row of one sweep (TestSizesOfSweeps of cmd/worker).
+	// DomainState and SweptRow are the state of a domain between sweeps, and its row of one
+	// sweep (TestSizesOfSweeps of cmd/worker).
 	DomainState = 500
 	SweptRow    = 165
 	// tenantBytes are the lists, pace and settings of a tenant, and 90 days of asynq's
@@ -98,9 +98,9 @@ const (
 	// fewestWorkers survive the loss of a machine.
 	fewestWorkers = 2
 
-	// workerBytes is the memory of a worker with one tenant, workBytes what it needs beyond
-	// that to execute rows, idleTenantBytes and busyTenantBytes what each tenant adds, and
-	// each with work (36 MB with one tenant, 53 with 100, 176 with 1,000, all idle; 70 with
+	// workerBytes is the memory of a worker with one tenant, workBytes the
+	// additional memory to execute rows, idleTenantBytes that of each tenant, and
+	// busyTenantBytes that of each tenant with work (36 MB with one tenant, 53 with 100, 176 with 1,000, all idle; 70 with
 	// 10 busy ones, 75 with 40).
 	workerBytes     = 36 << 20
 	workBytes       = 30 << 20

@@ -1,5 +1,5 @@
-// Package capacity estimates what tenants need of Redis and of workers, how long their rows
-// take, and which limit is reached first. It computes, and asks nobody: its constants were
+// Package capacity estimates the Redis and the workers that tenants need, the duration of
+// their rows, and the limit that is reached first. It is pure computation: its constants were
 // measured, and tests compare the sizes with a Redis.
 package capacity
 
@@ -30,7 +30,7 @@ type Load struct {
 	Workers int // 0: as many as are needed, and two at least
 }
 
-// Plan is what a load needs if all of its tenants work at their rates at the same time.
+// Plan holds the needs of a load whose tenants all work at their rates at the same time.
 type Plan struct {
 	Tenants, Busy int // all tenants, and those with rows or sweeps
 	Memory        Memory
@@ -139,7 +139,7 @@ func span(seconds float64) time.Duration {
 	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
 }
 
-// add adds what is stored of the tenants.
+// add adds the stored data of the tenants.
 func (m *Memory) add(t Tenant) {
 	n := int64(t.Count)
 	m.Open += n * t.Rows * WaitingRow
@@ -155,7 +155,7 @@ func (m *Memory) add(t Tenant) {
 	}
 }
 
-// limit computes what Redis itself needs, and its maxmemory.
+// limit computes the memory of Redis itself, and its maxmemory.
 func (m *Memory) limit(connections int) {
 	m.Redis = redisBytes + int64(connections)*connectionBytes
 	all := m.Data() + m.Open/WaitingRow*(ReservedRow-WaitingRow) + m.Redis
@@ -175,8 +175,8 @@ func (p *Plan) worker() {
 	}
 }
 
-// limits computes what is left of each limit. Checks is the share of the places for DNS
-// checks that a tenant uses, and between the share of the time between two sweeps that one takes.
+// limits computes the used share of each limit. checks is the used share of a tenant's places
+// for DNS checks, and between the share that a sweep takes of the time until the next.
 func (p *Plan) limits(checks, between float64) {
 	p.Limits = []Limit{
 		{"one core of Redis", p.RedisCPU, "give some of the tenants another Redis, or use a Redis Cluster"},

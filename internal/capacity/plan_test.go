@@ -63,7 +63,7 @@ func TestExtremeLoads(t *testing.T) {
 	}
 }
 
-// TestTenantsAlike: tenants that are alike need what as many tenants need.
+// TestTenantsAlike: n tenants that are alike need as much as n tenants listed one by one.
 func TestTenantsAlike(t *testing.T) {
 	some := func(t *capacity.Tenant) { t.Rows, t.Kept, t.Domains, t.SweepEvery = 1000, 2000, 3000, 24*time.Hour }
 	alike := capacity.Estimate(capacity.Load{Tenants: []capacity.Tenant{tenant(func(t *capacity.Tenant) { some(t); t.Count = 2 })}})

@@ -159,8 +159,8 @@ func (w *watched) move(now time.Time, settled int64) {
 	}
 }
 
-// look takes in how the runs stand, and reads what changes slowly unless it was read just
-// now.
+// look updates the counts of the runs, and reads slowly changing values unless they were just
+// read.
 func (o *Oracle) look(ctx context.Context, now time.Time, all []runs.Run) {
 	var names []string // of tenants
 	var open []runs.Run
@@ -197,7 +197,7 @@ func (o *Oracle) look(ctx context.Context, now time.Time, all []runs.Run) {
 	})
 }
 
-// read reads how the tenant stands. What cannot be read is as it was.
+// read reads the state of the tenant. A value that cannot be read stays as it was.
 func (t *tenant) read(ctx context.Context, rdb redis.UniversalClient, name string) {
 	if settings, announced, err := pace.Announced(ctx, rdb, name); err == nil {
 		t.settings, t.announced = settings, announced
@@ -210,8 +210,8 @@ func (t *tenant) read(ctx context.Context, rdb redis.UniversalClient, name strin
 	}
 }
 
-// read reads how many requests a row of the run takes, and how many rows wait for DNS. What
-// cannot be read is as it was.
+// read reads how many requests a row of the run takes, and how many rows wait for DNS. A
+// value that cannot be read stays as it was.
 func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r runs.Run, maxClients int) {
 	if w.calls == 0 {
 		if calls, err := intake.CallsPerRow(ctx, ledger, r, maxClients); err == nil {

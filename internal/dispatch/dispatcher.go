@@ -259,9 +259,9 @@ func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err e
 	return held, err
 }
 
-// electEvery returns how often to get or renew the lease: the second worker often enough to
-// stand in, later ones seldom, in case those before them live and do not dispatch. One that
-// yields tries again when the first worker has had time to.
+// electEvery returns how often to get or renew the lease: the second worker tries often enough
+// to replace the first, later ones seldom, in case the earlier ones live and do not dispatch.
+// After it has yielded, a worker leaves the first one the time to take the lease.
 func (d *Dispatcher) electEvery(rank int) time.Duration {
 	if d.active || rank == 0 {
 		return leaseEvery

@@ -30,7 +30,7 @@ func (e *Ends) Add(run ledger.RunID) { e.prune(); e.add(run) }
 // UpkeepEvery is how often the active dispatcher finds runs that are not finished.
 const UpkeepEvery = upkeepEvery
 
-// Earlier has what a dispatcher did last be so much longer ago.
+// Earlier moves the dispatcher's recorded times back.
 func Earlier(d *Dispatcher, by time.Duration) {
 	d.activeAt, d.leaseAt = d.activeAt.Add(-by), d.leaseAt.Add(-by)
 }

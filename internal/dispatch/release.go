@@ -47,9 +47,9 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 	return tasks, nil
 }
 
-// places returns how many tasks the workers of the tenant may have: one worker's places more
-// than are in progress. The next workers begin to serve when they find that there are more
-// tasks than the former execute, and what is released must not lapse until then.
+// places returns how many tasks the workers of the tenant may have: the number in progress and
+// the places of one more worker. The next worker begins to serve when it finds more tasks than
+// the former ones execute, and released rows must not lapse until then.
 func (d *Dispatcher) places() int {
 	return min(d.cfg.Places*d.cfg.Place().Workers, d.load.Active+d.cfg.Places)
 }

@@ -9,14 +9,14 @@ import (
 	"orgops/internal/capacity"
 )
 
-// Plan describes what a load needs. What is not enough is wrong, and what is nearly used up a
-// warning.
+// Plan describes the needs of a load. A limit that is exceeded is wrong, one that is nearly
+// reached a warning.
 func Plan(l capacity.Load) []Finding {
 	p := capacity.Estimate(l)
 	return append(append(requirements(p), times(l, p)...), limits(p.Limits)...)
 }
 
-// requirements describes what Redis and the workers need.
+// requirements describes the needs of Redis and of the workers.
 func requirements(p capacity.Plan) []Finding {
 	m := p.Memory
 	redis := about("redis", []Finding{
@@ -32,8 +32,8 @@ func requirements(p capacity.Plan) []Finding {
 	})...)
 }
 
-// times describes how long the work of each tenant takes. Tenants of which the same is to be
-// said share a line.
+// times describes how long the work of each tenant takes. Tenants with the same
+// text share a line.
 func times(l capacity.Load, p capacity.Plan) (found []Finding) {
 	count, at := map[string]int{}, map[string]int{}
 	for i, t := range l.Tenants {
@@ -73,7 +73,7 @@ func work(t capacity.Tenant, took capacity.Times) string {
 	return strings.Join(parts, "; ")
 }
 
-// limits describes what breaks first. The first is the one that is reached first.
+// limits describes the limits, beginning with the one that is reached first.
 func limits(all []capacity.Limit) (found []Finding) {
 	const nearly = 0.7
 	for i, l := range all {

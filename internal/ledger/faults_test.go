@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/redistest"
 )
 
 // errFault is returned to a client whose process or connection was lost.
@@ -72,11 +74,8 @@ func (f *faults) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// handshake are the commands by which the client opens a connection or finds a node.
-var handshake = []string{"hello", "client", "auth", "select", "cluster", "command", "readonly"}
-
 func (f *faults) around(do func() error, cmds ...redis.Cmder) error {
-	if slices.Contains(handshake, cmds[0].Name()) {
+	if slices.Contains(redistest.Handshake, cmds[0].Name()) {
 		return do()
 	}
 	send, arrive := f.strike()
@@ -104,7 +103,7 @@ func (i *interruption) DialHook(next redis.DialHook) redis.DialHook { return nex
 
 func (i *interruption) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if !slices.Contains(handshake, cmd.Name()) {
+		if !slices.Contains(redistest.Handshake, cmd.Name()) {
 			i.count()
 		}
 		return next(ctx, cmd)
@@ -113,7 +112,7 @@ func (i *interruption) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (i *interruption) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if !slices.Contains(handshake, cmds[0].Name()) {
+		if !slices.Contains(redistest.Handshake, cmds[0].Name()) {
 			i.count()
 		}
 		return next(ctx, cmds)

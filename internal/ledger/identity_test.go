@@ -57,8 +57,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestIdentityOfLostSegment stages a segment again that Redis has lost, and with it what its
-// rows did: it is not complete, whether a producer verifies its run or submits a row again.
+// TestIdentityOfLostSegment stages a segment again that Redis has lost, with the intents of its
+// rows: it is not complete, whether a producer verifies its run or submits a row again.
 func TestIdentityOfLostSegment(t *testing.T) {
 	rdb := redistest.Start(t).Client()
 	l := ledger.New(rdb)

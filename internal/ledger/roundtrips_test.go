@@ -1,10 +1,8 @@
 package ledger_test
 
 import (
-	"context"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,33 +12,10 @@ import (
 	"orgops/internal/redistest"
 )
 
-// roundTrips is a hook that counts round trips, those of a pipeline as one.
-type roundTrips struct{ n atomic.Int64 }
-
-func (c *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if !slices.Contains(handshake, cmd.Name()) {
-			c.n.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (c *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if !slices.Contains(handshake, cmds[0].Name()) {
-			c.n.Add(1)
-		}
-		return next(ctx, cmds)
-	}
-}
-
 // counted returns a ledger whose round trips are counted.
-func counted(t *testing.T) (*ledger.Ledger, *roundTrips) {
+func counted(t *testing.T) (*ledger.Ledger, *redistest.RoundTrips) {
 	t.Helper()
-	rdb, c := redistest.New(t), &roundTrips{}
+	rdb, c := redistest.New(t), &redistest.RoundTrips{}
 	rdb.AddHook(c)
 	return ledger.New(rdb), c
 }
@@ -49,12 +24,12 @@ func TestTakeDueOfATenantWithoutRuns(t *testing.T) {
 	newWorker(t)
 	l, trips := counted(t)
 	for i, most := range []int64{2, 1} { // the first time Redis may not have the script
-		trips.n.Store(0)
+		trips.Store(0)
 		due, err := l.TakeDue(t.Context(), "none", 10)
 		if err != nil || len(due.Segments) > 0 || time.Since(due.Now).Abs() > time.Hour {
 			t.Errorf("call %d: %+v, %v, want no segments", i, due, err)
 		}
-		if n := trips.n.Load(); n > most {
+		if n := trips.Load(); n > most {
 			t.Errorf("%d round trips, want %d", n, most)
 		}
 	}
@@ -98,7 +73,7 @@ func TestReclaimDeadOfManySegments(t *testing.T) {
 	if all, err := l.ReclaimDead(t.Context(), segs...); err != nil || len(all) > 0 {
 		t.Errorf("reclaimed %+v, %v, want none", all, err)
 	}
-	if n := trips.n.Load(); n > 3 { // the first script is sent twice
+	if n := trips.Load(); n > 3 { // the first script is sent twice
 		t.Errorf("%d round trips, want 3 at most", n)
 	}
 	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, other)

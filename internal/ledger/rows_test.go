@@ -81,7 +81,7 @@ func TestRowsAreReadAtOnce(t *testing.T) {
 	if _, err := l.Rows(t.Context(), seg, 0, 5); err != nil {
 		t.Fatal(err)
 	}
-	if n := trips.n.Load(); n != 1 {
+	if n := trips.Load(); n != 1 {
 		t.Errorf("%d commands, want one script", n)
 	}
 }

@@ -337,7 +337,7 @@ func (b *between) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if !slices.Contains(handshake, cmd.Name()) {
+		if !slices.Contains(redistest.Handshake, cmd.Name()) {
 			b.count()
 		}
 		return next(ctx, cmd)
@@ -346,7 +346,7 @@ func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if !slices.Contains(handshake, cmds[0].Name()) {
+		if !slices.Contains(redistest.Handshake, cmds[0].Name()) {
 			b.count()
 		}
 		return next(ctx, cmds)

@@ -27,7 +27,7 @@ func newIncarnation() Incarnation {
 	return inc
 }
 
-// spread is the CRC16 of what the hash tags of a run's segments have in common.
+// spread is the CRC16 of the common prefix of the hash tags of a run's segments.
 type spread uint16
 
 // spreadOf returns the spread of an incarnation's segments: see segmentKeys.

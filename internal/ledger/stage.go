@@ -26,7 +26,7 @@ type staged struct {
 	// order is the order of release, first that of the rows with a due time; nil: that of the
 	// rows' numbers.
 	order []byte
-	// again says that Redis may have lost the segment, and what rows of it did until then.
+	// again says that Redis may have lost the segment, and intents of its rows.
 	again bool
 }
 

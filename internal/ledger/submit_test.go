@@ -61,11 +61,11 @@ func TestSubmitRow(t *testing.T) {
 	if err != nil || !created {
 		t.Fatalf("created %v, %v", created, err)
 	}
-	trips.n.Store(0)
+	trips.Store(0)
 	if _, _, err := l.SubmitRow(t.Context(), single("b"), []byte("row 0")); err != nil {
 		t.Fatal(err)
 	}
-	if n := trips.n.Load(); n > 10 {
+	if n := trips.Load(); n > 10 {
 		t.Errorf("%d round trips, want 10 at most", n)
 	}
 	w.must(w.Cancel, "b")

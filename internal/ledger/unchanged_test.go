@@ -29,7 +29,7 @@ func TestRebuildOfManySingleRows(t *testing.T) {
 	if err != nil || len(all) != n {
 		t.Fatalf("rebuild: %d runs, %v", len(all), err)
 	}
-	if trips := trips.n.Load(); trips > 15 {
+	if trips := trips.Load(); trips > 15 {
 		t.Errorf("%d round trips", trips)
 	}
 	due := map[ledger.Segment]bool{}
@@ -130,7 +130,7 @@ func TestSweepOfManySingleRows(t *testing.T) {
 	if deleted, err := l.Sweep(t.Context(), tenant); err != nil || deleted != 0 {
 		t.Fatalf("%d runs deleted, %v", deleted, err)
 	}
-	if trips := trips.n.Load(); trips > 2*n+20 {
+	if trips := trips.Load(); trips > 2*n+20 {
 		t.Errorf("%d round trips", trips)
 	}
 	if open := w.open(); len(open) != 1 || open[0] != "a19" {

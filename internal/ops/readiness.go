@@ -70,7 +70,7 @@ func (r *Readiness) Checks(ctx context.Context) []Check {
 	return checks
 }
 
-// forReady is the time for which a finding stands.
+// forReady returns the time for which a finding is valid.
 func forReady[T any](T, time.Duration) time.Duration { return readyFor }
 
 // Shared returns a function that reads something for many probes: one reading is for all

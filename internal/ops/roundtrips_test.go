@@ -1,43 +1,22 @@
 package ops_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 )
-
-// trips counts the round trips of a client: a pipeline is one.
-type trips struct{ n atomic.Int64 }
-
-func (t *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (t *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		t.n.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		t.n.Add(1)
-		return next(ctx, cmds)
-	}
-}
 
 // TestRoundTrips: the metrics, and pages, of 200 tenants take as many round trips as of three,
 // those of 201 to 400 at most twice as many. Each tenant has a run and queues, and the worker
@@ -68,21 +47,21 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 			tenants = append(tenants, ops.Tenant{Name: name, Settings: pace.Settings{Tenant: name, Rate: "10/s", Burst: 10}})
 		}
 	}
-	read := func(count *trips) map[string]int64 {
+	read := func(count *redistest.RoundTrips) map[string]int64 {
 		took := map[string]int64{}
 		m, _ := newMetrics(t)
 		m.WatchRedis(p.rdb, l, tenants, nil)
 		cfg := ops.Config{Redis: p.rdb, Ledger: l, Tenants: tenants, Metrics: m}
 		for path, h := range map[string]http.Handler{"/metrics": ops.Probes(cfg), "/runs": ops.Pages(cfg), "/tenants": ops.Pages(cfg)} {
-			before := count.n.Load()
+			before := count.Load()
 			if w := do(h, http.MethodGet, path, nil); w.Code != http.StatusOK {
 				t.Fatalf("%s: %d\n%s", path, w.Code, w.Body)
 			}
-			took[path] = count.n.Load() - before
+			took[path] = count.Load() - before
 		}
 		return took
 	}
-	count := new(trips)
+	count := new(redistest.RoundTrips)
 	read(count) // connects, and stores the scripts
 	p.rdb.AddHook(count)
 	return read(count)

@@ -43,8 +43,8 @@ type reading struct {
 	err     error
 }
 
-// joined returns what was read of many tenants or queues. Of the errors it has the first
-// ones, since they may all have the same cause.
+// joined joins the readings of many tenants or queues. It returns the first errors only, since
+// they may all have the same cause.
 func joined(readings []reading, err error) (all []prometheus.Metric, _ error) {
 	const most = 3
 	errs := []error{err}

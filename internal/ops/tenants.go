@@ -59,9 +59,8 @@ func (v *tenantView) warn(tone, what, then string) {
 	v.Warnings = append(v.Warnings, attention{Tenant: v.Name, Tone: tone, What: what, Then: then})
 }
 
-// tenants is how tenants stand, those of this worker first, then others of whom something
-// stands in this Redis: GET /tenants. If there are many, the page begins with the tenant that
-// is asked for.
+// tenants shows the state of the tenants, GET /tenants: those of this worker, then others that
+// have data in this Redis. If there are many, the page begins with the requested tenant.
 func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	queues, err := asynq.NewInspectorFromRedisClient(s.Redis).Queues()
 	if err != nil {

@@ -1,4 +1,4 @@
 package queues
 
-// AskEvery is how often the last of some servers asks Redis for a task.
+// AskEvery is the poll interval of the last of some servers.
 var AskEvery = askEvery

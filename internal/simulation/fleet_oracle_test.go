@@ -14,14 +14,14 @@ import (
 	"orgops/internal/ledger"
 )
 
-// judge compares the ledger with the tenants.
-func (f *fleet) judge() {
+// check compares the ledger with the tenants.
+func (f *fleet) check() {
 	for _, r := range f.runs {
-		f.judgeRun(r)
+		f.checkRun(r)
 	}
 	for _, tn := range f.tenants {
-		f.judgeTenant(tn)
-		f.judgeRate(tn)
+		f.checkTenant(tn)
+		f.checkRate(tn)
 	}
 	for i, p := range f.problems {
 		if i == 20 {
@@ -32,8 +32,8 @@ func (f *fleet) judge() {
 	}
 }
 
-// judgeRun compares the rows of a run: each is settled, once, about one target.
-func (f *fleet) judgeRun(r *fleetRun) {
+// checkRun compares the rows of a run: each is settled, once, about one target.
+func (f *fleet) checkRun(r *fleetRun) {
 	ctx := context.Background()
 	run, err := f.ledger.Get(ctx, r.id)
 	if err != nil {
@@ -60,7 +60,7 @@ func (f *fleet) judgeRun(r *fleetRun) {
 					f.problem("run %s has two rows about %q", r.id, target)
 				}
 				seen[target] = true
-				f.judgeRow(r, fleetRow{r.id, number, row.Row}, row, target)
+				f.checkRow(r, fleetRow{r.id, number, row.Row}, row, target)
 			}
 			from += ledger.Row(len(rows))
 		}
@@ -73,7 +73,7 @@ func (f *fleet) judgeRun(r *fleetRun) {
 	}
 }
 
-// targetOf returns the id of what a row is about.
+// targetOf returns the id of the record that a row changes.
 func targetOf(content []byte) string {
 	var row struct {
 		Domain   string `json:"discovery_domain_id"`
@@ -84,8 +84,8 @@ func targetOf(content []byte) string {
 	return row.Domain + row.Client + row.Template
 }
 
-// judgeRow compares a row's result with the writes of results and with its target.
-func (f *fleet) judgeRow(r *fleetRun, key fleetRow, row ledger.RowState, target string) {
+// checkRow compares a row's result with the writes of results and with its target.
+func (f *fleet) checkRow(r *fleetRun, key fleetRow, row ledger.RowState, target string) {
 	outcome := row.Result.Outcome
 	r.outcomes[outcome]++
 	bad := func(format string, args ...any) {
@@ -111,7 +111,7 @@ func (f *fleet) judgeRow(r *fleetRun, key fleetRow, row ledger.RowState, target 
 	case outcome == ledger.Cancelled && r.cancelled.IsZero():
 		bad("nobody has cancelled it")
 	}
-	changed, from := f.judgeTarget(r, row.Result, target, bad)
+	changed, from := f.checkTarget(r, row.Result, target, bad)
 	if n := len(f.settles[key]); n > 0 && outcome != ledger.Cancelled && outcome != engine.Expired {
 		last := f.settles[key][n-1].at
 		r.waited = max(r.waited, last.Sub(latest(r.from, from)))
@@ -131,9 +131,9 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// judgeTarget compares a row's result with the state of its target. It returns when the row
+// checkTarget compares a row's result with the state of its target. It returns when the row
 // had its last effect, and when it could have it.
-func (f *fleet) judgeTarget(r *fleetRun, result ledger.Result, target string, bad func(string, ...any)) (changed, from time.Time) {
+func (f *fleet) checkTarget(r *fleetRun, result ledger.Result, target string, bad func(string, ...any)) (changed, from time.Time) {
 	tn := r.tenant
 	expect := func(is bool, changes []sent) {
 		for _, c := range changes {
@@ -187,16 +187,16 @@ func (f *fleet) judgeTarget(r *fleetRun, result ledger.Result, target string, ba
 	return changed, from
 }
 
-// judgeVerified compares a PATCH that sets a domain to verified with the proofs of its
+// checkVerified compares a PATCH that sets a domain to verified with the proofs of its
 // token.
-func (f *fleet) judgeVerified(tn *fleetTenant, d *fleetDomain, s sent) {
+func (f *fleet) checkVerified(tn *fleetTenant, d *fleetDomain, s sent) {
 	if d.proven.IsZero() || d.proven.After(s.at) || s.permit.Sub(d.proven) > time.Minute {
 		f.problem("tenant %s: domain %s was verified at %v, with a permit of %v; its last proof was at %v", tn.name, d.id, s.at, s.permit, d.proven)
 	}
 }
 
-// judgeTenant finds what has changed although nobody asked for it.
-func (f *fleet) judgeTenant(tn *fleetTenant) {
+// checkTenant finds changes that no row asked for.
+func (f *fleet) checkTenant(tn *fleetTenant) {
 	asked := map[string]bool{}
 	for _, r := range f.runs {
 		if r.tenant == tn {
@@ -217,10 +217,10 @@ func (f *fleet) judgeTenant(tn *fleetTenant) {
 	}
 }
 
-// judgeRate finds requests beyond the tenant's rate. In each time, no more may get their
+// checkRate finds requests beyond the tenant's rate. In each time, no more may get their
 // permits than the rate gives in that time and the burst, apart from permits that Redis has
 // lost, a step of its clock ahead, and a part of the rate while its answers are lost.
-func (f *fleet) judgeRate(tn *fleetTenant) {
+func (f *fleet) checkRate(tn *fleetTenant) {
 	rate, burst := tn.limit.Effective()
 	all := slices.SortedFunc(slices.Values(tn.log), func(a, b sent) int { return a.permit.Compare(b.permit) })
 	type pardon struct {

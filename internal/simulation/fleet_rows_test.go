@@ -23,7 +23,7 @@ type fleetRun struct {
 	tenant *fleetTenant
 	kind   ledger.Kind
 	rows   [][]byte
-	// targets are the ids of what the rows are about, each once.
+	// targets are the ids of the records that the rows change, each once.
 	targets map[string]bool
 	single  bool
 	from    time.Time // when it was first committed
@@ -70,7 +70,7 @@ func (r *fleetRun) add(target string, row any) {
 	r.rows, r.targets[target] = append(r.rows, text), true
 }
 
-// addRow adds a row of the run's kind, and what it is about.
+// addRow adds a row of the run's kind, and the record that it changes.
 func (f *fleet) addRow(r *fleetRun, org string) {
 	tn := r.tenant
 	switch r.kind {
@@ -112,7 +112,7 @@ func (f *fleet) produce(all *sync.WaitGroup, tn *fleetTenant, n int) {
 		name  string
 		kind  ledger.Kind
 		share float64
-		ends  string // what an operator does to the run
+		ends  string // the command that an operator gives the run
 	}{
 		{"verify-a", kinds.Verify, .25, ""}, {"verify-b", kinds.Verify, .1, "pause"}, {"verify-c", kinds.Verify, .05, "cancel"},
 		{"update-a", kinds.Update, .15, "pause"}, {"update-b", kinds.Update, .1, "cancel"},
@@ -188,7 +188,7 @@ func (f *fleet) sweep(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 
 func (f *fleet) intake() intake.Intake { return intake.New(f.outside, runs.New(f.outside)) }
 
-// must repeats what may fail because of Redis' faults.
+// must repeats a call that may fail because of Redis' faults.
 func (f *fleet) must(do func(context.Context) error) {
 	var err error
 	for range 20 {
@@ -203,7 +203,7 @@ func (f *fleet) must(do func(context.Context) error) {
 // loses is how long after a write Redis has surely not lost it.
 const loses = 2100 * time.Millisecond
 
-// submit stages and commits a run, and stores again what Redis has lost of it.
+// submit stages and commits a run, and stores lost parts of it again.
 func (f *fleet) submit(r *fleetRun) {
 	f.must(func(ctx context.Context) error {
 		run, _, err := f.ledger.Create(ctx, ledger.NewRun{ID: r.id, Tenant: r.tenant.name, Kind: r.kind, Description: ledger.Description{Format: "jsonl", GiveUp: fleetGiveUp}})
@@ -255,7 +255,7 @@ func (f *fleet) submitSingles(all []*fleetRun) {
 	}
 }
 
-// control does to a run what an operator does.
+// control gives a run an operator's command.
 func (f *fleet) control(r *fleetRun, what string) {
 	control := func(do func(context.Context, ledger.RunID) error) {
 		f.must(func(ctx context.Context) error {

@@ -161,7 +161,7 @@ func (g fleetGate) Answered(ctx context.Context, operation string, status int, h
 	}
 }
 
-// trouble is what happens to a request instead of an answer.
+// trouble is a fault that a request meets instead of an answer.
 type trouble int
 
 const (
@@ -307,7 +307,7 @@ func (a fleetAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string, u a
 		}
 		d.flag = u.UseForOrganizationDiscovery == nil || *u.UseForOrganizationDiscovery
 		if d.verified && !before.verified {
-			a.tn.f.judgeVerified(a.tn, d, s)
+			a.tn.f.checkVerified(a.tn, d, s)
 		}
 		if d.verified != before.verified || d.flag != before.flag {
 			d.changes = append(d.changes, s)

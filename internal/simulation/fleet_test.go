@@ -26,7 +26,7 @@ import (
 // scripts of an embedded Redis: runs of files, single rows, pending domains that a scan
 // finds, sweeps. Workers are killed, suspended, join and leave, Redis goes back a second and
 // its clock steps, requests and answers are lost. At the end an oracle, which knows only
-// what is promised, compares the ledger with the tenants.
+// the guarantees, compares the ledger with the tenants.
 //
 // ORGOPS_TEST_FLEET=TENANTSxWORKERSxROWS is the size, and ORGOPS_TEST_SEED repeats the
 // random numbers, though not the order in which goroutines use them.
@@ -122,7 +122,7 @@ func simulateFleet(t *testing.T, size fleetSize, seed uint64) (report string) {
 	f.await()
 	close(f.done)
 	f.calm()
-	f.judge()
+	f.check()
 	return f.report()
 }
 
@@ -185,8 +185,7 @@ func (f *fleet) await() {
 	}
 }
 
-// calm ends all workers, those that are suspended after they have done what was in
-// progress, and waits for requests that land late.
+// calm ends all workers, suspended ones after they have finished their executions, and waits for requests that land late.
 func (f *fleet) calm() {
 	for _, w := range f.all {
 		if !w.isAway() {

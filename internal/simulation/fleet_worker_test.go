@@ -41,8 +41,8 @@ type fleetWorker struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	stopping chan struct{}
-	all      sync.WaitGroup // what runs until ctx ends
-	takers   sync.WaitGroup // what begins tasks
+	all      sync.WaitGroup // goroutines that run until ctx ends
+	fetchers sync.WaitGroup // goroutines that begin tasks
 	tasks    sync.WaitGroup
 
 	dead    atomic.Bool
@@ -54,7 +54,7 @@ type fleetWorker struct {
 	leaving sync.WaitGroup
 }
 
-// fleetPart is what a worker has for a tenant.
+// fleetPart holds the parts of a worker for a tenant.
 type fleetPart struct {
 	w          *fleetWorker
 	tn         *fleetTenant
@@ -150,7 +150,7 @@ func (w *fleetWorker) run() {
 	for i, p := range w.parts {
 		after := time.Second * time.Duration(i) / time.Duration(len(w.parts))
 		w.f.serve(p)
-		w.takers.Go(func() { p.work(w.ctx) })
+		w.fetchers.Go(func() { p.work(w.ctx) })
 		for _, run := range []func(context.Context){
 			p.dispatcher.Run, p.scanner.Run,
 			func(ctx context.Context) { p.engine.RunAudits(ctx, w.ledger) },
@@ -168,7 +168,7 @@ func (w *fleetWorker) run() {
 // leave stops the worker as SIGTERM does.
 func (w *fleetWorker) leave() {
 	close(w.stopping)
-	w.takers.Wait()
+	w.fetchers.Wait()
 	ended := make(chan struct{})
 	go func() {
 		w.tasks.Wait()
@@ -193,7 +193,7 @@ func (w *fleetWorker) close() {
 	w.leaving.Wait()
 	w.kill()
 	w.all.Wait()
-	w.takers.Wait()
+	w.fetchers.Wait()
 	w.tasks.Wait()
 	_ = w.rdb.Close()
 }
@@ -314,7 +314,7 @@ return redis.call('HGET', key, 'msg')`)
 if redis.call('LREM', KEYS[1], 0, ARGV[2]) == 0 then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[2])
 return redis.call('DEL', ARGV[1] .. ARGV[2])`)
-	// putBack does what asynq's recoverer does with tasks whose lease has ended.
+	// putBack puts tasks whose lease has ended back, as asynq's recoverer does.
 	putBack = redis.NewScript(`
 if redis.call('LREM', KEYS[1], 0, ARGV[2]) == 0 then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[2])

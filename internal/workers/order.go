@@ -114,7 +114,7 @@ func (o *Order) Read(ctx context.Context) error {
 }
 
 // before reports whether a session is before another one in the order of a tenant. A worker
-// of a newer protocol is before all older ones, which may not know what is to be dispatched.
+// of a newer protocol is before all older ones, which may not know its kinds of rows.
 func before(t ledger.Tenant, s, other ledger.Session) bool {
 	return cmp.Or(cmp.Compare(s.Protocol, other.Protocol), cmp.Compare(score(t, s.ID), score(t, other.ID))) > 0
 }

@@ -285,8 +285,8 @@ func TestNextCheck(t *testing.T) {
 	}
 }
 
-// TestSizesOfRows measures what a row takes in Redis from its submission on, and compares it
-// with the sizes by which capacity is planned. miniredis does not know.
+// TestSizesOfRows measures the memory of a row from its submission on, and compares it with the
+// sizes in package capacity. miniredis has no MEMORY USAGE.
 func TestSizesOfRows(t *testing.T) {
 	if os.Getenv(redistest.EnvURL) == "" {
 		t.Skip("needs a real Redis: set " + redistest.EnvURL)
