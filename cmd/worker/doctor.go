@@ -35,10 +35,10 @@ type doctorCommand struct {
 // doctorTime bounds the tests: what has not answered by then is told as that.
 const doctorTime = 20 * time.Second
 
-// errUnwell: what is wrong has been told by then.
-var errUnwell = errors.New("something is wrong: see above")
+// errFoundWrong: what is wrong has been told by then.
+var errFoundWrong = errors.New("something is wrong: see above")
 
-// run tests, and tells what it finds on stdout. Its error is one of settings, or errUnwell.
+// run tests, and tells what it finds on stdout. Its error is one of settings, or errFoundWrong.
 func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
 	if d.Plan {
 		return d.plan(p)
@@ -72,10 +72,10 @@ func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs boo
 	return d.write(p.Stdout, found)
 }
 
-// write writes the findings. The error is errUnwell if something is wrong.
+// write writes the findings. The error is errFoundWrong if something is wrong.
 func (d doctorCommand) write(out io.Writer, found []doctor.Finding) (err error) {
 	if slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Level == doctor.Wrong }) {
-		defer func() { err = cmp.Or(err, errUnwell) }()
+		defer func() { err = cmp.Or(err, errFoundWrong) }()
 	}
 	if !d.JSON {
 		doctor.Write(out, found)

@@ -16,7 +16,7 @@ const (
 	// DomainState and SweptRow are the state of a domain between sweeps, and its row of one
 	// sweep (TestSizesOfSweeps of cmd/worker).
 	DomainState = 500
-	SweptRow    = 165
+	SweptRow    = 180
 	// tenantBytes are the lists, pace and settings of a tenant, and 90 days of asynq's
 	// counters for its two queues; busyBytes are 400 tasks in asynq's queue, of 700 bytes.
 	tenantBytes = 20 << 10
