@@ -82,6 +82,10 @@ func (m *memory[V]) find(ctx context.Context, name string, look func() (V, time.
 		mine := false
 		found := m.looks.DoChan(name, func() (any, error) {
 			mine = true
+			// Another's look may have ended since the first reading.
+			if value, ok := m.get(name); ok {
+				return value, nil
+			}
 			value, ttl, err := look()
 			if err == nil {
 				m.put(name, value, ttl)
