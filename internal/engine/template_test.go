@@ -66,10 +66,17 @@ type identified struct {
 }
 
 // complete is a server that has forgotten nothing.
-var complete = ledger.Server{Identity: "one", Staged: "one"}
+const complete ledger.Server = "complete"
 
 func (l identified) Server(context.Context, ledger.Segment) (ledger.Server, error) {
 	return l.server, nil
+}
+
+func (l identified) FirstSeen(ctx context.Context, s ledger.Server) (time.Time, error) {
+	if s == complete {
+		return time.Time{}, nil
+	}
+	return l.Ledger.FirstSeen(ctx, s)
 }
 
 // templates has a name that is not its method's, so that it can be embedded.
@@ -577,7 +584,7 @@ func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) 
 func TestForgottenIntent(t *testing.T) {
 	t.Run("other worker", func(t *testing.T) { testForgottenIntent(t, complete, false) })
 	t.Run("same worker", func(t *testing.T) { testForgottenIntent(t, complete, true) })
-	t.Run("same worker, listed", func(t *testing.T) { testForgottenIntent(t, ledger.Server{Identity: "one"}, true) })
+	t.Run("same worker, listed", func(t *testing.T) { testForgottenIntent(t, "one", true) })
 }
 
 func testForgottenIntent(t *testing.T, server ledger.Server, same bool) {
@@ -595,7 +602,7 @@ func testForgottenIntent(t *testing.T, server ledger.Server, same bool) {
 	life.Go(func() { s.until(worker, func() bool { return false }) })
 	life.Wait()
 	s.reclaim(session)
-	s.server.Identity, api.templates = "two", s.tenant
+	s.server, api.templates = "two", s.tenant
 	if !same {
 		handler = kinds.NewCreate(kinds.CreateConfig{API: s.tenant, RequestTimeout: s.timeout})
 	}
@@ -629,7 +636,7 @@ func TestNoListing(t *testing.T) {
 // be executed by another worker then, which sees the identity of Redis for the first time.
 func TestWaitedInAnotherWorker(t *testing.T) {
 	s := creating(t, []string{template})
-	s.server.Identity = "one"
+	s.server = "one"
 	for range 2 {
 		e, _ := s.on(nil)
 		task := s.release()
@@ -649,7 +656,7 @@ func TestOneListing(t *testing.T) {
 		rows = append(rows, strings.Replace(template, `"mdl"`, fmt.Sprintf(`"mdl %d"`, i), 1))
 	}
 	s := creating(t, rows)
-	s.server.Identity = "one"
+	s.server = "one"
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, AnswerLatency: 200 * time.Millisecond})
 	e, _ := s.on(nil)
 	_ = e.ProcessTask(t.Context(), s.release()) // the worker sees the identity

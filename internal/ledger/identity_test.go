@@ -1,47 +1,48 @@
 package ledger_test
 
 import (
+	"context"
 	"net"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 )
 
 // TestIdentity restarts a Redis, and makes its replica the master: each has another
-// identity afterwards, and the same one before. Only at first it is that of the server
-// where the segment was staged.
+// identity afterwards, and the same one before. Only the first has forgotten nothing.
 func TestIdentity(t *testing.T) {
 	server := redistest.Start(t)
 	l := ledger.New(server.Client())
-	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "t", Kind: "k"})
-	if err != nil {
+	if err := l.CheckSchema(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
-	complete := true
-	identity := func() string {
+	seg := ledger.Segment{Run: "a", Incarnation: "aaaaaaaaaaaaaaaa"}
+	seen := map[ledger.Server]time.Time{}
+	identify := func() {
 		t.Helper()
-		s, err := l.Server(t.Context(), seg)
-		if err != nil || s.Identity == "" || s.Complete() != complete {
-			t.Fatalf("%+v, %v, want it complete %t", s, err, complete)
+		for range 2 { // the second time as the first
+			s, err := l.Server(t.Context(), seg)
+			if err != nil || s == "" {
+				t.Fatalf("server %q, %v", s, err)
+			}
+			at, err := l.FirstSeen(t.Context(), s)
+			if err != nil || at.IsZero() != (len(seen) == 0) {
+				t.Errorf("server %d first seen at %v, %v", len(seen), at, err)
+			}
+			if former, ok := seen[s]; ok && !former.Equal(at) {
+				t.Errorf("server %d first seen at %v, then at %v", len(seen), former, at)
+			}
+			defer func() { seen[s] = at }()
 		}
-		return s.Identity
 	}
-	if _, err := l.Stage(t.Context(), run, 0, true, [][]byte{[]byte("row")}); err != nil {
-		t.Fatal(err)
-	}
-	first := identity()
-	if again := identity(); again != first {
-		t.Errorf("identity %q, then %q", first, again)
-	}
+	identify()
 	server.Kill()
 	server.Restart()
-	complete = false
-	second := identity()
-	if second == first {
-		t.Error("a restart does not change the identity")
-	}
+	identify()
 	host, port, err := net.SplitHostPort(redistest.Start(t).Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -52,59 +53,63 @@ func TestIdentity(t *testing.T) {
 	if err := server.Client().Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if id := identity(); id == second {
-		t.Error("a failover does not change the identity")
+	identify()
+	if len(seen) != 3 {
+		t.Errorf("servers %v, want another one after a restart and after a failover", seen)
 	}
 }
 
-// TestIdentityOfLostSegment stages a segment again that Redis has lost, with the intents of its
-// rows: it is not complete, whether a producer verifies its run or submits a row again.
-func TestIdentityOfLostSegment(t *testing.T) {
-	rdb := redistest.Start(t).Client()
+// TestServerIsNotFirst has another process store the schema of an empty Redis in the middle of
+// CheckSchema: Redis may have forgotten writes since.
+func TestServerIsNotFirst(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client()
+	rdb.AddHook(beforeSet(func() {
+		if err := ledger.New(server.Client()).CheckSchema(t.Context()); err != nil {
+			t.Error(err)
+		}
+		server.Client().Del(t.Context(), "orgops:v2:servers")
+	}))
 	l := ledger.New(rdb)
-	row := ledger.NewRun{ID: "row", Tenant: "t", Kind: "k"}
-	submit := func() ledger.Run {
-		run, _, err := l.SubmitRow(t.Context(), row, []byte("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return run
+	if err := l.CheckSchema(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	many, _, err := l.Create(t.Context(), ledger.NewRun{ID: "many", Tenant: "t", Kind: "k"})
+	s, err := l.Server(t.Context(), ledger.Segment{Run: "a", Incarnation: "aaaaaaaaaaaaaaaa"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stager, err := l.NewStager(t.Context(), many)
-	if err == nil {
-		err = stager.Add(t.Context(), []byte("{}"))
-	}
-	if err == nil {
-		_, err = stager.Commit(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, run := range []ledger.Run{submit(), many} {
-		seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
-		for _, want := range []bool{true, false} {
-			if s, err := l.Server(t.Context(), seg); err != nil || s.Complete() != want {
-				t.Errorf("run %s: %+v, %v, want it complete %t", run.ID, s, err, want)
-			}
-			rdb.Del(t.Context(), ledger.SegmentKey(seg, "head"), ledger.SegmentKey(seg, "chunks"))
-			if submit(); run.ID == many.ID {
-				if err := stager.Verify(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-		}
+	if at, err := l.FirstSeen(t.Context(), s); err != nil || at.IsZero() {
+		t.Errorf("first seen at %v, %v", at, err)
 	}
 }
 
-// TestNoIdentity asks a Redis that does not report its identity.
+// beforeSet is a hook of a client that calls the function before each SET.
+type beforeSet func()
+
+func (f beforeSet) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f beforeSet) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "set" {
+			f()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (f beforeSet) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// TestNoIdentity uses a Redis that does not report its identity.
 func TestNoIdentity(t *testing.T) {
 	redistest.Mini(t)
-	s, err := ledger.New(redistest.New(t)).Server(t.Context(), ledger.Segment{Run: "a", Incarnation: "aaaaaaaaaaaaaaaa"})
-	if err != nil || s.Identity != "" || s.Complete() {
-		t.Errorf("%+v, %v", s, err)
+	l := ledger.New(redistest.New(t))
+	if err := l.CheckSchema(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Server(t.Context(), ledger.Segment{Run: "a", Incarnation: "aaaaaaaaaaaaaaaa"})
+	if err != nil || s != "" {
+		t.Errorf("%q, %v", s, err)
 	}
 }

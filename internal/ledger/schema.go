@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -36,7 +37,7 @@ func (l *Ledger) CheckSchema(ctx context.Context) error {
 		return err
 	}
 	if version == 0 {
-		err = l.rdb.SetNX(ctx, schemaKey, schema, 0).Err()
+		err = l.markEmpty(ctx)
 	} else {
 		err = takeOverScript.Run(ctx, l.rdb, []string{schemaKey}, formerSchema, schema).Err()
 	}
@@ -44,6 +45,25 @@ func (l *Ledger) CheckSchema(ctx context.Context) error {
 		return fmt.Errorf("write the schema version: %w", noMemory(err))
 	}
 	return l.ReadSchema(ctx) // another process may have been first
+}
+
+// markEmpty stores the version in an empty Redis, and that its servers have forgotten nothing.
+// They are read before: once the version is stored, a server may forget a write.
+func (l *Ledger) markEmpty(ctx context.Context) error {
+	servers, err := l.servers(ctx)
+	if err != nil {
+		return err
+	}
+	first, err := l.rdb.SetNX(ctx, schemaKey, schema, 0).Result()
+	if err != nil || !first {
+		return err
+	}
+	for _, s := range servers {
+		if s != "" {
+			err = errors.Join(err, l.rdb.HSetNX(ctx, serversKey, string(s), 0).Err())
+		}
+	}
+	return err
 }
 
 // ReadSchema returns a [SchemaError] if Redis holds data that this version cannot use. An

@@ -60,7 +60,7 @@ var (
 	keptScript   = headerScript("kept")
 	sealScript   = headerScript("seal")
 
-	stageScript    = segmentScript("stage", "identity")
+	stageScript    = segmentScript("stage")
 	serverScript   = segmentScript("server", "identity")
 	dueScript      = segmentScript("stage_due")
 	resultsScript  = segmentScript("stage_results")
@@ -88,6 +88,8 @@ var (
 	forgetScript   = sessionsScriptOf("forget")
 	deadScript     = sessionsScriptOf("dead")
 	sessionsScript = sessionsScriptOf("list")
+
+	seenScript = newScript("servers_seen", source("clock"))
 )
 
 func headerScript(name string) *redis.Script {

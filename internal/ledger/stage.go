@@ -26,8 +26,6 @@ type staged struct {
 	// order is the order of release, first that of the rows with a due time; nil: that of the
 	// rows' numbers.
 	order []byte
-	// again says that Redis may have lost the segment, and intents of its rows.
-	again bool
 }
 
 // rowDue is when a row is due first.
@@ -103,7 +101,7 @@ func (l *Ledger) stageRows(ctx context.Context, run Run, s staged) error {
 	}
 	args := []any{
 		run.segment(s.number).String(), string(run.Tenant), string(run.Kind), s.packed.sum.Rows, sum, s.packed.per,
-		flag(s.last), flag(s.late || len(s.dues)+len(s.results) > 0), s.order, len(s.dues), flag(s.again),
+		flag(s.last), flag(s.late || len(s.dues)+len(s.results) > 0), s.order, len(s.dues),
 	}
 	for _, chunk := range s.packed.chunks {
 		args = append(args, chunk)

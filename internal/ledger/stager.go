@@ -247,7 +247,6 @@ func (s *Stager) Verify(ctx context.Context) error {
 			}
 			continue
 		}
-		again.again = true
 		err := s.ledger.stage(ctx, s.run, again)
 		if err == nil { // also without results: the segment may await some again
 			err = s.ledger.stageResults(ctx, s.run, again)
@@ -288,7 +287,7 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 	if err == nil && number >= MaxSegments {
 		err = fmt.Errorf("want at most %d segments", MaxSegments)
 	}
-	segment := staged{number: number, last: last, packed: p, results: s.settled, dues: s.dues, late: s.late.awaited, again: len(s.stored) > 0}
+	segment := staged{number: number, last: last, packed: p, results: s.settled, dues: s.dues, late: s.late.awaited}
 	segment.order = s.grouping.order(s.rows, s.settled, s.dues)
 	known := number < len(s.stored) && s.stored[number] == p.sum.stored()
 	switch {

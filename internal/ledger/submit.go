@@ -60,7 +60,7 @@ func (l *Ledger) completeRow(ctx context.Context, run Run, p packed) (Run, error
 			return state.Run, err
 		}
 	}
-	return l.commitRow(ctx, run, staged{last: true, packed: p, again: true})
+	return l.commitRow(ctx, run, staged{last: true, packed: p})
 }
 
 // commitRow stages and commits the row of a run.

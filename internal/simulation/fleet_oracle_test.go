@@ -174,9 +174,7 @@ func (f *fleet) checkTarget(r *fleetRun, result ledger.Result, target string, ba
 			late = late || t.created.late()
 		}
 		expect(len(created) > 0, created)
-		// A run that Redis has lost as a whole, and that was submitted again, knows nothing of
-		// the requests of the lost one.
-		if len(created) > 1 && !late && !f.redis.wasLost(r.from) {
+		if len(created) > 1 && !late {
 			bad("it was created %d times: %v", len(created), created)
 		}
 	case kinds.Recheck:

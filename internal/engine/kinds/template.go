@@ -109,7 +109,7 @@ func (c creation) precede(ctx context.Context) (ledger.Result, error) {
 	if c.cfg.NoReads {
 		return ledger.Result{}, nil
 	}
-	may, err := c.lookup.mayExist(ctx, c.x, c.row, c.request.Name)
+	may, err := c.lookup.mayExist(ctx, c.x, c.request.Name)
 	if err != nil || !may {
 		return ledger.Result{}, err
 	}
@@ -270,16 +270,12 @@ func describe(created []apiclient.Template) string {
 }
 
 // post is a POST that may have landed. It is stored as the row's intent, and as its memo
-// while the run is stopped. The memo of a row that has sent none, and waits until the
-// templates can be listed, has Server and Seen alone.
+// while the run is stopped.
 type post struct {
 	// First is when the row's first POST was sent that may have landed, or shortly before.
 	First time.Time `json:"first"`
 	// ID is the template that was created after the answer of an earlier POST was lost.
 	ID string `json:"id,omitempty"`
-	// Server is an identity of Redis, and Seen when a worker first saw it, in Redis' time.
-	Server string    `json:"server,omitempty"`
-	Seen   time.Time `json:"seen,omitzero"`
 	// at is the time of the intent; zero if the POST cannot land any more.
 	at time.Time
 }
@@ -296,9 +292,6 @@ func formerPost(row *engine.Row) (*post, error) {
 	}
 	if err := json.Unmarshal(stored, p); err != nil {
 		return nil, &engine.UnknownError{What: "the row's intent or memo (" + err.Error() + ")"}
-	}
-	if p.Server != "" {
-		return nil, nil
 	}
 	return p, nil
 }

@@ -2,7 +2,6 @@ package kinds
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,24 +10,21 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
+	"orgops/internal/ledger"
 )
 
 // lookup knows the names of templates that requests may have created which Redis has
 // forgotten. A Redis that restarts or fails over may come back without its last writes:
-// a row has no intent then, and only the tenant's templates show that it sent a POST.
-// Redis has another identity afterwards than when the row was stored. A listing that
-// begins once no POST from before can land any more shows all of them, so one listing
-// serves every row.
-//
-// When Redis got its identity is not known, since clocks may be wrong: each worker
-// counts from when it first saw it. A row that has waited for that in one worker does not
-// wait again in another: its memo has the time.
+// a row has no intent then, or its run is unknown and submitted again, and only the
+// tenant's templates show that a POST was sent. Redis has another identity afterwards. A
+// listing that begins once no POST from before can land any more shows all of them, so one
+// listing serves every row.
 type lookup struct {
 	api Templates
 	// lands is how long after it was sent a request may have its effect.
 	lands time.Duration
 
-	seen    sync.Map // identity -> when it was first seen, a time.Time
+	since   sync.Map // ledger.Server -> the time.Time since when its templates show all
 	last    atomic.Pointer[listing]
 	listing sync.Mutex // held while an execution lists
 }
@@ -46,19 +42,19 @@ func newLookup(api Templates, lands time.Duration) *lookup {
 // mayExist reports whether a template of the name may have been created by a forgotten
 // request. It lists the templates if Redis may have forgotten one, and no listing shows
 // that.
-func (l *lookup) mayExist(ctx context.Context, x *engine.Execution, row *engine.Row, name string) (bool, error) {
+func (l *lookup) mayExist(ctx context.Context, x *engine.Execution, name string) (bool, error) {
 	server, err := x.Server(ctx)
-	if err != nil || server.Complete() {
+	if err != nil {
 		return false, err
 	}
-	if server.Identity == "" { // no listing is recent enough then
+	if server == "" { // no listing is recent enough then
 		return true, nil
 	}
-	from := l.firstSeen(x, row, server.Identity).Add(l.lands)
+	from, err := l.showsAll(ctx, x, server)
+	if err != nil || from.IsZero() {
+		return false, err
+	}
 	if left := time.Until(from); left > 0 {
-		if row.Note.Memo, err = packIntent(post{Server: server.Identity, Seen: x.Now().Add(left - l.lands)}); err != nil {
-			return false, err
-		}
 		return false, engine.Later("redis may have forgotten requests to create templates; the templates are listed once none can land any more", left)
 	}
 	if last := l.last.Load(); last != nil && !last.begun.Before(from) {
@@ -76,18 +72,23 @@ func (l *lookup) mayExist(ctx context.Context, x *engine.Execution, row *engine.
 	return now.names[name], nil
 }
 
-// firstSeen returns when this worker first saw the identity, or another one in which the row
-// has waited, if that is earlier.
-func (l *lookup) firstSeen(x *engine.Execution, row *engine.Row, identity string) time.Time {
-	seen, _ := l.seen.LoadOrStore(identity, time.Now())
-	first := seen.(time.Time)
-	var memo post
-	if json.Unmarshal(row.Note.Memo, &memo) == nil && memo.Server == identity {
-		if there := time.Now().Add(memo.Seen.Sub(x.Now())); there.Before(first) {
-			return there
-		}
+// showsAll returns since when a listing shows what earlier servers have forgotten: lands after
+// the fleet first saw this one, by the clock of this process. It is zero if there is no
+// earlier server.
+func (l *lookup) showsAll(ctx context.Context, x *engine.Execution, server ledger.Server) (time.Time, error) {
+	if from, ok := l.since.Load(server); ok {
+		return from.(time.Time), nil
 	}
-	return first
+	seen, err := x.FirstSeen(ctx, server)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var from time.Time
+	if !seen.IsZero() { // Redis' clock may have gone back since
+		from = time.Now().Add(min(0, seen.Sub(x.Now())) + l.lands)
+	}
+	first, _ := l.since.LoadOrStore(server, from)
+	return first.(time.Time), nil
 }
 
 // list lists the templates.

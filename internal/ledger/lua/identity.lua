@@ -1,5 +1,3 @@
--- Follows segment.lua in the scripts that identify their server.
-
 -- identity returns the identity of this server: the beginnings of run_id and
 -- master_replid; '' if the server does not report them. Each has 64 random bits, and both fit
 -- Redis' compact form of the head.
