@@ -123,16 +123,16 @@ func (f *fleet) checkRow(r *fleetRun, key fleetRow, row ledger.RowState, target 
 	}
 }
 
-// hitFor bounds what one fault adds to the wait of a row: a minute for requests and DNS
-// queries without an answer, then 15 s until the session of a dead worker has ended, twice
-// that if Redis' clock steps meanwhile, or 20 s until a worker finds that Redis has lost the
-// end of an execution, then 10 s each until a dispatcher finds the row and a release lapses.
-const hitFor = 2 * time.Minute
+// hitFor is what a fault adds to the wait of a row, as a mean of two or more: half a minute
+// for a request without an answer, 15 s until the session of a dead worker has ended, or 20 s
+// until a worker finds that Redis has lost the end of an execution, and 10 s until a release
+// lapses. A step of Redis' clock repeats the 15 s.
+const hitFor = time.Minute
 
-// checkWait finds a row that waited longer than its faults explain, of which each ends an
-// execution; one more is for releases that were lost. The time does not count in which the
-// row was not due, its run was paused, no worker was there, or by which Redis' clock was set
-// back. All requests of the tenant may have been before it.
+// checkWait finds a row that waited longer than its faults explain. Each ends an execution,
+// and there are two more: the last one, and releases that were lost. The time does not count
+// in which the row was not due, its run was paused, no worker was there, or by which Redis'
+// clock was set back. All requests of the tenant may have been before it.
 func (f *fleet) checkWait(r *fleetRun, h *rowHistory, outcome ledger.Outcome, from time.Time, bad func(string, ...any)) {
 	if len(h.settles) == 0 || outcome == ledger.Cancelled {
 		return
