@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"orgops/internal/engine"
@@ -187,4 +188,47 @@ func (w rowWait) String() string {
 	add(w.clock, "Redis' clock set back")
 	add(w.rest, "pace, executions and faults")
 	return fmt.Sprintf("%v (%s)", w.total.Round(time.Second), strings.Join(parts, ", "))
+}
+
+// refusing is a ledger whose commands fail.
+type refusing struct {
+	engine.Ledger
+	err error
+}
+
+func (r refusing) End(context.Context, ledger.Segment, ledger.Nonce, ...ledger.RowEnd) (ledger.Receipt, error) {
+	return ledger.Receipt{}, fmt.Errorf("end: %w", r.err)
+}
+
+// TestFleetRecords has ends fail: a killed worker sends nothing, so nothing may be written.
+func TestFleetRecords(t *testing.T) {
+	for err, want := range map[error]int{errKilled: 0, errLost: 1} {
+		f := &fleet{histories: map[fleetRow]*rowHistory{}}
+		seg := ledger.Segment{Run: "r"}
+		_, _ = watched{refusing{err: err}, f}.End(t.Context(), seg, "n", ledger.Ends(ledger.Result{Outcome: ledger.Done}, 3)...)
+		if got := f.at(seg, 3).settles; len(got) != want || want == 1 && !got[0].doubt {
+			t.Errorf("%v: results %v, want %d in doubt", err, got, want)
+		}
+	}
+}
+
+// TestFleetWaits divides the wait of a row by reason.
+func TestFleetWaits(t *testing.T) {
+	start := now()
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	f := &fleet{redis: &fleetRedis{lost: spans{{at(79), at(81)}}, steps: []step{{at(5), 9 * time.Second}, {at(60), -4 * time.Second}, {at(200), -time.Hour}}}}
+	r := &fleetRun{tenant: &fleetTenant{alone: spans{{at(39), at(42)}}}, paused: span{at(25), at(40)}}
+	h := &rowHistory{
+		plans: []plannedWait{{span{at(-5), at(2)}, engine.Transient}, {span{at(10), at(30)}, engine.NotYetFound}, {span{at(12), at(20)}, engine.Paced}},
+		// One that Redis has lost, one that may not have been written, and the one that was.
+		settles: []settle{{at(80), ledger.Done, false}, {at(90), ledger.Done, true}, {at(100), ledger.Done, false}},
+	}
+	const want = "1m40s (20s due later: not_yet, 2s due later: transient, 10s paused, 2s no worker, 4s Redis' clock set back, 1m2s pace, executions and faults)"
+	if got := f.waited(r, h, start).String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	h.settles = h.settles[:2]
+	if got := f.settledAt(h); !got.Equal(at(90)) {
+		t.Errorf("a row whose only lasting result is in doubt settled at %v, want %v", got, at(90))
+	}
 }
