@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -88,16 +89,17 @@ func targetOf(content []byte) string {
 func (f *fleet) checkRow(r *fleetRun, key fleetRow, row ledger.RowState, target string) {
 	outcome := row.Result.Outcome
 	r.outcomes[outcome]++
+	h := cmp.Or(f.histories[key], &rowHistory{})
 	bad := func(format string, args ...any) {
-		f.problem("run %s, row %d, about %s, is %s (%s %.200s): %s; begun %v, settled %v", r.id, key.row, target, row.Phase, outcome, row.Result.Detail,
-			fmt.Sprintf(format, args...), f.begun[key], f.settles[key])
+		f.problem("run %s, row %d, about %s, is %s (%s %.200s): %s; begun %v, to wait %v, settled %v", r.id, key.row, target, row.Phase, outcome, row.Result.Detail,
+			fmt.Sprintf(format, args...), h.begun, h.plans, h.settles)
 	}
 	if row.Phase != ledger.PhaseSettled {
 		bad("it is not settled")
 		return
 	}
 	surely, same := 0, false
-	for _, s := range f.settles[key] {
+	for _, s := range h.settles {
 		same = same || s.outcome == outcome
 		if !s.doubt && !f.redis.wasLost(s.at) {
 			surely++
@@ -112,15 +114,40 @@ func (f *fleet) checkRow(r *fleetRun, key fleetRow, row ledger.RowState, target 
 		bad("nobody has cancelled it")
 	}
 	changed, from := f.checkTarget(r, row.Result, target, bad)
-	if n := len(f.settles[key]); n > 0 && outcome != ledger.Cancelled && outcome != engine.Expired {
-		last := f.settles[key][n-1].at
-		r.waited = max(r.waited, last.Sub(latest(r.from, from)))
-	}
+	f.checkWait(r, h, outcome, from, bad)
 	if changed.IsZero() || r.cancelled.IsZero() || !changed.After(r.cancelled) {
 		return
 	}
-	if begun := f.begun[key]; begun.IsZero() || begun.After(r.cancelled) {
+	if len(h.begun) == 0 || h.begun[0].After(r.cancelled) {
 		bad("it had its effect at %v, although it had not begun when a cancel returned at %v", changed, r.cancelled)
+	}
+}
+
+// hitFor is what a fault adds to the wait of a row, as a mean of two or more: half a minute
+// for a request without an answer, 15 s until the session of a dead worker has ended, or 20 s
+// until a worker finds that Redis has lost the end of an execution, and 10 s until a release
+// lapses. A step of Redis' clock repeats the 15 s.
+const hitFor = time.Minute
+
+// checkWait finds a row that waited longer than its faults explain. Each ends an execution,
+// and there are two more: the last one, and releases that were lost. The time does not count
+// in which the row was not due, its run was paused, no worker was there, or by which Redis'
+// clock was set back. All requests of the tenant may have been before it.
+func (f *fleet) checkWait(r *fleetRun, h *rowHistory, outcome ledger.Outcome, from time.Time, bad func(string, ...any)) {
+	if len(h.settles) == 0 || outcome == ledger.Cancelled {
+		return
+	}
+	if outcome == engine.Expired { // its token may never be there
+		from = r.from
+	}
+	w := f.waited(r, h, latest(r.from, from))
+	if outcome != engine.Expired && w.total > r.longest.total {
+		r.longest = w
+	}
+	rate, _ := r.tenant.limit.Effective()
+	paced := time.Duration(float64(len(r.tenant.log)) / rate.PerSecond() * float64(time.Second))
+	if bound := paced + hitFor*time.Duration(1+len(h.begun)); w.rest > bound {
+		bad("it waited %v: more than %v of pace, executions and faults", w, bound.Round(time.Second))
 	}
 }
 

@@ -172,6 +172,8 @@ func (r *fleetRedis) flaws() bool {
 
 // wasLost reports whether Redis may have lost a write of that time.
 func (r *fleetRedis) wasLost(at time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.lost, func(s span) bool { return !at.Before(s.from) && !at.After(s.to) })
 }
 

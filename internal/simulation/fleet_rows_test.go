@@ -30,7 +30,8 @@ type fleetRun struct {
 	// cancelled is when a cancel of the run returned; zero: it was not cancelled.
 	cancelled time.Time
 	outcomes  map[ledger.Outcome]int
-	waited    time.Duration // the longest of its rows
+	paused    span
+	longest   rowWait // of its rows
 }
 
 // fleetRow is a row of a run.
@@ -38,13 +39,6 @@ type fleetRow struct {
 	run     ledger.RunID
 	segment int
 	row     ledger.Row
-}
-
-// settle is the write of a result.
-type settle struct {
-	at      time.Time
-	outcome ledger.Outcome
-	doubt   bool // the answer was lost
 }
 
 const (
@@ -246,11 +240,16 @@ func (f *fleet) submitSingles(all []*fleetRun) {
 	defer again.Wait()
 	for _, r := range all {
 		time.Sleep(f.upTo(4 * time.Minute / time.Duration(len(all))))
+		at := now()
 		submit(r)
 		r.from = now()
 		again.Go(func() {
-			time.Sleep(loses)
-			submit(r)
+			for lost := true; lost; {
+				time.Sleep(loses)
+				lost = f.redis.wasLost(at)
+				at = now()
+				submit(r)
+			}
 		})
 	}
 }
@@ -271,11 +270,13 @@ func (f *fleet) control(r *fleetRun, what string) {
 	time.Sleep(f.upTo(time.Minute))
 	switch what {
 	case "pause":
+		r.paused.from = now()
 		control(f.ledger.Pause)
 		time.Sleep(f.upTo(time.Minute))
 		control(f.ledger.Resume)
 		time.Sleep(loses)
 		control(f.ledger.Resume)
+		r.paused.to = now()
 	case "cancel":
 		for range 10 { // until Redis has not lost it
 			control(f.ledger.Cancel)

@@ -23,6 +23,7 @@ type fleetTenant struct {
 	f     *fleet
 	name  ledger.Tenant
 	limit pace.Limit
+	alone spans // no worker serves the tenant
 
 	mu        sync.Mutex
 	orgs      []string

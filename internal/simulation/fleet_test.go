@@ -18,7 +18,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 )
 
@@ -85,8 +84,7 @@ type fleet struct {
 	executing map[string]*fleetWorker // by the task's id
 	serving   map[ledger.Tenant][]*fleetPart
 	runs      map[ledger.RunID]*fleetRun
-	begun     map[fleetRow]time.Time
-	settles   map[fleetRow][]settle
+	histories map[fleetRow]*rowHistory
 	problems  []string
 }
 
@@ -94,7 +92,7 @@ func simulateFleet(t *testing.T, size fleetSize, seed uint64) (report string) {
 	f := &fleet{
 		fleetSize: size, t: t, redis: newFleetRedis(t), start: now(), done: make(chan struct{}), dice: rand.New(rand.NewPCG(seed, 7)),
 		faults: map[string]int{}, events: map[string]int{}, executing: map[string]*fleetWorker{}, serving: map[ledger.Tenant][]*fleetPart{},
-		runs: map[ledger.RunID]*fleetRun{}, begun: map[fleetRow]time.Time{}, settles: map[fleetRow][]settle{},
+		runs: map[ledger.RunID]*fleetRun{}, histories: map[fleetRow]*rowHistory{},
 	}
 	f.outside = f.redis.connect(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
 		if err := f.redis.run(run); err != nil {
@@ -155,6 +153,9 @@ func (f *fleet) poll() {
 	for n := 0; f.sleep(time.Second); n++ {
 		f.redis.mini.FastForward(time.Second) // for keys that expire
 		for _, tn := range f.tenants {
+			if !f.serves(tn.name) {
+				tn.alone = append(tn.alone, span{now().Add(-time.Second), now()})
+			}
 			if n%60 == 59 {
 				f.recover(tn)
 			}
@@ -328,7 +329,7 @@ func (f *fleet) report() string {
 	line("requests per row", "%.2f, %d refused by the API's own bucket", float64(requests)/float64(total), refused)
 	line("virtual time", "%v", now().Sub(f.start).Round(time.Second))
 	for i, r := range f.longest() {
-		line([]string{"waited longest", ""}[min(i, 1)], "%v: tenant %s, run %s", r.waited.Round(time.Second), r.tenant.name, r.id)
+		line([]string{"waited longest", ""}[min(i, 1)], "run %s: %s", r.id, r.longest)
 	}
 	for i, name := range slices.Sorted(maps.Keys(f.faults)) {
 		line([]string{"faults", ""}[min(i, 1)], "%6d %s", f.faults[name], name)
@@ -338,44 +339,6 @@ func (f *fleet) report() string {
 
 // longest returns the runs with the rows that waited longest.
 func (f *fleet) longest() []*fleetRun {
-	all := slices.SortedFunc(maps.Values(f.runs), func(a, b *fleetRun) int { return cmp.Compare(b.waited, a.waited) })
+	all := slices.SortedFunc(maps.Values(f.runs), func(a, b *fleetRun) int { return cmp.Compare(b.longest.total, a.longest.total) })
 	return all[:min(len(all), 5)]
-}
-
-// watched is the ledger of an engine. It records which rows have begun and ended.
-type watched struct {
-	engine.Ledger
-	f *fleet
-}
-
-func (l watched) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (ledger.Begun, error) {
-	begun, err := l.Ledger.Begin(ctx, seg, e, rows...)
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	for _, row := range rows {
-		if key := (fleetRow{seg.Run, seg.Number, row}); l.f.begun[key].IsZero() && (err != nil || admitted(begun, row)) {
-			l.f.begun[key] = now()
-		}
-	}
-	return begun, err
-}
-
-func admitted(begun ledger.Begun, row ledger.Row) bool {
-	return slices.ContainsFunc(begun.Rows, func(r ledger.BegunRow) bool { return r.Row == row && r.Status == ledger.RowAdmitted })
-}
-
-// End records settled rows. If its answer was lost they may be settled.
-func (l watched) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
-	receipt, err := l.Ledger.End(ctx, seg, n, ends...)
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	for i, end := range ends {
-		result, settles := end.Ending.(ledger.Result)
-		written := i < len(receipt.Statuses) && receipt.Statuses[i] == ledger.RowWritten
-		if settles && (written || err != nil) {
-			key := fleetRow{seg.Run, seg.Number, end.Row}
-			l.f.settles[key] = append(l.f.settles[key], settle{now(), result.Outcome, err != nil})
-		}
-	}
-	return receipt, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,7 @@ type fleetWorker struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	stopping chan struct{}
+	stop     func()         // closes stopping
 	all      sync.WaitGroup // goroutines that run until ctx ends
 	fetchers sync.WaitGroup // goroutines that begin tasks
 	tasks    sync.WaitGroup
@@ -87,11 +89,13 @@ func (w *fleetWorker) point() error {
 	return nil
 }
 
-// kill has the worker do nothing any more. Its session is not ended.
+// kill has the worker do nothing any more. Its session is not ended. Its goroutines end as
+// those of a worker that stops: they would try their last writes for 15 minutes.
 func (w *fleetWorker) kill() {
 	if !w.dead.Swap(true) {
 		close(w.died)
 		w.cancel()
+		w.stop()
 	}
 }
 
@@ -125,6 +129,7 @@ func (w *fleetWorker) command(ctx context.Context, run func() error, cmds ...red
 // newWorker starts a worker of a slot.
 func (f *fleet) newWorker(tenants []*fleetTenant) *fleetWorker {
 	w := &fleetWorker{f: f, stopping: make(chan struct{}), died: make(chan struct{})}
+	w.stop = sync.OnceFunc(func() { close(w.stopping) })
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.rdb = f.redis.connect(w.command)
 	w.ledger = ledger.New(w.rdb)
@@ -167,7 +172,7 @@ func (w *fleetWorker) run() {
 
 // leave stops the worker as SIGTERM does.
 func (w *fleetWorker) leave() {
-	close(w.stopping)
+	w.stop()
 	w.fetchers.Wait()
 	ended := make(chan struct{})
 	go func() {
@@ -437,6 +442,13 @@ func (f *fleet) serve(p *fleetPart) {
 		}
 	}
 	f.serving[p.tn.name] = append(living, p)
+}
+
+// serves reports whether a worker serves a tenant that is neither dead nor suspended.
+func (f *fleet) serves(t ledger.Tenant) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.serving[t], func(p *fleetPart) bool { return !p.w.isAway() })
 }
 
 // servers returns the parts of a tenant, in any order.
