@@ -10,3 +10,6 @@ func ParseErrorBody(body []byte, secrets ...Secret) (title, message, code string
 func ReadDomain(text []byte) Listed[DiscoveryDomain] {
 	return readRecord[DiscoveryDomain](text, "domains[0]", nil)
 }
+
+// Answered has the client take note of an answer to its freshest token.
+func (c *Client) Answered(status int) { c.refused.answered(status) }

@@ -12,8 +12,8 @@ import (
 // no secret is in it. The zero value is that of a token nobody needed yet.
 type TokenHealth struct {
 	// Err is why there is no token that the API takes: the endpoint or the file
-	// gives none, what it gave has ended, or the API refuses it. Nil: there is one, or
-	// none was needed yet.
+	// gives none, what it gave has ended, or the API has refused it within two minutes. Nil:
+	// there is one, or none was needed yet.
 	Err error
 	// LastErr is what went wrong when a token was last wanted, a *TokenError, even
 	// where an earlier one is still good; nil once one has come. FailedAt is when.
@@ -40,17 +40,21 @@ func (c *Client) TokenHealth() TokenHealth {
 	c.refused.mu.Lock()
 	defer c.refused.mu.Unlock()
 	h.Failures += c.refused.times
-	if h.Err == nil && !c.refused.since.IsZero() {
+	if h.Err == nil && time.Since(c.refused.at) < refusedFor {
 		h.Err = errors.New("the API refuses the token, and a fresh one too (401): check the audience, and that the API knows who issued it")
-		h.FailedAt = c.refused.since
+		h.FailedAt = c.refused.at
 	}
 	return h
 }
 
+// refusedFor is how long a 401 counts. A client whose calls are refused makes others; one
+// that makes none, since other processes make them, does not see that the cause is gone.
+const refusedFor = 2 * time.Minute
+
 // refusals are the API's 401s to a token as fresh as there is.
 type refusals struct {
 	mu    sync.Mutex
-	since time.Time // of the first in a row; zero: the last answer was another
+	at    time.Time // of the last one; zero: the last answer was another
 	times uint64
 }
 
@@ -61,11 +65,9 @@ func (r *refusals) answered(status int) {
 	switch {
 	case status == http.StatusUnauthorized:
 		r.times++
-		if r.since.IsZero() {
-			r.since = time.Now()
-		}
+		r.at = time.Now()
 	case status < 500: // a server in trouble has not checked the token
-		r.since = time.Time{}
+		r.at = time.Time{}
 	}
 }
 

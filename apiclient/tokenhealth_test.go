@@ -130,6 +130,25 @@ func TestTokenHealthByTheAPI(t *testing.T) {
 	}
 }
 
+// TestRefusalPasses: a client that makes no more calls after a 401 does not report its token as
+// refused for ever, since the API may accept it from other processes meanwhile.
+func TestRefusalPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clientOf(t, apiclient.StaticToken(apiclient.NewSecret("t")))
+		for range 3 {
+			c.Answered(http.StatusUnauthorized)
+			time.Sleep(time.Minute)
+			if c.TokenHealth().Err == nil {
+				t.Error("the refusal of a minute ago is gone")
+			}
+		}
+		time.Sleep(time.Minute)
+		if err := c.TokenHealth().Err; err != nil {
+			t.Errorf("two minutes after the last call: %v", err)
+		}
+	})
+}
+
 func TestScopesOfAToken(t *testing.T) {
 	for claims, want := range map[string][]string{
 		`{"scope":"a b:c"}`: {"a", "b:c"}, `{"scope":""}`: {}, `{}`: nil, `{"scope":["a"]}`: nil,

@@ -19,7 +19,7 @@ import (
 )
 
 // readiness is what /readyz checks. It takes no permit and fetches no token: the token is
-// the one that the worker fetched at its start, or a later one that a request needed, and
+// the one that the worker fetched as one of the tenant's first, or that a request needed, and
 // only a resolver that has not answered for half a minute is queried.
 //
 // A tenant whose credentials do not suffice is not ready, though no restart and no other
@@ -47,7 +47,7 @@ func (w *worker) readiness() *ops.Readiness {
 				}
 				return ops.Finding{Err: all[i].queueErr, Note: cli.QueueIsPaused(all[i].paused)}
 			}},
-			ops.Probe{Name: "tenant " + t.Name + " token", Look: t.hasToken},
+			ops.Probe{Name: "tenant " + t.Name + " token", Look: func(context.Context) ops.Finding { return t.hasToken(w.awaitsToken(t)) }},
 			ops.Probe{Name: "tenant " + t.Name + " resolvers", Look: t.hears})
 		if t.CanaryZone != "" {
 			probes = append(probes, ops.Probe{Name: "tenant " + t.Name + " canary", Look: t.trusts})
@@ -94,11 +94,15 @@ func (p permission) unblocked(tenant string) ops.Finding {
 	return f
 }
 
-// hasToken reports the last token fetched, or that none was fetched yet.
-func (s *served) hasToken(context.Context) ops.Finding {
+// hasToken reports the last token fetched, or that none was fetched yet, which is an error if
+// the worker awaits it.
+func (s *served) hasToken(awaited bool) ops.Finding {
 	h := s.api.TokenHealth()
 	f := ops.Finding{Err: h.Err}
 	if h.Err == nil && h.GotAt.IsZero() {
+		if !awaited {
+			return ops.Finding{Note: "not needed yet: other workers serve the tenant"}
+		}
 		f.Err = errors.New("not fetched yet")
 	}
 	if h.Err == nil && h.LastErr != nil {

@@ -16,6 +16,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/workers"
 )
 
 // closed is an address where nobody answers.
@@ -149,6 +150,7 @@ func TestReadinessRoundTrips(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.close()
+	w.order = workers.New(w.about(), w.ledger.Core(), w.logger)
 	count := new(redistest.RoundTrips)
 	check := func() (took int64) {
 		before := count.Load()
@@ -163,30 +165,33 @@ func TestReadinessRoundTrips(t *testing.T) {
 		}
 		return count.Load() - before
 	}
-	serve := func(n int) {
-		for i := len(w.tenants); i < n; i++ {
-			tenant := sandboxTenant(box)
-			if err := tenant.complete(func(string) string { return box.ClientSecret() }); err != nil {
-				t.Fatal(err)
-			}
-			tenant.Name = fmt.Sprint("tenant-", i)
-			one, err := w.serve(tenant)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(one.dns.Close)
-			w.tenants = append(w.tenants, one)
-		}
-	}
-	serve(3)
+	serveSandbox(t, w, box, box.ClientSecret(), 3)
 	if _, err := w.tenants[1].limiter.Stop(t.Context(), "me", ""); err != nil {
 		t.Fatal(err)
 	}
 	check() // connects, and stores the scripts
 	w.permits.AddHook(count)
 	few := check()
-	serve(150)
+	serveSandbox(t, w, box, box.ClientSecret(), 150)
 	if many := check(); few == 0 || many != few {
 		t.Errorf("%d round trips for 3 tenants, %d for 150", few, many)
+	}
+}
+
+// serveSandbox has the worker serve n tenants, which share a sandbox and a secret.
+func serveSandbox(t *testing.T, w *worker, box *sandbox.Sandbox, secret string, n int) {
+	t.Helper()
+	for i := len(w.tenants); i < n; i++ {
+		tenant := sandboxTenant(box)
+		if err := tenant.complete(func(string) string { return secret }); err != nil {
+			t.Fatal(err)
+		}
+		tenant.Name = fmt.Sprint("tenant-", i)
+		one, err := w.serve(tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(one.dns.Close)
+		w.tenants = append(w.tenants, one)
 	}
 }

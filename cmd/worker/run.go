@@ -212,13 +212,12 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	w.announceOnce(ctx, w.tenants...) // before "worker started", so that producers find the tenants from then on
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	besides.Go(func() { w.order.Run(background) })
+	besides.Go(func() { w.order.Run(background, func() { w.fetchTokens(background, &besides) }) })
 	besides.Go(func() { w.announce(background) })
 	besides.Go(func() { w.watchSchema(background, fail) })
 	defer besides.Wait()
 	defer cancel()
 	for _, t := range w.tenants {
-		besides.Go(func() { t.fetchToken(background, w.logger) })
 		if t.schedule != nil {
 			besides.Go(func() { t.schedule.Run(background) })
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
+	"sync"
 	"time"
 
 	"orgops/internal/deliveries"
@@ -49,9 +50,36 @@ func hostOf(rawURL string) string {
 // tokenAgain is how long the worker waits before it tries again to fetch a token.
 const tokenAgain = 10 * time.Second
 
-// fetchToken fetches the tenant's token, so that bad credentials show before there is work,
-// and tries again until there is one or ctx ends. The token source itself decides how often
-// its endpoint is asked.
+// tokenRanks is how many workers of a tenant fetch its token before they need it. With the
+// first two, a rollout of wrong credentials stops while a worker with the previous ones
+// lives: one of the new workers is among the two.
+const tokenRanks = 2
+
+// awaitsToken reports whether the worker fetches the tenant's token before a request needs
+// it. All others fetch it with their first request, so that a fleet does not request a token
+// for each tenant and worker.
+func (w *worker) awaitsToken(t *served) bool {
+	return w.order.Place(ledger.Tenant(t.Name)).Rank < tokenRanks
+}
+
+// fetchTokens begins to fetch the tokens of the tenants of which this worker has become one of
+// the first, so that wrong credentials show before there is work, and those that a request
+// needed and did not get, so that the worker is ready again without another request.
+func (w *worker) fetchTokens(ctx context.Context, all *sync.WaitGroup) {
+	for _, t := range w.tenants {
+		h := t.api.TokenHealth()
+		lacks := h.Err != nil || h.GotAt.IsZero() && w.awaitsToken(t)
+		if lacks && !t.fetchesToken.Swap(true) {
+			all.Go(func() {
+				defer t.fetchesToken.Store(false)
+				t.fetchToken(ctx, w.logger)
+			})
+		}
+	}
+}
+
+// fetchToken fetches the tenant's token, and tries again until there is one or ctx ends. The
+// token source limits the requests to its endpoint.
 func (s *served) fetchToken(ctx context.Context, logger *slog.Logger) {
 	for told := false; ; told = true {
 		_, err := s.tokens.Token(ctx)

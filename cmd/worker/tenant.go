@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"orgops/apiclient"
@@ -29,6 +30,8 @@ type served struct {
 	hooks    *webhooks.Sender
 	schedule *intake.Scheduler // of its sweeps; nil: there is none
 	shown    ops.Tenant        // on the operator's pages
+
+	fetchesToken atomic.Bool // by [worker.fetchTokens]
 }
 
 // inTheClear returns the names of the resolvers whose answers can be forged on the way.

@@ -37,6 +37,7 @@ type Plan struct {
 	// Commands and Idle are commands to Redis per second, while all tenants work and while
 	// none does; RedisCPU and IdleCPU are the cores of Redis that they need.
 	Commands, Idle    float64
+	Polls             float64 // of Commands: asynq's servers ask for tasks
 	RedisCPU, IdleCPU float64
 	Workers           int
 	WorkerCPU         float64 // cores, of all workers together
@@ -97,7 +98,8 @@ func Estimate(l Load) Plan {
 	if p.Workers > 1 {
 		idle += float64(p.Tenants) * secondIdle
 	}
-	polls := float64(p.Busy)*dispatchCommands + float64(p.Workers)*pollsOf(float64(p.Busy)/float64(p.Workers))
+	p.Polls = float64(p.Workers) * pollsOf(float64(p.Busy)/float64(p.Workers))
+	polls := float64(p.Busy)*dispatchCommands + p.Polls
 	p.Commands, p.Idle = work+polls+idle, idle
 	p.RedisCPU, p.IdleCPU = work*workCommandCPU+(polls+idle)*otherCommandCPU, idle*otherCommandCPU
 	p.worker()

@@ -81,7 +81,7 @@ func (m *Metrics) WatchTokens(tenants []Tenant) {
 	for _, t := range tenants {
 		of := prometheus.Labels{"tenant": t.Name}
 		with.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "orgops_token_ok", Help: "1 if this worker has a token that the API accepts, otherwise 0.", ConstLabels: of,
+			Name: "orgops_token_ok", Help: "0 if this worker needs a token and has none that the API accepts, otherwise 1.", ConstLabels: of,
 		}, func() float64 { return oneIf(t.API.TokenHealth().Err == nil) })
 		with.NewCounterFunc(prometheus.CounterOpts{
 			Name: "orgops_token_failures_total", Help: "Failed token requests, and new tokens that the API refused.", ConstLabels: of,

@@ -88,7 +88,8 @@ type fleet struct {
 	problems  []string
 }
 
-func simulateFleet(t *testing.T, size fleetSize, seed uint64) (report string) {
+// newFleet returns a fleet with its tenants and workers, without rows.
+func newFleet(t *testing.T, size fleetSize, seed uint64) *fleet {
 	f := &fleet{
 		fleetSize: size, t: t, redis: newFleetRedis(t), start: now(), done: make(chan struct{}), dice: rand.New(rand.NewPCG(seed, 7)),
 		faults: map[string]int{}, events: map[string]int{}, executing: map[string]*fleetWorker{}, serving: map[ledger.Tenant][]*fleetPart{},
@@ -110,6 +111,11 @@ func simulateFleet(t *testing.T, size fleetSize, seed uint64) (report string) {
 		w := f.newWorker(f.tenantsOf(slot))
 		f.slots, f.all = append(f.slots, w), append(f.all, w)
 	}
+	return f
+}
+
+func simulateFleet(t *testing.T, size fleetSize, seed uint64) (report string) {
+	f := newFleet(t, size, seed)
 	var submitting sync.WaitGroup
 	for n, tn := range f.tenants {
 		f.produce(&submitting, tn, n)

@@ -65,12 +65,15 @@ func (o *Order) Place(t ledger.Tenant) Place {
 	return Place{Workers: 1}
 }
 
-// Run reads the sessions every five seconds until ctx ends.
-func (o *Order) Run(ctx context.Context) {
+// Run reads the sessions every five seconds until ctx ends, and calls read after each time.
+func (o *Order) Run(ctx context.Context, read func()) {
 	tick := time.NewTicker(readEvery)
 	defer tick.Stop()
 	for {
-		if err := o.Read(ctx); err != nil && ctx.Err() == nil {
+		switch err := o.Read(ctx); {
+		case err == nil:
+			read()
+		case ctx.Err() == nil:
 			o.logger.WarnContext(ctx, "living workers not read", "error", err)
 		}
 		select {

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/internal/workers"
+)
+
+// idleWorker returns a worker of n tenants in the sandbox that has a session and serves no queue,
+// and a function that ends the session.
+func idleWorker(t *testing.T, box *sandbox.Sandbox, redis string, n int, secret string) (w *worker, end func()) {
+	t.Helper()
+	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: redis, AllowURLPassword: true}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.close)
+	serveSandbox(t, w, box, secret, n)
+	w.order = workers.New(w.about(), ledger.New(w.permits), w.logger)
+	if end, err = w.beginSession(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	return w, end
+}
+
+// fetchTokens has the worker read its places and fetch the tokens that it then lacks, until
+// done reports true or all are fetched.
+func fetchTokens(t *testing.T, w *worker, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := w.order.Read(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var fetches sync.WaitGroup
+	w.fetchTokens(ctx, &fetches)
+	if done != nil {
+		await(t, "the fetches", done)
+		cancel()
+	}
+	fetches.Wait()
+}
+
+// places counts the tenants whose tokens the worker fetches before they are needed.
+func places(w *worker) (n int) {
+	for _, tn := range w.tenants {
+		if w.awaitsToken(tn) {
+			n++
+		}
+	}
+	return n
+}
+
+func tokenRequests(box *sandbox.Sandbox) (n int) {
+	for _, r := range box.Requests() {
+		if r.Operation == sandbox.OpToken {
+			n++
+		}
+	}
+	return n
+}
+
+// TestFleetTokens: the first two workers of each tenant fetch its token, and those that take
+// the places of a worker that leaves. All are ready.
+func TestFleetTokens(t *testing.T) {
+	t.Parallel()
+	const size, tenants = 8, 5
+	box, redis := startBox(t, sandbox.Options{}), redistest.URL(t)
+	first, end := idleWorker(t, box, redis, tenants, box.ClientSecret())
+	all := []*worker{first}
+	for range size - 1 {
+		w, _ := idleWorker(t, box, redis, tenants, box.ClientSecret())
+		all = append(all, w)
+	}
+	settle := func(want int) {
+		t.Helper()
+		for _, w := range all {
+			fetchTokens(t, w, nil)
+			for _, tn := range w.tenants {
+				if f := tn.hasToken(w.awaitsToken(tn)); f.Err != nil {
+					t.Errorf("%s: %v", tn.Name, f.Err)
+				} else if known := !tn.api.TokenHealth().GotAt.IsZero(); known == strings.Contains(f.Note, "not needed yet") {
+					t.Errorf("%s: token fetched: %t, %q", tn.Name, known, f.Note)
+				}
+			}
+		}
+		if got := tokenRequests(box); got != want {
+			t.Errorf("%d token requests, want %d", got, want)
+		}
+	}
+	settle(tokenRanks * tenants)
+	settle(tokenRanks * tenants)
+	lost := places(first)
+	end()
+	if err := first.ledger.Core().EndSession(t.Context(), first.session); err != nil { // end gives up after 3 s
+		t.Fatal(err)
+	}
+	all = all[1:]
+	settle(tokenRanks*tenants + lost)
+}
+
+// TestFleetTokensWrong: wrong credentials make a worker unready before there is work, if it is
+// alone and if it starts next to a worker with the previous ones.
+func TestFleetTokensWrong(t *testing.T) {
+	t.Parallel()
+	box := startBox(t, sandbox.Options{})
+	for name, others := range map[string]int{"alone": 0, "next to another": 1} {
+		t.Run(name, func(t *testing.T) {
+			redis := redistest.URL(t)
+			for range others {
+				idleWorker(t, box, redis, 3, box.ClientSecret())
+			}
+			w, _ := idleWorker(t, box, redis, 3, "no such secret")
+			each := func(ok func(error) bool) bool {
+				for _, tn := range w.tenants {
+					if err := tn.hasToken(w.awaitsToken(tn)).Err; err == nil || !ok(err) {
+						return false
+					}
+				}
+				return true
+			}
+			if !each(func(err error) bool { return err.Error() == "not fetched yet" }) {
+				t.Error("ready before the first token")
+			}
+			fetchTokens(t, w, func() bool {
+				return each(func(err error) bool { return strings.Contains(err.Error(), "401") })
+			})
+		})
+	}
+}
