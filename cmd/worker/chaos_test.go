@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -54,19 +55,24 @@ type chaos struct {
 	forgets  bool // Redis may lose its last second
 
 	mu       sync.Mutex
+	ids      atomic.Int64 // of runs
 	jobs     []*job
 	progress time.Time         // when a row was last seen to settle
 	commands map[string]int    // by command and exit status
 	messages map[string]string // of commands that failed
 
-	faults   []disturbance
-	held     []heldBack
-	alone    []span // of workers without Redis, while others had it
-	stops    []span // while an operator had stopped the tenant
-	lost     int
-	doubled  int
-	wrong    int
-	repeated int // PATCHes and removals that were repeated after a fault
+	swept     map[string]*sweptDomain // by organization and id
+	sweptOrgs []*sweptOrganization
+	lists     map[string][]sandbox.Request // of the domains of an organization
+	faults    []disturbance
+	held      []heldBack
+	alone     []span // of workers without Redis, while others had it
+	stops     []span // while an operator had stopped the tenant
+	lost      int
+	doubled   int
+	wrong     int
+	repeated  int            // PATCHes and removals that were repeated after a fault
+	done      map[string]int // how often something was done that only some runs have
 }
 
 type span struct{ from, to time.Time }
@@ -135,8 +141,9 @@ func chaosSeed(t *testing.T) uint64 {
 
 func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
-	c := &chaos{seed: seed, box: startBox(t, sandbox.Options{Remember: 2_000_000, RepeatTemplateNames: true}), commands: map[string]int{}, messages: map[string]string{}}
+	c := &chaos{seed: seed, box: startBox(t, sandbox.Options{Remember: 2_000_000, RepeatTemplateNames: true}), commands: map[string]int{}, messages: map[string]string{}, swept: map[string]*sweptDomain{}, lists: map[string][]sandbox.Request{}, done: map[string]int{}}
 	env := map[string]string{"ORGOPS_RATE": fmt.Sprintf("%d/s", chaosRate), "ORGOPS_BURST": fmt.Sprint(chaosBurst), "ORGOPS_NO_WORKER_YET": "true"}
+	maps.Copy(env, sweepSettings())
 	if seed%3 == 2 {
 		c.startSentinel(t, env)
 	} else {
@@ -392,7 +399,7 @@ func (c *chaos) report() {
 	for _, failed := range slices.Sorted(maps.Keys(c.messages)) {
 		c.t.Logf("command failed: %s: %s", failed, c.messages[failed])
 	}
-	c.t.Logf("typed, by exit status: %v", c.commands)
+	c.t.Logf("typed, by exit status: %v; done: %v", c.commands, c.done)
 	c.t.Logf("seed %d, %s: %d runs, %d rows, %d requests, %d faults; lost %d, doubled %d, wrong %d, repeated after a fault %d; recovery median %v, longest %v (%s)",
 		c.seed, world, len(c.jobs), rows, len(c.box.Requests()), len(c.faults), c.lost, c.doubled, c.wrong, c.repeated,
 		times[len(times)/2].Round(time.Millisecond), slowest.recovery.Round(time.Millisecond), slowest.kind)
