@@ -344,36 +344,39 @@ func (c *chaos) compareStops(log []sandbox.Request) {
 	}
 }
 
-// compareRate checks that in no window more requests came than the tenant's rate and burst
-// allow. A worker without Redis has its share of the rate besides, and requests that a fault
-// has held back are not counted.
+// compareRate checks that in no window more requests came than the workers may use of the
+// tenant's rate and burst. A worker without Redis has its share of the rate besides, and
+// requests that a fault has held back are not counted.
 func (c *chaos) compareRate(log []sandbox.Request) {
 	slices.SortStableFunc(log, func(a, b sandbox.Request) int { return a.At.Compare(b.At) })
 	held, start := slices.Clone(c.held), log[0].At
+	const rate, limit = chaosRate * chaosUse, chaosBurst*chaosUse + chaosLate
 	allowed := func(at time.Time) float64 {
-		n := at.Sub(start).Seconds() * chaosRate
+		n := at.Sub(start).Seconds() * rate
 		for _, s := range c.alone {
 			if at.After(s.from) {
-				n += min(at.Sub(s.from), s.to.Sub(s.from)).Seconds() * chaosRate * chaosUse / chaosWorkers
+				n += min(at.Sub(s.from), s.to.Sub(s.from)).Seconds() * rate / chaosWorkers
 			}
 		}
 		return n
 	}
 	came, least, most := 0.0, math.Inf(1), 0.0
-	var when time.Time
+	var from, low, when time.Time
 	for _, r := range log {
 		if r.Operation == sandbox.OpToken || wasHeld(held, r.At) {
 			continue
 		}
-		least = min(least, came-allowed(r.At))
+		if excess := came - allowed(r.At); excess < least {
+			least, low = excess, r.At
+		}
 		came++
 		if over := came - allowed(r.At) - least; over > most {
-			most, when = over, r.At
+			from, most, when = low, over, r.At
 		}
 	}
-	c.t.Logf("rate: at most %.0f requests more than %d/s in any window, of %d, at %s", most, chaosRate, chaosBurst, when.Format(clockTime))
-	if most > chaosBurst {
-		c.addWrong("%.0f requests more than the rate in a window that ends at %s, want at most %d", most, when.Format(clockTime), chaosBurst)
+	c.t.Logf("rate: at most %.0f requests more than %.0f/s in any window, of %.0f, from %s to %s", most, rate, limit, from.Format(clockTime), when.Format(clockTime))
+	if most > limit {
+		c.addWrong("%.0f requests more than the rate from %s to %s, want at most %.0f", most, from.Format(clockTime), when.Format(clockTime), limit)
 	}
 }
 
