@@ -19,6 +19,10 @@ import (
 // backlog is how many rows are open as a rule, so that there is always one to settle.
 const backlog = 300
 
+// most bounds the open runs, however few rows they have: commands that fail are repeated, and
+// must not take the machine from the workers.
+const most = 40
+
 // waitsLong is after how long without a settled row there is another run all the same: the
 // open rows may all wait for requests whose answers were lost.
 const waitsLong = 2 * time.Second
@@ -102,8 +106,13 @@ func (c *chaos) stream(ctx context.Context) {
 	var submitting sync.WaitGroup
 	for ctx.Err() == nil {
 		rows := int64(0)
-		for _, j := range c.openJobs() {
+		open := c.openJobs()
+		for _, j := range open {
 			j.locked(func() { rows += int64(j.rows) - j.settled })
+		}
+		if len(open) > most {
+			time.Sleep(time.Second)
+			continue
 		}
 		if rows > backlog {
 			time.Sleep(100 * time.Millisecond)
@@ -114,8 +123,8 @@ func (c *chaos) stream(ctx context.Context) {
 		}
 		j := c.newJob(draws)
 		submitting.Go(func() {
-			for !c.submit(j) && ctx.Err() == nil && !j.isCancelled() {
-				time.Sleep(time.Second)
+			for pause := time.Second; !c.submit(j) && ctx.Err() == nil && !j.isCancelled(); pause = min(2*pause, 8*time.Second) {
+				time.Sleep(pause)
 			}
 		})
 	}

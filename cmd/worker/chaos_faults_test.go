@@ -26,7 +26,7 @@ func (f fault) String() string { return fmt.Sprintf("%s (%s) for %v", f.kind, f.
 
 // draw draws a fault. It depends on the draws alone, so that a seed has the same faults again.
 func (c *chaos) draw(draws *rand.Rand) fault {
-	all := []func(*rand.Rand) fault{c.apiLink, c.apiLink, c.killed, c.suspended, c.terminated, c.answers, c.answers, c.readsDropped}
+	all := []func(*rand.Rand) fault{c.apiLink, c.apiLink, c.killed, c.suspended, c.terminated, c.answers, c.answers, c.readsDropped, c.readsDropped, c.readsDropped}
 	if c.guarded != nil {
 		all = append(all, c.redisLink, c.redisLink, c.producersLink, c.redisRestart, c.redisSuspended, c.redisFull, c.rights)
 	} else {

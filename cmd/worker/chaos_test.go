@@ -29,12 +29,13 @@ import (
 const (
 	chaosWorkers = 3
 	clockTime    = "15:04:05.000"
-	// chaosRate and chaosBurst are the tenant's limit. The workers leave a fifth of it to
+	// chaosRate and chaosBurst are the tenant's limit, so low that it is used up most of the
+	// time: a request without a permit is then one more than allowed. The workers leave a fifth of it to
 	// others. Some requests come so late that they meet with later ones.
-	chaosRate  = 60
-	chaosBurst = 50
+	chaosRate  = 30
+	chaosBurst = 25
 	chaosUse   = 0.8
-	chaosLate  = 10
+	chaosLate  = 8
 	// chaosEnds is how long the work may take once there are no more faults: a row whose
 	// answer was lost waits for a minute, and after several attempts minutes more.
 	chaosEnds = 10 * time.Minute
@@ -303,20 +304,18 @@ func (w *chaosWorker) stopped() error {
 func (c *chaos) watch(ctx, until context.Context) {
 	last := map[*job]int64{}
 	for until.Err() == nil {
-		moved := false
 		for _, j := range c.openJobs() {
 			r, err := c.ledger.Get(ctx, j.run)
 			if err != nil && !errors.Is(err, runs.ErrNotFound) {
 				continue
 			}
-			moved = moved || r.Settled > last[j]
+			if r.Settled > last[j] {
+				c.mu.Lock()
+				c.progress = time.Now()
+				c.mu.Unlock()
+			}
 			last[j] = r.Settled
 			j.note(r)
-		}
-		if moved {
-			c.mu.Lock()
-			c.progress = time.Now()
-			c.mu.Unlock()
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
