@@ -219,8 +219,8 @@ func (c *chaos) settledAs(row *chaosRow, there bool) {
 	case "cancelled":
 		// A removal has no intent, and Redis may have lost one.
 		excused := row.job.command[1] == "remove" || c.hasForgotten()
-		if !row.job.cancelled || there && !excused {
-			c.addWrong("%v: it is so in the tenant: %t, after %d changes; cancelled by the test: %t", row, there, len(row.changes), row.job.cancelled)
+		if !row.job.tried || there && !excused {
+			c.addWrong("%v: it is so in the tenant: %t, after %d changes; cancelled by the test: %t", row, there, len(row.changes), row.job.tried)
 		}
 	default:
 		c.addWrong("%v", row)

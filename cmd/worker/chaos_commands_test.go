@@ -44,6 +44,7 @@ type job struct {
 	settled   int64
 	ended     bool
 	cancelled bool
+	tried     bool     // a cancel was typed, which may have its effect although it fails
 	retried   bool // there is a job of its failed rows
 	deleted   time.Time
 	kept      *results // of a deleted run
@@ -293,6 +294,7 @@ func (c *chaos) cancelRun(j *job) {
 
 // cancel cancels a run whose control is held.
 func (c *chaos) cancel(j *job) {
+	j.locked(func() { j.tried = true })
 	if _, status := c.enter("runs", "cancel", j.run); status == 0 {
 		j.locked(func() { j.cancelled, j.quiet = true, append(j.quiet, span{time.Now(), time.Now().Add(24 * time.Hour)}) })
 	}
@@ -321,6 +323,9 @@ func (c *chaos) submitOthers(j *job) {
 	args := slices.Clone(j.args)
 	if !submitted || !strings.HasPrefix(args[len(args)-1], c.dir) {
 		return
+	}
+	if _, err := c.get(j.run); err != nil && c.mayForget() {
+		return // Redis may have lost the run: then they are accepted
 	}
 	args[len(args)-1] = filepath.Join(c.dir, "others-"+j.file)
 	write(c.t, args[len(args)-1], c.others(j))

@@ -81,7 +81,7 @@ func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 		switch {
 		case got != nil:
 			row.fate = c.fateOf(row, got)
-		case j.isDeleted():
+		case j.isDeleted() && j.kept == nil:
 			row.fate = runs.Fate{Outcome: deletedUnknown}
 		default:
 			row.fate = runs.Fate{Outcome: "cancelled", Detail: "no rows were accepted"}
@@ -97,14 +97,14 @@ func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 func (c *chaos) fateOf(row *chaosRow, got *results) runs.Fate {
 	items := got.keys[keyOf(row.cells)]
 	delete(got.keys, keyOf(row.cells))
-	if len(items) == 0 && row.job.cancelled && row.job.found() {
+	if len(items) == 0 && row.job.tried && row.job.found() {
 		return runs.Fate{Outcome: notFound}
 	}
 	if len(items) == 0 {
 		c.addLost("run %s has no row of %q", row.job.run, row.cells)
 		return runs.Fate{Outcome: notFound}
 	}
-	if len(items) > 1 && !(row.job.pending() && c.hasForgotten()) {
+	if len(items) > 1 && (!row.job.pending() || !c.hasForgotten()) {
 		c.addDoubled("run %s has the row of %q %d times", row.job.run, row.cells, len(items))
 	}
 	row.item = items[0]
@@ -154,8 +154,11 @@ func (c *chaos) resultsOf(j *job) *results {
 	got, err := c.results(c.t.Context(), j.run)
 	switch {
 	case errors.Is(err, runs.ErrNotFound) && (j.isDeleted() || j.command[1] == "sweep"):
+		if j.kept != nil && j.kept.run.Total == 0 {
+			return nil
+		}
 		return j.kept
-	case j.cancelled && (errors.Is(err, runs.ErrNotFound) || err == nil && got.run.Total == 0):
+	case (j.cancelled || j.tried) && (errors.Is(err, runs.ErrNotFound) || err == nil && got.run.Total == 0):
 		return nil
 	case err != nil:
 		c.t.Fatalf("run %s: %v", j.run, err)
@@ -165,7 +168,7 @@ func (c *chaos) resultsOf(j *job) *results {
 		counts[fate.Outcome]++
 	}
 	r := got.run
-	enough := r.Total == int64(j.rows) || j.command[1] == "sweep" || r.Total > int64(j.rows) && j.found() && c.hasForgotten() || r.Total < int64(j.rows) && j.cancelled && j.found()
+	enough := r.Total == int64(j.rows) || j.command[1] == "sweep" || r.Total > int64(j.rows) && j.found() && c.hasForgotten() || r.Total < int64(j.rows) && j.tried && j.found()
 	if diff := cmp.Diff(r.Counts, counts); diff != "" || !enough || r.Settled != r.Total {
 		c.addLost("run %s: %d rows, %d settled, want %d; (-counts +rows):\n%s", j.run, r.Total, r.Settled, j.rows, diff)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -61,7 +62,7 @@ func (c *chaos) deleteRun(j *job) {
 		return
 	}
 	for begun := time.Now(); ; time.Sleep(200 * time.Millisecond) {
-		r, err := c.ledger.Get(c.t.Context(), j.run)
+		r, err := c.get(j.run)
 		switch {
 		case err == nil && r.Ended():
 			c.deleteEnded(j)
@@ -75,13 +76,15 @@ func (c *chaos) deleteRun(j *job) {
 }
 
 func (c *chaos) deleteEnded(j *job) {
-	kept, err := c.results(c.t.Context(), j.run)
+	ctx, cancel := context.WithTimeout(c.t.Context(), readsWithin)
+	defer cancel()
+	kept, err := c.results(ctx, j.run)
 	if err != nil {
 		return
 	}
 	for begun := time.Now(); ; time.Sleep(time.Second) {
 		_, status := c.enter("runs", "delete", j.run)
-		if _, err := c.ledger.Get(c.t.Context(), j.run); status == 0 || errors.Is(err, runs.ErrNotFound) {
+		if _, err := c.get(j.run); status == 0 || errors.Is(err, runs.ErrNotFound) {
 			break
 		}
 		if time.Since(begun) > deletesWithin {
@@ -97,6 +100,18 @@ func (c *chaos) noteDeleted(j *job, kept *results) {
 	j.locked(func() { j.deleted, j.ended, j.kept = now, true, kept })
 	c.count("runs deleted")
 }
+
+// readsWithin bounds a read of the ledger, after which it is repeated by a new command.
+const readsWithin = 10 * time.Second
+
+func (c *chaos) get(run string) (runs.Run, error) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), readsWithin)
+	defer cancel()
+	return c.ledger.Get(ctx, run)
+}
+
+// mayForget reports whether Redis may lose what it has acknowledged.
+func (c *chaos) mayForget() bool { return c.forgets || c.guarded == nil }
 
 func (c *chaos) count(what string) {
 	c.mu.Lock()
@@ -118,7 +133,7 @@ func (c *chaos) deleteStaged(j *job, after time.Duration) {
 	if <-submitted {
 		j.locked(func() { j.submitted = true })
 	}
-	if _, err := c.ledger.Get(c.t.Context(), j.run); status == 0 && errors.Is(err, runs.ErrNotFound) {
+	if _, err := c.get(j.run); status == 0 && errors.Is(err, runs.ErrNotFound) {
 		c.noteDeleted(j, nil)
 		c.count("runs deleted while submitted")
 	}
@@ -153,7 +168,7 @@ func (c *chaos) retryOne() {
 func (c *chaos) newRetry(parent *job) *job {
 	parent.control.Lock()
 	defer parent.control.Unlock()
-	r, err := c.ledger.Get(c.t.Context(), parent.run)
+	r, err := c.get(parent.run)
 	n := int(r.Counts["cancelled"] + r.Counts["expired"])
 	if err != nil || !r.Ended() || n == 0 || parent.isRetried() || parent.isDeleted() {
 		return nil

@@ -119,7 +119,7 @@ func TestChaos(t *testing.T) {
 	defer stop() // also where the test fails
 	doing.Go(func() { c.stream(ctx) })
 	doing.Go(func() { c.typeCommands(ctx) })
-	watching.Go(func() { c.watch(t.Context(), ctx) })
+	watching.Go(func() { c.watch(ctx) })
 	await(t, "the first rows", func() bool { return !c.progressed().IsZero() })
 	c.disturb(time.Now().Add(length))
 	t.Log("all faults are lifted")
@@ -301,11 +301,11 @@ func (w *chaosWorker) stopped() error {
 }
 
 // watch notes when rows settle, until the work has nothing more to do with faults.
-func (c *chaos) watch(ctx, until context.Context) {
+func (c *chaos) watch(until context.Context) {
 	last := map[*job]int64{}
 	for until.Err() == nil {
 		for _, j := range c.openJobs() {
-			r, err := c.ledger.Get(ctx, j.run)
+			r, err := c.get(j.run)
 			if err != nil && !errors.Is(err, runs.ErrNotFound) {
 				continue
 			}
