@@ -33,6 +33,7 @@ type job struct {
 
 	rows        int
 	args        []string         // of the command that submits it
+	cells       [][]string       // of its rows, once they are compared
 	parent      *job             // whose failed rows it repeats
 	unpublished []sandbox.Domain // of a run of pending domains, those without a token
 
@@ -44,7 +45,7 @@ type job struct {
 	settled   int64
 	ended     bool
 	cancelled bool
-	tried     bool     // a cancel was typed, which may have its effect although it fails
+	tried     bool // a cancel was typed, which may have its effect although it fails
 	retried   bool // there is a job of its failed rows
 	deleted   time.Time
 	kept      *results // of a deleted run

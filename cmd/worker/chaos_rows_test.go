@@ -68,8 +68,9 @@ const (
 
 func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 	c.t.Helper()
-	cells, got := c.cellsOf(j, rows), c.resultsOf(j)
-	for i, cells := range cells {
+	j.cells = c.cellsOf(j, rows)
+	got := c.resultsOf(j)
+	for i, cells := range j.cells {
 		row, again := rows[keyOf(cells)]
 		if !again {
 			row = &chaosRow{cells: cells}
@@ -116,8 +117,8 @@ func (c *chaos) fateOf(row *chaosRow, got *results) runs.Fate {
 func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 	c.t.Helper()
 	if j.parent != nil {
-		for _, cells := range c.cellsOf(j.parent, rows) {
-			if row := rows[keyOf(cells)]; row.job == j.parent && !row.fate.Well() && row.fate.Outcome != notFound || row.job == j {
+		for _, cells := range j.parent.cells {
+			if row := rows[keyOf(cells)]; !row.fate.Well() && row.fate.Outcome != notFound {
 				all = append(all, cells)
 			}
 		}
