@@ -56,6 +56,9 @@ func (c *chaos) bringOn(j *job) {
 	switch {
 	case missing && (j.cancelled || j.isDeleted() || j.command[1] == "sweep"):
 		j.ended = true
+	case err == nil && r.Paused && j.found(): // its scan does not continue before
+		c.enter("runs", "resume", j.run)
+	case err == nil && !r.Incomplete && j.found(): // its scan continues
 	case missing || err == nil && (!r.Sealed && !j.cancelled || r.Incomplete):
 		c.t.Logf("run %s is not submitted whole (%v, submitted before: %t; %+v): once more", j.run, err, j.submitted, r)
 		c.submit(j)
