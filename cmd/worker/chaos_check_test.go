@@ -6,14 +6,10 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
@@ -31,6 +27,11 @@ const quietAfter = 3 * time.Second
 // incomplete submissions and resumes paused runs. Then it stops the workers.
 func (c *chaos) finish() {
 	c.t.Helper()
+	for _, j := range c.jobs { // Redis may have lost the end, or the deletion, of one
+		if r, err := c.ledger.Get(c.t.Context(), j.run); err == nil {
+			j.locked(func() { j.ended = r.Ended() })
+		}
+	}
 	awaitFor(c.t, chaosEnds, "the ends of all runs", func() bool {
 		open := c.openJobs()
 		for _, j := range open {
@@ -53,8 +54,11 @@ func (c *chaos) bringOn(j *job) {
 	r, err := c.ledger.Get(c.t.Context(), j.run)
 	missing := errors.Is(err, runs.ErrNotFound)
 	switch {
-	case missing && j.cancelled:
+	case missing && (j.cancelled || j.isDeleted() || j.command[1] == "sweep"):
 		j.ended = true
+	case err == nil && r.Paused && j.found(): // its scan does not continue before
+		c.enter("runs", "resume", j.run)
+	case err == nil && !r.Incomplete && j.found(): // its scan continues
 	case missing || err == nil && (!r.Sealed && !j.cancelled || r.Incomplete):
 		c.t.Logf("run %s is not submitted whole (%v, submitted before: %t; %+v): once more", j.run, err, j.submitted, r)
 		c.submit(j)
@@ -64,23 +68,8 @@ func (c *chaos) bringOn(j *job) {
 		c.enter("runs", "resume", j.run)
 	}
 	if err == nil {
-		j.note(r)
+		j.locked(func() { j.settled, j.ended = r.Settled, r.Ended() })
 	}
-}
-
-// chaosRow is a row, its result, and the requests about it.
-type chaosRow struct {
-	job     *job
-	item    int
-	cells   []string // of CSV
-	fate    runs.Fate
-	first   time.Time         // of the first request to change it
-	reads   []sandbox.Request // of its record, that were answered
-	changes []sandbox.Request // that came to the tenant
-}
-
-func (r *chaosRow) String() string {
-	return fmt.Sprintf("run %s: row %d (%s) is %s (%s)", r.job.run, r.item, strings.Join(r.cells, " "), r.fate.Outcome, r.fate.Detail)
 }
 
 func (c *chaos) addLost(format string, args ...any) { c.add(&c.lost, "lost: "+format, args...) }
@@ -90,6 +79,8 @@ func (c *chaos) addDoubled(format string, args ...any) {
 func (c *chaos) addWrong(format string, args ...any) { c.add(&c.wrong, "wrong: "+format, args...) }
 
 func (c *chaos) add(counter *int, format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if *counter++; *counter <= 20 {
 		c.t.Errorf(format, args...)
 	}
@@ -105,7 +96,12 @@ func (c *chaos) compareAll() {
 	}
 	domains, templates, queries := domainsOf(state), c.templateIDs(state), c.queries()
 	for key, row := range rows {
+		if row.swept != nil {
+			c.compareSwept(row, domains[key], queries[strings.ToLower(row.swept.host)])
+			continue
+		}
 		c.compareQuiet(row)
+		c.compareDeleted(row)
 		switch row.job.command[1] {
 		case "verify":
 			c.compareVerified(row, domains[key], queries)
@@ -121,75 +117,6 @@ func (c *chaos) compareAll() {
 	c.compareRate(log)
 }
 
-// rowsByKey returns all rows by the record that they change: organization and domain or client,
-// or the template's name.
-func (c *chaos) rowsByKey() map[string]*chaosRow {
-	c.t.Helper()
-	rows := map[string]*chaosRow{}
-	for _, j := range c.jobs {
-		fates := c.fates(j)
-		for i, cells := range c.cellsOf(j) {
-			row := &chaosRow{job: j, item: i, cells: cells, fate: runs.Fate{Outcome: "cancelled", Detail: "no rows were accepted"}}
-			if fates != nil {
-				row.fate = fates[i]
-			}
-			rows[strings.Join(cells[:min(2, len(cells))], " ")] = row
-		}
-	}
-	return rows
-}
-
-// cellsOf returns the cells of a job's rows; of a template its name.
-func (c *chaos) cellsOf(j *job) (all [][]string) {
-	c.t.Helper()
-	if filepath.Ext(j.file) == ".csv" {
-		return c.rowsOf(j.file)
-	}
-	text, err := os.ReadFile(filepath.Join(c.dir, j.file))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		var named struct{ Name string }
-		if err := json.Unmarshal([]byte(line), &named); err != nil {
-			c.t.Fatal(err)
-		}
-		all = append(all, []string{named.Name})
-	}
-	return all
-}
-
-// fates are the results of a run's rows, each of which is to be counted once; nil: the run was
-// cancelled before its rows were stored.
-func (c *chaos) fates(j *job) []runs.Fate {
-	c.t.Helper()
-	r, err := c.ledger.Get(c.t.Context(), j.run)
-	if j.cancelled && (errors.Is(err, runs.ErrNotFound) || err == nil && r.Total == 0) {
-		return nil
-	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	fates := make([]runs.Fate, j.rows)
-	for i := range fates {
-		fates[i] = runs.Fate{Item: int64(i), Outcome: "done"}
-	}
-	for fate, err := range c.ledger.Fates(c.t.Context(), j.run) {
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		fates[fate.Item] = fate
-	}
-	counts := map[string]int64{}
-	for _, fate := range fates {
-		counts[fate.Outcome]++
-	}
-	if diff := cmp.Diff(r.Counts, counts); diff != "" || r.Total != int64(j.rows) || r.Settled != r.Total {
-		c.addLost("run %s: %d rows, %d settled, want %d; (-counts +rows):\n%s", j.run, r.Total, r.Settled, j.rows, diff)
-	}
-	return fates
-}
-
 // assign adds a request to the rows that it is about. A change that no row asks for is wrong.
 func (c *chaos) assign(r sandbox.Request, rows map[string]*chaosRow) {
 	var keys []string
@@ -202,6 +129,9 @@ func (c *chaos) assign(r sandbox.Request, rows map[string]*chaosRow) {
 		for _, client := range r.Clients {
 			keys = append(keys, r.Organization+" "+client)
 		}
+	case sandbox.OpListDiscoveryDomains:
+		c.lists[r.Organization] = append(c.lists[r.Organization], r)
+		return
 	default:
 		return
 	}
@@ -226,7 +156,7 @@ func (c *chaos) assign(r sandbox.Request, rows map[string]*chaosRow) {
 // compareQuiet checks that no row's first request to change something came while its run was
 // paused or cancelled. Reads may come: they find out the result of a request that got lost.
 func (c *chaos) compareQuiet(row *chaosRow) {
-	for _, quiet := range row.job.quiet {
+	for _, quiet := range row.quiet {
 		after := row.first.Sub(quiet.from)
 		if after < quietAfter || row.first.After(quiet.to) || c.lostNear(quiet.from) || c.heldUp(quiet.from, row.first) {
 			continue
@@ -280,37 +210,61 @@ func (c *chaos) settledAs(row *chaosRow, there bool) {
 		if row.fate.Outcome == "unchanged" && !c.hasForgotten() && len(c.faults) == 0 {
 			c.addWrong("%v: without a fault", row)
 		}
+	case "expired":
+		if !row.unpublished || len(row.changes) > 0 {
+			c.addWrong("%v: published: %t, after %d changes", row, !row.unpublished, len(row.changes))
+		}
+	case deletedUnknown:
+	case notFound:
+		if len(row.changes) > 0 {
+			c.addWrong("%v, after %d changes", row, len(row.changes))
+		}
 	case "cancelled":
 		// A removal has no intent, and Redis may have lost one.
 		excused := row.job.command[1] == "remove" || c.hasForgotten()
-		if !row.job.cancelled || there && !excused {
-			c.addWrong("%v: it is so in the tenant: %t, after %d changes; cancelled by the test: %t", row, there, len(row.changes), row.job.cancelled)
+		if !row.job.tried || there && !excused {
+			c.addWrong("%v: it is so in the tenant: %t, after %d changes; cancelled by the test: %t", row, there, len(row.changes), row.job.tried)
 		}
 	default:
 		c.addWrong("%v", row)
 	}
 }
 
-func (c *chaos) compareVerified(row *chaosRow, d sandbox.Domain, queries map[string][]time.Time) {
+func (c *chaos) compareVerified(row *chaosRow, d sandbox.Domain, queries map[string]answers) {
 	c.settledAs(row, d.Status == "verified" && d.Use != nil && *d.Use)
 	c.once(row, c.hasForgotten())
 	for _, p := range row.changes {
 		if p.Body != `{"status":"verified","use_for_organization_discovery":true}` {
 			c.addWrong("%v: PATCHed with %s", row, p.Body)
 		}
-		before := func(at time.Time) bool { return at.Before(p.At) && p.At.Sub(at) < proofAge }
-		answers := 0
-		for _, at := range queries[strings.ToLower(d.Host)] {
-			if before(at) {
-				answers++
-			}
-		}
-		const quorum = 2 // of three resolvers
-		read := slices.ContainsFunc(row.reads, func(r sandbox.Request) bool { return before(r.At) })
-		if answers < quorum || !read {
-			c.addWrong("%v: PATCHed by request %d after %d answers of DNS; read before: %t", row, p.Seq, answers, read)
+		c.compareProof(row, p, queries[strings.ToLower(d.Host)].found)
+	}
+}
+
+// quorum is how many of the three resolvers must agree.
+const quorum = 2
+
+// compareProof checks that resolvers had the token, and that the record was read or listed, right
+// before a PATCH to verified.
+func (c *chaos) compareProof(row *chaosRow, p sandbox.Request, found []time.Time) {
+	read := slices.ContainsFunc(append(row.reads, c.lists[p.Organization]...), func(r sandbox.Request) bool { return shortlyBefore(r.At, p) })
+	if n := countBefore(found, p); n < quorum || !read {
+		c.addWrong("%v: PATCHed by request %d after %d answers of DNS; read before: %t", row, p.Seq, n, read)
+	}
+}
+
+func shortlyBefore(at time.Time, p sandbox.Request) bool {
+	return at.Before(p.At) && p.At.Sub(at) < proofAge
+}
+
+// countBefore returns how many of the times are shortly before a request.
+func countBefore(times []time.Time, p sandbox.Request) (n int) {
+	for _, at := range times {
+		if shortlyBefore(at, p) {
+			n++
 		}
 	}
+	return n
 }
 
 func (c *chaos) compareUpdated(row *chaosRow, d sandbox.Domain) {
@@ -357,14 +311,28 @@ func (c *chaos) templateIDs(state sandbox.State) map[string][]string {
 	return ids
 }
 
-// queries returns when TXT records were answered for, by host.
-func (c *chaos) queries() map[string][]time.Time {
-	by := map[string][]time.Time{}
+// answers are when resolvers answered for the TXT records of a host.
+type answers struct {
+	found  []time.Time
+	denied []time.Time // the name does not exist
+}
+
+// queries returns the answers by host.
+func (c *chaos) queries() map[string]answers {
+	by := map[string]answers{}
 	for _, q := range c.box.Queries() {
-		if q.Type == "TXT" && q.RCode == "NOERROR" {
-			host := strings.ToLower(strings.TrimSuffix(q.Name, "."))
-			by[host] = append(by[host], q.At)
+		if q.Type != "TXT" {
+			continue
 		}
+		host := strings.ToLower(strings.TrimSuffix(q.Name, "."))
+		a := by[host]
+		switch q.RCode {
+		case "NOERROR":
+			a.found = append(a.found, q.At)
+		case "NXDOMAIN":
+			a.denied = append(a.denied, q.At)
+		}
+		by[host] = a
 	}
 	return by
 }
@@ -379,36 +347,39 @@ func (c *chaos) compareStops(log []sandbox.Request) {
 	}
 }
 
-// compareRate checks that in no window more requests came than the tenant's rate and burst
-// allow. A worker without Redis has its share of the rate besides, and requests that a fault
-// has held back are not counted.
+// compareRate checks that in no window more requests came than the workers may use of the
+// tenant's rate and burst. A worker without Redis has its share of the rate besides, and
+// requests that a fault has held back are not counted.
 func (c *chaos) compareRate(log []sandbox.Request) {
 	slices.SortStableFunc(log, func(a, b sandbox.Request) int { return a.At.Compare(b.At) })
 	held, start := slices.Clone(c.held), log[0].At
+	const rate, limit = chaosRate * chaosUse, chaosBurst*chaosUse + chaosLate
 	allowed := func(at time.Time) float64 {
-		n := at.Sub(start).Seconds() * chaosRate
+		n := at.Sub(start).Seconds() * rate
 		for _, s := range c.alone {
 			if at.After(s.from) {
-				n += min(at.Sub(s.from), s.to.Sub(s.from)).Seconds() * chaosRate * chaosUse / chaosWorkers
+				n += min(at.Sub(s.from), s.to.Sub(s.from)).Seconds() * rate / chaosWorkers
 			}
 		}
 		return n
 	}
 	came, least, most := 0.0, math.Inf(1), 0.0
-	var when time.Time
+	var from, low, when time.Time
 	for _, r := range log {
 		if r.Operation == sandbox.OpToken || wasHeld(held, r.At) {
 			continue
 		}
-		least = min(least, came-allowed(r.At))
+		if excess := came - allowed(r.At); excess < least {
+			least, low = excess, r.At
+		}
 		came++
 		if over := came - allowed(r.At) - least; over > most {
-			most, when = over, r.At
+			from, most, when = low, over, r.At
 		}
 	}
-	c.t.Logf("rate: at most %.0f requests more than %d/s in any window, of %d, at %s", most, chaosRate, chaosBurst, when.Format(clockTime))
-	if most > chaosBurst {
-		c.addWrong("%.0f requests more than the rate in a window that ends at %s, want at most %d", most, when.Format(clockTime), chaosBurst)
+	c.t.Logf("rate: at most %.0f requests more than %.0f/s in any window, of %.0f, from %s to %s", most, rate, limit, from.Format(clockTime), when.Format(clockTime))
+	if most > limit {
+		c.addWrong("%.0f requests more than the rate from %s to %s, want at most %.0f", most, from.Format(clockTime), when.Format(clockTime), limit)
 	}
 }
 

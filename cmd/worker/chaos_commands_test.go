@@ -13,10 +13,15 @@ import (
 	"time"
 
 	"orgops/internal/runs"
+	"orgops/internal/sandbox"
 )
 
 // backlog is how many rows are open as a rule, so that there is always one to settle.
 const backlog = 300
+
+// most bounds the open runs, however few rows they have: commands that fail are repeated, and
+// must not take the machine from the workers.
+const most = 40
 
 // waitsLong is after how long without a settled row there is another run all the same: the
 // open rows may all wait for requests whose answers were lost.
@@ -26,21 +31,33 @@ const waitsLong = 2 * time.Second
 type job struct {
 	submission
 
-	rows int
-	args []string // of the command that submits it
+	rows        int
+	args        []string         // of the command that submits it
+	cells       [][]string       // of its rows, once they are compared
+	parent      *job             // whose failed rows it repeats
+	unpublished []sandbox.Domain // of a run of pending domains, those without a token
+
+	// control is held by commands on the run, and locked by those that no other may meet.
+	control sync.RWMutex
 
 	mu        sync.Mutex
 	submitted bool
 	settled   int64
 	ended     bool
 	cancelled bool
-	quiet     []span // while none of its rows may start
+	tried     bool // a cancel was typed, which may have its effect although it fails
+	retried   bool // there is a job of its failed rows
+	deleted   time.Time
+	kept      *results // of a deleted run
+	quiet     []span   // while none of its rows may start
 }
 
 func (j *job) note(r runs.Run) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.settled, j.ended = r.Settled, r.Ended()
+	if j.deleted.IsZero() {
+		j.settled, j.ended = r.Settled, r.Ended()
+	}
 }
 
 // locked calls f with the job locked.
@@ -50,19 +67,38 @@ func (j *job) locked(f func()) {
 	f()
 }
 
+func (j *job) isDeleted() (deleted bool) {
+	j.locked(func() { deleted = !j.deleted.IsZero() })
+	return deleted
+}
+
+func (j *job) isRetried() (retried bool) {
+	j.locked(func() { retried = j.retried })
+	return retried
+}
+
 func (j *job) isCancelled() (cancelled bool) {
 	j.locked(func() { cancelled = j.cancelled })
 	return cancelled
 }
 
 // openJobs are those that have not been seen to end.
-func (c *chaos) openJobs() []*job {
+func (c *chaos) openJobs() []*job { return c.jobsThat(func(j *job) bool { return !j.ended }) }
+
+// jobsThat returns the jobs for which match, which is called with the job locked, is true.
+func (c *chaos) jobsThat(match func(*job) bool) []*job {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(c.jobs), func(j *job) (ended bool) {
-		j.locked(func() { ended = j.ended })
-		return ended
+	return slices.DeleteFunc(slices.Clone(c.jobs), func(j *job) (other bool) {
+		j.locked(func() { other = !match(j) })
+		return other
 	})
+}
+
+func (c *chaos) addJob(j *job) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.jobs = append(c.jobs, j)
 }
 
 // stream submits runs so that there is always work, and returns when each is submitted or ctx
@@ -72,8 +108,13 @@ func (c *chaos) stream(ctx context.Context) {
 	var submitting sync.WaitGroup
 	for ctx.Err() == nil {
 		rows := int64(0)
-		for _, j := range c.openJobs() {
+		open := c.openJobs()
+		for _, j := range open {
 			j.locked(func() { rows += int64(j.rows) - j.settled })
+		}
+		if len(open) > most {
+			time.Sleep(time.Second)
+			continue
 		}
 		if rows > backlog {
 			time.Sleep(100 * time.Millisecond)
@@ -84,8 +125,8 @@ func (c *chaos) stream(ctx context.Context) {
 		}
 		j := c.newJob(draws)
 		submitting.Go(func() {
-			for !c.submit(j) && ctx.Err() == nil && !j.isCancelled() {
-				time.Sleep(time.Second)
+			for pause := time.Second; !c.submit(j) && ctx.Err() == nil && !j.isCancelled(); pause = min(2*pause, 8*time.Second) {
+				time.Sleep(pause)
 			}
 		})
 	}
@@ -94,12 +135,15 @@ func (c *chaos) stream(ctx context.Context) {
 
 // newJob seeds the rows of a run: one in four is a single row.
 func (c *chaos) newJob(draws *rand.Rand) *job {
+	if draws.IntN(6) == 0 {
+		return c.newPending(draws)
+	}
 	s := submissions[draws.IntN(len(submissions))]
 	n := 5 + draws.IntN(100)
 	if draws.IntN(4) == 0 {
 		n = 1
 	}
-	s.run = fmt.Sprintf("%s-%d", s.run, len(c.jobs))
+	s.run = fmt.Sprintf("%s-%d", s.run, c.ids.Add(1))
 	seed := map[string]func(int) []byte{
 		"domains.csv": c.box.SeedDomains, "updates.csv": c.box.SeedUpdates, "clients.csv": c.box.SeedClients, "templates.jsonl": c.box.SeedTemplates,
 	}[s.file]
@@ -109,9 +153,7 @@ func (c *chaos) newJob(draws *rand.Rand) *job {
 	if n == 1 && s.command[0] == "domains" {
 		j.args = c.single(j)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.jobs = append(c.jobs, j)
+	c.addJob(j)
 	return j
 }
 
@@ -126,8 +168,13 @@ func (c *chaos) single(j *job) []string {
 	return args
 }
 
-// submit reports whether the run was submitted.
+// submit reports whether the run was submitted, or deleted.
 func (c *chaos) submit(j *job) bool {
+	j.control.RLock()
+	defer j.control.RUnlock()
+	if j.isDeleted() {
+		return true
+	}
 	out, status := c.enter(j.args...)
 	if status != 0 {
 		return false
@@ -213,7 +260,7 @@ func (c *chaos) drawCommand(draws *rand.Rand, j *job) func() {
 		reads = append(reads, []string{"domains", "show", "--org", row[0], "--domain", row[1]})
 	}
 	read, wait := reads[draws.IntN(len(reads))], time.Duration(draws.IntN(4000))*time.Millisecond
-	switch n := draws.IntN(20); {
+	switch n := draws.IntN(28); {
 	case n < 2:
 		return func() { c.cancelRun(j) }
 	case n < 5:
@@ -224,12 +271,31 @@ func (c *chaos) drawCommand(draws *rand.Rand, j *job) func() {
 		return func() { c.submitOthers(j) }
 	case n < 10:
 		return func() { c.enterFor(wait, "runs", "follow", j.run) }
+	case n < 12:
+		return c.drawDelete(draws, j)
+	case n < 13:
+		staged := c.newJob(draws)
+		return func() { c.deleteStaged(staged, wait/40) }
+	case n < 16:
+		return func() { c.retryOne() }
+	case n < 18:
+		return c.drawSweep(draws)
 	default:
 		return func() { c.enter(read...) }
 	}
 }
 
 func (c *chaos) cancelRun(j *job) {
+	j.control.RLock()
+	defer j.control.RUnlock()
+	if !j.isRetried() {
+		c.cancel(j)
+	}
+}
+
+// cancel cancels a run whose control is held.
+func (c *chaos) cancel(j *job) {
+	j.locked(func() { j.tried = true })
 	if _, status := c.enter("runs", "cancel", j.run); status == 0 {
 		j.locked(func() { j.cancelled, j.quiet = true, append(j.quiet, span{time.Now(), time.Now().Add(24 * time.Hour)}) })
 	}
@@ -238,6 +304,8 @@ func (c *chaos) cancelRun(j *job) {
 // pauseRun pauses a run, and resumes it after a while. The end of the test resumes one of which
 // that fails.
 func (c *chaos) pauseRun(j *job, length time.Duration) {
+	j.control.RLock()
+	defer j.control.RUnlock()
 	if _, status := c.enter("runs", "pause", j.run); status != 0 {
 		return
 	}
@@ -249,11 +317,16 @@ func (c *chaos) pauseRun(j *job, length time.Duration) {
 
 // submitOthers submits other rows under the id of a run that was submitted, which is refused.
 func (c *chaos) submitOthers(j *job) {
+	j.control.RLock()
+	defer j.control.RUnlock()
 	submitted := false
-	j.locked(func() { submitted = j.submitted })
+	j.locked(func() { submitted = j.submitted && j.deleted.IsZero() })
 	args := slices.Clone(j.args)
 	if !submitted || !strings.HasPrefix(args[len(args)-1], c.dir) {
 		return
+	}
+	if _, err := c.get(j.run); err != nil && c.mayForget() {
+		return // Redis may have lost the run: then they are accepted
 	}
 	args[len(args)-1] = filepath.Join(c.dir, "others-"+j.file)
 	write(c.t, args[len(args)-1], c.others(j))

@@ -26,7 +26,7 @@ func (f fault) String() string { return fmt.Sprintf("%s (%s) for %v", f.kind, f.
 
 // draw draws a fault. It depends on the draws alone, so that a seed has the same faults again.
 func (c *chaos) draw(draws *rand.Rand) fault {
-	all := []func(*rand.Rand) fault{c.apiLink, c.apiLink, c.killed, c.suspended, c.terminated, c.answers, c.answers}
+	all := []func(*rand.Rand) fault{c.apiLink, c.apiLink, c.killed, c.suspended, c.terminated, c.answers, c.answers, c.readsDropped, c.readsDropped, c.readsDropped}
 	if c.guarded != nil {
 		all = append(all, c.redisLink, c.redisLink, c.producersLink, c.redisRestart, c.redisSuspended, c.redisFull, c.rights)
 	} else {
@@ -160,6 +160,22 @@ func (c *chaos) answers(draws *rand.Rand) fault {
 		kind: f.kind, on: "the API's answers", hold: upTo(draws, 6*time.Second),
 		begin: func() { remove = c.box.AddFault(f.fault) },
 		end:   func() { remove() },
+	}
+}
+
+// readsDropped has every other read get no answer over a connection that was used before, which
+// net/http by itself would send again.
+func (c *chaos) readsDropped(draws *rand.Rand) fault {
+	var seen atomic.Int64
+	var remove func()
+	return fault{
+		kind: "reads dropped by the API", on: "the API's answers", hold: 4*time.Second + upTo(draws, 8*time.Second),
+		begin: func() {
+			remove = c.box.AddFault(sandbox.Fault{DropBefore: true, Match: func(r sandbox.Request) bool {
+				return r.Method == http.MethodGet && seen.Add(1)%2 == 0
+			}})
+		},
+		end: func() { remove() },
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,10 +29,13 @@ import (
 const (
 	chaosWorkers = 3
 	clockTime    = "15:04:05.000"
-	// chaosRate and chaosBurst are the tenant's limit. The workers leave a fifth of it.
-	chaosRate  = 60
-	chaosBurst = 50
+	// chaosRate and chaosBurst are the tenant's limit, so low that it is used up most of the
+	// time: a request without a permit is then one more than allowed. The workers leave a fifth of it to
+	// others. Some requests come so late that they meet with later ones.
+	chaosRate  = 30
+	chaosBurst = 25
 	chaosUse   = 0.8
+	chaosLate  = 8
 	// chaosEnds is how long the work may take once there are no more faults: a row whose
 	// answer was lost waits for a minute, and after several attempts minutes more.
 	chaosEnds = 10 * time.Minute
@@ -54,19 +58,24 @@ type chaos struct {
 	forgets  bool // Redis may lose its last second
 
 	mu       sync.Mutex
+	ids      atomic.Int64 // of runs
 	jobs     []*job
 	progress time.Time         // when a row was last seen to settle
 	commands map[string]int    // by command and exit status
 	messages map[string]string // of commands that failed
 
-	faults   []disturbance
-	held     []heldBack
-	alone    []span // of workers without Redis, while others had it
-	stops    []span // while an operator had stopped the tenant
-	lost     int
-	doubled  int
-	wrong    int
-	repeated int // PATCHes and removals that were repeated after a fault
+	swept     map[string]*sweptDomain // by organization and id
+	sweptOrgs []*sweptOrganization
+	lists     map[string][]sandbox.Request // of the domains of an organization
+	faults    []disturbance
+	held      []heldBack
+	alone     []span // of workers without Redis, while others had it
+	stops     []span // while an operator had stopped the tenant
+	lost      int
+	doubled   int
+	wrong     int
+	repeated  int            // PATCHes and removals that were repeated after a fault
+	done      map[string]int // how often something was done that only some runs have
 }
 
 type span struct{ from, to time.Time }
@@ -110,7 +119,7 @@ func TestChaos(t *testing.T) {
 	defer stop() // also where the test fails
 	doing.Go(func() { c.stream(ctx) })
 	doing.Go(func() { c.typeCommands(ctx) })
-	watching.Go(func() { c.watch(t.Context(), ctx) })
+	watching.Go(func() { c.watch(ctx) })
 	await(t, "the first rows", func() bool { return !c.progressed().IsZero() })
 	c.disturb(time.Now().Add(length))
 	t.Log("all faults are lifted")
@@ -135,8 +144,9 @@ func chaosSeed(t *testing.T) uint64 {
 
 func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
-	c := &chaos{seed: seed, box: startBox(t, sandbox.Options{Remember: 2_000_000, RepeatTemplateNames: true}), commands: map[string]int{}, messages: map[string]string{}}
+	c := &chaos{seed: seed, box: startBox(t, sandbox.Options{Remember: 2_000_000, RepeatTemplateNames: true}), commands: map[string]int{}, messages: map[string]string{}, swept: map[string]*sweptDomain{}, lists: map[string][]sandbox.Request{}, done: map[string]int{}}
 	env := map[string]string{"ORGOPS_RATE": fmt.Sprintf("%d/s", chaosRate), "ORGOPS_BURST": fmt.Sprint(chaosBurst), "ORGOPS_NO_WORKER_YET": "true"}
+	maps.Copy(env, sweepSettings())
 	if seed%3 == 2 {
 		c.startSentinel(t, env)
 	} else {
@@ -291,23 +301,21 @@ func (w *chaosWorker) stopped() error {
 }
 
 // watch notes when rows settle, until the work has nothing more to do with faults.
-func (c *chaos) watch(ctx, until context.Context) {
+func (c *chaos) watch(until context.Context) {
 	last := map[*job]int64{}
 	for until.Err() == nil {
-		moved := false
 		for _, j := range c.openJobs() {
-			r, err := c.ledger.Get(ctx, j.run)
+			r, err := c.get(j.run)
 			if err != nil && !errors.Is(err, runs.ErrNotFound) {
 				continue
 			}
-			moved = moved || r.Settled > last[j]
+			if r.Settled > last[j] {
+				c.mu.Lock()
+				c.progress = time.Now()
+				c.mu.Unlock()
+			}
 			last[j] = r.Settled
 			j.note(r)
-		}
-		if moved {
-			c.mu.Lock()
-			c.progress = time.Now()
-			c.mu.Unlock()
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -392,7 +400,7 @@ func (c *chaos) report() {
 	for _, failed := range slices.Sorted(maps.Keys(c.messages)) {
 		c.t.Logf("command failed: %s: %s", failed, c.messages[failed])
 	}
-	c.t.Logf("typed, by exit status: %v", c.commands)
+	c.t.Logf("typed, by exit status: %v; done: %v", c.commands, c.done)
 	c.t.Logf("seed %d, %s: %d runs, %d rows, %d requests, %d faults; lost %d, doubled %d, wrong %d, repeated after a fault %d; recovery median %v, longest %v (%s)",
 		c.seed, world, len(c.jobs), rows, len(c.box.Requests()), len(c.faults), c.lost, c.doubled, c.wrong, c.repeated,
 		times[len(times)/2].Round(time.Millisecond), slowest.recovery.Round(time.Millisecond), slowest.kind)

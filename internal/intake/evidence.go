@@ -31,7 +31,8 @@ type Proofs struct {
 }
 
 // All returns the wanted proofs of the runs that the ledger knows, those of each run in
-// the order of its rows, the oldest run first. It reads the header of every run.
+// the order of its rows, the oldest run first. It reads the header of every run, and leaves
+// out one that is deleted meanwhile.
 func (p Proofs) All(ctx context.Context, ledger *runs.Ledger) iter.Seq2[Proven, error] {
 	return func(yield func(Proven, error) bool) {
 		all, err := p.runs(ctx, ledger)
@@ -41,6 +42,9 @@ func (p Proofs) All(ctx context.Context, ledger *runs.Ledger) iter.Seq2[Proven, 
 		}
 		for _, r := range all {
 			proofs, err := p.of(ctx, ledger, r)
+			if errors.Is(err, runs.ErrNotFound) { // deleted meanwhile
+				continue
+			}
 			if err != nil {
 				yield(Proven{}, err)
 				return

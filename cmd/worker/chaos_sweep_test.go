@@ -1,0 +1,161 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"orgops/internal/sandbox"
+)
+
+const (
+	// chaosGrace and chaosChecks are the policy of sweeps: how long, and by how many of them,
+	// a token must have been found gone.
+	chaosGrace  = 3 * time.Second
+	chaosChecks = 2
+	// protectedZone has domains that are never changed.
+	protectedZone = "protected.example"
+	// sweptMost is how many organizations are swept by command: fewer than open the breaker.
+	sweptMost = 12
+)
+
+// sweepSettings are the workers'. They sweep the whole tenant each minute, too.
+func sweepSettings() map[string]string {
+	return map[string]string{
+		"ORGOPS_SWEEP": "* * * * *", "ORGOPS_ABSENT_ACTION": "pending", "ORGOPS_GRACE": chaosGrace.String(),
+		"ORGOPS_ABSENT_CHECKS": fmt.Sprint(chaosChecks), "ORGOPS_PROTECT": protectedZone,
+	}
+}
+
+// sweptDomain is a domain that only sweeps may change.
+type sweptDomain struct {
+	class     string // one of sweptClasses
+	host, txt string
+	published time.Time // when the token of an absent one came back; zero: it has not
+	asked     time.Time // when a sweep was first submitted that verifies pending ones; zero: none was
+}
+
+var sweptClasses = []string{"present", "absent", "absent", "unknown", "protected", "pending", "pending without a token"}
+
+// sweptOrganization is an organization that is swept by command.
+type sweptOrganization struct {
+	id, file string
+	domains  []*sweptDomain
+}
+
+// newSwept seeds an organization with two domains of each class.
+func (c *chaos) newSwept() *sweptOrganization {
+	o := &sweptOrganization{id: c.box.AddOrganization("", ""), file: fmt.Sprintf("swept-%d.csv", len(c.sweptOrgs))}
+	rows := "organization_id,discovery_domain_id\n"
+	for i := range 2 * len(sweptClasses) {
+		s := &sweptDomain{class: sweptClasses[i%len(sweptClasses)]}
+		seed := sandbox.Domain{Status: "verified", Use: new(true)}
+		switch s.class {
+		case "protected":
+			seed.Domain = fmt.Sprintf("d%d.%s.%s", i, strings.ToLower(strings.ReplaceAll(o.id, "_", "-")), protectedZone)
+		case "pending", "pending without a token":
+			seed.Status = "pending"
+		}
+		d := c.box.AddDomain(o.id, seed)
+		s.host, s.txt = d.Host, d.TXT
+		if s.class == "present" || s.class == "unknown" || s.class == "pending" {
+			c.box.SetTXT(d.Host, d.TXT)
+		}
+		if s.class == "unknown" {
+			c.box.SetRCode(d.Host, dns.RcodeServerFailure, -1)
+		}
+		c.swept[o.id+" "+d.ID] = s
+		o.domains = append(o.domains, s)
+		rows += o.id + "," + d.ID + "\n"
+	}
+	write(c.t, filepath.Join(c.dir, o.file), rows)
+	c.sweptOrgs = append(c.sweptOrgs, o)
+	return o
+}
+
+// drawSweep returns a function that sweeps an organization, which may be a new one. Before a
+// sweep the token of an absent domain may come back.
+func (c *chaos) drawSweep(draws *rand.Rand) func() {
+	fresh, pending, back := draws.IntN(4) == 0, draws.IntN(4) == 0, draws.IntN(3) == 0
+	o := &sweptOrganization{}
+	if n := len(c.sweptOrgs); n == 0 || fresh && n < sweptMost {
+		o = c.newSwept()
+	} else {
+		o = c.sweptOrgs[draws.IntN(n)]
+	}
+	id := fmt.Sprintf("sweep-of-%d", c.ids.Add(1))
+	args := []string{"domains", "sweep", "--org", o.id, "--run", id}
+	if pending {
+		args = append(args, "--verify-pending")
+	}
+	for _, d := range o.domains {
+		if pending && d.asked.IsZero() {
+			d.asked = time.Now()
+		}
+		if back && d.class == "absent" && d.published.IsZero() {
+			d.published, back = time.Now(), false
+			c.box.SetTXT(d.host, d.txt)
+		}
+	}
+	j := &job{submission: submission{run: id, file: o.file, command: args[:2]}, rows: len(o.domains), args: args}
+	c.addJob(j)
+	return func() { c.submit(j) }
+}
+
+// compareSwept checks that sweeps have set a domain to pending only if the DNS has denied its
+// token, long enough and right before, and to verified only if the DNS had it.
+func (c *chaos) compareSwept(row *chaosRow, d sandbox.Domain, dns answers) {
+	status, s := "verified", row.swept
+	if strings.HasPrefix(s.class, "pending") {
+		status = "pending"
+	}
+	for _, p := range row.changes {
+		var body struct {
+			Status string `json:"status"`
+			Use    *bool  `json:"use_for_organization_discovery"`
+		}
+		if err := json.Unmarshal([]byte(p.Body), &body); err != nil || body.Use == nil || !*body.Use {
+			c.addWrong("%v: PATCHed with %s", row, p.Body)
+		}
+		if body.Status == status && !c.hasForgotten() {
+			c.addDoubled("%v: set to %s by request %d, which it was already", row, status, p.Seq)
+		}
+		switch status = body.Status; status {
+		case "pending":
+			c.compareTaken(row, p, dns)
+		default:
+			if s.class != "absent" && (s.class != "pending" || s.asked.IsZero() || p.At.Before(s.asked)) {
+				c.addWrong("%v: set to %s by request %d", row, status, p.Seq)
+			}
+			c.compareProof(row, p, dns.found)
+			c.done["verified by sweeps"]++
+		}
+	}
+	if d.Status != status || d.Use == nil || !*d.Use {
+		c.addWrong("%v: it is %s in the tenant, want %s", row, d.Status, status)
+	}
+}
+
+// compareTaken checks a request that set a domain to pending.
+func (c *chaos) compareTaken(row *chaosRow, p sandbox.Request, dns answers) {
+	c.done["set to pending by sweeps"]++
+	s := row.swept
+	if s.class != "absent" {
+		c.addWrong("%v: set to pending by request %d", row, p.Seq)
+		return
+	}
+	first := slices.MinFunc(append(slices.Clone(dns.denied), p.At), time.Time.Compare)
+	// Each sweep, and the check before the change, needs a quorum. States have whole seconds.
+	if n := countBefore(dns.denied, p); n < quorum || len(dns.denied) < quorum*(chaosChecks+1) || p.At.Sub(first) < chaosGrace-time.Second {
+		c.addWrong("%v: set to pending by request %d, after %d denials by the DNS, the first %v before", row, p.Seq, n, p.At.Sub(first))
+	}
+	if after := p.At.Sub(s.published); !s.published.IsZero() && after > quietAfter && !c.heldUp(s.published, p.At) {
+		c.addWrong("%v: set to pending by request %d, %v after its token came back", row, p.Seq, after)
+	}
+}
