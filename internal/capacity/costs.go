@@ -57,8 +57,8 @@ const (
 	// rounds of three scripts), and pollsOfOne the tasks that a worker's asynq server of such a
 	// tenant asks for; of more than quickServers tenants the nth asks every n ms.
 	dispatchCommands = 30
-	pollsOfOne       = 100
-	quickServers     = 10
+	pollsOfOne       = 250
+	quickServers     = 4
 	// firstIdle and secondIdle are those of a tenant without work, a second, from the first
 	// two workers; others do not care for it (go run ./internal/bench idle).
 	firstIdle  = 2.2

@@ -22,22 +22,28 @@ func TestIdentity(t *testing.T) {
 	}
 	seg := ledger.Segment{Run: "a", Incarnation: "aaaaaaaaaaaaaaaa"}
 	seen := map[ledger.Server]time.Time{}
+	read := func() (ledger.Server, time.Time) {
+		t.Helper()
+		s, err := l.Server(t.Context(), seg)
+		if err != nil || s == "" {
+			t.Fatalf("server %q, %v", s, err)
+		}
+		at, err := l.FirstSeen(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, at
+	}
 	identify := func() {
 		t.Helper()
-		for range 2 { // the second time as the first
-			s, err := l.Server(t.Context(), seg)
-			if err != nil || s == "" {
-				t.Fatalf("server %q, %v", s, err)
-			}
-			at, err := l.FirstSeen(t.Context(), s)
-			if err != nil || at.IsZero() != (len(seen) == 0) {
-				t.Errorf("server %d first seen at %v, %v", len(seen), at, err)
-			}
-			if former, ok := seen[s]; ok && !former.Equal(at) {
-				t.Errorf("server %d first seen at %v, then at %v", len(seen), former, at)
-			}
-			defer func() { seen[s] = at }()
+		s, at := read()
+		if at.IsZero() != (len(seen) == 0) {
+			t.Errorf("server %d first seen at %v", len(seen), at)
 		}
+		if again, then := read(); again != s || !then.Equal(at) {
+			t.Errorf("server %s first seen at %v, then %s at %v", s, at, again, then)
+		}
+		seen[s] = at
 	}
 	identify()
 	server.Kill()
