@@ -11,8 +11,8 @@ import (
 // TokenHealth is what is known of a client's token; nobody was asked for it, and
 // no secret is in it. The zero value is that of a token nobody needed yet.
 type TokenHealth struct {
-	// Err is why there is no token that the API takes: the endpoint or the file
-	// gives none, what it gave has ended, or the API has refused it within two minutes. Nil:
+	// Err is why there is no token that the API accepts: the endpoint or the file gives
+	// none, its token has expired, or the API has refused the token within two minutes. Nil:
 	// there is one, or none was needed yet.
 	Err error
 	// LastErr is what went wrong when a token was last wanted, a *TokenError, even

@@ -110,7 +110,7 @@ func (c *chaos) get(run string) (runs.Run, error) {
 	return c.ledger.Get(ctx, run)
 }
 
-// mayForget reports whether Redis may lose what it has acknowledged.
+// mayForget reports whether Redis may lose acknowledged writes.
 func (c *chaos) mayForget() bool { return c.forgets || c.guarded == nil }
 
 func (c *chaos) count(what string) {

@@ -38,7 +38,7 @@ type sweptDomain struct {
 	class     string // one of sweptClasses
 	host, txt string
 	published time.Time // when the token of an absent one came back; zero: it has not
-	asked     time.Time // when a sweep was first submitted that verifies pending ones; zero: none was
+	due       time.Time // when a sweep was first submitted that verifies pending ones; zero: none was
 }
 
 var sweptClasses = []string{"present", "absent", "absent", "unknown", "protected", "pending", "pending without a token"}
@@ -95,8 +95,8 @@ func (c *chaos) drawSweep(draws *rand.Rand) func() {
 		args = append(args, "--verify-pending")
 	}
 	for _, d := range o.domains {
-		if pending && d.asked.IsZero() {
-			d.asked = time.Now()
+		if pending && d.due.IsZero() {
+			d.due = time.Now()
 		}
 		if back && d.class == "absent" && d.published.IsZero() {
 			d.published, back = time.Now(), false
@@ -132,7 +132,7 @@ func (c *chaos) compareSwept(row *chaosRow, d sandbox.Domain, dns answers) {
 		case "pending":
 			c.compareTaken(row, p, dns)
 		default:
-			if s.class != "absent" && (s.class != "pending" || s.asked.IsZero() || p.At.Before(s.asked)) {
+			if s.class != "absent" && (s.class != "pending" || s.due.IsZero() || p.At.Before(s.due)) {
 				c.addWrong("%v: set to %s by request %d", row, status, p.Seq)
 			}
 			c.compareProof(row, p, dns.found)
@@ -144,8 +144,8 @@ func (c *chaos) compareSwept(row *chaosRow, d sandbox.Domain, dns answers) {
 	}
 }
 
-// readBefore reports whether a run may have read the domain before another run changed it: what
-// was read counts for a minute.
+// readBefore reports whether a run may have read the domain before another run changed it: a
+// record is used for a minute after it was read.
 func readBefore(p, change sandbox.Request) bool {
 	run, _, _ := strings.Cut(p.CorrelationID, ":")
 	return !strings.HasPrefix(change.CorrelationID, run+":") && p.At.Sub(change.At) < time.Minute

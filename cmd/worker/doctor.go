@@ -32,13 +32,13 @@ type doctorCommand struct {
 	systems
 }
 
-// doctorTime bounds the tests: what has not answered by then is told as that.
+// doctorTime bounds the tests. A service that has not answered by then is reported as silent.
 const doctorTime = 20 * time.Second
 
-// errFoundWrong: what is wrong has been told by then.
+// errFoundWrong says that a test found a problem, which was printed.
 var errFoundWrong = errors.New("something is wrong: see above")
 
-// run tests, and tells what it finds on stdout. Its error is one of settings, or errFoundWrong.
+// run runs the tests and prints their results on stdout. Its error is one of settings, or errFoundWrong.
 func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
 	if d.Plan {
 		return d.plan(p)

@@ -123,7 +123,7 @@ func (f *fleet) checkRow(r *fleetRun, key fleetRow, row ledger.RowState, target 
 	}
 }
 
-// hitFor is what a fault adds to the wait of a row, as a mean of two or more: half a minute
+// hitFor is how long a fault may delay a row, as a mean of two or more: half a minute
 // for a request without an answer, 15 s until the session of a dead worker has ended, or 20 s
 // until a worker finds that Redis has lost the end of an execution, and 10 s until a release
 // lapses. A step of Redis' clock repeats the 15 s.

@@ -21,7 +21,7 @@ type rowHistory struct {
 	settles []settle
 }
 
-// plannedWait is a wait that the end of an execution has asked for.
+// plannedWait is a wait that an execution has written at its end.
 type plannedWait struct {
 	span
 	why ledger.Outcome
