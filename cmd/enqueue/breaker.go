@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"orgops/internal/cli"
+	"orgops/internal/status"
 )
 
 // confirmBreaker closes the tenant's breaker, if it is that of the sweep, and tells what
@@ -14,24 +14,24 @@ func (t *tool) confirmBreaker(ctx context.Context, c *sweepCommand) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	closed, err := cli.CloseBreaker(ctx, t.redis, c.Tenant, c.Confirm)
+	closed, err := status.CloseBreaker(ctx, t.redis, c.Tenant, c.Confirm)
 	if err != nil {
 		return err
 	}
-	rules, state, err := cli.RulesFor(ctx, t.redis, c.Tenant)
+	rules, state, err := status.RulesFor(ctx, t.redis, c.Tenant)
 	if err != nil {
 		return err
 	}
-	preview, err := cli.PreviewOf(ctx, t.redis, c.Tenant, "", rules, state, time.Now())
+	preview, err := status.PreviewOf(ctx, t.redis, c.Tenant, "", rules, state, time.Now())
 	if err != nil {
 		return err
 	}
 	if t.json {
 		return t.printJSON(confirmedJSON{c.Tenant, c.Confirm, closed.Confirmed, candidatesAsJSON(preview.Candidates)})
 	}
-	fmt.Fprintln(t.Stdout, cli.BreakerClosed(c.Tenant, closed))
+	fmt.Fprintln(t.Stdout, status.BreakerClosed(c.Tenant, closed))
 	fmt.Fprintln(t.Stdout, "Nothing is changed before the next sweep has ended; if it finds the same as the last ones:")
-	return cli.CandidateTable(t.Stdout, preview.Candidates, c.Rows)
+	return status.CandidateTable(t.Stdout, preview.Candidates, c.Rows)
 }
 
 // confirmedJSON is the output of --json for a confirmation.

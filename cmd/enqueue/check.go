@@ -18,6 +18,7 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -70,7 +71,9 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 	}
 	defer done()
 	asked, missing := 0, 0
-	for found, err := range inOrder(ctx, records, func(ctx context.Context, r cli.TXTRecord) (cli.Checked, error) { return cli.Check(ctx, checker, r) }) {
+	for found, err := range inOrder(ctx, records, func(ctx context.Context, r status.TXTRecord) (status.Checked, error) {
+		return status.Check(ctx, checker, r)
+	}) {
 		if err != nil {
 			return err
 		}
@@ -151,7 +154,7 @@ func (c *checkCommand) checker() (*dnscheck.Checker, error) {
 }
 
 // records are what the arguments name; done is to be called after them.
-func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[cli.TXTRecord, error], done func(), err error) {
+func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[status.TXTRecord, error], done func(), err error) {
 	byHost, byDomain, byFile := c.Host != "" || c.TXT != "", c.oneDomain != oneDomain{}, c.File != ""
 	if named := slices.DeleteFunc([]bool{byHost, byDomain, byFile}, func(is bool) bool { return !is }); len(named) != 1 {
 		return nil, nil, cli.Usage(errors.New("name one: --host and --txt, or --org and --domain, or a file (-: stdin)"))
@@ -159,7 +162,7 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 	if byFile {
 		return c.rows(ctx, t)
 	}
-	record := cli.TXTRecord{Host: c.Host, TXT: c.TXT}
+	record := status.TXTRecord{Host: c.Host, TXT: c.TXT}
 	if byDomain {
 		if record, err = c.stored(ctx, t); err != nil {
 			return nil, nil, err
@@ -169,34 +172,34 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 	} else if err := dnscheck.CheckHost(c.Host); err != nil {
 		return nil, nil, cli.Usage(err)
 	}
-	return func(yield func(cli.TXTRecord, error) bool) { yield(record, nil) }, func() {}, nil
+	return func(yield func(status.TXTRecord, error) bool) { yield(record, nil) }, func() {}, nil
 }
 
 // stored is the record that a worker has read for an open row.
-func (c *checkCommand) stored(ctx context.Context, t *tool) (cli.TXTRecord, error) {
+func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, error) {
 	if err := c.check(); err != nil {
-		return cli.TXTRecord{}, err
+		return status.TXTRecord{}, err
 	}
 	named := &domainCommand{Org: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: math.MaxInt}
 	if err := named.check(); err != nil {
-		return cli.TXTRecord{}, err
+		return status.TXTRecord{}, err
 	}
 	if err := t.connectToRead(ctx); err != nil {
-		return cli.TXTRecord{}, err
+		return status.TXTRecord{}, err
 	}
-	found, err := cli.DomainOf(ctx, t.redis, t.ledger, cli.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, named.Rows)
+	found, err := status.DomainOf(ctx, t.redis, t.ledger, status.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, named.Rows)
 	switch {
 	case err != nil:
-		return cli.TXTRecord{}, err
+		return status.TXTRecord{}, err
 	case found.Record == nil:
-		return cli.TXTRecord{}, fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no open row of tenant %s names it; submit the domain again (enqueue domains verify), or name the record by --host and --txt",
+		return status.TXTRecord{}, fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no open row of tenant %s names it; submit the domain again (enqueue domains verify), or name the record by --host and --txt",
 			c.Domain, c.Org, c.Tenant)
 	}
-	return cli.TXTRecord{Organization: c.Org, ID: c.Domain, Host: found.Record.Host, TXT: found.Record.TXT, Domain: found.Record.Domain}, nil
+	return status.TXTRecord{Organization: c.Org, ID: c.Domain, Host: found.Record.Host, TXT: found.Record.TXT, Domain: found.Record.Domain}, nil
 }
 
 // rows are the file's. Those that domains verify takes are, if they have host and value.
-func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[cli.TXTRecord, error], func(), error) {
+func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTRecord, error], func(), error) {
 	file, err := t.open(ctx, order{submitFlags: submitFlags{File: c.File}})
 	if err != nil {
 		return nil, nil, err
@@ -206,13 +209,13 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[cli.TXTReco
 		file.close()
 		return nil, nil, err
 	}
-	return func(yield func(cli.TXTRecord, error) bool) {
+	return func(yield func(status.TXTRecord, error) bool) {
 		for {
 			row, err := reader.Next()
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			record := cli.TXTRecord{Bad: row.Err}
+			record := status.TXTRecord{Bad: row.Err}
 			if err == nil && row.Err == nil {
 				record.Host, record.TXT, record.Organization, record.ID = row.Values[0], row.Values[1], row.Values[2], row.Values[3]
 			}
@@ -236,12 +239,12 @@ func (c *checkCommand) read(file *rowsFile) (*intake.Reader, error) {
 
 // inOrder gives what check finds of the records, in their order; at most rowsAtOnce are being asked for. After an error, which is a
 // record's or the context's, there is no more.
-func inOrder(ctx context.Context, records iter.Seq2[cli.TXTRecord, error], check func(context.Context, cli.TXTRecord) (cli.Checked, error)) iter.Seq2[cli.Checked, error] {
+func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error], check func(context.Context, status.TXTRecord) (status.Checked, error)) iter.Seq2[status.Checked, error] {
 	type outcome struct {
-		found cli.Checked
+		found status.Checked
 		err   error
 	}
-	return func(yield func(cli.Checked, error) bool) {
+	return func(yield func(status.Checked, error) bool) {
 		asking, cancel := context.WithCancel(ctx)
 		var running sync.WaitGroup
 		defer running.Wait()
@@ -272,7 +275,7 @@ func inOrder(ctx context.Context, records iter.Seq2[cli.TXTRecord, error], check
 			}
 		}
 		if ctx.Err() != nil {
-			yield(cli.Checked{}, ctx.Err())
+			yield(status.Checked{}, ctx.Err())
 		}
 	}
 }

@@ -7,21 +7,21 @@ import (
 	"time"
 
 	"orgops/dnscheck"
-	"orgops/internal/cli"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/status"
 )
 
 // printCheck writes what was found of one record: a table, or a line of JSON.
-func (t *tool) printCheck(found cli.Checked, first bool) error {
+func (t *tool) printCheck(found status.Checked, first bool) error {
 	if t.json {
 		return t.printJSON(checkAsJSON(found))
 	}
 	if !first {
 		fmt.Fprintln(t.Stdout)
 	}
-	w := cli.NewTable(t.Stdout)
+	w := status.NewTable(t.Stdout)
 	if found.Host != "" {
-		fmt.Fprintf(w, "TXT record\tat %s, with the value %s\n", cli.Shown(found.Host), cli.Shown(found.TXT))
+		fmt.Fprintf(w, "TXT record\tat %s, with the value %s\n", status.Shown(found.Host), status.Shown(found.TXT))
 	}
 	if found.Bad != nil {
 		fmt.Fprintf(w, "verdict\tnot checked: %s\n", found.Bad)
@@ -33,7 +33,7 @@ func (t *tool) printCheck(found cli.Checked, first bool) error {
 		fmt.Fprintf(w, "what to do\t%s\n", f.Sentence)
 	}
 	for _, name := range found.Diagnosis.Unanswered {
-		fmt.Fprintf(w, "no answer\tfor %s, where such records often end up by mistake\n", cli.Shown(name))
+		fmt.Fprintf(w, "no answer\tfor %s, where such records often end up by mistake\n", status.Shown(name))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (t *tool) printCheck(found cli.Checked, first bool) error {
 }
 
 // printVerdict writes what the answers come to, two columns a line.
-func printVerdict(w cli.Table, e kinds.Evidence) {
+func printVerdict(w status.Table, e kinds.Evidence) {
 	fmt.Fprintf(w, "verdict\t%s (%s)\n", e.State, e.Reason)
 	w.Line("", e.Sentence)
 	w.Line("note", e.Note)
@@ -53,16 +53,16 @@ func printVerdict(w cli.Table, e kinds.Evidence) {
 
 // printSaid writes who was asked, and what each answered, as a table.
 func printSaid(out io.Writer, e dnscheck.Evidence) error {
-	w := cli.NewTable(out)
+	w := status.NewTable(out)
 	fmt.Fprintln(w, "\nSERVER\tANSWER\tFOUND\tTOOK")
 	for _, o := range e.Said {
 		took := time.Duration(o.Milliseconds * float64(time.Millisecond))
-		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\n", cli.WhoSaid(o), o.State, o.Reason, cmp.Or(cli.WhatIsThere(o), "-"), took.Round(time.Millisecond/10))
+		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\n", status.WhoSaid(o), o.State, o.Reason, cmp.Or(status.WhatIsThere(o), "-"), took.Round(time.Millisecond/10))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if silent := cli.NotHeard(e); silent != "" {
+	if silent := status.NotHeard(e); silent != "" {
 		fmt.Fprintln(out, silent)
 	}
 	return nil
@@ -70,7 +70,7 @@ func printSaid(out io.Writer, e dnscheck.Evidence) error {
 
 // checkJSON is what --json prints of a record.
 type checkJSON struct {
-	cli.TXTRecord
+	status.TXTRecord
 
 	Error string `json:"error,omitempty"` // why it was not asked for; then there is nothing below
 	*dnscheck.Evidence
@@ -83,7 +83,7 @@ type findingJSON struct {
 	Sentence string `json:"sentence"`
 }
 
-func checkAsJSON(found cli.Checked) checkJSON {
+func checkAsJSON(found status.Checked) checkJSON {
 	if found.Bad != nil {
 		return checkJSON{TXTRecord: found.TXTRecord, Error: found.Bad.Error()}
 	}

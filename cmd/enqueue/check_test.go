@@ -21,6 +21,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/status"
 )
 
 // TestCheckIsInterrupted has a resolver that never answers, and the person lose patience once it is asked.
@@ -63,20 +64,20 @@ func TestRowsAreAskedForTogether(t *testing.T) {
 		const all = 3*rowsAtOnce + 1
 		var mu sync.Mutex
 		waiting := make(map[string]chan struct{})
-		records := func(yield func(cli.TXTRecord, error) bool) {
+		records := func(yield func(status.TXTRecord, error) bool) {
 			for i := range all {
-				if !yield(cli.TXTRecord{Host: fmt.Sprintf("%03d", i)}, nil) {
+				if !yield(status.TXTRecord{Host: fmt.Sprintf("%03d", i)}, nil) {
 					return
 				}
 			}
 		}
-		ask := func(_ context.Context, r cli.TXTRecord) (cli.Checked, error) {
+		ask := func(_ context.Context, r status.TXTRecord) (status.Checked, error) {
 			mine := make(chan struct{})
 			mu.Lock()
 			waiting[r.Host] = mine
 			mu.Unlock()
 			<-mine
-			return cli.Checked{TXTRecord: r}, nil
+			return status.Checked{TXTRecord: r}, nil
 		}
 		var got []string
 		done := make(chan struct{})
@@ -111,12 +112,14 @@ func TestRowsAreAskedForTogether(t *testing.T) {
 // TestRowsEndWithAnError: those before it are told, and nothing after it.
 func TestRowsEndWithAnError(t *testing.T) {
 	broken := errors.New("line 3 is broken")
-	records := func(yield func(cli.TXTRecord, error) bool) {
-		_ = yield(cli.TXTRecord{Host: "first"}, nil) && yield(cli.TXTRecord{Host: "second"}, nil) && yield(cli.TXTRecord{}, broken) && yield(cli.TXTRecord{Host: "fourth"}, nil)
+	records := func(yield func(status.TXTRecord, error) bool) {
+		_ = yield(status.TXTRecord{Host: "first"}, nil) && yield(status.TXTRecord{Host: "second"}, nil) && yield(status.TXTRecord{}, broken) && yield(status.TXTRecord{Host: "fourth"}, nil)
 	}
 	var hosts []string
 	var failed error
-	for found, err := range inOrder(t.Context(), records, func(_ context.Context, r cli.TXTRecord) (cli.Checked, error) { return cli.Checked{TXTRecord: r}, nil }) {
+	for found, err := range inOrder(t.Context(), records, func(_ context.Context, r status.TXTRecord) (status.Checked, error) {
+		return status.Checked{TXTRecord: r}, nil
+	}) {
 		if failed = err; err == nil {
 			hosts = append(hosts, found.Host)
 		}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"orgops/internal/cli"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 )
 
 // oneRun is the argument of commands that do something to a run.
@@ -42,13 +42,13 @@ func (t *tool) change(ctx context.Context, run string, f func(context.Context, *
 type pauseCommand struct{ oneRun }
 
 func (c *pauseCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.ID, cli.Pause)
+	return t.change(ctx, c.ID, status.Pause)
 }
 
 type resumeCommand struct{ oneRun }
 
 func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.ID, cli.Resume)
+	return t.change(ctx, c.ID, status.Resume)
 }
 
 type cancelCommand struct{ oneRun }
@@ -63,7 +63,7 @@ Example:
 }
 
 func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.ID, cli.Cancel)
+	return t.change(ctx, c.ID, status.Cancel)
 }
 
 type deleteCommand struct{ oneRun }

@@ -12,6 +12,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -54,7 +55,7 @@ func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
-	found, err := cli.DomainOf(ctx, t.redis, t.ledger, cli.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, c.Rows)
+	found, err := status.DomainOf(ctx, t.redis, t.ledger, status.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, c.Rows)
 	switch {
 	case err != nil:
 		return err
@@ -67,7 +68,7 @@ func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 }
 
 // nothing says that there is no such row, and what to do.
-func nothing(c *domainCommand, h cli.Domain) error {
+func nothing(c *domainCommand, h status.Domain) error {
 	what := fmt.Sprintf("no run of tenant %s has a row about domain %s of organization %s", c.Tenant, c.Domain, c.Org)
 	if h.Other != "" {
 		return fmt.Errorf("%s; but organization %.128q has that domain: use --org", what, h.Other)
@@ -76,14 +77,14 @@ func nothing(c *domainCommand, h cli.Domain) error {
 		what, int(runs.Retention/(24*time.Hour)), c.Tenant, c.Org, c.Domain)
 }
 
-func (t *tool) printDomain(c *domainCommand, found cli.Domain) error {
-	w := cli.NewTable(t.Stdout)
+func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
+	w := status.NewTable(t.Stdout)
 	w.Line("organization", c.Org)
 	w.Line("domain", c.Domain)
 	w.Line("tenant", c.Tenant)
 	if r := found.Record; r != nil {
-		fmt.Fprintf(w, "name\t%s\n", cli.Shown(r.Domain))
-		fmt.Fprintf(w, "TXT record\tat %s, with the value %s\n", cli.Shown(r.Host), cli.Shown(r.TXT))
+		fmt.Fprintf(w, "name\t%s\n", status.Shown(r.Domain))
+		fmt.Fprintf(w, "TXT record\tat %s, with the value %s\n", status.Shown(r.Host), status.Shown(r.TXT))
 	}
 	fmt.Fprintln(w)
 	if err := w.Flush(); err != nil {
@@ -107,11 +108,11 @@ func (t *tool) printDomain(c *domainCommand, found cli.Domain) error {
 
 // printLook writes what the last look found, as domains check does, and a line
 // between it and what follows.
-func printLook(out io.Writer, d cli.DomainRow, follows bool) error {
+func printLook(out io.Writer, d status.DomainRow, follows bool) error {
 	if d.Evidence == nil {
 		return nil
 	}
-	w := cli.NewTable(out)
+	w := status.NewTable(out)
 	fmt.Fprintf(w, "\n%s\t%s\n", map[bool]string{true: "proven at", false: "checked at"}[d.Evidence.Compared != nil], stamp(d.Evidence.At))
 	printVerdict(w, *d.Evidence)
 	w.Line("next check", stamp(d.NextLook()))
@@ -159,7 +160,7 @@ type domainRowJSON struct {
 	Proof *kinds.Evidence `json:"proof,omitempty"`
 }
 
-func domainAsJSON(c *domainCommand, h cli.Domain) domainJSON {
+func domainAsJSON(c *domainCommand, h status.Domain) domainJSON {
 	j := domainJSON{Organization: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: []domainRowJSON{}, More: h.More}
 	if h.Record != nil {
 		j.Record = &recordJSON{h.Record.Domain, h.Record.Host, h.Record.TXT}
@@ -174,7 +175,7 @@ func domainAsJSON(c *domainCommand, h cli.Domain) domainJSON {
 		if f := d.State.Fate; f != nil {
 			row.Outcome, row.Detail = &f.Outcome, f.Detail
 		} else {
-			open := cli.AsOf(d.Run, d.State.Open)
+			open := status.AsOf(d.Run, d.State.Open)
 			row.Reason, row.NextLook = open.Reason, known(open.Next)
 		}
 		j.Rows = append(j.Rows, row)

@@ -10,6 +10,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
+	"orgops/internal/status"
 )
 
 // assumed is the pace of a tenant whose worker has announced none: the
@@ -108,7 +109,7 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, anno
 		}
 		return t.printJSON(j)
 	}
-	w := cli.NewTable(t.Stdout)
+	w := status.NewTable(t.Stdout)
 	fmt.Fprintf(w, "rows\t%d\n", plan.Rows)
 	if plan.Invalid.Total > 0 {
 		fmt.Fprintf(w, "bad rows\t%d, left out\n", plan.Invalid.Total)

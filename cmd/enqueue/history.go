@@ -10,6 +10,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/cli"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/tasks"
 )
@@ -35,24 +36,24 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
-	r, ok, err := cli.SweptDomainOf(ctx, t.redis, c.Tenant, c.Domain)
+	r, ok, err := status.SweptDomainOf(ctx, t.redis, c.Tenant, c.Domain)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		return fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it; to check all verified domains now: enqueue domains sweep --tenant %s", c.Domain, c.Tenant, c.Tenant)
 	}
-	rules, state, err := cli.RulesFor(ctx, t.redis, c.Tenant)
+	rules, state, err := status.RulesFor(ctx, t.redis, c.Tenant)
 	if err != nil {
 		return err
 	}
 	if t.json {
 		return t.printJSON(historyJSON{Tenant: c.Tenant, Domain: c.Domain, rememberedJSON: rememberedAsJSON(r, rules)})
 	}
-	w := cli.NewTable(t.Stdout)
-	fmt.Fprintf(w, "name\t%s\n", cli.Shown(r.Domain))
+	w := status.NewTable(t.Stdout)
+	fmt.Fprintf(w, "name\t%s\n", status.Shown(r.Domain))
 	fmt.Fprintf(w, "domain\t%s\n", c.Domain)
-	fmt.Fprintf(w, "organization\t%s\n", cli.Shown(r.OrganizationID))
+	fmt.Fprintf(w, "organization\t%s\n", status.Shown(r.OrganizationID))
 	fmt.Fprintf(w, "tenant\t%s\n\n", c.Tenant)
 	if err := w.Flush(); err != nil {
 		return err
@@ -62,7 +63,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 
 // printSeen prints a domain's recorded state, and the answers that led to each change of its
 // record.
-func printSeen(out io.Writer, r cli.SweptDomain, rules sweep.Rules, state cli.SweepState) error {
+func printSeen(out io.Writer, r status.SweptDomain, rules sweep.Rules, state status.SweepState) error {
 	if err := r.Write(out, rules, state); err != nil {
 		return err
 	}
@@ -71,8 +72,8 @@ func printSeen(out io.Writer, r cli.SweptDomain, rules sweep.Rules, state cli.Sw
 			continue
 		}
 		verdict, err := kinds.ReadEvidence(e.Verdict)
-		w := cli.NewTable(out)
-		fmt.Fprintf(w, "\n%s\t%s\n", cli.Shown(e.What), stamp(e.At))
+		w := status.NewTable(out)
+		fmt.Fprintf(w, "\n%s\t%s\n", status.Shown(e.What), stamp(e.At))
 		if err != nil {
 			fmt.Fprintf(w, "verdict\tnot readable: %v\n", err)
 			if err := w.Flush(); err != nil {
@@ -141,7 +142,7 @@ type actingJSON struct {
 	Back   bool         `json:"giving_back,omitempty"`
 }
 
-func rememberedAsJSON(r cli.SweptDomain, rules sweep.Rules) rememberedJSON {
+func rememberedAsJSON(r status.SweptDomain, rules sweep.Rules) rememberedJSON {
 	j := rememberedJSON{
 		Organization: r.OrganizationID, Name: r.Domain, Sweeps: r.Sweeps,
 		State: r.State, Reason: r.Reason, Sentence: r.Sentence, Values: append([]string{}, r.Values...), At: known(r.At),
@@ -156,7 +157,7 @@ func rememberedAsJSON(r cli.SweptDomain, rules sweep.Rules) rememberedJSON {
 		j.Past = append(j.Past, shown)
 	}
 	if r.Tick != 0 {
-		j.Sweep = known(cli.TickAt(r.Tick))
+		j.Sweep = known(status.TickAt(r.Tick))
 	}
 	if a := r.Absence; a != nil {
 		assessment := rules.Assess(r.DomainState)

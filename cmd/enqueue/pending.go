@@ -10,6 +10,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/tasks"
 )
@@ -115,7 +116,7 @@ type walkJSON struct {
 }
 
 func walkAsJSON(r runs.Run) *walkJSON {
-	told, ok := cli.WalkOf(r)
+	told, ok := status.WalkOf(r)
 	if !ok {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -103,7 +104,7 @@ func (c *retryCommand) explain(ctx context.Context, child string, err error) err
 	if cut && !errors.Is(err, runs.ErrCancelled) {
 		err = context.Canceled // whatever that has made fail
 	}
-	told := cli.RetryError(c.ID, c.Outcomes, child, err)
+	told := status.RetryError(c.ID, c.Outcomes, child, err)
 	switch {
 	case errors.Is(err, runs.ErrMismatch) && child == "":
 		return cli.Usage(told)

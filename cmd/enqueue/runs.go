@@ -9,6 +9,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 )
 
 type listCommand struct{}
@@ -22,7 +23,7 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	if !t.json {
-		if err := cli.RunTable(t.Stdout, all); err != nil {
+		if err := status.RunTable(t.Stdout, all); err != nil {
 			return err
 		}
 		t.printTrouble(all)
@@ -40,13 +41,13 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 func (t *tool) printTrouble(all []runs.Run) {
 	now := time.Now()
 	for _, r := range all {
-		if lost := cli.Lost(r); lost != "" {
+		if lost := status.Lost(r); lost != "" {
 			fmt.Fprintf(t.Stdout, "run %s: lost: %s\n", r.ID, lost)
 		}
-		if walk := cli.WalkTrouble(r); walk != "" {
+		if walk := status.WalkTrouble(r); walk != "" {
 			fmt.Fprintf(t.Stdout, "run %s: scan: %s\n", r.ID, walk)
 		}
-		if silent := cli.Silent(r, now); silent != "" {
+		if silent := status.Silent(r, now); silent != "" {
 			fmt.Fprintf(t.Stdout, "run %s: producer: %s\n", r.ID, silent)
 		}
 	}
@@ -70,7 +71,7 @@ const unwellRowsTold = 50
 // follow shows progress until the runs have ended, then what became of them.
 // It is an error if a row settled badly.
 func (t *tool) follow(ctx context.Context, ids []string) error {
-	all, err := cli.Follow(ctx, t.redis, ids, t.Stderr)
+	all, err := status.Follow(ctx, t.redis, ids, t.Stderr, cli.IsTerminal(t.Stderr))
 	if err != nil && ctx.Err() != nil {
 		again := "enqueue runs follow " + strings.Join(ids, " ")
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: the submitted runs continue; to follow them again: %s", again)}
@@ -83,8 +84,8 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 	}
 	unwell := int64(0)
 	for _, r := range all {
-		unwell += cli.Unwell(r)
-		if out := cli.LeftOut(r); out != "" {
+		unwell += status.Unwell(r)
+		if out := status.LeftOut(r); out != "" {
 			err = errors.Join(err, fmt.Errorf("run %s: the scan left domains out: %s", r.ID, out))
 		}
 	}
@@ -99,7 +100,7 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 
 func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) (err error) {
 	if !t.json {
-		err = cli.RunTable(t.Stdout, all)
+		err = status.RunTable(t.Stdout, all)
 	}
 	for _, r := range all {
 		switch {
@@ -108,7 +109,7 @@ func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) (err error) {
 		case t.json:
 			err = t.printDetails(ctx, r, unwellRowsTold)
 		default:
-			err = cli.UnwellRows(ctx, t.Stdout, t.ledger, r, unwellRowsTold)
+			err = status.UnwellRows(ctx, t.Stdout, t.ledger, r, unwellRowsTold)
 		}
 	}
 	return err
@@ -136,7 +137,7 @@ type runJSON struct {
 
 func runAsJSON(r runs.Run) runJSON {
 	j := runJSON{
-		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, Caller: r.Caller, State: cli.State(r),
+		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, Caller: r.Caller, State: status.State(r),
 		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Walk: walkAsJSON(r), Silent: known(r.SilentSince(time.Now())), EndedAt: known(r.EndedAt),
 	}
 	if r.Sealed {
@@ -145,8 +146,8 @@ func runAsJSON(r runs.Run) runJSON {
 	if r.NotBefore.After(time.Now()) {
 		j.NotBefore = &r.NotBefore
 	}
-	if cli.Stopped(r) != "" {
-		j.State, _, _ = strings.Cut(cli.Stopped(r), " ")
+	if status.Stopped(r) != "" {
+		j.State, _, _ = strings.Cut(status.Stopped(r), " ")
 	}
 	switch {
 	case r.Ended():

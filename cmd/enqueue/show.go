@@ -11,6 +11,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 )
 
 type showCommand struct {
@@ -42,10 +43,10 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	if err := d.write(t.Stdout); err != nil {
 		return err
 	}
-	if err := cli.OpenRows(ctx, t.Stdout, t.ledger, r, c.Rows); err != nil {
+	if err := status.OpenRows(ctx, t.Stdout, t.ledger, r, c.Rows); err != nil {
 		return err
 	}
-	return cli.UnwellRows(ctx, t.Stdout, t.ledger, r, c.Rows)
+	return status.UnwellRows(ctx, t.Stdout, t.ledger, r, c.Rows)
 }
 
 // details are the facts about a run, apart from its rows.
@@ -53,8 +54,8 @@ type details struct {
 	runs.Run
 	held     pace.State // what keeps the tenant of an open run from going on
 	queue    string     // that releases no rows of an open run; empty: it is not paused
-	children []cli.Child
-	waiting  cli.Waiting
+	children []status.Child
+	waiting  status.Waiting
 }
 
 func (t *tool) detailsOf(ctx context.Context, r runs.Run) (d details, err error) {
@@ -63,19 +64,19 @@ func (t *tool) detailsOf(ctx context.Context, r runs.Run) (d details, err error)
 		if d.held, err = pace.New(pace.Config{Redis: t.redis, Tenant: r.Tenant}).State(ctx); err != nil {
 			return d, err
 		}
-		if d.queue, err = cli.PausedQueue(t.redis, r.Tenant); err != nil {
+		if d.queue, err = status.PausedQueue(t.redis, r.Tenant); err != nil {
 			return d, err
 		}
 	}
-	if d.children, err = cli.Children(ctx, t.ledger, r); err != nil {
+	if d.children, err = status.Children(ctx, t.ledger, r); err != nil {
 		return d, err
 	}
-	d.waiting, err = cli.WaitingOf(ctx, t.ledger, r, cli.WaitingSample)
+	d.waiting, err = status.WaitingOf(ctx, t.ledger, r, status.WaitingSample)
 	return d, err
 }
 
 func (d details) write(out io.Writer) error {
-	w, r := cli.NewTable(out), d.Run
+	w, r := status.NewTable(out), d.Run
 	w.Line("run", r.ID)
 	w.Line("kind", r.Kind)
 	w.Line("tenant", r.Tenant)
@@ -83,20 +84,20 @@ func (d details) write(out io.Writer) error {
 	w.Line("priority", r.Priority)
 	w.Line("parent", r.Parent)
 	w.Line("submitted by", r.Caller)
-	w.Line("state", cli.State(r))
-	w.Line("lost", cli.Lost(r))
-	w.Line("walk", cli.WalkState(r))
-	w.Line("producer", cli.Silent(r, time.Now()))
+	w.Line("state", status.State(r))
+	w.Line("lost", status.Lost(r))
+	w.Line("walk", status.WalkState(r))
+	w.Line("producer", status.Silent(r, time.Now()))
 	if d.held.Stopped != nil {
 		w.Line("blocked", "every change: the tenant is "+d.held.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
 	}
 	for _, b := range d.held.Blocks {
 		w.Line("blocked", b.Operation+": "+b.Reason)
 	}
-	w.Line("waits", cli.QueueIsPaused(d.queue))
+	w.Line("waits", status.QueueIsPaused(d.queue))
 	w.Line("paused until", stamp(d.held.PausedUntil))
-	w.Line("rows", cli.Total(r))
-	w.Line("settled", fmt.Sprintf("%d: %s", r.Settled, cli.Counts(r)))
+	w.Line("rows", status.Total(r))
+	w.Line("settled", fmt.Sprintf("%d: %s", r.Settled, status.Counts(r)))
 	w.Line("created", stamp(r.CreatedAt))
 	w.Line("ended", stamp(r.EndedAt))
 	for _, c := range d.children {
@@ -112,7 +113,7 @@ func (d details) write(out io.Writer) error {
 func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
 	out := bufio.NewWriter(t.Stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
-	for row, err := range cli.OpenFrom(ctx, t.ledger, r, 0) {
+	for row, err := range status.OpenFrom(ctx, t.ledger, r, 0) {
 		if err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
 	return nil
 }
 
-func openRowAsJSON(row cli.OpenRow) openRowJSON {
+func openRowAsJSON(row status.OpenRow) openRowJSON {
 	return openRowJSON{Item: row.Item, Row: row.Name, Reason: row.Reason, NextLook: known(row.Next)}
 }
 
@@ -192,11 +193,11 @@ func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
 	if err != nil {
 		return err
 	}
-	open, err := cli.Open(ctx, t.ledger, r, most)
+	open, err := status.Open(ctx, t.ledger, r, most)
 	if err != nil {
 		return err
 	}
-	unwell, err := cli.UnwellOf(ctx, t.ledger, r, most)
+	unwell, err := status.UnwellOf(ctx, t.ledger, r, most)
 	if err != nil {
 		return err
 	}

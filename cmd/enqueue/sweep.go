@@ -9,6 +9,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -88,7 +89,7 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 		return err
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
-	run, created, seen, err := cli.SweepNow(ctx, t.redis, t.intake(), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, c.Org, c.VerifyPending)
+	run, created, seen, err := status.SweepNow(ctx, t.redis, t.intake(), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, c.Org, c.VerifyPending)
 	if sweeping, ok := errors.AsType[*intake.SweepingError](err); ok {
 		return sweeping
 	}

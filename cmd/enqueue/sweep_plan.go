@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"orgops/internal/cli"
 	"orgops/internal/pace"
+	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/watch"
 )
@@ -21,8 +21,8 @@ type sweepPlan struct {
 	settings  pace.Settings
 	announced bool
 	ticks     watch.Ticks
-	cli.SweepState
-	preview cli.Preview
+	status.SweepState
+	preview status.Preview
 
 	calls *sweepCalls // nil: not known, since no sweep has ended
 	takes time.Duration
@@ -70,10 +70,10 @@ func (t *tool) learn(ctx context.Context, p *sweepPlan) (err error) {
 	if p.ticks, err = watch.New(t.redis, p.Tenant).Ticks(ctx); err != nil {
 		return err
 	}
-	if p.SweepState, err = cli.SweepStateOf(ctx, t.redis, p.Tenant); err != nil {
+	if p.SweepState, err = status.SweepStateOf(ctx, t.redis, p.Tenant); err != nil {
 		return err
 	}
-	p.preview, err = cli.PreviewOf(ctx, t.redis, p.Tenant, p.Org, cli.RulesOf(p.settings), p.SweepState, p.at)
+	p.preview, err = status.PreviewOf(ctx, t.redis, p.Tenant, p.Org, status.RulesOf(p.settings), p.SweepState, p.at)
 	return err
 }
 
@@ -130,17 +130,17 @@ func (p *sweepPlan) tooSlow() bool {
 }
 
 func (p *sweepPlan) write(out io.Writer) error {
-	w := cli.NewTable(out)
+	w := status.NewTable(out)
 	w.Line("tenant", p.Tenant)
 	w.Line("organization", p.Org)
 	w.Line("breaker", p.breaker())
-	w.Line("schedule", cli.ScheduleText(p.cron, p.at))
-	w.Line("skipped", cli.Skipped(p.ticks.Skipped))
+	w.Line("schedule", status.ScheduleText(p.cron, p.at))
+	w.Line("skipped", status.Skipped(p.ticks.Skipped))
 	w.Line("last sweep", p.last())
 	w.Line("API calls", p.requests())
 	w.Line("time", p.time())
 	if p.tooSlow() {
-		w.Line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", cli.Span(p.interval)))
+		w.Line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", status.Span(p.interval)))
 	}
 	w.Line("rules", p.rules())
 	if err := w.Flush(); err != nil {
@@ -151,7 +151,7 @@ func (p *sweepPlan) write(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, "\nif the next sweep finds the same as the last ones:")
-	return cli.CandidateTable(out, p.preview.Candidates, p.Rows)
+	return status.CandidateTable(out, p.preview.Candidates, p.Rows)
 }
 
 // breaker says how the breaker stands, and whether it would open.
@@ -179,7 +179,7 @@ func (p *sweepPlan) last() string {
 	if p.Summary == nil {
 		return "no sweep of the whole tenant has ended yet: the number of domains is not known"
 	}
-	return cli.SweepText(*p.Summary)
+	return status.SweepText(*p.Summary)
 }
 
 func (p *sweepPlan) requests() string {
@@ -210,7 +210,7 @@ func (p *sweepPlan) time() string {
 }
 
 func (p *sweepPlan) rules() string {
-	text := cli.RulesText(cli.RulesOf(p.settings))
+	text := status.RulesText(status.RulesOf(p.settings))
 	if !p.announced {
 		text += " (the defaults, since no worker has announced the tenant's)"
 	}
@@ -293,7 +293,7 @@ type candidateJSON struct {
 }
 
 func (p *sweepPlan) asJSON() sweepPlanJSON {
-	r := cli.RulesOf(p.settings)
+	r := status.RulesOf(p.settings)
 	j := sweepPlanJSON{
 		DryRun: true, Tenant: p.Tenant, Organization: p.Org, Breaker: breakerAsJSON(p.Breaker, p.opens()), Sweep: p.cronText(), Of: p.calls,
 		Rate: p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare), RateAnnounced: p.announced, TooSlow: p.tooSlow(),
@@ -304,11 +304,11 @@ func (p *sweepPlan) asJSON() sweepPlanJSON {
 		j.Next, j.Interval = known(p.cron.Next(p.at)), new(int64(p.interval/time.Second))
 	}
 	if s := p.ticks.Skipped; s.Tick != 0 {
-		j.Skipped = &skipJSON{cli.TickAt(s.Tick), s.Why, s.InRow}
+		j.Skipped = &skipJSON{status.TickAt(s.Tick), s.Why, s.InRow}
 	}
 	if l := p.Summary; l != nil {
 		j.Last = &summaryJSON{
-			Run: l.Run, Tick: cli.TickAt(l.Tick), JudgedAt: l.At, Organizations: l.Organizations, Present: l.Present, Absent: l.Absent, Unknown: l.Unknown,
+			Run: l.Run, Tick: status.TickAt(l.Tick), JudgedAt: l.At, Organizations: l.Organizations, Present: l.Present, Absent: l.Absent, Unknown: l.Unknown,
 			Newly: l.Newly, AtRisk: l.AtRisk, Acted: l.Acted, Held: l.Held, Protected: l.Protected, Why: l.Why,
 		}
 	}
@@ -329,7 +329,7 @@ func breakerAsJSON(b *sweep.Breaker, opens bool) breakerJSON {
 	return j
 }
 
-func candidatesAsJSON(candidates []cli.Candidate) []candidateJSON {
+func candidatesAsJSON(candidates []status.Candidate) []candidateJSON {
 	all := []candidateJSON{}
 	for _, c := range candidates {
 		all = append(all, candidateJSON{

@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
-	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
+	"orgops/internal/status"
 )
 
 // readiness is what /readyz checks. It takes no permit and fetches no token: the token is
@@ -45,7 +45,7 @@ func (w *worker) readiness() *ops.Readiness {
 				if err != nil {
 					return ops.Finding{Err: err}
 				}
-				return ops.Finding{Err: all[i].queueErr, Note: cli.QueueIsPaused(all[i].paused)}
+				return ops.Finding{Err: all[i].queueErr, Note: status.QueueIsPaused(all[i].paused)}
 			}},
 			ops.Probe{Name: "tenant " + t.Name + " token", Look: func(context.Context) ops.Finding { return t.hasToken(w.awaitsToken(t)) }},
 			ops.Probe{Name: "tenant " + t.Name + " resolvers", Look: t.hears})
@@ -70,7 +70,7 @@ func (w *worker) permissions(ctx context.Context) []permission {
 	_ = redisconn.Batch(ctx, w.permits, len(all), func(i int, rdb redis.UniversalClient) error { // each has its errors
 		p, tenant := &all[i], w.tenants[i].Name
 		p.pace, p.paceErr = pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
-		p.paused, p.queueErr = cli.PausedQueue(rdb, tenant)
+		p.paused, p.queueErr = status.PausedQueue(rdb, tenant)
 		return nil
 	})
 	return all

@@ -14,6 +14,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/redisconn"
 	"orgops/internal/sandbox"
+	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
@@ -101,16 +102,16 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	if err != nil {
 		return fmt.Errorf("submit the sample: %w", err)
 	}
-	all, err := cli.Follow(ctx, w.redis, ids, p.Stderr)
+	all, err := status.Follow(ctx, w.redis, ids, p.Stderr, cli.IsTerminal(p.Stderr))
 	if err != nil {
 		return err
 	}
-	if err := cli.RunTable(p.Stdout, all); err != nil {
+	if err := status.RunTable(p.Stdout, all); err != nil {
 		return err
 	}
 	const most = 100 // failed rows of a run
 	for _, r := range all {
-		if err := cli.FailedByReason(ctx, p.Stdout, w.ledger, r, most, expectedIn(box)); err != nil {
+		if err := status.FailedByReason(ctx, p.Stdout, w.ledger, r, most, expectedIn(box)); err != nil {
 			return err
 		}
 	}
@@ -154,8 +155,8 @@ domain waiting for?), and takes rows from go run ./cmd/enqueue: docs/tutorial.md
 )
 
 // expectedIn says which record a row about a domain expects in the sandbox's DNS.
-func expectedIn(box *sandbox.Sandbox) func(cli.UnwellRow) string {
-	return func(row cli.UnwellRow) string {
+func expectedIn(box *sandbox.Sandbox) func(status.UnwellRow) string {
+	return func(row status.UnwellRow) string {
 		domain, ok := box.Domain(row.Organization, row.Domain)
 		if !ok {
 			return ""
@@ -169,12 +170,12 @@ func expectedIn(box *sandbox.Sandbox) func(cli.UnwellRow) string {
 func (w *worker) reportSwept(ctx context.Context, out io.Writer, swept []sandbox.SweptDomain) error {
 	fmt.Fprintf(out, "\nrun %s (%s), what each domain's next sweep goes by:\n", sampleSweep, tasks.TypeRecheck)
 	for _, d := range swept {
-		r, ok, err := cli.SweptDomainOf(ctx, w.redis, tasks.DefaultTenant, d.Domain)
+		r, ok, err := status.SweptDomainOf(ctx, w.redis, tasks.DefaultTenant, d.Domain)
 		if err != nil {
 			return err
 		}
 		if ok {
-			fmt.Fprintf(out, "  %s (%s %s): %s\n", cli.Shown(r.Domain), d.Organization, d.Domain, r.Brief(sweep.Rules{}))
+			fmt.Fprintf(out, "  %s (%s %s): %s\n", status.Shown(r.Domain), d.Organization, d.Domain, r.Brief(sweep.Rules{}))
 		}
 	}
 	return nil

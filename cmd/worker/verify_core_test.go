@@ -14,7 +14,6 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/apiclient"
-	"orgops/internal/cli"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
@@ -23,6 +22,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -35,9 +35,9 @@ type verifyRun struct {
 }
 
 // state reads the state of a domain as commands and pages do.
-func (v verifyRun) state(name string) (cli.Domain, cli.DomainRow) {
+func (v verifyRun) state(name string) (status.Domain, status.DomainRow) {
 	v.t.Helper()
-	d, err := cli.DomainOf(v.t.Context(), v.redis, v.ledger, cli.DomainName{Tenant: tasks.DefaultTenant, Organization: "org_1", ID: v.domains[name].ID}, 2)
+	d, err := status.DomainOf(v.t.Context(), v.redis, v.ledger, status.DomainName{Tenant: tasks.DefaultTenant, Organization: "org_1", ID: v.domains[name].ID}, 2)
 	if err != nil || len(d.Rows) != 1 {
 		v.t.Fatalf("%s: %d rows, %v", name, len(d.Rows), err)
 	}
@@ -45,7 +45,7 @@ func (v verifyRun) state(name string) (cli.Domain, cli.DomainRow) {
 }
 
 // waits waits until the row of the domain is open for that reason, and returns its state.
-func (v verifyRun) waits(name, reason string) (cli.Domain, cli.DomainRow) {
+func (v verifyRun) waits(name, reason string) (status.Domain, status.DomainRow) {
 	v.t.Helper()
 	v.openFor("job", 1, reason, v.domains[name].Host)
 	return v.state(name)

@@ -1,5 +1,5 @@
-// Package cli is what the commands share: flags with their environment
-// variables, exit statuses, logging, and how runs are shown to a person.
+// Package cli has the parts of a command line that both commands share: flags with their
+// environment variables, exit statuses, logging, manual pages and completions.
 //
-// stdout is data; logs and progress go to stderr, bars only on a terminal.
+// Data goes to stdout, logs and progress to stderr.
 package cli

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"orgops/internal/intake"
+	"orgops/internal/spelling"
 )
 
 // Environment is the environment of the process. It remembers which variables were read,
@@ -46,7 +46,7 @@ func (e *Environment) Unknown() (all []string) {
 			continue
 		}
 		text := name + " is not a setting"
-		if meant := intake.Nearest(name, variables); meant != "" {
+		if meant := spelling.Nearest(name, variables); meant != "" {
 			text += didYouMean + meant + "?)"
 		}
 		all = append(all, text)

@@ -1,7 +1,4 @@
 package cli
 
-// WriteBelow is how a line below a bar is written.
-var WriteBelow = writeBelow
-
-// BuildOf is ReadBuild by what Go is said to have written down.
+// BuildOf is ReadBuild with the build information of Go given.
 var BuildOf = buildOf

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"orgops/internal/spelling"
 )
 
 // RowError says what is wrong with one row. All that is wrong with it is in
@@ -89,7 +91,7 @@ func names(all, known []string) string {
 	shown := slices.Clone(all[:min(len(all), shownNames)])
 	for i, name := range shown {
 		shown[i] = quoted(name)
-		if meant := Nearest(name, known); meant != "" {
+		if meant := spelling.Nearest(name, known); meant != "" {
 			shown[i] += " (did you mean " + meant + "?)"
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -104,7 +104,7 @@ type runAction func(s *site, ctx context.Context, run runs.Run, form url.Values)
 
 // runActions are what can be done to runs, by the last part of their paths.
 var runActions = map[string]runAction{
-	"pause": byCommand(cli.Pause), "resume": byCommand(cli.Resume), "cancel": byCommand(cli.Cancel), "retry": (*site).retry,
+	"pause": byCommand(status.Pause), "resume": byCommand(status.Resume), "cancel": byCommand(status.Cancel), "retry": (*site).retry,
 }
 
 // byCommand returns an action that does what a command does.
@@ -142,7 +142,7 @@ func (s *site) retry(ctx context.Context, run runs.Run, form url.Values) came {
 	case errors.Is(err, intake.ErrNothingToRetry):
 		return came{told: err.Error()}
 	case err != nil:
-		c := came{err: cli.RetryError(run.ID, o.Outcomes, child, err)}
+		c := came{err: status.RetryError(run.ID, o.Outcomes, child, err)}
 		if open, ok := errors.AsType[*intake.OpenRetryError](err); ok && !open.Incomplete {
 			c.path = runPath(open.Child) // an incomplete one is completed from here
 		}
@@ -166,7 +166,7 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.carryOut(w, r, "sweep", "tenant "+tenant, "/runs", func(ctx context.Context) came {
-		run, created, announced, err := cli.SweepNow(ctx, s.Redis, s.Intake, intake.Run{Tenant: tenant}, organization, r.PostForm.Has("pending"))
+		run, created, announced, err := status.SweepNow(ctx, s.Redis, s.Intake, intake.Run{Tenant: tenant}, organization, r.PostForm.Has("pending"))
 		switch {
 		case err != nil:
 			return came{err: err}
@@ -187,11 +187,11 @@ func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.carryOut(w, r, "confirm", "tenant "+tenant, "/runs", func(ctx context.Context) came {
-		closed, err := cli.CloseBreaker(ctx, s.Redis, tenant, sweep)
+		closed, err := status.CloseBreaker(ctx, s.Redis, tenant, sweep)
 		if err != nil {
 			return came{err: err}
 		}
-		return came{told: cli.BreakerClosed(tenant, closed) + " orgops acts on them at the end of the next sweep. Preview:", path: previewPath(tenant)}
+		return came{told: status.BreakerClosed(tenant, closed) + " orgops acts on them at the end of the next sweep. Preview:", path: previewPath(tenant)}
 	})
 }
 

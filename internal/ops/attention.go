@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/cli"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
+	"orgops/internal/status"
 	"orgops/internal/watch"
 )
 
@@ -46,7 +46,7 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 // tenantState is the state of a tenant, for the whole fleet.
 type tenantState struct {
 	Pace   *pace.State // nil, as Sweeps and Ticks: it could not be read
-	Sweeps *cli.SweepState
+	Sweeps *status.SweepState
 	Ticks  *watch.Ticks
 }
 
@@ -56,7 +56,7 @@ func stateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (t t
 	if paceErr == nil {
 		t.Pace = &budget
 	}
-	sweeps, sweepsErr := cli.SweepStateOf(ctx, rdb, tenant)
+	sweeps, sweepsErr := status.SweepStateOf(ctx, rdb, tenant)
 	if sweepsErr == nil {
 		t.Sweeps = &sweeps
 	}
@@ -70,7 +70,7 @@ func stateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (t t
 // attentionOf reads the state of a tenant, and returns what somebody has to know of it.
 func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (tenantState, []attention, error) {
 	state, err := stateOf(ctx, rdb, tenant)
-	paused, pausedErr := cli.PausedQueue(rdb, tenant)
+	paused, pausedErr := status.PausedQueue(rdb, tenant)
 	return state, state.attention(tenant, paused), errors.Join(err, pausedErr)
 }
 
@@ -101,7 +101,7 @@ func (t tenantState) attention(tenant, paused string) (all []attention) {
 	if paused != "" {
 		add(attention{
 			Tone: "bad", What: "the queue " + printable(paused) + " is paused",
-			Then: "No row is released. To continue, " + cli.ResumeQueue + ".",
+			Then: "No row is released. To continue, " + status.ResumeQueue + ".",
 		})
 	}
 	if t.Sweeps != nil && t.Sweeps.Breaker != nil && t.Sweeps.Breaker.ID != "" {
@@ -117,7 +117,7 @@ func (t tenantState) attention(tenant, paused string) (all []attention) {
 		})
 	}
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
-		add(attention{Tone: "wait", What: "a sweep was skipped: " + cli.Skipped(t.Ticks.Skipped), Then: "The next scheduled sweep starts once the cause is gone."})
+		add(attention{Tone: "wait", What: "a sweep was skipped: " + status.Skipped(t.Ticks.Skipped), Then: "The next scheduled sweep starts once the cause is gone."})
 	}
 	return all
 }

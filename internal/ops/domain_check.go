@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/cli"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/status"
 )
 
 // checkWait bounds a check as a whole: a proof takes eight seconds at the worst, the
@@ -53,23 +53,23 @@ func (s *site) beginCheck() (done func(), err error) {
 // checkNow asks as a worker does that is about to mark the domain verified. Host and
 // value are those of the API's record or, where that was not read, of the one that a
 // worker has read before: never anybody else's word, since what is found there is shown.
-func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.DiscoveryDomain, known cli.Domain) *checkView {
+func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.DiscoveryDomain, known status.Domain) *checkView {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
-	asked := cli.TXTRecord{Host: record.VerificationHost, TXT: record.VerificationTXT, Domain: record.Domain}
+	asked := status.TXTRecord{Host: record.VerificationHost, TXT: record.VerificationTXT, Domain: record.Domain}
 	v := &checkView{Of: "the API's current record"}
 	switch {
 	case !served || t.DNS == nil:
 		v.Problem = "this worker does not serve the tenant and has none of its resolvers: open the pages of a worker that does"
 		return v
 	case asked.Host == "" && known.Record != nil:
-		asked = cli.TXTRecord{Host: known.Record.Host, TXT: known.Record.TXT, Domain: known.Record.Domain}
+		asked = status.TXTRecord{Host: known.Record.Host, TXT: known.Record.TXT, Domain: known.Record.Domain}
 		v.Of = "the record that a worker read for an open row"
 	case asked.Host == "":
 		v.Problem = "host and value of the record are unknown: the API's record could not be read, and no open row has a copy"
 		return v
 	}
-	found, err := cli.Check(ctx, t.DNS, asked)
+	found, err := status.Check(ctx, t.DNS, asked)
 	switch {
 	case err != nil:
 		v.Problem = "the check did not finish in time: " + printable(err.Error())

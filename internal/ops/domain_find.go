@@ -10,8 +10,8 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/cli"
 	"orgops/internal/intake"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -25,27 +25,27 @@ const leastAsked = 4
 
 // meant finds out which domain is meant: the zero name where there is a choice, which
 // is in p then.
-func (s *site) meant(ctx context.Context, p *domainPage) (cli.DomainName, error) {
+func (s *site) meant(ctx context.Context, p *domainPage) (status.DomainName, error) {
 	if err := checkAsked(p); err != nil {
-		return cli.DomainName{}, &refusal{status: http.StatusBadRequest, text: err.Error()}
+		return status.DomainName{}, &refusal{status: http.StatusBadRequest, text: err.Error()}
 	}
-	name := cli.DomainName{Tenant: p.Tenant, Organization: p.Organization, ID: p.Domain}
+	name := status.DomainName{Tenant: p.Tenant, Organization: p.Organization, ID: p.Domain}
 	byName := strings.Contains(p.Domain, ".")
 	if !byName && name.Organization != "" {
 		return name, nil
 	}
 	found, err := s.candidates(ctx, p, byName)
 	if err != nil {
-		return cli.DomainName{}, err
+		return status.DomainName{}, err
 	}
 	switch len(found) {
 	case 0:
-		return cli.DomainName{}, &refusal{status: http.StatusBadRequest, text: nobodyKnows(p, byName)}
+		return status.DomainName{}, &refusal{status: http.StatusBadRequest, text: nobodyKnows(p, byName)}
 	case 1:
 		return found[0], nil
 	}
 	p.Candidates = found
-	return cli.DomainName{}, nil
+	return status.DomainName{}, nil
 }
 
 // checkAsked holds what was typed in to what ids and names are made of.
@@ -78,25 +78,25 @@ func nobodyKnows(p *domainPage, byName bool) string {
 }
 
 // candidates are the domains that may be meant, each once.
-func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]cli.DomainName, error) {
+func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]status.DomainName, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
 	if t, served := s.tenant(p.Tenant); byName && p.Organization != "" && served && t.API != nil {
 		if id, err := s.listedAs(ctx, t, p.Organization, p.Domain); err != nil || id != "" {
-			return []cli.DomainName{{Tenant: p.Tenant, Organization: p.Organization, ID: id}}, err
+			return []status.DomainName{{Tenant: p.Tenant, Organization: p.Organization, ID: id}}, err
 		}
 		return nil, nil
 	}
-	var found []cli.DomainName
+	var found []status.DomainName
 	add := func(organization, id string) {
-		d := cli.DomainName{Tenant: p.Tenant, Organization: organization, ID: id}
+		d := status.DomainName{Tenant: p.Tenant, Organization: organization, ID: id}
 		fits := p.Organization == "" || p.Organization == organization
 		if fits && apiclient.CheckID("organization", organization) == nil && apiclient.CheckID("domain", id) == nil && !slices.Contains(found, d) {
 			found = append(found, d)
 		}
 	}
 	if !byName {
-		r, ok, err := cli.SweptDomainOf(ctx, s.Redis, p.Tenant, p.Domain)
+		r, ok, err := status.SweptDomainOf(ctx, s.Redis, p.Tenant, p.Domain)
 		if err != nil {
 			return nil, errors.New(unread(err))
 		}

@@ -12,8 +12,8 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/cli"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -35,24 +35,24 @@ const (
 type domainPage struct {
 	Tenant, Organization, Domain string // as they were asked for
 	Tenants                      []string
-	Problem                      string           // why there is no answer; empty: there is one, or nothing was asked
-	Candidates                   []cli.DomainName // the domains that may be meant
+	Problem                      string              // why there is no answer; empty: there is one, or nothing was asked
+	Candidates                   []status.DomainName // the domains that may be meant
 	Answer                       *domainAnswer
 }
 
 // domainAnswer is all that is known of one domain.
 type domainAnswer struct {
-	cli.DomainName
+	status.DomainName
 	Served        bool // by this worker
 	Summary       summary
 	Record        apiclient.DiscoveryDomain // the API's, its token in part
 	RecordProblem string                    // why it could not be read; Record is empty then
-	Known         cli.Domain
+	Known         status.Domain
 	Checked       *checkView
 }
 
 // Facts are what sweeps know of the domain.
-func (a domainAnswer) Facts() []cli.Fact {
+func (a domainAnswer) Facts() []status.Fact {
 	if a.Known.Swept == nil {
 		return nil
 	}
@@ -117,15 +117,15 @@ func (s *site) askedFor(asked url.Values) domainPage {
 
 func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, check bool) {
 	p := s.askedFor(asked)
-	status := http.StatusOK
+	code := http.StatusOK
 	if p.Domain != "" || p.Organization != "" {
-		status = s.answer(r.Context(), &p, check)
+		code = s.answer(r.Context(), &p, check)
 	}
 	title := "Domains"
 	if p.Answer != nil {
-		title = "Domain " + cli.Shown(cmp.Or(p.Answer.Record.Domain, p.Answer.ID))
+		title = "Domain " + status.Shown(cmp.Or(p.Answer.Record.Domain, p.Answer.ID))
 	}
-	s.show(w, r, status, "domains", page{Title: title, Section: "domains", Data: p})
+	s.show(w, r, code, "domains", page{Title: title, Section: "domains", Data: p})
 }
 
 // answer finds out which domain is meant, and all that is known of it. It returns the
@@ -139,7 +139,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 		}
 		return http.StatusServiceUnavailable
 	}
-	if name == (cli.DomainName{}) {
+	if name == (status.DomainName{}) {
 		return http.StatusOK // there is a choice
 	}
 	p.Organization, p.Domain = name.Organization, name.ID
@@ -186,25 +186,25 @@ func (s *site) lookUp(ctx context.Context) (done func(), err error) {
 }
 
 // known reads what Redis has of the domain.
-func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, error) {
+func (s *site) known(ctx context.Context, name status.DomainName) (status.Domain, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
 	done, err := s.lookUp(ctx)
 	if err != nil {
-		return cli.Domain{}, err
+		return status.Domain{}, err
 	}
 	defer done()
-	return cli.DomainOf(ctx, s.Redis, s.Ledger, name, rowsOfDomain)
+	return status.DomainOf(ctx, s.Redis, s.Ledger, name, rowsOfDomain)
 }
 
 // toDo says what helps a row on that is not well; empty where there is nothing to do.
-func toDo(row cli.DomainRow) string {
+func toDo(row status.DomainRow) string {
 	f := row.State.Fate
 	switch {
 	case f == nil && row.Run.Paused:
 		return "The run is paused. Resume it on its page or with: enqueue runs resume " + row.Run.ID
 	case f == nil && row.Run.Incomplete:
-		return "Of run " + row.Run.ID + ", " + cli.Lost(row.Run)
+		return "Of run " + row.Run.ID + ", " + status.Lost(row.Run)
 	case f == nil, f.Well():
 		return ""
 	case f.Outcome == string(tasks.Expired):
@@ -216,7 +216,7 @@ func toDo(row cli.DomainRow) string {
 }
 
 // readRecord reads the API's record; its request waits for a permit like any other.
-func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name cli.DomainName) (apiclient.DiscoveryDomain, error) {
+func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name status.DomainName) (apiclient.DiscoveryDomain, error) {
 	if !served || t.API == nil {
 		return apiclient.DiscoveryDomain{}, fmt.Errorf("this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does", name.Tenant)
 	}
@@ -239,8 +239,8 @@ func noSuchDomain(err error) bool {
 }
 
 // summarize answers the question that the page is opened for.
-func summarize(record apiclient.DiscoveryDomain, err error, known cli.Domain) summary {
-	open := slices.IndexFunc(known.Rows, func(d cli.DomainRow) bool { return d.State.Fate == nil })
+func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain) summary {
+	open := slices.IndexFunc(known.Rows, func(d status.DomainRow) bool { return d.State.Fate == nil })
 	switch {
 	case noSuchDomain(err):
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.", "Compare both ids with those in the tenant."}
@@ -261,7 +261,7 @@ func summarize(record apiclient.DiscoveryDomain, err error, known cli.Domain) su
 }
 
 // verdictOf is the proof of a row, or its last check; nil: there is none.
-func verdictOf(row cli.DomainRow) *verdictView {
+func verdictOf(row status.DomainRow) *verdictView {
 	if row.Evidence == nil {
 		return nil
 	}

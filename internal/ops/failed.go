@@ -3,9 +3,9 @@ package ops
 import (
 	"net/http"
 
-	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/serving"
+	"orgops/internal/status"
 )
 
 // failed sends the rows of a run that did not settle well as a file, as "enqueue runs
@@ -22,7 +22,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 	case intake.FormatJSONL:
 		form, asJSON = asked, true
 	default:
-		s.problem(w, r, http.StatusBadRequest, "runs", "Unknown format: the rows of this run are available as "+cli.Shown(run.Format)+" and as jsonl.")
+		s.problem(w, r, http.StatusBadRequest, "runs", "Unknown format: the rows of this run are available as "+status.Shown(run.Format)+" and as jsonl.")
 		return
 	}
 	// The whole file may take longer than other answers.

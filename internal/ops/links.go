@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"orgops/internal/cli"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 )
 
 // link returns the path with those parameters that have a value.
@@ -44,15 +44,15 @@ func previewPath(tenant string) string {
 }
 
 // domainURL is the page of a domain.
-func domainURL(d cli.DomainName) string {
+func domainURL(d status.DomainName) string {
 	return link("/domains", map[string]string{"tenant": d.Tenant, "organization": d.Organization, "domain": d.ID})
 }
 
 // domainPath is where the discovery domain that a row of the run names is looked up;
 // empty where it names none.
-func domainPath(r runs.Run, row cli.RowName) string {
+func domainPath(r runs.Run, row status.RowName) string {
 	if row.Domain == "" || !strings.HasPrefix(r.Kind, "domain:") {
 		return ""
 	}
-	return domainURL(cli.DomainName{Tenant: r.Tenant, Organization: row.Organization, ID: row.Domain})
+	return domainURL(status.DomainName{Tenant: r.Tenant, Organization: row.Organization, ID: row.Domain})
 }

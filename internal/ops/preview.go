@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"orgops/internal/cli"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -13,8 +13,8 @@ import (
 // ones.
 type previewPage struct {
 	Tenant     string
-	Breaker    string          // its state, in words
-	Candidates []cli.Candidate // the first of them
+	Breaker    string             // its state, in words
+	Candidates []status.Candidate // the first of them
 	Total      int
 }
 
@@ -30,11 +30,11 @@ func (s *site) preview(ctx context.Context, r *http.Request) (title string, data
 	if err := tasks.CheckTenant(tenant); err != nil {
 		return "", nil, &refusal{status: http.StatusBadRequest, text: "This address has no valid tenant: " + err.Error()}
 	}
-	rules, state, err := cli.RulesFor(ctx, s.Redis, tenant)
+	rules, state, err := status.RulesFor(ctx, s.Redis, tenant)
 	if err != nil {
 		return "", nil, err
 	}
-	preview, err := cli.PreviewOf(ctx, s.Redis, tenant, "", rules, state, time.Now())
+	preview, err := status.PreviewOf(ctx, s.Redis, tenant, "", rules, state, time.Now())
 	if err != nil {
 		return "", nil, err
 	}

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"orgops/internal/cli"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -32,7 +32,7 @@ const (
 type runPage struct {
 	runView
 
-	Children []cli.Child
+	Children []status.Child
 	Waiting  *waitingView
 	Offers   offers
 	Failed   failedView
@@ -40,10 +40,10 @@ type runPage struct {
 }
 
 // Lookup is where the domain of a row is looked up; empty: it has none.
-func (p runPage) Lookup(row cli.RowName) string { return domainPath(p.Run, row) }
+func (p runPage) Lookup(row status.RowName) string { return domainPath(p.Run, row) }
 
 // waitingView is what the open rows wait for.
-type waitingView struct{ cli.Waiting }
+type waitingView struct{ status.Waiting }
 
 // Sampled reports whether the numbers are estimated from some of the rows.
 func (w waitingView) Sampled() bool { return w.Looked < w.Noted }
@@ -58,7 +58,7 @@ func (w waitingView) About(rows int64) string {
 
 // failedView are the failed rows.
 type failedView struct {
-	Rows     []cli.UnwellRow
+	Rows     []status.UnwellRow
 	Total    int64
 	Outcome  string // asked for; empty: any
 	Text     string
@@ -71,7 +71,7 @@ type failedView struct {
 
 // openView are the rows that are not settled.
 type openView struct {
-	Rows  []cli.OpenRow
+	Rows  []status.OpenRow
 	Total int64 // 0: not known
 	More  string
 	First string
@@ -84,7 +84,7 @@ func (s *site) found(ctx context.Context, id string) (run runs.Run, err error) {
 		run, err = s.Ledger.Get(ctx, id)
 	}
 	if errors.Is(err, runs.ErrNotFound) {
-		err = &refusal{status: http.StatusNotFound, text: "There is no run " + cli.Shown(id) + ". It never existed, or it was deleted after its retention (30 days after its end by default)."}
+		err = &refusal{status: http.StatusNotFound, text: "There is no run " + status.Shown(id) + ". It never existed, or it was deleted after its retention (30 days after its end by default)."}
 	}
 	return run, err
 }
@@ -133,7 +133,7 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 	now := time.Now()
 	p.runView = viewOf(run, s.oracle.See(ctx, now, []runs.Run{run})[0], now)
 	p.Offers = offersOf(run)
-	if p.Children, err = cli.Children(ctx, s.Ledger, run); err != nil {
+	if p.Children, err = status.Children(ctx, s.Ledger, run); err != nil {
 		return p, err
 	}
 	for _, child := range p.Children {
@@ -141,7 +141,7 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 			p.Offers.Complete = child.ID
 		}
 	}
-	w, err := cli.WaitingOf(ctx, s.Ledger, run, waitingLooked)
+	w, err := status.WaitingOf(ctx, s.Ledger, run, waitingLooked)
 	if err != nil {
 		return p, err
 	}
@@ -156,20 +156,20 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 }
 
 func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v failedView, err error) {
-	v = failedView{Total: cli.Unwell(run), Outcome: q.outcome, Text: q.text}
+	v = failedView{Total: status.Unwell(run), Outcome: q.outcome, Text: q.text}
 	v.Outcomes = countsOf(run, func(outcome string) bool { return !tasks.Outcome(outcome).Well() })
 	v.Left = v.Total > 0 && q.live && (q.text != "" || q.from > 0)
 	if v.Total == 0 || v.Left {
 		return v, nil
 	}
-	wanted := cli.UnwellWanted{From: q.from, Outcome: q.outcome, Text: q.text, Most: rowsAPage, Look: rowsLooked}
+	wanted := status.UnwellWanted{From: q.from, Outcome: q.outcome, Text: q.text, Most: rowsAPage, Look: rowsLooked}
 	switch {
 	case q.text != "":
 		wanted.Look = rowsSearched
 	case q.live && q.outcome != "":
 		wanted.Look = rowsLive
 	}
-	rows, next, err := cli.UnwellPage(ctx, s.Ledger, run, wanted)
+	rows, next, err := status.UnwellPage(ctx, s.Ledger, run, wanted)
 	if err != nil {
 		return v, err
 	}
@@ -196,7 +196,7 @@ func (s *site) open(ctx context.Context, run runs.Run, q rowsQuery) (v openView,
 	if run.Sealed {
 		v.Total = run.Total - run.Settled
 	}
-	for row, err := range cli.OpenFrom(ctx, s.Ledger, run, q.open) {
+	for row, err := range status.OpenFrom(ctx, s.Ledger, run, q.open) {
 		if err != nil {
 			return v, err
 		}

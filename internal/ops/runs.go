@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/cli"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -60,7 +60,7 @@ func (f runsFilter) is(r runs.Run) bool {
 	case stateEnded:
 		return r.Ended()
 	case stateUnwell:
-		return cli.Unwell(r) > 0 || cli.Lost(r) != "" || cli.WalkTrouble(r) != "" || cli.Silent(r, time.Now()) != ""
+		return status.Unwell(r) > 0 || status.Lost(r) != "" || status.WalkTrouble(r) != "" || status.Silent(r, time.Now()) != ""
 	}
 	return true
 }
@@ -122,12 +122,12 @@ type runView struct {
 	Trouble        []string // that takes somebody to go on
 }
 
-func viewOf(r runs.Run, ahead cli.Outlook, now time.Time) runView {
+func viewOf(r runs.Run, ahead status.Outlook, now time.Time) runView {
 	v := runView{
-		Run: r, State: cli.State(r), Value: min(r.Settled, r.Rows()), Max: max(r.Rows(), 1), Rows: settledOf(r),
+		Run: r, State: status.State(r), Value: min(r.Settled, r.Rows()), Max: max(r.Rows(), 1), Rows: settledOf(r),
 		Figures: ahead.Figures(), Waits: ahead.Waits(),
 	}
-	for _, trouble := range []struct{ of, text string }{{"lost", cli.Lost(r)}, {"scan", cli.WalkTrouble(r)}, {"producer", cli.Silent(r, now)}} {
+	for _, trouble := range []struct{ of, text string }{{"lost", status.Lost(r)}, {"scan", status.WalkTrouble(r)}, {"producer", status.Silent(r, now)}} {
 		if trouble.text != "" {
 			v.Trouble = append(v.Trouble, trouble.of+": "+trouble.text)
 		}
@@ -140,7 +140,7 @@ func viewOf(r runs.Run, ahead cli.Outlook, now time.Time) runView {
 // tone is a class of ops.css: whether the run does well, is held up, or goes on.
 func tone(r runs.Run, heldUp bool) string {
 	switch {
-	case r.Ended() && cli.Unwell(r) == 0:
+	case r.Ended() && status.Unwell(r) == 0:
 		return "good"
 	case r.Ended():
 		return "bad"

@@ -15,10 +15,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"orgops/internal/status"
+
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
-
-	"orgops/internal/cli"
 )
 
 //go:embed templates
@@ -36,7 +36,7 @@ const sitePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 type site struct {
 	Config
 	pages    map[string]*template.Template // by name: the layout with that page in it
-	oracle   *cli.Oracle
+	oracle   *status.Oracle
 	notices  notices
 	acting   sync.Map            // the runs and tenants to which something is being done from these pages
 	checking sync.Mutex          // is held while a domain is checked by hand
@@ -58,15 +58,15 @@ type page struct {
 
 func newSite(cfg Config) *site {
 	s := &site{
-		Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis), lookUps: semaphore.NewWeighted(mostLookUps),
+		Config: cfg, pages: map[string]*template.Template{}, oracle: status.NewOracle(cfg.Redis), lookUps: semaphore.NewWeighted(mostLookUps),
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
 	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
-		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "walkState": cli.WalkState, "openReason": cli.OpenReason,
-		"verdict": verdictOf, "verdictTone": verdictTone, "notHeard": cli.NotHeard, "whoSaid": cli.WhoSaid, "whatIsThere": cli.WhatIsThere,
+		"shown": status.Shown, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
+		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "walkState": status.WalkState, "openReason": status.OpenReason,
+		"verdict": verdictOf, "verdictTone": verdictTone, "notHeard": status.NotHeard, "whoSaid": status.WhoSaid, "whatIsThere": status.WhatIsThere,
 		"took": took, "toDo": toDo, "utc": utc, "percent": percent, "join": strings.Join, "waiting": waiting,
-		"skipped": cli.Skipped, "sweepText": cli.SweepText, "rulesText": rulesText,
+		"skipped": status.Skipped, "sweepText": status.SweepText, "rulesText": rulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
@@ -146,7 +146,7 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err 
 	if r.Context().Err() == nil {
 		s.logger().ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
 	}
-	s.problem(w, r, http.StatusServiceUnavailable, section, "Reading Redis failed: "+cli.Shown(err.Error())+". "+
+	s.problem(w, r, http.StatusServiceUnavailable, section, "Reading Redis failed: "+status.Shown(err.Error())+". "+
 		"Check that Redis runs and that this worker can reach it. No rows are lost; workers resume once Redis is back.")
 }
 

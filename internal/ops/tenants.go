@@ -15,10 +15,10 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/cli"
 	"orgops/internal/deliveries"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
+	"orgops/internal/status"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -177,7 +177,7 @@ func (v *tenantView) tellSettings() error {
 			return fmt.Errorf("settings of tenant %s: sweep: %w", v.Name, err)
 		}
 	}
-	v.Schedule = cli.ScheduleText(cron, time.Now())
+	v.Schedule = status.ScheduleText(cron, time.Now())
 	return nil
 }
 
@@ -240,4 +240,4 @@ func utc(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 // percent is a share in words.
 func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
 
-func rulesText(s pace.Settings) string { return cli.RulesText(cli.RulesOf(s)) }
+func rulesText(s pace.Settings) string { return status.RulesText(status.RulesOf(s)) }

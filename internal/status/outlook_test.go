@@ -1,4 +1,4 @@
-package cli_test
+package status_test
 
 import (
 	"encoding/json"
@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
+	"orgops/internal/status"
 )
 
 // followed is what a test sees of runs that are followed.
@@ -24,7 +24,7 @@ type followed struct {
 	ledger *runs.Ledger
 	now    time.Time
 	ids    []string
-	see    func(now time.Time) []cli.Outlook
+	see    func(now time.Time) []status.Outlook
 }
 
 // follow announces a tenant, if s has one, and follows runs that the test makes.
@@ -37,8 +37,8 @@ func follow(t *testing.T, s pace.Settings) *followed {
 			t.Fatal(err)
 		}
 	}
-	see := cli.NewOracle(rdb).See
-	f.see = func(now time.Time) []cli.Outlook {
+	see := status.NewOracle(rdb).See
+	f.see = func(now time.Time) []status.Outlook {
 		var all []runs.Run
 		for _, id := range f.ids {
 			r, err := f.ledger.Get(t.Context(), id)
@@ -162,7 +162,7 @@ func TestLeft(t *testing.T) {
 func TestRate(t *testing.T) {
 	f := follow(t, pace.Settings{Tenant: "default", Rate: "unlimited"})
 	f.verify("a", 100)
-	at := func(seconds int) cli.Outlook { return f.see(f.now.Add(time.Duration(seconds) * time.Second))[0] }
+	at := func(seconds int) status.Outlook { return f.see(f.now.Add(time.Duration(seconds) * time.Second))[0] }
 	if got := at(0); got.Rate != 0 || got.Figures() != "" {
 		t.Errorf("at first: %v, %q", got.Rate, got.Figures())
 	}
@@ -177,7 +177,7 @@ func TestRate(t *testing.T) {
 		t.Errorf("after a minute: %v", got.Rate)
 	}
 	f.settle("a", 50, 100)
-	if diff := cmp.Diff(cli.Outlook{}, at(62)); diff != "" {
+	if diff := cmp.Diff(status.Outlook{}, at(62)); diff != "" {
 		t.Errorf("ended (-want +got):\n%s", diff)
 	}
 }
@@ -245,7 +245,7 @@ func TestHeldByAPauseOfTheAPI(t *testing.T) {
 func TestLineBelowABar(t *testing.T) {
 	for width, want := range map[int]string{80: "  paused; wait\n", 14: "  paused; wa…\n", 1: "…\n", 0: "…\n"} {
 		var out strings.Builder
-		if err := cli.WriteBelow(&out, "paused; wait", width); err != nil || out.String() != want {
+		if err := status.WriteBelow(&out, "paused; wait", width); err != nil || out.String() != want {
 			t.Errorf("%d: %q, %v, want %q", width, out.String(), err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package cli_test
+package status_test
 
 import (
 	"fmt"
@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
+	"orgops/internal/status"
 )
 
 func TestWaiting(t *testing.T) {
@@ -43,7 +43,7 @@ func TestWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := cli.WaitingOf(t.Context(), l, run, cli.WaitingSample)
+	w, err := status.WaitingOf(t.Context(), l, run, status.WaitingSample)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,9 +69,9 @@ its open rows wait for:
 
 // TestWaitingOfASample: what is told of many rows is an estimate, and says so.
 func TestWaitingOfASample(t *testing.T) {
-	w := cli.Waiting{
+	w := status.Waiting{
 		Looked: 100, Noted: 1000, Unnoted: 7, Further: 1,
-		Reasons: []cli.WaitingFor{{Reason: "not_yet: There is no TXT record at ….", Rows: 99}},
+		Reasons: []status.WaitingFor{{Reason: "not_yet: There is no TXT record at ….", Rows: 99}},
 	}
 	var out strings.Builder
 	if err := w.Write(&out); err != nil {

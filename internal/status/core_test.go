@@ -1,4 +1,4 @@
-package cli_test
+package status_test
 
 import (
 	"strings"
@@ -7,10 +7,10 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 )
 
 // TestActions: commands act on a run.
@@ -41,21 +41,21 @@ func TestActions(t *testing.T) {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}
-	got, err := cli.Resume(ctx, l, "new")
+	got, err := status.Resume(ctx, l, "new")
 	want(got, err, "it was not paused")
-	_, err = cli.Pause(ctx, l, "new")
+	_, err = status.Pause(ctx, l, "new")
 	want("", err, "")
-	got, err = cli.Resume(ctx, l, "new")
+	got, err = status.Resume(ctx, l, "new")
 	want(got, err, "resumed; open rows: 2")
 
 	r, err := l.Get(ctx, "new")
-	want(cli.State(r), err, "open")
+	want(status.State(r), err, "open")
 	var out strings.Builder
-	if err := cli.OpenRows(ctx, &out, l, r, 10); err != nil {
+	if err := status.OpenRows(ctx, &out, l, r, 10); err != nil {
 		t.Fatal(err)
 	}
 	want(out.String(), nil, "\nrun new (domain:update), open rows:\n  row 0 (org_1 c): waiting for a worker\n  row 1 (not a row): waiting for a worker\n")
-	got, err = cli.Cancel(ctx, l, "new")
+	got, err = status.Cancel(ctx, l, "new")
 	want(got, err, "cancelled; rows that were open: 2")
 }
 
@@ -69,15 +69,15 @@ func TestStopped(t *testing.T) {
 		"open":            {NotBefore: time.Now().Add(-time.Hour), Sealed: true},
 		"being submitted": {},
 	} {
-		if have := cli.State(r); have != want {
+		if have := status.State(r); have != want {
 			t.Errorf("state %q, want %q", have, want)
 		}
-		row := cli.AsOf(r, runs.OpenRow{Reason: "transient: 503", Next: later})
-		if stopped := cli.Stopped(r); stopped == "" && row.Reason != "transient: 503" || stopped != "" && (row.Reason != stopped+"; before: transient: 503" || !row.Next.IsZero()) {
+		row := status.AsOf(r, runs.OpenRow{Reason: "transient: 503", Next: later})
+		if stopped := status.Stopped(r); stopped == "" && row.Reason != "transient: 503" || stopped != "" && (row.Reason != stopped+"; before: transient: 503" || !row.Next.IsZero()) {
 			t.Errorf("a row of a run that is %s: %+v", want, row)
 		}
 	}
-	if lost := cli.Lost(runs.Run{ID: "new", Incomplete: true}); !strings.Contains(lost, "--run new") {
+	if lost := status.Lost(runs.Run{ID: "new", Incomplete: true}); !strings.Contains(lost, "--run new") {
 		t.Errorf("an incomplete run: %q", lost)
 	}
 }
@@ -92,7 +92,7 @@ func TestQueueIsPaused(t *testing.T) {
 	}
 	const paused = "the queue default.rows is paused: no row is released"
 	now := time.Now()
-	oracle := cli.NewOracle(rdb)
+	oracle := status.NewOracle(rdb)
 	says := func(want bool) {
 		t.Helper()
 		now = now.Add(time.Minute) // the state is read again

@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"context"
@@ -28,13 +28,13 @@ const (
 )
 
 // Follow shows how far the runs in that Redis are, how long they take and what
-// they wait for, until all have ended, or ctx is done: live bars where out is a
-// terminal, else a line now and then.
-func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer) ([]runs.Run, error) {
+// they wait for, until all have ended, or ctx is done: live bars on a
+// terminal, otherwise a line now and then.
+func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer, terminal bool) ([]runs.Run, error) {
 	ledger := runs.New(rdb)
 	ahead := NewOracle(rdb)
 	show := follower(&lines{out: out, ended: map[string]bool{}})
-	if IsTerminal(out) {
+	if terminal {
 		show = newBars(ctx, out)
 	}
 	defer show.end()

@@ -1,10 +1,10 @@
-package cli_test
+package status_test
 
 import (
 	"testing"
 
 	"orgops/dnscheck"
-	"orgops/internal/cli"
+	"orgops/internal/status"
 )
 
 func TestWhoSaid(t *testing.T) {
@@ -16,7 +16,7 @@ func TestWhoSaid(t *testing.T) {
 		"resolver ours (example.com, eu)":                           {Asked: "ours", Operator: "example.com", Perspective: "eu"},
 		"resolver 127.0.0.1:53":                                     {Asked: "127.0.0.1:53"},
 	} {
-		if got := cli.WhoSaid(o); got != want {
+		if got := status.WhoSaid(o); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package cli_test
+package status_test
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
+	"orgops/internal/status"
 )
 
 // down fails the first commands, as a Redis that is being restarted does.
@@ -39,11 +39,11 @@ func TestFollowRidesOutARestart(t *testing.T) {
 	runstest.Submit(t, runs.New(rdb), ledger.NewRun{ID: "a", Kind: "clients:remove"})
 	trouble := &down{left: 2}
 	rdb.AddHook(trouble)
-	all, err := cli.Follow(t.Context(), rdb, []string{"a"}, io.Discard)
+	all, err := status.Follow(t.Context(), rdb, []string{"a"}, io.Discard, false)
 	if err != nil || len(all) != 1 || !all[0].Ended() || trouble.left != 0 {
 		t.Errorf("got %v, %v with %d failures to come; want the run ended", all, err, trouble.left)
 	}
-	if _, err := cli.Follow(t.Context(), rdb, []string{"never-was"}, io.Discard); !errors.Is(err, runs.ErrNotFound) {
+	if _, err := status.Follow(t.Context(), rdb, []string{"never-was"}, io.Discard, false); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("a run that there is not: %v", err)
 	}
 }

@@ -1,4 +1,5 @@
-package intake
+// Package spelling finds the name that was probably meant by one that is unknown.
+package spelling
 
 import "strings"
 

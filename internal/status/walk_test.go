@@ -1,11 +1,11 @@
-package cli_test
+package status_test
 
 import (
 	"testing"
 	"time"
 
-	"orgops/internal/cli"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 )
 
 func TestWalkState(t *testing.T) {
@@ -39,15 +39,15 @@ func TestWalkState(t *testing.T) {
 				test.run.Walk = &runs.Walk{}
 			}
 			test.run.Walk.Progress = []byte(test.told)
-			if got := cli.WalkState(test.run); got != test.want {
+			if got := status.WalkState(test.run); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
-			if got := cli.LeftOut(test.run); got != test.out {
+			if got := status.LeftOut(test.run); got != test.out {
 				t.Errorf("left out: %q, want %q", got, test.out)
 			}
 		})
 	}
-	if got := cli.WalkState(runs.Run{}); got != "" {
+	if got := status.WalkState(runs.Run{}); got != "" {
 		t.Errorf("of a run that is submitted: %q", got)
 	}
 }

@@ -1,0 +1,3 @@
+// Package status describes runs, rows, domains and sweeps to people: for the commands, the
+// pages and the intake over HTTP alike.
+package status

@@ -1,0 +1,4 @@
+package status
+
+// WriteBelow is how a line below a bar is written.
+var WriteBelow = writeBelow
