@@ -29,6 +29,7 @@ release: ## Make a release in dist/; publish nothing
 
 test: ## Run all tests; nothing but Go is needed
 	go test ./...
+	go test -C bench ./...
 
 race: ## Run all tests with the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race ./...
@@ -54,4 +55,4 @@ fuzz: ## Fuzz every parser, FUZZTIME each (default 30s)
 	done
 
 bench: ## Measure against bare asynq and a plain loop (needs redis-server)
-	go run ./internal/bench
+	go run -C bench .

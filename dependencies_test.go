@@ -68,7 +68,7 @@ func TestDependencies(t *testing.T) {
 			none(t, pkg, own("apiclient", "dnscheck"), "tasks describes rows, and knows nothing of their execution")
 		case name == "internal/sandbox":
 			none(t, pkg, own(), "the sandbox is the second opinion on the specification: it shares no code with the client")
-		case strings.HasPrefix(name, "internal/") && name != "internal/bench":
+		case strings.HasPrefix(name, "internal/"):
 			none(t, pkg, below("internal", "tasks", "apiclient", "dnscheck"), "internal packages are wired by cmd")
 		}
 	}
@@ -77,7 +77,7 @@ func TestDependencies(t *testing.T) {
 // TestWhoKnowsTasks: the core executes rows by their kinds. Only packages that submit rows,
 // or describe runs to people, know what can be submitted.
 func TestWhoKnowsTasks(t *testing.T) {
-	knows := []string{"internal/bench", "internal/intake", "internal/intakeapi", "internal/ops", "internal/status"}
+	knows := []string{"internal/intake", "internal/intakeapi", "internal/ops", "internal/status"}
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./internal/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
@@ -129,7 +129,7 @@ func TestSurroundings(t *testing.T) {
 	reach := regexp.MustCompile(`\bos\.(Getenv|LookupEnv|Environ|Exit)\b|\bsignal\.Notify`)
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
-			strings.HasPrefix(path, "cmd/") || strings.HasPrefix(path, "internal/bench/") || strings.HasPrefix(path, "internal/redistest/") {
+			strings.HasPrefix(path, "cmd/") || strings.HasPrefix(path, "bench/") || strings.HasPrefix(path, "internal/redistest/") {
 			return err
 		}
 		source, err := os.ReadFile(path)

@@ -47,7 +47,7 @@ const (
 	// rowCommands are those of a row that is verified at the tenant's rate, and
 	// checkCommands those of a check that does not find the token: MONITOR next to a worker at
 	// 4 and 64 requests/s, and 5.7 scripts in 7,000 checks. Of the former 10 are scripts
-	// (go run ./internal/bench verify --paced).
+	// (go run -C bench . verify --paced).
 	rowCommands   = 13
 	checkCommands = 6
 	// sweptCommands are those of a domain of a sweep (28,800 scripts and 14,100 GETs of
@@ -60,7 +60,7 @@ const (
 	pollsOfOne       = 250
 	quickServers     = 4
 	// firstIdle and secondIdle are those of a tenant without work, a second, from the first
-	// two workers; others do not care for it (go run ./internal/bench idle).
+	// two workers; others do not care for it (go run -C bench . idle).
 	firstIdle  = 2.2
 	secondIdle = 1
 	// workerCommands are those of a worker, a second: its session, and one poll for all queues.
@@ -70,9 +70,9 @@ const (
 // Processor time of Redis for a command, in seconds. A Redis that has little to do needs up to
 // twice as much.
 const (
-	// workCommandCPU is that of the commands for rows (go run ./internal/bench verify: 1.11 s
+	// workCommandCPU is that of the commands for rows (go run -C bench . verify: 1.11 s
 	// for 3,000 rows of 6.1 scripts), otherCommandCPU that of polls and of tenants without work
-	// (go run ./internal/bench idle --tenants 100 --workers 2: 2.1 % of a core for 481 a second).
+	// (go run -C bench . idle --tenants 100 --workers 2: 2.1 % of a core for 481 a second).
 	workCommandCPU  = 60e-6
 	otherCommandCPU = 45e-6
 )
@@ -93,7 +93,7 @@ const (
 	// fullCPU is the share of its cores that a worker is planned to use.
 	fullCPU = 0.7
 	// mostRows is how many rows a second a worker verifies without a rate limit
-	// (go run ./internal/bench verify: 877 on two cores, sandbox and Redis among them).
+	// (go run -C bench . verify: 877 on two cores, sandbox and Redis among them).
 	mostRows = 877
 	// fewestWorkers survive the loss of a machine.
 	fewestWorkers = 2

@@ -146,7 +146,7 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 func newReport(p cli.Program, g grammar, redisVersion string) *report {
 	return &report{
 		out: p.Stdout, json: g.JSON,
-		about: about{Command: strings.Join(append([]string{"go run ./internal/bench"}, p.Args...), " "), Machine: machineOf(redisVersion)},
+		about: about{Command: strings.Join(append([]string{"go run -C bench ."}, p.Args...), " "), Machine: machineOf(redisVersion)},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -80,7 +81,11 @@ func (s *store) worker(ctx context.Context) (program string, err error) {
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "orgops/cmd/worker").CombinedOutput(); err != nil {
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "orgops").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list, in the directory bench: %w", err)
+	}
+	if out, err := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(module)), "-o", program, "./cmd/worker").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the worker: %w: %s", err, out)
 	}
 	return program, nil

@@ -58,7 +58,7 @@ func lines(t *testing.T, out string) []measured {
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		if m.Machine.Cores < 1 || m.Machine.Go == "" || m.Machine.Redis == "" || !strings.HasPrefix(m.Command, "go run ./internal/bench ") {
+		if m.Machine.Cores < 1 || m.Machine.Go == "" || m.Machine.Redis == "" || !strings.HasPrefix(m.Command, "go run -C bench . ") {
 			t.Errorf("a line that does not say where it was measured: %s", line)
 		}
 		all = append(all, m)
@@ -342,7 +342,7 @@ func TestPaceResult(t *testing.T) {
 
 func TestTables(t *testing.T) {
 	var out bytes.Buffer
-	r := &report{out: &out, about: about{Command: "go run ./internal/bench", Machine: machine{Cores: 2, OS: "linux", Arch: "amd64", Go: "go1.26", Redis: "7.0.15"}}}
+	r := &report{out: &out, about: about{Command: "go run -C bench .", Machine: machine{Cores: 2, OS: "linux", Arch: "amd64", Go: "go1.26", Redis: "7.0.15"}}}
 	steps := []error{
 		r.begin(),
 		r.round(verifyResult{Variant: variantLoop, Round: 1, Rows: 1000, Seconds: 0.5, PerSecond: 2000, CPU: cpu{Bench: 0.4, Sandbox: 0.25}}),
@@ -371,7 +371,7 @@ func TestTables(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const want = `go run ./internal/bench
+	const want = `go run -C bench .
 2 cores, linux/amd64, go1.26, Redis 7.0.15
 
 verify: from two ids to a verified domain; processor time in µs a row
