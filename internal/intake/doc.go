@@ -9,5 +9,5 @@
 // they came from; what the values mean is the kind's to check, in package tasks.
 //
 // An [Intake] submits an [Input]: it reads the rows once, stages them, and commits the run
-// when all are good. Package intakeapi does the same for what comes over HTTP.
+// when all are good. Package httpapi does the same for what comes over HTTP.
 package intake

@@ -1,4 +1,4 @@
-package intakeapi
+package httpapi
 
 import (
 	_ "embed"
@@ -23,7 +23,7 @@ var descriptionJSON = sync.OnceValue(func() []byte {
 			return text
 		}
 	}
-	panic(fmt.Sprintf("intakeapi: openapi.yaml: %v", err)) // it is embedded, and tested
+	panic(fmt.Sprintf("httpapi: openapi.yaml: %v", err)) // it is embedded, and tested
 })
 
 func openapiYAML(w http.ResponseWriter, _ *http.Request) error {

@@ -1,4 +1,4 @@
-// Package intakeapi is the intake over HTTP, for systems in any language: it does with the
+// Package httpapi is the intake over HTTP, for systems in any language: it does with the
 // bodies of requests what "enqueue" does with files. openapi.yaml, which it serves,
 // describes it.
 //
@@ -22,4 +22,4 @@
 //
 // Package intake reads and submits rows. This package is about HTTP: callers, limits, time
 // and answers.
-package intakeapi
+package httpapi

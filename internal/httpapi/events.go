@@ -1,4 +1,4 @@
-package intakeapi
+package httpapi
 
 import (
 	"context"
@@ -80,7 +80,7 @@ func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 func eventOf(j runJSON) (text []byte, id string) {
 	text, err := json.Marshal(j)
 	if err != nil { // text and numbers alone
-		panic(fmt.Sprintf("intakeapi: JSON of a run: %v", err))
+		panic(fmt.Sprintf("httpapi: JSON of a run: %v", err))
 	}
 	sum := sha256.Sum256(text)
 	return text, hex.EncodeToString(sum[:8])
