@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"orgops/internal/ledger"
 	"orgops/tasks"
 )
 
@@ -72,13 +73,8 @@ func (p *planner) work(row tasks.Row) error {
 	return nil
 }
 
-func (p *planner) bad([]byte, fate) error {
+func (p *planner) settled([]byte, ledger.Result) error {
 	p.taken++
-	return nil
-}
-
-func (p *planner) duplicate(int64, fate) error {
-	p.count.Repeat()
 	return nil
 }
 

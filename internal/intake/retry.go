@@ -274,7 +274,7 @@ func (i Intake) stageChosen(ctx context.Context, from runs.Run, rows chosenRows,
 		}
 		row, bad := stored.row(source)
 		if bad != nil {
-			err = to.addSettled(ctx, append([]byte{badMark}, source...), fate{tasks.Invalid, oneLine(bad)})
+			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(tasks.Invalid, "%s", oneLine(bad)))
 		} else {
 			err = to.add(ctx, row)
 		}

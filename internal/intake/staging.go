@@ -126,12 +126,8 @@ func (s *staging) add(ctx context.Context, row tasks.Row) error {
 }
 
 // addSettled adds a row that becomes no work.
-func (s *staging) addSettled(ctx context.Context, content []byte, f fate) error {
-	return s.addContent(ctx, firstRow{content: content, result: f.result()})
-}
-
-func (f fate) result() *ledger.Result {
-	return &ledger.Result{Outcome: ledger.Outcome(f.outcome), Detail: f.detail}
+func (s *staging) addSettled(ctx context.Context, content []byte, r ledger.Result) error {
+	return s.addContent(ctx, firstRow{content: content, result: &r})
 }
 
 func (s *staging) addContent(ctx context.Context, r firstRow) error {
@@ -182,18 +178,6 @@ func (s *staging) stage(ctx context.Context, r firstRow) error {
 		return s.stager.Add(ctx, r.content)
 	}
 	return s.stager.AddSettled(ctx, r.content, *r.result)
-}
-
-// settle settles a row after all rows were added.
-func (s *staging) settle(ctx context.Context, item int64, f fate) error {
-	if err := s.start(ctx); err != nil {
-		return err
-	}
-	if s.full {
-		return nil
-	}
-	s.plan.Repeat()
-	return s.stager.Settle(ctx, item, *f.result())
 }
 
 // commit commits the run. The error is a [RoomError] if its rows do not fit into Redis, together
