@@ -24,10 +24,10 @@ func (e *RowError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
 }
 
-// HeaderError says why the input as a whole cannot be what the schema expects;
-// no row of it has been handed out.
+// HeaderError says why an input as a whole does not fit the schema: its header, or a row that
+// is too long to be one.
 type HeaderError struct {
-	// File is the name given to Open, Line where the header stands.
+	// File is the name given to Open, Line that of the header, or of the row.
 	File string
 	Line int
 	// Missing, Unknown and Double are names of columns: required and not there,

@@ -11,10 +11,29 @@ import (
 	"strings"
 )
 
-// MaxRow is the most bytes that one row may have: a line of JSON, or a CSV
-// record with the line breaks inside its quotes. It bounds the memory that a
-// quote left open takes.
-const MaxRow = 1 << 20
+// The most bytes of a row: a line of JSON Lines, and a record of CSV with the line breaks
+// inside its quotes, whose columns are ids and names. They bound the memory that a row takes, a
+// million cells or a quote left open: a longer row ends the reading with a *HeaderError.
+const (
+	MaxRow    = 1 << 20
+	MaxCSVRow = 256 << 10
+)
+
+// tooLongError reports a row of more bytes than this.
+type tooLongError int
+
+// Error returns the limit and the most likely reason.
+func (e tooLongError) Error() string {
+	return fmt.Sprintf("the row is longer than %d bytes: is each quote closed? The rows after it were not read", int(e))
+}
+
+// readError returns the error of an input that cannot be read further.
+func readError(name string, line int, s Schema, err error) error {
+	if long, ok := errors.AsType[tooLongError](err); ok {
+		return &HeaderError{File: name, Line: line, Msg: long.Error(), Expected: s.expected()}
+	}
+	return fmt.Errorf("read %s at line %d: %w", name, line, err)
+}
 
 // The formats that Reader.Format gives.
 const (
@@ -89,7 +108,7 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 
 	reader := &Reader{name: name, schema: s}
 	if first == '{' {
-		reader.rows = &jsonlReader{in: in, number: line, schema: s}
+		reader.rows = newJSONLReader(in, line, s)
 		return reader, nil
 	}
 	if reader.csv, err = openCSV(name, in, line, s); err != nil {
@@ -132,7 +151,7 @@ func (r *Reader) Next() (Record, error) {
 	if err != nil {
 		r.ended = io.EOF
 		if !errors.Is(err, io.EOF) {
-			r.ended = fmt.Errorf("read %s at line %d: %w", r.name, r.rows.line(), err)
+			r.ended = readError(r.name, r.rows.line(), r.schema, err)
 		}
 		return Record{}, r.ended
 	}
