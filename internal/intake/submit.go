@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -164,22 +162,6 @@ func headerOf(r runs.Run) string {
 
 // cleanUp is how long a submission that has failed may take to delete its staged rows.
 const cleanUp = 5 * time.Second
-
-// submitMemory is the memory that a process which submits rows is to keep within: about 30 MB
-// are in use at a time, however many the rows.
-const submitMemory = 40 << 20
-
-// LimitMemory has the garbage collector keep this process near the memory that submitting
-// rows needs, instead of twice that, until the returned function is called. GOMEMLIMIT goes
-// before it.
-func LimitMemory() (restore func()) {
-	former := debug.SetMemoryLimit(-1)
-	if former < math.MaxInt64 {
-		return func() {}
-	}
-	debug.SetMemoryLimit(submitMemory)
-	return func() { debug.SetMemoryLimit(former) }
-}
 
 // failed deletes the staged rows of a run that was created here, and returns the error of the
 // submission for its caller.

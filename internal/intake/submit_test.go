@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -233,21 +232,4 @@ func deleteRun(t *testing.T, id string) {
 	if err := l.Core().Delete(t.Context(), ledger.RunID(id)); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func TestLimitMemory(t *testing.T) {
-	former := debug.SetMemoryLimit(-1)
-	restore := intake.LimitMemory()
-	during := debug.SetMemoryLimit(-1)
-	restore()
-	if during >= former || debug.SetMemoryLimit(-1) != former {
-		t.Errorf("limit %d, then %d, then %d; want a lower one in between", former, during, debug.SetMemoryLimit(-1))
-	}
-	debug.SetMemoryLimit(1 << 30) // as GOMEMLIMIT does
-	defer debug.SetMemoryLimit(former)
-	restore = intake.LimitMemory()
-	if got := debug.SetMemoryLimit(-1); got != 1<<30 {
-		t.Errorf("limit %d, want that of the environment", got)
-	}
-	restore()
 }
