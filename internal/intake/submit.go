@@ -149,7 +149,13 @@ func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, complete
 	if err != nil {
 		return nil, false, err
 	}
-	return s.intake.stager(ctx, s.run)
+	stager, complete, err = s.intake.stager(ctx, s.run)
+	if err == nil {
+		// A duplicate has the content of a row that becomes work. If another request of this
+		// id settles such a row meanwhile, the commit notices that too many are settled.
+		stager.AwaitResults()
+	}
+	return stager, complete, err
 }
 
 // headerOf returns the header of a run's rows as text.
