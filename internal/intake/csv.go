@@ -19,7 +19,7 @@ type csvReader struct {
 	schema Schema
 	header []string
 	places []int // of each column in the schema's; -1: it is ignored
-	kept   []int // the columns that are not left out
+	others []int // the columns that are not left out
 	// exported says that the header has a column of an export, so that the cells are
 	// as inert wrote them.
 	exported bool
@@ -57,7 +57,7 @@ func openCSV(name string, in io.Reader, line int, s Schema) (*csvReader, error) 
 		}
 		c.places = append(c.places, place)
 		if !s.leftOut(cell) {
-			c.kept = append(c.kept, i)
+			c.others = append(c.others, i)
 		}
 	}
 	for _, column := range s.Columns {
@@ -121,13 +121,13 @@ func (c *csvReader) last() (text []byte, cells []string) {
 	return c.raw, cells
 }
 
-// keep returns the cells of the columns that are not left out.
-func (c *csvReader) keep(cells []string) []string {
-	kept := make([]string, len(c.kept))
-	for i, from := range c.kept {
-		kept[i] = cells[from]
+// notLeftOut returns the cells of the columns that are not left out.
+func (c *csvReader) notLeftOut(cells []string) []string {
+	all := make([]string, len(c.others))
+	for i, from := range c.others {
+		all[i] = cells[from]
 	}
-	return kept
+	return all
 }
 
 // values returns the cells as values of the schema's columns.
@@ -191,8 +191,8 @@ func (c *csvReader) record() (cells []string, line int, broken string, err error
 	return cells, line, "", err
 }
 
-// quoteError says what is wrong with the quotes of a record that begins in a line. cells are
-// those before the broken one.
+// quoteError describes the broken quotes of a record that begins in a line. cells are those
+// before the broken one.
 func quoteError(text []byte, line int, cells []string, err *csv.ParseError) string {
 	lines := bytes.SplitAfter(text, []byte{'\n'})
 	if last := lines[min(err.Line-err.StartLine, len(lines)-1)]; errors.Is(err, csv.ErrQuote) && err.Column > len(last) {

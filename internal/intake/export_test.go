@@ -63,7 +63,7 @@ func settleAs(t *testing.T, run runs.Run, outcome, detail string, items ...int64
 func export(t *testing.T, run runs.Run, asJSON bool) (text string, rows int64) {
 	t.Helper()
 	var out strings.Builder
-	rows, err := intake.ExportUnwell(t.Context(), runs.New(redistest.New(t)), run, asJSON, &out)
+	rows, err := intake.ExportFailed(t.Context(), runs.New(redistest.New(t)), run, asJSON, &out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
@@ -212,9 +211,3 @@ func (r *reading) refusal() error {
 func resultOf(outcome tasks.Outcome, detail string, a ...any) ledger.Result {
 	return ledger.Result{Outcome: ledger.Outcome(outcome), Detail: fmt.Sprintf(detail, a...)}
 }
-
-// schemaOf is the schema of a kind's rows.
-func schemaOf(k tasks.Kind) Schema { return Schema{Object: k.WholeObject, Columns: k.Columns} }
-
-// oneLine puts an error of several lines on one.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

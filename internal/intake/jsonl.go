@@ -159,8 +159,8 @@ var (
 	surrogate        = regexp.MustCompile(`(?i)\\ud[89a-f]`)
 )
 
-// loneSurrogate reports whether a valid literal has an escape such as "\ud800" that stands for
-// no character: decoding would quietly put another in its place.
+// loneSurrogate reports whether a valid literal has an escape such as "\ud800" that is no
+// character: decoding would silently replace it.
 func loneSurrogate(literal []byte) bool {
 	if !bytes.Contains(literal, []byte(`\u`)) {
 		return false

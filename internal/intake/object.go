@@ -85,3 +85,23 @@ func notJSON(err error) error {
 	}
 	return fmt.Errorf("not JSON: %w", err)
 }
+
+// objectOf writes members as an object.
+func objectOf(members []member) []byte {
+	out := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, jsonString(m.name)...)
+		out = append(out, ':')
+		out = append(out, m.value...)
+	}
+	return append(out, '}')
+}
+
+// jsonString returns a string as JSON.
+func jsonString(s string) []byte {
+	out, _ := json.Marshal(s) // a string always has a JSON form
+	return out
+}

@@ -37,7 +37,7 @@ const listedOrganizations = 20
 
 // Plan reads the input and returns the estimate of its submission, for a tenant whose requests
 // name at most maxClients clients (0: all that fit). It submits nothing. The error is one of an
-// input; the plan then has its Found alone.
+// input; the plan then has only its Found.
 func (in Input) Plan(maxClients int) (Plan, error) {
 	p := planner{count: tasks.NewPlan(in.Kind.Name, maxClients), rows: map[string]int64{}}
 	var err error
