@@ -105,7 +105,7 @@ func newWorld(t testing.TB, change ...func(*httpapi.Config)) *world {
 		Intake: newIntake(rdb, w.ledger),
 		// A test that waits for nothing to happen cannot fail; these are for those in
 		// which it does.
-		Limits: httpapi.Limits{Look: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond},
+		Limits: httpapi.Limits{Poll: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond},
 	}
 	for _, c := range change {
 		c(&w.config)
