@@ -67,8 +67,6 @@ func inputOf(of, name string, rows io.Reader) intake.Input {
 
 // submit submits the rows of that kind as the enqueue command does, and returns their number.
 func submit(ctx context.Context, url, kind, run, name string, rows io.Reader) (n int64, err error) {
-	restore := intake.LimitMemory()
-	defer restore()
 	rdb, err := redisconn.Open(redisconn.Config{URL: url, AllowURLPassword: true})
 	if err != nil {
 		return 0, err

@@ -83,7 +83,7 @@ type planJSON struct {
 	Seconds       int64           `json:"seconds"` // that the calls take at what is left of the rate; 0: it is unlimited
 	Organizations []planOrgJSON   `json:"organizations"`
 	More          int64           `json:"more_organizations"`
-	Further       int64           `json:"rows_of_further_organizations"` // beyond those counted one by one
+	Further       int64           `json:"rows_of_further_organizations"` // always 0: all are counted
 }
 
 type planOrgJSON struct {
@@ -102,7 +102,7 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, anno
 		j := planJSON{
 			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid.Total, Duplicates: duplicatesAsJSON(plan.Duplicates), Tasks: plan.Tasks, APICalls: plan.Calls,
 			Rate: settings.Rate, Reserve: settings.Reserve, RateAnnounced: announced, Seconds: int64(takes / time.Second),
-			Organizations: []planOrgJSON{}, More: plan.More, Further: plan.Further,
+			Organizations: []planOrgJSON{}, More: plan.More,
 		}
 		for _, org := range plan.Organizations {
 			j.Organizations = append(j.Organizations, planOrgJSON(org))
@@ -129,9 +129,6 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, anno
 	}
 	if plan.More > 0 {
 		fmt.Fprintf(w, "and %d more\n", plan.More)
-	}
-	if plan.Further > 0 {
-		fmt.Fprintf(w, "and further reasons\t%d\n", plan.Further)
 	}
 	return w.Flush()
 }

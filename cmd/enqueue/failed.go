@@ -25,7 +25,7 @@ func (c *failedCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	rows, err := intake.ExportUnwell(ctx, t.ledger, r, t.json, t.Stdout)
+	rows, err := intake.ExportFailed(ctx, t.ledger, r, t.json, t.Stdout)
 	if err != nil {
 		return err
 	}

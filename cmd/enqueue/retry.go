@@ -53,7 +53,7 @@ func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 
 // retry returns the child's id, empty where there was nothing to retry.
 func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions) (child string, err error) {
-	o.Begun = func(run runs.Run) {
+	o.Created = func(run runs.Run) {
 		child = run.ID
 		if !t.json {
 			fmt.Fprintln(t.Stdout, run.ID)

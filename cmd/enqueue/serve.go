@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/intakeapi"
+	"orgops/internal/httpapi"
 	"orgops/internal/runs"
 	"orgops/internal/serving"
 )
@@ -50,12 +50,12 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	limits := intakeapi.Limits{MaxBytes: c.MaxBytes, MaxRows: c.MaxRows, Uploads: c.MaxUploads, Upload: c.UploadTimeout, Stop: c.ShutdownTimeout}
+	limits := httpapi.Limits{MaxBytes: c.MaxBytes, MaxRows: c.MaxRows, Uploads: c.MaxUploads, Upload: c.UploadTimeout, Stop: c.ShutdownTimeout}
 	t.connections = limits.Connections()
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	server := intakeapi.New(intakeapi.Config{
+	server := httpapi.New(httpapi.Config{
 		Redis: t.redis, Ledger: t.ledger, Tokens: tokens, Version: version, Logger: t.log,
 		Intake: t.intake(), Trace: t.traces.Remote, Limits: limits,
 	})
@@ -76,9 +76,9 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 }
 
 // files reads what the settings name. Either is nil where nothing is named.
-func (c *serveCommand) files(t *tool) (tokens *intakeapi.Tokens, certificate *tls.Config, err error) {
+func (c *serveCommand) files(t *tool) (tokens *httpapi.Tokens, certificate *tls.Config, err error) {
 	if c.Tokens != "" {
-		if tokens, err = intakeapi.ReadTokens(c.Tokens, t.log); err != nil {
+		if tokens, err = httpapi.ReadTokens(c.Tokens, t.log); err != nil {
 			return nil, nil, fmt.Errorf("tokens: %w", err)
 		}
 	}

@@ -139,8 +139,6 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id stri
 
 // submitTo submits and, where the order says so, writes the bad rows to a file.
 func (t *tool) submitTo(ctx context.Context, o order, in intake.Input, rows *rowsFile, run intake.Run) (sub intake.Submitted, err error) {
-	restore := intake.LimitMemory()
-	defer restore()
 	if o.Rejected == "" {
 		return t.intake().Submit(ctx, in, run)
 	}

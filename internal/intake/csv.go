@@ -3,6 +3,7 @@ package intake
 import (
 	"bufio"
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -11,27 +12,29 @@ import (
 	"unicode/utf8"
 )
 
-// csvReader gives the rows of RFC 4180 text. encoding/csv is not used: it takes
-// a quote that is left open to the end of the input into memory, and turns the
-// line breaks inside of quotes into others.
+// csvReader gives the rows of RFC 4180 text. A CR LF inside of quotes becomes LF.
 type csvReader struct {
-	split  *cellSplitter
+	text   *recorder
+	rows   *csv.Reader
 	schema Schema
 	header []string
 	places []int // of each column in the schema's; -1: it is ignored
-	kept   []int // the columns that are not left out
-	// exported says that the header has a column of ours, so that the cells are
+	others []int // the columns that are not left out
+	// exported says that the header has a column of an export, so that the cells are
 	// as inert wrote them.
 	exported bool
-	cells    []string // of the record read last; nil: it has none
+	raw      []byte   // the record read last
+	cells    []string // its cells; nil: it has none
 }
 
 // openCSV reads the header and compares it with the schema.
-func openCSV(name string, in *bufio.Reader, line int, s Schema) (*csvReader, error) {
-	c := &csvReader{split: &cellSplitter{in: in, number: line}, schema: s}
-	cells, start, msg, err := c.split.record()
+func openCSV(name string, in io.Reader, line int, s Schema) (*csvReader, error) {
+	c := &csvReader{text: &recorder{in: in, line: line}, schema: s}
+	c.rows = csv.NewReader(bufio.NewReaderSize(c.text, 64<<10))
+	c.rows.FieldsPerRecord = -1
+	cells, start, msg, err := c.record()
 	if err != nil {
-		return nil, fmt.Errorf("read %s at line %d: %w", name, c.split.number, err)
+		return nil, readError(name, c.text.line, s, err)
 	}
 	refusal := &HeaderError{File: name, Line: start, Msg: msg, Known: s.names(), Expected: s.expected()}
 	if i := slices.IndexFunc(cells, func(cell string) bool { return unclean(cell) != "" }); i >= 0 {
@@ -54,7 +57,7 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema) (*csvReader, err
 		}
 		c.places = append(c.places, place)
 		if !s.leftOut(cell) {
-			c.kept = append(c.kept, i)
+			c.others = append(c.others, i)
 		}
 	}
 	for _, column := range s.Columns {
@@ -83,10 +86,10 @@ func separatorHint(header []string) string {
 	return ""
 }
 
-func (c *csvReader) line() int { return c.split.number }
+func (c *csvReader) line() int { return c.text.line }
 
 func (c *csvReader) next() (r Record, broken []string, err error) {
-	cells, line, msg, err := c.split.record()
+	cells, line, msg, err := c.record()
 	c.cells = cells
 	r.Line = line
 	if err != nil || msg != "" {
@@ -115,16 +118,16 @@ func (c *csvReader) last() (text []byte, cells []string) {
 	if len(c.cells) == len(c.header) {
 		cells = c.cells
 	}
-	return bytes.Clone(trimLineEnd(c.split.raw)), cells
+	return c.raw, cells
 }
 
-// keep returns the cells of the columns that are not left out.
-func (c *csvReader) keep(cells []string) []string {
-	kept := make([]string, len(c.kept))
-	for i, from := range c.kept {
-		kept[i] = cells[from]
+// notLeftOut returns the cells of the columns that are not left out.
+func (c *csvReader) notLeftOut(cells []string) []string {
+	all := make([]string, len(c.others))
+	for i, from := range c.others {
+		all[i] = cells[from]
 	}
-	return kept
+	return all
 }
 
 // values returns the cells as values of the schema's columns.
@@ -167,141 +170,70 @@ func unclean(text string) string {
 	return ""
 }
 
-// cellSplitter splits text into records and cells. A record past MaxRow is skipped to its
-// true end without being kept.
-type cellSplitter struct {
-	in     *bufio.Reader
-	number int // line of the next byte, from 1
-
-	// Of the record read last:
-	raw    []byte     // it as it came, with its line's end; of one past MaxRow the beginning
-	size   int        // its bytes
-	opened int        // line of its last opening quote within MaxRow; 0: it has none
-	state  quoteState // after its last byte
-	cells  int        // their number, which the next record is likely to have
+// record returns the cells of the next record that is no blank line, and the line in which
+// it begins, or the reason why it cannot be split. At the end the error is io.EOF.
+func (c *csvReader) record() (cells []string, line int, broken string, err error) {
+	cells, err = c.rows.Read()
+	end := c.rows.InputOffset()
+	if err != nil && c.text.err != nil {
+		end, err = c.text.end+int64(c.text.text.Len()), c.text.err
+	}
+	c.raw, line = c.text.cut(end)
+	if err == nil && len(c.raw) > MaxCSVRow {
+		err = tooLongError(MaxCSVRow)
+	}
+	switch parse, misquoted := errors.AsType[*csv.ParseError](err); {
+	case misquoted:
+		return nil, line, quoteError(c.raw, line, cells, parse), nil
+	case err != nil:
+		c.text.line = line // for the error
+	}
+	return cells, line, "", err
 }
 
-// record returns the cells of the next record that is no blank line, and the
-// line where it begins; or in words why it cannot be split. At the end the
-// error is io.EOF.
-func (s *cellSplitter) record() (cells []string, line int, broken string, err error) {
-	for {
-		line = s.number
-		if err := s.read(); err != nil {
-			return nil, line, "", err
-		}
-		if len(trimLineEnd(s.raw)) > 0 {
-			break
-		}
+// quoteError describes the broken quotes of a record that begins in a line. cells are those
+// before the broken one.
+func quoteError(text []byte, line int, cells []string, err *csv.ParseError) string {
+	lines := bytes.SplitAfter(text, []byte{'\n'})
+	if last := lines[min(err.Line-err.StartLine, len(lines)-1)]; errors.Is(err, csv.ErrQuote) && err.Column > len(last) {
+		opened := line + strings.Count(strings.Join(cells, ""), "\n")
+		return fmt.Sprintf("the quote opened in line %d is never closed; the rest of the input was read as one cell", opened)
 	}
-	switch {
-	case s.state == inQuotes:
-		broken = fmt.Sprintf("the quote opened in line %d is never closed; the rest of the input was read as one cell", s.opened)
-	case s.size > MaxRow && s.opened > 0:
-		broken = fmt.Sprintf("the row is longer than %d bytes (is the quote in line %d closed?)", MaxRow, s.opened)
-	case s.size > MaxRow:
-		broken = fmt.Sprintf("the row is longer than %d bytes", MaxRow)
-	default:
-		cells, broken = splitCells(string(trimLineEnd(s.raw)), s.cells)
-		s.cells = len(cells)
-	}
-	return cells, line, broken, nil
+	return fmt.Sprintf("a quote in the middle of cell %d; put the whole cell in quotes and double each quote in it", len(cells)+1)
 }
 
-// read reads a record into raw: lines up to one at whose end no quote is open.
-func (s *cellSplitter) read() error {
-	s.raw, s.size, s.opened, s.state = s.raw[:0], 0, 0, cellStart
-	for {
-		part, err := s.in.ReadSlice('\n')
-		ended := bytes.HasSuffix(part, []byte{'\n'})
-		if !ended || s.state == inQuotes || bytes.IndexByte(part, '"') >= 0 { // few lines have a quote
-			s.scan(part)
-		}
-		s.size += len(part)
-		s.raw = append(s.raw, part[:min(len(part), MaxRow-len(s.raw))]...)
-		if ended {
-			s.number++
-		}
-		switch {
-		case ended && s.state != inQuotes, errors.Is(err, io.EOF) && s.size > 0:
-			return nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
-			return err
-		}
-	}
+// recorder records the text of an input until the rows in it are cut off. It ends the reading
+// of a row that is too long, such as one with a quote that is left open.
+type recorder struct {
+	in   io.Reader
+	text bytes.Buffer
+	end  int64 // of the text that was cut off, in the input
+	line int   // after it, from 1
+	err  error // other than io.EOF
 }
 
-// scan finds the quotes in a part of a line.
-func (s *cellSplitter) scan(part []byte) {
-	for _, b := range part {
-		before := s.state
-		s.state = before.after(b)
-		if before == cellStart && s.state == inQuotes && s.size <= MaxRow {
-			s.opened = s.number
-		}
+func (r *recorder) Read(p []byte) (n int, err error) {
+	if r.text.Len() > MaxCSVRow+len("\r\n") {
+		r.err = tooLongError(MaxCSVRow)
+		return 0, r.err
 	}
+	n, err = r.in.Read(p)
+	r.text.Write(p[:n])
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err
 }
 
-// quoteState is where in a record a byte is.
-type quoteState int
-
-const (
-	cellStart  quoteState = iota
-	inCell                // in a cell without quotes
-	inQuotes              // between the quotes of a cell
-	afterQuote            // after a quote in a quoted cell: its end, or the first of two
-	misquoted             // in what is left of a line with broken quoting
-)
-
-// after returns the state after a byte.
-func (q quoteState) after(b byte) quoteState {
-	switch {
-	case q == inQuotes && b != '"':
-		return inQuotes
-	case q == inQuotes:
-		return afterQuote
-	case b == '"' && (q == cellStart || q == afterQuote):
-		return inQuotes
-	case b == ',' && q != misquoted:
-		return cellStart
-	case b != '"' && (q == cellStart || q == inCell):
-		return inCell
-	}
-	return misquoted
-}
-
-// splitCells returns the cells of a record, which are about as many as likely, or in words
-// why it cannot be split.
-func splitCells(text string, likely int) (cells []string, broken string) {
-	cells = make([]string, 0, likely)
-	for more := true; more; {
-		var cell string
-		var ok bool
-		if cell, text, more, ok = cutCell(text); !ok {
-			return nil, fmt.Sprintf("a quote in the middle of cell %d; put the whole cell in quotes and double each quote in it", len(cells)+1)
-		}
-		cells = append(cells, cell)
-	}
-	return cells, ""
-}
-
-// cutCell cuts the first cell of a record, in which each quote that is opened is closed. ok is
-// false if a quote is in the middle of the cell.
-func cutCell(text string) (cell, rest string, more, ok bool) {
-	if !strings.HasPrefix(text, `"`) {
-		cell, rest, more = strings.Cut(text, ",")
-		return cell, rest, more, !strings.Contains(cell, `"`)
-	}
-	end := 1
-	for ; ; end += len(`""`) {
-		end += strings.IndexByte(text[end:], '"')
-		if !strings.HasPrefix(text[end:], `""`) {
-			break
-		}
-	}
-	cell = strings.ReplaceAll(text[1:end], `""`, `"`)
-	rest, more = strings.CutPrefix(text[end+1:], ",")
-	return cell, rest, more, more || rest == ""
+// cut cuts off the text up to an offset of the input, and returns it without blank lines and
+// the line's end, with the line in which it begins. The text is valid until the next Read.
+func (r *recorder) cut(end int64) (text []byte, line int) {
+	text = r.text.Next(int(end - r.end))
+	r.end = end
+	row := bytes.TrimLeft(text, "\r\n")
+	line = r.line + bytes.Count(text[:len(text)-len(row)], []byte{'\n'})
+	r.line += bytes.Count(text, []byte{'\n'})
+	return trimLineEnd(row), line
 }
 
 // trimLineEnd returns text without the LF or CR LF, or CR of the last line, at its end.

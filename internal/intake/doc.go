@@ -1,13 +1,29 @@
-// Package intake takes in the rows of a bulk submission: CSV with a header, or
-// JSON Lines, plain or gzipped, told apart by content.
+// Package intake reads and submits the rows of a bulk submission: CSV with a header, or
+// JSON Lines, plain or gzipped, recognised by content.
 //
 // A [Reader] reads a stream once: memory is bounded by [MaxRow], whatever the
-// input's length. A row that is bad does not end the reading; it comes out as
-// a [Record] with an error that names file and line, and the next row follows.
-// Only a header that does not fit ([HeaderError]) and input that cannot be
-// read end it. Rows become one form, the values of the schema's columns, wherever
-// they came from; what the values mean is the kind's to check, in package tasks.
+// input's length. A bad row does not end the reading: it is returned as a [Record] with an
+// error that names file and line, and the next row follows. A header that does not fit, or a
+// row that is too long ([HeaderError]), and input that cannot be read end it. Rows of both
+// formats become the values of the schema's columns; package tasks checks them by their kind.
 //
 // An [Intake] submits an [Input]: it reads the rows once, stages them, and commits the run
-// when all are good. Package intakeapi does the same for what comes over HTTP.
+// when all are good. Package httpapi submits the bodies of requests in this way.
+//
+// A file uses those below it:
+//
+//	sweep_schedule.go, sweep.go, clocks.go  when sweeps start
+//	pending.go       a run of the pending domains that a scan finds
+//	retry.go         failed rows, submitted again
+//	submit.go        an input, submitted as a run
+//	plan.go          the estimate of a submission
+//	staging.go       rows that are stored before the commit
+//	room.go          whether Redis has memory for them
+//	input.go         the rows of an input: checked, rejected, duplicates
+//	domain.go, evidence.go, export.go  stored rows: about a domain, proofs, failed rows
+//	stored.go        a run's rows as they are stored
+//	rejected.go, duplicates.go  bad rows and repeated rows of an input
+//	row.go           a row, checked by its kind
+//	reader.go, csv.go, jsonl.go, object.go  the formats
+//	schema.go, errors.go
 package intake

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,29 +25,26 @@ type DomainRow struct {
 // DomainRows returns the rows about a discovery domain in all runs of the tenant
 // that are about domains, those of the newest run first, whatever organization
 // they name. There is no index: every stored row of these runs is read, but only
-// those in which the domain's id stands are taken apart. Rows that came to the
-// queue by themselves are among them as long as they are open.
+// those that contain the domain's id are parsed. Rows that were submitted as single rows are
+// among them until they are settled.
 func DomainRows(ctx context.Context, ledger *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
-	return rowsAbout(ctx, ledger, tenant, domain, (*runs.Ledger).Search, func(row rowMembers) bool { return row.Domain == domain })
+	return rowsAbout(ctx, ledger, tenant, domain, func(row rowMembers) bool { return row.Domain == domain })
 }
 
-// NameRows returns the rows whose verification host is the domain's name or lies
-// beneath it, as DomainRows returns those about an id. Rows that name no host are not
-// among them: the name is not in them.
+// NameRows returns the rows whose verification host is the domain's name or a name below it,
+// as DomainRows returns those about an id. Rows without a host are not among them: they do not
+// contain the name.
 func NameRows(ctx context.Context, ledger *runs.Ledger, tenant, name string) iter.Seq2[DomainRow, error] {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	return rowsAbout(ctx, ledger, tenant, name, (*runs.Ledger).SearchFold, func(row rowMembers) bool {
+	return rowsAbout(ctx, ledger, tenant, name, func(row rowMembers) bool {
 		return strings.EqualFold(strings.TrimSuffix(row.Host, "."), name) || dnscheck.Within(row.Host, name)
 	})
 }
 
-// search is how the stored rows of a run are looked through.
-type search func(l *runs.Ledger, ctx context.Context, run string, needles ...[]byte) iter.Seq2[runs.StoredRow, error]
-
-// rowsAbout returns the rows in which the text stands and that are wanted.
-func rowsAbout(ctx context.Context, ledger *runs.Ledger, tenant, text string, find search, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
+// rowsAbout returns the wanted rows among those that contain the text, in any case.
+func rowsAbout(ctx context.Context, ledger *runs.Ledger, tenant, text string, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
-		all, err := withAlone(ctx, ledger)
+		all, err := listedOrOpen(ctx, ledger)
 		if err != nil {
 			yield(DomainRow{}, err)
 			return
@@ -55,20 +53,18 @@ func rowsAbout(ctx context.Context, ledger *runs.Ledger, tenant, text string, fi
 			if r.Tenant != tenant || (r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeUpdate) {
 				continue
 			}
-			if err := ctx.Err(); err != nil {
-				yield(DomainRow{}, err)
-				return
-			}
-			if !rowsOfRun(ctx, ledger, r, text, find, wanted, yield) {
-				return
+			for row, err := range rowsOfRun(ctx, ledger, r, text, wanted) {
+				if !yield(row, err) || err != nil {
+					return
+				}
 			}
 		}
 	}
 }
 
-// withAlone returns all runs, the newest first, with those that List leaves out
-// and that have not ended.
-func withAlone(ctx context.Context, ledger *runs.Ledger) ([]runs.Run, error) {
+// listedOrOpen returns all runs, the newest first: of the runs of single rows, which List
+// leaves out, those that have not ended.
+func listedOrOpen(ctx context.Context, ledger *runs.Ledger) ([]runs.Run, error) {
 	all, err := ledger.List(ctx)
 	if err != nil {
 		return nil, err
@@ -77,55 +73,58 @@ func withAlone(ctx context.Context, ledger *runs.Ledger) ([]runs.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	listed := map[string]bool{}
-	for _, r := range all {
-		listed[r.ID] = true
-	}
-	for _, id := range open {
-		if listed[id] {
-			continue
-		}
-		r, err := ledger.Get(ctx, id)
-		if errors.Is(err, runs.ErrNotFound) {
-			continue // ended and forgotten meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
-	}
+	open = slices.DeleteFunc(open, func(id string) bool {
+		return slices.ContainsFunc(all, func(r runs.Run) bool { return r.ID == id })
+	})
+	others, err := readRuns(ctx, ledger, open)
+	all = append(all, others...)
 	slices.SortStableFunc(all, func(a, b runs.Run) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return all, err
+}
+
+// readRuns returns the runs of these ids, without those that were deleted meanwhile.
+func readRuns(ctx context.Context, ledger *runs.Ledger, ids []string) ([]runs.Run, error) {
+	var all []runs.Run
+	for _, id := range ids {
+		r, err := ledger.Get(ctx, id)
+		switch {
+		case errors.Is(err, runs.ErrNotFound):
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, r)
+		}
+	}
 	return all, nil
 }
 
-// rowsOfRun yields the rows of one run, and says whether more are wanted.
-func rowsOfRun(ctx context.Context, ledger *runs.Ledger, r runs.Run, text string, find search, wanted func(rowMembers) bool, yield func(DomainRow, error) bool) bool {
-	stored, err := newStoredRows(ledger, r)
-	if err != nil {
-		yield(DomainRow{}, err)
-		return false
-	}
-	needles := [][]byte{[]byte(text)}
-	if r.Format != FormatCSV {
-		needles = append(needles, []byte(`\u`)) // a line as it came may have written it so
-	}
-	for row, err := range find(ledger, ctx, r.ID, needles...) {
-		if errors.Is(err, runs.ErrNotFound) {
-			return true // deleted since it was listed
-		}
-		if err != nil {
+// rowsOfRun returns the wanted rows of one run. A run that is deleted meanwhile has none.
+func rowsOfRun(ctx context.Context, ledger *runs.Ledger, r runs.Run, text string, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
+	return func(yield func(DomainRow, error) bool) {
+		stored, err := newStoredRows(ledger, r)
+		if err = cmp.Or(ctx.Err(), err); err != nil {
 			yield(DomainRow{}, err)
-			return false
+			return
 		}
-		m := stored.rowMembers(row.Source)
-		if wanted(m) && !yield(DomainRow{Run: r, Item: row.Item, Organization: m.Organization, Domain: m.Domain}, nil) {
-			return false
+		needles := [][]byte{[]byte(strings.ToLower(text))}
+		if r.Format != FormatCSV {
+			needles = append(needles, []byte(`\u`)) // a row of JSON may contain the text in escapes
+		}
+		for row, err := range ledger.SearchFold(ctx, r.ID, needles...) {
+			m := stored.rowMembers(row.Source)
+			switch {
+			case errors.Is(err, runs.ErrNotFound):
+				return
+			case err == nil && !wanted(m):
+				continue
+			case !yield(DomainRow{Run: r, Item: row.Item, Organization: m.Organization, Domain: m.Domain}, err):
+				return
+			}
 		}
 	}
-	return true
 }
 
-// rowMembers is what a row is about, as far as it says so.
+// rowMembers are the members that identify a row's domain. Each may be missing.
 type rowMembers struct {
 	Organization string `json:"organization_id"`
 	Domain       string `json:"discovery_domain_id"`
@@ -135,7 +134,7 @@ type rowMembers struct {
 // rowMembers reads a row, which may be a bad one.
 func (s *storedRows) rowMembers(source []byte) (found rowMembers) {
 	if members, err := s.members(source); err == nil {
-		_ = json.Unmarshal(objectOf(members), &found) // it leaves out what is no text
+		_ = json.Unmarshal(objectOf(members), &found) // it leaves out members that are not text
 	}
 	return found
 }

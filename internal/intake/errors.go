@@ -9,8 +9,8 @@ import (
 	"orgops/internal/spelling"
 )
 
-// RowError says what is wrong with one row. All that is wrong with it is in
-// Msg, in one line; what the row holds is quoted there, and cut.
+// RowError describes a bad row: all of its errors are in Msg, in one line. Values of the row
+// are quoted there, and cut.
 type RowError struct {
 	// File is the name given to Open.
 	File string
@@ -19,21 +19,21 @@ type RowError struct {
 	Msg  string
 }
 
-// Error gives "rows.csv:17: what is wrong".
+// Error returns "rows.csv:17: " and the message.
 func (e *RowError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
 }
 
-// HeaderError says why the input as a whole cannot be what the schema expects;
-// no row of it has been handed out.
+// HeaderError says why an input as a whole does not fit the schema: its header, or a row that
+// is too long to be one.
 type HeaderError struct {
-	// File is the name given to Open, Line where the header stands.
+	// File is the name given to Open, Line that of the header, or of the row.
 	File string
 	Line int
 	// Missing, Unknown and Double are names of columns: required and not there,
 	// there and not in the schema, there more than once.
 	Missing, Unknown, Double []string
-	// Msg is what else is wrong; it may be empty if one of the lists is not.
+	// Msg describes other errors; it may be empty if one of the lists is not.
 	Msg string
 	// Known are the names of the schema's columns, to suggest one for a misspelt name.
 	Known []string
@@ -41,7 +41,7 @@ type HeaderError struct {
 	Expected string
 }
 
-// Error names every column that does not fit, and what is expected.
+// Error names every column that does not fit, and the expected columns.
 func (e *HeaderError) Error() string {
 	var broken []string
 	for _, list := range []struct {
@@ -73,8 +73,8 @@ const (
 	shownNames = 8
 )
 
-// quoted shows what a stranger wrote: quoted, control characters escaped, cut
-// with the length told.
+// quoted returns a value of the input for an error: quoted, control characters escaped, and
+// if it is cut, with its length.
 func quoted(s string) string {
 	runes := 0
 	for i := range s {

@@ -23,7 +23,7 @@ type Proven struct {
 	kinds.Evidence
 }
 
-// Proofs says which proofs are wanted.
+// Proofs selects proofs.
 type Proofs struct {
 	Tenant string    // empty: of all tenants
 	Since  time.Time // made at that time or later
@@ -64,22 +64,15 @@ func (p Proofs) runs(ctx context.Context, ledger *runs.Ledger) ([]runs.Run, erro
 	if err != nil {
 		return nil, err
 	}
-	var all []runs.Run
-	for _, id := range ids {
-		r, err := ledger.Get(ctx, id)
-		switch {
-		case errors.Is(err, runs.ErrNotFound): // forgotten meanwhile
-		case err != nil:
-			return nil, err
-		case r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeRecheck, p.Tenant != "" && r.Tenant != p.Tenant, !r.EndedAt.IsZero() && r.EndedAt.Before(p.Since):
-		default:
-			all = append(all, r)
-		}
-	}
+	all, err := readRuns(ctx, ledger, ids)
+	all = slices.DeleteFunc(all, func(r runs.Run) bool {
+		return r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeRecheck || p.Tenant != "" && r.Tenant != p.Tenant ||
+			!r.EndedAt.IsZero() && r.EndedAt.Before(p.Since)
+	})
 	slices.SortFunc(all, func(a, b runs.Run) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
 	})
-	return all, nil
+	return all, err
 }
 
 // of returns the wanted proofs of one run.

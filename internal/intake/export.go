@@ -12,19 +12,18 @@ import (
 	"orgops/internal/runs"
 )
 
-// What an export says of a row, as columns and as members.
+// The columns and members that an export adds to a row.
 const (
 	outcomeName = ignoredPrefix + "outcome"
 	errorName   = ignoredPrefix + "error"
 )
 
-// ExportUnwell writes the run's rows that did not settle well to out, in their
-// order and in the form in which they were submitted (or, with asJSON, as JSON
-// Lines whatever they were), with their outcome and reason as orgops_outcome and
-// orgops_error. What is written can be submitted as it is; CSV is safe to open
-// in a spreadsheet. It holds a chunk of rows at a time, and says how many rows
-// it wrote. What settles meanwhile may or may not be among them.
-func ExportUnwell(ctx context.Context, ledger *runs.Ledger, r runs.Run, asJSON bool, out io.Writer) (rows int64, err error) {
+// ExportFailed writes the failed rows of a run to out, in their order and in the form in which
+// they were submitted, or with asJSON as JSON Lines, with their outcome and reason as
+// orgops_outcome and orgops_error. The output can be submitted unchanged; CSV is safe to open
+// in a spreadsheet. It holds a chunk of rows at a time, and returns the number of rows. Rows
+// that are settled meanwhile may or may not be among them.
+func ExportFailed(ctx context.Context, ledger *runs.Ledger, r runs.Run, asJSON bool, out io.Writer) (rows int64, err error) {
 	stored, err := newStoredRows(ledger, r)
 	if err != nil {
 		return 0, err
@@ -80,7 +79,7 @@ func (s *storedRows) writeObject(out *bufio.Writer, source []byte, f runs.Fate) 
 // export has added to them, and with others.
 type table struct {
 	*csv.Writer
-	kept []int // columns
+	columns []int // of the header, without those of an export
 }
 
 // newTable returns a table after it has written its header.
@@ -89,7 +88,7 @@ func newTable(out io.Writer, header []string, others ...string) (*table, error) 
 	var record []string
 	for i, column := range header {
 		if !ignored(column) {
-			t.kept = append(t.kept, i)
+			t.columns = append(t.columns, i)
 			record = append(record, column)
 		}
 	}
@@ -99,7 +98,7 @@ func newTable(out io.Writer, header []string, others ...string) (*table, error) 
 // write writes a row. cells are those of the header, nil if they are not known.
 func (t *table) write(cells []string, others ...string) error {
 	var record []string
-	for _, i := range t.kept {
+	for _, i := range t.columns {
 		if cells == nil {
 			record = append(record, "")
 		} else {
@@ -112,9 +111,8 @@ func (t *table) write(cells []string, others ...string) error {
 	return t.Write(record)
 }
 
-// formulaMarks are what makes a spreadsheet take a cell for a formula. Those of
-// the cell are looked for behind quotes, so that lively can tell our quote from
-// one that was there before.
+// formulaMarks are the first characters of cells that a spreadsheet takes for formulas.
+// Single quotes before them are skipped, so that lively removes only the one that inert added.
 const formulaMarks = "=+-@\t\r"
 
 func isFormula(cell string) bool {
@@ -122,7 +120,7 @@ func isFormula(cell string) bool {
 	return bare != "" && strings.IndexByte(formulaMarks, bare[0]) >= 0
 }
 
-// inert is the cell as a spreadsheet takes it for text.
+// inert returns the cell in the form that a spreadsheet takes for text.
 func inert(cell string) string {
 	if isFormula(cell) {
 		return "'" + cell
@@ -136,18 +134,4 @@ func lively(cell string) string {
 		return strings.TrimPrefix(cell, "'")
 	}
 	return cell
-}
-
-// objectOf writes members as an object.
-func objectOf(members []member) []byte {
-	out := []byte{'{'}
-	for i, m := range members {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, jsonString(m.name)...)
-		out = append(out, ':')
-		out = append(out, m.value...)
-	}
-	return append(out, '}')
 }

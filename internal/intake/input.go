@@ -1,12 +1,13 @@
 package intake
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -68,46 +69,33 @@ var (
 	ErrTooManyRows = errors.New("too many rows: submit them as several files")
 )
 
-// taker takes the rows of an input as they are read.
-type taker interface {
+// receiver receives the rows of an input in their order, as they are read.
+type receiver interface {
 	// opened is called before the first row.
 	opened(format string, columns []string)
-	// work takes a row that becomes work, unless it turns out to be a duplicate.
+	// work receives a row that becomes work.
 	work(row tasks.Row) error
-	// bad takes a bad row as it is stored.
-	bad(content []byte, f fate) error
-	// duplicate takes a row of those that were taken as work. Duplicates follow the last row,
-	// in their order.
-	duplicate(item int64, f fate) error
+	// settled receives a row that becomes no work, as it is stored: a bad one, or a duplicate.
+	settled(content []byte, r ledger.Result) error
 }
 
-// read checks every row, and hands the rows to a taker until one is found that is bad, unless
+// read checks every row. It passes the rows to a receiver until one is bad, or all of them if
 // bad rows are skipped. The error is a *HeaderError, a *BadRows, [ErrNoRows],
-// [ErrTooManyRows], one of reading, or one of the taker.
-func (in Input) read(to taker) (found Found, err error) {
+// [ErrTooManyRows], one of reading, or one of the receiver.
+func (in Input) read(to receiver) (Found, error) {
 	rows, err := in.open()
 	if err != nil {
-		return found, err
+		return Found{}, err
 	}
-	r := reading{in: in, rows: rows, to: to, columns: columnsWith(in.Defaults, rows), duplicates: newDuplicateFinder(mostMarks)}
-	defer func() { err = errors.Join(err, r.duplicates.seen.close()) }()
+	r := reading{in: in, rows: rows, to: to, columns: columnsWith(in.Defaults, rows), duplicates: duplicateFinder{seen: map[[16]byte]place{}}}
 	to.opened(rows.Format(), r.columns)
-	for {
-		record, err := rows.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = r.take(record)
-		}
-		if err != nil {
-			return r.found, errors.Join(err, r.rejected.flush())
-		}
+	err = r.all()
+	if flushed := r.rejected.flush(); flushed != nil {
+		err = errors.Join(err, flushed)
 	}
-	if err := r.rejected.flush(); err != nil {
-		return r.found, err
+	if err == nil {
+		err = r.refusal()
 	}
-	err = r.end()
 	return r.found, err
 }
 
@@ -127,44 +115,56 @@ func (in Input) open() (*Reader, error) {
 type reading struct {
 	in         Input
 	rows       *Reader
-	to         taker
+	to         receiver
 	columns    []string
-	duplicates *duplicateFinder
+	duplicates duplicateFinder
 	rejected   *rejectedRows // nil until there is a bad row
 	found      Found
 }
 
-// take takes one row.
-func (r *reading) take(record Record) error {
-	if r.found.Rows++; r.found.Rows > r.in.mostRows() {
-		return fmt.Errorf("%s: %w: want at most %d", r.in.Name, ErrTooManyRows, r.in.mostRows())
+// all reads all rows.
+func (r *reading) all() error {
+	for {
+		record, err := r.rows.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = r.add(record)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// add checks a row and passes it on.
+func (r *reading) add(record Record) error {
+	most := cmp.Or(r.in.MaxRows, runs.MaxRows)
+	if r.found.Rows++; r.found.Rows > most {
+		return fmt.Errorf("%s: %w: want at most %d", r.in.Name, ErrTooManyRows, most)
 	}
 	if record.Err != nil {
-		return r.takeBad(record)
+		return r.addBad(record)
 	}
 	row, err := record.parse(r.in.Kind, r.in.Defaults)
 	if err != nil {
 		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: oneLine(err)}
-		return r.takeBad(record)
+		return r.addBad(record)
 	}
-	if err := r.duplicates.add(record, row); err != nil || r.failed() {
-		return err
+	if r.failed() {
+		return nil
+	}
+	if first := r.duplicates.first(record, row); int64(first.item) != record.Item {
+		return r.addDuplicate(record, row, first)
 	}
 	return r.to.work(row)
-}
-
-func (in Input) mostRows() int64 {
-	if in.MaxRows > 0 {
-		return in.MaxRows
-	}
-	return runs.MaxRows
 }
 
 // failed reports whether the input is refused, so that its rows are only checked.
 func (r *reading) failed() bool { return r.found.Invalid.Total > 0 && !r.in.SkipInvalid }
 
-// takeBad takes a bad row.
-func (r *reading) takeBad(record Record) error {
+func (r *reading) addBad(record Record) error {
 	r.found.Invalid.add(record.Err)
 	if r.in.Rejected != nil {
 		if err := r.reject(record); err != nil {
@@ -174,7 +174,7 @@ func (r *reading) takeBad(record Record) error {
 	if r.failed() {
 		return nil
 	}
-	return r.to.bad(r.badContent(), fate{tasks.Invalid, fmt.Sprintf("line %d: %s", record.Line, reason(record.Err))})
+	return r.to.settled(r.badContent(), resultOf(tasks.Invalid, "line %d: %s", record.Line, reason(record.Err)))
 }
 
 // reject writes a bad row to those that are rejected.
@@ -187,31 +187,27 @@ func (r *reading) reject(record Record) (err error) {
 	return r.rejected.write(r.rows, record.Err)
 }
 
-// end takes the duplicates, or returns why the input is refused.
-func (r *reading) end() error {
-	if r.failed() {
-		return &r.found.Invalid
+func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error {
+	r.found.Duplicates.add(Duplicate{Line: record.Line, SameAs: int(first.line)})
+	content, err := row.Content()
+	if err != nil {
+		return err
 	}
-	if r.found.Rows == 0 {
+	return r.to.settled(content, resultOf(tasks.Unchanged, "the same as row %d (line %d)", first.item, first.line))
+}
+
+// refusal returns why an input is refused whose rows were all read; nil: it is not.
+func (r *reading) refusal() error {
+	switch {
+	case r.failed():
+		return &r.found.Invalid
+	case r.found.Rows == 0:
 		return fmt.Errorf("%s: %w", r.in.Name, ErrNoRows)
 	}
-	return r.duplicates.each(func(one repeated) error {
-		d := &r.found.Duplicates
-		if d.Total++; len(d.First) < mostDuplicates {
-			d.First = append(d.First, Duplicate{Line: one.line, SameAs: one.sameLine})
-		}
-		return r.to.duplicate(one.item, one.fate())
-	})
+	return nil
 }
 
-// fate is the outcome of a row that becomes no work.
-type fate struct {
-	outcome tasks.Outcome
-	detail  string
+// resultOf returns the result of a row that becomes no work.
+func resultOf(outcome tasks.Outcome, detail string, a ...any) ledger.Result {
+	return ledger.Result{Outcome: ledger.Outcome(outcome), Detail: fmt.Sprintf(detail, a...)}
 }
-
-// schemaOf is the schema of a kind's rows.
-func schemaOf(k tasks.Kind) Schema { return Schema{Object: k.WholeObject, Columns: k.Columns} }
-
-// oneLine puts an error of several lines on one.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

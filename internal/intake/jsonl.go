@@ -3,6 +3,7 @@ package intake
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,10 +18,16 @@ import (
 // jsonlReader gives the rows of JSON Lines: an object a line, blank lines
 // skipped.
 type jsonlReader struct {
-	in     *bufio.Reader
+	lines  *bufio.Scanner
 	number int // line that is read next, from 1
 	schema Schema
-	text   []byte // read last; nil where it is too long
+	text   []byte // read last
+}
+
+func newJSONLReader(in io.Reader, line int, s Schema) *jsonlReader {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, MaxRow+len("\r\n")+1)
+	return &jsonlReader{lines: lines, number: line, schema: s}
 }
 
 func (j *jsonlReader) line() int { return j.number }
@@ -28,48 +35,22 @@ func (j *jsonlReader) line() int { return j.number }
 func (j *jsonlReader) last() (text []byte, cells []string) { return j.text, nil }
 
 func (j *jsonlReader) next() (r Record, broken []string, err error) {
-	for {
-		text, long, err := j.readLine()
-		if err != nil {
-			return Record{}, nil, err
+	for j.lines.Scan() && j.lines.Err() == nil {
+		if len(j.lines.Bytes()) > MaxRow {
+			return Record{}, nil, tooLongError(MaxRow)
 		}
-		j.text = text
+		j.text = bytes.Clone(j.lines.Bytes())
 		j.number++
-		switch {
-		case long:
-			return Record{Line: j.number - 1}, []string{fmt.Sprintf("the line is longer than %d bytes", MaxRow)}, nil
-		case len(bytes.TrimSpace(text)) > 0:
-			r, broken = j.record(bytes.TrimSpace(text))
+		if text := bytes.TrimSpace(j.text); len(text) > 0 {
+			r, broken = j.record(text)
 			r.Line = j.number - 1
 			return r, broken, nil
 		}
 	}
-}
-
-// readLine returns the next line without its end, as a slice of its own; of a
-// line past MaxRow only that it is too long. At the end the error is io.EOF.
-func (j *jsonlReader) readLine() (text []byte, long bool, err error) {
-	size := 0
-	for {
-		part, err := j.in.ReadSlice('\n')
-		size += len(part)
-		if size <= MaxRow+len("\r\n") {
-			text = append(text, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case errors.Is(err, io.EOF) && size > 0:
-		case err != nil:
-			return nil, false, err
-		}
-		break
+	if errors.Is(j.lines.Err(), bufio.ErrTooLong) {
+		return Record{}, nil, tooLongError(MaxRow)
 	}
-	if size > MaxRow+len("\r\n") {
-		return nil, true, nil
-	}
-	text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'})
-	return text, len(text) > MaxRow, nil
+	return Record{}, nil, cmp.Or(j.lines.Err(), io.EOF)
 }
 
 // record returns the row that a line is.
@@ -178,8 +159,8 @@ var (
 	surrogate        = regexp.MustCompile(`(?i)\\ud[89a-f]`)
 )
 
-// loneSurrogate reports whether a valid literal has an escape such as "\ud800" that stands for
-// no character: decoding would quietly put another in its place.
+// loneSurrogate reports whether a valid literal has an escape such as "\ud800" that is no
+// character: decoding would silently replace it.
 func loneSurrogate(literal []byte) bool {
 	if !bytes.Contains(literal, []byte(`\u`)) {
 		return false

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 )
 
 // member is a member of a JSON object, its value as it was written.
@@ -14,82 +13,95 @@ type member struct {
 	value json.RawMessage
 }
 
-// decodeObject reads exactly one JSON object and gives its members in their
-// order. A name that stands twice in one object, at any depth, is refused:
-// readers differ in which of the two they take.
-func decodeObject(text []byte) (members []member, err error) {
-	if len(text) == 0 || text[0] != '{' {
+// decodeObject reads exactly one JSON object and returns its members in their order. A name
+// that occurs twice in one object, at any depth, is refused: readers differ in which of the
+// two they take.
+func decodeObject(text []byte) ([]member, error) {
+	if !bytes.HasPrefix(text, []byte{'{'}) {
 		return nil, errors.New("not a JSON object: it must begin with {")
 	}
-	if err := checkOneValue(text); err != nil {
-		return nil, err
+	var whole json.RawMessage
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return nil, notJSON(err)
 	}
-	type level struct {
-		names  map[string]bool // nil in an array
-		atName bool
-	}
-	var levels []level
-	begins := int64(0) // where the colon before the last member's value, or a blank before that, is
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	for {
+	if _, err := d.Token(); err != nil { // {
+		return nil, notJSON(err)
+	}
+	var members []member
+	err := readMembers(d, func(name string) error {
+		begins := d.InputOffset() // the colon before the value, or a blank before that, is there
+		err := checkNames(d)
+		members = append(members, member{name, bytes.TrimLeft(text[begins:d.InputOffset()], ": \t\r\n")})
+		return err
+	})
+	return members, err
+}
+
+// readMembers reads an object after its brace. member is called after each name, and reads
+// the value.
+func readMembers(d *json.Decoder, member func(name string) error) error {
+	names := map[string]bool{}
+	for d.More() {
 		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return members, nil
-		}
 		if err != nil {
-			return nil, notJSON(text, err)
+			return notJSON(err)
 		}
-		depth := len(levels)
-		if token == json.Delim('}') || token == json.Delim(']') {
-			levels = levels[:depth-1]
-		} else if depth > 0 && levels[depth-1].names != nil {
-			top := &levels[depth-1]
-			if top.atName = !top.atName; top.atName {
-				name := fmt.Sprint(token)
-				if top.names[name] {
-					return nil, fmt.Errorf("member %s occurs twice", quoted(name))
-				}
-				top.names[name] = true
-				if depth == 1 {
-					members, begins = append(members, member{name: name}), d.InputOffset()
-				}
-				continue
-			}
+		name := fmt.Sprint(token)
+		if names[name] {
+			return fmt.Errorf("member %s occurs twice", quoted(name))
 		}
-		switch token {
-		case json.Delim('{'):
-			levels = append(levels, level{names: map[string]bool{}})
-		case json.Delim('['):
-			levels = append(levels, level{})
-		}
-		if len(levels) == 1 && len(members) > 0 { // the last member's value has ended
-			members[len(members)-1].value = bytes.TrimLeft(text[begins:d.InputOffset()], ": \t\r\n")
+		names[name] = true
+		if err := member(name); err != nil {
+			return err
 		}
 	}
+	_, err := d.Token() // }
+	return err
 }
 
-// checkOneValue returns an error unless the text is one JSON value.
-func checkOneValue(text []byte) error {
-	var whole json.RawMessage
-	d := json.NewDecoder(bytes.NewReader(text))
-	if err := d.Decode(&whole); err != nil {
-		return notJSON(text, err)
+// checkNames reads a value and returns an error if a name occurs twice in one of its objects.
+func checkNames(d *json.Decoder) error {
+	token, err := d.Token()
+	switch token {
+	case json.Delim('{'):
+		return readMembers(d, func(string) error { return checkNames(d) })
+	case json.Delim('['):
+		for err == nil && d.More() {
+			err = checkNames(d)
+		}
+		if err == nil {
+			_, err = d.Token() // ]
+		}
 	}
-	end := d.InputOffset()
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("not JSON: more follows the value that ends at byte %d", end)
-	}
-	return nil
+	return err
 }
 
-// notJSON says where the text stops being JSON.
-func notJSON(text []byte, err error) error {
+// notJSON says where a text stops being JSON.
+func notJSON(err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("not JSON: %w at byte %d", err, syntax.Offset)
 	}
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return fmt.Errorf("not JSON: it ends after %d bytes in the middle of a value", len(text))
-	}
 	return fmt.Errorf("not JSON: %w", err)
+}
+
+// objectOf writes members as an object.
+func objectOf(members []member) []byte {
+	out := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, jsonString(m.name)...)
+		out = append(out, ':')
+		out = append(out, m.value...)
+	}
+	return append(out, '}')
+}
+
+// jsonString returns a string as JSON.
+func jsonString(s string) []byte {
+	out, _ := json.Marshal(s) // a string always has a JSON form
+	return out
 }

@@ -2,10 +2,13 @@ package intake
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
 
+	"orgops/internal/ledger"
+	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -13,17 +16,14 @@ import (
 type Plan struct {
 	Found
 	// Tasks is how many requests that change something the rows take, apart from retries.
-	// Removals of a client that is named again beyond 8,192 rows are counted twice.
 	Tasks int64
 	// Calls is how many requests to the API there would be if none had to be
-	// repeated, and if every token were there.
+	// repeated, and if every token were published.
 	Calls int64
-	// Organizations are those with the most good rows, duplicates among them, and More is how
-	// many others there are. Rows of organizations past the first 100,000 are counted in
-	// Further alone.
+	// Organizations are those with the most rows that become work, and More is the number of
+	// the others.
 	Organizations []OrganizationRows
 	More          int64
-	Further       int64
 }
 
 // OrganizationRows is how many rows are about an organization.
@@ -32,17 +32,12 @@ type OrganizationRows struct {
 	Rows int64
 }
 
-const (
-	// mostOrganizations bounds the memory of the count: some 20 MB with the
-	// longest ids.
-	mostOrganizations = 100_000
-	// listedOrganizations is how many are listed one by one.
-	listedOrganizations = 20
-)
+// listedOrganizations is how many organizations are listed one by one.
+const listedOrganizations = 20
 
 // Plan reads the input and returns the estimate of its submission, for a tenant whose requests
 // name at most maxClients clients (0: all that fit). It submits nothing. The error is one of an
-// input; the plan then has its Found alone.
+// input; the plan then has only its Found.
 func (in Input) Plan(maxClients int) (Plan, error) {
 	p := planner{count: tasks.NewPlan(in.Kind.Name, maxClients), rows: map[string]int64{}}
 	var err error
@@ -68,31 +63,15 @@ func (*planner) opened(string, []string) {}
 func (p *planner) work(row tasks.Row) error {
 	p.count.Add(p.taken, row)
 	p.taken++
-	p.plan.count(p.rows, row.Organization())
+	if organization := row.Organization(); organization != "" {
+		p.rows[organization]++
+	}
 	return nil
 }
 
-func (p *planner) bad([]byte, fate) error {
+func (p *planner) settled([]byte, ledger.Result) error {
 	p.taken++
 	return nil
-}
-
-func (p *planner) duplicate(int64, fate) error {
-	p.count.Repeat()
-	return nil
-}
-
-func (p *Plan) count(count map[string]int64, organization string) {
-	_, known := count[organization]
-	switch {
-	case organization == "":
-	case known:
-		count[organization]++
-	case len(count) < mostOrganizations:
-		count[strings.Clone(organization)] = 1
-	default:
-		p.Further++
-	}
 }
 
 // rank keeps the organizations with the most rows.
@@ -104,4 +83,42 @@ func (p *Plan) rank(count map[string]int64) {
 		p.Organizations = append(p.Organizations, OrganizationRows{ID: id, Rows: count[id]})
 	}
 	p.More = int64(len(ids) - len(p.Organizations))
+}
+
+// sampleRows is the number of rows from which the others of their run are estimated: a chunk,
+// which is read whole anyway, or the window within which clients are grouped.
+func sampleRows(kind string) int {
+	if kind == tasks.TypeRemove {
+		return 10 * runs.ChunkRows
+	}
+	return runs.ChunkRows
+}
+
+// CallsPerRow returns how many requests to the API a row of the run takes if none has to be
+// repeated, as [Input.Plan] counts them: the average of its first rows, 0 while none is stored.
+// maxClients is the tenant's.
+func CallsPerRow(ctx context.Context, l *runs.Ledger, r runs.Run, maxClients int) (float64, error) {
+	stored, err := newStoredRows(l, r)
+	if err != nil {
+		return 0, err
+	}
+	sources, err := l.Rows(ctx, r.ID, 0, sampleRows(r.Kind))
+	if err != nil {
+		return 0, err
+	}
+	plan, rows := tasks.NewPlan(r.Kind, maxClients), 0
+	for item, source := range sources {
+		if row, bad := stored.row(source); bad == nil {
+			plan.Add(int64(item), row)
+			rows++
+		}
+	}
+	plan.Close()
+	if r.Walk != nil && r.Kind == tasks.TypeVerify {
+		plan.Calls -= int64(rows) // the scan has read the record
+	}
+	if rows == 0 {
+		return 0, nil
+	}
+	return float64(plan.Calls) / float64(rows), nil
 }

@@ -39,21 +39,6 @@ func TestPlanTellsTheLargestOrganizations(t *testing.T) {
 	}
 }
 
-// TestPlanOfManyOrganizations: past the first 100,000 only their rows are
-// counted, so that memory is bounded.
-func TestPlanOfManyOrganizations(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("organization_id,client_id\n")
-	const n = 100_003
-	for i := range n {
-		fmt.Fprintf(&b, "org_%d,c\n", i)
-	}
-	plan := planOf(t, input(t, tasks.TypeRemove, b.String(), tasks.Defaults{}), 0)
-	if plan.Further != 3 || plan.More != 100_000-20 || plan.Tasks != n || plan.Calls != n {
-		t.Errorf("%+v", plan)
-	}
-}
-
 // TestPlanIsWhatHandingInComesTo, of batches of clients above all.
 func TestPlanIsWhatHandingInComesTo(t *testing.T) {
 	var b strings.Builder

@@ -11,10 +11,29 @@ import (
 	"strings"
 )
 
-// MaxRow is the most bytes that one row may have: a line of JSON, or a CSV
-// record with the line breaks inside its quotes. It bounds the memory that a
-// quote left open takes.
-const MaxRow = 1 << 20
+// The most bytes of a row: a line of JSON Lines, and a record of CSV with the line breaks
+// inside its quotes, whose columns are ids and names. They bound the memory that a row takes, a
+// million cells or a quote left open: a longer row ends the reading with a *HeaderError.
+const (
+	MaxRow    = 1 << 20
+	MaxCSVRow = 256 << 10
+)
+
+// tooLongError reports a row of more bytes than this.
+type tooLongError int
+
+// Error returns the limit and the most likely reason.
+func (e tooLongError) Error() string {
+	return fmt.Sprintf("the row is longer than %d bytes: is each quote closed? The rows after it were not read", int(e))
+}
+
+// readError returns the error of an input that cannot be read further.
+func readError(name string, line int, s Schema, err error) error {
+	if long, ok := errors.AsType[tooLongError](err); ok {
+		return &HeaderError{File: name, Line: line, Msg: long.Error(), Expected: s.expected()}
+	}
+	return fmt.Errorf("read %s at line %d: %w", name, line, err)
+}
 
 // The formats that Reader.Format gives.
 const (
@@ -37,7 +56,7 @@ type Record struct {
 	Err error
 }
 
-// Reader hands out the rows of one input. It is for one goroutine.
+// Reader reads the rows of one input. It is for one goroutine.
 type Reader struct {
 	name   string
 	schema Schema
@@ -47,17 +66,17 @@ type Reader struct {
 	ended  error
 }
 
-// rowReader is a format: next gives the rows in order, each without its item and with what is
-// wrong with it, then io.EOF.
+// rowReader reads a format: next returns the rows in order, each without its item and with
+// its errors, then io.EOF.
 type rowReader interface {
 	next() (r Record, broken []string, err error)
-	// line is the line that is read next, to say where a read error came.
+	// line returns the line that is read next, for read errors.
 	line() int
-	// last is the row read last as it came.
+	// last returns the row read last, unchanged.
 	last() (text []byte, cells []string)
 }
 
-// Open looks at the beginning of r (gzip, byte order mark, format, and in CSV
+// Open reads the beginning of r (gzip, byte order mark, format, and of CSV
 // the header) and returns a reader of its rows. The name is for errors. An
 // input that does not fit the schema as a whole is a *HeaderError; other errors
 // are those of reading. Nothing has to be closed.
@@ -89,7 +108,7 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 
 	reader := &Reader{name: name, schema: s}
 	if first == '{' {
-		reader.rows = &jsonlReader{in: in, number: line, schema: s}
+		reader.rows = newJSONLReader(in, line, s)
 		return reader, nil
 	}
 	if reader.csv, err = openCSV(name, in, line, s); err != nil {
@@ -113,12 +132,11 @@ func (r *Reader) Columns() []string {
 	if r.csv == nil {
 		return nil
 	}
-	return r.csv.keep(r.csv.header)
+	return r.csv.notLeftOut(r.csv.header)
 }
 
-// Last is the row that Next gave last as it came, without its line's end: of
-// CSV that is past MaxRow the beginning, of such JSON Lines nothing. The cells
-// are there where a row of CSV has as many as the header.
+// Last returns the row that Next returned last, unchanged but without its line's end; it is
+// valid until the next Next. cells are those of a row of CSV that has as many as the header.
 func (r *Reader) Last() (text []byte, cells []string) { return r.rows.last() }
 
 // Next returns the next row. A bad row is a Record with Err set, and no error;
@@ -132,7 +150,7 @@ func (r *Reader) Next() (Record, error) {
 	if err != nil {
 		r.ended = io.EOF
 		if !errors.Is(err, io.EOF) {
-			r.ended = fmt.Errorf("read %s at line %d: %w", r.name, r.rows.line(), err)
+			r.ended = readError(r.name, r.rows.line(), r.schema, err)
 		}
 		return Record{}, r.ended
 	}
@@ -145,7 +163,7 @@ func (r *Reader) Next() (Record, error) {
 	return record, nil
 }
 
-// decompressed undoes gzip, known by its magic number (RFC 1952 2.3.1).
+// decompressed undoes gzip, recognised by its magic number (RFC 1952 2.3.1).
 func decompressed(r io.Reader) (io.Reader, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	magic, err := peek(in, 2)
@@ -159,8 +177,8 @@ func decompressed(r io.Reader) (io.Reader, error) {
 	return unzipped, nil
 }
 
-// foreign skips a UTF-8 byte order mark, and says in words which other kind of
-// file this is where its beginning tells, since "unknown column" would not.
+// foreign skips a UTF-8 byte order mark, and recognises other kinds of files by their
+// beginning: a message such as "unknown column" would not help there.
 func foreign(in *bufio.Reader) (string, error) {
 	start, err := peek(in, 4)
 	if err != nil {
@@ -178,7 +196,8 @@ func foreign(in *bufio.Reader) (string, error) {
 	return "", nil
 }
 
-// peek is Peek for inputs that may be shorter than n.
+// peek is Peek for inputs that may be shorter than n. It returns other errors, which the next
+// read may not repeat.
 func peek(in *bufio.Reader, n int) ([]byte, error) {
 	start, err := in.Peek(n)
 	if errors.Is(err, io.EOF) {
@@ -187,8 +206,8 @@ func peek(in *bufio.Reader, n int) ([]byte, error) {
 	return start, err
 }
 
-// firstByte skips blanks and blank lines, and gives the first other byte,
-// unread, with its line.
+// firstByte skips blanks and blank lines, and returns the first other byte, unread, with its
+// line.
 func firstByte(in *bufio.Reader) (first byte, line int, err error) {
 	for line = 1; ; {
 		b, err := in.ReadByte()

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// What is told of a bad row beside what it was.
+// The columns and members that are added to a rejected row.
 const (
 	rejectedError = ignoredPrefix + "error"
-	// rejectedRow holds a row as it came which has no place beside it: in CSV
-	// where its cells do not fit the header, in JSON Lines where it is no object.
+	// rejectedRow has the text of a row that does not fit: of CSV if its cells are more or
+	// fewer than the header, of JSON Lines if it is no object.
 	rejectedRow = ignoredPrefix + "row"
 )
 
@@ -74,7 +74,7 @@ func (w *rejectedRows) flush() error {
 	return nil
 }
 
-// reason is what is wrong with a row, without where it is.
+// reason returns the error of a row without its file and line.
 func reason(bad error) string {
 	if row, ok := errors.AsType[*RowError](bad); ok {
 		return row.Msg
@@ -97,7 +97,7 @@ func (r *reading) badContent() []byte {
 		}
 		all := make([]string, len(r.columns)) // "" in those that defaults fill
 		if cells != nil && !r.areGood(cells) {
-			copy(all, format.keep(cells))
+			copy(all, format.notLeftOut(cells))
 		}
 		content, _ := json.Marshal(all) // strings always have a JSON form
 		return content

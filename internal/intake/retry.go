@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -17,30 +18,28 @@ import (
 	"orgops/tasks"
 )
 
-// RetryOptions say which rows of a run are submitted once more, and as what.
+// RetryOptions select rows of a run, and have the properties of the new run.
 type RetryOptions struct {
-	// ID is the new run's, empty: one is made. That of a retry which was cut off
+	// ID is the new run's; empty: a new one. The ID of a retry that was interrupted
 	// completes it.
 	ID string
-	// Outcomes are those of the rows to submit; empty: all that are not well,
-	// but invalid ones, whose form is what is wrong.
+	// Outcomes are those of the rows to submit; empty: all outcomes of failed rows but
+	// invalid, since these rows would be invalid again.
 	Outcomes []string
 	Label    string
 	// NotBefore is when the rows may start; zero: at once.
 	NotBefore time.Time
-	// Begun is told of the new run before its first row is submitted. nil: nobody
-	// wants to know.
-	Begun func(runs.Run)
+	// Created is called with the new run before its first row is submitted; nil: nothing is.
+	Created func(runs.Run)
 }
 
-// ErrNothingToRetry says that a run has no rows of the outcomes that are asked
-// for. No run was made.
+// ErrNothingToRetry says that a run has no rows of the given outcomes. No run was created.
 var ErrNothingToRetry = errors.New("there is nothing to retry")
 
-// retryable are the outcomes of which rows can be submitted once more as they are.
+// retryable are the outcomes of rows that can be submitted again unchanged.
 var retryable = []string{string(tasks.Cancelled), string(tasks.Expired), string(tasks.Failed), string(tasks.Refused)}
 
-// Check says what is wrong with the options, whatever the run is.
+// Check returns an error if the options are invalid for every run.
 func (o RetryOptions) Check() error {
 	for _, outcome := range o.Outcomes {
 		switch {
@@ -60,8 +59,8 @@ func (o RetryOptions) Check() error {
 // that has not ended. Nothing was changed.
 type OpenRetryError struct {
 	Run, Child string
-	// Incomplete says that not all rows of the child are in: its producer goes on
-	// with that, or was cut off.
+	// Incomplete says that not all rows of the child are stored: its producer is storing
+	// them, or was interrupted.
 	Incomplete bool
 }
 
@@ -74,16 +73,15 @@ func (e *OpenRetryError) Error() string {
 	return fmt.Sprintf("run %s is being retried already by run %s, which %s", e.Run, e.Child, state)
 }
 
-// Retry hands rows of a run that has ended, and that did not settle well, in
-// once more, as a run of their own: a child, of the same kind, tenant, caller and form.
-// Who is killed on the way leaves a child that the same call with its ID
-// completes; each row is submitted once.
+// Retry submits failed rows of a run that has ended again, as a run of their own: a child, of
+// the same kind, tenant, caller and form. If the process is killed meanwhile, the same call
+// with the child's ID completes the child; each row is submitted once.
 //
-// The error is [runs.ErrNotFound], [runs.ErrOpen] where the run has not ended, an
-// *[OwnRunError], an *[OpenRetryError], [ErrNothingToRetry], a *[runs.MismatchError] where there is
-// another run of that ID, or a retry of other rows, [runs.ErrCancelled] where the
-// child was cancelled, or what [RetryOptions.Check] says. run is the child as far
-// as it has come, where there is one.
+// The error is [runs.ErrNotFound], [runs.ErrOpen] if the run has not ended, an
+// *[OwnRunError], an *[OpenRetryError], [ErrNothingToRetry], a *[runs.MismatchError] if there is
+// another run of that ID, or a retry of other rows, [runs.ErrCancelled] if the
+// child was cancelled, or one of [RetryOptions.Check]. run is the child as it was found or
+// created, if it was.
 func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run runs.Run, sum tasks.Summary, err error) {
 	if err := o.Check(); err != nil {
 		return runs.Run{}, sum, err
@@ -91,32 +89,15 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 	if o.ID == "" {
 		o.ID = tasks.NewRunID(time.Now())
 	}
-	from, err := i.Ledger.Get(ctx, parent)
-	if err == nil && !from.Ended() {
-		err = fmt.Errorf("run %s: retry: %w", parent, runs.ErrOpen)
-	}
-	if err == nil {
-		err = i.notOwn(ctx, from)
-	}
-	if err == nil {
-		err = i.notRetried(ctx, from, o.ID)
+	from, rows, run, err := i.createChild(ctx, parent, o)
+	for errors.Is(err, runs.ErrRaced) {
+		from, rows, run, err = i.createChild(ctx, parent, o)
 	}
 	if err != nil {
 		return runs.Run{}, sum, err
 	}
-	rows, err := i.choose(ctx, from, o.Outcomes)
-	if err != nil {
-		return runs.Run{}, sum, err
-	}
-	run, _, err = i.beginChild(ctx, from, runs.Run{
-		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant, Label: o.Label, Digest: rows.digest(parent), Format: from.Format,
-		Parent: parent, Caller: from.Caller, Columns: from.Columns, GiveUp: from.GiveUp, Priority: from.Priority, KeepFor: from.KeepFor, NotBefore: o.NotBefore,
-	})
-	if err != nil {
-		return runs.Run{}, sum, err
-	}
-	if o.Begun != nil {
-		o.Begun(run)
+	if o.Created != nil {
+		o.Created(run)
 	}
 	switch {
 	case !run.CancelledAt.IsZero():
@@ -124,33 +105,61 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 	case run.Ended():
 		return run, tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
 	}
-	sum, err = i.submitChosen(ctx, from, rows, run)
-	return run, sum, err
-}
-
-// submitChosen stages the child's rows and commits it.
-func (i Intake) submitChosen(ctx context.Context, from runs.Run, rows chosenRows, child runs.Run) (tasks.Summary, error) {
-	s := i.newStaging(child.ID, child.Kind)
-	s.begin = func(ctx context.Context) (*ledger.Stager, bool, error) { return i.stager(ctx, child) }
-	err := i.stageChosen(ctx, from, rows, s)
+	s := i.newStaging(run.ID, run.Kind)
+	s.begin = func(ctx context.Context) (*ledger.Stager, bool, error) { return i.stager(ctx, run) }
+	err = i.stageChosen(ctx, from, rows, s)
 	if err == nil {
 		err = s.commit(ctx)
 	}
 	if err != nil {
-		return tasks.Summary{}, i.whyNot(ctx, child.ID, err)
+		return run, tasks.Summary{}, i.whyNot(ctx, run.ID, err)
 	}
-	return s.summary(child), s.verify(ctx)
+	return run, s.summary(run), s.verify(ctx)
+}
+
+// createChild creates the child of a run, or finds the one that was created before, and
+// chooses its rows. The error is [runs.ErrRaced] if another process has changed the parent
+// meanwhile.
+func (i Intake) createChild(ctx context.Context, parent string, o RetryOptions) (from runs.Run, rows chosenRows, child runs.Run, err error) {
+	from, err = i.Ledger.Get(ctx, parent)
+	if err == nil && !from.Ended() {
+		err = fmt.Errorf("run %s: retry: %w", parent, runs.ErrOpen)
+	}
+	if err == nil {
+		err = cmp.Or(i.notOwn(ctx, from), i.notRetried(ctx, from, o.ID))
+	}
+	if err == nil {
+		rows, err = i.choose(ctx, from, o.Outcomes)
+	}
+	if err != nil {
+		return from, rows, child, err
+	}
+	child = runs.Run{
+		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant, Label: o.Label, Digest: rows.digest(parent), Format: from.Format,
+		Parent: parent, Caller: from.Caller, Columns: from.Columns, GiveUp: from.GiveUp, Priority: from.Priority, KeepFor: from.KeepFor, NotBefore: o.NotBefore,
+	}
+	// Another run of this ID is refused before it is recorded as a child.
+	if _, err = i.Ledger.Get(ctx, child.ID); err == nil {
+		_, _, err = i.create(ctx, child, nil)
+	}
+	if err == nil || errors.Is(err, runs.ErrNotFound) {
+		err = i.Ledger.Adopt(ctx, from, child.ID)
+	}
+	if err == nil {
+		child, _, err = i.create(ctx, child, nil)
+	}
+	return from, rows, child, err
 }
 
 // OwnRunError says that a run is not retried, since a worker has submitted it for a sweep.
 type OwnRunError struct{ Run string }
 
-// Error says what happens instead.
+// Error explains that the next check decides instead.
 func (e *OwnRunError) Error() string {
 	return fmt.Sprintf("run %s was submitted by a worker for a sweep, and is not retried: the next check of its domains decides again", e.Run)
 }
 
-// CanRetry reports whether rows of a run of that kind can be submitted once more.
+// CanRetry reports whether rows of a run of that kind can be submitted again.
 func CanRetry(kind string) bool {
 	return kind != tasks.TypeAct && kind != tasks.TypeRelook
 }
@@ -175,8 +184,8 @@ func (i Intake) notOwn(ctx context.Context, from runs.Run) error {
 	return nil
 }
 
-// notRetried refuses a run of which another child has not ended, unless it is to
-// go on with one that it has.
+// notRetried refuses a run of which another child has not ended, unless the given child is one
+// of its children.
 func (i Intake) notRetried(ctx context.Context, from runs.Run, child string) error {
 	if slices.Contains(from.Children, child) {
 		return nil
@@ -195,32 +204,6 @@ func (i Intake) notRetried(ctx context.Context, from runs.Run, child string) err
 	return nil
 }
 
-// beginChild makes the child, or finds it where it was begun before.
-func (i Intake) beginChild(ctx context.Context, from, child runs.Run) (run runs.Run, created bool, err error) {
-	// One that differs is refused before the parent is told of it.
-	if _, err = i.Ledger.Get(ctx, child.ID); err == nil {
-		_, _, err = i.create(ctx, child, nil)
-	}
-	if err != nil && !errors.Is(err, runs.ErrNotFound) {
-		return runs.Run{}, false, err
-	}
-	for {
-		err := i.Ledger.Adopt(ctx, from, child.ID)
-		if err == nil {
-			return i.create(ctx, child, nil)
-		}
-		if !errors.Is(err, runs.ErrRaced) {
-			return runs.Run{}, false, err
-		}
-		if from, err = i.Ledger.Get(ctx, from.ID); err == nil {
-			err = i.notRetried(ctx, from, child.ID)
-		}
-		if err != nil {
-			return runs.Run{}, false, err
-		}
-	}
-}
-
 // chosenRows are rows of a run: a bit for each, since there may be a hundred
 // million of them.
 type chosenRows struct {
@@ -228,8 +211,8 @@ type chosenRows struct {
 	rows int64
 }
 
-// choose reads once which rows those are, so that what settles meanwhile
-// changes nothing.
+// choose chooses the rows with these outcomes. A run that has ended keeps its results, so that
+// it chooses the same rows again.
 func (i Intake) choose(ctx context.Context, from runs.Run, outcomes []string) (chosenRows, error) {
 	if len(outcomes) == 0 {
 		outcomes = retryable
@@ -274,7 +257,7 @@ func (i Intake) stageChosen(ctx context.Context, from runs.Run, rows chosenRows,
 		}
 		row, bad := stored.row(source)
 		if bad != nil {
-			err = to.addSettled(ctx, append([]byte{badMark}, source...), fate{tasks.Invalid, oneLine(bad)})
+			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(tasks.Invalid, "%s", oneLine(bad)))
 		} else {
 			err = to.add(ctx, row)
 		}

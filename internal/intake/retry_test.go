@@ -78,7 +78,7 @@ func TestRetryChooses(t *testing.T) {
 			ended(t, 7, all...)
 			i := taker(t)
 			var begun runs.Run
-			child, sum, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l", Begun: func(r runs.Run) { begun = r }})
+			child, sum, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l", Created: func(r runs.Run) { begun = r }})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"orgops/tasks"
@@ -24,10 +25,33 @@ func ParseRow(k tasks.Kind, object json.RawMessage) (tasks.Row, error) {
 	return r.parse(k, tasks.Defaults{})
 }
 
-// parse checks what the row says by the rules of its kind.
+// parse checks a row by the rules of its kind.
 func (r Record) parse(k tasks.Kind, d tasks.Defaults) (tasks.Row, error) {
 	if k.WholeObject {
 		return k.ParseObject(r.Object)
 	}
 	return k.Parse(r.Values, d)
 }
+
+// columnsWith returns the columns of the rows as they are stored: those of a CSV header, and
+// those that the defaults fill; nil for JSON Lines.
+func columnsWith(d tasks.Defaults, rows *Reader) []string {
+	if rows.Format() != FormatCSV {
+		return rows.Columns()
+	}
+	all := slices.Clone(rows.Columns())
+	add := func(filled bool, column string) {
+		if filled && !slices.Contains(all, column) {
+			all = append(all, column)
+		}
+	}
+	add(d.Status != "", "status")
+	add(d.UseForDiscovery != nil, "use_for_organization_discovery")
+	return all
+}
+
+// schemaOf returns the schema of a kind's rows.
+func schemaOf(k tasks.Kind) Schema { return Schema{Object: k.WholeObject, Columns: k.Columns} }
+
+// oneLine puts an error of several lines on one.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -15,26 +14,25 @@ type Schema struct {
 	// since spreadsheets write TRUE; in JSON a boolean. A required column must be in the
 	// header, and have a value that is not empty in every row.
 	Columns []tasks.Column
-	// Object means that each line of JSON is one whole object which is handed on
-	// as it is, members unchecked; Columns does not count and CSV is refused.
+	// Object means that each line of JSON is one whole object, which is returned
+	// unchanged and unchecked; Columns is ignored and CSV is refused.
 	Object bool
-	// Ignore names columns, or members, that are left out of the rows as if they
-	// were not there.
+	// Ignore names columns, or members, that are left out of the rows.
 	Ignore []string
 }
 
-// leftOut says whether the input's column of that name is one to ignore by the
-// caller's wish. Those that begin orgops_ are ignored too, and stay in Source.
+// leftOut reports whether the caller has the column of that name ignored. Columns that begin
+// with orgops_ are ignored too, but are columns of the run.
 func (s Schema) leftOut(name string) bool { return slices.Contains(s.Ignore, name) }
 
 // ignoredPrefix begins the names of columns and members that an export adds to
-// the rows, so that an exported file can be sent in again as it is. In CSV they
-// also tell that cells were made inert, which is undone.
+// the rows, so that an exported file can be submitted unchanged. In CSV they
+// also mean that cells were made inert, which is undone.
 const ignoredPrefix = "orgops_"
 
 func ignored(name string) bool { return strings.HasPrefix(name, ignoredPrefix) }
 
-// names are those of the columns.
+// names returns the names of the columns.
 func (s Schema) names() (all []string) {
 	for _, c := range s.Columns {
 		all = append(all, c.Name)
@@ -42,12 +40,12 @@ func (s Schema) names() (all []string) {
 	return all
 }
 
-// place is where among the columns the one of that name is, -1 if it is none.
+// place returns the index of the column of that name, or -1.
 func (s Schema) place(name string) int {
 	return slices.IndexFunc(s.Columns, func(c tasks.Column) bool { return c.Name == name })
 }
 
-// expected writes the columns as a usage line does: required ones first, then
+// expected returns the columns as a usage line does: required ones first, then
 // the optional ones in brackets.
 func (s Schema) expected() string {
 	if s.Object {
@@ -71,7 +69,7 @@ func (s Schema) expected() string {
 	return words + "[, " + strings.Join(optional, ", ") + "]"
 }
 
-// missing says which required columns have no value.
+// missing returns an error for each required column without a value.
 func (s Schema) missing(values []string) []string {
 	var broken []string
 	for i, c := range s.Columns {
@@ -80,10 +78,4 @@ func (s Schema) missing(values []string) []string {
 		}
 	}
 	return broken
-}
-
-// jsonString returns a string as JSON.
-func jsonString(s string) []byte {
-	out, _ := json.Marshal(s) // a string always has a JSON form
-	return out
 }

@@ -2,27 +2,7 @@ package intake
 
 import (
 	"encoding/json"
-
-	"orgops/tasks"
 )
-
-// Repeated is a duplicate as [FindDuplicates] returns it.
-type Repeated struct{ Item, Same int64 }
-
-// FindDuplicates looks for duplicates among rows, holding most in memory.
-func FindDuplicates(most int, rows []tasks.Row) (all []Repeated, err error) {
-	f := newDuplicateFinder(most)
-	for i, row := range rows {
-		if err := f.add(Record{Item: int64(i), Line: i + 2}, row); err != nil {
-			return nil, err
-		}
-	}
-	err = f.each(func(r repeated) error {
-		all = append(all, Repeated{r.item, r.same})
-		return nil
-	})
-	return all, err
-}
 
 // Source returns the row that was read last: the cells of CSV as a JSON array, the line of
 // JSON Lines.

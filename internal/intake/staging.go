@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -43,10 +42,7 @@ func (i Intake) createScan(ctx context.Context, r runs.Run, scan []byte) (run ru
 		return run, created, err
 	}
 	i.committed()
-	if !mayLose(ctx, i.Redis) {
-		return run, true, nil
-	}
-	if err := engine.Sleep(ctx, i.verifyAfter()); err != nil {
+	if may, err := i.mayBeLost(ctx); !may {
 		return run, true, err
 	}
 	run, _, err = i.create(ctx, r, scan)
@@ -126,12 +122,8 @@ func (s *staging) add(ctx context.Context, row tasks.Row) error {
 }
 
 // addSettled adds a row that becomes no work.
-func (s *staging) addSettled(ctx context.Context, content []byte, f fate) error {
-	return s.addContent(ctx, firstRow{content: content, result: f.result()})
-}
-
-func (f fate) result() *ledger.Result {
-	return &ledger.Result{Outcome: ledger.Outcome(f.outcome), Detail: f.detail}
+func (s *staging) addSettled(ctx context.Context, content []byte, r ledger.Result) error {
+	return s.addContent(ctx, firstRow{content: content, result: &r})
 }
 
 func (s *staging) addContent(ctx context.Context, r firstRow) error {
@@ -184,18 +176,6 @@ func (s *staging) stage(ctx context.Context, r firstRow) error {
 	return s.stager.AddSettled(ctx, r.content, *r.result)
 }
 
-// settle settles a row after all rows were added.
-func (s *staging) settle(ctx context.Context, item int64, f fate) error {
-	if err := s.start(ctx); err != nil {
-		return err
-	}
-	if s.full {
-		return nil
-	}
-	s.plan.Repeat()
-	return s.stager.Settle(ctx, item, *f.result())
-}
-
 // commit commits the run. The error is a [RoomError] if its rows do not fit into Redis, together
 // with rows that others have staged meanwhile.
 func (s *staging) commit(ctx context.Context) (err error) {
@@ -222,10 +202,10 @@ func (s *staging) commit(ctx context.Context) (err error) {
 // verify reads the run back that was committed, if its Redis may lose the writes of its last
 // second.
 func (s *staging) verify(ctx context.Context) error {
-	if s.complete || !mayLose(ctx, s.intake.Redis) {
+	if s.complete {
 		return nil
 	}
-	if err := engine.Sleep(ctx, s.intake.verifyAfter()); err != nil {
+	if may, err := s.intake.mayBeLost(ctx); !may {
 		return err
 	}
 	return s.stager.Verify(ctx)
@@ -273,8 +253,15 @@ func asMismatch(err error) error {
 	return &runs.MismatchError{Run: string(e.Run), Member: "content", Have: e.Have, Want: e.Want}
 }
 
-// verifyAfter returns how long after a commit Redis cannot lose it any more.
-func (i Intake) verifyAfter() time.Duration { return cmp.Or(i.VerifyAfter, defaultVerifyAfter) }
+// mayBeLost reports whether Redis may have lost a commit that was made before the call. If so
+// it returns when Redis cannot lose it any more.
+func (i Intake) mayBeLost(ctx context.Context) (bool, error) {
+	if !mayLose(ctx, i.Redis) {
+		return false, nil
+	}
+	err := engine.Sleep(ctx, cmp.Or(i.VerifyAfter, defaultVerifyAfter))
+	return err == nil, err
+}
 
 // mayLose reports whether Redis may come back without its last writes and with others:
 // from a file that it appends to, or as a replica that takes over.

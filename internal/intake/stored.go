@@ -49,8 +49,8 @@ func (s *storedRows) source(ctx context.Context, item int64) ([]byte, error) {
 // PlainText returns a stored row of JSON Lines as it was submitted.
 func PlainText(source []byte) []byte { return bytes.TrimPrefix(source, []byte{badMark}) }
 
-// row is the work that a stored row stands for. bad is why it stands for none: it
-// was submitted where bad rows are skipped, or the rules are stricter since.
+// row parses a stored row. bad is the error of a bad row: it was submitted while bad rows
+// were skipped, or the rules are stricter since.
 func (s *storedRows) row(source []byte) (row tasks.Row, bad error) {
 	return ParseRow(s.kind, PlainText(source))
 }

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -94,7 +93,7 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // another kind, tenant, caller or content, [runs.ErrCancelled] if it was cancelled before it was
 // committed, or an [UnfinishedError].
 func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) {
-	s := submission{staging: i.newStaging(r.ID, in.Kind.Name), ctx: ctx, name: in.Name, about: runs.Run{
+	s := submission{staging: i.newStaging(r.ID, in.Kind.Name), ctx: ctx, about: runs.Run{
 		ID: r.ID, Kind: in.Kind.Name, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller,
 		GiveUp: r.GiveUp, Priority: string(r.Priority), NotBefore: r.NotBefore, KeepFor: r.KeepFor,
 	}, batchWait: r.BatchWait}
@@ -116,7 +115,6 @@ func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) 
 type submission struct {
 	*staging
 	ctx   context.Context // of Submit
-	name  string
 	about runs.Run
 	// batchWait is that of the run if it turns out to have one row.
 	batchWait time.Duration
@@ -130,11 +128,9 @@ func (s *submission) opened(format string, columns []string) {
 
 func (s *submission) work(row tasks.Row) error { return s.add(s.ctx, row) }
 
-func (s *submission) bad(content []byte, f fate) error {
-	return s.addSettled(s.ctx, content, f)
+func (s *submission) settled(content []byte, r ledger.Result) error {
+	return s.addSettled(s.ctx, content, r)
 }
-
-func (s *submission) duplicate(item int64, f fate) error { return s.settle(s.ctx, item, f) }
 
 // begin creates the run, or finds the one that exists.
 func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, complete bool, err error) {
@@ -148,36 +144,30 @@ func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, complete
 	case s.run.Caller != s.about.Caller:
 		err = &runs.MismatchError{Run: s.run.ID, Member: "caller"}
 	case s.run.Format != s.about.Format || !slices.Equal(s.run.Columns, s.about.Columns):
-		err = &runs.MismatchError{Run: s.run.ID, Member: "content", Have: "other columns", Want: s.name}
+		err = &runs.MismatchError{Run: s.run.ID, Member: "header", Have: headerOf(s.run), Want: headerOf(s.about)}
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	stager, complete, err = s.intake.stager(ctx, s.run)
 	if err == nil {
+		// A duplicate has the content of a row that becomes work. If another request of this
+		// id settles such a row meanwhile, the commit notices that too many are settled.
 		stager.AwaitResults()
 	}
 	return stager, complete, err
 }
 
+// headerOf returns the header of a run's rows as text.
+func headerOf(r runs.Run) string {
+	if r.Format == FormatCSV {
+		return strings.Join(r.Columns, ",")
+	}
+	return "none: JSON Lines"
+}
+
 // cleanUp is how long a submission that has failed may take to delete its staged rows.
 const cleanUp = 5 * time.Second
-
-// submitMemory is the memory that a process which submits rows is to keep within: about 30 MB
-// are in use at a time, however many the rows.
-const submitMemory = 40 << 20
-
-// LimitMemory has the garbage collector keep this process near the memory that submitting
-// rows needs, instead of twice that, until the returned function is called. GOMEMLIMIT goes
-// before it.
-func LimitMemory() (restore func()) {
-	former := debug.SetMemoryLimit(-1)
-	if former < math.MaxInt64 {
-		return func() {}
-	}
-	debug.SetMemoryLimit(submitMemory)
-	return func() { debug.SetMemoryLimit(former) }
-}
 
 // failed deletes the staged rows of a run that was created here, and returns the error of the
 // submission for its caller.

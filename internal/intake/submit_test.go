@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -108,10 +107,10 @@ func TestSubmitAgain(t *testing.T) {
 		{"the same", tasks.TypeUpdate, text, tasks.Defaults{}, runA, ""},
 		{"other line ends", tasks.TypeUpdate, strings.ReplaceAll(text, "\n", "\r\n"), tasks.Defaults{}, runA, ""},
 		{"a flag that says what the row says", tasks.TypeUpdate, text, tasks.Defaults{Status: "pending"}, runA, ""},
-		{"a flag that adds a member", tasks.TypeUpdate, text, tasks.Defaults{UseForDiscovery: new(true)}, runA, "content"},
+		{"a flag that adds a member", tasks.TypeUpdate, text, tasks.Defaults{UseForDiscovery: new(true)}, runA, "header"},
 		{"another row", tasks.TypeUpdate, strings.ReplaceAll(text, "d1", "d2"), tasks.Defaults{}, runA, "content"},
 		{"a row more", tasks.TypeUpdate, text + "o1,d2,pending\n", tasks.Defaults{}, runA, "content"},
-		{"another column", tasks.TypeUpdate, "status,organization_id,discovery_domain_id\npending,o1,d1\n", tasks.Defaults{}, runA, "content"},
+		{"another column", tasks.TypeUpdate, "status,organization_id,discovery_domain_id\npending,o1,d1\n", tasks.Defaults{}, runA, "header"},
 		{"another kind", tasks.TypeVerify, "organization_id,discovery_domain_id\no1,d1\n", tasks.Defaults{}, runA, "kind"},
 		{"another tenant", tasks.TypeUpdate, text, tasks.Defaults{}, intake.Run{ID: "a", Tenant: "other"}, "tenant"},
 		{"another caller", tasks.TypeUpdate, text, tasks.Defaults{}, intake.Run{ID: "a", Tenant: "default", Caller: "crm"}, "caller"},
@@ -233,21 +232,4 @@ func deleteRun(t *testing.T, id string) {
 	if err := l.Core().Delete(t.Context(), ledger.RunID(id)); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func TestLimitMemory(t *testing.T) {
-	former := debug.SetMemoryLimit(-1)
-	restore := intake.LimitMemory()
-	during := debug.SetMemoryLimit(-1)
-	restore()
-	if during >= former || debug.SetMemoryLimit(-1) != former {
-		t.Errorf("limit %d, then %d, then %d; want a lower one in between", former, during, debug.SetMemoryLimit(-1))
-	}
-	debug.SetMemoryLimit(1 << 30) // as GOMEMLIMIT does
-	defer debug.SetMemoryLimit(former)
-	restore = intake.LimitMemory()
-	if got := debug.SetMemoryLimit(-1); got != 1<<30 {
-		t.Errorf("limit %d, want that of the environment", got)
-	}
-	restore()
 }

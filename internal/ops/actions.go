@@ -136,7 +136,7 @@ func (s *site) retry(ctx context.Context, run runs.Run, form url.Values) came {
 		return came{err: errors.New("no outcome is chosen: choose at least one")}
 	}
 	child := ""
-	o.Begun = func(r runs.Run) { child = r.ID }
+	o.Created = func(r runs.Run) { child = r.ID }
 	_, sum, err := s.Intake.Retry(ctx, run.ID, o)
 	switch {
 	case errors.Is(err, intake.ErrNothingToRetry):

@@ -30,7 +30,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 	if form == intake.FormatCSV {
 		file.Name, file.Type = run.ID+"-failed.csv", "text/csv; charset=utf-8"
 	}
-	_, err = intake.ExportUnwell(r.Context(), s.Ledger, run, asJSON, file)
+	_, err = intake.ExportFailed(r.Context(), s.Ledger, run, asJSON, file)
 	switch {
 	case err == nil:
 		file.Begin()

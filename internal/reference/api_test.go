@@ -15,7 +15,7 @@ import (
 )
 
 func TestReferenceOfAPI(t *testing.T) {
-	doc, err := openapi3.NewLoader().LoadFromFile("../intakeapi/openapi.yaml")
+	doc, err := openapi3.NewLoader().LoadFromFile("../httpapi/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

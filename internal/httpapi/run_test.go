@@ -1,4 +1,4 @@
-package intakeapi_test
+package httpapi_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/internal/intakeapi"
+	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/runstest"
 )
@@ -280,7 +280,7 @@ func testEvents(t *testing.T, kind string) {
 }
 
 func TestStreams(t *testing.T) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Streams = 1 })
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Streams = 1 })
 	id := w.submit("k", rows(1)).Run
 	open, err := w.client.Do(w.request(call{path: "/v1/runs/" + id + "/events", token: billing}))
 	if err != nil {

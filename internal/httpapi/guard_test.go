@@ -1,4 +1,4 @@
-package intakeapi_test
+package httpapi_test
 
 import (
 	"bufio"
@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/internal/intakeapi"
+	"orgops/internal/httpapi"
 	"orgops/internal/runs"
 	"orgops/internal/serving"
 )
@@ -123,7 +123,7 @@ func TestHugeHeader(t *testing.T) {
 }
 
 func TestRequestsAtOnce(t *testing.T) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Requests = 1 })
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Requests = 1 })
 	u := w.upload("k").send(rows(manyRows))
 	u.stored(1)
 	w.do(call{path: "/v1/runs", token: billing}).want(t, 503, "busy")
@@ -132,7 +132,7 @@ func TestRequestsAtOnce(t *testing.T) {
 }
 
 func TestPanic(t *testing.T) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Ledger = nil })
+	w := newWorld(t, func(c *httpapi.Config) { c.Ledger = nil })
 	got := w.do(call{path: "/v1/runs/x", token: billing})
 	got.want(t, 500, "internal")
 	w.eventually(func() bool { return strings.Contains(w.log.String(), "panic=") })
@@ -170,7 +170,7 @@ func TestStop(t *testing.T) {
 // TestStopCutsOff holds that a request which does not end does not keep the
 // server, and leaves nothing.
 func TestStopCutsOff(t *testing.T) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Stop = time.Millisecond })
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Stop = time.Millisecond })
 	u := w.upload("k").send(rows(manyRows))
 	u.stored(1)
 	w.stop()
@@ -237,7 +237,7 @@ func (w *world) overTLS(config *tls.Config, root *x509.Certificate) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.run(intakeapi.New(w.config), tls.NewListener(listener, config))
+	w.run(httpapi.New(w.config), tls.NewListener(listener, config))
 	w.url = "https://" + listener.Addr().String()
 	w.trust(root)
 }
@@ -291,7 +291,7 @@ func TestTLS(t *testing.T) {
 // TestSlowHeader has a client send a part of a request's head, and no more; the
 // server's own end does not wait for it.
 func TestSlowHeader(t *testing.T) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Stop = time.Millisecond })
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Stop = time.Millisecond })
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(w.url, "http://"))
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package intakeapi_test
+package httpapi_test
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/httpapi"
 	"orgops/internal/intake"
-	"orgops/internal/intakeapi"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
@@ -33,8 +33,8 @@ type commands struct {
 }
 
 // of gives a server a client with the hook.
-func (c *commands) of(t testing.TB) func(*intakeapi.Config) {
-	return func(config *intakeapi.Config) {
+func (c *commands) of(t testing.TB) func(*httpapi.Config) {
+	return func(config *httpapi.Config) {
 		rdb := redistest.New(t)
 		rdb.AddHook(c)
 		config.Redis, config.Ledger = rdb, runs.New(rdb)
@@ -223,7 +223,7 @@ func testLeftByAKilledServer(t *testing.T, kind string) {
 func TestRedisIsFull(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
-	w := newWorld(t, func(c *intakeapi.Config) {
+	w := newWorld(t, func(c *httpapi.Config) {
 		c.Redis, c.Ledger = rdb, runs.New(rdb)
 		c.Intake = newIntake(rdb, c.Ledger)
 	})
@@ -250,16 +250,16 @@ func TestRedisIsFull(t *testing.T) {
 
 // newDurableWorld starts a server on a Redis that keeps an append-only file: commits are read
 // back.
-func newDurableWorld(t *testing.T, hook *commands, change ...func(*intakeapi.Config)) *world {
+func newDurableWorld(t *testing.T, hook *commands, change ...func(*httpapi.Config)) *world {
 	t.Helper()
 	redis := redistest.Start(t, "--appendonly", "yes")
-	durable := func(c *intakeapi.Config) {
+	durable := func(c *httpapi.Config) {
 		rdb := redis.Client()
 		rdb.AddHook(hook)
 		c.Redis, c.Ledger = rdb, runs.New(rdb)
 		c.Intake = newIntake(rdb, c.Ledger)
 	}
-	w := newWorld(t, append([]func(*intakeapi.Config){durable}, change...)...)
+	w := newWorld(t, append([]func(*httpapi.Config){durable}, change...)...)
 	w.rdb = redis.Client()
 	w.ledger = runs.New(w.rdb)
 	return w
@@ -284,7 +284,7 @@ func (w *world) committed() string {
 // back, keeps no other from being received.
 func TestOthersDoNotWaitForReadingBack(t *testing.T) {
 	t.Parallel()
-	w := newDurableWorld(t, &commands{}, func(c *intakeapi.Config) {
+	w := newDurableWorld(t, &commands{}, func(c *httpapi.Config) {
 		c.Limits.Uploads = 1
 		c.Intake.VerifyAfter = 5 * time.Second // the second has that long
 	})
@@ -334,7 +334,7 @@ func TestRedisLosesTheRun(t *testing.T) {
 func TestTraceparent(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	type key struct{}
-	w := newWorld(t, func(c *intakeapi.Config) {
+	w := newWorld(t, func(c *httpapi.Config) {
 		c.Trace = func(ctx context.Context, traceparent string) context.Context {
 			return context.WithValue(ctx, key{}, traceparent)
 		}

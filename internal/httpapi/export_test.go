@@ -1,4 +1,4 @@
-package intakeapi
+package httpapi
 
 import (
 	"log/slog"

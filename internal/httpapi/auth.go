@@ -1,4 +1,4 @@
-package intakeapi
+package httpapi
 
 import (
 	"bytes"
@@ -35,18 +35,14 @@ type Caller struct {
 // anybody is the caller of a server without authentication.
 var anybody = Caller{Name: "anybody", kinds: []string{all}, tenants: []string{all}}
 
-// all stands for every kind, or every tenant.
+// all means every kind, or every tenant.
 const all = "*"
 
-func (c Caller) mayKind(kind string) bool {
-	return slices.Contains(c.kinds, kind) || slices.Contains(c.kinds, all)
+func allows(list []string, name string) bool {
+	return slices.Contains(list, name) || slices.Contains(list, all)
 }
 
-func (c Caller) mayTenant(tenant string) bool {
-	return slices.Contains(c.tenants, tenant) || slices.Contains(c.tenants, all)
-}
-
-// tenant is the one that is meant where a request names none.
+// tenant returns the tenant of requests that name none.
 func (c Caller) tenant() string {
 	if len(c.tenants) == 1 && c.tenants[0] != all {
 		return c.tenants[0]
@@ -57,9 +53,9 @@ func (c Caller) tenant() string {
 // check returns an error for rows that the caller may not submit.
 func (c Caller) check(kind, tenant string) error {
 	switch {
-	case !c.mayKind(kind):
+	case !allows(c.kinds, kind):
 		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s does not allow runs of kind %s.", c.Name, kind)
-	case !c.mayTenant(tenant):
+	case !allows(c.tenants, tenant):
 		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s does not allow tenant %s.", c.Name, tenant)
 	}
 	return nil
@@ -68,15 +64,15 @@ func (c Caller) check(kind, tenant string) error {
 // Tokens are the callers of a file, which is read again when it changes.
 type Tokens struct{ list *serving.Reloaded[[]token] }
 
-// token is an entry of the file. Entries of one name are one caller: that is
-// how a token is replaced by another without a gap.
+// token is an entry of the file. Entries of one name are one caller: so a token can be
+// replaced by another without a gap.
 type token struct {
 	caller Caller
 	sum    [sha256.Size]byte
 }
 
 // ReadTokens reads the file. Its tokens are hashed once, without salt: they are
-// long and random, so that nobody finds one by guessing, or by a table.
+// long and random, so that neither guesses nor a table find one.
 func ReadTokens(file string, log *slog.Logger) (*Tokens, error) {
 	return readTokens(file, log, time.Now)
 }
@@ -160,7 +156,7 @@ func (e tokenEntry) token() (token, error) {
 	return t, errors.Join(checkKinds(e.Kinds), checkTenants(e.Tenants))
 }
 
-// kindOf is the kind of that name, of those whose rows can be submitted.
+// kindOf returns the kind of that name, if its rows can be submitted.
 func kindOf(name string) (tasks.Kind, bool) {
 	kind, known := tasks.KindOf(name)
 	return kind, known && !kind.Found
@@ -201,8 +197,8 @@ func kindNames() []string {
 	return names
 }
 
-// find is the caller of a token. It looks at all entries, whichever fits, so
-// that the time it takes tells nothing.
+// find returns the caller of a token. It compares all entries, so that the time it takes
+// reveals nothing.
 func (t *Tokens) find(secret string) (caller Caller, known bool) {
 	sum := sha256.Sum256([]byte(secret))
 	for _, one := range t.list.Get() {
@@ -215,7 +211,7 @@ func (t *Tokens) find(secret string) (caller Caller, known bool) {
 
 const challenge = `Bearer realm="orgops"`
 
-// authenticate says who makes the request.
+// authenticate returns the caller of a request.
 func (s *Server) authenticate(r *http.Request) (Caller, error) {
 	if s.cfg.Tokens == nil {
 		return anybody, nil
@@ -241,5 +237,5 @@ func unauthenticated(challenge, detail string) *problem {
 	return p
 }
 
-// callerOf is who makes the request, once that is known.
+// callerOf returns the caller of a request that was authenticated.
 func callerOf(ctx context.Context) Caller { return aboutOf(ctx).caller }

@@ -1,4 +1,4 @@
-package intakeapi
+package httpapi
 
 import (
 	"bufio"
@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// mediaTypes are what rows may be sent as. What they are is told by their
-// content; some of these say nothing, and are what clients send by themselves.
+// mediaTypes are the media types that rows may be sent as. The content decides on their
+// format: some of these types say nothing about it, but clients send them by default.
 var mediaTypes = []string{
 	"", "text/csv", "text/plain", "application/csv", "application/json", "application/jsonl", "application/x-jsonlines",
 	"application/x-ndjson", "application/ndjson", "application/gzip", "application/x-gzip", "application/octet-stream",
 	"application/x-www-form-urlencoded",
 }
 
-// checkType refuses what cannot be rows, before any of it is read.
+// checkType refuses a body that cannot be rows, before any of it is read.
 func checkType(r *http.Request) error {
 	given := r.Header.Get("Content-Type")
 	mediaType, params, err := mime.ParseMediaType(given)
@@ -46,7 +46,7 @@ func unsupported(detail string, a ...any) *problem {
 	return newProblem(http.StatusUnsupportedMediaType, "unsupported-type", detail, a...)
 }
 
-// gzipped says whether the body is said to be gzipped.
+// gzipped reports whether the header says that the body is gzipped.
 func gzipped(r *http.Request) (bool, error) {
 	switch coding := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ","))); coding {
 	case "", "identity":
@@ -58,7 +58,7 @@ func gzipped(r *http.Request) (bool, error) {
 	}
 }
 
-// body is the body of a request, without its gzip. Its errors are problems.
+// body is the body of a request, unzipped. Its errors are problems.
 type body struct {
 	server    *Server
 	raw       *patientBody
@@ -73,7 +73,7 @@ func (s *Server) openBody(w http.ResponseWriter, r *http.Request) (*body, error)
 		return nil, err
 	}
 	if r.ContentLength > s.limits.MaxBytes {
-		return nil, s.tooLarge("body")
+		return nil, s.tooLarge()
 	}
 	return &body{server: s, announced: announced, raw: &patientBody{
 		body: http.MaxBytesReader(w, r.Body, s.limits.MaxBytes), rc: http.NewResponseController(w),
@@ -129,8 +129,8 @@ func (b *patientBody) Read(p []byte) (n int, err error) {
 	return n, b.err
 }
 
-// decoded undoes gzip: that of the transfer, which is announced, and that of
-// the file, which begins with its magic number (RFC 1952 2.3.1).
+// decoded undoes gzip: that of the transfer, which is announced, and that of the file, which
+// begins with its magic number (RFC 1952 2.3.1). The size of each expansion is bounded like a body.
 func (s *Server) decoded(body io.Reader, announced bool) (io.Reader, error) {
 	in := bufio.NewReaderSize(body, 64<<10)
 	for layer := 0; ; layer++ {
@@ -151,32 +151,12 @@ func (s *Server) decoded(body io.Reader, announced bool) (io.Reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		in = bufio.NewReaderSize(&expanded{in: unzipped, left: s.limits.MaxBytes}, 64<<10)
+		in = bufio.NewReaderSize(http.MaxBytesReader(nil, unzipped, s.limits.MaxBytes), 64<<10)
 	}
 }
 
-// errExpands reports a gzipped body that is too large when expanded.
-var errExpands = errors.New("expanded body too large")
-
-// expanded bounds what gzip expands to.
-type expanded struct {
-	in   io.Reader
-	left int64
-}
-
-func (e *expanded) Read(p []byte) (int, error) {
-	if int64(len(p)) > e.left+1 {
-		p = p[:e.left+1]
-	}
-	n, err := e.in.Read(p)
-	if e.left -= int64(n); e.left < 0 {
-		return n, errExpands
-	}
-	return n, err
-}
-
-func (s *Server) tooLarge(what string) *problem {
-	return newProblem(http.StatusRequestEntityTooLarge, "too-large", "The %s is larger than %d bytes. Submit the rows as several runs.", what, s.limits.MaxBytes)
+func (s *Server) tooLarge() *problem {
+	return newProblem(http.StatusRequestEntityTooLarge, "too-large", "The body, or its expanded content, is larger than %d bytes. Submit the rows as several runs.", s.limits.MaxBytes)
 }
 
 // bodyProblem returns why a body could not be read.
@@ -185,25 +165,16 @@ func (s *Server) bodyProblem(err error) error {
 		return p
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return s.tooLarge("body")
+		return s.tooLarge()
 	}
-	p := badRequest("Reading the body failed: %s.", reason(err))
+	reason := fmt.Sprintf("%.100q", err)
 	switch {
-	case errors.Is(err, errExpands):
-		p = s.tooLarge("expanded body")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		p = newProblem(http.StatusRequestTimeout, "body-timeout", "No data arrived for %s, or the upload took longer than %s.", s.limits.Idle, s.limits.Upload)
-	}
-	p.cause = err
-	return p
-}
-
-func reason(err error) string {
-	switch {
+		return newProblem(http.StatusRequestTimeout, "body-timeout", "No data arrived for %s, or the upload took longer than %s.", s.limits.Idle, s.limits.Upload).because(err)
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
-		return err.Error()
+		reason = err.Error()
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return "it was cut off"
+		reason = "it was cut off"
 	}
-	return fmt.Sprintf("%.100q", err)
+	return badRequest("Reading the body failed: %s.", reason).because(err)
 }

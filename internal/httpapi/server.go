@@ -1,4 +1,4 @@
-package intakeapi
+package httpapi
 
 import (
 	"cmp"
@@ -18,12 +18,12 @@ import (
 	"orgops/internal/runs"
 )
 
-// Config is what a server works with.
+// Config has the dependencies and settings of a server.
 type Config struct {
 	Redis  redis.UniversalClient
 	Ledger *runs.Ledger
 	Intake intake.Intake
-	// Tokens are who may ask; nil: anybody may. Then only requests that name this
+	// Tokens are the callers; nil: every client may call. Then only requests that name this
 	// machine as their host are answered, so that no page of another site can
 	// have a browser here make them.
 	Tokens *Tokens
@@ -31,12 +31,12 @@ type Config struct {
 	// Trace returns the context of a submission whose request has that header traceparent
 	// (W3C Trace Context), whatever is in it. nil: the header is ignored.
 	Trace func(ctx context.Context, traceparent string) context.Context
-	// Version is told by /healthz.
+	// Version is reported by /healthz.
 	Version string
-	Logger  *slog.Logger // nil: nobody is told
+	Logger  *slog.Logger // nil: nothing is logged
 }
 
-// Limits bound what clients can take. A zero means the default.
+// Limits bound the resources that clients use. A zero means the default.
 type Limits struct {
 	MaxBytes int64 // of a body, and of what its gzip expands to; 256 MB
 	MaxRows  int64 // of a submission; a million
@@ -50,7 +50,7 @@ type Limits struct {
 	Upload  time.Duration // for a body, of which rows are stored meanwhile, and for a retry; 30 min
 	Stop    time.Duration // for requests under way when the server stops; 25 s
 
-	Look      time.Duration // between looks at a run that is followed; 1 s
+	Poll      time.Duration // between two reads of a run that is followed; 1 s
 	Heartbeat time.Duration // between comments in a silent event stream; 15 s
 }
 
@@ -75,7 +75,7 @@ func (l Limits) withDefaults() Limits {
 		Uploads: cmp.Or(l.Uploads, 16), Requests: cmp.Or(l.Requests, 256), Streams: cmp.Or(l.Streams, 128),
 		Request: cmp.Or(l.Request, 30*time.Second), Idle: cmp.Or(l.Idle, 30*time.Second),
 		Upload: cmp.Or(l.Upload, 30*time.Minute), Stop: cmp.Or(l.Stop, 25*time.Second),
-		Look: cmp.Or(l.Look, time.Second), Heartbeat: cmp.Or(l.Heartbeat, 15*time.Second),
+		Poll: cmp.Or(l.Poll, time.Second), Heartbeat: cmp.Or(l.Heartbeat, 15*time.Second),
 	}
 }
 
@@ -120,8 +120,8 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // handshakes that strangers broke off, and the like
-		// Requests under way outlive the signal.
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // broken handshakes and the like
+		// The signal does not cancel requests under way.
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
 	ended := make(chan error, 1)

@@ -1,4 +1,4 @@
-package intakeapi_test
+package httpapi_test
 
 import (
 	"bufio"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/internal/intakeapi"
+	"orgops/internal/httpapi"
 )
 
 // TestRefusedAfterTheFirstRows refuses bodies of which rows are stored already: nothing is
@@ -33,7 +33,7 @@ func TestRefusedAfterTheFirstRows(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, func(c *intakeapi.Config) {
+			w := newWorld(t, func(c *httpapi.Config) {
 				c.Limits.MaxBytes, c.Limits.MaxRows = int64(len(many))+99_000, 2*manyRows+1000
 			})
 			u := w.upload("k").send(test.first)
@@ -70,7 +70,7 @@ func testCutOff(t *testing.T, kind string) {
 // TestSlowBody sends a part of a body, and no more: before rows are stored, and after.
 func TestSlowBody(t *testing.T) {
 	for _, n := range []int{2, manyRows} {
-		w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Idle = 100 * time.Millisecond })
+		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Idle = 100 * time.Millisecond })
 		u := w.upload("k").send(rows(n))
 		<-u.ended
 		if u.err != nil {
@@ -83,7 +83,7 @@ func TestSlowBody(t *testing.T) {
 
 // TestUploadTimeout bounds the time of a body of which bytes keep coming.
 func TestUploadTimeout(t *testing.T) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Upload = 200 * time.Millisecond })
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Upload = 200 * time.Millisecond })
 	u := w.upload("k").send(rows(manyRows))
 	for answered := false; !answered; {
 		select {
@@ -107,7 +107,7 @@ func TestPatience(t *testing.T) {
 	start := func(t *testing.T) (w *world, hold func() (release func())) {
 		t.Parallel()
 		hook := &commands{}
-		w = newWorld(t, hook.of(t), func(c *intakeapi.Config) { c.Limits.Idle, c.Limits.Request = pause, pause })
+		w = newWorld(t, hook.of(t), func(c *httpapi.Config) { c.Limits.Idle, c.Limits.Request = pause, pause })
 		return w, func() func() {
 			held, release := make(chan struct{}), make(chan struct{})
 			hook.set(func(n int, _ string) error {

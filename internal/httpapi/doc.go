@@ -1,6 +1,5 @@
-// Package intakeapi is the intake over HTTP, for systems in any language: it does with the
-// bodies of requests what "enqueue" does with files. openapi.yaml, which it serves,
-// describes it.
+// Package httpapi is the intake over HTTP, for systems in any language: it submits the
+// bodies of requests as "enqueue" submits files. openapi.yaml, which it serves, describes it.
 //
 //	POST /v1/runs/{kind}       submit rows; the Idempotency-Key is the run
 //	GET  /v1/runs              the caller's runs, the newest first
@@ -22,4 +21,16 @@
 //
 // Package intake reads and submits rows. This package is about HTTP: callers, limits, time
 // and answers.
-package intakeapi
+//
+// A file uses those below it:
+//
+//	server.go    settings, start and stop
+//	guard.go     each request: id, limits, panics, log
+//	routes.go    paths, methods and parameters; openapi.yaml
+//	submit.go    submissions, estimates and retries
+//	order.go     the properties of a submission, from the head of its request
+//	body.go      the rows: types, gzip, limits and time
+//	run.go, events.go, failed.go  runs, as they are and as they change; failed rows
+//	auth.go      tokens and callers
+//	problem.go   all errors, as clients get them
+package httpapi

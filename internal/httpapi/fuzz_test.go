@@ -1,4 +1,4 @@
-package intakeapi_test
+package httpapi_test
 
 import (
 	"io"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"orgops/internal/intakeapi"
+	"orgops/internal/httpapi"
 )
 
 // documented are the statuses that a submission may be answered with, but for
@@ -33,7 +33,7 @@ func fuzzed(t *testing.T, w *world, r *http.Request) *httptest.ResponseRecorder 
 // fuzzWorld is a server with small limits.
 func fuzzWorld(f *testing.F) *world {
 	f.Helper()
-	return newWorld(f, func(c *intakeapi.Config) { c.Limits.MaxBytes, c.Limits.MaxRows = 100_000, 50 })
+	return newWorld(f, func(c *httpapi.Config) { c.Limits.MaxBytes, c.Limits.MaxRows = 100_000, 50 })
 }
 
 // FuzzBody sends any body as rows of any kind.
@@ -102,7 +102,7 @@ func FuzzTokens(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		names, err := intakeapi.ParseTokens(text)
+		names, err := httpapi.ParseTokens(text)
 		if err == nil && len(names) == 0 {
 			t.Error("no tokens, and no error")
 		}

@@ -1,4 +1,4 @@
-package intakeapi
+package httpapi
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 // problem is an error as a client gets it: a problem document of RFC 9457.
 type problem struct {
-	Type     string    `json:"type"` // typePrefix and a word that programs may rely on
+	Type     string    `json:"type"` // typePrefix and a name that programs may rely on
 	Title    string    `json:"title"`
 	Status   int       `json:"status"`
 	Detail   string    `json:"detail,omitempty"`
@@ -29,10 +29,10 @@ type problem struct {
 	Rows     []rowJSON `json:"rows,omitempty"` // bad rows, the first of them
 	BadRows  int64     `json:"bad_rows,omitempty"`
 
-	allow      string        // methods that there are, with 405
-	challenge  string        // what to authenticate with, with 401
-	retryAfter time.Duration // with 503
-	cause      error         // for the log alone
+	allow      string        // methods of the path, with 405
+	challenge  string        // header WWW-Authenticate, with 401
+	retryAfter time.Duration // with 503 and 507
+	cause      error         // for the log only
 }
 
 // rowJSON is a bad row.
@@ -55,7 +55,7 @@ func (p *problem) Error() string {
 
 func (p *problem) Unwrap() error { return p.cause }
 
-// titles has every problem there is; openapi.yaml lists them too.
+// titles has all problems; openapi.yaml lists them too.
 var titles = map[string]string{
 	"bad-request":        "The request cannot be read",
 	"unauthenticated":    "A valid token is required",
@@ -76,8 +76,20 @@ var titles = map[string]string{
 	"internal":           "Internal server error",
 }
 
-func newProblem(status int, word, detail string, a ...any) *problem {
-	return &problem{Type: typePrefix + word, Title: titles[word], Status: status, Detail: fmt.Sprintf(detail, a...)}
+func newProblem(status int, name, detail string, a ...any) *problem {
+	return &problem{Type: typePrefix + name, Title: titles[name], Status: status, Detail: fmt.Sprintf(detail, a...)}
+}
+
+// because returns the problem with its cause, for the log.
+func (p *problem) because(err error) *problem {
+	p.cause = err
+	return p
+}
+
+// after returns the problem with the time after which to repeat the request.
+func (p *problem) after(d time.Duration) *problem {
+	p.retryAfter = d
+	return p
 }
 
 func badRequest(detail string, a ...any) *problem {
@@ -88,7 +100,7 @@ func noSuchRun(id string) *problem {
 	return newProblem(http.StatusNotFound, "not-found", "You have no run %s: it never existed, or it ended more than 30 days ago.", shown(id))
 }
 
-// problemOf says what an error means to a client. It is the one place that does.
+// problemOf returns the problem that an error is to a client. All answers use it.
 func problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
@@ -112,25 +124,24 @@ func problemOf(err error) *problem {
 	case retried, own, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, runs.ErrOpen), errors.Is(err, runs.ErrEnded), errors.Is(err, runs.ErrCancelled):
 		return newProblem(http.StatusConflict, "state", "%s", err)
 	case room, errors.Is(err, ledger.ErrNoMemory):
-		p := newProblem(http.StatusInsufficientStorage, "full", "Redis has no room for the rows while they wait. Submit fewer rows, or repeat the request when other runs have ended.")
-		p.cause, p.retryAfter = err, time.Minute
-		return p
+		return newProblem(http.StatusInsufficientStorage, "full",
+			"Redis has no room for the rows while they wait. Submit fewer rows, or repeat the request when other runs have ended.").because(err).after(time.Minute)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), isStore(err):
 		return storeProblem(err)
 	}
-	p := newProblem(http.StatusInternalServerError, "internal", "The server's log has the details under this request's id.")
-	p.cause = err
-	return p
+	return internal().because(err)
+}
+
+func internal() *problem {
+	return newProblem(http.StatusInternalServerError, "internal", "The server's log has the details under this request's id.")
 }
 
 // storeProblem says that Redis failed.
 func storeProblem(cause error) *problem {
-	p := newProblem(http.StatusServiceUnavailable, "store", "Repeat the request in a moment; with the same Idempotency-Key this is safe.")
-	p.cause, p.retryAfter = cause, retryAfter
-	return p
+	return newProblem(http.StatusServiceUnavailable, "store", "Repeat the request in a moment; with the same Idempotency-Key this is safe.").because(cause).after(retryAfter)
 }
 
-// isStore says whether it is Redis that failed, or the way to it.
+// isStore reports whether Redis failed, or the connection to it.
 func isStore(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
@@ -160,8 +171,7 @@ func rowsAsJSON(bad []error) []rowJSON {
 
 // write answers with the problem.
 func (p *problem) write(w http.ResponseWriter, request string) {
-	told := *p
-	told.Instance = request
+	p.Instance = request
 	header := w.Header()
 	header.Set("Content-Type", "application/problem+json")
 	if p.allow != "" {
@@ -174,21 +184,20 @@ func (p *problem) write(w http.ResponseWriter, request string) {
 		header.Set("Retry-After", strconv.Itoa(int(p.retryAfter/time.Second)))
 	}
 	w.WriteHeader(p.Status)
-	writeJSON(w, told)
+	writeJSON(w, p)
 }
 
-// writeJSON writes v on a line. A client who has gone cannot be told that
-// writing to him did not work.
+// writeJSON writes v on a line. Errors are ignored: the client has gone.
 func writeJSON(w io.Writer, v any) {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(v)
 }
 
-// shownRunes is how much of what a client wrote an error shows.
+// shownRunes is how many characters of a client's text an error shows.
 const shownRunes = 64
 
-// shown is what a client wrote, quoted and cut.
+// shown returns a client's text, quoted and cut.
 func shown(s string) string {
 	text := fmt.Sprintf("%.*q", shownRunes, s)
 	if utf8.RuneCountInString(s) > shownRunes {

@@ -1,4 +1,4 @@
-package intakeapi_test
+package httpapi_test
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/internal/intakeapi"
+	"orgops/internal/httpapi"
 	"orgops/tasks"
 )
 
@@ -29,7 +29,7 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 		}
 	}
 	slices.Sort(described)
-	routes := intakeapi.Routes()
+	routes := httpapi.Routes()
 	slices.Sort(routes)
 	if diff := cmp.Diff(routes, described); diff != "" {
 		t.Errorf("routes of the code (-) and of openapi.yaml (+):\n%s", diff)
@@ -42,7 +42,7 @@ func TestDescriptionHasTheProblems(t *testing.T) {
 	for _, one := range doc.Components.Schemas["problem"].Value.Properties["type"].Value.Enum {
 		described = append(described, strings.TrimPrefix(one.(string), "urn:orgops:problem:"))
 	}
-	if diff := cmp.Diff(intakeapi.Problems(), described); diff != "" {
+	if diff := cmp.Diff(httpapi.Problems(), described); diff != "" {
 		t.Errorf("problems of the code (-) and of openapi.yaml (+):\n%s", diff)
 	}
 }
@@ -76,7 +76,7 @@ func TestDescriptionHasTheParameters(t *testing.T) {
 		}
 	}
 	read := map[string]bool{}
-	for _, name := range intakeapi.Parameters() {
+	for _, name := range httpapi.Parameters() {
 		read[name] = true
 	}
 	if diff := cmp.Diff(read, described); diff != "" {

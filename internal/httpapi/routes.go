@@ -1,23 +1,29 @@
-package intakeapi
+package httpapi
 
 import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
 
 	"orgops/internal/runs"
 )
 
-// handler answers a request, or returns what is wrong with it.
+// handler answers a request, or returns why it is refused.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// route is what openapi.yaml describes too.
+// route is a path and method, with its handler. openapi.yaml describes it too.
 type route struct {
 	pattern    string
 	serve      handler
 	parameters []string // of the query
-	open       bool     // to anybody
+	open       bool     // without authentication
 }
 
 func (s *Server) table() []route {
@@ -37,14 +43,36 @@ func (s *Server) table() []route {
 
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	for _, one := range s.table() {
-		mux.HandleFunc(one.pattern, func(w http.ResponseWriter, r *http.Request) {
-			if err := s.answer(one, w, r); err != nil {
+	handle := func(pattern string, serve handler) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := serve(w, r); err != nil {
 				s.fail(w, r, err)
 			}
 		})
 	}
+	methods := map[string][]string{} // of each path
+	for _, one := range s.table() {
+		handle(one.pattern, func(w http.ResponseWriter, r *http.Request) error { return s.answer(one, w, r) })
+		method, path, _ := strings.Cut(one.pattern, " ")
+		methods[path] = append(methods[path], method)
+		if method == http.MethodGet {
+			methods[path] = append(methods[path], http.MethodHead)
+		}
+	}
+	for path, all := range methods {
+		slices.Sort(all)
+		handle(path, func(http.ResponseWriter, *http.Request) error { return methodNotAllowed(strings.Join(all, ", ")) })
+	}
+	handle("/", func(http.ResponseWriter, *http.Request) error {
+		return newProblem(http.StatusNotFound, "not-found", "GET /v1/openapi.yaml lists all paths.")
+	})
 	return mux
+}
+
+func methodNotAllowed(allow string) error {
+	p := newProblem(http.StatusMethodNotAllowed, "method-not-allowed", "This path accepts %s.", allow)
+	p.allow = allow
+	return p
 }
 
 func (s *Server) answer(one route, w http.ResponseWriter, r *http.Request) (err error) {
@@ -60,7 +88,7 @@ func (s *Server) answer(one route, w http.ResponseWriter, r *http.Request) (err 
 	return one.serve(w, r)
 }
 
-// ofRun returns a handler that is about the run that the path names, if it is the caller's.
+// ofRun returns a handler of the run that the path names, if it is the caller's.
 func (s *Server) ofRun(serve func(w http.ResponseWriter, r *http.Request, run runs.Run) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		run, err := s.own(r.Context(), r.PathValue("run"))
@@ -71,36 +99,7 @@ func (s *Server) ofRun(serve func(w http.ResponseWriter, r *http.Request, run ru
 	}
 }
 
-// route answers by the table. Where that has nothing, net/http's own plain text
-// is told as a problem.
-func (s *Server) route(w http.ResponseWriter, r *http.Request) {
-	if _, pattern := s.mux.Handler(r); pattern != "" {
-		s.mux.ServeHTTP(w, r)
-		return
-	}
-	answer := discarded{header: http.Header{}}
-	s.mux.ServeHTTP(&answer, r)
-	if answer.status == http.StatusMethodNotAllowed {
-		p := newProblem(answer.status, "method-not-allowed", "This path accepts %s.", answer.header.Get("Allow"))
-		p.allow = answer.header.Get("Allow")
-		s.fail(w, r, p)
-		return
-	}
-	s.fail(w, r, newProblem(http.StatusNotFound, "not-found", "GET /v1/openapi.yaml lists all paths."))
-}
-
-// discarded is an answer of which the body is nobody's.
-type discarded struct {
-	header http.Header
-	status int
-}
-
-func (d *discarded) Header() http.Header         { return d.header }
-func (d *discarded) WriteHeader(status int)      { d.status = status }
-func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
-
-// checkQuery refuses parameters that there are none of: one that was misspelt would be
-// taken for not given.
+// checkQuery refuses unknown parameters: a misspelt one would be ignored.
 func checkQuery(r *http.Request, known []string) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -131,7 +130,7 @@ func flagOf(query url.Values, name string) (bool, error) {
 	}
 }
 
-// health says that the server answers.
+// health answers that the server runs: GET /healthz.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 	answerJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": s.cfg.Version})
 	return nil
@@ -141,4 +140,32 @@ func answerJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	writeJSON(w, v)
+}
+
+//go:embed openapi.yaml
+var description []byte
+
+// descriptionJSON returns the description as JSON.
+var descriptionJSON = sync.OnceValue(func() []byte {
+	var v any
+	err := yaml.Unmarshal(description, &v)
+	if err == nil {
+		var text []byte
+		if text, err = json.Marshal(v); err == nil {
+			return text
+		}
+	}
+	panic(fmt.Sprintf("httpapi: openapi.yaml: %v", err)) // it is embedded, and tested
+})
+
+func openapiYAML(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(description)
+	return nil
+}
+
+func openapiJSON(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(descriptionJSON())
+	return nil
 }

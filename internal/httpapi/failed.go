@@ -1,4 +1,4 @@
-package intakeapi
+package httpapi
 
 import (
 	"mime"
@@ -12,15 +12,15 @@ import (
 	"orgops/internal/serving"
 )
 
-// Media types of rows. JSON Lines has no registered one; the first is what is
-// used most where the other is not asked for.
+// Media types of rows. JSON Lines has no registered one: the first is the most common one,
+// and the default.
 const (
 	csvType      = "text/csv; charset=utf-8; header=present"
 	jsonlType    = "application/jsonl"
 	oldJSONLType = "application/x-ndjson"
 )
 
-// failed gives back the rows that did not settle well: GET /v1/runs/{run}/failed.
+// failed returns the failed rows of a run: GET /v1/runs/{run}/failed.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, run runs.Run) error {
 	form, err := formOf(r, run)
 	if err != nil {
@@ -33,11 +33,11 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, run runs.Run) er
 	if form == csvType {
 		out.Name = run.ID + "-failed.csv"
 	}
-	_, err = intake.ExportUnwell(r.Context(), s.cfg.Ledger, run, form != csvType, out)
+	_, err = intake.ExportFailed(r.Context(), s.cfg.Ledger, run, form != csvType, out)
 	switch {
 	case err != nil && out.Begun:
 		s.log.WarnContext(r.Context(), "export failed", "request_id", aboutOf(r.Context()).id, "run", run.ID, "error", err)
-		panic(http.ErrAbortHandler) // only a broken connection tells that the rest is missing
+		panic(http.ErrAbortHandler) // only a broken connection shows that the rest is missing
 	case err != nil:
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, run runs.Run) er
 	return nil
 }
 
-// formOf is the form that the client accepts: the run's own, if any does.
+// formOf returns the format that the client accepts: the run's own, if that is among several.
 func formOf(r *http.Request, run runs.Run) (string, error) {
 	forms := []string{jsonlType, oldJSONLType}
 	if run.Format == intake.FormatCSV {
@@ -65,13 +65,13 @@ func formOf(r *http.Request, run runs.Run) (string, error) {
 	return "", newProblem(http.StatusNotAcceptable, "not-acceptable", "The rows of this run are available as: %s.", strings.Join(forms, ", "))
 }
 
-// accepts says whether a range of the Accept header has that type in it. Of
-// weights only the zero counts.
+// accepts reports whether a range of the Accept header includes a type. Weights other than
+// zero are ignored.
 func accepts(one, mediaType string) bool {
-	asked, params, err := mime.ParseMediaType(one)
+	accepted, params, err := mime.ParseMediaType(one)
 	if err != nil || strings.Trim(params["q"], "0.") == "" && params["q"] != "" {
 		return false
 	}
 	major, _, _ := strings.Cut(mediaType, "/")
-	return asked == mediaType || asked == "*/*" || asked == major+"/*"
+	return accepted == mediaType || accepted == "*/*" || accepted == major+"/*"
 }

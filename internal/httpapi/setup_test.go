@@ -1,4 +1,4 @@
-package intakeapi_test
+package httpapi_test
 
 import (
 	"bufio"
@@ -28,8 +28,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"orgops/internal/httpapi"
 	"orgops/internal/intake"
-	"orgops/internal/intakeapi"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
@@ -65,14 +65,14 @@ tokens:
 // world is a server and what stands around it.
 type world struct {
 	t      testing.TB
-	config intakeapi.Config
+	config httpapi.Config
 	kind   string // of the rows that are submitted
 	url    string
 	rdb    redis.UniversalClient
 	ledger *runs.Ledger
 	log    *log
 	client *http.Client
-	server *intakeapi.Server
+	server *httpapi.Server
 	stop   func() // ends the server as SIGTERM does, and waits
 }
 
@@ -95,17 +95,17 @@ func (l *log) String() string {
 }
 
 // newWorld starts a server with tokens. Each of change changes its settings.
-func newWorld(t testing.TB, change ...func(*intakeapi.Config)) *world {
+func newWorld(t testing.TB, change ...func(*httpapi.Config)) *world {
 	t.Helper()
 	rdb := redistest.New(t)
 	w := &world{t: t, kind: "domain:verify", rdb: rdb, ledger: runs.New(rdb), log: &log{}}
-	w.config = intakeapi.Config{
+	w.config = httpapi.Config{
 		Redis: rdb, Ledger: w.ledger, Version: "test",
 		Tokens: tokens(t, tokensFile), Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 		Intake: newIntake(rdb, w.ledger),
 		// A test that waits for nothing to happen cannot fail; these are for those in
 		// which it does.
-		Limits: intakeapi.Limits{Look: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond},
+		Limits: httpapi.Limits{Poll: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond},
 	}
 	for _, c := range change {
 		c(&w.config)
@@ -119,13 +119,13 @@ func newWorld(t testing.TB, change ...func(*intakeapi.Config)) *world {
 	return w
 }
 
-func tokens(t testing.TB, text string) *intakeapi.Tokens {
+func tokens(t testing.TB, text string) *httpapi.Tokens {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all, err := intakeapi.ReadTokens(file, slog.New(slog.DiscardHandler))
+	all, err := httpapi.ReadTokens(file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,10 +139,10 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.run(intakeapi.New(w.config), listener)
+	w.run(httpapi.New(w.config), listener)
 }
 
-func (w *world) run(server *intakeapi.Server, listener net.Listener) {
+func (w *world) run(server *httpapi.Server, listener net.Listener) {
 	w.server = server
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

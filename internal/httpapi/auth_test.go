@@ -1,4 +1,4 @@
-package intakeapi_test
+package httpapi_test
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/internal/intakeapi"
+	"orgops/internal/httpapi"
 )
 
 func TestTokens(t *testing.T) {
@@ -119,7 +119,7 @@ func TestTokensFile(t *testing.T) {
 			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := intakeapi.ReadTokens(file, slog.New(slog.DiscardHandler))
+			_, err := httpapi.ReadTokens(file, slog.New(slog.DiscardHandler))
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), file) {
 				t.Errorf("error %v, want one with the file and %q", err, test.want)
 			}
@@ -129,7 +129,7 @@ func TestTokensFile(t *testing.T) {
 		tokens(t, fmt.Sprintf(`{"tokens": [{"name": "a", "sha256": %q, "kinds": ["*"], "tenants": ["*"]}]}`, hashOf("t")))
 	})
 	t.Run("none", func(t *testing.T) {
-		if _, err := intakeapi.ReadTokens(filepath.Join(t.TempDir(), "none"), slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := httpapi.ReadTokens(filepath.Join(t.TempDir(), "none"), slog.New(slog.DiscardHandler)); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -156,7 +156,7 @@ func TestTokensFileChanges(t *testing.T) {
 	now := time.Now()
 	write("tokens:\n" + entry("a", "old"))
 	var log log
-	all, err := intakeapi.ReadTokensAt(file, slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
+	all, err := httpapi.ReadTokensAt(file, slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestTokensFileChanges(t *testing.T) {
 
 // TestWithoutTokens tests a server without authentication.
 func TestWithoutTokens(t *testing.T) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Tokens = nil })
+	w := newWorld(t, func(c *httpapi.Config) { c.Tokens = nil })
 	w.do(call{method: "POST", path: "/v1/runs/clients:remove?tenant=any", key: "k", body: "organization_id,client_id\norg_0000000000000000,client-1\n"}).want(t, 202, "")
 	for name, change := range map[string]func(r *http.Request){
 		"by another name":   func(r *http.Request) { r.Host = "evil.example" },

@@ -1,4 +1,4 @@
-package intakeapi
+package httpapi
 
 import (
 	"context"
@@ -12,10 +12,9 @@ import (
 	"orgops/internal/runs"
 )
 
-// events tells of a run as it changes, until it has ended, as server-sent
-// events: GET /v1/runs/{run}/events. Each event is the whole run, so that a
-// client who comes back has missed nothing that matters; its id is a hash of
-// it, by which he is not told twice what he knows.
+// events sends a run after each change until it has ended, as server-sent events:
+// GET /v1/runs/{run}/events. Each event is the whole run, so that a client that reconnects
+// has missed nothing. The event's id is a hash of it, so that it is not sent twice.
 func (s *Server) events(w http.ResponseWriter, r *http.Request, run runs.Run) error {
 	if !s.streams.TryAcquire(1) {
 		return busy("event streams")
@@ -24,7 +23,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, run runs.Run) er
 	known := r.Header.Get("Last-Event-ID")
 	text, id := eventOf(runAsJSON(run))
 	if run.Ended() && known == id {
-		w.WriteHeader(http.StatusNoContent) // by which an EventSource knows not to come back
+		w.WriteHeader(http.StatusNoContent) // an EventSource does not reconnect then
 		return nil
 	}
 	rc := http.NewResponseController(w)
@@ -40,19 +39,19 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, run runs.Run) er
 	return nil
 }
 
-// follow looks at the run until it has ended, the client has gone or the server
+// follow reads the run until it has ended, the client has gone or the server
 // stops.
 func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
-	look := time.NewTicker(s.limits.Look)
-	defer look.Stop()
-	told := time.Now()
+	poll := time.NewTicker(s.limits.Poll)
+	defer poll.Stop()
+	sent := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.stopping:
 			return
-		case <-look.C:
+		case <-poll.C:
 		}
 		run, err := s.own(ctx, id)
 		if err != nil && problemOf(err).Status == http.StatusNotFound {
@@ -60,13 +59,13 @@ func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 		}
 		text, eventID := eventOf(runAsJSON(run))
 		switch {
-		case err == nil && eventID != stream.known: // else Redis is away, and the heart beats on
-			told = time.Now()
+		case err == nil && eventID != stream.known: // if Redis does not answer, heartbeats continue
+			sent = time.Now()
 			if !stream.event(text, eventID) {
 				return
 			}
-		case time.Since(told) >= s.limits.Heartbeat:
-			told = time.Now()
+		case time.Since(sent) >= s.limits.Heartbeat:
+			sent = time.Now()
 			if !stream.write(": still here\n\n") {
 				return
 			}
@@ -79,8 +78,8 @@ func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 
 func eventOf(j runJSON) (text []byte, id string) {
 	text, err := json.Marshal(j)
-	if err != nil { // text and numbers alone
-		panic(fmt.Sprintf("intakeapi: JSON of a run: %v", err))
+	if err != nil { // it has only texts and numbers
+		panic(fmt.Sprintf("httpapi: JSON of a run: %v", err))
 	}
 	sum := sha256.Sum256(text)
 	return text, hex.EncodeToString(sum[:8])
@@ -102,7 +101,7 @@ func (e *eventStream) event(text []byte, id string) bool {
 	return e.write(fmt.Sprintf("event: run\nid: %s\ndata: %s\n\n", id, text))
 }
 
-// write says whether the client is still there.
+// write reports whether the client is still connected.
 func (e *eventStream) write(text string) bool {
 	_, err := e.w.Write([]byte(text))
 	return err == nil && e.rc.Flush() == nil

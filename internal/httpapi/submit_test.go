@@ -1,4 +1,4 @@
-package intakeapi_test
+package httpapi_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/internal/intakeapi"
+	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/tasks"
@@ -121,7 +121,7 @@ func TestSubmitRefuses(t *testing.T) {
 		{"gzip of empty gzips", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, strings.Repeat(zipped(t, ""), 4000)), header: http.Header{"Content-Encoding": {"gzip"}}}, 413, "too-large", "expanded"},
 		{"too many rows", call{path: "/v1/runs/domain:verify", key: "k", body: rows(101)}, 413, "too-large", "at most 100"},
 	}
-	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.MaxBytes, c.Limits.MaxRows = 50_000, 100 })
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.MaxBytes, c.Limits.MaxRows = 50_000, 100 })
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.call.method, test.call.token = "POST", billing

@@ -1,4 +1,4 @@
-package intakeapi
+package httpapi
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type runJSON struct {
 	EndedAt   *time.Time       `json:"ended_at"`             // null: it has not
 	NotBefore *time.Time       `json:"not_before,omitempty"` // when its rows may start, of a run that is postponed
 	Cancelled bool             `json:"cancelled"`
-	// Submission is there in the answer to a body.
+	// Submission is set in the answer to a body.
 	Submission *submittedJSON `json:"submission,omitempty"`
 }
 
@@ -62,8 +62,7 @@ func state(r runs.Run) string {
 	return "open"
 }
 
-// own is the run of that id, if it is the caller's. Those of others are not
-// there, for him.
+// own returns the run of that id, if it is the caller's. For other callers it does not exist.
 func (s *Server) own(ctx context.Context, id string) (runs.Run, error) {
 	if !keyPattern.MatchString(id) {
 		return runs.Run{}, noSuchRun(id)
@@ -78,14 +77,14 @@ func (s *Server) own(ctx context.Context, id string) (runs.Run, error) {
 	return run, err
 }
 
-// show tells of a run: GET /v1/runs/{run}.
+// show answers with a run: GET /v1/runs/{run}.
 func (s *Server) show(w http.ResponseWriter, _ *http.Request, run runs.Run) error {
 	answerJSON(w, http.StatusOK, runAsJSON(run))
 	return nil
 }
 
-// cancel settles what is open: POST /v1/runs/{run}/cancel. Cancelling twice is
-// cancelling once, and a run that has ended stays as it is.
+// cancel settles the open rows of a run: POST /v1/runs/{run}/cancel. It has no effect on a run
+// that is cancelled, or has ended.
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run runs.Run) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
@@ -110,7 +109,7 @@ type listJSON struct {
 	Next *string   `json:"next"` // path of the next page; null: there is none
 }
 
-// list tells of the caller's runs: GET /v1/runs.
+// list answers with the caller's runs: GET /v1/runs.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
@@ -130,15 +129,15 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	told := listJSON{Runs: make([]runJSON, 0, len(page))}
+	answer := listJSON{Runs: make([]runJSON, 0, len(page))}
 	for _, run := range page {
-		told.Runs = append(told.Runs, runAsJSON(run))
+		answer.Runs = append(answer.Runs, runAsJSON(run))
 	}
 	if next != (runs.Place{}) {
 		query := url.Values{"limit": {strconv.Itoa(most)}, "after": {placeText(next)}}
-		told.Next = new("/v1/runs?" + query.Encode())
+		answer.Next = new("/v1/runs?" + query.Encode())
 	}
-	answerJSON(w, http.StatusOK, told)
+	answerJSON(w, http.StatusOK, answer)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package intakeapi
+package httpapi
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 	"orgops/internal/serving"
 )
 
-// about is what is known of a request, for its log line and its answer.
+// about has the facts about a request for its log line and its answer.
 type about struct {
 	id     string
-	caller Caller // without a name: it is not known
-	run    string // the run that it is about
-	fault  error  // why it was not served
+	caller Caller // without a name: unknown
+	run    string
+	fault  error // why it was refused; nil: it was not
 }
 
 type aboutKey struct{}
@@ -35,7 +35,7 @@ func aboutOf(ctx context.Context) *about {
 
 var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// requestID is the client's, so that its log and ours match, else a new one.
+// requestID returns the id that the client gave, so that its log and ours match, else a new one.
 func requestID(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); requestIDPattern.MatchString(id) {
 		return id
@@ -43,7 +43,7 @@ func requestID(r *http.Request) string {
 	return strings.ToLower(rand.Text())
 }
 
-// ServeHTTP answers a request, and writes a line of log on it.
+// ServeHTTP answers a request and logs it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.under.Add(1)
 	defer s.under.Done()
@@ -56,7 +56,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	// Whoever takes longer says so: bodies, and streams of events.
+	// Handlers of bodies and of event streams set another deadline.
 	_ = out.rc.SetReadDeadline(start.Add(s.limits.Request))
 	defer func() {
 		broken := recover()
@@ -71,8 +71,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.admit(out, r)
 }
 
-// panicked answers where a handler broke. Where a part is written already, or the
-// handler says so, only a broken connection tells that it is not all.
+// panicked answers a request whose handler has panicked. If a part of the answer is written,
+// or the panic is http.ErrAbortHandler, the connection is cut: the answer is incomplete.
 func (s *Server) panicked(out *answer, r *http.Request, broken any) {
 	err, _ := broken.(error)
 	out.cut = out.status != 0 || errors.Is(err, http.ErrAbortHandler)
@@ -81,11 +81,11 @@ func (s *Server) panicked(out *answer, r *http.Request, broken any) {
 	}
 	s.log.ErrorContext(r.Context(), "panic", "request_id", aboutOf(r.Context()).id, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
 	if !out.cut {
-		s.fail(out, r, newProblem(http.StatusInternalServerError, "internal", "The server's log has the details under this request's id."))
+		s.fail(out, r, internal())
 	}
 }
 
-// admit refuses what is too much, or comes from a page of another site.
+// admit refuses requests beyond the limit, and those of other sites' pages.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/healthz" {
 		if !s.requests.TryAcquire(1) {
@@ -100,18 +100,16 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.route(w, r)
+	s.mux.ServeHTTP(w, r)
 }
 
 func busy(what string) *problem {
-	p := newProblem(http.StatusServiceUnavailable, "busy", "The server has reached its limit of %s. Try again in a moment.", what)
-	p.retryAfter = retryAfter
-	return p
+	return newProblem(http.StatusServiceUnavailable, "busy", "The server has reached its limit of %s. Try again in a moment.", what).after(retryAfter)
 }
 
-// fromHere refuses, where nobody is asked who he is, what a page of another site
-// could have a browser on this machine ask: by a name of its own that it points
-// here, or by a form that is sent here.
+// fromHere protects a server without authentication from requests that a page of another
+// site has a browser on this machine make: by a name of its own that resolves to this machine,
+// or by a form that is sent here.
 func fromHere(r *http.Request) error {
 	if !serving.IsLocal(serving.Host(r)) {
 		return newProblem(http.StatusForbidden, "not-allowed", "Without --tokens the server answers only requests to localhost, not to %s.", shown(r.Host))
@@ -122,15 +120,14 @@ func fromHere(r *http.Request) error {
 	return nil
 }
 
-// fail answers with what the error is to a client, and keeps it for the log.
+// fail answers with the problem of an error, which is logged.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	it := aboutOf(r.Context())
 	it.fault = err
 	problemOf(err).write(w, it.id)
 }
 
-// logLine tells of a request; of its path only the route, since anybody may
-// write anything into the rest.
+// logLine logs a request; of its path only the route, since a client chooses the rest.
 func (s *Server) logLine(r *http.Request, it *about, out *answer, start time.Time) {
 	level := slog.LevelInfo
 	args := []any{
@@ -156,14 +153,14 @@ func (s *Server) logLine(r *http.Request, it *about, out *answer, start time.Tim
 	s.log.Log(r.Context(), level, "request", args...)
 }
 
-// answer writes to a client who may be slow, for so long each time, and counts.
+// answer gives a slow client a time for each write, and counts the bytes.
 type answer struct {
 	http.ResponseWriter
 	rc       *http.ResponseController
 	patience time.Duration
 	status   int
 	bytes    int64
-	cut      bool // it ends before its end
+	cut      bool // it is incomplete
 }
 
 // Unwrap is for [http.ResponseController].
@@ -187,5 +184,5 @@ func (a *answer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// wait gives the client until then to take what is written next.
+// wait sets until when the client has to receive the next write.
 func (a *answer) wait() { _ = a.rc.SetWriteDeadline(time.Now().Add(a.patience)) }

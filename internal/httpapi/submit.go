@@ -1,0 +1,231 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+)
+
+// submit submits the rows of the body as a run: POST /v1/runs/{kind}. The rows are stored
+// in Redis while the body arrives, and 202 is answered when the run is committed. If the
+// server is killed before, no row starts, and the same request again completes the run.
+func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
+	o, err := orderOf(r)
+	if err != nil {
+		return err
+	}
+	p, err := s.takePlace()
+	if err != nil {
+		return err
+	}
+	defer p.free()
+	// Longer than the body may take, so that a slow client gets the answer that says so.
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Upload+s.limits.Request)
+	defer cancel()
+	rows, err := s.openBody(w, r)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		err = s.answerPlan(ctx, w, o, rows)
+	} else {
+		err = s.store(s.traced(ctx, r), w, o, rows, p)
+	}
+	if err != nil {
+		rows.drain()
+		return s.submitProblem(err, p.committed)
+	}
+	return nil
+}
+
+// place is one of the submissions that are under way at a time.
+type place struct {
+	committed bool
+	free      func()
+}
+
+// takePlace returns a place, or a problem if none is free.
+func (s *Server) takePlace() (*place, error) {
+	if !s.uploads.TryAcquire(1) {
+		return nil, busy("uploads")
+	}
+	return &place{free: sync.OnceFunc(func() { s.uploads.Release(1) })}, nil
+}
+
+// intake returns an intake that frees the place when the rows are committed: to read them
+// back takes two seconds, for which others need not wait.
+func (s *Server) intake(p *place) intake.Intake {
+	i := s.cfg.Intake
+	i.Committed = func() {
+		p.committed = true
+		p.free()
+	}
+	return i
+}
+
+// store submits the rows and answers with the run.
+func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, rows *body, p *place) error {
+	settings, seen, err := pace.Announced(ctx, s.cfg.Redis, o.run.Tenant)
+	if err != nil {
+		return err
+	}
+	if o.run.GiveUp == 0 {
+		o.run.GiveUp = settings.GiveUp
+	}
+	aboutOf(ctx).run = o.run.ID
+	submitted, err := s.intake(p).Submit(ctx, o.input(rows, s.limits), o.run)
+	if err != nil {
+		return err
+	}
+	run, err := s.own(ctx, o.run.ID)
+	if err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "rows submitted",
+		"run", run.ID, "caller", run.Caller, "rows", submitted.Rows, "tasks", submitted.Tasks, "settled_before", submitted.Settled)
+	j := runAsJSON(run)
+	j.Submission = submittedAsJSON(submitted.Found, seen)
+	answerRun(w, j)
+	return nil
+}
+
+// submitProblem returns the error of a submission as the client gets it. committed says that
+// all rows were stored, and were to be read back: the same request stores again the rows that
+// Redis has lost.
+func (s *Server) submitProblem(err error, committed bool) error {
+	_, missing := errors.AsType[*ledger.MissingError](err)
+	switch {
+	case committed:
+		return storeProblem(err)
+	case errors.Is(err, intake.ErrTooManyRows):
+		return newProblem(http.StatusRequestEntityTooLarge, "too-large",
+			"The body has too many rows: one run takes at most %d. Submit them as several runs.", s.limits.MaxRows).because(err)
+	case missing: // another request has replaced rows of this one
+		return newProblem(http.StatusConflict, "state",
+			"Another request stored other rows under this Idempotency-Key at the same time. Repeat one of the two, and send the other with a key of its own.").because(err)
+	case errors.Is(err, runs.ErrNotFound): // another request created the run, failed, and deleted it
+		return newProblem(http.StatusServiceUnavailable, "busy",
+			"Another request with this Idempotency-Key failed at the same time. Repeat the request in a moment.").because(err).after(retryAfter)
+	}
+	return err
+}
+
+// answerRun answers with a run that was submitted, now or before.
+func answerRun(w http.ResponseWriter, j runJSON) {
+	status := http.StatusAccepted
+	if j.EndedAt != nil {
+		status = http.StatusOK
+	}
+	w.Header().Set("Location", "/v1/runs/"+j.Run)
+	answerJSON(w, status, j)
+}
+
+// submittedJSON has the numbers of rows of a body, and its bad rows and duplicates.
+type submittedJSON struct {
+	Rows          int64              `json:"rows"`
+	Invalid       int64              `json:"invalid"`      // with skip_invalid=1
+	InvalidRows   []rowJSON          `json:"invalid_rows"` // the first of them
+	Duplicates    int64              `json:"duplicates"`   // rows that are no work of their own
+	DuplicateRows []intake.Duplicate `json:"duplicate_rows"`
+	WorkerSeen    bool               `json:"worker_seen"` // else the rows wait for one
+}
+
+func submittedAsJSON(f intake.Found, workerSeen bool) *submittedJSON {
+	return &submittedJSON{
+		Rows: f.Rows, Invalid: f.Invalid.Total, InvalidRows: rowsAsJSON(f.Invalid.First),
+		Duplicates: f.Duplicates.Total, DuplicateRows: append([]intake.Duplicate{}, f.Duplicates.First...), WorkerSeen: workerSeen,
+	}
+}
+
+// planJSON is the estimate of a submission.
+type planJSON struct {
+	DryRun      bool      `json:"dry_run"`
+	Kind        string    `json:"kind"`
+	Tenant      string    `json:"tenant"`
+	Rows        int64     `json:"rows"`
+	Invalid     int64     `json:"invalid"`
+	InvalidRows []rowJSON `json:"invalid_rows"`
+	Duplicates  int64     `json:"duplicates"`
+	Tasks       int64     `json:"tasks"`
+	APICalls    int64     `json:"api_calls"` // if none has to be repeated
+}
+
+// answerPlan answers with the estimate of a submission. It changes nothing.
+func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order, rows *body) error {
+	settings, _, err := pace.Announced(ctx, s.cfg.Redis, o.run.Tenant)
+	if err != nil {
+		return err
+	}
+	plan, err := o.input(rows, s.limits).Plan(settings.MaxClientsPerRequest)
+	if err != nil {
+		return err
+	}
+	answerJSON(w, http.StatusOK, planJSON{
+		DryRun: true, Kind: o.kind.Name, Tenant: o.run.Tenant,
+		Rows: plan.Rows, Invalid: plan.Invalid.Total, InvalidRows: rowsAsJSON(plan.Invalid.First),
+		Duplicates: plan.Duplicates.Total, Tasks: plan.Tasks, APICalls: plan.Calls,
+	})
+	return nil
+}
+
+// retry submits the failed rows of a run again, as a run of their own:
+// POST /v1/runs/{run}/retry. It answers when that run is committed. If the server is killed
+// before, the same request completes it.
+func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent runs.Run) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Upload)
+	defer cancel()
+	options, err := retryOrder(r, parent)
+	if err != nil {
+		return err
+	}
+	p, err := s.takePlace()
+	if err != nil {
+		return err
+	}
+	defer p.free()
+	// The connection is read until the answer, to find out when the client closes it.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.limits.Upload))
+	_, sum, err := s.intake(p).Retry(s.traced(ctx, r), parent.ID, options)
+	switch {
+	case err == nil, errors.Is(err, runs.ErrCancelled): // by the caller, and returned as it is
+	case p.committed: // and not read back: the same request stores again the rows that Redis has lost
+		return storeProblem(err)
+	default:
+		return err
+	}
+	run, err := s.own(ctx, options.ID)
+	if err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows", sum.Rows, "tasks", sum.Tasks)
+	answerRun(w, runAsJSON(run))
+	return nil
+}
+
+// retryOrder returns how a request retries the run.
+func retryOrder(r *http.Request, parent runs.Run) (o intake.RetryOptions, err error) {
+	query, caller := r.URL.Query(), callerOf(r.Context())
+	o.Label = query.Get("label")
+	if names := query.Get("outcomes"); names != "" {
+		o.Outcomes = strings.Split(names, ",")
+	}
+	var start, key error
+	o.NotBefore, start = notBeforeOf(query)
+	o.ID, key = runOf(r, caller.Name)
+	if err := cmp.Or(caller.check(parent.Kind, parent.Tenant), checkLabel(o.Label), start, key); err != nil {
+		return o, err
+	}
+	if err := o.Check(); err != nil {
+		return o, badRequest("The parameter outcomes: %s.", err)
+	}
+	return o, nil
+}
