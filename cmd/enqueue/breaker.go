@@ -31,7 +31,7 @@ func (t *tool) confirmBreaker(ctx context.Context, c *sweepCommand) error {
 	}
 	fmt.Fprintln(t.Stdout, status.BreakerClosed(c.Tenant, closed))
 	fmt.Fprintln(t.Stdout, "Nothing is changed before the next sweep has ended; if it finds the same as the last ones:")
-	return status.CandidateTable(t.Stdout, preview.Candidates, c.Rows)
+	return status.WriteCandidates(t.Stdout, preview.Candidates, c.Rows)
 }
 
 // confirmedJSON is the output of --json for a confirmation.

@@ -71,7 +71,7 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 	}
 	defer done()
 	asked, missing := 0, 0
-	for found, err := range inOrder(ctx, records, func(ctx context.Context, r status.TXTRecord) (status.Checked, error) {
+	for found, err := range inOrder(ctx, records, func(ctx context.Context, r status.TXTRecord) (status.CheckResult, error) {
 		return status.Check(ctx, checker, r)
 	}) {
 		if err != nil {
@@ -239,12 +239,12 @@ func (c *checkCommand) read(file *rowsFile) (*intake.Reader, error) {
 
 // inOrder gives what check finds of the records, in their order; at most rowsAtOnce are being asked for. After an error, which is a
 // record's or the context's, there is no more.
-func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error], check func(context.Context, status.TXTRecord) (status.Checked, error)) iter.Seq2[status.Checked, error] {
+func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error], check func(context.Context, status.TXTRecord) (status.CheckResult, error)) iter.Seq2[status.CheckResult, error] {
 	type outcome struct {
-		found status.Checked
+		found status.CheckResult
 		err   error
 	}
-	return func(yield func(status.Checked, error) bool) {
+	return func(yield func(status.CheckResult, error) bool) {
 		asking, cancel := context.WithCancel(ctx)
 		var running sync.WaitGroup
 		defer running.Wait()
@@ -275,7 +275,7 @@ func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error], ch
 			}
 		}
 		if ctx.Err() != nil {
-			yield(status.Checked{}, ctx.Err())
+			yield(status.CheckResult{}, ctx.Err())
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // printCheck writes what was found of one record: a table, or a line of JSON.
-func (t *tool) printCheck(found status.Checked, first bool) error {
+func (t *tool) printCheck(found status.CheckResult, first bool) error {
 	if t.json {
 		return t.printJSON(checkAsJSON(found))
 	}
@@ -57,12 +57,12 @@ func printSaid(out io.Writer, e dnscheck.Evidence) error {
 	fmt.Fprintln(w, "\nSERVER\tANSWER\tFOUND\tTOOK")
 	for _, o := range e.Said {
 		took := time.Duration(o.Milliseconds * float64(time.Millisecond))
-		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\n", status.WhoSaid(o), o.State, o.Reason, cmp.Or(status.WhatIsThere(o), "-"), took.Round(time.Millisecond/10))
+		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\n", status.ServerName(o), o.State, o.Reason, cmp.Or(status.AnswerText(o), "-"), took.Round(time.Millisecond/10))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if silent := status.NotHeard(e); silent != "" {
+	if silent := status.MissingAnswers(e); silent != "" {
 		fmt.Fprintln(out, silent)
 	}
 	return nil
@@ -83,7 +83,7 @@ type findingJSON struct {
 	Sentence string `json:"sentence"`
 }
 
-func checkAsJSON(found status.Checked) checkJSON {
+func checkAsJSON(found status.CheckResult) checkJSON {
 	if found.Bad != nil {
 		return checkJSON{TXTRecord: found.TXTRecord, Error: found.Bad.Error()}
 	}

@@ -115,7 +115,7 @@ func printLook(out io.Writer, d status.DomainRow, follows bool) error {
 	w := status.NewTable(out)
 	fmt.Fprintf(w, "\n%s\t%s\n", map[bool]string{true: "proven at", false: "checked at"}[d.Evidence.Compared != nil], stamp(d.Evidence.At))
 	printVerdict(w, *d.Evidence)
-	w.Line("next check", stamp(d.NextLook()))
+	w.Line("next check", stamp(d.NextCheck()))
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -172,10 +172,10 @@ func domainAsJSON(c *domainCommand, h status.Domain) domainJSON {
 		} else if e != nil {
 			row.LastLook = &e.Evidence
 		}
-		if f := d.State.Fate; f != nil {
+		if f := d.State.Result; f != nil {
 			row.Outcome, row.Detail = &f.Outcome, f.Detail
 		} else {
-			open := status.AsOf(d.Run, d.State.Open)
+			open := status.WithStop(d.Run, d.State.Open)
 			row.Reason, row.NextLook = open.Reason, known(open.Next)
 		}
 		j.Rows = append(j.Rows, row)

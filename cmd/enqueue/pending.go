@@ -116,13 +116,13 @@ type walkJSON struct {
 }
 
 func walkAsJSON(r runs.Run) *walkJSON {
-	told, ok := status.WalkOf(r)
+	told, ok := status.ScanOf(r)
 	if !ok {
 		return nil
 	}
 	j := &walkJSON{Progress: told}
-	if r.Walking() {
-		j.Waits, j.NextTry = r.Walk.Note, known(r.Walk.Next)
+	if r.Scanning() {
+		j.Waits, j.NextTry = r.Scan.Note, known(r.Scan.Next)
 	}
 	return j
 }

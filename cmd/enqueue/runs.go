@@ -23,7 +23,7 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	if !t.json {
-		if err := status.RunTable(t.Stdout, all); err != nil {
+		if err := status.WriteRuns(t.Stdout, all); err != nil {
 			return err
 		}
 		t.printTrouble(all)
@@ -41,13 +41,13 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 func (t *tool) printTrouble(all []runs.Run) {
 	now := time.Now()
 	for _, r := range all {
-		if lost := status.Lost(r); lost != "" {
+		if lost := status.LostRows(r); lost != "" {
 			fmt.Fprintf(t.Stdout, "run %s: lost: %s\n", r.ID, lost)
 		}
-		if walk := status.WalkTrouble(r); walk != "" {
+		if walk := status.IncompleteScan(r); walk != "" {
 			fmt.Fprintf(t.Stdout, "run %s: scan: %s\n", r.ID, walk)
 		}
-		if silent := status.Silent(r, now); silent != "" {
+		if silent := status.SilentProducer(r, now); silent != "" {
 			fmt.Fprintf(t.Stdout, "run %s: producer: %s\n", r.ID, silent)
 		}
 	}
@@ -84,7 +84,7 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 	}
 	unwell := int64(0)
 	for _, r := range all {
-		unwell += status.Unwell(r)
+		unwell += status.Failed(r)
 		if out := status.LeftOut(r); out != "" {
 			err = errors.Join(err, fmt.Errorf("run %s: the scan left domains out: %s", r.ID, out))
 		}
@@ -100,7 +100,7 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 
 func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) (err error) {
 	if !t.json {
-		err = status.RunTable(t.Stdout, all)
+		err = status.WriteRuns(t.Stdout, all)
 	}
 	for _, r := range all {
 		switch {
@@ -109,7 +109,7 @@ func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) (err error) {
 		case t.json:
 			err = t.printDetails(ctx, r, unwellRowsTold)
 		default:
-			err = status.UnwellRows(ctx, t.Stdout, t.ledger, r, unwellRowsTold)
+			err = status.WriteFailed(ctx, t.Stdout, t.ledger, r, unwellRowsTold)
 		}
 	}
 	return err

@@ -43,10 +43,10 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	if err := d.write(t.Stdout); err != nil {
 		return err
 	}
-	if err := status.OpenRows(ctx, t.Stdout, t.ledger, r, c.Rows); err != nil {
+	if err := status.WriteOpen(ctx, t.Stdout, t.ledger, r, c.Rows); err != nil {
 		return err
 	}
-	return status.UnwellRows(ctx, t.Stdout, t.ledger, r, c.Rows)
+	return status.WriteFailed(ctx, t.Stdout, t.ledger, r, c.Rows)
 }
 
 // details are the facts about a run, apart from its rows.
@@ -85,16 +85,16 @@ func (d details) write(out io.Writer) error {
 	w.Line("parent", r.Parent)
 	w.Line("submitted by", r.Caller)
 	w.Line("state", status.State(r))
-	w.Line("lost", status.Lost(r))
-	w.Line("walk", status.WalkState(r))
-	w.Line("producer", status.Silent(r, time.Now()))
+	w.Line("lost", status.LostRows(r))
+	w.Line("walk", status.ScanState(r))
+	w.Line("producer", status.SilentProducer(r, time.Now()))
 	if d.held.Stopped != nil {
 		w.Line("blocked", "every change: the tenant is "+d.held.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
 	}
 	for _, b := range d.held.Blocks {
 		w.Line("blocked", b.Operation+": "+b.Reason)
 	}
-	w.Line("waits", status.QueueIsPaused(d.queue))
+	w.Line("waits", status.PausedQueueText(d.queue))
 	w.Line("paused until", stamp(d.held.PausedUntil))
 	w.Line("rows", status.Total(r))
 	w.Line("settled", fmt.Sprintf("%d: %s", r.Settled, status.Counts(r)))
@@ -193,11 +193,11 @@ func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
 	if err != nil {
 		return err
 	}
-	open, err := status.Open(ctx, t.ledger, r, most)
+	open, err := status.FirstOpen(ctx, t.ledger, r, most)
 	if err != nil {
 		return err
 	}
-	unwell, err := status.UnwellOf(ctx, t.ledger, r, most)
+	unwell, err := status.FirstFailed(ctx, t.ledger, r, most)
 	if err != nil {
 		return err
 	}
@@ -227,8 +227,8 @@ func (d details) asJSON() detailsJSON {
 		}
 		j.Children = append(j.Children, child)
 	}
-	if w := d.waiting; w.Looked > 0 {
-		j.WaitingFor = &waitingJSON{Reasons: []reasonJSON{}, Further: w.Further, Looked: w.Looked, Noted: w.Noted, Unnoted: w.Unnoted}
+	if w := d.waiting; w.Read > 0 {
+		j.WaitingFor = &waitingJSON{Reasons: []reasonJSON{}, Further: w.Further, Looked: w.Read, Noted: w.WithReason, Unnoted: w.WithoutReason}
 		for _, one := range w.Reasons {
 			j.WaitingFor.Reasons = append(j.WaitingFor.Reasons, reasonJSON{Rows: one.Rows, Reason: one.Reason, NextLook: known(one.Next)})
 		}

@@ -135,7 +135,7 @@ func (p *sweepPlan) write(out io.Writer) error {
 	w.Line("organization", p.Org)
 	w.Line("breaker", p.breaker())
 	w.Line("schedule", status.ScheduleText(p.cron, p.at))
-	w.Line("skipped", status.Skipped(p.ticks.Skipped))
+	w.Line("skipped", status.SkippedTick(p.ticks.Skipped))
 	w.Line("last sweep", p.last())
 	w.Line("API calls", p.requests())
 	w.Line("time", p.time())
@@ -151,7 +151,7 @@ func (p *sweepPlan) write(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, "\nif the next sweep finds the same as the last ones:")
-	return status.CandidateTable(out, p.preview.Candidates, p.Rows)
+	return status.WriteCandidates(out, p.preview.Candidates, p.Rows)
 }
 
 // breaker says how the breaker stands, and whether it would open.

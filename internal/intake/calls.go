@@ -36,7 +36,7 @@ func CallsPerRow(ctx context.Context, ledger *runs.Ledger, r runs.Run, maxClient
 		}
 	}
 	plan.Close()
-	if r.Walk != nil && r.Kind == tasks.TypeVerify {
+	if r.Scan != nil && r.Kind == tasks.TypeVerify {
 		plan.Calls -= int64(rows) // what a look needs was read by the walk
 	}
 	if rows == 0 {

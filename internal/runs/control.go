@@ -79,7 +79,7 @@ func (l *Ledger) Adopt(ctx context.Context, parent Run, child string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(FromCore(header, nil).Children, parent.Children) {
+	if !slices.Equal(fromLedger(header, nil).Children, parent.Children) {
 		return ErrRaced
 	}
 	return l.core.Adopt(ctx, header, ledger.RunID(child))

@@ -53,7 +53,7 @@ func (l *Ledger) Create(ctx context.Context, n ledger.NewRun) (Run, ledger.Run, 
 	if err != nil {
 		return Run{}, ledger.Run{}, false, err
 	}
-	return FromCore(run, counts), run, created, nil
+	return fromLedger(run, counts), run, created, nil
 }
 
 // SubmitRow submits a single row, as the core's method of that name does. If a run has the
@@ -95,7 +95,7 @@ func (l *Ledger) Get(ctx context.Context, run string) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	return FromCore(header, counts), nil
+	return fromLedger(header, counts), nil
 }
 
 // List returns all runs but those of single rows, the newest first.

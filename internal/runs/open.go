@@ -43,7 +43,7 @@ func (l *Ledger) forList(ctx context.Context, headers []ledger.Run) ([]Run, erro
 	all := make([]Run, len(headers))
 	err := redisconn.Batch(ctx, l.rdb, len(headers), func(i int, rdb redis.UniversalClient) error {
 		counts, err := New(rdb).listCounts(ctx, headers[i])
-		all[i] = FromCore(headers[i], counts)
+		all[i] = fromLedger(headers[i], counts)
 		return err
 	})
 	return all, err
@@ -69,23 +69,23 @@ func (l *Ledger) eachTenant(ctx context.Context, list func(*ledger.Ledger, conte
 	return slices.Concat(lists...), err
 }
 
-// Open counts the open runs and rows of a tenant.
-type Open struct {
+// OpenCounts counts the open runs and rows of a tenant.
+type OpenCounts struct {
 	Runs int64 // that have not ended, single rows among them
 	Rows int64 // of these runs, submitted and not settled
 }
 
 // OpenByTenant sums the runs that have not ended, for each tenant that has one. It reads the
 // headers of each tenant's open runs.
-func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]Open, error) {
+func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error) {
 	headers, err := l.openRuns(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list open runs: %w", err)
 	}
-	open := map[string]Open{}
+	open := map[string]OpenCounts{}
 	add := func(tenant string, rows int64) {
 		o := open[tenant]
-		open[tenant] = Open{Runs: o.Runs + 1, Rows: o.Rows + rows}
+		open[tenant] = OpenCounts{Runs: o.Runs + 1, Rows: o.Rows + rows}
 	}
 	var others []ledger.Run
 	for _, r := range headers {

@@ -27,29 +27,29 @@ func order(a, b Place) int {
 
 func placeOf(e ledger.Entry) Place { return Place{e.At, string(e.Run)} }
 
-// Wanted says which runs a page is of.
-type Wanted struct {
-	// Is says it of a run; nil: all are.
-	Is func(Run) bool
-	// After is where the page before this one has ended, and Most how many runs a page has.
+// Query says which runs a page is of.
+type Query struct {
+	// Match says it of a run; nil: all are.
+	Match func(Run) bool
+	// After is where the page before this one has ended, and Limit how many runs a page has.
 	After Place
-	Most  int
-	// Look is how many runs are read at the most; 0: as many as it takes.
-	Look int
+	Limit int
+	// MaxRead is how many runs are read at the most; 0: as many as it takes.
+	MaxRead int
 }
 
 // Page returns the newest runs that are wanted. Others are read past, a part of
 // the list at a time. Where there may be more, next is where to go on; else it is
-// the zero Place. It may be short of w.Most, or empty, where w.Look were read.
-func (l *Ledger) Page(ctx context.Context, w Wanted) (page []Run, next Place, err error) {
+// the zero Place. It may be short of w.Limit, or empty, where w.MaxRead were read.
+func (l *Ledger) Page(ctx context.Context, w Query) (page []Run, next Place, err error) {
 	after, looked := w.After, 0
-	for r, err := range l.listAfter(ctx, w.After, max(w.Most+1, leastTaken)) {
+	for r, err := range l.listAfter(ctx, w.After, max(w.Limit+1, leastTaken)) {
 		if err != nil {
 			return nil, Place{}, err
 		}
 		looked++
-		is := w.Is == nil || w.Is(r.Run)
-		if (is && len(page) == w.Most) || (w.Look > 0 && looked > w.Look) {
+		is := w.Match == nil || w.Match(r.Run)
+		if (is && len(page) == w.Limit) || (w.MaxRead > 0 && looked > w.MaxRead) {
 			return page, after, nil
 		}
 		after = r.place

@@ -50,25 +50,25 @@ func each[T any](ctx context.Context, l *Ledger, run string, list func(c numbere
 	}
 }
 
-// Fates returns the rows whose outcome is kept, in their order: all that are not plainly
+// Results returns the rows whose outcome is kept, in their order: all that are not plainly
 // "done", and those with a detail. It reads in pages; a row that is settled meanwhile may or
 // may not be among them. An error, such as [ErrNotFound], ends it.
-func (l *Ledger) Fates(ctx context.Context, run string) iter.Seq2[Fate, error] {
-	return l.FatesFrom(ctx, run, 0)
+func (l *Ledger) Results(ctx context.Context, run string) iter.Seq2[Result, error] {
+	return l.ResultsFrom(ctx, run, 0)
 }
 
-// FatesFrom is Fates from row first on; nothing is read of those before it.
-func (l *Ledger) FatesFrom(ctx context.Context, run string, first int64) iter.Seq2[Fate, error] {
-	return each(ctx, l, run, func(c numbered, yield func(Fate) bool) error {
+// ResultsFrom is Results from row first on; nothing is read of those before it.
+func (l *Ledger) ResultsFrom(ctx context.Context, run string, first int64) iter.Seq2[Result, error] {
+	return each(ctx, l, run, func(c numbered, yield func(Result) bool) error {
 		return c.results(ctx, first, func(item int64, r ledger.Result) bool {
-			f := fateOf(item, r)
+			f := resultOf(item, r)
 			return f.Outcome == "done" && f.Detail == "" || yield(f)
 		})
 	})
 }
 
 // OpenFrom returns the rows from row first on that are not settled, in their order, as
-// FatesFrom does those that are.
+// ResultsFrom does those that are.
 func (l *Ledger) OpenFrom(ctx context.Context, run string, first int64) iter.Seq2[OpenRow, error] {
 	return each(ctx, l, run, func(c numbered, yield func(OpenRow) bool) error {
 		return c.open(ctx, first, func(item int64, row ledger.RowState) bool { return yield(c.openRow(item, row)) })
@@ -110,7 +110,7 @@ type RowEvidence struct {
 }
 
 // Evidence returns the rows of a run with which evidence was kept as they were settled, in
-// their order, as [Ledger.Fates] does those whose outcome is.
+// their order, as [Ledger.Results] does those whose outcome is.
 func (l *Ledger) Evidence(ctx context.Context, run string) iter.Seq2[RowEvidence, error] {
 	return each(ctx, l, run, func(c numbered, yield func(RowEvidence) bool) error {
 		return c.results(ctx, 0, func(item int64, r ledger.Result) bool {
@@ -121,8 +121,8 @@ func (l *Ledger) Evidence(ctx context.Context, run string) iter.Seq2[RowEvidence
 
 // RowState is the state of a row.
 type RowState struct {
-	Fate *Fate   // its result; nil: it is open
-	Open OpenRow // why it is open, if it is
+	Result *Result // its result; nil: it is open
+	Open   OpenRow // why it is open, if it is
 	// Record is the domain that an open row is about, as it was read; nil: it was not.
 	Record *kinds.VerifyRecord
 	// Evidence is what the last check found, or the proof of a settled row; nil: none.
@@ -145,8 +145,8 @@ func (l *Ledger) Row(ctx context.Context, run string, item int64) (RowState, err
 	}
 	err = c.each(ctx, item, 1, func(item int64, row ledger.RowState) bool {
 		if row.Phase == ledger.PhaseSettled {
-			f := fateOf(item, row.Result)
-			state = RowState{Fate: &f, Evidence: row.Result.Evidence}
+			f := resultOf(item, row.Result)
+			state = RowState{Result: &f, Evidence: row.Result.Evidence}
 		} else {
 			open := c.verification(row)
 			state = RowState{Open: c.openRow(item, row), Record: open.Record, Evidence: open.Evidence}

@@ -22,8 +22,8 @@ const (
 	notedRows = 4096
 )
 
-// Fate is the result of a row.
-type Fate struct {
+// Result is the result of a row.
+type Result struct {
 	Item    int64
 	Outcome string
 	// Detail is the reason, or the id that was created, in words.
@@ -31,7 +31,7 @@ type Fate struct {
 }
 
 // Well reports whether the row became what it asked for.
-func (f Fate) Well() bool { return f.Outcome == "done" || f.Outcome == "unchanged" }
+func (f Result) Well() bool { return f.Outcome == "done" || f.Outcome == "unchanged" }
 
 // OpenRow is a row that is not settled.
 type OpenRow struct {
@@ -197,9 +197,9 @@ func (c numbered) results(ctx context.Context, item int64, yield func(item int64
 	})
 }
 
-// fateOf returns what became of a settled row.
-func fateOf(item int64, r ledger.Result) Fate {
-	return Fate{Item: item, Outcome: string(r.Outcome), Detail: apiclient.Plain(r.Detail, maxDetail)}
+// resultOf returns what became of a settled row.
+func resultOf(item int64, r ledger.Result) Result {
+	return Result{Item: item, Outcome: string(r.Outcome), Detail: apiclient.Plain(r.Detail, maxDetail)}
 }
 
 // openRow returns an open row with why it is open.

@@ -35,7 +35,7 @@ type Run struct {
 	Columns  []string         // of CSV, the header's names as given
 	Sealed   bool             // all rows are known, and Total is final
 	Stored   int64            // rows that are stored
-	Walk     *Walk            // the scan that finds the run's rows; nil: they are submitted
+	Scan     *Scan            // the scan that finds the run's rows; nil: they are submitted
 	Total    int64            // rows, bad ones included; 0 until sealed
 	Settled  int64            // rows with a result
 	Counts   map[string]int64 // these by outcome, without zeros
@@ -58,8 +58,8 @@ type Run struct {
 	NotBefore  time.Time
 }
 
-// Walk is the progress of the scan that finds a run's rows.
-type Walk struct {
+// Scan is the progress of the scan that finds a run's rows.
+type Scan struct {
 	// Progress is that of the scan as JSON: see sweep.Progress.
 	Progress []byte
 	// Note is why it does not continue, empty if it does, and Next when it tries again.
@@ -70,8 +70,8 @@ type Walk struct {
 // Ended reports whether the run is sealed and every row settled.
 func (r Run) Ended() bool { return !r.EndedAt.IsZero() }
 
-// Walking reports whether a scan may still find rows of the run.
-func (r Run) Walking() bool { return r.Walk != nil && !r.Sealed && r.CancelledAt.IsZero() }
+// Scanning reports whether a scan may still find rows of the run.
+func (r Run) Scanning() bool { return r.Scan != nil && !r.Sealed && r.CancelledAt.IsZero() }
 
 // Rows is the number of rows that are known: of all once the run is sealed.
 func (r Run) Rows() int64 {
@@ -92,15 +92,15 @@ func (r Run) SilentSince(now time.Time) time.Time {
 	if last.IsZero() {
 		last = r.CreatedAt
 	}
-	if r.Sealed || r.Walk != nil || now.Sub(last) < silentAfter {
+	if r.Sealed || r.Scan != nil || now.Sub(last) < silentAfter {
 		return time.Time{}
 	}
 	return last
 }
 
-// FromCore returns a run of the ledger, with counts, as the readers of this package know
+// fromLedger returns a run of the ledger, with counts, as the readers of this package know
 // runs.
-func FromCore(r ledger.Run, counts ledger.Counts) Run {
+func fromLedger(r ledger.Run, counts ledger.Counts) Run {
 	run := Run{
 		ID: string(r.ID), Kind: string(r.Kind), Tenant: string(r.Tenant),
 		Label: apiclient.Plain(r.Description.Label, maxLabel), Digest: r.Description.Digest, Format: r.Description.Format,
@@ -119,7 +119,7 @@ func FromCore(r ledger.Run, counts ledger.Counts) Run {
 		run.StoredAt = r.StagedAt
 	}
 	if r.Scan != nil {
-		run.Walk = &Walk{Progress: r.Scan.Progress, Note: r.Scan.Note, Next: r.Scan.NextAt}
+		run.Scan = &Scan{Progress: r.Scan.Progress, Note: r.Scan.Note, Next: r.Scan.NextAt}
 	}
 	for _, child := range r.Children {
 		run.Children = append(run.Children, string(child))

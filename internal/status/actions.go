@@ -30,7 +30,7 @@ func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (effect string
 	switch {
 	case err != nil:
 		return "", err
-	case rows == 0 && got == nil && !before.Sealed && before.Walk == nil:
+	case rows == 0 && got == nil && !before.Sealed && before.Scan == nil:
 		return "cancelled: it was still being submitted, and none of its rows had started", nil
 	case rows > 0 && r.Ended():
 		return fmt.Sprintf("cancelled; rows that were open: %d", rows), nil

@@ -22,8 +22,8 @@ type TXTRecord struct {
 	Bad    error  `json:"-"` // it is none; nil: it is
 }
 
-// Checked is what was found of a record.
-type Checked struct {
+// CheckResult is what was found of a record.
+type CheckResult struct {
 	TXTRecord
 
 	Verdict   dnscheck.Verdict
@@ -33,8 +33,8 @@ type Checked struct {
 
 // Check asks for one record, as a worker does that is about to mark its domain verified.
 // What cannot be asked for is found to be bad; the error is the context's.
-func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Checked, error) {
-	found := Checked{TXTRecord: record}
+func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (CheckResult, error) {
+	found := CheckResult{TXTRecord: record}
 	if record.Bad != nil {
 		return found, nil
 	}
@@ -56,9 +56,9 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 	return found, err
 }
 
-// WhoSaid names a resolver, with its operator and perspective where its name does not have
+// ServerName names a resolver, with its operator and perspective where its name does not have
 // them, or a name server with its address.
-func WhoSaid(o dnscheck.ObservationRecord) string {
+func ServerName(o dnscheck.ObservationRecord) string {
 	switch {
 	case !o.Authority:
 		return "resolver " + o.Asked + whose(o.Asked, o.Operator, o.Perspective)
@@ -84,8 +84,8 @@ func whose(name, operator, perspective string) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// WhatIsThere is the evidence in one line.
-func WhatIsThere(o dnscheck.ObservationRecord) string {
+// AnswerText is the evidence in one line.
+func AnswerText(o dnscheck.ObservationRecord) string {
 	const most = 3 // a person reads a line of them; --json has all that were kept
 	var parts []string
 	if len(o.Aliases) > 0 {
@@ -109,8 +109,8 @@ func WhatIsThere(o dnscheck.ObservationRecord) string {
 	return strings.Join(parts, "; ")
 }
 
-// NotHeard says whose answers are not among what was said, and why; empty where all are.
-func NotHeard(e dnscheck.Evidence) string {
+// MissingAnswers says whose answers are not among what was said, and why; empty where all are.
+func MissingAnswers(e dnscheck.Evidence) string {
 	heard := 0
 	for _, o := range e.Said {
 		if !o.Authority {

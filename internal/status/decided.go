@@ -115,9 +115,9 @@ func compareCandidates(a, b Candidate) int {
 	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 }
 
-// CandidateTable writes a line for each of the first most candidates, and the number of the
+// WriteCandidates writes a line for each of the first most candidates, and the number of the
 // others.
-func CandidateTable(out io.Writer, candidates []Candidate, most int) error {
+func WriteCandidates(out io.Writer, candidates []Candidate, most int) error {
 	w := NewTable(out)
 	fmt.Fprintln(w, "DOMAIN\tNAME\tORGANIZATION\tABSENT SINCE\tSWEEPS\tDECISION")
 	for _, c := range candidates[:min(most, len(candidates))] {

@@ -98,23 +98,23 @@ func (d *Domain) readSwept(ctx context.Context, rdb redis.UniversalClient, name 
 	return err
 }
 
-// NextLook is when the row is looked at next; zero where it is settled, or that is not
+// NextCheck is when the row is looked at next; zero where it is settled, or that is not
 // known.
-func (d DomainRow) NextLook() time.Time {
-	if d.State.Fate != nil {
+func (d DomainRow) NextCheck() time.Time {
+	if d.State.Result != nil {
 		return time.Time{}
 	}
-	return AsOf(d.Run, d.State.Open).Next
+	return WithStop(d.Run, d.State.Open).Next
 }
 
 // String is the row with its run and how it stands.
 func (d DomainRow) String() string {
-	return fmt.Sprintf("run %s (%s, %s), row %d: %s", d.Run.ID, d.Run.Kind, stamp(d.Run.CreatedAt), d.Item, d.Stands())
+	return fmt.Sprintf("run %s (%s, %s), row %d: %s", d.Run.ID, d.Run.Kind, stamp(d.Run.CreatedAt), d.Item, d.StateText())
 }
 
-// Stands says what became of the row, or why it is open and when it is looked at next.
-func (d DomainRow) Stands() string {
-	if f := d.State.Fate; f != nil {
+// StateText says what became of the row, or why it is open and when it is looked at next.
+func (d DomainRow) StateText() string {
+	if f := d.State.Result; f != nil {
 		return said(*f)
 	}
 	return "open: " + Waits(d.Run, d.State.Open)

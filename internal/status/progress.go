@@ -32,7 +32,7 @@ const (
 // terminal, otherwise a line now and then.
 func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer, terminal bool) ([]runs.Run, error) {
 	ledger := runs.New(rdb)
-	ahead := NewOracle(rdb)
+	ahead := NewEstimator(rdb)
 	show := follower(&lines{out: out, ended: map[string]bool{}})
 	if terminal {
 		show = newBars(ctx, out)
@@ -48,7 +48,7 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io
 			return nil, err
 		case err == nil:
 			missed = 0
-			show.show(all, ahead.See(ctx, time.Now(), all))
+			show.show(all, ahead.Estimate(ctx, time.Now(), all))
 		default: // a Redis that is restarted is there again soon
 			if missed++; missed == mostMissed {
 				return nil, err
@@ -78,7 +78,7 @@ func read(ctx context.Context, ledger *runs.Ledger, ids []string) ([]runs.Run, e
 }
 
 type follower interface {
-	show(all []runs.Run, ahead []Outlook)
+	show(all []runs.Run, ahead []Estimate)
 	end()
 }
 
@@ -89,7 +89,7 @@ type lines struct {
 	ended map[string]bool // the runs that were shown to have ended
 }
 
-func (l *lines) show(all []runs.Run, ahead []Outlook) {
+func (l *lines) show(all []runs.Run, ahead []Estimate) {
 	if time.Since(l.last) < lineEvery {
 		return
 	}
@@ -123,7 +123,7 @@ func newBars(ctx context.Context, out io.Writer) *bars {
 	return &bars{progress: mpb.NewWithContext(ctx, mpb.WithOutput(out), mpb.WithWidth(40), mpb.WithRefreshRate(barEvery)), bars: map[string]*bar{}}
 }
 
-func (b *bars) show(all []runs.Run, ahead []Outlook) {
+func (b *bars) show(all []runs.Run, ahead []Estimate) {
 	for i, r := range all {
 		one, ok := b.bars[r.ID]
 		if !ok {

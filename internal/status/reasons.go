@@ -13,19 +13,19 @@ import (
 // rowsShown is how many rows of one reason are named.
 const rowsShown = 3
 
-// FailedByReason writes why rows of the run failed: each reason once, the most frequent
+// WriteFailedByReason writes why rows of the run failed: each reason once, the most frequent
 // first, with the rows that failed for it. It looks at no more than most rows. about adds what
 // else is known of a row; "": nothing.
-func FailedByReason(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int, about func(UnwellRow) string) error {
-	failed, err := UnwellOf(ctx, ledger, r, most)
+func WriteFailedByReason(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int, about func(FailedRow) string) error {
+	failed, err := FirstFailed(ctx, ledger, r, most)
 	if err != nil || len(failed) == 0 {
 		return err
 	}
-	fmt.Fprintf(out, "\nrun %s (%s), %d of %d rows failed:\n", r.ID, r.Kind, Unwell(r), r.Total)
+	fmt.Fprintf(out, "\nrun %s (%s), %d of %d rows failed:\n", r.ID, r.Kind, Failed(r), r.Total)
 	for _, rows := range byReason(failed) {
 		reason := rows[0].plainReason()
 		if len(rows) == 1 { // nothing is shared: the reason as it is
-			reason = said(rows[0].Fate)
+			reason = said(rows[0].Result)
 		}
 		fmt.Fprintf(out, "  %d %s\n", len(rows), reason)
 		for _, row := range rows[:min(len(rows), rowsShown)] {
@@ -39,12 +39,12 @@ func FailedByReason(ctx context.Context, out io.Writer, ledger *runs.Ledger, r r
 			fmt.Fprintf(out, "     and %d more\n", rest)
 		}
 	}
-	more(out, Unwell(r)-int64(len(failed)))
+	more(out, Failed(r)-int64(len(failed)))
 	return nil
 }
 
 // byReason groups rows that failed for the same reason, the largest group first.
-func byReason(rows []UnwellRow) (groups [][]UnwellRow) {
+func byReason(rows []FailedRow) (groups [][]FailedRow) {
 	place := map[string]int{}
 	for _, row := range rows {
 		i, known := place[row.plainReason()]
@@ -54,14 +54,14 @@ func byReason(rows []UnwellRow) (groups [][]UnwellRow) {
 		}
 		groups[i] = append(groups[i], row)
 	}
-	slices.SortStableFunc(groups, func(a, b []UnwellRow) int { return len(b) - len(a) })
+	slices.SortStableFunc(groups, func(a, b []FailedRow) int { return len(b) - len(a) })
 	return groups
 }
 
 // plainReason is the row's outcome and detail, without the words that contain its
 // identifiers, such as a verification host.
-func (row UnwellRow) plainReason() string {
-	return mask(said(row.Fate), ".:,", func(word string) bool {
+func (row FailedRow) plainReason() string {
+	return mask(said(row.Result), ".:,", func(word string) bool {
 		return row.Organization != "" && strings.Contains(word, row.Organization) || row.Domain != "" && strings.Contains(word, row.Domain)
 	})
 }

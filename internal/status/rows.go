@@ -22,9 +22,9 @@ type OpenRow struct {
 	RowName
 }
 
-// UnwellRow is a row that did not become what it asked for.
-type UnwellRow struct {
-	runs.Fate
+// FailedRow is a row that did not become what it asked for.
+type FailedRow struct {
+	runs.Result
 	RowName
 }
 
@@ -36,8 +36,8 @@ type RowName struct {
 	Organization, Domain string
 }
 
-// Open returns the first most rows that are not settled.
-func Open(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]OpenRow, error) {
+// FirstOpen returns the first most rows that are not settled.
+func FirstOpen(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]OpenRow, error) {
 	var open []OpenRow
 	for row, err := range OpenFrom(ctx, ledger, r, 0) {
 		if err != nil {
@@ -61,15 +61,15 @@ func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64)
 			if err == nil {
 				name, err = names.of(ctx, row.Item)
 			}
-			if !yield(OpenRow{AsOf(r, row), name}, err) || err != nil {
+			if !yield(OpenRow{WithStop(r, row), name}, err) || err != nil {
 				return
 			}
 		}
 	}
 }
 
-// AsOf returns an open row with the reason of its run, if that is stopped.
-func AsOf(r runs.Run, row runs.OpenRow) runs.OpenRow {
+// WithStop returns an open row with the reason of its run, if that is stopped.
+func WithStop(r runs.Run, row runs.OpenRow) runs.OpenRow {
 	stopped := Stopped(r)
 	if stopped == "" {
 		return row
@@ -82,32 +82,32 @@ func AsOf(r runs.Run, row runs.OpenRow) runs.OpenRow {
 
 // Waits says why the open row of that run is open, and when it is looked at next.
 func Waits(r runs.Run, row runs.OpenRow) string {
-	row = AsOf(r, row)
+	row = WithStop(r, row)
 	return cmp.Or(row.Reason, forWorker) + nextAt("check", row.Next)
 }
 
 // OpenReason is why the row is open, without when it is looked at next.
 func OpenReason(row OpenRow) string { return cmp.Or(row.Reason, forWorker) }
 
-// UnwellOf returns the first most failed rows.
-func UnwellOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]UnwellRow, error) {
-	if Unwell(r) == 0 {
+// FirstFailed returns the first most failed rows.
+func FirstFailed(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]FailedRow, error) {
+	if Failed(r) == 0 {
 		return nil, nil
 	}
-	unwell, _, err := UnwellPage(ctx, ledger, r, UnwellWanted{Most: most})
-	return unwell, err
+	failed, _, err := FailedPage(ctx, ledger, r, FailedQuery{Limit: most})
+	return failed, err
 }
 
-// UnwellWanted says which rows a page is of.
-type UnwellWanted struct {
+// FailedQuery says which rows a page is of.
+type FailedQuery struct {
 	From    int64  // the first row that may be on it
 	Outcome string // the rows that settled so; empty: all that are not well
 	Text    string // stands in their name, or in why they settled so, in capitals or not; empty: anything may
-	Most    int    // rows on the page
-	Look    int    // rows that are looked at, at the most; 0: as many as it takes
+	Limit   int    // rows on the page
+	MaxRead int    // rows that are looked at, at the most; 0: as many as it takes
 }
 
-func (w UnwellWanted) is(row UnwellRow) bool {
+func (w FailedQuery) is(row FailedRow) bool {
 	if w.Text == "" {
 		return true
 	}
@@ -115,33 +115,33 @@ func (w UnwellWanted) is(row UnwellRow) bool {
 	return strings.Contains(strings.ToLower(row.Name), text) || strings.Contains(strings.ToLower(row.Detail), text)
 }
 
-// UnwellPage returns failed rows, in their order.
+// FailedPage returns failed rows, in their order.
 // Where there may be more of them, next is the row to go on from; else it is 0. The
-// page may be short of w.Most, or empty, where w.Look rows were looked at. Of one
+// page may be short of w.Limit, or empty, where w.MaxRead rows were looked at. Of one
 // outcome no more are looked for than r counts.
-func UnwellPage(ctx context.Context, ledger *runs.Ledger, r runs.Run, w UnwellWanted) (page []UnwellRow, next int64, err error) {
+func FailedPage(ctx context.Context, ledger *runs.Ledger, r runs.Run, w FailedQuery) (page []FailedRow, next int64, err error) {
 	names, looked, settledSo := rowNames{ledger: ledger, run: r}, 0, int64(0)
 	if w.Outcome != "" && r.Counts[w.Outcome] == 0 {
 		return nil, 0, nil
 	}
-	for fate, err := range ledger.FatesFrom(ctx, r.ID, w.From) {
+	for fate, err := range ledger.ResultsFrom(ctx, r.ID, w.From) {
 		if err != nil {
 			return nil, 0, err
 		}
-		if looked++; w.Look > 0 && looked > w.Look {
+		if looked++; w.MaxRead > 0 && looked > w.MaxRead {
 			return page, fate.Item, nil
 		}
 		if fate.Well() || (w.Outcome != "" && fate.Outcome != w.Outcome) {
 			continue
 		}
-		if len(page) == w.Most {
+		if len(page) == w.Limit {
 			return page, fate.Item, nil
 		}
 		name, err := names.of(ctx, fate.Item)
 		if err != nil {
 			return nil, 0, err
 		}
-		if row := (UnwellRow{fate, name}); w.is(row) {
+		if row := (FailedRow{fate, name}); w.is(row) {
 			page = append(page, row)
 		}
 		if settledSo++; w.From == 0 && w.Outcome != "" && settledSo == r.Counts[w.Outcome] {
@@ -151,14 +151,14 @@ func UnwellPage(ctx context.Context, ledger *runs.Ledger, r runs.Run, w UnwellWa
 	return page, 0, nil
 }
 
-// OpenRows writes a line for each row that is not settled, with why it was
+// WriteOpen writes a line for each row that is not settled, with why it was
 // last left open and when it is looked at next: at most most of them, and how
 // many more there are.
-func OpenRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
+func WriteOpen(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
 	if r.Ended() {
 		return nil
 	}
-	open, err := Open(ctx, ledger, r, most)
+	open, err := FirstOpen(ctx, ledger, r, most)
 	if err != nil || (len(open) == 0 && most > 0) {
 		return err
 	}
@@ -180,26 +180,26 @@ func (row OpenRow) String() string {
 	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, Waits(runs.Run{}, row.OpenRow))
 }
 
-// UnwellRows writes a line for each row that did not become what it asked
+// WriteFailed writes a line for each row that did not become what it asked
 // for, with its reason: at most most of them, and how many more there are.
-func UnwellRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
-	if Unwell(r) == 0 {
+func WriteFailed(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
+	if Failed(r) == 0 {
 		return nil
 	}
-	unwell, err := UnwellOf(ctx, ledger, r, most)
+	failed, err := FirstFailed(ctx, ledger, r, most)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\nrun %s (%s), failed rows:\n", r.ID, r.Kind)
-	for _, row := range unwell {
-		fmt.Fprintf(out, "  row %d (%s): %s\n", row.Item, row.Name, said(row.Fate))
+	for _, row := range failed {
+		fmt.Fprintf(out, "  row %d (%s): %s\n", row.Item, row.Name, said(row.Result))
 	}
-	more(out, Unwell(r)-int64(len(unwell)))
+	more(out, Failed(r)-int64(len(failed)))
 	return nil
 }
 
 // said is a row's outcome, with its detail if it has one: a cancel gives none.
-func said(f runs.Fate) string {
+func said(f runs.Result) string {
 	if f.Detail == "" {
 		return f.Outcome
 	}

@@ -22,8 +22,8 @@ func (t Table) Line(name, value string) {
 	}
 }
 
-// RunTable writes one line per run.
-func RunTable(out io.Writer, all []runs.Run) error {
+// WriteRuns writes one line per run.
+func WriteRuns(out io.Writer, all []runs.Run) error {
 	w := NewTable(out)
 	fmt.Fprintln(w, "RUN\tKIND\tTENANT\tROWS\tSETTLED\tSTATE\tOUTCOMES")
 	for _, r := range all {
@@ -43,7 +43,7 @@ func State(r runs.Run) string {
 		return "ended after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
 	case Stopped(r) != "":
 		return Stopped(r)
-	case r.Walking():
+	case r.Scanning():
 		return "scanning for rows"
 	case !r.Sealed:
 		return "being submitted"
@@ -73,5 +73,5 @@ func UnderWay(r runs.Run) string {
 	return "1 row is in progress and finishes first"
 }
 
-// Unwell counts the run's failed rows.
-func Unwell(r runs.Run) int64 { return r.Settled - r.Counts["done"] - r.Counts["unchanged"] }
+// Failed counts the run's failed rows.
+func Failed(r runs.Run) int64 { return r.Settled - r.Counts["done"] - r.Counts["unchanged"] }

@@ -16,20 +16,20 @@ import (
 	"orgops/internal/watch"
 )
 
-// Lost says in words that Redis has lost rows of the run, and what to do; empty: it has not.
-func Lost(r runs.Run) string {
+// LostRows says in words that Redis has lost rows of the run, and what to do; empty: it has not.
+func LostRows(r runs.Run) string {
 	if !r.Incomplete || r.Ended() {
 		return ""
 	}
 	const lost = "Redis has lost rows of it, and it is stopped: "
-	if r.Walk != nil || !intake.CanRetry(r.Kind) {
+	if r.Scan != nil || !intake.CanRetry(r.Kind) {
 		return lost + "cancel it: enqueue runs cancel " + r.ID
 	}
 	return lost + completeOrCancel(r.ID)
 }
 
-// Silent says in words that the run's producer has gone; empty: it has not.
-func Silent(r runs.Run, now time.Time) string {
+// SilentProducer says in words that the run's producer has gone; empty: it has not.
+func SilentProducer(r runs.Run, now time.Time) string {
 	since := r.SilentSince(now)
 	if since.IsZero() {
 		return ""
@@ -42,17 +42,17 @@ func completeOrCancel(run string) string {
 	return fmt.Sprintf("submit the same rows again with --run %s, or cancel it: enqueue runs cancel %s", run, run)
 }
 
-// WalkTrouble is the progress of the run's scan, if it has left something out; else empty.
-func WalkTrouble(r runs.Run) string {
+// IncompleteScan is the progress of the run's scan, if it has left something out; else empty.
+func IncompleteScan(r runs.Run) string {
 	if LeftOut(r) == "" {
 		return ""
 	}
-	return WalkState(r)
+	return ScanState(r)
 }
 
-// Skipped says in words which tick of a schedule was skipped last, and why; empty:
+// SkippedTick says in words which tick of a schedule was skipped last, and why; empty:
 // none was.
-func Skipped(s watch.Skip) string {
+func SkippedTick(s watch.Skip) string {
 	if s.Tick == 0 {
 		return ""
 	}
@@ -77,9 +77,9 @@ func PausedQueue(rdb redis.UniversalClient, tenant string) (string, error) {
 // ResumeQueue says how to resume a paused queue.
 const ResumeQueue = "resume it on the page Queues of a worker with --ops-write"
 
-// QueueIsPaused says in words that the queue is paused, and how to resume it; empty if the
+// PausedQueueText says in words that the queue is paused, and how to resume it; empty if the
 // name is.
-func QueueIsPaused(queue string) string {
+func PausedQueueText(queue string) string {
 	if queue == "" {
 		return ""
 	}

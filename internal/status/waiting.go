@@ -18,11 +18,11 @@ import (
 type Waiting struct {
 	Reasons []WaitingFor // the most frequent ones, the first of them that of most rows
 	Further int64        // rows that have other reasons
-	// Looked is how many rows were looked at, Noted of how many that have a reason.
+	// Read is how many rows were looked at, WithReason of how many that have a reason.
 	// Where they differ, the counts are those of a sample.
-	Looked, Noted int64
-	Unnoted       int64     // open rows without a reason: no worker has come to them
-	Next          time.Time // the earliest of all next looks; zero where there is none
+	Read, WithReason int64
+	WithoutReason    int64     // open rows without a reason: no worker has come to them
+	Next             time.Time // the earliest of all next looks; zero where there is none
 }
 
 // WaitingFor is a reason that rows have in common, without what is each row's own.
@@ -51,9 +51,9 @@ func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int)
 	if err != nil {
 		return Waiting{}, err
 	}
-	w := Waiting{Looked: int64(len(notes)), Noted: max(noted, int64(len(notes)))}
+	w := Waiting{Read: int64(len(notes)), WithReason: max(noted, int64(len(notes)))}
 	if r.Sealed {
-		w.Unnoted = max(r.Total-r.Settled-w.Noted, 0)
+		w.WithoutReason = max(r.Total-r.Settled-w.WithReason, 0)
 	}
 	count := map[string]WaitingFor{}
 	for _, row := range notes {
@@ -112,14 +112,14 @@ func mask(text, marks string, those func(word string) bool) string {
 
 // Write writes a line for each reason, under a heading; nothing where no row has one.
 func (w Waiting) Write(out io.Writer) error {
-	if w.Looked == 0 {
+	if w.Read == 0 {
 		return nil
 	}
 	heading, about := "its open rows wait for", rowsOf
-	if w.Looked < w.Noted {
-		heading = fmt.Sprintf("its open rows wait for (estimated from %d of %d)", w.Looked, w.Noted)
+	if w.Read < w.WithReason {
+		heading = fmt.Sprintf("its open rows wait for (estimated from %d of %d)", w.Read, w.WithReason)
 		about = func(n int64) string {
-			return fmt.Sprintf("about %.0f rows", float64(n)/float64(w.Looked)*float64(w.Noted))
+			return fmt.Sprintf("about %.0f rows", float64(n)/float64(w.Read)*float64(w.WithReason))
 		}
 	}
 	var b strings.Builder
@@ -130,8 +130,8 @@ func (w Waiting) Write(out io.Writer) error {
 	if w.Further > 0 {
 		fmt.Fprintf(&b, "  %s: other reasons\n", about(w.Further))
 	}
-	if w.Unnoted > 0 {
-		fmt.Fprintf(&b, "  %s: a worker\n", rowsOf(w.Unnoted))
+	if w.WithoutReason > 0 {
+		fmt.Fprintf(&b, "  %s: a worker\n", rowsOf(w.WithoutReason))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

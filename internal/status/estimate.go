@@ -21,8 +21,8 @@ import (
 	"orgops/tasks"
 )
 
-// Outlook is what is said of a run beside its counts.
-type Outlook struct {
+// Estimate is what is said of a run beside its counts.
+type Estimate struct {
 	Rate float64 // rows settled a second of late; 0: none, or not known yet
 	// Left is how long the rest takes at the tenant's pace, but for rows that wait
 	// for DNS; 0: not known, or no such rows.
@@ -34,28 +34,28 @@ type Outlook struct {
 
 // Figures are how fast the run is, and how long it takes: "12.3 rows/s, about
 // 3m10s left"; empty where nothing is known.
-func (o Outlook) Figures() string {
+func (e Estimate) Figures() string {
 	var parts []string
-	if o.Rate >= 10 {
-		parts = append(parts, fmt.Sprintf("%.0f rows/s", o.Rate))
-	} else if o.Rate > 0 {
-		parts = append(parts, fmt.Sprintf("%.1f rows/s", o.Rate))
+	if e.Rate >= 10 {
+		parts = append(parts, fmt.Sprintf("%.0f rows/s", e.Rate))
+	} else if e.Rate > 0 {
+		parts = append(parts, fmt.Sprintf("%.1f rows/s", e.Rate))
 	}
-	if o.Left > 0 {
-		parts = append(parts, "about "+leftText(o.Left)+" left")
+	if e.Left > 0 {
+		parts = append(parts, "about "+leftText(e.Left)+" left")
 	}
 	return strings.Join(parts, ", ")
 }
 
 // Waits are what the run waits for, in words; empty where that is nothing but its turn.
-func (o Outlook) Waits() string {
-	parts := o.Held
-	if o.DNS > 0 {
+func (e Estimate) Waits() string {
+	parts := e.Held
+	if e.DNS > 0 {
 		text := "%d wait for DNS, until %s at most"
-		if o.DNS == 1 {
+		if e.DNS == 1 {
 			text = "%d waits for DNS, until %s at most"
 		}
-		parts = append(slices.Clip(parts), fmt.Sprintf(text, o.DNS, clock(o.Until)))
+		parts = append(slices.Clip(parts), fmt.Sprintf(text, e.DNS, clock(e.Until)))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -88,8 +88,8 @@ const (
 	notesSeen   = 1000             // notes that tell how many rows wait for DNS
 )
 
-// Oracle estimates runs by what it sees of them over time. It is safe for concurrent use.
-type Oracle struct {
+// Estimator estimates runs by what it sees of them over time. It is safe for concurrent use.
+type Estimator struct {
 	rdb redis.UniversalClient
 
 	mu      sync.Mutex
@@ -122,27 +122,27 @@ type tenant struct {
 	paused    string // the queue of rows, if it is paused
 }
 
-// NewOracle returns one that has seen nothing yet.
-func NewOracle(rdb redis.UniversalClient) *Oracle {
-	return &Oracle{rdb: rdb, runs: map[string]*watched{}, tenants: map[string]tenant{}}
+// NewEstimator returns one that has seen nothing yet.
+func NewEstimator(rdb redis.UniversalClient) *Estimator {
+	return &Estimator{rdb: rdb, runs: map[string]*watched{}, tenants: map[string]tenant{}}
 }
 
-// See takes in how the runs stand now, and says what is to be expected of each.
+// Estimate takes in how the runs stand now, and says what is to be expected of each.
 // What cannot be read is as it was before: following does not depend on it.
-func (o *Oracle) See(ctx context.Context, now time.Time, all []runs.Run) []Outlook {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.look(ctx, now, all)
-	maps.DeleteFunc(o.runs, func(_ string, w *watched) bool { return now.Sub(w.asked) > forgetAfter })
-	outlooks := make([]Outlook, len(all))
+func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []runs.Run) []Estimate {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.look(ctx, now, all)
+	maps.DeleteFunc(e.runs, func(_ string, w *watched) bool { return now.Sub(w.asked) > forgetAfter })
+	estimates := make([]Estimate, len(all))
 	for i, r := range all {
 		if !r.Ended() {
-			outlooks[i] = Outlook{
-				Rate: o.runs[r.ID].rate, Left: o.left(now, r, all), DNS: o.waiting(r), Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)), Held: o.held(now, r),
+			estimates[i] = Estimate{
+				Rate: e.runs[r.ID].rate, Left: e.left(now, r, all), DNS: e.waiting(r), Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)), Held: e.held(now, r),
 			}
 		}
 	}
-	return outlooks
+	return estimates
 }
 
 // move takes in how many rows are settled, and how fast that was.
@@ -161,20 +161,20 @@ func (w *watched) move(now time.Time, settled int64) {
 
 // look updates the counts of the runs, and reads slowly changing values unless they were just
 // read.
-func (o *Oracle) look(ctx context.Context, now time.Time, all []runs.Run) {
+func (e *Estimator) look(ctx context.Context, now time.Time, all []runs.Run) {
 	var names []string // of tenants
 	var open []runs.Run
 	for _, r := range all {
-		w := o.runs[r.ID]
+		w := e.runs[r.ID]
 		if w == nil {
 			w = &watched{}
-			o.runs[r.ID] = w
+			e.runs[r.ID] = w
 		}
 		w.asked = now
 		w.move(now, r.Settled)
-		if t := o.tenants[r.Tenant]; !r.Ended() && now.Sub(t.looked) >= lookEvery {
+		if t := e.tenants[r.Tenant]; !r.Ended() && now.Sub(t.looked) >= lookEvery {
 			t.looked = now
-			o.tenants[r.Tenant] = t
+			e.tenants[r.Tenant] = t
 			names = append(names, r.Tenant)
 		}
 		if !r.Ended() && now.Sub(w.looked) >= lookEvery {
@@ -183,16 +183,16 @@ func (o *Oracle) look(ctx context.Context, now time.Time, all []runs.Run) {
 		}
 	}
 	tenants := make([]tenant, len(names))
-	_ = redisconn.Batch(ctx, o.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
-		tenants[i] = o.tenants[names[i]]
+	_ = redisconn.Batch(ctx, e.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
+		tenants[i] = e.tenants[names[i]]
 		tenants[i].read(ctx, rdb, names[i])
 		return nil
 	})
 	for i, name := range names {
-		o.tenants[name] = tenants[i]
+		e.tenants[name] = tenants[i]
 	}
-	_ = redisconn.Batch(ctx, o.rdb, len(open), func(i int, rdb redis.UniversalClient) error {
-		o.runs[open[i].ID].read(ctx, runs.New(rdb), open[i], o.tenants[open[i].Tenant].settings.MaxClientsPerRequest)
+	_ = redisconn.Batch(ctx, e.rdb, len(open), func(i int, rdb redis.UniversalClient) error {
+		e.runs[open[i].ID].read(ctx, runs.New(rdb), open[i], e.tenants[open[i].Tenant].settings.MaxClientsPerRequest)
 		return nil
 	})
 }
@@ -237,27 +237,27 @@ func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r runs.Run, max
 }
 
 // waiting is how many rows of the run wait for DNS.
-func (o *Oracle) waiting(r runs.Run) int64 {
+func (e *Estimator) waiting(r runs.Run) int64 {
 	if !r.Sealed {
-		return o.runs[r.ID].dns
+		return e.runs[r.ID].dns
 	}
-	return min(o.runs[r.ID].dns, r.Total-r.Settled)
+	return min(e.runs[r.ID].dns, r.Total-r.Settled)
 }
 
 // ahead is how many requests the run still comes to, but for rows that wait for
 // DNS; 0: none, or not known.
-func (o *Oracle) ahead(r runs.Run) float64 {
+func (e *Estimator) ahead(r runs.Run) float64 {
 	if !r.Sealed || r.Ended() || Stopped(r) != "" {
 		return 0
 	}
-	return float64(r.Total-r.Settled-o.waiting(r)) * o.runs[r.ID].calls
+	return float64(r.Total-r.Settled-e.waiting(r)) * e.runs[r.ID].calls
 }
 
 // left is how long the run takes at the tenant's pace. Runs that are followed
 // together and share a tenant share its rate, each as much as the others, as
 // long as they last.
-func (o *Oracle) left(now time.Time, r runs.Run, all []runs.Run) time.Duration {
-	t, w, own := o.tenants[r.Tenant], o.runs[r.ID], o.ahead(r)
+func (e *Estimator) left(now time.Time, r runs.Run, all []runs.Run) time.Duration {
+	t, w, own := e.tenants[r.Tenant], e.runs[r.ID], e.ahead(r)
 	parsed, err := pace.ParseRate(t.settings.Rate)
 	if !t.announced || err != nil || own == 0 {
 		return 0
@@ -272,7 +272,7 @@ func (o *Oracle) left(now time.Time, r runs.Run, all []runs.Run) time.Duration {
 	calls := 0.0
 	for _, other := range all {
 		if other.Tenant == r.Tenant {
-			calls += min(own, o.ahead(other))
+			calls += min(own, e.ahead(other))
 		}
 	}
 	return seconds(calls/effective.PerSecond()) + max(t.state.PausedUntil.Sub(now), 0)
@@ -285,8 +285,8 @@ func seconds(s float64) time.Duration {
 }
 
 // held says why nothing of the run moves, if so.
-func (o *Oracle) held(now time.Time, r runs.Run) (why []string) {
-	t := o.tenants[r.Tenant]
+func (e *Estimator) held(now time.Time, r runs.Run) (why []string) {
+	t := e.tenants[r.Tenant]
 	switch {
 	case r.Paused:
 		return []string{"paused; to continue: enqueue runs resume " + r.ID}
@@ -294,8 +294,8 @@ func (o *Oracle) held(now time.Time, r runs.Run) (why []string) {
 		why = append(why, "being cancelled; rows in progress finish first")
 	case Stopped(r) != "":
 		why = append(why, Stopped(r))
-	case r.Walking():
-		why = append(why, "scanning for rows; "+WalkState(r))
+	case r.Scanning():
+		why = append(why, "scanning for rows; "+ScanState(r))
 	case !r.Sealed:
 		why = append(why, "still being submitted")
 	}
@@ -303,7 +303,7 @@ func (o *Oracle) held(now time.Time, r runs.Run) (why []string) {
 		why = append(why, "no worker for tenant "+r.Tenant+" has been seen on this Redis")
 	}
 	if t.paused != "" {
-		why = append(why, QueueIsPaused(t.paused))
+		why = append(why, PausedQueueText(t.paused))
 	}
 	if t.state.PausedUntil.After(now) {
 		why = append(why, "the API has asked this tenant to pause (429) until "+clock(t.state.PausedUntil))

@@ -9,10 +9,10 @@ import (
 	"orgops/internal/sweep"
 )
 
-// WalkOf returns the progress of the scan that finds the run's rows; ok is false if there
+// ScanOf returns the progress of the scan that finds the run's rows; ok is false if there
 // is none.
-func WalkOf(r runs.Run) (w sweep.Progress, ok bool) {
-	if r.Walk == nil || json.Unmarshal(r.Walk.Progress, &w) != nil {
+func ScanOf(r runs.Run) (w sweep.Progress, ok bool) {
+	if r.Scan == nil || json.Unmarshal(r.Scan.Progress, &w) != nil {
 		return sweep.Progress{}, false
 	}
 	return w, true
@@ -21,7 +21,7 @@ func WalkOf(r runs.Run) (w sweep.Progress, ok bool) {
 // LeftOut returns what the scan has left out of the run, in words: rows may be missing.
 // "": nothing.
 func LeftOut(r runs.Run) string {
-	w, _ := WalkOf(r)
+	w, _ := ScanOf(r)
 	w.Why, w.Early = reason(w.Why), reason(w.Early)
 	missed := fmt.Sprintf("organizations not read: %d (%s)", w.Missed, w.Why)
 	switch {
@@ -35,10 +35,10 @@ func LeftOut(r runs.Run) string {
 	return "ended early: " + w.Early + "; " + missed
 }
 
-// WalkState returns the progress of the scan that finds the run's rows, and what it waits
+// ScanState returns the progress of the scan that finds the run's rows, and what it waits
 // for, in words; "": there is none.
-func WalkState(r runs.Run) string {
-	w, ok := WalkOf(r)
+func ScanState(r runs.Run) string {
+	w, ok := ScanOf(r)
 	if !ok {
 		return ""
 	}
@@ -54,8 +54,8 @@ func WalkState(r runs.Run) string {
 		return text
 	case !r.CancelledAt.IsZero():
 		return text + "; stopped by the cancel"
-	case r.Walk.Note != "":
-		return text + "; waits: " + r.Walk.Note + nextAt("try", r.Walk.Next)
+	case r.Scan.Note != "":
+		return text + "; waits: " + r.Scan.Note + nextAt("try", r.Scan.Next)
 	}
 	return text + "; continues"
 }
