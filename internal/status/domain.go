@@ -10,7 +10,6 @@ import (
 
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
 )
@@ -118,22 +117,4 @@ func (d DomainRow) StateText() string {
 		return said(*f)
 	}
 	return "open: " + Waits(d.Run, d.State.Open)
-}
-
-// RulesFor returns the rules of the tenant's workers and the state of its sweeps.
-func RulesFor(ctx context.Context, rdb redis.UniversalClient, tenant string) (sweep.Rules, SweepState, error) {
-	settings, _, err := pace.Announced(ctx, rdb, tenant)
-	if err != nil {
-		return sweep.Rules{}, SweepState{}, err
-	}
-	state, err := SweepStateOf(ctx, rdb, tenant)
-	return RulesOf(settings), state, err
-}
-
-// RulesOf returns the rules of announced settings, with defaults for those that are missing.
-func RulesOf(s pace.Settings) sweep.Rules {
-	return sweep.Rules{
-		Action: cmp.Or(sweep.Action(s.AbsentAction), sweep.Report), Grace: cmp.Or(s.Grace, sweep.DefaultGrace),
-		AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks), Protect: s.Protect,
-	}
 }

@@ -97,6 +97,11 @@ type Estimator struct {
 	tenants map[string]tenant
 }
 
+// NewEstimator returns one that has seen nothing yet.
+func NewEstimator(rdb redis.UniversalClient) *Estimator {
+	return &Estimator{rdb: rdb, runs: map[string]*watched{}, tenants: map[string]tenant{}}
+}
+
 // watched is what is known of a run.
 type watched struct {
 	moves  []move
@@ -122,11 +127,6 @@ type tenant struct {
 	paused    string // the queue of rows, if it is paused
 }
 
-// NewEstimator returns one that has seen nothing yet.
-func NewEstimator(rdb redis.UniversalClient) *Estimator {
-	return &Estimator{rdb: rdb, runs: map[string]*watched{}, tenants: map[string]tenant{}}
-}
-
 // Estimate takes in how the runs stand now, and says what is to be expected of each.
 // What cannot be read is as it was before: following does not depend on it.
 func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []runs.Run) []Estimate {
@@ -143,20 +143,6 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []runs.Run)
 		}
 	}
 	return estimates
-}
-
-// move takes in how many rows are settled, and how fast that was.
-func (w *watched) move(now time.Time, settled int64) {
-	if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
-		w.moves = append(w.moves, move{now, settled})
-	}
-	for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= ofLate {
-		w.moves = w.moves[1:]
-	}
-	w.rate = 0
-	if span := now.Sub(w.moves[0].at); span >= leastSpan {
-		w.rate = max(float64(settled-w.moves[0].settled), 0) / span.Seconds()
-	}
 }
 
 // look updates the counts of the runs, and reads slowly changing values unless they were just
@@ -195,6 +181,20 @@ func (e *Estimator) look(ctx context.Context, now time.Time, all []runs.Run) {
 		e.runs[open[i].ID].read(ctx, runs.New(rdb), open[i], e.tenants[open[i].Tenant].settings.MaxClientsPerRequest)
 		return nil
 	})
+}
+
+// move takes in how many rows are settled, and how fast that was.
+func (w *watched) move(now time.Time, settled int64) {
+	if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
+		w.moves = append(w.moves, move{now, settled})
+	}
+	for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= ofLate {
+		w.moves = w.moves[1:]
+	}
+	w.rate = 0
+	if span := now.Sub(w.moves[0].at); span >= leastSpan {
+		w.rate = max(float64(settled-w.moves[0].settled), 0) / span.Seconds()
+	}
 }
 
 // read reads the state of the tenant. A value that cannot be read stays as it was.
@@ -236,23 +236,6 @@ func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r runs.Run, max
 	}
 }
 
-// waiting is how many rows of the run wait for DNS.
-func (e *Estimator) waiting(r runs.Run) int64 {
-	if !r.Sealed {
-		return e.runs[r.ID].dns
-	}
-	return min(e.runs[r.ID].dns, r.Total-r.Settled)
-}
-
-// ahead is how many requests the run still comes to, but for rows that wait for
-// DNS; 0: none, or not known.
-func (e *Estimator) ahead(r runs.Run) float64 {
-	if !r.Sealed || r.Ended() || Stopped(r) != "" {
-		return 0
-	}
-	return float64(r.Total-r.Settled-e.waiting(r)) * e.runs[r.ID].calls
-}
-
 // left is how long the run takes at the tenant's pace. Runs that are followed
 // together and share a tenant share its rate, each as much as the others, as
 // long as they last.
@@ -276,6 +259,23 @@ func (e *Estimator) left(now time.Time, r runs.Run, all []runs.Run) time.Duratio
 		}
 	}
 	return seconds(calls/effective.PerSecond()) + max(t.state.PausedUntil.Sub(now), 0)
+}
+
+// ahead is how many requests the run still comes to, but for rows that wait for
+// DNS; 0: none, or not known.
+func (e *Estimator) ahead(r runs.Run) float64 {
+	if !r.Sealed || r.Ended() || Stopped(r) != "" {
+		return 0
+	}
+	return float64(r.Total-r.Settled-e.waiting(r)) * e.runs[r.ID].calls
+}
+
+// waiting is how many rows of the run wait for DNS.
+func (e *Estimator) waiting(r runs.Run) int64 {
+	if !r.Sealed {
+		return e.runs[r.ID].dns
+	}
+	return min(e.runs[r.ID].dns, r.Total-r.Settled)
 }
 
 // seconds is that long, for what may be beyond all bounds.

@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"orgops/internal/intake"
 	"orgops/internal/runs"
@@ -19,12 +16,6 @@ import (
 // OpenRow is a row that is not settled.
 type OpenRow struct {
 	runs.OpenRow
-	RowName
-}
-
-// FailedRow is a row that did not become what it asked for.
-type FailedRow struct {
-	runs.Result
 	RowName
 }
 
@@ -86,70 +77,11 @@ func Waits(r runs.Run, row runs.OpenRow) string {
 	return cmp.Or(row.Reason, forWorker) + nextAt("check", row.Next)
 }
 
+// forWorker is what rows wait for to which no worker has come yet.
+const forWorker = "waiting for a worker"
+
 // OpenReason is why the row is open, without when it is looked at next.
 func OpenReason(row OpenRow) string { return cmp.Or(row.Reason, forWorker) }
-
-// FirstFailed returns the first most failed rows.
-func FirstFailed(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]FailedRow, error) {
-	if Failed(r) == 0 {
-		return nil, nil
-	}
-	failed, _, err := FailedPage(ctx, ledger, r, FailedQuery{Limit: most})
-	return failed, err
-}
-
-// FailedQuery says which rows a page is of.
-type FailedQuery struct {
-	From    int64  // the first row that may be on it
-	Outcome string // the rows that settled so; empty: all that are not well
-	Text    string // stands in their name, or in why they settled so, in capitals or not; empty: anything may
-	Limit   int    // rows on the page
-	MaxRead int    // rows that are looked at, at the most; 0: as many as it takes
-}
-
-func (w FailedQuery) is(row FailedRow) bool {
-	if w.Text == "" {
-		return true
-	}
-	text := strings.ToLower(w.Text)
-	return strings.Contains(strings.ToLower(row.Name), text) || strings.Contains(strings.ToLower(row.Detail), text)
-}
-
-// FailedPage returns failed rows, in their order.
-// Where there may be more of them, next is the row to go on from; else it is 0. The
-// page may be short of w.Limit, or empty, where w.MaxRead rows were looked at. Of one
-// outcome no more are looked for than r counts.
-func FailedPage(ctx context.Context, ledger *runs.Ledger, r runs.Run, w FailedQuery) (page []FailedRow, next int64, err error) {
-	names, looked, settledSo := rowNames{ledger: ledger, run: r}, 0, int64(0)
-	if w.Outcome != "" && r.Counts[w.Outcome] == 0 {
-		return nil, 0, nil
-	}
-	for fate, err := range ledger.ResultsFrom(ctx, r.ID, w.From) {
-		if err != nil {
-			return nil, 0, err
-		}
-		if looked++; w.MaxRead > 0 && looked > w.MaxRead {
-			return page, fate.Item, nil
-		}
-		if fate.Well() || (w.Outcome != "" && fate.Outcome != w.Outcome) {
-			continue
-		}
-		if len(page) == w.Limit {
-			return page, fate.Item, nil
-		}
-		name, err := names.of(ctx, fate.Item)
-		if err != nil {
-			return nil, 0, err
-		}
-		if row := (FailedRow{fate, name}); w.is(row) {
-			page = append(page, row)
-		}
-		if settledSo++; w.From == 0 && w.Outcome != "" && settledSo == r.Counts[w.Outcome] {
-			return page, 0, nil
-		}
-	}
-	return page, 0, nil
-}
 
 // WriteOpen writes a line for each row that is not settled, with why it was
 // last left open and when it is looked at next: at most most of them, and how
@@ -172,44 +104,9 @@ func WriteOpen(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.R
 	return nil
 }
 
-// forWorker is what rows wait for to which no worker has come yet.
-const forWorker = "waiting for a worker"
-
 // String is the row with why it is open.
 func (row OpenRow) String() string {
 	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, Waits(runs.Run{}, row.OpenRow))
-}
-
-// WriteFailed writes a line for each row that did not become what it asked
-// for, with its reason: at most most of them, and how many more there are.
-func WriteFailed(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
-	if Failed(r) == 0 {
-		return nil
-	}
-	failed, err := FirstFailed(ctx, ledger, r, most)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "\nrun %s (%s), failed rows:\n", r.ID, r.Kind)
-	for _, row := range failed {
-		fmt.Fprintf(out, "  row %d (%s): %s\n", row.Item, row.Name, said(row.Result))
-	}
-	more(out, Failed(r)-int64(len(failed)))
-	return nil
-}
-
-// said is a row's outcome, with its detail if it has one: a cancel gives none.
-func said(f runs.Result) string {
-	if f.Detail == "" {
-		return f.Outcome
-	}
-	return f.Outcome + ": " + f.Detail
-}
-
-func more(out io.Writer, n int64) {
-	if n > 0 {
-		fmt.Fprintf(out, "  and %d more\n", n)
-	}
 }
 
 // rowNames names rows by their identifiers, as they were submitted. It keeps
@@ -269,22 +166,4 @@ func rowName(r runs.Run, source []byte) RowName {
 		}
 	}
 	return RowName{strings.Join(names, " "), value("organization_id"), value("discovery_domain_id")}
-}
-
-// longestShown is the most characters of a row's identifier that are shown.
-const longestShown = 80
-
-// Shown caps what a stranger wrote, and quotes it if it would not print as it
-// stands.
-func Shown(s string) string { return shown(s, longestShown) }
-
-// shown is [Shown] with at most most characters.
-func shown(s string, most int) string {
-	if utf8.RuneCountInString(s) > most {
-		s = string([]rune(s)[:most]) + "…"
-	}
-	if !utf8.ValidString(s) || slices.ContainsFunc([]rune(s), func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
 }

@@ -3,7 +3,6 @@ package status
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
@@ -16,23 +15,6 @@ func ScanOf(r runs.Run) (w sweep.Progress, ok bool) {
 		return sweep.Progress{}, false
 	}
 	return w, true
-}
-
-// LeftOut returns what the scan has left out of the run, in words: rows may be missing.
-// "": nothing.
-func LeftOut(r runs.Run) string {
-	w, _ := ScanOf(r)
-	w.Why, w.Early = reason(w.Why), reason(w.Early)
-	missed := fmt.Sprintf("organizations not read: %d (%s)", w.Missed, w.Why)
-	switch {
-	case w.Complete():
-		return ""
-	case w.Early == "":
-		return missed
-	case w.Missed == 0:
-		return "ended early: " + w.Early
-	}
-	return "ended early: " + w.Early + "; " + missed
 }
 
 // ScanState returns the progress of the scan that finds the run's rows, and what it waits
@@ -60,6 +42,31 @@ func ScanState(r runs.Run) string {
 	return text + "; continues"
 }
 
+// LeftOut returns what the scan has left out of the run, in words: rows may be missing.
+// "": nothing.
+func LeftOut(r runs.Run) string {
+	w, _ := ScanOf(r)
+	w.Why, w.Early = reason(w.Why), reason(w.Early)
+	missed := fmt.Sprintf("organizations not read: %d (%s)", w.Missed, w.Why)
+	switch {
+	case w.Complete():
+		return ""
+	case w.Early == "":
+		return missed
+	case w.Missed == 0:
+		return "ended early: " + w.Early
+	}
+	return "ended early: " + w.Early + "; " + missed
+}
+
+// IncompleteScan is the progress of the run's scan, if it has left something out; else empty.
+func IncompleteScan(r runs.Run) string {
+	if LeftOut(r) == "" {
+		return ""
+	}
+	return ScanState(r)
+}
+
 // sweepOf returns the tick of a sweep and until when its checks are spread, in words; "": the
 // scan is not a sweep's.
 func sweepOf(w sweep.Progress) string {
@@ -75,18 +82,3 @@ func sweepOf(w sweep.Progress) string {
 	}
 	return text + "; "
 }
-
-// nextAt says when something is done next, if that is known.
-func nextAt(what string, at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return fmt.Sprintf(" (next %s %s)", what, stamp(at))
-}
-
-// longestReason is the most characters of a reason that are shown.
-const longestReason = 500
-
-// reason caps a reason, in which the API may be quoted, and escapes what would not
-// print.
-func reason(text string) string { return shown(text, longestReason) }

@@ -99,17 +99,6 @@ func common(reason string) string {
 	})
 }
 
-// mask replaces those words of a text by an ellipsis, without the marks at their ends.
-func mask(text, marks string, those func(word string) bool) string {
-	words := strings.Split(text, " ")
-	for i, word := range words {
-		if core := strings.TrimRight(word, marks); those(core) {
-			words[i] = "…" + word[len(core):]
-		}
-	}
-	return strings.Join(words, " ")
-}
-
 // Write writes a line for each reason, under a heading; nothing where no row has one.
 func (w Waiting) Write(out io.Writer) error {
 	if w.Read == 0 {
@@ -135,14 +124,4 @@ func (w Waiting) Write(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-func rowsOf(n int64) string { return count(n, "row") }
-
-// count is a number of things in words: "1 row", "2 rows".
-func count(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -138,11 +136,6 @@ func (b *bars) show(all []runs.Run, ahead []Estimate) {
 	}
 }
 
-// joined puts a semicolon between those of the parts that are not empty.
-func joined(parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
-}
-
 func (b *bars) add(r runs.Run) *bar {
 	one := &bar{}
 	one.told.Store(&told{})
@@ -179,27 +172,4 @@ func (b *bars) end() {
 		one.Abort(false)
 	}
 	b.progress.Wait()
-}
-
-// Counts are a run's outcomes in words: "198 done, 3 expired".
-func Counts(r runs.Run) string {
-	var parts []string
-	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
-		parts = append(parts, fmt.Sprintf("%d %s", r.Counts[outcome], outcome))
-	}
-	switch {
-	case len(parts) > 0:
-		return strings.Join(parts, ", ")
-	case r.Ended() && r.Total == 0:
-		return "no rows"
-	}
-	return "none settled"
-}
-
-// Total is the number of the run's rows, or ? while that is not known.
-func Total(r runs.Run) string {
-	if !r.Sealed {
-		return "?"
-	}
-	return fmt.Sprint(r.Total)
 }
