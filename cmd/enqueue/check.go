@@ -180,14 +180,7 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, e
 	if err := c.check(); err != nil {
 		return status.TXTRecord{}, err
 	}
-	named := &domainCommand{Org: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: math.MaxInt}
-	if err := named.check(); err != nil {
-		return status.TXTRecord{}, err
-	}
-	if err := t.connectToRead(ctx); err != nil {
-		return status.TXTRecord{}, err
-	}
-	found, err := status.DomainOf(ctx, t.redis, t.ledger, status.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, named.Rows)
+	found, err := t.readDomain(ctx, status.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, math.MaxInt)
 	switch {
 	case err != nil:
 		return status.TXTRecord{}, err

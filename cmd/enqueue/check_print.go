@@ -79,8 +79,8 @@ type checkJSON struct {
 }
 
 type findingJSON struct {
-	Mistake  string `json:"mistake"`
-	Sentence string `json:"sentence"`
+	Mistake  dnscheck.Mistake `json:"mistake"`
+	Sentence string           `json:"sentence"`
 }
 
 func checkAsJSON(found status.CheckResult) checkJSON {
@@ -89,7 +89,7 @@ func checkAsJSON(found status.CheckResult) checkJSON {
 	}
 	j := checkJSON{TXTRecord: found.TXTRecord, Evidence: &found.Evidence, Unanswered: found.Diagnosis.Unanswered}
 	for _, f := range found.Diagnosis.Findings {
-		j.Findings = append(j.Findings, findingJSON{string(f.Mistake), f.Sentence})
+		j.Findings = append(j.Findings, findingJSON(f))
 	}
 	return j
 }

@@ -37,25 +37,11 @@ Example:
 Exit status: 1 if no run has a row about the domain.`
 }
 
-func (c *domainCommand) check() error {
-	err := errors.Join(apiclient.CheckID("org", c.Org), apiclient.CheckID("domain", c.Domain), tasks.CheckTenant(c.Tenant))
-	if err == nil && c.Rows < 1 {
-		err = fmt.Errorf("rows: want 1 or more, got %d", c.Rows)
-	}
-	if err != nil {
-		return cli.Usage(err)
-	}
-	return nil
-}
-
 func (c *domainCommand) Run(ctx context.Context, t *tool) error {
-	if err := c.check(); err != nil {
-		return err
+	if c.Rows < 1 {
+		return cli.Usage(fmt.Errorf("rows: want 1 or more, got %d", c.Rows))
 	}
-	if err := t.connectToRead(ctx); err != nil {
-		return err
-	}
-	found, err := status.DomainOf(ctx, t.redis, t.ledger, status.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, c.Rows)
+	found, err := t.readDomain(ctx, status.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, c.Rows)
 	switch {
 	case err != nil:
 		return err
@@ -67,7 +53,18 @@ func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 	return t.printDomain(c, found)
 }
 
-// nothing says that there is no such row, and what to do.
+// readDomain checks the name, connects to read, and returns the domain with its newest rows.
+func (t *tool) readDomain(ctx context.Context, name status.DomainName, rows int) (status.Domain, error) {
+	if err := errors.Join(apiclient.CheckID("org", name.Organization), apiclient.CheckID("domain", name.ID), tasks.CheckTenant(name.Tenant)); err != nil {
+		return status.Domain{}, cli.Usage(err)
+	}
+	if err := t.connectToRead(ctx); err != nil {
+		return status.Domain{}, err
+	}
+	return status.DomainOf(ctx, t.redis, t.ledger, name, rows)
+}
+
+// nothing returns the error of a domain that has no row, and how to proceed.
 func nothing(c *domainCommand, h status.Domain) error {
 	what := fmt.Sprintf("no run of tenant %s has a row about domain %s of organization %s", c.Tenant, c.Domain, c.Org)
 	if h.Other != "" {
@@ -161,10 +158,7 @@ type domainRowJSON struct {
 }
 
 func domainAsJSON(c *domainCommand, h status.Domain) domainJSON {
-	j := domainJSON{Organization: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: []domainRowJSON{}, More: h.More}
-	if h.Record != nil {
-		j.Record = &recordJSON{h.Record.Domain, h.Record.Host, h.Record.TXT}
-	}
+	j := domainJSON{Organization: c.Org, Domain: c.Domain, Tenant: c.Tenant, Record: (*recordJSON)(h.Record), Rows: []domainRowJSON{}, More: h.More}
 	for _, d := range h.Rows {
 		row := domainRowJSON{Run: d.Run.ID, Kind: d.Run.Kind, Item: d.Item, CreatedAt: d.Run.CreatedAt}
 		if e := d.Evidence; e != nil && e.Compared != nil {

@@ -18,10 +18,7 @@ Example:
 }
 
 func (c *failedCommand) Run(ctx context.Context, t *tool) error {
-	if err := t.connectToRead(ctx); err != nil {
-		return err
-	}
-	r, err := t.ledger.Get(ctx, c.ID)
+	r, err := t.readRun(ctx, c.ID)
 	if err != nil {
 		return err
 	}

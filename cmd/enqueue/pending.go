@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,14 +57,13 @@ func (t *tool) submitPending(ctx context.Context, o order, organization string) 
 	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
-	giveUp, seen, err := t.giveUp(ctx, o)
+	r, seen, err := t.runOf(ctx, o)
 	if err != nil {
 		return err
 	}
-	o.ID = cmp.Or(o.ID, tasks.NewRunID(time.Now()))
-	run, created, err := t.intake().BeginPending(ctx, organization, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority)})
+	run, created, err := t.intake().BeginPending(ctx, organization, r)
 	if err != nil {
-		return notBegun(ctx, "run "+o.ID, o.ID, err)
+		return notBegun(ctx, "run "+r.ID, r.ID, err)
 	}
 	return t.begun(ctx, run, created, seen, o.Follow)
 }
@@ -74,6 +72,12 @@ func (t *tool) submitPending(ctx context.Context, o order, organization string) 
 func notBegun(ctx context.Context, what, id string, err error) error {
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return cli.Usage(mismatch)
+	}
+	if sweeping, ok := errors.AsType[*intake.SweepingError](err); ok {
+		return sweeping
+	}
+	if apart, ok := errors.AsType[*intake.ClocksError](err); ok {
+		return apart
 	}
 	again := fmt.Sprintf("to make sure that %s exists, repeat the command with --run %s", what, id)
 	if ctx.Err() != nil {

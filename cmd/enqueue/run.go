@@ -145,6 +145,14 @@ func (t *tool) connectToRead(ctx context.Context) error {
 	return t.ledger.ReadSchema(ctx)
 }
 
+// readRun connects to read, and returns the run of that id.
+func (t *tool) readRun(ctx context.Context, id string) (runs.Run, error) {
+	if err := t.connectToRead(ctx); err != nil {
+		return runs.Run{}, err
+	}
+	return t.ledger.Get(ctx, id)
+}
+
 func (t *tool) openLedger(ctx context.Context) error {
 	if err := t.openRedis(); err != nil {
 		return err

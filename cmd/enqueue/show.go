@@ -24,10 +24,7 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	if c.Rows < 0 {
 		return cli.Usage(fmt.Errorf("rows: want 0 or more, got %d", c.Rows))
 	}
-	if err := t.connectToRead(ctx); err != nil {
-		return err
-	}
-	r, err := t.ledger.Get(ctx, c.ID)
+	r, err := t.readRun(ctx, c.ID)
 	switch {
 	case err != nil:
 		return err
@@ -213,7 +210,7 @@ func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
 
 func (d details) asJSON() detailsJSON {
 	j := detailsJSON{
-		runJSON: runAsJSON(d.Run), Stopped: stoppedAsJSON(d.held.Stopped), Blocked: []blockJSON{}, PausedUntil: known(d.held.PausedUntil), PausedQueue: d.queue,
+		runJSON: runAsJSON(d.Run), Stopped: (*stoppedJSON)(d.held.Stopped), Blocked: []blockJSON{}, PausedUntil: known(d.held.PausedUntil), PausedQueue: d.queue,
 		OpenRows: []openRowJSON{}, UnwellRows: []unwellRowJSON{},
 	}
 	for _, b := range d.held.Blocks {

@@ -198,13 +198,11 @@ func refusal(found intake.Found, err error) error {
 
 // runOf returns the properties of the run of an order. seen says whether a worker has served its tenant.
 func (t *tool) runOf(ctx context.Context, o order) (run intake.Run, seen bool, err error) {
-	giveUp, seen, err := t.giveUp(ctx, o)
-	if err != nil {
-		return intake.Run{}, false, err
-	}
+	settings, seen, err := t.served(ctx, o.Tenant, o.NoWorkerYet)
 	return intake.Run{
-		ID: cmp.Or(o.ID, tasks.NewRunID(time.Now())), Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority), NotBefore: o.notBefore, BatchWait: o.batchWait,
-	}, seen, nil
+		ID: cmp.Or(o.ID, tasks.NewRunID(time.Now())), Tenant: o.Tenant, Label: o.Label, Priority: tasks.Priority(o.Priority),
+		GiveUp: cmp.Or(o.giveUp, settings.GiveUp, tasks.DefaultGiveUp), NotBefore: o.notBefore, BatchWait: o.batchWait,
+	}, seen, err
 }
 
 // printSubmitted prints the run's id, or the submission as JSON, and logs the state of a run
@@ -254,21 +252,13 @@ func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
 	return &duplicatesJSON{Rows: d.Total, First: d.First}
 }
 
-// giveUp is how long a token may take to appear: as the arguments say, else as
-// the tenant's worker has told, else the default. seen says whether a worker
-// has told anything.
-func (t *tool) giveUp(ctx context.Context, o order) (giveUp time.Duration, seen bool, err error) {
-	settings, seen, err := t.served(ctx, o.Tenant, o.NoWorkerYet)
-	return cmp.Or(o.giveUp, settings.GiveUp, tasks.DefaultGiveUp), seen, err
-}
-
 // served returns the settings of the tenant's workers, and whether there are any. It is an
 // error if there are none, unless noWorkerYet: what is submitted would wait for ever if the
 // tenant's name, or the Redis, is a mistake.
 func (t *tool) served(ctx context.Context, tenant string, noWorkerYet bool) (settings pace.Settings, seen bool, err error) {
 	settings, seen, err = pace.Announced(ctx, t.redis, tenant)
 	if err == nil && !seen && !noWorkerYet {
-		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check --tenant and --redis-url; to submit before the first worker starts, add --no-worker-yet", tenant))
+		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet", tenant))
 	}
 	return settings, seen, err
 }

@@ -90,12 +90,6 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
 	run, created, seen, err := status.SweepNow(ctx, t.redis, t.intake(), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, c.Org, c.VerifyPending)
-	if sweeping, ok := errors.AsType[*intake.SweepingError](err); ok {
-		return sweeping
-	}
-	if apart, ok := errors.AsType[*intake.ClocksError](err); ok {
-		return apart
-	}
 	if err != nil {
 		return notBegun(ctx, "sweep "+id, id, err)
 	}

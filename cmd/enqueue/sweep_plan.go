@@ -255,20 +255,12 @@ type skipJSON struct {
 	InRow int       `json:"in_a_row"`
 }
 
+// summaryJSON is the summary of a sweep, with a readable tick and another name of its time.
 type summaryJSON struct {
-	Run           string    `json:"run"`
-	Tick          time.Time `json:"tick"`
-	JudgedAt      time.Time `json:"judged_at"`
-	Organizations int64     `json:"organizations"`
-	Present       int64     `json:"present"`
-	Absent        int64     `json:"absent"`
-	Unknown       int64     `json:"unknown"`
-	Newly         int64     `json:"newly_absent"`
-	AtRisk        int64     `json:"at_risk"`
-	Acted         int64     `json:"acted"`
-	Held          int64     `json:"held"`
-	Protected     int64     `json:"protected"`
-	Why           string    `json:"why,omitempty"`
+	sweep.Summary
+	Tick     time.Time `json:"tick"`
+	At       *struct{} `json:"at,omitempty"`
+	JudgedAt time.Time `json:"judged_at"`
 }
 
 type rulesJSON struct {
@@ -307,10 +299,7 @@ func (p *sweepPlan) asJSON() sweepPlanJSON {
 		j.Skipped = &skipJSON{status.TickAt(s.Tick), s.Why, s.InRow}
 	}
 	if l := p.Summary; l != nil {
-		j.Last = &summaryJSON{
-			Run: l.Run, Tick: status.TickAt(l.Tick), JudgedAt: l.At, Organizations: l.Organizations, Present: l.Present, Absent: l.Absent, Unknown: l.Unknown,
-			Newly: l.Newly, AtRisk: l.AtRisk, Acted: l.Acted, Held: l.Held, Protected: l.Protected, Why: l.Why,
-		}
+		j.Last = &summaryJSON{Summary: *l, Tick: status.TickAt(l.Tick), JudgedAt: l.At}
 	}
 	if p.calls != nil {
 		j.APICalls, j.Seconds = new(p.calls.sum()), new(int64(p.takes/time.Second))

@@ -81,10 +81,7 @@ func (t *tool) connectTo(ctx context.Context, tenant string, noWorkerYet bool) e
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	_, served, err := pace.Announced(ctx, t.redis, tenant)
-	if err == nil && !served && !noWorkerYet {
-		return cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check the name and --redis-url, or add --no-worker-yet", tenant))
-	}
+	_, _, err := t.served(ctx, tenant, noWorkerYet)
 	return err
 }
 
@@ -104,17 +101,10 @@ type stoppedJSON struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-func stoppedAsJSON(s *pace.Stop) *stoppedJSON {
-	if s == nil {
-		return nil
-	}
-	return &stoppedJSON{At: s.At, By: s.By, Reason: s.Reason}
-}
-
 // tellStop writes how the tenant is now: a line, or with --json an object.
 func (t *tool) tellStop(tenant string, stop *pace.Stop, effect string) error {
 	if t.json {
-		return t.printJSON(stopJSON{Tenant: tenant, Stopped: stoppedAsJSON(stop)})
+		return t.printJSON(stopJSON{Tenant: tenant, Stopped: (*stoppedJSON)(stop)})
 	}
 	_, err := fmt.Fprintf(t.Stdout, "tenant %s: %s\n", tenant, effect)
 	return err
