@@ -21,19 +21,18 @@ import (
 	"orgops/tasks"
 )
 
-// Estimate is what is said of a run beside its counts.
+// Estimate is the progress to expect of a run, and its obstacles.
 type Estimate struct {
-	Rate float64 // rows settled a second of late; 0: none, or not known yet
-	// Left is how long the rest takes at the tenant's pace, but for rows that wait
-	// for DNS; 0: not known, or no such rows.
+	Rate float64 // rows settled a second over the last 30 s; 0: none, or not known yet
+	// Left is how long the open rows take at the tenant's pace, without those that wait for
+	// DNS; 0: not known, or no such rows.
 	Left  time.Duration
 	DNS   int64     // rows that wait for their token to appear
 	Until time.Time // when these are given up
-	Held  []string  // the reasons why nothing moves, in words
+	Held  []string  // why no row is executed, in words
 }
 
-// Figures are how fast the run is, and how long it takes: "12.3 rows/s, about
-// 3m10s left"; empty where nothing is known.
+// Figures returns rate and time left: "12.3 rows/s, about 3m10s left"; "": not known.
 func (e Estimate) Figures() string {
 	var parts []string
 	if e.Rate >= 10 {
@@ -47,7 +46,7 @@ func (e Estimate) Figures() string {
 	return strings.Join(parts, ", ")
 }
 
-// Waits are what the run waits for, in words; empty where that is nothing but its turn.
+// Waits returns the obstacles and the number of rows that wait for DNS, in words; "": none.
 func (e Estimate) Waits() string {
 	parts := e.Held
 	if e.DNS > 0 {
@@ -60,7 +59,7 @@ func (e Estimate) Waits() string {
 	return strings.Join(parts, "; ")
 }
 
-// leftText is an estimate, and no more exact than one is.
+// leftText rounds an estimated time.
 func leftText(left time.Duration) string {
 	switch {
 	case left >= 48*time.Hour:
@@ -71,7 +70,7 @@ func leftText(left time.Duration) string {
 	return max(left, time.Second).Round(time.Second).String()
 }
 
-// clock is a time for somebody who watches: without its date where that is today's.
+// clock formats a time without its date if that is today or near.
 func clock(at time.Time) string {
 	at = at.UTC()
 	if time.Until(at).Abs() < 20*time.Hour {
@@ -81,14 +80,15 @@ func clock(at time.Time) string {
 }
 
 const (
-	ofLate      = 30 * time.Second // over which the rate is taken
-	leastSpan   = 2 * time.Second  // that a rate takes to be told at all
-	lookEvery   = 2 * time.Second  // between two reads of a tenant's budget, and of a run's notes
-	forgetAfter = 5 * time.Minute  // that a run is kept in mind that nobody asks for
-	notesSeen   = 1000             // notes that tell how many rows wait for DNS
+	rateSpan    = 30 * time.Second // over which the rate is measured
+	leastSpan   = 2 * time.Second  // below which there is no rate
+	readEvery   = 2 * time.Second  // between two reads of a tenant's budget, and of a run's notes
+	forgetAfter = 5 * time.Minute  // without an estimate of the run
+	notesRead   = 1000             // from which the number of rows that wait for DNS is estimated
 )
 
-// Estimator estimates runs by what it sees of them over time. It is safe for concurrent use.
+// Estimator estimates runs from the states that it is given over time. It is safe for
+// concurrent use.
 type Estimator struct {
 	rdb redis.UniversalClient
 
@@ -97,43 +97,43 @@ type Estimator struct {
 	tenants map[string]tenant
 }
 
-// NewEstimator returns one that has seen nothing yet.
+// NewEstimator returns an Estimator that knows no run yet.
 func NewEstimator(rdb redis.UniversalClient) *Estimator {
 	return &Estimator{rdb: rdb, runs: map[string]*watched{}, tenants: map[string]tenant{}}
 }
 
-// watched is what is known of a run.
+// watched has the facts about a run that an estimate needs.
 type watched struct {
 	moves  []move
-	rate   float64   // rows settled a second of late
-	calls  float64   // a row; 0: not known
+	rate   float64   // rows settled a second over the last 30 s
+	calls  float64   // requests a row; 0: not known
 	dns    int64     // rows that wait for it
-	looked time.Time // when its notes were read
-	asked  time.Time // when it was last asked for
+	readAt time.Time // when its notes were read
+	usedAt time.Time // when it was last estimated
 }
 
-// move is how far a run was at a time.
+// move is the number of settled rows of a run at a time.
 type move struct {
 	at      time.Time
 	settled int64
 }
 
-// tenant is how its budget stood when it was looked at.
+// tenant is the state of its budget when it was read.
 type tenant struct {
-	looked    time.Time
+	readAt    time.Time
 	settings  pace.Settings
 	announced bool
 	state     pace.State
 	paused    string // the queue of rows, if it is paused
 }
 
-// Estimate takes in how the runs stand now, and says what is to be expected of each.
-// What cannot be read is as it was before: following does not depend on it.
+// Estimate records the present states of the runs, and returns an estimate of each. A value
+// that cannot be read stays as it was: following a run does not depend on it.
 func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []runs.Run) []Estimate {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.look(ctx, now, all)
-	maps.DeleteFunc(e.runs, func(_ string, w *watched) bool { return now.Sub(w.asked) > forgetAfter })
+	e.read(ctx, now, all)
+	maps.DeleteFunc(e.runs, func(_ string, w *watched) bool { return now.Sub(w.usedAt) > forgetAfter })
 	estimates := make([]Estimate, len(all))
 	for i, r := range all {
 		if !r.Ended() {
@@ -145,9 +145,9 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []runs.Run)
 	return estimates
 }
 
-// look updates the counts of the runs, and reads slowly changing values unless they were just
+// read updates the counts of the runs, and reads slowly changing values unless they were just
 // read.
-func (e *Estimator) look(ctx context.Context, now time.Time, all []runs.Run) {
+func (e *Estimator) read(ctx context.Context, now time.Time, all []runs.Run) {
 	var names []string // of tenants
 	var open []runs.Run
 	for _, r := range all {
@@ -156,15 +156,15 @@ func (e *Estimator) look(ctx context.Context, now time.Time, all []runs.Run) {
 			w = &watched{}
 			e.runs[r.ID] = w
 		}
-		w.asked = now
+		w.usedAt = now
 		w.move(now, r.Settled)
-		if t := e.tenants[r.Tenant]; !r.Ended() && now.Sub(t.looked) >= lookEvery {
-			t.looked = now
+		if t := e.tenants[r.Tenant]; !r.Ended() && now.Sub(t.readAt) >= readEvery {
+			t.readAt = now
 			e.tenants[r.Tenant] = t
 			names = append(names, r.Tenant)
 		}
-		if !r.Ended() && now.Sub(w.looked) >= lookEvery {
-			w.looked = now
+		if !r.Ended() && now.Sub(w.readAt) >= readEvery {
+			w.readAt = now
 			open = append(open, r)
 		}
 	}
@@ -183,12 +183,12 @@ func (e *Estimator) look(ctx context.Context, now time.Time, all []runs.Run) {
 	})
 }
 
-// move takes in how many rows are settled, and how fast that was.
+// move records the number of settled rows, and measures the rate.
 func (w *watched) move(now time.Time, settled int64) {
 	if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
 		w.moves = append(w.moves, move{now, settled})
 	}
-	for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= ofLate {
+	for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= rateSpan {
 		w.moves = w.moves[1:]
 	}
 	w.rate = 0
@@ -221,7 +221,7 @@ func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r runs.Run, max
 	if r.Kind != tasks.TypeVerify {
 		return
 	}
-	notes, noted, err := ledger.Notes(ctx, r.ID, notesSeen)
+	notes, noted, err := ledger.Notes(ctx, r.ID, notesRead)
 	if err != nil {
 		return
 	}
@@ -236,9 +236,8 @@ func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r runs.Run, max
 	}
 }
 
-// left is how long the run takes at the tenant's pace. Runs that are followed
-// together and share a tenant share its rate, each as much as the others, as
-// long as they last.
+// left returns how long the run takes at the tenant's pace. Runs of a tenant that are
+// estimated together share its rate equally, until each has ended.
 func (e *Estimator) left(now time.Time, r runs.Run, all []runs.Run) time.Duration {
 	t, w, own := e.tenants[r.Tenant], e.runs[r.ID], e.ahead(r)
 	parsed, err := pace.ParseRate(t.settings.Rate)
@@ -261,8 +260,8 @@ func (e *Estimator) left(now time.Time, r runs.Run, all []runs.Run) time.Duratio
 	return seconds(calls/effective.PerSecond()) + max(t.state.PausedUntil.Sub(now), 0)
 }
 
-// ahead is how many requests the run still comes to, but for rows that wait for
-// DNS; 0: none, or not known.
+// ahead returns how many requests the open rows of the run take, without those that wait
+// for DNS; 0: none, or not known.
 func (e *Estimator) ahead(r runs.Run) float64 {
 	if !r.Sealed || r.Ended() || Stopped(r) != "" {
 		return 0
@@ -270,7 +269,7 @@ func (e *Estimator) ahead(r runs.Run) float64 {
 	return float64(r.Total-r.Settled-e.waiting(r)) * e.runs[r.ID].calls
 }
 
-// waiting is how many rows of the run wait for DNS.
+// waiting returns how many rows of the run wait for DNS.
 func (e *Estimator) waiting(r runs.Run) int64 {
 	if !r.Sealed {
 		return e.runs[r.ID].dns
@@ -278,13 +277,13 @@ func (e *Estimator) waiting(r runs.Run) int64 {
 	return min(e.runs[r.ID].dns, r.Total-r.Settled)
 }
 
-// seconds is that long, for what may be beyond all bounds.
+// seconds converts seconds to a duration of at most 100 years.
 func seconds(s float64) time.Duration {
 	const most = 100 * 365 * 24 * 60 * 60
 	return time.Duration(min(s, most) * float64(time.Second))
 }
 
-// held says why nothing of the run moves, if so.
+// held returns why no row of the run is executed, in words.
 func (e *Estimator) held(now time.Time, r runs.Run) (why []string) {
 	t := e.tenants[r.Tenant]
 	switch {

@@ -10,7 +10,7 @@ import (
 	"orgops/internal/runs"
 )
 
-// FailedRow is a row that did not become what it asked for.
+// FailedRow is a row that settled without success.
 type FailedRow struct {
 	runs.Result
 	RowName
@@ -25,45 +25,44 @@ func FirstFailed(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int)
 	return failed, err
 }
 
-// FailedQuery says which rows a page is of.
+// FailedQuery selects a page of failed rows.
 type FailedQuery struct {
 	From    int64  // the first row that may be on it
-	Outcome string // the rows that settled so; empty: all that are not well
-	Text    string // stands in their name, or in why they settled so, in capitals or not; empty: anything may
-	Limit   int    // rows on the page
-	MaxRead int    // rows that are looked at, at the most; 0: as many as it takes
+	Outcome string // of the rows; empty: any
+	Text    string // contained in a row's name or detail, in any case; empty: any
+	Limit   int    // the most rows of the page
+	MaxRead int    // the most rows to read; 0: no bound
 }
 
-// FailedPage returns failed rows, in their order.
-// Where there may be more of them, next is the row to go on from; else it is 0. The
-// page may be short of w.Limit, or empty, where w.MaxRead rows were looked at. Of one
-// outcome no more are looked for than r counts.
+// FailedPage returns failed rows, in their order. If there may be more, next is the row to
+// continue from; else it is 0. A page for which MaxRead rows were read may be short of Limit,
+// or empty. Of one outcome it reads no more rows than r counts.
 func FailedPage(ctx context.Context, ledger *runs.Ledger, r runs.Run, w FailedQuery) (page []FailedRow, next int64, err error) {
-	names, looked, settledSo := rowNames{ledger: ledger, run: r}, 0, int64(0)
+	names, read, found := rowNames{ledger: ledger, run: r}, 0, int64(0)
 	if w.Outcome != "" && r.Counts[w.Outcome] == 0 {
 		return nil, 0, nil
 	}
-	for fate, err := range ledger.ResultsFrom(ctx, r.ID, w.From) {
+	for result, err := range ledger.ResultsFrom(ctx, r.ID, w.From) {
 		if err != nil {
 			return nil, 0, err
 		}
-		if looked++; w.MaxRead > 0 && looked > w.MaxRead {
-			return page, fate.Item, nil
+		if read++; w.MaxRead > 0 && read > w.MaxRead {
+			return page, result.Item, nil
 		}
-		if fate.Well() || (w.Outcome != "" && fate.Outcome != w.Outcome) {
+		if result.Well() || (w.Outcome != "" && result.Outcome != w.Outcome) {
 			continue
 		}
 		if len(page) == w.Limit {
-			return page, fate.Item, nil
+			return page, result.Item, nil
 		}
-		name, err := names.of(ctx, fate.Item)
+		name, err := names.of(ctx, result.Item)
 		if err != nil {
 			return nil, 0, err
 		}
-		if row := (FailedRow{fate, name}); w.is(row) {
+		if row := (FailedRow{result, name}); w.is(row) {
 			page = append(page, row)
 		}
-		if settledSo++; w.From == 0 && w.Outcome != "" && settledSo == r.Counts[w.Outcome] {
+		if found++; w.From == 0 && w.Outcome != "" && found == r.Counts[w.Outcome] {
 			return page, 0, nil
 		}
 	}
@@ -78,8 +77,8 @@ func (w FailedQuery) is(row FailedRow) bool {
 	return strings.Contains(strings.ToLower(row.Name), text) || strings.Contains(strings.ToLower(row.Detail), text)
 }
 
-// WriteFailed writes a line for each row that did not become what it asked
-// for, with its reason: at most most of them, and how many more there are.
+// WriteFailed writes a line with the reason for each of the first most failed rows, and the
+// number of the others.
 func WriteFailed(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
 	if Failed(r) == 0 {
 		return nil
@@ -90,15 +89,15 @@ func WriteFailed(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs
 	}
 	fmt.Fprintf(out, "\nrun %s (%s), failed rows:\n", r.ID, r.Kind)
 	for _, row := range failed {
-		fmt.Fprintf(out, "  row %d (%s): %s\n", row.Item, row.Name, said(row.Result))
+		fmt.Fprintf(out, "  row %d (%s): %s\n", row.Item, row.Name, resultText(row.Result))
 	}
 	more(out, Failed(r)-int64(len(failed)))
 	return nil
 }
 
 // WriteFailedByReason writes why rows of the run failed: each reason once, the most frequent
-// first, with the rows that failed for it. It looks at no more than most rows. about adds what
-// else is known of a row; "": nothing.
+// first, with the rows that failed for it. It reads no more than most rows. about returns
+// more about a row, or "".
 func WriteFailedByReason(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int, about func(FailedRow) string) error {
 	failed, err := FirstFailed(ctx, ledger, r, most)
 	if err != nil || len(failed) == 0 {
@@ -108,7 +107,7 @@ func WriteFailedByReason(ctx context.Context, out io.Writer, ledger *runs.Ledger
 	for _, rows := range byReason(failed) {
 		reason := rows[0].plainReason()
 		if len(rows) == 1 { // nothing is shared: the reason as it is
-			reason = said(rows[0].Result)
+			reason = resultText(rows[0].Result)
 		}
 		fmt.Fprintf(out, "  %d %s\n", len(rows), reason)
 		for _, row := range rows[:min(len(rows), rowsShown)] {
@@ -126,7 +125,7 @@ func WriteFailedByReason(ctx context.Context, out io.Writer, ledger *runs.Ledger
 	return nil
 }
 
-// rowsShown is how many rows of one reason are named.
+// rowsShown is the number of rows of one reason that are named.
 const rowsShown = 3
 
 // byReason groups rows that failed for the same reason, the largest group first.
@@ -147,13 +146,13 @@ func byReason(rows []FailedRow) (groups [][]FailedRow) {
 // plainReason is the row's outcome and detail, without the words that contain its
 // identifiers, such as a verification host.
 func (row FailedRow) plainReason() string {
-	return mask(said(row.Result), ".:,", func(word string) bool {
+	return mask(resultText(row.Result), ".:,", func(word string) bool {
 		return row.Organization != "" && strings.Contains(word, row.Organization) || row.Domain != "" && strings.Contains(word, row.Domain)
 	})
 }
 
-// said is a row's outcome, with its detail if it has one: a cancel gives none.
-func said(f runs.Result) string {
+// resultText returns a row's outcome, with its detail if it has one: a cancel gives none.
+func resultText(f runs.Result) string {
 	if f.Detail == "" {
 		return f.Outcome
 	}

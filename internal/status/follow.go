@@ -20,17 +20,16 @@ import (
 const (
 	barEvery  = 200 * time.Millisecond
 	lineEvery = 5 * time.Second
-	// mostMissed is how many looks in a row may fail before following ends: a
-	// minute and more, with the time that each takes.
+	// mostMissed is how many reads in a row may fail before following ends: a minute or
+	// more, with the time that each takes.
 	mostMissed = 300
 )
 
-// Follow shows how far the runs in that Redis are, how long they take and what
-// they wait for, until all have ended, or ctx is done: live bars on a
-// terminal, otherwise a line now and then.
+// Follow shows progress, time left and obstacles of the runs until all have ended, or ctx is
+// done: live bars on a terminal, else a line every five seconds.
 func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer, terminal bool) ([]runs.Run, error) {
 	ledger := runs.New(rdb)
-	ahead := NewEstimator(rdb)
+	estimator := NewEstimator(rdb)
 	show := follower(&lines{out: out, ended: map[string]bool{}})
 	if terminal {
 		show = newBars(ctx, out)
@@ -46,8 +45,8 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io
 			return nil, err
 		case err == nil:
 			missed = 0
-			show.show(all, ahead.Estimate(ctx, time.Now(), all))
-		default: // a Redis that is restarted is there again soon
+			show.show(all, estimator.Estimate(ctx, time.Now(), all))
+		default: // a Redis that restarts is back soon
 			if missed++; missed == mostMissed {
 				return nil, err
 			}
@@ -80,7 +79,7 @@ type follower interface {
 	end()
 }
 
-// lines shows progress where nothing can be drawn over.
+// lines shows progress as lines.
 type lines struct {
 	out   io.Writer
 	last  time.Time
@@ -111,11 +110,11 @@ type bars struct {
 
 type bar struct {
 	*mpb.Bar
-	told atomic.Pointer[told]
+	text atomic.Pointer[barText]
 }
 
-// told is what stands beside a bar, and in a line of its own below it.
-type told struct{ beside, below string }
+// barText is the text right of a bar, and in a line of its own below it.
+type barText struct{ right, below string }
 
 func newBars(ctx context.Context, out io.Writer) *bars {
 	return &bars{progress: mpb.NewWithContext(ctx, mpb.WithOutput(out), mpb.WithWidth(40), mpb.WithRefreshRate(barEvery)), bars: map[string]*bar{}}
@@ -127,7 +126,7 @@ func (b *bars) show(all []runs.Run, ahead []Estimate) {
 		if !ok {
 			one = b.add(r)
 		}
-		one.told.Store(&told{beside: joined(Counts(r), ahead[i].Figures()), below: ahead[i].Waits()})
+		one.text.Store(&barText{right: joined(Counts(r), ahead[i].Figures()), below: ahead[i].Waits()})
 		one.SetTotal(max(r.Total, 1), false)
 		one.SetCurrent(r.Settled)
 		if r.Ended() {
@@ -138,22 +137,22 @@ func (b *bars) show(all []runs.Run, ahead []Estimate) {
 
 func (b *bars) add(r runs.Run) *bar {
 	one := &bar{}
-	one.told.Store(&told{})
+	one.text.Store(&barText{})
 	one.Bar = b.progress.AddBar(r.Total,
 		mpb.PrependDecorators(decor.Name(r.Kind, decor.WCSyncSpaceR), decor.CountersNoUnit("%d/%d", decor.WCSyncSpace)),
 		mpb.AppendDecorators(decor.Percentage(decor.WCSyncSpace), decor.Any(func(decor.Statistics) string {
-			return "  " + one.told.Load().beside
+			return "  " + one.text.Load().right
 		})),
 		mpb.BarExtender(mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
-			return writeBelow(w, one.told.Load().below, s.AvailableWidth)
+			return writeBelow(w, one.text.Load().below, s.AvailableWidth)
 		}), false),
 	)
 	b.bars[r.ID] = one
 	return one
 }
 
-// writeBelow writes a line that no terminal of that width breaks in two: what is
-// drawn over it later counts on that.
+// writeBelow writes a line, cut to the width of the terminal: a line that wrapped would not
+// be drawn over later.
 func writeBelow(w io.Writer, text string, width int) error {
 	if text == "" {
 		return nil
@@ -166,7 +165,7 @@ func writeBelow(w io.Writer, text string, width int) error {
 	return err
 }
 
-// end leaves the bars as they are: also those of runs that go on.
+// end leaves the bars as they are, those of open runs too.
 func (b *bars) end() {
 	for _, one := range b.bars {
 		one.Abort(false)

@@ -63,7 +63,7 @@ func done(a sweep.Action) string {
 // Preview is the evaluation of a tenant's next sweep if that found the same as
 // the last ones.
 type Preview struct {
-	Candidates []Candidate // those to be acted on first, then by how long they have been absent
+	Candidates []Candidate // first the domains to be acted on, then by start of absence
 	Breaker    sweep.Breaker
 }
 

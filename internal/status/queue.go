@@ -19,11 +19,10 @@ func PausedQueue(rdb redis.UniversalClient, tenant string) (string, error) {
 	return name, nil
 }
 
-// ResumeQueue says how to resume a paused queue.
+// ResumeQueue is the instruction to resume a paused queue.
 const ResumeQueue = "resume it on the page Queues of a worker with --ops-write"
 
-// PausedQueueText says in words that the queue is paused, and how to resume it; empty if the
-// name is.
+// PausedQueueText describes a paused queue and how to resume it; "" for "".
 func PausedQueueText(queue string) string {
 	if queue == "" {
 		return ""

@@ -19,9 +19,8 @@ type OpenRow struct {
 	RowName
 }
 
-// RowName is by which a row is known. Name has its identifiers, fit to be shown;
-// Organization and Domain are the ids of these as they were submitted, empty where
-// the row names none.
+// RowName identifies a row. Name has its identifiers, safe to print; Organization and Domain
+// are the ids of these as they were submitted, empty if the row names none.
 type RowName struct {
 	Name                 string
 	Organization, Domain string
@@ -42,8 +41,7 @@ func FirstOpen(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) (
 	return open, nil
 }
 
-// OpenFrom returns the rows from row first on that are not settled, and holds few of
-// them at a time.
+// OpenFrom returns the open rows from row first on. It holds few of them at a time.
 func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64) iter.Seq2[OpenRow, error] {
 	return func(yield func(OpenRow, error) bool) {
 		names := rowNames{ledger: ledger, run: r}
@@ -59,7 +57,7 @@ func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64)
 	}
 }
 
-// WithStop returns an open row with the reason of its run, if that is stopped.
+// WithStop returns an open row; if its run is stopped, with that as the reason.
 func WithStop(r runs.Run, row runs.OpenRow) runs.OpenRow {
 	stopped := Stopped(r)
 	if stopped == "" {
@@ -71,21 +69,20 @@ func WithStop(r runs.Run, row runs.OpenRow) runs.OpenRow {
 	return runs.OpenRow{Item: row.Item, Reason: stopped}
 }
 
-// Waits says why the open row of that run is open, and when it is looked at next.
-func Waits(r runs.Run, row runs.OpenRow) string {
+// waits returns why the row of the run is open, and when it is checked next.
+func waits(r runs.Run, row runs.OpenRow) string {
 	row = WithStop(r, row)
 	return cmp.Or(row.Reason, forWorker) + nextAt("check", row.Next)
 }
 
-// forWorker is what rows wait for to which no worker has come yet.
+// forWorker is the reason of rows that were not executed yet.
 const forWorker = "waiting for a worker"
 
-// OpenReason is why the row is open, without when it is looked at next.
+// OpenReason returns why the row is open.
 func OpenReason(row OpenRow) string { return cmp.Or(row.Reason, forWorker) }
 
-// WriteOpen writes a line for each row that is not settled, with why it was
-// last left open and when it is looked at next: at most most of them, and how
-// many more there are.
+// WriteOpen writes a line for each of the first most open rows, with the reason and the time
+// of the next check, and the number of the others.
 func WriteOpen(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
 	if r.Ended() {
 		return nil
@@ -104,13 +101,13 @@ func WriteOpen(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.R
 	return nil
 }
 
-// String is the row with why it is open.
+// String returns the row with the reason why it is open.
 func (row OpenRow) String() string {
-	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, Waits(runs.Run{}, row.OpenRow))
+	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, waits(runs.Run{}, row.OpenRow))
 }
 
-// rowNames names rows by their identifiers, as they were submitted. It keeps
-// the last chunk read, since rows are asked for in their order.
+// rowNames returns the names of rows. It caches the last chunk, since rows are named in
+// their order.
 type rowNames struct {
 	ledger *runs.Ledger
 	run    runs.Run
@@ -119,7 +116,7 @@ type rowNames struct {
 	chunk [][]byte
 }
 
-// chunk is how many rows are read at once, as many as the ledger compresses together.
+// chunk is the number of rows that are read at once: the ledger compresses as many together.
 const chunk = 128
 
 func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
@@ -137,8 +134,8 @@ func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
 	return rowName(n.run, n.chunk[at]), nil
 }
 
-// rowName names a stored row: an object, or what was submitted of an invalid one, which is its
-// cells if it was of CSV.
+// rowName returns the name of a stored row: an object, or the input of an invalid row, which
+// is the list of its cells if it was CSV.
 func rowName(r runs.Run, source []byte) RowName {
 	var row any
 	text := intake.PlainText(source)
@@ -147,7 +144,7 @@ func rowName(r runs.Run, source []byte) RowName {
 	}
 	values, _ := row.(map[string]any)
 	if cells, ok := row.([]any); ok {
-		if len(cells) == 1 && len(r.Columns) != 1 { // such a line of CSV
+		if len(cells) == 1 && len(r.Columns) != 1 { // a line of CSV that could not be read
 			return RowName{Name: Shown(fmt.Sprint(cells[0]))}
 		}
 		values = map[string]any{}

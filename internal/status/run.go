@@ -14,7 +14,7 @@ import (
 	"orgops/internal/runs"
 )
 
-// State is a run's state in a word or two.
+// State returns the state of a run in a few words.
 func State(r runs.Run) string {
 	switch {
 	case r.Ended() && !r.CancelledAt.IsZero():
@@ -33,8 +33,8 @@ func State(r runs.Run) string {
 	return "open"
 }
 
-// Stopped says in a word or two what keeps the run's rows from starting: it is paused,
-// incomplete or postponed. Empty: nothing does.
+// Stopped returns why no row of the run starts: it is paused, incomplete or postponed. "":
+// rows start.
 func Stopped(r runs.Run) string {
 	switch {
 	case r.Paused:
@@ -47,7 +47,7 @@ func Stopped(r runs.Run) string {
 	return ""
 }
 
-// UnderWay tells of the rows of a cancelled run that had begun.
+// UnderWay describes the rows in progress of a cancelled run.
 func UnderWay(r runs.Run) string {
 	if rows := r.Total - r.Settled; rows != 1 {
 		return fmt.Sprintf("%d rows are in progress and finish first", rows)
@@ -55,7 +55,7 @@ func UnderWay(r runs.Run) string {
 	return "1 row is in progress and finishes first"
 }
 
-// Counts are a run's outcomes in words: "198 done, 3 expired".
+// Counts returns the outcomes of a run: "198 done, 3 expired".
 func Counts(r runs.Run) string {
 	var parts []string
 	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
@@ -70,7 +70,7 @@ func Counts(r runs.Run) string {
 	return "none settled"
 }
 
-// Total is the number of the run's rows, or ? while that is not known.
+// Total returns the number of the run's rows, or "?" while that is not known.
 func Total(r runs.Run) string {
 	if !r.Sealed {
 		return "?"
@@ -78,10 +78,10 @@ func Total(r runs.Run) string {
 	return fmt.Sprint(r.Total)
 }
 
-// Failed counts the run's failed rows.
+// Failed returns the number of the run's failed rows.
 func Failed(r runs.Run) int64 { return r.Settled - r.Counts["done"] - r.Counts["unchanged"] }
 
-// LostRows says in words that Redis has lost rows of the run, and what to do; empty: it has not.
+// LostRows describes how to proceed if Redis has lost rows of the run; "": it has not.
 func LostRows(r runs.Run) string {
 	if !r.Incomplete || r.Ended() {
 		return ""
@@ -93,7 +93,8 @@ func LostRows(r runs.Run) string {
 	return lost + completeOrCancel(r.ID)
 }
 
-// SilentProducer says in words that the run's producer has gone; empty: it has not.
+// SilentProducer describes how to proceed if no rows of the run come any more: see
+// [runs.Run.SilentSince]; "": they do, or all have come.
 func SilentProducer(r runs.Run, now time.Time) string {
 	since := r.SilentSince(now)
 	if since.IsZero() {
@@ -102,7 +103,7 @@ func SilentProducer(r runs.Run, now time.Time) string {
 	return fmt.Sprintf("silent since %s; if it has ended: %s", stamp(since), completeOrCancel(r.ID))
 }
 
-// completeOrCancel says what to do about a run whose producer has gone.
+// completeOrCancel is the instruction for a run whose rows did not all come.
 func completeOrCancel(run string) string {
 	return fmt.Sprintf("submit the same rows again with --run %s, or cancel it: enqueue runs cancel %s", run, run)
 }
@@ -121,13 +122,13 @@ func WriteRuns(out io.Writer, all []runs.Run) error {
 type Child struct {
 	runs.Run
 
-	Missing bool // it was cut off before it was made
+	Missing bool // it was interrupted before it was created
 }
 
-// String is the child's id with how far it is.
+// String returns the child's id and state.
 func (c Child) String() string { return c.ID + " (" + c.State() + ")" }
 
-// State is how far the child is.
+// State returns the state and counts of the child.
 func (c Child) State() string {
 	if c.Missing {
 		return fmt.Sprintf("interrupted before it started; to complete it: enqueue runs retry %s --run %s", c.Parent, c.ID)
@@ -135,7 +136,7 @@ func (c Child) State() string {
 	return State(c.Run) + "; " + Counts(c.Run)
 }
 
-// Children are the runs that repeat rows of this one, as they stand.
+// Children returns the runs that repeat rows of this one.
 func Children(ctx context.Context, l *runs.Ledger, r runs.Run) ([]Child, error) {
 	var all []Child
 	for _, id := range r.Children {

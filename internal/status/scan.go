@@ -17,8 +17,8 @@ func ScanOf(r runs.Run) (w sweep.Progress, ok bool) {
 	return w, true
 }
 
-// ScanState returns the progress of the scan that finds the run's rows, and what it waits
-// for, in words; "": there is none.
+// ScanState describes the progress of the scan that finds the run's rows, and why it waits;
+// "": there is none.
 func ScanState(r runs.Run) string {
 	w, ok := ScanOf(r)
 	if !ok {
@@ -42,8 +42,8 @@ func ScanState(r runs.Run) string {
 	return text + "; continues"
 }
 
-// LeftOut returns what the scan has left out of the run, in words: rows may be missing.
-// "": nothing.
+// LeftOut describes the organizations that the scan did not read, so that rows may be
+// missing; "": it read all.
 func LeftOut(r runs.Run) string {
 	w, _ := ScanOf(r)
 	w.Why, w.Early = reason(w.Why), reason(w.Early)

@@ -43,22 +43,22 @@ func (s SweepState) breaker() sweep.Breaker {
 	return *s.Breaker
 }
 
-// BreakerText returns the state of the tenant's breaker and, if it holds domains back, what
-// to do about it.
+// BreakerText describes the tenant's breaker and, if it holds domains back, how to confirm
+// that these are gone.
 func (s SweepState) BreakerText(tenant string) string {
 	b := s.breaker()
-	what := "closed"
+	text := "closed"
 	switch {
 	case b.Open:
-		what = fmt.Sprintf("OPEN since %s, nothing is acted on: %s", stamp(b.At), reason(b.Why))
+		text = fmt.Sprintf("OPEN since %s, nothing is acted on: %s", stamp(b.At), reason(b.Why))
 	case b.ID != "":
-		what = "closed, but sweep " + Shown(b.ID) + " has held domains back: " + reason(b.Why)
+		text = "closed, but sweep " + Shown(b.ID) + " has held domains back: " + reason(b.Why)
 	case !b.Confirmed.IsZero():
 		return "closed; what was absent before " + stamp(b.Confirmed) + " is confirmed to be gone"
 	default:
-		return what
+		return text
 	}
-	return what + "; to confirm that these are gone: enqueue domains sweep --tenant " + tenant + " --confirm " + Shown(b.ID)
+	return text + "; to confirm that these are gone: enqueue domains sweep --tenant " + tenant + " --confirm " + Shown(b.ID)
 }
 
 // RulesFor returns the rules of the tenant's workers and the state of its sweeps.
@@ -88,7 +88,7 @@ func RulesText(r sweep.Rules) string {
 	return text
 }
 
-// ScheduleText says when the sweeps of the schedule are, the zero one being none.
+// ScheduleText describes a schedule of sweeps; the zero Cron is none.
 func ScheduleText(c watch.Cron, now time.Time) string {
 	if c.String() == "" {
 		return "none: sweeps are started by hand"
@@ -96,8 +96,7 @@ func ScheduleText(c watch.Cron, now time.Time) string {
 	return fmt.Sprintf("%s, next at %s", c, stamp(c.Next(now)))
 }
 
-// SkippedTick says in words which tick of a schedule was skipped last, and why; empty:
-// none was.
+// SkippedTick describes the tick of the schedule that was skipped last; "": none was.
 func SkippedTick(s watch.Skip) string {
 	if s.Tick == 0 {
 		return ""
@@ -109,7 +108,7 @@ func SkippedTick(s watch.Skip) string {
 	return text
 }
 
-// SweepText says what a sweep has come to.
+// SweepText describes the result of a sweep.
 func SweepText(j sweep.Summary) string {
 	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
 }

@@ -24,8 +24,7 @@ func (t Table) Line(name, value string) {
 	}
 }
 
-// Shown caps what a stranger wrote, and quotes it if it would not print as it
-// stands.
+// Shown caps text of a stranger, and quotes it if it contains characters that do not print.
 func Shown(s string) string { return shown(s, longestShown) }
 
 // longestShown is the most characters of a row's identifier that are shown.
@@ -42,8 +41,7 @@ func shown(s string, most int) string {
 	return s
 }
 
-// reason caps a reason, in which the API may be quoted, and escapes what would not
-// print.
+// reason caps and escapes a reason, which may quote the API.
 func reason(text string) string { return shown(text, longestReason) }
 
 // longestReason is the most characters of a reason that are shown.
@@ -52,7 +50,7 @@ const longestReason = 500
 // stamp formats a time.
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// Span is a time that is counted in days where it is long, rounded down.
+// Span formats a duration, from a day on in days, rounded down.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -70,7 +68,7 @@ func Span(d time.Duration) string {
 	return d.Truncate(time.Second).String()
 }
 
-// nextAt says when something is done next, if that is known.
+// nextAt returns " (next CHECK at TIME)"; "" if the time is not known.
 func nextAt(what string, at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -91,7 +89,7 @@ func mask(text, marks string, those func(word string) bool) string {
 
 func rowsOf(n int64) string { return count(n, "row") }
 
-// count is a number of things in words: "1 row", "2 rows".
+// count returns a number of things: "1 row", "2 rows".
 func count(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -105,7 +103,7 @@ func more(out io.Writer, n int64) {
 	}
 }
 
-// joined puts a semicolon between those of the parts that are not empty.
+// joined joins the parts that are not empty by semicolons.
 func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }

@@ -14,35 +14,34 @@ import (
 	"orgops/internal/runs"
 )
 
-// Waiting says what the open rows of a run wait for.
+// Waiting counts the open rows of a run by the reason why they wait.
 type Waiting struct {
-	Reasons []WaitingFor // the most frequent ones, the first of them that of most rows
+	Reasons []WaitingFor // the most frequent ones, in falling order
 	Further int64        // rows that have other reasons
-	// Read is how many rows were looked at, WithReason of how many that have a reason.
-	// Where they differ, the counts are those of a sample.
+	// Read is the number of rows that were read, and WithReason the number of all open rows
+	// with a reason. If they differ, the counts are those of a sample.
 	Read, WithReason int64
-	WithoutReason    int64     // open rows without a reason: no worker has come to them
-	Next             time.Time // the earliest of all next looks; zero where there is none
+	WithoutReason    int64     // open rows that were not executed yet
+	Next             time.Time // the earliest next check; zero: not known
 }
 
-// WaitingFor is a reason that rows have in common, without what is each row's own.
+// WaitingFor is a reason that rows have in common, without the parts that differ.
 type WaitingFor struct {
 	Reason string
 	Rows   int64
-	Next   time.Time // the earliest next look; zero: not known
+	Next   time.Time // the earliest next check; zero: not known
 }
 
 const (
-	// WaitingSample is how many notes tell what a run waits for: a few MB, in less
-	// than a second. The shares of the reasons among so many are within a percent of
-	// the truth.
+	// WaitingSample is the number of notes to read of a run: a few MB, in less than a second.
+	// The shares of the reasons in such a sample are within a percent of the truth.
 	WaitingSample = 20_000
-	// mostReasons is how many reasons are told one by one.
+	// mostReasons is the number of reasons that are listed.
 	mostReasons = 5
 )
 
-// WaitingOf says what the open rows of the run wait for, judged by about sample of
-// them: its cost is bounded by that, however many there are.
+// WaitingOf counts the open rows of the run by reason, from about sample of them, so that
+// its cost does not grow with the run.
 func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int) (Waiting, error) {
 	if r.Ended() || Stopped(r) != "" {
 		return Waiting{}, nil
@@ -76,7 +75,7 @@ func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int)
 	return w, nil
 }
 
-// earlier is the earlier of two times, of which zero is none.
+// earlier returns the earlier of two times; zero is none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
@@ -90,8 +89,8 @@ var (
 	httpStatus = regexp.MustCompile(`^[45]\d\d$`)
 )
 
-// common is a reason without what differs from row to row: what is quoted,
-// names of hosts, addresses and numbers.
+// common returns a reason without the parts that differ from row to row: quoted text, names
+// of hosts, addresses and numbers.
 func common(reason string) string {
 	reason = andMore.ReplaceAllString(quotedPart.ReplaceAllString(reason, `"…"`), "")
 	return mask(reason, ".,:;)", func(word string) bool {
@@ -99,7 +98,7 @@ func common(reason string) string {
 	})
 }
 
-// Write writes a line for each reason, under a heading; nothing where no row has one.
+// Write writes a line for each reason under a heading, or nothing if there is none.
 func (w Waiting) Write(out io.Writer) error {
 	if w.Read == 0 {
 		return nil
