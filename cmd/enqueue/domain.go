@@ -89,7 +89,7 @@ func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
 	}
 	for i, row := range found.Rows {
 		fmt.Fprintln(t.Stdout, row)
-		if err := printLook(t.Stdout, row, i+1 < len(found.Rows) || found.More > 0); err != nil {
+		if err := printEvidence(t.Stdout, row, i+1 < len(found.Rows) || found.More > 0); err != nil {
 			return err
 		}
 	}
@@ -100,12 +100,12 @@ func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
 		return nil
 	}
 	fmt.Fprintf(t.Stdout, "%swhat sweeps have seen:\n", map[bool]string{true: "\n"}[len(found.Rows) > 0])
-	return printSeen(t.Stdout, *found.Swept, found.Rules, found.SweepState)
+	return printRecorded(t.Stdout, *found.Swept, found.Rules, found.SweepState)
 }
 
-// printLook writes what the last look found, as domains check does, and a line
-// between it and what follows.
-func printLook(out io.Writer, d status.DomainRow, follows bool) error {
+// printEvidence writes the evidence of a row, as domains check does, and an empty line before
+// the next one.
+func printEvidence(out io.Writer, d status.DomainRow, follows bool) error {
 	if d.Evidence == nil {
 		return nil
 	}
@@ -116,22 +116,22 @@ func printLook(out io.Writer, d status.DomainRow, follows bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := printSaid(out, d.Evidence.Evidence); err != nil || !follows {
+	if err := printAnswers(out, d.Evidence.Evidence); err != nil || !follows {
 		return err
 	}
 	_, err := fmt.Fprintln(out)
 	return err
 }
 
-// domainJSON is what --json prints of a domain.
+// domainJSON is the output of --json for a domain.
 type domainJSON struct {
 	Organization string          `json:"organization_id"`
 	Domain       string          `json:"discovery_domain_id"`
 	Tenant       string          `json:"tenant"`
-	Record       *recordJSON     `json:"record"` // null: no worker has read it for a row that is open
-	Rows         []domainRowJSON `json:"rows"`   // the newest first
+	Record       *recordJSON     `json:"record"` // null: no worker has read it for an open row
+	Rows         []domainRowJSON `json:"rows"`   // newest first
 	More         int             `json:"more_rows"`
-	Remembered   *rememberedJSON `json:"remembered,omitempty"` // by sweeps; not there: none has come upon it
+	Recorded     *recordedJSON   `json:"remembered,omitempty"` // recorded by sweeps; absent: no sweep has found the domain
 }
 
 type recordJSON struct {
@@ -148,12 +148,12 @@ type domainRowJSON struct {
 	Outcome   *string    `json:"outcome"`          // null: it is open
 	Detail    string     `json:"detail,omitempty"` // of the outcome
 	Reason    string     `json:"reason,omitempty"` // why it is open
-	NextLook  *time.Time `json:"next_look"`        // null: it is settled, or that is not known
-	// LastLook is the verdict of the last look that did not find the token, as domains
-	// check tells one; of a row that is open or expired.
-	LastLook *dnscheck.Evidence `json:"last_look,omitempty"`
-	// Proof is the verdict by which the row's domain was verified, and the record that it
-	// was compared with.
+	NextCheck *time.Time `json:"next_look"`        // null: it is settled, or that is not known
+	// LastCheck is the verdict of the last check without the token, as domains check prints
+	// it, of a row that is open or expired.
+	LastCheck *dnscheck.Evidence `json:"last_look,omitempty"`
+	// Proof is the verdict by which the row's domain was verified, and the record of the
+	// tenant at that time.
 	Proof *kinds.Evidence `json:"proof,omitempty"`
 }
 
@@ -164,18 +164,18 @@ func domainAsJSON(c *domainCommand, h status.Domain) domainJSON {
 		if e := d.Evidence; e != nil && e.Compared != nil {
 			row.Proof = e
 		} else if e != nil {
-			row.LastLook = &e.Evidence
+			row.LastCheck = &e.Evidence
 		}
 		if f := d.State.Result; f != nil {
 			row.Outcome, row.Detail = &f.Outcome, f.Detail
 		} else {
 			open := status.WithStop(d.Run, d.State.Open)
-			row.Reason, row.NextLook = open.Reason, known(open.Next)
+			row.Reason, row.NextCheck = open.Reason, known(open.Next)
 		}
 		j.Rows = append(j.Rows, row)
 	}
 	if h.Swept != nil {
-		j.Remembered = new(rememberedAsJSON(*h.Swept, h.Rules))
+		j.Recorded = new(recordedAsJSON(*h.Swept, h.Rules))
 	}
 	return j
 }
