@@ -40,8 +40,9 @@ type checkCommand struct {
 	RefuseWildcards bool          `help:"Refuse a TXT record that comes from a wildcard."`
 }
 
-// rowsAtOnce is how many rows of a file are asked for at a time: enough that one whose name servers keep silent for ten seconds
-// does not hold up the others, and few enough for public resolvers, which limit what one address asks.
+// rowsAtOnce is the number of rows of a file that are checked at a time: enough that one whose
+// name servers do not answer for ten seconds does not delay the others, and few enough for
+// public resolvers, which limit the queries of an address.
 const rowsAtOnce = 16
 
 func (*checkCommand) Help() string {
@@ -70,31 +71,28 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	defer done()
-	asked, missing := 0, 0
-	for found, err := range inOrder(ctx, records, func(ctx context.Context, r status.TXTRecord) (status.Checked, error) {
+	checked, missing := 0, 0
+	for found, err := range inOrder(ctx, records, func(ctx context.Context, r status.TXTRecord) (status.CheckResult, error) {
 		return status.Check(ctx, checker, r)
 	}) {
 		if err != nil {
 			return err
 		}
-		if asked++; found.Verdict.State != dnscheck.Present {
+		if checked++; found.Verdict.State != dnscheck.Present {
 			missing++
 		}
 		if found.Verdict.Thin {
 			found.Evidence.Sentence = c.waits(found.Evidence.Sentence)
 		}
-		if err := t.printCheck(found, asked == 1); err != nil {
+		if err := t.printCheck(found, checked == 1); err != nil {
 			return err
 		}
 	}
 	if missing > 0 {
-		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("not present: %d of %d", missing, asked)}
+		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("not present: %d of %d", missing, checked)}
 	}
 	return nil
 }
-
-// settingsTime bounds reading the tenant's settings from Redis.
-const settingsTime = 2 * time.Second
 
 // settle completes the flags: without --resolvers it takes the DNS settings of the tenant's
 // workers from Redis, or else the defaults.
@@ -153,7 +151,7 @@ func (c *checkCommand) checker() (*dnscheck.Checker, error) {
 	return dnscheck.New(config)
 }
 
-// records are what the arguments name; done is to be called after them.
+// records returns the records that the arguments name. Call done after the last one.
 func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[status.TXTRecord, error], done func(), err error) {
 	byHost, byDomain, byFile := c.Host != "" || c.TXT != "", c.oneDomain != oneDomain{}, c.File != ""
 	if named := slices.DeleteFunc([]bool{byHost, byDomain, byFile}, func(is bool) bool { return !is }); len(named) != 1 {
@@ -175,19 +173,12 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 	return func(yield func(status.TXTRecord, error) bool) { yield(record, nil) }, func() {}, nil
 }
 
-// stored is the record that a worker has read for an open row.
+// stored returns the record that a worker has read for an open row.
 func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, error) {
 	if err := c.check(); err != nil {
 		return status.TXTRecord{}, err
 	}
-	named := &domainCommand{Org: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: math.MaxInt}
-	if err := named.check(); err != nil {
-		return status.TXTRecord{}, err
-	}
-	if err := t.connectToRead(ctx); err != nil {
-		return status.TXTRecord{}, err
-	}
-	found, err := status.DomainOf(ctx, t.redis, t.ledger, status.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, named.Rows)
+	found, err := t.readDomain(ctx, status.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, math.MaxInt)
 	switch {
 	case err != nil:
 		return status.TXTRecord{}, err
@@ -198,7 +189,7 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, e
 	return status.TXTRecord{Organization: c.Org, ID: c.Domain, Host: found.Record.Host, TXT: found.Record.TXT, Domain: found.Record.Domain}, nil
 }
 
-// rows are the file's. Those that domains verify takes are, if they have host and value.
+// rows returns the records of the file: any rows of domains verify that have host and value.
 func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTRecord, error], func(), error) {
 	file, err := t.open(ctx, order{submitFlags: submitFlags{File: c.File}})
 	if err != nil {
@@ -237,14 +228,14 @@ func (c *checkCommand) read(file *rowsFile) (*intake.Reader, error) {
 	return reader, err
 }
 
-// inOrder gives what check finds of the records, in their order; at most rowsAtOnce are being asked for. After an error, which is a
-// record's or the context's, there is no more.
-func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error], check func(context.Context, status.TXTRecord) (status.Checked, error)) iter.Seq2[status.Checked, error] {
+// inOrder yields the results of check for the records, in their order. At most rowsAtOnce
+// checks are running. It ends after an error of a record or of the context.
+func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error], check func(context.Context, status.TXTRecord) (status.CheckResult, error)) iter.Seq2[status.CheckResult, error] {
 	type outcome struct {
-		found status.Checked
+		found status.CheckResult
 		err   error
 	}
-	return func(yield func(status.Checked, error) bool) {
+	return func(yield func(status.CheckResult, error) bool) {
 		asking, cancel := context.WithCancel(ctx)
 		var running sync.WaitGroup
 		defer running.Wait()
@@ -275,7 +266,7 @@ func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error], ch
 			}
 		}
 		if ctx.Err() != nil {
-			yield(status.Checked{}, ctx.Err())
+			yield(status.CheckResult{}, ctx.Err())
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"orgops/internal/status"
 )
 
-// printCheck writes what was found of one record: a table, or a line of JSON.
-func (t *tool) printCheck(found status.Checked, first bool) error {
+// printCheck writes the result of one record: a table, or a line of JSON.
+func (t *tool) printCheck(found status.CheckResult, first bool) error {
 	if t.json {
 		return t.printJSON(checkAsJSON(found))
 	}
@@ -38,10 +38,10 @@ func (t *tool) printCheck(found status.Checked, first bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return printSaid(t.Stdout, e)
+	return printAnswers(t.Stdout, e)
 }
 
-// printVerdict writes what the answers come to, two columns a line.
+// printVerdict writes the verdict, two columns a line.
 func printVerdict(w status.Table, e kinds.Evidence) {
 	fmt.Fprintf(w, "verdict\t%s (%s)\n", e.State, e.Reason)
 	w.Line("", e.Sentence)
@@ -51,45 +51,45 @@ func printVerdict(w status.Table, e kinds.Evidence) {
 	}
 }
 
-// printSaid writes who was asked, and what each answered, as a table.
-func printSaid(out io.Writer, e dnscheck.Evidence) error {
+// printAnswers writes the answer of each server as a table.
+func printAnswers(out io.Writer, e dnscheck.Evidence) error {
 	w := status.NewTable(out)
 	fmt.Fprintln(w, "\nSERVER\tANSWER\tFOUND\tTOOK")
 	for _, o := range e.Said {
 		took := time.Duration(o.Milliseconds * float64(time.Millisecond))
-		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\n", status.WhoSaid(o), o.State, o.Reason, cmp.Or(status.WhatIsThere(o), "-"), took.Round(time.Millisecond/10))
+		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\n", status.ServerName(o), o.State, o.Reason, cmp.Or(status.AnswerText(o), "-"), took.Round(time.Millisecond/10))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if silent := status.NotHeard(e); silent != "" {
+	if silent := status.MissingAnswers(e); silent != "" {
 		fmt.Fprintln(out, silent)
 	}
 	return nil
 }
 
-// checkJSON is what --json prints of a record.
+// checkJSON is the output of --json for a record.
 type checkJSON struct {
 	status.TXTRecord
 
-	Error string `json:"error,omitempty"` // why it was not asked for; then there is nothing below
+	Error string `json:"error,omitempty"` // why it was not checked; then there are no members below
 	*dnscheck.Evidence
 	Findings   []findingJSON `json:"findings,omitempty"`
-	Unanswered []string      `json:"unanswered,omitempty"` // names of which nothing could be learned
+	Unanswered []string      `json:"unanswered,omitempty"` // names without an answer
 }
 
 type findingJSON struct {
-	Mistake  string `json:"mistake"`
-	Sentence string `json:"sentence"`
+	Mistake  dnscheck.Mistake `json:"mistake"`
+	Sentence string           `json:"sentence"`
 }
 
-func checkAsJSON(found status.Checked) checkJSON {
+func checkAsJSON(found status.CheckResult) checkJSON {
 	if found.Bad != nil {
 		return checkJSON{TXTRecord: found.TXTRecord, Error: found.Bad.Error()}
 	}
 	j := checkJSON{TXTRecord: found.TXTRecord, Evidence: &found.Evidence, Unanswered: found.Diagnosis.Unanswered}
 	for _, f := range found.Diagnosis.Findings {
-		j.Findings = append(j.Findings, findingJSON{string(f.Mistake), f.Sentence})
+		j.Findings = append(j.Findings, findingJSON(f))
 	}
 	return j
 }

@@ -71,13 +71,13 @@ func TestRowsAreAskedForTogether(t *testing.T) {
 				}
 			}
 		}
-		ask := func(_ context.Context, r status.TXTRecord) (status.Checked, error) {
+		ask := func(_ context.Context, r status.TXTRecord) (status.CheckResult, error) {
 			mine := make(chan struct{})
 			mu.Lock()
 			waiting[r.Host] = mine
 			mu.Unlock()
 			<-mine
-			return status.Checked{TXTRecord: r}, nil
+			return status.CheckResult{TXTRecord: r}, nil
 		}
 		var got []string
 		done := make(chan struct{})
@@ -117,8 +117,8 @@ func TestRowsEndWithAnError(t *testing.T) {
 	}
 	var hosts []string
 	var failed error
-	for found, err := range inOrder(t.Context(), records, func(_ context.Context, r status.TXTRecord) (status.Checked, error) {
-		return status.Checked{TXTRecord: r}, nil
+	for found, err := range inOrder(t.Context(), records, func(_ context.Context, r status.TXTRecord) (status.CheckResult, error) {
+		return status.CheckResult{TXTRecord: r}, nil
 	}) {
 		if failed = err; err == nil {
 			hosts = append(hosts, found.Host)

@@ -9,15 +9,15 @@ import (
 	"orgops/internal/status"
 )
 
-// oneRun is the argument of commands that do something to a run.
+// oneRun is the argument of commands for a run.
 type oneRun struct {
 	ID string `arg:"" name:"run" help:"Run id."`
 }
 
-// told writes what was done to the run: a line, or with --json the run.
-func (t *tool) told(ctx context.Context, run, what string) error {
+// printEffect prints the effect on the run, or with --json the run.
+func (t *tool) printEffect(ctx context.Context, run, effect string) error {
 	if !t.json {
-		_, err := fmt.Fprintf(t.Stdout, "run %s: %s\n", run, what)
+		_, err := fmt.Fprintf(t.Stdout, "run %s: %s\n", run, effect)
 		return err
 	}
 	r, err := t.ledger.Get(ctx, run)
@@ -36,7 +36,7 @@ func (t *tool) change(ctx context.Context, run string, f func(context.Context, *
 	if err != nil {
 		return err
 	}
-	return t.told(ctx, run, effect)
+	return t.printEffect(ctx, run, effect)
 }
 
 type pauseCommand struct{ oneRun }
@@ -85,5 +85,5 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 	if t.json {
 		return t.printJSON(runAsJSON(r))
 	}
-	return t.told(ctx, c.ID, "deleted")
+	return t.printEffect(ctx, c.ID, "deleted")
 }

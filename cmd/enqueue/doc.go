@@ -1,7 +1,27 @@
 // Command enqueue submits rows and tracks their results.
 //
-// It needs Redis only, and to ask the DNS (domains check) not even that. serve
-// accepts rows over HTTP. A file is read once: its rows are checked and staged in the
-// ledger, and none starts before all are. Submitting the same rows again under the run's
-// id is harmless, and completes a submission that was interrupted.
+// It needs Redis only, and for a check of a DNS record not even that. serve accepts rows over
+// HTTP. A file is read once: its rows are checked and staged in the ledger, and none starts
+// before all are. Submitting the same rows again under the run's id is harmless, and completes
+// a submission that was interrupted.
+//
+// Its files, each using those below it:
+//
+//	main.go       the process: signals and exit
+//	run.go        the commands, and the connection to Redis that they share
+//	serve.go      the intake over HTTP
+//	kinds.go      domains verify and update, clients remove, templates create
+//	sweep.go      domains sweep, and the confirmation of a sweep; sweep_plan.go: its preview
+//	pending.go    runs whose rows the workers find
+//	dryrun.go     the estimate of a submission
+//	submit.go     submissions; input.go, rejected.go: the files that they read and write
+//	check.go      domains check; check_print.go: its output
+//	domain.go     domains show
+//	history.go    domains history
+//	evidence.go   evidence export
+//	tenant.go     tenant stop and start
+//	retry.go      runs retry and failed
+//	control.go    runs pause, resume, cancel and delete
+//	show.go       runs show
+//	runs.go       runs list and follow
 package main

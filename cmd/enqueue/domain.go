@@ -37,25 +37,11 @@ Example:
 Exit status: 1 if no run has a row about the domain.`
 }
 
-func (c *domainCommand) check() error {
-	err := errors.Join(apiclient.CheckID("org", c.Org), apiclient.CheckID("domain", c.Domain), tasks.CheckTenant(c.Tenant))
-	if err == nil && c.Rows < 1 {
-		err = fmt.Errorf("rows: want 1 or more, got %d", c.Rows)
-	}
-	if err != nil {
-		return cli.Usage(err)
-	}
-	return nil
-}
-
 func (c *domainCommand) Run(ctx context.Context, t *tool) error {
-	if err := c.check(); err != nil {
-		return err
+	if c.Rows < 1 {
+		return cli.Usage(fmt.Errorf("rows: want 1 or more, got %d", c.Rows))
 	}
-	if err := t.connectToRead(ctx); err != nil {
-		return err
-	}
-	found, err := status.DomainOf(ctx, t.redis, t.ledger, status.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, c.Rows)
+	found, err := t.readDomain(ctx, status.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, c.Rows)
 	switch {
 	case err != nil:
 		return err
@@ -67,7 +53,18 @@ func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 	return t.printDomain(c, found)
 }
 
-// nothing says that there is no such row, and what to do.
+// readDomain checks the name, connects to read, and returns the domain with its newest rows.
+func (t *tool) readDomain(ctx context.Context, name status.DomainName, rows int) (status.Domain, error) {
+	if err := errors.Join(apiclient.CheckID("org", name.Organization), apiclient.CheckID("domain", name.ID), tasks.CheckTenant(name.Tenant)); err != nil {
+		return status.Domain{}, cli.Usage(err)
+	}
+	if err := t.connectToRead(ctx); err != nil {
+		return status.Domain{}, err
+	}
+	return status.DomainOf(ctx, t.redis, t.ledger, name, rows)
+}
+
+// nothing returns the error of a domain that has no row, and how to proceed.
 func nothing(c *domainCommand, h status.Domain) error {
 	what := fmt.Sprintf("no run of tenant %s has a row about domain %s of organization %s", c.Tenant, c.Domain, c.Org)
 	if h.Other != "" {
@@ -92,7 +89,7 @@ func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
 	}
 	for i, row := range found.Rows {
 		fmt.Fprintln(t.Stdout, row)
-		if err := printLook(t.Stdout, row, i+1 < len(found.Rows) || found.More > 0); err != nil {
+		if err := printEvidence(t.Stdout, row, i+1 < len(found.Rows) || found.More > 0); err != nil {
 			return err
 		}
 	}
@@ -103,38 +100,38 @@ func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
 		return nil
 	}
 	fmt.Fprintf(t.Stdout, "%swhat sweeps have seen:\n", map[bool]string{true: "\n"}[len(found.Rows) > 0])
-	return printSeen(t.Stdout, *found.Swept, found.Rules, found.SweepState)
+	return printRecorded(t.Stdout, *found.Swept, found.Rules, found.SweepState)
 }
 
-// printLook writes what the last look found, as domains check does, and a line
-// between it and what follows.
-func printLook(out io.Writer, d status.DomainRow, follows bool) error {
+// printEvidence writes the evidence of a row, as domains check does, and an empty line before
+// the next one.
+func printEvidence(out io.Writer, d status.DomainRow, follows bool) error {
 	if d.Evidence == nil {
 		return nil
 	}
 	w := status.NewTable(out)
 	fmt.Fprintf(w, "\n%s\t%s\n", map[bool]string{true: "proven at", false: "checked at"}[d.Evidence.Compared != nil], stamp(d.Evidence.At))
 	printVerdict(w, *d.Evidence)
-	w.Line("next check", stamp(d.NextLook()))
+	w.Line("next check", stamp(d.NextCheck()))
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := printSaid(out, d.Evidence.Evidence); err != nil || !follows {
+	if err := printAnswers(out, d.Evidence.Evidence); err != nil || !follows {
 		return err
 	}
 	_, err := fmt.Fprintln(out)
 	return err
 }
 
-// domainJSON is what --json prints of a domain.
+// domainJSON is the output of --json for a domain.
 type domainJSON struct {
 	Organization string          `json:"organization_id"`
 	Domain       string          `json:"discovery_domain_id"`
 	Tenant       string          `json:"tenant"`
-	Record       *recordJSON     `json:"record"` // null: no worker has read it for a row that is open
-	Rows         []domainRowJSON `json:"rows"`   // the newest first
+	Record       *recordJSON     `json:"record"` // null: no worker has read it for an open row
+	Rows         []domainRowJSON `json:"rows"`   // newest first
 	More         int             `json:"more_rows"`
-	Remembered   *rememberedJSON `json:"remembered,omitempty"` // by sweeps; not there: none has come upon it
+	Recorded     *recordedJSON   `json:"remembered,omitempty"` // recorded by sweeps; absent: no sweep has found the domain
 }
 
 type recordJSON struct {
@@ -151,37 +148,34 @@ type domainRowJSON struct {
 	Outcome   *string    `json:"outcome"`          // null: it is open
 	Detail    string     `json:"detail,omitempty"` // of the outcome
 	Reason    string     `json:"reason,omitempty"` // why it is open
-	NextLook  *time.Time `json:"next_look"`        // null: it is settled, or that is not known
-	// LastLook is the verdict of the last look that did not find the token, as domains
-	// check tells one; of a row that is open or expired.
-	LastLook *dnscheck.Evidence `json:"last_look,omitempty"`
-	// Proof is the verdict by which the row's domain was verified, and the record that it
-	// was compared with.
+	NextCheck *time.Time `json:"next_look"`        // null: it is settled, or that is not known
+	// LastCheck is the verdict of the last check without the token, as domains check prints
+	// it, of a row that is open or expired.
+	LastCheck *dnscheck.Evidence `json:"last_look,omitempty"`
+	// Proof is the verdict by which the row's domain was verified, and the record of the
+	// tenant at that time.
 	Proof *kinds.Evidence `json:"proof,omitempty"`
 }
 
 func domainAsJSON(c *domainCommand, h status.Domain) domainJSON {
-	j := domainJSON{Organization: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: []domainRowJSON{}, More: h.More}
-	if h.Record != nil {
-		j.Record = &recordJSON{h.Record.Domain, h.Record.Host, h.Record.TXT}
-	}
+	j := domainJSON{Organization: c.Org, Domain: c.Domain, Tenant: c.Tenant, Record: (*recordJSON)(h.Record), Rows: []domainRowJSON{}, More: h.More}
 	for _, d := range h.Rows {
 		row := domainRowJSON{Run: d.Run.ID, Kind: d.Run.Kind, Item: d.Item, CreatedAt: d.Run.CreatedAt}
 		if e := d.Evidence; e != nil && e.Compared != nil {
 			row.Proof = e
 		} else if e != nil {
-			row.LastLook = &e.Evidence
+			row.LastCheck = &e.Evidence
 		}
-		if f := d.State.Fate; f != nil {
+		if f := d.State.Result; f != nil {
 			row.Outcome, row.Detail = &f.Outcome, f.Detail
 		} else {
-			open := status.AsOf(d.Run, d.State.Open)
-			row.Reason, row.NextLook = open.Reason, known(open.Next)
+			open := status.WithStop(d.Run, d.State.Open)
+			row.Reason, row.NextCheck = open.Reason, known(open.Next)
 		}
 		j.Rows = append(j.Rows, row)
 	}
 	if h.Swept != nil {
-		j.Remembered = new(rememberedAsJSON(*h.Swept, h.Rules))
+		j.Recorded = new(recordedAsJSON(*h.Swept, h.Rules))
 	}
 	return j
 }

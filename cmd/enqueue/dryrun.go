@@ -13,12 +13,11 @@ import (
 	"orgops/internal/status"
 )
 
-// assumed is the pace of a tenant whose worker has announced none: the
-// worker's own defaults.
+// assumed is the pace of a tenant whose workers have announced none: the worker's defaults.
 var assumed = pace.Settings{Rate: "2/s", Burst: 2, Reserve: 0.2}
 
-// longestAsk is how long a dry run waits for Redis, which it can do without.
-const longestAsk = 3 * time.Second
+// settingsTime bounds the read of a tenant's settings by commands for which Redis is optional.
+const settingsTime = 3 * time.Second
 
 // dryRun prints the estimate of a submission. It changes nothing, in Redis either.
 func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
@@ -48,13 +47,13 @@ func interruptedOr(err error) error {
 	return err
 }
 
-// announced are the tenant's settings as its worker announced them, else the
-// worker's defaults.
+// announced returns the settings that the tenant's workers announced, else the worker's
+// defaults.
 func (t *tool) announced(ctx context.Context, tenant string) (settings pace.Settings, announced bool, err error) {
 	if err := t.openRedis(); err != nil {
 		return assumed, false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, longestAsk)
+	ctx, cancel := context.WithTimeout(ctx, settingsTime)
 	defer cancel()
 	settings, announced, err = pace.Announced(ctx, t.redis, tenant)
 	switch {
@@ -67,20 +66,20 @@ func (t *tool) announced(ctx context.Context, tenant string) (settings pace.Sett
 	return settings, true, nil
 }
 
-// planJSON is what --json prints of a dry run.
+// planJSON is the output of --json for a dry run.
 type planJSON struct {
 	DryRun        bool            `json:"dry_run"`
 	Kind          string          `json:"kind"`
 	Tenant        string          `json:"tenant"`
 	Rows          int64           `json:"rows"`
-	Invalid       int64           `json:"invalid,omitempty"` // of these, those that are bad and left out
+	Invalid       int64           `json:"invalid,omitempty"` // rows among these that are left out
 	Duplicates    *duplicatesJSON `json:"duplicates,omitempty"`
 	Tasks         int64           `json:"tasks"`
-	APICalls      int64           `json:"api_calls"` // where nothing is tried again
+	APICalls      int64           `json:"api_calls"` // without retries
 	Rate          string          `json:"rate"`      // of the tenant
-	Reserve       float64         `json:"reserve"`   // the share of it that is left to others
+	Reserve       float64         `json:"reserve"`   // the share of the rate that is left to others
 	RateAnnounced bool            `json:"rate_announced"`
-	Seconds       int64           `json:"seconds"` // that the calls take at what is left of the rate; 0: it is unlimited
+	Seconds       int64           `json:"seconds"` // that the calls take; 0: the rate is unlimited
 	Organizations []planOrgJSON   `json:"organizations"`
 	More          int64           `json:"more_organizations"`
 	Further       int64           `json:"rows_of_further_organizations"` // always 0: all are counted
@@ -133,7 +132,7 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, anno
 	return w.Flush()
 }
 
-// timeAt is how long that many calls take, in whole seconds, rounded up.
+// timeAt returns how long so many calls take, in whole seconds, rounded up.
 func timeAt(rate pace.Rate, burst int, calls int64) time.Duration {
 	if rate.IsUnlimited() {
 		return 0

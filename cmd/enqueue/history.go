@@ -48,7 +48,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	if t.json {
-		return t.printJSON(historyJSON{Tenant: c.Tenant, Domain: c.Domain, rememberedJSON: rememberedAsJSON(r, rules)})
+		return t.printJSON(historyJSON{Tenant: c.Tenant, Domain: c.Domain, recordedJSON: recordedAsJSON(r, rules)})
 	}
 	w := status.NewTable(t.Stdout)
 	fmt.Fprintf(w, "name\t%s\n", status.Shown(r.Domain))
@@ -58,12 +58,12 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return printSeen(t.Stdout, r, rules, state)
+	return printRecorded(t.Stdout, r, rules, state)
 }
 
-// printSeen prints a domain's recorded state, and the answers that led to each change of its
+// printRecorded prints a domain's recorded state, and the answers that led to each change of its
 // record.
-func printSeen(out io.Writer, r status.SweptDomain, rules sweep.Rules, state status.SweepState) error {
+func printRecorded(out io.Writer, r status.SweptDomain, rules sweep.Rules, state status.SweepState) error {
 	if err := r.Write(out, rules, state); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func printSeen(out io.Writer, r status.SweptDomain, rules sweep.Rules, state sta
 			continue
 		}
 		printVerdict(w, verdict)
-		if err := errors.Join(w.Flush(), printSaid(out, verdict.Evidence)); err != nil {
+		if err := errors.Join(w.Flush(), printAnswers(out, verdict.Evidence)); err != nil {
 			return err
 		}
 	}
@@ -93,24 +93,24 @@ func printSeen(out io.Writer, r status.SweptDomain, rules sweep.Rules, state sta
 type historyJSON struct {
 	Tenant string `json:"tenant"`
 	Domain string `json:"discovery_domain_id"`
-	rememberedJSON
+	recordedJSON
 }
 
-type rememberedJSON struct {
+type recordedJSON struct {
 	Organization string       `json:"organization_id"`
 	Name         string       `json:"domain"`
-	Sweeps       int64        `json:"sweeps"`    // that have looked
+	Sweeps       int64        `json:"sweeps"`    // that have checked it
 	Sweep        *time.Time   `json:"sweep"`     // the tick of the last one of these
 	State        string       `json:"state"`     // "present", "absent" or "unknown"
 	Reason       string       `json:"reason"`    // of the state
 	Sentence     string       `json:"sentence"`  // the same for people; empty unless absent
-	Values       []string     `json:"values"`    // that stood in the token's place, quoted
-	At           *time.Time   `json:"looked_at"` // when the state was seen
+	Values       []string     `json:"values"`    // found instead of the token, quoted
+	At           *time.Time   `json:"looked_at"` // of the state
 	FirstPresent *time.Time   `json:"first_present"`
 	LastPresent  *time.Time   `json:"last_present"`
-	Absence      *absenceJSON `json:"absence"`    // null: it is not gone, as far as is known
-	UnderWay     *actingJSON  `json:"under_way"`  // null: no request is
-	Taken        *actingJSON  `json:"taken_away"` // null: nothing was, or it was given back
+	Absence      *absenceJSON `json:"absence"`    // null: it is not known to be absent
+	UnderWay     *actingJSON  `json:"under_way"`  // null: no request is in progress
+	Taken        *actingJSON  `json:"taken_away"` // null: nothing was, or it was restored
 	Past         []eventJSON  `json:"past"`       // the oldest first
 }
 
@@ -142,8 +142,8 @@ type actingJSON struct {
 	Back   bool         `json:"giving_back,omitempty"`
 }
 
-func rememberedAsJSON(r status.SweptDomain, rules sweep.Rules) rememberedJSON {
-	j := rememberedJSON{
+func recordedAsJSON(r status.SweptDomain, rules sweep.Rules) recordedJSON {
+	j := recordedJSON{
 		Organization: r.OrganizationID, Name: r.Domain, Sweeps: r.Sweeps,
 		State: r.State, Reason: r.Reason, Sentence: r.Sentence, Values: append([]string{}, r.Values...), At: known(r.At),
 		FirstPresent: known(r.FirstPresent), LastPresent: known(r.LastPresent),
@@ -176,7 +176,7 @@ func actingAsJSON(a *sweep.ActionRequest) *actingJSON {
 	return &actingJSON{a.Action, known(a.At), a.Host, a.TXT, a.Flag, a.Back}
 }
 
-// known is a time, or null where it is none.
+// known returns a time, or nil for the zero time.
 func known(at time.Time) *time.Time {
 	if at.IsZero() {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"orgops/tasks"
 )
 
-// rowsFile is rows that are read once: a file, stdin or a pipe, or the row that the arguments
-// name.
+// rowsFile is an input of rows, read once: a file, stdin, a pipe, or the row that the
+// arguments name.
 type rowsFile struct {
 	io.Reader
 	name string   // for errors
@@ -66,8 +66,8 @@ func openFile(ctx context.Context, name string) (*rowsFile, error) {
 	return rows, nil
 }
 
-// endingReader returns a reader that ends with ctx, also while r waits for a pipe or a
-// terminal, which cannot be interrupted. That is left behind then; end leaves it behind at once.
+// endingReader returns a reader that ends with ctx or by end, also while r waits for a pipe or
+// a terminal, which cannot be interrupted: that read is abandoned.
 func endingReader(ctx context.Context, r io.Reader) (reader io.Reader, end func()) {
 	reads, writes := io.Pipe()
 	go func() {

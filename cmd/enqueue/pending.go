@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,7 @@ import (
 	"orgops/tasks"
 )
 
-// checkPending refuses what does not go together with --pending.
+// checkPending refuses flags that --pending excludes.
 func (c *verifyCommand) checkPending() error {
 	if other := firstGiven(
 		flag{c.File != "", "a file"}, flag{c.Domain != "", "--domain"}, flag{c.SkipInvalid, "--skip-invalid"}, flag{c.Rejected != "", "--rejected"},
@@ -50,30 +49,35 @@ func firstGiven(flags ...flag) string {
 	return ""
 }
 
-// submitPending makes the run of what is pending, which the workers find.
+// submitPending submits a run of the pending domains, which the workers find.
 func (t *tool) submitPending(ctx context.Context, o order, organization string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := t.connectToHandIn(ctx); err != nil {
+	if err := t.connectToSubmit(ctx); err != nil {
 		return err
 	}
-	giveUp, seen, err := t.giveUp(ctx, o)
+	r, seen, err := t.runOf(ctx, o)
 	if err != nil {
 		return err
 	}
-	o.ID = cmp.Or(o.ID, tasks.NewRunID(time.Now()))
-	run, created, err := t.intake().BeginPending(ctx, organization, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority)})
+	run, created, err := t.intake().BeginPending(ctx, organization, r)
 	if err != nil {
-		return notBegun(ctx, "run "+o.ID, o.ID, err)
+		return notStarted(ctx, "run "+r.ID, r.ID, err)
 	}
-	return t.begun(ctx, run, created, seen, o.Follow)
+	return t.started(ctx, run, created, seen, o.Follow)
 }
 
-// notBegun is the error of a run whose rows the workers find, with what to do about it.
-func notBegun(ctx context.Context, what, id string, err error) error {
+// notStarted adds to the error of a run whose rows the workers find how to proceed.
+func notStarted(ctx context.Context, what, id string, err error) error {
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return cli.Usage(mismatch)
+	}
+	if sweeping, ok := errors.AsType[*intake.SweepingError](err); ok {
+		return sweeping
+	}
+	if apart, ok := errors.AsType[*intake.ClocksError](err); ok {
+		return apart
 	}
 	again := fmt.Sprintf("to make sure that %s exists, repeat the command with --run %s", what, id)
 	if ctx.Err() != nil {
@@ -82,8 +86,8 @@ func notBegun(ctx context.Context, what, id string, err error) error {
 	return fmt.Errorf("%w\n%s", err, again)
 }
 
-// begun tells the id of such a run, and what is to be known of it, and follows it if asked to.
-func (t *tool) begun(ctx context.Context, run runs.Run, created, seen, follow bool) (err error) {
+// started prints the id of such a run, logs its state, and follows it if follow is set.
+func (t *tool) started(ctx context.Context, run runs.Run, created, seen, follow bool) (err error) {
 	switch {
 	case !run.CancelledAt.IsZero():
 		return fmt.Errorf("run %s was cancelled: give it another id, if its domains are still wanted", run.ID)
@@ -108,21 +112,21 @@ func (t *tool) begun(ctx context.Context, run runs.Run, created, seen, follow bo
 	return t.follow(ctx, []string{run.ID})
 }
 
-// walkJSON is how far the walk is that finds a run's rows.
-type walkJSON struct {
+// scanJSON is the progress of the scan that finds a run's rows.
+type scanJSON struct {
 	sweep.Progress
-	Waits   string     `json:"waits,omitempty"`    // why it does not go on
+	Waits   string     `json:"waits,omitempty"`    // why it does not continue
 	NextTry *time.Time `json:"next_try,omitempty"` // null: not known
 }
 
-func walkAsJSON(r runs.Run) *walkJSON {
-	told, ok := status.WalkOf(r)
+func scanAsJSON(r runs.Run) *scanJSON {
+	progress, ok := status.ScanOf(r)
 	if !ok {
 		return nil
 	}
-	j := &walkJSON{Progress: told}
-	if r.Walking() {
-		j.Waits, j.NextTry = r.Walk.Note, known(r.Walk.Next)
+	j := &scanJSON{Progress: progress}
+	if r.Scanning() {
+		j.Waits, j.NextTry = r.Scan.Note, known(r.Scan.Next)
 	}
 	return j
 }

@@ -9,14 +9,13 @@ import (
 	"orgops/internal/cli"
 )
 
-// rejectedFile is where bad rows go. Under its name the file appears whole, or
-// not at all.
+// rejectedFile is the file of bad rows. Under its name it appears whole, or not at all.
 type rejectedFile struct {
 	*os.File
-	name string // empty: it is written to where it stands, since it is no file that could be replaced
+	name string // empty: not a regular file, which is written directly
 }
 
-// createRejected opens the file that is to hold the bad rows of an input.
+// createRejected opens the file for the bad rows of an input.
 func createRejected(name string, rows *rowsFile) (*rejectedFile, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -36,7 +35,7 @@ func createRejected(name string, rows *rowsFile) (*rejectedFile, error) {
 	return &rejectedFile{File: f, name: name}, nil
 }
 
-// end puts the file in its place if the bad rows are all in it.
+// end renames the file to its name, unless err says that it is incomplete.
 func (f *rejectedFile) end(err error) error {
 	closed := f.Close()
 	switch {
@@ -48,12 +47,12 @@ func (f *rejectedFile) end(err error) error {
 		err = errors.Join(err, closed)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // there is nothing in it that anybody was told of
+		_ = os.Remove(f.Name())
 	}
 	return err
 }
 
-// is says whether info is that of the file that the rows come from.
+// is reports whether info is that of the file of the rows.
 func (f *rowsFile) is(info os.FileInfo) bool {
 	if f.file == nil {
 		return false

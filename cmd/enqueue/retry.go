@@ -41,7 +41,7 @@ func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 	if err := o.Check(); err != nil {
 		return cli.Usage(err)
 	}
-	if err := t.connectToHandIn(ctx); err != nil {
+	if err := t.connectToSubmit(ctx); err != nil {
 		return err
 	}
 	child, err := t.retry(ctx, c, o)
@@ -51,7 +51,7 @@ func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 	return t.follow(ctx, []string{child})
 }
 
-// retry returns the child's id, empty where there was nothing to retry.
+// retry returns the id of the new run, empty if there was nothing to retry.
 func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions) (child string, err error) {
 	o.Created = func(run runs.Run) {
 		child = run.ID
@@ -59,8 +59,7 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 			fmt.Fprintln(t.Stdout, run.ID)
 		}
 	}
-	taker := t.intake()
-	run, sum, err := taker.Retry(ctx, c.ID, o)
+	run, sum, err := t.intake().Retry(ctx, c.ID, o)
 	if err != nil && !errors.Is(err, intake.ErrNothingToRetry) {
 		return "", c.explain(ctx, child, err)
 	}
@@ -82,34 +81,58 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	return child, nil
 }
 
-// printLeftOut says which rows are not retried, and how to have them.
+// printLeftOut prints how many rows are not retried, and how to correct them.
 func (t *tool) printLeftOut(from runs.Run) {
 	if n := from.Counts[string(tasks.Invalid)]; n > 0 {
 		fmt.Fprintf(t.Stderr, "invalid rows: %d, left out because they would be invalid again; to correct them: enqueue runs failed %s\n", n, from.ID)
 	}
 }
 
-// retriedJSON is what --json prints of a retry.
+// retriedJSON is the output of --json for a retry.
 type retriedJSON struct {
-	Run     string `json:"run,omitempty"` // the new one; none where there was nothing to retry
+	Run     string `json:"run,omitempty"` // the new one; absent: there was nothing to retry
 	Parent  string `json:"parent"`
 	Rows    int64  `json:"rows"`
-	Tasks   int64  `json:"tasks"`            // enqueued now, or there already; of the core the requests that the rows take
+	Tasks   int64  `json:"tasks"`            // requests that change something, without repetitions
 	LeftOut int64  `json:"invalid_left_out"` // rows of the parent
 }
 
-// explain says what to do about the error. child is empty unless it was begun.
+// explain adds to the error how to proceed. child is empty unless the new run was started.
 func (c *retryCommand) explain(ctx context.Context, child string, err error) error {
 	cut := child != "" && ctx.Err() != nil
 	if cut && !errors.Is(err, runs.ErrCancelled) {
-		err = context.Canceled // whatever that has made fail
+		err = context.Canceled // the cause of any other error
 	}
-	told := status.RetryError(c.ID, c.Outcomes, child, err)
+	explained := status.RetryError(c.ID, c.Outcomes, child, err)
 	switch {
 	case errors.Is(err, runs.ErrMismatch) && child == "":
-		return cli.Usage(told)
+		return cli.Usage(explained)
 	case cut && !errors.Is(err, runs.ErrCancelled):
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: told}
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: explained}
 	}
-	return told
+	return explained
+}
+
+type failedCommand struct{ oneRun }
+
+func (*failedCommand) Help() string {
+	return `The rows keep the form in which they were submitted, with orgops_outcome and orgops_error added: CSV as CSV, safe to open in a
+spreadsheet, JSON Lines as JSON Lines (with --json always JSON Lines). The file can be submitted as it is: columns that begin with orgops_ are ignored.
+
+Example:
+
+    enqueue runs failed nightly >failed.csv`
+}
+
+func (c *failedCommand) Run(ctx context.Context, t *tool) error {
+	r, err := t.readRun(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	rows, err := intake.ExportFailed(ctx, t.ledger, r, t.json, t.Stdout)
+	if err != nil {
+		return err
+	}
+	t.log.InfoContext(ctx, "failed rows written", "run", r.ID, "rows", rows, "settled", r.Settled, "total", r.Total)
+	return nil
 }

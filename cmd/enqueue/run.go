@@ -24,7 +24,7 @@ var (
 	commit  string
 )
 
-// grammar is what can be typed.
+// grammar is the commands and their flags.
 type grammar struct {
 	RedisURL  string           `name:"redis-url" default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the workers: redis://, rediss://, redis-sentinel:// or redis-cluster://. Set its password in $$ORGOPS_REDIS_PASSWORD or in a file named by $$ORGOPS_REDIS_PASSWORD_FILE."`
 	JSON      bool             `name:"json" noenv:"true" help:"Print JSON instead of text and tables."`
@@ -71,7 +71,7 @@ type grammar struct {
 	Serve serveCommand `cmd:"" help:"Serve an HTTP API that accepts rows."`
 }
 
-// tool is what the commands work with.
+// tool has the settings and connections that the commands share.
 type tool struct {
 	cli.Program
 	json        bool
@@ -81,7 +81,7 @@ type tool struct {
 	connections int              // to Redis; 0: ten per CPU
 	traces      *tracing.Tracing // nil: nothing is traced
 
-	// Both are there after connect or connectToRead.
+	// Both are set by connect and connectToRead.
 	redis  redis.UniversalClient
 	ledger *runs.Ledger
 }
@@ -112,7 +112,7 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	defer asSet()
 	t.log, t.json = log, g.JSON
 	t.WarnOfMisspeltVariables(log)
-	// It has one log for the whole process, and would write to stderr itself.
+	// go-redis has one log for the whole process, and would write to stderr.
 	redis.SetLogger(cli.RedisLog{Logger: log})
 	t.redisURL, t.urlFromArgs = g.RedisURL, cli.Given(selected, "redis-url")
 	if err := redisconn.Check(t.redisURL, !t.urlFromArgs); err != nil {
@@ -136,13 +136,21 @@ func (t *tool) connect(ctx context.Context) error {
 	return t.ledger.CheckSchema(ctx)
 }
 
-// connectToRead is [tool.connect] for commands that change nothing, which a user of Redis
-// who may only read can use.
+// connectToRead is [tool.connect] for commands that change nothing: a user of Redis with
+// read access is enough.
 func (t *tool) connectToRead(ctx context.Context) error {
 	if err := t.openLedger(ctx); err != nil {
 		return err
 	}
 	return t.ledger.ReadSchema(ctx)
+}
+
+// readRun connects to read, and returns the run of that id.
+func (t *tool) readRun(ctx context.Context, id string) (runs.Run, error) {
+	if err := t.connectToRead(ctx); err != nil {
+		return runs.Run{}, err
+	}
+	return t.ledger.Get(ctx, id)
 }
 
 func (t *tool) openLedger(ctx context.Context) error {
@@ -156,13 +164,12 @@ func (t *tool) openLedger(ctx context.Context) error {
 	return nil
 }
 
-// outage is how long Redis may be away while rows are submitted: a restart that
-// reads a large AOF, or Sentinels that choose another master, take less.
+// outage is how long Redis may be unavailable while rows are submitted: a restart that reads a
+// large AOF, and a failover by Sentinels, take less.
 const outage = 2 * time.Minute
 
-// connectToHandIn connects for what enqueues rows, and outlasts an outage from
-// there on.
-func (t *tool) connectToHandIn(ctx context.Context) error {
+// connectToSubmit connects to submit rows. From then on commands are retried during an outage.
+func (t *tool) connectToSubmit(ctx context.Context) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
@@ -172,7 +179,7 @@ func (t *tool) connectToHandIn(ctx context.Context) error {
 	return nil
 }
 
-// intake is what hands rows in; it is there after connect.
+// intake returns the intake. Call it after connect.
 func (t *tool) intake() intake.Intake {
 	i := intake.New(t.redis, t.ledger)
 	i.Traceparent = t.submission
@@ -187,7 +194,7 @@ func (t *tool) submission(ctx context.Context) string {
 	return t.traces.Traceparent(ctx)
 }
 
-// openRedis makes the client, which does not connect yet.
+// openRedis creates the client, which does not connect yet.
 func (t *tool) openRedis() error {
 	if t.redis != nil {
 		return nil

@@ -23,7 +23,7 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	if !t.json {
-		if err := status.RunTable(t.Stdout, all); err != nil {
+		if err := status.WriteRuns(t.Stdout, all); err != nil {
 			return err
 		}
 		t.printTrouble(all)
@@ -41,13 +41,13 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 func (t *tool) printTrouble(all []runs.Run) {
 	now := time.Now()
 	for _, r := range all {
-		if lost := status.Lost(r); lost != "" {
+		if lost := status.LostRows(r); lost != "" {
 			fmt.Fprintf(t.Stdout, "run %s: lost: %s\n", r.ID, lost)
 		}
-		if walk := status.WalkTrouble(r); walk != "" {
+		if walk := status.IncompleteScan(r); walk != "" {
 			fmt.Fprintf(t.Stdout, "run %s: scan: %s\n", r.ID, walk)
 		}
-		if silent := status.Silent(r, now); silent != "" {
+		if silent := status.SilentProducer(r, now); silent != "" {
 			fmt.Fprintf(t.Stdout, "run %s: producer: %s\n", r.ID, silent)
 		}
 	}
@@ -64,12 +64,12 @@ func (c *followCommand) Run(ctx context.Context, t *tool) error {
 	return t.follow(ctx, c.IDs)
 }
 
-// unwellRowsTold is how many rows per run are told once it has ended; all are
-// had by runs show --rows.
-const unwellRowsTold = 50
+// failedShown is the number of failed rows of a run that are printed at its end; runs show
+// --rows prints more.
+const failedShown = 50
 
-// follow shows progress until the runs have ended, then what became of them.
-// It is an error if a row settled badly.
+// follow shows progress until the runs have ended, then their results. It is an error if a
+// row failed.
 func (t *tool) follow(ctx context.Context, ids []string) error {
 	all, err := status.Follow(ctx, t.redis, ids, t.Stderr, cli.IsTerminal(t.Stderr))
 	if err != nil && ctx.Err() != nil {
@@ -82,15 +82,15 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 	if err := t.printOutcomes(ctx, all); err != nil {
 		return err
 	}
-	unwell := int64(0)
+	failed := int64(0)
 	for _, r := range all {
-		unwell += status.Unwell(r)
+		failed += status.Failed(r)
 		if out := status.LeftOut(r); out != "" {
 			err = errors.Join(err, fmt.Errorf("run %s: the scan left domains out: %s", r.ID, out))
 		}
 	}
-	if unwell > 0 {
-		err = errors.Join(err, fmt.Errorf("failed rows: %d", unwell))
+	if failed > 0 {
+		err = errors.Join(err, fmt.Errorf("failed rows: %d", failed))
 	}
 	if err != nil {
 		return &cli.StatusError{Status: cli.StatusRejected, Err: err}
@@ -100,29 +100,29 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 
 func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) (err error) {
 	if !t.json {
-		err = status.RunTable(t.Stdout, all)
+		err = status.WriteRuns(t.Stdout, all)
 	}
 	for _, r := range all {
 		switch {
 		case err != nil:
 			return err
 		case t.json:
-			err = t.printDetails(ctx, r, unwellRowsTold)
+			err = t.printDetails(ctx, r, failedShown)
 		default:
-			err = status.UnwellRows(ctx, t.Stdout, t.ledger, r, unwellRowsTold)
+			err = status.WriteFailed(ctx, t.Stdout, t.ledger, r, failedShown)
 		}
 	}
 	return err
 }
 
-// runJSON is a run as --json prints it.
+// runJSON is the output of --json for a run.
 type runJSON struct {
 	Run       string           `json:"run"`
 	Kind      string           `json:"kind"`
 	Tenant    string           `json:"tenant"`
 	Label     string           `json:"label,omitempty"`
 	Parent    string           `json:"parent,omitempty"` // the run whose rows it repeats
-	Caller    string           `json:"caller,omitempty"` // who handed it in over HTTP
+	Caller    string           `json:"caller,omitempty"` // the client that submitted it over HTTP
 	State     string           `json:"state"`            // "being submitted", "scanning for rows", "open", "paused", "incomplete", "postponed", "being cancelled" or "ended"
 	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
@@ -131,14 +131,14 @@ type runJSON struct {
 	EndedAt   *time.Time       `json:"ended_at"` // null: it has not
 	Cancelled bool             `json:"cancelled,omitempty"`
 	NotBefore *time.Time       `json:"not_before,omitempty"`   // until when it is postponed; null: it is not
-	Walk      *walkJSON        `json:"walk,omitempty"`         // that finds the rows; null: they were submitted
-	Silent    *time.Time       `json:"silent_since,omitempty"` // null: its producer is at work, or through
+	Walk      *scanJSON        `json:"walk,omitempty"`         // the scan that finds the rows; absent: they were submitted
+	Silent    *time.Time       `json:"silent_since,omitempty"` // absent: rows still come, or all have come
 }
 
 func runAsJSON(r runs.Run) runJSON {
 	j := runJSON{
 		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, Caller: r.Caller, State: status.State(r),
-		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Walk: walkAsJSON(r), Silent: known(r.SilentSince(time.Now())), EndedAt: known(r.EndedAt),
+		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Walk: scanAsJSON(r), Silent: known(r.SilentSince(time.Now())), EndedAt: known(r.EndedAt),
 	}
 	if r.Sealed {
 		j.Rows = &r.Total

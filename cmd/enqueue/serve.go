@@ -75,7 +75,7 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 	return nil
 }
 
-// files reads what the settings name. Either is nil where nothing is named.
+// files reads the files that the settings name. A result is nil if no file is named.
 func (c *serveCommand) files(t *tool) (tokens *httpapi.Tokens, certificate *tls.Config, err error) {
 	if c.Tokens != "" {
 		if tokens, err = httpapi.ReadTokens(c.Tokens, t.log); err != nil {
@@ -90,14 +90,14 @@ func (c *serveCommand) files(t *tool) (tokens *httpapi.Tokens, certificate *tls.
 	return tokens, certificate, nil
 }
 
-// check refuses what would let strangers in, or tokens out.
+// check refuses settings that would serve without a token to others, or send tokens unencrypted.
 func (c *serveCommand) check() error {
 	local, err := serving.IsLoopback(c.Addr)
 	switch {
 	case err != nil:
 		return fmt.Errorf("addr: %w", err)
 	case c.Tokens == "" && !c.NoAuth:
-		return errors.New("tokens: name a file of tokens and what each may submit; or, to try it on this machine alone, add --no-auth")
+		return errors.New("tokens: name a file of tokens and what each may submit; or, to try it on this machine only, add --no-auth")
 	case c.Tokens != "" && c.NoAuth:
 		return errors.New("--tokens and --no-auth do not go together")
 	case c.NoAuth && !local:

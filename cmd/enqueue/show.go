@@ -24,10 +24,7 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	if c.Rows < 0 {
 		return cli.Usage(fmt.Errorf("rows: want 0 or more, got %d", c.Rows))
 	}
-	if err := t.connectToRead(ctx); err != nil {
-		return err
-	}
-	r, err := t.ledger.Get(ctx, c.ID)
+	r, err := t.readRun(ctx, c.ID)
 	switch {
 	case err != nil:
 		return err
@@ -43,17 +40,17 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	if err := d.write(t.Stdout); err != nil {
 		return err
 	}
-	if err := status.OpenRows(ctx, t.Stdout, t.ledger, r, c.Rows); err != nil {
+	if err := status.WriteOpen(ctx, t.Stdout, t.ledger, r, c.Rows); err != nil {
 		return err
 	}
-	return status.UnwellRows(ctx, t.Stdout, t.ledger, r, c.Rows)
+	return status.WriteFailed(ctx, t.Stdout, t.ledger, r, c.Rows)
 }
 
 // details are the facts about a run, apart from its rows.
 type details struct {
 	runs.Run
-	held     pace.State // what keeps the tenant of an open run from going on
-	queue    string     // that releases no rows of an open run; empty: it is not paused
+	held     pace.State // of the tenant of an open run
+	queue    string     // the paused queue of an open run; empty: it is not paused
 	children []status.Child
 	waiting  status.Waiting
 }
@@ -85,16 +82,16 @@ func (d details) write(out io.Writer) error {
 	w.Line("parent", r.Parent)
 	w.Line("submitted by", r.Caller)
 	w.Line("state", status.State(r))
-	w.Line("lost", status.Lost(r))
-	w.Line("walk", status.WalkState(r))
-	w.Line("producer", status.Silent(r, time.Now()))
+	w.Line("lost", status.LostRows(r))
+	w.Line("walk", status.ScanState(r))
+	w.Line("producer", status.SilentProducer(r, time.Now()))
 	if d.held.Stopped != nil {
 		w.Line("blocked", "every change: the tenant is "+d.held.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
 	}
 	for _, b := range d.held.Blocks {
 		w.Line("blocked", b.Operation+": "+b.Reason)
 	}
-	w.Line("waits", status.QueueIsPaused(d.queue))
+	w.Line("waits", status.PausedQueueText(d.queue))
 	w.Line("paused until", stamp(d.held.PausedUntil))
 	w.Line("rows", status.Total(r))
 	w.Line("settled", fmt.Sprintf("%d: %s", r.Settled, status.Counts(r)))
@@ -130,20 +127,20 @@ func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
 }
 
 func openRowAsJSON(row status.OpenRow) openRowJSON {
-	return openRowJSON{Item: row.Item, Row: row.Name, Reason: row.Reason, NextLook: known(row.Next)}
+	return openRowJSON{Item: row.Item, Row: row.Name, Reason: row.Reason, NextCheck: known(row.Next)}
 }
 
 // detailsJSON is a run with rows of it.
 type detailsJSON struct {
 	runJSON
 	Stopped     *stoppedJSON    `json:"tenant_stopped"`         // null: the tenant is not stopped
-	Blocked     []blockJSON     `json:"blocked"`                // what the tenant does not let us do
+	Blocked     []blockJSON     `json:"blocked"`                // operations that the tenant refuses
 	PausedUntil *time.Time      `json:"paused_until"`           // null: it is not
-	PausedQueue string          `json:"paused_queue,omitempty"` // not there: the queue that releases the rows is not paused
+	PausedQueue string          `json:"paused_queue,omitempty"` // absent: the queue of the rows is not paused
 	Children    []childJSON     `json:"children,omitempty"`     // the runs that repeat rows of it
-	WaitingFor  *waitingJSON    `json:"waiting_for,omitempty"`  // what its open rows wait for; not there where none is known
+	WaitingFor  *waitingJSON    `json:"waiting_for,omitempty"`  // why its open rows wait; absent: not known
 	OpenRows    []openRowJSON   `json:"open_rows"`
-	UnwellRows  []unwellRowJSON `json:"unwell_rows"`
+	FailedRows  []failedRowJSON `json:"unwell_rows"`
 }
 
 type blockJSON struct {
@@ -152,52 +149,52 @@ type blockJSON struct {
 }
 
 type openRowJSON struct {
-	Item     int64      `json:"item"` // from 0
-	Row      string     `json:"row"`  // its identifiers
-	Reason   string     `json:"reason,omitempty"`
-	NextLook *time.Time `json:"next_look"` // null: not known
+	Item      int64      `json:"item"` // from 0
+	Row       string     `json:"row"`  // its identifiers
+	Reason    string     `json:"reason,omitempty"`
+	NextCheck *time.Time `json:"next_look"` // null: not known
 }
 
-type unwellRowJSON struct {
+type failedRowJSON struct {
 	Item    int64  `json:"item"` // from 0
 	Row     string `json:"row"`  // its identifiers
 	Outcome string `json:"outcome"`
 	Detail  string `json:"detail"`
 }
 
-// childJSON is a child as --json prints it.
+// childJSON is a run that repeats rows of another.
 type childJSON struct {
 	Run    string           `json:"run"`
-	State  string           `json:"state"` // as of a run, or "not started": it was cut off before
+	State  string           `json:"state"` // as of a run, or "not started": it was interrupted before
 	Counts map[string]int64 `json:"counts,omitempty"`
 }
 
-// waitingJSON is what the open rows of a run wait for.
+// waitingJSON counts the open rows of a run by reason.
 type waitingJSON struct {
 	Reasons []reasonJSON `json:"reasons"` // the most frequent ones
 	Further int64        `json:"rows_of_other_reasons"`
-	Looked  int64        `json:"rows_looked_at"`     // which these numbers are of
-	Noted   int64        `json:"rows_with_a_reason"` // more than were looked at: the numbers are those of a sample
-	Unnoted int64        `json:"rows_without"`       // no worker has come to them
+	Looked  int64        `json:"rows_looked_at"`     // from which the numbers are counted
+	Noted   int64        `json:"rows_with_a_reason"` // if more than were read, the numbers are those of a sample
+	Unnoted int64        `json:"rows_without"`       // not executed yet
 }
 
 type reasonJSON struct {
-	Rows     int64      `json:"rows"`
-	Reason   string     `json:"reason"`    // … stands for what differs from row to row
-	NextLook *time.Time `json:"next_look"` // the earliest; null: not known
+	Rows      int64      `json:"rows"`
+	Reason    string     `json:"reason"`    // with … for the parts that differ from row to row
+	NextCheck *time.Time `json:"next_look"` // the earliest; null: not known
 }
 
-// printDetails writes the run as JSON, with at most most rows of either sort.
+// printDetails writes the run as JSON, with at most so many open and failed rows.
 func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
 	d, err := t.detailsOf(ctx, r)
 	if err != nil {
 		return err
 	}
-	open, err := status.Open(ctx, t.ledger, r, most)
+	open, err := status.FirstOpen(ctx, t.ledger, r, most)
 	if err != nil {
 		return err
 	}
-	unwell, err := status.UnwellOf(ctx, t.ledger, r, most)
+	failed, err := status.FirstFailed(ctx, t.ledger, r, most)
 	if err != nil {
 		return err
 	}
@@ -205,16 +202,16 @@ func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
 	for _, row := range open {
 		j.OpenRows = append(j.OpenRows, openRowAsJSON(row))
 	}
-	for _, row := range unwell {
-		j.UnwellRows = append(j.UnwellRows, unwellRowJSON{row.Item, row.Name, row.Outcome, row.Detail})
+	for _, row := range failed {
+		j.FailedRows = append(j.FailedRows, failedRowJSON{row.Item, row.Name, row.Outcome, row.Detail})
 	}
 	return t.printJSON(j)
 }
 
 func (d details) asJSON() detailsJSON {
 	j := detailsJSON{
-		runJSON: runAsJSON(d.Run), Stopped: stoppedAsJSON(d.held.Stopped), Blocked: []blockJSON{}, PausedUntil: known(d.held.PausedUntil), PausedQueue: d.queue,
-		OpenRows: []openRowJSON{}, UnwellRows: []unwellRowJSON{},
+		runJSON: runAsJSON(d.Run), Stopped: (*stoppedJSON)(d.held.Stopped), Blocked: []blockJSON{}, PausedUntil: known(d.held.PausedUntil), PausedQueue: d.queue,
+		OpenRows: []openRowJSON{}, FailedRows: []failedRowJSON{},
 	}
 	for _, b := range d.held.Blocks {
 		j.Blocked = append(j.Blocked, blockJSON{b.Operation, b.Reason})
@@ -227,10 +224,10 @@ func (d details) asJSON() detailsJSON {
 		}
 		j.Children = append(j.Children, child)
 	}
-	if w := d.waiting; w.Looked > 0 {
-		j.WaitingFor = &waitingJSON{Reasons: []reasonJSON{}, Further: w.Further, Looked: w.Looked, Noted: w.Noted, Unnoted: w.Unnoted}
+	if w := d.waiting; w.Read > 0 {
+		j.WaitingFor = &waitingJSON{Reasons: []reasonJSON{}, Further: w.Further, Looked: w.Read, Noted: w.WithReason, Unnoted: w.WithoutReason}
 		for _, one := range w.Reasons {
-			j.WaitingFor.Reasons = append(j.WaitingFor.Reasons, reasonJSON{Rows: one.Rows, Reason: one.Reason, NextLook: known(one.Next)})
+			j.WaitingFor.Reasons = append(j.WaitingFor.Reasons, reasonJSON{Rows: one.Rows, Reason: one.Reason, NextCheck: known(one.Next)})
 		}
 	}
 	return j

@@ -30,16 +30,16 @@ type submitFlags struct {
 	DryRun        bool     `noenv:"true" help:"Print what would be submitted and how long it would take; change nothing. Redis is optional: only the tenant's settings are read."`
 }
 
-// order is one submission: what the arguments ask for.
+// order is a submission as the arguments describe it.
 type order struct {
 	submitFlags
 	kind     string
 	one      []byte // a single row as JSON, instead of a file
 	defaults tasks.Defaults
-	giveUp   time.Duration // 0: as the tenant's worker says
+	giveUp   time.Duration // 0: the setting of the tenant's workers
 	// batchWait is how long a single removal waits for others.
 	batchWait time.Duration
-	notBefore time.Time // by NotBefore: see check
+	notBefore time.Time // NotBefore, set by check
 }
 
 // check checks the flags, and reads when rows may start.
@@ -87,7 +87,7 @@ func parseNotBefore(text string, now time.Time) (time.Time, error) {
 }
 
 // submit submits the order's rows: all of them, or none if one is bad, unless
-// the bad ones are to be skipped.
+// --skip-invalid is set.
 func (t *tool) submit(ctx context.Context, o order) error {
 	if err := o.check(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (t *tool) submit(ctx context.Context, o order) error {
 
 // submitRows submits the rows, prints the run's id, and returns it.
 func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id string, err error) {
-	if err := t.connectToHandIn(ctx); err != nil {
+	if err := t.connectToSubmit(ctx); err != nil {
 		return "", err
 	}
 	in, err := rows.input(o)
@@ -137,7 +137,7 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id stri
 	return run.ID, err
 }
 
-// submitTo submits and, where the order says so, writes the bad rows to a file.
+// submitTo submits and, with --rejected, writes the bad rows to a file.
 func (t *tool) submitTo(ctx context.Context, o order, in intake.Input, rows *rowsFile, run intake.Run) (sub intake.Submitted, err error) {
 	if o.Rejected == "" {
 		return t.intake().Submit(ctx, in, run)
@@ -194,15 +194,14 @@ func refusal(found intake.Found, err error) error {
 	return err
 }
 
-// runOf returns the properties of the run of an order. seen says whether a worker has served its tenant.
+// runOf returns the properties of the run of an order. seen reports whether a worker has
+// served its tenant.
 func (t *tool) runOf(ctx context.Context, o order) (run intake.Run, seen bool, err error) {
-	giveUp, seen, err := t.giveUp(ctx, o)
-	if err != nil {
-		return intake.Run{}, false, err
-	}
+	settings, seen, err := t.served(ctx, o.Tenant, o.NoWorkerYet)
 	return intake.Run{
-		ID: cmp.Or(o.ID, tasks.NewRunID(time.Now())), Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority), NotBefore: o.notBefore, BatchWait: o.batchWait,
-	}, seen, nil
+		ID: cmp.Or(o.ID, tasks.NewRunID(time.Now())), Tenant: o.Tenant, Label: o.Label, Priority: tasks.Priority(o.Priority),
+		GiveUp: cmp.Or(o.giveUp, settings.GiveUp, tasks.DefaultGiveUp), NotBefore: o.notBefore, BatchWait: o.batchWait,
+	}, seen, err
 }
 
 // printSubmitted prints the run's id, or the submission as JSON, and logs the state of a run
@@ -230,7 +229,7 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 	return err
 }
 
-// submittedJSON is what --json prints of a submission.
+// submittedJSON is the output of --json for a submission.
 type submittedJSON struct {
 	Run        string          `json:"run"`
 	Rows       int64           `json:"rows"`
@@ -252,21 +251,13 @@ func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
 	return &duplicatesJSON{Rows: d.Total, First: d.First}
 }
 
-// giveUp is how long a token may take to appear: as the arguments say, else as
-// the tenant's worker has told, else the default. seen says whether a worker
-// has told anything.
-func (t *tool) giveUp(ctx context.Context, o order) (giveUp time.Duration, seen bool, err error) {
-	settings, seen, err := t.served(ctx, o.Tenant, o.NoWorkerYet)
-	return cmp.Or(o.giveUp, settings.GiveUp, tasks.DefaultGiveUp), seen, err
-}
-
 // served returns the settings of the tenant's workers, and whether there are any. It is an
-// error if there are none, unless noWorkerYet: what is submitted would wait for ever if the
-// tenant's name, or the Redis, is a mistake.
+// error if there are none, unless noWorkerYet: rows would wait for ever if the name of the
+// tenant, or the URL of Redis, is a mistake.
 func (t *tool) served(ctx context.Context, tenant string, noWorkerYet bool) (settings pace.Settings, seen bool, err error) {
 	settings, seen, err = pace.Announced(ctx, t.redis, tenant)
 	if err == nil && !seen && !noWorkerYet {
-		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check --tenant and --redis-url; to submit before the first worker starts, add --no-worker-yet", tenant))
+		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet", tenant))
 	}
 	return settings, seen, err
 }

@@ -77,12 +77,12 @@ func (c *sweepCommand) Run(ctx context.Context, t *tool) error {
 	case c.DryRun:
 		return t.planSweep(ctx, c)
 	}
-	return t.beginSweep(ctx, c)
+	return t.startSweep(ctx, c)
 }
 
-// beginSweep makes the run of a sweep, whose rows the workers find.
-func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
-	if err := t.connectToHandIn(ctx); err != nil {
+// startSweep submits the run of a sweep, whose rows the workers find.
+func (t *tool) startSweep(ctx context.Context, c *sweepCommand) error {
+	if err := t.connectToSubmit(ctx); err != nil {
 		return err
 	}
 	if _, _, err := t.served(ctx, c.Tenant, c.NoWorkerYet); err != nil {
@@ -90,14 +90,42 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
 	run, created, seen, err := status.SweepNow(ctx, t.redis, t.intake(), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, c.Org, c.VerifyPending)
-	if sweeping, ok := errors.AsType[*intake.SweepingError](err); ok {
-		return sweeping
-	}
-	if apart, ok := errors.AsType[*intake.ClocksError](err); ok {
-		return apart
-	}
 	if err != nil {
-		return notBegun(ctx, "sweep "+id, id, err)
+		return notStarted(ctx, "sweep "+id, id, err)
 	}
-	return t.begun(ctx, run, created, seen, c.Follow)
+	return t.started(ctx, run, created, seen, c.Follow)
+}
+
+// confirmBreaker closes the tenant's breaker, if it is that of the sweep, and prints a preview
+// of the next sweep.
+func (t *tool) confirmBreaker(ctx context.Context, c *sweepCommand) error {
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	closed, err := status.CloseBreaker(ctx, t.redis, c.Tenant, c.Confirm)
+	if err != nil {
+		return err
+	}
+	rules, state, err := status.RulesFor(ctx, t.redis, c.Tenant)
+	if err != nil {
+		return err
+	}
+	preview, err := status.PreviewOf(ctx, t.redis, c.Tenant, "", rules, state, time.Now())
+	if err != nil {
+		return err
+	}
+	if t.json {
+		return t.printJSON(confirmedJSON{c.Tenant, c.Confirm, closed.Confirmed, candidatesAsJSON(preview.Candidates)})
+	}
+	fmt.Fprintln(t.Stdout, status.BreakerClosed(c.Tenant, closed))
+	fmt.Fprintln(t.Stdout, "Nothing is changed before the next sweep has ended; if it finds the same as the last ones:")
+	return status.WriteCandidates(t.Stdout, preview.Candidates, c.Rows)
+}
+
+// confirmedJSON is the output of --json for a confirmation.
+type confirmedJSON struct {
+	Tenant    string          `json:"tenant"`
+	Sweep     string          `json:"sweep"` // that held domains back
+	Confirmed time.Time       `json:"confirmed_before"`
+	Domains   []candidateJSON `json:"domains"` // all that are absent, or were taken away, as the next sweep would decide
 }

@@ -13,8 +13,7 @@ import (
 	"orgops/internal/watch"
 )
 
-// sweepPlan is what a sweep would come to, as far as Redis knows: the last one stands
-// for the next.
+// sweepPlan is an estimate of the next sweep from the last one.
 type sweepPlan struct {
 	*sweepCommand
 	at        time.Time
@@ -35,22 +34,22 @@ type sweepPlan struct {
 type sweepCalls struct {
 	Pages   int64 `json:"organization_pages"`
 	Lists   int64 `json:"domain_lists"` // one for each organization
-	Records int64 `json:"records"`      // at most: one is read before it is written down that it is gone
+	Records int64 `json:"records"`      // at most: one is read before its absence is recorded
 	Actions int64 `json:"actions"`      // a read and a change for each
 }
 
 func (c sweepCalls) sum() int64 { return c.Pages + c.Lists + c.Records + c.Actions }
 
-// planSweep tells what a sweep would come to, and what would be decided at its end.
+// planSweep prints the estimate of a sweep, and the decisions at its end.
 func (t *tool) planSweep(ctx context.Context, c *sweepCommand) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
 	p := sweepPlan{sweepCommand: c, at: time.Now()}
-	if err := t.learn(ctx, &p); err != nil {
+	if err := t.readSweeps(ctx, &p); err != nil {
 		return err
 	}
-	if err := p.reckon(); err != nil {
+	if err := p.estimate(); err != nil {
 		return fmt.Errorf("settings of tenant %s: %w", p.Tenant, err)
 	}
 	if t.json {
@@ -59,8 +58,8 @@ func (t *tool) planSweep(ctx context.Context, c *sweepCommand) error {
 	return p.write(t.Stdout)
 }
 
-// learn reads what is known of the tenant and its sweeps.
-func (t *tool) learn(ctx context.Context, p *sweepPlan) (err error) {
+// readSweeps reads the settings of the tenant and the state of its sweeps.
+func (t *tool) readSweeps(ctx context.Context, p *sweepPlan) (err error) {
 	if p.settings, p.announced, err = pace.Announced(ctx, t.redis, p.Tenant); err != nil {
 		return err
 	}
@@ -77,12 +76,12 @@ func (t *tool) learn(ctx context.Context, p *sweepPlan) (err error) {
 	return err
 }
 
-// organizationsAPage is how many organizations a page of their list has, as many as
-// the API gives.
+// organizationsAPage is the number of organizations on a page of their list, the API's
+// maximum.
 const organizationsAPage = 100
 
-// reckon reckons what the sweep takes.
-func (p *sweepPlan) reckon() (err error) {
+// estimate computes the requests and the time of the sweep.
+func (p *sweepPlan) estimate() (err error) {
 	if p.calls = p.count(); p.calls != nil {
 		rate, err := pace.ParseRate(p.settings.Rate)
 		if err != nil {
@@ -124,7 +123,7 @@ func (p *sweepPlan) count() *sweepCalls {
 	return &c
 }
 
-// tooSlow says that a tick may come before the last one's sweep is through.
+// tooSlow reports whether a tick may come before the sweep of the last one has ended.
 func (p *sweepPlan) tooSlow() bool {
 	return p.Org == "" && p.interval > 0 && p.takes > p.interval
 }
@@ -135,7 +134,7 @@ func (p *sweepPlan) write(out io.Writer) error {
 	w.Line("organization", p.Org)
 	w.Line("breaker", p.breaker())
 	w.Line("schedule", status.ScheduleText(p.cron, p.at))
-	w.Line("skipped", status.Skipped(p.ticks.Skipped))
+	w.Line("skipped", status.SkippedTick(p.ticks.Skipped))
 	w.Line("last sweep", p.last())
 	w.Line("API calls", p.requests())
 	w.Line("time", p.time())
@@ -151,10 +150,10 @@ func (p *sweepPlan) write(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, "\nif the next sweep finds the same as the last ones:")
-	return status.CandidateTable(out, p.preview.Candidates, p.Rows)
+	return status.WriteCandidates(out, p.preview.Candidates, p.Rows)
 }
 
-// breaker says how the breaker stands, and whether it would open.
+// breaker describes the breaker, and whether it would open.
 func (p *sweepPlan) breaker() string {
 	text := p.BreakerText(p.Tenant)
 	if p.opens() {
@@ -167,7 +166,7 @@ func (p *sweepPlan) opens() bool {
 	return p.preview.Breaker.Open && (p.Breaker == nil || !p.Breaker.Open)
 }
 
-// cronText is the schedule's; empty: there is none.
+// cronText returns the schedule; empty: there is none.
 func (p *sweepPlan) cronText() string {
 	if p.settings.Sweep == "off" {
 		return ""
@@ -217,7 +216,7 @@ func (p *sweepPlan) rules() string {
 	return text
 }
 
-// sweepPlanJSON is what --json prints of a dry run.
+// sweepPlanJSON is the output of --json for a dry run of a sweep.
 type sweepPlanJSON struct {
 	DryRun        bool            `json:"dry_run"`
 	Tenant        string          `json:"tenant"`
@@ -242,10 +241,10 @@ type sweepPlanJSON struct {
 
 type breakerJSON struct {
 	Open      bool       `json:"open"`
-	Sweep     string     `json:"sweep,omitempty"`  // that has opened it, or has held domains back: for --confirm
+	Sweep     string     `json:"sweep,omitempty"`  // that opened it, or held domains back: for --confirm
 	At        *time.Time `json:"at"`               // when it opened; null: it is closed
 	Why       string     `json:"why,omitempty"`    // it is open, or domains were held back
-	Confirmed *time.Time `json:"confirmed_before"` // what was absent before that is confirmed to be gone; null: nothing is
+	Confirmed *time.Time `json:"confirmed_before"` // domains absent before are confirmed to be gone; null: none is
 	Opens     bool       `json:"would_open"`       // at the end of the next sweep
 }
 
@@ -255,20 +254,12 @@ type skipJSON struct {
 	InRow int       `json:"in_a_row"`
 }
 
+// summaryJSON is the summary of a sweep, with a readable tick and another name of its time.
 type summaryJSON struct {
-	Run           string    `json:"run"`
-	Tick          time.Time `json:"tick"`
-	JudgedAt      time.Time `json:"judged_at"`
-	Organizations int64     `json:"organizations"`
-	Present       int64     `json:"present"`
-	Absent        int64     `json:"absent"`
-	Unknown       int64     `json:"unknown"`
-	Newly         int64     `json:"newly_absent"`
-	AtRisk        int64     `json:"at_risk"`
-	Acted         int64     `json:"acted"`
-	Held          int64     `json:"held"`
-	Protected     int64     `json:"protected"`
-	Why           string    `json:"why,omitempty"`
+	sweep.Summary
+	Tick     time.Time `json:"tick"`
+	At       *struct{} `json:"at,omitempty"`
+	JudgedAt time.Time `json:"judged_at"`
 }
 
 type rulesJSON struct {
@@ -307,10 +298,7 @@ func (p *sweepPlan) asJSON() sweepPlanJSON {
 		j.Skipped = &skipJSON{status.TickAt(s.Tick), s.Why, s.InRow}
 	}
 	if l := p.Summary; l != nil {
-		j.Last = &summaryJSON{
-			Run: l.Run, Tick: status.TickAt(l.Tick), JudgedAt: l.At, Organizations: l.Organizations, Present: l.Present, Absent: l.Absent, Unknown: l.Unknown,
-			Newly: l.Newly, AtRisk: l.AtRisk, Acted: l.Acted, Held: l.Held, Protected: l.Protected, Why: l.Why,
-		}
+		j.Last = &summaryJSON{Summary: *l, Tick: status.TickAt(l.Tick), JudgedAt: l.At}
 	}
 	if p.calls != nil {
 		j.APICalls, j.Seconds = new(p.calls.sum()), new(int64(p.takes/time.Second))

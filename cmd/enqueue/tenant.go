@@ -13,7 +13,7 @@ import (
 	"orgops/tasks"
 )
 
-// oneTenant is the argument of commands that do something to a tenant.
+// oneTenant is the argument of commands for a tenant.
 type oneTenant struct {
 	Tenant string `arg:"" help:"Name of the tenant."`
 }
@@ -45,7 +45,7 @@ func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	return t.tellStop(c.Tenant, &stop, stop.String())
+	return t.printStop(c.Tenant, &stop, stop.String())
 }
 
 type startCommand struct{ oneTenant }
@@ -70,10 +70,10 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	if stop != nil {
 		effect = "started; it was " + stop.String()
 	}
-	return t.tellStop(c.Tenant, nil, effect)
+	return t.printStop(c.Tenant, nil, effect)
 }
 
-// connectTo opens Redis for a tenant that a worker has served there.
+// connectTo connects to the Redis of a tenant that a worker has served there.
 func (t *tool) connectTo(ctx context.Context, tenant string, noWorkerYet bool) error {
 	if err := tasks.CheckTenant(tenant); err != nil {
 		return cli.Usage(err)
@@ -81,10 +81,7 @@ func (t *tool) connectTo(ctx context.Context, tenant string, noWorkerYet bool) e
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	_, served, err := pace.Announced(ctx, t.redis, tenant)
-	if err == nil && !served && !noWorkerYet {
-		return cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check the name and --redis-url, or add --no-worker-yet", tenant))
-	}
+	_, _, err := t.served(ctx, tenant, noWorkerYet)
 	return err
 }
 
@@ -92,7 +89,7 @@ func (t *tool) limiter(tenant string) *pace.Limiter {
 	return pace.New(pace.Config{Redis: t.redis, Tenant: tenant})
 }
 
-// stopJSON is a tenant as --json prints it.
+// stopJSON is the output of --json for a tenant.
 type stopJSON struct {
 	Tenant  string       `json:"tenant"`
 	Stopped *stoppedJSON `json:"stopped"` // null: it is not
@@ -104,17 +101,10 @@ type stoppedJSON struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-func stoppedAsJSON(s *pace.Stop) *stoppedJSON {
-	if s == nil {
-		return nil
-	}
-	return &stoppedJSON{At: s.At, By: s.By, Reason: s.Reason}
-}
-
-// tellStop writes how the tenant is now: a line, or with --json an object.
-func (t *tool) tellStop(tenant string, stop *pace.Stop, effect string) error {
+// printStop prints the effect on the tenant, or with --json its state.
+func (t *tool) printStop(tenant string, stop *pace.Stop, effect string) error {
 	if t.json {
-		return t.printJSON(stopJSON{Tenant: tenant, Stopped: stoppedAsJSON(stop)})
+		return t.printJSON(stopJSON{Tenant: tenant, Stopped: (*stoppedJSON)(stop)})
 	}
 	_, err := fmt.Fprintf(t.Stdout, "tenant %s: %s\n", tenant, effect)
 	return err

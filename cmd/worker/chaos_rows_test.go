@@ -24,7 +24,7 @@ type chaosRow struct {
 	job         *job // the latest
 	item        int
 	cells       []string // of CSV
-	fate        runs.Fate
+	fate        runs.Result
 	unpublished bool         // its token is not in the DNS
 	swept       *sweptDomain // nil: it is a row that was submitted
 	quiet       []span
@@ -83,9 +83,9 @@ func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 		case got != nil:
 			row.fate = c.fateOf(row, got)
 		case j.isDeleted() && j.kept == nil:
-			row.fate = runs.Fate{Outcome: deletedUnknown}
+			row.fate = runs.Result{Outcome: deletedUnknown}
 		default:
-			row.fate = runs.Fate{Outcome: "cancelled", Detail: "no rows were accepted"}
+			row.fate = runs.Result{Outcome: "cancelled", Detail: "no rows were accepted"}
 		}
 	}
 	if got != nil && len(got.keys) > 0 {
@@ -95,15 +95,15 @@ func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 
 // fateOf takes the result of a row out of those of its run. A scan after Redis has forgotten
 // one finds rows a second time.
-func (c *chaos) fateOf(row *chaosRow, got *results) runs.Fate {
+func (c *chaos) fateOf(row *chaosRow, got *results) runs.Result {
 	items := got.keys[keyOf(row.cells)]
 	delete(got.keys, keyOf(row.cells))
 	if len(items) == 0 && row.job.tried && row.job.found() {
-		return runs.Fate{Outcome: notFound}
+		return runs.Result{Outcome: notFound}
 	}
 	if len(items) == 0 {
 		c.addLost("run %s has no row of %q", row.job.run, row.cells)
-		return runs.Fate{Outcome: notFound}
+		return runs.Result{Outcome: notFound}
 	}
 	if len(items) > 1 && (!row.job.pending() || !c.hasForgotten()) {
 		c.addDoubled("run %s has the row of %q %d times", row.job.run, row.cells, len(items))
@@ -145,7 +145,7 @@ func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 type results struct {
 	run   runs.Run
 	keys  map[string][]int // numbers of rows by the record that they change
-	fates []runs.Fate
+	fates []runs.Result
 }
 
 // resultsOf returns the results of a run, each of whose rows is to be counted once; nil: it
@@ -182,11 +182,11 @@ func (c *chaos) results(ctx context.Context, run string) (*results, error) {
 	if err != nil {
 		return nil, err
 	}
-	got := &results{run: r, keys: map[string][]int{}, fates: make([]runs.Fate, r.Total)}
+	got := &results{run: r, keys: map[string][]int{}, fates: make([]runs.Result, r.Total)}
 	for i := range got.fates {
-		got.fates[i] = runs.Fate{Item: int64(i), Outcome: "done"}
+		got.fates[i] = runs.Result{Item: int64(i), Outcome: "done"}
 	}
-	for fate, err := range c.ledger.Fates(ctx, run) {
+	for fate, err := range c.ledger.Results(ctx, run) {
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"go.yaml.in/yaml/v3"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
@@ -210,10 +208,8 @@ func readConfig(path string, env environment) ([]tenant, error) {
 	var file struct {
 		Tenants []tenant `yaml:"tenants"`
 	}
-	d := yaml.NewDecoder(bytes.NewReader(body))
-	d.KnownFields(true)
-	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, cli.YAMLError(err)
+	if _, err := cli.ReadYAML(body, "tenants", &file); err != nil {
+		return nil, err
 	}
 	if len(file.Tenants) == 0 {
 		return nil, errors.New("tenants: none is defined")

@@ -531,13 +531,13 @@ func (f *fleet) state() sandbox.State {
 
 // outcomes are the fates of a run's rows, in their order. Counts, rows and
 // fates have to agree.
-func (f *fleet) outcomes(id string, rows int) []runs.Fate {
+func (f *fleet) outcomes(id string, rows int) []runs.Result {
 	f.t.Helper()
-	fates := make([]runs.Fate, rows)
+	fates := make([]runs.Result, rows)
 	for i := range fates {
-		fates[i] = runs.Fate{Item: int64(i), Outcome: "done"}
+		fates[i] = runs.Result{Item: int64(i), Outcome: "done"}
 	}
-	for fate, err := range f.ledger.Fates(f.t.Context(), id) {
+	for fate, err := range f.ledger.Results(f.t.Context(), id) {
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func (w *worker) readiness() *ops.Readiness {
 				if err != nil {
 					return ops.Finding{Err: err}
 				}
-				return ops.Finding{Err: all[i].queueErr, Note: status.QueueIsPaused(all[i].paused)}
+				return ops.Finding{Err: all[i].queueErr, Note: status.PausedQueueText(all[i].paused)}
 			}},
 			ops.Probe{Name: "tenant " + t.Name + " token", Look: func(context.Context) ops.Finding { return t.hasToken(w.awaitsToken(t)) }},
 			ops.Probe{Name: "tenant " + t.Name + " resolvers", Look: t.hears})

@@ -106,12 +106,12 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	if err != nil {
 		return err
 	}
-	if err := status.RunTable(p.Stdout, all); err != nil {
+	if err := status.WriteRuns(p.Stdout, all); err != nil {
 		return err
 	}
 	const most = 100 // failed rows of a run
 	for _, r := range all {
-		if err := status.FailedByReason(ctx, p.Stdout, w.ledger, r, most, expectedIn(box)); err != nil {
+		if err := status.WriteFailedByReason(ctx, p.Stdout, w.ledger, r, most, expectedIn(box)); err != nil {
 			return err
 		}
 	}
@@ -155,8 +155,8 @@ domain waiting for?), and takes rows from go run ./cmd/enqueue: docs/tutorial.md
 )
 
 // expectedIn says which record a row about a domain expects in the sandbox's DNS.
-func expectedIn(box *sandbox.Sandbox) func(status.UnwellRow) string {
-	return func(row status.UnwellRow) string {
+func expectedIn(box *sandbox.Sandbox) func(status.FailedRow) string {
+	return func(row status.FailedRow) string {
 		domain, ok := box.Domain(row.Organization, row.Domain)
 		if !ok {
 			return ""

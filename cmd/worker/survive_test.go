@@ -227,7 +227,7 @@ func (f *fleet) compareLoosely() {
 }
 
 // well are the fates of a run's rows, all of which are done or were so before.
-func (f *fleet) well(run string) []runs.Fate {
+func (f *fleet) well(run string) []runs.Result {
 	f.t.Helper()
 	fates := f.outcomes(run, survivors)
 	counts := map[string]int{}

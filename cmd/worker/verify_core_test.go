@@ -107,8 +107,8 @@ func TestVerifyCore(t *testing.T) {
 	if d := v.domains["later"]; known.Record == nil || *known.Record != (kinds.VerifyRecord{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
 		t.Errorf("record %+v, want that of %+v", known.Record, d)
 	}
-	if e := later.Evidence; e == nil || e.State != "absent" || len(e.Said) == 0 || e.At.IsZero() || e.Compared != nil || later.NextLook().IsZero() {
-		t.Errorf("evidence %+v, next check %v", e, later.NextLook())
+	if e := later.Evidence; e == nil || e.State != "absent" || len(e.Said) == 0 || e.At.IsZero() || e.Compared != nil || later.NextCheck().IsZero() {
+		t.Errorf("evidence %+v, next check %v", e, later.NextCheck())
 	}
 	if _, other := v.waits("other", "holds another value than the expected one"); other.Evidence == nil || other.Evidence.Reason != "other_value" {
 		t.Errorf("evidence of another value: %+v", other.Evidence)
@@ -183,7 +183,7 @@ func (v verifyRun) wantExpired() {
 	v.t.Helper()
 	for name, reason := range map[string]string{"never": "There is no TXT record at ", "other": "holds another value"} {
 		_, state := v.state(name)
-		if f := state.State.Fate; f == nil || f.Outcome != "expired" || !strings.Contains(f.Detail, reason) || state.Evidence == nil || state.Evidence.State != "absent" {
+		if f := state.State.Result; f == nil || f.Outcome != "expired" || !strings.Contains(f.Detail, reason) || state.Evidence == nil || state.Evidence.State != "absent" {
 			v.t.Errorf("%s: %+v, evidence %+v", name, f, state.Evidence)
 		}
 		if _, line := v.line("event", map[string]string{"event": events.DomainExpired, "discovery_domain_id": v.domains[name].ID, "reason": reason, "domain": v.domains[name].Domain}); line == nil {

@@ -9,8 +9,8 @@ import (
 	"orgops/internal/spelling"
 )
 
-// Environment is the environment of the process. It remembers which variables were read,
-// so that misspelt ones can be reported.
+// Environment is the environment of the process. It records which variables were read, so
+// that misspelt ones can be reported.
 type Environment struct {
 	values map[string]string
 
@@ -36,8 +36,8 @@ func (e *Environment) Get(name string) string {
 	return e.values[name]
 }
 
-// Unknown describes the ORGOPS_ variables that neither this program has read nor another
-// one of orgops reads, in order.
+// Unknown describes, in order, the ORGOPS_ variables that neither this program has read nor
+// another one of orgops reads.
 func (e *Environment) Unknown() (all []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,8 +58,8 @@ func (e *Environment) Unknown() (all []string) {
 // WarnOfUnknownVariables logs the variables that are not settings of orgops.
 func (p Program) WarnOfUnknownVariables(logger *slog.Logger) { warnOf(logger, p.Env.Unknown()) }
 
-// WarnOfMisspeltVariables logs those of them that are nearly one: a program that does not read
-// the tenants' file does not know the variables that the file names.
+// WarnOfMisspeltVariables logs only those of them that resemble a setting: a program that does
+// not read the tenants' file does not know the variables that the file names.
 func (p Program) WarnOfMisspeltVariables(logger *slog.Logger) {
 	warnOf(logger, slices.DeleteFunc(p.Env.Unknown(), func(problem string) bool { return !strings.Contains(problem, didYouMean) }))
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// SwitchLevelBySignal does nothing where there are no signals to switch by.
+// SwitchLevelBySignal does nothing: there are no such signals.
 func SwitchLevelBySignal(context.Context, *slog.Logger, *slog.LevelVar, func(chan<- os.Signal, ...os.Signal), func(chan<- os.Signal)) (end func()) {
 	return func() {}
 }

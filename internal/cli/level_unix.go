@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// SwitchLevelBySignal has SIGUSR1 log at debug level, and SIGUSR2 at the level that was
-// set, until what it returns is called. The log tells of both. Signals are the commands'
-// business: notify and stop are those of os/signal.
+// SwitchLevelBySignal makes SIGUSR1 set the log level to debug, and SIGUSR2 to the configured
+// level, until end is called. Both are logged. notify and stop are those of os/signal, which
+// only commands use.
 func SwitchLevelBySignal(ctx context.Context, logger *slog.Logger, level *slog.LevelVar, notify func(chan<- os.Signal, ...os.Signal), stop func(chan<- os.Signal)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	signals := make(chan os.Signal, 8) // one that comes faster than eight are logged may be lost
+	signals := make(chan os.Signal, 8) // more at once may be lost
 	notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
 	was := level.Level()
 	var ended sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 )
 
-// IsTerminal says whether a stream, to read or to write, is a terminal.
+// IsTerminal reports whether a reader or writer is a terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -41,8 +41,8 @@ func inSeconds(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// RedisLog writes what go-redis has to say, at level debug: each of its
-// commands returns the same as an error. It is for [redis.SetLogger].
+// RedisLog logs the messages of go-redis at level debug: its commands return the same as
+// errors. It is for [redis.SetLogger].
 //
 // [redis.SetLogger]: https://pkg.go.dev/github.com/redis/go-redis/v9#SetLogger
 type RedisLog struct{ Logger *slog.Logger }

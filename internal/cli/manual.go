@@ -10,8 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Manual are the commands that write what goes along with a release. Their output
-// comes from the definitions of the commands, and cannot be behind them.
+// Manual has the commands that write manual pages and completion scripts, from the
+// definitions of the commands.
 type Manual struct {
 	Completion completionCommand `cmd:"" help:"Print the completion script of a shell: bash, zsh or fish."`
 	Man        manCommand        `cmd:"" help:"Print the manual page."`
@@ -45,8 +45,8 @@ func (manCommand) Run(k *kong.Context) error {
 	return err
 }
 
-// Commands returns the commands below n that do something, in their order, without the
-// hidden ones.
+// Commands returns the commands below n that can be run, in their order, without the hidden
+// ones.
 func Commands(n *kong.Node) []*kong.Node {
 	return slices.DeleteFunc(nodesOf(n), func(n *kong.Node) bool { return !n.Leaf() })
 }
@@ -84,8 +84,7 @@ func FlagUsage(f *kong.Flag) string {
 	return usage
 }
 
-// roff escapes text: backslashes, hyphens, and what would be a request at the
-// beginning of a line.
+// roff escapes backslashes, hyphens, and a request at the beginning of a line.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n", " ", "…", "...").Replace(strings.TrimSpace(text))
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
@@ -98,7 +97,7 @@ func roff(text string) string {
 func (c completionCommand) Run(k *kong.Context) error {
 	var b strings.Builder
 	switch c.Shell {
-	case "zsh": // by bash's way, which zsh has too
+	case "zsh": // zsh runs completions of bash
 		fmt.Fprintf(&b, "#compdef %s\nautoload -Uz bashcompinit && bashcompinit\n", k.Model.Name)
 		writeBash(&b, k.Model)
 	case "fish":
@@ -110,8 +109,8 @@ func (c completionCommand) Run(k *kong.Context) error {
 	return err
 }
 
-// words are what can stand behind the command: its commands and flags, those of
-// what it is part of too.
+// words returns the words that may follow a command: its commands and flags, and the flags
+// of its parents.
 func words(n *kong.Node) (all []string) {
 	for _, child := range n.Children {
 		if !child.Hidden {
@@ -133,8 +132,8 @@ func words(n *kong.Node) (all []string) {
 	return all
 }
 
-// writeBash writes a function that follows the commands typed so far, and offers
-// what can come next; files, where nothing fits.
+// writeBash writes a function that follows the commands typed so far and completes the next
+// word, or else files.
 func writeBash(b *strings.Builder, app *kong.Application) {
 	fmt.Fprintf(b, "_%[1]s() {\n\tlocal at=%[1]s word next\n\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase \"$at $word\" in\n", app.Name)
 	all := append([]*kong.Node{app.Node}, nodesOf(app.Node)...)
@@ -148,7 +147,7 @@ func writeBash(b *strings.Builder, app *kong.Application) {
 	fmt.Fprintf(b, "\tesac\n\tCOMPREPLY=($(compgen -W \"$next\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\ncomplete -o default -F _%[1]s %[1]s\n", app.Name)
 }
 
-// nodesOf are all commands below, those that only hold others too.
+// nodesOf returns all commands below n, groups of commands too.
 func nodesOf(n *kong.Node) (all []*kong.Node) {
 	for _, child := range n.Children {
 		if !child.Hidden {

@@ -21,7 +21,7 @@ const (
 	StatusInterrupted = 130 // the command was interrupted (SIGINT, SIGTERM)
 )
 
-// StatusError is an error that names the exit status it asks for.
+// StatusError is an error with an exit status.
 type StatusError struct {
 	Status int
 	Err    error
@@ -31,10 +31,10 @@ func (e *StatusError) Error() string { return e.Err.Error() }
 
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// Usage makes of err one of usage or settings.
+// Usage returns err as an error of usage or settings.
 func Usage(err error) error { return &StatusError{StatusUsage, err} }
 
-// Status is the exit status that err asks for.
+// Status returns the exit status of err.
 func Status(err error) int {
 	var s *StatusError
 	switch {
@@ -48,7 +48,7 @@ func Status(err error) int {
 	return StatusFailed
 }
 
-// Program is a command's surroundings, given by its main.
+// Program has the arguments, streams and environment of a command.
 type Program struct {
 	Name        string
 	Description string
@@ -62,13 +62,13 @@ type Program struct {
 
 const envPrefix = "ORGOPS_"
 
-// EnvName is the environment variable of a flag.
+// EnvName returns the environment variable of a flag.
 func EnvName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// noEnv are the flags that say what to do rather than how: they have no
-// environment variable. Nor has a flag tagged `noenv:"true"`.
+// noEnv are the flags without an environment variable. A flag tagged `noenv:"true"` has none
+// either.
 var noEnv = map[string]bool{"help": true, "version": true}
 
 // Variable returns the environment variable of a flag; empty: it has none.
@@ -79,12 +79,11 @@ func Variable(flag *kong.Flag) string {
 	return EnvName(flag.Name)
 }
 
-// exited unwinds the parser when it has answered itself (--help, --version).
+// exited unwinds the parser after --help or --version.
 type exited struct{ status int }
 
-// Parse reads the arguments, and for flags that are not given the
-// environment, into grammar. done says that everything is done already, as
-// after --help. The error is one of usage.
+// Parse reads the arguments, and the environment for flags that are not given, into grammar.
+// done reports that nothing is left to do, as after --help. The error is one of usage.
 func (p Program) Parse(grammar any) (selected *kong.Context, done bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -129,15 +128,15 @@ func (p Program) parser(grammar any) (*kong.Kong, error) {
 	return parser, nil
 }
 
-// Given says whether the flag was among the arguments, rather than in the
-// environment or left to its default.
+// Given reports whether the flag was among the arguments, rather than in the environment or
+// left to its default.
 func Given(selected *kong.Context, flag string) bool {
 	return slices.ContainsFunc(selected.Path, func(p *kong.Path) bool {
 		return p.Flag != nil && p.Flag.Name == flag && !p.Resolved
 	})
 }
 
-// GivenIn are the flags of a group that were among the arguments.
+// GivenIn returns the flags of a group that were among the arguments.
 func GivenIn(selected *kong.Context, group string) (flags []string) {
 	for _, p := range selected.Path {
 		if p.Flag != nil && !p.Resolved && p.Flag.Group != nil && p.Flag.Group.Key == group {
@@ -147,7 +146,7 @@ func GivenIn(selected *kong.Context, group string) (flags []string) {
 	return flags
 }
 
-// resolve gives a flag its value from the environment.
+// resolve returns the value of a flag from the environment.
 func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	name := Variable(flag)
 	if name == "" {
@@ -159,7 +158,7 @@ func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 	return nil, nil
 }
 
-// describe names a flag's environment variable in the help.
+// describe adds a flag's environment variable to its help.
 func describe(value *kong.Value) string {
 	if value.Flag == nil || Variable(value.Flag) == "" {
 		return value.Help
@@ -174,12 +173,12 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Fail tells the person what went wrong and returns the exit status. An
-// interruption is told only where a [StatusError] has words for it.
+// Fail prints the error and returns the exit status. An interruption is printed only if a
+// [StatusError] describes it.
 func (p Program) Fail(err error) int {
 	status := Status(err)
-	var worded *StatusError
-	if err == nil || (status == StatusInterrupted && !errors.As(err, &worded)) {
+	var described *StatusError
+	if err == nil || (status == StatusInterrupted && !errors.As(err, &described)) {
 		return status
 	}
 	fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, err)

@@ -13,9 +13,9 @@ import (
 // longestSecret bounds a secret's file, in bytes: tokens are some KB.
 const longestSecret = 64 << 10
 
-// Secret reads a secret from the environment: the variable name itself, or the
-// file named by name_FILE, less blanks and line ends around it. It is empty
-// where neither is set. The error is one of settings and never has the secret.
+// Secret reads a secret from the environment: the variable name, or the file that name_FILE
+// names, without white space around it. It is empty if neither is set. The error is one of
+// settings and never contains the secret.
 func Secret(getenv func(string) string, name string) (string, error) {
 	value, file := getenv(name), getenv(name+"_FILE")
 	switch {
@@ -31,7 +31,7 @@ func Secret(getenv func(string) string, name string) (string, error) {
 	return value, nil
 }
 
-// secretFile reads a secret from a file, less blanks and line ends around it.
+// secretFile reads a secret from a file, without white space around it.
 func secretFile(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -52,9 +52,8 @@ func secretFile(file string) (string, error) {
 	return value, nil
 }
 
-// FileOrEnv reads a secret that settings name: as the file at path, or as the
-// environment variable name. It is zero where neither is named. what is the
-// secret's name in errors, which never have the secret.
+// FileOrEnv reads a secret from the file at path, or from the environment variable name. It
+// is zero if neither is given. Errors begin with what, and never contain the secret.
 func FileOrEnv(getenv func(string) string, path, name, what string) (apiclient.Secret, error) {
 	switch {
 	case path != "" && name != "":

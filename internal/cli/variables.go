@@ -2,8 +2,9 @@ package cli
 
 import "strings"
 
-// variables are all environment variables that the programs of orgops read. One machine has
-// them for several programs, so that each knows the others' too.
+// variables are the environment variables of all programs of orgops. A machine has them for
+// several programs, so each of these knows those of the others too. TestVariables compares the
+// list with docs/reference, which is generated from the flags.
 var variables = strings.Fields(`
 	ORGOPS_ABSENT_ACTION ORGOPS_ABSENT_CHECKS ORGOPS_ADDR ORGOPS_ALLOW_UNPROVEN
 	ORGOPS_ASSERTION_AUDIENCE ORGOPS_AUDIENCE ORGOPS_AUTH_URL ORGOPS_BASE_URL ORGOPS_BODY

@@ -7,11 +7,11 @@ import (
 	"runtime/debug"
 )
 
-// Build is what a command was built from.
+// Build describes the sources and tools of a build.
 type Build struct {
 	Version  string // "v1.2.3", "dev"
-	Commit   string // its hash; empty: not known
-	Dirty    bool   // with changes that are in no commit
+	Commit   string // hash; empty: not known
+	Dirty    bool   // with uncommitted changes
 	Go       string // "go1.26.0"
 	Platform string // "linux/amd64"
 }
@@ -19,9 +19,9 @@ type Build struct {
 // unreleased is the version where none was set.
 const unreleased = "dev"
 
-// ReadBuild tells it by what was linked in (-X main.version, main.commit; "dev" and
-// empty where nothing was), and for the rest by what Go has written down: the module's
-// version of a `go install`, the commit of a build in a checkout.
+// ReadBuild returns the build from the values that the linker has set (-X main.version,
+// main.commit; else "dev" and empty), and from Go's build information: the module's version of
+// a `go install`, the commit of a build in a checkout.
 func ReadBuild(version, commit string) Build {
 	info, there := debug.ReadBuildInfo()
 	if !there {
@@ -46,7 +46,7 @@ func buildOf(version, commit string, info *debug.BuildInfo) Build {
 	return b
 }
 
-// String is one line: "v1.2.3, commit 0123456789ab (dirty), go1.26.0, linux/amd64".
+// String returns a line: "v1.2.3, commit 0123456789ab (dirty), go1.26.0, linux/amd64".
 func (b Build) String() string {
 	const short = 12
 	commit := "unknown"

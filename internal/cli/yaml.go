@@ -1,12 +1,37 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
+
+// ReadYAML decodes a settings file, YAML or JSON, whose only member is a list of that name.
+// It returns the line on which each entry begins. Unknown members, and a second document, are
+// refused. Errors name the line, and no type of Go.
+func ReadYAML(text []byte, list string, into any) (lines []int, err error) {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
+		return nil, yamlError(err)
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("there is a second document: put all %s into one", list)
+	}
+	var places map[string][]yaml.Node
+	if err := yaml.Unmarshal(text, &places); err != nil {
+		return nil, yamlError(err)
+	}
+	for _, entry := range places[list] {
+		lines = append(lines, entry.Line)
+	}
+	return lines, nil
+}
 
 var (
 	unknownMember = regexp.MustCompile(`field (\S+) not found in type .*`)
@@ -14,8 +39,8 @@ var (
 	goType        = regexp.MustCompile(` into \S+$`)
 )
 
-// YAMLError says what YAML found in a file without naming Go's types.
-func YAMLError(err error) error {
+// yamlError removes the types of Go from an error.
+func yamlError(err error) error {
 	wrong, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {
 		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))

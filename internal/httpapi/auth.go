@@ -1,14 +1,12 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -16,8 +14,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"orgops/internal/cli"
 	"orgops/internal/serving"
@@ -108,21 +104,12 @@ func parseTokens(text []byte) ([]token, error) {
 	var file struct {
 		Tokens []tokenEntry `yaml:"tokens"`
 	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	switch err := d.Decode(&file); {
-	case errors.Is(err, io.EOF):
-	case err != nil:
-		return nil, cli.YAMLError(err)
+	lines, err := cli.ReadYAML(text, "tokens", &file)
+	if err != nil {
+		return nil, err
 	}
 	if len(file.Tokens) == 0 {
 		return nil, errors.New("line 1: tokens: want at least one")
-	}
-	var places struct {
-		Tokens []yaml.Node `yaml:"tokens"`
-	}
-	if err := yaml.Unmarshal(text, &places); err != nil {
-		return nil, cli.YAMLError(err)
 	}
 	list := make([]token, 0, len(file.Tokens))
 	for i, entry := range file.Tokens {
@@ -131,7 +118,7 @@ func parseTokens(text []byte) ([]token, error) {
 			err = errors.New("sha256: another entry has the same hash")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", places.Tokens[i].Line, err)
+			return nil, fmt.Errorf("line %d: %w", lines[i], err)
 		}
 		list = append(list, one)
 	}

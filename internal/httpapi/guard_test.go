@@ -321,7 +321,7 @@ func TestAllAtOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	all, _, err := w.ledger.Page(t.Context(), runs.Wanted{Is: func(r runs.Run) bool { return r.Caller == "billing" }, Most: 100})
+	all, _, err := w.ledger.Page(t.Context(), runs.Query{Match: func(r runs.Run) bool { return r.Caller == "billing" }, Limit: 100})
 	if err != nil || len(all) != 12 {
 		t.Errorf("%d runs, %v; want 12", len(all), err)
 	}

@@ -125,7 +125,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("The parameter after must be copied from \"next\" of the previous page.")
 	}
 	caller := callerOf(ctx).Name
-	page, next, err := s.cfg.Ledger.Page(ctx, runs.Wanted{Is: func(r runs.Run) bool { return r.Caller == caller }, After: after, Most: most})
+	page, next, err := s.cfg.Ledger.Page(ctx, runs.Query{Match: func(r runs.Run) bool { return r.Caller == caller }, After: after, Limit: most})
 	if err != nil {
 		return err
 	}

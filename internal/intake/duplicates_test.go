@@ -127,7 +127,7 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 	if diff := cmp.Diff(map[string]int64{"invalid": n / 8, "unchanged": n / 8}, run.Counts); diff != "" || run.Total != n || run.Settled != n/4 {
 		t.Errorf("total %d, settled %d, counts:\n%s", run.Total, run.Settled, diff)
 	}
-	for fate, err := range ledger.Fates(t.Context(), "a") {
+	for fate, err := range ledger.Results(t.Context(), "a") {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,14 +30,14 @@ func ExportFailed(ctx context.Context, ledger *runs.Ledger, r runs.Run, asJSON b
 	}
 	buffered := bufio.NewWriterSize(out, 64<<10)
 	defer func() { err = errors.Join(err, buffered.Flush()) }()
-	write := func(source []byte, f runs.Fate) error { return stored.writeObject(buffered, source, f) }
+	write := func(source []byte, f runs.Result) error { return stored.writeObject(buffered, source, f) }
 	if r.Format == FormatCSV && !asJSON {
 		table, err := newTable(buffered, r.Columns, outcomeName, errorName)
 		if err != nil {
 			return 0, err
 		}
 		defer table.Flush()
-		write = func(source []byte, f runs.Fate) error {
+		write = func(source []byte, f runs.Result) error {
 			cells, err := stored.cells(source)
 			if err != nil {
 				return err
@@ -45,7 +45,7 @@ func ExportFailed(ctx context.Context, ledger *runs.Ledger, r runs.Run, asJSON b
 			return table.write(cells, f.Outcome, f.Detail)
 		}
 	}
-	for fate, err := range ledger.Fates(ctx, r.ID) {
+	for fate, err := range ledger.Results(ctx, r.ID) {
 		if err != nil {
 			return rows, err
 		}
@@ -65,7 +65,7 @@ func ExportFailed(ctx context.Context, ledger *runs.Ledger, r runs.Run, asJSON b
 }
 
 // writeObject writes a row as an object on a line of its own, its values as they are stored.
-func (s *storedRows) writeObject(out *bufio.Writer, source []byte, f runs.Fate) error {
+func (s *storedRows) writeObject(out *bufio.Writer, source []byte, f runs.Result) error {
 	members, err := s.members(source)
 	if err != nil {
 		return err

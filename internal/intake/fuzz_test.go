@@ -212,7 +212,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	schema := schemaFor(in.Kind)
 	rows := drain(t, []byte(text), schema)
 	var want []record
-	for fate, err := range ledger.Fates(t.Context(), id) {
+	for fate, err := range ledger.Results(t.Context(), id) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,10 +41,10 @@ func TestBeginPendingAgain(t *testing.T) {
 		}
 		return run, created
 	}
-	if run, created := begin(); !created || !run.Walking() || run.Kind != tasks.TypeVerify {
+	if run, created := begin(); !created || !run.Scanning() || run.Kind != tasks.TypeVerify {
 		t.Errorf("created %v, run %+v", created, run)
 	}
-	if run, created := begin(); created || !run.Walking() {
+	if run, created := begin(); created || !run.Scanning() {
 		t.Errorf("created %v, run %+v", created, run)
 	}
 	_, _, err := taker.BeginPending(t.Context(), "org_1", intake.Run{ID: "a", Tenant: "default"})

@@ -114,7 +114,7 @@ func CallsPerRow(ctx context.Context, l *runs.Ledger, r runs.Run, maxClients int
 		}
 	}
 	plan.Close()
-	if r.Walk != nil && r.Kind == tasks.TypeVerify {
+	if r.Scan != nil && r.Kind == tasks.TypeVerify {
 		plan.Calls -= int64(rows) // the scan has read the record
 	}
 	if rows == 0 {

@@ -218,7 +218,7 @@ func (i Intake) choose(ctx context.Context, from runs.Run, outcomes []string) (c
 		outcomes = retryable
 	}
 	chosen := chosenRows{bits: make([]byte, (from.Total+7)/8)}
-	for fate, err := range i.Ledger.Fates(ctx, from.ID) {
+	for fate, err := range i.Ledger.Results(ctx, from.ID) {
 		if err != nil {
 			return chosenRows{}, err
 		}

@@ -106,10 +106,10 @@ func TestBeginSweepAgain(t *testing.T) {
 		return s.taker.BeginSweep(t.Context(), intake.Run{ID: "a", Tenant: "default"}, o)
 	}
 	run, created, err := begin(sweep.Order{Tick: 60, SpreadUntil: 100})
-	if err != nil || !created || run.Kind != tasks.TypeRecheck || !run.Walking() {
+	if err != nil || !created || run.Kind != tasks.TypeRecheck || !run.Scanning() {
 		t.Fatalf("created %v: %+v, %v", created, run, err)
 	}
-	if again, created, err := begin(sweep.Order{Tick: 120}); err != nil || created || string(again.Walk.Progress) != string(run.Walk.Progress) {
+	if again, created, err := begin(sweep.Order{Tick: 120}); err != nil || created || string(again.Scan.Progress) != string(run.Scan.Progress) {
 		t.Errorf("again: created %v: %+v, %v", created, again, err)
 	}
 	for _, o := range []sweep.Order{{Tick: 60, Pending: true}, {Tick: 60, Organization: "org_1"}} {

@@ -117,7 +117,7 @@ func (t tenantState) attention(tenant, paused string) (all []attention) {
 		})
 	}
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
-		add(attention{Tone: "wait", What: "a sweep was skipped: " + status.Skipped(t.Ticks.Skipped), Then: "The next scheduled sweep starts once the cause is gone."})
+		add(attention{Tone: "wait", What: "a sweep was skipped: " + status.SkippedTick(t.Ticks.Skipped), Then: "The next scheduled sweep starts once the cause is gone."})
 	}
 	return all
 }

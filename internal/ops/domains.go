@@ -199,12 +199,12 @@ func (s *site) known(ctx context.Context, name status.DomainName) (status.Domain
 
 // toDo says what helps a row on that is not well; empty where there is nothing to do.
 func toDo(row status.DomainRow) string {
-	f := row.State.Fate
+	f := row.State.Result
 	switch {
 	case f == nil && row.Run.Paused:
 		return "The run is paused. Resume it on its page or with: enqueue runs resume " + row.Run.ID
 	case f == nil && row.Run.Incomplete:
-		return "Of run " + row.Run.ID + ", " + status.Lost(row.Run)
+		return "Of run " + row.Run.ID + ", " + status.LostRows(row.Run)
 	case f == nil, f.Well():
 		return ""
 	case f.Outcome == string(tasks.Expired):
@@ -240,7 +240,7 @@ func noSuchDomain(err error) bool {
 
 // summarize answers the question that the page is opened for.
 func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain) summary {
-	open := slices.IndexFunc(known.Rows, func(d status.DomainRow) bool { return d.State.Fate == nil })
+	open := slices.IndexFunc(known.Rows, func(d status.DomainRow) bool { return d.State.Result == nil })
 	switch {
 	case noSuchDomain(err):
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.", "Compare both ids with those in the tenant."}
@@ -250,10 +250,10 @@ func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain)
 		return summary{"good", "Verified", "The API reports the domain as verified. There is nothing to do.", ""}
 	case open >= 0:
 		row := known.Rows[open]
-		return summary{"wait", "Not verified yet: a run is checking it", printable(row.Stands()), cmp.Or(toDo(row), "Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
-	case len(known.Rows) > 0 && !known.Rows[0].State.Fate.Well():
+		return summary{"wait", "Not verified yet: a run is checking it", printable(row.StateText()), cmp.Or(toDo(row), "Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
+	case len(known.Rows) > 0 && !known.Rows[0].State.Result.Well():
 		row := known.Rows[0]
-		return summary{"bad", "Not verified, and no run checks it any more", printable(row.Stands()), toDo(row)}
+		return summary{"bad", "Not verified, and no run checks it any more", printable(row.StateText()), toDo(row)}
 	case err == nil:
 		return summary{"bad", "Not verified, and no run checks it", "The domain is " + printable(string(record.Status)) + ", and no run has an open row for it.", "To verify it, run enqueue domains verify with --tenant, --org and --domain as above."}
 	}
@@ -265,7 +265,7 @@ func verdictOf(row status.DomainRow) *verdictView {
 	if row.Evidence == nil {
 		return nil
 	}
-	return &verdictView{Evidence: *row.Evidence, Next: row.NextLook()}
+	return &verdictView{Evidence: *row.Evidence, Next: row.NextCheck()}
 }
 
 // verdictTone is a class of ops.css for the state of a verdict.

@@ -26,12 +26,12 @@ func given(i inspector) func(redis.UniversalClient) inspector {
 }
 
 // NewRunCollector collects the open runs that open gives.
-func NewRunCollector(open func(context.Context) (map[string]runs.Open, error)) prometheus.Collector {
+func NewRunCollector(open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
 	return newRedisCollector(nil, openRuns(open, nil))
 }
 
 // NewCollector collects the open runs that open gives, and the queues.
-func NewCollector(i inspector, open func(context.Context) (map[string]runs.Open, error)) prometheus.Collector {
+func NewCollector(i inspector, open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
 	return newRedisCollector(nil, openRuns(open, nil), queueSource{inspector: given(i)}.read)
 }
 

@@ -184,10 +184,10 @@ func TestOpenRunsAreNotReadEachTime(t *testing.T) {
 		var took time.Duration
 		var readings int64
 		m, registry := newMetrics(t)
-		registry.MustRegister(ops.NewRunCollector(func(context.Context) (map[string]runs.Open, error) {
+		registry.MustRegister(ops.NewRunCollector(func(context.Context) (map[string]runs.OpenCounts, error) {
 			time.Sleep(took)
 			readings++
-			return map[string]runs.Open{"default": {Runs: readings}}, nil
+			return map[string]runs.OpenCounts{"default": {Runs: readings}}, nil
 		}))
 		want := func(when string, reading int) {
 			t.Helper()
@@ -218,10 +218,10 @@ func TestManyOpenRunsHoldNothingUp(t *testing.T) {
 			info:   func(name string) (*asynq.QueueInfo, error) { return &asynq.QueueInfo{Queue: name}, nil },
 		}
 		readings := 0
-		registry.MustRegister(ops.NewCollector(queues, func(context.Context) (map[string]runs.Open, error) {
+		registry.MustRegister(ops.NewCollector(queues, func(context.Context) (map[string]runs.OpenCounts, error) {
 			readings++
 			time.Sleep(30 * time.Second)
-			return map[string]runs.Open{"default": {Runs: 1_000_000}}, nil
+			return map[string]runs.OpenCounts{"default": {Runs: 1_000_000}}, nil
 		}))
 		others := []string{`orgops_queue_latency_seconds{queue="a"} 0`, "orgops_redis_scrape_success 1"}
 		want := func(want ...string) {
@@ -246,7 +246,7 @@ func TestOpenRunsThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, registry := newMetrics(t)
 		readings := 0
-		registry.MustRegister(ops.NewRunCollector(func(context.Context) (map[string]runs.Open, error) {
+		registry.MustRegister(ops.NewRunCollector(func(context.Context) (map[string]runs.OpenCounts, error) {
 			readings++
 			time.Sleep(time.Second)
 			return nil, errors.New("i/o timeout")

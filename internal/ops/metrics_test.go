@@ -257,8 +257,8 @@ func TestWhatWasReadIsGiven(t *testing.T) {
 		release := make(chan struct{})
 		hanging := inspector{queues: func() ([]string, error) { <-release; return nil, nil }}
 		m, registry := newMetrics(t)
-		registry.MustRegister(ops.NewCollector(hanging, func(context.Context) (map[string]runs.Open, error) {
-			return map[string]runs.Open{"default": {Runs: 7}}, nil
+		registry.MustRegister(ops.NewCollector(hanging, func(context.Context) (map[string]runs.OpenCounts, error) {
+			return map[string]runs.OpenCounts{"default": {Runs: 7}}, nil
 		}))
 		want := []string{"orgops_redis_scrape_success 0", `orgops_runs_open{tenant="default"} 7`}
 		if diff := cmp.Diff(want, series(t, m, "orgops_redis", "orgops_runs_open")); diff != "" {

@@ -46,19 +46,19 @@ func (p runPage) Lookup(row status.RowName) string { return domainPath(p.Run, ro
 type waitingView struct{ status.Waiting }
 
 // Sampled reports whether the numbers are estimated from some of the rows.
-func (w waitingView) Sampled() bool { return w.Looked < w.Noted }
+func (w waitingView) Sampled() bool { return w.Read < w.WithReason }
 
 // About is a number of rows with a reason, in words.
 func (w waitingView) About(rows int64) string {
 	if w.Sampled() {
-		return "about " + grouped(int64(float64(rows)/float64(w.Looked)*float64(w.Noted)))
+		return "about " + grouped(int64(float64(rows)/float64(w.Read)*float64(w.WithReason)))
 	}
 	return grouped(rows)
 }
 
 // failedView are the failed rows.
 type failedView struct {
-	Rows     []status.UnwellRow
+	Rows     []status.FailedRow
 	Total    int64
 	Outcome  string // asked for; empty: any
 	Text     string
@@ -131,7 +131,7 @@ func (q rowsQuery) path(run string, from, open int64) string {
 
 func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPage, err error) {
 	now := time.Now()
-	p.runView = viewOf(run, s.oracle.See(ctx, now, []runs.Run{run})[0], now)
+	p.runView = viewOf(run, s.estimator.Estimate(ctx, now, []runs.Run{run})[0], now)
 	p.Offers = offersOf(run)
 	if p.Children, err = status.Children(ctx, s.Ledger, run); err != nil {
 		return p, err
@@ -145,7 +145,7 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 	if err != nil {
 		return p, err
 	}
-	if w.Looked > 0 || w.Unnoted > 0 {
+	if w.Read > 0 || w.WithoutReason > 0 {
 		p.Waiting = &waitingView{w}
 	}
 	if p.Failed, err = s.failedRows(ctx, run, q); err != nil {
@@ -156,20 +156,20 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 }
 
 func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v failedView, err error) {
-	v = failedView{Total: status.Unwell(run), Outcome: q.outcome, Text: q.text}
+	v = failedView{Total: status.Failed(run), Outcome: q.outcome, Text: q.text}
 	v.Outcomes = countsOf(run, func(outcome string) bool { return !tasks.Outcome(outcome).Well() })
 	v.Left = v.Total > 0 && q.live && (q.text != "" || q.from > 0)
 	if v.Total == 0 || v.Left {
 		return v, nil
 	}
-	wanted := status.UnwellWanted{From: q.from, Outcome: q.outcome, Text: q.text, Most: rowsAPage, Look: rowsLooked}
+	wanted := status.FailedQuery{From: q.from, Outcome: q.outcome, Text: q.text, Limit: rowsAPage, MaxRead: rowsLooked}
 	switch {
 	case q.text != "":
-		wanted.Look = rowsSearched
+		wanted.MaxRead = rowsSearched
 	case q.live && q.outcome != "":
-		wanted.Look = rowsLive
+		wanted.MaxRead = rowsLive
 	}
-	rows, next, err := status.UnwellPage(ctx, s.Ledger, run, wanted)
+	rows, next, err := status.FailedPage(ctx, s.Ledger, run, wanted)
 	if err != nil {
 		return v, err
 	}
@@ -180,7 +180,7 @@ func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v fai
 	if next > 0 {
 		v.More = q.path(run.ID, next, q.open)
 		if len(rows) < rowsAPage {
-			v.Cut = int64(wanted.Look)
+			v.Cut = int64(wanted.MaxRead)
 		}
 	}
 	if q.from > 0 {

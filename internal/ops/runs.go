@@ -60,7 +60,7 @@ func (f runsFilter) is(r runs.Run) bool {
 	case stateEnded:
 		return r.Ended()
 	case stateUnwell:
-		return status.Unwell(r) > 0 || status.Lost(r) != "" || status.WalkTrouble(r) != "" || status.Silent(r, time.Now()) != ""
+		return status.Failed(r) > 0 || status.LostRows(r) != "" || status.IncompleteScan(r) != "" || status.SilentProducer(r, time.Now()) != ""
 	}
 	return true
 }
@@ -78,7 +78,7 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 		return "", nil, &refusal{status: http.StatusBadRequest, text: "Invalid address: the parameter after or state is malformed."}
 	}
 	p := runsPage{Filter: filter, Kinds: runKinds, States: runStates, Searched: runsLooked}
-	all, next, err := s.Ledger.Page(ctx, runs.Wanted{Is: filter.is, After: after, Most: runsAPage, Look: runsLooked})
+	all, next, err := s.Ledger.Page(ctx, runs.Query{Match: filter.is, After: after, Limit: runsAPage, MaxRead: runsLooked})
 	if err != nil {
 		return "", nil, err
 	}
@@ -86,7 +86,7 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 		return "", nil, err
 	}
 	now := time.Now()
-	for i, ahead := range s.oracle.See(ctx, now, all) {
+	for i, ahead := range s.estimator.Estimate(ctx, now, all) {
 		p.Runs = append(p.Runs, viewOf(all[i], ahead, now))
 	}
 	if next != (runs.Place{}) {
@@ -122,17 +122,17 @@ type runView struct {
 	Trouble        []string // that takes somebody to go on
 }
 
-func viewOf(r runs.Run, ahead status.Outlook, now time.Time) runView {
+func viewOf(r runs.Run, ahead status.Estimate, now time.Time) runView {
 	v := runView{
 		Run: r, State: status.State(r), Value: min(r.Settled, r.Rows()), Max: max(r.Rows(), 1), Rows: settledOf(r),
 		Figures: ahead.Figures(), Waits: ahead.Waits(),
 	}
-	for _, trouble := range []struct{ of, text string }{{"lost", status.Lost(r)}, {"scan", status.WalkTrouble(r)}, {"producer", status.Silent(r, now)}} {
+	for _, trouble := range []struct{ of, text string }{{"lost", status.LostRows(r)}, {"scan", status.IncompleteScan(r)}, {"producer", status.SilentProducer(r, now)}} {
 		if trouble.text != "" {
 			v.Trouble = append(v.Trouble, trouble.of+": "+trouble.text)
 		}
 	}
-	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Walking() && r.Sealed))
+	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed))
 	v.News, _, _ = strings.Cut(v.State, "; ")
 	return v
 }
@@ -140,7 +140,7 @@ func viewOf(r runs.Run, ahead status.Outlook, now time.Time) runView {
 // tone is a class of ops.css: whether the run does well, is held up, or goes on.
 func tone(r runs.Run, heldUp bool) string {
 	switch {
-	case r.Ended() && status.Unwell(r) == 0:
+	case r.Ended() && status.Failed(r) == 0:
 		return "good"
 	case r.Ended():
 		return "bad"
@@ -154,7 +154,7 @@ func settledOf(r runs.Run) string {
 	switch {
 	case r.Sealed:
 		return grouped(r.Settled) + " of " + grouped(r.Total) + " rows settled"
-	case r.Walk != nil:
+	case r.Scan != nil:
 		return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " found so far"
 	}
 	return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " submitted so far"

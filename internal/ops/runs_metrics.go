@@ -37,7 +37,7 @@ const (
 
 // openRuns reads the open runs of all tenants, and of these also where they have none. The
 // reading may be some time old: a million open runs must not hold back the other metrics.
-func openRuns(open func(context.Context) (map[string]runs.Open, error), tenants []Tenant) *poll[reading] {
+func openRuns(open func(context.Context) (map[string]runs.OpenCounts, error), tenants []Tenant) *poll[reading] {
 	read := source(func(ctx context.Context) (all []prometheus.Metric, err error) {
 		byTenant, err := open(ctx)
 		if err != nil {
@@ -45,7 +45,7 @@ func openRuns(open func(context.Context) (map[string]runs.Open, error), tenants 
 		}
 		for _, t := range tenants {
 			if _, has := byTenant[t.Name]; !has {
-				byTenant[t.Name] = runs.Open{}
+				byTenant[t.Name] = runs.OpenCounts{}
 			}
 		}
 		for tenant, o := range byTenant {

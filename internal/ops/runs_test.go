@@ -784,7 +784,7 @@ func TestActions(t *testing.T) {
 			}
 		}
 		page, at := d.post("/sweeps", url.Values{"tenant": {"default"}})
-		if r := d.run(strings.TrimPrefix(at, "/runs/")); r.Kind != tasks.TypeRecheck || r.Walk == nil || !strings.Contains(page, "The sweep has started as this run.") {
+		if r := d.run(strings.TrimPrefix(at, "/runs/")); r.Kind != tasks.TypeRecheck || r.Scan == nil || !strings.Contains(page, "The sweep has started as this run.") {
 			t.Errorf("%+v: %s", r, page)
 		}
 		if page, _ = d.post("/sweeps", url.Values{"tenant": {"default"}}); !strings.Contains(page, "Failed, possibly in part: ") {

@@ -35,14 +35,14 @@ const sitePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // keeps up to date (static/ops.js).
 type site struct {
 	Config
-	pages    map[string]*template.Template // by name: the layout with that page in it
-	oracle   *status.Oracle
-	notices  notices
-	acting   sync.Map            // the runs and tenants to which something is being done from these pages
-	checking sync.Mutex          // is held while a domain is checked by hand
-	checks   *rate.Limiter       // of domains, by hand
-	reads    *rate.Limiter       // of the API
-	lookUps  *semaphore.Weighted // of stored rows
+	pages     map[string]*template.Template // by name: the layout with that page in it
+	estimator *status.Estimator
+	notices   notices
+	acting    sync.Map            // the runs and tenants to which something is being done from these pages
+	checking  sync.Mutex          // is held while a domain is checked by hand
+	checks    *rate.Limiter       // of domains, by hand
+	reads     *rate.Limiter       // of the API
+	lookUps   *semaphore.Weighted // of stored rows
 }
 
 // page is what the layout shows around a page.
@@ -58,15 +58,15 @@ type page struct {
 
 func newSite(cfg Config) *site {
 	s := &site{
-		Config: cfg, pages: map[string]*template.Template{}, oracle: status.NewOracle(cfg.Redis), lookUps: semaphore.NewWeighted(mostLookUps),
+		Config: cfg, pages: map[string]*template.Template{}, estimator: status.NewEstimator(cfg.Redis), lookUps: semaphore.NewWeighted(mostLookUps),
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
 	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
-		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "walkState": status.WalkState, "openReason": status.OpenReason,
-		"verdict": verdictOf, "verdictTone": verdictTone, "notHeard": status.NotHeard, "whoSaid": status.WhoSaid, "whatIsThere": status.WhatIsThere,
+		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "scanState": status.ScanState, "openReason": status.OpenReason,
+		"verdict": verdictOf, "verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName, "answerText": status.AnswerText,
 		"took": took, "toDo": toDo, "utc": utc, "percent": percent, "join": strings.Join, "waiting": waiting,
-		"skipped": status.Skipped, "sweepText": status.SweepText, "rulesText": rulesText,
+		"skipped": status.SkippedTick, "sweepText": status.SweepText, "rulesText": rulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))

@@ -8,8 +8,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// Cancel cancels a run and returns how many rows that settled; of a run that has ended none
-// is. Rows in progress finish first, and the run ends with the last of them. A run that is
+// Cancel cancels a run and returns how many rows that settled: none if the run has ended.
+// Rows in progress finish first, and the run ends with the last of them. A run that is
 // still being submitted ends without rows. It is not deleted, so that its producer does not
 // create it again.
 func (l *Ledger) Cancel(ctx context.Context, run string) (rows int64, err error) {
@@ -67,10 +67,10 @@ func (l *Ledger) Resume(ctx context.Context, run string) error {
 }
 
 // Adopt records that child repeats rows of parent, a run that has ended, as it was read. It
-// comes before the child is created: a producer that dies in between leaves a child that
-// does not exist yet, and that the same id completes. A child that parent has already is
-// left as it is. The error is [ErrOpen] if the run has not ended, [ErrRaced] if it has got
-// another child since it was read.
+// is called before the child is created: a producer that dies in between leaves a child that
+// does not exist yet, and a retry with the same id completes it. A child that is recorded
+// already changes nothing. The error is [ErrOpen] if the run has not ended, [ErrRaced] if it
+// got another child since it was read.
 func (l *Ledger) Adopt(ctx context.Context, parent Run, child string) error {
 	if slices.Contains(parent.Children, child) {
 		return nil
@@ -79,7 +79,7 @@ func (l *Ledger) Adopt(ctx context.Context, parent Run, child string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(FromCore(header, nil).Children, parent.Children) {
+	if !slices.Equal(fromLedger(header, nil).Children, parent.Children) {
 		return ErrRaced
 	}
 	return l.core.Adopt(ctx, header, ledger.RunID(child))

@@ -52,8 +52,8 @@ func TestFacadeSettledRows(t *testing.T) {
 	if r := get(t, l, "new"); r.Total != 2 || r.Settled != 1 || r.Counts["invalid"] != 1 || r.Ended() {
 		t.Errorf("%+v", r)
 	}
-	if have := fates(t, l, "new"); len(have) != 1 || have[0] != (runs.Fate{Item: 1, Outcome: "invalid", Detail: "no domain"}) {
-		t.Errorf("fates %+v", have)
+	if have := results(t, l, "new"); len(have) != 1 || have[0] != (runs.Result{Item: 1, Outcome: "invalid", Detail: "no domain"}) {
+		t.Errorf("results %+v", have)
 	}
 	if open := collect(t, l.OpenFrom(ctx, "new", 0)); len(open) != 1 || open[0].Item != 0 {
 		t.Errorf("open %+v", open)

@@ -97,15 +97,15 @@ func done() ledger.Result { return ledger.Result{Outcome: ledger.Done} }
 
 // facts is what the ledger says of a run through every method of readers.
 type facts struct {
-	run    runs.Run
-	fates  []runs.Fate
-	later  []runs.Fate
-	open   []string
-	noted  []string
-	total  int64
-	rows   []string
-	found  []string
-	states []string
+	run     runs.Run
+	results []runs.Result
+	later   []runs.Result
+	open    []string
+	noted   []string
+	total   int64
+	rows    []string
+	found   []string
+	states  []string
 }
 
 // factsOf reads the facts, without times of day and ids.
@@ -117,8 +117,8 @@ func factsOf(t *testing.T, l *runs.Ledger, id string) (f facts) {
 		Sealed: r.Sealed, Stored: r.Stored, Total: r.Total, Settled: r.Settled, Counts: r.Counts, Paused: r.Paused,
 		Label: r.Label, Format: r.Format, Columns: r.Columns, Caller: r.Caller, Digest: r.Digest,
 	}
-	f.fates = fates(t, l, id)
-	f.later = collect(t, l.FatesFrom(ctx, id, 4))
+	f.results = results(t, l, id)
+	f.later = collect(t, l.ResultsFrom(ctx, id, 4))
 	f.open = openTexts(collect(t, l.OpenFrom(ctx, id, 0)))
 	noted, total, err := l.Notes(ctx, id, 1000)
 	check(t, err)
@@ -136,8 +136,8 @@ func factsOf(t *testing.T, l *runs.Ledger, id string) (f facts) {
 		state, err := l.Row(ctx, id, item)
 		check(t, err)
 		text := openTexts([]runs.OpenRow{state.Open})[0]
-		if state.Fate != nil {
-			text = fmt.Sprint(*state.Fate)
+		if state.Result != nil {
+			text = fmt.Sprint(*state.Result)
 		}
 		f.states = append(f.states, fmt.Sprintf("%s, evidence %q", text, state.Evidence))
 	}
@@ -226,8 +226,8 @@ func TestFacade(t *testing.T) {
 	core.end(1, ledger.Result{Outcome: "done", Detail: "tpl_1"}, ledger.Result{Outcome: "unchanged", Evidence: []byte("seen")},
 		ledger.GiveBack{After: time.Minute, Note: "the worker stops"})
 	want.run.Settled, want.run.Counts = 4, map[string]int64{"done": 2, "refused": 1, "unchanged": 1}
-	want.fates = []runs.Fate{{Item: 1, Outcome: "refused", Detail: `no\nproof`}, {Item: 3, Outcome: "done", Detail: "tpl_1"}, {Item: 4, Outcome: "unchanged"}}
-	want.later = want.fates[2:]
+	want.results = []runs.Result{{Item: 1, Outcome: "refused", Detail: `no\nproof`}, {Item: 3, Outcome: "done", Detail: "tpl_1"}, {Item: 4, Outcome: "unchanged"}}
+	want.later = want.results[2:]
 	want.open = []string{`2 "transient: 503" true`, `5 "the worker stops" true`, `6 "" false`, `7 "" false`}
 	want.noted, want.total = want.open[:2], 2
 	states = []string{
@@ -250,7 +250,7 @@ func TestFacade(t *testing.T) {
 	compare("resumed", states...)
 
 	open, err := l.OpenByTenant(ctx)
-	if want := (runs.Open{Runs: 1, Rows: 4}); err != nil || open["acme"] != want {
+	if want := (runs.OpenCounts{Runs: 1, Rows: 4}); err != nil || open["acme"] != want {
 		t.Errorf("open: %+v, %v", open, err)
 	}
 	if ids, err := l.Unsettled(ctx); err != nil || !slices.Equal(ids, []string{"new"}) {
@@ -266,7 +266,7 @@ func TestFacade(t *testing.T) {
 	if !r.Ended() || r.CancelledAt.IsZero() || r.Settled != 8 || r.Counts["cancelled"] != 4 {
 		t.Errorf("not ended: %+v", r)
 	}
-	if have := fates(t, l, "new"); len(have) != 7 || have[1].Outcome != "cancelled" {
+	if have := results(t, l, "new"); len(have) != 7 || have[1].Outcome != "cancelled" {
 		t.Errorf("results of a cancelled run: %+v", have)
 	}
 	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
@@ -325,8 +325,8 @@ func TestFacadeLarge(t *testing.T) {
 	if len(open) != 21 || open[0].Item != 299 || open[1].Item != 781 || open[20].Item != 800 {
 		t.Errorf("open rows %+v", open)
 	}
-	if have := fates(t, l, "new"); len(have) != 1 || have[0].Item != 300 {
-		t.Errorf("fates %+v", have)
+	if have := results(t, l, "new"); len(have) != 1 || have[0].Item != 300 {
+		t.Errorf("results %+v", have)
 	}
 	found := collect(t, l.Search(t.Context(), "new", []byte(`org_777"`)))
 	if len(found) != 1 || found[0].Item != 777 {
@@ -432,24 +432,24 @@ func TestFacadePages(t *testing.T) {
 		t.Fatalf("list: %v", idsOf(all))
 	}
 	for most := range 13 {
-		if have := pages(ctx, t, l, runs.Wanted{Most: most + 1}); !slices.Equal(have, idsOf(all)) {
+		if have := pages(ctx, t, l, runs.Query{Limit: most + 1}); !slices.Equal(have, idsOf(all)) {
 			t.Errorf("pages of %d: %v, want %v", most+1, have, idsOf(all))
 		}
 	}
-	wanted := runs.Wanted{Most: 2, Look: 3, Is: func(r runs.Run) bool { return r.Tenant == "t1" }}
+	wanted := runs.Query{Limit: 2, MaxRead: 3, Match: func(r runs.Run) bool { return r.Tenant == "t1" }}
 	if have := pages(ctx, t, l, wanted); !slices.Equal(have, []string{"new9", "new5", "new1"}) {
 		t.Errorf("pages of a tenant: %v", have)
 	}
 }
 
 // pages returns the ids of the runs of all pages.
-func pages(ctx context.Context, t *testing.T, l *runs.Ledger, w runs.Wanted) (ids []string) {
+func pages(ctx context.Context, t *testing.T, l *runs.Ledger, w runs.Query) (ids []string) {
 	t.Helper()
 	for {
 		page, next, err := l.Page(ctx, w)
 		check(t, err)
-		if len(page) > w.Most {
-			t.Fatalf("a page of %d has %d runs", w.Most, len(page))
+		if len(page) > w.Limit {
+			t.Fatalf("a page of %d has %d runs", w.Limit, len(page))
 		}
 		ids = append(ids, idsOf(page)...)
 		if next == (runs.Place{}) {
@@ -479,7 +479,7 @@ func TestFacadePagesOfOneTime(t *testing.T) {
 		want = append([]string{id}, want...)
 	}
 	for most := range 7 {
-		if have := pages(ctx, t, l, runs.Wanted{Most: most + 1}); !slices.Equal(have, want) {
+		if have := pages(ctx, t, l, runs.Query{Limit: most + 1}); !slices.Equal(have, want) {
 			t.Errorf("pages of %d: %v, want %v", most+1, have, want)
 		}
 	}
@@ -493,7 +493,7 @@ func TestFacadePagesOfMany(t *testing.T) {
 		_, _, _, err := l.Create(ctx, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("r", i)), Kind: updates, Tenant: "acme"})
 		check(t, err)
 	}
-	have := pages(ctx, t, l, runs.Wanted{Most: 50})
+	have := pages(ctx, t, l, runs.Query{Limit: 50})
 	slices.Sort(have)
 	if have = slices.Compact(have); len(have) != 230 {
 		t.Errorf("%d runs on all pages", len(have))

@@ -27,10 +27,10 @@ func TestEvidenceOfSettledRows(t *testing.T) {
 		t.Errorf("%d rows with evidence", len(all))
 	}
 	state, err := l.Row(t.Context(), "a", 207)
-	if err != nil || string(state.Evidence) != "proof of 1\x00" || state.Fate == nil || state.Fate.Outcome != "done" {
+	if err != nil || string(state.Evidence) != "proof of 1\x00" || state.Result == nil || state.Result.Outcome != "done" {
 		t.Errorf("row 207 is %+v, %v", state, err)
 	}
-	if all := fates(t, l, "a"); len(all) != 0 {
+	if all := results(t, l, "a"); len(all) != 0 {
 		t.Errorf("rows that are plainly done have results %v", all)
 	}
 	check(t, l.Delete(t.Context(), "a"))

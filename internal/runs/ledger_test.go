@@ -53,8 +53,8 @@ func TestNoSuchRun(t *testing.T) {
 		"Pause":  func() error { return l.Pause(ctx, "a") },
 		"Resume": func() error { return l.Resume(ctx, "a") },
 		"Delete": func() error { return l.Delete(ctx, "a") },
-		"Fates": func() error {
-			for _, err := range l.Fates(ctx, "a") {
+		"Results": func() error {
+			for _, err := range l.Results(ctx, "a") {
 				return err
 			}
 			return nil
@@ -71,7 +71,7 @@ func TestNoSuchRun(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrNotFound", name, err)
 		}
 	}
-	if state, err := l.Row(ctx, "a", 3); err != nil || state.Fate != nil || state.Open.Item != 3 {
+	if state, err := l.Row(ctx, "a", 3); err != nil || state.Result != nil || state.Open.Item != 3 {
 		t.Errorf("a row of no run: %+v, %v", state, err)
 	}
 	if keys := redistest.Keys(t, "*"); len(keys) > 0 {

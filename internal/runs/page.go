@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -12,107 +11,74 @@ import (
 	"orgops/internal/ledger"
 )
 
-// Place is a run's place in the list of all, which is by time of creation and
+// Place is a run's place in the list of all runs, which is ordered by time of creation and
 // then by id. The zero Place is before the newest.
 type Place struct {
 	CreatedAt time.Time // to the millisecond
 	ID        string
 }
 
-// order compares places as the list has them: the newest first, of the same time the
-// greater id.
+// order compares places: the newest first, of the same time the greater id.
 func order(a, b Place) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(b.ID, a.ID))
 }
 
 func placeOf(e ledger.Entry) Place { return Place{e.At, string(e.Run)} }
 
-// Wanted says which runs a page is of.
-type Wanted struct {
-	// Is says it of a run; nil: all are.
-	Is func(Run) bool
-	// After is where the page before this one has ended, and Most how many runs a page has.
+// Query selects a page of runs.
+type Query struct {
+	// Match reports whether a run belongs to the page; nil: every run does.
+	Match func(Run) bool
+	// After is where the page before this one ended, and Limit the most runs of a page.
 	After Place
-	Most  int
-	// Look is how many runs are read at the most; 0: as many as it takes.
-	Look int
-}
-
-// Page returns the newest runs that are wanted. Others are read past, a part of
-// the list at a time. Where there may be more, next is where to go on; else it is
-// the zero Place. It may be short of w.Most, or empty, where w.Look were read.
-func (l *Ledger) Page(ctx context.Context, w Wanted) (page []Run, next Place, err error) {
-	after, looked := w.After, 0
-	for r, err := range l.listAfter(ctx, w.After, max(w.Most+1, leastTaken)) {
-		if err != nil {
-			return nil, Place{}, err
-		}
-		looked++
-		is := w.Is == nil || w.Is(r.Run)
-		if (is && len(page) == w.Most) || (w.Look > 0 && looked > w.Look) {
-			return page, after, nil
-		}
-		after = r.place
-		if is {
-			page = append(page, r.Run)
-		}
-	}
-	return page, Place{}, nil
+	Limit int
+	// MaxRead bounds how many runs are read; 0: no bound.
+	MaxRead int
 }
 
 const (
-	// leastTaken is how many runs are read at once for a page, at the least.
-	leastTaken = 100
-	// listPage is how many are read at once in the end, by a reader of many.
-	listPage = 500
-	// manyTenants is beyond how many tenants fewer runs of each are read at first, and
-	// leastOfMany how many: most of them would come after the page.
-	manyTenants = 10
-	leastOfMany = 10
+	// firstEntries is how many entries of each tenant's list are read first. The number
+	// doubles up to mostEntries, since few of many tenants' entries are on the first page.
+	firstEntries = 20
+	mostEntries  = 500
 )
 
-// listed is a run and its place in the list.
-type listed struct {
-	Run
-	place Place
-}
-
-// listAfter returns the runs of all tenants that come after a place, in order. It reads n at
-// a time, if there are many tenants fewer, and then more and more.
-func (l *Ledger) listAfter(ctx context.Context, after Place, n int) iter.Seq2[listed, error] {
-	return func(yield func(listed, error) bool) {
-		tenants, err := l.core.Tenants(ctx)
-		if err != nil {
-			yield(listed{}, fmt.Errorf("list runs: %w", err))
-			return
+// Page returns the newest runs that match. If there may be more, next is where to continue;
+// else it is the zero Place. A page of which MaxRead runs were read may be short of Limit, or
+// empty.
+func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err error) {
+	tenants, err := l.core.Tenants(ctx)
+	if err != nil {
+		return nil, Place{}, fmt.Errorf("list runs: %w", err)
+	}
+	after, read := q.After, 0
+	for n := firstEntries; ; n = min(2*n, mostEntries) {
+		entries, err := l.entriesAfter(ctx, tenants, after, n)
+		if err != nil || len(entries) == 0 {
+			return page, Place{}, err
 		}
-		of := n // each tenant
-		if len(tenants) > manyTenants {
-			of = leastOfMany
-		}
-		for ; ; n, of = min(2*n, listPage), min(2*of, listPage) {
-			entries, err := l.entriesAfter(ctx, tenants, after, of)
+		for part := range slices.Chunk(entries, max(n, q.Limit+1)) {
+			found, err := l.readEntries(ctx, part)
 			if err != nil {
-				yield(listed{}, err)
-				return
+				return nil, Place{}, err
 			}
-			if len(entries) == 0 {
-				return
-			}
-			after = placeOf(entries[len(entries)-1])
-			for part := range slices.Chunk(entries, n) {
-				runs, err := l.readEntries(ctx, part)
-				if err != nil {
-					yield(listed{}, err)
-					return
+			for _, e := range part {
+				r, exists := found[string(e.Run)]
+				if !exists {
+					continue
 				}
-				for _, r := range runs {
-					if !yield(r, nil) {
-						return
-					}
+				read++
+				match := q.Match == nil || q.Match(r)
+				if (match && len(page) == q.Limit) || (q.MaxRead > 0 && read > q.MaxRead) {
+					return page, after, nil
+				}
+				after = placeOf(e)
+				if match {
+					page = append(page, r)
 				}
 			}
 		}
+		after = placeOf(entries[len(entries)-1])
 	}
 }
 
@@ -142,24 +108,16 @@ func (l *Ledger) entriesAfter(ctx context.Context, tenants []ledger.Tenant, afte
 	}
 }
 
-// readEntries returns the runs of entries of the list that exist, in their order.
-func (l *Ledger) readEntries(ctx context.Context, entries []ledger.Entry) (all []listed, err error) {
+// readEntries returns those runs of the entries that exist, by id.
+func (l *Ledger) readEntries(ctx context.Context, entries []ledger.Entry) (map[string]Run, error) {
 	headers, err := l.core.Headers(ctx, entries)
 	if err != nil {
 		return nil, err
 	}
-	runs, err := l.forList(ctx, headers)
-	if err != nil {
-		return nil, err
+	list, err := l.forList(ctx, headers)
+	found := make(map[string]Run, len(list))
+	for _, r := range list {
+		found[r.ID] = r
 	}
-	byID := map[string]Run{}
-	for _, r := range runs {
-		byID[r.ID] = r
-	}
-	for _, e := range entries {
-		if r, exists := byID[string(e.Run)]; exists {
-			all = append(all, listed{r, placeOf(e)})
-		}
-	}
-	return all, nil
+	return found, err
 }

@@ -1,253 +1,217 @@
 package runs
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
-	"sort"
 	"time"
 
-	"orgops/apiclient"
-	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 )
 
-const (
-	// rowsPage is how many rows are read at once.
-	rowsPage = 128
-	// notedRows is how many open rows are read for [Ledger.Notes].
-	notedRows = 4096
-)
-
-// Fate is the result of a row.
-type Fate struct {
+// Result is the result of a settled row.
+type Result struct {
 	Item    int64
 	Outcome string
 	// Detail is the reason, or the id that was created, in words.
 	Detail string
 }
 
-// Well reports whether the row became what it asked for.
-func (f Fate) Well() bool { return f.Outcome == "done" || f.Outcome == "unchanged" }
+// Well reports whether the row succeeded.
+func (f Result) Well() bool { return f.Outcome == "done" || f.Outcome == "unchanged" }
 
 // OpenRow is a row that is not settled.
 type OpenRow struct {
 	Item int64
-	// Reason is why it was last left open, empty if it has not been executed yet.
+	// Reason is why the last execution left it open; empty before the first one.
 	Reason string
-	// Next is when it is due; zero if that is not known.
+	// Next is when it is due; zero: not known.
 	Next time.Time
 }
 
-// numbered reads the rows of a run by their numbers, which count over its
-// segments.
-type numbered struct {
-	core *ledger.Ledger
-	run  ledger.Run
-	// past has the number after each segment's last row.
-	past []int64
+// RowState is the state of a row.
+type RowState struct {
+	Result *Result // its result; nil: it is open
+	Open   OpenRow // why it is open, if it is
+	// Record is the record of an open row's domain, as a worker read it; nil: none did.
+	Record *kinds.VerifyRecord
+	// Evidence is that of the last check, or the proof of a settled row; nil: none.
+	Evidence []byte
 }
 
-// rowsOf returns the rows of a run that are committed.
-func (l *Ledger) rowsOf(ctx context.Context, run ledger.Run) (numbered, error) {
-	c := numbered{core: l.core, run: run}
-	if run.Staged() {
-		return c, nil
+// Row returns the state of a row of the run. A row that does not exist, or whose run does
+// not, is open.
+func (l *Ledger) Row(ctx context.Context, run string, item int64) (RowState, error) {
+	if item < 0 || item >= MaxRows {
+		return RowState{}, &MismatchError{Run: run, Member: "item", Want: fmt.Sprint(item)}
 	}
-	sums, err := l.core.Sums(ctx, run)
-	past := int64(0)
-	for _, s := range sums {
-		past += int64(s.Rows)
-		c.past = append(c.past, past)
+	state := RowState{Open: OpenRow{Item: item}}
+	c, err := l.read(ctx, run)
+	if errors.Is(err, ErrNotFound) {
+		return state, nil
 	}
-	return c, err
-}
-
-// first returns the number of a segment's first row.
-func (c numbered) first(segment int) int64 {
-	if segment == 0 {
-		return 0
+	if err != nil {
+		return RowState{}, err
 	}
-	return c.past[segment-1]
-}
-
-// place returns where a row is: in no segment if the run has no such row.
-func (c numbered) place(item int64) (segment int, row ledger.Row, found bool) {
-	segment = sort.Search(len(c.past), func(i int) bool { return c.past[i] > item })
-	if item < 0 || segment == len(c.past) {
-		return 0, 0, false
-	}
-	return segment, ledger.Row(item - c.first(segment)), true
-}
-
-func (c numbered) segment(number int) ledger.Segment {
-	return ledger.Segment{Run: c.run.ID, Incarnation: c.run.Incarnation, Number: number}
-}
-
-// from calls f for each segment that has rows from item on, with the first of these,
-// until it returns false or an error.
-func (c numbered) from(ctx context.Context, item int64, f func(segment int, row ledger.Row) (more bool, err error)) error {
-	number, row, found := c.place(max(item, 0))
-	for ; found && number < len(c.past); number++ {
-		if err := ctx.Err(); err != nil {
-			return err // some clients ignore the contexts of their commands
+	err = c.each(ctx, item, 1, func(item int64, row ledger.RowState) bool {
+		if row.Phase == ledger.PhaseSettled {
+			f := resultOf(item, row.Result)
+			state = RowState{Result: &f, Evidence: row.Result.Evidence}
+		} else {
+			open := c.verification(row)
+			state = RowState{Open: c.openRow(item, row), Record: open.Record, Evidence: open.Evidence}
 		}
-		if more, err := f(number, row); err != nil || !more {
-			return err
-		}
-		row = 0
-	}
-	return nil
-}
-
-// each calls f for the rows from item on, in order, until it returns false.
-func (c numbered) each(ctx context.Context, item int64, n int, f func(item int64, row ledger.RowState) bool) error {
-	return c.from(ctx, item, func(number int, row ledger.Row) (bool, error) {
-		for {
-			page, err := c.core.Rows(ctx, c.segment(number), row, min(n, rowsPage))
-			if errors.Is(err, ledger.ErrNotFound) && c.run.Control.Incomplete {
-				return true, nil // Redis has lost the segment
-			}
-			if err != nil || len(page) == 0 {
-				return true, err
-			}
-			for _, state := range page {
-				if !f(c.first(number)+int64(state.Row), state) {
-					return false, nil
-				}
-			}
-			if row += ledger.Row(len(page)); c.first(number)+int64(row) >= c.past[number] {
-				return true, nil
-			}
-		}
+		return false
 	})
+	return state, err
 }
 
-// contents returns up to n rows as they were stored, from item on.
-func (c numbered) contents(ctx context.Context, item int64, n int) (all [][]byte, err error) {
-	if n == 0 {
-		return nil, nil
+// Rows returns up to n stored rows from number first on, fewer only where the stored rows
+// end, or [ErrNotFound].
+func (l *Ledger) Rows(ctx context.Context, run string, first int64, n int) ([][]byte, error) {
+	if first < 0 || n < 0 {
+		return nil, fmt.Errorf("run %s: read %d rows from %d: want neither below 0", run, n, first)
 	}
-	var damaged error
-	err = c.each(ctx, item, n, func(number int64, row ledger.RowState) bool {
-		if number != item+int64(len(all)) {
-			return false // those between are lost
-		}
-		if damaged = row.Err; row.Content == nil && damaged != nil {
-			return false
-		}
-		damaged = nil
-		all = append(all, row.Content)
-		return len(all) < n
-	})
-	if err = cmp.Or(err, damaged); err != nil {
+	c, err := l.read(ctx, run)
+	if err != nil {
 		return nil, err
 	}
-	return all, nil
+	return c.contents(ctx, first, n)
 }
 
-// open calls yield for the open rows from item on, in order, until it returns false.
-// Segments without open rows are skipped.
-func (c numbered) open(ctx context.Context, item int64, yield func(item int64, row ledger.RowState) bool) error {
-	segments, err := c.core.OpenSegments(ctx, c.run)
-	if err != nil {
-		return err
-	}
-	return c.from(ctx, item, func(number int, from ledger.Row) (bool, error) {
-		for len(segments) > 0 && segments[0].Number < number {
-			segments = segments[1:]
-		}
-		if len(segments) == 0 || segments[0].Number > number {
-			return len(segments) > 0, nil
-		}
-		rows, err := c.core.Unsettled(ctx, c.segment(number), from)
-		for err == nil && len(rows) > 0 {
-			var page []ledger.RowState
-			if page, err = c.core.Rows(ctx, c.segment(number), rows[0], rowsPage); len(page) == 0 {
-				break
-			}
-			for _, state := range page {
-				if state.Phase != ledger.PhaseSettled && !yield(c.first(number)+int64(state.Row), state) {
-					return false, nil
-				}
-			}
-			past, _ := slices.BinarySearch(rows, page[len(page)-1].Row+1)
-			rows = rows[past:]
-		}
-		return true, err
+// Results returns the stored results of rows, in their order: all but those that are "done"
+// without a detail. It reads in pages; a row that is settled meanwhile may or may not be
+// among them. An error, such as [ErrNotFound], ends it.
+func (l *Ledger) Results(ctx context.Context, run string) iter.Seq2[Result, error] {
+	return l.ResultsFrom(ctx, run, 0)
+}
+
+// ResultsFrom is Results from row first on. It reads no rows before it.
+func (l *Ledger) ResultsFrom(ctx context.Context, run string, first int64) iter.Seq2[Result, error] {
+	return each(ctx, l, run, func(c numbered, yield func(Result) bool) error {
+		return c.results(ctx, first, func(item int64, r ledger.Result) bool {
+			f := resultOf(item, r)
+			return f.Outcome == "done" && f.Detail == "" || yield(f)
+		})
 	})
 }
 
-// results calls yield for the rows from item on whose outcome is kept, in order, until it
-// returns false.
-func (c numbered) results(ctx context.Context, item int64, yield func(item int64, r ledger.Result) bool) error {
-	return c.from(ctx, item, func(number int, from ledger.Row) (bool, error) {
-		for r, err := range c.core.Results(ctx, c.segment(number), from) {
-			if err != nil {
-				return false, err
-			}
-			if !yield(c.first(number)+int64(r.Row), r.Result) {
-				return false, nil
-			}
-		}
-		return true, nil
+// OpenFrom returns the open rows from row first on, in their order. It reads as ResultsFrom
+// does.
+func (l *Ledger) OpenFrom(ctx context.Context, run string, first int64) iter.Seq2[OpenRow, error] {
+	return each(ctx, l, run, func(c numbered, yield func(OpenRow) bool) error {
+		return c.open(ctx, first, func(item int64, row ledger.RowState) bool { return yield(c.openRow(item, row)) })
 	})
 }
 
-// fateOf returns what became of a settled row.
-func fateOf(item int64, r ledger.Result) Fate {
-	return Fate{Item: item, Outcome: string(r.Outcome), Detail: apiclient.Plain(r.Detail, maxDetail)}
-}
-
-// openRow returns an open row with why it is open.
-func (c numbered) openRow(item int64, row ledger.RowState) OpenRow {
-	open := OpenRow{Item: item, Reason: c.note(row), Next: row.Due}
-	if open.Reason != "" {
-		return open
-	}
-	if open.Next.Before(time.Now()) {
-		open.Next = time.Time{} // it was given back, and waits for a worker
-	}
-	switch row.Phase {
-	case ledger.PhaseReleased:
-		open.Reason = "released to a worker"
-	case ledger.PhaseInProgress:
-		open.Reason = "in progress since " + row.Since.Format(time.RFC3339)
-	}
-	return open
-}
-
-// note returns how the last execution left an open row, in words.
-func (c numbered) note(row ledger.RowState) string {
-	if row.Err != nil {
-		return apiclient.Plain(row.Err.Error(), maxDetail)
-	}
-	note := engine.ParseNote(row.Checkpoint.Memo)
-	text := string(note.Outcome)
-	if note.Reason == "" {
-		note.Reason = c.verification(row).Sentence
-	}
-	if note.Reason != "" {
-		text += ": " + note.Reason
-	}
-	return apiclient.Plain(cmp.Or(row.Checkpoint.Note, text), maxDetail)
-}
-
-// verification returns what the memo of an open row says about its domain; the zero
-// [kinds.OpenVerify] if the row is of another kind, or of a newer version.
-func (c numbered) verification(row ledger.RowState) kinds.OpenVerify {
-	memo := engine.ParseNote(row.Checkpoint.Memo).Memo
-	if c.run.Kind != kinds.Verify || len(memo) == 0 {
-		return kinds.OpenVerify{}
-	}
-	open, err := kinds.ReadOpenVerify(row.Content, memo)
+// Notes returns open rows of the run that have a note, and how many of them there are: about
+// most of the first open rows. The error is [ErrNotFound] if there is no such run.
+func (l *Ledger) Notes(ctx context.Context, run string, most int) (noted []OpenRow, total int64, err error) {
+	c, err := l.read(ctx, run)
 	if err != nil {
-		return kinds.OpenVerify{}
+		return nil, 0, err
 	}
-	return open
+	read, cut := 0, false
+	err = c.open(ctx, 0, func(item int64, row ledger.RowState) bool {
+		if cut = read == notedRows || len(noted) >= most; cut {
+			return false
+		}
+		read++
+		if c.note(row) != "" {
+			noted = append(noted, c.openRow(item, row))
+		}
+		return true
+	})
+	if err != nil || !cut {
+		return noted, int64(len(noted)), err
+	}
+	segments, err := l.core.OpenSegments(ctx, c.run)
+	if err == nil {
+		total, err = l.core.Waiting(ctx, segments...)
+	}
+	return noted, max(total, int64(len(noted))), err
+}
+
+// RowEvidence is the evidence stored with a settled row: see [RowState].
+type RowEvidence struct {
+	Item     int64
+	Evidence []byte
+}
+
+// Evidence returns the evidence of the settled rows that have some, in their order. It reads
+// as [Ledger.Results] does.
+func (l *Ledger) Evidence(ctx context.Context, run string) iter.Seq2[RowEvidence, error] {
+	return each(ctx, l, run, func(c numbered, yield func(RowEvidence) bool) error {
+		return c.results(ctx, 0, func(item int64, r ledger.Result) bool {
+			return len(r.Evidence) == 0 || yield(RowEvidence{item, r.Evidence})
+		})
+	})
+}
+
+// StoredRow is a row as it was stored.
+type StoredRow struct {
+	Item   int64
+	Source []byte
+}
+
+// Search returns the stored rows of the run that contain one of the needles, in their order.
+// There is no index: it reads all of the run's rows, a page at a time. An error, such as
+// [ErrNotFound], ends it.
+func (l *Ledger) Search(ctx context.Context, run string, needles ...[]byte) iter.Seq2[StoredRow, error] {
+	return l.rowsWith(ctx, run, needles, func(text []byte) []byte { return text })
+}
+
+// SearchFold is Search for needles in lower case, whatever the case in the rows.
+func (l *Ledger) SearchFold(ctx context.Context, run string, needles ...[]byte) iter.Seq2[StoredRow, error] {
+	return l.rowsWith(ctx, run, needles, bytes.ToLower)
+}
+
+func (l *Ledger) rowsWith(ctx context.Context, run string, needles [][]byte, fold func([]byte) []byte) iter.Seq2[StoredRow, error] {
+	return each(ctx, l, run, func(c numbered, yield func(StoredRow) bool) error {
+		var damaged error
+		err := c.each(ctx, 0, rowsPage, func(item int64, row ledger.RowState) bool {
+			if row.Content == nil && row.Err != nil {
+				damaged = fmt.Errorf("row %d: %w", item, row.Err)
+				return false
+			}
+			text := fold(row.Content)
+			found := slices.ContainsFunc(needles, func(needle []byte) bool { return bytes.Contains(text, needle) })
+			return !found || yield(StoredRow{Item: item, Source: row.Content})
+		})
+		if err = cmp.Or(err, damaged); err != nil {
+			return fmt.Errorf("run %s: search rows: %w", run, err)
+		}
+		return nil
+	})
+}
+
+// each yields the results of list for the rows of the run. An error, such as [ErrNotFound],
+// comes last.
+func each[T any](ctx context.Context, l *Ledger, run string, list func(c numbered, yield func(T) bool) error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		c, err := l.read(ctx, run)
+		if err == nil {
+			err = list(c, func(found T) bool { return yield(found, nil) })
+		}
+		if err != nil {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// read returns the run of that id and its rows, or [ErrNotFound].
+func (l *Ledger) read(ctx context.Context, id string) (numbered, error) {
+	run, err := l.header(ctx, id)
+	if err != nil {
+		return numbered{}, err
+	}
+	return l.rowsOf(ctx, run)
 }
 
 // ItemOf returns the number of a row of a segment over all segments of its run.

@@ -7,8 +7,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// What strangers wrote ends up in terminals, pages and spreadsheets; it is made
-// harmless once, on its way in.
+// Text of strangers is shown in terminals, pages and spreadsheets. It is capped and escaped
+// once, when it is read.
 const (
 	maxDetail = 500 // runes: room for a sentence and a quoted TXT value
 	maxLabel  = 200 // runes: one line of a list
@@ -19,50 +19,49 @@ type Run struct {
 	ID     string // [A-Za-z0-9_-]{1,64}
 	Kind   string // type of its rows, such as "domain:verify"
 	Tenant string // whose budget and credentials it uses
-	Label  string // the submitter's name for it; at most 200 characters are kept
-	// Digest is the hexadecimal SHA-256 of the decompressed input, empty where
-	// that is not known when the run is created.
+	Label  string // the submitter's name for it; at most 200 characters
+	// Digest is the hexadecimal SHA-256 of the decompressed input, or empty if it was not
+	// known when the run was created.
 	Digest string
-	// Format is the form of the stored rows: "csv", "jsonl", or empty for rows
-	// that no file held.
+	// Format is the form of the stored rows: "csv", "jsonl", or empty for rows of no file.
 	Format string
 	Parent string // the run whose rows this one repeats, or empty
 	// Children are the ids of the runs that repeat rows of this one, in the order
 	// in which they were started. One that does not exist was interrupted before it was
 	// created.
 	Children []string
-	Caller   string           // who submitted it over HTTP, or empty
+	Caller   string           // the HTTP client that submitted it, or empty
 	Columns  []string         // of CSV, the header's names as given
 	Sealed   bool             // all rows are known, and Total is final
 	Stored   int64            // rows that are stored
-	Walk     *Walk            // the scan that finds the run's rows; nil: they are submitted
+	Scan     *Scan            // the scan that finds the run's rows; nil: they are submitted
 	Total    int64            // rows, bad ones included; 0 until sealed
 	Settled  int64            // rows with a result
-	Counts   map[string]int64 // these by outcome, without zeros
+	Counts   map[string]int64 // settled rows by outcome, without zeros
 
 	CreatedAt time.Time     // Redis's time, to the millisecond, UTC
 	EndedAt   time.Time     // zero until the run has ended
 	Paused    bool          // its rows do not start
 	StoredAt  time.Time     // when rows were staged last; zero if none were
 	GiveUp    time.Duration // how long a token may take to appear; 0: not set
-	KeepFor   time.Duration // how long the run is kept after its end; 0: the ledger's retention
+	KeepFor   time.Duration // how long after its end the run is deleted; 0: the ledger's retention
 	Group     string        // of the ledger's description, as BatchWait; only of a new run
 	BatchWait time.Duration
 	Priority  string // "high" or "normal", or empty
 	// CancelledAt is zero unless the run was cancelled. Until it has ended, its
 	// open rows are those in progress.
 	CancelledAt time.Time
-	// Incomplete says that Redis has lost rows of it. That stops rows from beginning, as
-	// does NotBefore until that time.
+	// Incomplete reports whether Redis has lost rows of it. Then no row starts, and none
+	// starts before NotBefore.
 	Incomplete bool
 	NotBefore  time.Time
 }
 
-// Walk is the progress of the scan that finds a run's rows.
-type Walk struct {
-	// Progress is that of the scan as JSON: see sweep.Progress.
+// Scan is the progress of the scan that finds a run's rows.
+type Scan struct {
+	// Progress is the JSON of a sweep.Progress.
 	Progress []byte
-	// Note is why it does not continue, empty if it does, and Next when it tries again.
+	// Note is why the scan waits, empty if it does not, and Next when it tries again.
 	Note string
 	Next time.Time
 }
@@ -70,10 +69,10 @@ type Walk struct {
 // Ended reports whether the run is sealed and every row settled.
 func (r Run) Ended() bool { return !r.EndedAt.IsZero() }
 
-// Walking reports whether a scan may still find rows of the run.
-func (r Run) Walking() bool { return r.Walk != nil && !r.Sealed && r.CancelledAt.IsZero() }
+// Scanning reports whether a scan may still find rows of the run.
+func (r Run) Scanning() bool { return r.Scan != nil && !r.Sealed && r.CancelledAt.IsZero() }
 
-// Rows is the number of rows that are known: of all once the run is sealed.
+// Rows returns the number of rows that are known: all of them once the run is sealed.
 func (r Run) Rows() int64 {
 	if r.Sealed {
 		return r.Total
@@ -81,26 +80,25 @@ func (r Run) Rows() int64 {
 	return r.Stored
 }
 
-// silentAfter is how long a producer may take from one segment of rows to the next,
-// a hundred times over.
+// silentAfter is a hundred times as long as a producer takes from one segment of rows to
+// the next.
 const silentAfter = 5 * time.Minute
 
-// SilentSince is when the last rows came of a run that is still being submitted and of
-// which no rows came for five minutes: zero of any other.
+// SilentSince returns when the last rows of the run were staged, if it is still being
+// submitted and no rows were staged for five minutes; else the zero time.
 func (r Run) SilentSince(now time.Time) time.Time {
 	last := r.StoredAt
 	if last.IsZero() {
 		last = r.CreatedAt
 	}
-	if r.Sealed || r.Walk != nil || now.Sub(last) < silentAfter {
+	if r.Sealed || r.Scan != nil || now.Sub(last) < silentAfter {
 		return time.Time{}
 	}
 	return last
 }
 
-// FromCore returns a run of the ledger, with counts, as the readers of this package know
-// runs.
-func FromCore(r ledger.Run, counts ledger.Counts) Run {
+// fromLedger returns a run of the ledger and its counts in the readers' form.
+func fromLedger(r ledger.Run, counts ledger.Counts) Run {
 	run := Run{
 		ID: string(r.ID), Kind: string(r.Kind), Tenant: string(r.Tenant),
 		Label: apiclient.Plain(r.Description.Label, maxLabel), Digest: r.Description.Digest, Format: r.Description.Format,
@@ -119,7 +117,7 @@ func FromCore(r ledger.Run, counts ledger.Counts) Run {
 		run.StoredAt = r.StagedAt
 	}
 	if r.Scan != nil {
-		run.Walk = &Walk{Progress: r.Scan.Progress, Note: r.Scan.Note, Next: r.Scan.NextAt}
+		run.Scan = &Scan{Progress: r.Scan.Progress, Note: r.Scan.Note, Next: r.Scan.NextAt}
 	}
 	for _, child := range r.Children {
 		run.Children = append(run.Children, string(child))

@@ -35,7 +35,7 @@ func get(t *testing.T, l *runs.Ledger, id string) runs.Run {
 	return r
 }
 
-func fates(t *testing.T, l *runs.Ledger, id string) []runs.Fate {
+func results(t *testing.T, l *runs.Ledger, id string) []runs.Result {
 	t.Helper()
-	return collect(t, l.Fates(t.Context(), id))
+	return collect(t, l.Results(t.Context(), id))
 }

@@ -35,7 +35,7 @@ func TestSingleRow(t *testing.T) {
 		if have := idsOf(all); !slices.Equal(have, []string{"run"}) {
 			t.Errorf("%s: list %v", when, have)
 		}
-		if have := pages(ctx, t, l, runs.Wanted{Most: 1}); !slices.Equal(have, []string{"run"}) {
+		if have := pages(ctx, t, l, runs.Query{Limit: 1}); !slices.Equal(have, []string{"run"}) {
 			t.Errorf("%s: pages %v", when, have)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"orgops/tasks"
 )
 
-// Cancel cancels the run, and says in words what came of it.
+// Cancel cancels the run, and returns the effect in words.
 func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error) {
 	before, got := ledger.Get(ctx, run)
 	rows, err := ledger.Cancel(ctx, run)
@@ -30,7 +30,7 @@ func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (effect string
 	switch {
 	case err != nil:
 		return "", err
-	case rows == 0 && got == nil && !before.Sealed && before.Walk == nil:
+	case rows == 0 && got == nil && !before.Sealed && before.Scan == nil:
 		return "cancelled: it was still being submitted, and none of its rows had started", nil
 	case rows > 0 && r.Ended():
 		return fmt.Sprintf("cancelled; rows that were open: %d", rows), nil
@@ -40,7 +40,7 @@ func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (effect string
 	return "nothing is left to cancel: " + State(r), nil
 }
 
-// Pause pauses the run, and says so in words.
+// Pause pauses the run, and returns the effect in words.
 func Pause(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error) {
 	if err := ledger.Pause(ctx, run); err != nil {
 		return "", err
@@ -48,7 +48,7 @@ func Pause(ctx context.Context, ledger *runs.Ledger, run string) (effect string,
 	return "paused; to continue: enqueue runs resume " + run, nil
 }
 
-// Resume resumes a run, and reports the effect in words.
+// Resume resumes the run, and returns the effect in words.
 func Resume(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error) {
 	r, err := ledger.Get(ctx, run)
 	if err == nil {
@@ -63,8 +63,8 @@ func Resume(ctx context.Context, ledger *runs.Ledger, run string) (effect string
 	return fmt.Sprintf("resumed; open rows: %d", r.Rows()-r.Settled), nil
 }
 
-// RetryError is the error of a retry of the run, with what to do about it. child is
-// empty unless it was begun.
+// RetryError adds to the error of a retry of the run how to proceed. child is the id of the
+// new run, or empty if it was not started.
 func RetryError(run string, outcomes []string, child string, err error) error {
 	again := "enqueue runs retry " + run
 	if len(outcomes) > 0 {
@@ -97,38 +97,36 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 // Domains that were absent before that count as gone.
 func CloseBreaker(ctx context.Context, rdb redis.UniversalClient, tenant, run string) (sweep.Breaker, error) {
 	store := watch.New(rdb, tenant)
-	const attempts = 20 // only the evaluation of sweeps writes it
-	for range attempts {
-		former, err := store.State(ctx, sweep.BreakerState)
-		var open sweep.Breaker
-		if err == nil && former != nil {
-			err = json.Unmarshal(former, &open)
-		}
-		if err != nil {
-			return sweep.Breaker{}, fmt.Errorf("read the breaker of tenant %s: %w", tenant, err)
-		}
-		if err := checkConfirm(open, tenant, run); err != nil {
-			return sweep.Breaker{}, err
-		}
-		// By Redis' clock: with ours, if it is ahead, a later state would be confirmed unseen.
-		now, err := store.Clock(ctx)
-		if err != nil {
-			return sweep.Breaker{}, err
-		}
-		closed := sweep.Breaker{Confirmed: now.Truncate(time.Second)}
-		value, err := json.Marshal(closed)
-		if err != nil {
-			return sweep.Breaker{}, fmt.Errorf("close the breaker: %w", err)
-		}
-		if done, err := store.SetState(ctx, sweep.BreakerState, former, value); err != nil || done {
-			return closed, err
-		}
+	former, err := store.State(ctx, sweep.BreakerState)
+	var open sweep.Breaker
+	if err == nil && former != nil {
+		err = json.Unmarshal(former, &open)
 	}
-	return sweep.Breaker{}, fmt.Errorf("others keep changing the breaker of tenant %s: try again", tenant)
+	if err != nil {
+		return sweep.Breaker{}, fmt.Errorf("read the breaker of tenant %s: %w", tenant, err)
+	}
+	if err := checkConfirm(open, tenant, run); err != nil {
+		return sweep.Breaker{}, err
+	}
+	// By Redis' clock: with ours, if it is ahead, a later state would be confirmed unseen.
+	now, err := store.Clock(ctx)
+	if err != nil {
+		return sweep.Breaker{}, err
+	}
+	closed := sweep.Breaker{Confirmed: now.Truncate(time.Second)}
+	value, err := json.Marshal(closed)
+	if err != nil {
+		return sweep.Breaker{}, fmt.Errorf("close the breaker: %w", err)
+	}
+	done, err := store.SetState(ctx, sweep.BreakerState, former, value)
+	if err == nil && !done {
+		err = fmt.Errorf("the breaker of tenant %s was changed meanwhile: try again", tenant)
+	}
+	return closed, err
 }
 
-// checkConfirm refuses to confirm a sweep that holds no domains back: its operator has read
-// the list of another one.
+// checkConfirm refuses to confirm a sweep that holds no domains back: the operator has read
+// the list of another sweep.
 func checkConfirm(b sweep.Breaker, tenant, run string) error {
 	switch {
 	case b.ID != "" && b.ID == run:
@@ -142,21 +140,21 @@ func checkConfirm(b sweep.Breaker, tenant, run string) error {
 	return fmt.Errorf("no sweep holds domains of tenant %s back: there is nothing to confirm", tenant)
 }
 
-// BreakerClosed says in words what it means that the tenant's breaker was closed.
+// BreakerClosed returns the effect of [CloseBreaker] in words.
 func BreakerClosed(tenant string, closed sweep.Breaker) string {
 	return fmt.Sprintf("tenant %s: the sweep is confirmed. Domains absent before %s count as gone: they are not counted again, and no longer held back.", tenant, stamp(closed.Confirmed))
 }
 
-// SweepNow begins a sweep of the tenant, or of one organization where that is named,
-// pending domains too where that is asked or is the tenant's setting. announced is
-// false if no worker was ever seen that would carry it out.
-func SweepNow(ctx context.Context, rdb redis.UniversalClient, taker intake.Intake, r intake.Run, organization string, pending bool) (run runs.Run, created, announced bool, err error) {
+// SweepNow starts a sweep of the tenant, or of one organization if it is named, and of
+// pending domains too if pending or the tenant's settings say so. announced is false if no
+// worker has served the tenant on this Redis.
+func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, r intake.Run, organization string, pending bool) (run runs.Run, created, announced bool, err error) {
 	settings, announced, err := pace.Announced(ctx, rdb, r.Tenant)
 	if err != nil {
 		return runs.Run{}, false, false, err
 	}
 	r.ID = cmp.Or(r.ID, tasks.NewRunID(time.Now()))
 	order := sweep.Order{Organization: organization, Pending: pending || settings.VerifyPending}
-	run, created, err = taker.SweepNow(ctx, watch.New(rdb, r.Tenant), r, order)
+	run, created, err = in.SweepNow(ctx, watch.New(rdb, r.Tenant), r, order)
 	return run, created, announced, err
 }

@@ -11,19 +11,19 @@ import (
 	"orgops/dnscheck"
 )
 
-// TXTRecord is a record to look for.
+// TXTRecord is a record to check.
 type TXTRecord struct {
 	Organization string `json:"organization_id,omitempty"`
 	ID           string `json:"discovery_domain_id,omitempty"`
 	Host         string `json:"verification_host"`
 	TXT          string `json:"verification_txt"`
 
-	Domain string `json:"-"` // what the host lies in; empty: not known
-	Bad    error  `json:"-"` // it is none; nil: it is
+	Domain string `json:"-"` // that has the host; empty: not known
+	Bad    error  `json:"-"` // why the record cannot be checked; nil: it can
 }
 
-// Checked is what was found of a record.
-type Checked struct {
+// CheckResult is the result of a check of a record.
+type CheckResult struct {
 	TXTRecord
 
 	Verdict   dnscheck.Verdict
@@ -31,10 +31,10 @@ type Checked struct {
 	Diagnosis dnscheck.Diagnosis
 }
 
-// Check asks for one record, as a worker does that is about to mark its domain verified.
-// What cannot be asked for is found to be bad; the error is the context's.
-func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Checked, error) {
-	found := Checked{TXTRecord: record}
+// Check checks one record, as a worker does right before it sets its domain to verified. The
+// result of a record that cannot be checked has Bad set; the error is the context's.
+func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (CheckResult, error) {
+	found := CheckResult{TXTRecord: record}
 	if record.Bad != nil {
 		return found, nil
 	}
@@ -49,16 +49,16 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 	found.Verdict, found.Evidence = verdict, verdict.Evidence()
 	found.Evidence.At = time.Now().UTC().Truncate(time.Second)
 	if name, target, out := verdict.AliasOut(); out && verdict.State == dnscheck.Present {
-		warning := fmt.Sprintf("the alias %s leads out of the domain, to %s: whoever has that name can prove the domain; --refuse-aliases refuses that", Shown(name), Shown(target))
+		warning := fmt.Sprintf("the alias %s leads out of the domain, to %s: the owner of that name can prove the domain; --refuse-aliases refuses that", Shown(name), Shown(target))
 		found.Evidence.Note = strings.TrimPrefix(found.Evidence.Note+"; "+warning, "; ")
 	}
 	found.Diagnosis, err = checker.Diagnose(ctx, record.Host, record.Domain, record.TXT, verdict)
 	return found, err
 }
 
-// WhoSaid names a resolver, with its operator and perspective where its name does not have
+// ServerName names a resolver, with its operator and perspective where its name does not have
 // them, or a name server with its address.
-func WhoSaid(o dnscheck.ObservationRecord) string {
+func ServerName(o dnscheck.ObservationRecord) string {
 	switch {
 	case !o.Authority:
 		return "resolver " + o.Asked + whose(o.Asked, o.Operator, o.Perspective)
@@ -84,9 +84,9 @@ func whose(name, operator, perspective string) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// WhatIsThere is the evidence in one line.
-func WhatIsThere(o dnscheck.ObservationRecord) string {
-	const most = 3 // a person reads a line of them; --json has all that were kept
+// AnswerText returns an answer in one line: aliases, values, codes.
+func AnswerText(o dnscheck.ObservationRecord) string {
+	const most = 3 // fit in a line; --json has all stored values
 	var parts []string
 	if len(o.Aliases) > 0 {
 		parts = append(parts, "alias of "+Shown(o.Aliases[len(o.Aliases)-1]))
@@ -109,15 +109,16 @@ func WhatIsThere(o dnscheck.ObservationRecord) string {
 	return strings.Join(parts, "; ")
 }
 
-// NotHeard says whose answers are not among what was said, and why; empty where all are.
-func NotHeard(e dnscheck.Evidence) string {
-	heard := 0
+// MissingAnswers says which answers the evidence does not contain, and why; "": none is
+// missing.
+func MissingAnswers(e dnscheck.Evidence) string {
+	answered := 0
 	for _, o := range e.Said {
 		if !o.Authority {
-			heard++
+			answered++
 		}
 	}
-	switch missing := e.Resolvers - heard; {
+	switch missing := e.Resolvers - answered; {
 	case e.More > 0:
 		return fmt.Sprintf("and %d more, which are not kept", e.More)
 	case e.Basis == string(dnscheck.ByAuthority):

@@ -16,7 +16,7 @@ func TestWhoSaid(t *testing.T) {
 		"resolver ours (example.com, eu)":                           {Asked: "ours", Operator: "example.com", Perspective: "eu"},
 		"resolver 127.0.0.1:53":                                     {Asked: "127.0.0.1:53"},
 	} {
-		if got := status.WhoSaid(o); got != want {
+		if got := status.ServerName(o); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -51,7 +51,7 @@ func TestActions(t *testing.T) {
 	r, err := l.Get(ctx, "new")
 	want(status.State(r), err, "open")
 	var out strings.Builder
-	if err := status.OpenRows(ctx, &out, l, r, 10); err != nil {
+	if err := status.WriteOpen(ctx, &out, l, r, 10); err != nil {
 		t.Fatal(err)
 	}
 	want(out.String(), nil, "\nrun new (domain:update), open rows:\n  row 0 (org_1 c): waiting for a worker\n  row 1 (not a row): waiting for a worker\n")
@@ -72,12 +72,12 @@ func TestStopped(t *testing.T) {
 		if have := status.State(r); have != want {
 			t.Errorf("state %q, want %q", have, want)
 		}
-		row := status.AsOf(r, runs.OpenRow{Reason: "transient: 503", Next: later})
+		row := status.WithStop(r, runs.OpenRow{Reason: "transient: 503", Next: later})
 		if stopped := status.Stopped(r); stopped == "" && row.Reason != "transient: 503" || stopped != "" && (row.Reason != stopped+"; before: transient: 503" || !row.Next.IsZero()) {
 			t.Errorf("a row of a run that is %s: %+v", want, row)
 		}
 	}
-	if lost := status.Lost(runs.Run{ID: "new", Incomplete: true}); !strings.Contains(lost, "--run new") {
+	if lost := status.LostRows(runs.Run{ID: "new", Incomplete: true}); !strings.Contains(lost, "--run new") {
 		t.Errorf("an incomplete run: %q", lost)
 	}
 }
@@ -92,11 +92,11 @@ func TestQueueIsPaused(t *testing.T) {
 	}
 	const paused = "the queue default.rows is paused: no row is released"
 	now := time.Now()
-	oracle := status.NewOracle(rdb)
+	oracle := status.NewEstimator(rdb)
 	says := func(want bool) {
 		t.Helper()
 		now = now.Add(time.Minute) // the state is read again
-		if waits := oracle.See(t.Context(), now, []runs.Run{r})[0].Waits(); strings.Contains(waits, paused) != want {
+		if waits := oracle.Estimate(t.Context(), now, []runs.Run{r})[0].Waits(); strings.Contains(waits, paused) != want {
 			t.Errorf("the run waits for %q; paused: %v", waits, want)
 		}
 	}

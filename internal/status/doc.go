@@ -1,3 +1,19 @@
 // Package status describes runs, rows, domains and sweeps to people: for the commands, the
-// pages and the intake over HTTP alike.
+// pages and the intake over HTTP alike. Its files, each using those below it:
+//
+//	follow.go    progress of runs until they have ended
+//	actions.go   cancel, pause, resume, retry, confirm a sweep: the effect in words
+//	estimate.go  rate, time left and obstacles of runs
+//	preview.go   the decisions at the end of the next sweep
+//	domain.go    a domain's rows and its recorded state
+//	swept.go     the state of a domain recorded by sweeps
+//	sweep.go     breaker, rules, schedule and results of a tenant's sweeps
+//	check.go     a check of a TXT record now
+//	failed.go    the failed rows of a run
+//	waiting.go   the reasons of a run's open rows
+//	rows.go      the open rows of a run, and the names of rows
+//	run.go       state and counts of a run
+//	scan.go      the scan that finds a run's rows
+//	queue.go     paused queues
+//	text.go      tables, times, and text that is safe to print
 package status

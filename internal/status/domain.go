@@ -10,7 +10,6 @@ import (
 
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
 )
@@ -23,15 +22,14 @@ type DomainName struct {
 // Domain has the rows of a discovery domain, and the state that sweeps have stored.
 type Domain struct {
 	Rows   []DomainRow         // the newest first
-	More   int                 // and how many were left out
+	More   int                 // how many further rows there are
 	Record *kinds.VerifyRecord // as a worker has read it for an open row; nil: none has
 	// Swept is the domain's state by the sweeps; nil: none is stored. Sweeps decide by
 	// Rules and SweepState.
 	Swept      *SweptDomain
 	Rules      sweep.Rules
 	SweepState SweepState
-	// Other is an organization which rows name that have this domain's id, where
-	// it is not the one that was asked for.
+	// Other is another organization with a domain of this id, by rows or sweeps; "": none.
 	Other string
 }
 
@@ -43,7 +41,7 @@ type DomainRow struct {
 	Evidence *kinds.Evidence // the proof of a domain that was verified, else the last check that did not find the token; nil: there is none
 }
 
-// DomainOf reads what is known of the domain in Redis; of its rows at most that many.
+// DomainOf reads the domain from Redis, with at most so many of its rows.
 func DomainOf(ctx context.Context, rdb redis.UniversalClient, ledger *runs.Ledger, name DomainName, rows int) (Domain, error) {
 	var found Domain
 	for row, err := range intake.DomainRows(ctx, ledger, name.Tenant, name.ID) {
@@ -98,42 +96,23 @@ func (d *Domain) readSwept(ctx context.Context, rdb redis.UniversalClient, name 
 	return err
 }
 
-// NextLook is when the row is looked at next; zero where it is settled, or that is not
-// known.
-func (d DomainRow) NextLook() time.Time {
-	if d.State.Fate != nil {
+// NextCheck returns when the row is checked next; zero: it is settled, or that is not known.
+func (d DomainRow) NextCheck() time.Time {
+	if d.State.Result != nil {
 		return time.Time{}
 	}
-	return AsOf(d.Run, d.State.Open).Next
+	return WithStop(d.Run, d.State.Open).Next
 }
 
-// String is the row with its run and how it stands.
+// String returns the row with its run and its state.
 func (d DomainRow) String() string {
-	return fmt.Sprintf("run %s (%s, %s), row %d: %s", d.Run.ID, d.Run.Kind, stamp(d.Run.CreatedAt), d.Item, d.Stands())
+	return fmt.Sprintf("run %s (%s, %s), row %d: %s", d.Run.ID, d.Run.Kind, stamp(d.Run.CreatedAt), d.Item, d.StateText())
 }
 
-// Stands says what became of the row, or why it is open and when it is looked at next.
-func (d DomainRow) Stands() string {
-	if f := d.State.Fate; f != nil {
-		return said(*f)
+// StateText returns the row's result, or why it is open and when it is checked next.
+func (d DomainRow) StateText() string {
+	if f := d.State.Result; f != nil {
+		return resultText(*f)
 	}
-	return "open: " + Waits(d.Run, d.State.Open)
-}
-
-// RulesFor returns the rules of the tenant's workers and the state of its sweeps.
-func RulesFor(ctx context.Context, rdb redis.UniversalClient, tenant string) (sweep.Rules, SweepState, error) {
-	settings, _, err := pace.Announced(ctx, rdb, tenant)
-	if err != nil {
-		return sweep.Rules{}, SweepState{}, err
-	}
-	state, err := SweepStateOf(ctx, rdb, tenant)
-	return RulesOf(settings), state, err
-}
-
-// RulesOf returns the rules of announced settings, with defaults for those that are missing.
-func RulesOf(s pace.Settings) sweep.Rules {
-	return sweep.Rules{
-		Action: cmp.Or(sweep.Action(s.AbsentAction), sweep.Report), Grace: cmp.Or(s.Grace, sweep.DefaultGrace),
-		AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks), Protect: s.Protect,
-	}
+	return "open: " + waits(d.Run, d.State.Open)
 }

@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"orgops/internal/intake"
 	"orgops/internal/runs"
@@ -22,22 +19,15 @@ type OpenRow struct {
 	RowName
 }
 
-// UnwellRow is a row that did not become what it asked for.
-type UnwellRow struct {
-	runs.Fate
-	RowName
-}
-
-// RowName is by which a row is known. Name has its identifiers, fit to be shown;
-// Organization and Domain are the ids of these as they were submitted, empty where
-// the row names none.
+// RowName identifies a row. Name has its identifiers, safe to print; Organization and Domain
+// are the ids of these as they were submitted, empty if the row names none.
 type RowName struct {
 	Name                 string
 	Organization, Domain string
 }
 
-// Open returns the first most rows that are not settled.
-func Open(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]OpenRow, error) {
+// FirstOpen returns the first most rows that are not settled.
+func FirstOpen(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]OpenRow, error) {
 	var open []OpenRow
 	for row, err := range OpenFrom(ctx, ledger, r, 0) {
 		if err != nil {
@@ -51,8 +41,7 @@ func Open(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]Ope
 	return open, nil
 }
 
-// OpenFrom returns the rows from row first on that are not settled, and holds few of
-// them at a time.
+// OpenFrom returns the open rows from row first on. It holds few of them at a time.
 func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64) iter.Seq2[OpenRow, error] {
 	return func(yield func(OpenRow, error) bool) {
 		names := rowNames{ledger: ledger, run: r}
@@ -61,15 +50,15 @@ func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64)
 			if err == nil {
 				name, err = names.of(ctx, row.Item)
 			}
-			if !yield(OpenRow{AsOf(r, row), name}, err) || err != nil {
+			if !yield(OpenRow{WithStop(r, row), name}, err) || err != nil {
 				return
 			}
 		}
 	}
 }
 
-// AsOf returns an open row with the reason of its run, if that is stopped.
-func AsOf(r runs.Run, row runs.OpenRow) runs.OpenRow {
+// WithStop returns an open row; if its run is stopped, with that as the reason.
+func WithStop(r runs.Run, row runs.OpenRow) runs.OpenRow {
 	stopped := Stopped(r)
 	if stopped == "" {
 		return row
@@ -80,85 +69,25 @@ func AsOf(r runs.Run, row runs.OpenRow) runs.OpenRow {
 	return runs.OpenRow{Item: row.Item, Reason: stopped}
 }
 
-// Waits says why the open row of that run is open, and when it is looked at next.
-func Waits(r runs.Run, row runs.OpenRow) string {
-	row = AsOf(r, row)
+// waits returns why the row of the run is open, and when it is checked next.
+func waits(r runs.Run, row runs.OpenRow) string {
+	row = WithStop(r, row)
 	return cmp.Or(row.Reason, forWorker) + nextAt("check", row.Next)
 }
 
-// OpenReason is why the row is open, without when it is looked at next.
+// forWorker is the reason of rows that were not executed yet.
+const forWorker = "waiting for a worker"
+
+// OpenReason returns why the row is open.
 func OpenReason(row OpenRow) string { return cmp.Or(row.Reason, forWorker) }
 
-// UnwellOf returns the first most failed rows.
-func UnwellOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]UnwellRow, error) {
-	if Unwell(r) == 0 {
-		return nil, nil
-	}
-	unwell, _, err := UnwellPage(ctx, ledger, r, UnwellWanted{Most: most})
-	return unwell, err
-}
-
-// UnwellWanted says which rows a page is of.
-type UnwellWanted struct {
-	From    int64  // the first row that may be on it
-	Outcome string // the rows that settled so; empty: all that are not well
-	Text    string // stands in their name, or in why they settled so, in capitals or not; empty: anything may
-	Most    int    // rows on the page
-	Look    int    // rows that are looked at, at the most; 0: as many as it takes
-}
-
-func (w UnwellWanted) is(row UnwellRow) bool {
-	if w.Text == "" {
-		return true
-	}
-	text := strings.ToLower(w.Text)
-	return strings.Contains(strings.ToLower(row.Name), text) || strings.Contains(strings.ToLower(row.Detail), text)
-}
-
-// UnwellPage returns failed rows, in their order.
-// Where there may be more of them, next is the row to go on from; else it is 0. The
-// page may be short of w.Most, or empty, where w.Look rows were looked at. Of one
-// outcome no more are looked for than r counts.
-func UnwellPage(ctx context.Context, ledger *runs.Ledger, r runs.Run, w UnwellWanted) (page []UnwellRow, next int64, err error) {
-	names, looked, settledSo := rowNames{ledger: ledger, run: r}, 0, int64(0)
-	if w.Outcome != "" && r.Counts[w.Outcome] == 0 {
-		return nil, 0, nil
-	}
-	for fate, err := range ledger.FatesFrom(ctx, r.ID, w.From) {
-		if err != nil {
-			return nil, 0, err
-		}
-		if looked++; w.Look > 0 && looked > w.Look {
-			return page, fate.Item, nil
-		}
-		if fate.Well() || (w.Outcome != "" && fate.Outcome != w.Outcome) {
-			continue
-		}
-		if len(page) == w.Most {
-			return page, fate.Item, nil
-		}
-		name, err := names.of(ctx, fate.Item)
-		if err != nil {
-			return nil, 0, err
-		}
-		if row := (UnwellRow{fate, name}); w.is(row) {
-			page = append(page, row)
-		}
-		if settledSo++; w.From == 0 && w.Outcome != "" && settledSo == r.Counts[w.Outcome] {
-			return page, 0, nil
-		}
-	}
-	return page, 0, nil
-}
-
-// OpenRows writes a line for each row that is not settled, with why it was
-// last left open and when it is looked at next: at most most of them, and how
-// many more there are.
-func OpenRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
+// WriteOpen writes a line for each of the first most open rows, with the reason and the time
+// of the next check, and the number of the others.
+func WriteOpen(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
 	if r.Ended() {
 		return nil
 	}
-	open, err := Open(ctx, ledger, r, most)
+	open, err := FirstOpen(ctx, ledger, r, most)
 	if err != nil || (len(open) == 0 && most > 0) {
 		return err
 	}
@@ -172,48 +101,13 @@ func OpenRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Ru
 	return nil
 }
 
-// forWorker is what rows wait for to which no worker has come yet.
-const forWorker = "waiting for a worker"
-
-// String is the row with why it is open.
+// String returns the row with the reason why it is open.
 func (row OpenRow) String() string {
-	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, Waits(runs.Run{}, row.OpenRow))
+	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, waits(runs.Run{}, row.OpenRow))
 }
 
-// UnwellRows writes a line for each row that did not become what it asked
-// for, with its reason: at most most of them, and how many more there are.
-func UnwellRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
-	if Unwell(r) == 0 {
-		return nil
-	}
-	unwell, err := UnwellOf(ctx, ledger, r, most)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "\nrun %s (%s), failed rows:\n", r.ID, r.Kind)
-	for _, row := range unwell {
-		fmt.Fprintf(out, "  row %d (%s): %s\n", row.Item, row.Name, said(row.Fate))
-	}
-	more(out, Unwell(r)-int64(len(unwell)))
-	return nil
-}
-
-// said is a row's outcome, with its detail if it has one: a cancel gives none.
-func said(f runs.Fate) string {
-	if f.Detail == "" {
-		return f.Outcome
-	}
-	return f.Outcome + ": " + f.Detail
-}
-
-func more(out io.Writer, n int64) {
-	if n > 0 {
-		fmt.Fprintf(out, "  and %d more\n", n)
-	}
-}
-
-// rowNames names rows by their identifiers, as they were submitted. It keeps
-// the last chunk read, since rows are asked for in their order.
+// rowNames returns the names of rows. It caches the last chunk, since rows are named in
+// their order.
 type rowNames struct {
 	ledger *runs.Ledger
 	run    runs.Run
@@ -222,7 +116,7 @@ type rowNames struct {
 	chunk [][]byte
 }
 
-// chunk is how many rows are read at once, as many as the ledger compresses together.
+// chunk is the number of rows that are read at once: the ledger compresses as many together.
 const chunk = 128
 
 func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
@@ -240,8 +134,8 @@ func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
 	return rowName(n.run, n.chunk[at]), nil
 }
 
-// rowName names a stored row: an object, or what was submitted of an invalid one, which is its
-// cells if it was of CSV.
+// rowName returns the name of a stored row: an object, or the input of an invalid row, which
+// is the list of its cells if it was CSV.
 func rowName(r runs.Run, source []byte) RowName {
 	var row any
 	text := intake.PlainText(source)
@@ -250,7 +144,7 @@ func rowName(r runs.Run, source []byte) RowName {
 	}
 	values, _ := row.(map[string]any)
 	if cells, ok := row.([]any); ok {
-		if len(cells) == 1 && len(r.Columns) != 1 { // such a line of CSV
+		if len(cells) == 1 && len(r.Columns) != 1 { // a line of CSV that could not be read
 			return RowName{Name: Shown(fmt.Sprint(cells[0]))}
 		}
 		values = map[string]any{}
@@ -269,22 +163,4 @@ func rowName(r runs.Run, source []byte) RowName {
 		}
 	}
 	return RowName{strings.Join(names, " "), value("organization_id"), value("discovery_domain_id")}
-}
-
-// longestShown is the most characters of a row's identifier that are shown.
-const longestShown = 80
-
-// Shown caps what a stranger wrote, and quotes it if it would not print as it
-// stands.
-func Shown(s string) string { return shown(s, longestShown) }
-
-// shown is [Shown] with at most most characters.
-func shown(s string, most int) string {
-	if utf8.RuneCountInString(s) > most {
-		s = string([]rune(s)[:most]) + "…"
-	}
-	if !utf8.ValidString(s) || slices.ContainsFunc([]rune(s), func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
 }

@@ -14,35 +14,34 @@ import (
 	"orgops/internal/runs"
 )
 
-// Waiting says what the open rows of a run wait for.
+// Waiting counts the open rows of a run by the reason why they wait.
 type Waiting struct {
-	Reasons []WaitingFor // the most frequent ones, the first of them that of most rows
+	Reasons []WaitingFor // the most frequent ones, in falling order
 	Further int64        // rows that have other reasons
-	// Looked is how many rows were looked at, Noted of how many that have a reason.
-	// Where they differ, the counts are those of a sample.
-	Looked, Noted int64
-	Unnoted       int64     // open rows without a reason: no worker has come to them
-	Next          time.Time // the earliest of all next looks; zero where there is none
+	// Read is the number of rows that were read, and WithReason the number of all open rows
+	// with a reason. If they differ, the counts are those of a sample.
+	Read, WithReason int64
+	WithoutReason    int64     // open rows that were not executed yet
+	Next             time.Time // the earliest next check; zero: not known
 }
 
-// WaitingFor is a reason that rows have in common, without what is each row's own.
+// WaitingFor is a reason that rows have in common, without the parts that differ.
 type WaitingFor struct {
 	Reason string
 	Rows   int64
-	Next   time.Time // the earliest next look; zero: not known
+	Next   time.Time // the earliest next check; zero: not known
 }
 
 const (
-	// WaitingSample is how many notes tell what a run waits for: a few MB, in less
-	// than a second. The shares of the reasons among so many are within a percent of
-	// the truth.
+	// WaitingSample is the number of notes to read of a run: a few MB, in less than a second.
+	// The shares of the reasons in such a sample are within a percent of the truth.
 	WaitingSample = 20_000
-	// mostReasons is how many reasons are told one by one.
+	// mostReasons is the number of reasons that are listed.
 	mostReasons = 5
 )
 
-// WaitingOf says what the open rows of the run wait for, judged by about sample of
-// them: its cost is bounded by that, however many there are.
+// WaitingOf counts the open rows of the run by reason, from about sample of them, so that
+// its cost does not grow with the run.
 func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int) (Waiting, error) {
 	if r.Ended() || Stopped(r) != "" {
 		return Waiting{}, nil
@@ -51,9 +50,9 @@ func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int)
 	if err != nil {
 		return Waiting{}, err
 	}
-	w := Waiting{Looked: int64(len(notes)), Noted: max(noted, int64(len(notes)))}
+	w := Waiting{Read: int64(len(notes)), WithReason: max(noted, int64(len(notes)))}
 	if r.Sealed {
-		w.Unnoted = max(r.Total-r.Settled-w.Noted, 0)
+		w.WithoutReason = max(r.Total-r.Settled-w.WithReason, 0)
 	}
 	count := map[string]WaitingFor{}
 	for _, row := range notes {
@@ -76,7 +75,7 @@ func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int)
 	return w, nil
 }
 
-// earlier is the earlier of two times, of which zero is none.
+// earlier returns the earlier of two times; zero is none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
@@ -90,8 +89,8 @@ var (
 	httpStatus = regexp.MustCompile(`^[45]\d\d$`)
 )
 
-// common is a reason without what differs from row to row: what is quoted,
-// names of hosts, addresses and numbers.
+// common returns a reason without the parts that differ from row to row: quoted text, names
+// of hosts, addresses and numbers.
 func common(reason string) string {
 	reason = andMore.ReplaceAllString(quotedPart.ReplaceAllString(reason, `"…"`), "")
 	return mask(reason, ".,:;)", func(word string) bool {
@@ -99,27 +98,16 @@ func common(reason string) string {
 	})
 }
 
-// mask replaces those words of a text by an ellipsis, without the marks at their ends.
-func mask(text, marks string, those func(word string) bool) string {
-	words := strings.Split(text, " ")
-	for i, word := range words {
-		if core := strings.TrimRight(word, marks); those(core) {
-			words[i] = "…" + word[len(core):]
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-// Write writes a line for each reason, under a heading; nothing where no row has one.
+// Write writes a line for each reason under a heading, or nothing if there is none.
 func (w Waiting) Write(out io.Writer) error {
-	if w.Looked == 0 {
+	if w.Read == 0 {
 		return nil
 	}
 	heading, about := "its open rows wait for", rowsOf
-	if w.Looked < w.Noted {
-		heading = fmt.Sprintf("its open rows wait for (estimated from %d of %d)", w.Looked, w.Noted)
+	if w.Read < w.WithReason {
+		heading = fmt.Sprintf("its open rows wait for (estimated from %d of %d)", w.Read, w.WithReason)
 		about = func(n int64) string {
-			return fmt.Sprintf("about %.0f rows", float64(n)/float64(w.Looked)*float64(w.Noted))
+			return fmt.Sprintf("about %.0f rows", float64(n)/float64(w.Read)*float64(w.WithReason))
 		}
 	}
 	var b strings.Builder
@@ -130,19 +118,9 @@ func (w Waiting) Write(out io.Writer) error {
 	if w.Further > 0 {
 		fmt.Fprintf(&b, "  %s: other reasons\n", about(w.Further))
 	}
-	if w.Unnoted > 0 {
-		fmt.Fprintf(&b, "  %s: a worker\n", rowsOf(w.Unnoted))
+	if w.WithoutReason > 0 {
+		fmt.Fprintf(&b, "  %s: a worker\n", rowsOf(w.WithoutReason))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-func rowsOf(n int64) string { return count(n, "row") }
-
-// count is a number of things in words: "1 row", "2 rows".
-func count(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

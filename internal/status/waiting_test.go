@@ -70,7 +70,7 @@ its open rows wait for:
 // TestWaitingOfASample: what is told of many rows is an estimate, and says so.
 func TestWaitingOfASample(t *testing.T) {
 	w := status.Waiting{
-		Looked: 100, Noted: 1000, Unnoted: 7, Further: 1,
+		Read: 100, WithReason: 1000, WithoutReason: 7, Further: 1,
 		Reasons: []status.WaitingFor{{Reason: "not_yet: There is no TXT record at ….", Rows: 99}},
 	}
 	var out strings.Builder

@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -13,8 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
@@ -73,7 +70,7 @@ func ReadEndpoints(path string, around Surroundings) ([]Endpoint, error) {
 	return all, nil
 }
 
-// endpointsFile is the file. YAML's errors name the type.
+// endpointsFile is the file.
 type endpointsFile struct {
 	Endpoints []endpointEntry `yaml:"endpoints"`
 }
@@ -89,15 +86,16 @@ type endpointEntry struct {
 }
 
 func parseEndpoints(text []byte, around Surroundings) ([]Endpoint, error) {
-	entries, lines, err := decodeEntries(text)
+	var file endpointsFile
+	lines, err := cli.ReadYAML(text, "endpoints", &file)
 	if err != nil {
 		return nil, err
 	}
-	if len(entries) == 0 {
+	if len(file.Endpoints) == 0 {
 		return nil, errors.New("line 1: endpoints: there is none: name at least one, or leave the file out of the settings")
 	}
 	var all []Endpoint
-	for i, entry := range entries {
+	for i, entry := range file.Endpoints {
 		one, err := entry.endpoint(around)
 		if err == nil && slices.ContainsFunc(all, func(e Endpoint) bool { return e.Name == one.Name }) {
 			err = fmt.Errorf("name: there are two endpoints %q: each needs a name of its own", one.Name)
@@ -108,29 +106,6 @@ func parseEndpoints(text []byte, around Surroundings) ([]Endpoint, error) {
 		all = append(all, one)
 	}
 	return all, nil
-}
-
-// decodeEntries returns the entries and the line on which each begins.
-func decodeEntries(text []byte) (entries []endpointEntry, lines []int, err error) {
-	var file endpointsFile
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, nil, cli.YAMLError(err)
-	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("there is a second document: put all endpoints into one")
-	}
-	var places struct {
-		Endpoints []yaml.Node `yaml:"endpoints"`
-	}
-	if err := yaml.Unmarshal(text, &places); err != nil {
-		return nil, nil, cli.YAMLError(err)
-	}
-	for _, place := range places.Endpoints {
-		lines = append(lines, place.Line)
-	}
-	return file.Endpoints, lines, nil
 }
 
 var endpointName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)

@@ -24,7 +24,7 @@ type followed struct {
 	ledger *runs.Ledger
 	now    time.Time
 	ids    []string
-	see    func(now time.Time) []status.Outlook
+	see    func(now time.Time) []status.Estimate
 }
 
 // follow announces a tenant, if s has one, and follows runs that the test makes.
@@ -37,8 +37,8 @@ func follow(t *testing.T, s pace.Settings) *followed {
 			t.Fatal(err)
 		}
 	}
-	see := status.NewOracle(rdb).See
-	f.see = func(now time.Time) []status.Outlook {
+	see := status.NewEstimator(rdb).Estimate
+	f.see = func(now time.Time) []status.Estimate {
 		var all []runs.Run
 		for _, id := range f.ids {
 			r, err := f.ledger.Get(t.Context(), id)
@@ -162,7 +162,7 @@ func TestLeft(t *testing.T) {
 func TestRate(t *testing.T) {
 	f := follow(t, pace.Settings{Tenant: "default", Rate: "unlimited"})
 	f.verify("a", 100)
-	at := func(seconds int) status.Outlook { return f.see(f.now.Add(time.Duration(seconds) * time.Second))[0] }
+	at := func(seconds int) status.Estimate { return f.see(f.now.Add(time.Duration(seconds) * time.Second))[0] }
 	if got := at(0); got.Rate != 0 || got.Figures() != "" {
 		t.Errorf("at first: %v, %q", got.Rate, got.Figures())
 	}
@@ -177,7 +177,7 @@ func TestRate(t *testing.T) {
 		t.Errorf("after a minute: %v", got.Rate)
 	}
 	f.settle("a", 50, 100)
-	if diff := cmp.Diff(status.Outlook{}, at(62)); diff != "" {
+	if diff := cmp.Diff(status.Estimate{}, at(62)); diff != "" {
 		t.Errorf("ended (-want +got):\n%s", diff)
 	}
 }

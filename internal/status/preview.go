@@ -63,7 +63,7 @@ func done(a sweep.Action) string {
 // Preview is the evaluation of a tenant's next sweep if that found the same as
 // the last ones.
 type Preview struct {
-	Candidates []Candidate // those to be acted on first, then by how long they have been absent
+	Candidates []Candidate // first the domains to be acted on, then by start of absence
 	Breaker    sweep.Breaker
 }
 
@@ -115,9 +115,9 @@ func compareCandidates(a, b Candidate) int {
 	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 }
 
-// CandidateTable writes a line for each of the first most candidates, and the number of the
+// WriteCandidates writes a line for each of the first most candidates, and the number of the
 // others.
-func CandidateTable(out io.Writer, candidates []Candidate, most int) error {
+func WriteCandidates(out io.Writer, candidates []Candidate, most int) error {
 	w := NewTable(out)
 	fmt.Fprintln(w, "DOMAIN\tNAME\tORGANIZATION\tABSENT SINCE\tSWEEPS\tDECISION")
 	for _, c := range candidates[:min(most, len(candidates))] {

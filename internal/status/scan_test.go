@@ -22,7 +22,7 @@ func TestWalkState(t *testing.T) {
 		{name: "gone", told: `{"organizations_read":7,"organizations_gone":2,"ended":true}`, want: "organizations read: 7; gone since they were listed: 2"},
 		{name: "cancelled", run: runs.Run{CancelledAt: at}, told: `{"organizations_read":7}`, want: "organizations read: 7; stopped by the cancel"},
 		{
-			name: "waits", run: runs.Run{Walk: &runs.Walk{Note: "blocked: 403", Next: at}}, told: `{"organizations_read":7}`,
+			name: "waits", run: runs.Run{Scan: &runs.Scan{Note: "blocked: 403", Next: at}}, told: `{"organizations_read":7}`,
 			want: "organizations read: 7; waits: blocked: 403 (next try 2031-02-03T04:05:06Z)",
 		},
 		{
@@ -35,11 +35,11 @@ func TestWalkState(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if test.run.Walk == nil {
-				test.run.Walk = &runs.Walk{}
+			if test.run.Scan == nil {
+				test.run.Scan = &runs.Scan{}
 			}
-			test.run.Walk.Progress = []byte(test.told)
-			if got := status.WalkState(test.run); got != test.want {
+			test.run.Scan.Progress = []byte(test.told)
+			if got := status.ScanState(test.run); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
 			if got := status.LeftOut(test.run); got != test.out {
@@ -47,7 +47,7 @@ func TestWalkState(t *testing.T) {
 			}
 		})
 	}
-	if got := status.WalkState(runs.Run{}); got != "" {
+	if got := status.ScanState(runs.Run{}); got != "" {
 		t.Errorf("of a run that is submitted: %q", got)
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,17 +20,16 @@ import (
 const (
 	barEvery  = 200 * time.Millisecond
 	lineEvery = 5 * time.Second
-	// mostMissed is how many looks in a row may fail before following ends: a
-	// minute and more, with the time that each takes.
+	// mostMissed is how many reads in a row may fail before following ends: a minute or
+	// more, with the time that each takes.
 	mostMissed = 300
 )
 
-// Follow shows how far the runs in that Redis are, how long they take and what
-// they wait for, until all have ended, or ctx is done: live bars on a
-// terminal, otherwise a line now and then.
+// Follow shows progress, time left and obstacles of the runs until all have ended, or ctx is
+// done: live bars on a terminal, else a line every five seconds.
 func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer, terminal bool) ([]runs.Run, error) {
 	ledger := runs.New(rdb)
-	ahead := NewOracle(rdb)
+	estimator := NewEstimator(rdb)
 	show := follower(&lines{out: out, ended: map[string]bool{}})
 	if terminal {
 		show = newBars(ctx, out)
@@ -48,8 +45,8 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io
 			return nil, err
 		case err == nil:
 			missed = 0
-			show.show(all, ahead.See(ctx, time.Now(), all))
-		default: // a Redis that is restarted is there again soon
+			show.show(all, estimator.Estimate(ctx, time.Now(), all))
+		default: // a Redis that restarts is back soon
 			if missed++; missed == mostMissed {
 				return nil, err
 			}
@@ -78,18 +75,18 @@ func read(ctx context.Context, ledger *runs.Ledger, ids []string) ([]runs.Run, e
 }
 
 type follower interface {
-	show(all []runs.Run, ahead []Outlook)
+	show(all []runs.Run, ahead []Estimate)
 	end()
 }
 
-// lines shows progress where nothing can be drawn over.
+// lines shows progress as lines.
 type lines struct {
 	out   io.Writer
 	last  time.Time
 	ended map[string]bool // the runs that were shown to have ended
 }
 
-func (l *lines) show(all []runs.Run, ahead []Outlook) {
+func (l *lines) show(all []runs.Run, ahead []Estimate) {
 	if time.Since(l.last) < lineEvery {
 		return
 	}
@@ -113,23 +110,23 @@ type bars struct {
 
 type bar struct {
 	*mpb.Bar
-	told atomic.Pointer[told]
+	text atomic.Pointer[barText]
 }
 
-// told is what stands beside a bar, and in a line of its own below it.
-type told struct{ beside, below string }
+// barText is the text right of a bar, and in a line of its own below it.
+type barText struct{ right, below string }
 
 func newBars(ctx context.Context, out io.Writer) *bars {
 	return &bars{progress: mpb.NewWithContext(ctx, mpb.WithOutput(out), mpb.WithWidth(40), mpb.WithRefreshRate(barEvery)), bars: map[string]*bar{}}
 }
 
-func (b *bars) show(all []runs.Run, ahead []Outlook) {
+func (b *bars) show(all []runs.Run, ahead []Estimate) {
 	for i, r := range all {
 		one, ok := b.bars[r.ID]
 		if !ok {
 			one = b.add(r)
 		}
-		one.told.Store(&told{beside: joined(Counts(r), ahead[i].Figures()), below: ahead[i].Waits()})
+		one.text.Store(&barText{right: joined(Counts(r), ahead[i].Figures()), below: ahead[i].Waits()})
 		one.SetTotal(max(r.Total, 1), false)
 		one.SetCurrent(r.Settled)
 		if r.Ended() {
@@ -138,29 +135,24 @@ func (b *bars) show(all []runs.Run, ahead []Outlook) {
 	}
 }
 
-// joined puts a semicolon between those of the parts that are not empty.
-func joined(parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
-}
-
 func (b *bars) add(r runs.Run) *bar {
 	one := &bar{}
-	one.told.Store(&told{})
+	one.text.Store(&barText{})
 	one.Bar = b.progress.AddBar(r.Total,
 		mpb.PrependDecorators(decor.Name(r.Kind, decor.WCSyncSpaceR), decor.CountersNoUnit("%d/%d", decor.WCSyncSpace)),
 		mpb.AppendDecorators(decor.Percentage(decor.WCSyncSpace), decor.Any(func(decor.Statistics) string {
-			return "  " + one.told.Load().beside
+			return "  " + one.text.Load().right
 		})),
 		mpb.BarExtender(mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
-			return writeBelow(w, one.told.Load().below, s.AvailableWidth)
+			return writeBelow(w, one.text.Load().below, s.AvailableWidth)
 		}), false),
 	)
 	b.bars[r.ID] = one
 	return one
 }
 
-// writeBelow writes a line that no terminal of that width breaks in two: what is
-// drawn over it later counts on that.
+// writeBelow writes a line, cut to the width of the terminal: a line that wrapped would not
+// be drawn over later.
 func writeBelow(w io.Writer, text string, width int) error {
 	if text == "" {
 		return nil
@@ -173,33 +165,10 @@ func writeBelow(w io.Writer, text string, width int) error {
 	return err
 }
 
-// end leaves the bars as they are: also those of runs that go on.
+// end leaves the bars as they are, those of open runs too.
 func (b *bars) end() {
 	for _, one := range b.bars {
 		one.Abort(false)
 	}
 	b.progress.Wait()
-}
-
-// Counts are a run's outcomes in words: "198 done, 3 expired".
-func Counts(r runs.Run) string {
-	var parts []string
-	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
-		parts = append(parts, fmt.Sprintf("%d %s", r.Counts[outcome], outcome))
-	}
-	switch {
-	case len(parts) > 0:
-		return strings.Join(parts, ", ")
-	case r.Ended() && r.Total == 0:
-		return "no rows"
-	}
-	return "none settled"
-}
-
-// Total is the number of the run's rows, or ? while that is not known.
-func Total(r runs.Run) string {
-	if !r.Sealed {
-		return "?"
-	}
-	return fmt.Sprint(r.Total)
 }

@@ -2,11 +2,9 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -108,9 +106,6 @@ func (d SweptDomain) Decision(rules sweep.Rules) string {
 	return decision(rules.Assess(d.DomainState), "", rules.ActionOn(d.DomainState))
 }
 
-// TickAt returns when a sweep was due.
-func TickAt(tick int64) time.Time { return time.Unix(tick, 0).UTC() }
-
 func (d SweptDomain) state() string {
 	text := Shown(d.State)
 	if d.Reason != "" {
@@ -162,93 +157,4 @@ func (d SweptDomain) taken() string {
 		text += "; not restored: " + why
 	}
 	return text
-}
-
-// stamp formats a time.
-func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
-
-// SweepState is the state of a tenant's sweeps.
-type SweepState struct {
-	Summary *sweep.Summary // of the last sweep that was evaluated; nil: none was
-	Breaker *sweep.Breaker // nil: it was never opened
-}
-
-// SweepStateOf reads the state of the tenant's sweeps.
-func SweepStateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (s SweepState, err error) {
-	store := watch.New(rdb, tenant)
-	for name, into := range map[string]any{sweep.SummaryState: &s.Summary, sweep.BreakerState: &s.Breaker} {
-		value, err := store.State(ctx, name)
-		if err == nil && value != nil {
-			err = json.Unmarshal(value, into)
-		}
-		if err != nil {
-			return SweepState{}, fmt.Errorf("tenant %s: state %s: %w", tenant, name, err)
-		}
-	}
-	return s, nil
-}
-
-func (s SweepState) breaker() sweep.Breaker {
-	if s.Breaker == nil {
-		return sweep.Breaker{}
-	}
-	return *s.Breaker
-}
-
-// BreakerText returns the state of the tenant's breaker and, if it holds domains back, what
-// to do about it.
-func (s SweepState) BreakerText(tenant string) string {
-	b := s.breaker()
-	what := "closed"
-	switch {
-	case b.Open:
-		what = fmt.Sprintf("OPEN since %s, nothing is acted on: %s", stamp(b.At), reason(b.Why))
-	case b.ID != "":
-		what = "closed, but sweep " + Shown(b.ID) + " has held domains back: " + reason(b.Why)
-	case !b.Confirmed.IsZero():
-		return "closed; what was absent before " + stamp(b.Confirmed) + " is confirmed to be gone"
-	default:
-		return what
-	}
-	return what + "; to confirm that these are gone: enqueue domains sweep --tenant " + tenant + " --confirm " + Shown(b.ID)
-}
-
-// ScheduleText says when the sweeps of the schedule are, the zero one being none.
-func ScheduleText(c watch.Cron, now time.Time) string {
-	if c.String() == "" {
-		return "none: sweeps are started by hand"
-	}
-	return fmt.Sprintf("%s, next at %s", c, stamp(c.Next(now)))
-}
-
-// SweepText says what a sweep has come to.
-func SweepText(j sweep.Summary) string {
-	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
-}
-
-// RulesText describes the action on domains whose token is gone, and when it is taken.
-func RulesText(r sweep.Rules) string {
-	text := fmt.Sprintf("%s, once %d sweeps have found the record gone over %s", r.Action, r.AbsentChecks, Span(r.Grace))
-	if len(r.Protect) > 0 {
-		text += "; never: " + strings.Join(r.Protect, ", ")
-	}
-	return text
-}
-
-// Span is a time that is counted in days where it is long, rounded down.
-func Span(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d == day:
-		return "1 day"
-	case d >= day && d%day == 0:
-		return fmt.Sprintf("%d days", d/day)
-	case d >= day:
-		return fmt.Sprintf("%.1f days", float64(d/(day/10))/10)
-	case d >= time.Hour && d%time.Hour == 0:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d >= time.Minute:
-		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
-	}
-	return d.Truncate(time.Second).String()
 }

@@ -1,0 +1,153 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
+)
+
+// List returns all runs but those of single rows, the newest first.
+func (l *Ledger) List(ctx context.Context) ([]Run, error) {
+	headers, err := l.eachTenant(ctx, (*ledger.Ledger).Runs)
+	if err != nil {
+		return nil, err
+	}
+	list, err := l.forList(ctx, headers)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list, func(a, b Run) int { return order(Place{a.CreatedAt, a.ID}, Place{b.CreatedAt, b.ID}) })
+	return list, nil
+}
+
+// Unsettled returns, in order, the ids of the runs that are committed and have not ended.
+func (l *Ledger) Unsettled(ctx context.Context) (unsettled []string, err error) {
+	open, err := l.openRuns(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list unsettled runs: %w", err)
+	}
+	for _, run := range open {
+		if !run.Staged() {
+			unsettled = append(unsettled, string(run.ID))
+		}
+	}
+	slices.Sort(unsettled)
+	return unsettled, nil
+}
+
+// IDs returns, in order, the ids of all runs, single rows among them. Some may be deleted
+// by now.
+func (l *Ledger) IDs(ctx context.Context) ([]string, error) {
+	tenants, err := l.core.Tenants(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list all runs: %w", err)
+	}
+	lists, err := l.core.Entries(ctx, time.Time{}, 0, tenants...)
+	if err != nil {
+		return nil, fmt.Errorf("list all runs: %w", err)
+	}
+	for _, t := range tenants {
+		singles, err := l.core.Singles(ctx, t)
+		if err != nil {
+			return nil, fmt.Errorf("list all runs: %w", err)
+		}
+		lists = append(lists, singles)
+	}
+	var ids []string
+	for _, e := range slices.Concat(lists...) {
+		ids = append(ids, string(e.Run))
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// OpenCounts counts the open runs and rows of a tenant.
+type OpenCounts struct {
+	Runs int64 // single rows among them
+	Rows int64 // of these runs, submitted and not settled
+}
+
+// OpenByTenant sums the runs that have not ended, for each tenant that has one. It reads the
+// headers of each tenant's open runs.
+func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error) {
+	headers, err := l.openRuns(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list open runs: %w", err)
+	}
+	open := map[string]OpenCounts{}
+	add := func(tenant string, rows int64) {
+		o := open[tenant]
+		open[tenant] = OpenCounts{Runs: o.Runs + 1, Rows: o.Rows + rows}
+	}
+	var others []ledger.Run
+	for _, r := range headers {
+		switch {
+		case r.Kind == checksBetween:
+		case r.Description.Single && r.Rows <= 1: // its row is open, since it has not ended
+			add(string(r.Tenant), r.Rows)
+		default:
+			others = append(others, r)
+		}
+	}
+	all, err := l.forList(ctx, others)
+	if err != nil {
+		return nil, fmt.Errorf("read open runs: %w", err)
+	}
+	for _, r := range all {
+		add(r.Tenant, max(0, r.Stored-r.Settled))
+	}
+	return open, nil
+}
+
+// checksBetween is the kind of the checks between two sweeps. A run of these is open in every
+// hour while a domain is watched, and is no backlog.
+const checksBetween = "domain:relook"
+
+// openRuns returns the runs that have not ended.
+func (l *Ledger) openRuns(ctx context.Context) ([]ledger.Run, error) {
+	open, err := l.eachTenant(ctx, (*ledger.Ledger).OpenRuns)
+	return slices.DeleteFunc(open, ledger.Run.Ended), err
+}
+
+// eachTenant returns the runs that list returns of all tenants.
+func (l *Ledger) eachTenant(ctx context.Context, list func(*ledger.Ledger, context.Context, ledger.Tenant) ([]ledger.Run, error)) ([]ledger.Run, error) {
+	tenants, err := l.core.Tenants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lists := make([][]ledger.Run, len(tenants))
+	err = redisconn.Batch(ctx, l.rdb, len(tenants), func(i int, rdb redis.UniversalClient) (err error) {
+		lists[i], err = list(ledger.New(rdb), ctx, tenants[i])
+		return err
+	})
+	return slices.Concat(lists...), err
+}
+
+// forList returns runs for a list, in their order.
+func (l *Ledger) forList(ctx context.Context, headers []ledger.Run) ([]Run, error) {
+	all := make([]Run, len(headers))
+	err := redisconn.Batch(ctx, l.rdb, len(headers), func(i int, rdb redis.UniversalClient) error {
+		counts, err := New(rdb).listCounts(ctx, headers[i])
+		all[i] = fromLedger(headers[i], counts)
+		return err
+	})
+	return all, err
+}
+
+// listCounts returns the counts of a run for a list.
+func (l *Ledger) listCounts(ctx context.Context, run ledger.Run) (ledger.Counts, error) {
+	if !run.Ended() && run.Segments > fewSegments {
+		return run.Counts, nil
+	}
+	return l.counts(ctx, run)
+}
+
+// fewSegments is the largest number of segments of an open run whose counts are read for a
+// list. The counts of a larger run come from its header and are at most a minute old.
+const fewSegments = 16

@@ -1,0 +1,154 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"orgops/internal/intake"
+	"orgops/internal/runs"
+)
+
+// State returns the state of a run in a few words.
+func State(r runs.Run) string {
+	switch {
+	case r.Ended() && !r.CancelledAt.IsZero():
+		return "cancelled after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
+	case !r.CancelledAt.IsZero():
+		return "cancelled; " + UnderWay(r)
+	case r.Ended():
+		return "ended after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
+	case Stopped(r) != "":
+		return Stopped(r)
+	case r.Scanning():
+		return "scanning for rows"
+	case !r.Sealed:
+		return "being submitted"
+	}
+	return "open"
+}
+
+// Stopped returns why no row of the run starts: it is paused, incomplete or postponed. "":
+// rows start.
+func Stopped(r runs.Run) string {
+	switch {
+	case r.Paused:
+		return "paused"
+	case r.Incomplete:
+		return "incomplete"
+	case r.NotBefore.After(time.Now()):
+		return "postponed until " + stamp(r.NotBefore)
+	}
+	return ""
+}
+
+// UnderWay describes the rows in progress of a cancelled run.
+func UnderWay(r runs.Run) string {
+	if rows := r.Total - r.Settled; rows != 1 {
+		return fmt.Sprintf("%d rows are in progress and finish first", rows)
+	}
+	return "1 row is in progress and finishes first"
+}
+
+// Counts returns the outcomes of a run: "198 done, 3 expired".
+func Counts(r runs.Run) string {
+	var parts []string
+	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", r.Counts[outcome], outcome))
+	}
+	switch {
+	case len(parts) > 0:
+		return strings.Join(parts, ", ")
+	case r.Ended() && r.Total == 0:
+		return "no rows"
+	}
+	return "none settled"
+}
+
+// Total returns the number of the run's rows, or "?" while that is not known.
+func Total(r runs.Run) string {
+	if !r.Sealed {
+		return "?"
+	}
+	return fmt.Sprint(r.Total)
+}
+
+// Failed returns the number of the run's failed rows.
+func Failed(r runs.Run) int64 { return r.Settled - r.Counts["done"] - r.Counts["unchanged"] }
+
+// LostRows describes how to proceed if Redis has lost rows of the run; "": it has not.
+func LostRows(r runs.Run) string {
+	if !r.Incomplete || r.Ended() {
+		return ""
+	}
+	const lost = "Redis has lost rows of it, and it is stopped: "
+	if r.Scan != nil || !intake.CanRetry(r.Kind) {
+		return lost + "cancel it: enqueue runs cancel " + r.ID
+	}
+	return lost + completeOrCancel(r.ID)
+}
+
+// SilentProducer describes how to proceed if no rows of the run come any more: see
+// [runs.Run.SilentSince]; "": they do, or all have come.
+func SilentProducer(r runs.Run, now time.Time) string {
+	since := r.SilentSince(now)
+	if since.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("silent since %s; if it has ended: %s", stamp(since), completeOrCancel(r.ID))
+}
+
+// completeOrCancel is the instruction for a run whose rows did not all come.
+func completeOrCancel(run string) string {
+	return fmt.Sprintf("submit the same rows again with --run %s, or cancel it: enqueue runs cancel %s", run, run)
+}
+
+// WriteRuns writes one line per run.
+func WriteRuns(out io.Writer, all []runs.Run) error {
+	w := NewTable(out)
+	fmt.Fprintln(w, "RUN\tKIND\tTENANT\tROWS\tSETTLED\tSTATE\tOUTCOMES")
+	for _, r := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Kind, r.Tenant, Total(r), r.Settled, State(r), Counts(r))
+	}
+	return w.Flush()
+}
+
+// Child is a run that repeats rows of another.
+type Child struct {
+	runs.Run
+
+	Missing bool // it was interrupted before it was created
+}
+
+// String returns the child's id and state.
+func (c Child) String() string { return c.ID + " (" + c.State() + ")" }
+
+// State returns the state and counts of the child.
+func (c Child) State() string {
+	if c.Missing {
+		return fmt.Sprintf("interrupted before it started; to complete it: enqueue runs retry %s --run %s", c.Parent, c.ID)
+	}
+	return State(c.Run) + "; " + Counts(c.Run)
+}
+
+// Children returns the runs that repeat rows of this one.
+func Children(ctx context.Context, l *runs.Ledger, r runs.Run) ([]Child, error) {
+	var all []Child
+	for _, id := range r.Children {
+		one, err := l.Get(ctx, id)
+		switch {
+		case errors.Is(err, runs.ErrNotFound):
+			all = append(all, Child{runs.Run{ID: id, Parent: r.ID}, true})
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, Child{Run: one})
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,117 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/pace"
+	"orgops/internal/sweep"
+	"orgops/internal/watch"
+)
+
+// SweepState is the state of a tenant's sweeps.
+type SweepState struct {
+	Summary *sweep.Summary // of the last sweep that was evaluated; nil: none was
+	Breaker *sweep.Breaker // nil: it was never opened
+}
+
+// SweepStateOf reads the state of the tenant's sweeps.
+func SweepStateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (s SweepState, err error) {
+	store := watch.New(rdb, tenant)
+	for name, into := range map[string]any{sweep.SummaryState: &s.Summary, sweep.BreakerState: &s.Breaker} {
+		value, err := store.State(ctx, name)
+		if err == nil && value != nil {
+			err = json.Unmarshal(value, into)
+		}
+		if err != nil {
+			return SweepState{}, fmt.Errorf("tenant %s: state %s: %w", tenant, name, err)
+		}
+	}
+	return s, nil
+}
+
+func (s SweepState) breaker() sweep.Breaker {
+	if s.Breaker == nil {
+		return sweep.Breaker{}
+	}
+	return *s.Breaker
+}
+
+// BreakerText describes the tenant's breaker and, if it holds domains back, how to confirm
+// that these are gone.
+func (s SweepState) BreakerText(tenant string) string {
+	b := s.breaker()
+	text := "closed"
+	switch {
+	case b.Open:
+		text = fmt.Sprintf("OPEN since %s, nothing is acted on: %s", stamp(b.At), reason(b.Why))
+	case b.ID != "":
+		text = "closed, but sweep " + Shown(b.ID) + " has held domains back: " + reason(b.Why)
+	case !b.Confirmed.IsZero():
+		return "closed; what was absent before " + stamp(b.Confirmed) + " is confirmed to be gone"
+	default:
+		return text
+	}
+	return text + "; to confirm that these are gone: enqueue domains sweep --tenant " + tenant + " --confirm " + Shown(b.ID)
+}
+
+// RulesFor returns the rules of the tenant's workers and the state of its sweeps.
+func RulesFor(ctx context.Context, rdb redis.UniversalClient, tenant string) (sweep.Rules, SweepState, error) {
+	settings, _, err := pace.Announced(ctx, rdb, tenant)
+	if err != nil {
+		return sweep.Rules{}, SweepState{}, err
+	}
+	state, err := SweepStateOf(ctx, rdb, tenant)
+	return RulesOf(settings), state, err
+}
+
+// RulesOf returns the rules of announced settings, with defaults for those that are missing.
+func RulesOf(s pace.Settings) sweep.Rules {
+	return sweep.Rules{
+		Action: cmp.Or(sweep.Action(s.AbsentAction), sweep.Report), Grace: cmp.Or(s.Grace, sweep.DefaultGrace),
+		AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks), Protect: s.Protect,
+	}
+}
+
+// RulesText describes the action on domains whose token is gone, and when it is taken.
+func RulesText(r sweep.Rules) string {
+	text := fmt.Sprintf("%s, once %d sweeps have found the record gone over %s", r.Action, r.AbsentChecks, Span(r.Grace))
+	if len(r.Protect) > 0 {
+		text += "; never: " + strings.Join(r.Protect, ", ")
+	}
+	return text
+}
+
+// ScheduleText describes a schedule of sweeps; the zero Cron is none.
+func ScheduleText(c watch.Cron, now time.Time) string {
+	if c.String() == "" {
+		return "none: sweeps are started by hand"
+	}
+	return fmt.Sprintf("%s, next at %s", c, stamp(c.Next(now)))
+}
+
+// SkippedTick describes the tick of the schedule that was skipped last; "": none was.
+func SkippedTick(s watch.Skip) string {
+	if s.Tick == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("the tick of %s: %s", stamp(TickAt(s.Tick)), s.Why)
+	if s.InRow > 1 {
+		text += fmt.Sprintf(" (%d in a row)", s.InRow)
+	}
+	return text
+}
+
+// SweepText describes the result of a sweep.
+func SweepText(j sweep.Summary) string {
+	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
+}
+
+// TickAt returns when a sweep was due.
+func TickAt(tick int64) time.Time { return time.Unix(tick, 0).UTC() }

@@ -1,0 +1,109 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+)
+
+// Table is a table on a terminal; Flush writes it.
+type Table struct{ *tabwriter.Writer }
+
+// NewTable returns a table that goes to out.
+func NewTable(out io.Writer) Table { return Table{tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)} }
+
+// Line adds a property and its value, unless that is empty.
+func (t Table) Line(name, value string) {
+	if value != "" {
+		fmt.Fprintf(t, "%s\t%s\n", name, value)
+	}
+}
+
+// Shown caps text of a stranger, and quotes it if it contains characters that do not print.
+func Shown(s string) string { return shown(s, longestShown) }
+
+// longestShown is the most characters of a row's identifier that are shown.
+const longestShown = 80
+
+// shown is [Shown] with at most most characters.
+func shown(s string, most int) string {
+	if utf8.RuneCountInString(s) > most {
+		s = string([]rune(s)[:most]) + "…"
+	}
+	if !utf8.ValidString(s) || slices.ContainsFunc([]rune(s), func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// reason caps and escapes a reason, which may quote the API.
+func reason(text string) string { return shown(text, longestReason) }
+
+// longestReason is the most characters of a reason that are shown.
+const longestReason = 500
+
+// stamp formats a time.
+func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// Span formats a duration, from a day on in days, rounded down.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d == day:
+		return "1 day"
+	case d >= day && d%day == 0:
+		return fmt.Sprintf("%d days", d/day)
+	case d >= day:
+		return fmt.Sprintf("%.1f days", float64(d/(day/10))/10)
+	case d >= time.Hour && d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d >= time.Minute:
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+	}
+	return d.Truncate(time.Second).String()
+}
+
+// nextAt returns " (next CHECK at TIME)"; "" if the time is not known.
+func nextAt(what string, at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" (next %s %s)", what, stamp(at))
+}
+
+// mask replaces those words of a text by an ellipsis, without the marks at their ends.
+func mask(text, marks string, those func(word string) bool) string {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		if core := strings.TrimRight(word, marks); those(core) {
+			words[i] = "…" + word[len(core):]
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func rowsOf(n int64) string { return count(n, "row") }
+
+// count returns a number of things: "1 row", "2 rows".
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func more(out io.Writer, n int64) {
+	if n > 0 {
+		fmt.Fprintf(out, "  and %d more\n", n)
+	}
+}
+
+// joined joins the parts that are not empty by semicolons.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
+}
