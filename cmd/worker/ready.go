@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
+	"orgops/internal/console"
 	"orgops/internal/ledger"
-	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
@@ -25,35 +25,35 @@ import (
 // A tenant whose credentials do not suffice is not ready, though no restart and no other
 // pod cures it: nothing is routed to a worker by its readiness, and a rollout with
 // credentials that do not work is to stop there.
-func (w *worker) readiness() *ops.Readiness {
-	probes := []ops.Probe{{Name: "redis", Look: func(ctx context.Context) ops.Finding {
+func (w *worker) readiness() *console.Readiness {
+	probes := []console.Probe{{Name: "redis", Look: func(ctx context.Context) console.Finding {
 		// The client's commands end with ctx.
-		return ops.Finding{Err: cmp.Or(redisconn.Ready(ctx, w.permits), redisconn.CheckRights(ctx, w.permits, ledger.Commands()...))}
+		return console.Finding{Err: cmp.Or(redisconn.Ready(ctx, w.permits), redisconn.CheckRights(ctx, w.permits, ledger.Commands()...))}
 	}}}
-	permission := ops.Shared(w.permissions)
+	permission := console.Shared(w.permissions)
 	for i, t := range w.tenants {
 		probes = append(probes,
-			ops.Probe{Name: "tenant " + t.Name, Look: func(ctx context.Context) ops.Finding {
+			console.Probe{Name: "tenant " + t.Name, Look: func(ctx context.Context) console.Finding {
 				all, err := permission(ctx)
 				if err != nil {
-					return ops.Finding{Err: err}
+					return console.Finding{Err: err}
 				}
 				return all[i].unblocked(t.Name)
 			}},
-			ops.Probe{Name: "tenant " + t.Name + " queue", Look: func(ctx context.Context) ops.Finding {
+			console.Probe{Name: "tenant " + t.Name + " queue", Look: func(ctx context.Context) console.Finding {
 				all, err := permission(ctx)
 				if err != nil {
-					return ops.Finding{Err: err}
+					return console.Finding{Err: err}
 				}
-				return ops.Finding{Err: all[i].queueErr, Note: status.QueueIsPaused(all[i].paused)}
+				return console.Finding{Err: all[i].queueErr, Note: status.QueueIsPaused(all[i].paused)}
 			}},
-			ops.Probe{Name: "tenant " + t.Name + " token", Look: func(context.Context) ops.Finding { return t.hasToken(w.awaitsToken(t)) }},
-			ops.Probe{Name: "tenant " + t.Name + " resolvers", Look: t.hears})
+			console.Probe{Name: "tenant " + t.Name + " token", Look: func(context.Context) console.Finding { return t.hasToken(w.awaitsToken(t)) }},
+			console.Probe{Name: "tenant " + t.Name + " resolvers", Look: t.hears})
 		if t.CanaryZone != "" {
-			probes = append(probes, ops.Probe{Name: "tenant " + t.Name + " canary", Look: t.trusts})
+			probes = append(probes, console.Probe{Name: "tenant " + t.Name + " canary", Look: t.trusts})
 		}
 	}
-	return ops.NewReadiness(probes...)
+	return console.NewReadiness(probes...)
 }
 
 // permission is whether rows of a tenant may be released, and its requests sent.
@@ -77,15 +77,15 @@ func (w *worker) permissions(ctx context.Context) []permission {
 }
 
 // unblocked says in words what keeps the tenant's requests from going out.
-func (p permission) unblocked(tenant string) ops.Finding {
+func (p permission) unblocked(tenant string) console.Finding {
 	if p.paceErr != nil {
-		return ops.Finding{Err: p.paceErr}
+		return console.Finding{Err: p.paceErr}
 	}
 	var blocks []error
 	for _, b := range p.pace.Blocks {
 		blocks = append(blocks, fmt.Errorf("blocked: %s: %s", b.Operation, b.Reason))
 	}
-	f := ops.Finding{Err: errors.Join(blocks...)}
+	f := console.Finding{Err: errors.Join(blocks...)}
 	if p.pace.Stopped != nil {
 		f.Note = p.pace.Stopped.String() + "; to start it: enqueue tenant start " + tenant
 	} else if !p.pace.PausedUntil.IsZero() {
@@ -96,12 +96,12 @@ func (p permission) unblocked(tenant string) ops.Finding {
 
 // hasToken reports the last token fetched, or that none was fetched yet, which is an error if
 // the worker awaits it.
-func (s *served) hasToken(awaited bool) ops.Finding {
+func (s *served) hasToken(awaited bool) console.Finding {
 	h := s.api.TokenHealth()
-	f := ops.Finding{Err: h.Err}
+	f := console.Finding{Err: h.Err}
 	if h.Err == nil && h.GotAt.IsZero() {
 		if !awaited {
-			return ops.Finding{Note: "not needed yet: other workers serve the tenant"}
+			return console.Finding{Note: "not needed yet: other workers serve the tenant"}
 		}
 		f.Err = errors.New("not fetched yet")
 	}
@@ -116,21 +116,21 @@ func (s *served) hasToken(awaited bool) ops.Finding {
 
 // hears goes by how many resolvers answer: without a quorum of them nothing can
 // be proven.
-func (s *served) hears(ctx context.Context) ops.Finding {
+func (s *served) hears(ctx context.Context) console.Finding {
 	const what = "%d of %d resolvers do not answer: %s"
 	const mend = "; a proof needs %s of them: check that this machine reaches them (TCP to port 853 for tls://, to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers"
 	return s.votes(s.dns.Hear(ctx), what, mend, func(r dnscheck.ResolverState) string { return r.Silent })
 }
 
 // trusts goes by how many resolvers have a vote.
-func (s *served) trusts(context.Context) ops.Finding {
+func (s *served) trusts(context.Context) console.Finding {
 	const what = "%d of %d resolvers answer for names that do not exist, and are not counted: %s"
 	const mend = "; a proof needs %s: name other resolvers by --resolvers, or check that the canary zone has no wildcard"
 	return s.votes(s.dns.Resolvers(), what, mend, func(r dnscheck.ResolverState) string { return r.Lies })
 }
 
 // votes finds fault with resolvers: it is an error if a proof lacks their votes.
-func (s *served) votes(all []dnscheck.ResolverState, what, mend string, fault func(dnscheck.ResolverState) string) ops.Finding {
+func (s *served) votes(all []dnscheck.ResolverState, what, mend string, fault func(dnscheck.ResolverState) string) console.Finding {
 	var faults []string
 	named, left := make(map[string]bool), make(map[string]bool) // perspectives
 	for _, r := range all {
@@ -142,7 +142,7 @@ func (s *served) votes(all []dnscheck.ResolverState, what, mend string, fault fu
 		left[r.Perspective] = true
 	}
 	if len(faults) == 0 {
-		return ops.Finding{}
+		return console.Finding{}
 	}
 	said := fmt.Sprintf(what, len(faults), len(all), strings.Join(faults, "; "))
 	needs, spanned := strconv.Itoa(s.quorum), true
@@ -150,7 +150,7 @@ func (s *served) votes(all []dnscheck.ResolverState, what, mend string, fault fu
 		needs, spanned = needs+" (in two perspectives)", len(left) > 1
 	}
 	if len(all)-len(faults) >= s.quorum && spanned {
-		return ops.Finding{Note: said}
+		return console.Finding{Note: said}
 	}
-	return ops.Finding{Err: fmt.Errorf("%s"+mend, said, needs)}
+	return console.Finding{Err: fmt.Errorf("%s"+mend, said, needs)}
 }

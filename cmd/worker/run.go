@@ -19,10 +19,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
+	"orgops/internal/console"
 	"orgops/internal/deliveries"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/redisconn"
@@ -133,7 +133,7 @@ type worker struct {
 	ledger   *runs.Ledger
 	session  ledger.SessionID
 	order    *workers.Order // from when the tenants are known
-	metrics  *ops.Metrics
+	metrics  *console.Metrics
 	traces   *tracing.Tracing // nil: nothing is traced
 	// schemaEvery is how often the version of the data in Redis is read.
 	schemaEvery time.Duration
@@ -167,7 +167,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	client.AddHook(clock)
 	permits.AddHook(clock)
 	registry := prometheus.NewRegistry()
-	metrics := ops.NewMetrics(registry)
+	metrics := console.NewMetrics(registry)
 	build := cli.ReadBuild(version, commit)
 	metrics.BuildInfo(build.Version, build.Commit)
 	w := &worker{
@@ -277,7 +277,7 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 
 // listen opens the operator's pages and the probes.
 func (w *worker) listen(ctx context.Context) error {
-	config := ops.Config{
+	config := console.Config{
 		Redis: w.pages, Ledger: runs.New(w.pages), Intake: w.intake(), Metrics: w.metrics, Ready: w.readiness().Checks, Version: version, Logger: w.logger,
 		Tenants: w.shown(), Write: w.settings.OpsWrite,
 	}
@@ -287,18 +287,18 @@ func (w *worker) listen(ctx context.Context) error {
 			return cli.Usage(err)
 		}
 		config.Access = access
-		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, certificate, ops.Pages(config)); err != nil {
+		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, certificate, console.Pages(config)); err != nil {
 			return err
 		}
 	}
 	if w.settings.ProbeAddr != off {
-		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil, ops.Probes(config))
+		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil, console.Probes(config))
 	}
 	return nil
 }
 
 // shown is what pages and metrics tell of the tenants.
-func (w *worker) shown() (tenants []ops.Tenant) {
+func (w *worker) shown() (tenants []console.Tenant) {
 	for _, t := range w.tenants {
 		tenants = append(tenants, t.shown)
 	}
@@ -306,7 +306,7 @@ func (w *worker) shown() (tenants []ops.Tenant) {
 }
 
 func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *tls.Config, handler http.Handler) error {
-	at, stop, err := ops.Serve(context.WithoutCancel(ctx), addr, certificate, handler, w.logger)
+	at, stop, err := console.Serve(context.WithoutCancel(ctx), addr, certificate, handler, w.logger)
 	if err != nil {
 		w.stopListening()
 		return cli.Usage(fmt.Errorf("%s: %w (set --%s to another address, or to off)", flag, err, flag))

@@ -16,9 +16,9 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/console"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
-	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/tasks"
 )
@@ -48,7 +48,7 @@ type calls struct {
 
 // callsTo returns new clients. Without a gate and metrics the requests are
 // neither paced nor measured.
-func callsTo(to endpoint, gate apiclient.Gate, metrics *ops.Metrics) (calls, error) {
+func callsTo(to endpoint, gate apiclient.Gate, metrics *console.Metrics) (calls, error) {
 	tokenURL, audience, err := tokensAt(to)
 	if err != nil {
 		return calls{}, err
@@ -88,7 +88,7 @@ func tokensAt(to endpoint) (tokenURL, audience string, err error) {
 // measuredGate measures the wait for permits, as cmd/worker does.
 type measuredGate struct {
 	*pace.Limiter
-	metrics *ops.Metrics
+	metrics *console.Metrics
 }
 
 func (g measuredGate) Wait(ctx context.Context, operation string) error {
@@ -123,7 +123,7 @@ func newWorker(s *store, to endpoint, executions engine.Ledger, limit pace.Limit
 	}
 	w = &worker{stopping: make(chan struct{}), log: log}
 	logger := slog.New(slog.NewJSONHandler(log, nil))
-	metrics := ops.NewMetrics(prometheus.NewRegistry())
+	metrics := console.NewMetrics(prometheus.NewRegistry())
 	if w.redis, err = s.client(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}

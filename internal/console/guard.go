@@ -1,0 +1,228 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"orgops/internal/serving"
+)
+
+// strictPolicy is the content security policy of a page that loads nothing and
+// is framed by nobody; a page that needs more says so after it.
+const strictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// maxBody is more than any form of ours, and than a page of asynqmon's of a hundred tasks'
+// ids.
+const maxBody = 64 << 10
+
+// methods are those that anything here takes.
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
+
+// guard refuses who may not look, and what another site could make the operator's
+// browser do; and it sets the headers that keep the browser itself strict.
+type guard struct {
+	next       http.Handler
+	access     Access
+	attempts   *attempts
+	sameOrigin *http.CrossOriginProtection
+	logger     *slog.Logger
+}
+
+func newGuard(next http.Handler, access Access, logger *slog.Logger) *guard {
+	return &guard{next: next, access: access, attempts: newAttempts(), sameOrigin: http.NewCrossOriginProtection(), logger: logger}
+}
+
+// refusal is why a request is not carried out: to its sender, and in the log.
+type refusal struct {
+	status int
+	text   string
+	reason string // of the log, in one word; empty: it is not told
+	about  []any  // more for the log, in pairs
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// ServeHTTP answers a request, or says why not.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", strictPolicy)
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	if r.TLS != nil && !serving.IsLocal(serving.Host(r)) { // on localhost it would hold for every port
+		header.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	if refused := g.check(r); refused != nil {
+		g.refuse(w, r, refused)
+		return
+	}
+	user, refused := g.user(r)
+	if refused != nil {
+		g.refuse(w, r, refused)
+		return
+	}
+	if user != "" {
+		r = r.WithContext(withUser(r.Context(), user))
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		g.next.ServeHTTP(w, r)
+		return
+	}
+	g.write(w, r)
+}
+
+// write carries out what may change something, and tells who asked for it.
+func (g *guard) write(w http.ResponseWriter, r *http.Request) {
+	out := &told{ResponseWriter: w, status: http.StatusOK}
+	g.next.ServeHTTP(out, r)
+	g.logger.InfoContext(r.Context(), "action requested", "user", printable(UserOf(r.Context())), "method", r.Method, "path", printable(r.URL.Path), "status", out.status, "remote", r.RemoteAddr)
+}
+
+// told keeps the status of an answer.
+type told struct {
+	http.ResponseWriter
+	status int
+}
+
+func (t *told) WriteHeader(status int) {
+	t.status = status
+	t.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (t *told) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// check looks at what is the same for everybody.
+func (g *guard) check(r *http.Request) *refusal {
+	switch {
+	case !g.ownHost(r):
+		return &refusal{
+			status: http.StatusForbidden, reason: "foreign_host", about: []any{"host", printable(r.Host)},
+			text: "these pages accept requests for localhost, their own address and the names in --ops-hosts, but not for " + printable(r.Host),
+		}
+	case !g.access.fromProxy(r):
+		return &refusal{
+			status: http.StatusForbidden, reason: "not_by_the_proxy",
+			text: "these pages accept requests only from their proxy (--ops-proxy-from)",
+		}
+	case !slices.Contains(methods, r.Method):
+		return &refusal{status: http.StatusMethodNotAllowed, text: "these pages accept GET, HEAD, POST and DELETE"}
+	}
+	err := g.sameOrigin.Check(r)
+	if err == nil && !readsFromElsewhere(r) {
+		return nil
+	}
+	text := "this request came from another site and was refused"
+	if err == nil {
+		text = "another site's page sent this request: other sites may link to these pages, but not load them"
+	}
+	return &refusal{status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))}, text: text}
+}
+
+// readsFromElsewhere says whether another site's page has the operator's browser read
+// here. It would not see the answer, but reading costs: Redis its time, and a domain's
+// page a permit of the API. A link that is followed leads here as ever. Without the
+// header it is no browser, or one of before 2023.
+func readsFromElsewhere(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return false
+	}
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
+}
+
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
+	if why.reason != "" {
+		about := append([]any{"reason", why.reason, "remote", r.RemoteAddr}, why.about...)
+		g.logger.WarnContext(r.Context(), "request refused", about...)
+	}
+	switch why.status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Basic realm="orgops", charset="UTF-8"`)
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "5")
+	}
+	http.Error(w, why.text, why.status)
+}
+
+// user says who makes the request; nobody, where nobody is asked.
+func (g *guard) user(r *http.Request) (string, *refusal) {
+	switch {
+	case g.access.Users != nil:
+		return g.signedIn(r)
+	case g.access.ProxyHeader != "":
+		return g.access.named(r)
+	}
+	return "", nil
+}
+
+// signedIn asks for name and password.
+func (g *guard) signedIn(r *http.Request) (string, *refusal) {
+	if len(r.Header.Values("Authorization")) == 0 {
+		return "", &refusal{status: http.StatusUnauthorized, text: "sign in with name and password"}
+	}
+	name, password, ok := r.BasicAuth()
+	if !ok || len(r.Header.Values("Authorization")) > 1 {
+		return "", &refusal{status: http.StatusUnauthorized, reason: "authorization_malformed", text: "want one Authorization header with the scheme Basic"}
+	}
+	list := g.access.Users.list.Get()
+	if list.remembers(name, password) {
+		return name, nil
+	}
+	right, err := g.attempts.try(r.Context(), peerOf(r), func() bool { return list.remembers(name, password) || list.verify(name, password) })
+	about := []any{"user", "unknown"} // what is typed there by mistake is a password, often
+	if list.hashes[name] != "" {
+		about[1] = name
+	}
+	switch {
+	case errors.Is(err, errTooMany):
+		return "", &refusal{status: http.StatusTooManyRequests, reason: "too_many_attempts", text: err.Error(), about: about}
+	case err != nil: // he has gone
+		return "", &refusal{status: http.StatusServiceUnavailable, text: "the request was cancelled"}
+	case !right:
+		return "", &refusal{status: http.StatusUnauthorized, reason: "wrong_password", text: "wrong name or password", about: about}
+	}
+	return name, nil
+}
+
+// ownHost holds the Host header against DNS rebinding: a name that a stranger
+// points at this address has his name in it, and the browser takes both for one
+// origin. The port does not count, so that a forwarded one works.
+func (g *guard) ownHost(r *http.Request) bool {
+	host := serving.Host(r)
+	if serving.IsLocal(host) || slices.Contains(g.access.Hosts, host) {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && local.AddrPort().Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
+}
+
+type userKey struct{}
+
+// withUser says on whose behalf the requests of ctx are.
+func withUser(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, userKey{}, name)
+}
+
+// UserOf is who has made the request, as it was found out when it came in; empty
+// where nobody was asked.
+func UserOf(ctx context.Context) string {
+	name, _ := ctx.Value(userKey{}).(string)
+	return name
+}
