@@ -108,13 +108,13 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant, at red
 	})
 	files := []string{env.Get(cli.EnvName("redis-password") + "_FILE")}
 	for i, t := range tenants {
-		all.Go(func() { parts[1+2*i] = patients[i].Check(ctx) })
+		all.Go(func() { parts[1+2*i] = patients[i].Test(ctx) })
 		all.Go(func() { parts[2+2*i] = t.receivers(ctx) })
 		files = append(files, t.ClientSecretFile, t.ClientKeyFile, t.TokenFile)
 	}
 	all.Wait()
 	files = slices.DeleteFunc(files, func(path string) bool { return path == "" })
-	return slices.Concat(append(parts, health.Variables(env.Unknown()), health.Files(files), health.ReadLimits().Judge(len(tenants)))...), nil
+	return slices.Concat(append(parts, health.Variables(env.Unknown()), health.Files(files), health.ReadLimits().Test(len(tenants)))...), nil
 }
 
 // ours are the queues that workers of any tenant take from.
@@ -160,7 +160,7 @@ func (t tenant) receivers(ctx context.Context) []health.Finding {
 			f.Text = "webhook " + e.Name + " is not tried: there is a proxy"
 		} else if err := e.Reach(ctx); err != nil {
 			f.Level, f.Text = health.Wrong, fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)
-			f.Mend = "check its url and allow_private"
+			f.Fix = "check its url and allow_private"
 		}
 		found = append(found, f)
 	}

@@ -13,6 +13,7 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
+	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/scan"
 	"orgops/internal/tracing"
@@ -203,7 +204,7 @@ func (t tenant) shownReceivers() (all []console.Receiver) {
 // measuredGate measures, and traces, how long requests wait for their permits.
 type measuredGate struct {
 	*pace.Limiter
-	metrics *console.Metrics
+	metrics *metrics.Metrics
 	traces  *tracing.Tracing
 	tenant  string
 }

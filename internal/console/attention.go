@@ -9,23 +9,23 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/health"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
-	"orgops/internal/watch"
 )
 
-// attention is what somebody has to know of a tenant, or to do, before anything else.
+// attention is a warning about a tenant.
 type attention struct {
 	Tenant string
 	Tone   string // a class of ops.css: bad, wait
 	What   string
-	Then   string // what to do, or how it goes on
-	Sweep  string // the one whose breaker can be closed; empty: none
+	Then   string // the remedy, or the next step
+	Sweep  string // whose breaker can be closed; empty: none
 }
 
-// attention tells of all tenants that this worker works for or that have open runs,
-// or of the one that is named, and which tenants those are.
+// attention returns the warnings about all known tenants, or about one of them, and the names
+// of all.
 func (s *site) attention(ctx context.Context, only string) (all []attention, tenants []string, err error) {
 	if tenants, err = s.tenantNames(ctx, nil); err != nil {
 		return nil, nil, err
@@ -43,40 +43,16 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 	return slices.Concat(found...), tenants, err
 }
 
-// tenantState is the state of a tenant, for the whole fleet.
-type tenantState struct {
-	Pace   *pace.State // nil, as Sweeps and Ticks: it could not be read
-	Sweeps *status.SweepState
-	Ticks  *watch.Ticks
-}
-
-// stateOf reads the state of a tenant. With an error it returns the parts that it could read.
-func stateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (t tenantState, err error) {
-	budget, paceErr := pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
-	if paceErr == nil {
-		t.Pace = &budget
-	}
-	sweeps, sweepsErr := status.SweepStateOf(ctx, rdb, tenant)
-	if sweepsErr == nil {
-		t.Sweeps = &sweeps
-	}
-	ticks, ticksErr := watch.New(rdb, tenant).Ticks(ctx)
-	if ticksErr == nil {
-		t.Ticks = &ticks
-	}
-	return t, errors.Join(paceErr, sweepsErr, ticksErr)
-}
-
-// attentionOf reads the state of a tenant, and returns what somebody has to know of it.
-func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (tenantState, []attention, error) {
-	state, err := stateOf(ctx, rdb, tenant)
+// attentionOf reads the state of a tenant, and returns its warnings.
+func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (health.TenantState, []attention, error) {
+	state, err := health.ReadState(ctx, rdb, tenant)
 	paused, pausedErr := status.PausedQueue(rdb, tenant)
-	return state, state.attention(tenant, paused), errors.Join(err, pausedErr)
+	return state, attentionFor(state, tenant, paused), errors.Join(err, pausedErr)
 }
 
-// attention is what somebody has to know of the tenant, whose queue of rows may be paused;
-// the worst first.
-func (t tenantState) attention(tenant, paused string) (all []attention) {
+// attentionFor returns the warnings about a tenant, whose queue of rows may be paused; the
+// worst first.
+func attentionFor(t health.TenantState, tenant, paused string) (all []attention) {
 	add := func(a attention) {
 		a.Tenant = tenant
 		all = append(all, a)

@@ -8,32 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/crypto/bcrypt"
-
-	"orgops/internal/runs"
 )
-
-// NewQueueCollector lets the tests put an inspector of their own instead of
-// asynq's, which cannot be made to hang.
-func NewQueueCollector(i inspector, logger *slog.Logger) prometheus.Collector {
-	return newRedisCollector(logger, nil, queueSource{inspector: given(i)}.read)
-}
-
-func given(i inspector) func(redis.UniversalClient) inspector {
-	return func(redis.UniversalClient) inspector { return i }
-}
-
-// NewRunCollector collects the open runs that open gives.
-func NewRunCollector(open func(context.Context) (map[string]runs.Open, error)) prometheus.Collector {
-	return newRedisCollector(nil, openRuns(open, nil))
-}
-
-// NewCollector collects the open runs that open gives, and the queues.
-func NewCollector(i inspector, open func(context.Context) (map[string]runs.Open, error)) prometheus.Collector {
-	return newRedisCollector(nil, openRuns(open, nil), queueSource{inspector: given(i)}.read)
-}
 
 // ReadUsersAt is ReadUsers by a clock.
 func ReadUsersAt(file string, logger *slog.Logger, now func() time.Time) (*Users, error) {
@@ -86,3 +62,6 @@ const (
 func Guard(next http.Handler) http.Handler {
 	return newGuard(next, Access{}, slog.New(slog.DiscardHandler))
 }
+
+// WithUser sets the user of a context's requests without a sign-in.
+var WithUser = withUser

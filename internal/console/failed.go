@@ -26,7 +26,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The whole file may take longer than other answers.
-	file := &serving.Download{To: w, Name: run.ID + "-failed.jsonl", Type: "application/jsonl", Patience: writeTimeout}
+	file := &serving.Download{To: w, Name: run.ID + "-failed.jsonl", Type: "application/jsonl", Patience: serving.WriteTimeout}
 	if form == intake.FormatCSV {
 		file.Name, file.Type = run.ID+"-failed.csv", "text/csv; charset=utf-8"
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/console"
+	"orgops/internal/serving"
 )
 
 func basic(name, password string) change {
@@ -252,7 +253,7 @@ func TestTraversal(t *testing.T) {
 			t.Fatalf("%s: %v in %q", path, err, answer)
 		}
 		body := text(t, resp)
-		if strings.Contains(body, "root:") || strings.Contains(body, "package ops") || strings.Contains(body, "{{") {
+		if strings.Contains(body, "root:") || strings.Contains(body, "package console") || strings.Contains(body, "{{") {
 			t.Errorf("%s: served %.100q", path, body)
 		}
 		if to := resp.Header.Get("Location"); strings.HasPrefix(to, "//") || strings.HasPrefix(to, `/\`) || strings.Contains(to, "://") {
@@ -333,7 +334,7 @@ func TestTLSOfThePages(t *testing.T) {
 	pool.AddCert(own.Certificate())
 	own.Close()
 	p := newPages(t, func(c *console.Config) { c.Access.Hosts = []string{"ops.example.com"} })
-	addr, stop, err := console.Serve(t.Context(), "127.0.0.1:0", certificate, p, slog.New(slog.DiscardHandler))
+	addr, stop, err := serving.Serve(t.Context(), "127.0.0.1:0", certificate, p, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

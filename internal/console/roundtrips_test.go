@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"slices"
@@ -9,9 +10,11 @@ import (
 	"testing"
 
 	"github.com/hibiken/asynq"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"orgops/internal/console"
 	"orgops/internal/ledger"
+	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
@@ -34,7 +37,7 @@ func TestRoundTrips(t *testing.T) {
 // roundTrips returns the number of round trips of each page and of the metrics for n tenants.
 func roundTrips(t *testing.T, n int) map[string]int64 {
 	p := newPages(t)
-	l, tenants := runs.New(p.rdb), []console.Tenant(nil)
+	l, tenants, settings := runs.New(p.rdb), []console.Tenant(nil), []pace.Settings(nil)
 	client := asynq.NewClientFromRedisClient(p.rdb)
 	for i := range n {
 		name := fmt.Sprint("tenant-", i)
@@ -44,15 +47,16 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 			mustNot(t, err)
 		}
 		if i%2 == 0 {
-			tenants = append(tenants, console.Tenant{Name: name, Settings: pace.Settings{Tenant: name, Rate: "10/s", Burst: 10}})
+			settings = append(settings, pace.Settings{Tenant: name, Rate: "10/s", Burst: 10})
+			tenants = append(tenants, console.Tenant{Name: name, Settings: settings[len(settings)-1]})
 		}
 	}
 	read := func(count *redistest.RoundTrips) map[string]int64 {
 		took := map[string]int64{}
-		m, _ := newMetrics(t)
-		m.WatchRedis(p.rdb, l, tenants, nil)
-		cfg := console.Config{Redis: p.rdb, Ledger: l, Tenants: tenants, Metrics: m}
-		for path, h := range map[string]http.Handler{"/metrics": console.Probes(cfg), "/runs": console.Pages(cfg), "/tenants": console.Pages(cfg)} {
+		m := metrics.New(prometheus.NewRegistry())
+		m.WatchRedis(p.rdb, l, settings, slog.New(slog.DiscardHandler))
+		cfg := console.Config{Redis: p.rdb, Ledger: l, Tenants: tenants}
+		for path, h := range map[string]http.Handler{"/metrics": m.Handler(), "/runs": console.Pages(cfg), "/tenants": console.Pages(cfg)} {
 			before := count.Load()
 			if w := do(h, http.MethodGet, path, nil); w.Code != http.StatusOK {
 				t.Fatalf("%s: %d\n%s", path, w.Code, w.Body)

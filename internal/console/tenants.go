@@ -16,6 +16,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/deliveries"
+	"orgops/internal/health"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
@@ -38,7 +39,7 @@ type tenantsPage struct {
 // on the pages of others.
 type tenantView struct {
 	Tenant // its settings as announced
-	tenantState
+	health.TenantState
 
 	Served     bool // by this worker
 	Announced  bool // a worker of it was seen
@@ -132,7 +133,7 @@ func (s *site) tenantNames(ctx context.Context, queues []string) (names []string
 func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string, queues []string) tenantView {
 	t, served := s.tenant(name)
 	state, warnings, stateErr := attentionOf(ctx, rdb, name)
-	v := tenantView{Tenant: t, tenantState: state, Served: served, Announced: true, Used: -1, Warnings: warnings}
+	v := tenantView{Tenant: t, TenantState: state, Served: served, Announced: true, Used: -1, Warnings: warnings}
 	v.Name = name
 	var settingsErr error
 	if !served {

@@ -1,47 +1,52 @@
-// Package health tests a worker's settings against the real world, once: Redis,
-// the tenants' credentials and APIs, resolvers, and the machine. What is asked is in
-// functions that ask; what it means is in functions of what was answered.
 package health
 
 import (
 	"fmt"
 	"io"
-	"strings"
-	"unicode"
+
+	"orgops/apiclient"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels.
 const (
 	OK      Level = "ok"
-	Warning Level = "warning" // it works, and is hardly meant
+	Warning Level = "warning" // it works, but is probably not intended
 	Wrong   Level = "wrong"   // something does not work, or will be lost
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of a test.
 type Finding struct {
 	Level   Level  `json:"level"`
 	Subject string `json:"subject"` // "redis", "tenant acme", "machine"
-	Text    string `json:"text"`    // what was found; no secret is in it
-	Mend    string `json:"mend,omitempty"`
+	Text    string `json:"text"`    // the result, without secrets; may be empty if it is OK
+	Fix     string `json:"mend,omitempty"`
 }
 
 func ok(format string, args ...any) Finding {
 	return Finding{Level: OK, Text: fmt.Sprintf(format, args...)}
 }
 
-// warn and wrong begin with what to do about it.
-func warn(mend, format string, args ...any) Finding {
-	return Finding{Level: Warning, Text: fmt.Sprintf(format, args...), Mend: mend}
+// warn and wrong begin with the way to fix it.
+func warn(fix, format string, args ...any) Finding {
+	return Finding{Level: Warning, Text: fmt.Sprintf(format, args...), Fix: fix}
 }
 
-func wrong(mend, format string, args ...any) Finding {
-	return Finding{Level: Wrong, Text: fmt.Sprintf(format, args...), Mend: mend}
+func wrong(fix, format string, args ...any) Finding {
+	return Finding{Level: Wrong, Text: fmt.Sprintf(format, args...), Fix: fix}
 }
 
-// about gives all findings their subject.
+// failed is wrong if there is an error, and OK if there is none.
+func failed(err error) Finding {
+	if err == nil {
+		return Finding{Level: OK}
+	}
+	return wrong("", "%v", err)
+}
+
+// about sets the subject of all findings.
 func about(subject string, all []Finding) []Finding {
 	for i := range all {
 		all[i].Subject = subject
@@ -49,32 +54,19 @@ func about(subject string, all []Finding) []Finding {
 	return all
 }
 
-// maxLine is how much of a finding is shown: what others wrote may be in it.
+// maxLine bounds the text of a finding, which may contain foreign text.
 const maxLine = 600
 
-// String is one line: "wrong    redis: what it is -> what to do".
+// String returns one line: "wrong    redis: the problem -> the fix".
 func (f Finding) String() string {
 	text := f.Text
-	if f.Mend != "" {
-		text += " -> " + f.Mend
+	if f.Fix != "" {
+		text += " -> " + f.Fix
 	}
-	return fmt.Sprintf("%-8s %s: %s", f.Level, printable(f.Subject), printable(text))
+	return fmt.Sprintf("%-8s %s: %s", f.Level, apiclient.Plain(f.Subject, maxLine), apiclient.Plain(text, maxLine))
 }
 
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '·'
-		}
-		return r
-	}, s)
-	if runes := []rune(s); len(runes) > maxLine {
-		return string(runes[:maxLine]) + "…"
-	}
-	return s
-}
-
-// Write writes a line for each.
+// Write writes a line for each finding.
 func Write(out io.Writer, all []Finding) {
 	for _, f := range all {
 		fmt.Fprintln(out, f)

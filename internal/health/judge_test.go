@@ -38,12 +38,12 @@ func TestScopes(t *testing.T) {
 			"wrong    : the token has no create:vdcs_templates, read:vdcs_templates: templates create would be held back -> grant the client create:vdcs_templates and read:vdcs_templates, if that is meant to be done"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, complaints(tc.needs.Judge(strings.Fields(tc.scopes)))); diff != "" {
+			if diff := cmp.Diff(tc.want, complaints(tc.needs.Test(strings.Fields(tc.scopes)))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	if got := complaints(health.Needs{}.Judge(nil)); len(got) != 1 || !strings.HasPrefix(got[0], "warning  : unknown scopes") {
+	if got := complaints(health.Needs{}.Test(nil)); len(got) != 1 || !strings.HasPrefix(got[0], "warning  : unknown scopes") {
 		t.Errorf("not told: %q", got)
 	}
 }
@@ -156,14 +156,14 @@ func TestPort53Closed(t *testing.T) {
 }
 
 func TestMachine(t *testing.T) {
-	if got := complaints(health.Limits{OpenFiles: 1 << 20, GoMemory: math.MaxInt64, Procs: 2}.Judge(3)); got != nil {
+	if got := complaints(health.Limits{OpenFiles: 1 << 20, GoMemory: math.MaxInt64, Procs: 2}.Test(3)); got != nil {
 		t.Errorf("got %q", got)
 	}
 	want := []string{
 		"warning  machine: 1024 files may be open at a time, and 2 tenants may need more -> raise it to 3000 (LimitNOFILE= or ulimit -n)",
 		"warning  machine: memory is limited to 512 MiB, and Go does not know: it may be killed rather than tidy up -> set GOMEMLIMIT=460MiB",
 	}
-	if diff := cmp.Diff(want, complaints(health.Limits{OpenFiles: 1024, Memory: 512 << 20, GoMemory: math.MaxInt64, Procs: 2}.Judge(2))); diff != "" {
+	if diff := cmp.Diff(want, complaints(health.Limits{OpenFiles: 1024, Memory: 512 << 20, GoMemory: math.MaxInt64, Procs: 2}.Test(2))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"strconv"
 )
 
-// Files judges who may read the files that secrets are in. Those that a container is
-// given are not judged: a user of another number has to read them, and there is nobody
-// else in there; nor is what lies in a directory that is closed to others.
+// Files tests who may read the files of secrets. Those of a container are left out, since a
+// user with another number has to read them and the container has no others; so are files in
+// a directory that is closed to other users.
 func Files(paths []string) []Finding {
 	var found []Finding
 	for _, path := range paths {
@@ -31,7 +31,7 @@ func Files(paths []string) []Finding {
 }
 
 // Variables reports the environment variables that are not settings of orgops, each with
-// what was probably meant.
+// the name that was probably meant.
 func Variables(unknown []string) []Finding {
 	var found []Finding
 	for _, problem := range unknown {
@@ -43,7 +43,7 @@ func Variables(unknown []string) []Finding {
 // containerSecrets is where Docker and Podman put a container's secrets.
 const containerSecrets = "/run/secrets"
 
-// closedToOthers says whether other users of the machine get to files in there.
+// closedToOthers reports whether other users of the machine cannot reach files in there.
 func closedToOthers(dir string) bool {
 	if filepath.Clean(dir) == containerSecrets {
 		return true
@@ -52,7 +52,7 @@ func closedToOthers(dir string) bool {
 	return err == nil && info.Mode()&0o001 == 0
 }
 
-// Limits are what the machine allows the process.
+// Limits are the limits of this process.
 type Limits struct {
 	OpenFiles uint64 // 0: not known
 	Memory    uint64 // bytes, of the control group; 0: none, or not known
@@ -60,7 +60,7 @@ type Limits struct {
 	Procs     int    // GOMAXPROCS
 }
 
-// ReadLimits reads this process's.
+// ReadLimits reads the limits of this process.
 func ReadLimits() Limits {
 	return Limits{OpenFiles: openFiles(), Memory: groupMemory(os.DirFS("/sys/fs/cgroup")), GoMemory: debug.SetMemoryLimit(-1), Procs: runtime.GOMAXPROCS(0)}
 }
@@ -78,12 +78,12 @@ func groupMemory(root fs.FS) uint64 {
 	return limit
 }
 
-// filesPerTenant is how many files a tenant's work has open at the most: a socket
-// or two for each look and request under way.
+// filesPerTenant is the most files that a tenant's work has open: a socket or two for each
+// DNS check and request in progress.
 const filesPerTenant = 1500
 
-// Judge says whether they are enough for so many tenants.
-func (l Limits) Judge(tenants int) []Finding {
+// Test reports whether the limits are enough for so many tenants.
+func (l Limits) Test(tenants int) []Finding {
 	const mib = 1 << 20
 	var found []Finding
 	if need := uint64(filesPerTenant * tenants); l.OpenFiles > 0 && l.OpenFiles < need {

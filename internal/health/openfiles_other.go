@@ -2,5 +2,5 @@
 
 package health
 
-// openFiles is not limited there.
+// openFiles returns 0: there is no limit.
 func openFiles() uint64 { return 0 }

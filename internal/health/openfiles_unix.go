@@ -4,8 +4,8 @@ package health
 
 import "syscall"
 
-// openFiles is how many files the process may have open; Go has raised it to what
-// the machine allows at most.
+// openFiles returns how many files the process may have open. Go has raised the limit to the
+// most that the machine allows.
 func openFiles() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

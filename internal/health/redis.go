@@ -18,17 +18,17 @@ import (
 	"orgops/internal/redisconn"
 )
 
-// RedisSettings are what is to be tested.
+// RedisSettings are the Redis to be tested.
 type RedisSettings struct {
 	Client redis.UniversalClient // whose commands end with their context
 	URL    string
-	// Known says whether a queue is one of ours.
+	// Known reports whether a queue is one of orgops.
 	Known func(queue string) bool
-	// Schema says whether the ledger there can be used.
+	// Schema returns an error if the ledger there cannot be used.
 	Schema func(context.Context) error
 }
 
-// Redis tests the Redis: each of its masters, where it is a Cluster.
+// Redis tests a Redis, or each master of a Cluster.
 func Redis(ctx context.Context, s RedisSettings) []Finding {
 	if err := redisconn.Ready(ctx, s.Client); err != nil {
 		return about("redis", []Finding{wrong("check --redis-url, ORGOPS_REDIS_PASSWORD and the firewall", "%v", err)})
@@ -41,7 +41,7 @@ func Redis(ctx context.Context, s RedisSettings) []Finding {
 	return about("redis", found)
 }
 
-// wire judges the way to Redis.
+// wire tests whether the connection to Redis is encrypted where that is needed.
 func wire(url string) []Finding {
 	hosts, tls, err := redisconn.Hosts(url)
 	if err != nil || tls {
@@ -55,7 +55,7 @@ func wire(url string) []Finding {
 	return nil
 }
 
-// nodes looks at each master of a Cluster, or at the one Redis.
+// nodes tests each master of a Cluster, or the one Redis.
 func nodes(ctx context.Context, client redis.UniversalClient) []Finding {
 	cluster, isCluster := client.(*redis.ClusterClient)
 	if !isCluster {
@@ -96,10 +96,10 @@ func nodeOf(ctx context.Context, client redis.Cmdable) []Finding {
 	if err == nil {
 		n.Ahead, n.Timed = there.Sub(before.Add(time.Since(before)/2)), true
 	}
-	return n.judge()
+	return n.test()
 }
 
-// fieldsOf reads INFO's lines.
+// fieldsOf parses the lines of INFO.
 func fieldsOf(info string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {
@@ -116,13 +116,12 @@ type node struct {
 	// AppendFsync and Save are settings; Configured: they could be read.
 	AppendFsync, Save string
 	Configured        bool
-	// Ahead is by what its clock is ahead of ours; Timed: it was told.
+	// Ahead is how far its clock is ahead of ours; Timed: it could be read.
 	Ahead time.Duration
 	Timed bool
 }
 
-// judge says what it means for us.
-func (n node) judge() []Finding {
+func (n node) test() []Finding {
 	found := append([]Finding{n.version(), n.policy(), n.persistence()}, n.role()...)
 	return append(found, n.clock())
 }
@@ -176,8 +175,7 @@ func (n node) role() []Finding {
 	return nil
 }
 
-// Clocks that differ by more than these are a nuisance, and a danger: a lease is
-// 30 s.
+// Clocks that differ by more than these are doubtful, and wrong: a lease is 30 s.
 const (
 	clockDoubt = 2 * time.Second
 	clockWrong = 15 * time.Second
@@ -191,7 +189,7 @@ func (n node) clock() Finding {
 }
 
 func clockOf(whose string, ahead, doubt, bad time.Duration) Finding {
-	const mend = "synchronize both clocks by NTP"
+	const fix = "synchronize both clocks by NTP"
 	side := "ahead of"
 	if ahead < 0 {
 		side = "behind"
@@ -199,14 +197,14 @@ func clockOf(whose string, ahead, doubt, bad time.Duration) Finding {
 	off := ahead.Abs().Round(100 * time.Millisecond)
 	switch {
 	case off > bad:
-		return wrong(mend, "%s's clock is %s %s this machine's", whose, off, side)
+		return wrong(fix, "%s's clock is %s %s this machine's", whose, off, side)
 	case off > doubt:
-		return warn(mend, "%s's clock is %s %s this machine's", whose, off, side)
+		return warn(fix, "%s's clock is %s %s this machine's", whose, off, side)
 	}
 	return ok("%s's clock is this machine's, within %s", whose, doubt)
 }
 
-// allowed tries what queues, ledger and pace need: keys beneath both prefixes,
+// allowed tests the rights that queues, ledger and pace need: keys with both prefixes,
 // scripts, and the channels by which tasks are cancelled and dispatchers notified.
 func allowed(ctx context.Context, client redis.UniversalClient) []Finding {
 	id := rand.Text()
@@ -241,7 +239,7 @@ func queues(ctx context.Context, s RedisSettings) []Finding {
 	}
 	names, err := s.Client.SMembers(ctx, "asynq:queues").Result()
 	if err != nil {
-		return found // told by allowed
+		return found // allowed has reported it
 	}
 	names = slices.DeleteFunc(names, s.Known)
 	slices.Sort(names)

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,11 +16,10 @@ import (
 	"orgops/internal/pace"
 )
 
-// Tenant is what is to be tested of one.
+// Tenant is a tenant that doctor tests.
 type Tenant struct {
-	Name string
-	API  *apiclient.Client // whose gate is Headers
-	// Headers has seen the API's answers.
+	Name    string
+	API     *apiclient.Client // whose gate is Headers
 	Headers *Headers
 	Tokens  apiclient.TokenSource
 	Burst   int
@@ -29,12 +27,12 @@ type Tenant struct {
 	DNS     *dnscheck.Checker
 	Mode    dnscheck.Mode
 	Quorum  int
-	// Assertions: tokens are asked for with assertions, which are dated.
+	// Assertions reports whether tokens are requested with assertions, which are dated.
 	Assertions bool
 }
 
-// Check tests the tenant: token, scopes, API and DNS.
-func (t Tenant) Check(ctx context.Context) []Finding {
+// Test tests the tenant: token, scopes, API and DNS.
+func (t Tenant) Test(ctx context.Context) []Finding {
 	var api, dns []Finding
 	var both sync.WaitGroup
 	both.Go(func() { api = t.api(ctx) })
@@ -52,17 +50,17 @@ func (t Tenant) api(ctx context.Context) []Finding {
 		return []Finding{wrong("without a good token nothing is sent", "%v", health.Err)}
 	}
 	found := []Finding{ok("there is a token")}
-	found = append(found, t.Needs.Judge(health.Scopes)...)
+	found = append(found, t.Needs.Test(health.Scopes)...)
 	if err := t.read(ctx, health.Scopes); err != nil {
 		if held := t.Headers.heldBack(); held != nil {
 			return append(found, notTried(held))
 		}
 		return append(found, wrong("check --base-url, --audience and the firewall", "the API cannot be read: %v", err))
 	}
-	return append(found, t.Headers.judge(t.Burst, t.Assertions)...)
+	return append(found, t.Headers.test(t.Burst, t.Assertions)...)
 }
 
-// read makes one request, of the kind that the scopes let through.
+// read sends one request that the scopes allow.
 func (t Tenant) read(ctx context.Context, scopes []string) error {
 	if scopes != nil && !slices.Contains(scopes, readOrganizations) && slices.Contains(scopes, readTemplates) {
 		for _, err := range t.API.Templates(ctx) {
@@ -75,12 +73,12 @@ func (t Tenant) read(ctx context.Context, scopes []string) error {
 	}
 	_, _, err := t.API.OrganizationsPage(ctx, "")
 	if refusal, answered := errors.AsType[*apiclient.Error](err); answered && refusal.LacksScope() {
-		return nil // it is there and knows us; what is missing is told by the scopes
+		return nil // it is there and knows us; the scopes say what is missing
 	}
 	return err
 }
 
-// notTried says why the gate let no request through: the API was not asked.
+// notTried says why the gate let no request through.
 func notTried(held error) Finding {
 	if blocked, is := errors.AsType[*pace.BlockedError](held); is {
 		return wrong("grant the client that scope, or correct its credentials; workers retry by themselves", "the API is not queried: %v", blocked)
@@ -94,7 +92,7 @@ func notTried(held error) Finding {
 	return warn("fix redis first: it keeps the pace", "the API is not queried: %v", held)
 }
 
-// Headers is a gate that keeps what the API's last answer said of itself, and why no
+// Headers is a gate that keeps the headers of the API's last answer, and the reason why no
 // request was let through.
 type Headers struct {
 	apiclient.Gate
@@ -113,7 +111,7 @@ func (h *Headers) Wait(ctx context.Context, operation string) error {
 	return err
 }
 
-// heldBack is why the last request was not sent; nil: it was.
+// heldBack returns why the last request was not sent; nil: it was.
 func (h *Headers) heldBack() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,13 +128,13 @@ func (h *Headers) Answered(ctx context.Context, operation string, status int, he
 	h.Gate.Answered(ctx, operation, status, header)
 }
 
-func (h *Headers) judge(burst int, assertions bool) []Finding {
+func (h *Headers) test(burst int, assertions bool) []Finding {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	found := []Finding{ok("the API answers")}
 	found = append(found, burstOf(burst, h.header.Get("X-Ratelimit-Limit"))...)
 	if date, err := http.ParseTime(h.header.Get("Date")); err == nil {
-		bad := time.Hour // a nuisance in logs alone
+		bad := time.Hour // it only makes logs hard to read
 		if assertions {
 			bad = 30 * time.Second
 		}
@@ -146,12 +144,12 @@ func (h *Headers) judge(burst int, assertions bool) []Finding {
 	return found
 }
 
-// burstOf compares the setting with the size of the bucket that the tenant tells.
-func burstOf(burst int, told string) []Finding {
-	limit, err := strconv.Atoi(told)
+// burstOf compares the setting with the size of the tenant's bucket, a header.
+func burstOf(burst int, header string) []Finding {
+	limit, err := strconv.Atoi(header)
 	switch {
 	case err != nil || limit < 1:
-		return nil // not told: then there is nothing to compare
+		return nil // there is nothing to compare
 	case burst > limit:
 		return []Finding{warn(fmt.Sprintf("set --burst %d", limit), "--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): it will answer 429", burst, limit)}
 	case burst < limit:
@@ -170,18 +168,18 @@ const (
 	readOrganizations = "read:organizations"
 )
 
-// Needs are the settings that say which scopes are needed.
+// Needs are the settings that determine which scopes are needed.
 type Needs struct {
 	TrustPayload bool // records are not read
 	Sweep        bool // there is a schedule
 	Acts         bool // sweeps change records: absent-action, verify-pending
 }
 
-// kind is a kind of work, and what it takes.
+// kind is a kind of work, and the scopes that it needs.
 type kind struct {
 	name   string
 	scopes []string
-	surely bool // the settings ask for it
+	surely bool // the settings require it
 }
 
 func (n Needs) kinds() []kind {
@@ -204,10 +202,10 @@ func (n Needs) kinds() []kind {
 	return all
 }
 
-// Judge says what the token's scopes are too few for; nil: they are not told. A
-// kind of which it has no scope at all is taken to be not meant, unless the settings ask for it, or
-// nothing else can be done.
-func (n Needs) Judge(scopes []string) []Finding {
+// Test compares the needs with the scopes of a token; nil: they are unknown. A kind of which
+// it has no scope at all is probably not intended, unless the settings require it, or nothing
+// else can be done.
+func (n Needs) Test(scopes []string) []Finding {
 	if scopes == nil {
 		return []Finding{warn("check the client's grants in the tenant", "unknown scopes: neither the token nor its endpoint names them")}
 	}
@@ -215,15 +213,15 @@ func (n Needs) Judge(scopes []string) []Finding {
 	able := 0
 	for _, k := range n.kinds() {
 		missing := slices.DeleteFunc(slices.Clone(k.scopes), func(s string) bool { return slices.Contains(scopes, s) })
-		mend := "grant the client " + strings.Join(missing, " and ")
+		fix := "grant the client " + strings.Join(missing, " and ")
 		text := fmt.Sprintf("the token has no %s: %s would be held back", strings.Join(missing, ", "), k.name)
 		switch {
 		case len(missing) == 0:
 			able++
 		case len(missing) < len(k.scopes) || k.surely:
-			found = append(found, wrong(mend, "%s", text))
+			found = append(found, wrong(fix, "%s", text))
 		default:
-			found = append(found, warn(mend+", if that is meant to be done", "%s", text))
+			found = append(found, warn(fix+", if that is meant to be done", "%s", text))
 		}
 	}
 	if able == 0 {
@@ -240,139 +238,4 @@ func (n Needs) Judge(scopes []string) []Finding {
 func (t Tenant) dns(ctx context.Context) []Finding {
 	resolvers, outward := t.DNS.Examine(ctx)
 	return append(Resolvers(resolvers, t.Quorum), Outward(outward, t.Mode, resolvers, t.Quorum)...)
-}
-
-// voters are resolvers that are of use.
-type voters struct {
-	count                   int
-	operators, perspectives []string // each once; New has made sure that no public operator is a quorum
-}
-
-func (v *voters) add(e dnscheck.Examination) {
-	v.count++
-	if !slices.Contains(v.operators, e.Operator) {
-		v.operators = append(v.operators, e.Operator)
-	}
-	if !slices.Contains(v.perspectives, e.Perspective) {
-		v.perspectives = append(v.perspectives, e.Perspective)
-	}
-}
-
-// prove says whether they can prove a domain; span: only over two perspectives.
-func (v voters) prove(quorum int, span bool) bool {
-	return v.count >= quorum && (!span || len(v.perspectives) > 1)
-}
-
-// needs says what a proof takes.
-func needs(quorum int, span bool) string {
-	if span {
-		return fmt.Sprintf("%d of two perspectives", quorum)
-	}
-	return strconv.Itoa(quorum)
-}
-
-// spans says whether a proof has to span perspectives: any resolver names one.
-func spans(all []dnscheck.Examination) bool {
-	return slices.ContainsFunc(all, func(e dnscheck.Examination) bool { return e.Perspective != dnscheck.DefaultPerspective })
-}
-
-// Resolvers judges resolvers, of which a quorum has to be of use.
-func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
-	const others = "name another by --resolvers"
-	var found []Finding
-	var good voters
-	for _, e := range all {
-		switch {
-		case e.Err != nil:
-			found = append(found, wrong(reach(e)+", or "+others, "resolver %s does not answer: %v", e.Name, e.Err))
-			continue
-		case e.Lies != "":
-			found = append(found, wrong(others, "resolver %s answers for names that do not exist: %s", e.Name, e.Lies))
-			continue
-		case e.Canary != nil:
-			found = append(found, wrong("check that --canary-zone is a zone without names, and without a wildcard", "resolver %s does not deny a name in the canary zone: %v", e.Name, e.Canary))
-		}
-		if e.InTheClear {
-			found = append(found, warn("name it by tls:// or https://", "resolver %s is queried without encryption: whoever is on the path to it can forge its answers", e.Name))
-		}
-		good.add(e)
-		if e.TCP != nil {
-			found = append(found, warn("let TCP to port 53 out, or name it by tls://", "resolver %s does not answer over TCP: long answers are not seen: %v", e.Name, e.TCP))
-		}
-		if !e.EDNS {
-			found = append(found, warn(others, "resolver %s does not support EDNS: long answers need a second query", e.Name))
-		}
-		if !e.Validates {
-			found = append(found, warn(others, "resolver %s does not validate DNSSEC: forged answers of signed zones would be believed", e.Name))
-		}
-	}
-	span := spans(all)
-	if !span {
-		found = append(found, warn("name resolvers of your own in other networks (docs/perspectives.md)",
-			"all resolvers are queried from this network alone: whoever forges routes or answers near it misleads all of them"))
-	}
-	if !good.prove(quorum, span) {
-		return append(found, wrong("nothing can be proven", "%d of %d resolvers are usable%s, and a proof needs %s", good.count, len(all), good.where(span), needs(quorum, span)))
-	}
-	return append(found, ok("%d of %d resolvers are usable%s, a proof needs %s; their operators: %s",
-		good.count, len(all), good.where(span), needs(quorum, span), strings.Join(good.operators, ", ")))
-}
-
-// where names the perspectives, if any are named.
-func (v voters) where(span bool) string {
-	if !span || v.count == 0 {
-		return ""
-	}
-	return ", in " + strings.Join(v.perspectives, ", ")
-}
-
-// reach says what lets the machine reach a resolver.
-func reach(e dnscheck.Examination) string {
-	if errors.Is(e.Err, dnscheck.ErrCertificate) {
-		return "exempt this connection from TLS inspection, or correct the name after its #"
-	}
-	switch e.Transport {
-	case "tls":
-		return "let TCP to port 853 out"
-	case "https":
-		return "let TCP to port 443 out"
-	}
-	return "check that this machine reaches it"
-}
-
-// Outward judges the way to domains' own name servers. Where there is none, it says whether the resolvers prove anything.
-func Outward(o dnscheck.Outward, mode dnscheck.Mode, all []dnscheck.Examination, quorum int) []Finding {
-	const mend = "let UDP and TCP to port 53 out, or set --dns-mode resolvers"
-	switch {
-	case o.Server != "" && (o.Err != nil || o.UDP != nil && o.TCP != nil):
-		return []Finding{closed(mend, fmt.Sprintf("port 53 is closed or redirected: name server %s: %v", o.Server, cmp.Or(o.Err, o.UDP)), mode, all, quorum)}
-	case o.Err != nil:
-		return []Finding{warn(mend, "domains' own name servers cannot be queried: %v", o.Err)}
-	case o.Server == "":
-		return nil
-	case o.UDP != nil:
-		return []Finding{warn(mend, "name server %s does not answer over UDP: %v", o.Server, o.UDP)}
-	case o.TCP != nil:
-		return []Finding{warn(mend, "name server %s does not answer over TCP: long answers are not seen: %v", o.Server, o.TCP)}
-	}
-	return []Finding{ok("domains' own name servers can be reached, over UDP and TCP")}
-}
-
-// closed says what the resolvers are worth without domains' own name servers: only those over TLS or HTTPS count then.
-func closed(mend, why string, mode dnscheck.Mode, all []dnscheck.Examination, quorum int) Finding {
-	var protected voters
-	for _, e := range all {
-		if e.Err == nil && e.Lies == "" && (e.Transport == "tls" || e.Transport == "https") {
-			protected.add(e)
-		}
-	}
-	span := spans(all)
-	switch {
-	case mode == dnscheck.ModeAuthority:
-		return wrong(mend, "%s; nothing can be proven: --dns-mode authority never goes by the resolvers alone", why)
-	case !protected.prove(quorum, span):
-		return wrong(mend+"; or name resolvers by tls:// or https://", "%s; nothing can be proven: %d resolvers over TLS or HTTPS are usable%s, and a proof without name servers needs %s",
-			why, protected.count, protected.where(span), needs(quorum, span))
-	}
-	return warn(mend, "%s; domains are proven by the %d resolvers over TLS or HTTPS alone%s, of which a proof needs %s", why, protected.count, protected.where(span), needs(quorum, span))
 }

@@ -1,4 +1,4 @@
-package console
+package metrics
 
 import (
 	"context"
@@ -8,7 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/health"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 )
@@ -22,30 +24,30 @@ var (
 		"Time for which rows have been due without a worker that releases them; 0 if there are none. Rows that wait for the pace or in a paused run do not count.", "tenant")
 )
 
-// The open runs are read again after runsEvery, and not before what that took is a
-// hundredth of the time since: a hundred thousand of them take Redis seconds. After a
-// failure a tenth is enough, so that they are exposed soon after Redis is back.
+// The open runs are read again after runsEvery, or after a hundred times the duration of the
+// last reading if that is longer: a hundred thousand runs take Redis seconds. After a failure
+// ten times the duration is enough, so that they are exposed soon after Redis is back.
 const (
 	runsEvery       = 5 * time.Second
 	runsShare       = 100
 	runsFailedShare = 10
-	// runsWithin is how long one reading may take.
+	// runsWithin bounds one reading.
 	runsWithin = time.Minute
 	// runsPatience is how long a scrape waits for a reading before it gets the last one.
 	runsPatience = 2 * time.Second
 )
 
-// openRuns reads the open runs of all tenants, and of these also where they have none. The
-// reading may be some time old: a million open runs must not hold back the other metrics.
-func openRuns(open func(context.Context) (map[string]runs.Open, error), tenants []Tenant) *poll[reading] {
+// openRuns reads the open runs of all tenants, and those of these tenants even if there are
+// none. The reading may be old: a million open runs must not delay the other metrics.
+func openRuns(open func(context.Context) (map[string]runs.Open, error), tenants []pace.Settings) *health.Poll[reading] {
 	read := source(func(ctx context.Context) (all []prometheus.Metric, err error) {
 		byTenant, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range tenants {
-			if _, has := byTenant[t.Name]; !has {
-				byTenant[t.Name] = runs.Open{}
+			if _, has := byTenant[t.Tenant]; !has {
+				byTenant[t.Tenant] = runs.Open{}
 			}
 		}
 		for tenant, o := range byTenant {
@@ -59,19 +61,19 @@ func openRuns(open func(context.Context) (map[string]runs.Open, error), tenants 
 		}
 		return max(runsEvery, runsShare*took)
 	}
-	return &poll[reading]{ask: read.ask, within: runsWithin, patience: runsPatience, fresh: fresh}
+	return &health.Poll[reading]{Ask: read.read, Within: runsWithin, Patience: runsPatience, Fresh: fresh}
 }
 
-// overdueRows reads for how long rows of all tenants have been due, also of those that no
-// worker serves, and of these tenants even if they have had no run.
-func overdueRows(rdb redis.UniversalClient, tenants []Tenant) source {
+// overdueRows reads for how long rows of all tenants have been due, tenants without a worker
+// included, and those of these tenants even if they have had no run.
+func overdueRows(rdb redis.UniversalClient, tenants []pace.Settings) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
 		names, err := ledger.New(rdb).Tenants(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range tenants {
-			names = append(names, ledger.Tenant(t.Name))
+			names = append(names, ledger.Tenant(t.Tenant))
 		}
 		slices.Sort(names)
 		names = slices.Compact(names)

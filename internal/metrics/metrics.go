@@ -1,7 +1,18 @@
-package console
+// Package metrics measures a worker for Prometheus: the executions, requests and queries that
+// its other parts report to a [Metrics], and the queues, runs and tenants that are read from
+// Redis with each scrape ([Metrics.WatchRedis]). Methods take basic types, so that no reporting
+// package depends on this one.
+//
+// The files, each of which uses those below it:
+//
+//	metrics.go    what the worker reports
+//	collector.go  reads the sources in Redis
+//	queues.go, runs.go, tenants.go: the sources
+package metrics
 
 import (
 	"cmp"
+	"net/http"
 	"runtime"
 	"strconv"
 	"strings"
@@ -10,11 +21,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"orgops/apiclient"
 )
 
-// Metrics is what a worker counts and measures. Its methods may be called from
-// any goroutine. Labels must come from small fixed sets, tenants and configured
-// resolvers included: never a domain, an organization or a run.
+// Metrics are the counters and measurements of a worker. Its methods may be called from any
+// goroutine. Labels must come from small fixed sets, tenants and configured resolvers
+// included: never a domain, an organization or a run.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -34,8 +48,8 @@ type Metrics struct {
 	build       *prometheus.GaugeVec
 }
 
-// The buckets, in seconds. Each goes from the best that was measured to past the
-// longest that its timeouts allow.
+// The buckets, in seconds: from the shortest time that was measured to more than the longest
+// that the timeouts allow.
 var (
 	taskBuckets    = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
 	requestBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30}
@@ -43,9 +57,9 @@ var (
 	waitBuckets    = []float64{.001, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30}
 )
 
-// NewMetrics registers the worker's metrics, and those of the Go runtime and the
+// New registers the worker's metrics, and those of the Go runtime and the
 // process. It panics if the registry has any of them already.
-func NewMetrics(registry *prometheus.Registry) *Metrics {
+func New(registry *prometheus.Registry) *Metrics {
 	m, with := &Metrics{registry: registry}, promauto.With(registry)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return with.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -74,30 +88,33 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 	return m
 }
 
-// WatchTokens adds what is known of these tenants' tokens; it fetches none. It is called
-// once.
-func (m *Metrics) WatchTokens(tenants []Tenant) {
-	with := promauto.With(m.registry)
-	for _, t := range tenants {
-		of := prometheus.Labels{"tenant": t.Name}
-		with.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "orgops_token_ok", Help: "0 if this worker needs a token and has none that the API accepts, otherwise 1.", ConstLabels: of,
-		}, func() float64 { return oneIf(t.API.TokenHealth().Err == nil) })
-		with.NewCounterFunc(prometheus.CounterOpts{
-			Name: "orgops_token_failures_total", Help: "Failed token requests, and new tokens that the API refused.", ConstLabels: of,
-		}, func() float64 { return float64(t.API.TokenHealth().Failures) })
-	}
+// Handler serves the metrics in the formats that Prometheus requests.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorHandling:       promhttp.ContinueOnError, // a metric that cannot be read is left out
+		MaxRequestsInFlight: 4,                        // one for each of a few Prometheus servers
+	})
 }
 
-// Task counts one execution of a task: its outcome in one word, and the time it
-// took.
+// WatchToken adds the state of a tenant's token; it fetches none. It is called once for each
+// tenant.
+func (m *Metrics) WatchToken(tenant string, api *apiclient.Client) {
+	with, of := promauto.With(m.registry), prometheus.Labels{"tenant": tenant}
+	with.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "orgops_token_ok", Help: "0 if this worker needs a token and has none that the API accepts, otherwise 1.", ConstLabels: of,
+	}, func() float64 { return oneIf(api.TokenHealth().Err == nil) })
+	with.NewCounterFunc(prometheus.CounterOpts{
+		Name: "orgops_token_failures_total", Help: "Failed token requests, and new tokens that the API refused.", ConstLabels: of,
+	}, func() float64 { return float64(api.TokenHealth().Failures) })
+}
+
+// Task counts one execution of a task by its outcome, and its duration.
 func (m *Metrics) Task(tenant, typ, outcome string, took time.Duration) {
 	m.tasks.WithLabelValues(labels(tenant, typ, outcome)...).Inc()
 	m.taskTime.WithLabelValues(labels(tenant, typ)...).Observe(took.Seconds())
 }
 
-// APIRequest counts one request to the Management API; status 0 means that no
-// answer came.
+// APIRequest counts one request to the Management API; status 0: there was no answer.
 func (m *Metrics) APIRequest(tenant, operation string, status int, took time.Duration) {
 	code := "none"
 	if status != 0 {
@@ -107,15 +124,14 @@ func (m *Metrics) APIRequest(tenant, operation string, status int, took time.Dur
 	m.requestTime.WithLabelValues(labels(tenant, operation)...).Observe(took.Seconds())
 }
 
-// DNSQuery counts what one resolver said, over which transport.
-// An empty rcode means that no answer came.
+// DNSQuery counts one query of a resolver over a transport; an empty rcode: there was no
+// answer.
 func (m *Metrics) DNSQuery(resolver, transport, rcode, state, reason string, took time.Duration) {
 	m.queries.WithLabelValues(labels(resolver, transport, rcodeLabel(rcode), state, reason)...).Inc()
 	m.queryTime.WithLabelValues(labels(resolver, transport)...).Observe(took.Seconds())
 }
 
-// rcodeLabel keeps the codes apart that matter. There are 4096 of them, and whoever
-// runs a name server chooses.
+// rcodeLabel bounds the labels to the codes that matter: name servers may send any of 4,096.
 func rcodeLabel(rcode string) string {
 	switch rcode {
 	case "":
@@ -126,33 +142,32 @@ func rcodeLabel(rcode string) string {
 	return "other"
 }
 
-// Verdict counts what a look or a proof came to.
+// Verdict counts the result of a check or a proof.
 func (m *Metrics) Verdict(tenant, state, reason string) {
 	m.verdicts.WithLabelValues(labels(tenant, state, reason)...).Inc()
 }
 
-// ResolverVotes tells whether the resolver has a vote.
+// ResolverVotes sets whether the resolver has a vote.
 func (m *Metrics) ResolverVotes(tenant, resolver string, votes bool) {
 	m.voting.WithLabelValues(labels(tenant, resolver)...).Set(oneIf(votes))
 }
 
-// BuildInfo tells what runs: its version, and the commit that it was built from, empty
-// where that is not known.
+// BuildInfo sets the running version, and the commit that it was built from; empty: unknown.
 func (m *Metrics) BuildInfo(version, commit string) {
 	m.build.WithLabelValues(labels(version, cmp.Or(commit, "unknown"), runtime.Version())...).Set(1)
 }
 
-// PermitWait measures how long a request waited for its permit, got or not.
+// PermitWait measures how long a request waited for its permit, granted or not.
 func (m *Metrics) PermitWait(tenant string, took time.Duration) {
 	m.permitWait.WithLabelValues(labels(tenant)...).Observe(took.Seconds())
 }
 
-// ClientsPerRequest tells how many clients one removal names at present.
+// ClientsPerRequest sets the most clients that one removal names at present.
 func (m *Metrics) ClientsPerRequest(tenant string, limit int) {
 	m.clientLimit.WithLabelValues(labels(tenant)...).Set(float64(limit))
 }
 
-// Event counts one event that was told.
+// Event counts one event.
 func (m *Metrics) Event(tenant, typ string) {
 	m.events.WithLabelValues(labels(tenant, typ)...).Inc()
 }
@@ -162,13 +177,13 @@ func (m *Metrics) Delivery(tenant, endpoint, outcome string) {
 	m.deliveries.WithLabelValues(labels(tenant, endpoint, outcome)...).Inc()
 }
 
-// SweepTick counts a tick of the tenant's schedule: what became of it, in one word.
+// SweepTick counts a tick of the tenant's schedule by its result.
 func (m *Metrics) SweepTick(tenant, what string) {
 	m.sweepTicks.WithLabelValues(labels(tenant, what)...).Inc()
 }
 
-// labels makes values fit to be labels: the library panics at bytes that are
-// not UTF-8, and task types come from whoever writes to Redis.
+// labels makes values valid labels: the library panics at bytes that are not UTF-8, and task
+// types come from any client of Redis.
 func labels(values ...string) []string {
 	for i, value := range values {
 		values[i] = strings.ToValidUTF8(value, "\ufffd")

@@ -1,9 +1,9 @@
-package console_test
+package health_test
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,9 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"orgops/internal/console"
+	"orgops/internal/health"
 )
 
 func get(h http.Handler, path string, headers ...string) *http.Response {
@@ -28,12 +27,21 @@ func get(h http.Handler, path string, headers ...string) *http.Response {
 	return w.Result()
 }
 
+func text(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
 func TestProbes(t *testing.T) {
-	checks := []console.Check{{Name: "redis"}, {Name: "tenant a", Err: errors.New("blocked: \x1b[31mbad\ntoken")}}
+	checks := []health.Finding{{Level: health.OK, Subject: "redis"}, {Level: health.Wrong, Subject: "tenant a", Text: "blocked: \x1b[31mbad\ntoken"}}
 	tests := []struct {
 		name   string
 		path   string
-		checks []console.Check
+		checks []health.Finding
 		accept string
 		status int
 		want   string
@@ -41,8 +49,8 @@ func TestProbes(t *testing.T) {
 		{"alive", "/healthz", checks, "", http.StatusOK, "ok\n"},
 		{"alive in JSON", "/healthz", checks, "application/json", http.StatusOK, `{"status":"ok","version":"v1"}` + "\n"},
 		{"ready", "/readyz", checks[:1], "*/*", http.StatusOK, "ready\nredis: ok\n"},
-		{"ready, with a note", "/readyz", []console.Check{{Name: "dns", Note: "one is\nsilent"}}, "", http.StatusOK, "ready\ndns: ok, but one is\\nsilent\n"},
-		{"ready, with a note, in JSON", "/readyz", []console.Check{{Name: "dns", Note: "one is silent"}}, "application/json", http.StatusOK, `{"status":"ready","version":"v1","checks":[{"name":"dns","ok":true,"note":"one is silent"}]}` + "\n"},
+		{"ready, with a note", "/readyz", []health.Finding{{Level: health.Warning, Subject: "dns", Text: "one is\nsilent"}}, "", http.StatusOK, "ready\ndns: ok, but one is\\nsilent\n"},
+		{"ready, with a note, in JSON", "/readyz", []health.Finding{{Level: health.Warning, Subject: "dns", Text: "one is silent"}}, "application/json", http.StatusOK, `{"status":"ready","version":"v1","checks":[{"name":"dns","ok":true,"note":"one is silent"}]}` + "\n"},
 		{"ready without checks", "/readyz", nil, "", http.StatusOK, "ready\n"},
 		{"not ready", "/readyz", checks, "text/plain", http.StatusServiceUnavailable, "not ready\nredis: ok\ntenant a: blocked: \\x1b[31mbad\\ntoken\n"},
 		{
@@ -52,7 +60,7 @@ func TestProbes(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			h := console.Probes(console.Config{Version: "v1", Ready: func(context.Context) []console.Check { return test.checks }})
+			h := health.Probes("v1", func(context.Context) []health.Finding { return test.checks }, nil)
 			resp := get(h, test.path, "Accept", test.accept)
 			if resp.StatusCode != test.status {
 				t.Errorf("status %d, want %d", resp.StatusCode, test.status)
@@ -71,16 +79,10 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-func TestReadyWithoutChecks(t *testing.T) {
-	if resp := get(console.Probes(console.Config{}), "/readyz"); resp.StatusCode != http.StatusOK {
-		t.Errorf("readyz without Ready: %d, want 200", resp.StatusCode)
-	}
-}
-
 func TestReadyErrorsAreCut(t *testing.T) {
-	h := console.Probes(console.Config{Ready: func(context.Context) []console.Check {
-		return []console.Check{{Name: "api", Err: errors.New(strings.Repeat("é", 5000))}}
-	}})
+	h := health.Probes("", func(context.Context) []health.Finding {
+		return []health.Finding{{Level: health.Wrong, Subject: "api", Text: strings.Repeat("é", 5000)}}
+	}, nil)
 	var report struct{ Checks []struct{ Error string } }
 	if err := json.Unmarshal([]byte(text(t, get(h, "/readyz", "Accept", "application/json"))), &report); err != nil {
 		t.Fatal(err)
@@ -93,10 +95,10 @@ func TestReadyErrorsAreCut(t *testing.T) {
 func TestReadyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		h := console.Probes(console.Config{Ready: func(ctx context.Context) []console.Check {
+		h := health.Probes("", func(ctx context.Context) []health.Finding {
 			<-ctx.Done()
-			return []console.Check{{Name: "redis", Err: ctx.Err()}}
-		}})
+			return []health.Finding{{Level: health.Wrong, Subject: "redis", Text: ctx.Err().Error()}}
+		}, nil)
 		resp := get(h, "/readyz")
 		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text(t, resp), "redis: context deadline exceeded") {
 			t.Errorf("readyz: %s, want 503 that names redis", resp.Status)
@@ -108,7 +110,8 @@ func TestReadyIsBounded(t *testing.T) {
 }
 
 func TestProbesOnlyShow(t *testing.T) {
-	h := console.Probes(console.Config{Metrics: console.NewMetrics(prometheus.NewRegistry())})
+	none := func(context.Context) []health.Finding { return nil }
+	h := health.Probes("", none, http.NotFoundHandler())
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
@@ -119,7 +122,7 @@ func TestProbesOnlyShow(t *testing.T) {
 	if resp := get(h, "/monitor/"); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("the pages on the probes' address: %d, want 404", resp.StatusCode)
 	}
-	if resp := get(console.Probes(console.Config{}), "/metrics"); resp.StatusCode != http.StatusNotFound {
+	if resp := get(health.Probes("", none, nil), "/metrics"); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("metrics without any: %d, want 404", resp.StatusCode)
 	}
 }

@@ -1,4 +1,4 @@
-package console
+package metrics
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"orgops/internal/redisconn"
 )
 
-// inspector is the part of asynq.Inspector that is used. Its calls take no context: one
-// outside of a batch lasts, with a Redis that does not answer, as long as the client's own
-// timeouts and retries.
+// inspector is the used part of asynq.Inspector. Its calls take no context: one outside of a
+// batch takes, with a Redis that does not answer, as long as the client's own timeouts and
+// retries.
 type inspector interface {
 	Queues() ([]string, error)
 	GetQueueInfo(queue string) (*asynq.QueueInfo, error)
@@ -28,32 +28,29 @@ var (
 		"1 if the queue is paused.", "queue")
 )
 
-// queueSource is the queues, as asynq sees them.
-type queueSource struct {
-	rdb       redis.UniversalClient
-	inspector func(redis.UniversalClient) inspector
-}
-
 func newInspector(rdb redis.UniversalClient) inspector {
 	return asynq.NewInspectorFromRedisClient(rdb)
 }
 
-func (s queueSource) read(ctx context.Context) ([]prometheus.Metric, error) {
-	names, err := s.inspector(s.rdb).Queues()
-	if err != nil {
-		return nil, fmt.Errorf("list queues: %w", err)
-	}
-	readings := make([]reading, len(names))
-	err = redisconn.Batch(ctx, s.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
-		queue, err := s.inspector(rdb).GetQueueInfo(names[i])
+// queueSource reads the state of all queues.
+func queueSource(rdb redis.UniversalClient, inspect func(redis.UniversalClient) inspector) source {
+	return func(ctx context.Context) ([]prometheus.Metric, error) {
+		names, err := inspect(rdb).Queues()
 		if err != nil {
-			readings[i].err = fmt.Errorf("queue %q: %w", names[i], err)
-			return nil
+			return nil, fmt.Errorf("list queues: %w", err)
 		}
-		readings[i].metrics = sizes(queue)
-		return nil
-	})
-	return joined(readings, err)
+		readings := make([]reading, len(names))
+		err = redisconn.Batch(ctx, rdb, len(names), func(i int, rdb redis.UniversalClient) error {
+			queue, err := inspect(rdb).GetQueueInfo(names[i])
+			if err != nil {
+				readings[i].err = fmt.Errorf("queue %q: %w", names[i], err)
+				return nil
+			}
+			readings[i].metrics = sizes(queue)
+			return nil
+		})
+		return joined(readings, err)
+	}
 }
 
 func sizes(queue *asynq.QueueInfo) []prometheus.Metric {

@@ -1,4 +1,4 @@
-package console
+package metrics
 
 import (
 	"context"
@@ -11,14 +11,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/health"
+	"orgops/internal/pace"
 	"orgops/internal/runs"
 )
 
 const (
-	// gatherTimeout is how long Redis may hold up the other metrics: below the 10 s
-	// that Prometheus waits by default.
+	// gatherTimeout is how long Redis may delay the other metrics: less than the 10 s that
+	// Prometheus waits by default.
 	gatherTimeout = 5 * time.Second
-	// readWithin ends a reading early enough that what it has read by then is exposed.
+	// readWithin ends a reading early enough for the metrics that it has read to be exposed.
 	readWithin = gatherTimeout - 500*time.Millisecond
 )
 
@@ -34,10 +36,10 @@ func redisDesc(name, help string, labels ...string) *prometheus.Desc {
 var redisReadable = redisDesc("orgops_redis_scrape_success",
 	"1 if all metrics that come from Redis were read for this scrape.")
 
-// source reads metrics from Redis. What it could read it returns also with an error.
+// source reads metrics from Redis. With an error it returns the metrics that it could read.
 type source func(ctx context.Context) ([]prometheus.Metric, error)
 
-// reading is what a source has returned.
+// reading is the result of a source.
 type reading struct {
 	metrics []prometheus.Metric
 	err     error
@@ -60,37 +62,32 @@ func joined(readings []reading, err error) (all []prometheus.Metric, _ error) {
 	return all, errors.Join(errs...)
 }
 
-func (s source) ask(ctx context.Context) reading {
+func (s source) read(ctx context.Context) reading {
 	metrics, err := s(ctx)
 	return reading{metrics, err}
 }
 
-// redisCollector reads its sources, side by side, each time that metrics are asked for. A
-// Redis that is down must not take the other metrics with it.
+// redisCollector reads its sources, side by side, with each scrape. A Redis that is down does
+// not hold back the other metrics.
 type redisCollector struct {
-	sources []*poll[reading]
-	kept    *poll[reading] // of which the last reading is exposed while the next takes long; nil: none
+	sources []*health.Poll[reading]
+	open    *health.Poll[reading] // whose last reading is exposed while the next takes long; nil: none
 	logger  *slog.Logger
 }
 
-func newRedisCollector(logger *slog.Logger, kept *poll[reading], sources ...source) *redisCollector {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
-	c := &redisCollector{logger: logger, kept: kept}
+func newRedisCollector(logger *slog.Logger, open *health.Poll[reading], sources ...source) *redisCollector {
+	c := &redisCollector{logger: logger, open: open}
 	for _, s := range sources {
-		c.sources = append(c.sources, &poll[reading]{ask: s.ask, within: readWithin, patience: gatherTimeout})
+		c.sources = append(c.sources, &health.Poll[reading]{Ask: s.read, Within: readWithin, Patience: gatherTimeout})
 	}
 	return c
 }
 
-// WatchRedis adds what is in Redis: the queues, the open runs and overdue rows of all
-// tenants, and how pace and sweeps of these tenants stand. The logger is told when it
-// cannot be read. WatchRedis is called once.
-func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []Tenant, logger *slog.Logger) {
-	queues, ofTenants := queueSource{rdb, newInspector}, tenantSource{rdb, tenants}
+// WatchRedis adds the metrics in Redis: of the queues, of the open runs and overdue rows of all
+// tenants, and of pace and sweeps of the tenants with these settings. It is called once.
+func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []pace.Settings, logger *slog.Logger) {
 	m.registry.MustRegister(newRedisCollector(logger, openRuns(ledger.OpenByTenant, tenants),
-		queues.read, ofTenants.read, overdueRows(rdb, tenants)))
+		queueSource(rdb, newInspector), tenantSource(rdb, tenants), overdueRows(rdb, tenants)))
 }
 
 // Describe names the metrics.
@@ -106,15 +103,15 @@ func (c *redisCollector) Collect(ch chan<- prometheus.Metric) {
 	var all sync.WaitGroup
 	for i, s := range c.sources {
 		all.Go(func() {
-			r, since := s.get(context.Background())
+			r, since := s.Get(context.Background())
 			if !since.IsZero() {
 				r = reading{err: fmt.Errorf("no complete answer from Redis within %s", gatherTimeout)}
 			}
 			readings[i] = r
 		})
 	}
-	if c.kept != nil {
-		readings[len(c.sources)], _ = c.kept.get(context.Background())
+	if c.open != nil {
+		readings[len(c.sources)], _ = c.open.Get(context.Background())
 	}
 	all.Wait()
 	var err error

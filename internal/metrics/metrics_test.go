@@ -1,10 +1,11 @@
-package console_test
+package metrics_test
 
 import (
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,29 +17,34 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/console"
 	"orgops/internal/ledger"
+	"orgops/internal/metrics"
+	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
 
-func newMetrics(t *testing.T) (*console.Metrics, *prometheus.Registry) {
+var quiet = slog.New(slog.DiscardHandler)
+
+func newMetrics(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	return console.NewMetrics(registry), registry
+	return metrics.New(registry), registry
 }
 
 // series gives the lines of /metrics that begin so, without comments and
 // buckets.
-func series(t *testing.T, m *console.Metrics, prefixes ...string) []string {
+func series(t *testing.T, m *metrics.Metrics, prefixes ...string) []string {
 	t.Helper()
-	resp := get(console.Probes(console.Config{Metrics: m}), "/metrics")
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("GET /metrics: %s", resp.Status)
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("GET /metrics: %d", w.Code)
 	}
 	var lines []string
-	for line := range strings.Lines(text(t, resp)) {
+	for line := range strings.Lines(w.Body.String()) {
 		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(line, p) }) && !strings.Contains(line, "_bucket{") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
@@ -106,19 +112,26 @@ func TestMetricsTakeAnyLabel(t *testing.T) {
 	}
 }
 
+func enqueue(t *testing.T, rdb redis.UniversalClient, typ string) {
+	t.Helper()
+	if _, err := asynq.NewClientFromRedisClient(rdb).EnqueueContext(t.Context(), asynq.NewTask(typ, []byte("{}")), asynq.Queue("default.dns")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestQueues(t *testing.T) {
-	p := newPages(t)
-	p.enqueue(t, "domain:verify", `{}`)
-	p.enqueue(t, "domain:verify", `{}`)
-	client := asynq.NewClientFromRedisClient(p.rdb)
+	rdb := redistest.New(t)
+	enqueue(t, rdb, "domain:verify")
+	enqueue(t, rdb, "domain:verify")
+	client := asynq.NewClientFromRedisClient(rdb)
 	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("default.api"), asynq.ProcessIn(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if err := asynq.NewInspectorFromRedisClient(p.rdb).PauseQueue("default.api"); err != nil {
+	if err := asynq.NewInspectorFromRedisClient(rdb).PauseQueue("default.api"); err != nil {
 		t.Fatal(err)
 	}
 	m, _ := newMetrics(t)
-	m.WatchRedis(p.rdb, runs.New(p.rdb), nil, nil)
+	m.WatchRedis(rdb, runs.New(rdb), nil, quiet)
 	var want []string
 	for _, queue := range []struct{ name, pending, scheduled string }{{"default.api", "0", "1"}, {"default.dns", "2", "0"}} {
 		for _, state := range []struct{ name, tasks string }{
@@ -181,7 +194,7 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var log strings.Builder
 			m, registry := newMetrics(t)
-			registry.MustRegister(console.NewQueueCollector(test.inspector, slog.New(slog.NewTextHandler(&log, nil))))
+			registry.MustRegister(metrics.NewQueueCollector(test.inspector, slog.New(slog.NewTextHandler(&log, nil))))
 			m.Task("default", "x", "done", 0)
 			if diff := cmp.Diff(test.want, series(t, m, "orgops_queue_latency", "orgops_redis_scrape")); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)
@@ -211,9 +224,11 @@ func TestOverdueRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := newMetrics(t)
-	m.WatchRedis(rdb, runs.New(rdb), []console.Tenant{{Name: "new"}}, nil)
+	m.WatchRedis(rdb, runs.New(rdb), []pace.Settings{{Tenant: "new"}}, quiet)
 	time.Sleep(10 * time.Millisecond)
-	mustNot(t, rdb.SAdd(t.Context(), "orgops:v2:tenants", "Bad").Err())
+	if err := rdb.SAdd(t.Context(), "orgops:v2:tenants", "Bad").Err(); err != nil {
+		t.Fatal(err)
+	}
 	got := series(t, m, "orgops_rows_overdue_seconds")
 	if len(got) != 3 || got[0] != `orgops_rows_overdue_seconds{tenant="new"} 0` || got[1] != `orgops_rows_overdue_seconds{tenant="served"} 0` ||
 		!strings.HasPrefix(got[2], `orgops_rows_overdue_seconds{tenant="unserved"} 0.`) {
@@ -230,7 +245,7 @@ func TestOneReadingForAllWhoAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, readings := make(chan struct{}), 0
 		slow := inspector{queues: func() ([]string, error) { readings++; <-release; return nil, nil }}
-		collector := console.NewQueueCollector(slow, nil)
+		collector := metrics.NewQueueCollector(slow, quiet)
 		got := make(chan prometheus.Metric, 10)
 		for range 2 {
 			go collector.Collect(got)
@@ -257,7 +272,7 @@ func TestWhatWasReadIsGiven(t *testing.T) {
 		release := make(chan struct{})
 		hanging := inspector{queues: func() ([]string, error) { <-release; return nil, nil }}
 		m, registry := newMetrics(t)
-		registry.MustRegister(console.NewCollector(hanging, func(context.Context) (map[string]runs.Open, error) {
+		registry.MustRegister(metrics.NewCollector(hanging, func(context.Context) (map[string]runs.Open, error) {
 			return map[string]runs.Open{"default": {Runs: 7}}, nil
 		}))
 		want := []string{"orgops_redis_scrape_success 0", `orgops_runs_open{tenant="default"} 7`}
@@ -273,7 +288,7 @@ func TestHangingRedisHoldsNothingUpForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		hanging := inspector{queues: func() ([]string, error) { <-release; return nil, nil }}
-		collector := console.NewQueueCollector(hanging, slog.New(slog.DiscardHandler))
+		collector := metrics.NewQueueCollector(hanging, slog.New(slog.DiscardHandler))
 		collect := func() (count int, took time.Duration) {
 			start := time.Now()
 			metrics := make(chan prometheus.Metric, 10)

@@ -1,4 +1,4 @@
-package console
+package serving
 
 import (
 	"context"
@@ -11,27 +11,24 @@ import (
 	"time"
 )
 
-// Limits on a client that is slow, or means ill.
+// Limits on slow and malicious clients.
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 15 * time.Second // no request here has a large body
-	writeTimeout  = 60 * time.Second // a list of tasks over a forwarded port
-	idleTimeout   = 90 * time.Second // longer than the usual scrape interval
-	maxHeader     = 16 << 10
+	// WriteTimeout is how long a client may take to receive an answer: a list of tasks over a
+	// forwarded port.
+	WriteTimeout = 60 * time.Second
+	idleTimeout  = 90 * time.Second // longer than the usual scrape interval
+	maxHeader    = 16 << 10
 )
 
-// Serve listens on addr (host:port; port 0 lets the system choose) and serves h
-// there, by TLS if there is a certificate, until stop is called. It returns the
-// address that it listens on. The requests' contexts come from ctx; when it ends they
-// end, but not the server.
+// Serve listens on addr (host:port; port 0 lets the system choose) and serves h there, by TLS
+// if there is a certificate, until stop is called. It returns the address that it listens on.
+// The contexts of requests derive from ctx, whose end does not stop the server.
 //
-// stop lets running requests finish until its ctx ends, then cuts them off and
-// returns that error. It returns once nothing is served any more, and may be
-// called more than once.
+// stop lets running requests finish until its ctx ends, then cuts them off and returns that
+// error. It returns once nothing is served any more, and may be called again.
 func Serve(ctx context.Context, addr string, certificate *tls.Config, h http.Handler, logger *slog.Logger) (listenAddr string, stop func(context.Context) error, err error) {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
 	var listen net.ListenConfig
 	listener, err := listen.Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -45,7 +42,7 @@ func Serve(ctx context.Context, addr string, certificate *tls.Config, h http.Han
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
+		WriteTimeout:      WriteTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return ctx },

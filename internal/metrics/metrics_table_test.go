@@ -1,4 +1,4 @@
-package console_test
+package metrics_test
 
 import (
 	"context"
@@ -17,10 +17,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"orgops/apiclient"
-	"orgops/internal/console"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/metrics"
 	"orgops/internal/pace"
+	"orgops/internal/redistest"
 	"orgops/internal/reference"
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
@@ -36,7 +37,7 @@ var (
 
 // busy is the metrics of a worker that has done something of each, and whose tenant has
 // met everything.
-func busy(t *testing.T) (*console.Metrics, *prometheus.Registry) {
+func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	t.Helper()
 	m, registry := newMetrics(t)
 	m.BuildInfo("1.2.3", "0123456789abcdef")
@@ -51,15 +52,15 @@ func busy(t *testing.T) (*console.Metrics, *prometheus.Registry) {
 	m.Delivery("acme", "crm", "delivered")
 	m.SweepTick("acme", "begun")
 
-	p := newPages(t)
-	p.enqueue(t, tasks.TypeVerify, `{}`)
-	client := asynq.NewClientFromRedisClient(p.rdb)
+	rdb := redistest.New(t)
+	enqueue(t, rdb, tasks.TypeVerify)
+	client := asynq.NewClientFromRedisClient(rdb)
 	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("acme.api"), asynq.ProcessIn(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	l := runs.New(p.rdb)
+	l := runs.New(rdb)
 	runstest.Create(t, l, ledger.NewRun{ID: "job", Tenant: "acme"})
-	limiter := pace.New(pace.Config{Redis: p.rdb, Tenant: "acme", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: .2}})
+	limiter := pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: .2}})
 	for range 6 {
 		if err := limiter.Wait(t.Context(), "get_discovery_domain"); err != nil {
 			t.Fatal(err)
@@ -69,11 +70,9 @@ func busy(t *testing.T) (*console.Metrics, *prometheus.Registry) {
 	if err := limiter.Block(t.Context(), "create_template", "403"); err != nil {
 		t.Fatal(err)
 	}
-	keepSweep(t, watch.New(p.rdb, "acme"))
-	tenant := console.Tenant{Name: "acme", Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
-	m.WatchRedis(p.rdb, l, []console.Tenant{tenant}, nil)
-	tenant.API = clientWith(t, "opaque")
-	m.WatchTokens([]console.Tenant{tenant})
+	keepSweep(t, watch.New(rdb, "acme"))
+	m.WatchRedis(rdb, l, []pace.Settings{{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}, quiet)
+	m.WatchToken("acme", clientWith(t, "opaque"))
 	return m, registry
 }
 
@@ -100,8 +99,8 @@ func keepSweep(t *testing.T, store *watch.Store) {
 // TestSweepsThatAreNotJudged: one that was cancelled, or whose run is gone, is not told
 // of as begun: it would be waited for for ever.
 func TestSweepsThatAreNotJudged(t *testing.T) {
-	p := newPages(t)
-	l := runs.New(p.rdb)
+	rdb := redistest.New(t)
+	l := runs.New(rdb)
 	for _, id := range []ledger.RunID{"cancelled", "open"} {
 		runstest.Create(t, l, ledger.NewRun{ID: id, Tenant: "acme"})
 	}
@@ -123,11 +122,11 @@ func TestSweepsThatAreNotJudged(t *testing.T) {
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			name := fmt.Sprint("acme", i)
-			if ok, err := watch.New(p.rdb, name).SetTicks(t.Context(), &test.ticks); err != nil || !ok {
+			if ok, err := watch.New(rdb, name).SetTicks(t.Context(), &test.ticks); err != nil || !ok {
 				t.Fatalf("ticks: %t, %v", ok, err)
 			}
 			m, _ := newMetrics(t)
-			m.WatchRedis(p.rdb, l, []console.Tenant{{Name: name}}, nil)
+			m.WatchRedis(rdb, l, []pace.Settings{{Tenant: name}}, quiet)
 			var want []string
 			if !test.want.IsZero() {
 				want = append(want, fmt.Sprintf(`orgops_sweep_begun_timestamp_seconds{tenant="%s"} %g`, name, float64(test.want.Unix())))
@@ -184,7 +183,7 @@ func TestOpenRunsAreNotReadEachTime(t *testing.T) {
 		var took time.Duration
 		var readings int64
 		m, registry := newMetrics(t)
-		registry.MustRegister(console.NewRunCollector(func(context.Context) (map[string]runs.Open, error) {
+		registry.MustRegister(metrics.NewRunCollector(func(context.Context) (map[string]runs.Open, error) {
 			time.Sleep(took)
 			readings++
 			return map[string]runs.Open{"default": {Runs: readings}}, nil
@@ -218,7 +217,7 @@ func TestManyOpenRunsHoldNothingUp(t *testing.T) {
 			info:   func(name string) (*asynq.QueueInfo, error) { return &asynq.QueueInfo{Queue: name}, nil },
 		}
 		readings := 0
-		registry.MustRegister(console.NewCollector(queues, func(context.Context) (map[string]runs.Open, error) {
+		registry.MustRegister(metrics.NewCollector(queues, func(context.Context) (map[string]runs.Open, error) {
 			readings++
 			time.Sleep(30 * time.Second)
 			return map[string]runs.Open{"default": {Runs: 1_000_000}}, nil
@@ -246,7 +245,7 @@ func TestOpenRunsThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, registry := newMetrics(t)
 		readings := 0
-		registry.MustRegister(console.NewRunCollector(func(context.Context) (map[string]runs.Open, error) {
+		registry.MustRegister(metrics.NewRunCollector(func(context.Context) (map[string]runs.Open, error) {
 			readings++
 			time.Sleep(time.Second)
 			return nil, errors.New("i/o timeout")
@@ -295,7 +294,8 @@ func clientWith(t *testing.T, token string) *apiclient.Client {
 func TestTokenInMetrics(t *testing.T) {
 	const ended = "eyJhbGciOiJub25lIn0.eyJleHAiOjE1MDAwMDAwMDB9." // exp: 2017
 	m, _ := newMetrics(t)
-	m.WatchTokens([]console.Tenant{{Name: "good", API: clientWith(t, "opaque")}, {Name: "late", API: clientWith(t, ended)}})
+	m.WatchToken("good", clientWith(t, "opaque"))
+	m.WatchToken("late", clientWith(t, ended))
 	want := []string{
 		`orgops_token_failures_total{tenant="good"} 0`,
 		`orgops_token_failures_total{tenant="late"} 0`,

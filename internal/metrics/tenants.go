@@ -1,4 +1,4 @@
-package console
+package metrics
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/health"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
@@ -36,55 +37,51 @@ var (
 		"Last evaluation of a sweep of the whole tenant, as Unix time; absent before the first evaluation.", "tenant")
 )
 
-// tenantSource is how pace and sweeps of this worker's tenants stand, for the whole
-// fleet.
-type tenantSource struct {
-	rdb     redis.UniversalClient
-	tenants []Tenant
+// tenantSource reads pace and sweeps of this worker's tenants, for the whole fleet.
+func tenantSource(rdb redis.UniversalClient, tenants []pace.Settings) source {
+	return func(ctx context.Context) ([]prometheus.Metric, error) {
+		readings := make([]reading, len(tenants))
+		err := redisconn.Batch(ctx, rdb, len(tenants), func(i int, rdb redis.UniversalClient) error {
+			readings[i] = tenantMetrics(ctx, rdb, tenants[i])
+			return nil
+		})
+		return joined(readings, err)
+	}
 }
 
-func (s tenantSource) read(ctx context.Context) ([]prometheus.Metric, error) {
-	readings := make([]reading, len(s.tenants))
-	err := redisconn.Batch(ctx, s.rdb, len(s.tenants), func(i int, rdb redis.UniversalClient) error {
-		readings[i] = tenantMetrics(ctx, rdb, s.tenants[i])
-		return nil
-	})
-	return joined(readings, err)
-}
-
-func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t Tenant) reading {
-	state, stateErr := stateOf(ctx, rdb, t.Name)
+func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t pace.Settings) reading {
+	state, stateErr := health.ReadState(ctx, rdb, t.Tenant)
 	budget, budgetErr := budgetMetrics(t, state.Pace)
-	sweeps, sweepsErr := sweepMetrics(ctx, runs.New(rdb), t.Name, state)
+	sweeps, sweepsErr := sweepMetrics(ctx, runs.New(rdb), t.Tenant, state)
 	return reading{slices.Concat(budget, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)}
 }
 
-func budgetMetrics(t Tenant, state *pace.State) ([]prometheus.Metric, error) {
+func budgetMetrics(t pace.Settings, state *pace.State) ([]prometheus.Metric, error) {
 	if state == nil {
 		return nil, nil
 	}
-	rate, err := pace.ParseRate(t.Settings.Rate)
+	rate, err := pace.ParseRate(t.Rate)
 	if err != nil {
-		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
+		return nil, fmt.Errorf("tenant %s: %w", t.Tenant, err)
 	}
-	limit, _ := pace.Limit{Rate: rate, Burst: t.Settings.Burst, Reserve: t.Settings.Reserve}.Effective()
+	limit, _ := pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve}.Effective()
 	paused := 0.0
 	if !state.PausedUntil.IsZero() {
 		paused = state.PausedUntil.Sub(state.At).Seconds()
 	}
 	metrics := []prometheus.Metric{
-		gauge(paceLimit, limit.PerSecond(), t.Name),
-		gauge(paceUsed, float64(state.UsedLastMinute)/60, t.Name),
-		gauge(pacePaused, paused, t.Name),
-		gauge(paceStopped, oneIf(state.Stopped != nil), t.Name),
+		gauge(paceLimit, limit.PerSecond(), t.Tenant),
+		gauge(paceUsed, float64(state.UsedLastMinute)/60, t.Tenant),
+		gauge(pacePaused, paused, t.Tenant),
+		gauge(paceStopped, oneIf(state.Stopped != nil), t.Tenant),
 	}
 	for _, b := range state.Blocks {
-		metrics = append(metrics, gauge(paceBlocked, 1, t.Name, b.Operation))
+		metrics = append(metrics, gauge(paceBlocked, 1, t.Tenant, b.Operation))
 	}
 	return metrics, nil
 }
 
-func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state tenantState) (metrics []prometheus.Metric, err error) {
+func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state health.TenantState) (metrics []prometheus.Metric, err error) {
 	if state.Sweeps == nil {
 		return nil, nil
 	}
