@@ -77,11 +77,11 @@ func (d doctorCommand) write(out io.Writer, found []health.Finding) (err error) 
 	if slices.ContainsFunc(found, func(f health.Finding) bool { return f.Level == health.Wrong }) {
 		defer func() { err = cmp.Or(err, errFoundWrong) }()
 	}
-	if !d.JSON {
-		health.Write(out, found)
-		return nil
-	}
 	for _, f := range found {
+		if !d.JSON {
+			fmt.Fprintln(out, f)
+			continue
+		}
 		if err := cli.WriteJSON(out, f); err != nil {
 			return err
 		}

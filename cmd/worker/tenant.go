@@ -123,7 +123,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 			logger.Error("resolver not counted: it answers for names that do not exist", "resolver", resolver, "error", why)
 		},
 		Reach: func(reached bool, why string) {
-			reach.Tell(reached, why)
+			reach.Set(reached, why)
 			if reached {
 				logger.Info("checking at the domains' own name servers")
 				return

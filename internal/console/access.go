@@ -13,23 +13,23 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Access says who may look at the pages. Of Users and ProxyHeader one is set, or
-// neither: then nobody is asked, which is for loopback.
+// Access determines who may use the pages. Users or ProxyHeader is set, or neither on loopback:
+// then there is no sign-in.
 type Access struct {
-	// Users are asked for name and password, by HTTP Basic; nil: nobody is.
+	// Users sign in with name and password, by HTTP Basic; nil: no sign-in.
 	Users *Users
-	// ProxyHeader is the header in which a proxy says who the user is, as
-	// ParseProxyHeader gives it; empty: none does.
+	// ProxyHeader is the header in which a proxy names the user, as ParseProxyHeader returns
+	// it; empty: no proxy does.
 	ProxyHeader string
-	// ProxyFrom are the addresses that the proxy asks from; requests from elsewhere are
-	// refused, whatever they say of themselves. Empty: they may come from anywhere.
+	// ProxyFrom are the addresses of the proxy; requests from other addresses are refused.
+	// Empty: requests may come from any address.
 	ProxyFrom []netip.Prefix
-	// Hosts are names that requests may be for, as ParseHosts gives them, beside
-	// loopback's and the address that they came in at.
+	// Hosts are names that requests may be for, as ParseHosts returns them, in addition to
+	// loopback's and the address of the connection.
 	Hosts []string
 }
 
-// ParseProxyFrom reads addresses, and networks of them (10.0.0.0/8).
+// ParseProxyFrom parses addresses and networks (10.0.0.0/8).
 func ParseProxyFrom(texts []string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, text := range texts {
@@ -50,7 +50,7 @@ func ParseProxyFrom(texts []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// ParseProxyHeader reads the name of a header that a proxy sets.
+// ParseProxyHeader parses the name of a header that a proxy sets.
 func ParseProxyHeader(name string) (string, error) {
 	name = http.CanonicalHeaderKey(name)
 	if !httpguts.ValidHeaderFieldName(name) || len(name) > 64 || slices.Contains([]string{"Host", "Authorization", "Cookie", "Origin", "User-Agent"}, name) {
@@ -61,7 +61,7 @@ func ParseProxyHeader(name string) (string, error) {
 
 var hostPattern = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
 
-// ParseHosts reads names of hosts, without ports.
+// ParseHosts parses names of hosts, without ports.
 func ParseHosts(names []string) ([]string, error) {
 	var all []string
 	for _, name := range names {
@@ -74,26 +74,26 @@ func ParseHosts(names []string) ([]string, error) {
 	return all, nil
 }
 
-// fromProxy says whether a request came from where all have to come from.
+// fromProxy reports whether a request may come from its address.
 func (a Access) fromProxy(r *http.Request) bool {
 	if len(a.ProxyFrom) == 0 {
-		return a.ProxyHeader == "" // which anybody could send
+		return a.ProxyHeader == "" // which any client could send
 	}
 	peer := peerOf(r)
 	return slices.ContainsFunc(a.ProxyFrom, func(p netip.Prefix) bool { return p.Contains(peer) })
 }
 
-// peerOf is the address at the other end of the connection. What headers say of
-// others (X-Forwarded-For) anybody can write.
+// peerOf returns the address of the client of the connection. Headers (X-Forwarded-For) can be
+// written by any client.
 func peerOf(r *http.Request) netip.Addr {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // of none the invalid address, which is in no network
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // if it has none, the invalid address, which is in no network
 	return peer.Addr().Unmap().WithZone("")
 }
 
-// maxUser is how long a name may be that a proxy tells.
+// maxUser bounds the name that a proxy sends.
 const maxUser = 256
 
-// named is who the proxy says that the user is.
+// named returns the user whom the proxy names.
 func (a Access) named(r *http.Request) (string, *refusal) {
 	values := r.Header.Values(a.ProxyHeader)
 	refused := &refusal{status: http.StatusForbidden, reason: "no_user"}

@@ -10,8 +10,7 @@ import (
 	"orgops/apiclient"
 )
 
-// errorsKept is how many of the API's last errors are kept of a tenant: what a person
-// looks through.
+// errorsKept is how many of the API's last errors are kept for each tenant.
 const errorsKept = 20
 
 // APIErrors keeps the last errors of a tenant's API in memory. The zero value is empty;
@@ -21,7 +20,7 @@ type APIErrors struct {
 	last []APIError // the oldest first
 }
 
-// APIError is a request that did not do what it was to.
+// APIError is a failed request.
 type APIError struct {
 	At        time.Time
 	Operation string
@@ -29,8 +28,8 @@ type APIError struct {
 	Text      string
 }
 
-// Note keeps an error of the operation, if it is the API's or its token endpoint's: that
-// there was no permit, or that a caller went away, says nothing of them.
+// Note keeps an error of the operation if it is one of the API or its token endpoint, and not
+// a missing permit or a cancelled request.
 func (e *APIErrors) Note(operation string, err error) {
 	one := APIError{At: time.Now(), Operation: operation, Text: printable(err.Error())}
 	if answered, ok := errors.AsType[*apiclient.Error](err); ok {
@@ -47,7 +46,7 @@ func (e *APIErrors) Note(operation string, err error) {
 	}
 }
 
-// Last are the last errors, the newest first. A nil APIErrors has none.
+// Last returns the last errors, the newest first. A nil APIErrors has none.
 func (e *APIErrors) Last() []APIError {
 	if e == nil {
 		return nil
@@ -59,8 +58,8 @@ func (e *APIErrors) Last() []APIError {
 	return last
 }
 
-// Reach keeps whether name servers can be reached from here, as a checker has found
-// out. The zero value knows nothing; it is safe for concurrent use.
+// Reach stores whether name servers can be reached from here. The zero value is unknown; it is
+// safe for concurrent use.
 type Reach struct{ state atomic.Pointer[reachState] }
 
 type reachState struct {
@@ -68,8 +67,8 @@ type reachState struct {
 	Why     string
 }
 
-// Tell takes in what a checker has found out.
-func (r *Reach) Tell(reached bool, why string) { r.state.Store(&reachState{reached, why}) }
+// Set stores the observation of a checker.
+func (r *Reach) Set(reached bool, why string) { r.state.Store(&reachState{reached, why}) }
 
 // now returns nil if nothing is known.
 func (r *Reach) now() *reachState {

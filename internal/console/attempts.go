@@ -11,23 +11,22 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What guessing is given.
+// Bounds of sign-ins.
 const (
-	// afterFailure is how long the address of a wrong password is then not heard.
+	// afterFailure is how long an address waits after a wrong password.
 	afterFailure = time.Second
-	// attemptPatience is how long a sign-in waits for its turn.
+	// attemptPatience bounds the wait of a sign-in for its turn.
 	attemptPatience = 10 * time.Second
-	// maxWaiting is how many of one address wait: what a browser opens at once.
+	// maxWaiting is how many sign-ins of one address wait: the connections of a browser.
 	maxWaiting = 8
-	// maxAddresses is how many addresses are under way at a time.
+	// maxAddresses is how many addresses have sign-ins in progress.
 	maxAddresses = 1024
 )
 
-// attempts has passwords compared: of each address one at a time, and that not for a
-// second after a wrong one; of all no more at a time than leaves the processors to
-// the tasks. Who has signed in is not compared again
-// (userList.remembers), and who has not waits behind his own address's alone: too many
-// wrong ones from there may have him told to try again.
+// attempts compares passwords: one at a time for each address, and none for a second after a
+// wrong one; and at most GOMAXPROCS/4 at once, so that tasks have processors. The password of a
+// user who has signed in is not compared again (userList.verified). Other sign-ins wait only
+// for those of their own address, of which too many wrong ones are refused.
 type attempts struct {
 	processors *semaphore.Weighted
 
@@ -35,10 +34,10 @@ type attempts struct {
 	addresses map[netip.Prefix]*turns
 }
 
-// turns is the line of one address.
+// turns is the queue of one address.
 type turns struct {
 	one     *semaphore.Weighted
-	waiting int // those under way among them
+	waiting int // those in progress included
 }
 
 func newAttempts() *attempts {
@@ -46,7 +45,7 @@ func newAttempts() *attempts {
 	return &attempts{processors: semaphore.NewWeighted(int64(share)), addresses: map[netip.Prefix]*turns{}}
 }
 
-// errTooMany says that too much is tried to hear this one.
+// errTooMany refuses a sign-in.
 var errTooMany = errors.New("too many wrong passwords from this address, or too many sign-ins at once: try again in a few seconds")
 
 // try runs verify in its turn, for a client at that address. The error is errTooMany, or
@@ -76,7 +75,7 @@ func (a *attempts) try(ctx context.Context, from netip.Addr, verify func() bool)
 	return right, err
 }
 
-// compare runs verify on a processor that is for it.
+// compare runs verify once a processor is free for it.
 func (a *attempts) compare(ctx context.Context, verify func() bool) (bool, error) {
 	if a.processors.Acquire(ctx, 1) != nil {
 		return false, context.Cause(ctx)
@@ -111,12 +110,12 @@ func (a *attempts) leave(address netip.Prefix, line *turns) {
 	}
 }
 
-// network is who counts as one: an address, or of IPv6 what one customer is given.
+// network returns the addresses that count as one: an IPv4 address, or an IPv6 /64.
 func network(from netip.Addr) netip.Prefix {
 	bits := 32
 	if from = from.Unmap().WithZone(""); from.Is6() {
 		bits = 64
 	}
-	prefix, _ := from.Prefix(bits) // of an invalid address the invalid one
+	prefix, _ := from.Prefix(bits) // an invalid address has the invalid one
 	return prefix
 }

@@ -53,47 +53,36 @@ func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) 
 // attentionFor returns the warnings about a tenant, whose queue of rows may be paused; the
 // worst first.
 func attentionFor(t health.TenantState, tenant, paused string) (all []attention) {
-	add := func(a attention) {
-		a.Tenant = tenant
-		all = append(all, a)
+	add := func(tone, what, then string) {
+		all = append(all, attention{Tenant: tenant, Tone: tone, What: what, Then: then})
 	}
 	budget := cmp.Or(t.Pace, &pace.State{})
 	if budget.Stopped != nil {
-		add(attention{
-			Tone: "bad", What: "the tenant is " + printable(budget.Stopped.String()),
-			Then: "No PATCH, POST or DELETE is sent; rows stay open. Start the tenant on the Tenants page, or with: enqueue tenant start " + tenant,
-		})
+		add("bad", "the tenant is "+printable(budget.Stopped.String()),
+			"No PATCH, POST or DELETE is sent; rows stay open. Start the tenant on the Tenants page, or with: enqueue tenant start "+tenant)
 	}
 	for _, b := range budget.Blocks {
 		operation := "the operation " + b.Operation
 		if b.Operation == pace.All {
 			operation = "every operation"
 		}
-		add(attention{
-			Tone: "bad", What: operation + " is blocked: " + b.Reason,
-			Then: "Fix the credentials or grant the missing scope. orgops sends a test request from time to time and resumes once it succeeds.",
-		})
+		add("bad", operation+" is blocked: "+b.Reason,
+			"Fix the credentials or grant the missing scope. orgops sends a test request from time to time and resumes once it succeeds.")
 	}
 	if paused != "" {
-		add(attention{
-			Tone: "bad", What: "the queue " + printable(paused) + " is paused",
-			Then: "No row is released. To continue, " + status.ResumeQueue + ".",
-		})
+		add("bad", "the queue "+printable(paused)+" is paused", "No row is released. To continue, "+status.ResumeQueue+".")
 	}
 	if t.Sweeps != nil && t.Sweeps.Breaker != nil && t.Sweeps.Breaker.ID != "" {
-		add(attention{
-			Tone: "bad", What: "breaker of the sweeps: " + t.Sweeps.BreakerText(tenant), Sweep: t.Sweeps.Breaker.ID,
-			Then: "First preview the next sweep: enqueue domains sweep --tenant " + tenant + " --dry-run",
-		})
+		add("bad", "breaker of the sweeps: "+t.Sweeps.BreakerText(tenant),
+			"First preview the next sweep: enqueue domains sweep --tenant "+tenant+" --dry-run")
+		all[len(all)-1].Sweep = t.Sweeps.Breaker.ID
 	}
 	if budget.PausedUntil.After(time.Now()) {
-		add(attention{
-			Tone: "wait", What: "the API has asked this tenant to pause (429) until " + budget.PausedUntil.UTC().Format("15:04:05 UTC"),
-			Then: "Work resumes by itself. If this happens often, lower --rate or raise --reserve.",
-		})
+		add("wait", "the API has asked this tenant to pause (429) until "+budget.PausedUntil.UTC().Format("15:04:05 UTC"),
+			"Work resumes by itself. If this happens often, lower --rate or raise --reserve.")
 	}
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
-		add(attention{Tone: "wait", What: "a sweep was skipped: " + status.Skipped(t.Ticks.Skipped), Then: "The next scheduled sweep starts once the cause is gone."})
+		add("wait", "a sweep was skipped: "+status.Skipped(t.Ticks.Skipped), "The next scheduled sweep starts once the cause is gone.")
 	}
 	return all
 }

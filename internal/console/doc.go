@@ -1,13 +1,18 @@
-// Package console is the operator's HTTP side of a worker, on two addresses.
+// Package console serves the operators' pages of a worker ([Pages]) to the users whom [Access]
+// admits: by a password of a file ([Users]), by a header of a proxy, or, on loopback, everyone.
+// Requests that another site makes a browser send are refused: foreign Host headers, writes
+// from another origin, frames, and scripts of others.
 //
-// [Pages] is for people, those whom [Access] lets in: by a password of a file
-// ([Users]), by a proxy's word, or, on loopback, anybody. What a browser can be
-// talked into by another site is refused: foreign Host headers, writes from another
-// origin, frames, scripts that are not its own.
+// The files, each of which uses those below it:
 //
-// [Probes] is for machines: liveness, readiness and metrics, without anything
-// that names a domain or an organization.
-//
-// [Serve] puts either on an address. [Metrics] is what the worker's other parts
-// report to; its methods take basic types, so that none of them depends on it.
+//	site.go       routes, the layout, errors
+//	runs.go, run.go, failed.go, preview.go: the pages of runs and sweeps
+//	domains.go, domain_find.go, domain_check.go: the page of a domain
+//	tenants.go    the page of tenants
+//	monitor.go    asynqmon
+//	actions.go    cancel, retry, and the other actions
+//	attention.go  warnings about tenants
+//	guard.go      refuses requests
+//	access.go, users.go, attempts.go: who may sign in, and how often
+//	notices.go, links.go, payload.go, api_errors.go, config.go: shared by them
 package console

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,25 +10,22 @@ import (
 	"orgops/internal/status"
 )
 
-// checkWait bounds a check as a whole: a proof takes eight seconds at the worst, the
-// diagnosis six.
+// checkWait bounds a check: a proof takes eight seconds at most, the diagnosis six.
 const checkWait = 30 * time.Second
 
-// Of checks one runs at a time, and a minute has at most six: each asks some dozen
-// servers, and a page can be sent off again and again.
+// Bounds of the checks: each queries some dozen servers of others.
 const (
 	checkEvery = 10 * time.Second
 	checkBurst = 3
 )
 
-// Reads of the API by these pages, each of which is a permit of the tenant's that its
-// tasks do not get.
+// Bounds of the reads of the API, each of which takes a permit from the tenant's tasks.
 const (
 	readEvery = 500 * time.Millisecond
 	readBurst = 20
 )
 
-// mayRead waits for the turn of one read of the API.
+// mayRead waits until the API may be read once.
 func (s *site) mayRead(ctx context.Context) error {
 	if err := s.reads.Wait(ctx); err != nil {
 		return fmt.Errorf("too many requests to the API: these pages send at most two a second (%w); try again in a few seconds", err)
@@ -37,22 +33,9 @@ func (s *site) mayRead(ctx context.Context) error {
 	return nil
 }
 
-// beginCheck returns what is to be called when a check by hand has ended, or an error that
-// says in words why there is none now.
-func (s *site) beginCheck() (done func(), err error) {
-	if !s.checking.TryLock() {
-		return nil, errors.New("another check is running, and only one runs at a time: try again in half a minute")
-	}
-	if !s.checks.Allow() {
-		s.checking.Unlock()
-		return nil, errors.New("too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
-	}
-	return s.checking.Unlock, nil
-}
-
-// checkNow asks as a worker does that is about to mark the domain verified. Host and
-// value are those of the API's record or, where that was not read, of the one that a
-// worker has read before: never anybody else's word, since what is found there is shown.
+// checkNow checks the domain as a worker does before it PATCHes it to verified. Host and value
+// are those of the API's record or, if that was not read, of the record that a worker read
+// before. They are never a user's input, since the page shows what is found there.
 func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.DiscoveryDomain, known status.Domain) *checkView {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()

@@ -15,16 +15,15 @@ import (
 	"orgops/tasks"
 )
 
-// pagesOfNames is how many pages of an organization's domains are read to find one by
-// its name: a thousand domains, a permit for each hundred.
+// pagesOfNames is how many pages of an organization's domains are read to find a name: a
+// thousand domains, a permit for each hundred.
 const pagesOfNames = 10
 
-// leastAsked is how long an id or name is at the least: no other is as short, and what
-// stands in every row would have every row taken apart.
+// leastAsked is the least length of an id or name: none is shorter, and a text that is in
+// every row would have every row decoded.
 const leastAsked = 4
 
-// meant finds out which domain is meant: the zero name where there is a choice, which
-// is in p then.
+// meant finds the domain. It returns the zero name if there are several, and sets them in p.
 func (s *site) meant(ctx context.Context, p *domainPage) (status.DomainName, error) {
 	if err := checkAsked(p); err != nil {
 		return status.DomainName{}, &refusal{status: http.StatusBadRequest, text: err.Error()}
@@ -40,7 +39,7 @@ func (s *site) meant(ctx context.Context, p *domainPage) (status.DomainName, err
 	}
 	switch len(found) {
 	case 0:
-		return status.DomainName{}, &refusal{status: http.StatusBadRequest, text: nobodyKnows(p, byName)}
+		return status.DomainName{}, &refusal{status: http.StatusBadRequest, text: notFound(p, byName)}
 	case 1:
 		return found[0], nil
 	}
@@ -48,7 +47,7 @@ func (s *site) meant(ctx context.Context, p *domainPage) (status.DomainName, err
 	return status.DomainName{}, nil
 }
 
-// checkAsked holds what was typed in to what ids and names are made of.
+// checkAsked checks the input of the form.
 func checkAsked(p *domainPage) error {
 	err := tasks.CheckTenant(p.Tenant)
 	if p.Organization != "" {
@@ -67,7 +66,7 @@ func checkAsked(p *domainPage) error {
 	return err
 }
 
-func nobodyKnows(p *domainPage, byName bool) string {
+func notFound(p *domainPage, byName bool) string {
 	switch {
 	case byName && p.Organization != "":
 		return fmt.Sprintf("organization %s has no domain of that name among those read; try the id of the domain", p.Organization)
@@ -77,7 +76,7 @@ func nobodyKnows(p *domainPage, byName bool) string {
 	return fmt.Sprintf("no run of tenant %s has a row for that domain, and no sweep has checked it: name the organization too", p.Tenant)
 }
 
-// candidates are the domains that may be meant, each once.
+// candidates returns the domains that may be meant, each once.
 func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]status.DomainName, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
@@ -104,11 +103,6 @@ func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]st
 			add(r.OrganizationID, p.Domain)
 		}
 	}
-	done, err := s.lookUp(ctx)
-	if err != nil {
-		return nil, errors.New(unread(err))
-	}
-	defer done()
 	rows := intake.DomainRows
 	if byName {
 		rows = intake.NameRows
@@ -124,7 +118,7 @@ func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]st
 	return found, nil
 }
 
-// listedAs is the id of the organization's domain of that name; empty if it has none.
+// listedAs returns the id of the organization's domain of that name; empty if it has none.
 func (s *site) listedAs(ctx context.Context, t Tenant, organization, name string) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
@@ -144,7 +138,7 @@ func (s *site) listedAs(ctx context.Context, t Tenant, organization, name string
 			if l.Err != nil && apiclient.CheckID("domain", l.Record.ID) != nil {
 				return "", errors.New("the API's record of that name violates the specification: " + printable(l.Err.Error()))
 			}
-			return l.Record.ID, nil // what else is wrong with it is found when it is read
+			return l.Record.ID, nil // reading it finds other faults
 		}
 		if next == "" {
 			return "", nil

@@ -18,29 +18,27 @@ import (
 )
 
 const (
-	// rowsOfDomain is how many of its rows are shown: the newest ones, which answer.
+	// rowsOfDomain is how many of its rows are shown: the newest ones.
 	rowsOfDomain = 10
 	// mostCandidates is how many domains are offered to choose from.
 	mostCandidates = 20
 	// recordWait is how long a page waits for the API's record, permit included.
 	recordWait = 6 * time.Second
-	// lookUpWait is how long the look-up in Redis may take, which reads the stored rows:
-	// about a second for a million.
+	// lookUpWait bounds a search in Redis, which reads the stored rows: about a second for a
+	// million. The connections of Config.Redis bound how many run at a time.
 	lookUpWait = 20 * time.Second
-	// mostLookUps is how many look-ups read stored rows at a time; others wait.
-	mostLookUps = 2
 )
 
-// domainPage answers why a domain is, or is not, verified.
+// domainPage shows why a domain is, or is not, verified.
 type domainPage struct {
-	Tenant, Organization, Domain string // as they were asked for
+	Tenant, Organization, Domain string // of the request
 	Tenants                      []string
-	Problem                      string              // why there is no answer; empty: there is one, or nothing was asked
-	Candidates                   []status.DomainName // the domains that may be meant
+	Problem                      string              // why there is no answer; empty: there is one, or no request
+	Candidates                   []status.DomainName // that may be meant
 	Answer                       *domainAnswer
 }
 
-// domainAnswer is all that is known of one domain.
+// domainAnswer is the known state of a domain.
 type domainAnswer struct {
 	status.DomainName
 	Served        bool // by this worker
@@ -51,7 +49,7 @@ type domainAnswer struct {
 	Checked       *checkView
 }
 
-// Facts are what sweeps know of the domain.
+// Facts describes the state of the domain in sweeps.
 func (a domainAnswer) Facts() []status.Fact {
 	if a.Known.Swept == nil {
 		return nil
@@ -59,48 +57,46 @@ func (a domainAnswer) Facts() []status.Fact {
 	return a.Known.Swept.Facts(a.Known.Rules, a.Known.SweepState)
 }
 
-// summary is the answer in a sentence or two, and what to do.
+// summary is the answer in a sentence or two, and the remedy.
 type summary struct{ Class, Title, Text, Do string }
 
 // verdictView is the result of a check, and when the next one is due.
 type verdictView struct {
 	kinds.Evidence
 	Next      time.Time
-	Diagnosis dnscheck.Diagnosis // of a check by hand alone
+	Diagnosis dnscheck.Diagnosis // only of a check by hand
 }
 
-// checkView is what became of a check.
+// checkView is the result of a check by hand.
 type checkView struct {
 	Problem   string
-	Of        string // whose word the record's host and value are
+	Of        string // the source of host and value
 	LastCheck *verdictView
 }
 
-// domains shows what is known of a domain.
+// domains shows a domain: GET /domains.
 func (s *site) domains(w http.ResponseWriter, r *http.Request) { s.domain(w, r, r.URL.Query(), false) }
 
-// checkDomain asks the DNS about a domain now. It changes nothing, so that it is
-// allowed where the pages only show; but it asks strangers' servers, and spends a
-// permit, so that it is held to a few a minute.
+// checkDomain checks a domain now: POST /domains/check. It changes nothing, so read-only pages
+// allow it; but it queries servers of others and takes a permit, so a minute has at most six.
 func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 	p := s.askedFor(r.PostForm)
 	if _, served := s.tenant(p.Tenant); !served || checkAsked(&p) != nil {
-		s.domain(w, r, r.PostForm, true) // it asks nobody, and says why
+		s.domain(w, r, r.PostForm, true) // it queries no server, and says why
 		return
 	}
-	done, err := s.beginCheck()
-	if err != nil {
+	if !s.checks.Allow() {
 		w.Header().Set("Retry-After", "10")
-		s.problem(w, r, http.StatusTooManyRequests, "domains", err.Error())
+		s.problem(w, r, http.StatusTooManyRequests, "domains",
+			"too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
 		return
 	}
-	defer done()
 	s.logger().InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", printable(r.PostForm.Get("tenant")),
 		"organization", printable(r.PostForm.Get("organization")), "domain", printable(r.PostForm.Get("domain")))
 	s.domain(w, r, r.PostForm, true)
 }
 
-// askedFor is the page of what was asked for, without an answer as yet.
+// askedFor returns the page of a request, without its answer.
 func (s *site) askedFor(asked url.Values) domainPage {
 	p := domainPage{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"), Domain: field(asked, "domain")}
 	for _, t := range s.Tenants {
@@ -128,8 +124,7 @@ func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, 
 	s.show(w, r, code, "domains", page{Title: title, Section: "domains", Data: p})
 }
 
-// answer finds out which domain is meant, and all that is known of it. It returns the
-// status of the page.
+// answer finds the domain and reads its state. It returns the status of the page.
 func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	name, err := s.meant(ctx, p)
 	if err != nil {
@@ -163,12 +158,12 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	return http.StatusOK
 }
 
-// unread says that Redis did not answer, and what to do.
+// unread describes an error of Redis, with its remedy.
 func unread(err error) string {
 	return "reading Redis failed: " + printable(err.Error()) + "; try again, and check /readyz"
 }
 
-// tenant is that of this name, if this worker works for it.
+// tenant returns the tenant of this name, if this worker serves it.
 func (s *site) tenant(name string) (Tenant, bool) {
 	at := slices.IndexFunc(s.Tenants, func(t Tenant) bool { return t.Name == name })
 	if at < 0 {
@@ -177,27 +172,14 @@ func (s *site) tenant(name string) (Tenant, bool) {
 	return s.Tenants[at], true
 }
 
-// lookUp waits for the turn of one that reads stored rows; done ends it.
-func (s *site) lookUp(ctx context.Context) (done func(), err error) {
-	if err := s.lookUps.Acquire(ctx, 1); err != nil {
-		return nil, fmt.Errorf("%d other searches are in progress (%w)", mostLookUps, err)
-	}
-	return func() { s.lookUps.Release(1) }, nil
-}
-
-// known reads what Redis has of the domain.
+// known reads the state of the domain in Redis.
 func (s *site) known(ctx context.Context, name status.DomainName) (status.Domain, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
-	done, err := s.lookUp(ctx)
-	if err != nil {
-		return status.Domain{}, err
-	}
-	defer done()
 	return status.DomainOf(ctx, s.Redis, s.Ledger, name, rowsOfDomain)
 }
 
-// toDo says what helps a row on that is not well; empty where there is nothing to do.
+// toDo returns the remedy for a failed or waiting row; empty: there is nothing to do.
 func toDo(row status.DomainRow) string {
 	f := row.State.Fate
 	switch {
@@ -215,7 +197,7 @@ func toDo(row status.DomainRow) string {
 	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + row.Run.ID
 }
 
-// readRecord reads the API's record; its request waits for a permit like any other.
+// readRecord reads the API's record; its request waits for a permit.
 func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name status.DomainName) (apiclient.DiscoveryDomain, error) {
 	if !served || t.API == nil {
 		return apiclient.DiscoveryDomain{}, fmt.Errorf("this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does", name.Tenant)
@@ -232,13 +214,13 @@ func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name statu
 	return record, err
 }
 
-// noSuchDomain says whether the API has answered that there is no such record.
+// noSuchDomain reports whether the API has answered that there is no such record.
 func noSuchDomain(err error) bool {
 	e, ok := errors.AsType[*apiclient.Error](err)
 	return ok && e.Status == http.StatusNotFound
 }
 
-// summarize answers the question that the page is opened for.
+// summarize returns the answer of the page.
 func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain) summary {
 	open := slices.IndexFunc(known.Rows, func(d status.DomainRow) bool { return d.State.Fate == nil })
 	switch {
@@ -260,7 +242,7 @@ func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain)
 	return summary{"wait", "Unknown", "The API's record could not be read, and no run has an open row for the domain.", "See the data from Redis below."}
 }
 
-// verdictOf is the proof of a row, or its last check; nil: there is none.
+// verdictOf returns the proof of a row, or its last check; nil: there is none.
 func verdictOf(row status.DomainRow) *verdictView {
 	if row.Evidence == nil {
 		return nil
@@ -268,7 +250,7 @@ func verdictOf(row status.DomainRow) *verdictView {
 	return &verdictView{Evidence: *row.Evidence, Next: row.NextLook()}
 }
 
-// verdictTone is a class of ops.css for the state of a verdict.
+// verdictTone returns a class of ops.css for the state of a verdict.
 func verdictTone(state string) string {
 	switch state {
 	case dnscheck.Present.String():
@@ -279,7 +261,7 @@ func verdictTone(state string) string {
 	return "wait"
 }
 
-// took is how long an answer took.
+// took returns the duration of an answer.
 func took(milliseconds float64) time.Duration {
 	return time.Duration(milliseconds * float64(time.Millisecond)).Round(time.Millisecond / 10)
 }

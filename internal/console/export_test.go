@@ -48,7 +48,7 @@ func (a Attempts) Under() int {
 	return len(a.addresses)
 }
 
-// ErrTooMany is what those hear who are not heard.
+// ErrTooMany is the error of a refused sign-in.
 var ErrTooMany = errTooMany
 
 // Bounds of what is under way.

@@ -8,8 +8,8 @@ import (
 	"orgops/internal/status"
 )
 
-// failed sends the rows of a run that did not settle well as a file, as "enqueue runs
-// failed" writes them: GET /runs/{id}/failed, as JSON Lines with ?format=jsonl.
+// failed sends the failed rows of a run as a file, as "enqueue runs failed" writes them: GET
+// /runs/{id}/failed, as JSON Lines with ?format=jsonl.
 func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 	run, err := s.found(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -38,6 +38,6 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "runs", err)
 	default:
 		s.logger().WarnContext(r.Context(), "download cut off", "run", run.ID, "error", err)
-		panic(http.ErrAbortHandler) // the browser is not to take a part for the whole
+		panic(http.ErrAbortHandler) // so that the browser reports an incomplete file
 	}
 }

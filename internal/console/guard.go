@@ -13,19 +13,18 @@ import (
 	"orgops/internal/serving"
 )
 
-// strictPolicy is the content security policy of a page that loads nothing and
-// is framed by nobody; a page that needs more says so after it.
+// strictPolicy is the content security policy of a page that loads nothing and may not be
+// framed; a page that needs more adds it.
 const strictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// maxBody is more than any form of ours, and than a page of asynqmon's of a hundred tasks'
-// ids.
+// maxBody is more than any form of the pages, and than a hundred task ids of asynqmon.
 const maxBody = 64 << 10
 
-// methods are those that anything here takes.
+// methods are the methods of all pages.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
 
-// guard refuses who may not look, and what another site could make the operator's
-// browser do; and it sets the headers that keep the browser itself strict.
+// guard refuses requests of users without access, and requests that another site makes the
+// operator's browser send; and it sets the headers that restrict the browser.
 type guard struct {
 	next       http.Handler
 	access     Access
@@ -38,17 +37,17 @@ func newGuard(next http.Handler, access Access, logger *slog.Logger) *guard {
 	return &guard{next: next, access: access, attempts: newAttempts(), sameOrigin: http.NewCrossOriginProtection(), logger: logger}
 }
 
-// refusal is why a request is not carried out: to its sender, and in the log.
+// refusal is the reason why a request is refused: for its client, and for the log.
 type refusal struct {
 	status int
 	text   string
-	reason string // of the log, in one word; empty: it is not told
-	about  []any  // more for the log, in pairs
+	reason string // of the log, in one word; empty: it is not logged
+	about  []any  // further attributes of the log, in pairs
 }
 
 func (r *refusal) Error() string { return r.text }
 
-// ServeHTTP answers a request, or says why not.
+// ServeHTTP serves or refuses a request.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", strictPolicy)
@@ -58,7 +57,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	if r.TLS != nil && !serving.IsLocal(serving.Host(r)) { // on localhost it would hold for every port
+	if r.TLS != nil && !serving.IsLocal(serving.Host(r)) { // on localhost it would apply to every port
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	if refused := g.check(r); refused != nil {
@@ -81,28 +80,28 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.write(w, r)
 }
 
-// write carries out what may change something, and tells who asked for it.
+// write serves a request that may change something, and logs its user.
 func (g *guard) write(w http.ResponseWriter, r *http.Request) {
-	out := &told{ResponseWriter: w, status: http.StatusOK}
+	out := &recorded{ResponseWriter: w, status: http.StatusOK}
 	g.next.ServeHTTP(out, r)
 	g.logger.InfoContext(r.Context(), "action requested", "user", printable(UserOf(r.Context())), "method", r.Method, "path", printable(r.URL.Path), "status", out.status, "remote", r.RemoteAddr)
 }
 
-// told keeps the status of an answer.
-type told struct {
+// recorded records the status of an answer.
+type recorded struct {
 	http.ResponseWriter
 	status int
 }
 
-func (t *told) WriteHeader(status int) {
+func (t *recorded) WriteHeader(status int) {
 	t.status = status
 	t.ResponseWriter.WriteHeader(status)
 }
 
 // Unwrap is for [http.ResponseController].
-func (t *told) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+func (t *recorded) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// check looks at what is the same for everybody.
+// check refuses requests that are refused for all users.
 func (g *guard) check(r *http.Request) *refusal {
 	switch {
 	case !g.ownHost(r):
@@ -129,10 +128,10 @@ func (g *guard) check(r *http.Request) *refusal {
 	return &refusal{status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))}, text: text}
 }
 
-// readsFromElsewhere says whether another site's page has the operator's browser read
-// here. It would not see the answer, but reading costs: Redis its time, and a domain's
-// page a permit of the API. A link that is followed leads here as ever. Without the
-// header it is no browser, or one of before 2023.
+// readsFromElsewhere reports whether another site's page makes the operator's browser load
+// something here. It would not see the answer, but each read takes time of Redis, and a
+// domain's page a permit of the API. Links of other sites work. Without the header the client
+// is no browser, or one from before 2023.
 func readsFromElsewhere(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
@@ -157,7 +156,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
 	http.Error(w, why.text, why.status)
 }
 
-// user says who makes the request; nobody, where nobody is asked.
+// user returns the user of the request; empty: there is no sign-in.
 func (g *guard) user(r *http.Request) (string, *refusal) {
 	switch {
 	case g.access.Users != nil:
@@ -168,7 +167,7 @@ func (g *guard) user(r *http.Request) (string, *refusal) {
 	return "", nil
 }
 
-// signedIn asks for name and password.
+// signedIn checks name and password.
 func (g *guard) signedIn(r *http.Request) (string, *refusal) {
 	if len(r.Header.Values("Authorization")) == 0 {
 		return "", &refusal{status: http.StatusUnauthorized, text: "sign in with name and password"}
@@ -178,18 +177,18 @@ func (g *guard) signedIn(r *http.Request) (string, *refusal) {
 		return "", &refusal{status: http.StatusUnauthorized, reason: "authorization_malformed", text: "want one Authorization header with the scheme Basic"}
 	}
 	list := g.access.Users.list.Get()
-	if list.remembers(name, password) {
+	if list.verified(name, password) {
 		return name, nil
 	}
-	right, err := g.attempts.try(r.Context(), peerOf(r), func() bool { return list.remembers(name, password) || list.verify(name, password) })
-	about := []any{"user", "unknown"} // what is typed there by mistake is a password, often
+	right, err := g.attempts.try(r.Context(), peerOf(r), func() bool { return list.verified(name, password) || list.verify(name, password) })
+	about := []any{"user", "unknown"} // a password is often typed there by mistake
 	if list.hashes[name] != "" {
 		about[1] = name
 	}
 	switch {
 	case errors.Is(err, errTooMany):
 		return "", &refusal{status: http.StatusTooManyRequests, reason: "too_many_attempts", text: err.Error(), about: about}
-	case err != nil: // he has gone
+	case err != nil: // the client has gone
 		return "", &refusal{status: http.StatusServiceUnavailable, text: "the request was cancelled"}
 	case !right:
 		return "", &refusal{status: http.StatusUnauthorized, reason: "wrong_password", text: "wrong name or password", about: about}
@@ -197,9 +196,9 @@ func (g *guard) signedIn(r *http.Request) (string, *refusal) {
 	return name, nil
 }
 
-// ownHost holds the Host header against DNS rebinding: a name that a stranger
-// points at this address has his name in it, and the browser takes both for one
-// origin. The port does not count, so that a forwarded one works.
+// ownHost checks the Host header against DNS rebinding: a foreign name that resolves to this
+// address is in it, and the browser considers both one origin. The port does not count, so
+// that a forwarded one works.
 func (g *guard) ownHost(r *http.Request) bool {
 	host := serving.Host(r)
 	if serving.IsLocal(host) || slices.Contains(g.access.Hosts, host) {
@@ -215,13 +214,12 @@ func (g *guard) ownHost(r *http.Request) bool {
 
 type userKey struct{}
 
-// withUser says on whose behalf the requests of ctx are.
+// withUser sets the user of the requests of ctx.
 func withUser(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, userKey{}, name)
 }
 
-// UserOf is who has made the request, as it was found out when it came in; empty
-// where nobody was asked.
+// UserOf returns the user who sent the request; empty: there was no sign-in.
 func UserOf(ctx context.Context) string {
 	name, _ := ctx.Value(userKey{}).(string)
 	return name

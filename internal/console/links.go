@@ -31,10 +31,10 @@ func rowParameter(row int64) string {
 	return strconv.FormatInt(row, 10)
 }
 
-// runPath is where a run is shown.
+// runPath returns the path of a run.
 func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
 
-// tenantsPath is the page of tenants that has that one, or the first page.
+// tenantsPath returns the page of tenants with that one; empty: the first page.
 func tenantsPath(tenant string) string {
 	return link("/tenants", map[string]string{"tenant": tenant})
 }
@@ -43,13 +43,13 @@ func previewPath(tenant string) string {
 	return link("/sweeps/preview", map[string]string{"tenant": tenant})
 }
 
-// domainURL is the page of a domain.
+// domainURL returns the page of a domain.
 func domainURL(d status.DomainName) string {
 	return link("/domains", map[string]string{"tenant": d.Tenant, "organization": d.Organization, "domain": d.ID})
 }
 
-// domainPath is where the discovery domain that a row of the run names is looked up;
-// empty where it names none.
+// domainPath returns the page of the discovery domain that a row of the run names; empty: it
+// names none.
 func domainPath(r runs.Run, row status.RowName) string {
 	if row.Domain == "" || !strings.HasPrefix(r.Kind, "domain:") {
 		return ""

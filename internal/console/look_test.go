@@ -75,7 +75,7 @@ func newLookSite(t *testing.T, write bool) lookSite {
 		t.Fatal(err)
 	}
 	reach := new(console.Reach)
-	reach.Tell(false, "port 53 is closed")
+	reach.Set(false, "port 53 is closed")
 	s.Handler = console.Pages(console.Config{
 		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Write: write, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 		Tenants: []console.Tenant{{

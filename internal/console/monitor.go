@@ -18,9 +18,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// monitor is asynqmon, made to fit: its index page asks nobody outside for fonts and
-// has a bar of ours, its writes are refused or written down, and what it has no file
-// for is not found.
+// monitor adapts asynqmon: its index page loads no fonts from other hosts and has a bar of
+// these pages, its writes are refused or logged, and missing files are not found.
 type monitor struct {
 	asynqmon http.Handler
 	index    []byte
@@ -43,8 +42,8 @@ func newMonitor(cfg Config) *monitor {
 	return m
 }
 
-// connOpt hands asynqmon the client that there is already: it knows the user
-// name, Sentinel and TLS, which asynq's own options lose in part.
+// connOpt passes the existing client to asynqmon: asynq's own options lose part of user name,
+// Sentinel and TLS.
 type connOpt struct{ client redis.UniversalClient }
 
 var _ asynq.RedisConnOpt = connOpt{}
@@ -52,11 +51,10 @@ var _ asynq.RedisConnOpt = connOpt{}
 // MakeRedisClient returns the given client.
 func (c connOpt) MakeRedisClient() any { return c.client }
 
-// monitorViews are the paths at which asynqmon's script shows something: all of them
-// are its index page.
+// monitorViews are the paths of asynqmon's script, each of which is its index page.
 var monitorViews = regexp.MustCompile(`^` + monitorRoot + `/(|servers|schedulers|redis|metrics|settings|queues/[^/]+(/tasks/[^/]+)?)$`)
 
-// ServeHTTP serves the index page, asynqmon's files, and what its script asks for.
+// ServeHTTP serves the index page, asynqmon's files, and the requests of its script.
 func (m *monitor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
@@ -71,21 +69,20 @@ func (m *monitor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case monitorViews.MatchString(r.URL.Path):
 		w.Header().Set("Content-Security-Policy", m.policy)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write(m.index) // who has gone is not told
+		_, _ = w.Write(m.index) // fails if the client has gone
 	default:
 		m.serveFile(w, r)
 	}
 }
 
-// What a list of asynqmon's may be asked for.
+// Bounds of asynqmon's lists.
 const (
-	mostTasks = 100 // on a page, as many as its own script asks for at the most
+	mostTasks = 100 // on a page: the most that its own script requests
 	lastPage  = 100_000
 )
 
-// ofOnePage is the request with its page and the size of it within bounds: asynqmon
-// takes any number, 0 and less for the whole queue, and would hold all its tasks in
-// this process's memory.
+// ofOnePage returns the request with its page and page size within bounds: asynqmon accepts any
+// number, 0 and less for the whole queue, and would read all its tasks into memory.
 func ofOnePage(r *http.Request) *http.Request {
 	query := r.URL.Query()
 	for name, most := range map[string]int{"size": mostTasks, "page": lastPage} {
@@ -104,8 +101,7 @@ func ofOnePage(r *http.Request) *http.Request {
 	return bounded
 }
 
-// serveFile serves a file of asynqmon's, which answers with its index page where it has
-// none.
+// serveFile serves a file of asynqmon, which answers with its index page if it has none.
 func (m *monitor) serveFile(w http.ResponseWriter, r *http.Request) {
 	file := answerOf(m.asynqmon, r.URL.Path)
 	mediaType := file.header.Get("Content-Type")
@@ -114,30 +110,28 @@ func (m *monitor) serveFile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.HasSuffix(r.URL.Path, ".svg") {
-		mediaType = "image/svg+xml" // it says text/xml, which no browser takes for a picture
+		mediaType = "image/svg+xml" // it says text/xml, which browsers do not show as an image
 	}
 	w.Header().Set("Content-Type", mediaType)
 	_, _ = file.body.WriteTo(w)
 }
 
-// farLinks are those of the index page that lead to another host.
+// farLinks are the links of the index page to other hosts.
 var farLinks = regexp.MustCompile(`<link\b[^>]*\bhref="https?://[^>]*>`)
 
-// localIndex is the index page without what another host would be asked for (fonts,
-// without which it uses the reader's own; its icons are drawings in its script), and
-// with the bar that leads back to our pages.
+// localIndex returns the index page without the files of other hosts (fonts, without which it
+// uses those of the browser; its icons are in its script), and with the bar of these pages.
 func localIndex(index []byte) []byte {
 	index = farLinks.ReplaceAll(index, nil)
 	return bytes.Replace(index, []byte("</head>"),
 		[]byte(`<link rel="stylesheet" href="/static/monitor.css"><script src="/static/monitor.js" defer></script></head>`), 1)
 }
 
-// inlineScripts finds the scripts that stand in a page itself.
+// inlineScripts finds the inline scripts of a page.
 var inlineScripts = regexp.MustCompile(`(?s)<script>(.*?)</script>`)
 
-// monitorPolicy is the content security policy under which asynqmon works: its
-// files and ours, the scripts in its index page by their hash, and styles anywhere,
-// since its widgets write their own.
+// monitorPolicy returns the content security policy of asynqmon: files of this origin, the
+// scripts of its index page by their hash, and all styles, since its widgets write their own.
 func monitorPolicy(index []byte) string {
 	scripts := []string{"script-src 'self'"}
 	for _, script := range inlineScripts.FindAllSubmatch(index, -1) {
@@ -155,7 +149,7 @@ func monitorPolicy(index []byte) string {
 	}, "; ")
 }
 
-// answerOf is what the handler answers to a GET of that path.
+// answerOf returns the answer of the handler to a GET of that path.
 func answerOf(h http.Handler, path string) *capture {
 	answer := &capture{header: http.Header{}}
 	r, err := http.NewRequest(http.MethodGet, "/", nil)
@@ -167,7 +161,7 @@ func answerOf(h http.Handler, path string) *capture {
 	return answer
 }
 
-// capture keeps what a handler answers.
+// capture records the answer of a handler.
 type capture struct {
 	header http.Header
 	body   bytes.Buffer
@@ -177,17 +171,16 @@ func (c *capture) Header() http.Header         { return c.header }
 func (c *capture) WriteHeader(int)             {}
 func (c *capture) Write(p []byte) (int, error) { return c.body.Write(p) }
 
-// What of asynqmon's writes is let through: a queue is paused and goes on; tasks are
-// run, archived and deleted, one or those chosen; all of a state only where no row can
-// lose its task by that.
+// The writes of asynqmon that are allowed: pause and resume a queue; run, archive and delete
+// chosen tasks; and all tasks of a state only if no row can lose its task by that.
 var (
 	queueWrite = regexp.MustCompile(`^POST ` + monitorRoot + `/api/queues/[^/]+:(pause|resume)$`)
 	taskWrite  = regexp.MustCompile(`^(DELETE|POST) ` + monitorRoot + `/api/queues/[^/]+/(pending|scheduled|retry|archived|completed)_tasks(/[^/]+|:batch_(run|archive|delete))$`)
 	allWrite   = regexp.MustCompile(`^(POST ` + monitorRoot + `/api/queues/[^/]+/(scheduled|retry|archived)_tasks:run_all|DELETE ` + monitorRoot + `/api/queues/[^/]+/(archived|completed)_tasks:delete_all)$`)
 )
 
-// mayWrite says whether the request is let through, answers it if not, and writes down
-// who does it.
+// mayWrite reports whether the write is allowed, and logs it with its user; else it answers
+// it.
 func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 	refuse := func(status int, why string) bool {
 		http.Error(w, why, status)
@@ -210,7 +203,7 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 	var chosen struct {
 		IDs []string `json:"task_ids"`
 	}
-	_ = json.Unmarshal(body, &chosen) // most have none; asynqmon refuses what it cannot read
+	_ = json.Unmarshal(body, &chosen) // most have none; asynqmon refuses invalid ones
 	m.logger.InfoContext(r.Context(), "queue changed by hand", "user", UserOf(r.Context()), "method", r.Method, "path", printable(r.URL.Path), "tasks", printable(strings.Join(chosen.IDs, " ")))
 	return true
 }

@@ -10,25 +10,24 @@ import (
 	"time"
 )
 
-// noticeFor is how long what became of an action is told to who asks for it.
+// noticeFor is how long a notice is kept.
 const noticeFor = 2 * time.Minute
 
-// notice is what became of an action.
+// notice is the result of an action.
 type notice struct {
 	text string
-	bad  bool // it did not do what was asked
+	bad  bool // the action failed
 	at   time.Time
 }
 
-// notices keeps what became of actions, for the page that the browser is led to next.
-// The address of that page has nothing but a key in it, which cannot be guessed: no
-// link can make the page say what did not happen.
+// notices keeps the results of actions for the page that the browser loads next. The address of
+// that page has only a random key, so that no link can make the page show a false result.
 type notices struct {
 	mu  sync.Mutex
 	all map[string]notice
 }
 
-// keep returns the key of what is told.
+// keep stores a notice and returns its key.
 func (n *notices) keep(text string, bad bool) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -48,7 +47,7 @@ func (n *notices) of(r *http.Request) notice {
 	return n.all[r.URL.Query().Get("notice")]
 }
 
-// lead sends the browser on to a page that tells what became of an action.
+// lead redirects the browser to a page that shows the result of an action.
 func (s *site) lead(w http.ResponseWriter, r *http.Request, path, text string, bad bool) {
 	with := "?"
 	if strings.Contains(path, "?") {

@@ -4,26 +4,27 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"orgops/apiclient"
 )
 
 const (
-	// mostShown is the longest payload that is shown: tasks of ours stay far
-	// below it, and a page shows many.
+	// mostShown is the longest payload that is shown: tasks of orgops are far shorter, and
+	// a page shows many.
 	mostShown = 256 << 10
-	// partlyShown names the members that are shown only in part. A token proves
-	// a domain to whoever knows where to put it, and a screenshot goes far.
+	// partlyShown names the members that are shown only in part. Anyone who knows where to
+	// publish a token can prove a domain with it, and screenshots spread.
 	partlyShown = "verification_txt"
-	// shownOfToken is how much of a token stays: enough to compare two.
+	// shownOfToken is how much of a token is shown: enough to compare two.
 	shownOfToken = 4
+	// mostPrintable is how many characters of a message are shown.
+	mostPrintable = 500
 )
 
-// formatted writes a task's payload, or its result, for people: JSON indented,
-// tokens in part. What is not JSON is not shown, since nothing can be left out of
-// it with certainty.
+// formatted returns a task's payload, or its result, for people: JSON indented, tokens in
+// part. Other data is not shown, since tokens in it cannot be found with certainty.
 func formatted(_ string, data []byte) string {
 	switch {
 	case len(data) == 0:
@@ -34,55 +35,34 @@ func formatted(_ string, data []byte) string {
 		return fmt.Sprintf("%d bytes, not JSON", len(data))
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var out bytes.Buffer
-	_ = json.Indent(&out, appendMasked(nil, d, false), "", "  ") // it is JSON
-	return out.String()
+	d.UseNumber() // whose text stays
+	var value any
+	err := d.Decode(&value)
+	text, marshalErr := json.MarshalIndent(masked(value, false), "", "  ")
+	if err != nil || marshalErr != nil { // it is JSON
+		return fmt.Sprintf("%d bytes, not readable", len(data))
+	}
+	return string(text)
 }
 
-// appendMasked copies the next JSON value of d, token by token, which keeps the order of
-// members and the text of numbers. Names are compared as encoding/json does, in any case.
-// If partly is set all strings inside are shown in part.
-func appendMasked(out []byte, d *json.Decoder, partly bool) []byte {
-	token := nextToken(d)
-	opening, nested := token.(json.Delim)
-	if !nested {
-		if text, ok := token.(string); ok && partly {
-			token = inPart(text)
+// masked returns the value with tokens in part. Names are compared as encoding/json does, in
+// any case. If partly is set all strings inside are shown in part.
+func masked(value any, partly bool) any {
+	switch v := value.(type) {
+	case string:
+		if partly {
+			return inPart(v)
 		}
-		return appendJSON(out, token)
-	}
-	out = fmt.Append(out, opening)
-	for first := true; d.More(); first = false {
-		if !first {
-			out = append(out, ',')
+	case []any:
+		for i := range v {
+			v[i] = masked(v[i], partly)
 		}
-		inside := partly
-		if opening == '{' {
-			name, _ := nextToken(d).(string)
-			out = append(appendJSON(out, name), ':')
-			inside = partly || strings.EqualFold(name, partlyShown)
+	case map[string]any:
+		for name := range v {
+			v[name] = masked(v[name], partly || strings.EqualFold(name, partlyShown))
 		}
-		out = appendMasked(out, d, inside)
 	}
-	return fmt.Append(out, nextToken(d))
-}
-
-// nextToken returns the next token of what was found to be JSON.
-func nextToken(d *json.Decoder) json.Token {
-	token, err := d.Token()
-	if err != nil {
-		panic(fmt.Sprintf("ops: token of valid JSON: %v", err))
-	}
-	return token
-}
-
-func appendJSON(out []byte, value any) []byte {
-	text, err := json.Marshal(value)
-	if err != nil { // names, strings, numbers, booleans and null have a JSON form
-		panic(fmt.Sprintf("ops: JSON of %T: %v", value, err))
-	}
-	return append(out, text...)
+	return value
 }
 
 func inPart(token string) string {
@@ -93,25 +73,5 @@ func inPart(token string) string {
 	return fmt.Sprintf("%s… (%d characters)", string(runes[:shownOfToken]), len(runes))
 }
 
-// mostPrintable is how many runes of a message are shown.
-const mostPrintable = 500
-
-// printable makes one line of text that may have come from a stranger: control
-// characters escaped, the length bounded.
-func printable(text string) string {
-	var out strings.Builder
-	runes := 0
-	for _, r := range text {
-		if runes++; runes > mostPrintable {
-			out.WriteString("…")
-			break
-		}
-		if unicode.IsPrint(r) {
-			out.WriteRune(r)
-			continue
-		}
-		escaped := strconv.QuoteRune(r)
-		out.WriteString(escaped[1 : len(escaped)-1])
-	}
-	return out.String()
-}
+// printable returns foreign text on one line: control characters escaped, its length bounded.
+func printable(text string) string { return apiclient.Plain(text, mostPrintable) }

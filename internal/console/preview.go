@@ -9,8 +9,8 @@ import (
 	"orgops/tasks"
 )
 
-// previewPage shows what the next sweep of a tenant would do if it found the same as the last
-// ones.
+// previewPage shows the actions of the next sweep of a tenant if its checks have the results of
+// the last ones.
 type previewPage struct {
 	Tenant     string
 	Breaker    string             // its state, in words
@@ -24,7 +24,7 @@ const maxCandidates = 100
 // previewWithin bounds the time of a preview, which reads every watched domain.
 const previewWithin = 30 * time.Second
 
-// preview is what closing the breaker comes to: GET /sweeps/preview.
+// preview shows the effect of closing the breaker: GET /sweeps/preview.
 func (s *site) preview(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	tenant := r.URL.Query().Get("tenant")
 	if err := tasks.CheckTenant(tenant); err != nil {

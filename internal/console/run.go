@@ -15,16 +15,16 @@ import (
 const (
 	// rowsAPage is how many rows each list of a run's page has.
 	rowsAPage = 50
-	// rowsLooked is how many settled rows are looked through for those that a page is
-	// to have, and rowsSearched how many where a text is looked for, which takes the
-	// stored rows to be read: about a second, each.
+	// rowsLooked is how many settled rows are searched for the rows of a page, and
+	// rowsSearched how many if a text is searched, which reads the stored rows: about a
+	// second, each.
 	rowsLooked   = 200_000
 	rowsSearched = 20_000
-	// rowsLive is how many are looked through for an outcome where the script asks,
-	// again and again: a page that takes more stays as it is.
+	// rowsLive is how many are searched for an outcome in the repeated requests of the
+	// script: a page that takes more stays as it is.
 	rowsLive = 5000
-	// waitingLooked is how many rows' reasons tell what a run waits for: the shares
-	// among so many are within three percent of the truth.
+	// waitingLooked is how many rows' reasons are read to estimate why a run waits: the
+	// shares of so many are exact to three percent.
 	waitingLooked = 2000
 )
 
@@ -39,16 +39,16 @@ type runPage struct {
 	Open     openView
 }
 
-// Lookup is where the domain of a row is looked up; empty: it has none.
+// Lookup returns the page of the domain of a row; empty: it has none.
 func (p runPage) Lookup(row status.RowName) string { return domainPath(p.Run, row) }
 
-// waitingView is what the open rows wait for.
+// waitingView shows why the open rows wait.
 type waitingView struct{ status.Waiting }
 
 // Sampled reports whether the numbers are estimated from some of the rows.
 func (w waitingView) Sampled() bool { return w.Looked < w.Noted }
 
-// About is a number of rows with a reason, in words.
+// About returns a number of rows with a reason, in words.
 func (w waitingView) About(rows int64) string {
 	if w.Sampled() {
 		return "about " + grouped(int64(float64(rows)/float64(w.Looked)*float64(w.Noted)))
@@ -60,13 +60,13 @@ func (w waitingView) About(rows int64) string {
 type failedView struct {
 	Rows     []status.UnwellRow
 	Total    int64
-	Outcome  string // asked for; empty: any
+	Outcome  string // requested; empty: any
 	Text     string
-	Outcomes map[string]int64 // rows of each that can be asked for
+	Outcomes map[string]int64 // rows of each outcome
 	More     string           // path of the page after this one; empty: it is the last
 	First    string           // path of the first page; empty: this is it
-	Cut      int64            // so many rows were looked through, and the page is not full; 0: it is whole
-	Left     bool             // out, since what is shown there does not change
+	Cut      int64            // so many rows were searched without filling the page; 0: it is full
+	Left     bool             // out, since the shown rows do not change
 }
 
 // openView are the rows that are not settled.
@@ -103,11 +103,11 @@ func (s *site) run(ctx context.Context, r *http.Request) (title string, data any
 	return "Run " + run.ID, p, err
 }
 
-// rowsQuery says which rows of the run are wanted.
+// rowsQuery selects rows of the run.
 type rowsQuery struct {
 	outcome, text string
 	from, open    int64 // the first row of either list
-	live          bool  // the script asks, to keep the page up to date
+	live          bool  // a request of the script, to keep the page up to date
 }
 
 func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
@@ -124,7 +124,7 @@ func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
 	return q, true
 }
 
-// path is where the same rows are shown, from these on.
+// path returns the page of the same selection from these rows on.
 func (q rowsQuery) path(run string, from, open int64) string {
 	return link(runPath(run), map[string]string{"outcome": q.outcome, "q": q.text, "from": rowParameter(from), "open": rowParameter(open)})
 }

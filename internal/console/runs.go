@@ -24,21 +24,21 @@ const (
 // runsPage is the page of all runs.
 type runsPage struct {
 	Attention []attention
-	Tenants   []string // that are known here
+	Tenants   []string // known here
 	Filter    runsFilter
 	Kinds     []string
 	States    []string
 	Runs      []runView
 	Older     string // path of the page after this one; empty: it is the last
 	Newest    string // path of the first page; empty: this is it
-	Cut       bool   // not all runs were looked at that the filter might want
+	Cut       bool   // more runs may match the filter
 	Searched  int64
 }
 
-// runsFilter says which runs are wanted; what is empty does not matter.
+// runsFilter selects runs; an empty member selects all.
 type runsFilter struct{ Tenant, Kind, State string }
 
-// States of runs that can be asked for.
+// States of runs to filter by.
 const (
 	stateOpen   = "open"
 	stateEnded  = "ended"
@@ -119,7 +119,7 @@ type runView struct {
 	Value, Max     int64  // of the bar
 	Rows           string // "12 of 40 rows settled"
 	Figures, Waits string
-	Trouble        []string // that takes somebody to go on
+	Trouble        []string // that needs an operator
 }
 
 func viewOf(r runs.Run, ahead status.Outlook, now time.Time) runView {
@@ -137,7 +137,7 @@ func viewOf(r runs.Run, ahead status.Outlook, now time.Time) runView {
 	return v
 }
 
-// tone is a class of ops.css: whether the run does well, is held up, or goes on.
+// tone returns a class of ops.css: whether the run is successful, delayed, or in progress.
 func tone(r runs.Run, heldUp bool) string {
 	switch {
 	case r.Ended() && status.Unwell(r) == 0:
@@ -167,7 +167,7 @@ func countsOf(r runs.Run, wanted func(outcome string) bool) map[string]int64 {
 	return counts
 }
 
-// toneOf is a class of ops.css for an outcome.
+// toneOf returns a class of ops.css for an outcome.
 func toneOf(outcome string) string {
 	switch {
 	case tasks.Outcome(outcome).Well():

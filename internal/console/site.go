@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,10 +16,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"orgops/internal/status"
-
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
+
+	"orgops/internal/status"
 )
 
 //go:embed templates
@@ -27,38 +27,36 @@ var templates embed.FS
 //go:embed static
 var static embed.FS
 
-// sitePolicy is the content security policy of our own pages: their own script and
-// style, from here, and forms that lead here.
+// sitePolicy is the content security policy of the pages: scripts, styles and forms of this
+// origin only.
 const sitePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// site is our own pages: HTML that is whole without a script, which the script only
-// keeps up to date (static/ops.js).
+// site serves the pages, which are complete HTML without a script; the script only keeps them
+// up to date (static/ops.js).
 type site struct {
 	Config
-	pages    map[string]*template.Template // by name: the layout with that page in it
-	oracle   *status.Oracle
-	notices  notices
-	acting   sync.Map            // the runs and tenants to which something is being done from these pages
-	checking sync.Mutex          // is held while a domain is checked by hand
-	checks   *rate.Limiter       // of domains, by hand
-	reads    *rate.Limiter       // of the API
-	lookUps  *semaphore.Weighted // of stored rows
+	pages   map[string]*template.Template // by name: the layout with that page
+	oracle  *status.Oracle
+	notices notices
+	acting  sync.Map      // the runs and tenants with an action in progress
+	checks  *rate.Limiter // of domains, by hand
+	reads   *rate.Limiter // of the API
 }
 
-// page is what the layout shows around a page.
+// page is a page with the data of the layout around it.
 type page struct {
 	Title   string
-	Section string // the entry of the navigation that it belongs to: runs, domains, tenants
+	Section string // of the navigation: runs, domains, tenants
 	Write   bool   // actions may be offered
 	Version string
-	Notice  string // what became of the action that led here; empty: none did. show sets it
-	Failed  bool   // the action did not do what was asked
+	Notice  string // the result of the action that led here; empty: none did. show sets it
+	Failed  bool   // the action failed
 	Data    any    // of the page itself
 }
 
 func newSite(cfg Config) *site {
 	s := &site{
-		Config: cfg, pages: map[string]*template.Template{}, oracle: status.NewOracle(cfg.Redis), lookUps: semaphore.NewWeighted(mostLookUps),
+		Config: cfg, pages: map[string]*template.Template{}, oracle: status.NewOracle(cfg.Redis),
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
 	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
@@ -74,7 +72,33 @@ func newSite(cfg Config) *site {
 	return s
 }
 
-// routes puts the pages and their files at their places.
+// monitorRoot is the path of asynqmon.
+const monitorRoot = "/monitor"
+
+// Pages serves the operators' pages, and asynqmon at /monitor/, to the users whom
+// Config.Access admits. It answers requests for loopback names, for the address of the
+// connection and for the names of Config.Access, and for no other host.
+func Pages(cfg Config) http.Handler {
+	mux := http.NewServeMux()
+	newSite(cfg).routes(mux)
+	mux.Handle(monitorRoot+"/", newMonitor(cfg))
+	return newGuard(plainPaths(mux), cfg.Access, cfg.logger())
+}
+
+// plainPaths answers 404 to a path of a file that has an element . or .., a backslash or a
+// NUL, however they are encoded: only attacks have them.
+func plainPaths(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ofFile := strings.HasPrefix(r.URL.Path, monitorRoot+"/") || strings.HasPrefix(r.URL.Path, "/static/")
+		if ofFile && (!fs.ValidPath(strings.Trim(r.URL.Path, "/")) || strings.ContainsAny(r.URL.Path, "\\\x00")) {
+			http.NotFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// routes registers the pages and their files.
 func (s *site) routes(mux *http.ServeMux) {
 	mux.Handle("GET /static/{file}", http.FileServerFS(static)) // and not the list of them
 	mux.HandleFunc("GET /domains", s.domains)
@@ -94,12 +118,12 @@ func (s *site) routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /sweeps/confirm", s.acts(s.confirmSweep))
 }
 
-// show writes the page of that name. It is written only once it is whole, so that an
-// error in the middle is not taken for its end.
+// show writes the page of that name once it is complete, so that an error does not cut it
+// off.
 func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
 	p.Write, p.Version = s.Write, s.Version
-	if told := s.notices.of(r); told.text != "" {
-		p.Notice, p.Failed = told.text, told.bad
+	if n := s.notices.of(r); n.text != "" {
+		p.Notice, p.Failed = n.text, n.bad
 	}
 	var out bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&out, "layout.html", p); err != nil {
@@ -110,14 +134,14 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 	w.Header().Set("Content-Security-Policy", sitePolicy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = out.WriteTo(w) // who has gone is not told
+	_, _ = out.WriteTo(w) // fails if the client has gone
 }
 
-// pageWithin is how long a page may take.
+// pageWithin bounds the time of a page.
 const pageWithin = 10 * time.Second
 
-// page returns a handler of the page of that name, whose title and data build returns within
-// that time. An error that is no *refusal is Redis'.
+// page returns the handler of a page whose title and data build returns within that time. An
+// error that is no *refusal is one of Redis.
 func (s *site) page(name, section string, within time.Duration, build func(ctx context.Context, r *http.Request) (title string, data any, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), within)
@@ -131,13 +155,12 @@ func (s *site) page(name, section string, within time.Duration, build func(ctx c
 	}
 }
 
-// problem says in the frame of a page what went wrong, and what to do.
+// problem writes a page with an error and its remedy.
 func (s *site) problem(w http.ResponseWriter, r *http.Request, status int, section, what string) {
 	s.show(w, r, status, "problem", page{Title: http.StatusText(status), Section: section, Data: what})
 }
 
-// fail says in the frame of a page why it is not shown: the error is a *refusal, or Redis
-// could not be read.
+// fail writes a page with an error: a *refusal, or Redis could not be read.
 func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err error) {
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		s.problem(w, r, refused.status, section, refused.text)
@@ -150,7 +173,7 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err 
 		"Check that Redis runs and that this worker can reach it. No rows are lost; workers resume once Redis is back.")
 }
 
-// acts lets a handler of an action run where the settings allow actions, its form read.
+// acts reads the form for the handler of an action, and refuses it if pages are read-only.
 func (s *site) acts(next http.HandlerFunc) http.HandlerFunc {
 	if s.Write {
 		return s.withForm(next)
@@ -176,13 +199,13 @@ func (s *site) withForm(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// stamp is a moment as pages show it, with what a script and a reader's software need.
+// stamp returns a time as pages show it, readable by scripts and screen readers.
 func stamp(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
 	}
 	t = t.UTC()
-	//nolint:gosec // of digits alone
+	//nolint:gosec // only digits
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05")+" UTC"))
 }
 
@@ -195,7 +218,7 @@ func capital(label string) string {
 	return string(unicode.ToUpper(first)) + label[size:]
 }
 
-// grouped is a number with its digits in threes: 1,234,567.
+// grouped returns a number with its digits in threes: 1,234,567.
 func grouped(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {

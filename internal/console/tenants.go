@@ -32,11 +32,11 @@ type tenantsPage struct {
 	Names   []string // of all tenants; empty: they are on this page
 	First   string   // path of the first page; empty: this is it
 	Next    string   // path of the page after this one; empty: it is the last
-	Missing string   // a tenant that was asked for and is not known
+	Missing string   // the requested tenant if it is unknown
 }
 
-// tenantView is what is shown of a tenant. What only a worker of the tenant knows is empty
-// on the pages of others.
+// tenantView shows a tenant. Data that only a worker of the tenant has is empty on the pages of
+// others.
 type tenantView struct {
 	Tenant // its settings as announced
 	health.TenantState
@@ -44,7 +44,7 @@ type tenantView struct {
 	Served     bool // by this worker
 	Announced  bool // a worker of it was seen
 	Problem    string
-	Warnings   []attention // what is wrong, the worst first
+	Warnings   []attention // the worst first
 	Used       float64     // of the limit, a share; below 0: not known
 	UsedText   string
 	Schedule   string // of sweeps; empty: not known
@@ -52,7 +52,7 @@ type tenantView struct {
 	Reach      *reachState // of name servers; nil: not known
 	Resolvers  []dnscheck.ResolverState
 	Voting     int              // of the resolvers
-	Deliveries *asynq.QueueInfo // nil: nothing was ever to be delivered
+	Deliveries *asynq.QueueInfo // nil: there was never a delivery
 	Errors     []APIError
 }
 
@@ -143,12 +143,12 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 		v.warn("wait", "No worker of this tenant has been seen on this Redis.", "Start a worker for it, or delete its runs.")
 	}
 	if v.Announced {
-		settingsErr = v.tellSettings()
+		settingsErr = v.showSettings()
 	}
-	deliveriesErr := v.tellDeliveries(rdb, queues)
+	deliveriesErr := v.showDeliveries(rdb, queues)
 	if served {
-		v.tellToken()
-		v.tellDNS()
+		v.showToken()
+		v.showDNS()
 		v.Errors = t.Errors.Last()
 	}
 	if err := errors.Join(stateErr, settingsErr, deliveriesErr); err != nil {
@@ -157,8 +157,8 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 	return v
 }
 
-// tellSettings says how much of the budget is used, if that is known, and when sweeps are.
-func (v *tenantView) tellSettings() error {
+// showSettings sets the used share of the budget, if it is known, and the schedule of sweeps.
+func (v *tenantView) showSettings() error {
 	rate, err := pace.ParseRate(v.Settings.Rate)
 	if err != nil {
 		return fmt.Errorf("settings of tenant %s: %w", v.Name, err)
@@ -182,8 +182,8 @@ func (v *tenantView) tellSettings() error {
 	return nil
 }
 
-// tellToken says whether there is one, and never what it is.
-func (v *tenantView) tellToken() {
+// showToken sets the state of the token, never the token.
+func (v *tenantView) showToken() {
 	if v.API == nil {
 		return
 	}
@@ -194,8 +194,8 @@ func (v *tenantView) tellToken() {
 	}
 }
 
-// tellDNS says who is queried, and who has a vote.
-func (v *tenantView) tellDNS() {
+// showDNS sets the state of name servers and resolvers.
+func (v *tenantView) showDNS() {
 	if v.DNS == nil {
 		return
 	}
@@ -215,8 +215,8 @@ func (v *tenantView) tellDNS() {
 	}
 }
 
-// tellDeliveries says how many deliveries of events wait, and how many were given up.
-func (v *tenantView) tellDeliveries(rdb redis.UniversalClient, queues []string) (err error) {
+// showDeliveries sets how many deliveries of events wait, and how many were given up.
+func (v *tenantView) showDeliveries(rdb redis.UniversalClient, queues []string) (err error) {
 	queue := deliveries.Queue(v.Name)
 	if !slices.Contains(queues, queue) {
 		return nil
@@ -230,15 +230,15 @@ func (v *tenantView) tellDeliveries(rdb redis.UniversalClient, queues []string) 
 	return nil
 }
 
-// waiting is how many tasks of a queue are not done.
+// waiting returns how many tasks of a queue are not done.
 func waiting(queue *asynq.QueueInfo) int {
 	return queue.Pending + queue.Scheduled + queue.Retry + queue.Active
 }
 
-// utc is a moment as facts have it.
+// utc formats a time.
 func utc(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// percent is a share in words.
+// percent formats a share.
 func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
 
 func rulesText(s pace.Settings) string { return status.RulesText(status.RulesOf(s)) }

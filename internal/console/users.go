@@ -22,15 +22,15 @@ import (
 	"orgops/internal/serving"
 )
 
-// Users are names and passwords' hashes from a file, which is read again when it
-// changes. Its methods may be called from any goroutine.
+// Users are names and hashes of passwords from a file, which is read again when it changes. Its
+// methods may be called from any goroutine.
 type Users struct{ list *serving.Reloaded[*userList] }
 
-// ReadUsers reads a file of lines name:hash, as htpasswd -B writes it; empty lines
-// and those that begin with # say nothing. Where a line of a changed file cannot be
-// used, the logger is told, and what it held before stays in force; where it has nobody
-// in it, is gone, or can be written by everybody, nobody is let in, since that may be
-// how somebody was taken out. Errors name the line, never a hash.
+// ReadUsers reads a file of lines name:hash, as htpasswd -B writes it; empty lines and those
+// that begin with # are skipped. If a line of a changed file is invalid, that is logged, and
+// the former users stay in force; if the file has no users, is gone, or is writable for
+// everyone, all sign-ins are refused, since that may be how a user was removed. Errors name the
+// line, never a hash.
 func ReadUsers(file string, logger *slog.Logger) (*Users, error) {
 	return readUsers(file, logger, time.Now)
 }
@@ -48,24 +48,24 @@ func readUsers(file string, logger *slog.Logger, now func() time.Time) (*Users, 
 	if err != nil {
 		return nil, err
 	}
-	started = true // what runs from here on runs one at a time, by Get
+	started = true // from here on Get calls the function, once at a time
 	return &Users{list}, nil
 }
 
-// Len is how many there are.
+// Len returns the number of users.
 func (u *Users) Len() int { return len(u.list.Get().hashes) }
 
-// Bounds of a file, and of what each sign-in may cost this process.
+// Bounds of a file, and of the cost of each sign-in.
 const (
 	maxUsersFile = 1 << 20
-	// minCost is what is asked for today (OWASP, Password Storage Cheat Sheet).
+	// minCost is the recommended least cost (OWASP, Password Storage Cheat Sheet).
 	minCost = 10
-	// maxCost takes a second of a processor, which the tenants' tasks need too.
+	// maxCost takes a second of a processor, which tasks need too.
 	maxCost = 14
 )
 
-// loadUsers reads the file. Whoever may write to it may sign in, so that it is not to
-// be everybody.
+// loadUsers reads the file. A user of the machine who may write to it can sign in, so it must
+// not be writable for everyone.
 func loadUsers(file string) (*userList, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -93,7 +93,7 @@ func loadUsers(file string) (*userList, error) {
 	return list, nil
 }
 
-// userList is what one version of the file holds, and who has signed in by it.
+// userList is one version of the file, with the sign-ins that it has admitted.
 type userList struct {
 	hashes map[string]string // by name
 	cost   int               // the highest of any hash
@@ -102,12 +102,12 @@ type userList struct {
 
 	key [sha256.Size]byte // of sums
 	mu  sync.Mutex
-	// sums has of each name the HMAC of the password that was found right, so that
-	// pages which ask every two seconds do not cost a bcrypt each.
+	// sums has for each name the HMAC of the correct password, so that pages that are
+	// requested every two seconds do not take a bcrypt each.
 	sums map[string][]byte
 }
 
-// lineError is a line that is none of a user: a slip in editing the file.
+// lineError is an invalid line: a mistake in editing the file.
 type lineError struct {
 	number int
 	err    error
@@ -115,7 +115,7 @@ type lineError struct {
 
 func (e lineError) Error() string { return fmt.Sprintf("line %d: %v", e.number, e.err) }
 
-// newUserList is a list with nobody in it. The cost is what an unknown name takes then.
+// newUserList returns a list without users. The cost is that of an unknown name.
 func newUserList() *userList {
 	list := &userList{hashes: map[string]string{}, cost: minCost, sums: map[string][]byte{}, compare: bcrypt.CompareHashAndPassword}
 	_, _ = rand.Read(list.key[:]) // it never fails
@@ -163,7 +163,7 @@ func (l *userList) add(line string) error {
 	return nil
 }
 
-// costOf is the cost of a hash that can be used: the binary logarithm of its rounds.
+// costOf returns the cost of a valid hash: the binary logarithm of its rounds.
 func costOf(hash string) (int, error) {
 	const instead = ": use htpasswd -nB -C 12 NAME"
 	switch {
@@ -185,25 +185,25 @@ func costOf(hash string) (int, error) {
 	return cost, nil
 }
 
-// nobodys is a hash of that cost which no password is known to have.
-func nobodys(cost int) []byte {
+// unknownHash returns a hash of that cost, of which no password is known.
+func unknownHash(cost int) []byte {
 	return fmt.Appendf(nil, "$2a$%02d$%s", cost, strings.Repeat("x", 53))
 }
 
-// remembers says whether this password was found right before.
-func (l *userList) remembers(name, password string) bool {
+// verified reports whether this password was correct before.
+func (l *userList) verified(name, password string) bool {
 	l.mu.Lock()
 	sum := l.sums[name]
 	l.mu.Unlock()
-	return hmac.Equal(sum, l.sum(name, password)) // never, of none
+	return hmac.Equal(sum, l.sum(name, password)) // false without a sum
 }
 
-// verify says whether this is the password, and remembers that it is. A wrong one
-// takes as long as an unknown name does: the rounds of the highest cost.
+// verify reports whether this is the password, and stores that it is. A wrong one takes as
+// long as an unknown name does: the rounds of the highest cost.
 func (l *userList) verify(name, password string) bool {
 	hash := []byte(l.hashes[name])
 	if len(hash) == 0 {
-		_ = l.compare(nobodys(l.cost), []byte(password))
+		_ = l.compare(unknownHash(l.cost), []byte(password))
 		return false
 	}
 	if l.compare(hash, []byte(password)) == nil {
@@ -214,7 +214,7 @@ func (l *userList) verify(name, password string) bool {
 	}
 	// Each cost takes twice the rounds of the one below: 2^c + (2^c + … + 2^(max-1)) = 2^max.
 	for cost, _ := bcrypt.Cost(hash); cost < l.cost; cost++ {
-		_ = l.compare(nobodys(cost), []byte(password))
+		_ = l.compare(unknownHash(cost), []byte(password))
 	}
 	return false
 }

@@ -2,7 +2,6 @@ package health
 
 import (
 	"fmt"
-	"io"
 
 	"orgops/apiclient"
 )
@@ -64,11 +63,4 @@ func (f Finding) String() string {
 		text += " -> " + f.Fix
 	}
 	return fmt.Sprintf("%-8s %s: %s", f.Level, apiclient.Plain(f.Subject, maxLine), apiclient.Plain(text, maxLine))
-}
-
-// Write writes a line for each finding.
-func Write(out io.Writer, all []Finding) {
-	for _, f := range all {
-		fmt.Fprintln(out, f)
-	}
 }
