@@ -77,7 +77,7 @@ func TestDependencies(t *testing.T) {
 // TestWhoKnowsTasks: the core executes rows by their kinds. Only packages that submit rows,
 // or describe runs to people, know what can be submitted.
 func TestWhoKnowsTasks(t *testing.T) {
-	knows := []string{"internal/httpapi", "internal/intake", "internal/ops", "internal/status"}
+	knows := []string{"internal/console", "internal/httpapi", "internal/intake", "internal/status"}
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./internal/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

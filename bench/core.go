@@ -15,7 +15,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
-	"orgops/internal/ops"
+	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 )
@@ -35,7 +35,7 @@ type core struct {
 
 // newCore returns a core that is not started. executions is the ledger that the engine
 // uses; nil: the one of the store.
-func newCore(rdb redis.UniversalClient, c calls, limiter *pace.Limiter, limit pace.Limit, executions engine.Ledger, metrics *ops.Metrics, stopping <-chan struct{}, logger *slog.Logger) *core {
+func newCore(rdb redis.UniversalClient, c calls, limiter *pace.Limiter, limit pace.Limit, executions engine.Ledger, metrics *metrics.Metrics, stopping <-chan struct{}, logger *slog.Logger) *core {
 	const tenant = ledger.Tenant(tenantName)
 	l := ledger.New(rdb)
 	if executions == nil {

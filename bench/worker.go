@@ -18,7 +18,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
-	"orgops/internal/ops"
+	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/tasks"
 )
@@ -48,7 +48,7 @@ type calls struct {
 
 // callsTo returns new clients. Without a gate and metrics the requests are
 // neither paced nor measured.
-func callsTo(to endpoint, gate apiclient.Gate, metrics *ops.Metrics) (calls, error) {
+func callsTo(to endpoint, gate apiclient.Gate, metrics *metrics.Metrics) (calls, error) {
 	tokenURL, audience, err := tokensAt(to)
 	if err != nil {
 		return calls{}, err
@@ -88,7 +88,7 @@ func tokensAt(to endpoint) (tokenURL, audience string, err error) {
 // measuredGate measures the wait for permits, as cmd/worker does.
 type measuredGate struct {
 	*pace.Limiter
-	metrics *ops.Metrics
+	metrics *metrics.Metrics
 }
 
 func (g measuredGate) Wait(ctx context.Context, operation string) error {
@@ -123,16 +123,16 @@ func newWorker(s *store, to endpoint, executions engine.Ledger, limit pace.Limit
 	}
 	w = &worker{stopping: make(chan struct{}), log: log}
 	logger := slog.New(slog.NewJSONHandler(log, nil))
-	metrics := ops.NewMetrics(prometheus.NewRegistry())
+	measured := metrics.New(prometheus.NewRegistry())
 	if w.redis, err = s.client(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	w.redis.AddHook(&w.scripts)
 	limiter := pace.New(pace.Config{Redis: w.redis, Tenant: tenantName, Limit: limit, Class: classOf, Stopping: w.stopping, Logger: logger})
-	if w.calls, err = callsTo(to, measuredGate{limiter, metrics}, metrics); err != nil {
+	if w.calls, err = callsTo(to, measuredGate{limiter, measured}, measured); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
-	w.core = newCore(w.redis, w.calls, limiter, limit, executions, metrics, w.stopping, logger)
+	w.core = newCore(w.redis, w.calls, limiter, limit, executions, measured, w.stopping, logger)
 	return w, nil
 }
 

@@ -258,7 +258,7 @@ func TestExpressionsParse(t *testing.T) {
 }
 
 // TestMetricsExist: what rules and dashboard ask for is in docs/reference/metrics.md,
-// which a test of internal/ops holds to what a worker tells; so are the labels.
+// which a test of internal/metrics holds to what a worker tells; so are the labels.
 func TestMetricsExist(t *testing.T) {
 	labels := map[string][]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(orgops_\\w+)` \\| (\\w+) \\|([^|]*)\\|").FindAllStringSubmatch(read(t, "../docs/reference/metrics.md"), -1) {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"orgops/internal/ops"
+	"orgops/internal/console"
 )
 
 // secretsIn runs a copy of compose-secrets in an empty directory, with the commands
@@ -50,7 +50,7 @@ func TestComposeSecrets(t *testing.T) {
 	if made[0] != made[1] {
 		t.Error("what was there is made again")
 	}
-	users, err := ops.ReadUsers(filepath.Join(dir, "secrets/pages_users"), slog.New(slog.DiscardHandler))
+	users, err := console.ReadUsers(filepath.Join(dir, "secrets/pages_users"), slog.New(slog.DiscardHandler))
 	if err != nil || users.Len() != 1 {
 		t.Fatalf("the worker does not take the users: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/ops"
+	"orgops/internal/console"
 	"orgops/internal/serving"
 )
 
@@ -53,20 +53,20 @@ func (f accessFlags) check(addr string) error {
 
 // files reads what the flags name, and is the access that they describe. The
 // certificate is nil where none is named.
-func (f accessFlags) files(logger *slog.Logger) (access ops.Access, certificate *tls.Config, err error) {
-	if access.ProxyFrom, err = ops.ParseProxyFrom(f.OpsProxyFrom); err != nil {
+func (f accessFlags) files(logger *slog.Logger) (access console.Access, certificate *tls.Config, err error) {
+	if access.ProxyFrom, err = console.ParseProxyFrom(f.OpsProxyFrom); err != nil {
 		return access, nil, fmt.Errorf("ops-proxy-from: %w", err)
 	}
-	if access.Hosts, err = ops.ParseHosts(f.OpsHosts); err != nil {
+	if access.Hosts, err = console.ParseHosts(f.OpsHosts); err != nil {
 		return access, nil, fmt.Errorf("ops-hosts: %w", err)
 	}
 	if f.OpsProxyHeader != "" {
-		if access.ProxyHeader, err = ops.ParseProxyHeader(f.OpsProxyHeader); err != nil {
+		if access.ProxyHeader, err = console.ParseProxyHeader(f.OpsProxyHeader); err != nil {
 			return access, nil, fmt.Errorf("ops-proxy-header: %w", err)
 		}
 	}
 	if f.OpsUsers != "" {
-		if access.Users, err = ops.ReadUsers(f.OpsUsers, logger); err != nil {
+		if access.Users, err = console.ReadUsers(f.OpsUsers, logger); err != nil {
 			return access, nil, fmt.Errorf("ops-users: %w", err)
 		}
 	}

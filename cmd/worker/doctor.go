@@ -17,7 +17,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
-	"orgops/internal/doctor"
+	"orgops/internal/health"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
@@ -73,15 +73,15 @@ func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs boo
 }
 
 // write writes the findings. The error is errFoundWrong if something is wrong.
-func (d doctorCommand) write(out io.Writer, found []doctor.Finding) (err error) {
-	if slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Level == doctor.Wrong }) {
+func (d doctorCommand) write(out io.Writer, found []health.Finding) (err error) {
+	if slices.ContainsFunc(found, func(f health.Finding) bool { return f.Level == health.Wrong }) {
 		defer func() { err = cmp.Or(err, errFoundWrong) }()
 	}
-	if !d.JSON {
-		doctor.Write(out, found)
-		return nil
-	}
 	for _, f := range found {
+		if !d.JSON {
+			fmt.Fprintln(out, f)
+			continue
+		}
 		if err := cli.WriteJSON(out, f); err != nil {
 			return err
 		}
@@ -90,9 +90,9 @@ func (d doctorCommand) write(out io.Writer, found []doctor.Finding) (err error) 
 }
 
 // examine tests everything side by side, and gives the findings in order.
-func examine(ctx context.Context, env *cli.Environment, tenants []tenant, at redisconn.Config, client redis.UniversalClient) ([]doctor.Finding, error) {
+func examine(ctx context.Context, env *cli.Environment, tenants []tenant, at redisconn.Config, client redis.UniversalClient) ([]health.Finding, error) {
 	// All of them before the first test: what is let go of on an error is in use by none.
-	patients := make([]doctor.Tenant, len(tenants))
+	patients := make([]health.Tenant, len(tenants))
 	for i, t := range tenants {
 		patient, done, err := t.patient(client)
 		if err != nil {
@@ -101,50 +101,50 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant, at red
 		defer done() //nolint:revive // after the wait, for each of a few
 		patients[i] = patient
 	}
-	parts := make([][]doctor.Finding, 1+2*len(tenants))
+	parts := make([][]health.Finding, 1+2*len(tenants))
 	var all sync.WaitGroup
 	all.Go(func() {
-		parts[0] = doctor.Redis(ctx, doctor.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString, Schema: runs.New(client).ReadSchema})
+		parts[0] = health.Redis(ctx, health.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString, Schema: runs.New(client).ReadSchema})
 	})
 	files := []string{env.Get(cli.EnvName("redis-password") + "_FILE")}
 	for i, t := range tenants {
-		all.Go(func() { parts[1+2*i] = patients[i].Check(ctx) })
+		all.Go(func() { parts[1+2*i] = patients[i].Test(ctx) })
 		all.Go(func() { parts[2+2*i] = t.receivers(ctx) })
 		files = append(files, t.ClientSecretFile, t.ClientKeyFile, t.TokenFile)
 	}
 	all.Wait()
 	files = slices.DeleteFunc(files, func(path string) bool { return path == "" })
-	return slices.Concat(append(parts, doctor.Variables(env.Unknown()), doctor.Files(files), doctor.ReadLimits().Judge(len(tenants)))...), nil
+	return slices.Concat(append(parts, health.Variables(env.Unknown()), health.Files(files), health.ReadLimits().Test(len(tenants)))...), nil
 }
 
 // ours are the queues that workers of any tenant take from.
 var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(rows|webhook)$`)
 
 // patient is the tenant as it is to be tested; done lets go of what it holds.
-func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), error) {
+func (t tenant) patient(client redis.UniversalClient) (health.Tenant, func(), error) {
 	tokens, err := t.tokenSource()
 	if err != nil {
-		return doctor.Tenant{}, nil, err
+		return health.Tenant{}, nil, err
 	}
-	headers := &doctor.Headers{Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.limit, MaxWait: longestWait(t.limit), Writes: apiclient.Writes, Repeats: apiclient.IsRepetition})}
+	headers := &health.Headers{Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.limit, MaxWait: longestWait(t.limit), Writes: apiclient.Writes, Repeats: apiclient.IsRepetition})}
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: headers, UserAgent: "orgops/" + version,
 	})
 	if err != nil {
-		return doctor.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
+		return health.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	checker, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, Quorum: t.quorum, Mode: t.dnsMode, CanaryZone: t.CanaryZone})
 	if err != nil {
-		return doctor.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
+		return health.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	done := func() {
 		api.CloseIdle()
 		checker.Close()
 	}
-	return doctor.Tenant{
+	return health.Tenant{
 		Name: t.Name, API: api, Headers: headers, Tokens: tokens, Burst: t.Burst, DNS: checker, Mode: t.dnsMode, Quorum: t.quorum,
 		Assertions: apiclient.AuthMethod(t.ClientAuth) == apiclient.AuthPrivateKeyJWT,
-		Needs: doctor.Needs{
+		Needs: health.Needs{
 			TrustPayload: t.TrustPayload, Sweep: t.Sweep != off, Acts: t.rules.Action != sweep.Report || t.VerifyPending,
 		},
 	}, done, nil
@@ -152,15 +152,15 @@ func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), er
 
 // receivers connects to those who are told of events; through a proxy it is the
 // proxy that does.
-func (t tenant) receivers(ctx context.Context) []doctor.Finding {
-	var found []doctor.Finding
+func (t tenant) receivers(ctx context.Context) []health.Finding {
+	var found []health.Finding
 	for _, e := range t.endpoints {
-		f := doctor.Finding{Level: doctor.OK, Subject: "tenant " + t.Name, Text: "webhook " + e.Name + " can be connected to"}
+		f := health.Finding{Level: health.OK, Subject: "tenant " + t.Name, Text: "webhook " + e.Name + " can be connected to"}
 		if t.network.Proxy != nil {
 			f.Text = "webhook " + e.Name + " is not tried: there is a proxy"
 		} else if err := e.Reach(ctx); err != nil {
-			f.Level, f.Text = doctor.Wrong, fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)
-			f.Mend = "check its url and allow_private"
+			f.Level, f.Text = health.Wrong, fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)
+			f.Fix = "check its url and allow_private"
 		}
 		found = append(found, f)
 	}

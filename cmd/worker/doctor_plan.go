@@ -6,7 +6,7 @@ import (
 
 	"orgops/internal/capacity"
 	"orgops/internal/cli"
-	"orgops/internal/doctor"
+	"orgops/internal/health"
 )
 
 // load holds the properties of the planned load that are no settings.
@@ -56,7 +56,7 @@ func (d doctorCommand) plan(p cli.Program) error {
 	for _, t := range tenants {
 		l.Tenants = append(l.Tenants, d.of(t))
 	}
-	return d.write(p.Stdout, doctor.Plan(l))
+	return d.write(p.Stdout, health.Plan(l))
 }
 
 // planned returns the tenants of the settings. Flags may leave out how a tenant is reached.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
@@ -86,10 +87,10 @@ func TestFleetTokens(t *testing.T) {
 		for _, w := range all {
 			fetchTokens(t, w, nil)
 			for _, tn := range w.tenants {
-				if f := tn.hasToken(w.awaitsToken(tn)); f.Err != nil {
-					t.Errorf("%s: %v", tn.Name, f.Err)
-				} else if known := !tn.api.TokenHealth().GotAt.IsZero(); known == strings.Contains(f.Note, "not needed yet") {
-					t.Errorf("%s: token fetched: %t, %q", tn.Name, known, f.Note)
+				if f := health.Token(tn.api.TokenHealth(), w.awaitsToken(tn)); f.Level == health.Wrong {
+					t.Errorf("%s: %s", tn.Name, f.Text)
+				} else if known := !tn.api.TokenHealth().GotAt.IsZero(); known == strings.Contains(f.Text, "not needed yet") {
+					t.Errorf("%s: token fetched: %t, %q", tn.Name, known, f.Text)
 				}
 			}
 		}
@@ -120,19 +121,19 @@ func TestFleetTokensWrong(t *testing.T) {
 				idleWorker(t, box, redis, 3, box.ClientSecret())
 			}
 			w, _ := idleWorker(t, box, redis, 3, "no such secret")
-			each := func(ok func(error) bool) bool {
+			each := func(ok func(text string) bool) bool {
 				for _, tn := range w.tenants {
-					if err := tn.hasToken(w.awaitsToken(tn)).Err; err == nil || !ok(err) {
+					if f := health.Token(tn.api.TokenHealth(), w.awaitsToken(tn)); f.Level != health.Wrong || !ok(f.Text) {
 						return false
 					}
 				}
 				return true
 			}
-			if !each(func(err error) bool { return err.Error() == "not fetched yet" }) {
+			if !each(func(text string) bool { return text == "not fetched yet" }) {
 				t.Error("ready before the first token")
 			}
 			fetchTokens(t, w, func() bool {
-				return each(func(err error) bool { return strings.Contains(err.Error(), "401") })
+				return each(func(text string) bool { return strings.Contains(text, "401") })
 			})
 		})
 	}

@@ -4,14 +4,14 @@ import (
 	"context"
 
 	"orgops/dnscheck"
-	"orgops/internal/ops"
+	"orgops/internal/metrics"
 	"orgops/internal/tracing"
 )
 
 // observedDNS counts, and traces, the verdicts of a tenant's checker.
 type observedDNS struct {
 	*dnscheck.Checker
-	metrics *ops.Metrics
+	metrics *metrics.Metrics
 	traces  *tracing.Tracing
 	tenant  string
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"orgops/internal/health"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -55,11 +56,11 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 		{"the quorum of resolvers", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join([]string{all[0], closed(t), closed(t)}, ",")
-		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 2 of 3 resolvers do not answer: 127.0.0.1:", "a proof needs 2 of them: check that this machine"}},
+		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 2 of 3 resolvers do not answer: 127.0.0.1:", "a proof needs 2: check that this machine"}},
 		{"all of one perspective", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join([]string{all[0] + "@eu", all[1] + "@eu", closed(t) + "@us"}, ",")
-		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 1 of 3 resolvers do not answer: 127.0.0.1:", "a proof needs 2 (in two perspectives) of them: check that this machine"}},
+		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 1 of 3 resolvers do not answer: 127.0.0.1:", "a proof needs 2 of two perspectives: check that this machine"}},
 		{"the secret", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			env["ORGOPS_CLIENT_SECRET"] = "no such secret"
 		},
@@ -154,13 +155,13 @@ func TestReadinessRoundTrips(t *testing.T) {
 	count := new(redistest.RoundTrips)
 	check := func() (took int64) {
 		before := count.Load()
-		for _, c := range w.readiness().Checks(t.Context()) {
-			stopped := c.Name == "tenant tenant-1"
-			if strings.HasSuffix(c.Name, " token") || strings.HasSuffix(c.Name, " resolvers") {
+		for _, c := range w.readiness().Findings(t.Context()) {
+			stopped := c.Subject == "tenant tenant-1"
+			if strings.HasSuffix(c.Subject, " token") || strings.HasSuffix(c.Subject, " resolvers") {
 				continue // not of Redis
 			}
-			if c.Err != nil || strings.Contains(c.Note, "stopped by me") != stopped {
-				t.Errorf("%s: %v, %q", c.Name, c.Err, c.Note)
+			if c.Level == health.Wrong || strings.Contains(c.Text, "stopped by me") != stopped {
+				t.Errorf("%s", c)
 			}
 		}
 		return count.Load() - before

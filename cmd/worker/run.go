@@ -19,14 +19,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
+	"orgops/internal/console"
 	"orgops/internal/deliveries"
+	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/ops"
+	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
+	"orgops/internal/serving"
 	"orgops/internal/tracing"
 	"orgops/internal/workers"
 )
@@ -133,7 +136,7 @@ type worker struct {
 	ledger   *runs.Ledger
 	session  ledger.SessionID
 	order    *workers.Order // from when the tenants are known
-	metrics  *ops.Metrics
+	metrics  *metrics.Metrics
 	traces   *tracing.Tracing // nil: nothing is traced
 	// schemaEvery is how often the version of the data in Redis is read.
 	schemaEvery time.Duration
@@ -167,12 +170,12 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	client.AddHook(clock)
 	permits.AddHook(clock)
 	registry := prometheus.NewRegistry()
-	metrics := ops.NewMetrics(registry)
+	measured := metrics.New(registry)
 	build := cli.ReadBuild(version, commit)
-	metrics.BuildInfo(build.Version, build.Commit)
+	measured.BuildInfo(build.Version, build.Commit)
 	w := &worker{
 		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
-		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: metrics, traces: traces, schemaEvery: schemaEvery, stopping: make(chan struct{}),
+		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces, schemaEvery: schemaEvery, stopping: make(chan struct{}),
 	}
 	w.queues = queues.New(queues.Config{
 		Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger,
@@ -192,8 +195,12 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 		w.tenants = append(w.tenants, one)
 	}
 	w.order = workers.New(w.about(), ledger.New(w.permits), w.logger) // whose commands end with their contexts
-	w.metrics.WatchRedis(w.redis, w.ledger, w.shown(), w.logger)
-	w.metrics.WatchTokens(w.shown())
+	var settings []pace.Settings
+	for _, t := range w.tenants {
+		settings = append(settings, t.announced())
+		w.metrics.WatchToken(t.Name, t.api)
+	}
+	w.metrics.WatchRedis(w.redis, w.ledger, settings, w.logger)
 	if err := w.listen(ctx); err != nil {
 		return err
 	}
@@ -277,8 +284,8 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 
 // listen opens the operator's pages and the probes.
 func (w *worker) listen(ctx context.Context) error {
-	config := ops.Config{
-		Redis: w.pages, Ledger: runs.New(w.pages), Intake: w.intake(), Metrics: w.metrics, Ready: w.readiness().Checks, Version: version, Logger: w.logger,
+	config := console.Config{
+		Redis: w.pages, Ledger: runs.New(w.pages), Intake: w.intake(), Version: version, Logger: w.logger,
 		Tenants: w.shown(), Write: w.settings.OpsWrite,
 	}
 	if w.settings.HTTPAddr != off {
@@ -287,18 +294,18 @@ func (w *worker) listen(ctx context.Context) error {
 			return cli.Usage(err)
 		}
 		config.Access = access
-		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, certificate, ops.Pages(config)); err != nil {
+		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, certificate, console.Pages(config)); err != nil {
 			return err
 		}
 	}
 	if w.settings.ProbeAddr != off {
-		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil, ops.Probes(config))
+		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil, health.Probes(version, w.readiness().Findings, w.metrics.Handler()))
 	}
 	return nil
 }
 
 // shown is what pages and metrics tell of the tenants.
-func (w *worker) shown() (tenants []ops.Tenant) {
+func (w *worker) shown() (tenants []console.Tenant) {
 	for _, t := range w.tenants {
 		tenants = append(tenants, t.shown)
 	}
@@ -306,7 +313,7 @@ func (w *worker) shown() (tenants []ops.Tenant) {
 }
 
 func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *tls.Config, handler http.Handler) error {
-	at, stop, err := ops.Serve(context.WithoutCancel(ctx), addr, certificate, handler, w.logger)
+	at, stop, err := serving.Serve(context.WithoutCancel(ctx), addr, certificate, handler, w.logger)
 	if err != nil {
 		w.stopListening()
 		return cli.Usage(fmt.Errorf("%s: %w (set --%s to another address, or to off)", flag, err, flag))

@@ -10,9 +10,10 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/console"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
-	"orgops/internal/ops"
+	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/scan"
 	"orgops/internal/tracing"
@@ -29,7 +30,7 @@ type served struct {
 	core     *core
 	hooks    *webhooks.Sender
 	schedule *intake.Scheduler // of its sweeps; nil: there is none
-	shown    ops.Tenant        // on the operator's pages
+	shown    console.Tenant    // on the operator's pages
 
 	fetchesToken atomic.Bool // by [worker.fetchTokens]
 }
@@ -94,7 +95,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems, reach := new(ops.APIErrors), new(ops.Reach)
+	problems, reach := new(console.APIErrors), new(console.Reach)
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
 		MaxConns: corePlaces(t.limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
@@ -122,7 +123,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 			logger.Error("resolver not counted: it answers for names that do not exist", "resolver", resolver, "error", why)
 		},
 		Reach: func(reached bool, why string) {
-			reach.Tell(reached, why)
+			reach.Set(reached, why)
 			if reached {
 				logger.Info("checking at the domains' own name servers")
 				return
@@ -148,7 +149,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		logger.Warn("suspicious setting", "setting", doubt)
 	}
 	s := &served{
-		shown: ops.Tenant{
+		shown: console.Tenant{
 			Name: t.Name, Settings: t.announced(), API: api, DNS: checker,
 			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
@@ -193,9 +194,9 @@ func (t tenant) announced() pace.Settings {
 }
 
 // shownReceivers are those of the tenant's events, as far as they may be shown.
-func (t tenant) shownReceivers() (all []ops.Receiver) {
+func (t tenant) shownReceivers() (all []console.Receiver) {
 	for _, e := range t.endpoints {
-		all = append(all, ops.Receiver{Name: e.Name, Origin: e.Origin()})
+		all = append(all, console.Receiver{Name: e.Name, Origin: e.Origin()})
 	}
 	return all
 }
@@ -203,7 +204,7 @@ func (t tenant) shownReceivers() (all []ops.Receiver) {
 // measuredGate measures, and traces, how long requests wait for their permits.
 type measuredGate struct {
 	*pace.Limiter
-	metrics *ops.Metrics
+	metrics *metrics.Metrics
 	traces  *tracing.Tracing
 	tenant  string
 }

@@ -2,4 +2,4 @@
 // the code, and writes them. Only tests import it.
 package reference
 
-//go:generate go test -p 1 -run ^TestReference orgops/internal/reference orgops/internal/ops orgops/cmd/worker orgops/cmd/enqueue -update
+//go:generate go test -p 1 -run ^TestReference orgops/internal/reference orgops/internal/metrics orgops/cmd/worker orgops/cmd/enqueue -update

@@ -1,4 +1,7 @@
-// Package serving has what our HTTP servers share: files that are read again when
-// they change, TLS from such files, answers that are files, and which addresses and hosts
-// only this machine reaches.
+// Package serving is shared by the HTTP servers: an HTTP server with its limits, TLS whose
+// certificate is read again when its files change, downloads, and the addresses and hosts
+// that only this machine reaches.
+//
+// TLS is not exporter-toolkit's web package: that takes its own flags and configuration
+// file, owns the listener, and limits neither sign-ins per address nor roles.
 package serving

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Download is an answer that is a file, and is sent as it is made. Its head is written with
-// the first bytes, so that an error before them can be answered like any other.
+// Download is the answer to a request for a file, which is sent while it is made. Its head is
+// written with the first bytes, so that an earlier error can be answered as usual.
 type Download struct {
 	To         http.ResponseWriter
 	Name, Type string

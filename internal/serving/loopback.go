@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// IsLoopback reports whether only this machine can reach an address, host:port. A name
-// may come to stand for another one, so that of names only localhost is taken; an
-// empty host is every address of the machine.
+// IsLoopback reports whether only this machine can reach an address, host:port. Of names only
+// localhost counts, since others may be resolved to another address later; an empty host is
+// every address of the machine.
 func IsLoopback(addr string) (bool, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -32,8 +32,8 @@ func Host(r *http.Request) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// IsLocal reports whether a host, as [Host] returns it, can be no other machine's,
-// whoever answers for its name.
+// IsLocal reports whether a host, as [Host] returns it, can only be this machine, however its
+// name is resolved.
 func IsLocal(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || isLoopback(host) // RFC 6761 6.3
 }

@@ -8,45 +8,42 @@ import (
 	"time"
 )
 
-// lookEvery is how often files are looked at for a change: at requests, and
-// seldom enough to cost nothing.
-const lookEvery = 3 * time.Second
+// statEvery is the least time between two tests of whether the files have changed.
+const statEvery = 3 * time.Second
 
-// Reloaded is what files hold, read again when one of them has changed. Where load
-// returns an error, what was there before goes on to be used: whoever must not rely
-// on that has load return a value that stands for it. Its methods may be called from
-// any goroutine.
+// Reloaded is a value that is read from files, and read again when one of them has changed.
+// If load returns an error, the former value stays in force; if it must not, load returns
+// another value instead of the error. Its methods may be called from any goroutine.
 type Reloaded[T any] struct {
 	files []string
 	load  func() (T, error)
 	log   *slog.Logger
 	now   func() time.Time
 
-	mu     sync.Mutex
-	value  T
-	looked time.Time
-	seen   []os.FileInfo
+	mu    sync.Mutex
+	value T
+	at    time.Time // of seen
+	seen  []os.FileInfo
 }
 
-// Read reads the files for the first time, by load; the logger is told when that is
-// done again.
+// Read reads the files for the first time, by load; later reads are logged.
 func Read[T any](load func() (T, error), log *slog.Logger, now func() time.Time, files ...string) (*Reloaded[T], error) {
 	r := &Reloaded[T]{files: files, load: load, log: log, now: now}
-	r.looked, r.seen = now(), r.look()
+	r.at, r.seen = now(), r.stat()
 	var err error
 	r.value, err = load()
 	return r, err
 }
 
-// Get is what the files hold.
+// Get returns the value of the present files.
 func (r *Reloaded[T]) Get() T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now().Sub(r.looked) < lookEvery {
+	if r.now().Sub(r.at) < statEvery {
 		return r.value
 	}
-	r.looked = r.now()
-	seen := r.look()
+	r.at = r.now()
+	seen := r.stat()
 	if slices.EqualFunc(seen, r.seen, sameFile) {
 		return r.value
 	}
@@ -61,8 +58,8 @@ func (r *Reloaded[T]) Get() T {
 	return value
 }
 
-// look says how the files are; nil stands for one that cannot be seen.
-func (r *Reloaded[T]) look() []os.FileInfo {
+// stat returns the state of the files; nil for one that cannot be read.
+func (r *Reloaded[T]) stat() []os.FileInfo {
 	seen := make([]os.FileInfo, len(r.files))
 	for i, name := range r.files {
 		if info, err := os.Stat(name); err == nil {

@@ -1,0 +1,229 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"orgops/internal/intake"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+	"orgops/internal/status"
+	"orgops/tasks"
+)
+
+const (
+	// actionShown is how long the browser waits for an action, which continues without it.
+	actionShown = 10 * time.Second
+	// actionWithin bounds an action: a hundred million rows are enqueued at tens of
+	// thousands a second.
+	actionWithin = 2 * time.Hour
+)
+
+// offers are the actions that a run's state allows.
+type offers struct {
+	Pause, Resume, Cancel bool
+	Retry                 map[string]int64 // rows of each outcome that can be chosen; none: nothing can be retried
+	Complete              string           // an incomplete retry that can be completed; empty: there is none
+}
+
+func offersOf(r runs.Run) offers {
+	underWay := !r.Ended() && r.CancelledAt.IsZero()
+	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay}
+	if r.Ended() && intake.CanRetry(r.Kind) {
+		o.Retry = countsOf(r, func(outcome string) bool { return intake.RetryOptions{Outcomes: []string{outcome}}.Check() == nil })
+	}
+	return o
+}
+
+// result is the result of an action.
+type result struct {
+	text string
+	path string // of the page that shows it
+	err  error
+}
+
+// carryOut executes an action on a run or tenant, and redirects the browser to its result. A
+// long action continues after the redirect, or when the browser has gone; one that the end of
+// this worker interrupts is continued by requesting it again.
+func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path string, do func(context.Context) result) {
+	log := s.logger().With("action", action, "of", to, "user", UserOf(r.Context()))
+	if _, busy := s.acting.LoadOrStore(to, true); busy {
+		s.lead(w, r, path, "Not done: another action on "+to+" is in progress. Try again when it has finished.", true)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionWithin)
+	done := make(chan result, 1)
+	go func() {
+		defer cancel()
+		c := whole(ctx, log, do)
+		s.acting.Delete(to) // before the answer, after which the user may act again
+		if c.err != nil {
+			log.WarnContext(ctx, "operator action failed", "error", c.err)
+		} else {
+			log.InfoContext(ctx, "operator action done", "result", c.text)
+		}
+		done <- c
+	}()
+	late := time.NewTimer(actionShown)
+	defer late.Stop()
+	select {
+	case c := <-done:
+		if c.path == "" {
+			c.path = path
+		}
+		if c.err != nil {
+			s.lead(w, r, c.path, "Failed, possibly in part: "+c.err.Error(), true)
+			return
+		}
+		s.lead(w, r, c.path, c.text, false)
+	case <-late.C:
+		s.lead(w, r, path, action+" of "+to+" is still in progress. This page shows its progress, and the worker's log will have its result.", false)
+	}
+}
+
+// whole executes an action, and turns a panic, which would end the worker, into an error.
+func whole(ctx context.Context, log *slog.Logger, do func(context.Context) result) (c result) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.ErrorContext(ctx, "operator action panicked", "panic", p, "stack", string(debug.Stack()))
+			c = result{err: errors.New("internal error, the action may have been done in part: see the worker's log")}
+		}
+	}()
+	return do(ctx)
+}
+
+// runAction is an action on a run, with the form of the request.
+type runAction func(s *site, ctx context.Context, run runs.Run, form url.Values) result
+
+// runActions are the actions on runs, by the last part of their paths.
+var runActions = map[string]runAction{
+	"pause": byCommand(status.Pause), "resume": byCommand(status.Resume), "cancel": byCommand(status.Cancel), "retry": (*site).retry,
+}
+
+// byCommand returns an action that is also a command.
+func byCommand(do func(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error)) runAction {
+	return func(s *site, ctx context.Context, run runs.Run, _ url.Values) result {
+		effect, err := do(ctx, s.Ledger, run.ID)
+		return result{text: "run " + run.ID + ": " + effect, err: err}
+	}
+}
+
+// toRun executes an action on the run of the path.
+func (s *site) toRun(action string, do runAction) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
+		defer cancel()
+		run, err := s.found(ctx, r.PathValue("id"))
+		if err != nil {
+			s.fail(w, r, "runs", err)
+			return
+		}
+		s.carryOut(w, r, action, "run "+run.ID, runPath(run.ID), func(ctx context.Context) result { return do(s, ctx, run, r.PostForm) })
+	}
+}
+
+// retry submits rows of the run again.
+func (s *site) retry(ctx context.Context, run runs.Run, form url.Values) result {
+	o := intake.RetryOptions{Outcomes: form["outcome"], ID: field(form, "run")}
+	if len(o.Outcomes) == 0 {
+		return result{err: errors.New("no outcome is chosen: choose at least one")}
+	}
+	child := ""
+	o.Created = func(r runs.Run) { child = r.ID }
+	_, sum, err := s.Intake.Retry(ctx, run.ID, o)
+	switch {
+	case errors.Is(err, intake.ErrNothingToRetry):
+		return result{text: err.Error()}
+	case err != nil:
+		c := result{err: status.RetryError(run.ID, o.Outcomes, child, err)}
+		if open, ok := errors.AsType[*intake.OpenRetryError](err); ok && !open.Incomplete {
+			c.path = runPath(open.Child) // an incomplete one is completed from here
+		}
+		return c
+	}
+	return result{text: grouped(sum.Rows) + " rows of run " + run.ID + " were submitted again as this run.", path: runPath(child)}
+}
+
+// field returns the text of a field of a form.
+func field(form url.Values, name string) string { return strings.TrimSpace(form.Get(name)) }
+
+// sweepNow starts a sweep: POST /sweeps.
+func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
+	tenant, organization := field(r.PostForm, "tenant"), field(r.PostForm, "organization")
+	err := tasks.CheckTenant(tenant)
+	if err == nil && organization != "" {
+		err = tasks.CheckOrganization(organization)
+	}
+	if err != nil {
+		s.lead(w, r, "/runs", "Not done: "+err.Error(), true)
+		return
+	}
+	s.carryOut(w, r, "sweep", "tenant "+tenant, "/runs", func(ctx context.Context) result {
+		run, created, announced, err := status.SweepNow(ctx, s.Redis, s.Intake, intake.Run{Tenant: tenant}, organization, r.PostForm.Has("pending"))
+		switch {
+		case err != nil:
+			return result{err: err}
+		case !announced:
+			return result{text: "The sweep is created, but no worker of tenant " + tenant + " was ever seen on this Redis. It starts once a worker starts.", path: runPath(run.ID)}
+		case !created:
+			return result{text: "This sweep already exists.", path: runPath(run.ID)}
+		}
+		return result{text: "The sweep has started as this run.", path: runPath(run.ID)}
+	})
+}
+
+// confirmSweep closes the breaker that a sweep has opened: POST /sweeps/confirm.
+func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
+	tenant, sweep := field(r.PostForm, "tenant"), field(r.PostForm, "sweep")
+	if err := errors.Join(tasks.CheckTenant(tenant), tasks.CheckRunID(sweep)); err != nil {
+		s.lead(w, r, "/runs", "Not done: "+err.Error(), true)
+		return
+	}
+	s.carryOut(w, r, "confirm", "tenant "+tenant, "/runs", func(ctx context.Context) result {
+		closed, err := status.CloseBreaker(ctx, s.Redis, tenant, sweep)
+		if err != nil {
+			return result{err: err}
+		}
+		return result{text: status.BreakerClosed(tenant, closed) + " orgops acts on them at the end of the next sweep. Preview:", path: previewPath(tenant)}
+	})
+}
+
+// stopTenant stops a tenant: POST /tenants/stop. It takes two seconds, after which the stop is
+// effective.
+func (s *site) stopTenant(w http.ResponseWriter, r *http.Request) {
+	by := cmp.Or(UserOf(r.Context()), "a user of the operator pages")
+	s.toTenant(w, r, "stop", func(ctx context.Context, l *pace.Limiter) result {
+		stop, err := l.Stop(ctx, by, field(r.PostForm, "reason"))
+		return result{text: "The tenant is " + stop.String() + ". Nothing is changed there until it is started.", err: err}
+	})
+}
+
+// startTenant ends the stop of a tenant: POST /tenants/start.
+func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
+	s.toTenant(w, r, "start", func(ctx context.Context, l *pace.Limiter) result {
+		stop, err := l.Start(ctx)
+		if err == nil && stop == nil {
+			return result{text: "The tenant was not stopped."}
+		}
+		return result{text: "The tenant is started: its rows are executed again within two minutes.", err: err}
+	})
+}
+
+// toTenant executes an action on the tenant of the form.
+func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action string, do func(context.Context, *pace.Limiter) result) {
+	tenant := field(r.PostForm, "tenant")
+	if err := tasks.CheckTenant(tenant); err != nil {
+		s.lead(w, r, tenantsPath(""), "Not done: "+err.Error(), true)
+		return
+	}
+	s.carryOut(w, r, action, "tenant "+tenant, tenantsPath(tenant), func(ctx context.Context) result {
+		return do(ctx, pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}))
+	})
+}

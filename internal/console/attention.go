@@ -1,0 +1,88 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/health"
+	"orgops/internal/pace"
+	"orgops/internal/redisconn"
+	"orgops/internal/status"
+)
+
+// attention is a warning about a tenant.
+type attention struct {
+	Tenant string
+	Tone   string // a class of ops.css: bad, wait
+	What   string
+	Then   string // the remedy, or the next step
+	Sweep  string // whose breaker can be closed; empty: none
+}
+
+// attention returns the warnings about all known tenants, or about one of them, and the names
+// of all.
+func (s *site) attention(ctx context.Context, only string) (all []attention, tenants []string, err error) {
+	if tenants, err = s.tenantNames(ctx, nil); err != nil {
+		return nil, nil, err
+	}
+	slices.Sort(tenants)
+	wanted := tenants
+	if only != "" {
+		wanted = slices.DeleteFunc(slices.Clone(tenants), func(name string) bool { return name != only })
+	}
+	found := make([][]attention, len(wanted))
+	err = redisconn.Batch(ctx, s.Redis, len(wanted), func(i int, rdb redis.UniversalClient) (err error) {
+		_, found[i], err = attentionOf(ctx, rdb, wanted[i])
+		return err
+	})
+	return slices.Concat(found...), tenants, err
+}
+
+// attentionOf reads the state of a tenant, and returns its warnings.
+func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (health.TenantState, []attention, error) {
+	state, err := health.ReadState(ctx, rdb, tenant)
+	paused, pausedErr := status.PausedQueue(rdb, tenant)
+	return state, attentionFor(state, tenant, paused), errors.Join(err, pausedErr)
+}
+
+// attentionFor returns the warnings about a tenant, whose queue of rows may be paused; the
+// worst first.
+func attentionFor(t health.TenantState, tenant, paused string) (all []attention) {
+	add := func(tone, what, then string) {
+		all = append(all, attention{Tenant: tenant, Tone: tone, What: what, Then: then})
+	}
+	budget := cmp.Or(t.Pace, &pace.State{})
+	if budget.Stopped != nil {
+		add("bad", "the tenant is "+printable(budget.Stopped.String()),
+			"No PATCH, POST or DELETE is sent; rows stay open. Start the tenant on the Tenants page, or with: enqueue tenant start "+tenant)
+	}
+	for _, b := range budget.Blocks {
+		operation := "the operation " + b.Operation
+		if b.Operation == pace.All {
+			operation = "every operation"
+		}
+		add("bad", operation+" is blocked: "+b.Reason,
+			"Fix the credentials or grant the missing scope. orgops sends a test request from time to time and resumes once it succeeds.")
+	}
+	if paused != "" {
+		add("bad", "the queue "+printable(paused)+" is paused", "No row is released. To continue, "+status.ResumeQueue+".")
+	}
+	if t.Sweeps != nil && t.Sweeps.Breaker != nil && t.Sweeps.Breaker.ID != "" {
+		add("bad", "breaker of the sweeps: "+t.Sweeps.BreakerText(tenant),
+			"First preview the next sweep: enqueue domains sweep --tenant "+tenant+" --dry-run")
+		all[len(all)-1].Sweep = t.Sweeps.Breaker.ID
+	}
+	if budget.PausedUntil.After(time.Now()) {
+		add("wait", "the API has asked this tenant to pause (429) until "+budget.PausedUntil.UTC().Format("15:04:05 UTC"),
+			"Work resumes by itself. If this happens often, lower --rate or raise --reserve.")
+	}
+	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
+		add("wait", "a sweep was skipped: "+status.SkippedTick(t.Ticks.Skipped), "The next scheduled sweep starts once the cause is gone.")
+	}
+	return all
+}

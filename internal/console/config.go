@@ -1,0 +1,55 @@
+package console
+
+import (
+	"log/slog"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/intake"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+)
+
+// Config configures the pages.
+type Config struct {
+	// Redis has the queues. Its commands have to end with their contexts (redisconn.Open),
+	// and so have Ledger's: a page whose client has gone must stop reading.
+	Redis redis.UniversalClient
+	// Ledger and Intake read runs and act on them.
+	Ledger *runs.Ledger
+	Intake intake.Intake
+	// Tenants are those of this worker. The runs of other tenants are shown too, without
+	// the data that only a worker of theirs has.
+	Tenants []Tenant
+	Access  Access
+	// Write allows actions, such as cancel and retry; the pages are read-only otherwise.
+	Write   bool
+	Version string
+	Logger  *slog.Logger // nil: nothing is logged
+}
+
+// Tenant is a tenant of this worker.
+type Tenant struct {
+	Name     string
+	Settings pace.Settings     // as announced to producers
+	API      *apiclient.Client // for records; its requests wait for their permits
+	DNS      *dnscheck.Checker
+	DNSMode  string     // auto, authority or resolvers
+	Quorum   int        // of the resolvers
+	Reach    *Reach     // whether name servers can be reached; nil: unknown
+	Errors   *APIErrors // the last errors of the API; nil: unknown
+	Webhooks []Receiver
+}
+
+// Receiver receives a tenant's events. Origin is the scheme, host and port of its URL, whose
+// rest may contain a token.
+type Receiver struct{ Name, Origin string }
+
+func (c Config) logger() *slog.Logger {
+	if c.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Logger
+}

@@ -1,0 +1,65 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/status"
+)
+
+// checkWait bounds a check: a proof takes eight seconds at most, the diagnosis six.
+const checkWait = 30 * time.Second
+
+// Bounds of the checks: each queries some dozen servers of others.
+const (
+	checkEvery = 10 * time.Second
+	checkBurst = 3
+)
+
+// Bounds of the reads of the API, each of which takes a permit from the tenant's tasks.
+const (
+	readEvery = 500 * time.Millisecond
+	readBurst = 20
+)
+
+// mayRead waits until the API may be read once.
+func (s *site) mayRead(ctx context.Context) error {
+	if err := s.reads.Wait(ctx); err != nil {
+		return fmt.Errorf("too many requests to the API: these pages send at most two a second (%w); try again in a few seconds", err)
+	}
+	return nil
+}
+
+// checkNow checks the domain as a worker does before it PATCHes it to verified. Host and value
+// are those of the API's record or, if that was not read, of the record that a worker read
+// before. They are never a user's input, since the page shows what is found there.
+func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.DiscoveryDomain, known status.Domain) *checkView {
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	asked := status.TXTRecord{Host: record.VerificationHost, TXT: record.VerificationTXT, Domain: record.Domain}
+	v := &checkView{Of: "the API's current record"}
+	switch {
+	case !served || t.DNS == nil:
+		v.Problem = "this worker does not serve the tenant and has none of its resolvers: open the pages of a worker that does"
+		return v
+	case asked.Host == "" && known.Record != nil:
+		asked = status.TXTRecord{Host: known.Record.Host, TXT: known.Record.TXT, Domain: known.Record.Domain}
+		v.Of = "the record that a worker read for an open row"
+	case asked.Host == "":
+		v.Problem = "host and value of the record are unknown: the API's record could not be read, and no open row has a copy"
+		return v
+	}
+	found, err := status.Check(ctx, t.DNS, asked)
+	switch {
+	case err != nil:
+		v.Problem = "the check did not finish in time: " + printable(err.Error())
+	case found.Bad != nil:
+		v.Problem = "the record was not checked: " + printable(found.Bad.Error())
+	default:
+		v.LastCheck = &verdictView{Evidence: kinds.Evidence{Evidence: found.Evidence}, Diagnosis: found.Diagnosis}
+	}
+	return v
+}

@@ -1,0 +1,267 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/status"
+	"orgops/tasks"
+)
+
+const (
+	// rowsOfDomain is how many of its rows are shown: the newest ones.
+	rowsOfDomain = 10
+	// mostCandidates is how many domains are offered to choose from.
+	mostCandidates = 20
+	// recordWait is how long a page waits for the API's record, permit included.
+	recordWait = 6 * time.Second
+	// lookUpWait bounds a search in Redis, which reads the stored rows: about a second for a
+	// million. The connections of Config.Redis bound how many run at a time.
+	lookUpWait = 20 * time.Second
+)
+
+// domainPage shows why a domain is, or is not, verified.
+type domainPage struct {
+	Tenant, Organization, Domain string // of the request
+	Tenants                      []string
+	Problem                      string              // why there is no answer; empty: there is one, or no request
+	Candidates                   []status.DomainName // that may be meant
+	Answer                       *domainAnswer
+}
+
+// domainAnswer is the known state of a domain.
+type domainAnswer struct {
+	status.DomainName
+	Served        bool // by this worker
+	Summary       summary
+	Record        apiclient.DiscoveryDomain // the API's, its token in part
+	RecordProblem string                    // why it could not be read; Record is empty then
+	Known         status.Domain
+	Checked       *checkView
+}
+
+// Facts describes the state of the domain in sweeps.
+func (a domainAnswer) Facts() []status.Fact {
+	if a.Known.Swept == nil {
+		return nil
+	}
+	return a.Known.Swept.Facts(a.Known.Rules, a.Known.SweepState)
+}
+
+// summary is the answer in a sentence or two, and the remedy.
+type summary struct{ Class, Title, Text, Do string }
+
+// verdictView is the result of a check, and when the next one is due.
+type verdictView struct {
+	kinds.Evidence
+	Next      time.Time
+	Diagnosis dnscheck.Diagnosis // only of a check by hand
+}
+
+// checkView is the result of a check by hand.
+type checkView struct {
+	Problem   string
+	Of        string // the source of host and value
+	LastCheck *verdictView
+}
+
+// domains shows a domain: GET /domains.
+func (s *site) domains(w http.ResponseWriter, r *http.Request) { s.domain(w, r, r.URL.Query(), false) }
+
+// checkDomain checks a domain now: POST /domains/check. It changes nothing, so read-only pages
+// allow it; but it queries servers of others and takes a permit, so a minute has at most six.
+func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
+	p := s.askedFor(r.PostForm)
+	if _, served := s.tenant(p.Tenant); !served || checkAsked(&p) != nil {
+		s.domain(w, r, r.PostForm, true) // it queries no server, and says why
+		return
+	}
+	if !s.checks.Allow() {
+		w.Header().Set("Retry-After", "10")
+		s.problem(w, r, http.StatusTooManyRequests, "domains",
+			"too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
+		return
+	}
+	s.logger().InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", printable(r.PostForm.Get("tenant")),
+		"organization", printable(r.PostForm.Get("organization")), "domain", printable(r.PostForm.Get("domain")))
+	s.domain(w, r, r.PostForm, true)
+}
+
+// askedFor returns the page of a request, without its answer.
+func (s *site) askedFor(asked url.Values) domainPage {
+	p := domainPage{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"), Domain: field(asked, "domain")}
+	for _, t := range s.Tenants {
+		p.Tenants = append(p.Tenants, t.Name)
+	}
+	if p.Tenant == "" {
+		p.Tenant = tasks.DefaultTenant
+		if len(p.Tenants) > 0 {
+			p.Tenant = p.Tenants[0]
+		}
+	}
+	return p
+}
+
+func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, check bool) {
+	p := s.askedFor(asked)
+	code := http.StatusOK
+	if p.Domain != "" || p.Organization != "" {
+		code = s.answer(r.Context(), &p, check)
+	}
+	title := "Domains"
+	if p.Answer != nil {
+		title = "Domain " + status.Shown(cmp.Or(p.Answer.Record.Domain, p.Answer.ID))
+	}
+	s.show(w, r, code, "domains", page{Title: title, Section: "domains", Data: p})
+}
+
+// answer finds the domain and reads its state. It returns the status of the page.
+func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
+	name, err := s.meant(ctx, p)
+	if err != nil {
+		p.Problem = err.Error()
+		if refused, ok := errors.AsType[*refusal](err); ok {
+			return refused.status
+		}
+		return http.StatusServiceUnavailable
+	}
+	if name == (status.DomainName{}) {
+		return http.StatusOK // there is a choice
+	}
+	p.Organization, p.Domain = name.Organization, name.ID
+	tenant, served := s.tenant(name.Tenant)
+	record, recordErr := s.readRecord(ctx, tenant, served, name)
+	known, err := s.known(ctx, name)
+	if err != nil {
+		p.Problem = unread(err)
+		return http.StatusServiceUnavailable
+	}
+	p.Answer = &domainAnswer{DomainName: name, Served: served, Known: known, Summary: summarize(record, recordErr, known)}
+	if check {
+		p.Answer.Checked = checkNow(ctx, tenant, served, record, known)
+	}
+	if recordErr != nil {
+		p.Answer.RecordProblem = printable(recordErr.Error())
+		return http.StatusOK
+	}
+	record.VerificationTXT = inPart(record.VerificationTXT)
+	p.Answer.Record = record
+	return http.StatusOK
+}
+
+// unread describes an error of Redis, with its remedy.
+func unread(err error) string {
+	return "reading Redis failed: " + printable(err.Error()) + "; try again, and check /readyz"
+}
+
+// tenant returns the tenant of this name, if this worker serves it.
+func (s *site) tenant(name string) (Tenant, bool) {
+	at := slices.IndexFunc(s.Tenants, func(t Tenant) bool { return t.Name == name })
+	if at < 0 {
+		return Tenant{}, false
+	}
+	return s.Tenants[at], true
+}
+
+// known reads the state of the domain in Redis.
+func (s *site) known(ctx context.Context, name status.DomainName) (status.Domain, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
+	defer cancel()
+	return status.DomainOf(ctx, s.Redis, s.Ledger, name, rowsOfDomain)
+}
+
+// toDo returns the remedy for a failed or waiting row; empty: there is nothing to do.
+func toDo(row status.DomainRow) string {
+	f := row.State.Result
+	switch {
+	case f == nil && row.Run.Paused:
+		return "The run is paused. Resume it on its page or with: enqueue runs resume " + row.Run.ID
+	case f == nil && row.Run.Incomplete:
+		return "Of run " + row.Run.ID + ", " + status.LostRows(row.Run)
+	case f == nil, f.Well():
+		return ""
+	case f.Outcome == string(tasks.Expired):
+		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " + row.Run.ID
+	case f.Outcome == string(tasks.Cancelled):
+		return "The run was cancelled. To check the domain again, use: enqueue domains verify"
+	}
+	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + row.Run.ID
+}
+
+// readRecord reads the API's record; its request waits for a permit.
+func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name status.DomainName) (apiclient.DiscoveryDomain, error) {
+	if !served || t.API == nil {
+		return apiclient.DiscoveryDomain{}, fmt.Errorf("this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does", name.Tenant)
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordWait)
+	defer cancel()
+	if err := s.mayRead(ctx); err != nil {
+		return apiclient.DiscoveryDomain{}, err
+	}
+	record, err := t.API.DiscoveryDomain(ctx, name.Organization, name.ID)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return record, fmt.Errorf("no answer within %s, including the wait for a permit: see the tenant's page for delays (%w)", recordWait, err)
+	}
+	return record, err
+}
+
+// noSuchDomain reports whether the API has answered that there is no such record.
+func noSuchDomain(err error) bool {
+	e, ok := errors.AsType[*apiclient.Error](err)
+	return ok && e.Status == http.StatusNotFound
+}
+
+// summarize returns the answer of the page.
+func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain) summary {
+	open := slices.IndexFunc(known.Rows, func(d status.DomainRow) bool { return d.State.Result == nil })
+	switch {
+	case noSuchDomain(err):
+		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.", "Compare both ids with those in the tenant."}
+	case err == nil && record.Status == apiclient.StatusVerified && known.Swept != nil && known.Swept.Absence != nil:
+		return summary{"wait", "Verified, but the TXT record is missing", known.Swept.Brief(known.Rules), "Ask the customer to publish the record again at the host below."}
+	case err == nil && record.Status == apiclient.StatusVerified:
+		return summary{"good", "Verified", "The API reports the domain as verified. There is nothing to do.", ""}
+	case open >= 0:
+		row := known.Rows[open]
+		return summary{"wait", "Not verified yet: a run is checking it", printable(row.StateText()), cmp.Or(toDo(row), "Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
+	case len(known.Rows) > 0 && !known.Rows[0].State.Result.Well():
+		row := known.Rows[0]
+		return summary{"bad", "Not verified, and no run checks it any more", printable(row.StateText()), toDo(row)}
+	case err == nil:
+		return summary{"bad", "Not verified, and no run checks it", "The domain is " + printable(string(record.Status)) + ", and no run has an open row for it.", "To verify it, run enqueue domains verify with --tenant, --org and --domain as above."}
+	}
+	return summary{"wait", "Unknown", "The API's record could not be read, and no run has an open row for the domain.", "See the data from Redis below."}
+}
+
+// verdictOf returns the proof of a row, or its last check; nil: there is none.
+func verdictOf(row status.DomainRow) *verdictView {
+	if row.Evidence == nil {
+		return nil
+	}
+	return &verdictView{Evidence: *row.Evidence, Next: row.NextCheck()}
+}
+
+// verdictTone returns a class of ops.css for the state of a verdict.
+func verdictTone(state string) string {
+	switch state {
+	case dnscheck.Present.String():
+		return "good"
+	case dnscheck.Absent.String():
+		return "bad"
+	}
+	return "wait"
+}
+
+// took returns the duration of an answer.
+func took(milliseconds float64) time.Duration {
+	return time.Duration(milliseconds * float64(time.Millisecond)).Round(time.Millisecond / 10)
+}

@@ -1,0 +1,43 @@
+package console
+
+import (
+	"net/http"
+
+	"orgops/internal/intake"
+	"orgops/internal/serving"
+	"orgops/internal/status"
+)
+
+// failed sends the failed rows of a run as a file, as "enqueue runs failed" writes them: GET
+// /runs/{id}/failed, as JSON Lines with ?format=jsonl.
+func (s *site) failed(w http.ResponseWriter, r *http.Request) {
+	run, err := s.found(r.Context(), r.PathValue("id"))
+	if err != nil {
+		s.fail(w, r, "runs", err)
+		return
+	}
+	form, asJSON := run.Format, false
+	switch asked := r.URL.Query().Get("format"); asked {
+	case "", run.Format:
+	case intake.FormatJSONL:
+		form, asJSON = asked, true
+	default:
+		s.problem(w, r, http.StatusBadRequest, "runs", "Unknown format: the rows of this run are available as "+status.Shown(run.Format)+" and as jsonl.")
+		return
+	}
+	// The whole file may take longer than other answers.
+	file := &serving.Download{To: w, Name: run.ID + "-failed.jsonl", Type: "application/jsonl", Patience: serving.WriteTimeout}
+	if form == intake.FormatCSV {
+		file.Name, file.Type = run.ID+"-failed.csv", "text/csv; charset=utf-8"
+	}
+	_, err = intake.ExportFailed(r.Context(), s.Ledger, run, asJSON, file)
+	switch {
+	case err == nil:
+		file.Begin()
+	case !file.Begun:
+		s.fail(w, r, "runs", err)
+	default:
+		s.logger().WarnContext(r.Context(), "download cut off", "run", run.ID, "error", err)
+		panic(http.ErrAbortHandler) // so that the browser reports an incomplete file
+	}
+}

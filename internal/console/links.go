@@ -1,0 +1,58 @@
+package console
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"orgops/internal/runs"
+	"orgops/internal/status"
+)
+
+// link returns the path with those parameters that have a value.
+func link(path string, parameters map[string]string) string {
+	query := url.Values{}
+	for name, value := range parameters {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// rowParameter returns the parameter of a list that begins with that row; empty: the first.
+func rowParameter(row int64) string {
+	if row == 0 {
+		return ""
+	}
+	return strconv.FormatInt(row, 10)
+}
+
+// runPath returns the path of a run.
+func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
+
+// tenantsPath returns the page of tenants with that one; empty: the first page.
+func tenantsPath(tenant string) string {
+	return link("/tenants", map[string]string{"tenant": tenant})
+}
+
+func previewPath(tenant string) string {
+	return link("/sweeps/preview", map[string]string{"tenant": tenant})
+}
+
+// domainURL returns the page of a domain.
+func domainURL(d status.DomainName) string {
+	return link("/domains", map[string]string{"tenant": d.Tenant, "organization": d.Organization, "domain": d.ID})
+}
+
+// domainPath returns the page of the discovery domain that a row of the run names; empty: it
+// names none.
+func domainPath(r runs.Run, row status.RowName) string {
+	if row.Domain == "" || !strings.HasPrefix(r.Kind, "domain:") {
+		return ""
+	}
+	return domainURL(status.DomainName{Tenant: r.Tenant, Organization: row.Organization, ID: row.Domain})
+}

@@ -1,0 +1,430 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/console"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+	"orgops/internal/runstest"
+	"orgops/internal/sandbox"
+)
+
+// lookSite is the pages of a worker whose tenant is a sandbox's.
+type lookSite struct {
+	http.Handler
+	box    *sandbox.Sandbox
+	mini   *miniredis.Miniredis
+	rdb    redis.UniversalClient
+	ledger *runs.Ledger
+	pace   *pace.Limiter
+	log    *bytes.Buffer
+	org    string
+	domain sandbox.Domain
+}
+
+func newLookSite(t *testing.T, write bool) lookSite {
+	t.Helper()
+	box, err := sandbox.Start(sandbox.Options{Resolvers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mini := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr()})
+	s := lookSite{box: box, mini: mini, rdb: rdb, ledger: runs.New(rdb), log: new(bytes.Buffer), pace: pace.New(pace.Config{Redis: rdb, Tenant: "acme"})}
+	s.org = box.AddOrganization("", "northwind")
+	s.domain = box.AddDomain(s.org, sandbox.Domain{Domain: "northwind.example"})
+
+	failed := new(console.APIErrors)
+	api, err := apiclient.New(apiclient.Config{BaseURL: box.BaseURL(), Gate: s.pace, Failed: failed.Note, Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
+		TokenURL: apiclient.DefaultTokenURL(box.AuthURL()), Audience: box.BaseURL() + "/", ClientID: box.ClientID(), ClientSecret: apiclient.NewSecret(box.ClientSecret()),
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var resolvers []dnscheck.Resolver
+	for _, addr := range box.DNSAddrs() {
+		r, err := dnscheck.ParseResolver(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resolvers = append(resolvers, r)
+	}
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reach := new(console.Reach)
+	reach.Set(false, "port 53 is closed")
+	s.Handler = console.Pages(console.Config{
+		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Write: write, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+		Tenants: []console.Tenant{{
+			Name: "acme", Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *"}, API: api, DNS: checker,
+			DNSMode: "resolvers", Quorum: 2, Reach: reach, Errors: failed, Webhooks: []console.Receiver{{Name: "crm", Origin: "https://crm.example"}},
+		}},
+	})
+	t.Cleanup(func() {
+		checker.Close()
+		api.CloseIdle()
+		if err := rdb.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s lookSite) do(t *testing.T, method, target string, form url.Values) (status int, page string) {
+	t.Helper()
+	r := httptest.NewRequest(method, target, strings.NewReader(form.Encode()))
+	r.Host = "127.0.0.1:8080"
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// asked is the query of a domain's page.
+func asked(tenant, organization, domain string) url.Values {
+	return url.Values{"tenant": {tenant}, "organization": {organization}, "domain": {domain}}
+}
+
+// row makes a run with one row about the domain, which is open for that reason.
+func (s lookSite) row(t *testing.T, run, tenant, org, domain, host, reason string) {
+	t.Helper()
+	row := fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q,"verification_host":%q}`, org, domain, host)
+	runstest.Submit(t, s.ledger, ledger.NewRun{ID: ledger.RunID(run), Tenant: ledger.Tenant(tenant), Description: ledger.Description{Format: "jsonl"}}, row)
+	if reason != "" {
+		runstest.Wait(t, s.ledger, run, reason, time.Minute, 1)
+	}
+}
+
+func wantIn(t *testing.T, page string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+}
+
+func wantNotIn(t *testing.T, page string, unwanted ...string) {
+	t.Helper()
+	for _, text := range unwanted {
+		if strings.Contains(page, text) {
+			t.Errorf("the page has %q in it:\n%s", text, page)
+		}
+	}
+}
+
+const script = `<script>alert(1)</script>`
+
+func TestDomainPageSaysWhyItIsNotVerified(t *testing.T) {
+	s := newLookSite(t, false)
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: there it says "+script)
+	status, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
+	if status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	wantIn(t, page, "Domain northwind.example", "pending", s.domain.Host, s.domain.TXT[:4]+"… (", "a run is checking it", "&lt;script&gt;", `href="/runs/run-1"`)
+	wantNotIn(t, page, script, s.domain.TXT)
+}
+
+func TestDomainIsFoundByWhatIsKnownOfIt(t *testing.T) {
+	s := newLookSite(t, false)
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "_v.northwind.example", "not_yet: no")
+	s.row(t, "run-2", "acme", "org_other", "ord_2", "_v.shop.southwind.example", "not_yet: no")
+	s.row(t, "run-3", "acme", "org_third", "ord_3", "_v.southwind.example", "not_yet: no")
+	for _, c := range []struct {
+		name   string
+		asked  url.Values
+		status int
+		want   []string
+	}{
+		{"nothing asked for", url.Values{}, http.StatusOK, []string{"Find out why a domain is not verified"}},
+		{"the id alone", asked("acme", "", s.domain.ID), http.StatusOK, []string{`id="summary"`, "northwind.example"}},
+		{"its name, by the API", asked("acme", s.org, "NORTHWIND.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
+		{"its name, by a row", asked("acme", "", "northwind.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
+		{"a name of two", asked("acme", "", "southwind.example"), http.StatusOK, []string{`id="candidates"`, "ord_2", "ord_3"}},
+		{"a name of nobody", asked("acme", "", "elsewhere.example"), http.StatusBadRequest, []string{"name the organization too"}},
+		{"an id of nobody", asked("acme", "", "ord_none"), http.StatusBadRequest, []string{"name the organization too"}},
+		{"no such record", asked("acme", s.org, "ord_none"), http.StatusOK, []string{"The API has no such domain"}},
+		{"a letter", asked("acme", "", "o"), http.StatusBadRequest, []string{"want 4 characters or more"}},
+		{"its name, by a row, in capitals", asked("acme", "", "NorthWind.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
+		{"not an id", asked("acme", s.org, script), http.StatusBadRequest, []string{`id="problem"`}},
+		{"not a tenant", asked("A/../b", s.org, "ord_1"), http.StatusBadRequest, []string{`id="problem"`}},
+		{"the organization alone", asked("acme", s.org, ""), http.StatusBadRequest, []string{"domain: want its id or its name"}},
+		{"another worker's", asked("other", s.org, s.domain.ID), http.StatusOK, []string{`id="not-served"`, "does not serve tenant other"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status, page := s.do(t, http.MethodGet, "/domains?"+c.asked.Encode(), nil)
+			if status != c.status {
+				t.Errorf("status %d, want %d", status, c.status)
+			}
+			wantIn(t, page, c.want...)
+			wantNotIn(t, page, script)
+		})
+	}
+}
+
+// TestDomainIsFoundBesideABadRecord: a listed record outside the specification keeps no
+// other from being found by its name, and is found by its own unless it has no id.
+func TestDomainIsFoundBesideABadRecord(t *testing.T) {
+	s := newLookSite(t, false)
+	list := func(records ...string) {
+		s.box.AddFault(sandbox.Fault{Operation: sandbox.OpListDiscoveryDomains, Count: 1, Body: `{"domains":[` + strings.Join(records, ",") + `]}`})
+	}
+	good, err := json.Marshal(s.domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, bad, want string }{
+		{"its name", `{"id":"ord_bad","domain":"a_b.example"}`, s.domain.ID},
+		{"the bad one's name", `{"id":"` + s.domain.ID + `","domain":"Bad.example","status":"new"}`, s.domain.ID},
+		{"the name of one without an id", `{"domain":"bad.example","status":"pending"}`, "of that name violates the specification: domains[0], which has no valid id"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			list(c.bad, string(good))
+			name := "bad.example"
+			if c.name == "its name" {
+				name = s.domain.Domain
+			}
+			_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, name).Encode(), nil)
+			wantIn(t, page, c.want)
+		})
+	}
+}
+
+func TestDomainPageWithoutTheAPI(t *testing.T) {
+	s := newLookSite(t, false)
+	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
+	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
+	wantIn(t, page, "<dt>Error</dt>", "503 Service Unavailable", `href="/runs/run-1"`)
+	_, page = s.do(t, http.MethodGet, "/tenants", nil)
+	wantIn(t, page, "503 Service Unavailable", "get_discovery_domain")
+}
+
+func TestCheckNow(t *testing.T) {
+	s := newLookSite(t, false)
+	s.box.SetTXT(s.domain.Host, script, s.domain.TXT+"x")
+	status, page := s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	if status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	wantIn(t, page, `id="checked"`, "current record", "absent", "resolver 127.0.0.1:", "&lt;script&gt;", "What to do")
+	wantNotIn(t, page, script)
+
+	s.box.SetTXT(s.domain.Host, s.domain.TXT)
+	_, page = s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	wantIn(t, page, `<span class="badge good">present</span>`)
+	if d, _ := s.box.Domain(s.org, s.domain.ID); d.Status != "pending" {
+		t.Errorf("after a check the domain is %s", d.Status)
+	}
+
+	_, page = s.do(t, http.MethodPost, "/domains/check", asked("other", s.org, s.domain.ID))
+	wantIn(t, page, "has none of its resolvers") // which nobody was asked for, and is not counted
+	s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	status, page = s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	if status != http.StatusTooManyRequests || !strings.Contains(page, "too many checks") {
+		t.Errorf("the fourth check at once: %d\n%s", status, page)
+	}
+}
+
+func TestTenantsPage(t *testing.T) {
+	s := newLookSite(t, false)
+	s.row(t, "run-1", "other", "org_1", "ord_1", "", "not_yet: no")
+	if err := s.pace.Block(t.Context(), apiclient.OpUpdateDiscoveryDomain, "403 insufficient_scope "+script); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil) // fetches a token
+	status, page := s.do(t, http.MethodGet, "/tenants", nil)
+	if status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	wantIn(t, page, `id="tenant-acme" data-live`, `id="tenant-other"`, "update_discovery_domain is blocked", "403 insufficient_scope &lt;script&gt;", "10/s, burst 5",
+		"ok, fetched at", "Operator 127.0.0.1:", ", perspective default; has a vote", "unreachable", "0 3 * * *, next at", "https://crm.example", "1 of 480 permits used in the last minute", "No errors since the start", "shown only on the pages of workers that serve this tenant")
+	wantNotIn(t, page, script, s.box.ClientSecret(), "eyJ")
+}
+
+func TestMonitorAsksNobodyOutside(t *testing.T) {
+	s := newLookSite(t, false)
+	for _, path := range []string{"/monitor/", "/monitor/queues/acme.dns/tasks/run-1-0-0", "/monitor/redis"} {
+		_, page := s.do(t, http.MethodGet, path, nil)
+		wantIn(t, page, `<div id="root">`, `src="/static/monitor.js"`)
+		wantNotIn(t, page, "googleapis", "//fonts", `href="http`, `src="http`)
+	}
+}
+
+func TestPathsThatClimbAreNotFound(t *testing.T) {
+	s := newLookSite(t, false)
+	for _, path := range []string{
+		"/monitor/../../etc/passwd", "/monitor/%2e%2e/%2e%2e/etc/passwd", "/monitor/..%2f..%2fetc/passwd", "/monitor/..%5c..%5cx", "/monitor/x%00y",
+		"/static/../config.go", "/static/%2e%2e/templates/run.html", "/static/..%2fconfig.go", "/static/", "/monitor/static/js/none.js", "/monitor/etc/passwd",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		parsed, err := url.ParseRequestURI(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.URL, r.Host = parsed, "localhost"
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != http.StatusNotFound {
+			t.Errorf("GET %s: %d, want 404", path, w.Code)
+		}
+	}
+}
+
+func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
+	const queue = "/monitor/api/queues/acme.rows"
+	for _, c := range []struct {
+		name, method, path, body string
+		want                     int
+		paused                   bool
+		pending, archived        int
+	}{
+		{"pause", http.MethodPost, queue + ":pause", "", http.StatusNoContent, true, 1, 0},
+		{"archive one", http.MethodPost, queue + "/pending_tasks/run-1-0-0:archive", "", http.StatusNoContent, false, 0, 1},
+		{"archive those chosen", http.MethodPost, queue + "/pending_tasks:batch_archive", `{"task_ids":["run-1-0-0"]}`, http.StatusOK, false, 0, 1},
+		{"delete one", http.MethodDelete, queue + "/pending_tasks/run-1-0-0", "", http.StatusNoContent, false, 0, 0},
+		{"delete the queue", http.MethodDelete, queue, "", http.StatusForbidden, false, 1, 0},
+		{"delete all that wait", http.MethodDelete, queue + "/pending_tasks:delete_all", "", http.StatusForbidden, false, 1, 0},
+		{"archive all that wait", http.MethodPost, queue + "/pending_tasks:archive_all", "", http.StatusForbidden, false, 1, 0},
+		{"cancel what runs", http.MethodPost, queue + "/active_tasks/run-1-0-0:cancel", "", http.StatusForbidden, false, 1, 0},
+		{"too long", http.MethodPost, queue + "/pending_tasks:batch_delete", strings.Repeat(" ", 65<<10), http.StatusRequestEntityTooLarge, false, 1, 0},
+		{"a page", http.MethodPost, "/monitor/", "", http.StatusMethodNotAllowed, false, 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newLookSite(t, true)
+			task := asynq.NewTask("domain:verify", []byte(`{}`))
+			if _, err := asynq.NewClientFromRedisClient(s.rdb).EnqueueContext(t.Context(), task, asynq.Queue("acme.rows"), asynq.TaskID("run-1-0-0")); err != nil {
+				t.Fatal(err)
+			}
+			request := func(site string) *httptest.ResponseRecorder {
+				r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
+				r.Host = "127.0.0.1:8080"
+				r.Header.Set("Sec-Fetch-Site", site)
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, r)
+				return w
+			}
+			if w := request("cross-site"); w.Code != http.StatusForbidden {
+				t.Errorf("from another site: %d", w.Code)
+			}
+			w := request("same-origin")
+			if w.Code != c.want {
+				t.Errorf("%s %s: %d %s, want %d", c.method, c.path, w.Code, w.Body, c.want)
+			}
+			info, err := asynq.NewInspectorFromRedisClient(s.rdb).GetQueueInfo("acme.rows")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Paused != c.paused || info.Pending != c.pending || info.Archived != c.archived {
+				t.Errorf("paused %v, pending %d, archived %d; want %v, %d, %d", info.Paused, info.Pending, info.Archived, c.paused, c.pending, c.archived)
+			}
+			if told := strings.Contains(s.log.String(), "queue changed by hand"); told != (c.want < 300) {
+				t.Errorf("log: %s", s.log)
+			}
+		})
+	}
+}
+
+// TestWhatIsNotCheckedIsNotCounted: checks that are refused for what they ask leave
+// those that can be made.
+func TestWhatIsNotCheckedIsNotCounted(t *testing.T) {
+	s := newLookSite(t, false)
+	for range 5 {
+		if status, page := s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, "a/b!")); status != http.StatusBadRequest {
+			t.Errorf("no id: status %d: %s", status, page)
+		}
+		if status, page := s.do(t, http.MethodPost, "/domains/check", asked("other", s.org, s.domain.ID)); status != http.StatusOK {
+			t.Errorf("another worker's: status %d: %s", status, page)
+		}
+	}
+	status, page := s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	if status != http.StatusOK {
+		t.Errorf("status %d: %s", status, page)
+	}
+}
+
+// thinDNS sees the token at too few name servers.
+type thinDNS struct{ kinds.DNS }
+
+func (thinDNS) Look(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+	return dnscheck.Verdict{State: dnscheck.Present, Host: host}, nil
+}
+
+func (thinDNS) Prove(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+	return dnscheck.Verdict{Reason: dnscheck.ReasonTooFew, Host: host, Basis: dnscheck.ByBoth, Thin: true}, nil
+}
+
+// noLine is a tenant whose requests wait for no permit.
+type noLine struct{}
+
+func (noLine) Ahead(context.Context) time.Duration { return 0 }
+
+// TestDomainPageSaysThatAProofIsThin of a row that waited for an hour.
+func TestDomainPageSaysThatAProofIsThin(t *testing.T) {
+	s := newLookSite(t, false)
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "")
+	api, err := apiclient.New(apiclient.Config{BaseURL: s.box.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.box.Token()))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.CloseIdle()
+	core := s.ledger.Core()
+	worker := engine.New(engine.Config{
+		Tenant: "acme", Ledger: core, Session: ledger.NewSessionID(), Logger: slog.New(slog.DiscardHandler),
+		Handlers: map[ledger.Kind]engine.Handler{
+			kinds.Verify: kinds.NewVerify(kinds.VerifyConfig{API: api, DNS: thinDNS{}, Line: noLine{}, RequestTimeout: time.Second, ThinProofAfter: time.Hour}),
+		},
+	})
+	now := time.Now()
+	for range 6 {
+		s.mini.SetTime(now)
+		run, err := core.Get(t.Context(), "run-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+		released, err := core.Release(t.Context(), seg, ledger.Quota{First: 1, Check: 1, Ready: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(released.Rows) == 1 {
+			payload, err := engine.NewTask(run, seg, released.Token, released.Rows...).Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = worker.ProcessTask(t.Context(), asynq.NewTask(string(kinds.Verify), payload)) // its result is in the ledger
+		}
+		now = now.Add(13 * time.Minute)
+	}
+	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
+	wantIn(t, page, "Proof of the verification", "<dt>Accepted</dt><dd>as a thin proof: too few name servers answered", "in 6 checks</dd>")
+}

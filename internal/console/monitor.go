@@ -1,0 +1,209 @@
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/hibiken/asynq"
+	"github.com/hibiken/asynqmon"
+	"github.com/redis/go-redis/v9"
+)
+
+// monitor adapts asynqmon: its index page loads no fonts from other hosts and has a bar of
+// these pages, its writes are refused or logged, and missing files are not found.
+type monitor struct {
+	asynqmon http.Handler
+	index    []byte
+	policy   string
+	write    bool
+	logger   *slog.Logger
+}
+
+func newMonitor(cfg Config) *monitor {
+	m := &monitor{write: cfg.Write, logger: cfg.logger(), asynqmon: asynqmon.New(asynqmon.Options{
+		RootPath:         monitorRoot,
+		RedisConnOpt:     connOpt{cfg.Redis},
+		PayloadFormatter: asynqmon.PayloadFormatterFunc(formatted),
+		ResultFormatter:  asynqmon.ResultFormatterFunc(formatted),
+		ReadOnly:         !cfg.Write,
+	})}
+	index := answerOf(m.asynqmon, monitorRoot+"/")
+	m.index = localIndex(index.body.Bytes())
+	m.policy = monitorPolicy(m.index)
+	return m
+}
+
+// connOpt passes the existing client to asynqmon: asynq's own options lose part of user name,
+// Sentinel and TLS.
+type connOpt struct{ client redis.UniversalClient }
+
+var _ asynq.RedisConnOpt = connOpt{}
+
+// MakeRedisClient returns the given client.
+func (c connOpt) MakeRedisClient() any { return c.client }
+
+// monitorViews are the paths of asynqmon's script, each of which is its index page.
+var monitorViews = regexp.MustCompile(`^` + monitorRoot + `/(|servers|schedulers|redis|metrics|settings|queues/[^/]+(/tasks/[^/]+)?)$`)
+
+// ServeHTTP serves the index page, asynqmon's files, and the requests of its script.
+func (m *monitor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case strings.HasPrefix(r.URL.Path, monitorRoot+"/api/"):
+		if !reads && !m.mayWrite(w, r) {
+			return
+		}
+		m.asynqmon.ServeHTTP(w, ofOnePage(r))
+	case !reads:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "this address is read-only", http.StatusMethodNotAllowed)
+	case monitorViews.MatchString(r.URL.Path):
+		w.Header().Set("Content-Security-Policy", m.policy)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write(m.index) // fails if the client has gone
+	default:
+		m.serveFile(w, r)
+	}
+}
+
+// Bounds of asynqmon's lists.
+const (
+	mostTasks = 100 // on a page: the most that its own script requests
+	lastPage  = 100_000
+)
+
+// ofOnePage returns the request with its page and page size within bounds: asynqmon accepts any
+// number, 0 and less for the whole queue, and would read all its tasks into memory.
+func ofOnePage(r *http.Request) *http.Request {
+	query := r.URL.Query()
+	for name, most := range map[string]int{"size": mostTasks, "page": lastPage} {
+		if !query.Has(name) {
+			continue
+		}
+		n, err := strconv.Atoi(query.Get(name))
+		if err != nil {
+			query.Del(name)
+			continue
+		}
+		query.Set(name, strconv.Itoa(min(max(n, 1), most)))
+	}
+	bounded := r.Clone(r.Context())
+	bounded.URL.RawQuery = query.Encode()
+	return bounded
+}
+
+// serveFile serves a file of asynqmon, which answers with its index page if it has none.
+func (m *monitor) serveFile(w http.ResponseWriter, r *http.Request) {
+	file := answerOf(m.asynqmon, r.URL.Path)
+	mediaType := file.header.Get("Content-Type")
+	if mediaType == "" || strings.HasPrefix(mediaType, "text/html") {
+		http.NotFound(w, r)
+		return
+	}
+	if strings.HasSuffix(r.URL.Path, ".svg") {
+		mediaType = "image/svg+xml" // it says text/xml, which browsers do not show as an image
+	}
+	w.Header().Set("Content-Type", mediaType)
+	_, _ = file.body.WriteTo(w)
+}
+
+// farLinks are the links of the index page to other hosts.
+var farLinks = regexp.MustCompile(`<link\b[^>]*\bhref="https?://[^>]*>`)
+
+// localIndex returns the index page without the files of other hosts (fonts, without which it
+// uses those of the browser; its icons are in its script), and with the bar of these pages.
+func localIndex(index []byte) []byte {
+	index = farLinks.ReplaceAll(index, nil)
+	return bytes.Replace(index, []byte("</head>"),
+		[]byte(`<link rel="stylesheet" href="/static/monitor.css"><script src="/static/monitor.js" defer></script></head>`), 1)
+}
+
+// inlineScripts finds the inline scripts of a page.
+var inlineScripts = regexp.MustCompile(`(?s)<script>(.*?)</script>`)
+
+// monitorPolicy returns the content security policy of asynqmon: files of this origin, the
+// scripts of its index page by their hash, and all styles, since its widgets write their own.
+func monitorPolicy(index []byte) string {
+	scripts := []string{"script-src 'self'"}
+	for _, script := range inlineScripts.FindAllSubmatch(index, -1) {
+		sum := sha256.Sum256(script[1])
+		scripts = append(scripts, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+	}
+	return strings.Join([]string{
+		strictPolicy,
+		strings.Join(scripts, " "),
+		"style-src 'self' 'unsafe-inline'",
+		"img-src 'self' data:",
+		"font-src 'self' data:",
+		"connect-src 'self'",
+		"manifest-src 'self'",
+	}, "; ")
+}
+
+// answerOf returns the answer of the handler to a GET of that path.
+func answerOf(h http.Handler, path string) *capture {
+	answer := &capture{header: http.Header{}}
+	r, err := http.NewRequest(http.MethodGet, "/", nil)
+	if err != nil { // method and path are constants
+		panic(fmt.Sprintf("ops: request for a page: %v", err))
+	}
+	r.URL.Path = path
+	h.ServeHTTP(answer, r)
+	return answer
+}
+
+// capture records the answer of a handler.
+type capture struct {
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (c *capture) Header() http.Header         { return c.header }
+func (c *capture) WriteHeader(int)             {}
+func (c *capture) Write(p []byte) (int, error) { return c.body.Write(p) }
+
+// The writes of asynqmon that are allowed: pause and resume a queue; run, archive and delete
+// chosen tasks; and all tasks of a state only if no row can lose its task by that.
+var (
+	queueWrite = regexp.MustCompile(`^POST ` + monitorRoot + `/api/queues/[^/]+:(pause|resume)$`)
+	taskWrite  = regexp.MustCompile(`^(DELETE|POST) ` + monitorRoot + `/api/queues/[^/]+/(pending|scheduled|retry|archived|completed)_tasks(/[^/]+|:batch_(run|archive|delete))$`)
+	allWrite   = regexp.MustCompile(`^(POST ` + monitorRoot + `/api/queues/[^/]+/(scheduled|retry|archived)_tasks:run_all|DELETE ` + monitorRoot + `/api/queues/[^/]+/(archived|completed)_tasks:delete_all)$`)
+)
+
+// mayWrite reports whether the write is allowed, and logs it with its user; else it answers
+// it.
+func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
+	refuse := func(status int, why string) bool {
+		http.Error(w, why, status)
+		return false
+	}
+	if !m.write {
+		w.Header().Set("Allow", "GET, HEAD")
+		return refuse(http.StatusMethodNotAllowed, "these pages are read-only: start the worker with --ops-write to allow actions")
+	}
+	what := r.Method + " " + r.URL.Path
+	if !queueWrite.MatchString(what) && !taskWrite.MatchString(what) && !allWrite.MatchString(what) {
+		return refuse(http.StatusForbidden, "refused: this page cannot delete a queue, cancel a running task, or delete or archive all waiting tasks of a queue, "+
+			"because their rows would stay open without a task. Pause or cancel the run on its page instead")
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return refuse(http.StatusRequestEntityTooLarge, "refused: the list of tasks is unreadable or too long")
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var chosen struct {
+		IDs []string `json:"task_ids"`
+	}
+	_ = json.Unmarshal(body, &chosen) // most have none; asynqmon refuses invalid ones
+	m.logger.InfoContext(r.Context(), "queue changed by hand", "user", UserOf(r.Context()), "method", r.Method, "path", printable(r.URL.Path), "tasks", printable(strings.Join(chosen.IDs, " ")))
+	return true
+}

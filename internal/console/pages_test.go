@@ -1,0 +1,381 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/console"
+)
+
+const token = "0123456789abcdef0123456789abcdef"
+
+// pages is the operator's pages over a Redis of their own.
+type pages struct {
+	http.Handler
+	redis *miniredis.Miniredis
+	rdb   redis.UniversalClient
+	log   *bytes.Buffer
+}
+
+func newPages(t *testing.T, changes ...func(*console.Config)) pages {
+	t.Helper()
+	m := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
+	t.Cleanup(func() {
+		if err := rdb.Close(); err != nil {
+			t.Errorf("close the client: %v", err)
+		}
+	})
+	var log bytes.Buffer
+	cfg := console.Config{Redis: rdb, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	return pages{
+		Handler: console.Pages(cfg),
+		redis:   m,
+		rdb:     rdb,
+		log:     &log,
+	}
+}
+
+func (p pages) enqueue(t *testing.T, typ, payload string) {
+	t.Helper()
+	task := asynq.NewTask(typ, []byte(payload))
+	if _, err := asynq.NewClientFromRedisClient(p.rdb).EnqueueContext(t.Context(), task, asynq.Queue("default.dns")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type change func(*http.Request)
+
+func header(name, value string) change {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func host(name string) change { return func(r *http.Request) { r.Host = name } }
+
+// at is the address that a request came in at.
+func at(addr string) change {
+	return func(r *http.Request) {
+		local, err := net.ResolveTCPAddr("tcp", addr)
+		if err != nil {
+			panic(err)
+		}
+		*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, local))
+	}
+}
+
+func (p pages) do(method, path string, changes ...change) *http.Response {
+	r := httptest.NewRequest(method, path, nil)
+	r.Host = "127.0.0.1:8080"
+	for _, change := range changes {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func text(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func TestRootLeadsToTheRuns(t *testing.T) {
+	p := newPages(t)
+	for path, want := range map[string]string{"/": "/runs", "/monitor": "/monitor/"} {
+		resp := p.do(http.MethodGet, path)
+		if resp.StatusCode/100 != 3 || resp.Header.Get("Location") != want {
+			t.Errorf("GET %s: %d to %q, want a redirect to %q", path, resp.StatusCode, resp.Header.Get("Location"), want)
+		}
+	}
+	if resp := p.do(http.MethodGet, "/elsewhere"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("GET /elsewhere: %d, want 404", resp.StatusCode)
+	}
+}
+
+func TestMonitorShowsQueuesAndTasks(t *testing.T) {
+	p := newPages(t)
+	p.enqueue(t, "domain:verify", `{"v":1,"verification_txt":"`+token+`","organization_id":"org_1"}`)
+
+	var list struct {
+		Queues []struct {
+			Queue   string `json:"queue"`
+			Pending int    `json:"pending"`
+		} `json:"queues"`
+	}
+	decode(t, p.do(http.MethodGet, "/monitor/api/queues"), &list)
+	if len(list.Queues) != 1 || list.Queues[0].Queue != "default.dns" || list.Queues[0].Pending != 1 {
+		t.Errorf("queues: %+v, want default.dns with one pending task", list.Queues)
+	}
+
+	var tasks struct {
+		Tasks []struct {
+			Type    string `json:"type"`
+			Payload string `json:"payload"`
+		} `json:"tasks"`
+	}
+	decode(t, p.do(http.MethodGet, "/monitor/api/queues/default.dns/pending_tasks"), &tasks)
+	if len(tasks.Tasks) != 1 || tasks.Tasks[0].Type != "domain:verify" {
+		t.Fatalf("pending tasks: %+v, want one domain:verify", tasks.Tasks)
+	}
+	want := "{\n  \"organization_id\": \"org_1\",\n  \"v\": 1,\n  \"verification_txt\": \"0123… (32 characters)\"\n}"
+	if diff := cmp.Diff(want, tasks.Tasks[0].Payload); diff != "" {
+		t.Errorf("payload (-want +got):\n%s", diff)
+	}
+}
+
+func decode(t *testing.T, resp *http.Response, into any) {
+	t.Helper()
+	body := text(t, resp)
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", resp.Status, body)
+	}
+	if err := json.Unmarshal([]byte(body), into); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+}
+
+// TestPayloads looks at each payload through the task's own page, the way that a
+// person meets it.
+func TestPayloads(t *testing.T) {
+	nested := strings.Repeat("[", 3) + `"` + token + `"` + strings.Repeat("]", 3)
+	tests := []struct{ name, payload, want string }{
+		{"empty", ``, ``},
+		{"numbers as they are", `{"b":1.0,"a":12345678901234567890,"c":[],"d":{}}`, `{"a":12345678901234567890,"b":1.0,"c":[],"d":{}}`},
+		{"escapes", `{"a":"<b>\u001b\""}`, `{"a":"\u003cb\u003e\u001b\""}`},
+		{"name in another case", `{"Verification_TXT":"` + token + `"}`, `{"Verification_TXT":"0123… (32 characters)"}`},
+		{"escaped name", `{"verification\u005ftxt":"` + token + `"}`, `{"verification_txt":"0123… (32 characters)"}`},
+		{"below", `{"a":[{"verification_txt":"` + token + `"}],"b":"` + token + `"}`, `{"a":[{"verification_txt":"0123… (32 characters)"}],"b":"` + token + `"}`},
+		{"inside of it", `{"verification_txt":{"x":` + nested + `,"y":1,"z":null},"a":"b"}`, `{"a":"b","verification_txt":{"x":[[["0123… (32 characters)"]]],"y":1,"z":null}}`},
+		{"short tokens not at all", `{"verification_txt":"012345678901234"}`, `{"verification_txt":"… (15 characters)"}`},
+		{"not a member's name", `["verification_txt","` + token + `"]`, `["verification_txt","` + token + `"]`},
+		{"a value alone", `"a"`, `"a"`},
+		{"not JSON", `{"verification_txt":"` + token, `53 bytes, not JSON`},
+		{"two values", `{} {}`, `5 bytes, not JSON`},
+		{"not UTF-8", "\"\xff\"", `3 bytes, not JSON`},
+		{"too long", `"` + strings.Repeat("x", 256<<10) + `"`, `262146 bytes, too long to show`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPages(t)
+			p.enqueue(t, "x", test.payload)
+			var tasks struct {
+				Tasks []struct {
+					Payload string `json:"payload"`
+				} `json:"tasks"`
+			}
+			decode(t, p.do(http.MethodGet, "/monitor/api/queues/default.dns/pending_tasks"), &tasks)
+			got := tasks.Tasks[0].Payload
+			var compact bytes.Buffer
+			if json.Compact(&compact, []byte(got)) == nil {
+				got = compact.String()
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("payload (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMonitorWorksUnderItsPolicy(t *testing.T) {
+	p := newPages(t)
+	for _, path := range []string{"/monitor/", "/monitor/queues/default.dns"} {
+		resp := p.do(http.MethodGet, path)
+		page := text(t, resp)
+		policy := resp.Header.Get("Content-Security-Policy")
+		if resp.StatusCode != http.StatusOK || !strings.Contains(page, `FLAG_ROOT_PATH="\/monitor"`) || !strings.Contains(page, `FLAG_READ_ONLY="true"`) {
+			t.Fatalf("GET %s: %s\n%s", path, resp.Status, page)
+		}
+		inline := regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindAllStringSubmatch(page, -1)
+		if len(inline) != 2 {
+			t.Errorf("%d scripts in the page itself, want 2", len(inline))
+		}
+		for _, script := range inline {
+			sum := sha256.Sum256([]byte(script[1]))
+			if hash := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(policy, hash) {
+				t.Errorf("the policy %q lacks the script %.60s…", policy, script[1])
+			}
+		}
+		for _, file := range regexp.MustCompile(`src="([^"]+\.js)"`).FindAllStringSubmatch(page, -1) {
+			script := p.do(http.MethodGet, file[1])
+			if script.StatusCode != http.StatusOK || !strings.Contains(strings.Split(script.Header.Get("Content-Type"), ";")[0], "/javascript") {
+				t.Errorf("GET %s: %s, %s", file[1], script.Status, script.Header.Get("Content-Type"))
+			}
+		}
+		for _, forbidden := range []string{"script-src 'self' 'unsafe-inline'", "unsafe-eval", "http:", "https:"} {
+			if strings.Contains(policy, forbidden) {
+				t.Errorf("the policy %q allows %s", policy, forbidden)
+			}
+		}
+	}
+}
+
+func TestSecurityHeaders(t *testing.T) {
+	p := newPages(t)
+	want := map[string]string{
+		"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store",
+	}
+	for name, resp := range map[string]*http.Response{
+		"redirect": p.do(http.MethodGet, "/"),
+		"page":     p.do(http.MethodGet, "/monitor/"),
+		"api":      p.do(http.MethodGet, "/monitor/api/queues"),
+		"missing":  p.do(http.MethodGet, "/missing"),
+		"refused":  p.do(http.MethodGet, "/", host("evil.example")),
+	} {
+		got := map[string]string{}
+		for header := range want {
+			got[header] = resp.Header.Get(header)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: headers (-want +got):\n%s", name, diff)
+		}
+		policies := resp.Header.Values("Content-Security-Policy")
+		if len(policies) != 1 || !strings.Contains(policies[0], "frame-ancestors 'none'") || !strings.Contains(policies[0], "default-src 'none'") {
+			t.Errorf("%s: policies %q, want one with frame-ancestors and default-src none", name, policies)
+		}
+	}
+}
+
+func TestHost(t *testing.T) {
+	p := newPages(t)
+	tests := []struct {
+		host, at string
+		want     int
+	}{
+		{"localhost", "", http.StatusFound},
+		{"LocalHost.:9000", "", http.StatusFound},
+		{"ops.localhost:8080", "", http.StatusFound},
+		{"127.0.0.1:8080", "", http.StatusFound},
+		{"127.1.2.3", "", http.StatusFound},
+		{"[::1]:8080", "", http.StatusFound},
+		{"[::ffff:127.0.0.1]", "", http.StatusFound},
+		{"10.1.2.3:8080", "10.1.2.3:8080", http.StatusFound},
+		{"[fd00::1]:8080", "[fd00::1]:8080", http.StatusFound},
+		{"10.1.2.4:8080", "10.1.2.3:8080", http.StatusForbidden},
+		{"10.1.2.3:8080", "", http.StatusForbidden},
+		{"evil.example", "127.0.0.1:8080", http.StatusForbidden},
+		{"evil.example:8080", "", http.StatusForbidden},
+		{"localhost.evil.example", "", http.StatusForbidden},
+		{"notlocalhost", "", http.StatusForbidden},
+		{"127.0.0.1.evil.example", "", http.StatusForbidden},
+		{"0.0.0.0:8080", "127.0.0.1:8080", http.StatusForbidden},
+		{"2130706433", "", http.StatusForbidden},
+		{"", "", http.StatusForbidden},
+	}
+	for _, test := range tests {
+		changes := []change{host(test.host)}
+		if test.at != "" {
+			changes = append(changes, at(test.at))
+		}
+		if resp := p.do(http.MethodGet, "/", changes...); resp.StatusCode != test.want {
+			t.Errorf("Host %q at %q: %d, want %d", test.host, test.at, resp.StatusCode, test.want)
+		}
+	}
+}
+
+func TestForeignHostSeesNothingAndIsTold(t *testing.T) {
+	p := newPages(t)
+	p.enqueue(t, "domain:verify", `{}`)
+	resp := p.do(http.MethodGet, "/monitor/api/queues", host("evil.example"))
+	if body := text(t, resp); strings.Contains(body, "default.dns") || !strings.Contains(body, "evil.example") {
+		t.Errorf("answer %q, want one that names the host and shows nothing", body)
+	}
+	if !strings.Contains(p.log.String(), "reason=foreign_host") {
+		t.Errorf("log %q, want the refusal", p.log)
+	}
+}
+
+func TestNothingIsWritten(t *testing.T) {
+	const pause = "/monitor/api/queues/default.dns:pause"
+	sameOrigin := []change{header("Origin", "http://127.0.0.1:8080"), header("Sec-Fetch-Site", "same-origin")}
+	tests := []struct {
+		name, method, path string
+		changes            []change
+		want               int
+	}{
+		{"from this page", http.MethodPost, pause, sameOrigin, http.StatusMethodNotAllowed},
+		{"from no browser", http.MethodPost, pause, nil, http.StatusMethodNotAllowed},
+		{"delete", http.MethodDelete, "/monitor/api/queues/default.dns", sameOrigin, http.StatusMethodNotAllowed},
+		{"post on what only GET has", http.MethodPost, "/monitor/api/queues", sameOrigin, http.StatusMethodNotAllowed},
+		{"post on a page", http.MethodPost, "/monitor/", sameOrigin, http.StatusMethodNotAllowed},
+		{"post on the root", http.MethodPost, "/", sameOrigin, http.StatusMethodNotAllowed},
+		{"from another site", http.MethodPost, pause, []change{header("Sec-Fetch-Site", "cross-site")}, http.StatusForbidden},
+		{"from another port", http.MethodPost, pause, []change{header("Sec-Fetch-Site", "same-site")}, http.StatusForbidden},
+		{"from another origin, old browser", http.MethodPost, pause, []change{header("Origin", "http://evil.example")}, http.StatusForbidden},
+		{"override in a header", http.MethodGet, "/monitor/api/queues/default.dns", []change{header("X-HTTP-Method-Override", "DELETE")}, http.StatusOK},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPages(t)
+			p.enqueue(t, "domain:verify", `{}`)
+			if resp := p.do(test.method, test.path, test.changes...); resp.StatusCode != test.want {
+				t.Errorf("%s %s: %d, want %d", test.method, test.path, resp.StatusCode, test.want)
+			}
+			queue, err := asynq.NewInspectorFromRedisClient(p.rdb).GetQueueInfo("default.dns")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if queue.Paused || queue.Pending != 1 {
+				t.Errorf("the queue is paused: %v, with %d pending; want it untouched", queue.Paused, queue.Pending)
+			}
+		})
+	}
+}
+
+func TestPagesWhileRedisRefuses(t *testing.T) {
+	p := newPages(t)
+	p.redis.SetError("LOADING Redis is loading the dataset in memory")
+	resp := p.do(http.MethodGet, "/monitor/api/queues")
+	if body := text(t, resp); resp.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "LOADING") {
+		t.Errorf("GET /monitor/api/queues: %s %q, want 500 with Redis's words", resp.Status, body)
+	}
+	if resp := p.do(http.MethodGet, "/monitor/"); resp.StatusCode != http.StatusOK {
+		t.Errorf("GET /monitor/: %s, want 200", resp.Status)
+	}
+}
+
+// TestMonitorListsOnePage: whatever a list is asked for, it is a page of a hundred.
+func TestMonitorListsOnePage(t *testing.T) {
+	p := newPages(t)
+	for range 150 {
+		p.enqueue(t, "domain:verify", `{}`)
+	}
+	for query, want := range map[string]int{
+		"": 20, "?size=30": 30, "?size=100": 100, "?size=101": 100, "?size=400000": 100, "?size=0": 1, "?size=-1": 1, "?size=x": 20, "?size=99999999999999999999": 20,
+		"?size=0&size=0": 1, "?size=50&size=0": 50, "?size=%2D1": 1, "?size=100&page=2": 50, "?size=100&page=-1": 100, "?size=100&page=9223372036854775807": 0,
+	} {
+		var list struct {
+			Tasks []json.RawMessage `json:"tasks"`
+		}
+		resp := p.do("GET", "/monitor/api/queues/default.dns/pending_tasks"+query)
+		if err := json.NewDecoder(resp.Body).Decode(&list); err != nil || len(list.Tasks) != want {
+			t.Errorf("%q: status %d, %d tasks, error %v; want %d", query, resp.StatusCode, len(list.Tasks), err, want)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"orgops/internal/runs"
+	"orgops/internal/status"
+	"orgops/tasks"
+)
+
+const (
+	// rowsAPage is how many rows each list of a run's page has.
+	rowsAPage = 50
+	// rowsLooked is how many settled rows are searched for the rows of a page, and
+	// rowsSearched how many if a text is searched, which reads the stored rows: about a
+	// second, each.
+	rowsLooked   = 200_000
+	rowsSearched = 20_000
+	// rowsLive is how many are searched for an outcome in the repeated requests of the
+	// script: a page that takes more stays as it is.
+	rowsLive = 5000
+	// waitingLooked is how many rows' reasons are read to estimate why a run waits: the
+	// shares of so many are exact to three percent.
+	waitingLooked = 2000
+)
+
+// runPage is the page of one run.
+type runPage struct {
+	runView
+
+	Children []status.Child
+	Waiting  *waitingView
+	Offers   offers
+	Failed   failedView
+	Open     openView
+}
+
+// Lookup returns the page of the domain of a row; empty: it has none.
+func (p runPage) Lookup(row status.RowName) string { return domainPath(p.Run, row) }
+
+// waitingView shows why the open rows wait.
+type waitingView struct{ status.Waiting }
+
+// Sampled reports whether the numbers are estimated from some of the rows.
+func (w waitingView) Sampled() bool { return w.Read < w.WithReason }
+
+// About returns a number of rows with a reason, in words.
+func (w waitingView) About(rows int64) string {
+	if w.Sampled() {
+		return "about " + grouped(int64(float64(rows)/float64(w.Read)*float64(w.WithReason)))
+	}
+	return grouped(rows)
+}
+
+// failedView are the failed rows.
+type failedView struct {
+	Rows     []status.FailedRow
+	Total    int64
+	Outcome  string // requested; empty: any
+	Text     string
+	Outcomes map[string]int64 // rows of each outcome
+	More     string           // path of the page after this one; empty: it is the last
+	First    string           // path of the first page; empty: this is it
+	Cut      int64            // so many rows were searched without filling the page; 0: it is full
+	Left     bool             // out, since the shown rows do not change
+}
+
+// openView are the rows that are not settled.
+type openView struct {
+	Rows  []status.OpenRow
+	Total int64 // 0: not known
+	More  string
+	First string
+}
+
+// found returns the run of that id. The error is a *refusal if there is none.
+func (s *site) found(ctx context.Context, id string) (run runs.Run, err error) {
+	err = runs.ErrNotFound
+	if tasks.CheckRunID(id) == nil {
+		run, err = s.Ledger.Get(ctx, id)
+	}
+	if errors.Is(err, runs.ErrNotFound) {
+		err = &refusal{status: http.StatusNotFound, text: "There is no run " + status.Shown(id) + ". It never existed, or it was deleted after its retention (30 days after its end by default)."}
+	}
+	return run, err
+}
+
+// run is the page of one run: GET /runs/{id}.
+func (s *site) run(ctx context.Context, r *http.Request) (title string, data any, err error) {
+	run, err := s.found(ctx, r.PathValue("id"))
+	if err != nil {
+		return "", nil, err
+	}
+	query, ok := rowsQueryOf(r)
+	if !ok {
+		return "", nil, &refusal{status: http.StatusBadRequest, text: "Invalid address: from and open must be row numbers."}
+	}
+	p, err := s.runPage(ctx, run, query)
+	return "Run " + run.ID, p, err
+}
+
+// rowsQuery selects rows of the run.
+type rowsQuery struct {
+	outcome, text string
+	from, open    int64 // the first row of either list
+	live          bool  // a request of the script, to keep the page up to date
+}
+
+func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
+	query := r.URL.Query()
+	q = rowsQuery{outcome: query.Get("outcome"), text: query.Get("q"), live: r.Header.Get("Orgops-Live") != ""}
+	for name, into := range map[string]*int64{"from": &q.from, "open": &q.open} {
+		if text := query.Get(name); text != "" {
+			var err error
+			if *into, err = strconv.ParseInt(text, 10, 64); err != nil || *into < 0 {
+				return q, false
+			}
+		}
+	}
+	return q, true
+}
+
+// path returns the page of the same selection from these rows on.
+func (q rowsQuery) path(run string, from, open int64) string {
+	return link(runPath(run), map[string]string{"outcome": q.outcome, "q": q.text, "from": rowParameter(from), "open": rowParameter(open)})
+}
+
+func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPage, err error) {
+	now := time.Now()
+	p.runView = viewOf(run, s.estimator.Estimate(ctx, now, []runs.Run{run})[0], now)
+	p.Offers = offersOf(run)
+	if p.Children, err = status.Children(ctx, s.Ledger, run); err != nil {
+		return p, err
+	}
+	for _, child := range p.Children {
+		if child.Missing || !child.Sealed {
+			p.Offers.Complete = child.ID
+		}
+	}
+	w, err := status.WaitingOf(ctx, s.Ledger, run, waitingLooked)
+	if err != nil {
+		return p, err
+	}
+	if w.Read > 0 || w.WithoutReason > 0 {
+		p.Waiting = &waitingView{w}
+	}
+	if p.Failed, err = s.failedRows(ctx, run, q); err != nil {
+		return p, err
+	}
+	p.Open, err = s.open(ctx, run, q)
+	return p, err
+}
+
+func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v failedView, err error) {
+	v = failedView{Total: status.Failed(run), Outcome: q.outcome, Text: q.text}
+	v.Outcomes = countsOf(run, func(outcome string) bool { return !tasks.Outcome(outcome).Well() })
+	v.Left = v.Total > 0 && q.live && (q.text != "" || q.from > 0)
+	if v.Total == 0 || v.Left {
+		return v, nil
+	}
+	wanted := status.FailedQuery{From: q.from, Outcome: q.outcome, Text: q.text, Limit: rowsAPage, MaxRead: rowsLooked}
+	switch {
+	case q.text != "":
+		wanted.MaxRead = rowsSearched
+	case q.live && q.outcome != "":
+		wanted.MaxRead = rowsLive
+	}
+	rows, next, err := status.FailedPage(ctx, s.Ledger, run, wanted)
+	if err != nil {
+		return v, err
+	}
+	if v.Left = q.live && next > 0 && len(rows) < rowsAPage; v.Left {
+		return v, nil
+	}
+	v.Rows = rows
+	if next > 0 {
+		v.More = q.path(run.ID, next, q.open)
+		if len(rows) < rowsAPage {
+			v.Cut = int64(wanted.MaxRead)
+		}
+	}
+	if q.from > 0 {
+		v.First = q.path(run.ID, 0, q.open)
+	}
+	return v, nil
+}
+
+func (s *site) open(ctx context.Context, run runs.Run, q rowsQuery) (v openView, err error) {
+	if run.Ended() {
+		return v, nil
+	}
+	if run.Sealed {
+		v.Total = run.Total - run.Settled
+	}
+	for row, err := range status.OpenFrom(ctx, s.Ledger, run, q.open) {
+		if err != nil {
+			return v, err
+		}
+		if len(v.Rows) == rowsAPage {
+			v.More = q.path(run.ID, q.from, row.Item)
+			break
+		}
+		v.Rows = append(v.Rows, row)
+	}
+	if q.open > 0 {
+		v.First = q.path(run.ID, q.from, 0)
+	}
+	return v, nil
+}

@@ -1,0 +1,179 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"orgops/internal/runs"
+	"orgops/internal/status"
+	"orgops/tasks"
+)
+
+const (
+	// runsAPage is how many runs a page has, runsLooked how many are read for it.
+	runsAPage  = 50
+	runsLooked = 5000
+)
+
+// runsPage is the page of all runs.
+type runsPage struct {
+	Attention []attention
+	Tenants   []string // known here
+	Filter    runsFilter
+	Kinds     []string
+	States    []string
+	Runs      []runView
+	Older     string // path of the page after this one; empty: it is the last
+	Newest    string // path of the first page; empty: this is it
+	Cut       bool   // more runs may match the filter
+	Searched  int64
+}
+
+// runsFilter selects runs; an empty member selects all.
+type runsFilter struct{ Tenant, Kind, State string }
+
+// States of runs to filter by.
+const (
+	stateOpen   = "open"
+	stateEnded  = "ended"
+	stateUnwell = "unwell"
+)
+
+var (
+	runStates = []string{stateOpen, stateEnded, stateUnwell}
+	runKinds  = []string{tasks.TypeVerify, tasks.TypeUpdate, tasks.TypeRecheck, tasks.TypeRemove, tasks.TypeCreate}
+)
+
+func (f runsFilter) is(r runs.Run) bool {
+	if (f.Tenant != "" && r.Tenant != f.Tenant) || (f.Kind != "" && r.Kind != f.Kind) {
+		return false
+	}
+	switch f.State {
+	case stateOpen:
+		return !r.Ended()
+	case stateEnded:
+		return r.Ended()
+	case stateUnwell:
+		return status.Failed(r) > 0 || status.LostRows(r) != "" || status.IncompleteScan(r) != "" || status.SilentProducer(r, time.Now()) != ""
+	}
+	return true
+}
+
+func (f runsFilter) path(after string) string {
+	return link("/runs", map[string]string{"tenant": f.Tenant, "kind": f.Kind, "state": f.State, "after": after})
+}
+
+// runs is the page of all runs: GET /runs.
+func (s *site) runs(ctx context.Context, r *http.Request) (title string, data any, err error) {
+	query := r.URL.Query()
+	filter := runsFilter{Tenant: query.Get("tenant"), Kind: query.Get("kind"), State: query.Get("state")}
+	after, ok := placeOf(query.Get("after"))
+	if !ok || (filter.State != "" && !slices.Contains(runStates, filter.State)) {
+		return "", nil, &refusal{status: http.StatusBadRequest, text: "Invalid address: the parameter after or state is malformed."}
+	}
+	p := runsPage{Filter: filter, Kinds: runKinds, States: runStates, Searched: runsLooked}
+	all, next, err := s.Ledger.Page(ctx, runs.Query{Match: filter.is, After: after, Limit: runsAPage, MaxRead: runsLooked})
+	if err != nil {
+		return "", nil, err
+	}
+	if p.Attention, p.Tenants, err = s.attention(ctx, filter.Tenant); err != nil {
+		return "", nil, err
+	}
+	now := time.Now()
+	for i, ahead := range s.estimator.Estimate(ctx, now, all) {
+		p.Runs = append(p.Runs, viewOf(all[i], ahead, now))
+	}
+	if next != (runs.Place{}) {
+		p.Older, p.Cut = filter.path(placeText(next)), len(all) < runsAPage
+	}
+	if after != (runs.Place{}) {
+		p.Newest = filter.path("")
+	}
+	return "Runs", p, nil
+}
+
+// placeText writes a place of the list as a parameter; placeOf reads it.
+func placeText(p runs.Place) string { return fmt.Sprintf("%d-%s", p.CreatedAt.UnixMilli(), p.ID) }
+
+func placeOf(text string) (runs.Place, bool) {
+	if text == "" {
+		return runs.Place{}, true
+	}
+	at, id, _ := strings.Cut(text, "-")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: id}, err == nil && ms > 0 && tasks.CheckRunID(id) == nil
+}
+
+// runView is a run as pages show it.
+type runView struct {
+	runs.Run
+
+	State, Tone    string // in words, and as a class: see tone
+	News           string // the state without its numbers, that change all the time
+	Value, Max     int64  // of the bar
+	Rows           string // "12 of 40 rows settled"
+	Figures, Waits string
+	Trouble        []string // that needs an operator
+}
+
+func viewOf(r runs.Run, ahead status.Estimate, now time.Time) runView {
+	v := runView{
+		Run: r, State: status.State(r), Value: min(r.Settled, r.Rows()), Max: max(r.Rows(), 1), Rows: settledOf(r),
+		Figures: ahead.Figures(), Waits: ahead.Waits(),
+	}
+	for _, trouble := range []struct{ of, text string }{{"lost", status.LostRows(r)}, {"scan", status.IncompleteScan(r)}, {"producer", status.SilentProducer(r, now)}} {
+		if trouble.text != "" {
+			v.Trouble = append(v.Trouble, trouble.of+": "+trouble.text)
+		}
+	}
+	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed))
+	v.News, _, _ = strings.Cut(v.State, "; ")
+	return v
+}
+
+// tone returns a class of ops.css: whether the run is successful, delayed, or in progress.
+func tone(r runs.Run, heldUp bool) string {
+	switch {
+	case r.Ended() && status.Failed(r) == 0:
+		return "good"
+	case r.Ended():
+		return "bad"
+	case heldUp:
+		return "wait"
+	}
+	return "goes"
+}
+
+func settledOf(r runs.Run) string {
+	switch {
+	case r.Sealed:
+		return grouped(r.Settled) + " of " + grouped(r.Total) + " rows settled"
+	case r.Scan != nil:
+		return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " found so far"
+	}
+	return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " submitted so far"
+}
+
+// countsOf returns how many rows of the run have each of some outcomes.
+func countsOf(r runs.Run, wanted func(outcome string) bool) map[string]int64 {
+	counts := maps.Clone(r.Counts)
+	maps.DeleteFunc(counts, func(outcome string, _ int64) bool { return !wanted(outcome) })
+	return counts
+}
+
+// toneOf returns a class of ops.css for an outcome.
+func toneOf(outcome string) string {
+	switch {
+	case tasks.Outcome(outcome).Well():
+		return "good"
+	case outcome == string(tasks.Cancelled):
+		return ""
+	}
+	return "bad"
+}

@@ -1,0 +1,984 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/console"
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/internal/runstest"
+	"orgops/internal/sweep"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+// desk is the operator's pages over a ledger and queues of which nothing is carried out.
+type desk struct {
+	t         *testing.T
+	rdb       redis.UniversalClient
+	ledger    *runs.Ledger
+	taker     intake.Intake
+	inspector *asynq.Inspector
+	pages     http.Handler // that act
+	shown     http.Handler // that only show
+	log       *logged
+}
+
+// logged is a log that is written while it is read.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	rdb := redistest.New(t)
+	d := &desk{t: t, rdb: rdb, ledger: runs.New(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb), log: &logged{}}
+	d.taker = intake.New(rdb, d.ledger)
+	if err := pace.Announce(t.Context(), rdb, pace.Settings{Tenant: "default", Rate: "10/s", Burst: 10, MaxClientsPerRequest: 100}); err != nil {
+		t.Fatal(err)
+	}
+	config := console.Config{
+		Redis: rdb, Ledger: d.ledger, Intake: d.taker, Tenants: []console.Tenant{{Name: "default"}},
+		Logger: slog.New(slog.NewTextHandler(d.log, nil)),
+	}
+	d.shown = console.Pages(config)
+	config.Write = true
+	d.pages = console.Pages(config)
+	return d
+}
+
+// handIn hands rows in as a run.
+func (d *desk) handIn(id, kind, rows string) runs.Run {
+	d.t.Helper()
+	k, ok := tasks.KindOf(kind)
+	if !ok {
+		d.t.Fatalf("no kind %q", kind)
+	}
+	in := intake.Input{Name: "rows", Kind: k, SkipInvalid: true, Rows: strings.NewReader(rows)}
+	if _, err := d.taker.Submit(d.t.Context(), in, intake.Run{ID: id, Tenant: "default", Label: "label of " + id}); err != nil {
+		d.t.Fatal(err)
+	}
+	return d.run(id)
+}
+
+// domains are rows of so many domains.
+func domains(rows int) string {
+	var b strings.Builder
+	b.WriteString("organization_id,discovery_domain_id\n")
+	for i := range rows {
+		fmt.Fprintf(&b, "org_%d,dom_%d\n", i%3, i)
+	}
+	return b.String()
+}
+
+func (d *desk) run(id string) runs.Run {
+	d.t.Helper()
+	r, err := d.ledger.Get(d.t.Context(), id)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return r
+}
+
+// header reads the header of a run of the core.
+func (d *desk) header(id string) ledger.Run {
+	d.t.Helper()
+	r, err := d.ledger.Core().Get(d.t.Context(), ledger.RunID(id))
+	mustNot(d.t, err)
+	return r
+}
+
+func firstSegment(r ledger.Run) ledger.Segment {
+	return ledger.Segment{Run: r.ID, Incarnation: r.Incarnation}
+}
+
+func ledgerRows(items []int64) []ledger.Row {
+	rows := make([]ledger.Row, len(items))
+	for i, item := range items {
+		rows[i] = ledger.Row(item)
+	}
+	return rows
+}
+
+// settle settles rows of a small run that no worker has begun.
+func (d *desk) settle(id, outcome, detail string, items ...int64) {
+	d.t.Helper()
+	_, err := d.ledger.Core().Dismiss(d.t.Context(), firstSegment(d.header(id)), ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}, ledgerRows(items)...)
+	mustNot(d.t, err)
+}
+
+// begin begins a row of a small run.
+func (d *desk) begin(id string, item int64) (seg ledger.Segment, nonce ledger.Nonce) {
+	d.t.Helper()
+	core, seg := d.ledger.Core(), firstSegment(d.header(id))
+	released, err := core.Release(d.t.Context(), seg, ledger.Quota{First: 250})
+	mustNot(d.t, err)
+	var others []ledger.Row
+	for _, row := range released.Rows {
+		if int64(row.Row) != item {
+			others = append(others, row.Row)
+		}
+	}
+	_, err = core.GiveBack(d.t.Context(), seg, released.Token, others...)
+	mustNot(d.t, err)
+	x := ledger.Execution{Token: released.Token, Nonce: ledger.NewNonce(), Session: ledger.NewSessionID()}
+	mustNot(d.t, core.Renew(d.t.Context(), ledger.Session{ID: x.Session}))
+	_, err = core.Begin(d.t.Context(), seg, x, ledger.Row(item))
+	mustNot(d.t, err)
+	return seg, x.Nonce
+}
+
+// note leaves a row of a small run open for an hour, with a note.
+func (d *desk) note(id string, item int64, text string) {
+	d.t.Helper()
+	seg, nonce := d.begin(id, item)
+	_, err := d.ledger.Core().End(d.t.Context(), seg, nonce, ledger.Ends(ledger.GiveBack{After: time.Hour, Note: text}, ledger.Row(item))...)
+	mustNot(d.t, err)
+}
+
+func do(h http.Handler, method, path string, form url.Values, changes ...change) *httptest.ResponseRecorder {
+	var body io.Reader
+	if form != nil {
+		body = strings.NewReader(form.Encode())
+	}
+	r := httptest.NewRequest(method, path, body)
+	r.Host = "127.0.0.1:8080"
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for _, change := range changes {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// get is a page, which must be there.
+func (d *desk) get(path string, changes ...change) string {
+	d.t.Helper()
+	w := do(d.pages, http.MethodGet, path, nil, changes...)
+	if w.Code != http.StatusOK {
+		d.t.Fatalf("GET %s: %d: %s", path, w.Code, plain(w.Body.String()))
+	}
+	return w.Body.String()
+}
+
+// post sends a form, and returns the page that it leads to, and where that is.
+func (d *desk) post(path string, form url.Values) (page, at string) {
+	d.t.Helper()
+	w := do(d.pages, http.MethodPost, path, form)
+	if w.Code != http.StatusSeeOther {
+		d.t.Fatalf("POST %s: %d, want 303: %s", path, w.Code, plain(w.Body.String()))
+	}
+	at, _, _ = strings.Cut(w.Header().Get("Location"), "?")
+	return plain(d.get(w.Header().Get("Location"))), at
+}
+
+var (
+	tags   = regexp.MustCompile(`<[^>]*>`)
+	spaces = regexp.MustCompile(`\s+`)
+)
+
+// plain is what somebody reads of a page, without its frame.
+func plain(page string) string {
+	_, page, _ = strings.Cut(page, `<main id="content" tabindex="-1">`)
+	page, _, _ = strings.Cut(page, "</main>")
+	for entity, char := range map[string]string{"&#39;": "'", "&#34;": `"`, "&lt;": "<", "&gt;": ">", "&#43;": "+"} {
+		page = strings.ReplaceAll(tags.ReplaceAllString(page, " "), entity, char)
+	}
+	return strings.ReplaceAll(spaces.ReplaceAllString(page, " "), "&amp;", "&")
+}
+
+// listed are the ids of the runs on a page, in its order.
+func listed(page string) (ids []string) {
+	for _, match := range regexp.MustCompile(`<tr id="run-([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		ids = append(ids, match[1])
+	}
+	return ids
+}
+
+// link is where the page's link of that text leads; empty: there is none.
+func link(page, text string) string {
+	match := regexp.MustCompile(`<a[^>]* href="([^"]*)"[^>]*>` + regexp.QuoteMeta(text) + `</a>`).FindStringSubmatch(page)
+	if match == nil {
+		return ""
+	}
+	return strings.ReplaceAll(match[1], "&amp;", "&")
+}
+
+func mustNot(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEveryStateOfARun holds that both pages say how a run stands, whatever way that is,
+// and offer what can be done then.
+func TestEveryStateOfARun(t *testing.T) {
+	tests := []struct {
+		name  string
+		make  func(d *desk)
+		want  []string // on both pages
+		offer []string // on the run's
+	}{
+		{
+			"open", func(d *desk) {
+				d.handIn("a", tasks.TypeVerify, domains(4))
+				d.settle("a", "done", "", 0)
+				d.note("a", 1, "not_yet: no TXT record at h.example")
+			},
+			[]string{"open", "1 of 4 rows settled", "1 done", "1 waits for DNS"}, []string{"pause", "cancel"},
+		},
+		{
+			"submitted", func(d *desk) {
+				runstest.Create(d.t, d.ledger, ledger.NewRun{ID: "a"})
+			},
+			[]string{"being submitted", "0 rows settled, 0 submitted so far", "none settled"}, []string{"pause", "cancel"},
+		},
+		{
+			"silent", func(d *desk) {
+				run := runstest.Create(d.t, d.ledger, ledger.NewRun{ID: "a"})
+				hourAgo := time.Now().Add(-time.Hour).UnixMilli()
+				mustNot(d.t, d.rdb.HSet(d.t.Context(), "orgops:v2:{run:"+string(run.ID)+"}:header", "created_at", hourAgo, "staged_at", hourAgo).Err())
+			},
+			[]string{"producer: silent since", "enqueue runs cancel a"}, []string{"pause", "cancel"},
+		},
+		{
+			"paused", func(d *desk) {
+				d.handIn("a", tasks.TypeVerify, domains(4))
+				mustNot(d.t, d.ledger.Pause(d.t.Context(), "a"))
+			},
+			[]string{"paused; to continue: enqueue runs resume a"}, []string{"resume", "cancel"},
+		},
+		{
+			"ended well", func(d *desk) {
+				d.handIn("a", tasks.TypeVerify, domains(2))
+				d.settle("a", "done", "", 0, 1)
+			},
+			[]string{"ended after", "2 of 2 rows settled", "2 done"}, nil,
+		},
+		{
+			"ended unwell", func(d *desk) {
+				d.handIn("a", tasks.TypeVerify, domains(2))
+				d.settle("a", "refused", "404: no such domain", 0, 1)
+			},
+			[]string{"ended after", "2 refused"}, []string{"retry"},
+		},
+		{
+			"invalid alone", func(d *desk) {
+				d.handIn("a", tasks.TypeVerify, domains(1)+",\n")
+				d.settle("a", "done", "", 0)
+			},
+			[]string{"ended after", "1 invalid"}, nil,
+		},
+		{
+			"cancelled", func(d *desk) {
+				d.handIn("a", tasks.TypeVerify, domains(2))
+				_, err := d.ledger.Cancel(d.t.Context(), "a")
+				mustNot(d.t, err)
+			},
+			[]string{"cancelled after", "2 cancelled"}, []string{"retry"},
+		},
+		{
+			"under way", func(d *desk) {
+				d.handIn("a", tasks.TypeVerify, domains(2))
+				seg, nonce := d.begin("a", 1)
+				_, err := d.ledger.Core().Intend(d.t.Context(), seg, nonce, []byte("x"), 1)
+				mustNot(d.t, err)
+				_, err = d.ledger.Cancel(d.t.Context(), "a")
+				mustNot(d.t, err)
+			},
+			[]string{"cancelled; 1 row is in progress and finishes first", "1 cancelled"}, nil,
+		},
+		{
+			"walking", func(d *desk) {
+				_, _, err := d.taker.BeginPending(d.t.Context(), "", intake.Run{ID: "a", Tenant: "default"})
+				mustNot(d.t, err)
+			},
+			[]string{"scanning for rows", "organizations read: 0", "0 found so far"}, []string{"pause", "cancel"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newDesk(t)
+			tt.make(d)
+			list, one := d.get("/runs"), d.get("/runs/a")
+			if got := listed(list); !slices.Equal(got, []string{"a"}) {
+				t.Errorf("runs on the page: %q, want a", got)
+			}
+			for _, want := range tt.want {
+				for path, page := range map[string]string{"/runs": list, "/runs/a": one} {
+					if !strings.Contains(plain(page), want) {
+						t.Errorf("%s does not say %q: %s", path, want, plain(page))
+					}
+				}
+			}
+			if got := offered(one); !slices.Equal(got, tt.offer) {
+				t.Errorf("actions %q, want %q", got, tt.offer)
+			}
+			if got := offered(do(d.shown, http.MethodGet, "/runs/a", nil).Body.String()); got != nil {
+				t.Errorf("pages that only show offer %q", got)
+			}
+		})
+	}
+}
+
+func offered(page string) (actions []string) {
+	for _, match := range regexp.MustCompile(`action="/runs/a/([a-z]+)"`).FindAllStringSubmatch(page, -1) {
+		actions = append(actions, match[1])
+	}
+	return actions
+}
+
+func TestRunsAreFilteredAndPaged(t *testing.T) {
+	d := newDesk(t)
+	var all []string
+	for i := range 120 {
+		n := ledger.NewRun{ID: ledger.RunID(fmt.Sprintf("r-%03d", i))}
+		if i%3 == 0 {
+			n.Tenant, n.Kind = "acme", tasks.TypeRemove
+		}
+		run := runstest.Create(t, d.ledger, n)
+		if i%4 == 0 {
+			runstest.Commit(t, d.ledger, run)
+		}
+		all = append([]string{string(n.ID)}, all...)
+		time.Sleep(2 * time.Millisecond) // runs are listed by the time of their creation
+	}
+	of := func(is func(i int) bool) (ids []string) {
+		for at, id := range all {
+			if is(len(all) - 1 - at) {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	tests := map[string][]string{
+		"/runs":                         all,
+		"/runs?tenant=acme":             of(func(i int) bool { return i%3 == 0 }),
+		"/runs?kind=clients:remove":     of(func(i int) bool { return i%3 == 0 }),
+		"/runs?state=ended":             of(func(i int) bool { return i%4 == 0 }),
+		"/runs?state=open":              of(func(i int) bool { return i%4 != 0 }),
+		"/runs?tenant=x":                nil,
+		"/runs?tenant=acme&state=ended": of(func(i int) bool { return i%12 == 0 }),
+	}
+	for path, want := range tests {
+		var got []string
+		pages := 0
+		for next := path; next != ""; pages++ {
+			page := d.get(next)
+			got = append(got, listed(page)...)
+			next = link(page, "Older")
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+		if most := len(want)/50 + 1; pages > most {
+			t.Errorf("%s: %d pages, want %d", path, pages, most)
+		}
+	}
+	for _, path := range []string{"/runs?state=odd", "/runs?after=x", "/runs?after=12-..%2F"} {
+		if code := do(d.pages, http.MethodGet, path, nil).Code; code != http.StatusBadRequest {
+			t.Errorf("GET %s: %d, want 400", path, code)
+		}
+	}
+}
+
+// TestUnwellRowsAreFilteredAndPaged holds that each row that did not settle well is on
+// one page, with its reason and where to see more of it.
+func TestUnwellRowsAreFilteredAndPaged(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(180))
+	for i := range int64(180) {
+		switch {
+		case i%2 == 0:
+			d.settle("a", "refused", fmt.Sprintf("404: no domain number %d", i), i)
+		case i%3 == 0:
+			d.settle("a", "expired", "No TXT record.", i)
+		default:
+			d.settle("a", "done", "", i)
+		}
+	}
+	rows := func(is func(i int) bool) (items []string) {
+		for i := range 180 {
+			if is(i) {
+				items = append(items, fmt.Sprint(i))
+			}
+		}
+		return items
+	}
+	tests := map[string][]string{
+		"/runs/a":                         rows(func(i int) bool { return i%2 == 0 || i%3 == 0 }),
+		"/runs/a?outcome=expired":         rows(func(i int) bool { return i%2 != 0 && i%3 == 0 }),
+		"/runs/a?q=NUMBER+17":             {"170", "172", "174", "176", "178"},
+		"/runs/a?q=dom_9&outcome=expired": {"9", "93", "99"},
+		"/runs/a?q=nothing":               nil,
+	}
+	row := regexp.MustCompile(`<tr id="row-([0-9]+)"`)
+	for path, want := range tests {
+		var got []string
+		for next := path; next != ""; {
+			page := d.get(next)
+			for _, match := range row.FindAllStringSubmatch(page, -1) {
+				got = append(got, match[1])
+			}
+			next = link(page, "Next page")
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+	page := d.get("/runs/a?q=number+178")
+	for _, want := range []string{
+		"404: no domain number 178", "org_1 dom_178", "refused",
+	} {
+		if !strings.Contains(plain(page), want) {
+			t.Errorf("row 178 is not told by %q: %s", want, plain(page))
+		}
+	}
+	if want := `href="/domains?domain=dom_178&amp;organization=org_1&amp;tenant=default"`; !strings.Contains(page, want) {
+		t.Errorf("no link %s in %s", want, page)
+	}
+	if got := do(d.pages, http.MethodGet, "/runs/a?from=x", nil).Code; got != http.StatusBadRequest {
+		t.Errorf("from=x: %d, want 400", got)
+	}
+}
+
+// TestOpenRowsArePaged holds that a run of many open rows shows each on one page, and
+// why it is open.
+func TestOpenRowsArePaged(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(130))
+	d.note("a", 7, "not_yet: no TXT record at h.example")
+	var got []string
+	first := d.get("/runs/a")
+	for page := first; page != ""; {
+		for _, match := range regexp.MustCompile(`<tr id="open-([0-9]+)"`).FindAllStringSubmatch(page, -1) {
+			got = append(got, match[1])
+		}
+		path := link(page, "Next page")
+		if page = ""; path != "" {
+			page = d.get(path)
+		}
+	}
+	if len(got) != 130 || got[0] != "0" || got[129] != "129" {
+		t.Errorf("open rows: %v, want 0 to 129", got)
+	}
+	for _, want := range []string{
+		"org_1 dom_7 not_yet: no TXT record at h.example 2", "waiting for a worker",
+		"1 not_yet: no TXT record at … 2", "129 a worker",
+	} {
+		if !strings.Contains(plain(first), want) {
+			t.Errorf("the page does not say %q: %s", want, plain(first))
+		}
+	}
+}
+
+// TestWhatStrangersWroteIsInert holds that script in a row's cells, in its reason, in
+// the label and in the address is text on both pages.
+func TestWhatStrangersWroteIsInert(t *testing.T) {
+	d := newDesk(t)
+	const script = `<script>alert(1)</script>`
+	_, header, _, err := d.ledger.Create(t.Context(), ledger.NewRun{
+		ID: "a", Kind: tasks.TypeVerify, Tenant: "default",
+		Description: ledger.Description{Label: script, Caller: script, Format: "csv", Columns: []string{"organization_id", "discovery_domain_id"}},
+	})
+	mustNot(t, err)
+	row, err := json.Marshal(map[string]string{"organization_id": script, "discovery_domain_id": `"><img src=x onerror=alert(1)>` + "\x1b[2J"})
+	mustNot(t, err)
+	stager, err := d.ledger.Core().NewStager(t.Context(), header)
+	mustNot(t, err)
+	mustNot(t, stager.Add(t.Context(), row))
+	mustNot(t, stager.Add(t.Context(), row))
+	_, err = stager.Commit(t.Context())
+	mustNot(t, err)
+	d.settle("a", "refused", "the API says "+script, 0)
+	d.note("a", 1, "not_yet: "+script)
+	for _, path := range []string{"/runs", "/runs/a", "/runs/a?q=" + url.QueryEscape(`"><script>`), "/runs?tenant=" + url.QueryEscape(`"><script>`), "/runs/%3Cscript%3E"} {
+		w := do(d.pages, http.MethodGet, path, nil)
+		page := w.Body.String()
+		if strings.Count(page, "<script") != 1 || strings.Contains(page, "<img") || strings.Contains(page, "\x1b") {
+			t.Errorf("GET %s: something of a stranger's is live: %s", path, page)
+		}
+		if policy := w.Header().Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || !strings.Contains(policy, "script-src 'self'") {
+			t.Errorf("GET %s: policy %q", path, policy)
+		}
+		if strings.Contains(page, " style=") || regexp.MustCompile(` on[a-z]+="`).MatchString(page) {
+			t.Errorf("GET %s: inline style or script, which the policy forbids", path)
+		}
+	}
+}
+
+// TestDownload holds that the file is what "enqueue runs failed" writes.
+func TestDownload(t *testing.T) {
+	d := newDesk(t)
+	run := d.handIn("a", tasks.TypeVerify, domains(40))
+	d.settle("a", "refused", "=404: no such domain", 1, 5, 9)
+	d.settle("a", "done", "", 2)
+	for path, asJSON := range map[string]bool{"/runs/a/failed": false, "/runs/a/failed?format=csv": false, "/runs/a/failed?format=jsonl": true} {
+		var want bytes.Buffer
+		_, err := intake.ExportFailed(t.Context(), d.ledger, run, asJSON, &want)
+		mustNot(t, err)
+		w := do(d.shown, http.MethodGet, path, nil)
+		if w.Code != http.StatusOK || w.Body.String() != want.String() {
+			t.Errorf("GET %s: %d %q, want %q", path, w.Code, w.Body, want.String())
+		}
+		name := map[bool]string{false: "a-failed.csv", true: "a-failed.jsonl"}[asJSON]
+		if got := w.Header().Get("Content-Disposition"); got != `attachment; filename="`+name+`"` {
+			t.Errorf("GET %s: disposition %q", path, got)
+		}
+	}
+	if code := do(d.shown, http.MethodGet, "/runs/a/failed?format=exe", nil).Code; code != http.StatusBadRequest {
+		t.Errorf("format=exe: %d, want 400", code)
+	}
+}
+
+// TestADownloadThatBreaksOffIsNotTakenForWhole holds that the connection is cut where
+// rows cannot be read any more.
+func TestADownloadThatBreaksOffIsNotTakenForWhole(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(5))
+	d.settle("a", "refused", "no", 1, 2)
+	mustNot(t, d.rdb.Set(t.Context(), redistest.Keys(t, "*:chunks")[0], "not a hash", 0).Err())
+	server := httptest.NewServer(d.pages)
+	defer server.Close()
+	resp, err := server.Client().Get(server.URL + "/runs/a/failed")
+	if err == nil {
+		_, err = io.ReadAll(resp.Body)
+		if closed := resp.Body.Close(); closed != nil {
+			t.Error(closed)
+		}
+		if err == nil && resp.StatusCode == http.StatusOK {
+			t.Error("the download ended as if it were whole")
+		}
+	}
+}
+
+// TestAttention holds that what somebody has to know of a tenant stands above its runs.
+func TestAttention(t *testing.T) {
+	d := newDesk(t)
+	ctx := t.Context()
+	_, _, err := d.taker.BeginPending(ctx, "", intake.Run{ID: "a", Tenant: "default"})
+	mustNot(t, err)
+	limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10}})
+	mustNot(t, limiter.Block(ctx, "verify", "403: missing scope update:domains"))
+	limiter.Answered(ctx, "verify", http.StatusTooManyRequests, http.Header{"Retry-After": {"120"}})
+	store := watch.New(d.rdb, "default")
+	d.openBreaker("sweep-1")
+	ticks, err := store.Ticks(ctx)
+	mustNot(t, err)
+	ticks.Tick, ticks.Skipped = 1_900_000_000, watch.Skip{Tick: 1_900_000_000, Why: "the last sweep is still under way", InRow: 3}
+	ok, err := store.SetTicks(ctx, &ticks)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	_, err = asynq.NewClientFromRedisClient(d.rdb).Enqueue(asynq.NewTask("domain:update", nil), asynq.Queue("default.rows"))
+	mustNot(t, err)
+	mustNot(t, asynq.NewInspectorFromRedisClient(d.rdb).PauseQueue("default.rows"))
+	page := plain(d.get("/runs"))
+	for _, want := range []string{
+		"the queue default.rows is paused", "resume it on the page Queues",
+		"the operation verify is blocked: 403: missing scope update:domains",
+		"has asked this tenant to pause (429) until",
+		"breaker of the sweeps: OPEN since", "--confirm sweep-1", "Confirm and close the breaker",
+		"a sweep was skipped: the tick of 2030-03-17T17:46:40Z: the last sweep is still under way (3 in a row)",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q: %s", want, page)
+		}
+	}
+	if other := plain(d.get("/runs?tenant=acme")); strings.Contains(other, "blocked") {
+		t.Errorf("of another tenant: %s", other)
+	}
+	_, err = limiter.Stop(ctx, "alice", "wrong file")
+	mustNot(t, err)
+	for _, path := range []string{"/runs", "/runs/a", "/tenants"} {
+		if page := plain(d.get(path)); !strings.Contains(page, "stopped by alice at ") || !strings.Contains(page, "enqueue tenant start default") {
+			t.Errorf("%s does not say who stopped the tenant: %s", path, page)
+		}
+	}
+}
+
+// TestPreview: who is to close the breaker sees first what that comes to, and what becomes
+// of it afterwards.
+func TestPreview(t *testing.T) {
+	d := newDesk(t)
+	d.openBreaker("sweep-1")
+	absent := time.Now().Add(-30 * 24 * time.Hour).UTC().Truncate(time.Second)
+	memory, err := json.Marshal(sweep.DomainState{
+		V: 1, OrganizationID: "org_1", Domain: "shop.example", State: "absent", At: time.Now(),
+		Absence: &sweep.Absence{Since: absent, Tick: absent.Unix(), Last: time.Now(), LastTick: time.Now().Unix(), Checks: 9},
+	})
+	mustNot(t, err)
+	if ok, err := watch.New(d.rdb, "default").Remember(t.Context(), "ord_1", nil, memory, true, 1); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if page := d.get("/runs"); !strings.Contains(page, `href="/sweeps/preview?tenant=default"`) {
+		t.Errorf("no way to it: %s", page)
+	}
+	tell := func(when string, page string, wants ...string) {
+		t.Helper()
+		for _, want := range append(wants, "shop.example ord_1", "org_1", absent.Format("2006-01-02 15:04:05 UTC")+" 9") {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: the page does not say %q: %s", when, want, page)
+			}
+		}
+	}
+	tell("before", plain(d.get("/sweeps/preview?tenant=default")), "OPEN since", "held back")
+	page, _ := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-1"}})
+	tell("after", page, "the sweep is confirmed", "to be reported")
+	if w := do(d.pages, http.MethodGet, "/sweeps/preview?tenant=No+Tenant", nil); w.Code != http.StatusBadRequest {
+		t.Errorf("no tenant: %d, want 400", w.Code)
+	}
+}
+
+func (d *desk) openBreaker(run string) {
+	d.t.Helper()
+	value, err := json.Marshal(sweep.Breaker{ID: run, Open: true, At: time.Now().UTC().Truncate(time.Second), Why: "40 of 100 organizations"})
+	mustNot(d.t, err)
+	ok, err := watch.New(d.rdb, "default").SetState(d.t.Context(), sweep.BreakerState, nil, value)
+	if err != nil || !ok {
+		d.t.Fatal(ok, err)
+	}
+}
+
+func (d *desk) breaker() (b sweep.Breaker) {
+	d.t.Helper()
+	value, err := watch.New(d.rdb, "default").State(d.t.Context(), sweep.BreakerState)
+	mustNot(d.t, err)
+	mustNot(d.t, json.Unmarshal(value, &b))
+	return b
+}
+
+// TestActions holds that each action does what the command does, tells what came of it
+// and is logged.
+func TestActions(t *testing.T) {
+	t.Run("pause and resume", func(t *testing.T) {
+		d := newDesk(t)
+		d.handIn("a", tasks.TypeVerify, domains(3))
+		page, at := d.post("/runs/a/pause", url.Values{})
+		if !d.run("a").Paused || at != "/runs/a" || !strings.Contains(page, "run a: paused; to continue: enqueue runs resume a") {
+			t.Errorf("paused %v, at %s: %s", d.run("a").Paused, at, page)
+		}
+		page, _ = d.post("/runs/a/resume", url.Values{})
+		if r := d.run("a"); r.Paused || !strings.Contains(page, "run a: resumed; open rows: 3") {
+			t.Errorf("paused %v: %s", r.Paused, page)
+		}
+		if log := d.log.String(); !strings.Contains(log, "action=resume") || !strings.Contains(log, `of="run a"`) {
+			t.Errorf("log: %s", log)
+		}
+	})
+	t.Run("cancel", func(t *testing.T) {
+		d := newDesk(t)
+		d.handIn("a", tasks.TypeVerify, domains(3))
+		page, _ := d.post("/runs/a/cancel", url.Values{})
+		if r := d.run("a"); !r.Ended() || r.Counts["cancelled"] != 3 || !strings.Contains(page, "run a: cancelled; rows that were open: 3") {
+			t.Errorf("%+v: %s", r, page)
+		}
+		page, _ = d.post("/runs/a/pause", url.Values{})
+		if !strings.Contains(page, "Failed, possibly in part: ") || !strings.Contains(page, "has ended") {
+			t.Errorf("to pause what has ended: %s", page)
+		}
+	})
+	t.Run("retry", func(t *testing.T) {
+		d := newDesk(t)
+		d.handIn("a", tasks.TypeVerify, domains(4))
+		d.settle("a", "refused", "no", 0, 1)
+		d.settle("a", "expired", "no", 2, 3)
+		page, _ := d.post("/runs/a/retry", url.Values{})
+		if len(d.run("a").Children) != 0 || !strings.Contains(page, "no outcome is chosen") {
+			t.Errorf("without an outcome: %s", page)
+		}
+		page, at := d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
+		children := d.run("a").Children
+		if len(children) != 1 || at != "/runs/"+children[0] || !strings.Contains(page, "2 rows of run a were submitted again as this run.") {
+			t.Fatalf("children %q, at %s: %s", children, at, page)
+		}
+		if r := d.run(children[0]); r.Total != 2 || r.Parent != "a" || !strings.Contains(page, "Retry of a ") {
+			t.Errorf("child %+v: %s", r, page)
+		}
+		page, at = d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
+		if len(d.run("a").Children) != 1 || at != "/runs/"+children[0] || !strings.Contains(page, "follow it to its end: enqueue runs follow "+children[0]) {
+			t.Errorf("a second retry: %s", page)
+		}
+		if page := plain(d.get("/runs/a")); !strings.Contains(page, "Retried by "+children[0]+" (open; none settled)") {
+			t.Errorf("the parent does not name its child: %s", page)
+		}
+	})
+	t.Run("stop and start of a tenant", func(t *testing.T) {
+		d := newDesk(t)
+		d.handIn("a", tasks.TypeVerify, domains(3))
+		limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default"})
+		page, at := d.post("/tenants/stop", url.Values{"tenant": {"default"}, "reason": {" wrong file "}})
+		state, err := limiter.State(t.Context())
+		if err != nil || state.Stopped == nil || state.Stopped.Reason != "wrong file" || at != "/tenants" || !strings.Contains(page, "The tenant is stopped by a user of the operator pages at ") {
+			t.Errorf("%+v, %v, at %s: %s", state.Stopped, err, at, page)
+		}
+		if !strings.Contains(page, "Start default") || strings.Contains(page, "Stop default") {
+			t.Errorf("the page offers no start, or a second stop: %s", page)
+		}
+		page, _ = d.post("/tenants/start", url.Values{"tenant": {"default"}})
+		if state, err = limiter.State(t.Context()); err != nil || state.Stopped != nil || !strings.Contains(page, "The tenant is started") || !strings.Contains(page, "Stop default") {
+			t.Errorf("%+v, %v: %s", state.Stopped, err, page)
+		}
+		if page, _ = d.post("/tenants/start", url.Values{"tenant": {"default"}}); !strings.Contains(page, "The tenant was not stopped.") {
+			t.Errorf("a second start: %s", page)
+		}
+		if page, _ = d.post("/tenants/stop", url.Values{"tenant": {"No Tenant"}}); !strings.Contains(page, "Not done: ") {
+			t.Errorf("no tenant: %s", page)
+		}
+	})
+	t.Run("breaker", func(t *testing.T) {
+		d := newDesk(t)
+		d.openBreaker("sweep-1")
+		page, _ := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-2"}})
+		if !d.breaker().Open || !strings.Contains(page, "sweep sweep-1 holds domains of tenant default back") {
+			t.Errorf("another sweep: %+v: %s", d.breaker(), page)
+		}
+		page, at := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-1"}})
+		if b := d.breaker(); b.Open || b.ID != "" || at != "/sweeps/preview" || !strings.Contains(page, "tenant default: the sweep is confirmed.") {
+			t.Errorf("%+v: %s", b, page)
+		}
+	})
+	t.Run("sweep", func(t *testing.T) {
+		d := newDesk(t)
+		for _, form := range []url.Values{{}, {"tenant": {"No Tenant"}}, {"tenant": {"default"}, "organization": {"a b"}}} {
+			if page, _ := d.post("/sweeps", form); !strings.Contains(page, "Not done: ") {
+				t.Errorf("%v: %s", form, page)
+			}
+		}
+		page, at := d.post("/sweeps", url.Values{"tenant": {"default"}})
+		if r := d.run(strings.TrimPrefix(at, "/runs/")); r.Kind != tasks.TypeRecheck || r.Scan == nil || !strings.Contains(page, "The sweep has started as this run.") {
+			t.Errorf("%+v: %s", r, page)
+		}
+		if page, _ = d.post("/sweeps", url.Values{"tenant": {"default"}}); !strings.Contains(page, "Failed, possibly in part: ") {
+			t.Errorf("a second sweep: %s", page)
+		}
+	})
+}
+
+// TestActionsAreLoggedWithTheirUser holds that it can be found out afterwards who has
+// done what.
+func TestActionsAreLoggedWithTheirUser(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(3))
+	do(d.pages, http.MethodPost, "/runs/a/cancel", url.Values{}, func(r *http.Request) { *r = *r.WithContext(console.WithUser(r.Context(), "ada")) })
+	if log := d.log.String(); !strings.Contains(log, "operator action done") || !strings.Contains(log, `action=cancel of="run a" user=ada result="run a: cancelled; rows that were open: 3"`) {
+		t.Errorf("log: %s", log)
+	}
+}
+
+// TestActionsAreRefused holds that nothing is changed where pages only show, by other
+// sites, by large forms, and by links.
+func TestActionsAreRefused(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(3))
+	d.handIn("b", tasks.TypeVerify, domains(3))
+	d.settle("b", "refused", "no", 0, 1, 2)
+	d.openBreaker("sweep-1")
+	before := redistest.Keys(t, "*")
+	state := [2]runs.Run{d.run("a"), d.run("b")}
+	actions := map[string]url.Values{
+		"/runs/a/pause": {}, "/runs/a/resume": {}, "/runs/a/cancel": {}, "/runs/b/retry": {"outcome": {"refused"}},
+		"/sweeps": {"tenant": {"default"}}, "/sweeps/confirm": {"tenant": {"default"}, "sweep": {"sweep-1"}},
+		"/tenants/stop": {"tenant": {"default"}}, "/tenants/start": {"tenant": {"default"}},
+	}
+	for path, form := range actions {
+		large := url.Values{"more": {strings.Repeat("x", 70_000)}}
+		for name, attempt := range map[string]struct {
+			w    *httptest.ResponseRecorder
+			want int
+		}{
+			"read-only":  {do(d.shown, http.MethodPost, path, form), http.StatusForbidden},
+			"cross-site": {do(d.pages, http.MethodPost, path, form, header("Origin", "https://evil.example"), header("Sec-Fetch-Site", "cross-site")), http.StatusForbidden},
+			"large":      {do(d.pages, http.MethodPost, path, large), http.StatusRequestEntityTooLarge},
+			"by GET":     {do(d.pages, http.MethodGet, path, nil), http.StatusMethodNotAllowed},
+		} {
+			if attempt.w.Code != attempt.want {
+				t.Errorf("%s %s: %d, want %d", path, name, attempt.w.Code, attempt.want)
+			}
+		}
+	}
+	if diff := cmp.Diff(before, redistest.Keys(t, "*")); diff != "" {
+		t.Errorf("keys (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(state, [2]runs.Run{d.run("a"), d.run("b")}); diff != "" || !d.breaker().Open {
+		t.Errorf("runs (-before +after), breaker open %v:\n%s", d.breaker().Open, diff)
+	}
+}
+
+// TestANoticeCannotBeForged holds that no address makes a page say what did not happen.
+func TestANoticeCannotBeForged(t *testing.T) {
+	d := newDesk(t)
+	if page := plain(d.get("/runs?notice=" + url.QueryEscape("All runs were cancelled"))); strings.Contains(page, "cancelled") {
+		t.Errorf("the page says what its address does: %s", page)
+	}
+}
+
+func TestUnknownRuns(t *testing.T) {
+	d := newDesk(t)
+	for _, path := range []string{"/runs/none", "/runs/none/failed", "/runs/a%20b", "/runs/..%2Fx", "/runs/" + strings.Repeat("x", 2000)} {
+		w := do(d.pages, http.MethodGet, path, nil)
+		if w.Code != http.StatusNotFound || !strings.Contains(plain(w.Body.String()), "There is no run") || len(w.Body.String()) > 4000 {
+			t.Errorf("GET %s: %d: %s", path, w.Code, w.Body)
+		}
+	}
+	for action := range map[string]bool{"pause": true, "resume": true, "cancel": true, "retry": true} {
+		if w := do(d.pages, http.MethodPost, "/runs/none/"+action, url.Values{"outcome": {"failed"}}); w.Code != http.StatusNotFound {
+			t.Errorf("POST %s: %d, want 404", action, w.Code)
+		}
+	}
+}
+
+// away is a Redis that does not answer.
+type away struct{}
+
+func (away) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (away) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error { return io.ErrUnexpectedEOF }
+}
+
+func (away) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			cmd.SetErr(io.ErrUnexpectedEOF)
+		}
+		return io.ErrUnexpectedEOF
+	}
+}
+
+func TestRedisIsAway(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(3))
+	d.rdb.AddHook(away{})
+	for _, path := range []string{"/runs", "/runs/a", "/runs/a/failed"} {
+		w := do(d.pages, http.MethodGet, path, nil)
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(plain(w.Body.String()), "Reading Redis failed: ") || !strings.Contains(w.Body.String(), "</html>") {
+			t.Errorf("GET %s: %d: %s", path, w.Code, w.Body)
+		}
+	}
+	if w := do(d.pages, http.MethodPost, "/runs/a/cancel", url.Values{}); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("POST: %d, want 503", w.Code)
+	}
+}
+
+// TestWhatIsAskedAgainIsLittle holds that the script, which asks for the page again and
+// again, has no rows searched through each time.
+func TestWhatIsAskedAgainIsLittle(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(3))
+	d.settle("a", "refused", "no such domain", 1)
+	const found = `<tr id="row-1"`
+	if page := d.get("/runs/a?q=such"); !strings.Contains(page, found) {
+		t.Fatalf("the row is not found: %s", page)
+	}
+	live := header("Orgops-Live", "1")
+	if page := d.get("/runs/a?q=such", live); strings.Contains(page, `id="failed"`) || !strings.Contains(page, `id="now"`) {
+		t.Errorf("asked again, rows are searched through again, or how it stands is not told: %s", page)
+	}
+	if page := d.get("/runs/a", live); !strings.Contains(page, found) {
+		t.Errorf("without a text the rows are kept up to date: %s", page)
+	}
+}
+
+// TestAnOutcomeIsNotLookedForInVain holds that no rows are looked through for an outcome
+// that none has.
+func TestAnOutcomeIsNotLookedForInVain(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(60))
+	d.settle("a", "expired", "no", 59)
+	d.settle("a", "refused", "no", 1, 2, 3)
+	reads := &rowsRead{}
+	d.rdb.AddHook(reads)
+	for path, rows := range map[string]int{"/runs/a?outcome=other": 0, "/runs/a?outcome=done": 0, "/runs/a?outcome=expired": 1, "/runs/a?outcome=refused": 3} {
+		reads.results = 0
+		page := d.get(path, header("Orgops-Live", "1"))
+		if got := strings.Count(page, `<tr id="row-`); got != rows || (reads.results > 0) != (rows > 0) || !strings.Contains(page, `id="failed"`) {
+			t.Errorf("%s: %d rows, read %d times; want %d", path, got, reads.results, rows)
+		}
+	}
+}
+
+// rowsRead counts how often results were read.
+type rowsRead struct{ results int }
+
+func (r *rowsRead) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *rowsRead) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		r.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (r *rowsRead) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			r.count(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (r *rowsRead) count(cmd redis.Cmder) {
+	if args := cmd.Args(); cmd.Name() == "hmget" && strings.HasSuffix(fmt.Sprint(args[1]), ":results") {
+		r.results++
+	}
+}
+
+// TestAPanicEndsNoWorker: an action that panics is told as one that failed.
+func TestAPanicEndsNoWorker(t *testing.T) {
+	var log bytes.Buffer
+	d := newDesk(t)
+	d.pages = console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Write: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}) // and no Intake
+	page, _ := d.post("/sweeps", url.Values{"tenant": {"default"}})
+	if !strings.Contains(page, "internal error") || !strings.Contains(log.String(), "operator action panicked") {
+		t.Errorf("page %s, log %s", page, log.String())
+	}
+}
+
+// TestAnotherSweepIsAnotherForm: what somebody has opened to confirm is not that of
+// another sweep a moment later.
+func TestAnotherSweepIsAnotherForm(t *testing.T) {
+	d := newDesk(t)
+	d.openBreaker("sweep-7")
+	if page := do(d.pages, http.MethodGet, "/runs", nil).Body.String(); !strings.Contains(page, `<details id="confirm-default-sweep-7">`) {
+		t.Errorf("the form is not the sweep's own: %s", page)
+	}
+}

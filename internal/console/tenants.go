@@ -1,0 +1,244 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/deliveries"
+	"orgops/internal/health"
+	"orgops/internal/pace"
+	"orgops/internal/redisconn"
+	"orgops/internal/status"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+// tenantsAPage is how many tenants a page has.
+const tenantsAPage = 50
+
+type tenantsPage struct {
+	Tenants []tenantView
+	Names   []string // of all tenants; empty: they are on this page
+	First   string   // path of the first page; empty: this is it
+	Next    string   // path of the page after this one; empty: it is the last
+	Missing string   // the requested tenant if it is unknown
+}
+
+// tenantView shows a tenant. Data that only a worker of the tenant has is empty on the pages of
+// others.
+type tenantView struct {
+	Tenant // its settings as announced
+	health.TenantState
+
+	Served     bool // by this worker
+	Announced  bool // a worker of it was seen
+	Problem    string
+	Warnings   []attention // the worst first
+	Used       float64     // of the limit, a share; below 0: not known
+	UsedText   string
+	Schedule   string // of sweeps; empty: not known
+	Token      *apiclient.TokenHealth
+	Reach      *reachState // of name servers; nil: not known
+	Resolvers  []dnscheck.ResolverState
+	Voting     int              // of the resolvers
+	Deliveries *asynq.QueueInfo // nil: there was never a delivery
+	Errors     []APIError
+}
+
+func (v *tenantView) warn(tone, what, then string) {
+	v.Warnings = append(v.Warnings, attention{Tenant: v.Name, Tone: tone, What: what, Then: then})
+}
+
+// tenants shows the state of the tenants, GET /tenants: those of this worker, then others that
+// have data in this Redis. If there are many, the page begins with the requested tenant.
+func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data any, err error) {
+	queues, err := asynq.NewInspectorFromRedisClient(s.Redis).Queues()
+	if err != nil {
+		return "", nil, err
+	}
+	names, err := s.tenantNames(ctx, queues)
+	if err != nil {
+		return "", nil, err
+	}
+	p, names := pageOfTenants(names, r.URL.Query().Get("tenant"))
+	p.Tenants = make([]tenantView, len(names))
+	err = redisconn.Batch(ctx, s.Redis, len(names), func(i int, rdb redis.UniversalClient) error {
+		p.Tenants[i] = s.viewOfTenant(ctx, rdb, names[i], queues)
+		return nil
+	})
+	return "Tenants", p, err
+}
+
+// pageOfTenants returns the page that begins with a tenant, or has all of them, and its tenants.
+func pageOfTenants(all []string, begin string) (p tenantsPage, names []string) {
+	from := slices.Index(all, begin)
+	if from < 0 {
+		p.Missing = begin
+	}
+	if len(all) <= tenantsAPage {
+		return p, all
+	}
+	from = max(from, 0)
+	to := min(from+tenantsAPage, len(all))
+	p.Names = all
+	if from > 0 {
+		p.First = tenantsPath("")
+	}
+	if to < len(all) {
+		p.Next = tenantsPath(all[to])
+	}
+	return p, all[from:to]
+}
+
+// tenantNames are this worker's tenants, then those that have queues or open runs.
+func (s *site) tenantNames(ctx context.Context, queues []string) (names []string, err error) {
+	open, err := s.Ledger.Core().OpenTenants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, t := range s.Tenants {
+		names = append(names, t.Name)
+		known[t.Name] = true
+	}
+	var others []string
+	add := func(name string) {
+		if !known[name] && tasks.CheckTenant(name) == nil {
+			known[name] = true
+			others = append(others, name)
+		}
+	}
+	for _, t := range open {
+		add(string(t))
+	}
+	for _, queue := range queues {
+		name, _, _ := strings.Cut(queue, ".")
+		add(name)
+	}
+	slices.Sort(others)
+	return append(names, others...), nil
+}
+
+func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string, queues []string) tenantView {
+	t, served := s.tenant(name)
+	state, warnings, stateErr := attentionOf(ctx, rdb, name)
+	v := tenantView{Tenant: t, TenantState: state, Served: served, Announced: true, Used: -1, Warnings: warnings}
+	v.Name = name
+	var settingsErr error
+	if !served {
+		v.Settings, v.Announced, settingsErr = pace.Announced(ctx, rdb, name)
+	}
+	if !v.Announced && settingsErr == nil {
+		v.warn("wait", "No worker of this tenant has been seen on this Redis.", "Start a worker for it, or delete its runs.")
+	}
+	if v.Announced {
+		settingsErr = v.showSettings()
+	}
+	deliveriesErr := v.showDeliveries(rdb, queues)
+	if served {
+		v.showToken()
+		v.showDNS()
+		v.Errors = t.Errors.Last()
+	}
+	if err := errors.Join(stateErr, settingsErr, deliveriesErr); err != nil {
+		v.Problem = unread(err)
+	}
+	return v
+}
+
+// showSettings sets the used share of the budget, if it is known, and the schedule of sweeps.
+func (v *tenantView) showSettings() error {
+	rate, err := pace.ParseRate(v.Settings.Rate)
+	if err != nil {
+		return fmt.Errorf("settings of tenant %s: %w", v.Name, err)
+	}
+	switch {
+	case rate.IsUnlimited():
+		v.UsedText = "Unlimited rate: permits are not counted"
+	case v.Pace != nil:
+		left, _ := pace.Limit{Rate: rate, Burst: v.Settings.Burst, Reserve: v.Settings.Reserve}.Effective()
+		perMinute := 60 * left.PerSecond()
+		v.Used = min(float64(v.Pace.UsedLastMinute)/perMinute, 1)
+		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.Pace.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
+	}
+	var cron watch.Cron
+	if sweep := v.Settings.Sweep; sweep != "" && sweep != "off" {
+		if cron, err = watch.ParseCron(sweep); err != nil {
+			return fmt.Errorf("settings of tenant %s: sweep: %w", v.Name, err)
+		}
+	}
+	v.Schedule = status.ScheduleText(cron, time.Now())
+	return nil
+}
+
+// showToken sets the state of the token, never the token.
+func (v *tenantView) showToken() {
+	if v.API == nil {
+		return
+	}
+	health := v.API.TokenHealth()
+	v.Token = &health
+	if health.Err != nil {
+		v.warn("bad", "No valid API token: "+printable(health.Err.Error()), "Fix the client's credentials. Until then all work that needs the API waits.")
+	}
+}
+
+// showDNS sets the state of name servers and resolvers.
+func (v *tenantView) showDNS() {
+	if v.DNS == nil {
+		return
+	}
+	v.Reach, v.Resolvers = v.Tenant.Reach.now(), v.DNS.Resolvers()
+	if v.Reach != nil && !v.Reach.Reached {
+		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over TLS or HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use tls:// resolvers, or set --dns-mode resolvers.")
+	}
+	for _, r := range v.Resolvers {
+		if r.Voting() {
+			v.Voting++
+		} else {
+			v.warn("bad", "Resolver "+r.Name+" lost its vote because it forges answers.", "Use another resolver, or make this one return NXDOMAIN unchanged. It then regains its vote by itself.")
+		}
+		if r.InTheClear {
+			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.", "Use tls:// or https:// for it in --resolvers.")
+		}
+	}
+}
+
+// showDeliveries sets how many deliveries of events wait, and how many were given up.
+func (v *tenantView) showDeliveries(rdb redis.UniversalClient, queues []string) (err error) {
+	queue := deliveries.Queue(v.Name)
+	if !slices.Contains(queues, queue) {
+		return nil
+	}
+	if v.Deliveries, err = asynq.NewInspectorFromRedisClient(rdb).GetQueueInfo(queue); err != nil {
+		return fmt.Errorf("queue of deliveries: %w", err)
+	}
+	if given := v.Deliveries.Archived; given > 0 {
+		v.warn("wait", fmt.Sprintf("orgops gave up %d webhook deliveries.", given), "Fix the receiver, then run the archived tasks in the queue "+queue+", which also have the errors.")
+	}
+	return nil
+}
+
+// waiting returns how many tasks of a queue are not done.
+func waiting(queue *asynq.QueueInfo) int {
+	return queue.Pending + queue.Scheduled + queue.Retry + queue.Active
+}
+
+// utc formats a time.
+func utc(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// percent formats a share.
+func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
+
+func rulesText(s pace.Settings) string { return status.RulesText(status.RulesOf(s)) }

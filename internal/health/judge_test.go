@@ -1,0 +1,203 @@
+package health_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/dnscheck"
+	"orgops/internal/health"
+)
+
+func TestScopes(t *testing.T) {
+	const domains = "read:organization_discovery_domains update:organization_discovery_domains "
+	const templates = "create:vdcs_templates read:vdcs_templates "
+	for _, tc := range []struct {
+		name   string
+		needs  health.Needs
+		scopes string
+		want   []string
+	}{
+		{"all", health.Needs{Sweep: true, Acts: true}, domains + templates + "delete:organization_clients read:organizations", nil},
+		{"a kind is not meant", health.Needs{}, domains + templates, []string{
+			"warning  : the token has no delete:organization_clients: clients remove would be held back -> grant the client delete:organization_clients, if that is meant to be done"}},
+		{"half of a kind", health.Needs{}, domains + "delete:organization_clients create:vdcs_templates", []string{
+			"wrong    : the token has no read:vdcs_templates: templates create would be held back -> grant the client read:vdcs_templates"}},
+		{"records are not read", health.Needs{TrustPayload: true}, "update:organization_discovery_domains delete:organization_clients " + templates, nil},
+		{"a schedule", health.Needs{Sweep: true}, domains + templates + "delete:organization_clients", []string{
+			"wrong    : the token has no read:organizations: the schedule of --sweep would be held back -> grant the client read:organizations"}},
+		{"none", health.Needs{}, "openid", []string{
+			"wrong    : the token has no update:organization_discovery_domains, read:organization_discovery_domains: domains verify and update would be held back -> grant the client update:organization_discovery_domains and read:organization_discovery_domains, if that is meant to be done",
+			"wrong    : the token has no delete:organization_clients: clients remove would be held back -> grant the client delete:organization_clients, if that is meant to be done",
+			"wrong    : the token has no create:vdcs_templates, read:vdcs_templates: templates create would be held back -> grant the client create:vdcs_templates and read:vdcs_templates, if that is meant to be done"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, complaints(tc.needs.Test(strings.Fields(tc.scopes)))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got := complaints(health.Needs{}.Test(nil)); len(got) != 1 || !strings.HasPrefix(got[0], "warning  : unknown scopes") {
+		t.Errorf("not told: %q", got)
+	}
+}
+
+func TestResolvers(t *testing.T) {
+	good := func(addr string) dnscheck.Examination {
+		return dnscheck.Examination{Name: addr + ":53", Perspective: "default", EDNS: true, Validates: true}
+	}
+	in := func(perspective string, e dnscheck.Examination) dnscheck.Examination {
+		e.Perspective = perspective
+		return e
+	}
+	silent := func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }
+	const onePlace = "warning  : all resolvers are queried from this network alone: whoever forges routes or answers near it misleads all of them -> name resolvers of your own in other networks (docs/perspectives.md)"
+	bad := func(e dnscheck.Examination, spoil func(*dnscheck.Examination)) dnscheck.Examination {
+		spoil(&e)
+		return e
+	}
+	for _, tc := range []struct {
+		name   string
+		quorum int
+		all    []dnscheck.Examination
+		want   []string
+	}{
+		{"good", 2, []dnscheck.Examination{good("1.1.1.1"), good("8.8.8.8"), good("9.9.9.9")}, []string{onePlace}},
+		{"two perspectives", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")), in("us", good("10.0.0.2")), good("8.8.8.8")}, nil},
+		{"one perspective is left", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")), in("eu", good("10.0.0.2")), in("us", bad(good("10.0.0.3"), silent))}, []string{
+			"wrong    : resolver 10.0.0.3:53 does not answer: no answer -> check that this machine reaches it, or name another by --resolvers",
+			"wrong    : 2 of 3 resolvers are usable, in eu, and a proof needs 2 of two perspectives -> nothing can be proven"}},
+		{"in the clear", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.InTheClear = true }), good("8.8.8.8"), good("9.9.9.9")}, []string{
+			"warning  : resolver 1.1.1.1:53 is queried without encryption: whoever is on the path to it can forge its answers -> name it by tls:// or https://", onePlace}},
+		{"port 853 is closed", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "tls", errors.New("i/o timeout") }), good("8.8.8.8"), good("9.9.9.9")}, []string{
+			"wrong    : resolver 1.1.1.1:53 does not answer: i/o timeout -> let TCP to port 853 out, or name another by --resolvers", onePlace}},
+		{"another server answers over TLS", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) {
+			e.Transport, e.Err = "tls", fmt.Errorf("%w: valid for proxy.example", dnscheck.ErrCertificate)
+		}), good("8.8.8.8"), good("9.9.9.9")}, []string{
+			"wrong    : resolver 1.1.1.1:53 does not answer: the resolver's certificate is not valid: valid for proxy.example -> exempt this connection from TLS inspection, or correct the name after its #, or name another by --resolvers", onePlace}},
+		{"too few", 2, []dnscheck.Examination{good("1.1.1.1"), bad(good("8.8.8.8"), func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }), bad(good("9.9.9.9"), func(e *dnscheck.Examination) { e.Lies = "it has 1 records" })}, []string{
+			"wrong    : resolver 8.8.8.8:53 does not answer: no answer -> check that this machine reaches it, or name another by --resolvers",
+			"wrong    : resolver 9.9.9.9:53 answers for names that do not exist: it has 1 records -> name another by --resolvers",
+			onePlace,
+			"wrong    : 1 of 3 resolvers are usable, and a proof needs 2 -> nothing can be proven"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, complaints(health.Resolvers(tc.all, tc.quorum))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOperatorsAreNamed(t *testing.T) {
+	use := func(name, operator, perspective string) dnscheck.Examination {
+		return dnscheck.Examination{Name: name, Operator: operator, Perspective: perspective, EDNS: true, Validates: true}
+	}
+	found := health.Resolvers([]dnscheck.Examination{use("1.1.1.1:53", "Cloudflare", "default"), use("10.0.0.1:53", "example.com", "eu"), use("10.0.0.2:53", "example.com", "us")}, 2)
+	const want = "3 of 3 resolvers are usable, in default, eu, us, a proof needs 2 of two perspectives; their operators: Cloudflare, example.com"
+	if len(found) != 1 || found[0].Level != health.OK || found[0].Text != want {
+		t.Errorf("got %+v, want %s", found, want)
+	}
+}
+
+func TestOutward(t *testing.T) {
+	no := errors.New("no answer")
+	for want, o := range map[string]dnscheck.Outward{
+		"":                         {},
+		"cannot be queried":        {Err: no},
+		"does not answer over UDP": {Server: "a", UDP: no},
+		"does not answer over TCP": {Server: "a", TCP: no},
+	} {
+		got := complaints(health.Outward(o, dnscheck.ModeAuto, nil, 2))
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0], want) || !strings.Contains(got[0], "--dns-mode resolvers")) {
+			t.Errorf("%+v: %q, want %q", o, got, want)
+		}
+	}
+}
+
+func TestPort53Closed(t *testing.T) {
+	over := func(transport, perspective string) dnscheck.Examination {
+		return dnscheck.Examination{Transport: transport, Perspective: perspective}
+	}
+	silent := over("tls", "default")
+	silent.Err = errors.New("no answer")
+	for _, tc := range []struct {
+		name string
+		mode dnscheck.Mode
+		all  []dnscheck.Examination
+		want string
+	}{
+		{"resolvers over TLS and HTTPS", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "default"), over("https", "default"), over("udp", "default")},
+			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, of which a proof needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+		{"one over TLS is silent", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "default"), silent, over("udp", "default")},
+			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 1 resolvers over TLS or HTTPS are usable, and a proof without name servers needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
+		{"those over TLS are in one perspective", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "eu"), over("tls", "eu"), over("udp", "us")},
+			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 2 resolvers over TLS or HTTPS are usable, in eu, and a proof without name servers needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
+		{"those over TLS are in two", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "eu"), over("tls", "us")},
+			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, in eu, us, of which a proof needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+		{"never by the resolvers alone", dnscheck.ModeAuthority, []dnscheck.Examination{over("tls", "default"), over("tls", "default")},
+			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: --dns-mode authority never goes by the resolvers alone -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			no := errors.New("i/o timeout")
+			for _, o := range []dnscheck.Outward{{Server: "a", UDP: no, TCP: no}, {Server: "a", Err: no}} {
+				if diff := cmp.Diff([]string{tc.want}, complaints(health.Outward(o, tc.mode, tc.all, 2))); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestMachine(t *testing.T) {
+	if got := complaints(health.Limits{OpenFiles: 1 << 20, GoMemory: math.MaxInt64, Procs: 2}.Test(3)); got != nil {
+		t.Errorf("got %q", got)
+	}
+	want := []string{
+		"warning  machine: 1024 files may be open at a time, and 2 tenants may need more -> raise it to 3000 (LimitNOFILE= or ulimit -n)",
+		"warning  machine: memory is limited to 512 MiB, and Go does not know: it may be killed rather than tidy up -> set GOMEMLIMIT=460MiB",
+	}
+	if diff := cmp.Diff(want, complaints(health.Limits{OpenFiles: 1024, Memory: 512 << 20, GoMemory: math.MaxInt64, Procs: 2}.Test(2))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "secret")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mode := func(path string, mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := health.Files([]string{path}); got != nil {
+		t.Errorf("got %v", got)
+	}
+	mode(path, 0o644)
+	mode(dir, 0o700)
+	if got := health.Files([]string{path}); got != nil {
+		t.Errorf("its directory lets nobody in: got %v", got)
+	}
+	mode(dir, 0o755)
+	want := []string{"warning  machine: secret file " + path + " may be read by every user of this machine (-rw-r--r--) -> have it owned by the worker's user, and then chmod o= " + path}
+	if diff := cmp.Diff(want, complaints(health.Files([]string{path}))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLineIsHarmless(t *testing.T) {
+	f := health.Finding{Level: health.Wrong, Subject: "redis", Text: "a\x1b[31m\nb" + strings.Repeat("é", 2000)}
+	if line := f.String(); strings.ContainsAny(line, "\x1b\n") || len([]rune(line)) > 650 {
+		t.Errorf("%q", line)
+	}
+}

@@ -1,0 +1,192 @@
+package health
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"orgops/dnscheck"
+)
+
+// votes counts the usable resolvers of a tenant. A proof needs a quorum of them, in two
+// perspectives if any resolver names one.
+type votes struct {
+	quorum       int
+	span         bool // over two perspectives
+	count        int
+	perspectives []string // of the usable resolvers, each once
+}
+
+// namesPerspective reports whether a resolver names its perspective. If any does, dnscheck
+// requires at least two.
+func namesPerspective(perspective string) bool { return perspective != dnscheck.DefaultPerspective }
+
+func (v *votes) add(perspective string) {
+	v.count++
+	if !slices.Contains(v.perspectives, perspective) {
+		v.perspectives = append(v.perspectives, perspective)
+	}
+}
+
+// prove reports whether the resolvers can prove a domain.
+func (v votes) prove() bool { return v.count >= v.quorum && (!v.span || len(v.perspectives) > 1) }
+
+// needs describes how many resolvers a proof needs.
+func (v votes) needs() string {
+	if v.span {
+		return fmt.Sprintf("%d of two perspectives", v.quorum)
+	}
+	return strconv.Itoa(v.quorum)
+}
+
+// where names the perspectives of the usable resolvers, if any are named.
+func (v votes) where() string {
+	if !v.span || v.count == 0 {
+		return ""
+	}
+	return ", in " + strings.Join(v.perspectives, ", ")
+}
+
+// answering evaluates which resolvers of a running worker answer.
+func answering(all []dnscheck.ResolverState, quorum int) Finding {
+	return enough(all, quorum, "do not answer", func(r dnscheck.ResolverState) string { return r.Silent },
+		"check that this machine reaches them (TCP to port 853 for tls://, to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers")
+}
+
+// truthful evaluates which resolvers of a running worker have a vote.
+func truthful(all []dnscheck.ResolverState, quorum int) Finding {
+	return enough(all, quorum, "answer for names that do not exist, and are not counted", func(r dnscheck.ResolverState) string { return r.Lies },
+		"name other resolvers by --resolvers, or check that the canary zone has no wildcard")
+}
+
+// enough evaluates the faults of resolvers. They are wrong only if the other resolvers are too
+// few for a proof.
+func enough(all []dnscheck.ResolverState, quorum int, do string, fault func(dnscheck.ResolverState) string, fix string) Finding {
+	usable := votes{quorum: quorum}
+	var faults []string
+	for _, r := range all {
+		usable.span = usable.span || namesPerspective(r.Perspective)
+		if f := fault(r); f != "" {
+			faults = append(faults, r.Name+": "+f)
+		} else {
+			usable.add(r.Perspective)
+		}
+	}
+	text := fmt.Sprintf("%d of %d resolvers %s: %s", len(faults), len(all), do, strings.Join(faults, "; "))
+	switch {
+	case len(faults) == 0:
+		return Finding{Level: OK}
+	case usable.prove():
+		return warn("", "%s", text)
+	}
+	return wrong(fix, "%s; a proof needs %s", text, usable.needs())
+}
+
+// examined counts the usable ones of the resolvers that were examined.
+func examined(all []dnscheck.Examination, quorum int, usable func(dnscheck.Examination) bool) votes {
+	v := votes{quorum: quorum}
+	for _, e := range all {
+		v.span = v.span || namesPerspective(e.Perspective)
+		if e.Err == nil && e.Lies == "" && usable(e) {
+			v.add(e.Perspective)
+		}
+	}
+	return v
+}
+
+// Resolvers evaluates resolvers, of which a quorum has to be usable.
+func Resolvers(all []dnscheck.Examination, quorum int) (found []Finding) {
+	var operators []string // each once; dnscheck makes sure that no public operator is a quorum
+	for _, e := range all {
+		found = append(found, faultsOf(e)...)
+		if e.Err == nil && e.Lies == "" && !slices.Contains(operators, e.Operator) {
+			operators = append(operators, e.Operator)
+		}
+	}
+	v := examined(all, quorum, func(dnscheck.Examination) bool { return true })
+	if !v.span {
+		found = append(found, warn("name resolvers of your own in other networks (docs/perspectives.md)",
+			"all resolvers are queried from this network alone: whoever forges routes or answers near it misleads all of them"))
+	}
+	if !v.prove() {
+		return append(found, wrong("nothing can be proven", "%d of %d resolvers are usable%s, and a proof needs %s", v.count, len(all), v.where(), v.needs()))
+	}
+	return append(found, ok("%d of %d resolvers are usable%s, a proof needs %s; their operators: %s",
+		v.count, len(all), v.where(), v.needs(), strings.Join(operators, ", ")))
+}
+
+// faultsOf returns the faults of one resolver.
+func faultsOf(e dnscheck.Examination) (found []Finding) {
+	const others = "name another by --resolvers"
+	switch {
+	case e.Err != nil:
+		return []Finding{wrong(reach(e)+", or "+others, "resolver %s does not answer: %v", e.Name, e.Err)}
+	case e.Lies != "":
+		return []Finding{wrong(others, "resolver %s answers for names that do not exist: %s", e.Name, e.Lies)}
+	case e.Canary != nil:
+		found = append(found, wrong("check that --canary-zone is a zone without names, and without a wildcard", "resolver %s does not deny a name in the canary zone: %v", e.Name, e.Canary))
+	}
+	if e.InTheClear {
+		found = append(found, warn("name it by tls:// or https://", "resolver %s is queried without encryption: whoever is on the path to it can forge its answers", e.Name))
+	}
+	if e.TCP != nil {
+		found = append(found, warn("let TCP to port 53 out, or name it by tls://", "resolver %s does not answer over TCP: long answers are not seen: %v", e.Name, e.TCP))
+	}
+	if !e.EDNS {
+		found = append(found, warn(others, "resolver %s does not support EDNS: long answers need a second query", e.Name))
+	}
+	if !e.Validates {
+		found = append(found, warn(others, "resolver %s does not validate DNSSEC: forged answers of signed zones would be believed", e.Name))
+	}
+	return found
+}
+
+// reach returns what may let the machine reach a resolver.
+func reach(e dnscheck.Examination) string {
+	if errors.Is(e.Err, dnscheck.ErrCertificate) {
+		return "exempt this connection from TLS inspection, or correct the name after its #"
+	}
+	switch e.Transport {
+	case "tls":
+		return "let TCP to port 853 out"
+	case "https":
+		return "let TCP to port 443 out"
+	}
+	return "check that this machine reaches it"
+}
+
+// Outward evaluates the way to domains' own name servers. If they cannot be reached, it says
+// whether the resolvers prove anything.
+func Outward(o dnscheck.Outward, mode dnscheck.Mode, all []dnscheck.Examination, quorum int) []Finding {
+	const fix = "let UDP and TCP to port 53 out, or set --dns-mode resolvers"
+	switch {
+	case o.Server != "" && (o.Err != nil || o.UDP != nil && o.TCP != nil):
+		return []Finding{closed(fix, fmt.Sprintf("port 53 is closed or redirected: name server %s: %v", o.Server, cmp.Or(o.Err, o.UDP)), mode, all, quorum)}
+	case o.Err != nil:
+		return []Finding{warn(fix, "domains' own name servers cannot be queried: %v", o.Err)}
+	case o.Server == "":
+		return nil
+	case o.UDP != nil:
+		return []Finding{warn(fix, "name server %s does not answer over UDP: %v", o.Server, o.UDP)}
+	case o.TCP != nil:
+		return []Finding{warn(fix, "name server %s does not answer over TCP: long answers are not seen: %v", o.Server, o.TCP)}
+	}
+	return []Finding{ok("domains' own name servers can be reached, over UDP and TCP")}
+}
+
+// closed evaluates the resolvers without domains' own name servers: only those over TLS or
+// HTTPS count then.
+func closed(fix, why string, mode dnscheck.Mode, all []dnscheck.Examination, quorum int) Finding {
+	v := examined(all, quorum, func(e dnscheck.Examination) bool { return e.Transport == "tls" || e.Transport == "https" })
+	switch {
+	case mode == dnscheck.ModeAuthority:
+		return wrong(fix, "%s; nothing can be proven: --dns-mode authority never goes by the resolvers alone", why)
+	case !v.prove():
+		return wrong(fix+"; or name resolvers by tls:// or https://", "%s; nothing can be proven: %d resolvers over TLS or HTTPS are usable%s, and a proof without name servers needs %s",
+			why, v.count, v.where(), v.needs())
+	}
+	return warn(fix, "%s; domains are proven by the %d resolvers over TLS or HTTPS alone%s, of which a proof needs %s", why, v.count, v.where(), v.needs())
+}

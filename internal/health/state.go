@@ -1,0 +1,37 @@
+package health
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/pace"
+	"orgops/internal/status"
+	"orgops/internal/watch"
+)
+
+// TenantState is the state of a tenant, for the whole fleet. A part that could not be read is
+// nil.
+type TenantState struct {
+	Pace   *pace.State
+	Sweeps *status.SweepState
+	Ticks  *watch.Ticks
+}
+
+// ReadState reads the state of a tenant. With an error it returns the parts that it could read.
+func ReadState(ctx context.Context, rdb redis.UniversalClient, tenant string) (t TenantState, err error) {
+	budget, paceErr := pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
+	if paceErr == nil {
+		t.Pace = &budget
+	}
+	sweeps, sweepsErr := status.SweepStateOf(ctx, rdb, tenant)
+	if sweepsErr == nil {
+		t.Sweeps = &sweeps
+	}
+	ticks, ticksErr := watch.New(rdb, tenant).Ticks(ctx)
+	if ticksErr == nil {
+		t.Ticks = &ticks
+	}
+	return t, errors.Join(paceErr, sweepsErr, ticksErr)
+}

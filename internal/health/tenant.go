@@ -1,0 +1,241 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/pace"
+)
+
+// Tenant is a tenant that doctor tests.
+type Tenant struct {
+	Name    string
+	API     *apiclient.Client // whose gate is Headers
+	Headers *Headers
+	Tokens  apiclient.TokenSource
+	Burst   int
+	Needs   Needs
+	DNS     *dnscheck.Checker
+	Mode    dnscheck.Mode
+	Quorum  int
+	// Assertions reports whether tokens are requested with assertions, which are dated.
+	Assertions bool
+}
+
+// Test tests the tenant: token, scopes, API and DNS.
+func (t Tenant) Test(ctx context.Context) []Finding {
+	var api, dns []Finding
+	var both sync.WaitGroup
+	both.Go(func() { api = t.api(ctx) })
+	both.Go(func() { dns = t.dns(ctx) })
+	both.Wait()
+	return about("tenant "+t.Name, append(api, dns...))
+}
+
+func (t Tenant) api(ctx context.Context) []Finding {
+	if _, err := t.Tokens.Token(ctx); err != nil {
+		return []Finding{wrong("without a token nothing is sent", "%v", err)}
+	}
+	health := t.API.TokenHealth()
+	if health.Err != nil {
+		return []Finding{wrong("without a good token nothing is sent", "%v", health.Err)}
+	}
+	found := []Finding{ok("there is a token")}
+	found = append(found, t.Needs.Test(health.Scopes)...)
+	if err := t.read(ctx, health.Scopes); err != nil {
+		if held := t.Headers.heldBack(); held != nil {
+			return append(found, notTried(held))
+		}
+		return append(found, wrong("check --base-url, --audience and the firewall", "the API cannot be read: %v", err))
+	}
+	return append(found, t.Headers.test(t.Burst, t.Assertions)...)
+}
+
+// read sends one request that the scopes allow.
+func (t Tenant) read(ctx context.Context, scopes []string) error {
+	if scopes != nil && !slices.Contains(scopes, readOrganizations) && slices.Contains(scopes, readTemplates) {
+		for _, err := range t.API.Templates(ctx) {
+			if _, bad := errors.AsType[*apiclient.RecordError](err); bad {
+				return nil // the list can be read
+			}
+			return err
+		}
+		return nil
+	}
+	_, _, err := t.API.OrganizationsPage(ctx, "")
+	if refusal, answered := errors.AsType[*apiclient.Error](err); answered && refusal.LacksScope() {
+		return nil // it is there and knows us; the scopes say what is missing
+	}
+	return err
+}
+
+// notTried says why the gate let no request through.
+func notTried(held error) Finding {
+	if blocked, is := errors.AsType[*pace.BlockedError](held); is {
+		return wrong("grant the client that scope, or correct its credentials; workers retry by themselves", "the API is not queried: %v", blocked)
+	}
+	if pause, is := errors.AsType[*pace.NoPermitError](held); is {
+		return warn("wait and try again; workers wait too", "the API is not queried: %v", pause)
+	}
+	if errors.Is(held, context.DeadlineExceeded) {
+		return warn("try again when workers have less to do; fix Redis first if it has a finding", "the API is not queried: no permit came in time")
+	}
+	return warn("fix redis first: it keeps the pace", "the API is not queried: %v", held)
+}
+
+// Headers is a gate that keeps the headers of the API's last answer, and the reason why no
+// request was let through.
+type Headers struct {
+	apiclient.Gate
+	mu     sync.Mutex
+	header http.Header
+	at     time.Time
+	held   error
+}
+
+// Wait keeps the gate's error.
+func (h *Headers) Wait(ctx context.Context, operation string) error {
+	err := h.Gate.Wait(ctx, operation)
+	h.mu.Lock()
+	h.held = err
+	h.mu.Unlock()
+	return err
+}
+
+// heldBack returns why the last request was not sent; nil: it was.
+func (h *Headers) heldBack() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held
+}
+
+// Answered keeps the header.
+func (h *Headers) Answered(ctx context.Context, operation string, status int, header http.Header) {
+	h.mu.Lock()
+	if header != nil {
+		h.header, h.at = header, time.Now()
+	}
+	h.mu.Unlock()
+	h.Gate.Answered(ctx, operation, status, header)
+}
+
+func (h *Headers) test(burst int, assertions bool) []Finding {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	found := []Finding{ok("the API answers")}
+	found = append(found, burstOf(burst, h.header.Get("X-Ratelimit-Limit"))...)
+	if date, err := http.ParseTime(h.header.Get("Date")); err == nil {
+		bad := time.Hour // it only makes logs hard to read
+		if assertions {
+			bad = 30 * time.Second
+		}
+		// Date has whole seconds, and the answer was on its way.
+		found = append(found, clockOf("the API", date.Add(500*time.Millisecond).Sub(h.at), 5*time.Second, bad))
+	}
+	return found
+}
+
+// burstOf compares the setting with the size of the tenant's bucket, a header.
+func burstOf(burst int, header string) []Finding {
+	limit, err := strconv.Atoi(header)
+	switch {
+	case err != nil || limit < 1:
+		return nil // there is nothing to compare
+	case burst > limit:
+		return []Finding{warn(fmt.Sprintf("set --burst %d", limit), "--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): it will answer 429", burst, limit)}
+	case burst < limit:
+		return []Finding{ok("--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): cautious; workers follow x-ratelimit-remaining only where both are the same", burst, limit)}
+	}
+	return []Finding{ok("--burst is the tenant's: %d", burst)}
+}
+
+// The scopes (specification 4 and 5; observed behaviour, reads).
+const (
+	readDomains       = "read:organization_discovery_domains"
+	updateDomains     = "update:organization_discovery_domains"
+	deleteClients     = "delete:organization_clients"
+	createTemplates   = "create:vdcs_templates"
+	readTemplates     = "read:vdcs_templates"
+	readOrganizations = "read:organizations"
+)
+
+// Needs are the settings that determine which scopes are needed.
+type Needs struct {
+	TrustPayload bool // records are not read
+	Sweep        bool // there is a schedule
+	Acts         bool // sweeps change records: absent-action, verify-pending
+}
+
+// kind is a kind of work, and the scopes that it needs.
+type kind struct {
+	name   string
+	scopes []string
+	surely bool // the settings require it
+}
+
+func (n Needs) kinds() []kind {
+	domains := []string{updateDomains}
+	if !n.TrustPayload {
+		domains = append(domains, readDomains)
+	}
+	all := []kind{
+		{"domains verify and update", domains, false},
+		{"clients remove", []string{deleteClients}, false},
+		{"templates create", []string{createTemplates, readTemplates}, false},
+	}
+	if n.Sweep {
+		sweep := []string{readOrganizations, readDomains}
+		if n.Acts {
+			sweep = append(sweep, updateDomains)
+		}
+		all = append(all, kind{"the schedule of --sweep", sweep, true})
+	}
+	return all
+}
+
+// Test compares the needs with the scopes of a token; nil: they are unknown. A kind of which
+// it has no scope at all is probably not intended, unless the settings require it, or nothing
+// else can be done.
+func (n Needs) Test(scopes []string) []Finding {
+	if scopes == nil {
+		return []Finding{warn("check the client's grants in the tenant", "unknown scopes: neither the token nor its endpoint names them")}
+	}
+	var found []Finding
+	able := 0
+	for _, k := range n.kinds() {
+		missing := slices.DeleteFunc(slices.Clone(k.scopes), func(s string) bool { return slices.Contains(scopes, s) })
+		fix := "grant the client " + strings.Join(missing, " and ")
+		text := fmt.Sprintf("the token has no %s: %s would be held back", strings.Join(missing, ", "), k.name)
+		switch {
+		case len(missing) == 0:
+			able++
+		case len(missing) < len(k.scopes) || k.surely:
+			found = append(found, wrong(fix, "%s", text))
+		default:
+			found = append(found, warn(fix+", if that is meant to be done", "%s", text))
+		}
+	}
+	if able == 0 {
+		for i := range found {
+			found[i].Level = Wrong
+		}
+	}
+	if len(found) == 0 {
+		return []Finding{ok("it has every scope that is needed")}
+	}
+	return found
+}
+
+func (t Tenant) dns(ctx context.Context) []Finding {
+	resolvers, outward := t.DNS.Examine(ctx)
+	return append(Resolvers(resolvers, t.Quorum), Outward(outward, t.Mode, resolvers, t.Quorum)...)
+}

@@ -1,0 +1,130 @@
+package health
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+	"orgops/internal/redisconn"
+	"orgops/internal/status"
+)
+
+// Served is a tenant of a running worker.
+type Served struct {
+	Name   string
+	API    *apiclient.Client
+	DNS    *dnscheck.Checker
+	Quorum int  // of the resolvers
+	Canary bool // resolvers that forge answers lose their vote
+	// AwaitsToken reports whether the worker fetches the token before a request needs it.
+	AwaitsToken func() bool
+}
+
+// OfWorker returns the checks of /readyz. They take no permit and fetch no token: the token is
+// the one that the worker fetched as one of the tenant's first, or that a request needed, and
+// only a resolver that has not answered for half a minute is queried. The commands of rdb end
+// with their contexts.
+//
+// A tenant whose credentials do not suffice is not ready, though no restart and no other
+// pod fixes it: nothing is routed to a worker by its readiness, and a rollout with
+// credentials that do not work has to stop there.
+func OfWorker(rdb redis.UniversalClient, tenants []Served) *Readiness {
+	checks := []Check{{"redis", func(ctx context.Context) Finding {
+		return failed(cmp.Or(redisconn.Ready(ctx, rdb), redisconn.CheckRights(ctx, rdb, ledger.Commands()...)))
+	}}}
+	permissions := polled(func(ctx context.Context) []permission { return readPermissions(ctx, rdb, tenants) })
+	for i, t := range tenants {
+		permitted := func(find func(permission) Finding) func(context.Context) Finding {
+			return func(ctx context.Context) Finding {
+				all, since := permissions.Get(ctx)
+				if !since.IsZero() {
+					return unanswered(time.Since(since))
+				}
+				return find(all[i])
+			}
+		}
+		subject := "tenant " + t.Name
+		checks = append(checks,
+			Check{subject, permitted(func(p permission) Finding { return p.requests(t.Name) })},
+			Check{subject + " queue", permitted(permission.queue)},
+			Check{subject + " token", func(context.Context) Finding { return Token(t.API.TokenHealth(), t.AwaitsToken()) }},
+			Check{subject + " resolvers", func(ctx context.Context) Finding { return answering(t.DNS.Hear(ctx), t.Quorum) }})
+		if t.Canary {
+			checks = append(checks, Check{subject + " canary", func(context.Context) Finding { return truthful(t.DNS.Resolvers(), t.Quorum) }})
+		}
+	}
+	return NewReadiness(checks...)
+}
+
+// permission is whether rows of a tenant may be released, and its requests sent.
+type permission struct {
+	pace     pace.State
+	paused   string // the queue, if it is paused
+	paceErr  error
+	queueErr error
+}
+
+// readPermissions reads those of all tenants together: see [redisconn.Batch].
+func readPermissions(ctx context.Context, rdb redis.UniversalClient, tenants []Served) []permission {
+	all := make([]permission, len(tenants))
+	_ = redisconn.Batch(ctx, rdb, len(all), func(i int, rdb redis.UniversalClient) error { // each has its errors
+		p, tenant := &all[i], tenants[i].Name
+		p.pace, p.paceErr = pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
+		p.paused, p.queueErr = status.PausedQueue(rdb, tenant)
+		return nil
+	})
+	return all
+}
+
+// requests reports whether the tenant's requests may be sent.
+func (p permission) requests(tenant string) Finding {
+	var blocks []string
+	for _, b := range p.pace.Blocks {
+		blocks = append(blocks, fmt.Sprintf("blocked: %s: %s", b.Operation, b.Reason))
+	}
+	switch {
+	case p.paceErr != nil:
+		return failed(p.paceErr)
+	case len(blocks) > 0:
+		return wrong("", "%s", strings.Join(blocks, "\n"))
+	case p.pace.Stopped != nil:
+		return warn("", "%s; to start it: enqueue tenant start %s", p.pace.Stopped, tenant)
+	case !p.pace.PausedUntil.IsZero():
+		return warn("", "paused until %s: the tenant answered 429", p.pace.PausedUntil.Format("15:04:05Z"))
+	}
+	return Finding{Level: OK}
+}
+
+// queue reports whether the tenant's rows may be released.
+func (p permission) queue() Finding {
+	if p.queueErr == nil && p.paused != "" {
+		return warn("", "%s", status.PausedQueueText(p.paused))
+	}
+	return failed(p.queueErr)
+}
+
+// Token evaluates the last token that was fetched. If none was fetched yet, that is wrong only
+// if the worker awaits it.
+func Token(h apiclient.TokenHealth, awaited bool) Finding {
+	switch {
+	case h.Err != nil:
+		return failed(h.Err)
+	case h.GotAt.IsZero() && awaited:
+		return wrong("", "not fetched yet")
+	case h.GotAt.IsZero():
+		return warn("", "not needed yet: other workers serve the tenant")
+	case h.LastErr == nil:
+		return Finding{Level: OK}
+	case h.ExpiresAt.IsZero():
+		return warn("", "it could not be renewed: %v", h.LastErr)
+	}
+	return warn("", "it could not be renewed: %v; the present one ends at %s", h.LastErr, h.ExpiresAt.UTC().Format(time.RFC3339))
+}

@@ -1,0 +1,31 @@
+package metrics
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/runs"
+)
+
+// NewQueueCollector lets the tests put an inspector of their own instead of
+// asynq's, which cannot be made to hang.
+func NewQueueCollector(i inspector, logger *slog.Logger) prometheus.Collector {
+	return newRedisCollector(logger, nil, queueSource(nil, given(i)))
+}
+
+func given(i inspector) func(redis.UniversalClient) inspector {
+	return func(redis.UniversalClient) inspector { return i }
+}
+
+// NewRunCollector collects the open runs that open gives.
+func NewRunCollector(open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
+	return newRedisCollector(slog.New(slog.DiscardHandler), openRuns(open, nil))
+}
+
+// NewCollector collects the open runs that open gives, and the queues.
+func NewCollector(i inspector, open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
+	return newRedisCollector(slog.New(slog.DiscardHandler), openRuns(open, nil), queueSource(nil, given(i)))
+}

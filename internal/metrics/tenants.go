@@ -1,0 +1,131 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/health"
+	"orgops/internal/pace"
+	"orgops/internal/redisconn"
+	"orgops/internal/runs"
+	"orgops/internal/sweep"
+	"orgops/internal/watch"
+)
+
+var (
+	paceLimit = redisDesc("orgops_pace_limit_per_second",
+		"Requests per second that all workers together may send: the tenant's rate minus the reserve; +Inf if unlimited.", "tenant")
+	paceUsed = redisDesc("orgops_pace_used_per_second",
+		"Permits per second given to all workers in the last minute; 0 if the rate is unlimited, since permits are not counted then.", "tenant")
+	paceStopped = redisDesc("orgops_tenant_stopped",
+		"1 while an operator has stopped the tenant: nothing is changed there, and its rows wait.", "tenant")
+	pacePaused = redisDesc("orgops_pace_paused_seconds",
+		"Remaining time of the pause that the API requested; 0 if there is none.", "tenant")
+	paceBlocked = redisDesc("orgops_pace_blocked",
+		"1 while an operation is blocked for all workers. Operation *: all operations.", "tenant", "operation")
+	breakerOpen = redisDesc("orgops_breaker_open",
+		"1 while the breaker is open and sweeps act on no domain.", "tenant")
+	sweepBegun = redisDesc("orgops_sweep_begun_timestamp_seconds",
+		"Start of the last sweep of the whole tenant, as Unix time, without cancelled and deleted sweeps; absent before the first sweep.", "tenant")
+	sweepJudged = redisDesc("orgops_sweep_judged_timestamp_seconds",
+		"Last evaluation of a sweep of the whole tenant, as Unix time; absent before the first evaluation.", "tenant")
+)
+
+// tenantSource reads pace and sweeps of this worker's tenants, for the whole fleet.
+func tenantSource(rdb redis.UniversalClient, tenants []pace.Settings) source {
+	return func(ctx context.Context) ([]prometheus.Metric, error) {
+		readings := make([]reading, len(tenants))
+		err := redisconn.Batch(ctx, rdb, len(tenants), func(i int, rdb redis.UniversalClient) error {
+			readings[i] = tenantMetrics(ctx, rdb, tenants[i])
+			return nil
+		})
+		return joined(readings, err)
+	}
+}
+
+func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t pace.Settings) reading {
+	state, stateErr := health.ReadState(ctx, rdb, t.Tenant)
+	budget, budgetErr := budgetMetrics(t, state.Pace)
+	sweeps, sweepsErr := sweepMetrics(ctx, runs.New(rdb), t.Tenant, state)
+	return reading{slices.Concat(budget, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)}
+}
+
+func budgetMetrics(t pace.Settings, state *pace.State) ([]prometheus.Metric, error) {
+	if state == nil {
+		return nil, nil
+	}
+	rate, err := pace.ParseRate(t.Rate)
+	if err != nil {
+		return nil, fmt.Errorf("tenant %s: %w", t.Tenant, err)
+	}
+	limit, _ := pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve}.Effective()
+	paused := 0.0
+	if !state.PausedUntil.IsZero() {
+		paused = state.PausedUntil.Sub(state.At).Seconds()
+	}
+	metrics := []prometheus.Metric{
+		gauge(paceLimit, limit.PerSecond(), t.Tenant),
+		gauge(paceUsed, float64(state.UsedLastMinute)/60, t.Tenant),
+		gauge(pacePaused, paused, t.Tenant),
+		gauge(paceStopped, oneIf(state.Stopped != nil), t.Tenant),
+	}
+	for _, b := range state.Blocks {
+		metrics = append(metrics, gauge(paceBlocked, 1, t.Tenant, b.Operation))
+	}
+	return metrics, nil
+}
+
+func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state health.TenantState) (metrics []prometheus.Metric, err error) {
+	if state.Sweeps == nil {
+		return nil, nil
+	}
+	breaker, summary := state.Sweeps.Breaker, state.Sweeps.Summary
+	metrics = append(metrics, gauge(breakerOpen, oneIf(breaker != nil && breaker.Open), tenant))
+	if summary != nil {
+		metrics = append(metrics, gauge(sweepJudged, unixSeconds(summary.At), tenant))
+	}
+	if state.Ticks == nil {
+		return metrics, nil
+	}
+	var last time.Time
+	for _, sweep := range []watch.Sweep{state.Ticks.Sweep, state.Ticks.ByHand} {
+		counts, err := counts(ctx, ledger, tenant, sweep, summary)
+		if err != nil {
+			return metrics, err
+		}
+		if counts && sweep.At.After(last) {
+			last = sweep.At
+		}
+	}
+	if !last.IsZero() {
+		metrics = append(metrics, gauge(sweepBegun, unixSeconds(last), tenant))
+	}
+	return metrics, nil
+}
+
+// counts reports whether a sweep was started and was evaluated, or will be. A cancelled sweep
+// is not evaluated, nor one whose run is deleted.
+func counts(ctx context.Context, ledger *runs.Ledger, tenant string, started watch.Sweep, last *sweep.Summary) (bool, error) {
+	if started.Run == "" {
+		return false, nil
+	}
+	if last != nil && !last.At.Before(started.At) {
+		return true, nil
+	}
+	run, err := ledger.Get(ctx, started.Run)
+	if errors.Is(err, runs.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("tenant %s: read the last sweep: %w", tenant, err)
+	}
+	return run.CancelledAt.IsZero(), nil
+}
+
+func unixSeconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
