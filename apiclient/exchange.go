@@ -115,8 +115,8 @@ func (c *Client) attempts(ctx context.Context, k request) (answer, Secret, error
 		}
 		c.transport.CloseIdleConnections()
 		a, token, err = c.attempt(ctx, k)
-		if again, ok := errors.AsType[*TransportError](err); err != nil && lost.Sent && (!ok || !again.Sent) {
-			return answer{}, Secret{}, lost
+		if again, ok := errors.AsType[*TransportError](err); err != nil && (!ok || !again.Sent) {
+			return answer{}, Secret{}, lost // this one may have arrived
 		}
 	}
 	return a, token, err
@@ -219,10 +219,11 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 		dump.end(ctx, nil, nil, err)
 		c.unanswered(ctx, k)
 		c.observed(ctx, k, 0, nil, started)
-		if sent.wasResent() {
-			return answer{}, k.transportError(sent.begun(), errResend)
+		mayHaveArrived, resent := sent.result()
+		if resent {
+			return answer{}, k.transportError(true, errResend)
 		}
-		return answer{}, k.transportError(sent.begun(), ownReason(ctx, m.err(withoutQuote(err))))
+		return answer{}, k.transportError(mayHaveArrived, ownReason(ctx, m.err(withoutQuote(err))))
 	}
 	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
 	a = answer{status: resp.StatusCode, header: resp.Header, mask: m}
