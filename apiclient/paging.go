@@ -117,7 +117,7 @@ func (l list) request(from string) request {
 // pageOf returns one page of the list, and the checkpoint of the next one, which is empty
 // after the last.
 func pageOf[T record](ctx context.Context, c *Client, l list, from string) (records []Listed[T], next string, a answer, err error) {
-	_, a, err = ask(ctx, c, l.request(from), func(members map[string]json.RawMessage, a answer) (err error) {
+	_, a, err = call(ctx, c, l.request(from), func(members map[string]json.RawMessage, a answer) (err error) {
 		records, next, err = readPage[T](members, l.member, a.mask)
 		return err
 	})
