@@ -288,9 +288,9 @@ func TestOffCostsNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		began, end := off.Begin(ctx, "permit")
 		end(nil)
-		looked, told := off.Look(began, "look")
-		told(dnscheck.Verdict{}, nil)
-		if off.Remote(looked, "x") != ctx {
+		checked, endCheck := off.DNS(began, "look")
+		endCheck(dnscheck.Verdict{}, nil)
+		if off.Remote(checked, "x") != ctx {
 			t.Error("another context")
 		}
 	}); n != 0 {
