@@ -6,8 +6,8 @@ package doctor
 import (
 	"fmt"
 	"io"
-	"strings"
-	"unicode"
+
+	"orgops/apiclient"
 )
 
 // Level is how bad a finding is.
@@ -58,20 +58,7 @@ func (f Finding) String() string {
 	if f.Mend != "" {
 		text += " -> " + f.Mend
 	}
-	return fmt.Sprintf("%-8s %s: %s", f.Level, printable(f.Subject), printable(text))
-}
-
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '·'
-		}
-		return r
-	}, s)
-	if runes := []rune(s); len(runes) > maxLine {
-		return string(runes[:maxLine]) + "…"
-	}
-	return s
+	return fmt.Sprintf("%-8s %s: %s", f.Level, apiclient.Plain(f.Subject, maxLine), apiclient.Plain(text, maxLine))
 }
 
 // Write writes a line for each.

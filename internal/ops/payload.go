@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"orgops/apiclient"
 )
 
 const (
@@ -96,22 +96,6 @@ func inPart(token string) string {
 // mostPrintable is how many runes of a message are shown.
 const mostPrintable = 500
 
-// printable makes one line of text that may have come from a stranger: control
-// characters escaped, the length bounded.
-func printable(text string) string {
-	var out strings.Builder
-	runes := 0
-	for _, r := range text {
-		if runes++; runes > mostPrintable {
-			out.WriteString("…")
-			break
-		}
-		if unicode.IsPrint(r) {
-			out.WriteRune(r)
-			continue
-		}
-		escaped := strconv.QuoteRune(r)
-		out.WriteString(escaped[1 : len(escaped)-1])
-	}
-	return out.String()
-}
+// printable returns the beginning of a text of others on one line, with control characters
+// escaped.
+func printable(text string) string { return apiclient.Plain(text, mostPrintable) }
