@@ -215,9 +215,9 @@ func TestCollectorThatHangs(t *testing.T) {
 	}
 }
 
-// TestTextsOfAnyOctets: a type that is no UTF-8, or is none once it is cut, takes no other
-// span with it.
-func TestTextsOfAnyOctets(t *testing.T) {
+// TestTextsOfAnyBytes: a type that is invalid UTF-8, at once or when it is cut, loses no other
+// span.
+func TestTextsOfAnyBytes(t *testing.T) {
 	c := otlptest.Start(t)
 	traces := start(t, c.URL, 1)
 	cut := strings.Repeat("x", 127)
