@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// assertionLife is how long an assertion holds: as long as its one request
-	// may take, and the clocks may differ. Servers refuse long ones.
+	// assertionLife is the lifetime of an assertion: its one request may take as long, and
+	// clocks differ. Servers refuse long ones.
 	assertionLife = 90 * time.Second
 
-	// assertionLead is how far back an assertion says that it was made: a
-	// server whose clock is behind ours must not see one from its future.
+	// assertionLead is subtracted from the time of issue, so that a server whose clock is
+	// behind ours does not get an assertion from its future.
 	assertionLead = 30 * time.Second
 
-	// leastRSABits is what RFC 7518 section 3.3 wants of an RSA key.
+	// leastRSABits is the smallest RSA key of RFC 7518 section 3.3.
 	leastRSABits = 2048
 )
 
-// assertion is a fresh private_key_jwt: iss and sub are the client, jti is
-// never used twice (RFC 7523 section 3).
+// assertion returns a new private_key_jwt: iss and sub are the client, jti is unique
+// (RFC 7523 section 3).
 func (cfg ClientCredentialsConfig) assertion(now time.Time) (Secret, error) {
 	switch {
 	case cfg.AssertionAudience == "":
@@ -67,18 +67,16 @@ func (cfg ClientCredentialsConfig) assertion(now time.Time) (Secret, error) {
 	return NewSecret(text), nil
 }
 
-// CheckKeyFile checks that an assertion can be signed with the key of a file, by
-// an algorithm or, where none is named, one that fits. The error has nothing of
-// the key in it.
+// CheckKeyFile checks that an assertion can be signed with the key of a file, by an
+// algorithm or, if that is empty, by one that fits. The error contains nothing of the key.
 func CheckKeyFile(path, algorithm string) error {
 	_, err := readSigningKey(path, jose.SignatureAlgorithm(algorithm))
 	return err
 }
 
-// readSigningKey reads a private key as PEM (PKCS#8, PKCS#1 or SEC1) or as one
-// JWK, whose kid goes into the assertion. algorithm is what to sign with; empty:
-// what the JWK says, or else RS256 for RSA, and ES256 for P-256. Errors have
-// nothing of the key in them.
+// readSigningKey reads a private key as PEM (PKCS#8, PKCS#1 or SEC1) or as one JWK, whose
+// kid is put into the assertion. An empty algorithm is that of the JWK, or else RS256 for
+// RSA and ES256 for P-256. Errors contain nothing of the key.
 func readSigningKey(path string, algorithm jose.SignatureAlgorithm) (jose.SigningKey, error) {
 	content, err := readSmallFile(path)
 	if err != nil {
@@ -100,8 +98,7 @@ func readSigningKey(path string, algorithm jose.SignatureAlgorithm) (jose.Signin
 
 var errNoPrivateKey = errors.New("it has no private key: want PEM (PKCS#8, PKCS#1 or SEC1) or a JWK")
 
-// privateKeyOfPEM takes the first private key; certificates and parameters
-// beside it are passed over.
+// privateKeyOfPEM returns the first private key, and ignores certificates and parameters.
 func privateKeyOfPEM(content []byte) (jose.JSONWebKey, error) {
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
 		var key any
@@ -135,7 +132,7 @@ func privateKeyOfJWK(content []byte) (jose.JSONWebKey, error) {
 	var key jose.JSONWebKey
 	switch err := key.UnmarshalJSON(content); {
 	case bytes.Contains(content, []byte(`"keys"`)):
-		return key, errors.New("it is a set of keys: want the one private key alone")
+		return key, errors.New("it is a set of keys: want one private key")
 	case err != nil:
 		return key, fmt.Errorf("its JWK cannot be read: %w", err)
 	case key.IsPublic():
@@ -144,7 +141,7 @@ func privateKeyOfJWK(content []byte) (jose.JSONWebKey, error) {
 	return key, nil
 }
 
-// fitting is the algorithm to sign with, if key is good enough for it.
+// fitting returns the algorithm to sign with, or an error if the key does not fit it.
 func fitting(key jose.JSONWebKey, wanted jose.SignatureAlgorithm) (jose.SignatureAlgorithm, error) {
 	var can []jose.SignatureAlgorithm
 	var only string

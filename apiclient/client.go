@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// The operations, as they are named in permits, metrics and errors.
+// The names of the operations in permits, metrics and errors.
 const (
 	OpUpdateDiscoveryDomain     = "update_discovery_domain"
 	OpGetDiscoveryDomain        = "get_discovery_domain"
@@ -30,7 +30,7 @@ const (
 )
 
 // Writes reports whether a request of the operation may change something: a PATCH, POST
-// or DELETE. Of an operation that it does not know it reports true.
+// or DELETE. It is true for unknown operations.
 func Writes(operation string) bool {
 	switch operation {
 	case OpGetDiscoveryDomain, OpListDiscoveryDomains, OpListOrganizations, OpListOrganizationClients, OpListTemplates:
@@ -41,24 +41,21 @@ func Writes(operation string) bool {
 
 // Gate paces requests. It must be safe for concurrent use.
 type Gate interface {
-	// Wait is called before every request to the API: each page of a list, and
-	// the repeat after a 401. Never for token requests. It returns when the
-	// request may go out; its error is returned to the caller wrapped, and
-	// nothing is sent.
+	// Wait is called before every request to the API, including each page of a list and
+	// each repetition, but not for token requests. It returns when the request may be
+	// sent. Its error is returned to the caller wrapped, and nothing is sent.
 	Wait(ctx context.Context, operation string) error
 
-	// Answered is called once for each Wait that returned nil, as soon as the
-	// answer's header is there: status 0 and a nil header when no answer came,
-	// or nothing could be sent. ctx is not cancelled with the caller's, so that
-	// a 429 is told although its caller has gone; the implementation bounds its
-	// own work.
+	// Answered is called once for each Wait that returned nil, as soon as the answer's
+	// header has arrived; status is 0 and header nil if there was no answer or nothing was
+	// sent. ctx is not cancelled with the caller's, so that a 429 is reported even if the
+	// caller has given up; the implementation bounds its own work.
 	Answered(ctx context.Context, operation string, status int, header http.Header)
 }
 
-// Config says which API a [Client] calls and how. BaseURL and Tokens are
-// required.
+// Config configures a [Client]. BaseURL and Tokens are required.
 type Config struct {
-	BaseURL string // as CheckBaseURL wants it, such as "https://tenant.example/api/v2"
+	BaseURL string // passes CheckBaseURL, such as "https://tenant.example/api/v2"
 	Tokens  TokenSource
 	Gate    Gate // nil: requests are not paced
 	Network Network
@@ -66,31 +63,30 @@ type Config struct {
 
 	UserAgent string // empty: "orgops"
 
-	ConnectTimeout time.Duration // for the connection, and again for its TLS handshake; 0: 5 s
-	HeaderTimeout  time.Duration // from the request sent to the answer's header; 0: 20 s
-	Timeout        time.Duration // for one request as a whole, its answer's body included; 0: 30 s
+	ConnectTimeout time.Duration // of the connection, and again of its TLS handshake; 0: 5 s
+	HeaderTimeout  time.Duration // from the end of the request to the answer's header; 0: 20 s
+	Timeout        time.Duration // of one request including the answer's body; 0: 30 s
 
-	MaxConns int // idle connections kept, one for each request at a time; 0: 64
+	MaxConns int // idle connections that stay open, one for each request in progress; 0: 64
 
-	// Observe is told of every request sent: status 0 when no answer came, and
-	// how long it took without waiting for a permit or a token. nil: nobody is.
-	// It must be safe for concurrent use.
+	// Observe is called after each request that was sent, with status 0 if there was no
+	// answer; took excludes the wait for a permit or a token. It may be nil, and must be
+	// safe for concurrent use.
 	Observe func(operation string, status int, took time.Duration)
 
-	// Trace is called before each request is sent, which then goes out with the context
-	// that it returns; what it returns besides is called when the answer was read: with
-	// status 0 when none came. nil: nobody is. It must be safe for concurrent use.
+	// Trace is called before each request, which is sent with the context that it returns.
+	// The returned function is called after the answer was read, with status 0 if there
+	// was none. It may be nil, and must be safe for concurrent use.
 	Trace func(ctx context.Context, operation, method string) (context.Context, func(status int))
 
-	// Failed is told of every request that did not end in a 2xx, with the error that its
-	// caller gets. nil: nobody is. It must be safe for concurrent use.
+	// Failed is called for each request that did not end in a 2xx, with the error that its
+	// caller gets. It may be nil, and must be safe for concurrent use.
 	Failed func(operation string, err error)
 
 	Logger *slog.Logger // one line a request at debug level; nil: none
 }
 
-// Defaults of [Config]. An API that needs longer than this is not working well,
-// and a request given up here can be tried again.
+// Defaults of [Config]. An API that needs longer is overloaded; the caller tries again.
 const (
 	defaultUserAgent      = "orgops"
 	defaultConnectTimeout = 5 * time.Second
@@ -155,11 +151,11 @@ func (cfg Config) check() error {
 	return nil
 }
 
-// Timeout is how long one request can take as a whole. An answer that was lost
-// can still be acted upon by the API for about as long.
+// Timeout returns the longest duration of one request. The API may act on a request whose
+// answer was lost for about as long.
 func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
-// CloseIdle closes the connections that are not in use.
+// CloseIdle closes the connections without a request in progress.
 func (c *Client) CloseIdle() { c.transport.CloseIdleConnections() }
 
 type openGate struct{}
@@ -170,9 +166,9 @@ func (openGate) Answered(context.Context, string, int, http.Header) {}
 // apiPrefix is the API's version in its path (specification 1 and 9).
 const apiPrefix = "/api/v2"
 
-// CheckBaseURL checks the address of a Management API: https, or http on the
-// loopback interface only; no credentials, query or fragment; a path that ends
-// in /api/v2. The error says what is wrong, without any credentials in it.
+// CheckBaseURL checks the address of a Management API: https, or http on the loopback
+// interface only; no credentials, query or fragment; a path that ends in /api/v2. The
+// error contains no credentials.
 func CheckBaseURL(baseURL string) error {
 	if baseURL == "" {
 		return errors.New("base URL: missing: want https://HOST/api/v2")
@@ -192,8 +188,8 @@ func CheckBaseURL(baseURL string) error {
 	return nil
 }
 
-// DefaultAudience is the audience of tokens for the API at baseURL: its scheme
-// and host with the path /api/v2/, the last slash included.
+// DefaultAudience returns the audience of tokens for the API at baseURL: its scheme and
+// host with the path /api/v2/, including the last slash.
 func DefaultAudience(baseURL string) (string, error) {
 	if err := CheckBaseURL(baseURL); err != nil {
 		return "", err
@@ -205,8 +201,8 @@ func DefaultAudience(baseURL string) (string, error) {
 	return u.Scheme + "://" + u.Host + apiPrefix + "/", nil
 }
 
-// parseEndpoint parses an address that secrets are sent to: nobody on the way
-// must read them. name begins its errors, which never show credentials.
+// parseEndpoint parses an address to which secrets are sent, so it must be encrypted or
+// loopback. name begins its errors, which contain no credentials.
 func parseEndpoint(name, address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// AuthMethod is how a client proves to the token endpoint who it is.
+// AuthMethod is how a client authenticates to the token endpoint.
 type AuthMethod string
 
-// The methods, of which the names in OpenID Connect Core section 9 are
-// client_secret_post, client_secret_basic and private_key_jwt.
+// The methods: client_secret_post, client_secret_basic and private_key_jwt of OpenID
+// Connect Core section 9.
 const (
 	AuthBody          AuthMethod = "body"            // the secret in the form
 	AuthBasic         AuthMethod = "basic"           // the secret by HTTP Basic (RFC 6749 section 2.3.1)
-	AuthPrivateKeyJWT AuthMethod = "private-key-jwt" // an assertion that the client's key has signed (RFC 7523)
+	AuthPrivateKeyJWT AuthMethod = "private-key-jwt" // an assertion signed by the client's key (RFC 7523)
 )
 
 var authMethods = []AuthMethod{AuthBody, AuthBasic, AuthPrivateKeyJWT}
@@ -35,9 +35,9 @@ func ParseAuthMethod(name string) (AuthMethod, error) {
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" // RFC 7523 section 2.2
 
-// request returns a token request (RFC 6749 section 4.4), and the secrets in it. The
-// secret or the key is read anew, so that one that was replaced is taken without a
-// restart. now is the time by the token endpoint's clock.
+// request returns a token request (RFC 6749 section 4.4), and the secrets in it. It reads
+// the file of the secret or key again, so that they can be replaced without a restart. now
+// is the time by the token endpoint's clock.
 func (cfg ClientCredentialsConfig) request(ctx context.Context, address string, now time.Time) (*http.Request, mask, error) {
 	if err := cfg.check(); err != nil {
 		return nil, nil, err
@@ -89,7 +89,7 @@ func (cfg ClientCredentialsConfig) secret() (Secret, error) {
 	return NewSecret(string(content)), nil
 }
 
-// check checks what no file can change.
+// check checks the settings, except the files.
 func (cfg ClientCredentialsConfig) check() error {
 	if err := CheckTokenURL(cfg.TokenURL); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (cfg ClientCredentialsConfig) check() error {
 	return err
 }
 
-// DefaultAssertionAudience is who an assertion is for, where nothing else is
-// said: the authorization server with a slash at its end.
+// DefaultAssertionAudience returns the default audience of assertions: the authorization
+// server's URL with a slash at its end.
 func DefaultAssertionAudience(authURL string) string {
 	return strings.TrimRight(authURL, "/") + "/"
 }

@@ -179,7 +179,7 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 		{"encrypted the old way", locked, "", encrypted},
 		{"public", pemOf("PUBLIC KEY", must(x509.MarshalPKIXPublicKey(rsaKey().Public()))), "", none},
 		{"public JWK", jwk(rsaKey().Public(), "", ""), "", "it is the public key: want the private one"},
-		{"a set", `{"keys":[` + jwk(ecKey(), "", "") + `]}`, "", "it is a set of keys: want the one private key alone"},
+		{"a set", `{"keys":[` + jwk(ecKey(), "", "") + `]}`, "", "it is a set of keys: want one private key"},
 		{"empty", " \n", "", "it is empty"},
 		{"something else", "password: " + clientSecret, "", none},
 	} {

@@ -18,53 +18,48 @@ const (
 	// tokenTimeout bounds one fetch of a token as a whole.
 	tokenTimeout = 30 * time.Second
 
-	// renewMargin is how long before its end a token is renewed; of a short
-	// token, a tenth of its life. The service's tokens last a day.
+	// renewMargin is how long before its end a token is renewed; a short token is renewed
+	// in the last tenth of its lifetime. The service's tokens last a day.
 	renewMargin = 2 * time.Minute
 
-	// renewPause is how long a token that is still good is used on after its
-	// renewal failed, before the next try.
+	// renewPause is the pause after a failed renewal of a token that is still valid.
 	renewPause = 10 * time.Second
 
-	// firstPause is how long an endpoint that is down or in trouble is left
-	// alone where there is no token; it doubles up to renewPause. Callers get
-	// the same error meanwhile, at once.
+	// firstPause is the pause after a failed fetch without a valid token; it doubles up to
+	// renewPause. Meanwhile callers get the same error at once.
 	firstPause = time.Second
 
-	// clockTolerance is how far the endpoint's clock may be from ours before
-	// assertions are dated by the former. Date has whole seconds, and an answer
-	// takes its time.
+	// clockTolerance is the difference between the endpoint's clock and ours from which
+	// assertions are dated by the endpoint's. Date has whole seconds, and answers take time.
 	clockTolerance = assertionLead
 )
 
-// ClientCredentialsConfig is what the client credentials flow needs
-// (specification 5). TokenURL, Audience and ClientID are required, and what
-// Method wants.
+// ClientCredentialsConfig configures the client credentials flow (specification 5).
+// TokenURL, Audience and ClientID are required, and the members that Method uses.
 type ClientCredentialsConfig struct {
-	TokenURL string // https, or http on loopback; DefaultTokenURL makes it from the specification
-	Audience string // as DefaultAudience makes it
+	TokenURL string // https, or http on loopback; see DefaultTokenURL
+	Audience string // see DefaultAudience
 	ClientID string
 	Method   AuthMethod // empty: AuthBody
 
-	// AuthBody and AuthBasic want one of these. The file is read again for
-	// each fetch.
+	// AuthBody and AuthBasic use one of these. The file is read again for each fetch.
 	ClientSecret     Secret
 	ClientSecretFile string
 
-	// AuthPrivateKeyJWT wants these. The file, a private key as PEM or JWK, is
-	// read again for each fetch.
+	// AuthPrivateKeyJWT uses these. The file, a private key as PEM or JWK, is read again
+	// for each fetch.
 	KeyFile           string
-	KeyAlgorithm      string // RS256, RS384, PS256 or ES256; empty: what the key says, or the first that fits it
-	AssertionAudience string // as DefaultAssertionAudience makes it
+	KeyAlgorithm      string // RS256, RS384, PS256 or ES256; empty: that of the key, or the first that fits it
+	AssertionAudience string // see DefaultAssertionAudience
 
-	Network Network // not used where there is a Transport
+	Network Network // not used if Transport is set
 
-	Transport http.RoundTripper // of token requests; nil: one of its own, of a connection a fetch
-	Timeout   time.Duration     // for one fetch of a token as a whole; 0: 30 s
+	Transport http.RoundTripper // of token requests; nil: one that opens a connection for each fetch
+	Timeout   time.Duration     // of one fetch; 0: 30 s
 }
 
-// DefaultTokenURL is the token endpoint of specification 5, its last slash
-// included, below authURL.
+// DefaultTokenURL returns the token endpoint of specification 5 below authURL, including
+// its last slash.
 func DefaultTokenURL(authURL string) string {
 	return strings.TrimRight(authURL, "/") + "/oauth/token/"
 }
@@ -76,14 +71,13 @@ func CheckTokenURL(tokenURL string) error {
 	return err
 }
 
-// ClientCredentials fetches tokens by the OAuth 2.0 client credentials flow and
-// keeps each until shortly before its end, by the time that has passed here and
-// not by what clocks say. Callers that need one at the same time share one
-// fetch; while a token is still good, it is renewed in the background, and used
-// on where the endpoint is down. A token URL that ends in a slash and answers
-// 404 is tried once without it, as the service has it in fact; what worked is
-// kept. An endpoint in trouble is asked again after a pause that grows;
-// while its Retry-After to a 429 lasts, it is not asked.
+// ClientCredentials fetches tokens by the OAuth 2.0 client credentials flow and uses each
+// until shortly before its end, measured by elapsed time and not by clocks. Concurrent
+// callers share one fetch. A token that is still valid is renewed in the background, and
+// used further if the endpoint is down. If a token URL with a slash at its end answers 404,
+// it is tried without the slash, which is the service's actual endpoint. After a failure
+// the endpoint is called again after a growing pause, and after a 429 when its Retry-After
+// has passed.
 func ClientCredentials(cfg ClientCredentialsConfig) TokenSource {
 	s := &clientCredentials{cfg: cfg, transport: cfg.Transport, url: cfg.TokenURL}
 	if s.transport == nil {
@@ -92,9 +86,9 @@ func ClientCredentials(cfg ClientCredentialsConfig) TokenSource {
 	return s
 }
 
-// tokenTransport keeps no connection: there is one fetch a day. Nor is it worth
-// HTTP/2, over which a request that was refused is sent again with its
-// assertion, though that is for one use.
+// tokenTransport closes each connection after its request: there is one fetch a day. It
+// does not use HTTP/2, over which net/http may repeat a request with its assertion, which
+// must be used once.
 func (n Network) tokenTransport() http.RoundTripper {
 	t := newTransport(n, defaultConnectTimeout, defaultHeaderTimeout, 1)
 	t.DisableKeepAlives = true
@@ -107,20 +101,20 @@ type clientCredentials struct {
 	transport http.RoundTripper
 	fetches   singleflight.Group // one fetch at a time
 
-	// Only the fetch that is running uses these.
-	url   string        // TokenURL, or the same without its last slash once that was found
-	clock time.Duration // how far the endpoint's is ahead of ours; 0: near enough
+	// The running fetch owns these.
+	url   string        // TokenURL, or TokenURL without its last slash if only that exists
+	clock time.Duration // the endpoint's clock minus ours; 0: within the tolerance
 
 	mu       sync.Mutex
 	fetching bool
 	current  Secret
-	renewAt  time.Time   // from when on current is renewed; zero: its end is not known
-	endsAt   time.Time   // when current ends; zero: not known
-	pause    time.Time   // until when the endpoint is not asked
+	renewAt  time.Time   // from when current is renewed; zero: its end is unknown
+	endsAt   time.Time   // when current ends; zero: unknown
+	pause    time.Time   // until when the endpoint is not called
 	refusal  *TokenError // why
-	failures int         // in a row, of those that a pause cures
+	failures int         // passing ones, in a row
 	sent     mask        // the secrets in the last request
-	past     TokenHealth // how fetches went
+	past     TokenHealth // the results of fetches
 }
 
 func (s *clientCredentials) Token(ctx context.Context) (Secret, error) {
@@ -143,7 +137,7 @@ func (s *clientCredentials) Expire(refused Secret) {
 }
 
 // renewed returns a token other than used, or used if that is too young or the fetch
-// fails: it serves other operations.
+// fails: used is valid for other operations.
 func (s *clientCredentials) renewed(ctx context.Context, used Secret) Secret {
 	current, fetch := s.haveOrRenew(used)
 	if fetch == nil {
@@ -156,7 +150,7 @@ func (s *clientCredentials) renewed(ctx context.Context, used Secret) Secret {
 	return token
 }
 
-// haveOrRenew returns the token that there is, or the fetch to wait for.
+// haveOrRenew returns the current token, or the fetch to wait for.
 func (s *clientCredentials) haveOrRenew(used Secret) (Secret, <-chan singleflight.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +164,8 @@ func (s *clientCredentials) haveOrRenew(used Secret) (Secret, <-chan singlefligh
 	return Secret{}, s.join()
 }
 
-// lastSent returns what an API behind the same gateway as the endpoint might repeat.
+// lastSent returns the secrets of the last token request: an API behind the same gateway
+// as the endpoint might repeat them.
 func (s *clientCredentials) lastSent() mask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,8 +195,8 @@ func (s *clientCredentials) goodAt(now time.Time) bool {
 	return !s.current.IsZero() && (s.endsAt.IsZero() || now.Before(s.endsAt))
 }
 
-// join starts a fetch, or joins the one that is running. It goes on when its callers
-// leave. The caller holds mu.
+// join starts a fetch, or joins the running one. The fetch continues when its callers
+// stop waiting. The caller holds mu.
 func (s *clientCredentials) join() <-chan singleflight.Result {
 	s.fetching = true
 	return s.fetches.DoChan("", func() (any, error) {
@@ -231,7 +226,7 @@ func await(ctx context.Context, fetch <-chan singleflight.Result) (Secret, error
 // fetched is a token with its lifetime and scopes.
 type fetched struct {
 	token  Secret
-	life   time.Duration // from now on; 0 or less: not known
+	life   time.Duration // from now; 0 or less: unknown
 	scopes []string
 }
 
@@ -248,17 +243,16 @@ func (s *clientCredentials) finish(got fetched, err *TokenError) {
 	s.current = got.token
 	s.renewAt, s.endsAt = time.Time{}, time.Time{}
 	s.pause, s.refusal, s.failures = time.Time{}, nil, 0
-	// A new token that has ended already says that the clocks differ: then a
-	// 401 tells when it is over, not every call a fetch.
+	// If a new token seems to have ended already, the clocks differ: it is used until a 401
+	// instead of fetching one for every call.
 	if got.life > 0 {
 		s.endsAt = now.Add(got.life)
 		s.renewAt = s.endsAt.Add(-min(renewMargin, got.life/10))
 	}
 }
 
-// pauseAfter keeps an endpoint whose quota is spent, or that is in trouble, from
-// being asked again and again. What only a person can cure is asked anew by
-// the next caller.
+// pauseAfter pauses the calls of an endpoint whose quota is used up or that is in trouble.
+// After an error that only a person can correct there is no pause: the next caller tries.
 func (s *clientCredentials) pauseAfter(err *TokenError, now time.Time) {
 	s.refusal = err
 	switch {
@@ -272,41 +266,41 @@ func (s *clientCredentials) pauseAfter(err *TokenError, now time.Time) {
 	}
 }
 
-// passing reports whether the same request may be answered otherwise later.
+// passing reports whether the same request may succeed later.
 func (e *TokenError) passing() bool {
 	return e.Status < 300 || e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests
 }
 
-// fetch asks the endpoint, and where it is not found under a URL that ends in a
-// slash, the same without.
+// fetch fetches a token. If a URL with a slash at its end is not found, it tries the URL
+// without the slash.
 func (s *clientCredentials) fetch(ctx context.Context) (fetched, *TokenError) {
-	got, err := s.ask(ctx, s.url)
+	got, err := s.request(ctx, s.url)
 	shorter, slash := strings.CutSuffix(s.url, "/")
 	if err == nil || err.Status != http.StatusNotFound || !slash {
 		return got, err
 	}
-	got, err = s.ask(ctx, shorter)
+	got, err = s.request(ctx, shorter)
 	if err == nil || err.Status != 0 && err.Status != http.StatusNotFound {
 		s.url = shorter
 	}
 	return got, err
 }
 
-// ask makes a request, and another where an assertion was refused by an endpoint
-// whose clock is not ours: then that may be why.
-func (s *clientCredentials) ask(ctx context.Context, address string) (fetched, *TokenError) {
-	got, header, err := s.askOnce(ctx, address)
+// request makes a request, and another if an assertion was refused by an endpoint whose
+// clock differs from ours, which may be the reason.
+func (s *clientCredentials) request(ctx context.Context, address string) (fetched, *TokenError) {
+	got, header, err := s.requestOnce(ctx, address)
 	doubted := err != nil && (err.Status == http.StatusBadRequest || err.Status == http.StatusUnauthorized)
 	if doubted && s.cfg.Method == AuthPrivateKeyJWT && s.setClock(header) {
-		got, _, err = s.askOnce(ctx, address)
+		got, _, err = s.requestOnce(ctx, address)
 	}
 	return got, err
 }
 
-// setClock reports whether the endpoint's clock is another than was thought.
+// setClock updates the difference of the clocks, and reports whether it changed.
 func (s *clientCredentials) setClock(header http.Header) bool {
 	date, ok := dateOf(header)
-	ahead := date.Sub(time.Now().Round(0)) // without the monotonic reading: the clocks are what differs
+	ahead := date.Sub(time.Now().Round(0)) // without the monotonic reading, to compare clocks
 	if !ok || (ahead-s.clock).Abs() <= clockTolerance {
 		return false
 	}
@@ -314,9 +308,9 @@ func (s *clientCredentials) setClock(header http.Header) bool {
 	return true
 }
 
-// askOnce makes one request for a token (RFC 6749 section 4.4). It follows no redirect:
-// that would give the client secret to whoever it names.
-func (s *clientCredentials) askOnce(ctx context.Context, address string) (fetched, http.Header, *TokenError) {
+// requestOnce makes one request for a token (RFC 6749 section 4.4). It follows no redirect,
+// which would send the client secret to another server.
+func (s *clientCredentials) requestOnce(ctx context.Context, address string) (fetched, http.Header, *TokenError) {
 	req, secrets, err := s.cfg.request(ctx, address, time.Now().Add(s.clock))
 	if err != nil {
 		return fetched{}, nil, &TokenError{Err: err}
@@ -336,9 +330,8 @@ func (s *clientCredentials) askOnce(ctx context.Context, address string) (fetche
 		Status: resp.StatusCode, RetryAfter: retryAfter(resp.StatusCode, resp.Header),
 		Err: fmt.Errorf("POST %s", address),
 	}
-	said := parseErrorBody(body, secrets)
-	if !isSuccess(resp.StatusCode) || said.title != "" {
-		e.Code, e.Description = said.title, said.message
+	if refusal := parseErrorBody(body, secrets); !isSuccess(resp.StatusCode) || refusal.title != "" {
+		e.Code, e.Description = refusal.title, refusal.message
 		return fetched{}, resp.Header, e
 	}
 	var got fetched
@@ -357,7 +350,7 @@ func readTokenAnswer(body []byte, header http.Header) (fetched, error) {
 	var a struct {
 		Token     string      `json:"access_token"`
 		Type      string      `json:"token_type"`
-		ExpiresIn json.Number `json:"expires_in"` // which reads a number in a string too, as some servers send it
+		ExpiresIn json.Number `json:"expires_in"` // accepts a number in a string too, as some servers send it
 		Scope     any         `json:"scope"`
 	}
 	if err := json.Unmarshal(body, &a); err != nil {
@@ -371,13 +364,13 @@ func readTokenAnswer(body []byte, header http.Header) (fetched, error) {
 		return fetched{}, errors.New("it gave something that cannot be sent as a bearer token")
 	}
 	exp, scopes := jwtClaims(token)
-	if said, ok := a.Scope.(string); ok {
-		scopes = strings.Fields(said)
+	if scope, ok := a.Scope.(string); ok {
+		scopes = strings.Fields(scope)
 	}
-	seconds, _ := a.ExpiresIn.Int64() // 0: not said
+	seconds, _ := a.ExpiresIn.Int64() // 0: missing
 	life := time.Duration(min(seconds, 1<<31)) * time.Second
 	if life <= 0 && !exp.IsZero() {
-		life = exp.Sub(dateOrNow(header)) // by the clock of the server that made it, if known
+		life = exp.Sub(dateOrNow(header)) // by the server's clock, if known
 	}
 	return fetched{token: token, life: life, scopes: scopes}, nil
 }

@@ -4,31 +4,32 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"io"
+	"maps"
 	"regexp"
 	"slices"
-	"unicode/utf8"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Rules of form, as they stand in errors.
+// Rules of form, as errors state them.
 const (
 	wantObject    = "want an object"
 	wantText      = "want a string"
 	wantBool      = "want true or false"
 	isRequired    = "is required"
 	isUnknown     = "is not a member that the specification knows"
-	isRepeated    = "is there twice"
 	unknownClaim  = "is not a claim that the specification knows"
-	wantScalars   = "want valid Unicode, not half of a surrogate pair"
 	requestField  = "template" // the request as a whole
 	documentField = fieldPresentation + `["` + documentKey + `"]`
 	claimsField   = documentField + `["` + namespaceKey + `"]`
 )
 
-// DecodeTemplateRequest reads the body of 4.3 strictly. Unknown members at any
-// depth, members that are there twice, wrong types, missing members and every
-// broken rule of [TemplateRequest.Validate] come back in one *ValidationError,
-// each with its full path.
+// DecodeTemplateRequest reads the body of 4.3 strictly. The *ValidationError has every
+// unknown member at any depth, wrong type, missing member and broken rule of
+// [TemplateRequest.Validate], each with its full path. Of JSON that is malformed, has a
+// member twice or is not valid Unicode, it has the first fault only.
 func DecodeTemplateRequest(data []byte) (TemplateRequest, error) {
 	var d requestDecoder
 	r := d.decode(data)
@@ -38,153 +39,116 @@ func DecodeTemplateRequest(data []byte) (TemplateRequest, error) {
 	return r, nil
 }
 
-// requestDecoder collects what is wrong on its way through a request.
+// requestDecoder collects the faults of a request.
 type requestDecoder struct {
 	broken []FieldError
+}
+
+func (d *requestDecoder) decode(data []byte) (r TemplateRequest) {
+	if err := checkJSON(data); err != nil {
+		d.fault(requestField, "want JSON: "+plain(strings.TrimPrefix(err.Error(), "jsontext: "), maxMessage), rawValue(data))
+		return r
+	}
+	members := d.object(requestField, "", data, []string{fieldName, fieldType, fieldDialect, fieldPresentation, fieldIssuers}, fieldCustom)
+	r.Name = d.text(members, fieldName, nameRule)
+	r.Type = d.text(members, fieldType, typeRule)
+	r.Dialect = d.text(members, fieldDialect, dialectRule)
+	r.Presentation.Claims = d.claims(members[fieldPresentation])
+	r.WellKnownTrustedIssuers = d.text(members, fieldIssuers, issuersRule)
+	if members[fieldCustom] != nil {
+		r.CustomCertificateAuthority = new(d.text(members, fieldCustom, customRule))
+	}
+	return r
+}
+
+// checkJSON checks that data is one JSON value of valid UTF-8, without duplicate members
+// or half surrogate pairs, all of which encoding/json would replace or merge silently.
+func checkJSON(data []byte) error {
+	dec := jsontext.NewDecoder(bytes.NewReader(data))
+	_, err := dec.ReadValue()
+	if errors.Is(err, io.EOF) {
+		return errors.New("it is empty")
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more after its value")
+	}
+	return nil
+}
+
+func (d *requestDecoder) claims(presentation json.RawMessage) map[string]bool {
+	documents := d.object(fieldPresentation, fieldPresentation, presentation, []string{documentKey})
+	namespaces := d.object(documentField, documentField, documents[documentKey], []string{namespaceKey})
+	claims := map[string]bool{}
+	members := d.members(claimsField, namespaces[namespaceKey])
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		switch field, value := memberPath(claimsField, name), string(members[name]); {
+		case !isClaim(name):
+			d.fault(field, unknownClaim, rawValue(members[name]))
+		case value != "true" && value != "false":
+			d.fault(field, wantBool, rawValue(members[name]))
+		default:
+			claims[name] = value == "true"
+		}
+	}
+	return claims
+}
+
+// object returns the members of the object raw, of which the required ones must be there
+// and others than these and the optional ones must not. field names the object in an
+// error, and parent begins the paths of its members.
+func (d *requestDecoder) object(field, parent string, raw json.RawMessage, required []string, optional ...string) map[string]json.RawMessage {
+	members := d.members(field, raw)
+	if members == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if !slices.Contains(required, name) && !slices.Contains(optional, name) {
+			d.fault(memberPath(parent, name), isUnknown, rawValue(members[name]))
+		}
+	}
+	for _, name := range required {
+		if members[name] == nil {
+			d.fault(memberPath(parent, name), isRequired, "")
+		}
+	}
+	return members
+}
+
+// members returns the members of the object raw; nil: it is missing or no object.
+func (d *requestDecoder) members(field string, raw json.RawMessage) (members map[string]json.RawMessage) {
+	if raw == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
+		d.fault(field, wantObject, rawValue(raw))
+	}
+	return members
+}
+
+func (d *requestDecoder) text(members map[string]json.RawMessage, field string, rule textRule) string {
+	raw := members[field]
+	if raw == nil {
+		return ""
+	}
+	var s *string
+	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
+		d.fault(field, wantText, rawValue(raw))
+		return ""
+	}
+	d.broken = rule.check(d.broken, field, *s)
+	return *s
 }
 
 func (d *requestDecoder) fault(field, rule, value string) {
 	d.broken = append(d.broken, FieldError{Field: field, Rule: rule, Value: value})
 }
 
-func (d *requestDecoder) decode(data []byte) TemplateRequest {
-	var r TemplateRequest
-	if !utf8.Valid(data) {
-		d.fault(requestField, "want valid UTF-8", quoted(string(data), maxValue))
-		return r
-	}
-	if err := syntax(data); err != nil {
-		d.fault(requestField, "want JSON: "+err.Error(), rawValue(data))
-		return r
-	}
-	d.object(requestField, "", data, func(name string, raw json.RawMessage) bool {
-		switch name {
-		case fieldName:
-			r.Name = d.text(name, raw, nameRule)
-		case fieldType:
-			r.Type = d.text(name, raw, typeRule)
-		case fieldDialect:
-			r.Dialect = d.text(name, raw, dialectRule)
-		case fieldPresentation:
-			r.Presentation = d.presentation(raw)
-		case fieldIssuers:
-			r.WellKnownTrustedIssuers = d.text(name, raw, issuersRule)
-		case fieldCustom:
-			r.CustomCertificateAuthority = new(d.text(name, raw, customRule))
-		default:
-			return false
-		}
-		return true
-	}, fieldName, fieldType, fieldDialect, fieldPresentation, fieldIssuers)
-	return r
-}
-
-func (d *requestDecoder) presentation(raw json.RawMessage) Presentation {
-	p := Presentation{Claims: map[string]bool{}}
-	d.object(fieldPresentation, fieldPresentation, raw, func(name string, raw json.RawMessage) bool {
-		if name != documentKey {
-			return false
-		}
-		d.object(documentField, documentField, raw, func(name string, raw json.RawMessage) bool {
-			if name != namespaceKey {
-				return false
-			}
-			d.claims(p.Claims, raw)
-			return true
-		}, namespaceKey)
-		return true
-	}, documentKey)
-	return p
-}
-
-func (d *requestDecoder) claims(into map[string]bool, raw json.RawMessage) {
-	d.object(claimsField, claimsField, raw, func(name string, raw json.RawMessage) bool {
-		field, value := memberPath(claimsField, name), string(raw)
-		switch {
-		case !isClaim(name):
-			d.fault(field, unknownClaim, rawValue(raw))
-		case value != "true" && value != "false":
-			d.fault(field, wantBool, rawValue(raw))
-		default:
-			into[name] = value == "true"
-		}
-		return true
-	})
-}
-
-// object passes the members of the object raw, which is valid JSON, to take in their
-// order; take reports whether it knows the name. field names the object in an error, and
-// parent is what its members' paths begin with. Repeated members, which encoding/json
-// would merge, are faults, as are required ones that are missing.
-func (d *requestDecoder) object(field, parent string, raw []byte, take func(name string, raw json.RawMessage) bool, required ...string) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if start, _ := dec.Token(); start != json.Delim('{') {
-		d.fault(field, wantObject, rawValue(raw))
-		return
-	}
-	there := map[string]bool{}
-	for dec.More() {
-		token, _ := dec.Token()
-		name := fmt.Sprint(token)
-		var value json.RawMessage
-		if dec.Decode(&value) != nil {
-			return // not reached: it is valid
-		}
-		switch {
-		case there[name]:
-			d.fault(memberPath(parent, name), isRepeated, rawValue(value))
-		case !take(name, value):
-			d.fault(memberPath(parent, name), isUnknown, rawValue(value))
-		}
-		there[name] = true
-	}
-	for _, name := range required {
-		if !there[name] {
-			d.fault(memberPath(parent, name), isRequired, "")
-		}
-	}
-}
-
-func (d *requestDecoder) text(field string, raw json.RawMessage, rule textRule) string {
-	var s *string
-	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
-		d.fault(field, wantText, rawValue(raw))
-		return ""
-	}
-	if halfSurrogate(raw) { // it was replaced in *s
-		d.fault(field, wantScalars, rawValue(raw))
-	}
-	d.broken = rule.check(d.broken, field, *s)
-	return *s
-}
-
-// syntax says where data stops being one JSON value.
-func syntax(data []byte) error {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return errors.New("nothing is there")
-	}
-	var raw json.RawMessage
-	err := json.Unmarshal(data, &raw)
-	if at, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return fmt.Errorf("%s at byte %d", plain(at.Error(), maxValue), at.Offset)
-	}
-	return err
-}
-
-// escapes are those of a JSON string, one after the other: a surrogate pair, half of one
-// (which the group is), or any other.
-var escapes = regexp.MustCompile(`\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\(u[dD][89a-fA-F]..)|\\.`)
-
-// halfSurrogate finds a \u escape of half a surrogate pair in a valid JSON
-// string. Decoders replace it silently.
-func halfSurrogate(raw []byte) bool {
-	return slices.ContainsFunc(escapes.FindAllSubmatch(raw, -1), func(m [][]byte) bool { return m[1] != nil })
-}
-
 var plainMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
-// memberPath is parent.name, or parent["name"] where the name is not a plain
-// one.
+// memberPath returns parent.name, or parent["name"] if the name has other characters.
 func memberPath(parent, name string) string {
 	switch {
 	case !plainMember.MatchString(name):
@@ -195,5 +159,5 @@ func memberPath(parent, name string) string {
 	return parent + "." + name
 }
 
-// rawValue is JSON as it stands, cut and on one line.
+// rawValue returns the beginning of JSON on one line.
 func rawValue(raw []byte) string { return plain(string(bytes.TrimSpace(raw)), maxValue) }

@@ -54,12 +54,12 @@ func TestDecodeReportsEveryBrokenRule(t *testing.T) {
 		name, body string
 		want       []string
 	}{
-		{"nothing", "", []string{"template: want JSON: nothing is there"}},
-		{"no JSON", "name=n", []string{"template: want JSON: invalid character 'a' in literal null (expecting 'u') at byte 2, got name=n"}},
-		{"two values", `{} {}`, []string{"template: want JSON: invalid character '{' after top-level value at byte 4, got {} {}"}},
-		{"cut", goodRequest[:20], []string{`template: want JSON: unexpected end of JSON input at byte 20, got {"name":"n","type":"`}},
-		{"a byte order mark", "\ufeff{}", []string{"template: want JSON: invalid character 'ï' looking for beginning of value at byte 1, got \\ufeff{}"}},
-		{"no UTF-8", "{\"name\":\"\xff\"}", []string{`template: want valid UTF-8, got "{\"name\":\"\xff\"}"`}},
+		{"nothing", "", []string{"template: want JSON: it is empty"}},
+		{"no JSON", "name=n", []string{"template: want JSON: invalid character 'a' in literal null (expecting 'u') after offset 1, got name=n"}},
+		{"two values", `{} {}`, []string{"template: want JSON: there is more after its value, got {} {}"}},
+		{"cut", goodRequest[:20], []string{`template: want JSON: unexpected EOF within "/type" after offset 20, got {"name":"n","type":"`}},
+		{"a byte order mark", "\ufeff{}", []string{"template: want JSON: invalid character '\\ufeff' at start of value, got \\ufeff{}"}},
+		{"no UTF-8", "{\"name\":\"\xff\"}", []string{`template: want JSON: invalid UTF-8 within "/name" after offset 9, got {"name":"\xff"}`}},
 		{"an array", `[]`, []string{"template: want an object, got []"}},
 		{"null", `null`, []string{"template: want an object, got null"}},
 		{"empty", `{}`, []string{
@@ -71,7 +71,7 @@ func TestDecodeReportsEveryBrokenRule(t *testing.T) {
 			"custom_certificate_authority: want a string, got null",
 		}},
 		{"unknown at the top", with(`{"name"`, `{"Name":"x","created_at":"now","a b":1,"name"`), []string{
-			`Name` + unknown + `, got "x"`, `created_at` + unknown + `, got "now"`, `["a b"]` + unknown + `, got 1`,
+			`Name` + unknown + `, got "x"`, `["a b"]` + unknown + `, got 1`, `created_at` + unknown + `, got "now"`,
 		}},
 		{"unknown in the presentation", with(`{"org.iso.18013.5.1.mDL":`, `{"other":{"deep":1},"org.iso.18013.5.1.mDL":`),
 			[]string{`presentation.other` + unknown + `, got {"deep":1}`}},
@@ -79,21 +79,12 @@ func TestDecodeReportsEveryBrokenRule(t *testing.T) {
 			[]string{document + `["org.iso.18013.5.1.aamva"]` + unknown + `, got {}`}},
 		{"unknown claim", with(`"portrait"`, `"Portrait":true,"portrait"`), []string{claims + ".Portrait: is not a claim that the specification knows, got true"}},
 		{"claims that are no booleans", with(`{"portrait":true,"birth_date":false}`, `{"portrait":"true","birth_date":1,"nationality":null}`), []string{
-			claims + `.portrait: want true or false, got "true"`, claims + ".birth_date: want true or false, got 1", claims + ".nationality: want true or false, got null",
+			claims + ".birth_date: want true or false, got 1", claims + ".nationality: want true or false, got null", claims + `.portrait: want true or false, got "true"`,
 		}},
 		{"no document", with(`"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true,"birth_date":false}}`, ""), []string{document + ": is required"}},
 		{"no namespace", with(`"org.iso.18013.5.1":{"portrait":true,"birth_date":false}`, ""), []string{claims + ": is required"}},
 		{"document of another type", with(`{"org.iso.18013.5.1":{"portrait":true,"birth_date":false}}`, "[]"), []string{document + ": want an object, got []"}},
 		{"claims of another type", with(`{"portrait":true,"birth_date":false}`, "true"), []string{claims + ": want an object, got true"}},
-		{"twice at the top", with(`{"name":"n"`, `{"name":"n","name":"m"`), []string{`name: is there twice, got "m"`}},
-		{"twice, escaped", with(`{"name":"n"`, `{"name":"n","n\u0061me":"m"`), []string{`name: is there twice, got "m"`}},
-		{"twice unknown", with(`{"name":"n"`, `{"name":"n","x":1,"x":2`), []string{"x" + unknown + ", got 1", "x: is there twice, got 2"}},
-		{"claim twice", with(`{"portrait":true`, `{"portrait":true,"portrait":false`), []string{claims + ".portrait: is there twice, got false"}},
-		{"document twice", with(`{"org.iso.18013.5.1.mDL":`, `{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}},"org.iso.18013.5.1.mDL":`),
-			[]string{document + `: is there twice, got {"org.iso.18013.5.1":{"portrait":true,"birth_date":false}}`}},
-		{"half a surrogate pair", with(`"name":"n"`, `"name":"\ud83e"`), []string{`name: want valid Unicode, not half of a surrogate pair, got "\ud83e"`}},
-		{"the other half", with(`"name":"n"`, `"name":"\\\udeaa"`), []string{`name: want valid Unicode, not half of a surrogate pair, got "\\\udeaa"`}},
-		{"halves in the wrong order", with(`"name":"n"`, `"name":"\udeaa\ud83e"`), []string{`name: want valid Unicode, not half of a surrogate pair, got "\udeaa\ud83e"`}},
 		{"an escaped backslash is none", with(`"name":"n"`, `"name":"\\ud83e"`), nil},
 		{"the replacement character itself is legal", with(`"name":"n"`, `"name":"\ufffd`+"\ufffd"+`"`), nil},
 		{"rules of content", `{"name":"","type":"` + strings.Repeat("x", 256) + `","dialect":"full/2","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"other","custom_certificate_authority":""}`, []string{
@@ -103,15 +94,14 @@ func TestDecodeReportsEveryBrokenRule(t *testing.T) {
 			`well_known_trusted_issuers: must match ^aamva$, got "other"`,
 			`custom_certificate_authority: want 1 to 4096 characters, got 0: ""`,
 		}},
-		{"of every sort", `{"name":"","x":1,"name":2,"presentation":{"y":{},"org.iso.18013.5.1.mDL":{"z":0,"org.iso.18013.5.1":{"portrait":1,"w":true}}}}`, []string{
-			`name: want 1 to 255 characters, got 0: ""`,
+		{"of every sort", `{"name":"","x":1,"presentation":{"y":{},"org.iso.18013.5.1.mDL":{"z":0,"org.iso.18013.5.1":{"portrait":1,"w":true}}}}`, []string{
 			"x" + unknown + ", got 1",
-			"name: is there twice, got 2",
+			"type: is required", "dialect: is required", "well_known_trusted_issuers: is required",
+			`name: want 1 to 255 characters, got 0: ""`,
 			"presentation.y" + unknown + ", got {}",
 			document + ".z" + unknown + ", got 0",
 			claims + ".portrait: want true or false, got 1",
 			claims + ".w: is not a claim that the specification knows, got true",
-			"type: is required", "dialect: is required", "well_known_trusted_issuers: is required",
 		}},
 		{"what strangers wrote is cut and quoted", with(`{"name"`, `{"`+strings.Repeat("k", 200)+`":"\u202e`+"\u202e"+`","name"`), []string{
 			`["` + strings.Repeat("k", 128) + `"…]` + unknown + `, got "\u202e\u202e"`,
@@ -121,6 +111,27 @@ func TestDecodeReportsEveryBrokenRule(t *testing.T) {
 			_, err := apiclient.DecodeTemplateRequest([]byte(tc.body))
 			if diff := cmp.Diff(tc.want, broken(t, err)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDecodeRefusesAmbiguousJSON: JSON that encoding/json would change silently is refused,
+// with the place of its first fault.
+func TestDecodeRefusesAmbiguousJSON(t *testing.T) {
+	for _, tc := range []struct{ name, old, other, want string }{
+		{"member twice", `{"name":"n"`, `{"name":"n","name":"m"`, `duplicate object member name "name"`},
+		{"member twice, escaped", `{"name":"n"`, `{"name":"n","n\u0061me":"m"`, `duplicate object member name "name"`},
+		{"unknown member twice", `{"name":"n"`, `{"name":"n","x":1,"x":2`, `duplicate object member name "x"`},
+		{"claim twice", `{"portrait":true`, `{"portrait":true,"portrait":false`, `duplicate object member name "portrait" within "/presentation/org.iso.18013.5.1.mDL/org.iso.18013.5.1"`},
+		{"half a surrogate pair", `"name":"n"`, `"name":"\ud83e"`, "invalid surrogate pair"},
+		{"the other half", `"name":"n"`, `"name":"\\\udeaa"`, "invalid surrogate pair"},
+		{"halves in the wrong order", `"name":"n"`, `"name":"\udeaa\ud83e"`, `within "/name"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := apiclient.DecodeTemplateRequest([]byte(strings.Replace(goodRequest, tc.old, tc.other, 1)))
+			if got := broken(t, err); len(got) != 1 || !strings.HasPrefix(got[0], "template: want JSON: ") || !strings.Contains(got[0], tc.want) {
+				t.Errorf("got %q, want one fault: %s", got, tc.want)
 			}
 		})
 	}

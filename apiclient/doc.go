@@ -1,35 +1,48 @@
-// Package apiclient is the client of an identity platform's Management API:
-// the three operations that change something (a discovery domain's status, an
-// organization's client associations, a verification template) and the reads
-// that go with them.
+// Package apiclient is the client of an identity platform's Management API: three
+// operations that change something (a discovery domain's status, an organization's client
+// associations, a verification template) and the reads that go with them.
 //
-// # What a caller can rely on
+// # Guarantees
 //
-// Nothing that the specification refuses is ever sent: every limit, pattern
-// and enumeration of its sections 2, 4 and 8 is checked first, and a
-// [*ValidationError] names each broken rule with its field and value.
+// The client sends nothing that the specification refuses: it first checks every limit,
+// pattern and enumeration of its sections 2, 4 and 8. A [*ValidationError] names each
+// broken rule with its field and value.
 //
-// Every method sends its request at most once, with one exception: when the
-// API answers 401, or 403 because the token lacks a scope and was not fetched just
-// now, the request goes out once more with a fresh token, if there is one. Whether
-// and when to try again is the caller's decision.
+// A method sends its request once. It sends it again, with a second permit, in two cases
+// only: with a fresh token after a 401, or after a 403 for a missing scope; and over a new
+// connection if an idle one was lost, unless it is a POST. All other retries are up to the
+// caller.
 //
-// What goes wrong has one of these types, all reached by [errors.As]:
+// Errors have one of these types, all found by [errors.As]:
 //
 //   - [*ValidationError]: nothing was sent; the request breaks a rule.
-//   - the error of the [Gate], or of who asked to be asked ([BeforeSending]), as
-//     it is: nothing was sent.
+//   - the error of the [Gate] or of [BeforeSending], unchanged: nothing was sent.
 //   - [*TokenError]: there is no token; nothing was sent to the API.
-//   - [*TransportError]: no answer, or not the whole of it in time. Its Sent
-//     tells whether the API may have acted.
-//   - [*Error]: the API answered with a status that is not 2xx.
-//   - [*AnswerError]: the API answered 2xx, with something that is no answer to
-//     the question. A change may well have been made.
+//   - [*TransportError]: there was no answer, or not all of it in time. Sent reports
+//     whether the API may have acted.
+//   - [*Error]: the API answered with a status other than 2xx.
+//   - [*AnswerError]: the API answered 2xx with an unusable body. It may have made the
+//     change.
 //
-// Redirects are not followed, bodies are read up to a bound, and no secret is
-// in any error, also not where an answer repeats it.
+// Redirects are not followed, bodies are read up to a bound, and no error contains a
+// secret, even if an answer repeats it.
 //
-// Lists are iterators over checkpoint paging. They ask for a page when the
-// consumer gets there, and stop when it breaks off, when the context ends, and
-// at the first error, which is the last pair that they yield.
+// Lists are iterators over checkpoint paging. They request a page when the consumer
+// reaches it, and stop when the consumer does, when the context ends, and at the first
+// error other than a [*RecordError], which is the last pair that they yield.
+//
+// # Files
+//
+// Each file uses those below it:
+//
+//	domains.go, organizations.go, templates.go  the operations
+//	presentation.go, decode.go                  the content of a template
+//	paging.go                                   lists
+//	exchange.go                                 one request: permit, token, send, read
+//	client.go, context.go                       settings and context values
+//	tokens.go, clientcredentials.go, clientauth.go, assertion.go, tokenhealth.go
+//	                                            where tokens come from
+//	transport.go, network.go, dump.go           connections; the debug log of exchanges
+//	errors.go, validate.go, retryafter.go       errors and their content
+//	form.go, secret.go, quote.go                bodies, secrets, text of others
 package apiclient

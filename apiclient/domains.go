@@ -26,23 +26,22 @@ type DiscoveryDomain struct {
 	ID     string       `json:"id"`
 	Domain string       `json:"domain"`
 	Status DomainStatus `json:"status"`
-	// nil: the record did not say, which is neither true nor false
+	// nil: missing in the record, which means neither true nor false
 	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
-	VerificationTXT             string `json:"verification_txt"`  // the token to be found in DNS, opaque
-	VerificationHost            string `json:"verification_host"` // where, in whatever case the service writes it
+	VerificationTXT             string `json:"verification_txt"`  // the token in DNS, opaque
+	VerificationHost            string `json:"verification_host"` // the name of its TXT record, in the case that the service uses
 }
 
-// DiscoveryDomainUpdate is the body of 4.1. A nil member is left out, and that
-// leaves the status as it is; of the flag the specification names a default of
-// true, so a caller who wants to keep it sends it.
+// DiscoveryDomainUpdate is the body of 4.1. A nil member is omitted. An omitted status does
+// not change; the specification gives the flag a default of true, so a caller that must
+// not change it sends it.
 type DiscoveryDomainUpdate struct {
 	Status                      *DomainStatus `json:"status,omitempty"`
 	UseForOrganizationDiscovery *bool         `json:"use_for_organization_discovery,omitempty"`
 }
 
-// Validate wants one member at least (an empty body is legal and changes
-// nothing, so it is a mistake) and a status of the enumeration. The error is a
-// *ValidationError.
+// Validate requires at least one member (an empty body is legal, but changes nothing) and
+// a status of the enumeration. The error is a *ValidationError.
 func (u DiscoveryDomainUpdate) Validate() error { return invalid(u.check(nil)) }
 
 func (u DiscoveryDomainUpdate) check(broken []FieldError) []FieldError {
@@ -61,13 +60,13 @@ func (u DiscoveryDomainUpdate) check(broken []FieldError) []FieldError {
 
 func (s DomainStatus) known() bool { return s == StatusPending || s == StatusVerified }
 
-// domainRule is that of specification 2.1.
+// domainRule is the rule of specification 2.1.
 var domainRule = textRule{least: 3, most: 255, pattern: regexp.MustCompile(`^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])$`)}
 
 func (d DiscoveryDomain) identifier() string { return d.ID }
 
-// check tells what the record lacks of 2.1. Without its required members, or
-// with a domain that is none, nothing could be proven of it.
+// check checks the record by 2.1. A record without a required member, or with an invalid
+// domain, cannot be proven.
 func (d DiscoveryDomain) check() error {
 	var missing []string
 	for _, m := range []struct{ name, value string }{
@@ -88,23 +87,23 @@ func (d DiscoveryDomain) check() error {
 		return fmt.Errorf("status: want pending or verified, got %s", textValue(string(d.Status)))
 	}
 	if broken := domainRule.check(nil, "domain", d.Domain); broken != nil {
-		// Not a *ValidationError: that one says that a request was wrong.
+		// Not a *ValidationError, which is for requests.
 		return errors.New(broken[0].String())
 	}
 	return nil
 }
 
-// UpdateDiscoveryDomain changes status, flag or both (PATCH, specification 4.1)
-// and returns the updated record. It is idempotent. Setting a domain verified
-// makes no check of its own: that it is proven is the caller's duty.
+// UpdateDiscoveryDomain changes status, flag or both (PATCH, specification 4.1) and returns
+// the updated record. It is idempotent. Neither the client nor the service proves a domain
+// that is set to verified: the caller must.
 func (c *Client) UpdateDiscoveryDomain(ctx context.Context, org, id string, u DiscoveryDomainUpdate) (DiscoveryDomain, error) {
 	k := domainRequest(OpUpdateDiscoveryDomain, http.MethodPatch, org, id)
 	k.body, k.invalid = u, invalid(u.check(checkDomainIDs(org, id)))
 	return c.discoveryDomain(ctx, k, id)
 }
 
-// DiscoveryDomain reads one record. Reads are eventually consistent: a domain
-// just changed may read old.
+// DiscoveryDomain reads one record. Reads are eventually consistent: they may return the
+// record before its last change.
 func (c *Client) DiscoveryDomain(ctx context.Context, org, id string) (DiscoveryDomain, error) {
 	return c.discoveryDomain(ctx, domainRequest(OpGetDiscoveryDomain, http.MethodGet, org, id), id)
 }
@@ -124,18 +123,18 @@ func domainRequest(operation, method, org, id string) request {
 }
 
 func (c *Client) discoveryDomain(ctx context.Context, k request, id string) (DiscoveryDomain, error) {
-	d, _, err := ask(ctx, c, k, func(d DiscoveryDomain, _ answer) error { return d.checkIs(id) })
+	d, _, err := call(ctx, c, k, func(d DiscoveryDomain, _ answer) error { return d.checkIs(id) })
 	return d, err
 }
 
-// checkIs tells what the record lacks, and whether it is another one: a cache
-// or a gateway that mixes answers up must not have the wrong domain verified.
+// checkIs checks the record, and that it is the requested one: a cache or a gateway that
+// confuses answers must not cause the wrong domain to be verified.
 func (d DiscoveryDomain) checkIs(id string) error {
 	if err := d.check(); err != nil {
 		return err
 	}
 	if d.ID != id {
-		return fmt.Errorf("it is the record of %s, not of the one asked for", quoted(d.ID, maxName))
+		return fmt.Errorf("it is the record of %s, not of the requested one", quoted(d.ID, maxName))
 	}
 	return nil
 }
@@ -146,7 +145,7 @@ func (c *Client) DiscoveryDomains(ctx context.Context, org string) iter.Seq2[Dis
 	return all[DiscoveryDomain](ctx, c, domainsOf(org))
 }
 
-// DiscoveryDomainsPage is one page of the domains, as [Client.OrganizationsPage] is one of
+// DiscoveryDomainsPage returns one page of the domains, as [Client.OrganizationsPage] does of
 // the organizations.
 func (c *Client) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []Listed[DiscoveryDomain], next string, err error) {
 	page, next, _, err = pageOf[DiscoveryDomain](ctx, c, domainsOf(org), from)

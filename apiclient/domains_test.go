@@ -74,7 +74,7 @@ func TestDiscoveryDomainRecord(t *testing.T) {
 		{"no token", with(`"verification_txt":`, `"_":`), "missing or empty: verification_txt"},
 		{"empty token", with(`"0123456789abcdef0123456789abcdef"`, `""`), "missing or empty: verification_txt"},
 		{"null host", with(`"_ss-verification.org_0123456789abcdef.example.com"`, `null`), "missing or empty: verification_host"},
-		{"another id", with(domainID, "ord_other"), `it is the record of "ord_other", not of the one asked for`},
+		{"another id", with(domainID, "ord_other"), `it is the record of "ord_other", not of the requested one`},
 		{"unknown status", with(`"verified"`, `"failed"`), `status: want pending or verified, got "failed"`},
 		{"domain of 3", domain("a.b"), ""},
 		{"domain of 2", domain("ab"), `domain: want 3 to 255 characters, got 2: "ab"`},

@@ -18,23 +18,22 @@ import (
 )
 
 const (
-	// dumpRead bounds a body that is dumped, in bytes: a page of a hundred
-	// domains has some 40 KiB.
+	// dumpRead bounds a body that is logged, in bytes: a page of a hundred domains has some
+	// 40 KiB.
 	dumpRead = 256 << 10
 
-	// dumpShown bounds what is shown of it, in characters.
+	// dumpShown bounds a logged text, in characters.
 	dumpShown = 8 << 10
 
-	// partShown is how much of a verification token is shown, in characters:
-	// enough to tell two apart, too little to put into anybody's DNS.
+	// partShown is how many characters of a verification token are logged: enough to
+	// distinguish two, too few to publish.
 	partShown = 4
 
 	hiddenText = "[hidden]"
 )
 
-// dumpHeaders are the headers whose values are shown. Of all others only that
-// they are there: whoever adds one to an API does not ask us whether it is a
-// secret.
+// dumpHeaders are the headers whose values are logged. Of others only the name is: a header
+// that a gateway adds may be a secret.
 var dumpHeaders = map[string]bool{
 	"Accept": true, "Allow": true, "Cache-Control": true, "Content-Length": true, "Content-Type": true, "Date": true,
 	"Location": true, "Retry-After": true, "Server": true, "User-Agent": true, "Via": true, "Www-Authenticate": true,
@@ -42,14 +41,13 @@ var dumpHeaders = map[string]bool{
 	"X-Ratelimit-Reset": true, "X-Request-Id": true,
 }
 
-// dump logs one exchange at debug level, as far as it has no secrets in it. A nil dump
-// logs nothing.
+// dump logs one exchange at debug level, without its secrets. A nil dump logs nothing.
 type dump struct {
-	logger  *slog.Logger // which names the request
-	secrets mask         // of the request, which the answer may repeat anywhere
+	logger  *slog.Logger // with method and URL of the request
+	secrets mask         // of the request, which the answer may repeat
 }
 
-// begin logs a request that is about to be sent, whose body is in memory.
+// begin logs a request before it is sent. Its body is in memory.
 func (n Network) begin(req *http.Request, secrets mask) *dump {
 	if n.Dump == nil {
 		return nil
@@ -64,8 +62,7 @@ func (n Network) begin(req *http.Request, secrets mask) *dump {
 	return &dump{logger: logger, secrets: secrets}
 }
 
-// end logs the answer, or why there is none. Of a body that was cut only the length is
-// shown.
+// end logs the answer, or why there is none. Of a body that was cut it logs the length.
 func (d *dump) end(ctx context.Context, resp *http.Response, body []byte, err error) {
 	switch {
 	case d == nil:
@@ -78,7 +75,7 @@ func (d *dump) end(ctx context.Context, resp *http.Response, body []byte, err er
 	}
 }
 
-// shown is a text as a log may have it.
+// shown returns a text that may be logged.
 func (m mask) shown(text string) string { return plain(m.text(text), dumpShown) }
 
 func (m mask) header(h http.Header) string {
@@ -93,7 +90,7 @@ func (m mask) header(h http.Header) string {
 	return m.shown(strings.Join(lines, "; "))
 }
 
-// sent is what may be shown of a body that is ours: JSON or a form.
+// sent returns the text of a request's body, JSON or a form, without its secrets.
 func (m mask) sent(h http.Header, body []byte) string {
 	form, err := url.ParseQuery(string(body))
 	if err != nil || h.Get("Content-Type") != formType {
@@ -107,10 +104,10 @@ func (m mask) sent(h http.Header, body []byte) string {
 	return m.shown(form.Encode())
 }
 
-// body is what may be shown of one: JSON without its secrets; of anything else
-// how much there is, for what is no form reads as one too.
+// body returns the text of a JSON body without its secrets, and the length and type of any
+// other body.
 func (m mask) body(h http.Header, body []byte, cut bool) string {
-	media, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // empty: not said, and then not shown
+	media, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // empty: unknown, and not logged
 	switch {
 	case len(body) > dumpRead || cut:
 		return fmt.Sprintf("[more than %d bytes]", min(len(body), dumpRead))
@@ -145,7 +142,7 @@ func redactedTree(name string, v any) any {
 		}
 		return v
 	}
-	if v != nil && isSecret(name) { // all that is below it
+	if v != nil && isSecret(name) { // with everything below it
 		return hiddenText
 	}
 	if members, ok := v.(map[string]any); ok {
@@ -156,7 +153,7 @@ func redactedTree(name string, v any) any {
 	return v
 }
 
-// redacted is a member's value, by what its name says of it.
+// redacted returns a member's value as far as its name permits to log it.
 func redacted(name, value string) string {
 	if strings.Contains(strings.ToLower(name), "verification_txt") {
 		if utf8.RuneCountInString(value) <= 2*partShown {
@@ -170,15 +167,15 @@ func redacted(name, value string) string {
 	return value
 }
 
-// isSecret says whether what a member of that name holds is not for a log: secrets,
-// and what customers keep of their own.
+// isSecret reports whether a member of that name must not be logged: secrets, and
+// metadata, which customers fill.
 func isSecret(name string) bool {
 	name = strings.ToLower(name)
 	if name == "token_type" {
 		return false
 	}
-	for _, word := range []string{"token", "secret", "assertion", "password", "authorization", "cookie", "credential", "key", "jwt", "signature", "metadata"} {
-		if strings.Contains(name, word) {
+	for _, part := range []string{"token", "secret", "assertion", "password", "authorization", "cookie", "credential", "key", "jwt", "signature", "metadata"} {
+		if strings.Contains(name, part) {
 			return true
 		}
 	}

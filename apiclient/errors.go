@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// Error is an answer whose status is not 2xx, a redirect included: none is
-// followed. What the API wrote in it is cut, on one line and free of secrets.
+// Error is an answer with a status other than 2xx, including redirects, which are not
+// followed. Its texts are cut, on one line and free of secrets.
 type Error struct {
 	Operation  string // one of the Op constants
 	Method     string
 	Path       string // below the base URL, without the query
 	Status     int
 	Title      string        // the body's "error", such as "Not Found"; may be empty
-	Message    string        // the body's "message"; where it is not the JSON of the specification, its quoted beginning or the status text
+	Message    string        // the body's "message"; if the body is not the JSON of the specification, its quoted beginning or the status text
 	Code       string        // the body's "errorCode", such as "insufficient_scope"; may be empty
-	RequestID  string        // as the answer's headers name it; may be empty
+	RequestID  string        // from the answer's headers; may be empty
 	RetryAfter time.Duration // from Retry-After, or on a 429 the bucket's reset by the server's own clock; 0: unknown
 }
 
-// Error names the operation, the request, the status and what the API said.
+// Error names the operation, the request, the status and the API's message.
 func (e *Error) Error() string {
 	title := cmp.Or(e.Title, http.StatusText(e.Status))
 	text := fmt.Sprintf("%s: %s %s: %d", e.Operation, e.Method, e.Path, e.Status)
@@ -45,35 +45,35 @@ func (e *Error) LacksScope() bool {
 	return e.Status == http.StatusForbidden && (e.Code == "insufficient_scope" || strings.HasPrefix(e.Message, "Insufficient scope"))
 }
 
-// AnswerError is a 2xx that does not answer the question: it cannot be read,
-// lacks required members (specification 2.1), or is of another record than the
-// one asked for. A change that was asked for may well have been made.
+// AnswerError is an unusable 2xx: its body cannot be read, lacks required members
+// (specification 2.1), or is of another record than the requested one. The API may have
+// made the change.
 type AnswerError struct {
 	Operation string
 	Method    string
 	Path      string // below the base URL, without the query
 	Status    int
 	RequestID string // may be empty
-	Err       error  // what is wrong with it
+	Err       error  // the fault of the answer
 }
 
-// Error names the operation, the request, and what is wrong with the answer.
+// Error names the operation, the request, and the fault of the answer.
 func (e *AnswerError) Error() string {
 	return fmt.Sprintf("%s: %s %s: the answer %d cannot be used: %s%s", e.Operation, e.Method, e.Path, e.Status,
 		plain(e.Err.Error(), maxMessage), notes("", e.RequestID))
 }
 
-// Unwrap gives what is wrong with the answer.
+// Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// TransportError says that there was no answer, or not the whole of it in time.
-// errors.Is finds context.Canceled and context.DeadlineExceeded in it only when
-// the caller's own context has ended; a limit of the client's own is Timeout.
+// TransportError says that there was no answer, or not all of it in time. errors.Is finds
+// context.Canceled and context.DeadlineExceeded in it only if the caller's context has
+// ended; after a timeout of the client only Timeout is true.
 type TransportError struct {
 	Operation string
 	Method    string
 	Path      string // below the base URL, without the query
-	Sent      bool   // false only if surely nothing of the request was sent
+	Sent      bool   // false only if certainly nothing of the request was sent
 	Err       error
 }
 
@@ -86,10 +86,10 @@ func (e *TransportError) Error() string {
 	return fmt.Sprintf("%s: %s %s: no answer (%s): %s", e.Operation, e.Method, e.Path, state, plain(e.Err.Error(), maxMessage))
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// Timeout reports whether time ran out: the caller's or the client's own.
+// Timeout reports whether a timeout of the caller or of the client has passed.
 func (e *TransportError) Timeout() bool { return isTimeout(e.Err) }
 
 func notes(code, requestID string) string {
@@ -103,7 +103,7 @@ func notes(code, requestID string) string {
 	return " (" + notes + ")"
 }
 
-// flatError is the text of another error whose chain is not to be reached.
+// flatError has the text of another error, without its chain.
 type flatError struct {
 	text    string
 	timeout bool
@@ -122,9 +122,9 @@ func isTimeout(err error) bool {
 	return ok && t.Timeout()
 }
 
-// ownReason makes errors.Is(err, context.…) say what it seems to say: net and
-// net/http call their own time limits context.DeadlineExceeded as well, and a
-// caller's context may end with a cause that names neither.
+// ownReason returns err so that errors.Is(err, context.…) is true only if the caller's
+// context has ended: net and net/http use context.DeadlineExceeded for their own timeouts
+// too, and a context may end with a cause that is neither.
 func ownReason(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		if errors.Is(err, ended) {
@@ -138,9 +138,8 @@ func ownReason(ctx context.Context, err error) error {
 	return err
 }
 
-// withoutQuote cuts what net/http quotes of an answer that is not HTTP: a piece
-// from the middle of a repeated request may be a piece of a secret, and no mask
-// would know it.
+// withoutQuote removes the part of an answer that net/http quotes if it is not HTTP: it may
+// be a middle part of a repeated secret, which a mask does not recognise.
 func withoutQuote(err error) error {
 	if err == nil {
 		return nil
@@ -152,14 +151,14 @@ func withoutQuote(err error) error {
 	return &flatError{text: text + "(left out)", timeout: isTimeout(err)}
 }
 
-// errorBody is what an error's body says (specification 7).
+// errorBody is the content of an error's body (specification 7).
 type errorBody struct {
 	title, message, code string
 }
 
-// parseErrorBody reads the body of an answer that is not 2xx. The types of its
-// members are not specified, so whatever is there is taken; the texts come back
-// masked, cut and on one line. What is no JSON object becomes a message.
+// parseErrorBody reads the body of an answer that is not 2xx. The types of its members are
+// not specified, so all are accepted; the texts are masked, cut and on one line. A body
+// that is no JSON object becomes the message.
 func parseErrorBody(body []byte, m mask) errorBody {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil {
@@ -182,7 +181,7 @@ func parseErrorBody(body []byte, m mask) errorBody {
 	return parsed
 }
 
-// memberText is a string's content, or any other JSON as it stands.
+// memberText returns the content of a string, or any other JSON unchanged.
 func memberText(raw json.RawMessage) string {
 	var s string
 	if err := json.Unmarshal(raw, &s); err == nil {

@@ -16,9 +16,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// How much of an answer is read, in bytes after decompression: a record has
-// some hundreds, a page of a hundred templates with certificates half a
-// million.
+// Bounds of an answer's body, in bytes after decompression: a record has some hundreds, a
+// page of a hundred templates with certificates half a million.
 const (
 	maxRecordBytes  = 1 << 20
 	maxErrorBytes   = 1 << 20
@@ -32,23 +31,22 @@ type request struct {
 	method    string
 	path      string     // below the base URL, its parts already checked
 	query     url.Values // nil: none
-	body      any        // of JSON, sent so or as a form; nil: none
-	limit     int64      // of a 2xx's body, in bytes; 0: the body does not matter
-	invalid   error      // the rules that it breaks; nil: none
+	body      any        // encoded as JSON or as a form; nil: none
+	limit     int64      // of a 2xx's body, in bytes; 0: the body is ignored
+	invalid   error      // the *ValidationError; nil: none
 }
 
-// answer is what came back, as far as it was read.
+// answer is an answer, as far as it was read.
 type answer struct {
 	status  int
 	header  http.Header
 	body    []byte
-	bodyErr error // why body is not all of it; nil: it is
-	mask    mask  // of what must not be repeated from it
+	bodyErr error // why body is incomplete; nil: it is complete
+	mask    mask  // the secrets that errors must not repeat from it
 }
 
-// do sends k unless it is invalid, once more with a fresh token where the API refused the
-// one that k had, and returns the 2xx. Everything else is an error of the types that the
-// package promises.
+// do sends k unless it is invalid, repeats it with a fresh token if the API refused the
+// first one, and returns the 2xx. All else is an error of the types of the package comment.
 func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	if k.invalid != nil {
 		return answer{}, fmt.Errorf("%s: %w", k.operation, k.invalid)
@@ -81,15 +79,15 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	return a, nil
 }
 
-// fresher returns the token to repeat k with, or used if k is not to be repeated.
+// fresher returns the token to repeat k with, or used if k is not repeated.
 func (c *Client) fresher(ctx context.Context, k request, a answer, used Secret) (Secret, error) {
 	switch {
 	case a.status == http.StatusUnauthorized:
 		c.cfg.Tokens.Expire(used)
 		return c.cfg.Tokens.Token(ctx)
 	case a.status == http.StatusForbidden && k.refusal(a).LacksScope():
-		// A scope that was granted later takes effect with the next token only, though this
-		// one is good.
+		// The token is valid, but a scope that was granted since takes effect with the next
+		// one.
 		if s, ok := c.cfg.Tokens.(interface {
 			renewed(ctx context.Context, used Secret) Secret
 		}); ok {
@@ -99,13 +97,13 @@ func (c *Client) fresher(ctx context.Context, k request, a answer, used Secret) 
 	return used, nil
 }
 
-// mostResends bounds how often one request is sent again: a server that refuses it as
-// often is in trouble, which is the caller's business.
+// mostResends bounds the repetitions of one request. A server that loses as many is in
+// trouble, and the caller decides.
 const mostResends = 3
 
-// attempts is attempt, repeated where net/http would have sent k again by itself: each
-// time with a permit of its own, and on a connection that was not idle, since the API
-// may have closed them all. An error after a request that may have arrived says so.
+// attempts calls attempt, and repeats it where net/http would have repeated k by itself:
+// each time with a permit of its own, and on a new connection, since the API may have
+// closed all idle ones. After a request that may have arrived, the error reports that.
 func (c *Client) attempts(ctx context.Context, k request) (answer, Secret, error) {
 	a, token, err := c.attempt(ctx, k)
 	for range mostResends {
@@ -115,15 +113,15 @@ func (c *Client) attempts(ctx context.Context, k request) (answer, Secret, error
 		}
 		c.transport.CloseIdleConnections()
 		a, token, err = c.attempt(ctx, k)
-		if again, ok := errors.AsType[*TransportError](err); err != nil && lost.Sent && (!ok || !again.Sent) {
-			return answer{}, Secret{}, lost
+		if again, ok := errors.AsType[*TransportError](err); err != nil && (!ok || !again.Sent) {
+			return answer{}, Secret{}, lost // this one may have arrived
 		}
 	}
 	return a, token, err
 }
 
-// attempt waits for a permit, takes the token of that moment (others may have
-// renewed it meanwhile), asks whether k is still wanted, and sends it once.
+// attempt waits for a permit, gets the token, which may have been renewed meanwhile, calls
+// the function of [BeforeSending], and sends k once.
 func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, Secret{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
@@ -133,7 +131,7 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error)
 		err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry")}
 	}
 	if err == nil {
-		if err = stillWanted(ctx); err != nil {
+		if err = beforeSending(ctx); err != nil {
 			c.unanswered(ctx, k)
 		}
 	}
@@ -144,13 +142,13 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error)
 	return a, token, err
 }
 
-// freshPermit is how long after its permit a request may be sent: requests that
-// had theirs and then all waited for one token would go out at once.
+// freshPermit is how long after its permit a request may be sent. Otherwise requests that
+// have permits and wait for one token would all be sent at the same moment.
 const freshPermit = 100 * time.Millisecond
 
-// permitted waits for a permit, then takes the token; where that had to be
-// fetched, it lets the permit lapse and waits for another. The permit comes
-// first because an operation that is blocked must not ask for tokens either.
+// permitted waits for a permit, then gets the token; if that took a fetch, it gives up the
+// permit and waits for another. The permit comes first because a blocked operation must
+// not fetch tokens either.
 func (c *Client) permitted(ctx context.Context, k request) (Secret, error) {
 	for {
 		if err := c.cfg.Gate.Wait(ctx, k.operation); err != nil {
@@ -170,7 +168,7 @@ func (c *Client) permitted(ctx context.Context, k request) (Secret, error) {
 	}
 }
 
-// unanswered tells the gate that no answer came for a permit.
+// unanswered reports to the gate that there is no answer for a permit.
 func (c *Client) unanswered(ctx context.Context, k request) {
 	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
 }
@@ -180,18 +178,18 @@ func usableToken(token Secret) bool {
 	return v != "" && httpguts.ValidHeaderFieldValue(v)
 }
 
-// errTimeout is the cause of the client's own limit, told apart from the end of
-// the caller's context.
+// errTimeout is the cause of the client's own timeout, which differs from the end of the
+// caller's context.
 type errTimeout struct{ after time.Duration }
 
 func (e errTimeout) Error() string {
 	return fmt.Sprintf("timed out: no whole answer within %v", e.after)
 }
 
-// Timeout is true.
+// Timeout returns true.
 func (errTimeout) Timeout() bool { return true }
 
-// send makes one exchange and tells the gate and the metrics of it.
+// send makes one exchange and reports it to the gate, the traces and the metrics.
 func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, err error) {
 	ctx, traced := c.cfg.Trace(ctx, k.operation, k.method)
 	defer func() { traced(a.status) }()
@@ -212,17 +210,18 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 		return answer{}, k.transportError(false, m.err(err))
 	}
 	dump := c.cfg.Network.begin(req, m)
-	// The transport itself, not an http.Client: no redirect is followed, no
-	// cookie kept, and no error has the whole URL in it.
+	// The transport is used without an http.Client, which would follow redirects, store
+	// cookies and put the whole URL into errors.
 	resp, err := c.transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
 		dump.end(ctx, nil, nil, err)
 		c.unanswered(ctx, k)
 		c.observed(ctx, k, 0, nil, started)
-		if sent.wasResent() {
-			return answer{}, k.transportError(sent.begun(), errResend)
+		mayHaveArrived, resent := sent.result()
+		if resent {
+			return answer{}, k.transportError(true, errResend)
 		}
-		return answer{}, k.transportError(sent.begun(), ownReason(ctx, m.err(withoutQuote(err))))
+		return answer{}, k.transportError(mayHaveArrived, ownReason(ctx, m.err(withoutQuote(err))))
 	}
 	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
 	a = answer{status: resp.StatusCode, header: resp.Header, mask: m}
@@ -280,14 +279,14 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 
 func isSuccess(status int) bool { return status >= 200 && status <= 299 }
 
-// errTooLong says that a body goes on beyond its bound.
+// errTooLong is the error of a body that exceeds its bound.
 type errTooLong struct{ limit int64 }
 
 func (e errTooLong) Error() string { return fmt.Sprintf("longer than %d bytes", e.limit) }
 
 // readBody reads and closes the body, up to limit for a 2xx.
 func readBody(resp *http.Response, limit int64) (body []byte, err error) {
-	// What could be read counts; a failed close changes nothing.
+	// The body was read; a failed close changes nothing.
 	defer func() { _ = resp.Body.Close() }()
 	switch {
 	case !isSuccess(resp.StatusCode):
@@ -302,9 +301,9 @@ func readBody(resp *http.Response, limit int64) (body []byte, err error) {
 	return body, err
 }
 
-// ask sends k and reads the JSON of the 2xx, which has to pass the check. Any fault of it
-// is an *AnswerError.
-func ask[T any](ctx context.Context, c *Client, k request, check func(T, answer) error) (v T, a answer, err error) {
+// call sends k and decodes the JSON of the 2xx, which must pass the check. If it cannot be
+// decoded or fails the check, the error is an *AnswerError.
+func call[T any](ctx context.Context, c *Client, k request, check func(T, answer) error) (v T, a answer, err error) {
 	if a, err = c.do(ctx, k); err != nil {
 		return v, a, err
 	}
@@ -323,14 +322,14 @@ func ask[T any](ctx context.Context, c *Client, k request, check func(T, answer)
 	return v, a, nil
 }
 
-// isPage says whether the answer is HTML, which the API never speaks. Without a body
-// it is none, whatever type a gateway puts on it.
+// isPage reports whether the answer is HTML, which the API never sends. An empty body is
+// no page, whatever its type.
 func (a answer) isPage() bool {
 	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
 	return len(bytes.TrimSpace(a.body)) > 0 && err == nil && (media == "text/html" || media == "application/xhtml+xml")
 }
 
-// describe says what a body that is not as wanted seems to be.
+// describe returns type and beginning of an unexpected body.
 func (a answer) describe() string {
 	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
 	if err != nil {
@@ -350,9 +349,8 @@ func (k request) answerError(a answer, err error) error {
 	}
 }
 
-// unread is the error for a 2xx whose body did not come whole: that it took too
-// long, or that nobody waits any more, is the transport's; the rest is a fault
-// of the answer.
+// unread returns the error of a 2xx whose body is incomplete: a *TransportError after a
+// timeout or the end of the caller's context, otherwise an *AnswerError.
 func (k request) unread(ctx context.Context, a answer) error {
 	if ctx.Err() != nil || isTimeout(a.bodyErr) {
 		return k.transportError(true, ownReason(ctx, a.bodyErr))
@@ -360,7 +358,7 @@ func (k request) unread(ctx context.Context, a answer) error {
 	return k.answerError(a, fmt.Errorf("reading its body: %w", a.bodyErr))
 }
 
-// refusal is the one place that turns a status which is not 2xx into an error.
+// refusal returns the error of an answer that is not 2xx.
 func (k request) refusal(a answer) *Error {
 	parsed := parseErrorBody(a.body, a.mask)
 	if location := a.header.Get("Location"); a.status/100 == 3 && location != "" {
@@ -381,7 +379,8 @@ func (a answer) requestID() string {
 	return plain(a.mask.text(requestID(a.header)), maxName)
 }
 
-// requestID is what support asks for: the first of the headers that are in use.
+// requestID returns the request's id for the service's support: the first of the headers
+// that services use.
 func requestID(header http.Header) string {
 	for _, name := range []string{"X-Request-Id", "X-Auth0-Requestid", "X-Correlation-Id"} {
 		if id := header.Get(name); id != "" {

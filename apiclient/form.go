@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// BodyFormat is how bodies are sent; answers are JSON in any case
-// (specification 4).
+// BodyFormat is the format of request bodies; answers are always JSON (specification 4).
 type BodyFormat string
 
 // The two formats.
@@ -34,7 +33,7 @@ func ParseBodyFormat(name string) (BodyFormat, error) {
 	return "", fmt.Errorf("want %s or %s, got %s", BodyJSON, BodyForm, textValue(name))
 }
 
-// encode gives a body and its media type.
+// encode returns a body and its media type.
 func (f BodyFormat) encode(body any) (encoded []byte, mediaType string, err error) {
 	encoded, err = json.Marshal(body)
 	if err == nil && f == BodyForm {
@@ -50,14 +49,14 @@ func (f BodyFormat) encode(body any) (encoded []byte, mediaType string, err erro
 //	clients[]=a&clients[]=b
 //	presentation[org.iso.18013.5.1.mDL][org.iso.18013.5.1][family_name]=true
 //
-// An object without members is its name with an empty value, since a form has
-// no other word for it; null is left out.
+// An object without members becomes its name with an empty value, since a form cannot
+// express it otherwise; null is omitted.
 func formOf(object []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	d.UseNumber()
 	var members map[string]any
 	if err := d.Decode(&members); err != nil {
-		return nil, fmt.Errorf("a form is made of an object: %w", err)
+		return nil, fmt.Errorf("a form needs an object: %w", err)
 	}
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(members)) {

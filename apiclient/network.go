@@ -9,18 +9,18 @@ import (
 	"os"
 )
 
-// Network is how an API and its token endpoint are reached. The zero value goes
-// there directly and trusts the system's certificate authorities.
+// Network configures the connections to an API and its token endpoint. The zero value
+// connects directly and trusts the system's certificate authorities.
 type Network struct {
-	Proxy   func(*url.URL) (*url.URL, error) // which proxy a URL is reached by; it may answer nil: none. nil: never one
+	Proxy   func(*url.URL) (*url.URL, error) // returns the proxy for a URL, or nil for none; may be nil
 	RootCAs *x509.CertPool                   // nil: the system's; see ReadRootCAs
 
-	// Dump is told of every exchange at debug level, header and bodies, as far
-	// as they have no secrets in them. nil: nobody is.
+	// Dump logs every exchange at debug level, headers and bodies without their secrets. It
+	// may be nil.
 	Dump *slog.Logger
 }
 
-// ReadRootCAs are the system's certificate authorities and those of a PEM file.
+// ReadRootCAs returns the system's certificate authorities and those of a PEM file.
 func ReadRootCAs(path string) (*x509.CertPool, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// pageSize is the most that the service gives at once: every page costs a
-	// request of the tenant's budget.
+	// pageSize is the most that the service returns at once: every page costs a request of
+	// the tenant's rate.
 	pageSize = 100
 
-	// maxCheckpoint bounds the opaque text that goes back in the query.
+	// maxCheckpoint bounds the opaque text that goes back in the query, in bytes.
 	maxCheckpoint = 4096
 
-	// maxEmptyPages in a row are followed; a server that hands out ever new
-	// checkpoints and no records would be asked for ever.
-	maxEmptyPages = 100
+	// maxPages bounds a list, in case a server returns ever new checkpoints. A tenant has
+	// at most 100,000 organizations: 1,000 pages.
+	maxPages = 2000
 )
 
-// Listed is one record of a list. A record outside the specification does not
-// keep the others of its page from being read.
+// Listed is one record of a list. A record outside the specification does not prevent the
+// others of its page from being read.
 type Listed[T any] struct {
-	// Record is the record. If Err is not nil, it holds the members that could be
-	// read, which may name the record and prove nothing.
+	// Record is the record. If Err is not nil, it has the members that could be read: they
+	// may identify the record, and prove nothing.
 	Record T
 	Err    error // nil, or a *RecordError
 }
@@ -55,8 +55,8 @@ func (e *RecordError) Unwrap() error { return e.Err }
 
 // record is a record of a list.
 type record interface {
-	check() error       // what the record lacks of the specification
-	identifier() string // its id as it was read
+	check() error       // the first rule of the specification that the record breaks
+	identifier() string // its id, unchecked
 }
 
 // list is a list of the API.
@@ -71,7 +71,7 @@ type list struct {
 func all[T record](ctx context.Context, c *Client, l list) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		checkpoints := checkpoints{seen: map[string]bool{}}
+		seen := map[string]bool{}
 		for from := ""; ; {
 			records, next, a, err := pageOf[T](ctx, c, l, from)
 			if err != nil {
@@ -90,16 +90,22 @@ func all[T record](ctx context.Context, c *Client, l list) iter.Seq2[T, error] {
 			if next == "" {
 				return
 			}
-			if err := checkpoints.follow(next, len(records)); err != nil {
+			if seen[next] {
+				err = fmt.Errorf("its \"next\" %s was given before: the list would never end", textValue(next))
+			} else if len(seen) == maxPages {
+				err = fmt.Errorf("more than %d pages: the list would never end", maxPages)
+			}
+			if err != nil {
 				yield(none, l.request(from).answerError(a, err))
 				return
 			}
+			seen[next] = true
 			from = next
 		}
 	}
 }
 
-// request asks for the page that begins at a checkpoint, empty for the first.
+// request returns the request of the page at a checkpoint, which is empty for the first.
 func (l list) request(from string) request {
 	query := url.Values{"take": {strconv.Itoa(pageSize)}}
 	if from != "" {
@@ -108,10 +114,10 @@ func (l list) request(from string) request {
 	return request{operation: l.operation, method: http.MethodGet, path: l.path, query: query, limit: maxPageBytes, invalid: l.invalid}
 }
 
-// pageOf returns one page of the list, and where the next begins, empty where it was the
-// last.
+// pageOf returns one page of the list, and the checkpoint of the next one, which is empty
+// after the last.
 func pageOf[T record](ctx context.Context, c *Client, l list, from string) (records []Listed[T], next string, a answer, err error) {
-	_, a, err = ask(ctx, c, l.request(from), func(members map[string]json.RawMessage, a answer) (err error) {
+	_, a, err = call(ctx, c, l.request(from), func(members map[string]json.RawMessage, a answer) (err error) {
 		records, next, err = readPage[T](members, l.member, a.mask)
 		return err
 	})
@@ -173,8 +179,8 @@ func readRecord[T record](text json.RawMessage, place string, m mask) Listed[T] 
 	return l
 }
 
-// wantRecord decodes an object into a record. Where members are of wrong types,
-// the others are decoded all the same, and the error names the first.
+// wantRecord decodes an object into a record. If members have wrong types, the others are
+// decoded all the same, and the error names the first.
 func wantRecord(text json.RawMessage, into any) error {
 	if !bytes.HasPrefix(text, []byte{'{'}) {
 		return fmt.Errorf("%s, got %s", wantObject, rawValue(text))
@@ -192,25 +198,4 @@ func wantRecord(text json.RawMessage, into any) error {
 		want = wantBool
 	}
 	return fmt.Errorf("%s: %s, got %s", plain(wrong.Field, maxName), want, plain(wrong.Value, maxValue))
-}
-
-// checkpoints sees to it that a list gets on.
-type checkpoints struct {
-	seen  map[string]bool
-	empty int // pages without a record, in a row
-}
-
-func (c *checkpoints) follow(next string, records int) error {
-	if c.seen[next] {
-		return fmt.Errorf("its \"next\" %s was given before: the list would never end", textValue(next))
-	}
-	c.seen[next] = true
-	if records > 0 {
-		c.empty = 0
-		return nil
-	}
-	if c.empty++; c.empty > maxEmptyPages {
-		return fmt.Errorf("%d empty pages in a row: the list would never end", c.empty)
-	}
-	return nil
 }

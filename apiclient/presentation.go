@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// The two keys that a presentation's claims stand under (specification 2.3,
-// named after ISO/IEC 18013-5).
+// The two keys above a presentation's claims (specification 2.3, named after ISO/IEC
+// 18013-5).
 const (
 	documentKey  = "org.iso.18013.5.1.mDL"
 	namespaceKey = "org.iso.18013.5.1"
@@ -24,22 +24,21 @@ var claims = []string{
 	"family_name_national_character", "given_name_national_character",
 }
 
-// Claims returns the 21 claims that a presentation can request (specification
-// 2.3). The slice is the caller's.
+// Claims returns a copy of the 21 claims that a presentation can request (specification
+// 2.3).
 func Claims() []string { return slices.Clone(claims) }
 
 func isClaim(name string) bool { return slices.Contains(claims, name) }
 
-// Presentation is the simplified presentation request (specification 2.3):
-// which claims a verifier requests. In JSON they stand under two nested keys.
+// Presentation is the simplified presentation request (specification 2.3): the claims that
+// a verifier requests. In JSON they are below two nested keys.
 type Presentation struct {
-	// Claims by name: true requests the claim; false is the same as leaving it
-	// out. None at all is legal.
+	// Claims by name: true requests the claim, false is equivalent to omitting it. An empty
+	// map is legal.
 	Claims map[string]bool
 }
 
-// MarshalJSON writes the claims under their two keys; without any, an empty
-// object stands there.
+// MarshalJSON writes the claims below their two keys; without any, an empty object.
 func (p Presentation) MarshalJSON() ([]byte, error) {
 	inner := p.Claims
 	if inner == nil {
@@ -48,10 +47,9 @@ func (p Presentation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]map[string]map[string]bool{documentKey: {namespaceKey: inner}})
 }
 
-// UnmarshalJSON reads what the API answers: members that the specification does
-// not know are tolerated, and kept where they are a boolean claim. Where the two
-// keys are missing, Claims is nil: it is a presentation of another sort. (A
-// request is read strictly, by [DecodeTemplateRequest].)
+// UnmarshalJSON reads a presentation of the API. It ignores unknown members, except
+// boolean claims. Claims is nil if the two keys are missing: it is a presentation
+// of another kind. (A request is read strictly, by [DecodeTemplateRequest].)
 func (p *Presentation) UnmarshalJSON(data []byte) error {
 	var read struct {
 		Document struct {
@@ -79,7 +77,7 @@ func (p *Presentation) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// check finds claims that the specification does not know.
+// check reports claims that the specification does not know.
 func (p Presentation) check(broken []FieldError) []FieldError {
 	for _, name := range slices.Sorted(maps.Keys(p.Claims)) {
 		if !isClaim(name) {
@@ -93,7 +91,7 @@ func (p Presentation) check(broken []FieldError) []FieldError {
 	return broken
 }
 
-// differences names the claims that only one of both requests.
+// differences returns the claims that only one of the two requests.
 func (p Presentation) differences(other Presentation) []string {
 	all := map[string]bool{}
 	maps.Copy(all, p.Claims)

@@ -8,16 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// How much of what others wrote is shown, in code points: a sentence of a
-// message, a name or value, an identifier.
+// Bounds of texts of others, in code points: a message, a value, a name.
 const (
 	maxMessage = 300
 	maxValue   = 100
 	maxName    = 128
 )
 
-// plain returns the first most code points of s on one line, control and
-// invisible characters written as escapes.
+// plain returns the first most code points of s on one line, with control and invisible
+// characters as escapes.
 func plain(s string, most int) string {
 	var b strings.Builder
 	for n := 0; s != ""; n++ {
@@ -40,11 +39,12 @@ func plain(s string, most int) string {
 	return b.String()
 }
 
-// Plain makes foreign text harmless for others as this package does: see plain.
+// Plain returns the first most code points of a foreign text on one line, with control and
+// invisible characters as escapes.
 func Plain(s string, most int) string { return plain(s, most) }
 
-// quoted returns the first most code points of s between quotes, with an
-// ellipsis behind them where there are more.
+// quoted returns the first most code points of s between quotes, followed by an ellipsis if
+// there are more.
 func quoted(s string, most int) string {
 	n := 0
 	for i := range s {
@@ -56,7 +56,7 @@ func quoted(s string, most int) string {
 	return strconv.Quote(s)
 }
 
-// jsonText is s as it stands between the quotes of a JSON string.
+// jsonText returns s as it is between the quotes of a JSON string.
 func jsonText(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil || len(b) < 2 {

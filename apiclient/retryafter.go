@@ -7,19 +7,18 @@ import (
 	"time"
 )
 
-// maxRetryAfter bounds what a header can ask for: beyond a day it is more
-// likely a wrong unit than a wish.
+// maxRetryAfter bounds the wait that a header can request: more than a day is more likely a
+// wrong unit.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter is how long an answer asks to wait; 0: it does not say. A time in
-// it is compared with the answer's own Date: an SDK that compared it with the
-// local clock waited too short.
+// retryAfter returns how long an answer asks to wait; 0: unknown. A time in it is compared
+// with the answer's own Date: an SDK that compared it with the local clock waited too short.
 func retryAfter(status int, header http.Header) time.Duration {
 	if d := RetryAfter(header); d > 0 {
 		return d
 	}
-	// The reset stands on every answer of a limited endpoint; only a 429 says
-	// that there is something to wait for.
+	// Every answer of a limited endpoint has the reset; it is only a time to wait for with
+	// a 429.
 	if status != http.StatusTooManyRequests {
 		return 0
 	}
@@ -35,11 +34,10 @@ func retryAfter(status int, header http.Header) time.Duration {
 	return until(date, time.Unix(min(max(seconds, 0), 1<<40), 0))
 }
 
-// RetryAfter is how long an answer's Retry-After asks to wait, in seconds or by a
-// date (RFC 9110 section 10.2.3); at most a day, and 0 where it says nothing. A
-// date is compared with the answer's Date and, where there is none, with the
-// local clock: an estimate that is off by the difference of two clocks is better
-// than a retry at once.
+// RetryAfter returns how long an answer's Retry-After asks to wait, in seconds or by a date
+// (RFC 9110 section 10.2.3): at most a day, and 0 if it is missing or invalid. A date is
+// compared with the answer's Date or, if that is missing, with the local clock: an error
+// of the difference of the clocks is better than a retry at once.
 func RetryAfter(header http.Header) time.Duration {
 	value := strings.TrimSpace(header.Get("Retry-After"))
 	if value == "" {
@@ -56,7 +54,7 @@ func RetryAfter(header http.Header) time.Duration {
 	return until(dateOrNow(header), at)
 }
 
-// dateOrNow returns the answer's Date, or the local time where it has none.
+// dateOrNow returns the answer's Date, or the local time if it is missing.
 func dateOrNow(header http.Header) time.Time {
 	if date, ok := dateOf(header); ok {
 		return date
@@ -64,7 +62,7 @@ func dateOrNow(header http.Header) time.Time {
 	return time.Now()
 }
 
-// dateOf returns the answer's Date; false: it has none that can be read.
+// dateOf returns the answer's Date; false: it is missing or invalid.
 func dateOf(header http.Header) (time.Time, bool) {
 	date, err := http.ParseTime(header.Get("Date"))
 	return date, err == nil

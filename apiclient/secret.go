@@ -13,13 +13,11 @@ import (
 
 const secretText = "[secret]"
 
-// Secret holds a token or a client secret. However it is printed, logged or
-// marshalled, it is "[secret]"; only [Secret.Reveal] gives the content. The
-// zero Secret holds nothing.
+// Secret holds a token or a client secret. Printed, logged or marshalled it is "[secret]";
+// only [Secret.Reveal] returns the content. The zero Secret is empty.
 type Secret struct {
-	// A pointer, since fmt prints the unexported fields of a struct around it
-	// by reflection, past every method below: of a pointer it prints the
-	// address.
+	// A pointer, since fmt prints unexported fields of a surrounding struct by reflection,
+	// without the methods below: of a pointer it prints the address.
 	value *string
 }
 
@@ -31,7 +29,7 @@ func NewSecret(value string) Secret {
 	return Secret{value: &value}
 }
 
-// Reveal returns the content. Its callers answer for where it goes.
+// Reveal returns the content. Its callers must not print, log or store it.
 func (s Secret) Reveal() string {
 	if s.value == nil {
 		return ""
@@ -39,7 +37,7 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
-// IsZero reports whether there is no content.
+// IsZero reports whether the content is empty.
 func (s Secret) IsZero() bool { return s.value == nil }
 
 // Equal reports whether both have the same content, in time that does not
@@ -48,31 +46,31 @@ func (s Secret) Equal(other Secret) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
 }
 
-// String is "[secret]".
+// String returns "[secret]".
 func (s Secret) String() string { return secretText }
 
 // Format writes "[secret]" for every verb and flag.
 func (s Secret) Format(f fmt.State, _ rune) {
-	// There is nobody to tell of a failed write in a Formatter.
+	// A Formatter cannot report a failed write.
 	_, _ = io.WriteString(f, secretText)
 }
 
-// LogValue is "[secret]".
+// LogValue returns "[secret]".
 func (s Secret) LogValue() slog.Value { return slog.StringValue(secretText) }
 
-// MarshalText gives "[secret]", in JSON and YAML too.
+// MarshalText returns "[secret]", also for JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(secretText), nil }
 
-// mask replaces these secrets in what others wrote: a server or a proxy in between
-// may repeat the request in its error page.
+// mask replaces secrets in texts of others: a server or a proxy may repeat the request in
+// its error page.
 type mask []Secret
 
-// recognisable is how many leading bytes of a secret are enough to mask what
-// follows as well: pages and messages cut what they repeat.
+// recognisable is the number of leading bytes by which a secret that was cut is
+// recognised.
 const recognisable = 16
 
-// text returns s with every secret, and every cut one of which at least the
-// recognisable beginning is there, replaced, as it is and as forms, JSON and Go write it.
+// text returns s with every secret replaced, whether it is whole or cut after the
+// recognisable beginning, and whether it is plain or encoded for a form, a path, JSON or Go.
 func (m mask) text(s string) string {
 	if s == "" {
 		return ""
@@ -115,8 +113,7 @@ func maskOne(s, form string) string {
 	}
 }
 
-// err returns e as it is where its text is free of secrets, otherwise an error
-// that has nothing of it but the masked text.
+// err returns e if its text contains no secret, otherwise an error of the masked text.
 func (m mask) err(e error) error {
 	if e == nil {
 		return nil

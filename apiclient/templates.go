@@ -22,21 +22,19 @@ type TemplateRequest struct {
 	Dialect                 string       `json:"dialect"`                    // ^simplified/1.0$
 	Presentation            Presentation `json:"presentation"`               // known claims, or none
 	WellKnownTrustedIssuers string       `json:"well_known_trusted_issuers"` // ^aamva$
-	// 1 to 4096 characters; nil: left out
+	// 1 to 4096 characters; nil: omitted
 	CustomCertificateAuthority *string `json:"custom_certificate_authority,omitempty"`
 }
 
-// Template is a template as the API has it (specification 2.2). Only its ID is
-// always there.
+// Template is a template of the API (specification 2.2). Only its ID is always present.
 type Template struct {
 	ID string `json:"id"`
 	TemplateRequest
-	CreatedAt time.Time `json:"created_at,omitzero"` // zero: not said, or not to be read
+	CreatedAt time.Time `json:"created_at,omitzero"` // zero: missing or invalid
 }
 
-// The rules of the request's strings (specification 2.2, 4.3 and 8). The
-// patterns are the specification's own: the dot in the dialect's is any
-// character.
+// The rules of the request's strings (specification 2.2, 4.3 and 8). The patterns are those
+// of the specification: the dot in the dialect's matches any character.
 var (
 	nameRule    = textRule{least: 1, most: 255}
 	typeRule    = textRule{least: 1, most: 255}
@@ -55,8 +53,8 @@ const (
 	fieldCustom       = "custom_certificate_authority"
 )
 
-// Validate checks every rule of the specification; the *ValidationError has all
-// that are broken. Lengths are counted in code points.
+// Validate checks every rule of the specification; the *ValidationError has all broken
+// ones. Lengths are in code points.
 func (r TemplateRequest) Validate() error {
 	broken := nameRule.check(nil, fieldName, r.Name)
 	broken = typeRule.check(broken, fieldType, r.Type)
@@ -69,11 +67,10 @@ func (r TemplateRequest) Validate() error {
 	return invalid(broken)
 }
 
-// Differences names the members whose content in t is another than the
-// request's, claims as "presentation.portrait"; none: t is what the request
-// would create. A claim that is false and one that is left out request the
-// same. A t without any claims object, such as a presentation of another sort
-// has, differs in "presentation".
+// Differences returns the members in which t differs from the request, claims as
+// "presentation.portrait"; none: the request would create t. A claim that is false equals
+// one that is omitted. A t without a claims object, such as a presentation of another
+// kind, differs in "presentation".
 func (r TemplateRequest) Differences(t Template) []string {
 	var names []string
 	for _, m := range []struct {
@@ -99,8 +96,8 @@ func (r TemplateRequest) Differences(t Template) []string {
 	return names
 }
 
-// authority: an empty one cannot be requested, so in an answer it means that there is
-// none.
+// authority returns the custom authority, or "" if there is none: an empty one cannot be
+// requested.
 func (r TemplateRequest) authority() string {
 	if r.CustomCertificateAuthority == nil {
 		return ""
@@ -108,10 +105,9 @@ func (r TemplateRequest) authority() string {
 	return *r.CustomCertificateAuthority
 }
 
-// UnmarshalJSON reads an answer: additional members are tolerated, and times
-// that are not as ISO 8601 has them stay zero, since a template that was
-// created must not be taken for lost over its date. With an error, the members
-// that could be read are set all the same: they may name the template.
+// UnmarshalJSON reads a template of the API. It ignores additional members, and leaves an
+// invalid time zero: a created template must not be considered lost because of its date.
+// After an error, the members that could be read are set: they may identify the template.
 func (t *Template) UnmarshalJSON(data []byte) error {
 	type plainTemplate Template // without this method
 	read := struct {
@@ -123,7 +119,7 @@ func (t *Template) UnmarshalJSON(data []byte) error {
 	*t = Template(*read.plainTemplate)
 	t.CreatedAt = readTime(read.CreatedAt)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		for _, embedded := range []string{"plainTemplate.", "TemplateRequest."} { // which are no members
+		for _, embedded := range []string{"plainTemplate.", "TemplateRequest."} { // no members of the JSON
 			wrong.Field = strings.TrimPrefix(wrong.Field, embedded)
 		}
 	}
@@ -147,23 +143,21 @@ func (t Template) identifier() string { return t.ID }
 
 func (t Template) check() error { return wantID("id", t.ID) }
 
-// checkIs tells what the template lacks, and whether it is another one than was
-// asked for: its id would be taken for the created one's. One that does not say
-// its name may be any.
+// checkIs checks the template, and that it is the requested one, whose id it would be
+// taken for. One without a name may be any.
 func (t Template) checkIs(name string) error {
 	if err := t.check(); err != nil {
 		return err
 	}
 	if t.Name != "" && t.Name != name {
-		return fmt.Errorf("it is the template %s, not the one asked for", quoted(t.Name, maxName))
+		return fmt.Errorf("it is the template %s, not the requested one", quoted(t.Name, maxName))
 	}
 	return nil
 }
 
-// CreateTemplate creates a template (POST, specification 4.3). It is not
-// idempotent: after a *TransportError with Sent, an *AnswerError or a 5xx the
-// template may exist, and the caller finds out from [Client.Templates] before
-// it tries again.
+// CreateTemplate creates a template (POST, specification 4.3). It is not idempotent: after
+// a *TransportError with Sent, an *AnswerError or a 5xx the template may exist, and the
+// caller must search [Client.Templates] before it tries again.
 func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest) (Template, error) {
 	k := request{
 		operation: OpCreateTemplate,
@@ -173,7 +167,7 @@ func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest) (Templat
 		limit:     maxRecordBytes,
 		invalid:   r.Validate(),
 	}
-	t, _, err := ask(ctx, c, k, func(t Template, _ answer) error { return t.checkIs(r.Name) })
+	t, _, err := call(ctx, c, k, func(t Template, _ answer) error { return t.checkIs(r.Name) })
 	return t, err
 }
 

@@ -298,7 +298,7 @@ func TestNameTaken(t *testing.T) {
 // not have another template's id told as the created one's.
 func TestAnotherTemplateInTheAnswer(t *testing.T) {
 	for body, says := range map[string]string{
-		`{"id":"vct_1","name":"another"}`: `the template "another", not the one asked for`,
+		`{"id":"vct_1","name":"another"}`: `the template "another", not the requested one`,
 		`{"id":"vct_1"}`:                  "",
 	} {
 		a := serve(t, answer(201, body))

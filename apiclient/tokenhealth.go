@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// TokenHealth is what is known of a client's token; nobody was asked for it, and
-// no secret is in it. The zero value is that of a token nobody needed yet.
+// TokenHealth is the state of a client's token, as far as it is known without a request.
+// It contains no secret. The zero value is the state before the first use.
 type TokenHealth struct {
 	// Err is why there is no token that the API accepts: the endpoint or the file gives
 	// none, its token has expired, or the API has refused the token within two minutes. Nil:
 	// there is one, or none was needed yet.
 	Err error
-	// LastErr is what went wrong when a token was last wanted, a *TokenError, even
-	// where an earlier one is still good; nil once one has come. FailedAt is when.
+	// LastErr is the *TokenError of the last attempt to get a token, even if an earlier
+	// token is still valid; nil after a success. FailedAt is its time.
 	LastErr  error
 	FailedAt time.Time
-	// Failures counts, since the source was made: tokens that did not come, and fresh ones
-	// that the API refused.
+	// Failures counts, since the source was made, failed attempts and new tokens that the
+	// API refused.
 	Failures uint64
-	// GotAt is when the token came; zero: none has. ExpiresAt is when it ends, by this
-	// machine's clock; zero: not known.
+	// GotAt is when the token was fetched; zero: there is none. ExpiresAt is its end by this
+	// machine's clock; zero: unknown.
 	GotAt     time.Time
 	ExpiresAt time.Time
-	// Scopes are what the token endpoint said that the token may do, or else the
-	// token itself, unverified; nil: neither did.
+	// Scopes are the scopes that the token endpoint named, or else the token itself,
+	// unverified; nil: neither names any.
 	Scopes []string
 }
 
-// TokenHealth tells what is known of the client's token, and asks nobody.
+// TokenHealth returns the state of the client's token, without a request.
 func (c *Client) TokenHealth() TokenHealth {
 	var h TokenHealth
 	if s, ok := c.cfg.Tokens.(interface{ health() TokenHealth }); ok {
@@ -47,18 +47,18 @@ func (c *Client) TokenHealth() TokenHealth {
 	return h
 }
 
-// refusedFor is how long a 401 counts. A client whose calls are refused makes others; one
-// that makes none, since other processes make them, does not see that the cause is gone.
+// refusedFor is how long a 401 counts. A client that makes no further calls, since other
+// processes make them, does not notice that the cause is gone.
 const refusedFor = 2 * time.Minute
 
-// refusals are the API's 401s to a token as fresh as there is.
+// refusals counts the API's 401s to the newest token.
 type refusals struct {
 	mu    sync.Mutex
 	at    time.Time // of the last one; zero: the last answer was another
 	times uint64
 }
 
-// answered takes note of an answer that came to the freshest token.
+// answered records the status of an answer to the newest token.
 func (r *refusals) answered(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *clientCredentials) health() TokenHealth {
 	return h
 }
 
-// note writes down how a fetch went. The caller holds mu.
+// note records the result of a fetch. The caller holds mu.
 func (h *TokenHealth) note(scopes []string, err *TokenError, now time.Time) {
 	if err != nil {
 		h.LastErr, h.FailedAt = err, now

@@ -15,28 +15,26 @@ import (
 	"time"
 )
 
-// TokenSource gives the bearer token of a request. It must be safe for
-// concurrent use.
+// TokenSource returns the bearer token of a request. It must be safe for concurrent use.
 type TokenSource interface {
-	// Token returns the token to send now. Its errors are *TokenError.
+	// Token returns the current token. Its errors are *TokenError.
 	Token(ctx context.Context) (Secret, error)
 
-	// Expire says that the API answered 401 to refused. Where that is still the
-	// current token, the next Token gets a fresh one.
+	// Expire reports that the API answered 401 to refused. If that is still the current
+	// token, the next Token returns a new one.
 	Expire(refused Secret)
 }
 
-// TokenError says that there is no token. No secret is in it.
+// TokenError says why there is no token. It contains no secret.
 type TokenError struct {
-	Status      int           // of the token endpoint's answer; 0: it gave none, or was not asked
+	Status      int           // of the token endpoint's answer; 0: there was none, or no request
 	Code        string        // OAuth's "error", such as "access_denied"; may be empty
-	Description string        // OAuth's "error_description", or the quoted beginning of what came instead
-	RetryAfter  time.Duration // what the endpoint asks to wait; 0: unknown
-	Err         error         // which source, and why; may be nil
+	Description string        // OAuth's "error_description", or the quoted beginning of another body
+	RetryAfter  time.Duration // that the endpoint requests; 0: unknown
+	Err         error         // the source, and the reason; may be nil
 }
 
-// Error says where the token was to come from, why it did not, and what to look
-// at.
+// Error names the source of the token, the reason, and the settings to check.
 func (e *TokenError) Error() string {
 	parts := []string{"no token"}
 	if e.Err != nil {
@@ -65,15 +63,15 @@ func (e *TokenError) advice() string {
 	return ""
 }
 
-// Unwrap gives the reason where there is one.
+// Unwrap returns the reason, if there is one.
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// scopesAge is the age of a token from which its scopes may be out of date. A blocked
-// operation is tried every 30 s, each time with the scopes of that moment: a token has
-// those of the time when it was granted.
+// scopesAge is the age of a token from which its scopes may be out of date: they are those
+// of the time when it was granted. A blocked operation is tried every 30 s, each time with
+// current scopes.
 const scopesAge = 25 * time.Second
 
-// StaticToken always gives the same token, also when it was refused.
+// StaticToken returns a source of one token, even after it was refused.
 func StaticToken(token Secret) TokenSource { return &staticToken{token: token, set: time.Now()} }
 
 type staticToken struct {
@@ -98,14 +96,14 @@ const (
 	// some KiB, and a header has no place for more.
 	maxSecretFile = 64 << 10
 
-	// fileMargin is how long before its token's exp a file is looked at again
-	// on every use: whoever renews it does so in time, and reading is cheap.
+	// fileMargin is how long before its token's exp the file is read again on each use: it
+	// should be renewed by then, and reading is cheap.
 	fileMargin = time.Minute
 )
 
-// TokenFile gives the token that stands in a file, which another program
-// renews. It is read now, and again when the token (a JWT) nears its exp, was
-// refused or lacks a scope. The error is a *TokenError.
+// TokenFile returns a source of the token in a file that another program renews. The file
+// is read now, and again when the token (a JWT) nears its exp, was refused or lacks a
+// scope. The error is a *TokenError.
 func TokenFile(path string) (TokenSource, error) {
 	f := &tokenFile{path: path}
 	if err := f.read(); err != nil {
@@ -134,20 +132,20 @@ func (f *tokenFile) Token(ctx context.Context) (Secret, error) {
 	if !due && !f.refused {
 		return f.token, nil
 	}
-	// While the file is being replaced it may be gone or empty for a moment:
-	// the token that is there still serves, unless it was refused.
+	// While the file is being replaced it may be missing or empty for a moment: the token
+	// is used further unless it was refused.
 	if err := f.read(); err != nil && f.refused {
 		return Secret{}, err
 	}
 	return f.token, nil
 }
 
-// renewed returns the token other than used that the file has, or used.
+// renewed returns the file's token.
 func (f *tokenFile) renewed(_ context.Context, used Secret) Secret {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.token.Equal(used) {
-		// If the file cannot be read, the token serves for other operations.
+		// If the file cannot be read, the token is still valid for other operations.
 		_ = f.read()
 	}
 	return f.token
@@ -161,8 +159,7 @@ func (f *tokenFile) Expire(refused Secret) {
 	}
 }
 
-// read takes the file's token; after it, refused no longer holds: what the file
-// has is what there is, and the API says again what it thinks of it.
+// read reads the file's token, and resets refused: the API decides on the token again.
 func (f *tokenFile) read() error {
 	token, err := readToken(f.path)
 	if err != nil {
@@ -183,19 +180,19 @@ func readToken(path string) (Secret, error) {
 		return Secret{}, err
 	}
 	if bytes.ContainsFunc(content, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return Secret{}, fmt.Errorf("%s: it has blanks or characters that no token has: want the token alone", path)
+		return Secret{}, fmt.Errorf("%s: it has blanks or characters that no token has: want only the token", path)
 	}
 	return NewSecret(string(content)), nil
 }
 
-// readSmallFile reads a token, a secret or a key, less blanks and line ends
-// around it; never nothing.
+// readSmallFile reads a token, a secret or a key without the blanks and line ends around
+// it. An empty file is an error.
 func readSmallFile(path string) (content []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	// Only read from: closing it can lose nothing.
+	// The file was only read: closing it cannot lose data.
 	defer func() { _ = file.Close() }()
 	content, err = io.ReadAll(io.LimitReader(file, maxSecretFile+1))
 	if err != nil {
@@ -211,9 +208,9 @@ func readSmallFile(path string) (content []byte, err error) {
 	return content, nil
 }
 
-// jwtClaims reads exp (RFC 7519 section 4.1.4) and scope (RFC 9068 section 2.2.3) of a
-// JWT without checking its signature: they only tell when to get another, and what to
-// report. Zero and nil: there is none.
+// jwtClaims reads exp (RFC 7519 section 4.1.4) and scope (RFC 9068 section 2.2.3) of a JWT
+// without checking its signature: they only decide when to get another one, and are
+// reported. It returns zero and nil for claims that are missing.
 func jwtClaims(token Secret) (exp time.Time, scopes []string) {
 	var claims struct {
 		Exp   any `json:"exp"`

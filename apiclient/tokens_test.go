@@ -130,9 +130,9 @@ func TestTokenFile(t *testing.T) {
 	})
 	for _, tc := range []struct{ name, content, want string }{
 		{"empty", " \n", "PATH: it is empty"},
-		{"two words", "Bearer abc", "PATH: it has blanks or characters that no token has: want the token alone"},
-		{"two lines", "abc\ndef", "PATH: it has blanks or characters that no token has: want the token alone"},
-		{"binary", "a\x00b", "PATH: it has blanks or characters that no token has: want the token alone"},
+		{"two words", "Bearer abc", "PATH: it has blanks or characters that no token has: want only the token"},
+		{"two lines", "abc\ndef", "PATH: it has blanks or characters that no token has: want only the token"},
+		{"binary", "a\x00b", "PATH: it has blanks or characters that no token has: want only the token"},
 		{"65536", strings.Repeat("a", 65536), ""},
 		{"65537", strings.Repeat("a", 65537), "PATH: longer than 65536 bytes: not a token, secret or key"},
 	} {

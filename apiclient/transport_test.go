@@ -548,7 +548,7 @@ type slowFirst struct {
 
 func (s *slowFirst) Token(context.Context) (apiclient.Secret, error) {
 	if s.calls.Add(1) == 1 {
-		time.Sleep(time.Second)
+		time.Sleep(200 * time.Millisecond) // longer than a permit stays fresh
 	}
 	return apiclient.NewSecret("token"), nil
 }

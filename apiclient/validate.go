@@ -15,8 +15,8 @@ const MaxClientsPerRequest = 100
 // maxID bounds the identifiers that go into a path.
 const maxID = 128
 
-// maxFieldsShown bounds the text of one ValidationError: a hundred clients can
-// each be wrong, a hostile file could hold a hundred thousand unknown members.
+// maxFieldsShown bounds the text of one ValidationError: a hundred clients can each be
+// wrong, and a hostile file may have a hundred thousand unknown members.
 const maxFieldsShown = 100
 
 // ValidationError says that a request breaks rules of the specification.
@@ -28,8 +28,8 @@ type ValidationError struct {
 // FieldError is one broken rule.
 type FieldError struct {
 	Field string // the member with its path, such as "clients[3]" or "presentation.portrait"
-	Rule  string // what is wanted
-	Value string // what was there, as JSON writes it, at most 100 characters; empty: nothing was there
+	Rule  string // the rule, such as "want true or false"
+	Value string // the beginning of the value as JSON, at most 100 characters; empty: it is missing
 }
 
 // Error names every field, its rule and its value.
@@ -45,8 +45,8 @@ func (e *ValidationError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// Unknown reports whether nothing is wrong but members or claims that this version does
-// not know: a newer one may.
+// Unknown reports whether all faults are members or claims that this version does not
+// know: a newer one may.
 func (e *ValidationError) Unknown() bool {
 	for _, f := range e.Fields {
 		if f.Rule != isUnknown && f.Rule != unknownClaim {
@@ -56,7 +56,7 @@ func (e *ValidationError) Unknown() bool {
 	return true
 }
 
-// String is "field: rule, got value".
+// String returns "field: rule, got value".
 func (f FieldError) String() string {
 	if f.Value == "" {
 		return f.Field + ": " + f.Rule
@@ -64,8 +64,8 @@ func (f FieldError) String() string {
 	return f.Field + ": " + f.Rule + ", got " + f.Value
 }
 
-// invalid returns nil where no rule is broken. (A typed nil pointer in an error
-// would not be nil.)
+// invalid returns nil if no rule is broken. (A nil *ValidationError in an error would not
+// be nil.)
 func invalid(fields []FieldError) error {
 	if len(fields) == 0 {
 		return nil
@@ -73,9 +73,9 @@ func invalid(fields []FieldError) error {
 	return &ValidationError{Fields: fields}
 }
 
-// CheckID checks an identifier of an organization, a discovery domain or a
-// client before it comes near a path: 1 to 128 letters, digits, "_", "|", "-".
-// field names it in the *ValidationError.
+// CheckID checks an identifier of an organization, a discovery domain or a client before it
+// is put into a path: 1 to 128 letters, digits, "_", "|", "-". field names it in the
+// *ValidationError.
 func CheckID(field, id string) error {
 	return invalid(checkID(nil, field, id))
 }
@@ -96,10 +96,10 @@ func checkID(broken []FieldError, field, id string) []FieldError {
 	return append(broken, FieldError{Field: field, Rule: rule, Value: textValue(id)})
 }
 
-// mistakes are the identifiers that are easily put where another belongs, by the member's
+// mistakes are the identifiers that are easily confused with another kind, by the member's
 // name.
 var mistakes = map[string]struct {
-	prefix  string // of the other one's
+	prefix  string // of the other kind
 	rule    string
 	example string
 }{
@@ -107,7 +107,7 @@ var mistakes = map[string]struct {
 	"discovery_domain_id": {"org_", "want a discovery domain's identifier, not an organization's (are the two swapped?)", "ord_NTC6ExXjNUM91N94wxGrPQ"},
 }
 
-// isID is a loop, since a pattern takes a fifth of the time of reading a row.
+// isID uses a loop: a pattern takes a fifth of the time of reading a row.
 func isID(id string) bool {
 	for i := range len(id) {
 		switch c := id[i]; {
@@ -119,8 +119,8 @@ func isID(id string) bool {
 	return id != "" && len(id) <= maxID
 }
 
-// checkClients checks the clients of one removal (specification 4.2), and names every
-// element at fault.
+// checkClients checks the clients of one removal (specification 4.2), and reports every
+// invalid element.
 func checkClients(broken []FieldError, clients []string) []FieldError {
 	if len(clients) < 1 || len(clients) > MaxClientsPerRequest {
 		broken = append(broken, FieldError{
@@ -135,8 +135,8 @@ func checkClients(broken []FieldError, clients []string) []FieldError {
 	return broken
 }
 
-// textRule is what the specification says of one string: its length in code
-// points, and a pattern.
+// textRule is the specification's rule of one string: its length in code points, and a
+// pattern.
 type textRule struct {
 	least, most int
 	pattern     *regexp.Regexp // nil: none
@@ -157,7 +157,7 @@ func (r textRule) check(broken []FieldError, field, value string) []FieldError {
 			Value: textValue(value),
 		})
 	}
-	// JSON cannot carry it: it would be replaced on the way, silently.
+	// JSON cannot express it: encoding/json would replace it silently.
 	if !utf8.ValidString(value) {
 		broken = append(broken, FieldError{Field: field, Rule: "want valid UTF-8", Value: textValue(value)})
 	}

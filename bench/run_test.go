@@ -354,7 +354,7 @@ func TestTables(t *testing.T) {
 		r.pace(paceResult{Variant: "orgops, reserve 20 %", Rows: 5000, Seconds: 387.5, Used: 0.998, Requests: 5000, Others: 700, OthersRefused: 1}),
 		r.smallRun(smallRunResult{Rows: 10, Behind: 20_000, Seconds: 2.84}),
 		r.sweep(sweepResult{
-			Variant: variantOurs, Rate: 250, Killed: true, Crowd: sandbox.Crowd{Organizations: 1000, Domains: 2000, Absent: 20, Servfail: 10},
+			Variant: variantOurs, Rate: 250, Killed: true, Crowd: sandbox.Bulk{Organizations: 1000, Domains: 2000, Absent: 20, Servfail: 10},
 			Counts: sandbox.Counts{
 				Requests: map[string]sandbox.Tally{
 					"get_discovery_domain": {All: 20, Answers: map[string]int64{"200": 20}, Times: map[int64]int64{1: 20}},

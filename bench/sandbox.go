@@ -31,7 +31,7 @@ type endpoint struct {
 	ClientSecret string   `json:"client_secret"`
 	Resolvers    []string `json:"resolvers"`
 
-	Crowd sandbox.Crowd `json:"crowd"` // its organizations from the start
+	Crowd sandbox.Bulk `json:"crowd"` // its organizations from the start
 }
 
 // command is a line that it reads: what to do, if anything.
@@ -88,7 +88,7 @@ func serveSandbox(f tenantFlags, stdin io.Reader, stdout io.Writer) (err error) 
 	answers := json.NewEncoder(stdout)
 	err = answers.Encode(endpoint{
 		BaseURL: box.BaseURL(), AuthURL: box.AuthURL(), ClientID: box.ClientID(), ClientSecret: box.ClientSecret(), Resolvers: box.DNSAddrs(),
-		Crowd: box.SeedCrowd(sandbox.CrowdOptions{Organizations: f.Organizations, Absent: f.Absent, Servfail: f.Servfail}),
+		Crowd: box.SeedBulk(sandbox.BulkOptions{Organizations: f.Organizations, Absent: f.Absent, Servfail: f.Servfail}),
 	})
 	for commands := json.NewDecoder(stdin); err == nil; {
 		var c command

@@ -18,7 +18,7 @@ type sweepResult struct {
 	Variant   string         `json:"variant"`
 	Rate      int            `json:"rate_per_second"`
 	Killed    bool           `json:"killed"`
-	Crowd     sandbox.Crowd  `json:"tenant"`
+	Crowd     sandbox.Bulk   `json:"tenant"`
 	Counts    sandbox.Counts `json:"asked"`
 	Seconds   float64        `json:"seconds"`        // from the order to the run's end
 	Judged    float64        `json:"judged_seconds"` // from there to the end of its judgement

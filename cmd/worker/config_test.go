@@ -232,7 +232,7 @@ var invalidFiles = map[string]string{
 	"client-auth":         `tenants[0] "acme": client-auth: want body, basic or private-key-jwt, got "tls"`,
 	"client-key-missing":  `tenants[0] "acme": client-key-file: open testdata/nowhere: no such file or directory`,
 	"ca-file":             `tenants[0] "acme": ca-file: open testdata/nowhere: no such file or directory`,
-	"webhooks":            `tenants[0] "acme": webhooks: testdata/invalid-webhooks.hooks: line 2: url: want https; http is for loopback alone, with allow_private`,
+	"webhooks":            `tenants[0] "acme": webhooks: testdata/invalid-webhooks.hooks: line 2: url: want https; http is for loopback only, with allow_private`,
 	"webhook-backlog":     `tenants[0] "acme": webhook-backlog: want 1 to 1000000 events, got 0`,
 	"body":                `tenants[0] "acme": body: want json or form, got "xml"`,
 	"rate":                `tenants[0] "acme": ` + badRate,

@@ -22,7 +22,7 @@ func TestSizesOfSweeps(t *testing.T) {
 	}
 	t.Parallel()
 	box := startBox(t, sandbox.Options{})
-	crowd := box.SeedCrowd(sandbox.CrowdOptions{Organizations: 500, Absent: 0.02, Servfail: 0.01})
+	crowd := box.SeedBulk(sandbox.BulkOptions{Organizations: 500, Absent: 0.02, Servfail: 0.01})
 	d := newDesk(t)
 	begin(t, pointedAt(box, redistest.URL(t), nil))
 	if _, _, err := intake.New(d.redis, d.ledger).BeginSweep(t.Context(), intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}, sweep.Order{Tick: time.Now().Unix()}); err != nil {

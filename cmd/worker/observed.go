@@ -30,7 +30,7 @@ func (d observedDNS) Disprove(ctx context.Context, host, token string) (dnscheck
 }
 
 func (d observedDNS) observe(ctx context.Context, what string, ask func(ctx context.Context, host, token string) (dnscheck.Verdict, error), host, token string) (dnscheck.Verdict, error) {
-	ctx, traced := d.traces.Look(ctx, what)
+	ctx, traced := d.traces.DNS(ctx, what)
 	v, err := ask(ctx, host, token)
 	traced(v, err)
 	if err == nil {

@@ -253,7 +253,7 @@ func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
 		return cli.Usage(err)
 	}
 	if c.Organizations > 0 {
-		crowd := box.SeedCrowd(sandbox.CrowdOptions{Organizations: c.Organizations, Absent: c.Absent / 100, Servfail: c.Servfail / 100})
+		crowd := box.SeedBulk(sandbox.BulkOptions{Organizations: c.Organizations, Absent: c.Absent / 100, Servfail: c.Servfail / 100})
 		fmt.Fprintf(p.Stderr, "%d organizations have %d verified domains; %d have no TXT record, DNS answers SERVFAIL for %d\n",
 			crowd.Organizations, crowd.Domains, crowd.Absent, crowd.Servfail)
 	}

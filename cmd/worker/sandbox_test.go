@@ -185,7 +185,7 @@ func TestSandboxCrowd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = like.Close() }()
-	crowd := like.SeedCrowd(sandbox.CrowdOptions{Organizations: 200, Absent: 0.1, Servfail: 0.05})
+	crowd := like.SeedBulk(sandbox.BulkOptions{Organizations: 200, Absent: 0.1, Servfail: 0.05})
 	want := fmt.Sprintf("200 organizations have %d verified domains; %d have no TXT record, DNS answers SERVFAIL for %d\n", crowd.Domains, crowd.Absent, crowd.Servfail)
 	if !strings.Contains(p.stderr.String(), want) {
 		t.Errorf("want %q in:\n%s", want, &p.stderr)

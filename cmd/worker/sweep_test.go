@@ -28,7 +28,7 @@ func TestSweepKilled(t *testing.T) {
 	server := redistest.Start(t)
 	f := assembleOn(outlasting(t, server.URL()), server.URL(),
 		fmt.Sprint("--organizations=", organizations), fmt.Sprint("--seed=", seed), "--absent=5", "--servfail=1")
-	crowd := crowdOf(t, seed, sandbox.CrowdOptions{Organizations: organizations, Absent: 0.05, Servfail: 0.01})
+	crowd := crowdOf(t, seed, sandbox.BulkOptions{Organizations: organizations, Absent: 0.05, Servfail: 0.01})
 	f.slow(20, 30)
 	one := f.work("one")
 	tick := time.Now().Unix()
@@ -57,9 +57,9 @@ const (
 )
 
 // crowdOf is what a sandbox of that seed begins with.
-func crowdOf(t *testing.T, seed uint64, o sandbox.CrowdOptions) sandbox.Crowd {
+func crowdOf(t *testing.T, seed uint64, o sandbox.BulkOptions) sandbox.Bulk {
 	t.Helper()
-	return startBox(t, sandbox.Options{Seed: seed}).SeedCrowd(o)
+	return startBox(t, sandbox.Options{Seed: seed}).SeedBulk(o)
 }
 
 // judged is what the last sweep that was judged has come to.
@@ -76,7 +76,7 @@ func (f *fleet) judged() (j sweep.Summary) {
 }
 
 // compareRows: each of the tenant's domains is a row, once, and is settled.
-func (f *fleet) compareRows(crowd sandbox.Crowd) {
+func (f *fleet) compareRows(crowd sandbox.Bulk) {
 	f.t.Helper()
 	run := f.run("sweep")
 	if diff := cmp.Diff(map[string]int64{"unchanged": int64(crowd.Domains)}, run.Counts); diff != "" || run.Total != int64(crowd.Domains) {
@@ -110,7 +110,7 @@ func (f *fleet) compareRows(crowd sandbox.Crowd) {
 
 // compareMemories: of each domain one look is remembered, this sweep's, and the
 // judgement counts them all.
-func (f *fleet) compareMemories(tick int64, crowd sandbox.Crowd) {
+func (f *fleet) compareMemories(tick int64, crowd sandbox.Bulk) {
 	f.t.Helper()
 	memories, states := watch.New(f.redis, tasks.DefaultTenant), map[string]int64{}
 	for key, d := range domainsOf(f.state()) {
@@ -147,7 +147,7 @@ func (f *fleet) compareMemories(tick int64, crowd sandbox.Crowd) {
 // compareRequests: an organization's domains are listed once, and an absent domain is
 // read once, but for what the worker had under way when it was killed: the requests of
 // one step of the walk, and the absent ones among its looks.
-func (f *fleet) compareRequests(crowd sandbox.Crowd) {
+func (f *fleet) compareRequests(crowd sandbox.Bulk) {
 	f.t.Helper()
 	status, body := fetch(f.t, http.MethodGet, f.authURL+"/_sandbox/counts", "")
 	var counts sandbox.Counts

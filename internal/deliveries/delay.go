@@ -22,10 +22,10 @@ const (
 )
 
 // nextAttempt returns the delay until the next attempt for an event that was notified at
-// created, after so many failed ones, or the time that the receiver asked for if that is
+// created, after so many failed ones, or the receiver's Retry-After if that is
 // longer. again is false if that is past the event's lifetime.
-func nextAttempt(failed int, created, now time.Time, asked time.Duration) (after time.Duration, again bool) {
-	after = wholeSeconds(max(delayAfter(failed), asked))
+func nextAttempt(failed int, created, now time.Time, retryAfter time.Duration) (after time.Duration, again bool) {
+	after = wholeSeconds(max(delayAfter(failed), retryAfter))
 	return after, !outlived(created, now.Add(after))
 }
 

@@ -108,12 +108,12 @@ func (h *Handler) deliver(ctx context.Context, p payload, retried int) *verdict 
 		h.count(p.Endpoint, "delivered")
 		return &verdict{outcome: done}
 	}
-	asked, final, notSent := said(err)
+	retryAfter, final, notSent := failure(err)
 	if notSent {
-		return h.rest(p, retried, asked, err)
+		return h.rest(p, retried, retryAfter, err)
 	}
 	attempts := retried + 1
-	after, again := nextAttempt(attempts, p.CreatedAt, now, asked)
+	after, again := nextAttempt(attempts, p.CreatedAt, now, retryAfter)
 	switch {
 	case final:
 		h.count(p.Endpoint, "given_up")
@@ -139,10 +139,10 @@ func (h *Handler) attempt(ctx context.Context, p payload, now time.Time) (err er
 
 // rest postpones an event that was not sent because its receiver does not answer at
 // present. That is no attempt, but the event's lifetime continues.
-func (h *Handler) rest(p payload, retried int, asked time.Duration, err error) *verdict {
+func (h *Handler) rest(p payload, retried int, retryAfter time.Duration, err error) *verdict {
 	now := h.cfg.Now()
 	// A backlog of old events does not come back each minute.
-	after := wholeSeconds(max(asked, spread(now.Sub(p.CreatedAt)/16)))
+	after := wholeSeconds(max(retryAfter, spread(now.Sub(p.CreatedAt)/16)))
 	if outlived(p.CreatedAt, now.Add(after)) {
 		h.count(p.Endpoint, "given_up")
 		return givenUp(retried, p.CreatedAt, now, err)
@@ -154,8 +154,8 @@ func givenUp(attempts int, created, now time.Time, last error) *verdict {
 	return &verdict{outcome: failed, reason: fmt.Sprintf("given up after %d attempts in %s; the last: %v", attempts, now.Sub(created).Round(time.Second), last)}
 }
 
-// said returns what the error of an attempt says.
-func said(err error) (askedToWait time.Duration, final, notSent bool) {
+// failure returns the details of a [FailedAttempt], and zero values for other errors.
+func failure(err error) (retryAfter time.Duration, final, notSent bool) {
 	if failed, ok := errors.AsType[FailedAttempt](err); ok {
 		return failed.AskedToWait(), failed.Final(), failed.NotSent()
 	}

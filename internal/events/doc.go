@@ -1,4 +1,4 @@
-// Package events defines what orgops notifies other systems of: the events, their JSON
+// Package events defines the events that other systems are notified of, their JSON
 // documents, and the interface that delivers them.
 //
 // A handler stores that an event is pending before it notifies, and an interrupted one is

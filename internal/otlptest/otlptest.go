@@ -1,5 +1,5 @@
-// Package otlptest is an OpenTelemetry collector for tests: it takes traces by OTLP over
-// HTTP, and reads what really came over the wire.
+// Package otlptest is an OpenTelemetry collector for tests, which receives traces by OTLP
+// over HTTP.
 package otlptest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is one that was received. Ids are hexadecimal.
+// Span is a received span. Ids are hexadecimal.
 type Span struct {
 	Trace, ID, Parent string // Parent is empty for a root
 	Service, Name     string
@@ -26,7 +26,7 @@ type Span struct {
 	Attributes        map[string]string // values as text
 }
 
-// Collector is one that runs.
+// Collector is a running collector.
 type Collector struct {
 	URL string
 
@@ -49,14 +49,14 @@ func Start(t testing.TB) *Collector {
 	return c
 }
 
-// Spans are those that have come so far.
+// Spans returns the spans received so far.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)
 }
 
-// Raw is every byte that has come so far.
+// Raw returns all bytes received so far.
 func (c *Collector) Raw() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

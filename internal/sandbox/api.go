@@ -18,7 +18,7 @@ import (
 
 const basePath = "/api/v2"
 
-// The names of the operations, in the request log and in faults.
+// The names of the operations in the request log and in faults.
 const (
 	OpUpdateDiscoveryDomain     = "update_discovery_domain"
 	OpGetDiscoveryDomain        = "get_discovery_domain"
@@ -33,13 +33,12 @@ const (
 	OpToken                     = "token"
 )
 
-// operation is one method at one path. A * in the path is an identifier: the
-// first an organization's, the second a discovery domain's, or after name/ the
-// domain itself.
+// operation is one method of one path. A * in the path is an identifier: the first of an
+// organization, the second of a discovery domain or, after name/, the domain itself.
 type operation struct {
 	name, method, path, scope string
-	paged                     bool // takes the parameters of a list
-	bodied                    bool // wants a body
+	paged                     bool // accepts the parameters of a list
+	bodied                    bool // requires a body
 	do                        func(*Sandbox, *call) answer
 }
 
@@ -92,37 +91,37 @@ var operations = []operation{
 	},
 }
 
-// call is one request as far as it could be read.
+// call is one request, as far as it could be read.
 type call struct {
 	Request
 
 	http      *http.Request
 	op        *operation // nil: no operation of the API
-	allowed   []string   // methods that the path has; empty: no such path
+	allowed   []string   // methods of the path; empty: unknown path
 	body      []byte
 	tooLarge  bool
 	mediaType string
-	tree      any // the body; nil where treeErr is set
+	tree      any // the body; nil if treeErr is set
 	treeErr   error
 	query     url.Values
 	queryErr  error
 	list      listQuery
-	wrong     func(*Domain) // changes discovery domains in the answer; nil: nothing does
+	wrong     func(*Domain) // changes discovery domains in the answer; may be nil
 }
 
-// answer is what goes back.
+// answer is an answer.
 type answer struct {
 	status int
 	header http.Header
 	body   any    // nil: an empty body
-	raw    []byte // in place of body, with its Content-Type in header
+	raw    []byte // instead of body, with its Content-Type in header
 }
 
-// serveAPI receives, logs, answers and sends; a fault steps in where it says so.
+// serveAPI reads a request, logs it, answers it and sends the answer, unless a fault applies.
 func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	c, err := s.receive(r)
 	if err != nil {
-		panic(http.ErrAbortHandler) // the caller broke off: nothing arrived, nobody to answer
+		panic(http.ErrAbortHandler) // the request is incomplete
 	}
 	c.Request = s.log.begin(c.Request)
 	f := s.faults.claim(c.Request)
@@ -138,7 +137,7 @@ func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	}
 	a, handled := s.faulty(c, f)
 	s.pause(f.AnswerLatency)
-	// Logged before it is sent: whoever has the answer finds it in the log.
+	// Logged before it is sent: a client that has the answer finds it in the log.
 	s.log.finish(c.Request, a.status, handled, f.DropAfter || f.Truncate || f.Endless)
 	s.options.Logger.DebugContext(r.Context(), "sandbox request", "operation", c.Operation, "method", c.Method, "path", c.Path, "status", a.status, "handled", handled)
 	if f.DropAfter {
@@ -148,8 +147,7 @@ func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.send(w, r, a, f)
 }
 
-// receive takes in a request and what the log tells of it. An error: the caller
-// did not send it whole.
+// receive reads a request and its log entry. It fails if the request is incomplete.
 func (s *Sandbox) receive(r *http.Request) (*call, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, bodyLimit+1))
 	if err != nil {
@@ -167,7 +165,7 @@ func (s *Sandbox) receive(r *http.Request) (*call, error) {
 		return c, nil
 	}
 	c.route()
-	c.Body = string(body[:min(len(body), bodyKept)])
+	c.Body = string(body[:min(len(body), loggedBody)])
 	if !c.tooLarge && (c.mediaType == jsonType || c.mediaType == formType) {
 		c.tree, c.treeErr = parseBody(c.mediaType, body)
 		c.noteBody()
@@ -177,7 +175,7 @@ func (s *Sandbox) receive(r *http.Request) (*call, error) {
 
 func isTokenPath(path string) bool { return path == "/oauth/token" || path == "/oauth/token/" }
 
-// withoutSecrets is a token request's form as it may be remembered.
+// withoutSecrets returns the beginning of a token request's form for the log.
 func withoutSecrets(body []byte) string {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
@@ -185,11 +183,11 @@ func withoutSecrets(body []byte) string {
 	}
 	form.Del("client_secret")
 	form.Del("client_assertion")
-	kept := form.Encode()
-	return kept[:min(len(kept), bodyKept)]
+	text := form.Encode()
+	return text[:min(len(text), loggedBody)]
 }
 
-// route finds the operation, or the methods that the path would have.
+// route finds the operation, or the methods of the path.
 func (c *call) route() {
 	path, ok := strings.CutPrefix(c.Path, basePath)
 	if !ok {
@@ -210,8 +208,8 @@ func (c *call) route() {
 	}
 }
 
-// match compares a path with its pattern, escaped slashes being part of an
-// identifier.
+// match returns the identifiers in a path, if it fits the pattern. Escaped slashes are part
+// of an identifier.
 func match(pattern, path string) (ids [2]string, ok bool) {
 	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
 	if len(want) != len(got) {
@@ -235,8 +233,7 @@ func match(pattern, path string) (ids [2]string, ok bool) {
 	return ids, true
 }
 
-// noteBody puts into the log what the body names, whether or not it keeps the
-// rules.
+// noteBody logs the clients or the template in the body, whether or not it is valid.
 func (c *call) noteBody() {
 	members, ok := c.tree.(map[string]any)
 	if !ok {
@@ -255,12 +252,12 @@ func (c *call) noteBody() {
 		}
 	case OpCreateTemplate:
 		if name, err := text(members["name"], ""); err == nil {
-			c.Template = name[:min(len(name), bodyKept)]
+			c.Template = name[:min(len(name), loggedBody)]
 		}
 	}
 }
 
-// answer carries a request out.
+// answer executes a request.
 func (s *Sandbox) answer(c *call) answer {
 	if c.Operation == OpToken {
 		if c.Method != http.MethodPost {
@@ -304,8 +301,8 @@ func (a answer) with(header http.Header) answer {
 	return a
 }
 
-// check holds what is common to all operations: the path's identifiers, the
-// query, the correlation id, the body's type and form.
+// check checks the rules of all operations: of the path's identifiers, the query, the
+// correlation id, and the body's type and syntax.
 func (c *call) check() *answer {
 	if err := c.checkPath(); err != nil {
 		return new(badRequest("Path", err, "invalid_uri"))
@@ -363,7 +360,7 @@ func (c *call) checkQuery() error {
 	return err
 }
 
-// in answers for the organization that the path names, under the tenant's lock.
+// in answers for the organization in the path, under the tenant's lock.
 func (s *Sandbox) in(c *call, do func(*organization) answer) answer {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
@@ -405,7 +402,8 @@ func (s *Sandbox) getDiscoveryDomain(c *call) answer {
 	})
 }
 
-// findDiscoveryDomain reads by the domain's name, which one organization has once.
+// findDiscoveryDomain reads a record by the domain's name, which is unique in an
+// organization.
 func (s *Sandbox) findDiscoveryDomain(c *call) answer {
 	return s.in(c, func(o *organization) answer {
 		for h := range o.domains.all() {
@@ -417,7 +415,7 @@ func (s *Sandbox) findDiscoveryDomain(c *call) answer {
 	})
 }
 
-// read returns a record as readers that lag behind see it; false: they see none.
+// read returns a record as reads see it after the lag; false: they see none.
 func (s *Sandbox) read(h *history) (Domain, bool) { return h.asOf(s.now().Add(-s.options.ReadLag)) }
 
 func (s *Sandbox) domainAnswer(c *call, d Domain, found bool) answer {
@@ -427,7 +425,7 @@ func (s *Sandbox) domainAnswer(c *call, d Domain, found bool) answer {
 	return answer{status: http.StatusOK, body: s.shown(c, d)}
 }
 
-// shown is a record as it stands in an answer.
+// shown returns a record for an answer.
 func (s *Sandbox) shown(c *call, d Domain) Domain {
 	if c.wrong != nil {
 		c.wrong(&d)
@@ -480,8 +478,8 @@ func (s *Sandbox) listOrganizationClients(c *call) answer {
 	})
 }
 
-// removeOrganizationClients removes all of them, or none where the organization is gone.
-// One that is not associated does no harm.
+// removeOrganizationClients removes all clients, or none if the organization does not exist.
+// Clients that are not associated are ignored.
 func (s *Sandbox) removeOrganizationClients(c *call) answer {
 	clients, err := checkRemoval(c.tree, s.options.MaxClients)
 	if err != nil {
@@ -496,16 +494,16 @@ func (s *Sandbox) removeOrganizationClients(c *call) answer {
 }
 
 func (s *Sandbox) createTemplate(c *call) answer {
-	asked, err := checkTemplate(c.tree)
+	requested, err := checkTemplate(c.tree)
 	if err != nil {
 		return badBody(err)
 	}
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
-	if s.tenant.templateNames[asked.Name] > 0 && !s.options.RepeatTemplateNames {
+	if s.tenant.templateNames[requested.Name] > 0 && !s.options.RepeatTemplateNames {
 		return refuse(http.StatusConflict, "A template with the same name already exists", "")
 	}
-	return answer{status: http.StatusCreated, body: templateRecordOf(s.tenant.keepTemplate(asked, s.now()))}
+	return answer{status: http.StatusCreated, body: templateRecordOf(s.tenant.storeTemplate(requested, s.now()))}
 }
 
 func (s *Sandbox) listTemplates(c *call) answer {
@@ -514,7 +512,7 @@ func (s *Sandbox) listTemplates(c *call) answer {
 	return listAnswer(c, "templates", &s.tenant.templates, func(t Template) (templateRecord, bool) { return templateRecordOf(t), true })
 }
 
-// templateRecord is a template as the API shows it (specification 2.2).
+// templateRecord is a template of the API (specification 2.2).
 type templateRecord struct {
 	ID           string                                `json:"id"`
 	Name         string                                `json:"name"`
@@ -528,7 +526,7 @@ type templateRecord struct {
 }
 
 func templateRecordOf(t Template) templateRecord {
-	claims := map[string]bool{} // an object, never null
+	claims := map[string]bool{} // not null in JSON
 	maps.Copy(claims, t.Claims)
 	return templateRecord{
 		ID: t.ID, Name: t.Name, Type: t.Type, Dialect: t.Dialect,
@@ -546,8 +544,8 @@ func presentation(claims map[string]bool) map[string]map[string]map[string]bool 
 	return map[string]map[string]map[string]bool{documentType: {namespace: claims}}
 }
 
-// refuse is an error of the service's shape. An empty message is the one that
-// the service was seen to send with that status.
+// refuse returns an error in the service's form. An empty message is replaced by the one
+// that the service was observed to send with that status.
 func refuse(status int, message, code string) answer {
 	if status == http.StatusTooManyRequests && message == "" {
 		message, code = "Global limit has been reached", "too_many_requests"
@@ -572,7 +570,7 @@ func methodNotAllowed(allowed []string) answer {
 	return refuse(http.StatusMethodNotAllowed, "", "").with(http.Header{"Allow": {strings.Join(allowed, ", ")}})
 }
 
-// encode gives the bytes of an answer and their type.
+// encode returns the bytes of an answer and their type.
 func (a answer) encode() ([]byte, string) {
 	switch {
 	case a.raw != nil:

@@ -1,11 +1,7 @@
 package sandbox
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -14,10 +10,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// AllScopes are the scopes that the API's operations ask for, those of the
-// three of the specification and those of the reads.
+// AllScopes returns the scopes of the API's operations, including the reads.
 func AllScopes() []string {
 	var all []string
 	for _, op := range operations {
@@ -29,8 +27,8 @@ func AllScopes() []string {
 	return all
 }
 
-// tokens is what access tokens are made with. They are JWTs signed with HS256: whoever
-// calls an API takes them as they come, so the algorithm is the sandbox's own business.
+// tokens makes access tokens. They are JWTs signed with HS256; clients do not check the
+// signature.
 type tokens struct {
 	key     []byte
 	minted  atomic.Int64
@@ -48,37 +46,32 @@ type claims struct {
 	ID        string `json:"jti"`
 }
 
-// tokenSeconds is the lifetime of a token in whole seconds, rounded up.
+// tokenSeconds returns the lifetime of a token in whole seconds, rounded up.
 func (s *Sandbox) tokenSeconds() int64 {
 	return int64((s.options.TokenLifetime + time.Second - 1) / time.Second)
 }
 
-var jwtHeader = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`))
-
 func (s *Sandbox) mint(audience string, scopes []string) string {
 	now := s.now().Unix()
-	payload, err := json.Marshal(claims{
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: s.tokens.key}, new(jose.SignerOptions).WithType("JWT"))
+	if err != nil {
+		return "" // the key fits
+	}
+	token, err := jwt.Signed(signer).Claims(claims{
 		Issuer: s.authURL + "/", Subject: s.clientID + "@clients", Audience: audience,
 		IssuedAt: now, Expires: now + s.tokenSeconds(),
 		Scope: strings.Join(scopes, " "), GrantType: "client-credentials",
-		// Two tokens of one second differ, as a caller who was refused expects.
+		// Two tokens of one second differ: a client that was refused expects another.
 		ID: strconv.FormatInt(s.tokens.minted.Add(1), 10),
-	})
+	}).Serialize()
 	if err != nil {
 		return "" // strings and numbers always encode
 	}
-	signed := jwtHeader + "." + base64.RawURLEncoding.EncodeToString(payload)
-	return signed + "." + s.tokens.sign(signed)
+	return token
 }
 
-func (t *tokens) sign(signed string) string {
-	mac := hmac.New(sha256.New, t.key)
-	mac.Write([]byte(signed))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
-
-// Token mints a bearer token with these scopes, or with AllScopes where none
-// is given. It lives as long as those of the token endpoint.
+// Token returns a new bearer token with these scopes, or with AllScopes if there are none.
+// Its lifetime is that of the token endpoint's tokens.
 func (s *Sandbox) Token(scopes ...string) string {
 	if len(scopes) == 0 {
 		scopes = AllScopes()
@@ -86,17 +79,16 @@ func (s *Sandbox) Token(scopes ...string) string {
 	return s.mint(s.baseURL+"/", scopes)
 }
 
-// SetScopes sets what the token endpoint grants from now on. Tokens already
-// minted keep theirs.
+// SetScopes sets the scopes that the token endpoint grants from now on. It does not change
+// earlier tokens.
 func (s *Sandbox) SetScopes(scopes ...string) { s.tokens.granted.Store(new(slices.Clone(scopes))) }
 
-// audiences are the API's names: its own, and the one it was called by.
+// audiences returns the API's names: its own, and the one in the request.
 func (s *Sandbox) audiences(r *http.Request) []string {
 	return []string{s.baseURL + "/", "http://" + r.Host + basePath + "/"}
 }
 
-// authenticate holds a request to its token, with the words of the service's 401. A nil
-// answer lets it pass.
+// authenticate checks the request's token. It returns the service's 401, or nil.
 func (s *Sandbox) authenticate(r *http.Request) (c claims, refused *answer) {
 	given := r.Header.Values("Authorization")
 	scheme, token, ok := strings.Cut(strings.Join(given, ""), " ")
@@ -106,11 +98,9 @@ func (s *Sandbox) authenticate(r *http.Request) (c claims, refused *answer) {
 	case len(given) > 1 || !ok || !strings.EqualFold(scheme, "Bearer"):
 		return c, new(unauthorized("Bad HTTP authentication header format"))
 	}
-	header, rest, _ := strings.Cut(token, ".")
-	payload, signature, _ := strings.Cut(rest, ".")
-	good := header == jwtHeader && hmac.Equal([]byte(signature), []byte(s.tokens.sign(header+"."+payload)))
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.HS256})
 	switch {
-	case !good || segment(payload, &c) != nil:
+	case err != nil || parsed.Claims(s.tokens.key, &c) != nil:
 		return c, new(unauthorized("Invalid token"))
 	case !slices.Contains(s.audiences(r), c.Audience):
 		return c, new(unauthorized("Bad audience, expected one that ends in " + basePath + "/"))
@@ -132,7 +122,7 @@ func insufficientScope(scope string) answer {
 	return refuse(http.StatusForbidden, "Insufficient scope, expected any of: "+scope, "insufficient_scope")
 }
 
-// oauthError is an answer of the shape of RFC 6749, section 5.2.
+// oauthError returns an error of RFC 6749 section 5.2.
 func oauthError(status int, code, description string) answer {
 	return answer{
 		status: status,
@@ -170,8 +160,8 @@ func (s *Sandbox) grant(c *call) answer {
 	}
 	scopes := *s.tokens.granted.Load()
 	if form.Has("scope") {
-		asked := strings.Fields(form.Get("scope"))
-		scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !slices.Contains(asked, scope) })
+		requested := strings.Fields(form.Get("scope"))
+		scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !slices.Contains(requested, scope) })
 	}
 	return answer{
 		status: http.StatusOK,
@@ -185,8 +175,8 @@ func (s *Sandbox) grant(c *call) answer {
 	}
 }
 
-// checkClient holds the caller to the client's credentials: its secret in the
-// form or by HTTP Basic, or an assertion; one of them (RFC 6749, section 2.3).
+// checkClient checks the client's credentials: its secret in the form or by HTTP Basic, or
+// an assertion; only one of them (RFC 6749 section 2.3).
 func (s *Sandbox) checkClient(r *http.Request, form url.Values) *answer {
 	asserted := form.Has("client_assertion") || form.Has("client_assertion_type")
 	basic := r.Header.Get("Authorization") != ""
@@ -225,7 +215,7 @@ func (s *Sandbox) checkAssertion(r *http.Request, form url.Values) *answer {
 		return new(invalidClient("Unauthorized"))
 	}
 	servers := []string{s.authURL + "/", "http://" + r.Host + "/"}
-	if err := s.assertions.check(form.Get("client_assertion"), s.clientID, servers, s.now().Unix()); err != nil {
+	if err := s.assertions.check(form.Get("client_assertion"), s.clientID, servers, s.now()); err != nil {
 		return new(invalidClient(err.Error()))
 	}
 	return nil

@@ -20,12 +20,11 @@ const (
 	bodyDepth = 16      // levels; a template has 4
 )
 
-// A body, whichever of the two forms it came in, is read into one tree of
-// map[string]any, []any and leaves. JSON's leaves are string, bool,
-// json.Number and nil; a form's are formText, since a form does not say
-// whether true is a word or a truth: the rules know what a member must be.
+// A body of either format is read into a tree of map[string]any, []any and leaves. JSON's
+// leaves are string, bool, json.Number and nil; a form's are formText, since a form does
+// not distinguish strings and booleans: the rules know the type of a member.
 
-// mediaType is the body's declared type without its parameters.
+// mediaType returns the body's declared type without its parameters.
 func mediaType(h http.Header) string {
 	t, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil {
@@ -45,8 +44,8 @@ func parseBody(mediaType string, body []byte) (any, error) {
 	return parseJSON(body)
 }
 
-// parseJSON is stricter than encoding/json: one value, valid UTF-8, no member
-// twice, no depth without end.
+// parseJSON reads one value. Unlike encoding/json it refuses invalid UTF-8, duplicate
+// members and great depth.
 func parseJSON(data []byte) (any, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("body is not UTF-8")
@@ -84,7 +83,7 @@ func jsonValue(dec *json.Decoder, depth int) (any, error) {
 			}
 			members[name] = v
 		}
-		_, _ = dec.Token() // its end
+		_, _ = dec.Token() // its closing brace
 		return members, nil
 	case json.Delim('['):
 		elements := []any{}
@@ -102,7 +101,7 @@ func jsonValue(dec *json.Decoder, depth int) (any, error) {
 	}
 }
 
-// capped is a stranger's text as far as a message repeats it.
+// capped returns the beginning of a text of others for a message.
 func capped(s string) string {
 	const most = 60
 	s = strings.ToValidUTF8(s, "�")

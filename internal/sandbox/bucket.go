@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// bucket is a token bucket: it holds at most size permits and gains rate of
-// them in a second, evenly. A request that finds none takes none.
+// bucket is a token bucket of at most size permits, which gains rate permits per second. A
+// refused request takes none.
 type bucket struct {
 	rate, size float64
 
 	mu      sync.Mutex
 	permits float64
-	at      time.Time // when permits was right
+	at      time.Time // when permits was computed
 }
 
-// slack forgives the rounding of permits that are gained in fractions.
+// slack tolerates the rounding of permits that are gained in fractions.
 const slack = 1e-6
 
 func newBucket(rate float64, burst int, now time.Time) *bucket {
@@ -29,8 +29,8 @@ func newBucket(rate float64, burst int, now time.Time) *bucket {
 	return &bucket{rate: rate, size: size, permits: size, at: now}
 }
 
-// take takes a permit if there is one, and tells in the service's headers how
-// the bucket stands after that.
+// take takes a permit if there is one, and returns the service's headers for the state
+// after that.
 func (b *bucket) take(now time.Time) (bool, http.Header) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *bucket) take(now time.Time) (bool, http.Header) {
 	return ok, h
 }
 
-// reset is the Unix second, rounded up, of the next whole permit.
+// reset returns the Unix second, rounded up, of the next whole permit.
 func (b *bucket) reset(now time.Time) int64 {
 	missing := math.Floor(b.permits+slack) + 1 - b.permits
 	if b.permits >= b.size {

@@ -18,8 +18,8 @@ const (
 	rowsMost      = 1_000_000
 )
 
-// serveControl is for other processes on this machine: to steer the sandbox
-// and to read what it was asked. It is no part of the API and not logged.
+// serveControl lets other processes on this machine control the sandbox and read its logs.
+// Its requests are not logged.
 func (s *Sandbox) serveControl(w http.ResponseWriter, r *http.Request) {
 	if !local(r) {
 		http.NotFound(w, r)
@@ -29,13 +29,13 @@ func (s *Sandbox) serveControl(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && path == "faults":
 		s.postFault(w, r)
 	case r.Method == http.MethodDelete && path == "faults":
-		s.faults.remove(func(f *standing) bool { return f.posted })
+		s.faults.remove(func(f *activeFault) bool { return f.posted })
 		w.WriteHeader(http.StatusNoContent)
 	case r.Method == http.MethodGet && path == "requests":
 		s.getRequests(w, r)
 	case r.Method == http.MethodGet && path == "counts":
 		w.Header().Set("Content-Type", jsonType)
-		_ = json.NewEncoder(w).Encode(s.Counts()) // the caller has gone: nobody to tell
+		_ = json.NewEncoder(w).Encode(s.Counts()) // the client may have disconnected
 	case r.Method == http.MethodGet && path == "state":
 		s.getState(w)
 	case r.Method == http.MethodGet && strings.HasPrefix(path, "rows/"):
@@ -45,8 +45,8 @@ func (s *Sandbox) serveControl(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// local says whether a caller is on this machine and calls it by a name of
-// loopback: a page in a browser that was led here by DNS calls it otherwise.
+// local reports whether a client is on this machine and uses a name of loopback: a page in
+// a browser that DNS has directed here uses another name.
 func local(r *http.Request) bool {
 	from, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil || !loopback(from) {
@@ -64,8 +64,8 @@ func loopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// getRequests answers the request log from ?since= on, of one ?operation= where
-// that is given. What is still under way has finished false.
+// getRequests returns the request log after ?since=, optionally of one ?operation=.
+// Requests in progress have finished false.
 func (s *Sandbox) getRequests(w http.ResponseWriter, r *http.Request) {
 	since, err := number(r, "since", 0)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Sandbox) getRequests(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if enc.Encode(entry) != nil {
-			return // the caller has gone
+			return // the client has disconnected
 		}
 	}
 }
@@ -96,8 +96,8 @@ func number(r *http.Request, name string, otherwise int) (int, error) {
 	return n, nil
 }
 
-// State is what GET /_sandbox/state answers: domains and clients by
-// organization id, and the templates in the form of the API's records.
+// State is the body of GET /_sandbox/state: domains and clients by organization id, and the
+// API's records of templates.
 type State struct {
 	Domains   map[string][]Domain `json:"domains"`
 	Clients   map[string][]string `json:"clients"`
@@ -120,7 +120,7 @@ func (s *Sandbox) getState(w http.ResponseWriter) {
 		}
 	}
 	w.Header().Set("Content-Type", jsonType)
-	_ = json.NewEncoder(w).Encode(state) // the caller has gone: nobody to tell
+	_ = json.NewEncoder(w).Encode(state) // the client may have disconnected
 }
 
 func (s *Sandbox) getRows(w http.ResponseWriter, r *http.Request, file string) {
@@ -145,11 +145,11 @@ func (s *Sandbox) getRows(w http.ResponseWriter, r *http.Request, file string) {
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
-	_, _ = w.Write(seed(n)) // the caller has gone: nobody to tell
+	_, _ = w.Write(seed(n)) // the client may have disconnected
 }
 
-// FaultRequest is the body of POST /_sandbox/faults: the members of a [Fault] that JSON
-// can say, and these, all optional. Times are milliseconds.
+// FaultRequest is the body of POST /_sandbox/faults: the members of a [Fault] with a name in
+// JSON, and these, all optional. Times are milliseconds.
 type FaultRequest struct {
 	Fault
 	LatencyMS       int               `json:"latency_ms"`
@@ -173,8 +173,7 @@ func (f FaultRequest) check() error {
 	return nil
 }
 
-// otherDomain makes another record of one: another customer's, as far as anybody
-// can tell.
+// otherDomain replaces a record by one of another customer.
 func otherDomain(d *Domain) {
 	d.ID, d.Domain = "ord_0000000000000000000000", "another.example"
 	d.Host, d.TXT = "_ss-verification.org_0000000000000000."+d.Domain, "00000000000000000000000000000000"
@@ -194,8 +193,8 @@ func (f FaultRequest) fault() Fault {
 	return fault
 }
 
-// postFault wants application/json: a foreign page in a browser cannot send
-// that without asking first, and is refused when it asks.
+// postFault requires application/json: a foreign page in a browser needs a preflight
+// request to send it, which is refused.
 func (s *Sandbox) postFault(w http.ResponseWriter, r *http.Request) {
 	if mediaType(r.Header) != jsonType {
 		http.Error(w, "want a body of "+jsonType, http.StatusUnsupportedMediaType)

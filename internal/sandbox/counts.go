@@ -5,28 +5,28 @@ import (
 	"sync"
 )
 
-// Counts is what GET /_sandbox/counts answers: how often the sandbox was asked
-// for what, since it was started. Unlike the logs it forgets nothing.
+// Counts is the body of GET /_sandbox/counts: the numbers of requests since the start. They
+// are complete, unlike the logs.
 type Counts struct {
-	// Requests are those that were answered, or broken off by a fault, by operation;
-	// "" is for paths and methods that are none.
+	// Requests counts requests that were answered, or aborted by a fault, by operation; "" is
+	// for unknown paths and methods.
 	Requests map[string]Tally `json:"requests"`
-	// Queries are the DNS questions; those that got no answer have the code "".
+	// Queries counts DNS queries; those without an answer have the code "".
 	Queries Tally `json:"queries"`
 }
 
-// Tally counts questions of one sort.
+// Tally counts requests or queries of one kind.
 type Tally struct {
 	All int64 `json:"all"`
-	// Answers are counted by status or response code: "200", "NXDOMAIN".
+	// Answers counts them by status or response code: "200", "NXDOMAIN".
 	Answers map[string]int64 `json:"answers"`
-	// Times says of how many different targets (path and query, or name and type)
-	// each was asked for so often: {"1": 99, "2": 1} are a hundred targets, of
-	// which one was asked for twice.
+	// Times is the number of targets (path and query, or name and type) by the number of
+	// their requests: {"1": 99, "2": 1} are a hundred targets, of which one was requested
+	// twice.
 	Times map[int64]int64 `json:"times"`
 }
 
-// counts counts questions by their sort.
+// counts counts requests or queries by their kind.
 type counts struct {
 	mu    sync.Mutex
 	sorts map[string]*counted
@@ -66,7 +66,7 @@ func (c *counts) tallies() map[string]Tally {
 	return all
 }
 
-// Counts tells how often the sandbox was asked for what.
+// Counts returns the numbers of requests and queries.
 func (s *Sandbox) Counts() Counts {
 	return Counts{Requests: s.log.counts.tallies(), Queries: s.zone.counts.tallies()[""]}
 }

@@ -12,16 +12,15 @@ import (
 // does: RA is set, aliases are followed.
 type dnsServer struct {
 	zone    *zone
-	addrs   []net.Addr // the first is the one asked for
+	addrs   []net.Addr // the first is the configured one
 	servers []*dns.Server
 	serving sync.WaitGroup
 }
 
-// startDNS serves the zone at addr, and at further free ports of its host
-// until there are as many as wanted.
-func startDNS(addr string, wanted int, z *zone) (*dnsServer, error) {
+// startDNS serves the zone at n addresses: addr, and free ports of its host.
+func startDNS(addr string, n int, z *zone) (*dnsServer, error) {
 	d := &dnsServer{zone: z}
-	for range wanted {
+	for range n {
 		stream, packets, err := listenBoth(addr)
 		if err != nil {
 			return nil, errors.Join(err, d.close())
@@ -36,8 +35,8 @@ func startDNS(addr string, wanted int, z *zone) (*dnsServer, error) {
 	return d, nil
 }
 
-// listenBoth opens one port for both transports. A free one for TCP may be
-// taken for UDP: then another is tried.
+// listenBoth opens one port for both transports. It tries others, since a port that is free
+// for TCP may be in use for UDP.
 func listenBoth(addr string) (net.Listener, net.PacketConn, error) {
 	var errs error
 	for range 20 {
@@ -57,8 +56,7 @@ func listenBoth(addr string) (net.Listener, net.PacketConn, error) {
 	return nil, nil, errs
 }
 
-// serve returns once the server has begun: one that has not cannot be shut
-// down.
+// serve starts a server and waits until it has started: before, it cannot be shut down.
 func (d *dnsServer) serve(server *dns.Server) {
 	started := make(chan struct{})
 	server.NotifyStartedFunc = sync.OnceFunc(func() { close(started) })
@@ -79,12 +77,12 @@ func (d *dnsServer) close() error {
 func (d *dnsServer) handler(transport string) dns.Handler {
 	return dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 		if m := d.reply(r, transport); m != nil {
-			_ = w.WriteMsg(m) // the asker has gone: nobody to tell
+			_ = w.WriteMsg(m) // the client may have disconnected
 		}
 	})
 }
 
-// reply makes the answer to a message that has one question; nil: none.
+// reply returns the answer to a message of one question; nil: no answer.
 func (d *dnsServer) reply(r *dns.Msg, transport string) *dns.Msg {
 	m := new(dns.Msg).SetReply(r)
 	m.RecursionAvailable = true
@@ -113,7 +111,7 @@ func (d *dnsServer) reply(r *dns.Msg, transport string) *dns.Msg {
 	if transport == "udp" {
 		m.Truncate(size)
 	} else {
-		m.Truncate(dns.MaxMsgSize) // what TCP's length can say
+		m.Truncate(dns.MaxMsgSize) // the limit of TCP's length field
 	}
 	return m
 }

@@ -1,13 +1,11 @@
-// Package sandbox is a tenant to try and to test against: the Management API
-// of the specification, a DNS server for the verification hosts and,
-// where it is wanted, a Redis, all in this process and on loopback. It holds
-// nothing but memory; Close ends it and everything in it.
+// Package sandbox is a tenant for trials and tests: the Management API of the
+// specification, a DNS server for the verification hosts and, optionally, a Redis, all in
+// this process and on loopback. Its state is in memory.
 //
 // It is a second opinion on the specification. Its rules are written from the
-// specification itself and share no code with the client that they judge: it
-// refuses whatever the specification refuses, with the service's own words
-// and codes, and where the specification is silent it does what the service
-// was seen to do.
+// specification and share no code with the client that they test: it refuses all that the
+// specification refuses, with the service's messages and codes, and where the
+// specification is silent it does as the service was observed to do.
 //
 //	s, err := sandbox.Start(sandbox.Options{Rate: 50, Burst: 50})
 //	...
@@ -16,21 +14,34 @@
 //	d := s.AddDomain(org, sandbox.Domain{Domain: "northwind.example"})
 //	s.SetTXTAt(d.Host, 3*time.Second, d.TXT)
 //
-// What it is asked stands in [Sandbox.Requests] and [Sandbox.Queries], the last of
-// it, and is counted in [Sandbox.Counts]. It can
-// be told to misbehave with [Sandbox.AddFault] and [Sandbox.SetRCode]. Other
-// processes reach the same through the paths under /_sandbox/ of the API's
-// listener, which answer to loopback alone:
+// [Sandbox.Requests] and [Sandbox.Queries] return the last requests, and [Sandbox.Counts]
+// counts all. [Sandbox.AddFault] and [Sandbox.SetRCode] make it misbehave. Other processes
+// use the paths below /_sandbox/ of the API's listener, which serve only loopback:
 //
 //	GET    /_sandbox/requests            the request log, JSON lines; ?since=SEQ, ?operation=NAME
-//	GET    /_sandbox/counts              how often it was asked for what, JSON: Counts
+//	GET    /_sandbox/counts              the number of requests of each kind, JSON: Counts
 //	GET    /_sandbox/state               domains, clients and templates, JSON
-//	GET    /_sandbox/rows/domains.csv    seeds ?n= records and answers their input file;
+//	GET    /_sandbox/rows/domains.csv    adds ?n= records and returns their input file;
 //	                                     unpublished.csv without TXT records;
 //	                                     clients.csv, updates.csv and templates.jsonl likewise
 //	POST   /_sandbox/faults              adds a fault, a [FaultRequest] in JSON
 //	DELETE /_sandbox/faults              removes the faults that were posted
 //
-// CONFORMANCE.md has each constraint of the specification, and its tests here and
-// in the client.
+// CONFORMANCE.md lists each constraint of the specification with its tests here and in the
+// client.
+//
+// # Files
+//
+// Each file uses those below it:
+//
+//	sandbox.go                     start, stop, addresses
+//	sample.go, seed.go             data to try with
+//	control.go                     the paths below /_sandbox/
+//	faults.go, api.go, list.go     the Management API, and how it misbehaves
+//	auth.go, assertion.go          its token endpoint
+//	rules.go, body.go, form.go     the specification's rules of bodies
+//	tenant.go, ordered.go          its state
+//	bucket.go                      its rate limit
+//	dnsserver.go, zone.go          the DNS server
+//	requests.go, counts.go, tail.go, names.go  logs and counters; identifiers
 package sandbox

@@ -1,7 +1,6 @@
 package sandbox
 
-// The readers of bodies and the bounded log have no place in the API of the
-// package; their tests reach them here.
+// The parsers of bodies and the bounded log are not exported; their tests use them here.
 
 type (
 	FormText = formText
@@ -20,7 +19,7 @@ var (
 	ClaimNames = claimNames
 )
 
-func NewTail(kept int) Tail {
-	t := &tail[int64]{kept: kept}
+func NewTail(least int) Tail {
+	t := &tail[int64]{least: least}
 	return Tail{Next: t.next, Add: t.add, At: t.at, Since: t.since}
 }

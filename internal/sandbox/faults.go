@@ -11,77 +11,77 @@ import (
 	"time"
 )
 
-// Fault is one way to misbehave. The first fault that fits a request is
-// applied to it, and no other. What is not set does nothing.
+// Fault is a misbehaviour. Of all faults only the first one that matches a request applies
+// to it. Zero members have no effect.
 type Fault struct {
 	Operation string             `json:"operation"` // one of the Op names; empty: every request
-	Match     func(Request) bool `json:"-"`         // and this says so; nil: it does. Status and what follows it are not known yet
-	Skip      int                `json:"skip"`      // so many requests that fit are let through first
-	Count     int                `json:"count"`     // then it is applied so many times; 0: until it is removed
+	Match     func(Request) bool `json:"-"`         // the requests; nil: all. Status and the members after it are not set yet
+	Skip      int                `json:"skip"`      // the number of matching requests before the first fault
+	Count     int                `json:"count"`     // the number of faults; 0: until it is removed
 
-	Latency       time.Duration `json:"-"` // the request is not looked at before, in real time; it is then carried out even where the caller has gone
-	AnswerLatency time.Duration `json:"-"` // the answer is held back for so long after the request was carried out
+	Latency       time.Duration `json:"-"` // before the request is handled, in real time; it is executed even if the client has disconnected
+	AnswerLatency time.Duration `json:"-"` // between the execution of the request and its answer
 
-	// An answer in place of the operation's. Where only Body or Header is set,
-	// the status is 200 or the operation's own; HTML alone is a 502, Redirect
-	// alone a 302. Status without Body has the service's error body.
+	// An answer instead of the operation's. With only Body or Header the status is 200 or
+	// the operation's, with only HTML 502, with only Redirect 302. Status without Body has
+	// the service's error body.
 	Status   int         `json:"status"`
-	Body     string      `json:"body"` // as it is, of type application/json unless Header says otherwise
+	Body     string      `json:"body"` // unchanged, of type application/json unless Header sets another
 	Header   http.Header `json:"-"`
-	HTML     bool        `json:"html"`     // a page as a proxy makes it, with Body in it
+	HTML     bool        `json:"html"`     // a proxy's page, which contains Body
 	Redirect string      `json:"redirect"` // Location
-	Handled  bool        `json:"handled"`  // the request is carried out before it is answered so
+	Handled  bool        `json:"handled"`  // the request is executed first
 
-	Wrong func(*Domain) `json:"-"` // changes the discovery domains in the answer, not those of the tenant; it must not call the sandbox
+	Wrong func(*Domain) `json:"-"` // changes the discovery domains in the answer, not the tenant's; it must not call the sandbox
 
-	DropBefore bool          `json:"drop_before"` // the connection is reset, the request never looked at
-	DropAfter  bool          `json:"drop_after"`  // the request is carried out, then the connection is reset
+	DropBefore bool          `json:"drop_before"` // the connection is reset, and the request not executed
+	DropAfter  bool          `json:"drop_after"`  // the request is executed, then the connection is reset
 	Truncate   bool          `json:"truncate"`    // the connection ends half-way through the answer's body
-	Drip       time.Duration `json:"-"`           // between one byte of the body and the next
-	Endless    bool          `json:"endless"`     // the body goes on for as long as the caller reads
-	NotHTTP    bool          `json:"not_http"`    // what comes back is no HTTP; the request is never looked at
+	Drip       time.Duration `json:"-"`           // between two bytes of the body
+	Endless    bool          `json:"endless"`     // the body continues as long as the client reads
+	NotHTTP    bool          `json:"not_http"`    // the answer is not HTTP, and the request not executed
 }
 
-// faults are those that stand, in the order in which they were added.
+// faults has the active faults, in the order of their addition.
 type faults struct {
-	mu    sync.Mutex
-	stand []*standing
+	mu     sync.Mutex
+	active []*activeFault
 }
 
-type standing struct {
+type activeFault struct {
 	Fault
 	posted  bool // through the control path
 	skip    int
 	applied int
 }
 
-// AddFault adds a fault and returns its remover, which may be called twice.
+// AddFault adds a fault and returns the function that removes it, which may be called twice.
 func (s *Sandbox) AddFault(f Fault) (remove func()) {
 	added := s.faults.add(f, false)
-	return func() { s.faults.remove(func(s *standing) bool { return s == added }) }
+	return func() { s.faults.remove(func(f *activeFault) bool { return f == added }) }
 }
 
-func (f *faults) add(fault Fault, posted bool) *standing {
+func (f *faults) add(fault Fault, posted bool) *activeFault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	added := &standing{Fault: fault, posted: posted, skip: fault.Skip}
-	f.stand = append(f.stand, added)
+	added := &activeFault{Fault: fault, posted: posted, skip: fault.Skip}
+	f.active = append(f.active, added)
 	return added
 }
 
-func (f *faults) remove(which func(*standing) bool) {
+func (f *faults) remove(which func(*activeFault) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.stand = slices.DeleteFunc(slices.Clone(f.stand), which)
+	f.active = slices.DeleteFunc(slices.Clone(f.active), which)
 }
 
-// claim finds the fault for a request and counts it. Match is called without
-// the lock: it may add and remove faults.
+// claim returns the fault of a request and counts it. It calls Match without the lock:
+// Match may add and remove faults.
 func (f *faults) claim(r Request) Fault {
 	f.mu.Lock()
-	standing := f.stand
+	active := f.active
 	f.mu.Unlock()
-	for _, fault := range standing {
+	for _, fault := range active {
 		if fault.Operation != "" && fault.Operation != r.Operation || fault.Match != nil && !fault.Match(r) {
 			continue
 		}
@@ -92,12 +92,11 @@ func (f *faults) claim(r Request) Fault {
 	return Fault{}
 }
 
-// apply says whether the fault is due, and removes it where that was the last
-// time.
-func (f *faults) apply(fault *standing) bool {
+// apply reports whether the fault applies now, and removes it after the last time.
+func (f *faults) apply(fault *activeFault) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !slices.Contains(f.stand, fault) {
+	if !slices.Contains(f.active, fault) {
 		return false
 	}
 	if fault.skip > 0 {
@@ -106,18 +105,17 @@ func (f *faults) apply(fault *standing) bool {
 	}
 	fault.applied++
 	if fault.applied == fault.Count {
-		f.stand = slices.DeleteFunc(slices.Clone(f.stand), func(s *standing) bool { return s == fault })
+		f.active = slices.DeleteFunc(slices.Clone(f.active), func(a *activeFault) bool { return a == fault })
 	}
 	return true
 }
 
-// replaces says whether the fault brings an answer of its own.
+// replaces reports whether the fault has an answer of its own.
 func (f Fault) replaces() bool {
 	return f.Status != 0 || f.Body != "" || f.HTML || f.Redirect != ""
 }
 
-// faulty makes the answer under a fault, and says whether the request was
-// carried out.
+// faulty returns the answer under a fault, and reports whether the request was executed.
 func (s *Sandbox) faulty(c *call, f Fault) (a answer, handled bool) {
 	c.wrong = f.Wrong
 	handled = f.Handled || !f.replaces()
@@ -158,10 +156,10 @@ func (f Fault) answer() answer {
 	return a
 }
 
-// send writes an answer as the fault has it.
+// send writes an answer, changed by the fault.
 func (s *Sandbox) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	body, contentType := a.encode()
-	w.Header().Set("Date", s.now().UTC().Format(http.TimeFormat)) // of the clock that x-ratelimit-reset is told by
+	w.Header().Set("Date", s.now().UTC().Format(http.TimeFormat)) // by the clock of x-ratelimit-reset
 	maps.Copy(w.Header(), a.header)
 	if contentType != "" {
 		w.Header().Set("Content-Type", contentType)
@@ -179,7 +177,7 @@ func (s *Sandbox) send(w http.ResponseWriter, r *http.Request, a answer, f Fault
 		}
 	case f.Truncate:
 		write(w, body[:len(body)/2])
-		panic(http.ErrAbortHandler) // ends the connection without the rest
+		panic(http.ErrAbortHandler) // closes the connection without the rest
 	case f.Drip > 0:
 		for i := range body {
 			s.pause(f.Drip)
@@ -192,7 +190,7 @@ func (s *Sandbox) send(w http.ResponseWriter, r *http.Request, a answer, f Fault
 	}
 }
 
-// write sends what is given at once; false: the caller has gone.
+// write writes and flushes the body; false: the client has disconnected.
 func write(w http.ResponseWriter, body []byte) bool {
 	if _, err := w.Write(body); err != nil {
 		return false
@@ -200,19 +198,19 @@ func write(w http.ResponseWriter, body []byte) bool {
 	return http.NewResponseController(w).Flush() == nil
 }
 
-// writeNoHTTP answers with what a server of another protocol might, a TLS alert, and
-// ends the connection.
+// writeNoHTTP answers as a server of another protocol may, with a TLS alert, and closes the
+// connection.
 func writeNoHTTP(w http.ResponseWriter) {
 	conn := hijack(w)
-	_, _ = conn.Write([]byte("\x15\x03\x01\x00\x02\x02\x46\r\n\r\n")) // the caller has gone: nobody to tell
+	_, _ = conn.Write([]byte("\x15\x03\x01\x00\x02\x02\x46\r\n\r\n")) // the client may have disconnected
 	_ = conn.Close()
 }
 
-// reset ends the connection with an RST, as a crash or a broken network does.
+// reset closes the connection with an RST, as a crash or a broken network does.
 func reset(w http.ResponseWriter) {
 	conn := hijack(w)
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // without it Close says goodbye in order
+		_ = tcp.SetLinger(0) // otherwise Close sends a FIN
 	}
 	_ = conn.Close()
 }

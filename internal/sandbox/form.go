@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// formText is a leaf of a form: the rules decide what it is read as.
+// formText is a leaf of a form, whose type the rules decide.
 type formText string
 
-// formList is what a name that was given several times, or with [] at its
-// end, has collected; clients[]=a and clients=a mean the same.
+// formList is the values of a name that is given several times, or with [] at its end;
+// clients[]=a and clients=a mean the same.
 type formList []formText
 
 const (
@@ -27,9 +27,9 @@ const (
 //	clients[]=a&clients[]=b    clients[0]=a&clients[1]=b    clients=a&clients=b
 //	presentation[org.iso.18013.5.1.mDL][org.iso.18013.5.1][family_name]=true
 //
-// The tree's objects are map[string]any, whose members are objects, formText
-// or formList. Whether clients[0] is an element or a member called 0, and
-// whether an empty value is an empty text or an empty object, the rules know.
+// The tree's objects are map[string]any, whose members are objects, formText or formList.
+// The rules decide whether clients[0] is an element or a member called 0, and whether an
+// empty value is an empty string or an empty object.
 func parseForm(body string) (any, error) {
 	root := map[string]any{}
 	pairs := 0
@@ -70,7 +70,7 @@ func formPair(pair string) (name, value string, err error) {
 
 var formName = regexp.MustCompile(`^([^\[\]]+)((?:\[[^\[\]]+\])*)(\[\])?$`)
 
-// formPath cuts a[b][c] into its parts; list is true for a[b][].
+// formPath splits a[b][c] into its parts; list is true for a[b][].
 func formPath(name string) (path []string, list bool, err error) {
 	m := formName.FindStringSubmatch(name)
 	if m == nil {

@@ -10,10 +10,9 @@ import (
 	"strings"
 )
 
-// A list is read in one of two ways: by checkpoints (from, take), or by offsets
-// (page, per_page), of which the first mostOffset records can be read. Without any of
-// these parameters it is the first. The vendor's SDKs send the parameters of the second
-// with every request for a list; where from or take is given they count for nothing.
+// A list is read by checkpoints (from, take), which is the default, or by offsets (page,
+// per_page) of at most mostOffset records. The vendor's SDKs send the parameters of offsets
+// with every request of a list; they are ignored next to from or take.
 var listParameters = []string{"from", "take", "page", "per_page", "include_totals"}
 
 const (
@@ -22,13 +21,13 @@ const (
 	mostOffset = 1000
 )
 
-// listQuery is the page that a request asks for.
+// listQuery is the requested page of a list.
 type listQuery struct {
 	after  int64 // checkpoint: the record before the page; 0: none
 	take   int   // records of the page at most
-	offset bool  // it is read by offsets
+	offset bool  // the list is read by offsets
 	start  int   // offset: records before the page
-	totals bool  // offset: with the number of all records
+	totals bool  // offset: the answer has the number of all records
 }
 
 // readList reads the parameters of a list.
@@ -75,9 +74,9 @@ func (c *call) boolean(name string) (bool, error) {
 	}
 }
 
-// listAnswer answers with the page of a list that the query asks for, of what see lets
-// through.
-func listAnswer[T, V any](c *call, name string, list *shelf[T], see func(T) (V, bool)) answer {
+// listAnswer returns the requested page of a list, of records as see converts them; see may
+// skip records.
+func listAnswer[T, V any](c *call, name string, list *ordered[T], see func(T) (V, bool)) answer {
 	q := c.list
 	if !q.offset {
 		found, next := page(list, q.after, q.take, see)
@@ -95,7 +94,7 @@ func listAnswer[T, V any](c *call, name string, list *shelf[T], see func(T) (V, 
 	return answer{status: http.StatusOK, body: map[string]any{name: found, "start": q.start, "limit": q.take, "total": len(all)}}
 }
 
-// A checkpoint names its list, so that one of another list is refused, and
+// checkpoint returns a checkpoint, which has its list, so that another list refuses it, and
 // the number after which the next page begins.
 func (c *call) checkpoint(after int64) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %s %d", c.Operation, c.Organization, after))

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// names makes identifiers in the shapes that the service was seen to use, the
-// same ones for the same seed and order of asking.
+// names makes identifiers in the forms that the service was observed to use, the same ones
+// for the same seed and order of calls.
 type names struct {
 	*rand.Rand
 
@@ -50,7 +50,7 @@ func (n *names) domain() string       { return "ord_" + n.text(alphanumeric, 22)
 func (n *names) client() string       { return n.text(alphanumeric, 32) }
 func (n *names) token() string        { return n.text(hexadecimal, 32) }
 
-// count is a number that was not given before, from 1.
+// count returns the next number, from 1.
 func (n *names) count() int { return int(n.counted.Add(1)) }
 
 func templateID(number int) string { return fmt.Sprintf("vct_%016d", number) }

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	defaultRemember = 200_000 // a test of a few thousand rows of each kind fits many times over
-	bodyKept        = 1024    // bytes of a body in the log: every PATCH and a DELETE of 25 clients whole
+	defaultRemember = 200_000 // many times the requests of a test of a few thousand rows
+	loggedBody      = 1024    // bytes of a body: every PATCH and a DELETE of 25 clients fit
 )
 
 // Request is one request that arrived at the API or the token endpoint.
 type Request struct {
 	Seq           int64     `json:"seq"`                    // counts from 1 in order of arrival
-	At            time.Time `json:"at"`                     // when it had been read, by the sandbox's clock
-	Operation     string    `json:"operation"`              // one of the Op names; empty where the path or method is none
+	At            time.Time `json:"at"`                     // when it was read, by the sandbox's clock
+	Operation     string    `json:"operation"`              // one of the Op names; empty for an unknown path or method
 	Method        string    `json:"method"`                 //
-	Path          string    `json:"path"`                   // as it was sent, escapes kept
+	Path          string    `json:"path"`                   // with the escapes of the request
 	Query         string    `json:"query,omitempty"`        // without the question mark
 	Organization  string    `json:"organization,omitempty"` // from the path
 	Domain        string    `json:"domain,omitempty"`       // the discovery domain's id, from the path
@@ -27,26 +27,26 @@ type Request struct {
 	Template      string    `json:"template,omitempty"`     // name in a template's creation, as far as the body could be read
 	Body          string    `json:"body,omitempty"`         // its first 1,024 bytes; of a token request without its secret
 	CorrelationID string    `json:"correlation_id,omitempty"`
-	Status        int       `json:"status"`   // of the answer; 0: none was made
-	Handled       bool      `json:"handled"`  // it came to the tenant; false where a fault answered in its place
-	Lost          bool      `json:"lost"`     // the caller was given no whole answer
+	Status        int       `json:"status"`   // of the answer; 0: there was none
+	Handled       bool      `json:"handled"`  // it was executed; false if a fault answered instead
+	Lost          bool      `json:"lost"`     // the client got no complete answer
 	Finished      bool      `json:"finished"` // Status, Handled and Lost are final
 }
 
-// requestLog remembers the latest requests, and counts all.
+// requestLog has the last requests, and counts all.
 type requestLog struct {
 	counts *counts
 
 	mu      sync.Mutex
 	entries tail[Request]
-	waiting chan struct{} // closed at the next finish; nil: nobody waits
+	waiting chan struct{} // closed at the next finish; nil: no call of await waits
 }
 
 func newRequestLog(remember int) *requestLog {
-	return &requestLog{counts: newCounts(), entries: tail[Request]{kept: remember}}
+	return &requestLog{counts: newCounts(), entries: tail[Request]{least: remember}}
 }
 
-// begin logs an arrival and gives it its number.
+// begin logs an arrival and sets its number.
 func (l *requestLog) begin(r Request) Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *requestLog) begin(r Request) Request {
 	return r
 }
 
-// finish notes what became of a request.
+// finish records the result of a request.
 func (l *requestLog) finish(r Request, status int, handled, lost bool) {
 	l.counts.add(r.Operation, r.Path+"?"+r.Query, strconv.Itoa(status))
 	l.mu.Lock()
@@ -69,7 +69,7 @@ func (l *requestLog) finish(r Request, status int, handled, lost bool) {
 	}
 }
 
-// since copies the entries with a number above seq.
+// since returns a copy of the entries with a number above seq.
 func (l *requestLog) since(seq int64) []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// What the specification says of requests, sections 2, 4 and 8.
+// The limits of requests in sections 2, 4 and 8 of the specification.
 const (
 	statusPending  = "pending"
 	statusVerified = "verified"
@@ -24,13 +24,13 @@ const (
 )
 
 var (
-	// dialectPattern is the specification's, its dot unescaped as it stands there.
+	// dialectPattern is the specification's, with its unescaped dot.
 	dialectPattern = regexp.MustCompile(`^simplified/1.0$`)
 	issuersPattern = regexp.MustCompile(`^aamva$`)
 
-	// The identifiers in a path. The specification names only a format; these prefixes
-	// are those of every identifier that the service was seen to give (observed behaviour,
-	// records), and what follows is kept wider than theirs.
+	// The identifiers in a path. The specification names only a format; all observed
+	// identifiers of the service have these prefixes. More characters are accepted after
+	// them than were observed.
 	organizationIDPattern = regexp.MustCompile(`^org_[A-Za-z0-9_|-]{1,124}$`)
 	domainIDPattern       = regexp.MustCompile(`^ord_[A-Za-z0-9_|-]{1,124}$`)
 	domainNamePattern     = regexp.MustCompile(`^[A-Za-z0-9._-]{3,255}$`)
@@ -44,7 +44,7 @@ var (
 	}
 )
 
-// checkDomainUpdate holds the body of 4.1. It may be empty.
+// checkDomainUpdate checks the body of 4.1, which may be empty.
 func checkDomainUpdate(body any) (domainUpdate, error) {
 	members, err := object(body, "", nil, []string{"status", "use_for_organization_discovery"})
 	if err != nil {
@@ -71,8 +71,7 @@ func checkDomainUpdate(body any) (domainUpdate, error) {
 	return u, nil
 }
 
-// checkRemoval holds the body of 4.2. That a client is named twice is not
-// forbidden.
+// checkRemoval checks the body of 4.2, which may name a client twice.
 func checkRemoval(body any, most int) ([]string, error) {
 	members, err := object(body, "", []string{"clients"}, nil)
 	if err != nil {
@@ -101,7 +100,7 @@ func checkRemoval(body any, most int) ([]string, error) {
 	return clients, nil
 }
 
-// checkTemplate holds the body of 4.3.
+// checkTemplate checks the body of 4.3.
 func checkTemplate(body any) (Template, error) {
 	members, err := object(body, "",
 		[]string{"name", "type", "dialect", "presentation", "well_known_trusted_issuers"},
@@ -136,8 +135,8 @@ func checkTemplate(body any) (Template, error) {
 	return t, err
 }
 
-// checkPresentation holds 2.3: two objects of one key each, and in them an
-// object of claims that may be empty.
+// checkPresentation checks 2.3: two objects of one key each, and in them an object of
+// claims, which may be empty.
 func checkPresentation(v any) (map[string]bool, error) {
 	place := "presentation"
 	for _, key := range []string{documentType, namespace} {
@@ -161,9 +160,9 @@ func checkPresentation(v any) (map[string]bool, error) {
 	return claims, nil
 }
 
-// object holds a value to be an object that has all the required members and
-// none beyond these and the optional ones. An empty form text is the empty
-// object: a form has no other way to send one.
+// object checks that a value is an object with all required members and no others than
+// these and the optional ones. An empty form text is the empty object, which a form cannot
+// express otherwise.
 func object(v any, place string, required, optional []string) (map[string]any, error) {
 	members, ok := v.(map[string]any)
 	if v == formText("") {
@@ -185,8 +184,8 @@ func object(v any, place string, required, optional []string) (map[string]any, e
 	return members, nil
 }
 
-// array holds a value to be an array. In a form that is a name given with [],
-// several times, once, or with the numbers from 0 in brackets.
+// array checks that a value is an array. In a form that is a name with [], or given once or
+// several times, or with the numbers from 0 in brackets.
 func array(v any, place string) ([]any, error) {
 	switch v := v.(type) {
 	case []any:
@@ -207,8 +206,8 @@ func array(v any, place string) ([]any, error) {
 	return nil, wrongType("array", v, place)
 }
 
-// numbered reads an object of form texts called 0, 1, 2 and so on. JSON
-// objects are never arrays: their leaves are not form texts.
+// numbered reads an object of form texts called 0, 1, 2 and so on. A JSON object, whose
+// leaves are no form texts, is never an array.
 func numbered(members map[string]any) ([]any, bool) {
 	elements := make([]any, len(members))
 	for i := range elements {

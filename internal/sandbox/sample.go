@@ -11,8 +11,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Sample is a run of each kind to try with, an organization to sweep, and what has to
-// become of it.
+// Sample has a run of each kind, an organization to sweep, and the expected results.
 type Sample struct {
 	Domains   []byte // CSV: organization_id, discovery_domain_id, verification_host, verification_txt; most rows have the two ids only
 	Clients   []byte // CSV: organization_id, client_id; one organization's 230
@@ -20,28 +19,28 @@ type Sample struct {
 
 	DomainRows []SampleRow // the rows of Domains, in their order
 
-	// Swept is one organization's, to be swept: four domains that were verified
-	// before, of which one has lost its record, and one's zone answers nobody.
+	// Swept are the domains of an organization to sweep: four verified ones, of which one
+	// has lost its record and one gets no answer.
 	Swept []SweptDomain
 
 	ExpectDomains, ExpectClients, ExpectTemplates Expected
 }
 
-// SampleRow is a domain of the sample and its story.
+// SampleRow is a domain of the sample and its case.
 type SampleRow struct {
 	Organization, Domain string // ids
 	Case                 string // "at_once", "late", "servfail_first", "never", "other_value", "quoted", "doubled_host", "verified_before", "flag_false", "flag_absent", "split", "alias"
 	Outcome              string // "done", "unchanged" or "expired"
 }
 
-// SweptDomain is a verified domain, and what a sweep finds of its record.
+// SweptDomain is a verified domain, and the state that a sweep finds.
 type SweptDomain struct {
 	Organization, Domain string // ids
 	State                string // "present", "absent" or "unknown"
 }
 
-// Expected counts rows by their outcome, where each domain is proven before it
-// is marked and looked for until the run gives up.
+// Expected counts rows by their outcome, if each domain is proven before it is verified,
+// and checked until the run gives up.
 type Expected struct{ Done, Unchanged, Refused, Expired int }
 
 func (e *Expected) add(outcome string) {
@@ -70,11 +69,10 @@ const (
 	perOrganization = 5 // domains
 )
 
-// sampleCase is one story that a domain can have: what stands in the record
-// before it is added, and what is published then.
+// sampleCase is a case of a domain: its record, and the records that are published.
 type sampleCase struct {
 	name, outcome string
-	rows          int // of the 200; what is left over are at_once
+	rows          int // of the 200; the rest are at_once
 	record        func(*Domain)
 	publish       func(*Sandbox, Domain, time.Duration)
 }
@@ -106,8 +104,7 @@ var sampleCases = []sampleCase{
 
 var atOnce = sampleCase{name: "at_once", outcome: outcomeDone}
 
-// Seed adds a sample to the tenant and the zone. The late records' time
-// begins now.
+// Seed adds a sample to the tenant and the zone. The delay of the late records begins now.
 func (s *Sandbox) Seed() Sample {
 	var sample Sample
 	s.seedDomains(&sample)
@@ -117,41 +114,41 @@ func (s *Sandbox) Seed() Sample {
 	return sample
 }
 
-// stories gives each row its case, all mixed.
-func (s *Sandbox) stories() []sampleCase {
-	stories := make([]sampleCase, 0, sampleDomains)
+// shuffledCases returns the case of each row, in random order.
+func (s *Sandbox) shuffledCases() []sampleCase {
+	cases := make([]sampleCase, 0, sampleDomains)
 	for _, c := range sampleCases {
-		stories = append(stories, slices.Repeat([]sampleCase{c}, c.rows)...)
+		cases = append(cases, slices.Repeat([]sampleCase{c}, c.rows)...)
 	}
-	stories = append(stories, slices.Repeat([]sampleCase{atOnce}, sampleDomains-len(stories))...)
-	s.names.Shuffle(len(stories), func(i, j int) { stories[i], stories[j] = stories[j], stories[i] })
-	return stories
+	cases = append(cases, slices.Repeat([]sampleCase{atOnce}, sampleDomains-len(cases))...)
+	s.names.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
+	return cases
 }
 
 func (s *Sandbox) seedDomains(sample *Sample) {
 	rows := [][]string{{"organization_id", "discovery_domain_id", "verification_host", "verification_txt"}}
 	var org string
-	for i, story := range s.stories() {
+	for i, c := range s.shuffledCases() {
 		if i%perOrganization == 0 {
 			org = s.AddOrganization("", s.organizationName())
 		}
 		d := Domain{Use: new(true)}
-		if story.record != nil {
-			story.record(&d)
+		if c.record != nil {
+			c.record(&d)
 		}
 		d = s.AddDomain(org, d)
-		if story.publish == nil {
+		if c.publish == nil {
 			s.SetTXT(d.Host, d.TXT)
 		} else {
-			story.publish(s, d, sampleLate+time.Duration(i%5)*200*time.Millisecond)
+			c.publish(s, d, sampleLate+time.Duration(i%5)*200*time.Millisecond)
 		}
 		row := []string{org, d.ID, "", ""}
 		if i%8 == 0 {
 			row[2], row[3] = d.Host, d.TXT
 		}
 		rows = append(rows, row)
-		sample.DomainRows = append(sample.DomainRows, SampleRow{Organization: org, Domain: d.ID, Case: story.name, Outcome: story.outcome})
-		sample.ExpectDomains.add(story.outcome)
+		sample.DomainRows = append(sample.DomainRows, SampleRow{Organization: org, Domain: d.ID, Case: c.name, Outcome: c.outcome})
+		sample.ExpectDomains.add(c.outcome)
 	}
 	sample.Domains = csvOf(rows)
 }
@@ -168,8 +165,8 @@ func (s *Sandbox) seedClients(sample *Sample) {
 	sample.Clients = csvOf(rows)
 }
 
-// seedTemplates makes the requests, and takes two of their names before
-// anybody asks: one for other content, one for the same.
+// seedTemplates makes the requests, and adds two of the templates: one with other content,
+// one with the same.
 func (s *Sandbox) seedTemplates(sample *Sample) {
 	for i := range sampleTemplates {
 		t := s.template(i)
@@ -189,7 +186,7 @@ func (s *Sandbox) seedTemplates(sample *Sample) {
 	}
 }
 
-// seedSwept comes last, so that the names of all others are what they were without.
+// seedSwept is called last, so that it does not change the names of the others.
 func (s *Sandbox) seedSwept(sample *Sample) {
 	org := s.AddOrganization("", s.organizationName())
 	for _, state := range []string{"present", "absent", "unknown", "present"} {
@@ -205,8 +202,8 @@ func (s *Sandbox) seedSwept(sample *Sample) {
 	}
 }
 
-// template is a request with a name of its own. The first has no claims at
-// all, which is the least that may be asked for.
+// template returns a request with a unique name. The first has no claims, which is the
+// smallest legal request.
 func (s *Sandbox) template(i int) Template {
 	t := Template{
 		Name: fmt.Sprintf("Licence check %d", s.names.count()), Type: "mdl", Dialect: "simplified/1.0",
@@ -218,7 +215,7 @@ func (s *Sandbox) template(i int) Template {
 	return t
 }
 
-// templateRow is the template's request (specification 4.3) on a line.
+// templateRow returns the template's request (specification 4.3) on a line.
 func templateRow(t Template) []byte {
 	line, err := json.Marshal(map[string]any{
 		"name": t.Name, "type": t.Type, "dialect": t.Dialect,
@@ -232,7 +229,7 @@ func templateRow(t Template) []byte {
 
 func csvOf(rows [][]string) []byte {
 	var b bytes.Buffer
-	_ = csv.NewWriter(&b).WriteAll(rows) // a buffer takes everything
+	_ = csv.NewWriter(&b).WriteAll(rows) // a write to a buffer cannot fail
 	return b.Bytes()
 }
 
@@ -242,7 +239,7 @@ var words = []string{
 	"willow", "yarrow", "zephyr",
 }
 
-// domainName is a name below .example, which nobody can own (RFC 2606).
+// domainName returns a name below .example, which is reserved (RFC 2606).
 func (s *Sandbox) domainName() string {
 	n := s.names.count()
 	return fmt.Sprintf("%s-%d.example", words[n%len(words)], n)

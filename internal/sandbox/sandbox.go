@@ -20,55 +20,52 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// FlagReading is how the server reads the default of
-// use_for_organization_discovery in an update (specification 4.1), which can
-// be understood in two ways.
+// FlagReading is an interpretation of the default of use_for_organization_discovery in an
+// update (specification 4.1).
 type FlagReading int
 
-// The two readings.
+// The two interpretations.
 const (
-	KeepFlag FlagReading = iota // an update without the flag leaves it as it is
+	KeepFlag FlagReading = iota // an update without the flag does not change it
 	FlagTrue                    // an update without the flag sets it to true
 )
 
-// Options are the settings of a sandbox. The zero value is a tenant without a
-// rate limit, on free ports of loopback, without a Redis.
+// Options configures a sandbox. The zero value is a tenant without a rate limit, on free
+// ports of loopback, without a Redis.
 type Options struct {
 	// APIAddr, DNSAddr and RedisAddr are the addresses to listen at, host:port.
 	// Empty: a free port of 127.0.0.1; for RedisAddr: no Redis.
 	APIAddr, DNSAddr, RedisAddr string
 
-	Seed uint64 // identifiers and tokens for domains are made from it: the same seed, the same names
+	Seed uint64 // of identifiers and domains' tokens: the same seed makes the same ones
 
-	// Resolvers is at how many addresses the zone is answered for, so that a
-	// quorum can be asked: DNSAddr, and free ports of its host; 0: 3.
+	// Resolvers is the number of addresses at which the DNS server answers, for a quorum:
+	// DNSAddr, and free ports of its host; 0: 3.
 	Resolvers int
 
 	Rate  float64 // permits per second of the tenant's bucket; 0: no limit and no x-ratelimit headers
-	Burst int     // the bucket's size; 0: what Rate gives in a second, at least 1
+	Burst int     // the bucket's size; 0: the permits of one second, at least 1
 
 	NegativeTTL time.Duration // SOA TTL and MINIMUM in negative answers, and the TTL of every record; whole seconds, rounded up
 
 	FlagDefault         FlagReading   // the default of specification 4.1
 	TokenLifetime       time.Duration // of access tokens, whole seconds, rounded up; 0: 24 h
 	MaxClients          int           // most clients in one DELETE, at most 100; 0: 100
-	ReadLag             time.Duration // reads of discovery domains see a change, or a new domain, this much later
-	RepeatTemplateNames bool          // several templates may have one name; else a name that is taken is answered with 409
-	OldRecords          bool          // answers leave use_for_organization_discovery out, as older ones did
+	ReadLag             time.Duration // after which reads of discovery domains return a change or a new domain
+	RepeatTemplateNames bool          // several templates may have one name; otherwise the second gets a 409
+	OldRecords          bool          // answers omit use_for_organization_discovery, as older ones did
 
-	Remember int // so many of the last requests, and as many DNS queries, are in the logs; 0: 200,000. All are counted
+	Remember int // the number of last requests, and of last DNS queries, in the logs; 0: 200,000. All are counted
 
 	Clock  func() time.Time // nil: time.Now; latency and dripping always take real time
 	Logger *slog.Logger     // nil: silent
 }
 
-// defaultResolvers make a quorum of two, with one to spare: one resolver alone
-// proves nothing.
+// defaultResolvers have a quorum of two, and one to spare.
 const defaultResolvers = 3
 
-// Sandbox is a running tenant. All its methods may be called by several
-// goroutines at once. Methods that set state take whatever they are given:
-// only requests are held to the specification.
+// Sandbox is a running tenant. It is safe for concurrent use. Methods that set state accept
+// everything: only requests must follow the specification.
 type Sandbox struct {
 	options      Options
 	baseURL      string
@@ -92,12 +89,12 @@ type Sandbox struct {
 	end     context.CancelFunc
 	serving sync.WaitGroup // the accepting loop of the API
 	conns   sync.WaitGroup // its connections
-	calls   sync.WaitGroup // its handlers, those of connections taken over too
+	calls   sync.WaitGroup // its handlers, including those of hijacked connections
 	once    sync.Once
 	closed  error
 }
 
-// inUse adds what to do to the error of an address that is taken.
+// inUse adds advice to the error of an address in use.
 func inUse(err error) error {
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return err
@@ -105,8 +102,8 @@ func inUse(err error) error {
 	return fmt.Errorf("%w (is another sandbox running? Stop it with Ctrl-C, or use that one)", err)
 }
 
-// Start opens the listeners and serves. The error tells which address could
-// not be had, or which option makes no sense; nothing is left running then.
+// Start opens the listeners and serves. The error names the address that is unavailable or
+// the invalid option; then nothing is left running.
 func Start(options Options) (*Sandbox, error) {
 	o, err := options.complete()
 	if err != nil {
@@ -122,7 +119,7 @@ func Start(options Options) (*Sandbox, error) {
 	}
 	if o.RedisAddr != "" {
 		s.redis = miniredis.NewMiniRedis()
-		s.redis.ClockTTL(true) // else nothing ever expires
+		s.redis.ClockTTL(true) // otherwise keys never expire
 		if err := s.redis.StartAddr(o.RedisAddr); err != nil {
 			return nil, errors.Join(fmt.Errorf("sandbox: Redis on %s: %w", o.RedisAddr, inUse(err)), s.dns.close(), listener.Close())
 		}
@@ -132,7 +129,7 @@ func Start(options Options) (*Sandbox, error) {
 	return s, nil
 }
 
-// complete fills in defaults and refuses what makes no sense.
+// complete sets defaults and refuses invalid options.
 func (o Options) complete() (Options, error) {
 	o.APIAddr = cmp.Or(o.APIAddr, "127.0.0.1:0")
 	o.DNSAddr = cmp.Or(o.DNSAddr, "127.0.0.1:0")
@@ -154,7 +151,7 @@ func (o Options) complete() (Options, error) {
 	case o.Remember < 0:
 		return o, fmt.Errorf("remember %d: want 1 or more, or 0 for %d", o.Remember, defaultRemember)
 	case o.Burst < 0:
-		return o, fmt.Errorf("burst %d: want 1 or more, or 0 for what the rate gives in a second", o.Burst)
+		return o, fmt.Errorf("burst %d: want 1 or more, or 0 for the permits of one second", o.Burst)
 	case o.MaxClients < 1 || o.MaxClients > maxClients:
 		return o, fmt.Errorf("max clients %d: want 1 to %d", o.MaxClients, maxClients)
 	case o.NegativeTTL < 0 || o.TokenLifetime < 0 || o.ReadLag < 0:
@@ -179,15 +176,15 @@ func assemble(o Options, addr net.Addr) *Sandbox {
 	s.clientSecret = rand.Text() + rand.Text()
 	s.tokens.key = []byte(rand.Text() + rand.Text())
 	s.tokens.granted.Store(new(AllScopes()))
-	s.assertions.seen = map[string]int64{}
+	s.assertions.seen = map[string]time.Time{}
 	if o.Rate > 0 {
 		s.bucket = newBucket(o.Rate, o.Burst, o.Clock())
 	}
 	return s
 }
 
-// reachable is an address that a client on this machine can dial: a listener
-// on every interface is called at loopback.
+// reachable returns an address that a client on this machine can dial: for a listener on
+// all interfaces it is a loopback address.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -230,9 +227,8 @@ func (s *Sandbox) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serveAPI(w, r)
 }
 
-// Close ends the listeners and every connection, and returns when the last
-// goroutine of the sandbox has come to its end. A second call does nothing
-// and answers the same.
+// Close closes the listeners and connections, and returns when all goroutines of the
+// sandbox have ended. A second call does nothing and returns the same.
 func (s *Sandbox) Close() error {
 	s.once.Do(func() {
 		s.end()
@@ -249,17 +245,16 @@ func (s *Sandbox) Close() error {
 	return s.closed
 }
 
-// BaseURL is where the API is: http://127.0.0.1:port/api/v2.
+// BaseURL returns the API's base URL: http://127.0.0.1:port/api/v2.
 func (s *Sandbox) BaseURL() string { return s.baseURL }
 
-// AuthURL is the base of the token endpoint: http://127.0.0.1:port.
+// AuthURL returns the base of the token endpoint: http://127.0.0.1:port.
 func (s *Sandbox) AuthURL() string { return s.authURL }
 
-// DNSAddr is the host:port of the DNS server, the same over UDP and TCP; of
-// several, the first.
+// DNSAddr returns the host:port of the first DNS server, over UDP and TCP.
 func (s *Sandbox) DNSAddr() string { return s.DNSAddrs()[0] }
 
-// DNSAddrs are the addresses of all its resolvers.
+// DNSAddrs returns the addresses of all DNS servers.
 func (s *Sandbox) DNSAddrs() []string {
 	var all []string
 	for _, addr := range s.dns.addrs {
@@ -268,7 +263,7 @@ func (s *Sandbox) DNSAddrs() []string {
 	return all
 }
 
-// RedisURL is redis://host:port/0, or empty where there is no Redis.
+// RedisURL returns redis://host:port/0, or "" without a Redis.
 func (s *Sandbox) RedisURL() string {
 	if s.redis == nil {
 		return ""
@@ -276,14 +271,14 @@ func (s *Sandbox) RedisURL() string {
 	return (&url.URL{Scheme: "redis", Host: reachable(s.redis.Addr()), Path: "/0"}).String()
 }
 
-// ClientID is the client that the token endpoint knows.
+// ClientID returns the id of the only client of the token endpoint.
 func (s *Sandbox) ClientID() string { return s.clientID }
 
-// ClientSecret is that client's secret, made anew by each Start.
+// ClientSecret returns that client's secret, which each Start makes.
 func (s *Sandbox) ClientSecret() string { return s.clientSecret }
 
-// Settings are the lines NAME=value, fit for an environment file, that point
-// a worker at this sandbox.
+// Settings returns the lines NAME=value of an environment file that connects a worker to
+// this sandbox.
 func (s *Sandbox) Settings() []string {
 	lines := []string{
 		"ORGOPS_BASE_URL=" + s.BaseURL(),
@@ -311,8 +306,8 @@ func (s *Sandbox) Settings() []string {
 
 func (s *Sandbox) now() time.Time { return s.options.Clock() }
 
-// pause waits in real time, or until the sandbox closes. That the caller has
-// gone meanwhile changes nothing: servers do not notice either.
+// pause waits in real time, or until the sandbox closes. As in a server, it continues if the
+// client has disconnected.
 func (s *Sandbox) pause(d time.Duration) {
 	if d <= 0 {
 		return
@@ -325,12 +320,12 @@ func (s *Sandbox) pause(d time.Duration) {
 	}
 }
 
-// Await returns the first finished request, of those logged already and those
-// to come, that match accepts; an error when ctx ends before.
+// Await returns the first finished request that match accepts, logged already or later. It
+// fails when ctx ends before.
 func (s *Sandbox) Await(ctx context.Context, match func(Request) bool) (Request, error) {
 	return s.log.await(ctx, match)
 }
 
-// Requests are the requests to API and token endpoint that are remembered,
-// oldest first: Options has how many.
+// Requests returns the last requests to API and token endpoint, oldest first, as many as
+// Options.Remember.
 func (s *Sandbox) Requests() []Request { return s.log.since(0) }

@@ -2,38 +2,37 @@ package sandbox
 
 import "slices"
 
-// tail remembers the last things of a sequence and numbers all of them from
-// 1, those that it has forgotten too.
+// tail has the last values of a sequence, and numbers all values from 1.
 type tail[T any] struct {
-	kept      int // so many at least are remembered, twice as many at most
-	things    []T
-	forgotten int64
+	least   int // the number of last values that it has; it may have twice as many
+	values  []T
+	dropped int64
 }
 
-// next is the number of the thing that is added next.
-func (t *tail[T]) next() int64 { return t.forgotten + int64(len(t.things)) + 1 }
+// next returns the number of the next value.
+func (t *tail[T]) next() int64 { return t.dropped + int64(len(t.values)) + 1 }
 
-func (t *tail[T]) add(thing T) {
-	if len(t.things) >= 2*t.kept {
-		t.things = slices.Clone(t.things[t.kept:]) // the old array goes, not every time one element
-		t.forgotten += int64(t.kept)
+func (t *tail[T]) add(value T) {
+	if len(t.values) >= 2*t.least {
+		t.values = slices.Clone(t.values[t.least:]) // frees the array, once in a while
+		t.dropped += int64(t.least)
 	}
-	t.things = append(t.things, thing)
+	t.values = append(t.values, value)
 }
 
-// at is the thing of that number; nil: it is forgotten.
+// at returns the value of that number; nil: it was dropped.
 func (t *tail[T]) at(number int64) *T {
-	if number <= t.forgotten || number >= t.next() {
+	if number <= t.dropped || number >= t.next() {
 		return nil
 	}
-	return &t.things[number-t.forgotten-1]
+	return &t.values[number-t.dropped-1]
 }
 
-// since copies what comes after that number, of the last kept things.
+// since returns a copy of the values after that number, of the last ones.
 func (t *tail[T]) since(number int64) []T {
-	from := max(number-t.forgotten, int64(len(t.things)-t.kept), 0)
-	if from >= int64(len(t.things)) {
+	from := max(number-t.dropped, int64(len(t.values)-t.least), 0)
+	if from >= int64(len(t.values)) {
 		return nil
 	}
-	return slices.Clone(t.things[from:])
+	return slices.Clone(t.values[from:])
 }

@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// Domain is an organization's discovery domain, in the form of the API's
-// record (specification 2.1).
+// Domain is an organization's discovery domain: the API's record (specification 2.1).
 type Domain struct {
 	ID     string `json:"id"`
 	Domain string `json:"domain"`
 	Status string `json:"status"`                                   // "pending" or "verified"
-	Use    *bool  `json:"use_for_organization_discovery,omitempty"` // nil: the record does not say; what it points to never changes
+	Use    *bool  `json:"use_for_organization_discovery,omitempty"` // nil: omitted; its target never changes
 	TXT    string `json:"verification_txt"`
 	Host   string `json:"verification_host"`
 }
@@ -29,22 +28,22 @@ type Template struct {
 	CreatedAt, UpdatedAt       time.Time
 }
 
-// tenant is the state.
+// tenant is the state of the API.
 type tenant struct {
 	mu            sync.Mutex
-	organizations shelf[*organization]
-	templates     shelf[Template]
+	organizations ordered[*organization]
+	templates     ordered[Template]
 	templateNames map[string]int // how many templates have the name
 	lastTemplate  int
 }
 
 type organization struct {
 	id, name string
-	domains  shelf[*history]
-	clients  shelf[string]
+	domains  ordered[*history]
+	clients  ordered[string]
 }
 
-// history is a domain as it is, and as readers that lag behind still see it.
+// history has the versions of a domain, of which reads may see an earlier one.
 type history struct {
 	versions []version // oldest first, never empty
 }
@@ -56,7 +55,7 @@ type version struct {
 
 func (h *history) current() Domain { return h.versions[len(h.versions)-1].domain }
 
-// asOf is what stood at that time; false: the domain was not there yet.
+// asOf returns the version at that time; false: the domain did not exist.
 func (h *history) asOf(at time.Time) (Domain, bool) {
 	if h == nil {
 		return Domain{}, false
@@ -69,7 +68,7 @@ func (h *history) asOf(at time.Time) (Domain, bool) {
 	return Domain{}, false
 }
 
-// change adds a version. The earlier ones are kept where readers lag behind.
+// change adds a version. Without a lag it removes the earlier ones.
 func (h *history) change(d Domain, now time.Time, lag time.Duration) {
 	if lag == 0 {
 		h.versions = nil
@@ -85,7 +84,7 @@ func (t Template) copy() Template {
 	return t
 }
 
-// organization returns the organization, which is added where it is not there.
+// organization returns the organization, and adds it if it does not exist.
 func (t *tenant) organization(id string) *organization {
 	if o, ok := t.organizations.get(id); ok {
 		return o
@@ -95,15 +94,15 @@ func (t *tenant) organization(id string) *organization {
 	return o
 }
 
-// domainUpdate is the body of an update that keeps the rules (specification 4.1).
+// domainUpdate is the body of a valid update (specification 4.1).
 type domainUpdate struct {
-	status string // empty: left out
+	status string // empty: omitted
 	use    *bool
 }
 
-// keepTemplate fills in what the server gives and keeps it.
-func (t *tenant) keepTemplate(asked Template, now time.Time) Template {
-	made := asked.copy()
+// storeTemplate stores a template, with id and times of the server if they are missing.
+func (t *tenant) storeTemplate(requested Template, now time.Time) Template {
+	made := requested.copy()
 	for made.ID == "" {
 		t.lastTemplate++
 		if _, taken := t.templates.get(templateID(t.lastTemplate)); !taken {
@@ -124,9 +123,8 @@ func (t *tenant) keepTemplate(asked Template, now time.Time) Template {
 	return made.copy()
 }
 
-// AddOrganization adds an organization, or renames the one of that id, and
-// returns its id. An empty id is made, in the shape org_ and 16 letters and
-// digits; an empty name is the id.
+// AddOrganization adds an organization, or renames the one of that id, and returns its id.
+// An empty id is replaced by org_ and 16 letters and digits, an empty name by the id.
 func (s *Sandbox) AddOrganization(id, name string) string {
 	if id == "" {
 		id = s.names.organization()
@@ -137,10 +135,9 @@ func (s *Sandbox) AddOrganization(id, name string) string {
 	return id
 }
 
-// AddDomain adds a discovery domain to an organization, which is added too
-// where it is not there, and returns the record. Empty members are made: the
-// id, the domain's name, status pending, the token, and the host in the
-// shape _ss-verification.<organization>.<domain>. Nothing is published in
+// AddDomain adds a discovery domain to an organization, which it adds if it does not exist,
+// and returns the record. It sets empty members: the id, the domain's name, status pending,
+// the token, and the host _ss-verification.<organization>.<domain>. It publishes nothing in
 // the zone. A record of that id is replaced.
 func (s *Sandbox) AddDomain(org string, d Domain) Domain {
 	if d.ID == "" {
@@ -158,8 +155,7 @@ func (s *Sandbox) AddDomain(org string, d Domain) Domain {
 	return d
 }
 
-// SetDomain sets the record of that id to exactly what is given. Reads see it
-// once the lag has passed.
+// SetDomain sets the record of that id, without changing it. Reads see it after the lag.
 func (s *Sandbox) SetDomain(org string, d Domain) {
 	t := s.tenant
 	t.mu.Lock()
@@ -173,7 +169,7 @@ func (s *Sandbox) SetDomain(org string, d Domain) {
 	h.change(d, s.now(), s.options.ReadLag)
 }
 
-// RemoveDomain removes a discovery domain, at once for all readers.
+// RemoveDomain removes a discovery domain, without a lag.
 func (s *Sandbox) RemoveDomain(org, id string) {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
@@ -182,8 +178,7 @@ func (s *Sandbox) RemoveDomain(org, id string) {
 	}
 }
 
-// Domain is the record as it is, without the readers' lag; false: there is
-// none.
+// Domain returns the current record, without the lag of reads; false: there is none.
 func (s *Sandbox) Domain(org, id string) (Domain, bool) {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
@@ -198,8 +193,7 @@ func (s *Sandbox) Domain(org, id string) (Domain, bool) {
 	return h.current(), true
 }
 
-// Domains are an organization's records as they are, in the order in which
-// they were added.
+// Domains returns an organization's current records, in the order of their addition.
 func (s *Sandbox) Domains(org string) []Domain {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
@@ -214,8 +208,7 @@ func (s *Sandbox) Domains(org string) []Domain {
 	return found
 }
 
-// Organizations are the ids of all organizations, in the order in which they
-// were added.
+// Organizations returns the ids of all organizations, in the order of their addition.
 func (s *Sandbox) Organizations() []string {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
@@ -226,8 +219,7 @@ func (s *Sandbox) Organizations() []string {
 	return found
 }
 
-// AddClients associates clients with an organization, which is added too
-// where it is not there.
+// AddClients associates clients with an organization, which it adds if it does not exist.
 func (s *Sandbox) AddClients(org string, clients ...string) {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
@@ -237,8 +229,7 @@ func (s *Sandbox) AddClients(org string, clients ...string) {
 	}
 }
 
-// Clients are the clients associated with an organization, in the order in
-// which they were added.
+// Clients returns the clients of an organization, in the order of their addition.
 func (s *Sandbox) Clients(org string) []string {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
@@ -249,15 +240,15 @@ func (s *Sandbox) Clients(org string) []string {
 	return slices.Collect(o.clients.all())
 }
 
-// AddTemplate adds a template, whether or not its name is taken, and returns
-// it. Empty members are made where the server makes them: id and times.
+// AddTemplate adds a template, whether or not its name is in use, and returns it. It sets
+// an empty id and empty times.
 func (s *Sandbox) AddTemplate(t Template) Template {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
-	return s.tenant.keepTemplate(t, s.now())
+	return s.tenant.storeTemplate(t, s.now())
 }
 
-// Templates are all templates, in the order in which they were made.
+// Templates returns all templates, in the order of their addition.
 func (s *Sandbox) Templates() []Template {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()

@@ -9,43 +9,42 @@ import (
 )
 
 const (
-	aliasHops = 16  // CNAMEs that are followed before the answer is SERVFAIL, as resolvers do
+	aliasHops = 16  // CNAMEs before the answer is SERVFAIL, as of resolvers
 	stringMax = 255 // bytes of one string of a TXT record (RFC 1035, 3.3)
 )
 
-// Query is one DNS question that arrived.
+// Query is a DNS query.
 type Query struct {
 	Seq       int64     `json:"seq"` // counts from 1 in order of arrival
 	At        time.Time `json:"at"`
-	Name      string    `json:"name"` // as it was asked, case kept, with its last dot
+	Name      string    `json:"name"` // in the case of the query, with its last dot
 	Type      string    `json:"type"` // "TXT"
 	Transport string    `json:"transport"`
-	RCode     string    `json:"rcode"` // of the answer; empty: none was given
+	RCode     string    `json:"rcode"` // of the answer; empty: there was none
 }
 
-// zone is every name that the DNS server knows.
+// zone has all names of the DNS server.
 type zone struct {
 	clock func() time.Time
 	ttl   uint32 // seconds
 
 	mu      sync.Mutex
 	names   map[string]*node // by canonical name
-	below   map[string]int   // how many names with data stand below this one
+	below   map[string]int   // the number of names with data below this one
 	queries tail[Query]
 	counts  *counts
 }
 
-// node is one name. Records that are not nil, though there be none of them,
-// make the name exist.
+// node is one name. It exists if its records are not nil, even if they are empty.
 type node struct {
 	records [][]string // TXT, each in its strings
 	cname   string
 
-	later [][]string // what records become
-	due   time.Time  // then; zero: nothing is to come
+	later [][]string // the records from due on
+	due   time.Time  // zero: records do not change
 
 	rcode  int
-	rcodes int // so many answers have that code; below 0: all
+	rcodes int // the number of next answers with that code; below 0: all
 	silent bool
 }
 
@@ -53,14 +52,14 @@ func newZone(o Options) *zone {
 	ttl := (o.NegativeTTL + time.Second - 1) / time.Second
 	return &zone{
 		clock: o.Clock, ttl: uint32(min(ttl, 1<<31-1)),
-		names: map[string]*node{}, below: map[string]int{}, queries: tail[Query]{kept: o.Remember}, counts: newCounts(),
+		names: map[string]*node{}, below: map[string]int{}, queries: tail[Query]{least: o.Remember}, counts: newCounts(),
 	}
 }
 
 func (n *node) hasData() bool { return n.records != nil || n.cname != "" || !n.due.IsZero() }
 
-// edit changes a name, made where it is not there, and keeps count of what
-// stands below its parents. Data that is still to come counts already.
+// edit changes a name, which it adds if necessary, and updates the counts of its parents.
+// Records that are due later count already.
 func (z *zone) edit(host string, change func(*node)) {
 	name := dns.CanonicalName(host)
 	z.mu.Lock()
@@ -89,58 +88,54 @@ func (z *zone) edit(host string, change func(*node)) {
 	}
 }
 
-// SetTXT sets the TXT records of a host, one for each value, at once; values
-// of more than 255 bytes stand in several strings of one record. Without a
-// value the host exists and has no TXT record. A CNAME there is removed, what
-// was to come by SetTXTAt is forgotten. A host that begins with "*." is a wildcard.
+// SetTXT sets the TXT records of a host, one for each value; a value of more than 255 bytes
+// is split into several strings of one record. Without values the host exists and has no
+// TXT record. It removes a CNAME of the host and cancels SetTXTAt. A host that begins with
+// "*." is a wildcard.
 func (s *Sandbox) SetTXT(host string, values ...string) {
 	s.SetTXTStrings(host, wholeStrings(values)...)
 }
 
-// SetTXTStrings is SetTXT with each record's strings as they are to stand
-// there, at most 255 bytes each.
+// SetTXTStrings is SetTXT with the strings of each record, of at most 255 bytes each.
 func (s *Sandbox) SetTXTStrings(host string, records ...[]string) {
 	s.zone.edit(host, func(n *node) {
 		n.records, n.cname, n.due = append([][]string{}, records...), "", time.Time{} // never nil
 	})
 }
 
-// SetTXTAt is SetTXT after a time, by the sandbox's clock. Until then the
-// host stays as it is.
+// SetTXTAt is SetTXT after a time, by the sandbox's clock. The host does not change before.
 func (s *Sandbox) SetTXTAt(host string, after time.Duration, values ...string) {
 	due := s.now().Add(after)
 	s.zone.edit(host, func(n *node) { n.later, n.due = wholeStrings(values), due })
 }
 
-// SetCNAME makes a host an alias. Its TXT records are removed.
+// SetCNAME makes a host an alias, and removes its TXT records.
 func (s *Sandbox) SetCNAME(host, target string) {
 	s.zone.edit(host, func(n *node) { n.records, n.cname, n.due = nil, dns.Fqdn(target), time.Time{} })
 }
 
-// SetRCode has the next so many queries for a host answered with a response
-// code (dns.RcodeServerFailure and so on), whatever stands there; below 0:
-// every query; 0: none any more.
+// SetRCode answers the next queries for a host, below 0 all, with a response code
+// (dns.RcodeServerFailure and so on); 0 ends that.
 func (s *Sandbox) SetRCode(host string, rcode, queries int) {
 	s.zone.edit(host, func(n *node) { n.rcode, n.rcodes = rcode, queries })
 }
 
-// Unresponsive leaves queries for a host without any answer, or ends that.
+// Unresponsive ignores queries for a host, or ends that.
 func (s *Sandbox) Unresponsive(host string, silent bool) {
 	s.zone.edit(host, func(n *node) { n.silent = silent })
 }
 
-// Remove forgets everything about a host.
+// Remove removes a host with all its settings.
 func (s *Sandbox) Remove(host string) { s.zone.edit(host, func(n *node) { *n = node{} }) }
 
-// Queries are the DNS questions that are remembered, oldest first: Options has
-// how many.
+// Queries returns the last DNS queries, oldest first, as many as Options.Remember.
 func (s *Sandbox) Queries() []Query {
 	s.zone.mu.Lock()
 	defer s.zone.mu.Unlock()
 	return s.zone.queries.since(0)
 }
 
-// wholeStrings cuts each value into strings as long as they may be.
+// wholeStrings splits each value into strings of the longest permitted length.
 func wholeStrings(values []string) [][]string {
 	records := make([][]string, len(values))
 	for i, v := range values {
@@ -153,22 +148,21 @@ func wholeStrings(values []string) [][]string {
 	return records
 }
 
-// answer fills in the reply to one question; false: say nothing. The name
-// keeps the case in which it was asked.
+// answer fills in the reply to one question, in the case of its name; false: no reply.
 func (z *zone) answer(q dns.Question, transport string, m *dns.Msg) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	said := z.resolve(q, m)
+	answered := z.resolve(q, m)
 	entry := Query{
 		Seq: z.queries.next(), At: z.clock(), Name: q.Name,
 		Type: dns.Type(q.Qtype).String(), Transport: transport,
 	}
-	if said {
+	if answered {
 		entry.RCode = dns.RcodeToString[m.Rcode]
 	}
 	z.queries.add(entry)
 	z.counts.add("", dns.CanonicalName(q.Name)+" "+entry.Type, entry.RCode)
-	return said
+	return answered
 }
 
 func (z *zone) resolve(q dns.Question, m *dns.Msg) bool {
@@ -199,7 +193,7 @@ func (z *zone) resolve(q dns.Question, m *dns.Msg) bool {
 	return true
 }
 
-// end answers at the end of the aliases.
+// end fills in the answer for the last name of a chain of aliases.
 func (z *zone) end(name string, n *node, qtype uint16, m *dns.Msg) {
 	exists := n != nil && n.records != nil
 	if exists && (qtype == dns.TypeTXT || qtype == dns.TypeANY) {
@@ -216,8 +210,8 @@ func (z *zone) end(name string, n *node, qtype uint16, m *dns.Msg) {
 	m.Ns = append(m.Ns, z.soa(name))
 }
 
-// covering is the name's node, or that of the wildcard that covers it: the one
-// right below the closest name above that exists (RFC 4592).
+// covering returns the name's node, or the node of the wildcard that covers it: the one
+// below the closest existing parent (RFC 4592).
 func (z *zone) covering(name string) *node {
 	if n := z.at(name); n != nil || z.below[name] > 0 {
 		return n
@@ -230,7 +224,7 @@ func (z *zone) covering(name string) *node {
 	return nil
 }
 
-// at is the name's node, with what has become due; nil: there is none.
+// at returns the name's node, with records that have become due; nil: there is none.
 func (z *zone) at(name string) *node {
 	n := z.names[name]
 	if n != nil && !n.due.IsZero() && !z.clock().Before(n.due) {
@@ -243,9 +237,8 @@ func (z *zone) header(name string, rrtype uint16) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: z.ttl}
 }
 
-// soa is that of the zone which a negative answer would come from: the last
-// two labels stand for it. Its TTL and its MINIMUM are how long a no may be
-// remembered (RFC 2308).
+// soa returns the SOA record of a negative answer, of the zone of the last two labels. Its
+// TTL and MINIMUM are the negative TTL (RFC 2308).
 func (z *zone) soa(name string) dns.RR {
 	apex := dns.CanonicalName(name)
 	if labels := dns.Split(apex); len(labels) > 2 {
@@ -258,8 +251,7 @@ func (z *zone) soa(name string) dns.RR {
 	}
 }
 
-// presented escapes strings as the codec wants them: it reads \ as the
-// beginning of an escape.
+// presented escapes strings for the codec, for which \ begins an escape.
 func presented(strs []string) []string {
 	escaped := make([]string, len(strs))
 	for i, s := range strs {

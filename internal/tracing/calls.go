@@ -11,8 +11,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// Requests is for [orgops/apiclient.Config].Trace of a tenant's client; nil if nothing is
-// traced.
+// Requests returns the [orgops/apiclient.Config].Trace of a tenant's client, nil if t is nil.
 func (t *Tracing) Requests(tenant string) func(ctx context.Context, operation, method string) (context.Context, func(status int)) {
 	if t == nil {
 		return nil
@@ -32,22 +31,23 @@ func (t *Tracing) Requests(tenant string) func(ctx context.Context, operation, m
 	}
 }
 
-// Look begins the span of a look, or a proof, which ends with the function that it returns.
-func (t *Tracing) Look(ctx context.Context, what string) (context.Context, func(dnscheck.Verdict, error)) {
+// DNS starts the span of a DNS check or proof, and returns the function that ends it.
+func (t *Tracing) DNS(ctx context.Context, name string) (context.Context, func(dnscheck.Verdict, error)) {
 	if t == nil {
 		return ctx, func(dnscheck.Verdict, error) {}
 	}
-	ctx, span := t.tracer.Start(ctx, "dns "+what)
+	ctx, span := t.tracer.Start(ctx, "dns "+name)
 	return ctx, func(v dnscheck.Verdict, err error) {
 		if err == nil {
-			tell(span, v)
+			addVerdict(span, v)
 		}
 		end(span, err)
 	}
 }
 
-// tell tells what each vantage point said, but for the values: those are strangers'.
-func tell(span trace.Span, v dnscheck.Verdict) {
+// addVerdict adds the verdict and the answer of each vantage point, without the values of
+// records, which others choose.
+func addVerdict(span trace.Span, v dnscheck.Verdict) {
 	if !span.IsRecording() {
 		return
 	}
@@ -60,7 +60,7 @@ func tell(span trace.Span, v dnscheck.Verdict) {
 	}
 }
 
-// Logger has what is logged in a span name it.
+// Logger returns a logger that adds the ids of the context's span to each line.
 func (t *Tracing) Logger(l *slog.Logger) *slog.Logger {
 	if t == nil {
 		return l
@@ -70,7 +70,7 @@ func (t *Tracing) Logger(l *slog.Logger) *slog.Logger {
 
 type logHandler struct{ slog.Handler }
 
-// Handle adds the ids of the context's span, if that is traced.
+// Handle adds the ids of the context's span, if it is traced.
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	if s := trace.SpanContextFromContext(ctx); s.IsSampled() {
 		r = r.Clone()

@@ -19,7 +19,8 @@ type Enqueuer interface {
 	EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error)
 }
 
-// subject is the content of a task, a delivery or rows of the engine, that spans name.
+// subject is the part of a task's payload that spans have: of a delivery, or of rows of the
+// engine.
 type subject struct {
 	Tenant string `json:"tenant"`
 	Run    string `json:"run"`
@@ -38,7 +39,7 @@ type subject struct {
 }
 
 func subjectOf(t *asynq.Task) (s subject) {
-	_ = json.Unmarshal(t.Payload(), &s) // what cannot be read is told by whoever carries it out
+	_ = json.Unmarshal(t.Payload(), &s) // the task's handler reports a bad payload
 	return s
 }
 
@@ -71,7 +72,7 @@ func (s subject) submissions() []string {
 	return all
 }
 
-// Around has e send the trace along with each task.
+// Around returns an enqueuer that adds the trace to the headers of each task.
 func (t *Tracing) Around(e Enqueuer) Enqueuer {
 	if t == nil {
 		return e
@@ -84,8 +85,8 @@ type enqueuer struct {
 	next   Enqueuer
 }
 
-// EnqueueContext implements [Enqueuer]. Options belong to the call, not to the task: those
-// that a task was made with are lost.
+// EnqueueContext implements [Enqueuer]. Options of the call apply; options that the task was
+// made with are lost.
 func (e enqueuer) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
 	ctx, span := e.traces.tracer.Start(ctx, "send "+shortened(task.Type()), trace.WithSpanKind(trace.SpanKindProducer),
 		trace.WithAttributes(subjectOf(task).attributes(task)...), trace.WithAttributes(destination(opts)...))
@@ -94,7 +95,7 @@ func (e enqueuer) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...
 	propagator.Inject(ctx, propagation.MapCarrier(headers))
 	info, err := e.next.EnqueueContext(ctx, asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers), opts...)
 	if errors.Is(err, asynq.ErrTaskIDConflict) {
-		span.SetAttributes(attribute.Bool("orgops.there_already", true)) // with the trace that it came with
+		span.SetAttributes(attribute.Bool("orgops.there_already", true)) // with its first trace
 		span.End()
 		return info, err
 	}
@@ -115,7 +116,8 @@ func destination(opts []asynq.Option) (all []attribute.KeyValue) {
 	return all
 }
 
-// Middleware has each execution be a span of its task's trace; nil if nothing is traced.
+// Middleware returns the asynq middleware that records each execution as a span of its
+// task's trace, nil if t is nil.
 func (t *Tracing) Middleware() asynq.MiddlewareFunc {
 	if t == nil {
 		return nil
@@ -138,7 +140,7 @@ func (t *Tracing) execution(ctx context.Context, task *asynq.Task) (context.Cont
 	if queue, ok := asynq.GetQueueName(ctx); ok {
 		attributes = append(attributes, text("messaging.destination.name", queue))
 	}
-	if attempt, ok := asynq.GetRetryCount(ctx); ok && len(s.Rows) == 0 { // the engine counts its own
+	if attempt, ok := asynq.GetRetryCount(ctx); ok && len(s.Rows) == 0 { // the engine counts its attempts itself
 		attributes = append(attributes, attribute.Int("orgops.attempt", attempt))
 	}
 	ctx = propagator.Extract(ctx, propagation.MapCarrier(task.Headers()))
@@ -151,11 +153,11 @@ func (t *Tracing) execution(ctx context.Context, task *asynq.Task) (context.Cont
 	return t.tracer.Start(ctx, "process "+shortened(task.Type()), start...)
 }
 
-// shortened is what is kept of a text. The exporter refuses a whole batch of spans for one
-// byte that is no UTF-8, and cutting may leave such a one.
-func shortened(s string) string { return strings.ToValidUTF8(s[:min(len(s), mostOctets)], "\ufffd") }
+// shortened returns the beginning of a text. The exporter refuses a batch of spans for one
+// byte of invalid UTF-8, which cutting may leave.
+func shortened(s string) string { return strings.ToValidUTF8(s[:min(len(s), mostBytes)], "\ufffd") }
 
-// Ended is told what became of the execution of ctx; nil if nothing is traced.
+// Ended returns a function that records the outcome of the execution of ctx, nil if t is nil.
 func (t *Tracing) Ended() func(ctx context.Context, outcome string) {
 	if t == nil {
 		return nil

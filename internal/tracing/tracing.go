@@ -18,31 +18,31 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Config is where traces go.
+// Config configures traces.
 type Config struct {
-	// Endpoint is a collector's, such as http://127.0.0.1:4318; without a path
-	// /v1/traces is added. Headers for it may stand in OTEL_EXPORTER_OTLP_HEADERS, which
-	// the exporter reads. Empty: nothing is traced.
+	// Endpoint is the URL of a collector, such as http://127.0.0.1:4318; /v1/traces is added
+	// if it has no path. The exporter reads its headers from OTEL_EXPORTER_OTLP_HEADERS.
+	// Empty: nothing is traced.
 	Endpoint string
-	// Ratio is the share of rows that are traced, 0 to 1. A task that is enqueued with a
-	// trace, or with the word that there is none, keeps to that.
+	// Ratio is the share of rows that are traced, 0 to 1. It does not apply to a task whose
+	// headers say whether it is traced.
 	Ratio float64
-	// Service and Version are what the spans are said to come from.
+	// Service and Version are attributes of all spans.
 	Service, Version string
-	// Logger is told of spans that could not be sent.
+	// Logger logs spans that could not be sent.
 	Logger *slog.Logger
 }
 
 const (
-	// exportTimeout is how long a batch of spans may take; what comes meanwhile waits,
-	// up to so many, and is dropped beyond.
+	// exportTimeout bounds the sending of a batch. Meanwhile mostWaiting spans wait, and
+	// others are dropped.
 	exportTimeout = 10 * time.Second
 	mostWaiting   = 8192
 	// closeTimeout is how long the end of the process waits for the last batch.
 	closeTimeout = 3 * time.Second
 )
 
-// Tracing traces. It is safe for concurrent use.
+// Tracing makes and sends spans. It is safe for concurrent use.
 type Tracing struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -52,7 +52,7 @@ type Tracing struct {
 // propagator writes and reads the W3C header traceparent.
 var propagator = propagation.TraceContext{}
 
-// Check says what is wrong with settings, without showing a password in them.
+// Check checks the settings. Its error contains no password.
 func Check(endpoint string, ratio float64) error {
 	if !(ratio >= 0 && ratio <= 1) { // NaN is neither
 		return fmt.Errorf("otlp-ratio: want 0 to 1, got %g", ratio)
@@ -81,8 +81,8 @@ func parse(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// New returns what traces, or nil without an endpoint. It connects to nothing yet, and a
-// collector that is not there holds nothing up.
+// New returns a Tracing, or nil without an endpoint. It does not connect, and a missing
+// collector delays nothing.
 func New(ctx context.Context, c Config) (*Tracing, error) {
 	if err := Check(c.Endpoint, c.Ratio); err != nil || c.Endpoint == "" {
 		return nil, err
@@ -95,7 +95,7 @@ func New(ctx context.Context, c Config) (*Tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("otlp-endpoint: %w", err)
 	}
-	// There is one such handler for the process: without it the library writes to stderr.
+	// The handler is global to the process; the library's default writes to stderr.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { c.Logger.WarnContext(ctx, "sending traces failed", "error", err) }))
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter, sdktrace.WithExportTimeout(exportTimeout), sdktrace.WithMaxQueueSize(mostWaiting)),
@@ -105,7 +105,7 @@ func New(ctx context.Context, c Config) (*Tracing, error) {
 	return &Tracing{provider: provider, tracer: provider.Tracer("orgops"), logger: c.Logger}, nil
 }
 
-// Close sends what is left, for some seconds at the most.
+// Close sends the remaining spans, for at most closeTimeout.
 func (t *Tracing) Close() {
 	if t == nil {
 		return
@@ -117,8 +117,8 @@ func (t *Tracing) Close() {
 	}
 }
 
-// Remote is ctx as of somebody who was asked with that traceparent: rows that are handed
-// in with it link there. One that cannot be read is as none.
+// Remote returns ctx with the span of a remote caller's traceparent: rows that are submitted
+// with it are linked to that span. An invalid traceparent is ignored.
 func (t *Tracing) Remote(ctx context.Context, traceparent string) context.Context {
 	if t == nil || traceparent == "" {
 		return ctx
@@ -136,8 +136,7 @@ func (t *Tracing) Traceparent(ctx context.Context) string {
 	return carrier["traceparent"]
 }
 
-// Begin begins a span of something that takes time, which ends with the function that it
-// returns.
+// Begin starts a span, and returns the function that ends it.
 func (t *Tracing) Begin(ctx context.Context, name string) (context.Context, func(error)) {
 	if t == nil {
 		return ctx, func(error) {}
@@ -146,8 +145,7 @@ func (t *Tracing) Begin(ctx context.Context, name string) (context.Context, func
 	return ctx, func(err error) { end(span, err) }
 }
 
-// end ends a span. The text of an error may have in it what strangers wrote, and is left
-// to the log.
+// end ends a span. The text of an error may contain text of others, so only the log has it.
 func end(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, "")
@@ -155,8 +153,8 @@ func end(span trace.Span, err error) {
 	span.End()
 }
 
-// mostOctets is what is kept of a text that somebody else chose.
-const mostOctets = 128
+// mostBytes bounds a text that others choose.
+const mostBytes = 128
 
 func text(key, value string) attribute.KeyValue {
 	return attribute.String(key, shortened(value))

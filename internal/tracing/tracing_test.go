@@ -215,9 +215,9 @@ func TestCollectorThatHangs(t *testing.T) {
 	}
 }
 
-// TestTextsOfAnyOctets: a type that is no UTF-8, or is none once it is cut, takes no other
-// span with it.
-func TestTextsOfAnyOctets(t *testing.T) {
+// TestTextsOfAnyBytes: a type that is invalid UTF-8, at once or when it is cut, loses no other
+// span.
+func TestTextsOfAnyBytes(t *testing.T) {
 	c := otlptest.Start(t)
 	traces := start(t, c.URL, 1)
 	cut := strings.Repeat("x", 127)
@@ -288,9 +288,9 @@ func TestOffCostsNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		began, end := off.Begin(ctx, "permit")
 		end(nil)
-		looked, told := off.Look(began, "look")
-		told(dnscheck.Verdict{}, nil)
-		if off.Remote(looked, "x") != ctx {
+		checked, endCheck := off.DNS(began, "look")
+		endCheck(dnscheck.Verdict{}, nil)
+		if off.Remote(checked, "x") != ctx {
 			t.Error("another context")
 		}
 	}); n != 0 {

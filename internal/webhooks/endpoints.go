@@ -49,7 +49,7 @@ func (e Endpoint) String() string {
 // Format writes String for every verb, so that none prints the members.
 func (e Endpoint) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.String()) }
 
-// Surroundings are what a file of endpoints refers to.
+// Surroundings are the environment and the event types to which a file of endpoints refers.
 type Surroundings struct {
 	Getenv func(string) string // for secret_env
 	Types  []string            // of events
@@ -182,11 +182,11 @@ func checkHost(u *url.URL, allowPrivate bool) error {
 	local := isName && isLocalhost(host) || literal.IsLoopback()
 	switch {
 	case u.Scheme == "http" && (!local || !allowPrivate):
-		return errors.New("want https; http is for loopback alone, with allow_private")
+		return errors.New("want https; http is for loopback only, with allow_private")
 	case allowPrivate:
 		return nil
 	case local, !isName && !dnscheck.IsPublic(literal):
-		return errors.New("the host is not public: loopback, link-local and private addresses are sent to with allow_private alone")
+		return errors.New("the host is not public: loopback, link-local and private addresses need allow_private")
 	}
 	return nil
 }

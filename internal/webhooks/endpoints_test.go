@@ -97,9 +97,9 @@ func TestEndpointsKeepTheirSecrets(t *testing.T) {
 func TestRefusedEndpoints(t *testing.T) {
 	const (
 		neither = `url: invalid host: want a DNS name (in ASCII: xn--…), an IPv4 address, or an IPv6 address in brackets`
-		private = `url: the host is not public: loopback, link-local and private addresses are sent to with allow_private alone`
+		private = `url: the host is not public: loopback, link-local and private addresses need allow_private`
 		noRead  = `url: it cannot be read: want https://HOST/PATH of at most 2048 bytes`
-		onlyTLS = `url: want https; http is for loopback alone, with allow_private`
+		onlyTLS = `url: want https; http is for loopback only, with allow_private`
 		noForm  = `want whsec_ and base64, as of: echo whsec_$(openssl rand -base64 32)`
 	)
 	entry := func(members string) string { return "endpoints:\n  - {name: crm, " + members + "}\n" }

@@ -265,7 +265,7 @@ func (r *receiver) send(request *http.Request, timeout time.Duration, hide *stri
 	}
 }
 
-// explain returns a status in words, with what to do about it if that is known.
+// explain returns the text of a status, with advice for some.
 func explain(status int) string {
 	text := strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 	switch {
@@ -284,11 +284,11 @@ func (r *receiver) unanswered(ctx context.Context, err error, timeout time.Durat
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	what := inOneLine(hide.Replace(err.Error()))
+	reason := apiclient.Plain(hide.Replace(err.Error()), longestExcerpt)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		what = fmt.Sprintf("no answer within %s", timeout)
+		reason = fmt.Sprintf("no answer within %s", timeout)
 	}
-	return &DeliveryError{Endpoint: r.endpoint.Name, reason: r.endpoint.Origin() + ": " + what, cause: err}
+	return &DeliveryError{Endpoint: r.endpoint.Name, reason: r.endpoint.Origin() + ": " + reason, cause: err}
 }
 
 // longestExcerpt is how much of an answer is shown, in code points, with an ellipsis.
@@ -301,12 +301,6 @@ func excerpt(text string, hide *strings.Replacer) string {
 		return ""
 	}
 	return ": " + strconv.Quote(events.Cut(text, longestExcerpt))
-}
-
-// inOneLine returns the error of a library with a stranger's text in it escaped.
-func inOneLine(text string) string {
-	quoted := strconv.Quote(events.Cut(text, longestExcerpt))
-	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // hidden replaces a secret.

@@ -9,11 +9,11 @@ import (
 	"orgops/internal/sandbox"
 )
 
-func TestCrowd(t *testing.T) {
-	options := sandbox.CrowdOptions{Organizations: 400, Absent: 0.2, Servfail: 0.1}
+func TestSeedBulk(t *testing.T) {
+	options := sandbox.BulkOptions{Organizations: 400, Absent: 0.2, Servfail: 0.1}
 	s := start(t, sandbox.Options{Seed: 7})
-	crowd := s.SeedCrowd(options)
-	got := sandbox.Crowd{Organizations: len(s.Organizations())}
+	bulk := s.SeedBulk(options)
+	got := sandbox.Bulk{Organizations: len(s.Organizations())}
 	sizes := map[int]bool{}
 	for _, org := range s.Organizations() {
 		domains := s.Domains(org)
@@ -36,20 +36,20 @@ func TestCrowd(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(crowd, got); diff != "" {
+	if diff := cmp.Diff(bulk, got); diff != "" {
 		t.Errorf("(-told +there):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[int]bool{1: true, 2: true, 3: true}, sizes); diff != "" {
 		t.Errorf("domains of an organization (-want +got):\n%s", diff)
 	}
-	for name, share := range map[string]float64{"absent": float64(crowd.Absent), "servfail": 2 * float64(crowd.Servfail)} {
-		if share /= float64(crowd.Domains); share < 0.15 || share > 0.25 {
-			t.Errorf("%s: %v of the domains, want about what was asked for: %+v", name, share, crowd)
+	for name, share := range map[string]float64{"absent": float64(bulk.Absent), "servfail": 2 * float64(bulk.Servfail)} {
+		if share /= float64(bulk.Domains); share < 0.15 || share > 0.25 {
+			t.Errorf("%s: %v of the domains, want about what was asked for: %+v", name, share, bulk)
 		}
 	}
 	again := start(t, sandbox.Options{Seed: 7})
-	if diff := cmp.Diff(crowd, again.SeedCrowd(options)); diff != "" {
-		t.Errorf("the same seed has another crowd (-want +got):\n%s", diff)
+	if diff := cmp.Diff(bulk, again.SeedBulk(options)); diff != "" {
+		t.Errorf("the same seed has another bulk (-want +got):\n%s", diff)
 	}
 	last := s.Organizations()[399]
 	if diff := cmp.Diff(s.Domains(last), again.Domains(last)); diff != "" {

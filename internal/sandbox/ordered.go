@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// shelf is a map in the order in which its values came, which is read a page at a time.
-// Each value has a number that never changes, so that a page goes on where the last one
-// ended whatever came or went between.
-type shelf[T any] struct {
+// ordered is a map in the order of insertion, which is read by pages. Each value has a
+// number that never changes, so that a page continues after the former one even if values
+// were added or removed.
+type ordered[T any] struct {
 	places []*place[T] // numbers rise
 	byKey  map[string]*place[T]
 	last   int64 // the highest number given
@@ -20,8 +20,8 @@ type place[T any] struct {
 	value  T
 }
 
-// put adds a value, or replaces the one of that key where it is.
-func (s *shelf[T]) put(key string, value T) {
+// put adds a value, or replaces the value of that key in its place.
+func (s *ordered[T]) put(key string, value T) {
 	if p, ok := s.byKey[key]; ok {
 		p.value = value
 		return
@@ -35,7 +35,7 @@ func (s *shelf[T]) put(key string, value T) {
 	s.places = append(s.places, p)
 }
 
-func (s *shelf[T]) get(key string) (value T, ok bool) {
+func (s *ordered[T]) get(key string) (value T, ok bool) {
 	p, ok := s.byKey[key]
 	if !ok {
 		return value, false
@@ -43,8 +43,8 @@ func (s *shelf[T]) get(key string) (value T, ok bool) {
 	return p.value, true
 }
 
-// remove takes a value away; that it was not there does no harm.
-func (s *shelf[T]) remove(key string) {
+// remove removes a value, if it exists.
+func (s *ordered[T]) remove(key string) {
 	if p, ok := s.byKey[key]; ok {
 		i := s.after(p.number - 1)
 		s.places = slices.Delete(s.places, i, i+1)
@@ -52,13 +52,13 @@ func (s *shelf[T]) remove(key string) {
 	}
 }
 
-// after is the index of the first value with a higher number.
-func (s *shelf[T]) after(number int64) int {
+// after returns the index of the first value with a higher number.
+func (s *ordered[T]) after(number int64) int {
 	i, _ := slices.BinarySearchFunc(s.places, number+1, func(p *place[T], n int64) int { return cmp.Compare(p.number, n) })
 	return i
 }
 
-func (s *shelf[T]) all() iter.Seq[T] {
+func (s *ordered[T]) all() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for _, p := range s.places {
 			if !yield(p.value) {
@@ -68,11 +68,10 @@ func (s *shelf[T]) all() iter.Seq[T] {
 	}
 }
 
-// page gives at most take values that come after the number given and that
-// see lets through, as see gives them; next is the number to go on after, 0
-// where nothing is left.
-func page[T, V any](s *shelf[T], after int64, take int, see func(T) (V, bool)) (found []V, next int64) {
-	found = []V{} // a list in an answer is never null
+// page returns at most take values after a number, as see converts them; see may skip
+// values. next is the number after which the next page begins, 0 if there is none.
+func page[T, V any](s *ordered[T], after int64, take int, see func(T) (V, bool)) (found []V, next int64) {
+	found = []V{} // not null in JSON
 	number := after
 	for _, p := range s.places[s.after(after):] {
 		v, ok := see(p.value)

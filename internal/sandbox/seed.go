@@ -1,0 +1,126 @@
+package sandbox
+
+import (
+	"strconv"
+
+	"github.com/miekg/dns"
+)
+
+// rowsPerOrganization is the number of rows of an organization: the most domains that one
+// can have, and the clients of one DELETE.
+const rowsPerOrganization = 100
+
+// spread calls row n times, with a new organization for each hundred.
+func (s *Sandbox) spread(n int, row func(org string, i int)) {
+	var org string
+	for i := range n {
+		if i%rowsPerOrganization == 0 {
+			org = s.AddOrganization("", s.organizationName())
+		}
+		row(org, i)
+	}
+}
+
+// SeedDomains adds n pending domains with published TXT records, and returns the input
+// file to verify them: CSV of organization_id, discovery_domain_id.
+func (s *Sandbox) SeedDomains(n int) []byte {
+	return s.seedPending(n, func(d Domain) { s.SetTXT(d.Host, d.TXT) })
+}
+
+// SeedUnpublished is SeedDomains without TXT records.
+func (s *Sandbox) SeedUnpublished(n int) []byte { return s.seedPending(n, func(Domain) {}) }
+
+func (s *Sandbox) seedPending(n int, publish func(Domain)) []byte {
+	rows := [][]string{{"organization_id", "discovery_domain_id"}}
+	s.spread(n, func(org string, _ int) {
+		d := s.AddDomain(org, Domain{Use: new(true)})
+		publish(d)
+		rows = append(rows, []string{org, d.ID})
+	})
+	return csvOf(rows)
+}
+
+// SeedUpdates adds n verified domains with published TXT records, and returns the input
+// file to update them: CSV of organization_id, discovery_domain_id, status,
+// use_for_organization_discovery. Of three rows one sets the status to pending, one the
+// flag to false, and one both.
+func (s *Sandbox) SeedUpdates(n int) []byte {
+	rows := [][]string{{"organization_id", "discovery_domain_id", "status", "use_for_organization_discovery"}}
+	s.spread(n, func(org string, i int) {
+		d := s.AddDomain(org, Domain{Status: statusVerified, Use: new(true)})
+		s.SetTXT(d.Host, d.TXT)
+		row := []string{org, d.ID, statusPending, strconv.FormatBool(false)}
+		switch i % 3 {
+		case 1:
+			row[3] = ""
+		case 2:
+			row[2] = ""
+		}
+		rows = append(rows, row)
+	})
+	return csvOf(rows)
+}
+
+// SeedClients associates n clients, and returns the input file to remove them: CSV of
+// organization_id, client_id.
+func (s *Sandbox) SeedClients(n int) []byte {
+	rows := [][]string{{"organization_id", "client_id"}}
+	s.spread(n, func(org string, _ int) {
+		client := s.names.client()
+		s.AddClients(org, client)
+		rows = append(rows, []string{org, client})
+	})
+	return csvOf(rows)
+}
+
+// SeedTemplates returns the input file to create n templates with unused names: JSON Lines
+// of requests.
+func (s *Sandbox) SeedTemplates(n int) []byte {
+	var lines []byte
+	for i := range n {
+		lines = append(lines, templateRow(s.template(i))...)
+	}
+	return lines
+}
+
+// BulkOptions configures [Sandbox.SeedBulk].
+type BulkOptions struct {
+	Organizations int
+	// Absent is the share of domains without a TXT record, Servfail the share for which DNS
+	// answers SERVFAIL; each from 0 to 1, together at most 1.
+	Absent, Servfail float64
+}
+
+// Bulk counts what [Sandbox.SeedBulk] has added.
+type Bulk struct {
+	Organizations int `json:"organizations"`
+	Domains       int `json:"domains"`
+	Absent        int `json:"absent"`   // of these
+	Servfail      int `json:"servfail"` // of these
+}
+
+// bulkDomains is the largest number of domains of an organization.
+const bulkDomains = 3
+
+// SeedBulk adds organizations with one to three verified domains each, and publishes their
+// TXT records except for the given shares. The same seed adds the same data.
+func (s *Sandbox) SeedBulk(o BulkOptions) Bulk {
+	bulk := Bulk{Organizations: o.Organizations}
+	for range o.Organizations {
+		org := s.AddOrganization("", s.organizationName())
+		for range 1 + s.names.IntN(bulkDomains) {
+			d := s.AddDomain(org, Domain{Status: statusVerified, Use: new(true)})
+			bulk.Domains++
+			switch share := s.names.Float64(); {
+			case share < o.Absent:
+				bulk.Absent++
+			case share < o.Absent+o.Servfail:
+				bulk.Servfail++
+				s.SetRCode(d.Host, dns.RcodeServerFailure, -1)
+			default:
+				s.SetTXT(d.Host, d.TXT)
+			}
+		}
+	}
+	return bulk
+}
