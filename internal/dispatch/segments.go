@@ -22,9 +22,9 @@ type segment struct {
 	reclaimedAt time.Time
 }
 
-// emptyFor returns how long a sort is not asked for in a segment that had no due row of
-// it, unless a hint arrives. The time grows with the number of segments in memory, so
-// that questions in vain stay below 500 a second.
+// emptyFor returns how long no row of a sort is released from a segment that had none due,
+// unless a hint arrives. The time grows with the number of segments in memory, so that
+// releases in vain stay below 500 a second.
 func emptyFor(segments int) time.Duration {
 	return min(max(time.Second, time.Duration(segments)*4*time.Millisecond), 5*time.Second)
 }
@@ -52,7 +52,7 @@ func (t taken) add(r ledger.Run, seg ledger.Segment, now time.Time) {
 	}
 }
 
-// wake has all sorts of a segment asked for again. It reports whether the segment is in
+// wake makes all sorts of a segment candidates again. It reports whether the segment is in
 // memory.
 func (t taken) wake(seg ledger.Segment) bool {
 	r := t[seg.Run]

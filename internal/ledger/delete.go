@@ -335,7 +335,7 @@ func finishedOf(page []entry, c clock) (runs []Run) {
 }
 
 // expire deletes an abandoned staged run, unless all of its segments are stored: then
-// Redis may have lost its commit, and it is kept until it is committed or deleted.
+// Redis may have lost its commit, and it stays until it is committed or deleted.
 func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) {
 	complete, err := l.Complete(ctx, run)
 	if err != nil || complete {

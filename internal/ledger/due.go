@@ -188,8 +188,8 @@ func (l *Ledger) Wake(ctx context.Context, t Tenant) error {
 }
 
 // Wakes calls f with the tenant of each [Ledger.Wake], until ctx ends. One subscription
-// serves all tenants of a process. f must not block. What is published while Redis cannot
-// be reached is lost.
+// serves all tenants of a process. f must not block. A message that is published while
+// Redis cannot be reached is lost.
 func (l *Ledger) Wakes(ctx context.Context, f func(Tenant)) {
 	sub := l.rdb.Subscribe(ctx, wakeChannel)
 	defer func() { _ = sub.Close() }()

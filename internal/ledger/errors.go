@@ -65,7 +65,7 @@ func (e *MissingError) Error() string {
 		e.Run, len(e.Segments), e.Segments[0])
 }
 
-// wrap says what failed, in an error that a function returns: the function defers it.
+// wrap adds an operation to the error of a function, which defers it.
 func wrap(err *error, format string, a ...any) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, a...), *err)

@@ -55,8 +55,8 @@ type Receipt struct {
 
 // OpenRows counts the open rows of a segment by phase.
 type OpenRows struct {
-	// Queued rows were never begun, and are not released. Later are those that are not due
-	// yet, which Queued does not count: see [Stager.AddDue].
+	// Queued rows were never in progress, and are not released. Later rows are queued and not
+	// due yet; Queued does not count them: see [Stager.AddDue].
 	Queued, Later int
 	// Check and Ready rows wait at these stages. CheckDue and ReadyDue of them are due and
 	// may be released: while the segment is stopped, those with an intent.

@@ -128,7 +128,7 @@ func (s ScanStep) validate() error {
 }
 
 // NoteScan stores why the next step of a scan is late, and when it is to be made. The next
-// step removes the note, of which at most 200 characters are kept.
+// step removes the note, of which at most 200 characters are stored.
 func (l *Ledger) NoteScan(ctx context.Context, run Run, note string, next time.Time) error {
 	_, err := l.onHeader(ctx, noteScript, run.ID, string(run.Incarnation), truncated(note), toMillis(next))
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	silentFleet = 2 * RenewEvery
 )
 
-// Session is the life of a worker process: begun rows belong to one.
+// Session is the life of a worker process. A row in progress belongs to one.
 type Session struct {
 	ID SessionID `json:"-"`
 	// Version is the worker's, for people.

@@ -29,8 +29,8 @@ type Stager struct {
 
 	rows [][]byte // of the segment that is being filled
 	data []byte   // their content
-	// settled are the results of those that are settled, and dues the due times of those
-	// that are due later.
+	// settled are the results of settled rows, and dues the due times of rows that are due
+	// later.
 	settled []RowResult
 	dues    []rowDue
 	sums    []Sum
