@@ -135,11 +135,14 @@ func (n NewRun) validate() error {
 
 // Compare returns a [MismatchError] if the run is not the one to be created.
 func (n NewRun) Compare(run Run) error {
-	for _, m := range []struct{ member, have, want string }{
-		{"tenant", string(run.Tenant), string(n.Tenant)},
-		{"kind", string(run.Kind), string(n.Kind)},
-		{"digest", run.Description.Digest, n.Description.Digest},
-		{"origin", origin(run.Scan != nil), origin(n.Scan != nil)},
+	for _, m := range []struct {
+		member     Member
+		have, want string
+	}{
+		{MemberTenant, string(run.Tenant), string(n.Tenant)},
+		{MemberKind, string(run.Kind), string(n.Kind)},
+		{MemberDigest, run.Description.Digest, n.Description.Digest},
+		{MemberOrigin, origin(run.Scan != nil), origin(n.Scan != nil)},
 	} {
 		if m.have != m.want {
 			return &MismatchError{Run: n.ID, Member: m.member, Have: m.have, Want: m.want}

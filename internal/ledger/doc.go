@@ -177,4 +177,19 @@
 //   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
 //     deletes nothing, and no time counts in which no sweep runs: the time by which runs
 //     are deleted advances with the sweeps. No key expires by itself.
+//
+// # Files
+//
+//	submit, stager, group     a producer's side: single rows, and runs of many
+//	scan, scan_commit, found  rows that a scan finds
+//	create, stage, commit     the steps of a submission; codec: stored rows
+//	control, sync             pause and cancel; header and segments brought together
+//	end, delete, children     the end of a run, its deletion, and its parent
+//	due, overdue, unchanged   the index of due segments
+//	release, begin, execution a row's way through an execution; receipt: the answer to a write
+//	session                   living and dead workers
+//	list, rows, results       reading: runs, rows and results
+//	run, segment, outcome     types of the above
+//	schema, identity, spread  versions, servers, and slots of a Cluster
+//	scripts, keys, id, errors the lowest layer, with lua/
 package ledger
