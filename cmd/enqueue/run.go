@@ -173,7 +173,7 @@ func (t *tool) connectToSubmit(ctx context.Context) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	redisconn.Outlast(t.redis, outage, func(err error) {
+	redisconn.Retry(t.redis, outage, func(err error) {
 		t.log.WarnContext(ctx, "Redis unavailable: retrying", "for", outage, "error", err)
 	})
 	return nil

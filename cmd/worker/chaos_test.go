@@ -174,7 +174,7 @@ func (c *chaos) startSingle(t *testing.T, env map[string]string) {
 	t.Helper()
 	g := startGuarded(t, "--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
 	client := g.client("auditor")
-	redisconn.Outlast(client, patience, func(error) {})
+	redisconn.Retry(client, patience, func(error) {})
 	c.guarded, c.servers = g, []*redistest.Server{g.server}
 	c.fleet = build(desk{t, client, runs.New(client)})
 	c.authURL, c.env = c.box.AuthURL(), pointedAt(c.box, "", env)

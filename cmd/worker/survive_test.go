@@ -30,7 +30,7 @@ func outlasting(t *testing.T, url string) desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	redisconn.Outlast(client, patience, func(err error) { t.Logf("the test waits for Redis: %v", err) })
+	redisconn.Retry(client, patience, func(err error) { t.Logf("the test waits for Redis: %v", err) })
 	return desk{t, client, runs.New(client)}
 }
 

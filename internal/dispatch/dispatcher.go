@@ -21,8 +21,8 @@ type Kind struct {
 	Cost Cost
 	// Batch is the largest number of rows of one task; 0: one.
 	Batch int
-	// Group returns what the rows of one task have in common, such as their
-	// organization, from the content of a row; nil: rows need nothing in common.
+	// Group returns the group of a row, such as its organization, from its content: the rows
+	// of one task have the same group. nil: all rows do.
 	Group func(content []byte) string
 }
 
@@ -50,7 +50,7 @@ type Config struct {
 	// Places is how many tasks a worker executes at a time. All workers of a tenant are
 	// taken to have as many.
 	Places int
-	// Place returns the worker's place among those of the tenant; nil: it is alone.
+	// Place returns the worker's place among those of the tenant; nil: it is the only one.
 	Place func() workers.Place
 	// Kinds are those that are released. Rows of other kinds wait for a dispatcher of a
 	// newer worker.
@@ -59,15 +59,29 @@ type Config struct {
 	Pace func(context.Context) (pace.State, error)
 	// Rate returns the tenant's rate in requests per second; nil: no limit.
 	Rate func() float64
-	// Ended does what follows the end of a run. It is repeated until it returns nil, at
+	// Ended carries out the follow-ups of a run's end. It is repeated until it returns nil, at
 	// longer and longer intervals, and the run is then finished. It is called for several
 	// runs at a time, and must return soon after the end of its context, which ends when the
 	// dispatcher is no longer the active one. Since another dispatcher may call it for
-	// the same run by then, it must be idempotent. nil: nothing follows.
+	// the same run by then, it must be idempotent. nil: there are none.
 	Ended func(context.Context, ledger.Run) error
 	// Enqueued is called after tasks were enqueued; nil: nothing is.
 	Enqueued func()
 	Logger   *slog.Logger // nil: none
+}
+
+// Ledger is the part of [ledger.Ledger] that a dispatcher uses.
+type Ledger interface {
+	Get(ctx context.Context, run ledger.RunID) (ledger.Run, error)
+	TakeDue(ctx context.Context, t ledger.Tenant, n int) (ledger.DueSegments, error)
+	Hint(ctx context.Context, t ledger.Tenant, hints ...ledger.Hint) error
+	Release(ctx context.Context, seg ledger.Segment, q ledger.Quota) (ledger.Release, error)
+	GiveBack(ctx context.Context, seg ledger.Segment, t ledger.Token, rows ...ledger.Row) (ledger.Receipt, error)
+	Dismiss(ctx context.Context, seg ledger.Segment, r ledger.Result, rows ...ledger.Row) (ledger.Receipt, error)
+	ReclaimDead(ctx context.Context, segs ...ledger.Segment) ([]ledger.Reclaimed, error)
+	Rebuild(ctx context.Context, t ledger.Tenant) ([]ledger.Progress, error)
+	Finish(ctx context.Context, run ledger.RunID) error
+	Sweep(ctx context.Context, t ledger.Tenant) (deleted int, err error)
 }
 
 const (

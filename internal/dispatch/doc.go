@@ -17,4 +17,14 @@
 //
 // The active dispatcher also makes rows of dead sessions due, finishes runs that have
 // ended, deletes runs after their retention, and trims asynq's archive.
+//
+// Files, each uses those below it:
+//
+//	dispatcher.go           the loop: election, rounds
+//	upkeep.go, ends.go      once a minute; the follow-ups of a run's end
+//	take.go                 due segments from the index
+//	release.go, together.go rows of a run, and of runs of one row, into tasks
+//	segments.go             the segments in memory, and the sorts of rows
+//	plan.go, gate.go, permits.go, window.go
+//	queue.go, lease.go      asynq's queue; the lease in Redis
 package dispatch

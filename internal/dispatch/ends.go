@@ -19,13 +19,13 @@ const (
 	longestEndAgain = 5 * time.Minute
 )
 
-// ends finishes runs in goroutines: what follows the end of a run may take longer than the
-// lease lasts, such as the evaluation of a sweep, which reads the state of each watched domain.
+// ends finishes runs in goroutines: the follow-ups of an end may take longer than the lease
+// lasts, such as the evaluation of a sweep, which reads the state of each watched domain.
 //
 // It works only while its dispatcher is the active one, but learns that the lease has ended
-// only when the dispatcher does. So two dispatchers may finish a run at once, and what
-// follows the end of a run must be idempotent. The evaluation of a sweep is: it writes by
-// compare-and-set, and the run of its actions has an id of its own.
+// only when the dispatcher does. So two dispatchers may finish a run at once, and the
+// follow-ups must be idempotent. The evaluation of a sweep is: it writes by compare-and-set,
+// and the run of its actions has an id of its own.
 type ends struct {
 	// finish finishes a run.
 	finish func(context.Context, ledger.RunID) error
@@ -48,7 +48,7 @@ type later struct {
 	at   time.Time // not before
 }
 
-// resume begins to finish runs, unless it has begun.
+// resume starts finishing runs, unless it has started.
 func (e *ends) resume(ctx context.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -155,7 +155,7 @@ func (e *ends) prune() {
 	maps.DeleteFunc(e.later, func(run ledger.RunID, l later) bool { return !e.known[run] && time.Since(l.at) > 2*upkeepEvery })
 }
 
-// end does what follows the end of a run, and finishes the run then. The header is read
+// end carries out the follow-ups of a run's end, then finishes the run. The header is read
 // again, since the run may have been finished while it was in the queue.
 func (d *Dispatcher) end(ctx context.Context, run ledger.RunID) error {
 	r, err := d.cfg.Ledger.Get(ctx, run)
@@ -182,7 +182,7 @@ func (d *Dispatcher) endFailed(ctx context.Context, run ledger.RunID, err error,
 	d.cfg.Logger.WarnContext(ctx, "run not finished", "tenant", d.cfg.Tenant, "run", run, "error", err, "again_in", again)
 }
 
-// panicError is a panic of what follows the end of a run.
+// panicError is a panic of a follow-up.
 type panicError struct {
 	value any
 	stack []byte

@@ -9,15 +9,15 @@ import (
 // sort of release. Zero is for DNS checks.
 type Cost = BySort[float64]
 
-// Permits is the share of the tenant's pace that may be released: what one second of it
-// gives, or what its bucket holds while no work is outstanding. The zero Permits is empty.
+// Permits is the share of the tenant's pace that may be released: the permits of one second,
+// or those in its bucket while no work is outstanding. The zero Permits is empty.
 type Permits struct {
 	left  float64
 	burst float64 // of left, those of the bucket
 	at    time.Time
 }
 
-// Refill adds what the rate, in requests per second, has given since the last call.
+// Refill adds the permits since the last call at a rate in requests per second.
 func (p *Permits) Refill(now time.Time, perSecond float64) {
 	if math.IsInf(perSecond, 1) {
 		p.left, p.at = math.Inf(1), now

@@ -73,10 +73,10 @@ func (q *Queue) Enqueue(ctx context.Context, t engine.Task) error {
 }
 
 const (
-	// archivedFor is how long a task that ended badly is kept for people to see. The
+	// archivedFor is how long a task that ended badly stays for people to see. The
 	// ledger keeps its result as long as the run.
 	archivedFor = 10 * time.Minute
-	// archivedMost is how many of them are kept.
+	// archivedMost is the largest number of them.
 	archivedMost = 1000
 	// trimPage and trimPages bound the deletions of one call.
 	trimPage, trimPages = 100, 30
@@ -84,7 +84,7 @@ const (
 
 // TrimArchive deletes tasks that were archived more than ten minutes before now, or are beyond
 // the last 1,000. It returns their number, at most 3,000 in one call. now is Redis' time: that
-// of a worker whose clock is ahead would delete what another one has just archived.
+// of a worker whose clock is ahead would delete tasks that another one has just archived.
 func (q *Queue) TrimArchive(ctx context.Context, now time.Time) (deleted int, err error) {
 	archived, err := q.redis.ZCard(ctx, q.archive()).Result()
 	if err != nil {

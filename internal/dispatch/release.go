@@ -36,7 +36,7 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 	if d.load.Paused {
 		return 0, nil
 	}
-	// What a run does not use is shared again among the others.
+	// Tasks that a run does not use are shared again among the others.
 	for tasks < free {
 		n, err := d.pass(ctx, now, free-tasks)
 		tasks += n
@@ -126,8 +126,8 @@ func (d *Dispatcher) gateRows(r *run, so sort, now time.Time) int {
 	return d.gate.Rows(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so))
 }
 
-// serve releases rows of a run for up to n tasks, and returns the number of tasks: what
-// was proven first, whatever its segment, and rows that were never released last.
+// serve releases rows of a run for up to n tasks, and returns the number of tasks: proven
+// rows of any segment first, and rows that were never released last.
 func (d *Dispatcher) serve(ctx context.Context, r *run, n int, now time.Time) (tasks int, err error) {
 	if all := d.together(r, now); len(all) > 1 {
 		return d.serveTogether(ctx, all, n, now)
@@ -220,8 +220,8 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 	return tasks, err
 }
 
-// releaseFrom releases rows of a segment, and stores what that tells of the segment. It
-// releases none of one that does not exist any more, and of which nothing is due then, and none
+// releaseFrom releases rows of a segment, and stores its due time and counts. It releases none
+// of one that does not exist any more, and of which nothing is due then, and none
 // while a Cluster moves the segment's slot: until that is finished, which an interrupted
 // redis-cli leaves undone, each script fails.
 func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota, now time.Time) (ledger.Release, error) {

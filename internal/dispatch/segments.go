@@ -22,9 +22,9 @@ type segment struct {
 	reclaimedAt time.Time
 }
 
-// emptyFor returns how long a sort is not asked for in a segment that had no due row of
-// it, unless a hint arrives. The time grows with the number of segments in memory, so
-// that questions in vain stay below 500 a second.
+// emptyFor returns how long no row of a sort is released from a segment that had none due,
+// unless a hint arrives. The time grows with the number of segments in memory, so that
+// releases in vain stay below 500 a second.
 func emptyFor(segments int) time.Duration {
 	return min(max(time.Second, time.Duration(segments)*4*time.Millisecond), 5*time.Second)
 }
@@ -52,7 +52,7 @@ func (t taken) add(r ledger.Run, seg ledger.Segment, now time.Time) {
 	}
 }
 
-// wake has all sorts of a segment asked for again. It reports whether the segment is in
+// wake makes all sorts of a segment candidates again. It reports whether the segment is in
 // memory.
 func (t taken) wake(seg ledger.Segment) bool {
 	r := t[seg.Run]
@@ -119,4 +119,31 @@ func (s *segment) idle(now time.Time) bool {
 // idle reports whether in no segment of the run the sort is worth a release now.
 func (r *run) idle(so sort, now time.Time) bool {
 	return !slices.ContainsFunc(r.segments, func(s *segment) bool { return !now.Before(s.until[so]) })
+}
+
+// sort is the sort of rows that a release distinguishes.
+type sort int
+
+// The sorts, in the order in which they are released.
+const (
+	ready sort = iota // proven once, needs a permit
+	check             // to be checked again
+	first             // never released
+	sorts
+)
+
+// BySort has a value for each sort of release: of rows that were never released, and of due
+// rows at each stage.
+type BySort[T any] struct{ First, Check, Ready T }
+
+// of returns the value of a sort.
+func (b BySort[T]) of(s sort) T {
+	return [sorts]T{ready: b.Ready, check: b.Check, first: b.First}[s]
+}
+
+// quota returns the quota for n rows of a sort.
+func (s sort) quota(n int) ledger.Quota {
+	var rows [sorts]int
+	rows[s] = n
+	return ledger.Quota{First: rows[first], Check: rows[check], Ready: rows[ready]}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // upkeep rebuilds the index, finishes runs that have ended, deletes runs after their
-// retention and trims asynq's archive. What cannot be done for one run does not keep the
-// others from it.
+// retention and trims asynq's archive. A failure for one run does not
+// prevent it for the others.
 func (d *Dispatcher) upkeep(ctx context.Context) error {
 	all, err := d.cfg.Ledger.Rebuild(ctx, d.cfg.Tenant)
 	if len(all) == 0 && err != nil {
@@ -39,7 +39,7 @@ func (d *Dispatcher) upkeep(ctx context.Context) error {
 	return nil
 }
 
-// finish has what follows the end of a run done, unless that was done.
+// finish has the follow-ups of a run's end carried out, unless they were.
 func (d *Dispatcher) finish(r ledger.Run) {
 	if r.FinishedAt.IsZero() {
 		d.ends.add(r.ID)

@@ -23,7 +23,7 @@ const (
 	// release lapses, also if the workers become slower.
 	longestWindow = 5000
 	// firstLimit and leastLimit bound the window until it is known how many tasks Redis
-	// can take: each begins with a script, and all of them must have begun before their
+	// can take: each begins with a script, and all of them must have started before their
 	// releases lapse.
 	firstLimit, leastLimit = 64, 4
 	// slowRound is how long a round takes with a slow Redis: rows are released, and tasks

@@ -113,7 +113,7 @@ func TestEndedTaken(t *testing.T) {
 			run, sums := s.stage(n, "{}")
 			for range 2 {
 				err := s.worker().Ended(t.Context(), s.ended("sweep"))
-				if e, ok := errors.AsType[*ledger.MismatchError](err); !ok || e.Member != name || !strings.Contains(err.Error(), string(n.ID)) {
+				if e, ok := errors.AsType[*ledger.MismatchError](err); !ok || string(e.Member) != name || !strings.Contains(err.Error(), string(n.ID)) {
 					t.Fatalf("error %v", err)
 				}
 				if _, err := s.Commit(t.Context(), run, sums); err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -57,23 +56,19 @@ func wire(url string) []Finding {
 
 // nodes tests each master of a Cluster, or the one Redis.
 func nodes(ctx context.Context, client redis.UniversalClient) []Finding {
-	cluster, isCluster := client.(*redis.ClusterClient)
-	if !isCluster {
-		return nodeOf(ctx, client)
-	}
-	var mu sync.Mutex
+	masters, err := redisconn.Masters(ctx, client)
 	var found []Finding
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
-		ofNode := nodeOf(ctx, c)
-		mu.Lock()
-		defer mu.Unlock()
-		for _, f := range ofNode {
-			f.Text = "node " + c.Options().Addr + ": " + f.Text
+	for _, master := range masters {
+		for _, f := range nodeOf(ctx, master) {
+			if node, ok := master.(*redis.Client); ok && master != client {
+				f.Text = "node " + node.Options().Addr + ": " + f.Text
+			}
 			found = append(found, f)
 		}
-		return nil
-	})
-	slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(a.Text, b.Text) })
+	}
+	if len(masters) > 1 {
+		slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(a.Text, b.Text) })
+	}
 	if err != nil {
 		found = append(found, wrong("check that this machine reaches every node", "not all masters of the Cluster answer: %v", err))
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -102,24 +100,19 @@ func openRows(ctx context.Context, core *ledger.Ledger, except ledger.RunID) (ro
 // memoryOf returns the memory that Redis uses, and its limit, in bytes; of a Cluster the sums
 // over its masters. The limit is 0 if there is none, or if Redis does not report it.
 func memoryOf(ctx context.Context, rdb redis.UniversalClient) (used, most int64) {
-	cluster, ok := rdb.(*redis.ClusterClient)
-	if !ok {
-		if rdb == nil {
+	if rdb == nil {
+		return 0, 0
+	}
+	masters, err := redisconn.Masters(ctx, rdb)
+	if err != nil {
+		return 0, 0
+	}
+	for _, node := range masters {
+		u, m := memoryOfNode(node.Info(ctx, "memory").Val())
+		if m == 0 {
 			return 0, 0
 		}
-		return memoryOfNode(rdb.Info(ctx, "memory").Val())
-	}
-	var mu sync.Mutex
-	least := int64(math.MaxInt64)
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		u, m := memoryOfNode(node.Info(ctx, "memory").Val())
-		mu.Lock()
-		defer mu.Unlock()
-		used, most, least = used+u, most+m, min(least, m)
-		return nil
-	})
-	if err != nil || least == 0 {
-		return 0, 0
+		used, most = used+u, most+m
 	}
 	return used, most
 }

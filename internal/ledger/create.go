@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxLabel is how many characters of a label, or of the note of a scan, are kept.
+// maxLabel is the largest number of stored characters of a label, or of the note of a scan.
 const maxLabel = 200
 
 // maxDescription bounds a description as JSON, in bytes: lists read many headers at once.
@@ -23,7 +23,7 @@ type NewRun struct {
 	Description Description
 	// Control is the run's first. Cancelled and Incomplete must be false.
 	Control Control
-	// Scan is the progress of a scan that has not begun, in the scanner's own form, at most
+	// Scan is the progress of a scan before its first step, in the scanner's own form, at most
 	// 16 KiB; nil: the rows are submitted. The rows of a run with a scan are found by its
 	// steps: see [Ledger.AddStep]. It is committed without rows when it is created, and grows.
 	// Scans of different requests have different digests.
@@ -85,7 +85,7 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 	if err != nil {
 		return Run{}, false, err
 	}
-	// Not by the status alone: the client repeats a script whose answer was lost.
+	// The status does not suffice: the client repeats a script whose answer was lost.
 	created = run.Incarnation == own.Incarnation
 	if !created {
 		if err := l.unlist(ctx, own); err != nil {
@@ -135,11 +135,14 @@ func (n NewRun) validate() error {
 
 // Compare returns a [MismatchError] if the run is not the one to be created.
 func (n NewRun) Compare(run Run) error {
-	for _, m := range []struct{ member, have, want string }{
-		{"tenant", string(run.Tenant), string(n.Tenant)},
-		{"kind", string(run.Kind), string(n.Kind)},
-		{"digest", run.Description.Digest, n.Description.Digest},
-		{"origin", origin(run.Scan != nil), origin(n.Scan != nil)},
+	for _, m := range []struct {
+		member     Member
+		have, want string
+	}{
+		{MemberTenant, string(run.Tenant), string(n.Tenant)},
+		{MemberKind, string(run.Kind), string(n.Kind)},
+		{MemberDigest, run.Description.Digest, n.Description.Digest},
+		{MemberOrigin, origin(run.Scan != nil), origin(n.Scan != nil)},
 	} {
 		if m.have != m.want {
 			return &MismatchError{Run: n.ID, Member: m.member, Have: m.have, Want: m.want}

@@ -174,17 +174,11 @@ func (l *Ledger) sweepTrash(ctx context.Context, t Tenant, c clock) error {
 			return fmt.Errorf("read the trash: %w", err)
 		}
 		for pair := range slices.Chunk(page, 2) {
-			d, err := parseDiscarded(t, pair[0], pair[1])
-			if err == nil && c.steady.Sub(d.at).Abs() < lossWindow {
-				continue
-			}
-			if err == nil {
-				err = l.emptyAgain(ctx, d)
-			}
+			emptied, err := l.sweepTrashed(ctx, t, pair[0], pair[1], c)
+			n += flag(emptied)
 			if err != nil {
 				failed = append(failed, fmt.Errorf("run %s in the trash: %w", quoted(pair[0]), err))
 			}
-			n++
 		}
 		if cursor = next; cursor == 0 || n >= sweepPage {
 			return joined("deletions", failed)
@@ -192,34 +186,28 @@ func (l *Ledger) sweepTrash(ctx context.Context, t Tenant, c clock) error {
 	}
 }
 
-func (l *Ledger) emptyAgain(ctx context.Context, d discarded) error {
-	found, err := l.empty(ctx, d.run, d.segments)
-	if err != nil {
-		return err
+// sweepTrashed removes a run in the trash once more if it is time. Its value is <segments>:<time
+// in ms>.
+func (l *Ledger) sweepTrashed(ctx context.Context, t Tenant, entry, value string, c clock) (emptied bool, err error) {
+	count, at, _ := strings.Cut(value, ":")
+	read := numbers{hash: map[string]string{"segments": count, "time": at}}
+	segments, since := int(read.int("segments")), read.time("time")
+	run, err := listed(t, entry)
+	if err = cmp.Or(err, read.err, checkSegments("segments", segments)); err != nil {
+		return true, err
 	}
-	if found { // and may be lost again
-		return l.trash(ctx, d.run, d.segments)
+	if c.steady.Sub(since).Abs() < lossWindow {
+		return false, nil
 	}
-	return l.rdb.HDel(ctx, tenantKeys(d.run.Tenant)[trashList], d.run.entry()).Err()
-}
-
-// discarded is a run in the trash of its tenant.
-type discarded struct {
-	run      Run
-	segments int
-	at       time.Time
-}
-
-// parseDiscarded reads an entry of the trash and its value, <segments>:<time in ms>.
-func parseDiscarded(t Tenant, entry, value string) (discarded, error) {
-	segments, at, _ := strings.Cut(value, ":")
-	read := numbers{hash: map[string]string{"segments": segments, "time": at}}
-	d := discarded{segments: int(read.int("segments")), at: read.time("time")}
-	var err error
-	if d.run, err = listed(t, entry); err == nil {
-		err = cmp.Or(read.err, checkSegments("segments", d.segments))
+	found, err := l.empty(ctx, run, segments)
+	switch {
+	case err != nil:
+	case found: // it may be lost again
+		err = l.trash(ctx, run, segments)
+	default:
+		err = l.rdb.HDel(ctx, tenantKeys(t)[trashList], entry).Err()
 	}
-	return d, err
+	return true, err
 }
 
 // listed returns the run that an entry of a tenant's list names, with no more than its
@@ -335,7 +323,7 @@ func finishedOf(page []entry, c clock) (runs []Run) {
 }
 
 // expire deletes an abandoned staged run, unless all of its segments are stored: then
-// Redis may have lost its commit, and it is kept until it is committed or deleted.
+// Redis may have lost its commit, and it stays until it is committed or deleted.
 func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) {
 	complete, err := l.Complete(ctx, run)
 	if err != nil || complete {

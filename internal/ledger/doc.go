@@ -39,7 +39,7 @@
 //
 //	        AddStep                  CommitFound                          5 s later
 //	(found) ----------> in the list -------------> a committed segment, -----------> in the segment
-//	                    of blocks                  and still in the list             alone
+//	                    of blocks                  and still in the list             only
 //
 // [Ledger.CommitFound] stages rows of that list as the run's next segment and commits it. Any
 // process may call it. Which rows the segment has is stored in the header before it is
@@ -136,14 +136,14 @@
 //	                    :order         string: the rows in the order of release, if that is not the one of their
 //	                                   numbers: two bytes each, the top bit set for the first row of a piece
 //	                    :chunks        hash: number -> compressed rows, 128 or fewer
-//	                    :first         sorted set: waiting rows that were never begun, by due time in ms; they
+//	                    :first         sorted set: waiting rows that were never in progress, by due time in ms; they
 //	                                   are the first in order, if they were never released
 //	                    :check :ready  the same, of other rows at these stages that have no intent
 //	                    :intended_check :intended_ready  the same, of rows at these stages that have one
 //	                    :values        hash: a quarter of the row -> <row>:<size>:<value> of up to four rows, each
 //	                                   value <stage><attempts>,<first begin in ms>,<first characters of the token or
 //	                                   nonce that ended last>;<memo>, or with a note ,<size of note>;<note><memo>
-//	                    :released :running  sorted sets: rows by when they were released or begun, in ms
+//	                    :released :running  sorted sets: rows by when they were released, or began, in ms
 //	                    :executions    hash: row -> r<token>, or b<nonce>,<session>
 //	                    :active        bitmap: rows in progress or with an intent, which a cancel does not settle
 //	                    :sessions      hash: session -> number of rows in progress
@@ -151,9 +151,9 @@
 //	                    :settled :cancelled  bitmaps: a bit for each row
 //	                    :results       hash: row -> <outcome>:<detail>, a NUL and evidence
 //
-// A row is in the settled bitmap alone if it was simply done, in both bitmaps if it was
-// simply cancelled, and in the results otherwise. What a cancel has settled may remain in
-// values, released and executions until the segment is closed. The keys named scratch and
+// A row is only in the settled bitmap if it was simply done, in both bitmaps if it was
+// simply cancelled, and in the results otherwise. Rows that a cancel has settled may remain
+// in values, released and executions until the segment is closed. The keys named scratch and
 // mask exist only while a script runs.
 //
 // # Guarantees
@@ -165,8 +165,8 @@
 //     and its segments are not due.
 //   - Tokens and nonces are random and compared for equality. If Redis has lost its last
 //     second, none is issued twice.
-//   - At most one execution of a row writes to it at any time. What it has done to the
-//     outside world is another matter: an execution that was fenced out may have a request
+//   - At most one execution of a row writes to it at any time. Its effects outside
+//     are another matter: an execution that was fenced out may have a request
 //     under way, whose intent its successor reads.
 //   - Whatever ends an execution, stops work, frees memory or keeps a fleet alive works
 //     while Redis is at maxmemory. Create, Stage, Commit, Release and Intend are refused
@@ -177,4 +177,19 @@
 //   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
 //     deletes nothing, and no time counts in which no sweep runs: the time by which runs
 //     are deleted advances with the sweeps. No key expires by itself.
+//
+// # Files
+//
+//	submit, stager, group     a producer's side: single rows, and runs of many
+//	scan, scan_commit, found  rows that a scan finds
+//	create, stage, commit     the steps of a submission; codec: stored rows
+//	control, sync             pause and cancel; header and segments brought together
+//	end, delete, children     the end of a run, its deletion, and its parent
+//	due, overdue, unchanged   the index of due segments
+//	release, begin, execution a row's way through an execution; receipt: the answer to a write
+//	session                   living and dead workers
+//	list, rows, results       reading: runs, rows and results
+//	run, segment, outcome     types of the above
+//	schema, identity, spread  versions, servers, and slots of a Cluster
+//	scripts, keys, id, errors the lowest layer, with lua/
 package ledger

@@ -1,19 +1,6 @@
 package ledger
 
-import (
-	"context"
-	"fmt"
-)
-
-// close stores in the header that every row of the segment is settled. It reports
-// whether the run ended by this call.
-func (l *Ledger) close(ctx context.Context, seg Segment) (ended bool, err error) {
-	a, err := l.onHeader(ctx, closeScript, seg.Run, string(seg.Incarnation), seg.Number)
-	if err != nil {
-		return false, fmt.Errorf("close segment %s: %w", seg, err)
-	}
-	return a.status() == "concluded", nil
-}
+import "context"
 
 // Finish stores that the follow-ups of a run's end, such as notifications, are done. The
 // dispatcher calls it after them. Until then [Ledger.OpenRuns] returns the run, so that

@@ -33,12 +33,23 @@ func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
 // Nothing has been changed.
 type MismatchError struct {
 	Run RunID
-	// Member is "kind", "tenant", "digest", "origin" or "rows". The origin is whether a scan
-	// finds the rows.
-	Member string
+	// Member is the property that differs.
+	Member Member
 	// Have is the run's value and Want the caller's.
 	Have, Want string
 }
+
+// Member is a property of a run that [Ledger.Create], or a [Stager], compares.
+type Member string
+
+// The members.
+const (
+	MemberTenant Member = "tenant"
+	MemberKind   Member = "kind"
+	MemberDigest Member = "digest"
+	MemberOrigin Member = "origin" // whether a scan finds the rows
+	MemberRows   Member = "rows"
+)
 
 // Error names the difference and how to proceed.
 func (e *MismatchError) Error() string {
@@ -65,7 +76,7 @@ func (e *MissingError) Error() string {
 		e.Run, len(e.Segments), e.Segments[0])
 }
 
-// wrap says what failed, in an error that a function returns: the function defers it.
+// wrap adds an operation to the error of a function, which defers it.
 func wrap(err *error, format string, a ...any) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, a...), *err)

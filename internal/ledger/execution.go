@@ -71,7 +71,7 @@ func (l *Ledger) End(ctx context.Context, seg Segment, n Nonce, ends ...RowEnd) 
 	for _, e := range ends {
 		err = cmp.Or(err, e.validate())
 	}
-	return l.write(ctx, "end", endScript, seg, err, []any{string(n)}, endArgs(ends))
+	return l.write(ctx, seg, rowWrite{"end", endScript, err, []any{string(n)}, endParts(ends)})
 }
 
 func (e RowEnd) validate() error {
@@ -91,25 +91,19 @@ func (e RowEnd) validate() error {
 // scriptBytes bounds the endings of one script: to store so much takes Redis 1 ms.
 const scriptBytes = 128 << 10
 
-// endArgs returns the arguments for the rows, those of one script at a time.
-func endArgs(ends []RowEnd) iter.Seq[[]any] {
+// endParts returns the arguments for the rows, those of one script at a time.
+func endParts(ends []RowEnd) iter.Seq[[]any] {
 	return func(yield func([]any) bool) {
-		var args []any
-		rows, bytes := 0, 0
-		for _, e := range ends {
-			ending := e.Ending.args()
-			size := argSize(ending)
-			if rows == scriptRows || rows > 0 && bytes+size > scriptBytes {
-				if !yield(args) {
-					return
-				}
-				args, rows, bytes = nil, 0, 0
+		size := func(e RowEnd) int { return argSize(e.Ending.args()) }
+		for part := range pages(ends, scriptRows, scriptBytes, size) {
+			var args []any
+			for _, e := range part {
+				ending := e.Ending.args()
+				args = append(append(args, int(e.Row)), ending[:]...)
 			}
-			args = append(append(args, int(e.Row)), ending[:]...)
-			rows, bytes = rows+1, bytes+size
-		}
-		if rows > 0 {
-			yield(args)
+			if !yield(args) {
+				return
+			}
 		}
 	}
 }
@@ -159,4 +153,32 @@ func checkAfter(after time.Duration) error {
 		return fmt.Errorf("wait %v: want 0 to %v", after, MaxWait)
 	}
 	return nil
+}
+
+// maxIntent bounds an intent, in bytes.
+const maxIntent = 2 << 10
+
+// Intend stores the intent of a request for each row, 1 to 2,048 bytes, and replaces
+// the former. A row with an intent is never settled by a cancel, and is finished while its
+// run is stopped: its request may be under way. The request may be made for the rows
+// that are RowWritten. A row that has no intent yet gets none while its run is stopped
+// or after it was cancelled. One that has an intent gets the new one all the same: it is
+// needed to finish the first request, and the receipt reports whether a further request
+// may begin. [Receipt.Now] is the time that is stored; if the rows
+// do not fit one script, the last.
+func (l *Ledger) Intend(ctx context.Context, seg Segment, n Nonce, intent []byte, rows ...Row) (Receipt, error) {
+	err := n.Validate()
+	if err == nil && (len(intent) == 0 || len(intent) > maxIntent) {
+		err = fmt.Errorf("intent of %d bytes: want 1 to %d", len(intent), maxIntent)
+	}
+	return l.write(ctx, seg, rowWrite{
+		"intend", intendScript, cmp.Or(err, checkRows(rows)), []any{string(n), intent}, rowParts(rows, scriptBytes/maxIntent),
+	})
+}
+
+// Withdraw removes the intents of rows: no request of theirs is under way.
+func (l *Ledger) Withdraw(ctx context.Context, seg Segment, n Nonce, rows ...Row) (Receipt, error) {
+	return l.write(ctx, seg, rowWrite{
+		"withdraw", intendScript, cmp.Or(n.Validate(), checkRows(rows)), []any{string(n), ""}, rowParts(rows, scriptRows),
+	})
 }

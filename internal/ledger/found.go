@@ -67,28 +67,21 @@ func parseFound(stored []byte) (FoundRow, error) {
 
 // packFound compresses rows in blocks.
 func packFound(rows []FoundRow) (blocks [][]byte, err error) {
-	var block [][]byte
-	size := 0
-	flush := func() error {
-		packed, err := packChunk(block)
-		blocks, block, size = append(blocks, packed), nil, 0
-		return err
+	stored := make([][]byte, len(rows))
+	for i, r := range rows {
+		stored[i] = r.append(nil)
 	}
-	for _, r := range rows {
-		stored := r.append(nil)
-		if len(block) == blockRows || len(block) > 0 && size+len(stored) > blockBytes {
-			if err := flush(); err != nil {
-				return nil, err
-			}
+	for part := range pages(stored, blockRows, blockBytes, byteSize) {
+		block, err := packChunk(part)
+		if err != nil {
+			return nil, err
 		}
-		block = append(block, stored)
-		size += len(stored)
+		blocks = append(blocks, block)
 	}
-	if len(block) > 0 {
-		err = flush()
-	}
-	return blocks, err
+	return blocks, nil
 }
+
+func byteSize(b []byte) int { return len(b) }
 
 // unpackFound returns the rows of a block.
 func unpackFound(block string) ([]FoundRow, error) {

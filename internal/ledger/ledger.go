@@ -18,7 +18,8 @@ const (
 	MaxSegments = 12_208
 	// MaxRow is the largest size of a row in bytes.
 	MaxRow = 1 << 20
-	// Retention is how long an ended run is kept unless its description says otherwise.
+	// Retention is how long after its end a run is deleted, unless its description has another
+	// time.
 	Retention = 30 * 24 * time.Hour
 	// AbandonedAfter is how long after the last staged segment an incomplete staged run
 	// is deleted.

@@ -33,7 +33,7 @@ type Result struct {
 	Outcome Outcome
 	// Detail is for people; "" if there is nothing to say.
 	Detail string
-	// Evidence is kept with the result, in the form of its writer; nil for none. Detail
+	// Evidence is stored with the result, in the form of its writer; nil for none. Detail
 	// and evidence have at most 16 KiB together.
 	Evidence []byte
 }

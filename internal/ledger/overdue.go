@@ -25,25 +25,22 @@ func (l *Ledger) Overdue(ctx context.Context, t Tenant) (longest time.Duration, 
 	if err := t.Validate(); err != nil {
 		return 0, err
 	}
-	a, err := l.onTenant(ctx, overdueScript, t, 1, 0)
+	due, now, err := l.dueSince(ctx, t, 1, 0)
 	if err != nil {
 		return 0, err
 	}
-	if longest = longestDue(a); longest <= overdueAfter {
+	for _, d := range due {
+		longest = max(longest, now.Sub(d.since))
+	}
+	if longest <= overdueAfter {
 		return longest, nil
 	}
-	return l.overdueOf(ctx, t)
-}
-
-// overdueOf returns for how long a segment of a run that is not stopped has been due.
-func (l *Ledger) overdueOf(ctx context.Context, t Tenant) (longest time.Duration, err error) {
-	waits := map[string]bool{} // by entry of the run
+	longest = 0
+	waits := map[string]bool{} // whether a run, by entry, waits for a dispatcher
 	for skip := 0; ; skip += overduePage {
-		a, err := l.onTenant(ctx, overdueScript, t, overduePage, skip)
-		if err != nil {
+		if due, now, err = l.dueSince(ctx, t, overduePage, skip); err != nil {
 			return 0, err
 		}
-		due, now := dueSegments(a)
 		if err := l.readWaits(ctx, t, due, now, waits); err != nil {
 			return 0, err
 		}
@@ -87,20 +84,12 @@ type dueSegment struct {
 	since time.Time
 }
 
-// dueSegments returns the answer of overdueScript.
-func dueSegments(a answer) (all []dueSegment, now time.Time) {
+// dueSince returns at most n segments that are due, and Redis' time.
+func (l *Ledger) dueSince(ctx context.Context, t Tenant, n, skip int) (all []dueSegment, now time.Time, err error) {
+	a, err := l.onTenant(ctx, overdueScript, t, n, skip)
 	list := a.list(1)
 	for i := 0; i+1 < len(list); i += 2 {
 		all = append(all, dueSegment{entry: runOf(list.text(i)), since: fromMillis(list.int(i + 1))})
 	}
-	return all, fromMillis(a.int(2))
-}
-
-// longestDue returns for how long the first of them has been due; 0 if there is none.
-func longestDue(a answer) (longest time.Duration) {
-	due, now := dueSegments(a)
-	for _, d := range due {
-		longest = max(longest, now.Sub(d.since))
-	}
-	return longest
+	return all, fromMillis(a.int(2)), err
 }

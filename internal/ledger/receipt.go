@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -56,8 +55,8 @@ type Receipt struct {
 
 // OpenRows counts the open rows of a segment by phase.
 type OpenRows struct {
-	// Queued rows were never begun, and are not released. Later are those that are not due
-	// yet, which Queued does not count: see [Stager.AddDue].
+	// Queued rows were never in progress, and are not released. Later rows are queued and not
+	// due yet; Queued does not count them: see [Stager.AddDue].
 	Queued, Later int
 	// Check and Ready rows wait at these stages. CheckDue and ReadyDue of them are due and
 	// may be released: while the segment is stopped, those with an intent.
@@ -74,7 +73,7 @@ func (l *Ledger) receipt(ctx context.Context, seg Segment, a answer) (Receipt, e
 		return r, nil
 	}
 	var err error
-	r.Ended, err = l.close(ctx, seg)
+	r.Ended, err = l.closeSegments(ctx, Run{ID: seg.Run, Incarnation: seg.Incarnation}, []int{seg.Number})
 	return r, err
 }
 
@@ -100,32 +99,27 @@ func (r *Receipt) add(later Receipt) {
 	*r = later
 }
 
-// writeRows runs a script for rows, at most n at a time.
-func (l *Ledger) writeRows(ctx context.Context, operation string, s *redis.Script, seg Segment, invalid error, rows []Row, n int, args ...any) (Receipt, error) {
-	return l.write(ctx, operation, s, seg, cmp.Or(invalid, checkRows(rows)), args, func(yield func([]any) bool) {
-		for part := range slices.Chunk(rows, n) {
-			if !yield(ints(part)) {
-				return
-			}
-		}
-	})
+// rowWrite is a script that writes rows of a segment.
+type rowWrite struct {
+	operation string // for errors
+	script    *redis.Script
+	invalid   error // of an argument: then nothing is written
+	args      []any // those before the arguments of the rows
+	parts     iter.Seq[[]any]
 }
 
-// write runs a script for each part of the arguments, until one fails; none if an argument
-// is invalid. If it returns an error some rows may have been written. To write them once
-// more does no harm.
-func (l *Ledger) write(ctx context.Context, operation string, s *redis.Script, seg Segment, invalid error, args []any, parts iter.Seq[[]any]) (r Receipt, err error) {
-	if err = invalid; err == nil {
-		for part := range parts {
-			var one Receipt
-			one, err = l.writePart(ctx, s, seg, slices.Concat(args, part))
-			if r.add(one); err != nil {
-				break
-			}
-		}
+// write runs a script for each part of its arguments, until one fails. If it returns an error
+// some rows may have been written. Writing them again does no harm.
+func (l *Ledger) write(ctx context.Context, seg Segment, w rowWrite) (r Receipt, err error) {
+	defer wrap(&err, "segment %s: %s", seg, w.operation)
+	if w.invalid != nil {
+		return r, w.invalid
 	}
-	if err != nil {
-		return r, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
+	for part := range w.parts {
+		one, err := l.writePart(ctx, w.script, seg, slices.Concat(w.args, part))
+		if r.add(one); err != nil {
+			return r, err
+		}
 	}
 	return r, nil
 }
@@ -140,6 +134,35 @@ func (l *Ledger) writePart(ctx context.Context, s *redis.Script, seg Segment, ar
 		r.Statuses = append(r.Statuses, Status(status))
 	}
 	return r, err
+}
+
+// rowParts returns the arguments for rows, of at most n at a time.
+func rowParts(rows []Row, n int) iter.Seq[[]any] {
+	return func(yield func([]any) bool) {
+		for part := range slices.Chunk(rows, n) {
+			if !yield(ints(part)) {
+				return
+			}
+		}
+	}
+}
+
+// pages divides a list into parts of at most n elements that have at most so many bytes
+// together; a larger element is a part of its own.
+func pages[T any](all []T, n, bytes int, size func(T) int) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for len(all) > 0 {
+			past, sum := 1, size(all[0])
+			for past < min(n, len(all)) && sum+size(all[past]) <= bytes {
+				sum += size(all[past])
+				past++
+			}
+			if !yield(all[:past]) {
+				return
+			}
+			all = all[past:]
+		}
+	}
 }
 
 func checkRows(rows []Row) error {

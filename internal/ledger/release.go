@@ -42,12 +42,11 @@ func stageOf(letter string) Stage {
 
 // Quota bounds the number of rows to release, by sort.
 type Quota struct {
-	// First bounds the rows that were never begun.
+	// First bounds the rows that were never in progress.
 	First int
 	// Check and Ready bound the due rows at these stages.
 	Check, Ready int
-	// Pieces bounds the pieces of rows that are released together, of those that were never
-	// released: see [Stager.Group]. 0: not bounded.
+	// Pieces bounds the pieces of rows that are first released together: see [Stager.Group]. 0: not bounded.
 	Pieces int
 }
 
@@ -79,7 +78,7 @@ const releaseRows = 250
 const releaseBytes = 512 << 10
 
 // Release releases due rows: first rows at stage ready, then rows at stage check, then
-// rows that were never begun, those with a due time first. Of each stage, rows with an
+// rows that were never in progress, those with a due time first. Of each stage, rows with an
 // intent come first, then the others in the order of their due times. Rows that were
 // never released come in the order of their numbers, or by groups: see [Stager.Group].
 // The rows carry a new token, which [Ledger.Begin] exchanges. A row that is not begun
@@ -167,15 +166,19 @@ func (c contents) row(row Row) ([]byte, error) {
 	}
 }
 
-// GiveBack gives back rows that were released and not begun, for example because they
+// GiveBack gives back rows that were released and did not begin, for example because they
 // could not be enqueued: they are due at once. Rows of a cancelled run it settles as
 // cancelled. An execution gives rows back with [Ledger.End].
 func (l *Ledger) GiveBack(ctx context.Context, seg Segment, t Token, rows ...Row) (Receipt, error) {
-	return l.writeRows(ctx, "give back", giveBackScript, seg, t.Validate(), rows, scriptRows, string(t))
+	return l.write(ctx, seg, rowWrite{
+		"give back", giveBackScript, cmp.Or(t.Validate(), checkRows(rows)), []any{string(t)}, rowParts(rows, scriptRows),
+	})
 }
 
 // Dismiss settles rows that are neither in progress nor have an intent, such as one that
 // cannot be read. Other rows are RowSuperseded.
 func (l *Ledger) Dismiss(ctx context.Context, seg Segment, r Result, rows ...Row) (Receipt, error) {
-	return l.writeRows(ctx, "dismiss", dismissScript, seg, r.validate(), rows, scriptRows, string(r.Outcome), r.stored())
+	return l.write(ctx, seg, rowWrite{
+		"dismiss", dismissScript, cmp.Or(r.validate(), checkRows(rows)), []any{string(r.Outcome), r.stored()}, rowParts(rows, scriptRows),
+	})
 }

@@ -14,8 +14,8 @@ type Phase string
 // The phases of a row.
 const (
 	PhaseQueued     Phase = "queued"      // never released
-	PhaseReleased   Phase = "released"    // released, not begun
-	PhaseInProgress Phase = "in progress" // begun
+	PhaseReleased   Phase = "released"    // not in progress yet
+	PhaseInProgress Phase = "in progress" // executed by a worker
 	PhaseWaiting    Phase = "waiting"     // due at a time
 	PhaseSettled    Phase = "settled"
 )
@@ -27,7 +27,7 @@ type RowState struct {
 	Content []byte
 	// Due is that of a waiting row, in Redis' time.
 	Due time.Time
-	// Since is when a row was released or begun, in Redis' time.
+	// Since is when a row was released, or its execution began, in Redis' time.
 	Since time.Time
 	// Session executes a row in progress.
 	Session SessionID

@@ -12,7 +12,7 @@ import (
 
 // Description holds the properties that a submitter gives a run.
 type Description struct {
-	// Label is free text; at most 200 characters are kept.
+	// Label is free text; at most 200 characters are stored.
 	Label string `json:"label,omitempty"`
 	// Digest is the hexadecimal SHA-256 of the input, or empty if it is not known when
 	// the run is created.
@@ -30,7 +30,7 @@ type Description struct {
 	// GiveUp is how long a row may wait for its token from its first begin on; 0: not
 	// set.
 	GiveUp time.Duration `json:"give_up,omitempty"`
-	// KeepFor is how long the run is kept after its end; 0: [Retention].
+	// KeepFor is the retention of the run after its end; 0: [Retention].
 	KeepFor time.Duration `json:"keep_for,omitempty"`
 	// Single reports whether lists of runs leave the run out: see [Ledger.Singles]. It is a
 	// row that was submitted by itself, of which there may be very many, or a run that orgops
@@ -38,8 +38,8 @@ type Description struct {
 	Single bool `json:"single,omitempty"`
 	// Trace is the W3C traceparent of the submission, or empty.
 	Trace string `json:"trace,omitempty"`
-	// Group names what the row of a run of one row has in common with those of other runs,
-	// such as its organization: a dispatcher releases them together. Empty: nothing.
+	// Group is the group of the row of a run of one row, such as its organization: a
+	// dispatcher releases rows of one group together. Empty: none.
 	Group string `json:"group,omitempty"`
 	// BatchWait is how long such a row may wait for others before its first release; 0: not
 	// at all. Rows of the same wait are due together, at its multiples.
@@ -115,7 +115,7 @@ func (r Run) segment(number int) Segment {
 	return Segment{Run: r.ID, Incarnation: r.Incarnation, Number: number}
 }
 
-// retention returns how long the run is kept after its end.
+// retention returns how long after its end the run is deleted.
 func (r Run) retention() time.Duration {
 	if r.Description.KeepFor > 0 {
 		return r.Description.KeepFor

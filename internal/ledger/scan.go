@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -89,25 +90,26 @@ func (l *Ledger) AddStep(ctx context.Context, run Run, s ScanStep) (made bool, e
 		return false, err
 	}
 	token := random()
-	for sent := 0; ; { // in parts, the last of which makes the step
-		n, bytes := 0, 0
-		for sent+n < len(blocks) && (n == 0 || bytes+len(blocks[sent+n]) <= partBytes) {
-			bytes += len(blocks[sent+n])
-			n++
-		}
-		last := sent+n == len(blocks)
+	parts := slices.Collect(pages(blocks, len(blocks), partBytes, byteSize))
+	if len(parts) == 0 {
+		parts = [][][]byte{nil}
+	}
+	sent := 0
+	for i, part := range parts { // the last one makes the step
+		last := i == len(parts)-1
 		args := []any{
 			string(run.Incarnation), s.Number, token, sent, flag(last), flag(s.Last), len(s.Rows), s.Progress, s.Cursor,
 		}
-		for _, block := range blocks[sent : sent+n] {
+		for _, block := range part {
 			args = append(args, block)
 		}
 		a, err := l.onHeader(ctx, stepScript, run.ID, args...)
-		if err != nil || last || a.status() == "passed" {
-			return err == nil && a.status() == "ok", err
+		if err != nil || a.status() == "passed" {
+			return false, err
 		}
-		sent += n
+		sent += len(part)
 	}
+	return true, nil
 }
 
 func (s ScanStep) validate() error {
@@ -126,7 +128,7 @@ func (s ScanStep) validate() error {
 }
 
 // NoteScan stores why the next step of a scan is late, and when it is to be made. The next
-// step removes the note, of which at most 200 characters are kept.
+// step removes the note, of which at most 200 characters are stored.
 func (l *Ledger) NoteScan(ctx context.Context, run Run, note string, next time.Time) error {
 	_, err := l.onHeader(ctx, noteScript, run.ID, string(run.Incarnation), truncated(note), toMillis(next))
 	if err != nil {

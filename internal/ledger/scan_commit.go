@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// keepFound is how long the rows of a segment are kept after its commit, to stage it
-	// again: longer than the second that Redis may lose.
+	// keepFound is how long the rows of a segment stay in the list after its commit, to stage
+	// it again: longer than the second that Redis may lose.
 	keepFound = 5 * time.Second
 	// foundWait is how long found rows wait for others, for each segment that the run has:
 	// so a scan of days that finds few rows at a time has a thousand segments a day at most.
@@ -95,7 +95,7 @@ type found struct {
 	kept              []kept
 }
 
-// kept is a segment whose blocks are kept.
+// kept is a committed segment whose blocks are still in the list.
 type kept struct {
 	number     int
 	from, past int64
@@ -259,7 +259,7 @@ func (l *Ledger) publish(ctx context.Context, run Run) error {
 
 // seal commits a run finally if its scan has ended and nothing is left to do.
 func (l *Ledger) seal(ctx context.Context, f found) (now Run, left bool, err error) {
-	// Read again: segments may be kept no longer.
+	// Read again: blocks may have left the list.
 	if f, err = l.found(ctx, f.run); err != nil {
 		return Run{}, false, err
 	}

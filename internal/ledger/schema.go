@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// schemaKey holds the version of what orgops stores in Redis, in decimal digits.
+	// schemaKey holds the version of the data in Redis, in decimal digits.
 	schemaKey = "orgops:schema"
 	// schema is the version that this package reads and writes.
 	schema = 2
-	// formerSchema is the version of the ledger before this one. What it stored besides
-	// runs is still in use, such as the states of domains.
+	// formerSchema is the version of the ledger before this one. Its data other than runs is
+	// still in use, such as the states of domains.
 	formerSchema = 1
 	// formerRuns is the sorted set of its runs, by their creation.
 	formerRuns = "orgops:v1:runs"
@@ -26,7 +26,7 @@ var takeOverScript = redis.NewScript(source("schema_take_over"))
 // SchemaError says that Redis holds data that this version must neither read nor change.
 type SchemaError struct{ reason string }
 
-// Error returns what Redis holds, and what to do.
+// Error names the data in Redis, and the remedy.
 func (e *SchemaError) Error() string { return e.reason }
 
 // CheckSchema marks an empty Redis with the version of this package, takes over one of the

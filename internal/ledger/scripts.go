@@ -33,7 +33,7 @@ const (
 const atOnce = 1 << 42
 
 // valueRows is the number of rows whose values are stored together. Twice as many would
-// save 6 bytes a row, and double what each write of a value adds to the append-only file.
+// save 6 bytes a row, and double the bytes that each write of a value adds to the append-only file.
 const valueRows = 4
 
 // The scripts, by the keys that they take: those of a header, a segment, a tenant's lists
@@ -135,7 +135,7 @@ func newScript(name, shared string) *redis.Script {
 		return redis.NewScript(text)
 	}
 	quoted := "'" + strings.Join(commandsOf(text), "', '") + "'"
-	// The arguments are as many as these commands have at least: Redis looks for keys in them.
+	// The arguments are as many as these commands have at least: Redis searches them for keys.
 	return redis.NewScript(fmt.Sprintf(`for _, name in ipairs(redis.acl_check_cmd and {%s} or {}) do
   if not redis.acl_check_cmd(name, KEYS[1], KEYS[1], KEYS[1]) then
     return redis.error_reply('DENIED this user may not run ' .. name)

@@ -3,8 +3,14 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -18,7 +24,7 @@ const (
 	silentFleet = 2 * RenewEvery
 )
 
-// Session is the life of a worker process: begun rows belong to one.
+// Session is the life of a worker process. A row in progress belongs to one.
 type Session struct {
 	ID SessionID `json:"-"`
 	// Version is the worker's, for people.
@@ -90,4 +96,143 @@ func (l *Ledger) Dead(ctx context.Context, ids ...SessionID) ([]SessionID, error
 		dead = append(dead, SessionID(id))
 	}
 	return dead, nil
+}
+
+// Reclaimed is a segment with rows that dead sessions executed.
+type Reclaimed struct {
+	Segment Segment
+	// Rows is the number of rows that are due again.
+	Rows int
+}
+
+// ReclaimDead makes due the rows of the segments that dead sessions execute. It returns
+// the segments that have such rows. Where there are none it takes two round trips,
+// whatever the number of segments. If some segments fail it returns the others and an
+// error.
+func (l *Ledger) ReclaimDead(ctx context.Context, segs ...Segment) (all []Reclaimed, err error) {
+	if len(segs) == 0 {
+		return nil, nil
+	}
+	sessions, failed := l.sessionsOf(ctx, segs)
+	ids := map[SessionID]bool{}
+	for _, of := range sessions {
+		for _, id := range of {
+			ids[id] = true
+		}
+	}
+	dead, err := l.Dead(ctx, slices.Collect(maps.Keys(ids))...)
+	if err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	for i, seg := range segs {
+		of := slices.DeleteFunc(sessions[i], func(id SessionID) bool { return !slices.Contains(dead, id) })
+		if len(of) == 0 {
+			continue
+		}
+		n, _, err := l.Reclaim(ctx, seg, of...)
+		if n > 0 {
+			all = append(all, Reclaimed{Segment: seg, Rows: n})
+		}
+		if err != nil && !isNotFound(err) {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return all, failed
+}
+
+// sessionsOf returns the sessions that have rows in progress, by segment.
+func (l *Ledger) sessionsOf(ctx context.Context, segs []Segment) (sessions [][]SessionID, failed error) {
+	answers := make([]*redis.StringSliceCmd, len(segs))
+	_, _ = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each answer has its error
+		for i, seg := range segs {
+			answers[i] = p.HKeys(ctx, segmentKey(seg, "sessions"))
+		}
+		return nil
+	})
+	sessions = make([][]SessionID, len(segs))
+	for i, a := range answers {
+		names, err := a.Result()
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("segment %s: read sessions: %w", segs[i], err))
+		}
+		for _, name := range names {
+			sessions[i] = append(sessions[i], SessionID(name))
+		}
+	}
+	return sessions, failed
+}
+
+// Reclaim makes due the rows of a segment that dead sessions execute, and counts an
+// attempt for each. It returns the number of rows.
+func (l *Ledger) Reclaim(ctx context.Context, seg Segment, dead ...SessionID) (n int, r Receipt, err error) {
+	defer wrap(&err, "segment %s: reclaim", seg)
+	for from := 0; from >= 0; {
+		a, err := l.onSegment(ctx, reclaimScript, seg, append([]any{from, scriptRows}, texts(dead)...)...)
+		if err != nil {
+			return n, r, err
+		}
+		n, from = n+int(a.list(6).int(0)), int(a.list(6).int(1))
+		one, err := l.receipt(ctx, seg, a)
+		r.add(one)
+		if err != nil {
+			return n, r, err
+		}
+	}
+	return n, r, nil
+}
+
+// Running is an execution that has rows of a segment in progress.
+type Running struct {
+	Segment Segment
+	Nonce   Nonce
+	Rows    []Row
+}
+
+// Running returns the executions of a session that have rows of the segments in progress.
+// The rows of one whose end was lost can be given back with its nonce, by [Ledger.End]:
+// that has no effect on any other execution. Segments without such rows take one round
+// trip together. If some segments fail it returns the others and an error.
+func (l *Ledger) Running(ctx context.Context, of SessionID, segs ...Segment) (all []Running, failed error) {
+	if len(segs) == 0 {
+		return nil, nil
+	}
+	sessions, failed := l.sessionsOf(ctx, segs)
+	for i, seg := range segs {
+		if !slices.Contains(sessions[i], of) {
+			continue
+		}
+		found, err := l.running(ctx, of, seg)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("segment %s: read rows in progress: %w", seg, err))
+		}
+		all = append(all, found...)
+	}
+	return all, failed
+}
+
+// running returns the executions of a session in one segment. While rows begin and end
+// it may miss some.
+func (l *Ledger) running(ctx context.Context, of SessionID, seg Segment) (all []Running, err error) {
+	places := map[Nonce]int{}
+	for from := 0; from >= 0; {
+		a, err := l.onSegment(ctx, runningScript, seg, from, scriptRows, string(of))
+		if err != nil {
+			return all, err
+		}
+		from = int(a.int(1))
+		for pair := range slices.Chunk(a.list(2).texts(), 2) {
+			row, err := strconv.Atoi(pair[0])
+			if err != nil {
+				return all, fmt.Errorf("number of a row: %w", err)
+			}
+			nonce := Nonce(pair[1])
+			place, known := places[nonce]
+			if !known {
+				place = len(all)
+				places[nonce], all = place, append(all, Running{Segment: seg, Nonce: nonce})
+			}
+			all[place].Rows = append(all[place].Rows, Row(row))
+		}
+	}
+	return all, nil
 }

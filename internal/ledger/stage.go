@@ -149,29 +149,28 @@ func (l *Ledger) stageDues(ctx context.Context, run Run, s staged) error {
 // cannot be committed before the last of them is stored. If rows are settled then that have
 // no result here, an earlier producer has staged other rows: the error is a [MismatchError].
 func (l *Ledger) stageResults(ctx context.Context, run Run, s staged) error {
-	for left := s.results; ; {
-		n, bytes := 0, 0
-		for n < min(len(left), scriptRows) && (n == 0 || bytes+left[n].bytes() <= scriptBytes) {
-			bytes += left[n].bytes()
-			n++
-		}
+	parts := slices.Collect(pages(s.results, scriptRows, scriptBytes, RowResult.bytes))
+	if len(parts) == 0 {
+		parts = [][]RowResult{nil} // no result is to come
+	}
+	for i, part := range parts {
 		all := ""
-		if n == len(left) && !s.late {
+		if i == len(parts)-1 && !s.late {
 			all = strconv.Itoa(s.settled + len(s.results))
 		}
 		args := []any{s.packed.sum.stored(), all}
-		for _, r := range left[:n] {
+		for _, r := range part {
 			args = append(args, int(r.Row), string(r.Result.Outcome), r.Result.stored())
 		}
-		err := l.onStaged(ctx, resultsScript, run, s, args...)
-		if left = left[n:]; err != nil || len(left) == 0 {
+		if err := l.onStaged(ctx, resultsScript, run, s, args...); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func mismatch(run Run, sum Sum) error {
-	return &MismatchError{Run: run.ID, Member: "rows", Have: "other rows", Want: fmt.Sprintf("digest %x", sum.Digest)}
+	return &MismatchError{Run: run.ID, Member: MemberRows, Have: "other rows", Want: fmt.Sprintf("digest %x", sum.Digest)}
 }
 
 // flag returns 1 for true.

@@ -29,8 +29,8 @@ type Stager struct {
 
 	rows [][]byte // of the segment that is being filled
 	data []byte   // their content
-	// settled are the results of those that are settled, and dues the due times of those
-	// that are due later.
+	// settled are the results of settled rows, and dues the due times of rows that are due
+	// later.
 	settled []RowResult
 	dues    []rowDue
 	sums    []Sum
@@ -50,8 +50,7 @@ type lateResults struct {
 	number  int   // of the first segment whose results are not stored
 	before  int64 // rows of the segments before it
 	results []RowResult
-	early   []int // results of each segment that were known when its rows were added
-	none    []int // segments without late results
+	settled []int // number of results of each segment that are stored, or were to be
 }
 
 // recent is a segment that was staged a moment ago.
@@ -183,14 +182,13 @@ func (s *Stager) Settle(ctx context.Context, row int64, r Result) error {
 func (s *Stager) settleSegment(ctx context.Context) error {
 	late := &s.late
 	number, sum, results := late.number, s.sums[late.number], late.results
+	before := late.settled[number]
 	late.number, late.before, late.results = number+1, late.before+int64(sum.Rows), nil
-	if len(results) == 0 {
-		late.none = append(late.none, number)
-	}
+	late.settled[number] += len(results)
 	if s.compares {
 		return nil
 	}
-	err := s.ledger.stageResults(ctx, s.run, staged{number: number, packed: packed{sum: sum}, results: results, settled: late.early[number]})
+	err := s.ledger.stageResults(ctx, s.run, staged{number: number, packed: packed{sum: sum}, results: results, settled: before})
 	if err != nil {
 		return fmt.Errorf("run %s: settle rows of segment %d: %w", s.run.ID, number, err)
 	}
@@ -216,7 +214,7 @@ func (s *Stager) Commit(ctx context.Context) (Run, error) {
 		return s.ledger.Commit(ctx, s.run, s.sums)
 	}
 	if len(s.sums) != len(s.stored) {
-		return Run{}, &MismatchError{Run: s.run.ID, Member: "rows", Have: fmt.Sprintf("%d rows", s.run.Rows), Want: fmt.Sprintf("%d rows", s.Rows())}
+		return Run{}, &MismatchError{Run: s.run.ID, Member: MemberRows, Have: fmt.Sprintf("%d rows", s.run.Rows), Want: fmt.Sprintf("%d rows", s.Rows())}
 	}
 	return s.run, nil
 }
@@ -240,13 +238,14 @@ func (s *Stager) Verify(ctx context.Context) error {
 	}
 	var lost []int
 	for _, number := range missing {
-		again, ok := s.remembered(number)
-		if !ok {
+		i := slices.IndexFunc(s.recent, func(r recent) bool { return r.number == number })
+		if i < 0 {
 			if !s.completed(ctx, number) {
 				lost = append(lost, number)
 			}
 			continue
 		}
+		again := s.recent[i].staged
 		err := s.ledger.stage(ctx, s.run, again)
 		if err == nil { // also without results: the segment may await some again
 			err = s.ledger.stageResults(ctx, s.run, again)
@@ -262,22 +261,13 @@ func (s *Stager) Verify(ctx context.Context) error {
 	return err
 }
 
-// completed completes a segment that is not in memory, if Redis has lost nothing of it but
-// that no late results are to come, and reports whether it has.
+// completed completes a segment that is not in memory, and reports whether it could: only if
+// the segment awaited late results, and Redis has lost nothing but that no more are to come.
 func (s *Stager) completed(ctx context.Context, number int) bool {
-	if _, none := slices.BinarySearch(s.late.none, number); !none {
+	if !s.late.awaited {
 		return false
 	}
-	return s.ledger.stageResults(ctx, s.run, staged{number: number, packed: packed{sum: s.sums[number]}, settled: s.late.early[number]}) == nil
-}
-
-func (s *Stager) remembered(number int) (staged, bool) {
-	for _, r := range s.recent {
-		if r.number == number {
-			return r.staged, true
-		}
-	}
-	return staged{}, false
+	return s.ledger.stageResults(ctx, s.run, staged{number: number, packed: packed{sum: s.sums[number]}, settled: s.late.settled[number]}) == nil
 }
 
 // flush stages the rows that were added since the last flush.
@@ -304,16 +294,16 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 	if err != nil {
 		return fmt.Errorf("run %s: stage segment %d: %w", s.run.ID, number, err)
 	}
-	s.remember(segment)
-	s.late.early = append(s.late.early, len(segment.results))
+	s.keep(segment)
+	s.late.settled = append(s.late.settled, len(segment.results))
 	s.sums = append(s.sums, p.sum)
-	s.rows, s.data, s.settled, s.dues = s.rows[:0], s.data[:0], nil, nil // remember keeps the latter two
+	s.rows, s.data, s.settled, s.dues = s.rows[:0], s.data[:0], nil, nil // keep retains the latter two
 	return nil
 }
 
-// remember keeps the segment for Verify and drops segments that Redis cannot lose any
+// keep stores the segment in memory for Verify, and drops segments that Redis cannot lose any
 // more.
-func (s *Stager) remember(segment staged) {
+func (s *Stager) keep(segment staged) {
 	now, bytes := time.Now(), segment.bytes()
 	s.recent = append(s.recent, recent{staged: segment, at: now, bytes: bytes})
 	s.recentBytes += bytes

@@ -10,7 +10,7 @@ import (
 // SubmitRow creates a run of one row and commits it, in fewer round trips than a [Stager].
 // The run is marked as single, and has the digest of its row: see [Description]. If a run
 // of that id exists with the same row, tenant and kind, SubmitRow returns it, and stores
-// again what Redis has lost of it. A run that has ended, or that was cancelled, stays as it
+// again any part that Redis has lost. A run that has ended, or that was cancelled, stays as it
 // is. If the row, tenant or kind differs, the error is a [MismatchError], and nothing
 // has changed.
 //

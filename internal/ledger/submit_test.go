@@ -114,7 +114,7 @@ func TestSubmitRowMismatch(t *testing.T) {
 	} {
 		before := remember(t, w.rdb)
 		_, _, err := w.SubmitRow(t.Context(), c.run, []byte(c.row))
-		if e, ok := errors.AsType[*ledger.MismatchError](err); !ok || e.Member != c.member {
+		if e, ok := errors.AsType[*ledger.MismatchError](err); !ok || string(e.Member) != c.member {
 			t.Errorf("another %s: %v, want a mismatch of the %s", name, err, c.member)
 		}
 		after := remember(t, w.rdb)

@@ -36,7 +36,7 @@ const (
 // Config configures [Servers].
 type Config struct {
 	// Redis is a client whose commands end with their contexts, and Servers one whose
-	// commands outlive them: see [NewServer].
+	// commands do not: see [NewServer].
 	Redis, Servers redis.UniversalClient
 	// Rank returns this worker's place in the order of the workers of a tenant; nil: it is
 	// the first.
@@ -242,8 +242,8 @@ type load struct {
 	oldest string // the id of the pending task that is the next one; "": none
 }
 
-// loads returns the state of the queues to look at. Of idle queues it takes a single command,
-// on a Cluster some for each of them. A queue that is missing has no tasks.
+// loads returns the state of the queues of this poll. Idle queues take a single command
+// together, on a Cluster some for each. A queue that is missing has no tasks.
 func (s *Servers) loads(ctx context.Context) (map[string]load, error) {
 	idle, served := s.names()
 	if _, cluster := s.cfg.Redis.(*redis.ClusterClient); !cluster && len(idle) > 1 {
@@ -288,9 +288,9 @@ func (s *Servers) loads(ctx context.Context) (map[string]load, error) {
 	return loads, nil
 }
 
-// names returns the queues to look at in this poll: those that are served, and of the others
-// those of later workers every few polls only. Without them fifty workers would look at each
-// queue once a second.
+// names returns the queues of this poll: all that are served, and idle ones, which later
+// workers of a tenant read every few polls only. Otherwise fifty workers would read each queue
+// once a second.
 func (s *Servers) names() (idle, served []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

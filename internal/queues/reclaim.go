@@ -13,7 +13,7 @@ const (
 	// reclaimEvery is how often lost tasks are searched for in queues that have tasks.
 	reclaimEvery = 15 * time.Second
 	// lostAfter is how long after the end of its lease a task counts as lost. asynq itself
-	// looks for such tasks once a minute, 30 s after the end of their leases, but it does
+	// searches for such tasks once a minute, 30 s after the end of their leases, but it does
 	// not find one whose message or place in the list of active tasks is gone.
 	lostAfter = 90 * time.Second
 	// reclaimPage and reclaimPages bound the tasks of one search: LREM reads the whole
@@ -53,7 +53,7 @@ func Reclaim(ctx context.Context, rdb redis.UniversalClient, queue string) (lost
 }
 
 // ForgetServers removes servers that were killed before that time from asynq's lists of
-// servers. asynq itself removes them only when somebody lists the servers.
+// servers. asynq itself removes them only when the servers are listed.
 func ForgetServers(ctx context.Context, rdb redis.UniversalClient, before time.Time) error {
 	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, list := range []string{"asynq:servers", "asynq:workers"} {

@@ -16,8 +16,8 @@ import (
 type Queue struct {
 	Name   string
 	Tenant string // for log lines
-	// Config has what the queue's tasks need: places, intervals, retries. Queue, log and
-	// shutdown timeout are set by [NewServer].
+	// Config has the places, intervals and retries of the tasks. Queue, log and shutdown
+	// timeout are set by [NewServer].
 	Config  asynq.Config
 	Handler asynq.Handler
 	// Full is how many tasks a worker has when the next worker is needed too; 0: as many as
@@ -25,8 +25,8 @@ type Queue struct {
 	Full int
 }
 
-// NewServer returns a server of the queue, not started. Commands of rdb outlive the context that
-// they are given: asynq acknowledges tasks with contexts that have ended.
+// NewServer returns a server of the queue, not started. Commands of rdb must not end with
+// their contexts: asynq acknowledges tasks with contexts that have ended.
 func NewServer(rdb redis.UniversalClient, q Queue, shutdown time.Duration, logger *slog.Logger) *asynq.Server {
 	cfg := q.Config
 	cfg.Queues = map[string]int{q.Name: 1}

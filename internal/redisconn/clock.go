@@ -20,7 +20,7 @@ const (
 	clockTimeout = time.Second
 )
 
-// Clock is Redis' clock, as seen from this process. It is safe for concurrent use.
+// Clock is Redis' clock, measured by this process. It is safe for concurrent use.
 //
 // As a hook of a client it has asynq use that clock. asynq writes and compares times by the
 // clock of its process: the ends of leases, and when tasks are due again, archived or
@@ -49,7 +49,7 @@ func NewClock(rdb redis.UniversalClient) *Clock { return &Clock{rdb: rdb} }
 // measurement; without any it is this machine's time.
 func (c *Clock) Now() time.Time { return time.Now().Add(c.Ahead()) }
 
-// Ahead returns how far Redis' clock is ahead of this machine's, as Now has it.
+// Ahead returns by how much Redis' clock is ahead of this machine's, as Now uses it.
 func (c *Clock) Ahead() time.Duration {
 	ctx, cancel := context.WithTimeout(context.Background(), clockTimeout)
 	defer cancel()
@@ -57,8 +57,8 @@ func (c *Clock) Ahead() time.Duration {
 	return ahead
 }
 
-// ahead returns how far Redis' clock is ahead of this machine's. It returns an error if that
-// cannot be measured, and was not measured since the last step of this machine's clock.
+// ahead is Ahead with an error if the difference cannot be measured, and was not measured
+// since the last step of this machine's clock.
 func (c *Clock) ahead(ctx context.Context) (time.Duration, error) {
 	last := c.last.Load()
 	if last.holds() && time.Since(last.at) < clockFor {
@@ -116,7 +116,7 @@ func move(argument *any, units int64) {
 	}
 }
 
-// commands is the rest of a hook of single commands: asynq uses no pipelines.
+// commands completes a hook of single commands: asynq uses no pipelines.
 type commands struct{}
 
 // DialHook implements [redis.Hook].

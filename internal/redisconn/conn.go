@@ -4,26 +4,53 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Config says which Redis.
+// Config identifies a Redis.
 type Config struct {
-	// URL is one of the forms of the package's documentation.
+	// URL has one of the forms of the package's documentation.
 	URL string
 	// Password is used with the URL's user, or without a user.
 	Password string
-	// AllowURLPassword lets the URL hold the password: where it comes from the
-	// environment, not from a flag.
+	// AllowURLPassword permits a password in the URL, for one that comes from the environment
+	// and not from a flag.
 	AllowURLPassword bool
-	// PoolSize is the most connections, per node of a Cluster. 0: ten per CPU.
+	// PoolSize is the largest number of connections, for each node of a Cluster. 0: ten per CPU.
 	PoolSize int
 }
 
-// Open returns a client, without connecting: see [Ready]. Errors are about the
-// URL and never hold the password.
+// ForServer returns a client for asynq's Server, whose commands do not end with their
+// contexts. asynq acknowledges a task with a context that it cancels before it retries a
+// failed acknowledgement, so a single lost answer would execute a successful task a second
+// time. After a failed dequeue the client polls that queue only once a second: asynq itself
+// does not wait. Use a client of [Open] if a context must be able to end a command.
+func ForServer(c Config) (redis.UniversalClient, error) {
+	client, err := Open(c)
+	if err != nil {
+		return nil, err
+	}
+	client.AddHook(&polls{}) // outside of the other: waiting does not shorten a command's timeout
+	client.AddHook(around(func(ctx context.Context, send func(context.Context) error) error {
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
+		defer cancel()
+		return send(own)
+	}))
+	return client, nil
+}
+
+// detachedTimeout bounds a command that its context cannot end: two attempts at a Redis that
+// is silent for the 5 s after which go-redis gives up, and a third of the rest of a task's
+// lease.
+const detachedTimeout = 10 * time.Second
+
+// Open returns a client, without connecting: see [Ready]. Errors are about the URL and never
+// contain the password.
 func Open(c Config) (redis.UniversalClient, error) {
 	t, err := check(c.URL, c.AllowURLPassword)
 	if err != nil {
@@ -46,16 +73,16 @@ func (t target) client(poolSize int) redis.UniversalClient {
 		Username:   t.user,
 		Password:   t.password,
 		PoolSize:   poolSize,
-		// Commands are retried, and dial each time: retrying the dial within that too
-		// would make an unreachable Redis known after half a minute, not a second.
+		// Commands are retried, and dial each time. Retrying the dial as well would report an
+		// unreachable Redis after half a minute instead of a second.
 		DialerRetries: 1,
-		// A caller's deadline holds for the network too, not for the pool alone.
+		// A caller's deadline holds for the network too, not only for the pool.
 		ContextTimeoutEnabled: true,
-		// Notices of planned maintenance are of one vendor's cloud; asking for them
-		// is a refused command on each new connection anywhere else.
+		// Only one vendor's cloud announces maintenance. Elsewhere the request is a refused
+		// command on each new connection.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		// So is telling the library's name: Redis knows that command from 7.2, and
-		// refuses it to a user who has not been given it (deploy/redis).
+		// Redis knows the command that names the library from 7.2 on, and refuses it to a
+		// user without that right (deploy/redis).
 		DisableIdentity: true,
 	}
 	if t.tls {
@@ -66,14 +93,15 @@ func (t target) client(poolSize int) redis.UniversalClient {
 	case "redis-sentinel":
 		return redis.NewFailoverClient(o.Failover())
 	case "redis-cluster":
-		return following(redis.NewClusterClient(o.Cluster()))
+		return reloading(redis.NewClusterClient(o.Cluster()))
 	}
 	return redis.NewClient(o.Simple())
 }
 
-// following lets a Cluster's client ask who has which slots as soon as a node gives no answer.
-// By itself it asks once a minute, and until then sends to the node that a replica has replaced.
-func following(cluster *redis.ClusterClient) *redis.ClusterClient {
+// reloading makes a Cluster's client read the nodes of the slots again after a command without
+// an answer. go-redis itself reads them once a minute, and until then sends to the node that a
+// replica has replaced.
+func reloading(cluster *redis.ClusterClient) *redis.ClusterClient {
 	cluster.OnNewNode(func(node *redis.Client) {
 		node.AddHook(around(func(ctx context.Context, send func(context.Context) error) error {
 			err := send(ctx)
@@ -87,18 +115,22 @@ func following(cluster *redis.ClusterClient) *redis.ClusterClient {
 	return cluster
 }
 
-// ForServer is Open for asynq's Server: the client's commands outlive their
-// context. asynq acknowledges a task with a context that it cancels before it
-// tries again what failed; thus a single lost reply would run a task that has
-// succeeded a second time. Use a client of Open wherever a context must be able
-// to end a command. After a dequeue that failed its queue is not polled for a
-// second: asynq itself does not wait.
-func ForServer(c Config) (redis.UniversalClient, error) {
-	client, err := Open(c)
-	if err != nil {
-		return nil, err
+// Masters returns a client for each master of a Cluster; for any other Redis it returns rdb.
+// The clients belong to rdb and must not be closed.
+func Masters(ctx context.Context, rdb redis.UniversalClient) (all []redis.UniversalClient, err error) {
+	cluster, ok := rdb.(*redis.ClusterClient)
+	if !ok {
+		return []redis.UniversalClient{rdb}, nil
 	}
-	client.AddHook(&polls{}) // around the other: waiting takes nothing of a command's time
-	client.AddHook(around(outlive))
-	return client, nil
+	var mu sync.Mutex
+	err = cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, master)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the masters of the Cluster: %w", err)
+	}
+	return all, nil
 }

@@ -1,19 +1,25 @@
-// Package redisconn turns one Redis URL into one client, as asynq and the rest
-// of orgops need it.
+// Package redisconn returns a client for a Redis URL, configured for asynq and the rest of
+// orgops.
 //
 //	redis://[user[:password]@]host[:6379][/database]
 //	rediss://…                                            the same over TLS
 //	redis-sentinel://[user[:password]@]host[:26379],…/master[/database]
 //	redis-cluster://[user[:password]@]host[:6379],…
 //
-// rediss-sentinel:// and rediss-cluster:// are the last two over TLS. User and
-// password may be percent-encoded; they are Redis's own, a Sentinel is asked
-// without. asynq has a parser of its own, which loses the user's name, and with
-// Sentinel the database: give its Server a client of [ForServer], and its other
-// constructors one of [Open], instead.
+// rediss-sentinel:// and rediss-cluster:// are the last two over TLS. User and password may be
+// percent-encoded. They are Redis' own; Sentinels are queried without. asynq's own parser
+// loses the user's name, and for Sentinel the database: give its Server a client of
+// [ForServer], and its other constructors one of [Open], instead.
 //
-// asynq dequeues again at once after an error. A client of ForServer therefore polls a queue
-// only once a second while Redis refuses its dequeues.
+// No error, and no result of [Mask], contains the password.
 //
-// No error, and nothing that [Mask] returns, holds the password.
+// Files, each uses those below it:
+//
+//	batch.go   commands of many calls in one pipeline
+//	ready.go   checks of a Redis: answer, version, rights
+//	conn.go    ForServer, Open, Masters
+//	polls.go   a hook of ForServer: one poll a second after a failed dequeue
+//	clock.go   a hook for asynq: Redis' time instead of the process's
+//	retry.go   a hook for producers: commands wait while Redis is unavailable
+//	url.go     parses and masks URLs
 package redisconn

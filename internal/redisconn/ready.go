@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Ready asks Redis for a sign of life. The error says which Redis, and whether
-// it does not answer, refuses the user, or is not ready.
+// Ready sends a PING. The error names the Redis, and says whether it does not answer, refuses
+// the user, or is not ready.
 func Ready(ctx context.Context, client redis.UniversalClient) error {
 	return explain(client, client.Ping(ctx).Err())
 }
@@ -54,12 +54,12 @@ const (
 	oldestMinor = 2
 )
 
-// CheckVersion refuses a Redis older than 6.2. One that does not tell its
-// version is taken to be new enough.
+// CheckVersion returns an error for a Redis older than 6.2. One that does not report its
+// version counts as new enough.
 func CheckVersion(ctx context.Context, client redis.UniversalClient) error {
 	info, err := client.Info(ctx, "server").Result()
 	if _, answered := errors.AsType[redis.Error](err); answered && !redis.IsAuthError(err) {
-		return nil // Not allowed, not known: managed services and stand-ins for Redis.
+		return nil // not allowed or unknown: a managed service, or a replacement for Redis
 	}
 	if err != nil {
 		return explain(client, err)
@@ -81,15 +81,15 @@ func InfoValue(info, name string) string {
 	return ""
 }
 
-// IsRecent says whether a version, as INFO tells it, is 6.2 or newer. One that cannot be
-// read is taken to be.
+// IsRecent reports whether a version, as INFO has it, is 6.2 or newer. One that cannot be
+// parsed counts as newer.
 func IsRecent(version string) bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor) // of "7" the major version
 	return n == 0 || major > oldestMajor || major == oldestMajor && minor >= oldestMinor
 }
 
-// explain puts words to what came of a command.
+// explain adds the Redis and the kind of failure to the error of a command.
 func explain(client redis.UniversalClient, err error) error {
 	if err == nil {
 		return nil
@@ -110,7 +110,7 @@ func explain(client redis.UniversalClient, err error) error {
 	return fmt.Errorf("redis%s does not answer: %w", where, err)
 }
 
-// at says where the client's Redis is: " at host:port".
+// at returns the address of the client's Redis: " at host:port".
 func at(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -124,5 +124,5 @@ func at(client redis.UniversalClient) string {
 	return ""
 }
 
-// failoverAddr is what go-redis has for an address where Sentinels name it.
+// failoverAddr is go-redis' address of a client whose master Sentinels name.
 const failoverAddr = "FailoverClient"

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// target is what a URL says.
+// target is a parsed URL.
 type target struct {
 	scheme   string // "redis", "redis-sentinel" or "redis-cluster"
 	tls      bool
@@ -22,11 +22,11 @@ type target struct {
 	database int
 }
 
-// mask is what a password is shown as.
+// mask replaces a password that is shown.
 const mask = "***"
 
-// Mask returns the URL as it may be shown: the password replaced, and all but
-// the scheme if it cannot be read, since a password might then be anywhere.
+// Mask returns the URL with its password replaced; of a URL that cannot be parsed only the
+// scheme, since the rest may contain a password anywhere.
 func Mask(url string) string {
 	t, err := parse(url)
 	if err == nil {
@@ -38,8 +38,7 @@ func Mask(url string) string {
 	return mask
 }
 
-// Hosts are those that the URL names, without their ports, and whether they are
-// talked to over TLS.
+// Hosts returns the hosts of a URL without their ports, and whether connections use TLS.
 func Hosts(url string) (hosts []string, tls bool, err error) {
 	t, err := parse(url)
 	if err != nil {
@@ -55,8 +54,8 @@ func Hosts(url string) (hosts []string, tls bool, err error) {
 	return hosts, t.tls, nil
 }
 
-// Check says what is wrong with the URL, and with a password in it unless that
-// is allowed: on a command line every user of the machine can read it.
+// Check returns an error if the URL is invalid, or if it contains a password and must not:
+// every user of the machine can read a command line.
 func Check(url string, allowPassword bool) error {
 	_, err := check(url, allowPassword)
 	return err
@@ -71,7 +70,7 @@ func check(url string, allowPassword bool) (target, error) {
 	return t, err
 }
 
-// String is the URL with ports filled in and the password masked.
+// String returns the URL with all ports and a masked password.
 func (t target) String() string {
 	var b strings.Builder
 	scheme := t.scheme
@@ -98,9 +97,9 @@ func (t target) String() string {
 
 var schemePattern = regexp.MustCompile(`^[a-z-]{1,32}$`)
 
-// parse reads a URL by hand: net/url takes no list of hosts, and its errors
-// quote what it was given. The user's part ends at the last @, so that a
-// password needs no encoding for / ? # and @; nothing before that is ever quoted.
+// parse does not use net/url, which accepts no list of hosts, and whose errors quote their
+// input. The user's part ends at the last @, so that a password needs no encoding for
+// / ? # and @. Errors quote nothing before that.
 func parse(text string) (target, error) {
 	if text == "" {
 		return target{}, errors.New("it is empty: want a form such as redis://127.0.0.1:6379/0")
@@ -144,14 +143,13 @@ func parseUser(info string) (user, password string, err error) {
 	if err == nil {
 		password, err = url.PathUnescape(secret)
 	}
-	if err != nil { // It would quote what it could not read.
+	if err != nil { // its text would quote the input
 		return "", "", errors.New("user or password holds a % that begins no escape: write %25 for it")
 	}
 	return user, password, nil
 }
 
-// hostPattern is a name or an IPv4 address; underscores are common in compose
-// files.
+// hostPattern matches a name or an IPv4 address; underscores are common in compose files.
 var hostPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})$`)
 
 func (t *target) parseHosts(list string) error {
@@ -172,41 +170,21 @@ func (t *target) parseHosts(list string) error {
 	return nil
 }
 
-// parseHost quotes nothing: where the @ is missing, this may be a password.
-func parseHost(text, port string) (string, error) {
+// parseHost quotes nothing: if the @ is missing, the text may be a password.
+func parseHost(text, defaultPort string) (string, error) {
 	if text == "" {
 		return "", errors.New("it has no host, or an empty one in its list: want host or host:port")
 	}
-	host := text
-	if name, after, ok := strings.Cut(strings.TrimPrefix(text, "["), "]"); ok && text[0] == '[' {
-		if addr, err := netip.ParseAddr(name); err != nil || !addr.Is6() {
-			return "", errors.New("the text in brackets is not an IPv6 address")
-		}
-		host = name
-		if after != "" {
-			var found bool
-			if port, found = strings.CutPrefix(after, ":"); !found {
-				return "", errors.New("want a colon and a port after the brackets")
-			}
-		}
-		return joinPort(host, port)
+	host, port, err := net.SplitHostPort(text)
+	if err != nil { // it has no port, or is invalid with one too
+		host, port, err = net.SplitHostPort(text + ":" + defaultPort)
 	}
-	if name, after, ok := strings.Cut(text, ":"); ok {
-		host, port = name, after
-	}
-	if strings.Contains(port, ":") {
-		return "", errors.New("a host holds more than one colon: put an IPv6 address in brackets")
-	}
-	if !hostPattern.MatchString(host) {
-		return "", errors.New("a host is no name and no address: want letters, digits, dots and hyphens")
-	}
-	return joinPort(host, port)
-}
-
-func joinPort(host, port string) (string, error) {
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 {
-		return "", errors.New("a port is no number from 1 to 65535; if a password was meant, an @ is missing after it")
+	addr, notAddr := netip.ParseAddr(host)
+	is6 := notAddr == nil && addr.Is6()
+	n, badPort := strconv.ParseUint(port, 10, 16)
+	if err != nil || is6 != (text[0] == '[') || !is6 && !hostPattern.MatchString(host) || badPort != nil || n == 0 {
+		return "", errors.New("invalid host or port: want host, host:port or [IPv6 address]:port, with a port from 1 to 65535; " +
+			"if a password was meant, an @ is missing after it")
 	}
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
@@ -230,7 +208,7 @@ func (t *target) parsePath(path string) error {
 		return errors.New("invalid database number after the host: want a form such as redis://127.0.0.1:6379/0")
 	}
 	if t.scheme == "redis-cluster" && n != 0 {
-		return errors.New("a cluster has database 0 alone: leave the number out")
+		return errors.New("a cluster has only database 0: leave the number out")
 	}
 	t.database = int(n)
 	return nil

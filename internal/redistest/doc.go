@@ -1,13 +1,20 @@
-// Package redistest gives each test a Redis of its own.
+// Package redistest provides each test with a Redis of its own.
 //
-// Without configuration that is a miniredis inside the process, so that the
-// tests need nothing but Go. With ORGOPS_TEST_REDIS_URL set to a plain
-// redis:// URL it is a database of that server, chosen among all that the
-// server has, locked for the test, emptied before and after: tests of several
-// packages run at the same time, each in its own process. Start such a server
-// with room for them: redis-server --databases 64. With a redis-cluster:// URL
-// it is that whole Cluster, which has one database: one test at a time has it.
+// Without configuration that is a miniredis inside of the process, so that tests need only
+// Go. With ORGOPS_TEST_REDIS_URL set to a redis:// URL it is a database of that server, which
+// is locked for the test and emptied before and after: tests of several packages run at the
+// same time, each in its own process. Start such a server with enough of them: redis-server
+// --databases 64. With a redis-cluster:// URL it is the whole Cluster, which has one database:
+// one test at a time uses it. miniredis has no eviction, no persistence, no limit of Lua's
+// unpack and no real round trips.
 //
-// What miniredis does not show (eviction, persistence, the limit of Lua's
-// unpack, real round trips) is why the same tests run on both.
+// [Start], [StartSentinel] and [StartCluster] start processes that a test can kill.
+//
+// Files, each uses those below it:
+//
+//	redistest.go       New, Keys, URL, Mini: the database of a test
+//	real.go            databases of a server or a Cluster, and their locks
+//	server_cluster.go  a Cluster of the test's own
+//	server.go          a redis-server or Sentinel of the test's own
+//	roundtrips.go      a hook that counts round trips
 package redistest

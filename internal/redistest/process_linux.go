@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// endWithTest has the process end with this one, however that ends.
+// endWithTest makes Linux kill the process when this one ends, even if it is killed.
 func endWithTest(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

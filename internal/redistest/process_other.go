@@ -4,5 +4,5 @@ package redistest
 
 import "os/exec"
 
-// endWithTest has no means here but the test's clean-up.
+// endWithTest leaves the process to the clean-up of the test.
 func endWithTest(*exec.Cmd) {}

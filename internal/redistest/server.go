@@ -13,10 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is a redis-server, or a Sentinel, of the test's own: a process that can
-// be killed. It is killed with the test.
+// Server is the process of a redis-server or a Sentinel. It is killed with the test.
 type Server struct {
-	// Addr is its host:port, Dir where its files are.
+	// Addr is its host:port, Dir the directory of its files.
 	Addr, Dir string
 
 	t     testing.TB
@@ -28,9 +27,8 @@ type Server struct {
 // serverUp is how long a redis-server may take to answer.
 const serverUp = 30 * time.Second
 
-// Start starts a redis-server with those settings, each a word of its command
-// line, as "--appendonly", "yes"; it writes no RDB. The test is skipped where
-// none is installed.
+// Start starts a redis-server with further arguments, such as "--appendonly", "yes"; it writes
+// no RDB. The test is skipped if none is installed.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := prepare(t)
@@ -40,8 +38,8 @@ func Start(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// StartSentinel starts a Sentinel that watches a master by that name, and calls
-// it down after a second. Replicas are there already: they are asked for once.
+// StartSentinel starts a Sentinel that watches a master under a name, and regards it as down
+// after a second. Replicas must be connected before: it reads them once.
 func StartSentinel(t testing.TB, name string, master *Server) *Server {
 	t.Helper()
 	s := prepare(t)
@@ -49,7 +47,7 @@ func StartSentinel(t testing.TB, name string, master *Server) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := filepath.Join(s.Dir, "sentinel.conf") // it writes there what it knows
+	config := filepath.Join(s.Dir, "sentinel.conf") // it stores its state there
 	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 1\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", name, host, port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -70,7 +68,7 @@ func prepare(t testing.TB) *Server {
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() {
-			log, _ := os.ReadFile(filepath.Join(s.Dir, "log")) // it is shown as far as it can be read
+			log, _ := os.ReadFile(filepath.Join(s.Dir, "log")) // whatever can be read of it
 			t.Logf("the end of the log of redis-server at %s:\n%s", s.Addr, log[max(0, len(log)-4000):])
 		}
 	})
@@ -91,7 +89,7 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// URL is that of its database 0.
+// URL returns the URL of its database 0.
 func (s *Server) URL() string { return "redis://" + s.Addr + "/0" }
 
 // Client returns a client, closed with the test.
@@ -101,8 +99,7 @@ func (s *Server) Client() *redis.Client {
 	return c
 }
 
-// Kill kills it with -9, and returns when it is gone. Killed before, it does
-// nothing.
+// Kill kills it with -9 and waits for its end. A killed server stays as it is.
 func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
@@ -112,7 +109,7 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
-// Signal sends it a signal, such as one that suspends it.
+// Signal sends the process a signal, such as one that suspends it.
 func (s *Server) Signal(signal os.Signal) {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(signal); err != nil {
@@ -120,13 +117,12 @@ func (s *Server) Signal(signal os.Signal) {
 	}
 }
 
-// Restart starts it on its address and its files, and returns when it answers.
+// Restart starts it again with the same address and files, and returns when it answers.
 func (s *Server) Restart() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), serverUp)
 	defer cancel()
-	// It is to live longer than this context.
-	s.cmd = exec.Command("redis-server", s.args...) //nolint:noctx // see above
+	s.cmd = exec.Command("redis-server", s.args...) //nolint:noctx // it runs on after this function
 	endWithTest(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		s.cmd = nil
@@ -142,7 +138,7 @@ func (s *Server) Restart() {
 	defer func() { _ = c.Close() }()
 	for {
 		err := c.Ping(ctx).Err()
-		if err == nil || redis.IsAuthError(err) { // it has users, and may still load its file
+		if err == nil || redis.IsAuthError(err) { // it has users, and may still load its files
 			return
 		}
 		select {
@@ -151,13 +147,13 @@ func (s *Server) Restart() {
 		case <-time.After(10 * time.Millisecond):
 			continue
 		}
-		log, _ := os.ReadFile(filepath.Join(s.Dir, "log")) // it is told as far as it can be read
+		log, _ := os.ReadFile(filepath.Join(s.Dir, "log")) // whatever can be read of it
 		s.t.Fatalf("redis-server at %s does not come up: %v; its log:\n%s", s.Addr, err, log)
 	}
 }
 
-// AOF is the file to which it appends, of a server that is started with
-// "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0".
+// AOF returns the path of the file to which the server appends. Start it with "--appendonly",
+// "yes", "--auto-aof-rewrite-percentage", "0".
 func (s *Server) AOF() string {
 	s.t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.Dir, "appendonlydir", "*.incr.aof"))

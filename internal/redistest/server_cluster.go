@@ -19,8 +19,8 @@ type Cluster struct {
 	t testing.TB
 }
 
-// StartCluster starts a Redis Cluster of so many masters with so many replicas each, whose nodes
-// have those settings. The test is skipped where Redis is not installed.
+// StartCluster starts a Redis Cluster of masters with a number of replicas each, whose nodes
+// get further arguments. The test is skipped if Redis is not installed.
 func StartCluster(t testing.TB, masters, replicas int, settings ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}

@@ -148,7 +148,7 @@ func mismatch(err error) error {
 	if !ok {
 		return err
 	}
-	member := e.Member
+	member := string(e.Member)
 	if member == "digest" || member == "rows" {
 		member = "content"
 	}

@@ -1,8 +1,8 @@
-// Package workers tells a worker its place among the living workers of a tenant, so that a
-// tenant costs as much of Redis with fifty workers as with two.
+// Package workers computes the place of a worker among the living workers of a tenant, so that
+// a tenant costs as much of Redis with fifty workers as with two.
 //
 // All workers order those of a tenant in the same way, by the sessions in the ledger and
-// without asking each other:
+// without a message to each other:
 //
 //	rank 0   dispatches the tenant's rows and serves its queues
 //	rank 1   dispatches if rank 0 does not, and serves then, or while tasks are not fetched
@@ -10,8 +10,8 @@
 //
 // The order is a hash of tenant and session (rendezvous hashing): tenants are spread over
 // the workers, and one that joins or leaves changes the first place of its own tenants
-// only. Ranks decide who begins new work, never who may write: two workers that both take
-// themselves for the first do no harm.
+// only. Ranks decide which worker begins new work, never which may write: two that both count
+// as the first do no harm.
 package workers
 
 import (
@@ -39,7 +39,8 @@ type Sessions interface {
 	Sessions(ctx context.Context) ([]ledger.Session, error)
 }
 
-// Order is the order of the living workers of each tenant, as one of them knows it. It is safe for concurrent use.
+// Order is the order of the living workers of each tenant, as one of them knows it. It is
+// safe for concurrent use.
 type Order struct {
 	own      ledger.Session
 	sessions Sessions
@@ -54,8 +55,8 @@ func New(own ledger.Session, s Sessions, logger *slog.Logger) *Order {
 	return &Order{own: own, sessions: s, logger: logger}
 }
 
-// Place returns the worker's place for a tenant: until the sessions were read, that of one
-// that is alone.
+// Place returns the worker's place for a tenant: until the sessions were read, that of the
+// only worker.
 func (o *Order) Place(t ledger.Tenant) Place {
 	o.mu.Lock()
 	defer o.mu.Unlock()

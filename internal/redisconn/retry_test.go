@@ -36,7 +36,7 @@ type answer string
 func (a answer) Error() string { return string(a) }
 func (answer) RedisError()     {}
 
-func TestOutlast(t *testing.T) {
+func TestRetry(t *testing.T) {
 	refused := answer("WRONGTYPE Operation against a key holding the wrong kind of value")
 	for _, tt := range []struct {
 		name   string
@@ -66,7 +66,7 @@ func TestOutlast(t *testing.T) {
 					client := open(t, redisconn.Config{URL: "redis://127.0.0.1:1"})
 					a := &away{err: tt.err}
 					told := 0
-					redisconn.Outlast(client, time.Minute, func(err error) {
+					redisconn.Retry(client, time.Minute, func(err error) {
 						told++
 						if !errors.Is(err, tt.err) {
 							t.Errorf("%s: told %v", what, err)
