@@ -486,7 +486,7 @@ func (v *verification) unproven(ctx context.Context, verdict dnscheck.Verdict, s
 // observe stores the verdict with the row. Of a host that no record confirms nothing is
 // stored that was found there.
 func (v *verification) observe(verdict dnscheck.Verdict, now time.Time) {
-	e := evidenceOf(verdict, !v.cfg.NoReads, now)
+	e := checkEvidence(verdict, !v.cfg.NoReads, now)
 	v.state.Evidence = &e
 	if verdict.Contested() {
 		v.state.Thin = nil
@@ -510,7 +510,7 @@ func (v *verification) keep(reason error) error {
 // expire settles a row whose time is up, with the evidence of the last check.
 func (v *verification) expire(ctx context.Context) error {
 	e := *v.state.Evidence
-	packed, err := packVerdict(e)
+	packed, err := packCheck(e)
 	if err != nil {
 		return err
 	}

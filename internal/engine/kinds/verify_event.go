@@ -58,8 +58,12 @@ func (v *verification) notify(ctx context.Context, e DomainEvent) error {
 func (v *verification) settle(ctx context.Context, in *verifyIntent) (ledger.Result, error) {
 	v.audit(ctx, in.evidence)
 	e := v.event(DomainVerified, in.evidence.Compared.Domain, in.evidence.At)
-	e.Evidence = in.Proof
-	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, v.notify(ctx, e)
+	packed, err := packProof(in.evidence)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	e.Evidence = packed
+	return ledger.Result{Outcome: ledger.Done, Evidence: packed}, v.notify(ctx, e)
 }
 
 // audit logs that the domain was verified, and by which proof.

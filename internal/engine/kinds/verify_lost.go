@@ -51,7 +51,8 @@ func formerIntent(row *engine.Row) (*verifyIntent, error) {
 
 // newIntent returns the intent of a PATCH that a proof permits.
 func (v *verification) newIntent(d apiclient.DiscoveryDomain, flag *bool, verdict dnscheck.Verdict, span *ThinSpan) (*verifyIntent, error) {
-	packed, proof, err := packProof(verdict, newCompared(v.want.OrganizationID, d), v.x.Now(), span.proof())
+	proof := proofEvidence(verdict, newCompared(v.want.OrganizationID, d), v.x.Now(), span.proof())
+	packed, err := checkPacking.packEvidence(proof, maxProof) // older workers read no other form
 	return &verifyIntent{Flag: flag, Proof: packed, evidence: proof}, err
 }
 
