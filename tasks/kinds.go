@@ -122,7 +122,7 @@ var kinds = map[string]Kind{
 	// Their rows are found by sweeps, or decided on.
 	TypeRecheck: {Name: TypeRecheck, WholeObject: true, Found: true, check: checkFound},
 	TypeAct:     {Name: TypeAct, WholeObject: true, Found: true, check: checkFound},
-	TypeRelook:  {Name: TypeRelook, WholeObject: true, Found: true, check: checkFound},
+	TypeHourly:  {Name: TypeHourly, WholeObject: true, Found: true, check: checkFound},
 }
 
 // Kinds are the kinds of runs whose rows can be submitted, by name.

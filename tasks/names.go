@@ -21,7 +21,7 @@ const (
 	TypeCreate  = "template:create"
 	TypeRecheck = "domain:recheck" // of sweeps
 	TypeAct     = "domain:act"     // actions of sweeps
-	TypeRelook  = "domain:relook"  // checks between sweeps
+	TypeHourly  = "domain:relook"  // checks between sweeps
 )
 
 // DefaultGiveUp is how long a token may take to appear.

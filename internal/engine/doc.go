@@ -2,7 +2,7 @@
 // ledger, lets the handler of their kind carry them out, decides what the handler's
 // error means, and ends with one write to the ledger.
 //
-//	asynq task --> parse --> Begin --> Handler.Execute --> Judge --> End
+//	asynq task --> parse --> Begin --> Handler.Execute --> Decide --> End
 //	                 |         |
 //	                 |         +-- not admitted: acknowledged without work
 //	                 +-- unknown version, kind or member: given back, due in 5 s
@@ -20,5 +20,5 @@
 // [Execution.Intend] before a request whose answer may be lost,
 // and read the result of a [Row.Intent]'s request before the next one. One that makes
 // several requests ends rows with [Execution.End] before each. It returns errors as they
-// are; [Judge] knows them.
+// are; [Decide] knows them.
 package engine

@@ -119,7 +119,7 @@ func (x *Execution) Withdraw(ctx context.Context, row *Row) error {
 	if err := refused(receipt); err != nil {
 		return err
 	}
-	row.Intended = false
+	row.Intent, row.Intended = nil, false
 	return nil
 }
 
@@ -169,6 +169,9 @@ func (x *Execution) Beginning(ctx context.Context, first ...func(context.Context
 		return x.Allowed(ctx)
 	})
 }
+
+// Stopping reports whether the worker stops: then no request begins that changes something.
+func (x *Execution) Stopping() bool { return x.engine.stopping() }
 
 // Server identifies the Redis server of the rows, which may have forgotten writes, such as
 // intents of earlier executions.

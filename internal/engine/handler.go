@@ -26,7 +26,7 @@ type BatchHandler interface {
 // Answers are the answers of a handler by row.
 type Answers map[ledger.Row]Answer
 
-// Answer is the answer for a row: its result, or an error that [Judge] knows.
+// Answer is the answer for a row: its result, or an error that [Decide] knows.
 type Answer struct {
 	Result ledger.Result
 	Err    error

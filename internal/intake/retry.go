@@ -152,7 +152,7 @@ func (e *OwnRunError) Error() string {
 
 // CanRetry reports whether rows of a run of that kind can be submitted once more.
 func CanRetry(kind string) bool {
-	return kind != tasks.TypeAct && kind != tasks.TypeRelook
+	return kind != tasks.TypeAct && kind != tasks.TypeHourly
 }
 
 // notOwn refuses a run that a worker has submitted: actions, checks between sweeps, and rows

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"orgops/internal/engine"
+	"orgops/internal/ledger"
 )
 
 // decode reads the content of a row and checks it.
@@ -69,6 +70,11 @@ func withdraw(ctx context.Context, x *engine.Execution, row *engine.Row, reason 
 		return reason
 	}
 	return both(reason, x.Withdraw(ctx, row))
+}
+
+// unchanged is the result of a row that needs no request.
+func unchanged(why string) ledger.Result {
+	return ledger.Result{Outcome: engine.Unchanged, Detail: why}
 }
 
 // both returns the reason, with the error if there is one.

@@ -338,8 +338,8 @@ func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) error {
 
 // verify verifies a pending domain whose token is there, once a permit is near.
 func (r *recheck) verify(ctx context.Context) (ledger.Result, error) {
-	v := r.verification(r.knownFlag())
-	if err := v.load(); err != nil {
+	v, err := r.verification(r.knownFlag())
+	if err != nil {
 		return ledger.Result{}, err
 	}
 	r.row.Stage = ledger.StageReady
@@ -355,8 +355,8 @@ func (r *recheck) resume(ctx context.Context) (ledger.Result, error) {
 	if err != nil {
 		return ledger.Result{}, err
 	}
-	v := r.verification(former.Flag)
-	if err := v.load(); err != nil {
+	v, err := r.verification(former.Flag)
+	if err != nil {
 		return ledger.Result{}, err
 	}
 	return v.resume(ctx)
@@ -364,10 +364,18 @@ func (r *recheck) resume(ctx context.Context) (ledger.Result, error) {
 
 // verification returns the verification of the row. It proves the record that it reads,
 // whose host and token may differ from those of the scan.
-func (r *recheck) verification(flag *bool) *verification {
-	return &verification{cfg: r.cfg.Verify, x: r.x, row: r.row, swept: true, want: VerifyRow{
+func (r *recheck) verification(flag *bool) (*verification, error) {
+	want := VerifyRow{
 		OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID, UseForOrganizationDiscovery: flag,
-	}}
+	}
+	if err := want.Validate(); err != nil {
+		return nil, engine.Invalid(err)
+	}
+	v, err := newVerification(r.cfg.Verify, r.x, r.row, want)
+	if err == nil {
+		v.swept = true
+	}
+	return v, err
 }
 
 // knownFlag returns the flag of a domain that an action has set to pending, for a record

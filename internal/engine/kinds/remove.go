@@ -115,7 +115,7 @@ func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]eng
 		if err == nil {
 			continue
 		}
-		if engine.Judge(err).Outcome != engine.Refused {
+		if engine.Decide(err).Outcome != engine.Refused {
 			return r.answers, err
 		}
 		r.answer(engine.Answer{Err: err}, row.sameOrganization) // it applies to this organization alone

@@ -97,7 +97,7 @@ func (l *lookup) list(ctx context.Context) (*listing, error) {
 	for t, err := range l.api.Templates(ctx) {
 		// A record without a name is ignored: it would keep every row from its first POST.
 		if _, bad := errors.AsType[*apiclient.RecordError](err); err != nil && !bad {
-			return nil, unanswered(fmt.Errorf("list the templates: %w", err))
+			return nil, retryRefused(fmt.Errorf("list the templates: %w", err))
 		}
 		all.names[t.Name] = true
 	}
