@@ -10,7 +10,7 @@ import (
 	"orgops/apiclient"
 )
 
-// DefaultTenant is the tenant of those who name none.
+// DefaultTenant is the tenant of rows that name none.
 const DefaultTenant = "default"
 
 // Names of kinds.

@@ -1,6 +1,6 @@
 package tasks
 
-// Plan counts what rows would become if they were submitted.
+// Plan counts the tasks and requests of rows.
 type Plan struct {
 	// Tasks is how many tasks there would be.
 	Tasks int64
@@ -88,7 +88,7 @@ func (p *Plan) batch(clients int) {
 	p.Calls += int64((clients + p.maxClients - 1) / p.maxClients) // DELETEs
 }
 
-// Close counts what is held. It is called after the last row.
+// Close counts the clients that are held. It is called after the last row.
 func (p *Plan) Close() {
 	for _, clients := range p.held {
 		p.batch(clients)

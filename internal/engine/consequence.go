@@ -22,7 +22,7 @@ type Consequence struct {
 	Outcome ledger.Outcome
 	// Reason is for people. It holds no secret.
 	Reason string
-	// Evidence is kept with the result of a row that settles.
+	// Evidence is stored with the result of a row that settles.
 	Evidence []byte
 	// After is when a row that stays open is due; if Counts, not before its backoff.
 	After time.Duration
@@ -155,7 +155,7 @@ func cause(err *apiclient.Error) string {
 }
 
 // refusals are the codes with which Redis refuses any client's write. DENIED is that of the
-// ledger's scripts, for a user who may not run one of their commands.
+// ledger's scripts: the user may not run one of their commands.
 var refusals = []string{"DENIED", "OOM", "MISCONF", "READONLY", "NOREPLICAS", "LOADING", "CLUSTERDOWN", "MASTERDOWN"}
 
 // redisAgain is when a row is due again after Redis refused a write: a failover takes

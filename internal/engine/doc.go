@@ -1,6 +1,6 @@
 // Package engine runs one asynq task of a tenant: it begins the task's rows in the
-// ledger, lets the handler of their kind carry them out, decides what the handler's
-// error means, and ends with one write to the ledger.
+// ledger, lets the handler of their kind carry them out, decides on the consequence
+// of the handler's error, and ends with one write to the ledger.
 //
 //	asynq task --> parse --> Begin --> Handler.Execute --> Decide --> End
 //	                 |         |

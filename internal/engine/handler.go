@@ -39,7 +39,7 @@ func One(f func(ctx context.Context, x *Execution, row *Row) (ledger.Result, err
 
 type one func(context.Context, *Execution, *Row) (ledger.Result, error)
 
-// Execute executes the rows one after the other. A row's error leaves the others alone.
+// Execute executes the rows one after the other. A row's error does not concern the others.
 func (f one) Execute(ctx context.Context, x *Execution) (Answers, error) {
 	answers := Answers{}
 	for _, row := range x.Rows {

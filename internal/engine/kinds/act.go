@@ -151,7 +151,7 @@ func (a *action) takePlace() error {
 	return err
 }
 
-// query queries DNS in the place of the execution, which is free afterwards.
+// query queries DNS, and then frees the place of the execution.
 func (a *action) query(ctx context.Context, query func(ctx context.Context, host, token string) (dnscheck.Verdict, error), d apiclient.DiscoveryDomain) (dnscheck.Verdict, error) {
 	defer a.free()
 	return query(ctx, d.VerificationHost, d.VerificationTXT)
@@ -283,7 +283,7 @@ func (a *action) isRecent(taken *sweep.ActionRequest) bool {
 	return taken != nil && a.x.Now().Sub(taken.EffectiveAt()) < a.cfg.Settled
 }
 
-// hasEffect reports whether the record reads as the request has asked for. A record that
+// hasEffect reports whether the record shows the effect of the request. A record that
 // omits its flag does not show that.
 func hasEffect(request sweep.ActionRequest, d apiclient.DiscoveryDomain) bool {
 	if request.Action == sweep.SetPending {

@@ -29,7 +29,7 @@ type HourlyRow struct {
 	Tick int64 `json:"tick"`
 }
 
-// Validate checks what does not need the tenant.
+// Validate checks the row, as far as that needs no tenant.
 func (r HourlyRow) Validate() error {
 	return checkSwept(r.OrganizationID, r.DiscoveryDomainID, r.Tick)
 }
@@ -83,7 +83,7 @@ func (r *hourlyCheck) execute(ctx context.Context) (ledger.Result, error) {
 	if why := r.idle(s); why != "" {
 		return unchanged(why), nil
 	}
-	verdict, err := r.cfg.Places.look(ctx, r.cfg.DNS, s.Reason, s.Host, s.TXT)
+	verdict, err := r.cfg.Places.check(ctx, r.cfg.DNS, s.Reason, s.Host, s.TXT)
 	if err != nil {
 		return ledger.Result{}, err
 	}

@@ -41,7 +41,7 @@ type RecheckRow struct {
 // maxDomain bounds the name of a domain, in bytes (specification 2.1).
 const maxDomain = 255
 
-// Validate checks what does not need the tenant.
+// Validate checks the row, as far as that needs no tenant.
 func (r RecheckRow) Validate() error {
 	if r.Tick <= 0 {
 		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
@@ -75,7 +75,7 @@ func (r RecheckRow) checkMembers() error {
 	return nil
 }
 
-// checkSwept checks what names a domain and the sweep that checked it.
+// checkSwept checks the ids of a domain and the tick of the sweep that checked it.
 func checkSwept(organization, domain string, tick int64) error {
 	if tick <= 0 {
 		return fmt.Errorf("tick: want a Unix second, got %d", tick)
@@ -96,7 +96,7 @@ func OfScan(ctx context.Context, ofSweep bool) context.Context {
 	return leading(ctx)
 }
 
-// Operators is the part of [dnscheck.Checker] that finds who runs name servers.
+// Operators is the part of [dnscheck.Checker] that finds the operators of name servers.
 type Operators interface {
 	Operator(ctx context.Context, host string) (string, error)
 }
@@ -234,7 +234,7 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 }
 
 func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, error) {
-	return r.cfg.Verify.Places.look(ctx, r.cfg.Verify.DNS, r.state.Reason, r.record.VerificationHost, r.record.VerificationTXT)
+	return r.cfg.Verify.Places.check(ctx, r.cfg.Verify.DNS, r.state.Reason, r.record.VerificationHost, r.record.VerificationTXT)
 }
 
 // ofRecord confirms before an absence is stored that host and token are still the

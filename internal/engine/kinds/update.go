@@ -29,7 +29,7 @@ type UpdateRow struct {
 	UseForOrganizationDiscovery *bool                   `json:"use_for_organization_discovery,omitempty"`
 }
 
-// Validate checks what does not need the tenant.
+// Validate checks the row, as far as that needs no tenant.
 func (r UpdateRow) Validate() error {
 	return errors.Join(checkIDs(r.OrganizationID, r.DiscoveryDomainID), r.update().Validate())
 }
@@ -144,7 +144,7 @@ func (u *update) patch(ctx context.Context) (ledger.Result, error) {
 }
 
 // readFlag fills in the flag as the record has it, since the specification gives it a
-// default of true (4.1): a PATCH of the status alone could turn a false into a true. same
+// default of true (4.1): a PATCH without it could turn a false into a true. same
 // reports whether the record has the row's status. It is set all the same, since the
 // read may be older than the last change.
 func (u *update) readFlag(ctx context.Context, next *apiclient.DiscoveryDomainUpdate) (same bool, err error) {

@@ -33,13 +33,13 @@ type VerifyRow struct {
 	OrganizationID    string `json:"organization_id"`
 	DiscoveryDomainID string `json:"discovery_domain_id"`
 	// VerificationHost and VerificationTXT, if given, must be those of the record. If the
-	// credentials may not read they are required, and used in place of the record's.
+	// credentials may not read they are required, and used instead of the record's.
 	VerificationHost string `json:"verification_host,omitempty"`
 	VerificationTXT  string `json:"verification_txt,omitempty"`
 	// UseForOrganizationDiscovery is set as given; nil: unchanged.
 	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
 	// Restore says that a sweep had set the domain to pending and gives the status back: by
-	// a full proof alone, and with UseForOrganizationDiscovery only if the record omits the
+	// a full proof only, and with UseForOrganizationDiscovery only if the record omits the
 	// flag. No submitter can set it: the intake ignores members that begin with orgops_.
 	Restore bool `json:"orgops_restore,omitempty"`
 	// Listed is the record as a listing returned it; nil for a row that was submitted. No
@@ -58,7 +58,7 @@ type ListedDomain struct {
 // message (RFC 1035 3.2.1).
 const maxToken = 4096
 
-// Validate checks what does not need the tenant.
+// Validate checks the row, as far as that needs no tenant.
 func (r VerifyRow) Validate() error {
 	err := errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("discovery_domain_id", r.DiscoveryDomainID))
 	if err == nil && r.VerificationHost != "" {
@@ -260,9 +260,9 @@ func (v *verification) fresh(ctx context.Context) (d apiclient.DiscoveryDomain, 
 // bySweep reports whether a sweep verifies the domain.
 func (v *verification) bySweep() bool { return v.swept || v.want.Restore }
 
-// flag returns the flag to send with the status; nil: none. That of a row is sent in place
+// flag returns the flag to send with the status; nil: none. That of a row is sent instead
 // of the record's. A sweep's is for a record that omits it, and a sweep verifies nothing
-// without a flag: a PATCH of the status alone leaves it to the platform's default.
+// without a flag: a PATCH without one leaves it to the platform's default.
 func (v *verification) flag(d apiclient.DiscoveryDomain) (*bool, error) {
 	have, want := d.UseForOrganizationDiscovery, v.want.UseForOrganizationDiscovery
 	switch {
@@ -399,8 +399,8 @@ func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (
 }
 
 // patch sends the PATCH of a proven domain. The flag is sent as it was read, since the
-// specification gives it a default of true (4.1): a PATCH of the status alone could turn a
-// false into a true.
+// specification gives it a default of true (4.1): a PATCH without it could turn a false
+// into a true.
 func (v *verification) patch(ctx context.Context, next *verifyIntent) (ledger.Result, error) {
 	v.row.Stage = ledger.StageReady // of a row that gets no permit
 	store := func(ctx context.Context) error {

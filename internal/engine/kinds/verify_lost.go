@@ -137,8 +137,8 @@ func (v *verification) abandon(ctx context.Context, d apiclient.DiscoveryDomain)
 	return v.settle(ctx, v.former)
 }
 
-// resumeUnread is resume if the credentials may not read: only a PATCH makes sure what the
-// domain is.
+// resumeUnread is resume if the credentials may not read: only a PATCH makes the state of
+// the domain sure.
 func (v *verification) resumeUnread(ctx context.Context) (ledger.Result, error) {
 	d, err := v.claimed()
 	if err != nil {

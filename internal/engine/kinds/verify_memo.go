@@ -113,7 +113,7 @@ func unpackToken(text string, raw []byte) string { return cmp.Or(text, hex.Encod
 type OpenVerify struct {
 	// Record is the discovery domain as it was read; nil: it was not.
 	Record *VerifyRecord
-	// Sentence says what the last check found; "": there was none, or the token was there.
+	// Sentence is the result of the last check; "": there was none, or the token was there.
 	Sentence string
 	// Evidence is that of the last check, for [ReadEvidence]; nil: as Sentence.
 	Evidence []byte

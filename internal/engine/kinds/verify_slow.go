@@ -65,8 +65,8 @@ type Looker interface {
 	Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 }
 
-// look checks whether a token is there, in a place that it takes as take does.
-func (p *Places) look(ctx context.Context, dns Looker, reason, host, token string) (dnscheck.Verdict, error) {
+// check checks whether a token is there, in a place that it takes as take does.
+func (p *Places) check(ctx context.Context, dns Looker, reason, host, token string) (dnscheck.Verdict, error) {
 	free, err := p.take(reason)
 	if err != nil {
 		return dnscheck.Verdict{}, err
