@@ -13,6 +13,25 @@
 // repeated by the ledger when its session is dead. If the ledger has an execution in
 // progress that has ended here, [Engine.Audit] gives its rows back.
 //
+// The files, each of which uses those below it:
+//
+//	engine.go       a task, from its beginning to its end
+//	audit.go        rows whose end Redis has lost
+//	begin.go        the begin of an execution, and writes that Redis must answer
+//	end.go          the end of an execution: the write, the log line
+//	execution.go    the execution and its rows, as handlers see them
+//	handler.go      the interface of handlers
+//	consequence.go  the consequence of an error
+//	effect.go       whether a failed request may have had its effect
+//	errors.go       the errors that handlers return
+//	retry.go        attempts and their delays
+//	note.go         the note of a row that stays open
+//	task.go         the payload of a task
+//	outcome.go      outcomes and their log levels
+//	session.go      the session of a worker
+//	server.go       the configuration of asynq's servers
+//	ledger.go       the part of the ledger that executions use
+//
 // # Adding a kind
 //
 // Implement [Handler], or a function for [One] if each task has one row, and add it to

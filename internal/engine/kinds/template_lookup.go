@@ -73,7 +73,8 @@ func (l *lookup) mayExist(ctx context.Context, x *engine.Execution, name string)
 }
 
 // showsAll returns the time from which on a listing shows all that earlier servers have
-// forgotten, by the clock of this process: lands after the fleet first saw this server. It is zero if there is no earlier server.
+// forgotten, by the clock of this process: lands after the fleet first saw this server. It
+// is zero if there is no earlier server.
 func (l *lookup) showsAll(ctx context.Context, x *engine.Execution, server ledger.Server) (time.Time, error) {
 	if from, ok := l.since.Load(server); ok {
 		return from.(time.Time), nil
