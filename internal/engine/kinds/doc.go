@@ -4,7 +4,6 @@
 //	recheck.go          domain:recheck, a check of a sweep
 //	hourly.go           domain:relook, a check between two sweeps
 //	act.go              domain:act, the action on a domain whose token is gone
-//	states.go           domain states: errors, events, rows that give something back
 //	verify.go           domain:verify, from the check to the PATCH
 //	verify_lost.go      a PATCH of an earlier execution, and its revert
 //	verify_event.go     the end of a verified row: log line and event
@@ -13,6 +12,7 @@
 //	verify_thin.go      proofs that lack silent name servers
 //	verify_memo.go      the state of a row between its executions
 //	verify_evidence.go  checks and proofs as they are stored
+//	states.go           domain states: errors, events, rows that give something back
 //	update.go           domain:update
 //	change.go           PATCHes of domains, and answers that were lost
 //	remove.go           clients:remove

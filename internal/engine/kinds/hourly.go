@@ -93,6 +93,14 @@ func (r *hourlyCheck) execute(ctx context.Context) (ledger.Result, error) {
 	return r.present(ctx, s)
 }
 
+// described returns a verdict as the detail of a row.
+func described(v dnscheck.Verdict) string {
+	if v.State == dnscheck.Present {
+		return v.State.String()
+	}
+	return v.State.String() + ": " + v.Sentence()
+}
+
 // idle returns why the domain is not checked; "": it is.
 func (r *hourlyCheck) idle(s sweep.DomainState) string {
 	switch {

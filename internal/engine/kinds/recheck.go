@@ -8,7 +8,6 @@ package kinds
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"orgops/apiclient"
@@ -73,18 +72,6 @@ func (r RecheckRow) checkMembers() error {
 		return fmt.Errorf("verification_host: %w", err)
 	}
 	return nil
-}
-
-// checkSwept checks the ids of a domain and the tick of the sweep that checked it.
-func checkSwept(organization, domain string, tick int64) error {
-	if tick <= 0 {
-		return fmt.Errorf("tick: want a Unix second, got %d", tick)
-	}
-	return checkIDs(organization, domain)
-}
-
-func checkIDs(organization, domain string) error {
-	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
 }
 
 // OfScan returns the context of the requests of a scan: they are reads of a sweep, or lead
@@ -308,14 +295,6 @@ func (r *recheck) verified(ctx context.Context, v dnscheck.Verdict) (ledger.Resu
 		}
 	}
 	return unchanged(described(v)), nil
-}
-
-// described returns a verdict as the detail of a row.
-func described(v dnscheck.Verdict) string {
-	if v.State == dnscheck.Present {
-		return v.State.String()
-	}
-	return v.State.String() + ": " + v.Sentence()
 }
 
 // observe stores the observation.

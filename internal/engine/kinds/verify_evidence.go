@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"compress/flate"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,6 +44,18 @@ type Compared struct {
 	Host              string `json:"verification_host"`
 	TXT               string `json:"verification_txt,omitempty"`        // empty: it is longer than maxPlainToken
 	TXTSHA256         string `json:"verification_txt_sha256,omitempty"` // of a longer one, in hexadecimal
+}
+
+// ThinProof says of an accepted proof for how long it was thin.
+type ThinProof struct {
+	Since  time.Time `json:"since"`  // the first check
+	Checks int       `json:"checks"` // with the last one
+}
+
+// String returns why the proof was accepted, for people.
+func (t ThinProof) String() string {
+	return fmt.Sprintf("as a thin proof: too few name servers answered; those that did, and all resolvers, had the value since %s, in %d checks",
+		t.Since.UTC().Format(time.RFC3339), t.Checks)
 }
 
 const (
@@ -159,6 +172,19 @@ func ReadEvidence(packed []byte) (e Evidence, err error) {
 	}
 	return e, checkPacking.unpack(packed, &e)
 }
+
+// packToken returns the bytes of a token in lower-case hexadecimal, as the service writes
+// it, and any other token itself.
+func packToken(token string) (text string, raw []byte) {
+	raw, err := hex.DecodeString(token)
+	if err != nil || hex.EncodeToString(raw) != token {
+		return token, nil
+	}
+	return "", raw
+}
+
+// unpackToken is the inverse of packToken.
+func unpackToken(text string, raw []byte) string { return cmp.Or(text, hex.EncodeToString(raw)) }
 
 // packing compresses JSON with a dictionary, behind a byte that names the dictionary.
 type packing struct {

@@ -2,7 +2,6 @@ package kinds
 
 import (
 	"cmp"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -95,19 +94,6 @@ func ReadVerifyState(memo []byte, organization string) (s VerifyState, err error
 	}
 	return p.VerifyState, nil
 }
-
-// packToken returns the bytes of a token in lower-case hexadecimal, as the service writes
-// it, and any other token itself.
-func packToken(token string) (text string, raw []byte) {
-	raw, err := hex.DecodeString(token)
-	if err != nil || hex.EncodeToString(raw) != token {
-		return token, nil
-	}
-	return "", raw
-}
-
-// unpackToken is the inverse of packToken.
-func unpackToken(text string, raw []byte) string { return cmp.Or(text, hex.EncodeToString(raw)) }
 
 // OpenVerify is the state of an open row of kind [Verify], for people to read.
 type OpenVerify struct {

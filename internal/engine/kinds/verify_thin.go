@@ -43,18 +43,6 @@ type ThinSpan struct {
 	Checks   int       `json:"n"`
 }
 
-// ThinProof says of an accepted proof for how long it was thin.
-type ThinProof struct {
-	Since  time.Time `json:"since"`  // the first check
-	Checks int       `json:"checks"` // with the last one
-}
-
-// String returns why the proof was accepted, for people.
-func (t ThinProof) String() string {
-	return fmt.Sprintf("as a thin proof: too few name servers answered; those that did, and all resolvers, had the value since %s, in %d checks",
-		t.Since.UTC().Format(time.RFC3339), t.Checks)
-}
-
 // thin returns the row's span with this proof; nil if the proof is not thin or such proofs
 // are not accepted, as from a sweep. If the PATCH of a thin proof may have landed, the time
 // since then is no gap: no answer was against the token.
