@@ -49,7 +49,7 @@ func newCore(rdb redis.UniversalClient, c calls, limiter *pace.Limiter, limit pa
 			Tenant: tenant, Ledger: executions, Session: session.ID, Stopping: stopping, Block: limiter.Block, Logger: logger,
 			Handlers: map[ledger.Kind]engine.Handler{
 				kinds.Verify: kinds.NewVerify(kinds.VerifyConfig{
-					API: c.api, DNS: c.dns, Line: limiter, RequestTimeout: c.api.Timeout(), Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Stopping: stopping, Logger: logger,
+					API: c.api, DNS: c.dns, Line: limiter, RequestTimeout: c.api.Timeout(), Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Logger: logger,
 				}),
 				kinds.Update: kinds.NewUpdate(kinds.UpdateConfig{API: c.api, RequestTimeout: c.api.Timeout()}),
 			},

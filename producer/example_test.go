@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -38,4 +39,29 @@ func Example() {
 	// signup-4711 <nil>
 	// signup-4711 <nil>
 	// another row: true
+}
+
+// Removals of clients that are submitted one by one wait for others of their organization:
+// one request removes them all.
+func ExampleProducer_Submit() {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = rdb.Close() }()
+	ctx, p := context.Background(), producer.New(rdb)
+
+	for _, client := range []string{"client_1", "client_2", "no client"} {
+		id, err := p.Submit(ctx, producer.Row{
+			ID: "left-" + client[len(client)-1:], Kind: producer.Remove, BatchWait: 5 * time.Second,
+			Row: fmt.Appendf(nil, `{"organization_id": "org_1", "client_id": %q}`, client),
+		})
+		fmt.Printf("%q %t\n", id, err == nil)
+	}
+	// Output:
+	// "left-1" true
+	// "left-2" true
+	// "" false
 }

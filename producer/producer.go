@@ -51,7 +51,7 @@ type Row struct {
 	Row json.RawMessage
 	// GiveUp is how long a row of kind Verify waits for its token; 0: 72 hours.
 	GiveUp time.Duration
-	// Label is free text for people; at most 200 characters are kept.
+	// Label is free text for people; at most 200 characters are stored.
 	Label string
 	// Priority is high or normal; empty: high, as for any run of few rows.
 	Priority tasks.Priority
@@ -77,7 +77,7 @@ func New(rdb redis.UniversalClient) *Producer { return &Producer{ledger: runs.Ne
 // then; a row that was cancelled stays cancelled. If the id has another row, kind or tenant
 // the error is [ErrMismatch]. An id is free again when its run was deleted, by an operator or
 // 30 days after its end. On any other error the row may or may not be committed, and may be
-// submitted again; the id is empty only if the row is refused before Redis is asked.
+// submitted again; the id is empty only if the row is refused before a request to Redis.
 func (p *Producer) Submit(ctx context.Context, r Row) (id string, err error) {
 	r.ID = cmp.Or(r.ID, newID(time.Now()))
 	r.Tenant = cmp.Or(r.Tenant, tasks.DefaultTenant)

@@ -1,5 +1,5 @@
 // Package tasks describes the rows that can be submitted: their kinds and columns, how a row
-// is checked, the names of runs and tenants, and what rows amount to in tasks and requests.
+// is checked, the names of runs and tenants, and the requests that rows take.
 //
-// It knows no queue and no Redis. Of this module it imports apiclient and dnscheck alone.
+// It knows no queue and no Redis. Of this module it imports only apiclient and dnscheck.
 package tasks

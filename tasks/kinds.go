@@ -50,9 +50,8 @@ type Row struct {
 // Organization is the organization that the row is about; empty for templates.
 func (r Row) Organization() string { return r.organization }
 
-// AppendIdentity appends to b what makes the row the work that it is: rows with
-// the same identity are the same work. A template has none: two equal requests
-// are two requests.
+// AppendIdentity appends the row's identity to b: rows with the same identity are the same
+// work. A template has none: two equal requests are two requests.
 func (r Row) AppendIdentity(b []byte) []byte {
 	for _, value := range r.values {
 		b = append(append(b, value...), 0) // no text has a NUL
@@ -122,7 +121,7 @@ var kinds = map[string]Kind{
 	// Their rows are found by sweeps, or decided on.
 	TypeRecheck: {Name: TypeRecheck, WholeObject: true, Found: true, check: checkFound},
 	TypeAct:     {Name: TypeAct, WholeObject: true, Found: true, check: checkFound},
-	TypeRelook:  {Name: TypeRelook, WholeObject: true, Found: true, check: checkFound},
+	TypeHourly:  {Name: TypeHourly, WholeObject: true, Found: true, check: checkFound},
 }
 
 // Kinds are the kinds of runs whose rows can be submitted, by name.

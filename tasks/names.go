@@ -10,7 +10,7 @@ import (
 	"orgops/apiclient"
 )
 
-// DefaultTenant is the tenant of those who name none.
+// DefaultTenant is the tenant of rows that name none.
 const DefaultTenant = "default"
 
 // Names of kinds.
@@ -21,7 +21,7 @@ const (
 	TypeCreate  = "template:create"
 	TypeRecheck = "domain:recheck" // of sweeps
 	TypeAct     = "domain:act"     // actions of sweeps
-	TypeRelook  = "domain:relook"  // checks between sweeps
+	TypeHourly  = "domain:relook"  // checks between sweeps
 )
 
 // DefaultGiveUp is how long a token may take to appear.

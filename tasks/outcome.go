@@ -14,5 +14,5 @@ const (
 	Cancelled Outcome = "cancelled" // an operator cancelled the run
 )
 
-// Well reports whether the row has become what it asked for.
+// Well reports whether the change was made, now or before.
 func (o Outcome) Well() bool { return o == Done || o == Unchanged }

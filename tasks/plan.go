@@ -1,11 +1,11 @@
 package tasks
 
-// Plan counts what rows would become if they were submitted.
+// Plan counts the tasks and requests of rows.
 type Plan struct {
 	// Tasks is how many tasks there would be.
 	Tasks int64
-	// Calls is how many requests to the API they would make where nothing has to
-	// be tried again, and where every token that is looked for is there.
+	// Calls is how many requests to the API they would make if none is repeated and each
+	// token is in DNS.
 	Calls int64
 
 	perRow     int64 // requests; 0: rows are removals, which are batched
@@ -25,8 +25,7 @@ type Summary struct {
 	Settled int64 // rows that are settled already
 }
 
-// segmentRows is within how many rows those of client removals are grouped by
-// organization.
+// segmentRows is the number of rows within which removals are grouped by organization.
 const segmentRows = 8192
 
 // NewPlan returns the plan of rows of that kind for a tenant whose requests
@@ -45,8 +44,7 @@ func NewPlan(kind string, maxClients int) *Plan {
 	return p
 }
 
-// Add counts one row that would become work. Items come in their order; those
-// left out would become none.
+// Add counts a row, by its number in the input. Rows are added in their order.
 func (p *Plan) Add(item int64, row Row) {
 	if p.perRow == 0 {
 		p.addClient(item/segmentRows, row)
@@ -56,8 +54,8 @@ func (p *Plan) Add(item int64, row Row) {
 	p.Calls += p.perRow
 }
 
-// Repeat takes back a row that was added and that turns out to be a duplicate. Duplicates
-// within a window of removals were not counted.
+// Repeat subtracts a row that was added and is a duplicate. Duplicates within a window of
+// removals were not counted.
 func (p *Plan) Repeat() {
 	if p.perRow > 0 {
 		p.Tasks--
@@ -88,7 +86,7 @@ func (p *Plan) batch(clients int) {
 	p.Calls += int64((clients + p.maxClients - 1) / p.maxClients) // DELETEs
 }
 
-// Close counts what is held. It is called after the last row.
+// Close counts the clients that are held. It is called after the last row.
 func (p *Plan) Close() {
 	for _, clients := range p.held {
 		p.batch(clients)

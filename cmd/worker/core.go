@@ -97,7 +97,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.redis, t.Name), Notifier: notifier}
 	verify := kinds.VerifyConfig{
 		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload, ThinProofAfter: t.ThinProofAfter,
-		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Stopping: w.stopping, Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
+		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
 	}
 	submit := submitRow(w.ledger.Core(), name)
 	swept := verify
@@ -109,10 +109,10 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 			API: api, MaxClients: t.MaxClientsPerRequest, Limit: pace.NewClientLimit(w.redis, t.Name), Logger: logger,
 			Observe: func(clients int) { w.metrics.ClientsPerRequest(t.Name, clients) },
 		}),
-		kinds.Create:  kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout, NoReads: t.TrustPayload}),
-		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: dns, Submit: submit}),
-		kinds.Act:     kinds.NewAct(kinds.ActConfig{API: api, DNS: dns, States: states, Rules: t.rules, Places: kinds.NewPlaces(actConcurrency, 0), RequestTimeout: timeout, Stopping: w.stopping, Logger: logger}),
-		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: name, States: states, DNS: dns, Places: swept.Places, Submit: submit}),
+		kinds.Create:      kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout, NoReads: t.TrustPayload}),
+		kinds.Recheck:     kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: dns, Submit: submit}),
+		kinds.Act:         kinds.NewAct(kinds.ActConfig{API: api, DNS: dns, States: states, Rules: t.rules, Places: kinds.NewPlaces(actConcurrency, 0), RequestTimeout: timeout, Logger: logger}),
+		kinds.HourlyCheck: kinds.NewHourlyCheck(kinds.HourlyConfig{Tenant: name, States: states, DNS: dns, Places: swept.Places, Submit: submit}),
 	}
 }
 
@@ -156,8 +156,8 @@ func released(maxClients int, noReads bool) map[ledger.Kind]dispatch.Kind {
 			Operations: dispatch.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}}, Cost: dispatch.Cost{Ready: 2},
 		},
 		// An action that only reports changes nothing, and would not end the block of changes.
-		kinds.Act:    {Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
-		kinds.Relook: {}, // DNS only
+		kinds.Act:         {Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
+		kinds.HourlyCheck: {}, // DNS only
 	}
 }
 
@@ -189,7 +189,7 @@ func perSecond(limit pace.Limit) func() float64 {
 // here.
 func metricType(k ledger.Kind) string {
 	switch k {
-	case kinds.Verify, kinds.Update, kinds.Remove, kinds.Create, kinds.Recheck, kinds.Act, kinds.Relook:
+	case kinds.Verify, kinds.Update, kinds.Remove, kinds.Create, kinds.Recheck, kinds.Act, kinds.HourlyCheck:
 		return string(k)
 	}
 	return "unknown"

@@ -53,7 +53,7 @@ func (w *worker) left(ctx context.Context) (bool, error) {
 // or a time that is yet to come.
 func continues(r ledger.Run, now time.Time) bool {
 	switch c := r.Control; {
-	case r.Kind == kinds.Relook:
+	case r.Kind == kinds.HourlyCheck:
 		return false
 	case r.Ended():
 		return true // until it is finished

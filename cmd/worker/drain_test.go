@@ -83,8 +83,8 @@ func TestGoesOn(t *testing.T) {
 		{ledger.Run{Kind: kinds.Recheck, CommittedAt: now, EndedAt: now, Scan: &ledger.Scan{}}, true}, // until it is evaluated
 		{ledger.Run{Kind: kinds.Act, CommittedAt: now}, true},
 		{ledger.Run{Kind: kinds.Act}, false},
-		{ledger.Run{Kind: kinds.Relook, CommittedAt: now}, false},
-		{ledger.Run{Kind: kinds.Relook, CommittedAt: now, EndedAt: now}, false},
+		{ledger.Run{Kind: kinds.HourlyCheck, CommittedAt: now}, false},
+		{ledger.Run{Kind: kinds.HourlyCheck, CommittedAt: now, EndedAt: now}, false},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			if got := continues(tt.run, now); got != tt.want {
@@ -100,7 +100,7 @@ func TestReleased(t *testing.T) {
 	w := &worker{}
 	for kind, k := range released(7, false) {
 		switch kind {
-		case kinds.Relook, kinds.Recheck:
+		case kinds.HourlyCheck, kinds.Recheck:
 			if len(k.Operations.First)+len(k.Operations.Check) > 0 || k.Cost.First+k.Cost.Check > 0 {
 				t.Errorf("%s: %+v", kind, k)
 			}

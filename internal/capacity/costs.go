@@ -6,7 +6,7 @@ import "time"
 const (
 	// SubmittedRow, WaitingRow and VerifiedRow are a row of domains verify before its first
 	// check, after a check that did not find the token, and with its proof
-	// (TestSizesOfRows of internal/engine/kinds: 40, 391 and 302).
+	// (TestSizesOfRows of internal/engine/kinds: 40, 382 and 308).
 	SubmittedRow = 45
 	WaitingRow   = 400
 	VerifiedRow  = 330

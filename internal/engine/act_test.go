@@ -673,7 +673,7 @@ func TestActStopping(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.decided(new(true))
 	stopping := make(chan struct{})
-	s.config.Stopping = stopping
+	s.stopping = stopping
 	dns := s.checked()
 	s.config.DNS = disproving{dns, func() { close(stopping) }}
 	s.once()

@@ -13,8 +13,8 @@ import (
 // auditEvery is how often an engine compares its executions with those of the ledger.
 const auditEvery = 20 * time.Second
 
-// RunAudits audits every 20 s until ctx ends. It uses l in place of the configured ledger,
-// whose commands may outlive ctx.
+// RunAudits audits every 20 s until ctx ends. It uses l instead of the configured ledger,
+// whose commands go on after ctx has ended.
 func (e *Engine) RunAudits(ctx context.Context, l Ledger) {
 	for Sleep(ctx, auditEvery) == nil {
 		if err := e.audit(ctx, l); err != nil && ctx.Err() == nil {

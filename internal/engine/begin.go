@@ -8,7 +8,7 @@ import (
 	"orgops/internal/ledger"
 )
 
-// newExecutions returns an execution of each part of the task. They have not begun.
+// newExecutions returns an execution of each part of the task, before its begin.
 func (e *Engine) newExecutions(task Task) (all []*Execution) {
 	for _, p := range task.parts() {
 		all = append(all, &Execution{
@@ -28,7 +28,7 @@ func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 		x.answered = time.Now()
 		begun, err = x.ledger.Begin(ctx, x.Segment, x.identity, x.all...)
 		if redisRefuses(err) {
-			// Surely not begun: the release lapses. The wait keeps this place from
+			// Surely not in progress: the release lapses. The wait keeps this place from
 			// taking the next task at once.
 			_ = Sleep(ctx, redisPause)
 			return &endedError{err}

@@ -1,8 +1,8 @@
 // Package engine runs one asynq task of a tenant: it begins the task's rows in the
-// ledger, lets the handler of their kind carry them out, decides what the handler's
-// error means, and ends with one write to the ledger.
+// ledger, lets the handler of their kind carry them out, decides on the consequence
+// of the handler's error, and ends with one write to the ledger.
 //
-//	asynq task --> parse --> Begin --> Handler.Execute --> Judge --> End
+//	asynq task --> parse --> Begin --> Handler.Execute --> Decide --> End
 //	                 |         |
 //	                 |         +-- not admitted: acknowledged without work
 //	                 +-- unknown version, kind or member: given back, due in 5 s
@@ -13,6 +13,25 @@
 // repeated by the ledger when its session is dead. If the ledger has an execution in
 // progress that has ended here, [Engine.Audit] gives its rows back.
 //
+// The files, each of which uses those below it:
+//
+//	engine.go       a task, from its beginning to its end
+//	audit.go        rows whose end Redis has lost
+//	begin.go        the begin of an execution, and writes that Redis must answer
+//	end.go          the end of an execution: the write, the log line
+//	execution.go    the execution and its rows, as handlers see them
+//	handler.go      the interface of handlers
+//	consequence.go  the consequence of an error
+//	effect.go       whether a failed request may have had its effect
+//	errors.go       the errors that handlers return
+//	retry.go        attempts and their delays
+//	note.go         the note of a row that stays open
+//	task.go         the payload of a task
+//	outcome.go      outcomes and their log levels
+//	session.go      the session of a worker
+//	server.go       the configuration of asynq's servers
+//	ledger.go       the part of the ledger that executions use
+//
 // # Adding a kind
 //
 // Implement [Handler], or a function for [One] if each task has one row, and add it to
@@ -20,5 +39,5 @@
 // [Execution.Intend] before a request whose answer may be lost,
 // and read the result of a [Row.Intent]'s request before the next one. One that makes
 // several requests ends rows with [Execution.End] before each. It returns errors as they
-// are; [Judge] knows them.
+// are; [Decide] knows them.
 package engine

@@ -15,8 +15,8 @@ import (
 
 // ending is how the execution ends for a row.
 type ending struct {
-	row       *Row
-	judgement Judgement
+	row         *Row
+	consequence Consequence
 	// form is how the ledger leaves the row; nil: it leaves it to another execution.
 	form ledger.Ending
 	// err says why the ledger did not write it; nil if it did.
@@ -29,8 +29,8 @@ func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers
 	e.block(ctx, all)
 	e.write(ctx, x, all)
 	for _, one := range all {
-		if o := one.judgement.Outcome; one.err == nil && Settles(o) && !succeeded(o) && o != ledger.Cancelled {
-			x.failed = fmt.Errorf("%s: %s: %w", o, one.judgement.Reason, asynq.SkipRetry)
+		if o := one.consequence.Outcome; one.err == nil && Settles(o) && !succeeded(o) && o != ledger.Cancelled {
+			x.failed = fmt.Errorf("%s: %s: %w", o, one.consequence.Reason, asynq.SkipRetry)
 		}
 	}
 	e.log(ctx, x, all)
@@ -51,23 +51,23 @@ func endings(rows []*Row, answers Answers, failure error, abandoned bool) []endi
 		if !ok {
 			answer = Answer{Result: ledger.Result{Outcome: ledger.Done}, Err: failure}
 		}
-		if abandoned && Judge(answer.Err).Counts {
+		if abandoned && Decide(answer.Err).Counts {
 			answer.Err = ErrStopping
 		}
-		all[i] = ending{row: row, judgement: judgeRow(row, answer, delays)}
-		all[i].form = form(row, all[i].judgement)
+		all[i] = ending{row: row, consequence: decideRow(row, answer, delays)}
+		all[i].form = form(row, all[i].consequence)
 	}
 	return all
 }
 
-// judgeRow returns the consequence of the answer for a row.
-func judgeRow(row *Row, answer Answer, d delays) Judgement {
-	j := Judge(answer.Err)
+// decideRow returns the consequence of the answer for a row.
+func decideRow(row *Row, answer Answer, d delays) Consequence {
+	j := Decide(answer.Err)
 	if answer.Err == nil {
-		j = Judgement{Outcome: cmp.Or(answer.Result.Outcome, ledger.Done), Reason: answer.Result.Detail, Evidence: answer.Result.Evidence}
+		j = Consequence{Outcome: cmp.Or(answer.Result.Outcome, ledger.Done), Reason: answer.Result.Detail, Evidence: answer.Result.Evidence}
 	}
 	if j.Counts && row.Attempts+1 >= MaxAttempts {
-		j = Judgement{Outcome: Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason)}
+		j = Consequence{Outcome: Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason)}
 	}
 	if j.Counts {
 		j.After = max(j.After, d.after(row.Attempts))
@@ -81,7 +81,7 @@ func judgeRow(row *Row, answer Answer, d delays) Judgement {
 
 // form returns how the ledger leaves a row; nil for one that belongs to another
 // execution.
-func form(row *Row, j Judgement) ledger.Ending {
+func form(row *Row, j Consequence) ledger.Ending {
 	stage := cmp.Or(j.Stage, row.Stage)
 	known := stage == ledger.StageCheck || stage == ledger.StageReady
 	switch {
@@ -123,7 +123,7 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 			continue
 		}
 		ends = append(ends, ledger.RowEnd{Row: one.row.Number, Ending: one.form})
-		soon = soon || !Settles(one.judgement.Outcome) && one.judgement.After < ledger.ReleaseTimeout
+		soon = soon || !Settles(one.consequence.Outcome) && one.consequence.After < ledger.ReleaseTimeout
 	}
 	if len(ends) == 0 {
 		return
@@ -169,13 +169,13 @@ func (e *Engine) hint(ctx context.Context, seg ledger.Segment, r ledger.Receipt)
 func (e *Engine) block(ctx context.Context, all []ending) {
 	done := map[string]bool{}
 	for _, one := range all {
-		operation := one.judgement.Operation
+		operation := one.consequence.Operation
 		if operation == "" || done[operation] || e.cfg.Block == nil {
 			continue
 		}
 		done[operation] = true
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-		if err := e.cfg.Block(ctx, operation, one.judgement.Cause); err != nil {
+		if err := e.cfg.Block(ctx, operation, one.consequence.Cause); err != nil {
 			e.cfg.Logger.WarnContext(ctx, "operation not blocked", "operation", operation, "error", err)
 		}
 		cancel()
@@ -212,18 +212,18 @@ func (e ending) attrs(x *Execution, n int, outcome ledger.Outcome, took time.Dur
 		all = append(all, slog.Int("rows", n))
 	}
 	all = append(all, slog.String("task_id", x.task), slog.String("outcome", string(outcome)), slog.Duration("took", took), slog.Int("attempt", e.row.Attempts))
-	if reason := e.judgement.Reason; reason != "" {
+	if reason := e.consequence.Reason; reason != "" {
 		all = append(all, slog.String("reason", reason))
 	}
-	if !Settles(outcome) && e.judgement.After > 0 {
-		all = append(all, slog.Duration("again_in", e.judgement.After.Round(time.Second)))
+	if !Settles(outcome) && e.consequence.After > 0 {
+		all = append(all, slog.Duration("again_in", e.consequence.After.Round(time.Second)))
 	}
 	return all
 }
 
 // alike reports whether two endings are logged in one line.
 func (e ending) alike(other ending) bool {
-	a, b := e.judgement, other.judgement
+	a, b := e.consequence, other.consequence
 	return a.Outcome == b.Outcome && a.Reason == b.Reason && a.After == b.After && errors.Is(e.err, other.err)
 }
 
@@ -231,11 +231,11 @@ func (e ending) alike(other ending) bool {
 func (e ending) logged() (ledger.Outcome, slog.Level) {
 	switch {
 	case e.err == nil:
-		return e.judgement.Outcome, levelOf(e.judgement.Outcome)
+		return e.consequence.Outcome, levelOf(e.consequence.Outcome)
 	case errors.Is(e.err, ErrSuperseded):
 		return Superseded, slog.LevelDebug
 	case errors.Is(e.err, ErrStopped): // the write met a cancelled run
 		return ledger.Cancelled, slog.LevelInfo
 	}
-	return e.judgement.Outcome, slog.LevelError
+	return e.consequence.Outcome, slog.LevelError
 }

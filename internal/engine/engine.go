@@ -77,8 +77,8 @@ func (e *Engine) ProcessTask(ctx context.Context, t *asynq.Task) error {
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
 	parts := e.newExecutions(task)
-	e.remember(parts)
-	defer e.forget(parts)
+	e.track(parts)
+	defer e.untrack(parts)
 	all := e.beginAll(ctx, task, parts)
 	ctx = apiclient.WithCorrelationID(ctx, task.correlation())
 	var failed error
@@ -171,7 +171,7 @@ func (e *Engine) carryOut(ctx context.Context, all []*Execution) ([]Answers, err
 }
 
 // exhausted takes the rows out of the execution that must not be executed, and returns
-// their answers: rows that were begun too often without an end, since such a row may take
+// their answers: rows whose attempts had no end too often, since such a row may take
 // its worker down with it, and rows whose stored state cannot be read.
 func exhausted(x *Execution) Answers {
 	spent, left := Answers{}, x.Rows[:0:0]
@@ -222,7 +222,7 @@ func (e *Engine) stopping() bool {
 	}
 }
 
-func (e *Engine) remember(all []*Execution) {
+func (e *Engine) track(all []*Execution) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, x := range all {
@@ -231,7 +231,7 @@ func (e *Engine) remember(all []*Execution) {
 	}
 }
 
-func (e *Engine) forget(all []*Execution) {
+func (e *Engine) untrack(all []*Execution) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, x := range all {
@@ -247,7 +247,7 @@ func (e *Engine) GiveBack(ctx context.Context) error {
 	defer e.mu.Unlock()
 	var failed error
 	for nonce, x := range e.running {
-		if ctx.Err() != nil { // commands may outlive it, and each waits for a Redis that is away
+		if ctx.Err() != nil { // commands go on after it, and each waits for a Redis that is away
 			return errors.Join(failed, ctx.Err())
 		}
 		receipt, err := e.cfg.Ledger.End(ctx, x.Segment, nonce, ledger.Ends(ledger.GiveBack{Note: ErrStopping.Error()}, x.all...)...)

@@ -30,7 +30,7 @@ func (e *SettleError) Error() string { return e.Result.Detail }
 
 // WaitError leaves the row open.
 type WaitError struct {
-	// Outcome is one of those that leave a row open.
+	// Outcome is one that leaves a row open.
 	Outcome ledger.Outcome
 	// Reason is for people.
 	Reason string
@@ -75,7 +75,7 @@ func Expire(reason string, evidence []byte) error {
 	return &SettleError{ledger.Result{Outcome: Expired, Detail: reason, Evidence: evidence}}
 }
 
-// transientError makes an error out of what would otherwise be an answer.
+// transientError counts an attempt for an error that would otherwise settle the row.
 type transientError struct{ err error }
 
 func (e *transientError) Error() string { return e.err.Error() }

@@ -38,7 +38,7 @@ type Execution struct {
 	identity ledger.Execution
 	begun    time.Time    // Redis' time
 	answered time.Time    // this process's time of the last answer of the ledger
-	started  time.Time    // this process's time of begun
+	started  time.Time    // this process's time of the begin
 	all      []ledger.Row // the task's, admitted or not
 	ended    []*Row       // admitted, but not for the handler
 	answers  Answers
@@ -55,7 +55,7 @@ type Row struct {
 	Attempts   int
 	FirstBegun time.Time
 	// Note is the note of the execution before. The handler may replace Note.Memo, which
-	// is kept if the row stays open.
+	// is stored if the row stays open.
 	Note Note
 	// Intent is the intent of an earlier execution; nil if there is none. Until twice the
 	// request timeout after it, the only requests allowed are reads.
@@ -119,7 +119,7 @@ func (x *Execution) Withdraw(ctx context.Context, row *Row) error {
 	if err := refused(receipt); err != nil {
 		return err
 	}
-	row.Intended = false
+	row.Intent, row.Intended = nil, false
 	return nil
 }
 
@@ -150,10 +150,9 @@ func refusal(status ledger.Status) error {
 	return nil
 }
 
-// Beginning returns a context for requests that begin something or lead to it: right
-// before each, the ledger is asked whether it may still be made, unless that was
-// answered within a second. Reads that find the result of an earlier
-// request do without.
+// Beginning returns a context for requests that begin something or lead to it. Right before
+// each, [Execution.Allowed] checks whether it may still be made. Reads that find the result
+// of an earlier request do without.
 //
 // The functions are called before that, with the permit in hand. If one returns an error
 // the request is not made, and the caller gets the error. One that stores the intent
@@ -169,6 +168,9 @@ func (x *Execution) Beginning(ctx context.Context, first ...func(context.Context
 		return x.Allowed(ctx)
 	})
 }
+
+// Stopping reports whether the worker stops: then no request begins that changes something.
+func (x *Execution) Stopping() bool { return x.engine.stopping() }
 
 // Server identifies the Redis server of the rows, which may have forgotten writes, such as
 // intents of earlier executions.
@@ -197,7 +199,7 @@ func (x *Execution) Allowed(ctx context.Context) error {
 }
 
 // ask asks the ledger whether the rows still belong to this execution, and whether new
-// requests may begin. A Begin that is repeated with its nonce answers that and changes
+// requests may begin. A Begin that is repeated with its nonce returns that and changes
 // nothing.
 func (x *Execution) ask(ctx context.Context) error {
 	asked := time.Now()
@@ -220,8 +222,8 @@ func (x *Execution) ask(ctx context.Context) error {
 
 // End ends the execution of the rows that have an answer, which leave x.Rows. A handler
 // that makes several requests calls it before each: if its worker dies, only the last
-// request is repeated. Whether the other rows still belong to the execution is asked
-// before the request, as always.
+// request is repeated. Before the request the ledger says whether the other rows still
+// belong to the execution, as always.
 func (x *Execution) End(ctx context.Context, answers Answers) {
 	var answered, left []*Row
 	for _, row := range x.Rows {

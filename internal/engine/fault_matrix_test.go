@@ -214,7 +214,7 @@ func (f matrixFault) at(t *testing.T, op operation) {
 	if op.name == sandbox.OpRemoveOrganizationClients && f.bodiless != "" {
 		want = f.bodiless
 	}
-	j := f.judged(t, err, want)
+	j := f.consequence(t, err, want)
 	if want == engine.Blocked {
 		blocked := op.name
 		if f.fault.Status == http.StatusUnauthorized {
@@ -258,7 +258,7 @@ func (f matrixFault) atTokenEndpoint(t *testing.T) {
 	if f.token != "" {
 		want = f.token
 	}
-	f.judged(t, err, want)
+	f.consequence(t, err, want)
 	if made := len(s.Templates()); err != nil && (made > 0 || !engine.NoEffect(err)) {
 		t.Errorf("%d templates without a token; surely none: %t", made, engine.NoEffect(err))
 	}
@@ -267,10 +267,10 @@ func (f matrixFault) atTokenEndpoint(t *testing.T) {
 	}
 }
 
-// judged checks the consequence of an error.
-func (f matrixFault) judged(t *testing.T, err error, want ledger.Outcome) engine.Judgement {
+// consequence checks the consequence of an error.
+func (f matrixFault) consequence(t *testing.T, err error, want ledger.Outcome) engine.Consequence {
 	t.Helper()
-	j := engine.Judge(err)
+	j := engine.Decide(err)
 	if j.Outcome != want {
 		t.Fatalf("%s (%v), want %s", j.Outcome, err, want)
 	}
@@ -305,7 +305,7 @@ func TestFaultsOnTheWay(t *testing.T) {
 				t.Run(op.name, func(t *testing.T) {
 					s, c := matrixTenant(t, origin+"/api/v2", "", 0)
 					err := op.do(t.Context(), c)
-					if j := engine.Judge(err); j.Outcome != engine.Transient || !j.Counts {
+					if j := engine.Decide(err); j.Outcome != engine.Transient || !j.Counts {
 						t.Errorf("%s (%v), want transient, an attempt counted", j.Outcome, err)
 					}
 					var lost *apiclient.TransportError
@@ -321,7 +321,7 @@ func TestFaultsOnTheWay(t *testing.T) {
 			t.Run(sandbox.OpToken, func(t *testing.T) {
 				_, c := matrixTenant(t, "", origin+"/oauth/token/", 0)
 				_, err := c.DiscoveryDomain(t.Context(), org, dom)
-				if j := engine.Judge(err); j.Outcome != engine.Transient || !j.Counts || !engine.NoEffect(err) {
+				if j := engine.Decide(err); j.Outcome != engine.Transient || !j.Counts || !engine.NoEffect(err) {
 					t.Errorf("%+v, want transient, an attempt counted, nothing done", j)
 				}
 			})

@@ -26,7 +26,7 @@ type BatchHandler interface {
 // Answers are the answers of a handler by row.
 type Answers map[ledger.Row]Answer
 
-// Answer is the answer for a row: its result, or an error that [Judge] knows.
+// Answer is the answer for a row: its result, or an error that [Decide] knows.
 type Answer struct {
 	Result ledger.Result
 	Err    error
@@ -39,7 +39,7 @@ func One(f func(ctx context.Context, x *Execution, row *Row) (ledger.Result, err
 
 type one func(context.Context, *Execution, *Row) (ledger.Result, error)
 
-// Execute executes the rows one after the other. A row's error leaves the others alone.
+// Execute executes the rows one after the other. A row's error does not concern the others.
 func (f one) Execute(ctx context.Context, x *Execution) (Answers, error) {
 	answers := Answers{}
 	for _, row := range x.Rows {

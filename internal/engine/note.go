@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxReason bounds the reason that is kept with a waiting row, in bytes.
+	// maxReason bounds the reason that is stored with a waiting row, in bytes.
 	maxReason = 200
 	// maxDetail and maxEvidence bound detail and evidence of a result, in bytes: together
 	// they stay below the ledger's 16 KiB.
@@ -19,7 +19,8 @@ const (
 	MaxMemo = ledger.MaxMemo - maxReason - 56
 )
 
-// Note is stored with a row that stays open at the end of an execution, as the row's memo in the ledger: <outcome> NUL <reason> NUL <memo>.
+// Note is stored with a row that stays open at the end of an execution, as the row's memo in
+// the ledger: <outcome> NUL <reason> NUL <memo>.
 type Note struct {
 	// Outcome is that of the last execution; empty if there was none.
 	Outcome ledger.Outcome

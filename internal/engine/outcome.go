@@ -40,8 +40,7 @@ func Settles(o ledger.Outcome) bool {
 func succeeded(o ledger.Outcome) bool { return o == ledger.Done || o == Unchanged }
 
 // levelOf returns the level at which an execution with that outcome is logged: info for
-// the one line of a row that settles as it should, debug for what leaves it open as
-// planned.
+// the one line of a row that settles as it should, debug if it stays open as planned.
 func levelOf(o ledger.Outcome) slog.Level {
 	switch o {
 	case ledger.Done, ledger.Cancelled, Unchanged:

@@ -160,7 +160,7 @@ func TestRecheckUnreadable(t *testing.T) {
 // TestRecheckUnknownMember: a row of a newer version is left to a newer worker.
 func TestRecheckUnknownMember(t *testing.T) {
 	s := newSweepSite(t, sweep.Report)
-	for _, kind := range []ledger.Kind{kinds.Recheck, kinds.Relook, kinds.Act} {
+	for _, kind := range []ledger.Kind{kinds.Recheck, kinds.HourlyCheck, kinds.Act} {
 		s.open("", kind, []byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","tick":1,"new":1}`))
 		s.once()
 		if row := s.row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
@@ -556,7 +556,7 @@ func TestRecheckPlaces(t *testing.T) {
 			checker := s.checked()
 			asked, hold := make(chan string), make(chan struct{})
 			s.config.DNS = holding{checker, asked, hold}
-			s.open("", kinds.Relook, kinds.RelookRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
+			s.open("", kinds.HourlyCheck, kinds.HourlyRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
 			task := s.release()
 			worker, _ := s.worker()
 			handlers := s.handlers

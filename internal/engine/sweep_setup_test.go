@@ -106,11 +106,11 @@ func (s *sweepSite) sweepHandlers(cfg kinds.VerifyConfig) map[ledger.Kind]engine
 		return run.ID.Validate()
 	}
 	return map[ledger.Kind]engine.Handler{
-		kinds.Verify:  kinds.NewVerify(cfg),
-		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: cfg, Tenant: tenant, States: states, Operators: dns, Submit: submit}),
-		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: tenant, States: states, DNS: cfg.DNS, Places: cfg.Places, Submit: submit}),
+		kinds.Verify:      kinds.NewVerify(cfg),
+		kinds.Recheck:     kinds.NewRecheck(kinds.RecheckConfig{Verify: cfg, Tenant: tenant, States: states, Operators: dns, Submit: submit}),
+		kinds.HourlyCheck: kinds.NewHourlyCheck(kinds.HourlyConfig{Tenant: tenant, States: states, DNS: cfg.DNS, Places: cfg.Places, Submit: submit}),
 		kinds.Act: kinds.NewAct(kinds.ActConfig{
-			API: cfg.API, DNS: dns, States: states, Rules: s.rules, Places: s.places, RequestTimeout: cfg.RequestTimeout, Stopping: cfg.Stopping, Logger: cfg.Logger,
+			API: cfg.API, DNS: dns, States: states, Rules: s.rules, Places: s.places, RequestTimeout: cfg.RequestTimeout, Logger: cfg.Logger,
 		}),
 	}
 }
@@ -286,10 +286,10 @@ func (s *sweepSite) days(n int) {
 	}
 }
 
-// relook checks the domain between two sweeps, and gives back what may be.
-func (s *sweepSite) relook() ledger.Result {
+// hourlyCheck checks the domain between two sweeps, and gives back what may be.
+func (s *sweepSite) hourlyCheck() ledger.Result {
 	s.t.Helper()
-	s.open("", kinds.Relook, kinds.RelookRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
+	s.open("", kinds.HourlyCheck, kinds.HourlyRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
 	r := s.finish()
 	s.acted()
 	return r
@@ -301,7 +301,7 @@ func (s *sweepSite) hours(n int) {
 	for range n {
 		s.clock.advance(time.Hour)
 		if s.domainState().Watched() {
-			s.relook()
+			s.hourlyCheck()
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 )
@@ -88,7 +89,7 @@ func (c trouble) check(s *verifySite, point string, patches int) {
 	}
 	switch c.want {
 	case ledger.Done:
-		s.wantEvents(kinds.DomainVerified)
+		s.wantEvents(events.DomainVerified)
 		if e, err := kinds.ReadEvidence(r.Evidence); err != nil || e.State != "present" {
 			s.t.Errorf("%s: evidence %+v, %v", point, e, err)
 		}
@@ -557,8 +558,8 @@ func TestVerifyNotified(t *testing.T) {
 			s := newVerifySite(t)
 			d := s.domain(sandbox.Domain{Use: new(false)}, true)
 			notify := s.config.Notify
-			s.config.Notify = func(ctx context.Context, e kinds.DomainEvent) error {
-				_ = notify(ctx, e)
+			s.config.Notify = func(ctx context.Context, e events.Event, evidence []byte) error {
+				_ = notify(ctx, e, evidence)
 				return asynq.ErrServerClosed
 			}
 			s.verify()
@@ -573,9 +574,9 @@ func TestVerifyNotified(t *testing.T) {
 			}
 			s.wantResult(ledger.Done, "")
 			s.wantStatus("verified")
-			s.wantEvents(kinds.DomainVerified)
+			s.wantEvents(events.DomainVerified)
 			s.wantRequests("GET", "PATCH", "GET")
-			if len(s.events) != 2 || !slices.Equal(s.events[0].Evidence, s.events[1].Evidence) {
+			if len(s.events) != 2 || !slices.Equal(s.events[0].evidence, s.events[1].evidence) {
 				t.Errorf("events %+v", s.events)
 			}
 		})

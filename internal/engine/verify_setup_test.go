@@ -13,6 +13,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -161,15 +162,23 @@ func (d proving) Prove(ctx context.Context, host, token string) (dnscheck.Verdic
 	return d.prove(ctx, host, token)
 }
 
+// notified is an event, and the evidence of its row.
+type notified struct {
+	events.Event
+
+	evidence []byte
+}
+
 // verifySite is a site with one row of kind Verify, on a clock that waits for nothing.
 type verifySite struct {
 	*site
-	clock  *clock
-	timed  *timed
-	line   line
-	config kinds.VerifyConfig
-	events []kinds.DomainEvent
-	on     func(point string) // called around each call of an execution
+	clock    *clock
+	timed    *timed
+	line     line
+	config   kinds.VerifyConfig
+	events   []notified
+	stopping chan struct{}      // of the worker; nil: never
+	on       func(point string) // called around each call of an execution
 	// handlers returns the handlers of workers; nil: that of kind Verify.
 	handlers func(kinds.VerifyConfig) map[ledger.Kind]engine.Handler
 	points   int
@@ -204,8 +213,8 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	s.timed = &timed{Ledger: s.Ledger, clock: c}
 	s.config = kinds.VerifyConfig{
 		API: client, DNS: s.checker(), Line: &s.line, RequestTimeout: 30 * time.Second,
-		Notify: func(_ context.Context, e kinds.DomainEvent) error {
-			s.events = append(s.events, e)
+		Notify: func(_ context.Context, e events.Event, evidence []byte) error {
+			s.events = append(s.events, notified{e, evidence})
 			return nil
 		},
 	}
@@ -271,7 +280,7 @@ func (s *verifySite) worker() (*engine.Engine, ledger.SessionID) {
 	cfg := s.config
 	cfg.API = p
 	return s.site.worker(func(c *engine.Config) {
-		c.Ledger, c.Stopping = p, cfg.Stopping
+		c.Ledger, c.Stopping = p, s.stopping
 		c.Handlers = map[ledger.Kind]engine.Handler{kinds.Verify: kinds.NewVerify(cfg)}
 		if s.handlers != nil {
 			c.Handlers = s.handlers(cfg)

@@ -16,6 +16,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 )
@@ -75,7 +76,7 @@ func TestVerifyRequests(t *testing.T) {
 			if err != nil || e.State != "present" || e.Compared == nil || e.Compared.TXT != d.TXT || len(e.Said) != 3 {
 				t.Errorf("evidence %+v, %v", e, err)
 			}
-			s.wantEvents(kinds.DomainVerified)
+			s.wantEvents(events.DomainVerified)
 		})
 	}
 }
@@ -320,7 +321,7 @@ func TestVerifyExpires(t *testing.T) {
 			if err != nil || len(e.Said) < 2 || e.At.Before(s.clock.now().Add(-time.Minute)) {
 				t.Errorf("evidence %+v, %v: want that of the last check", e, err)
 			}
-			s.wantEvents(kinds.DomainExpired)
+			s.wantEvents(events.DomainExpired)
 			s.wantStatus("pending")
 		})
 	}
@@ -463,7 +464,7 @@ func TestVerifyStopping(t *testing.T) {
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{}, true)
 	stopping, direct := make(chan struct{}), s.config.DNS
-	s.config.Stopping = stopping
+	s.stopping = stopping
 	s.config.DNS = proving{direct, func(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 		close(stopping)
 		return direct.Prove(ctx, host, token)
@@ -474,7 +475,7 @@ func TestVerifyStopping(t *testing.T) {
 		t.Errorf("row %+v", row)
 	}
 	s.wantRequests("GET")
-	s.config.Stopping, s.config.DNS = nil, direct
+	s.stopping, s.config.DNS = nil, direct
 	s.wantResult(ledger.Done, "")
 }
 

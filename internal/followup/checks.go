@@ -107,7 +107,7 @@ func (f *FollowUp) clean(ctx context.Context, present ledger.RunID, now time.Tim
 	}
 	free = true
 	for _, run := range open {
-		if run.Kind != kinds.Relook || run.ID == present || run.Ended() {
+		if run.Kind != kinds.HourlyCheck || run.ID == present || run.Ended() {
 			continue
 		}
 		done, err := f.cleanRun(ctx, run, now)
@@ -136,7 +136,7 @@ func (f *FollowUp) cleanRun(ctx context.Context, run ledger.Run, now time.Time) 
 
 // addCheck adds the check of a domain, at the domain's own time of what is left of the hour.
 func (f *FollowUp) addCheck(ctx context.Context, s *submission, w sweep.WatchedDomain, now, hour time.Time) error {
-	content, err := json.Marshal(kinds.RelookRow{OrganizationID: w.OrganizationID, DiscoveryDomainID: w.ID, Tick: w.Tick})
+	content, err := json.Marshal(kinds.HourlyRow{OrganizationID: w.OrganizationID, DiscoveryDomainID: w.ID, Tick: w.Tick})
 	if err != nil {
 		return fmt.Errorf("check of domain %s: %w", w.ID, err)
 	}
@@ -148,7 +148,7 @@ func (f *FollowUp) addCheck(ctx context.Context, s *submission, w sweep.WatchedD
 func (f *FollowUp) checksOf(hour time.Time) ledger.NewRun {
 	id := ledger.RunID(fmt.Sprintf("relook-%s-%d", f.cfg.Tenant, hour.Unix()))
 	return ledger.NewRun{
-		ID: id, Tenant: f.cfg.Tenant, Kind: kinds.Relook,
+		ID: id, Tenant: f.cfg.Tenant, Kind: kinds.HourlyCheck,
 		Description: ledger.Description{
 			Label: "checks between sweeps", Digest: digest(string(id)), Format: format, Priority: "normal", KeepFor: checksKeptFor, Single: true,
 		},

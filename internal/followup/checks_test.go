@@ -100,10 +100,10 @@ func TestCheckOtherHours(t *testing.T) {
 	s := newSite(t)
 	s.due("ord_1")
 	run := func(id ledger.RunID) (ledger.Run, []ledger.Sum) {
-		return s.stage(ledger.NewRun{ID: id, Tenant: tenant, Kind: kinds.Relook, Description: ledger.Description{Single: true}}, "{}")
+		return s.stage(ledger.NewRun{ID: id, Tenant: tenant, Kind: kinds.HourlyCheck, Description: ledger.Description{Single: true}}, "{}")
 	}
 	run("relook-acme-1")
-	growing := ledger.NewRun{ID: "relook-acme-2", Tenant: tenant, Kind: kinds.Relook, Scan: []byte("{}")}
+	growing := ledger.NewRun{ID: "relook-acme-2", Tenant: tenant, Kind: kinds.HourlyCheck, Scan: []byte("{}")}
 	if _, _, err := s.Create(t.Context(), growing); err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func (s *site) checks() ledger.RunID {
 func (s *site) ids(id ledger.RunID) (ids []string) {
 	s.t.Helper()
 	for _, row := range s.rows(id) {
-		var r kinds.RelookRow
+		var r kinds.HourlyRow
 		if err := json.Unmarshal(row.Content, &r); err != nil {
 			s.t.Fatal(err)
 		}

@@ -161,7 +161,7 @@ func (e *OwnRunError) Error() string {
 
 // CanRetry reports whether rows of a run of that kind can be submitted again.
 func CanRetry(kind string) bool {
-	return kind != tasks.TypeAct && kind != tasks.TypeRelook
+	return kind != tasks.TypeAct && kind != tasks.TypeHourly
 }
 
 // notOwn refuses a run that a worker has submitted: actions, checks between sweeps, and rows

@@ -156,7 +156,7 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 	var held, trouble error
 	for i, p := range pages {
 		org := batch[i]
-		switch j := engine.Judge(p.err); {
+		switch j := engine.Decide(p.err); {
 		case p.err == nil && p.next != "" && org.Pages+1 < maxPages:
 			o.add(p)
 			left = append(left, organization{ID: org.ID, From: p.next, Pages: org.Pages + 1})

@@ -65,7 +65,7 @@ func (s *Scanner) position(ctx context.Context, j *job) (position, error) {
 		return position{}, err
 	}
 	at, err := readPosition(scan, cursor)
-	if err != nil && engine.Settles(engine.Judge(err).Outcome) {
+	if err != nil && engine.Settles(engine.Decide(err).Outcome) {
 		err = &engine.WaitError{Outcome: engine.Transient, Reason: err.Error(), After: unreadableAgain}
 	}
 	return at, err
@@ -146,7 +146,7 @@ func (s *Scanner) count(ctx context.Context, j *job, at position, n int) (positi
 
 // failed records the error of the attempt that follows a number of attempts.
 func (s *Scanner) failed(ctx context.Context, j *job, at position, attempts int, err error) {
-	verdict := engine.Judge(err)
+	verdict := engine.Decide(err)
 	left := ctx.Err() != nil || verdict.Outcome == engine.Stopping
 	switch {
 	case verdict.Outcome == engine.Superseded:
@@ -183,7 +183,7 @@ func (s *Scanner) postpone(ctx context.Context, j *job, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	verdict := engine.Judge(err)
+	verdict := engine.Decide(err)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		delete(s.jobs, j.run.ID)
@@ -196,7 +196,7 @@ func (s *Scanner) postpone(ctx context.Context, j *job, err error) {
 }
 
 // wait has the next step of a run wait, and stores why.
-func (s *Scanner) wait(ctx context.Context, j *job, v engine.Judgement) {
+func (s *Scanner) wait(ctx context.Context, j *job, v engine.Consequence) {
 	if v.Outcome == engine.Stopped { // until a wake, or the next list
 		j.stopped = true
 		return

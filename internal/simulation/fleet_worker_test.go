@@ -244,12 +244,12 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 			return left.PerSecond()
 		},
 		Kinds: map[ledger.Kind]dispatch.Kind{
-			kinds.Verify:  {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}}, Cost: dispatch.Cost{First: 2, Ready: 2}},
-			kinds.Update:  {Operations: dispatch.Always(change), Cost: one},
-			kinds.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one, Batch: kinds.MaxRemovals, Group: kinds.RemoveGroup},
-			kinds.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
-			kinds.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
-			kinds.Relook:  {},
+			kinds.Verify:      {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}}, Cost: dispatch.Cost{First: 2, Ready: 2}},
+			kinds.Update:      {Operations: dispatch.Always(change), Cost: one},
+			kinds.Remove:      {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one, Batch: kinds.MaxRemovals, Group: kinds.RemoveGroup},
+			kinds.Create:      {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
+			kinds.Recheck:     {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
+			kinds.HourlyCheck: {},
 		},
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			if err := follow.Ended(ctx, run); err != nil || run.Description.Single {
@@ -265,7 +265,7 @@ func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handle
 	w, api, dns := p.w, p.api(), fleetDNS{p}
 	verify := kinds.VerifyConfig{
 		API: api, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout, Places: kinds.NewPlaces(fleetPlaces, fleetPlaces/2),
-		Stopping: w.stopping, Notify: kinds.NotifyStates(states),
+		Notify: kinds.NotifyStates(states),
 	}
 	submit := func(ctx context.Context, r kinds.OneRow) error {
 		_, _, err := w.ledger.SubmitRow(ctx, ledger.NewRun{
@@ -274,12 +274,12 @@ func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handle
 		return err
 	}
 	return map[ledger.Kind]engine.Handler{
-		kinds.Verify:  kinds.NewVerify(verify),
-		kinds.Update:  kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: requestTimeout}),
-		kinds.Remove:  kinds.NewRemove(kinds.RemoveConfig{API: api, Limit: pace.NewClientLimit(w.rdb, string(p.tn.name))}),
-		kinds.Create:  kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: requestTimeout}),
-		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states, Operators: dns, Submit: submit}),
-		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: p.tn.name, States: states, DNS: dns, Places: verify.Places, Submit: submit}),
+		kinds.Verify:      kinds.NewVerify(verify),
+		kinds.Update:      kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: requestTimeout}),
+		kinds.Remove:      kinds.NewRemove(kinds.RemoveConfig{API: api, Limit: pace.NewClientLimit(w.rdb, string(p.tn.name))}),
+		kinds.Create:      kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: requestTimeout}),
+		kinds.Recheck:     kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states, Operators: dns, Submit: submit}),
+		kinds.HourlyCheck: kinds.NewHourlyCheck(kinds.HourlyConfig{Tenant: p.tn.name, States: states, DNS: dns, Places: verify.Places, Submit: submit}),
 	}
 }
 

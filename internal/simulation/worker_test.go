@@ -129,7 +129,7 @@ func (s *simulation) newWorker() *worker {
 	w.followUp = followup.New(followup.Config{Tenant: tenant, Ledger: w.ledger, States: states, Rules: s.rules})
 	w.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: tenant, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(tenant), Session: w.session.ID, Protocol: engine.Protocol, Places: 50,
-		Kinds: map[ledger.Kind]dispatch.Kind{kinds.Verify: {}, kinds.Recheck: {}, kinds.Act: {}, kinds.Relook: {}},
+		Kinds: map[ledger.Kind]dispatch.Kind{kinds.Verify: {}, kinds.Recheck: {}, kinds.Act: {}, kinds.HourlyCheck: {}},
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			defer w.risk(s.scanRate())()
 			return w.followUp.Ended(ctx, run)
@@ -173,10 +173,10 @@ func (w *worker) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
 		return err
 	}
 	return map[ledger.Kind]engine.Handler{
-		kinds.Verify:  kinds.NewVerify(verify),
-		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: tenant, States: states, Operators: killedDNS{w}, Submit: submit}),
-		kinds.Act:     kinds.NewAct(kinds.ActConfig{API: killedAPI{w}, DNS: killedDNS{w}, States: states, Rules: w.s.rules, RequestTimeout: requestTimeout}),
-		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: tenant, States: states, DNS: killedDNS{w}, Submit: submit}),
+		kinds.Verify:      kinds.NewVerify(verify),
+		kinds.Recheck:     kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: tenant, States: states, Operators: killedDNS{w}, Submit: submit}),
+		kinds.Act:         kinds.NewAct(kinds.ActConfig{API: killedAPI{w}, DNS: killedDNS{w}, States: states, Rules: w.s.rules, RequestTimeout: requestTimeout}),
+		kinds.HourlyCheck: kinds.NewHourlyCheck(kinds.HourlyConfig{Tenant: tenant, States: states, DNS: killedDNS{w}, Submit: submit}),
 	}
 }
 

@@ -42,9 +42,7 @@ type ActConfig struct {
 	RequestTimeout time.Duration
 	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
 	Settled time.Duration
-	// Stopping is closed when the worker stops. nil: never.
-	Stopping <-chan struct{}
-	Logger   *slog.Logger // nil: none
+	Logger  *slog.Logger // nil: none
 }
 
 // ActDNS is the part of [dnscheck.Checker] that actions need.
@@ -57,8 +55,8 @@ type ActDNS interface {
 func NewAct(cfg ActConfig) engine.Handler {
 	cfg.Settled, cfg.Logger = cmp.Or(cfg.Settled, defaultSettled), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		a := &action{cfg: cfg, x: x, row: row, free: func() {}}
-		if err := a.load(); err != nil {
+		a, err := newAction(cfg, x, row)
+		if err != nil {
 			return ledger.Result{}, err
 		}
 		defer func() { a.free() }()
@@ -69,10 +67,9 @@ func NewAct(cfg ActConfig) engine.Handler {
 
 // action is one execution of a row.
 type action struct {
-	cfg ActConfig
-	x   *engine.Execution
-	row *engine.Row
+	change
 
+	cfg    ActConfig
 	want   sweep.ActionRow
 	former *actIntent // of an earlier execution of the row; nil: none
 	state  sweep.DomainState
@@ -87,19 +84,24 @@ type actIntent struct {
 	At time.Time `json:"at"`
 }
 
-// load reads the row's content and intent.
-func (a *action) load() error {
-	if err := engine.Decode(a.row.Content, &a.want); err != nil {
-		return err
+// newAction reads the row's content and intent.
+func newAction(cfg ActConfig, x *engine.Execution, row *engine.Row) (*action, error) {
+	a := &action{cfg: cfg, free: func() {}}
+	if err := engine.Decode(row.Content, &a.want); err != nil {
+		return nil, err
 	}
 	if err := checkSwept(a.want.OrganizationID, a.want.DiscoveryDomainID, a.want.Tick); err != nil {
-		return engine.Invalid(err)
+		return nil, engine.Invalid(err)
 	}
-	if a.row.Intent == nil {
-		return nil
+	a.change = change{
+		x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: cfg.Settled,
+		organization: a.want.OrganizationID, domain: a.want.DiscoveryDomainID,
+	}
+	if row.Intent == nil {
+		return a, nil
 	}
 	a.former = new(actIntent)
-	return readIntent(a.row, a.former)
+	return a, readIntent(row, a.former)
 }
 
 func (a *action) execute(ctx context.Context) (ledger.Result, error) {
@@ -127,12 +129,15 @@ func (a *action) execute(ctx context.Context) (ledger.Result, error) {
 			return ledger.Result{}, err
 		}
 	}
-	d, err := a.read(ctx)
+	d, err := a.readRecord(ctx)
 	if isNotFound(err) {
 		return a.gone(ctx)
 	}
 	if err != nil {
-		return ledger.Result{}, a.unlessInProgress(err)
+		if a.state.InProgress != nil { // a refusal says nothing of that request
+			err = retryRefused(fmt.Errorf("read the result of a PATCH: %w", err))
+		}
+		return ledger.Result{}, err
 	}
 	return a.act(ctx, d)
 }
@@ -146,7 +151,7 @@ func (a *action) takePlace() error {
 	return err
 }
 
-// query queries DNS in the place of the execution, which is free afterwards.
+// query queries DNS, and then frees the place of the execution.
 func (a *action) query(ctx context.Context, query func(ctx context.Context, host, token string) (dnscheck.Verdict, error), d apiclient.DiscoveryDomain) (dnscheck.Verdict, error) {
 	defer a.free()
 	return query(ctx, d.VerificationHost, d.VerificationTXT)
@@ -187,9 +192,9 @@ func (a *action) idle() string {
 	return ""
 }
 
-// read reads the record. A read that finds the result of a request is not subject to the
+// readRecord reads the record. A read that finds the result of a request is not subject to the
 // run's control.
-func (a *action) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
+func (a *action) readRecord(ctx context.Context) (apiclient.DiscoveryDomain, error) {
 	stamp := func(context.Context) error {
 		a.readAt = a.x.Now()
 		return nil
@@ -199,15 +204,7 @@ func (a *action) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
 	} else {
 		ctx = apiclient.BeforeSending(ctx, stamp)
 	}
-	return a.cfg.API.DiscoveryDomain(ctx, a.want.OrganizationID, a.want.DiscoveryDomainID)
-}
-
-// unlessInProgress keeps a refusal from settling a row while a request may be in progress.
-func (a *action) unlessInProgress(err error) error {
-	if a.state.InProgress != nil && engine.Judge(err).Outcome == engine.Refused {
-		return engine.Retry(fmt.Errorf("read the result of a PATCH: %w", err))
-	}
-	return err
+	return a.read(ctx)
 }
 
 // gone deletes the state of a domain that does not exist. If something was taken away from
@@ -259,9 +256,8 @@ func (a *action) finish(ctx context.Context, d apiclient.DiscoveryDomain) (r led
 		r, err = a.taken(ctx, d)
 		return r, true, err
 	}
-	if left := a.unknownFor(request); left > 0 {
-		const again = time.Minute // each read costs a request
-		return r, true, engine.Later("a PATCH of this domain had no response; its result is being read again", min(left, again))
+	if left := max(a.inFlight(request.At), a.readAgain(request.At)); left > 0 {
+		return r, true, engine.Later("a PATCH of this domain had no response; its result is being read again", min(left, time.Minute))
 	}
 	if request.Action == sweep.Unroute && d.Status == apiclient.StatusVerified && a.state.FlagOmitted {
 		const why = "the record has no use_for_organization_discovery: the next sweep reads it again"
@@ -282,18 +278,12 @@ func (a *action) finish(ctx context.Context, d apiclient.DiscoveryDomain) (r led
 	return r, true, stopped(ctx, a.x, a.row)
 }
 
-// unknownFor returns for how long the request may be under way, or a read may not show
-// it.
-func (a *action) unknownFor(request sweep.ActionRequest) time.Duration {
-	return max(request.At.Add(max(a.cfg.Settled, 2*a.cfg.RequestTimeout)).Sub(a.x.Now()), 0)
-}
-
 // isRecent reports whether reads may show the record as it was before the request.
 func (a *action) isRecent(taken *sweep.ActionRequest) bool {
 	return taken != nil && a.x.Now().Sub(taken.EffectiveAt()) < a.cfg.Settled
 }
 
-// hasEffect reports whether the record reads as the request has asked for. A record that
+// hasEffect reports whether the record shows the effect of the request. A record that
 // omits its flag does not show that.
 func hasEffect(request sweep.ActionRequest, d apiclient.DiscoveryDomain) bool {
 	if request.Action == sweep.SetPending {
@@ -413,25 +403,19 @@ func changeOf(request sweep.ActionRequest) apiclient.DiscoveryDomainUpdate {
 // which must not have changed since it was read.
 func (a *action) patch(ctx context.Context, d apiclient.DiscoveryDomain, verdict dnscheck.Verdict, request sweep.ActionRequest) (ledger.Result, error) {
 	var err error
-	if request.Verdict, _, err = packProof(verdict, newCompared(a.want.OrganizationID, d), a.x.Now(), nil); err != nil {
+	if request.Verdict, err = packProof(proofEvidence(verdict, newCompared(a.want.OrganizationID, d), a.x.Now(), nil)); err != nil {
 		return ledger.Result{}, err
 	}
-	select {
-	case <-a.cfg.Stopping:
+	if a.x.Stopping() {
 		return ledger.Result{}, engine.ErrStopping
-	default:
 	}
-	change := changeOf(request)
-	answer, err := a.cfg.API.UpdateDiscoveryDomain(a.x.Beginning(ctx, func(ctx context.Context) error {
-		return a.begin(ctx, request)
-	}), a.want.OrganizationID, a.want.DiscoveryDomainID, change)
+	sent := changeOf(request)
+	store := func(ctx context.Context) error { return a.begin(ctx, request) }
+	answer, err := a.send(ctx, sent, store, a.undo)
 	if err != nil {
-		if engine.NoEffect(err) {
-			err = a.notSent(ctx, err)
-		}
 		return ledger.Result{}, err
 	}
-	if err := carriedOut(change, answer); err != nil {
+	if err := carriedOut(sent, answer); err != nil {
 		return ledger.Result{}, err
 	}
 	if request.Back {
@@ -453,17 +437,16 @@ func (a *action) begin(ctx context.Context, request sweep.ActionRequest) error {
 	err := a.write(ctx)
 	if err != nil {
 		a.state.InProgress = nil
+		return withdraw(ctx, a.x, a.row, err)
 	}
-	return err
+	return nil
 }
 
-// notSent drops the request of this execution, which had no effect. It returns the reason.
-func (a *action) notSent(ctx context.Context, reason error) error {
-	if a.state.InProgress != nil {
-		a.state.InProgress = nil
-		if err := a.write(ctx); err != nil {
-			return fmt.Errorf("%w; %w", reason, err)
-		}
+// undo drops the request of this execution, which had no effect. It returns the reason.
+func (a *action) undo(ctx context.Context, reason error) error {
+	a.state.InProgress = nil
+	if err := a.write(ctx); err != nil {
+		return both(reason, err)
 	}
 	return withdraw(ctx, a.x, a.row, reason)
 }

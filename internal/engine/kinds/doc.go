@@ -1,3 +1,22 @@
-// Package kinds has the handlers of the kinds of rows, a file for each. A file begins
-// with the reason why its rows may be executed twice.
+// Package kinds has the handlers of the kinds of rows. The file of a handler begins with the
+// reason why its rows may be executed twice. Each file uses those below it:
+//
+//	recheck.go          domain:recheck, a check of a sweep
+//	hourly.go           domain:relook, a check between two sweeps
+//	act.go              domain:act, the action on a domain whose token is gone
+//	verify.go           domain:verify, from the check to the PATCH
+//	verify_lost.go      a PATCH of an earlier execution, and its revert
+//	verify_event.go     the end of a verified row: log line and event
+//	verify_schedule.go  when a row is checked again, and when it expires
+//	verify_slow.go      the places of DNS checks
+//	verify_thin.go      proofs that lack silent name servers
+//	verify_memo.go      the state of a row between its executions
+//	verify_evidence.go  checks and proofs as they are stored
+//	states.go           domain states: errors, events, rows that give something back
+//	update.go           domain:update
+//	change.go           PATCHes of domains, and answers that were lost
+//	remove.go           clients:remove
+//	template.go         template:create
+//	template_lookup.go  templates whose creation Redis may have forgotten
+//	intent.go           contents and intents of rows
 package kinds

@@ -3,9 +3,12 @@ package kinds
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
+	"orgops/apiclient"
 	"orgops/internal/engine"
+	"orgops/internal/ledger"
 )
 
 // decode reads the content of a row and checks it.
@@ -17,6 +20,18 @@ func decode[T interface{ Validate() error }](row *engine.Row) (content T, err er
 		return content, engine.Invalid(err)
 	}
 	return content, nil
+}
+
+// checkSwept checks the ids of a domain and the tick of the sweep that checked it.
+func checkSwept(organization, domain string, tick int64) error {
+	if tick <= 0 {
+		return fmt.Errorf("tick: want a Unix second, got %d", tick)
+	}
+	return checkIDs(organization, domain)
+}
+
+func checkIDs(organization, domain string) error {
+	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
 }
 
 // intend stores the intent of a request that is about to be sent, as JSON.
@@ -69,6 +84,11 @@ func withdraw(ctx context.Context, x *engine.Execution, row *engine.Row, reason 
 		return reason
 	}
 	return both(reason, x.Withdraw(ctx, row))
+}
+
+// unchanged is the result of a row that needs no request.
+func unchanged(why string) ledger.Result {
+	return ledger.Result{Outcome: engine.Unchanged, Detail: why}
 }
 
 // both returns the reason, with the error if there is one.

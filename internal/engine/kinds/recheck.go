@@ -8,7 +8,6 @@ package kinds
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"orgops/apiclient"
@@ -41,7 +40,7 @@ type RecheckRow struct {
 // maxDomain bounds the name of a domain, in bytes (specification 2.1).
 const maxDomain = 255
 
-// Validate checks what does not need the tenant.
+// Validate checks the row, as far as that needs no tenant.
 func (r RecheckRow) Validate() error {
 	if r.Tick <= 0 {
 		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
@@ -75,18 +74,6 @@ func (r RecheckRow) checkMembers() error {
 	return nil
 }
 
-// checkSwept checks what names a domain and the sweep that checked it.
-func checkSwept(organization, domain string, tick int64) error {
-	if tick <= 0 {
-		return fmt.Errorf("tick: want a Unix second, got %d", tick)
-	}
-	return checkIDs(organization, domain)
-}
-
-func checkIDs(organization, domain string) error {
-	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
-}
-
 // OfScan returns the context of the requests of a scan: they are reads of a sweep, or lead
 // to checks.
 func OfScan(ctx context.Context, ofSweep bool) context.Context {
@@ -96,7 +83,7 @@ func OfScan(ctx context.Context, ofSweep bool) context.Context {
 	return leading(ctx)
 }
 
-// Operators is the part of [dnscheck.Checker] that finds who runs name servers.
+// Operators is the part of [dnscheck.Checker] that finds the operators of name servers.
 type Operators interface {
 	Operator(ctx context.Context, host string) (string, error)
 }
@@ -234,7 +221,7 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 }
 
 func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, error) {
-	return r.cfg.Verify.Places.look(ctx, r.cfg.Verify.DNS, r.state.Reason, r.record.VerificationHost, r.record.VerificationTXT)
+	return r.cfg.Verify.Places.check(ctx, r.cfg.Verify.DNS, r.state.Reason, r.record.VerificationHost, r.record.VerificationTXT)
 }
 
 // ofRecord confirms before an absence is stored that host and token are still the
@@ -310,14 +297,6 @@ func (r *recheck) verified(ctx context.Context, v dnscheck.Verdict) (ledger.Resu
 	return unchanged(described(v)), nil
 }
 
-// described returns a verdict as the detail of a row.
-func described(v dnscheck.Verdict) string {
-	if v.State == dnscheck.Present {
-		return v.State.String()
-	}
-	return v.State.String() + ": " + v.Sentence()
-}
-
 // observe stores the observation.
 func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) error {
 	o := sweep.Observation{
@@ -338,8 +317,8 @@ func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) error {
 
 // verify verifies a pending domain whose token is there, once a permit is near.
 func (r *recheck) verify(ctx context.Context) (ledger.Result, error) {
-	v := r.verification(r.knownFlag())
-	if err := v.load(); err != nil {
+	v, err := r.verification(r.knownFlag())
+	if err != nil {
 		return ledger.Result{}, err
 	}
 	r.row.Stage = ledger.StageReady
@@ -355,8 +334,8 @@ func (r *recheck) resume(ctx context.Context) (ledger.Result, error) {
 	if err != nil {
 		return ledger.Result{}, err
 	}
-	v := r.verification(former.Flag)
-	if err := v.load(); err != nil {
+	v, err := r.verification(former.Flag)
+	if err != nil {
 		return ledger.Result{}, err
 	}
 	return v.resume(ctx)
@@ -364,10 +343,18 @@ func (r *recheck) resume(ctx context.Context) (ledger.Result, error) {
 
 // verification returns the verification of the row. It proves the record that it reads,
 // whose host and token may differ from those of the scan.
-func (r *recheck) verification(flag *bool) *verification {
-	return &verification{cfg: r.cfg.Verify, x: r.x, row: r.row, swept: true, want: VerifyRow{
+func (r *recheck) verification(flag *bool) (*verification, error) {
+	want := VerifyRow{
 		OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID, UseForOrganizationDiscovery: flag,
-	}}
+	}
+	if err := want.Validate(); err != nil {
+		return nil, engine.Invalid(err)
+	}
+	v, err := newVerification(r.cfg.Verify, r.x, r.row, want)
+	if err == nil {
+		v.swept = true
+	}
+	return v, err
 }
 
 // knownFlag returns the flag of a domain that an action has set to pending, for a record

@@ -33,7 +33,7 @@ type RemoveRow struct {
 	ClientID       string `json:"client_id"`
 }
 
-// Validate checks what does not need the tenant.
+// Validate checks the row, as far as that needs no tenant.
 func (r RemoveRow) Validate() error {
 	return errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("client_id", r.ClientID))
 }
@@ -115,10 +115,10 @@ func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]eng
 		if err == nil {
 			continue
 		}
-		if engine.Judge(err).Outcome != engine.Refused {
+		if engine.Decide(err).Outcome != engine.Refused {
 			return r.answers, err
 		}
-		r.answer(engine.Answer{Err: err}, row.sameOrganization) // it applies to this organization alone
+		r.answer(engine.Answer{Err: err}, row.sameOrganization) // it applies to this organization only
 	}
 	return r.answers, nil
 }

@@ -46,17 +46,15 @@ func stateError(err error) error {
 
 // NotifyStates returns a function for [VerifyConfig].Notify. The event of a domain that an
 // action had set to pending says that it is restored.
-func NotifyStates(s *sweep.States) func(context.Context, DomainEvent) error {
-	return func(ctx context.Context, e DomainEvent) error {
-		n := events.Event{ID: e.ID, Type: e.Type, At: e.At, Data: events.Data{
-			Tenant: s.Tenant, OrganizationID: e.OrganizationID, DiscoveryDomainID: e.DiscoveryDomainID, Domain: e.Domain, Run: string(e.Run), Reason: e.Reason,
-		}}
+func NotifyStates(s *sweep.States) func(context.Context, events.Event, []byte) error {
+	return func(ctx context.Context, e events.Event, evidence []byte) error {
+		e.Data.Tenant = s.Tenant
 		switch {
-		case e.Type == DomainVerified:
-			return s.Verified(ctx, n, e.Evidence)
+		case e.Type == events.DomainVerified:
+			return s.Verified(ctx, e, evidence)
 		case s.Notifier == nil:
 			return nil
 		}
-		return s.Notifier.Notify(ctx, n)
+		return s.Notifier.Notify(ctx, e)
 	}
 }

@@ -213,7 +213,7 @@ func (c creation) find(ctx context.Context) (found []apiclient.Template, err err
 			continue
 		}
 		if err != nil {
-			return nil, unanswered(fmt.Errorf("find the template: %w", err))
+			return nil, retryRefused(fmt.Errorf("find the template: %w", err))
 		}
 		if t.Name == name {
 			found = append(found, t)
@@ -221,14 +221,6 @@ func (c creation) find(ctx context.Context) (found []apiclient.Template, err err
 	}
 	slices.SortStableFunc(found, func(a, b apiclient.Template) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	return found, nil
-}
-
-// unanswered keeps a refusal to list templates from settling a row.
-func unanswered(err error) error {
-	if engine.Judge(err).Outcome == engine.Refused {
-		return engine.Retry(err)
-	}
-	return err
 }
 
 // compare returns the result of a row by the templates of its name. One with the content

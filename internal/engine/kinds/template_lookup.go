@@ -17,7 +17,7 @@ import (
 // forgotten. A Redis that restarts or fails over may come back without its last writes:
 // a row has no intent then, or its run is unknown and submitted again, and only the
 // tenant's templates show that a POST was sent. Redis has another identity afterwards. A
-// listing that begins once no POST from before can land any more shows all of them, so one
+// listing that begins after the last earlier POST can land shows all of them, so one
 // listing serves every row.
 type lookup struct {
 	api Templates
@@ -72,9 +72,9 @@ func (l *lookup) mayExist(ctx context.Context, x *engine.Execution, name string)
 	return now.names[name], nil
 }
 
-// showsAll returns since when a listing shows what earlier servers have forgotten: lands after
-// the fleet first saw this one, by the clock of this process. It is zero if there is no
-// earlier server.
+// showsAll returns the time from which on a listing shows all that earlier servers have
+// forgotten, by the clock of this process: lands after the fleet first saw this server. It
+// is zero if there is no earlier server.
 func (l *lookup) showsAll(ctx context.Context, x *engine.Execution, server ledger.Server) (time.Time, error) {
 	if from, ok := l.since.Load(server); ok {
 		return from.(time.Time), nil
@@ -97,7 +97,7 @@ func (l *lookup) list(ctx context.Context) (*listing, error) {
 	for t, err := range l.api.Templates(ctx) {
 		// A record without a name is ignored: it would keep every row from its first POST.
 		if _, bad := errors.AsType[*apiclient.RecordError](err); err != nil && !bad {
-			return nil, unanswered(fmt.Errorf("list the templates: %w", err))
+			return nil, retryRefused(fmt.Errorf("list the templates: %w", err))
 		}
 		all.names[t.Name] = true
 	}

@@ -1,16 +1,15 @@
 package kinds
 
 // A PATCH is idempotent (specification 4.1): a second one changes nothing. An intent is
-// stored before it all the same. A PATCH whose answer was lost may land until twice the
-// request timeout later, so until then the row's next execution reads only; and if the
-// run is cancelled, or the next PATCH is refused, a read shows whether it has landed.
+// stored before it all the same. If the answer is lost, the row's next execution only reads
+// until the PATCH cannot land any more (change.go); and if the run is cancelled, or the next
+// PATCH is refused, a read shows whether it has landed.
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"orgops/apiclient"
@@ -30,19 +29,13 @@ type UpdateRow struct {
 	UseForOrganizationDiscovery *bool                   `json:"use_for_organization_discovery,omitempty"`
 }
 
-// Validate checks what does not need the tenant.
+// Validate checks the row, as far as that needs no tenant.
 func (r UpdateRow) Validate() error {
-	return errors.Join(checkIDs(r.OrganizationID, r.DiscoveryDomainID), r.change().Validate())
+	return errors.Join(checkIDs(r.OrganizationID, r.DiscoveryDomainID), r.update().Validate())
 }
 
-func (r UpdateRow) change() apiclient.DiscoveryDomainUpdate {
+func (r UpdateRow) update() apiclient.DiscoveryDomainUpdate {
 	return apiclient.DiscoveryDomainUpdate{Status: r.Status, UseForOrganizationDiscovery: r.UseForOrganizationDiscovery}
-}
-
-// Domains is the part of the API's client that updates need.
-type Domains interface {
-	DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error)
-	UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error)
 }
 
 // UpdateConfig configures the handler of [Update].
@@ -60,17 +53,20 @@ type UpdateConfig struct {
 	Settled time.Duration
 }
 
-// defaultSettled is the default of UpdateConfig.Settled: reads of discovery domains are
-// eventually consistent.
-const defaultSettled = 5 * time.Minute
-
 // NewUpdate returns the handler of [Update].
 func NewUpdate(cfg UpdateConfig) engine.Handler {
 	cfg.Settled = cmp.Or(cfg.Settled, defaultSettled)
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		u := &update{cfg: cfg, x: x, row: row}
-		if err := u.load(); err != nil {
+		want, err := decode[UpdateRow](row)
+		if err != nil {
 			return ledger.Result{}, err
+		}
+		u := &update{
+			change: change{
+				x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: cfg.Settled,
+				organization: want.OrganizationID, domain: want.DiscoveryDomainID,
+			},
+			cfg: cfg, want: want,
 		}
 		return u.execute(ctx)
 	})
@@ -78,107 +74,136 @@ func NewUpdate(cfg UpdateConfig) engine.Handler {
 
 // update is one execution of a row.
 type update struct {
-	cfg UpdateConfig
-	x   *engine.Execution
-	row *engine.Row
+	change
 
+	cfg    UpdateConfig
 	want   UpdateRow
 	former *patch // of an earlier execution; nil: none
 }
 
-func (u *update) load() (err error) {
-	if u.want, err = decode[UpdateRow](u.row); err != nil {
-		return err
-	}
-	if s := u.want.Status; s != nil && *s == apiclient.StatusVerified && !u.cfg.AllowUnproven {
-		return engine.Refuse("status verified is not set without a proof: submit the domain with `enqueue domains verify`")
-	}
-	if u.row.Intent != nil {
-		u.former = &patch{At: u.row.Intent.At} // unless it has a time of its own
-		return readIntent(u.row, u.former)
-	}
-	return nil
+// patch is the intent of a PATCH. Its answer is not known, if an earlier execution sent it.
+type patch struct {
+	// At is when it was sent. The intent's own time may be later: see notSent.
+	At time.Time `json:"at"`
+	// Nonce is that of the execution, which older workers need.
+	Nonce ledger.Nonce `json:"n"`
 }
 
 func (u *update) execute(ctx context.Context) (ledger.Result, error) {
-	if u.former != nil {
-		landed, err := u.resolve(ctx)
-		if err != nil || landed {
-			return ledger.Result{Outcome: ledger.Done}, err
-		}
+	if s := u.want.Status; s != nil && *s == apiclient.StatusVerified && !u.cfg.AllowUnproven {
+		return ledger.Result{}, engine.Refuse("status verified is not set without a proof: submit the domain with `enqueue domains verify`")
 	}
-	return u.patch(ctx)
+	if u.row.Intent == nil {
+		return u.patch(ctx)
+	}
+	u.former = &patch{At: u.row.Intent.At} // unless it has a time of its own
+	if err := readIntent(u.row, u.former); err != nil {
+		return ledger.Result{}, err
+	}
+	return u.resume(ctx)
+}
+
+// resume continues a row of which an earlier execution may have sent the PATCH.
+func (u *update) resume(ctx context.Context) (ledger.Result, error) {
+	if landed, err := u.landed(ctx); err != nil || landed {
+		return ledger.Result{Outcome: ledger.Done}, err
+	}
+	if u.x.FinishOnly {
+		return ledger.Result{}, u.abandon(ctx)
+	}
+	if left := u.inFlight(u.former.At); left > 0 {
+		return ledger.Result{}, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
+	}
+	result, err := u.patch(ctx)
+	if engine.Decide(err).Outcome == engine.Refused {
+		return u.refused(ctx, err)
+	}
+	return result, err
 }
 
 // patch sends the PATCH.
 func (u *update) patch(ctx context.Context) (ledger.Result, error) {
-	change, outcome := u.want.change(), ledger.Done
-	if change.Status != nil && change.UseForOrganizationDiscovery == nil {
-		same, err := u.readFlag(ctx, &change)
+	next, outcome := u.want.update(), ledger.Done
+	if next.Status != nil && next.UseForOrganizationDiscovery == nil {
+		same, err := u.readFlag(ctx, &next)
 		if err != nil {
-			return u.unlessLanded(ctx, err)
+			return ledger.Result{}, err
 		}
 		if same && u.former == nil {
 			outcome = engine.Unchanged
 		}
 	}
-	stored := false
-	sending := u.x.Beginning(ctx, func(ctx context.Context) error {
-		err := intend(ctx, u.x, u.row, patch{At: u.x.Now(), Nonce: u.x.Nonce()})
-		stored = stored || err == nil
-		return err
-	})
-	answer, err := u.cfg.API.UpdateDiscoveryDomain(sending, u.want.OrganizationID, u.want.DiscoveryDomainID, change)
-	if err != nil {
-		if stored && engine.NoEffect(err) {
-			err = u.notSent(ctx, err)
-		}
-		return u.unlessLanded(ctx, err)
+	store := func(ctx context.Context) error {
+		return intend(ctx, u.x, u.row, patch{At: u.x.Now(), Nonce: u.x.Nonce()})
 	}
-	return ledger.Result{Outcome: outcome}, carriedOut(change, answer)
+	answer, err := u.send(ctx, next, store, u.notSent)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	return ledger.Result{Outcome: outcome}, carriedOut(next, answer)
 }
 
 // readFlag fills in the flag as the record has it, since the specification gives it a
-// default of true (4.1): a PATCH of the status alone could turn a false into a true. same
+// default of true (4.1): a PATCH without it could turn a false into a true. same
 // reports whether the record has the row's status. It is set all the same, since the
 // read may be older than the last change.
-func (u *update) readFlag(ctx context.Context, change *apiclient.DiscoveryDomainUpdate) (same bool, err error) {
+func (u *update) readFlag(ctx context.Context, next *apiclient.DiscoveryDomainUpdate) (same bool, err error) {
 	if u.cfg.NoReads {
 		return false, engine.Refuse("the tenant's credentials may not read: a row that sets status must bring use_for_organization_discovery too, or a false could turn into a true")
 	}
-	d, err := u.read(u.x.Beginning(ctx))
-	if isNotFound(err) && u.x.Now().Sub(u.x.Submitted) < u.cfg.Settled { // too young to be read
-		return false, engine.Retry(err)
-	}
+	d, err := u.readYoung(u.x.Beginning(ctx))
 	if err != nil {
 		return false, err
 	}
-	change.UseForOrganizationDiscovery = d.UseForOrganizationDiscovery
-	return d.Status == *change.Status, nil
+	next.UseForOrganizationDiscovery = d.UseForOrganizationDiscovery
+	return d.Status == *next.Status, nil
 }
 
-func (u *update) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
-	return u.cfg.API.DiscoveryDomain(ctx, u.want.OrganizationID, u.want.DiscoveryDomainID)
-}
-
-// carriedOut compares the answer, or a record, with the request.
-func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDomain) error {
-	if sent.Status != nil && got.Status != *sent.Status {
-		return engine.Retry(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q", string(got.Status), string(*sent.Status)))
+// landed reports whether the record is as the row asks.
+func (u *update) landed(ctx context.Context) (bool, error) {
+	if u.cfg.NoReads {
+		return false, nil
 	}
-	if flag, have := sent.UseForOrganizationDiscovery, got.UseForOrganizationDiscovery; differ(flag, have) {
-		return engine.Retry(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *have, *flag))
+	d, err := u.read(ctx)
+	switch {
+	case isNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, retryRefused(fmt.Errorf("read the result of the PATCH: %w", err))
 	}
-	return nil
+	return carriedOut(u.want.update(), d) == nil, nil
 }
 
-// unchanged is the result of a row that needs no request.
-func unchanged(why string) ledger.Result {
-	return ledger.Result{Outcome: engine.Unchanged, Detail: why}
+// abandon ends a row of a stopped run whose PATCH has not landed, once a read would
+// show it.
+func (u *update) abandon(ctx context.Context) error {
+	if wait := u.readAgain(u.former.At); wait > 0 && !u.cfg.NoReads {
+		return engine.Later("the run is stopped; the record is read until it shows the result of a PATCH without an answer", wait)
+	}
+	if u.x.Cancelled {
+		detail := "the run was cancelled; a PATCH was under way, and the domain is not as the row asks"
+		if u.cfg.NoReads {
+			detail = "the run was cancelled; the domain may have been changed all the same, by a PATCH that had no answer: read the tenant's record"
+		}
+		return &engine.SettleError{Result: ledger.Result{Outcome: ledger.Cancelled, Detail: detail}}
+	}
+	if left := u.inFlight(u.former.At); left > 0 { // the row is executed again once the run goes on
+		return engine.Later("the run is stopped; a PATCH without an answer may still land", left)
+	}
+	return stopped(ctx, u.x, u.row)
 }
 
-// isNotFound reports whether the API has no such record.
-func isNotFound(err error) bool {
-	answer, ok := errors.AsType[*apiclient.Error](err)
-	return ok && answer.Status == http.StatusNotFound
+// refused ends a row of which a PATCH was refused after one that had no answer: the record
+// shows whether that one has landed.
+func (u *update) refused(ctx context.Context, reason error) (ledger.Result, error) {
+	if u.cfg.NoReads {
+		return ledger.Result{}, engine.Refuse("the domain may have been changed all the same, by a PATCH that had no answer: read the tenant's record; %s", reason)
+	}
+	if landed, err := u.landed(ctx); err != nil || landed {
+		return ledger.Result{Outcome: ledger.Done}, err
+	}
+	if wait := u.readAgain(u.former.At); wait > 0 {
+		return ledger.Result{}, engine.Later("a PATCH had no answer; the record is read until it shows its result", wait)
+	}
+	return ledger.Result{}, reason
 }

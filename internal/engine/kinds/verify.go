@@ -15,11 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
+	"orgops/internal/events"
 	"orgops/internal/ledger"
 )
 
@@ -31,13 +33,13 @@ type VerifyRow struct {
 	OrganizationID    string `json:"organization_id"`
 	DiscoveryDomainID string `json:"discovery_domain_id"`
 	// VerificationHost and VerificationTXT, if given, must be those of the record. If the
-	// credentials may not read they are required, and used in place of the record's.
+	// credentials may not read they are required, and used instead of the record's.
 	VerificationHost string `json:"verification_host,omitempty"`
 	VerificationTXT  string `json:"verification_txt,omitempty"`
 	// UseForOrganizationDiscovery is set as given; nil: unchanged.
 	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
 	// Restore says that a sweep had set the domain to pending and gives the status back: by
-	// a full proof alone, and with UseForOrganizationDiscovery only if the record omits the
+	// a full proof only, and with UseForOrganizationDiscovery only if the record omits the
 	// flag. No submitter can set it: the intake ignores members that begin with orgops_.
 	Restore bool `json:"orgops_restore,omitempty"`
 	// Listed is the record as a listing returned it; nil for a row that was submitted. No
@@ -56,7 +58,7 @@ type ListedDomain struct {
 // message (RFC 1035 3.2.1).
 const maxToken = 4096
 
-// Validate checks what does not need the tenant.
+// Validate checks the row, as far as that needs no tenant.
 func (r VerifyRow) Validate() error {
 	err := errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("discovery_domain_id", r.DiscoveryDomainID))
 	if err == nil && r.VerificationHost != "" {
@@ -103,11 +105,10 @@ type VerifyConfig struct {
 	Settled time.Duration
 	// Places bounds the checks that are in progress at a time; nil: no limit.
 	Places *Places
-	// Stopping is closed when the worker stops. nil: never.
-	Stopping <-chan struct{}
-	// Notify is called with each event before its row is settled, and again with the same
-	// ID if the execution is repeated. nil: no notifications.
-	Notify func(context.Context, DomainEvent) error
+	// Notify is called with each event and the evidence of the row's result before the row is
+	// settled, and again with the same ID if the execution is repeated. The event has no
+	// tenant. nil: no notifications.
+	Notify func(ctx context.Context, e events.Event, evidence []byte) error
 	// Item returns the number of a row over all segments of its run, for the log line of a
 	// verified domain. nil: the number in its segment.
 	Item   func(context.Context, ledger.Segment, ledger.Row) (int64, error)
@@ -127,11 +128,12 @@ const (
 func NewVerify(cfg VerifyConfig) engine.Handler {
 	cfg = cfg.complete()
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		v := &verification{cfg: cfg, x: x, row: row}
-		if err := engine.Decode(row.Content, &v.want); err != nil {
+		want, err := decode[VerifyRow](row)
+		if err != nil {
 			return ledger.Result{}, err
 		}
-		if err := v.load(); err != nil {
+		v, err := newVerification(cfg, x, row, want)
+		if err != nil {
 			return ledger.Result{}, err
 		}
 		return v.execute(ctx)
@@ -148,9 +150,9 @@ func (c VerifyConfig) complete() VerifyConfig {
 
 // verification is one execution of a row.
 type verification struct {
+	change
+
 	cfg VerifyConfig
-	x   *engine.Execution
-	row *engine.Row
 	// swept says that the row is of kind [Recheck]: it is proven once and not checked
 	// again, since the next sweep checks it.
 	swept bool
@@ -161,19 +163,23 @@ type verification struct {
 	readAt time.Time     // when the record was requested, in Redis' time
 }
 
-// load reads the row's memo and intent.
-func (v *verification) load() (err error) {
-	if err := v.want.Validate(); err != nil {
-		return engine.Invalid(err)
+// newVerification reads the row's memo and intent.
+func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row, want VerifyRow) (v *verification, err error) {
+	v = &verification{
+		change: change{
+			x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: cfg.Settled,
+			organization: want.OrganizationID, domain: want.DiscoveryDomainID,
+		},
+		cfg: cfg, want: want,
 	}
-	if v.state, err = ReadVerifyState(v.row.Note.Memo, v.want.OrganizationID); err != nil {
-		return err
+	if v.state, err = ReadVerifyState(row.Note.Memo, want.OrganizationID); err != nil {
+		return nil, err
 	}
-	if v.state.Record == nil && v.want.Listed != nil {
-		v.state.Record = recordOf(v.want.Listed.DiscoveryDomain)
+	if v.state.Record == nil && want.Listed != nil {
+		v.state.Record = recordOf(want.Listed.DiscoveryDomain)
 	}
-	v.former, err = formerIntent(v.row)
-	return err
+	v.former, err = formerIntent(row)
+	return v, err
 }
 
 func (v *verification) execute(ctx context.Context) (ledger.Result, error) {
@@ -240,7 +246,7 @@ func (v *verification) fresh(ctx context.Context) (d apiclient.DiscoveryDomain, 
 	case v.isListed():
 		d, v.readAt = v.want.Listed.DiscoveryDomain, v.want.Listed.At
 	default:
-		d, err = v.read(v.x.Beginning(ctx, v.stamp))
+		d, err = v.readYoung(v.x.Beginning(ctx, v.stamp))
 	}
 	if err == nil && !v.cfg.NoReads {
 		err = v.provable(d)
@@ -254,9 +260,9 @@ func (v *verification) fresh(ctx context.Context) (d apiclient.DiscoveryDomain, 
 // bySweep reports whether a sweep verifies the domain.
 func (v *verification) bySweep() bool { return v.swept || v.want.Restore }
 
-// flag returns the flag to send with the status; nil: none. That of a row is sent in place
+// flag returns the flag to send with the status; nil: none. That of a row is sent instead
 // of the record's. A sweep's is for a record that omits it, and a sweep verifies nothing
-// without a flag: a PATCH of the status alone leaves it to the platform's default.
+// without a flag: a PATCH without one leaves it to the platform's default.
 func (v *verification) flag(d apiclient.DiscoveryDomain) (*bool, error) {
 	have, want := d.UseForOrganizationDiscovery, v.want.UseForOrganizationDiscovery
 	switch {
@@ -321,18 +327,6 @@ func (v *verification) claimed() (d apiclient.DiscoveryDomain, err error) {
 	}
 }
 
-// read reads the record. A 404 for a young row may be a read that is behind.
-func (v *verification) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
-	d, err := v.cfg.API.DiscoveryDomain(ctx, v.want.OrganizationID, v.want.DiscoveryDomainID)
-	if isNotFound(err) && v.isYoung() {
-		err = engine.Retry(err)
-	}
-	return d, err
-}
-
-// isYoung reports whether a read may be older than the row.
-func (v *verification) isYoung() bool { return v.x.Now().Sub(v.x.Submitted) < v.cfg.Settled }
-
 // provable refuses a record that is not the row's, cannot be proven, or is verified.
 func (v *verification) provable(d apiclient.DiscoveryDomain) error {
 	if err := v.matches(d); err != nil {
@@ -394,10 +388,8 @@ func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (
 		}
 		return v.unproven(ctx, verdict, span)
 	}
-	select {
-	case <-v.cfg.Stopping:
+	if v.x.Stopping() {
 		return ledger.Result{}, engine.ErrStopping
-	default:
 	}
 	intent, err := v.newIntent(d, flag, verdict, span)
 	if err != nil {
@@ -407,45 +399,29 @@ func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (
 }
 
 // patch sends the PATCH of a proven domain. The flag is sent as it was read, since the
-// specification gives it a default of true (4.1): a PATCH of the status alone could turn a
-// false into a true.
+// specification gives it a default of true (4.1): a PATCH without it could turn a false
+// into a true.
 func (v *verification) patch(ctx context.Context, next *verifyIntent) (ledger.Result, error) {
 	v.row.Stage = ledger.StageReady // of a row that gets no permit
-	stored := false
-	sending := v.x.Beginning(ctx, func(ctx context.Context) error {
+	store := func(ctx context.Context) error {
 		if !v.cfg.NoReads && !v.isFresh(v.readAt) {
 			return engine.Ready("the record was read too long before the permit; it is read and proven again")
 		}
-		err := v.x.Intend(ctx, v.row, next.pack())
-		stored = stored || err == nil
-		return err
-	})
-	answer, err := v.cfg.API.UpdateDiscoveryDomain(sending, v.want.OrganizationID, v.want.DiscoveryDomainID,
-		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified), UseForOrganizationDiscovery: next.Flag})
-	if err != nil {
-		if stored && engine.NoEffect(err) {
-			err = v.notSent(ctx, err)
-		}
+		return intend(ctx, v.x, v.row, next)
+	}
+	sent := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified), UseForOrganizationDiscovery: next.Flag}
+	answer, err := v.send(ctx, sent, store, v.notSent)
+	switch {
+	case err != nil:
 		return ledger.Result{}, v.unlessPending(err)
+	case !next.proves(answer) || below(answer) != nil:
+		return ledger.Result{}, v.disown(ctx, next, answer)
 	}
-	return v.compare(ctx, next, answer)
-}
-
-// compare compares the answer of the PATCH with the proof.
-func (v *verification) compare(ctx context.Context, sent *verifyIntent, answer apiclient.DiscoveryDomain) (ledger.Result, error) {
-	switch got := answer.UseForOrganizationDiscovery; {
-	case !sent.proves(answer) || below(answer) != nil:
-		return ledger.Result{}, v.disown(ctx, sent, answer)
-	case answer.Status != apiclient.StatusVerified:
-		return ledger.Result{}, engine.Retry(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q", string(answer.Status), string(apiclient.StatusVerified)))
-	case differ(sent.Flag, got):
-		return ledger.Result{}, engine.Retry(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *got, *sent.Flag))
+	if err := carriedOut(sent, answer); err != nil {
+		return ledger.Result{}, err
 	}
-	return v.settle(ctx, sent)
+	return v.settle(ctx, next)
 }
-
-// differ reports whether two flags are given and differ.
-func differ(sent, got *bool) bool { return sent != nil && got != nil && *sent != *got }
 
 // notFound leaves a row open whose token is not there, or expires it.
 func (v *verification) notFound(ctx context.Context, verdict dnscheck.Verdict) (ledger.Result, error) {
@@ -475,7 +451,7 @@ func (v *verification) unproven(ctx context.Context, verdict dnscheck.Verdict, s
 	if span != nil && span.Since.Before(end) {
 		v.state.Thin = span
 		v.state.Evidence.Sentence = fmt.Sprintf("%s: accepted if that is still so at %s.",
-			trimDot(v.state.Evidence.Sentence), span.Since.Add(v.cfg.ThinProofAfter).UTC().Format("2006-01-02 15:04 MST"))
+			strings.TrimSuffix(v.state.Evidence.Sentence, "."), span.Since.Add(v.cfg.ThinProofAfter).UTC().Format("2006-01-02 15:04 MST"))
 	} else if !now.Before(end) {
 		return ledger.Result{}, v.expire(ctx)
 	}
@@ -486,7 +462,7 @@ func (v *verification) unproven(ctx context.Context, verdict dnscheck.Verdict, s
 // observe stores the verdict with the row. Of a host that no record confirms nothing is
 // stored that was found there.
 func (v *verification) observe(verdict dnscheck.Verdict, now time.Time) {
-	e := evidenceOf(verdict, !v.cfg.NoReads, now)
+	e := checkEvidence(verdict, !v.cfg.NoReads, now)
 	v.state.Evidence = &e
 	if verdict.Contested() {
 		v.state.Thin = nil
@@ -510,13 +486,13 @@ func (v *verification) keep(reason error) error {
 // expire settles a row whose time is up, with the evidence of the last check.
 func (v *verification) expire(ctx context.Context) error {
 	e := *v.state.Evidence
-	packed, err := packVerdict(e)
+	packed, err := packCheck(e)
 	if err != nil {
 		return err
 	}
-	event := v.event(DomainExpired, v.state.Record.Domain, e.At)
-	event.Reason, event.Evidence = e.Sentence, packed
-	if err := v.notify(ctx, event); err != nil {
+	event := v.event(events.DomainExpired, v.state.Record.Domain, e.At)
+	event.Data.Reason = e.Sentence
+	if err := v.notify(ctx, event, packed); err != nil {
 		return err
 	}
 	return engine.Expire(e.Sentence, packed)

@@ -3,51 +3,28 @@ package kinds
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/internal/events"
 	"orgops/internal/ledger"
 )
 
-// The types of events.
-const (
-	DomainVerified = "domain.verified" // a domain was proven and verified
-	DomainExpired  = "domain.expired"  // the token of a domain did not appear in time
-)
-
-// DomainEvent is something that happened to a discovery domain, for other systems and for
-// whoever keeps the state of watched domains.
-type DomainEvent struct {
-	// ID is the event's own. An execution that is repeated makes the same one, and a later
-	// run of the same id another.
-	ID   string
-	Type string
-	At   time.Time // Redis' time, to the second
-
-	Run               ledger.RunID
-	OrganizationID    string
-	DiscoveryDomainID string
-	Domain            string // the name; "" if no record was read
-	Reason            string // for people
-	// Evidence is that of the result: see [ReadEvidence].
-	Evidence []byte
-}
-
-// event returns an event of the row.
-func (v *verification) event(typ, domain string, at time.Time) DomainEvent {
+// event returns an event of the row. An execution that is repeated makes it with the same
+// id, and a later run of the same run id with another.
+func (v *verification) event(typ, domain string, at time.Time) events.Event {
 	s := v.x.Segment
-	return DomainEvent{
+	return events.Event{
 		ID: fmt.Sprintf("%s-%s-%s-%d-%d", typ, s.Run, s.Incarnation, s.Number, v.row.Number), Type: typ, At: at,
-		Run: s.Run, OrganizationID: v.want.OrganizationID, DiscoveryDomainID: v.want.DiscoveryDomainID, Domain: domain,
+		Data: events.Data{OrganizationID: v.organization, DiscoveryDomainID: v.domain, Domain: domain, Run: string(s.Run)},
 	}
 }
 
-func (v *verification) notify(ctx context.Context, e DomainEvent) error {
+func (v *verification) notify(ctx context.Context, e events.Event, evidence []byte) error {
 	if v.cfg.Notify == nil {
 		return nil
 	}
-	if err := v.cfg.Notify(ctx, e); err != nil {
+	if err := v.cfg.Notify(ctx, e, evidence); err != nil {
 		return fmt.Errorf("notify %s: %w", e.Type, stateError(err))
 	}
 	return nil
@@ -57,9 +34,12 @@ func (v *verification) notify(ctx context.Context, e DomainEvent) error {
 // the row is settled leaves log line and event to the next one, for the same proof.
 func (v *verification) settle(ctx context.Context, in *verifyIntent) (ledger.Result, error) {
 	v.audit(ctx, in.evidence)
-	e := v.event(DomainVerified, in.evidence.Compared.Domain, in.evidence.At)
-	e.Evidence = in.Proof
-	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, v.notify(ctx, e)
+	packed, err := packProof(in.evidence)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	e := v.event(events.DomainVerified, in.evidence.Compared.Domain, in.evidence.At)
+	return ledger.Result{Outcome: ledger.Done, Evidence: packed}, v.notify(ctx, e, packed)
 }
 
 // audit logs that the domain was verified, and by which proof.
@@ -89,5 +69,3 @@ func (v *verification) item(ctx context.Context) int64 {
 	}
 	return item
 }
-
-func trimDot(sentence string) string { return strings.TrimSuffix(sentence, ".") }

@@ -2,23 +2,30 @@ package kinds
 
 import (
 	"bytes"
+	"cmp"
+	"compress/flate"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/klauspost/compress/flate"
-
+	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 )
 
 // Evidence is a verdict that is stored with a row: why it waits or has expired, by the last
 // check that did not find the token, or why its domain was verified, by the proof. It is
-// JSON, compressed, since a million rows may have one. Strangers choose what servers
-// answer, so it is cut until it fits.
+// JSON, compressed, since a million rows may have one. Strangers choose the answers of
+// servers, so it is cut until it fits.
 type Evidence struct {
 	dnscheck.Evidence
 
@@ -29,11 +36,96 @@ type Evidence struct {
 	ThinProof *ThinProof `json:"thin_proof,omitempty"`
 }
 
+// Compared is a discovery domain's record, as far as a proof depends on it.
+type Compared struct {
+	OrganizationID    string `json:"organization_id"`
+	DiscoveryDomainID string `json:"discovery_domain_id"`
+	Domain            string `json:"domain,omitempty"` // empty: no record was read, since the credentials may not
+	Host              string `json:"verification_host"`
+	TXT               string `json:"verification_txt,omitempty"`        // empty: it is longer than maxPlainToken
+	TXTSHA256         string `json:"verification_txt_sha256,omitempty"` // of a longer one, in hexadecimal
+}
+
+// ThinProof says of an accepted proof for how long it was thin.
+type ThinProof struct {
+	Since  time.Time `json:"since"`  // the first check
+	Checks int       `json:"checks"` // with the last one
+}
+
+// String returns why the proof was accepted, for people.
+func (t ThinProof) String() string {
+	return fmt.Sprintf("as a thin proof: too few name servers answered; those that did, and all resolvers, had the value since %s, in %d checks",
+		t.Since.UTC().Format(time.RFC3339), t.Checks)
+}
+
+const (
+	// maxVerdict bounds the evidence of a check, and the memo of a row, in bytes. A usual
+	// verdict, four name servers that know no such name, takes some 150.
+	maxVerdict = engine.MaxMemo
+	// maxProof bounds a proof, in bytes. Usual ones take some 200.
+	maxProof = 1 << 10
+	// maxPlainToken is the length of the longest token that is stored itself. Those of
+	// the service have 32 bytes.
+	maxPlainToken = 128
+	// maxUnpacked bounds evidence that is decompressed. A verdict of 16 observations is 16 KB.
+	maxUnpacked = 256 << 10
+	// found is the state of an observation that has the token.
+	found = "present"
+)
+
+// newCompared returns the record without a long token, of which it has the hash.
+func newCompared(organization string, d apiclient.DiscoveryDomain) *Compared {
+	c := &Compared{organization, d.ID, d.Domain, d.VerificationHost, d.VerificationTXT, ""}
+	if len(c.TXT) > maxPlainToken {
+		c.TXT, c.TXTSHA256 = "", fmt.Sprintf("%x", sha256.Sum256([]byte(d.VerificationTXT)))
+	}
+	return c
+}
+
+// is reports whether the record has this domain, host and token. If no record was read
+// before, the domain may be any.
+func (c *Compared) is(d apiclient.DiscoveryDomain) bool {
+	other := newCompared(c.OrganizationID, d)
+	return (c.Domain == "" || sameName(c.Domain, d.Domain)) && sameName(c.Host, d.VerificationHost) &&
+		c.TXT == other.TXT && c.TXTSHA256 == other.TXTSHA256
+}
+
+// sameName compares names as DNS does (RFC 4343), apart from a trailing dot.
+func sameName(a, b string) bool {
+	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
+}
+
+// checkEvidence returns the evidence of a check. If no record has confirmed the host it has
+// nothing that was found there.
+func checkEvidence(v dnscheck.Verdict, confirmed bool, at time.Time) Evidence {
+	e := v.PlainEvidence()
+	if confirmed {
+		e = v.Evidence()
+	}
+	e.At = at.UTC().Truncate(time.Second)
+	return Evidence{Evidence: e}
+}
+
+// proofEvidence returns the evidence of the verdict by which a record is verified. thin is
+// nil unless the proof is one.
+func proofEvidence(v dnscheck.Verdict, c *Compared, at time.Time, thin *ThinProof) Evidence {
+	e := checkEvidence(v, true, at)
+	e.Compared, e.ThinProof = c, thin
+	for i := range e.Said {
+		o := &e.Said[i]
+		o.Milliseconds = math.Round(o.Milliseconds)
+		if o.State == found {
+			o.Values, o.MoreValues = nil, 0
+		}
+	}
+	return e
+}
+
 // seenBy returns a property of each resolver that found the token, each once and in order.
 func (e Evidence) seenBy(property func(dnscheck.ObservationRecord) string) []string {
 	var all []string
 	for _, o := range e.Said {
-		if !o.Authority && o.State == usualState {
+		if !o.Authority && o.State == found {
 			all = append(all, property(o))
 		}
 	}
@@ -41,50 +133,83 @@ func (e Evidence) seenBy(property func(dnscheck.ObservationRecord) string) []str
 	return slices.Compact(all)
 }
 
-const (
-	// maxVerdict bounds the evidence of a check, and the memo of a row, in bytes. A usual
-	// verdict, four name servers that know no such name, takes some 150.
-	maxVerdict = engine.MaxMemo
-	// maxUnpacked bounds evidence that is decompressed. A verdict of 16 observations is 16 KB.
-	maxUnpacked = 256 << 10
-)
+// packCheck compresses the evidence of a check, without its sentence.
+func packCheck(e Evidence) ([]byte, error) { return checkPacking.packEvidence(e, maxVerdict) }
 
-// packing compresses JSON with a dictionary, behind a byte that names the two.
+// packedProof is the form in which a proof is compressed.
+type packedProof struct {
+	Evidence
+
+	Hex []byte `json:"hex,omitempty"` // instead of Compared.TXT: see packToken
+}
+
+// packProof compresses a proof, without its sentence.
+func packProof(e Evidence) ([]byte, error) {
+	record := *e.Compared
+	p := packedProof{Evidence: Evidence{Compared: &record, ThinProof: e.ThinProof}}
+	record.TXT, p.Hex = packToken(record.TXT)
+	return proofPacking.packCut(maxProof, func(level int) any {
+		p.Evidence.Evidence = e.Cut(level)
+		return p
+	})
+}
+
+// ReadEvidence reads the evidence of a settled row's result: of a check if the row has
+// expired, of the proof if its domain was verified. It has no sentence.
+func ReadEvidence(packed []byte) (e Evidence, err error) {
+	if len(packed) > 0 {
+		switch packed[0] {
+		case proofPacking.version:
+			var p packedProof
+			err := proofPacking.unpack(packed, &p)
+			if p.Compared != nil {
+				p.Compared.TXT = unpackToken(p.Compared.TXT, p.Hex)
+			}
+			return p.Evidence, err
+		case formerPacking.version:
+			return readFormerProof(packed)
+		}
+	}
+	return e, checkPacking.unpack(packed, &e)
+}
+
+// packToken returns the bytes of a token in lower-case hexadecimal, as the service writes
+// it, and any other token itself.
+func packToken(token string) (text string, raw []byte) {
+	raw, err := hex.DecodeString(token)
+	if err != nil || hex.EncodeToString(raw) != token {
+		return token, nil
+	}
+	return "", raw
+}
+
+// unpackToken is the inverse of packToken.
+func unpackToken(text string, raw []byte) string { return cmp.Or(text, hex.EncodeToString(raw)) }
+
+// packing compresses JSON with a dictionary, behind a byte that names the dictionary.
 type packing struct {
 	version    byte
 	dictionary []byte
+	writers    sync.Pool // a new writer clears a megabyte
 }
 
 func newPacking(version byte, dictionary string) *packing {
-	return &packing{version, []byte(dictionary)}
-}
-
-// checkPacking is that of a check that did not find the token.
-var checkPacking = newPacking(1, checkDictionary)
-
-// checkDictionary is text of nearly every verdict, the most frequent last. Another one needs
-// another version.
-const checkDictionary = `"sentence":"basis":"authority_and_resolvers","resolvers_lag","name_servers_disagree","timeout","unreachable","unknown","reason":"servfail","rcode":"SERVFAIL"` +
-	`"values":["\"google-site-verification=","\"v=spf1 include:_spf.google.com ~all\""],"more_values":"aliases":["extended_error":"more_observations":` +
-	`,"authenticated":true,"negative_ttl":"error":"lookup: i/o timeout"},{"asked":"1.1.1.1:53"8.8.8.8:539.9.9.9:53` +
-	`{"at":"2026-01-01T00:00:00Z","state":"absent","reason":"other_value","basis":"resolvers","quorum":2,"resolvers":3,"negative_ttl":300,"observations":[` +
-	`{"asked":"ns1.example.com","name_server":false,"transport":"udp","state":"absent","reason":"no_txt_record","rcode":"NOERROR","authenticated":false,"took_ms":12.345},` +
-	`{"asked":"ns2.example.com","name_server":true,"address":"192.0.2.1:53","transport":"udp","state":"absent","reason":"name_does_not_exist","rcode":"NXDOMAIN","authenticated":false,"took_ms":1`
-
-// evidenceOf returns the evidence of a check. If no record has confirmed the host it has
-// nothing that was found there.
-func evidenceOf(v dnscheck.Verdict, confirmed bool, at time.Time) dnscheck.Evidence {
-	e := v.PlainEvidence()
-	if confirmed {
-		e = v.Evidence()
+	p := &packing{version: version, dictionary: []byte(dictionary)}
+	p.writers.New = func() any {
+		w, err := flate.NewWriterDict(nil, flate.DefaultCompression, p.dictionary)
+		if err != nil {
+			panic(err) // the level is valid
+		}
+		return w
 	}
-	e.At = at.UTC().Truncate(time.Second)
-	return e
+	return p
 }
 
-// packVerdict compresses the evidence of a check, without its sentence.
-func packVerdict(e dnscheck.Evidence) ([]byte, error) {
-	return checkPacking.packCut(maxVerdict, func(level int) any { return e.Cut(level) })
+// packEvidence compresses evidence, if need be without some of it.
+func (p *packing) packEvidence(e Evidence, most int) ([]byte, error) {
+	return p.packCut(most, func(level int) any {
+		return Evidence{Evidence: e.Cut(level), Compared: e.Compared, ThinProof: e.ThinProof}
+	})
 }
 
 // packCut compresses the value at the lowest level of cuts at which it fits; if none does,
@@ -99,14 +224,16 @@ func (p *packing) packCut(most int, value func(level int) any) (packed []byte, e
 }
 
 func (p *packing) pack(v any) ([]byte, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("pack evidence: %w", err)
-	}
 	packed := bytes.NewBuffer([]byte{p.version})
-	// A writer of compress/flate takes ten times as long for a text as short as this: it
-	// clears half a megabyte first.
-	if err := flate.StatelessDeflate(packed, text, true, p.dictionary); err != nil {
+	text, err := json.Marshal(v)
+	if err == nil {
+		w := p.writers.Get().(*flate.Writer)
+		defer p.writers.Put(w)
+		w.Reset(packed)
+		_, err = w.Write(text)
+		err = errors.Join(err, w.Close())
+	}
+	if err != nil {
 		return nil, fmt.Errorf("pack evidence: %w", err)
 	}
 	return packed.Bytes(), nil
@@ -126,13 +253,85 @@ func (p *packing) unpack(packed []byte, v any) error {
 	return nil
 }
 
-// ReadEvidence reads the evidence of a settled row's result: of a check if the row has
-// expired, of the proof if its domain was verified. It has no sentence.
-func ReadEvidence(packed []byte) (e Evidence, err error) {
-	if len(packed) > 0 && packed[0] == proofPacking.version {
-		var p proof
-		err = proofPacking.unpack(packed, &p)
-		return p.evidence(), err
-	}
-	return e, checkPacking.unpack(packed, &e)
+// The packings. Each dictionary has text of nearly every document, the most frequent last.
+// Another dictionary needs another version. A proof is in form 1 as an intent, which older
+// workers read, and in form 4 as the evidence of a result. A memo is in form 3.
+var (
+	checkPacking  = newPacking(1, checkDictionary)
+	formerPacking = newPacking(2, formerDictionary)
+	statePacking  = newPacking(3, stateDictionary)
+	proofPacking  = newPacking(4, proofDictionary)
+)
+
+const checkDictionary = `"sentence":"basis":"authority_and_resolvers","resolvers_lag","name_servers_disagree","timeout","unreachable","unknown","reason":"servfail","rcode":"SERVFAIL"` +
+	`"values":["\"google-site-verification=","\"v=spf1 include:_spf.google.com ~all\""],"more_values":"aliases":["extended_error":"more_observations":` +
+	`,"authenticated":true,"negative_ttl":"error":"lookup: i/o timeout"},{"asked":"1.1.1.1:53"8.8.8.8:539.9.9.9:53` +
+	`{"at":"2026-01-01T00:00:00Z","state":"absent","reason":"other_value","basis":"resolvers","quorum":2,"resolvers":3,"negative_ttl":300,"observations":[` +
+	`{"asked":"ns1.example.com","name_server":false,"transport":"udp","state":"absent","reason":"no_txt_record","rcode":"NOERROR","authenticated":false,"took_ms":12.345},` +
+	`{"asked":"ns2.example.com","name_server":true,"address":"192.0.2.1:53","transport":"udp","state":"absent","reason":"name_does_not_exist","rcode":"NXDOMAIN","authenticated":false,"took_ms":1`
+
+const stateDictionary = `The TXT record at could not be checked: the domain's name servers do not answer as they should (SERVFAIL).no answer came in time. holds another value than the expected one: "` +
+	checkDictionary + `"sentence":"There is no TXT record at _ss-verification.org_` +
+	`name_does_not_exist","rcode":"NXDOMAIN","authenticated":false,"took_ms":{"asked":"ns2.","name_server":true,"address":"","transport":"udp","state":"absent","reason":"` +
+	`{"z":".com","j":"==","w":"=","e":{"at":"2026-12-01T00:00:00Z","state":"absent","reason":"name_does_not_exist","sentence":"There is no TXT record at _ss-verification.org_: the name does not exist.","basis":"authority","quorum":2,"resolvers":3,"observations":[`
+
+// proofDictionary has, before a whole proof, names of name servers that many use.
+const proofDictionary = `"more_observations":"negative_ttl":"extended_error":"error":"note":"thin_proof":{"since":"","checks":"values":["state":"absent","reason":"state":"unknown","reason":"timeout"servfail` +
+	`"transport":"https"tls://208.67.222.222:853#dns.opendns.comtls://149.112.112.112:853#dns.quad9.nettls://1.0.0.1:853#one.one.one.onetls://8.8.4.4:853#dns.google` +
+	`.domaincontrol.com.awsdns-.co.uk.org.net.ui-dns.org.ui-dns.dens1.dreamhost.comns1.digitalocean.comns-cloud-a1.googledomains.comns1-01.azure-dns.com.gandi.netns1.bluehost.com` +
+	`dns1.p01.nsone.net.ovh.netdns1.registrar-servers.com.ns.cloudflare.com[2606:4700:50::adf5:[2a06:98c1:50::ac40:[2803:f800:50::6ca2:]108.162.192.172.64.32.173.245.58.205.251.192.` +
+	`"reason":"found","aliases":[""],"rcode":"NOERROR","authenticated":true,"took_ms":21},{"asked":"ns2.` +
+	`{"at":"2026-12-01T12:00:00Z","state":"present","reason":"found","basis":"authority_and_resolvers","quorum":2,"resolvers":3,"observations":[{"asked":"ns-1.",` +
+	`","name_server":true,"address":"1.53:53","transport":"udp","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},{"asked":"dns1.` +
+	`","name_server":true,"address":"1.53:53","transport":"udp","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},{"asked":"ns1.` +
+	`:53","transport":"udp","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
+	`{"asked":"tls://1.1.1.1:853#one.one.one.one","name_server":false,"operator":"Cloudflare","perspective":"default","transport":"tls","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
+	`{"asked":"tls://8.8.8.8:853#dns.google","name_server":false,"operator":"Google","perspective":"default","transport":"tls","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
+	`{"asked":"tls://9.9.9.9:853#dns.quad9.net","name_server":false,"operator":"Quad9","perspective":"default","transport":"tls","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1` +
+	`}],"compared":{"organization_id":"org_","discovery_domain_id":"ord_","domain":".com","verification_host":"_ss-verification.org_","},"hex":"=="}`
+
+// formerProof is the part of a proof of form 2 that a row's result needs. Workers before form
+// 4 write their intents so.
+type formerProof struct {
+	At           string `json:"a"` // Unix seconds in base 36
+	Basis        string `json:"b"` // empty: authority_and_resolvers
+	Organization string `json:"o"`
+	ID           string `json:"d"`
+	Domain       string `json:"z"`
+	Host         string `json:"h"`
+	TXT          string `json:"t"`
+	Hex          []byte `json:"j"` // instead of TXT: see packToken
+	TXTSHA256    string `json:"x"`
+	ThinSince    string `json:"s"` // as At; empty: it is no thin proof
+	ThinChecks   int    `json:"n"`
+	Quorum       int    `json:"q"`
+	Resolvers    int    `json:"w"`
+	State        string `json:"k"` // empty: present
+	Reason       string `json:"r"` // empty: found
 }
+
+func readFormerProof(packed []byte) (e Evidence, err error) {
+	var p formerProof
+	if err := formerPacking.unpack(packed, &p); err != nil {
+		return e, err
+	}
+	unix := func(text string) time.Time {
+		at, _ := strconv.ParseInt(text, 36, 64) // as it was formatted
+		return time.Unix(at, 0).UTC()
+	}
+	e.At, e.State, e.Reason = unix(p.At), cmp.Or(p.State, found), cmp.Or(p.Reason, string(dnscheck.ReasonFound))
+	e.Basis, e.Quorum, e.Resolvers = cmp.Or(p.Basis, string(dnscheck.ByBoth)), p.Quorum, p.Resolvers
+	e.Said = []dnscheck.ObservationRecord{}
+	e.Compared = &Compared{p.Organization, p.ID, p.Domain, p.Host, unpackToken(p.TXT, p.Hex), p.TXTSHA256}
+	if p.ThinSince != "" {
+		e.ThinProof = &ThinProof{Since: unix(p.ThinSince), Checks: p.ThinChecks}
+	}
+	return e, nil
+}
+
+const formerDictionary = `tls://208.67.222.222:853#dns.opendns.comtls://149.112.112.112:853#dns.quad9.nettls://1.0.0.1:853#one.one.one.onetls://8.8.4.4:853#dns.google` +
+	`8.8.4.4:531.0.0.1:539.9.9.9:538.8.8.8:531.1.1.1:53timeoutabsentunknownservfail"s":"r":"c":"e":"x":"g":["p":"https"p":"udp"p":"tcp"m":".domaincontrol.com.awsdns-.co.uk.org.net` +
+	`.ui-dns.org.ui-dns.dens1.dreamhost.comns1.digitalocean.comns-cloud-a1.googledomains.comns1-01.azure-dns.com.gandi.netns1.bluehost.comdns1.p01.nsone.net.ovh.net` +
+	`dns1.registrar-servers.com.ns.cloudflare.com[2606:4700:50::adf5:[2a06:98c1:50::ac40:[2803:f800:50::6ca2:]108.162.192.172.64.32.173.245.58.205.251.192.]\ndns2.www.dns.com 192.0.2.1\nns2.{"a":"t` +
+	`","b":"authority","o":"org_","d":"ord_","z":".com","h":"_ss-verification.org_","j":"==","q":2,"w":3,"y":[""],"v":"dns1. 1\nns-\nns1. 1` +
+	`\nCloudflare\ttls://1.1.1.1:853#one.one.one.one \nGoogle\ttls://8.8.8.8:853#dns.google \nQuad9\ttls://9.9.9.9:853#dns.quad9.net "}`

@@ -153,7 +153,7 @@ func loud() dnscheck.Verdict {
 
 // TestEvidenceHasABound, and of usual servers nothing is left out.
 func TestEvidenceHasABound(t *testing.T) {
-	packed, err := kinds.PackVerdict(kinds.EvidenceOf(loud(), true, now))
+	packed, err := kinds.PackCheck(kinds.CheckEvidence(loud(), true, now))
 	if err != nil || len(packed) > kinds.MaxVerdict {
 		t.Fatalf("%d bytes, %v", len(packed), err)
 	}
@@ -163,7 +163,7 @@ func TestEvidenceHasABound(t *testing.T) {
 	}
 
 	v := absent("_v.example.com", 16, "v=spf1 include:_spf.example.net -all", "MS=ms12345678")
-	if packed, err = kinds.PackVerdict(kinds.EvidenceOf(v, true, now)); err != nil || len(packed) > kinds.MaxVerdict {
+	if packed, err = kinds.PackCheck(kinds.CheckEvidence(v, true, now)); err != nil || len(packed) > kinds.MaxVerdict {
 		t.Fatalf("usual servers: %d bytes, %v", len(packed), err)
 	}
 	want := v.Evidence()
@@ -221,15 +221,13 @@ func TestProofsAreSmall(t *testing.T) {
 	total := 0
 	for name, v := range proofs() {
 		d := record()
-		packed, proven, err := kinds.PackProof(v, kinds.NewCompared(organization, d), now, nil)
+		packed, err := kinds.PackProof(kinds.ProofEvidence(v, kinds.NewCompared(organization, d), now, nil))
 		if err != nil || len(packed) > kinds.MaxProof {
 			t.Fatalf("%s: %d bytes, %v", name, len(packed), err)
 		}
+		t.Logf("%s: %d bytes", name, len(packed))
 		total += len(packed)
 		e, err := kinds.ReadEvidence(packed)
-		if diff := cmp.Diff(proven, e); diff != "" {
-			t.Errorf("%s: the stored proof differs from the returned one (-returned +stored):\n%s", name, diff)
-		}
 		want := &kinds.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
 		if err != nil || cmp.Diff(want, e.Compared) != "" || !e.Compared.Is(d) {
 			t.Errorf("%s: read back %+v, %v", name, e, err)
@@ -244,7 +242,7 @@ func TestProofsAreSmall(t *testing.T) {
 		t.Errorf("the mean is %d bytes, want at most %d", n, mean)
 	}
 	long := apiclient.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
-	packed, _, err := kinds.PackProof(proofs()["four of a provider"], kinds.NewCompared(random(64), long), now, nil)
+	packed, err := kinds.PackProof(kinds.ProofEvidence(proofs()["four of a provider"], kinds.NewCompared(random(64), long), now, nil))
 	if err != nil || len(packed) > kinds.MaxProof {
 		t.Fatalf("the longest record: %d bytes, %v", len(packed), err)
 	}
@@ -347,7 +345,7 @@ func TestSizesOfRows(t *testing.T) {
 	size("waiting", capacity.WaitingRow)
 	verdicts := slices.Collect(maps.Values(proofs()))
 	each(ledger.Quota{Check: 250}, func(token ledger.Token, row ledger.Row) {
-		packed, _, err := kinds.PackProof(verdicts[int(row)%len(verdicts)], kinds.NewCompared(organization, domains[row]), now, nil)
+		packed, err := kinds.PackProof(kinds.ProofEvidence(verdicts[int(row)%len(verdicts)], kinds.NewCompared(organization, domains[row]), now, nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,11 +8,12 @@ import (
 )
 
 var (
-	NextCheck   = nextCheck
-	PackProof   = packProof
-	NewCompared = newCompared
-	EvidenceOf  = evidenceOf
-	PackVerdict = packVerdict
+	NextCheck     = nextCheck
+	ProofEvidence = proofEvidence
+	PackProof     = packProof
+	NewCompared   = newCompared
+	CheckEvidence = checkEvidence
+	PackCheck     = packCheck
 )
 
 const (
@@ -26,9 +27,9 @@ func (s VerifyState) Pack(organization string) ([]byte, error) { return s.pack(o
 
 // Waiting returns the state of a row after its first check.
 func Waiting(d apiclient.DiscoveryDomain, v dnscheck.Verdict, at time.Time) VerifyState {
-	e := evidenceOf(v, true, at)
+	e := checkEvidence(v, true, at)
 	return VerifyState{Record: recordOf(d), Found: digest(v), Evidence: &e}
 }
 
 // Is reports whether the record is the one compared.
-func (c Compared) Is(d apiclient.DiscoveryDomain) bool { return c.is(d) }
+func (c *Compared) Is(d apiclient.DiscoveryDomain) bool { return c.is(d) }

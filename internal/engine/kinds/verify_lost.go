@@ -2,7 +2,6 @@ package kinds
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -36,10 +35,11 @@ func formerIntent(row *engine.Row) (*verifyIntent, error) {
 		return nil, nil
 	}
 	in := &verifyIntent{at: row.Intent.At}
-	err := json.Unmarshal(row.Intent.Value, in)
-	if err == nil {
-		in.evidence, err = ReadEvidence(in.Proof)
+	if err := readIntent(row, in); err != nil {
+		return nil, err
 	}
+	var err error
+	in.evidence, err = ReadEvidence(in.Proof)
 	if err == nil && in.evidence.Compared == nil {
 		err = errors.New("it has no proof")
 	}
@@ -51,55 +51,21 @@ func formerIntent(row *engine.Row) (*verifyIntent, error) {
 
 // newIntent returns the intent of a PATCH that a proof permits.
 func (v *verification) newIntent(d apiclient.DiscoveryDomain, flag *bool, verdict dnscheck.Verdict, span *ThinSpan) (*verifyIntent, error) {
-	packed, proof, err := packProof(verdict, newCompared(v.want.OrganizationID, d), v.x.Now(), span.proof())
+	proof := proofEvidence(verdict, newCompared(v.want.OrganizationID, d), v.x.Now(), span.proof())
+	packed, err := checkPacking.packEvidence(proof, maxProof) // older workers read no other form
 	return &verifyIntent{Flag: flag, Proof: packed, evidence: proof}, err
-}
-
-func (in *verifyIntent) pack() []byte {
-	value, err := json.Marshal(in)
-	if err != nil {
-		panic(err) // it has flags and bytes
-	}
-	return value
 }
 
 // proves reports whether the record is the one that was proven.
 func (in *verifyIntent) proves(d apiclient.DiscoveryDomain) bool { return in.evidence.Compared.is(d) }
 
-// inFlight returns for how long the former request may still have an effect.
-func (v *verification) inFlight() time.Duration {
-	return max(v.former.at.Add(2*v.cfg.RequestTimeout).Sub(v.x.Now()), 0)
-}
-
-// readAgain returns when to read a record again that may be older than the former PATCH; 0
-// once a read shows its result. Each read costs a request.
-func (v *verification) readAgain() time.Duration {
-	age := max(v.x.Now().Sub(v.former.at), 0)
-	return max(min(v.cfg.Settled-age, max(age, time.Second), time.Minute), 0)
-}
-
-// notSent restores the former intent, if any, since this execution's PATCH had no effect.
-// It returns the reason.
-func (v *verification) notSent(ctx context.Context, reason error) error {
-	var err error
-	if v.former == nil {
-		err = v.x.Withdraw(ctx, v.row)
-	} else {
-		err = v.x.Amend(ctx, v.row, v.former.pack())
-	}
-	if err != nil {
-		return fmt.Errorf("%w; %w", reason, err)
-	}
-	return reason
-}
-
 // unlessPending keeps a refusal from settling a row of which an earlier PATCH may have
 // landed: the record is read first. One that is gone needs no read.
 func (v *verification) unlessPending(err error) error {
-	if v.former != nil && !isNotFound(err) && engine.Judge(err).Outcome == engine.Refused {
-		return engine.Retry(fmt.Errorf("read the result of the PATCH: %w", err))
+	if v.former == nil || isNotFound(err) {
+		return err
 	}
-	return err
+	return retryRefused(err)
 }
 
 // resume continues a row of which an earlier execution may have sent the PATCH.
@@ -110,7 +76,7 @@ func (v *verification) resume(ctx context.Context) (ledger.Result, error) {
 	if v.cfg.NoReads {
 		return v.resumeUnread(ctx)
 	}
-	d, err := v.read(apiclient.BeforeSending(ctx, v.stamp))
+	d, err := v.readYoung(apiclient.BeforeSending(ctx, v.stamp))
 	switch {
 	case err != nil:
 		return ledger.Result{}, v.unlessPending(err)
@@ -123,7 +89,7 @@ func (v *verification) resume(ctx context.Context) (ledger.Result, error) {
 	case v.x.FinishOnly:
 		return v.abandon(ctx, d)
 	}
-	if left := v.inFlight(); left > 0 {
+	if left := v.inFlight(v.former.at); left > 0 {
 		return ledger.Result{}, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
 	}
 	if err := v.provable(d); err != nil {
@@ -139,7 +105,7 @@ func (v *verification) resume(ctx context.Context) (ledger.Result, error) {
 // correct reverts the former PATCH if the record is not the one that was proven. A record
 // that is pending may be older than the PATCH.
 func (v *verification) correct(ctx context.Context, d apiclient.DiscoveryDomain) error {
-	if again := v.readAgain(); d.Status != apiclient.StatusVerified && again > 0 {
+	if again := v.readAgain(v.former.at); d.Status != apiclient.StatusVerified && again > 0 {
 		return engine.Later("the record differs from the proven one; the result of the PATCH is read again", again)
 	}
 	if err := v.revert(ctx, d); err != nil {
@@ -151,7 +117,7 @@ func (v *verification) correct(ctx context.Context, d apiclient.DiscoveryDomain)
 // abandon ends a row of a stopped run whose record is the proven one and not as the row
 // asks, once a read would show the PATCH.
 func (v *verification) abandon(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
-	if again := v.readAgain(); again > 0 {
+	if again := v.readAgain(v.former.at); again > 0 {
 		return ledger.Result{}, engine.Later("the run is stopped; the record is read until it shows the result of a PATCH without an answer", again)
 	}
 	cancelled := v.x.Cancelled
@@ -171,8 +137,8 @@ func (v *verification) abandon(ctx context.Context, d apiclient.DiscoveryDomain)
 	return v.settle(ctx, v.former)
 }
 
-// resumeUnread is resume if the credentials may not read: only a PATCH makes sure what the
-// domain is.
+// resumeUnread is resume if the credentials may not read: only a PATCH makes the state of
+// the domain sure.
 func (v *verification) resumeUnread(ctx context.Context) (ledger.Result, error) {
 	d, err := v.claimed()
 	if err != nil {
@@ -181,7 +147,7 @@ func (v *verification) resumeUnread(ctx context.Context) (ledger.Result, error) 
 	if v.former.Reverting {
 		return ledger.Result{}, v.revertAgain(ctx, d)
 	}
-	if left := v.inFlight(); left > 0 {
+	if left := v.inFlight(v.former.at); left > 0 {
 		return ledger.Result{}, engine.Later("a PATCH had no answer; the next request waits until it cannot land any more", left)
 	}
 	if !v.x.FinishOnly {
@@ -198,7 +164,7 @@ func (v *verification) resumeUnread(ctx context.Context) (ledger.Result, error) 
 // revertAgain reverts a PATCH of which an earlier execution was about to do so, whatever
 // the record reads, which may be old. That execution's request may still be under way.
 func (v *verification) revertAgain(ctx context.Context, d apiclient.DiscoveryDomain) error {
-	if left := v.inFlight(); left > 0 {
+	if left := v.inFlight(v.former.at); left > 0 {
 		return engine.Later("the domain is being set back to pending; the next request waits until the last one cannot land any more", left)
 	}
 	if err := v.revert(ctx, d); err != nil {
@@ -211,11 +177,11 @@ func (v *verification) revertAgain(ctx context.Context, d apiclient.DiscoveryDom
 // would seem to be verified by another client.
 func (v *verification) restart(ctx context.Context) (ledger.Result, error) {
 	if !v.cfg.NoReads {
-		d, err := v.read(ctx)
+		d, err := v.readYoung(ctx)
 		if err != nil {
 			return ledger.Result{}, v.unlessPending(err)
 		}
-		if again := v.readAgain(); d.Status == apiclient.StatusVerified && again > 0 {
+		if again := v.readAgain(v.former.at); d.Status == apiclient.StatusVerified && again > 0 {
 			return ledger.Result{}, engine.Later("the domain was set back to pending; the record is read until it shows that", again)
 		}
 	}
@@ -238,12 +204,12 @@ var errReverted = engine.Refuse("the tenant's record changed while it was being 
 // revert sets the domain to pending. While the former PATCH may still land it leaves the
 // row to a later execution, which reverts it once more.
 func (v *verification) revert(ctx context.Context, d apiclient.DiscoveryDomain) error {
-	left := v.inFlight()
+	left := v.inFlight(v.former.at)
 	reverting := *v.former
 	reverting.Reverting = true
 	stored := false
 	sending := apiclient.BeforeSending(ctx, func(ctx context.Context) error {
-		err := v.x.Amend(ctx, v.row, reverting.pack())
+		err := amend(ctx, v.x, v.row, reverting)
 		stored = stored || err == nil
 		return err
 	})
@@ -259,17 +225,13 @@ func (v *verification) revert(ctx context.Context, d apiclient.DiscoveryDomain) 
 		return errReverted
 	}
 	reverting.Reverted = true
-	return v.x.Amend(ctx, v.row, reverting.pack())
+	return amend(ctx, v.x, v.row, reverting)
 }
 
 // notReverted returns the error of a revert. A refusal leaves the intent to the next
 // execution too.
 func (v *verification) notReverted(err error) error {
-	err = fmt.Errorf("revert an unproven verification: %w", err)
-	if engine.Judge(err).Outcome == engine.Refused {
-		return engine.Retry(err)
-	}
-	return err
+	return retryRefused(fmt.Errorf("revert an unproven verification: %w", err))
 }
 
 // setPending sends the PATCH that reverts one. d is the record, or the answer of a PATCH.
@@ -278,7 +240,7 @@ func (v *verification) setPending(ctx context.Context, in *verifyIntent, d apicl
 	if flag == nil {
 		flag = in.Flag
 	}
-	return v.cfg.API.UpdateDiscoveryDomain(ctx, v.want.OrganizationID, v.want.DiscoveryDomainID,
+	return v.api.UpdateDiscoveryDomain(ctx, v.organization, v.domain,
 		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag})
 }
 
@@ -292,7 +254,7 @@ func (v *verification) disown(ctx context.Context, sent *verifyIntent, answer ap
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revertTimeout)
 	defer cancel()
 	sent.Reverting = true
-	lost := v.x.Amend(ctx, v.row, sent.pack())
+	lost := amend(ctx, v.x, v.row, sent)
 	_, err := v.setPending(apiclient.BeforeSending(ctx, nil), sent, answer)
 	log := v.cfg.Logger.With("run", v.x.Run, "segment", v.x.Segment.Number, "row", int(v.row.Number),
 		"organization_id", v.want.OrganizationID, "discovery_domain_id", v.want.DiscoveryDomainID)

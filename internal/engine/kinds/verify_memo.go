@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/dnscheck"
 	"orgops/internal/engine"
 )
 
@@ -23,7 +22,7 @@ type VerifyState struct {
 	// Thin is the time for which proofs have been thin; nil: the last was not.
 	Thin *ThinSpan `json:"n,omitempty"`
 	// Evidence is that of the last check, with its sentence; nil: the token was there.
-	Evidence *dnscheck.Evidence `json:"e,omitempty"`
+	Evidence *Evidence `json:"e,omitempty"`
 }
 
 // VerifyRecord is the part of a discovery domain that checks need.
@@ -41,12 +40,6 @@ type packedState struct {
 	Hex    []byte `json:"j,omitempty"` // see packToken
 	VerifyState
 }
-
-// statePacking compresses a state. Nearly all have its last lines.
-var statePacking = newPacking(3, `The TXT record at could not be checked: the domain's name servers do not answer as they should (SERVFAIL).no answer came in time. holds another value than the expected one: "`+
-	checkDictionary+`"sentence":"There is no TXT record at _ss-verification.org_`+
-	`name_does_not_exist","rcode":"NXDOMAIN","authenticated":false,"took_ms":{"asked":"ns2.","name_server":true,"address":"","transport":"udp","state":"absent","reason":"`+
-	`{"z":".com","j":"==","w":"=","e":{"at":"2026-12-01T00:00:00Z","state":"absent","reason":"name_does_not_exist","sentence":"There is no TXT record at _ss-verification.org_: the name does not exist.","basis":"authority","quorum":2,"resolvers":3,"observations":[`)
 
 // maxSentence bounds the sentence of the evidence, in bytes.
 const maxSentence = 400
@@ -66,11 +59,14 @@ func (s VerifyState) pack(organization string) ([]byte, error) {
 	memo, err := statePacking.packCut(maxVerdict, func(level int) any {
 		p := packedState{VerifyState: s}
 		if r := s.Record; r != nil {
-			p.Domain, p.Host = r.Domain, unusual(r.Host, usualHost(organization, r.Domain))
+			p.Domain = r.Domain
+			if r.Host != usualHost(organization, r.Domain) {
+				p.Host = r.Host
+			}
 			p.TXT, p.Hex = packToken(r.TXT)
 		}
 		if s.Evidence != nil {
-			e := s.Evidence.Cut(level)
+			e := Evidence{Evidence: s.Evidence.Cut(level)}
 			e.Sentence = strings.ToValidUTF8(s.Evidence.Sentence[:min(len(s.Evidence.Sentence), maxSentence)], "")
 			p.Evidence = &e
 		}
@@ -103,7 +99,7 @@ func ReadVerifyState(memo []byte, organization string) (s VerifyState, err error
 type OpenVerify struct {
 	// Record is the discovery domain as it was read; nil: it was not.
 	Record *VerifyRecord
-	// Sentence says what the last check found; "": there was none, or the token was there.
+	// Sentence is the result of the last check; "": there was none, or the token was there.
 	Sentence string
 	// Evidence is that of the last check, for [ReadEvidence]; nil: as Sentence.
 	Evidence []byte
@@ -122,7 +118,7 @@ func ReadOpenVerify(content, memo []byte) (o OpenVerify, err error) {
 	o.Record = state.Record
 	if state.Evidence != nil {
 		o.Sentence = state.Evidence.Sentence
-		o.Evidence, err = packVerdict(*state.Evidence)
+		o.Evidence, err = packCheck(*state.Evidence)
 	}
 	return o, err
 }

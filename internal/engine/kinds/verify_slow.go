@@ -65,8 +65,8 @@ type Looker interface {
 	Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 }
 
-// look checks whether a token is there, in a place that it takes as take does.
-func (p *Places) look(ctx context.Context, dns Looker, reason, host, token string) (dnscheck.Verdict, error) {
+// check checks whether a token is there, in a place that it takes as take does.
+func (p *Places) check(ctx context.Context, dns Looker, reason, host, token string) (dnscheck.Verdict, error) {
 	free, err := p.take(reason)
 	if err != nil {
 		return dnscheck.Verdict{}, err
@@ -78,7 +78,7 @@ func (p *Places) look(ctx context.Context, dns Looker, reason, host, token strin
 // query checks whether the row's token is there. The reason of a row without a place stays
 // that of its last check.
 func (v *verification) query(ctx context.Context) (dnscheck.Verdict, error) {
-	last := cmp.Or(v.state.Evidence, new(dnscheck.Evidence))
+	last := cmp.Or(v.state.Evidence, new(Evidence))
 	free, err := v.cfg.Places.take(last.Reason)
 	if err != nil {
 		if last.Sentence != "" {

@@ -1,10 +1,10 @@
 package kinds
 
-// A proof is thin if it lacks nothing but silent name servers ([dnscheck.Verdict.Thin]).
-// It is common that half of a zone's servers are dead; but an attacker who controls the others can
-// silence them, and one check cannot distinguish the two. A tenant may accept such a proof
-// once every check for some time had the same result: an attack would have to last as
-// long, unnoticed by the zone's operator.
+// A proof is thin if it lacks only the answers of silent name servers
+// ([dnscheck.Verdict.Thin]). Half of a zone's servers are often dead; but an attacker that
+// controls the others can silence them, and one check cannot distinguish the two. A tenant
+// may accept such a proof once every check for some time had the same result: an attack
+// would have to last as long, unnoticed by the zone's operator.
 
 import (
 	"crypto/sha256"
@@ -43,21 +43,9 @@ type ThinSpan struct {
 	Checks   int       `json:"n"`
 }
 
-// ThinProof says of an accepted proof for how long it was thin.
-type ThinProof struct {
-	Since  time.Time `json:"since"`  // the first check
-	Checks int       `json:"checks"` // with the last one
-}
-
-// String returns why the proof was accepted, for people.
-func (t ThinProof) String() string {
-	return fmt.Sprintf("as a thin proof: too few name servers answered; those that did, and all resolvers, had the value since %s, in %d checks",
-		t.Since.UTC().Format(time.RFC3339), t.Checks)
-}
-
 // thin returns the row's span with this proof; nil if the proof is not thin or such proofs
-// are not accepted, as from a sweep. If the PATCH of a thin proof may have landed, the time since then is no
-// gap: nothing has spoken against the token.
+// are not accepted, as from a sweep. If the PATCH of a thin proof may have landed, the time
+// since then is no gap: no answer was against the token.
 func (v *verification) thin(d apiclient.DiscoveryDomain, verdict dnscheck.Verdict) *ThinSpan {
 	if !verdict.Thin || v.cfg.ThinProofAfter <= 0 || v.bySweep() {
 		return nil

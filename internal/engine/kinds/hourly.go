@@ -17,11 +17,11 @@ import (
 	"orgops/internal/sweep"
 )
 
-// Relook is the kind of rows that check a watched domain between two sweeps.
-const Relook ledger.Kind = "domain:relook"
+// HourlyCheck is the kind of rows that check a watched domain between two sweeps.
+const HourlyCheck ledger.Kind = "domain:relook"
 
-// RelookRow is the content of a row of kind [Relook].
-type RelookRow struct {
+// HourlyRow is the content of a row of kind [HourlyCheck].
+type HourlyRow struct {
 	OrganizationID    string `json:"organization_id"`
 	DiscoveryDomainID string `json:"discovery_domain_id"`
 	// Tick is that of the last sweep which checked the domain. If another one has by the
@@ -29,8 +29,8 @@ type RelookRow struct {
 	Tick int64 `json:"tick"`
 }
 
-// Validate checks what does not need the tenant.
-func (r RelookRow) Validate() error {
+// Validate checks the row, as far as that needs no tenant.
+func (r HourlyRow) Validate() error {
 	return checkSwept(r.OrganizationID, r.DiscoveryDomainID, r.Tick)
 }
 
@@ -38,8 +38,8 @@ func (r RelookRow) Validate() error {
 // check submits another one.
 const restoreGiveUp = time.Hour
 
-// RelookConfig configures the handler of [Relook].
-type RelookConfig struct {
+// HourlyConfig configures the handler of [HourlyCheck].
+type HourlyConfig struct {
 	Tenant ledger.Tenant
 	States *sweep.States
 	DNS    Looker
@@ -51,28 +51,28 @@ type RelookConfig struct {
 	Settled time.Duration
 }
 
-// NewRelook returns the handler of [Relook].
-func NewRelook(cfg RelookConfig) engine.Handler {
+// NewHourlyCheck returns the handler of [HourlyCheck].
+func NewHourlyCheck(cfg HourlyConfig) engine.Handler {
 	cfg.Settled = cmp.Or(cfg.Settled, defaultSettled)
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		want, err := decode[RelookRow](row)
+		want, err := decode[HourlyRow](row)
 		if err != nil {
 			return ledger.Result{}, err
 		}
-		r := &relook{cfg, x, want}
+		r := &hourlyCheck{cfg, x, want}
 		result, err := r.execute(ctx)
 		return result, stateError(err)
 	})
 }
 
-// relook is one execution of a row.
-type relook struct {
-	cfg  RelookConfig
+// hourlyCheck is one execution of a row.
+type hourlyCheck struct {
+	cfg  HourlyConfig
 	x    *engine.Execution
-	want RelookRow
+	want HourlyRow
 }
 
-func (r *relook) execute(ctx context.Context) (ledger.Result, error) {
+func (r *hourlyCheck) execute(ctx context.Context) (ledger.Result, error) {
 	s, raw, err := r.cfg.States.Read(ctx, r.want.DiscoveryDomainID)
 	if err == nil {
 		_, err = r.cfg.States.Notify(ctx, r.want.DiscoveryDomainID, raw, &s)
@@ -83,7 +83,7 @@ func (r *relook) execute(ctx context.Context) (ledger.Result, error) {
 	if why := r.idle(s); why != "" {
 		return unchanged(why), nil
 	}
-	verdict, err := r.cfg.Places.look(ctx, r.cfg.DNS, s.Reason, s.Host, s.TXT)
+	verdict, err := r.cfg.Places.check(ctx, r.cfg.DNS, s.Reason, s.Host, s.TXT)
 	if err != nil {
 		return ledger.Result{}, err
 	}
@@ -93,8 +93,16 @@ func (r *relook) execute(ctx context.Context) (ledger.Result, error) {
 	return r.present(ctx, s)
 }
 
+// described returns a verdict as the detail of a row.
+func described(v dnscheck.Verdict) string {
+	if v.State == dnscheck.Present {
+		return v.State.String()
+	}
+	return v.State.String() + ": " + v.Sentence()
+}
+
 // idle returns why the domain is not checked; "": it is.
-func (r *relook) idle(s sweep.DomainState) string {
+func (r *hourlyCheck) idle(s sweep.DomainState) string {
 	switch {
 	case !s.Watched() || s.OrganizationID != r.want.OrganizationID:
 		return "nothing is wrong any more"
@@ -106,7 +114,7 @@ func (r *relook) idle(s sweep.DomainState) string {
 
 // present clears the absence of a token that is there, and starts to give back the
 // taken value.
-func (r *relook) present(ctx context.Context, checked sweep.DomainState) (ledger.Result, error) {
+func (r *hourlyCheck) present(ctx context.Context, checked sweep.DomainState) (ledger.Result, error) {
 	now, same := r.x.Now(), false
 	s, err := r.cfg.States.Change(ctx, r.want.DiscoveryDomainID, func(s *sweep.DomainState) {
 		same = s.FoundBetween(r.want.DiscoveryDomainID, checked, now)
@@ -127,7 +135,7 @@ func (r *relook) present(ctx context.Context, checked sweep.DomainState) (ledger
 }
 
 // withhold stores that the status is not given back while the flag is not known.
-func (r *relook) withhold(ctx context.Context, why string) (ledger.Result, error) {
+func (r *hourlyCheck) withhold(ctx context.Context, why string) (ledger.Result, error) {
 	_, err := r.cfg.States.Change(ctx, r.want.DiscoveryDomainID, func(s *sweep.DomainState) {
 		if why := s.Withheld(); why != "" {
 			s.NotRestored(r.x.Now(), why)
@@ -138,7 +146,7 @@ func (r *relook) withhold(ctx context.Context, why string) (ledger.Result, error
 
 // restore submits the row that gives back the taken value. To set a domain to verified
 // takes a row of kind [Verify], with the flag for a record that omits it.
-func (r *relook) restore(ctx context.Context, s sweep.DomainState) error {
+func (r *hourlyCheck) restore(ctx context.Context, s sweep.DomainState) error {
 	hour := r.x.Now().Truncate(time.Hour).Unix()
 	if !s.TookStatus() {
 		row := sweep.ActionRow{OrganizationID: r.want.OrganizationID, DiscoveryDomainID: r.want.DiscoveryDomainID, Tick: r.want.Tick, Back: true}

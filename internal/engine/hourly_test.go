@@ -28,7 +28,7 @@ func TestRelookClears(t *testing.T) {
 	}
 	s.clock.advance(time.Hour)
 	s.publish()
-	s.wantRow(s.relook(), ledger.Done, "there again")
+	s.wantRow(s.hourlyCheck(), ledger.Done, "there again")
 	if m := s.domainState(); m.Absence != nil || m.State != "absent" || m.LastPresent.IsZero() || m.Watched() {
 		t.Errorf("state %+v: want the absence cleared", m)
 	}
@@ -43,7 +43,7 @@ func TestRelookRestores(t *testing.T) {
 			s := newSweepSite(t, action)
 			s.lost(new(true))
 			s.publish()
-			s.wantRow(s.relook(), engine.Unchanged, "restored once it is proven")
+			s.wantRow(s.hourlyCheck(), engine.Unchanged, "restored once it is proven")
 			s.acted()
 			s.wantDomain("verified", new(true))
 			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
@@ -63,7 +63,7 @@ func TestRelookRestoresLater(t *testing.T) {
 	s.publish()
 	lift := s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Status: http.StatusBadRequest})
 	for range 3 {
-		s.relook()
+		s.hourlyCheck()
 	}
 	if n := len(s.known); n != 1 {
 		t.Errorf("%d runs submitted in an hour: %v", n, s.known)
@@ -99,7 +99,7 @@ func TestRelookIdle(t *testing.T) {
 			s.verified(new(true))
 			s.sweep()
 			s.publish()
-			s.open("", kinds.Relook, kinds.RelookRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
+			s.open("", kinds.HourlyCheck, kinds.HourlyRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
 			test.change(s)
 			before, err := s.store.Memory(t.Context(), dom)
 			if err != nil {
@@ -146,7 +146,7 @@ func TestRelookMeanwhile(t *testing.T) {
 				}
 				s.publish()
 				s.config.DNS = checking{s.checked(), func() { s.alter(change) }}
-				s.wantRow(s.relook(), engine.Unchanged, "has changed since")
+				s.wantRow(s.hourlyCheck(), engine.Unchanged, "has changed since")
 				if m := s.domainState(); !m.Watched() || len(s.known) != 0 {
 					t.Errorf("state %+v, submitted %v", m, s.known)
 				}
@@ -161,10 +161,10 @@ func TestRelookWaits(t *testing.T) {
 	s.due(new(true))
 	s.sweep()
 	s.publish()
-	s.wantRow(s.relook(), engine.Unchanged, "waiting for the result")
+	s.wantRow(s.hourlyCheck(), engine.Unchanged, "waiting for the result")
 	s.wantPatches(patchNoUse)
 	s.clock.advance(6 * time.Minute)
-	s.relook()
+	s.hourlyCheck()
 	s.wantPatches(patchNoUse, patchUse)
 }
 
@@ -181,7 +181,7 @@ func TestRelookKilled(t *testing.T) {
 				s.clock.advance(time.Hour)
 				s.publish()
 				s.dieAt, s.count = point, 0
-				s.relook()
+				s.hourlyCheck()
 				s.acted()
 				s.wantDomain("verified", new(true))
 				s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)

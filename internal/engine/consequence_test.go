@@ -35,7 +35,7 @@ func (blocked) Error() string             { return "blocked for all" }
 func (e blocked) RetryIn() time.Duration  { return e.after }
 func (blocked) Blocked() bool             { return true }
 
-// Errors of package pace have the methods that Judge uses.
+// Errors of package pace have the methods that Decide uses.
 var (
 	_ interface {
 		RetryIn() time.Duration
@@ -57,8 +57,8 @@ func answer(status int) *apiclient.Error {
 	return &apiclient.Error{Operation: apiclient.OpGetDiscoveryDomain, Method: "GET", Path: "/x", Status: status, Message: "says so"}
 }
 
-// TestJudge checks the consequence of each error, also of one that is wrapped or joined.
-func TestJudge(t *testing.T) {
+// TestDecide checks the consequence of each error, also of one that is wrapped or joined.
+func TestDecide(t *testing.T) {
 	const s = time.Second
 	lacksScope := answer(403)
 	lacksScope.Code = "insufficient_scope"
@@ -71,53 +71,53 @@ func TestJudge(t *testing.T) {
 	overloadedForLong := answer(503)
 	overloadedForLong.RetryAfter = 20 * time.Hour
 
-	type judged struct {
+	type decided struct {
 		Outcome   ledger.Outcome
 		After     time.Duration
 		Counts    bool
 		Operation string
 	}
-	trouble := judged{engine.Transient, 0, true, ""}
-	refused := judged{engine.Refused, 0, false, ""}
-	invalid := judged{engine.InvalidRow, 0, false, ""}
-	stopping := judged{engine.Stopping, 0, false, ""}
-	all := judged{engine.Blocked, 30 * s, false, "*"}
-	one := judged{engine.Blocked, 30 * s, false, apiclient.OpGetDiscoveryDomain}
-	away := judged{engine.Transient, 10 * s, false, ""}
+	trouble := decided{engine.Transient, 0, true, ""}
+	refused := decided{engine.Refused, 0, false, ""}
+	invalid := decided{engine.InvalidRow, 0, false, ""}
+	stopping := decided{engine.Stopping, 0, false, ""}
+	all := decided{engine.Blocked, 30 * s, false, "*"}
+	one := decided{engine.Blocked, 30 * s, false, apiclient.OpGetDiscoveryDomain}
+	away := decided{engine.Transient, 10 * s, false, ""}
 	unreachable := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
-	paced := func(after time.Duration) judged { return judged{engine.Paced, after, false, ""} }
+	paced := func(after time.Duration) decided { return decided{engine.Paced, after, false, ""} }
 
 	for _, test := range []struct {
 		name string
 		err  error
-		want judged
+		want decided
 	}{
-		{"nothing", nil, judged{ledger.Done, 0, false, ""}},
+		{"nothing", nil, decided{ledger.Done, 0, false, ""}},
 
-		{"not yet", engine.NotYet("no", 15*s), judged{engine.NotYetFound, 15 * s, false, ""}},
+		{"not yet", engine.NotYet("no", 15*s), decided{engine.NotYetFound, 15 * s, false, ""}},
 		{"later", engine.Later("no", 3*s), paced(3 * s)},
-		{"expired", engine.Expire("over", nil), judged{engine.Expired, 0, false, ""}},
+		{"expired", engine.Expire("over", nil), decided{engine.Expired, 0, false, ""}},
 		{"refused", engine.Refuse("no %d", 1), refused},
 		{"invalid", engine.Invalid(errors.New("no")), invalid},
 		{"transient", engine.Retry(errors.New("no")), trouble},
 		{"a refusal that may pass", engine.Retry(engine.Refuse("no")), trouble},
 		{"a 404 that may pass", engine.Retry(answer(404)), trouble},
 		{"stopping", engine.ErrStopping, stopping},
-		{"stopped run", engine.ErrStopped, judged{engine.Stopped, 0, false, ""}},
-		{"superseded", engine.ErrSuperseded, judged{engine.Superseded, 0, false, ""}},
-		{"a newer member", &engine.UnknownError{What: "a member"}, judged{engine.Unrecognized, 5 * s, false, ""}},
+		{"stopped run", engine.ErrStopped, decided{engine.Stopped, 0, false, ""}},
+		{"superseded", engine.ErrSuperseded, decided{engine.Superseded, 0, false, ""}},
+		{"a newer member", &engine.UnknownError{What: "a member"}, decided{engine.Unrecognized, 5 * s, false, ""}},
 
 		{"no permit", noPermit{after: 20 * s}, paced(20 * s)},
 		{"no permit, at once", noPermit{}, paced(s)},
 		{"no permit, stopping", noPermit{after: 20 * s, stopping: true}, stopping},
 		{"no permit of package pace", &pace.NoPermitError{After: 5 * s, Why: "it is used up"}, paced(5 * s)},
-		{"blocked", blocked{30 * s}, judged{engine.Blocked, 30 * s, false, ""}},
-		{"blocked, the probe is due", blocked{}, judged{engine.Blocked, 30 * s, false, ""}},
-		{"blocked by package pace", &pace.BlockedError{Operation: "x", Reason: "y", After: 12 * s}, judged{engine.Blocked, 30 * s, false, ""}},
+		{"blocked", blocked{30 * s}, decided{engine.Blocked, 30 * s, false, ""}},
+		{"blocked, the probe is due", blocked{}, decided{engine.Blocked, 30 * s, false, ""}},
+		{"blocked by package pace", &pace.BlockedError{Operation: "x", Reason: "y", After: 12 * s}, decided{engine.Blocked, 30 * s, false, ""}},
 
 		{"no permit for a year", noPermit{after: 365 * 24 * time.Hour}, paced(time.Hour)},
 		{"no permit of package pace for two hours", &pace.NoPermitError{After: 2 * time.Hour, Why: "the budget of 1/h is spent"}, paced(time.Hour)},
-		{"blocked for a year", blocked{365 * 24 * time.Hour}, judged{engine.Blocked, time.Hour, false, ""}},
+		{"blocked for a year", blocked{365 * 24 * time.Hour}, decided{engine.Blocked, time.Hour, false, ""}},
 
 		{"token: no answer", &apiclient.TokenError{}, trouble},
 		{"token: 400", &apiclient.TokenError{Status: 400}, all},
@@ -130,9 +130,9 @@ func TestJudge(t *testing.T) {
 		{"token: 503", &apiclient.TokenError{Status: 503}, trouble},
 		{"token: no answer in it", &apiclient.TokenError{Status: 200}, trouble},
 
-		{"token: 503 with Retry-After", &apiclient.TokenError{Status: 503, RetryAfter: 90 * s}, judged{engine.Transient, 90 * s, true, ""}},
-		{"503 with Retry-After", overloaded, judged{engine.Transient, 90 * s, true, ""}},
-		{"503 with Retry-After of a day", overloadedForLong, judged{engine.Transient, time.Hour, true, ""}},
+		{"token: 503 with Retry-After", &apiclient.TokenError{Status: 503, RetryAfter: 90 * s}, decided{engine.Transient, 90 * s, true, ""}},
+		{"503 with Retry-After", overloaded, decided{engine.Transient, 90 * s, true, ""}},
+		{"503 with Retry-After of a day", overloadedForLong, decided{engine.Transient, time.Hour, true, ""}},
 
 		{"302", answer(302), refused},
 		{"304", answer(304), refused},
@@ -195,8 +195,8 @@ func TestJudge(t *testing.T) {
 		}
 		for form, err := range forms {
 			t.Run(test.name+form, func(t *testing.T) {
-				j := engine.Judge(err)
-				got := judged{j.Outcome, j.After, j.Counts, j.Operation}
+				j := engine.Decide(err)
+				got := decided{j.Outcome, j.After, j.Counts, j.Operation}
 				if test.want == away && got.After >= away.After*9/10 && got.After <= away.After*11/10 {
 					got.After = away.After // it is spread
 				}

@@ -17,12 +17,12 @@ import (
 	"orgops/internal/ledger"
 )
 
-// Judgement is the consequence of an error for the ledger and for the pace.
-type Judgement struct {
+// Consequence is the consequence of an error for the ledger and for the pace.
+type Consequence struct {
 	Outcome ledger.Outcome
 	// Reason is for people. It holds no secret.
 	Reason string
-	// Evidence is kept with the result of a row that settles.
+	// Evidence is stored with the result of a row that settles.
 	Evidence []byte
 	// After is when a row that stays open is due; if Counts, not before its backoff.
 	After time.Duration
@@ -46,20 +46,20 @@ const (
 	everyOperation = "*"
 )
 
-// Judge returns the consequence of the error of an execution. Everything that depends on
+// Decide returns the consequence of the error of an execution. Everything that depends on
 // an error depends on it through this function.
-func Judge(err error) Judgement {
+func Decide(err error) Consequence {
 	if err == nil {
-		return Judgement{Outcome: ledger.Done}
+		return Consequence{Outcome: ledger.Done}
 	}
-	j := judge(err)
+	j := decide(err)
 	if j.Reason == "" {
 		j.Reason = err.Error()
 	}
 	return j
 }
 
-func judge(err error) Judgement {
+func decide(err error) Consequence {
 	var (
 		unknown *UnknownError
 		settled *SettleError
@@ -76,77 +76,77 @@ func judge(err error) Judgement {
 	)
 	switch {
 	case errors.Is(err, ErrSuperseded):
-		return Judgement{Outcome: Superseded}
+		return Consequence{Outcome: Superseded}
 	case errors.Is(err, ErrStopping):
-		return Judgement{Outcome: Stopping}
+		return Consequence{Outcome: Stopping}
 	case errors.Is(err, ErrStopped):
-		return Judgement{Outcome: Stopped}
+		return Consequence{Outcome: Stopped}
 	case errors.As(err, &unknown):
-		return Judgement{Outcome: Unrecognized, After: unknownAgain}
+		return Consequence{Outcome: Unrecognized, After: unknownAgain}
 	case errors.As(err, &settled):
-		return Judgement{Outcome: settled.Result.Outcome, Evidence: settled.Result.Evidence}
+		return Consequence{Outcome: settled.Result.Outcome, Evidence: settled.Result.Evidence}
 	case errors.As(err, &waits):
-		return Judgement{Outcome: waits.Outcome, After: waits.After, Stage: waits.Stage, Counts: waits.Counts}
+		return Consequence{Outcome: waits.Outcome, After: waits.After, Stage: waits.Stage, Counts: waits.Counts}
 	case errors.As(err, &trouble):
-		return Judgement{Outcome: Transient, Counts: true}
+		return Consequence{Outcome: Transient, Counts: true}
 	case errors.As(err, &pace):
-		return judgePace(pace, pace.RetryIn())
+		return decidePace(pace, pace.RetryIn())
 	case errors.As(err, &token):
-		return judgeToken(token)
+		return decideToken(token)
 	case errors.As(err, &api):
-		return judgeAnswer(api)
+		return decideAnswer(api)
 	case errors.As(err, &request):
-		return Judgement{Outcome: InvalidRow}
+		return Consequence{Outcome: InvalidRow}
 	case redisAway(err):
-		return Judgement{Outcome: Transient, After: spread(redisAgain)}
+		return Consequence{Outcome: Transient, After: spread(redisAgain)}
 	case errors.As(err, &query):
-		return Judgement{Outcome: Refused}
+		return Consequence{Outcome: Refused}
 	}
 	// Connections, timeouts, unreadable answers, other errors of Redis, a panic.
-	return Judgement{Outcome: Transient, Counts: true}
+	return Consequence{Outcome: Transient, Counts: true}
 }
 
-func judgePace(err error, after time.Duration) Judgement {
+func decidePace(err error, after time.Duration) Consequence {
 	var stops interface{ Stopping() bool }
 	if errors.As(err, &stops) && stops.Stopping() {
-		return Judgement{Outcome: Stopping}
+		return Consequence{Outcome: Stopping}
 	}
 	var blocks interface{ Blocked() bool }
 	if errors.As(err, &blocks) && blocks.Blocked() {
-		return Judgement{Outcome: Blocked, After: min(max(after, blockedFor), longestRetryAfter)}
+		return Consequence{Outcome: Blocked, After: min(max(after, blockedFor), longestRetryAfter)}
 	}
 	return paced(after)
 }
 
 // paced leaves the row open until a permit is likely.
-func paced(after time.Duration) Judgement {
-	return Judgement{Outcome: Paced, After: min(max(after, time.Second), longestRetryAfter)}
+func paced(after time.Duration) Consequence {
+	return Consequence{Outcome: Paced, After: min(max(after, time.Second), longestRetryAfter)}
 }
 
-func judgeToken(err *apiclient.TokenError) Judgement {
+func decideToken(err *apiclient.TokenError) Consequence {
 	switch {
 	case err.Status == http.StatusTooManyRequests:
 		return paced(err.RetryAfter)
 	case err.Status == 0, err.Status == http.StatusRequestTimeout, err.Status >= 500:
-		return Judgement{Outcome: Transient, Counts: true, After: min(err.RetryAfter, longestRetryAfter)}
+		return Consequence{Outcome: Transient, Counts: true, After: min(err.RetryAfter, longestRetryAfter)}
 	case err.Status < 300: // an answer without a token
-		return Judgement{Outcome: Transient, Counts: true}
+		return Consequence{Outcome: Transient, Counts: true}
 	}
-	return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: err.Error()}
+	return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: err.Error()}
 }
 
-func judgeAnswer(err *apiclient.Error) Judgement {
+func decideAnswer(err *apiclient.Error) Consequence {
 	switch {
 	case err.Status == http.StatusUnauthorized:
-		return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: cause(err)}
+		return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: cause(err)}
 	case err.LacksScope():
-		return Judgement{Outcome: Blocked, After: blockedFor, Operation: err.Operation, Cause: cause(err)}
+		return Consequence{Outcome: Blocked, After: blockedFor, Operation: err.Operation, Cause: cause(err)}
 	case err.Status == http.StatusTooManyRequests:
 		return paced(err.RetryAfter)
 	case err.Status == http.StatusRequestTimeout, err.Status >= 500:
-		return Judgement{Outcome: Transient, Counts: true, After: min(err.RetryAfter, longestRetryAfter)}
+		return Consequence{Outcome: Transient, Counts: true, After: min(err.RetryAfter, longestRetryAfter)}
 	}
-	return Judgement{Outcome: Refused}
+	return Consequence{Outcome: Refused}
 }
 
 // cause is an answer without its path, which names a row.
@@ -155,7 +155,7 @@ func cause(err *apiclient.Error) string {
 }
 
 // refusals are the codes with which Redis refuses any client's write. DENIED is that of the
-// ledger's scripts, for a user who may not run one of their commands.
+// ledger's scripts: the user may not run one of their commands.
 var refusals = []string{"DENIED", "OOM", "MISCONF", "READONLY", "NOREPLICAS", "LOADING", "CLUSTERDOWN", "MASTERDOWN"}
 
 // redisAgain is when a row is due again after Redis refused a write: a failover takes

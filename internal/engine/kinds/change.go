@@ -1,0 +1,124 @@
+package kinds
+
+// A PATCH whose answer was lost may land until twice the request timeout later, and a read
+// may show a record for some minutes as it was before a change. So an execution that finds
+// an intent reads the record until it shows the result, and sends no other PATCH before the
+// former one cannot land any more.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/engine"
+)
+
+// Domains is the part of the API's client that changes of discovery domains need.
+type Domains interface {
+	DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error)
+	UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error)
+}
+
+// defaultSettled is how long a read may show a record as it was before a change: reads of
+// discovery domains are eventually consistent.
+const defaultSettled = 5 * time.Minute
+
+// change is one execution of a row that changes a discovery domain.
+type change struct {
+	x       *engine.Execution
+	row     *engine.Row
+	api     Domains
+	timeout time.Duration // of a request
+	settled time.Duration // see defaultSettled
+
+	organization, domain string // ids
+}
+
+// inFlight returns for how long a PATCH that was sent at that time may still land.
+func (c *change) inFlight(at time.Time) time.Duration {
+	return max(at.Add(2*c.timeout).Sub(c.x.Now()), 0)
+}
+
+// readAgain returns when to read a record again that may be older than a PATCH that was
+// sent at that time; 0 once a read shows its result. Each read costs a request.
+func (c *change) readAgain(at time.Time) time.Duration {
+	age := max(c.x.Now().Sub(at), 0)
+	return max(min(c.settled-age, max(age, time.Second), time.Minute), 0)
+}
+
+// isYoung reports whether a read may be older than the row.
+func (c *change) isYoung() bool { return c.x.Now().Sub(c.x.Submitted) < c.settled }
+
+// read reads the record.
+func (c *change) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
+	return c.api.DiscoveryDomain(ctx, c.organization, c.domain)
+}
+
+// readYoung is read for a row that has sent no PATCH. A 404 for a young row may be a read
+// that is behind.
+func (c *change) readYoung(ctx context.Context) (apiclient.DiscoveryDomain, error) {
+	d, err := c.read(ctx)
+	if isNotFound(err) && c.isYoung() {
+		err = engine.Retry(err)
+	}
+	return d, err
+}
+
+// send sends a PATCH. Right before it, with the permit, store stores its intent. If the
+// request surely had no effect, undo replaces the intent, and returns the reason.
+func (c *change) send(ctx context.Context, u apiclient.DiscoveryDomainUpdate, store func(context.Context) error,
+	undo func(ctx context.Context, reason error) error,
+) (apiclient.DiscoveryDomain, error) {
+	stored := false
+	sending := c.x.Beginning(ctx, func(ctx context.Context) error {
+		err := store(ctx)
+		stored = stored || err == nil
+		return err
+	})
+	answer, err := c.api.UpdateDiscoveryDomain(sending, c.organization, c.domain, u)
+	if err != nil && stored && engine.NoEffect(err) {
+		err = undo(ctx, err)
+	}
+	return answer, err
+}
+
+// notSent restores the row's former intent, if any, since this execution's PATCH had no
+// effect. It returns the reason.
+func (c *change) notSent(ctx context.Context, reason error) error {
+	if c.row.Intent == nil {
+		return withdraw(ctx, c.x, c.row, reason)
+	}
+	return both(reason, c.x.Amend(ctx, c.row, c.row.Intent.Value))
+}
+
+// carriedOut compares the answer, or a record, with the request.
+func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDomain) error {
+	if sent.Status != nil && got.Status != *sent.Status {
+		return engine.Retry(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q", string(got.Status), string(*sent.Status)))
+	}
+	if flag, have := sent.UseForOrganizationDiscovery, got.UseForOrganizationDiscovery; differ(flag, have) {
+		return engine.Retry(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *have, *flag))
+	}
+	return nil
+}
+
+// differ reports whether two flags are given and differ.
+func differ(sent, got *bool) bool { return sent != nil && got != nil && *sent != *got }
+
+// retryRefused counts an attempt for a refusal that says nothing about the row. Other errors
+// are returned as they are.
+func retryRefused(err error) error {
+	if engine.Decide(err).Outcome == engine.Refused {
+		return engine.Retry(err)
+	}
+	return err
+}
+
+// isNotFound reports whether the API has no such record.
+func isNotFound(err error) bool {
+	answer, ok := errors.AsType[*apiclient.Error](err)
+	return ok && answer.Status == http.StatusNotFound
+}
