@@ -19,7 +19,6 @@ const module = "orgops"
 // depend on who uses it.
 var core = map[string][]string{
 	"internal/ledger":       nil,
-	"internal/watch":        nil,
 	"internal/pace":         nil,
 	"internal/redisconn":    nil,
 	"internal/events":       nil,

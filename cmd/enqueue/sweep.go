@@ -10,6 +10,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/status"
+	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
 )
 
@@ -90,10 +91,10 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
 	run, created, seen, err := status.SweepNow(ctx, t.redis, t.intake(), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, c.Org, c.VerifyPending)
-	if sweeping, ok := errors.AsType[*intake.SweepingError](err); ok {
+	if sweeping, ok := errors.AsType[*schedule.InProgressError](err); ok {
 		return sweeping
 	}
-	if apart, ok := errors.AsType[*intake.ClocksError](err); ok {
+	if apart, ok := errors.AsType[*schedule.ClocksError](err); ok {
 		return apart
 	}
 	if err != nil {

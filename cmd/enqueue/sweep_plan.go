@@ -10,7 +10,6 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 // sweepPlan is what a sweep would come to, as far as Redis knows: the last one stands
@@ -20,13 +19,13 @@ type sweepPlan struct {
 	at        time.Time
 	settings  pace.Settings
 	announced bool
-	ticks     watch.Ticks
+	ticks     sweep.Ticks
 	status.SweepState
 	preview status.Preview
 
 	calls *sweepCalls // nil: not known, since no sweep has ended
 	takes time.Duration
-	cron  watch.Cron // the zero value: there is no schedule
+	cron  sweep.Cron // the zero value: there is no schedule
 	// interval is the least time between two ticks; 0: there is no schedule.
 	interval time.Duration
 }
@@ -67,7 +66,7 @@ func (t *tool) learn(ctx context.Context, p *sweepPlan) (err error) {
 	if !p.announced {
 		p.settings = assumed
 	}
-	if p.ticks, err = watch.New(t.redis, p.Tenant).Ticks(ctx); err != nil {
+	if p.ticks, err = sweep.NewStore(t.redis, p.Tenant).Ticks(ctx); err != nil {
 		return err
 	}
 	if p.SweepState, err = status.SweepStateOf(ctx, t.redis, p.Tenant); err != nil {
@@ -94,7 +93,7 @@ func (p *sweepPlan) reckon() (err error) {
 	if p.cronText() == "" {
 		return nil
 	}
-	if p.cron, err = watch.ParseCron(p.cronText()); err != nil {
+	if p.cron, err = sweep.ParseCron(p.cronText()); err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	p.interval, _ = p.cron.Shortest(1)

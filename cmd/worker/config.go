@@ -24,7 +24,6 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/sweep"
 	"orgops/internal/tracing"
-	"orgops/internal/watch"
 	"orgops/internal/webhooks"
 	"orgops/tasks"
 )
@@ -108,7 +107,7 @@ type tenant struct {
 	resolvers []dnscheck.Resolver
 	quorum    int // of the resolvers
 	dnsMode   dnscheck.Mode
-	cron      watch.Cron // if sweep is not off
+	cron      sweep.Cron // if sweep is not off
 	rules     sweep.Rules
 	secret    apiclient.Secret
 	token     apiclient.Secret

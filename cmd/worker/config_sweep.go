@@ -12,7 +12,6 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 // Bounds of what decides on domains whose token is gone.
@@ -32,7 +31,7 @@ func (t *tenant) checkSweep() error {
 	if t.Sweep == off {
 		return nil
 	}
-	cron, err := watch.ParseCron(t.Sweep)
+	cron, err := sweep.ParseCron(t.Sweep)
 	if err != nil {
 		return fmt.Errorf("sweep: %w (or off)", err)
 	}

@@ -22,7 +22,6 @@ import (
 	"orgops/internal/queues"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 	"orgops/internal/workers"
 )
 
@@ -53,7 +52,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) *core {
 	// The commands of dispatcher, scanner and follow-up end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is away can stop.
 	own := ledger.New(w.permits)
-	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.permits, t.Name), Notifier: notifier}
+	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.permits, t.Name), Notifier: notifier}
 	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: t.rules, Logger: w.logger})
 	c.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
@@ -94,7 +93,7 @@ func corePlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency +
 func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
 	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
 	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, w.metrics, w.traces, t.Name}
-	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.redis, t.Name), Notifier: notifier}
+	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier}
 	verify := kinds.VerifyConfig{
 		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload, ThinProofAfter: t.ThinProofAfter,
 		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Stopping: w.stopping, Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,

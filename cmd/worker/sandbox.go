@@ -16,7 +16,7 @@ import (
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
 )
 
@@ -204,7 +204,7 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 		ids = append(ids, one.id)
 	}
 	sampleRun := intake.Run{ID: sampleSweep, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample"}
-	run, _, err := in.SweepNow(ctx, watch.New(w.redis, tasks.DefaultTenant), sampleRun, sweep.Order{Organization: sample.Swept[0].Organization})
+	run, _, err := schedule.Now(ctx, in, sweep.NewStore(w.redis, tasks.DefaultTenant), sampleRun, sweep.Order{Organization: sample.Swept[0].Organization})
 	return append(ids, run.ID), err
 }
 

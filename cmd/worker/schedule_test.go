@@ -12,19 +12,18 @@ import (
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 	"orgops/tasks"
 )
 
 // pastTick says that the tenant's schedule has come to a tick of two days ago.
-func pastTick(t *testing.T, d desk) *watch.Store {
+func pastTick(t *testing.T, d desk) *sweep.Store {
 	t.Helper()
-	store := watch.New(d.redis, tasks.DefaultTenant)
+	store := sweep.NewStore(d.redis, tasks.DefaultTenant)
 	now, err := store.Clock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := store.SetTicks(t.Context(), &watch.Ticks{Tick: now.Add(-48 * time.Hour).Unix()}); err != nil || !ok {
+	if ok, err := store.SetTicks(t.Context(), &sweep.Ticks{Tick: now.Add(-48 * time.Hour).Unix()}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	return store

@@ -11,10 +11,10 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine/kinds"
-	"orgops/internal/intake"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/scan"
+	"orgops/internal/sweep/schedule"
 	"orgops/internal/tracing"
 	"orgops/internal/webhooks"
 )
@@ -28,8 +28,8 @@ type served struct {
 	dns      *dnscheck.Checker
 	core     *core
 	hooks    *webhooks.Sender
-	schedule *intake.Scheduler // of its sweeps; nil: there is none
-	shown    ops.Tenant        // on the operator's pages
+	schedule *schedule.Scheduler // of its sweeps; nil: there is none
+	shown    ops.Tenant          // on the operator's pages
 
 	fetchesToken atomic.Bool // by [worker.fetchTokens]
 }

@@ -12,7 +12,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
-	"orgops/internal/watch"
+	"orgops/internal/sweep"
 )
 
 // attention is what somebody has to know of a tenant, or to do, before anything else.
@@ -47,7 +47,7 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 type tenantState struct {
 	Pace   *pace.State // nil, as Sweeps and Ticks: it could not be read
 	Sweeps *status.SweepState
-	Ticks  *watch.Ticks
+	Ticks  *sweep.Ticks
 }
 
 // stateOf reads the state of a tenant. With an error it returns the parts that it could read.
@@ -60,7 +60,7 @@ func stateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (t t
 	if sweepsErr == nil {
 		t.Sweeps = &sweeps
 	}
-	ticks, ticksErr := watch.New(rdb, tenant).Ticks(ctx)
+	ticks, ticksErr := sweep.NewStore(rdb, tenant).Ticks(ctx)
 	if ticksErr == nil {
 		t.Ticks = &ticks
 	}

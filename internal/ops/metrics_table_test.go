@@ -25,7 +25,6 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 	"orgops/tasks"
 )
 
@@ -69,7 +68,7 @@ func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
 	if err := limiter.Block(t.Context(), "create_template", "403"); err != nil {
 		t.Fatal(err)
 	}
-	keepSweep(t, watch.New(p.rdb, "acme"))
+	keepSweep(t, sweep.NewStore(p.rdb, "acme"))
 	tenant := ops.Tenant{Name: "acme", Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
 	m.WatchRedis(p.rdb, l, []ops.Tenant{tenant}, nil)
 	tenant.API = clientWith(t, "opaque")
@@ -77,7 +76,7 @@ func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
 	return m, registry
 }
 
-func keepSweep(t *testing.T, store *watch.Store) {
+func keepSweep(t *testing.T, store *sweep.Store) {
 	t.Helper()
 	for name, state := range map[string]any{
 		sweep.SummaryState: sweep.Summary{At: judged},
@@ -91,7 +90,7 @@ func keepSweep(t *testing.T, store *watch.Store) {
 			t.Fatalf("state %s: %t, %v", name, ok, err)
 		}
 	}
-	ticks := watch.Ticks{Sweep: watch.Sweep{Run: "sweep", At: begun, Begun: true}, ByHand: watch.Sweep{Run: "older", At: begun.Add(-time.Hour)}}
+	ticks := sweep.Ticks{Sweep: sweep.TenantSweep{Run: "sweep", At: begun, Started: true}, ByHand: sweep.TenantSweep{Run: "older", At: begun.Add(-time.Hour)}}
 	if ok, err := store.SetTicks(t.Context(), &ticks); err != nil || !ok {
 		t.Fatalf("ticks: %t, %v", ok, err)
 	}
@@ -108,22 +107,22 @@ func TestSweepsThatAreNotJudged(t *testing.T) {
 	if _, err := l.Cancel(t.Context(), "cancelled"); err != nil {
 		t.Fatal(err)
 	}
-	scheduled := watch.Sweep{Run: "open", At: begun, Begun: true}
-	byHand := func(id string) watch.Sweep { return watch.Sweep{Run: id, At: begun.Add(time.Hour)} }
+	scheduled := sweep.TenantSweep{Run: "open", At: begun, Started: true}
+	byHand := func(id string) sweep.TenantSweep { return sweep.TenantSweep{Run: id, At: begun.Add(time.Hour)} }
 	tests := []struct {
 		name  string
-		ticks watch.Ticks
+		ticks sweep.Ticks
 		want  time.Time // zero: none
 	}{
-		{"open", watch.Ticks{Sweep: scheduled, ByHand: byHand("open")}, begun.Add(time.Hour)},
-		{"cancelled", watch.Ticks{ByHand: byHand("cancelled")}, time.Time{}},
-		{"cancelled after one of the schedule", watch.Ticks{Sweep: scheduled, ByHand: byHand("cancelled")}, begun},
-		{"gone", watch.Ticks{ByHand: byHand("gone")}, time.Time{}},
+		{"open", sweep.Ticks{Sweep: scheduled, ByHand: byHand("open")}, begun.Add(time.Hour)},
+		{"cancelled", sweep.Ticks{ByHand: byHand("cancelled")}, time.Time{}},
+		{"cancelled after one of the schedule", sweep.Ticks{Sweep: scheduled, ByHand: byHand("cancelled")}, begun},
+		{"gone", sweep.Ticks{ByHand: byHand("gone")}, time.Time{}},
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			name := fmt.Sprint("acme", i)
-			if ok, err := watch.New(p.rdb, name).SetTicks(t.Context(), &test.ticks); err != nil || !ok {
+			if ok, err := sweep.NewStore(p.rdb, name).SetTicks(t.Context(), &test.ticks); err != nil || !ok {
 				t.Fatalf("ticks: %t, %v", ok, err)
 			}
 			m, _ := newMetrics(t)

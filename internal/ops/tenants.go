@@ -19,7 +19,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
-	"orgops/internal/watch"
+	"orgops/internal/sweep"
 	"orgops/tasks"
 )
 
@@ -171,9 +171,9 @@ func (v *tenantView) tellSettings() error {
 		v.Used = min(float64(v.Pace.UsedLastMinute)/perMinute, 1)
 		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.Pace.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
 	}
-	var cron watch.Cron
-	if sweep := v.Settings.Sweep; sweep != "" && sweep != "off" {
-		if cron, err = watch.ParseCron(sweep); err != nil {
+	var cron sweep.Cron
+	if text := v.Settings.Sweep; text != "" && text != "off" {
+		if cron, err = sweep.ParseCron(text); err != nil {
 			return fmt.Errorf("settings of tenant %s: sweep: %w", v.Name, err)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 var (
@@ -97,7 +96,7 @@ func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state
 		return metrics, nil
 	}
 	var last time.Time
-	for _, sweep := range []watch.Sweep{state.Ticks.Sweep, state.Ticks.ByHand} {
+	for _, sweep := range []sweep.TenantSweep{state.Ticks.Sweep, state.Ticks.ByHand} {
 		counts, err := counts(ctx, ledger, tenant, sweep, summary)
 		if err != nil {
 			return metrics, err
@@ -114,7 +113,7 @@ func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state
 
 // counts reports whether a sweep was started and was evaluated, or will be. A cancelled sweep
 // is not evaluated, nor one whose run is deleted.
-func counts(ctx context.Context, ledger *runs.Ledger, tenant string, started watch.Sweep, last *sweep.Summary) (bool, error) {
+func counts(ctx context.Context, ledger *runs.Ledger, tenant string, started sweep.TenantSweep, last *sweep.Summary) (bool, error) {
 	if started.Run == "" {
 		return false, nil
 	}

@@ -15,7 +15,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
 )
 
@@ -96,7 +96,7 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 // CloseBreaker closes the tenant's breaker if it is that of the sweep with this run.
 // Domains that were absent before that count as gone.
 func CloseBreaker(ctx context.Context, rdb redis.UniversalClient, tenant, run string) (sweep.Breaker, error) {
-	store := watch.New(rdb, tenant)
+	store := sweep.NewStore(rdb, tenant)
 	const attempts = 20 // only the evaluation of sweeps writes it
 	for range attempts {
 		former, err := store.State(ctx, sweep.BreakerState)
@@ -157,6 +157,6 @@ func SweepNow(ctx context.Context, rdb redis.UniversalClient, taker intake.Intak
 	}
 	r.ID = cmp.Or(r.ID, tasks.NewRunID(time.Now()))
 	order := sweep.Order{Organization: organization, Pending: pending || settings.VerifyPending}
-	run, created, err = taker.SweepNow(ctx, watch.New(rdb, r.Tenant), r, order)
+	run, created, err = schedule.Now(ctx, taker, sweep.NewStore(rdb, r.Tenant), r, order)
 	return run, created, announced, err
 }

@@ -12,7 +12,6 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 // SweptDomain is a discovery domain with the state that sweeps have stored.
@@ -25,7 +24,7 @@ type SweptDomain struct {
 // SweptDomainOf reads the state of the tenant's domain with that id; ok is false if none is
 // stored.
 func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, tenant, id string) (d SweptDomain, ok bool, err error) {
-	value, err := watch.New(rdb, tenant).Memory(ctx, id)
+	value, err := sweep.NewStore(rdb, tenant).Domain(ctx, id)
 	if err != nil || value == nil {
 		return SweptDomain{}, false, err
 	}
@@ -175,7 +174,7 @@ type SweepState struct {
 
 // SweepStateOf reads the state of the tenant's sweeps.
 func SweepStateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (s SweepState, err error) {
-	store := watch.New(rdb, tenant)
+	store := sweep.NewStore(rdb, tenant)
 	for name, into := range map[string]any{sweep.SummaryState: &s.Summary, sweep.BreakerState: &s.Breaker} {
 		value, err := store.State(ctx, name)
 		if err == nil && value != nil {
@@ -214,7 +213,7 @@ func (s SweepState) BreakerText(tenant string) string {
 }
 
 // ScheduleText says when the sweeps of the schedule are, the zero one being none.
-func ScheduleText(c watch.Cron, now time.Time) string {
+func ScheduleText(c sweep.Cron, now time.Time) string {
 	if c.String() == "" {
 		return "none: sweeps are started by hand"
 	}

@@ -13,7 +13,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
-	"orgops/internal/watch"
+	"orgops/internal/sweep"
 )
 
 // Lost says in words that Redis has lost rows of the run, and what to do; empty: it has not.
@@ -52,7 +52,7 @@ func WalkTrouble(r runs.Run) string {
 
 // Skipped says in words which tick of a schedule was skipped last, and why; empty:
 // none was.
-func Skipped(s watch.Skip) string {
+func Skipped(s sweep.SkippedTick) string {
 	if s.Tick == 0 {
 		return ""
 	}
