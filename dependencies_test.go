@@ -76,7 +76,7 @@ func TestDependencies(t *testing.T) {
 // TestWhoKnowsTasks: the core executes rows by their kinds. Only packages that submit rows,
 // or describe runs to people, know what can be submitted.
 func TestWhoKnowsTasks(t *testing.T) {
-	knows := []string{"internal/bench", "internal/intake", "internal/intakeapi", "internal/ops", "internal/status"}
+	knows := []string{"internal/bench", "internal/intake", "internal/intakeapi", "internal/ops", "internal/status", "internal/tenant"}
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./internal/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

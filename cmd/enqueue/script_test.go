@@ -28,6 +28,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
+	"orgops/internal/tenant"
 	"orgops/producer"
 )
 
@@ -243,15 +244,15 @@ func announce(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "announce TENANT GIVE-UP")
 	giveUp, err := time.ParseDuration(args[1])
 	ts.Check(err)
-	ts.Check(pace.Announce(context.Background(), of(ts).client, pace.Settings{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
+	ts.Check(tenant.Announce(context.Background(), of(ts).client, tenant.Announced{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
 }
 
 // announceSettings announces settings, given as JSON.
 func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "settings JSON")
-	var s pace.Settings
+	var s tenant.Announced
 	ts.Check(json.Unmarshal([]byte(args[0]), &s))
-	ts.Check(pace.Announce(context.Background(), of(ts).client, s))
+	ts.Check(tenant.Announce(context.Background(), of(ts).client, s))
 }
 
 // half makes a run in the core of which no rows come.

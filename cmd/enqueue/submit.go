@@ -9,8 +9,8 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
+	tenants "orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -265,8 +265,8 @@ func (t *tool) giveUp(ctx context.Context, o order) (giveUp time.Duration, seen 
 // served returns the settings of the tenant's workers, and whether there are any. It is an
 // error if there are none, unless noWorkerYet: what is submitted would wait for ever if the
 // tenant's name, or the Redis, is a mistake.
-func (t *tool) served(ctx context.Context, tenant string, noWorkerYet bool) (settings pace.Settings, seen bool, err error) {
-	settings, seen, err = pace.Announced(ctx, t.redis, tenant)
+func (t *tool) served(ctx context.Context, tenant string, noWorkerYet bool) (settings tenants.Announced, seen bool, err error) {
+	settings, seen, err = tenants.ReadAnnounced(ctx, t.redis, tenant)
 	if err == nil && !seen && !noWorkerYet {
 		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check --tenant and --redis-url; to submit before the first worker starts, add --no-worker-yet", tenant))
 	}

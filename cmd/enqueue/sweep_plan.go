@@ -10,6 +10,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
+	"orgops/internal/tenant"
 )
 
 // sweepPlan is what a sweep would come to, as far as Redis knows: the last one stands
@@ -17,7 +18,7 @@ import (
 type sweepPlan struct {
 	*sweepCommand
 	at        time.Time
-	settings  pace.Settings
+	settings  tenant.Announced
 	announced bool
 	ticks     sweep.Ticks
 	status.SweepState
@@ -60,7 +61,7 @@ func (t *tool) planSweep(ctx context.Context, c *sweepCommand) error {
 
 // learn reads what is known of the tenant and its sweeps.
 func (t *tool) learn(ctx context.Context, p *sweepPlan) (err error) {
-	if p.settings, p.announced, err = pace.Announced(ctx, t.redis, p.Tenant); err != nil {
+	if p.settings, p.announced, err = tenant.ReadAnnounced(ctx, t.redis, p.Tenant); err != nil {
 		return err
 	}
 	if !p.announced {

@@ -10,6 +10,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/pace"
+	tenants "orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -81,7 +82,7 @@ func (t *tool) connectTo(ctx context.Context, tenant string, noWorkerYet bool) e
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	_, served, err := pace.Announced(ctx, t.redis, tenant)
+	_, served, err := tenants.ReadAnnounced(ctx, t.redis, tenant)
 	if err == nil && !served && !noWorkerYet {
 		return cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check the name and --redis-url, or add --no-worker-yet", tenant))
 	}

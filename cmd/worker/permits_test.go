@@ -63,7 +63,7 @@ func TestASilentRedisHoldsNoPermitBack(t *testing.T) {
 	w.redis.AddHook(mute{silent})
 	w.permits.AddHook(mute{silent})
 	tenant := sandboxTenant(box)
-	if err := tenant.complete(func(string) string { return box.ClientSecret() }); err != nil {
+	if err := tenant.Complete(func(string) string { return box.ClientSecret() }); err != nil {
 		t.Fatal(err)
 	}
 	one, err := w.serve(tenant)

@@ -145,11 +145,11 @@ func (s *served) votes(all []dnscheck.ResolverState, what, mend string, fault fu
 		return ops.Finding{}
 	}
 	said := fmt.Sprintf(what, len(faults), len(all), strings.Join(faults, "; "))
-	needs, spanned := strconv.Itoa(s.quorum), true
+	needs, spanned := strconv.Itoa(s.Quorum), true
 	if len(named) > 1 {
 		needs, spanned = needs+" (in two perspectives)", len(left) > 1
 	}
-	if len(all)-len(faults) >= s.quorum && spanned {
+	if len(all)-len(faults) >= s.Quorum && spanned {
 		return ops.Finding{Note: said}
 	}
 	return ops.Finding{Err: fmt.Errorf("%s"+mend, said, needs)}

@@ -23,10 +23,10 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
-	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
+	"orgops/internal/tenant"
 	"orgops/internal/tracing"
 	"orgops/internal/workers"
 )
@@ -183,7 +183,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 
 // work starts everything, waits until until returns or ctx is done, and stops
 // everything in order. Being stopped by ctx is no error.
-func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.Context) error) error {
+func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func(context.Context) error) error {
 	for _, t := range tenants {
 		one, err := w.serve(t)
 		if err != nil {
@@ -370,9 +370,9 @@ func (w *worker) announce(ctx context.Context) {
 
 func (w *worker) announceOnce(ctx context.Context, tenants ...*served) {
 	for _, t := range tenants {
-		settings := t.announced()
+		settings := t.Announced()
 		settings.UpdatedAt = time.Now().UTC()
-		if err := pace.Announce(ctx, w.redis, settings); err != nil && ctx.Err() == nil {
+		if err := tenant.Announce(ctx, w.redis, settings); err != nil && ctx.Err() == nil {
 			w.logger.WarnContext(ctx, "announcing settings failed", "tenant", t.Name, "error", err)
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -59,7 +59,7 @@ func TestSweepOfTheSchedule(t *testing.T) {
 	if r := d.run(judged.Run); !r.Ended() || r.Kind != tasks.TypeRecheck || r.Total != domains || !strings.HasPrefix(r.Label, "scheduled for ") {
 		t.Errorf("run %+v", r)
 	}
-	s, ok, err := pace.Announced(t.Context(), d.redis, tasks.DefaultTenant)
+	s, ok, err := tenant.ReadAnnounced(t.Context(), d.redis, tasks.DefaultTenant)
 	if err != nil || !ok || s.Sweep != cron || s.AbsentAction != "unroute" || s.Grace != 48*time.Hour || s.AbsentChecks != 3 || len(s.Protect) != 1 {
 		t.Errorf("announced %+v, %v, %v", s, ok, err)
 	}

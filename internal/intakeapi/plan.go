@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"orgops/internal/pace"
+	"orgops/internal/tenant"
 )
 
 // planJSON is the estimate of a submission.
@@ -22,7 +22,7 @@ type planJSON struct {
 
 // answerPlan answers with the estimate of a submission. It changes nothing.
 func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order, rows *body) error {
-	settings, _, err := pace.Announced(ctx, s.cfg.Redis, o.run.Tenant)
+	settings, _, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, o.run.Tenant)
 	if err != nil {
 		return err
 	}

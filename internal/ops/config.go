@@ -9,8 +9,8 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/tenant"
 )
 
 // Config is what the pages and the probes show.
@@ -43,7 +43,7 @@ type Config struct {
 // Tenant is what the pages show of a tenant, and what they look with.
 type Tenant struct {
 	Name     string
-	Settings pace.Settings     // as announced to producers
+	Settings tenant.Announced  // as announced to producers
 	API      *apiclient.Client // for records; its requests wait for their permits
 	DNS      *dnscheck.Checker
 	DNSMode  string     // whom it asks: auto, authority or resolvers

@@ -25,6 +25,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/sweep"
+	tenants "orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -69,7 +70,7 @@ func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
 		t.Fatal(err)
 	}
 	keepSweep(t, sweep.NewStore(p.rdb, "acme"))
-	tenant := ops.Tenant{Name: "acme", Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
+	tenant := ops.Tenant{Name: "acme", Settings: tenants.Announced{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
 	m.WatchRedis(p.rdb, l, []ops.Tenant{tenant}, nil)
 	tenant.API = clientWith(t, "opaque")
 	m.WatchTokens([]ops.Tenant{tenant})

@@ -12,10 +12,10 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
-	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
+	"orgops/internal/tenant"
 )
 
 // TestRoundTrips: the metrics, and pages, of 200 tenants take as many round trips as of three,
@@ -44,7 +44,7 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 			mustNot(t, err)
 		}
 		if i%2 == 0 {
-			tenants = append(tenants, ops.Tenant{Name: name, Settings: pace.Settings{Tenant: name, Rate: "10/s", Burst: 10}})
+			tenants = append(tenants, ops.Tenant{Name: name, Settings: tenant.Announced{Tenant: name, Rate: "10/s", Burst: 10}})
 		}
 	}
 	read := func(count *redistest.RoundTrips) map[string]int64 {
@@ -74,7 +74,7 @@ func TestManyTenants(t *testing.T) {
 	var tenants []ops.Tenant
 	for i := range 120 {
 		name := fmt.Sprintf("tenant-%03d", i)
-		tenants = append(tenants, ops.Tenant{Name: name, Settings: pace.Settings{Tenant: name, Rate: "10/s", Burst: 10}})
+		tenants = append(tenants, ops.Tenant{Name: name, Settings: tenant.Announced{Tenant: name, Rate: "10/s", Burst: 10}})
 	}
 	ids := regexp.MustCompile(`<section id="tenant-(tenant-\d+)"`)
 	shown := func(n int, path string) (names []string, page string) {

@@ -29,6 +29,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/sweep"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -67,7 +68,7 @@ func newDesk(t *testing.T) *desk {
 	rdb := redistest.New(t)
 	d := &desk{t: t, rdb: rdb, ledger: runs.New(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb), log: &logged{}}
 	d.taker = intake.New(rdb, d.ledger)
-	if err := pace.Announce(t.Context(), rdb, pace.Settings{Tenant: "default", Rate: "10/s", Burst: 10, MaxClientsPerRequest: 100}); err != nil {
+	if err := tenant.Announce(t.Context(), rdb, tenant.Announced{Tenant: "default", Rate: "10/s", Burst: 10, MaxClientsPerRequest: 100}); err != nil {
 		t.Fatal(err)
 	}
 	config := ops.Config{

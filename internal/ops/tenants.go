@@ -20,6 +20,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -136,7 +137,7 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 	v.Name = name
 	var settingsErr error
 	if !served {
-		v.Settings, v.Announced, settingsErr = pace.Announced(ctx, rdb, name)
+		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, rdb, name)
 	}
 	if !v.Announced && settingsErr == nil {
 		v.warn("wait", "No worker of this tenant has been seen on this Redis.", "Start a worker for it, or delete its runs.")
@@ -240,4 +241,4 @@ func utc(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 // percent is a share in words.
 func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
 
-func rulesText(s pace.Settings) string { return status.RulesText(status.RulesOf(s)) }
+func rulesText(s tenant.Announced) string { return status.RulesText(status.RulesOf(s)) }

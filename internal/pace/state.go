@@ -112,3 +112,5 @@ func (s *State) read(now int64, field, value string) error {
 	}
 	return nil
 }
+
+func key(tenant, part string) string { return "orgops:v1:{tenant:" + tenant + "}:" + part }

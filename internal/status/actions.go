@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
+	tenants "orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -151,7 +151,7 @@ func BreakerClosed(tenant string, closed sweep.Breaker) string {
 // pending domains too where that is asked or is the tenant's setting. announced is
 // false if no worker was ever seen that would carry it out.
 func SweepNow(ctx context.Context, rdb redis.UniversalClient, taker intake.Intake, r intake.Run, organization string, pending bool) (run runs.Run, created, announced bool, err error) {
-	settings, announced, err := pace.Announced(ctx, rdb, r.Tenant)
+	settings, announced, err := tenants.ReadAnnounced(ctx, rdb, r.Tenant)
 	if err != nil {
 		return runs.Run{}, false, false, err
 	}

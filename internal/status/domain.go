@@ -10,9 +10,9 @@ import (
 
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
+	tenants "orgops/internal/tenant"
 )
 
 // DomainName names a discovery domain.
@@ -122,7 +122,7 @@ func (d DomainRow) Stands() string {
 
 // RulesFor returns the rules of the tenant's workers and the state of its sweeps.
 func RulesFor(ctx context.Context, rdb redis.UniversalClient, tenant string) (sweep.Rules, SweepState, error) {
-	settings, _, err := pace.Announced(ctx, rdb, tenant)
+	settings, _, err := tenants.ReadAnnounced(ctx, rdb, tenant)
 	if err != nil {
 		return sweep.Rules{}, SweepState{}, err
 	}
@@ -131,7 +131,7 @@ func RulesFor(ctx context.Context, rdb redis.UniversalClient, tenant string) (sw
 }
 
 // RulesOf returns the rules of announced settings, with defaults for those that are missing.
-func RulesOf(s pace.Settings) sweep.Rules {
+func RulesOf(s tenants.Announced) sweep.Rules {
 	return sweep.Rules{
 		Action: cmp.Or(sweep.Action(s.AbsentAction), sweep.Report), Grace: cmp.Or(s.Grace, sweep.DefaultGrace),
 		AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks), Protect: s.Protect,

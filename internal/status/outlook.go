@@ -18,6 +18,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
+	tenants "orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -116,7 +117,7 @@ type move struct {
 // tenant is how its budget stood when it was looked at.
 type tenant struct {
 	looked    time.Time
-	settings  pace.Settings
+	settings  tenants.Announced
 	announced bool
 	state     pace.State
 	paused    string // the queue of rows, if it is paused
@@ -199,7 +200,7 @@ func (o *Oracle) look(ctx context.Context, now time.Time, all []runs.Run) {
 
 // read reads the state of the tenant. A value that cannot be read stays as it was.
 func (t *tenant) read(ctx context.Context, rdb redis.UniversalClient, name string) {
-	if settings, announced, err := pace.Announced(ctx, rdb, name); err == nil {
+	if settings, announced, err := tenants.ReadAnnounced(ctx, rdb, name); err == nil {
 		t.settings, t.announced = settings, announced
 	}
 	if state, err := pace.New(pace.Config{Redis: rdb, Tenant: name}).State(ctx); err == nil {
