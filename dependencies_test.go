@@ -19,7 +19,6 @@ const module = "orgops"
 // depend on who uses it.
 var core = map[string][]string{
 	"internal/ledger":       nil,
-	"internal/watch":        nil,
 	"internal/pace":         nil,
 	"internal/redisconn":    nil,
 	"internal/events":       nil,
@@ -77,7 +76,7 @@ func TestDependencies(t *testing.T) {
 // TestWhoKnowsTasks: the core executes rows by their kinds. Only packages that submit rows,
 // or describe runs to people, know what can be submitted.
 func TestWhoKnowsTasks(t *testing.T) {
-	knows := []string{"internal/console", "internal/httpapi", "internal/intake", "internal/status"}
+	knows := []string{"internal/console", "internal/httpapi", "internal/intake", "internal/status", "internal/tenant"}
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./internal/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

@@ -16,7 +16,6 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 // sweepLoad says what is swept.
@@ -179,7 +178,7 @@ func (w *shipped) killAt(ctx context.Context, s *store, settled int64) error {
 
 // judged waits for the end of the sweep's judgement.
 func judged(ctx context.Context, s *store) error {
-	for memories := watch.New(s.admin, tenantName); ; {
+	for memories := sweep.NewStore(s.admin, tenantName); ; {
 		value, err := memories.State(ctx, sweep.SummaryState)
 		if err != nil {
 			return err
@@ -197,7 +196,7 @@ func judged(ctx context.Context, s *store) error {
 // compare holds the run and the memories against the tenant's domains.
 func (r *sweepResult) compare(ctx context.Context, s *store, t *tenant, run runs.Run, tick int64) error {
 	var err error
-	if r.Seen, err = watch.New(s.admin, tenantName).Tally(ctx, tick); err != nil {
+	if r.Seen, err = sweep.NewStore(s.admin, tenantName).Counts(ctx, tick); err != nil {
 		return err
 	}
 	r.Rows, r.Outcomes = run.Total, run.Counts
@@ -225,7 +224,7 @@ func (r *sweepResult) compare(ctx context.Context, s *store, t *tenant, run runs
 	for _, n := range found {
 		r.Twice += int64(n - 1)
 	}
-	r.Unlooked, err = unlooked(ctx, watch.New(s.admin, tenantName), ids)
+	r.Unlooked, err = unlooked(ctx, sweep.NewStore(s.admin, tenantName), ids)
 	return err
 }
 
@@ -254,14 +253,14 @@ func rowsFound(ctx context.Context, ledger *runs.Ledger, run runs.Run) (map[row]
 
 // unlooked counts the domains of which it is not remembered that exactly one sweep
 // has looked at them.
-func unlooked(ctx context.Context, memories *watch.Store, ids []string) (n int64, err error) {
+func unlooked(ctx context.Context, memories *sweep.Store, ids []string) (n int64, err error) {
 	const readers = 8
 	counts := make([]int64, readers)
 	g, ctx := errgroup.WithContext(ctx)
 	for at := range readers {
 		g.Go(func() error {
 			for i := at; i < len(ids); i += readers {
-				value, err := memories.Memory(ctx, ids[i])
+				value, err := memories.Domain(ctx, ids[i])
 				if err != nil {
 					return err
 				}

@@ -17,8 +17,8 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/status"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -113,18 +113,18 @@ func (c *checkCommand) settle(ctx context.Context, t *tool) {
 
 // announced returns the DNS settings that the tenant's workers have announced, or none if Redis
 // cannot be read.
-func (c *checkCommand) announced(ctx context.Context, t *tool) pace.DNSSettings {
+func (c *checkCommand) announced(ctx context.Context, t *tool) tenant.DNS {
 	limited, cancel := context.WithTimeout(ctx, settingsTime)
 	defer cancel()
 	err := t.openRedis()
 	if err == nil {
-		var settings pace.Settings
-		if settings, _, err = pace.Announced(limited, t.redis, c.Tenant); err == nil {
+		var settings tenant.Announced
+		if settings, _, err = tenant.ReadAnnounced(limited, t.redis, c.Tenant); err == nil {
 			return settings.DNS
 		}
 	}
 	t.log.DebugContext(ctx, "settings of the tenant's workers not read", "tenant", c.Tenant, "error", err)
-	return pace.DNSSettings{}
+	return tenant.DNS{}
 }
 
 // waits adds to the sentence of a thin proof when the worker accepts it.

@@ -18,10 +18,10 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/internal/cli"
-	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
+	"orgops/internal/tenant"
 )
 
 // TestCheckIsInterrupted has a resolver that never answers, and the person lose patience once it is asked.
@@ -156,7 +156,7 @@ func TestCheckAsksTheTenantsResolvers(t *testing.T) {
 	t.Cleanup(func() { _ = box.Close() })
 	box.SetTXT("_v.shop.example", "token")
 	client := redistest.New(t)
-	err = pace.Announce(t.Context(), client, pace.Settings{Tenant: "acme", Rate: "2/s", DNS: pace.DNSSettings{Resolvers: box.DNSAddrs(), Quorum: 3, Mode: "resolvers", ThinProofAfter: time.Hour}})
+	err = tenant.Announce(t.Context(), client, tenant.Announced{Tenant: "acme", Rate: "2/s", DNS: tenant.DNS{Resolvers: box.DNSAddrs(), Quorum: 3, Mode: "resolvers", ThinProofAfter: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,12 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/pace"
 	"orgops/internal/status"
+	"orgops/internal/tenant"
+	tenants "orgops/internal/tenant"
 )
 
 // assumed is the pace of a tenant whose workers have announced none: the worker's defaults.
-var assumed = pace.Settings{Rate: "2/s", Burst: 2, Reserve: 0.2}
+var assumed = tenant.Announced{Rate: "2/s", Burst: 2, Reserve: 0.2}
 
 // settingsTime bounds the read of a tenant's settings by commands for which Redis is optional.
 const settingsTime = 3 * time.Second
@@ -49,13 +51,13 @@ func interruptedOr(err error) error {
 
 // announced returns the settings that the tenant's workers announced, else the worker's
 // defaults.
-func (t *tool) announced(ctx context.Context, tenant string) (settings pace.Settings, announced bool, err error) {
+func (t *tool) announced(ctx context.Context, tenant string) (settings tenant.Announced, announced bool, err error) {
 	if err := t.openRedis(); err != nil {
 		return assumed, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, settingsTime)
 	defer cancel()
-	settings, announced, err = pace.Announced(ctx, t.redis, tenant)
+	settings, announced, err = tenants.ReadAnnounced(ctx, t.redis, tenant)
 	switch {
 	case err != nil:
 		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", tenant, "rate", assumed.Rate, "error", err)
@@ -90,7 +92,7 @@ type planOrgJSON struct {
 	Rows int64  `json:"rows"`
 }
 
-func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, announced bool) error {
+func (t *tool) printPlan(o order, plan intake.Plan, settings tenants.Announced, announced bool) error {
 	rate, err := pace.ParseRate(settings.Rate)
 	if err != nil {
 		return fmt.Errorf("settings of tenant %s: %w", o.Tenant, err)
@@ -143,7 +145,7 @@ func timeAt(rate pace.Rate, burst int, calls int64) time.Duration {
 	return time.Duration(min(seconds, float64(most))) * time.Second
 }
 
-func inWords(takes time.Duration, settings pace.Settings, announced bool) string {
+func inWords(takes time.Duration, settings tenants.Announced, announced bool) string {
 	if settings.Rate == "unlimited" {
 		return "as fast as the API answers: the tenant's rate is unlimited"
 	}

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/intake"
 	"orgops/internal/runs"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
+	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
 )
 
@@ -73,10 +73,10 @@ func notStarted(ctx context.Context, what, id string, err error) error {
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return cli.Usage(mismatch)
 	}
-	if sweeping, ok := errors.AsType[*intake.SweepingError](err); ok {
+	if sweeping, ok := errors.AsType[*schedule.InProgressError](err); ok {
 		return sweeping
 	}
-	if apart, ok := errors.AsType[*intake.ClocksError](err); ok {
+	if apart, ok := errors.AsType[*schedule.ClocksError](err); ok {
 		return apart
 	}
 	again := fmt.Sprintf("to make sure that %s exists, repeat the command with --run %s", what, id)

@@ -27,7 +27,8 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
-	"orgops/internal/watch"
+	"orgops/internal/sweep"
+	"orgops/internal/tenant"
 	"orgops/producer"
 )
 
@@ -243,15 +244,15 @@ func announce(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "announce TENANT GIVE-UP")
 	giveUp, err := time.ParseDuration(args[1])
 	ts.Check(err)
-	ts.Check(pace.Announce(context.Background(), of(ts).client, pace.Settings{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
+	ts.Check(tenant.Announce(context.Background(), of(ts).client, tenant.Announced{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
 }
 
 // announceSettings announces settings, given as JSON.
 func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "settings JSON")
-	var s pace.Settings
+	var s tenant.Announced
 	ts.Check(json.Unmarshal([]byte(args[0]), &s))
-	ts.Check(pace.Announce(context.Background(), of(ts).client, s))
+	ts.Check(tenant.Announce(context.Background(), of(ts).client, s))
 }
 
 // half makes a run in the core of which no rows come.
@@ -294,13 +295,13 @@ func begin(ts *testscript.TestScript, neg bool, args []string) {
 // blank, the memory as JSON. Those that are absent or were taken away are attended.
 func remember(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "remember TENANT FILE")
-	store := watch.New(of(ts).client, args[0])
+	store := sweep.NewStore(of(ts).client, args[0])
 	for line := range strings.Lines(ts.ReadFile(args[1])) {
 		id, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		former, err := store.Memory(context.Background(), id)
+		former, err := store.Domain(context.Background(), id)
 		ts.Check(err)
 		attend := strings.Contains(value, `"absence"`) || strings.Contains(value, `"taken"`)
-		_, err = store.Remember(context.Background(), id, former, []byte(value), attend, 1)
+		_, err = store.SetDomain(context.Background(), sweep.DomainWrite{ID: id, Former: former, Value: []byte(value), Watched: attend, Tick: 1})
 		ts.Check(err)
 	}
 }
@@ -308,7 +309,7 @@ func remember(ts *testscript.TestScript, neg bool, args []string) {
 // state keeps something for the whole tenant.
 func state(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "state TENANT NAME VALUE")
-	store := watch.New(of(ts).client, args[0])
+	store := sweep.NewStore(of(ts).client, args[0])
 	former, err := store.State(context.Background(), args[1])
 	ts.Check(err)
 	_, err = store.SetState(context.Background(), args[1], former, []byte(args[2]))

@@ -9,8 +9,8 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -254,10 +254,10 @@ func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
 // served returns the settings of the tenant's workers, and whether there are any. It is an
 // error if there are none, unless noWorkerYet: rows would wait for ever if the name of the
 // tenant, or the URL of Redis, is a mistake.
-func (t *tool) served(ctx context.Context, tenant string, noWorkerYet bool) (settings pace.Settings, seen bool, err error) {
-	settings, seen, err = pace.Announced(ctx, t.redis, tenant)
+func (t *tool) served(ctx context.Context, name string, noWorkerYet bool) (settings tenant.Announced, seen bool, err error) {
+	settings, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
 	if err == nil && !seen && !noWorkerYet {
-		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet", tenant))
+		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet", name))
 	}
 	return settings, seen, err
 }

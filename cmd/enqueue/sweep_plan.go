@@ -10,22 +10,22 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/tenant"
 )
 
 // sweepPlan is an estimate of the next sweep from the last one.
 type sweepPlan struct {
 	*sweepCommand
 	at        time.Time
-	settings  pace.Settings
+	settings  tenant.Announced
 	announced bool
-	ticks     watch.Ticks
+	ticks     sweep.Ticks
 	status.SweepState
 	preview status.Preview
 
 	calls *sweepCalls // nil: not known, since no sweep has ended
 	takes time.Duration
-	cron  watch.Cron // the zero value: there is no schedule
+	cron  sweep.Cron // the zero value: there is no schedule
 	// interval is the least time between two ticks; 0: there is no schedule.
 	interval time.Duration
 }
@@ -60,13 +60,13 @@ func (t *tool) planSweep(ctx context.Context, c *sweepCommand) error {
 
 // readSweeps reads the settings of the tenant and the state of its sweeps.
 func (t *tool) readSweeps(ctx context.Context, p *sweepPlan) (err error) {
-	if p.settings, p.announced, err = pace.Announced(ctx, t.redis, p.Tenant); err != nil {
+	if p.settings, p.announced, err = tenant.ReadAnnounced(ctx, t.redis, p.Tenant); err != nil {
 		return err
 	}
 	if !p.announced {
 		p.settings = assumed
 	}
-	if p.ticks, err = watch.New(t.redis, p.Tenant).Ticks(ctx); err != nil {
+	if p.ticks, err = sweep.NewStore(t.redis, p.Tenant).Ticks(ctx); err != nil {
 		return err
 	}
 	if p.SweepState, err = status.SweepStateOf(ctx, t.redis, p.Tenant); err != nil {
@@ -93,7 +93,7 @@ func (p *sweepPlan) estimate() (err error) {
 	if p.cronText() == "" {
 		return nil
 	}
-	if p.cron, err = watch.ParseCron(p.cronText()); err != nil {
+	if p.cron, err = sweep.ParseCron(p.cronText()); err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	p.interval, _ = p.cron.Shortest(1)

@@ -22,7 +22,6 @@ import (
 	"orgops/internal/queues"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 	"orgops/internal/workers"
 )
 
@@ -48,17 +47,17 @@ func (w *worker) newCore(t *served, notifier events.Notifier) *core {
 			}
 		},
 	})
-	places, queue := corePlaces(t.limit.Rate), engine.Queue(name)
+	places, queue := corePlaces(t.Limit.Rate), engine.Queue(name)
 	w.queues.Add(queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traced(c.engine), Full: fullAt})
 	// The commands of dispatcher, scanner and follow-up end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is away can stop.
 	own := ledger.New(w.permits)
-	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.permits, t.Name), Notifier: notifier}
-	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: t.rules, Logger: w.logger})
+	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.permits, t.Name), Notifier: notifier}
+	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: t.Rules, Logger: w.logger})
 	c.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
 		Places: places, Place: func() workers.Place { return w.order.Place(name) },
-		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: t.limiter.State, Rate: perSecond(t.limit), Logger: w.logger,
+		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return afterEnd(ctx, own, c.followUp, notifier, run)
 		},
@@ -94,7 +93,7 @@ func corePlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency +
 func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
 	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
 	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, w.metrics, w.traces, t.Name}
-	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.redis, t.Name), Notifier: notifier}
+	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier}
 	verify := kinds.VerifyConfig{
 		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload, ThinProofAfter: t.ThinProofAfter,
 		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
@@ -111,7 +110,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		}),
 		kinds.Create:      kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout, NoReads: t.TrustPayload}),
 		kinds.Recheck:     kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: dns, Submit: submit}),
-		kinds.Act:         kinds.NewAct(kinds.ActConfig{API: api, DNS: dns, States: states, Rules: t.rules, Places: kinds.NewPlaces(actConcurrency, 0), RequestTimeout: timeout, Logger: logger}),
+		kinds.Act:         kinds.NewAct(kinds.ActConfig{API: api, DNS: dns, States: states, Rules: t.Rules, Places: kinds.NewPlaces(actConcurrency, 0), RequestTimeout: timeout, Logger: logger}),
 		kinds.HourlyCheck: kinds.NewHourlyCheck(kinds.HourlyConfig{Tenant: name, States: states, DNS: dns, Places: swept.Places, Submit: submit}),
 	}
 }

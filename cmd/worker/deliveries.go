@@ -1,18 +1,17 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/deliveries"
 	"orgops/internal/queues"
+	"orgops/internal/tenant"
 	"orgops/internal/webhooks"
 )
 
 // newNotifier returns what notifies the receivers of a tenant of events. Its deliveries are
 // made by the queues of the worker.
-func (w *worker) newNotifier(t tenant, receivers *webhooks.Sender) *deliveries.Notifier {
+func (w *worker) newNotifier(t tenant.Settings, receivers *webhooks.Sender) *deliveries.Notifier {
 	queue := deliveries.Queue(t.Name)
 	cfg := deliveries.Config{
 		Tenant: t.Name, Receivers: receivers, Redis: w.redis, Enqueuer: w.queue, Enqueued: func() { w.queues.Wake(queue) }, Backlog: t.WebhookBacklog,
@@ -28,12 +27,4 @@ func (w *worker) traced(h asynq.Handler) asynq.Handler {
 		return traced(h)
 	}
 	return h
-}
-
-// checkBacklog checks --webhook-backlog.
-func (t *tenant) checkBacklog() error {
-	if t.WebhookBacklog < 1 || t.WebhookBacklog > deliveries.MaxBacklog {
-		return fmt.Errorf("webhook-backlog: want 1 to %d events, got %d", deliveries.MaxBacklog, t.WebhookBacklog)
-	}
-	return nil
 }

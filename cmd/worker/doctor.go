@@ -22,6 +22,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
+	"orgops/internal/tenant"
 )
 
 // doctorCommand tests what a worker with the same settings would use.
@@ -90,11 +91,11 @@ func (d doctorCommand) write(out io.Writer, found []health.Finding) (err error) 
 }
 
 // examine tests everything side by side, and gives the findings in order.
-func examine(ctx context.Context, env *cli.Environment, tenants []tenant, at redisconn.Config, client redis.UniversalClient) ([]health.Finding, error) {
+func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Settings, at redisconn.Config, client redis.UniversalClient) ([]health.Finding, error) {
 	// All of them before the first test: what is let go of on an error is in use by none.
 	patients := make([]health.Tenant, len(tenants))
 	for i, t := range tenants {
-		patient, done, err := t.patient(client)
+		patient, done, err := patient(t, client)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +110,7 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant, at red
 	files := []string{env.Get(cli.EnvName("redis-password") + "_FILE")}
 	for i, t := range tenants {
 		all.Go(func() { parts[1+2*i] = patients[i].Test(ctx) })
-		all.Go(func() { parts[2+2*i] = t.receivers(ctx) })
+		all.Go(func() { parts[2+2*i] = receivers(ctx, t) })
 		files = append(files, t.ClientSecretFile, t.ClientKeyFile, t.TokenFile)
 	}
 	all.Wait()
@@ -121,19 +122,19 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant, at red
 var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(rows|webhook)$`)
 
 // patient is the tenant as it is to be tested; done lets go of what it holds.
-func (t tenant) patient(client redis.UniversalClient) (health.Tenant, func(), error) {
-	tokens, err := t.tokenSource()
+func patient(t tenant.Settings, client redis.UniversalClient) (health.Tenant, func(), error) {
+	tokens, err := t.TokenSource()
 	if err != nil {
 		return health.Tenant{}, nil, err
 	}
-	headers := &health.Headers{Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.limit, MaxWait: longestWait(t.limit), Writes: apiclient.Writes, Repeats: apiclient.IsRepetition})}
+	headers := &health.Headers{Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.Limit, MaxWait: longestWait(t.Limit), Writes: apiclient.Writes, Repeats: apiclient.IsRepetition})}
 	api, err := apiclient.New(apiclient.Config{
-		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: headers, UserAgent: "orgops/" + version,
+		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body), Gate: headers, UserAgent: "orgops/" + version,
 	})
 	if err != nil {
 		return health.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
-	checker, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, Quorum: t.quorum, Mode: t.dnsMode, CanaryZone: t.CanaryZone})
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: t.DNSResolvers, Quorum: t.Quorum, Mode: t.Mode, CanaryZone: t.CanaryZone})
 	if err != nil {
 		return health.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
@@ -142,21 +143,21 @@ func (t tenant) patient(client redis.UniversalClient) (health.Tenant, func(), er
 		checker.Close()
 	}
 	return health.Tenant{
-		Name: t.Name, API: api, Headers: headers, Tokens: tokens, Burst: t.Burst, DNS: checker, Mode: t.dnsMode, Quorum: t.quorum,
+		Name: t.Name, API: api, Headers: headers, Tokens: tokens, Burst: t.Burst, DNS: checker, Mode: t.Mode, Quorum: t.Quorum,
 		Assertions: apiclient.AuthMethod(t.ClientAuth) == apiclient.AuthPrivateKeyJWT,
 		Needs: health.Needs{
-			TrustPayload: t.TrustPayload, Sweep: t.Sweep != off, Acts: t.rules.Action != sweep.Report || t.VerifyPending,
+			TrustPayload: t.TrustPayload, Sweep: t.Sweep != off, Acts: t.Rules.Action != sweep.Report || t.VerifyPending,
 		},
 	}, done, nil
 }
 
 // receivers connects to those who are told of events; through a proxy it is the
 // proxy that does.
-func (t tenant) receivers(ctx context.Context) []health.Finding {
+func receivers(ctx context.Context, t tenant.Settings) []health.Finding {
 	var found []health.Finding
-	for _, e := range t.endpoints {
+	for _, e := range t.Endpoints {
 		f := health.Finding{Level: health.OK, Subject: "tenant " + t.Name, Text: "webhook " + e.Name + " can be connected to"}
-		if t.network.Proxy != nil {
+		if t.Network.Proxy != nil {
 			f.Text = "webhook " + e.Name + " is not tried: there is a proxy"
 		} else if err := e.Reach(ctx); err != nil {
 			f.Level, f.Text = health.Wrong, fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)

@@ -7,6 +7,7 @@ import (
 	"orgops/internal/capacity"
 	"orgops/internal/cli"
 	"orgops/internal/health"
+	"orgops/internal/tenant"
 )
 
 // load holds the properties of the planned load that are no settings.
@@ -60,21 +61,21 @@ func (d doctorCommand) plan(p cli.Program) error {
 }
 
 // planned returns the tenants of the settings. Flags may leave out how a tenant is reached.
-func (d doctorCommand) planned(env environment) ([]tenant, error) {
+func (d doctorCommand) planned(env func(string) string) ([]tenant.Settings, error) {
 	if d.Config != "" || d.BaseURL != "" {
 		return d.tenants(env)
 	}
-	t := d.fromFlags(env)
-	if err := t.checkLimit(); err != nil {
+	t := d.WithSecrets(env)
+	if err := t.CheckLimit(); err != nil {
 		return nil, err
 	}
-	return []tenant{t}, t.checkSweep()
+	return []tenant.Settings{t}, t.CheckSweep()
 }
 
 // of returns the load of a tenant.
-func (l load) of(t tenant) capacity.Tenant {
-	rate, _ := t.limit.Effective()
-	sweeps, _ := t.limit.Sweeps()
+func (l load) of(t tenant.Settings) capacity.Tenant {
+	rate, _ := t.Limit.Effective()
+	sweeps, _ := t.Limit.Sweeps()
 	c := capacity.Tenant{
 		Name: t.Name, Count: l.Tenants, Rate: rate.PerSecond(), SweepRate: sweeps.PerSecond(), Rows: l.Rows, Kept: l.Rows, Domains: l.Domains,
 	}
@@ -83,7 +84,7 @@ func (l load) of(t tenant) capacity.Tenant {
 	}
 	if t.Sweep != off {
 		c.SweepEvery = 365 * 24 * time.Hour
-		if between, ok := t.cron.Shortest(1); ok {
+		if between, ok := t.Cron.Shortest(1); ok {
 			c.SweepEvery = between
 		}
 	}

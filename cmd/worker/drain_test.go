@@ -13,7 +13,7 @@ import (
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
 )
 
@@ -36,7 +36,7 @@ func TestDrain(t *testing.T) {
 	}
 	d.handIn(intake.Run{ID: "elsewhere", Tenant: "elsewhere"}, tasks.TypeVerify, box.SeedDomains(1))
 	swept := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
-	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), watch.New(d.redis, tasks.DefaultTenant), swept, sweep.Order{}); err != nil {
+	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), sweep.NewStore(d.redis, tasks.DefaultTenant), swept, sweep.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.ledger.Pause(t.Context(), "sweep"); err != nil {

@@ -16,9 +16,7 @@ import (
 // what was set.
 func TestLevelBySignal(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds the commands")
-	}
+	long(t, "builds the commands")
 	f := assembleOn(newDesk(t), redistest.URL(t))
 	worker := f.work("w")
 	said := func(msg, level, runID string) bool {

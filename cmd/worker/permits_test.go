@@ -51,9 +51,7 @@ func (c mutedConn) Write(b []byte) (int, error) {
 // TestASilentRedisHoldsNoPermitBack for longer than the limiter waits for it, which
 // is half of what asynq's commands have.
 func TestASilentRedisHoldsNoPermitBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	long(t, "takes some seconds")
 	t.Parallel()
 	box := startBox(t, sandbox.Options{})
 	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.DiscardHandler))
@@ -65,7 +63,7 @@ func TestASilentRedisHoldsNoPermitBack(t *testing.T) {
 	w.redis.AddHook(mute{silent})
 	w.permits.AddHook(mute{silent})
 	tenant := sandboxTenant(box)
-	if err := tenant.complete(func(string) string { return box.ClientSecret() }); err != nil {
+	if err := tenant.Complete(func(string) string { return box.ClientSecret() }); err != nil {
 		t.Fatal(err)
 	}
 	one, err := w.serve(tenant)

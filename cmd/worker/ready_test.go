@@ -184,7 +184,7 @@ func serveSandbox(t *testing.T, w *worker, box *sandbox.Sandbox, secret string, 
 	t.Helper()
 	for i := len(w.tenants); i < n; i++ {
 		tenant := sandboxTenant(box)
-		if err := tenant.complete(func(string) string { return secret }); err != nil {
+		if err := tenant.Complete(func(string) string { return secret }); err != nil {
 			t.Fatal(err)
 		}
 		tenant.Name = fmt.Sprint("tenant-", i)

@@ -8,6 +8,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/reference"
+	"orgops/internal/tenant"
 )
 
 func TestReference(t *testing.T) {
@@ -34,8 +35,8 @@ func TestReference(t *testing.T) {
 // tenantMembers returns the members of a tenant in a file, by the names of their flags.
 func tenantMembers() map[string]string {
 	members := map[string]string{}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[tenant]()) {
-		if member := field.Tag.Get("yaml"); member != "" {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[tenant.Settings]()) {
+		if member := field.Tag.Get("yaml"); member != "" && member != "-" {
 			members[cmp.Or(field.Tag.Get("name"), strings.ReplaceAll(member, "_", "-"))] = member
 		}
 	}

@@ -25,11 +25,11 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/metrics"
-	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/serving"
+	"orgops/internal/tenant"
 	"orgops/internal/tracing"
 	"orgops/internal/workers"
 )
@@ -186,7 +186,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 
 // work starts everything, waits until until returns or ctx is done, and stops
 // everything in order. Being stopped by ctx is no error.
-func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.Context) error) error {
+func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func(context.Context) error) error {
 	for _, t := range tenants {
 		one, err := w.serve(t)
 		if err != nil {
@@ -195,9 +195,9 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 		w.tenants = append(w.tenants, one)
 	}
 	w.order = workers.New(w.about(), ledger.New(w.permits), w.logger) // whose commands end with their contexts
-	var settings []pace.Settings
+	var settings []tenant.Announced
 	for _, t := range w.tenants {
-		settings = append(settings, t.announced())
+		settings = append(settings, t.Announced())
 		w.metrics.WatchToken(t.Name, t.api)
 	}
 	w.metrics.WatchRedis(w.redis, w.ledger, settings, w.logger)
@@ -377,9 +377,9 @@ func (w *worker) announce(ctx context.Context) {
 
 func (w *worker) announceOnce(ctx context.Context, tenants ...*served) {
 	for _, t := range tenants {
-		settings := t.announced()
+		settings := t.Announced()
 		settings.UpdatedAt = time.Now().UTC()
-		if err := pace.Announce(ctx, w.redis, settings); err != nil && ctx.Err() == nil {
+		if err := tenant.Announce(ctx, w.redis, settings); err != nil && ctx.Err() == nil {
 			w.logger.WarnContext(ctx, "announcing settings failed", "tenant", t.Name, "error", err)
 		}
 	}

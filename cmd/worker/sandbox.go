@@ -16,7 +16,8 @@ import (
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/sweep/schedule"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -55,7 +56,7 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 		return err
 	}
 	t := sandboxTenant(box)
-	if err := t.complete(func(string) string { return box.ClientSecret() }); err != nil {
+	if err := t.Complete(func(string) string { return box.ClientSecret() }); err != nil {
 		return errors.Join(err, box.Close())
 	}
 	w, err := newWorker(ctx, s, redisconn.Config{URL: box.RedisURL()}, logger)
@@ -66,7 +67,7 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	if !s.Drain {
 		defer fmt.Fprintln(p.Stderr, "The sandbox has ended. It was all in memory; nothing is left.")
 	}
-	err = w.work(ctx, []tenant{t}, func(ctx context.Context) error {
+	err = w.work(ctx, []tenant.Settings{t}, func(ctx context.Context) error {
 		return w.showSample(ctx, p, box)
 	})
 	return errors.Join(err, box.Close())
@@ -82,8 +83,8 @@ func sandboxLevel(s settings) string {
 }
 
 // sandboxTenant are the settings that fit the sandbox.
-func sandboxTenant(box *sandbox.Sandbox) tenant {
-	t := defaultTenant()
+func sandboxTenant(box *sandbox.Sandbox) tenant.Settings {
+	t := tenant.Default()
 	t.BaseURL, t.AuthURL, t.ClientID, t.ClientSecretEnv = box.BaseURL(), box.AuthURL(), box.ClientID(), "the sandbox's"
 	t.Rate, t.Burst, t.GiveUp = fmt.Sprintf("%d/s", sandboxRate), sandboxRate, sandboxGiveUp
 	t.Resolvers, t.DNSMode = box.DNSAddrs(), dnscheck.ModeResolvers.String() // its zone has no name servers
@@ -204,7 +205,7 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 		ids = append(ids, one.id)
 	}
 	sampleRun := intake.Run{ID: sampleSweep, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample"}
-	run, _, err := in.SweepNow(ctx, watch.New(w.redis, tasks.DefaultTenant), sampleRun, sweep.Order{Organization: sample.Swept[0].Organization})
+	run, _, err := schedule.Now(ctx, in, sweep.NewStore(w.redis, tasks.DefaultTenant), sampleRun, sweep.Order{Organization: sample.Swept[0].Organization})
 	return append(ids, run.ID), err
 }
 

@@ -22,9 +22,7 @@ import (
 // TestSandboxDrain is what somebody sees who tries this out: all of it, with
 // nothing but the binary.
 func TestSandboxDrain(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the sample takes half a minute: rows give up after 25 s")
-	}
+	long(t, "the sample takes half a minute: rows give up after 25 s")
 	t.Parallel()
 	want := sampleReport(t)
 	p := begin(t, nil, "--sandbox", "--drain")
@@ -308,11 +306,9 @@ func TestStoppedBeforeRedis(t *testing.T) {
 // TestRedisPulledAway takes Redis away in the middle of the work, for some
 // seconds.
 func TestRedisPulledAway(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	long(t, "takes some seconds")
 	t.Parallel()
-	const rows = 300
+	const rows = 120
 	box, d, way := startBox(t, sandbox.Options{}), newDesk(t), layCable(t, false)
 	batches := ofEachKind(box, rows)
 	// A template whose mark cannot be taken back is not tried for a minute.
@@ -320,7 +316,8 @@ func TestRedisPulledAway(t *testing.T) {
 	for id, b := range batches {
 		d.handIn(intake.Run{ID: id}, b.kind, b.rows)
 	}
-	p := begin(t, pointedAt(box, way.url, nil))
+	// At this rate most rows are left when Redis is taken away.
+	p := begin(t, pointedAt(box, way.url, map[string]string{"ORGOPS_RATE": "100/s", "ORGOPS_BURST": "20"}))
 	settled := func() (n int64) {
 		for id := range batches {
 			n += d.run(id).Settled
@@ -365,9 +362,7 @@ func eachTemplateOnce(t *testing.T, box *sandbox.Sandbox) {
 
 // TestAPIDown has the API fail for a while: rows stay open and say why.
 func TestAPIDown(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	long(t, "takes some seconds")
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
@@ -415,9 +410,7 @@ func TestAPIDown(t *testing.T) {
 // TestDNSDown has no resolver answer: whether a token is there is not known
 // then, so that no row expires, though its time is up from the beginning.
 func TestDNSDown(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a second look comes after 15 s")
-	}
+	long(t, "a second look comes after 15 s")
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	rows := box.SeedDomains(6)
@@ -449,11 +442,11 @@ func TestDNSDown(t *testing.T) {
 // back, and none of it is an attempt.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	const rows = 500
+	const rows = 200
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	box.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, AnswerLatency: 300 * time.Millisecond})
 	// At this rate most rows wait when the first answers arrive.
-	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "200/s", "ORGOPS_BURST": "40"})
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "80/s", "ORGOPS_BURST": "20"})
 	p := begin(t, env)
 	d.handIn(intake.Run{ID: "templates"}, tasks.TypeCreate, box.SeedTemplates(rows))
 	if _, err := box.Await(t.Context(), func(r sandbox.Request) bool { return r.Operation == sandbox.OpCreateTemplate }); err != nil {

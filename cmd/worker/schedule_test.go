@@ -8,23 +8,22 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
 // pastTick says that the tenant's schedule has come to a tick of two days ago.
-func pastTick(t *testing.T, d desk) *watch.Store {
+func pastTick(t *testing.T, d desk) *sweep.Store {
 	t.Helper()
-	store := watch.New(d.redis, tasks.DefaultTenant)
+	store := sweep.NewStore(d.redis, tasks.DefaultTenant)
 	now, err := store.Clock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := store.SetTicks(t.Context(), &watch.Ticks{Tick: now.Add(-48 * time.Hour).Unix()}); err != nil || !ok {
+	if ok, err := store.SetTicks(t.Context(), &sweep.Ticks{Tick: now.Add(-48 * time.Hour).Unix()}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	return store
@@ -60,7 +59,7 @@ func TestSweepOfTheSchedule(t *testing.T) {
 	if r := d.run(judged.Run); !r.Ended() || r.Kind != tasks.TypeRecheck || r.Total != domains || !strings.HasPrefix(r.Label, "scheduled for ") {
 		t.Errorf("run %+v", r)
 	}
-	s, ok, err := pace.Announced(t.Context(), d.redis, tasks.DefaultTenant)
+	s, ok, err := tenant.ReadAnnounced(t.Context(), d.redis, tasks.DefaultTenant)
 	if err != nil || !ok || s.Sweep != cron || s.AbsentAction != "unroute" || s.Grace != 48*time.Hour || s.AbsentChecks != 3 || len(s.Protect) != 1 {
 		t.Errorf("announced %+v, %v, %v", s, ok, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/tenant"
 )
 
 // TestSchemaIsReplaced replaces the version of the data in Redis while a worker runs.
@@ -39,11 +40,11 @@ func TestSchemaIsReplaced(t *testing.T) {
 			defer w.close()
 			w.schemaEvery = 10 * time.Millisecond
 			one := sandboxTenant(box)
-			if err := one.complete(func(string) string { return box.ClientSecret() }); err != nil {
+			if err := one.Complete(func(string) string { return box.ClientSecret() }); err != nil {
 				t.Fatal(err)
 			}
 			errContinues := errors.New("it continues")
-			err = w.work(t.Context(), []tenant{one}, func(ctx context.Context) error {
+			err = w.work(t.Context(), []tenant.Settings{one}, func(ctx context.Context) error {
 				if tt.stored == "" {
 					rdb.FlushDB(ctx)
 				} else {

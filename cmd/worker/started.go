@@ -33,7 +33,7 @@ func (w *worker) sayStarted(ctx context.Context) {
 func (s *served) attrs() []slog.Attr {
 	return []slog.Attr{
 		slog.String("tenant", s.Name), slog.String("api", hostOf(s.BaseURL)), slog.String("rate", s.Rate), slog.Int("burst", s.Burst),
-		slog.Float64("reserve", s.Reserve/100), slog.String("dns_mode", s.dnsMode.String()), slog.Any("resolvers", s.Resolvers), slog.Int("quorum", s.quorum),
+		slog.Float64("reserve", s.Reserve/100), slog.String("dns_mode", s.Mode.String()), slog.Any("resolvers", s.Resolvers), slog.Int("quorum", s.Quorum),
 		slog.Any("queues", []string{engine.Queue(ledger.Tenant(s.Name)), deliveries.Queue(s.Name)}),
 	}
 }

@@ -18,8 +18,9 @@ import (
 // nothing is changed there any more, by two workers. Started again, each row is carried
 // out once, and no attempt was used up.
 func TestStoppedTenant(t *testing.T) {
+	long(t, "two workers carry out many rows")
 	t.Parallel()
-	const rows = 400
+	const rows = 200
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0", "ORGOPS_RATE": "60/s", "ORGOPS_BURST": "10"})
 	fleet := []*process{begin(t, env), begin(t, env)}

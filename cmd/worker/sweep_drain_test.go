@@ -8,7 +8,7 @@ import (
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
 )
 
@@ -18,9 +18,9 @@ func TestDrainAwaitsTheJudging(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	box.Seed()
-	store := watch.New(d.redis, tasks.DefaultTenant)
+	store := sweep.NewStore(d.redis, tasks.DefaultTenant)
 	swept := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
-	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), store, swept, sweep.Order{}); err != nil {
+	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), store, swept, sweep.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {

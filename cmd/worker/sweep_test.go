@@ -14,7 +14,6 @@ import (
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 	"orgops/tasks"
 )
 
@@ -65,7 +64,7 @@ func crowdOf(t *testing.T, seed uint64, o sandbox.BulkOptions) sandbox.Bulk {
 // judged is what the last sweep that was judged has come to.
 func (f *fleet) judged() (j sweep.Summary) {
 	f.t.Helper()
-	value, err := watch.New(f.redis, tasks.DefaultTenant).State(f.t.Context(), sweep.SummaryState)
+	value, err := sweep.NewStore(f.redis, tasks.DefaultTenant).State(f.t.Context(), sweep.SummaryState)
 	if err == nil && value != nil {
 		err = json.Unmarshal(value, &j)
 	}
@@ -112,9 +111,9 @@ func (f *fleet) compareRows(crowd sandbox.Bulk) {
 // judgement counts them all.
 func (f *fleet) compareMemories(tick int64, crowd sandbox.Bulk) {
 	f.t.Helper()
-	memories, states := watch.New(f.redis, tasks.DefaultTenant), map[string]int64{}
+	memories, states := sweep.NewStore(f.redis, tasks.DefaultTenant), map[string]int64{}
 	for key, d := range domainsOf(f.state()) {
-		value, err := memories.Memory(f.t.Context(), d.ID)
+		value, err := memories.Domain(f.t.Context(), d.ID)
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -12,25 +12,26 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/console"
 	"orgops/internal/engine/kinds"
-	"orgops/internal/intake"
 	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/scan"
+	"orgops/internal/sweep/schedule"
+	"orgops/internal/tenant"
 	"orgops/internal/tracing"
 	"orgops/internal/webhooks"
 )
 
 // served is a tenant that this worker works for.
 type served struct {
-	tenant
+	tenant.Settings
 	api      *apiclient.Client
 	tokens   apiclient.TokenSource
 	limiter  *pace.Limiter
 	dns      *dnscheck.Checker
 	core     *core
 	hooks    *webhooks.Sender
-	schedule *intake.Scheduler // of its sweeps; nil: there is none
-	shown    console.Tenant    // on the operator's pages
+	schedule *schedule.Scheduler // of its sweeps; nil: there is none
+	shown    console.Tenant      // on the operator's pages
 
 	fetchesToken atomic.Bool // by [worker.fetchTokens]
 }
@@ -85,20 +86,20 @@ func longestWait(limit pace.Limit) time.Duration {
 }
 
 // serve wires what the tenant's tasks need; its servers are not started.
-func (w *worker) serve(t tenant) (*served, error) {
+func (w *worker) serve(t tenant.Settings) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
-	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.limit, Class: classOf, MaxWait: longestWait(t.limit), Stopping: w.stopping, Writes: apiclient.Writes, Repeats: apiclient.IsRepetition, Logger: w.logger})
+	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit, Class: classOf, MaxWait: longestWait(t.Limit), Stopping: w.stopping, Writes: apiclient.Writes, Repeats: apiclient.IsRepetition, Logger: w.logger})
 	if w.settings.DebugHTTP {
-		t.network.Dump = logger
+		t.Network.Dump = logger
 	}
-	tokens, err := t.tokenSource()
+	tokens, err := t.TokenSource()
 	if err != nil {
 		return nil, err
 	}
 	problems, reach := new(console.APIErrors), new(console.Reach)
 	api, err := apiclient.New(apiclient.Config{
-		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
-		MaxConns: corePlaces(t.limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
+		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
+		MaxConns: corePlaces(t.Limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},
@@ -109,7 +110,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	checker, err := dnscheck.New(dnscheck.Config{
-		Resolvers: t.resolvers, Quorum: t.quorum, RequireDNSSEC: t.RequireDNSSEC, ThinProofs: t.ThinProofAfter > 0, Mode: t.dnsMode, CanaryZone: t.CanaryZone,
+		Resolvers: t.DNSResolvers, Quorum: t.Quorum, RequireDNSSEC: t.RequireDNSSEC, ThinProofs: t.ThinProofAfter > 0, Mode: t.Mode, CanaryZone: t.CanaryZone,
 		RefuseAliases: t.RefuseAliases, RefuseWildcards: t.RefuseWildcards,
 		Observe: func(o dnscheck.Observation) {
 			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
@@ -128,74 +129,40 @@ func (w *worker) serve(t tenant) (*served, error) {
 				logger.Info("checking at the domains' own name servers")
 				return
 			}
-			logger.Warn("name servers unreachable: checking at the resolvers alone", "dns_mode", t.dnsMode.String(), "error", why)
+			logger.Warn("name servers unreachable: checking at the resolvers alone", "dns_mode", t.Mode.String(), "error", why)
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
-	for _, r := range t.resolvers {
+	for _, r := range t.DNSResolvers {
 		w.metrics.ResolverVotes(t.Name, r.Name, true) // till its canary tells otherwise
 	}
-	if open := inTheClear(t.resolvers); len(open) > 0 {
+	if open := inTheClear(t.DNSResolvers); len(open) > 0 {
 		logger.Warn("resolvers queried without encryption: whoever is on the path to them can forge their answers and prove any domain", "resolvers", open,
 			"what_to_do", "name them by tls:// or https://, as the default does")
 	}
-	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.endpoints, UserAgent: "orgops/" + version, Proxy: t.network.Proxy, RootCAs: t.network.RootCAs})
+	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.Endpoints, UserAgent: "orgops/" + version, Proxy: t.Network.Proxy, RootCAs: t.Network.RootCAs})
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
 	}
-	for _, doubt := range t.doubts() {
+	for _, doubt := range t.Warnings() {
 		logger.Warn("suspicious setting", "setting", doubt)
 	}
 	s := &served{
 		shown: console.Tenant{
-			Name: t.Name, Settings: t.announced(), API: api, DNS: checker,
-			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
+			Name: t.Name, Settings: t.Announced(), API: api, DNS: checker,
+			DNSMode: t.Mode.String(), Quorum: t.Quorum, Reach: reach, Errors: problems, Webhooks: shownReceivers(t),
 		},
-		tenant: t, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, schedule: w.schedule(t, logger),
+		Settings: t, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, schedule: w.schedule(t, logger),
 	}
 	s.core = w.newCore(s, w.newNotifier(t, hooks))
 	return s, nil
 }
 
-// tokenSource is where the tenant's tokens come from.
-func (t tenant) tokenSource() (apiclient.TokenSource, error) {
-	switch {
-	case t.TokenFile != "":
-		source, err := apiclient.TokenFile(t.TokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("tenant %s: token: %w", t.Name, err)
-		}
-		return source, nil
-	case !t.token.IsZero():
-		return apiclient.StaticToken(t.token), nil
-	}
-	return apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
-		TokenURL: t.TokenURL, Audience: t.Audience, ClientID: t.ClientID, Method: apiclient.AuthMethod(t.ClientAuth),
-		ClientSecret: t.secret, ClientSecretFile: t.ClientSecretFile,
-		KeyFile: t.ClientKeyFile, KeyAlgorithm: t.ClientKeyAlg, AssertionAudience: t.AssertionAudience,
-		Network: t.network,
-	}), nil
-}
-
-// announced are the settings that the worker tells producers.
-func (t tenant) announced() pace.Settings {
-	return pace.Settings{
-		Tenant: t.Name, Rate: t.Rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100,
-		GiveUp: t.GiveUp, MaxClientsPerRequest: t.MaxClientsPerRequest,
-		Sweep: t.Sweep, VerifyPending: t.VerifyPending,
-		AbsentAction: string(t.rules.Action), Grace: t.rules.Grace, AbsentChecks: t.rules.AbsentChecks, Protect: t.rules.Protect,
-		DNS: pace.DNSSettings{
-			Resolvers: t.Resolvers, Quorum: t.quorum, Mode: t.dnsMode.String(), CanaryZone: t.CanaryZone, RequireDNSSEC: t.RequireDNSSEC,
-			RefuseAliases: t.RefuseAliases, RefuseWildcards: t.RefuseWildcards, ThinProofAfter: t.ThinProofAfter,
-		},
-	}
-}
-
 // shownReceivers are those of the tenant's events, as far as they may be shown.
-func (t tenant) shownReceivers() (all []console.Receiver) {
-	for _, e := range t.endpoints {
+func shownReceivers(t tenant.Settings) (all []console.Receiver) {
+	for _, e := range t.Endpoints {
 		all = append(all, console.Receiver{Name: e.Name, Origin: e.Origin()})
 	}
 	return all

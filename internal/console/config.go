@@ -8,8 +8,8 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/tenant"
 )
 
 // Config configures the pages.
@@ -33,7 +33,7 @@ type Config struct {
 // Tenant is a tenant of this worker.
 type Tenant struct {
 	Name     string
-	Settings pace.Settings     // as announced to producers
+	Settings tenant.Announced  // as announced to producers
 	API      *apiclient.Client // for records; its requests wait for their permits
 	DNS      *dnscheck.Checker
 	DNSMode  string     // auto, authority or resolvers

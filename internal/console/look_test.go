@@ -28,6 +28,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
+	"orgops/internal/tenant"
 )
 
 // lookSite is the pages of a worker whose tenant is a sandbox's.
@@ -79,7 +80,7 @@ func newLookSite(t *testing.T, write bool) lookSite {
 	s.Handler = console.Pages(console.Config{
 		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Write: write, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 		Tenants: []console.Tenant{{
-			Name: "acme", Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *"}, API: api, DNS: checker,
+			Name: "acme", Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *"}, API: api, DNS: checker,
 			DNSMode: "resolvers", Quorum: 2, Reach: reach, Errors: failed, Webhooks: []console.Receiver{{Name: "crm", Origin: "https://crm.example"}},
 		}},
 	})

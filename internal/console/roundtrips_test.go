@@ -15,10 +15,10 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/ledger"
 	"orgops/internal/metrics"
-	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
+	"orgops/internal/tenant"
 )
 
 // TestRoundTrips: the metrics, and pages, of 200 tenants take as many round trips as of three,
@@ -37,7 +37,7 @@ func TestRoundTrips(t *testing.T) {
 // roundTrips returns the number of round trips of each page and of the metrics for n tenants.
 func roundTrips(t *testing.T, n int) map[string]int64 {
 	p := newPages(t)
-	l, tenants, settings := runs.New(p.rdb), []console.Tenant(nil), []pace.Settings(nil)
+	l, tenants, settings := runs.New(p.rdb), []console.Tenant(nil), []tenant.Announced(nil)
 	client := asynq.NewClientFromRedisClient(p.rdb)
 	for i := range n {
 		name := fmt.Sprint("tenant-", i)
@@ -47,7 +47,7 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 			mustNot(t, err)
 		}
 		if i%2 == 0 {
-			settings = append(settings, pace.Settings{Tenant: name, Rate: "10/s", Burst: 10})
+			settings = append(settings, tenant.Announced{Tenant: name, Rate: "10/s", Burst: 10})
 			tenants = append(tenants, console.Tenant{Name: name, Settings: settings[len(settings)-1]})
 		}
 	}
@@ -78,7 +78,7 @@ func TestManyTenants(t *testing.T) {
 	var tenants []console.Tenant
 	for i := range 120 {
 		name := fmt.Sprintf("tenant-%03d", i)
-		tenants = append(tenants, console.Tenant{Name: name, Settings: pace.Settings{Tenant: name, Rate: "10/s", Burst: 10}})
+		tenants = append(tenants, console.Tenant{Name: name, Settings: tenant.Announced{Tenant: name, Rate: "10/s", Burst: 10}})
 	}
 	ids := regexp.MustCompile(`<section id="tenant-(tenant-\d+)"`)
 	shown := func(n int, path string) (names []string, page string) {

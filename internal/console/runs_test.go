@@ -29,7 +29,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -68,7 +68,7 @@ func newDesk(t *testing.T) *desk {
 	rdb := redistest.New(t)
 	d := &desk{t: t, rdb: rdb, ledger: runs.New(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb), log: &logged{}}
 	d.taker = intake.New(rdb, d.ledger)
-	if err := pace.Announce(t.Context(), rdb, pace.Settings{Tenant: "default", Rate: "10/s", Burst: 10, MaxClientsPerRequest: 100}); err != nil {
+	if err := tenant.Announce(t.Context(), rdb, tenant.Announced{Tenant: "default", Rate: "10/s", Burst: 10, MaxClientsPerRequest: 100}); err != nil {
 		t.Fatal(err)
 	}
 	config := console.Config{
@@ -599,11 +599,11 @@ func TestAttention(t *testing.T) {
 	limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10}})
 	mustNot(t, limiter.Block(ctx, "verify", "403: missing scope update:domains"))
 	limiter.Answered(ctx, "verify", http.StatusTooManyRequests, http.Header{"Retry-After": {"120"}})
-	store := watch.New(d.rdb, "default")
+	store := sweep.NewStore(d.rdb, "default")
 	d.openBreaker("sweep-1")
 	ticks, err := store.Ticks(ctx)
 	mustNot(t, err)
-	ticks.Tick, ticks.Skipped = 1_900_000_000, watch.Skip{Tick: 1_900_000_000, Why: "the last sweep is still under way", InRow: 3}
+	ticks.Tick, ticks.Skipped = 1_900_000_000, sweep.SkippedTick{Tick: 1_900_000_000, Why: "the last sweep is still under way", InRow: 3}
 	ok, err := store.SetTicks(ctx, &ticks)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
@@ -646,7 +646,7 @@ func TestPreview(t *testing.T) {
 		Absence: &sweep.Absence{Since: absent, Tick: absent.Unix(), Last: time.Now(), LastTick: time.Now().Unix(), Checks: 9},
 	})
 	mustNot(t, err)
-	if ok, err := watch.New(d.rdb, "default").Remember(t.Context(), "ord_1", nil, memory, true, 1); err != nil || !ok {
+	if ok, err := sweep.NewStore(d.rdb, "default").SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_1", Value: memory, Watched: true, Tick: 1}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	if page := d.get("/runs"); !strings.Contains(page, `href="/sweeps/preview?tenant=default"`) {
@@ -672,7 +672,7 @@ func (d *desk) openBreaker(run string) {
 	d.t.Helper()
 	value, err := json.Marshal(sweep.Breaker{ID: run, Open: true, At: time.Now().UTC().Truncate(time.Second), Why: "40 of 100 organizations"})
 	mustNot(d.t, err)
-	ok, err := watch.New(d.rdb, "default").SetState(d.t.Context(), sweep.BreakerState, nil, value)
+	ok, err := sweep.NewStore(d.rdb, "default").SetState(d.t.Context(), sweep.BreakerState, nil, value)
 	if err != nil || !ok {
 		d.t.Fatal(ok, err)
 	}
@@ -680,7 +680,7 @@ func (d *desk) openBreaker(run string) {
 
 func (d *desk) breaker() (b sweep.Breaker) {
 	d.t.Helper()
-	value, err := watch.New(d.rdb, "default").State(d.t.Context(), sweep.BreakerState)
+	value, err := sweep.NewStore(d.rdb, "default").State(d.t.Context(), sweep.BreakerState)
 	mustNot(d.t, err)
 	mustNot(d.t, json.Unmarshal(value, &b))
 	return b

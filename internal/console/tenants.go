@@ -20,7 +20,8 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
-	"orgops/internal/watch"
+	"orgops/internal/sweep"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -137,7 +138,7 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 	v.Name = name
 	var settingsErr error
 	if !served {
-		v.Settings, v.Announced, settingsErr = pace.Announced(ctx, rdb, name)
+		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, rdb, name)
 	}
 	if !v.Announced && settingsErr == nil {
 		v.warn("wait", "No worker of this tenant has been seen on this Redis.", "Start a worker for it, or delete its runs.")
@@ -172,9 +173,9 @@ func (v *tenantView) showSettings() error {
 		v.Used = min(float64(v.Pace.UsedLastMinute)/perMinute, 1)
 		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.Pace.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
 	}
-	var cron watch.Cron
-	if sweep := v.Settings.Sweep; sweep != "" && sweep != "off" {
-		if cron, err = watch.ParseCron(sweep); err != nil {
+	var cron sweep.Cron
+	if text := v.Settings.Sweep; text != "" && text != "off" {
+		if cron, err = sweep.ParseCron(text); err != nil {
 			return fmt.Errorf("settings of tenant %s: sweep: %w", v.Name, err)
 		}
 	}
@@ -241,4 +242,4 @@ func utc(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 // percent formats a share.
 func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
 
-func rulesText(s pace.Settings) string { return status.RulesText(status.RulesOf(s)) }
+func rulesText(s tenant.Announced) string { return status.RulesText(status.RulesOf(s)) }

@@ -101,13 +101,13 @@ func TestRelookIdle(t *testing.T) {
 			s.publish()
 			s.open("", kinds.HourlyCheck, kinds.HourlyRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
 			test.change(s)
-			before, err := s.store.Memory(t.Context(), dom)
+			before, err := s.store.Domain(t.Context(), dom)
 			if err != nil {
 				t.Fatal(err)
 			}
 			asked := len(s.sandbox.Queries())
 			s.wantRow(s.finish(), engine.Unchanged, test.detail)
-			if after, err := s.store.Memory(t.Context(), dom); err != nil || !bytes.Equal(after, before) {
+			if after, err := s.store.Domain(t.Context(), dom); err != nil || !bytes.Equal(after, before) {
 				t.Errorf("state %s, %v; before %s", after, err, before)
 			}
 			if n := len(s.sandbox.Queries()) - asked; n != 0 {

@@ -61,7 +61,7 @@ func TestRecheckOnce(t *testing.T) {
 	if m := s.domainState(); m.Absence == nil || m.Absence.Checks != 1 || m.Sweeps != 1 {
 		t.Errorf("state %+v: want one check", m)
 	}
-	if tally, err := s.store.Tally(t.Context(), row.Tick); err != nil || tally["absent"] != 1 {
+	if tally, err := s.store.Counts(t.Context(), row.Tick); err != nil || tally["absent"] != 1 {
 		t.Errorf("tally %v, %v", tally, err)
 	}
 }
@@ -147,7 +147,7 @@ func TestRecheckUnreadable(t *testing.T) {
 		t.Run(value, func(t *testing.T) {
 			s := newSweepSite(t, sweep.Report)
 			s.verified(new(true))
-			if ok, err := s.states.Store.Remember(t.Context(), dom, nil, []byte(value), true, 1); err != nil || !ok {
+			if ok, err := s.states.Store.SetDomain(t.Context(), sweep.DomainWrite{ID: dom, Value: []byte(value), Watched: true, Tick: 1}); err != nil || !ok {
 				t.Fatal(ok, err)
 			}
 			s.scan()
@@ -269,7 +269,7 @@ func TestRecheckGone(t *testing.T) {
 		if m := s.domainState(); m.V != 0 {
 			t.Errorf("state %+v", m)
 		}
-		if ids, err := s.store.Attended(t.Context()); err != nil || len(ids) > 0 {
+		if ids, err := s.store.WatchedDomains(t.Context()); err != nil || len(ids) > 0 {
 			t.Errorf("%q are watched (%v)", ids, err)
 		}
 	})

@@ -19,13 +19,12 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 // sweepSite is a verifySite whose domain is swept. Each run has one row.
 type sweepSite struct {
 	*verifySite
-	store    *watch.Store
+	store    *sweep.Store
 	states   *sweep.States // of the test
 	rules    sweep.Rules
 	prove    bool
@@ -49,7 +48,7 @@ func newSweepSite(t *testing.T, action sweep.Action, change ...func(*sandbox.Opt
 	t.Helper()
 	change = append([]func(*sandbox.Options){func(o *sandbox.Options) { o.FlagDefault = sandbox.FlagTrue }}, change...)
 	s := &sweepSite{verifySite: newVerifySite(t, change...), rules: sweep.Rules{Action: action}, known: map[ledger.RunID]bool{}}
-	s.store = watch.New(s.rdb, string(tenant))
+	s.store = sweep.NewStore(s.rdb, string(tenant))
 	s.states = &sweep.States{Tenant: string(tenant), Store: clockedStore{s.store, s.clock}, Notifier: s}
 	s.config.Logger = slog.New(slog.NewJSONHandler(&s.log, nil))
 	s.handlers = s.sweepHandlers
@@ -58,7 +57,7 @@ func newSweepSite(t *testing.T, action sweep.Action, change ...func(*sandbox.Opt
 
 // clockedStore is a store on a clock.
 type clockedStore struct {
-	*watch.Store
+	*sweep.Store
 	clock *clock
 }
 
@@ -66,20 +65,20 @@ func (s clockedStore) Clock(context.Context) (time.Time, error) { return s.clock
 
 // probedStore calls a function before and after each call of a handler.
 type probedStore struct {
-	sweep.Store
+	sweep.StateStore
 	on func(string)
 }
 
-func (p probedStore) Memory(ctx context.Context, id string) ([]byte, error) {
+func (p probedStore) Domain(ctx context.Context, id string) ([]byte, error) {
 	p.on("before read state")
-	value, err := p.Store.Memory(ctx, id)
+	value, err := p.StateStore.Domain(ctx, id)
 	p.on("after read state")
 	return value, err
 }
 
-func (p probedStore) Remember(ctx context.Context, id string, former, value []byte, watched bool, tick int64, counted ...string) (bool, error) {
+func (p probedStore) SetDomain(ctx context.Context, w sweep.DomainWrite) (bool, error) {
 	p.on("before write state")
-	ok, err := p.Store.Remember(ctx, id, former, value, watched, tick, counted...)
+	ok, err := p.StateStore.SetDomain(ctx, w)
 	p.on("after write state")
 	return ok, err
 }

@@ -18,7 +18,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 const (
@@ -62,7 +61,7 @@ func (s *site) worker(hooks ...redis.Hook) *followup.FollowUp {
 		rdb.AddHook(h)
 	}
 	f := followup.New(followup.Config{
-		Tenant: tenant, Ledger: ledger.New(rdb), States: &sweep.States{Tenant: string(tenant), Store: watch.New(rdb, string(tenant))},
+		Tenant: tenant, Ledger: ledger.New(rdb), States: &sweep.States{Tenant: string(tenant), Store: sweep.NewStore(rdb, string(tenant))},
 	})
 	f.SetVerifyAfter(time.Millisecond)
 	return f
@@ -87,7 +86,7 @@ func (s *site) present(id string) {
 
 func (s *site) put(id string, state sweep.DomainState) {
 	s.t.Helper()
-	states := sweep.States{Tenant: string(tenant), Store: watch.New(s.rdb, string(tenant))}
+	states := sweep.States{Tenant: string(tenant), Store: sweep.NewStore(s.rdb, string(tenant))}
 	if _, err := states.Change(s.t.Context(), id, func(to *sweep.DomainState) { *to = state }); err != nil {
 		s.t.Fatal(err)
 	}

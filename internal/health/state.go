@@ -8,7 +8,7 @@ import (
 
 	"orgops/internal/pace"
 	"orgops/internal/status"
-	"orgops/internal/watch"
+	"orgops/internal/sweep"
 )
 
 // TenantState is the state of a tenant, for the whole fleet. A part that could not be read is
@@ -16,7 +16,7 @@ import (
 type TenantState struct {
 	Pace   *pace.State
 	Sweeps *status.SweepState
-	Ticks  *watch.Ticks
+	Ticks  *sweep.Ticks
 }
 
 // ReadState reads the state of a tenant. With an error it returns the parts that it could read.
@@ -29,7 +29,7 @@ func ReadState(ctx context.Context, rdb redis.UniversalClient, tenant string) (t
 	if sweepsErr == nil {
 		t.Sweeps = &sweeps
 	}
-	ticks, ticksErr := watch.New(rdb, tenant).Ticks(ctx)
+	ticks, ticksErr := sweep.NewStore(rdb, tenant).Ticks(ctx)
 	if ticksErr == nil {
 		t.Ticks = &ticks
 	}

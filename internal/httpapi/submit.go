@@ -11,8 +11,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/tenant"
 )
 
 // submit submits the rows of the body as a run: POST /v1/runs/{kind}. The rows are stored
@@ -74,7 +74,7 @@ func (s *Server) intake(p *place) intake.Intake {
 
 // store submits the rows and answers with the run.
 func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, rows *body, p *place) error {
-	settings, seen, err := pace.Announced(ctx, s.cfg.Redis, o.run.Tenant)
+	settings, seen, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, o.run.Tenant)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ type planJSON struct {
 
 // answerPlan answers with the estimate of a submission. It changes nothing.
 func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order, rows *body) error {
-	settings, _, err := pace.Announced(ctx, s.cfg.Redis, o.run.Tenant)
+	settings, _, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, o.run.Tenant)
 	if err != nil {
 		return err
 	}

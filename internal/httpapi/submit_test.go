@@ -15,7 +15,7 @@ import (
 
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
-	"orgops/internal/pace"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -239,7 +239,7 @@ func TestDryRun(t *testing.T) {
 
 func TestGiveUp(t *testing.T) {
 	w := newWorld(t)
-	if err := pace.Announce(t.Context(), w.rdb, pace.Settings{Tenant: "default", Rate: "2/s", GiveUp: 5 * time.Hour}); err != nil {
+	if err := tenant.Announce(t.Context(), w.rdb, tenant.Announced{Tenant: "default", Rate: "2/s", GiveUp: 5 * time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.sealed(w.submit("announced", rows(1)).Run); r.GiveUp != 5*time.Hour {

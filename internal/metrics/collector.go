@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/health"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/tenant"
 )
 
 const (
@@ -85,7 +85,7 @@ func newRedisCollector(logger *slog.Logger, open *health.Poll[reading], sources 
 
 // WatchRedis adds the metrics in Redis: of the queues, of the open runs and overdue rows of all
 // tenants, and of pace and sweeps of the tenants with these settings. It is called once.
-func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []pace.Settings, logger *slog.Logger) {
+func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []tenant.Announced, logger *slog.Logger) {
 	m.registry.MustRegister(newRedisCollector(logger, openRuns(ledger.OpenByTenant, tenants),
 		queueSource(rdb, newInspector), tenantSource(rdb, tenants), overdueRows(rdb, tenants)))
 }

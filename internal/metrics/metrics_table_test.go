@@ -26,7 +26,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -70,13 +70,13 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	if err := limiter.Block(t.Context(), "create_template", "403"); err != nil {
 		t.Fatal(err)
 	}
-	keepSweep(t, watch.New(rdb, "acme"))
-	m.WatchRedis(rdb, l, []pace.Settings{{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}, quiet)
+	keepSweep(t, sweep.NewStore(rdb, "acme"))
+	m.WatchRedis(rdb, l, []tenant.Announced{{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}, quiet)
 	m.WatchToken("acme", clientWith(t, "opaque"))
 	return m, registry
 }
 
-func keepSweep(t *testing.T, store *watch.Store) {
+func keepSweep(t *testing.T, store *sweep.Store) {
 	t.Helper()
 	for name, state := range map[string]any{
 		sweep.SummaryState: sweep.Summary{At: judged},
@@ -90,7 +90,7 @@ func keepSweep(t *testing.T, store *watch.Store) {
 			t.Fatalf("state %s: %t, %v", name, ok, err)
 		}
 	}
-	ticks := watch.Ticks{Sweep: watch.Sweep{Run: "sweep", At: begun, Begun: true}, ByHand: watch.Sweep{Run: "older", At: begun.Add(-time.Hour)}}
+	ticks := sweep.Ticks{Sweep: sweep.TenantSweep{Run: "sweep", At: begun, Started: true}, ByHand: sweep.TenantSweep{Run: "older", At: begun.Add(-time.Hour)}}
 	if ok, err := store.SetTicks(t.Context(), &ticks); err != nil || !ok {
 		t.Fatalf("ticks: %t, %v", ok, err)
 	}
@@ -107,26 +107,26 @@ func TestSweepsThatAreNotJudged(t *testing.T) {
 	if _, err := l.Cancel(t.Context(), "cancelled"); err != nil {
 		t.Fatal(err)
 	}
-	scheduled := watch.Sweep{Run: "open", At: begun, Begun: true}
-	byHand := func(id string) watch.Sweep { return watch.Sweep{Run: id, At: begun.Add(time.Hour)} }
+	scheduled := sweep.TenantSweep{Run: "open", At: begun, Started: true}
+	byHand := func(id string) sweep.TenantSweep { return sweep.TenantSweep{Run: id, At: begun.Add(time.Hour)} }
 	tests := []struct {
 		name  string
-		ticks watch.Ticks
+		ticks sweep.Ticks
 		want  time.Time // zero: none
 	}{
-		{"open", watch.Ticks{Sweep: scheduled, ByHand: byHand("open")}, begun.Add(time.Hour)},
-		{"cancelled", watch.Ticks{ByHand: byHand("cancelled")}, time.Time{}},
-		{"cancelled after one of the schedule", watch.Ticks{Sweep: scheduled, ByHand: byHand("cancelled")}, begun},
-		{"gone", watch.Ticks{ByHand: byHand("gone")}, time.Time{}},
+		{"open", sweep.Ticks{Sweep: scheduled, ByHand: byHand("open")}, begun.Add(time.Hour)},
+		{"cancelled", sweep.Ticks{ByHand: byHand("cancelled")}, time.Time{}},
+		{"cancelled after one of the schedule", sweep.Ticks{Sweep: scheduled, ByHand: byHand("cancelled")}, begun},
+		{"gone", sweep.Ticks{ByHand: byHand("gone")}, time.Time{}},
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			name := fmt.Sprint("acme", i)
-			if ok, err := watch.New(rdb, name).SetTicks(t.Context(), &test.ticks); err != nil || !ok {
+			if ok, err := sweep.NewStore(rdb, name).SetTicks(t.Context(), &test.ticks); err != nil || !ok {
 				t.Fatalf("ticks: %t, %v", ok, err)
 			}
 			m, _ := newMetrics(t)
-			m.WatchRedis(rdb, l, []pace.Settings{{Tenant: name}}, quiet)
+			m.WatchRedis(rdb, l, []tenant.Announced{{Tenant: name}}, quiet)
 			var want []string
 			if !test.want.IsZero() {
 				want = append(want, fmt.Sprintf(`orgops_sweep_begun_timestamp_seconds{tenant="%s"} %g`, name, float64(test.want.Unix())))

@@ -21,9 +21,9 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/metrics"
-	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/tenant"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -224,7 +224,7 @@ func TestOverdueRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := newMetrics(t)
-	m.WatchRedis(rdb, runs.New(rdb), []pace.Settings{{Tenant: "new"}}, quiet)
+	m.WatchRedis(rdb, runs.New(rdb), []tenant.Announced{{Tenant: "new"}}, quiet)
 	time.Sleep(10 * time.Millisecond)
 	if err := rdb.SAdd(t.Context(), "orgops:v2:tenants", "Bad").Err(); err != nil {
 		t.Fatal(err)

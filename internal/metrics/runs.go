@@ -10,9 +10,9 @@ import (
 
 	"orgops/internal/health"
 	"orgops/internal/ledger"
-	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
+	"orgops/internal/tenant"
 )
 
 var (
@@ -39,7 +39,7 @@ const (
 
 // openRuns reads the open runs of all tenants, and those of these tenants even if there are
 // none. The reading may be old: a million open runs must not delay the other metrics.
-func openRuns(open func(context.Context) (map[string]runs.OpenCounts, error), tenants []pace.Settings) *health.Poll[reading] {
+func openRuns(open func(context.Context) (map[string]runs.OpenCounts, error), tenants []tenant.Announced) *health.Poll[reading] {
 	read := source(func(ctx context.Context) (all []prometheus.Metric, err error) {
 		byTenant, err := open(ctx)
 		if err != nil {
@@ -66,7 +66,7 @@ func openRuns(open func(context.Context) (map[string]runs.OpenCounts, error), te
 
 // overdueRows reads for how long rows of all tenants have been due, tenants without a worker
 // included, and those of these tenants even if they have had no run.
-func overdueRows(rdb redis.UniversalClient, tenants []pace.Settings) source {
+func overdueRows(rdb redis.UniversalClient, tenants []tenant.Announced) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
 		names, err := ledger.New(rdb).Tenants(ctx)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/tenant"
 )
 
 var (
@@ -38,7 +38,7 @@ var (
 )
 
 // tenantSource reads pace and sweeps of this worker's tenants, for the whole fleet.
-func tenantSource(rdb redis.UniversalClient, tenants []pace.Settings) source {
+func tenantSource(rdb redis.UniversalClient, tenants []tenant.Announced) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
 		readings := make([]reading, len(tenants))
 		err := redisconn.Batch(ctx, rdb, len(tenants), func(i int, rdb redis.UniversalClient) error {
@@ -49,14 +49,14 @@ func tenantSource(rdb redis.UniversalClient, tenants []pace.Settings) source {
 	}
 }
 
-func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t pace.Settings) reading {
+func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t tenant.Announced) reading {
 	state, stateErr := health.ReadState(ctx, rdb, t.Tenant)
 	budget, budgetErr := budgetMetrics(t, state.Pace)
 	sweeps, sweepsErr := sweepMetrics(ctx, runs.New(rdb), t.Tenant, state)
 	return reading{slices.Concat(budget, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)}
 }
 
-func budgetMetrics(t pace.Settings, state *pace.State) ([]prometheus.Metric, error) {
+func budgetMetrics(t tenant.Announced, state *pace.State) ([]prometheus.Metric, error) {
 	if state == nil {
 		return nil, nil
 	}
@@ -94,7 +94,7 @@ func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state
 		return metrics, nil
 	}
 	var last time.Time
-	for _, sweep := range []watch.Sweep{state.Ticks.Sweep, state.Ticks.ByHand} {
+	for _, sweep := range []sweep.TenantSweep{state.Ticks.Sweep, state.Ticks.ByHand} {
 		counts, err := counts(ctx, ledger, tenant, sweep, summary)
 		if err != nil {
 			return metrics, err
@@ -111,7 +111,7 @@ func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state
 
 // counts reports whether a sweep was started and was evaluated, or will be. A cancelled sweep
 // is not evaluated, nor one whose run is deleted.
-func counts(ctx context.Context, ledger *runs.Ledger, tenant string, started watch.Sweep, last *sweep.Summary) (bool, error) {
+func counts(ctx context.Context, ledger *runs.Ledger, tenant string, started sweep.TenantSweep, last *sweep.Summary) (bool, error) {
 	if started.Run == "" {
 		return false, nil
 	}

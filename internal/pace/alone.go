@@ -6,34 +6,33 @@ import (
 )
 
 const (
-	// workersFor is how long a worker counts as one after it last asked, and
-	// countEvery how often it says that it is there.
+	// workersFor is how long a worker is counted after its last permit, and countEvery how
+	// often a permit counts it.
 	workersFor = 2 * time.Minute
 	countEvery = 5 * time.Second
-	// redisAgain is how long a worker goes on alone before it asks Redis again,
-	// and redisTimeoutAlone how long it then waits for the answer.
+	// redisAgain is the time between two attempts to reach a Redis that does not answer, and
+	// redisTimeoutAlone the timeout of such an attempt.
 	redisAgain        = time.Second
 	redisTimeoutAlone = time.Second
 )
 
-// alone is a worker without its Redis: it keeps to its share of the rate, on its
-// own clock, until Redis answers again. Whether others still reach Redis it cannot
-// know. Where none does, all N together are no faster than the rate; where this one
-// alone is cut off, the others go on with the whole rate, and the sum is the rate
-// times 1 + 1/N.
+// alone is the state of a worker whose Redis does not answer: it uses its share of the rate,
+// by its own clock, until Redis answers again. It cannot know whether other workers reach
+// Redis. If none does, all N together are no faster than the rate; if only this one is cut
+// off, the others have the whole rate, and the sum is the rate times 1 + 1/N.
 type alone struct {
 	is      bool
-	again   time.Time // when Redis is asked again
-	next    time.Time // when there is the next permit
-	paused  time.Time // until when the API wants nothing, as this process knows
-	owed    bool      // Redis could not be told of that
+	again   time.Time // when Redis is tried again
+	next    time.Time // when the next permit is available
+	paused  time.Time // the end of the API's pause, as far as this process knows
+	owed    bool      // the pause is not stored in Redis
 	workers int64     // that were last counted; 0: Redis has never answered
 }
 
-// withoutRedis asks for a permit of this worker's own share, where Redis has just
-// failed by err or did so a moment ago. ok is false where Redis is to be asked, and
-// where nothing may go out without it: no sweep, nothing that is known to be
-// blocked, nothing before the number of workers is known.
+// withoutRedis takes a permit of this worker's own share if Redis has just failed by err, or
+// did so a moment ago. ok is false if Redis is to be tried, and if no request may be sent
+// without it: for sweeps, for operations that are known to be blocked, and before the number
+// of workers is known.
 func (l *Limiter) withoutRedis(operation string, c Class, err error) (a attempt, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +47,7 @@ func (l *Limiter) withoutRedis(operation string, c Class, err error) (a attempt,
 	interval := time.Duration(l.gcra.interval*s.workers) * time.Microsecond
 	if !s.is {
 		s.is = true
-		s.next = now.Add(interval) // as if one had just gone out
+		s.next = now.Add(interval) // as if a permit had just been given
 		l.cfg.Logger.Error("Redis unavailable: this worker keeps to its share of the rate", "workers", s.workers, "seconds_between_requests", interval.Seconds(), "error", err)
 	}
 	if err != nil {
@@ -68,19 +67,18 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// news is what a worker tells Redis when it asks for a permit.
+// news are the facts that a worker sends to Redis with the request for a permit.
 type news struct {
-	id     string    // the worker's if it is time to be counted, else empty
-	paused time.Time // until when the tenant is paused, if Redis may not know
-	// missing is by how much the bucket was seen to be short of full, as the time in µs that it
-	// takes to fill; -1: nothing was seen.
+	id     string    // the worker's if it is to be counted now, else empty
+	paused time.Time // the end of the pause, if it may not be stored
+	// missing is the observed time in µs until the API's bucket is full; -1: none was observed.
 	missing int64
-	// empty says that the bucket is to be emptied first: after a time without Redis it may have
-	// come back as one that thinks the bucket full.
+	// empty is set if the bucket is to be emptied first: a Redis that was away may have lost
+	// the permits that were given.
 	empty bool
 }
 
-// news returns what is to be told now, and forgets what was seen of the bucket.
+// news returns the facts to send now, and clears the observation of the bucket.
 func (l *Limiter) news() news {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +96,7 @@ func (l *Limiter) news() news {
 	return n
 }
 
-// redisAnswered notes that Redis has taken the news, and how many workers there are.
+// redisAnswered records that Redis has stored the news, and the number of workers.
 func (l *Limiter) redisAnswered(n news, answer []any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +104,7 @@ func (l *Limiter) redisAnswered(n news, answer []any) {
 	if workers, _ := answer[4].(int64); workers > 0 {
 		s.workers = workers
 	}
-	if !s.paused.After(n.paused) { // else a longer pause came meanwhile
+	if !s.paused.After(n.paused) { // else a longer pause has begun meanwhile
 		s.owed = false
 	}
 	if s.is {
@@ -115,7 +113,7 @@ func (l *Limiter) redisAnswered(n news, answer []any) {
 	}
 }
 
-// redisFailed has the next one who asks count this worker.
+// redisFailed has the next request for a permit count this worker.
 func (l *Limiter) redisFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

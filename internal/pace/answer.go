@@ -9,18 +9,16 @@ import (
 )
 
 const (
-	// shortestPause is also the pause when the API names none: whole seconds are
-	// all that its headers can tell, so 0 means somewhere within this one.
+	// shortestPause is also the pause if the API names none: its headers have whole seconds,
+	// so 0 means a part of one.
 	shortestPause = time.Second
 	// longestPause bounds what one answer can do to the fleet.
 	longestPause = time.Hour
 )
 
-// pauseOf reads from a 429 how long to send nothing: Retry-After, otherwise the
-// time at which the limit resets. Both are measured on the API's own clock, its
-// Date header. Only a date in Retry-After is compared with the local clock where
-// the answer has no Date: it is what the API asks for, and a reset is no more
-// than an upper bound.
+// pauseOf returns how long a 429 pauses the tenant: by Retry-After, otherwise until the limit
+// resets. Both are measured by the API's clock, its Date header. If there is none, a date in
+// Retry-After is compared with the local clock, and the reset, an upper bound, is ignored.
 func pauseOf(header http.Header) time.Duration {
 	pause, ok := retryAfter(header)
 	if !ok {
@@ -33,7 +31,7 @@ func pauseOf(header http.Header) time.Duration {
 func retryAfter(header http.Header) (time.Duration, bool) {
 	value := strings.TrimSpace(header.Get("Retry-After"))
 	n, err := strconv.ParseUint(value, 10, 64)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // of which n is the largest number
+	if err == nil || errors.Is(err, strconv.ErrRange) { // then n is the largest number
 		return time.Duration(min(n, uint64(longestPause/time.Second))) * time.Second, true
 	}
 	at, err := http.ParseTime(value)
@@ -47,8 +45,8 @@ func retryAfter(header http.Header) (time.Duration, bool) {
 	return between(date, at.Unix()), true
 }
 
-// reset reads x-ratelimit-reset, a Unix time. Whether the bucket is full by then
-// or has one token is not told: it is long enough.
+// reset reads x-ratelimit-reset, a Unix time. It does not say whether the bucket is full by
+// then or has one token; the pause is long enough for either.
 func reset(header http.Header) (time.Duration, bool) {
 	at, err := strconv.ParseInt(strings.TrimSpace(header.Get("X-Ratelimit-Reset")), 10, 64)
 	if err != nil {
@@ -64,6 +62,6 @@ func reset(header http.Header) (time.Duration, bool) {
 // between returns the time from date to a Unix time, within 0 and longestPause.
 func between(date time.Time, at int64) time.Duration {
 	const most = int64(longestPause / time.Second)
-	// Held to sane numbers before they are multiplied.
+	// Bounded before the multiplication, which could overflow.
 	return time.Duration(min(max(at, date.Unix()), date.Unix()+most)-date.Unix()) * time.Second
 }

@@ -10,29 +10,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// limitLasts is how long a lowered limit is kept to before the setting is tried
-// again: a trial costs a batch a dozen requests, a day has many thousands.
+// limitLasts is how long a lowered limit applies before the setting is tried again: a trial
+// costs a batch a dozen requests, a day has many thousands.
 const limitLasts = 24 * time.Hour
 
-// ClientLimit remembers how many clients a tenant's API was found to take in one
-// request, for all workers, for a day. It is safe for concurrent use.
+// ClientLimit stores, for all workers and a day, how many clients the tenant's API accepts in
+// one request. It is safe for concurrent use.
 type ClientLimit struct {
 	rdb    redis.UniversalClient
 	tenant string
 }
 
-// NewClientLimit returns the tenant's, without asking Redis yet.
+// NewClientLimit returns the tenant's limit. It sends no command.
 func NewClientLimit(rdb redis.UniversalClient, tenant string) *ClientLimit {
 	return &ClientLimit{rdb: rdb, tenant: tenant}
 }
 
-// key has the setting in it: what was found under one says nothing once an
-// operator has chosen another.
+// key contains the setting: a limit found with one setting says nothing about another.
 func (l *ClientLimit) key(setting int) string {
 	return key(l.tenant, "clients_per_request:"+strconv.Itoa(setting))
 }
 
-// InUse is how many clients a request may name now, at most setting.
+// InUse returns how many clients a request may name now, at most setting.
 func (l *ClientLimit) InUse(ctx context.Context, setting int) (int, error) {
 	found, err := l.rdb.Get(ctx, l.key(setting)).Int()
 	if errors.Is(err, redis.Nil) {
@@ -44,8 +43,8 @@ func (l *ClientLimit) InUse(ctx context.Context, setting int) (int, error) {
 	return min(max(found, 1), setting), nil
 }
 
-// Lower lowers it, and says whether it was higher before. What is there already,
-// or lower, stays and lasts no longer for it.
+// Lower lowers the limit, and reports whether it was higher before. A limit that is as low
+// stays, and expires when it would have.
 func (l *ClientLimit) Lower(ctx context.Context, setting, to int) (lowered bool, err error) {
 	lowered, err = lowerScript.Run(ctx, l.rdb, []string{l.key(setting)}, setting, to, limitLasts.Milliseconds()).Bool()
 	if err != nil {

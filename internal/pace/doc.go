@@ -1,55 +1,53 @@
 // Package pace is a tenant's budget of API requests, shared by the whole fleet.
 //
 // Every request waits for a permit of a [Limiter]. The limiters of all workers
-// of a tenant are one token bucket in Redis, on Redis's clock: a permit is one
-// script, which looks at blocks, at the pause and at the bucket in one step, so
-// that no two workers spend the same one. The bucket is the generic cell rate
-// algorithm (GCRA): one number, the theoretical arrival time, says how full it
-// is. gcra.go and lua/gcra.lua are the same arithmetic, and one test table
-// holds them together.
+// of a tenant share one token bucket in Redis, by Redis' clock: a permit is one
+// script, which reads blocks, pause and bucket in one step, so that no two
+// workers spend the same permit. The bucket is the generic cell rate algorithm
+// (GCRA): one number, the theoretical arrival time, is its level. gcra.go and
+// lua/gcra.lua have the same arithmetic, and one test table compares them.
 //
-//   - A 429 pauses the tenant for everybody, for as long as the API says on its
-//     own clock; after it the bucket is empty, so that nobody rushes.
-//   - Answers that show that an operation cannot work (a scope is missing, say)
-//     block it for everybody; every 30 s one request is let through to see, and once
-//     more if it repeats itself with a fresh token.
+//   - A 429 pauses the tenant for the fleet, for as long as the API says by its
+//     own clock; after the pause the bucket is empty, so that there is no burst.
+//   - Responses that show that an operation cannot work (for example a missing
+//     scope) block it for the fleet; every 30 s one request is let through as a
+//     probe, and once more if it is repeated with a fresh token.
 //   - While an operator has stopped the tenant ([Limiter.Stop]), requests that change
 //     something get no permit.
-//   - Within a process permits are given by [Class] and then in the order of
-//     asking, no class passed over without end, and one goroutine at a time asks
-//     Redis. Among processes chance decides: a little jitter keeps the one nearest
-//     to Redis from always being first. Sweeps have a second bucket besides, of
-//     their share.
-//   - A worker whose Redis does not answer goes on at the rate divided by the
-//     workers that were last counted, by its own clock (alone.go).
+//   - Within a process permits are given by [Class] and then in the order of the
+//     requests, no class waits forever, and one goroutine at a time calls Redis.
+//     Among processes chance decides: a little jitter keeps the one nearest to Redis
+//     from always being first. Sweeps also have a bucket of their share.
+//   - A worker whose Redis does not answer continues at the rate divided by the
+//     number of workers that were last counted, by its own clock (alone.go).
 //
 // # The bucket that others use too
 //
-// The API's bucket is every caller's. A third arrival time in the same script is
-// what is believed of it: it fills at the full rate, each permit takes from it, and
-// x-ratelimit-remaining can only lower it (seen.go). Permits stop where it is down
-// to the reserve, or to as many as requests that overtake each other need: so with
-// others at work the pace is what they leave, and the bucket that they meet is not
-// empty. To believe too little costs nothing but a part of the next burst, since
-// the bucket fills as fast at any level; that is why answers may come late and in
-// any order. x-ratelimit-reset is not looked at but to bound a pause: sources
+// All callers of the tenant share the API's bucket. A third arrival time in the same script
+// estimates its level: it fills at the full rate, each permit takes from it, and
+// x-ratelimit-remaining can only lower it (seen.go). Permits stop at the reserve, or at the
+// margin for requests that overtake each other: so the fleet uses the part of the rate that
+// other callers leave, and these do not find the bucket empty. An estimate that is too low
+// costs only a part of the next burst, since the bucket fills as fast at any level; so
+// responses may arrive late and in any order. x-ratelimit-reset only bounds a pause: sources
 // disagree on its meaning.
 //
-// Of other laws, at 16/s and 50 with 3 to 5/s of others, to wait where an answer says that
-// little is left had 0.7 % of its requests refused, a rate that falls after a 429 and rises
-// again 0.2 to 0.4 % with 4 to 12 % unused, and none 0.6 to 1.2 %. This had 0.02 %, and 0.3 %
-// where answers take a second.
+// Alternatives were measured at 16/s and a burst of 50, with 3 to 5/s of other callers. With a
+// wait whenever a response reports a low level, 0.7 % of the requests were refused; with a
+// rate that falls after a 429 and rises again, 0.2 to 0.4 %, and 4 to 12 % of the rate was
+// unused; without either 0.6 to 1.2 %. With the estimate 0.02 % were refused, and 0.3 % if
+// responses take a second.
 //
 // # The clock of Redis
 //
-// It may step, and a failover may lead to a replica whose clock is behind. Times
-// that were stored before are then further ahead than was meant; when a script
-// reads one, it brings it back to the furthest that can be meant (lua/stored.lua):
+// It may step, and a failover may lead to a replica whose clock is behind. Times that were
+// stored before are then further ahead than intended; a script that reads one corrects it to
+// the furthest possible intention (lua/stored.lua):
 //
 //   - A bucket is empty at the most, so that the next permit comes within one
 //     interval, and a step back gives no burst. If the worker that set the arrival time has
 //     other settings, it may be as far ahead as that worker set it: with a steady
-//     clock nothing is ever brought back, and workers with different settings take
+//     clock nothing is ever corrected, and workers with different settings take
 //     no more together than before.
 //   - A pause lasts no longer than its own length from then on, and a pause that
 //     is over does not come back.
@@ -57,13 +55,12 @@
 //     for two minutes more.
 //
 // A step forward is time that passes: it fills the bucket, and ends a pause.
-// A time that an older version stored has no length beside it: then the reader's
+// A time that an older version stored has no length next to it: then the reader's
 // settings bound it, and an hour bounds a pause.
 //
 // # Keys
 //
 //	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat and paused_until in µs, blocked:<operation>, used:<0 to 11>, stopped;
 //	                                    of the first four <field>_set: the time it was set from, and how far ahead of that it was, in µs
-//	orgops:v1:{tenant:<name>}:workers   sorted set: workers by when they last said that they are there, in µs
-//	orgops:v1:{tenant:<name>}:settings  JSON: what workers told of the tenant
+//	orgops:v1:{tenant:<name>}:workers   sorted set: workers by when they were last counted, in µs
 package pace

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// NoPermitError says that no permit was to be had in time. Nothing was sent;
-// come again later.
+// NoPermitError says that no permit was available in time. Nothing was sent.
 type NoPermitError struct {
-	// After is when to come again at the earliest; 0 when the process stops.
+	// After is the time until the next attempt makes sense; 0 if the process stops.
 	After time.Duration
-	// Why says it in words.
+	// Why is the reason, for people.
 	Why string
 
 	stopping bool
 }
 
-// Error says why, and when to come again.
+// Error returns the reason, and when to try again.
 func (e *NoPermitError) Error() string {
 	if e.After == 0 {
 		return "no permit for a request: " + e.Why
@@ -27,27 +26,27 @@ func (e *NoPermitError) Error() string {
 // RetryIn returns After.
 func (e *NoPermitError) RetryIn() time.Duration { return e.After }
 
-// Stopping says that the reason is the end of this process: another one may
-// have a permit at once.
+// Stopping reports whether the reason is the end of this process: another process may have a
+// permit at once.
 func (e *NoPermitError) Stopping() bool { return e.stopping }
 
-// BlockedError says that an operation is known not to work at present, for the
-// whole fleet. Nothing was sent.
+// BlockedError says that an operation is blocked for the whole fleet, since it does not work at
+// present. Nothing was sent.
 type BlockedError struct {
-	// Operation is the one that was asked for.
+	// Operation is the requested one.
 	Operation string
-	// Reason is why it was blocked, in the words of whoever blocked it.
+	// Reason is the one that was passed to [Limiter.Block].
 	Reason string
 	// After is when the next probe is due.
 	After time.Duration
 }
 
-// Error says what is blocked and why.
+// Error names the operation and the reason.
 func (e *BlockedError) Error() string {
 	return fmt.Sprintf("%s is blocked: %s: tried again in %v", e.Operation, e.Reason, e.After.Round(time.Millisecond))
 }
 
-// Blocked returns true; it tells this error from others by interface.
+// Blocked returns true, so that callers recognize the error by an interface.
 func (e *BlockedError) Blocked() bool { return true }
 
 // RetryIn returns After.

@@ -9,7 +9,7 @@ import (
 // microseconds: these stay exact in Lua's doubles until the year 2255.
 //
 // tat, the theoretical arrival time, is when the bucket will be full again; each
-// permit moves it on by interval. burst permits fit into the bucket.
+// permit moves it by interval. burst permits fit into the bucket.
 type gcra struct {
 	interval int64 // between two permits; 0: unlimited
 	burst    int64 // at least 1
@@ -29,7 +29,7 @@ func newGCRA(rate Rate, burst int) gcra {
 
 const (
 	maxBurst    = 100_000
-	maxInterval = 3600e6 // an hour: what is slower cannot be told from a standstill
+	maxInterval = 3600e6 // an hour: slower is practically a standstill
 )
 
 // available returns how many permits can be taken at once, given the stored theoretical

@@ -17,33 +17,33 @@ import (
 )
 
 const (
-	// defaultMaxWait is well below the timeout of a task, which holds a worker's
-	// place while it waits, and long enough not to come back for nothing.
+	// defaultMaxWait is well below the timeout of a task, which holds a place of the worker
+	// while it waits, and long enough that few tasks return without a permit.
 	defaultMaxWait = 20 * time.Second
-	// probeEvery is how often a blocked operation is tried: an operator who has
-	// mended it sees it move within half a minute.
+	// probeEvery is how often a blocked operation is tried: it works again within half a
+	// minute of the fix.
 	probeEvery = 30 * time.Second
 	// redisTimeout bounds a round trip that must not end with the caller's context.
 	redisTimeout = 5 * time.Second
-	// unhinderedFor is how long a process with an unlimited rate goes on without
-	// asking whether another has paused or blocked the tenant.
+	// unhinderedFor is how long a process with an unlimited rate sends requests without
+	// reading whether the tenant is paused or the operation blocked.
 	unhinderedFor = 100 * time.Millisecond
-	// shortestRetry is what is told to those for whom no better time is known.
+	// shortestRetry is the time to the next attempt if no better one is known.
 	shortestRetry = time.Second
 )
 
 // All is the operation to block when none works.
 const All = "*"
 
-// Config is what a Limiter needs.
+// Config configures a [Limiter].
 type Config struct {
 	Redis redis.UniversalClient
 	// Tenant names the budget.
 	Tenant string
 	Limit  Limit
-	// Class tells the class of the requests of a context. nil: all are [Finish].
+	// Class returns the class of the requests of a context. nil: all are [Finish].
 	Class func(context.Context) Class
-	// MaxWait is how long Wait waits at the most. 0: 20 s.
+	// MaxWait bounds the time of Wait. 0: 20 s.
 	MaxWait time.Duration
 	// Stopping, once closed, ends all waiting. nil: never.
 	Stopping <-chan struct{}
@@ -54,31 +54,31 @@ type Config struct {
 	// itself with a fresh token: it may take the place of a probe that this process has
 	// under way. nil: none does.
 	Repeats func(context.Context) bool
-	// Logger is told of pauses and blocks. nil: nobody is.
+	// Logger logs pauses and blocks. nil: none.
 	Logger *slog.Logger
 }
 
-// Limiter gives permits for requests. It is safe for concurrent use; one per
-// tenant and process keeps the order of asking.
+// Limiter gives permits for requests. It is safe for concurrent use. One limiter for each
+// tenant and process keeps the order of requests.
 type Limiter struct {
 	cfg     Config
 	key     string
 	workers string // the key of the set of them
 	id      string // of this one
 	rate    Rate
-	gcra    gcra // what is left after the reserve
-	sweep   gcra // the part of that which sweeps get
-	api     gcra // the API's bucket, but for what is never taken from it
+	gcra    gcra // of the rate after the reserve
+	sweep   gcra // of the share of sweeps
+	api     gcra // of the API's bucket without its untouched permits
 	line    line
 
 	mu    sync.Mutex
 	seen  seen
 	alone alone
-	// unhindered is until when requests of an operation go without asking, where
-	// the rate is unlimited.
+	// unhindered is until when requests of an operation need no command of Redis, if the rate
+	// is unlimited.
 	unhindered map[string]time.Time
-	// blocked are the operations that this process knows to have been blocked: a
-	// success of one of them clears the block, and others cost no round trip.
+	// blocked are the operations that this process knows to be blocked: the success of one
+	// clears its block, and other successes cost no round trip.
 	blocked map[string]bool
 	// probing are the operations that this process got a probe of, and when.
 	probing map[string]time.Time
@@ -89,7 +89,7 @@ type Limiter struct {
 	counted time.Time
 }
 
-// New returns a limiter, without asking Redis yet.
+// New returns a limiter. It sends no command.
 func New(c Config) *Limiter {
 	if c.Class == nil {
 		c.Class = func(context.Context) Class { return Finish }
@@ -108,7 +108,7 @@ func New(c Config) *Limiter {
 	rate, burst := c.Limit.Effective()
 	return &Limiter{
 		cfg: c, key: key(c.Tenant, "pace"), workers: key(c.Tenant, "workers"), id: cryptorand.Text(),
-		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.kept()),
+		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.untouched()),
 		blocked: map[string]bool{}, probing: map[string]time.Time{}, unhindered: map[string]time.Time{},
 	}
 }
@@ -117,8 +117,8 @@ func New(c Config) *Limiter {
 // nothing may be sent, and the error is a [NoPermitError], a [BlockedError], a
 // [StoppedError], ctx's own, or an error of Redis. A caller that gives up takes no permit.
 //
-// Where the rate is unlimited only pauses and blocks are asked for, and not for
-// each request: the permits are not counted.
+// With an unlimited rate only pauses and blocks are read, not for each request, and permits are
+// not counted.
 func (l *Limiter) Wait(ctx context.Context, operation string) error {
 	if l.rate.IsUnlimited() && l.isUnhindered(operation) {
 		return l.interrupted(ctx, operation)
@@ -132,7 +132,7 @@ func (l *Limiter) Wait(ctx context.Context, operation string) error {
 
 // Ahead estimates how long a request of the context would wait for its permit: for the
 // requests before it in this process, for as many in each other worker, and for the end
-// of a pause. It does not ask Redis, so it does not know how much is left in the bucket.
+// of a pause. It sends no command, so it does not know the level of the bucket.
 func (l *Limiter) Ahead(ctx context.Context) time.Duration {
 	l.mu.Lock()
 	workers, paused := max(l.alone.workers, 1), l.alone.paused
@@ -141,7 +141,7 @@ func (l *Limiter) Ahead(ctx context.Context) time.Duration {
 	return max(time.Duration(permits*l.gcra.interval)*time.Microsecond, time.Until(paused), 0)
 }
 
-// wait is one request's waiting.
+// wait is the wait of one request.
 type wait struct {
 	*Limiter
 	operation string
@@ -149,8 +149,7 @@ type wait struct {
 	place     *place
 }
 
-// permit waits for the turn and then for the budget, as often as the turn is
-// given away meanwhile.
+// permit waits for the turn and then for the budget, again if the turn is passed on meanwhile.
 func (w *wait) permit(ctx context.Context) error {
 	for {
 		if err := w.turn(ctx); err != nil {
@@ -180,14 +179,14 @@ func (w *wait) turn(ctx context.Context) error {
 	}
 }
 
-// spend waits for the budget, with the turn in hand. Without an error it is not
-// taken where the turn is better given to another.
+// spend waits for the budget while it has the turn. taken is false without an error if another
+// place should have the turn.
 func (w *wait) spend(ctx context.Context) (taken bool, err error) {
 	for {
 		if err := w.interrupted(ctx, w.operation); err != nil {
 			return false, err
 		}
-		a, err := w.ask(ctx, w.operation, w.place.class)
+		a, err := w.try(ctx, w.operation, w.place.class)
 		if err != nil || a.ok {
 			return a.ok, err
 		}
@@ -208,7 +207,7 @@ func (w *wait) spend(ctx context.Context) (taken bool, err error) {
 	}
 }
 
-// interrupted tells of the ends of waiting that come from outside.
+// interrupted returns an error if the process stops or ctx has ended.
 func (l *Limiter) interrupted(ctx context.Context, operation string) error {
 	select {
 	case <-l.cfg.Stopping:
@@ -226,9 +225,9 @@ func ended(ctx context.Context, operation string) error {
 	return fmt.Errorf("wait for a permit to %s: %w", operation, ctx.Err())
 }
 
-// jitter keeps the process nearest to Redis from winning each permit. Where the
-// bucket holds more than one, nothing is lost by coming a little late; where it
-// does not, a fiftieth costs 1 % of the rate at the most.
+// jitter returns a delay that keeps the process nearest to Redis from winning each permit. If
+// the bucket holds more than one, a small delay costs nothing; otherwise a fiftieth of the
+// interval costs at most 1 % of the rate.
 func (l *Limiter) jitter() time.Duration {
 	share := l.gcra.interval / 4
 	if l.gcra.burst == 1 || l.api.burst == 1 {
@@ -238,22 +237,21 @@ func (l *Limiter) jitter() time.Duration {
 	return time.Duration(rand.Int64N(min(share, most)+1)) * time.Microsecond
 }
 
-// attempt is what one step in Redis came to.
+// attempt is the result of one request for a permit.
 type attempt struct {
 	ok    bool
 	wait  time.Duration // not ok: no permit before this
 	why   string
-	share bool // it concerns the class alone: others need not wait
+	share bool // only the class has to wait
 }
 
-// ask asks for a permit once: Redis, or where that is away this worker's share of
-// the rate.
-func (l *Limiter) ask(ctx context.Context, operation string, c Class) (attempt, error) {
+// try requests a permit once: of Redis or, if it does not answer, of this worker's share.
+func (l *Limiter) try(ctx context.Context, operation string, c Class) (attempt, error) {
 	if a, ok := l.withoutRedis(operation, c, nil); ok {
 		return a, nil
 	}
 	a, err := l.take(ctx, operation, c)
-	if err == nil || ctx.Err() != nil || isOurs(err) {
+	if err == nil || ctx.Err() != nil || isRefusal(err) {
 		return a, err
 	}
 	if a, ok := l.withoutRedis(operation, c, err); ok {
@@ -262,16 +260,15 @@ func (l *Limiter) ask(ctx context.Context, operation string, c Class) (attempt, 
 	return attempt{}, err
 }
 
-// isOurs says whether the error is a refusal, and none of Redis.
-func isOurs(err error) bool {
+// isRefusal reports whether the error is a refusal, and not an error of Redis.
+func isRefusal(err error) bool {
 	_, blocked := errors.AsType[*BlockedError](err)
 	_, stopped := errors.AsType[*StoppedError](err)
 	return blocked || stopped
 }
 
-// take asks Redis for a permit once. The script runs to its end whatever becomes of
-// ctx: a permit whose answer nobody waited for would be lost. If ctx has ended
-// when it is there, it is given back.
+// take requests a permit of Redis once. The script also completes if ctx ends, since the permit
+// would be lost otherwise. If ctx has ended by then, the permit is given back.
 func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt, error) {
 	own, cancel := l.detached(ctx)
 	defer cancel()
@@ -338,9 +335,9 @@ func (l *Limiter) giveBack(ctx context.Context, operation string, share gcra, pr
 	return ended(ctx, operation)
 }
 
-// Answered learns from the answer to a request: a 429 pauses the tenant for the
-// fleet, a 2xx clears the block of its operation, and the headers tell what is
-// left in the API's bucket, whoever has used it. ctx may have ended.
+// Answered records the response to a request: a 429 pauses the tenant for the fleet, a 2xx
+// clears the block of its operation, and the headers have the level of the API's bucket, which
+// other callers use too. ctx may have ended.
 func (l *Limiter) Answered(ctx context.Context, operation string, status int, header http.Header) {
 	l.observe(ctx, header)
 	switch {
@@ -368,8 +365,8 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 }
 
 // Block stops an operation, or with [All] every one, for the fleet, until a
-// request of it succeeds; every 30 s one is let through. The reason is shown to
-// operators; 300 characters of it are kept. ctx may have ended.
+// request of it succeeds; every 30 s one is let through. The first 300 characters of the
+// reason are shown to operators. ctx may have ended.
 func (l *Limiter) Block(ctx context.Context, operation, reason string) error {
 	own, cancel := l.detached(ctx)
 	defer cancel()
@@ -408,8 +405,8 @@ func (l *Limiter) isUnhindered(operation string) bool {
 	return time.Now().Before(l.unhindered[operation])
 }
 
-// taken notes that a request of the operation got a permit, and whether past a block: as
-// a probe, or to repeat one, after which none repeats it again.
+// taken records that a request of the operation got a permit, and whether past a block: as a
+// probe, or as the repetition of one, which is not repeated again.
 func (l *Limiter) taken(operation string, past, repeats bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -423,8 +420,8 @@ func (l *Limiter) taken(operation string, past, repeats bool) {
 	}
 }
 
-// setPaused notes a pause, and whether Redis could not be told of it, and has every request
-// ask again.
+// setPaused records a pause, and whether storing it in Redis failed. The next request of each
+// operation reads Redis again.
 func (l *Limiter) setPaused(until time.Time, owed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -432,8 +429,8 @@ func (l *Limiter) setPaused(until time.Time, owed bool) {
 	clear(l.unhindered)
 }
 
-// setStopped notes why the tenant is stopped; empty: it is not. Each process logs that
-// once, so that the logs name who stopped the tenant, and when it was started.
+// setStopped records why the tenant is stopped; empty: it is not. Each process logs a change
+// once, so that its log has the user who stopped the tenant, and when it was started.
 func (l *Limiter) setStopped(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -455,7 +452,8 @@ func oneIf(b bool) int {
 	return 0
 }
 
-// remember notes that operations are blocked, and has every request ask again.
+// remember records that operations are blocked. The next request of each operation reads Redis
+// again.
 func (l *Limiter) remember(operations ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -465,8 +463,8 @@ func (l *Limiter) remember(operations ...string) {
 	}
 }
 
-// repeatsProbe reports whether the request of ctx repeats a probe: a probe whose token
-// had ended would else find the operation blocked by itself.
+// repeatsProbe reports whether the request of ctx repeats a probe. A probe whose token had
+// expired would otherwise be refused by the block that it probes.
 func (l *Limiter) repeatsProbe(ctx context.Context, operation string) bool {
 	if !l.cfg.Repeats(ctx) {
 		return false
@@ -477,8 +475,7 @@ func (l *Limiter) repeatsProbe(ctx context.Context, operation string) bool {
 	return ok && time.Since(at) < probeEvery
 }
 
-// recall returns the fields of those among the operations that were remembered,
-// and forgets them.
+// recall returns the fields of the recorded blocks among the operations, and clears them.
 func (l *Limiter) recall(operations ...string) (fields []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -491,8 +488,8 @@ func (l *Limiter) recall(operations ...string) (fields []string) {
 	return fields
 }
 
-// detached is ctx without its end, and with one of its own: a short one while
-// Redis does not answer.
+// detached returns ctx without its end but with a timeout, a short one while Redis does not
+// answer.
 func (l *Limiter) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// Class says how soon a request of a process is to have its permit when others
-// wait too: the smaller, the sooner.
+// Class is the priority of a request among those of its process that wait for a permit: a
+// smaller class is served first.
 type Class int
 
-// The classes, in their order. What finishes comes before what begins, so that
-// rows end instead of many being under way.
+// The classes, in their order. Rows that can end come first, so that few are in progress.
 const (
-	Finish Class = iota // proves or writes
-	Look                // reads for a look
-	Sweep               // re-checks; held to a share of the rate besides
+	Finish Class = iota // proves or changes a record
+	Look                // reads a record for a check
+	Sweep               // checks for a sweep; limited to a share of the rate
 	classes
 )
 
-// ClassOf returns the class of a request: Sweep if it reads for a sweep, else Look if
-// it reads for a look, else Finish.
+// ClassOf returns the class of a request: Sweep if it reads for a sweep, else Look if it reads
+// for a check, else Finish.
 func ClassOf(looks, sweeps bool) Class {
 	switch {
 	case sweeps:
@@ -31,30 +30,30 @@ func ClassOf(looks, sweeps bool) Class {
 	return Finish
 }
 
-// patience is how many permits others get at the most before a class that waits
-// gets one, but for those of other classes whose patience has ended too.
+// patience is the number of permits of other classes after which a waiting class is served,
+// together with other classes that have waited as long.
 const patience = 8
 
-// line is the queue of one process: one place at a time has the turn, and asks
-// Redis. The next turn is that of the best class that waits, in the order of
-// coming within it, and of a class that has been passed over patience times. A
-// better one takes the turn from who only waits with it. The zero line is ready.
+// line is the queue of one process: one place at a time has the turn, and requests a permit of
+// Redis. The next turn has the best class that waits, or one that was passed over patience
+// times; within a class the order is that of arrival. A better place takes the turn from one
+// that only waits with it. The zero line is ready.
 type line struct {
 	mu      sync.Mutex
 	holder  *place
 	waiting [classes]list.List // of *place
 	passed  [classes]int       // permits that others got while the class waited
-	// notBefore is until when asking is in vain for a class alone.
+	// notBefore is until when a class gets no permit although others may.
 	notBefore [classes]time.Time
 }
 
-// place is somebody's place in the line.
+// place is the place of a request in the line.
 type place struct {
 	line    *line
 	class   Class
 	element *list.Element // nil while it has the turn
-	turn    chan struct{} // is sent to when it is their turn
-	yield   chan struct{} // is sent to when the turn is better given to another
+	turn    chan struct{} // receives when the turn begins
+	yield   chan struct{} // receives when another place should have the turn
 }
 
 func (l *line) enter(c Class) *place {
@@ -62,7 +61,7 @@ func (l *line) enter(c Class) *place {
 	defer l.mu.Unlock()
 	p := &place{line: l, class: c, turn: make(chan struct{}, 1), yield: make(chan struct{}, 1)}
 	if l.waiting[c].Len() == 0 {
-		l.passed[c] = 0 // of others, who have gone
+		l.passed[c] = 0 // of places that have left
 	}
 	p.element = l.waiting[c].PushBack(p)
 	if l.holder == nil {
@@ -70,13 +69,13 @@ func (l *line) enter(c Class) *place {
 	} else if l.best() == p && l.before(c, l.holder.class) {
 		select {
 		case l.holder.yield <- struct{}{}:
-		default: // it was told before
+		default: // it was sent before
 		}
 	}
 	return p
 }
 
-// before says whether class a is to be served before class b.
+// before reports whether class a is to be served before class b.
 func (l *line) before(a, b Class) bool {
 	now := time.Now()
 	if vainA, vainB := now.Before(l.notBefore[a]), now.Before(l.notBefore[b]); vainA != vainB {
@@ -88,7 +87,7 @@ func (l *line) before(a, b Class) bool {
 	return a < b
 }
 
-// best is the place whose turn is next; nil: nobody waits.
+// best returns the place whose turn is next; nil: none waits.
 func (l *line) best() *place {
 	best := classes
 	for c := range classes {
@@ -112,8 +111,8 @@ func (l *line) next() {
 	}
 }
 
-// giveWay passes the turn on to the best of all, this place among them, which
-// keeps its place before all others of its class.
+// giveWay passes the turn to the best of all places, including this one, which remains the
+// first of its class.
 func (p *place) giveWay() {
 	l := p.line
 	l.mu.Lock()
@@ -126,8 +125,8 @@ func (p *place) giveWay() {
 	l.next()
 }
 
-// inVain has all other classes go before that of this place, for which asking is
-// in vain for so long, and says whether one of them waits.
+// inVain lets all other classes go before that of this place, which gets no permit for so long,
+// and reports whether one of them waits.
 func (p *place) inVain(wait time.Duration) bool {
 	l := p.line
 	l.mu.Lock()
@@ -137,8 +136,8 @@ func (p *place) inVain(wait time.Duration) bool {
 	return best != nil && l.before(best.class, p.class)
 }
 
-// leave gives the place up; the next turn begins if it was this one's. served
-// says whether it got a permit. Call it once.
+// leave gives the place up; the next turn begins if it had the turn. served reports whether it
+// got a permit. Call it once.
 func (p *place) leave(served bool) {
 	l := p.line
 	l.mu.Lock()
@@ -158,7 +157,7 @@ func (p *place) leave(served bool) {
 	l.waiting[p.class].Remove(p.element)
 }
 
-// entering counts the places that a new one of that class would be behind.
+// entering returns the number of places before a new one of that class.
 func (l *line) entering(c Class) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,8 +170,7 @@ func (l *line) entering(c Class) (n int) {
 	return n
 }
 
-// ahead counts those whose turn comes before, as it looks now, the one whose turn
-// it is included.
+// ahead returns the number of places whose turn comes before, including the present one.
 func (p *place) ahead() int {
 	l := p.line
 	l.mu.Lock()

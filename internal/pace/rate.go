@@ -14,8 +14,8 @@ type Rate struct {
 	Per   time.Duration
 }
 
-// Rates outside of these are mistakes rather than wishes: the lower is what the
-// arithmetic can still tell from a standstill, the upper where one Redis ends.
+// Rates outside of these bounds are taken for mistakes: a lower one is practically a
+// standstill, a higher one is more than a Redis can serve.
 const (
 	minPerSecond = 1.0 / 3600
 	maxPerSecond = 100_000
@@ -57,7 +57,7 @@ func ParseRate(text string) (Rate, error) {
 	return wrong(forms)
 }
 
-// IsUnlimited says whether the rate is none.
+// IsUnlimited reports whether there is no limit.
 func (r Rate) IsUnlimited() bool { return r.Count == 0 }
 
 // PerSecond returns the rate in requests per second, +Inf without a limit.
@@ -68,7 +68,7 @@ func (r Rate) PerSecond() float64 {
 	return r.Count / r.Per.Seconds()
 }
 
-// String writes the rate as ParseRate reads it.
+// String returns the rate in the form of [ParseRate].
 func (r Rate) String() string {
 	if r.IsUnlimited() {
 		return "unlimited"
@@ -81,32 +81,32 @@ func (r Rate) String() string {
 	return strconv.FormatFloat(r.PerSecond(), 'f', -1, 64) + "/s"
 }
 
-// Limit is what a tenant allows, and how much of that is left to others.
+// Limit is the rate that a tenant allows, and the part of it that is left to others.
 type Limit struct {
 	Rate Rate
-	// Burst is how many requests may go out at once after a rest; at least 1.
+	// Burst is how many requests may be sent at once after a rest; at least 1.
 	Burst int
-	// Reserve is the share, 0 to 0.95, that is left to whatever else calls the
-	// tenant, its users' logins above all.
+	// Reserve is the share, 0 to 0.95, that is left to other callers of the tenant, above all
+	// its users' logins.
 	Reserve float64
-	// SweepShare is the share, 0 to 1, of what is left that sweeps get; 0: a fifth.
+	// SweepShare is the share, 0 to 1, of the rest that sweeps get; 0: a fifth.
 	SweepShare float64
 }
 
-// maxReserve leaves a twentieth: with less nothing would move.
+// maxReserve leaves a twentieth: less would be practically a standstill.
 const maxReserve = 0.95
 
-// Effective returns what is left of rate and burst after the reserve.
+// Effective returns rate and burst after the reserve.
 func (l Limit) Effective() (Rate, int) {
 	left := 1 - min(max(l.Reserve, 0), maxReserve)
 	const noise = 1e-9 // of binary fractions: 50 * (1 - 0.9) is 5
 	return Rate{Count: l.Rate.Count * left, Per: l.Rate.Per}, max(1, int(math.Floor(float64(l.Burst)*left+noise)))
 }
 
-// DefaultSweepShare is the share of sweeps where none is said.
+// DefaultSweepShare is the share of sweeps unless one is set.
 const DefaultSweepShare = 0.2
 
-// Sweeps returns what of the effective rate and burst sweeps get.
+// Sweeps returns the part of the effective rate and burst that sweeps get.
 func (l Limit) Sweeps() (Rate, int) {
 	rate, burst := l.Effective()
 	share := min(l.SweepShare, 1)
@@ -116,20 +116,19 @@ func (l Limit) Sweeps() (Rate, int) {
 	return Rate{Count: rate.Count * share, Per: rate.Per}, int(float64(burst) * share)
 }
 
-// answersDiffer is by how much the ways of two requests to the API differ in time,
-// as a rule: one that overtakes another meets the bucket before that is due.
-const answersDiffer = 200 * time.Millisecond
+// latencyDiffers is the usual difference between the latencies of two requests to the API: a
+// request that overtakes another one reaches the bucket earlier than planned.
+const latencyDiffers = 200 * time.Millisecond
 
-// kept is how many permits of the API's bucket are never taken, as the API tells
-// that it stands: the reserve, and as many as keep requests that overtake each
-// other from finding it empty. It costs no rate: the bucket fills as fast at any
-// level but the highest.
-func (l Limit) kept() int {
+// untouched returns how many permits of the API's bucket are never taken, by the level that the
+// API reports: the reserve, and a margin so that requests that overtake each other do not find
+// the bucket empty. It costs no rate: the bucket fills as fast at any level but the highest.
+func (l Limit) untouched() int {
 	if l.Burst <= 1 {
 		return 0
 	}
 	const noise = 1e-9
 	reserve := int(math.Floor(float64(l.Burst)*min(max(l.Reserve, 0), maxReserve) + noise))
-	margin := math.Ceil(min(l.Rate.PerSecond()*answersDiffer.Seconds(), float64(l.Burst)/4))
+	margin := math.Ceil(min(l.Rate.PerSecond()*latencyDiffers.Seconds(), float64(l.Burst)/4))
 	return min(max(reserve, int(margin)), l.Burst-1)
 }

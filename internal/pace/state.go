@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// State is how a tenant's budget stands. Times are Redis's.
+// State is the state of a tenant's budget. Times are Redis'.
 type State struct {
-	// At is when it was read.
+	// At is when the state was read.
 	At time.Time
 	// PausedUntil is zero unless the tenant is paused.
 	PausedUntil time.Time
@@ -27,13 +27,13 @@ type State struct {
 	Available int64
 }
 
-// Block is an operation that is known not to work at present.
+// Block is a blocked operation: it does not work at present.
 type Block struct {
 	// Operation is its name, or [All].
 	Operation string
 	Reason    string
-	// NextProbe is when the next request is let through to see; in the past, if
-	// nobody has asked since.
+	// NextProbe is when the next request is let through as a probe. It is in the past if none
+	// was attempted since.
 	NextProbe time.Time
 }
 
@@ -46,7 +46,7 @@ const (
 	slots      = 12
 )
 
-// State returns how the budget stands.
+// State returns the state of the budget.
 func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	defer func() {
 		if err != nil {
@@ -85,7 +85,7 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	return s, nil
 }
 
-// read takes in one field of the hash.
+// read reads one field of the hash.
 func (s *State) read(now int64, field, value string) error {
 	if field == stopField {
 		stop, err := parseStop(value)
@@ -98,7 +98,7 @@ func (s *State) read(now int64, field, value string) error {
 		return err
 	}
 	if operation, ok := strings.CutPrefix(field, blockField); ok {
-		// Further ahead it is of a clock that was: the next permit brings it back.
+		// A time further ahead was stored while the clock was; the next permit corrects it.
 		n = min(n, now+probeEvery.Microseconds())
 		s.Blocks = append(s.Blocks, Block{Operation: operation, Reason: after, NextProbe: time.UnixMicro(n).UTC()})
 		return nil
@@ -112,3 +112,5 @@ func (s *State) read(now int64, field, value string) error {
 	}
 	return nil
 }
+
+func key(tenant, part string) string { return "orgops:v1:{tenant:" + tenant + "}:" + part }

@@ -15,11 +15,11 @@ import (
 const (
 	// stopField is the field of the tenant's hash that holds its [Stop].
 	stopField = "stopped"
-	// StopEffective is how long after it is stored a stop has reached every worker: a
-	// request that got its permit before has been sent by then. Redis may lose a write of
-	// its last second, so a stop is read back after this time.
+	// StopEffective is the time after which a stored stop has reached every worker: a request
+	// that got its permit before has been sent by then. Redis may lose the writes of its last
+	// second, so a stop is read back after this time.
 	StopEffective = 2 * time.Second
-	// stoppedAgain is when a request is tried again that was stopped.
+	// stoppedAgain is the time after which a stopped request is tried again.
 	stoppedAgain = 30 * time.Second
 )
 
@@ -28,13 +28,13 @@ const (
 type Stop struct {
 	// At is Redis' time.
 	At time.Time `json:"-"`
-	// By says who stopped the tenant.
+	// By is the user who stopped the tenant.
 	By string `json:"by"`
 	// Reason is for people; it may be empty.
 	Reason string `json:"reason,omitempty"`
 }
 
-// String says who stopped the tenant, when and why.
+// String returns user, time and reason.
 func (s Stop) String() string {
 	text := "stopped by " + s.By + " at " + s.At.UTC().Format(time.RFC3339)
 	if s.Reason != "" {
@@ -49,7 +49,7 @@ type StoppedError struct {
 	Stop   Stop
 }
 
-// Error says who stopped the tenant, and how to start it.
+// Error names the user, and the command that starts the tenant.
 func (e *StoppedError) Error() string {
 	return fmt.Sprintf("tenant %s is %s (to start it: enqueue tenant start %s)", e.Tenant, e.Stop, e.Tenant)
 }
@@ -122,8 +122,8 @@ func parseStop(stored string) (s Stop, err error) {
 	return s, nil
 }
 
-// stoppedError returns the error of a request that the tenant's stop does not let through. An
-// unreadable stop stops all the same.
+// stoppedError returns the error of a request that the tenant's stop refuses. An unreadable
+// stop refuses requests too.
 func (l *Limiter) stoppedError(stored string) error {
 	stop, err := parseStop(stored)
 	if err != nil {

@@ -6,12 +6,11 @@ import (
 	"unicode"
 )
 
-// maxReason is how many runes of a block's reason are kept: it quotes an API's
-// message, and stands in logs and on pages.
+// maxReason bounds the reason of a block, in runes: it quotes a message of the API, and is
+// shown in logs and on pages.
 const maxReason = 300
 
-// quote returns s with whatever does not print escaped as in a Go string, cut
-// after about most runes.
+// quote returns s with unprintable runes escaped as in a Go string, cut after about most runes.
 func quote(s string, most int) string {
 	var b strings.Builder
 	n := 0
@@ -29,5 +28,5 @@ func quote(s string, most int) string {
 	return b.String()
 }
 
-// quoted is the beginning of s within quotation marks, for errors.
+// quoted returns the beginning of s within quotation marks, for errors.
 func quoted(s string) string { return `"` + quote(s, 40) + `"` }

@@ -53,7 +53,7 @@ type world struct {
 // states are those of domains that have one.
 type states map[string]bool
 
-func (s states) Memory(_ context.Context, domain string) ([]byte, error) {
+func (s states) Domain(_ context.Context, domain string) ([]byte, error) {
 	if !s[domain] {
 		return nil, nil
 	}

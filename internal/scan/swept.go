@@ -13,8 +13,8 @@ import (
 
 // States is the part of [sweep.Store] that a scan needs.
 type States interface {
-	// Memory returns the state of a domain, by its id; nil: none is stored.
-	Memory(ctx context.Context, domainID string) ([]byte, error)
+	// Domain returns the state of a domain, by its id; nil: none is stored.
+	Domain(ctx context.Context, id string) ([]byte, error)
 }
 
 // Swept searches for the domains that a sweep checks. Its rows are of kind domain:recheck.
@@ -59,7 +59,7 @@ func (s Swept) wantsPending(ctx context.Context, p sweep.Progress, domain string
 	if p.Pending || apiclient.CheckID("discovery_domain_id", domain) != nil {
 		return p.Pending, nil // a record without an id has no state
 	}
-	state, err := s.States.Memory(ctx, domain)
+	state, err := s.States.Domain(ctx, domain)
 	return state != nil, err
 }
 

@@ -222,11 +222,11 @@ type failing struct {
 	until time.Duration
 }
 
-func (f failing) Memory(ctx context.Context, domain string) ([]byte, error) {
+func (f failing) Domain(ctx context.Context, domain string) ([]byte, error) {
 	if f.w.sinceStart() < f.until {
 		return nil, errDead
 	}
-	return f.w.states.Memory(ctx, domain)
+	return f.w.states.Domain(ctx, domain)
 }
 
 // TestSweepWithoutStates: a pending domain is left out only if its state was read.

@@ -24,7 +24,6 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 // fleetPlaces is how many tasks a worker executes at a time, for each tenant.
@@ -211,7 +210,7 @@ func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
 		Class:   func(ctx context.Context) pace.Class { return pace.ClassOf(kinds.Leading(ctx), kinds.Sweeping(ctx)) },
 		MaxWait: 20*time.Second + time.Duration(2/left.PerSecond()*float64(time.Second)),
 	})
-	states := &sweep.States{Tenant: string(tn.name), Store: watch.New(w.rdb, string(tn.name)), Notifier: fleetNotifier{w}}
+	states := &sweep.States{Tenant: string(tn.name), Store: sweep.NewStore(w.rdb, string(tn.name)), Notifier: fleetNotifier{w}}
 	p.engine = engine.New(engine.Config{
 		Tenant: tn.name, Ledger: watched{w.ledger, w.f}, Session: w.session.ID, Handlers: p.handlers(states), Stopping: w.stopping, Block: p.limiter.Block,
 	})

@@ -20,7 +20,6 @@ import (
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 const tenant = ledger.Tenant("default")
@@ -135,7 +134,7 @@ type simulation struct {
 	t      *testing.T
 	h      *history
 	mini   *miniredis.Miniredis
-	store  *watch.Store
+	store  *sweep.Store
 	ledger *ledger.Ledger
 	dns    *simulatedDNS
 	api    *simulatedAPI
@@ -171,7 +170,7 @@ func newSimulation(t *testing.T, p plan, action sweep.Action, kills bool) *simul
 	}
 	t.Cleanup(s.mini.Close)
 	rdb := s.connect(nil)
-	s.ledger, s.store = ledger.New(rdb), watch.New(rdb, string(tenant))
+	s.ledger, s.store = ledger.New(rdb), sweep.NewStore(rdb, string(tenant))
 	s.dns = &simulatedDNS{h: h, seed: p.seed + 1, now: now}
 	s.api = &simulatedAPI{client: newAsking(t, nil), h: h, seed: p.seed + 2, now: now, requests: map[string]int{}}
 	s.worker = s.newWorker()

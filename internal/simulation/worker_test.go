@@ -27,7 +27,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/sweep/schedule"
 )
 
 const (
@@ -46,7 +46,7 @@ type worker struct {
 	dispatcher *dispatch.Dispatcher
 	scanner    *scan.Scanner
 	followUp   *followup.FollowUp
-	scheduler  *intake.Scheduler
+	scheduler  *schedule.Scheduler
 	inspector  *asynq.Inspector
 
 	// commands has commands wait for each other: waits for a connection of the pool use
@@ -124,7 +124,7 @@ func (s *simulation) newWorker() *worker {
 	w := &worker{s: s, session: ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol, Tenants: []ledger.Tenant{tenant}}}
 	w.rdb = s.connect(w)
 	w.ledger, w.inspector = ledger.New(w.rdb), asynq.NewInspectorFromRedisClient(w.rdb)
-	states := &sweep.States{Tenant: string(tenant), Store: watch.New(w.rdb, string(tenant)), Notifier: w}
+	states := &sweep.States{Tenant: string(tenant), Store: sweep.NewStore(w.rdb, string(tenant)), Notifier: w}
 	w.engine = engine.New(engine.Config{Tenant: tenant, Ledger: timed{w.ledger, s}, Session: w.session.ID, Handlers: w.handlers(states)})
 	w.followUp = followup.New(followup.Config{Tenant: tenant, Ledger: w.ledger, States: states, Rules: s.rules})
 	w.dispatcher = dispatch.New(dispatch.Config{
@@ -143,19 +143,19 @@ func (s *simulation) newWorker() *worker {
 	return w
 }
 
-func (w *worker) newScheduler() *intake.Scheduler {
-	cron, err := watch.ParseCron("@daily")
+func (w *worker) newScheduler() *schedule.Scheduler {
+	cron, err := sweep.ParseCron("@daily")
 	if err != nil {
 		w.s.t.Fatal(err)
 	}
-	return &intake.Scheduler{
-		Intake: intake.New(w.rdb, runs.New(w.rdb)), Store: watch.New(w.rdb, string(tenant)), Tenant: string(tenant), Cron: cron,
+	return &schedule.Scheduler{
+		Intake: intake.New(w.rdb, runs.New(w.rdb)), Store: sweep.NewStore(w.rdb, string(tenant)), Tenant: string(tenant), Cron: cron,
 		Logger: slog.New(slog.DiscardHandler), Ticked: w.ticked,
 	}
 }
 
 func (w *worker) ticked(what string) {
-	if what == intake.TickSkipped {
+	if what == schedule.TickSkipped {
 		w.s.count.skipped++
 		return
 	}

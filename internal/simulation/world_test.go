@@ -454,7 +454,7 @@ func (s *simulation) story(p *place) string {
 	for _, m := range p.met {
 		fmt.Fprintf(&out, "  %s\n", m)
 	}
-	raw, _ := s.store.Memory(context.Background(), p.id)
+	raw, _ := s.store.Domain(context.Background(), p.id)
 	fmt.Fprintf(&out, "  stored state %s\n", raw)
 	return out.String()
 }

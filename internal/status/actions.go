@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/sweep/schedule"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -96,7 +96,7 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 // CloseBreaker closes the tenant's breaker if it is that of the sweep with this run.
 // Domains that were absent before that count as gone.
 func CloseBreaker(ctx context.Context, rdb redis.UniversalClient, tenant, run string) (sweep.Breaker, error) {
-	store := watch.New(rdb, tenant)
+	store := sweep.NewStore(rdb, tenant)
 	former, err := store.State(ctx, sweep.BreakerState)
 	var open sweep.Breaker
 	if err == nil && former != nil {
@@ -149,12 +149,12 @@ func BreakerClosed(tenant string, closed sweep.Breaker) string {
 // pending domains too if pending or the tenant's settings say so. announced is false if no
 // worker has served the tenant on this Redis.
 func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, r intake.Run, organization string, pending bool) (run runs.Run, created, announced bool, err error) {
-	settings, announced, err := pace.Announced(ctx, rdb, r.Tenant)
+	settings, announced, err := tenant.ReadAnnounced(ctx, rdb, r.Tenant)
 	if err != nil {
 		return runs.Run{}, false, false, err
 	}
 	r.ID = cmp.Or(r.ID, tasks.NewRunID(time.Now()))
 	order := sweep.Order{Organization: organization, Pending: pending || settings.VerifyPending}
-	run, created, err = in.SweepNow(ctx, watch.New(rdb, r.Tenant), r, order)
+	run, created, err = schedule.Now(ctx, in, sweep.NewStore(rdb, r.Tenant), r, order)
 	return run, created, announced, err
 }

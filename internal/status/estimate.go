@@ -18,6 +18,8 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
+	"orgops/internal/tenant"
+	tenants "orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -94,12 +96,12 @@ type Estimator struct {
 
 	mu      sync.Mutex
 	runs    map[string]*watched
-	tenants map[string]tenant
+	tenants map[string]budget
 }
 
 // NewEstimator returns an Estimator that knows no run yet.
 func NewEstimator(rdb redis.UniversalClient) *Estimator {
-	return &Estimator{rdb: rdb, runs: map[string]*watched{}, tenants: map[string]tenant{}}
+	return &Estimator{rdb: rdb, runs: map[string]*watched{}, tenants: map[string]budget{}}
 }
 
 // watched has the facts about a run that an estimate needs.
@@ -118,10 +120,10 @@ type move struct {
 	settled int64
 }
 
-// tenant is the state of its budget when it was read.
-type tenant struct {
+// budget is the state of a tenant's when it was read.
+type budget struct {
 	readAt    time.Time
-	settings  pace.Settings
+	settings  tenant.Announced
 	announced bool
 	state     pace.State
 	paused    string // the queue of rows, if it is paused
@@ -168,7 +170,7 @@ func (e *Estimator) read(ctx context.Context, now time.Time, all []runs.Run) {
 			open = append(open, r)
 		}
 	}
-	tenants := make([]tenant, len(names))
+	tenants := make([]budget, len(names))
 	_ = redisconn.Batch(ctx, e.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
 		tenants[i] = e.tenants[names[i]]
 		tenants[i].read(ctx, rdb, names[i])
@@ -198,8 +200,8 @@ func (w *watched) move(now time.Time, settled int64) {
 }
 
 // read reads the state of the tenant. A value that cannot be read stays as it was.
-func (t *tenant) read(ctx context.Context, rdb redis.UniversalClient, name string) {
-	if settings, announced, err := pace.Announced(ctx, rdb, name); err == nil {
+func (t *budget) read(ctx context.Context, rdb redis.UniversalClient, name string) {
+	if settings, announced, err := tenants.ReadAnnounced(ctx, rdb, name); err == nil {
 		t.settings, t.announced = settings, announced
 	}
 	if state, err := pace.New(pace.Config{Redis: rdb, Tenant: name}).State(ctx); err == nil {

@@ -16,6 +16,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/status"
+	tenants "orgops/internal/tenant"
 )
 
 // followed is what a test sees of runs that are followed.
@@ -28,12 +29,12 @@ type followed struct {
 }
 
 // follow announces a tenant, if s has one, and follows runs that the test makes.
-func follow(t *testing.T, s pace.Settings) *followed {
+func follow(t *testing.T, s tenants.Announced) *followed {
 	t.Helper()
 	rdb := redistest.New(t)
 	f := &followed{t: t, ledger: runs.New(rdb), now: time.Now()}
 	if s.Tenant != "" {
-		if err := pace.Announce(t.Context(), rdb, s); err != nil {
+		if err := tenants.Announce(t.Context(), rdb, s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -106,14 +107,14 @@ func (f *followed) until() string {
 }
 
 // eight requests a second are left to us.
-var eight = pace.Settings{Tenant: "default", Rate: "10/s", Burst: 1, Reserve: 0.2}
+var eight = tenants.Announced{Tenant: "default", Rate: "10/s", Burst: 1, Reserve: 0.2}
 
 // TestLeft: how long runs take at the tenant's pace.
 func TestLeft(t *testing.T) {
 	const ids = "organization_id,discovery_domain_id,"
 	tests := []struct {
 		name     string
-		settings pace.Settings
+		settings tenants.Announced
 		setup    func(f *followed)
 		want     []time.Duration
 	}{
@@ -140,8 +141,8 @@ func TestLeft(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		}, []time.Duration{0}},
-		{"nobody has announced the tenant", pace.Settings{}, func(f *followed) { f.verify("a", 80) }, []time.Duration{0}},
-		{"no limit, and nothing seen yet", pace.Settings{Tenant: "default", Rate: "unlimited"}, func(f *followed) { f.verify("a", 80) }, []time.Duration{0}},
+		{"nobody has announced the tenant", tenants.Announced{}, func(f *followed) { f.verify("a", 80) }, []time.Duration{0}},
+		{"no limit, and nothing seen yet", tenants.Announced{Tenant: "default", Rate: "unlimited"}, func(f *followed) { f.verify("a", 80) }, []time.Duration{0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,7 +161,7 @@ func TestLeft(t *testing.T) {
 
 // TestRate: it is that of the last half minute, and of a run that has ended none.
 func TestRate(t *testing.T) {
-	f := follow(t, pace.Settings{Tenant: "default", Rate: "unlimited"})
+	f := follow(t, tenants.Announced{Tenant: "default", Rate: "unlimited"})
 	f.verify("a", 100)
 	at := func(seconds int) status.Estimate { return f.see(f.now.Add(time.Duration(seconds) * time.Second))[0] }
 	if got := at(0); got.Rate != 0 || got.Figures() != "" {
@@ -186,12 +187,12 @@ func TestRate(t *testing.T) {
 func TestHeld(t *testing.T) {
 	tests := []struct {
 		name     string
-		settings pace.Settings
+		settings tenants.Announced
 		setup    func(f *followed, budget *pace.Limiter)
 		want     string
 	}{
 		{"nothing", eight, func(*followed, *pace.Limiter) {}, ""},
-		{"no worker", pace.Settings{}, func(*followed, *pace.Limiter) {}, "no worker for tenant default has been seen on this Redis"},
+		{"no worker", tenants.Announced{}, func(*followed, *pace.Limiter) {}, "no worker for tenant default has been seen on this Redis"},
 		{"DNS", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) }, "12 wait for DNS, until UNTIL at most"},
 		{"DNS, a row", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 1) }, "1 waits for DNS, until UNTIL at most"},
 		{"a block", eight, func(f *followed, budget *pace.Limiter) {

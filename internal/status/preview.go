@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 // Candidate is a watched domain as the evaluation of a sweep would decide on it.
@@ -70,10 +69,10 @@ type Preview struct {
 // PreviewOf evaluates the tenant's watched domains at that time, by the state that the last
 // sweep has left, and returns those of the organization; "": all. It writes nothing.
 func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organization string, rules sweep.Rules, last SweepState, at time.Time) (Preview, error) {
-	store := watch.New(rdb, tenant)
+	store := sweep.NewStore(rdb, tenant)
 	e, states := sweep.Evaluation{Rules: rules, Breaker: last.breaker(), At: at}, sweep.States{Tenant: tenant, Store: store}
 	if s := last.Summary; s != nil {
-		tally, err := store.Tally(ctx, s.Tick)
+		tally, err := store.Counts(ctx, s.Tick)
 		if err != nil {
 			return Preview{}, err
 		}

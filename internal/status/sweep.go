@@ -10,9 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/pace"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/tenant"
 )
 
 // SweepState is the state of a tenant's sweeps.
@@ -23,7 +22,7 @@ type SweepState struct {
 
 // SweepStateOf reads the state of the tenant's sweeps.
 func SweepStateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (s SweepState, err error) {
-	store := watch.New(rdb, tenant)
+	store := sweep.NewStore(rdb, tenant)
 	for name, into := range map[string]any{sweep.SummaryState: &s.Summary, sweep.BreakerState: &s.Breaker} {
 		value, err := store.State(ctx, name)
 		if err == nil && value != nil {
@@ -62,17 +61,17 @@ func (s SweepState) BreakerText(tenant string) string {
 }
 
 // RulesFor returns the rules of the tenant's workers and the state of its sweeps.
-func RulesFor(ctx context.Context, rdb redis.UniversalClient, tenant string) (sweep.Rules, SweepState, error) {
-	settings, _, err := pace.Announced(ctx, rdb, tenant)
+func RulesFor(ctx context.Context, rdb redis.UniversalClient, name string) (sweep.Rules, SweepState, error) {
+	settings, _, err := tenant.ReadAnnounced(ctx, rdb, name)
 	if err != nil {
 		return sweep.Rules{}, SweepState{}, err
 	}
-	state, err := SweepStateOf(ctx, rdb, tenant)
+	state, err := SweepStateOf(ctx, rdb, name)
 	return RulesOf(settings), state, err
 }
 
 // RulesOf returns the rules of announced settings, with defaults for those that are missing.
-func RulesOf(s pace.Settings) sweep.Rules {
+func RulesOf(s tenant.Announced) sweep.Rules {
 	return sweep.Rules{
 		Action: cmp.Or(sweep.Action(s.AbsentAction), sweep.Report), Grace: cmp.Or(s.Grace, sweep.DefaultGrace),
 		AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks), Protect: s.Protect,
@@ -89,7 +88,7 @@ func RulesText(r sweep.Rules) string {
 }
 
 // ScheduleText describes a schedule of sweeps; the zero Cron is none.
-func ScheduleText(c watch.Cron, now time.Time) string {
+func ScheduleText(c sweep.Cron, now time.Time) string {
 	if c.String() == "" {
 		return "none: sweeps are started by hand"
 	}
@@ -97,7 +96,7 @@ func ScheduleText(c watch.Cron, now time.Time) string {
 }
 
 // SkippedTick describes the tick of the schedule that was skipped last; "": none was.
-func SkippedTick(s watch.Skip) string {
+func SkippedTick(s sweep.SkippedTick) string {
 	if s.Tick == 0 {
 		return ""
 	}

@@ -10,7 +10,6 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 // SweptDomain is a discovery domain with the state that sweeps have stored.
@@ -23,7 +22,7 @@ type SweptDomain struct {
 // SweptDomainOf reads the state of the tenant's domain with that id; ok is false if none is
 // stored.
 func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, tenant, id string) (d SweptDomain, ok bool, err error) {
-	value, err := watch.New(rdb, tenant).Memory(ctx, id)
+	value, err := sweep.NewStore(rdb, tenant).Domain(ctx, id)
 	if err != nil || value == nil {
 		return SweptDomain{}, false, err
 	}

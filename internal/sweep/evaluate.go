@@ -103,7 +103,7 @@ func (v view) superseded() bool {
 // decide assesses the watched domains, one after the other.
 func (e Evaluator) decide(ctx context.Context, v view) ([]Candidate, Breaker, Summary, error) {
 	p := v.Progress
-	tally, err := e.States.Store.Tally(ctx, p.Tick)
+	tally, err := e.States.Store.Counts(ctx, p.Tick)
 	if err != nil {
 		return nil, Breaker{}, Summary{}, err
 	}
@@ -115,7 +115,7 @@ func (e Evaluator) decide(ctx context.Context, v view) ([]Candidate, Breaker, Su
 		evaluation.Early = "the sweep did not reach all organizations: " + p.Early
 	}
 	expired := func(domainID string) error { // it is no longer watched
-		_, err := e.States.Store.Remember(ctx, domainID, nil, nil, false, p.Tick)
+		_, err := e.States.Store.SetDomain(ctx, DomainWrite{ID: domainID, Tick: p.Tick})
 		return err
 	}
 	for d, err := range e.States.watched(ctx, expired) {

@@ -14,7 +14,6 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/events"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 // days has the domain checked and evaluated by a sweep a day, and returns the rows of the
@@ -267,12 +266,12 @@ func TestLaterSweepWasEvaluated(t *testing.T) {
 func TestExpired(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.check("ord_1", dnscheck.Absent)
-	if ok, err := w.store.Remember(t.Context(), "ord_2", nil, []byte(`{}`), true, 1); !ok || err != nil {
+	if ok, err := w.store.SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_2", Value: []byte(`{}`), Watched: true, Tick: 1}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	expire(t, "ord_2")
 	w.evaluate(w.ended())
-	if ids, err := w.store.Attended(t.Context()); err != nil || !slices.Equal(ids, []string{"ord_1"}) {
+	if ids, err := w.store.WatchedDomains(t.Context()); err != nil || !slices.Equal(ids, []string{"ord_1"}) {
 		t.Errorf("%q are watched, %v", ids, err)
 	}
 }
@@ -284,7 +283,7 @@ func TestUnreadableState(t *testing.T) {
 	w.now = day0.Add(7 * day)
 	w.due("ord_1", "org_1")
 	for id, state := range map[string]string{"ord_2": `{"v":2}`, "ord_3": `{`} {
-		if ok, err := w.store.Remember(t.Context(), id, nil, []byte(state), true, 1); !ok || err != nil {
+		if ok, err := w.store.SetDomain(t.Context(), sweep.DomainWrite{ID: id, Value: []byte(state), Watched: true, Tick: 1}); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 	}
@@ -509,7 +508,7 @@ func TestEvaluateInPages(t *testing.T) {
 
 // reads is a store that counts the reads of states. Its commands outlive their contexts.
 type reads struct {
-	*watch.Store
+	*sweep.Store
 	now  time.Time
 	n    int
 	then func() // after a read; nil: nothing
@@ -517,14 +516,14 @@ type reads struct {
 
 func (r *reads) Clock(context.Context) (time.Time, error) { return r.now, nil }
 
-func (r *reads) Memory(ctx context.Context, id string) ([]byte, error) {
+func (r *reads) Domain(ctx context.Context, id string) ([]byte, error) {
 	r.n++
-	return r.Store.Memory(context.WithoutCancel(ctx), id)
+	return r.Store.Domain(context.WithoutCancel(ctx), id)
 }
 
-func (r *reads) Memories(ctx context.Context, ids []string) ([][]byte, error) {
+func (r *reads) Domains(ctx context.Context, ids []string) ([][]byte, error) {
 	r.n++
-	values, err := r.Store.Memories(context.WithoutCancel(ctx), ids)
+	values, err := r.Store.Domains(context.WithoutCancel(ctx), ids)
 	if r.then != nil {
 		r.then()
 	}

@@ -245,7 +245,7 @@ func (e *Evaluation) heldWithOthers(c Candidate, b Breaker) string {
 	first, _ := slices.BinarySearchFunc(went, c.since.Add(-togetherWithin), time.Time.Compare)
 	past, _ := slices.BinarySearchFunc(went, c.since.Add(togetherWithin+1), time.Time.Compare)
 	read := past - first
-	of := max(e.Tally[operatorWord(c.operator)], int64(read))
+	of := max(e.Tally[operatorCount(c.operator)], int64(read))
 	n := e.withUnreadable(read, of)
 	if n >= togetherLeast && float64(n) >= togetherShare*float64(of) {
 		return fmt.Sprintf("%d of the %d domains whose name servers are run by %.100q went absent together", n, of, c.operator) + unreadableAmong(n-read)

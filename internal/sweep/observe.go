@@ -21,7 +21,7 @@ type Observation struct {
 	At                       time.Time
 }
 
-// Observe returns the state after the observation, and the words to count for its tick.
+// Observe returns the state after the observation, and the names to count for its tick.
 // A second observation of a tick, or one of an earlier tick, changes nothing.
 func (s DomainState) Observe(o Observation) (after DomainState, counted []string) {
 	if o.Tick < s.Tick && !isAhead(s.Tick, o.At) {
@@ -55,7 +55,7 @@ func (s DomainState) Observe(o Observation) (after DomainState, counted []string
 	}
 	counted = []string{after.State}
 	if after.Operator != "" {
-		counted = append(counted, operatorWord(after.Operator))
+		counted = append(counted, operatorCount(after.Operator))
 	}
 	return after, counted
 }
@@ -137,5 +137,5 @@ func (s *DomainState) describe(v dnscheck.Verdict) {
 	}
 }
 
-// operatorWord is counted for each domain whose name servers the operator runs.
-func operatorWord(operator string) string { return "operator:" + operator }
+// operatorCount is the name that is counted for each domain whose name servers the operator runs.
+func operatorCount(operator string) string { return "operator:" + operator }

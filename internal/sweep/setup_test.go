@@ -15,10 +15,7 @@ import (
 	"orgops/internal/events"
 	"orgops/internal/redistest"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
-
-var _ sweep.Store = (*watch.Store)(nil)
 
 // saboteur calls act before or after the call of that number, from 0. The call that act
 // fails does not happen, or has happened and its answer is lost.
@@ -58,7 +55,7 @@ func kill(call int, after bool) *saboteur {
 
 // store is a store whose calls the saboteur counts, at a time of the test.
 type store struct {
-	*watch.Store
+	*sweep.Store
 	w   *world
 	sab *saboteur
 }
@@ -67,27 +64,24 @@ func (s store) Clock(context.Context) (now time.Time, err error) {
 	return now, s.sab.step("clock", func() error { now = s.w.now; return nil })
 }
 
-func (s store) Memory(ctx context.Context, id string) (value []byte, err error) {
-	return value, s.sab.step("read domain", func() (err error) { value, err = s.Store.Memory(ctx, id); return err })
+func (s store) Domain(ctx context.Context, id string) (value []byte, err error) {
+	return value, s.sab.step("read domain", func() (err error) { value, err = s.Store.Domain(ctx, id); return err })
 }
 
-func (s store) Memories(ctx context.Context, ids []string) (values [][]byte, err error) {
-	return values, s.sab.step("read domains", func() (err error) { values, err = s.Store.Memories(ctx, ids); return err })
+func (s store) Domains(ctx context.Context, ids []string) (values [][]byte, err error) {
+	return values, s.sab.step("read domains", func() (err error) { values, err = s.Store.Domains(ctx, ids); return err })
 }
 
-func (s store) Remember(ctx context.Context, id string, former, value []byte, watched bool, tick int64, counted ...string) (ok bool, err error) {
-	return ok, s.sab.step("write domain", func() (err error) {
-		ok, err = s.Store.Remember(ctx, id, former, value, watched, tick, counted...)
-		return err
-	})
+func (s store) SetDomain(ctx context.Context, w sweep.DomainWrite) (ok bool, err error) {
+	return ok, s.sab.step("write domain", func() (err error) { ok, err = s.Store.SetDomain(ctx, w); return err })
 }
 
-func (s store) Attended(ctx context.Context) (ids []string, err error) {
-	return ids, s.sab.step("watched", func() (err error) { ids, err = s.Store.Attended(ctx); return err })
+func (s store) WatchedDomains(ctx context.Context) (ids []string, err error) {
+	return ids, s.sab.step("watched", func() (err error) { ids, err = s.Store.WatchedDomains(ctx); return err })
 }
 
-func (s store) Tally(ctx context.Context, tick int64) (tally map[string]int64, err error) {
-	return tally, s.sab.step("tally", func() (err error) { tally, err = s.Store.Tally(ctx, tick); return err })
+func (s store) Counts(ctx context.Context, tick int64) (counts map[string]int64, err error) {
+	return counts, s.sab.step("counts", func() (err error) { counts, err = s.Store.Counts(ctx, tick); return err })
 }
 
 func (s store) State(ctx context.Context, name string) (value []byte, err error) {
@@ -102,7 +96,7 @@ func (s store) SetState(ctx context.Context, name string, former, value []byte) 
 type world struct {
 	t     *testing.T
 	rules sweep.Rules
-	store *watch.Store
+	store *sweep.Store
 	now   time.Time
 	log   strings.Builder
 
@@ -112,7 +106,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, action sweep.Action) *world {
-	return &world{t: t, rules: sweep.Rules{Action: action}, store: watch.New(redistest.New(t), "acme"), now: day0}
+	return &world{t: t, rules: sweep.Rules{Action: action}, store: sweep.NewStore(redistest.New(t), "acme"), now: day0}
 }
 
 // states returns the states of a process whose calls the saboteur counts; nil: it is not

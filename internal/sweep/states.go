@@ -13,14 +13,13 @@ import (
 	"orgops/internal/events"
 )
 
-// Store stores the states of a tenant's domains, and of the tenant, as bytes.
-// [orgops/internal/watch.Store] implements it, and documents the methods.
-type Store interface {
-	Memory(ctx context.Context, domainID string) ([]byte, error)
-	Memories(ctx context.Context, domainIDs []string) ([][]byte, error)
-	Remember(ctx context.Context, domainID string, former, value []byte, watch bool, tick int64, counted ...string) (ok bool, err error)
-	Attended(ctx context.Context) ([]string, error)
-	Tally(ctx context.Context, tick int64) (map[string]int64, error)
+// StateStore is the part of [Store] that [States] use. Tests put faults in between.
+type StateStore interface {
+	Domain(ctx context.Context, id string) ([]byte, error)
+	Domains(ctx context.Context, ids []string) ([][]byte, error)
+	SetDomain(ctx context.Context, w DomainWrite) (ok bool, err error)
+	WatchedDomains(ctx context.Context) ([]string, error)
+	Counts(ctx context.Context, tick int64) (map[string]int64, error)
 	State(ctx context.Context, name string) ([]byte, error)
 	SetState(ctx context.Context, name string, former, value []byte) (ok bool, err error)
 	Clock(ctx context.Context) (time.Time, error)
@@ -33,13 +32,13 @@ var ErrChanged = errors.New("another process has changed the state meanwhile")
 // States reads and writes the states of a tenant's domains. It is safe for concurrent use.
 type States struct {
 	Tenant   string
-	Store    Store
+	Store    StateStore
 	Notifier events.Notifier // nil: no event is notified
 }
 
 // Read returns the state of a domain and its stored bytes; nil bytes: none is stored.
 func (s *States) Read(ctx context.Context, domainID string) (state DomainState, raw []byte, err error) {
-	if raw, err = s.Store.Memory(ctx, domainID); err != nil || raw == nil {
+	if raw, err = s.Store.Domain(ctx, domainID); err != nil || raw == nil {
 		return state, nil, err
 	}
 	state, err = readState(domainID, raw)
@@ -54,7 +53,7 @@ func readState(domainID string, raw []byte) (DomainState, error) {
 	return state, nil
 }
 
-// Write replaces the state that was read as former, counts the words for its tick, and
+// Write replaces the state that was read as former, counts the names for its tick, and
 // notifies pending events. It returns the bytes that are stored then, or [ErrChanged].
 func (s *States) Write(ctx context.Context, domainID string, former []byte, state *DomainState, counted ...string) (raw []byte, err error) {
 	if s.Notifier == nil {
@@ -77,7 +76,7 @@ func (s *States) replace(ctx context.Context, domainID string, former []byte, st
 	if bytes.Equal(raw, former) {
 		return raw, nil
 	}
-	ok, err := s.Store.Remember(ctx, domainID, former, raw, state.Watched(), state.Tick, counted...)
+	ok, err := s.Store.SetDomain(ctx, DomainWrite{ID: domainID, Former: former, Value: raw, Watched: state.Watched(), Tick: state.Tick, Counted: counted})
 	if err == nil && !ok {
 		err = ErrChanged
 	}
@@ -133,7 +132,7 @@ func (s *States) Observe(ctx context.Context, o Observation, state DomainState, 
 	})
 }
 
-// change changes and writes a state, and counts the words that change returns.
+// change changes and writes a state, and counts the names that change returns.
 func (s *States) change(ctx context.Context, domainID string, state DomainState, raw []byte, change func(*DomainState) (counted []string)) (DomainState, error) {
 	const attempts = 5
 	for range attempts {
@@ -163,7 +162,7 @@ func (s *States) Forget(ctx context.Context, domainID string) error {
 	if raw, err = s.Notify(ctx, domainID, raw, &state); err != nil {
 		return err
 	}
-	ok, err := s.Store.Remember(ctx, domainID, raw, nil, false, state.Tick)
+	ok, err := s.Store.SetDomain(ctx, DomainWrite{ID: domainID, Former: raw, Tick: state.Tick})
 	if err == nil && !ok {
 		err = ErrChanged
 	}
@@ -187,13 +186,10 @@ func (s *States) Watched(ctx context.Context) iter.Seq2[WatchedDomain, error] {
 const Unreadable = "run the newest orgops that has used this Redis; if the state is damaged, restore Redis from a backup, " +
 	"or delete the key orgops:v1:{watch:TENANT}:domain:ID: what was taken from the domain is then not given back"
 
-// watchedPage is how many states are read at once.
-const watchedPage = 500
-
 // watched is Watched. It calls expired for a domain whose state has expired.
 func (s *States) watched(ctx context.Context, expired func(domainID string) error) iter.Seq2[WatchedDomain, error] {
 	return func(yield func(WatchedDomain, error) bool) {
-		ids, err := s.Store.Attended(ctx)
+		ids, err := s.Store.WatchedDomains(ctx)
 		if err != nil {
 			yield(WatchedDomain{}, err)
 			return
@@ -212,12 +208,12 @@ func (s *States) watched(ctx context.Context, expired func(domainID string) erro
 
 // yieldPage reads and yields the states of domains. It returns false if the iteration is over.
 func (s *States) yieldPage(ctx context.Context, ids []string, expired func(domainID string) error, yield func(WatchedDomain, error) bool) (more bool, err error) {
-	values, err := s.Store.Memories(ctx, ids)
+	values, err := s.Store.Domains(ctx, ids)
 	if err != nil {
 		return false, err
 	}
 	for i, value := range values {
-		if err := ctx.Err(); err != nil { // the store's commands may outlive it
+		if err := ctx.Err(); err != nil { // the store's commands may ignore its end
 			return false, err
 		}
 		if value == nil {

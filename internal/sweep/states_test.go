@@ -60,7 +60,7 @@ func TestOneCountATick(t *testing.T) {
 			t.Errorf("%s: state %+v", id, s)
 		}
 	}
-	if tally, err := w.store.Tally(t.Context(), w.now.Unix()); err != nil || tally["absent"] != 2 {
+	if tally, err := w.store.Counts(t.Context(), w.now.Unix()); err != nil || tally["absent"] != 2 {
 		t.Errorf("tally %v, %v", tally, err)
 	}
 	w.wantNotified(events.DomainAtRisk, events.DomainAtRisk)
@@ -163,7 +163,7 @@ func TestObserveKilledAnywhere(t *testing.T) {
 		if s.Absence == nil || s.Absence.Checks != 1 || s.Pending != nil || s.Sweeps != 1 {
 			w.t.Errorf("state %+v", s)
 		}
-		if tally, err := w.store.Tally(w.t.Context(), tick.Unix()); err != nil || tally["absent"] != 1 {
+		if tally, err := w.store.Counts(w.t.Context(), tick.Unix()); err != nil || tally["absent"] != 1 {
 			w.t.Errorf("tally %v, %v", tally, err)
 		}
 		w.wantNotified(events.DomainAtRisk)
@@ -297,7 +297,7 @@ func TestWatched(t *testing.T) {
 	w.check("ord_1", dnscheck.Absent)
 	w.check("ord_2", dnscheck.Present)
 	w.put("ord_3", taken(sweep.Unroute))
-	if ok, err := w.store.Remember(t.Context(), "ord_4", nil, []byte(`{"v":2}`), true, 1); !ok || err != nil {
+	if ok, err := w.store.SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_4", Value: []byte(`{"v":2}`), Watched: true, Tick: 1}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	var read, unread []string
@@ -312,7 +312,7 @@ func TestWatched(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"ord_1", "ord_3"}, {"ord_4"}}, [][]string{read, unread}); diff != "" {
 		t.Errorf("read and unreadable (-want +got):\n%s", diff)
 	}
-	if ok, err := w.store.Remember(t.Context(), "ord_4", []byte(`{"v":2}`), nil, false, 1); !ok || err != nil {
+	if ok, err := w.store.SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_4", Former: []byte(`{"v":2}`), Tick: 1}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if diff := cmp.Diff([]string{"ord_1", "ord_3"}, w.watched()); diff != "" {

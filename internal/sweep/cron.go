@@ -1,4 +1,4 @@
-package watch
+package sweep
 
 import (
 	"fmt"
@@ -52,8 +52,8 @@ func ParseCron(text string) (Cron, error) {
 	return c, nil
 }
 
-// cronEpoch is the time before which no tick is read, if the present time does not matter; a
-// leap year follows, so that each day comes soon.
+// cronEpoch is the time from which ticks are read if the present time does not matter. A leap
+// year follows, so that each day of a year comes soon.
 var cronEpoch = time.Date(2023, 12, 31, 23, 59, 0, 0, time.UTC)
 
 // String returns the text that was parsed.
@@ -70,8 +70,8 @@ func (c Cron) Latest(at time.Time) (tick time.Time, ok bool) {
 	}
 	at = at.UTC()
 	from := at.AddDate(-5, 0, 0).Truncate(time.Minute)
-	// The ticks are at whole minutes, and the library goes forward alone: the first
-	// minute after which none comes until at is that of the last one.
+	// Ticks are at whole minutes, and the library only goes forward: the first minute after
+	// which there is no tick until at is that of the last one.
 	after := sort.Search(int(at.Sub(from)/time.Minute)+1, func(i int) bool {
 		next := c.Next(from.Add(time.Duration(i) * time.Minute))
 		return next.IsZero() || next.After(at)
@@ -85,9 +85,9 @@ func (c Cron) Latest(at time.Time) (tick time.Time, ok bool) {
 // Shortest returns the shortest time from a tick to the n-th after it. ok is false if there
 // are fewer ticks.
 func (c Cron) Shortest(n int) (shortest time.Duration, ok bool) {
-	const looked = 2000 // spans: more than a day of minutes, more than five years of days
-	ticks := make([]time.Time, 0, looked+n)
-	for at := c.Next(cronEpoch); !at.IsZero() && len(ticks) < looked+n; at = c.Next(at) {
+	const spans = 2000 // more than a day of minutes, more than five years of days
+	ticks := make([]time.Time, 0, spans+n)
+	for at := c.Next(cronEpoch); !at.IsZero() && len(ticks) < spans+n; at = c.Next(at) {
 		if ticks = append(ticks, at); len(ticks) <= n {
 			continue
 		}

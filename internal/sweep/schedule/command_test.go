@@ -1,4 +1,4 @@
-package intake_test
+package schedule_test
 
 import (
 	"encoding/json"
@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
 )
 
@@ -20,18 +21,18 @@ type swept struct {
 	t      *testing.T
 	ledger *runs.Ledger
 	taker  intake.Intake
-	store  *watch.Store
+	store  *sweep.Store
 }
 
 func newSwept(t *testing.T) *swept {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
-	return &swept{t, l, intake.New(rdb, l), watch.New(rdb, "default")}
+	return &swept{t, l, intake.New(rdb, l), sweep.NewStore(rdb, "default")}
 }
 
 func (s *swept) now(id string, o sweep.Order) (runs.Run, bool, error) {
 	s.t.Helper()
-	return s.taker.SweepNow(s.t.Context(), s.store, intake.Run{ID: id, Tenant: "default"}, o)
+	return schedule.Now(s.t.Context(), s.taker, s.store, intake.Run{ID: id, Tenant: "default"}, o)
 }
 
 func (s *swept) mustNow(id string, o sweep.Order) runs.Run {
@@ -53,7 +54,7 @@ func (s *swept) clock() time.Time {
 }
 
 // claim writes down that a sweep is begun by hand.
-func (s *swept) claim(sweep watch.Sweep) {
+func (s *swept) claim(sweep sweep.TenantSweep) {
 	s.t.Helper()
 	ticks, err := s.store.Ticks(s.t.Context())
 	if err != nil {
@@ -68,7 +69,17 @@ func (s *swept) claim(sweep watch.Sweep) {
 // end ends a sweep that has found nothing.
 func (s *swept) end(id string) {
 	s.t.Helper()
-	endScan(s.t, s.ledger, id)
+	core := s.ledger.Core()
+	run, err := core.Get(s.t.Context(), ledger.RunID(id))
+	if err == nil {
+		_, err = core.AddStep(s.t.Context(), run, ledger.ScanStep{Number: run.Scan.Step, Progress: run.Scan.Progress, Last: true})
+	}
+	if err == nil {
+		run, _, err = core.CommitFound(s.t.Context(), run)
+	}
+	if err != nil || !run.Ended() {
+		s.t.Fatalf("run %s, ended %v: %v", id, run.Ended(), err)
+	}
 }
 
 // judge writes down that one was judged which is of the whole tenant.
@@ -125,14 +136,14 @@ func TestBeginSweepAgain(t *testing.T) {
 	}
 }
 
-// TestSweepNow: by hand a tenant is swept once at a time, an organization always.
-func TestSweepNow(t *testing.T) {
+// TestNow: by hand a tenant is swept once at a time, an organization always.
+func TestNow(t *testing.T) {
 	s := newSwept(t)
 	whole := sweep.Order{}
 	refused := func(id, words string) {
 		t.Helper()
 		_, _, err := s.now(id, whole)
-		if under, ok := errors.AsType[*intake.SweepingError](err); !ok || under.Run != "first" || !strings.Contains(err.Error(), words) {
+		if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "first" || !strings.Contains(err.Error(), words) {
 			t.Errorf("%v, want sweep first named, and %q", err, words)
 		}
 	}
@@ -163,12 +174,12 @@ func TestSweepNow(t *testing.T) {
 	}
 }
 
-// TestSweepNowOfOneThatIsAboutToBegin: who has claimed the tenant and not begun yet
+// TestNowWhileAnotherIsAboutToStart: who has claimed the tenant and not begun yet
 // holds up others for a minute; then it was killed.
-func TestSweepNowOfOneThatIsAboutToBegin(t *testing.T) {
+func TestNowWhileAnotherIsAboutToStart(t *testing.T) {
 	s := newSwept(t)
 	now := s.clock()
-	claim := func(at time.Time) { s.claim(watch.Sweep{Run: "claimed", Tick: at.Unix(), At: at}) }
+	claim := func(at time.Time) { s.claim(sweep.TenantSweep{Run: "claimed", Tick: at.Unix(), At: at}) }
 	claim(now)
 	if _, _, err := s.now("other", sweep.Order{}); err == nil || !strings.Contains(err.Error(), "sweep claimed is about to start") {
 		t.Errorf("%v", err)
@@ -177,12 +188,12 @@ func TestSweepNowOfOneThatIsAboutToBegin(t *testing.T) {
 	s.mustNow("other", sweep.Order{})
 }
 
-// TestSweepNowOfAnOldClaim: who was cut off when he had claimed the tenant goes on under
+// TestNowAfterAnOldClaim: who was cut off when he had claimed the tenant goes on under
 // the same id, but a minute later another sweep may have begun meanwhile.
-func TestSweepNowOfAnOldClaim(t *testing.T) {
+func TestNowAfterAnOldClaim(t *testing.T) {
 	s := newSwept(t)
 	now := s.clock()
-	s.claim(watch.Sweep{Run: "fresh", Tick: now.Unix(), At: now})
+	s.claim(sweep.TenantSweep{Run: "fresh", Tick: now.Unix(), At: now})
 	s.mustNow("fresh", sweep.Order{})
 	s.end("fresh")
 	s.judge("fresh")
@@ -193,13 +204,13 @@ func TestSweepNowOfAnOldClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ticks.Sweep = watch.Sweep{Run: "scheduled", Tick: now.Unix(), At: now, Begun: true}
-	ticks.ByHand = watch.Sweep{Run: "old", Tick: now.Unix(), At: now.Add(-2 * time.Minute)}
+	ticks.Sweep = sweep.TenantSweep{Run: "scheduled", Tick: now.Unix(), At: now, Started: true}
+	ticks.ByHand = sweep.TenantSweep{Run: "old", Tick: now.Unix(), At: now.Add(-2 * time.Minute)}
 	if ok, err := s.store.SetTicks(t.Context(), &ticks); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	_, _, err = s.now("old", sweep.Order{})
-	if under, ok := errors.AsType[*intake.SweepingError](err); !ok || under.Run != "scheduled" {
+	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "scheduled" {
 		t.Errorf("%v, want the schedule's sweep in its way", err)
 	}
 	if _, err := s.ledger.Cancel(t.Context(), "scheduled"); err != nil {
@@ -208,8 +219,8 @@ func TestSweepNowOfAnOldClaim(t *testing.T) {
 	s.mustNow("old", sweep.Order{})
 }
 
-// TestSweepNowWhereClocksAreApart: the tick of a sweep by hand is not guessed.
-func TestSweepNowWhereClocksAreApart(t *testing.T) {
+// TestNowWithClocksApart: the tick of a sweep by hand is not guessed.
+func TestNowWithClocksApart(t *testing.T) {
 	s := newSwept(t)
 	now := s.clock()
 	for _, o := range []sweep.Order{{}, {Organization: "org_1"}} {
@@ -218,7 +229,7 @@ func TestSweepNowWhereClocksAreApart(t *testing.T) {
 		} {
 			s.taker.Now = func() time.Time { return now.Add(off) }
 			_, _, err := s.now("wrong", o)
-			if _, ok := errors.AsType[*intake.ClocksError](err); !ok || !strings.Contains(err.Error(), words) {
+			if _, ok := errors.AsType[*schedule.ClocksError](err); !ok || !strings.Contains(err.Error(), words) {
 				t.Errorf("%v off: %v, want %q", off, err, words)
 			}
 		}
@@ -232,15 +243,15 @@ func TestSweepNowWhereClocksAreApart(t *testing.T) {
 	s.mustNow("right", sweep.Order{}) // its tick is known
 }
 
-// TestSweepNowClaimsOnce: of two sweeps by hand at a time one is begun. The second is
+// TestNowClaimsOnce: of two sweeps by hand at a time one is begun. The second is
 // begun while the first has read what is known and not written yet.
-func TestSweepNowClaimsOnce(t *testing.T) {
+func TestNowClaimsOnce(t *testing.T) {
 	s := newSwept(t)
 	rival := newSwept(t)
 	rdb := redistest.New(t)
 	rdb.AddHook(&beforeScript{do: func() { rival.mustNow("rival", sweep.Order{}) }})
-	_, _, err := s.taker.SweepNow(t.Context(), watch.New(rdb, "default"), intake.Run{ID: "slow", Tenant: "default"}, sweep.Order{})
-	if under, ok := errors.AsType[*intake.SweepingError](err); !ok || under.Run != "rival" {
+	_, _, err := schedule.Now(t.Context(), s.taker, sweep.NewStore(rdb, "default"), intake.Run{ID: "slow", Tenant: "default"}, sweep.Order{})
+	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "rival" {
 		t.Errorf("%v, want the rival's named", err)
 	}
 	if _, err := s.ledger.Get(t.Context(), "slow"); !errors.Is(err, runs.ErrNotFound) {

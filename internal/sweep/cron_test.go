@@ -1,16 +1,16 @@
-package watch_test
+package sweep_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"orgops/internal/watch"
+	"orgops/internal/sweep"
 )
 
-func mustCron(t testing.TB, text string) watch.Cron {
+func mustCron(t testing.TB, text string) sweep.Cron {
 	t.Helper()
-	c, err := watch.ParseCron(text)
+	c, err := sweep.ParseCron(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestCronTextsThatAreRefused(t *testing.T) {
 		"0 3 * *\n*":                 "characters that are not part of a cron expression",
 		strings.Repeat("0,", 120):    "more than 200 bytes",
 	} {
-		_, err := watch.ParseCron(text)
+		_, err := sweep.ParseCron(text)
 		if err == nil || !strings.Contains(err.Error(), why) || strings.ContainsRune(err.Error(), '\x1b') {
 			t.Errorf("%.40q: %v, want %q", text, err, why)
 		}
@@ -120,7 +120,7 @@ func FuzzParseCron(f *testing.F) {
 	}
 	at := time.Date(2026, 11, 22, 0, 40, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := watch.ParseCron(text)
+		c, err := sweep.ParseCron(text)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package watch_test
+package sweep_test
 
 import (
 	"strings"
@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"orgops/internal/redistest"
-	"orgops/internal/watch"
+	"orgops/internal/sweep"
 )
 
 // TestTicksAreReplacedOnce: of two that have read the same, one writes.
 func TestTicksAreReplacedOnce(t *testing.T) {
-	s := watch.New(redistest.New(t), "default")
-	read := func() watch.Ticks {
+	s := sweep.NewStore(redistest.New(t), "default")
+	read := func() sweep.Ticks {
 		t.Helper()
 		ticks, err := s.Ticks(t.Context())
 		if err != nil {
@@ -23,7 +23,7 @@ func TestTicksAreReplacedOnce(t *testing.T) {
 		}
 		return ticks
 	}
-	set := func(ticks *watch.Ticks, want bool) {
+	set := func(ticks *sweep.Ticks, want bool) {
 		t.Helper()
 		if ok, err := s.SetTicks(t.Context(), ticks); err != nil || ok != want {
 			t.Errorf("tick %d: %v, %v, want %v", ticks.Tick, ok, err, want)
@@ -31,18 +31,18 @@ func TestTicksAreReplacedOnce(t *testing.T) {
 	}
 	one, other := read(), read()
 	one.Tick, other.Tick = 60, 120
-	one.Sweep = watch.Sweep{Run: "sweep-default-60", Tick: 60, At: time.Unix(61, 0).UTC(), Pending: true}
+	one.Sweep = sweep.TenantSweep{Run: "sweep-default-60", Tick: 60, At: time.Unix(61, 0).UTC(), Pending: true}
 	set(&one, true)
 	set(&other, false)
-	one.Skipped = watch.Skip{Tick: 120, Why: "because", InRow: 1}
+	one.Skipped = sweep.SkippedTick{Tick: 120, Why: "because", InRow: 1}
 	set(&one, true) // it knows what it has written
-	if diff := cmp.Diff(one, read(), cmpopts.IgnoreUnexported(watch.Ticks{})); diff != "" {
+	if diff := cmp.Diff(one, read(), cmpopts.IgnoreUnexported(sweep.Ticks{})); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
 }
 
 func TestTicksOfANewerVersion(t *testing.T) {
-	s := watch.New(redistest.New(t), "default")
+	s := sweep.NewStore(redistest.New(t), "default")
 	if ok, err := s.SetState(t.Context(), "ticks", nil, []byte(`{"v":2}`)); err != nil || !ok {
 		t.Fatal(ok, err)
 	}

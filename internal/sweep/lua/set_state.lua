@@ -1,4 +1,5 @@
--- KEYS: a state. ARGV: what is known to be there, what is to be there; '' for nothing.
+-- Replaces a state if the former one is stored; '' is no state.
+-- KEYS: the state. ARGV: the former state, the new one.
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
 if ARGV[2] == '' then
   redis.call('DEL', KEYS[1])

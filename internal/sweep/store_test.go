@@ -1,4 +1,4 @@
-package watch_test
+package sweep_test
 
 import (
 	"bytes"
@@ -10,14 +10,14 @@ import (
 
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
-	"orgops/internal/watch"
+	"orgops/internal/sweep"
 )
 
 func TestRememberReplacesOnlyWhatIsKnown(t *testing.T) {
-	s := watch.New(redistest.New(t), "default")
+	s := sweep.NewStore(redistest.New(t), "default")
 	remember := func(former, value string, want bool) {
 		t.Helper()
-		if ok, err := s.Remember(t.Context(), "ord_1", []byte(former), []byte(value), true, 7, "present"); err != nil || ok != want {
+		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_1", Former: []byte(former), Value: []byte(value), Watched: true, Tick: 7, Counted: []string{"present"}}); err != nil || ok != want {
 			t.Errorf("%q by %q: %v, %v, want %v", former, value, ok, err, want)
 		}
 	}
@@ -25,46 +25,46 @@ func TestRememberReplacesOnlyWhatIsKnown(t *testing.T) {
 	remember("", "a", true)
 	remember("", "b", false)
 	remember("a", "b", true)
-	if value, err := s.Memory(t.Context(), "ord_1"); err != nil || string(value) != "b" {
+	if value, err := s.Domain(t.Context(), "ord_1"); err != nil || string(value) != "b" {
 		t.Errorf("remembered %q, %v", value, err)
 	}
-	if tally, err := s.Tally(t.Context(), 7); err != nil || tally["present"] != 2 {
+	if tally, err := s.Counts(t.Context(), 7); err != nil || tally["present"] != 2 {
 		t.Errorf("tally %v, %v: want what was written, and nothing else", tally, err)
 	}
 	remember("b", "", true)
-	if value, err := s.Memory(t.Context(), "ord_1"); err != nil || value != nil {
+	if value, err := s.Domain(t.Context(), "ord_1"); err != nil || value != nil {
 		t.Errorf("remembered %q, %v after it was forgotten", value, err)
 	}
-	if ids, err := s.Attended(t.Context()); err != nil || len(ids) > 0 {
+	if ids, err := s.WatchedDomains(t.Context()); err != nil || len(ids) > 0 {
 		t.Errorf("%q are attended (%v) and forgotten", ids, err)
 	}
 }
 
 func TestAttended(t *testing.T) {
 	rdb := redistest.New(t)
-	s, other := watch.New(rdb, "default"), watch.New(rdb, "other")
+	s, other := sweep.NewStore(rdb, "default"), sweep.NewStore(rdb, "other")
 	for _, d := range []struct {
 		id     string
 		attend bool
 	}{{"a", true}, {"b", false}, {"c", true}, {"d", true}} {
-		if ok, err := s.Remember(t.Context(), d.id, nil, []byte("1"), d.attend, 1); err != nil || !ok {
+		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: d.id, Value: []byte("1"), Watched: d.attend, Tick: 1}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 	}
-	if ok, err := s.Remember(t.Context(), "d", []byte("1"), []byte("2"), false, 1); err != nil || !ok {
+	if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: "d", Former: []byte("1"), Value: []byte("2"), Tick: 1}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	if ok, err := other.Remember(t.Context(), "e", nil, []byte("1"), true, 1); err != nil || !ok {
+	if ok, err := other.SetDomain(t.Context(), sweep.DomainWrite{ID: "e", Value: []byte("1"), Watched: true, Tick: 1}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	if got, err := s.Attended(t.Context()); err != nil || !slices.Equal(got, []string{"a", "c"}) {
+	if got, err := s.WatchedDomains(t.Context()); err != nil || !slices.Equal(got, []string{"a", "c"}) {
 		t.Errorf("attended %v, %v, want a and c", got, err)
 	}
 }
 
 // TestMemories reads many states at once: more than a page.
 func TestMemories(t *testing.T) {
-	s := watch.New(redistest.New(t), "default")
+	s := sweep.NewStore(redistest.New(t), "default")
 	var ids []string
 	want := map[string]int{}
 	for i := range 1100 {
@@ -77,11 +77,11 @@ func TestMemories(t *testing.T) {
 		if i < 60 {
 			want[id] = 50_000
 		}
-		if ok, err := s.Remember(t.Context(), id, nil, bytes.Repeat([]byte("x"), want[id]), false, 1); err != nil || !ok {
+		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: id, Value: bytes.Repeat([]byte("x"), want[id]), Tick: 1}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 	}
-	states, err := s.Memories(t.Context(), ids)
+	states, err := s.Domains(t.Context(), ids)
 	if err != nil || len(states) != len(ids) {
 		t.Fatalf("%d states, %v", len(states), err)
 	}
@@ -90,7 +90,7 @@ func TestMemories(t *testing.T) {
 			t.Errorf("state of %s has %d bytes, want %d", ids[i], len(state), want[ids[i]])
 		}
 	}
-	if states, err := s.Memories(t.Context(), nil); err != nil || len(states) != 0 {
+	if states, err := s.Domains(t.Context(), nil); err != nil || len(states) != 0 {
 		t.Errorf("states %q, %v of no domain", states, err)
 	}
 }
@@ -102,24 +102,24 @@ func TestReadsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = rdb.Close() })
-	s := watch.New(rdb, "default")
+	s := sweep.NewStore(rdb, "default")
 	for i := range 10 {
-		if ok, err := s.Remember(t.Context(), fmt.Sprint("ord_", i), nil, []byte("1"), true, 1); err != nil || !ok {
+		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: fmt.Sprint("ord_", i), Value: []byte("1"), Watched: true, Tick: 1}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if ids, err := s.Attended(ctx); !errors.Is(err, context.Canceled) {
+	if ids, err := s.WatchedDomains(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%q after the end of the context, %v", ids, err)
 	}
-	if _, err := s.Memories(ctx, []string{"ord_1"}); !errors.Is(err, context.Canceled) {
+	if _, err := s.Domains(ctx, []string{"ord_1"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("states after the end of the context: %v", err)
 	}
 }
 
 func TestState(t *testing.T) {
-	s := watch.New(redistest.New(t), "default")
+	s := sweep.NewStore(redistest.New(t), "default")
 	for _, step := range []struct {
 		former, value string
 		want          bool

@@ -1,4 +1,4 @@
-package pace_test
+package tenant_test
 
 import (
 	"strings"
@@ -7,16 +7,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/internal/pace"
 	"orgops/internal/redistest"
+	tenants "orgops/internal/tenant"
 )
 
 func TestSettingsAreAnnounced(t *testing.T) {
 	rdb := redistest.New(t)
-	if got, ok, err := pace.Announced(t.Context(), rdb, "acme"); ok || err != nil {
+	if got, ok, err := tenants.ReadAnnounced(t.Context(), rdb, "acme"); ok || err != nil {
 		t.Errorf("before: %v, %v, %v", got, ok, err)
 	}
-	want := pace.Settings{
+	want := tenants.Announced{
 		Tenant: "acme", Rate: "16/s", Burst: 50, Reserve: 0.2, SweepShare: 0.2, GiveUp: 72 * time.Hour, MaxClientsPerRequest: 100,
 		Sweep: "0 3 * * *", VerifyPending: true, AbsentAction: "unroute", Grace: 240 * time.Hour, AbsentChecks: 4, Protect: []string{"acme.example", "org_1"},
 		UpdatedAt: time.Date(2026, 11, 20, 8, 0, 0, 1, time.UTC),
@@ -24,15 +24,15 @@ func TestSettingsAreAnnounced(t *testing.T) {
 	for _, rate := range []string{"2/s", want.Rate} {
 		s := want
 		s.Rate = rate
-		if err := pace.Announce(t.Context(), rdb, s); err != nil {
+		if err := tenants.Announce(t.Context(), rdb, s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, ok, err := pace.Announced(t.Context(), rdb, "acme")
+	got, ok, err := tenants.ReadAnnounced(t.Context(), rdb, "acme")
 	if diff := cmp.Diff(want, got); diff != "" || !ok || err != nil {
 		t.Errorf("%v, %v (-want +got):\n%s", ok, err, diff)
 	}
-	if _, ok, _ := pace.Announced(t.Context(), rdb, "other"); ok {
+	if _, ok, _ := tenants.ReadAnnounced(t.Context(), rdb, "other"); ok {
 		t.Error("another tenant has them too")
 	}
 }
@@ -40,15 +40,15 @@ func TestSettingsAreAnnounced(t *testing.T) {
 func TestSettingsOfNoTenant(t *testing.T) {
 	rdb := redistest.New(t)
 	for _, tenant := range []string{"", "Acme", "-a", "a}b", "a\n", strings.Repeat("a", 33)} {
-		if err := pace.Announce(t.Context(), rdb, pace.Settings{Tenant: tenant}); err == nil {
+		if err := tenants.Announce(t.Context(), rdb, tenants.Announced{Tenant: tenant}); err == nil {
 			t.Errorf("announced tenant %q", tenant)
 		}
-		if _, _, err := pace.Announced(t.Context(), rdb, tenant); err == nil {
+		if _, _, err := tenants.ReadAnnounced(t.Context(), rdb, tenant); err == nil {
 			t.Errorf("read of tenant %q", tenant)
 		}
 	}
 	rdb.Set(t.Context(), "orgops:v1:{tenant:acme}:settings", "no JSON", 0)
-	if _, _, err := pace.Announced(t.Context(), rdb, "acme"); err == nil || !strings.Contains(err.Error(), "tenant acme") {
+	if _, _, err := tenants.ReadAnnounced(t.Context(), rdb, "acme"); err == nil || !strings.Contains(err.Error(), "tenant acme") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,7 @@
--- KEYS: what is remembered of the domain, the attended domains, the tick's tally.
--- ARGV: the domain, what is known to be there ('' for nothing), what is to be there
--- ('' for nothing), how long it is kept in ms, 1 where the domain is attended, how long
--- a tally is kept in ms, how many words it has at most, then words to count.
+-- Replaces the state of a domain if the former one is stored; '' is no state.
+-- KEYS: the state, the watched domains, the counts of the tick.
+-- ARGV: domain id, former state, new state, TTL of the state in ms, 1 if the domain is
+-- watched, TTL of the counts in ms, the most counts, then the names to count.
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[2] then return 0 end
 if ARGV[3] == '' then
   redis.call('DEL', KEYS[1])
@@ -14,7 +14,7 @@ else
   redis.call('SREM', KEYS[2], ARGV[1])
 end
 for i = 8, #ARGV do
-  -- Whoever delegates a zone chooses the words with a colon: only so many are counted.
+  -- The operator of a zone chooses the names with a colon: their number is bounded.
   if not string.find(ARGV[i], ':', 1, true) or redis.call('HEXISTS', KEYS[3], ARGV[i]) == 1
     or redis.call('HLEN', KEYS[3]) < tonumber(ARGV[7]) then
     redis.call('HINCRBY', KEYS[3], ARGV[i], 1)

@@ -1,9 +1,8 @@
-package main
+package tenant
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"strings"
@@ -12,38 +11,35 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
 )
 
 // Bounds of what decides on domains whose token is gone.
 const (
-	// shortestGrace is longer than outages of a domain's name servers, or of a
-	// customer's attention, as a rule are.
+	// shortestGrace is longer than most outages of a domain's name servers.
 	shortestGrace = 24 * time.Hour
-	// longestGrace is less than what is remembered of a domain.
-	longestGrace = 365 * 24 * time.Hour
-	// mostAbsentChecks are more than anyone needs.
+	// longestGrace is shorter than the states of domains are stored.
+	longestGrace     = 365 * 24 * time.Hour
 	mostAbsentChecks = 1000
-	// fewestAbsentChecks are as many as outvote a single bad night.
+	// fewestAbsentChecks is the number that a single bad night does not reach.
 	fewestAbsentChecks = 3
 )
 
-func (t *tenant) checkSweep() error {
-	if t.Sweep == off {
+func (t *Settings) CheckSweep() error {
+	if t.Sweep == Off {
 		return nil
 	}
-	cron, err := watch.ParseCron(t.Sweep)
+	cron, err := sweep.ParseCron(t.Sweep)
 	if err != nil {
 		return fmt.Errorf("sweep: %w (or off)", err)
 	}
 	if t.TrustPayload {
 		return errors.New("sweep: trust-payload says that the credentials may not read, and a sweep reads organizations and their domains: set one of them only")
 	}
-	t.cron = cron
+	t.Cron = cron
 	return nil
 }
 
-func (t *tenant) checkRules() error {
+func (t *Settings) checkRules() error {
 	action, err := sweep.ParseAction(t.AbsentAction)
 	if err != nil {
 		return fmt.Errorf("absent-action: %w", err)
@@ -61,11 +57,11 @@ func (t *tenant) checkRules() error {
 			return err
 		}
 	}
-	t.rules = sweep.Rules{Action: action, Grace: t.Grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
+	t.Rules = sweep.Rules{Action: action, Grace: t.Grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
 	return nil
 }
 
-// checkProtected refuses what is neither a name as the API has them, nor an id: it
+// checkProtected refuses an entry that is neither an id nor a name in the form of the API: it
 // would protect nothing.
 func checkProtected(p string) error {
 	if apiclient.CheckID("protect", p) == nil {
@@ -81,7 +77,7 @@ func checkProtected(p string) error {
 	return nil
 }
 
-func (t *tenant) onLoopback() bool {
+func (t *Settings) onLoopback() bool {
 	u, err := url.Parse(t.BaseURL)
 	if err != nil {
 		return false
@@ -90,52 +86,32 @@ func (t *tenant) onLoopback() bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// doubts are what is allowed and hardly meant.
-func (t *tenant) doubts() (all []string) {
-	for i, r := range t.resolvers {
+// Warnings returns the suspicious settings.
+func (t *Settings) Warnings() (all []string) {
+	for i, r := range t.DNSResolvers {
 		if t.RequireDNSSEC && !r.Protected() {
 			all = append(all, fmt.Sprintf("require-dnssec: resolver %s is queried without encryption, so a forged answer can claim to be authenticated: name it by tls:// or https://", t.Resolvers[i]))
 		}
 	}
 	switch {
-	case t.ThinProofAfter > 0 && t.dnsMode == dnscheck.ModeResolvers:
+	case t.ThinProofAfter > 0 && t.Mode == dnscheck.ModeResolvers:
 		all = append(all, "thin-proof-after: without effect in dns-mode resolvers, which queries no name servers")
 	case t.ThinProofAfter > 0 && t.GiveUp <= t.ThinProofAfter:
 		all = append(all, fmt.Sprintf("thin-proof-after: %s should be shorter than give-up, %s: a row whose token is denied after give-up expires at once", t.ThinProofAfter, t.GiveUp))
 	}
-	if t.rules.Action != sweep.Report && t.AbsentChecks < fewestAbsentChecks {
+	if t.Rules.Action != sweep.Report && t.AbsentChecks < fewestAbsentChecks {
 		all = append(all, fmt.Sprintf("absent-checks: %d: a domain is acted on after fewer than %d sweeps have found its token gone", t.AbsentChecks, fewestAbsentChecks))
 	}
-	if t.Sweep == off || t.AbsentChecks < 2 {
+	if t.Sweep == Off || t.AbsentChecks < 2 {
 		return all
 	}
-	takes, ok := t.cron.Shortest(t.AbsentChecks - 1)
+	takes, ok := t.Cron.Shortest(t.AbsentChecks - 1)
 	if !ok || takes > t.Grace {
 		longer := "an unknown time"
 		if ok {
 			longer = takes.String() + " at least"
 		}
-		all = append(all, fmt.Sprintf("grace: %s end before %d sweeps by %s, which take %s: nothing is acted on before then", t.Grace, t.AbsentChecks, t.cron, longer))
+		all = append(all, fmt.Sprintf("grace: %s end before %d sweeps by %s, which take %s: nothing is acted on before then", t.Grace, t.AbsentChecks, t.Cron, longer))
 	}
 	return all
-}
-
-func (t *tenant) printSweep(out io.Writer) {
-	if t.Sweep == off {
-		fmt.Fprintf(out, "  sweep: off\n")
-	} else {
-		often := "rarely"
-		if apart, ok := t.cron.Shortest(1); ok {
-			often = apart.String() + " apart or more"
-		}
-		fmt.Fprintf(out, "  sweep: %s UTC, %s\n", t.cron, often)
-	}
-	fmt.Fprintf(out, "  verify-pending: %t\n", t.VerifyPending)
-	fmt.Fprintf(out, "  absent-action: %s, grace %s, absent-checks %d\n", t.rules.Action, t.rules.Grace, t.rules.AbsentChecks)
-	if len(t.Protect) > 0 {
-		fmt.Fprintf(out, "  protect: %s\n", strings.Join(t.Protect, ", "))
-	}
-	for _, doubt := range t.doubts() {
-		fmt.Fprintf(out, "  warning: %s\n", doubt)
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package tenant
 
 import (
 	"cmp"
@@ -10,17 +10,16 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// proxies reads which proxy a URL is reached by from the variables that other
-// programs read too; that of the upper case goes before. Loopback is reached
-// directly. nil: none is named.
-func proxies(env environment) (func(*url.URL) (*url.URL, error), error) {
+// Proxies returns the proxies of the usual environment variables, of which the one in upper
+// case has precedence. Loopback is reached directly. nil: there is none.
+func Proxies(env func(string) string) (func(*url.URL) (*url.URL, error), error) {
 	read := func(name string) string { return cmp.Or(env(name), env(strings.ToLower(name))) }
 	c := httpproxy.Config{HTTPProxy: read("HTTP_PROXY"), HTTPSProxy: read("HTTPS_PROXY"), NoProxy: read("NO_PROXY")}
 	if c.HTTPProxy == "" && c.HTTPSProxy == "" {
 		return nil, nil
 	}
-	// httpproxy takes one that it cannot read for none, and requests would go
-	// out past it.
+	// httpproxy ignores an address that it cannot read, and requests would go past the
+	// proxy.
 	for name, value := range map[string]string{"HTTP_PROXY": c.HTTPProxy, "HTTPS_PROXY": c.HTTPSProxy} {
 		if err := checkProxy(value); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -29,8 +28,8 @@ func proxies(env environment) (func(*url.URL) (*url.URL, error), error) {
 	return c.ProxyFunc(), nil
 }
 
-// checkProxy wants an address as httpproxy reads it. The error does not repeat
-// it: there may be a password in it.
+// checkProxy checks an address as httpproxy reads it. The error does not repeat the address,
+// which may contain a password.
 func checkProxy(address string) error {
 	if address == "" {
 		return nil

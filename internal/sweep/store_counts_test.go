@@ -1,4 +1,4 @@
-package watch_test
+package sweep_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"orgops/internal/redistest"
-	"orgops/internal/watch"
+	"orgops/internal/sweep"
 )
 
 // TestTallyIsBounded counts more operators than a tally takes, whose names strangers choose:
@@ -15,10 +15,10 @@ import (
 func TestTallyIsBounded(t *testing.T) {
 	const most = 10_000
 	rdb, ctx := redistest.New(t), t.Context()
-	s := watch.New(rdb, "acme")
+	s := sweep.NewStore(rdb, "acme")
 	count := func(domain int, words ...string) {
 		t.Helper()
-		ok, err := s.Remember(ctx, fmt.Sprint("d", domain), nil, []byte("{}"), false, 7, words...)
+		ok, err := s.SetDomain(ctx, sweep.DomainWrite{ID: fmt.Sprint("d", domain), Value: []byte("{}"), Tick: 7, Counted: words})
 		if err != nil || !ok {
 			t.Fatalf("domain %d: %v, %v", domain, ok, err)
 		}
@@ -32,7 +32,7 @@ func TestTallyIsBounded(t *testing.T) {
 	}
 	count(100, "absent", "operator:0-0")
 	count(101, "absent", "operator:one too many")
-	tally, err := s.Tally(ctx, 7)
+	tally, err := s.Counts(ctx, 7)
 	if err != nil {
 		t.Fatal(err)
 	}

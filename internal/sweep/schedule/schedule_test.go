@@ -1,4 +1,4 @@
-package intake_test
+package schedule_test
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/sweep"
-	"orgops/internal/watch"
+	"orgops/internal/sweep/schedule"
 )
 
 // beforeScript does something before a script is run for the first time.
@@ -115,9 +115,9 @@ func (f *fleet) set(at time.Time) {
 }
 
 // worker is one whose clock is that far off. It does not wait for others.
-func (f *fleet) worker(cron string, off time.Duration, hooks ...redis.Hook) *intake.Scheduler {
+func (f *fleet) worker(cron string, off time.Duration, hooks ...redis.Hook) *schedule.Scheduler {
 	f.t.Helper()
-	c, err := watch.ParseCron(cron)
+	c, err := sweep.ParseCron(cron)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -127,14 +127,14 @@ func (f *fleet) worker(cron string, off time.Duration, hooks ...redis.Hook) *int
 	}
 	i := intake.New(rdb, runs.New(rdb))
 	i.Now = func() time.Time { return f.at.Add(off) }
-	return &intake.Scheduler{
-		Intake: i, Store: watch.New(rdb, "default"), Tenant: "default", Cron: c,
+	return &schedule.Scheduler{
+		Intake: i, Store: sweep.NewStore(rdb, "default"), Tenant: "default", Cron: c,
 		Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Ticked: func(what string) { f.count[what]++ },
 		Patience: time.Nanosecond,
 	}
 }
 
-func (f *fleet) once(workers ...*intake.Scheduler) {
+func (f *fleet) once(workers ...*schedule.Scheduler) {
 	f.t.Helper()
 	for _, w := range workers {
 		if err := w.Once(f.t.Context()); err != nil {
@@ -144,7 +144,7 @@ func (f *fleet) once(workers ...*intake.Scheduler) {
 }
 
 // until lets the time go by in steps, at each of which every worker looks.
-func (f *fleet) until(end time.Time, step time.Duration, each func(), workers ...*intake.Scheduler) {
+func (f *fleet) until(end time.Time, step time.Duration, each func(), workers ...*schedule.Scheduler) {
 	f.t.Helper()
 	for at := f.at.Add(step); !at.After(end); at = at.Add(step) {
 		f.set(at)
@@ -184,7 +184,7 @@ func (f *fleet) endAll() {
 	}
 }
 
-func (f *fleet) ticks() watch.Ticks {
+func (f *fleet) ticks() sweep.Ticks {
 	f.t.Helper()
 	ticks, err := f.store.Ticks(f.t.Context())
 	if err != nil {
@@ -213,7 +213,7 @@ func (f *fleet) id(minute int) string {
 func (f *fleet) wantCount(begun, skipped int) {
 	f.t.Helper()
 	want := map[string]int{}
-	for what, n := range map[string]int{intake.TickBegun: begun, intake.TickSkipped: skipped} {
+	for what, n := range map[string]int{schedule.TickStarted: begun, schedule.TickSkipped: skipped} {
 		if n > 0 {
 			want[what] = n
 		}
@@ -234,7 +234,7 @@ func (f *fleet) wantLog(words string) {
 // ticks, in turns that change.
 func TestEachTickOnce(t *testing.T) {
 	f := newFleet(t)
-	workers := []*intake.Scheduler{f.worker("* * * * *", -30*time.Second), f.worker("* * * * *", 0), f.worker("* * * * *", 30*time.Second)}
+	workers := []*schedule.Scheduler{f.worker("* * * * *", -30*time.Second), f.worker("* * * * *", 0), f.worker("* * * * *", 30*time.Second)}
 	f.once(workers...)
 	f.until(f.start.Add(100*time.Minute+31*time.Second), 7*time.Second, func() {
 		f.endAll()
@@ -251,7 +251,7 @@ func TestEachTickOnce(t *testing.T) {
 // TestTickOfManyAtOnce: workers that look at the same moment decide once.
 func TestTickOfManyAtOnce(t *testing.T) {
 	f := newFleet(t)
-	var workers []*intake.Scheduler
+	var workers []*schedule.Scheduler
 	for range 8 {
 		w := f.worker("* * * * *", 0)
 		w.Patience, w.Ticked, w.Logger = 0, nil, slog.New(slog.DiscardHandler)
@@ -319,7 +319,7 @@ func TestFirstTickIsNotMadeUp(t *testing.T) {
 	f.until(f.start.Add(time.Minute), 30*time.Second, f.endAll, f.worker("* * * * *", 0))
 	f.wantSweeps(1)
 	renamed := f.worker("* * * * *", 0)
-	renamed.Tenant, renamed.Store = "renamed", watch.New(redistest.New(t), "renamed")
+	renamed.Tenant, renamed.Store = "renamed", sweep.NewStore(redistest.New(t), "renamed")
 	f.once(renamed)
 	f.wantSweeps(1)
 	f.wantCount(1, 0)
@@ -407,7 +407,7 @@ func TestJudgedWithoutASchedule(t *testing.T) {
 	f := newFleet(t)
 	redistest.Mini(t)
 	worker := f.worker("* * * * *", 0)
-	worker.Cron = watch.Cron{}
+	worker.Cron = sweep.Cron{}
 	f.once(worker)
 	f.mustNow("by-hand", sweep.Order{})
 	f.end("by-hand")

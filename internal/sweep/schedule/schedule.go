@@ -1,0 +1,237 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"orgops/internal/intake"
+	"orgops/internal/runs"
+	"orgops/internal/sweep"
+)
+
+// Scheduler starts the sweeps of a tenant's schedule. Any number of schedulers may run for
+// a tenant: the one that replaces the stored ticks decides on a tick. It stores everything
+// that the start of the sweep needs together with its decision, or skips the tick. A
+// scheduler that finds a sweep which was not started a while after the decision starts it:
+// the worker that decided was killed in between. To start a sweep twice changes nothing.
+// The methods of a Scheduler are for one goroutine.
+type Scheduler struct {
+	// Intake creates the runs. A tick comes once its clock and Redis' have both reached it.
+	Intake  intake.Intake
+	Store   *sweep.Store // the tenant's
+	Tenant  string
+	Cron    sweep.Cron
+	Pending bool // sweeps check pending domains too
+	Logger  *slog.Logger
+	// Ticked is called once in the fleet for each tick, with [TickStarted] or [TickSkipped].
+	// nil: not called.
+	Ticked func(outcome string)
+	// Every is the time between two checks for a tick; 0: two seconds.
+	Every time.Duration
+	// Patience is how long a scheduler may take from its decision to the start of the sweep
+	// before others start it; 0: ten seconds.
+	Patience time.Duration
+
+	// quietTick is a tick for which nothing is left to do, as read at quietAt.
+	quietTick int64
+	quietAt   time.Time
+	// When a failure, and a difference of clocks, were last logged.
+	failed, apart time.Time
+}
+
+const (
+	scheduleEvery    = 2 * time.Second
+	schedulePatience = 10 * time.Second
+	// quietFor is how long the ticks that were read count between two ticks: a worker may
+	// have hundreds of tenants.
+	quietFor = time.Minute
+	// warnEvery is how often a condition that persists is logged.
+	warnEvery = time.Hour
+	// maxSpread bounds the time over which the checks of a sweep are spread.
+	maxSpread = 7 * 24 * time.Hour
+)
+
+// Outcomes of ticks, as they are counted.
+const (
+	TickStarted = "begun"
+	TickSkipped = "skipped"
+)
+
+// Run checks for ticks until ctx ends.
+func (s *Scheduler) Run(ctx context.Context) {
+	tick := time.NewTicker(cmp.Or(s.Every, scheduleEvery))
+	defer tick.Stop()
+	for {
+		err := s.Once(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			s.failed = time.Time{}
+		case s.again(&s.failed):
+			s.Logger.WarnContext(ctx, "sweep scheduler failed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Once decides on a tick that has come and starts its sweep, or starts one that was decided
+// on and not started.
+func (s *Scheduler) Once(ctx context.Context) error {
+	own := ownTime(s.Intake)
+	if s.latest(own) == s.quietTick && own.Sub(s.quietAt).Abs() < quietFor {
+		return nil
+	}
+	at, err := readClocks(ctx, s.Intake, s.Store)
+	if err != nil {
+		return err
+	}
+	ticks, err := s.Store.Ticks(ctx)
+	if err != nil {
+		return err
+	}
+	if at.apart() > maxApart && s.again(&s.apart) {
+		s.Logger.ErrorContext(ctx, "clocks of this worker and Redis differ: sweeps wait for the slower one", "own", at.own.UTC(), "redis", at.redis)
+	}
+	tick := s.latest(at.earlier())
+	switch {
+	case tick == 0:
+	case ticks.Tick == 0:
+		return s.first(ctx, ticks, tick)
+	case at.isAhead(ticks.Tick):
+		s.Logger.ErrorContext(ctx, "sweep started early because clocks were wrong: the schedule continues from now", "tick", tickText(ticks.Tick), "now", at.later())
+		return s.first(ctx, ticks, tick)
+	case tick > ticks.Tick:
+		return s.decide(ctx, ticks, tick, at)
+	case ticks.Sweep.Run != "" && !ticks.Sweep.Started:
+		if at.redis.Sub(ticks.Sweep.At) < cmp.Or(s.Patience, schedulePatience) {
+			return nil
+		}
+		return s.start(ctx, ticks)
+	}
+	s.quietTick, s.quietAt = tick, own
+	return nil
+}
+
+// latest returns the last tick that is not after at; 0: there is none.
+func (s *Scheduler) latest(at time.Time) int64 {
+	tick, ok := s.Cron.Latest(at)
+	if !ok {
+		return 0
+	}
+	return tick.Unix()
+}
+
+// first stores where the schedule begins: no earlier tick was missed.
+func (s *Scheduler) first(ctx context.Context, ticks sweep.Ticks, tick int64) error {
+	ticks.Tick = tick
+	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
+		return err
+	}
+	s.Logger.InfoContext(ctx, "sweep schedule started", "cron", s.Cron.String(), "next", s.Cron.Next(time.Unix(tick, 0)))
+	return nil
+}
+
+// decide decides on a tick that has come: the newest, if several were missed.
+func (s *Scheduler) decide(ctx context.Context, ticks sweep.Ticks, tick int64, at clocks) error {
+	other, err := inProgress(ctx, s.Intake, s.Store, ticks, at)
+	if err != nil {
+		return err
+	}
+	if other != nil {
+		return s.skip(ctx, ticks, tick, other)
+	}
+	former := ticks.Sweep
+	ticks.Tick = tick
+	ticks.Sweep = sweep.TenantSweep{Run: sweepID(s.Tenant, tick), Tick: tick, At: at.redis, SpreadUntil: s.spreadUntil(tick), Pending: s.Pending}
+	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
+		return err
+	}
+	if former.Run != "" && !former.Started {
+		s.Logger.WarnContext(ctx, "sweep not started before the next one was due: its worker died", "run", former.Run, "tick", tickText(former.Tick))
+	}
+	return s.start(ctx, ticks)
+}
+
+// sweepID returns the id of the run of the tenant's sweep of a tick.
+func sweepID(tenant string, tick int64) string { return fmt.Sprintf("sweep-%s-%d", tenant, tick) }
+
+// spreadUntil returns until when the checks of a tick's sweep are spread. A fifth of the
+// time to the next tick is left for domains that are found late.
+func (s *Scheduler) spreadUntil(tick int64) int64 {
+	at := time.Unix(tick, 0)
+	next := s.Cron.Next(at)
+	if next.IsZero() {
+		return at.Add(maxSpread).Unix()
+	}
+	return at.Add(min(next.Sub(at)*4/5, maxSpread)).Unix()
+}
+
+// skip decides that the sweep of a tick is not started, since another one is in progress.
+func (s *Scheduler) skip(ctx context.Context, ticks sweep.Ticks, tick int64, other *InProgressError) error {
+	inRow := 1
+	if ticks.Skipped.Tick == ticks.Tick {
+		inRow += ticks.Skipped.InRow
+	}
+	ticks.Tick, ticks.Skipped = tick, sweep.SkippedTick{Tick: tick, Why: fmt.Sprintf("sweep %s %s", other.Run, other.Why), InRow: inRow}
+	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
+		return err
+	}
+	s.Logger.WarnContext(ctx, "sweep skipped", "tick", tickText(tick), "run", other.Run, "reason", ticks.Skipped.Why, "in_row", inRow)
+	s.ticked(TickSkipped)
+	return nil
+}
+
+// start starts the sweep that was decided on, and stores that. If another run has the id of
+// the sweep's, the tick is skipped.
+func (s *Scheduler) start(ctx context.Context, ticks sweep.Ticks) error {
+	decided, tick := ticks.Sweep, tickText(ticks.Sweep.Tick)
+	order := sweep.Order{Tick: decided.Tick, SpreadUntil: decided.SpreadUntil, Pending: decided.Pending}
+	_, _, err := s.Intake.BeginSweep(ctx, intake.Run{ID: decided.Run, Tenant: s.Tenant, Label: "scheduled for " + tick}, order)
+	idTaken := errors.Is(err, runs.ErrMismatch)
+	if err != nil && !idTaken {
+		return fmt.Errorf("start the sweep of %s: %w", tick, err)
+	}
+	ticks.Sweep.Started = true
+	if idTaken {
+		ticks.Sweep, ticks.Skipped = sweep.TenantSweep{}, sweep.SkippedTick{Tick: decided.Tick, Why: err.Error(), InRow: 1}
+	}
+	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
+		return err
+	}
+	if idTaken {
+		s.Logger.WarnContext(ctx, "sweep skipped", "tick", tick, "reason", ticks.Skipped.Why)
+		s.ticked(TickSkipped)
+		return nil
+	}
+	s.Logger.InfoContext(ctx, "sweep started", "run", decided.Run, "tick", tick, "next", s.Cron.Next(time.Unix(decided.Tick, 0)))
+	s.ticked(TickStarted)
+	return nil
+}
+
+func (s *Scheduler) ticked(outcome string) {
+	if s.Ticked != nil {
+		s.Ticked(outcome)
+	}
+}
+
+// again reports whether a condition that was last logged at last is to be logged again.
+func (s *Scheduler) again(last *time.Time) bool {
+	now := ownTime(s.Intake)
+	if !last.IsZero() && now.Sub(*last).Abs() < warnEvery {
+		return false
+	}
+	*last = now
+	return true
+}
+
+// tickText returns a tick as text, for people.
+func tickText(tick int64) string { return time.Unix(tick, 0).UTC().Format(time.RFC3339) }

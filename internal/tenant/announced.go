@@ -1,0 +1,103 @@
+package tenant
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"orgops/tasks"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Announced are the settings of a tenant that workers store for producers, which only connect
+// to Redis.
+type Announced struct {
+	Tenant string `json:"tenant"`
+	// Rate is in the form of [pace.ParseRate].
+	Rate    string  `json:"rate"`
+	Burst   int     `json:"burst"`
+	Reserve float64 `json:"reserve"`
+	// SweepShare is the share of what is left that sweeps get.
+	SweepShare float64 `json:"sweep_share"`
+	// GiveUp is the time after which a domain that is not proven expires.
+	GiveUp               time.Duration `json:"give_up_ns"`
+	MaxClientsPerRequest int           `json:"max_clients_per_request"`
+	// Sweep is the cron text of the tenant's sweeps, in UTC, or [Off]; with VerifyPending
+	// they check pending domains too.
+	Sweep         string `json:"sweep"`
+	VerifyPending bool   `json:"verify_pending"`
+	// The action on domains whose token is gone, after which time and number of sweeps; and
+	// the domains and organizations that are never acted on.
+	AbsentAction string        `json:"absent_action"`
+	Grace        time.Duration `json:"grace_ns"`
+	AbsentChecks int           `json:"absent_checks"`
+	Protect      []string      `json:"protect,omitempty"`
+	// DNS says how domains are proven.
+	DNS       DNS       `json:"dns,omitzero"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// DNS is how a tenant's domains are proven, as in its settings.
+type DNS struct {
+	Resolvers       []string      `json:"resolvers"`
+	Quorum          int           `json:"quorum"`
+	Mode            string        `json:"mode"`
+	CanaryZone      string        `json:"canary_zone,omitempty"`
+	RequireDNSSEC   bool          `json:"require_dnssec,omitempty"`
+	RefuseAliases   bool          `json:"refuse_aliases,omitempty"`
+	RefuseWildcards bool          `json:"refuse_wildcards,omitempty"`
+	ThinProofAfter  time.Duration `json:"thin_proof_after_ns,omitempty"`
+}
+
+// Announced returns the settings that workers announce.
+func (t Settings) Announced() Announced {
+	return Announced{
+		Tenant: t.Name, Rate: t.Rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100,
+		GiveUp: t.GiveUp, MaxClientsPerRequest: t.MaxClientsPerRequest,
+		Sweep: t.Sweep, VerifyPending: t.VerifyPending,
+		AbsentAction: string(t.Rules.Action), Grace: t.Rules.Grace, AbsentChecks: t.Rules.AbsentChecks, Protect: t.Rules.Protect,
+		DNS: DNS{
+			Resolvers: t.Resolvers, Quorum: t.Quorum, Mode: t.Mode.String(), CanaryZone: t.CanaryZone, RequireDNSSEC: t.RequireDNSSEC,
+			RefuseAliases: t.RefuseAliases, RefuseWildcards: t.RefuseWildcards, ThinProofAfter: t.ThinProofAfter,
+		},
+	}
+}
+
+// Announce stores the settings of s.Tenant. They stay when the workers have stopped.
+func Announce(ctx context.Context, rdb redis.UniversalClient, s Announced) error {
+	if err := tasks.CheckTenant(s.Tenant); err != nil {
+		return fmt.Errorf("announce settings: %w", err)
+	}
+	data, err := json.Marshal(s)
+	if err == nil {
+		err = rdb.Set(ctx, announcedKey(s.Tenant), data, 0).Err()
+	}
+	if err != nil {
+		return fmt.Errorf("announce settings of tenant %s: %w", s.Tenant, err)
+	}
+	return nil
+}
+
+// ReadAnnounced returns the settings that were last announced of the tenant; ok is false if no
+// worker ever announced it.
+func ReadAnnounced(ctx context.Context, rdb redis.UniversalClient, tenant string) (s Announced, ok bool, err error) {
+	if err := tasks.CheckTenant(tenant); err != nil {
+		return Announced{}, false, fmt.Errorf("read settings: %w", err)
+	}
+	data, err := rdb.Get(ctx, announcedKey(tenant)).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return Announced{}, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err != nil {
+		return Announced{}, false, fmt.Errorf("read settings of tenant %s: %w", tenant, err)
+	}
+	return s, true, nil
+}
+
+func announcedKey(tenant string) string { return "orgops:v1:{tenant:" + tenant + "}:settings" }
