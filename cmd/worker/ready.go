@@ -119,7 +119,7 @@ func (s *served) hasToken(awaited bool) ops.Finding {
 func (s *served) hears(ctx context.Context) ops.Finding {
 	const what = "%d of %d resolvers do not answer: %s"
 	const mend = "; a proof needs %s of them: check that this machine reaches them (TCP to port 853 for tls://, to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers"
-	return s.votes(s.dns.Hear(ctx), what, mend, func(r dnscheck.ResolverState) string { return r.Silent })
+	return s.votes(s.dns.Probe(ctx), what, mend, func(r dnscheck.ResolverState) string { return r.Silent })
 }
 
 // trusts goes by how many resolvers have a vote.
