@@ -171,7 +171,7 @@ func (r *resolution) resolve(ctx context.Context) serversVerdict {
 
 // verdict returns the verdict of a zone's servers. One denial next to the token, an alias or a
 // referral is a disagreement. A denial counts if a majority of the servers answered, here and
-// on the way. A proof needs the token from a majority, since whoever controls one server may
+// on the way. A proof needs the token from a majority, since an attacker with one server may
 // be able to silence the others. For a check one is enough: a proof follows.
 func (r *resolution) verdict(p *zonePoll, majority bool) serversVerdict {
 	v := serversVerdict{answered: p.any(serverAnswer.isUseful)}

@@ -189,7 +189,7 @@ func (p *zonePoll) conflict() bool {
 // majority reports whether answers of one kind came from more than half of the servers, whose
 // number is given.
 //
-// A server is a name in the delegation and counts once: whoever controls a name can give it
+// A server is a name in the delegation and counts once: its owner can give it
 // any number of addresses. The answers must also come from more than half as many addresses:
 // one machine with several names counts once. (It cannot be more than half of all addresses:
 // without IPv6 half of them cannot be reached.)

@@ -90,8 +90,8 @@ func (c *Checker) evaluateInOrder(ctx context.Context, q question, decide decisi
 	return servers.Verdict, nil
 }
 
-// encryptedOnly returns the Checker with its resolvers over TLS and HTTPS: whoever closes or
-// redirects port 53 can forge the answers of the others.
+// encryptedOnly returns the Checker with its resolvers over TLS and HTTPS: an attacker that
+// closes or redirects port 53 can forge the answers of the others.
 func (c *Checker) encryptedOnly() *Checker {
 	fewer := *c
 	fewer.resolvers = slices.DeleteFunc(slices.Clone(c.resolvers), func(r resolverClient) bool { return !r.resolver.encrypted() })

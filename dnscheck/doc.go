@@ -64,7 +64,7 @@
 //
 // Over UDP each query has a random port, id and case of letters. If a reply has the letters in
 // another case, the query is sent again over TCP. Connections over TCP, TLS (RFC 7858) and
-// HTTPS (RFC 8484) are kept open for ten seconds. Certificates must be valid, and nothing
+// HTTPS (RFC 8484) stay open for ten seconds. Certificates must be valid, and nothing
 // falls back to cleartext (RFC 8310, strict profile).
 //
 // Messages are encoded and decoded by github.com/miekg/dns, but its Msg.Unpack is too lenient

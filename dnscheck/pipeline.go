@@ -19,7 +19,7 @@ const (
 	maxUnanswered = 4096
 	// writeQueue is how many queries may wait to be written.
 	writeQueue = 64
-	// idleTimeout is for how long an unused connection is kept open (RFC 7766 section 6.2.3).
+	// idleTimeout is for how long an unused connection stays open (RFC 7766 section 6.2.3).
 	// Public resolvers close it after about as long.
 	idleTimeout = 10 * time.Second
 )

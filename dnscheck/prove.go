@@ -108,7 +108,7 @@ func (v Verdict) AliasOut() (name, target string, out bool) {
 		}
 		name = v.Host
 		for _, target = range o.Aliases {
-			// An escaped dot would look like one that separates labels.
+			// An escaped dot would resemble one that separates labels.
 			if own == "" || strings.Contains(target, `\`) || registered(target) != own {
 				return name, target, true
 			}

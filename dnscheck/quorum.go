@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// minResolvers is how many resolvers a proof needs: whoever controls a single one could
+// minResolvers is how many resolvers a proof needs: the operator of a single one could
 // prove any domain.
 const minResolvers = 2
 

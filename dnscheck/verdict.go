@@ -69,7 +69,7 @@ const (
 	ReasonLame            Reason = "lame_delegation"       // the servers in the delegation do not hold the zone
 	ReasonDelegation      Reason = "endless_delegation"    // the way to the zone's name servers takes too many referrals or queries
 	ReasonTooFew          Reason = "too_few_name_servers"  // at most half of the servers of a zone have answered
-	ReasonUnprotected     Reason = "resolvers_unprotected" // a proof by resolvers alone, and too few of them are queried over TLS or HTTPS
+	ReasonUnprotected     Reason = "resolvers_unprotected" // a proof without name servers, and too few resolvers are queried over TLS or HTTPS
 	ReasonReferral        Reason = "referral"              // of an observation only: the name server refers to others
 )
 
