@@ -179,7 +179,7 @@ func (s *nameServer) awaitUp(ctx context.Context, names int) error {
 	}
 	defer checker.Close()
 	for {
-		err := present(checker.Look(ctx, lookupName(names-1), lookupToken))
+		err := present(checker.Check(ctx, lookupName(names-1), lookupToken))
 		if err == nil {
 			return nil
 		}

@@ -112,7 +112,7 @@ func (c checkerLoad) look(ctx context.Context, transport string) (result lookupR
 		looking.Go(func() {
 			for time.Now().Before(end) && ctx.Err() == nil {
 				host := lookupName(int(next.Add(1)) % c.load.Names)
-				v, err := checker.Look(ctx, host, lookupToken)
+				v, err := checker.Check(ctx, host, lookupToken)
 				if err == nil && v.State == dnscheck.Present {
 					good.Add(1)
 				} else {

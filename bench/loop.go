@@ -64,7 +64,7 @@ func (c calls) verify(ctx context.Context, r row) error {
 	if err != nil {
 		return err
 	}
-	if err := present(c.dns.Look(ctx, d.VerificationHost, d.VerificationTXT)); err != nil {
+	if err := present(c.dns.Check(ctx, d.VerificationHost, d.VerificationTXT)); err != nil {
 		return err
 	}
 	if d, err = c.api.DiscoveryDomain(ctx, r.organization, r.domain); err != nil {

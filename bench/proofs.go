@@ -79,7 +79,7 @@ func (l proofLoad) round(ctx context.Context, w *world, variant string) (proofRe
 		return proofResult{}, err
 	}
 	defer checker.Close()
-	if _, err := l.prove(ctx, variant, func(host string) (dnscheck.Verdict, error) { return checker.Look(ctx, host, lookupToken) }); err != nil {
+	if _, err := l.prove(ctx, variant, func(host string) (dnscheck.Verdict, error) { return checker.Check(ctx, host, lookupToken) }); err != nil {
 		return proofResult{}, err
 	}
 	return l.prove(ctx, variant, func(host string) (dnscheck.Verdict, error) { return checker.Prove(ctx, host, lookupToken) })

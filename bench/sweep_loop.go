@@ -114,7 +114,7 @@ func (c calls) domains(ctx context.Context, organizations <-chan string, to chan
 
 // lookSwept looks; an absence costs a GET, as it does in a sweep.
 func (c calls) lookSwept(ctx context.Context, f found) (dnscheck.Verdict, error) {
-	v, err := c.dns.Look(ctx, f.domain.VerificationHost, f.domain.VerificationTXT)
+	v, err := c.dns.Check(ctx, f.domain.VerificationHost, f.domain.VerificationTXT)
 	if err == nil && v.State == dnscheck.Absent {
 		_, err = c.api.DiscoveryDomain(ctx, f.organization, f.domain.ID)
 	}

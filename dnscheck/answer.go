@@ -10,32 +10,33 @@ import (
 	"github.com/miekg/dns"
 )
 
-// maxAliases bounds how many CNAMEs are followed, as resolvers do (8 to 16); a verification host needs one or two.
+// maxAliases bounds the CNAMEs that are followed, as resolvers do (8 to 16). A verification
+// host needs one or two.
 const maxAliases = 8
 
-// mostOctets is how long a name can be on the wire (RFC 1035 section 3.1).
-const mostOctets = 255
+// maxWireName is the length of an encoded name in bytes (RFC 1035 section 3.1).
+const maxWireName = 255
 
-// trail is the way from the host that was asked for along its CNAMEs, through one answer or several.
-type trail struct {
-	at      string   // the name to ask for now, or where the last answer led to; as it came, with the last dot
-	aliases []string // the targets that were followed, as they came
-	seen    []string // canonical names that it has been at
+// aliasPath leads from a host along its aliases, through one answer or several.
+type aliasPath struct {
+	name    string   // to query now, as it was received, with the final dot
+	targets []string // the targets that were followed, as they were received
+	visited []string // canonical names, the host first
 }
 
-func newTrail(host string) *trail {
-	at := dns.Fqdn(host)
-	return &trail{at: at, seen: []string{canonical(at)}}
+func newAliasPath(host string) *aliasPath {
+	name := dns.Fqdn(host)
+	return &aliasPath{name: name, visited: []string{canonical(name)}}
 }
 
-// finding is what one reply says. If askOn is set it says only where the trail goes on: nothing was said yet about the
-// name there.
+// finding is what one reply says about the token. With queryTarget set it only leads to an
+// alias's target, which has to be queried.
 type finding struct {
 	state       State
 	reason      Reason
 	values      []string
 	negativeTTL time.Duration
-	askOn       bool
+	queryTarget bool
 	err         error
 }
 
@@ -43,32 +44,34 @@ func unknown(reason Reason, err error) finding {
 	return finding{state: Unknown, reason: reason, err: err}
 }
 
-// read tells what a reply to a question for t.at says about the token, and moves t.at along the aliases in it.
-func (t *trail) read(r reply, token string) finding {
-	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
+// read returns the finding of a resolver's reply to a query for a.name, and follows the
+// aliases in it.
+func (a *aliasPath) read(r reply, token string) finding {
+	if !r.isAnswer() {
 		return failure("resolver", r)
 	}
-	if tampered, is := withheld(r); is {
-		return tampered
+	if f, is := notZones(r); is {
+		return f
 	}
-	before := len(t.aliases)
-	if err := t.follow(r.answer); err != nil {
-		return misled(err)
+	before := len(a.targets)
+	if err := a.followAll(r.answer); err != nil {
+		return aliasFailure(err)
 	}
-	followed := len(t.aliases) > before
-	found := readAt(r, t.at, token, followed)
+	followed := len(a.targets) > before
+	f := findAt(r, a.name, token, followed)
 	switch {
-	case found.reason != ReasonNoRecord:
+	case f.reason != ReasonNoRecord:
 	case followed:
-		return finding{askOn: true}
+		return finding{queryTarget: true}
 	case refersElsewhere(r):
 		return unknown(ReasonRefused, errors.New("the answer refers to other name servers; is this a recursive resolver?"))
 	}
-	return found
+	return f
 }
 
-// readAt tells what a reply says about the TXT records at a name. followed: aliases led there from another one.
-func readAt(r reply, name, token string, followed bool) finding {
+// findAt returns what a reply says about the TXT records at a name. followed: aliases in the
+// reply led to it.
+func findAt(r reply, name, token string, followed bool) finding {
 	texts := textsAt(r.answer, name)
 	switch {
 	case len(texts) > 0 && r.rcode == dns.RcodeNameError:
@@ -77,151 +80,14 @@ func readAt(r reply, name, token string, followed bool) finding {
 		return compare(texts, token)
 	case len(r.answer) > 0 && !followed:
 		return unknown(ReasonMalformed, errors.New("the answer has records, and none that answers the question"))
-	case r.rcode == dns.RcodeNameError: // of the last name, if there are aliases (RFC 6604 section 3)
+	case r.rcode == dns.RcodeNameError: // it is the last target's (RFC 6604 section 3)
 		return finding{state: Absent, reason: ReasonNoName, negativeTTL: negativeTTL(r.authority, name)}
 	}
 	return finding{state: Absent, reason: ReasonNoRecord, negativeTTL: negativeTTL(r.authority, name)}
 }
 
-// vouched is the finding where a no has to name the zone that says it, as each zone's no does (RFC 2308 sections 3 and 6): a
-// network that says no to everything before a login has none. The root's, of a top-level domain, is not the zone's either.
-func (f finding) vouched(r reply, name string) finding {
-	if f.reason != ReasonNoName && f.reason != ReasonNoRecord {
-		return f
-	}
-	if slices.ContainsFunc(r.authority, func(rr dns.RR) bool { return isStartOver(rr, name) && dns.CountLabel(rr.Header().Name) > 0 }) {
-		return f
-	}
-	return unknown(ReasonRefused, errors.New("the answer is empty and has no SOA record, so it may not come from the zone (RFC 2308)"))
-}
-
-// unlessHeld is the finding where the token must not be anywhere in the answer: an old answer with it, one without authority,
-// or one that has it at another name, shows nothing, and is not nothing either.
-func (f finding) unlessHeld(r reply, token string) finding {
-	held := func(record dns.RR) bool {
-		text, ok := record.(*dns.TXT)
-		return ok && textOf(text) == token
-	}
-	if f.state == Present || f.reason == ReasonDNSSEC || f.reason == ReasonAlias || f.askOn || !slices.ContainsFunc(r.answer, held) {
-		return f
-	}
-	text := "the token is in the answer's bytes, but not in its records"
-	if f.err != nil {
-		text += ": " + f.err.Error()
-	}
-	return unknown(ReasonMalformed, errors.New(text))
-}
-
-// isStartOver tells whether a record is the SOA of a zone that the name lies in.
-func isStartOver(record dns.RR, name string) bool {
-	h := record.Header()
-	return isSOA(record) && h.Class == dns.ClassINET && dns.IsSubDomain(canonical(h.Name), canonical(name))
-}
-
-// follow moves along the aliases of one answer section, in whatever order they stand there.
-func (t *trail) follow(answer []dns.RR) error {
-	for {
-		target, found, err := aliasAt(answer, ".", t.at)
-		if err != nil || !found {
-			return err
-		}
-		if err := t.step(target); err != nil {
-			return err
-		}
-	}
-}
-
-// step goes to one more target.
-func (t *trail) step(target string) error {
-	if slices.Contains(t.seen, canonical(target)) {
-		return fmt.Errorf("the aliases (CNAME) run in a circle: back to %s", shownHost(unrooted(target)))
-	}
-	if len(t.aliases) == maxAliases {
-		return fmt.Errorf("more than %d aliases (CNAME) in a row", maxAliases)
-	}
-	t.seen = append(t.seen, canonical(target))
-	t.aliases = append(t.aliases, unrooted(target))
-	t.at = target
-	return nil
-}
-
-// aliasAt finds where a name leads, by its CNAME or by a DNAME above it, as a server of zone has them; resolvers' is the root.
-// Of two ways, or TXT records next to one, nobody can say which holds (RFC 2181 section 10.1).
-func aliasAt(answer []dns.RR, zone, name string) (target string, found bool, err error) {
-	for _, record := range answer {
-		var next string
-		switch record := record.(type) {
-		case *dns.CNAME:
-			if isAt(record, name) {
-				next = record.Target
-			}
-		case *dns.DNAME:
-			if next, err = renamed(record, zone, name); err != nil {
-				return "", false, err
-			}
-		}
-		if next == "" {
-			continue
-		}
-		if found && canonical(next) != canonical(target) {
-			return "", false, fmt.Errorf("%s has more than one alias (CNAME)", shownHost(unrooted(name)))
-		}
-		target, found = next, true
-	}
-	if found && len(textsAt(answer, name)) > 0 {
-		return "", false, fmt.Errorf("%s has an alias (CNAME) and TXT records", shownHost(unrooted(name)))
-	}
-	return target, found, nil
-}
-
-// errNoSuchName is what a server that renames says by YXDOMAIN.
-var errNoSuchName = errors.New("the DNAME there makes an invalid name (YXDOMAIN)")
-
-// renamed is the name that a DNAME above a name puts in its place; empty: none does. Servers have to write the CNAME that
-// follows next to it (RFC 6672 section 3.1), but need not. A DNAME outside the zone is not its servers' to tell.
-func renamed(d *dns.DNAME, zone, name string) (string, error) {
-	owner, labels := canonical(d.Hdr.Name), dns.Split(name)
-	below := len(labels) - dns.CountLabel(owner)
-	if d.Hdr.Class != dns.ClassINET || below < 1 || !dns.IsSubDomain(owner, canonical(name)) || !dns.IsSubDomain(zone, owner) {
-		return "", nil
-	}
-	kept := name
-	if below < len(labels) {
-		kept = name[:labels[below]]
-	}
-	target := kept + strings.TrimPrefix(d.Target, ".") // the root has no label
-	if _, err := dns.PackDomainName(target, make([]byte, mostOctets), 0, nil, false); err != nil {
-		return "", errNoSuchName
-	}
-	return target, nil
-}
-
-// misled is what an alias comes to that cannot be followed.
-func misled(err error) finding {
-	if errors.Is(err, errNoSuchName) {
-		return unknown(ReasonRCode, err)
-	}
-	return unknown(ReasonAlias, err)
-}
-
-// textsAt gives the TXT records of a name.
-func textsAt(answer []dns.RR, name string) []*dns.TXT {
-	var texts []*dns.TXT
-	for _, record := range answer {
-		if text, ok := record.(*dns.TXT); ok && isAt(record, name) {
-			texts = append(texts, text)
-		}
-	}
-	return texts
-}
-
-func isAt(record dns.RR, name string) bool {
-	h := record.Header()
-	return h.Class == dns.ClassINET && canonical(h.Name) == canonical(name)
-}
-
-// compare looks for the token among the TXT records of the name. If it is not there, the resolver goes on saying so as
-// long as it keeps these records: the lowest TTL where they differ (RFC 2181 section 5.2).
+// compare searches the token among the TXT records of the name. A resolver may return the
+// same records for their TTL, the lowest if they differ (RFC 2181 section 5.2).
 func compare(texts []*dns.TXT, token string) finding {
 	values := make([]string, len(texts))
 	ttl := seconds(texts[0].Hdr.Ttl)
@@ -235,12 +101,138 @@ func compare(texts []*dns.TXT, token string) finding {
 	return finding{state: Absent, reason: ReasonOtherValue, values: values, negativeTTL: ttl}
 }
 
-// failure names the reason of a response code that is no answer.
-func failure(who string, r reply) finding {
-	err := fmt.Errorf("the %s answered %s", who, r.rcodeName())
+// requireZone turns a negative finding into Unknown unless the reply has the SOA record of
+// its zone (RFC 2308 sections 3 and 6). A captive portal that denies every name sends none.
+// The root's denies a top-level domain, which is not the host's zone either.
+func (f finding) requireZone(r reply, name string) finding {
+	if f.reason != ReasonNoName && f.reason != ReasonNoRecord {
+		return f
+	}
+	if soa := soaOf(r.authority, name); soa != nil && dns.CountLabel(soa.Hdr.Name) > 0 {
+		return f
+	}
+	return unknown(ReasonRefused, errors.New("the answer is empty and has no SOA record, so it may not come from the zone (RFC 2308)"))
+}
+
+// requireNoToken turns any finding but Present into Unknown if the token is anywhere in the
+// answer: in a stale one, in one without authority, or at another name. It proves nothing
+// there, but it is no evidence of absence either.
+func (f finding) requireNoToken(r reply, token string) finding {
+	isToken := func(text *dns.TXT) bool { return textOf(text) == token }
+	if f.state == Present || f.reason == ReasonDNSSEC || f.reason == ReasonAlias || f.queryTarget ||
+		!slices.ContainsFunc(recordsOf[*dns.TXT](r.answer), isToken) {
+		return f
+	}
+	text := "the token is in the answer's bytes, but not in its records"
+	if f.err != nil {
+		text += ": " + f.err.Error()
+	}
+	return unknown(ReasonMalformed, errors.New(text))
+}
+
+// followAll follows the aliases of one answer section, in any order.
+func (a *aliasPath) followAll(answer []dns.RR) error {
+	for {
+		target, err := aliasAt(answer, ".", a.name)
+		if err != nil || target == "" {
+			return err
+		}
+		if err := a.follow(target); err != nil {
+			return err
+		}
+	}
+}
+
+// follow makes the target the name to query.
+func (a *aliasPath) follow(target string) error {
+	if slices.Contains(a.visited, canonical(target)) {
+		return fmt.Errorf("the aliases (CNAME) run in a circle: back to %s", shownHost(unrooted(target)))
+	}
+	if len(a.targets) == maxAliases {
+		return fmt.Errorf("more than %d aliases (CNAME) in a row", maxAliases)
+	}
+	a.visited = append(a.visited, canonical(target))
+	a.targets = append(a.targets, unrooted(target))
+	a.name = target
+	return nil
+}
+
+// aliasAt returns the target of the name's CNAME, or of a DNAME above it, in an answer from
+// a server of zone; of a resolver, zone is the root. Two targets, or TXT records next to
+// one, are ambiguous (RFC 2181 section 10.1).
+func aliasAt(answer []dns.RR, zone, name string) (target string, err error) {
+	for _, record := range answer {
+		var next string
+		switch record := record.(type) {
+		case *dns.CNAME:
+			if isAt(record, name) {
+				next = record.Target
+			}
+		case *dns.DNAME:
+			if next, err = renamed(record, zone, name); err != nil {
+				return "", err
+			}
+		}
+		if next == "" {
+			continue
+		}
+		if target != "" && !sameName(next, target) {
+			return "", fmt.Errorf("%s has more than one alias (CNAME)", shownHost(unrooted(name)))
+		}
+		target = next
+	}
+	if target != "" && len(textsAt(answer, name)) > 0 {
+		return "", fmt.Errorf("%s has an alias (CNAME) and TXT records", shownHost(unrooted(name)))
+	}
+	return target, nil
+}
+
+// errNoSuchName is the YXDOMAIN of a DNAME.
+var errNoSuchName = errors.New("the DNAME there makes an invalid name (YXDOMAIN)")
+
+// renamed returns the name to which a DNAME above a name redirects it; empty: none does.
+// Servers should add the CNAME that follows from it (RFC 6672 section 3.1), but not all do.
+// The servers of a zone have no authority over a DNAME outside of it.
+func renamed(d *dns.DNAME, zone, name string) (string, error) {
+	owner, labels := canonical(d.Hdr.Name), dns.Split(name)
+	below := len(labels) - dns.CountLabel(owner)
+	if d.Hdr.Class != dns.ClassINET || below < 1 || !dns.IsSubDomain(owner, canonical(name)) || !dns.IsSubDomain(zone, owner) {
+		return "", nil
+	}
+	prefix := name
+	if below < len(labels) {
+		prefix = name[:labels[below]]
+	}
+	target := prefix + strings.TrimPrefix(d.Target, ".") // the root has no label
+	if _, err := dns.PackDomainName(target, make([]byte, maxWireName), 0, nil, false); err != nil {
+		return "", errNoSuchName
+	}
+	return target, nil
+}
+
+// aliasFailure is the finding of an alias that cannot be followed.
+func aliasFailure(err error) finding {
+	if errors.Is(err, errNoSuchName) {
+		return unknown(ReasonRCode, err)
+	}
+	return unknown(ReasonAlias, err)
+}
+
+func textsAt(answer []dns.RR, name string) []*dns.TXT {
+	return slices.DeleteFunc(recordsOf[*dns.TXT](answer), func(text *dns.TXT) bool { return !isAt(text, name) })
+}
+
+func isAt(record dns.RR, name string) bool {
+	h := record.Header()
+	return h.Class == dns.ClassINET && sameName(h.Name, name)
+}
+
+// failure is the finding of a response code that is not an answer.
+func failure(server string, r reply) finding {
+	err := fmt.Errorf("the %s answered %s", server, r.rcodeName())
 	switch r.rcode {
 	case dns.RcodeServerFailure:
-		if slices.ContainsFunc(r.errors, isBogus) {
+		if r.hasError(bogus) || r.hasError(uncheckable) {
 			return unknown(ReasonDNSSEC, err)
 		}
 		return unknown(ReasonServFail, err)
@@ -250,7 +242,7 @@ func failure(who string, r reply) finding {
 	return unknown(ReasonRCode, err)
 }
 
-// Extended errors (RFC 8914 section 4) that say more of an answer than its response code.
+// Extended errors (RFC 8914 section 4) that qualify an answer.
 var (
 	byPolicy = []uint16{
 		dns.ExtendedErrorCodeForgedAnswer, dns.ExtendedErrorCodeBlocked, dns.ExtendedErrorCodeCensored,
@@ -262,54 +254,61 @@ var (
 		dns.ExtendedErrorCodeDNSKEYMissing, dns.ExtendedErrorCodeRRSIGsMissing, dns.ExtendedErrorCodeNoZoneKeyBitSet,
 		dns.ExtendedErrorCodeNSECMissing, dns.ExtendedErrorCodeSignatureExpiredBeforeValid,
 	}
-	// uncheckable signatures are no more than a missing AD next to an answer. The last is of RFC 9276 section 3.2.
+	// uncheckable signatures explain a SERVFAIL. Next to an answer they mean no more than a
+	// missing AD. The last one is of RFC 9276 section 3.2.
 	uncheckable = []uint16{
 		dns.ExtendedErrorCodeUnsupportedDNSKEYAlgorithm, dns.ExtendedErrorCodeUnsupportedDSDigestType,
 		dns.ExtendedErrorCodeDNSSECIndeterminate, dns.ExtendedErrorCodeUnsupportedNSEC3IterValue,
 	}
 )
 
-// withheld tells of answers that are not the zone's word, yes or no: changed or withheld by policy, old ones that the resolver
-// serves because it does not reach the zone, or bogus ones, as a resolver gives that only warns.
-func withheld(r reply) (finding, bool) {
-	for _, code := range r.errors {
-		switch {
-		case slices.Contains(byPolicy, code.InfoCode):
-			return unknown(ReasonRefused, errors.New("the resolver's policy answers in place of the zone")), true
-		case slices.Contains(stale, code.InfoCode):
-			return unknown(ReasonServFail, errors.New("the resolver has an old answer only: it does not reach the zone")), true
-		case slices.Contains(bogus, code.InfoCode):
-			return unknown(ReasonDNSSEC, errors.New("the resolver has found that the answer's signatures do not hold, and gives it all the same")), true
-		}
+func (r *reply) hasError(codes []uint16) bool {
+	return slices.ContainsFunc(r.errors, func(e *dns.EDNS0_EDE) bool { return slices.Contains(codes, e.InfoCode) })
+}
+
+// notZones returns the finding of an answer that is not the zone's, positive or negative:
+// changed or withheld by policy, stale because the resolver does not reach the zone, or
+// bogus, which some resolvers only warn of.
+func notZones(r reply) (finding, bool) {
+	switch {
+	case r.hasError(bogus):
+		return unknown(ReasonDNSSEC, errors.New("the resolver has found that the answer's signatures do not hold, and gives it all the same")), true
+	case r.hasError(byPolicy):
+		return unknown(ReasonRefused, errors.New("the resolver's policy answers in place of the zone")), true
+	case r.hasError(stale):
+		return unknown(ReasonServFail, errors.New("the resolver has an old answer only: it does not reach the zone")), true
 	}
 	return finding{}, false
 }
 
-// isBogus reports whether an extended error blames DNSSEC.
-func isBogus(ede *dns.EDNS0_EDE) bool {
-	return slices.Contains(bogus, ede.InfoCode) || slices.Contains(uncheckable, ede.InfoCode)
-}
-
-// refersElsewhere tells a referral from an empty answer (RFC 2308 section 2.2): a server that neither has the zone nor
-// looks further sends name servers, often the root's, and no SOA. It does not know, so it has not said no.
+// refersElsewhere distinguishes a referral from an empty answer (RFC 2308 section 2.2): a
+// server without the zone that does not recurse sends name servers, often the root's, and no
+// SOA. It denies nothing.
 func refersElsewhere(r reply) bool {
-	isNS := func(rr dns.RR) bool { _, ok := rr.(*dns.NS); return ok }
 	return !r.authoritative && !r.recursion &&
-		slices.ContainsFunc(r.authority, isNS) && !slices.ContainsFunc(r.authority, isSOA)
+		len(recordsOf[*dns.NS](r.authority)) > 0 && len(recordsOf[*dns.SOA](r.authority)) == 0
 }
 
-// negativeTTL is how long a resolver may remember that there is nothing: the lower of the SOA's own TTL and its MINIMUM
-// (RFC 2308 section 5). 0 without the SOA of a zone that the name lies in.
+// negativeTTL is for how long a resolver may cache a negative answer: the lower of the SOA's
+// TTL and its MINIMUM (RFC 2308 section 5), 0 without the SOA of the name's zone.
 func negativeTTL(authority []dns.RR, name string) time.Duration {
-	for _, record := range authority {
-		if soa, ok := record.(*dns.SOA); ok && isStartOver(soa, name) {
-			return min(seconds(soa.Hdr.Ttl), seconds(soa.Minttl))
-		}
+	if soa := soaOf(authority, name); soa != nil {
+		return min(seconds(soa.Hdr.Ttl), seconds(soa.Minttl))
 	}
 	return 0
 }
 
-// seconds reads a TTL; one with its highest bit set counts as zero (RFC 2181 section 8).
+// soaOf returns the SOA record of a zone that contains the name, or nil.
+func soaOf(authority []dns.RR, name string) *dns.SOA {
+	for _, soa := range recordsOf[*dns.SOA](authority) {
+		if soa.Hdr.Class == dns.ClassINET && dns.IsSubDomain(canonical(soa.Hdr.Name), canonical(name)) {
+			return soa
+		}
+	}
+	return nil
+}
+
+// seconds converts a TTL. One with its highest bit set counts as zero (RFC 2181 section 8).
 func seconds(ttl uint32) time.Duration {
 	if ttl >= 1<<31 {
 		return 0

@@ -51,7 +51,7 @@ func freshRecord(t *testing.T, by [2]software) {
 	at := func(mode dnscheck.Mode) *dnscheck.Checker { return atReal(t, resolver, mode, port) }
 	auto := at(dnscheck.ModeAuto)
 
-	v, err := auto.Look(t.Context(), host, token)
+	v, err := auto.Check(t.Context(), host, token)
 	wantReal(t, "before it is published", v, err, dnscheck.Absent, dnscheck.ReasonNoName)
 	if v.Basis != dnscheck.ByAuthority || len(v.Observations) != 2 {
 		t.Errorf("basis %s, observations %+v", v.Basis, v.Observations)
@@ -60,7 +60,7 @@ func freshRecord(t *testing.T, by [2]software) {
 	wantReal(t, "a proof before", v, err, dnscheck.Absent, dnscheck.ReasonNoName)
 
 	first.publish(t, records+host+". TXT "+token+"\n")
-	v, err = auto.Look(t.Context(), host, token)
+	v, err = auto.Check(t.Context(), host, token)
 	wantReal(t, "at one of two servers", v, err, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
 
 	second.publish(t, records+host+". TXT "+token+"\n")
@@ -70,14 +70,14 @@ func freshRecord(t *testing.T, by [2]software) {
 
 	// What looking at the resolvers would have done.
 	const late = "_verify.org-2.example.com"
-	v, err = at(dnscheck.ModeResolvers).Look(t.Context(), late, token)
+	v, err = at(dnscheck.ModeResolvers).Check(t.Context(), late, token)
 	wantReal(t, "the resolver before", v, err, dnscheck.Absent, dnscheck.ReasonNoName)
 	both := records + host + ". TXT " + token + "\n" + late + ". TXT " + token + "\n"
 	first.publish(t, both)
 	second.publish(t, both)
-	v, err = at(dnscheck.ModeResolvers).Look(t.Context(), late, token)
+	v, err = at(dnscheck.ModeResolvers).Check(t.Context(), late, token)
 	wantReal(t, "the resolver after", v, err, dnscheck.Absent, dnscheck.ReasonNoName)
-	v, err = auto.Look(t.Context(), late, token)
+	v, err = auto.Check(t.Context(), late, token)
 	wantReal(t, "the name servers after", v, err, dnscheck.Present, dnscheck.ReasonFound)
 	v, err = auto.Prove(t.Context(), late, token)
 	wantReal(t, "a proof while the resolver remembers", v, err, dnscheck.Unknown, dnscheck.ReasonLag)
@@ -123,7 +123,7 @@ func TestZonesAtRealServers(t *testing.T) {
 				"_verify.org-3.example.com":       dnscheck.ReasonNoName,
 				"_verify.nobody.com":              dnscheck.ReasonNoName,
 			} {
-				v, err := c.Look(t.Context(), name, token)
+				v, err := c.Check(t.Context(), name, token)
 				wantReal(t, name, v, err, dnscheck.Absent, reason)
 				if v.Basis != dnscheck.ByAuthority {
 					t.Errorf("%s: basis %s", name, v.Basis)
@@ -131,7 +131,7 @@ func TestZonesAtRealServers(t *testing.T) {
 			}
 			// One server says no for the child that it holds, the other refers to it: a server of the parent's could do the same.
 			const below = "x._ss-verification.org.example.com"
-			v, err := c.Look(t.Context(), below, token)
+			v, err := c.Check(t.Context(), below, token)
 			wantReal(t, below, v, err, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
 		})
 	}
@@ -216,7 +216,7 @@ func wantReal(t *testing.T, what string, v dnscheck.Verdict, err error, state dn
 // wantProof wants the token seen by a look at the name servers, and proven by both.
 func wantProof(t *testing.T, c *dnscheck.Checker, name string) {
 	t.Helper()
-	v, err := c.Look(t.Context(), name, token)
+	v, err := c.Check(t.Context(), name, token)
 	wantReal(t, "look at "+name, v, err, dnscheck.Present, dnscheck.ReasonFound)
 	if v.Basis != dnscheck.ByAuthority {
 		t.Errorf("look at %s: basis %s", name, v.Basis)

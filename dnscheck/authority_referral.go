@@ -14,36 +14,44 @@ import (
 )
 
 const (
-	// maxServers is how many name servers of a zone are asked: few zones have more than eight, and a stranger's referral may
-	// name hundreds (NXNSAttack, 2020). Of more, chance takes eight, and what takes a majority takes one of all of them.
+	// maxServers is how many name servers of a zone are queried. Few zones have more, and a
+	// foreign referral may name hundreds (NXNSAttack, 2020). Of more, eight are chosen at
+	// random; a majority is still one of all.
 	maxServers = 8
-	// maxAddrs is how many addresses of each family are asked of one name server: a second one helps where the first is
-	// down; more are the same machines again.
+	// registryServers is the same for a registry: its servers, up to 13, all hold the same. Two
+	// of three have to agree, so that a hijacked one decides nothing and a silent one does no
+	// harm.
+	registryServers = 3
+	// maxAddrs is how many addresses of each family are queried of one name server: a second
+	// one helps if the first is down.
 	maxAddrs = 2
 )
 
-// nameServer is one of a zone's, as its delegation names it.
+// serverSeed makes the choice of servers unpredictable.
+var serverSeed = maphash.MakeSeed()
+
+// nameServer is a name server in a delegation.
 type nameServer struct {
-	name string       // with the last dot
-	glue []netip.Addr // addresses that came with the referral; only for a name within the delegated zone
+	name string       // with the final dot
+	glue []netip.Addr // addresses from the referral, of a name within the delegated zone
 }
 
 // delegation is a zone and its name servers.
 type delegation struct {
-	zone     string // canonical
+	name     string // canonical
 	servers  []nameServer
-	named    int    // how many servers it has, of which a majority counts; there are no more than that in servers
-	set      uint64 // of the names of all of them, within one inquiry
-	operator string // of all of them; empty for a registry's zone
+	named    int    // the number of its servers, for a majority; servers may have fewer
+	set      uint64 // a hash of all their names
+	operator string // of its servers; empty for a registry
 }
 
-// isSame reports whether both delegate the same zone to servers of the same names, within one inquiry.
-func (d *delegation) isSame(as *delegation) bool {
-	return as != nil && d.zone == as.zone && d.named == as.named && d.set == as.set
+// isSame reports whether both delegate the same zone to servers of the same names.
+func (d *delegation) isSame(other *delegation) bool {
+	return other != nil && d.name == other.name && d.named == other.named && d.set == other.set
 }
 
-// more reports whether the zone has servers that are not queried.
-func (d *delegation) more() bool { return d.named > len(d.servers) }
+// isCut reports whether the zone has servers that are not queried.
+func (d *delegation) isCut() bool { return d.named > len(d.servers) }
 
 func (d *delegation) glueOf(name string) []netip.Addr {
 	for _, server := range d.servers {
@@ -54,71 +62,65 @@ func (d *delegation) glueOf(name string) []netip.Addr {
 	return nil
 }
 
-// statement is what a name server's reply says about a name: a finding, or the alias there, or that another zone begins.
-type statement struct {
+// serverAnswer is a name server's answer for a name: a finding, an alias, or a referral.
+type serverAnswer struct {
 	finding finding
-	alias   string      // where the CNAME there leads, or a DNAME above
-	down    *delegation // the zone below that the name lies in
+	alias   string      // the target of the CNAME there, or of a DNAME above
+	down    *delegation // the zone below that contains the name
 	ttl     time.Duration
 }
 
-// definite tells whether the server has said something about the name with authority.
-func (s statement) definite() bool { return s.isAlias() || s.finding.state != Unknown }
+// definite reports whether the answer is authoritative for the name.
+func (a serverAnswer) definite() bool { return a.isAlias() || a.finding.state != Unknown }
 
-func (s statement) isAlias() bool { return s.alias != "" }
-
-func (s statement) isYes() bool { return s.finding.state == Present }
-
-func (s statement) isNo() bool { return s.finding.state == Absent }
-
-func (s statement) isReferral() bool { return s.down != nil }
+func (a serverAnswer) isAlias() bool    { return a.alias != "" }
+func (a serverAnswer) hasToken() bool   { return a.finding.state == Present }
+func (a serverAnswer) denies() bool     { return a.finding.state == Absent }
+func (a serverAnswer) isReferral() bool { return a.down != nil }
 
 // isLame reports whether the server does not hold the zone.
-func (s statement) isLame() bool { return s.finding.reason == ReasonLame }
+func (a serverAnswer) isLame() bool { return a.finding.reason == ReasonLame }
 
-// leads tells whether what was said goes on anywhere.
-func (s statement) leads() bool { return s.definite() || s.down != nil }
+// isUseful reports whether the answer is definite, or a valid referral.
+func (a serverAnswer) isUseful() bool { return a.definite() || a.isReferral() }
 
-func says(f finding) statement { return statement{finding: f} }
+func withFinding(f finding) serverAnswer { return serverAnswer{finding: f} }
 
-// readStatement tells what the reply of a server of zone says about the TXT records at name, and about the token. Records of
-// any other name are not the server's to tell. The seed is the inquiry's.
-func readStatement(r reply, zone, name, token string, seed maphash.Seed) statement {
-	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
-		return says(failure("name server", r))
+// readServerAnswer reads the reply of a server of zone about the TXT records at name. A server
+// has no authority over records of other names.
+func readServerAnswer(r reply, zone, name, token string) serverAnswer {
+	if !r.isAnswer() {
+		return withFinding(failure("name server", r))
 	}
-	if tampered, is := withheld(r); is {
-		return says(tampered)
+	if f, is := notZones(r); is {
+		return withFinding(f)
 	}
-	if down, ttl, err := referral(r, zone, name, seed); err != nil {
-		return says(unknown(ReasonLame, err))
+	if down, ttl, err := referral(r, zone, name); err != nil {
+		return withFinding(unknown(ReasonLame, err))
 	} else if down != nil {
-		return statement{down: down, ttl: ttl}
+		return serverAnswer{down: down, ttl: ttl}
 	}
 	if !r.authoritative {
-		return says(unknown(ReasonLame, errors.New("the server answers without authority (AA=0): it is named as a name server of the zone and does not hold it")))
+		return withFinding(unknown(ReasonLame, errors.New("the server answers without authority (AA=0): it is named as a name server of the zone and does not hold it")))
 	}
-	target, found, err := aliasAt(r.answer, zone, name)
+	target, err := aliasAt(r.answer, zone, name)
 	if err != nil {
-		return says(misled(err))
+		return withFinding(aliasFailure(err))
 	}
-	if found { // then the response code is about the target (RFC 6604 section 3)
-		return statement{alias: target}
+	if target != "" { // then the response code is the target's (RFC 6604 section 3)
+		return serverAnswer{alias: target}
 	}
-	said := says(readAt(r, name, token, false))
-	said.finding.negativeTTL = 0 // who is asked directly keeps nothing back
-	return said
+	f := findAt(r, name, token, false)
+	f.negativeTTL = 0 // a name server caches nothing
+	return withFinding(f)
 }
 
-// referral reads a reply that says who else is to be asked (RFC 1034 section 4.3.2): no answer, and the NS records of one
-// zone, which must lie strictly below the server's own and on the way to the name: any other would go in circles, or wherever
-// a stranger wants. nil without an error: it is no referral.
-func referral(r reply, zone, name string, seed maphash.Seed) (*delegation, time.Duration, error) {
-	if r.rcode != dns.RcodeSuccess || len(r.answer) > 0 || slices.ContainsFunc(r.authority, isSOA) {
-		return nil, 0, nil
-	}
+// referral reads a referral (RFC 1034 section 4.3.2): a reply without an answer, with the NS
+// records of one zone. That zone must be strictly below the server's own and contain the name.
+// nil without an error: the reply is no referral.
+func referral(r reply, zone, name string) (*delegation, time.Duration, error) {
 	records := nsRecords(r.authority)
-	if len(records) == 0 {
+	if r.rcode != dns.RcodeSuccess || len(r.answer) > 0 || len(recordsOf[*dns.SOA](r.authority)) > 0 || len(records) == 0 {
 		return nil, 0, nil
 	}
 	cut := canonical(records[0].Hdr.Name)
@@ -136,38 +138,46 @@ func referral(r reply, zone, name string, seed maphash.Seed) (*delegation, time.
 	}
 	switch {
 	case problem == "":
-		ttl := longestMemory
+		ttl := longestTTL
 		for _, ns := range records {
 			ttl = min(ttl, seconds(ns.Hdr.Ttl))
 		}
-		return delegationOf(cut, serverNames(records), r.additional, seed), ttl, nil
-	case r.authoritative: // it says "nothing there", and names servers beside it
+		return newDelegation(cut, serverNames(records), r.additional), ttl, nil
+	case r.authoritative: // an empty answer with the zone's name servers
 		return nil, 0, nil
 	}
 	return nil, 0, fmt.Errorf("the server is named as one of %s, and %s", shownHost(unrooted(zone)), problem)
 }
 
-func isSOA(rr dns.RR) bool { _, ok := rr.(*dns.SOA); return ok }
-
 func nsRecords(section []dns.RR) []*dns.NS {
-	var found []*dns.NS
-	for _, record := range section {
-		if ns, ok := record.(*dns.NS); ok && ns.Hdr.Class == dns.ClassINET {
-			found = append(found, ns)
-		}
-	}
-	return found
+	return slices.DeleteFunc(recordsOf[*dns.NS](section), func(ns *dns.NS) bool { return ns.Hdr.Class != dns.ClassINET })
 }
 
-// delegationOf takes at most maxServers of the servers, and nothing else of a reply that may name thousands. Of the same names
-// it takes the same within one inquiry, by its seed, so that the referrals of several servers can be compared.
-func delegationOf(zone string, names []string, additional []dns.RR, seed maphash.Seed) *delegation {
+// serverNames returns the servers in the records, each once.
+func serverNames(records []*dns.NS) []string {
+	var names []string
+	seen := make(map[string]bool)
+	for _, ns := range records {
+		name := canonical(ns.Ns)
+		if name == "." || seen[name] {
+			continue
+		}
+		seen[name] = true
+		names = append(names, name)
+	}
+	return names
+}
+
+// newDelegation chooses at most maxServers of the servers, and retains nothing else of a reply
+// that may name thousands. Of the same names it chooses the same, so that the referrals of
+// several servers can be compared.
+func newDelegation(zone string, names []string, additional []dns.RR) *delegation {
 	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(maphash.String(seed, a), maphash.String(seed, b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(maphash.String(serverSeed, a), maphash.String(serverSeed, b)), cmp.Compare(a, b))
 	})
-	d := &delegation{zone: zone, named: len(names), set: maphash.String(seed, strings.Join(names, "\x00"))}
+	d := &delegation{name: zone, named: len(names), set: maphash.String(serverSeed, strings.Join(names, "\x00"))}
 	most := maxServers
-	if isRegistrys(zone) {
+	if isRegistry(zone) {
 		most = registryServers
 		d.named = min(d.named, most)
 	} else {
@@ -177,23 +187,9 @@ func delegationOf(zone string, names []string, additional []dns.RR, seed maphash
 	return d
 }
 
-// serverNames gives the servers that the records name, each once.
-func serverNames(records []*dns.NS) []string {
-	var names []string
-	named := make(map[string]bool)
-	for _, ns := range records {
-		name := canonical(ns.Ns)
-		if name == "." || named[name] {
-			continue
-		}
-		named[name] = true
-		names = append(names, name)
-	}
-	return names
-}
-
-// withGlue gives the servers of these names with the addresses that came along for those in the zone itself: others are not
-// the referring server's to tell. Every record is inspected for every name: they must be few.
+// withGlue returns the servers of these names, with the addresses of those in the zone itself:
+// the referring server has no authority over others. The names must be few, since each record
+// is compared with each.
 func withGlue(zone string, names []string, additional []dns.RR) []nameServer {
 	servers := make([]nameServer, 0, len(names))
 	for _, name := range names {
@@ -206,9 +202,8 @@ func withGlue(zone string, names []string, additional []dns.RR) []nameServer {
 	return servers
 }
 
-// addressesAt gives the addresses that a section has of a name.
-func addressesAt(section []dns.RR, name string) []netip.Addr {
-	var found []netip.Addr
+// addressesAt returns the addresses of a name in a section.
+func addressesAt(section []dns.RR, name string) (found []netip.Addr) {
 	for _, record := range section {
 		if !isAt(record, name) {
 			continue
@@ -221,13 +216,13 @@ func addressesAt(section []dns.RR, name string) []netip.Addr {
 }
 
 func addressIn(record dns.RR) (netip.Addr, bool) {
-	var octets []byte
+	var raw []byte
 	switch record := record.(type) {
 	case *dns.A:
-		octets = record.A.To4()
+		raw = record.A.To4()
 	case *dns.AAAA:
-		octets = record.AAAA.To16()
+		raw = record.AAAA.To16()
 	}
-	addr, ok := netip.AddrFromSlice(octets)
+	addr, ok := netip.AddrFromSlice(raw)
 	return addr.Unmap(), ok
 }

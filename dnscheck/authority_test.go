@@ -475,7 +475,7 @@ func TestServersThatDisagree(t *testing.T) {
 // ways are both questions of a checker.
 var ways = map[string]func(*dnscheck.Checker) func(context.Context, string, string) (dnscheck.Verdict, error){
 	"look": func(c *dnscheck.Checker) func(context.Context, string, string) (dnscheck.Verdict, error) {
-		return c.Look
+		return c.Check
 	},
 	"prove": func(c *dnscheck.Checker) func(context.Context, string, string) (dnscheck.Verdict, error) {
 		return c.Prove
@@ -791,7 +791,7 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 				level.Clear()
 				n := test.build(t)
 				began := time.Now()
-				v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}).Look(t.Context(), test.host, token)
+				v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}).Check(t.Context(), test.host, token)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -1035,7 +1035,7 @@ func TestLooksShareTheWay(t *testing.T) {
 		var looking sync.WaitGroup
 		slow, stop := context.WithCancel(t.Context())
 		looking.Go(func() {
-			if _, err := c.Look(slow, "_v.slow.com", token); !errors.Is(err, context.Canceled) {
+			if _, err := c.Check(slow, "_v.slow.com", token); !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v, want the context's", err)
 			}
 		})
@@ -1074,7 +1074,7 @@ func TestALookThatIsGivenUpTakesNobodyAlong(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var looking sync.WaitGroup
 		looking.Go(func() {
-			if _, err := c.Look(ctx, host, token); !errors.Is(err, context.Canceled) {
+			if _, err := c.Check(ctx, host, token); !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v, want the context's", err)
 			}
 		})
@@ -1356,7 +1356,7 @@ func TestPort53Closed(t *testing.T) {
 			var news told
 			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.tell})
 			look(t, c)
-			if _, err := c.Look(t.Context(), "_v.example.broken", token); err != nil {
+			if _, err := c.Check(t.Context(), "_v.example.broken", token); err != nil {
 				t.Fatal(err)
 			}
 			if v := look(t, c); v.Basis != dnscheck.ByAuthority {
@@ -1376,7 +1376,7 @@ func TestPort53Closed(t *testing.T) {
 			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
 			hurry, cancel := context.WithTimeout(t.Context(), 1900*time.Millisecond) // the other one has refused at once
 			defer cancel()
-			if _, err := c.Look(hurry, host, token); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := c.Check(hurry, host, token); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error %v, want the context's", err)
 			}
 			n.at(tldAddr, open)

@@ -13,29 +13,30 @@ import (
 )
 
 const (
-	// canaryEvery is how long it is believed that a resolver does not make answers up.
-	canaryEvery = 10 * time.Minute
-	// canaryAgain is when a resolver is asked again that has made one up, or has not answered.
-	canaryAgain = time.Minute
-	// canaryLabel is how many bytes the random label has, before the zone and its dot.
+	// canaryInterval is for how long a resolver's correct answer counts.
+	canaryInterval = 10 * time.Minute
+	// canaryRetry is the interval after a fabricated answer, or none.
+	canaryRetry = time.Minute
+	// canaryLabel is the length of the random label below the zone.
 	canaryLabel = 32
 )
 
-// canary knows whether a resolver makes answers up: it is asked, now and then, for a name beneath a zone that has none
-// such. A resolver that has an answer to that has one to everything, to a token's host too.
+// canary detects whether a resolver makes up answers: it queries a random name in a zone that
+// has no such names. A resolver that has an answer for it has one for every name, a token's
+// host among them.
 type canary struct {
-	zone  string // with the last dot
-	told  func(resolver string, trusted bool, why string)
-	asked *memory[bool]          // as long as what is known is believed
-	lies  atomic.Pointer[string] // what it made up when it last answered
+	zone       string // with the final dot
+	notify     func(resolver string, trusted bool, why string)
+	checked    *cache[bool]           // while the last check's result counts
+	fabricated atomic.Pointer[string] // by its last answer
 }
 
-// newCanary gives nil without a zone.
+// newCanary returns nil without a zone.
 func newCanary(c Config) *canary {
 	if c.CanaryZone == "" {
 		return nil
 	}
-	return &canary{zone: dns.Fqdn(c.CanaryZone), told: c.Vote, asked: newMemory[bool]()}
+	return &canary{zone: dns.Fqdn(c.CanaryZone), notify: c.Vote, checked: newCache[bool]()}
 }
 
 func checkCanaryZone(zone string) error {
@@ -52,65 +53,69 @@ func checkCanaryZone(zone string) error {
 	return nil
 }
 
-// lying returns what the resolver makes up, empty if nothing is known of that. It asks if it is time to.
-func (c *canary) lying(ctx context.Context, v recursive) string {
-	_, _ = c.asked.find(ctx, c.zone, func() (bool, time.Duration, error) {
-		believed, err := c.ask(ctx, v)
-		return true, believed, err
+// check queries the resolver if that is due, and returns what it makes up; empty: nothing is
+// known of that.
+func (c *canary) check(ctx context.Context, r resolverClient) string {
+	_, _ = c.checked.load(ctx, c.zone, func() (bool, time.Duration, error) {
+		interval, err := c.query(ctx, r)
+		return true, interval, err
 	})
-	return c.madeUp()
+	return c.fabrication()
 }
 
-// madeUp returns what the resolver makes up as far as is known now; empty: nothing, or there is no canary.
-func (c *canary) madeUp() string {
+// fabrication returns what the resolver makes up, by its last answer; empty: nothing, or
+// there is no canary.
+func (c *canary) fabrication() string {
 	if c == nil {
 		return ""
 	}
-	if lies := c.lies.Load(); lies != nil {
-		return *lies
+	if fabricated := c.fabricated.Load(); fabricated != nil {
+		return *fabricated
 	}
 	return ""
 }
 
-// ask asks the resolver, and returns for how long what is known then is believed. Without an answer it stands as before.
-func (c *canary) ask(ctx context.Context, v recursive) (time.Duration, error) {
-	limited, cancel := context.WithTimeout(ctx, v.exchange.timeout)
+// query queries the resolver, and returns when to do so again. Without an answer its vote
+// stays as it was.
+func (c *canary) query(ctx context.Context, r resolverClient) (time.Duration, error) {
+	limited, cancel := context.WithTimeout(ctx, r.exchange.timeout)
 	defer cancel()
-	r, _, err := v.ask(limited, v.resolver.Transport, query{name: canaryName() + "." + c.zone, kind: dns.TypeTXT})
-	var lies string
+	answer, _, err := r.query(limited, r.resolver.Transport, query{name: canaryName() + "." + c.zone, kind: dns.TypeTXT})
+	var fabricated string
 	if err == nil {
-		lies, err = madeUp(r)
+		fabricated, err = fabricationIn(answer)
 	}
-	before := c.madeUp()
+	before := c.fabrication()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return 0, errors.Join(errAbandoned, ctx.Err())
 	case err != nil:
-		return canaryAgain, nil
+		return canaryRetry, nil
 	}
-	c.lies.Store(&lies)
-	if (lies == "") != (before == "") && c.told != nil {
-		c.told(v.resolver.Name, lies == "", lies)
+	c.fabricated.Store(&fabricated)
+	if (fabricated == "") != (before == "") && c.notify != nil {
+		c.notify(r.resolver.Name, fabricated == "", fabricated)
 	}
-	if lies != "" {
-		return canaryAgain, nil
+	if fabricated != "" {
+		return canaryRetry, nil
 	}
-	return canaryEvery, nil
+	return canaryInterval, nil
 }
 
 func canaryName() string {
 	label := make([]byte, canaryLabel/2)
-	_, _ = rand.Read(label) // never fails, as in randomID
+	_, _ = rand.Read(label) // never returns an error
 	return hex.EncodeToString(label)
 }
 
 const wildcardHint = " (a wildcard in the canary zone, or a zone signed so that it denies less, reads the same)"
 
-// madeUp tells what a reply says of a name that does not exist, if it is anything but that. The error: it says nothing.
-func madeUp(r reply) (string, error) {
-	_, policy := withheld(r)
+// fabricationIn describes the answer for a name that does not exist; empty: the reply denies
+// the name. The error: it is not an answer of the zone.
+func fabricationIn(r reply) (string, error) {
+	_, refused := notZones(r)
 	switch {
-	case policy || refersElsewhere(r) && len(r.answer) == 0:
+	case refused || refersElsewhere(r) && len(r.answer) == 0:
 		return "", errors.New("not an answer of the zone")
 	case len(r.answer) > 0:
 		return fmt.Sprintf("it has %d records for a name that does not exist%s", len(r.answer), wildcardHint), nil

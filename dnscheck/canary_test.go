@@ -200,7 +200,7 @@ func TestCanaryIsAskedOnceByManyLooks(t *testing.T) {
 			var all sync.WaitGroup
 			for range 50 {
 				all.Go(func() {
-					v, err := c.Look(t.Context(), host, token)
+					v, err := c.Check(t.Context(), host, token)
 					if err != nil || v.Reason != dnscheck.ReasonUntrusted {
 						t.Errorf("%+v, %v", v, err)
 					}
@@ -225,7 +225,7 @@ func TestCanaryOfALookThatIsGivenUp(t *testing.T) {
 		defer cancel()
 		done := make(chan error)
 		go func() {
-			_, err := c.Look(ctx, host, token)
+			_, err := c.Check(ctx, host, token)
 			done <- err
 		}()
 		time.Sleep(time.Second / 4)

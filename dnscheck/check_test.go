@@ -24,7 +24,7 @@ type ask func(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 
 func asks(c *dnscheck.Checker) iter.Seq2[string, ask] {
 	return func(yield func(string, ask) bool) {
-		_ = yield("look", c.Look) && yield("prove", c.Prove)
+		_ = yield("look", c.Check) && yield("prove", c.Prove)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestSlowNameDelaysNoOther(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := c.Look(ctx, "slow.example.com", token)
+		_, err := c.Check(ctx, "slow.example.com", token)
 		done <- err
 	}()
 	<-asked
@@ -364,7 +364,7 @@ func TestContextEnds(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			began := time.Now()
-			_, err = c.Look(ctx, host, token)
+			_, err = c.Check(ctx, host, token)
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error %v, want the context's", err)
 			}
@@ -508,7 +508,7 @@ func abandon(t *testing.T, c *dnscheck.Checker, asked <-chan struct{}) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		_, err := c.Look(ctx, host, token)
+		_, err := c.Check(ctx, host, token)
 		done <- err
 	}()
 	<-asked

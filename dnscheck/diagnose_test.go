@@ -70,7 +70,7 @@ func covering(records []dns.RR, name string) (found []dns.RR, exists bool) {
 // diagnose looks, and asks what was done wrong.
 func diagnose(t *testing.T, c *dnscheck.Checker, token string) dnscheck.Diagnosis {
 	t.Helper()
-	v, err := c.Look(t.Context(), host, token)
+	v, err := c.Check(t.Context(), host, token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +385,7 @@ func TestDiagnosisDomain(t *testing.T) {
 func TestDiagnosisOfADomainBelowTheRegisteredOne(t *testing.T) {
 	const host = "_verify.mail.example.com"
 	c := checker(t, both(t, recursor(txt(host+".example.com", token))))
-	v, err := c.Look(t.Context(), host, token)
+	v, err := c.Check(t.Context(), host, token)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,117 +7,107 @@ import (
 	"sync"
 )
 
-// Disprove asks whether the token is gone: the question before something is done to who has lost it. All resolvers and, in
-// ModeAuto and ModeAuthority, all of the zone's name servers are asked and waited for; the latter are looked for from the
-// top-level domain down, whatever is remembered of them.
+// Disprove checks whether the token is gone, before an action against its owner. It queries,
+// and waits for, all resolvers and, in ModeAuto and ModeAuthority, all of the zone's name
+// servers, which it finds from the top-level domain down without the cache.
 //
-// Present if anybody at all sees the token. Absent only if nobody does, nobody's answer is a contradiction, the name servers
-// say no as for a look, and so does a quorum of the resolvers, of two perspectives if any is named; one without a vote does
-// not count. The resolvers decide alone only in ModeResolvers, and in ModeAuto where no name server at all can be reached
-// from here, which takes more to be believed than for a look. Otherwise Unknown.
+// Present if any server has the token. Absent only if none has it and no answer is a
+// contradiction, if the name servers deny it as in a check, and if a quorum of the resolvers
+// denies it, from two perspectives if any is named. The resolvers decide without name servers
+// only in ModeResolvers, and in ModeAuto if no name server at all can be reached, which needs
+// more evidence than in a check. Otherwise Unknown.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) {
-	if err := checkAsked(ctx, host, token); err != nil {
+	q := question{host, token, forDisproof}
+	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
-	d := disproof{byServers: c.authority != nil}
-	var asking sync.WaitGroup
+	d := disproof{needsServers: c.authority != nil}
+	var queries sync.WaitGroup
 	var serversErr error
-	if d.byServers {
-		asking.Go(func() { d.servers, serversErr = c.authority.consult(ctx, host, token, forDisproof, c.config.Observe) })
+	if d.needsServers {
+		queries.Go(func() { d.servers, serversErr = c.authority.query(ctx, q, c.config.Observe) })
 	}
 	var err error
-	d.resolvers, err = c.strictly().poll(ctx, host, token, tally.heardOut)
-	asking.Wait()
+	d.resolvers, err = c.requireZones().poll(ctx, q, tally.disproof)
+	queries.Wait()
 	if err = cmp.Or(err, serversErr); err != nil {
 		return Verdict{}, err
 	}
-	if d.servers.shut && c.config.Mode == ModeAuto {
-		d.byServers = false
+	if d.servers.unreachable && c.config.Mode == ModeAuto {
+		d.needsServers = false
 	}
 	v := d.verdict()
 	v.Quorum, v.Resolvers = c.quorum, len(c.resolvers)
 	return v, nil
 }
 
-// strictly is the same Checker, whose resolvers have to say by which zone's word there is nothing.
-func (c *Checker) strictly() *Checker {
+// requireZones returns the Checker with resolvers whose negative answers must name the zone.
+func (c *Checker) requireZones() *Checker {
 	strict := *c
 	strict.resolvers = slices.Clone(c.resolvers)
 	for i := range strict.resolvers {
-		strict.resolvers[i].strict = true
+		strict.resolvers[i].requireZone = true
 	}
 	return &strict
 }
 
-// heardOut is the rule of Disprove for the resolvers: all are waited for.
-func (t tally) heardOut() (State, bool) {
-	switch {
-	case t.present > 0:
-		return Present, t.pending == 0
-	case t.absent >= t.quorum && (!t.span || t.absentIn.several):
-		return Absent, t.pending == 0
-	}
-	return Unknown, t.pending == 0
-}
-
-// disproof is what was heard of a token that seems to be gone.
+// disproof joins the results of resolvers and name servers.
 type disproof struct {
-	resolvers Verdict // by heardOut
-	servers   word
-	byServers bool // a no needs theirs
+	resolvers    Verdict // by tally.disproof
+	servers      serversVerdict
+	needsServers bool // they must deny the token, too
 }
 
-// verdict joins the resolvers' word with the name servers'.
 func (d disproof) verdict() Verdict {
 	v := d.servers.Verdict
 	v.Host, v.Observations = d.resolvers.Host, slices.Concat(v.Observations, d.resolvers.Observations)
-	v.State, v.Reason, v.Basis = d.finding()
+	v.State, v.Reason, v.Basis = d.result()
 	if v.State != Present {
-		v.NegativeTTL = longestTTL(v.Observations)
+		v.NegativeTTL = longestNegativeTTL(v.Observations)
 	}
 	return v
 }
 
-func (d disproof) finding() (State, Reason, Basis) {
-	seen, byServers := d.resolvers.State == Present, d.servers.State == Present
+func (d disproof) result() (State, Reason, Basis) {
+	byResolvers, byServers := d.resolvers.State == Present, d.servers.State == Present
 	switch {
-	case seen && byServers:
+	case byResolvers && byServers:
 		return Present, ReasonFound, ByBoth
-	case seen:
+	case byResolvers:
 		return Present, ReasonFound, ByResolvers
 	case byServers:
 		return Present, ReasonFound, ByAuthority
 	}
-	doubts := make(map[Reason]int)
+	seen := make(map[Reason]int)
 	basis := ByResolvers
-	if d.byServers {
+	if d.needsServers {
 		basis = ByBoth
 		if d.servers.State != Absent {
-			doubts[d.servers.Reason]++
+			seen[d.servers.Reason]++
 		}
 	}
 	contradicted := slices.ContainsFunc(d.resolvers.Observations, Observation.isContradiction)
 	if d.resolvers.State != Absent || contradicted {
 		for _, o := range d.resolvers.Observations {
 			if o.State == Unknown {
-				doubts[o.Reason]++
+				seen[o.Reason]++
 			}
 		}
 	}
-	if len(doubts) == 0 {
+	if len(seen) == 0 {
 		return Absent, d.resolvers.Reason, basis
 	}
-	reason := firstOf(doubts, doubtful...)
-	if d.byServers && d.servers.State != Absent && reason == d.servers.Reason {
+	reason := firstOf(seen, doubts)
+	if d.needsServers && d.servers.State != Absent && reason == d.servers.Reason {
 		basis = ByAuthority
 	}
 	return Unknown, reason, basis
 }
 
-// isContradiction tells an answer that was read and speaks against itself, or against what was signed, from one that is missing: who
-// gives it has seen something there that nobody can be sure of.
+// isContradiction reports whether an answer was read that contradicts itself or its signature,
+// as opposed to a missing answer: there may be something at the host.
 func (o Observation) isContradiction() bool {
 	switch o.Reason {
 	case ReasonAlias, ReasonDNSSEC:

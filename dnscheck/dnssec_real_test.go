@@ -291,7 +291,7 @@ func bogusAt(t *testing.T, by validator, reason dnscheck.Reason) {
 				return
 			}
 			auto := atReal(t, resolver, dnscheck.ModeAuto, port)
-			v, err = auto.Look(t.Context(), name, token)
+			v, err = auto.Check(t.Context(), name, token)
 			wantReal(t, "the name server", v, err, dnscheck.Present, dnscheck.ReasonFound)
 			v, err = auto.Prove(t.Context(), name, token)
 			wantReal(t, "a proof", v, err, dnscheck.Unknown, reason)

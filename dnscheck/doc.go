@@ -1,63 +1,102 @@
-// Package dnscheck finds out whether a verification token stands in a TXT record at a host name.
+// Package dnscheck checks whether a host name has a TXT record with a verification token.
 //
-// The answer has three values. Present: the token is there. Absent: the zone says that it is not there (the name
-// does not exist, it has no TXT record, or its TXT records hold other values). Unknown: nobody could say. A false
-// "present" gives an organization the logins of a domain that is not its own, a false "absent" locks out a rightful
-// one; so whatever is in doubt is Unknown, with a [Reason].
+// The result has three values. Present: the token is there. Absent: the zone denies it (the
+// name does not exist, it has no TXT record, or its TXT records have other values). Unknown:
+// there is no reliable answer. A false Present gives an organization the logins of a foreign
+// domain, and a false Absent locks a rightful one out, so anything doubtful is Unknown, with
+// a [Reason].
 //
 //	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
 //	verdict, err := checker.Prove(ctx, "_verify.example.com", token)
 //	if verdict.State == dnscheck.Present { … }
 //
-// [Checker.Look] is the cheap question, [Checker.Prove] the one to act upon, [Checker.Disprove] the one to act upon
-// an absence. Each returns a [Verdict]; an error means a question that cannot be asked ([QuestionError]), or that the
-// context has ended.
+// [Checker.Check] is the cheap check, [Checker.Prove] the one to act upon, [Checker.Disprove]
+// the one to act upon an absence. Each returns a [Verdict]. An error is a [QuestionError], or
+// the context's.
 //
-// Values are compared byte by byte after the strings of one record were joined (RFC 1035 section 3.3.14, RFC 7208
-// section 3.3). Names are compared without regard to ASCII case, and shown as they were given.
+// Values are compared byte by byte after the strings of one record were joined (RFC 1035
+// section 3.3.14, RFC 7208 section 3.3). Names are compared without regard to ASCII case, and
+// shown as they were given.
 //
-// # The zone's own name servers
+// # Name servers
 //
-// [ModeAuto] and [ModeAuthority] query the zone's name servers too: they know a record as soon as it is published.
-// They are found from the top-level domain downward: a quorum of the resolvers gives the top-level domain's name
-// servers; each zone's servers are queried for the host's TXT records without recursion, and refer to the next zone,
-// till some answer with authority (AA). No resolver is asked for a name between the host and its top-level domain,
-// so that our looking leaves no negative answer in its cache (RFC 2308, RFC 8020). An alias is followed at the zone
-// that its target lies in.
+// [ModeAuto] and [ModeAuthority] also query the zone's own name servers, which know a record
+// as soon as it is published. They are found from the top-level domain down: a quorum of the
+// resolvers gives its name servers; each zone's servers are queried for the host's TXT
+// records without recursion, and refer to the next zone, until some answer with authority
+// (AA). No resolver is queried for a name between the host and its top-level domain, so that
+// it caches no negative answer (RFC 2308, RFC 8020). An alias is followed in the zone of its
+// target.
 //
-// All servers of a zone are queried, at each address, but of a registry's three, at one address each, and of any
-// zone's at most eight. A referral is followed, and its delegation cached, if a majority gave it: the same server
-// names, with the addresses (glue) that a majority gave. It must lead strictly down and toward the host; glue is
-// believed for names in the referred zone, and addresses that are not public unicast are not queried. A majority is
-// one of all the zone's servers, and of their addresses, each counted once: with at most half of them an attacker
+// All servers of a zone are queried, at each address; but three of a registry, at one address
+// each, and at most eight of any zone. A referral is followed, and its delegation cached, if a
+// majority gave it: the same server names, with the addresses (glue) that a majority gave. It
+// must lead strictly down and toward the host. Glue counts for names in the referred zone, and
+// addresses that are not public unicast are not queried. A majority is one of all the zone's
+// servers, and of their addresses, each counted once: with at most half of them an attacker
 // proves nothing.
 //
-// A proof takes the token at a majority, a denial by none, and then the resolvers' quorum as well, for a single
-// authoritative answer can be spoofed. Where at most half of the servers answer it is ReasonTooFew, since whoever
-// holds one may be able to silence the others; [Config.ThinProofs] then has [Verdict.Thin] tell whether nothing but
-// silent servers is missing, at the host's own zone.
+// A proof needs the token from a majority, a denial from none, and then the resolvers' quorum
+// as well, since an attacker can spoof a single authoritative answer. If at most half of the
+// servers answer, the result is ReasonTooFew, since an attacker with one of them may be able
+// to silence the others. [Config.ThinProofs] then sets [Verdict.Thin] if only the answers of
+// silent servers are missing, at the host's own zone.
 //
-// Where the servers of a top-level domain are all silent, port 53 outwards is taken to be closed for five minutes
-// ([Config.Reach]). Then resolvers answer a look alone; a proof finds out by itself, in ModeAuto, and counts only
-// resolvers over TLS or HTTPS, for whoever closes or redirects the port can forge the others' answers; a disproof
-// wants to have seen it twice, and no answer of any name server within a day.
+// If the servers of a top-level domain are all silent, port 53 is taken to be closed for five
+// minutes ([Config.Reach]). A check then uses the resolvers. A proof finds out by itself, in
+// ModeAuto, and counts only resolvers over TLS or HTTPS, since an attacker that closes or
+// redirects the port can forge the answers of the others. A disproof requires two such
+// attempts, and no answer of any name server within a day.
 //
-// Everything here is a stranger's to choose, so everything is bounded: a verdict takes at most 200 queries to name
-// servers, 48 look-ups of their addresses, 12 referrals and 5 seconds, or 10 for a disproof. Delegations and addresses
-// are remembered by their TTL, at most a quarter of an hour.
+// Foreign zones choose all of this, so it is bounded: a verdict takes at most 200 queries to
+// name servers, 48 lookups of their addresses, 12 referrals and 5 seconds, or 10 for a
+// disproof. Delegations and addresses are cached by their TTL, at most a quarter of an hour.
 //
-// # The resolvers
+// # Resolvers
 //
-// A quorum ([QuorumOf]) of resolvers has to see the token, and no operator may have one alone ([Operators]). A proof
-// waits for each resolver, because one that finds the signatures bogus vetoes it; one that says SERVFAIL is queried
-// again with CD (checking disabled), and vetoes if it has an answer then. Where any resolver authenticates its answer
-// (AD), only authenticated ones count. Resolvers that name a perspective ([Resolver.Perspective]) have to agree from
-// two. One that makes answers up loses its vote ([Config.CanaryZone]). In a disproof a no has to bring the SOA record
-// of the zone that says it (RFC 2308).
+// A quorum ([QuorumOf]) of resolvers has to see the token, and no operator may have a quorum
+// of its own ([Operators]). A proof waits for each resolver: one that finds the signatures
+// bogus is a veto. One that returns SERVFAIL is queried again with CD (checking disabled), and
+// an answer then is a veto. If any answer is authenticated (AD), only authenticated ones
+// count. If any perspective is named ([Resolver.Perspective]), two have to agree. A resolver
+// that makes up answers loses its vote ([Config.CanaryZone]). In a disproof, a negative answer
+// must have the SOA record of its zone (RFC 2308).
 //
-// Over UDP each query has a port, an id and letters of its own, at random; what comes back in other letters is asked
-// for again over TCP. Over TCP, TLS (RFC 7858) and HTTPS (RFC 8484) connections are kept for ten seconds. Certificates
-// always have to hold, and nothing falls back to the clear (RFC 8310, strict).
+// Over UDP each query has a random port, id and case of letters. If a reply has the letters in
+// another case, the query is sent again over TCP. Connections over TCP, TLS (RFC 7858) and
+// HTTPS (RFC 8484) stay open for ten seconds. Certificates must be valid, and nothing
+// falls back to cleartext (RFC 8310, strict profile).
 //
-// A further transport is another carrier (stream.go), and a scheme in resolver.go.
+// Messages are encoded and decoded by github.com/miekg/dns, but its Msg.Unpack is too lenient
+// for replies: it accepts any question, returns fewer records than the header counts, ignores
+// bytes after the end and a second OPT record, and reads any number of records. parseReply
+// checks these. Its Client skips no invalid replies, and uses one connection for each query.
+//
+// # Files
+//
+// A file uses those below it:
+//
+//	doc.go
+//	diagnose.go, diagnose_servers.go   Diagnose: mistakes with a missing record
+//	examine.go                         Examine: test queries to resolvers
+//	operator.go                        Operator: of a zone's name servers
+//	prove.go, disprove.go, check.go    Prove, Disprove, Check: combine name servers and resolvers
+//	checker.go                         Config, New, Close
+//	evidence.go, verdict.go            results, and their sentences
+//	authority.go                       finds a zone's name servers, and decides by their answers
+//	authority_poll.go                  queries the servers of one zone, and counts majorities
+//	authority_lookup.go                resolves name servers by a quorum of the resolvers
+//	authority_referral.go              reads one server's answer
+//	reachability.go                    whether port 53 is open
+//	tally.go, quorum.go                count resolvers
+//	resolver_state.go, canary.go       which resolvers answer, and have a vote
+//	resolver_client.go                 queries one resolver
+//	answer.go, txt.go                  read a reply: aliases, values, denials
+//	exchange.go, reply.go              send a query, parse its reply
+//	https.go, pipeline.go              connections to resolvers over TLS and TCP
+//	resolver.go, resolver_operators.go settings of resolvers, and their operators
+//	cache.go                           values with a TTL
+//	domain.go, name.go, public.go      names and addresses
+//
+// A further transport is another carrier (pipeline.go), and a scheme in resolver.go.
 package dnscheck

@@ -9,22 +9,25 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// DomainError tells that a domain cannot be any organization's, whatever the DNS holds.
+// DomainError is the error of a domain that no organization can hold.
 type DomainError struct {
 	Domain  string // as it was given
-	Problem string // what is wrong, and what to do about it
+	Problem string // with a remedy
 }
 
-// Error names the domain, quoted and capped, and what is wrong with it.
+// Error contains the domain, quoted and capped, and the problem.
 func (e *DomainError) Error() string {
 	return fmt.Sprintf("domain %s: %s", shown(e.Domain, maxName), e.Problem)
 }
 
-// CheckDomain gives the form in which the DNS holds a domain whose logins an organization may have: lower case, each
-// internationalized label in its xn-- form (UTS 46, lookup), no dot at the end. Refused are names
-// that no organization can hold alone: public suffixes run by registries (the ICANN part of publicsuffix.org, as
-// golang.org/x/net/publicsuffix was built with it), and what lies above them; IP addresses, single labels, and what
-// the public DNS does not serve, as by [CheckHost]; and labels that no registry registers, with an underscore for one.
+// CheckDomain returns the form in which the DNS holds a domain whose logins an organization
+// may have: lower case, internationalized labels in their xn-- form (UTS 46, lookup), no
+// final dot. It refuses:
+//   - public suffixes run by registries (the ICANN part of publicsuffix.org, as built into
+//     golang.org/x/net/publicsuffix), and the names above them
+//   - IP addresses, single labels, and names that [CheckHost] refuses
+//   - labels that no registry registers, for example with an underscore
+//
 // The error is a *DomainError.
 func CheckDomain(domain string) (ascii string, err error) {
 	refuse := func(problem string) (string, error) {
@@ -34,16 +37,16 @@ func CheckDomain(domain string) (ascii string, err error) {
 	if len(domain) > longest {
 		return refuse(fmt.Sprintf("has %d bytes; a name has at most %d", len(domain), maxName))
 	}
-	if !utf8.ValidString(domain) { // the package would read what is broken as U+FFFD, and take that
+	if !utf8.ValidString(domain) { // idna would accept it as U+FFFD
 		return refuse("is not text in UTF-8; give " + wholeDomain)
 	}
 	ascii, err = idna.Lookup.ToASCII(domain)
 	if err != nil {
-		// Before anything else is said: an address has no label that could be named.
+		// First, since an address has no invalid label.
 		if problem := addressProblem(domain, wholeDomain); problem != "" {
 			return refuse(problem)
 		}
-		return refuse(fmt.Sprintf("has a label that domains do not have (%s): %s; give %s", shown(culprit(domain), maxLabel), plainIDNA(err), wholeDomain))
+		return refuse(fmt.Sprintf("has a label that domains do not have (%s): %s; give %s", shown(invalidLabel(domain), maxLabel), plainIDNA(err), wholeDomain))
 	}
 	if problem := nameProblem(ascii, wholeDomain); problem != "" {
 		return refuse(problem)
@@ -60,15 +63,15 @@ func CheckDomain(domain string) (ascii string, err error) {
 
 const wholeDomain = "the organization's own domain"
 
-// isPublicSuffix tells whether a registry lets others register beneath exactly this name. Suffixes from the list's private
-// part (github.io) have one owner all the same.
+// isPublicSuffix reports whether others can register names directly below this one at a
+// registry. Suffixes of the list's private part (github.io) have one owner.
 func isPublicSuffix(ascii string) bool {
 	suffix, icann := publicsuffix.PublicSuffix(ascii)
 	return icann && suffix == ascii
 }
 
-// culprit is the first label that is refused by itself; the whole name where only the labels together are.
-func culprit(domain string) string {
+// invalidLabel returns the first invalid label, or the whole name if each label is valid.
+func invalidLabel(domain string) string {
 	dot := func(r rune) bool { return strings.ContainsRune(".\u3002\uff0e\uff61", r) } // UTS 46 section 4.5
 	for _, label := range strings.FieldsFunc(domain, dot) {
 		if _, err := idna.Lookup.ToASCII(label); err != nil {
@@ -78,7 +81,7 @@ func culprit(domain string) string {
 	return domain
 }
 
-// plainIDNA is the package's word without its name and without a label, which it does not cap.
+// plainIDNA returns the error without the package's name and the label, which is not capped.
 func plainIDNA(err error) string {
 	text := strings.TrimPrefix(err.Error(), "idna: ")
 	if strings.HasPrefix(text, "disallowed rune ") {
@@ -87,8 +90,8 @@ func plainIDNA(err error) string {
 	return "not valid by IDNA"
 }
 
-// aLabel is the xn-- form of an internationalized label; any other label stays as it is. One that only maps to ASCII (the Kelvin
-// sign to k) is none, however it looks: names are not taken to be equal by likeness.
+// aLabel returns the xn-- form of an internationalized label, and any other label as it is.
+// One that only maps to ASCII (the Kelvin sign to k) is not one: similar names are not equal.
 func aLabel(label string) string {
 	if !strings.ContainsFunc(label, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return label

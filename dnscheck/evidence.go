@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Evidence is a verdict written down: who was asked, and what each said. It is safe to show as it is.
+// Evidence is a verdict for JSON. All texts are safe to show.
 type Evidence struct {
 	At          time.Time           `json:"at,omitzero"`            // when the verdict was reached
 	State       string              `json:"state"`                  // present, absent or unknown
 	Reason      string              `json:"reason"`                 // a Reason
 	Sentence    string              `json:"sentence,omitempty"`     // for the customer
-	Basis       string              `json:"basis"`                  // a Basis: who was asked
-	Note        string              `json:"note,omitempty"`         // why name servers were not heard
-	Quorum      int                 `json:"quorum"`                 // how many resolvers have to agree, where they are asked
-	Resolvers   int                 `json:"resolvers"`              // of so many
-	NegativeTTL float64             `json:"negative_ttl,omitempty"` // seconds for which a resolver may go on saying no
+	Basis       string              `json:"basis"`                  // a Basis
+	Note        string              `json:"note,omitempty"`         // why no name server answered
+	Quorum      int                 `json:"quorum"`                 // how many resolvers have to agree
+	Resolvers   int                 `json:"resolvers"`              // the number of resolvers
+	NegativeTTL float64             `json:"negative_ttl,omitempty"` // seconds for which a resolver may cache the absence
 	Said        []ObservationRecord `json:"observations"`           // name servers, then resolvers
 	More        int                 `json:"more_observations,omitempty"`
 }
 
-// ObservationRecord is an observation written down.
+// ObservationRecord is an observation for JSON.
 type ObservationRecord struct {
 	Asked         string   `json:"asked"` // the resolver, or the name server
 	Authority     bool     `json:"name_server"`
@@ -31,7 +31,7 @@ type ObservationRecord struct {
 	Transport     string   `json:"transport"`
 	State         string   `json:"state"`
 	Reason        string   `json:"reason"`
-	Values        []string `json:"values,omitempty"` // each quoted as in Go, what is not printable ASCII escaped; at most 100 bytes, then …
+	Values        []string `json:"values,omitempty"` // each quoted as in Go, as printable ASCII; at most 100 bytes, then …
 	MoreValues    int      `json:"more_values,omitempty"`
 	Aliases       []string `json:"aliases,omitempty"`
 	RCode         string   `json:"rcode,omitempty"`
@@ -42,7 +42,7 @@ type ObservationRecord struct {
 	Err           string   `json:"error,omitempty"`
 }
 
-// Evidence writes the verdict down.
+// Evidence returns the verdict for JSON.
 func (v Verdict) Evidence() Evidence {
 	e := Evidence{
 		State: v.State.String(), Reason: string(v.Reason), Sentence: v.Sentence(), Basis: string(v.Basis), Note: v.Note,
@@ -56,9 +56,8 @@ func (v Verdict) Evidence() Evidence {
 
 func (o Observation) record() ObservationRecord {
 	r := ObservationRecord{
-		Asked: o.Resolver, Authority: o.Authority, Address: o.Address, Operator: o.Operator, Perspective: o.Perspective, Transport: o.Transport,
-		State: o.State.String(), Reason: string(o.Reason),
-		MoreValues: o.MoreValues, RCode: o.RCode, EDE: o.EDE, Authenticated: o.Authenticated,
+		Asked: o.Resolver, Authority: o.Authority, Address: o.Address, Operator: o.Operator, Perspective: o.Perspective,
+		Transport: o.Transport, State: o.State.String(), Reason: string(o.Reason), MoreValues: o.MoreValues, RCode: o.RCode, EDE: o.EDE, Authenticated: o.Authenticated,
 		NegativeTTL: o.NegativeTTL.Seconds(), Milliseconds: float64(o.Took.Microseconds()) / 1000, Err: o.Err,
 	}
 	for _, value := range o.Values {
@@ -70,8 +69,8 @@ func (o Observation) record() ObservationRecord {
 	return r
 }
 
-// PlainEvidence writes down no more of the verdict than [Verdict.Plain] says: nothing that was found at the host, and no
-// name server, for which ones a zone has is found there too.
+// PlainEvidence returns Evidence limited as [Verdict.Plain] is: without anything that was found
+// at the host, its name servers among it.
 func (v Verdict) PlainEvidence() Evidence {
 	e := v.Evidence()
 	e.Sentence, e.Note = v.Plain(), ""
@@ -88,17 +87,17 @@ func (v Verdict) PlainEvidence() Evidence {
 	return e
 }
 
-// Cuts is how often [Evidence.Cut] can be told to leave out more.
+// Cuts is the number of levels of [Evidence.Cut].
 const Cuts = 5
 
-// Cut leaves out the more, the higher the level, 1 to [Cuts]: first values beyond the third and the aliases on the way,
-// then what texts there are beyond so many characters, then who only says what others say.
+// Cut shortens the evidence, the more the higher the level, 1 to [Cuts]: first values beyond the
+// third and all aliases but the last, then long texts, then repeated observations.
 func (e Evidence) Cut(level int) Evidence {
 	cuts := [Cuts]struct{ values, text, said int }{{3, 120, 16}, {1, 120, 16}, {1, 60, 16}, {0, 60, 8}, {0, 30, 1}}
 	cut := cuts[level-1]
 	e.Sentence, e.Note = "", capped(e.Note, cut.text)
 	e.Said = slices.Clone(e.Said)
-	e.leaveOut(len(e.Said) - cut.said)
+	e.dropObservations(len(e.Said) - cut.said)
 	for i := range e.Said {
 		o := &e.Said[i]
 		if more := len(o.Values) - cut.values; more > 0 {
@@ -107,16 +106,18 @@ func (e Evidence) Cut(level int) Evidence {
 		if last := len(o.Aliases) - 1; last >= 0 {
 			o.Aliases = []string{capped(o.Aliases[last], cut.text)}
 		}
-		o.Asked, o.Operator, o.EDE, o.Err = capped(o.Asked, cut.text), capped(o.Operator, cut.text), capped(o.EDE, cut.text), capped(o.Err, cut.text)
+		for _, text := range []*string{&o.Asked, &o.Operator, &o.EDE, &o.Err} {
+			*text = capped(*text, cut.text)
+		}
 	}
 	return e
 }
 
-// leaveOut takes so many observations out: those that say what an earlier one says, resolvers what one of the same operator and
-// perspective says, and then the last ones.
-func (e *Evidence) leaveOut(n int) {
+// dropObservations removes n observations: first those equal to an earlier one, of resolvers to
+// one of the same operator and perspective, and then the last ones.
+func (e *Evidence) dropObservations(n int) {
 	for i := len(e.Said) - 1; i >= 0 && n > 0; i-- {
-		if slices.ContainsFunc(e.Said[:i], e.Said[i].saysTheSame) {
+		if slices.ContainsFunc(e.Said[:i], e.Said[i].isLike) {
 			e.Said = slices.Delete(e.Said, i, i+1)
 			e.More++
 			n--
@@ -128,11 +129,12 @@ func (e *Evidence) leaveOut(n int) {
 	}
 }
 
-func (o ObservationRecord) saysTheSame(other ObservationRecord) bool {
-	return o.State == other.State && o.Reason == other.Reason && o.Authority == other.Authority && o.Operator == other.Operator && o.Perspective == other.Perspective
+func (o ObservationRecord) isLike(other ObservationRecord) bool {
+	return o.State == other.State && o.Reason == other.Reason && o.Authority == other.Authority &&
+		o.Operator == other.Operator && o.Perspective == other.Perspective
 }
 
-// capped is at most so many bytes of a text, and whole characters.
+// capped returns at most so many bytes of a text, in whole characters.
 func capped(s string, most int) string {
 	if len(s) <= most {
 		return s

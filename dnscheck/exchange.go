@@ -17,45 +17,45 @@ import (
 )
 
 const (
-	// ednsSize is how large a datagram may come back: what passes everywhere without fragments (RFC 6891 section
-	// 6.2.5, DNS flag day 2020).
+	// ednsSize is the advertised size of datagrams: it passes everywhere without fragments
+	// (RFC 6891 section 6.2.5, DNS flag day 2020).
 	ednsSize = 1232
-	// datagramOctets is what is read of a datagram: servers that heed no advertised size stay below it. A longer one is cut
-	// and no reply any more (its counts lie); TCP brings it whole.
-	datagramOctets = 4096
+	// datagramSize is the size of the read buffer. Servers that ignore the advertised size
+	// stay below it. A longer reply is cut, so that its counts are wrong, and TCP follows.
+	datagramSize = 4096
 )
 
-// dialer opens a connection: a *net.Dialer, or in tests connections that live in memory under a clock of their own.
+// dialer opens a connection: a *net.Dialer, or in tests connections in memory.
 type dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// exchange carries queries to servers and returns their replies, as RFC 5452 section 9 wants it: each query has a
-// connected socket of its own on a random port, so that the kernel drops what comes from elsewhere; a random id; and
-// letters of random case where the server keeps them. What is not its reply is passed over until the time is up.
+// exchange sends queries and receives their replies. As RFC 5452 section 9 requires, each
+// query over UDP has a connected socket of its own at a random port, so that the kernel
+// drops datagrams from other addresses, a random id, and letters of random case. Messages
+// that are not its reply are skipped until the timeout.
 type exchange struct {
-	dialer  dialer
-	timeout time.Duration              // of one attempt over one transport
-	folders *memory[bool]              // servers, by address and port, that do not return letters as they were sent
-	kept    map[netip.AddrPort]carrier // of resolvers over TCP, TLS and HTTPS
-	life    context.Context            // of what is kept
-	end     context.CancelFunc
+	dialer   dialer
+	timeout  time.Duration              // of one attempt over one transport
+	carriers map[netip.AddrPort]carrier // of resolvers over TCP, TLS and HTTPS
+	life     context.Context            // of their connections
+	end      context.CancelFunc
+}
+
+// carrier sends queries to one resolver over connections that it keeps open.
+type carrier interface {
+	// carry is as converse, and ends after the exchange's timeout.
+	carry(ctx context.Context, q query) (r reply, skipped, err error)
+	// close returns when no goroutine is running any more. The exchange's life has ended.
+	close()
 }
 
 func newExchange(d dialer, timeout time.Duration) *exchange {
 	life, end := context.WithCancel(context.Background())
-	return &exchange{
-		dialer: d, timeout: timeout, folders: newMemory[bool](),
-		kept: make(map[netip.AddrPort]carrier), life: life, end: end,
-	}
+	return &exchange{dialer: d, timeout: timeout, carriers: make(map[netip.AddrPort]carrier), life: life, end: end}
 }
 
-// through is the same exchange over another dialer; what is known of servers is shared, and nothing is kept.
-func (x *exchange) through(d dialer) *exchange {
-	return &exchange{dialer: d, timeout: x.timeout, folders: x.folders}
-}
-
-// exchangeError tells why no reply came that could be used.
+// exchangeError is the reason why there is no usable reply.
 type exchangeError struct {
 	reason Reason
 	err    error
@@ -64,65 +64,46 @@ type exchangeError struct {
 func (e *exchangeError) Error() string { return e.err.Error() }
 func (e *exchangeError) Unwrap() error { return e.err }
 
-// askFor asks a server over the transport given (and TCP, where UDP does not do), and returns the transport that brought
-// the reply. A server that stumbles over EDNS is asked again without (RFC 6891 section 7). The error is the context's, or
-// an *exchangeError.
-func (x *exchange) askFor(ctx context.Context, to Resolver, transport string, q query) (reply, string, error) {
+// query queries a server over the transport, and over TCP if UDP fails. It returns the
+// transport of the reply. A server that rejects EDNS is queried again without (RFC 6891
+// section 7). The error is the context's, or an *exchangeError.
+func (x *exchange) query(ctx context.Context, to Resolver, transport string, q query) (reply, string, error) {
 	q.edns = true
-	r, transport, err := x.over(ctx, to, transport, q)
+	r, transport, err := x.send(ctx, to, transport, q)
 	if err != nil || !slices.Contains([]int{dns.RcodeFormatError, dns.RcodeNotImplemented, dns.RcodeBadVers}, r.rcode) {
 		return r, transport, err
 	}
 	q.edns = false
-	return x.over(ctx, to, transport, q)
+	return x.send(ctx, to, transport, q)
 }
 
-// over asks once over the transport given, and then over TCP if UDP brought a truncated reply, or none.
-func (x *exchange) over(ctx context.Context, to Resolver, transport string, q query) (reply, string, error) {
-	if transport != transportUDP {
-		r, err := x.attempt(ctx, to, transport, q)
+// send queries once over the transport. If UDP brings no reply, or a truncated one, TCP
+// follows. So it does if the reply has the question's letters in another case: the server
+// changes them, or an attacker guessed the rest. If TCP fails then, UDP is tried once more,
+// where an attacker would have to guess right a second time.
+func (x *exchange) send(ctx context.Context, to Resolver, transport string, q query) (reply, string, error) {
+	r, err := x.attempt(ctx, to, transport, q)
+	if transport != transportUDP || ctx.Err() != nil || err == nil && !r.recased && !r.truncated {
 		return r, transport, err
 	}
-	_, folds := x.folders.get(to.Addr.String())
-	q.mixed = !folds
-	r, failed := x.attempt(ctx, to, transportUDP, q)
+	recased, udpErr := err == nil && r.recased, err
+	r, err = x.attempt(ctx, to, transportTCP, q)
+	if err == nil || !recased || ctx.Err() != nil {
+		return r, transportTCP, joinErrors(udpErr, err)
+	}
+	tcpErr := err
+	r, err = x.attempt(ctx, to, transportUDP, q)
 	switch {
-	case ctx.Err() != nil:
-		return r, transportUDP, failed
-	case failed == nil && r.folded && q.mixed:
-		return x.onceMore(ctx, to, q)
-	case failed == nil && !r.truncated:
-		return r, transportUDP, nil
+	case err != nil:
+		return r, transportUDP, joinErrors(err, tcpErr)
+	case r.truncated:
+		return reply{}, transportTCP, tcpErr
 	}
-	r, err := x.attempt(ctx, to, transportTCP, q)
-	return r, transportTCP, both(failed, err)
+	return r, transportUDP, nil
 }
 
-// onceMore asks again where a reply over UDP had other letters than were sent: the server does not keep them, or somebody
-// guessed all but them. Over TCP nobody gets by with guesses; where it is closed, they would have to guess right a second
-// time. A server that does the same again is asked without mixed letters from then on.
-func (x *exchange) onceMore(ctx context.Context, to Resolver, q query) (reply, string, error) {
-	transport := transportTCP
-	r, err := x.attempt(ctx, to, transportTCP, q)
-	if err != nil && ctx.Err() == nil {
-		failed := err
-		r, err = x.attempt(ctx, to, transportUDP, q)
-		switch {
-		case err != nil:
-			return r, transportUDP, both(err, failed)
-		case r.truncated:
-			return reply{}, transportTCP, failed
-		}
-		transport = transportUDP
-	}
-	if r.folded {
-		x.folders.store(to.Addr.String(), true, foldedFor)
-	}
-	return r, transport, err
-}
-
-// both joins what went wrong over UDP and then over TCP. That TCP is closed says less than what UDP met.
-func both(udp, tcp error) error {
+// joinErrors joins the errors of UDP and TCP. If TCP is closed, UDP's reason says more.
+func joinErrors(udp, tcp error) error {
 	var first, second *exchangeError
 	if tcp == nil || !errors.As(udp, &first) || !errors.As(tcp, &second) {
 		return tcp
@@ -134,90 +115,89 @@ func both(udp, tcp error) error {
 	return &exchangeError{reason: reason, err: fmt.Errorf("over UDP: %w; over TCP: %w", udp, tcp)}
 }
 
-// attempt sends one query over one transport and waits for its reply till the time is up, or the context ends.
+// attempt sends one query over one transport and waits for its reply until the timeout.
 func (x *exchange) attempt(ctx context.Context, to Resolver, transport string, q query) (r reply, err error) {
-	var passedOver error
-	if kept := x.kept[to.Addr]; kept != nil && transport == to.Transport {
-		r, passedOver, err = kept.carry(ctx, q)
+	var skipped error
+	if c := x.carriers[to.Addr]; c != nil && transport == to.Transport {
+		r, skipped, err = c.carry(ctx, q)
 	} else {
-		r, passedOver, err = x.carry(ctx, to.Addr, transport, q)
+		r, skipped, err = x.carry(ctx, to.Addr, transport, q)
 	}
 	if err != nil {
-		return reply{}, x.fault(ctx, err, passedOver)
+		return reply{}, x.classify(ctx, err, skipped)
 	}
 	if r.truncated && transport != transportUDP {
-		return reply{}, &exchangeError{reason: ReasonMalformed, err: errors.New("a reply over a stream that says it was truncated")}
+		return reply{}, &exchangeError{ReasonMalformed, errors.New("a reply over a stream that says it was truncated")}
 	}
 	return r, nil
 }
 
-// carry sends the query over a connection of its own. passedOver is as in converse.
-func (x *exchange) carry(ctx context.Context, to netip.AddrPort, transport string, q query) (r reply, passedOver, err error) {
+// carry sends the query over a connection of its own.
+func (x *exchange) carry(ctx context.Context, to netip.AddrPort, transport string, q query) (r reply, skipped, err error) {
 	ctx, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
 	conn, err := x.dialer.DialContext(ctx, transport, to.String())
 	if err != nil {
 		return reply{}, nil, err
 	}
-	defer func() { _ = conn.Close() }()                                              // nothing is lost with it: the reply is read, or given up
+	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // reads and writes fail at once
 	defer stop()
 	return converse(conn, transport, q)
 }
 
-// converse sends the query and reads until its reply comes. passedOver is the last message that had our id and was no
-// answer, if there was one: with the error that ended the wait, it tells a broken server from a silent one.
-func converse(conn net.Conn, transport string, q query) (r reply, passedOver, err error) {
+// converse sends the query and reads until its reply arrives. skipped is the error of the
+// last message that had the query's id and was not a valid reply, which distinguishes a
+// broken server from a silent one.
+func converse(conn net.Conn, transport string, q query) (r reply, skipped, err error) {
 	id := randomID()
-	wire, err := q.pack(id)
+	message, err := q.pack(id)
 	if err != nil {
 		return reply{}, nil, err
 	}
-	sent := questionName(wire)
+	sent := questionName(message)
 	given := bytes.Clone(sent)
-	if q.mixed {
-		mixLetters(sent)
-	}
 	receive := datagrams(conn)
-	if transport == transportTCP {
-		wire = framed(wire)
-		receive = frames(conn)
+	if transport == transportUDP {
+		randomizeCase(sent)
+	} else {
+		message, receive = framed(message), frames(conn)
 	}
-	if _, err := conn.Write(wire); err != nil {
+	if _, err := conn.Write(message); err != nil {
 		return reply{}, nil, err
 	}
 	for {
 		raw, err := receive()
 		if err != nil {
-			return reply{}, passedOver, err
+			return reply{}, skipped, err
 		}
-		folded := !restoreLetters(raw, sent, given)
+		recased := transport == transportUDP && !restoreCase(raw, sent, given)
 		r, err := parseReply(raw, id, q.name, q.kind)
 		if err == nil {
-			r.folded = folded
+			r.recased = recased
 			return r, nil, nil
 		}
 		if !errors.Is(err, errStray) {
-			passedOver = err
+			skipped = err
 		}
 	}
 }
 
-// datagrams reads one datagram a call; the bytes hold until the next.
+// datagrams returns a function that reads a datagram. Its bytes are valid until the next.
 func datagrams(conn net.Conn) func() ([]byte, error) {
-	buffer := make([]byte, datagramOctets)
+	buffer := make([]byte, datagramSize)
 	return func() ([]byte, error) {
 		n, err := conn.Read(buffer)
 		return buffer[:n], err
 	}
 }
 
-// framed puts a message's length before it (RFC 7766 section 8).
+// framed returns the message after its length (RFC 7766 section 8).
 func framed(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...)
 }
 
-// frames reads one message with its length before it a call.
+// frames returns a function that reads a message after its length.
 func frames(conn io.Reader) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		var length [2]byte
@@ -227,7 +207,7 @@ func frames(conn io.Reader) func() ([]byte, error) {
 		message := make([]byte, binary.BigEndian.Uint16(length[:]))
 		if _, err := io.ReadFull(conn, message); err != nil {
 			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF // after a length, even no byte at all is a part only
+				err = io.ErrUnexpectedEOF // the length was there
 			}
 			return nil, err
 		}
@@ -235,47 +215,45 @@ func frames(conn io.Reader) func() ([]byte, error) {
 	}
 }
 
-// fault says what an error of the network means. The context's own end is given back as it is.
-func (x *exchange) fault(ctx context.Context, err, passedOver error) error {
+// classify returns the context's own error, or an *exchangeError.
+func (x *exchange) classify(ctx context.Context, err, skipped error) error {
 	var timeout net.Error
-	var plain *exchangeError
+	var classified *exchangeError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, &plain):
-		return plain
-	case errors.As(err, &timeout) && timeout.Timeout(): // os.ErrDeadlineExceeded and context.DeadlineExceeded are such
-		if passedOver != nil {
-			return &exchangeError{reason: ReasonMalformed, err: fmt.Errorf("no answer within %s but %w", x.timeout, passedOver)}
+	case errors.As(err, &classified):
+		return classified
+	case errors.As(err, &timeout) && timeout.Timeout(): // also os.ErrDeadlineExceeded and context.DeadlineExceeded
+		if skipped != nil {
+			return &exchangeError{ReasonMalformed, fmt.Errorf("no answer within %s but %w", x.timeout, skipped)}
 		}
-		return &exchangeError{reason: ReasonTimeout, err: fmt.Errorf("no answer within %s", x.timeout)}
-	case passedOver != nil:
-		return &exchangeError{reason: ReasonMalformed, err: fmt.Errorf("no answer but %w", passedOver)}
+		return &exchangeError{ReasonTimeout, fmt.Errorf("no answer within %s", x.timeout)}
+	case skipped != nil:
+		return &exchangeError{ReasonMalformed, fmt.Errorf("no answer but %w", skipped)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return &exchangeError{reason: ReasonMalformed, err: errors.New("the connection was closed in the middle of a reply")}
+		return &exchangeError{ReasonMalformed, errors.New("the connection was closed in the middle of a reply")}
 	case errors.Is(err, io.EOF):
-		return &exchangeError{reason: ReasonUnreachable, err: errors.New("the connection was closed without a reply")}
+		return &exchangeError{ReasonUnreachable, errors.New("the connection was closed without a reply")}
 	}
-	return &exchangeError{reason: ReasonUnreachable, err: err}
+	return &exchangeError{ReasonUnreachable, err}
 }
 
-// query is a question for the records of one kind at a name.
+// query is a question for the records of one type at a name.
 type query struct {
-	name      string // as it was given, with the last dot
-	kind      uint16
-	edns      bool
-	padded    bool // to a length that tells less of the name
-	mixed     bool // the letters go out in upper or lower case at random
-	straight  bool // what the server itself knows is asked for; it shall not resolve
-	unchecked bool // checking disabled: the answer is wanted though its signatures do not hold
+	name             string // as it was given, with the final dot
+	kind             uint16
+	edns             bool
+	padded           bool // to hide the length of the name
+	nonRecursive     bool // the server must answer from its own zones
+	checkingDisabled bool // CD: the resolver returns answers that do not validate, too (RFC 4035 section 3.2.2)
 }
 
-// pack writes the query. RD: the server shall resolve; AD: it reports whether it validated (RFC 6840 section 5.7); CD: it
-// returns answers that do not validate (RFC 4035 section 3.2.2). Padding is up to a multiple of 128 bytes (RFC 8467 section
-// 4.1).
+// pack encodes the query. With AD set the server reports whether it validated the answer
+// (RFC 6840 section 5.7). Padding is to a multiple of 128 bytes (RFC 8467 section 4.1).
 func (q query) pack(id uint16) ([]byte, error) {
 	m := &dns.Msg{
-		MsgHdr:   dns.MsgHdr{Id: id, RecursionDesired: !q.straight, AuthenticatedData: true, CheckingDisabled: q.unchecked},
+		MsgHdr:   dns.MsgHdr{Id: id, RecursionDesired: !q.nonRecursive, AuthenticatedData: true, CheckingDisabled: q.checkingDisabled},
 		Question: []dns.Question{{Name: q.name, Qtype: q.kind, Qclass: dns.ClassINET}},
 	}
 	if q.edns {
@@ -287,38 +265,33 @@ func (q query) pack(id uint16) ([]byte, error) {
 		m.IsEdns0().Option = []dns.EDNS0{padding}
 		padding.Padding = make([]byte, (block-m.Len()%block)%block)
 	}
-	wire, err := m.Pack()
+	message, err := m.Pack()
 	if err != nil {
 		return nil, fmt.Errorf("write the query for %s: %w", shownHost(unrooted(q.name)), err)
 	}
-	return wire, nil
+	return message, nil
 }
 
-// randomID is one that nobody can foresee (RFC 5452 section 4.3).
+// randomID returns an unpredictable id (RFC 5452 section 4.3).
 func randomID() uint16 {
 	var id [2]byte
-	_, _ = rand.Read(id[:]) // never fails: it ends the program where there is no randomness
+	_, _ = rand.Read(id[:]) // never returns an error
 	return binary.BigEndian.Uint16(id[:])
 }
 
-// The letters of a question go out over UDP in upper or lower case at random, and most servers return them as they came
-// (draft-vixie-dnsext-dns0x20): an attacker who does not see the query has to guess them, with the id and the port.
-
-// foldedFor is how long a server that did not keep the letters is asked without mixed ones: long enough for a second query
-// to be rare, short enough for a server that was replaced.
-const foldedFor = time.Hour
-
-// questionName is the name in a query that pack has written, as it stands there, length bytes included. No length is an
+// questionName returns the encoded name in a query, a part of it. No length byte is an
 // ASCII letter (RFC 1035 section 3.1).
 func questionName(query []byte) []byte {
-	_, end, _ := dns.UnpackDomainName(query, headerOctets)
-	return query[headerOctets:end]
+	_, end, _ := dns.UnpackDomainName(query, headerSize)
+	return query[headerSize:end]
 }
 
-// mixLetters puts each letter of a name into upper or lower case, unpredictably.
-func mixLetters(name []byte) {
+// randomizeCase changes the case of letters at random (draft-vixie-dnsext-dns0x20): most
+// servers return the question as it was sent, so an attacker who does not see the query has
+// to guess the letters, the id and the port.
+func randomizeCase(name []byte) {
 	random := make([]byte, len(name))
-	_, _ = rand.Read(random) // never fails, as in randomID
+	_, _ = rand.Read(random) // never returns an error
 	for i, c := range name {
 		if 'a' <= c|0x20 && c|0x20 <= 'z' {
 			name[i] ^= random[i] & 0x20
@@ -326,12 +299,12 @@ func mixLetters(name []byte) {
 	}
 }
 
-// restoreLetters reports whether a reply names the question in the letters that were sent. Then it puts back those that
-// were given: names further down point to the question's, and are shown to people.
-func restoreLetters(reply, sent, given []byte) bool {
-	if len(reply) < headerOctets || !bytes.HasPrefix(reply[headerOctets:], sent) {
+// restoreCase reports whether a reply has the question in the letters that were sent, and
+// replaces them by the given ones: compressed names refer to the question's, and are shown.
+func restoreCase(reply, sent, given []byte) bool {
+	if len(reply) < headerSize || !bytes.HasPrefix(reply[headerSize:], sent) {
 		return false
 	}
-	copy(reply[headerOctets:], given)
+	copy(reply[headerSize:], given)
 	return true
 }

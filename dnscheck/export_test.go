@@ -2,14 +2,13 @@ package dnscheck
 
 import (
 	"context"
-	"hash/maphash"
 	"net"
 	"time"
 
 	"github.com/miekg/dns"
 )
 
-// What tests outside the package may see of its inside.
+// Internals for the tests of package dnscheck_test.
 
 var (
 	Unescape   = unescape
@@ -19,15 +18,15 @@ var (
 const (
 	MaxQueries    = maxQueries
 	MaxLookups    = maxLookups
-	MaxShown      = maxShown
+	MaxShown      = maxServerObservations
 	AuthorityTime = authorityTime
 	DiagnosisTime = diagnosisTime
 	LookupTime    = lookupTime
-	Grace         = grace
+	Grace         = gracePeriod
 	ClosedFor     = closedFor
 	MaxServers    = maxServers
 	MaxAddrs      = maxAddrs
-	MaxRemembered = maxRemembered
+	MaxCached     = maxCached
 	MaxRecords    = maxRecords
 )
 
@@ -40,16 +39,13 @@ func (f DialFunc) DialContext(ctx context.Context, network, address string) (net
 
 // NewOver makes a Checker that dials through d.
 func NewOver(c Config, d DialFunc) (*Checker, error) {
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	return assemble(c, newExchange(d, c.Timeout))
+	return newChecker(c, d)
 }
 
-// ReadReply takes the way of a reply that comes in for (id, host): what is parsed of it, and what that says of the token.
+// ReadReply parses a reply to a query with this id for the host, and reads its finding.
 func ReadReply(raw []byte, id uint16, host, token string) (sections [3]int, state State, reason Reason, values []string, err error) {
-	path := newTrail(host)
-	r, err := parseReply(raw, id, path.at, dns.TypeTXT)
+	path := newAliasPath(host)
+	r, err := parseReply(raw, id, path.name, dns.TypeTXT)
 	if err != nil || r.truncated {
 		return sections, Unknown, "", nil, err
 	}
@@ -58,8 +54,8 @@ func ReadReply(raw []byte, id uint16, host, token string) (sections [3]int, stat
 	return sections, found.state, found.reason, found.values, nil
 }
 
-// Statement is what the reply of a zone's name server says.
-type Statement struct {
+// ServerAnswer is the answer of a zone's name server.
+type ServerAnswer struct {
 	State   State
 	Alias   string
 	Down    string   // the zone below that it refers to
@@ -67,18 +63,18 @@ type Statement struct {
 	Glue    []string // those of them that came with addresses
 }
 
-// ReadStatement takes the way of a reply that comes in from a name server of zone.
-func ReadStatement(raw []byte, id uint16, zone, host, token string) (Statement, error) {
-	name := newTrail(host).at
+// ReadServerAnswer reads the reply of a name server of zone.
+func ReadServerAnswer(raw []byte, id uint16, zone, host, token string) (ServerAnswer, error) {
+	name := newAliasPath(host).name
 	r, err := parseReply(raw, id, name, dns.TypeTXT)
 	if err != nil || r.truncated {
-		return Statement{}, err
+		return ServerAnswer{}, err
 	}
-	said := readStatement(r, zone, name, token, maphash.MakeSeed())
-	s := Statement{State: said.finding.state, Alias: said.alias}
-	if said.down != nil {
-		s.Down = said.down.zone
-		for _, server := range said.down.servers {
+	a := readServerAnswer(r, zone, name, token)
+	s := ServerAnswer{State: a.finding.state, Alias: a.alias}
+	if a.down != nil {
+		s.Down = a.down.name
+		for _, server := range a.down.servers {
 			s.Servers = append(s.Servers, server.name)
 			if len(server.glue) > 0 {
 				s.Glue = append(s.Glue, server.name)
@@ -88,65 +84,65 @@ func ReadStatement(raw []byte, id uint16, zone, host, token string) (Statement, 
 	return s, nil
 }
 
-// MostAddresses returns the greatest number of addresses that the Checker's caches have of a name server, as glue of its zone
+// MostAddresses returns the greatest number of cached addresses of one name server, as glue
 // and as its own.
 func MostAddresses(c *Checker) (glue, own int) {
-	for _, remembered := range c.authority.cuts.held {
-		for _, server := range remembered.value.servers {
+	for _, entry := range c.authority.delegations.entries {
+		for _, server := range entry.value.servers {
 			glue = max(glue, cap(server.glue))
 		}
 	}
-	for _, remembered := range c.authority.hosts.held {
-		own = max(own, cap(remembered.value))
+	for _, entry := range c.authority.addresses.entries {
+		own = max(own, cap(entry.value))
 	}
 	return glue, own
 }
 
-// NewMemory is a cache, with the bound that it has.
-func NewMemory() Memory { return Memory{newMemory[int]()} }
+// NewCache returns a cache of numbers.
+func NewCache() Cache { return Cache{newCache[int]()} }
 
-// Memory is a cache of numbers.
-type Memory struct{ m *memory[int] }
+// Cache is a cache of numbers.
+type Cache struct{ c *cache[int] }
 
-func (m Memory) Put(name string, value int, ttl time.Duration) { m.m.put(name, value, ttl) }
-func (m Memory) Get(name string) (int, bool)                   { return m.m.get(name) }
-func (m Memory) Forget(name string)                            { m.m.forget(name) }
-func (m Memory) Len() int                                      { return len(m.m.held) }
-func (m Memory) Find(ctx context.Context, name string, look func() (int, time.Duration, error)) (int, error) {
-	return m.m.find(ctx, name, look)
+func (c Cache) Put(name string, value int, ttl time.Duration) { c.c.put(name, value, ttl) }
+func (c Cache) Get(name string) (int, bool)                   { return c.c.get(name) }
+func (c Cache) Forget(name string)                            { c.c.forget(name) }
+func (c Cache) Len() int                                      { return len(c.c.entries) }
+func (c Cache) Load(ctx context.Context, name string, fetch func() (int, time.Duration, error)) (int, error) {
+	return c.c.load(ctx, name, fetch)
 }
 
 // PackQuery writes a query for the host.
 func PackQuery(host string) ([]byte, error) {
-	return query{name: newTrail(host).at, kind: dns.TypeTXT, edns: true}.pack(randomID())
+	return query{name: newAliasPath(host).name, kind: dns.TypeTXT, edns: true}.pack(randomID())
 }
 
 // PackQueryAs writes the same query in all its forms, with id 1.
-func PackQueryAs(name string, edns, padded, straight bool) ([]byte, error) {
-	return query{name: name, kind: dns.TypeTXT, edns: edns, padded: padded, straight: straight}.pack(1)
+func PackQueryAs(name string, edns, padded, nonRecursive bool) ([]byte, error) {
+	return query{name: name, kind: dns.TypeTXT, edns: edns, padded: padded, nonRecursive: nonRecursive}.pack(1)
 }
 
-// QuestionName and RestoreLetters take bytes from the network.
+// QuestionName and RestoreCase take bytes from the network.
 var (
-	QuestionName   = questionName
-	RestoreLetters = restoreLetters
+	QuestionName = questionName
+	RestoreCase  = restoreCase
 )
 
-// Delegation tells how many servers are taken of a referral, and how many the memory has room for.
+// Delegation returns how many servers of a referral are chosen, and for how many there is memory.
 func Delegation(zone string, records []*dns.NS, additional []dns.RR) (servers, room int) {
-	d := delegationOf(zone, serverNames(records), additional, maphash.MakeSeed())
+	d := newDelegation(zone, serverNames(records), additional)
 	return len(d.servers), cap(d.servers)
 }
 
-// Said is what one vantage point says to a disproof; RCode: the answer was read.
+// Said is the result of one server in a disproof. With an RCode its answer was read.
 type Said struct {
 	State  State
 	Reason Reason
 	RCode  string
 }
 
-// Disproved is what a disproof comes to by what the resolvers have said and, where they count, the name servers together.
-func Disproved(quorum int, resolvers []Said, byServers bool, servers Said) Verdict {
+// Disproved returns the verdict of a disproof by resolvers and, if needed, by name servers.
+func Disproved(quorum int, resolvers []Said, needsServers bool, servers Said) Verdict {
 	count := tally{quorum: quorum, pending: len(resolvers)}
 	var observations []Observation
 	for _, s := range resolvers {
@@ -154,17 +150,16 @@ func Disproved(quorum int, resolvers []Said, byServers bool, servers Said) Verdi
 		count.add(o)
 		observations = append(observations, o)
 	}
-	state, _ := count.heardOut()
-	d := disproof{resolvers: verdictOf(state, "", observations), byServers: byServers}
-	if byServers {
-		d.servers = word{Verdict: Verdict{State: servers.State, Reason: servers.Reason}}
+	state, _ := count.disproof()
+	d := disproof{resolvers: count.verdict(state, "", observations), needsServers: needsServers}
+	if needsServers {
+		d.servers = serversVerdict{Verdict: Verdict{State: servers.State, Reason: servers.Reason}}
 	}
 	return d.verdict()
 }
 
 const DisproofTime = disproofTime
 
-// OperatorOf is the key of who runs name servers of these names.
 var OperatorOf = operatorOf
 
 const (

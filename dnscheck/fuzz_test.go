@@ -187,7 +187,7 @@ func FuzzReadStatement(f *testing.F) {
 		if len(raw) >= 2 {
 			id = binary.BigEndian.Uint16(raw)
 		}
-		said, err := dnscheck.ReadStatement(raw, id, "example.com.", host, token)
+		said, err := dnscheck.ReadServerAnswer(raw, id, "example.com.", host, token)
 		if err != nil || said.State == dnscheck.Unknown && said.Alias == "" && said.Down == "" {
 			return
 		}
@@ -260,7 +260,7 @@ func FuzzRestoreLetters(f *testing.F) {
 	sent := bytes.ToUpper(given)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		before := slices.Clone(raw)
-		if !dnscheck.RestoreLetters(raw, sent, given) {
+		if !dnscheck.RestoreCase(raw, sent, given) {
 			if !bytes.Equal(raw, before) {
 				t.Fatal("changed what it does not take")
 			}

@@ -560,7 +560,7 @@ func TestProofDoesNotBelieveAnotherTopLevelDomain(t *testing.T) {
 		n.at("5.0.0.9", nil)
 		var news told
 		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.tell})
-		if _, err := c.Look(t.Context(), "_v.example.broken", token); err != nil {
+		if _, err := c.Check(t.Context(), "_v.example.broken", token); err != nil {
 			t.Fatal(err)
 		}
 		v := prove(t, c)

@@ -14,22 +14,23 @@ const (
 	maxLabel = 63  // bytes of a label, same place
 )
 
-// QuestionError tells that a question cannot be asked, however often it is tried: the host is not a name
-// that the DNS could hold a verification record at, or the token is empty.
+// QuestionError is a permanent error: the host is not a name that the DNS could hold a
+// verification record at, or the token is empty.
 type QuestionError struct {
 	Host    string // as it was given
-	Problem string // what is wrong, and what to do about it
+	Problem string // with a remedy
 }
 
-// Error names the host, quoted and capped, and what is wrong with the question.
+// Error contains the host, quoted and capped, and the problem.
 func (e *QuestionError) Error() string {
 	return fmt.Sprintf("verification host %s: %s", shown(e.Host, maxName), e.Problem)
 }
 
-// CheckHost tells whether host can be asked for: two labels at least, each of 1 to 63 letters, digits,
-// hyphens and underscores, 253 bytes in all, with or without a dot at the end. IP addresses are refused,
-// and so are names that the public DNS does not serve (localhost, invalid and local: RFC 6761, 6762; onion: RFC 7686) or
-// that belong to its machinery (arpa: RFC 3172). The error is a *QuestionError.
+// CheckHost checks that host can be queried: at least two labels, each of 1 to 63 letters,
+// digits, hyphens and underscores, at most 253 bytes, with or without a final dot. It refuses
+// IP addresses, names that the public DNS does not serve (localhost, invalid and local:
+// RFC 6761, 6762; onion: RFC 7686), and names of its infrastructure (arpa: RFC 3172). The
+// error is a *QuestionError.
 func CheckHost(host string) error {
 	if problem := nameProblem(host, "the full name of the TXT record"); problem != "" {
 		return &QuestionError{Host: host, Problem: problem}
@@ -37,7 +38,7 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// nameProblem says what is wrong with a name, and what is wanted.
+// nameProblem describes what makes a name invalid, and names the wanted one; empty: nothing.
 func nameProblem(name, wanted string) string {
 	name = strings.TrimSuffix(name, ".")
 	if name == "" {
@@ -79,14 +80,14 @@ func labelProblem(label string) string {
 		switch {
 		case r >= 0x80:
 			return "has characters outside ASCII; write an internationalized name in its xn-- form"
-		case !isHostOctet(byte(r)):
+		case !isHostByte(byte(r)):
 			return fmt.Sprintf("has %q in a label; letters, digits, hyphens and underscores are possible", r)
 		}
 	}
 	return ""
 }
 
-func isHostOctet(c byte) bool {
+func isHostByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
@@ -103,9 +104,9 @@ func lastLabelProblem(label, wanted string) string {
 	return ""
 }
 
-// Within tells whether host lies beneath domain: whether it ends in "." and the domain. ASCII case and a dot at
-// the end do not count, and an internationalized label is its xn-- form; whole labels are compared, and a name that has an escape or an empty label in it
-// is within nothing. The domain itself does not lie beneath itself.
+// Within reports whether host is a subdomain of domain, which is not one of itself. It
+// compares whole labels without regard to ASCII case, a final dot, or whether a label is in
+// its xn-- form. A name with an escape or an empty label is within nothing.
 func Within(host, domain string) bool {
 	inner, outer := plainLabels(host), plainLabels(domain)
 	if len(outer) == 0 || len(inner) <= len(outer) {
@@ -114,7 +115,7 @@ func Within(host, domain string) bool {
 	return slices.Equal(inner[len(inner)-len(outer):], outer)
 }
 
-// plainLabels splits a name into its canonical labels, and gives none if they cannot be told by their dots.
+// plainLabels returns the canonical labels of a name, or nil if dots do not separate them.
 func plainLabels(name string) []string {
 	if strings.Contains(name, `\`) {
 		return nil
@@ -129,9 +130,11 @@ func plainLabels(name string) []string {
 	return labels
 }
 
-// canonical is the form in which names are compared, never shown: ASCII letters in lower case, with the last dot
-// (RFC 4343).
+// canonical is the form in which names are compared, never shown: in lower case, with the
+// final dot (RFC 4343).
 func canonical(name string) string { return dns.CanonicalName(name) }
 
-// unrooted takes the last dot off a name that came off the wire, for showing it.
+func sameName(a, b string) bool { return canonical(a) == canonical(b) }
+
+// unrooted removes the final dot of a name, for showing it.
 func unrooted(name string) string { return strings.TrimSuffix(name, ".") }

@@ -110,7 +110,7 @@ func TestOperatorOfAVerdict(t *testing.T) {
 		}, ""},
 	}
 	ask := map[string]func(*dnscheck.Checker) ask{
-		"look":     func(c *dnscheck.Checker) ask { return c.Look },
+		"look":     func(c *dnscheck.Checker) ask { return c.Check },
 		"prove":    func(c *dnscheck.Checker) ask { return c.Prove },
 		"disprove": func(c *dnscheck.Checker) ask { return c.Disprove },
 	}
@@ -143,7 +143,7 @@ func TestOperatorOfAVerdict(t *testing.T) {
 			n.know(ns("uk", "a.nic.uk"), address("a.nic.uk", tldAddr), address("ns1.nic.uk", nsOne))
 			n.at(tldAddr, zoneOf(start("uk"), ns("co.uk", "ns1.nic.uk")))
 			n.at(nsOne, zoneOf(start("co.uk")))
-			v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Look(t.Context(), "_v.example.co.uk", token)
+			v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Check(t.Context(), "_v.example.co.uk", token)
 			if err != nil || v.State != dnscheck.Absent || v.Operator != "" {
 				t.Errorf("%s, operator %q, error %v", v.State, v.Operator, err)
 			}

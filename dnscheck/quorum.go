@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// leastVoters is how many resolvers a proof needs at least: who controls the only one could prove any domain.
-const leastVoters = 2
+// minResolvers is how many resolvers a proof needs: the operator of a single one could
+// prove any domain.
+const minResolvers = 2
 
-// QuorumOf returns how many of so many resolvers have to agree: what is set, or for 0 the least that is allowed. That is all
-// of two or fewer, all but one of three to five, and all but two of six or more, as the CA/Browser Forum's Baseline
-// Requirements let one or two remote perspectives miss a record (section 3.2.2.9). It is always more than half. The error says
-// what may be set.
+// QuorumOf returns how many of the resolvers have to agree: the setting, or for 0 the least
+// that is allowed. That is all of two or fewer, all but one of three to five, and all but two
+// of six or more, as the CA/Browser Forum's Baseline Requirements let one or two remote
+// perspectives miss a record (section 3.2.2.9). It is always more than half.
 func QuorumOf(set, resolvers int) (int, error) {
 	least := resolvers
 	switch {
@@ -30,11 +31,12 @@ func QuorumOf(set, resolvers int) (int, error) {
 	return set, nil
 }
 
-// checkOperators refuses resolvers of which one operator has a quorum, but not a single one: it proves nothing, and may be
-// asked for advice. Where perspectives are named one's own resolvers may be a quorum, as these have to agree; public ones may
-// not, for they are queried from here, wherever their operator has others.
+// checkOperators refuses resolvers of which one operator has a quorum. A single resolver is
+// allowed: it proves nothing, but can be used for advice. Where perspectives are named, the
+// tenant's own resolvers may be a quorum, since the perspectives have to agree. Public ones
+// may not: they are anycast, and queried from this machine's network.
 func checkOperators(resolvers []Resolver, quorum int) error {
-	if len(resolvers) < leastVoters {
+	if len(resolvers) < minResolvers {
 		return nil
 	}
 	spans := namesPerspectives(resolvers)
@@ -48,38 +50,40 @@ func checkOperators(resolvers []Resolver, quorum int) error {
 		if len(names) < quorum || spans && !isPublicOperator(operator) {
 			continue
 		}
-		mend := "keep one of them, and add resolvers of other operators"
+		remedy := "keep one of them, and add resolvers of other operators"
 		if len(names) < len(resolvers) {
-			mend += fmt.Sprintf("; or set the quorum to %d", len(names)+1)
+			remedy += fmt.Sprintf("; or set the quorum to %d", len(names)+1)
 		}
 		last := len(names) - 1
 		return fmt.Errorf("resolvers %s and %s are of one operator (%s), which reaches the quorum of %d alone: %s",
-			strings.Join(names[:last], ", "), names[last], operator, quorum, mend)
+			strings.Join(names[:last], ", "), names[last], operator, quorum, remedy)
 	}
 	return nil
 }
 
-// namesPerspectives reports whether any resolver names a perspective: then a proof has to span two.
-func namesPerspectives(resolvers []Resolver) bool {
-	return slices.ContainsFunc(resolvers, func(r Resolver) bool { return r.perspective() != DefaultPerspective })
-}
-
-// checkPerspectives refuses perspectives that a proof cannot span, and those of public resolvers. A single resolver is let
-// through, as by checkOperators.
+// checkPerspectives refuses perspectives that a proof cannot span, and those of public
+// resolvers. A single resolver is allowed, as by checkOperators.
 func checkPerspectives(resolvers []Resolver) error {
 	var in perspectives
 	operators := Operators(resolvers)
 	for i, r := range resolvers {
 		if r.perspective() != DefaultPerspective && isPublicOperator(operators[i]) {
-			return fmt.Errorf("resolver %s is a public one (%s): it is anycast, so that the instance nearest to this machine answers, whatever perspective is named; "+
-				"leave out @%s, and name a resolver of your own for that perspective", r, operators[i], r.Perspective)
+			return fmt.Errorf("resolver %s is a public one (%s): it is anycast, so that the instance nearest to this machine answers, "+
+				"whatever perspective is named; leave out @%s, and name a resolver of your own for that perspective", r, operators[i], r.Perspective)
 		}
 		in.add(r.perspective())
 	}
-	if namesPerspectives(resolvers) && len(resolvers) >= leastVoters && !in.several {
-		return fmt.Errorf("resolvers are all in one perspective (%s), and a proof has to span two: add resolvers in another network, or leave out @%s", in.last, in.last)
+	if namesPerspectives(resolvers) && len(resolvers) >= minResolvers && !in.several {
+		return fmt.Errorf("resolvers are all in one perspective (%s), and a proof has to span two: "+
+			"add resolvers in another network, or leave out @%s", in.last, in.last)
 	}
 	return nil
+}
+
+// namesPerspectives reports whether any resolver names a perspective. A proof has to span two
+// then.
+func namesPerspectives(resolvers []Resolver) bool {
+	return slices.ContainsFunc(resolvers, func(r Resolver) bool { return r.perspective() != DefaultPerspective })
 }
 
 // perspectives are those of resolvers that agree.

@@ -9,14 +9,14 @@ import (
 	"github.com/miekg/dns"
 )
 
-const headerOctets = 12 // RFC 1035 section 4.1.1
+const headerSize = 12 // bytes (RFC 1035 section 4.1.1)
 
-// maxRecords is how many records a reply may have in all. A thousand TXT records is the most that is promised to be read
-// (CASES.md, row 40); a hundred more leave room for the rest of an honest reply. 64 KiB could hold 4,660 records, each with a
-// name of 255 bytes: to read those takes 20 ms and 6 MB.
+// maxRecords bounds the records of a reply. A thousand TXT records are supported (CASES.md,
+// case 40); a hundred more leave room for the rest of the reply. 64 KiB could hold 4,660
+// records with names of 255 bytes each, which take 20 ms and 6 MB to parse.
 const maxRecords = 1100
 
-// The header's third and fourth byte (RFC 1035 section 4.1.1).
+// Flags in the header's third and fourth byte (RFC 1035 section 4.1.1).
 const (
 	bitQR      = 1 << 15
 	bitAA      = 1 << 10
@@ -27,37 +27,37 @@ const (
 	maskRCode  = 0xF
 )
 
-// errStray marks bytes that do not belong to our query: sent by others, or damaged on the way.
+// errStray marks a message that is not a reply to the query: forged, damaged, or another's.
 var errStray = errors.New("not a reply to the question")
 
-// reply is an answer to our question, taken apart.
+// reply is the parsed reply to a query.
 type reply struct {
-	folded                        bool // the question came back in other letters than it was sent in
-	truncated                     bool // then there is nothing more in it: whatever came along is not to be used
+	recased                       bool // the question came back with its letters in another case
+	truncated                     bool // the sections are not read then
 	authoritative, recursion      bool // AA, RA
 	authenticated                 bool // AD
-	rcode                         int  // the extended one (RFC 6891 section 6.1.3)
+	rcode                         int  // extended (RFC 6891 section 6.1.3)
 	answer, authority, additional []dns.RR
 	errors                        []*dns.EDNS0_EDE
 }
 
-// parseReply takes a reply apart, if it is the reply to the question with that id, name and kind. It is stricter than the
-// codec, which takes any question for ours, lying counts for an empty section, and leaves out what follows. The error is
-// errStray if the bytes are nobody's or another's reply; any other error is a reply that has our id and is not an answer.
+// parseReply parses the reply to the query with this id, name and type. The error is errStray
+// for a message that is not its reply; any other error means a reply with its id that is
+// invalid. doc.go says why dns.Msg does not suffice.
 func parseReply(raw []byte, id uint16, name string, kind uint16) (reply, error) {
-	if len(raw) < headerOctets {
+	if len(raw) < headerSize {
 		return reply{}, fmt.Errorf("%w: %d bytes", errStray, len(raw))
 	}
-	word := func(i int) uint16 { return binary.BigEndian.Uint16(raw[2*i:]) }
-	flags := word(1)
-	if word(0) != id || flags&bitQR == 0 {
+	field := func(i int) uint16 { return binary.BigEndian.Uint16(raw[2*i:]) }
+	flags := field(1)
+	if field(0) != id || flags&bitQR == 0 {
 		return reply{}, fmt.Errorf("%w: another id, or a query", errStray)
 	}
 	if flags&maskOpcode != dns.OpcodeQuery<<11 {
 		return reply{}, errors.New("a reply with another opcode")
 	}
-	if word(2) != 1 {
-		return reply{}, fmt.Errorf("a reply with %d questions instead of one", word(2))
+	if field(2) != 1 {
+		return reply{}, fmt.Errorf("a reply with %d questions instead of one", field(2))
 	}
 	off, err := checkQuestion(raw, name, kind)
 	if err != nil {
@@ -73,40 +73,40 @@ func parseReply(raw []byte, id uint16, name string, kind uint16) (reply, error) 
 	if r.truncated {
 		return r, nil
 	}
-	if records := int(word(3)) + int(word(4)) + int(word(5)); records > maxRecords {
+	if records := int(field(3)) + int(field(4)) + int(field(5)); records > maxRecords {
 		return reply{}, fmt.Errorf("a reply with %d records, more than %d", records, maxRecords)
 	}
 	for i, section := range []*[]dns.RR{&r.answer, &r.authority, &r.additional} {
-		if *section, off, err = parseRecords(raw, off, int(word(3+i))); err != nil {
+		if *section, off, err = parseRecords(raw, off, int(field(3+i))); err != nil {
 			return reply{}, err
 		}
 	}
 	if off != len(raw) {
 		return reply{}, fmt.Errorf("a reply with %d bytes after its end", len(raw)-off)
 	}
-	return r, r.takeOptions()
+	return r, r.readOptions()
 }
 
-// checkQuestion compares the one question of a reply with ours, and tells where it ends.
+// checkQuestion compares the reply's question with the query, and returns where it ends.
 func checkQuestion(raw []byte, name string, kind uint16) (end int, err error) {
-	asked, off, err := dns.UnpackDomainName(raw, headerOctets)
+	gotName, off, err := dns.UnpackDomainName(raw, headerSize)
 	if err != nil {
 		return 0, fmt.Errorf("a reply whose question cannot be read: %w", err)
 	}
 	if off+4 > len(raw) {
 		return 0, errors.New("a reply that ends in its question")
 	}
-	of, class := binary.BigEndian.Uint16(raw[off:]), binary.BigEndian.Uint16(raw[off+2:])
-	if canonical(asked) != canonical(name) || of != kind || class != dns.ClassINET {
-		return 0, fmt.Errorf("a reply to another question: %s %s %s", shownHost(unrooted(asked)), dns.Class(class), dns.Type(of))
+	gotKind, class := binary.BigEndian.Uint16(raw[off:]), binary.BigEndian.Uint16(raw[off+2:])
+	if !sameName(gotName, name) || gotKind != kind || class != dns.ClassINET {
+		return 0, fmt.Errorf("a reply to another question: %s %s %s", shownHost(unrooted(gotName)), dns.Class(class), dns.Type(gotKind))
 	}
 	return off + 4, nil
 }
 
-// parseRecords reads exactly so many records.
+// parseRecords parses exactly count records.
 func parseRecords(raw []byte, off, count int) (records []dns.RR, end int, err error) {
 	for range count {
-		// The codec makes a record out of nothing where the bytes end.
+		// At the end of the message UnpackRR returns an empty record.
 		if off >= len(raw) {
 			return nil, 0, errors.New("a reply with fewer records than it counts")
 		}
@@ -119,18 +119,13 @@ func parseRecords(raw []byte, off, count int) (records []dns.RR, end int, err er
 	return records, off, nil
 }
 
-// takeOptions reads the one OPT record that a reply may have (RFC 6891 section 6.1.1).
-func (r *reply) takeOptions() error {
-	var found *dns.OPT
-	for _, record := range r.additional {
-		opt, ok := record.(*dns.OPT)
-		switch {
-		case !ok:
-			continue
-		case found != nil:
-			return errors.New("a reply with two OPT records")
-		}
-		found = opt
+// readOptions reads the OPT record, of which there is at most one (RFC 6891 section 6.1.1).
+func (r *reply) readOptions() error {
+	options := recordsOf[*dns.OPT](r.additional)
+	if len(options) > 1 {
+		return errors.New("a reply with two OPT records")
+	}
+	for _, opt := range options {
 		r.rcode |= opt.ExtendedRcode()
 		for _, option := range opt.Option {
 			if ede, ok := option.(*dns.EDNS0_EDE); ok {
@@ -141,9 +136,22 @@ func (r *reply) takeOptions() error {
 	return nil
 }
 
-// rcodeName is the response code's mnemonic, or RCODE and its number.
+// recordsOf returns the records of one type.
+func recordsOf[T dns.RR](section []dns.RR) (records []T) {
+	for _, record := range section {
+		if r, ok := record.(T); ok {
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+// isAnswer reports whether the response code is of an answer: NOERROR or NXDOMAIN.
+func (r *reply) isAnswer() bool { return r.rcode == dns.RcodeSuccess || r.rcode == dns.RcodeNameError }
+
+// rcodeName returns the response code's mnemonic, or RCODE and its number.
 func (r *reply) rcodeName() string {
-	if r.rcode == dns.RcodeBadVers { // shares its number with BADSIG, which belongs to TSIG
+	if r.rcode == dns.RcodeBadVers { // the number is BADSIG's too, which belongs to TSIG
 		return "BADVERS"
 	}
 	if name, ok := dns.RcodeToString[r.rcode]; ok {
@@ -152,9 +160,9 @@ func (r *reply) rcodeName() string {
 	return fmt.Sprintf("RCODE%d", r.rcode)
 }
 
-// errorText writes the extended errors for people: name, number, and the capped text that came along.
+// errorText returns the extended errors: name, number and the server's text, capped.
 func (r *reply) errorText() string {
-	const most = 3 // enough for every resolver that was seen; a reply could hold thousands
+	const most = 3 // of thousands that a reply could hold
 	var texts []string
 	for _, ede := range r.errors[:min(len(r.errors), most)] {
 		name, ok := dns.ExtendedErrorCodeToString[ede.InfoCode]

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// The transports by which a resolver is asked.
+// The transports of queries to a resolver.
 const (
-	transportUDP   = "udp"   // and TCP where an answer does not fit, or none comes
+	transportUDP   = "udp"   // and TCP if the answer is truncated or missing
 	transportTCP   = "tcp"   // only
-	transportTLS   = "tls"   // DNS over TLS (RFC 7858), never in the clear
+	transportTLS   = "tls"   // DNS over TLS (RFC 7858)
 	transportHTTPS = "https" // DNS over HTTPS (RFC 8484)
 )
 
@@ -22,44 +22,44 @@ const (
 	defaultHTTPSPort = 443
 )
 
-// defaultPorts are the ports where none is given (853: RFC 7858 section 3.1).
+// defaultPorts are the transports' default ports (853: RFC 7858 section 3.1).
 var defaultPorts = map[string]uint16{
 	transportUDP: defaultPort, transportTCP: defaultPort, transportTLS: 853, transportHTTPS: defaultHTTPSPort,
 }
 
-// defaultPath is where resolvers over HTTPS are (RFC 8484 section 4.1.1 has it in its examples; all the public ones follow).
+// defaultPath is the path of public resolvers over HTTPS, as in RFC 8484 section 4.1.1.
 const defaultPath = "/dns-query"
 
-// Resolver is a recursive resolver to ask.
+// Resolver is a recursive resolver.
 type Resolver struct {
-	Addr       netip.AddrPort // never a host name: it would have to be resolved first, by whom?
-	Transport  string         // "udp" (TCP where that does not do; also when empty), "tcp", "tls" or "https"
-	ServerName string         // tls, https: what the certificate has to name (RFC 8310 section 8); empty: the address
-	Path       string         // https: where queries are posted to; empty: "/dns-query"
-	// Perspective names the network from which the resolver queries ("eu"): at most 20 lower-case letters, digits and hyphens.
-	// Empty: the default one, this machine's own.
+	Addr       netip.AddrPort
+	Transport  string // "udp" (also when empty; TCP if that fails), "tcp", "tls" or "https"
+	ServerName string // tls, https: the name in the certificate (RFC 8310 section 8); empty: the address
+	Path       string // https: of the URL; empty: "/dns-query"
+	// Perspective names the network from which the resolver queries ("eu"), by at most 20
+	// lower-case letters, digits and hyphens. Empty: the default one, this machine's.
 	Perspective string
-	Name        string // how observations call it; empty: String()
+	Name        string // in observations; empty: String()
 }
 
 // DefaultPerspective is the perspective of resolvers that name none.
 const DefaultPerspective = "default"
 
-// longestPerspective keeps names short: each observation has one.
+// longestPerspective is the length of a perspective's name, which each observation stores.
 const longestPerspective = 20
 
-// DefaultResolvers are those of three operators, over TLS, as [ParseResolver] reads them: whoever is on the path to them can
-// neither read nor forge what they answer.
+// DefaultResolvers returns resolvers of three operators over TLS, for [ParseResolver].
 func DefaultResolvers() []string {
 	return []string{"tls://1.1.1.1#one.one.one.one", "tls://8.8.8.8#dns.google", "tls://9.9.9.9#dns.quad9.net"}
 }
 
-// InTheClear reports whether whoever is on the path to the resolver can forge its answers: it is not [Resolver.Protected], and
-// at an address that is not of a private network.
+// InTheClear reports whether an attacker on the path can forge the resolver's answers: it is
+// not [Resolver.Protected], and its address is public.
 func (r Resolver) InTheClear() bool { return !r.Protected() && IsPublic(r.Addr.Addr()) }
 
-// String writes the resolver as [ParseResolver] reads it: "1.1.1.1:53", "tcp://[::1]:53", "tls://1.1.1.1:853#one.one.one.one",
-// "https://8.8.8.8:443/dns-query#dns.google", "tls://10.1.2.3:853#dns.eu.example@eu".
+// String returns the resolver in the form of [ParseResolver]: "1.1.1.1:53", "tcp://[::1]:53",
+// "tls://1.1.1.1:853#one.one.one.one", "https://8.8.8.8:443/dns-query#dns.google",
+// "tls://10.1.2.3:853#dns.eu.example@eu".
 func (r Resolver) String() string {
 	text := r.Addr.String()
 	switch r.Transport {
@@ -77,10 +77,9 @@ func (r Resolver) String() string {
 	return text
 }
 
-// perspective returns the name of the resolver's perspective.
 func (r Resolver) perspective() string { return cmp.Or(r.Perspective, DefaultPerspective) }
 
-// shown is String where that has nothing but an address in it, and quoted where it may have anything.
+// shown returns String, quoted if it has more in it than an address.
 func (r Resolver) shown() string {
 	if r.ServerName == "" && r.Path == "" && r.Perspective == "" {
 		return r.String()
@@ -88,27 +87,32 @@ func (r Resolver) shown() string {
 	return shown(r.String(), 100)
 }
 
-// Protected reports whether the resolver's answers cannot be changed on the way: it is asked over TLS or HTTPS, or runs on this
-// machine.
+// Protected reports whether no attacker on the path can forge the resolver's answers: it is
+// queried over TLS or HTTPS, or at a loopback address.
 func (r Resolver) Protected() bool {
-	return r.Transport == transportTLS || r.Transport == transportHTTPS || r.Addr.Addr().IsLoopback()
+	return r.encrypted() || r.Addr.Addr().IsLoopback()
+}
+
+func (r Resolver) encrypted() bool {
+	return r.Transport == transportTLS || r.Transport == transportHTTPS
 }
 
 func (r Resolver) path() string { return cmp.Or(r.Path, defaultPath) }
 
-// certified is the name, or the address, that the certificate has to have.
+// certified returns the name or the address that the certificate must be valid for.
 func (r Resolver) certified() string {
 	return cmp.Or(r.ServerName, r.Addr.Addr().WithZone("").String())
 }
 
-// ParseResolver reads an IP address with or without a port (53), which may be preceded by udp:// or tcp://: "1.1.1.1",
-// "2606:4700:4700::1111", "[::1]:5353", "tcp://9.9.9.9".
+// ParseResolver parses an IP address with or without a port (53), optionally after udp:// or
+// tcp://: "1.1.1.1", "2606:4700:4700::1111", "[::1]:5353", "tcp://9.9.9.9".
 //
-// With tls:// it is DNS over TLS (port 853), with https:// DNS over HTTPS (port 443, path /dns-query). The certificate has to
-// hold for the address, or for the name after a #, which is never looked up: "tls://9.9.9.9:853#dns.quad9.net",
-// "https://8.8.8.8/dns-query#dns.google".
+// tls:// means DNS over TLS (port 853), https:// DNS over HTTPS (port 443, path /dns-query).
+// The certificate must be valid for the address, or for the name after a #, which is never
+// resolved: "tls://9.9.9.9:853#dns.quad9.net", "https://8.8.8.8/dns-query#dns.google".
 //
-// After an @ each may name its perspective: "tls://10.1.2.3#dns.eu.example@eu". "@default" is the same as none.
+// A name after an @ is the perspective: "tls://10.1.2.3#dns.eu.example@eu". "@default" is the
+// same as none.
 func ParseResolver(s string) (Resolver, error) {
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found {
@@ -143,7 +147,7 @@ func ParseResolver(s string) (Resolver, error) {
 	return r, r.check()
 }
 
-// cutName takes off the name after the mark.
+// cutName splits s at the mark, after which there must be a name.
 func cutName(s, mark string) (rest, name string, err error) {
 	rest, name, found := strings.Cut(s, mark)
 	if found && name == "" {
@@ -158,13 +162,14 @@ func parseAddr(s string, port uint16) (netip.AddrPort, error) {
 		if inner, found := strings.CutPrefix(s, "["); found {
 			s = strings.TrimSuffix(inner, "]")
 		}
-		var alone netip.Addr
-		alone, err = netip.ParseAddr(s)
-		addr = netip.AddrPortFrom(alone, port)
+		var bare netip.Addr
+		bare, err = netip.ParseAddr(s)
+		addr = netip.AddrPortFrom(bare, port)
 	}
-	odd := func(c rune) bool { return c >= 0x80 || !isHostOctet(byte(c)) && c != '.' }
+	odd := func(c rune) bool { return c >= 0x80 || !isHostByte(byte(c)) && c != '.' }
 	if err != nil || strings.ContainsFunc(addr.Addr().Zone(), odd) {
-		text := "want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first"
+		text := "want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; " +
+			"a host name will not do, as it would have to be resolved first"
 		if port != defaultPort {
 			text += " (tls:// and https:// take the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)"
 		}
@@ -173,13 +178,13 @@ func parseAddr(s string, port uint16) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()), nil
 }
 
-// isSame tells whether another one is the same server, by whatever port and transport: on a loopback address, where several are
-// tried out beside each other, each port is one.
+// isSame reports whether both are the same server, at any port and transport. At a loopback
+// address each port is another server.
 func (r Resolver) isSame(other Resolver) bool {
 	return r.Addr == other.Addr || r.Addr.Addr() == other.Addr.Addr() && !r.Addr.Addr().IsLoopback()
 }
 
-// check tells what would keep the resolver from being asked.
+// check reports why the resolver cannot be queried.
 func (r Resolver) check() error {
 	switch {
 	case !r.Addr.IsValid():
@@ -189,7 +194,8 @@ func (r Resolver) check() error {
 	case r.Addr.Addr().IsUnspecified() || r.Addr.Addr().IsMulticast():
 		return fmt.Errorf("resolver %s: is not the address of one server", r.shown())
 	case !isPerspective(r.Perspective):
-		return fmt.Errorf("resolver %s: the perspective after the @ must have at most %d characters, each a lower-case letter, a digit or a hyphen", r.shown(), longestPerspective)
+		return fmt.Errorf("resolver %s: the perspective after the @ must have at most %d characters, "+
+			"each a lower-case letter, a digit or a hyphen", r.shown(), longestPerspective)
 	}
 	switch r.Transport {
 	case "", transportUDP, transportTCP:
@@ -216,13 +222,14 @@ func (r Resolver) check() error {
 	return nil
 }
 
-// isPerspective accepts the empty name too.
+// isPerspective also accepts the empty name.
 func isPerspective(name string) bool {
 	return len(name) <= longestPerspective && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// isPlainPath tells a path from what has a query, a template, a perspective, or needs escapes.
+// isPlainPath reports whether a path has no query, template, perspective or escapes.
 func isPlainPath(path string) bool {
 	u, err := url.Parse(path)
-	return err == nil && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") && u.Path == path && u.EscapedPath() == path && !strings.Contains(path, "@")
+	return err == nil && u.Path == path && u.EscapedPath() == path &&
+		strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") && !strings.Contains(path, "@")
 }

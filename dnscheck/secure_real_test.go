@@ -125,7 +125,7 @@ func (a certifier) asksOften(t *testing.T, resolver dnscheck.Resolver) {
 		if o := v.Observations[0]; o.Transport != resolver.Transport {
 			t.Errorf("transport %s", o.Transport)
 		}
-		v, err := c.Look(t.Context(), "_gone.example.com", token)
+		v, err := c.Check(t.Context(), "_gone.example.com", token)
 		wantReal(t, "a name that is not there", v, err, dnscheck.Absent, dnscheck.ReasonNoName)
 	}
 	if got := dials.Load(); got != 1 {

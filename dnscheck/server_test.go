@@ -307,7 +307,7 @@ func build(t *testing.T, c dnscheck.Config) *dnscheck.Checker {
 // look asks for the token, and gives the verdict of a question that has one.
 func look(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
 	t.Helper()
-	v, err := c.Look(t.Context(), host, token)
+	v, err := c.Check(t.Context(), host, token)
 	if err != nil {
 		t.Fatal(err)
 	}

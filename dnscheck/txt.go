@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	maxValues     = 10  // values kept of one look: evidence for a person, not a copy of the zone
-	maxValueOctet = 255 // bytes kept of each value: one character string (RFC 1035 section 3.3)
+	maxValues     = 10  // values of an observation: evidence, not a copy of the zone
+	maxValueBytes = 255 // of each value: one character string (RFC 1035 section 3.3)
 )
 
-// textOf gives the value of one TXT record: its strings joined with nothing between them, as bytes.
+// textOf returns the value of a TXT record: the bytes of its strings, joined.
 func textOf(record *dns.TXT) string {
 	var value strings.Builder
 	for _, s := range record.Txt {
@@ -27,28 +27,28 @@ var (
 	nameEscapes = regexp.MustCompile(`\\(?:[^0-9]|[0-9]{3})`)
 )
 
-// unescape undoes how the codec writes the bytes of a character string in text: \" and \\ for those two, \DDD for
-// bytes that do not print. A backslash that begins none of these stands for itself (the codec writes none such).
-func unescape(s string) string { return textEscapes.ReplaceAllStringFunc(s, unescaped) }
+// unescape reverts the escapes of the codec in a character string: \" and \\, and \DDD for
+// bytes that are not printable. Any other backslash is literal.
+func unescape(s string) string { return textEscapes.ReplaceAllStringFunc(s, unescapeOne) }
 
-// plainName undoes how the codec writes the bytes of a name in text: \. and the like, and \DDD.
-func plainName(name string) string { return nameEscapes.ReplaceAllStringFunc(name, unescaped) }
+// plainName reverts the escapes of the codec in a name: \. and the like, and \DDD.
+func plainName(name string) string { return nameEscapes.ReplaceAllStringFunc(name, unescapeOne) }
 
-func unescaped(escape string) string {
-	octet, err := strconv.ParseUint(escape[1:], 10, 8)
-	switch {
-	case len(escape) != len(`\DDD`):
+func unescapeOne(escape string) string {
+	if len(escape) != len(`\DDD`) {
 		return escape[1:]
-	case err != nil: // no byte
+	}
+	value, err := strconv.ParseUint(escape[1:], 10, 8)
+	if err != nil { // above 255
 		return escape
 	}
-	return string([]byte{byte(octet)})
+	return string([]byte{byte(value)})
 }
 
-// evidence is what is kept of the values that were found: the first ones, each capped, and how many more there were.
-func evidence(values []string) (kept []string, more int) {
+// capValues returns the first values, each capped, and how many more there were.
+func capValues(values []string) (capped []string, more int) {
 	for _, v := range values[:min(len(values), maxValues)] {
-		kept = append(kept, strings.Clone(v[:min(len(v), maxValueOctet)]))
+		capped = append(capped, strings.Clone(v[:min(len(v), maxValueBytes)]))
 	}
-	return kept, max(0, len(values)-maxValues)
+	return capped, max(0, len(values)-maxValues)
 }

@@ -57,7 +57,7 @@ func TestStringsOfOneRecordAreJoined(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			v, err := checker(t, both(t, test.zone)).Look(t.Context(), host, test.token)
+			v, err := checker(t, both(t, test.zone)).Check(t.Context(), host, test.token)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func TestOddTokensAreFound(t *testing.T) {
 		"name=value", `with "quotes"`, `back\slash`, `\034`, `\\`, `\`, `"`, " blanks ", "tab\t", "line\r\n", "\x00", "\x7f", "Grüße", "\xff\xfe", "\u202e", every.String(),
 	} {
 		t.Run(fmt.Sprintf("%.20q", odd), func(t *testing.T) {
-			v, err := checker(t, both(t, records(chunks(odd)))).Look(t.Context(), host, odd)
+			v, err := checker(t, both(t, records(chunks(odd)))).Check(t.Context(), host, odd)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// State is what is known of the token at the host.
+// State is the state of the token at the host.
 type State int
 
 // The states. The zero value is Unknown.
 const (
-	Unknown State = iota // nobody could say
-	Absent               // the zone says that it is not there
-	Present              // it is there
+	Unknown State = iota // there is no reliable answer
+	Absent               // the zone denies the token
+	Present              // the token is there
 )
 
-// String is "unknown", "absent" or "present".
+// String returns "unknown", "absent" or "present".
 func (s State) String() string {
 	switch s {
 	case Absent:
@@ -30,12 +30,12 @@ func (s State) String() string {
 	}
 }
 
-// Reason says why a state was found. Its text is stable, for metrics and machines;
+// Reason is the reason of a state. Its text is stable, for metrics and machines.
 // docs/reference/outcomes.md has the comments of the reasons.
 type Reason string
 
-// The reasons. ReasonFound goes with Present; ReasonNoRecord, ReasonOtherValue and ReasonNoName with Absent; the others
-// with Unknown.
+// The reasons. ReasonFound belongs to Present; ReasonNoRecord, ReasonOtherValue and
+// ReasonNoName to Absent; the others to Unknown.
 const (
 	ReasonFound       Reason = "found"               // the token is there
 	ReasonNoRecord    Reason = "no_txt_record"       // the name exists, and has no TXT record (NODATA)
@@ -44,7 +44,7 @@ const (
 	ReasonServFail    Reason = "servfail"            // SERVFAIL; or an old answer served because the zone does not answer
 	ReasonRefused     Reason = "refused"             // REFUSED, a referral elsewhere, or an answer withheld by policy (RFC 8914 codes 4, 15 to 18)
 	ReasonTimeout     Reason = "timeout"             // no answer in time
-	ReasonUnreachable Reason = "unreachable"         // the resolver cannot be reached, or hung up
+	ReasonUnreachable Reason = "unreachable"         // the resolver cannot be reached, or closed the connection
 	ReasonMalformed   Reason = "malformed_answer"    // an answer that cannot be read, or does not answer the question
 	ReasonAlias       Reason = "alias_chain"         // CNAMEs in a circle, too many in a row, or ambiguous
 	ReasonDisagree    Reason = "resolvers_disagree"  // some see the token, others see that it is not there
@@ -52,102 +52,107 @@ const (
 	ReasonRCode       Reason = "unexpected_rcode"    // another response code
 	ReasonUntrusted   Reason = "resolver_untrusted"  // the resolver answers for names that do not exist, as the canary query showed
 
-	// These come of a proof, where a quorum of the resolvers sees the token.
+	// Reasons of a proof in which a quorum of the resolvers sees the token.
 	ReasonUnconfirmed     Reason = "dnssec_unconfirmed" // some answers are authenticated by DNSSEC, and too few of those have the token
 	ReasonUnsigned        Reason = "dnssec_missing"     // no answer is authenticated by DNSSEC, and that is required
-	ReasonTooFewResolvers Reason = "too_few_resolvers"  // there is but one resolver
-	ReasonOnePerspective  Reason = "one_perspective"    // perspectives are named, and the token is seen from one alone
+	ReasonTooFewResolvers Reason = "too_few_resolvers"  // there is only one resolver
+	ReasonOnePerspective  Reason = "one_perspective"    // perspectives are named, and the token is seen from only one
 
-	// These come of a proof by which the token is there, where the Config refuses how it is.
+	// Reasons of a proof that Config.RefuseAliases or Config.RefuseWildcards refuses.
 	ReasonAliasOut       Reason = "alias_out_of_domain"    // through an alias that leads out of the domain
 	ReasonWildcard       Reason = "wildcard"               // by a wildcard
 	ReasonWildcardUnsure Reason = "wildcard_not_ruled_out" // perhaps by a wildcard
 
-	// These come of asking the zone's own name servers.
+	// Reasons from the zone's own name servers.
 	ReasonServersDisagree Reason = "name_servers_disagree" // some have the token, others say that it is not there
 	ReasonLag             Reason = "resolvers_lag"         // the name servers have the token, and too few of the resolvers see it yet
-	ReasonLame            Reason = "lame_delegation"       // servers that are named as the zone's and do not hold it
+	ReasonLame            Reason = "lame_delegation"       // the servers in the delegation do not hold the zone
 	ReasonDelegation      Reason = "endless_delegation"    // the way to the zone's name servers takes too many referrals or queries
 	ReasonTooFew          Reason = "too_few_name_servers"  // at most half of the servers of a zone have answered
-	ReasonUnprotected     Reason = "resolvers_unprotected" // a proof by resolvers alone, and too few of them are queried over TLS or HTTPS
+	ReasonUnprotected     Reason = "resolvers_unprotected" // a proof without name servers, and too few resolvers are queried over TLS or HTTPS
 	ReasonReferral        Reason = "referral"              // of an observation only: the name server refers to others
 )
 
-// Basis says by whose word a verdict was reached.
+// Basis names the servers on whose answers a verdict is based.
 type Basis string
 
 // The bases.
 const (
 	ByResolvers Basis = "resolvers"
 	ByAuthority Basis = "authority"               // the zone's own name servers
-	ByBoth      Basis = "authority_and_resolvers" // a proof, or its contrary
+	ByBoth      Basis = "authority_and_resolvers" // a proof or a disproof
 )
 
-// Observation is what one vantage point saw. Its texts are safe to show but for Values, which are raw.
+// Observation is the result of one resolver or name server. All texts but Values are safe to
+// show.
 type Observation struct {
 	Resolver      string        // the resolver's name, or the name server's
 	Authority     bool          // it is one of the zone's own name servers
-	Address       string        // of a name server: "192.0.2.1:53"; empty where it has none that could be asked
-	Operator      string        // of a resolver: who runs it, as Operators has it
-	Perspective   string        // of a resolver: its name, "default" where it names none
-	Transport     string        // of the last question: "udp", "tcp", "tls" or "https"
+	Address       string        // of a name server: "192.0.2.1:53"; empty if it has none that may be queried
+	Operator      string        // of a resolver: as returned by Operators
+	Perspective   string        // of a resolver: "default" if it names none
+	Transport     string        // of the last query: "udp", "tcp", "tls" or "https"
 	State         State         //
 	Reason        Reason        //
-	Values        []string      // values of the TXT records there: strings joined, raw bytes of strangers, each capped to 255 bytes; at most 10
+	Values        []string      // of the TXT records: strings joined, foreign bytes, at most 255 of each; at most 10
 	MoreValues    int           // values beyond those 10
-	Aliases       []string      // targets of the CNAMEs that were followed, in order, as they came, without the last dot
-	RCode         string        // of the last answer: "NOERROR", "NXDOMAIN", …; empty without one
+	Aliases       []string      // targets of the CNAMEs that were followed, in order, without the final dot
+	RCode         string        // of the last answer: "NOERROR", "NXDOMAIN", …; empty without an answer
 	EDE           string        // extended errors of the last answer (RFC 8914), capped, control characters quoted
-	Authenticated bool          // each answer had AD: the resolver says that it validated (RFC 4035 section 3.2.3); worth what resolver and transport are
-	NegativeTTL   time.Duration // how long the resolver may go on saying no; 0 when not absent, or not said
-	Took          time.Duration // from the first question to the last answer
-	Err           string        // what went wrong, for an operator; empty when the answer could be read
+	Authenticated bool          // each answer had AD: the resolver validated it (RFC 4035 section 3.2.3); as reliable as resolver and transport
+	NegativeTTL   time.Duration // for how long the resolver may cache that the token is absent; 0: not known
+	Took          time.Duration // from the first query to the last answer
+	Err           string        // for an operator; empty if the answer could be read
 }
 
-// Verdict is what the observations come to.
+// Verdict is the result of a check, a proof or a disproof.
 type Verdict struct {
 	State     State
 	Reason    Reason
 	Host      string // as it was given
-	Basis     Basis  // who was asked
-	Operator  string // who runs the zone's name servers, if they were looked for: a key ("awsdns", "a+b"), at most 100 bytes
-	Note      string // why name servers have not said anything, or a wildcard is not ruled out; for an operator
-	Zone      string // whose name servers were queried last, safe to show; empty where none were, or none answered
-	Servers   int    // how many that zone has
-	Answered  int    // how many of them have answered
-	Quorum    int    // how many resolvers have to agree, where they are asked
-	Resolvers int    // of so many
+	Basis     Basis
+	Operator  string // of the zone's name servers, if they were queried: a key ("awsdns", "a+b"), at most 100 bytes
+	Note      string // why no name server answered, or a wildcard is not ruled out; for an operator
+	Zone      string // whose name servers were queried last, safe to show; empty if none answered
+	Servers   int    // the number of its name servers
+	Answered  int    // the number of them that answered
+	Quorum    int    // how many resolvers have to agree
+	Resolvers int    // the number of resolvers
 
-	// Observations are of those that had answered when the verdict was clear: name servers, at most 16, then resolvers in
-	// the order of Config.Resolvers.
+	// Observations are those until the verdict was clear: of at most 16 name servers, then of
+	// resolvers in the order of Config.Resolvers.
 	Observations []Observation
-	NegativeTTL  time.Duration // longest that a resolver may go on saying no; 0 where none that was asked said so
-	// Thin says of a proof, Unknown with ReasonTooFew, that it lacks nothing but name servers that are silent: of the host's
-	// own zone at least one has the token and each other is silent, and every resolver has it. See Config.ThinProofs.
+	NegativeTTL  time.Duration // the longest of the resolvers' observations
+	// Thin marks a proof, Unknown with ReasonTooFew, that lacks only the answers of silent name
+	// servers: of the host's own zone at least one has the token and each other is silent, and
+	// every resolver sees it. See Config.ThinProofs.
 	Thin bool
 }
 
-// Contested reports whether any answer speaks against the token: a no, another name server's alias or referral, a signature that is
-// bogus, a name server that does not hold the zone. No answer does not, nor does SERVFAIL, a resolver's way to say that it got none.
+// Contested reports whether any answer contradicts the token: a denial, a name server's alias
+// or referral, a bogus signature, a name server that does not hold the zone. Silence does not,
+// nor does SERVFAIL, which a resolver returns if it got no answer.
 func (v Verdict) Contested() bool {
-	return v.State == Absent || v.Reason == ReasonServersDisagree || slices.ContainsFunc(v.Observations, func(o Observation) bool {
+	contradicts := func(o Observation) bool {
 		return o.State != Present && !o.Reason.isSilence() && o.Reason != ReasonServFail
-	})
+	}
+	return v.State == Absent || v.Reason == ReasonServersDisagree || slices.ContainsFunc(v.Observations, contradicts)
 }
 
 // isSilence reports whether there was no answer at all.
 func (r Reason) isSilence() bool { return r == ReasonTimeout || r == ReasonUnreachable }
 
-// shownValue is how many bytes of a value are shown to people.
+// shownValue is how many bytes of a value are shown.
 const shownValue = 100
 
-// Sentence says for the customer what was found: it names the host and, where another value is there, quotes the
-// first one (capped to 100 bytes, control characters and whatever is not ASCII escaped).
+// Sentence describes the verdict for the customer. It names the host and quotes the first of
+// other values, capped to 100 bytes, with anything but printable ASCII escaped.
 func (v Verdict) Sentence() string {
-	o := v.telling()
+	o := v.deciding()
 	switch {
 	case v.Reason == ReasonOtherValue && len(o.Values) > 0:
-		return fmt.Sprintf("%s: %s%s.", strings.TrimSuffix(v.Plain(), "."), shown(o.Values[0], shownValue), andMore(len(o.Values)-1+o.MoreValues))
+		more := andMore(len(o.Values) - 1 + o.MoreValues)
+		return fmt.Sprintf("%s: %s%s.", strings.TrimSuffix(v.Plain(), "."), shown(o.Values[0], shownValue), more)
 	case (v.Reason == ReasonNoName || v.Reason == ReasonNoRecord) && len(o.Aliases) > 0:
 		lacks := "does not exist"
 		if v.Reason == ReasonNoRecord {
@@ -157,7 +162,8 @@ func (v Verdict) Sentence() string {
 	case v.Reason == ReasonServersDisagree:
 		return strings.TrimSuffix(v.Plain(), ".") + ": " + v.sides() + "."
 	case v.Reason == ReasonTooFew && v.Servers > 0:
-		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s%s.", v.Answered, v.Servers, v.Zone, shownHost(v.Host), v.lacking())
+		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s%s.",
+			v.Answered, v.Servers, v.Zone, shownHost(v.Host), v.tooFew())
 	case v.Reason == ReasonAliasOut:
 		name, target, _ := v.AliasOut()
 		return fmt.Sprintf("The TXT record at %s was found through an alias (CNAME or DNAME) from %s to %s, out of the domain, where others may be able to publish it: "+
@@ -168,8 +174,8 @@ func (v Verdict) Sentence() string {
 	return v.Plain()
 }
 
-// lacking is what there is to say of too few name servers.
-func (v Verdict) lacking() string {
+// tooFew completes the sentence of too few name servers.
+func (v Verdict) tooFew() string {
 	switch {
 	case !v.Thin:
 		return ": more than half of them have to"
@@ -179,7 +185,7 @@ func (v Verdict) lacking() string {
 	return "; they have the expected value, and so have all resolvers"
 }
 
-// sides tells which name servers have the token, which do not, and which refer to others.
+// sides lists the name servers with the token, those without, and those that refer to others.
 func (v Verdict) sides() string {
 	var with, without, refer []string
 	for _, o := range v.Observations {
@@ -213,12 +219,12 @@ func (v Verdict) sides() string {
 }
 
 func someNames(names []string) string {
-	const most = 4 // name servers are two to four nearly everywhere
+	const most = 4 // most zones have two to four
 	return strings.Join(names[:min(len(names), most)], ", ") + andMore(len(names)-most)
 }
 
-// asked is who was asked last, in the customer's words.
-func (v Verdict) asked() string {
+// queried names the servers for the customer.
+func (v Verdict) queried() string {
 	if v.Basis == ByAuthority {
 		return "the domain's name servers"
 	}
@@ -234,7 +240,7 @@ func (o Observation) role() string {
 
 const unchecked = "The TXT record at %[1]s could not be checked: "
 
-// plain are the sentences of the reasons: %[1]s is the host, and %[2]s who was asked.
+// plain has the sentences of the reasons: %[1]s is the host, %[2]s the queried servers.
 var plain = map[Reason]string{
 	ReasonFound:           "The TXT record at %[1]s holds the expected value.",
 	ReasonNoRecord:        "There is no TXT record at %[1]s.",
@@ -273,13 +279,13 @@ var plain = map[Reason]string{
 	ReasonRCode:     unchecked + "the answer was an unexpected error.",
 }
 
-// Plain says the same without anything that was found there: it names nothing but the host that was asked for.
+// Plain is Sentence without anything that was found: it names only the host.
 func (v Verdict) Plain() string {
 	sentence, known := plain[v.Reason]
 	switch {
 	case !known:
 		sentence = "Nothing is known yet of the TXT record at %[1]s."
-	case v.Reason == ReasonNoName && len(v.telling().Aliases) > 0: // then it is another name that does not exist
+	case v.Reason == ReasonNoName && len(v.deciding().Aliases) > 0: // another name does not exist
 		sentence = plain[ReasonNoRecord]
 	case v.Reason == ReasonTimeout && v.Basis == ByAuthority:
 		sentence = unchecked + "the domain's name servers did not answer in time."
@@ -288,12 +294,12 @@ func (v Verdict) Plain() string {
 	case v.Reason == ReasonOnePerspective:
 		sentence += "have the operators of the resolvers in the other networks repair them."
 	}
-	return fmt.Sprintf(sentence, shownHost(v.Host), v.asked())
+	return fmt.Sprintf(sentence, shownHost(v.Host), v.queried())
 }
 
-// telling is the observation that the verdict's reason comes from; empty where it comes from all of them. Where resolvers were
-// asked too the last word was theirs.
-func (v Verdict) telling() Observation {
+// deciding returns the observation with the verdict's reason: a resolver's if these were
+// queried, too. It is empty if the reason is of all observations.
+func (v Verdict) deciding() Observation {
 	for _, o := range v.Observations {
 		if o.Reason == v.Reason && o.Authority == (v.Basis == ByAuthority) {
 			return o
@@ -309,7 +315,7 @@ func andMore(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// shown quotes foreign text: at most so many of its bytes, and nothing but printable ASCII.
+// shown quotes at most so many bytes of foreign text as printable ASCII.
 func shown(s string, most int) string {
 	if len(s) > most {
 		return strconv.QuoteToASCII(s[:most]) + "…"
@@ -317,10 +323,10 @@ func shown(s string, most int) string {
 	return strconv.QuoteToASCII(s)
 }
 
-// shownHost leaves a name that looks like one as it is, for it reads better, and quotes any other.
+// shownHost returns a host name as it is, and quotes any other name.
 func shownHost(name string) string {
 	for _, c := range []byte(name) {
-		if !isHostOctet(c) && c != '.' {
+		if !isHostByte(c) && c != '.' {
 			return shown(name, maxName)
 		}
 	}

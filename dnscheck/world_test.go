@@ -228,7 +228,7 @@ func TestLookWhereAllAreSilentEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := everywhere(t, zoneOf(start("parking.com"), txt("_v.parking.com", token)))
 				c := n.checker(dnscheck.Config{Mode: mode})
-				v, err := c.Look(t.Context(), "_v.parking.com", token) // the top-level domain's servers are known from here on
+				v, err := c.Check(t.Context(), "_v.parking.com", token) // the top-level domain's servers are known from here on
 				if err != nil {
 					t.Fatal(err)
 				}

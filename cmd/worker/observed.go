@@ -17,8 +17,8 @@ type observedDNS struct {
 }
 
 // Look implements tasks.DNS, as do Prove and Disprove.
-func (d observedDNS) Look(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(ctx, "look", d.Checker.Look, host, token)
+func (d observedDNS) Check(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.observe(ctx, "look", d.Checker.Check, host, token)
 }
 
 func (d observedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {

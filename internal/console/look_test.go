@@ -376,7 +376,7 @@ func TestWhatIsNotCheckedIsNotCounted(t *testing.T) {
 // thinDNS sees the token at too few name servers.
 type thinDNS struct{ kinds.DNS }
 
-func (thinDNS) Look(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+func (thinDNS) Check(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
 	return dnscheck.Verdict{State: dnscheck.Present, Host: host}, nil
 }
 

@@ -123,8 +123,8 @@ type checking struct {
 	meanwhile func()
 }
 
-func (d checking) Look(ctx context.Context, host, txt string) (dnscheck.Verdict, error) {
-	v, err := d.sweepDNS.Look(ctx, host, txt)
+func (d checking) Check(ctx context.Context, host, txt string) (dnscheck.Verdict, error) {
+	v, err := d.sweepDNS.Check(ctx, host, txt)
 	d.meanwhile()
 	return v, err
 }

@@ -586,7 +586,7 @@ type holding struct {
 	hold  chan struct{}
 }
 
-func (d holding) Look(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+func (d holding) Check(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
 	d.asked <- host
 	<-d.hold
 	return dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonTimeout}, nil

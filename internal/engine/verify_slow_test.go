@@ -20,7 +20,7 @@ type looking struct {
 	look func(host string) dnscheck.Verdict
 }
 
-func (d looking) Look(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+func (d looking) Check(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
 	return d.look(host), nil
 }
 

@@ -56,7 +56,7 @@ func OfWorker(rdb redis.UniversalClient, tenants []Served) *Readiness {
 			Check{subject, permitted(func(p permission) Finding { return p.requests(t.Name) })},
 			Check{subject + " queue", permitted(permission.queue)},
 			Check{subject + " token", func(context.Context) Finding { return Token(t.API.TokenHealth(), t.AwaitsToken()) }},
-			Check{subject + " resolvers", func(ctx context.Context) Finding { return answering(t.DNS.Hear(ctx), t.Quorum) }})
+			Check{subject + " resolvers", func(ctx context.Context) Finding { return answering(t.DNS.Probe(ctx), t.Quorum) }})
 		if t.Canary {
 			checks = append(checks, Check{subject + " canary", func(context.Context) Finding { return truthful(t.DNS.Resolvers(), t.Quorum) }})
 		}

@@ -443,7 +443,7 @@ func (d fleetDNS) ask(host, token string, proves bool) (v dnscheck.Verdict, err 
 	return v, nil
 }
 
-func (d fleetDNS) Look(_ context.Context, host, token string) (dnscheck.Verdict, error) {
+func (d fleetDNS) Check(_ context.Context, host, token string) (dnscheck.Verdict, error) {
 	return d.ask(host, token, false)
 }
 

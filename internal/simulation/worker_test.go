@@ -403,8 +403,8 @@ func (d killedDNS) ask(query func() (dnscheck.Verdict, error)) (dnscheck.Verdict
 	return c.verdict, c.err
 }
 
-func (d killedDNS) Look(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.ask(func() (dnscheck.Verdict, error) { return d.w.s.dns.Look(ctx, host, token) })
+func (d killedDNS) Check(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.ask(func() (dnscheck.Verdict, error) { return d.w.s.dns.Check(ctx, host, token) })
 }
 
 func (d killedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {

@@ -127,7 +127,7 @@ func (d *simulatedDNS) ask(ctx context.Context, host string, rule func(*place) (
 
 // Look implements [kinds.DNS]: it returns the answer of the name servers, or else that of a
 // quorum.
-func (d *simulatedDNS) Look(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+func (d *simulatedDNS) Check(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	v, err := d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
 		seen := d.server(p, token)
 		switch {

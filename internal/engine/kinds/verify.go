@@ -77,7 +77,7 @@ func (r VerifyRow) Validate() error {
 
 // DNS is the part of [dnscheck.Checker] that verification needs.
 type DNS interface {
-	Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+	Check(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 	Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 }
 

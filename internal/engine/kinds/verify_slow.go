@@ -62,7 +62,7 @@ func untilPlace() time.Duration { return placeAgain/2 + rand.N(placeAgain) }
 
 // Looker checks whether a token is there.
 type Looker interface {
-	Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+	Check(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 }
 
 // check checks whether a token is there, in a place that it takes as take does.
@@ -72,7 +72,7 @@ func (p *Places) check(ctx context.Context, dns Looker, reason, host, token stri
 		return dnscheck.Verdict{}, err
 	}
 	defer free()
-	return dns.Look(ctx, host, token)
+	return dns.Check(ctx, host, token)
 }
 
 // query checks whether the row's token is there. The reason of a row without a place stays
@@ -87,5 +87,5 @@ func (v *verification) query(ctx context.Context) (dnscheck.Verdict, error) {
 		return dnscheck.Verdict{}, v.keep(err)
 	}
 	defer free()
-	return v.cfg.DNS.Look(ctx, v.state.Record.Host, v.state.Record.TXT)
+	return v.cfg.DNS.Check(ctx, v.state.Record.Host, v.state.Record.TXT)
 }

@@ -16,7 +16,7 @@ import (
 func known(all []dnscheck.ResolverState) (short []string) {
 	for _, s := range all {
 		text := s.Name
-		if s.HeardAt.IsZero() {
+		if s.AnsweredAt.IsZero() {
 			text += " unheard"
 		}
 		if s.Silent != "" {
@@ -59,7 +59,7 @@ func TestHear(t *testing.T) {
 			time.Sleep(wait)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if diff := cmp.Diff(want, known(c.Hear(ctx))); diff != "" {
+			if diff := cmp.Diff(want, known(c.Probe(ctx))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if got := len(asked.seen()); got != total {
@@ -96,10 +96,10 @@ func TestHearIsLeft(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(500*time.Millisecond, cancel)
-		if diff := cmp.Diff([]string{"r0 unheard"}, known(c.Hear(ctx))); diff != "" {
+		if diff := cmp.Diff([]string{"r0 unheard"}, known(c.Probe(ctx))); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{"r0"}, known(c.Hear(t.Context()))); diff != "" {
+		if diff := cmp.Diff([]string{"r0"}, known(c.Probe(t.Context()))); diff != "" {
 			t.Errorf("stayed (-want +got):\n%s", diff)
 		}
 		if got := len(asked.seen()); got != 2 {

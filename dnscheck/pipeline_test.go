@@ -96,7 +96,7 @@ func TestUnansweredQueryHoldsUpNoOther(t *testing.T) {
 		defer c.Close()
 		done := make(chan dnscheck.Verdict)
 		go func() {
-			v, err := c.Look(t.Context(), "slow.example.com", token)
+			v, err := c.Check(t.Context(), "slow.example.com", token)
 			if err != nil {
 				t.Error(err)
 			}
@@ -137,7 +137,7 @@ func TestLooksThatAreGivenUpKeepTheConnection(t *testing.T) {
 		defer c.Close()
 		for range 200 {
 			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Millisecond)
-			if _, err := c.Look(ctx, host, token); err == nil {
+			if _, err := c.Check(ctx, host, token); err == nil {
 				t.Error("not given up")
 			}
 			cancel()

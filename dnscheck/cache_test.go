@@ -14,28 +14,28 @@ import (
 )
 
 func TestMemoryIsBounded(t *testing.T) {
-	m := dnscheck.NewMemory()
-	for i := range dnscheck.MaxRemembered + 10 {
+	m := dnscheck.NewCache()
+	for i := range dnscheck.MaxCached + 10 {
 		m.Put(fmt.Sprint(i), i, time.Hour)
 	}
-	if got := m.Len(); got != dnscheck.MaxRemembered {
+	if got := m.Len(); got != dnscheck.MaxCached {
 		t.Errorf("%d entries", got)
 	}
-	last := fmt.Sprint(dnscheck.MaxRemembered + 9)
-	if v, ok := m.Get(last); !ok || v != dnscheck.MaxRemembered+9 {
+	last := fmt.Sprint(dnscheck.MaxCached + 9)
+	if v, ok := m.Get(last); !ok || v != dnscheck.MaxCached+9 {
 		t.Errorf("%d, %t", v, ok)
 	}
 	for range 3 {
 		m.Put(last, 11, time.Hour) // no second entry
 	}
-	if got := m.Len(); got != dnscheck.MaxRemembered {
+	if got := m.Len(); got != dnscheck.MaxCached {
 		t.Errorf("%d entries", got)
 	}
 }
 
 func TestMemoryForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := dnscheck.NewMemory()
+		m := dnscheck.NewCache()
 		tests := []struct {
 			name      string
 			ttl, kept time.Duration
@@ -69,7 +69,7 @@ func TestMemoryForgets(t *testing.T) {
 
 func TestMemoryHasOneLookAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := dnscheck.NewMemory()
+		m := dnscheck.NewCache()
 		var looks atomic.Int32
 		look := func() (int, time.Duration, error) {
 			looks.Add(1)
@@ -80,7 +80,7 @@ func TestMemoryHasOneLookAtATime(t *testing.T) {
 		var finding sync.WaitGroup
 		for range 100 {
 			finding.Go(func() {
-				if v, err := m.Find(t.Context(), "a", look); v != 1 || err != nil {
+				if v, err := m.Load(t.Context(), "a", look); v != 1 || err != nil {
 					t.Errorf("%d, %v", v, err)
 				}
 			})
@@ -94,12 +94,12 @@ func TestMemoryHasOneLookAtATime(t *testing.T) {
 
 func TestMemoryKeepsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := dnscheck.NewMemory()
+		m := dnscheck.NewCache()
 		broken := errors.New("broken")
 		var finding sync.WaitGroup
 		for range 3 { // one looks, the others hear of it
 			finding.Go(func() {
-				_, err := m.Find(t.Context(), "a", func() (int, time.Duration, error) {
+				_, err := m.Load(t.Context(), "a", func() (int, time.Duration, error) {
 					time.Sleep(time.Second)
 					return 0, time.Minute, broken
 				})
@@ -109,7 +109,7 @@ func TestMemoryKeepsNoError(t *testing.T) {
 			})
 		}
 		finding.Wait()
-		if v, err := m.Find(t.Context(), "a", func() (int, time.Duration, error) { return 1, time.Minute, nil }); v != 1 || err != nil {
+		if v, err := m.Load(t.Context(), "a", func() (int, time.Duration, error) { return 1, time.Minute, nil }); v != 1 || err != nil {
 			t.Errorf("%d, %v", v, err)
 		}
 	})
@@ -117,10 +117,10 @@ func TestMemoryKeepsNoError(t *testing.T) {
 
 func TestMemoryWaitsAsLongAsItsAskerDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := dnscheck.NewMemory()
+		m := dnscheck.NewCache()
 		var looking sync.WaitGroup
 		looking.Go(func() {
-			_, _ = m.Find(t.Context(), "a", func() (int, time.Duration, error) {
+			_, _ = m.Load(t.Context(), "a", func() (int, time.Duration, error) {
 				time.Sleep(time.Hour)
 				return 1, time.Minute, nil
 			})
@@ -129,7 +129,7 @@ func TestMemoryWaitsAsLongAsItsAskerDoes(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		_, err := m.Find(ctx, "a", nil)
+		_, err := m.Load(ctx, "a", nil)
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
 			t.Errorf("error %v after %s", err, time.Since(began))
 		}

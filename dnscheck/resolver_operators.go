@@ -8,15 +8,16 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// publicOperator is who runs a public resolver, by its networks and by the names in its certificates.
+// publicOperator is an operator of public resolvers, identified by its networks and by the
+// names in its certificates.
 type publicOperator struct {
 	name     string
 	networks []netip.Prefix
 	domains  []string
 }
 
-// publicOperators are the operators of public resolvers that are widely used and have several networks or domains, as they
-// publish them.
+// publicOperators are the widely used operators that have several networks or domains, as
+// they publish them.
 var publicOperators = []publicOperator{
 	publicResolvers("Cloudflare", "1.1.1.0/24 1.0.0.0/24 2606:4700:4700::/48", "cloudflare-dns.com one.one.one.one cloudflare-gateway.com"),
 	publicResolvers("Google", "8.8.8.0/24 8.8.4.0/24 2001:4860:4860::/48", "dns.google dns.google.com dns64.dns.google"),
@@ -45,9 +46,11 @@ func publicResolvers(name, networks, domains string) publicOperator {
 	return o
 }
 
-// Operators returns who runs each of the resolvers: the name of a known operator of public resolvers ("Cloudflare"), or the
-// registrable domain of a name in a certificate ("example.com"), or a network ("192.0.2.0/24"). Resolvers that share one of
-// these are one operator's. At a loopback or private address each is its own, and called by its address.
+// Operators returns the operator of each resolver: the name of a known operator of public
+// resolvers ("Cloudflare"), or the registrable domain of the name in its certificate
+// ("example.com"), or its network ("192.0.2.0/24"). Resolvers that share one of these have
+// the same operator. At a loopback or private address each resolver has an operator of its
+// own, named by the address.
 func Operators(resolvers []Resolver) []string {
 	type group struct {
 		keys    []string
@@ -55,15 +58,15 @@ func Operators(resolvers []Resolver) []string {
 	}
 	var groups []group
 	for i, r := range resolvers {
-		mine := group{keys: r.operatorKeys(), members: []int{i}}
+		merged := group{keys: r.operatorKeys(), members: []int{i}}
 		groups = slices.DeleteFunc(groups, func(g group) bool {
-			if !slices.ContainsFunc(g.keys, func(key string) bool { return slices.Contains(mine.keys, key) }) {
+			if !slices.ContainsFunc(g.keys, func(key string) bool { return slices.Contains(merged.keys, key) }) {
 				return false
 			}
-			mine.keys, mine.members = append(mine.keys, g.keys...), append(mine.members, g.members...)
+			merged.keys, merged.members = append(merged.keys, g.keys...), append(merged.members, g.members...)
 			return true
 		})
-		groups = append(groups, mine)
+		groups = append(groups, merged)
 	}
 	names := make([]string, len(resolvers))
 	for _, g := range groups {
@@ -82,9 +85,9 @@ func isPublicOperator(name string) bool {
 	return slices.ContainsFunc(publicOperators, func(o publicOperator) bool { return o.name == name })
 }
 
-// operatorKeys returns what the resolver has in common with others of its operator, at least one.
+// operatorKeys returns the keys that resolvers of one operator share, at least one.
 func (r Resolver) operatorKeys() []string {
-	addr := carried(r.Addr.Addr())
+	addr := embeddedIPv4(r.Addr.Addr())
 	name := strings.ToLower(unrooted(r.ServerName))
 	var keys []string
 	for _, o := range publicOperators {
@@ -97,18 +100,18 @@ func (r Resolver) operatorKeys() []string {
 		case len(keys) > 0:
 			return keys
 		case addr.IsLoopback():
-			return []string{r.Addr.String()} // several are tried out beside each other
+			return []string{r.Addr.String()}
 		}
 		return []string{addr.String()}
 	}
 	if domain, err := publicsuffix.EffectiveTLDPlusOne(name); err == nil {
 		keys = append(keys, domain)
 	}
-	bits := 48 // what a site gets (RFC 6177)
+	bits := 48 // a site's prefix (RFC 6177)
 	if addr.Is4() {
-		bits = 24 // the least that is routed
+		bits = 24 // the longest prefix that is routed
 	}
-	network, _ := addr.Prefix(bits) // fails for a zone only, and IsPublic has none
+	network, _ := addr.Prefix(bits) // fails only for an address with a zone, which is not public
 	return append(keys, network.String())
 }
 
@@ -118,12 +121,12 @@ func (o publicOperator) runs(addr netip.Addr, name string) bool {
 		slices.ContainsFunc(o.domains, func(d string) bool { return name == d || strings.HasSuffix(name, "."+d) })
 }
 
-// carried returns the IPv4 address in an address of NAT64, and any other as it is.
-func carried(addr netip.Addr) netip.Addr {
+// embeddedIPv4 returns the IPv4 address in a NAT64 address, and any other as it is.
+func embeddedIPv4(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if nat64.Contains(addr) {
-		octets := addr.As16()
-		return netip.AddrFrom4([4]byte(octets[12:]))
+		raw := addr.As16()
+		return netip.AddrFrom4([4]byte(raw[12:]))
 	}
 	return addr
 }

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// notPublic lists the addresses within the unicast space that no name server of a customer's zone has, and no receiver of
-// webhooks. A stranger writes a zone's delegation, and must not choose which host inside our network gets a datagram. The list
-// has all that the IANA special-purpose address registries have (RFC 6890), and what clouds serve to their own
-// machines alone at addresses that look public.
+// notPublic lists unicast addresses to which foreign data must not lead: the author of a
+// zone's delegation, or of a webhook's URL, could otherwise choose which host inside our
+// network gets packets. It has the IANA special-purpose address registries (RFC 6890), and
+// the addresses at which clouds serve only their own machines.
 var notPublic = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),         // this network: RFC 791 section 3.2
 	netip.MustParsePrefix("10.0.0.0/8"),        // private: RFC 1918
@@ -38,26 +38,27 @@ var notPublic = []netip.Prefix{
 }
 
 var (
-	// globalUnicast is all of IPv6 that is given out to be reached (RFC 4291 section 2.4, RFC 3513); loopback,
-	// link-local, unique local (with the metadata of AWS and Google Cloud), site-local, multicast, discard-only, segment
-	// routing's and mapped addresses lie outside.
+	// globalUnicast is the assigned public part of IPv6 (RFC 4291 section 2.4, RFC 3513).
+	// Loopback, link-local, unique local (with the metadata of AWS and Google Cloud),
+	// site-local, multicast, discard-only, segment routing and mapped addresses are outside.
 	globalUnicast = netip.MustParsePrefix("2000::/3")
 	nat64         = netip.MustParsePrefix("64:ff9b::/96") // an IPv4 address in the last four bytes: RFC 6052
 	sixToFour     = netip.MustParsePrefix("2002::/16")    // an IPv4 address in bytes 2 to 5: RFC 3056
 )
 
-// IsPublic tells whether the address is public unicast, one that a stranger may have us connect to. One that carries an IPv4 address is what that is.
+// IsPublic reports whether the address is public unicast, so that foreign data may have us
+// connect to it. For an IPv6 address that contains an IPv4 address, the latter decides.
 func IsPublic(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	if addr.Zone() != "" {
 		return false
 	}
-	octets := addr.AsSlice()
+	raw := addr.AsSlice()
 	switch {
 	case nat64.Contains(addr):
-		return IsPublic(netip.AddrFrom4([4]byte(octets[12:16])))
+		return IsPublic(netip.AddrFrom4([4]byte(raw[12:16])))
 	case sixToFour.Contains(addr):
-		return IsPublic(netip.AddrFrom4([4]byte(octets[2:6])))
+		return IsPublic(netip.AddrFrom4([4]byte(raw[2:6])))
 	case addr.Is6() && !globalUnicast.Contains(addr):
 		return false
 	}

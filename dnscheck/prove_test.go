@@ -243,7 +243,7 @@ func TestWhoIsAskedForTheSibling(t *testing.T) {
 				plain := n.checker(dnscheck.Config{Mode: mode})
 				c := n.checker(dnscheck.Config{Mode: mode, RefuseWildcards: true, Observe: observe})
 				want(t, prove(t, plain), dnscheck.Present, dnscheck.ReasonFound)
-				for _, ask := range []func(context.Context, string, string) (dnscheck.Verdict, error){c.Look, c.Disprove} {
+				for _, ask := range []func(context.Context, string, string) (dnscheck.Verdict, error){c.Check, c.Disprove} {
 					if v, err := ask(t.Context(), host, token); err != nil || v.State != dnscheck.Present {
 						t.Fatal(v, err)
 					}

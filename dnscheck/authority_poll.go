@@ -1,0 +1,327 @@
+package dnscheck
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// gracePeriod is for how long other servers are waited for once a majority has answered.
+const gracePeriod = 500 * time.Millisecond
+
+// zoneQuery queries the servers of one zone for one name, each address once.
+type zoneQuery struct {
+	*resolution
+	zone    delegation
+	name    string
+	results chan serverResult
+
+	mu     sync.Mutex
+	byAddr map[netip.Addr]func() serverResult // servers may share an address
+}
+
+// serverResult is the answer of one server at one address. The observation has no address if
+// the server has none that can be queried.
+type serverResult struct {
+	server      int // index in the delegation
+	answer      serverAnswer
+	observation Observation
+}
+
+// poll queries each server of a zone at all of its addresses at once. It returns at a
+// conflict, when all have answered, or a grace period after a majority has; for a disproof
+// only when none is pending. A registry's servers hold nothing of the zones below, so that a
+// majority's referral is enough.
+func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zonePoll {
+	ctx, cancel := context.WithCancel(ctx)
+	var queries sync.WaitGroup
+	defer queries.Wait()
+	defer cancel()
+	q := &zoneQuery{resolution: r, zone: zone, name: name, byAddr: make(map[netip.Addr]func() serverResult)}
+	q.results = make(chan serverResult, len(zone.servers)*2*maxAddrs) // never blocks
+	for server := range zone.servers {
+		queries.Go(func() { q.queryServer(ctx, server) })
+	}
+	go func() {
+		queries.Wait()
+		close(q.results)
+	}()
+	p := &zonePoll{zone: zone}
+	registry := isRegistry(zone.name)
+	var grace <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return p.drain(q.results)
+		case <-grace:
+			return p.drain(q.results)
+		case result, ok := <-q.results:
+			if !ok {
+				return p
+			}
+			p.add(result)
+		}
+		if !r.disproof && p.conflict() || registry && p.isConfirmed() {
+			return p
+		}
+		if grace == nil && !r.disproof && p.majority(len(zone.servers), serverAnswer.isUseful) {
+			grace = time.After(gracePeriod)
+		}
+	}
+}
+
+// queryServer queries all addresses of one server at once, since their answers may differ, but
+// those of a registry one after another until one has a useful answer.
+func (q *zoneQuery) queryServer(ctx context.Context, server int) {
+	addrs, err := q.addressesOf(ctx, q.zone.name, q.zone.servers[server])
+	if err != nil {
+		reason := ReasonUnreachable
+		if errors.Is(err, errSpent) {
+			reason = ReasonDelegation
+		}
+		q.results <- q.result(server, serverResult{answer: withFinding(unknown(reason, err)), observation: Observation{Authority: true}})
+		return
+	}
+	var queries sync.WaitGroup
+	defer queries.Wait()
+	for _, addr := range addrs {
+		if !isRegistry(q.zone.name) {
+			queries.Go(func() { q.queryOnce(ctx, server, addr) })
+		} else if q.queryOnce(ctx, server, addr) {
+			return
+		}
+	}
+}
+
+// queryOnce queries an address once for all servers that share it, and reports whether the
+// answer is useful.
+func (q *zoneQuery) queryOnce(ctx context.Context, server int, addr netip.Addr) (useful bool) {
+	q.mu.Lock()
+	if q.byAddr[addr] == nil {
+		q.byAddr[addr] = sync.OnceValue(func() serverResult { return q.queryAddress(ctx, addr) })
+	}
+	query := q.byAddr[addr]
+	q.mu.Unlock()
+	result := query()
+	if useful = result.answer.isUseful(); useful || ctx.Err() == nil {
+		q.results <- q.result(server, result)
+	}
+	return useful
+}
+
+func (q *zoneQuery) queryAddress(ctx context.Context, addr netip.Addr) serverResult {
+	start := time.Now()
+	to := Resolver{Addr: netip.AddrPortFrom(addr, q.port), Transport: transportUDP}
+	m, transport, err := q.limited.query(ctx, to, transportUDP, query{name: q.name, kind: dns.TypeTXT, nonRecursive: true})
+	o := Observation{Address: to.Addr.String(), Transport: transport, Authority: true}
+	var a serverAnswer
+	switch {
+	case errors.Is(err, errSpent):
+		a = withFinding(unknown(ReasonDelegation, err))
+	case err != nil:
+		a = withFinding(exchangeFailure(err))
+	default:
+		a = readServerAnswer(m, q.zone.name, q.name, q.token)
+		if q.disproof && a.alias == "" {
+			a.finding = a.finding.requireNoToken(m, q.token)
+		}
+		o.RCode, o.EDE = m.rcodeName(), m.errorText()
+	}
+	o.Took = time.Since(start)
+	return serverResult{answer: a, observation: o}
+}
+
+// result completes the observation.
+func (q *zoneQuery) result(server int, result serverResult) serverResult {
+	result.server = server
+	result.observation = result.observation.with(result.answer.finding)
+	result.observation.Resolver = shownHost(unrooted(q.zone.servers[server].name))
+	if result.answer.isReferral() {
+		result.observation.Reason = ReasonReferral
+	}
+	if result.answer.isAlias() {
+		result.observation.Reason, result.observation.Aliases = ReasonAlias, []string{unrooted(result.answer.alias)}
+	}
+	return result
+}
+
+// zonePoll has the answers of a zone's servers.
+type zonePoll struct {
+	zone     delegation
+	results  []serverResult
+	alias    string // the first target
+	timedOut bool   // servers may be missing
+}
+
+func (p *zonePoll) add(result serverResult) {
+	p.results = append(p.results, result)
+	p.alias = cmp.Or(p.alias, result.answer.alias)
+}
+
+func (p *zonePoll) any(is func(serverAnswer) bool) bool {
+	return slices.ContainsFunc(p.results, func(result serverResult) bool { return is(result.answer) })
+}
+
+// drain adds the results that have arrived.
+func (p *zonePoll) drain(results <-chan serverResult) *zonePoll {
+	for len(results) > 0 {
+		p.add(<-results)
+	}
+	return p
+}
+
+// conflict reports whether two answers exclude each other. The token at one server and the
+// referral of another one do not: the first may hold the zone below as well.
+func (p *zonePoll) conflict() bool {
+	no, yes := p.any(serverAnswer.denies), p.any(serverAnswer.hasToken)
+	alias, referral := p.any(serverAnswer.isAlias), p.any(serverAnswer.isReferral)
+	differs := func(a serverAnswer) bool { return a.isAlias() && !sameName(a.alias, p.alias) }
+	return no && (yes || alias || referral) || alias && (yes || referral) || p.any(differs)
+}
+
+// majority reports whether answers of one kind came from more than half of the servers, whose
+// number is given.
+//
+// A server is a name in the delegation and counts once: its owner can give it
+// any number of addresses. The answers must also come from more than half as many addresses:
+// one machine with several names counts once. (It cannot be more than half of all addresses:
+// without IPv6 half of them cannot be reached.)
+func (p *zonePoll) majority(servers int, is func(serverAnswer) bool) bool {
+	agreed, addrs, possible := p.count(servers, is)
+	return 2*agreed > servers && 2*addrs > possible
+}
+
+// count returns the number of servers and of addresses with answers of one kind, and how many
+// addresses the servers have: at most one each, and one for each without a known address.
+func (p *zonePoll) count(servers int, is func(serverAnswer) bool) (agreed, addrs, possible int) {
+	allServers, allAddrs := make(map[int]bool), make(map[string]bool)
+	someServers, someAddrs := make(map[int]bool), make(map[string]bool)
+	for _, result := range p.results {
+		if result.observation.Address == "" {
+			continue
+		}
+		allServers[result.server], allAddrs[result.observation.Address] = true, true
+		if is(result.answer) {
+			someServers[result.server], someAddrs[result.observation.Address] = true, true
+		}
+	}
+	return len(someServers), len(someAddrs), min(servers, len(allAddrs)+servers-len(allServers))
+}
+
+// answered returns how many of the zone's servers have answered.
+func (p *zonePoll) answered() int {
+	servers, addrs, _ := p.count(p.zone.named, serverAnswer.isUseful)
+	return min(servers, addrs)
+}
+
+// delegation returns the zone below to which the servers refer, and its TTL. confirmed: a
+// majority gave it, so that it may be cached. Otherwise it is followed if all referrals are
+// the same, and the servers that gave it are a majority together with those that have the
+// token, which may hold the zone below as well. nil: there is none to follow.
+func (p *zonePoll) delegation() (down *delegation, ttl time.Duration, confirmed bool) {
+	var given []*delegation // that differ
+	for _, result := range p.results {
+		if d := result.answer.down; d != nil && !slices.ContainsFunc(given, d.isSame) {
+			given = append(given, d)
+		}
+	}
+	for _, d := range given {
+		if down := p.supported(d, func(serverAnswer) bool { return false }); down != nil {
+			ttl := longestTTL
+			for _, a := range p.referring(d) {
+				ttl = min(ttl, a.ttl)
+			}
+			return down, ttl, true
+		}
+	}
+	if len(given) == 1 {
+		return p.supported(given[0], serverAnswer.hasToken), 0, false
+	}
+	return nil, 0, false
+}
+
+// isConfirmed reports whether a majority gave the same delegation.
+func (p *zonePoll) isConfirmed() bool {
+	_, _, confirmed := p.delegation()
+	return confirmed
+}
+
+// supported returns the delegation, each name server with the addresses (glue) that a majority
+// gave, or nil if no majority gave the delegation. Answers that agree count in any case.
+func (p *zonePoll) supported(d *delegation, agrees func(serverAnswer) bool) *delegation {
+	gave := func(a serverAnswer) bool { return d.isSame(a.down) || agrees(a) }
+	if !p.majority(p.zone.named, gave) {
+		return nil
+	}
+	down := *d
+	down.servers = nil
+	for _, server := range d.servers {
+		var glue []netip.Addr
+		for _, a := range p.referring(d) {
+			glue = append(glue, a.down.glueOf(server.name)...)
+		}
+		slices.SortFunc(glue, netip.Addr.Compare)
+		glue = slices.DeleteFunc(slices.Compact(glue), func(addr netip.Addr) bool {
+			return !p.majority(p.zone.named, func(a serverAnswer) bool {
+				return gave(a) && (a.down == nil || slices.Contains(a.down.glueOf(server.name), addr))
+			})
+		})
+		down.servers = append(down.servers, nameServer{name: server.name, glue: firstAddrs(glue)})
+	}
+	return &down
+}
+
+// referring returns the answers that give this delegation.
+func (p *zonePoll) referring(d *delegation) (same []serverAnswer) {
+	for _, result := range p.results {
+		if d.isSame(result.answer.down) {
+			same = append(same, result.answer)
+		}
+	}
+	return same
+}
+
+// isThin reports whether all servers of the zone were queried, at least one has the token, and
+// each of the others is silent. An error, or an answer without authority, is not silence: the
+// zone may have been moved away from that server.
+func (p *zonePoll) isThin() bool {
+	if !p.any(serverAnswer.hasToken) || p.zone.isCut() || p.incomplete() {
+		return false
+	}
+	return !p.any(func(a serverAnswer) bool { return !a.hasToken() && !a.finding.reason.isSilence() })
+}
+
+// contradiction returns the reason of one server's contradictory answer; empty: none is.
+func (p *zonePoll) contradiction() Reason {
+	for _, result := range p.results {
+		if !result.answer.isAlias() && result.observation.isContradiction() {
+			return result.observation.Reason
+		}
+	}
+	return ""
+}
+
+// incomplete reports whether answers are missing because of our own limits.
+func (p *zonePoll) incomplete() bool { return p.timedOut || p.spent() }
+
+func (p *zonePoll) spent() bool {
+	return p.any(func(a serverAnswer) bool {
+		return errors.Is(a.finding.err, errSpent) || errors.Is(a.finding.err, errAbandoned)
+	})
+}
+
+func (p *zonePoll) firstError() string {
+	for _, result := range p.results {
+		if err := result.answer.finding.err; err != nil {
+			return result.observation.Resolver + ": " + strings.ReplaceAll(err.Error(), "\n", ": ")
+		}
+	}
+	return "none answered in time"
+}

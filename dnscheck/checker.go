@@ -1,0 +1,158 @@
+package dnscheck
+
+import (
+	"cmp"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// DefaultTimeout is the timeout of one attempt over one transport. Public resolvers answer
+// from their cache in milliseconds and give up on a dead zone within two or three seconds.
+const DefaultTimeout = 3 * time.Second
+
+// Config configures a Checker.
+type Config struct {
+	Resolvers []Resolver        // at least one, no address twice; perspectives, if any is named: at least two
+	Quorum    int               // how many must agree, as by QuorumOf; 0: the least that it allows
+	Timeout   time.Duration     // of one attempt over one transport; 0: DefaultTimeout
+	RootCAs   *x509.CertPool    // for resolvers over TLS and HTTPS; nil: the system's
+	Observe   func(Observation) // called with each observation that counts, concurrently; nil: not
+
+	// CanaryZone is a zone without any name below it, which answers NXDOMAIN for each. Each
+	// resolver is queried for a random name there now and then. One that returns an answer
+	// loses its vote until it returns none; the quorum stays as it is. Without a reply the
+	// vote stays as it was. Empty: no canary queries.
+	CanaryZone string
+	// Vote is called when a resolver loses its vote or has it back; nil: not.
+	Vote func(resolver string, trusted bool, why string)
+
+	RequireDNSSEC   bool // a proof needs authenticated answers (AD), even if no resolver returns any
+	RefuseAliases   bool // no proof through an alias out of the registered domain: ReasonAliasOut
+	RefuseWildcards bool // no proof by a wildcard; the resolvers are queried for one more name
+	ThinProofs      bool // query the resolvers even if only the name servers with the token answer: Verdict.Thin
+
+	Mode           Mode                           // which servers are queried; 0: the resolvers
+	Reach          func(reached bool, why string) // called when name servers become reachable or unreachable; nil: not
+	NameServerPort uint16                         // of the zones' name servers; 0: 53
+	AnyNameServer  bool                           // query non-public addresses too: for tests, and a private DNS
+}
+
+// Mode selects the servers that are queried.
+type Mode int
+
+// The modes.
+const (
+	ModeResolvers Mode = iota // only the resolvers
+	// ModeAuto queries the zone's name servers, and for a proof the resolvers too. The
+	// resolvers decide if no name server can be reached, and a check also if no server of the
+	// zone answers.
+	ModeAuto
+	ModeAuthority // the same, but Unknown without an answer of a name server
+)
+
+var modes = []string{ModeResolvers: "resolvers", ModeAuto: "auto", ModeAuthority: "authority"}
+
+// String returns "resolvers", "auto" or "authority".
+func (m Mode) String() string {
+	if m < ModeResolvers || m > ModeAuthority {
+		return modes[ModeResolvers]
+	}
+	return modes[m]
+}
+
+// ParseMode is the inverse of String.
+func ParseMode(s string) (Mode, error) {
+	m := slices.Index(modes, s)
+	if m < 0 {
+		return 0, fmt.Errorf("dns mode %s: want auto, authority or resolvers", shown(s, 20))
+	}
+	return Mode(m), nil
+}
+
+// Checker checks verification tokens in the DNS. It caches zones' name servers, but none of
+// their answers. It is safe for concurrent use.
+type Checker struct {
+	panel     // the resolvers
+	config    Config
+	exchange  *exchange
+	authority *authority // nil in ModeResolvers
+	operators *cache[string]
+}
+
+// New returns a Checker, or an error that describes an invalid Config.
+func New(c Config) (*Checker, error) {
+	if c.Timeout < 0 {
+		return nil, fmt.Errorf("dns timeout %s: must not be negative; leave it out to mean %s", c.Timeout, DefaultTimeout)
+	}
+	return newChecker(c, &net.Dialer{})
+}
+
+func newChecker(c Config, d dialer) (*Checker, error) {
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	quorum, err := c.check()
+	if err != nil {
+		return nil, err
+	}
+	checker := &Checker{
+		panel:  panel{quorum: quorum, span: namesPerspectives(c.Resolvers)},
+		config: c, exchange: newExchange(d, c.Timeout), operators: newCache[string](),
+	}
+	operators := Operators(c.Resolvers)
+	for i, r := range c.Resolvers {
+		r.Name, r.Transport = cmp.Or(r.Name, r.String()), cmp.Or(r.Transport, transportUDP)
+		checker.exchange.addCarrier(r, c.RootCAs)
+		checker.resolvers = append(checker.resolvers, resolverClient{
+			resolver: r, operator: operators[i], exchange: checker.exchange, canary: newCanary(c), status: new(resolverStatus),
+		})
+	}
+	if c.Mode != ModeResolvers {
+		checker.authority = &authority{
+			panel: checker.panel, exchange: newExchange(d, min(c.Timeout, authorityAttempt)),
+			port: cmp.Or(c.NameServerPort, defaultPort), anyAddress: c.AnyNameServer,
+			delegations: newCache[delegation](), addresses: newCache[[]netip.Addr](), reach: reachability{notify: c.Reach},
+		}
+	}
+	return checker, nil
+}
+
+// check returns the quorum, or why the configuration is invalid.
+func (c Config) check() (quorum int, err error) {
+	if err := cmp.Or(checkResolvers(c.Resolvers), checkCanaryZone(c.CanaryZone)); err != nil {
+		return 0, err
+	}
+	if quorum, err = QuorumOf(c.Quorum, len(c.Resolvers)); err != nil {
+		return 0, err
+	}
+	if err := cmp.Or(checkOperators(c.Resolvers, quorum), checkPerspectives(c.Resolvers)); err != nil {
+		return 0, err
+	}
+	if c.Mode < ModeResolvers || c.Mode > ModeAuthority {
+		return 0, fmt.Errorf("dns mode %d: there is none", c.Mode)
+	}
+	return quorum, nil
+}
+
+func checkResolvers(resolvers []Resolver) error {
+	if len(resolvers) == 0 {
+		return errors.New("no resolvers: name at least one")
+	}
+	for i, r := range resolvers {
+		if err := r.check(); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(resolvers[:i], r.isSame) {
+			return fmt.Errorf("resolver %s is named twice: it would count twice for the quorum; name each once", r)
+		}
+	}
+	return nil
+}
+
+// Close closes the connections to resolvers, and returns when no goroutine of the Checker is
+// running any more. All checks must have ended. Later ones find resolvers over TCP, TLS and
+// HTTPS unreachable.
+func (c *Checker) Close() { c.exchange.close() }

@@ -1,0 +1,98 @@
+package dnscheck
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// resolverClient queries one resolver.
+type resolverClient struct {
+	resolver         Resolver
+	operator         string
+	exchange         *exchange
+	canary           *canary // nil: not checked
+	status           *resolverStatus
+	requireZone      bool // a negative answer must name its zone: for a disproof
+	checkingDisabled bool // bogus answers are returned, too
+}
+
+// observe queries the resolver for the token. An untrusted resolver's observation is
+// ReasonUntrusted. At the end of the context the observation is empty.
+func (c resolverClient) observe(ctx context.Context, host, token string) Observation {
+	if c.canary == nil {
+		return c.queryToken(ctx, host, token)
+	}
+	fabrication := make(chan string, 1)
+	go func() { fabrication <- c.canary.check(ctx, c) }() // ends with the receive below
+	o := c.queryToken(ctx, host, token)
+	why := <-fabrication
+	if why == "" {
+		return o
+	}
+	return Observation{
+		Resolver: o.Resolver, Operator: o.Operator, Perspective: o.Perspective, Transport: o.Transport, Took: o.Took,
+		State: Unknown, Reason: ReasonUntrusted, Err: "the resolver is not counted: " + why,
+	}
+}
+
+// queryToken queries the host, and then the targets of aliases that the answers omit.
+func (c resolverClient) queryToken(ctx context.Context, host, token string) Observation {
+	start := time.Now()
+	path := newAliasPath(host)
+	authenticated := true
+	o := Observation{Resolver: c.resolver.Name, Operator: c.operator, Perspective: c.resolver.perspective(), Transport: c.resolver.Transport}
+	for {
+		var r reply
+		var err error
+		// If UDP failed for one name, the next one is queried over TCP.
+		r, o.Transport, err = c.query(ctx, o.Transport, query{name: path.name, kind: dns.TypeTXT, checkingDisabled: c.checkingDisabled})
+		if ctx.Err() != nil {
+			return Observation{}
+		}
+		f := exchangeFailure(err)
+		o.RCode, o.EDE, o.Authenticated = "", "", false
+		if err == nil {
+			o.RCode, o.EDE = r.rcodeName(), r.errorText()
+			authenticated = authenticated && r.authenticated
+			o.Authenticated = authenticated
+			f = path.read(r, token)
+			if c.requireZone {
+				f = f.requireZone(r, path.name).requireNoToken(r, token)
+			}
+		}
+		if !f.queryTarget {
+			o.Aliases, o.Took = path.targets, time.Since(start)
+			return o.with(f)
+		}
+	}
+}
+
+// query sends one query, and records that the resolver answers.
+func (c resolverClient) query(ctx context.Context, transport string, q query) (reply, string, error) {
+	r, transport, err := c.exchange.query(ctx, c.resolver, transport, q)
+	if err == nil && r.isAnswer() { // other response codes may be all that it ever returns
+		c.status.answered(time.Now())
+	}
+	return r, transport, err
+}
+
+// exchangeFailure is the finding without a reply.
+func exchangeFailure(err error) finding {
+	if failed, ok := errors.AsType[*exchangeError](err); ok {
+		return unknown(failed.reason, failed)
+	}
+	return unknown(ReasonUnreachable, err)
+}
+
+// with returns the observation with a finding.
+func (o Observation) with(f finding) Observation {
+	o.State, o.Reason, o.NegativeTTL = f.state, f.reason, f.negativeTTL
+	o.Values, o.MoreValues = capValues(f.values)
+	if f.err != nil {
+		o.Err = f.err.Error()
+	}
+	return o
+}
