@@ -12,7 +12,6 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
-	tenants "orgops/internal/tenant"
 )
 
 // assumed is the pace of a tenant whose workers have announced none: the worker's defaults.
@@ -51,16 +50,16 @@ func interruptedOr(err error) error {
 
 // announced returns the settings that the tenant's workers announced, else the worker's
 // defaults.
-func (t *tool) announced(ctx context.Context, tenant string) (settings tenant.Announced, announced bool, err error) {
+func (t *tool) announced(ctx context.Context, name string) (settings tenant.Announced, announced bool, err error) {
 	if err := t.openRedis(); err != nil {
 		return assumed, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, settingsTime)
 	defer cancel()
-	settings, announced, err = tenants.ReadAnnounced(ctx, t.redis, tenant)
+	settings, announced, err = tenant.ReadAnnounced(ctx, t.redis, name)
 	switch {
 	case err != nil:
-		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", tenant, "rate", assumed.Rate, "error", err)
+		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", name, "rate", assumed.Rate, "error", err)
 		return assumed, false, nil
 	case !announced:
 		return assumed, false, nil
@@ -92,7 +91,7 @@ type planOrgJSON struct {
 	Rows int64  `json:"rows"`
 }
 
-func (t *tool) printPlan(o order, plan intake.Plan, settings tenants.Announced, announced bool) error {
+func (t *tool) printPlan(o order, plan intake.Plan, settings tenant.Announced, announced bool) error {
 	rate, err := pace.ParseRate(settings.Rate)
 	if err != nil {
 		return fmt.Errorf("settings of tenant %s: %w", o.Tenant, err)
@@ -145,7 +144,7 @@ func timeAt(rate pace.Rate, burst int, calls int64) time.Duration {
 	return time.Duration(min(seconds, float64(most))) * time.Second
 }
 
-func inWords(takes time.Duration, settings tenants.Announced, announced bool) string {
+func inWords(takes time.Duration, settings tenant.Announced, announced bool) string {
 	if settings.Rate == "unlimited" {
 		return "as fast as the API answers: the tenant's rate is unlimited"
 	}

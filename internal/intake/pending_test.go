@@ -5,27 +5,10 @@ import (
 	"testing"
 
 	"orgops/internal/intake"
-	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
-
-// endScan ends a scan that found no rows.
-func endScan(t *testing.T, l *runs.Ledger, id string) {
-	t.Helper()
-	core := l.Core()
-	run, err := core.Get(t.Context(), ledger.RunID(id))
-	if err == nil {
-		_, err = core.AddStep(t.Context(), run, ledger.ScanStep{Number: run.Scan.Step, Progress: run.Scan.Progress, Last: true})
-	}
-	if err == nil {
-		run, _, err = core.CommitFound(t.Context(), run)
-	}
-	if err != nil || !run.Ended() {
-		t.Fatalf("run %s, ended %v: %v", id, run.Ended(), err)
-	}
-}
 
 // TestBeginPendingAgain: the same again is one run with one scan; for something else its id
 // is taken. A run that is paused, or has ended, is returned as it is.

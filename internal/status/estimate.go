@@ -19,7 +19,6 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/tenant"
-	tenants "orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -201,7 +200,7 @@ func (w *watched) move(now time.Time, settled int64) {
 
 // read reads the state of the tenant. A value that cannot be read stays as it was.
 func (t *budget) read(ctx context.Context, rdb redis.UniversalClient, name string) {
-	if settings, announced, err := tenants.ReadAnnounced(ctx, rdb, name); err == nil {
+	if settings, announced, err := tenant.ReadAnnounced(ctx, rdb, name); err == nil {
 		t.settings, t.announced = settings, announced
 	}
 	if state, err := pace.New(pace.Config{Redis: rdb, Tenant: name}).State(ctx); err == nil {

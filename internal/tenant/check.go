@@ -125,6 +125,7 @@ func (t *Settings) readNetwork() error {
 	return nil
 }
 
+// CheckLimit checks rate, burst and reserve, and derives the limit of the pace.
 func (t *Settings) CheckLimit() error {
 	rate, err := pace.ParseRate(t.Rate)
 	if err != nil {

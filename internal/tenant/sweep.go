@@ -24,6 +24,7 @@ const (
 	fewestAbsentChecks = 3
 )
 
+// CheckSweep checks the schedule of sweeps; off is none.
 func (t *Settings) CheckSweep() error {
 	if t.Sweep == Off {
 		return nil
