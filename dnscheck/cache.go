@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -39,15 +40,18 @@ type cacheEntry[V any] struct {
 func newCache[V any]() *cache[V] { return &cache[V]{entries: make(map[string]cacheEntry[V])} }
 
 // load returns the cached value, or calls fetch, and caches its value unless it returns an
-// error. fetch must end with ctx.
+// error. fetch must end with ctx, and has returned when the load that called it returns.
 func (c *cache[V]) load(ctx context.Context, name string, fetch func() (V, time.Duration, error)) (value V, err error) {
 	for {
 		if value, ok := c.get(name); ok {
 			return value, nil
 		}
-		own := false
+		var own atomic.Bool
 		loaded := c.loads.DoChan(name, func() (any, error) {
-			own = true
+			own.Store(true)
+			if ctx.Err() != nil { // load may have returned
+				return *new(V), errAbandoned
+			}
 			// Another load may have ended since get.
 			if value, ok := c.get(name); ok {
 				return value, nil
@@ -60,9 +64,12 @@ func (c *cache[V]) load(ctx context.Context, name string, fetch func() (V, time.
 		})
 		select {
 		case <-ctx.Done():
+			if own.Load() {
+				<-loaded
+			}
 			return value, errors.Join(errAbandoned, ctx.Err())
 		case r := <-loaded:
-			if own || !errors.Is(r.Err, errAbandoned) {
+			if own.Load() || !errors.Is(r.Err, errAbandoned) {
 				return r.Val.(V), r.Err
 			}
 		}
