@@ -208,7 +208,7 @@ func (c *chaos) enterFor(length time.Duration, args ...string) (out string, stat
 	stdout, err := cmd.Output()
 	status = cmd.ProcessState.ExitCode()
 	text := stderr.String()
-	documented := slices.Contains(statuses, status) || status == 2 && strings.Contains(text, "exists with another content")
+	documented := slices.Contains(statuses, status) || status == 2 && strings.Contains(text, "exists with another ")
 	if !documented || strings.Contains(text, "panic") || strings.Contains(text, "goroutine ") || status == 1 && text == "" {
 		c.t.Errorf("enqueue %q: %v; stderr:\n%s", args, err, text)
 	}
