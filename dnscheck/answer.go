@@ -29,7 +29,7 @@ func newAliasPath(host string) *aliasPath {
 	return &aliasPath{name: name, visited: []string{canonical(name)}}
 }
 
-// finding is what one reply says about the token. With queryTarget set it only leads to an
+// finding is the result of one reply. With queryTarget set it only leads to an
 // alias's target, which has to be queried.
 type finding struct {
 	state       State
@@ -69,7 +69,7 @@ func (a *aliasPath) read(r reply, token string) finding {
 	return f
 }
 
-// findAt returns what a reply says about the TXT records at a name. followed: aliases in the
+// findAt returns the result of a reply about the TXT records at a name. followed: aliases in the
 // reply led to it.
 func findAt(r reply, name, token string, followed bool) finding {
 	texts := textsAt(r.answer, name)

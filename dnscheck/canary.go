@@ -53,7 +53,7 @@ func checkCanaryZone(zone string) error {
 	return nil
 }
 
-// check queries the resolver if that is due, and returns what it makes up; empty: nothing is
+// check queries the resolver if that is due, and returns the made-up answer; empty: nothing is
 // known of that.
 func (c *canary) check(ctx context.Context, r resolverClient) string {
 	_, _ = c.checked.load(ctx, c.zone, func() (bool, time.Duration, error) {
@@ -63,7 +63,7 @@ func (c *canary) check(ctx context.Context, r resolverClient) string {
 	return c.fabrication()
 }
 
-// fabrication returns what the resolver makes up, by its last answer; empty: nothing, or
+// fabrication returns the made-up part of its last answer; empty: nothing, or
 // there is no canary.
 func (c *canary) fabrication() string {
 	if c == nil {

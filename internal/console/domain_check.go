@@ -35,7 +35,7 @@ func (s *site) mayRead(ctx context.Context) error {
 
 // checkNow checks the domain as a worker does before it PATCHes it to verified. Host and value
 // are those of the API's record or, if that was not read, of the record that a worker read
-// before. They are never a user's input, since the page shows what is found there.
+// before. They are never a user's input, since the page shows the records that are found there.
 func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.DiscoveryDomain, known status.Domain) *checkView {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()

@@ -1,10 +1,10 @@
-// Package health tests what a worker needs: Redis, the tenants' credentials and APIs,
+// Package health tests the requirements of a worker: Redis, the tenants' credentials and APIs,
 // resolvers, and the machine. A [Finding] is the result of a test.
 //
 // [Probes] answers /healthz and /readyz. What /readyz checks ([OfWorker]) is cheap: it takes
 // no permit and fetches no token. "worker doctor" tests the same things once and in detail
-// ([Redis], [Tenant.Test], [Files], [Limits.Test]), and says how to fix what is wrong; [Plan]
-// describes what a load needs. Functions that send requests are separate from those that
+// ([Redis], [Tenant.Test], [Files], [Limits.Test]), and says how to fix each fault; [Plan]
+// describes the needs of a load. Functions that send requests are separate from those that
 // evaluate the answers.
 //
 // The files, each of which uses those below it:

@@ -20,7 +20,7 @@ type Check struct {
 	Test    func(ctx context.Context) Finding
 }
 
-// Readiness runs checks side by side. All who ask within two seconds get the same findings.
+// Readiness runs checks side by side. All requests within two seconds get the same findings.
 // It may be used from any goroutine.
 type Readiness struct {
 	checks []Check

@@ -22,10 +22,10 @@ func shortly(all []health.Finding) (lines []string) {
 
 func TestReadinessChecksSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var looks atomic.Int64
+		var checks atomic.Int64
 		slow := func(takes time.Duration, f health.Finding) func(context.Context) health.Finding {
 			return func(context.Context) health.Finding {
-				looks.Add(1)
+				checks.Add(1)
 				time.Sleep(takes)
 				return f
 			}
@@ -51,23 +51,23 @@ func TestReadinessChecksSideBySide(t *testing.T) {
 			t.Errorf("it took %s, want 2.5s", took)
 		}
 		want("this check has not answered for 2.5s") // remembered
-		if looks.Load() != 3 || time.Since(begun) != 2500*time.Millisecond {
-			t.Errorf("%d looks by %s, want 3: a second one looks at nothing", looks.Load(), time.Since(begun))
+		if checks.Load() != 3 || time.Since(begun) != 2500*time.Millisecond {
+			t.Errorf("%d checks by %s, want 3: the second result is shared", checks.Load(), time.Since(begun))
 		}
 		time.Sleep(2 * time.Second)
 		want("this check has not answered for 4.5s")
-		if looks.Load() != 5 { // of the one that hangs no second look is begun
-			t.Errorf("%d looks, want 5", looks.Load())
+		if checks.Load() != 5 { // the check that hangs is not started again
+			t.Errorf("%d checks, want 5", checks.Load())
 		}
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		if looks.Load() != 5 {
-			t.Errorf("%d looks, want 5: nobody has asked", looks.Load())
+		if checks.Load() != 5 {
+			t.Errorf("%d checks, want 5: there was no request", checks.Load())
 		}
 	})
 }
 
-// Whoever comes first and leaves takes nothing away from those who stay.
+// The first caller may leave; the others still get the findings.
 func TestReadinessIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := health.NewReadiness(health.Check{Subject: "a", Test: func(context.Context) health.Finding {
