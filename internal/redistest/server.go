@@ -2,11 +2,15 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,18 +79,25 @@ func prepare(t testing.TB) *Server {
 	return s
 }
 
-// freePort returns a port of 127.0.0.1 on which no process listens.
+// freePort returns a port of 127.0.0.1 on which no process listens. It is below the ports that
+// systems give to outgoing connections: one of those could take it before the server does.
 func freePort(t testing.TB) string {
 	t.Helper()
-	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const from, below = 20_000, 32_000
+	for {
+		port := strconv.Itoa(from + rand.IntN(below-from))
+		free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", port))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := free.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return port
 	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // URL returns the URL of its database 0.
