@@ -86,6 +86,8 @@ func frames(t *testing.T, handle func(f *http2.Framer, s stream) bool) (origin s
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The client may have connections that it would close only when they have been idle for long.
+	ended, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	var all sync.WaitGroup
 	all.Go(func() {
 		for n := 0; ; n++ {
@@ -94,6 +96,7 @@ func frames(t *testing.T, handle func(f *http2.Framer, s stream) bool) (origin s
 				return
 			}
 			all.Go(func() {
+				defer context.AfterFunc(ended, func() { _ = conn.Close() })()
 				defer func() { _ = conn.Close() }()
 				serveFrames(conn, n, handle)
 			})
@@ -101,6 +104,7 @@ func frames(t *testing.T, handle func(f *http2.Framer, s stream) bool) (origin s
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
+		end()
 		all.Wait()
 	})
 	return "https://" + l.Addr().String(), network

@@ -215,9 +215,7 @@ func TestKilledAnywhere(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			outside(t)
-			if testing.Short() {
-				t.Skip("submits 100,000 rows twenty times")
-			}
+			redistest.NeedsLong(t, "submits 100,000 rows twenty times")
 			const rows = 100_000
 			random := seeded(t)
 			const sample = rows / 10

@@ -16,7 +16,7 @@ import (
 // TestBlockedForTheFleet: what one worker learns that the credentials may not do
 // holds back both, each says so, and when it is granted both go on by themselves.
 func TestBlockedForTheFleet(t *testing.T) {
-	long(t, "waits for a probe, half a minute")
+	redistest.NeedsLong(t, "waits for a probe, half a minute")
 	t.Parallel()
 	for _, tc := range []struct {
 		name        string

@@ -60,9 +60,6 @@ func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
 // TestBrowser looks at the pages of a real worker in a real browser. It is one test
 // of many parts, since browser and worker take long to start.
 func TestBrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a browser and a worker, for a minute")
-	}
 	o := operate(t)
 	b := openBrowser(t, o.base)
 	axe := axeCore(t)

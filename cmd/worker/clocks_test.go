@@ -103,7 +103,7 @@ type clockFleet struct {
 // first time it compiles Go's library, which takes a minute or two; the result is cached.
 func buildWithClock(t *testing.T) (path string) {
 	t.Helper()
-	long(t, "builds the worker with another clock")
+	redistest.NeedsLong(t, "builds the worker with another clock")
 	dir := t.TempDir()
 	path = filepath.Join(dir, "worker")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", clockOverlay(t, dir), "-o", path, "orgops/cmd/worker").CombinedOutput(); err != nil {

@@ -239,7 +239,7 @@ func wantEvent(t *testing.T, kind ledger.Kind, rows int, from ...*process) {
 // and has another continue: every change is made once, and the end of each run is an
 // event.
 func TestCore(t *testing.T) {
-	long(t, "executes 750 rows")
+	redistest.NeedsLong(t, "executes 750 rows")
 	t.Parallel()
 	const rows = 250
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)

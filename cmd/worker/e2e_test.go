@@ -50,9 +50,7 @@ func inProcesses(t *testing.T) {
 	if os.Getenv(redistest.EnvURL) == "" {
 		t.Skip("processes of their own need a Redis of their own: set " + redistest.EnvURL)
 	}
-	if testing.Short() {
-		t.Skip("builds the commands, and waits for a killed worker's tasks")
-	}
+	redistest.NeedsLong(t, "builds the commands, and waits for a killed worker's tasks")
 }
 
 // assemble builds the commands and starts the tenant, on the test's Redis.

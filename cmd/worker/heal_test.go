@@ -75,8 +75,9 @@ func (h *healed) evict(pattern string) {
 // after the cause's end, with no attempt used up, and no task is left in asynq's list of
 // active ones. /readyz names the right while it lacks.
 func TestHealsByItself(t *testing.T) {
-	if testing.Short() || os.Getenv(redistest.EnvURL) == "" {
-		t.Skip("takes minutes, and needs a Redis of its own: set " + redistest.EnvURL)
+	redistest.NeedsLong(t, "takes minutes")
+	if os.Getenv(redistest.EnvURL) == "" {
+		t.Skip("needs a Redis of its own: set " + redistest.EnvURL)
 	}
 	causes := map[string]func(*healed){}
 	for _, command := range []string{"ZADD", "HSET", "HGET", "HINCRBY", "RPOPLPUSH", "EVALSHA"} {

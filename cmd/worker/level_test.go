@@ -16,7 +16,7 @@ import (
 // what was set.
 func TestLevelBySignal(t *testing.T) {
 	t.Parallel()
-	long(t, "builds the commands")
+	redistest.NeedsLong(t, "builds the commands")
 	f := assembleOn(newDesk(t), redistest.URL(t))
 	worker := f.work("w")
 	said := func(msg, level, runID string) bool {

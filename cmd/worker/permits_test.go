@@ -51,7 +51,7 @@ func (c mutedConn) Write(b []byte) (int, error) {
 // TestASilentRedisHoldsNoPermitBack for longer than the limiter waits for it, which
 // is half of what asynq's commands have.
 func TestASilentRedisHoldsNoPermitBack(t *testing.T) {
-	long(t, "takes some seconds")
+	redistest.NeedsLong(t, "takes some seconds")
 	t.Parallel()
 	box := startBox(t, sandbox.Options{})
 	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.DiscardHandler))

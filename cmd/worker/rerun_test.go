@@ -178,7 +178,7 @@ func TestPauseOfManyRows(t *testing.T) {
 // API is asked about every 30 s, and the queue is short. When it is permitted, the rows
 // are done, and no attempt was used up.
 func TestBlockedWithManyRows(t *testing.T) {
-	long(t, "waits for a probe, half a minute")
+	redistest.NeedsLong(t, "waits for a probe, half a minute")
 	t.Parallel()
 	const rows = 150 // fifteen times as many as may be executed while the operation is blocked
 	// The worker has to fetch another token: one has the scopes of the time when it was granted.

@@ -22,7 +22,7 @@ import (
 // TestSandboxDrain is what somebody sees who tries this out: all of it, with
 // nothing but the binary.
 func TestSandboxDrain(t *testing.T) {
-	long(t, "the sample takes half a minute: rows give up after 25 s")
+	redistest.NeedsLong(t, "the sample takes half a minute: rows give up after 25 s")
 	t.Parallel()
 	want := sampleReport(t)
 	p := begin(t, nil, "--sandbox", "--drain")
@@ -306,7 +306,7 @@ func TestStoppedBeforeRedis(t *testing.T) {
 // TestRedisPulledAway takes Redis away in the middle of the work, for some
 // seconds.
 func TestRedisPulledAway(t *testing.T) {
-	long(t, "takes some seconds")
+	redistest.NeedsLong(t, "takes some seconds")
 	t.Parallel()
 	const rows = 120
 	box, d, way := startBox(t, sandbox.Options{}), newDesk(t), layCable(t, false)
@@ -362,7 +362,7 @@ func eachTemplateOnce(t *testing.T, box *sandbox.Sandbox) {
 
 // TestAPIDown has the API fail for a while: rows stay open and say why.
 func TestAPIDown(t *testing.T) {
-	long(t, "takes some seconds")
+	redistest.NeedsLong(t, "takes some seconds")
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
@@ -410,7 +410,7 @@ func TestAPIDown(t *testing.T) {
 // TestDNSDown has no resolver answer: whether a token is there is not known
 // then, so that no row expires, though its time is up from the beginning.
 func TestDNSDown(t *testing.T) {
-	long(t, "a second look comes after 15 s")
+	redistest.NeedsLong(t, "a second look comes after 15 s")
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	rows := box.SeedDomains(6)

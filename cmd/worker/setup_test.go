@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -22,15 +21,6 @@ import (
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
-
-// long skips a test that takes more than some seconds of processor time, or builds the
-// commands, unless ORGOPS_TEST_LONG is set, as the step redis of .ci/run does.
-func long(t *testing.T, why string) {
-	t.Helper()
-	if testing.Short() || os.Getenv("ORGOPS_TEST_LONG") == "" {
-		t.Skip(why + ": set ORGOPS_TEST_LONG=1")
-	}
-}
 
 // patience is how long a test waits for what has to come: far longer than it
 // takes, on a machine that does much else. asynq alone needs 110 s to enqueue

@@ -18,7 +18,7 @@ import (
 // nothing is changed there any more, by two workers. Started again, each row is carried
 // out once, and no attempt was used up.
 func TestStoppedTenant(t *testing.T) {
-	long(t, "two workers carry out many rows")
+	redistest.NeedsLong(t, "two workers carry out many rows")
 	t.Parallel()
 	const rows = 200
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)

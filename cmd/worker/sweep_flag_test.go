@@ -15,7 +15,7 @@ import (
 // What such a record has lost is reported, and acted on once the record has its flag. A
 // flag that was taken away from a record that had one is not given back while it has none.
 func TestSweepOmittedFlag(t *testing.T) {
-	long(t, "builds the commands")
+	redistest.NeedsLong(t, "builds the commands")
 	t.Parallel()
 	for action, taken := range map[string]string{
 		"unroute": `{"use_for_organization_discovery":false}`, "pending": `{"status":"pending","use_for_organization_discovery":true}`,

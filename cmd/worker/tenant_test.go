@@ -51,7 +51,7 @@ func TestLongestWaitHasTwoPermits(t *testing.T) {
 // way, while the other one's rows are submitted: all of these are done before
 // anything is put right, and those of the first are open, and done afterwards.
 func TestOneTenantsOutage(t *testing.T) {
-	long(t, "takes some seconds")
+	redistest.NeedsLong(t, "takes some seconds")
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string

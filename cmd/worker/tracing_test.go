@@ -20,7 +20,7 @@ import (
 // trace that links to the submission, without anything in it that is secret or a stranger's.
 func TestTraceOfARow(t *testing.T) {
 	t.Parallel()
-	long(t, "builds the commands")
+	redistest.NeedsLong(t, "builds the commands")
 	f := assembleOn(newDesk(t), redistest.URL(t))
 	collector := otlptest.Start(t)
 	f.env["ORGOPS_OTLP_ENDPOINT"] = collector.URL

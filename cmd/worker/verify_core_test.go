@@ -98,7 +98,7 @@ func startVerify(t *testing.T) verifyRun {
 
 // TestVerifyCore verifies domains of a file, from the submission to the end.
 func TestVerifyCore(t *testing.T) {
-	long(t, "a row is checked again after 15 s")
+	redistest.NeedsLong(t, "a row is checked again after 15 s")
 	t.Parallel()
 	v := startVerify(t)
 	known, later := v.waits("later", "not_yet: There is no TXT record at ")

@@ -105,6 +105,7 @@ func TestEverythingIsBehindThePassword(t *testing.T) {
 // TestPasswordIsRemembered holds that pages which ask again and again cost one
 // comparison, and that what is remembered is that password of that name.
 func TestPasswordIsRemembered(t *testing.T) {
+	t.Parallel()
 	users := newUsers(t, "alice:"+hash10+"\nbob:$2a$10$"+strings.Repeat("x", 53))
 	rounds := users.CountRounds()
 	p := newPages(t, func(c *console.Config) { c.Access.Users = users })

@@ -25,6 +25,7 @@ import (
 // those of 201 to 400 at most twice as many. Each tenant has a run and queues, and the worker
 // serves every other one.
 func TestRoundTrips(t *testing.T) {
+	t.Parallel()
 	few, many := roundTrips(t, 3), roundTrips(t, 250)
 	for what, n := range few {
 		t.Logf("%s: %d round trips for 3 tenants, %d for 250", what, n, many[what])

@@ -592,6 +592,7 @@ func TestADownloadThatBreaksOffIsNotTakenForWhole(t *testing.T) {
 
 // TestAttention holds that what somebody has to know of a tenant stands above its runs.
 func TestAttention(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	ctx := t.Context()
 	_, _, err := d.taker.BeginPending(ctx, "", intake.Run{ID: "a", Tenant: "default"})
@@ -689,6 +690,7 @@ func (d *desk) breaker() (b sweep.Breaker) {
 // TestActions holds that each action does what the command does, tells what came of it
 // and is logged.
 func TestActions(t *testing.T) {
+	t.Parallel()
 	t.Run("pause and resume", func(t *testing.T) {
 		d := newDesk(t)
 		d.handIn("a", tasks.TypeVerify, domains(3))

@@ -104,6 +104,7 @@ func TestNamesAreNotToldByTime(t *testing.T) {
 // TestUsersFileChanges has the file rewritten: what it holds counts after a few
 // seconds, also against who had signed in by what it held before.
 func TestUsersFileChanges(t *testing.T) {
+	t.Parallel()
 	file := usersFile(t, "alice:"+hash10)
 	now := time.Now()
 	changed := now

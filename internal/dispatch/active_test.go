@@ -18,6 +18,7 @@ import (
 // TestActive has a dispatcher be the active one, lose its lease to one of a newer worker
 // and to a Redis that is away, and give it up.
 func TestActive(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dispatcher := func(protocol int) *dispatch.Dispatcher {
 		return dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: protocol, Places: places})
@@ -50,6 +51,7 @@ func TestActive(t *testing.T) {
 // TestActiveWhileRedisIsAway: a dispatcher that cannot renew its lease is not the active
 // one once the lease has ended.
 func TestActiveWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
 	mini := redistest.Mini(t)
 	s := newSite(t)
 	d := dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places})

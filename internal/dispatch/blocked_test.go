@@ -17,6 +17,7 @@ import (
 // TestBlockedChanges: proven rows whose change is blocked hold back no first reads of other
 // runs, nor rows that make no request.
 func TestBlockedChanges(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	var changes atomic.Int64
 	s.start(func(o *options) {
@@ -59,6 +60,7 @@ func TestBlockedChanges(t *testing.T) {
 // released. One of them that needs a permit in the end is refused it at once, and
 // waits without an attempt. Nothing is changed.
 func TestStoppedTenant(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	limiter := pace.New(pace.Config{Redis: s.rdb, Tenant: string(tenant), Writes: apiclient.Writes})
 	if _, err := limiter.Stop(t.Context(), "alice", "wrong file"); err != nil {

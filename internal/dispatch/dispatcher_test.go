@@ -86,6 +86,7 @@ func TestOneDispatcherIsActive(t *testing.T) {
 
 // TestReturnSegments has a dispatcher put its segments back once another one is active.
 func TestReturnSegments(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.submit("a", kinds.Update, s.domains(100))
 	older := s.dispatcher()
@@ -234,6 +235,7 @@ func (r *refuse) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // TestGiveBack gives rows back that were not enqueued: they are due at once, and the
 // dispatcher waits for a second.
 func TestGiveBack(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.submit("a", kinds.Update, s.domains(5))
 	rdb, err := redisconn.Open(redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true})
@@ -261,6 +263,7 @@ func TestGiveBack(t *testing.T) {
 
 // TestTrimArchive deletes archived tasks that are old, or too many.
 func TestTrimArchive(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	client, inspector := asynq.NewClientFromRedisClient(s.rdb), asynq.NewInspectorFromRedisClient(s.rdb)
 	for i := range 1005 {
@@ -290,9 +293,8 @@ func TestTrimArchive(t *testing.T) {
 // TestDeadWorker kills a worker with rows in progress: another one takes over its lease
 // and, once its session is dead, its rows.
 func TestDeadWorker(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for a session to die")
-	}
+	t.Parallel()
+	redistest.NeedsLong(t, "waits for a session to die")
 	s := newSite(t)
 	entered, over := make(chan int, 10), make(chan struct{})
 	const stuck = ledger.Kind("stuck")
@@ -355,6 +357,7 @@ func (s *site) proven(id ledger.RunID, n int) {
 // TestFirstReadsWait: while proven rows keep the pace busy for two seconds, rows that were
 // never begun are not released; afterwards they are.
 func TestFirstReadsWait(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.proven("proven", 8)
 	s.submit("new", kinds.Update, s.domains(8))

@@ -120,6 +120,7 @@ func TestFinish(t *testing.T) {
 // TestEndsTakeLong: while calls of Ended take longer than the lease, the dispatcher stays
 // the active one and releases rows. No more than four run at a time, and one for each run.
 func TestEndsTakeLong(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	ids := s.ended(7)
 	var c calls
@@ -177,6 +178,7 @@ func TestEndPanics(t *testing.T) {
 // TestEndsAreInterrupted: the context of Ended ends with the dispatcher, which waits for
 // the call, and when another dispatcher becomes the active one. The run stays for that one.
 func TestEndsAreInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, stops := range []bool{true, false} {
 		t.Run(fmt.Sprintf("stops %t", stops), func(t *testing.T) {
 			s := newSite(t)

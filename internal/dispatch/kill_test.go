@@ -63,6 +63,7 @@ func (m *mortal) Rebuild(ctx context.Context, t ledger.Tenant) (all []ledger.Pro
 // TestKill kills a dispatcher before and after each call of its rounds. Another one takes over
 // and releases every row, also those that were released and not enqueued.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	for _, after := range []bool{false, true} {
 		for call := 0; ; call++ {
 			m := &mortal{call: call, after: after}

@@ -15,6 +15,7 @@ import (
 // TestAtMaxmemory has Redis refuse writes: the dispatcher tries once a second, and goes on
 // when memory is there again.
 func TestAtMaxmemory(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	rdb := server.Client()
 	s := newSiteOn(t, rdb)

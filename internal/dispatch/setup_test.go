@@ -24,7 +24,10 @@ import (
 	"orgops/internal/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redistest.Parallel(8)
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	tenant = ledger.Tenant("acme")

@@ -74,6 +74,7 @@ func (b beginning) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execu
 // TestSlowRedis has 300 places and a slow Redis, with which as many tasks could not all
 // begin before their releases lapse: fewer are released.
 func TestSlowRedis(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.submit("a", kinds.Update, s.domains(300))
 	var counted releases

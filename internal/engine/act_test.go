@@ -14,6 +14,7 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 )
@@ -61,6 +62,7 @@ func (s *sweepSite) openBreaker() {
 
 // TestActDecidesAgain: an action respects changes since the sweep's decision.
 func TestActDecidesAgain(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		change  func(*sweepSite, sandbox.Domain)
@@ -395,12 +397,13 @@ func TestActOlderRequest(t *testing.T) {
 // TestActStop pauses or cancels the run of an action at each point. No PATCH is sent after
 // that, and the result of one in progress is read.
 func TestActStop(t *testing.T) {
+	t.Parallel()
 	type stop = func(*ledger.Ledger, context.Context, ledger.RunID) error
 	faults := map[string]sandbox.Fault{"": {}, "carried out": {DropAfter: true}, "not carried out": {DropBefore: true}}
 	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
 		for fault, f := range faults {
 			for _, back := range []bool{false, true} {
-				for point := 1; ; point += stride() {
+				for point := 1; ; point += redistest.Stride(4) {
 					stopped := ""
 					t.Run(fmt.Sprintf("%s/%s/back %t/%d", name, fault, back, point), func(t *testing.T) {
 						s := newSweepSite(t, sweep.Unroute)
@@ -456,8 +459,9 @@ func TestActStop(t *testing.T) {
 // TestActKilledAndStopped kills the worker of an action at each point and stops the run
 // before another one executes the row.
 func TestActKilledAndStopped(t *testing.T) {
+	t.Parallel()
 	for _, cancelled := range []bool{false, true} {
-		for point := 1; ; point += stride() {
+		for point := 1; ; point += redistest.Stride(4) {
 			died := ""
 			t.Run(fmt.Sprintf("cancelled %t/%d", cancelled, point), func(t *testing.T) {
 				s := newSweepSite(t, sweep.Unroute)
@@ -512,8 +516,9 @@ func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
 // TestActFenced has the ledger take the row from an execution at each point, and another
 // one settle it, before the first continues: two executions at once.
 func TestActFenced(t *testing.T) {
+	t.Parallel()
 	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending, "back"} {
-		for point := 1; ; point += stride() {
+		for point := 1; ; point += redistest.Stride(4) {
 			fenced := ""
 			t.Run(fmt.Sprintf("%s/%d", action, point), func(t *testing.T) {
 				status, use := "verified", true

@@ -13,6 +13,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 )
 
 // saboteur calls act before or after the call of that number, to the ledger or to the
@@ -142,20 +143,11 @@ var (
 	after          = []bool{true}
 )
 
-// stride is the distance between the points at which executions are disturbed: one, and with
-// -short, as on a Cluster, where no two tests run at a time, some.
-func stride() int {
-	if testing.Short() {
-		return 4
-	}
-	return 1
-}
-
 // anywhere calls test for a disturbance at each call of the executions, which make that
-// many, or at some of them: see [stride].
+// many, or at some of them: see [redistest.Stride].
 func anywhere(t *testing.T, calls int, when []bool, test func(t *testing.T, sab *saboteur)) {
 	for call := range calls + 1 {
-		if call%stride() != 0 && call != calls {
+		if call%redistest.Stride(4) != 0 && call != calls {
 			continue
 		}
 		for _, after := range when {

@@ -303,6 +303,7 @@ func TestMixedEndings(t *testing.T) {
 // TestLostAnswers loses the answers of a begin and of an end: both are repeated, and the
 // row is executed once.
 func TestLostAnswers(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.submit(kind, `{}`)
 	lost := errors.New("read: connection reset by peer")
@@ -323,6 +324,7 @@ func TestLostAnswers(t *testing.T) {
 // TestBeginAtMaxmemory has Redis refuse a begin: the place is held for a second, the
 // handler is not called, and no attempt is used up.
 func TestBeginAtMaxmemory(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.submit(kind, `{}`)
 	f := &faulty{Ledger: s.Ledger, begin: ledger.ErrNoMemory}

@@ -169,6 +169,7 @@ func matrixTenant(t *testing.T, base, token string, timeout time.Duration) (*san
 // can do, and checks the outcome, whether the tenant was changed and the client can know
 // that, and the number of requests.
 func TestFaultMatrix(t *testing.T) {
+	t.Parallel()
 	strange := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("%s %s was sent to the target of a redirect", r.Method, r.URL)
 	}))

@@ -13,6 +13,7 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 )
@@ -171,8 +172,9 @@ func TestRelookWaits(t *testing.T) {
 // TestRelookKilled kills a worker at each point of a check between two sweeps and of the
 // restoration.
 func TestRelookKilled(t *testing.T) {
+	t.Parallel()
 	for _, action := range []sweep.Action{sweep.SetPending, sweep.Unroute, sweep.Report} {
-		for point := 1; ; point += stride() {
+		for point := 1; ; point += redistest.Stride(4) {
 			died := ""
 			t.Run(fmt.Sprintf("%s/%d", action, point), func(t *testing.T) {
 				s := newSweepSite(t, action)

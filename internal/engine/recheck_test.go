@@ -367,6 +367,7 @@ func (d thinly) Prove(ctx context.Context, host, txt string) (dnscheck.Verdict, 
 
 // TestSweepsAcceptNoThinProof: a sweep gives back by a full proof alone.
 func TestSweepsAcceptNoThinProof(t *testing.T) {
+	t.Parallel()
 	for action, patch := range map[sweep.Action]string{sweep.SetPending: patchPendingNot, sweep.Unroute: patchNoUse} {
 		t.Run(string(action), func(t *testing.T) {
 			s := newSweepSite(t, action)

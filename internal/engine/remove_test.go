@@ -364,6 +364,7 @@ func TestRemoveKilled(t *testing.T) {
 // after each call: no request goes out any more, and rows that are not settled stay as
 // they are or read as cancelled.
 func TestRemoveStopped(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(scene, ledger.SessionID) error{
 		"cancel": func(s scene, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), s.run.ID) },
 		"pause":  func(s scene, _ ledger.SessionID) error { return s.Pause(s.t.Context(), s.run.ID) },

@@ -124,6 +124,7 @@ func TestRemoveTogether(t *testing.T) {
 // before and after each call: no request names its client any more, and the others are
 // removed.
 func TestRemoveTogetherStopped(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(together, ledger.SessionID) error{
 		"cancel": func(s together, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), s.runs[1].ID) },
 		"pause":  func(s together, _ ledger.SessionID) error { return s.Pause(s.t.Context(), s.runs[1].ID) },

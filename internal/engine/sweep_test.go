@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"orgops/internal/events"
+	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 )
@@ -100,8 +101,9 @@ func sweepScenes() []sweepScene {
 // TestSweepKilled kills a worker at each point of the executions of a sweep and of its
 // actions.
 func TestSweepKilled(t *testing.T) {
+	t.Parallel()
 	for _, c := range sweepScenes() {
-		for point := 1; ; point += stride() {
+		for point := 1; ; point += redistest.Stride(4) {
 			died := ""
 			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
 				s := c.site(t)
@@ -124,6 +126,7 @@ func TestSweepKilled(t *testing.T) {
 
 // TestSweepInTrouble has each request of a sweep meet trouble.
 func TestSweepInTrouble(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]sandbox.Fault{
 		"throttled":   {Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}},
 		"unavailable": {Status: http.StatusServiceUnavailable},
@@ -132,7 +135,7 @@ func TestSweepInTrouble(t *testing.T) {
 		"cut":         {Truncate: true},
 	} {
 		for _, c := range sweepScenes() {
-			for request := 0; ; request += stride() {
+			for request := 0; ; request += redistest.Stride(4) {
 				met := true
 				t.Run(fmt.Sprintf("%s/%s/%d", c.name, name, request), func(t *testing.T) {
 					s := c.site(t)

@@ -23,6 +23,7 @@ func (s *site) lose(carriedOut bool) {
 // TestLostPatch loses the answer to a PATCH. A read finds out whether it has landed; if
 // not, the next PATCH waits for twice the request timeout.
 func TestLostPatch(t *testing.T) {
+	t.Parallel()
 	for name, landed := range map[string]bool{"landed": true, "not landed": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -52,6 +53,7 @@ func TestLostPatch(t *testing.T) {
 // TestCancelDuringPatch cancels the run while a PATCH has no answer. What became of it is
 // read, and no other request goes out.
 func TestCancelDuringPatch(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		landed bool
 		want   ledger.Outcome
@@ -80,6 +82,7 @@ func TestCancelDuringPatch(t *testing.T) {
 // TestPauseDuringPatch pauses the run while a PATCH has no answer: no PATCH goes out until
 // the run is resumed.
 func TestPauseDuringPatch(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.update()
 	s.lose(false)
@@ -108,6 +111,7 @@ func TestPauseDuringPatch(t *testing.T) {
 // TestRefusedAfterLostPatch has the tenant refuse the PATCH after one whose answer was
 // lost: the record shows whether the first has landed.
 func TestRefusedAfterLostPatch(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.update()
 	s.lose(false)
@@ -196,6 +200,7 @@ func (slowGate) Answered(context.Context, string, int, http.Header) {}
 // TestStopWhileWaitingForPermit pauses or cancels the run while a row waits for its
 // permit: no request goes out, and no attempt is counted.
 func TestStopWhileWaitingForPermit(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		stop func(*ledger.Ledger, context.Context, ledger.RunID) error
 		want ledger.Phase

@@ -16,6 +16,7 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 )
 
@@ -159,8 +160,9 @@ func TestVerifyOwnAnswer(t *testing.T) {
 // TestVerifyKill kills the worker before and after each call, and again at each call of
 // the execution that follows.
 func TestVerifyKill(t *testing.T) {
+	t.Parallel()
 	for _, c := range troubles() {
-		for point := 0; ; point += stride() {
+		for point := 0; ; point += redistest.Stride(4) {
 			died := ""
 			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
 				s := c.site(t)
@@ -182,7 +184,7 @@ func TestVerifyKill(t *testing.T) {
 // answer was lost.
 func TestVerifyKilledAgain(t *testing.T) {
 	for _, c := range troubles()[1:3] {
-		for point := 0; ; point += stride() {
+		for point := 0; ; point += redistest.Stride(4) {
 			died := ""
 			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
 				s := c.site(t)
@@ -226,8 +228,9 @@ func TestVerifyTwice(t *testing.T) {
 // TestVerifyFenced has the ledger take the row from an execution at each point, and another
 // one settle it, before the first goes on. What the first has sent is answered for.
 func TestVerifyFenced(t *testing.T) {
+	t.Parallel()
 	for _, c := range troubles() {
-		for point := 0; ; point += stride() {
+		for point := 0; ; point += redistest.Stride(4) {
 			fenced := ""
 			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
 				s := c.site(t)
@@ -317,10 +320,11 @@ func TestVerifyFencedRevert(t *testing.T) {
 // have no answer: no PATCH to verified begins after that, and the row says what became of
 // the domain.
 func TestVerifyStop(t *testing.T) {
+	t.Parallel()
 	type stop = func(*ledger.Ledger, context.Context, ledger.RunID) error
 	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
 		for _, c := range troubles()[:5] {
-			for point := 0; ; point += stride() {
+			for point := 0; ; point += redistest.Stride(4) {
 				stopped := ""
 				t.Run(fmt.Sprintf("%s/%s/%d", name, c.name, point), func(t *testing.T) {
 					s := c.site(t)
@@ -491,6 +495,7 @@ func TestVerifyFlagTurned(t *testing.T) {
 // TestVerifyReverts: the record has changed under a PATCH without an answer, and the reads
 // and the revert that follow meet trouble too.
 func TestVerifyReverts(t *testing.T) {
+	t.Parallel()
 	changes := map[string]func(*sandbox.Domain){
 		"token":  func(d *sandbox.Domain) { d.TXT = "another" },
 		"host":   func(d *sandbox.Domain) { d.Host = "_x." + d.Domain },
@@ -527,7 +532,7 @@ func TestVerifyReverts(t *testing.T) {
 
 // TestVerifyRevertKilled kills the worker at each point of an execution that reverts.
 func TestVerifyRevertKilled(t *testing.T) {
-	for point := 0; ; point += stride() {
+	for point := 0; ; point += redistest.Stride(4) {
 		died := ""
 		t.Run(fmt.Sprint(point), func(t *testing.T) {
 			s := newVerifySite(t)

@@ -14,6 +14,7 @@ import (
 // TestVerifyRandom disturbs a row in random ways, and lets it end. Its result must agree
 // with the domain: verified if and only if the row is done.
 func TestVerifyRandom(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))

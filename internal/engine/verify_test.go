@@ -135,6 +135,7 @@ func (*waitingGate) Answered(context.Context, string, int, http.Header) {}
 // TestVerifyStaleRecord has a permit come when the record is a minute old: it is read
 // again, and no intent is left.
 func TestVerifyStaleRecord(t *testing.T) {
+	t.Parallel()
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{}, true)
 	gate := &waitingGate{2 * time.Second}
@@ -290,6 +291,7 @@ func TestVerifyRows(t *testing.T) {
 
 // TestVerifyExpires gives up after the time of the run, and later if no server answers.
 func TestVerifyExpires(t *testing.T) {
+	t.Parallel()
 	const giveUp = 72 * time.Hour
 	for _, c := range []struct {
 		name   string
@@ -389,6 +391,7 @@ func TestVerifyUnanswered(t *testing.T) {
 
 // TestVerifyChange checks a row soon again after the zone's answer has changed.
 func TestVerifyChange(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		change func(*verifySite, sandbox.Domain)

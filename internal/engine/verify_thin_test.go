@@ -11,6 +11,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 )
 
@@ -89,6 +90,7 @@ func (s *thinSite) wantAccepted(since time.Time, after time.Duration) ledger.Res
 
 // TestVerifyThin accepts proofs that were thin for a time, and says so.
 func TestVerifyThin(t *testing.T) {
+	t.Parallel()
 	for _, after := range []time.Duration{time.Hour, 24 * time.Hour, 96 * time.Hour} {
 		t.Run(after.String(), func(t *testing.T) {
 			s := newThinSite(t, after, always(isThin))
@@ -125,6 +127,7 @@ func TestVerifyThin(t *testing.T) {
 
 // TestVerifyThinContested restarts the time after an answer against the token.
 func TestVerifyThinContested(t *testing.T) {
+	t.Parallel()
 	const after = time.Hour
 	for name, contested := range map[string]func(*dnscheck.Verdict){"name server": serverDenies, "resolver": resolverDenies} {
 		for k := range 9 {
@@ -225,7 +228,7 @@ func TestVerifyThinRecord(t *testing.T) {
 // time: it is not accepted earlier.
 func TestVerifyThinKilled(t *testing.T) {
 	const after = time.Hour
-	for point := 0; ; point += stride() {
+	for point := 0; ; point += redistest.Stride(4) {
 		died := ""
 		t.Run(fmt.Sprint(point), func(t *testing.T) {
 			s := newThinSite(t, after, always(isThin))

@@ -9,6 +9,7 @@ import (
 
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sweep"
 )
 
@@ -70,7 +71,7 @@ func TestEndedAtOnce(t *testing.T) {
 func TestEndedKilled(t *testing.T) {
 	for _, change := range []bool{false, true} {
 		for _, after := range []bool{false, true} {
-			for at := 0; ; at += stride() {
+			for at := 0; ; at += redistest.Stride(5) {
 				k := &killer{at: at, after: after}
 				t.Run(fmt.Sprintf("command %d after %t change %t", at, after, change), func(t *testing.T) {
 					s := newSite(t)
@@ -155,7 +156,7 @@ func TestEndedOfOneOrganization(t *testing.T) {
 // of a deleted sweep, and the repetition submits the actions.
 func TestEndedLost(t *testing.T) {
 	lost := 0
-	for at := 0; ; at += stride() {
+	for at := 0; ; at += redistest.Stride(5) {
 		k := &killer{at: at}
 		t.Run(fmt.Sprintf("command %d", at), func(t *testing.T) {
 			s := newSite(t)

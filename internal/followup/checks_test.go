@@ -11,6 +11,7 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/followup"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sweep"
 )
 
@@ -76,7 +77,7 @@ func TestCheckAtOnce(t *testing.T) {
 // TestCheckKilled kills a worker before and after each command.
 func TestCheckKilled(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		for at := 0; ; at += stride() {
+		for at := 0; ; at += redistest.Stride(5) {
 			k := &killer{at: at, after: after}
 			t.Run(fmt.Sprintf("command %d after %t", at, after), func(t *testing.T) {
 				s := newSite(t)

@@ -33,15 +33,6 @@ type site struct {
 	now time.Time
 }
 
-// stride is how many commands are between two at which a test kills a worker: with -short, as
-// on a Cluster, where each subtest empties all nodes, not each command is tried.
-func stride() int {
-	if testing.Short() {
-		return 5
-	}
-	return 1
-}
-
 func newSite(t *testing.T) *site {
 	t.Helper()
 	rdb := redistest.New(t)

@@ -36,7 +36,10 @@ import (
 	"orgops/internal/runstest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redistest.Parallel(4)
+	goleak.VerifyTestMain(m)
+}
 
 // Tokens of the tests' callers.
 const (

@@ -198,7 +198,7 @@ func TestRetryIsCompleted(t *testing.T) {
 	const all = 10_050
 	ended(t, all, append(slices.Repeat([]string{"failed"}, 1004), "done")...)
 	killed := 0
-	for scripts := 1; ; scripts += 2 {
+	for scripts := 1; ; scripts += 2 * redistest.Stride(4) {
 		_, _, err := dyingTaker(t, scripts).Retry(t.Context(), "a", intake.RetryOptions{ID: "b"})
 		if err == nil {
 			break

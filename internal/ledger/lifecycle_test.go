@@ -64,7 +64,7 @@ func world(t *testing.T, seed uint64, log *[]string, run func()) (ok bool) {
 func worldsOf(t *testing.T, usual int) (first uint64, worlds int) {
 	t.Helper()
 	worlds = usual
-	if testing.Short() {
+	if !redistest.Long() {
 		worlds = max(usual/3, 1)
 	}
 	if n, err := strconv.Atoi(os.Getenv("ORGOPS_TEST_LEDGER_WORLDS")); err == nil {

@@ -146,9 +146,9 @@ func (w *worker) gone(run ledger.Run) {
 	}
 }
 
-// stride is the distance of the commands at which something happens to a scanner, in one run
+// stride is the distance between the commands at which something happens to a scanner, in one run
 // of the tests.
-const stride = 5
+var stride = 5 * redistest.Stride(4)
 
 // someOf returns where to begin.
 func someOf(stride int) int { return rand.IntN(stride) }
@@ -381,7 +381,7 @@ func TestLossDuringAScan(t *testing.T) {
 			for _, back := range []int{1, 4, 11, 30} {
 				t.Run(fmt.Sprintf("%q by %d commands, final %v", part, back, final), func(t *testing.T) {
 					w := newWorker(t)
-					far := max(stride, back/2)
+					far := max(stride, back*redistest.Stride(4)/2)
 					for n, reached := someOf(far), true; reached; n += far {
 						run := w.scan(ledger.RunID(fmt.Sprintf("run-%d", n)))
 						reached = w.lossAt(run, part, final, n, back)

@@ -28,6 +28,7 @@ func (r *roundTrips) see(_ context.Context, cmds ...redis.Cmder) error {
 // calls and command, and get their own answers; so do scripts that Redis does not know yet,
 // and asynq's inspector, which runs two such scripts.
 func TestBatch(t *testing.T) {
+	t.Parallel()
 	script := redis.NewScript("return redis.call('GET', KEYS[1])")
 	for _, tt := range []struct {
 		name string

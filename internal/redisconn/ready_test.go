@@ -34,6 +34,7 @@ func TestReady(t *testing.T) {
 }
 
 func TestReadySaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

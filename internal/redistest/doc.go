@@ -13,6 +13,7 @@
 // Files, each uses those below it:
 //
 //	redistest.go       New, Keys, URL, Mini: the database of a test
+//	size.go            which tests run, and how many at a time
 //	real.go            databases of a server or a Cluster, and their locks
 //	server_cluster.go  a Cluster of the test's own
 //	server.go          a redis-server or Sentinel of the test's own

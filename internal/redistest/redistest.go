@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -113,10 +114,15 @@ func of(t testing.TB) *database {
 
 func startMini(t testing.TB) *database {
 	t.Helper()
+	collectLess()
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
 	return &database{url: "redis://" + m.Addr() + "/0", open: opening(options(m.Addr())), mini: m}
 }
+
+// collectLess lets the heap grow to several times its size. Each script that miniredis runs makes
+// a Lua state, and the heap of a test is so small that each few scripts had it collected.
+var collectLess = sync.OnceFunc(func() { debug.SetGCPercent(400) })
 
 func opening(o *redis.Options) func() redis.UniversalClient {
 	return func() redis.UniversalClient { return redis.NewClient(o) }

@@ -406,6 +406,7 @@ func (a *slowing) DiscoveryDomainsPage(ctx context.Context, org, from string) ([
 // TestScanKeepsAnswers: a step whose time is up is made of the answers so far, and the
 // other organizations are tried again.
 func TestScanKeepsAnswers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for i := range 12 {
 		w.sandbox.AddDomain(fmt.Sprintf("org_%d", i), sandbox.Domain{})

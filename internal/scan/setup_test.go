@@ -20,12 +20,16 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redistest.Parallel(8)
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	tenant  = ledger.Tenant("acme")

@@ -1,7 +1,6 @@
 package simulation_test
 
 import (
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -9,6 +8,7 @@ import (
 
 	"orgops/internal/capacity"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/redistest"
 )
 
 // planTolerance is the factor by which the commands that are planned and counted may differ.
@@ -23,9 +23,7 @@ const planTolerance = 2
 // Simulated workers ask for tasks when there are some, so that the polls of asynq's servers
 // are not compared.
 func TestFleetPlan(t *testing.T) {
-	if testing.Short() || os.Getenv("ORGOPS_TEST_REDIS_URL") != "" {
-		t.Skip("takes some 10 seconds, on an embedded Redis always")
-	}
+	redistest.NeedsLong(t, "takes some 5 seconds")
 	seed := seedOf(t)
 	synctest.Test(t, func(t *testing.T) { comparePlan(t, fleetSize{2, 5, 400}, seed) })
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -19,6 +18,7 @@ import (
 
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sweep"
 )
 
@@ -37,9 +37,7 @@ const fewest = 120
 // ORGOPS_TEST_SEED repeats a history, and ORGOPS_TEST_SIMULATION is its number of domains,
 // 120 at least. With it each action is tried, and time passes in smaller steps.
 func TestSimulation(t *testing.T) {
-	if testing.Short() || os.Getenv("ORGOPS_TEST_REDIS_URL") != "" {
-		t.Skip("takes some 20 seconds, on an embedded Redis always")
-	}
+	redistest.NeedsLong(t, "takes some 20 seconds")
 	p := plan{domains: fewest, checkEvery: 8 * time.Hour, longestStep: 4 * time.Hour}
 	if text := os.Getenv("ORGOPS_TEST_SIMULATION"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -49,9 +47,6 @@ func TestSimulation(t *testing.T) {
 		p = plan{domains: n, checkEvery: 6 * time.Hour, longestStep: 2 * time.Hour, all: true}
 	}
 	p.seed = seedOf(t)
-	// Each script that miniredis runs makes a Lua state.
-	percent := debug.SetGCPercent(1000)
-	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	actions := []sweep.Action{sweep.SetPending, sweep.Unroute, sweep.Report}
 	if !p.all {
 		actions = actions[:1]

@@ -233,6 +233,7 @@ func (f *fleet) wantLog(words string) {
 // TestEachTickOnce has three workers whose clocks are 30 s off look at a hundred
 // ticks, in turns that change.
 func TestEachTickOnce(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	workers := []*schedule.Scheduler{f.worker("* * * * *", -30*time.Second), f.worker("* * * * *", 0), f.worker("* * * * *", 30*time.Second)}
 	f.once(workers...)
@@ -277,6 +278,7 @@ func TestTickOfManyAtOnce(t *testing.T) {
 // TestWorkerKilledAtEachStep kills a worker before and after each command to Redis
 // that it sends at a tick. Another one does the rest.
 func TestWorkerKilledAtEachStep(t *testing.T) {
+	t.Parallel()
 	for _, after := range []bool{false, true} {
 		for step := 1; ; step++ {
 			survived := false

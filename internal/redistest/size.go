@@ -1,0 +1,43 @@
+package redistest
+
+import (
+	"flag"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// EnvLong names the environment variable that adds the tests which take seconds of processor
+// time, and has tests that disturb an execution at some points disturb it at all of them.
+const EnvLong = "ORGOPS_TEST_LONG"
+
+// Long reports whether long tests run.
+func Long() bool { return os.Getenv(EnvLong) != "" }
+
+// NeedsLong skips the test unless long tests run, for the given reason.
+func NeedsLong(t testing.TB, reason string) {
+	t.Helper()
+	if !Long() {
+		t.Skipf("%s: set %s=1", reason, EnvLong)
+	}
+}
+
+// Stride returns the distance between the points at which tests disturb an execution: one if long
+// tests run, and otherwise the usual one.
+func Stride(usual int) int {
+	if Long() {
+		return 1
+	}
+	return usual
+}
+
+// Parallel lets n parallel tests of the package run at a time, unless -parallel is given. It is
+// for a TestMain of tests that wait most of their time.
+func Parallel(n int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(n)) // a number is valid
+	}
+}
