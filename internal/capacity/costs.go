@@ -131,7 +131,7 @@ const (
 	maxClients = 10_000
 	// workerLimit is the memory limit of the Kubernetes manifests.
 	workerLimit = 512 << 20
-	// sweepsKept is how long the rows of a sweep are kept after its end.
+	// sweepsKept is how long the rows of a sweep are stored after its end.
 	sweepsKept = 7 * 24 * time.Hour
 	// longest bounds all times.
 	longest = 100 * 365 * 24 * time.Hour

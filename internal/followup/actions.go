@@ -14,7 +14,7 @@ import (
 	"orgops/internal/sweep"
 )
 
-// actionsKeptFor is how long a run of actions is kept after its end, as long as the run of
+// actionsKeptFor is how long a run of actions is stored after its end, as long as the run of
 // its sweep.
 const actionsKeptFor = 7 * 24 * time.Hour
 

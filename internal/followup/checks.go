@@ -16,7 +16,7 @@ import (
 const (
 	// checksEvery is how often the checks of the hour are tried to be submitted, until they are.
 	checksEvery = time.Minute
-	// checksKeptFor is how long a run of checks is kept after its end.
+	// checksKeptFor is how long a run of checks is stored after its end.
 	checksKeptFor = 24 * time.Hour
 )
 

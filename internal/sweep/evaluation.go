@@ -20,7 +20,7 @@ const (
 	togetherWithin = 36 * time.Hour
 )
 
-// Breaker stops all actions on a tenant's domains, kept as JSON. The evaluation of a sweep
+// Breaker stops all actions on a tenant's domains, stored as JSON. The evaluation of a sweep
 // opens it; only an operator closes it.
 type Breaker struct {
 	// ID is the run of the sweep that opened it, or that held domains back.
@@ -33,7 +33,7 @@ type Breaker struct {
 	Confirmed time.Time `json:"confirmed,omitzero"`
 }
 
-// Summary is the result of the last sweep of all organizations, kept as JSON.
+// Summary is the result of the last sweep of all organizations, stored as JSON.
 type Summary struct {
 	Tick          int64     `json:"tick"`
 	Run           string    `json:"run"`
@@ -98,7 +98,7 @@ type Candidate struct {
 	newly    bool
 }
 
-// Add adds a domain. Its state is not kept, since there may be many.
+// Add adds a domain. Its state is not stored, since there may be many.
 func (e *Evaluation) Add(id string, s DomainState) {
 	c := Candidate{ID: id, OrganizationID: s.OrganizationID, Domain: s.Domain, Assessment: e.Rules.Assess(s)}
 	if e.Tick != 0 && s.Tick != e.Tick {

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// Progress is the progress of the scan that finds the rows of a run, kept as JSON with the
+// Progress is the progress of the scan that finds the rows of a run, stored as JSON with the
 // run.
 type Progress struct {
 	Organization string `json:"organization_id,omitempty"` // the only one that is scanned; "": all

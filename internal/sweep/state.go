@@ -13,7 +13,7 @@ import (
 	"orgops/internal/events"
 )
 
-// DomainState is the stored state of a discovery domain, kept from sweep to sweep as
+// DomainState is the stored state of a discovery domain, stored from sweep to sweep as
 // JSON. Times are to the second, in UTC.
 type DomainState struct {
 	V              int    `json:"v"`
