@@ -672,6 +672,7 @@ func voicesOfAll() []voice {
 
 // In worlds put together by chance the verdict is what the rules make of who is in them, and never an absence that they do not give.
 func TestDisproofInWorldsOfChance(t *testing.T) {
+	t.Parallel()
 	voices := voicesOfAll()
 	usual := slices.DeleteFunc(voicesOfAll(), func(v voice) bool { return v.sees || v.blocks || !v.denies && v.name != "fails" })
 	chance := rand.New(rand.NewPCG(20261122, 1))

@@ -249,6 +249,7 @@ func TestSentenceOfAThinProof(t *testing.T) {
 
 // TestThinProofsInHostileWorlds makes proofs as TestProofsInHostileWorlds does: what is thin is never present.
 func TestThinProofsInHostileWorlds(t *testing.T) {
+	t.Parallel()
 	seed, proofs := rand.Uint64(), 0
 	t.Logf("seed %d", seed)
 	for i := range uint64(300) {
