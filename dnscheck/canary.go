@@ -80,11 +80,7 @@ func (c *canary) fabrication() string {
 func (c *canary) query(ctx context.Context, r resolverClient) (time.Duration, error) {
 	limited, cancel := context.WithTimeout(ctx, r.exchange.timeout)
 	defer cancel()
-	answer, _, err := r.query(limited, r.resolver.Transport, query{name: canaryName() + "." + c.zone, kind: dns.TypeTXT})
-	var fabricated string
-	if err == nil {
-		fabricated, err = fabricationIn(answer)
-	}
+	fabricated, err := r.testDenial(limited, canaryName()+"."+c.zone, dns.TypeTXT)
 	before := c.fabrication()
 	switch {
 	case err != nil && ctx.Err() != nil:
