@@ -11,13 +11,13 @@ var caseTable = []caseSection{
 			about:   "another id, then ours",
 			verdict: "passed over",
 			tests: []string{
-				"TestDamagedRepliesArePassedOver/wrong id", "TestDamagedRepliesAloneAreUnknown",
+				"TestDamagedRepliesArePassedOver/wrong id", "TestOnlyDamagedRepliesAreUnknown",
 			},
 		},
 		{
 			about:   "our id and port, sent from elsewhere",
 			verdict: "not received: the true answer's",
-			tests:   []string{"TestRightIDFromAnotherSourceIsNotHeard"},
+			tests:   []string{"TestRightIDFromAnotherSourceIsDropped"},
 		},
 		{
 			about:   "wrong ids without end",
@@ -31,7 +31,7 @@ var caseTable = []caseSection{
 				"TestDamagedRepliesArePassedOver/wrong name in the question",
 				"TestDamagedRepliesArePassedOver/wrong type in the question",
 				"TestDamagedRepliesArePassedOver/wrong class in the question",
-				"TestForgeryInOtherLettersIsNotTaken",
+				"TestForgeryInOtherLettersIsRejected",
 			},
 		},
 		{
@@ -64,7 +64,7 @@ var caseTable = []caseSection{
 		{
 			about:   "a reply to a check that was given up",
 			verdict: "the later answer's own",
-			tests:   []string{"TestLateReplyDoesNotReachTheNextLook", "TestLateReplyOnAKeptConnection"},
+			tests:   []string{"TestLateReplyDoesNotReachTheNextCheck", "TestLateReplyOnAnOpenConnection"},
 		},
 		{
 			about:   "less than a header, or nothing",
@@ -130,7 +130,7 @@ var caseTable = []caseSection{
 			about:   "TCP closed, cut short, wrong lengths, one byte a second; one message taken out of each TLS record",
 			verdict: "unknown; present where the bytes come whole",
 			tests: []string{
-				"TestBrokenTCP", "TestOctetASecondOverTCPEndsWithTheTimeout", "TestConnectionsThatBreak",
+				"TestBrokenTCP", "TestByteASecondOverTCPEndsWithTheTimeout", "TestConnectionsThatBreak",
 				"TestEachQueryHasATLSRecordOfItsOwn",
 			},
 		},
@@ -138,7 +138,7 @@ var caseTable = []caseSection{
 			about:   "another id over TCP",
 			verdict: "passed over",
 			tests: []string{
-				"TestDamagedRepliesArePassedOver/wrong id", "TestDamagedRepliesOverKeptConnections",
+				"TestDamagedRepliesArePassedOver/wrong id", "TestDamagedRepliesOverOpenConnections",
 				"TestRepliesInAnyOrder",
 			},
 		},
@@ -163,15 +163,15 @@ var caseTable = []caseSection{
 			about:   "a server that fails on EDNS; two OPT records",
 			verdict: "queried without: the answer's; passed over",
 			tests: []string{
-				"TestServersThatStumbleOverEDNS", "TestDamagedRepliesArePassedOver/two OPT records",
+				"TestServersThatFailOnEDNS", "TestDamagedRepliesArePassedOver/two OPT records",
 			},
 		},
 		{
 			about:   "given up on the way",
 			verdict: "no verdict, the context's error, nothing left open",
 			tests: []string{
-				"TestContextEnds", "TestContextEndsOverKeptConnections", "TestNoSocketIsLeftOpen",
-				"TestLooksThatAreGivenUpKeepTheConnection",
+				"TestContextEnds", "TestContextEndsOverOpenConnections", "TestNoSocketIsLeftOpen",
+				"TestCancelledChecksKeepTheConnection",
 			},
 		},
 	}},
@@ -223,7 +223,7 @@ var caseTable = []caseSection{
 			about:   "alias chains in any order, long, circular, ambiguous; DNAME, with and without the alias that follows from it",
 			verdict: "present up to 8 hops; unknown beyond, in circles and in contradictions",
 			tests: []string{
-				"TestAliasChains", "TestAliasesThatCannotBeFollowed", "TestCircleIsAskedAroundOnce",
+				"TestAliasChains", "TestAliasesThatCannotBeFollowed", "TestAliasCircleIsQueriedOnce",
 				"TestAuthorityFindsTheZone/an alias more",
 				"TestAuthorityFindsTheZone/a DNAME above the host", "TestDNAMEWithoutItsAlias",
 				"TestZonesAtRealServers",
@@ -340,7 +340,7 @@ var caseTable = []caseSection{
 			about:   "dots, blanks, nothing; names and labels at their bounds",
 			verdict: "queried within the bounds, else refused",
 			tests: []string{
-				"TestHostNames", "TestDomainsThatAreRefused", "TestBadHostsAreNeverAskedFor",
+				"TestHostNames", "TestDomainsThatAreRefused", "TestBadHostsAreNeverQueried",
 				"FuzzCheckHost", "FuzzCheckDomain",
 			},
 		},
@@ -365,7 +365,7 @@ var caseTable = []caseSection{
 			verdict: "present or absent by the quorum, else unknown",
 			tests: []string{
 				"TestResolversThatDiffer", "TestProofDoesNotDependOnTheOrderOfAnswers",
-				"TestLookNeedsOneYesOrAQuorumOfNo", "TestQuorumIsReachedOrNot",
+				"TestCheckNeedsOneYesOrAQuorumOfNo", "TestQuorumIsReachedOrNot",
 			},
 		},
 		{
@@ -379,7 +379,7 @@ var caseTable = []caseSection{
 			about:   "no answer from any server, for an hour or for days",
 			verdict: "unknown, and right again with the first answer; a row stays open for a day more than its time; a verified domain is neither nearer to its end nor back",
 			tests: []string{
-				"TestEverybodyDownForAWhile", "engine.TestVerifyUnanswered",
+				"TestAllServersDownForAWhile", "engine.TestVerifyUnanswered",
 				"engine.TestVerifyExpires/no answer", "engine.TestRecheckUnknown",
 			},
 		},
@@ -406,7 +406,7 @@ var caseTable = []caseSection{
 			verdict: "the others' verdicts, without delay; a proof waits for each resolver as long as that has",
 			tests: []string{
 				"TestSlowNameDelaysNoOther", "TestUnansweredQueryHoldsUpNoOther",
-				"TestSlowResolverDoesNotDelayALook", "TestProofHearsEachResolver",
+				"TestSlowResolverDoesNotDelayACheck", "TestProofWaitsForEachResolver",
 				"TestSilentServerDoesNotDelayADecidedVerdict",
 			},
 		},
@@ -414,7 +414,7 @@ var caseTable = []caseSection{
 			about:   "a resolver that affirms every name",
 			verdict: "without a vote",
 			tests: []string{
-				"TestCanary", "TestCanaryIsAskedAgain",
+				"TestCanary", "TestCanaryIsQueriedAgain",
 				"TestResolversThatMakeAnswersUpDoNotChooseTheNameServers",
 			},
 		},
@@ -455,7 +455,7 @@ var caseTable = []caseSection{
 				tests: []string{
 					"TestDisproofByBoth/one name server has it",
 					"TestDisproofByBoth/one name server has it, the others are silent",
-					"TestDisproofByBoth/the resolvers still have it", "TestDisproofHearsWhoIsLedAwayFrom",
+					"TestDisproofByBoth/the resolvers still have it", "TestDisproofCountsServersAboveAReferral",
 					"TestDisproofAtRealServers",
 				},
 			},
@@ -493,7 +493,7 @@ var caseTable = []caseSection{
 				about:   "a late answer; the limit of queries or time is reached before all have answered; name servers in the cache",
 				verdict: "the late one's; unknown; looked up again",
 				tests: []string{
-					"TestDisproofHearsEverybodyOut", "TestDisproofThatWasCutShort", "TestDisproofIsNotOfMemory",
+					"TestDisproofWaitsForAll", "TestDisproofThatWasCutShort", "TestDisproofUsesNoCache",
 				},
 			},
 			{
@@ -561,7 +561,7 @@ var caseTable = []caseSection{
 			{
 				about:   "servers, or a registry's, that refer to different servers, or give other addresses for them",
 				verdict: "as the majority has it; unknown without one",
-				tests:   []string{"TestDelegationsThatDiffer", "TestGlueOfOneServerIsNotTaken"},
+				tests:   []string{"TestDelegationsThatDiffer", "TestGlueOfOneServerIsRejected"},
 			},
 			{
 				about:   "many addresses of one name, many names of one machine, more servers than are queried",
@@ -572,7 +572,7 @@ var caseTable = []caseSection{
 				about:   "all of the zone's servers silent, lame or failing",
 				verdict: "unknown: the resolvers are not queried instead",
 				tests: []string{
-					"TestSilentNameServersAreNoReasonToAskTheResolversAlone",
+					"TestResolversDoNotReplaceSilentNameServersInAProof",
 					"TestModeAuto/servers that have nothing to say: the resolvers, for a look",
 				},
 			},
@@ -595,7 +595,7 @@ var caseTable = []caseSection{
 				about:   "a name server at an address that is not public: private, reserved, a cloud's platform",
 				verdict: "not queried: unknown without another",
 				tests: []string{
-					"TestAddressesThatAreNotAsked", "TestIsPublic/special-purpose registry of IPv4",
+					"TestAddressesThatAreNotQueried", "TestIsPublic/special-purpose registry of IPv4",
 					"TestIsPublic/special-purpose registry of IPv6", "TestIsPublic/platforms of clouds",
 					"TestIsPublic/carried by IPv6",
 				},
@@ -636,7 +636,7 @@ var caseTable = []caseSection{
 					{"one of seven finds it bogus", []zone{yes, yes, yes, yes, yes, yes, bogus}, isBogus},
 				},
 				tests: []string{
-					"TestProofHearsEachResolver/a late veto", "TestSignaturesByAResolverWithoutAVote",
+					"TestProofWaitsForEachResolver/a late veto", "TestSignaturesByAResolverWithoutAVote",
 				},
 			},
 			{
@@ -705,7 +705,7 @@ var caseTable = []caseSection{
 				verdict: "unknown, not thin; the resolvers are not queried",
 				tests: []string{
 					"TestThinProofs/the other refuses", "TestThinProofIsContested",
-					"TestThinProofHearsAllServers", "TestThinProofThatWasCutShort", "TestContestedByOneOfMany",
+					"TestThinProofWaitsForAllServers", "TestThinProofThatWasCutShort", "TestContestedByOneOfMany",
 				},
 			},
 			{
@@ -802,7 +802,7 @@ var caseTable = []caseSection{
 			{
 				about:   "a check, a disproof, a proof that is not made, or a Checker without the setting",
 				verdict: "no sibling is queried",
-				tests:   []string{"TestWhoIsAskedForTheSibling"},
+				tests:   []string{"TestResolversQueriedForTheSibling"},
 			},
 		}},
 }

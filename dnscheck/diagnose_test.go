@@ -293,7 +293,7 @@ func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 	})
 }
 
-func TestDiagnosisAsksForFewNames(t *testing.T) {
+func TestDiagnosisQueriesFewNames(t *testing.T) {
 	sibling := "/* random */.Org-1.Example.com."
 	for name, test := range map[string]struct {
 		records []dns.RR

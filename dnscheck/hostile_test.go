@@ -177,8 +177,8 @@ func TestOneDeadServerOfTwo(t *testing.T) {
 	})
 }
 
-// TestSilentNameServersAreNoReasonToAskTheResolversAlone: a zone's servers that can be silenced cannot be overridden so.
-func TestSilentNameServersAreNoReasonToAskTheResolversAlone(t *testing.T) {
+// TestResolversDoNotReplaceSilentNameServersInAProof: a zone's servers that can be silenced cannot be overridden so.
+func TestResolversDoNotReplaceSilentNameServersInAProof(t *testing.T) {
 	for name, test := range map[string]struct {
 		servers []zone
 		reason  dnscheck.Reason
@@ -480,8 +480,8 @@ func TestLateAnswerNextToReferrals(t *testing.T) {
 	}
 }
 
-// TestGlueOfOneServerIsNotTaken has one server of three give other addresses beside the right names.
-func TestGlueOfOneServerIsNotTaken(t *testing.T) {
+// TestGlueOfOneServerIsRejected has one server of three give other addresses beside the right names.
+func TestGlueOfOneServerIsRejected(t *testing.T) {
 	cut := func(addrs ...string) zone {
 		records := []dns.RR{start("example.com"), ns(host, "ns."+host)}
 		for _, addr := range addrs {

@@ -175,7 +175,7 @@ func TestSignaturesByAResolverWithoutAVote(t *testing.T) {
 }
 
 // A veto may come last: a proof waits for each resolver as long as that has.
-func TestProofHearsEachResolver(t *testing.T) {
+func TestProofWaitsForEachResolver(t *testing.T) {
 	late := func(z zone) zone {
 		return func(q *dns.Msg) *dns.Msg {
 			time.Sleep(dnscheck.DefaultTimeout - 10*time.Millisecond)

@@ -180,8 +180,8 @@ func TestThinProofIsOfTheHostsOwnZone(t *testing.T) {
 	})
 }
 
-// TestThinProofHearsAllServers: of more servers than are queried some might deny it.
-func TestThinProofHearsAllServers(t *testing.T) {
+// TestThinProofWaitsForAllServers: of more servers than are queried some might deny it.
+func TestThinProofWaitsForAllServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const servers = 16
 		n := overTLD(t, delegatedTo("example.com", servers)...)

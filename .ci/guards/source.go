@@ -94,7 +94,7 @@ func parsePackage(dir string) (files []*sourceFile, err error) {
 // between returns the text from one position to another.
 func (f *sourceFile) between(from, to token.Pos) string { return f.text[from-f.base : to-f.base] }
 
-// changed returns the text with the copies behind it, and their calls at the beginning of functions.
+// changed returns the text with the copies after it, and calls of them in the functions.
 func (f *sourceFile) changed() string {
 	var b strings.Builder
 	at := f.base
