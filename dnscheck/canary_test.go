@@ -177,7 +177,7 @@ func TestCanaryIsQueriedAgain(t *testing.T) {
 		names := map[string]bool{}
 		for _, q := range canaries.seen() {
 			name := dns.CanonicalName(q.Question[0].Name)
-			if label, _, _ := strings.Cut(name, "."); len(label) != 32 || name != label+"."+canaryZone+"." {
+			if label, _, _ := strings.Cut(name, "."); len(label) != 26 || name != label+"."+canaryZone+"." {
 				t.Errorf("canary %q", name)
 			}
 			names[name] = true
