@@ -349,7 +349,7 @@ func TestAliasesThatEndInNothing(t *testing.T) {
 }
 
 // A circle ends where it closes, not at the bound.
-func TestCircleIsAskedAroundOnce(t *testing.T) {
+func TestAliasCircleIsQueriedOnce(t *testing.T) {
 	var queries counter
 	v := look(t, checker(t, both(t, func(q *dns.Msg) *dns.Msg {
 		queries.add(q)

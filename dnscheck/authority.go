@@ -110,8 +110,8 @@ func (a *authority) newResolution(q question) *resolution {
 // query queries the name servers of the host's zone. The error is the context's. A proof
 // finds out by itself whether port 53 is closed: another check may have found it so because
 // an attacker silenced servers.
-func (a *authority) query(ctx context.Context, q question, observe func(Observation)) (serversVerdict, error) {
-	if q.purpose == forCheck || q.purpose == forDisproof && a.reach.isClosedForSure(time.Now()) {
+func (a *authority) query(ctx context.Context, q question) (serversVerdict, error) {
+	if q.purpose != forProof && (q.purpose != forDisproof || a.reach.isClosedForSure(time.Now())) {
 		if why := a.reach.closed(time.Now()); why != "" {
 			v := Verdict{Host: q.host, Basis: ByAuthority, Reason: ReasonUnreachable, Note: why}
 			return serversVerdict{Verdict: v, unreachable: true}, nil
@@ -137,9 +137,9 @@ func (a *authority) query(ctx context.Context, q question, observe func(Observat
 		slices.SortStableFunc(v.Observations, presentFirst) // so that none is left out
 		v.unreachable = !v.answered && a.reach.isClosedForSure(time.Now())
 	}
-	if observe != nil {
+	if q.observe != nil {
 		for _, o := range v.Observations {
-			observe(o)
+			q.observe(o)
 		}
 	}
 	v.Observations = v.Observations[:min(len(v.Observations), maxServerObservations)]

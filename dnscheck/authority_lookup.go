@@ -66,7 +66,7 @@ func (r *resolution) addressesOf(ctx context.Context, zone string, server nameSe
 			return nil, err
 		}
 	}
-	return r.allowed(found)
+	return r.allowed(firstAddrs(found))
 }
 
 // checkLookup refuses two kinds of names: those from the host, or from a target of its aliases,
@@ -127,16 +127,16 @@ func (r *resolution) lookUpBoth(ctx context.Context, name string) ([]netip.Addr,
 	return nil, notFoundTTL, nil
 }
 
-// allowed returns the addresses that may be queried, at most maxAddrs of each family. The
-// families alternate, so that both are among the first.
+// allowed returns the addresses that may be queried. The families alternate, so that both are
+// among the first.
 func (r *resolution) allowed(found []netip.Addr) ([]netip.Addr, error) {
 	var four, six []netip.Addr
 	for _, addr := range found {
 		switch {
 		case !r.anyAddress && !IsPublic(addr):
-		case addr.Is4() && len(four) < maxAddrs:
+		case addr.Is4():
 			four = append(four, addr)
-		case addr.Is6() && len(six) < maxAddrs:
+		default:
 			six = append(six, addr)
 		}
 	}
@@ -151,9 +151,9 @@ func (r *resolution) allowed(found []netip.Addr) ([]netip.Addr, error) {
 	return mixed, nil
 }
 
-// firstAddrs returns a copy of the addresses that allowed can return: the first maxAddrs of
-// each family, of the public ones and of the others. A foreign name server may have a
-// thousand, which the caches would hold.
+// firstAddrs returns a copy of the first maxAddrs addresses of each family, of the public ones
+// and of the others. A foreign name server may have a thousand, which would all be queried,
+// and held by the caches.
 func firstAddrs(found []netip.Addr) (first []netip.Addr) {
 	type sort struct{ public, six bool }
 	number := make(map[sort]int)

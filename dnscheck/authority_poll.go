@@ -45,7 +45,7 @@ func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zo
 	defer queries.Wait()
 	defer cancel()
 	q := &zoneQuery{resolution: r, zone: zone, name: name, byAddr: make(map[netip.Addr]func() serverResult)}
-	q.results = make(chan serverResult, len(zone.servers)*2*maxAddrs) // never blocks
+	q.results = make(chan serverResult, len(zone.servers)*4*maxAddrs) // as many as firstAddrs returns: never blocks
 	for server := range zone.servers {
 		queries.Go(func() { q.queryServer(ctx, server) })
 	}

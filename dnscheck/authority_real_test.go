@@ -36,8 +36,12 @@ const (
 // TestFreshRecordAtRealServers asks servers that others wrote: one holds com., two hold example.com.; Unbound resolves for
 // us, and remembers what does not exist for an hour, as the zone says.
 func TestFreshRecordAtRealServers(t *testing.T) {
+	t.Parallel()
 	for name, by := range pairs {
-		t.Run(name, func(t *testing.T) { freshRecord(t, by) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			freshRecord(t, by)
+		})
 	}
 }
 
@@ -89,10 +93,12 @@ func freshRecord(t *testing.T, by [2]software) {
 // TestZonesAtRealServers has the ways to a record that a zone can have: wildcards, DNAME, a zone that begins at the
 // verification label or above it, and a server that holds parent and child.
 func TestZonesAtRealServers(t *testing.T) {
+	t.Parallel()
 	cut := func(zone, addr string) string { return zone + " NS ns." + zone + "\nns." + zone + " A " + addr + "\n" }
 	apex := func(addr string) string { return "@ NS ns\nns A " + addr + "\n" }
 	for name, by := range pairs {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			port := freePort(t)
 			serveZones(t, by[0], port, realTLD, zoneFile{zone: "com", records: realDelegation + cut("elsewhere", realElse)})
 			zone := zoneFile{zone: "example.com", records: realApex +
@@ -139,8 +145,10 @@ func TestZonesAtRealServers(t *testing.T) {
 
 // TestDiagnosisAtRealServers has a zone that names a server of its own which com. does not delegate to, with the record there.
 func TestDiagnosisAtRealServers(t *testing.T) {
+	t.Parallel()
 	for name, by := range pairs {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			port := freePort(t)
 			serveZones(t, by[0], port, realTLD, zoneFile{zone: "com", records: realDelegation})
 			records := realApex + "@ NS ns3\nns3 A " + realElse + "\n"
@@ -158,8 +166,10 @@ func TestDiagnosisAtRealServers(t *testing.T) {
 
 // TestDisproofAtRealServers takes a record from one server after the other, which Unbound has kept, and one that it has never been asked for.
 func TestDisproofAtRealServers(t *testing.T) {
+	t.Parallel()
 	for name, by := range pairs {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			port := freePort(t)
 			serveZones(t, by[0], port, realTLD, zoneFile{zone: "com", records: realDelegation})
 			const fresh = "_verify.org-2.example.com"
@@ -230,8 +240,10 @@ func wantProof(t *testing.T, c *dnscheck.Checker, name string) {
 
 // TestStrictProofsAtRealServers has wildcards and aliases as real servers give them, beneath names that are there and names that are not.
 func TestStrictProofsAtRealServers(t *testing.T) {
+	t.Parallel()
 	for name, by := range pairs {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			port := freePort(t)
 			serveZones(t, by[0], port, realTLD, zoneFile{zone: "com", records: realDelegation + "elsewhere NS ns.elsewhere\nns.elsewhere A " + realElse + "\n"})
 			records := realApex + "*.wild TXT " + token + "\n_own.wild TXT " + token + "\n" +

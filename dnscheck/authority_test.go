@@ -410,7 +410,7 @@ func TestServersThatLeadNowhere(t *testing.T) {
 }
 
 // A server that says "nothing there" with authority may name name servers beside it; that is no referral.
-func TestNoDataWithNameServersBesideIsNo(t *testing.T) {
+func TestNoDataWithNameServersIsAbsent(t *testing.T) {
 	for name, authority := range map[string][]dns.RR{
 		"the root's":             {ns(".", "ns1.example.com")},
 		"its own":                {ns("example.com", "ns1.example.com")},
@@ -589,7 +589,7 @@ func TestSilentServerDoesNotDelayADecidedVerdict(t *testing.T) {
 }
 
 // Nothing is sent to addresses that a stranger's delegation has no business with.
-func TestAddressesThatAreNotAsked(t *testing.T) {
+func TestAddressesThatAreNotQueried(t *testing.T) {
 	refused := []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.1.1",
 		"198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
@@ -865,7 +865,7 @@ func TestManyAddressesOfEachServer(t *testing.T) {
 }
 
 // Resolvers that never answer for a name server's address cost so much and no more.
-func TestAddressesThatNobodyKnows(t *testing.T) {
+func TestAddressLookupsWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.dead.net"))
 		for _, address := range resolverAddrs {
@@ -902,7 +902,7 @@ func TestAliasOfTooFewServers(t *testing.T) {
 var level sync.Map
 
 // Of two looks that go the same way the second asks nobody but the zone's servers.
-func TestNameServersAreRemembered(t *testing.T) {
+func TestNameServersAreCached(t *testing.T) {
 	t.Run("till their time is up", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := delegated(t, txt(host, token))
@@ -960,8 +960,8 @@ func TestNameServersAreRemembered(t *testing.T) {
 	})
 }
 
-// TestTopLevelDomainThatIsNot is remembered for as long as the root's SOA says that it will not be there, within bounds.
-func TestTopLevelDomainThatIsNot(t *testing.T) {
+// TestTopLevelDomainThatDoesNotExist is remembered for as long as the root's SOA says that it will not be there, within bounds.
+func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
 	tests := []struct {
 		name string
 		soa  []dns.RR
@@ -1025,7 +1025,7 @@ func TestTopLevelDomainThatIsNot(t *testing.T) {
 }
 
 // Many looks at once share what they must find, none waits for another's servers, and nothing is locked meanwhile.
-func TestLooksShareTheWay(t *testing.T) {
+func TestConcurrentChecksShareLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.hoster.net"), ns("slow.com", "ns1.slow.net"))
 		n.know(address("ns1.hoster.net", nsOne), address("ns1.slow.net", "5.9.0.1"))
@@ -1059,7 +1059,7 @@ func TestLooksShareTheWay(t *testing.T) {
 }
 
 // Who waits for another's look does not fall with it.
-func TestALookThatIsGivenUpTakesNobodyAlong(t *testing.T) {
+func TestCancelledCheckLeavesOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.hoster.net"))
 		n.know(address("ns1.hoster.net", nsOne))
@@ -1134,7 +1134,7 @@ func TestResolversThatMakeAnswersUpDoNotChooseTheNameServers(t *testing.T) {
 
 func made(addr string, q *dns.Msg) dns.RR { return address(q.Question[0].Name, addr) }
 
-func TestNamesThatNoResolverIsAskedFor(t *testing.T) {
+func TestNamesThatNoResolverIsQueriedFor(t *testing.T) {
 	t.Run("of a zone that the host is an alias into", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := delegated(t, cname(host, "_v.target.org"))

@@ -13,7 +13,7 @@ import (
 	"orgops/dnscheck"
 )
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestCacheIsBounded(t *testing.T) {
 	m := dnscheck.NewCache()
 	for i := range dnscheck.MaxCached + 10 {
 		m.Put(fmt.Sprint(i), i, time.Hour)
@@ -33,7 +33,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestMemoryForgets(t *testing.T) {
+func TestCacheExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := dnscheck.NewCache()
 		tests := []struct {
@@ -67,7 +67,7 @@ func TestMemoryForgets(t *testing.T) {
 	})
 }
 
-func TestMemoryHasOneLookAtATime(t *testing.T) {
+func TestCacheLoadsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := dnscheck.NewCache()
 		var looks atomic.Int32
@@ -92,7 +92,7 @@ func TestMemoryHasOneLookAtATime(t *testing.T) {
 	})
 }
 
-func TestMemoryKeepsNoError(t *testing.T) {
+func TestCacheStoresNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := dnscheck.NewCache()
 		broken := errors.New("broken")
@@ -115,7 +115,7 @@ func TestMemoryKeepsNoError(t *testing.T) {
 	})
 }
 
-func TestMemoryWaitsAsLongAsItsAskerDoes(t *testing.T) {
+func TestCacheLoadEndsWithItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := dnscheck.NewCache()
 		var looking sync.WaitGroup

@@ -3,9 +3,9 @@ package dnscheck
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +18,7 @@ const (
 	// canaryRetry is the interval after a fabricated answer, or none.
 	canaryRetry = time.Minute
 	// canaryLabel is the length of the random label below the zone.
-	canaryLabel = 32
+	canaryLabel = 26
 )
 
 // canary detects whether a resolver makes up answers: it queries a random name in a zone that
@@ -80,11 +80,7 @@ func (c *canary) fabrication() string {
 func (c *canary) query(ctx context.Context, r resolverClient) (time.Duration, error) {
 	limited, cancel := context.WithTimeout(ctx, r.exchange.timeout)
 	defer cancel()
-	answer, _, err := r.query(limited, r.resolver.Transport, query{name: canaryName() + "." + c.zone, kind: dns.TypeTXT})
-	var fabricated string
-	if err == nil {
-		fabricated, err = fabricationIn(answer)
-	}
+	fabricated, err := r.testDenial(limited, canaryName()+"."+c.zone, dns.TypeTXT)
 	before := c.fabrication()
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -102,11 +98,7 @@ func (c *canary) query(ctx context.Context, r resolverClient) (time.Duration, er
 	return canaryInterval, nil
 }
 
-func canaryName() string {
-	label := make([]byte, canaryLabel/2)
-	_, _ = rand.Read(label) // never returns an error
-	return hex.EncodeToString(label)
-}
+func canaryName() string { return strings.ToLower(rand.Text()[:canaryLabel]) }
 
 const wildcardHint = " (a wildcard in the canary zone, or a zone signed so that it denies less, reads the same)"
 

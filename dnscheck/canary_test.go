@@ -138,7 +138,7 @@ func inMemory(t *testing.T, c dnscheck.Config, zones ...zone) *dnscheck.Checker 
 	return checker
 }
 
-func TestCanaryIsAskedAgain(t *testing.T) {
+func TestCanaryIsQueriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var v votes
 		var canaries counter
@@ -177,7 +177,7 @@ func TestCanaryIsAskedAgain(t *testing.T) {
 		names := map[string]bool{}
 		for _, q := range canaries.seen() {
 			name := dns.CanonicalName(q.Question[0].Name)
-			if label, _, _ := strings.Cut(name, "."); len(label) != 32 || name != label+"."+canaryZone+"." {
+			if label, _, _ := strings.Cut(name, "."); len(label) != 26 || name != label+"."+canaryZone+"." {
 				t.Errorf("canary %q", name)
 			}
 			names[name] = true
@@ -188,7 +188,7 @@ func TestCanaryIsAskedAgain(t *testing.T) {
 	})
 }
 
-func TestCanaryIsAskedOnceByManyLooks(t *testing.T) {
+func TestCanaryIsQueriedOnceByManyChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var canaries counter
 		c := inMemory(t, dnscheck.Config{CanaryZone: canaryZone}, withCanary(func(q *dns.Msg) *dns.Msg {
@@ -215,7 +215,7 @@ func TestCanaryIsAskedOnceByManyLooks(t *testing.T) {
 }
 
 // A look that is given up leaves it to the next to ask, also to one that was waiting for it.
-func TestCanaryOfALookThatIsGivenUp(t *testing.T) {
+func TestCanaryOfACancelledCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := inMemory(t, dnscheck.Config{CanaryZone: canaryZone}, withCanary(func(q *dns.Msg) *dns.Msg {
 			time.Sleep(time.Second)

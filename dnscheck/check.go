@@ -16,22 +16,35 @@ import (
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Check(ctx context.Context, host, token string) (Verdict, error) {
-	return c.evaluate(ctx, question{host, token, forCheck}, tally.check)
+	return c.evaluate(ctx, c.question(host, token, forCheck))
 }
 
 // question is a host, the token that should be there, and the purpose of the answer.
 type question struct {
-	host, token string
-	purpose     purpose
+	host, token      string
+	purpose          purpose
+	checkingDisabled bool              // resolvers return bogus answers, too
+	observe          func(Observation) // nil: not called
 }
 
 type purpose int
 
 const (
 	forCheck purpose = iota
+	forAdvice
 	forProof
 	forDisproof
 )
+
+// decisions return the state that a tally of resolvers amounts to for a purpose, and whether it
+// is final, so that pending ones could not change it.
+var decisions = [...]func(tally) (state State, final bool){
+	forCheck: tally.check, forAdvice: tally.majority, forProof: tally.proof, forDisproof: tally.disproof,
+}
+
+func (c *Checker) question(host, token string, purpose purpose) question {
+	return question{host: host, token: token, purpose: purpose, observe: c.config.Observe}
+}
 
 // validate returns a *QuestionError, or the context's error.
 func (q question) validate(ctx context.Context) error {
@@ -51,18 +64,14 @@ func contextError(ctx context.Context, host string) error {
 	return fmt.Errorf("check the TXT record at %s: %w", shownHost(host), ctx.Err())
 }
 
-// decision returns the state that a tally of resolvers amounts to, and whether pending ones
-// could change it.
-type decision func(tally) (state State, final bool)
-
-func (c *Checker) evaluate(ctx context.Context, q question, decide decision) (v Verdict, err error) {
+func (c *Checker) evaluate(ctx context.Context, q question) (v Verdict, err error) {
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
 	if c.authority == nil {
-		v, err = c.poll(ctx, q, decide)
+		v, err = c.poll(ctx, q)
 	} else {
-		v, err = c.evaluateInOrder(ctx, q, decide)
+		v, err = c.evaluateInOrder(ctx, q)
 	}
 	v.Quorum, v.Resolvers = c.quorum, len(c.resolvers)
 	return v, err
@@ -71,21 +80,21 @@ func (c *Checker) evaluate(ctx context.Context, q question, decide decision) (v 
 // evaluateInOrder queries the name servers, and then the resolvers if they can change the
 // result. A proof does not let the resolvers override name servers that deny the token, or
 // that an attacker may have silenced.
-func (c *Checker) evaluateInOrder(ctx context.Context, q question, decide decision) (Verdict, error) {
-	servers, err := c.authority.query(ctx, q, c.config.Observe)
+func (c *Checker) evaluateInOrder(ctx context.Context, q question) (Verdict, error) {
+	servers, err := c.authority.query(ctx, q)
 	if err != nil {
 		return Verdict{}, err
 	}
 	proof := q.purpose == forProof
 	switch {
 	case proof && servers.unreachable && c.config.Mode == ModeAuto:
-		return c.encryptedOnly().replace(ctx, servers.Verdict, q, decide)
+		return c.encryptedOnly().replace(ctx, servers.Verdict, q)
 	case !proof && !servers.answered && c.config.Mode == ModeAuto:
-		return c.replace(ctx, servers.Verdict, q, decide)
+		return c.replace(ctx, servers.Verdict, q)
 	case proof && servers.State == Present:
-		return c.confirm(ctx, servers.Verdict, q, decide)
+		return c.confirm(ctx, servers.Verdict, q)
 	case servers.thin && c.config.ThinProofs:
-		return c.confirmThin(ctx, servers.Verdict, q, decide)
+		return c.confirmThin(ctx, servers.Verdict, q)
 	}
 	return servers.Verdict, nil
 }
@@ -100,7 +109,7 @@ func (c *Checker) encryptedOnly() *Checker {
 
 // replace lets the resolvers decide in place of name servers that did not answer. There must
 // be a quorum of them, in two perspectives if any is named.
-func (c *Checker) replace(ctx context.Context, servers Verdict, q question, decide decision) (Verdict, error) {
+func (c *Checker) replace(ctx context.Context, servers Verdict, q question) (Verdict, error) {
 	var in perspectives
 	for _, r := range c.resolvers {
 		in.add(r.resolver.perspective())
@@ -109,7 +118,7 @@ func (c *Checker) replace(ctx context.Context, servers Verdict, q question, deci
 		servers.State, servers.Reason, servers.Basis = Unknown, ReasonUnprotected, ByResolvers
 		return servers, nil
 	}
-	v, err := c.poll(ctx, q, decide)
+	v, err := c.poll(ctx, q)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -119,8 +128,8 @@ func (c *Checker) replace(ctx context.Context, servers Verdict, q question, deci
 
 // confirm lets the resolvers confirm the token that the name servers have. While too few do,
 // the resolvers lag: the token is not absent.
-func (c *Checker) confirm(ctx context.Context, servers Verdict, q question, decide decision) (Verdict, error) {
-	v, err := c.poll(ctx, q, decide)
+func (c *Checker) confirm(ctx context.Context, servers Verdict, q question) (Verdict, error) {
+	v, err := c.poll(ctx, q)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -136,8 +145,8 @@ func (c *Checker) confirm(ctx context.Context, servers Verdict, q question, deci
 // confirmThin lets the resolvers confirm the token that too few name servers have. Nothing is
 // proven by that. The servers that answered must have the token, or the resolvers would cache
 // a negative answer.
-func (c *Checker) confirmThin(ctx context.Context, servers Verdict, q question, decide decision) (Verdict, error) {
-	v, err := c.confirm(ctx, servers, q, decide)
+func (c *Checker) confirmThin(ctx context.Context, servers Verdict, q question) (Verdict, error) {
+	v, err := c.confirm(ctx, servers, q)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -156,7 +165,7 @@ func (c *Checker) confirmThin(ctx context.Context, servers Verdict, q question, 
 }
 
 // poll queries the resolvers until the decision is final.
-func (c *Checker) poll(ctx context.Context, q question, decide decision) (Verdict, error) {
+func (c *Checker) poll(ctx context.Context, q question) (Verdict, error) {
 	type result struct {
 		resolver int
 		Observation
@@ -167,7 +176,7 @@ func (c *Checker) poll(ctx context.Context, q question, decide decision) (Verdic
 	defer cancel()
 	results := make(chan result, len(c.resolvers)) // never blocks
 	for i, r := range c.resolvers {
-		queries.Go(func() { results <- result{i, r.observe(limited, q.host, q.token)} })
+		queries.Go(func() { results <- result{i, r.observe(limited, q)} })
 	}
 	observations := make([]Observation, len(c.resolvers))
 	count := tally{quorum: c.quorum, span: c.span, required: c.config.RequireDNSSEC, pending: len(c.resolvers)}
@@ -178,18 +187,11 @@ func (c *Checker) poll(ctx context.Context, q question, decide decision) (Verdic
 		}
 		observations[r.resolver] = r.Observation
 		count.add(r.Observation)
-		if c.config.Observe != nil {
-			c.config.Observe(r.Observation)
+		if q.observe != nil {
+			q.observe(r.Observation)
 		}
-		if state, final := decide(count); final {
+		if state, final := decisions[q.purpose](count); final {
 			return count.verdict(state, q.host, observations), nil
 		}
 	}
-}
-
-// quiet returns the Checker without Config.Observe.
-func (c *Checker) quiet() *Checker {
-	quiet := *c
-	quiet.config.Observe = nil
-	return &quiet
 }

@@ -154,7 +154,7 @@ func TestProofDoesNotDependOnTheOrderOfAnswers(t *testing.T) {
 	}
 }
 
-func TestLookNeedsOneYesOrAQuorumOfNo(t *testing.T) {
+func TestCheckNeedsOneYesOrAQuorumOfNo(t *testing.T) {
 	t.Run("one of three sees it, others know nothing", func(t *testing.T) {
 		want(t, look(t, quorumOf(t, 0, servfail, yes, servfail)), dnscheck.Present, dnscheck.ReasonFound)
 	})
@@ -181,8 +181,8 @@ func TestLookNeedsOneYesOrAQuorumOfNo(t *testing.T) {
 }
 
 // The slow resolver never answers while the verdict is waited for; the timeout is an hour. Were it waited for, this
-// would hang. A proof waits (TestProofHearsEachResolver).
-func TestSlowResolverDoesNotDelayALook(t *testing.T) {
+// would hang. A proof waits (TestProofWaitsForEachResolver).
+func TestSlowResolverDoesNotDelayACheck(t *testing.T) {
 	for name, decided := range map[string]struct {
 		zone  zone
 		state dnscheck.State
@@ -413,7 +413,7 @@ func sockets(t *testing.T) int {
 	return n
 }
 
-func TestManyLooksAtOnce(t *testing.T) {
+func TestManyChecksAtOnce(t *testing.T) {
 	var told struct {
 		sync.Mutex
 		observations int

@@ -65,7 +65,7 @@ type Diagnosis struct {
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (Diagnosis, error) {
-	if err := (question{host, token, forCheck}).validate(ctx); err != nil {
+	if err := (question{host: host, token: token}).validate(ctx); err != nil {
 		return Diagnosis{}, err
 	}
 	if v.State != Absent {
@@ -259,17 +259,18 @@ func (d *diagnosis) aliased() *Observation {
 
 // checkOther checks another name by the basis of the verdict; nil: no result.
 func (c *Checker) checkOther(ctx context.Context, name, token string, basis Basis) *Verdict {
+	q := question{host: name, token: token, purpose: forAdvice}
 	if basis == ByAuthority {
 		if c.authority == nil {
 			return nil
 		}
-		v, err := c.authority.query(ctx, question{name, token, forCheck}, nil)
+		v, err := c.authority.query(ctx, q)
 		if err != nil || v.State == Unknown {
 			return nil
 		}
 		return &v.Verdict
 	}
-	v, err := c.quiet().poll(ctx, question{name, token, forCheck}, tally.majority)
+	v, err := c.poll(ctx, q)
 	if err != nil || v.State == Unknown {
 		return nil
 	}

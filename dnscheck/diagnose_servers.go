@@ -27,7 +27,7 @@ func (a *authority) findMismatch(ctx context.Context, host, token string) *serve
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
 	defer cancel()
-	r := a.newResolution(question{host, token, forCheck})
+	r := a.newResolution(question{host: host, token: token, purpose: forAdvice})
 	p, err := r.descend(ctx, r.path.name)
 	if err != nil || !p.any(serverAnswer.denies) || p.conflict() || p.zone.isCut() || dns.CountLabel(p.zone.name) == 1 {
 		return nil

@@ -19,7 +19,7 @@ import (
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) {
-	q := question{host, token, forDisproof}
+	q := c.question(host, token, forDisproof)
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
@@ -27,10 +27,10 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 	var queries sync.WaitGroup
 	var serversErr error
 	if d.needsServers {
-		queries.Go(func() { d.servers, serversErr = c.authority.query(ctx, q, c.config.Observe) })
+		queries.Go(func() { d.servers, serversErr = c.authority.query(ctx, q) })
 	}
 	var err error
-	d.resolvers, err = c.requireZones().poll(ctx, q, tally.disproof)
+	d.resolvers, err = c.poll(ctx, q)
 	queries.Wait()
 	if err = cmp.Or(err, serversErr); err != nil {
 		return Verdict{}, err
@@ -41,16 +41,6 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 	v := d.verdict()
 	v.Quorum, v.Resolvers = c.quorum, len(c.resolvers)
 	return v, nil
-}
-
-// requireZones returns the Checker with resolvers whose negative answers must name the zone.
-func (c *Checker) requireZones() *Checker {
-	strict := *c
-	strict.resolvers = slices.Clone(c.resolvers)
-	for i := range strict.resolvers {
-		strict.resolvers[i].requireZone = true
-	}
-	return &strict
 }
 
 // disproof joins the results of resolvers and name servers.

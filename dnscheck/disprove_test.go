@@ -280,7 +280,7 @@ func TestDisproofByBoth(t *testing.T) {
 }
 
 // The zone is looked for anew, from the top-level domain down, and what it was before says nothing.
-func TestDisproofIsNotOfMemory(t *testing.T) {
+func TestDisproofUsesNoCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := delegated(t)
 		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
@@ -298,7 +298,7 @@ func TestDisproofIsNotOfMemory(t *testing.T) {
 }
 
 // Everybody is waited for, as long as each may take, and nobody a moment longer.
-func TestDisproofHearsEverybodyOut(t *testing.T) {
+func TestDisproofWaitsForAll(t *testing.T) {
 	late := func(by time.Duration, z zone) zone {
 		return func(q *dns.Msg) *dns.Msg {
 			time.Sleep(by)
@@ -355,7 +355,7 @@ func TestDisproofHearsEverybodyOut(t *testing.T) {
 }
 
 // What one of a zone's servers holds counts, also where the others refer to a zone below.
-func TestDisproofHearsWhoIsLedAwayFrom(t *testing.T) {
+func TestDisproofCountsServersAboveAReferral(t *testing.T) {
 	refers := []dns.RR{start("example.com"), ns(host, "ns.child.com")}
 	holds := func(record dns.RR) zone { return zoneOf(append(slices.Clone(refers), start(host), record)...) }
 	for name, test := range map[string]struct {
@@ -460,7 +460,7 @@ func TestDisproofThatWasCutShort(t *testing.T) {
 }
 
 // The evidence has a bound, and what was seen is within it.
-func TestDisproofKeepsWhoHasSeenIt(t *testing.T) {
+func TestDisproofKeepsObservationsOfTheToken(t *testing.T) {
 	for range 5 { // servers are asked in an order of chance
 		synctest.Test(t, func(t *testing.T) {
 			n := newInternet(t)
@@ -672,6 +672,7 @@ func voicesOfAll() []voice {
 
 // In worlds put together by chance the verdict is what the rules make of who is in them, and never an absence that they do not give.
 func TestDisproofInWorldsOfChance(t *testing.T) {
+	t.Parallel()
 	voices := voicesOfAll()
 	usual := slices.DeleteFunc(voicesOfAll(), func(v voice) bool { return v.sees || v.blocks || !v.denies && v.name != "fails" })
 	chance := rand.New(rand.NewPCG(20261122, 1))

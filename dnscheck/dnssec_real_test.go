@@ -138,7 +138,7 @@ trust-anchors {
 	for _, addr := range []string{unboundAddr, unboundToo} {
 		relay(t, net.JoinHostPort(addr, fmt.Sprint(port)), net.JoinHostPort("127.0.0.1", fmt.Sprint(own)))
 	}
-	await(t, at.String(), "com", dns.TypeNS, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
+	await(t, at.String(), "com", dns.TypeNS, 1, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
 	return dnscheck.Resolver{Addr: at, Name: "bind"}
 }
 
@@ -171,8 +171,12 @@ const signedApex = "@ NS ns1\nns1 A " + realOne + "\n"
 // TestValidatedAtRealResolvers has Unbound and BIND validate what NSD serves: AD is told as they set it, for yes and no, and not
 // where a zone without signatures begins, nor of a name that opt-out leaves open.
 func TestValidatedAtRealResolvers(t *testing.T) {
+	t.Parallel()
 	for name, by := range map[string]validator{"Unbound": unboundValidates, "BIND": bindValidates} {
-		t.Run(name, func(t *testing.T) { validated(t, by) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			validated(t, by)
+		})
 	}
 }
 
@@ -226,6 +230,7 @@ func validated(t *testing.T, by validator) {
 
 // TestZoneWithoutSignaturesAtUnbound is one below a signed zone that says so: it is answered for, and nothing is validated.
 func TestZoneWithoutSignaturesAtUnbound(t *testing.T) {
+	t.Parallel()
 	port := freePort(t)
 	signed, anchor := signing{zone: "example.com"}.sign(t, signedApex+"sub NS ns.sub\nns.sub A "+realChild+"\n")
 	serveZones(t, nsdSoftware, port, realTLD, zoneFile{zone: "com", records: "@ NS a.nic\na.nic A " + realTLD + "\n"})
@@ -251,8 +256,15 @@ func TestZoneWithoutSignaturesAtUnbound(t *testing.T) {
 // the first that asks, BIND 9.18 gives no reason). None of it is a no, though the zone's own server, which knows nothing of
 // signatures, goes on saying yes.
 func TestBogusAtRealResolvers(t *testing.T) {
-	t.Run("Unbound", func(t *testing.T) { bogusAt(t, unboundValidates, dnscheck.ReasonDNSSEC) })
-	t.Run("BIND", func(t *testing.T) { bogusAt(t, bindValidates, dnscheck.ReasonServFail) })
+	t.Parallel()
+	t.Run("Unbound", func(t *testing.T) {
+		t.Parallel()
+		bogusAt(t, unboundValidates, dnscheck.ReasonDNSSEC)
+	})
+	t.Run("BIND", func(t *testing.T) {
+		t.Parallel()
+		bogusAt(t, bindValidates, dnscheck.ReasonServFail)
+	})
 }
 
 func bogusAt(t *testing.T, by validator, reason dnscheck.Reason) {

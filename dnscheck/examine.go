@@ -58,7 +58,7 @@ func (c resolverClient) examine(ctx context.Context) Examination {
 	}
 	var tests sync.WaitGroup
 	tests.Go(func() {
-		r, _, err := c.exchange.query(ctx, c.resolver, c.resolver.Transport, rootServers)
+		r, _, err := c.query(ctx, c.resolver.Transport, rootServers)
 		if err == nil && r.rcode != dns.RcodeSuccess {
 			err = fmt.Errorf("it answers %s when asked for the root's name servers", r.rcodeName())
 		}
@@ -92,7 +92,7 @@ func (c resolverClient) examine(ctx context.Context) Examination {
 // testDenial describes the resolver's answer for a name that does not exist; empty: it denies
 // the name.
 func (c resolverClient) testDenial(ctx context.Context, name string, kind uint16) (lies string, err error) {
-	r, _, err := c.exchange.query(ctx, c.resolver, c.resolver.Transport, query{name: name, kind: kind})
+	r, _, err := c.query(ctx, c.resolver.Transport, query{name: name, kind: kind})
 	if err != nil {
 		return "", err
 	}

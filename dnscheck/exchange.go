@@ -150,7 +150,7 @@ func (x *exchange) carry(ctx context.Context, to netip.AddrPort, transport strin
 // last message that had the query's id and was not a valid reply, which distinguishes a
 // broken server from a silent one.
 func converse(conn net.Conn, transport string, q query) (r reply, skipped, err error) {
-	id := randomID()
+	id := dns.Id() // unpredictable (RFC 5452 section 4.3)
 	message, err := q.pack(id)
 	if err != nil {
 		return reply{}, nil, err
@@ -270,13 +270,6 @@ func (q query) pack(id uint16) ([]byte, error) {
 		return nil, fmt.Errorf("write the query for %s: %w", shownHost(unrooted(q.name)), err)
 	}
 	return message, nil
-}
-
-// randomID returns an unpredictable id (RFC 5452 section 4.3).
-func randomID() uint16 {
-	var id [2]byte
-	_, _ = rand.Read(id[:]) // never returns an error
-	return binary.BigEndian.Uint16(id[:])
 }
 
 // questionName returns the encoded name in a query, a part of it. No length byte is an

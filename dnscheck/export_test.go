@@ -114,7 +114,7 @@ func (c Cache) Load(ctx context.Context, name string, fetch func() (int, time.Du
 
 // PackQuery writes a query for the host.
 func PackQuery(host string) ([]byte, error) {
-	return query{name: newAliasPath(host).name, kind: dns.TypeTXT, edns: true}.pack(randomID())
+	return query{name: newAliasPath(host).name, kind: dns.TypeTXT, edns: true}.pack(dns.Id())
 }
 
 // PackQueryAs writes the same query in all its forms, with id 1.

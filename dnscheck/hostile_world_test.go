@@ -26,6 +26,7 @@ import (
 //
 // ORGOPS_TEST_HOSTILE_WORLDS is how many worlds there are, ORGOPS_TEST_SEED makes the same ones again.
 func TestProofsInHostileWorlds(t *testing.T) {
+	t.Parallel()
 	worlds, seed := numberSet(t, "ORGOPS_TEST_HOSTILE_WORLDS", 250), numberSet(t, "ORGOPS_TEST_SEED", rand.Uint64())
 	t.Logf("%d worlds, ORGOPS_TEST_SEED=%d", worlds, seed)
 	present := make(map[bool]int) // by whether the world is calm

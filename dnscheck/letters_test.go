@@ -88,7 +88,7 @@ func TestLettersAreShownAsTheyWereGiven(t *testing.T) {
 }
 
 // The forger has guessed port and id, not the letters.
-func TestForgeryInOtherLettersIsNotTaken(t *testing.T) {
+func TestForgeryInOtherLettersIsRejected(t *testing.T) {
 	sides := []struct {
 		name          string
 		forged, right zone

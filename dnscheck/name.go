@@ -38,7 +38,7 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// nameProblem describes what makes a name invalid, and names the wanted one; empty: nothing.
+// nameProblem describes why a name is invalid, and names the wanted one; empty: it is valid.
 func nameProblem(name, wanted string) string {
 	name = strings.TrimSuffix(name, ".")
 	if name == "" {

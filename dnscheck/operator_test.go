@@ -276,7 +276,7 @@ func TestOperatorTakesAQuorum(t *testing.T) {
 	})
 }
 
-func TestOperatorIsRemembered(t *testing.T) {
+func TestOperatorIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newInternet(t)
 		n.know(ns("example.com", "ns1.here.net"))

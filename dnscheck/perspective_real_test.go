@@ -71,7 +71,7 @@ func runRegion(t *testing.T, a certifier, r region, port, overTLS uint16, anchor
 		conf += fmt.Sprintf("stub-zone:\n  name: %q\n  stub-addr: %s@%d\n", zone, server, port)
 	}
 	start53(t, "unbound", dir, conf, "-d", "-p", "-c")
-	await(t, fmt.Sprintf("%s:%d", r.addr, port), "com", dns.TypeNS, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
+	await(t, fmt.Sprintf("%s:%d", r.addr, port), "com", dns.TypeNS, 1, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
 	resolver, err := dnscheck.ParseResolver(fmt.Sprintf("tls://%s:%d#%s@%s", r.addr, overTLS, name, r.name))
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +82,7 @@ func runRegion(t *testing.T, a certifier, r region, port, overTLS uint16, anchor
 // TestPerspectivesAtUnbound has three Unbounds of docs/perspectives.md prove a domain: signed.com, whose signatures they validate,
 // and plain.com. Two of them are misled about hijacked.com: in one perspective that proves nothing.
 func TestPerspectivesAtUnbound(t *testing.T) {
+	t.Parallel()
 	const records = "@ NS ns1\nns1 A " + realOne + "\n"
 	port, overTLS := freePort(t), freePort(t)
 	signed, anchor := signing{zone: "signed.com"}.sign(t, records+"_verify TXT "+token+"\n")

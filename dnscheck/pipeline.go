@@ -11,6 +11,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/miekg/dns"
 )
 
 const (
@@ -198,7 +200,7 @@ func (p *pipeline) join(q query) (*pipelineConn, *pendingQuery, error) {
 		p.running.Go(func() { p.run(c) })
 	}
 	c := p.current
-	pending := &pendingQuery{id: randomID(), query: q, opener: opener, reply: make(chan reply, 1)}
+	pending := &pendingQuery{id: dns.Id(), query: q, opener: opener, reply: make(chan reply, 1)}
 	for taken := true; taken; {
 		if _, taken = c.waiting[pending.id]; taken {
 			pending.id++

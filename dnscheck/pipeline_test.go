@@ -122,7 +122,7 @@ func TestUnansweredQueryHoldsUpNoOther(t *testing.T) {
 }
 
 // A resolver that is always slower than the quorum is cut short at each look; its connection stays.
-func TestLooksThatAreGivenUpKeepTheConnection(t *testing.T) {
+func TestCancelledChecksKeepTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, count := overTCP(t, func(conn net.Conn, _ int) {
 			for {

@@ -29,8 +29,8 @@ import (
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
-	q := question{host, token, forProof}
-	v, err := c.evaluate(ctx, q, tally.proof)
+	q := c.question(host, token, forProof)
+	v, err := c.evaluate(ctx, q)
 	if err == nil && v.State == Present {
 		v, err = c.detectBogus(ctx, v, q)
 	}
@@ -44,6 +44,7 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 // SERVFAIL answers with CD set, checking disabled (RFC 4035 section 3.2.2): it found the
 // answer bogus. Some resolvers, BIND 9.18 among them, give no reason (RFC 8914).
 func (c *Checker) detectBogus(ctx context.Context, proof Verdict, q question) (Verdict, error) {
+	q.checkingDisabled = true
 	bogus := make([]bool, len(proof.Observations))
 	var queries sync.WaitGroup
 	for i, o := range proof.Observations {
@@ -52,8 +53,7 @@ func (c *Checker) detectBogus(ctx context.Context, proof Verdict, q question) (V
 		}
 		for _, r := range c.resolvers {
 			if r.resolver.Name == o.Resolver {
-				r.checkingDisabled = true
-				queries.Go(func() { bogus[i] = r.queryToken(ctx, q.host, q.token).State != Unknown })
+				queries.Go(func() { bogus[i] = r.queryToken(ctx, q).State != Unknown })
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func (v Verdict) AliasOut() (name, target string, out bool) {
 // neither of them exists. A name server can distinguish the two, but its operator can publish
 // the token at the host as well. The wildcards of an alias's target are its owner's.
 func (c *Checker) querySibling(ctx context.Context, proof Verdict, q question) (Verdict, error) {
-	q.host = siblingOf(proof.Host)
+	q.host, q.observe = siblingOf(proof.Host), nil
 	if CheckHost(q.host) != nil { // too long
 		return Verdict{Host: q.host}, nil
 	}
@@ -135,7 +135,7 @@ func (c *Checker) querySibling(ctx context.Context, proof Verdict, q question) (
 	if c.authority != nil && proof.Basis == ByResolvers {
 		voters = c.encryptedOnly()
 	}
-	return voters.quiet().poll(ctx, q, tally.proof)
+	return voters.poll(ctx, q)
 }
 
 // siblingOf returns a random name with the host's parent. It begins with an underscore if the

@@ -227,7 +227,7 @@ func siblings(queries []asked) (names []string) {
 }
 
 // Only a proof that would be made asks for the sibling, for another one each time, and only the resolvers.
-func TestWhoIsAskedForTheSibling(t *testing.T) {
+func TestResolversQueriedForTheSibling(t *testing.T) {
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 		t.Run(mode.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

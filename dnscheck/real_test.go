@@ -2,7 +2,9 @@ package dnscheck_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -206,8 +208,12 @@ func (s *zoneServer) publish(t *testing.T, records string) {
 // await returns once the server has the zones as written.
 func (s *zoneServer) await(t *testing.T) {
 	t.Helper()
+	times := 1
+	if s.serial > 1 {
+		times = 10 // a server that reloads answers as the old and as the new one for a moment
+	}
 	for _, z := range s.zones {
-		await(t, s.at, z.zone, dns.TypeSOA, func(m *dns.Msg) bool {
+		await(t, s.at, z.zone, dns.TypeSOA, times, func(m *dns.Msg) bool {
 			for _, rr := range m.Answer {
 				if soa, ok := rr.(*dns.SOA); ok && soa.Serial == s.serial {
 					return true
@@ -218,12 +224,14 @@ func (s *zoneServer) await(t *testing.T) {
 	}
 }
 
-func await(t *testing.T, at, name string, kind uint16, well func(*dns.Msg) bool) {
+// await returns once the server gives that answer, as often in a row as wanted.
+func await(t *testing.T, at, name string, kind uint16, times int, well func(*dns.Msg) bool) {
 	t.Helper()
 	q := new(dns.Msg)
 	q.SetQuestion(dns.Fqdn(name), kind)
-	client := &dns.Client{Timeout: time.Second}
-	tick := time.NewTicker(10 * time.Millisecond)
+	// A query is lost if the server does not listen yet.
+	client := &dns.Client{Timeout: 20 * time.Millisecond}
+	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	var last error
 	inRow := 0
@@ -231,9 +239,10 @@ func await(t *testing.T, at, name string, kind uint16, well func(*dns.Msg) bool)
 		m, _, err := client.ExchangeContext(t.Context(), q, at)
 		if err != nil || !well(m) {
 			last, inRow = err, 0
+			client.Timeout = min(client.Timeout*5/4, time.Second)
 			continue
 		}
-		if inRow++; inRow == 10 { // a server that reloads answers as the old and as the new one for a moment
+		if inRow++; inRow == times {
 			return
 		}
 	}
@@ -276,7 +285,7 @@ func runUnbound(t *testing.T, port uint16, zones map[string][]string, settings .
 		}
 	}
 	start53(t, "unbound", dir, conf.String(), "-d", "-p", "-c")
-	await(t, own.String(), "com", dns.TypeNS, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
+	await(t, own.String(), "com", dns.TypeNS, 1, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
 	return dnscheck.Resolver{Addr: own, Name: "unbound"}
 }
 
@@ -324,11 +333,24 @@ func daemon(t *testing.T, program string) string {
 	return ""
 }
 
-// freePort is one that is free at all the addresses of this test, as far as can be told.
+// freePort returns a port that is free at all addresses, for UDP and TCP. It is below the ports that
+// systems give to outgoing connections: one of those could take it before the server does.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
-	packets, listener := listen(t)
-	_ = packets.Close()
-	_ = listener.Close()
-	return listener.Addr().(*net.TCPAddr).AddrPort().Port()
+	const from, below = 20_000, 32_000
+	for {
+		port := from + rand.IntN(below-from)
+		listener, err := net.Listen("tcp", fmt.Sprintf("0.0.0.0:%d", port))
+		if err == nil {
+			_ = listener.Close()
+			var packets net.PacketConn
+			if packets, err = net.ListenPacket("udp", fmt.Sprintf("0.0.0.0:%d", port)); err == nil {
+				_ = packets.Close()
+				return uint16(port)
+			}
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
+	}
 }

@@ -10,24 +10,22 @@ import (
 
 // resolverClient queries one resolver.
 type resolverClient struct {
-	resolver         Resolver
-	operator         string
-	exchange         *exchange
-	canary           *canary // nil: not checked
-	status           *resolverStatus
-	requireZone      bool // a negative answer must name its zone: for a disproof
-	checkingDisabled bool // bogus answers are returned, too
+	resolver Resolver
+	operator string
+	exchange *exchange
+	canary   *canary // nil: not checked
+	status   *resolverStatus
 }
 
 // observe queries the resolver for the token. An untrusted resolver's observation is
 // ReasonUntrusted. At the end of the context the observation is empty.
-func (c resolverClient) observe(ctx context.Context, host, token string) Observation {
+func (c resolverClient) observe(ctx context.Context, q question) Observation {
 	if c.canary == nil {
-		return c.queryToken(ctx, host, token)
+		return c.queryToken(ctx, q)
 	}
 	fabrication := make(chan string, 1)
 	go func() { fabrication <- c.canary.check(ctx, c) }() // ends with the receive below
-	o := c.queryToken(ctx, host, token)
+	o := c.queryToken(ctx, q)
 	why := <-fabrication
 	if why == "" {
 		return o
@@ -39,16 +37,16 @@ func (c resolverClient) observe(ctx context.Context, host, token string) Observa
 }
 
 // queryToken queries the host, and then the targets of aliases that the answers omit.
-func (c resolverClient) queryToken(ctx context.Context, host, token string) Observation {
+func (c resolverClient) queryToken(ctx context.Context, q question) Observation {
 	start := time.Now()
-	path := newAliasPath(host)
+	path := newAliasPath(q.host)
 	authenticated := true
 	o := Observation{Resolver: c.resolver.Name, Operator: c.operator, Perspective: c.resolver.perspective(), Transport: c.resolver.Transport}
 	for {
 		var r reply
 		var err error
 		// If UDP failed for one name, the next one is queried over TCP.
-		r, o.Transport, err = c.query(ctx, o.Transport, query{name: path.name, kind: dns.TypeTXT, checkingDisabled: c.checkingDisabled})
+		r, o.Transport, err = c.query(ctx, o.Transport, query{name: path.name, kind: dns.TypeTXT, checkingDisabled: q.checkingDisabled})
 		if ctx.Err() != nil {
 			return Observation{}
 		}
@@ -58,9 +56,9 @@ func (c resolverClient) queryToken(ctx context.Context, host, token string) Obse
 			o.RCode, o.EDE = r.rcodeName(), r.errorText()
 			authenticated = authenticated && r.authenticated
 			o.Authenticated = authenticated
-			f = path.read(r, token)
-			if c.requireZone {
-				f = f.requireZone(r, path.name).requireNoToken(r, token)
+			f = path.read(r, q.token)
+			if q.purpose == forDisproof {
+				f = f.requireZone(r, path.name).requireNoToken(r, q.token)
 			}
 		}
 		if !f.queryTarget {

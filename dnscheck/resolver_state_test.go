@@ -40,7 +40,7 @@ func root(of, rest zone) zone {
 	}
 }
 
-func TestHear(t *testing.T) {
+func TestProbe(t *testing.T) {
 	dead := zone(func(q *dns.Msg) *dns.Msg { time.Sleep(long); return q })
 	const late = " silent: no answer in time"
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestHear(t *testing.T) {
 }
 
 // Whoever must leave before there is an answer has learned nothing, and the next one asks again.
-func TestHearIsLeft(t *testing.T) {
+func TestCancelledProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked counter
 		c := inMemory(t, dnscheck.Config{}, func(q *dns.Msg) *dns.Msg {

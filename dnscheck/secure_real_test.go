@@ -91,7 +91,7 @@ func secured(t *testing.T, by string, cert tls.Certificate) map[string]dnscheck.
 	at := func() netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), freePort(t)) }
 	plain, overTLS, overHTTPS := at(), at(), at()
 	start53(t, s.program, dir, s.conf(dir, plain, overTLS, overHTTPS), s.args...)
-	await(t, plain.String(), host, dns.TypeTXT, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
+	await(t, plain.String(), host, dns.TypeTXT, 1, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
 	return map[string]dnscheck.Resolver{
 		"tls":   {Addr: overTLS, Transport: "tls"},
 		"https": {Addr: overHTTPS, Transport: "https"},
@@ -100,6 +100,7 @@ func secured(t *testing.T, by string, cert tls.Certificate) map[string]dnscheck.
 
 // TestRealResolversOverTLSAndHTTPS asks over both, and counts the connections: one does for a look after the other.
 func TestRealResolversOverTLSAndHTTPS(t *testing.T) {
+	t.Parallel()
 	for by := range secureServers {
 		t.Run(by, func(t *testing.T) {
 			a := newCertifier(t)
@@ -143,6 +144,7 @@ func (a certifier) asksOften(t *testing.T, resolver dnscheck.Resolver) {
 
 // TestRealResolversProveTogether asks all of them, over both transports.
 func TestRealResolversProveTogether(t *testing.T) {
+	t.Parallel()
 	a := newCertifier(t)
 	config := dnscheck.Config{RootCAs: a.roots}
 	for by := range secureServers {
@@ -159,6 +161,7 @@ func TestRealResolversProveTogether(t *testing.T) {
 
 // TestRealResolversUnderAnotherName is of certificates that are not for who was meant: nothing is heard, and nothing asked in the clear.
 func TestRealResolversUnderAnotherName(t *testing.T) {
+	t.Parallel()
 	for by := range secureServers {
 		t.Run(by, func(t *testing.T) {
 			a, stranger := newCertifier(t), newCertifier(t)

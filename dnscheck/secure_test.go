@@ -310,7 +310,7 @@ func TestCertificatesThatDoNotHold(t *testing.T) {
 	})
 }
 
-func TestDamagedRepliesOverKeptConnections(t *testing.T) {
+func TestDamagedRepliesOverOpenConnections(t *testing.T) {
 	a := newCertifier(t)
 	cert := a.issue(nil)
 	for _, d := range damages() {
@@ -538,7 +538,7 @@ func TestConnectionsThatBreak(t *testing.T) {
 }
 
 // The answer to a look that was given up comes while the next, for the same name, is under way.
-func TestLateReplyOnAKeptConnection(t *testing.T) {
+func TestLateReplyOnAnOpenConnection(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	var late []byte
 	resolver, connections := streams(t, nil, func(conn net.Conn, _ int) {
@@ -659,7 +659,7 @@ func TestResponsesThatAreNoAnswer(t *testing.T) {
 }
 
 // Who names a resolver by HTTPS means that one, and not a proxy that the environment brings.
-func TestNoProxyIsAsked(t *testing.T) {
+func TestNoProxyIsUsed(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") }))
 	defer proxy.Close()
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY"} {
@@ -676,7 +676,7 @@ func TestNoProxyIsAsked(t *testing.T) {
 	want(t, look(t, a.checker(resolver)), dnscheck.Present, dnscheck.ReasonFound)
 }
 
-func TestContextEndsOverKeptConnections(t *testing.T) {
+func TestContextEndsOverOpenConnections(t *testing.T) {
 	a := newCertifier(t)
 	cert := a.issue(nil)
 	t.Run("while TLS is waited for", func(t *testing.T) {
@@ -782,7 +782,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 }
 
 // A look under way when the checker is closed, which it should not be, ends too.
-func TestCloseEndsLooks(t *testing.T) {
+func TestCloseEndsChecks(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	resolver, _ := streams(t, nil, func(conn net.Conn, _ int) {
 		_, _ = readFrame(conn)

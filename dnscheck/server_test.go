@@ -212,7 +212,7 @@ func unanswered(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 // memoryUDP makes one of the handlers above fit a memory connection.
 func memoryUDP(handle onUDP) func(net.Conn) {
 	return func(conn net.Conn) {
-		buffer := make([]byte, 65535)
+		buffer := make([]byte, 4096) // of a query
 		n, err := conn.Read(buffer)
 		if err != nil {
 			return

@@ -180,8 +180,8 @@ func TestThinProofIsOfTheHostsOwnZone(t *testing.T) {
 	})
 }
 
-// TestThinProofHearsAllServers: of more servers than are queried some might deny it.
-func TestThinProofHearsAllServers(t *testing.T) {
+// TestThinProofWaitsForAllServers: of more servers than are queried some might deny it.
+func TestThinProofWaitsForAllServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const servers = 16
 		n := overTLD(t, delegatedTo("example.com", servers)...)
@@ -249,6 +249,7 @@ func TestSentenceOfAThinProof(t *testing.T) {
 
 // TestThinProofsInHostileWorlds makes proofs as TestProofsInHostileWorlds does: what is thin is never present.
 func TestThinProofsInHostileWorlds(t *testing.T) {
+	t.Parallel()
 	seed, proofs := rand.Uint64(), 0
 	t.Logf("seed %d", seed)
 	for i := range uint64(300) {

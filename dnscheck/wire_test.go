@@ -161,7 +161,7 @@ func TestDamagedRepliesArePassedOver(t *testing.T) {
 	}
 }
 
-func TestDamagedRepliesAloneAreUnknown(t *testing.T) {
+func TestOnlyDamagedRepliesAreUnknown(t *testing.T) {
 	for _, d := range damages() {
 		t.Run(d.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestFloodOfWrongIDsLastsToTheDeadlineOnly(t *testing.T) {
 }
 
 // The forger knows the port and the id, but cannot send from the resolver's address.
-func TestRightIDFromAnotherSourceIsNotHeard(t *testing.T) {
+func TestRightIDFromAnotherSourceIsDropped(t *testing.T) {
 	forger, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -344,7 +344,7 @@ func TestBrokenTCP(t *testing.T) {
 	}
 }
 
-func TestOctetASecondOverTCPEndsWithTheTimeout(t *testing.T) {
+func TestByteASecondOverTCPEndsWithTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := lookInMemory(t, memory{udp: unanswered, tcp: memoryTCP(func(query []byte, conn net.Conn) {
 			for _, octet := range frame(holding(token).octets(query)) {
@@ -433,7 +433,7 @@ func TestAnswersAroundTheTimeout(t *testing.T) {
 }
 
 // A reply to the first look comes while the second is under way: on another port, with another id.
-func TestLateReplyDoesNotReachTheNextLook(t *testing.T) {
+func TestLateReplyDoesNotReachTheNextCheck(t *testing.T) {
 	var mu sync.Mutex
 	var first func()
 	asked := make(chan struct{}, 2)
@@ -453,7 +453,7 @@ func TestLateReplyDoesNotReachTheNextLook(t *testing.T) {
 	want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonOtherValue)
 }
 
-func TestServersThatStumbleOverEDNS(t *testing.T) {
+func TestServersThatFailOnEDNS(t *testing.T) {
 	for _, code := range []int{dns.RcodeFormatError, dns.RcodeNotImplemented, dns.RcodeBadVers} {
 		name := dns.RcodeToString[code]
 		stumble := func(q *dns.Msg) *dns.Msg {

@@ -163,7 +163,7 @@ func TestFlappingRecord(t *testing.T) {
 }
 
 // While nobody can be asked nothing is known, however long that lasts; and the first answer after it counts.
-func TestEverybodyDownForAWhile(t *testing.T) {
+func TestAllServersDownForAWhile(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"for an hour": time.Hour, "for eight days": 8 * 24 * time.Hour} {
 		for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 			t.Run(name+", "+mode.String(), func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestEverybodyDownForAWhile(t *testing.T) {
 
 // Where nobody answers for a name, a look at it lasts as long as it takes to ask each over both transports: whoever bounds how many looks
 // run at a time reckons with that.
-func TestLookWhereAllAreSilentEnds(t *testing.T) {
+func TestCheckOfSilentServersEnds(t *testing.T) {
 	const attempts = 2 // over UDP and TCP
 	authority := attempts * time.Second
 	resolvers := attempts * dnscheck.DefaultTimeout
