@@ -245,8 +245,8 @@ func hop(n int) string {
 	return fmt.Sprintf("Hop-%d.Example.net.", n)
 }
 
-// chainOf is a zone in which hop 0 is an alias of hop 1, and so on till hop n, for which last speaks. A single reply holds
-// one alias only, or all to the end.
+// chainOf is a zone in which hop 0 is an alias of hop 1, and so on till hop n, for which last
+// speaks. A single reply holds one alias only, or all to the end.
 func chainOf(n int, last func(q *dns.Msg, at string) *dns.Msg, single bool) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		var aliases []dns.RR

@@ -33,8 +33,9 @@ const (
 	realApex = "@ NS ns1\n@ NS ns2\nns1 A " + realOne + "\nns2 A " + realTwo + "\n"
 )
 
-// TestFreshRecordAtRealServers asks servers that others wrote: one holds com., two hold example.com.; Unbound resolves for
-// us, and remembers what does not exist for an hour, as the zone says.
+// TestFreshRecordAtRealServers asks servers that others wrote: one holds com., two hold
+// example.com.; Unbound resolves for us, and remembers what does not exist for an hour, as the
+// zone says.
 func TestFreshRecordAtRealServers(t *testing.T) {
 	t.Parallel()
 	for name, by := range pairs {
@@ -90,8 +91,9 @@ func freshRecord(t *testing.T, by [2]software) {
 	}
 }
 
-// TestZonesAtRealServers has the ways to a record that a zone can have: wildcards, DNAME, a zone that begins at the
-// verification label or above it, and a server that holds parent and child.
+// TestZonesAtRealServers has the ways to a record that a zone can have: wildcards, DNAME, a
+// zone that begins at the verification label or above it, and a server that holds parent and
+// child.
 func TestZonesAtRealServers(t *testing.T) {
 	t.Parallel()
 	cut := func(zone, addr string) string { return zone + " NS ns." + zone + "\nns." + zone + " A " + addr + "\n" }
@@ -135,7 +137,8 @@ func TestZonesAtRealServers(t *testing.T) {
 					t.Errorf("%s: basis %s", name, v.Basis)
 				}
 			}
-			// One server says no for the child that it holds, the other refers to it: a server of the parent's could do the same.
+			// One server says no for the child that it holds, the other refers to it: a server of the
+			// parent's could do the same.
 			const below = "x._ss-verification.org.example.com"
 			v, err := c.Check(t.Context(), below, token)
 			wantReal(t, below, v, err, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
@@ -143,7 +146,8 @@ func TestZonesAtRealServers(t *testing.T) {
 	}
 }
 
-// TestDiagnosisAtRealServers has a zone that names a server of its own which com. does not delegate to, with the record there.
+// TestDiagnosisAtRealServers has a zone that names a server of its own which com. does not
+// delegate to, with the record there.
 func TestDiagnosisAtRealServers(t *testing.T) {
 	t.Parallel()
 	for name, by := range pairs {
@@ -164,7 +168,8 @@ func TestDiagnosisAtRealServers(t *testing.T) {
 	}
 }
 
-// TestDisproofAtRealServers takes a record from one server after the other, which Unbound has kept, and one that it has never been asked for.
+// TestDisproofAtRealServers takes a record from one server after the other, which Unbound has
+// kept, and one that it has never been asked for.
 func TestDisproofAtRealServers(t *testing.T) {
 	t.Parallel()
 	for name, by := range pairs {
@@ -238,7 +243,8 @@ func wantProof(t *testing.T, c *dnscheck.Checker, name string) {
 	}
 }
 
-// TestStrictProofsAtRealServers has wildcards and aliases as real servers give them, beneath names that are there and names that are not.
+// TestStrictProofsAtRealServers has wildcards and aliases as real servers give them, beneath
+// names that are there and names that are not.
 func TestStrictProofsAtRealServers(t *testing.T) {
 	t.Parallel()
 	for name, by := range pairs {

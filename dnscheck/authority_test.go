@@ -54,7 +54,8 @@ type expected struct {
 	reason dnscheck.Reason
 }
 
-// Authority's own verdicts: who holds the host's zone is found, and what its servers say is the word, whatever the way.
+// Authority's own verdicts: who holds the host's zone is found, and what its servers say is
+// the word, whatever the way.
 func TestAuthorityFindsTheZone(t *testing.T) {
 	found := expected{dnscheck.Present, dnscheck.ReasonFound}
 	noRecord := expected{dnscheck.Absent, dnscheck.ReasonNoRecord}
@@ -207,10 +208,12 @@ func bare(z zone) zone {
 	}
 }
 
-// TestDNAMEWithoutItsAlias has servers that leave it to us to say what a DNAME makes of the host's name.
+// TestDNAMEWithoutItsAlias has servers that leave it to us to say what a DNAME makes of the
+// host's name.
 func TestDNAMEWithoutItsAlias(t *testing.T) {
 	renames := func(owner, target string) zone { return bare(zoneOf(start("example.com"), dname(owner, target))) }
-	// Of 255 bytes the host's two labels have 14, three labels 186, com and the root 5; each has its length before it.
+	// Of 255 bytes the host's two labels have 14, three labels 186, com and the root 5; each has
+	// its length before it.
 	fits := strings.Repeat(strings.Repeat("a", 61)+".", 3) + strings.Repeat("a", 255-14-186-5-1) + ".com"
 	tests := []struct {
 		name        string
@@ -286,8 +289,8 @@ func TestAuthorityOverTCPWhereUDPIsTruncated(t *testing.T) {
 	})
 }
 
-// TestForgedLettersOfANameServer: whoever guesses all but the letters of a query to a name server is asked again over TCP, where
-// it is the server that answers.
+// TestForgedLettersOfANameServer: whoever guesses all but the letters of a query to a name
+// server is asked again over TCP, where it is the server that answers.
 func TestForgedLettersOfANameServer(t *testing.T) {
 	yes, no := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"))
 	for name, test := range map[string]struct {
@@ -315,7 +318,8 @@ func TestForgedLettersOfANameServer(t *testing.T) {
 	}
 }
 
-// What servers say that do not hold the zone, or refer where nobody should go, is no answer: the others' word holds.
+// What servers say that do not hold the zone, or refer where nobody should go, is no answer:
+// the others' word holds.
 func TestServersThatLeadNowhere(t *testing.T) {
 	refer := func(owner string, aa bool) zone {
 		return func(q *dns.Msg) *dns.Msg {
@@ -409,7 +413,8 @@ func TestServersThatLeadNowhere(t *testing.T) {
 	}
 }
 
-// A server that says "nothing there" with authority may name name servers beside it; that is no referral.
+// A server that says "nothing there" with authority may name name servers beside it; that is
+// no referral.
 func TestNoDataWithNameServersIsAbsent(t *testing.T) {
 	for name, authority := range map[string][]dns.RR{
 		"the root's":             {ns(".", "ns1.example.com")},
@@ -960,7 +965,8 @@ func TestNameServersAreCached(t *testing.T) {
 	})
 }
 
-// TestTopLevelDomainThatDoesNotExist is remembered for as long as the root's SOA says that it will not be there, within bounds.
+// TestTopLevelDomainThatDoesNotExist is remembered for as long as the root's SOA says that it
+// will not be there, within bounds.
 func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
 	tests := []struct {
 		name string
@@ -1024,7 +1030,8 @@ func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
 	})
 }
 
-// Many looks at once share what they must find, none waits for another's servers, and nothing is locked meanwhile.
+// Many looks at once share what they must find, none waits for another's servers, and nothing
+// is locked meanwhile.
 func TestConcurrentChecksShareLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.hoster.net"), ns("slow.com", "ns1.slow.net"))
@@ -1425,8 +1432,9 @@ func TestParseMode(t *testing.T) {
 	}
 }
 
-// A referral over TCP may name two thousand servers with two thousand addresses, and whoever owns a domain writes it. What is
-// taken of it, and what it costs, does not grow with the product of both.
+// A referral over TCP may name two thousand servers with two thousand addresses, and whoever
+// owns a domain writes it. What is taken of it, and what it costs, does not grow with the
+// product of both.
 func TestReferralToThousandsIsCheap(t *testing.T) {
 	const many = 1800
 	var records []*dns.NS

@@ -115,7 +115,8 @@ func TestCanary(t *testing.T) {
 	})
 }
 
-// inMemory makes a checker of as many resolvers as there are zones, named r0, r1, …: the first answers first.
+// inMemory makes a checker of as many resolvers as there are zones, named r0, r1, …: the first
+// answers first.
 func inMemory(t *testing.T, c dnscheck.Config, zones ...zone) *dnscheck.Checker {
 	t.Helper()
 	if c.Resolvers == nil {

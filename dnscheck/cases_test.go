@@ -116,8 +116,8 @@ and Unbound, and are skipped where those are not installed. No test of this pack
 	return b.String()
 }
 
-// TestEachCaseHasItsTests requires that the tests of each case exist. A subtest exists if its name is a
-// string of the test, or of a declaration that the test uses.
+// TestEachCaseHasItsTests requires that the tests of each case exist. A subtest exists if its
+// name is a string of the test, or of a declaration that the test uses.
 func TestEachCaseHasItsTests(t *testing.T) {
 	here, engine := parseTests(t, "."), parseTests(t, filepath.Join("..", "internal", "engine"))
 	for number, c := range allCases() {
@@ -139,7 +139,8 @@ func TestEachCaseHasItsTests(t *testing.T) {
 	}
 }
 
-// testSources has the declarations of a package's test files by name. Methods of one name share an entry.
+// testSources has the declarations of a package's test files by name. Methods of one name
+// share an entry.
 type testSources map[string][]ast.Node
 
 func parseTests(t *testing.T, directory string) testSources {

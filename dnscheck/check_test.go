@@ -180,8 +180,8 @@ func TestCheckNeedsOneYesOrAQuorumOfNo(t *testing.T) {
 	})
 }
 
-// The slow resolver never answers while the verdict is waited for; the timeout is an hour. Were it waited for, this
-// would hang. A proof waits (TestProofWaitsForEachResolver).
+// The slow resolver never answers while the verdict is waited for; the timeout is an hour.
+// Were it waited for, this would hang. A proof waits (TestProofWaitsForEachResolver).
 func TestSlowResolverDoesNotDelayACheck(t *testing.T) {
 	for name, decided := range map[string]struct {
 		zone  zone
@@ -501,7 +501,8 @@ func quorumOf(t *testing.T, quorum int, zones ...zone) *dnscheck.Checker {
 	return build(t, dnscheck.Config{Resolvers: resolvers, Quorum: quorum, Timeout: long})
 }
 
-// abandon begins a look, ends its context once the server was asked, and wants the look to end with it.
+// abandon begins a look, ends its context once the server was asked, and wants the look to end
+// with it.
 func abandon(t *testing.T, c *dnscheck.Checker, asked <-chan struct{}) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

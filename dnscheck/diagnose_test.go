@@ -18,8 +18,8 @@ import (
 
 const domain = "example.com"
 
-// recursor is a resolver of a zone with these records: aliases and wildcards are followed, names that have nothing below them
-// do not exist.
+// recursor is a resolver of a zone with these records: aliases and wildcards are followed,
+// names that have nothing below them do not exist.
 func recursor(records ...dns.RR) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := answer(q)
@@ -157,7 +157,8 @@ func TestDiagnosis(t *testing.T) {
 	}
 }
 
-// The name servers have denied the token: no resolver is to begin to remember a no of any name on the way to the host.
+// The name servers have denied the token: no resolver is to begin to remember a no of any name
+// on the way to the host.
 func TestDiagnosisAtTheNameServers(t *testing.T) {
 	for name, test := range map[string]struct {
 		records []dns.RR
@@ -179,8 +180,8 @@ func TestDiagnosisAtTheNameServers(t *testing.T) {
 	}
 }
 
-// TestDiagnosisOfAZoneThatMoved has name servers that the zone names and its delegation does not. com. delegates example.com. to
-// ns1 and ns2.
+// TestDiagnosisOfAZoneThatMoved has name servers that the zone names and its delegation does
+// not. com. delegates example.com. to ns1 and ns2.
 func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 	const newAddr = "5.7.0.1"
 	own := func(names ...string) []dns.RR {
@@ -363,7 +364,8 @@ func TestDiagnosisOfALongToken(t *testing.T) {
 	}
 }
 
-// Whoever is not told where the domain begins takes what is registered; a host outside the domain has no other names.
+// Whoever is not told where the domain begins takes what is registered; a host outside the
+// domain has no other names.
 func TestDiagnosisDomain(t *testing.T) {
 	at := both(t, recursor(txt(domain, token), txt("example.org", token)))
 	c := checker(t, at)

@@ -28,7 +28,8 @@ func disprove(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
 	return v
 }
 
-// What else can be said for or against the token, by resolvers and, with authority, by name servers.
+// What else can be said for or against the token, by resolvers and, with authority, by name
+// servers.
 var (
 	never = zone(func(q *dns.Msg) *dns.Msg {
 		time.Sleep(time.Hour)
@@ -394,7 +395,8 @@ func TestDisproofCountsServersAboveAReferral(t *testing.T) {
 	}
 }
 
-// TestDisproofDoesNotFollowTheReferralOfOne has one server that leads a disproof away from those that are silenced.
+// TestDisproofDoesNotFollowTheReferralOfOne has one server that leads a disproof away from
+// those that are silenced.
 func TestDisproofDoesNotFollowTheReferralOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := threeServers(t, leads, nil, nil)
@@ -404,7 +406,8 @@ func TestDisproofDoesNotFollowTheReferralOfOne(t *testing.T) {
 	})
 }
 
-// Where it is for us that not all were heard, nothing is absent: the queries of one verdict are used up, or its time.
+// Where it is for us that not all were heard, nothing is absent: the queries of one verdict
+// are used up, or its time.
 func TestDisproofThatWasCutShort(t *testing.T) {
 	t.Run("by its queries", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -426,7 +429,8 @@ func TestDisproofThatWasCutShort(t *testing.T) {
 			n := newInternet(t)
 			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
 			records := append([]dns.RR{start("com")}, big(n, "example.com", "5.1", cname(host, "_v.a.com"))...)
-			// Each takes 34 queries, with the two for its delegation: of the servers of the last one most answer, at some addresses.
+			// Each takes 34 queries, with the two for its delegation: of the servers of the last one
+			// most answer, at some addresses.
 			for i, zone := range []string{"a.com", "b.com", "c.com", "d.com"} {
 				records = append(records, big(n, zone, fmt.Sprintf("5.%d", i+2), cname("_v."+zone, fmt.Sprintf("_v.%c.com", zone[0]+1)))...)
 			}
@@ -492,7 +496,8 @@ func TestDisproofKeepsObservationsOfTheToken(t *testing.T) {
 	}
 }
 
-// The resolvers decide alone where it has shown for long that no name server can be reached from here, and not a moment before.
+// The resolvers decide alone where it has shown for long that no name server can be reached
+// from here, and not a moment before.
 func TestDisproofWherePort53IsClosed(t *testing.T) {
 	closed := func(t *testing.T) *internet {
 		n := delegated(t)
@@ -670,7 +675,8 @@ func voicesOfAll() []voice {
 	}
 }
 
-// In worlds put together by chance the verdict is what the rules make of who is in them, and never an absence that they do not give.
+// In worlds put together by chance the verdict is what the rules make of who is in them, and
+// never an absence that they do not give.
 func TestDisproofInWorldsOfChance(t *testing.T) {
 	t.Parallel()
 	voices := voicesOfAll()

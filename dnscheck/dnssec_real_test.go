@@ -25,7 +25,8 @@ type signing struct {
 	forget bool                     // the anchor that the resolver has is of another key
 }
 
-// sign gives the zone, signed with a key of its own when it is served, and the file of its trust anchor.
+// sign gives the zone, signed with a key of its own when it is served, and the file of its
+// trust anchor.
 func (s signing) sign(t *testing.T, records string) (zone zoneFile, anchor string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,7 +83,8 @@ func ldns(t *testing.T, dir, program string, args ...string) string {
 	return strings.TrimSpace(string(said))
 }
 
-// validator runs a resolver that validates, asks these zones' servers, and has the trust anchors of these files.
+// validator runs a resolver that validates, asks these zones' servers, and has the trust
+// anchors of these files.
 type validator func(t *testing.T, port uint16, zones map[string][]string, anchors []string) dnscheck.Resolver
 
 func unboundValidates(t *testing.T, port uint16, zones map[string][]string, anchors []string) dnscheck.Resolver {
@@ -145,7 +147,8 @@ trust-anchors {
 // dnsKey is a line that ldns-keygen writes: the zone, flags, protocol and algorithm, the key.
 var dnsKey = regexp.MustCompile(`^(\S+)\s.*DNSKEY\s+(\d+ \d+ \d+)\s+(\S+)`)
 
-// validating runs a resolver that validates these zones, all at one server and with the same records; com. has no signatures.
+// validating runs a resolver that validates these zones, all at one server and with the same
+// records; com. has no signatures.
 func validating(t *testing.T, by validator, records string, zones ...signing) (dnscheck.Resolver, uint16) {
 	t.Helper()
 	port := freePort(t)
@@ -168,8 +171,9 @@ func validating(t *testing.T, by validator, records string, zones ...signing) (d
 
 const signedApex = "@ NS ns1\nns1 A " + realOne + "\n"
 
-// TestValidatedAtRealResolvers has Unbound and BIND validate what NSD serves: AD is told as they set it, for yes and no, and not
-// where a zone without signatures begins, nor of a name that opt-out leaves open.
+// TestValidatedAtRealResolvers has Unbound and BIND validate what NSD serves: AD is told as
+// they set it, for yes and no, and not where a zone without signatures begins, nor of a name
+// that opt-out leaves open.
 func TestValidatedAtRealResolvers(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]validator{"Unbound": unboundValidates, "BIND": bindValidates} {
@@ -228,7 +232,8 @@ func validated(t *testing.T, by validator) {
 	}
 }
 
-// TestZoneWithoutSignaturesAtUnbound is one below a signed zone that says so: it is answered for, and nothing is validated.
+// TestZoneWithoutSignaturesAtUnbound is one below a signed zone that says so: it is answered
+// for, and nothing is validated.
 func TestZoneWithoutSignaturesAtUnbound(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
@@ -252,9 +257,10 @@ func TestZoneWithoutSignaturesAtUnbound(t *testing.T) {
 	}
 }
 
-// TestBogusAtRealResolvers breaks signed zones in the ways that extended errors 6 to 12 tell apart (Unbound says which one only to
-// the first that asks, BIND 9.18 gives no reason). None of it is a no, though the zone's own server, which knows nothing of
-// signatures, goes on saying yes.
+// TestBogusAtRealResolvers breaks signed zones in the ways that extended errors 6 to 12 tell
+// apart (Unbound says which one only to the first that asks, BIND 9.18 gives no reason). None
+// of it is a no, though the zone's own server, which knows nothing of signatures, goes on
+// saying yes.
 func TestBogusAtRealResolvers(t *testing.T) {
 	t.Parallel()
 	t.Run("Unbound", func(t *testing.T) {

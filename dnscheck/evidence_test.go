@@ -68,7 +68,8 @@ func TestPlainEvidence(t *testing.T) {
 	}
 }
 
-// TestCut: each level says less than the one before, and how much is left out; who says something of its own stays longest.
+// TestCut: each level says less than the one before, and how much is left out; who says
+// something of its own stays longest.
 func TestCut(t *testing.T) {
 	v := fullVerdict()
 	v.Note = strings.Repeat("é", 100)

@@ -13,8 +13,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// Whatever comes in: no panic; what is taken for a reply is one by the codec's reading too, with the same records; and a yes
-// needs a record of that value.
+// Whatever comes in: no panic; what is taken for a reply is one by the codec's reading too,
+// with the same records; and a yes needs a record of that value.
 func FuzzReadReply(f *testing.F) {
 	query, err := dnscheck.PackQuery(host)
 	if err != nil {
@@ -95,7 +95,8 @@ func zoneReply(octets string) ([]byte, error) {
 	return append(append(wire, byte(len(octets))), octets...), nil
 }
 
-// What is taken for a host can be asked for, and its sentence can be shown; what is not, is refused with words that can.
+// What is taken for a host can be asked for, and its sentence can be shown; what is not, is
+// refused with words that can.
 func FuzzCheckHost(f *testing.F) {
 	for _, s := range []string{host, "", ".", "a..b", "192.0.2.1", "bücher.example", "a b.c", "x.local", strings.Repeat("a.", 126) + "b", "\x1b"} {
 		f.Add(s, "example.com")
@@ -131,7 +132,8 @@ func FuzzCheckHost(f *testing.F) {
 	})
 }
 
-// What is taken for a domain is in the form that it is asked for in, and stays so; what is not, is refused with words that can be shown.
+// What is taken for a domain is in the form that it is asked for in, and stays so; what is
+// not, is refused with words that can be shown.
 func FuzzCheckDomain(f *testing.F) {
 	for _, s := range []string{"example.com", "Bücher.example", "xn--bcher-kva.example", "co.uk", "foo.ck", "192.0.2.1", "例え.テスト", "a。b", "faß.de", "\u200d.x", "א1.example", "_x.y.z", "x.invalid", strings.Repeat("ü", 60) + ".de"} {
 		f.Add(s)
@@ -165,8 +167,8 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
 
-// Whatever a server of example.com sends: no panic, a referral leads strictly down and toward the host, glue is the
-// referred zone's own, and nothing is said without authority.
+// Whatever a server of example.com sends: no panic, a referral leads strictly down and toward
+// the host, glue is the referred zone's own, and nothing is said without authority.
 func FuzzReadStatement(f *testing.F) {
 	query, err := dnscheck.PackQuery(host)
 	if err != nil {
@@ -217,7 +219,8 @@ func FuzzReadStatement(f *testing.F) {
 	})
 }
 
-// What is taken for a resolver is written as it is read, and whatever is refused is refused with words that can be shown.
+// What is taken for a resolver is written as it is read, and whatever is refused is refused
+// with words that can be shown.
 func FuzzParseResolver(f *testing.F) {
 	for _, s := range []string{"1.1.1.1", "tcp://[::1]:5353", "tls://9.9.9.9:853#dns.quad9.net", "https://8.8.8.8/dns-query#dns.google", "https://[2606::1]:8443/a/b", "https://dns.google/", "tls://1.1.1.1#", "fe80::1%eth0", "https://1.1.1.1/%2e?x#y#z", "tls://10.1.2.3#dns.eu.example@eu", "1.1.1.1@default"} {
 		f.Add(s)
@@ -245,8 +248,8 @@ func FuzzParseResolver(f *testing.F) {
 	})
 }
 
-// Whatever comes in: no panic; what is taken to name the question in the letters that were sent does, and nothing but its
-// letters is changed.
+// Whatever comes in: no panic; what is taken to name the question in the letters that were
+// sent does, and nothing but its letters is changed.
 func FuzzRestoreLetters(f *testing.F) {
 	query, err := dnscheck.PackQuery(host)
 	if err != nil {
@@ -272,8 +275,9 @@ func FuzzRestoreLetters(f *testing.F) {
 	})
 }
 
-// Whoever says whatever: an absence has a quorum of the resolvers behind it, the name servers where they count, and
-// nobody who has seen the token or something that nobody can be sure of; and one who has seen it is enough.
+// Whoever says whatever: an absence has a quorum of the resolvers behind it, the name servers
+// where they count, and nobody who has seen the token or something that nobody can be sure of;
+// and one who has seen it is enough.
 func FuzzDisproof(f *testing.F) {
 	said := []dnscheck.Said{
 		{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, RCode: "NXDOMAIN"}, {State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, RCode: "NOERROR"},
@@ -333,7 +337,8 @@ func FuzzDisproof(f *testing.F) {
 	})
 }
 
-// Whatever name servers a stranger names: a short key, of what host names have, that does not depend on their order.
+// Whatever name servers a stranger names: a short key, of what host names have, that does not
+// depend on their order.
 func FuzzOperatorOf(f *testing.F) {
 	for _, s := range []string{"ns-1.awsdns-02.co.uk.", "a.b.c.", ".", "", `\000.\.x.com`, "1-2.3.", "--.--", "xn--1-.com", "\xff.com", "ns.ſ.com"} {
 		f.Add(s, "ns1.example.com")

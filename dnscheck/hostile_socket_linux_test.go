@@ -26,11 +26,12 @@ import (
 // insideVar is set where the test runs itself with the right to make network namespaces.
 const insideVar = "ORGOPS_TEST_INSIDE"
 
-// TestHostileWorldsOverSockets has the built enqueue check the worlds of TestProofsInHostileWorlds, each in a network
-// namespace of its own: name servers and resolvers are sockets at public addresses.
+// TestHostileWorldsOverSockets has the built enqueue check the worlds of
+// TestProofsInHostileWorlds, each in a network namespace of its own: name servers and
+// resolvers are sockets at public addresses.
 //
-// ORGOPS_TEST_SOCKET_WORLDS is how many worlds there are, ORGOPS_TEST_SEED makes the same ones again, and
-// ORGOPS_TEST_ENQUEUE is another enqueue than this tree's.
+// ORGOPS_TEST_SOCKET_WORLDS is how many worlds there are, ORGOPS_TEST_SEED makes the same ones
+// again, and ORGOPS_TEST_ENQUEUE is another enqueue than this tree's.
 func TestHostileWorldsOverSockets(t *testing.T) {
 	worlds, seed := numberSet(t, "ORGOPS_TEST_SOCKET_WORLDS", 0), numberSet(t, "ORGOPS_TEST_SEED", rand.Uint64())
 	switch {
@@ -59,8 +60,8 @@ func TestHostileWorldsOverSockets(t *testing.T) {
 	}
 }
 
-// runInside runs this test once more where it may make network namespaces: most of its time goes by in waiting for servers
-// that are silent, hence so many worlds at a time.
+// runInside runs this test once more where it may make network namespaces: most of its time
+// goes by in waiting for servers that are silent, hence so many worlds at a time.
 func runInside(t *testing.T, seed uint64) {
 	ip, err := exec.LookPath("ip")
 	if err != nil {
@@ -129,8 +130,8 @@ func (c *command) checks(t *testing.T, which string, chance *rand.Rand) {
 	}
 }
 
-// enterNetwork takes this goroutine, and what it starts, to a network of its own, in which each address is this machine's. The
-// goroutine keeps its thread, so that both end together.
+// enterNetwork takes this goroutine, and what it starts, to a network of its own, in which
+// each address is this machine's. The goroutine keeps its thread, so that both end together.
 func enterNetwork(t *testing.T) {
 	runtime.LockOSThread()
 	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
@@ -167,7 +168,8 @@ func (c *command) listen(w *hostileWorld) {
 	}
 }
 
-// anyAddress listens at addresses that no interface has, as the kernel wants to be asked for with IPv6.
+// anyAddress listens at addresses that no interface has, as the kernel wants to be asked for
+// with IPv6.
 var anyAddress = net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
 	var set error
 	err := conn.Control(func(fd uintptr) { set = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, syscall.IP_FREEBIND, 1) })

@@ -24,7 +24,8 @@ const evilAddr = "6.6.6.6"
 // serverAddr is the address of the i-th server of example.com.
 func serverAddr(i int) string { return fmt.Sprintf("5.1.0.%d", i+1) }
 
-// delegatedTo gives the NS and glue records of a zone with n servers, at the addresses of serverAddr.
+// delegatedTo gives the NS and glue records of a zone with n servers, at the addresses of
+// serverAddr.
 func delegatedTo(zone string, n int) []dns.RR {
 	var records []dns.RR
 	for i := range n {
@@ -34,7 +35,8 @@ func delegatedTo(zone string, n int) []dns.RR {
 	return records
 }
 
-// servedBy delegates example.com to these servers. The resolvers see the token, and the attacker has a server beside.
+// servedBy delegates example.com to these servers. The resolvers see the token, and the
+// attacker has a server beside.
 func servedBy(t *testing.T, servers ...zone) *internet {
 	n := overTLD(t, append(delegatedTo("example.com", len(servers)), ns("evil.com", "ns.evil.com"), address("ns.evil.com", evilAddr))...)
 	for i, z := range servers {
@@ -76,8 +78,9 @@ func inTurn(zones ...zone) zone {
 	}
 }
 
-// TestHostileNameServersProveNothing has an attacker who holds at most half of a zone's servers, while the resolvers see
-// the token: nothing is proven, whatever those servers answer and whether the others deny the token or are silenced.
+// TestHostileNameServersProveNothing has an attacker who holds at most half of a zone's
+// servers, while the resolvers see the token: nothing is proven, whatever those servers answer
+// and whether the others deny the token or are silenced.
 func TestHostileNameServersProveNothing(t *testing.T) {
 	for _, c := range allCases() {
 		for _, test := range c.servers {
@@ -177,7 +180,8 @@ func TestOneDeadServerOfTwo(t *testing.T) {
 	})
 }
 
-// TestResolversDoNotReplaceSilentNameServersInAProof: a zone's servers that can be silenced cannot be overridden so.
+// TestResolversDoNotReplaceSilentNameServersInAProof: a zone's servers that can be silenced
+// cannot be overridden so.
 func TestResolversDoNotReplaceSilentNameServersInAProof(t *testing.T) {
 	for name, test := range map[string]struct {
 		servers []zone
@@ -197,7 +201,8 @@ func TestResolversDoNotReplaceSilentNameServersInAProof(t *testing.T) {
 	}
 }
 
-// many puts n servers at example.com, each at so many addresses of either family, and gives the delegation.
+// many puts n servers at example.com, each at so many addresses of either family, and gives
+// the delegation.
 func many(n *internet, servers, addrs int, z zone) []dns.RR {
 	var records []dns.RR
 	for i := range servers {
@@ -213,7 +218,8 @@ func many(n *internet, servers, addrs int, z zone) []dns.RR {
 	return records
 }
 
-// TestProofsOfCalmWorlds are present, at a cost in queries to name servers that is known: with nothing cached, and again.
+// TestProofsOfCalmWorlds are present, at a cost in queries to name servers that is known: with
+// nothing cached, and again.
 func TestProofsOfCalmWorlds(t *testing.T) {
 	cut := func(zone, addr string) []dns.RR { return []dns.RR{ns(zone, "ns."+zone), address("ns."+zone, addr)} }
 	at := func(records ...[]dns.RR) zone {
@@ -293,7 +299,8 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 					if v.Basis != dnscheck.ByBoth {
 						t.Errorf("basis %s", v.Basis)
 					}
-					// With nothing cached the last of a registry's servers need not have been queried over TCP as well.
+					// With nothing cached the last of a registry's servers need not have been queried over
+					// TCP as well.
 					if got := n.straight() - before; got > cost || i > 0 && got < cost {
 						t.Errorf("%d queries to name servers, want %d", got, cost)
 					}
@@ -310,7 +317,8 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 	}
 }
 
-// TestMajorityCountsNamesAndAddresses: neither many addresses of one name are a majority, nor many names of one machine.
+// TestMajorityCountsNamesAndAddresses: neither many addresses of one name are a majority, nor
+// many names of one machine.
 func TestMajorityCountsNamesAndAddresses(t *testing.T) {
 	name := func(i int, addrs ...string) []dns.RR {
 		server := fmt.Sprintf("ns%d.example.com", i)
@@ -355,7 +363,8 @@ func TestMajorityCountsNamesAndAddresses(t *testing.T) {
 	}
 }
 
-// TestMoreServersThanAreQueried: a majority is one of all servers that the zone is delegated to, whichever of them are queried.
+// TestMoreServersThanAreQueried: a majority is one of all servers that the zone is delegated
+// to, whichever of them are queried.
 func TestMoreServersThanAreQueried(t *testing.T) {
 	for name, test := range map[string]struct {
 		servers int
@@ -395,7 +404,8 @@ func TestMoreServersThanAreQueried(t *testing.T) {
 	})
 }
 
-// TestDelegationsThatDiffer has the servers of a zone, or of a registry, refer to different servers: a majority decides.
+// TestDelegationsThatDiffer has the servers of a zone, or of a registry, refer to different
+// servers: a majority decides.
 func TestDelegationsThatDiffer(t *testing.T) {
 	old := zoneOf(start("example.com"), ns(host, "ns.old.com"))
 	moved := zoneOf(start("example.com"), ns(host, "ns.new.com"))
@@ -456,7 +466,8 @@ func TestDelegationsThatDiffer(t *testing.T) {
 	})
 }
 
-// TestLateAnswerNextToReferrals has two of three servers refer to a zone that holds the token, and the third answer a while later.
+// TestLateAnswerNextToReferrals has two of three servers refer to a zone that holds the token,
+// and the third answer a while later.
 func TestLateAnswerNextToReferrals(t *testing.T) {
 	refers := zoneOf(start("example.com"), ns(host, "ns."+host), address("ns."+host, "5.2.0.1"))
 	for name, test := range map[string]struct {
@@ -480,7 +491,8 @@ func TestLateAnswerNextToReferrals(t *testing.T) {
 	}
 }
 
-// TestGlueOfOneServerIsRejected has one server of three give other addresses beside the right names.
+// TestGlueOfOneServerIsRejected has one server of three give other addresses beside the right
+// names.
 func TestGlueOfOneServerIsRejected(t *testing.T) {
 	cut := func(addrs ...string) zone {
 		records := []dns.RR{start("example.com"), ns(host, "ns."+host)}
@@ -503,8 +515,8 @@ func TestGlueOfOneServerIsRejected(t *testing.T) {
 	}
 }
 
-// TestAddressesInCachesAreBounded has a delegation to name servers with many addresses each: the caches keep those that are
-// queried, and the first of them holds the token.
+// TestAddressesInCachesAreBounded has a delegation to name servers with many addresses each:
+// the caches keep those that are queried, and the first of them holds the token.
 func TestAddressesInCachesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const addresses = 30
@@ -549,8 +561,9 @@ func TestSentenceOfAReferralNextToAnAnswer(t *testing.T) {
 	}
 }
 
-// TestProofDoesNotBelieveAnotherTopLevelDomain has the servers of another top-level domain silent, from which it seems that port 53
-// is closed: a proof finds out by itself, for whoever brings that about could have the resolvers decide alone.
+// TestProofDoesNotBelieveAnotherTopLevelDomain has the servers of another top-level domain
+// silent, from which it seems that port 53 is closed: a proof finds out by itself, for whoever
+// brings that about could have the resolvers decide alone.
 func TestProofDoesNotBelieveAnotherTopLevelDomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := servedBy(t, publishes, denies)
@@ -569,8 +582,9 @@ func TestProofDoesNotBelieveAnotherTopLevelDomain(t *testing.T) {
 	})
 }
 
-// TestRedirectedPort53 has one resolver answer in place of all name servers, as some networks do: nothing is proven by what the
-// resolvers say in the clear, for it goes the same way, but by those that are queried over TLS.
+// TestRedirectedPort53 has one resolver answer in place of all name servers, as some networks
+// do: nothing is proven by what the resolvers say in the clear, for it goes the same way, but
+// by those that are queried over TLS.
 func TestRedirectedPort53(t *testing.T) {
 	a := newCertifier(t)
 	cert := a.issue(nil)

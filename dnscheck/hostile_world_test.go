@@ -19,12 +19,14 @@ import (
 	"orgops/dnscheck"
 )
 
-// TestProofsInHostileWorlds makes worlds at random, in which an attacker holds at most half of each zone's servers and fewer
-// resolvers than have to agree, or all of one perspective, answers each query at will, and silences honest servers. No proof is present unless the honest
-// servers publish the token, and at least one of them and one honest resolver gave it during that proof. Worlds without an
-// attacker are present as long as the token is published.
+// TestProofsInHostileWorlds makes worlds at random, in which an attacker holds at most half of
+// each zone's servers and fewer resolvers than have to agree, or all of one perspective,
+// answers each query at will, and silences honest servers. No proof is present unless the
+// honest servers publish the token, and at least one of them and one honest resolver gave it
+// during that proof. Worlds without an attacker are present as long as the token is published.
 //
-// ORGOPS_TEST_HOSTILE_WORLDS is how many worlds there are, ORGOPS_TEST_SEED makes the same ones again.
+// ORGOPS_TEST_HOSTILE_WORLDS is how many worlds there are, ORGOPS_TEST_SEED makes the same
+// ones again.
 func TestProofsInHostileWorlds(t *testing.T) {
 	t.Parallel()
 	worlds, seed := numberSet(t, "ORGOPS_TEST_HOSTILE_WORLDS", 250), numberSet(t, "ORGOPS_TEST_SEED", rand.Uint64())
@@ -67,8 +69,8 @@ func numberSet(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// hostileWorld is com., in which example.com holds the token at the host, or refers to a zone there, or has an alias into
-// target.com.
+// hostileWorld is com., in which example.com holds the token at the host, or refers to a zone
+// there, or has an alias into target.com.
 type hostileWorld struct {
 	*internet
 
@@ -145,7 +147,8 @@ func newHostileWorld(t *testing.T, chance *rand.Rand) *hostileWorld {
 	return w
 }
 
-// serve puts two to six servers at a zone, of which at most half are hostile, and gives its delegation.
+// serve puts two to six servers at a zone, of which at most half are hostile, and gives its
+// delegation.
 func (w *hostileWorld) serve(zone, net string, honest func(q *dns.Msg) *dns.Msg) []dns.RR {
 	var delegation []dns.RR
 	servers := 2 + w.intN(5)
@@ -244,8 +247,8 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 	return m.honest(q)
 }
 
-// resolvers makes three to five of them, of which fewer than a quorum are hostile. In one of three worlds they are in two
-// perspectives, and all of the first are hostile.
+// resolvers makes three to five of them, of which fewer than a quorum are hostile. In one of
+// three worlds they are in two perspectives, and all of the first are hostile.
 func (w *hostileWorld) resolvers() {
 	w.config.Mode = []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority}[w.intN(2)]
 	count := 3 + w.intN(3)

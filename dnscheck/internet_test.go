@@ -15,8 +15,9 @@ import (
 	"orgops/dnscheck"
 )
 
-// internet is a network inside the process, for a synctest bubble: servers by address, and a log of what they were asked.
-// Its recursive resolvers know what they were told and nothing else; nobody is at an address without a server.
+// internet is a network inside the process, for a synctest bubble: servers by address, and a
+// log of what they were asked. Its recursive resolvers know what they were told and nothing
+// else; nobody is at an address without a server.
 type internet struct {
 	t       *testing.T
 	running sync.WaitGroup
@@ -181,7 +182,8 @@ func (n *internet) checkerBy(c dnscheck.Config, resolvers ...string) *dnscheck.C
 	return checker
 }
 
-// quietAbout fails the test if a resolver was asked for anything at or above the host, its top-level domain aside, or below it.
+// quietAbout fails the test if a resolver was asked for anything at or above the host, its
+// top-level domain aside, or below it.
 func (n *internet) quietAbout(name string) {
 	n.t.Helper()
 	name = dns.CanonicalName(name)
@@ -195,7 +197,8 @@ func (n *internet) quietAbout(name string) {
 
 func sameName(a, b string) bool { return dns.CanonicalName(a) == dns.CanonicalName(b) }
 
-// zoneOf is an authoritative server of these zones, each begun by its SOA record, with the records after it.
+// zoneOf is an authoritative server of these zones, each begun by its SOA record, with the
+// records after it.
 func zoneOf(records ...dns.RR) zone {
 	zones := make(map[string][]dns.RR)
 	origin := ""

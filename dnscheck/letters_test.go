@@ -72,7 +72,8 @@ func TestLettersGoOutAtRandom(t *testing.T) {
 	}
 }
 
-// A server compresses names by pointing to the question; people shall see them in their own letters all the same.
+// A server compresses names by pointing to the question; people shall see them in their own
+// letters all the same.
 func TestLettersAreShownAsTheyWereGiven(t *testing.T) {
 	v := look(t, checker(t, both(t, func(q *dns.Msg) *dns.Msg {
 		name := q.Question[0].Name

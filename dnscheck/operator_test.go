@@ -61,7 +61,8 @@ func TestOperatorOf(t *testing.T) {
 	})
 }
 
-// A verdict has the operator wherever the delegation was come by, whatever it ends in, and for not a query more.
+// A verdict has the operator wherever the delegation was come by, whatever it ends in, and for
+// not a query more.
 func TestOperatorOfAVerdict(t *testing.T) {
 	route53 := func(t *testing.T, z zone) *internet {
 		n := overTLD(t, ns("example.com", "ns-12.awsdns-01.net"), ns("example.com", "ns-913.awsdns-50.co.uk"))
@@ -167,7 +168,8 @@ func TestOperatorOfAVerdict(t *testing.T) {
 	})
 }
 
-// namesIn are the names that were asked for, each once: how many resolvers are asked till a majority agrees is chance.
+// namesIn are the names that were asked for, each once: how many resolvers are asked till a
+// majority agrees is chance.
 func namesIn(log []asked) []string {
 	var names []string
 	for _, a := range log {

@@ -37,7 +37,8 @@ type region struct {
 	zones      map[string]string // zone -> its name server
 }
 
-// runRegion runs an Unbound as docs/perspectives.md has it, but for addresses, ports, files, and where the root is.
+// runRegion runs an Unbound as docs/perspectives.md has it, but for addresses, ports, files,
+// and where the root is.
 func runRegion(t *testing.T, a certifier, r region, port, overTLS uint16, anchor string) dnscheck.Resolver {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,8 +80,9 @@ func runRegion(t *testing.T, a certifier, r region, port, overTLS uint16, anchor
 	return resolver
 }
 
-// TestPerspectivesAtUnbound has three Unbounds of docs/perspectives.md prove a domain: signed.com, whose signatures they validate,
-// and plain.com. Two of them are misled about hijacked.com: in one perspective that proves nothing.
+// TestPerspectivesAtUnbound has three Unbounds of docs/perspectives.md prove a domain:
+// signed.com, whose signatures they validate, and plain.com. Two of them are misled about
+// hijacked.com: in one perspective that proves nothing.
 func TestPerspectivesAtUnbound(t *testing.T) {
 	t.Parallel()
 	const records = "@ NS ns1\nns1 A " + realOne + "\n"

@@ -15,7 +15,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// in returns resolvers of these perspectives, each of another operator; an empty one is the default.
+// in returns resolvers of these perspectives, each of another operator; an empty one is the
+// default.
 func in(names ...string) []dnscheck.Resolver {
 	resolvers := anyResolver(len(names))
 	for i, name := range names {
@@ -24,8 +25,8 @@ func in(names ...string) []dnscheck.Resolver {
 	return resolvers
 }
 
-// A quorum that sees the token proves it only if it spans two perspectives, whoever answers first. By looks and for a no, the
-// perspective does not matter.
+// A quorum that sees the token proves it only if it spans two perspectives, whoever answers
+// first. By looks and for a no, the perspective does not matter.
 func TestProofSpansPerspectives(t *testing.T) {
 	found := expected{dnscheck.Present, dnscheck.ReasonFound}
 	one := expected{dnscheck.Unknown, dnscheck.ReasonOnePerspective}

@@ -12,7 +12,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// overTCP makes a checker of one resolver over TCP in memory, which is told the number of each connection.
+// overTCP makes a checker of one resolver over TCP in memory, which is told the number of each
+// connection.
 func overTCP(t *testing.T, handle onStream) (*dnscheck.Checker, *atomic.Int64) {
 	t.Helper()
 	var count atomic.Int64

@@ -24,7 +24,8 @@ var (
 	isUnsure        = expected{dnscheck.Unknown, dnscheck.ReasonWildcardUnsure}
 )
 
-// provenInEachMode wants a proof to be made without the setting, and with it what is wanted, whoever is asked.
+// provenInEachMode wants a proof to be made without the setting, and with it what is wanted,
+// whoever is asked.
 func provenInEachMode(t *testing.T, strict dnscheck.Config, z zone, wanted expected) {
 	t.Helper()
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
@@ -151,7 +152,8 @@ func besides(itself, rest zone) zone {
 	}
 }
 
-// How many resolvers have to say that the sibling does not have the token, and what contradicts them.
+// How many resolvers have to say that the sibling does not have the token, and what
+// contradicts them.
 func TestWildcardByResolvers(t *testing.T) {
 	// Behind the alias the attacker has the token for the host, and nothing for a name that follows.
 	aliased := func(to zone) zone {
@@ -207,7 +209,8 @@ func TestWildcardByResolvers(t *testing.T) {
 	}
 }
 
-// A resolver that makes answers up has the token at each name, and no say in whether that is a wildcard's.
+// A resolver that makes answers up has the token at each name, and no say in whether that is a
+// wildcard's.
 func TestWildcardByAResolverWithoutAVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		honest := withCanary(noName, besides(yes, noName))
@@ -226,7 +229,8 @@ func siblings(queries []asked) (names []string) {
 	return names
 }
 
-// Only a proof that would be made asks for the sibling, for another one each time, and only the resolvers.
+// Only a proof that would be made asks for the sibling, for another one each time, and only
+// the resolvers.
 func TestResolversQueriedForTheSibling(t *testing.T) {
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 		t.Run(mode.String(), func(t *testing.T) {

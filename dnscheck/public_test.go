@@ -7,8 +7,9 @@ import (
 	"orgops/dnscheck"
 )
 
-// TestIsPublic: an address inside each block that the IANA special-purpose address registries list, the addresses of clouds'
-// platforms, the forms in which IPv6 carries them, and neighbors that are public.
+// TestIsPublic: an address inside each block that the IANA special-purpose address registries
+// list, the addresses of clouds' platforms, the forms in which IPv6 carries them, and
+// neighbors that are public.
 func TestIsPublic(t *testing.T) {
 	groups := []struct {
 		name      string

@@ -24,7 +24,8 @@ func signed(z zone) zone {
 	}
 }
 
-// withholds says SERVFAIL without a reason, as BIND does of what it finds bogus, and gives it where checking is disabled.
+// withholds says SERVFAIL without a reason, as BIND does of what it finds bogus, and gives it
+// where checking is disabled.
 func withholds(z zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		if q.CheckingDisabled {

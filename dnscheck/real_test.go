@@ -20,8 +20,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// What tests against servers share that others wrote. Each test starts its own, at addresses of its own on loopback, and is skipped
-// where one is not installed.
+// What tests against servers share that others wrote. Each test starts its own, at addresses
+// of its own on loopback, and is skipped where one is not installed.
 
 // zoneFile is a zone for a server.
 type zoneFile struct {
@@ -252,8 +252,8 @@ func await(t *testing.T, at, name string, kind uint16, times int, well func(*dns
 // Unbound is at two addresses, for one resolver alone proves nothing.
 const unboundAddr, unboundToo = "127.0.53.9", "127.0.53.19"
 
-// runUnbound runs a resolver that asks these zones' servers, by their addresses, at the port that is its own too. The settings
-// are further lines of its server section.
+// runUnbound runs a resolver that asks these zones' servers, by their addresses, at the port
+// that is its own too. The settings are further lines of its server section.
 func runUnbound(t *testing.T, port uint16, zones map[string][]string, settings ...string) dnscheck.Resolver {
 	t.Helper()
 	dir := t.TempDir()
@@ -333,8 +333,9 @@ func daemon(t *testing.T, program string) string {
 	return ""
 }
 
-// freePort returns a port that is free at all addresses, for UDP and TCP. It is below the ports that
-// systems give to outgoing connections: one of those could take it before the server does.
+// freePort returns a port that is free at all addresses, for UDP and TCP. It is below the
+// ports that systems give to outgoing connections: one of those could take it before the
+// server does.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
 	const from, below = 20_000, 32_000

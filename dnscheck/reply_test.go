@@ -12,8 +12,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// replyOf is a reply to (1, _verify.example.com, TXT) of so many records a section, each as short as a TXT record of one
-// character can be: 4,660 of them fit into 64 KiB.
+// replyOf is a reply to (1, _verify.example.com, TXT) of so many records a section, each as
+// short as a TXT record of one character can be: 4,660 of them fit into 64 KiB.
 func replyOf(answer, authority, additional int) []byte {
 	m := new(dns.Msg)
 	m.SetQuestion("_verify.example.com.", dns.TypeTXT)
@@ -31,8 +31,8 @@ func replyOf(answer, authority, additional int) []byte {
 	return raw
 }
 
-// TestRepliesOfManyRecords: more records than an honest answer has are refused before they are read, in whichever sections
-// they are; as many as it may have are read.
+// TestRepliesOfManyRecords: more records than an honest answer has are refused before they are
+// read, in whichever sections they are; as many as it may have are read.
 func TestRepliesOfManyRecords(t *testing.T) {
 	const most = dnscheck.MaxRecords
 	tests := []struct {
@@ -86,7 +86,8 @@ func TestRepliesOfManyRecords(t *testing.T) {
 	})
 }
 
-// TestReplyOfTooManyRecordsIsUnknown: the token among more records than are read is no proof, and the observation says why.
+// TestReplyOfTooManyRecordsIsUnknown: the token among more records than are read is no proof,
+// and the observation says why.
 func TestReplyOfTooManyRecordsIsUnknown(t *testing.T) {
 	values := make([]string, 0, 2*dnscheck.MaxRecords)
 	for range cap(values) - 1 {

@@ -20,7 +20,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// secureServers are resolvers with a record of their own that answer over TLS and HTTPS, by who made them.
+// secureServers are resolvers with a record of their own that answer over TLS and HTTPS, by
+// who made them.
 var secureServers = map[string]struct {
 	program string
 	args    []string
@@ -98,7 +99,8 @@ func secured(t *testing.T, by string, cert tls.Certificate) map[string]dnscheck.
 	}
 }
 
-// TestRealResolversOverTLSAndHTTPS asks over both, and counts the connections: one does for a look after the other.
+// TestRealResolversOverTLSAndHTTPS asks over both, and counts the connections: one does for a
+// look after the other.
 func TestRealResolversOverTLSAndHTTPS(t *testing.T) {
 	t.Parallel()
 	for by := range secureServers {
@@ -159,7 +161,8 @@ func TestRealResolversProveTogether(t *testing.T) {
 	wantReal(t, "another value", v, err, dnscheck.Absent, dnscheck.ReasonOtherValue)
 }
 
-// TestRealResolversUnderAnotherName is of certificates that are not for who was meant: nothing is heard, and nothing asked in the clear.
+// TestRealResolversUnderAnotherName is of certificates that are not for who was meant: nothing
+// is heard, and nothing asked in the clear.
 func TestRealResolversUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	for by := range secureServers {

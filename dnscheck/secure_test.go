@@ -90,7 +90,8 @@ func (a certifier) issue(change func(*x509.Certificate)) tls.Certificate {
 // onStream has the n-th connection, from 1.
 type onStream func(conn net.Conn, n int)
 
-// streams runs a server of connections on loopback, over TLS with a certificate, else in the clear. It counts them.
+// streams runs a server of connections on loopback, over TLS with a certificate, else in the
+// clear. It counts them.
 func streams(t *testing.T, cert *tls.Certificate, handle onStream) (dnscheck.Resolver, *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -34,7 +34,8 @@ type onUDP func(query []byte, send func([]byte))
 // onTCP has one connection, the query has been read from it.
 type onTCP func(query []byte, conn net.Conn)
 
-// serve runs a server on loopback till the test ends. A nil handler leaves the transport's port closed.
+// serve runs a server on loopback till the test ends. A nil handler leaves the transport's
+// port closed.
 func serve(t *testing.T, udp onUDP, tcp onTCP) dnscheck.Resolver {
 	t.Helper()
 	packets, listener := listen(t)
@@ -179,8 +180,8 @@ func both(t *testing.T, z zone) dnscheck.Resolver {
 // silent takes queries and never answers.
 func silent([]byte, func([]byte)) {}
 
-// memory is a network inside the process: connections that live under the clock of a synctest bubble. A nil handler
-// refuses connections.
+// memory is a network inside the process: connections that live under the clock of a synctest
+// bubble. A nil handler refuses connections.
 type memory struct {
 	udp, tcp func(conn net.Conn)
 }

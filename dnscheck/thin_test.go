@@ -17,7 +17,8 @@ import (
 // thin is a Checker's Config that notices thin proofs.
 func thin(mode dnscheck.Mode) dnscheck.Config { return dnscheck.Config{Mode: mode, ThinProofs: true} }
 
-// wantThin wants a proof that is ReasonTooFew, thin or not, for which the resolvers were asked or not.
+// wantThin wants a proof that is ReasonTooFew, thin or not, for which the resolvers were asked
+// or not.
 func wantThin(t *testing.T, n *internet, v dnscheck.Verdict, isThin, asked bool) {
 	t.Helper()
 	want(t, v, dnscheck.Unknown, dnscheck.ReasonTooFew)
@@ -106,7 +107,8 @@ func TestThinProofIsContested(t *testing.T) {
 	}
 }
 
-// TestContestedByOneOfMany: the answers of so many name servers are not kept, and the one that denies it comes last.
+// TestContestedByOneOfMany: the answers of so many name servers are not kept, and the one that
+// denies it comes last.
 func TestContestedByOneOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t)
@@ -165,7 +167,8 @@ func TestThinProofTakesEveryResolver(t *testing.T) {
 	}
 }
 
-// TestThinProofIsOfTheHostsOwnZone: an alias takes a majority as ever, and where it leads there is no thin proof.
+// TestThinProofIsOfTheHostsOwnZone: an alias takes a majority as ever, and where it leads
+// there is no thin proof.
 func TestThinProofIsOfTheHostsOwnZone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alias := zoneOf(start("example.com"), cname(host, "_v.target.com"))
@@ -247,7 +250,8 @@ func TestSentenceOfAThinProof(t *testing.T) {
 	}
 }
 
-// TestThinProofsInHostileWorlds makes proofs as TestProofsInHostileWorlds does: what is thin is never present.
+// TestThinProofsInHostileWorlds makes proofs as TestProofsInHostileWorlds does: what is thin
+// is never present.
 func TestThinProofsInHostileWorlds(t *testing.T) {
 	t.Parallel()
 	seed, proofs := rand.Uint64(), 0

@@ -86,7 +86,8 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// TestSentencesOfSilentNameServers: where only the domain's own were asked, no resolver is blamed for what they do not say.
+// TestSentencesOfSilentNameServers: where only the domain's own were asked, no resolver is
+// blamed for what they do not say.
 func TestSentencesOfSilentNameServers(t *testing.T) {
 	const begin = "The TXT record at " + host + " could not be checked: the domain's name servers "
 	tests := []struct {
@@ -151,7 +152,7 @@ func ExampleVerdict_Sentence() {
 	}
 	fmt.Println(v.Sentence())
 	fmt.Println(v.Plain())
-	// Output:
-	// The TXT record at _verify.example.com holds another value than the expected one: "google-site-verification=abc" (and 1 more).
-	// The TXT record at _verify.example.com holds another value than the expected one.
+	// Output: The TXT record at _verify.example.com holds another value than the expected one:
+	// "google-site-verification=abc" (and 1 more). The TXT record at _verify.example.com holds
+	// another value than the expected one.
 }

@@ -19,7 +19,8 @@ import (
 // damage turns a good reply into bytes that must not be taken for one.
 type damage struct {
 	name string
-	// alone is the reason when nothing better comes: a reply with our id that is none tells of a broken server.
+	// alone is the reason when nothing better comes: a reply with our id that is none tells of a
+	// broken server.
 	alone dnscheck.Reason
 	make  func(good []byte) []byte
 }

@@ -12,7 +12,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// everywhere has this zone at the name servers of example.com. and parking.com., and behind the resolvers.
+// everywhere has this zone at the name servers of example.com. and parking.com., and behind
+// the resolvers.
 func everywhere(t *testing.T, z zone) *internet {
 	n := overTLD(t, append(twoServers(),
 		ns("parking.com", "ns1.parking.com"), address("ns1.parking.com", nsOne),
@@ -51,7 +52,8 @@ func inEachWay(t *testing.T, z zone, wanted expected) {
 	}
 }
 
-// withWildcard is zoneOf with one record more, beneath example.com., at each name that does not exist (RFC 4592).
+// withWildcard is zoneOf with one record more, beneath example.com., at each name that does
+// not exist (RFC 4592).
 func withWildcard(wild dns.RR, records ...dns.RR) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := zoneOf(records...)(q)
@@ -127,7 +129,8 @@ func TestParkingZones(t *testing.T) {
 	}
 }
 
-// A record that comes and goes: each verdict is of what stands there at its time, and none is of memory.
+// A record that comes and goes: each verdict is of what stands there at its time, and none is
+// of memory.
 func TestFlappingRecord(t *testing.T) {
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -162,7 +165,8 @@ func TestFlappingRecord(t *testing.T) {
 	}
 }
 
-// While nobody can be asked nothing is known, however long that lasts; and the first answer after it counts.
+// While nobody can be asked nothing is known, however long that lasts; and the first answer
+// after it counts.
 func TestAllServersDownForAWhile(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"for an hour": time.Hour, "for eight days": 8 * 24 * time.Hour} {
 		for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
@@ -215,8 +219,8 @@ func TestAllServersDownForAWhile(t *testing.T) {
 	}
 }
 
-// Where nobody answers for a name, a look at it lasts as long as it takes to ask each over both transports: whoever bounds how many looks
-// run at a time reckons with that.
+// Where nobody answers for a name, a look at it lasts as long as it takes to ask each over
+// both transports: whoever bounds how many looks run at a time reckons with that.
 func TestCheckOfSilentServersEnds(t *testing.T) {
 	const attempts = 2 // over UDP and TCP
 	authority := attempts * time.Second

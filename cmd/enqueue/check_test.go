@@ -24,7 +24,8 @@ import (
 	"orgops/internal/tenant"
 )
 
-// TestCheckIsInterrupted has a resolver that never answers, and the person lose patience once it is asked.
+// TestCheckIsInterrupted has a resolver that never answers, and the person lose patience once
+// it is asked.
 func TestCheckIsInterrupted(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("verification_host,verification_txt\n")
@@ -129,7 +130,8 @@ func TestRowsEndWithAnError(t *testing.T) {
 	}
 }
 
-// TestCheckWithACanary has a resolver that affirms whatever it is asked, which shows at a name that nobody has.
+// TestCheckWithACanary has a resolver that affirms whatever it is asked, which shows at a name
+// that nobody has.
 func TestCheckWithACanary(t *testing.T) {
 	resolver := serveDNS(t, func(q *dns.Msg) *dns.Msg { return holds(q, "token") })
 	args := []string{"--host", "_v.example.com", "--txt", "token"}

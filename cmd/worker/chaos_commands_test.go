@@ -187,8 +187,8 @@ func (c *chaos) submit(j *job) bool {
 	return true
 }
 
-// enter runs the built enqueue, and checks that it behaves as every command must: no panic, a documented
-// exit status, and a message if it is not 0.
+// enter runs the built enqueue, and checks that it behaves as every command must: no panic, a
+// documented exit status, and a message if it is not 0.
 func (c *chaos) enter(args ...string) (out string, status int) { return c.enterFor(0, args...) }
 
 // enterFor is enter with a command that is interrupted after a while; 0: it is not.

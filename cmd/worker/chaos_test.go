@@ -30,8 +30,8 @@ const (
 	chaosWorkers = 3
 	clockTime    = "15:04:05.000"
 	// chaosRate and chaosBurst are the tenant's limit, so low that it is used up most of the
-	// time: a request without a permit is then one more than allowed. The workers leave a fifth of it to
-	// others. Some requests come so late that they meet with later ones.
+	// time: a request without a permit is then one more than allowed. The workers leave a fifth
+	// of it to others. Some requests come so late that they meet with later ones.
 	chaosRate  = 30
 	chaosBurst = 25
 	chaosUse   = 0.8

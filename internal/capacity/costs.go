@@ -98,10 +98,10 @@ const (
 	// fewestWorkers survive the loss of a machine.
 	fewestWorkers = 2
 
-	// workerBytes is the memory of a worker with one tenant, workBytes the
-	// additional memory to execute rows, idleTenantBytes that of each tenant, and
-	// busyTenantBytes that of each tenant with work (36 MB with one tenant, 53 with 100, 176 with 1,000, all idle; 70 with
-	// 10 busy ones, 75 with 40).
+	// workerBytes is the memory of a worker with one tenant, workBytes the additional memory to
+	// execute rows, idleTenantBytes that of each tenant, and busyTenantBytes that of each tenant
+	// with work (36 MB with one tenant, 53 with 100, 176 with 1,000, all idle; 70 with 10 busy
+	// ones, 75 with 40).
 	workerBytes     = 36 << 20
 	workBytes       = 30 << 20
 	idleTenantBytes = 140 << 10

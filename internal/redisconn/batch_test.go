@@ -43,7 +43,8 @@ func TestBatch(t *testing.T) {
 		{"two commands", 1000, 10, func(ctx context.Context, i int, rdb redis.UniversalClient) error {
 			return errors.Join(get(ctx, i, rdb), get(ctx, i, rdb))
 		}},
-		// 200 calls, the first of which sends five commands: those of the others are in its first pipeline.
+		// 200 calls, the first of which sends five commands: those of the others are in its first
+		// pipeline.
 		{"calls of different length", 200, 5, func(ctx context.Context, i int, rdb redis.UniversalClient) error {
 			for range max(1, 5-i) {
 				if err := get(ctx, i, rdb); err != nil {

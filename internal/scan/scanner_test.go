@@ -425,8 +425,8 @@ func TestWake(t *testing.T) {
 	w.wantFound("org_1/ord_1")
 }
 
-// patience is how long a test waits for something that takes seconds, on a machine that has much else
-// to do.
+// patience is how long a test waits for something that takes seconds, on a machine that has
+// much else to do.
 const patience = 4 * time.Minute
 
 func await(t *testing.T, what string, holds func() bool) {

@@ -185,7 +185,8 @@ func (f *fleet) await() {
 	}
 }
 
-// calm ends all workers, suspended ones after they have finished their executions, and waits for requests that land late.
+// calm ends all workers, suspended ones after they have finished their executions, and waits
+// for requests that land late.
 func (f *fleet) calm() {
 	for _, w := range f.all {
 		if !w.isAway() {
