@@ -18,7 +18,6 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/status"
-	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -98,7 +97,11 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 // workers from Redis, or else the defaults.
 func (c *checkCommand) settle(ctx context.Context, t *tool) {
 	if len(c.Resolvers) == 0 {
-		dns := c.announced(ctx, t)
+		settings, _, err := t.announced(ctx, c.Tenant)
+		if err != nil {
+			t.log.DebugContext(ctx, "settings of the tenant's workers not read", "tenant", c.Tenant, "error", err)
+		}
+		dns := settings.DNS
 		if len(dns.Resolvers) == 0 {
 			c.Resolvers = dnscheck.DefaultResolvers()
 		} else {
@@ -109,22 +112,6 @@ func (c *checkCommand) settle(ctx context.Context, t *tool) {
 		c.RequireDNSSEC, c.RefuseAliases, c.RefuseWildcards = c.RequireDNSSEC || dns.RequireDNSSEC, c.RefuseAliases || dns.RefuseAliases, c.RefuseWildcards || dns.RefuseWildcards
 	}
 	c.DNSMode = cmp.Or(c.DNSMode, dnscheck.ModeAuto.String())
-}
-
-// announced returns the DNS settings that the tenant's workers have announced, or none if Redis
-// cannot be read.
-func (c *checkCommand) announced(ctx context.Context, t *tool) tenant.DNS {
-	limited, cancel := context.WithTimeout(ctx, settingsTime)
-	defer cancel()
-	err := t.openRedis()
-	if err == nil {
-		var settings tenant.Announced
-		if settings, _, err = tenant.ReadAnnounced(limited, t.redis, c.Tenant); err == nil {
-			return settings.DNS
-		}
-	}
-	t.log.DebugContext(ctx, "settings of the tenant's workers not read", "tenant", c.Tenant, "error", err)
-	return tenant.DNS{}
 }
 
 // waits adds to the sentence of a thin proof when the worker accepts it.

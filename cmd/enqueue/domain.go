@@ -100,7 +100,7 @@ func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
 		return nil
 	}
 	fmt.Fprintf(t.Stdout, "%swhat sweeps have seen:\n", map[bool]string{true: "\n"}[len(found.Rows) > 0])
-	return printRecorded(t.Stdout, *found.Swept, found.Rules, found.SweepState)
+	return printRecorded(t.Stdout, *found.Swept)
 }
 
 // printEvidence writes the evidence of a row, as domains check does, and an empty line before
@@ -175,7 +175,7 @@ func domainAsJSON(c *domainCommand, h status.Domain) domainJSON {
 		j.Rows = append(j.Rows, row)
 	}
 	if h.Swept != nil {
-		j.Recorded = new(recordedAsJSON(*h.Swept, h.Rules))
+		j.Recorded = new(recordedAsJSON(*h.Swept))
 	}
 	return j
 }

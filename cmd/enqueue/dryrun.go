@@ -17,7 +17,7 @@ import (
 // assumed is the pace of a tenant whose workers have announced none: the worker's defaults.
 var assumed = tenant.Announced{Rate: "2/s", Burst: 2, Reserve: 0.2}
 
-// settingsTime bounds the read of a tenant's settings by commands for which Redis is optional.
+// settingsTime bounds the read of a tenant's settings if Redis is optional.
 const settingsTime = 3 * time.Second
 
 // dryRun prints the estimate of a submission. It changes nothing, in Redis either.
@@ -26,9 +26,15 @@ func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 	if err != nil {
 		return err
 	}
+	if err := t.openRedis(); err != nil {
+		return err
+	}
 	settings, announced, err := t.announced(ctx, o.Tenant)
 	if err != nil {
-		return err
+		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", o.Tenant, "rate", assumed.Rate, "error", err)
+	}
+	if !announced {
+		settings = assumed
 	}
 	plan, err := in.Plan(settings.MaxClientsPerRequest)
 	t.printFound(in.Name, plan.Found)
@@ -48,23 +54,15 @@ func interruptedOr(err error) error {
 	return err
 }
 
-// announced returns the settings that the tenant's workers announced, else the worker's
-// defaults.
+// announced returns the settings that the tenant's workers announced, for commands for which
+// Redis is optional.
 func (t *tool) announced(ctx context.Context, name string) (settings tenant.Announced, announced bool, err error) {
 	if err := t.openRedis(); err != nil {
-		return assumed, false, err
+		return tenant.Announced{}, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, settingsTime)
 	defer cancel()
-	settings, announced, err = tenant.ReadAnnounced(ctx, t.redis, name)
-	switch {
-	case err != nil:
-		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", name, "rate", assumed.Rate, "error", err)
-		return assumed, false, nil
-	case !announced:
-		return assumed, false, nil
-	}
-	return settings, true, nil
+	return tenant.ReadAnnounced(ctx, t.redis, name)
 }
 
 // planJSON is the output of --json for a dry run.
@@ -92,11 +90,11 @@ type planOrgJSON struct {
 }
 
 func (t *tool) printPlan(o order, plan intake.Plan, settings tenant.Announced, announced bool) error {
-	rate, err := pace.ParseRate(settings.Rate)
+	limit, err := settings.Limit()
 	if err != nil {
-		return fmt.Errorf("settings of tenant %s: %w", o.Tenant, err)
+		return err
 	}
-	left, burst := pace.Limit{Rate: rate, Burst: settings.Burst, Reserve: settings.Reserve}.Effective()
+	left, burst := limit.Effective()
 	takes := timeAt(left, burst, plan.Calls)
 	if t.json {
 		j := planJSON{

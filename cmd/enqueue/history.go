@@ -43,12 +43,8 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if !ok {
 		return fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it; to check all verified domains now: enqueue domains sweep --tenant %s", c.Domain, c.Tenant, c.Tenant)
 	}
-	rules, state, err := status.RulesFor(ctx, t.redis, c.Tenant)
-	if err != nil {
-		return err
-	}
 	if t.json {
-		return t.printJSON(historyJSON{Tenant: c.Tenant, Domain: c.Domain, recordedJSON: recordedAsJSON(r, rules)})
+		return t.printJSON(historyJSON{Tenant: c.Tenant, Domain: c.Domain, recordedJSON: recordedAsJSON(r)})
 	}
 	w := status.NewTable(t.Stdout)
 	fmt.Fprintf(w, "name\t%s\n", status.Shown(r.Domain))
@@ -58,13 +54,13 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return printRecorded(t.Stdout, r, rules, state)
+	return printRecorded(t.Stdout, r)
 }
 
 // printRecorded prints a domain's recorded state, and the answers that led to each change of its
 // record.
-func printRecorded(out io.Writer, r status.SweptDomain, rules sweep.Rules, state status.SweepState) error {
-	if err := r.Write(out, rules, state); err != nil {
+func printRecorded(out io.Writer, r status.SweptDomain) error {
+	if err := r.Write(out); err != nil {
 		return err
 	}
 	for _, e := range r.History {
@@ -142,7 +138,7 @@ type actingJSON struct {
 	Back   bool         `json:"giving_back,omitempty"`
 }
 
-func recordedAsJSON(r status.SweptDomain, rules sweep.Rules) recordedJSON {
+func recordedAsJSON(r status.SweptDomain) recordedJSON {
 	j := recordedJSON{
 		Organization: r.OrganizationID, Name: r.Domain, Sweeps: r.Sweeps,
 		State: r.State, Reason: r.Reason, Sentence: r.Sentence, Values: append([]string{}, r.Values...), At: known(r.At),
@@ -160,10 +156,10 @@ func recordedAsJSON(r status.SweptDomain, rules sweep.Rules) recordedJSON {
 		j.Sweep = known(status.TickAt(r.Tick))
 	}
 	if a := r.Absence; a != nil {
-		assessment := rules.Assess(r.DomainState)
+		assessment := r.Rules.Assess(r.DomainState)
 		j.Absence = &absenceJSON{
 			Since: known(a.Since), Last: known(a.Last), Checks: a.Checks, Operator: a.Operator, Reported: known(a.Reported),
-			Status: assessment.Status, NotBefore: known(assessment.NotBefore), Action: string(rules.Action), Decision: r.Decision(rules),
+			Status: assessment.Status, NotBefore: known(assessment.NotBefore), Action: string(r.Rules.Action), Decision: r.Decision(),
 		}
 	}
 	return j

@@ -106,11 +106,7 @@ func (t *tool) confirmBreaker(ctx context.Context, c *sweepCommand) error {
 	if err != nil {
 		return err
 	}
-	rules, state, err := status.RulesFor(ctx, t.redis, c.Tenant)
-	if err != nil {
-		return err
-	}
-	preview, err := status.PreviewOf(ctx, t.redis, c.Tenant, "", rules, state, time.Now())
+	preview, err := status.PreviewOf(ctx, t.redis, c.Tenant, "", time.Now())
 	if err != nil {
 		return err
 	}

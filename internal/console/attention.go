@@ -72,8 +72,8 @@ func attentionFor(t health.TenantState, tenant, paused string) (all []attention)
 	if paused != "" {
 		add("bad", "the queue "+printable(paused)+" is paused", "No row is released. To continue, "+status.ResumeQueue+".")
 	}
-	if t.Sweeps != nil && t.Sweeps.Breaker != nil && t.Sweeps.Breaker.ID != "" {
-		add("bad", "breaker of the sweeps: "+t.Sweeps.BreakerText(tenant),
+	if t.Sweeps != nil && t.Sweeps.Breaker.ID != "" {
+		add("bad", "breaker of the sweeps: "+t.Sweeps.BreakerText(),
 			"First preview the next sweep: enqueue domains sweep --tenant "+tenant+" --dry-run")
 		all[len(all)-1].Sweep = t.Sweeps.Breaker.ID
 	}

@@ -54,7 +54,7 @@ func (a domainAnswer) Facts() []status.Fact {
 	if a.Known.Swept == nil {
 		return nil
 	}
-	return a.Known.Swept.Facts(a.Known.Rules, a.Known.SweepState)
+	return a.Known.Swept.Facts()
 }
 
 // summary is the answer in a sentence or two, and the remedy.
@@ -227,7 +227,7 @@ func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain)
 	case noSuchDomain(err):
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.", "Compare both ids with those in the tenant."}
 	case err == nil && record.Status == apiclient.StatusVerified && known.Swept != nil && known.Swept.Absence != nil:
-		return summary{"wait", "Verified, but the TXT record is missing", known.Swept.Brief(known.Rules), "Ask the customer to publish the record again at the host below."}
+		return summary{"wait", "Verified, but the TXT record is missing", known.Swept.Brief(), "Ask the customer to publish the record again at the host below."}
 	case err == nil && record.Status == apiclient.StatusVerified:
 		return summary{"good", "Verified", "The API reports the domain as verified. There is nothing to do.", ""}
 	case open >= 0:

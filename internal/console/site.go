@@ -64,7 +64,7 @@ func newSite(cfg Config) *site {
 		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "scanState": status.ScanState, "openReason": status.OpenReason,
 		"verdict": verdictOf, "verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName, "answerText": status.AnswerText,
 		"took": took, "toDo": toDo, "utc": utc, "percent": percent, "join": strings.Join, "waiting": waiting,
-		"skipped": status.SkippedTick, "sweepText": status.SweepText, "rulesText": rulesText,
+		"skipped": status.SkippedTick, "sweepText": status.SweepText, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))

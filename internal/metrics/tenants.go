@@ -60,17 +60,17 @@ func budgetMetrics(t tenant.Announced, state *pace.State) ([]prometheus.Metric, 
 	if state == nil {
 		return nil, nil
 	}
-	rate, err := pace.ParseRate(t.Rate)
+	limit, err := t.Limit()
 	if err != nil {
-		return nil, fmt.Errorf("tenant %s: %w", t.Tenant, err)
+		return nil, err
 	}
-	limit, _ := pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve}.Effective()
+	rate, _ := limit.Effective()
 	paused := 0.0
 	if !state.PausedUntil.IsZero() {
 		paused = state.PausedUntil.Sub(state.At).Seconds()
 	}
 	metrics := []prometheus.Metric{
-		gauge(paceLimit, limit.PerSecond(), t.Tenant),
+		gauge(paceLimit, rate.PerSecond(), t.Tenant),
 		gauge(paceUsed, float64(state.UsedLastMinute)/60, t.Tenant),
 		gauge(pacePaused, paused, t.Tenant),
 		gauge(paceStopped, oneIf(state.Stopped != nil), t.Tenant),
@@ -86,7 +86,7 @@ func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state
 		return nil, nil
 	}
 	breaker, summary := state.Sweeps.Breaker, state.Sweeps.Summary
-	metrics = append(metrics, gauge(breakerOpen, oneIf(breaker != nil && breaker.Open), tenant))
+	metrics = append(metrics, gauge(breakerOpen, oneIf(breaker.Open), tenant))
 	if summary != nil {
 		metrics = append(metrics, gauge(sweepJudged, unixSeconds(summary.At), tenant))
 	}

@@ -11,7 +11,6 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
-	"orgops/internal/sweep"
 )
 
 // DomainName names a discovery domain.
@@ -24,11 +23,7 @@ type Domain struct {
 	Rows   []DomainRow         // the newest first
 	More   int                 // how many further rows there are
 	Record *kinds.VerifyRecord // as a worker has read it for an open row; nil: none has
-	// Swept is the domain's state by the sweeps; nil: none is stored. Sweeps decide by
-	// Rules and SweepState.
-	Swept      *SweptDomain
-	Rules      sweep.Rules
-	SweepState SweepState
+	Swept  *SweptDomain        // the domain's state by the sweeps; nil: none is stored
 	// Other is another organization with a domain of this id, by rows or sweeps; "": none.
 	Other string
 }
@@ -89,11 +84,10 @@ func (d *Domain) readSwept(ctx context.Context, rdb redis.UniversalClient, name 
 		return err
 	case swept.OrganizationID != name.Organization:
 		d.Other = cmp.Or(d.Other, swept.OrganizationID)
-		return nil
+	default:
+		d.Swept = &swept
 	}
-	d.Swept = &swept
-	d.Rules, d.SweepState, err = RulesFor(ctx, rdb, name.Tenant)
-	return err
+	return nil
 }
 
 // NextCheck returns when the row is checked next; zero: it is settled, or that is not known.

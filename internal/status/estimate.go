@@ -241,17 +241,14 @@ func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r runs.Run, max
 // estimated together share its rate equally, until each has ended.
 func (e *Estimator) left(now time.Time, r runs.Run, all []runs.Run) time.Duration {
 	t, w, own := e.tenants[r.Tenant], e.runs[r.ID], e.ahead(r)
-	parsed, err := pace.ParseRate(t.settings.Rate)
-	if !t.announced || err != nil || own == 0 {
+	limit, err := t.settings.Limit()
+	switch {
+	case !t.announced || err != nil || own == 0, limit.Rate.IsUnlimited() && w.rate == 0:
 		return 0
-	}
-	if parsed.IsUnlimited() && w.rate == 0 {
-		return 0
-	}
-	if parsed.IsUnlimited() {
+	case limit.Rate.IsUnlimited():
 		return seconds(own / w.calls / w.rate)
 	}
-	effective, _ := pace.Limit{Rate: parsed, Burst: t.settings.Burst, Reserve: t.settings.Reserve}.Effective()
+	effective, _ := limit.Effective()
 	calls := 0.0
 	for _, other := range all {
 		if other.Tenant == r.Tenant {

@@ -14,9 +14,9 @@ import (
 
 // SweptDomain is a discovery domain with the state that sweeps have stored.
 type SweptDomain struct {
-	Tenant string
-	ID     string
+	ID string
 	sweep.DomainState
+	RuledSweeps
 }
 
 // SweptDomainOf reads the state of the tenant's domain with that id; ok is false if none is
@@ -30,14 +30,15 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, tenant, id st
 	if err != nil {
 		return SweptDomain{}, false, fmt.Errorf("discovery domain %s of tenant %s: %w", id, tenant, err)
 	}
-	return SweptDomain{Tenant: tenant, ID: id, DomainState: state}, true, nil
+	sweeps, err := ruledSweeps(ctx, rdb, tenant)
+	return SweptDomain{id, state, sweeps}, err == nil, err
 }
 
 // Fact is a property of a domain, for people.
 type Fact struct{ Name, Text string }
 
 // Facts returns the domain's state and the decision on it.
-func (d SweptDomain) Facts(rules sweep.Rules, tenant SweepState) []Fact {
+func (d SweptDomain) Facts() []Fact {
 	var facts []Fact
 	add := func(name, text string) {
 		if text != "" {
@@ -49,9 +50,9 @@ func (d SweptDomain) Facts(rules sweep.Rules, tenant SweepState) []Fact {
 	add("found there", reason(strings.Join(d.Values, ", ")))
 	add("present", d.present())
 	add("absent", d.absent())
-	add("decision", d.Decision(rules))
-	if d.Absence != nil && tenant.breaker().ID != "" {
-		add("breaker", tenant.BreakerText(d.Tenant))
+	add("decision", d.Decision())
+	if d.Absence != nil && d.Breaker.ID != "" {
+		add("breaker", d.BreakerText())
 	}
 	add("under way", inProgress(d.InProgress))
 	add("acted on", d.taken())
@@ -59,9 +60,9 @@ func (d SweptDomain) Facts(rules sweep.Rules, tenant SweepState) []Fact {
 }
 
 // Write writes the facts, two columns a line, followed by the domain's history.
-func (d SweptDomain) Write(out io.Writer, rules sweep.Rules, tenant SweepState) error {
+func (d SweptDomain) Write(out io.Writer) error {
 	w := NewTable(out)
-	for _, f := range d.Facts(rules, tenant) {
+	for _, f := range d.Facts() {
 		w.Line(f.Name, f.Text)
 	}
 	if err := w.Flush(); err != nil || len(d.History) == 0 {
@@ -82,12 +83,12 @@ func (d SweptDomain) swept() string {
 }
 
 // Brief returns the last sweep's result for the domain and the decision on it, in a line.
-func (d SweptDomain) Brief(rules sweep.Rules) string {
+func (d SweptDomain) Brief() string {
 	text := Shown(d.State)
 	if d.Sentence != "" {
 		text += ": " + reason(d.Sentence)
 	}
-	switch decision := d.Decision(rules); {
+	switch decision := d.Decision(); {
 	case decision != "":
 		text += " (" + decision + ")"
 	case d.State == dnscheck.Unknown.String():
@@ -98,11 +99,11 @@ func (d SweptDomain) Brief(rules sweep.Rules) string {
 
 // Decision returns the decision on an absent domain by the rules, without the breaker, in
 // words; "": it is not absent.
-func (d SweptDomain) Decision(rules sweep.Rules) string {
+func (d SweptDomain) Decision() string {
 	if d.Absence == nil {
 		return ""
 	}
-	return decision(rules.Assess(d.DomainState), "", rules.ActionOn(d.DomainState))
+	return decision(d.Rules.Assess(d.DomainState), "", d.Rules.ActionOn(d.DomainState))
 }
 
 func (d SweptDomain) state() string {
