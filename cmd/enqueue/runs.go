@@ -26,7 +26,11 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 		if err := status.WriteRuns(t.Stdout, all); err != nil {
 			return err
 		}
-		t.printTrouble(all)
+		for _, r := range all {
+			for _, trouble := range status.Trouble(r) {
+				fmt.Fprintf(t.Stdout, "run %s: %s\n", r.ID, trouble)
+			}
+		}
 		return nil
 	}
 	for _, r := range all {
@@ -35,22 +39,6 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 		}
 	}
 	return nil
-}
-
-// printTrouble writes a line for each run that needs an operator.
-func (t *tool) printTrouble(all []runs.Run) {
-	now := time.Now()
-	for _, r := range all {
-		if lost := status.LostRows(r); lost != "" {
-			fmt.Fprintf(t.Stdout, "run %s: lost: %s\n", r.ID, lost)
-		}
-		if walk := status.IncompleteScan(r); walk != "" {
-			fmt.Fprintf(t.Stdout, "run %s: scan: %s\n", r.ID, walk)
-		}
-		if silent := status.SilentProducer(r, now); silent != "" {
-			fmt.Fprintf(t.Stdout, "run %s: producer: %s\n", r.ID, silent)
-		}
-	}
 }
 
 type followCommand struct {

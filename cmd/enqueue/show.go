@@ -84,15 +84,10 @@ func (d details) write(out io.Writer) error {
 	w.Line("state", status.State(r))
 	w.Line("lost", status.LostRows(r))
 	w.Line("walk", status.ScanState(r))
-	w.Line("producer", status.SilentProducer(r, time.Now()))
-	if d.held.Stopped != nil {
-		w.Line("blocked", "every change: the tenant is "+d.held.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
+	w.Line("producer", status.SilentProducer(r))
+	for _, o := range status.Obstacles(r.Tenant, d.held, d.queue) {
+		w.Line("waits", o.String())
 	}
-	for _, b := range d.held.Blocks {
-		w.Line("blocked", b.Operation+": "+b.Reason)
-	}
-	w.Line("waits", status.PausedQueueText(d.queue))
-	w.Line("paused until", stamp(d.held.PausedUntil))
 	w.Line("rows", status.Total(r))
 	w.Line("settled", fmt.Sprintf("%d: %s", r.Settled, status.Counts(r)))
 	w.Line("created", stamp(r.CreatedAt))

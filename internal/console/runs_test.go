@@ -613,7 +613,7 @@ func TestAttention(t *testing.T) {
 	mustNot(t, asynq.NewInspectorFromRedisClient(d.rdb).PauseQueue("default.rows"))
 	page := plain(d.get("/runs"))
 	for _, want := range []string{
-		"the queue default.rows is paused", "resume it on the page Queues",
+		"the queue default.rows is paused", "Resume it on the page Queues",
 		"the operation verify is blocked: 403: missing scope update:domains",
 		"has asked this tenant to pause (429) until",
 		"breaker of the sweeps: OPEN since", "--confirm sweep-1", "Confirm and close the breaker",

@@ -139,7 +139,7 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []runs.Run)
 	for i, r := range all {
 		if !r.Ended() {
 			estimates[i] = Estimate{
-				Rate: e.runs[r.ID].rate, Left: e.left(now, r, all), DNS: e.waiting(r), Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)), Held: e.held(now, r),
+				Rate: e.runs[r.ID].rate, Left: e.left(now, r, all), DNS: e.waiting(r), Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)), Held: e.held(r),
 			}
 		}
 	}
@@ -282,7 +282,7 @@ func seconds(s float64) time.Duration {
 }
 
 // held returns why no row of the run is executed, in words.
-func (e *Estimator) held(now time.Time, r runs.Run) (why []string) {
+func (e *Estimator) held(r runs.Run) (why []string) {
 	t := e.tenants[r.Tenant]
 	switch {
 	case r.Paused:
@@ -299,21 +299,8 @@ func (e *Estimator) held(now time.Time, r runs.Run) (why []string) {
 	if !t.announced {
 		why = append(why, "no worker for tenant "+r.Tenant+" has been seen on this Redis")
 	}
-	if t.paused != "" {
-		why = append(why, PausedQueueText(t.paused))
-	}
-	if t.state.PausedUntil.After(now) {
-		why = append(why, "the API has asked this tenant to pause (429) until "+clock(t.state.PausedUntil))
-	}
-	if t.state.Stopped != nil {
-		why = append(why, "the tenant is "+t.state.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
-	}
-	for _, b := range t.state.Blocks {
-		operation := b.Operation
-		if operation == pace.All {
-			operation = "every operation"
-		}
-		why = append(why, operation+" is blocked: "+b.Reason)
+	for _, o := range Obstacles(r.Tenant, t.state, t.paused) {
+		why = append(why, o.String())
 	}
 	return why
 }

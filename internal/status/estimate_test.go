@@ -199,13 +199,13 @@ func TestHeld(t *testing.T) {
 			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden"); err != nil {
 				f.t.Fatal(err)
 			}
-		}, "get_discovery_domain is blocked: 403 Forbidden"},
+		}, "the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds"},
 		{"all is blocked", eight, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), pace.All, "401"); err != nil {
 				f.t.Fatal(err)
 			}
 			f.note("not_yet: there is none", 2)
-		}, "every operation is blocked: 401; 2 wait for DNS, until UNTIL at most"},
+		}, "every operation is blocked: 401; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", eight, func(f *followed, _ *pace.Limiter) {
 			if err := f.ledger.Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)

@@ -81,6 +81,11 @@ func Total(r runs.Run) string {
 // Failed returns the number of the run's failed rows.
 func Failed(r runs.Run) int64 { return r.Settled - r.Counts["done"] - r.Counts["unchanged"] }
 
+// Trouble returns the faults of a run that an operator has to correct.
+func Trouble(r runs.Run) []Fact {
+	return facts(Fact{"lost", LostRows(r)}, Fact{"scan", incompleteScan(r)}, Fact{"producer", SilentProducer(r)})
+}
+
 // LostRows describes how to proceed if Redis has lost rows of the run; "": it has not.
 func LostRows(r runs.Run) string {
 	if !r.Incomplete || r.Ended() {
@@ -95,8 +100,8 @@ func LostRows(r runs.Run) string {
 
 // SilentProducer describes how to proceed if no rows of the run come any more: see
 // [runs.Run.SilentSince]; "": they do, or all have come.
-func SilentProducer(r runs.Run, now time.Time) string {
-	since := r.SilentSince(now)
+func SilentProducer(r runs.Run) string {
+	since := r.SilentSince(time.Now())
 	if since.IsZero() {
 		return ""
 	}

@@ -59,8 +59,8 @@ func LeftOut(r runs.Run) string {
 	return "ended early: " + w.Early + "; " + missed
 }
 
-// IncompleteScan is the progress of the run's scan, if it has left something out; else empty.
-func IncompleteScan(r runs.Run) string {
+// incompleteScan returns the progress of the run's scan if it has left something out; else "".
+func incompleteScan(r runs.Run) string {
 	if LeftOut(r) == "" {
 		return ""
 	}

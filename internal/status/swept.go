@@ -34,29 +34,17 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, tenant, id st
 	return SweptDomain{id, state, sweeps}, err == nil, err
 }
 
-// Fact is a property of a domain, for people.
-type Fact struct{ Name, Text string }
-
 // Facts returns the domain's state and the decision on it.
 func (d SweptDomain) Facts() []Fact {
-	var facts []Fact
-	add := func(name, text string) {
-		if text != "" {
-			facts = append(facts, Fact{name, text})
-		}
-	}
-	add("swept", d.swept())
-	add("seen last", d.state())
-	add("found there", reason(strings.Join(d.Values, ", ")))
-	add("present", d.present())
-	add("absent", d.absent())
-	add("decision", d.Decision())
+	breaker := ""
 	if d.Absence != nil && d.Breaker.ID != "" {
-		add("breaker", d.BreakerText())
+		breaker = d.BreakerText()
 	}
-	add("under way", inProgress(d.InProgress))
-	add("acted on", d.taken())
-	return facts
+	return facts(
+		Fact{"swept", d.swept()}, Fact{"seen last", d.state()}, Fact{"found there", reason(strings.Join(d.Values, ", "))},
+		Fact{"present", d.present()}, Fact{"absent", d.absent()}, Fact{"decision", d.Decision()}, Fact{"breaker", breaker},
+		Fact{"under way", inProgress(d.InProgress)}, Fact{"acted on", d.taken()},
+	)
 }
 
 // Write writes the facts, two columns a line, followed by the domain's history.

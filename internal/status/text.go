@@ -11,6 +11,17 @@ import (
 	"unicode/utf8"
 )
 
+// Fact is a property, for people.
+type Fact struct{ Name, Text string }
+
+// String returns "NAME: TEXT".
+func (f Fact) String() string { return f.Name + ": " + f.Text }
+
+// facts returns the facts that have a text.
+func facts(all ...Fact) []Fact {
+	return slices.DeleteFunc(all, func(f Fact) bool { return f.Text == "" })
+}
+
 // Table is a table on a terminal; Flush writes it.
 type Table struct{ *tabwriter.Writer }
 
