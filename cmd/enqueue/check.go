@@ -81,7 +81,7 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 			missing++
 		}
 		if found.Verdict.Thin {
-			found.Evidence.Sentence = c.waits(found.Evidence.Sentence)
+			found.Sentence = c.waits(found.Sentence)
 		}
 		if err := t.printCheck(found, checked == 1); err != nil {
 			return err

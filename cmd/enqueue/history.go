@@ -67,18 +67,13 @@ func printRecorded(out io.Writer, r status.SweptDomain) error {
 		if e.Verdict == nil {
 			continue
 		}
+		fmt.Fprintln(out)
 		verdict, err := kinds.ReadEvidence(e.Verdict)
-		w := status.NewTable(out)
-		fmt.Fprintf(w, "\n%s\t%s\n", status.Shown(e.What), stamp(e.At))
 		if err != nil {
-			fmt.Fprintf(w, "verdict\tnot readable: %v\n", err)
-			if err := w.Flush(); err != nil {
-				return err
-			}
+			fmt.Fprintf(out, "%s  %s\nverdict  not readable: %v\n", status.Shown(e.What), stamp(e.At), err)
 			continue
 		}
-		printVerdict(w, verdict)
-		if err := errors.Join(w.Flush(), printAnswers(out, verdict.Evidence)); err != nil {
+		if err := (status.Findings{Evidence: verdict}).Write(out, status.Fact{Name: status.Shown(e.What), Text: stamp(e.At)}); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -60,18 +59,11 @@ func (a domainAnswer) Facts() []status.Fact {
 // summary is the answer in a sentence or two, and the remedy.
 type summary struct{ Class, Title, Text, Do string }
 
-// verdictView is the result of a check, and when the next one is due.
-type verdictView struct {
-	kinds.Evidence
-	Next      time.Time
-	Diagnosis dnscheck.Diagnosis // only of a check by hand
-}
-
 // checkView is the result of a check by hand.
 type checkView struct {
-	Problem   string
-	Of        string // the source of host and value
-	LastCheck *verdictView
+	Problem  string
+	Of       string // the source of host and value
+	Findings *status.Findings
 }
 
 // domains shows a domain: GET /domains.
@@ -242,14 +234,6 @@ func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain)
 	return summary{"wait", "Unknown", "The API's record could not be read, and no run has an open row for the domain.", "See the data from Redis below."}
 }
 
-// verdictOf returns the proof of a row, or its last check; nil: there is none.
-func verdictOf(row status.DomainRow) *verdictView {
-	if row.Evidence == nil {
-		return nil
-	}
-	return &verdictView{Evidence: *row.Evidence, Next: row.NextCheck()}
-}
-
 // verdictTone returns a class of ops.css for the state of a verdict.
 func verdictTone(state string) string {
 	switch state {
@@ -259,9 +243,4 @@ func verdictTone(state string) string {
 		return "bad"
 	}
 	return "wait"
-}
-
-// took returns the duration of an answer.
-func took(milliseconds float64) time.Duration {
-	return time.Duration(milliseconds * float64(time.Millisecond)).Round(time.Millisecond / 10)
 }

@@ -62,8 +62,8 @@ func newSite(cfg Config) *site {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
 		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "scanState": status.ScanState, "openReason": status.OpenReason,
-		"verdict": verdictOf, "verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName, "answerText": status.AnswerText,
-		"took": took, "toDo": toDo, "utc": utc, "percent": percent, "join": strings.Join, "waiting": waiting,
+		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName, "answerText": status.AnswerText,
+		"took": status.Took, "toDo": toDo, "utc": utc, "percent": percent, "join": strings.Join, "waiting": waiting,
 		"skipped": status.SkippedTick, "sweepText": status.SweepText, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {

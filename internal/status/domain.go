@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -32,8 +31,10 @@ type Domain struct {
 type DomainRow struct {
 	intake.DomainRow
 
-	State    runs.RowState
-	Evidence *kinds.Evidence // the proof of a domain that was verified, else the last check that did not find the token; nil: there is none
+	State runs.RowState
+	// Findings are those of the proof of a domain that was verified, else of the last check
+	// that did not find the token; nil: there is none.
+	Findings *Findings
 }
 
 // DomainOf reads the domain from Redis, with at most so many of its rows.
@@ -70,7 +71,10 @@ func (d *Domain) add(ctx context.Context, ledger *runs.Ledger, row intake.Domain
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", row.Item, row.Run.ID, err)
 		}
-		shown.Evidence = &e
+		shown.Findings = &Findings{Evidence: e}
+		if state.Result == nil {
+			shown.Findings.Next = WithStop(row.Run, state.Open).Next
+		}
 	}
 	d.Rows = append(d.Rows, shown)
 	return nil
@@ -88,14 +92,6 @@ func (d *Domain) readSwept(ctx context.Context, rdb redis.UniversalClient, name 
 		d.Swept = &swept
 	}
 	return nil
-}
-
-// NextCheck returns when the row is checked next; zero: it is settled, or that is not known.
-func (d DomainRow) NextCheck() time.Time {
-	if d.State.Result != nil {
-		return time.Time{}
-	}
-	return WithStop(d.Run, d.State.Open).Next
 }
 
 // String returns the row with its run and its state.
