@@ -92,7 +92,7 @@ func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
 			continue
 		}
 		fmt.Fprintln(t.Stdout)
-		heading := status.Fact{Name: "checked at", Text: stamp(row.Findings.At)}
+		heading := status.Fact{Name: "checked at", Text: status.Stamp(row.Findings.At)}
 		if row.Findings.Compared != nil {
 			heading.Name = "proven at"
 		}

@@ -67,26 +67,21 @@ func (t *tool) announced(ctx context.Context, name string) (settings tenant.Anno
 
 // planJSON is the output of --json for a dry run.
 type planJSON struct {
-	DryRun        bool            `json:"dry_run"`
-	Kind          string          `json:"kind"`
-	Tenant        string          `json:"tenant"`
-	Rows          int64           `json:"rows"`
-	Invalid       int64           `json:"invalid,omitempty"` // rows among these that are left out
-	Duplicates    *duplicatesJSON `json:"duplicates,omitempty"`
-	Tasks         int64           `json:"tasks"`
-	APICalls      int64           `json:"api_calls"` // without retries
-	Rate          string          `json:"rate"`      // of the tenant
-	Reserve       float64         `json:"reserve"`   // the share of the rate that is left to others
-	RateAnnounced bool            `json:"rate_announced"`
-	Seconds       int64           `json:"seconds"` // that the calls take; 0: the rate is unlimited
-	Organizations []planOrgJSON   `json:"organizations"`
-	More          int64           `json:"more_organizations"`
-	Further       int64           `json:"rows_of_further_organizations"` // always 0: all are counted
-}
-
-type planOrgJSON struct {
-	ID   string `json:"organization_id"`
-	Rows int64  `json:"rows"`
+	DryRun        bool                      `json:"dry_run"`
+	Kind          string                    `json:"kind"`
+	Tenant        string                    `json:"tenant"`
+	Rows          int64                     `json:"rows"`
+	Invalid       int64                     `json:"invalid,omitempty"` // rows among these that are left out
+	Duplicates    intake.Duplicates         `json:"duplicates,omitzero"`
+	Tasks         int64                     `json:"tasks"`
+	APICalls      int64                     `json:"api_calls"` // without retries
+	Rate          string                    `json:"rate"`      // of the tenant
+	Reserve       float64                   `json:"reserve"`   // the share of the rate that is left to others
+	RateAnnounced bool                      `json:"rate_announced"`
+	Seconds       int64                     `json:"seconds"` // that the calls take; 0: the rate is unlimited
+	Organizations []intake.OrganizationRows `json:"organizations"`
+	More          int64                     `json:"more_organizations"`
+	Further       int64                     `json:"rows_of_further_organizations"` // always 0: all are counted
 }
 
 func (t *tool) printPlan(o order, plan intake.Plan, settings tenant.Announced, announced bool) error {
@@ -97,15 +92,11 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings tenant.Announced, a
 	left, burst := limit.Effective()
 	takes := timeAt(left, burst, plan.Calls)
 	if t.json {
-		j := planJSON{
-			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid.Total, Duplicates: duplicatesAsJSON(plan.Duplicates), Tasks: plan.Tasks, APICalls: plan.Calls,
+		return t.printJSON(planJSON{
+			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid.Total, Duplicates: plan.Duplicates, Tasks: plan.Tasks, APICalls: plan.Calls,
 			Rate: settings.Rate, Reserve: settings.Reserve, RateAnnounced: announced, Seconds: int64(takes / time.Second),
-			Organizations: []planOrgJSON{}, More: plan.More,
-		}
-		for _, org := range plan.Organizations {
-			j.Organizations = append(j.Organizations, planOrgJSON(org))
-		}
-		return t.printJSON(j)
+			Organizations: append([]intake.OrganizationRows{}, plan.Organizations...), More: plan.More,
+		})
 	}
 	w := status.NewTable(t.Stdout)
 	fmt.Fprintf(w, "rows\t%d\n", plan.Rows)

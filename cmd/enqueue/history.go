@@ -70,10 +70,10 @@ func printRecorded(out io.Writer, r status.SweptDomain) error {
 		fmt.Fprintln(out)
 		verdict, err := kinds.ReadEvidence(e.Verdict)
 		if err != nil {
-			fmt.Fprintf(out, "%s  %s\nverdict  not readable: %v\n", status.Shown(e.What), stamp(e.At), err)
+			fmt.Fprintf(out, "%s  %s\nverdict  not readable: %v\n", status.Shown(e.What), status.Stamp(e.At), err)
 			continue
 		}
-		if err := (status.Findings{Evidence: verdict}).Write(out, status.Fact{Name: status.Shown(e.What), Text: stamp(e.At)}); err != nil {
+		if err := (status.Findings{Evidence: verdict}).Write(out, status.Fact{Name: status.Shown(e.What), Text: status.Stamp(e.At)}); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -70,17 +69,7 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 	if err := t.printOutcomes(ctx, all); err != nil {
 		return err
 	}
-	failed := int64(0)
-	for _, r := range all {
-		failed += status.Failed(r)
-		if out := status.LeftOut(r); out != "" {
-			err = errors.Join(err, fmt.Errorf("run %s: the scan left domains out: %s", r.ID, out))
-		}
-	}
-	if failed > 0 {
-		err = errors.Join(err, fmt.Errorf("failed rows: %d", failed))
-	}
-	if err != nil {
+	if err := status.Failure(all...); err != nil {
 		return &cli.StatusError{Status: cli.StatusRejected, Err: err}
 	}
 	return nil
@@ -144,11 +133,4 @@ func runAsJSON(r runs.Run) runJSON {
 		j.State = "being cancelled"
 	}
 	return j
-}
-
-func stamp(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.Format(time.RFC3339)
 }

@@ -90,8 +90,8 @@ func (d details) write(out io.Writer) error {
 	}
 	w.Line("rows", status.Total(r))
 	w.Line("settled", fmt.Sprintf("%d: %s", r.Settled, status.Counts(r)))
-	w.Line("created", stamp(r.CreatedAt))
-	w.Line("ended", stamp(r.EndedAt))
+	w.Line("created", status.Stamp(r.CreatedAt))
+	w.Line("ended", status.Stamp(r.EndedAt))
 	for _, c := range d.children {
 		w.Line("retried by", c.String())
 	}

@@ -223,7 +223,7 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 		t.log.InfoContext(ctx, "rows submitted", "run", run.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
 	}
 	if t.json {
-		return t.printJSON(submittedJSON{Run: run.ID, Rows: sub.Rows, Tasks: sub.Tasks, Invalid: sub.Invalid.Total, Duplicates: duplicatesAsJSON(sub.Duplicates)})
+		return t.printJSON(submittedJSON{Run: run.ID, Rows: sub.Rows, Tasks: sub.Tasks, Invalid: sub.Invalid.Total, Duplicates: sub.Duplicates})
 	}
 	_, err := fmt.Fprintln(t.Stdout, run.ID)
 	return err
@@ -231,24 +231,11 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 
 // submittedJSON is the output of --json for a submission.
 type submittedJSON struct {
-	Run        string          `json:"run"`
-	Rows       int64           `json:"rows"`
-	Tasks      int64           `json:"tasks"`             // requests that change something, without repetitions
-	Invalid    int64           `json:"invalid,omitempty"` // of the rows, those that are bad
-	Duplicates *duplicatesJSON `json:"duplicates,omitempty"`
-}
-
-// duplicatesJSON are the rows that repeat others.
-type duplicatesJSON struct {
-	Rows  int64              `json:"rows"`
-	First []intake.Duplicate `json:"first"` // at most ten
-}
-
-func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
-	if d.Total == 0 {
-		return nil
-	}
-	return &duplicatesJSON{Rows: d.Total, First: d.First}
+	Run        string            `json:"run"`
+	Rows       int64             `json:"rows"`
+	Tasks      int64             `json:"tasks"`             // requests that change something, without repetitions
+	Invalid    int64             `json:"invalid,omitempty"` // of the rows, those that are bad
+	Duplicates intake.Duplicates `json:"duplicates,omitzero"`
 }
 
 // served returns the settings of the tenant's workers, and whether there are any. It is an

@@ -83,7 +83,7 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 			"too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
 		return
 	}
-	s.logger().InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", printable(r.PostForm.Get("tenant")),
+	s.Logger.InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", printable(r.PostForm.Get("tenant")),
 		"organization", printable(r.PostForm.Get("organization")), "domain", printable(r.PostForm.Get("domain")))
 	s.domain(w, r, r.PostForm, true)
 }

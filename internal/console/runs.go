@@ -134,7 +134,7 @@ func viewOf(r runs.Run, ahead status.Estimate) runView {
 // tone returns a class of ops.css: whether the run is successful, delayed, or in progress.
 func tone(r runs.Run, heldUp bool) string {
 	switch {
-	case r.Ended() && status.Failed(r) == 0:
+	case r.Ended() && status.Failure(r) == nil:
 		return "good"
 	case r.Ended():
 		return "bad"

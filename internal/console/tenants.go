@@ -231,8 +231,5 @@ func waiting(queue *asynq.QueueInfo) int {
 	return queue.Pending + queue.Scheduled + queue.Retry + queue.Active
 }
 
-// utc formats a time.
-func utc(at time.Time) string { return at.UTC().Format(time.RFC3339) }
-
 // percent formats a share.
 func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }

@@ -77,10 +77,7 @@ func (f Findings) Facts() []Fact {
 	for _, name := range f.Diagnosis.Unanswered {
 		all = append(all, Fact{"no answer", "for " + Shown(name) + ", where such records often end up by mistake"})
 	}
-	if !f.Next.IsZero() {
-		all = append(all, Fact{"next check", stamp(f.Next)})
-	}
-	return facts(all...)
+	return facts(append(all, Fact{"next check", Stamp(f.Next)})...)
 }
 
 // Write writes the heading and the facts, two columns a line, and then the answer of each

@@ -96,7 +96,7 @@ func (d *Domain) readSwept(ctx context.Context, rdb redis.UniversalClient, name 
 
 // String returns the row with its run and its state.
 func (d DomainRow) String() string {
-	return fmt.Sprintf("run %s (%s, %s), row %d: %s", d.Run.ID, d.Run.Kind, stamp(d.Run.CreatedAt), d.Item, d.StateText())
+	return fmt.Sprintf("run %s (%s, %s), row %d: %s", d.Run.ID, d.Run.Kind, Stamp(d.Run.CreatedAt), d.Item, d.StateText())
 }
 
 // StateText returns the row's result, or why it is open and when it is checked next.

@@ -39,7 +39,7 @@ func decision(of sweep.Assessment, held string, a sweep.Action) string {
 	case of.Status == sweep.StatusDue:
 		return "to be " + done(a) + ": " + why
 	case of.Status == sweep.StatusAtRisk:
-		return fmt.Sprintf("at risk: %s; not %s before %s", why, done(a), stamp(of.NotBefore))
+		return fmt.Sprintf("at risk: %s; not %s before %s", why, done(a), Stamp(of.NotBefore))
 	case of.Status == sweep.StatusUnsure, of.Status == sweep.StatusProtected:
 		return "nothing: " + why
 	}
@@ -125,7 +125,7 @@ func WriteCandidates(out io.Writer, candidates []Candidate, most int) error {
 	for _, c := range candidates[:min(most, len(candidates))] {
 		since, checks := "-", "-"
 		if !c.Since.IsZero() {
-			since, checks = stamp(c.Since), fmt.Sprint(c.Checks)
+			since, checks = Stamp(c.Since), fmt.Sprint(c.Checks)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", Shown(c.ID), Shown(c.Domain), Shown(c.OrganizationID), since, checks, c.Decision())
 	}

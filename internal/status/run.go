@@ -42,7 +42,7 @@ func Stopped(r runs.Run) string {
 	case r.Incomplete:
 		return "incomplete"
 	case r.NotBefore.After(time.Now()):
-		return "postponed until " + stamp(r.NotBefore)
+		return "postponed until " + Stamp(r.NotBefore)
 	}
 	return ""
 }
@@ -78,6 +78,22 @@ func Total(r runs.Run) string {
 	return fmt.Sprint(r.Total)
 }
 
+// Failure returns why the runs did not succeed: rows failed, or a scan left organizations out.
+// nil: they did.
+func Failure(all ...runs.Run) (err error) {
+	failed := int64(0)
+	for _, r := range all {
+		failed += Failed(r)
+		if out := LeftOut(r); out != "" {
+			err = errors.Join(err, fmt.Errorf("run %s: the scan left domains out: %s", r.ID, out))
+		}
+	}
+	if failed > 0 {
+		err = errors.Join(err, fmt.Errorf("failed rows: %d", failed))
+	}
+	return err
+}
+
 // Failed returns the number of the run's failed rows.
 func Failed(r runs.Run) int64 { return r.Settled - r.Counts["done"] - r.Counts["unchanged"] }
 
@@ -105,7 +121,7 @@ func SilentProducer(r runs.Run) string {
 	if since.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("silent since %s; if it has ended: %s", stamp(since), completeOrCancel(r.ID))
+	return fmt.Sprintf("silent since %s; if it has ended: %s", Stamp(since), completeOrCancel(r.ID))
 }
 
 // completeOrCancel is the instruction for a run whose rows did not all come.

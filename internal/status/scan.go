@@ -73,9 +73,9 @@ func sweepOf(w sweep.Progress) string {
 	if w.Tick == 0 {
 		return ""
 	}
-	text := "sweep of " + stamp(TickAt(w.Tick))
+	text := "sweep of " + Stamp(TickAt(w.Tick))
 	if w.SpreadUntil > w.Tick {
-		text += ", checks until " + stamp(TickAt(w.SpreadUntil))
+		text += ", checks until " + Stamp(TickAt(w.SpreadUntil))
 	}
 	if w.Pending {
 		text += ", pending domains too"

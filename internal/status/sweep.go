@@ -43,11 +43,11 @@ func (s SweepState) BreakerText() string {
 	var text string
 	switch {
 	case b.Open:
-		text = fmt.Sprintf("OPEN since %s, nothing is acted on: %s", stamp(b.At), reason(b.Why))
+		text = fmt.Sprintf("OPEN since %s, nothing is acted on: %s", Stamp(b.At), reason(b.Why))
 	case b.ID != "":
 		text = "closed, but sweep " + Shown(b.ID) + " has held domains back: " + reason(b.Why)
 	case !b.Confirmed.IsZero():
-		return "closed; what was absent before " + stamp(b.Confirmed) + " is confirmed to be gone"
+		return "closed; what was absent before " + Stamp(b.Confirmed) + " is confirmed to be gone"
 	default:
 		return "closed"
 	}
@@ -83,7 +83,7 @@ func ScheduleText(c sweep.Cron, now time.Time) string {
 	if c.String() == "" {
 		return "none: sweeps are started by hand"
 	}
-	return fmt.Sprintf("%s, next at %s", c, stamp(c.Next(now)))
+	return fmt.Sprintf("%s, next at %s", c, Stamp(c.Next(now)))
 }
 
 // SkippedTick describes the tick of the schedule that was skipped last; "": none was.
@@ -91,7 +91,7 @@ func SkippedTick(s sweep.SkippedTick) string {
 	if s.Tick == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("the tick of %s: %s", stamp(TickAt(s.Tick)), s.Why)
+	text := fmt.Sprintf("the tick of %s: %s", Stamp(TickAt(s.Tick)), s.Why)
 	if s.InRow > 1 {
 		text += fmt.Sprintf(" (%d in a row)", s.InRow)
 	}
@@ -100,7 +100,7 @@ func SkippedTick(s sweep.SkippedTick) string {
 
 // SweepText describes the result of a sweep.
 func SweepText(j sweep.Summary) string {
-	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
+	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", Stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
 }
 
 // TickAt returns when a sweep was due.

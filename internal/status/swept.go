@@ -58,16 +58,16 @@ func (d SweptDomain) Write(out io.Writer) error {
 	}
 	fmt.Fprintln(w, "\nWHEN\tWHAT\tWHY")
 	for _, e := range d.History {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", stamp(e.At), Shown(e.What), reason(e.Why))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", Stamp(e.At), Shown(e.What), reason(e.Why))
 	}
 	return w.Flush()
 }
 
 func (d SweptDomain) swept() string {
 	if d.Sweeps <= 1 {
-		return "once, by the sweep of " + stamp(TickAt(d.Tick))
+		return "once, by the sweep of " + Stamp(TickAt(d.Tick))
 	}
-	return fmt.Sprintf("%d times, last by the sweep of %s", d.Sweeps, stamp(TickAt(d.Tick)))
+	return fmt.Sprintf("%d times, last by the sweep of %s", d.Sweeps, Stamp(TickAt(d.Tick)))
 }
 
 // Brief returns the last sweep's result for the domain and the decision on it, in a line.
@@ -99,7 +99,7 @@ func (d SweptDomain) state() string {
 	if d.Reason != "" {
 		text += " (" + Shown(d.Reason) + ")"
 	}
-	text += ", at " + stamp(d.At)
+	text += ", at " + Stamp(d.At)
 	if d.Sentence != "" {
 		text += ": " + reason(d.Sentence)
 	}
@@ -110,7 +110,7 @@ func (d SweptDomain) present() string {
 	if d.LastPresent.IsZero() {
 		return "never seen by a sweep"
 	}
-	return fmt.Sprintf("from %s to %s", stamp(d.FirstPresent), stamp(d.LastPresent))
+	return fmt.Sprintf("from %s to %s", Stamp(d.FirstPresent), Stamp(d.LastPresent))
 }
 
 func (d SweptDomain) absent() string {
@@ -118,7 +118,7 @@ func (d SweptDomain) absent() string {
 	if a == nil {
 		return ""
 	}
-	text := fmt.Sprintf("since %s, last confirmed at %s, by %s", stamp(a.Since), stamp(a.Last), count(int64(a.Checks), "sweep"))
+	text := fmt.Sprintf("since %s, last confirmed at %s, by %s", Stamp(a.Since), Stamp(a.Last), count(int64(a.Checks), "sweep"))
 	if a.Operator != "" {
 		text += "; name servers of " + Shown(a.Operator)
 	}
@@ -131,16 +131,16 @@ func inProgress(request *sweep.ActionRequest) string {
 		return ""
 	}
 	if request.Back {
-		return "a request that restores the record, since " + stamp(request.At)
+		return "a request that restores the record, since " + Stamp(request.At)
 	}
-	return fmt.Sprintf("a request that has it %s, since %s", done(request.Action), stamp(request.At))
+	return fmt.Sprintf("a request that has it %s, since %s", done(request.Action), Stamp(request.At))
 }
 
 func (d SweptDomain) taken() string {
 	if d.Taken == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s at %s, until the TXT record at %s is there again", done(d.Taken.Action), stamp(d.Taken.At), Shown(d.Taken.Host))
+	text := fmt.Sprintf("%s at %s, until the TXT record at %s is there again", done(d.Taken.Action), Stamp(d.Taken.At), Shown(d.Taken.Host))
 	if why := d.Withheld(); why != "" {
 		text += "; not restored: " + why
 	}

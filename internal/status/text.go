@@ -58,8 +58,13 @@ func reason(text string) string { return shown(text, longestReason) }
 // longestReason is the most characters of a reason that are shown.
 const longestReason = 500
 
-// stamp formats a time.
-func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+// Stamp formats a time; "" if it is zero.
+func Stamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}
 
 // Span formats a duration, from a day on in days, rounded down.
 func Span(d time.Duration) string {
@@ -84,7 +89,7 @@ func nextAt(what string, at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" (next %s %s)", what, stamp(at))
+	return fmt.Sprintf(" (next %s %s)", what, Stamp(at))
 }
 
 // mask replaces those words of a text by an ellipsis, without the marks at their ends.
