@@ -12,7 +12,6 @@ import (
 
 	"orgops/internal/health"
 	"orgops/internal/pace"
-	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
@@ -40,20 +39,15 @@ var (
 // tenantSource reads pace and sweeps of this worker's tenants, for the whole fleet.
 func tenantSource(rdb redis.UniversalClient, tenants []tenant.Announced) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
-		readings := make([]reading, len(tenants))
-		err := redisconn.Batch(ctx, rdb, len(tenants), func(i int, rdb redis.UniversalClient) error {
-			readings[i] = tenantMetrics(ctx, rdb, tenants[i])
-			return nil
-		})
-		return joined(readings, err)
+		return readEach(ctx, rdb, tenants, tenantMetrics)
 	}
 }
 
-func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t tenant.Announced) reading {
+func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t tenant.Announced) ([]prometheus.Metric, error) {
 	state, stateErr := health.ReadState(ctx, rdb, t.Tenant)
 	budget, budgetErr := budgetMetrics(t, state.Pace)
 	sweeps, sweepsErr := sweepMetrics(ctx, runs.New(rdb), t.Tenant, state)
-	return reading{slices.Concat(budget, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)}
+	return slices.Concat(budget, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)
 }
 
 func budgetMetrics(t tenant.Announced, state *pace.State) ([]prometheus.Metric, error) {
