@@ -15,7 +15,7 @@
 //	pending.go    runs whose rows the workers find
 //	dryrun.go     the estimate of a submission
 //	submit.go     submissions; input.go, rejected.go: the files that they read and write
-//	check.go      domains check; check_print.go: its output
+//	check.go      domains check
 //	domain.go     domains show
 //	history.go    domains history
 //	evidence.go   evidence export

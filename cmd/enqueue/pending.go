@@ -25,12 +25,7 @@ func (c *verifyCommand) checkPending() error {
 	if c.DryRun {
 		return cli.Usage(errors.New("--pending and --dry-run do not go together: how many rows there are is known once a worker has scanned the tenant"))
 	}
-	if c.Org != "" {
-		if err := tasks.CheckOrganization(c.Org); err != nil {
-			return cli.Usage(err)
-		}
-	}
-	return nil
+	return cli.Usage(ifGiven(c.Org, tasks.CheckOrganization))
 }
 
 // flag is a flag, and whether it is given.

@@ -44,27 +44,24 @@ type order struct {
 
 // check checks the flags, and reads when rows may start.
 func (o *order) check() (err error) {
-	if err := tasks.CheckTenant(o.Tenant); err != nil {
-		return cli.Usage(err)
+	o.notBefore, err = parseNotBefore(o.NotBefore, time.Now())
+	err = errors.Join(tasks.CheckTenant(o.Tenant), ifGiven(o.ID, tasks.CheckRunID), tasks.CheckPriority(tasks.Priority(o.Priority)), err)
+	switch {
+	case err != nil:
+	case o.DryRun && o.Follow:
+		err = errors.New("--dry-run and --follow do not go together: a dry run submits nothing to follow")
+	case o.Rejected != "" && !o.SkipInvalid:
+		err = errors.New("--rejected requires --skip-invalid: without it no row is submitted if one is bad")
 	}
-	if o.ID != "" {
-		if err := tasks.CheckRunID(o.ID); err != nil {
-			return cli.Usage(err)
-		}
+	return cli.Usage(err)
+}
+
+// ifGiven checks a flag that may be empty.
+func ifGiven(value string, check func(string) error) error {
+	if value == "" {
+		return nil
 	}
-	if err := tasks.CheckPriority(tasks.Priority(o.Priority)); err != nil {
-		return cli.Usage(err)
-	}
-	if o.notBefore, err = parseNotBefore(o.NotBefore, time.Now()); err != nil {
-		return err
-	}
-	if o.DryRun && o.Follow {
-		return cli.Usage(errors.New("--dry-run and --follow do not go together: a dry run submits nothing to follow"))
-	}
-	if o.Rejected != "" && !o.SkipInvalid {
-		return cli.Usage(errors.New("--rejected requires --skip-invalid: without it no row is submitted if one is bad"))
-	}
-	return nil
+	return check(value)
 }
 
 // parseNotBefore reads when the rows of a run may start: a time, or a duration from now
@@ -79,9 +76,9 @@ func parseNotBefore(text string, now time.Time) (time.Time, error) {
 	}
 	switch {
 	case err != nil:
-		return time.Time{}, cli.Usage(fmt.Errorf("not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h, got %.40q", text))
+		return time.Time{}, fmt.Errorf("not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h, got %.40q", text)
 	case !at.After(now):
-		return time.Time{}, cli.Usage(fmt.Errorf("not-before: %s is in the past", at.UTC().Format(time.RFC3339)))
+		return time.Time{}, fmt.Errorf("not-before: %s is in the past", at.UTC().Format(time.RFC3339))
 	}
 	return at.UTC(), nil
 }
