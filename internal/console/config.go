@@ -36,8 +36,6 @@ type Tenant struct {
 	Settings tenant.Announced  // as announced to producers
 	API      *apiclient.Client // for records; its requests wait for their permits
 	DNS      *dnscheck.Checker
-	DNSMode  string     // auto, authority or resolvers
-	Quorum   int        // of the resolvers
 	Reach    *Reach     // whether name servers can be reached; nil: unknown
 	Errors   *APIErrors // the last errors of the API; nil: unknown
 	Webhooks []Receiver

@@ -183,7 +183,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestHeld: it says what a run waits for, and why nothing moves.
+// TestHeld: an estimate names the obstacles of a run.
 func TestHeld(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -230,8 +230,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestHeldByAPauseOfTheAPI: a 429 is told, and its time is part of what is left.
-func TestHeldByAPauseOfTheAPI(t *testing.T) {
+// TestObstacleOfAPause: a pause after a 429 is an obstacle, and part of the time left.
+func TestObstacleOfAPause(t *testing.T) {
 	f := follow(t, eight)
 	f.verify("a", 80)
 	budget := pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 1}})
