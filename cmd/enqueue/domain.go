@@ -110,7 +110,7 @@ func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
 		return nil
 	}
 	fmt.Fprintf(t.Stdout, "%swhat sweeps have seen:\n", map[bool]string{true: "\n"}[len(found.Rows) > 0])
-	return printRecorded(t.Stdout, *found.Swept)
+	return found.Swept.Write(t.Stdout)
 }
 
 // domainJSON is the output of --json for a domain.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"orgops/apiclient"
@@ -47,37 +46,14 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 		return t.printJSON(historyJSON{Tenant: c.Tenant, Domain: c.Domain, recordedJSON: recordedAsJSON(r)})
 	}
 	w := status.NewTable(t.Stdout)
-	fmt.Fprintf(w, "name\t%s\n", status.Shown(r.Domain))
-	fmt.Fprintf(w, "domain\t%s\n", c.Domain)
-	fmt.Fprintf(w, "organization\t%s\n", status.Shown(r.OrganizationID))
-	fmt.Fprintf(w, "tenant\t%s\n\n", c.Tenant)
+	w.Line("name", status.Shown(r.Domain))
+	w.Line("domain", c.Domain)
+	w.Line("organization", status.Shown(r.OrganizationID))
+	w.Line("tenant", c.Tenant+"\n")
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return printRecorded(t.Stdout, r)
-}
-
-// printRecorded prints a domain's recorded state, and the answers that led to each change of its
-// record.
-func printRecorded(out io.Writer, r status.SweptDomain) error {
-	if err := r.Write(out); err != nil {
-		return err
-	}
-	for _, e := range r.History {
-		if e.Verdict == nil {
-			continue
-		}
-		fmt.Fprintln(out)
-		verdict, err := kinds.ReadEvidence(e.Verdict)
-		if err != nil {
-			fmt.Fprintf(out, "%s  %s\nverdict  not readable: %v\n", status.Shown(e.What), status.Stamp(e.At), err)
-			continue
-		}
-		if err := (status.Findings{Evidence: verdict}).Write(out, status.Fact{Name: status.Shown(e.What), Text: status.Stamp(e.At)}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.Write(t.Stdout)
 }
 
 // historyJSON is the output of --json.

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/sweep"
 )
 
@@ -47,7 +48,8 @@ func (d SweptDomain) Facts() []Fact {
 	)
 }
 
-// Write writes the facts, two columns a line, followed by the domain's history.
+// Write writes the facts, two columns a line, then the domain's history, and the findings that
+// led to each change of its record.
 func (d SweptDomain) Write(out io.Writer) error {
 	w := NewTable(out)
 	for _, f := range d.Facts() {
@@ -60,7 +62,20 @@ func (d SweptDomain) Write(out io.Writer) error {
 	for _, e := range d.History {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", Stamp(e.At), Shown(e.What), reason(e.Why))
 	}
-	return w.Flush()
+	err := w.Flush()
+	for _, e := range d.History {
+		if e.Verdict == nil || err != nil {
+			continue
+		}
+		verdict, unreadable := kinds.ReadEvidence(e.Verdict)
+		if unreadable != nil {
+			_, err = fmt.Fprintf(out, "\n%s  %s\nverdict  not readable: %v\n", Shown(e.What), Stamp(e.At), unreadable)
+			continue
+		}
+		fmt.Fprintln(out)
+		err = Findings{Evidence: verdict}.Write(out, Fact{Shown(e.What), Stamp(e.At)})
+	}
+	return err
 }
 
 func (d SweptDomain) swept() string {
