@@ -19,9 +19,10 @@
 //	domain.go     domains show
 //	history.go    domains history
 //	evidence.go   evidence export
-//	tenant.go     tenant stop and start
+//	tenant.go     tenant stop and start; the settings of a tenant's workers
 //	retry.go      runs retry and failed
 //	control.go    runs pause, resume, cancel and delete
 //	show.go       runs show
 //	runs.go       runs list and follow
+//	flags.go      checks of flags
 package main

@@ -17,9 +17,6 @@ import (
 // assumed is the pace of a tenant whose workers have announced none: the worker's defaults.
 var assumed = tenant.Announced{Rate: "2/s", Burst: 2, Reserve: 0.2}
 
-// settingsTime bounds the read of a tenant's settings if Redis is optional.
-const settingsTime = 3 * time.Second
-
 // dryRun prints the estimate of a submission. It changes nothing, in Redis either.
 func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 	in, err := rows.input(o)
@@ -52,17 +49,6 @@ func interruptedOr(err error) error {
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was submitted")}
 	}
 	return err
-}
-
-// announced returns the settings that the tenant's workers announced, for commands for which
-// Redis is optional.
-func (t *tool) announced(ctx context.Context, name string) (settings tenant.Announced, announced bool, err error) {
-	if err := t.openRedis(); err != nil {
-		return tenant.Announced{}, false, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, settingsTime)
-	defer cancel()
-	return tenant.ReadAnnounced(ctx, t.redis, name)
 }
 
 // planJSON is the output of --json for a dry run.

@@ -142,11 +142,3 @@ func actingAsJSON(a *sweep.ActionRequest) *actingJSON {
 	}
 	return &actingJSON{a.Action, known(a.At), a.Host, a.TXT, a.Flag, a.Back}
 }
-
-// known returns a time, or nil for the zero time.
-func known(at time.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return new(at.UTC())
-}

@@ -28,22 +28,6 @@ func (c *verifyCommand) checkPending() error {
 	return cli.Usage(ifGiven(c.Org, tasks.CheckOrganization))
 }
 
-// flag is a flag, and whether it is given.
-type flag struct {
-	given bool
-	name  string
-}
-
-// firstGiven names the first of the flags that is given; "": none is.
-func firstGiven(flags ...flag) string {
-	for _, f := range flags {
-		if f.given {
-			return f.name
-		}
-	}
-	return ""
-}
-
 // submitPending submits a run of the pending domains, which the workers find.
 func (t *tool) submitPending(ctx context.Context, o order, organization string) error {
 	if err := o.check(); err != nil {

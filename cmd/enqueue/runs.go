@@ -134,3 +134,11 @@ func runAsJSON(r runs.Run) runJSON {
 	}
 	return j
 }
+
+// known returns a time, or nil for the zero time.
+func known(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return new(at.UTC())
+}

@@ -10,7 +10,6 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
-	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -54,33 +53,6 @@ func (o *order) check() (err error) {
 		err = errors.New("--rejected requires --skip-invalid: without it no row is submitted if one is bad")
 	}
 	return cli.Usage(err)
-}
-
-// ifGiven checks a flag that may be empty.
-func ifGiven(value string, check func(string) error) error {
-	if value == "" {
-		return nil
-	}
-	return check(value)
-}
-
-// parseNotBefore reads when the rows of a run may start: a time, or a duration from now
-// on. An empty text is the zero time.
-func parseNotBefore(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if after, bad := time.ParseDuration(text); bad == nil {
-		at, err = now.Add(after), nil
-	}
-	switch {
-	case err != nil:
-		return time.Time{}, fmt.Errorf("not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h, got %.40q", text)
-	case !at.After(now):
-		return time.Time{}, fmt.Errorf("not-before: %s is in the past", at.UTC().Format(time.RFC3339))
-	}
-	return at.UTC(), nil
 }
 
 // submit submits the order's rows: all of them, or none if one is bad, unless
@@ -233,17 +205,6 @@ type submittedJSON struct {
 	Tasks      int64             `json:"tasks"`             // requests that change something, without repetitions
 	Invalid    int64             `json:"invalid,omitempty"` // of the rows, those that are bad
 	Duplicates intake.Duplicates `json:"duplicates,omitzero"`
-}
-
-// served returns the settings of the tenant's workers, and whether there are any. It is an
-// error if there are none, unless noWorkerYet: rows would wait for ever if the name of the
-// tenant, or the URL of Redis, is a mistake.
-func (t *tool) served(ctx context.Context, name string, noWorkerYet bool) (settings tenant.Announced, seen bool, err error) {
-	settings, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
-	if err == nil && !seen && !noWorkerYet {
-		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet", name))
-	}
-	return settings, seen, err
 }
 
 func cancelled(run string) error {

@@ -71,15 +71,6 @@ func leftText(left time.Duration) string {
 	return max(left, time.Second).Round(time.Second).String()
 }
 
-// clock formats a time without its date if that is today or near.
-func clock(at time.Time) string {
-	at = at.UTC()
-	if time.Until(at).Abs() < 20*time.Hour {
-		return at.Format("15:04:05 UTC")
-	}
-	return at.Format("2006-01-02 15:04 UTC")
-}
-
 const (
 	rateSpan    = 30 * time.Second // over which the rate is measured
 	leastSpan   = 2 * time.Second  // below which there is no rate

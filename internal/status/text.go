@@ -66,6 +66,15 @@ func Stamp(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
+// clock formats a time without its date if that is today or near.
+func clock(at time.Time) string {
+	at = at.UTC()
+	if time.Until(at).Abs() < 20*time.Hour {
+		return at.Format("15:04:05 UTC")
+	}
+	return at.Format("2006-01-02 15:04 UTC")
+}
+
 // Span formats a duration, from a day on in days, rounded down.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
