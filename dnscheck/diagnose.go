@@ -44,14 +44,14 @@ const (
 
 // Finding is one mistake with the record.
 type Finding struct {
-	Mistake  Mistake
-	Sentence string // for the customer, with a remedy; foreign text in it is capped and quoted
+	Mistake  Mistake `json:"mistake"`
+	Sentence string  `json:"sentence"` // for the customer, with a remedy; foreign text in it is capped and quoted
 }
 
 // Diagnosis is advice on a missing record. It proves nothing, and is no part of a verdict.
 type Diagnosis struct {
-	Findings   []Finding // first those by the verdict's own observations
-	Unanswered []string  // names without an answer in time
+	Findings   []Finding `json:"findings,omitempty"`   // first those by the verdict's own observations
+	Unanswered []string  `json:"unanswered,omitempty"` // names without an answer in time
 }
 
 // Diagnose finds mistakes if the verdict v on the host is Absent; otherwise it finds none. The

@@ -18,7 +18,6 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/status"
-	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -82,7 +81,7 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 			missing++
 		}
 		if found.Verdict.Thin {
-			found.Evidence.Sentence = c.waits(found.Evidence.Sentence)
+			found.Sentence = c.waits(found.Sentence)
 		}
 		if err := t.printCheck(found, checked == 1); err != nil {
 			return err
@@ -98,7 +97,11 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 // workers from Redis, or else the defaults.
 func (c *checkCommand) settle(ctx context.Context, t *tool) {
 	if len(c.Resolvers) == 0 {
-		dns := c.announced(ctx, t)
+		settings, _, err := t.announced(ctx, c.Tenant)
+		if err != nil {
+			t.log.DebugContext(ctx, "settings of the tenant's workers not read", "tenant", c.Tenant, "error", err)
+		}
+		dns := settings.DNS
 		if len(dns.Resolvers) == 0 {
 			c.Resolvers = dnscheck.DefaultResolvers()
 		} else {
@@ -109,22 +112,6 @@ func (c *checkCommand) settle(ctx context.Context, t *tool) {
 		c.RequireDNSSEC, c.RefuseAliases, c.RefuseWildcards = c.RequireDNSSEC || dns.RequireDNSSEC, c.RefuseAliases || dns.RefuseAliases, c.RefuseWildcards || dns.RefuseWildcards
 	}
 	c.DNSMode = cmp.Or(c.DNSMode, dnscheck.ModeAuto.String())
-}
-
-// announced returns the DNS settings that the tenant's workers have announced, or none if Redis
-// cannot be read.
-func (c *checkCommand) announced(ctx context.Context, t *tool) tenant.DNS {
-	limited, cancel := context.WithTimeout(ctx, settingsTime)
-	defer cancel()
-	err := t.openRedis()
-	if err == nil {
-		var settings tenant.Announced
-		if settings, _, err = tenant.ReadAnnounced(limited, t.redis, c.Tenant); err == nil {
-			return settings.DNS
-		}
-	}
-	t.log.DebugContext(ctx, "settings of the tenant's workers not read", "tenant", c.Tenant, "error", err)
-	return tenant.DNS{}
 }
 
 // waits adds to the sentence of a thin proof when the worker accepts it.
@@ -269,4 +256,41 @@ func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error], ch
 			yield(status.CheckResult{}, ctx.Err())
 		}
 	}
+}
+
+// printCheck writes the result of one record: a table, or a line of JSON.
+func (t *tool) printCheck(found status.CheckResult, first bool) error {
+	if t.json {
+		return t.printJSON(checkAsJSON(found))
+	}
+	if !first {
+		fmt.Fprintln(t.Stdout)
+	}
+	heading := status.Fact{Name: "TXT record"}
+	if found.Host != "" {
+		heading.Text = fmt.Sprintf("at %s, with the value %s", status.Shown(found.Host), status.Shown(found.TXT))
+	}
+	if found.Bad == nil {
+		return found.Write(t.Stdout, heading)
+	}
+	w := status.NewTable(t.Stdout)
+	w.Line(heading.Name, heading.Text)
+	w.Line("verdict", "not checked: "+found.Bad.Error())
+	return w.Flush()
+}
+
+// checkJSON is the output of --json for a record.
+type checkJSON struct {
+	status.TXTRecord
+
+	Error string `json:"error,omitempty"` // why it was not checked; then there are no members below
+	*dnscheck.Evidence
+	dnscheck.Diagnosis
+}
+
+func checkAsJSON(found status.CheckResult) checkJSON {
+	if found.Bad != nil {
+		return checkJSON{TXTRecord: found.TXTRecord, Error: found.Bad.Error()}
+	}
+	return checkJSON{TXTRecord: found.TXTRecord, Evidence: &found.Evidence.Evidence, Diagnosis: found.Diagnosis}
 }

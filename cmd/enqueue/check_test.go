@@ -59,8 +59,8 @@ func TestCheckIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestRowsAreAskedForTogether lets the last of those rows go first that are being asked for.
-func TestRowsAreAskedForTogether(t *testing.T) {
+// TestRowsAreCheckedConcurrently lets the last of those rows go first that are being asked for.
+func TestRowsAreCheckedConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all = 3*rowsAtOnce + 1
 		var mu sync.Mutex
@@ -149,8 +149,8 @@ func TestCheckWithACanary(t *testing.T) {
 	}
 }
 
-// TestCheckAsksTheTenantsResolvers that its workers have announced, unless a flag names others.
-func TestCheckAsksTheTenantsResolvers(t *testing.T) {
+// TestCheckQueriesTheTenantsResolvers that its workers have announced, unless a flag names others.
+func TestCheckQueriesTheTenantsResolvers(t *testing.T) {
 	box, err := sandbox.Start(sandbox.Options{Resolvers: 3})
 	if err != nil {
 		t.Fatal(err)

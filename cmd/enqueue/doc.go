@@ -15,13 +15,14 @@
 //	pending.go    runs whose rows the workers find
 //	dryrun.go     the estimate of a submission
 //	submit.go     submissions; input.go, rejected.go: the files that they read and write
-//	check.go      domains check; check_print.go: its output
+//	check.go      domains check
 //	domain.go     domains show
 //	history.go    domains history
 //	evidence.go   evidence export
-//	tenant.go     tenant stop and start
+//	tenant.go     tenant stop and start; the settings of a tenant's workers
 //	retry.go      runs retry and failed
 //	control.go    runs pause, resume, cancel and delete
 //	show.go       runs show
 //	runs.go       runs list and follow
+//	flags.go      checks of flags
 package main

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"orgops/apiclient"
@@ -89,8 +88,19 @@ func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
 	}
 	for i, row := range found.Rows {
 		fmt.Fprintln(t.Stdout, row)
-		if err := printEvidence(t.Stdout, row, i+1 < len(found.Rows) || found.More > 0); err != nil {
+		if row.Findings == nil {
+			continue
+		}
+		fmt.Fprintln(t.Stdout)
+		heading := status.Fact{Name: "checked at", Text: status.Stamp(row.Findings.At)}
+		if row.Findings.Compared != nil {
+			heading.Name = "proven at"
+		}
+		if err := row.Findings.Write(t.Stdout, heading); err != nil {
 			return err
+		}
+		if i+1 < len(found.Rows) || found.More > 0 {
+			fmt.Fprintln(t.Stdout)
 		}
 	}
 	if found.More > 0 {
@@ -100,44 +110,18 @@ func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
 		return nil
 	}
 	fmt.Fprintf(t.Stdout, "%swhat sweeps have seen:\n", map[bool]string{true: "\n"}[len(found.Rows) > 0])
-	return printRecorded(t.Stdout, *found.Swept, found.Rules, found.SweepState)
-}
-
-// printEvidence writes the evidence of a row, as domains check does, and an empty line before
-// the next one.
-func printEvidence(out io.Writer, d status.DomainRow, follows bool) error {
-	if d.Evidence == nil {
-		return nil
-	}
-	w := status.NewTable(out)
-	fmt.Fprintf(w, "\n%s\t%s\n", map[bool]string{true: "proven at", false: "checked at"}[d.Evidence.Compared != nil], stamp(d.Evidence.At))
-	printVerdict(w, *d.Evidence)
-	w.Line("next check", stamp(d.NextCheck()))
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := printAnswers(out, d.Evidence.Evidence); err != nil || !follows {
-		return err
-	}
-	_, err := fmt.Fprintln(out)
-	return err
+	return found.Swept.Write(t.Stdout)
 }
 
 // domainJSON is the output of --json for a domain.
 type domainJSON struct {
-	Organization string          `json:"organization_id"`
-	Domain       string          `json:"discovery_domain_id"`
-	Tenant       string          `json:"tenant"`
-	Record       *recordJSON     `json:"record"` // null: no worker has read it for an open row
-	Rows         []domainRowJSON `json:"rows"`   // newest first
-	More         int             `json:"more_rows"`
-	Recorded     *recordedJSON   `json:"remembered,omitempty"` // recorded by sweeps; absent: no sweep has found the domain
-}
-
-type recordJSON struct {
-	Domain string `json:"domain"`
-	Host   string `json:"verification_host"`
-	TXT    string `json:"verification_txt"`
+	Organization string              `json:"organization_id"`
+	Domain       string              `json:"discovery_domain_id"`
+	Tenant       string              `json:"tenant"`
+	Record       *kinds.VerifyRecord `json:"record"` // null: no worker has read it for an open row
+	Rows         []domainRowJSON     `json:"rows"`   // newest first
+	More         int                 `json:"more_rows"`
+	Recorded     *recordedJSON       `json:"remembered,omitempty"` // recorded by sweeps; absent: no sweep has found the domain
 }
 
 type domainRowJSON struct {
@@ -158,13 +142,13 @@ type domainRowJSON struct {
 }
 
 func domainAsJSON(c *domainCommand, h status.Domain) domainJSON {
-	j := domainJSON{Organization: c.Org, Domain: c.Domain, Tenant: c.Tenant, Record: (*recordJSON)(h.Record), Rows: []domainRowJSON{}, More: h.More}
+	j := domainJSON{Organization: c.Org, Domain: c.Domain, Tenant: c.Tenant, Record: h.Record, Rows: []domainRowJSON{}, More: h.More}
 	for _, d := range h.Rows {
 		row := domainRowJSON{Run: d.Run.ID, Kind: d.Run.Kind, Item: d.Item, CreatedAt: d.Run.CreatedAt}
-		if e := d.Evidence; e != nil && e.Compared != nil {
-			row.Proof = e
-		} else if e != nil {
-			row.LastCheck = &e.Evidence
+		if f := d.Findings; f != nil && f.Compared != nil {
+			row.Proof = &f.Evidence
+		} else if f != nil {
+			row.LastCheck = &f.Evidence.Evidence
 		}
 		if f := d.State.Result; f != nil {
 			row.Outcome, row.Detail = &f.Outcome, f.Detail
@@ -175,7 +159,7 @@ func domainAsJSON(c *domainCommand, h status.Domain) domainJSON {
 		j.Rows = append(j.Rows, row)
 	}
 	if h.Swept != nil {
-		j.Recorded = new(recordedAsJSON(*h.Swept, h.Rules))
+		j.Recorded = new(recordedAsJSON(*h.Swept))
 	}
 	return j
 }

@@ -17,18 +17,21 @@ import (
 // assumed is the pace of a tenant whose workers have announced none: the worker's defaults.
 var assumed = tenant.Announced{Rate: "2/s", Burst: 2, Reserve: 0.2}
 
-// settingsTime bounds the read of a tenant's settings by commands for which Redis is optional.
-const settingsTime = 3 * time.Second
-
 // dryRun prints the estimate of a submission. It changes nothing, in Redis either.
 func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 	in, err := rows.input(o)
 	if err != nil {
 		return err
 	}
+	if err := t.openRedis(); err != nil {
+		return err
+	}
 	settings, announced, err := t.announced(ctx, o.Tenant)
 	if err != nil {
-		return err
+		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", o.Tenant, "rate", assumed.Rate, "error", err)
+	}
+	if !announced {
+		settings = assumed
 	}
 	plan, err := in.Plan(settings.MaxClientsPerRequest)
 	t.printFound(in.Name, plan.Found)
@@ -48,66 +51,38 @@ func interruptedOr(err error) error {
 	return err
 }
 
-// announced returns the settings that the tenant's workers announced, else the worker's
-// defaults.
-func (t *tool) announced(ctx context.Context, name string) (settings tenant.Announced, announced bool, err error) {
-	if err := t.openRedis(); err != nil {
-		return assumed, false, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, settingsTime)
-	defer cancel()
-	settings, announced, err = tenant.ReadAnnounced(ctx, t.redis, name)
-	switch {
-	case err != nil:
-		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", name, "rate", assumed.Rate, "error", err)
-		return assumed, false, nil
-	case !announced:
-		return assumed, false, nil
-	}
-	return settings, true, nil
-}
-
 // planJSON is the output of --json for a dry run.
 type planJSON struct {
-	DryRun        bool            `json:"dry_run"`
-	Kind          string          `json:"kind"`
-	Tenant        string          `json:"tenant"`
-	Rows          int64           `json:"rows"`
-	Invalid       int64           `json:"invalid,omitempty"` // rows among these that are left out
-	Duplicates    *duplicatesJSON `json:"duplicates,omitempty"`
-	Tasks         int64           `json:"tasks"`
-	APICalls      int64           `json:"api_calls"` // without retries
-	Rate          string          `json:"rate"`      // of the tenant
-	Reserve       float64         `json:"reserve"`   // the share of the rate that is left to others
-	RateAnnounced bool            `json:"rate_announced"`
-	Seconds       int64           `json:"seconds"` // that the calls take; 0: the rate is unlimited
-	Organizations []planOrgJSON   `json:"organizations"`
-	More          int64           `json:"more_organizations"`
-	Further       int64           `json:"rows_of_further_organizations"` // always 0: all are counted
-}
-
-type planOrgJSON struct {
-	ID   string `json:"organization_id"`
-	Rows int64  `json:"rows"`
+	DryRun        bool                      `json:"dry_run"`
+	Kind          string                    `json:"kind"`
+	Tenant        string                    `json:"tenant"`
+	Rows          int64                     `json:"rows"`
+	Invalid       int64                     `json:"invalid,omitempty"` // rows among these that are left out
+	Duplicates    intake.Duplicates         `json:"duplicates,omitzero"`
+	Tasks         int64                     `json:"tasks"`
+	APICalls      int64                     `json:"api_calls"` // without retries
+	Rate          string                    `json:"rate"`      // of the tenant
+	Reserve       float64                   `json:"reserve"`   // the share of the rate that is left to others
+	RateAnnounced bool                      `json:"rate_announced"`
+	Seconds       int64                     `json:"seconds"` // that the calls take; 0: the rate is unlimited
+	Organizations []intake.OrganizationRows `json:"organizations"`
+	More          int64                     `json:"more_organizations"`
+	Further       int64                     `json:"rows_of_further_organizations"` // always 0: all are counted
 }
 
 func (t *tool) printPlan(o order, plan intake.Plan, settings tenant.Announced, announced bool) error {
-	rate, err := pace.ParseRate(settings.Rate)
+	limit, err := settings.Limit()
 	if err != nil {
-		return fmt.Errorf("settings of tenant %s: %w", o.Tenant, err)
+		return err
 	}
-	left, burst := pace.Limit{Rate: rate, Burst: settings.Burst, Reserve: settings.Reserve}.Effective()
+	left, burst := limit.Effective()
 	takes := timeAt(left, burst, plan.Calls)
 	if t.json {
-		j := planJSON{
-			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid.Total, Duplicates: duplicatesAsJSON(plan.Duplicates), Tasks: plan.Tasks, APICalls: plan.Calls,
+		return t.printJSON(planJSON{
+			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid.Total, Duplicates: plan.Duplicates, Tasks: plan.Tasks, APICalls: plan.Calls,
 			Rate: settings.Rate, Reserve: settings.Reserve, RateAnnounced: announced, Seconds: int64(takes / time.Second),
-			Organizations: []planOrgJSON{}, More: plan.More,
-		}
-		for _, org := range plan.Organizations {
-			j.Organizations = append(j.Organizations, planOrgJSON(org))
-		}
-		return t.printJSON(j)
+			Organizations: append([]intake.OrganizationRows{}, plan.Organizations...), More: plan.More,
+		})
 	}
 	w := status.NewTable(t.Stdout)
 	fmt.Fprintf(w, "rows\t%d\n", plan.Rows)

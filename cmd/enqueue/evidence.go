@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,10 +29,7 @@ Example:
 
 func (c *exportCommand) Run(ctx context.Context, t *tool) error {
 	since, err := parseSince(c.Since, time.Now())
-	if err == nil && c.Tenant != "" {
-		err = tasks.CheckTenant(c.Tenant)
-	}
-	if err != nil {
+	if err := errors.Join(err, ifGiven(c.Tenant, tasks.CheckTenant)); err != nil {
 		return cli.Usage(err)
 	}
 	if err := t.connectToRead(ctx); err != nil {

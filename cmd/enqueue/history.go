@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"orgops/apiclient"
@@ -43,50 +42,18 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if !ok {
 		return fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it; to check all verified domains now: enqueue domains sweep --tenant %s", c.Domain, c.Tenant, c.Tenant)
 	}
-	rules, state, err := status.RulesFor(ctx, t.redis, c.Tenant)
-	if err != nil {
-		return err
-	}
 	if t.json {
-		return t.printJSON(historyJSON{Tenant: c.Tenant, Domain: c.Domain, recordedJSON: recordedAsJSON(r, rules)})
+		return t.printJSON(historyJSON{Tenant: c.Tenant, Domain: c.Domain, recordedJSON: recordedAsJSON(r)})
 	}
 	w := status.NewTable(t.Stdout)
-	fmt.Fprintf(w, "name\t%s\n", status.Shown(r.Domain))
-	fmt.Fprintf(w, "domain\t%s\n", c.Domain)
-	fmt.Fprintf(w, "organization\t%s\n", status.Shown(r.OrganizationID))
-	fmt.Fprintf(w, "tenant\t%s\n\n", c.Tenant)
+	w.Line("name", status.Shown(r.Domain))
+	w.Line("domain", c.Domain)
+	w.Line("organization", status.Shown(r.OrganizationID))
+	w.Line("tenant", c.Tenant+"\n")
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return printRecorded(t.Stdout, r, rules, state)
-}
-
-// printRecorded prints a domain's recorded state, and the answers that led to each change of its
-// record.
-func printRecorded(out io.Writer, r status.SweptDomain, rules sweep.Rules, state status.SweepState) error {
-	if err := r.Write(out, rules, state); err != nil {
-		return err
-	}
-	for _, e := range r.History {
-		if e.Verdict == nil {
-			continue
-		}
-		verdict, err := kinds.ReadEvidence(e.Verdict)
-		w := status.NewTable(out)
-		fmt.Fprintf(w, "\n%s\t%s\n", status.Shown(e.What), stamp(e.At))
-		if err != nil {
-			fmt.Fprintf(w, "verdict\tnot readable: %v\n", err)
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			continue
-		}
-		printVerdict(w, verdict)
-		if err := errors.Join(w.Flush(), printAnswers(out, verdict.Evidence)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.Write(t.Stdout)
 }
 
 // historyJSON is the output of --json.
@@ -142,7 +109,7 @@ type actingJSON struct {
 	Back   bool         `json:"giving_back,omitempty"`
 }
 
-func recordedAsJSON(r status.SweptDomain, rules sweep.Rules) recordedJSON {
+func recordedAsJSON(r status.SweptDomain) recordedJSON {
 	j := recordedJSON{
 		Organization: r.OrganizationID, Name: r.Domain, Sweeps: r.Sweeps,
 		State: r.State, Reason: r.Reason, Sentence: r.Sentence, Values: append([]string{}, r.Values...), At: known(r.At),
@@ -160,10 +127,10 @@ func recordedAsJSON(r status.SweptDomain, rules sweep.Rules) recordedJSON {
 		j.Sweep = known(status.TickAt(r.Tick))
 	}
 	if a := r.Absence; a != nil {
-		assessment := rules.Assess(r.DomainState)
+		assessment := r.Rules.Assess(r.DomainState)
 		j.Absence = &absenceJSON{
 			Since: known(a.Since), Last: known(a.Last), Checks: a.Checks, Operator: a.Operator, Reported: known(a.Reported),
-			Status: assessment.Status, NotBefore: known(assessment.NotBefore), Action: string(rules.Action), Decision: r.Decision(rules),
+			Status: assessment.Status, NotBefore: known(assessment.NotBefore), Action: string(r.Rules.Action), Decision: r.Decision(),
 		}
 	}
 	return j
@@ -174,12 +141,4 @@ func actingAsJSON(a *sweep.ActionRequest) *actingJSON {
 		return nil
 	}
 	return &actingJSON{a.Action, known(a.At), a.Host, a.TXT, a.Flag, a.Back}
-}
-
-// known returns a time, or nil for the zero time.
-func known(at time.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return new(at.UTC())
 }

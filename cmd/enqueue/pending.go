@@ -25,28 +25,7 @@ func (c *verifyCommand) checkPending() error {
 	if c.DryRun {
 		return cli.Usage(errors.New("--pending and --dry-run do not go together: how many rows there are is known once a worker has scanned the tenant"))
 	}
-	if c.Org != "" {
-		if err := tasks.CheckOrganization(c.Org); err != nil {
-			return cli.Usage(err)
-		}
-	}
-	return nil
-}
-
-// flag is a flag, and whether it is given.
-type flag struct {
-	given bool
-	name  string
-}
-
-// firstGiven names the first of the flags that is given; "": none is.
-func firstGiven(flags ...flag) string {
-	for _, f := range flags {
-		if f.given {
-			return f.name
-		}
-	}
-	return ""
+	return cli.Usage(ifGiven(c.Org, tasks.CheckOrganization))
 }
 
 // submitPending submits a run of the pending domains, which the workers find.

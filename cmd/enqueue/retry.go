@@ -34,11 +34,8 @@ Example:
 
 func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 	notBefore, err := parseNotBefore(c.NotBefore, time.Now())
-	if err != nil {
-		return err
-	}
 	o := intake.RetryOptions{ID: c.Child, Outcomes: c.Outcomes, Label: c.Label, NotBefore: notBefore}
-	if err := o.Check(); err != nil {
+	if err := errors.Join(err, o.Check()); err != nil {
 		return cli.Usage(err)
 	}
 	if err := t.connectToSubmit(ctx); err != nil {

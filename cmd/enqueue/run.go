@@ -130,19 +130,13 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 // connect opens Redis and makes sure that it answers, and that its ledger is
 // one that this version understands. An empty Redis is marked with this version.
 func (t *tool) connect(ctx context.Context) error {
-	if err := t.openLedger(ctx); err != nil {
-		return err
-	}
-	return t.ledger.CheckSchema(ctx)
+	return t.openLedger(ctx, (*runs.Ledger).CheckSchema)
 }
 
 // connectToRead is [tool.connect] for commands that change nothing: a user of Redis with
 // read access is enough.
 func (t *tool) connectToRead(ctx context.Context) error {
-	if err := t.openLedger(ctx); err != nil {
-		return err
-	}
-	return t.ledger.ReadSchema(ctx)
+	return t.openLedger(ctx, (*runs.Ledger).ReadSchema)
 }
 
 // readRun connects to read, and returns the run of that id.
@@ -153,7 +147,7 @@ func (t *tool) readRun(ctx context.Context, id string) (runs.Run, error) {
 	return t.ledger.Get(ctx, id)
 }
 
-func (t *tool) openLedger(ctx context.Context) error {
+func (t *tool) openLedger(ctx context.Context, check func(*runs.Ledger, context.Context) error) error {
 	if err := t.openRedis(); err != nil {
 		return err
 	}
@@ -161,7 +155,7 @@ func (t *tool) openLedger(ctx context.Context) error {
 		return err
 	}
 	t.ledger = runs.New(t.redis)
-	return nil
+	return check(t.ledger, ctx)
 }
 
 // outage is how long Redis may be unavailable while rows are submitted: a restart that reads a

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -26,7 +25,11 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 		if err := status.WriteRuns(t.Stdout, all); err != nil {
 			return err
 		}
-		t.printTrouble(all)
+		for _, r := range all {
+			for _, trouble := range status.Trouble(r) {
+				fmt.Fprintf(t.Stdout, "run %s: %s\n", r.ID, trouble)
+			}
+		}
 		return nil
 	}
 	for _, r := range all {
@@ -35,22 +38,6 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 		}
 	}
 	return nil
-}
-
-// printTrouble writes a line for each run that needs an operator.
-func (t *tool) printTrouble(all []runs.Run) {
-	now := time.Now()
-	for _, r := range all {
-		if lost := status.LostRows(r); lost != "" {
-			fmt.Fprintf(t.Stdout, "run %s: lost: %s\n", r.ID, lost)
-		}
-		if walk := status.IncompleteScan(r); walk != "" {
-			fmt.Fprintf(t.Stdout, "run %s: scan: %s\n", r.ID, walk)
-		}
-		if silent := status.SilentProducer(r, now); silent != "" {
-			fmt.Fprintf(t.Stdout, "run %s: producer: %s\n", r.ID, silent)
-		}
-	}
 }
 
 type followCommand struct {
@@ -82,17 +69,7 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 	if err := t.printOutcomes(ctx, all); err != nil {
 		return err
 	}
-	failed := int64(0)
-	for _, r := range all {
-		failed += status.Failed(r)
-		if out := status.LeftOut(r); out != "" {
-			err = errors.Join(err, fmt.Errorf("run %s: the scan left domains out: %s", r.ID, out))
-		}
-	}
-	if failed > 0 {
-		err = errors.Join(err, fmt.Errorf("failed rows: %d", failed))
-	}
-	if err != nil {
+	if err := status.Failure(all...); err != nil {
 		return &cli.StatusError{Status: cli.StatusRejected, Err: err}
 	}
 	return nil
@@ -158,9 +135,10 @@ func runAsJSON(r runs.Run) runJSON {
 	return j
 }
 
-func stamp(at time.Time) string {
+// known returns a time, or nil for the zero time.
+func known(at time.Time) *time.Time {
 	if at.IsZero() {
-		return ""
+		return nil
 	}
-	return at.Format(time.RFC3339)
+	return new(at.UTC())
 }

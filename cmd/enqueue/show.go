@@ -84,19 +84,14 @@ func (d details) write(out io.Writer) error {
 	w.Line("state", status.State(r))
 	w.Line("lost", status.LostRows(r))
 	w.Line("walk", status.ScanState(r))
-	w.Line("producer", status.SilentProducer(r, time.Now()))
-	if d.held.Stopped != nil {
-		w.Line("blocked", "every change: the tenant is "+d.held.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
+	w.Line("producer", status.SilentProducer(r))
+	for _, o := range status.Obstacles(r.Tenant, d.held, d.queue) {
+		w.Line("waits", o.String())
 	}
-	for _, b := range d.held.Blocks {
-		w.Line("blocked", b.Operation+": "+b.Reason)
-	}
-	w.Line("waits", status.PausedQueueText(d.queue))
-	w.Line("paused until", stamp(d.held.PausedUntil))
 	w.Line("rows", status.Total(r))
 	w.Line("settled", fmt.Sprintf("%d: %s", r.Settled, status.Counts(r)))
-	w.Line("created", stamp(r.CreatedAt))
-	w.Line("ended", stamp(r.EndedAt))
+	w.Line("created", status.Stamp(r.CreatedAt))
+	w.Line("ended", status.Stamp(r.EndedAt))
 	for _, c := range d.children {
 		w.Line("retried by", c.String())
 	}
@@ -134,18 +129,13 @@ func openRowAsJSON(row status.OpenRow) openRowJSON {
 type detailsJSON struct {
 	runJSON
 	Stopped     *stoppedJSON    `json:"tenant_stopped"`         // null: the tenant is not stopped
-	Blocked     []blockJSON     `json:"blocked"`                // operations that the tenant refuses
+	Blocked     []pace.Block    `json:"blocked"`                // operations that the tenant refuses
 	PausedUntil *time.Time      `json:"paused_until"`           // null: it is not
 	PausedQueue string          `json:"paused_queue,omitempty"` // absent: the queue of the rows is not paused
 	Children    []childJSON     `json:"children,omitempty"`     // the runs that repeat rows of it
 	WaitingFor  *waitingJSON    `json:"waiting_for,omitempty"`  // why its open rows wait; absent: not known
 	OpenRows    []openRowJSON   `json:"open_rows"`
 	FailedRows  []failedRowJSON `json:"unwell_rows"`
-}
-
-type blockJSON struct {
-	Operation string `json:"operation"` // "*": all
-	Reason    string `json:"reason"`
 }
 
 type openRowJSON struct {
@@ -210,11 +200,8 @@ func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
 
 func (d details) asJSON() detailsJSON {
 	j := detailsJSON{
-		runJSON: runAsJSON(d.Run), Stopped: (*stoppedJSON)(d.held.Stopped), Blocked: []blockJSON{}, PausedUntil: known(d.held.PausedUntil), PausedQueue: d.queue,
+		runJSON: runAsJSON(d.Run), Stopped: (*stoppedJSON)(d.held.Stopped), Blocked: append([]pace.Block{}, d.held.Blocks...), PausedUntil: known(d.held.PausedUntil), PausedQueue: d.queue,
 		OpenRows: []openRowJSON{}, FailedRows: []failedRowJSON{},
-	}
-	for _, b := range d.held.Blocks {
-		j.Blocked = append(j.Blocked, blockJSON{b.Operation, b.Reason})
 	}
 	for _, c := range d.children {
 		child := childJSON{Run: c.ID, State: "not started"}

@@ -10,7 +10,6 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
-	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -44,46 +43,16 @@ type order struct {
 
 // check checks the flags, and reads when rows may start.
 func (o *order) check() (err error) {
-	if err := tasks.CheckTenant(o.Tenant); err != nil {
-		return cli.Usage(err)
-	}
-	if o.ID != "" {
-		if err := tasks.CheckRunID(o.ID); err != nil {
-			return cli.Usage(err)
-		}
-	}
-	if err := tasks.CheckPriority(tasks.Priority(o.Priority)); err != nil {
-		return cli.Usage(err)
-	}
-	if o.notBefore, err = parseNotBefore(o.NotBefore, time.Now()); err != nil {
-		return err
-	}
-	if o.DryRun && o.Follow {
-		return cli.Usage(errors.New("--dry-run and --follow do not go together: a dry run submits nothing to follow"))
-	}
-	if o.Rejected != "" && !o.SkipInvalid {
-		return cli.Usage(errors.New("--rejected requires --skip-invalid: without it no row is submitted if one is bad"))
-	}
-	return nil
-}
-
-// parseNotBefore reads when the rows of a run may start: a time, or a duration from now
-// on. An empty text is the zero time.
-func parseNotBefore(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if after, bad := time.ParseDuration(text); bad == nil {
-		at, err = now.Add(after), nil
-	}
+	o.notBefore, err = parseNotBefore(o.NotBefore, time.Now())
+	err = errors.Join(tasks.CheckTenant(o.Tenant), ifGiven(o.ID, tasks.CheckRunID), tasks.CheckPriority(tasks.Priority(o.Priority)), err)
 	switch {
 	case err != nil:
-		return time.Time{}, cli.Usage(fmt.Errorf("not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h, got %.40q", text))
-	case !at.After(now):
-		return time.Time{}, cli.Usage(fmt.Errorf("not-before: %s is in the past", at.UTC().Format(time.RFC3339)))
+	case o.DryRun && o.Follow:
+		err = errors.New("--dry-run and --follow do not go together: a dry run submits nothing to follow")
+	case o.Rejected != "" && !o.SkipInvalid:
+		err = errors.New("--rejected requires --skip-invalid: without it no row is submitted if one is bad")
 	}
-	return at.UTC(), nil
+	return cli.Usage(err)
 }
 
 // submit submits the order's rows: all of them, or none if one is bad, unless
@@ -223,7 +192,7 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 		t.log.InfoContext(ctx, "rows submitted", "run", run.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
 	}
 	if t.json {
-		return t.printJSON(submittedJSON{Run: run.ID, Rows: sub.Rows, Tasks: sub.Tasks, Invalid: sub.Invalid.Total, Duplicates: duplicatesAsJSON(sub.Duplicates)})
+		return t.printJSON(submittedJSON{Run: run.ID, Rows: sub.Rows, Tasks: sub.Tasks, Invalid: sub.Invalid.Total, Duplicates: sub.Duplicates})
 	}
 	_, err := fmt.Fprintln(t.Stdout, run.ID)
 	return err
@@ -231,35 +200,11 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 
 // submittedJSON is the output of --json for a submission.
 type submittedJSON struct {
-	Run        string          `json:"run"`
-	Rows       int64           `json:"rows"`
-	Tasks      int64           `json:"tasks"`             // requests that change something, without repetitions
-	Invalid    int64           `json:"invalid,omitempty"` // of the rows, those that are bad
-	Duplicates *duplicatesJSON `json:"duplicates,omitempty"`
-}
-
-// duplicatesJSON are the rows that repeat others.
-type duplicatesJSON struct {
-	Rows  int64              `json:"rows"`
-	First []intake.Duplicate `json:"first"` // at most ten
-}
-
-func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
-	if d.Total == 0 {
-		return nil
-	}
-	return &duplicatesJSON{Rows: d.Total, First: d.First}
-}
-
-// served returns the settings of the tenant's workers, and whether there are any. It is an
-// error if there are none, unless noWorkerYet: rows would wait for ever if the name of the
-// tenant, or the URL of Redis, is a mistake.
-func (t *tool) served(ctx context.Context, name string, noWorkerYet bool) (settings tenant.Announced, seen bool, err error) {
-	settings, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
-	if err == nil && !seen && !noWorkerYet {
-		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet", name))
-	}
-	return settings, seen, err
+	Run        string            `json:"run"`
+	Rows       int64             `json:"rows"`
+	Tasks      int64             `json:"tasks"`             // requests that change something, without repetitions
+	Invalid    int64             `json:"invalid,omitempty"` // of the rows, those that are bad
+	Duplicates intake.Duplicates `json:"duplicates,omitzero"`
 }
 
 func cancelled(run string) error {

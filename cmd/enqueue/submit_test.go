@@ -172,10 +172,10 @@ func stages(command string, args []string) bool {
 	return strings.HasPrefix(command, "EVAL") && slices.ContainsFunc(args, second)
 }
 
-// TestInterruptedAndGoneOnWith interrupts a submission. The staged rows are deleted, or, if
+// TestInterruptedSubmissionIsCompleted interrupts a submission. The staged rows are deleted, or, if
 // Redis cannot do that, the command says how to complete the run, of which no row begins. The
 // same command then submits each row once.
-func TestInterruptedAndGoneOnWith(t *testing.T) {
+func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 	const rows = 2*ledger.SegmentRows + 400
 	for _, tc := range []struct {
 		name   string

@@ -40,14 +40,9 @@ Examples:
 }
 
 func (c *sweepCommand) check() error {
-	errs := []error{tasks.CheckTenant(c.Tenant)}
-	if c.Org != "" {
-		errs = append(errs, tasks.CheckOrganization(c.Org))
-	}
-	for _, run := range []string{c.ID, c.Confirm} {
-		if run != "" {
-			errs = append(errs, tasks.CheckRunID(run))
-		}
+	errs := []error{
+		tasks.CheckTenant(c.Tenant), ifGiven(c.Org, tasks.CheckOrganization),
+		ifGiven(c.ID, tasks.CheckRunID), ifGiven(c.Confirm, tasks.CheckRunID),
 	}
 	if c.Rows < 1 {
 		errs = append(errs, fmt.Errorf("rows: want 1 or more, got %d", c.Rows))
@@ -61,10 +56,7 @@ func (c *sweepCommand) check() error {
 	if c.Confirm != "" && other != "" {
 		errs = append(errs, fmt.Errorf("--confirm and %s do not go together: it begins no sweep", other))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return cli.Usage(err)
-	}
-	return nil
+	return cli.Usage(errors.Join(errs...))
 }
 
 func (c *sweepCommand) Run(ctx context.Context, t *tool) error {
@@ -106,11 +98,7 @@ func (t *tool) confirmBreaker(ctx context.Context, c *sweepCommand) error {
 	if err != nil {
 		return err
 	}
-	rules, state, err := status.RulesFor(ctx, t.redis, c.Tenant)
-	if err != nil {
-		return err
-	}
-	preview, err := status.PreviewOf(ctx, t.redis, c.Tenant, "", rules, state, time.Now())
+	preview, err := status.PreviewOf(ctx, t.redis, c.Tenant, "", time.Now())
 	if err != nil {
 		return err
 	}

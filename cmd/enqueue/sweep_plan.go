@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -16,18 +15,17 @@ import (
 // sweepPlan is an estimate of the next sweep from the last one.
 type sweepPlan struct {
 	*sweepCommand
+	status.Preview
 	at        time.Time
 	settings  tenant.Announced
 	announced bool
-	ticks     sweep.Ticks
-	status.SweepState
-	preview status.Preview
+	skipped   sweep.SkippedTick
 
-	calls *sweepCalls // nil: not known, since no sweep has ended
-	takes time.Duration
-	cron  sweep.Cron // the zero value: there is no schedule
-	// interval is the least time between two ticks; 0: there is no schedule.
-	interval time.Duration
+	calls    *sweepCalls // nil: not known, since no sweep has ended
+	takes    time.Duration
+	limit    pace.Limit
+	cron     sweep.Cron    // the zero value: there is no schedule
+	interval time.Duration // the least one between two ticks; 0: there is no schedule
 }
 
 // sweepCalls are the requests to the API of a sweep without retries.
@@ -46,11 +44,12 @@ func (t *tool) planSweep(ctx context.Context, c *sweepCommand) error {
 		return err
 	}
 	p := sweepPlan{sweepCommand: c, at: time.Now()}
-	if err := t.readSweeps(ctx, &p); err != nil {
-		return err
+	err := t.readSweeps(ctx, &p)
+	if err == nil {
+		err = p.estimate()
 	}
-	if err := p.estimate(); err != nil {
-		return fmt.Errorf("settings of tenant %s: %w", p.Tenant, err)
+	if err != nil {
+		return err
 	}
 	if t.json {
 		return t.printJSON(p.asJSON())
@@ -66,13 +65,12 @@ func (t *tool) readSweeps(ctx context.Context, p *sweepPlan) (err error) {
 	if !p.announced {
 		p.settings = assumed
 	}
-	if p.ticks, err = sweep.NewStore(t.redis, p.Tenant).Ticks(ctx); err != nil {
+	ticks, err := sweep.NewStore(t.redis, p.Tenant).Ticks(ctx)
+	if err != nil {
 		return err
 	}
-	if p.SweepState, err = status.SweepStateOf(ctx, t.redis, p.Tenant); err != nil {
-		return err
-	}
-	p.preview, err = status.PreviewOf(ctx, t.redis, p.Tenant, p.Org, status.RulesOf(p.settings), p.SweepState, p.at)
+	p.skipped = ticks.Skipped
+	p.Preview, err = status.PreviewOf(ctx, t.redis, p.Tenant, p.Org, p.at)
 	return err
 }
 
@@ -82,28 +80,23 @@ const organizationsAPage = 100
 
 // estimate computes the requests and the time of the sweep.
 func (p *sweepPlan) estimate() (err error) {
+	if p.limit, err = p.settings.Limit(); err != nil {
+		return err
+	}
 	if p.calls = p.count(); p.calls != nil {
-		rate, err := pace.ParseRate(p.settings.Rate)
-		if err != nil {
-			return err
-		}
-		share, burst := pace.Limit{Rate: rate, Burst: p.settings.Burst, Reserve: p.settings.Reserve, SweepShare: p.settings.SweepShare}.Sweeps()
-		p.takes = timeAt(share, burst, p.calls.sum())
+		rate, burst := p.limit.Sweeps()
+		p.takes = timeAt(rate, burst, p.calls.sum())
 	}
-	if p.cronText() == "" {
-		return nil
+	if p.cron, err = p.settings.Schedule(); err == nil && p.cron != (sweep.Cron{}) {
+		p.interval, _ = p.cron.Shortest(1)
 	}
-	if p.cron, err = sweep.ParseCron(p.cronText()); err != nil {
-		return fmt.Errorf("sweep: %w", err)
-	}
-	p.interval, _ = p.cron.Shortest(1)
-	return nil
+	return err
 }
 
 // count counts the requests; nil: not known.
 func (p *sweepPlan) count() *sweepCalls {
 	c := sweepCalls{Lists: 1}
-	for _, one := range p.preview.Candidates {
+	for _, one := range p.Candidates {
 		if one.Acts() && one.Action != sweep.Report {
 			c.Actions += 2
 		}
@@ -134,7 +127,7 @@ func (p *sweepPlan) write(out io.Writer) error {
 	w.Line("organization", p.Org)
 	w.Line("breaker", p.breaker())
 	w.Line("schedule", status.ScheduleText(p.cron, p.at))
-	w.Line("skipped", status.SkippedTick(p.ticks.Skipped))
+	w.Line("skipped", status.SkippedTick(p.skipped))
 	w.Line("last sweep", p.last())
 	w.Line("API calls", p.requests())
 	w.Line("time", p.time())
@@ -145,34 +138,24 @@ func (p *sweepPlan) write(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if len(p.preview.Candidates) == 0 {
+	if len(p.Candidates) == 0 {
 		_, err := fmt.Fprintln(out, "\nno domain is known to be absent, and none was acted on")
 		return err
 	}
 	fmt.Fprintln(out, "\nif the next sweep finds the same as the last ones:")
-	return status.WriteCandidates(out, p.preview.Candidates, p.Rows)
+	return status.WriteCandidates(out, p.Candidates, p.Rows)
 }
 
 // breaker describes the breaker, and whether it would open.
 func (p *sweepPlan) breaker() string {
-	text := p.BreakerText(p.Tenant)
+	text := p.BreakerText()
 	if p.opens() {
-		text += "; the next sweep would open it: " + p.preview.Breaker.Why
+		text += "; the next sweep would open it: " + p.NextBreaker.Why
 	}
 	return text
 }
 
-func (p *sweepPlan) opens() bool {
-	return p.preview.Breaker.Open && (p.Breaker == nil || !p.Breaker.Open)
-}
-
-// cronText returns the schedule; empty: there is none.
-func (p *sweepPlan) cronText() string {
-	if p.settings.Sweep == "off" {
-		return ""
-	}
-	return p.settings.Sweep
-}
+func (p *sweepPlan) opens() bool { return p.NextBreaker.Open && !p.Breaker.Open }
 
 func (p *sweepPlan) last() string {
 	if p.Summary == nil {
@@ -201,15 +184,15 @@ func (p *sweepPlan) time() string {
 	switch {
 	case p.calls == nil:
 		return ""
-	case p.settings.Rate == "unlimited":
+	case p.limit.Rate.IsUnlimited():
 		return "as fast as the API and the DNS answer: the tenant's rate is unlimited"
 	}
 	return fmt.Sprintf("at least %s, at the sweeps' share of %s (%s, %g %% of it left to others, %g %% of the rest for sweeps)",
-		p.takes, whoseRate(p.announced), p.settings.Rate, 100*p.settings.Reserve, 100*cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare))
+		p.takes, whoseRate(p.announced), p.settings.Rate, 100*p.settings.Reserve, 100*p.limit.SweepShare)
 }
 
 func (p *sweepPlan) rules() string {
-	text := status.RulesText(status.RulesOf(p.settings))
+	text := status.RulesText(p.Rules)
 	if !p.announced {
 		text += " (the defaults, since no worker has announced the tenant's)"
 	}
@@ -284,17 +267,21 @@ type candidateJSON struct {
 }
 
 func (p *sweepPlan) asJSON() sweepPlanJSON {
-	r := status.RulesOf(p.settings)
+	b := p.Breaker
 	j := sweepPlanJSON{
-		DryRun: true, Tenant: p.Tenant, Organization: p.Org, Breaker: breakerAsJSON(p.Breaker, p.opens()), Sweep: p.cronText(), Of: p.calls,
-		Rate: p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare), RateAnnounced: p.announced, TooSlow: p.tooSlow(),
-		Rules:   rulesJSON{r.Action, int64(r.Grace / time.Second), r.AbsentChecks, append([]string{}, r.Protect...)},
-		Domains: candidatesAsJSON(p.preview.Candidates),
+		DryRun: true, Tenant: p.Tenant, Organization: p.Org, Sweep: p.cron.String(), Of: p.calls,
+		Breaker: breakerJSON{Open: b.Open, Sweep: b.ID, Why: b.Why, Confirmed: known(b.Confirmed), Opens: p.opens()},
+		Rate:    p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: p.limit.SweepShare, RateAnnounced: p.announced, TooSlow: p.tooSlow(),
+		Rules:   rulesJSON{p.Rules.Action, int64(p.Rules.Grace / time.Second), p.Rules.AbsentChecks, append([]string{}, p.Rules.Protect...)},
+		Domains: candidatesAsJSON(p.Candidates),
+	}
+	if b.Open {
+		j.Breaker.At = known(b.At)
 	}
 	if j.Sweep != "" {
 		j.Next, j.Interval = known(p.cron.Next(p.at)), new(int64(p.interval/time.Second))
 	}
-	if s := p.ticks.Skipped; s.Tick != 0 {
+	if s := p.skipped; s.Tick != 0 {
 		j.Skipped = &skipJSON{status.TickAt(s.Tick), s.Why, s.InRow}
 	}
 	if l := p.Summary; l != nil {
@@ -302,17 +289,6 @@ func (p *sweepPlan) asJSON() sweepPlanJSON {
 	}
 	if p.calls != nil {
 		j.APICalls, j.Seconds = new(p.calls.sum()), new(int64(p.takes/time.Second))
-	}
-	return j
-}
-
-func breakerAsJSON(b *sweep.Breaker, opens bool) breakerJSON {
-	if b == nil {
-		return breakerJSON{Opens: opens}
-	}
-	j := breakerJSON{Open: b.Open, Sweep: b.ID, Why: b.Why, Confirmed: known(b.Confirmed), Opens: opens}
-	if b.Open {
-		j.At = known(b.At)
 	}
 	return j
 }

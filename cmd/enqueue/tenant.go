@@ -10,6 +10,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/pace"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -74,19 +75,44 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 }
 
 // connectTo connects to the Redis of a tenant that a worker has served there.
-func (t *tool) connectTo(ctx context.Context, tenant string, noWorkerYet bool) error {
-	if err := tasks.CheckTenant(tenant); err != nil {
+func (t *tool) connectTo(ctx context.Context, name string, noWorkerYet bool) error {
+	if err := tasks.CheckTenant(name); err != nil {
 		return cli.Usage(err)
 	}
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	_, _, err := t.served(ctx, tenant, noWorkerYet)
+	_, _, err := t.served(ctx, name, noWorkerYet)
 	return err
 }
 
-func (t *tool) limiter(tenant string) *pace.Limiter {
-	return pace.New(pace.Config{Redis: t.redis, Tenant: tenant})
+// served returns the settings of the tenant's workers, and whether there are any. It is an
+// error if there are none, unless noWorkerYet: rows would wait for ever if the name of the
+// tenant, or the URL of Redis, is a mistake.
+func (t *tool) served(ctx context.Context, name string, noWorkerYet bool) (settings tenant.Announced, seen bool, err error) {
+	settings, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
+	if err == nil && !seen && !noWorkerYet {
+		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet", name))
+	}
+	return settings, seen, err
+}
+
+// settingsTime bounds the read of a tenant's settings if Redis is optional.
+const settingsTime = 3 * time.Second
+
+// announced returns the settings that the tenant's workers announced, for commands for which
+// Redis is optional.
+func (t *tool) announced(ctx context.Context, name string) (settings tenant.Announced, announced bool, err error) {
+	if err := t.openRedis(); err != nil {
+		return tenant.Announced{}, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, settingsTime)
+	defer cancel()
+	return tenant.ReadAnnounced(ctx, t.redis, name)
+}
+
+func (t *tool) limiter(name string) *pace.Limiter {
+	return pace.New(pace.Config{Redis: t.redis, Tenant: name})
 }
 
 // stopJSON is the output of --json for a tenant.
@@ -102,11 +128,11 @@ type stoppedJSON struct {
 }
 
 // printStop prints the effect on the tenant, or with --json its state.
-func (t *tool) printStop(tenant string, stop *pace.Stop, effect string) error {
+func (t *tool) printStop(name string, stop *pace.Stop, effect string) error {
 	if t.json {
-		return t.printJSON(stopJSON{Tenant: tenant, Stopped: (*stoppedJSON)(stop)})
+		return t.printJSON(stopJSON{Tenant: name, Stopped: (*stoppedJSON)(stop)})
 	}
-	_, err := fmt.Fprintf(t.Stdout, "tenant %s: %s\n", tenant, effect)
+	_, err := fmt.Fprintf(t.Stdout, "tenant %s: %s\n", name, effect)
 	return err
 }
 

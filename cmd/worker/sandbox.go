@@ -176,7 +176,7 @@ func (w *worker) reportSwept(ctx context.Context, out io.Writer, swept []sandbox
 			return err
 		}
 		if ok {
-			fmt.Fprintf(out, "  %s (%s %s): %s\n", status.Shown(r.Domain), d.Organization, d.Domain, r.Brief(sweep.Rules{}))
+			fmt.Fprintf(out, "  %s (%s %s): %s\n", status.Shown(r.Domain), d.Organization, d.Domain, r.Brief())
 		}
 	}
 	return nil

@@ -152,7 +152,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	s := &served{
 		shown: console.Tenant{
 			Name: t.Name, Settings: t.Announced(), API: api, DNS: checker,
-			DNSMode: t.Mode.String(), Quorum: t.Quorum, Reach: reach, Errors: problems, Webhooks: shownReceivers(t),
+			Reach: reach, Errors: problems, Webhooks: shownReceivers(t),
 		},
 		Settings: t, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, schedule: w.schedule(t, logger),
 	}

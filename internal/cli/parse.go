@@ -31,8 +31,13 @@ func (e *StatusError) Error() string { return e.Err.Error() }
 
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// Usage returns err as an error of usage or settings.
-func Usage(err error) error { return &StatusError{StatusUsage, err} }
+// Usage returns err as an error of usage or settings; nil for nil.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &StatusError{StatusUsage, err}
+}
 
 // Status returns the exit status of err.
 func Status(err error) int {

@@ -53,7 +53,7 @@ func TestFlagBeforeEnvironmentBeforeDefault(t *testing.T) {
 	}
 }
 
-func TestNoEnvironmentForWhatToDo(t *testing.T) {
+func TestFlagsWithoutEnvironment(t *testing.T) {
 	p, _, _ := program(map[string]string{"ORGOPS_PLAIN": "true"})
 	var g grammar
 	if _, _, err := p.Parse(&g); err != nil || g.Do.Plain {

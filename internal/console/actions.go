@@ -53,7 +53,7 @@ type result struct {
 // long action continues after the redirect, or when the browser has gone; one that the end of
 // this worker interrupts is continued by requesting it again.
 func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path string, do func(context.Context) result) {
-	log := s.logger().With("action", action, "of", to, "user", UserOf(r.Context()))
+	log := s.Logger.With("action", action, "of", to, "user", UserOf(r.Context()))
 	if _, busy := s.acting.LoadOrStore(to, true); busy {
 		s.lead(w, r, path, "Not done: another action on "+to+" is in progress. Try again when it has finished.", true)
 		return

@@ -10,7 +10,7 @@ import (
 	"orgops/apiclient"
 )
 
-// errorsKept is how many of the API's last errors are kept for each tenant.
+// errorsKept is how many of the API's last errors are stored for each tenant.
 const errorsKept = 20
 
 // APIErrors keeps the last errors of a tenant's API in memory. The zero value is empty;

@@ -110,9 +110,9 @@ func TestAttemptsOfManyAddresses(t *testing.T) {
 	})
 }
 
-// TestAttemptsOfWhoHasGone: one that is no longer waited for is not compared, and one
+// TestAttemptsOfAClosedConnection: one that is no longer waited for is not compared, and one
 // that was compared holds its address all the same.
-func TestAttemptsOfWhoHasGone(t *testing.T) {
+func TestAttemptsOfAClosedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := console.NewAttempts()
 		ctx, cancel := context.WithCancel(t.Context())

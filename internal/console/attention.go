@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -50,36 +49,22 @@ func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) 
 	return state, attentionFor(state, tenant, paused), errors.Join(err, pausedErr)
 }
 
-// attentionFor returns the warnings about a tenant, whose queue of rows may be paused; the
-// worst first.
+// attentionFor returns the warnings about a tenant, whose queue of rows may be paused.
 func attentionFor(t health.TenantState, tenant, paused string) (all []attention) {
 	add := func(tone, what, then string) {
 		all = append(all, attention{Tenant: tenant, Tone: tone, What: what, Then: then})
 	}
-	budget := cmp.Or(t.Pace, &pace.State{})
-	if budget.Stopped != nil {
-		add("bad", "the tenant is "+printable(budget.Stopped.String()),
-			"No PATCH, POST or DELETE is sent; rows stay open. Start the tenant on the Tenants page, or with: enqueue tenant start "+tenant)
-	}
-	for _, b := range budget.Blocks {
-		operation := "the operation " + b.Operation
-		if b.Operation == pace.All {
-			operation = "every operation"
+	for _, o := range status.Obstacles(tenant, *cmp.Or(t.Pace, &pace.State{}), paused) {
+		tone := "bad"
+		if o.Passes {
+			tone = "wait"
 		}
-		add("bad", operation+" is blocked: "+b.Reason,
-			"Fix the credentials or grant the missing scope. orgops sends a test request from time to time and resumes once it succeeds.")
+		add(tone, printable(o.What), capital(o.Do))
 	}
-	if paused != "" {
-		add("bad", "the queue "+printable(paused)+" is paused", "No row is released. To continue, "+status.ResumeQueue+".")
-	}
-	if t.Sweeps != nil && t.Sweeps.Breaker != nil && t.Sweeps.Breaker.ID != "" {
-		add("bad", "breaker of the sweeps: "+t.Sweeps.BreakerText(tenant),
+	if t.Sweeps != nil && t.Sweeps.Breaker.ID != "" {
+		add("bad", "breaker of the sweeps: "+t.Sweeps.BreakerText(),
 			"First preview the next sweep: enqueue domains sweep --tenant "+tenant+" --dry-run")
 		all[len(all)-1].Sweep = t.Sweeps.Breaker.ID
-	}
-	if budget.PausedUntil.After(time.Now()) {
-		add("wait", "the API has asked this tenant to pause (429) until "+budget.PausedUntil.UTC().Format("15:04:05 UTC"),
-			"Work resumes by itself. If this happens often, lower --rate or raise --reserve.")
 	}
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
 		add("wait", "a sweep was skipped: "+status.SkippedTick(t.Ticks.Skipped), "The next scheduled sweep starts once the cause is gone.")

@@ -27,7 +27,7 @@ type Config struct {
 	// Write allows actions, such as cancel and retry; the pages are read-only otherwise.
 	Write   bool
 	Version string
-	Logger  *slog.Logger // nil: nothing is logged
+	Logger  *slog.Logger
 }
 
 // Tenant is a tenant of this worker.
@@ -36,8 +36,6 @@ type Tenant struct {
 	Settings tenant.Announced  // as announced to producers
 	API      *apiclient.Client // for records; its requests wait for their permits
 	DNS      *dnscheck.Checker
-	DNSMode  string     // auto, authority or resolvers
-	Quorum   int        // of the resolvers
 	Reach    *Reach     // whether name servers can be reached; nil: unknown
 	Errors   *APIErrors // the last errors of the API; nil: unknown
 	Webhooks []Receiver
@@ -46,10 +44,3 @@ type Tenant struct {
 // Receiver receives a tenant's events. Origin is the scheme, host and port of its URL, whose
 // rest may contain a token.
 type Receiver struct{ Name, Origin string }
-
-func (c Config) logger() *slog.Logger {
-	if c.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return c.Logger
-}

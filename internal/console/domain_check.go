@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/status"
 )
 
@@ -59,7 +58,7 @@ func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.Disco
 	case found.Bad != nil:
 		v.Problem = "the record was not checked: " + printable(found.Bad.Error())
 	default:
-		v.LastCheck = &verdictView{Evidence: kinds.Evidence{Evidence: found.Evidence}, Diagnosis: found.Diagnosis}
+		v.Findings = &found.Findings
 	}
 	return v
 }

@@ -12,7 +12,6 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -54,24 +53,17 @@ func (a domainAnswer) Facts() []status.Fact {
 	if a.Known.Swept == nil {
 		return nil
 	}
-	return a.Known.Swept.Facts(a.Known.Rules, a.Known.SweepState)
+	return a.Known.Swept.Facts()
 }
 
 // summary is the answer in a sentence or two, and the remedy.
 type summary struct{ Class, Title, Text, Do string }
 
-// verdictView is the result of a check, and when the next one is due.
-type verdictView struct {
-	kinds.Evidence
-	Next      time.Time
-	Diagnosis dnscheck.Diagnosis // only of a check by hand
-}
-
 // checkView is the result of a check by hand.
 type checkView struct {
-	Problem   string
-	Of        string // the source of host and value
-	LastCheck *verdictView
+	Problem  string
+	Of       string // the source of host and value
+	Findings *status.Findings
 }
 
 // domains shows a domain: GET /domains.
@@ -91,7 +83,7 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 			"too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
 		return
 	}
-	s.logger().InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", printable(r.PostForm.Get("tenant")),
+	s.Logger.InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", printable(r.PostForm.Get("tenant")),
 		"organization", printable(r.PostForm.Get("organization")), "domain", printable(r.PostForm.Get("domain")))
 	s.domain(w, r, r.PostForm, true)
 }
@@ -227,7 +219,7 @@ func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain)
 	case noSuchDomain(err):
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.", "Compare both ids with those in the tenant."}
 	case err == nil && record.Status == apiclient.StatusVerified && known.Swept != nil && known.Swept.Absence != nil:
-		return summary{"wait", "Verified, but the TXT record is missing", known.Swept.Brief(known.Rules), "Ask the customer to publish the record again at the host below."}
+		return summary{"wait", "Verified, but the TXT record is missing", known.Swept.Brief(), "Ask the customer to publish the record again at the host below."}
 	case err == nil && record.Status == apiclient.StatusVerified:
 		return summary{"good", "Verified", "The API reports the domain as verified. There is nothing to do.", ""}
 	case open >= 0:
@@ -242,14 +234,6 @@ func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain)
 	return summary{"wait", "Unknown", "The API's record could not be read, and no run has an open row for the domain.", "See the data from Redis below."}
 }
 
-// verdictOf returns the proof of a row, or its last check; nil: there is none.
-func verdictOf(row status.DomainRow) *verdictView {
-	if row.Evidence == nil {
-		return nil
-	}
-	return &verdictView{Evidence: *row.Evidence, Next: row.NextCheck()}
-}
-
 // verdictTone returns a class of ops.css for the state of a verdict.
 func verdictTone(state string) string {
 	switch state {
@@ -259,9 +243,4 @@ func verdictTone(state string) string {
 		return "bad"
 	}
 	return "wait"
-}
-
-// took returns the duration of an answer.
-func took(milliseconds float64) time.Duration {
-	return time.Duration(milliseconds * float64(time.Millisecond)).Round(time.Millisecond / 10)
 }

@@ -37,7 +37,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 	case !file.Begun:
 		s.fail(w, r, "runs", err)
 	default:
-		s.logger().WarnContext(r.Context(), "download cut off", "run", run.ID, "error", err)
+		s.Logger.WarnContext(r.Context(), "download cut off", "run", run.ID, "error", err)
 		panic(http.ErrAbortHandler) // so that the browser reports an incomplete file
 	}
 }

@@ -102,9 +102,9 @@ func TestEverythingIsBehindThePassword(t *testing.T) {
 	}
 }
 
-// TestPasswordIsRemembered holds that pages which ask again and again cost one
+// TestPasswordIsCached holds that pages which ask again and again cost one
 // comparison, and that what is remembered is that password of that name.
-func TestPasswordIsRemembered(t *testing.T) {
+func TestPasswordIsCached(t *testing.T) {
 	t.Parallel()
 	users := newUsers(t, "alice:"+hash10+"\nbob:$2a$10$"+strings.Repeat("x", 53))
 	rounds := users.CountRounds()
@@ -208,8 +208,8 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestActionsAreTold: who asked for what may change something is in the log.
-func TestActionsAreTold(t *testing.T) {
+// TestActionsNameTheUser: the log names the user of each request that may change something.
+func TestActionsNameTheUser(t *testing.T) {
 	p := byPassword(t)
 	p.do("POST", "/monitor/api/queues/x%0aevil:pause", basic("alice", right), header("Sec-Fetch-Site", "same-origin"))
 	if log := p.log.String(); !strings.Contains(log, `msg="action requested" user=alice method=POST`) || strings.Count(log, "\n") != 1 {

@@ -29,7 +29,7 @@ type monitor struct {
 }
 
 func newMonitor(cfg Config) *monitor {
-	m := &monitor{write: cfg.Write, logger: cfg.logger(), asynqmon: asynqmon.New(asynqmon.Options{
+	m := &monitor{write: cfg.Write, logger: cfg.Logger, asynqmon: asynqmon.New(asynqmon.Options{
 		RootPath:         monitorRoot,
 		RedisConnOpt:     connOpt{cfg.Redis},
 		PayloadFormatter: asynqmon.PayloadFormatterFunc(formatted),

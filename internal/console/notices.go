@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// noticeFor is how long a notice is kept.
+// noticeFor is how long a notice is stored.
 const noticeFor = 2 * time.Minute
 
 // notice is the result of an action.

@@ -299,7 +299,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-func TestForeignHostSeesNothingAndIsTold(t *testing.T) {
+func TestForeignHostIsRefused(t *testing.T) {
 	p := newPages(t)
 	p.enqueue(t, "domain:verify", `{}`)
 	resp := p.do(http.MethodGet, "/monitor/api/queues", host("evil.example"))
@@ -311,7 +311,7 @@ func TestForeignHostSeesNothingAndIsTold(t *testing.T) {
 	}
 }
 
-func TestNothingIsWritten(t *testing.T) {
+func TestPagesAreReadOnly(t *testing.T) {
 	const pause = "/monitor/api/queues/default.dns:pause"
 	sameOrigin := []change{header("Origin", "http://127.0.0.1:8080"), header("Sec-Fetch-Site", "same-origin")}
 	tests := []struct {

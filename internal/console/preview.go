@@ -12,10 +12,8 @@ import (
 // previewPage shows the actions of the next sweep of a tenant if its checks have the results of
 // the last ones.
 type previewPage struct {
-	Tenant     string
-	Breaker    string             // its state, in words
-	Candidates []status.Candidate // the first of them
-	Total      int
+	status.Preview     // with the first of the candidates
+	Total          int // of the candidates
 }
 
 // maxCandidates bounds the candidates of a page; those to be acted on are first.
@@ -30,15 +28,11 @@ func (s *site) preview(ctx context.Context, r *http.Request) (title string, data
 	if err := tasks.CheckTenant(tenant); err != nil {
 		return "", nil, &refusal{status: http.StatusBadRequest, text: "This address has no valid tenant: " + err.Error()}
 	}
-	rules, state, err := status.RulesFor(ctx, s.Redis, tenant)
-	if err != nil {
+	p := previewPage{}
+	if p.Preview, err = status.PreviewOf(ctx, s.Redis, tenant, "", time.Now()); err != nil {
 		return "", nil, err
 	}
-	preview, err := status.PreviewOf(ctx, s.Redis, tenant, "", rules, state, time.Now())
-	if err != nil {
-		return "", nil, err
-	}
-	p := previewPage{Tenant: tenant, Breaker: state.BreakerText(tenant), Candidates: preview.Candidates, Total: len(preview.Candidates)}
+	p.Total = len(p.Candidates)
 	p.Candidates = p.Candidates[:min(maxCandidates, p.Total)]
 	return "Preview of the next sweep of " + tenant, p, nil
 }

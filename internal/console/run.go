@@ -33,7 +33,7 @@ type runPage struct {
 	runView
 
 	Children []status.Child
-	Waiting  *waitingView
+	Waiting  *status.Waiting // nil: nothing is known
 	Offers   offers
 	Failed   failedView
 	Open     openView
@@ -41,20 +41,6 @@ type runPage struct {
 
 // Lookup returns the page of the domain of a row; empty: it has none.
 func (p runPage) Lookup(row status.RowName) string { return domainPath(p.Run, row) }
-
-// waitingView shows why the open rows wait.
-type waitingView struct{ status.Waiting }
-
-// Sampled reports whether the numbers are estimated from some of the rows.
-func (w waitingView) Sampled() bool { return w.Read < w.WithReason }
-
-// About returns a number of rows with a reason, in words.
-func (w waitingView) About(rows int64) string {
-	if w.Sampled() {
-		return "about " + grouped(int64(float64(rows)/float64(w.Read)*float64(w.WithReason)))
-	}
-	return grouped(rows)
-}
 
 // failedView are the failed rows.
 type failedView struct {
@@ -130,8 +116,7 @@ func (q rowsQuery) path(run string, from, open int64) string {
 }
 
 func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPage, err error) {
-	now := time.Now()
-	p.runView = viewOf(run, s.estimator.Estimate(ctx, now, []runs.Run{run})[0], now)
+	p.runView = viewOf(run, s.estimator.Estimate(ctx, time.Now(), []runs.Run{run})[0])
 	p.Offers = offersOf(run)
 	if p.Children, err = status.Children(ctx, s.Ledger, run); err != nil {
 		return p, err
@@ -146,7 +131,7 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 		return p, err
 	}
 	if w.Read > 0 || w.WithoutReason > 0 {
-		p.Waiting = &waitingView{w}
+		p.Waiting = &w
 	}
 	if p.Failed, err = s.failedRows(ctx, run, q); err != nil {
 		return p, err

@@ -60,7 +60,7 @@ func (f runsFilter) is(r runs.Run) bool {
 	case stateEnded:
 		return r.Ended()
 	case stateUnwell:
-		return status.Failed(r) > 0 || status.LostRows(r) != "" || status.IncompleteScan(r) != "" || status.SilentProducer(r, time.Now()) != ""
+		return status.Failed(r) > 0 || len(status.Trouble(r)) > 0
 	}
 	return true
 }
@@ -85,9 +85,8 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	if p.Attention, p.Tenants, err = s.attention(ctx, filter.Tenant); err != nil {
 		return "", nil, err
 	}
-	now := time.Now()
-	for i, ahead := range s.estimator.Estimate(ctx, now, all) {
-		p.Runs = append(p.Runs, viewOf(all[i], ahead, now))
+	for i, ahead := range s.estimator.Estimate(ctx, time.Now(), all) {
+		p.Runs = append(p.Runs, viewOf(all[i], ahead))
 	}
 	if next != (runs.Place{}) {
 		p.Older, p.Cut = filter.path(placeText(next)), len(all) < runsAPage
@@ -119,18 +118,13 @@ type runView struct {
 	Value, Max     int64  // of the bar
 	Rows           string // "12 of 40 rows settled"
 	Figures, Waits string
-	Trouble        []string // that needs an operator
+	Trouble        []status.Fact
 }
 
-func viewOf(r runs.Run, ahead status.Estimate, now time.Time) runView {
+func viewOf(r runs.Run, ahead status.Estimate) runView {
 	v := runView{
 		Run: r, State: status.State(r), Value: min(r.Settled, r.Rows()), Max: max(r.Rows(), 1), Rows: settledOf(r),
-		Figures: ahead.Figures(), Waits: ahead.Waits(),
-	}
-	for _, trouble := range []struct{ of, text string }{{"lost", status.LostRows(r)}, {"scan", status.IncompleteScan(r)}, {"producer", status.SilentProducer(r, now)}} {
-		if trouble.text != "" {
-			v.Trouble = append(v.Trouble, trouble.of+": "+trouble.text)
-		}
+		Figures: ahead.Figures(), Waits: ahead.Waits(), Trouble: status.Trouble(r),
 	}
 	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed))
 	v.News, _, _ = strings.Cut(v.State, "; ")
@@ -140,7 +134,7 @@ func viewOf(r runs.Run, ahead status.Estimate, now time.Time) runView {
 // tone returns a class of ops.css: whether the run is successful, delayed, or in progress.
 func tone(r runs.Run, heldUp bool) string {
 	switch {
-	case r.Ended() && status.Failed(r) == 0:
+	case r.Ended() && status.Failure(r) == nil:
 		return "good"
 	case r.Ended():
 		return "bad"

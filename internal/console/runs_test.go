@@ -420,9 +420,9 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 	}
 }
 
-// TestUnwellRowsAreFilteredAndPaged holds that each row that did not settle well is on
+// TestFailedRowsAreFilteredAndPaged holds that each row that did not settle well is on
 // one page, with its reason and where to see more of it.
-func TestUnwellRowsAreFilteredAndPaged(t *testing.T) {
+func TestFailedRowsAreFilteredAndPaged(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(180))
 	for i := range int64(180) {
@@ -510,9 +510,9 @@ func TestOpenRowsArePaged(t *testing.T) {
 	}
 }
 
-// TestWhatStrangersWroteIsInert holds that script in a row's cells, in its reason, in
+// TestForeignTextIsEscaped holds that script in a row's cells, in its reason, in
 // the label and in the address is text on both pages.
-func TestWhatStrangersWroteIsInert(t *testing.T) {
+func TestForeignTextIsEscaped(t *testing.T) {
 	d := newDesk(t)
 	const script = `<script>alert(1)</script>`
 	_, header, _, err := d.ledger.Create(t.Context(), ledger.NewRun{
@@ -569,9 +569,9 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// TestADownloadThatBreaksOffIsNotTakenForWhole holds that the connection is cut where
+// TestInterruptedDownload holds that the connection is cut where
 // rows cannot be read any more.
-func TestADownloadThatBreaksOffIsNotTakenForWhole(t *testing.T) {
+func TestInterruptedDownload(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(5))
 	d.settle("a", "refused", "no", 1, 2)
@@ -614,7 +614,7 @@ func TestAttention(t *testing.T) {
 	mustNot(t, asynq.NewInspectorFromRedisClient(d.rdb).PauseQueue("default.rows"))
 	page := plain(d.get("/runs"))
 	for _, want := range []string{
-		"the queue default.rows is paused", "resume it on the page Queues",
+		"the queue default.rows is paused", "Resume it on the page Queues",
 		"the operation verify is blocked: 403: missing scope update:domains",
 		"has asked this tenant to pause (429) until",
 		"breaker of the sweeps: OPEN since", "--confirm sweep-1", "Confirm and close the breaker",
@@ -636,8 +636,7 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// TestPreview: who is to close the breaker sees first what that comes to, and what becomes
-// of it afterwards.
+// TestPreview: the effect of closing the breaker is shown before it is closed, and after.
 func TestPreview(t *testing.T) {
 	d := newDesk(t)
 	d.openBreaker("sweep-1")
@@ -885,7 +884,7 @@ func (away) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipeline
 	}
 }
 
-func TestRedisIsAway(t *testing.T) {
+func TestPagesWithoutRedis(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(3))
 	d.rdb.AddHook(away{})
@@ -900,9 +899,9 @@ func TestRedisIsAway(t *testing.T) {
 	}
 }
 
-// TestWhatIsAskedAgainIsLittle holds that the script, which asks for the page again and
-// again, has no rows searched through each time.
-func TestWhatIsAskedAgainIsLittle(t *testing.T) {
+// TestLiveRequestsReadLittle: the script, which requests the page every two seconds, does
+// not have all rows searched each time.
+func TestLiveRequestsReadLittle(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(3))
 	d.settle("a", "refused", "no such domain", 1)
@@ -919,9 +918,8 @@ func TestWhatIsAskedAgainIsLittle(t *testing.T) {
 	}
 }
 
-// TestAnOutcomeIsNotLookedForInVain holds that no rows are looked through for an outcome
-// that none has.
-func TestAnOutcomeIsNotLookedForInVain(t *testing.T) {
+// TestSearchForAnOutcomeIsBounded: no rows are searched for an outcome that no row has.
+func TestSearchForAnOutcomeIsBounded(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(60))
 	d.settle("a", "expired", "no", 59)
@@ -975,9 +973,9 @@ func TestAPanicEndsNoWorker(t *testing.T) {
 	}
 }
 
-// TestAnotherSweepIsAnotherForm: what somebody has opened to confirm is not that of
-// another sweep a moment later.
-func TestAnotherSweepIsAnotherForm(t *testing.T) {
+// TestEachSweepHasItsForm: a form that was opened for a sweep does not become that of the
+// next sweep when the page is updated.
+func TestEachSweepHasItsForm(t *testing.T) {
 	d := newDesk(t)
 	d.openBreaker("sweep-7")
 	if page := do(d.pages, http.MethodGet, "/runs", nil).Body.String(); !strings.Contains(page, `<details id="confirm-default-sweep-7">`) {

@@ -47,7 +47,7 @@ func request(t *testing.T, client *http.Client, addr string, changes ...change) 
 	return resp.StatusCode, string(read)
 }
 
-func TestServeGivesTheAddressThatPagesAnswerTo(t *testing.T) {
+func TestServedHosts(t *testing.T) {
 	p := newPages(t)
 	addr, client := serve(t, p)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -62,9 +62,9 @@ func newSite(cfg Config) *site {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
 		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "scanState": status.ScanState, "openReason": status.OpenReason,
-		"verdict": verdictOf, "verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName, "answerText": status.AnswerText,
-		"took": took, "toDo": toDo, "utc": utc, "percent": percent, "join": strings.Join, "waiting": waiting,
-		"skipped": status.SkippedTick, "sweepText": status.SweepText, "rulesText": rulesText,
+		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName, "answerText": status.AnswerText,
+		"took": status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent, "join": strings.Join, "waiting": waiting,
+		"skipped": status.SkippedTick, "sweepText": status.SweepText, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
@@ -82,7 +82,7 @@ func Pages(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	newSite(cfg).routes(mux)
 	mux.Handle(monitorRoot+"/", newMonitor(cfg))
-	return newGuard(plainPaths(mux), cfg.Access, cfg.logger())
+	return newGuard(plainPaths(mux), cfg.Access, cfg.Logger)
 }
 
 // plainPaths answers 404 to a path of a file that has an element . or .., a backslash or a
@@ -127,7 +127,7 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 	}
 	var out bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&out, "layout.html", p); err != nil {
-		s.logger().ErrorContext(r.Context(), "page not written", "page", name, "error", err)
+		s.Logger.ErrorContext(r.Context(), "page not written", "page", name, "error", err)
 		http.Error(w, "rendering this page failed: see the worker's log", http.StatusInternalServerError)
 		return
 	}
@@ -167,7 +167,7 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err 
 		return
 	}
 	if r.Context().Err() == nil {
-		s.logger().ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
+		s.Logger.ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
 	}
 	s.problem(w, r, http.StatusServiceUnavailable, section, "Reading Redis failed: "+status.Shown(err.Error())+". "+
 		"Check that Redis runs and that this worker can reach it. No rows are lost; workers resume once Redis is back.")

@@ -17,10 +17,8 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/deliveries"
 	"orgops/internal/health"
-	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
-	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 	"orgops/tasks"
 )
@@ -160,27 +158,24 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 
 // showSettings sets the used share of the budget, if it is known, and the schedule of sweeps.
 func (v *tenantView) showSettings() error {
-	rate, err := pace.ParseRate(v.Settings.Rate)
+	limit, err := v.Settings.Limit()
 	if err != nil {
-		return fmt.Errorf("settings of tenant %s: %w", v.Name, err)
+		return err
 	}
 	switch {
-	case rate.IsUnlimited():
+	case limit.Rate.IsUnlimited():
 		v.UsedText = "Unlimited rate: permits are not counted"
 	case v.Pace != nil:
-		left, _ := pace.Limit{Rate: rate, Burst: v.Settings.Burst, Reserve: v.Settings.Reserve}.Effective()
+		left, _ := limit.Effective()
 		perMinute := 60 * left.PerSecond()
 		v.Used = min(float64(v.Pace.UsedLastMinute)/perMinute, 1)
 		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.Pace.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
 	}
-	var cron sweep.Cron
-	if text := v.Settings.Sweep; text != "" && text != "off" {
-		if cron, err = sweep.ParseCron(text); err != nil {
-			return fmt.Errorf("settings of tenant %s: sweep: %w", v.Name, err)
-		}
+	cron, err := v.Settings.Schedule()
+	if err == nil {
+		v.Schedule = status.ScheduleText(cron, time.Now())
 	}
-	v.Schedule = status.ScheduleText(cron, time.Now())
-	return nil
+	return err
 }
 
 // showToken sets the state of the token, never the token.
@@ -236,10 +231,5 @@ func waiting(queue *asynq.QueueInfo) int {
 	return queue.Pending + queue.Scheduled + queue.Retry + queue.Active
 }
 
-// utc formats a time.
-func utc(at time.Time) string { return at.UTC().Format(time.RFC3339) }
-
 // percent formats a share.
 func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
-
-func rulesText(s tenant.Announced) string { return status.RulesText(status.RulesOf(s)) }

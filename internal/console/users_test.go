@@ -84,9 +84,9 @@ func newUsers(t *testing.T, text string) *console.Users {
 	return users
 }
 
-// TestNamesAreNotToldByTime holds that a wrong password costs as many rounds as an
+// TestTimingHidesNames holds that a wrong password costs as many rounds as an
 // unknown name, whichever the cost of the name's own hash.
-func TestNamesAreNotToldByTime(t *testing.T) {
+func TestTimingHidesNames(t *testing.T) {
 	const want = 1 << 11
 	for _, name := range []string{"cheap", "dear", "unknown", ""} {
 		users := newUsers(t, "cheap:"+hash10+"\ndear:"+hash11)

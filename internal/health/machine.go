@@ -12,7 +12,7 @@ import (
 	"strconv"
 )
 
-// Files tests who may read the files of secrets. Those of a container are left out, since a
+// Files tests which users may read the files of secrets. Those of a container are left out, since a
 // user with another number has to read them and the container has no others; so are files in
 // a directory that is closed to other users.
 func Files(paths []string) []Finding {

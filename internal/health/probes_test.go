@@ -109,7 +109,7 @@ func TestReadyIsBounded(t *testing.T) {
 	})
 }
 
-func TestProbesOnlyShow(t *testing.T) {
+func TestProbesAreReadOnly(t *testing.T) {
 	none := func(context.Context) []health.Finding { return nil }
 	h := health.Probes("", none, http.NotFoundHandler())
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {

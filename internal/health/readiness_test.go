@@ -68,7 +68,7 @@ func TestReadinessChecksSideBySide(t *testing.T) {
 }
 
 // The first caller may leave; the others still get the findings.
-func TestReadinessIsLeft(t *testing.T) {
+func TestReadinessOfACancelledRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := health.NewReadiness(health.Check{Subject: "a", Test: func(context.Context) health.Finding {
 			time.Sleep(time.Second)

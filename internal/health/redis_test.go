@@ -129,7 +129,7 @@ func TestRedisWhoseClockIsWrong(t *testing.T) {
 	}
 }
 
-func TestRedisThatIsAway(t *testing.T) {
+func TestUnreachableRedis(t *testing.T) {
 	got := complaints(examined(t, "redis://:secret-word@127.0.0.1:1/0", nil)) // no process is given that port
 	if len(got) != 1 || !strings.HasPrefix(got[0], "wrong    redis: redis at 127.0.0.1:") || !strings.Contains(got[0], "-> check --redis-url") || strings.Contains(got[0], "secret-word") {
 		t.Errorf("got %q", got)

@@ -144,7 +144,7 @@ func faultsOf(e dnscheck.Examination) (found []Finding) {
 	return found
 }
 
-// reach returns what may let the machine reach a resolver.
+// reach returns how the machine may reach a resolver.
 func reach(e dnscheck.Examination) string {
 	if errors.Is(e.Err, dnscheck.ErrCertificate) {
 		return "exempt this connection from TLS inspection, or correct the name after its #"

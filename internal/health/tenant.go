@@ -73,7 +73,7 @@ func (t Tenant) read(ctx context.Context, scopes []string) error {
 	}
 	_, _, err := t.API.OrganizationsPage(ctx, "")
 	if refusal, answered := errors.AsType[*apiclient.Error](err); answered && refusal.LacksScope() {
-		return nil // it is there and knows us; the scopes say what is missing
+		return nil // it is there and knows us; the finding on scopes names the missing one
 	}
 	return err
 }

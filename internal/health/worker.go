@@ -3,7 +3,6 @@ package health
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -86,29 +85,30 @@ func readPermissions(ctx context.Context, rdb redis.UniversalClient, tenants []S
 
 // requests reports whether the tenant's requests may be sent.
 func (p permission) requests(tenant string) Finding {
-	var blocks []string
-	for _, b := range p.pace.Blocks {
-		blocks = append(blocks, fmt.Sprintf("blocked: %s: %s", b.Operation, b.Reason))
-	}
-	switch {
-	case p.paceErr != nil:
-		return failed(p.paceErr)
-	case len(blocks) > 0:
-		return wrong("", "%s", strings.Join(blocks, "\n"))
-	case p.pace.Stopped != nil:
-		return warn("", "%s; to start it: enqueue tenant start %s", p.pace.Stopped, tenant)
-	case !p.pace.PausedUntil.IsZero():
-		return warn("", "paused until %s: the tenant answered 429", p.pace.PausedUntil.Format("15:04:05Z"))
-	}
-	return Finding{Level: OK}
+	return heldBy(status.Obstacles(tenant, p.pace, ""), p.paceErr)
 }
 
 // queue reports whether the tenant's rows may be released.
 func (p permission) queue() Finding {
-	if p.queueErr == nil && p.paused != "" {
-		return warn("", "%s", status.PausedQueueText(p.paused))
+	return heldBy(status.Obstacles("", pace.State{}, p.paused), p.queueErr)
+}
+
+// heldBy is wrong if requests are refused for a fault, and a warning if something else holds
+// rows back.
+func heldBy(obstacles []status.Obstacle, err error) Finding {
+	if err != nil || len(obstacles) == 0 {
+		return failed(err)
 	}
-	return failed(p.queueErr)
+	found := Finding{Level: Warning}
+	var texts []string
+	for _, o := range obstacles {
+		texts = append(texts, o.String())
+		if o.Fault {
+			found.Level = Wrong
+		}
+	}
+	found.Text = strings.Join(texts, "\n")
+	return found
 }
 
 // Token evaluates the last token that was fetched. If none was fetched yet, that is wrong only

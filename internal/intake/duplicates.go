@@ -9,8 +9,8 @@ import (
 // Duplicates are the rows of an input that ask for the same as an earlier row of it. The
 // earlier row is the only one that becomes work.
 type Duplicates struct {
-	Total int64
-	First []Duplicate // the first of them
+	Total int64       `json:"rows"`
+	First []Duplicate `json:"first"` // the first of them
 }
 
 // Duplicate is one of them: the lines in which it and the first row like it begin.

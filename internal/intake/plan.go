@@ -28,8 +28,8 @@ type Plan struct {
 
 // OrganizationRows is how many rows are about an organization.
 type OrganizationRows struct {
-	ID   string
-	Rows int64
+	ID   string `json:"organization_id"`
+	Rows int64  `json:"rows"`
 }
 
 // listedOrganizations is how many organizations are listed one by one.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/health"
+	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/tenant"
 )
@@ -45,11 +46,15 @@ type reading struct {
 	err     error
 }
 
-// joined joins the readings of many tenants or queues. It returns the first errors only, since
+// readEach reads the metrics of many tenants or queues. It returns the first errors only, since
 // they may all have the same cause.
-func joined(readings []reading, err error) (all []prometheus.Metric, _ error) {
+func readEach[T any](ctx context.Context, rdb redis.UniversalClient, each []T, read func(context.Context, redis.UniversalClient, T) ([]prometheus.Metric, error)) (all []prometheus.Metric, _ error) {
 	const most = 3
-	errs := []error{err}
+	readings := make([]reading, len(each))
+	errs := []error{redisconn.Batch(ctx, rdb, len(each), func(i int, rdb redis.UniversalClient) error {
+		readings[i].metrics, readings[i].err = read(ctx, rdb, each[i])
+		return nil
+	})}
 	for _, r := range readings {
 		all = append(all, r.metrics...)
 		if r.err != nil {
@@ -67,27 +72,25 @@ func (s source) read(ctx context.Context) reading {
 	return reading{metrics, err}
 }
 
-// redisCollector reads its sources, side by side, with each scrape. A Redis that is down does
-// not hold back the other metrics.
-type redisCollector struct {
-	sources []*health.Poll[reading]
-	open    *health.Poll[reading] // whose last reading is exposed while the next takes long; nil: none
-	logger  *slog.Logger
+// eachTime returns the readings of a source that is read with each scrape.
+func (s source) eachTime() *health.Poll[reading] {
+	return &health.Poll[reading]{Ask: s.read, Within: readWithin, Patience: gatherTimeout}
 }
 
-func newRedisCollector(logger *slog.Logger, open *health.Poll[reading], sources ...source) *redisCollector {
-	c := &redisCollector{logger: logger, open: open}
-	for _, s := range sources {
-		c.sources = append(c.sources, &health.Poll[reading]{Ask: s.read, Within: readWithin, Patience: gatherTimeout})
-	}
-	return c
+// redisCollector gets its readings side by side. A Redis that is down does not hold back the
+// other metrics. Of readings that stay fresh the last one is exposed while the next takes long.
+type redisCollector struct {
+	readings []*health.Poll[reading]
+	logger   *slog.Logger
 }
 
 // WatchRedis adds the metrics in Redis: of the queues, of the open runs and overdue rows of all
 // tenants, and of pace and sweeps of the tenants with these settings. It is called once.
 func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []tenant.Announced, logger *slog.Logger) {
-	m.registry.MustRegister(newRedisCollector(logger, openRuns(ledger.OpenByTenant, tenants),
-		queueSource(rdb, newInspector), tenantSource(rdb, tenants), overdueRows(rdb, tenants)))
+	m.registry.MustRegister(&redisCollector{[]*health.Poll[reading]{
+		queueSource(rdb, newInspector).eachTime(), tenantSource(rdb, tenants).eachTime(), overdueRows(rdb, tenants).eachTime(),
+		openRuns(ledger.OpenByTenant, tenants),
+	}, logger})
 }
 
 // Describe names the metrics.
@@ -99,19 +102,16 @@ func (c *redisCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect reads everything, but waits no longer than gatherTimeout.
 func (c *redisCollector) Collect(ch chan<- prometheus.Metric) {
-	readings := make([]reading, len(c.sources)+1)
+	readings := make([]reading, len(c.readings))
 	var all sync.WaitGroup
-	for i, s := range c.sources {
+	for i, p := range c.readings {
 		all.Go(func() {
-			r, since := s.Get(context.Background())
-			if !since.IsZero() {
+			r, since := p.Get(context.Background())
+			if !since.IsZero() && p.Fresh == nil {
 				r = reading{err: fmt.Errorf("no complete answer from Redis within %s", gatherTimeout)}
 			}
 			readings[i] = r
 		})
-	}
-	if c.open != nil {
-		readings[len(c.sources)], _ = c.open.Get(context.Background())
 	}
 	all.Wait()
 	var err error

@@ -7,13 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/health"
 	"orgops/internal/runs"
 )
 
 // NewQueueCollector lets the tests put an inspector of their own instead of
 // asynq's, which cannot be made to hang.
 func NewQueueCollector(i inspector, logger *slog.Logger) prometheus.Collector {
-	return newRedisCollector(logger, nil, queueSource(nil, given(i)))
+	return &redisCollector{[]*health.Poll[reading]{queueSource(nil, given(i)).eachTime()}, logger}
 }
 
 func given(i inspector) func(redis.UniversalClient) inspector {
@@ -22,10 +23,10 @@ func given(i inspector) func(redis.UniversalClient) inspector {
 
 // NewRunCollector collects the open runs that open gives.
 func NewRunCollector(open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
-	return newRedisCollector(slog.New(slog.DiscardHandler), openRuns(open, nil))
+	return &redisCollector{[]*health.Poll[reading]{openRuns(open, nil)}, slog.New(slog.DiscardHandler)}
 }
 
 // NewCollector collects the open runs that open gives, and the queues.
 func NewCollector(i inspector, open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
-	return newRedisCollector(slog.New(slog.DiscardHandler), openRuns(open, nil), queueSource(nil, given(i)))
+	return &redisCollector{[]*health.Poll[reading]{openRuns(open, nil), queueSource(nil, given(i)).eachTime()}, slog.New(slog.DiscardHandler)}
 }

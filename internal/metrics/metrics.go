@@ -5,7 +5,7 @@
 //
 // The files, each of which uses those below it:
 //
-//	metrics.go    what the worker reports
+//	metrics.go    the executions, requests and queries of this worker
 //	collector.go  reads the sources in Redis
 //	queues.go, runs.go, tenants.go: the sources
 package metrics

@@ -96,9 +96,9 @@ func keepSweep(t *testing.T, store *sweep.Store) {
 	}
 }
 
-// TestSweepsThatAreNotJudged: one that was cancelled, or whose run is gone, is not told
+// TestSweepsWithoutEvaluation: one that was cancelled, or whose run is gone, is not told
 // of as begun: it would be waited for for ever.
-func TestSweepsThatAreNotJudged(t *testing.T) {
+func TestSweepsWithoutEvaluation(t *testing.T) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
 	for _, id := range []ledger.RunID{"cancelled", "open"} {
@@ -207,9 +207,9 @@ func TestOpenRunsAreNotReadEachTime(t *testing.T) {
 	})
 }
 
-// TestManyOpenRunsHoldNothingUp: runs that take Redis half a minute to tell of keep
+// TestManyOpenRunsDelayNothing: runs that take Redis half a minute to tell of keep
 // nothing else back, and are shown once they are read.
-func TestManyOpenRunsHoldNothingUp(t *testing.T) {
+func TestManyOpenRunsDelayNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, registry := newMetrics(t)
 		queues := inspector{

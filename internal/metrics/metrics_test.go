@@ -103,7 +103,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-func TestMetricsTakeAnyLabel(t *testing.T) {
+func TestMetricsAcceptAnyLabel(t *testing.T) {
 	m, _ := newMetrics(t)
 	m.Task("default", "\xff\"\n", "invalid", 0)
 	want := []string{"orgops_tasks_total{outcome=\"invalid\",tenant=\"default\",type=\"\ufffd\\\"\\n\"} 1"}
@@ -239,9 +239,9 @@ func TestOverdueRows(t *testing.T) {
 	}
 }
 
-// TestOneReadingForAllWhoAsk: two servers that scrape at the same time both get what is
+// TestScrapesShareAReading: two servers that scrape at the same time both get the metrics
 // in Redis.
-func TestOneReadingForAllWhoAsk(t *testing.T) {
+func TestScrapesShareAReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, readings := make(chan struct{}), 0
 		slow := inspector{queues: func() ([]string, error) { readings++; <-release; return nil, nil }}
@@ -266,8 +266,8 @@ func TestOneReadingForAllWhoAsk(t *testing.T) {
 	})
 }
 
-// TestWhatWasReadIsGiven: a source that hangs takes those before it with it no more.
-func TestWhatWasReadIsGiven(t *testing.T) {
+// TestReadMetricsAreExposed: the metrics of other sources are exposed while one hangs.
+func TestReadMetricsAreExposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		hanging := inspector{queues: func() ([]string, error) { <-release; return nil, nil }}
@@ -284,7 +284,7 @@ func TestWhatWasReadIsGiven(t *testing.T) {
 	})
 }
 
-func TestHangingRedisHoldsNothingUpForLong(t *testing.T) {
+func TestHangingRedisDelaysLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		hanging := inspector{queues: func() ([]string, error) { <-release; return nil, nil }}

@@ -7,8 +7,6 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-
-	"orgops/internal/redisconn"
 )
 
 // inspector is the used part of asynq.Inspector. Its calls take no context: one outside of a
@@ -39,17 +37,13 @@ func queueSource(rdb redis.UniversalClient, inspect func(redis.UniversalClient) 
 		if err != nil {
 			return nil, fmt.Errorf("list queues: %w", err)
 		}
-		readings := make([]reading, len(names))
-		err = redisconn.Batch(ctx, rdb, len(names), func(i int, rdb redis.UniversalClient) error {
-			queue, err := inspect(rdb).GetQueueInfo(names[i])
+		return readEach(ctx, rdb, names, func(_ context.Context, rdb redis.UniversalClient, name string) ([]prometheus.Metric, error) {
+			queue, err := inspect(rdb).GetQueueInfo(name)
 			if err != nil {
-				readings[i].err = fmt.Errorf("queue %q: %w", names[i], err)
-				return nil
+				return nil, fmt.Errorf("queue %q: %w", name, err)
 			}
-			readings[i].metrics = sizes(queue)
-			return nil
+			return sizes(queue), nil
 		})
-		return joined(readings, err)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"orgops/internal/health"
 	"orgops/internal/ledger"
-	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/tenant"
 )
@@ -76,17 +75,12 @@ func overdueRows(rdb redis.UniversalClient, tenants []tenant.Announced) source {
 			names = append(names, ledger.Tenant(t.Tenant))
 		}
 		slices.Sort(names)
-		names = slices.Compact(names)
-		readings := make([]reading, len(names))
-		err = redisconn.Batch(ctx, rdb, len(names), func(i int, rdb redis.UniversalClient) error {
-			overdue, err := ledger.New(rdb).Overdue(ctx, names[i])
+		return readEach(ctx, rdb, slices.Compact(names), func(ctx context.Context, rdb redis.UniversalClient, name ledger.Tenant) ([]prometheus.Metric, error) {
+			overdue, err := ledger.New(rdb).Overdue(ctx, name)
 			if err != nil {
-				readings[i].err = err
-				return nil
+				return nil, err
 			}
-			readings[i].metrics = []prometheus.Metric{gauge(rowsOverdue, overdue.Seconds(), string(names[i]))}
-			return nil
+			return []prometheus.Metric{gauge(rowsOverdue, overdue.Seconds(), string(name))}, nil
 		})
-		return joined(readings, err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"orgops/internal/health"
 	"orgops/internal/pace"
-	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
@@ -40,37 +39,32 @@ var (
 // tenantSource reads pace and sweeps of this worker's tenants, for the whole fleet.
 func tenantSource(rdb redis.UniversalClient, tenants []tenant.Announced) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
-		readings := make([]reading, len(tenants))
-		err := redisconn.Batch(ctx, rdb, len(tenants), func(i int, rdb redis.UniversalClient) error {
-			readings[i] = tenantMetrics(ctx, rdb, tenants[i])
-			return nil
-		})
-		return joined(readings, err)
+		return readEach(ctx, rdb, tenants, tenantMetrics)
 	}
 }
 
-func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t tenant.Announced) reading {
+func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t tenant.Announced) ([]prometheus.Metric, error) {
 	state, stateErr := health.ReadState(ctx, rdb, t.Tenant)
 	budget, budgetErr := budgetMetrics(t, state.Pace)
 	sweeps, sweepsErr := sweepMetrics(ctx, runs.New(rdb), t.Tenant, state)
-	return reading{slices.Concat(budget, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)}
+	return slices.Concat(budget, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)
 }
 
 func budgetMetrics(t tenant.Announced, state *pace.State) ([]prometheus.Metric, error) {
 	if state == nil {
 		return nil, nil
 	}
-	rate, err := pace.ParseRate(t.Rate)
+	limit, err := t.Limit()
 	if err != nil {
-		return nil, fmt.Errorf("tenant %s: %w", t.Tenant, err)
+		return nil, err
 	}
-	limit, _ := pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve}.Effective()
+	rate, _ := limit.Effective()
 	paused := 0.0
 	if !state.PausedUntil.IsZero() {
 		paused = state.PausedUntil.Sub(state.At).Seconds()
 	}
 	metrics := []prometheus.Metric{
-		gauge(paceLimit, limit.PerSecond(), t.Tenant),
+		gauge(paceLimit, rate.PerSecond(), t.Tenant),
 		gauge(paceUsed, float64(state.UsedLastMinute)/60, t.Tenant),
 		gauge(pacePaused, paused, t.Tenant),
 		gauge(paceStopped, oneIf(state.Stopped != nil), t.Tenant),
@@ -86,7 +80,7 @@ func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state
 		return nil, nil
 	}
 	breaker, summary := state.Sweeps.Breaker, state.Sweeps.Summary
-	metrics = append(metrics, gauge(breakerOpen, oneIf(breaker != nil && breaker.Open), tenant))
+	metrics = append(metrics, gauge(breakerOpen, oneIf(breaker.Open), tenant))
 	if summary != nil {
 		metrics = append(metrics, gauge(sweepJudged, unixSeconds(summary.At), tenant))
 	}

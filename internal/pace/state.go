@@ -30,11 +30,11 @@ type State struct {
 // Block is a blocked operation: it does not work at present.
 type Block struct {
 	// Operation is its name, or [All].
-	Operation string
-	Reason    string
+	Operation string `json:"operation"`
+	Reason    string `json:"reason"`
 	// NextProbe is when the next request is let through as a probe. It is in the past if none
 	// was attempted since.
-	NextProbe time.Time
+	NextProbe time.Time `json:"-"`
 }
 
 // The fields of the tenant's hash; lua/ knows them too.

@@ -135,14 +135,14 @@ func checkConfirm(b sweep.Breaker, tenant, run string) error {
 		return fmt.Errorf("sweep %s holds domains of tenant %s back, not %s: list them (enqueue domains sweep --tenant %s --dry-run), then use --confirm %s",
 			b.ID, tenant, run, tenant, b.ID)
 	case !b.Confirmed.IsZero():
-		return fmt.Errorf("no sweep holds domains of tenant %s back: what was absent before %s is confirmed to be gone", tenant, stamp(b.Confirmed))
+		return fmt.Errorf("no sweep holds domains of tenant %s back: what was absent before %s is confirmed to be gone", tenant, Stamp(b.Confirmed))
 	}
 	return fmt.Errorf("no sweep holds domains of tenant %s back: there is nothing to confirm", tenant)
 }
 
 // BreakerClosed returns the effect of [CloseBreaker] in words.
 func BreakerClosed(tenant string, closed sweep.Breaker) string {
-	return fmt.Sprintf("tenant %s: the sweep is confirmed. Domains absent before %s count as gone: they are not counted again, and no longer held back.", tenant, stamp(closed.Confirmed))
+	return fmt.Sprintf("tenant %s: the sweep is confirmed. Domains absent before %s count as gone: they are not counted again, and no longer held back.", tenant, Stamp(closed.Confirmed))
 }
 
 // SweepNow starts a sweep of the tenant, or of one organization if it is named, and of

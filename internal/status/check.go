@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/internal/engine/kinds"
 )
 
 // TXTRecord is a record to check.
@@ -25,10 +27,9 @@ type TXTRecord struct {
 // CheckResult is the result of a check of a record.
 type CheckResult struct {
 	TXTRecord
+	Findings
 
-	Verdict   dnscheck.Verdict
-	Evidence  dnscheck.Evidence
-	Diagnosis dnscheck.Diagnosis
+	Verdict dnscheck.Verdict
 }
 
 // Check checks one record, as a worker does right before it sets its domain to verified. The
@@ -46,14 +47,67 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 	if err != nil {
 		return found, err
 	}
-	found.Verdict, found.Evidence = verdict, verdict.Evidence()
-	found.Evidence.At = time.Now().UTC().Truncate(time.Second)
+	found.Verdict, found.Evidence.Evidence = verdict, verdict.Evidence()
+	found.At = time.Now().UTC().Truncate(time.Second)
 	if name, target, out := verdict.AliasOut(); out && verdict.State == dnscheck.Present {
 		warning := fmt.Sprintf("the alias %s leads out of the domain, to %s: the owner of that name can prove the domain; --refuse-aliases refuses that", Shown(name), Shown(target))
-		found.Evidence.Note = strings.TrimPrefix(found.Evidence.Note+"; "+warning, "; ")
+		found.Note = joined(found.Note, warning)
 	}
 	found.Diagnosis, err = checker.Diagnose(ctx, record.Host, record.Domain, record.TXT, verdict)
 	return found, err
+}
+
+// Findings are the findings of a check or a proof.
+type Findings struct {
+	kinds.Evidence
+	Diagnosis dnscheck.Diagnosis // of a check by hand
+	Next      time.Time          // when the record is checked next; zero: not known
+}
+
+// Facts describes the findings, apart from the verdict and the answers. The first may have no
+// name: it explains the verdict.
+func (f Findings) Facts() []Fact {
+	all := []Fact{{"", f.Sentence}, {"note", f.Note}}
+	if f.ThinProof != nil {
+		all = append(all, Fact{"accepted", f.ThinProof.String()})
+	}
+	for _, one := range f.Diagnosis.Findings {
+		all = append(all, Fact{"what to do", one.Sentence})
+	}
+	for _, name := range f.Diagnosis.Unanswered {
+		all = append(all, Fact{"no answer", "for " + Shown(name) + ", where such records often end up by mistake"})
+	}
+	return facts(append(all, Fact{"next check", Stamp(f.Next)})...)
+}
+
+// Write writes the heading and the facts, two columns a line, and then the answer of each
+// server.
+func (f Findings) Write(out io.Writer, heading Fact) error {
+	w := NewTable(out)
+	w.Line(heading.Name, heading.Text)
+	w.Line("verdict", fmt.Sprintf("%s (%s)", f.State, f.Reason))
+	for _, fact := range f.Facts() {
+		w.Line(fact.Name, fact.Text)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nSERVER\tANSWER\tFOUND\tTOOK")
+	for _, o := range f.Said {
+		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\n", ServerName(o), o.State, o.Reason, cmp.Or(AnswerText(o), "-"), Took(o))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if missing := MissingAnswers(f.Evidence.Evidence); missing != "" {
+		fmt.Fprintln(out, missing)
+	}
+	return nil
+}
+
+// Took returns the duration of an answer.
+func Took(o dnscheck.ObservationRecord) time.Duration {
+	return time.Duration(o.Milliseconds * float64(time.Millisecond)).Round(time.Millisecond / 10)
 }
 
 // ServerName names a resolver, with its operator and perspective where its name does not have

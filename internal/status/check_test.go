@@ -7,7 +7,7 @@ import (
 	"orgops/internal/status"
 )
 
-func TestWhoSaid(t *testing.T) {
+func TestServerName(t *testing.T) {
 	for want, o := range map[string]dnscheck.ObservationRecord{
 		"name server ns1.example.com at 192.0.2.1:53":               {Asked: "ns1.example.com", Authority: true, Address: "192.0.2.1:53"},
 		"resolver tls://1.1.1.1:853#one.one.one.one (Cloudflare)":   {Asked: "tls://1.1.1.1:853#one.one.one.one", Operator: "Cloudflare", Perspective: "default"},

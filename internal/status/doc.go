@@ -14,6 +14,6 @@
 //	rows.go      the open rows of a run, and the names of rows
 //	run.go       state and counts of a run
 //	scan.go      the scan that finds a run's rows
-//	queue.go     paused queues
+//	obstacles.go the reasons why rows of a tenant are not executed
 //	text.go      tables, times, and text that is safe to print
 package status

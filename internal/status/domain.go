@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
-	"orgops/internal/sweep"
 )
 
 // DomainName names a discovery domain.
@@ -24,11 +22,7 @@ type Domain struct {
 	Rows   []DomainRow         // the newest first
 	More   int                 // how many further rows there are
 	Record *kinds.VerifyRecord // as a worker has read it for an open row; nil: none has
-	// Swept is the domain's state by the sweeps; nil: none is stored. Sweeps decide by
-	// Rules and SweepState.
-	Swept      *SweptDomain
-	Rules      sweep.Rules
-	SweepState SweepState
+	Swept  *SweptDomain        // the domain's state by the sweeps; nil: none is stored
 	// Other is another organization with a domain of this id, by rows or sweeps; "": none.
 	Other string
 }
@@ -37,8 +31,10 @@ type Domain struct {
 type DomainRow struct {
 	intake.DomainRow
 
-	State    runs.RowState
-	Evidence *kinds.Evidence // the proof of a domain that was verified, else the last check that did not find the token; nil: there is none
+	State runs.RowState
+	// Findings are those of the proof of a domain that was verified, else of the last check
+	// that did not find the token; nil: there is none.
+	Findings *Findings
 }
 
 // DomainOf reads the domain from Redis, with at most so many of its rows.
@@ -75,7 +71,10 @@ func (d *Domain) add(ctx context.Context, ledger *runs.Ledger, row intake.Domain
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", row.Item, row.Run.ID, err)
 		}
-		shown.Evidence = &e
+		shown.Findings = &Findings{Evidence: e}
+		if state.Result == nil {
+			shown.Findings.Next = WithStop(row.Run, state.Open).Next
+		}
 	}
 	d.Rows = append(d.Rows, shown)
 	return nil
@@ -89,24 +88,15 @@ func (d *Domain) readSwept(ctx context.Context, rdb redis.UniversalClient, name 
 		return err
 	case swept.OrganizationID != name.Organization:
 		d.Other = cmp.Or(d.Other, swept.OrganizationID)
-		return nil
+	default:
+		d.Swept = &swept
 	}
-	d.Swept = &swept
-	d.Rules, d.SweepState, err = RulesFor(ctx, rdb, name.Tenant)
-	return err
-}
-
-// NextCheck returns when the row is checked next; zero: it is settled, or that is not known.
-func (d DomainRow) NextCheck() time.Time {
-	if d.State.Result != nil {
-		return time.Time{}
-	}
-	return WithStop(d.Run, d.State.Open).Next
+	return nil
 }
 
 // String returns the row with its run and its state.
 func (d DomainRow) String() string {
-	return fmt.Sprintf("run %s (%s, %s), row %d: %s", d.Run.ID, d.Run.Kind, stamp(d.Run.CreatedAt), d.Item, d.StateText())
+	return fmt.Sprintf("run %s (%s, %s), row %d: %s", d.Run.ID, d.Run.Kind, Stamp(d.Run.CreatedAt), d.Item, d.StateText())
 }
 
 // StateText returns the row's result, or why it is open and when it is checked next.

@@ -71,15 +71,6 @@ func leftText(left time.Duration) string {
 	return max(left, time.Second).Round(time.Second).String()
 }
 
-// clock formats a time without its date if that is today or near.
-func clock(at time.Time) string {
-	at = at.UTC()
-	if time.Until(at).Abs() < 20*time.Hour {
-		return at.Format("15:04:05 UTC")
-	}
-	return at.Format("2006-01-02 15:04 UTC")
-}
-
 const (
 	rateSpan    = 30 * time.Second // over which the rate is measured
 	leastSpan   = 2 * time.Second  // below which there is no rate
@@ -139,7 +130,7 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []runs.Run)
 	for i, r := range all {
 		if !r.Ended() {
 			estimates[i] = Estimate{
-				Rate: e.runs[r.ID].rate, Left: e.left(now, r, all), DNS: e.waiting(r), Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)), Held: e.held(now, r),
+				Rate: e.runs[r.ID].rate, Left: e.left(now, r, all), DNS: e.waiting(r), Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)), Held: e.held(r),
 			}
 		}
 	}
@@ -241,17 +232,14 @@ func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r runs.Run, max
 // estimated together share its rate equally, until each has ended.
 func (e *Estimator) left(now time.Time, r runs.Run, all []runs.Run) time.Duration {
 	t, w, own := e.tenants[r.Tenant], e.runs[r.ID], e.ahead(r)
-	parsed, err := pace.ParseRate(t.settings.Rate)
-	if !t.announced || err != nil || own == 0 {
+	limit, err := t.settings.Limit()
+	switch {
+	case !t.announced || err != nil || own == 0, limit.Rate.IsUnlimited() && w.rate == 0:
 		return 0
-	}
-	if parsed.IsUnlimited() && w.rate == 0 {
-		return 0
-	}
-	if parsed.IsUnlimited() {
+	case limit.Rate.IsUnlimited():
 		return seconds(own / w.calls / w.rate)
 	}
-	effective, _ := pace.Limit{Rate: parsed, Burst: t.settings.Burst, Reserve: t.settings.Reserve}.Effective()
+	effective, _ := limit.Effective()
 	calls := 0.0
 	for _, other := range all {
 		if other.Tenant == r.Tenant {
@@ -285,7 +273,7 @@ func seconds(s float64) time.Duration {
 }
 
 // held returns why no row of the run is executed, in words.
-func (e *Estimator) held(now time.Time, r runs.Run) (why []string) {
+func (e *Estimator) held(r runs.Run) (why []string) {
 	t := e.tenants[r.Tenant]
 	switch {
 	case r.Paused:
@@ -302,21 +290,8 @@ func (e *Estimator) held(now time.Time, r runs.Run) (why []string) {
 	if !t.announced {
 		why = append(why, "no worker for tenant "+r.Tenant+" has been seen on this Redis")
 	}
-	if t.paused != "" {
-		why = append(why, PausedQueueText(t.paused))
-	}
-	if t.state.PausedUntil.After(now) {
-		why = append(why, "the API has asked this tenant to pause (429) until "+clock(t.state.PausedUntil))
-	}
-	if t.state.Stopped != nil {
-		why = append(why, "the tenant is "+t.state.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
-	}
-	for _, b := range t.state.Blocks {
-		operation := b.Operation
-		if operation == pace.All {
-			operation = "every operation"
-		}
-		why = append(why, operation+" is blocked: "+b.Reason)
+	for _, o := range Obstacles(r.Tenant, t.state, t.paused) {
+		why = append(why, o.String())
 	}
 	return why
 }

@@ -183,7 +183,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestHeld: it says what a run waits for, and why nothing moves.
+// TestHeld: an estimate names the obstacles of a run.
 func TestHeld(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -199,13 +199,13 @@ func TestHeld(t *testing.T) {
 			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden"); err != nil {
 				f.t.Fatal(err)
 			}
-		}, "get_discovery_domain is blocked: 403 Forbidden"},
+		}, "the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds"},
 		{"all is blocked", eight, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), pace.All, "401"); err != nil {
 				f.t.Fatal(err)
 			}
 			f.note("not_yet: there is none", 2)
-		}, "every operation is blocked: 401; 2 wait for DNS, until UNTIL at most"},
+		}, "every operation is blocked: 401; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", eight, func(f *followed, _ *pace.Limiter) {
 			if err := f.ledger.Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
@@ -230,8 +230,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestHeldByAPauseOfTheAPI: a 429 is told, and its time is part of what is left.
-func TestHeldByAPauseOfTheAPI(t *testing.T) {
+// TestObstacleOfAPause: a pause after a 429 is an obstacle, and part of the time left.
+func TestObstacleOfAPause(t *testing.T) {
 	f := follow(t, eight)
 	f.verify("a", 80)
 	budget := pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 1}})

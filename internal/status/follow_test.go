@@ -34,7 +34,7 @@ func (d *down) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return next
 }
 
-func TestFollowRidesOutARestart(t *testing.T) {
+func TestFollowDuringARestart(t *testing.T) {
 	rdb := redistest.New(t)
 	runstest.Submit(t, runs.New(rdb), ledger.NewRun{ID: "a", Kind: "clients:remove"})
 	trouble := &down{left: 2}

@@ -39,7 +39,7 @@ func decision(of sweep.Assessment, held string, a sweep.Action) string {
 	case of.Status == sweep.StatusDue:
 		return "to be " + done(a) + ": " + why
 	case of.Status == sweep.StatusAtRisk:
-		return fmt.Sprintf("at risk: %s; not %s before %s", why, done(a), stamp(of.NotBefore))
+		return fmt.Sprintf("at risk: %s; not %s before %s", why, done(a), Stamp(of.NotBefore))
 	case of.Status == sweep.StatusUnsure, of.Status == sweep.StatusProtected:
 		return "nothing: " + why
 	}
@@ -62,23 +62,26 @@ func done(a sweep.Action) string {
 // Preview is the evaluation of a tenant's next sweep if that found the same as
 // the last ones.
 type Preview struct {
-	Candidates []Candidate // first the domains to be acted on, then by start of absence
-	Breaker    sweep.Breaker
+	RuledSweeps
+	Candidates  []Candidate // first the domains to be acted on, then by start of absence
+	NextBreaker sweep.Breaker
 }
 
 // PreviewOf evaluates the tenant's watched domains at that time, by the state that the last
 // sweep has left, and returns those of the organization; "": all. It writes nothing.
-func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organization string, rules sweep.Rules, last SweepState, at time.Time) (Preview, error) {
+func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organization string, at time.Time) (p Preview, err error) {
+	if p.RuledSweeps, err = ruledSweeps(ctx, rdb, tenant); err != nil {
+		return Preview{}, err
+	}
 	store := sweep.NewStore(rdb, tenant)
-	e, states := sweep.Evaluation{Rules: rules, Breaker: last.breaker(), At: at}, sweep.States{Tenant: tenant, Store: store}
-	if s := last.Summary; s != nil {
+	e, states := sweep.Evaluation{Rules: p.Rules, Breaker: p.Breaker, At: at}, sweep.States{Tenant: tenant, Store: store}
+	if s := p.Summary; s != nil {
 		tally, err := store.Counts(ctx, s.Tick)
 		if err != nil {
 			return Preview{}, err
 		}
 		e.Organizations, e.Tally, e.Run = s.Organizations, tally, s.Run
 	}
-	var p Preview
 	for d, err := range states.Watched(ctx) {
 		if err != nil && d.ID != "" {
 			e.AddUnreadable()
@@ -88,14 +91,14 @@ func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organizat
 			return Preview{}, fmt.Errorf("tenant %s: %w", tenant, err)
 		}
 		e.Add(d.ID, d.DomainState)
-		c := Candidate{Action: rules.ActionOn(d.DomainState)}
+		c := Candidate{Action: p.Rules.ActionOn(d.DomainState)}
 		if d.Absence != nil {
 			c.Since, c.Checks = d.Absence.Since, d.Absence.Checks
 		}
 		p.Candidates = append(p.Candidates, c)
 	}
 	all, breaker, _ := e.Decide()
-	p.Breaker = breaker
+	p.NextBreaker = breaker
 	for i, c := range all {
 		p.Candidates[i].Candidate = c
 	}
@@ -122,7 +125,7 @@ func WriteCandidates(out io.Writer, candidates []Candidate, most int) error {
 	for _, c := range candidates[:min(most, len(candidates))] {
 		since, checks := "-", "-"
 		if !c.Since.IsZero() {
-			since, checks = stamp(c.Since), fmt.Sprint(c.Checks)
+			since, checks = Stamp(c.Since), fmt.Sprint(c.Checks)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", Shown(c.ID), Shown(c.Domain), Shown(c.OrganizationID), since, checks, c.Decision())
 	}

@@ -42,7 +42,7 @@ func Stopped(r runs.Run) string {
 	case r.Incomplete:
 		return "incomplete"
 	case r.NotBefore.After(time.Now()):
-		return "postponed until " + stamp(r.NotBefore)
+		return "postponed until " + Stamp(r.NotBefore)
 	}
 	return ""
 }
@@ -78,8 +78,29 @@ func Total(r runs.Run) string {
 	return fmt.Sprint(r.Total)
 }
 
+// Failure returns why the runs did not succeed: rows failed, or a scan left organizations out.
+// nil: they did.
+func Failure(all ...runs.Run) (err error) {
+	failed := int64(0)
+	for _, r := range all {
+		failed += Failed(r)
+		if out := LeftOut(r); out != "" {
+			err = errors.Join(err, fmt.Errorf("run %s: the scan left domains out: %s", r.ID, out))
+		}
+	}
+	if failed > 0 {
+		err = errors.Join(err, fmt.Errorf("failed rows: %d", failed))
+	}
+	return err
+}
+
 // Failed returns the number of the run's failed rows.
 func Failed(r runs.Run) int64 { return r.Settled - r.Counts["done"] - r.Counts["unchanged"] }
+
+// Trouble returns the faults of a run that an operator has to correct.
+func Trouble(r runs.Run) []Fact {
+	return facts(Fact{"lost", LostRows(r)}, Fact{"scan", incompleteScan(r)}, Fact{"producer", SilentProducer(r)})
+}
 
 // LostRows describes how to proceed if Redis has lost rows of the run; "": it has not.
 func LostRows(r runs.Run) string {
@@ -95,12 +116,12 @@ func LostRows(r runs.Run) string {
 
 // SilentProducer describes how to proceed if no rows of the run come any more: see
 // [runs.Run.SilentSince]; "": they do, or all have come.
-func SilentProducer(r runs.Run, now time.Time) string {
-	since := r.SilentSince(now)
+func SilentProducer(r runs.Run) string {
+	since := r.SilentSince(time.Now())
 	if since.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("silent since %s; if it has ended: %s", stamp(since), completeOrCancel(r.ID))
+	return fmt.Sprintf("silent since %s; if it has ended: %s", Stamp(since), completeOrCancel(r.ID))
 }
 
 // completeOrCancel is the instruction for a run whose rows did not all come.

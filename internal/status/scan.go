@@ -59,8 +59,8 @@ func LeftOut(r runs.Run) string {
 	return "ended early: " + w.Early + "; " + missed
 }
 
-// IncompleteScan is the progress of the run's scan, if it has left something out; else empty.
-func IncompleteScan(r runs.Run) string {
+// incompleteScan returns the progress of the run's scan if it has left something out; else "".
+func incompleteScan(r runs.Run) string {
 	if LeftOut(r) == "" {
 		return ""
 	}
@@ -73,9 +73,9 @@ func sweepOf(w sweep.Progress) string {
 	if w.Tick == 0 {
 		return ""
 	}
-	text := "sweep of " + stamp(TickAt(w.Tick))
+	text := "sweep of " + Stamp(TickAt(w.Tick))
 	if w.SpreadUntil > w.Tick {
-		text += ", checks until " + stamp(TickAt(w.SpreadUntil))
+		text += ", checks until " + Stamp(TickAt(w.SpreadUntil))
 	}
 	if w.Pending {
 		text += ", pending domains too"

@@ -8,7 +8,7 @@ import (
 	"orgops/internal/status"
 )
 
-func TestWalkState(t *testing.T) {
+func TestScanState(t *testing.T) {
 	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
 	for _, test := range []struct {
 		name string

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,12 +15,14 @@ import (
 
 // SweepState is the state of a tenant's sweeps.
 type SweepState struct {
+	Tenant  string
 	Summary *sweep.Summary // of the last sweep that was evaluated; nil: none was
-	Breaker *sweep.Breaker // nil: it was never opened
+	Breaker sweep.Breaker  // zero: it was never opened
 }
 
 // SweepStateOf reads the state of the tenant's sweeps.
 func SweepStateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (s SweepState, err error) {
+	s.Tenant = tenant
 	store := sweep.NewStore(rdb, tenant)
 	for name, into := range map[string]any{sweep.SummaryState: &s.Summary, sweep.BreakerState: &s.Breaker} {
 		value, err := store.State(ctx, name)
@@ -35,47 +36,37 @@ func SweepStateOf(ctx context.Context, rdb redis.UniversalClient, tenant string)
 	return s, nil
 }
 
-func (s SweepState) breaker() sweep.Breaker {
-	if s.Breaker == nil {
-		return sweep.Breaker{}
-	}
-	return *s.Breaker
-}
-
 // BreakerText describes the tenant's breaker and, if it holds domains back, how to confirm
 // that these are gone.
-func (s SweepState) BreakerText(tenant string) string {
-	b := s.breaker()
-	text := "closed"
+func (s SweepState) BreakerText() string {
+	b := s.Breaker
+	var text string
 	switch {
 	case b.Open:
-		text = fmt.Sprintf("OPEN since %s, nothing is acted on: %s", stamp(b.At), reason(b.Why))
+		text = fmt.Sprintf("OPEN since %s, nothing is acted on: %s", Stamp(b.At), reason(b.Why))
 	case b.ID != "":
 		text = "closed, but sweep " + Shown(b.ID) + " has held domains back: " + reason(b.Why)
 	case !b.Confirmed.IsZero():
-		return "closed; what was absent before " + stamp(b.Confirmed) + " is confirmed to be gone"
+		return "closed; what was absent before " + Stamp(b.Confirmed) + " is confirmed to be gone"
 	default:
-		return text
+		return "closed"
 	}
-	return text + "; to confirm that these are gone: enqueue domains sweep --tenant " + tenant + " --confirm " + Shown(b.ID)
+	return text + "; to confirm that these are gone: enqueue domains sweep --tenant " + s.Tenant + " --confirm " + Shown(b.ID)
 }
 
-// RulesFor returns the rules of the tenant's workers and the state of its sweeps.
-func RulesFor(ctx context.Context, rdb redis.UniversalClient, name string) (sweep.Rules, SweepState, error) {
+// RuledSweeps are the sweeps of a tenant, by the rules of its workers.
+type RuledSweeps struct {
+	SweepState
+	Rules sweep.Rules
+}
+
+func ruledSweeps(ctx context.Context, rdb redis.UniversalClient, name string) (RuledSweeps, error) {
 	settings, _, err := tenant.ReadAnnounced(ctx, rdb, name)
 	if err != nil {
-		return sweep.Rules{}, SweepState{}, err
+		return RuledSweeps{}, err
 	}
 	state, err := SweepStateOf(ctx, rdb, name)
-	return RulesOf(settings), state, err
-}
-
-// RulesOf returns the rules of announced settings, with defaults for those that are missing.
-func RulesOf(s tenant.Announced) sweep.Rules {
-	return sweep.Rules{
-		Action: cmp.Or(sweep.Action(s.AbsentAction), sweep.Report), Grace: cmp.Or(s.Grace, sweep.DefaultGrace),
-		AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks), Protect: s.Protect,
-	}
+	return RuledSweeps{state, settings.Rules()}, err
 }
 
 // RulesText describes the action on domains whose token is gone, and when it is taken.
@@ -92,7 +83,7 @@ func ScheduleText(c sweep.Cron, now time.Time) string {
 	if c.String() == "" {
 		return "none: sweeps are started by hand"
 	}
-	return fmt.Sprintf("%s, next at %s", c, stamp(c.Next(now)))
+	return fmt.Sprintf("%s, next at %s", c, Stamp(c.Next(now)))
 }
 
 // SkippedTick describes the tick of the schedule that was skipped last; "": none was.
@@ -100,7 +91,7 @@ func SkippedTick(s sweep.SkippedTick) string {
 	if s.Tick == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("the tick of %s: %s", stamp(TickAt(s.Tick)), s.Why)
+	text := fmt.Sprintf("the tick of %s: %s", Stamp(TickAt(s.Tick)), s.Why)
 	if s.InRow > 1 {
 		text += fmt.Sprintf(" (%d in a row)", s.InRow)
 	}
@@ -109,7 +100,7 @@ func SkippedTick(s sweep.SkippedTick) string {
 
 // SweepText describes the result of a sweep.
 func SweepText(j sweep.Summary) string {
-	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
+	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", Stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
 }
 
 // TickAt returns when a sweep was due.

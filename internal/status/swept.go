@@ -9,14 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/sweep"
 )
 
 // SweptDomain is a discovery domain with the state that sweeps have stored.
 type SweptDomain struct {
-	Tenant string
-	ID     string
+	ID string
 	sweep.DomainState
+	RuledSweeps
 }
 
 // SweptDomainOf reads the state of the tenant's domain with that id; ok is false if none is
@@ -30,38 +31,28 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, tenant, id st
 	if err != nil {
 		return SweptDomain{}, false, fmt.Errorf("discovery domain %s of tenant %s: %w", id, tenant, err)
 	}
-	return SweptDomain{Tenant: tenant, ID: id, DomainState: state}, true, nil
+	sweeps, err := ruledSweeps(ctx, rdb, tenant)
+	return SweptDomain{id, state, sweeps}, err == nil, err
 }
-
-// Fact is a property of a domain, for people.
-type Fact struct{ Name, Text string }
 
 // Facts returns the domain's state and the decision on it.
-func (d SweptDomain) Facts(rules sweep.Rules, tenant SweepState) []Fact {
-	var facts []Fact
-	add := func(name, text string) {
-		if text != "" {
-			facts = append(facts, Fact{name, text})
-		}
+func (d SweptDomain) Facts() []Fact {
+	breaker := ""
+	if d.Absence != nil && d.Breaker.ID != "" {
+		breaker = d.BreakerText()
 	}
-	add("swept", d.swept())
-	add("seen last", d.state())
-	add("found there", reason(strings.Join(d.Values, ", ")))
-	add("present", d.present())
-	add("absent", d.absent())
-	add("decision", d.Decision(rules))
-	if d.Absence != nil && tenant.breaker().ID != "" {
-		add("breaker", tenant.BreakerText(d.Tenant))
-	}
-	add("under way", inProgress(d.InProgress))
-	add("acted on", d.taken())
-	return facts
+	return facts(
+		Fact{"swept", d.swept()}, Fact{"seen last", d.state()}, Fact{"found there", reason(strings.Join(d.Values, ", "))},
+		Fact{"present", d.present()}, Fact{"absent", d.absent()}, Fact{"decision", d.Decision()}, Fact{"breaker", breaker},
+		Fact{"under way", inProgress(d.InProgress)}, Fact{"acted on", d.taken()},
+	)
 }
 
-// Write writes the facts, two columns a line, followed by the domain's history.
-func (d SweptDomain) Write(out io.Writer, rules sweep.Rules, tenant SweepState) error {
+// Write writes the facts, two columns a line, then the domain's history, and the findings that
+// led to each change of its record.
+func (d SweptDomain) Write(out io.Writer) error {
 	w := NewTable(out)
-	for _, f := range d.Facts(rules, tenant) {
+	for _, f := range d.Facts() {
 		w.Line(f.Name, f.Text)
 	}
 	if err := w.Flush(); err != nil || len(d.History) == 0 {
@@ -69,25 +60,38 @@ func (d SweptDomain) Write(out io.Writer, rules sweep.Rules, tenant SweepState) 
 	}
 	fmt.Fprintln(w, "\nWHEN\tWHAT\tWHY")
 	for _, e := range d.History {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", stamp(e.At), Shown(e.What), reason(e.Why))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", Stamp(e.At), Shown(e.What), reason(e.Why))
 	}
-	return w.Flush()
+	err := w.Flush()
+	for _, e := range d.History {
+		if e.Verdict == nil || err != nil {
+			continue
+		}
+		verdict, unreadable := kinds.ReadEvidence(e.Verdict)
+		if unreadable != nil {
+			_, err = fmt.Fprintf(out, "\n%s  %s\nverdict  not readable: %v\n", Shown(e.What), Stamp(e.At), unreadable)
+			continue
+		}
+		fmt.Fprintln(out)
+		err = Findings{Evidence: verdict}.Write(out, Fact{Shown(e.What), Stamp(e.At)})
+	}
+	return err
 }
 
 func (d SweptDomain) swept() string {
 	if d.Sweeps <= 1 {
-		return "once, by the sweep of " + stamp(TickAt(d.Tick))
+		return "once, by the sweep of " + Stamp(TickAt(d.Tick))
 	}
-	return fmt.Sprintf("%d times, last by the sweep of %s", d.Sweeps, stamp(TickAt(d.Tick)))
+	return fmt.Sprintf("%d times, last by the sweep of %s", d.Sweeps, Stamp(TickAt(d.Tick)))
 }
 
 // Brief returns the last sweep's result for the domain and the decision on it, in a line.
-func (d SweptDomain) Brief(rules sweep.Rules) string {
+func (d SweptDomain) Brief() string {
 	text := Shown(d.State)
 	if d.Sentence != "" {
 		text += ": " + reason(d.Sentence)
 	}
-	switch decision := d.Decision(rules); {
+	switch decision := d.Decision(); {
 	case decision != "":
 		text += " (" + decision + ")"
 	case d.State == dnscheck.Unknown.String():
@@ -98,11 +102,11 @@ func (d SweptDomain) Brief(rules sweep.Rules) string {
 
 // Decision returns the decision on an absent domain by the rules, without the breaker, in
 // words; "": it is not absent.
-func (d SweptDomain) Decision(rules sweep.Rules) string {
+func (d SweptDomain) Decision() string {
 	if d.Absence == nil {
 		return ""
 	}
-	return decision(rules.Assess(d.DomainState), "", rules.ActionOn(d.DomainState))
+	return decision(d.Rules.Assess(d.DomainState), "", d.Rules.ActionOn(d.DomainState))
 }
 
 func (d SweptDomain) state() string {
@@ -110,7 +114,7 @@ func (d SweptDomain) state() string {
 	if d.Reason != "" {
 		text += " (" + Shown(d.Reason) + ")"
 	}
-	text += ", at " + stamp(d.At)
+	text += ", at " + Stamp(d.At)
 	if d.Sentence != "" {
 		text += ": " + reason(d.Sentence)
 	}
@@ -121,7 +125,7 @@ func (d SweptDomain) present() string {
 	if d.LastPresent.IsZero() {
 		return "never seen by a sweep"
 	}
-	return fmt.Sprintf("from %s to %s", stamp(d.FirstPresent), stamp(d.LastPresent))
+	return fmt.Sprintf("from %s to %s", Stamp(d.FirstPresent), Stamp(d.LastPresent))
 }
 
 func (d SweptDomain) absent() string {
@@ -129,7 +133,7 @@ func (d SweptDomain) absent() string {
 	if a == nil {
 		return ""
 	}
-	text := fmt.Sprintf("since %s, last confirmed at %s, by %s", stamp(a.Since), stamp(a.Last), count(int64(a.Checks), "sweep"))
+	text := fmt.Sprintf("since %s, last confirmed at %s, by %s", Stamp(a.Since), Stamp(a.Last), count(int64(a.Checks), "sweep"))
 	if a.Operator != "" {
 		text += "; name servers of " + Shown(a.Operator)
 	}
@@ -142,16 +146,16 @@ func inProgress(request *sweep.ActionRequest) string {
 		return ""
 	}
 	if request.Back {
-		return "a request that restores the record, since " + stamp(request.At)
+		return "a request that restores the record, since " + Stamp(request.At)
 	}
-	return fmt.Sprintf("a request that has it %s, since %s", done(request.Action), stamp(request.At))
+	return fmt.Sprintf("a request that has it %s, since %s", done(request.Action), Stamp(request.At))
 }
 
 func (d SweptDomain) taken() string {
 	if d.Taken == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s at %s, until the TXT record at %s is there again", done(d.Taken.Action), stamp(d.Taken.At), Shown(d.Taken.Host))
+	text := fmt.Sprintf("%s at %s, until the TXT record at %s is there again", done(d.Taken.Action), Stamp(d.Taken.At), Shown(d.Taken.Host))
 	if why := d.Withheld(); why != "" {
 		text += "; not restored: " + why
 	}

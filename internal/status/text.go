@@ -11,6 +11,17 @@ import (
 	"unicode/utf8"
 )
 
+// Fact is a property, for people.
+type Fact struct{ Name, Text string }
+
+// String returns "NAME: TEXT".
+func (f Fact) String() string { return f.Name + ": " + f.Text }
+
+// facts returns the facts that have a text.
+func facts(all ...Fact) []Fact {
+	return slices.DeleteFunc(all, func(f Fact) bool { return f.Text == "" })
+}
+
 // Table is a table on a terminal; Flush writes it.
 type Table struct{ *tabwriter.Writer }
 
@@ -47,8 +58,22 @@ func reason(text string) string { return shown(text, longestReason) }
 // longestReason is the most characters of a reason that are shown.
 const longestReason = 500
 
-// stamp formats a time.
-func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+// Stamp formats a time; "" if it is zero.
+func Stamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// clock formats a time without its date if that is today or near.
+func clock(at time.Time) string {
+	at = at.UTC()
+	if time.Until(at).Abs() < 20*time.Hour {
+		return at.Format("15:04:05 UTC")
+	}
+	return at.Format("2006-01-02 15:04 UTC")
+}
 
 // Span formats a duration, from a day on in days, rounded down.
 func Span(d time.Duration) string {
@@ -73,7 +98,7 @@ func nextAt(what string, at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" (next %s %s)", what, stamp(at))
+	return fmt.Sprintf(" (next %s %s)", what, Stamp(at))
 }
 
 // mask replaces those words of a text by an ellipsis, without the marks at their ends.

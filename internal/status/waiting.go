@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -98,25 +99,33 @@ func common(reason string) string {
 	})
 }
 
+// Sampled reports whether the counts are those of a sample.
+func (w Waiting) Sampled() bool { return w.Read < w.WithReason }
+
+// Estimated returns the number of rows with a reason that so many of the read rows have.
+func (w Waiting) Estimated(rows int64) int64 {
+	if !w.Sampled() {
+		return rows
+	}
+	return int64(math.Round(float64(rows) / float64(w.Read) * float64(w.WithReason)))
+}
+
 // Write writes a line for each reason under a heading, or nothing if there is none.
 func (w Waiting) Write(out io.Writer) error {
 	if w.Read == 0 {
 		return nil
 	}
-	heading, about := "its open rows wait for", rowsOf
-	if w.Read < w.WithReason {
-		heading = fmt.Sprintf("its open rows wait for (estimated from %d of %d)", w.Read, w.WithReason)
-		about = func(n int64) string {
-			return fmt.Sprintf("about %.0f rows", float64(n)/float64(w.Read)*float64(w.WithReason))
-		}
+	of, about := "", ""
+	if w.Sampled() {
+		of, about = fmt.Sprintf(" (estimated from %d of %d)", w.Read, w.WithReason), "about "
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s:\n", heading)
+	fmt.Fprintf(&b, "\nits open rows wait for%s:\n", of)
 	for _, one := range w.Reasons {
-		fmt.Fprintf(&b, "  %s: %s%s\n", about(one.Rows), one.Reason, nextAt("check", one.Next))
+		fmt.Fprintf(&b, "  %s%s: %s%s\n", about, rowsOf(w.Estimated(one.Rows)), one.Reason, nextAt("check", one.Next))
 	}
 	if w.Further > 0 {
-		fmt.Fprintf(&b, "  %s: other reasons\n", about(w.Further))
+		fmt.Fprintf(&b, "  %s%s: other reasons\n", about, rowsOf(w.Estimated(w.Further)))
 	}
 	if w.WithoutReason > 0 {
 		fmt.Fprintf(&b, "  %s: a worker\n", rowsOf(w.WithoutReason))

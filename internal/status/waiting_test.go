@@ -67,7 +67,7 @@ its open rows wait for:
 	}
 }
 
-// TestWaitingOfASample: what is told of many rows is an estimate, and says so.
+// TestWaitingOfASample: counts of many rows are estimated, and said to be.
 func TestWaitingOfASample(t *testing.T) {
 	w := status.Waiting{
 		Read: 100, WithReason: 1000, WithoutReason: 7, Further: 1,

@@ -1,15 +1,18 @@
 package tenant
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"orgops/tasks"
-
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/pace"
+	"orgops/internal/sweep"
+	"orgops/tasks"
 )
 
 // Announced are the settings of a tenant that workers store for producers, which only connect
@@ -63,6 +66,35 @@ func (t Settings) Announced() Announced {
 			Resolvers: t.Resolvers, Quorum: t.Quorum, Mode: t.Mode.String(), CanaryZone: t.CanaryZone, RequireDNSSEC: t.RequireDNSSEC,
 			RefuseAliases: t.RefuseAliases, RefuseWildcards: t.RefuseWildcards, ThinProofAfter: t.ThinProofAfter,
 		},
+	}
+}
+
+// Limit returns the tenant's pace.
+func (s Announced) Limit() (pace.Limit, error) {
+	rate, err := pace.ParseRate(s.Rate)
+	if err != nil {
+		return pace.Limit{}, fmt.Errorf("settings of tenant %s: %w", s.Tenant, err)
+	}
+	return pace.Limit{Rate: rate, Burst: s.Burst, Reserve: s.Reserve, SweepShare: cmp.Or(s.SweepShare, pace.DefaultSweepShare)}, nil
+}
+
+// Schedule returns the times of the tenant's sweeps; the zero Cron: there are none.
+func (s Announced) Schedule() (sweep.Cron, error) {
+	if s.Sweep == "" || s.Sweep == Off {
+		return sweep.Cron{}, nil
+	}
+	cron, err := sweep.ParseCron(s.Sweep)
+	if err != nil {
+		return sweep.Cron{}, fmt.Errorf("settings of tenant %s: sweep: %w", s.Tenant, err)
+	}
+	return cron, nil
+}
+
+// Rules returns the rules of sweeps, with defaults for those that are missing.
+func (s Announced) Rules() sweep.Rules {
+	return sweep.Rules{
+		Action: cmp.Or(sweep.Action(s.AbsentAction), sweep.Report), Grace: cmp.Or(s.Grace, sweep.DefaultGrace),
+		AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks), Protect: s.Protect,
 	}
 }
 

@@ -26,7 +26,11 @@ type VerifyState struct {
 }
 
 // VerifyRecord is the part of a discovery domain that checks need.
-type VerifyRecord struct{ Domain, Host, TXT string }
+type VerifyRecord struct {
+	Domain string `json:"domain"`
+	Host   string `json:"verification_host"`
+	TXT    string `json:"verification_txt"`
+}
 
 func recordOf(d apiclient.DiscoveryDomain) *VerifyRecord {
 	return &VerifyRecord{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}

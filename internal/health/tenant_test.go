@@ -17,7 +17,7 @@ type shut struct{ err error }
 func (s shut) Wait(context.Context, string) error                 { return s.err }
 func (s shut) Answered(context.Context, string, int, http.Header) {}
 
-// TestHeldBack: where no request was sent, nobody is sent to look for the way to the API.
+// TestHeldBack: if the gate let no request through, the finding does not blame the network.
 func TestHeldBack(t *testing.T) {
 	for want, err := range map[string]error{
 		"warning  : the API is not queried: no permit for a request: the API said 429: again in 3m0s -> wait":                                              &pace.NoPermitError{After: 3 * time.Minute, Why: "the API said 429"},

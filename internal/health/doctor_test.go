@@ -195,7 +195,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-func TestLineIsHarmless(t *testing.T) {
+func TestFindingsAreEscaped(t *testing.T) {
 	f := health.Finding{Level: health.Wrong, Subject: "redis", Text: "a\x1b[31m\nb" + strings.Repeat("é", 2000)}
 	if line := f.String(); strings.ContainsAny(line, "\x1b\n") || len([]rune(line)) > 650 {
 		t.Errorf("%q", line)

@@ -80,8 +80,8 @@ func newLookSite(t *testing.T, write bool) lookSite {
 	s.Handler = console.Pages(console.Config{
 		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Write: write, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 		Tenants: []console.Tenant{{
-			Name: "acme", Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *"}, API: api, DNS: checker,
-			DNSMode: "resolvers", Quorum: 2, Reach: reach, Errors: failed, Webhooks: []console.Receiver{{Name: "crm", Origin: "https://crm.example"}},
+			Name: "acme", Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *", DNS: tenant.DNS{Mode: "resolvers", Quorum: 2}}, API: api, DNS: checker,
+			Reach: reach, Errors: failed, Webhooks: []console.Receiver{{Name: "crm", Origin: "https://crm.example"}},
 		}},
 	})
 	t.Cleanup(func() {
@@ -155,7 +155,7 @@ func TestDomainPageSaysWhyItIsNotVerified(t *testing.T) {
 	wantNotIn(t, page, script, s.domain.TXT)
 }
 
-func TestDomainIsFoundByWhatIsKnownOfIt(t *testing.T) {
+func TestDomainIsFoundByIdOrName(t *testing.T) {
 	s := newLookSite(t, false)
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "_v.northwind.example", "not_yet: no")
 	s.row(t, "run-2", "acme", "org_other", "ord_2", "_v.shop.southwind.example", "not_yet: no")
@@ -192,9 +192,9 @@ func TestDomainIsFoundByWhatIsKnownOfIt(t *testing.T) {
 	}
 }
 
-// TestDomainIsFoundBesideABadRecord: a listed record outside the specification keeps no
+// TestDomainIsFoundNextToABadRecord: a listed record outside the specification keeps no
 // other from being found by its name, and is found by its own unless it has no id.
-func TestDomainIsFoundBesideABadRecord(t *testing.T) {
+func TestDomainIsFoundNextToABadRecord(t *testing.T) {
 	s := newLookSite(t, false)
 	list := func(records ...string) {
 		s.box.AddFault(sandbox.Fault{Operation: sandbox.OpListDiscoveryDomains, Count: 1, Body: `{"domains":[` + strings.Join(records, ",") + `]}`})
@@ -272,7 +272,7 @@ func TestTenantsPage(t *testing.T) {
 	wantNotIn(t, page, script, s.box.ClientSecret(), "eyJ")
 }
 
-func TestMonitorAsksNobodyOutside(t *testing.T) {
+func TestMonitorLoadsNothingFromOtherHosts(t *testing.T) {
 	s := newLookSite(t, false)
 	for _, path := range []string{"/monitor/", "/monitor/queues/acme.dns/tasks/run-1-0-0", "/monitor/redis"} {
 		_, page := s.do(t, http.MethodGet, path, nil)
@@ -281,7 +281,7 @@ func TestMonitorAsksNobodyOutside(t *testing.T) {
 	}
 }
 
-func TestPathsThatClimbAreNotFound(t *testing.T) {
+func TestPathTraversalIsNotFound(t *testing.T) {
 	s := newLookSite(t, false)
 	for _, path := range []string{
 		"/monitor/../../etc/passwd", "/monitor/%2e%2e/%2e%2e/etc/passwd", "/monitor/..%2f..%2fetc/passwd", "/monitor/..%5c..%5cx", "/monitor/x%00y",
@@ -301,7 +301,7 @@ func TestPathsThatClimbAreNotFound(t *testing.T) {
 	}
 }
 
-func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
+func TestMonitorWrites(t *testing.T) {
 	const queue = "/monitor/api/queues/acme.rows"
 	for _, c := range []struct {
 		name, method, path, body string
@@ -355,9 +355,9 @@ func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotCheckedIsNotCounted: checks that are refused for what they ask leave
-// those that can be made.
-func TestWhatIsNotCheckedIsNotCounted(t *testing.T) {
+// TestInvalidChecksAreNotLimited: a check with invalid input does not count towards the
+// limit of checks.
+func TestInvalidChecksAreNotLimited(t *testing.T) {
 	s := newLookSite(t, false)
 	for range 5 {
 		if status, page := s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, "a/b!")); status != http.StatusBadRequest {

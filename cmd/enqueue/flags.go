@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// ifGiven checks a flag that may be empty.
+func ifGiven(value string, check func(string) error) error {
+	if value == "" {
+		return nil
+	}
+	return check(value)
+}
+
+// flag is a flag, and whether it is given.
+type flag struct {
+	given bool
+	name  string
+}
+
+// firstGiven names the first of the flags that is given; "": none is.
+func firstGiven(flags ...flag) string {
+	for _, f := range flags {
+		if f.given {
+			return f.name
+		}
+	}
+	return ""
+}
+
+// parseNotBefore reads when the rows of a run may start: a time, or a duration from now
+// on. An empty text is the zero time.
+func parseNotBefore(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if after, bad := time.ParseDuration(text); bad == nil {
+		at, err = now.Add(after), nil
+	}
+	switch {
+	case err != nil:
+		return time.Time{}, fmt.Errorf("not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h, got %.40q", text)
+	case !at.After(now):
+		return time.Time{}, fmt.Errorf("not-before: %s is in the past", at.UTC().Format(time.RFC3339))
+	}
+	return at.UTC(), nil
+}
