@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"orgops/apiclient"
@@ -34,12 +33,12 @@ type core struct {
 	followUp   *followup.FollowUp
 }
 
-// newCore returns the core of a tenant, not started.
-func (w *worker) newCore(t *served, notifier events.Notifier) *core {
+// newCore returns the core of a tenant, not started, and the queue of its tasks.
+func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Queue) {
 	name, ended := ledger.Tenant(t.Name), w.traces.Ended()
 	c := &core{}
 	c.engine = engine.New(engine.Config{
-		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: w.stopping, Block: t.limiter.Block, Logger: w.logger,
+		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping, Block: t.limiter.Block, Logger: w.logger,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, _ int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
 			if ended != nil {
@@ -48,7 +47,6 @@ func (w *worker) newCore(t *served, notifier events.Notifier) *core {
 		},
 	})
 	places, queue := corePlaces(t.Limit.Rate), engine.Queue(name)
-	w.queues.Add(queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traced(c.engine), Full: fullAt})
 	// The commands of dispatcher, scanner and follow-up end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is away can stop.
 	own := ledger.New(w.permits)
@@ -67,7 +65,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) *core {
 		Tenant: name, Ledger: own, API: t.api, Active: c.dispatcher.Active, Block: t.limiter.Block, Logger: w.logger,
 		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, kinds.Recheck: scan.Swept{States: states.Store}},
 	})
-	return c
+	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traced(c.engine), Full: fullAt}
 }
 
 // actConcurrency is how many actions of sweeps query DNS at a time: each queries all vantage
@@ -197,7 +195,7 @@ func metricType(k ledger.Kind) string {
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
 	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Kinds: slices.Sorted(maps.Keys(released(1, false)))}
-	for _, t := range w.tenants {
+	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
 	}
 	return s
@@ -208,7 +206,7 @@ func (w *worker) about() ledger.Session {
 func (w *worker) beginSession(ctx context.Context) (end func(), err error) {
 	// It outlives ctx: rows are executed until the servers are shut down.
 	alive, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	registered, ended := engine.KeepSession(alive, w.ledger.Core(), w.about(), w.logger)
+	registered, ended := engine.KeepSession(alive, w.ledger.Core(), w.about, w.logger)
 	end = func() {
 		cancel()
 		<-ended
@@ -231,51 +229,12 @@ func (w *worker) endSession() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
 	var failed []error
-	for _, t := range w.tenants {
+	for _, t := range w.tenants() {
 		failed = append(failed, t.core.engine.GiveBack(ctx))
 	}
 	failed = append(failed, ledger.New(w.permits).EndSession(ctx, w.session)) // ends with ctx
 	if err := errors.Join(failed...); err != nil {
 		w.logger.Warn("session not ended: its rows are due in 15 s", "error", err)
-	}
-}
-
-// startDispatching runs the dispatchers of all tenants with their scanners and follow-ups,
-// and the audits of their engines. The function that it returns stops them, and waits until
-// the dispatchers have given up their leases.
-func (w *worker) startDispatching(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	of := map[ledger.Tenant]*core{}
-	for i, t := range w.tenants {
-		c := t.core
-		of[ledger.Tenant(t.Name)] = c
-		// Tenants that ask Redis at different times need few connections.
-		after := time.Second * time.Duration(i) / time.Duration(len(w.tenants))
-		for _, run := range []func(){
-			func() { c.dispatcher.Run(ctx) },
-			func() { c.scanner.Run(ctx) },
-			func() { c.engine.RunAudits(ctx, ledger.New(w.permits)) },
-			func() { c.followUp.Run(ctx, c.dispatcher.Active) },
-		} {
-			all.Go(func() {
-				if wait(ctx, after) == nil {
-					run()
-				}
-			})
-		}
-	}
-	all.Go(func() {
-		w.ledger.Core().Wakes(ctx, func(t ledger.Tenant) {
-			if c := of[t]; c != nil {
-				c.dispatcher.Wake()
-				c.scanner.Wake()
-			}
-		})
-	})
-	return func() {
-		cancel()
-		all.Wait()
 	}
 }
 

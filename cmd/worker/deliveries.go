@@ -5,20 +5,16 @@ import (
 
 	"orgops/internal/deliveries"
 	"orgops/internal/queues"
-	"orgops/internal/tenant"
-	"orgops/internal/webhooks"
 )
 
-// newNotifier returns what notifies the receivers of a tenant of events. Its deliveries are
-// made by the queues of the worker.
-func (w *worker) newNotifier(t tenant.Settings, receivers *webhooks.Sender) *deliveries.Notifier {
+// newNotifier returns the notifier of a tenant's events, and the queue of its deliveries.
+func (w *worker) newNotifier(t *served) (*deliveries.Notifier, queues.Queue) {
 	queue := deliveries.Queue(t.Name)
 	cfg := deliveries.Config{
-		Tenant: t.Name, Receivers: receivers, Redis: w.redis, Enqueuer: w.queue, Enqueued: func() { w.queues.Wake(queue) }, Backlog: t.WebhookBacklog,
-		Meter: w.metrics, Ended: w.traces.Ended(), Stopping: w.stopping, Logger: w.logger, Now: w.clock.Now,
+		Tenant: t.Name, Receivers: t.hooks, Redis: w.redis, Enqueuer: w.queue, Enqueued: func() { w.queues.Wake(queue) }, Backlog: t.WebhookBacklog,
+		Meter: w.metrics, Ended: w.traces.Ended(), Stopping: t.stopping, Logger: w.logger, Now: w.clock.Now,
 	}
-	w.queues.Add(queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(), Handler: w.traced(deliveries.NewHandler(cfg))})
-	return deliveries.NewNotifier(cfg)
+	return deliveries.NewNotifier(cfg), queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(), Handler: w.traced(deliveries.NewHandler(cfg))}
 }
 
 // traced returns the handler with traces of its executions, if the worker has traces.

@@ -35,7 +35,7 @@ func (w *worker) left(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, t := range w.tenants {
+	for _, t := range w.tenants() {
 		open, err := w.ledger.Core().OpenRuns(ctx, ledger.Tenant(t.Name))
 		if err != nil {
 			return false, err

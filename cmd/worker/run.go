@@ -9,8 +9,11 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -87,7 +90,9 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 	if s.Sandbox {
 		return workInSandbox(ctx, p, s)
 	}
-	tenants, err := s.tenants(p.Env.Get)
+	read := func() ([]tenant.Settings, error) { return s.tenants(p.Env.Get) }
+	content := tenant.Digest(s.Config)
+	tenants, err := read()
 	if err != nil {
 		return err
 	}
@@ -114,6 +119,12 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 		return err
 	}
 	defer w.close()
+	if s.Config != "" {
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+		w.file = &settingsFile{path: s.Config, read: read, content: content, hangups: hangups, every: readFileEvery}
+	}
 	return w.work(ctx, tenants, func(ctx context.Context) error {
 		if s.Drain {
 			return w.drained(ctx)
@@ -141,8 +152,9 @@ type worker struct {
 	// schemaEvery is how often the version of the data in Redis is read.
 	schemaEvery time.Duration
 
-	tenants   []*served
-	stopping  chan struct{}
+	served    atomic.Pointer[[]*served]
+	ready     atomic.Pointer[health.Readiness]
+	file      *settingsFile                 // of the tenants; nil: their settings are flags
 	stops     []func(context.Context) error // of the HTTP listeners
 	addresses []string                      // of the HTTP listeners, as URLs
 }
@@ -175,7 +187,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	measured.BuildInfo(build.Version, build.Commit)
 	w := &worker{
 		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
-		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces, schemaEvery: schemaEvery, stopping: make(chan struct{}),
+		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces, schemaEvery: schemaEvery,
 	}
 	w.queues = queues.New(queues.Config{
 		Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger,
@@ -187,20 +199,17 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 // work starts everything, waits until until returns or ctx is done, and stops
 // everything in order. Being stopped by ctx is no error.
 func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func(context.Context) error) error {
+	var all []*served
 	for _, t := range tenants {
 		one, err := w.serve(t)
 		if err != nil {
 			return err
 		}
-		w.tenants = append(w.tenants, one)
+		all = append(all, one)
 	}
-	w.order = workers.New(w.about(), ledger.New(w.permits), w.logger) // whose commands end with their contexts
-	var settings []tenant.Announced
-	for _, t := range w.tenants {
-		settings = append(settings, t.Announced())
-		w.metrics.WatchToken(t.Name, t.api)
-	}
-	w.metrics.WatchRedis(w.redis, w.ledger, settings, w.logger)
+	w.setTenants(all)
+	w.order = workers.New(w.about, ledger.New(w.permits), w.logger) // whose commands end with their contexts
+	w.metrics.WatchRedis(w.redis, w.ledger, w.announced, w.logger)
 	if err := w.listen(ctx); err != nil {
 		return err
 	}
@@ -216,31 +225,64 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	defer endSession() // last, when no row is in progress any more
 	background, cancel := context.WithCancel(ctx)
 	var besides sync.WaitGroup
-	w.announceOnce(ctx, w.tenants...) // before "worker started", so that producers find the tenants from then on
+	w.announceOnce(ctx, all...) // before "worker started", so that producers find the tenants from then on
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	besides.Go(func() { w.order.Run(background, func() { w.fetchTokens(background, &besides) }) })
 	besides.Go(func() { w.announce(background) })
 	besides.Go(func() { w.watchSchema(background, fail) })
+	besides.Go(func() { w.queues.Run(background) })
+	besides.Go(func() { w.ledger.Core().Wakes(background, w.wake) })
 	defer besides.Wait()
 	defer cancel()
-	for _, t := range w.tenants {
-		if t.schedule != nil {
-			besides.Go(func() { t.schedule.Run(background) })
-		}
+	for i, t := range all {
+		w.start(background, t, delayOf(i, len(all)))
 	}
-	besides.Go(func() { w.queues.Run(background) })
-	stopDispatching := w.startDispatching(background)
+	if w.file != nil {
+		besides.Go(func() { w.watchFile(background) })
+	}
 	w.sayStarted(ctx)
 	err = until(running)
 	if cause := context.Cause(running); cause != nil && ctx.Err() == nil {
 		err = cause
 	}
 	w.logger.InfoContext(ctx, "worker stopping: running tasks may finish, the others are requeued", "within", w.settings.ShutdownTimeout)
-	stopDispatching()
-	w.stop()
+	cancel() // no tenant is started any more
+	var stops sync.WaitGroup
+	for _, t := range w.tenants() {
+		stops.Go(func() { w.stop(t) })
+	}
+	stops.Wait()
+	w.stopListening()
 	w.logger.InfoContext(ctx, "worker stopped")
 	return stopped(ctx, err)
+}
+
+// tenants returns the tenants of this worker. The list is not modified.
+func (w *worker) tenants() []*served {
+	if all := w.served.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// setTenants replaces the tenants of this worker. Session, pages, metrics and probes follow.
+func (w *worker) setTenants(all []*served) {
+	w.served.Store(&all)
+	w.ready.Store(w.readiness())
+}
+
+// delayOf spreads the n tenants of a worker over a second.
+func delayOf(i, n int) time.Duration { return time.Second * time.Duration(i) / time.Duration(n) }
+
+// wake has the tenant's dispatcher and scanner read Redis at once.
+func (w *worker) wake(name ledger.Tenant) {
+	for _, t := range w.tenants() {
+		if ledger.Tenant(t.Name) == name {
+			t.core.dispatcher.Wake()
+			t.core.scanner.Wake()
+		}
+	}
 }
 
 // stopped makes nothing of an error that only says that we were told to stop.
@@ -286,7 +328,7 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 func (w *worker) listen(ctx context.Context) error {
 	config := console.Config{
 		Redis: w.pages, Ledger: runs.New(w.pages), Intake: w.intake(), Version: version, Logger: w.logger,
-		Tenants: w.shown(), Write: w.settings.OpsWrite,
+		Tenants: w.shown, Write: w.settings.OpsWrite,
 	}
 	if w.settings.HTTPAddr != off {
 		access, certificate, err := w.settings.files(w.logger)
@@ -299,15 +341,23 @@ func (w *worker) listen(ctx context.Context) error {
 		}
 	}
 	if w.settings.ProbeAddr != off {
-		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil, health.Probes(version, w.readiness().Findings, w.metrics.Handler()))
+		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil, health.Probes(version, w.findings, w.metrics.Handler()))
 	}
 	return nil
 }
 
 // shown is what pages and metrics tell of the tenants.
 func (w *worker) shown() (tenants []console.Tenant) {
-	for _, t := range w.tenants {
+	for _, t := range w.tenants() {
 		tenants = append(tenants, t.shown)
+	}
+	return tenants
+}
+
+// announced returns the settings of the tenants as they are announced.
+func (w *worker) announced() (tenants []tenant.Announced) {
+	for _, t := range w.tenants() {
+		tenants = append(tenants, t.Announced())
 	}
 	return tenants
 }
@@ -331,20 +381,6 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *t
 // intake is what puts rows back, or hands them in, from here.
 func (w *worker) intake() intake.Intake { return intake.New(w.redis, w.ledger) }
 
-// stop fetches nothing more, lets what runs finish within the shutdown
-// timeout, and hands back the rest.
-func (w *worker) stop() {
-	w.queues.Stop()
-	close(w.stopping)
-	w.queues.Shutdown()
-	for _, t := range w.tenants {
-		t.api.CloseIdle()
-		t.dns.Close()
-		t.hooks.Close()
-	}
-	w.stopListening()
-}
-
 func (w *worker) stopListening() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -367,7 +403,7 @@ func (w *worker) close() {
 // again: they need Redis only.
 func (w *worker) announce(ctx context.Context) {
 	for wait(ctx, announceEvery) == nil {
-		for _, t := range w.tenants {
+		for _, t := range w.tenants() {
 			if w.order.Place(ledger.Tenant(t.Name)).Rank == 0 {
 				w.announceOnce(ctx, t)
 			}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,8 +14,10 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/console"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
 	"orgops/internal/metrics"
 	"orgops/internal/pace"
+	"orgops/internal/queues"
 	"orgops/internal/scan"
 	"orgops/internal/sweep/schedule"
 	"orgops/internal/tenant"
@@ -21,9 +25,11 @@ import (
 	"orgops/internal/webhooks"
 )
 
-// served is a tenant that this worker works for.
+// served is a tenant of this worker. It is started and stopped once: with other settings the
+// tenant is another one.
 type served struct {
 	tenant.Settings
+	logger   *slog.Logger
 	api      *apiclient.Client
 	tokens   apiclient.TokenSource
 	limiter  *pace.Limiter
@@ -31,9 +37,105 @@ type served struct {
 	core     *core
 	hooks    *webhooks.Sender
 	schedule *schedule.Scheduler // of its sweeps; nil: there is none
-	shown    console.Tenant      // on the operator's pages
+	queues   []queues.Queue
+	shown    console.Tenant // on the operator's pages
+
+	mu       sync.Mutex
+	end      func() // ends what start began; nil: it was not started
+	stopped  bool
+	stopping chan struct{} // closed when no more tasks are fetched
 
 	fetchesToken atomic.Bool // by [worker.fetchTokens]
+	lacksToken   bool        // of fetchTokens: the last attempt failed
+}
+
+// start runs the parts of a tenant until ctx ends or the tenant is stopped, and serves its
+// queues. Its parts begin to read Redis after a delay: tenants that do it at different times
+// need few connections.
+func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped || ctx.Err() != nil {
+		return
+	}
+	t.warn()
+	for _, r := range t.DNSResolvers {
+		w.metrics.ResolverVotes(t.Name, r.Name, true) // until its canary shows otherwise
+	}
+	forget := w.metrics.WatchTenant(t.Name, t.api)
+	for _, q := range t.queues {
+		w.queues.Add(q)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var parts sync.WaitGroup
+	for _, run := range []func(){
+		func() { t.core.dispatcher.Run(ctx) },
+		func() { t.core.scanner.Run(ctx) },
+		func() { t.core.engine.RunAudits(ctx, ledger.New(w.permits)) },
+		func() { t.core.followUp.Run(ctx, t.core.dispatcher.Active) },
+	} {
+		parts.Go(func() {
+			if wait(ctx, delay) == nil {
+				run()
+			}
+		})
+	}
+	if t.schedule != nil {
+		parts.Go(func() { t.schedule.Run(ctx) })
+	}
+	t.end = func() {
+		cancel()
+		parts.Wait() // until the dispatcher has given up its lease
+		w.shutdown(t)
+		forget()
+	}
+}
+
+// stop releases and fetches no more rows of a tenant, and waits for those in progress, for the
+// shutdown timeout at most. It returns once no part of the tenant runs any more.
+func (w *worker) stop(t *served) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return
+	}
+	t.stopped = true
+	if t.end != nil {
+		t.end()
+	}
+	t.close()
+}
+
+// shutdown fetches no more tasks of a tenant, and waits for those in progress.
+func (w *worker) shutdown(t *served) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	var shutdowns []func()
+	for _, q := range t.queues {
+		shutdowns = append(shutdowns, w.queues.Remove(q.Name))
+	}
+	close(t.stopping)
+	for _, shutdown := range shutdowns {
+		all.Go(shutdown)
+	}
+}
+
+// close closes the connections of a tenant.
+func (t *served) close() {
+	t.api.CloseIdle()
+	t.dns.Close()
+	t.hooks.Close()
+}
+
+// warn logs the settings that are probably not intended.
+func (t *served) warn() {
+	if open := inTheClear(t.DNSResolvers); len(open) > 0 {
+		t.logger.Warn("resolvers queried without encryption: an attacker on the path to them can forge their answers and prove any domain", "resolvers", open,
+			"what_to_do", "name them by tls:// or https://, as the default does")
+	}
+	for _, doubt := range t.Warnings() {
+		t.logger.Warn("suspicious setting", "setting", doubt)
+	}
 }
 
 // inTheClear returns the names of the resolvers whose answers can be forged on the way.
@@ -85,10 +187,11 @@ func longestWait(limit pace.Limit) time.Duration {
 	return wait + time.Duration(2/left.PerSecond()*float64(time.Second))
 }
 
-// serve wires what the tenant's tasks need; its servers are not started.
+// serve returns the parts of a tenant, not started. It changes nothing.
 func (w *worker) serve(t tenant.Settings) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
-	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit, Class: classOf, MaxWait: longestWait(t.Limit), Stopping: w.stopping, Writes: apiclient.Writes, Repeats: apiclient.IsRepetition, Logger: w.logger})
+	stopping := make(chan struct{})
+	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit, Class: classOf, MaxWait: longestWait(t.Limit), Stopping: stopping, Writes: apiclient.Writes, Repeats: apiclient.IsRepetition, Logger: w.logger})
 	if w.settings.DebugHTTP {
 		t.Network.Dump = logger
 	}
@@ -135,28 +238,22 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
-	for _, r := range t.DNSResolvers {
-		w.metrics.ResolverVotes(t.Name, r.Name, true) // till its canary tells otherwise
-	}
-	if open := inTheClear(t.DNSResolvers); len(open) > 0 {
-		logger.Warn("resolvers queried without encryption: whoever is on the path to them can forge their answers and prove any domain", "resolvers", open,
-			"what_to_do", "name them by tls:// or https://, as the default does")
-	}
 	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.Endpoints, UserAgent: "orgops/" + version, Proxy: t.Network.Proxy, RootCAs: t.Network.RootCAs})
 	if err != nil {
+		checker.Close()
 		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
-	}
-	for _, doubt := range t.Warnings() {
-		logger.Warn("suspicious setting", "setting", doubt)
 	}
 	s := &served{
 		shown: console.Tenant{
 			Name: t.Name, Settings: t.Announced(), API: api, DNS: checker,
 			DNSMode: t.Mode.String(), Quorum: t.Quorum, Reach: reach, Errors: problems, Webhooks: shownReceivers(t),
 		},
-		Settings: t, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, schedule: w.schedule(t, logger),
+		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
 	}
-	s.core = w.newCore(s, w.newNotifier(t, hooks))
+	notifier, deliveries := w.newNotifier(s)
+	var rows queues.Queue
+	s.core, rows = w.newCore(s, notifier)
+	s.queues = []queues.Queue{rows, deliveries}
 	return s, nil
 }
 

@@ -84,8 +84,9 @@ func newRedisCollector(logger *slog.Logger, open *health.Poll[reading], sources 
 }
 
 // WatchRedis adds the metrics in Redis: of the queues, of the open runs and overdue rows of all
-// tenants, and of pace and sweeps of the tenants with these settings. It is called once.
-func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []tenant.Announced, logger *slog.Logger) {
+// tenants, and of pace and sweeps of the tenants that the function returns, with their settings.
+// It is called once.
+func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants func() []tenant.Announced, logger *slog.Logger) {
 	m.registry.MustRegister(newRedisCollector(logger, openRuns(ledger.OpenByTenant, tenants),
 		queueSource(rdb, newInspector), tenantSource(rdb, tenants), overdueRows(rdb, tenants)))
 }

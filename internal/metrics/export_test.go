@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/runs"
+	"orgops/internal/tenant"
 )
 
 // NewQueueCollector lets the tests put an inspector of their own instead of
@@ -22,10 +23,10 @@ func given(i inspector) func(redis.UniversalClient) inspector {
 
 // NewRunCollector collects the open runs that open gives.
 func NewRunCollector(open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
-	return newRedisCollector(slog.New(slog.DiscardHandler), openRuns(open, nil))
+	return newRedisCollector(slog.New(slog.DiscardHandler), openRuns(open, func() []tenant.Announced { return nil }))
 }
 
 // NewCollector collects the open runs that open gives, and the queues.
 func NewCollector(i inspector, open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
-	return newRedisCollector(slog.New(slog.DiscardHandler), openRuns(open, nil), queueSource(nil, given(i)))
+	return newRedisCollector(slog.New(slog.DiscardHandler), openRuns(open, func() []tenant.Announced { return nil }), queueSource(nil, given(i)))
 }

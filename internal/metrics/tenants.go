@@ -38,8 +38,9 @@ var (
 )
 
 // tenantSource reads pace and sweeps of this worker's tenants, for the whole fleet.
-func tenantSource(rdb redis.UniversalClient, tenants []tenant.Announced) source {
+func tenantSource(rdb redis.UniversalClient, served func() []tenant.Announced) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
+		tenants := served()
 		readings := make([]reading, len(tenants))
 		err := redisconn.Batch(ctx, rdb, len(tenants), func(i int, rdb redis.UniversalClient) error {
 			readings[i] = tenantMetrics(ctx, rdb, tenants[i])
