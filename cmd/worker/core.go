@@ -48,7 +48,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 	})
 	places, queue := corePlaces(t.Limit.Rate), engine.Queue(name)
 	// The commands of dispatcher, scanner and follow-up end with their contexts, apart from
-	// those that enqueue events, so that a worker whose Redis is away can stop.
+	// those that enqueue events, so that a worker whose Redis is down can stop.
 	own := ledger.New(w.permits)
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.permits, t.Name), Notifier: notifier}
 	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: t.Rules, Logger: w.logger})
@@ -82,7 +82,7 @@ const fullAt = sweepConcurrency / 2
 
 // corePlaces is how many tasks of the core run at a time. DNS checks, which may wait 8 s for
 // name servers that do not answer, have [dnsConcurrency] of them, and those of sweeps
-// [sweepConcurrency], so that as many are left for what needs the API as in a worker without
+// [sweepConcurrency], so that as many are left for tasks that need the API as in a worker without
 // DNS checks. The dispatcher fills places and starts of a second: a check that finds no place
 // starts, and makes room, at once.
 func corePlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + apiConcurrency(rate) }
@@ -113,7 +113,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	}
 }
 
-// ownKeptFor is how long single rows of handlers are kept after their end: each hour may have
+// ownKeptFor is how long single rows of handlers are stored after their end: each hour may have
 // another one of the same domain.
 const ownKeptFor = 7 * 24 * time.Hour
 
@@ -221,12 +221,12 @@ func (w *worker) beginSession(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// lastWords bounds what a worker writes to the ledger when it has stopped.
-const lastWords = 3 * time.Second
+// lastWrites bounds the writes of a worker to the ledger after its tasks have ended.
+const lastWrites = 3 * time.Second
 
 // endSession gives back the rows that are still in progress, and ends the session.
 func (w *worker) endSession() {
-	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	ctx, cancel := context.WithTimeout(context.Background(), lastWrites)
 	defer cancel()
 	var failed []error
 	for _, t := range w.tenants() {
@@ -238,7 +238,7 @@ func (w *worker) endSession() {
 	}
 }
 
-// afterEnd does what follows a sweep, and notifies that a run has ended, unless lists leave it
+// afterEnd evaluates a sweep, and notifies that a run has ended, unless lists leave it
 // out or it has the actions of a sweep. If the evaluation of a sweep fails it is repeated,
 // and the end is notified once.
 func afterEnd(ctx context.Context, l *ledger.Ledger, f *followup.FollowUp, notifier events.Notifier, run ledger.Run) error {

@@ -149,7 +149,7 @@ func (w *worker) replace(ctx context.Context, former map[string]*served, next []
 // progress.
 func (w *worker) retire(t *served) {
 	w.stop(t)
-	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	ctx, cancel := context.WithTimeout(context.Background(), lastWrites)
 	defer cancel()
 	if err := t.core.engine.GiveBack(ctx); err != nil {
 		w.logger.Warn("rows not given back: they are due within 15 minutes", "tenant", t.Name, "error", err)

@@ -13,7 +13,7 @@ import (
 	"orgops/internal/sweep"
 )
 
-// Bounds of what decides on domains whose token is gone.
+// Bounds of the rules for domains whose token is gone.
 const (
 	// shortestGrace is longer than most outages of a domain's name servers.
 	shortestGrace = 24 * time.Hour
