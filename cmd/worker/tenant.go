@@ -55,7 +55,9 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	if t.stopped || ctx.Err() != nil {
 		return
 	}
-	t.warn()
+	for _, doubt := range t.Warnings() {
+		t.logger.WarnContext(ctx, "suspicious setting", "setting", doubt)
+	}
 	for _, r := range t.DNSResolvers {
 		w.metrics.ResolverVotes(t.Name, r.Name, true) // until its canary shows otherwise
 	}
@@ -124,27 +126,6 @@ func (t *served) close() {
 	t.api.CloseIdle()
 	t.dns.Close()
 	t.hooks.Close()
-}
-
-// warn logs the settings that are probably not intended.
-func (t *served) warn() {
-	if open := inTheClear(t.DNSResolvers); len(open) > 0 {
-		t.logger.Warn("resolvers queried without encryption: an attacker on the path to them can forge their answers and prove any domain", "resolvers", open,
-			"what_to_do", "name them by tls:// or https://, as the default does")
-	}
-	for _, doubt := range t.Warnings() {
-		t.logger.Warn("suspicious setting", "setting", doubt)
-	}
-}
-
-// inTheClear returns the names of the resolvers that are queried without encryption.
-func inTheClear(resolvers []dnscheck.Resolver) (names []string) {
-	for _, r := range resolvers {
-		if r.InTheClear() {
-			names = append(names, r.String())
-		}
-	}
-	return names
 }
 
 // attrs returns the settings of the tenant for a log line.
