@@ -85,7 +85,7 @@ func perSecond(limit pace.Limit) func() float64 {
 func (c *core) start() error {
 	var ctx context.Context
 	ctx, c.cancel = context.WithCancel(context.Background())
-	registered, ended := engine.KeepSession(ctx, c.ledger, c.session, c.logger)
+	registered, ended := engine.KeepSession(ctx, c.ledger, func() ledger.Session { return c.session }, c.logger)
 	<-registered
 	if err := c.server.Start(c.engine); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"orgops/internal/serving"
 )
 
-// accessFlags say who may look at the operator's pages, and act there.
+// accessFlags are the flags of access to the operator's pages.
 type accessFlags struct {
 	OpsWrite       bool     `help:"Allow the pages to change things, such as cancel and retry runs. Pages are read-only otherwise."`
 	OpsUsers       string   `help:"File of users: lines of name:hash as htpasswd -B writes them. Reloaded when it changes." placeholder:"FILE"`
@@ -26,7 +26,7 @@ type accessFlags struct {
 	OpsPlainHTTP   bool     `name:"ops-plain-http" help:"Accept passwords without TLS on an address that other machines can reach, behind a proxy that terminates TLS. Requires --ops-proxy-from."`
 }
 
-// check refuses what would let strangers in, or passwords out.
+// check refuses settings that would admit strangers or send passwords unencrypted.
 func (f accessFlags) check(addr string) error {
 	local, err := serving.IsLoopback(addr)
 	switch {
@@ -51,8 +51,7 @@ func (f accessFlags) check(addr string) error {
 	return err
 }
 
-// files reads what the flags name, and is the access that they describe. The
-// certificate is nil where none is named.
+// files reads the files that the flags name. The certificate is nil if none is named.
 func (f accessFlags) files(logger *slog.Logger) (access console.Access, certificate *tls.Config, err error) {
 	if access.ProxyFrom, err = console.ParseProxyFrom(f.OpsProxyFrom); err != nil {
 		return access, nil, fmt.Errorf("ops-proxy-from: %w", err)
@@ -78,7 +77,7 @@ func (f accessFlags) files(logger *slog.Logger) (access console.Access, certific
 	return access, certificate, nil
 }
 
-// print says what would be used.
+// print writes the effective settings.
 func (f accessFlags) print(out io.Writer) {
 	fmt.Fprintf(out, "ops-write: %t\n", f.OpsWrite)
 	for _, one := range []struct{ name, value string }{
@@ -98,7 +97,7 @@ func (f accessFlags) print(out io.Writer) {
 	}
 }
 
-// sameAddr says whether two listeners would want the same place.
+// sameAddr reports whether two listeners would use the same port of the same address.
 func sameAddr(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
@@ -110,7 +109,7 @@ func sameAddr(a, b string) bool {
 	return strings.EqualFold(hostA, hostB) || localA && localB || isEvery(hostA) || isEvery(hostB)
 }
 
-// isEvery says whether a host is every address of the machine.
+// isEvery reports whether a host means all addresses of the machine.
 func isEvery(host string) bool {
 	return host == "" || net.ParseIP(host).IsUnspecified()
 }

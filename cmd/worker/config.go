@@ -15,10 +15,10 @@ import (
 	"orgops/internal/tracing"
 )
 
-// systems are the flags that say what a worker connects to: Redis and tenants.
+// systems are the flags of the systems that a worker connects to: Redis and tenants.
 type systems struct {
 	RedisURL string `help:"Redis: redis://, rediss://, redis-sentinel:// or redis-cluster://. Set the password in ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0"`
-	Config   string `help:"YAML file of tenants, instead of the tenant's flags." placeholder:"FILE"`
+	Config   string `help:"YAML file of tenants, instead of the tenant's flags. Reloaded when it changes, and by SIGHUP." placeholder:"FILE"`
 
 	tenant.Settings `group:"The tenant"` // tenantGroup
 }
@@ -46,8 +46,8 @@ type settings struct {
 // tenantGroup is the group of the flags that describe one tenant.
 const tenantGroup = "The tenant"
 
-// checkTogether refuses flags that would be left aside. What the environment
-// says is: it is often there for other commands.
+// checkTogether refuses flags that would be ignored. Variables of the environment are ignored
+// without an error, since they are often set for other commands.
 func checkTogether(selected *kong.Context, s systems, sandbox bool) error {
 	given := cli.GivenIn(selected, tenantGroup)
 	switch {
@@ -98,7 +98,7 @@ func (s systems) named(env func(string) string) ([]tenant.Settings, error) {
 	return []tenant.Settings{t}, nil
 }
 
-// redis is the Redis that the settings name.
+// redis returns how to connect to Redis.
 func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 	if err := redisconn.Check(s.RedisURL, !fromArgs); err != nil {
 		return redisconn.Config{}, cli.Usage(fmt.Errorf("redis-url: %w", err))
@@ -107,7 +107,7 @@ func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 	return redisconn.Config{URL: s.RedisURL, Password: password, AllowURLPassword: !fromArgs}, err
 }
 
-// check checks what does not concern a tenant.
+// check checks the settings that are not of a tenant.
 func (s settings) check() error {
 	if s.HTTPAddr != off {
 		if err := s.accessFlags.check(s.HTTPAddr); err != nil {
@@ -137,13 +137,13 @@ func (s settings) check() error {
 const (
 	// off turns a listener, or the schedule, off.
 	off = "off"
-	// defaultHTTPAddr is --http-addr's.
+	// defaultHTTPAddr is the default of --http-addr.
 	defaultHTTPAddr = "127.0.0.1:8080"
-	// defaultLogLevel is --log-level's.
+	// defaultLogLevel is the default of --log-level.
 	defaultLogLevel = "info"
 )
 
-// print says what would be used. Secrets are masked by their type.
+// print writes the effective settings. Secrets are masked by their type.
 func (s settings) print(out io.Writer, all []tenant.Settings, redis redisconn.Config) {
 	fmt.Fprintf(out, "redis-url: %s\nhttp-addr: %s\n", redisconn.Mask(redis.URL), s.HTTPAddr)
 	if s.HTTPAddr != off {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"orgops/apiclient"
@@ -34,12 +33,12 @@ type core struct {
 	followUp   *followup.FollowUp
 }
 
-// newCore returns the core of a tenant, not started.
-func (w *worker) newCore(t *served, notifier events.Notifier) *core {
+// newCore returns the core of a tenant, not started, and the queue of its tasks.
+func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Queue) {
 	name, ended := ledger.Tenant(t.Name), w.traces.Ended()
 	c := &core{}
 	c.engine = engine.New(engine.Config{
-		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: w.stopping, Block: t.limiter.Block, Logger: w.logger,
+		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping, Block: t.limiter.Block, Logger: w.logger,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, _ int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
 			if ended != nil {
@@ -48,9 +47,8 @@ func (w *worker) newCore(t *served, notifier events.Notifier) *core {
 		},
 	})
 	places, queue := corePlaces(t.Limit.Rate), engine.Queue(name)
-	w.queues.Add(queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traced(c.engine), Full: fullAt})
 	// The commands of dispatcher, scanner and follow-up end with their contexts, apart from
-	// those that enqueue events, so that a worker whose Redis is away can stop.
+	// those that enqueue events, so that a worker whose Redis is down can stop.
 	own := ledger.New(w.permits)
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.permits, t.Name), Notifier: notifier}
 	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: t.Rules, Logger: w.logger})
@@ -67,7 +65,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) *core {
 		Tenant: name, Ledger: own, API: t.api, Active: c.dispatcher.Active, Block: t.limiter.Block, Logger: w.logger,
 		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, kinds.Recheck: scan.Swept{States: states.Store}},
 	})
-	return c
+	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traced(c.engine), Full: fullAt}
 }
 
 // actConcurrency is how many actions of sweeps query DNS at a time: each queries all vantage
@@ -84,7 +82,7 @@ const fullAt = sweepConcurrency / 2
 
 // corePlaces is how many tasks of the core run at a time. DNS checks, which may wait 8 s for
 // name servers that do not answer, have [dnsConcurrency] of them, and those of sweeps
-// [sweepConcurrency], so that as many are left for what needs the API as in a worker without
+// [sweepConcurrency], so that as many are left for tasks that need the API as in a worker without
 // DNS checks. The dispatcher fills places and starts of a second: a check that finds no place
 // starts, and makes room, at once.
 func corePlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + apiConcurrency(rate) }
@@ -115,7 +113,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	}
 }
 
-// ownKeptFor is how long single rows of handlers are kept after their end: each hour may have
+// ownKeptFor is how long single rows of handlers are stored after their end: each hour may have
 // another one of the same domain.
 const ownKeptFor = 7 * 24 * time.Hour
 
@@ -197,7 +195,7 @@ func metricType(k ledger.Kind) string {
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
 	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Kinds: slices.Sorted(maps.Keys(released(1, false)))}
-	for _, t := range w.tenants {
+	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
 	}
 	return s
@@ -208,7 +206,7 @@ func (w *worker) about() ledger.Session {
 func (w *worker) beginSession(ctx context.Context) (end func(), err error) {
 	// It outlives ctx: rows are executed until the servers are shut down.
 	alive, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	registered, ended := engine.KeepSession(alive, w.ledger.Core(), w.about(), w.logger)
+	registered, ended := engine.KeepSession(alive, w.ledger.Core(), w.about, w.logger)
 	end = func() {
 		cancel()
 		<-ended
@@ -223,15 +221,15 @@ func (w *worker) beginSession(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// lastWords bounds what a worker writes to the ledger when it has stopped.
-const lastWords = 3 * time.Second
+// lastWrites bounds the writes of a worker to the ledger after its tasks have ended.
+const lastWrites = 3 * time.Second
 
 // endSession gives back the rows that are still in progress, and ends the session.
 func (w *worker) endSession() {
-	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	ctx, cancel := context.WithTimeout(context.Background(), lastWrites)
 	defer cancel()
 	var failed []error
-	for _, t := range w.tenants {
+	for _, t := range w.tenants() {
 		failed = append(failed, t.core.engine.GiveBack(ctx))
 	}
 	failed = append(failed, ledger.New(w.permits).EndSession(ctx, w.session)) // ends with ctx
@@ -240,46 +238,7 @@ func (w *worker) endSession() {
 	}
 }
 
-// startDispatching runs the dispatchers of all tenants with their scanners and follow-ups,
-// and the audits of their engines. The function that it returns stops them, and waits until
-// the dispatchers have given up their leases.
-func (w *worker) startDispatching(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	of := map[ledger.Tenant]*core{}
-	for i, t := range w.tenants {
-		c := t.core
-		of[ledger.Tenant(t.Name)] = c
-		// Tenants that ask Redis at different times need few connections.
-		after := time.Second * time.Duration(i) / time.Duration(len(w.tenants))
-		for _, run := range []func(){
-			func() { c.dispatcher.Run(ctx) },
-			func() { c.scanner.Run(ctx) },
-			func() { c.engine.RunAudits(ctx, ledger.New(w.permits)) },
-			func() { c.followUp.Run(ctx, c.dispatcher.Active) },
-		} {
-			all.Go(func() {
-				if wait(ctx, after) == nil {
-					run()
-				}
-			})
-		}
-	}
-	all.Go(func() {
-		w.ledger.Core().Wakes(ctx, func(t ledger.Tenant) {
-			if c := of[t]; c != nil {
-				c.dispatcher.Wake()
-				c.scanner.Wake()
-			}
-		})
-	})
-	return func() {
-		cancel()
-		all.Wait()
-	}
-}
-
-// afterEnd does what follows a sweep, and notifies that a run has ended, unless lists leave it
+// afterEnd evaluates a sweep, and notifies that a run has ended, unless lists leave it
 // out or it has the actions of a sweep. If the evaluation of a sweep fails it is repeated,
 // and the end is notified once.
 func afterEnd(ctx context.Context, l *ledger.Ledger, f *followup.FollowUp, notifier events.Notifier, run ledger.Run) error {

@@ -25,7 +25,7 @@ import (
 	"orgops/internal/tenant"
 )
 
-// doctorCommand tests what a worker with the same settings would use.
+// doctorCommand tests the systems that a worker with the same settings would use.
 type doctorCommand struct {
 	JSON bool `name:"json" help:"Write the findings as JSON, one a line." noenv:"true"`
 	Plan bool `help:"Test nothing and connect to nothing: print what the tenants' rates and sweeps, and the load of the --plan flags, need of Redis and workers, how long it takes, and which limit is reached first." noenv:"true"`
@@ -36,10 +36,10 @@ type doctorCommand struct {
 // doctorTime bounds the tests. A service that has not answered by then is reported as silent.
 const doctorTime = 20 * time.Second
 
-// errFoundWrong says that a test found a problem, which was printed.
+// errFoundWrong is returned if a test found a problem, which was printed.
 var errFoundWrong = errors.New("something is wrong: see above")
 
-// run runs the tests and prints their results on stdout. Its error is one of settings, or errFoundWrong.
+// run runs the tests and prints their results. An error is one of the settings, or errFoundWrong.
 func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
 	if d.Plan {
 		return d.plan(p)
@@ -90,17 +90,17 @@ func (d doctorCommand) write(out io.Writer, found []health.Finding) (err error) 
 	return nil
 }
 
-// examine tests everything side by side, and gives the findings in order.
+// examine runs all tests at the same time, and returns the findings in order.
 func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Settings, at redisconn.Config, client redis.UniversalClient) ([]health.Finding, error) {
-	// All of them before the first test: what is let go of on an error is in use by none.
-	patients := make([]health.Tenant, len(tenants))
+	// All are built before the first test, so that an error closes nothing that is in use.
+	tested := make([]health.Tenant, len(tenants))
 	for i, t := range tenants {
-		patient, done, err := patient(t, client)
+		one, done, err := testedTenant(t, client)
 		if err != nil {
 			return nil, err
 		}
-		defer done() //nolint:revive // after the wait, for each of a few
-		patients[i] = patient
+		defer done() //nolint:revive // after the wait
+		tested[i] = one
 	}
 	parts := make([][]health.Finding, 1+2*len(tenants))
 	var all sync.WaitGroup
@@ -109,7 +109,7 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Setting
 	})
 	files := []string{env.Get(cli.EnvName("redis-password") + "_FILE")}
 	for i, t := range tenants {
-		all.Go(func() { parts[1+2*i] = patients[i].Test(ctx) })
+		all.Go(func() { parts[1+2*i] = tested[i].Test(ctx) })
 		all.Go(func() { parts[2+2*i] = receivers(ctx, t) })
 		files = append(files, t.ClientSecretFile, t.ClientKeyFile, t.TokenFile)
 	}
@@ -118,11 +118,11 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Setting
 	return slices.Concat(append(parts, health.Variables(env.Unknown()), health.Files(files), health.ReadLimits().Test(len(tenants)))...), nil
 }
 
-// ours are the queues that workers of any tenant take from.
+// ours matches the queues of all tenants.
 var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(rows|webhook)$`)
 
-// patient is the tenant as it is to be tested; done lets go of what it holds.
-func patient(t tenant.Settings, client redis.UniversalClient) (health.Tenant, func(), error) {
+// testedTenant returns the tenant for its tests; done closes its connections.
+func testedTenant(t tenant.Settings, client redis.UniversalClient) (health.Tenant, func(), error) {
 	tokens, err := t.TokenSource()
 	if err != nil {
 		return health.Tenant{}, nil, err
@@ -151,8 +151,7 @@ func patient(t tenant.Settings, client redis.UniversalClient) (health.Tenant, fu
 	}, done, nil
 }
 
-// receivers connects to those who are told of events; through a proxy it is the
-// proxy that does.
+// receivers connects to the receivers of events, unless there is a proxy, which would do that.
 func receivers(ctx context.Context, t tenant.Settings) []health.Finding {
 	var found []health.Finding
 	for _, e := range t.Endpoints {

@@ -8,13 +8,13 @@ import (
 	"orgops/internal/ledger"
 )
 
-// drainEvery is how often a worker that drains reads whether something is left.
+// drainEvery is how often a worker that drains reads the open runs.
 const drainEvery = 500 * time.Millisecond
 
 // drained waits until nothing is left that this worker could do: every run of its tenants
 // has ended, and every sweep is evaluated, with the actions that follow. Runs that wait for
 // an operator, a producer or a time are left, and checks between sweeps, of which there are
-// always others. A Redis that does not answer now and then is asked again.
+// always others. Errors of Redis are logged, and the runs read again.
 func (w *worker) drained(ctx context.Context) error {
 	for {
 		left, err := w.left(ctx)
@@ -35,7 +35,7 @@ func (w *worker) left(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, t := range w.tenants {
+	for _, t := range w.tenants() {
 		open, err := w.ledger.Core().OpenRuns(ctx, ledger.Tenant(t.Name))
 		if err != nil {
 			return false, err

@@ -25,7 +25,7 @@ func idleWorker(t *testing.T, box *sandbox.Sandbox, redis string, n int, secret 
 	}
 	t.Cleanup(w.close)
 	serveSandbox(t, w, box, secret, n)
-	w.order = workers.New(w.about(), ledger.New(w.permits), w.logger)
+	w.order = workers.New(w.about, ledger.New(w.permits), w.logger)
 	if end, err = w.beginSession(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func fetchTokens(t *testing.T, w *worker, done func() bool) {
 
 // places counts the tenants whose tokens the worker fetches before they are needed.
 func places(w *worker) (n int) {
-	for _, tn := range w.tenants {
+	for _, tn := range w.tenants() {
 		if w.awaitsToken(tn) {
 			n++
 		}
@@ -86,7 +86,7 @@ func TestFleetTokens(t *testing.T) {
 		t.Helper()
 		for _, w := range all {
 			fetchTokens(t, w, nil)
-			for _, tn := range w.tenants {
+			for _, tn := range w.tenants() {
 				if f := health.Token(tn.api.TokenHealth(), w.awaitsToken(tn)); f.Level == health.Wrong {
 					t.Errorf("%s: %s", tn.Name, f.Text)
 				} else if known := !tn.api.TokenHealth().GotAt.IsZero(); known == strings.Contains(f.Text, "not needed yet") {
@@ -122,7 +122,7 @@ func TestFleetTokensWrong(t *testing.T) {
 			}
 			w, _ := idleWorker(t, box, redis, 3, "no such secret")
 			each := func(ok func(text string) bool) bool {
-				for _, tn := range w.tenants {
+				for _, tn := range w.tenants() {
 					if f := health.Token(tn.api.TokenHealth(), w.awaitsToken(tn)); f.Level != health.Wrong || !ok(f.Text) {
 						return false
 					}

@@ -1,15 +1,131 @@
 // Command worker carries out the tasks that producers enqueue.
+//
+// The files, from the commands to the parts of a tenant:
+//
+//	main.go       the commands: work, doctor, sandbox
+//	sandbox.go    --sandbox, and worker sandbox
+//	doctor.go     worker doctor; doctor_plan.go: --plan
+//	run.go        a worker: connections, session, listeners; start and stop
+//	reload.go     changes of the file of tenants; drain.go: --drain
+//	ready.go      /readyz, and the tokens that a worker fetches before it needs them
+//	tenant.go     a tenant of the worker: start and stop
+//	parts.go      builds the parts of a tenant; core.go: those that execute its rows
+//	config.go     the flags; access.go: those of access to the pages
 package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"orgops/internal/cli"
+	"orgops/internal/tenant"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once, as a crash would
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once, like a crash
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+}
+
+// version and commit are set when a release is built.
+var (
+	version = "dev"
+	commit  string
+)
+
+type grammar struct {
+	Work    settings       `cmd:"" default:"withargs" help:"Process tasks (the default command)."`
+	Sandbox sandboxCommand `cmd:"" help:"Serve a sandbox tenant and its DNS, without a worker, and print the settings to connect to them."`
+	Doctor  doctorCommand  `cmd:"" help:"Test Redis, credentials, API and resolvers with these settings, and print each fault with its remedy. Exit status 1 if anything is wrong."`
+	cli.Manual
+	Version kong.VersionFlag `help:"Print the version and exit." noenv:"true"`
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
+	p := cli.Program{
+		Name: "worker", Description: "Process bulk operations on an identity platform's Management API.",
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ), Version: cli.ReadBuild(version, commit).String(),
+	}
+	var g grammar
+	selected, done, err := p.Parse(&g)
+	if done && len(args) == 1 && (args[0] == "--help" || args[0] == "-h") {
+		// The default command is work, so its flags are shown too.
+		fmt.Fprintln(stdout)
+		p.Args = []string{"work", "--help"}
+		_, _, err = p.Parse(&g)
+	}
+	if err != nil || done {
+		return p.Fail(err)
+	}
+	redisFromArgs := cli.Given(selected, "redis-url")
+	switch selected.Command() {
+	case "sandbox":
+		err = g.Sandbox.run(ctx, p)
+	case "doctor":
+		if err = checkTogether(selected, g.Doctor.systems, false); err == nil {
+			err = g.Doctor.run(ctx, p, redisFromArgs)
+		}
+	case "work":
+		if err = checkTogether(selected, g.Work.systems, g.Work.Sandbox); err == nil {
+			err = g.Work.run(ctx, p, redisFromArgs)
+		}
+	default:
+		err = selected.Run()
+	}
+	return p.Fail(err)
+}
+
+// run works for the tenants of the settings, or in the sandbox.
+func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
+	if s.Sandbox {
+		return workInSandbox(ctx, p, s)
+	}
+	read := func() ([]tenant.Settings, error) { return s.tenants(p.Env.Get) }
+	content := tenant.Digest(s.Config)
+	tenants, err := read()
+	if err != nil {
+		return err
+	}
+	redis, err := s.redis(p, redisFromArgs)
+	if err != nil {
+		return err
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	logger, level, err := cli.NewLogger(p.Stderr, s.LogLevel, s.LogFormat)
+	if err != nil {
+		return err
+	}
+	p.WarnOfUnknownVariables(logger)
+	if s.CheckConfig {
+		s.print(p.Stdout, tenants, redis)
+		return nil
+	}
+	asSet := cli.SwitchLevelBySignal(ctx, logger, level, signal.Notify, signal.Stop)
+	defer asSet()
+	w, err := newWorker(ctx, s, redis, logger)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	if s.Config != "" {
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+		w.file = &settingsFile{path: s.Config, read: read, content: content, hangups: hangups, every: readFileEvery}
+	}
+	return w.work(ctx, tenants, func(ctx context.Context) error {
+		if s.Drain {
+			return w.drained(ctx)
+		}
+		<-ctx.Done()
+		return nil
+	})
 }

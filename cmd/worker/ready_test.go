@@ -151,7 +151,7 @@ func TestReadinessRoundTrips(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.close()
-	w.order = workers.New(w.about(), w.ledger.Core(), w.logger)
+	w.order = workers.New(w.about, w.ledger.Core(), w.logger)
 	count := new(redistest.RoundTrips)
 	check := func() (took int64) {
 		before := count.Load()
@@ -167,7 +167,7 @@ func TestReadinessRoundTrips(t *testing.T) {
 		return count.Load() - before
 	}
 	serveSandbox(t, w, box, box.ClientSecret(), 3)
-	if _, err := w.tenants[1].limiter.Stop(t.Context(), "me", ""); err != nil {
+	if _, err := w.tenants()[1].limiter.Stop(t.Context(), "me", ""); err != nil {
 		t.Fatal(err)
 	}
 	check() // connects, and stores the scripts
@@ -182,7 +182,7 @@ func TestReadinessRoundTrips(t *testing.T) {
 // serveSandbox has the worker serve n tenants, which share a sandbox and a secret.
 func serveSandbox(t *testing.T, w *worker, box *sandbox.Sandbox, secret string, n int) {
 	t.Helper()
-	for i := len(w.tenants); i < n; i++ {
+	for i := len(w.tenants()); i < n; i++ {
 		tenant := sandboxTenant(box)
 		if err := tenant.Complete(func(string) string { return secret }); err != nil {
 			t.Fatal(err)
@@ -193,6 +193,6 @@ func serveSandbox(t *testing.T, w *worker, box *sandbox.Sandbox, secret string, 
 			t.Fatal(err)
 		}
 		t.Cleanup(one.dns.Close)
-		w.tenants = append(w.tenants, one)
+		w.setTenants(append(w.tenants(), one))
 	}
 }

@@ -6,14 +6,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"os/signal"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -34,120 +32,32 @@ import (
 	"orgops/internal/workers"
 )
 
-// version and commit are set when a release is built.
-var (
-	version = "dev"
-	commit  string
-)
-
-type grammar struct {
-	Work    settings       `cmd:"" default:"withargs" help:"Process tasks (the default command)."`
-	Sandbox sandboxCommand `cmd:"" help:"Serve a sandbox tenant and its DNS, without a worker, and print the settings to connect to them."`
-	Doctor  doctorCommand  `cmd:"" help:"Test Redis, credentials, API and resolvers with these settings, and print each fault with its remedy. Exit status 1 if anything is wrong."`
-	cli.Manual
-	Version kong.VersionFlag `help:"Print the version and exit." noenv:"true"`
-}
-
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
-	p := cli.Program{
-		Name: "worker", Description: "Process bulk operations on an identity platform's Management API.",
-		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ), Version: cli.ReadBuild(version, commit).String(),
-	}
-	var g grammar
-	selected, done, err := p.Parse(&g)
-	if done && len(args) == 1 && (args[0] == "--help" || args[0] == "-h") {
-		// Whoever asks has typed no command, and that means work: its flags are wanted.
-		fmt.Fprintln(stdout)
-		p.Args = []string{"work", "--help"}
-		_, _, err = p.Parse(&g)
-	}
-	if err != nil || done {
-		return p.Fail(err)
-	}
-	redisFromArgs := cli.Given(selected, "redis-url")
-	switch selected.Command() {
-	case "sandbox":
-		err = g.Sandbox.run(ctx, p)
-	case "doctor":
-		if err = checkTogether(selected, g.Doctor.systems, false); err == nil {
-			err = g.Doctor.run(ctx, p, redisFromArgs)
-		}
-	case "work":
-		if err = checkTogether(selected, g.Work.systems, g.Work.Sandbox); err == nil {
-			err = g.Work.run(ctx, p, redisFromArgs)
-		}
-	default:
-		err = selected.Run()
-	}
-	return p.Fail(err)
-}
-
-// run works for the tenants that the settings name, or in the sandbox.
-func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
-	if s.Sandbox {
-		return workInSandbox(ctx, p, s)
-	}
-	tenants, err := s.tenants(p.Env.Get)
-	if err != nil {
-		return err
-	}
-	redis, err := s.redis(p, redisFromArgs)
-	if err != nil {
-		return err
-	}
-	if err := s.check(); err != nil {
-		return err
-	}
-	logger, level, err := cli.NewLogger(p.Stderr, s.LogLevel, s.LogFormat)
-	if err != nil {
-		return err
-	}
-	p.WarnOfUnknownVariables(logger)
-	if s.CheckConfig {
-		s.print(p.Stdout, tenants, redis)
-		return nil
-	}
-	asSet := cli.SwitchLevelBySignal(ctx, logger, level, signal.Notify, signal.Stop)
-	defer asSet()
-	w, err := newWorker(ctx, s, redis, logger)
-	if err != nil {
-		return err
-	}
-	defer w.close()
-	return w.work(ctx, tenants, func(ctx context.Context) error {
-		if s.Drain {
-			return w.drained(ctx)
-		}
-		<-ctx.Done()
-		return nil
-	})
-}
-
 // worker is one process of the fleet.
 type worker struct {
 	settings settings
 	logger   *slog.Logger
-	redis    redis.UniversalClient // every command outlives its context, as asynq needs it
+	redis    redis.UniversalClient // its commands do not end with their contexts, as asynq requires
 	clock    *redisconn.Clock
-	permits  redis.UniversalClient // the limiters', whose commands end when they say: they know what to do without Redis
-	pages    redis.UniversalClient // the operator's pages', whose commands end when who asked for them has gone
+	permits  redis.UniversalClient // of the limiters; its commands end with their contexts
+	pages    redis.UniversalClient // of the operator's pages; its commands end with their requests
 	queue    deliveries.Enqueuer
 	queues   *queues.Servers
 	ledger   *runs.Ledger
 	session  ledger.SessionID
-	order    *workers.Order // from when the tenants are known
+	order    *workers.Order // nil before work
 	metrics  *metrics.Metrics
 	traces   *tracing.Tracing // nil: nothing is traced
 	// schemaEvery is how often the version of the data in Redis is read.
 	schemaEvery time.Duration
 
-	tenants   []*served
-	stopping  chan struct{}
+	served    atomic.Pointer[[]*served]
+	ready     atomic.Pointer[health.Readiness]
+	file      *settingsFile                 // of the tenants; nil: their settings are flags
 	stops     []func(context.Context) error // of the HTTP listeners
 	addresses []string                      // of the HTTP listeners, as URLs
 }
 
-// pageConnections bounds what the operator's pages ask of Redis at a time.
+// pageConnections bounds the connections of the operator's pages to Redis.
 const pageConnections = 10
 
 func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
@@ -156,7 +66,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 		return nil, cli.Usage(err)
 	}
 	logger = traces.Logger(logger)
-	// It has one log for the whole process, and would write to stderr itself.
+	// go-redis has one log for the process, and writes to stderr by default.
 	redis.SetLogger(cli.RedisLog{Logger: logger})
 	client, err := redisconn.ForServer(c)
 	permits, noPermits := redisconn.Open(c)
@@ -165,7 +75,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	if err := cmp.Or(err, noPermits, noPages); err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
-	// Both clients enqueue, and asynq's servers have the first.
+	// Both clients enqueue tasks; asynq's servers use the first.
 	clock := redisconn.NewClock(permits)
 	client.AddHook(clock)
 	permits.AddHook(clock)
@@ -175,7 +85,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	measured.BuildInfo(build.Version, build.Commit)
 	w := &worker{
 		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
-		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces, schemaEvery: schemaEvery, stopping: make(chan struct{}),
+		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces, schemaEvery: schemaEvery,
 	}
 	w.queues = queues.New(queues.Config{
 		Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger,
@@ -184,23 +94,20 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	return w, nil
 }
 
-// work starts everything, waits until until returns or ctx is done, and stops
-// everything in order. Being stopped by ctx is no error.
+// work serves the tenants until until returns or ctx ends, and then stops all parts in order. The
+// end of ctx is no error.
 func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func(context.Context) error) error {
+	var all []*served
 	for _, t := range tenants {
 		one, err := w.serve(t)
 		if err != nil {
 			return err
 		}
-		w.tenants = append(w.tenants, one)
+		all = append(all, one)
 	}
-	w.order = workers.New(w.about(), ledger.New(w.permits), w.logger) // whose commands end with their contexts
-	var settings []tenant.Announced
-	for _, t := range w.tenants {
-		settings = append(settings, t.Announced())
-		w.metrics.WatchToken(t.Name, t.api)
-	}
-	w.metrics.WatchRedis(w.redis, w.ledger, settings, w.logger)
+	w.setTenants(all)
+	w.order = workers.New(w.about, ledger.New(w.permits), w.logger) // whose commands end with their contexts
+	w.metrics.WatchRedis(w.redis, w.ledger, w.announced, w.logger)
 	if err := w.listen(ctx); err != nil {
 		return err
 	}
@@ -213,37 +120,88 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 		w.stopListening()
 		return stopped(ctx, err)
 	}
-	defer endSession() // last, when no row is in progress any more
+	defer endSession() // after all parts, when no row is in progress any more
 	background, cancel := context.WithCancel(ctx)
-	var besides sync.WaitGroup
-	w.announceOnce(ctx, w.tenants...) // before "worker started", so that producers find the tenants from then on
+	var parts sync.WaitGroup
+	w.announceOnce(ctx, all...) // before "worker started", after which producers find the tenants
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	besides.Go(func() { w.order.Run(background, func() { w.fetchTokens(background, &besides) }) })
-	besides.Go(func() { w.announce(background) })
-	besides.Go(func() { w.watchSchema(background, fail) })
-	defer besides.Wait()
+	parts.Go(func() { w.order.Run(background, func() { w.fetchTokens(background, &parts) }) })
+	parts.Go(func() { w.announce(background) })
+	parts.Go(func() { w.watchSchema(background, fail) })
+	parts.Go(func() { w.queues.Run(background) })
+	parts.Go(func() { w.ledger.Core().Wakes(background, w.wake) })
+	defer parts.Wait()
 	defer cancel()
-	for _, t := range w.tenants {
-		if t.schedule != nil {
-			besides.Go(func() { t.schedule.Run(background) })
-		}
+	for i, t := range all {
+		w.start(background, t, delayOf(i, len(all)))
 	}
-	besides.Go(func() { w.queues.Run(background) })
-	stopDispatching := w.startDispatching(background)
-	w.sayStarted(ctx)
+	if w.file != nil {
+		parts.Go(func() { w.watchFile(background) })
+	}
+	w.logStart(ctx)
 	err = until(running)
 	if cause := context.Cause(running); cause != nil && ctx.Err() == nil {
 		err = cause
 	}
 	w.logger.InfoContext(ctx, "worker stopping: running tasks may finish, the others are requeued", "within", w.settings.ShutdownTimeout)
-	stopDispatching()
-	w.stop()
+	cancel() // no tenant is started any more
+	var stops sync.WaitGroup
+	for _, t := range w.tenants() {
+		stops.Go(func() { w.stop(t) })
+	}
+	stops.Wait()
+	w.stopListening()
 	w.logger.InfoContext(ctx, "worker stopped")
 	return stopped(ctx, err)
 }
 
-// stopped makes nothing of an error that only says that we were told to stop.
+// tenants returns the tenants of this worker. The list is not modified.
+func (w *worker) tenants() []*served {
+	if all := w.served.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// setTenants replaces the tenants of this worker. Session, pages, metrics and probes follow.
+func (w *worker) setTenants(all []*served) {
+	w.served.Store(&all)
+	w.ready.Store(w.readiness())
+}
+
+// delayOf spreads the n tenants of a worker over a second.
+func delayOf(i, n int) time.Duration { return time.Second * time.Duration(i) / time.Duration(n) }
+
+// wake has the tenant's dispatcher and scanner read Redis at once.
+func (w *worker) wake(name ledger.Tenant) {
+	for _, t := range w.tenants() {
+		if ledger.Tenant(t.Name) == name {
+			t.core.dispatcher.Wake()
+			t.core.scanner.Wake()
+		}
+	}
+}
+
+// logStart logs addresses and tenants: one line for a single tenant, else one more for each.
+func (w *worker) logStart(ctx context.Context) {
+	attrs := []slog.Attr{slog.String("version", version), slog.Any("addresses", w.addresses)}
+	all := w.tenants()
+	if len(all) == 1 {
+		attrs = append(attrs, all[0].attrs()...)
+	} else {
+		attrs = append(attrs, slog.Int("tenants", len(all)))
+	}
+	w.logger.LogAttrs(ctx, slog.LevelInfo, "worker started", attrs...)
+	if len(all) == 1 {
+		return
+	}
+	for _, t := range all {
+		w.logger.LogAttrs(ctx, slog.LevelInfo, "serving tenant", t.attrs()...)
+	}
+}
+
+// stopped returns nil instead of an error whose cause is the end of ctx.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err())) {
 		return nil
@@ -251,14 +209,14 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// Intervals of asking Redis.
+// Intervals of commands to Redis.
 const (
 	redisAgain    = 2 * time.Second
 	announceEvery = time.Minute
 	schemaEvery   = time.Minute
 )
 
-// wait waits for that long, or until ctx ends: then it returns why.
+// wait waits until d has passed, or returns the error of a context that ends before.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -268,7 +226,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// awaitRedis waits until Redis answers and is one that this worker can use.
+// awaitRedis waits until Redis answers. An error is a Redis that this worker cannot use.
 func (w *worker) awaitRedis(ctx context.Context) error {
 	for {
 		err := redisconn.Ready(ctx, w.redis)
@@ -286,7 +244,7 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 func (w *worker) listen(ctx context.Context) error {
 	config := console.Config{
 		Redis: w.pages, Ledger: runs.New(w.pages), Intake: w.intake(), Version: version, Logger: w.logger,
-		Tenants: w.shown(), Write: w.settings.OpsWrite,
+		Tenants: w.shown, Write: w.settings.OpsWrite,
 	}
 	if w.settings.HTTPAddr != off {
 		access, certificate, err := w.settings.files(w.logger)
@@ -299,15 +257,23 @@ func (w *worker) listen(ctx context.Context) error {
 		}
 	}
 	if w.settings.ProbeAddr != off {
-		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil, health.Probes(version, w.readiness().Findings, w.metrics.Handler()))
+		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil, health.Probes(version, w.findings, w.metrics.Handler()))
 	}
 	return nil
 }
 
-// shown is what pages and metrics tell of the tenants.
+// shown returns the tenants for the pages.
 func (w *worker) shown() (tenants []console.Tenant) {
-	for _, t := range w.tenants {
+	for _, t := range w.tenants() {
 		tenants = append(tenants, t.shown)
+	}
+	return tenants
+}
+
+// announced returns the settings of the tenants as they are announced.
+func (w *worker) announced() (tenants []tenant.Announced) {
+	for _, t := range w.tenants() {
+		tenants = append(tenants, t.Announced())
 	}
 	return tenants
 }
@@ -328,22 +294,8 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *t
 	return nil
 }
 
-// intake is what puts rows back, or hands them in, from here.
+// intake returns the intake of this worker, for retries, sweeps and samples.
 func (w *worker) intake() intake.Intake { return intake.New(w.redis, w.ledger) }
-
-// stop fetches nothing more, lets what runs finish within the shutdown
-// timeout, and hands back the rest.
-func (w *worker) stop() {
-	w.queues.Stop()
-	close(w.stopping)
-	w.queues.Shutdown()
-	for _, t := range w.tenants {
-		t.api.CloseIdle()
-		t.dns.Close()
-		t.hooks.Close()
-	}
-	w.stopListening()
-}
 
 func (w *worker) stopListening() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -363,11 +315,11 @@ func (w *worker) close() {
 	w.traces.Close()
 }
 
-// announce tells producers the settings of the tenants whose first worker this is, now and
-// again: they need Redis only.
+// announce stores the settings of the tenants whose first worker this is, every minute, for
+// producers, which connect to Redis only.
 func (w *worker) announce(ctx context.Context) {
 	for wait(ctx, announceEvery) == nil {
-		for _, t := range w.tenants {
+		for _, t := range w.tenants() {
 			if w.order.Place(ledger.Tenant(t.Name)).Rank == 0 {
 				w.announceOnce(ctx, t)
 			}
@@ -385,8 +337,8 @@ func (w *worker) announceOnce(ctx context.Context, tenants ...*served) {
 	}
 }
 
-// watchSchema marks a Redis that was emptied again, and calls fail once its data is of a
-// version that this worker cannot use, for example since a backup was restored. It
+// watchSchema stores the version of the data in a Redis that was emptied, and calls fail once the
+// data has a version that this worker cannot use, for example after a backup was restored. It
 // returns when ctx ends.
 func (w *worker) watchSchema(ctx context.Context, fail context.CancelCauseFunc) {
 	stored := ledger.New(w.permits) // whose commands end with ctx

@@ -21,20 +21,19 @@ import (
 	"orgops/tasks"
 )
 
-// What the sandbox is like unless a flag says otherwise.
+// The sandbox without flags.
 const (
-	sandboxRate   = 50 // requests per second, as the tenant's bucket has them
+	sandboxRate   = 50 // requests per second, of the tenant's bucket
 	sandboxRedis  = "127.0.0.1:16379"
 	sandboxAPI    = "127.0.0.1:16380"
 	sandboxGiveUp = 25 * time.Second
 	// sandboxResolvers make a quorum of two.
 	sandboxResolvers = 3
-	// sandboxNegativeTTL lets a record that appears late be seen soon.
+	// sandboxNegativeTTL is short, so that a record that appears late is found soon.
 	sandboxNegativeTTL = time.Second
 )
 
-// workInSandbox works for a tenant inside the process, and submits a sample
-// of each kind of run to it.
+// workInSandbox works for a tenant inside the process, and submits a sample of each kind of run.
 func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	logger, level, err := cli.NewLogger(p.Stderr, sandboxLevel(s), s.LogFormat)
 	if err != nil {
@@ -44,10 +43,10 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	defer asSet()
 	options := sandbox.Options{APIAddr: sandboxAPI, RedisAddr: sandboxRedis, Rate: sandboxRate, Burst: sandboxRate, Resolvers: sandboxResolvers, NegativeTTL: sandboxNegativeTTL, Logger: logger}
 	if s.Drain {
-		// Nobody comes to look, so no fixed address has to be free.
+		// No pages are opened and no command connects, so no fixed address has to be free.
 		options.APIAddr, options.RedisAddr, s.HTTPAddr, s.ProbeAddr = "", "127.0.0.1:0", off, off
 	}
-	s.OpsWrite = true // it is there to be tried
+	s.OpsWrite = true // for trying the actions
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -73,8 +72,8 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	return errors.Join(err, box.Close())
 }
 
-// sandboxLevel keeps the log out of the way of the progress, unless it is
-// asked for: what becomes of each row is told at the end.
+// sandboxLevel returns the log level: error by default, so that the log does not hide the
+// progress. The results of the rows are printed at the end.
 func sandboxLevel(s settings) string {
 	if s.LogLevel == defaultLogLevel {
 		return "error"
@@ -82,7 +81,7 @@ func sandboxLevel(s settings) string {
 	return s.LogLevel
 }
 
-// sandboxTenant are the settings that fit the sandbox.
+// sandboxTenant returns the settings of the sandbox's tenant.
 func sandboxTenant(box *sandbox.Sandbox) tenant.Settings {
 	t := tenant.Default()
 	t.BaseURL, t.AuthURL, t.ClientID, t.ClientSecretEnv = box.BaseURL(), box.AuthURL(), box.ClientID(), "the sandbox's"
@@ -91,8 +90,8 @@ func sandboxTenant(box *sandbox.Sandbox) tenant.Settings {
 	return t
 }
 
-// showSample submits the sample and shows how far it is; then it stays, or
-// leaves where the worker is to drain.
+// showSample submits the sample and shows its progress and results. Then it waits for the end of
+// ctx, unless the worker drains.
 func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.Sandbox) error {
 	fmt.Fprintf(p.Stderr, sandboxIntroduction, box.BaseURL(), box.DNSAddr(), box.RedisURL())
 	if !w.settings.Drain {
@@ -133,7 +132,7 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	return nil
 }
 
-// What the sandbox says at its start and end.
+// Texts of the sandbox at its start and end.
 const (
 	sandboxIntroduction = `This is a sandbox, all in memory: an identity platform's Management API at %s,
 a DNS server at %s, and Redis at %s. Nothing else is queried or changed.
@@ -155,7 +154,7 @@ domain waiting for?), and takes rows from go run ./cmd/enqueue: docs/tutorial.md
 `
 )
 
-// expectedIn says which record a row about a domain expects in the sandbox's DNS.
+// expectedIn returns the record that the row of a domain expects in the sandbox's DNS.
 func expectedIn(box *sandbox.Sandbox) func(status.FailedRow) string {
 	return func(row status.FailedRow) string {
 		domain, ok := box.Domain(row.Organization, row.Domain)
@@ -166,8 +165,7 @@ func expectedIn(box *sandbox.Sandbox) func(status.FailedRow) string {
 	}
 }
 
-// reportSwept tells what the sample's sweep has written down of each domain, and why
-// nothing was done to it.
+// reportSwept writes the state that the sample's sweep has stored of each domain.
 func (w *worker) reportSwept(ctx context.Context, out io.Writer, swept []sandbox.SweptDomain) error {
 	fmt.Fprintf(out, "\nrun %s (%s), what each domain's next sweep goes by:\n", sampleSweep, tasks.TypeRecheck)
 	for _, d := range swept {
@@ -185,7 +183,7 @@ func (w *worker) reportSwept(ctx context.Context, out io.Writer, swept []sandbox
 // sampleSweep is the sample's sweep, of one organization.
 const sampleSweep = "sample-sweep"
 
-// submitSample submits a run of each kind, and begins a sweep.
+// submitSample submits a run of each kind, and starts a sweep.
 func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids []string, err error) {
 	in := w.intake()
 	for _, one := range []struct {

@@ -20,9 +20,9 @@ type Config struct {
 	// Ledger and Intake read runs and act on them.
 	Ledger *runs.Ledger
 	Intake intake.Intake
-	// Tenants are those of this worker. The runs of other tenants are shown too, without
-	// the data that only a worker of theirs has.
-	Tenants []Tenant
+	// Tenants returns those of this worker, which may change; nil: there are none. The runs
+	// of other tenants are shown too, without the data that only a worker of theirs has.
+	Tenants func() []Tenant
 	Access  Access
 	// Write allows actions, such as cancel and retry; the pages are read-only otherwise.
 	Write   bool

@@ -91,7 +91,7 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 // askedFor returns the page of a request, without its answer.
 func (s *site) askedFor(asked url.Values) domainPage {
 	p := domainPage{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"), Domain: field(asked, "domain")}
-	for _, t := range s.Tenants {
+	for _, t := range s.Tenants() {
 		p.Tenants = append(p.Tenants, t.Name)
 	}
 	if p.Tenant == "" {
@@ -157,11 +157,12 @@ func unread(err error) string {
 
 // tenant returns the tenant of this name, if this worker serves it.
 func (s *site) tenant(name string) (Tenant, bool) {
-	at := slices.IndexFunc(s.Tenants, func(t Tenant) bool { return t.Name == name })
+	all := s.Tenants()
+	at := slices.IndexFunc(all, func(t Tenant) bool { return t.Name == name })
 	if at < 0 {
 		return Tenant{}, false
 	}
-	return s.Tenants[at], true
+	return all[at], true
 }
 
 // known reads the state of the domain in Redis.

@@ -79,10 +79,12 @@ func newLookSite(t *testing.T, write bool) lookSite {
 	reach.Set(false, "port 53 is closed")
 	s.Handler = console.Pages(console.Config{
 		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Write: write, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
-		Tenants: []console.Tenant{{
-			Name: "acme", Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *", DNS: tenant.DNS{Mode: "resolvers", Quorum: 2}}, API: api, DNS: checker,
-			Reach: reach, Errors: failed, Webhooks: []console.Receiver{{Name: "crm", Origin: "https://crm.example"}},
-		}},
+		Tenants: func() []console.Tenant {
+			return []console.Tenant{{
+				Name: "acme", Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *", DNS: tenant.DNS{Mode: "resolvers", Quorum: 2}}, API: api, DNS: checker,
+				Reach: reach, Errors: failed, Webhooks: []console.Receiver{{Name: "crm", Origin: "https://crm.example"}},
+			}}
+		},
 	})
 	t.Cleanup(func() {
 		checker.Close()

@@ -72,7 +72,7 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	config := console.Config{
-		Redis: rdb, Ledger: d.ledger, Intake: d.taker, Tenants: []console.Tenant{{Name: "default"}},
+		Redis: rdb, Ledger: d.ledger, Intake: d.taker, Tenants: func() []console.Tenant { return []console.Tenant{{Name: "default"}} },
 		Logger: slog.New(slog.NewTextHandler(d.log, nil)),
 	}
 	d.shown = console.Pages(config)

@@ -55,6 +55,9 @@ type page struct {
 }
 
 func newSite(cfg Config) *site {
+	if cfg.Tenants == nil {
+		cfg.Tenants = func() []Tenant { return nil }
+	}
 	s := &site{
 		Config: cfg, pages: map[string]*template.Template{}, estimator: status.NewEstimator(cfg.Redis),
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),

@@ -107,7 +107,7 @@ func (s *site) tenantNames(ctx context.Context, queues []string) (names []string
 		return nil, err
 	}
 	known := map[string]bool{}
-	for _, t := range s.Tenants {
+	for _, t := range s.Tenants() {
 		names = append(names, t.Name)
 		known[t.Name] = true
 	}

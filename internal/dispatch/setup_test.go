@@ -195,7 +195,7 @@ func (s *site) start(change ...func(*options)) *worker {
 	})
 	ctx, cancel := context.WithCancel(s.t.Context())
 	w.end = cancel
-	registered, _ := engine.KeepSession(ctx, l, w.session, s.logger())
+	registered, _ := engine.KeepSession(ctx, l, func() ledger.Session { return w.session }, s.logger())
 	<-registered
 	var handler asynq.Handler = w.engine
 	if o.around != nil {

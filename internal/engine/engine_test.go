@@ -348,7 +348,7 @@ func TestKeepSession(t *testing.T) {
 	defer cancel()
 	session := ledger.Session{ID: ledger.NewSessionID(), Protocol: engine.Protocol}
 	_, _ = s.worker(func(c *engine.Config) {
-		registered, ended := engine.KeepSession(ctx, s.Ledger, session, c.Logger)
+		registered, ended := engine.KeepSession(ctx, s.Ledger, func() ledger.Session { return session }, c.Logger)
 		<-registered
 		t.Cleanup(func() { <-ended })
 	})

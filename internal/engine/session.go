@@ -10,17 +10,18 @@ import (
 
 // KeepSession registers the session and renews it every [ledger.RenewEvery], until ctx
 // ends. registered is closed after the first renewal: no execution may begin before. A
-// renewal that fails is repeated after a second. ended is closed after the last one.
+// renewal that fails is repeated after a second. ended is closed after the last one. Each
+// renewal stores the session that own returns, whose tenants may change.
 //
 // It does not end the session: call [ledger.Ledger.EndSession] after ended, once no row
 // belongs to the session any more. The rows of a session that is not ended are due again
 // 15 s later.
-func KeepSession(ctx context.Context, l Sessions, s ledger.Session, log *slog.Logger) (registered, ended <-chan struct{}) {
+func KeepSession(ctx context.Context, l Sessions, own func() ledger.Session, log *slog.Logger) (registered, ended <-chan struct{}) {
 	first, last := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(last)
 		for open := first; ; {
-			next := ledger.RenewEvery
+			next, s := ledger.RenewEvery, own()
 			switch err := l.Renew(ctx, s); {
 			case ctx.Err() != nil:
 				return

@@ -85,8 +85,9 @@ type redisCollector struct {
 }
 
 // WatchRedis adds the metrics in Redis: of the queues, of the open runs and overdue rows of all
-// tenants, and of pace and sweeps of the tenants with these settings. It is called once.
-func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []tenant.Announced, logger *slog.Logger) {
+// tenants, and of pace and sweeps of the tenants that the function returns, with their settings.
+// It is called once.
+func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants func() []tenant.Announced, logger *slog.Logger) {
 	m.registry.MustRegister(&redisCollector{[]*health.Poll[reading]{
 		queueSource(rdb, newInspector).eachTime(), tenantSource(rdb, tenants).eachTime(), overdueRows(rdb, tenants).eachTime(),
 		openRuns(ledger.OpenByTenant, tenants),

@@ -45,7 +45,13 @@ type Metrics struct {
 	sweepTicks  *prometheus.CounterVec
 	verdicts    *prometheus.CounterVec
 	voting      *prometheus.GaugeVec
+	refused     prometheus.Gauge
 	build       *prometheus.GaugeVec
+
+	// ofTenants are the vectors with a label tenant.
+	ofTenants []interface {
+		DeletePartialMatch(prometheus.Labels) int
+	}
 }
 
 // The buckets, in seconds: from the shortest time that was measured to more than the longest
@@ -83,7 +89,9 @@ func New(registry *prometheus.Registry) *Metrics {
 	m.sweepTicks = counter("orgops_sweep_ticks_total", "Scheduled sweeps that were started (begun) or skipped.", "tenant", "what")
 	m.verdicts = counter("orgops_verdicts_total", "Results of DNS checks and proofs of a domain's token.", "tenant", "state", "reason")
 	m.voting = gauge("orgops_resolver_voting", "1 if the resolver has a vote, 0 if it lost its vote because it forges answers.", "tenant", "resolver")
+	m.refused = with.NewGauge(prometheus.GaugeOpts{Name: "orgops_settings_refused", Help: "1 while a changed file of tenants is refused and the former settings are in force."})
 	m.build = gauge("orgops_build_info", "Always 1; the labels describe the running build.", "version", "commit", "go_version")
+	m.ofTenants = append(m.ofTenants, m.tasks, m.taskTime, m.requests, m.requestTime, m.permitWait, m.clientLimit, m.events, m.deliveries, m.sweepTicks, m.verdicts, m.voting)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -96,16 +104,27 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// WatchToken adds the state of a tenant's token; it fetches none. It is called once for each
-// tenant.
-func (m *Metrics) WatchToken(tenant string, api *apiclient.Client) {
-	with, of := promauto.With(m.registry), prometheus.Labels{"tenant": tenant}
-	with.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "orgops_token_ok", Help: "0 if this worker needs a token and has none that the API accepts, otherwise 1.", ConstLabels: of,
-	}, func() float64 { return oneIf(api.TokenHealth().Err == nil) })
-	with.NewCounterFunc(prometheus.CounterOpts{
-		Name: "orgops_token_failures_total", Help: "Failed token requests, and new tokens that the API refused.", ConstLabels: of,
-	}, func() float64 { return float64(api.TokenHealth().Failures) })
+// WatchTenant adds the state of a tenant's token; it fetches none. The function that it returns
+// removes that and all other series of the tenant.
+func (m *Metrics) WatchTenant(tenant string, api *apiclient.Client) (forget func()) {
+	of := prometheus.Labels{"tenant": tenant}
+	token := []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "orgops_token_ok", Help: "0 if this worker needs a token and has none that the API accepts, otherwise 1.", ConstLabels: of,
+		}, func() float64 { return oneIf(api.TokenHealth().Err == nil) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "orgops_token_failures_total", Help: "Failed token requests, and new tokens that the API refused.", ConstLabels: of,
+		}, func() float64 { return float64(api.TokenHealth().Failures) }),
+	}
+	m.registry.MustRegister(token...)
+	return func() {
+		for _, c := range token {
+			m.registry.Unregister(c)
+		}
+		for _, v := range m.ofTenants {
+			v.DeletePartialMatch(of)
+		}
+	}
 }
 
 // Task counts one execution of a task by its outcome, and its duration.
@@ -156,6 +175,9 @@ func (m *Metrics) ResolverVotes(tenant, resolver string, votes bool) {
 func (m *Metrics) BuildInfo(version, commit string) {
 	m.build.WithLabelValues(labels(version, cmp.Or(commit, "unknown"), runtime.Version())...).Set(1)
 }
+
+// SettingsRefused sets whether the changed file of tenants is refused.
+func (m *Metrics) SettingsRefused(refused bool) { m.refused.Set(oneIf(refused)) }
 
 // PermitWait measures how long a request waited for its permit, granted or not.
 func (m *Metrics) PermitWait(tenant string, took time.Duration) {

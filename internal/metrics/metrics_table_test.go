@@ -71,8 +71,10 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 		t.Fatal(err)
 	}
 	keepSweep(t, sweep.NewStore(rdb, "acme"))
-	m.WatchRedis(rdb, l, []tenant.Announced{{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}, quiet)
-	m.WatchToken("acme", clientWith(t, "opaque"))
+	m.WatchRedis(rdb, l, func() []tenant.Announced {
+		return []tenant.Announced{{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
+	}, quiet)
+	m.WatchTenant("acme", clientWith(t, "opaque"))
 	return m, registry
 }
 
@@ -126,7 +128,7 @@ func TestSweepsWithoutEvaluation(t *testing.T) {
 				t.Fatalf("ticks: %t, %v", ok, err)
 			}
 			m, _ := newMetrics(t)
-			m.WatchRedis(rdb, l, []tenant.Announced{{Tenant: name}}, quiet)
+			m.WatchRedis(rdb, l, func() []tenant.Announced { return []tenant.Announced{{Tenant: name}} }, quiet)
 			var want []string
 			if !test.want.IsZero() {
 				want = append(want, fmt.Sprintf(`orgops_sweep_begun_timestamp_seconds{tenant="%s"} %g`, name, float64(test.want.Unix())))
@@ -294,8 +296,8 @@ func clientWith(t *testing.T, token string) *apiclient.Client {
 func TestTokenInMetrics(t *testing.T) {
 	const ended = "eyJhbGciOiJub25lIn0.eyJleHAiOjE1MDAwMDAwMDB9." // exp: 2017
 	m, _ := newMetrics(t)
-	m.WatchToken("good", clientWith(t, "opaque"))
-	m.WatchToken("late", clientWith(t, ended))
+	m.WatchTenant("good", clientWith(t, "opaque"))
+	m.WatchTenant("late", clientWith(t, ended))
 	want := []string{
 		`orgops_token_failures_total{tenant="good"} 0`,
 		`orgops_token_failures_total{tenant="late"} 0`,
@@ -304,5 +306,32 @@ func TestTokenInMetrics(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, series(t, m, "orgops_token")); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}
+
+// TestForget: a tenant that is not served any more has no series, and can be served again.
+func TestForget(t *testing.T) {
+	m, _ := newMetrics(t)
+	all := func(tenant string) func() {
+		m.Task(tenant, "domain:verify", "done", time.Second)
+		m.APIRequest(tenant, "get_discovery_domain", 200, time.Second)
+		m.PermitWait(tenant, time.Second)
+		m.ClientsPerRequest(tenant, 100)
+		m.Event(tenant, "run.finished")
+		m.Delivery(tenant, "crm", "delivered")
+		m.SweepTick(tenant, "begun")
+		m.Verdict(tenant, "absent", "no_txt_record")
+		m.ResolverVotes(tenant, "1.1.1.1", true)
+		return m.WatchTenant(tenant, clientWith(t, "opaque"))
+	}
+	all("other")
+	want := series(t, m, "orgops_")
+	all("gone")()
+	if diff := cmp.Diff(want, series(t, m, "orgops_")); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	all("gone")
+	if got := series(t, m, "orgops_"); len(got) != 2*len(want)-1 { // orgops_settings_refused has no tenant
+		t.Errorf("%d series, want those of two tenants: %q", len(got), got)
 	}
 }

@@ -70,6 +70,7 @@ func TestMetrics(t *testing.T) {
 	m.ResolverVotes("default", "1.1.1.1", true)
 	m.ResolverVotes("default", "1.1.1.1", false)
 	m.BuildInfo("1.2.3", "")
+	m.SettingsRefused(true)
 	want := []string{
 		`orgops_api_request_duration_seconds_sum{operation="get_discovery_domain",tenant="default"} 30.02`,
 		`orgops_api_request_duration_seconds_count{operation="get_discovery_domain",tenant="default"} 2`,
@@ -87,6 +88,7 @@ func TestMetrics(t *testing.T) {
 		`orgops_permit_wait_seconds_sum{tenant="default"} 0.25`,
 		`orgops_permit_wait_seconds_count{tenant="default"} 1`,
 		`orgops_resolver_voting{resolver="1.1.1.1",tenant="default"} 0`,
+		`orgops_settings_refused 1`,
 		`orgops_sweep_ticks_total{tenant="default",what="begun"} 1`,
 		`orgops_sweep_ticks_total{tenant="default",what="skipped"} 1`,
 		`orgops_task_duration_seconds_sum{tenant="default",type="domain:verify"} 2`,
@@ -131,7 +133,7 @@ func TestQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := newMetrics(t)
-	m.WatchRedis(rdb, runs.New(rdb), nil, quiet)
+	m.WatchRedis(rdb, runs.New(rdb), func() []tenant.Announced { return nil }, quiet)
 	var want []string
 	for _, queue := range []struct{ name, pending, scheduled string }{{"default.api", "0", "1"}, {"default.dns", "2", "0"}} {
 		for _, state := range []struct{ name, tasks string }{
@@ -224,7 +226,7 @@ func TestOverdueRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := newMetrics(t)
-	m.WatchRedis(rdb, runs.New(rdb), []tenant.Announced{{Tenant: "new"}}, quiet)
+	m.WatchRedis(rdb, runs.New(rdb), func() []tenant.Announced { return []tenant.Announced{{Tenant: "new"}} }, quiet)
 	time.Sleep(10 * time.Millisecond)
 	if err := rdb.SAdd(t.Context(), "orgops:v2:tenants", "Bad").Err(); err != nil {
 		t.Fatal(err)

@@ -38,13 +38,13 @@ const (
 
 // openRuns reads the open runs of all tenants, and those of these tenants even if there are
 // none. The reading may be old: a million open runs must not delay the other metrics.
-func openRuns(open func(context.Context) (map[string]runs.OpenCounts, error), tenants []tenant.Announced) *health.Poll[reading] {
+func openRuns(open func(context.Context) (map[string]runs.OpenCounts, error), tenants func() []tenant.Announced) *health.Poll[reading] {
 	read := source(func(ctx context.Context) (all []prometheus.Metric, err error) {
 		byTenant, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range tenants {
+		for _, t := range tenants() {
 			if _, has := byTenant[t.Tenant]; !has {
 				byTenant[t.Tenant] = runs.OpenCounts{}
 			}
@@ -65,13 +65,13 @@ func openRuns(open func(context.Context) (map[string]runs.OpenCounts, error), te
 
 // overdueRows reads for how long rows of all tenants have been due, tenants without a worker
 // included, and those of these tenants even if they have had no run.
-func overdueRows(rdb redis.UniversalClient, tenants []tenant.Announced) source {
+func overdueRows(rdb redis.UniversalClient, tenants func() []tenant.Announced) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
 		names, err := ledger.New(rdb).Tenants(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range tenants {
+		for _, t := range tenants() {
 			names = append(names, ledger.Tenant(t.Tenant))
 		}
 		slices.Sort(names)

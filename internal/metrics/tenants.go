@@ -37,9 +37,9 @@ var (
 )
 
 // tenantSource reads pace and sweeps of this worker's tenants, for the whole fleet.
-func tenantSource(rdb redis.UniversalClient, tenants []tenant.Announced) source {
+func tenantSource(rdb redis.UniversalClient, served func() []tenant.Announced) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
-		return readEach(ctx, rdb, tenants, tenantMetrics)
+		return readEach(ctx, rdb, served(), tenantMetrics)
 	}
 }
 

@@ -22,7 +22,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -51,10 +50,8 @@ type Config struct {
 type Servers struct {
 	cfg Config
 
-	mu       sync.Mutex
-	queues   map[string]*queue
-	stopped  chan struct{}
-	retiring sync.WaitGroup // servers that are not needed any more
+	mu     sync.Mutex
+	queues map[string]*queue
 
 	polls       int       // of Run
 	reclaimedAt time.Time // of Run
@@ -66,6 +63,9 @@ type queue struct {
 	server *server   // nil: it is not served
 	usedAt time.Time // when its server was needed last
 	oldest string    // the pending task that was the next one at the last poll; "": none
+
+	removed  chan struct{}  // closed by Remove
+	retiring sync.WaitGroup // servers that are not needed any more
 }
 
 // New returns servers of no queue.
@@ -76,14 +76,36 @@ func New(cfg Config) *Servers {
 	if cfg.Rank == nil {
 		cfg.Rank = func(string) int { return 0 }
 	}
-	return &Servers{cfg: cfg, queues: map[string]*queue{}, stopped: make(chan struct{})}
+	return &Servers{cfg: cfg, queues: map[string]*queue{}}
 }
 
 // Add adds a queue, which is served once it has a task.
 func (s *Servers) Add(q Queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queues[q.Name] = &queue{Queue: q}
+	s.queues[q.Name] = &queue{Queue: q, removed: make(chan struct{})}
+}
+
+// Remove removes a queue and fetches no more of its tasks; those in progress continue. The
+// function that it returns waits for them, for the shutdown timeout at most.
+func (s *Servers) Remove(name string) (shutdown func()) {
+	s.mu.Lock()
+	q := s.queues[name]
+	delete(s.queues, name)
+	s.mu.Unlock()
+	if q == nil {
+		return func() {}
+	}
+	close(q.removed)
+	if q.server != nil {
+		q.server.Stop()
+	}
+	return func() {
+		if q.server != nil {
+			q.server.Shutdown()
+		}
+		q.retiring.Wait()
+	}
 }
 
 // Wake serves a queue at once, since a task was enqueued. An unknown queue is ignored.
@@ -95,7 +117,7 @@ func (s *Servers) Wake(name string) {
 	}
 }
 
-// Run polls the queues until ctx ends. Servers go on until [Servers.Stop].
+// Run polls the queues until ctx ends. Servers go on until [Servers.Remove].
 func (s *Servers) Run(ctx context.Context) {
 	for {
 		if err := s.poll(ctx); err != nil && ctx.Err() == nil {
@@ -105,36 +127,6 @@ func (s *Servers) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(pollEvery):
-		}
-	}
-}
-
-// Stop fetches no more tasks; those in progress continue.
-func (s *Servers) Stop() {
-	s.mu.Lock()
-	if !s.isStopped() {
-		close(s.stopped)
-	}
-	s.mu.Unlock()
-	s.each((*asynq.Server).Stop)
-}
-
-// Shutdown waits for the tasks in progress, each server for its shutdown timeout at most. It
-// is called after Stop.
-func (s *Servers) Shutdown() {
-	s.each((*asynq.Server).Shutdown)
-	s.retiring.Wait()
-}
-
-// each does something with all servers at the same time, and waits for it.
-func (s *Servers) each(do func(*asynq.Server)) {
-	var all sync.WaitGroup
-	defer all.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, q := range s.queues {
-		if q.server != nil {
-			all.Go(func() { do(q.server.Server) })
 		}
 	}
 }
@@ -152,6 +144,9 @@ func (s *Servers) poll(ctx context.Context) error {
 	defer s.mu.Unlock()
 	for name, l := range loads {
 		q := s.queues[name]
+		if q == nil { // removed meanwhile
+			continue
+		}
 		if q.needs(s.cfg.Rank(q.Tenant), l) {
 			s.serve(q)
 		} else if q.server != nil && time.Since(q.usedAt) >= s.cfg.Idle {
@@ -175,7 +170,7 @@ func (q *queue) needs(rank int, l load) bool {
 // serve starts a server of the queue, unless it has one. s.mu is held.
 func (s *Servers) serve(q *queue) {
 	q.usedAt = time.Now()
-	if q.server != nil || s.isStopped() {
+	if q.server != nil {
 		return
 	}
 	tuned := q.Queue
@@ -205,24 +200,12 @@ func askEvery(configured time.Duration, n int) time.Duration {
 	return max(configured, time.Duration(n)*time.Millisecond)
 }
 
-func (s *Servers) isStopped() bool {
-	select {
-	case <-s.stopped:
-		return true
-	default:
-		return false
-	}
-}
-
 // retire has the server of a queue fetch no more tasks, and shuts it down when those in
 // progress have ended. If the queue needs a server meanwhile it gets another one. s.mu is held.
 func (s *Servers) retire(q *queue) {
-	if s.isStopped() {
-		return
-	}
 	server := q.server
 	q.server = nil
-	s.retiring.Go(func() { server.retire(s.stopped) })
+	q.retiring.Go(func() { server.retire(q.removed) })
 }
 
 // prefixOf returns the beginning of asynq's keys of a queue.

@@ -64,9 +64,21 @@ func (s *site) run() {
 	s.t.Cleanup(func() {
 		cancel()
 		<-ended
-		s.Stop()
-		s.Shutdown()
+		s.removeAll()()
 	})
+}
+
+// removeAll removes the queues, and returns a function that waits for their tasks.
+func (s *site) removeAll() (shutdown func()) {
+	var all []func()
+	for i := range 3 {
+		all = append(all, s.Remove(fmt.Sprint("q", i)))
+	}
+	return func() {
+		for _, shutdown := range all {
+			shutdown()
+		}
+	}
 }
 
 func (s *site) enqueue(queue string, options ...asynq.Option) {
@@ -249,8 +261,9 @@ func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// TestStopped: after Stop no server starts, and Shutdown lets tasks finish.
-func TestStopped(t *testing.T) {
+// TestRemoved: no server of a removed queue starts, its tasks in progress finish, and it can be
+// added again.
+func TestRemoved(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, time.Minute)
 	s.hold = make(chan struct{})
@@ -259,15 +272,17 @@ func TestStopped(t *testing.T) {
 	s.Wake("q0")
 	s.await("a server", func() bool { return s.servers() == 1 })
 	s.await("it in progress", func() bool { return s.active("q0") == 1 })
-	s.Stop()
+	shutdown := s.removeAll()
 	s.enqueue("q2")
 	s.Wake("q2")
 	time.AfterFunc(200*time.Millisecond, func() { close(s.hold) })
-	s.Shutdown()
+	shutdown()
 	if n := s.done.Load(); n != 1 {
 		t.Errorf("%d tasks are done, want the one that was in progress", n)
 	}
 	if n := s.servers(); n != 0 {
-		t.Errorf("%d servers after Shutdown", n)
+		t.Errorf("%d servers after the removal", n)
 	}
+	s.Add(s.queue("q2"))
+	s.await("the task of the queue that was added again", func() bool { return s.done.Load() == 2 })
 }

@@ -51,14 +51,14 @@ func (s *server) start(h asynq.Handler) error {
 }
 
 // retire fetches no more tasks, and shuts the server down when those in progress have ended,
-// or when stopped is closed.
-func (s *server) retire(stopped <-chan struct{}) {
+// or when removed is closed.
+func (s *server) retire(removed <-chan struct{}) {
 	s.Stop()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for ended := false; !ended && s.running.Load() > 0; {
 		select {
-		case <-stopped:
+		case <-removed:
 			ended = true
 		case <-tick.C:
 		}

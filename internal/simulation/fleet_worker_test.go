@@ -145,7 +145,7 @@ func (f *fleet) newWorker(tenants []*fleetTenant) *fleetWorker {
 
 // run runs the parts once the session is registered.
 func (w *fleetWorker) run() {
-	registered, ended := engine.KeepSession(w.ctx, w.ledger, w.session, slog.New(slog.DiscardHandler))
+	registered, ended := engine.KeepSession(w.ctx, w.ledger, func() ledger.Session { return w.session }, slog.New(slog.DiscardHandler))
 	select {
 	case <-registered:
 	case <-w.ctx.Done():

@@ -23,7 +23,7 @@ type Announced struct {
 	Rate    string  `json:"rate"`
 	Burst   int     `json:"burst"`
 	Reserve float64 `json:"reserve"`
-	// SweepShare is the share of what is left that sweeps get.
+	// SweepShare is the share of sweeps in the rate after the reserve.
 	SweepShare float64 `json:"sweep_share"`
 	// GiveUp is the time after which a domain that is not proven expires.
 	GiveUp               time.Duration `json:"give_up_ns"`

@@ -21,6 +21,7 @@ import (
 // Complete reads secrets and files, derives the other values, and checks all that can be
 // checked without a connection.
 func (t *Settings) Complete(env func(string) string) error {
+	t.Files = t.DigestFiles()
 	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.CheckLimit(), t.checkResolvers(), t.checkDNSMode(), kinds.CheckThinProofAfter(t.ThinProofAfter), t.CheckSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
 }
 

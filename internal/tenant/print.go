@@ -60,7 +60,7 @@ func (t Settings) printNetwork(out io.Writer) {
 	}
 }
 
-// operators names who runs each resolver, and its perspective if it has one.
+// operators returns the operator of each resolver, with its perspective if it has one.
 func (t Settings) operators() string {
 	names := dnscheck.Operators(t.DNSResolvers)
 	for i, r := range t.DNSResolvers {

@@ -74,6 +74,7 @@ type Derived struct {
 	Token        apiclient.Secret
 	Network      apiclient.Network
 	Endpoints    []webhooks.Endpoint
+	Files        string // [Settings.DigestFiles] before they were read
 }
 
 // Off is the schedule of a tenant that has none.

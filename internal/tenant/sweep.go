@@ -13,7 +13,7 @@ import (
 	"orgops/internal/sweep"
 )
 
-// Bounds of what decides on domains whose token is gone.
+// Bounds of the rules for domains whose token is gone.
 const (
 	// shortestGrace is longer than most outages of a domain's name servers.
 	shortestGrace = 24 * time.Hour
@@ -90,6 +90,9 @@ func (t *Settings) onLoopback() bool {
 // Warnings returns the suspicious settings.
 func (t *Settings) Warnings() (all []string) {
 	for i, r := range t.DNSResolvers {
+		if r.InTheClear() {
+			all = append(all, fmt.Sprintf("resolvers: %s is queried without encryption, so an attacker on the path to it can forge its answers and prove any domain: name it by tls:// or https://, as the default does", t.Resolvers[i]))
+		}
 		if t.RequireDNSSEC && !r.Protected() {
 			all = append(all, fmt.Sprintf("require-dnssec: resolver %s is queried without encryption, so a forged answer can claim to be authenticated: name it by tls:// or https://", t.Resolvers[i]))
 		}

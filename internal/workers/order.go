@@ -42,7 +42,7 @@ type Sessions interface {
 // Order is the order of the living workers of each tenant, as one of them knows it. It is
 // safe for concurrent use.
 type Order struct {
-	own      ledger.Session
+	own      func() ledger.Session
 	sessions Sessions
 	logger   *slog.Logger
 
@@ -50,8 +50,9 @@ type Order struct {
 	places map[ledger.Tenant]Place
 }
 
-// New returns the order for a worker that knows of no other yet.
-func New(own ledger.Session, s Sessions, logger *slog.Logger) *Order {
+// New returns the order for a worker that knows of no other yet. own returns the worker's
+// session, whose tenants may change.
+func New(own func() ledger.Session, s Sessions, logger *slog.Logger) *Order {
 	return &Order{own: own, sessions: s, logger: logger}
 }
 
@@ -91,12 +92,13 @@ func (o *Order) Read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	places := make(map[ledger.Tenant]Place, len(o.own.Tenants))
-	for _, t := range o.own.Tenants {
+	own := o.own()
+	places := make(map[ledger.Tenant]Place, len(own.Tenants))
+	for _, t := range own.Tenants {
 		places[t] = Place{Workers: 1}
 	}
 	for _, other := range all {
-		if other.ID == o.own.ID {
+		if other.ID == own.ID {
 			continue
 		}
 		for _, t := range other.Tenants {
@@ -105,7 +107,7 @@ func (o *Order) Read(ctx context.Context) error {
 				continue
 			}
 			p.Workers++
-			if before(t, other, o.own) {
+			if before(t, other, own) {
 				p.Rank++
 			}
 			places[t] = p

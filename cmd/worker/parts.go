@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/console"
+	"orgops/internal/deliveries"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/metrics"
+	"orgops/internal/pace"
+	"orgops/internal/queues"
+	"orgops/internal/scan"
+	"orgops/internal/sweep"
+	"orgops/internal/sweep/schedule"
+	"orgops/internal/tenant"
+	"orgops/internal/tracing"
+	"orgops/internal/webhooks"
+)
+
+// serve returns the parts of a tenant, not started. It changes nothing.
+func (w *worker) serve(t tenant.Settings) (*served, error) {
+	logger := w.logger.With("tenant", t.Name)
+	stopping := make(chan struct{})
+	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit, Class: classOf, MaxWait: longestWait(t.Limit), Stopping: stopping, Writes: apiclient.Writes, Repeats: apiclient.IsRepetition, Logger: w.logger})
+	if w.settings.DebugHTTP {
+		t.Network.Dump = logger
+	}
+	tokens, err := t.TokenSource()
+	if err != nil {
+		return nil, err
+	}
+	problems, reach := new(console.APIErrors), new(console.Reach)
+	api, err := apiclient.New(apiclient.Config{
+		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
+		MaxConns: corePlaces(t.Limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
+		Observe: func(operation string, status int, took time.Duration) {
+			w.metrics.APIRequest(t.Name, operation, status, took)
+		},
+		Trace:  w.traces.Requests(t.Name),
+		Failed: problems.Note,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
+	}
+	checker, err := dnscheck.New(dnscheck.Config{
+		Resolvers: t.DNSResolvers, Quorum: t.Quorum, RequireDNSSEC: t.RequireDNSSEC, ThinProofs: t.ThinProofAfter > 0, Mode: t.Mode, CanaryZone: t.CanaryZone,
+		RefuseAliases: t.RefuseAliases, RefuseWildcards: t.RefuseWildcards,
+		Observe: func(o dnscheck.Observation) {
+			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
+		},
+		Vote: func(resolver string, trusted bool, why string) {
+			w.metrics.ResolverVotes(t.Name, resolver, trusted)
+			if trusted {
+				logger.Info("resolver counts again", "resolver", resolver)
+				return
+			}
+			logger.Error("resolver not counted: it answers for names that do not exist", "resolver", resolver, "error", why)
+		},
+		Reach: func(reached bool, why string) {
+			reach.Set(reached, why)
+			if reached {
+				logger.Info("checking at the domains' own name servers")
+				return
+			}
+			logger.Warn("name servers unreachable: checking at the resolvers only", "dns_mode", t.Mode.String(), "error", why)
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
+	}
+	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.Endpoints, UserAgent: "orgops/" + version, Proxy: t.Network.Proxy, RootCAs: t.Network.RootCAs})
+	if err != nil {
+		checker.Close()
+		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
+	}
+	s := &served{
+		shown: console.Tenant{
+			Name: t.Name, Settings: t.Announced(), API: api, DNS: checker,
+			Reach: reach, Errors: problems, Webhooks: shownReceivers(t),
+		},
+		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
+	}
+	notifier, deliveries := w.newNotifier(s)
+	var rows queues.Queue
+	s.core, rows = w.newCore(s, notifier)
+	s.queues = []queues.Queue{rows, deliveries}
+	return s, nil
+}
+
+// shownReceivers returns the receivers of the tenant's events without their secrets.
+func shownReceivers(t tenant.Settings) (all []console.Receiver) {
+	for _, e := range t.Endpoints {
+		all = append(all, console.Receiver{Name: e.Name, Origin: e.Origin()})
+	}
+	return all
+}
+
+// measuredGate measures and traces the wait of requests for their permits.
+type measuredGate struct {
+	*pace.Limiter
+	metrics *metrics.Metrics
+	traces  *tracing.Tracing
+	tenant  string
+}
+
+func (g measuredGate) Wait(ctx context.Context, operation string) error {
+	ctx, traced := g.traces.Begin(ctx, "permit")
+	start := time.Now()
+	err := g.Limiter.Wait(ctx, operation)
+	traced(err)
+	g.metrics.PermitWait(g.tenant, time.Since(start))
+	return err
+}
+
+var _ interface {
+	Answered(context.Context, string, int, http.Header)
+} = measuredGate{}
+
+// newNotifier returns the notifier of a tenant's events, and the queue of its deliveries.
+func (w *worker) newNotifier(t *served) (*deliveries.Notifier, queues.Queue) {
+	queue := deliveries.Queue(t.Name)
+	cfg := deliveries.Config{
+		Tenant: t.Name, Receivers: t.hooks, Redis: w.redis, Enqueuer: w.queue, Enqueued: func() { w.queues.Wake(queue) }, Backlog: t.WebhookBacklog,
+		Meter: w.metrics, Ended: w.traces.Ended(), Stopping: t.stopping, Logger: w.logger, Now: w.clock.Now,
+	}
+	return deliveries.NewNotifier(cfg), queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(), Handler: w.traced(deliveries.NewHandler(cfg))}
+}
+
+// traced returns the handler with traces of its executions, if the worker has traces.
+func (w *worker) traced(h asynq.Handler) asynq.Handler {
+	if traced := w.traces.Middleware(); traced != nil {
+		return traced(h)
+	}
+	return h
+}
+
+// schedule returns the scheduler of the tenant's sweeps; nil if it has no schedule, or if the
+// worker drains, which new sweeps would prolong.
+func (w *worker) schedule(t tenant.Settings, logger *slog.Logger) *schedule.Scheduler {
+	if w.settings.Drain || t.Cron.String() == "" {
+		return nil
+	}
+	return &schedule.Scheduler{
+		Intake: w.intake(), Store: sweep.NewStore(w.redis, t.Name), Tenant: t.Name,
+		Cron: t.Cron, Pending: t.VerifyPending, Logger: logger,
+		Ticked: func(result string) { w.metrics.SweepTick(t.Name, result) },
+	}
+}
+
+// observedDNS counts and traces the verdicts of a tenant's checker.
+type observedDNS struct {
+	*dnscheck.Checker
+	metrics *metrics.Metrics
+	traces  *tracing.Tracing
+	tenant  string
+}
+
+// Check implements kinds.DNS, with Prove and Disprove.
+func (d observedDNS) Check(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.observe(ctx, "look", d.Checker.Check, host, token)
+}
+
+func (d observedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.observe(ctx, "prove", d.Checker.Prove, host, token)
+}
+
+func (d observedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.observe(ctx, "disprove", d.Checker.Disprove, host, token)
+}
+
+func (d observedDNS) observe(ctx context.Context, span string, check func(ctx context.Context, host, token string) (dnscheck.Verdict, error), host, token string) (dnscheck.Verdict, error) {
+	ctx, traced := d.traces.DNS(ctx, span)
+	v, err := check(ctx, host, token)
+	traced(v, err)
+	if err == nil {
+		d.metrics.Verdict(d.tenant, v.State.String(), string(v.Reason))
+	}
+	return v, err
+}
+
+// dnsConcurrency is how many DNS checks run at a time. Most wait for servers that do not answer:
+// 8 s each, over UDP and TCP at the name servers and then at the resolvers, which costs little.
+// Ten such checks a second, and as many that are repeated, hold 170 places (dnscheck has a test
+// of the 8 s); the rest is for the others, which take milliseconds.
+const dnsConcurrency = 250
+
+// resolverLabel returns the label of the queried server in metrics. All name servers of zones have
+// the same one: there are many, and strangers choose their names.
+func resolverLabel(o dnscheck.Observation) string {
+	if o.Authority {
+		return "authority"
+	}
+	return o.Resolver
+}
+
+// apiConcurrency is how many tasks that send requests run at a time: as many as are in progress
+// when requests of 2 s use the whole rate, and a few more.
+func apiConcurrency(rate pace.Rate) int {
+	const latency, few, most = 2, 8, 200
+	if rate.IsUnlimited() {
+		return most / 2
+	}
+	return min(int(math.Ceil(rate.PerSecond()*latency))+few, most)
+}
+
+// classOf returns the pace's class of a request.
+func classOf(ctx context.Context) pace.Class {
+	return pace.ClassOf(kinds.Leading(ctx), kinds.Sweeping(ctx))
+}
+
+// longestWait is how long a request waits for its permit before its row is given back: long enough
+// for a task that needs two at a low rate.
+func longestWait(limit pace.Limit) time.Duration {
+	const wait = 20 * time.Second
+	left, _ := limit.Effective()
+	return wait + time.Duration(2/left.PerSecond()*float64(time.Second))
+}

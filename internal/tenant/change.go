@@ -1,0 +1,35 @@
+package tenant
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"reflect"
+)
+
+// Same reports whether a worker can continue with t when the settings are read as other: all
+// members are the same, and so are the files of [Settings.DigestFiles].
+func (t Settings) Same(other Settings) bool {
+	a, b := t, other
+	a.Derived, b.Derived = Derived{}, Derived{}
+	return reflect.DeepEqual(a, b) && t.Files == other.Files
+}
+
+// DigestFiles returns a digest of the present content of the files that are read with the settings
+// only: certificate authorities and webhooks. Secrets and keys are read again when they are used.
+func (t Settings) DigestFiles() string { return Digest(t.CAFile, t.Webhooks) }
+
+// Digest returns a digest of the content of files. One that cannot be read, such as "", counts as
+// missing.
+func Digest(paths ...string) string {
+	all := sha256.New()
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		sum := sha256.Sum256(content)
+		if err != nil {
+			sum = [sha256.Size]byte{}
+		}
+		_, _ = all.Write(sum[:]) // it never fails
+	}
+	return hex.EncodeToString(all.Sum(nil))
+}
