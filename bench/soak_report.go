@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/tasks"
 )
 
@@ -125,7 +125,7 @@ func (r *report) soak(s soakResult) error {
 		fmt.Fprintf(&b, "  %6.0f keys  %8.0f bytes  %s\n", s.Left[family].Keys, s.Left[family].Bytes, family)
 	}
 	for _, row := range slices.Sorted(maps.Keys(s.PerRow)) {
-		fmt.Fprintf(&b, "a %s that is kept, for %d days unless it is deleted: %.2f keys, %.0f bytes\n", row, runs.Retention/(24*time.Hour), s.PerRow[row].Keys, s.PerRow[row].Bytes)
+		fmt.Fprintf(&b, "a %s that is kept, for %d days unless it is deleted: %.2f keys, %.0f bytes\n", row, ledger.Retention/(24*time.Hour), s.PerRow[row].Keys, s.PerRow[row].Bytes)
 	}
 	_, err := fmt.Fprint(r.out, b.String())
 	return err

@@ -190,7 +190,7 @@ func TestSubmitAtOnce(t *testing.T) {
 		t.Errorf("%d segments are due, %v, want %d", len(due.Segments), err, n)
 	}
 	all, err := runs.New(rdb).List(t.Context())
-	if err != nil || slices.ContainsFunc(all, func(r runs.Run) bool { return strings.HasPrefix(r.ID, "row-") }) {
+	if err != nil || slices.ContainsFunc(all, func(r ledger.Run) bool { return strings.HasPrefix(string(r.ID), "row-") }) {
 		t.Errorf("list %v, %v", all, err)
 	}
 }

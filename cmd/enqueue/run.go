@@ -13,6 +13,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/tracing"
@@ -133,7 +134,7 @@ func (t *tool) connect(ctx context.Context) error {
 	if err := t.openLedger(ctx); err != nil {
 		return err
 	}
-	return t.ledger.CheckSchema(ctx)
+	return t.ledger.Core().CheckSchema(ctx)
 }
 
 // connectToRead is [tool.connect] for commands that change nothing: a user of Redis with
@@ -142,15 +143,15 @@ func (t *tool) connectToRead(ctx context.Context) error {
 	if err := t.openLedger(ctx); err != nil {
 		return err
 	}
-	return t.ledger.ReadSchema(ctx)
+	return t.ledger.Core().ReadSchema(ctx)
 }
 
 // readRun connects to read, and returns the run of that id.
-func (t *tool) readRun(ctx context.Context, id string) (runs.Run, error) {
+func (t *tool) readRun(ctx context.Context, id string) (ledger.Run, error) {
 	if err := t.connectToRead(ctx); err != nil {
-		return runs.Run{}, err
+		return ledger.Run{}, err
 	}
-	return t.ledger.Get(ctx, id)
+	return t.ledger.Get(ctx, ledger.RunID(id))
 }
 
 func (t *tool) openLedger(ctx context.Context) error {

@@ -3,13 +3,13 @@ package console
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/status"
 	"orgops/tasks"
@@ -50,8 +50,8 @@ var (
 	runKinds  = []string{tasks.TypeVerify, tasks.TypeUpdate, tasks.TypeRecheck, tasks.TypeRemove, tasks.TypeCreate}
 )
 
-func (f runsFilter) is(r runs.Run) bool {
-	if (f.Tenant != "" && r.Tenant != f.Tenant) || (f.Kind != "" && r.Kind != f.Kind) {
+func (f runsFilter) is(r ledger.Run) bool {
+	if (f.Tenant != "" && string(r.Tenant) != f.Tenant) || (f.Kind != "" && string(r.Kind) != f.Kind) {
 		return false
 	}
 	switch f.State {
@@ -107,12 +107,12 @@ func placeOf(text string) (runs.Place, bool) {
 	}
 	at, id, _ := strings.Cut(text, "-")
 	ms, err := strconv.ParseInt(at, 10, 64)
-	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: id}, err == nil && ms > 0 && tasks.CheckRunID(id) == nil
+	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: ledger.RunID(id)}, err == nil && ms > 0 && tasks.CheckRunID(id) == nil
 }
 
 // runView is a run as pages show it.
 type runView struct {
-	runs.Run
+	ledger.Run
 
 	State, Tone    string // in words, and as a class: see tone
 	News           string // the state without its numbers, that change all the time
@@ -122,9 +122,9 @@ type runView struct {
 	Trouble        []string // that needs an operator
 }
 
-func viewOf(r runs.Run, ahead status.Estimate, now time.Time) runView {
+func viewOf(r ledger.Run, ahead status.Estimate, now time.Time) runView {
 	v := runView{
-		Run: r, State: status.State(r), Value: min(r.Settled, r.Rows()), Max: max(r.Rows(), 1), Rows: settledOf(r),
+		Run: r, State: status.State(r), Value: min(r.Settled(), r.Rows), Max: max(r.Rows, 1), Rows: settledOf(r),
 		Figures: ahead.Figures(), Waits: ahead.Waits(),
 	}
 	for _, trouble := range []struct{ of, text string }{{"lost", status.LostRows(r)}, {"scan", status.IncompleteScan(r)}, {"producer", status.SilentProducer(r, now)}} {
@@ -132,13 +132,13 @@ func viewOf(r runs.Run, ahead status.Estimate, now time.Time) runView {
 			v.Trouble = append(v.Trouble, trouble.of+": "+trouble.text)
 		}
 	}
-	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed))
+	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed()))
 	v.News, _, _ = strings.Cut(v.State, "; ")
 	return v
 }
 
 // tone returns a class of ops.css: whether the run is successful, delayed, or in progress.
-func tone(r runs.Run, heldUp bool) string {
+func tone(r ledger.Run, heldUp bool) string {
 	switch {
 	case r.Ended() && status.Failed(r) == 0:
 		return "good"
@@ -150,29 +150,33 @@ func tone(r runs.Run, heldUp bool) string {
 	return "goes"
 }
 
-func settledOf(r runs.Run) string {
+func settledOf(r ledger.Run) string {
 	switch {
-	case r.Sealed:
-		return grouped(r.Settled) + " of " + grouped(r.Total) + " rows settled"
+	case r.Sealed():
+		return grouped(r.Settled()) + " of " + grouped(r.Total()) + " rows settled"
 	case r.Scan != nil:
-		return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " found so far"
+		return grouped(r.Settled()) + " rows settled, " + grouped(r.Rows) + " found so far"
 	}
-	return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " submitted so far"
+	return grouped(r.Settled()) + " rows settled, " + grouped(r.Rows) + " submitted so far"
 }
 
 // countsOf returns how many rows of the run have each of some outcomes.
-func countsOf(r runs.Run, wanted func(outcome string) bool) map[string]int64 {
-	counts := maps.Clone(r.Counts)
-	maps.DeleteFunc(counts, func(outcome string, _ int64) bool { return !wanted(outcome) })
+func countsOf(r ledger.Run, wanted func(outcome string) bool) map[string]int64 {
+	counts := map[string]int64{}
+	for outcome, rows := range r.Counts {
+		if wanted(string(outcome)) {
+			counts[string(outcome)] = rows
+		}
+	}
 	return counts
 }
 
 // toneOf returns a class of ops.css for an outcome.
-func toneOf(outcome string) string {
+func toneOf(outcome ledger.Outcome) string {
 	switch {
 	case tasks.Outcome(outcome).Well():
 		return "good"
-	case outcome == string(tasks.Cancelled):
+	case outcome == ledger.Cancelled:
 		return ""
 	}
 	return "bad"

@@ -104,7 +104,7 @@ func TestEndedKilled(t *testing.T) {
 // TestEndedTaken has another run under the id of the actions.
 func TestEndedTaken(t *testing.T) {
 	for name, n := range map[string]ledger.NewRun{
-		"kind": {Tenant: tenant, Kind: kinds.Verify}, "tenant": {Tenant: "other", Kind: kinds.Act}, "digest": {Tenant: tenant, Kind: kinds.Act},
+		"kind": {Tenant: tenant, Kind: kinds.Verify}, "tenant": {Tenant: "other", Kind: kinds.Act}, "content": {Tenant: tenant, Kind: kinds.Act},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)

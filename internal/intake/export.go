@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 )
 
@@ -23,8 +24,8 @@ const (
 // orgops_outcome and orgops_error. The output can be submitted unchanged; CSV is safe to open
 // in a spreadsheet. It holds a chunk of rows at a time, and returns the number of rows. Rows
 // that are settled meanwhile may or may not be among them.
-func ExportFailed(ctx context.Context, ledger *runs.Ledger, r runs.Run, asJSON bool, out io.Writer) (rows int64, err error) {
-	stored, err := newStoredRows(ledger, r)
+func ExportFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, asJSON bool, out io.Writer) (rows int64, err error) {
+	stored, err := newStoredRows(l, r)
 	if err != nil {
 		return 0, err
 	}
@@ -42,10 +43,10 @@ func ExportFailed(ctx context.Context, ledger *runs.Ledger, r runs.Run, asJSON b
 			if err != nil {
 				return err
 			}
-			return table.write(cells, f.Outcome, f.Detail)
+			return table.write(cells, string(f.Outcome), f.Detail)
 		}
 	}
-	for fate, err := range ledger.Results(ctx, r.ID) {
+	for fate, err := range l.Results(ctx, r.ID, 0) {
 		if err != nil {
 			return rows, err
 		}
@@ -70,7 +71,7 @@ func (s *storedRows) writeObject(out *bufio.Writer, source []byte, f runs.Result
 	if err != nil {
 		return err
 	}
-	members = append(members, member{outcomeName, jsonString(f.Outcome)}, member{errorName, jsonString(f.Detail)})
+	members = append(members, member{outcomeName, jsonString(string(f.Outcome))}, member{errorName, jsonString(f.Detail)})
 	_, err = out.Write(append(objectOf(members), '\n'))
 	return err
 }

@@ -89,24 +89,24 @@ func (p *Plan) rank(count map[string]int64) {
 // which is read whole anyway, or the window within which clients are grouped.
 func sampleRows(kind string) int {
 	if kind == tasks.TypeRemove {
-		return 10 * runs.ChunkRows
+		return 10 * chunkRows
 	}
-	return runs.ChunkRows
+	return chunkRows
 }
 
 // CallsPerRow returns how many requests to the API a row of the run takes if none has to be
 // repeated, as [Input.Plan] counts them: the average of its first rows, 0 while none is stored.
 // maxClients is the tenant's.
-func CallsPerRow(ctx context.Context, l *runs.Ledger, r runs.Run, maxClients int) (float64, error) {
+func CallsPerRow(ctx context.Context, l *runs.Ledger, r ledger.Run, maxClients int) (float64, error) {
 	stored, err := newStoredRows(l, r)
 	if err != nil {
 		return 0, err
 	}
-	sources, err := l.Rows(ctx, r.ID, 0, sampleRows(r.Kind))
+	sources, err := l.Rows(ctx, r.ID, 0, sampleRows(string(r.Kind)))
 	if err != nil {
 		return 0, err
 	}
-	plan, rows := tasks.NewPlan(r.Kind, maxClients), 0
+	plan, rows := tasks.NewPlan(string(r.Kind), maxClients), 0
 	for item, source := range sources {
 		if row, bad := stored.row(source); bad == nil {
 			plan.Add(int64(item), row)

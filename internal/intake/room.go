@@ -50,13 +50,13 @@ func (r room) refusal(rows int64) error {
 // is more. For less than a segment of rows the latter, which takes longer to read, is not
 // read. There is no limit if Redis has none, or does not report it, and none for a run that is
 // committed already.
-func (i Intake) room(ctx context.Context, run string, rows int64) (room, error) {
+func (i Intake) room(ctx context.Context, run ledger.RunID, rows int64) (room, error) {
 	used, most := memoryOf(ctx, i.Redis)
 	if most == 0 {
 		return room{}, nil
 	}
 	core := i.Ledger.Core()
-	have, err := core.Get(ctx, ledger.RunID(run))
+	have, err := core.Get(ctx, run)
 	if err == nil && !have.Staged() {
 		return room{}, nil
 	}

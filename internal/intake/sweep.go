@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -17,20 +17,20 @@ const sweepKeepFor = 7 * 24 * time.Hour
 
 // BeginSweep creates the run of a sweep, whose rows a scan finds. A repetition changes
 // nothing: the sweep keeps the tick with which it was created. If a run for something else
-// has the id, the error is a *runs.MismatchError. orgops/internal/sweep/schedule decides
+// has the id, the error is a *ledger.MismatchError. orgops/internal/sweep/schedule decides
 // whether a sweep may start.
-func (i Intake) BeginSweep(ctx context.Context, r Run, o sweep.Order) (run runs.Run, created bool, err error) {
+func (i Intake) BeginSweep(ctx context.Context, r Run, o sweep.Order) (run ledger.Run, created bool, err error) {
 	if o.Organization != "" {
 		if err := tasks.CheckOrganization(o.Organization); err != nil {
-			return runs.Run{}, false, err
+			return ledger.Run{}, false, err
 		}
 	}
 	progress, err := scan.SweepProgress(o)
 	if err != nil {
-		return runs.Run{}, false, fmt.Errorf("sweep %s: %w", r.ID, err)
+		return ledger.Run{}, false, fmt.Errorf("sweep %s: %w", r.ID, err)
 	}
-	return i.createScan(ctx, runs.Run{
-		ID: r.ID, Kind: tasks.TypeRecheck, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller, Format: FormatJSONL,
-		Digest: digestOf("sweep of %q, pending ones too: %t", o.Organization, o.Pending), KeepFor: sweepKeepFor,
-	}, progress)
+	n := r.newRun(tasks.TypeRecheck)
+	n.Format, n.KeepFor, n.Scan = FormatJSONL, sweepKeepFor, progress
+	n.Digest = digestOf("sweep of %q, pending ones too: %t", o.Organization, o.Pending)
+	return i.createScan(ctx, n)
 }

@@ -40,7 +40,7 @@ func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (committed Run
 		return Run{}, err
 	}
 	if a.status() == "mismatch" {
-		return Run{}, &MismatchError{Run: run.ID, Member: MemberRows, Have: "other rows", Want: fmt.Sprintf("%d rows", rows)}
+		return Run{}, &MismatchError{Run: run.ID, Member: MemberContent, Have: "other rows", Want: fmt.Sprintf("%d rows", rows)}
 	}
 	progress, err := l.Sync(ctx, run.ID)
 	if err == nil {

@@ -17,12 +17,12 @@ const maxDescription = 16 << 10
 
 // NewRun is a run to be created.
 type NewRun struct {
-	ID          RunID
-	Tenant      Tenant
-	Kind        Kind
-	Description Description
+	ID     RunID
+	Tenant Tenant
+	Kind   Kind
+	Description
 	// Control is the run's first. Cancelled and Incomplete must be false.
-	Control Control
+	Control
 	// Scan is the progress of a scan before its first step, in the scanner's own form, at most
 	// 16 KiB; nil: the rows are submitted. The rows of a run with a scan are found by its
 	// steps: see [Ledger.AddStep]. It is committed without rows when it is created, and grows.
@@ -141,7 +141,7 @@ func (n NewRun) Compare(run Run) error {
 	}{
 		{MemberTenant, string(run.Tenant), string(n.Tenant)},
 		{MemberKind, string(run.Kind), string(n.Kind)},
-		{MemberDigest, run.Description.Digest, n.Description.Digest},
+		{MemberContent, run.Description.Digest, n.Description.Digest},
 		{MemberOrigin, origin(run.Scan != nil), origin(n.Scan != nil)},
 	} {
 		if m.have != m.want {

@@ -170,7 +170,7 @@ func (l *Ledger) stageResults(ctx context.Context, run Run, s staged) error {
 }
 
 func mismatch(run Run, sum Sum) error {
-	return &MismatchError{Run: run.ID, Member: MemberRows, Have: "other rows", Want: fmt.Sprintf("digest %x", sum.Digest)}
+	return &MismatchError{Run: run.ID, Member: MemberContent, Have: "other rows", Want: fmt.Sprintf("digest %x", sum.Digest)}
 }
 
 // flag returns 1 for true.

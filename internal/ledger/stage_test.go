@@ -165,7 +165,7 @@ func TestCreate(t *testing.T) {
 	}
 	n.Description.Digest = "cd34"
 	var mismatch *ledger.MismatchError
-	if _, _, err := w.Create(t.Context(), n); !errors.As(err, &mismatch) || mismatch.Member != "digest" {
+	if _, _, err := w.Create(t.Context(), n); !errors.As(err, &mismatch) || mismatch.Member != "content" {
 		t.Errorf("create with another digest: %v, want a mismatch", err)
 	}
 }

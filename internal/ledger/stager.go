@@ -214,7 +214,7 @@ func (s *Stager) Commit(ctx context.Context) (Run, error) {
 		return s.ledger.Commit(ctx, s.run, s.sums)
 	}
 	if len(s.sums) != len(s.stored) {
-		return Run{}, &MismatchError{Run: s.run.ID, Member: MemberRows, Have: fmt.Sprintf("%d rows", s.run.Rows), Want: fmt.Sprintf("%d rows", s.Rows())}
+		return Run{}, &MismatchError{Run: s.run.ID, Member: MemberContent, Have: fmt.Sprintf("%d rows", s.run.Rows), Want: fmt.Sprintf("%d rows", s.Rows())}
 	}
 	return s.run, nil
 }

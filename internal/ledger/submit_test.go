@@ -106,10 +106,10 @@ func TestSubmitRowMismatch(t *testing.T) {
 		row    string
 		member string
 	}{
-		"row":             {single("a"), "row 1", "digest"},
+		"row":             {single("a"), "row 1", "content"},
 		"kind":            {ledger.NewRun{ID: "a", Tenant: tenant, Kind: "domain:update"}, "row 0", "kind"},
 		"tenant":          {ledger.NewRun{ID: "a", Tenant: "beta", Kind: kind}, "row 0", "tenant"},
-		"run of one row":  {single("many"), "row 0", "digest"},
+		"run of one row":  {single("many"), "row 0", "content"},
 		"run, other kind": {ledger.NewRun{ID: "many", Tenant: tenant, Kind: "domain:update"}, "row 0", "kind"},
 	} {
 		before := remember(t, w.rdb)
