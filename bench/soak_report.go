@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/tasks"
 )
 
 // soakResult is the result of an hour of load.
@@ -48,7 +48,7 @@ func (k *soak) result(samples []soakSample) soakResult {
 	}
 	for outcome, n := range k.outcomes {
 		r.Rows += n
-		if !slices.Contains([]tasks.Outcome{tasks.Done, tasks.Unchanged, tasks.Expired}, tasks.Outcome(outcome)) {
+		if !slices.Contains([]ledger.Outcome{ledger.Done, engine.Unchanged, engine.Expired}, ledger.Outcome(outcome)) {
 			r.Failed += n
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
-	"orgops/tasks"
 )
 
 type retryCommand struct {
@@ -75,7 +75,7 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	}
 	if t.json {
 		return child, t.printJSON(retriedJSON{
-			Run: child, Parent: string(from.ID), Rows: sum.Rows, Tasks: sum.Tasks, LeftOut: from.Counts[ledger.Outcome(tasks.Invalid)],
+			Run: child, Parent: string(from.ID), Rows: sum.Rows, Tasks: sum.Tasks, LeftOut: from.Counts[engine.InvalidRow],
 		})
 	}
 	return child, nil
@@ -83,7 +83,7 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 
 // printLeftOut prints how many rows are not retried, and how to correct them.
 func (t *tool) printLeftOut(from ledger.Run) {
-	if n := from.Counts[ledger.Outcome(tasks.Invalid)]; n > 0 {
+	if n := from.Counts[engine.InvalidRow]; n > 0 {
 		fmt.Fprintf(t.Stderr, "invalid rows: %d, left out because they would be invalid again; to correct them: enqueue runs failed %s\n", n, from.ID)
 	}
 }

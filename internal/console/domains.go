@@ -12,6 +12,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -190,9 +191,9 @@ func toDo(row status.DomainRow) string {
 		return "Of run " + string(row.Run.ID) + ", " + status.LostRows(row.Run)
 	case f == nil, f.Well():
 		return ""
-	case f.Outcome == ledger.Outcome(tasks.Expired):
+	case f.Outcome == engine.Expired:
 		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " + string(row.Run.ID)
-	case f.Outcome == ledger.Outcome(tasks.Cancelled):
+	case f.Outcome == ledger.Cancelled:
 		return "The run was cancelled. To check the domain again, use: enqueue domains verify"
 	}
 	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + string(row.Run.ID)

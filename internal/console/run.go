@@ -157,7 +157,7 @@ func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runP
 
 func (s *site) failedRows(ctx context.Context, run ledger.Run, q rowsQuery) (v failedView, err error) {
 	v = failedView{Total: status.Failed(run), Outcome: q.outcome, Text: q.text}
-	v.Outcomes = countsOf(run, func(outcome string) bool { return !tasks.Outcome(outcome).Well() })
+	v.Outcomes = countsOf(run, func(outcome string) bool { return toneOf(ledger.Outcome(outcome)) != "good" })
 	v.Left = v.Total > 0 && q.live && (q.text != "" || q.from > 0)
 	if v.Total == 0 || v.Left {
 		return v, nil

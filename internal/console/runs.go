@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/status"
@@ -174,7 +175,7 @@ func countsOf(r ledger.Run, wanted func(outcome string) bool) map[string]int64 {
 // toneOf returns a class of ops.css for an outcome.
 func toneOf(outcome ledger.Outcome) string {
 	switch {
-	case tasks.Outcome(outcome).Well():
+	case outcome == ledger.Done, outcome == engine.Unchanged:
 		return "good"
 	case outcome == ledger.Cancelled:
 		return ""

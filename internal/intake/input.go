@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -174,7 +175,7 @@ func (r *reading) addBad(record Record) error {
 	if r.failed() {
 		return nil
 	}
-	return r.to.settled(r.badContent(), resultOf(tasks.Invalid, "line %d: %s", record.Line, reason(record.Err)))
+	return r.to.settled(r.badContent(), resultOf(engine.InvalidRow, "line %d: %s", record.Line, reason(record.Err)))
 }
 
 // reject writes a bad row to those that are rejected.
@@ -193,7 +194,7 @@ func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error 
 	if err != nil {
 		return err
 	}
-	return r.to.settled(content, resultOf(tasks.Unchanged, "the same as row %d (line %d)", first.item, first.line))
+	return r.to.settled(content, resultOf(engine.Unchanged, "the same as row %d (line %d)", first.item, first.line))
 }
 
 // refusal returns why an input is refused whose rows were all read; nil: it is not.
@@ -208,6 +209,6 @@ func (r *reading) refusal() error {
 }
 
 // resultOf returns the result of a row that becomes no work.
-func resultOf(outcome tasks.Outcome, detail string, a ...any) ledger.Result {
-	return ledger.Result{Outcome: ledger.Outcome(outcome), Detail: fmt.Sprintf(detail, a...)}
+func resultOf(outcome ledger.Outcome, detail string, a ...any) ledger.Result {
+	return ledger.Result{Outcome: outcome, Detail: fmt.Sprintf(detail, a...)}
 }

@@ -39,29 +39,28 @@ const listedOrganizations = 20
 // name at most maxClients clients (0: all that fit). It submits nothing. The error is one of an
 // input; the plan then has only its Found.
 func (in Input) Plan(maxClients int) (Plan, error) {
-	p := planner{count: tasks.NewPlan(in.Kind.Name, maxClients), rows: map[string]int64{}}
+	p := planner{requests: newRequests(in.Kind.Name, maxClients), rows: map[string]int64{}}
 	var err error
 	if p.plan.Found, err = in.read(&p); err != nil {
 		return p.plan, err
 	}
-	p.count.Close()
-	p.plan.Tasks, p.plan.Calls = p.count.Tasks, p.count.Calls
+	p.plan.Tasks, p.plan.Calls = p.requests.changes, p.requests.all
 	p.plan.rank(p.rows)
 	return p.plan, nil
 }
 
 // planner counts rows.
 type planner struct {
-	plan  Plan
-	count *tasks.Plan
-	rows  map[string]int64 // by organization
-	taken int64
+	plan     Plan
+	requests *requests
+	rows     map[string]int64 // by organization
+	taken    int64
 }
 
 func (*planner) opened(string, []string) {}
 
 func (p *planner) work(row tasks.Row) error {
-	p.count.Add(p.taken, row)
+	p.requests.add(p.taken, row)
 	p.taken++
 	if organization := row.Organization(); organization != "" {
 		p.rows[organization]++
@@ -106,19 +105,65 @@ func CallsPerRow(ctx context.Context, l *runs.Ledger, r ledger.Run, maxClients i
 	if err != nil {
 		return 0, err
 	}
-	plan, rows := tasks.NewPlan(string(r.Kind), maxClients), 0
+	requests, rows := newRequests(string(r.Kind), maxClients), int64(0)
 	for item, source := range sources {
 		if row, bad := stored.row(source); bad == nil {
-			plan.Add(int64(item), row)
+			requests.add(int64(item), row)
 			rows++
 		}
 	}
-	plan.Close()
 	if r.Scan != nil && r.Kind == tasks.TypeVerify {
-		plan.Calls -= int64(rows) // the scan has read the record
+		requests.all -= rows // the scan has read the record
 	}
 	if rows == 0 {
 		return 0, nil
 	}
-	return float64(plan.Calls) / float64(rows), nil
+	return float64(requests.all) / float64(rows), nil
+}
+
+// requests counts the requests that rows take if none is repeated and each token is in DNS.
+type requests struct {
+	kind       string
+	maxClients int // that one request names
+	// changes are the executions that change something: for removals, one for each
+	// [tasks.MaxClients] of an organization in a segment. all are the requests to the API.
+	changes, all int64
+	segment      int64          // of the row that was added last
+	clients      map[string]int // of that segment, by organization
+}
+
+// newRequests counts requests of a tenant that name at most maxClients clients; 0: all that fit.
+func newRequests(kind string, maxClients int) *requests {
+	if maxClients <= 0 || maxClients > tasks.MaxClients {
+		maxClients = tasks.MaxClients
+	}
+	return &requests{kind: kind, maxClients: maxClients, clients: map[string]int{}}
+}
+
+// add counts a row, by its number in the run. Rows are added in their order, without
+// duplicates.
+func (r *requests) add(item int64, row tasks.Row) {
+	switch r.kind {
+	case tasks.TypeVerify:
+		r.changes, r.all = r.changes+1, r.all+2 // a GET, to prove it, and the PATCH
+	case tasks.TypeRemove:
+		r.addClient(item/ledger.SegmentRows, row.Organization())
+	default:
+		r.changes, r.all = r.changes+1, r.all+1
+	}
+}
+
+func (r *requests) addClient(segment int64, organization string) {
+	if segment != r.segment {
+		r.segment = segment
+		clear(r.clients)
+	}
+	n := r.clients[organization] % tasks.MaxClients
+	r.clients[organization]++
+	if n == 0 {
+		r.changes++
+	}
+	if n%r.maxClients == 0 {
+		r.all++
+	}
 }

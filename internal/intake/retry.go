@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/tasks"
@@ -36,13 +37,13 @@ type RetryOptions struct {
 var ErrNothingToRetry = errors.New("there is nothing to retry")
 
 // retryable are the outcomes of rows that can be submitted again unchanged.
-var retryable = []string{string(tasks.Cancelled), string(tasks.Expired), string(tasks.Failed), string(tasks.Refused)}
+var retryable = []string{string(ledger.Cancelled), string(engine.Expired), string(engine.Failed), string(engine.Refused)}
 
 // Check returns an error if the options are invalid for every run.
 func (o RetryOptions) Check() error {
 	for _, outcome := range o.Outcomes {
 		switch {
-		case outcome == string(tasks.Invalid):
+		case outcome == string(engine.InvalidRow):
 			return errors.New("outcome invalid: these rows would be invalid again: export, correct and submit them as a file")
 		case !slices.Contains(retryable, outcome):
 			return fmt.Errorf("outcome %s: want of %s", quoted(outcome), strings.Join(retryable, ", "))
@@ -81,7 +82,7 @@ func (e *OpenRetryError) Error() string {
 // another run of that ID, or a retry of other rows, [ErrCancelled] if the
 // child was cancelled, or one of [RetryOptions.Check]. run is the child as it was found or
 // created, if it was.
-func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) (run ledger.Run, sum tasks.Summary, err error) {
+func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) (run ledger.Run, sum Summary, err error) {
 	if err := o.Check(); err != nil {
 		return ledger.Run{}, sum, err
 	}
@@ -102,7 +103,7 @@ func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) 
 	case !run.CancelledAt.IsZero():
 		return run, sum, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
 	case run.Ended():
-		return run, tasks.Summary{Rows: run.Total(), Settled: run.Settled()}, nil
+		return run, Summary{Rows: run.Total(), Settled: run.Settled()}, nil
 	}
 	s := i.newStaging(run.ID, run.Kind)
 	s.begin = func(ctx context.Context) (*ledger.Stager, bool, error) { return i.stager(ctx, run) }
@@ -111,7 +112,7 @@ func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) 
 		err = s.commit(ctx)
 	}
 	if err != nil {
-		return run, tasks.Summary{}, i.whyNot(ctx, run.ID, err)
+		return run, Summary{}, i.whyNot(ctx, run.ID, err)
 	}
 	return run, s.summary(run), s.verify(ctx)
 }
@@ -260,7 +261,7 @@ func (i Intake) stageChosen(ctx context.Context, from ledger.Run, rows chosenRow
 		}
 		row, bad := stored.row(source)
 		if bad != nil {
-			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(tasks.Invalid, "%s", oneLine(bad)))
+			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(engine.InvalidRow, "%s", oneLine(bad)))
 		} else {
 			err = to.add(ctx, row)
 		}

@@ -90,8 +90,9 @@ type staging struct {
 	full  bool // more rows were added than fit: they are only counted
 	first []firstRow
 	size  int // of the contents of these, in bytes
-	plan  *tasks.Plan
 	rows  int64
+	// requests of the rows that become work.
+	requests *requests
 }
 
 // firstRow is a row that was added before the run was created.
@@ -104,7 +105,7 @@ type firstRow struct {
 const firstBytes = 2 << 20
 
 func (i Intake) newStaging(run ledger.RunID, kind ledger.Kind) *staging {
-	return &staging{intake: i, id: run, plan: tasks.NewPlan(string(kind), tasks.MaxClients)}
+	return &staging{intake: i, id: run, requests: newRequests(string(kind), tasks.MaxClients)}
 }
 
 // add adds a row that becomes work.
@@ -113,7 +114,7 @@ func (s *staging) add(ctx context.Context, row tasks.Row) error {
 	if err != nil {
 		return err
 	}
-	s.plan.Add(s.rows, row)
+	s.requests.add(s.rows, row)
 	return s.addContent(ctx, firstRow{content: content})
 }
 
@@ -188,7 +189,6 @@ func (s *staging) commit(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.plan.Close()
 	if _, err = s.stager.Commit(ctx); err == nil && !s.complete {
 		s.intake.committed()
 	}
@@ -207,9 +207,16 @@ func (s *staging) verify(ctx context.Context) error {
 	return s.stager.Verify(ctx)
 }
 
+// Summary has the numbers of a submission.
+type Summary struct {
+	Rows    int64 // all of the run
+	Tasks   int64 // requests that change something, apart from retries
+	Settled int64 // rows of a run that existed that are settled
+}
+
 // summary returns the numbers of rows and of requests.
-func (s *staging) summary(run ledger.Run) tasks.Summary {
-	sum := tasks.Summary{Rows: s.rows, Tasks: s.plan.Tasks}
+func (s *staging) summary(run ledger.Run) Summary {
+	sum := Summary{Rows: s.rows, Tasks: s.requests.changes}
 	if s.complete {
 		sum.Settled, sum.Tasks = run.Settled(), min(sum.Tasks, run.Total()-run.Settled())
 	}

@@ -77,8 +77,8 @@ type Submitted struct {
 	Run ledger.Run
 	// Created says that there was no run of that id.
 	Created bool
-	Tasks   int64 // requests that change something, apart from retries
-	Settled int64 // rows of a run that existed that are settled
+	Tasks   int64 // see [Summary]
+	Settled int64
 }
 
 // UnfinishedError says that a submission failed, and that the run may have been created all
