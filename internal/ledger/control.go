@@ -112,7 +112,7 @@ func (l *Ledger) converge(ctx context.Context, run Run, c change) (copied, error
 	var unknown versioned
 	for range copyAttempts {
 		if c != (change{}) || unknown.version > 0 {
-			a, err := l.onHeader(ctx, controlScript, run.ID, string(run.Incarnation), c.set, c.clear, unknown.version, unknown.flags)
+			a, err := l.onHeader(ctx, controlScript, run, c.set, c.clear, unknown.version, unknown.flags)
 			if err == nil {
 				run, err = parseRun(run.ID, a.hash(1))
 			}

@@ -74,11 +74,11 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 	if err := l.enlist(ctx, own); err != nil {
 		return Run{}, false, err
 	}
-	args := []any{string(own.Incarnation), string(n.Tenant), string(n.Kind), about, n.Control.flags(), toMillis(n.Control.NotBefore)}
+	args := []any{string(n.Tenant), string(n.Kind), about, n.Control.flags(), toMillis(n.Control.NotBefore)}
 	if n.Scan != nil {
 		args = append(args, n.Scan)
 	}
-	a, err := l.onHeader(ctx, createScript, n.ID, args...)
+	a, err := l.onHeader(ctx, createScript, own, args...)
 	if err == nil {
 		run, err = parseRun(n.ID, a.hash(1))
 	}

@@ -69,12 +69,9 @@ func (l *Ledger) commitRow(ctx context.Context, run Run, s staged) (Run, error) 
 	if err := l.stageRows(ctx, run, s); err != nil {
 		return Run{}, err
 	}
-	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), 1, 1, p.sum.stored())
+	a, err := l.onHeader(ctx, commitScript, run, 1, 1, p.sum.stored())
 	if err != nil {
-		return Run{}, err
-	}
-	if a.status() == "mismatch" {
-		return Run{}, mismatch(run, p.sum)
+		return Run{}, mismatch(err, run, p.sum)
 	}
 	if run, err = parseRun(run.ID, a.hash(1)); err != nil {
 		return Run{}, err
@@ -91,7 +88,7 @@ func (l *Ledger) commitRow(ctx context.Context, run Run, s staged) (Run, error) 
 // and leaves any other to Sync.
 func (l *Ledger) startRow(ctx context.Context, run Run, sum Sum) (Run, error) {
 	a, err := l.onSegment(ctx, applyScript, run.segment(0), applyArgs(run, sum.stored())...)
-	if err != nil && a.status() != "missing" {
+	if err != nil && !isNotFound(err) {
 		return Run{}, err
 	}
 	state := copied{Progress: Progress{Run: run}}
