@@ -70,33 +70,14 @@ func listedOrOpen(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	open, err := l.Unsettled(ctx)
-	if err != nil {
-		return nil, err
-	}
-	open = slices.DeleteFunc(open, func(id ledger.RunID) bool {
-		return slices.ContainsFunc(all, func(r ledger.Run) bool { return r.ID == id })
-	})
-	others, err := readRuns(ctx, l, open)
-	all = append(all, others...)
-	slices.SortStableFunc(all, func(a, b ledger.Run) int { return b.CreatedAt.Compare(a.CreatedAt) })
-	return all, err
-}
-
-// readRuns returns the runs of these ids, without those that were deleted meanwhile.
-func readRuns(ctx context.Context, l *runs.Ledger, ids []ledger.RunID) ([]ledger.Run, error) {
-	var all []ledger.Run
-	for _, id := range ids {
-		r, err := l.Get(ctx, id)
-		switch {
-		case errors.Is(err, ledger.ErrNotFound):
-		case err != nil:
-			return nil, err
-		default:
+	open, err := l.Open(ctx)
+	for _, r := range open {
+		if r.Single {
 			all = append(all, r)
 		}
 	}
-	return all, nil
+	slices.SortStableFunc(all, func(a, b ledger.Run) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return all, err
 }
 
 // rowsOfRun returns the wanted rows of one run. A run that is deleted meanwhile has none.
@@ -111,7 +92,7 @@ func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, text string, w
 		if r.Format != FormatCSV {
 			needles = append(needles, []byte(`\u`)) // a row of JSON may contain the text in escapes
 		}
-		for row, err := range l.SearchFold(ctx, r.ID, needles...) {
+		for row, err := range l.Search(ctx, r.ID, needles...) {
 			m := stored.rowMembers(row.Source)
 			switch {
 			case errors.Is(err, ledger.ErrNotFound):

@@ -76,6 +76,22 @@ func (p Proofs) runs(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) 
 	return all, err
 }
 
+// readRuns returns the runs of these ids, without those that were deleted meanwhile.
+func readRuns(ctx context.Context, l *runs.Ledger, ids []ledger.RunID) ([]ledger.Run, error) {
+	var all []ledger.Run
+	for _, id := range ids {
+		r, err := l.Get(ctx, id)
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
 // of returns the wanted proofs of one run.
 func (p Proofs) of(ctx context.Context, l *runs.Ledger, r ledger.Run) ([]Proven, error) {
 	var proofs []Proven

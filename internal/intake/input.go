@@ -92,7 +92,7 @@ func (in Input) read(to receiver) (Found, error) {
 	to.opened(rows.Format(), r.columns)
 	err = r.all()
 	if flushed := r.rejected.flush(); flushed != nil {
-		err = errors.Join(err, flushed)
+		err = errors.Join(err, fmt.Errorf("write rejected rows: %w", flushed))
 	}
 	if err == nil {
 		err = r.refusal()
@@ -119,7 +119,7 @@ type reading struct {
 	to         receiver
 	columns    []string
 	duplicates duplicateFinder
-	rejected   *rejectedRows // nil until there is a bad row
+	rejected   *rowWriter // nil until there is a bad row
 	found      Found
 }
 
@@ -168,24 +168,14 @@ func (r *reading) failed() bool { return r.found.Invalid.Total > 0 && !r.in.Skip
 func (r *reading) addBad(record Record) error {
 	r.found.Invalid.add(record.Err)
 	if r.in.Rejected != nil {
-		if err := r.reject(record); err != nil {
-			return err
+		if err := r.reject(record.Err); err != nil {
+			return fmt.Errorf("write rejected rows: %w", err)
 		}
 	}
 	if r.failed() {
 		return nil
 	}
 	return r.to.settled(r.badContent(), resultOf(engine.InvalidRow, "line %d: %s", record.Line, reason(record.Err)))
-}
-
-// reject writes a bad row to those that are rejected.
-func (r *reading) reject(record Record) (err error) {
-	if r.rejected == nil {
-		if r.rejected, err = newRejectedRows(r.in.Rejected, r.rows); err != nil {
-			return fmt.Errorf("write rejected rows: %w", err)
-		}
-	}
-	return r.rejected.write(r.rows, record.Err)
 }
 
 func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error {

@@ -28,20 +28,6 @@ func (i Intake) create(ctx context.Context, n ledger.NewRun) (run ledger.Run, cr
 	return run, created, err
 }
 
-// createScan creates a run whose rows a scan finds, or returns the one that exists. If its
-// Redis may lose the writes of its last second it creates the run again two seconds later.
-func (i Intake) createScan(ctx context.Context, n ledger.NewRun) (run ledger.Run, created bool, err error) {
-	if run, created, err = i.create(ctx, n); err != nil || !created {
-		return run, created, err
-	}
-	i.committed()
-	if may, err := i.mayBeLost(ctx); !may {
-		return run, true, err
-	}
-	run, _, err = i.create(ctx, n)
-	return run, true, err
-}
-
 // ErrCancelled says that rows were to be added to a run that was cancelled.
 var ErrCancelled = errors.New("the run was cancelled: no more of its rows can be submitted")
 

@@ -26,19 +26,13 @@ func (l *Ledger) List(ctx context.Context) ([]ledger.Run, error) {
 	return list, nil
 }
 
-// Unsettled returns, in order, the ids of the runs that are committed and have not ended.
-func (l *Ledger) Unsettled(ctx context.Context) (unsettled []ledger.RunID, err error) {
-	open, err := l.openRuns(ctx)
+// Open returns the runs that have not ended, single rows among them.
+func (l *Ledger) Open(ctx context.Context) ([]ledger.Run, error) {
+	headers, err := l.OpenHeaders(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list unsettled runs: %w", err)
+		return nil, fmt.Errorf("list open runs: %w", err)
 	}
-	for _, run := range open {
-		if !run.Staged() {
-			unsettled = append(unsettled, run.ID)
-		}
-	}
-	slices.Sort(unsettled)
-	return unsettled, nil
+	return l.forList(ctx, headers)
 }
 
 // IDs returns, in order, the ids of all runs, single rows among them. Some may be deleted
@@ -76,7 +70,7 @@ type OpenCounts struct {
 // OpenByTenant sums the runs that have not ended, for each tenant that has one. It reads the
 // headers of each tenant's open runs.
 func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error) {
-	headers, err := l.openRuns(ctx)
+	headers, err := l.OpenHeaders(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list open runs: %w", err)
 	}
@@ -109,8 +103,9 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 // hour while a domain is watched, and is no backlog.
 const checksBetween = "domain:relook"
 
-// openRuns returns the runs that have not ended.
-func (l *Ledger) openRuns(ctx context.Context) ([]ledger.Run, error) {
+// OpenHeaders returns the runs that have not ended, as their headers have them: counts are up
+// to a minute old.
+func (l *Ledger) OpenHeaders(ctx context.Context) ([]ledger.Run, error) {
 	open, err := l.eachTenant(ctx, (*ledger.Ledger).OpenRuns)
 	return slices.DeleteFunc(open, ledger.Run.Ended), err
 }

@@ -146,19 +146,10 @@ type StoredRow struct {
 	Source []byte
 }
 
-// Search returns the stored rows of the run that contain one of the needles, in their order.
-// There is no index: it reads all of the run's rows, a page at a time. An error, such as
-// [ledger.ErrNotFound], ends it.
+// Search returns the stored rows of the run that contain one of the needles, which are in
+// lower case, in any case, in their order. There is no index: it reads all of the run's rows,
+// a page at a time. An error, such as [ledger.ErrNotFound], ends it.
 func (l *Ledger) Search(ctx context.Context, run ledger.RunID, needles ...[]byte) iter.Seq2[StoredRow, error] {
-	return l.rowsWith(ctx, run, needles, func(text []byte) []byte { return text })
-}
-
-// SearchFold is Search for needles in lower case, whatever the case in the rows.
-func (l *Ledger) SearchFold(ctx context.Context, run ledger.RunID, needles ...[]byte) iter.Seq2[StoredRow, error] {
-	return l.rowsWith(ctx, run, needles, bytes.ToLower)
-}
-
-func (l *Ledger) rowsWith(ctx context.Context, run ledger.RunID, needles [][]byte, fold func([]byte) []byte) iter.Seq2[StoredRow, error] {
 	return each(ctx, l, run, func(c numbered, yield func(StoredRow) bool) error {
 		var damaged error
 		err := c.each(ctx, 0, rowsPage, func(item int64, row ledger.RowState) bool {
@@ -166,7 +157,7 @@ func (l *Ledger) rowsWith(ctx context.Context, run ledger.RunID, needles [][]byt
 				damaged = fmt.Errorf("row %d: %w", item, row.Err)
 				return false
 			}
-			text := fold(row.Content)
+			text := bytes.ToLower(row.Content)
 			found := slices.ContainsFunc(needles, func(needle []byte) bool { return bytes.Contains(text, needle) })
 			return !found || yield(StoredRow{Item: item, Source: row.Content})
 		})
