@@ -174,10 +174,10 @@ func countsOf(r ledger.Run, wanted func(outcome string) bool) map[string]int64 {
 
 // toneOf returns a class of ops.css for an outcome.
 func toneOf(outcome ledger.Outcome) string {
-	switch {
-	case outcome == ledger.Done, outcome == engine.Unchanged:
+	switch outcome {
+	case ledger.Done, engine.Unchanged:
 		return "good"
-	case outcome == ledger.Cancelled:
+	case ledger.Cancelled:
 		return ""
 	}
 	return "bad"

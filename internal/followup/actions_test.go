@@ -129,7 +129,7 @@ func TestEndedWithoutActions(t *testing.T) {
 	s := newSite(t)
 	s.due("ord_1")
 	cancelled, retry, other := s.ended("sweep"), s.ended("sweep"), s.ended("sweep")
-	cancelled.Control.Cancelled, retry.Scan, other.Kind = true, nil, kinds.Verify
+	cancelled.Cancelled, retry.Scan, other.Kind = true, nil, kinds.Verify
 	for _, run := range []ledger.Run{cancelled, retry, other} {
 		if err := s.worker().Ended(t.Context(), run); err != nil {
 			t.Fatal(err)

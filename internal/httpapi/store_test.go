@@ -357,8 +357,8 @@ func TestTraceparent(t *testing.T) {
 			again.want(t, 202, "")
 			for _, id := range []string{got.run(t).Run, again.run(t).Run} {
 				r, err := w.ledger.Core().Get(t.Context(), ledger.RunID(id))
-				if err != nil || r.Description.Trace != test.want {
-					t.Errorf("traceparent %q, %v; want %q", r.Description.Trace, err, test.want)
+				if err != nil || r.Trace != test.want {
+					t.Errorf("traceparent %q, %v; want %q", r.Trace, err, test.want)
 				}
 			}
 		})

@@ -227,7 +227,7 @@ func (i Intake) whyNot(ctx context.Context, run ledger.RunID, err error) error {
 		return err
 	}
 	now, failed := i.Ledger.Core().Get(ctx, run)
-	if failed == nil && now.Control.Cancelled {
+	if failed == nil && now.Cancelled {
 		return fmt.Errorf("run %s: %w", run, ErrCancelled)
 	}
 	return err

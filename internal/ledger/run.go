@@ -135,8 +135,8 @@ func (r Run) segment(number int) Segment {
 
 // retention returns how long after its end the run is deleted.
 func (r Run) retention() time.Duration {
-	if r.Description.KeepFor > 0 {
-		return r.Description.KeepFor
+	if r.KeepFor > 0 {
+		return r.KeepFor
 	}
 	return Retention
 }

@@ -21,7 +21,7 @@ func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, 
 	if err != nil {
 		return Run{}, false, fmt.Errorf("run %s: %w", n.ID, err)
 	}
-	n.Description.Single, n.Description.Digest = true, rowDigest(row)
+	n.Single, n.Digest = true, rowDigest(row)
 	if run, created, err = l.Create(ctx, n); err != nil {
 		return Run{}, false, err
 	}
@@ -31,7 +31,7 @@ func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, 
 		run, err = l.completeRow(ctx, run, p)
 	}
 	if isMismatch(err) { // a staged run that was cancelled takes no row
-		if now, failed := l.Get(ctx, n.ID); failed == nil && now.Control.Cancelled {
+		if now, failed := l.Get(ctx, n.ID); failed == nil && now.Cancelled {
 			return now, created, nil
 		}
 	}
@@ -51,7 +51,7 @@ func rowDigest(row []byte) string {
 // completeRow completes the submission of a single row that was interrupted, or of which
 // Redis has lost a part.
 func (l *Ledger) completeRow(ctx context.Context, run Run, p packed) (Run, error) {
-	if run.Ended() || run.Control.Cancelled {
+	if run.Ended() || run.Cancelled {
 		return run, nil
 	}
 	if !run.Staged() {
@@ -95,7 +95,7 @@ func (l *Ledger) startRow(ctx context.Context, run Run, sum Sum) (Run, error) {
 	if err := state.add(0, a); err != nil {
 		return Run{}, err
 	}
-	if run.Control.Incomplete || len(state.Segments) == 0 || state.Segments[0].Closed() {
+	if run.Incomplete || len(state.Segments) == 0 || state.Segments[0].Closed() {
 		p, err := l.Sync(ctx, run.ID)
 		return p.Run, err
 	}

@@ -67,7 +67,7 @@ func (l *Ledger) syncRun(ctx context.Context, run Run, c change) (Progress, erro
 	if state.Run.Staged() {
 		return state.Progress, nil
 	}
-	if incomplete := len(state.Missing) > 0; incomplete != state.Run.Control.Incomplete && !state.Run.Ended() {
+	if incomplete := len(state.Missing) > 0; incomplete != state.Run.Incomplete && !state.Run.Ended() {
 		c := change{clear: incompleteFlag}
 		if incomplete {
 			c = change{set: incompleteFlag}
@@ -99,7 +99,7 @@ func (l *Ledger) conclude(ctx context.Context, p Progress, bits string) (ended b
 			reopened = append(reopened, n)
 		}
 	}
-	if len(p.Missing) > 0 && (p.Run.Control.Cancelled || p.Run.Ended()) {
+	if len(p.Missing) > 0 && (p.Run.Cancelled || p.Run.Ended()) {
 		for _, n := range p.Missing {
 			if !bit(bits, n) {
 				closed = append(closed, n)
@@ -211,7 +211,7 @@ func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
 // it is "": the segment then takes the control if it was committed, since the header's Redis
 // may have lost the commit.
 func applyArgs(run Run, sum string) []any {
-	return []any{run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sum, run.base}
+	return []any{run.version, run.flags(), toMillis(run.NotBefore), sum, run.base}
 }
 
 // joined returns an error for those that are not nil, with their number and the first.
