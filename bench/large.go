@@ -223,13 +223,13 @@ func (m *large) command(ctx context.Context, name string, do func() error) (took
 }
 
 func (m *large) pause(ctx context.Context) error {
-	took, _, last, err := m.command(ctx, "pause", func() error { return m.runs.Pause(ctx, runID) })
+	took, _, last, err := m.command(ctx, "pause", func() error { return m.runs.Core().Pause(ctx, runID) })
 	m.result.Pause, m.result.Paused = took, last.Seconds()
 	return err
 }
 
 func (m *large) resume(ctx context.Context) error {
-	took, first, _, err := m.command(ctx, "resume", func() error { return m.runs.Resume(ctx, runID) })
+	took, first, _, err := m.command(ctx, "resume", func() error { return m.runs.Core().Resume(ctx, runID) })
 	if err == nil && first == 0 {
 		return fmt.Errorf("no request came within %s of the run's being resumed", m.load.Watch)
 	}
@@ -263,7 +263,7 @@ func (m *large) cancel(ctx context.Context) error {
 func (m *large) delete(ctx context.Context) (err error) {
 	return m.part(ctx, "delete", func() error {
 		began := time.Now()
-		if err := m.runs.Delete(ctx, runID); err != nil {
+		if err := m.runs.Core().Delete(ctx, runID); err != nil {
 			return err
 		}
 		m.result.Delete = time.Since(began).Seconds()
@@ -276,7 +276,7 @@ func (m *large) expire(ctx context.Context) error {
 	if m.load.Expired == 0 {
 		return nil
 	}
-	_, run, _, err := m.runs.Create(ctx, ledger.NewRun{
+	run, _, err := m.runs.Core().Create(ctx, ledger.NewRun{
 		ID: runID, Kind: kinds.Update, Tenant: tenantName,
 		Description: ledger.Description{Format: intake.FormatCSV, Columns: []string{"organization_id", "discovery_domain_id"}, KeepFor: time.Second},
 	})

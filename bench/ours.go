@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -61,8 +62,8 @@ func (o *ours) carryOut(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if run.Counts[string(tasks.Done)] != run.Total {
-		return 0, fmt.Errorf("of %d rows not all were verified: %v", run.Total, run.Counts)
+	if run.Counts[ledger.Done] != run.Total() {
+		return 0, fmt.Errorf("of %d rows not all were verified: %v", run.Total(), run.Counts)
 	}
 	return o.watched.end.Sub(o.watched.start), nil
 }

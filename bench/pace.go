@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orgops/apiclient"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -137,7 +138,7 @@ func paceOfOurs(ctx context.Context, s *store, t *tenant, v paceVariant, rows in
 	if err := errors.Join(err, workers.stop()); err != nil {
 		return 0, err
 	}
-	return run.Total - run.Counts[string(tasks.Done)], nil
+	return run.Total() - run.Counts[ledger.Done], nil
 }
 
 // paceOfToday is what scripts do: as many requests at once as seems good, each
@@ -253,8 +254,8 @@ func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took
 			if err != nil {
 				return err
 			}
-			if run.Counts[string(tasks.Done)] != run.Total {
-				return fmt.Errorf("of %d rows not all were verified: %v", run.Total, run.Counts)
+			if run.Counts[ledger.Done] != run.Total() {
+				return fmt.Errorf("of %d rows not all were verified: %v", run.Total(), run.Counts)
 			}
 			took = time.Since(began)
 		}
@@ -264,15 +265,15 @@ func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took
 }
 
 // ended waits for the run's end, which it looks for so often.
-func ended(ctx context.Context, s *store, id string, every time.Duration) (runs.Run, error) {
-	ledger := runs.New(s.admin)
+func ended(ctx context.Context, s *store, id string, every time.Duration) (ledger.Run, error) {
+	l := runs.New(s.admin)
 	for {
-		run, err := ledger.Get(ctx, id)
+		run, err := l.Get(ctx, ledger.RunID(id))
 		if err != nil || run.Ended() {
 			return run, err
 		}
 		if err := pause(ctx, every); err != nil {
-			return run, fmt.Errorf("%d of %d rows are settled: %w", run.Settled, run.Total, err)
+			return run, fmt.Errorf("%d of %d rows are settled: %w", run.Settled(), run.Total(), err)
 		}
 	}
 }

@@ -109,17 +109,17 @@ func loadPage(ctx context.Context, pages http.Handler, path string, loads int) (
 // manyRuns creates the runs, the large one the newest.
 func manyRuns(ctx context.Context, l *runs.Ledger, others, rows int) error {
 	for i := range others - 1 {
-		_, header, _, err := l.Create(ctx, ledger.NewRun{ID: ledger.RunID(fmt.Sprintf("run-%d", i)), Kind: kinds.Verify, Tenant: tenantName})
+		header, _, err := l.Core().Create(ctx, ledger.NewRun{ID: ledger.RunID(fmt.Sprintf("run-%d", i)), Kind: kinds.Verify, Tenant: tenantName})
 		if err != nil {
 			return err
 		}
 		if i%2 == 0 {
-			if _, err := l.Cancel(ctx, string(header.ID)); err != nil {
+			if _, err := l.Cancel(ctx, header.ID); err != nil {
 				return err
 			}
 		}
 	}
-	_, header, _, err := l.Create(ctx, ledger.NewRun{
+	header, _, err := l.Core().Create(ctx, ledger.NewRun{
 		ID: "large", Kind: kinds.Verify, Tenant: tenantName,
 		Description: ledger.Description{Format: intake.FormatCSV, Columns: []string{"organization_id", "discovery_domain_id"}},
 	})

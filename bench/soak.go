@@ -219,7 +219,7 @@ func (k *soak) ended(ctx context.Context, id string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for outcome, n := range run.Counts {
-		k.outcomes[outcome] += n
+		k.outcomes[string(outcome)] += n
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (k *soak) single(ctx context.Context, i int, kind string, row json.RawMessa
 		d.Group, d.BatchWait = intake.OrganizationOf(row), tasks.DefaultBatchWait
 	}
 	id = tasks.NewRunID(time.Now())
-	_, err = k.runs.SubmitRow(ctx, ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(k.tenants[i].name), Kind: ledger.Kind(kind), Description: d}, row)
+	_, _, err = k.runs.Core().SubmitRow(ctx, ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(k.tenants[i].name), Kind: ledger.Kind(kind), Description: d}, row)
 	return id, err
 }
 
@@ -298,7 +298,7 @@ func (k *soak) sweeps(ctx context.Context, i int) error {
 			return err
 		}
 		if last != "" {
-			if err := k.runs.Delete(ctx, last); err != nil {
+			if err := k.runs.Core().Delete(ctx, ledger.RunID(last)); err != nil {
 				return err
 			}
 		}
@@ -308,7 +308,7 @@ func (k *soak) sweeps(ctx context.Context, i int) error {
 			return err
 		}
 		if left <= soakSweepPause {
-			return k.runs.Delete(ctx, last)
+			return k.runs.Core().Delete(ctx, ledger.RunID(last))
 		}
 	}
 }
@@ -359,7 +359,7 @@ func (k *soak) awaitDeleted(ctx context.Context) (left int, err error) {
 			return 0, err
 		}
 		// The checks between sweeps of each hour are kept for a day.
-		ids = slices.DeleteFunc(ids, func(id string) bool { return strings.HasPrefix(id, "relook-") })
+		ids = slices.DeleteFunc(ids, func(id ledger.RunID) bool { return strings.HasPrefix(string(id), "relook-") })
 		if len(ids) == 0 || time.Now().After(late) {
 			return len(ids), nil
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/runs"
-	"orgops/tasks"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
 )
 
 // soakResult is the result of an hour of load.
@@ -48,7 +48,7 @@ func (k *soak) result(samples []soakSample) soakResult {
 	}
 	for outcome, n := range k.outcomes {
 		r.Rows += n
-		if !slices.Contains([]tasks.Outcome{tasks.Done, tasks.Unchanged, tasks.Expired}, tasks.Outcome(outcome)) {
+		if !slices.Contains([]ledger.Outcome{ledger.Done, engine.Unchanged, engine.Expired}, ledger.Outcome(outcome)) {
 			r.Failed += n
 		}
 	}
@@ -125,7 +125,7 @@ func (r *report) soak(s soakResult) error {
 		fmt.Fprintf(&b, "  %6.0f keys  %8.0f bytes  %s\n", s.Left[family].Keys, s.Left[family].Bytes, family)
 	}
 	for _, row := range slices.Sorted(maps.Keys(s.PerRow)) {
-		fmt.Fprintf(&b, "a %s that is kept, for %d days unless it is deleted: %.2f keys, %.0f bytes\n", row, runs.Retention/(24*time.Hour), s.PerRow[row].Keys, s.PerRow[row].Bytes)
+		fmt.Fprintf(&b, "a %s that is kept, for %d days unless it is deleted: %.2f keys, %.0f bytes\n", row, ledger.Retention/(24*time.Hour), s.PerRow[row].Keys, s.PerRow[row].Bytes)
 	}
 	_, err := fmt.Fprint(r.out, b.String())
 	return err

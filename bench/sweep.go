@@ -13,6 +13,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
@@ -163,11 +164,11 @@ func (w *shipped) killAt(ctx context.Context, s *store, settled int64) error {
 		if run.Ended() {
 			return errors.New("the sweep had ended before the worker was killed: take more organizations")
 		}
-		if run.Settled >= settled {
+		if run.Settled() >= settled {
 			break
 		}
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return fmt.Errorf("%d of %d rows are settled: %w", run.Settled, settled, err)
+			return fmt.Errorf("%d of %d rows are settled: %w", run.Settled(), settled, err)
 		}
 	}
 	if err := w.end(syscall.SIGKILL); err != nil {
@@ -194,12 +195,15 @@ func judged(ctx context.Context, s *store) error {
 }
 
 // compare holds the run and the memories against the tenant's domains.
-func (r *sweepResult) compare(ctx context.Context, s *store, t *tenant, run runs.Run, tick int64) error {
+func (r *sweepResult) compare(ctx context.Context, s *store, t *tenant, run ledger.Run, tick int64) error {
 	var err error
 	if r.Seen, err = sweep.NewStore(s.admin, tenantName).Counts(ctx, tick); err != nil {
 		return err
 	}
-	r.Rows, r.Outcomes = run.Total, run.Counts
+	r.Rows, r.Outcomes = run.Total(), map[string]int64{}
+	for outcome, rows := range run.Counts {
+		r.Outcomes[string(outcome)] = rows
+	}
 	found, err := rowsFound(ctx, runs.New(s.admin), run)
 	if err != nil {
 		return err
@@ -229,10 +233,10 @@ func (r *sweepResult) compare(ctx context.Context, s *store, t *tenant, run runs
 }
 
 // rowsFound are the rows of the run, and how often each is among them.
-func rowsFound(ctx context.Context, ledger *runs.Ledger, run runs.Run) (map[row]int, error) {
+func rowsFound(ctx context.Context, ledger *runs.Ledger, run ledger.Run) (map[row]int, error) {
 	const page = 1000
-	found := make(map[row]int, run.Total)
-	for first := int64(0); first < run.Total; first += page {
+	found := make(map[row]int, run.Total())
+	for first := int64(0); first < run.Total(); first += page {
 		rows, err := ledger.Rows(ctx, run.ID, first, page)
 		if err != nil {
 			return nil, err

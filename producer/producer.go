@@ -31,7 +31,7 @@ const (
 var (
 	// ErrMismatch reports that another row, or a run of many rows, has the id. Nothing has
 	// changed.
-	ErrMismatch = runs.ErrMismatch
+	ErrMismatch = ledger.ErrMismatch
 	// ErrNoMemory reports that Redis is at its maxmemory. The row can be submitted again.
 	ErrNoMemory = ledger.ErrNoMemory
 )
@@ -88,7 +88,7 @@ func (p *Producer) Submit(ctx context.Context, r Row) (id string, err error) {
 	if err := p.check(ctx); err != nil {
 		return r.ID, err
 	}
-	_, err = p.ledger.SubmitRow(ctx, ledger.NewRun{
+	_, _, err = p.ledger.Core().SubmitRow(ctx, ledger.NewRun{
 		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(r.Kind),
 		Description: r.description(content),
 		Control:     ledger.Control{NotBefore: r.NotBefore},
@@ -142,7 +142,7 @@ func (p *Producer) check(ctx context.Context) error {
 	if p.checked.Load() {
 		return nil
 	}
-	if err := p.ledger.CheckSchema(ctx); err != nil {
+	if err := p.ledger.Core().CheckSchema(ctx); err != nil {
 		return err
 	}
 	p.checked.Store(true)

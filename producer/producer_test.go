@@ -68,7 +68,7 @@ func TestSubmitAsAFile(t *testing.T) {
 				t.Errorf("content %s, want %s", content, want)
 			}
 			about := single.Description
-			about.Single, about.Digest = false, run.Description.Digest
+			about.Single, about.Digest = false, run.Digest
 			if fmt.Sprint(about) != fmt.Sprint(run.Description) || single.Kind != run.Kind || single.Tenant != run.Tenant || single.Rows != 1 || single.Staged() {
 				t.Errorf("run %+v, want as %+v", single, run)
 			}
@@ -97,7 +97,7 @@ func TestSubmitProperties(t *testing.T) {
 	}
 	run, _ := submitted(t, rdb, ids[0])
 	about := run.Description
-	if run.Tenant != "acme" || about.Label != row.Label || about.Priority != "normal" || about.GiveUp != time.Minute || !run.Control.NotBefore.Equal(later) {
+	if run.Tenant != "acme" || about.Label != row.Label || about.Priority != "normal" || about.GiveUp != time.Minute || !run.NotBefore.Equal(later) {
 		t.Errorf("run %+v", run)
 	}
 }
@@ -190,7 +190,7 @@ func TestSubmitAtOnce(t *testing.T) {
 		t.Errorf("%d segments are due, %v, want %d", len(due.Segments), err, n)
 	}
 	all, err := runs.New(rdb).List(t.Context())
-	if err != nil || slices.ContainsFunc(all, func(r runs.Run) bool { return strings.HasPrefix(r.ID, "row-") }) {
+	if err != nil || slices.ContainsFunc(all, func(r ledger.Run) bool { return strings.HasPrefix(string(r.ID), "row-") }) {
 		t.Errorf("list %v, %v", all, err)
 	}
 }
@@ -219,7 +219,7 @@ func TestBatchWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if run, _ := submitted(t, rdb, id); run.Description.BatchWait != c.want || run.Description.Group == "" {
+		if run, _ := submitted(t, rdb, id); run.BatchWait != c.want || run.Group == "" {
 			t.Errorf("%v: %+v, want %v", c.wait, run.Description, c.want)
 		}
 	}

@@ -24,6 +24,9 @@ const (
 	TypeHourly  = "domain:relook"  // checks between sweeps
 )
 
+// MaxClients is the largest number of clients that one request names (specification 4.2).
+const MaxClients = 100
+
 // DefaultGiveUp is how long a token may take to appear.
 const DefaultGiveUp = 72 * time.Hour
 
@@ -34,16 +37,12 @@ const (
 	MaxBatchWait     = time.Minute
 )
 
-// FastRows is the largest number of rows of a run that is served first without being
-// submitted with [HighPriority].
-const FastRows = 500
-
 // Priority says whether the rows of a run are served before those of others.
 type Priority string
 
 // The priorities.
 const (
-	ByRows         Priority = "" // high up to FastRows
+	ByRows         Priority = "" // high, if the run has few rows
 	HighPriority   Priority = "high"
 	NormalPriority Priority = "normal"
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/status"
 )
@@ -20,7 +21,7 @@ func (t *tool) printEffect(ctx context.Context, run, effect string) error {
 		_, err := fmt.Fprintf(t.Stdout, "run %s: %s\n", run, effect)
 		return err
 	}
-	r, err := t.ledger.Get(ctx, run)
+	r, err := t.ledger.Get(ctx, ledger.RunID(run))
 	if err != nil {
 		return err
 	}
@@ -72,11 +73,11 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	r, err := t.ledger.Get(ctx, c.ID)
+	r, err := t.ledger.Get(ctx, ledger.RunID(c.ID))
 	if err == nil {
-		err = t.ledger.Delete(ctx, c.ID)
+		err = t.ledger.Core().Delete(ctx, ledger.RunID(c.ID))
 	}
-	if errors.Is(err, runs.ErrOpen) {
+	if errors.Is(err, ledger.ErrOpen) {
 		return fmt.Errorf("run %s has not ended: to end it first: enqueue runs cancel %s", c.ID, c.ID)
 	}
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/engine/kinds"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -70,7 +70,7 @@ func nothing(c *domainCommand, h status.Domain) error {
 		return fmt.Errorf("%s; but organization %.128q has that domain: use --org", what, h.Other)
 	}
 	return fmt.Errorf("%s (runs are deleted %d days after their end): to verify it: enqueue domains verify --tenant %s --org %s --domain %s",
-		what, int(runs.Retention/(24*time.Hour)), c.Tenant, c.Org, c.Domain)
+		what, int(ledger.Retention/(24*time.Hour)), c.Tenant, c.Org, c.Domain)
 }
 
 func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
@@ -125,14 +125,14 @@ type domainJSON struct {
 }
 
 type domainRowJSON struct {
-	Run       string     `json:"run"`
-	Kind      string     `json:"kind"`
-	Item      int64      `json:"item"` // from 0
-	CreatedAt time.Time  `json:"created_at"`
-	Outcome   *string    `json:"outcome"`          // null: it is open
-	Detail    string     `json:"detail,omitempty"` // of the outcome
-	Reason    string     `json:"reason,omitempty"` // why it is open
-	NextCheck *time.Time `json:"next_look"`        // null: it is settled, or that is not known
+	Run       string          `json:"run"`
+	Kind      string          `json:"kind"`
+	Item      int64           `json:"item"` // from 0
+	CreatedAt time.Time       `json:"created_at"`
+	Outcome   *ledger.Outcome `json:"outcome"`          // null: it is open
+	Detail    string          `json:"detail,omitempty"` // of the outcome
+	Reason    string          `json:"reason,omitempty"` // why it is open
+	NextCheck *time.Time      `json:"next_look"`        // null: it is settled, or that is not known
 	// LastCheck is the verdict of the last check without the token, as domains check prints
 	// it, of a row that is open or expired.
 	LastCheck *dnscheck.Evidence `json:"last_look,omitempty"`
@@ -144,7 +144,7 @@ type domainRowJSON struct {
 func domainAsJSON(c *domainCommand, h status.Domain) domainJSON {
 	j := domainJSON{Organization: c.Org, Domain: c.Domain, Tenant: c.Tenant, Record: h.Record, Rows: []domainRowJSON{}, More: h.More}
 	for _, d := range h.Rows {
-		row := domainRowJSON{Run: d.Run.ID, Kind: d.Run.Kind, Item: d.Item, CreatedAt: d.Run.CreatedAt}
+		row := domainRowJSON{Run: string(d.Run.ID), Kind: string(d.Run.Kind), Item: d.Item, CreatedAt: d.Run.CreatedAt}
 		if f := d.Findings; f != nil && f.Compared != nil {
 			row.Proof = &f.Evidence
 		} else if f != nil {

@@ -337,8 +337,8 @@ func executeRows(t *testing.T, l *runs.Ledger, rows int) {
 		}
 	}
 	r, err := l.Get(t.Context(), "job")
-	if err != nil || !r.Ended() || r.Total != int64(rows) || r.Counts["done"] != int64(rows) || len(ran) != rows {
-		t.Errorf("ended %v: %d rows, %d different ones run, counts %v, %v: want %d done", r.EndedAt, r.Total, len(ran), r.Counts, err, rows)
+	if err != nil || !r.Ended() || r.Total() != int64(rows) || r.Counts["done"] != int64(rows) || len(ran) != rows {
+		t.Errorf("ended %v: %d rows, %d different ones run, counts %v, %v: want %d done", r.EndedAt, r.Total(), len(ran), r.Counts, err, rows)
 	}
 	if all, err := l.List(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%d runs, %v: want one", len(all), err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
@@ -49,7 +49,7 @@ func (t *tool) submitPending(ctx context.Context, o order, organization string) 
 
 // notStarted adds to the error of a run whose rows the workers find how to proceed.
 func notStarted(ctx context.Context, what, id string, err error) error {
-	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
+	if mismatch, ok := errors.AsType[*ledger.MismatchError](err); ok {
 		return cli.Usage(mismatch)
 	}
 	if sweeping, ok := errors.AsType[*schedule.InProgressError](err); ok {
@@ -66,16 +66,16 @@ func notStarted(ctx context.Context, what, id string, err error) error {
 }
 
 // started prints the id of such a run, logs its state, and follows it if follow is set.
-func (t *tool) started(ctx context.Context, run runs.Run, created, seen, follow bool) (err error) {
+func (t *tool) started(ctx context.Context, run ledger.Run, created, seen, follow bool) (err error) {
 	switch {
 	case !run.CancelledAt.IsZero():
 		return fmt.Errorf("run %s was cancelled: give it another id, if its domains are still wanted", run.ID)
 	case run.Ended():
-		t.log.InfoContext(ctx, "run has ended already", "run", run.ID, "rows", run.Total)
+		t.log.InfoContext(ctx, "run has ended already", "run", run.ID, "rows", run.Total())
 	case run.Paused:
 		t.log.WarnContext(ctx, "run exists and is paused: resume it to continue", "run", run.ID, "command", "enqueue runs resume "+run.ID)
 	case !created:
-		t.log.InfoContext(ctx, "run exists and continues", "run", run.ID, "rows", run.Rows(), "settled", run.Settled)
+		t.log.InfoContext(ctx, "run exists and continues", "run", run.ID, "rows", run.Rows, "settled", run.Settled())
 	}
 	if !seen {
 		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the run waits until one starts", "tenant", run.Tenant)
@@ -88,7 +88,7 @@ func (t *tool) started(ctx context.Context, run runs.Run, created, seen, follow 
 	if err != nil || !follow {
 		return err
 	}
-	return t.follow(ctx, []string{run.ID})
+	return t.follow(ctx, []string{string(run.ID)})
 }
 
 // scanJSON is the progress of the scan that finds a run's rows.
@@ -98,14 +98,14 @@ type scanJSON struct {
 	NextTry *time.Time `json:"next_try,omitempty"` // null: not known
 }
 
-func scanAsJSON(r runs.Run) *scanJSON {
+func scanAsJSON(r ledger.Run) *scanJSON {
 	progress, ok := status.ScanOf(r)
 	if !ok {
 		return nil
 	}
 	j := &scanJSON{Progress: progress}
 	if r.Scanning() {
-		j.Waits, j.NextTry = r.Scan.Note, known(r.Scan.Next)
+		j.Waits, j.NextTry = r.Scan.Note, known(r.Scan.NextAt)
 	}
 	return j
 }

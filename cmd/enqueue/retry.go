@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/engine"
 	"orgops/internal/intake"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
-	"orgops/tasks"
 )
 
 type retryCommand struct {
@@ -34,7 +34,7 @@ Example:
 
 func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 	notBefore, err := parseNotBefore(c.NotBefore, time.Now())
-	o := intake.RetryOptions{ID: c.Child, Outcomes: c.Outcomes, Label: c.Label, NotBefore: notBefore}
+	o := intake.RetryOptions{ID: ledger.RunID(c.Child), Outcomes: c.Outcomes, Label: c.Label, NotBefore: notBefore}
 	if err := errors.Join(err, o.Check()); err != nil {
 		return cli.Usage(err)
 	}
@@ -50,17 +50,17 @@ func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 
 // retry returns the id of the new run, empty if there was nothing to retry.
 func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions) (child string, err error) {
-	o.Created = func(run runs.Run) {
-		child = run.ID
+	o.Created = func(run ledger.Run) {
+		child = string(run.ID)
 		if !t.json {
 			fmt.Fprintln(t.Stdout, run.ID)
 		}
 	}
-	run, sum, err := t.intake().Retry(ctx, c.ID, o)
+	run, sum, err := t.intake().Retry(ctx, ledger.RunID(c.ID), o)
 	if err != nil && !errors.Is(err, intake.ErrNothingToRetry) {
 		return "", c.explain(ctx, child, err)
 	}
-	from, got := t.ledger.Get(ctx, c.ID)
+	from, got := t.ledger.Get(ctx, ledger.RunID(c.ID))
 	if got != nil {
 		return "", got
 	}
@@ -72,15 +72,15 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	}
 	if t.json {
 		return child, t.printJSON(retriedJSON{
-			Run: child, Parent: from.ID, Rows: sum.Rows, Tasks: sum.Tasks, LeftOut: from.Counts[string(tasks.Invalid)],
+			Run: child, Parent: string(from.ID), Rows: sum.Rows, Tasks: sum.Tasks, LeftOut: from.Counts[engine.InvalidRow],
 		})
 	}
 	return child, nil
 }
 
 // printLeftOut prints how many rows are not retried, and how to correct them.
-func (t *tool) printLeftOut(from runs.Run) {
-	if n := from.Counts[string(tasks.Invalid)]; n > 0 {
+func (t *tool) printLeftOut(from ledger.Run) {
+	if n := from.Counts[engine.InvalidRow]; n > 0 {
 		fmt.Fprintf(t.Stderr, "invalid rows: %d, left out because they would be invalid again; to correct them: enqueue runs failed %s\n", n, from.ID)
 	}
 }
@@ -97,14 +97,14 @@ type retriedJSON struct {
 // explain adds to the error how to proceed. child is empty unless the new run was started.
 func (c *retryCommand) explain(ctx context.Context, child string, err error) error {
 	cut := child != "" && ctx.Err() != nil
-	if cut && !errors.Is(err, runs.ErrCancelled) {
+	if cut && !errors.Is(err, intake.ErrCancelled) {
 		err = context.Canceled // the cause of any other error
 	}
 	explained := status.RetryError(c.ID, c.Outcomes, child, err)
 	switch {
-	case errors.Is(err, runs.ErrMismatch) && child == "":
+	case errors.Is(err, ledger.ErrMismatch) && child == "":
 		return cli.Usage(explained)
-	case cut && !errors.Is(err, runs.ErrCancelled):
+	case cut && !errors.Is(err, intake.ErrCancelled):
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: explained}
 	}
 	return explained
@@ -130,6 +130,6 @@ func (c *failedCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	t.log.InfoContext(ctx, "failed rows written", "run", r.ID, "rows", rows, "settled", r.Settled, "total", r.Total)
+	t.log.InfoContext(ctx, "failed rows written", "run", r.ID, "rows", rows, "settled", r.Settled(), "total", r.Total())
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/tracing"
@@ -130,24 +131,24 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 // connect opens Redis and makes sure that it answers, and that its ledger is
 // one that this version understands. An empty Redis is marked with this version.
 func (t *tool) connect(ctx context.Context) error {
-	return t.openLedger(ctx, (*runs.Ledger).CheckSchema)
+	return t.openLedger(ctx, (*ledger.Ledger).CheckSchema)
 }
 
 // connectToRead is [tool.connect] for commands that change nothing: a user of Redis with
 // read access is enough.
 func (t *tool) connectToRead(ctx context.Context) error {
-	return t.openLedger(ctx, (*runs.Ledger).ReadSchema)
+	return t.openLedger(ctx, (*ledger.Ledger).ReadSchema)
 }
 
 // readRun connects to read, and returns the run of that id.
-func (t *tool) readRun(ctx context.Context, id string) (runs.Run, error) {
+func (t *tool) readRun(ctx context.Context, id string) (ledger.Run, error) {
 	if err := t.connectToRead(ctx); err != nil {
-		return runs.Run{}, err
+		return ledger.Run{}, err
 	}
-	return t.ledger.Get(ctx, id)
+	return t.ledger.Get(ctx, ledger.RunID(id))
 }
 
-func (t *tool) openLedger(ctx context.Context, check func(*runs.Ledger, context.Context) error) error {
+func (t *tool) openLedger(ctx context.Context, check func(*ledger.Ledger, context.Context) error) error {
 	if err := t.openRedis(); err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ func (t *tool) openLedger(ctx context.Context, check func(*runs.Ledger, context.
 		return err
 	}
 	t.ledger = runs.New(t.redis)
-	return check(t.ledger, ctx)
+	return check(t.ledger.Core(), ctx)
 }
 
 // outage is how long Redis may be unavailable while rows are submitted: a restart that reads a

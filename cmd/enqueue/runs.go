@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 )
 
@@ -75,7 +75,7 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 	return nil
 }
 
-func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) (err error) {
+func (t *tool) printOutcomes(ctx context.Context, all []ledger.Run) (err error) {
 	if !t.json {
 		err = status.WriteRuns(t.Stdout, all)
 	}
@@ -94,31 +94,31 @@ func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) (err error) {
 
 // runJSON is the output of --json for a run.
 type runJSON struct {
-	Run       string           `json:"run"`
-	Kind      string           `json:"kind"`
-	Tenant    string           `json:"tenant"`
-	Label     string           `json:"label,omitempty"`
-	Parent    string           `json:"parent,omitempty"` // the run whose rows it repeats
-	Caller    string           `json:"caller,omitempty"` // the client that submitted it over HTTP
-	State     string           `json:"state"`            // "being submitted", "scanning for rows", "open", "paused", "incomplete", "postponed", "being cancelled" or "ended"
-	Rows      *int64           `json:"rows"`             // null: not known yet
-	Settled   int64            `json:"settled"`
-	Counts    map[string]int64 `json:"counts"`
-	CreatedAt time.Time        `json:"created_at"`
-	EndedAt   *time.Time       `json:"ended_at"` // null: it has not
-	Cancelled bool             `json:"cancelled,omitempty"`
-	NotBefore *time.Time       `json:"not_before,omitempty"`   // until when it is postponed; null: it is not
-	Walk      *scanJSON        `json:"walk,omitempty"`         // the scan that finds the rows; absent: they were submitted
-	Silent    *time.Time       `json:"silent_since,omitempty"` // absent: rows still come, or all have come
+	Run       string        `json:"run"`
+	Kind      string        `json:"kind"`
+	Tenant    string        `json:"tenant"`
+	Label     string        `json:"label,omitempty"`
+	Parent    string        `json:"parent,omitempty"` // the run whose rows it repeats
+	Caller    string        `json:"caller,omitempty"` // the client that submitted it over HTTP
+	State     string        `json:"state"`            // "being submitted", "scanning for rows", "open", "paused", "incomplete", "postponed", "being cancelled" or "ended"
+	Rows      *int64        `json:"rows"`             // null: not known yet
+	Settled   int64         `json:"settled"`
+	Counts    ledger.Counts `json:"counts"`
+	CreatedAt time.Time     `json:"created_at"`
+	EndedAt   *time.Time    `json:"ended_at"` // null: it has not
+	Cancelled bool          `json:"cancelled,omitempty"`
+	NotBefore *time.Time    `json:"not_before,omitempty"`   // until when it is postponed; null: it is not
+	Walk      *scanJSON     `json:"walk,omitempty"`         // the scan that finds the rows; absent: they were submitted
+	Silent    *time.Time    `json:"silent_since,omitempty"` // absent: rows still come, or all have come
 }
 
-func runAsJSON(r runs.Run) runJSON {
+func runAsJSON(r ledger.Run) runJSON {
 	j := runJSON{
-		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, Caller: r.Caller, State: status.State(r),
-		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Walk: scanAsJSON(r), Silent: known(r.SilentSince(time.Now())), EndedAt: known(r.EndedAt),
+		Run: string(r.ID), Kind: string(r.Kind), Tenant: string(r.Tenant), Label: r.Label, Parent: string(r.Parent), Caller: r.Caller, State: status.State(r),
+		Settled: r.Settled(), Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Walk: scanAsJSON(r), Silent: known(status.SilentSince(r, time.Now())), EndedAt: known(r.EndedAt),
 	}
-	if r.Sealed {
-		j.Rows = &r.Total
+	if r.Sealed() {
+		j.Rows = &r.Rows
 	}
 	if r.NotBefore.After(time.Now()) {
 		j.NotBefore = &r.NotBefore

@@ -233,7 +233,7 @@ func storedRow(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "stored RUN ITEM ROW")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	rows, err := of(ts).ledger().Rows(context.Background(), args[0], item, 1)
+	rows, err := of(ts).ledger().Rows(context.Background(), ledger.RunID(args[0]), item, 1)
 	ts.Check(err)
 	if len(rows) != 1 || string(rows[0]) != args[2] {
 		ts.Fatalf("stored is %q, want %s", rows, args[2])
@@ -258,7 +258,7 @@ func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
 // half makes a run in the core of which no rows come.
 func half(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "half RUN KIND")
-	_, _, _, err := of(ts).ledger().Create(context.Background(), ledger.NewRun{ID: ledger.RunID(args[0]), Kind: ledger.Kind(args[1]), Tenant: "default"})
+	_, _, err := of(ts).ledger().Core().Create(context.Background(), ledger.NewRun{ID: ledger.RunID(args[0]), Kind: ledger.Kind(args[1]), Tenant: "default"})
 	ts.Check(err)
 }
 
@@ -357,7 +357,7 @@ func submitted(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "submitted RUN")
 	end := time.After(time.Minute)
 	for tick := time.Tick(5 * time.Millisecond); ; {
-		if r, err := of(ts).ledger().Get(context.Background(), args[0]); err == nil && r.Sealed {
+		if r, err := of(ts).ledger().Get(context.Background(), ledger.RunID(args[0])); err == nil && r.Sealed() {
 			return
 		}
 		select {

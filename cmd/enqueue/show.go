@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/runs"
 	"orgops/internal/status"
 )
 
@@ -48,20 +48,20 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 
 // details are the facts about a run, apart from its rows.
 type details struct {
-	runs.Run
+	ledger.Run
 	held     pace.State // of the tenant of an open run
 	queue    string     // the paused queue of an open run; empty: it is not paused
 	children []status.Child
 	waiting  status.Waiting
 }
 
-func (t *tool) detailsOf(ctx context.Context, r runs.Run) (d details, err error) {
+func (t *tool) detailsOf(ctx context.Context, r ledger.Run) (d details, err error) {
 	d.Run = r
 	if !r.Ended() {
-		if d.held, err = pace.New(pace.Config{Redis: t.redis, Tenant: r.Tenant}).State(ctx); err != nil {
+		if d.held, err = pace.New(pace.Config{Redis: t.redis, Tenant: string(r.Tenant)}).State(ctx); err != nil {
 			return d, err
 		}
-		if d.queue, err = status.PausedQueue(t.redis, r.Tenant); err != nil {
+		if d.queue, err = status.PausedQueue(t.redis, string(r.Tenant)); err != nil {
 			return d, err
 		}
 	}
@@ -74,22 +74,22 @@ func (t *tool) detailsOf(ctx context.Context, r runs.Run) (d details, err error)
 
 func (d details) write(out io.Writer) error {
 	w, r := status.NewTable(out), d.Run
-	w.Line("run", r.ID)
-	w.Line("kind", r.Kind)
-	w.Line("tenant", r.Tenant)
+	w.Line("run", string(r.ID))
+	w.Line("kind", string(r.Kind))
+	w.Line("tenant", string(r.Tenant))
 	w.Line("label", r.Label)
 	w.Line("priority", r.Priority)
-	w.Line("parent", r.Parent)
+	w.Line("parent", string(r.Parent))
 	w.Line("submitted by", r.Caller)
 	w.Line("state", status.State(r))
 	w.Line("lost", status.LostRows(r))
 	w.Line("walk", status.ScanState(r))
 	w.Line("producer", status.SilentProducer(r))
-	for _, o := range status.Obstacles(r.Tenant, d.held, d.queue) {
+	for _, o := range status.Obstacles(string(r.Tenant), d.held, d.queue) {
 		w.Line("waits", o.String())
 	}
 	w.Line("rows", status.Total(r))
-	w.Line("settled", fmt.Sprintf("%d: %s", r.Settled, status.Counts(r)))
+	w.Line("settled", fmt.Sprintf("%d: %s", r.Settled(), status.Counts(r)))
 	w.Line("created", status.Stamp(r.CreatedAt))
 	w.Line("ended", status.Stamp(r.EndedAt))
 	for _, c := range d.children {
@@ -102,7 +102,7 @@ func (d details) write(out io.Writer) error {
 }
 
 // printOpen writes all open rows of the run, one a line.
-func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
+func (t *tool) printOpen(ctx context.Context, r ledger.Run) (err error) {
 	out := bufio.NewWriter(t.Stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	for row, err := range status.OpenFrom(ctx, t.ledger, r, 0) {
@@ -154,9 +154,9 @@ type failedRowJSON struct {
 
 // childJSON is a run that repeats rows of another.
 type childJSON struct {
-	Run    string           `json:"run"`
-	State  string           `json:"state"` // as of a run, or "not started": it was interrupted before
-	Counts map[string]int64 `json:"counts,omitempty"`
+	Run    string        `json:"run"`
+	State  string        `json:"state"` // as of a run, or "not started": it was interrupted before
+	Counts ledger.Counts `json:"counts,omitempty"`
 }
 
 // waitingJSON counts the open rows of a run by reason.
@@ -175,7 +175,7 @@ type reasonJSON struct {
 }
 
 // printDetails writes the run as JSON, with at most so many open and failed rows.
-func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
+func (t *tool) printDetails(ctx context.Context, r ledger.Run, most int) error {
 	d, err := t.detailsOf(ctx, r)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
 		j.OpenRows = append(j.OpenRows, openRowAsJSON(row))
 	}
 	for _, row := range failed {
-		j.FailedRows = append(j.FailedRows, failedRowJSON{row.Item, row.Name, row.Outcome, row.Detail})
+		j.FailedRows = append(j.FailedRows, failedRowJSON{row.Item, row.Name, string(row.Outcome), row.Detail})
 	}
 	return t.printJSON(j)
 }
@@ -204,7 +204,7 @@ func (d details) asJSON() detailsJSON {
 		OpenRows: []openRowJSON{}, FailedRows: []failedRowJSON{},
 	}
 	for _, c := range d.children {
-		child := childJSON{Run: c.ID, State: "not started"}
+		child := childJSON{Run: string(c.ID), State: "not started"}
 		if !c.Missing {
 			as := runAsJSON(c.Run)
 			child.State, child.Counts = as.State, as.Counts

@@ -9,7 +9,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/tasks"
 )
 
@@ -157,7 +157,7 @@ func refusal(found intake.Found, err error) error {
 		}
 		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted%s", bad.Total, found.Rows, others)}
 	}
-	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
+	if mismatch, ok := errors.AsType[*ledger.MismatchError](err); ok {
 		return cli.Usage(mismatch)
 	}
 	return err
@@ -178,21 +178,21 @@ func (t *tool) runOf(ctx context.Context, o order) (run intake.Run, seen bool, e
 func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 	run := sub.Run
 	if !run.CancelledAt.IsZero() {
-		return cancelled(run.ID)
+		return cancelled(string(run.ID))
 	}
 	if !sub.Created {
-		t.log.InfoContext(ctx, "run was submitted before: existing rows stay as they are", "run", run.ID, "settled", run.Settled)
+		t.log.InfoContext(ctx, "run was submitted before: existing rows stay as they are", "run", run.ID, "settled", run.Settled())
 	}
 	switch {
 	case run.Ended():
-		t.log.InfoContext(ctx, "run has ended: nothing to submit", "run", run.ID, "rows", run.Total)
-	case run.Sealed && run.Paused:
+		t.log.InfoContext(ctx, "run has ended: nothing to submit", "run", run.ID, "rows", run.Total())
+	case run.Sealed() && run.Paused:
 		t.log.WarnContext(ctx, "run is complete and paused: resume it to continue", "run", run.ID, "command", "enqueue runs resume "+run.ID)
 	default:
 		t.log.InfoContext(ctx, "rows submitted", "run", run.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
 	}
 	if t.json {
-		return t.printJSON(submittedJSON{Run: run.ID, Rows: sub.Rows, Tasks: sub.Tasks, Invalid: sub.Invalid.Total, Duplicates: sub.Duplicates})
+		return t.printJSON(submittedJSON{Run: string(run.ID), Rows: sub.Rows, Tasks: sub.Tasks, Invalid: sub.Invalid.Total, Duplicates: sub.Duplicates})
 	}
 	_, err := fmt.Fprintln(t.Stdout, run.ID)
 	return err
@@ -215,7 +215,7 @@ func cancelled(run string) error {
 func unfinished(ctx context.Context, run string, err error) error {
 	part, ok := errors.AsType[*intake.UnfinishedError](err)
 	switch {
-	case errors.Is(err, runs.ErrCancelled):
+	case errors.Is(err, intake.ErrCancelled):
 		return cancelled(run)
 	case !ok:
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -90,7 +91,7 @@ func TestWireContract(t *testing.T) {
 				t.Fatalf("exit status %d: %s", status, stderr)
 			}
 			id := strings.TrimSpace(stdout)
-			r, err := runs.New(redistest.New(t)).Get(t.Context(), id)
+			r, err := runs.New(redistest.New(t)).Get(t.Context(), ledger.RunID(id))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,8 +101,8 @@ func TestWireContract(t *testing.T) {
 			if tc.giveUp == 0 {
 				tc.giveUp = 72 * time.Hour
 			}
-			if r.Kind != tc.typ || r.Tenant != tc.tenant || !r.Sealed || r.GiveUp != tc.giveUp {
-				t.Errorf("run is of kind %s, tenant %s, sealed %t, given up after %s", r.Kind, r.Tenant, r.Sealed, r.GiveUp)
+			if string(r.Kind) != tc.typ || string(r.Tenant) != tc.tenant || !r.Sealed() || r.GiveUp != tc.giveUp {
+				t.Errorf("run is of kind %s, tenant %s, sealed %t, given up after %s", r.Kind, r.Tenant, r.Sealed(), r.GiveUp)
 			}
 			holdRows(t, id, tc.rows)
 		})
@@ -111,7 +112,7 @@ func TestWireContract(t *testing.T) {
 // holdRows holds how the ledger has the rows of a run.
 func holdRows(t *testing.T, run string, want []string) {
 	t.Helper()
-	rows, err := runs.New(redistest.New(t)).Rows(t.Context(), run, 0, len(want)+1)
+	rows, err := runs.New(redistest.New(t)).Rows(t.Context(), ledger.RunID(run), 0, len(want)+1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,8 +219,8 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 					seen[string(row)] = true
 				}
 			}
-			if r, err := l.Get(t.Context(), "job"); err != nil || !r.Sealed || r.Total != rows || len(seen) != rows {
-				t.Errorf("sealed %t with %d rows, %d of them different, %v: want %d", r.Sealed, r.Total, len(seen), err, rows)
+			if r, err := l.Get(t.Context(), "job"); err != nil || !r.Sealed() || r.Total() != rows || len(seen) != rows {
+				t.Errorf("sealed %t with %d rows, %d of them different, %v: want %d", r.Sealed(), r.Total(), len(seen), err, rows)
 			}
 		})
 	}
@@ -231,13 +232,13 @@ func wantStaged(t *testing.T, l *runs.Ledger, staged bool) {
 	t.Helper()
 	r, err := l.Get(t.Context(), "job")
 	if !staged {
-		if !errors.Is(err, runs.ErrNotFound) {
+		if !errors.Is(err, ledger.ErrNotFound) {
 			t.Errorf("run %+v, %v: want none", r, err)
 		}
 		return
 	}
-	if err != nil || r.Sealed {
-		t.Errorf("run sealed %t, %v: want it open", r.Sealed, err)
+	if err != nil || r.Sealed() {
+		t.Errorf("run sealed %t, %v: want it open", r.Sealed(), err)
 	}
 	seg, _, err := firstSegment(t.Context(), l, "job")
 	if err != nil {
@@ -264,7 +265,7 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 			t.Errorf("exit status %d, stderr %q", status, stderr)
 		}
 	}
-	if r, err := l.Get(t.Context(), "job"); err != nil || !r.Ended() || r.Total != 0 {
+	if r, err := l.Get(t.Context(), "job"); err != nil || !r.Ended() || r.Total() != 0 {
 		t.Errorf("run %+v, %v: want it ended without rows", r, err)
 	}
 	if status, stdout, stderr := typed(t.Context(), t, "", "runs", "delete", "job"); status != 0 {
@@ -273,7 +274,7 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 	if status, _, stderr := typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job"); status != 0 {
 		t.Errorf("exit status %d, stderr %q", status, stderr)
 	}
-	if r, err := l.Get(t.Context(), "job"); err != nil || r.Total != rows {
+	if r, err := l.Get(t.Context(), "job"); err != nil || r.Total() != rows {
 		t.Errorf("run %+v, %v: want %d rows", r, err, rows)
 	}
 }
@@ -314,7 +315,7 @@ func TestLostRowsAreSubmittedAgain(t *testing.T) {
 	}
 	submit()
 	r, err := l.Get(t.Context(), "job")
-	if err != nil || r.Incomplete || !r.Paused || r.Total != rows || r.Settled != 1 {
+	if err != nil || r.Incomplete || !r.Paused || r.Total() != rows || r.Settled() != 1 {
 		t.Errorf("run %+v, %v: want it whole and paused, with one row settled", r, err)
 	}
 	if last, err := l.Rows(t.Context(), "job", rows-1, 1); err != nil || len(last) != 1 {
@@ -383,12 +384,15 @@ func TestStoredRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := runs.Run{
-		ID: "job", Kind: "clients:remove", Tenant: "default", Label: `July\x1b[2J`, Format: "csv",
-		Columns: []string{"organization_id", "client_id"}, Sealed: true, Stored: 2500, Total: 2500, Counts: map[string]int64{},
-		Digest: r.Digest, CreatedAt: r.CreatedAt, StoredAt: r.StoredAt, GiveUp: 72 * time.Hour,
+	want := ledger.Run{
+		ID: "job", Incarnation: r.Incarnation, Kind: "clients:remove", Tenant: "default",
+		Description: ledger.Description{
+			Label: `July\x1b[2J`, Format: "csv", Columns: []string{"organization_id", "client_id"}, Digest: r.Digest, GiveUp: 72 * time.Hour, Trace: r.Trace,
+		},
+		Reserved: 1, Segments: 1, Rows: 2500, Counts: ledger.Counts{},
+		CreatedAt: r.CreatedAt, StagedAt: r.StagedAt, CommittedAt: r.CommittedAt,
 	}
-	if diff := cmp.Diff(want, r); diff != "" {
+	if diff := cmp.Diff(want, r, cmpopts.IgnoreUnexported(ledger.Run{})); diff != "" || !r.Sealed() {
 		t.Errorf("run (-want +got):\n%s", diff)
 	}
 	rows, err := l.Rows(t.Context(), "job", 2499, 10)

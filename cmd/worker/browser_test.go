@@ -51,7 +51,7 @@ func operate(t *testing.T) operated {
 	o.handIn(intake.Run{ID: sampleRun, Label: "from the CRM", GiveUp: sandboxGiveUp}, tasks.TypeVerify, o.sample.Domains)
 	o.ended(sampleRun)
 	o.handIn(intake.Run{ID: slowRun, Label: "clients of customers who left"}, tasks.TypeRemove, box.SeedClients(20_000))
-	await(t, "the first rows of "+slowRun, func() bool { return o.run(slowRun).Settled > 0 })
+	await(t, "the first rows of "+slowRun, func() bool { return o.run(slowRun).Settled() > 0 })
 	return o
 }
 
@@ -228,7 +228,7 @@ func (o operated) actions(t *testing.T, b *browser) {
 		all, err := o.ledger.List(t.Context())
 		for _, r := range all {
 			if r.Parent == slowRun {
-				again = r.ID
+				again = string(r.ID)
 			}
 		}
 		return err == nil && again != ""

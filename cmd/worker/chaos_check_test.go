@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 )
 
@@ -28,7 +28,7 @@ const quietAfter = 3 * time.Second
 func (c *chaos) finish() {
 	c.t.Helper()
 	for _, j := range c.jobs { // Redis may have lost the end, or the deletion, of one
-		if r, err := c.ledger.Get(c.t.Context(), j.run); err == nil {
+		if r, err := c.ledger.Get(c.t.Context(), ledger.RunID(j.run)); err == nil {
 			j.locked(func() { j.ended = r.Ended() })
 		}
 	}
@@ -51,15 +51,15 @@ func (c *chaos) finish() {
 }
 
 func (c *chaos) bringOn(j *job) {
-	r, err := c.ledger.Get(c.t.Context(), j.run)
-	missing := errors.Is(err, runs.ErrNotFound)
+	r, err := c.ledger.Get(c.t.Context(), ledger.RunID(j.run))
+	missing := errors.Is(err, ledger.ErrNotFound)
 	switch {
 	case missing && (j.cancelled || j.isDeleted() || j.command[1] == "sweep"):
 		j.ended = true
 	case err == nil && r.Paused && j.found(): // its scan does not continue before
 		c.enter("runs", "resume", j.run)
 	case err == nil && !r.Incomplete && j.found(): // its scan continues
-	case missing || err == nil && (!r.Sealed && !j.cancelled || r.Incomplete):
+	case missing || err == nil && (!r.Sealed() && !j.cancelled || r.Incomplete):
 		c.t.Logf("run %s is not submitted whole (%v, submitted before: %t; %+v): once more", j.run, err, j.submitted, r)
 		c.submit(j)
 	case err != nil:
@@ -68,7 +68,7 @@ func (c *chaos) bringOn(j *job) {
 		c.enter("runs", "resume", j.run)
 	}
 	if err == nil {
-		j.locked(func() { j.settled, j.ended = r.Settled, r.Ended() })
+		j.locked(func() { j.settled, j.ended = r.Settled(), r.Ended() })
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 )
 
@@ -53,11 +53,11 @@ type job struct {
 	quiet     []span   // while none of its rows may start
 }
 
-func (j *job) note(r runs.Run) {
+func (j *job) note(r ledger.Run) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.deleted.IsZero() {
-		j.settled, j.ended = r.Settled, r.Ended()
+		j.settled, j.ended = r.Settled(), r.Ended()
 	}
 }
 

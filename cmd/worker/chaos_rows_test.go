@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 )
@@ -83,9 +84,9 @@ func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 		case got != nil:
 			row.fate = c.fateOf(row, got)
 		case j.isDeleted() && j.kept == nil:
-			row.fate = runs.Result{Outcome: deletedUnknown}
+			row.fate = runs.Result{Result: ledger.Result{Outcome: deletedUnknown}}
 		default:
-			row.fate = runs.Result{Outcome: "cancelled", Detail: "no rows were accepted"}
+			row.fate = runs.Result{Result: ledger.Result{Outcome: "cancelled", Detail: "no rows were accepted"}}
 		}
 	}
 	if got != nil && len(got.keys) > 0 {
@@ -99,11 +100,11 @@ func (c *chaos) fateOf(row *chaosRow, got *results) runs.Result {
 	items := got.keys[keyOf(row.cells)]
 	delete(got.keys, keyOf(row.cells))
 	if len(items) == 0 && row.job.tried && row.job.found() {
-		return runs.Result{Outcome: notFound}
+		return runs.Result{Result: ledger.Result{Outcome: notFound}}
 	}
 	if len(items) == 0 {
 		c.addLost("run %s has no row of %q", row.job.run, row.cells)
-		return runs.Result{Outcome: notFound}
+		return runs.Result{Result: ledger.Result{Outcome: notFound}}
 	}
 	if len(items) > 1 && (!row.job.pending() || !c.hasForgotten()) {
 		c.addDoubled("run %s has the row of %q %d times", row.job.run, row.cells, len(items))
@@ -143,7 +144,7 @@ func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 
 // results are those of a run's rows.
 type results struct {
-	run   runs.Run
+	run   ledger.Run
 	keys  map[string][]int // numbers of rows by the record that they change
 	fates []runs.Result
 }
@@ -154,45 +155,45 @@ func (c *chaos) resultsOf(j *job) *results {
 	c.t.Helper()
 	got, err := c.results(c.t.Context(), j.run)
 	switch {
-	case errors.Is(err, runs.ErrNotFound) && (j.isDeleted() || j.command[1] == "sweep"):
-		if j.kept != nil && j.kept.run.Total == 0 {
+	case errors.Is(err, ledger.ErrNotFound) && (j.isDeleted() || j.command[1] == "sweep"):
+		if j.kept != nil && j.kept.run.Total() == 0 {
 			return nil
 		}
 		return j.kept
-	case (j.cancelled || j.tried) && (errors.Is(err, runs.ErrNotFound) || err == nil && got.run.Total == 0):
+	case (j.cancelled || j.tried) && (errors.Is(err, ledger.ErrNotFound) || err == nil && got.run.Total() == 0):
 		return nil
 	case err != nil:
 		c.t.Fatalf("run %s: %v", j.run, err)
 	}
-	counts := map[string]int64{}
+	counts := ledger.Counts{}
 	for _, fate := range got.fates {
 		counts[fate.Outcome]++
 	}
 	r := got.run
-	enough := r.Total == int64(j.rows) || j.command[1] == "sweep" || r.Total > int64(j.rows) && j.found() && c.hasForgotten() || r.Total < int64(j.rows) && j.tried && j.found()
-	if diff := cmp.Diff(r.Counts, counts); diff != "" || !enough || r.Settled != r.Total {
-		c.addLost("run %s: %d rows, %d settled, want %d; (-counts +rows):\n%s", j.run, r.Total, r.Settled, j.rows, diff)
+	enough := r.Total() == int64(j.rows) || j.command[1] == "sweep" || r.Total() > int64(j.rows) && j.found() && c.hasForgotten() || r.Total() < int64(j.rows) && j.tried && j.found()
+	if diff := cmp.Diff(r.Counts, counts); diff != "" || !enough || r.Settled() != r.Total() {
+		c.addLost("run %s: %d rows, %d settled, want %d; (-counts +rows):\n%s", j.run, r.Total(), r.Settled(), j.rows, diff)
 	}
 	return got
 }
 
 // results reads the results of a run.
 func (c *chaos) results(ctx context.Context, run string) (*results, error) {
-	r, err := c.ledger.Get(ctx, run)
+	r, err := c.ledger.Get(ctx, ledger.RunID(run))
 	if err != nil {
 		return nil, err
 	}
-	got := &results{run: r, keys: map[string][]int{}, fates: make([]runs.Result, r.Total)}
+	got := &results{run: r, keys: map[string][]int{}, fates: make([]runs.Result, r.Total())}
 	for i := range got.fates {
-		got.fates[i] = runs.Result{Item: int64(i), Outcome: "done"}
+		got.fates[i] = runs.Result{Item: int64(i), Result: ledger.Result{Outcome: ledger.Done}}
 	}
-	for fate, err := range c.ledger.Results(ctx, run) {
+	for fate, err := range c.ledger.Results(ctx, ledger.RunID(run), 0) {
 		if err != nil {
 			return nil, err
 		}
 		got.fates[fate.Item] = fate
 	}
-	stored, err := c.ledger.Rows(ctx, run, 0, int(r.Total))
+	stored, err := c.ledger.Rows(ctx, ledger.RunID(run), 0, int(r.Total()))
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 )
 
@@ -84,7 +84,7 @@ func (c *chaos) deleteEnded(j *job) {
 	}
 	for begun := time.Now(); ; time.Sleep(time.Second) {
 		_, status := c.enter("runs", "delete", j.run)
-		if _, err := c.get(j.run); status == 0 || errors.Is(err, runs.ErrNotFound) {
+		if _, err := c.get(j.run); status == 0 || errors.Is(err, ledger.ErrNotFound) {
 			break
 		}
 		if time.Since(begun) > deletesWithin {
@@ -104,10 +104,10 @@ func (c *chaos) noteDeleted(j *job, kept *results) {
 // readsWithin bounds a read of the ledger, after which it is repeated by a new command.
 const readsWithin = 10 * time.Second
 
-func (c *chaos) get(run string) (runs.Run, error) {
+func (c *chaos) get(run string) (ledger.Run, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), readsWithin)
 	defer cancel()
-	return c.ledger.Get(ctx, run)
+	return c.ledger.Get(ctx, ledger.RunID(run))
 }
 
 // mayForget reports whether Redis may lose acknowledged writes.
@@ -133,7 +133,7 @@ func (c *chaos) deleteStaged(j *job, after time.Duration) {
 	if <-submitted {
 		j.locked(func() { j.submitted = true })
 	}
-	if _, err := c.get(j.run); status == 0 && errors.Is(err, runs.ErrNotFound) {
+	if _, err := c.get(j.run); status == 0 && errors.Is(err, ledger.ErrNotFound) {
 		c.noteDeleted(j, nil)
 		c.count("runs deleted while submitted")
 	}

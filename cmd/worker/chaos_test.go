@@ -20,6 +20,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
@@ -306,15 +307,15 @@ func (c *chaos) watch(until context.Context) {
 	for until.Err() == nil {
 		for _, j := range c.openJobs() {
 			r, err := c.get(j.run)
-			if err != nil && !errors.Is(err, runs.ErrNotFound) {
+			if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 				continue
 			}
-			if r.Settled > last[j] {
+			if r.Settled() > last[j] {
 				c.mu.Lock()
 				c.progress = time.Now()
 				c.mu.Unlock()
 			}
-			last[j] = r.Settled
+			last[j] = r.Settled()
 			j.note(r)
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -316,7 +316,7 @@ func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	for run, want := range map[string]string{"late": "done", "expires": "expired"} {
 		f.ended(run)
 		for _, fate := range f.outcomes(run, rows) {
-			if fate.Outcome != want {
+			if string(fate.Outcome) != want {
 				t.Errorf("run %s: row %d is %s (%s), want %s", run, fate.Item, fate.Outcome, fate.Detail, want)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 )
 
@@ -97,8 +98,8 @@ func (f *fleet) submitBig(s site, rows int) {
 	start = time.Now()
 	f.typed("runs", "cancel", "big")
 	f.t.Logf("cancelled in %v", time.Since(start).Round(time.Millisecond))
-	if r := f.run("big"); r.Total != int64(rows) || r.Counts["cancelled"] != r.Total {
-		f.t.Errorf("run of %d rows: %v of %d, want all cancelled", rows, r.Counts, r.Total)
+	if r := f.run("big"); r.Total() != int64(rows) || r.Counts["cancelled"] != r.Total() {
+		f.t.Errorf("run of %d rows: %v of %d, want all cancelled", rows, r.Counts, r.Total())
 	}
 }
 
@@ -198,10 +199,10 @@ func (f *fleet) reshard(s site) {
 // last writes is submitted again.
 func (f *fleet) settledOf(s submission) int64 {
 	f.t.Helper()
-	r, err := f.ledger.Get(f.t.Context(), s.run)
-	if err != nil || !r.Sealed || r.Incomplete {
+	r, err := f.ledger.Get(f.t.Context(), ledger.RunID(s.run))
+	if err != nil || !r.Sealed() || r.Incomplete {
 		f.t.Logf("run %s is not submitted whole (%v): once more", s.run, err)
 		f.typed(append(slices.Clone(s.command), "--run", s.run, filepath.Join(f.dir, s.file))...)
 	}
-	return r.Settled
+	return r.Settled()
 }

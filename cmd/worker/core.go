@@ -245,7 +245,7 @@ func afterEnd(ctx context.Context, l *ledger.Ledger, f *followup.FollowUp, notif
 	if err := f.Ended(ctx, run); err != nil {
 		return err
 	}
-	if run.Description.Single || run.Kind == kinds.Act {
+	if run.Single || run.Kind == kinds.Act {
 		return nil
 	}
 	counts, err := l.Counts(ctx, run) // those of the header are a hint

@@ -105,7 +105,7 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Setting
 	parts := make([][]health.Finding, 1+2*len(tenants))
 	var all sync.WaitGroup
 	all.Go(func() {
-		parts[0] = health.Redis(ctx, health.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString, Schema: runs.New(client).ReadSchema})
+		parts[0] = health.Redis(ctx, health.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString, Schema: runs.New(client).Core().ReadSchema})
 	})
 	files := []string{env.Get(cli.EnvName("redis-password") + "_FILE")}
 	for i, t := range tenants {

@@ -31,7 +31,7 @@ func TestDrain(t *testing.T) {
 	d.submit(ledger.NewRun{ID: "core-elsewhere", Tenant: "elsewhere", Kind: kinds.Update}, row)
 	d.stage(ledger.NewRun{ID: "core-staged", Kind: kinds.Update}, row)
 	d.handIn(intake.Run{ID: "paused"}, tasks.TypeVerify, box.SeedDomains(1))
-	if err := d.ledger.Pause(t.Context(), "paused"); err != nil {
+	if err := d.ledger.Core().Pause(t.Context(), "paused"); err != nil {
 		t.Fatal(err)
 	}
 	d.handIn(intake.Run{ID: "elsewhere", Tenant: "elsewhere"}, tasks.TypeVerify, box.SeedDomains(1))
@@ -39,7 +39,7 @@ func TestDrain(t *testing.T) {
 	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), sweep.NewStore(d.redis, tasks.DefaultTenant), swept, sweep.Order{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.ledger.Pause(t.Context(), "sweep"); err != nil {
+	if err := d.ledger.Core().Pause(t.Context(), "sweep"); err != nil {
 		t.Fatal(err)
 	}
 	own := jsonRows(t, box.SeedUpdates(30))

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
@@ -304,11 +305,11 @@ func (f *fleet) quick() {
 func (f *fleet) settled() (n int64) {
 	f.t.Helper()
 	for _, s := range submissions {
-		r, err := f.ledger.Get(f.t.Context(), s.run)
-		if err != nil && !errors.Is(err, runs.ErrNotFound) {
+		r, err := f.ledger.Get(f.t.Context(), ledger.RunID(s.run))
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			f.t.Fatal(err)
 		}
-		n += r.Settled
+		n += r.Settled()
 	}
 	return n
 }
@@ -533,21 +534,21 @@ func (f *fleet) outcomes(id string, rows int) []runs.Result {
 	f.t.Helper()
 	fates := make([]runs.Result, rows)
 	for i := range fates {
-		fates[i] = runs.Result{Item: int64(i), Outcome: "done"}
+		fates[i] = runs.Result{Item: int64(i), Result: ledger.Result{Outcome: ledger.Done}}
 	}
-	for fate, err := range f.ledger.Results(f.t.Context(), id) {
+	for fate, err := range f.ledger.Results(f.t.Context(), ledger.RunID(id), 0) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
 		fates[fate.Item] = fate
 	}
-	counts := map[string]int64{}
+	counts := ledger.Counts{}
 	for _, fate := range fates {
 		counts[fate.Outcome]++
 	}
 	r := f.run(id)
-	if diff := cmp.Diff(r.Counts, counts); diff != "" || r.Total != int64(rows) || r.Settled != r.Total {
-		f.t.Errorf("run %s: %d rows, %d settled, want %d; (-counts +rows):\n%s", id, r.Total, r.Settled, rows, diff)
+	if diff := cmp.Diff(r.Counts, counts); diff != "" || r.Total() != int64(rows) || r.Settled() != r.Total() {
+		f.t.Errorf("run %s: %d rows, %d settled, want %d; (-counts +rows):\n%s", id, r.Total(), r.Settled(), rows, diff)
 	}
 	return fates
 }
@@ -714,7 +715,7 @@ func (f *fleet) compareTemplates(rows int, outcomes string, log []sandbox.Reques
 		if err := json.Unmarshal([]byte(line), &n); err != nil {
 			f.t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{fates[i].Detail}, there[n.Name]); diff != "" || !strings.Contains(outcomes, fates[i].Outcome) || created[n.Name] != 1 {
+		if diff := cmp.Diff([]string{fates[i].Detail}, there[n.Name]); diff != "" || !strings.Contains(outcomes, string(fates[i].Outcome)) || created[n.Name] != 1 {
 			f.t.Errorf("row %d (%s) is %s, created %d times (-ledger +tenant):\n%s", i, n.Name, fates[i].Outcome, created[n.Name], diff)
 		}
 		i++

@@ -76,7 +76,7 @@ func TestPendingBesideABadRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	work()
-	if r := d.run("again"); !r.Ended() || r.Total != 1 || r.Counts["done"] != 1 {
+	if r := d.run("again"); !r.Ended() || r.Total() != 1 || r.Counts["done"] != 1 {
 		t.Errorf("run %+v, want 1 done", r)
 	}
 }

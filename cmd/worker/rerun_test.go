@@ -12,8 +12,8 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
@@ -46,13 +46,13 @@ func removedFrom(box *sandbox.Sandbox) (clients []string) {
 }
 
 // withdraw cancels a run and deletes it when its last request has its answer.
-func (d desk) withdraw(id string) runs.Run {
+func (d desk) withdraw(id string) ledger.Run {
 	d.t.Helper()
-	if _, err := d.ledger.Cancel(d.t.Context(), id); err != nil {
+	if _, err := d.ledger.Cancel(d.t.Context(), ledger.RunID(id)); err != nil {
 		d.t.Fatal(err)
 	}
 	r := d.ended(id)
-	if err := d.ledger.Delete(d.t.Context(), id); err != nil {
+	if err := d.ledger.Core().Delete(d.t.Context(), ledger.RunID(id)); err != nil {
 		d.t.Fatal(err)
 	}
 	return r
@@ -146,7 +146,7 @@ func TestPauseOfManyRows(t *testing.T) {
 	begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "20/s", "ORGOPS_BURST": "5"}))
 	await(t, "some changes", func() bool { return patched(box) >= 20 })
 	d.watch(time.Second)
-	if err := d.ledger.Pause(t.Context(), "many"); err != nil {
+	if err := d.ledger.Core().Pause(t.Context(), "many"); err != nil {
 		t.Fatal(err)
 	}
 	d.watch(2 * time.Second)
@@ -155,13 +155,13 @@ func TestPauseOfManyRows(t *testing.T) {
 	if after := patched(box); after != before {
 		t.Errorf("%d changes while the run is paused", after-before)
 	}
-	if r := d.run("many"); r.Settled != int64(before) || r.Total != rows {
-		t.Errorf("%d of %d rows are settled after %d changes", r.Settled, r.Total, before)
+	if r := d.run("many"); r.Settled() != int64(before) || r.Total() != rows {
+		t.Errorf("%d of %d rows are settled after %d changes", r.Settled(), r.Total(), before)
 	}
 	if n := d.queued(); n != 0 {
 		t.Errorf("%d tasks are in the queue while the run is paused", n)
 	}
-	if err := d.ledger.Resume(t.Context(), "many"); err != nil {
+	if err := d.ledger.Core().Resume(t.Context(), "many"); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "further changes", func() bool { return patched(box) >= before+20 })

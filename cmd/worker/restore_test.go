@@ -11,7 +11,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/producer"
 	"orgops/tasks"
@@ -73,7 +72,7 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 	if _, _, err := taker.Retry(t.Context(), "restore", options); err == nil || !strings.Contains(err.Error(), "run restore was submitted by a worker") {
 		t.Errorf("retry: %v", err)
 	}
-	if _, err := d.ledger.Get(t.Context(), "again"); !errors.Is(err, runs.ErrNotFound) {
+	if _, err := d.ledger.Get(t.Context(), "again"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("the retry exists: %v", err)
 	}
 	const content = `{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_restore":true}`
@@ -82,7 +81,7 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, run := range []string{"file", "service"} {
-		rows, err := d.ledger.Rows(t.Context(), run, 0, 1)
+		rows, err := d.ledger.Rows(t.Context(), ledger.RunID(run), 0, 1)
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%s: %q, %v", run, rows, err)
 		}

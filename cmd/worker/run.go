@@ -231,7 +231,7 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 	for {
 		err := redisconn.Ready(ctx, w.redis)
 		if err == nil {
-			return errors.Join(redisconn.CheckVersion(ctx, w.redis), w.ledger.CheckSchema(ctx))
+			return errors.Join(redisconn.CheckVersion(ctx, w.redis), w.ledger.Core().CheckSchema(ctx))
 		}
 		w.logger.ErrorContext(ctx, "waiting for Redis", "error", err, "again_in", redisAgain)
 		if err := wait(ctx, redisAgain); err != nil {

@@ -204,7 +204,7 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 	}
 	sampleRun := intake.Run{ID: sampleSweep, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample"}
 	run, _, err := schedule.Now(ctx, in, sweep.NewStore(w.redis, tasks.DefaultTenant), sampleRun, sweep.Order{Organization: sample.Swept[0].Organization})
-	return append(ids, run.ID), err
+	return append(ids, string(run.ID)), err
 }
 
 // sandboxCommand serves a tenant and its DNS without a worker.

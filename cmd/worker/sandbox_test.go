@@ -261,8 +261,8 @@ func ofEachKind(box *sandbox.Sandbox, n int) map[string]batch {
 func (d desk) well(id string, rows int64) {
 	d.t.Helper()
 	r := d.ended(id)
-	if r.Total != rows || r.Settled != rows || r.Counts["done"]+r.Counts["unchanged"] != rows {
-		d.t.Errorf("run %s: %d rows, %d settled, %v; want %d, all well", id, r.Total, r.Settled, r.Counts, rows)
+	if r.Total() != rows || r.Settled() != rows || r.Counts["done"]+r.Counts["unchanged"] != rows {
+		d.t.Errorf("run %s: %d rows, %d settled, %v; want %d, all well", id, r.Total(), r.Settled(), r.Counts, rows)
 	}
 }
 
@@ -324,7 +324,7 @@ func TestRedisPulledAway(t *testing.T) {
 	p := begin(t, pointedAt(box, way.url, map[string]string{"ORGOPS_RATE": "100/s", "ORGOPS_BURST": "20"}))
 	settled := func() (n int64) {
 		for id := range batches {
-			n += d.run(id).Settled
+			n += d.run(id).Settled()
 		}
 		return n
 	}
@@ -459,7 +459,7 @@ func TestStopped(t *testing.T) {
 	if status := p.stop(); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	if settled := d.run("templates").Settled; settled == 0 || settled == rows {
+	if settled := d.run("templates").Settled(); settled == 0 || settled == rows {
 		t.Errorf("%d rows are settled: the test shows nothing", settled)
 	}
 	second := begin(t, env)
@@ -495,7 +495,7 @@ func TestStoppedInTime(t *testing.T) {
 	if p.status != 0 {
 		t.Errorf("status %d", p.status)
 	}
-	if settled := d.run("clients").Settled; settled != 0 {
+	if settled := d.run("clients").Settled(); settled != 0 {
 		t.Errorf("%d rows are settled", settled)
 	}
 	answers()

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
@@ -243,9 +244,9 @@ func (d desk) handIn(r intake.Run, kind string, rows []byte) {
 	}
 }
 
-func (d desk) run(id string) runs.Run {
+func (d desk) run(id string) ledger.Run {
 	d.t.Helper()
-	r, err := d.ledger.Get(d.t.Context(), id)
+	r, err := d.ledger.Get(d.t.Context(), ledger.RunID(id))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -253,7 +254,7 @@ func (d desk) run(id string) runs.Run {
 }
 
 // ended waits until the run has ended.
-func (d desk) ended(id string) runs.Run {
+func (d desk) ended(id string) ledger.Run {
 	d.t.Helper()
 	await(d.t, "the end of run "+id, func() bool { return d.run(id).Ended() })
 	return d.run(id)
@@ -263,7 +264,7 @@ func (d desk) ended(id string) runs.Run {
 func (d desk) reasons(id string) map[int64]string {
 	d.t.Helper()
 	why := map[int64]string{}
-	for row, err := range d.ledger.OpenFrom(d.t.Context(), id, 0) {
+	for row, err := range d.ledger.OpenFrom(d.t.Context(), ledger.RunID(id), 0) {
 		if err != nil {
 			d.t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
@@ -136,7 +137,7 @@ func (f *fleet) bringBack() {
 	f.t.Helper()
 	f.awaitSome(recovery, func() bool {
 		for _, s := range submissions {
-			if r, err := f.ledger.Get(f.t.Context(), s.run); err != nil || !r.Sealed || r.Incomplete {
+			if r, err := f.ledger.Get(f.t.Context(), ledger.RunID(s.run)); err != nil || !r.Sealed() || r.Incomplete {
 				f.t.Logf("run %s is not submitted whole (%v): once more", s.run, err)
 				f.typed(append(slices.Clone(s.command), "--run", s.run, f.dir+"/"+s.file)...)
 			}
@@ -232,7 +233,7 @@ func (f *fleet) well(run string) []runs.Result {
 	fates := f.outcomes(run, survivors)
 	counts := map[string]int{}
 	for i, fate := range fates {
-		counts[fate.Outcome]++
+		counts[string(fate.Outcome)]++
 		if !fate.Well() {
 			f.t.Errorf("run %s: row %d is %s: %s", run, i, fate.Outcome, fate.Detail)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
@@ -34,11 +35,11 @@ func TestSweepKilled(t *testing.T) {
 	if _, _, err := intake.New(f.redis, f.ledger).BeginSweep(t.Context(), intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}, sweep.Order{Tick: tick}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "two fifths of the rows", func() bool { return f.run("sweep").Settled > int64(crowd.Domains)*2/5 })
+	await(t, "two fifths of the rows", func() bool { return f.run("sweep").Settled() > int64(crowd.Domains)*2/5 })
 	one.signal(syscall.SIGKILL)
 	_ = one.wait(patience) // it says that it was killed
-	if r := f.run("sweep"); r.Sealed {
-		t.Errorf("all was found before the worker was killed, and %d rows settled: the test shows nothing of the walk", r.Settled)
+	if r := f.run("sweep"); r.Sealed() {
+		t.Errorf("all was found before the worker was killed, and %d rows settled: the test shows nothing of the walk", r.Settled())
 	}
 	f.work("one")
 	awaitFor(t, recovery, "the end of the sweep", func() bool { return f.run("sweep").Ended() })
@@ -78,10 +79,10 @@ func (f *fleet) judged() (j sweep.Summary) {
 func (f *fleet) compareRows(crowd sandbox.Bulk) {
 	f.t.Helper()
 	run := f.run("sweep")
-	if diff := cmp.Diff(map[string]int64{"unchanged": int64(crowd.Domains)}, run.Counts); diff != "" || run.Total != int64(crowd.Domains) {
-		f.t.Errorf("%d rows (-want +got):\n%s", run.Total, diff)
+	if diff := cmp.Diff(ledger.Counts{"unchanged": int64(crowd.Domains)}, run.Counts); diff != "" || run.Total() != int64(crowd.Domains) {
+		f.t.Errorf("%d rows (-want +got):\n%s", run.Total(), diff)
 	}
-	rows, err := f.ledger.Rows(f.t.Context(), "sweep", 0, int(run.Total))
+	rows, err := f.ledger.Rows(f.t.Context(), "sweep", 0, int(run.Total()))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -89,8 +89,8 @@ func TestOneTenantsOutage(t *testing.T) {
 			for _, id := range []string{"updates", "domains", "clients"} {
 				d.well(id, rows)
 			}
-			if r := d.run("of-ill"); r.Settled != 0 {
-				t.Errorf("%d rows of the one that is out of order are settled", r.Settled)
+			if r := d.run("of-ill"); r.Settled() != 0 {
+				t.Errorf("%d rows of the one that is out of order are settled", r.Settled())
 			}
 			cured()
 			d.well("of-ill", rows)

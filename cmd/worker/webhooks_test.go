@@ -192,7 +192,7 @@ func TestWebhooksOutliveAWorker(t *testing.T) {
 	if out, err := f.command("enqueue", "enqueue", "domains", "verify", "--run", "domains", file).Output(); err != nil {
 		t.Fatalf("enqueue: %v: %s", err, out)
 	}
-	await(t, "a third of the rows, and an attempt", func() bool { return f.run("domains").Settled > rows/3 && l.turnedAway() > 0 })
+	await(t, "a third of the rows, and an attempt", func() bool { return f.run("domains").Settled() > rows/3 && l.turnedAway() > 0 })
 	one.signal(syscall.SIGKILL)
 	_ = one.wait(patience) // it says that it was killed
 	if f.run("domains").Ended() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/status"
@@ -33,7 +34,7 @@ type offers struct {
 	Complete              string           // an incomplete retry that can be completed; empty: there is none
 }
 
-func offersOf(r runs.Run) offers {
+func offersOf(r ledger.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
 	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay}
 	if r.Ended() && intake.CanRetry(r.Kind) {
@@ -100,7 +101,7 @@ func whole(ctx context.Context, log *slog.Logger, do func(context.Context) resul
 }
 
 // runAction is an action on a run, with the form of the request.
-type runAction func(s *site, ctx context.Context, run runs.Run, form url.Values) result
+type runAction func(s *site, ctx context.Context, run ledger.Run, form url.Values) result
 
 // runActions are the actions on runs, by the last part of their paths.
 var runActions = map[string]runAction{
@@ -109,9 +110,9 @@ var runActions = map[string]runAction{
 
 // byCommand returns an action that is also a command.
 func byCommand(do func(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error)) runAction {
-	return func(s *site, ctx context.Context, run runs.Run, _ url.Values) result {
-		effect, err := do(ctx, s.Ledger, run.ID)
-		return result{text: "run " + run.ID + ": " + effect, err: err}
+	return func(s *site, ctx context.Context, run ledger.Run, _ url.Values) result {
+		effect, err := do(ctx, s.Ledger, string(run.ID))
+		return result{text: "run " + string(run.ID) + ": " + effect, err: err}
 	}
 }
 
@@ -125,30 +126,30 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 			s.fail(w, r, "runs", err)
 			return
 		}
-		s.carryOut(w, r, action, "run "+run.ID, runPath(run.ID), func(ctx context.Context) result { return do(s, ctx, run, r.PostForm) })
+		s.carryOut(w, r, action, "run "+string(run.ID), runPath(run.ID), func(ctx context.Context) result { return do(s, ctx, run, r.PostForm) })
 	}
 }
 
 // retry submits rows of the run again.
-func (s *site) retry(ctx context.Context, run runs.Run, form url.Values) result {
-	o := intake.RetryOptions{Outcomes: form["outcome"], ID: field(form, "run")}
+func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) result {
+	o := intake.RetryOptions{Outcomes: form["outcome"], ID: ledger.RunID(field(form, "run"))}
 	if len(o.Outcomes) == 0 {
 		return result{err: errors.New("no outcome is chosen: choose at least one")}
 	}
 	child := ""
-	o.Created = func(r runs.Run) { child = r.ID }
+	o.Created = func(r ledger.Run) { child = string(r.ID) }
 	_, sum, err := s.Intake.Retry(ctx, run.ID, o)
 	switch {
 	case errors.Is(err, intake.ErrNothingToRetry):
 		return result{text: err.Error()}
 	case err != nil:
-		c := result{err: status.RetryError(run.ID, o.Outcomes, child, err)}
+		c := result{err: status.RetryError(string(run.ID), o.Outcomes, child, err)}
 		if open, ok := errors.AsType[*intake.OpenRetryError](err); ok && !open.Incomplete {
 			c.path = runPath(open.Child) // an incomplete one is completed from here
 		}
 		return c
 	}
-	return result{text: grouped(sum.Rows) + " rows of run " + run.ID + " were submitted again as this run.", path: runPath(child)}
+	return result{text: grouped(sum.Rows) + " rows of run " + string(run.ID) + " were submitted again as this run.", path: runPath(ledger.RunID(child))}
 }
 
 // field returns the text of a field of a form.

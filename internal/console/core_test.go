@@ -13,7 +13,7 @@ import (
 // submitToCore submits three rows of a domain:update run to the core.
 func (d *desk) submitToCore(id ledger.RunID) ledger.Run {
 	d.t.Helper()
-	_, run, _, err := d.ledger.Create(d.t.Context(), ledger.NewRun{ID: id, Tenant: "default", Kind: "domain:update", Description: ledger.Description{Format: "csv", Columns: []string{"organization_id", "discovery_domain_id", "status"}}})
+	run, _, err := d.ledger.Core().Create(d.t.Context(), ledger.NewRun{ID: id, Tenant: "default", Kind: "domain:update", Description: ledger.Description{Format: "csv", Columns: []string{"organization_id", "discovery_domain_id", "status"}}})
 	mustNot(d.t, err)
 	stager, err := d.ledger.Core().NewStager(d.t.Context(), run)
 	mustNot(d.t, err)
@@ -88,7 +88,7 @@ func TestRunOfTheCore(t *testing.T) {
 // TestStagedRunOfTheCore: to cancel a run that is being submitted ends it.
 func TestStagedRunOfTheCore(t *testing.T) {
 	d := newDesk(t)
-	_, _, _, err := d.ledger.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "default", Kind: "domain:update"})
+	_, _, err := d.ledger.Core().Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "default", Kind: "domain:update"})
 	mustNot(t, err)
 	if page := plain(d.get("/runs/a")); !strings.Contains(page, "being submitted") {
 		t.Errorf("staged:\n%s", page)

@@ -12,6 +12,8 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -177,17 +179,17 @@ func toDo(row status.DomainRow) string {
 	f := row.State.Result
 	switch {
 	case f == nil && row.Run.Paused:
-		return "The run is paused. Resume it on its page or with: enqueue runs resume " + row.Run.ID
+		return "The run is paused. Resume it on its page or with: enqueue runs resume " + string(row.Run.ID)
 	case f == nil && row.Run.Incomplete:
-		return "Of run " + row.Run.ID + ", " + status.LostRows(row.Run)
+		return "Of run " + string(row.Run.ID) + ", " + status.LostRows(row.Run)
 	case f == nil, f.Well():
 		return ""
-	case f.Outcome == string(tasks.Expired):
-		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " + row.Run.ID
-	case f.Outcome == string(tasks.Cancelled):
+	case f.Outcome == engine.Expired:
+		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " + string(row.Run.ID)
+	case f.Outcome == ledger.Cancelled:
 		return "The run was cancelled. To check the domain again, use: enqueue domains verify"
 	}
-	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + row.Run.ID
+	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + string(row.Run.ID)
 }
 
 // readRecord reads the API's record; its request waits for a permit.

@@ -26,9 +26,9 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The whole file may take longer than other answers.
-	file := &serving.Download{To: w, Name: run.ID + "-failed.jsonl", Type: "application/jsonl", Patience: serving.WriteTimeout}
+	file := &serving.Download{To: w, Name: string(run.ID) + "-failed.jsonl", Type: "application/jsonl", Patience: serving.WriteTimeout}
 	if form == intake.FormatCSV {
-		file.Name, file.Type = run.ID+"-failed.csv", "text/csv; charset=utf-8"
+		file.Name, file.Type = string(run.ID)+"-failed.csv", "text/csv; charset=utf-8"
 	}
 	_, err = intake.ExportFailed(r.Context(), s.Ledger, run, asJSON, file)
 	switch {

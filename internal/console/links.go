@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 )
 
@@ -32,7 +32,7 @@ func rowParameter(row int64) string {
 }
 
 // runPath returns the path of a run.
-func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
+func runPath(id ledger.RunID) string { return "/runs/" + url.PathEscape(string(id)) }
 
 // tenantsPath returns the page of tenants with that one; empty: the first page.
 func tenantsPath(tenant string) string {
@@ -50,9 +50,9 @@ func domainURL(d status.DomainName) string {
 
 // domainPath returns the page of the discovery domain that a row of the run names; empty: it
 // names none.
-func domainPath(r runs.Run, row status.RowName) string {
-	if row.Domain == "" || !strings.HasPrefix(r.Kind, "domain:") {
+func domainPath(r ledger.Run, row status.RowName) string {
+	if row.Domain == "" || !strings.HasPrefix(string(r.Kind), "domain:") {
 		return ""
 	}
-	return domainURL(status.DomainName{Tenant: r.Tenant, Organization: row.Organization, ID: row.Domain})
+	return domainURL(status.DomainName{Tenant: string(r.Tenant), Organization: row.Organization, ID: row.Domain})
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -64,12 +64,12 @@ type openView struct {
 }
 
 // found returns the run of that id. The error is a *refusal if there is none.
-func (s *site) found(ctx context.Context, id string) (run runs.Run, err error) {
-	err = runs.ErrNotFound
+func (s *site) found(ctx context.Context, id string) (run ledger.Run, err error) {
+	err = ledger.ErrNotFound
 	if tasks.CheckRunID(id) == nil {
-		run, err = s.Ledger.Get(ctx, id)
+		run, err = s.Ledger.Get(ctx, ledger.RunID(id))
 	}
-	if errors.Is(err, runs.ErrNotFound) {
+	if errors.Is(err, ledger.ErrNotFound) {
 		err = &refusal{status: http.StatusNotFound, text: "There is no run " + status.Shown(id) + ". It never existed, or it was deleted after its retention (30 days after its end by default)."}
 	}
 	return run, err
@@ -86,7 +86,7 @@ func (s *site) run(ctx context.Context, r *http.Request) (title string, data any
 		return "", nil, &refusal{status: http.StatusBadRequest, text: "Invalid address: from and open must be row numbers."}
 	}
 	p, err := s.runPage(ctx, run, query)
-	return "Run " + run.ID, p, err
+	return "Run " + string(run.ID), p, err
 }
 
 // rowsQuery selects rows of the run.
@@ -112,18 +112,18 @@ func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
 
 // path returns the page of the same selection from these rows on.
 func (q rowsQuery) path(run string, from, open int64) string {
-	return link(runPath(run), map[string]string{"outcome": q.outcome, "q": q.text, "from": rowParameter(from), "open": rowParameter(open)})
+	return link(runPath(ledger.RunID(run)), map[string]string{"outcome": q.outcome, "q": q.text, "from": rowParameter(from), "open": rowParameter(open)})
 }
 
-func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPage, err error) {
-	p.runView = viewOf(run, s.estimator.Estimate(ctx, time.Now(), []runs.Run{run})[0])
+func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runPage, err error) {
+	p.runView = viewOf(run, s.estimator.Estimate(ctx, time.Now(), []ledger.Run{run})[0])
 	p.Offers = offersOf(run)
 	if p.Children, err = status.Children(ctx, s.Ledger, run); err != nil {
 		return p, err
 	}
 	for _, child := range p.Children {
-		if child.Missing || !child.Sealed {
-			p.Offers.Complete = child.ID
+		if child.Missing || !child.Sealed() {
+			p.Offers.Complete = string(child.ID)
 		}
 	}
 	w, err := status.WaitingOf(ctx, s.Ledger, run, waitingLooked)
@@ -140,9 +140,9 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 	return p, err
 }
 
-func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v failedView, err error) {
+func (s *site) failedRows(ctx context.Context, run ledger.Run, q rowsQuery) (v failedView, err error) {
 	v = failedView{Total: status.Failed(run), Outcome: q.outcome, Text: q.text}
-	v.Outcomes = countsOf(run, func(outcome string) bool { return !tasks.Outcome(outcome).Well() })
+	v.Outcomes = countsOf(run, func(outcome string) bool { return toneOf(ledger.Outcome(outcome)) != "good" })
 	v.Left = v.Total > 0 && q.live && (q.text != "" || q.from > 0)
 	if v.Total == 0 || v.Left {
 		return v, nil
@@ -163,36 +163,36 @@ func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v fai
 	}
 	v.Rows = rows
 	if next > 0 {
-		v.More = q.path(run.ID, next, q.open)
+		v.More = q.path(string(run.ID), next, q.open)
 		if len(rows) < rowsAPage {
 			v.Cut = int64(wanted.MaxRead)
 		}
 	}
 	if q.from > 0 {
-		v.First = q.path(run.ID, 0, q.open)
+		v.First = q.path(string(run.ID), 0, q.open)
 	}
 	return v, nil
 }
 
-func (s *site) open(ctx context.Context, run runs.Run, q rowsQuery) (v openView, err error) {
+func (s *site) open(ctx context.Context, run ledger.Run, q rowsQuery) (v openView, err error) {
 	if run.Ended() {
 		return v, nil
 	}
-	if run.Sealed {
-		v.Total = run.Total - run.Settled
+	if run.Sealed() {
+		v.Total = run.Total() - run.Settled()
 	}
 	for row, err := range status.OpenFrom(ctx, s.Ledger, run, q.open) {
 		if err != nil {
 			return v, err
 		}
 		if len(v.Rows) == rowsAPage {
-			v.More = q.path(run.ID, q.from, row.Item)
+			v.More = q.path(string(run.ID), q.from, row.Item)
 			break
 		}
 		v.Rows = append(v.Rows, row)
 	}
 	if q.open > 0 {
-		v.First = q.path(run.ID, q.from, 0)
+		v.First = q.path(string(run.ID), q.from, 0)
 	}
 	return v, nil
 }

@@ -3,13 +3,14 @@ package console
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/status"
 	"orgops/tasks"
@@ -50,8 +51,8 @@ var (
 	runKinds  = []string{tasks.TypeVerify, tasks.TypeUpdate, tasks.TypeRecheck, tasks.TypeRemove, tasks.TypeCreate}
 )
 
-func (f runsFilter) is(r runs.Run) bool {
-	if (f.Tenant != "" && r.Tenant != f.Tenant) || (f.Kind != "" && r.Kind != f.Kind) {
+func (f runsFilter) is(r ledger.Run) bool {
+	if (f.Tenant != "" && string(r.Tenant) != f.Tenant) || (f.Kind != "" && string(r.Kind) != f.Kind) {
 		return false
 	}
 	switch f.State {
@@ -106,12 +107,12 @@ func placeOf(text string) (runs.Place, bool) {
 	}
 	at, id, _ := strings.Cut(text, "-")
 	ms, err := strconv.ParseInt(at, 10, 64)
-	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: id}, err == nil && ms > 0 && tasks.CheckRunID(id) == nil
+	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: ledger.RunID(id)}, err == nil && ms > 0 && tasks.CheckRunID(id) == nil
 }
 
 // runView is a run as pages show it.
 type runView struct {
-	runs.Run
+	ledger.Run
 
 	State, Tone    string // in words, and as a class: see tone
 	News           string // the state without its numbers, that change all the time
@@ -121,18 +122,18 @@ type runView struct {
 	Trouble        []status.Fact
 }
 
-func viewOf(r runs.Run, ahead status.Estimate) runView {
+func viewOf(r ledger.Run, ahead status.Estimate) runView {
 	v := runView{
-		Run: r, State: status.State(r), Value: min(r.Settled, r.Rows()), Max: max(r.Rows(), 1), Rows: settledOf(r),
+		Run: r, State: status.State(r), Value: min(r.Settled(), r.Rows), Max: max(r.Rows, 1), Rows: settledOf(r),
 		Figures: ahead.Figures(), Waits: ahead.Waits(), Trouble: status.Trouble(r),
 	}
-	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed))
+	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed()))
 	v.News, _, _ = strings.Cut(v.State, "; ")
 	return v
 }
 
 // tone returns a class of ops.css: whether the run is successful, delayed, or in progress.
-func tone(r runs.Run, heldUp bool) string {
+func tone(r ledger.Run, heldUp bool) string {
 	switch {
 	case r.Ended() && status.Failure(r) == nil:
 		return "good"
@@ -144,29 +145,33 @@ func tone(r runs.Run, heldUp bool) string {
 	return "goes"
 }
 
-func settledOf(r runs.Run) string {
+func settledOf(r ledger.Run) string {
 	switch {
-	case r.Sealed:
-		return grouped(r.Settled) + " of " + grouped(r.Total) + " rows settled"
+	case r.Sealed():
+		return grouped(r.Settled()) + " of " + grouped(r.Total()) + " rows settled"
 	case r.Scan != nil:
-		return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " found so far"
+		return grouped(r.Settled()) + " rows settled, " + grouped(r.Rows) + " found so far"
 	}
-	return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " submitted so far"
+	return grouped(r.Settled()) + " rows settled, " + grouped(r.Rows) + " submitted so far"
 }
 
 // countsOf returns how many rows of the run have each of some outcomes.
-func countsOf(r runs.Run, wanted func(outcome string) bool) map[string]int64 {
-	counts := maps.Clone(r.Counts)
-	maps.DeleteFunc(counts, func(outcome string, _ int64) bool { return !wanted(outcome) })
+func countsOf(r ledger.Run, wanted func(outcome string) bool) map[string]int64 {
+	counts := map[string]int64{}
+	for outcome, rows := range r.Counts {
+		if wanted(string(outcome)) {
+			counts[string(outcome)] = rows
+		}
+	}
 	return counts
 }
 
 // toneOf returns a class of ops.css for an outcome.
-func toneOf(outcome string) string {
-	switch {
-	case tasks.Outcome(outcome).Well():
+func toneOf(outcome ledger.Outcome) string {
+	switch outcome {
+	case ledger.Done, engine.Unchanged:
 		return "good"
-	case outcome == string(tasks.Cancelled):
+	case ledger.Cancelled:
 		return ""
 	}
 	return "bad"

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
@@ -82,7 +83,7 @@ func newDesk(t *testing.T) *desk {
 }
 
 // handIn hands rows in as a run.
-func (d *desk) handIn(id, kind, rows string) runs.Run {
+func (d *desk) handIn(id, kind, rows string) ledger.Run {
 	d.t.Helper()
 	k, ok := tasks.KindOf(kind)
 	if !ok {
@@ -105,9 +106,9 @@ func domains(rows int) string {
 	return b.String()
 }
 
-func (d *desk) run(id string) runs.Run {
+func (d *desk) run(id string) ledger.Run {
 	d.t.Helper()
-	r, err := d.ledger.Get(d.t.Context(), id)
+	r, err := d.ledger.Get(d.t.Context(), ledger.RunID(id))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -282,7 +283,7 @@ func TestEveryStateOfARun(t *testing.T) {
 		{
 			"paused", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(4))
-				mustNot(d.t, d.ledger.Pause(d.t.Context(), "a"))
+				mustNot(d.t, d.ledger.Core().Pause(d.t.Context(), "a"))
 			},
 			[]string{"paused; to continue: enqueue runs resume a"}, []string{"resume", "cancel"},
 		},
@@ -515,7 +516,7 @@ func TestOpenRowsArePaged(t *testing.T) {
 func TestForeignTextIsEscaped(t *testing.T) {
 	d := newDesk(t)
 	const script = `<script>alert(1)</script>`
-	_, header, _, err := d.ledger.Create(t.Context(), ledger.NewRun{
+	header, _, err := d.ledger.Core().Create(t.Context(), ledger.NewRun{
 		ID: "a", Kind: tasks.TypeVerify, Tenant: "default",
 		Description: ledger.Description{Label: script, Caller: script, Format: "csv", Columns: []string{"organization_id", "discovery_domain_id"}},
 	})
@@ -728,17 +729,17 @@ func TestActions(t *testing.T) {
 		}
 		page, at := d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
 		children := d.run("a").Children
-		if len(children) != 1 || at != "/runs/"+children[0] || !strings.Contains(page, "2 rows of run a were submitted again as this run.") {
+		if len(children) != 1 || at != "/runs/"+string(children[0]) || !strings.Contains(page, "2 rows of run a were submitted again as this run.") {
 			t.Fatalf("children %q, at %s: %s", children, at, page)
 		}
-		if r := d.run(children[0]); r.Total != 2 || r.Parent != "a" || !strings.Contains(page, "Retry of a ") {
+		if r := d.run(string(children[0])); r.Total() != 2 || r.Parent != "a" || !strings.Contains(page, "Retry of a ") {
 			t.Errorf("child %+v: %s", r, page)
 		}
 		page, at = d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
-		if len(d.run("a").Children) != 1 || at != "/runs/"+children[0] || !strings.Contains(page, "follow it to its end: enqueue runs follow "+children[0]) {
+		if len(d.run("a").Children) != 1 || at != "/runs/"+string(children[0]) || !strings.Contains(page, string("follow it to its end: enqueue runs follow "+children[0])) {
 			t.Errorf("a second retry: %s", page)
 		}
-		if page := plain(d.get("/runs/a")); !strings.Contains(page, "Retried by "+children[0]+" (open; none settled)") {
+		if page := plain(d.get("/runs/a")); !strings.Contains(page, string("Retried by "+children[0]+" (open; none settled)")) {
 			t.Errorf("the parent does not name its child: %s", page)
 		}
 	})
@@ -814,7 +815,7 @@ func TestActionsAreRefused(t *testing.T) {
 	d.settle("b", "refused", "no", 0, 1, 2)
 	d.openBreaker("sweep-1")
 	before := redistest.Keys(t, "*")
-	state := [2]runs.Run{d.run("a"), d.run("b")}
+	state := [2]ledger.Run{d.run("a"), d.run("b")}
 	actions := map[string]url.Values{
 		"/runs/a/pause": {}, "/runs/a/resume": {}, "/runs/a/cancel": {}, "/runs/b/retry": {"outcome": {"refused"}},
 		"/sweeps": {"tenant": {"default"}}, "/sweeps/confirm": {"tenant": {"default"}, "sweep": {"sweep-1"}},
@@ -839,7 +840,7 @@ func TestActionsAreRefused(t *testing.T) {
 	if diff := cmp.Diff(before, redistest.Keys(t, "*")); diff != "" {
 		t.Errorf("keys (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff(state, [2]runs.Run{d.run("a"), d.run("b")}); diff != "" || !d.breaker().Open {
+	if diff := cmp.Diff(state, [2]ledger.Run{d.run("a"), d.run("b")}, cmpopts.IgnoreUnexported(ledger.Run{})); diff != "" || !d.breaker().Open {
 		t.Errorf("runs (-before +after), breaker open %v:\n%s", d.breaker().Open, diff)
 	}
 }

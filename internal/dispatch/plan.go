@@ -22,7 +22,7 @@ const ExpressRows = 500
 
 // ClassOf returns the class of a run.
 func ClassOf(r ledger.Run) Class {
-	switch r.Description.Priority {
+	switch r.Priority {
 	case "high":
 		return Express
 	case "normal":

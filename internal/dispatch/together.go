@@ -18,7 +18,7 @@ type group struct {
 
 // group returns the group of a run; ok is false if its row shares no task.
 func (d *Dispatcher) group(r *run) (g group, ok bool) {
-	g = group{r.Kind, r.Description.Group}
+	g = group{r.Kind, r.Group}
 	return g, g.name != "" && r.Rows == 1 && d.cfg.Kinds[r.Kind].Batch > 1
 }
 

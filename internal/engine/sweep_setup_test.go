@@ -272,7 +272,7 @@ func (s *sweepSite) begin() kinds.OneRow {
 	next := s.asked[0]
 	s.asked = s.asked[1:]
 	s.open(next.ID, next.Kind, next.Content)
-	s.run.Description.GiveUp = next.GiveUp
+	s.run.GiveUp = next.GiveUp
 	return next
 }
 

@@ -55,8 +55,8 @@ type TaskRow struct {
 func NewTask(run ledger.Run, seg ledger.Segment, token ledger.Token, rows ...ledger.ReleasedRow) Task {
 	p := Part{
 		Run: seg.Run, Incarnation: seg.Incarnation, Segment: seg.Number,
-		Token: token, Submitted: run.CreatedAt.UnixMilli(), GiveUp: milliseconds(run.Description.GiveUp),
-		Trace: run.Description.Trace,
+		Token: token, Submitted: run.CreatedAt.UnixMilli(), GiveUp: milliseconds(run.GiveUp),
+		Trace: run.Trace,
 	}
 	for _, r := range rows {
 		p.Rows = append(p.Rows, TaskRow{Row: r.Row, Content: jsonOf(r.Content)})

@@ -265,7 +265,7 @@ func (s *verifySite) verify(change ...func(*kinds.VerifyRow)) {
 		s.t.Fatal(err)
 	}
 	s.submit(kinds.Verify, string(content))
-	s.run.Description.GiveUp = s.giveUp
+	s.run.GiveUp = s.giveUp
 	s.began = s.clock.now()
 }
 

@@ -25,7 +25,7 @@ const actionsKeptFor = 7 * 24 * time.Hour
 // A sweep whose run is deleted before it is evaluated never is: the next sweep decides on
 // its domains. A run of actions that was staged until then remains, and can be deleted.
 func (f *FollowUp) Ended(ctx context.Context, run ledger.Run) error {
-	if run.Kind != kinds.Recheck || run.Scan == nil || run.Control.Cancelled {
+	if run.Kind != kinds.Recheck || run.Scan == nil || run.Cancelled {
 		return nil
 	}
 	var progress sweep.Progress

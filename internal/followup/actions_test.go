@@ -105,7 +105,7 @@ func TestEndedKilled(t *testing.T) {
 // TestEndedTaken has another run under the id of the actions.
 func TestEndedTaken(t *testing.T) {
 	for name, n := range map[string]ledger.NewRun{
-		"kind": {Tenant: tenant, Kind: kinds.Verify}, "tenant": {Tenant: "other", Kind: kinds.Act}, "digest": {Tenant: tenant, Kind: kinds.Act},
+		"kind": {Tenant: tenant, Kind: kinds.Verify}, "tenant": {Tenant: "other", Kind: kinds.Act}, "content": {Tenant: tenant, Kind: kinds.Act},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -130,7 +130,7 @@ func TestEndedWithoutActions(t *testing.T) {
 	s := newSite(t)
 	s.due("ord_1")
 	cancelled, retry, other := s.ended("sweep"), s.ended("sweep"), s.ended("sweep")
-	cancelled.Control.Cancelled, retry.Scan, other.Kind = true, nil, kinds.Verify
+	cancelled.Cancelled, retry.Scan, other.Kind = true, nil, kinds.Verify
 	for _, run := range []ledger.Run{cancelled, retry, other} {
 		if err := s.worker().Ended(t.Context(), run); err != nil {
 			t.Fatal(err)

@@ -126,9 +126,9 @@ func (f *FollowUp) cleanRun(ctx context.Context, run ledger.Run, now time.Time) 
 	case run.Staged():
 		_, err = f.cfg.Ledger.DeleteStaged(ctx, run)
 		return true, err
-	case run.Control.Cancelled:
+	case run.Cancelled:
 		return true, nil
-	case run.Control.Incomplete, run.Growing, run.CreatedAt.Sub(now) > 2*time.Hour: // the clock of Redis was ahead
+	case run.Incomplete, run.Growing, run.CreatedAt.Sub(now) > 2*time.Hour: // the clock of Redis was ahead
 		return true, f.cfg.Ledger.Cancel(ctx, run.ID)
 	}
 	return false, nil

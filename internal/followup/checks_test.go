@@ -117,7 +117,7 @@ func TestCheckOtherHours(t *testing.T) {
 	}
 	s.none("relook-acme-1")
 	s.none(s.checks())
-	if r, err := s.Get(t.Context(), "relook-acme-2"); err != nil || !r.Control.Cancelled {
+	if r, err := s.Get(t.Context(), "relook-acme-2"); err != nil || !r.Cancelled {
 		t.Errorf("%+v, %v: want it cancelled", r, err)
 	}
 	if err := s.Cancel(t.Context(), "relook-acme-3"); err != nil {

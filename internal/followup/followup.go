@@ -58,7 +58,7 @@ func (f *FollowUp) committed(ctx context.Context, n ledger.NewRun) (bool, error)
 	if err := n.Compare(run); err != nil {
 		return false, fmt.Errorf("%w: this id is derived: delete the run that has it", err)
 	}
-	return run.Control.Cancelled || !run.Staged() && !run.Growing, nil
+	return run.Cancelled || !run.Staged() && !run.Growing, nil
 }
 
 // submission is a run that is being submitted. It is created with its first row.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orgops/internal/httpapi"
+	"orgops/internal/ledger"
 )
 
 // TestRefusedAfterTheFirstRows refuses bodies of which rows are stored already: nothing is
@@ -40,7 +41,7 @@ func TestRefusedAfterTheFirstRows(t *testing.T) {
 			u.stored(1)
 			u.send(test.rest).answer().want(t, test.status, test.problem)
 			w.noRuns()
-			if r := w.sealed(w.submit("k", rows(3)).Run); r.Total != 3 {
+			if r := w.sealed(w.submit("k", rows(3)).Run); r.Total() != 3 {
 				t.Errorf("run %+v; want 3 rows", r)
 			}
 		})
@@ -57,12 +58,12 @@ func testCutOff(t *testing.T, kind string) {
 	id := u.stored(1)
 	u.cut()
 	w.eventually(func() bool {
-		_, err := w.ledger.Get(t.Context(), id)
+		_, err := w.ledger.Get(t.Context(), ledger.RunID(id))
 		return err != nil
 	})
 	w.noRuns()
 	w.eventually(func() bool { return strings.Contains(w.log.String(), "status=400") })
-	if r := w.sealed(w.submit("k", rows(manyRows)).Run); r.ID != id || r.Total != manyRows {
+	if r := w.sealed(w.submit("k", rows(manyRows)).Run); string(r.ID) != id || r.Total() != manyRows {
 		t.Errorf("run %+v; want %s with %d rows", r, id, manyRows)
 	}
 }
@@ -199,10 +200,10 @@ func TestUploads(t *testing.T) {
 		got := u.send("org_1,ord_1\n").answer()
 		got.want(t, 202, "")
 		r := w.sealed(got.run(t).Run)
-		if r.Total != manyRows+1 {
+		if r.Total() != manyRows+1 {
 			t.Errorf("run %+v; want %d rows", r, manyRows+1)
 		}
-		runs[r.ID] = true
+		runs[string(r.ID)] = true
 	}
 	if len(runs) != most {
 		t.Errorf("%d runs, want %d", len(runs), most)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"orgops/internal/ledger"
 )
 
 // TestAtOnce has one submission sent by many at once: one run, each row once.
@@ -106,7 +108,7 @@ func TestOtherRowsAtOnce(t *testing.T) {
 			t.Errorf("what to do is not said: %s", got.body)
 		}
 		second.answer().want(t, 503, "busy") // the first had created the run, and has deleted it
-		if r := w.sealed(w.submit("k", other).Run); r.Total != 3*manyRows {
+		if r := w.sealed(w.submit("k", other).Run); r.Total() != 3*manyRows {
 			t.Errorf("run %+v; want %d rows", r, 3*manyRows)
 		}
 	})
@@ -146,8 +148,8 @@ func testCancelledOnTheWay(t *testing.T, kind string) {
 		t.Errorf("run %+v, want it cancelled", got.run(t))
 	}
 	u.answer().want(t, 409, "state")
-	r, err := w.ledger.Get(t.Context(), id)
-	if err != nil || r.Total != 0 || r.CancelledAt.IsZero() {
+	r, err := w.ledger.Get(t.Context(), ledger.RunID(id))
+	if err != nil || r.Total() != 0 || r.CancelledAt.IsZero() {
 		t.Errorf("run %+v, %v; want it cancelled without rows", r, err)
 	}
 	w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: w.body(rows(3))}).want(t, 409, "state")

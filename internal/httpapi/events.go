@@ -9,13 +9,13 @@ import (
 	"net/http"
 	"time"
 
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 )
 
 // events sends a run after each change until it has ended, as server-sent events:
 // GET /v1/runs/{run}/events. Each event is the whole run, so that a client that reconnects
 // has missed nothing. The event's id is a hash of it, so that it is not sent twice.
-func (s *Server) events(w http.ResponseWriter, r *http.Request, run runs.Run) error {
+func (s *Server) events(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
 	if !s.streams.TryAcquire(1) {
 		return busy("event streams")
 	}
@@ -35,7 +35,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, run runs.Run) er
 	if r.Method == http.MethodHead || !stream.event(text, id) || run.Ended() {
 		return nil
 	}
-	s.follow(r.Context(), stream, run.ID)
+	s.follow(r.Context(), stream, string(run.ID))
 	return nil
 }
 

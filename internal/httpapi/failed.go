@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"orgops/internal/intake"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/serving"
 )
 
@@ -21,7 +21,7 @@ const (
 )
 
 // failed returns the failed rows of a run: GET /v1/runs/{run}/failed.
-func (s *Server) failed(w http.ResponseWriter, r *http.Request, run runs.Run) error {
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
 	form, err := formOf(r, run)
 	if err != nil {
 		return err
@@ -29,9 +29,9 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, run runs.Run) er
 	// A long export reads nothing from the client, which may be slow to receive it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	w.Header().Set("Vary", "Accept")
-	out := &serving.Download{To: w, Type: form, Name: run.ID + "-failed.jsonl"}
+	out := &serving.Download{To: w, Type: form, Name: string(run.ID) + "-failed.jsonl"}
 	if form == csvType {
-		out.Name = run.ID + "-failed.csv"
+		out.Name = string(run.ID) + "-failed.csv"
 	}
 	_, err = intake.ExportFailed(r.Context(), s.cfg.Ledger, run, form != csvType, out)
 	switch {
@@ -46,7 +46,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, run runs.Run) er
 }
 
 // formOf returns the format that the client accepts: the run's own, if that is among several.
-func formOf(r *http.Request, run runs.Run) (string, error) {
+func formOf(r *http.Request, run ledger.Run) (string, error) {
 	forms := []string{jsonlType, oldJSONLType}
 	if run.Format == intake.FormatCSV {
 		forms = []string{csvType, jsonlType, oldJSONLType}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"orgops/internal/httpapi"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/serving"
 )
@@ -162,7 +163,7 @@ func TestStop(t *testing.T) {
 	got := u.answer()
 	got.want(t, 202, "")
 	<-stopped
-	if r, err := w.ledger.Get(t.Context(), got.run(t).Run); err != nil || r.Total != manyRows+1 {
+	if r, err := w.ledger.Get(t.Context(), ledger.RunID(got.run(t).Run)); err != nil || r.Total() != manyRows+1 {
 		t.Errorf("run %+v, %v; want %d rows", r, err, manyRows+1)
 	}
 }
@@ -181,7 +182,7 @@ func TestStopCutsOff(t *testing.T) {
 		t.Errorf("it was answered: %d %s", u.got.StatusCode, u.got.body)
 	}
 	w.start()
-	if r := w.sealed(w.submit("k", rows(manyRows)).Run); r.Total != manyRows {
+	if r := w.sealed(w.submit("k", rows(manyRows)).Run); r.Total() != manyRows {
 		t.Errorf("run %+v; want %d rows", r, manyRows)
 	}
 }
@@ -265,7 +266,7 @@ func TestTLS(t *testing.T) {
 	w := newWorld(t)
 	w.overTLS(config, root)
 	run := w.submit("k", rows(2000))
-	if r := w.sealed(run.Run); r.Total != 2000 {
+	if r := w.sealed(run.Run); r.Total() != 2000 {
 		t.Errorf("run %+v, want 2000 rows", r)
 	}
 	got := w.do(call{path: "/v1/runs/" + run.Run, token: billing})
@@ -321,7 +322,7 @@ func TestAllAtOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	all, _, err := w.ledger.Page(t.Context(), runs.Query{Match: func(r runs.Run) bool { return r.Caller == "billing" }, Limit: 100})
+	all, _, err := w.ledger.Page(t.Context(), runs.Query{Match: func(r ledger.Run) bool { return r.Caller == "billing" }, Limit: 100})
 	if err != nil || len(all) != 12 {
 		t.Errorf("%d runs, %v; want 12", len(all), err)
 	}

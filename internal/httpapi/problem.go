@@ -16,7 +16,6 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 )
 
 // problem is an error as a client gets it: a problem document of RFC 9457.
@@ -112,16 +111,16 @@ func problemOf(err error) *problem {
 	_, retried := errors.AsType[*intake.OpenRetryError](err)
 	_, own := errors.AsType[*intake.OwnRunError](err)
 	_, room := errors.AsType[*intake.RoomError](err)
-	mismatch, differs := errors.AsType[*runs.MismatchError](err)
+	mismatch, differs := errors.AsType[*ledger.MismatchError](err)
 	switch {
 	case header, errors.Is(err, intake.ErrNoRows):
 		return newProblem(http.StatusUnprocessableEntity, "bad-input", "%s", err)
 	case differs:
 		return newProblem(http.StatusUnprocessableEntity, "key-reused",
 			"You have used this key for run %[2]s with a different %[1]s. Use a new key for each submission.", mismatch.Member, mismatch.Run)
-	case errors.Is(err, runs.ErrNotFound):
+	case errors.Is(err, ledger.ErrNotFound):
 		return newProblem(http.StatusNotFound, "not-found", "The run no longer exists.")
-	case retried, own, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, runs.ErrOpen), errors.Is(err, runs.ErrEnded), errors.Is(err, runs.ErrCancelled):
+	case retried, own, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, ledger.ErrOpen), errors.Is(err, ledger.ErrEnded), errors.Is(err, intake.ErrCancelled):
 		return newProblem(http.StatusConflict, "state", "%s", err)
 	case room, errors.Is(err, ledger.ErrNoMemory):
 		return newProblem(http.StatusInsufficientStorage, "full",

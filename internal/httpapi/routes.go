@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 )
 
 // handler answers a request, or returns why it is refused.
@@ -89,7 +89,7 @@ func (s *Server) answer(one route, w http.ResponseWriter, r *http.Request) (err 
 }
 
 // ofRun returns a handler of the run that the path names, if it is the caller's.
-func (s *Server) ofRun(serve func(w http.ResponseWriter, r *http.Request, run runs.Run) error) handler {
+func (s *Server) ofRun(serve func(w http.ResponseWriter, r *http.Request, run ledger.Run) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		run, err := s.own(r.Context(), r.PathValue("run"))
 		if err != nil {

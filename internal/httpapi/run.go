@@ -11,35 +11,36 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 )
 
 // runJSON is a run, by the names that enqueue's --json has.
 type runJSON struct {
-	Run       string           `json:"run"`
-	Kind      string           `json:"kind"`
-	Tenant    string           `json:"tenant"`
-	Label     string           `json:"label,omitempty"`
-	Parent    string           `json:"parent,omitempty"` // of a retry
-	State     string           `json:"state"`            // "being submitted", "open", "paused" or "ended"
-	Rows      *int64           `json:"rows"`             // null: not known yet
-	Settled   int64            `json:"settled"`
-	Counts    map[string]int64 `json:"counts"` // of settled rows, by outcome
-	CreatedAt time.Time        `json:"created_at"`
-	EndedAt   *time.Time       `json:"ended_at"`             // null: it has not
-	NotBefore *time.Time       `json:"not_before,omitempty"` // when its rows may start, of a run that is postponed
-	Cancelled bool             `json:"cancelled"`
+	Run       string        `json:"run"`
+	Kind      string        `json:"kind"`
+	Tenant    string        `json:"tenant"`
+	Label     string        `json:"label,omitempty"`
+	Parent    string        `json:"parent,omitempty"` // of a retry
+	State     string        `json:"state"`            // "being submitted", "open", "paused" or "ended"
+	Rows      *int64        `json:"rows"`             // null: not known yet
+	Settled   int64         `json:"settled"`
+	Counts    ledger.Counts `json:"counts"` // of settled rows, by outcome
+	CreatedAt time.Time     `json:"created_at"`
+	EndedAt   *time.Time    `json:"ended_at"`             // null: it has not
+	NotBefore *time.Time    `json:"not_before,omitempty"` // when its rows may start, of a run that is postponed
+	Cancelled bool          `json:"cancelled"`
 	// Submission is set in the answer to a body.
 	Submission *submittedJSON `json:"submission,omitempty"`
 }
 
-func runAsJSON(r runs.Run) runJSON {
+func runAsJSON(r ledger.Run) runJSON {
 	j := runJSON{
-		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, State: state(r),
-		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(),
+		Run: string(r.ID), Kind: string(r.Kind), Tenant: string(r.Tenant), Label: r.Label, Parent: string(r.Parent), State: state(r),
+		Settled: r.Settled(), Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(),
 	}
-	if r.Sealed {
-		j.Rows = &r.Total
+	if r.Sealed() {
+		j.Rows = &r.Rows
 	}
 	if r.NotBefore.After(time.Now()) {
 		j.NotBefore = &r.NotBefore
@@ -50,48 +51,48 @@ func runAsJSON(r runs.Run) runJSON {
 	return j
 }
 
-func state(r runs.Run) string {
+func state(r ledger.Run) string {
 	switch {
 	case r.Ended():
 		return "ended"
 	case r.Paused:
 		return "paused"
-	case !r.Sealed:
+	case !r.Sealed():
 		return "being submitted"
 	}
 	return "open"
 }
 
 // own returns the run of that id, if it is the caller's. For other callers it does not exist.
-func (s *Server) own(ctx context.Context, id string) (runs.Run, error) {
+func (s *Server) own(ctx context.Context, id string) (ledger.Run, error) {
 	if !keyPattern.MatchString(id) {
-		return runs.Run{}, noSuchRun(id)
+		return ledger.Run{}, noSuchRun(id)
 	}
 	aboutOf(ctx).run = id
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Request)
 	defer cancel()
-	run, err := s.cfg.Ledger.Get(ctx, id)
-	if errors.Is(err, runs.ErrNotFound) || (err == nil && run.Caller != callerOf(ctx).Name) {
-		return runs.Run{}, noSuchRun(id)
+	run, err := s.cfg.Ledger.Get(ctx, ledger.RunID(id))
+	if errors.Is(err, ledger.ErrNotFound) || (err == nil && run.Caller != callerOf(ctx).Name) {
+		return ledger.Run{}, noSuchRun(id)
 	}
 	return run, err
 }
 
 // show answers with a run: GET /v1/runs/{run}.
-func (s *Server) show(w http.ResponseWriter, _ *http.Request, run runs.Run) error {
+func (s *Server) show(w http.ResponseWriter, _ *http.Request, run ledger.Run) error {
 	answerJSON(w, http.StatusOK, runAsJSON(run))
 	return nil
 }
 
 // cancel settles the open rows of a run: POST /v1/runs/{run}/cancel. It has no effect on a run
 // that is cancelled, or has ended.
-func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run runs.Run) error {
+func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
 	if _, err := s.cfg.Ledger.Cancel(ctx, run.ID); err != nil {
 		return err
 	}
-	run, err := s.own(ctx, run.ID)
+	run, err := s.own(ctx, string(run.ID))
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("The parameter after must be copied from \"next\" of the previous page.")
 	}
 	caller := callerOf(ctx).Name
-	page, next, err := s.cfg.Ledger.Page(ctx, runs.Query{Match: func(r runs.Run) bool { return r.Caller == caller }, After: after, Limit: most})
+	page, next, err := s.cfg.Ledger.Page(ctx, runs.Query{Match: func(r ledger.Run) bool { return r.Caller == caller }, After: after, Limit: most})
 	if err != nil {
 		return err
 	}
@@ -153,5 +154,5 @@ func placeOf(text string) (runs.Place, bool) {
 	plain, err := base64.RawURLEncoding.DecodeString(text)
 	at, id, found := strings.Cut(string(plain), " ")
 	ms, wrong := strconv.ParseInt(at, 10, 64)
-	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: id}, err == nil && wrong == nil && found && keyPattern.MatchString(id)
+	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: ledger.RunID(id)}, err == nil && wrong == nil && found && keyPattern.MatchString(id)
 }

@@ -59,7 +59,7 @@ func testShow(t *testing.T, kind string) {
 	if r.State != "open" || *r.Rows != 2 || r.Settled != 1 || r.Counts["refused"] != 1 {
 		t.Errorf("run %+v", r)
 	}
-	if err := w.ledger.Pause(t.Context(), id); err != nil {
+	if err := w.ledger.Core().Pause(t.Context(), ledger.RunID(id)); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.do(call{path: "/v1/runs/" + id, token: billing}).run(t); r.State != "paused" {
@@ -142,7 +142,7 @@ func testFailed(t *testing.T, kind string) {
 	})
 	t.Run("back in", func(t *testing.T) {
 		got := w.do(call{path: "/v1/runs/" + csv + "/failed", token: billing})
-		if r := w.submit("again", got.body); w.sealed(r.Run).Total != 1 {
+		if r := w.submit("again", got.body); w.sealed(r.Run).Total() != 1 {
 			t.Errorf("run %+v, want a row", r)
 		}
 	})
@@ -174,7 +174,7 @@ func testRetry(t *testing.T, kind string) {
 	if child.Parent != id || child.Label != "again" || got.Header.Get("Location") != "/v1/runs/"+child.Run {
 		t.Errorf("run %+v at %s, want a child of %s", child, got.Header.Get("Location"), id)
 	}
-	if r := w.sealed(child.Run); r.Total != 2 || r.Caller != "billing" {
+	if r := w.sealed(child.Run); r.Total() != 2 || r.Caller != "billing" {
 		t.Errorf("run %+v, want billing's with 2 rows", r)
 	}
 	again := retry("r1", "?outcomes=expired")

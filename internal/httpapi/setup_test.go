@@ -343,10 +343,10 @@ func (w *world) submit(key, body string) run {
 }
 
 // sealed returns a run that was answered with: all of its rows are committed.
-func (w *world) sealed(id string) runs.Run {
+func (w *world) sealed(id string) ledger.Run {
 	w.t.Helper()
-	r, err := w.ledger.Get(w.t.Context(), id)
-	if err != nil || !r.Sealed {
+	r, err := w.ledger.Get(w.t.Context(), ledger.RunID(id))
+	if err != nil || !r.Sealed() {
 		w.t.Fatalf("run %+v, %v; want it committed", r, err)
 	}
 	return r
@@ -433,7 +433,7 @@ func (u *upload) stored(n int) (id string) {
 		}
 		for _, r := range all {
 			if run, err := u.w.ledger.Core().Get(u.w.t.Context(), ledger.RunID(r.ID)); err == nil && run.Staged() && run.Reserved >= n {
-				id = r.ID
+				id = string(r.ID)
 			}
 		}
 		return id != ""
@@ -454,7 +454,7 @@ func (u *upload) answer() response {
 
 // enqueued counts the rows of the run that are to be executed: they are as soon as they are
 // committed.
-func (w *world) enqueued(r runs.Run, _ string) int { return int(r.Total) }
+func (w *world) enqueued(r ledger.Run, _ string) int { return int(r.Total()) }
 
 // events reads server-sent events.
 func events(body io.Reader) *bufio.Scanner {

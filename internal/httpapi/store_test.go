@@ -181,14 +181,14 @@ func (w *world) parent() {
 func (w *world) holdsOnce(id string, n int) {
 	w.t.Helper()
 	r := w.sealed(id)
-	first, err := w.ledger.Rows(w.t.Context(), id, 0, 100)
-	last, failed := w.ledger.Rows(w.t.Context(), id, int64(max(n-100, 100)), 101)
+	first, err := w.ledger.Rows(w.t.Context(), ledger.RunID(id), 0, 100)
+	last, failed := w.ledger.Rows(w.t.Context(), ledger.RunID(id), int64(max(n-100, 100)), 101)
 	different := map[string]bool{}
 	for _, row := range slices.Concat(first, last) {
 		different[string(row)] = true
 	}
-	if err := errors.Join(err, failed); err != nil || r.Total != int64(n) || len(different) != min(n, 200) {
-		w.t.Errorf("%d rows, %d different ones read, %v; want %d rows", r.Total, len(different), err, n)
+	if err := errors.Join(err, failed); err != nil || r.Total() != int64(n) || len(different) != min(n, 200) {
+		w.t.Errorf("%d rows, %d different ones read, %v; want %d rows", r.Total(), len(different), err, n)
 	}
 }
 
@@ -214,7 +214,7 @@ func testLeftByAKilledServer(t *testing.T, kind string) {
 	if r := got.run(t); r.State != "being submitted" || r.Rows != nil {
 		t.Errorf("run %+v; want it being submitted", r)
 	}
-	if r := w.sealed(w.submit("k", rows(manyRows+1)).Run); r.ID != id || r.Total != manyRows+1 {
+	if r := w.sealed(w.submit("k", rows(manyRows+1)).Run); string(r.ID) != id || r.Total() != manyRows+1 {
 		t.Errorf("run %+v; want %s with %d rows", r, id, manyRows+1)
 	}
 }
@@ -238,12 +238,12 @@ func TestRedisIsFull(t *testing.T) {
 	id := u.stored(1)
 	limit("1")
 	u.answer().want(t, 507, "full")
-	if r, err := w.ledger.Get(t.Context(), id); err == nil {
+	if r, err := w.ledger.Get(t.Context(), ledger.RunID(id)); err == nil {
 		t.Errorf("run %+v; want it deleted", r)
 	}
 	w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(1)}).want(t, 507, "full")
 	limit("0")
-	if r := w.sealed(w.submit("k", rows(manyRows)).Run); r.Total != manyRows {
+	if r := w.sealed(w.submit("k", rows(manyRows)).Run); r.Total() != manyRows {
 		t.Errorf("run %+v; want %d rows", r, manyRows)
 	}
 }
@@ -273,8 +273,8 @@ func (w *world) committed() string {
 		w.t.Error(err)
 	}
 	for _, r := range all {
-		if r.ID != "parent" && r.Sealed {
-			return r.ID
+		if string(r.ID) != "parent" && r.Sealed() {
+			return string(r.ID)
 		}
 	}
 	return ""
@@ -357,8 +357,8 @@ func TestTraceparent(t *testing.T) {
 			again.want(t, 202, "")
 			for _, id := range []string{got.run(t).Run, again.run(t).Run} {
 				r, err := w.ledger.Core().Get(t.Context(), ledger.RunID(id))
-				if err != nil || r.Description.Trace != test.want {
-					t.Errorf("traceparent %q, %v; want %q", r.Description.Trace, err, test.want)
+				if err != nil || r.Trace != test.want {
+					t.Errorf("traceparent %q, %v; want %q", r.Trace, err, test.want)
 				}
 			}
 		})

@@ -11,7 +11,6 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/internal/tenant"
 )
 
@@ -112,7 +111,7 @@ func (s *Server) submitProblem(err error, committed bool) error {
 	case missing: // another request has replaced rows of this one
 		return newProblem(http.StatusConflict, "state",
 			"Another request stored other rows under this Idempotency-Key at the same time. Repeat one of the two, and send the other with a key of its own.").because(err)
-	case errors.Is(err, runs.ErrNotFound): // another request created the run, failed, and deleted it
+	case errors.Is(err, ledger.ErrNotFound): // another request created the run, failed, and deleted it
 		return newProblem(http.StatusServiceUnavailable, "busy",
 			"Another request with this Idempotency-Key failed at the same time. Repeat the request in a moment.").because(err).after(retryAfter)
 	}
@@ -180,7 +179,7 @@ func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order,
 // retry submits the failed rows of a run again, as a run of their own:
 // POST /v1/runs/{run}/retry. It answers when that run is committed. If the server is killed
 // before, the same request completes it.
-func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent runs.Run) error {
+func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Upload)
 	defer cancel()
 	options, err := retryOrder(r, parent)
@@ -196,13 +195,13 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent runs.Run) 
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.limits.Upload))
 	_, sum, err := s.intake(p).Retry(s.traced(ctx, r), parent.ID, options)
 	switch {
-	case err == nil, errors.Is(err, runs.ErrCancelled): // by the caller, and returned as it is
+	case err == nil, errors.Is(err, intake.ErrCancelled): // by the caller, and returned as it is
 	case p.committed: // and not read back: the same request stores again the rows that Redis has lost
 		return storeProblem(err)
 	default:
 		return err
 	}
-	run, err := s.own(ctx, options.ID)
+	run, err := s.own(ctx, string(options.ID))
 	if err != nil {
 		return err
 	}
@@ -212,16 +211,17 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent runs.Run) 
 }
 
 // retryOrder returns how a request retries the run.
-func retryOrder(r *http.Request, parent runs.Run) (o intake.RetryOptions, err error) {
+func retryOrder(r *http.Request, parent ledger.Run) (o intake.RetryOptions, err error) {
 	query, caller := r.URL.Query(), callerOf(r.Context())
 	o.Label = query.Get("label")
 	if names := query.Get("outcomes"); names != "" {
 		o.Outcomes = strings.Split(names, ",")
 	}
-	var start, key error
+	var start error
 	o.NotBefore, start = notBeforeOf(query)
-	o.ID, key = runOf(r, caller.Name)
-	if err := cmp.Or(caller.check(parent.Kind, parent.Tenant), checkLabel(o.Label), start, key); err != nil {
+	id, key := runOf(r, caller.Name)
+	o.ID = ledger.RunID(id)
+	if err := cmp.Or(caller.check(string(parent.Kind), string(parent.Tenant)), checkLabel(o.Label), start, key); err != nil {
 		return o, err
 	}
 	if err := o.Check(); err != nil {

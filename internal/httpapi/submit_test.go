@@ -73,7 +73,7 @@ func TestSubmit(t *testing.T) {
 				t.Errorf("Location %q, run %+v", got.Header.Get("Location"), told)
 			}
 			r := w.sealed(told.Run)
-			if r.Total != 1 || r.Caller != "billing" || w.enqueued(r, "default.dns.fast") != 1 {
+			if r.Total() != 1 || r.Caller != "billing" || w.enqueued(r, "default.dns.fast") != 1 {
 				t.Errorf("run %+v, %d rows enqueued; want a row, billing's, and enqueued", r, w.enqueued(r, "default.dns.fast"))
 			}
 		})
@@ -170,8 +170,8 @@ func testBadRows(t *testing.T, kind string) {
 	if run := got.run(t); run.Submission.Invalid != 60 || run.Submission.Rows != 61 {
 		t.Errorf("submission %+v, want 60 of 61 rows bad", run.Submission)
 	}
-	if r := w.sealed(got.run(t).Run); r.Total != 61 || r.Counts["invalid"] != 60 {
-		t.Errorf("%d rows, counts %v; want 61 with 60 invalid", r.Total, r.Counts)
+	if r := w.sealed(got.run(t).Run); r.Total() != 61 || r.Counts["invalid"] != 60 {
+		t.Errorf("%d rows, counts %v; want 61 with 60 invalid", r.Total(), r.Counts)
 	}
 }
 

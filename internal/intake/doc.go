@@ -12,17 +12,18 @@
 //
 // A file uses those below it:
 //
-//	sweep_schedule.go, sweep.go, clocks.go  when sweeps start
-//	pending.go       a run of the pending domains that a scan finds
+//	scan.go          runs whose rows a scan finds
 //	retry.go         failed rows, submitted again
 //	submit.go        an input, submitted as a run
 //	plan.go          the estimate of a submission
 //	staging.go       rows that are stored before the commit
 //	room.go          whether Redis has memory for them
+//	requests.go      the number of requests that rows take
 //	input.go         the rows of an input: checked, rejected, duplicates
 //	domain.go, evidence.go, export.go  stored rows: about a domain, proofs, failed rows
 //	stored.go        a run's rows as they are stored
 //	rejected.go, duplicates.go  bad rows and repeated rows of an input
+//	writer.go        rows, written in the form in which they came
 //	row.go           a row, checked by its kind
 //	reader.go, csv.go, jsonl.go, object.go  the formats
 //	schema.go, errors.go

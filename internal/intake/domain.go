@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"orgops/dnscheck"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
 // DomainRow is a stored row about a discovery domain.
 type DomainRow struct {
-	Run  runs.Run
+	Run  ledger.Run
 	Item int64
 	// Organization and Domain are the ids that the row names.
 	Organization, Domain string
@@ -27,33 +28,33 @@ type DomainRow struct {
 // they name. There is no index: every stored row of these runs is read, but only
 // those that contain the domain's id are parsed. Rows that were submitted as single rows are
 // among them until they are settled.
-func DomainRows(ctx context.Context, ledger *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
-	return rowsAbout(ctx, ledger, tenant, domain, func(row rowMembers) bool { return row.Domain == domain })
+func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
+	return rowsAbout(ctx, l, tenant, domain, func(row rowMembers) bool { return row.Domain == domain })
 }
 
 // NameRows returns the rows whose verification host is the domain's name or a name below it,
 // as DomainRows returns those about an id. Rows without a host are not among them: they do not
 // contain the name.
-func NameRows(ctx context.Context, ledger *runs.Ledger, tenant, name string) iter.Seq2[DomainRow, error] {
+func NameRows(ctx context.Context, l *runs.Ledger, tenant, name string) iter.Seq2[DomainRow, error] {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	return rowsAbout(ctx, ledger, tenant, name, func(row rowMembers) bool {
+	return rowsAbout(ctx, l, tenant, name, func(row rowMembers) bool {
 		return strings.EqualFold(strings.TrimSuffix(row.Host, "."), name) || dnscheck.Within(row.Host, name)
 	})
 }
 
 // rowsAbout returns the wanted rows among those that contain the text, in any case.
-func rowsAbout(ctx context.Context, ledger *runs.Ledger, tenant, text string, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
+func rowsAbout(ctx context.Context, l *runs.Ledger, tenant, text string, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
-		all, err := listedOrOpen(ctx, ledger)
+		all, err := listedOrOpen(ctx, l)
 		if err != nil {
 			yield(DomainRow{}, err)
 			return
 		}
 		for _, r := range all {
-			if r.Tenant != tenant || (r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeUpdate) {
+			if string(r.Tenant) != tenant || (r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeUpdate) {
 				continue
 			}
-			for row, err := range rowsOfRun(ctx, ledger, r, text, wanted) {
+			for row, err := range rowsOfRun(ctx, l, r, text, wanted) {
 				if !yield(row, err) || err != nil {
 					return
 				}
@@ -64,44 +65,25 @@ func rowsAbout(ctx context.Context, ledger *runs.Ledger, tenant, text string, wa
 
 // listedOrOpen returns all runs, the newest first: of the runs of single rows, which List
 // leaves out, those that have not ended.
-func listedOrOpen(ctx context.Context, ledger *runs.Ledger) ([]runs.Run, error) {
-	all, err := ledger.List(ctx)
+func listedOrOpen(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) {
+	all, err := l.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	open, err := ledger.Unsettled(ctx)
-	if err != nil {
-		return nil, err
-	}
-	open = slices.DeleteFunc(open, func(id string) bool {
-		return slices.ContainsFunc(all, func(r runs.Run) bool { return r.ID == id })
-	})
-	others, err := readRuns(ctx, ledger, open)
-	all = append(all, others...)
-	slices.SortStableFunc(all, func(a, b runs.Run) int { return b.CreatedAt.Compare(a.CreatedAt) })
-	return all, err
-}
-
-// readRuns returns the runs of these ids, without those that were deleted meanwhile.
-func readRuns(ctx context.Context, ledger *runs.Ledger, ids []string) ([]runs.Run, error) {
-	var all []runs.Run
-	for _, id := range ids {
-		r, err := ledger.Get(ctx, id)
-		switch {
-		case errors.Is(err, runs.ErrNotFound):
-		case err != nil:
-			return nil, err
-		default:
+	open, err := l.Open(ctx)
+	for _, r := range open {
+		if r.Single {
 			all = append(all, r)
 		}
 	}
-	return all, nil
+	slices.SortStableFunc(all, func(a, b ledger.Run) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return all, err
 }
 
 // rowsOfRun returns the wanted rows of one run. A run that is deleted meanwhile has none.
-func rowsOfRun(ctx context.Context, ledger *runs.Ledger, r runs.Run, text string, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
+func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, text string, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
-		stored, err := newStoredRows(ledger, r)
+		stored, err := newStoredRows(l, r)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			yield(DomainRow{}, err)
 			return
@@ -110,10 +92,10 @@ func rowsOfRun(ctx context.Context, ledger *runs.Ledger, r runs.Run, text string
 		if r.Format != FormatCSV {
 			needles = append(needles, []byte(`\u`)) // a row of JSON may contain the text in escapes
 		}
-		for row, err := range ledger.SearchFold(ctx, r.ID, needles...) {
+		for row, err := range l.Search(ctx, r.ID, needles...) {
 			m := stored.rowMembers(row.Source)
 			switch {
-			case errors.Is(err, runs.ErrNotFound):
+			case errors.Is(err, ledger.ErrNotFound):
 				return
 			case err == nil && !wanted(m):
 				continue

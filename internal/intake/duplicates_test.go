@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/tasks"
 )
 
@@ -103,7 +104,7 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 	submit := func(i intake.Intake) error {
 		in.Rows = strings.NewReader(mixed(n))
 		sum, err := i.Submit(t.Context(), in, intake.Run{ID: "a", Tenant: "default"})
-		if err == nil && !sum.Run.Sealed && (sum.Rows != plan.Rows || sum.Tasks != plan.Tasks) {
+		if err == nil && !sum.Run.Sealed() && (sum.Rows != plan.Rows || sum.Tasks != plan.Tasks) {
 			t.Errorf("%+v, want the plan: %+v", sum, plan)
 		}
 		return err
@@ -119,15 +120,15 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 	if err := submit(taker(t)); err != nil || killed < 3 {
 		t.Fatalf("killed %d times, then %v", killed, err)
 	}
-	ledger := taker(t).Ledger
-	run, err := ledger.Get(t.Context(), "a")
+	l := taker(t).Ledger
+	run, err := l.Get(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]int64{"invalid": n / 8, "unchanged": n / 8}, run.Counts); diff != "" || run.Total != n || run.Settled != n/4 {
-		t.Errorf("total %d, settled %d, counts:\n%s", run.Total, run.Settled, diff)
+	if diff := cmp.Diff(ledger.Counts{"invalid": n / 8, "unchanged": n / 8}, run.Counts); diff != "" || run.Total() != n || run.Settled() != n/4 {
+		t.Errorf("total %d, settled %d, counts:\n%s", run.Total(), run.Settled(), diff)
 	}
-	for fate, err := range ledger.Results(t.Context(), "a") {
+	for fate, err := range l.Results(t.Context(), "a", 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

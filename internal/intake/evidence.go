@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -33,16 +34,16 @@ type Proofs struct {
 // All returns the wanted proofs of the runs that the ledger knows, those of each run in
 // the order of its rows, the oldest run first. It reads the header of every run, and leaves
 // out one that is deleted meanwhile.
-func (p Proofs) All(ctx context.Context, ledger *runs.Ledger) iter.Seq2[Proven, error] {
+func (p Proofs) All(ctx context.Context, l *runs.Ledger) iter.Seq2[Proven, error] {
 	return func(yield func(Proven, error) bool) {
-		all, err := p.runs(ctx, ledger)
+		all, err := p.runs(ctx, l)
 		if err != nil {
 			yield(Proven{}, err)
 			return
 		}
 		for _, r := range all {
-			proofs, err := p.of(ctx, ledger, r)
-			if errors.Is(err, runs.ErrNotFound) { // deleted meanwhile
+			proofs, err := p.of(ctx, l, r)
+			if errors.Is(err, ledger.ErrNotFound) { // deleted meanwhile
 				continue
 			}
 			if err != nil {
@@ -59,26 +60,42 @@ func (p Proofs) All(ctx context.Context, ledger *runs.Ledger) iter.Seq2[Proven, 
 }
 
 // runs returns the runs that may have such proofs.
-func (p Proofs) runs(ctx context.Context, ledger *runs.Ledger) ([]runs.Run, error) {
-	ids, err := ledger.IDs(ctx)
+func (p Proofs) runs(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) {
+	ids, err := l.IDs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := readRuns(ctx, ledger, ids)
-	all = slices.DeleteFunc(all, func(r runs.Run) bool {
-		return r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeRecheck || p.Tenant != "" && r.Tenant != p.Tenant ||
+	all, err := readRuns(ctx, l, ids)
+	all = slices.DeleteFunc(all, func(r ledger.Run) bool {
+		return r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeRecheck || p.Tenant != "" && string(r.Tenant) != p.Tenant ||
 			!r.EndedAt.IsZero() && r.EndedAt.Before(p.Since)
 	})
-	slices.SortFunc(all, func(a, b runs.Run) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+	slices.SortFunc(all, func(a, b ledger.Run) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return all, err
 }
 
+// readRuns returns the runs of these ids, without those that were deleted meanwhile.
+func readRuns(ctx context.Context, l *runs.Ledger, ids []ledger.RunID) ([]ledger.Run, error) {
+	var all []ledger.Run
+	for _, id := range ids {
+		r, err := l.Get(ctx, id)
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
 // of returns the wanted proofs of one run.
-func (p Proofs) of(ctx context.Context, ledger *runs.Ledger, r runs.Run) ([]Proven, error) {
+func (p Proofs) of(ctx context.Context, l *runs.Ledger, r ledger.Run) ([]Proven, error) {
 	var proofs []Proven
-	for row, err := range ledger.Evidence(ctx, r.ID) {
+	for row, err := range l.Evidence(ctx, r.ID) {
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +106,7 @@ func (p Proofs) of(ctx context.Context, ledger *runs.Ledger, r runs.Run) ([]Prov
 		if e.Compared == nil || e.At.Before(p.Since) || p.Domain != "" && !strings.EqualFold(e.Compared.Domain, p.Domain) && e.Compared.DiscoveryDomainID != p.Domain {
 			continue
 		}
-		proofs = append(proofs, Proven{Tenant: r.Tenant, Run: r.ID, Item: row.Item, Evidence: e})
+		proofs = append(proofs, Proven{Tenant: string(r.Tenant), Run: string(r.ID), Item: row.Item, Evidence: e})
 	}
 	slices.SortFunc(proofs, func(a, b Proven) int { return cmp.Compare(a.Item, b.Item) })
 	return proofs, nil

@@ -48,7 +48,7 @@ func TestProofsOfDeletedRun(t *testing.T) {
 		settleAs(t, run, "expired", "", 0)
 		rdb := redistest.New(t)
 		h := &beforeCommand{left: before, do: func() {
-			if err := store.Delete(t.Context(), "run"); err != nil {
+			if err := store.Core().Delete(t.Context(), "run"); err != nil {
 				t.Error(err)
 			}
 		}}

@@ -17,7 +17,7 @@ import (
 )
 
 // handInAs hands text in as run id.
-func handInAs(t *testing.T, id, kind, text string) runs.Run {
+func handInAs(t *testing.T, id, kind, text string) ledger.Run {
 	t.Helper()
 	rdb := redistest.New(t)
 	store := runs.New(rdb)
@@ -25,7 +25,7 @@ func handInAs(t *testing.T, id, kind, text string) runs.Run {
 	if _, err := intake.New(rdb, store).Submit(t.Context(), in, intake.Run{ID: id, Tenant: "default"}); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	run, err := store.Get(t.Context(), id)
+	run, err := store.Get(t.Context(), ledger.RunID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func handInAs(t *testing.T, id, kind, text string) runs.Run {
 }
 
 // settleAs settles rows that no worker has begun.
-func settleAs(t *testing.T, run runs.Run, outcome, detail string, items ...int64) {
+func settleAs(t *testing.T, run ledger.Run, outcome, detail string, items ...int64) {
 	t.Helper()
 	core := runs.New(redistest.New(t)).Core()
 	header, err := core.Get(t.Context(), ledger.RunID(run.ID))
@@ -60,7 +60,7 @@ func settleAs(t *testing.T, run runs.Run, outcome, detail string, items ...int64
 	}
 }
 
-func export(t *testing.T, run runs.Run, asJSON bool) (text string, rows int64) {
+func export(t *testing.T, run ledger.Run, asJSON bool) (text string, rows int64) {
 	t.Helper()
 	var out strings.Builder
 	rows, err := intake.ExportFailed(t.Context(), runs.New(redistest.New(t)), run, asJSON, &out)
@@ -197,8 +197,8 @@ func TestExportForms(t *testing.T) {
 			if diff := cmp.Diff(tt.want, out); diff != "" || rows != 1 {
 				t.Errorf("%d rows (-want +got):\n%s", rows, diff)
 			}
-			if again := handInAs(t, "b", tt.kind, out); again.Total != 1 {
-				t.Errorf("submitted again: %d rows", again.Total)
+			if again := handInAs(t, "b", tt.kind, out); again.Total() != 1 {
+				t.Errorf("submitted again: %d rows", again.Total())
 			}
 		})
 	}

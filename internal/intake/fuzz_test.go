@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -189,18 +190,18 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	in := input(t, kind, text, tasks.Defaults{})
 	in.SkipInvalid = true
 	rdb := redistest.New(t)
-	ledger := runs.New(rdb)
+	l := runs.New(rdb)
 	id := strings.ReplaceAll(kind, ":", "-") // a test has one run of a kind
-	if _, err := intake.New(rdb, ledger).Submit(t.Context(), in, intake.Run{ID: id, Tenant: "default"}); err != nil {
+	if _, err := intake.New(rdb, l).Submit(t.Context(), in, intake.Run{ID: id, Tenant: "default"}); err != nil {
 		checkWords(t, err)
 		return
 	}
-	run, err := ledger.Get(t.Context(), id)
+	run, err := l.Get(t.Context(), ledger.RunID(id))
 	if err != nil {
 		t.Fatalf("%v of %q", err, text)
 	}
 	var open []int64
-	for row, err := range ledger.OpenFrom(t.Context(), id, 0) {
+	for row, err := range l.OpenFrom(t.Context(), ledger.RunID(id), 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +213,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	schema := schemaFor(in.Kind)
 	rows := drain(t, []byte(text), schema)
 	var want []record
-	for fate, err := range ledger.Results(t.Context(), id) {
+	for fate, err := range l.Results(t.Context(), ledger.RunID(id), 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

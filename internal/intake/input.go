@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -91,7 +92,7 @@ func (in Input) read(to receiver) (Found, error) {
 	to.opened(rows.Format(), r.columns)
 	err = r.all()
 	if flushed := r.rejected.flush(); flushed != nil {
-		err = errors.Join(err, flushed)
+		err = errors.Join(err, fmt.Errorf("write rejected rows: %w", flushed))
 	}
 	if err == nil {
 		err = r.refusal()
@@ -118,7 +119,7 @@ type reading struct {
 	to         receiver
 	columns    []string
 	duplicates duplicateFinder
-	rejected   *rejectedRows // nil until there is a bad row
+	rejected   *rowWriter // nil until there is a bad row
 	found      Found
 }
 
@@ -167,24 +168,14 @@ func (r *reading) failed() bool { return r.found.Invalid.Total > 0 && !r.in.Skip
 func (r *reading) addBad(record Record) error {
 	r.found.Invalid.add(record.Err)
 	if r.in.Rejected != nil {
-		if err := r.reject(record); err != nil {
-			return err
+		if err := r.reject(record.Err); err != nil {
+			return fmt.Errorf("write rejected rows: %w", err)
 		}
 	}
 	if r.failed() {
 		return nil
 	}
-	return r.to.settled(r.badContent(), resultOf(tasks.Invalid, "line %d: %s", record.Line, reason(record.Err)))
-}
-
-// reject writes a bad row to those that are rejected.
-func (r *reading) reject(record Record) (err error) {
-	if r.rejected == nil {
-		if r.rejected, err = newRejectedRows(r.in.Rejected, r.rows); err != nil {
-			return fmt.Errorf("write rejected rows: %w", err)
-		}
-	}
-	return r.rejected.write(r.rows, record.Err)
+	return r.to.settled(r.badContent(), resultOf(engine.InvalidRow, "line %d: %s", record.Line, reason(record.Err)))
 }
 
 func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error {
@@ -193,7 +184,7 @@ func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error 
 	if err != nil {
 		return err
 	}
-	return r.to.settled(content, resultOf(tasks.Unchanged, "the same as row %d (line %d)", first.item, first.line))
+	return r.to.settled(content, resultOf(engine.Unchanged, "the same as row %d (line %d)", first.item, first.line))
 }
 
 // refusal returns why an input is refused whose rows were all read; nil: it is not.
@@ -208,6 +199,6 @@ func (r *reading) refusal() error {
 }
 
 // resultOf returns the result of a row that becomes no work.
-func resultOf(outcome tasks.Outcome, detail string, a ...any) ledger.Result {
-	return ledger.Result{Outcome: ledger.Outcome(outcome), Detail: fmt.Sprintf(detail, a...)}
+func resultOf(outcome ledger.Outcome, detail string, a ...any) ledger.Result {
+	return ledger.Result{Outcome: outcome, Detail: fmt.Sprintf(detail, a...)}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -16,7 +17,7 @@ func TestBeginPendingAgain(t *testing.T) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
 	taker := intake.New(rdb, l)
-	begin := func() (run runs.Run, created bool) {
+	begin := func() (run ledger.Run, created bool) {
 		t.Helper()
 		run, created, err := taker.BeginPending(t.Context(), "", intake.Run{ID: "a", Tenant: "default"})
 		if err != nil {
@@ -31,16 +32,16 @@ func TestBeginPendingAgain(t *testing.T) {
 		t.Errorf("created %v, run %+v", created, run)
 	}
 	_, _, err := taker.BeginPending(t.Context(), "org_1", intake.Run{ID: "a", Tenant: "default"})
-	if mismatch, ok := errors.AsType[*runs.MismatchError](err); !ok || mismatch.Member != "content" {
+	if mismatch, ok := errors.AsType[*ledger.MismatchError](err); !ok || mismatch.Member != "content" {
 		t.Errorf("%v, want the content refused", err)
 	}
-	if err := l.Pause(t.Context(), "a"); err != nil {
+	if err := l.Core().Pause(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	if run, created := begin(); created || !run.Paused {
 		t.Errorf("paused: created %v, run %+v", created, run)
 	}
-	if err := l.Resume(t.Context(), "a"); err != nil {
+	if err := l.Core().Resume(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
 	if _, err := l.Cancel(t.Context(), "a"); err != nil {

@@ -39,29 +39,28 @@ const listedOrganizations = 20
 // name at most maxClients clients (0: all that fit). It submits nothing. The error is one of an
 // input; the plan then has only its Found.
 func (in Input) Plan(maxClients int) (Plan, error) {
-	p := planner{count: tasks.NewPlan(in.Kind.Name, maxClients), rows: map[string]int64{}}
+	p := planner{requests: newRequests(in.Kind.Name, maxClients), rows: map[string]int64{}}
 	var err error
 	if p.plan.Found, err = in.read(&p); err != nil {
 		return p.plan, err
 	}
-	p.count.Close()
-	p.plan.Tasks, p.plan.Calls = p.count.Tasks, p.count.Calls
+	p.plan.Tasks, p.plan.Calls = p.requests.changes, p.requests.all
 	p.plan.rank(p.rows)
 	return p.plan, nil
 }
 
 // planner counts rows.
 type planner struct {
-	plan  Plan
-	count *tasks.Plan
-	rows  map[string]int64 // by organization
-	taken int64
+	plan     Plan
+	requests *requests
+	rows     map[string]int64 // by organization
+	taken    int64
 }
 
 func (*planner) opened(string, []string) {}
 
 func (p *planner) work(row tasks.Row) error {
-	p.count.Add(p.taken, row)
+	p.requests.add(p.taken, row)
 	p.taken++
 	if organization := row.Organization(); organization != "" {
 		p.rows[organization]++
@@ -89,36 +88,35 @@ func (p *Plan) rank(count map[string]int64) {
 // which is read whole anyway, or the window within which clients are grouped.
 func sampleRows(kind string) int {
 	if kind == tasks.TypeRemove {
-		return 10 * runs.ChunkRows
+		return 10 * chunkRows
 	}
-	return runs.ChunkRows
+	return chunkRows
 }
 
 // CallsPerRow returns how many requests to the API a row of the run takes if none has to be
 // repeated, as [Input.Plan] counts them: the average of its first rows, 0 while none is stored.
 // maxClients is the tenant's.
-func CallsPerRow(ctx context.Context, l *runs.Ledger, r runs.Run, maxClients int) (float64, error) {
+func CallsPerRow(ctx context.Context, l *runs.Ledger, r ledger.Run, maxClients int) (float64, error) {
 	stored, err := newStoredRows(l, r)
 	if err != nil {
 		return 0, err
 	}
-	sources, err := l.Rows(ctx, r.ID, 0, sampleRows(r.Kind))
+	sources, err := l.Rows(ctx, r.ID, 0, sampleRows(string(r.Kind)))
 	if err != nil {
 		return 0, err
 	}
-	plan, rows := tasks.NewPlan(r.Kind, maxClients), 0
+	requests, rows := newRequests(string(r.Kind), maxClients), int64(0)
 	for item, source := range sources {
 		if row, bad := stored.row(source); bad == nil {
-			plan.Add(int64(item), row)
+			requests.add(int64(item), row)
 			rows++
 		}
 	}
-	plan.Close()
 	if r.Scan != nil && r.Kind == tasks.TypeVerify {
-		plan.Calls -= int64(rows) // the scan has read the record
+		requests.all -= rows // the scan has read the record
 	}
 	if rows == 0 {
 		return 0, nil
 	}
-	return float64(plan.Calls) / float64(rows), nil
+	return float64(requests.all) / float64(rows), nil
 }

@@ -1,77 +1,40 @@
 package intake
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 )
 
-// The columns and members that are added to a rejected row.
-const (
-	rejectedError = ignoredPrefix + "error"
-	// rejectedRow has the text of a row that does not fit: of CSV if its cells are more or
-	// fewer than the header, of JSON Lines if it is no object.
-	rejectedRow = ignoredPrefix + "row"
-)
-
-// rejectedRows writes bad rows in the form in which they came, so that they can
-// be put right and submitted as a file of their own.
-type rejectedRows struct {
-	out   *bufio.Writer
-	table *table // nil: JSON Lines
-}
-
-func newRejectedRows(out io.Writer, rows *Reader) (w *rejectedRows, err error) {
-	w = &rejectedRows{out: bufio.NewWriter(out)}
-	if rows.csv != nil {
-		w.table, err = newTable(w.out, rows.csv.header, rejectedError, rejectedRow)
+// reject writes the row that was read last, which is bad, to those that are rejected.
+func (r *reading) reject(bad error) (err error) {
+	if r.rejected == nil {
+		var header []string
+		if r.rows.csv != nil {
+			header = r.rows.csv.header
+		}
+		if r.rejected, err = newRowWriter(r.in.Rejected, header, errorName, textName); err != nil {
+			return err
+		}
 	}
-	return w, err
-}
-
-// write writes the row that was read last.
-func (w *rejectedRows) write(rows *Reader, bad error) (err error) {
-	text, cells := rows.Last()
+	text, cells := r.rows.Last()
 	switch {
-	case w.table == nil:
-		_, err = w.out.Write(append(rejectedObject(text, reason(bad)), '\n'))
+	case r.rows.csv == nil:
+		return r.rejected.object(rejectedMembers(text), reason(bad))
 	case cells == nil:
-		err = w.table.write(nil, reason(bad), string(text))
-	default:
-		err = w.table.write(cells, reason(bad), "")
+		return r.rejected.cells(nil, reason(bad), string(text))
 	}
-	if err != nil {
-		return fmt.Errorf("write rejected rows: %w", err)
-	}
-	return nil
+	return r.rejected.cells(cells, reason(bad), "")
 }
 
-// rejectedObject is a line with the reason among its members.
-func rejectedObject(text []byte, why string) []byte {
-	members, err := decodeObject(bytes.TrimSpace(text))
-	members = withoutOurs(members, Schema{})
+// rejectedMembers are those of a bad line of JSON Lines, or its text.
+func rejectedMembers(line []byte) []member {
+	members, err := decodeObject(bytes.TrimSpace(line))
 	if err != nil {
-		members = []member{{rejectedRow, jsonString(string(text))}}
+		return []member{{textName, jsonString(string(line))}}
 	}
-	return objectOf(append(members, member{rejectedError, jsonString(why)}))
-}
-
-// flush ends the writing; of nil it is nothing.
-func (w *rejectedRows) flush() error {
-	if w == nil {
-		return nil
-	}
-	if w.table != nil {
-		w.table.Flush()
-	}
-	if err := w.out.Flush(); err != nil { // an error of the table is one of out
-		return fmt.Errorf("write rejected rows: %w", err)
-	}
-	return nil
+	return withoutOurs(members, Schema{})
 }
 
 // reason returns the error of a row without its file and line.

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -22,7 +22,7 @@ import (
 type RetryOptions struct {
 	// ID is the new run's; empty: a new one. The ID of a retry that was interrupted
 	// completes it.
-	ID string
+	ID ledger.RunID
 	// Outcomes are those of the rows to submit; empty: all outcomes of failed rows but
 	// invalid, since these rows would be invalid again.
 	Outcomes []string
@@ -30,20 +30,20 @@ type RetryOptions struct {
 	// NotBefore is when the rows may start; zero: at once.
 	NotBefore time.Time
 	// Created is called with the new run before its first row is submitted; nil: nothing is.
-	Created func(runs.Run)
+	Created func(ledger.Run)
 }
 
 // ErrNothingToRetry says that a run has no rows of the given outcomes. No run was created.
 var ErrNothingToRetry = errors.New("there is nothing to retry")
 
 // retryable are the outcomes of rows that can be submitted again unchanged.
-var retryable = []string{string(tasks.Cancelled), string(tasks.Expired), string(tasks.Failed), string(tasks.Refused)}
+var retryable = []string{string(ledger.Cancelled), string(engine.Expired), string(engine.Failed), string(engine.Refused)}
 
 // Check returns an error if the options are invalid for every run.
 func (o RetryOptions) Check() error {
 	for _, outcome := range o.Outcomes {
 		switch {
-		case outcome == string(tasks.Invalid):
+		case outcome == string(engine.InvalidRow):
 			return errors.New("outcome invalid: these rows would be invalid again: export, correct and submit them as a file")
 		case !slices.Contains(retryable, outcome):
 			return fmt.Errorf("outcome %s: want of %s", quoted(outcome), strings.Join(retryable, ", "))
@@ -52,13 +52,13 @@ func (o RetryOptions) Check() error {
 	if o.ID == "" {
 		return nil
 	}
-	return tasks.CheckRunID(o.ID)
+	return tasks.CheckRunID(string(o.ID))
 }
 
 // OpenRetryError says that rows of a run are being retried already, by a run
 // that has not ended. Nothing was changed.
 type OpenRetryError struct {
-	Run, Child string
+	Run, Child ledger.RunID
 	// Incomplete says that not all rows of the child are stored: its producer is storing
 	// them, or was interrupted.
 	Incomplete bool
@@ -77,33 +77,33 @@ func (e *OpenRetryError) Error() string {
 // the same kind, tenant, caller and form. If the process is killed meanwhile, the same call
 // with the child's ID completes the child; each row is submitted once.
 //
-// The error is [runs.ErrNotFound], [runs.ErrOpen] if the run has not ended, an
-// *[OwnRunError], an *[OpenRetryError], [ErrNothingToRetry], a *[runs.MismatchError] if there is
-// another run of that ID, or a retry of other rows, [runs.ErrCancelled] if the
+// The error is [ledger.ErrNotFound], [ledger.ErrOpen] if the run has not ended, an
+// *[OwnRunError], an *[OpenRetryError], [ErrNothingToRetry], a *[ledger.MismatchError] if there is
+// another run of that ID, or a retry of other rows, [ErrCancelled] if the
 // child was cancelled, or one of [RetryOptions.Check]. run is the child as it was found or
 // created, if it was.
-func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run runs.Run, sum tasks.Summary, err error) {
+func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) (run ledger.Run, sum Summary, err error) {
 	if err := o.Check(); err != nil {
-		return runs.Run{}, sum, err
+		return ledger.Run{}, sum, err
 	}
 	if o.ID == "" {
-		o.ID = tasks.NewRunID(time.Now())
+		o.ID = ledger.RunID(tasks.NewRunID(time.Now()))
 	}
 	from, rows, run, err := i.createChild(ctx, parent, o)
-	for errors.Is(err, runs.ErrRaced) {
+	for errors.Is(err, ledger.ErrRaced) {
 		from, rows, run, err = i.createChild(ctx, parent, o)
 	}
 	if err != nil {
-		return runs.Run{}, sum, err
+		return ledger.Run{}, sum, err
 	}
 	if o.Created != nil {
 		o.Created(run)
 	}
 	switch {
 	case !run.CancelledAt.IsZero():
-		return run, sum, fmt.Errorf("run %s: %w", run.ID, runs.ErrCancelled)
+		return run, sum, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
 	case run.Ended():
-		return run, tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
+		return run, Summary{Rows: run.Total(), Settled: run.Settled()}, nil
 	}
 	s := i.newStaging(run.ID, run.Kind)
 	s.begin = func(ctx context.Context) (*ledger.Stager, bool, error) { return i.stager(ctx, run) }
@@ -112,18 +112,18 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 		err = s.commit(ctx)
 	}
 	if err != nil {
-		return run, tasks.Summary{}, i.whyNot(ctx, run.ID, err)
+		return run, Summary{}, i.whyNot(ctx, run.ID, err)
 	}
 	return run, s.summary(run), s.verify(ctx)
 }
 
 // createChild creates the child of a run, or finds the one that was created before, and
-// chooses its rows. The error is [runs.ErrRaced] if another process has changed the parent
+// chooses its rows. The error is [ledger.ErrRaced] if another process has changed the parent
 // meanwhile.
-func (i Intake) createChild(ctx context.Context, parent string, o RetryOptions) (from runs.Run, rows chosenRows, child runs.Run, err error) {
+func (i Intake) createChild(ctx context.Context, parent ledger.RunID, o RetryOptions) (from ledger.Run, rows chosenRows, child ledger.Run, err error) {
 	from, err = i.Ledger.Get(ctx, parent)
 	if err == nil && !from.Ended() {
-		err = fmt.Errorf("run %s: retry: %w", parent, runs.ErrOpen)
+		err = fmt.Errorf("run %s: retry: %w", parent, ledger.ErrOpen)
 	}
 	if err == nil {
 		err = cmp.Or(i.notOwn(ctx, from), i.notRetried(ctx, from, o.ID))
@@ -134,25 +134,29 @@ func (i Intake) createChild(ctx context.Context, parent string, o RetryOptions) 
 	if err != nil {
 		return from, rows, child, err
 	}
-	child = runs.Run{
-		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant, Label: o.Label, Digest: rows.digest(parent), Format: from.Format,
-		Parent: parent, Caller: from.Caller, Columns: from.Columns, GiveUp: from.GiveUp, Priority: from.Priority, KeepFor: from.KeepFor, NotBefore: o.NotBefore,
+	n := ledger.NewRun{
+		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant,
+		Description: ledger.Description{
+			Label: o.Label, Digest: rows.digest(from.ID), Format: from.Format, Columns: from.Columns, Parent: from.ID,
+			Caller: from.Caller, Priority: from.Priority, GiveUp: from.GiveUp, KeepFor: from.KeepFor,
+		},
+		Control: ledger.Control{NotBefore: o.NotBefore},
 	}
 	// Another run of this ID is refused before it is recorded as a child.
-	if _, err = i.Ledger.Get(ctx, child.ID); err == nil {
-		_, _, err = i.create(ctx, child, nil)
+	if _, err = i.Ledger.Get(ctx, n.ID); err == nil {
+		_, _, err = i.create(ctx, n)
 	}
-	if err == nil || errors.Is(err, runs.ErrNotFound) {
-		err = i.Ledger.Adopt(ctx, from, child.ID)
+	if err == nil || errors.Is(err, ledger.ErrNotFound) {
+		err = i.Ledger.Core().Adopt(ctx, from, n.ID)
 	}
 	if err == nil {
-		child, _, err = i.create(ctx, child, nil)
+		child, _, err = i.create(ctx, n)
 	}
 	return from, rows, child, err
 }
 
 // OwnRunError says that a run is not retried, since a worker has submitted it for a sweep.
-type OwnRunError struct{ Run string }
+type OwnRunError struct{ Run ledger.RunID }
 
 // Error explains that the next check decides instead.
 func (e *OwnRunError) Error() string {
@@ -160,17 +164,17 @@ func (e *OwnRunError) Error() string {
 }
 
 // CanRetry reports whether rows of a run of that kind can be submitted again.
-func CanRetry(kind string) bool {
+func CanRetry(kind ledger.Kind) bool {
 	return kind != tasks.TypeAct && kind != tasks.TypeHourly
 }
 
 // notOwn refuses a run that a worker has submitted: actions, checks between sweeps, and rows
 // that give a status back, which need a full proof whatever the tenant's settings are.
-func (i Intake) notOwn(ctx context.Context, from runs.Run) error {
+func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	if !CanRetry(from.Kind) {
 		return &OwnRunError{from.ID}
 	}
-	if from.Kind != tasks.TypeVerify || from.Rows() != 1 {
+	if from.Kind != tasks.TypeVerify || from.Rows != 1 {
 		return nil
 	}
 	rows, err := i.Ledger.Rows(ctx, from.ID, 0, 1)
@@ -186,19 +190,19 @@ func (i Intake) notOwn(ctx context.Context, from runs.Run) error {
 
 // notRetried refuses a run of which another child has not ended, unless the given child is one
 // of its children.
-func (i Intake) notRetried(ctx context.Context, from runs.Run, child string) error {
+func (i Intake) notRetried(ctx context.Context, from ledger.Run, child ledger.RunID) error {
 	if slices.Contains(from.Children, child) {
 		return nil
 	}
 	for _, id := range from.Children {
 		other, err := i.Ledger.Get(ctx, id)
 		switch {
-		case errors.Is(err, runs.ErrNotFound):
+		case errors.Is(err, ledger.ErrNotFound):
 			return &OpenRetryError{Run: from.ID, Child: id, Incomplete: true}
 		case err != nil:
 			return err
 		case !other.Ended() && other.Parent == from.ID:
-			return &OpenRetryError{Run: from.ID, Child: id, Incomplete: !other.Sealed}
+			return &OpenRetryError{Run: from.ID, Child: id, Incomplete: !other.Sealed()}
 		}
 	}
 	return nil
@@ -213,16 +217,16 @@ type chosenRows struct {
 
 // choose chooses the rows with these outcomes. A run that has ended keeps its results, so that
 // it chooses the same rows again.
-func (i Intake) choose(ctx context.Context, from runs.Run, outcomes []string) (chosenRows, error) {
+func (i Intake) choose(ctx context.Context, from ledger.Run, outcomes []string) (chosenRows, error) {
 	if len(outcomes) == 0 {
 		outcomes = retryable
 	}
-	chosen := chosenRows{bits: make([]byte, (from.Total+7)/8)}
-	for fate, err := range i.Ledger.Results(ctx, from.ID) {
+	chosen := chosenRows{bits: make([]byte, (from.Total()+7)/8)}
+	for fate, err := range i.Ledger.Results(ctx, from.ID, 0) {
 		if err != nil {
 			return chosenRows{}, err
 		}
-		if slices.Contains(outcomes, fate.Outcome) && fate.Item < from.Total {
+		if slices.Contains(outcomes, string(fate.Outcome)) && fate.Item < from.Total() {
 			chosen.bits[fate.Item/8] |= 1 << (fate.Item % 8)
 			chosen.rows++
 		}
@@ -234,7 +238,7 @@ func (i Intake) choose(ctx context.Context, from runs.Run, outcomes []string) (c
 }
 
 // digest names the parent and the rows of it that were chosen.
-func (c chosenRows) digest(parent string) string {
+func (c chosenRows) digest(parent ledger.RunID) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "rows of run %s\n", parent)
 	h.Write(c.bits)
@@ -242,12 +246,12 @@ func (c chosenRows) digest(parent string) string {
 }
 
 // stageChosen stages the child's rows, in the order of the parent's.
-func (i Intake) stageChosen(ctx context.Context, from runs.Run, rows chosenRows, to *staging) error {
+func (i Intake) stageChosen(ctx context.Context, from ledger.Run, rows chosenRows, to *staging) error {
 	stored, err := newStoredRows(i.Ledger, from)
 	if err != nil {
 		return err
 	}
-	for item := range from.Total {
+	for item := range from.Total() {
 		if rows.bits[item/8]&(1<<(item%8)) == 0 {
 			continue
 		}
@@ -257,7 +261,7 @@ func (i Intake) stageChosen(ctx context.Context, from runs.Run, rows chosenRows,
 		}
 		row, bad := stored.row(source)
 		if bad != nil {
-			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(tasks.Invalid, "%s", oneLine(bad)))
+			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(engine.InvalidRow, "%s", oneLine(bad)))
 		} else {
 			err = to.add(ctx, row)
 		}

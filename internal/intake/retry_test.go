@@ -11,16 +11,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
 // ended hands rows of clients in as run "a" and settles row i as outcomes[i%len].
-func ended(t *testing.T, rows int, outcomes ...string) runs.Run {
+func ended(t *testing.T, rows int, outcomes ...string) ledger.Run {
 	t.Helper()
 	var text strings.Builder
 	text.WriteString("organization_id,client_id\n")
@@ -48,11 +50,11 @@ func taker(t *testing.T) intake.Intake {
 
 func storedOf(t *testing.T, l *runs.Ledger, id string) []string {
 	t.Helper()
-	r, err := l.Get(t.Context(), id)
+	r, err := l.Get(t.Context(), ledger.RunID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := l.Rows(t.Context(), id, 0, int(r.Total))
+	rows, err := l.Rows(t.Context(), ledger.RunID(id), 0, int(r.Total()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +79,8 @@ func TestRetryChooses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			ended(t, 7, all...)
 			i := taker(t)
-			var begun runs.Run
-			child, sum, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l", Created: func(r runs.Run) { begun = r }})
+			var begun ledger.Run
+			child, sum, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l", Created: func(r ledger.Run) { begun = r }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +91,7 @@ func TestRetryChooses(t *testing.T) {
 				t.Errorf("child %+v, begun %q, %+v", child, begun.ID, sum)
 			}
 			parent, err := i.Ledger.Get(t.Context(), "a")
-			if err != nil || !cmp.Equal(parent.Children, []string{"b"}) {
+			if err != nil || !cmp.Equal(parent.Children, []ledger.RunID{"b"}) {
 				t.Errorf("children %q, %v", parent.Children, err)
 			}
 		})
@@ -105,14 +107,14 @@ func TestRetryRefuses(t *testing.T) {
 		o     intake.RetryOptions
 		want  func(error) bool
 	}{
-		{"no such run", func(*testing.T) {}, intake.RetryOptions{}, is(runs.ErrNotFound)},
-		{"a run that is open", open, intake.RetryOptions{}, is(runs.ErrOpen)},
+		{"no such run", func(*testing.T) {}, intake.RetryOptions{}, is(ledger.ErrNotFound)},
+		{"a run that is open", open, intake.RetryOptions{}, is(ledger.ErrOpen)},
 		{"nothing to retry", func(t *testing.T) { ended(t, 2, "done", "invalid") }, intake.RetryOptions{}, is(intake.ErrNothingToRetry)},
 		{"none of that outcome", failed, intake.RetryOptions{Outcomes: []string{"refused"}}, is(intake.ErrNothingToRetry)},
-		{"the run itself", failed, intake.RetryOptions{ID: "a"}, is(runs.ErrMismatch)},
+		{"the run itself", failed, intake.RetryOptions{ID: "a"}, is(ledger.ErrMismatch)},
 		{"an outcome of which rows do not change", failed, intake.RetryOptions{Outcomes: []string{"invalid"}}, func(err error) bool { return err != nil }},
 		{"no outcome at all", failed, intake.RetryOptions{Outcomes: []string{"broken"}}, func(err error) bool { return err != nil }},
-		{"other rows than before", func(t *testing.T) { failed(t); retry(t, intake.RetryOptions{ID: "b"}) }, intake.RetryOptions{ID: "b", Outcomes: []string{"failed"}}, is(runs.ErrMismatch)},
+		{"other rows than before", func(t *testing.T) { failed(t); retry(t, intake.RetryOptions{ID: "b"}) }, intake.RetryOptions{ID: "b", Outcomes: []string{"failed"}}, is(ledger.ErrMismatch)},
 		{
 			"a child that has not ended", func(t *testing.T) { failed(t); retry(t, intake.RetryOptions{ID: "b"}) }, intake.RetryOptions{},
 			func(err error) bool {
@@ -126,7 +128,7 @@ func TestRetryRefuses(t *testing.T) {
 			if _, err := taker(t).Ledger.Cancel(t.Context(), "b"); err != nil {
 				t.Fatal(err)
 			}
-		}, intake.RetryOptions{ID: "b"}, is(runs.ErrCancelled)},
+		}, intake.RetryOptions{ID: "b"}, is(intake.ErrCancelled)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,7 +145,7 @@ func TestRetryRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(before, after); diff != "" {
+			if diff := cmp.Diff(before, after, cmpopts.IgnoreUnexported(ledger.Run{})); diff != "" {
 				t.Errorf("runs changed (-before +after):\n%s", diff)
 			}
 		})
@@ -237,7 +239,7 @@ func TestRetryThatWasNeverCreated(t *testing.T) {
 	i := taker(t)
 	run, err := i.Ledger.Get(t.Context(), run.ID)
 	if err == nil {
-		err = i.Ledger.Adopt(t.Context(), run, "b")
+		err = i.Ledger.Core().Adopt(t.Context(), run, "b")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -274,15 +276,15 @@ func TestRetriesAtOnce(t *testing.T) {
 }
 
 // skipped hands text with bad rows in as run "a", and cancels the good ones.
-func skipped(t *testing.T, kind, text string) runs.Run {
+func skipped(t *testing.T, kind, text string) ledger.Run {
 	t.Helper()
 	in := input(t, kind, text, tasks.Defaults{})
 	in.SkipInvalid = true
-	ledger, _ := submitAll(t, in)
-	if _, err := ledger.Cancel(t.Context(), "a"); err != nil {
+	l, _ := submitAll(t, in)
+	if _, err := l.Cancel(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	run, err := ledger.Get(t.Context(), "a")
+	run, err := l.Get(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,14 +352,14 @@ func TestBadRowsComeBack(t *testing.T) {
 func TestResumeOfARunWithBadRows(t *testing.T) {
 	in := input(t, tasks.TypeRemove, "organization_id,client_id\no0,c0\no1,\no2,c2,more\n", tasks.Defaults{})
 	in.SkipInvalid = true
-	ledger, _ := submitAll(t, in)
-	if err := ledger.Pause(t.Context(), "a"); err != nil {
+	l, _ := submitAll(t, in)
+	if err := l.Core().Pause(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := ledger.Resume(t.Context(), "a"); err != nil {
+	if err := l.Core().Resume(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if resumed, err := ledger.Get(t.Context(), "a"); err != nil || resumed.Paused || resumed.Total != 3 || resumed.Settled != 2 {
+	if resumed, err := l.Get(t.Context(), "a"); err != nil || resumed.Paused || resumed.Total() != 3 || resumed.Settled() != 2 {
 		t.Errorf("resumed %+v, %v, want 2 of 3 rows settled", resumed, err)
 	}
 }

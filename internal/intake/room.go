@@ -50,13 +50,12 @@ func (r room) refusal(rows int64) error {
 // is more. For less than a segment of rows the latter, which takes longer to read, is not
 // read. There is no limit if Redis has none, or does not report it, and none for a run that is
 // committed already.
-func (i Intake) room(ctx context.Context, run string, rows int64) (room, error) {
+func (i Intake) room(ctx context.Context, run ledger.RunID, rows int64) (room, error) {
 	used, most := memoryOf(ctx, i.Redis)
 	if most == 0 {
 		return room{}, nil
 	}
-	core := i.Ledger.Core()
-	have, err := core.Get(ctx, ledger.RunID(run))
+	have, err := i.Ledger.Core().Get(ctx, run)
 	if err == nil && !have.Staged() {
 		return room{}, nil
 	}
@@ -65,36 +64,27 @@ func (i Intake) room(ctx context.Context, run string, rows int64) (room, error) 
 	}
 	open := int64(0)
 	if rows >= ledger.SegmentRows {
-		if open, err = openRows(ctx, core, have.ID); err != nil {
+		if open, err = i.openRows(ctx, run); err != nil {
 			return room{}, err
 		}
 	}
 	return room{free: max(0, most-max(used, open*capacity.ReservedRow)), most: most}, nil
 }
 
-// openRows returns how many rows of other runs are open, as their headers have it, which is a
-// minute old at most. Of a staged run they are the rows of full segments.
-func openRows(ctx context.Context, core *ledger.Ledger, except ledger.RunID) (rows int64, err error) {
-	tenants, err := core.Tenants(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, tenant := range tenants {
-		all, err := core.OpenRuns(ctx, tenant)
-		if err != nil {
-			return 0, err
-		}
-		for _, run := range all {
-			switch {
-			case run.ID == except:
-			case run.Staged():
-				rows += int64(run.Reserved) * ledger.SegmentRows
-			default:
-				rows += max(0, run.Rows-run.Counts.Settled())
-			}
+// openRows returns how many rows of other runs are open. Of a staged run they are the rows of
+// full segments.
+func (i Intake) openRows(ctx context.Context, except ledger.RunID) (rows int64, err error) {
+	all, err := i.Ledger.OpenHeaders(ctx)
+	for _, run := range all {
+		switch {
+		case run.ID == except:
+		case run.Staged():
+			rows += int64(run.Reserved) * ledger.SegmentRows
+		default:
+			rows += max(0, run.Rows-run.Settled())
 		}
 	}
-	return rows, nil
+	return rows, err
 }
 
 // memoryOf returns the memory that Redis uses, and its limit, in bytes; of a Cluster the sums

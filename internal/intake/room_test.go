@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -82,7 +83,7 @@ func TestRoom(t *testing.T) {
 			_, err := limited.Submit(t.Context(), input(t, tasks.TypeRemove, removals(0, tt.rows), tasks.Defaults{}), runA)
 			run, failed := i.Ledger.Get(t.Context(), "a")
 			if tt.refuse == "" {
-				if err != nil || failed != nil || run.Total != int64(tt.rows) {
+				if err != nil || failed != nil || run.Total() != int64(tt.rows) {
 					t.Errorf("%v; run %+v, %v", err, run, failed)
 				}
 				return
@@ -91,7 +92,7 @@ func TestRoom(t *testing.T) {
 			if !ok || room.Rows != int64(tt.rows) || !strings.Contains(err.Error(), tt.refuse) {
 				t.Errorf("%v, want %q", err, tt.refuse)
 			}
-			if !errors.Is(failed, runs.ErrNotFound) {
+			if !errors.Is(failed, ledger.ErrNotFound) {
 				t.Errorf("run %+v, %v: want none", run, failed)
 			}
 		})

@@ -12,53 +12,35 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
-// create creates a run, or returns the one that exists under its id. scan is the progress of
-// the scan that is to find its rows; nil: they are submitted.
-func (i Intake) create(ctx context.Context, r runs.Run, scan []byte) (run runs.Run, created bool, err error) {
-	trace := ""
+// create creates a run, or returns the one that exists under its id, with exact counts.
+func (i Intake) create(ctx context.Context, n ledger.NewRun) (run ledger.Run, created bool, err error) {
 	if i.Traceparent != nil {
-		trace = i.Traceparent(ctx)
+		n.Trace = i.Traceparent(ctx)
 	}
-	run, _, created, err = i.Ledger.Create(ctx, ledger.NewRun{
-		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(r.Kind),
-		Description: ledger.Description{
-			Label: r.Label, Digest: r.Digest, Format: r.Format, Columns: r.Columns, Parent: ledger.RunID(r.Parent), Caller: r.Caller,
-			Priority: r.Priority, GiveUp: r.GiveUp, KeepFor: r.KeepFor, Trace: trace, Group: r.Group, BatchWait: r.BatchWait,
-		},
-		Control: ledger.Control{NotBefore: r.NotBefore},
-		Scan:    scan,
-	})
+	run, created, err = i.Ledger.Core().Create(ctx, n)
+	if err != nil {
+		return ledger.Run{}, false, err
+	}
+	run, err = i.Ledger.Exact(ctx, run)
 	return run, created, err
 }
 
-// createScan creates a run whose rows a scan finds, or returns the one that exists. If its
-// Redis may lose the writes of its last second it creates the run again two seconds later.
-func (i Intake) createScan(ctx context.Context, r runs.Run, scan []byte) (run runs.Run, created bool, err error) {
-	if run, created, err = i.create(ctx, r, scan); err != nil || !created {
-		return run, created, err
-	}
-	i.committed()
-	if may, err := i.mayBeLost(ctx); !may {
-		return run, true, err
-	}
-	run, _, err = i.create(ctx, r, scan)
-	return run, true, err
-}
+// ErrCancelled says that rows were to be added to a run that was cancelled.
+var ErrCancelled = errors.New("the run was cancelled: no more of its rows can be submitted")
 
 // stager returns a stager for the rows of a run. complete says that all of them are
 // committed: it then compares rows with these, and stores nothing. The error is
-// [runs.ErrCancelled] if the run was cancelled before all of its rows were stored.
-func (i Intake) stager(ctx context.Context, run runs.Run) (stager *ledger.Stager, complete bool, err error) {
+// [ErrCancelled] if the run was cancelled before all of its rows were stored.
+func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stager, complete bool, err error) {
 	core, cancelled := i.Ledger.Core(), !run.CancelledAt.IsZero()
-	header, err := core.Get(ctx, ledger.RunID(run.ID))
+	header, err := core.Get(ctx, run.ID)
 	if err != nil {
 		return nil, false, err
 	}
-	if run.Sealed && (!cancelled || run.Total > 0) {
+	if run.Sealed() && (!cancelled || run.Total() > 0) {
 		progress, err := core.Sync(ctx, header.ID)
 		if err != nil {
 			return nil, false, err
@@ -69,7 +51,7 @@ func (i Intake) stager(ctx context.Context, run runs.Run) (stager *ledger.Stager
 		}
 	}
 	if cancelled {
-		return nil, false, fmt.Errorf("run %s: %w", run.ID, runs.ErrCancelled)
+		return nil, false, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
 	}
 	stager, err = core.NewStager(ctx, header)
 	if err == nil && run.Kind == tasks.TypeRemove {
@@ -82,7 +64,7 @@ func (i Intake) stager(ctx context.Context, run runs.Run) (stager *ledger.Stager
 // added: a small input with a bad row leaves no trace in Redis.
 type staging struct {
 	intake Intake
-	id     string // of the run
+	id     ledger.RunID // of the run
 	// begin creates the run, and returns a stager for it as [Intake.stager] does.
 	begin  func(context.Context) (stager *ledger.Stager, complete bool, err error)
 	stager *ledger.Stager // nil: no run was created yet
@@ -94,8 +76,9 @@ type staging struct {
 	full  bool // more rows were added than fit: they are only counted
 	first []firstRow
 	size  int // of the contents of these, in bytes
-	plan  *tasks.Plan
 	rows  int64
+	// requests of the rows that become work.
+	requests *requests
 }
 
 // firstRow is a row that was added before the run was created.
@@ -107,8 +90,8 @@ type firstRow struct {
 // firstBytes bounds the memory for the first rows.
 const firstBytes = 2 << 20
 
-func (i Intake) newStaging(run, kind string) *staging {
-	return &staging{intake: i, id: run, plan: tasks.NewPlan(kind, tasks.MaxClients)}
+func (i Intake) newStaging(run ledger.RunID, kind ledger.Kind) *staging {
+	return &staging{intake: i, id: run, requests: newRequests(string(kind), tasks.MaxClients)}
 }
 
 // add adds a row that becomes work.
@@ -117,7 +100,7 @@ func (s *staging) add(ctx context.Context, row tasks.Row) error {
 	if err != nil {
 		return err
 	}
-	s.plan.Add(s.rows, row)
+	s.requests.add(s.rows, row)
 	return s.addContent(ctx, firstRow{content: content})
 }
 
@@ -192,7 +175,6 @@ func (s *staging) commit(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.plan.Close()
 	if _, err = s.stager.Commit(ctx); err == nil && !s.complete {
 		s.intake.committed()
 	}
@@ -211,11 +193,18 @@ func (s *staging) verify(ctx context.Context) error {
 	return s.stager.Verify(ctx)
 }
 
+// Summary has the numbers of a submission.
+type Summary struct {
+	Rows    int64 // all of the run
+	Tasks   int64 // requests that change something, apart from retries
+	Settled int64 // rows of a run that existed that are settled
+}
+
 // summary returns the numbers of rows and of requests.
-func (s *staging) summary(run runs.Run) tasks.Summary {
-	sum := tasks.Summary{Rows: s.rows, Tasks: s.plan.Tasks}
+func (s *staging) summary(run ledger.Run) Summary {
+	sum := Summary{Rows: s.rows, Tasks: s.requests.changes}
 	if s.complete {
-		sum.Settled, sum.Tasks = run.Settled, min(sum.Tasks, run.Total-run.Settled)
+		sum.Settled, sum.Tasks = run.Settled(), min(sum.Tasks, run.Total()-run.Settled())
 	}
 	return sum
 }
@@ -231,26 +220,17 @@ func OrganizationOf(content []byte) string {
 	return r.OrganizationID
 }
 
-// whyNot returns the error of staging rows: [runs.ErrCancelled] if the run was cancelled
+// whyNot returns the error of staging rows: [ErrCancelled] if the run was cancelled
 // meanwhile, which takes no more rows.
-func (i Intake) whyNot(ctx context.Context, run string, err error) error {
+func (i Intake) whyNot(ctx context.Context, run ledger.RunID, err error) error {
 	if _, refused := errors.AsType[*ledger.MismatchError](err); !refused {
 		return err
 	}
-	now, failed := i.Ledger.Core().Get(ctx, ledger.RunID(run))
-	if failed == nil && now.Control.Cancelled {
-		return fmt.Errorf("run %s: %w", run, runs.ErrCancelled)
+	now, failed := i.Ledger.Core().Get(ctx, run)
+	if failed == nil && now.Cancelled {
+		return fmt.Errorf("run %s: %w", run, ErrCancelled)
 	}
-	return asMismatch(err)
-}
-
-// asMismatch returns a [runs.MismatchError] for one of the ledger.
-func asMismatch(err error) error {
-	e, ok := errors.AsType[*ledger.MismatchError](err)
-	if !ok {
-		return err
-	}
-	return &runs.MismatchError{Run: string(e.Run), Member: "content", Have: e.Have, Want: e.Want}
+	return err
 }
 
 // mayBeLost reports whether Redis may have lost a commit that was made before the call. If so

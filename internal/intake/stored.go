@@ -8,33 +8,37 @@ import (
 	"slices"
 	"strings"
 
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
+
+// chunkRows is the number of rows that a reader of all rows reads at a time.
+const chunkRows = 1000
 
 // storedRows are a run's rows as the ledger has them, read in their order and
 // a chunk at a time.
 type storedRows struct {
 	ledger *runs.Ledger
-	run    runs.Run
+	run    ledger.Run
 	kind   tasks.Kind
 
 	first int64
 	chunk [][]byte
 }
 
-func newStoredRows(ledger *runs.Ledger, r runs.Run) (*storedRows, error) {
-	kind, ok := tasks.KindOf(r.Kind)
+func newStoredRows(l *runs.Ledger, r ledger.Run) (*storedRows, error) {
+	kind, ok := tasks.KindOf(string(r.Kind))
 	if !ok {
-		return nil, fmt.Errorf("run %s: its rows are of kind %s, which this orgops does not know: use a newer one", r.ID, quoted(r.Kind))
+		return nil, fmt.Errorf("run %s: its rows are of kind %s, which this orgops does not know: use a newer one", r.ID, quoted(string(r.Kind)))
 	}
-	return &storedRows{ledger: ledger, run: r, kind: kind}, nil
+	return &storedRows{ledger: l, run: r, kind: kind}, nil
 }
 
 // source is the row as it was stored.
 func (s *storedRows) source(ctx context.Context, item int64) ([]byte, error) {
-	if first := item - item%runs.ChunkRows; s.chunk == nil || s.first != first {
-		chunk, err := s.ledger.Rows(ctx, s.run.ID, first, runs.ChunkRows)
+	if first := item - item%chunkRows; s.chunk == nil || s.first != first {
+		chunk, err := s.ledger.Rows(ctx, s.run.ID, first, chunkRows)
 		if err != nil {
 			return nil, err
 		}

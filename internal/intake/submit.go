@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/apiclient"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -41,8 +42,8 @@ func (i Intake) committed() {
 }
 
 // New returns an Intake that submits rows to the ledger in rdb.
-func New(rdb redis.UniversalClient, ledger *runs.Ledger) Intake {
-	return Intake{Ledger: ledger, Redis: rdb}
+func New(rdb redis.UniversalClient, l *runs.Ledger) Intake {
+	return Intake{Ledger: l, Redis: rdb}
 }
 
 // Run has the properties of the run of an input.
@@ -52,28 +53,39 @@ type Run struct {
 	GiveUp            time.Duration // 0: tasks.DefaultGiveUp
 	Priority          tasks.Priority
 	NotBefore         time.Time     // when its rows may start; zero: at once
-	KeepFor           time.Duration // how long it is kept after its end; 0: [runs.Retention]
+	KeepFor           time.Duration // how long it is kept after its end; 0: [ledger.Retention]
 	// BatchWait is how long a removal waits for others of its organization, if it is the only
 	// row of its run; 0: not at all.
 	BatchWait time.Duration
+}
+
+// newRun returns the run of rows of a kind.
+func (r Run) newRun(kind string) ledger.NewRun {
+	return ledger.NewRun{
+		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(kind),
+		Description: ledger.Description{
+			Label: r.Label, Caller: r.Caller, GiveUp: r.GiveUp, Priority: string(r.Priority), KeepFor: r.KeepFor, BatchWait: r.BatchWait,
+		},
+		Control: ledger.Control{NotBefore: r.NotBefore},
+	}
 }
 
 // Submitted is the result of a submission.
 type Submitted struct {
 	Found
 	// Run is the run as it was found, or created without rows.
-	Run runs.Run
+	Run ledger.Run
 	// Created says that there was no run of that id.
 	Created bool
-	Tasks   int64 // requests that change something, apart from retries
-	Settled int64 // rows of a run that existed that are settled
+	Tasks   int64 // see [Summary]
+	Settled int64
 }
 
 // UnfinishedError says that a submission failed, and that the run may have been created all
 // the same: with a part of its rows, none of which starts, or committed. To submit the same
 // rows again under its id completes it.
 type UnfinishedError struct {
-	Run string
+	Run ledger.RunID
 	Err error
 }
 
@@ -89,14 +101,12 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // run when all of them are good. If one is bad, the staged rows are deleted, and nothing has
 // happened. If the run exists with the same rows, Submit completes it, or changes nothing.
 //
-// The error is one of those of an input, a [RoomError], a *runs.MismatchError if a run of that id has
-// another kind, tenant, caller or content, [runs.ErrCancelled] if it was cancelled before it was
+// The error is one of those of an input, a [RoomError], a *ledger.MismatchError if a run of that id has
+// another kind, tenant, caller or content, [ErrCancelled] if it was cancelled before it was
 // committed, or an [UnfinishedError].
 func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) {
-	s := submission{staging: i.newStaging(r.ID, in.Kind.Name), ctx: ctx, about: runs.Run{
-		ID: r.ID, Kind: in.Kind.Name, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller,
-		GiveUp: r.GiveUp, Priority: string(r.Priority), NotBefore: r.NotBefore, KeepFor: r.KeepFor,
-	}, batchWait: r.BatchWait}
+	about := r.newRun(in.Kind.Name)
+	s := submission{staging: i.newStaging(about.ID, about.Kind), ctx: ctx, about: about}
 	s.staging.begin = s.begin
 	found, err := in.read(&s)
 	if err == nil {
@@ -114,12 +124,10 @@ func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) 
 // submission is an input on its way into a run.
 type submission struct {
 	*staging
-	ctx   context.Context // of Submit
-	about runs.Run
-	// batchWait is that of the run if it turns out to have one row.
-	batchWait time.Duration
-	run       runs.Run // as it was found
-	created   bool
+	ctx     context.Context // of Submit
+	about   ledger.NewRun
+	run     ledger.Run // as it was found
+	created bool
 }
 
 func (s *submission) opened(format string, columns []string) {
@@ -135,16 +143,18 @@ func (s *submission) settled(content []byte, r ledger.Result) error {
 // begin creates the run, or finds the one that exists.
 func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, complete bool, err error) {
 	if s.about.Kind == tasks.TypeRemove && s.rows == 1 && s.first[0].result == nil {
-		s.about.Group, s.about.BatchWait = OrganizationOf(s.first[0].content), s.batchWait
+		s.about.Group = OrganizationOf(s.first[0].content)
+	} else {
+		s.about.BatchWait = 0
 	}
-	if s.run, s.created, err = s.intake.create(ctx, s.about, nil); err != nil {
+	if s.run, s.created, err = s.intake.create(ctx, s.about); err != nil {
 		return nil, false, err
 	}
 	switch {
 	case s.run.Caller != s.about.Caller:
-		err = &runs.MismatchError{Run: s.run.ID, Member: "caller"}
+		err = &ledger.MismatchError{Run: s.run.ID, Member: ledger.MemberCaller}
 	case s.run.Format != s.about.Format || !slices.Equal(s.run.Columns, s.about.Columns):
-		err = &runs.MismatchError{Run: s.run.ID, Member: "header", Have: headerOf(s.run), Want: headerOf(s.about)}
+		err = &ledger.MismatchError{Run: s.run.ID, Member: ledger.MemberHeader, Have: headerOf(s.run.Description), Want: headerOf(s.about.Description)}
 	}
 	if err != nil {
 		return nil, false, err
@@ -158,10 +168,13 @@ func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, complete
 	return stager, complete, err
 }
 
+// maxHeader is how many characters of a header an error shows.
+const maxHeader = 200
+
 // headerOf returns the header of a run's rows as text.
-func headerOf(r runs.Run) string {
-	if r.Format == FormatCSV {
-		return strings.Join(r.Columns, ",")
+func headerOf(d ledger.Description) string {
+	if d.Format == FormatCSV {
+		return apiclient.Plain(strings.Join(d.Columns, ","), maxHeader)
 	}
 	return "none: JSON Lines"
 }
@@ -173,12 +186,12 @@ const cleanUp = 5 * time.Second
 // submission for its caller.
 func (s *submission) failed(ctx context.Context, err error) error {
 	if s.run.ID == "" || s.complete {
-		return asMismatch(err)
+		return err
 	}
 	err = s.intake.whyNot(ctx, s.run.ID, err)
-	_, differs := errors.AsType[*runs.MismatchError](err)
+	_, differs := errors.AsType[*ledger.MismatchError](err)
 	switch {
-	case differs, errors.Is(err, runs.ErrCancelled), !s.created && refused(err):
+	case differs, errors.Is(err, ErrCancelled), !s.created && refused(err):
 		return err
 	case !s.created || !s.deleted(ctx):
 		return &UnfinishedError{s.run.ID, err}
@@ -198,9 +211,9 @@ func (s *submission) deleted(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
 	core := s.intake.Ledger.Core()
-	run, err := core.Get(ctx, ledger.RunID(s.run.ID))
+	run, err := core.Get(ctx, s.run.ID)
 	if err != nil {
-		return errors.Is(err, runs.ErrNotFound)
+		return errors.Is(err, ledger.ErrNotFound)
 	}
 	deleted, err := core.DeleteStaged(ctx, run)
 	return deleted && err == nil

@@ -17,17 +17,17 @@ import (
 )
 
 // submitText submits text as run "a" and returns its stored rows and the run.
-func submitText(t *testing.T, kind, text string, d tasks.Defaults) (rows []string, run runs.Run) {
+func submitText(t *testing.T, kind, text string, d tasks.Defaults) (rows []string, run ledger.Run) {
 	t.Helper()
-	ledger, _ := submitAll(t, input(t, kind, text, d))
-	stored, err := ledger.Rows(t.Context(), "a", 0, 10)
+	l, _ := submitAll(t, input(t, kind, text, d))
+	stored, err := l.Rows(t.Context(), "a", 0, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range stored {
 		rows = append(rows, string(row))
 	}
-	if run, err = ledger.Get(t.Context(), "a"); err != nil {
+	if run, err = l.Get(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	return rows, run
@@ -116,16 +116,16 @@ func TestSubmitAgain(t *testing.T) {
 		{"another caller", tasks.TypeUpdate, text, tasks.Defaults{}, intake.Run{ID: "a", Tenant: "default", Caller: "crm"}, "caller"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			ledger, _ := submitAll(t, input(t, tasks.TypeUpdate, text, tasks.Defaults{}))
+			l, _ := submitAll(t, input(t, tasks.TypeUpdate, text, tasks.Defaults{}))
 			sum, err := taker(t).Submit(t.Context(), input(t, tt.kind, tt.text, tt.defaults), tt.run)
-			mismatch, differs := errors.AsType[*runs.MismatchError](err)
+			mismatch, differs := errors.AsType[*ledger.MismatchError](err)
 			switch {
 			case tt.differs == "" && (err != nil || sum.Created || sum.Rows != 1 || sum.Tasks != 1):
 				t.Errorf("%+v, %v", sum, err)
-			case tt.differs != "" && (!differs || mismatch.Member != tt.differs):
+			case tt.differs != "" && (!differs || string(mismatch.Member) != tt.differs):
 				t.Errorf("%v, want another %s", err, tt.differs)
 			}
-			if run, err := ledger.Get(t.Context(), "a"); err != nil || run.Total != 1 || run.Settled != 0 {
+			if run, err := l.Get(t.Context(), "a"); err != nil || run.Total() != 1 || run.Settled() != 0 {
 				t.Errorf("the run has changed: %+v, %v", run, err)
 			}
 		})
@@ -154,7 +154,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 			if _, part := errors.AsType[*intake.UnfinishedError](err); part || !tt.is(err) {
 				t.Errorf("%v", err)
 			}
-			if _, err := i.Ledger.Get(t.Context(), "a"); !errors.Is(err, runs.ErrNotFound) {
+			if _, err := i.Ledger.Get(t.Context(), "a"); !errors.Is(err, ledger.ErrNotFound) {
 				t.Errorf("the run: %v, want none", err)
 			}
 		})
@@ -200,7 +200,7 @@ func TestSubmitAfterOtherRows(t *testing.T) {
 		}
 		killed++
 		got, err := taker(t).Submit(t.Context(), input(t, tasks.TypeRemove, other, tasks.Defaults{}), runA)
-		if _, differs := errors.AsType[*runs.MismatchError](err); differs {
+		if _, differs := errors.AsType[*ledger.MismatchError](err); differs {
 			deleteRun(t, "a")
 			continue
 		}
@@ -208,8 +208,8 @@ func TestSubmitAfterOtherRows(t *testing.T) {
 			t.Fatalf("after %d scripts: %+v, %v", scripts, got.Duplicates, err)
 		}
 		run, err := taker(t).Ledger.Get(t.Context(), "a")
-		if err != nil || run.Settled != 0 || run.Total != 2*8192+2 {
-			t.Fatalf("after %d scripts: %d of %d rows are settled, %v", scripts, run.Settled, run.Total, err)
+		if err != nil || run.Settled() != 0 || run.Total() != 2*8192+2 {
+			t.Fatalf("after %d scripts: %d of %d rows are settled, %v", scripts, run.Settled(), run.Total(), err)
 		}
 		deleteRun(t, "a")
 	}
@@ -222,10 +222,10 @@ func TestSubmitAfterOtherRows(t *testing.T) {
 func deleteRun(t *testing.T, id string) {
 	t.Helper()
 	l := taker(t).Ledger
-	if run, err := l.Get(t.Context(), id); err != nil {
+	if run, err := l.Get(t.Context(), ledger.RunID(id)); err != nil {
 		t.Fatal(err)
-	} else if run.Sealed && !run.Ended() {
-		if _, err := l.Cancel(t.Context(), id); err != nil {
+	} else if run.Sealed() && !run.Ended() {
+		if _, err := l.Cancel(t.Context(), ledger.RunID(id)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -62,10 +62,7 @@ func (l *Ledger) disown(ctx context.Context, parent, child RunID) error {
 
 // setChildren replaces the stored children of a run, unless they differ from those given.
 func (l *Ledger) setChildren(ctx context.Context, run Run, from, to string) error {
-	a, err := l.onHeader(ctx, childrenScript, run.ID, string(run.Incarnation), from, to)
-	if err == nil && a.status() == "raced" {
-		err = ErrRaced
-	}
+	_, err := l.onHeader(ctx, childrenScript, run, from, to)
 	return err
 }
 

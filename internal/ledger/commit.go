@@ -35,12 +35,9 @@ func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (committed Run
 	if err := l.relist(ctx, run); err != nil {
 		return Run{}, err
 	}
-	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), len(sums), rows, stored.String())
+	_, err = l.onHeader(ctx, commitScript, run, len(sums), rows, stored.String())
 	if err != nil {
-		return Run{}, err
-	}
-	if a.status() == "mismatch" {
-		return Run{}, &MismatchError{Run: run.ID, Member: MemberRows, Have: "other rows", Want: fmt.Sprintf("%d rows", rows)}
+		return Run{}, otherRows(err, run, fmt.Sprintf("%d rows", rows))
 	}
 	progress, err := l.Sync(ctx, run.ID)
 	if err == nil {

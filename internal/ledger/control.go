@@ -60,7 +60,7 @@ type change struct{ set, clear string }
 
 // Pause stops the run's rows from beginning. Rows in progress may be settled, but begin no
 // further request; rows with an intent are finished. The error is [ErrEnded] if the run
-// has ended.
+// has ended or was cancelled.
 func (l *Ledger) Pause(ctx context.Context, run RunID) error {
 	_, err := l.control(ctx, "pause", run, change{set: pausedFlag})
 	return err
@@ -87,7 +87,12 @@ func (l *Ledger) Cancel(ctx context.Context, run RunID) error {
 // segment. If it returns an error after the first of these, a dispatcher does the rest.
 func (l *Ledger) control(ctx context.Context, operation string, id RunID, c change) (Run, error) {
 	run, err := l.Get(ctx, id)
-	if err == nil {
+	if err != nil {
+		return Run{}, err
+	}
+	if run.Cancelled && c.set == pausedFlag {
+		err = ErrEnded
+	} else {
 		_, err = l.syncRun(ctx, run, c) // first the rows: the node of the tenant's lists may be away
 		err = errors.Join(err, l.relist(ctx, run))
 	}
@@ -107,7 +112,7 @@ func (l *Ledger) converge(ctx context.Context, run Run, c change) (copied, error
 	var unknown versioned
 	for range copyAttempts {
 		if c != (change{}) || unknown.version > 0 {
-			a, err := l.onHeader(ctx, controlScript, run.ID, string(run.Incarnation), c.set, c.clear, unknown.version, unknown.flags)
+			a, err := l.onHeader(ctx, controlScript, run, c.set, c.clear, unknown.version, unknown.flags)
 			if err == nil {
 				run, err = parseRun(run.ID, a.hash(1))
 			}

@@ -95,7 +95,7 @@ func TestSyncAdoptsANewerControl(t *testing.T) {
 	saved := remember(t, w.rdb)
 	w.must(w.Pause, "a")
 	saved.restore(t, w.rdb, "{run:a}")
-	if p := w.sync("a"); !p.Run.Control.Paused {
+	if p := w.sync("a"); !p.Run.Paused {
 		t.Errorf("control %+v, want it paused", p.Run.Control)
 	}
 	saved.restore(t, w.rdb, "{run:a}")
@@ -207,7 +207,7 @@ func TestLostSegmentStopsTheRun(t *testing.T) {
 	w.lose(segment(run, 1))
 
 	p := w.sync("a")
-	if !p.Run.Control.Incomplete || !slices.Equal(p.Missing, []int{1}) {
+	if !p.Run.Incomplete || !slices.Equal(p.Missing, []int{1}) {
 		t.Fatalf("progress %+v, want segment 1 missing", p)
 	}
 	if rows := numbers(w.release(segment(run, 0), all)); len(rows) != 0 {
@@ -216,7 +216,7 @@ func TestLostSegmentStopsTheRun(t *testing.T) {
 	if err := s.Verify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if p := w.sync("a"); p.Run.Control.Incomplete {
+	if p := w.sync("a"); p.Run.Incomplete {
 		t.Error("the run is still incomplete")
 	}
 	if rows := numbers(w.release(segment(run, 1), all)); len(rows) != 10 {
@@ -278,7 +278,7 @@ func TestSegmentThatDiffersStopsTheRun(t *testing.T) {
 	if err := w.rdb.HSet(t.Context(), ledger.SegmentKey(segment(run, 1), "head"), "sum", "other").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if p := w.sync("a"); !p.Run.Control.Incomplete || !slices.Equal(p.Missing, []int{1}) {
+	if p := w.sync("a"); !p.Run.Incomplete || !slices.Equal(p.Missing, []int{1}) {
 		t.Errorf("progress %+v, want the run incomplete", p)
 	}
 	if rows := numbers(w.release(segment(run, 0), all)); len(rows) > 0 {
@@ -297,7 +297,7 @@ func TestStaleResumeDoesNotUndoPause(t *testing.T) {
 		w.must(w.Pause, id)
 		later := false
 		i := &interruption{after: n, do: func() {
-			if w.get(id).Control.Paused {
+			if w.get(id).Paused {
 				return
 			}
 			later = true
@@ -311,7 +311,7 @@ func TestStaleResumeDoesNotUndoPause(t *testing.T) {
 		if !i.done() {
 			break
 		}
-		if rows := numbers(w.release(segment(run, 0), ledger.Quota{First: 1})); later && (!w.get(id).Control.Paused || len(rows) > 0) {
+		if rows := numbers(w.release(segment(run, 0), ledger.Quota{First: 1})); later && (!w.get(id).Paused || len(rows) > 0) {
 			t.Errorf("paused before command %d of a resume: control %+v, released %v", n, w.get(id).Control, rows)
 		}
 		shown = shown || later

@@ -17,12 +17,12 @@ const maxDescription = 16 << 10
 
 // NewRun is a run to be created.
 type NewRun struct {
-	ID          RunID
-	Tenant      Tenant
-	Kind        Kind
-	Description Description
+	ID     RunID
+	Tenant Tenant
+	Kind   Kind
+	Description
 	// Control is the run's first. Cancelled and Incomplete must be false.
-	Control Control
+	Control
 	// Scan is the progress of a scan before its first step, in the scanner's own form, at most
 	// 16 KiB; nil: the rows are submitted. The rows of a run with a scan are found by its
 	// steps: see [Ledger.AddStep]. It is committed without rows when it is created, and grows.
@@ -34,7 +34,7 @@ type NewRun struct {
 // same kind, tenant, digest and origin, so that a producer that was killed can continue. If one
 // of these differs the error is a [MismatchError].
 func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, err error) {
-	n.Description.Label = truncated(n.Description.Label)
+	n.Label = truncated(n.Label)
 	if err := n.validate(); err != nil {
 		return Run{}, false, err
 	}
@@ -48,7 +48,7 @@ func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, e
 	for {
 		run, created, err = l.create(ctx, n, about)
 		if errors.Is(err, errDiscarded) { // and its deletion may have been interrupted
-			run.Description.Parent = "" // the new run may have been adopted by it already
+			run.Parent = "" // the new run may have been adopted by it already
 			err = l.discard(ctx, run)
 			if err == nil {
 				continue
@@ -74,11 +74,11 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 	if err := l.enlist(ctx, own); err != nil {
 		return Run{}, false, err
 	}
-	args := []any{string(own.Incarnation), string(n.Tenant), string(n.Kind), about, n.Control.flags(), toMillis(n.Control.NotBefore)}
+	args := []any{string(n.Tenant), string(n.Kind), about, n.flags(), toMillis(n.NotBefore)}
 	if n.Scan != nil {
 		args = append(args, n.Scan)
 	}
-	a, err := l.onHeader(ctx, createScript, n.ID, args...)
+	a, err := l.onHeader(ctx, createScript, own, args...)
 	if err == nil {
 		run, err = parseRun(n.ID, a.hash(1))
 	}
@@ -109,7 +109,7 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 
 // incarnation returns the incarnation of a new run. A run of one segment has nothing to spread.
 func (n NewRun) incarnation() Incarnation {
-	if n.Description.Single {
+	if n.Single {
 		return Incarnation(random())
 	}
 	return newIncarnation()
@@ -121,13 +121,13 @@ func (n NewRun) validate() error {
 			return err
 		}
 	}
-	if n.Control.Cancelled || n.Control.Incomplete {
+	if n.Cancelled || n.Incomplete {
 		return fmt.Errorf("run %s: create: want neither cancelled nor incomplete", n.ID)
 	}
 	if len(n.Scan) > maxProgress {
 		return fmt.Errorf("run %s: create: progress of %d bytes: want at most %d", n.ID, len(n.Scan), maxProgress)
 	}
-	if n.Description.KeepFor < 0 || n.Description.GiveUp < 0 {
+	if n.KeepFor < 0 || n.GiveUp < 0 {
 		return fmt.Errorf("run %s: create: want no negative duration", n.ID)
 	}
 	return nil
@@ -141,7 +141,7 @@ func (n NewRun) Compare(run Run) error {
 	}{
 		{MemberTenant, string(run.Tenant), string(n.Tenant)},
 		{MemberKind, string(run.Kind), string(n.Kind)},
-		{MemberDigest, run.Description.Digest, n.Description.Digest},
+		{MemberContent, run.Digest, n.Digest},
 		{MemberOrigin, origin(run.Scan != nil), origin(n.Scan != nil)},
 	} {
 		if m.have != m.want {

@@ -23,7 +23,7 @@ func (l *Ledger) Delete(ctx context.Context, id RunID) error {
 		return err
 	}
 	run := Run{ID: id, Incarnation: Incarnation(hash["inc"]), Tenant: Tenant(hash["tenant"])}
-	if _, err := l.delete(ctx, run, ""); err != nil {
+	if err := l.delete(ctx, run, ""); err != nil {
 		return fmt.Errorf("run %s: delete: %w", id, err)
 	}
 	return nil
@@ -32,32 +32,39 @@ func (l *Ledger) Delete(ctx context.Context, id RunID) error {
 // DeleteStaged deletes a staged run, unless it was committed, or a segment was staged, since
 // it was read: then another producer continues it, and deleted is false.
 func (l *Ledger) DeleteStaged(ctx context.Context, run Run) (deleted bool, err error) {
-	defer wrap(&err, "run %s: delete", run.ID)
-	return l.delete(ctx, run, strconv.FormatInt(run.StagedAt.UnixMilli(), 10))
+	err = l.delete(ctx, run, strconv.FormatInt(run.StagedAt.UnixMilli(), 10))
+	if errors.Is(err, errChanged) {
+		return false, nil
+	}
+	wrap(&err, "run %s: delete", run.ID)
+	return err == nil, err
 }
+
+// errChanged says that a staged run was continued or committed since it was read.
+var errChanged = errors.New("the staged run has changed")
 
 // delete deletes a run; with the time of its last staged segment in ms only if no
 // segment was staged since. A header that cannot be read whole does not prevent it.
-func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) (deleted bool, err error) {
-	a, err := l.onHeader(ctx, deleteScript, run.ID, string(run.Incarnation), stagedAt)
-	if err != nil || a.status() == "changed" {
-		return false, err
+func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) error {
+	a, err := l.onHeader(ctx, deleteScript, run, stagedAt)
+	if err != nil {
+		return err
 	}
 	read := numbers{hash: a.hash(1)}
 	run.Reserved, run.Segments = int(read.int("reserved")), int(read.int("segments"))
 	err = cmp.Or(read.err, checkSegments("reserved", run.Reserved), checkSegments("segments", run.Segments))
 	if err != nil {
-		return false, fmt.Errorf("stored header: %w", err)
+		return fmt.Errorf("stored header: %w", err)
 	}
-	run.Description.Parent = parentOf(a.hash(1)["about"])
-	return true, l.discard(ctx, run)
+	run.Parent = parentOf(a.hash(1)["about"])
+	return l.discard(ctx, run)
 }
 
 // discard removes a run whose deletion is stored, and takes it out of the children of its
 // parent. It stores the run in the tenant's trash before it removes anything, so that an
 // interruption leaves no segment that no list leads to.
 func (l *Ledger) discard(ctx context.Context, run Run) error {
-	if err := l.disown(ctx, run.Description.Parent, run.ID); err != nil {
+	if err := l.disown(ctx, run.Parent, run.ID); err != nil {
 		return err
 	}
 	segments := max(run.Reserved, run.Segments)
@@ -79,7 +86,7 @@ func (l *Ledger) trash(ctx context.Context, run Run, segments int) error {
 // Redis has lost there, until none of unlinkPage in a row exists. The last go first: an
 // interruption leaves no gap.
 func (l *Ledger) empty(ctx context.Context, run Run, segments int) (found bool, err error) {
-	a, err := l.onHeader(ctx, unlinkScript, run.ID, string(run.Incarnation))
+	a, err := l.onHeader(ctx, unlinkScript, run)
 	if err != nil {
 		return false, err
 	}
@@ -146,9 +153,22 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 		return 0, err
 	}
 	c := clock{steady: fromMillis(a.int(1)), now: fromMillis(a.int(2))}
-	ended, failedEnded := l.sweepEnded(ctx, t, c)
-	staged, failedOpen := l.sweepOpen(ctx, t, c)
-	return ended + staged, errors.Join(l.sweepTrash(ctx, t, c), failedEnded, failedOpen)
+	ended, open, trash := l.sweepEnded(ctx, t, c), l.sweepOpen(ctx, t, c), l.sweepTrash(ctx, t, c)
+	return ended.deleted + open.deleted, errors.Join(joined("runs", trash.failed), joined("runs", ended.failed), joined("runs", open.failed))
+}
+
+// swept has the results for the entries of a list.
+type swept struct {
+	deleted int
+	failed  []error
+}
+
+// add adds the result for an entry of a list, or the error of reading it.
+func (s *swept) add(what string, deleted bool, err error) {
+	s.deleted += flag(deleted)
+	if wrap(&err, "%s", what); !isNotFound(err) { // else deleted meanwhile
+		s.failed = append(s.failed, err) // joined leaves nil out
+	}
 }
 
 // clockJump is the longest time between two sweeps that counts for the age of runs. If it
@@ -166,22 +186,17 @@ type clock struct {
 
 // sweepTrash removes runs in the trash once more, since a node of Redis may have gone back to
 // before their deletion. A run in which nothing was found leaves the trash.
-func (l *Ledger) sweepTrash(ctx context.Context, t Tenant, c clock) error {
-	var failed []error
+func (l *Ledger) sweepTrash(ctx context.Context, t Tenant, c clock) (s swept) {
 	for cursor, n := uint64(0), 0; ; {
 		page, next, err := l.rdb.HScan(ctx, tenantKeys(t)[trashList], cursor, "", sweepPage).Result()
-		if err != nil {
-			return fmt.Errorf("read the trash: %w", err)
-		}
+		s.add("read the trash", false, err)
 		for pair := range slices.Chunk(page, 2) {
 			emptied, err := l.sweepTrashed(ctx, t, pair[0], pair[1], c)
 			n += flag(emptied)
-			if err != nil {
-				failed = append(failed, fmt.Errorf("run %s in the trash: %w", quoted(pair[0]), err))
-			}
+			s.add("run "+quoted(pair[0]), false, err)
 		}
-		if cursor = next; cursor == 0 || n >= sweepPage {
-			return joined("deletions", failed)
+		if cursor = next; cursor == 0 || n >= sweepPage { // the cursor of an error is 0
+			return s
 		}
 	}
 }
@@ -221,21 +236,15 @@ func listed(t Tenant, entry string) (Run, error) {
 	return run, nil
 }
 
-func (l *Ledger) sweepEnded(ctx context.Context, t Tenant, c clock) (deleted int, err error) {
+func (l *Ledger) sweepEnded(ctx context.Context, t Tenant, c clock) (s swept) {
 	due := &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(c.steady.UnixMilli(), 10), Count: sweepPage}
 	entries, err := l.rdb.ZRangeByScore(ctx, tenantKeys(t)[endedList], due).Result()
-	if err != nil {
-		return 0, fmt.Errorf("read ended runs: %w", err)
-	}
-	var failed []error
+	s.add("read ended runs", false, err)
 	for _, entry := range entries {
-		gone, err := l.sweepEndedEntry(ctx, t, entry)
-		deleted += flag(gone)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("run %s: %w", quoted(entry), err))
-		}
+		deleted, err := l.sweepEndedEntry(ctx, t, entry)
+		s.add("run "+quoted(entry), deleted, err)
 	}
-	return deleted, joined("runs", failed)
+	return s
 }
 
 func (l *Ledger) sweepEndedEntry(ctx context.Context, t Tenant, entry string) (deleted bool, err error) {
@@ -243,49 +252,35 @@ func (l *Ledger) sweepEndedEntry(ctx context.Context, t Tenant, entry string) (d
 	if err != nil {
 		return false, err
 	}
-	deleted, err = l.delete(ctx, run, "")
-	if isNotFound(err) {
+	switch err = l.delete(ctx, run, ""); {
+	case isNotFound(err):
 		return false, l.trash(ctx, run, 0)
-	}
-	if errors.Is(err, ErrOpen) { // its Redis has lost its end: Rebuild ends it again
+	case errors.Is(err, ErrOpen): // its Redis has lost its end: Rebuild ends it again
 		_, err = l.onTenant(ctx, tenantReopenScript, t, entry)
+		return false, err
 	}
-	return deleted, err
+	return err == nil, err
 }
 
 // trimAfter is the age at which an entry without a header goes to the trash: its producer
 // was killed before it stored the header, or Redis has lost the header.
 const trimAfter = time.Hour
 
-func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, c clock) (deleted int, err error) {
-	var failed []error
-	err = l.eachPage(ctx, t, openList, func(page []entry) {
+func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, c clock) (s swept) {
+	err := l.eachPage(ctx, t, openList, func(page []entry) {
 		unchanged := l.unchanged(ctx, finishedOf(page, c))
 		for _, e := range page {
-			if deleted == sweepPage {
-				break
-			}
+			deleted, err := false, e.err
 			if _, found := unchanged[e.run.entry()]; found {
-				if err := l.startRetention(ctx, e.run); err != nil && !isNotFound(err) {
-					failed = append(failed, fmt.Errorf("run %s: %w", e.run.ID, err))
-				}
-				continue
+				err = l.startRetention(ctx, e.run)
+			} else if err == nil && s.deleted < sweepPage {
+				deleted, err = l.sweepEntry(ctx, e, c)
 			}
-			if e.err != nil {
-				failed = append(failed, e.err)
-				continue
-			}
-			gone, err := l.sweepEntry(ctx, e, c)
-			deleted += flag(gone)
-			if err != nil && !isNotFound(err) { // else deleted meanwhile
-				failed = append(failed, fmt.Errorf("run %s: %w", e.run.ID, err))
-			}
+			s.add("run "+quoted(e.run.entry()), deleted, err)
 		}
 	})
-	if err != nil {
-		return deleted, fmt.Errorf("read open runs: %w", err)
-	}
-	return deleted, joined("runs", failed)
+	s.add("read open runs", false, err)
+	return s
 }
 
 // sweepEntry deletes the run of an entry of the open runs, or starts its retention, if it

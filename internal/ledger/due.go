@@ -168,7 +168,7 @@ func (r Run) hint(s SegmentState) Hint {
 // together returns when the row of a run of one row is first released, with those of other runs that
 // have the same [Description.BatchWait]; zero: at once.
 func (r Run) together() time.Time {
-	wait := r.Description.BatchWait
+	wait := r.BatchWait
 	if wait <= 0 {
 		return time.Time{}
 	}

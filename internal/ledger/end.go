@@ -12,7 +12,7 @@ func (l *Ledger) Finish(ctx context.Context, id RunID) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = l.onHeader(ctx, finishScript, id, string(p.Run.Incarnation))
+	_, err = l.onHeader(ctx, finishScript, p.Run)
 	return err
 }
 

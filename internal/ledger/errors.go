@@ -29,6 +29,9 @@ var (
 // isNotFound reports whether the error is [ErrNotFound].
 func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
 
+// ErrMismatch is wrapped by each [MismatchError].
+var ErrMismatch = errors.New("not the same run")
+
 // MismatchError says that a run exists with other properties or rows than the caller's.
 // Nothing has been changed.
 type MismatchError struct {
@@ -39,23 +42,31 @@ type MismatchError struct {
 	Have, Want string
 }
 
-// Member is a property of a run that [Ledger.Create], or a [Stager], compares.
+// Member is a property of a run in which a submission may differ.
 type Member string
 
 // The members.
 const (
-	MemberTenant Member = "tenant"
-	MemberKind   Member = "kind"
-	MemberDigest Member = "digest"
-	MemberOrigin Member = "origin" // whether a scan finds the rows
-	MemberRows   Member = "rows"
+	MemberTenant  Member = "tenant"
+	MemberKind    Member = "kind"
+	MemberContent Member = "content" // the digest, or rows
+	MemberOrigin  Member = "origin"  // whether a scan finds the rows
+	MemberCaller  Member = "caller"  // the HTTP client
+	MemberHeader  Member = "header"  // the names of the columns
 )
 
 // Error names the difference and how to proceed.
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("run %s exists with another %s (stored: %s, given: %s): choose another id",
-		e.Run, e.Member, quoted(e.Have), quoted(e.Want))
+	most := maxLabel
+	if e.Member == MemberContent {
+		most = 24 // characters of a digest
+	}
+	return fmt.Sprintf("run %s exists with another %s (existing: %.*s, given: %.*s): use another id",
+		e.Run, e.Member, most, e.Have, most, e.Want)
 }
+
+// Unwrap returns ErrMismatch.
+func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
 // isMismatch reports whether the error is a [MismatchError].
 func isMismatch(err error) bool {

@@ -176,7 +176,7 @@ const scanned = ledger.RunID("run-3")
 func (s *lifecycle) newRun(id ledger.RunID) ledger.NewRun {
 	n := ledger.NewRun{ID: id, Tenant: tenant, Kind: kind, Description: ledger.Description{KeepFor: keepFor}}
 	if s.rand.IntN(4) == 0 {
-		n.Control.NotBefore = s.now.Add(time.Hour)
+		n.NotBefore = s.now.Add(time.Hour)
 	}
 	if id == scanned {
 		n.Scan = []byte("nothing yet")
@@ -559,10 +559,10 @@ func (s *lifecycle) start() {
 			continue
 		}
 		s.expect("resume", s.Resume(s.t.Context(), run.ID))
-		if run.Scan != nil && run.Control.Incomplete {
+		if run.Scan != nil && run.Incomplete {
 			s.t.Errorf("the run with a scan is incomplete: %+v", run)
 		}
-		if run.Control.Incomplete || run.Growing && run.Scan == nil {
+		if run.Incomplete || run.Growing && run.Scan == nil {
 			s.expect("cancel", s.Cancel(s.t.Context(), run.ID))
 		}
 	}
@@ -595,7 +595,7 @@ func (s *lifecycle) listed() {
 		if !run.Staged() && !run.Ended() {
 			s.t.Errorf("run %s has not ended: %+v, scan %+v", id, run, run.Scan)
 		}
-		if run.Scan != nil && !run.Control.Cancelled {
+		if run.Scan != nil && !run.Cancelled {
 			s.complete(run)
 		}
 	}

@@ -180,7 +180,7 @@ func (l *Ledger) relist(ctx context.Context, run Run) error {
 // enlist stores a run in its tenant's lists. The error is [ErrNotFound] if the run is being
 // deleted.
 func (l *Ledger) enlist(ctx context.Context, run Run) error {
-	_, err := l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry(), flag(run.Description.Single))
+	_, err := l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry(), flag(run.Single))
 	return err
 }
 

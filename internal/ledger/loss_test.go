@@ -81,7 +81,7 @@ func TestCommitKeepsControl(t *testing.T) {
 	if err := s.Verify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !w.get("a").Control.Paused {
+	if !w.get("a").Paused {
 		t.Error("the run is not paused any more")
 	}
 	if rows := numbers(w.release(segment(run, 0), all)); len(rows) != 0 {
@@ -131,7 +131,7 @@ func TestControlReachesOtherNodes(t *testing.T) {
 	check("pause", lossy.Pause(t.Context(), "a"))
 	w.must(w.Resume, "a")
 	check("cancel", lossy.Cancel(t.Context(), "a"))
-	if !w.get("a").Control.Cancelled {
+	if !w.get("a").Cancelled {
 		t.Error("the header is not cancelled")
 	}
 	if p := w.sync("a"); !p.Run.Ended() { // the node is back
@@ -287,7 +287,7 @@ func TestCommitAfterLostCancel(t *testing.T) {
 	if err := s.Verify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !w.get("a").Control.Cancelled {
+	if !w.get("a").Cancelled {
 		t.Error("the cancel is forgotten")
 	}
 	want(t, w.settle(segment(run, 0), e, row), ledger.RowWritten)

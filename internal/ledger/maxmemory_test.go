@@ -63,9 +63,9 @@ func TestAtMaxmemory(t *testing.T) {
 			return err
 		}, func(s *state) bool { return s.rows(s.seg)[2].Intent == nil }},
 		{"pause", func(s *state) error { return s.Pause(s.t.Context(), "a") },
-			func(s *state) bool { return s.get("a").Control.Paused }},
+			func(s *state) bool { return s.get("a").Paused }},
 		{"resume", func(s *state) error { return s.Resume(s.t.Context(), "paused") },
-			func(s *state) bool { return !s.get("paused").Control.Paused }},
+			func(s *state) bool { return !s.get("paused").Paused }},
 		{"cancel", func(s *state) error { return s.Cancel(s.t.Context(), "a") },
 			func(s *state) bool { return s.sync("a").Run.Counts[ledger.Cancelled] == 17 }},
 		{"sync after a cancel of the header alone", func(s *state) error {

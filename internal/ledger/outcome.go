@@ -11,10 +11,9 @@ type Outcome string
 // The outcomes that the ledger itself knows. Of a row that is simply done or cancelled
 // it stores no more than a bit.
 const (
-	Done      Outcome = "done"
-	Cancelled Outcome = "cancelled"
-	// Lost counts the rows of segments that Redis has lost.
-	Lost Outcome = "lost"
+	Done      Outcome = "done"      // it is now as the row asked for
+	Cancelled Outcome = "cancelled" // an operator cancelled the run
+	Lost      Outcome = "lost"      // Redis has lost the row's segment
 )
 
 // Validate returns an error unless the outcome has the form of one.

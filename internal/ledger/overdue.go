@@ -73,7 +73,7 @@ func (l *Ledger) readWaits(ctx context.Context, t Tenant, due []dueSegment, now 
 		if e.err != nil {
 			return e.err
 		}
-		waits[e.run.entry()] = e.found && e.run.DeletingAt.IsZero() && !e.run.Ended() && !e.run.Control.stopped(now)
+		waits[e.run.entry()] = e.found && e.run.DeletingAt.IsZero() && !e.run.Ended() && !e.run.stopped(now)
 	}
 	return nil
 }

@@ -70,8 +70,8 @@ type Run struct {
 	Incarnation Incarnation
 	Tenant      Tenant
 	Kind        Kind
-	Description Description
-	Control     Control
+	Description
+	Control
 
 	// Reserved is the number of segments that exist or did, also of a staged run.
 	Reserved int
@@ -87,6 +87,7 @@ type Run struct {
 	Children []RunID
 
 	// Counts is an earlier sum of the segments' counters. It is a hint: see [Ledger.Counts].
+	// Of a run that package runs has read, it is exact.
 	Counts Counts
 
 	CreatedAt time.Time
@@ -111,14 +112,31 @@ func (r Run) Staged() bool { return r.CommittedAt.IsZero() }
 // Ended reports whether the whole run is committed and every row is settled.
 func (r Run) Ended() bool { return !r.EndedAt.IsZero() }
 
+// Sealed reports whether all rows of the run are known: no more are submitted or found.
+func (r Run) Sealed() bool { return !r.Staged() && !r.Growing }
+
+// Scanning reports whether a scan may still find rows of the run.
+func (r Run) Scanning() bool { return r.Scan != nil && !r.Sealed() && r.CancelledAt.IsZero() }
+
+// Total returns the number of rows once all are known, until then 0.
+func (r Run) Total() int64 {
+	if !r.Sealed() {
+		return 0
+	}
+	return r.Rows
+}
+
+// Settled returns the number of settled rows by [Run.Counts].
+func (r Run) Settled() int64 { return r.Counts.Settled() }
+
 func (r Run) segment(number int) Segment {
 	return Segment{Run: r.ID, Incarnation: r.Incarnation, Number: number}
 }
 
 // retention returns how long after its end the run is deleted.
 func (r Run) retention() time.Duration {
-	if r.Description.KeepFor > 0 {
-		return r.Description.KeepFor
+	if r.KeepFor > 0 {
+		return r.KeepFor
 	}
 	return Retention
 }
@@ -141,11 +159,11 @@ func (l *Ledger) header(ctx context.Context, id RunID) (map[string]string, error
 		return nil, err
 	}
 	hash, err := l.rdb.HGetAll(ctx, headerKeys(id)[0]).Result()
-	if err == nil && (len(hash) == 0 || hash["deleting_at"] != "") {
-		err = ErrNotFound
-	}
 	if err != nil {
 		return nil, fmt.Errorf("run %s: read: %w", id, err)
+	}
+	if len(hash) == 0 || hash["deleting_at"] != "" {
+		return nil, fmt.Errorf("run %s: %w", id, ErrNotFound)
 	}
 	return hash, nil
 }

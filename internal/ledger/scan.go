@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -58,7 +59,7 @@ type FoundRow struct {
 // ScanCursor returns the scan of a run, with the cursor of the same step: nil before the
 // first, and once the run takes no more rows.
 func (l *Ledger) ScanCursor(ctx context.Context, run Run) (s Scan, cursor []byte, err error) {
-	a, err := l.onHeader(ctx, cursorScript, run.ID, string(run.Incarnation))
+	a, err := l.onHeader(ctx, cursorScript, run)
 	if err == nil {
 		run, err = parseRun(run.ID, a.hash(1))
 	}
@@ -97,14 +98,15 @@ func (l *Ledger) AddStep(ctx context.Context, run Run, s ScanStep) (made bool, e
 	sent := 0
 	for i, part := range parts { // the last one makes the step
 		last := i == len(parts)-1
-		args := []any{
-			string(run.Incarnation), s.Number, token, sent, flag(last), flag(s.Last), len(s.Rows), s.Progress, s.Cursor,
-		}
+		args := []any{s.Number, token, sent, flag(last), flag(s.Last), len(s.Rows), s.Progress, s.Cursor}
 		for _, block := range part {
 			args = append(args, block)
 		}
-		a, err := l.onHeader(ctx, stepScript, run.ID, args...)
-		if err != nil || a.status() == "passed" {
+		_, err := l.onHeader(ctx, stepScript, run, args...)
+		if errors.Is(err, errPassed) {
+			return false, nil
+		}
+		if err != nil {
 			return false, err
 		}
 		sent += len(part)
@@ -130,7 +132,7 @@ func (s ScanStep) validate() error {
 // NoteScan stores why the next step of a scan is late, and when it is to be made. The next
 // step removes the note, of which at most 200 characters are stored.
 func (l *Ledger) NoteScan(ctx context.Context, run Run, note string, next time.Time) error {
-	_, err := l.onHeader(ctx, noteScript, run.ID, string(run.Incarnation), truncated(note), toMillis(next))
+	_, err := l.onHeader(ctx, noteScript, run, truncated(note), toMillis(next))
 	if err != nil {
 		return fmt.Errorf("run %s: note of the scan: %w", run.ID, err)
 	}

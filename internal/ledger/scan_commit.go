@@ -53,8 +53,8 @@ func (l *Ledger) CommitFound(ctx context.Context, run Run) (now Run, left bool, 
 	return now, left, nil
 }
 
-// errPassed says that another process has committed found rows meanwhile.
-var errPassed = errors.New("another process commits the rows")
+// errPassed says that another process has made a step, or has committed found rows, meanwhile.
+var errPassed = errors.New("another process makes the steps and commits their rows")
 
 // commitFound commits found rows until none are to be committed now. With [errPassed] it
 // returns the run as it was before.
@@ -110,7 +110,7 @@ func (f found) ready() bool {
 
 // found reads the state of a run's found rows.
 func (l *Ledger) found(ctx context.Context, run Run) (found, error) {
-	a, err := l.onHeader(ctx, foundScript, run.ID, string(run.Incarnation), 0, 0, 0, 0)
+	a, err := l.onHeader(ctx, foundScript, run, 0, 0, 0, 0)
 	if err != nil {
 		return found{}, err
 	}
@@ -155,12 +155,12 @@ func parseKept(text string) (all []kept, err error) {
 // false. The error is [errPassed] if the blocks are not in the list any more.
 func (l *Ledger) blocks(ctx context.Context, run Run, from, past int64, f func([]FoundRow) bool) error {
 	for from < past {
-		a, err := l.onHeader(ctx, foundScript, run.ID, string(run.Incarnation), from, past, foundPage, foundBytes)
+		a, err := l.onHeader(ctx, foundScript, run, from, past, foundPage, foundBytes)
 		if err != nil {
 			return err
 		}
 		page := a.list(4).texts()
-		if a.status() == "passed" || len(page) == 0 {
+		if len(page) == 0 {
 			return errPassed
 		}
 		for i, block := range page {
@@ -207,8 +207,8 @@ func (l *Ledger) next(ctx context.Context, f found) (rows []FoundRow, past int64
 	if err != nil {
 		return nil, 0, err
 	}
-	a, err := l.onHeader(ctx, cutScript, f.run.ID, string(f.run.Incarnation), f.run.Segments, f.staged, past)
-	if err == nil && (a.status() == "passed" || a.int(1) != past) {
+	a, err := l.onHeader(ctx, cutScript, f.run, f.run.Segments, f.staged, past)
+	if err == nil && a.int(1) != past {
 		err = errPassed
 	}
 	return rows, past, err
@@ -242,11 +242,8 @@ func (l *Ledger) commitNext(ctx context.Context, f found) error {
 // addPart commits the next segment in the header, with these blocks. again says that it was
 // committed before.
 func (l *Ledger) addPart(ctx context.Context, run Run, sum Sum, from, past int64, again bool) error {
-	a, err := l.onHeader(ctx, partScript, run.ID, string(run.Incarnation), run.Segments, sum.stored(), sum.Rows,
+	_, err := l.onHeader(ctx, partScript, run, run.Segments, sum.stored(), sum.Rows,
 		from, past, flag(again))
-	if err == nil && a.status() == "passed" {
-		err = errPassed
-	}
 	return err
 }
 
@@ -266,8 +263,8 @@ func (l *Ledger) seal(ctx context.Context, f found) (now Run, left bool, err err
 	if !f.run.Growing || f.rows > 0 || len(f.kept) > 0 || !f.run.Scan.Ended {
 		return f.run, f.run.Growing && (f.rows > 0 || len(f.kept) > 0), nil
 	}
-	if _, err = l.onHeader(ctx, sealScript, f.run.ID, string(f.run.Incarnation)); err != nil {
-		return Run{}, false, err
+	if _, err = l.onHeader(ctx, sealScript, f.run); err != nil {
+		return f.run, true, err
 	}
 	if err = l.publish(ctx, f.run); err != nil {
 		return Run{}, false, err
@@ -292,7 +289,7 @@ func (l *Ledger) secure(ctx context.Context, f found) error {
 	if err != nil {
 		return err
 	}
-	args := []any{string(f.run.Incarnation)}
+	var args []any
 	incomplete := false
 	for _, k := range f.kept {
 		h, err := l.head(ctx, f.run.segment(k.number))
@@ -312,8 +309,8 @@ func (l *Ledger) secure(ctx context.Context, f found) error {
 			args = append(args, k.number, 0)
 		}
 	}
-	if len(args) > 1 {
-		if _, err := l.onHeader(ctx, keptScript, f.run.ID, args...); err != nil {
+	if len(args) > 0 {
+		if _, err := l.onHeader(ctx, keptScript, f.run, args...); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ func (w *worker) endScan(run ledger.Run, rows ...ledger.FoundRow) ledger.Run {
 	w.commitFound(run)
 	w.keptEarlier(run)
 	now, left := w.commitFound(run)
-	if left || now.Growing || now.Control.Incomplete {
+	if left || now.Growing || now.Incomplete {
 		w.t.Errorf("run %+v, left %v", now, left)
 	}
 	return now
@@ -158,12 +158,12 @@ func TestSegmentOfAScanIsLost(t *testing.T) {
 				w.rdb.HDel(t.Context(), ledger.SegmentKey(seg, "head"), "v", "flags", "not_before")
 			}
 			if part != "commit" {
-				if p := w.sync("a"); len(p.Missing) != 1 || !p.Run.Control.Incomplete {
+				if p := w.sync("a"); len(p.Missing) != 1 || !p.Run.Incomplete {
 					t.Errorf("progress %+v, want a missing segment", p)
 				}
 			}
 			state, left := w.commitFound(run)
-			if !left || state.Control.Incomplete {
+			if !left || state.Incomplete {
 				t.Errorf("run %+v, left %v", state, left)
 			}
 			p := w.sync("a")

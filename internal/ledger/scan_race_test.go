@@ -89,7 +89,7 @@ func (w *worker) complete(run ledger.Run, atLeast bool) {
 		w.keptEarlier(run)
 	}
 	now := w.sync(run.ID)
-	if now.Run.Growing || !now.Run.Scan.Ended || len(now.Missing) > 0 || now.Run.Control.Incomplete {
+	if now.Run.Growing || !now.Run.Scan.Ended || len(now.Missing) > 0 || now.Run.Incomplete {
 		w.t.Fatalf("the scan does not end: %+v, scan %+v, missing %v", now.Run, now.Run.Scan, now.Missing)
 	}
 	var due []ledger.Segment
@@ -309,7 +309,7 @@ func TestCommandsDuringAScan(t *testing.T) {
 		}, func(w *worker, run ledger.Run) {
 			now := w.sync(run.ID).Run
 			for number := range now.Segments {
-				if !now.Control.Paused {
+				if !now.Paused {
 					break // the last one was not interrupted
 				}
 				if rows := numbers(w.release(segment(now, number), all)); len(rows) > 0 {

@@ -169,11 +169,36 @@ func source(name string) string {
 	return string(text)
 }
 
+// status is the first value of a script's answer.
+type status string
+
+// The statuses of scripts that did not do all that they may do.
+const (
+	statusMissing   status = "missing"
+	statusMalformed status = "malformed"
+	statusDiffers   status = "differs"   // another segment is committed
+	statusNewer     status = "newer"     // the segment has a control that the header does not know
+	statusConcluded status = "concluded" // the run has ended by this call
+)
+
+// refusals are the errors of statuses with which a script has changed nothing.
+var refusals = map[status]error{
+	statusMissing: ErrNotFound,
+	"open":        ErrOpen,
+	"ended":       ErrEnded,
+	"none":        errNoScan,
+	"raced":       ErrRaced,
+	"mismatch":    ErrMismatch,
+	"passed":      errPassed,
+	"changed":     errChanged,
+}
+
 // answer is the answer of a script: a status, then values.
 type answer []any
 
-func (l *Ledger) onHeader(ctx context.Context, s *redis.Script, run RunID, args ...any) (answer, error) {
-	return l.do(ctx, s, headerKeys(run), args)
+// onHeader runs a script on the header of a run, whose incarnation is its first argument.
+func (l *Ledger) onHeader(ctx context.Context, s *redis.Script, run Run, args ...any) (answer, error) {
+	return l.do(ctx, s, headerKeys(run.ID), append([]any{string(run.Incarnation)}, args...))
 }
 
 func (l *Ledger) onSegment(ctx context.Context, s *redis.Script, seg Segment, args ...any) (answer, error) {
@@ -188,26 +213,17 @@ func (l *Ledger) onSessions(ctx context.Context, s *redis.Script, args ...any) (
 	return l.do(ctx, s, sessionKeys(), args)
 }
 
-// do runs a script. The error is [ErrNotFound] and the like where its status says so.
+// do runs a script. If it has changed nothing, the error is one of refusals.
 func (l *Ledger) do(ctx context.Context, s *redis.Script, keys []string, args []any) (answer, error) {
 	values, err := s.Run(ctx, l.rdb, keys, args...).Slice()
 	if err != nil {
 		return nil, noMemory(err)
 	}
 	a := answer(values)
-	switch a.status() {
-	case "missing":
-		return a, ErrNotFound
-	case "malformed":
+	if a.status() == statusMalformed {
 		return a, fmt.Errorf("stored header: %s is malformed", a.text(1))
-	case "open":
-		return a, ErrOpen
-	case "ended":
-		return a, ErrEnded
-	case "none":
-		return a, errNoScan
 	}
-	return a, nil
+	return a, refusals[a.status()]
 }
 
 // noMemory returns an [ErrNoMemory] if the error is one. Redis 6 wraps the error of a
@@ -219,7 +235,7 @@ func noMemory(err error) error {
 	return err
 }
 
-func (a answer) status() string { return a.text(0) }
+func (a answer) status() status { return status(a.text(0)) }
 
 // text returns the value at i; "" if there is none.
 func (a answer) text(i int) string {

@@ -115,7 +115,7 @@ func TestSettledRowsOfAProducerThatWasKilled(t *testing.T) {
 		run := w.create(ledger.RunID(fmt.Sprintf("run-%d", n)))
 		done = w.killAt(n, run)
 		run = w.commit(w.fillSettled(w.get(run.ID), 400, invalid))
-		if run.Counts["invalid"] != 133 || run.Control.Incomplete {
+		if run.Counts["invalid"] != 133 || run.Incomplete {
 			t.Errorf("killed before command %d: run %+v, want 133 invalid rows", n, run)
 		}
 	}
@@ -199,7 +199,7 @@ func TestVerifyStoresResultsAgain(t *testing.T) {
 			s := w.fillSettled(w.create("a"), 9, invalid)
 			run := w.commit(s)
 			lose(w, segment(run, 0))
-			if p := w.sync("a"); len(p.Missing) != 1 || !p.Run.Control.Incomplete {
+			if p := w.sync("a"); len(p.Missing) != 1 || !p.Run.Incomplete {
 				t.Errorf("progress %+v, want a missing segment", p)
 			}
 			if err := s.Verify(t.Context()); err != nil {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,7 +20,7 @@ type staged struct {
 	results []RowResult
 	// settled is the number of results that were stored before.
 	settled int
-	// late means that more results come later: see [Stager.AwaitResults].
+	// late means that the segment is completed later: see [Stager.AwaitResults].
 	late bool
 	// dues are the due times of rows that are not due at once, by row.
 	dues []rowDue
@@ -92,12 +93,8 @@ func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
 // stageRows is stage without the lists.
 func (l *Ledger) stageRows(ctx context.Context, run Run, s staged) error {
 	sum := s.packed.sum.stored()
-	a, err := l.onHeader(ctx, reserveScript, run.ID, string(run.Incarnation), s.number, sum)
-	if err != nil {
-		return err
-	}
-	if a.status() == "mismatch" {
-		return mismatch(run, s.packed.sum)
+	if _, err := l.onHeader(ctx, reserveScript, run, s.number, sum); err != nil {
+		return mismatch(err, run, s.packed.sum)
 	}
 	args := []any{
 		run.segment(s.number).String(), string(run.Tenant), string(run.Kind), s.packed.sum.Rows, sum, s.packed.per,
@@ -118,11 +115,8 @@ func (l *Ledger) stageRows(ctx context.Context, run Run, s staged) error {
 // onStaged runs a script for a segment. The error is a [MismatchError] if another one is
 // staged.
 func (l *Ledger) onStaged(ctx context.Context, script *redis.Script, run Run, s staged, args ...any) error {
-	a, err := l.onSegment(ctx, script, run.segment(s.number), args...)
-	if err == nil && a.status() == "mismatch" {
-		err = mismatch(run, s.packed.sum)
-	}
-	return err
+	_, err := l.onSegment(ctx, script, run.segment(s.number), args...)
+	return mismatch(err, run, s.packed.sum)
 }
 
 // duesPage is the number of due times that one script stores: it then takes a millisecond.
@@ -169,8 +163,18 @@ func (l *Ledger) stageResults(ctx context.Context, run Run, s staged) error {
 	return nil
 }
 
-func mismatch(run Run, sum Sum) error {
-	return &MismatchError{Run: run.ID, Member: MemberRows, Have: "other rows", Want: fmt.Sprintf("digest %x", sum.Digest)}
+// mismatch returns the error of a script that compares a segment with a stored one.
+func mismatch(err error, run Run, sum Sum) error {
+	return otherRows(err, run, fmt.Sprintf("digest %x", sum.Digest))
+}
+
+// otherRows returns the error of a script that compares rows, with what was given, as a
+// [MismatchError] if it is one.
+func otherRows(err error, run Run, given string) error {
+	if errors.Is(err, ErrMismatch) {
+		return &MismatchError{Run: run.ID, Member: MemberContent, Have: "other rows", Want: given}
+	}
+	return err
 }
 
 // flag returns 1 for true.

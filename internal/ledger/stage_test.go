@@ -153,7 +153,7 @@ func TestCreate(t *testing.T) {
 	if diff := cmp.Diff(n.Description, run.Description); diff != "" {
 		t.Errorf("description (-want +got):\n%s", diff)
 	}
-	if !run.Control.Paused || !run.Staged() || run.CreatedAt.IsZero() || run.Incarnation == "" {
+	if !run.Paused || !run.Staged() || run.CreatedAt.IsZero() || run.Incarnation == "" {
 		t.Errorf("run %+v", run)
 	}
 	again, created, err := w.Create(t.Context(), n)
@@ -163,9 +163,9 @@ func TestCreate(t *testing.T) {
 	if again.Incarnation != run.Incarnation {
 		t.Errorf("incarnation %s, want %s", again.Incarnation, run.Incarnation)
 	}
-	n.Description.Digest = "cd34"
+	n.Digest = "cd34"
 	var mismatch *ledger.MismatchError
-	if _, _, err := w.Create(t.Context(), n); !errors.As(err, &mismatch) || mismatch.Member != "digest" {
+	if _, _, err := w.Create(t.Context(), n); !errors.As(err, &mismatch) || mismatch.Member != "content" {
 		t.Errorf("create with another digest: %v, want a mismatch", err)
 	}
 }
@@ -246,9 +246,9 @@ func TestCreateRefuses(t *testing.T) {
 		{"an id with a slash", func(n *ledger.NewRun) { n.ID = "a/b" }},
 		{"no tenant", func(n *ledger.NewRun) { n.Tenant = "" }},
 		{"a kind in capitals", func(n *ledger.NewRun) { n.Kind = "Domain" }},
-		{"a cancelled run", func(n *ledger.NewRun) { n.Control.Cancelled = true }},
-		{"a negative retention", func(n *ledger.NewRun) { n.Description.KeepFor = -1 }},
-		{"a long description", func(n *ledger.NewRun) { n.Description.Columns = []string{strings.Repeat("x", 17<<10)} }},
+		{"a cancelled run", func(n *ledger.NewRun) { n.Cancelled = true }},
+		{"a negative retention", func(n *ledger.NewRun) { n.KeepFor = -1 }},
+		{"a long description", func(n *ledger.NewRun) { n.Columns = []string{strings.Repeat("x", 17<<10)} }},
 	}
 	w := newWorker(t)
 	for _, tt := range tests {

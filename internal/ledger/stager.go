@@ -38,19 +38,12 @@ type Stager struct {
 	grouping grouping
 
 	compares bool // with the rows of a committed run, instead of staging
-	late     lateResults
+	// awaits: see [Stager.AwaitResults]. known has the number of results of each segment.
+	awaits bool
+	known  []int
 
 	recent      []recent // segments that Redis may still lose, oldest first
 	recentBytes int
-}
-
-// lateResults are results of rows that are known after all rows were added.
-type lateResults struct {
-	awaited bool
-	number  int   // of the first segment whose results are not stored
-	before  int64 // rows of the segments before it
-	results []RowResult
-	settled []int // number of results of each segment that are stored, or were to be
 }
 
 // recent is a segment that was staged a moment ago.
@@ -149,64 +142,19 @@ func (s *Stager) Group(most int, key func(row []byte) string) {
 	s.grouping = grouping{most: most, key: key}
 }
 
-// AwaitResults lets [Stager.Settle] settle rows after all of them were added. No segment can
-// be committed before Commit has stored the last of these results. It is called before the
+// AwaitResults has Commit compare, for each segment, how many rows are settled with the
+// number of results that were added: another producer of the run may have settled a row for
+// which this one adds work. No segment can be committed before that. It is called before the
 // first Add.
-func (s *Stager) AwaitResults() { s.late.awaited = true }
-
-// Settle settles a row by its number in the run, such as a duplicate of another. It is called
-// after the last Add, in the order of the rows, for rows that were not settled when they were
-// added. It needs [Stager.AwaitResults].
-func (s *Stager) Settle(ctx context.Context, row int64, r Result) error {
-	if err := r.validate(); err != nil {
-		return fmt.Errorf("run %s: row %d: %w", s.run.ID, row, err)
-	}
-	if err := s.end(ctx); err != nil {
-		return err
-	}
-	late := &s.late
-	for late.number < len(s.sums) && row >= late.before+int64(s.sums[late.number].Rows) {
-		if err := s.settleSegment(ctx); err != nil {
-			return err
-		}
-	}
-	if !late.awaited || row < late.before || late.number == len(s.sums) {
-		return fmt.Errorf("run %s: settle row %d: want rows in their order, and AwaitResults before them", s.run.ID, row)
-	}
-	r.Evidence = bytes.Clone(r.Evidence)
-	late.results = append(late.results, RowResult{Row: Row(row - late.before), Result: r})
-	return nil
-}
-
-// settleSegment stores the late results of the next segment.
-func (s *Stager) settleSegment(ctx context.Context) error {
-	late := &s.late
-	number, sum, results := late.number, s.sums[late.number], late.results
-	before := late.settled[number]
-	late.number, late.before, late.results = number+1, late.before+int64(sum.Rows), nil
-	late.settled[number] += len(results)
-	if s.compares {
-		return nil
-	}
-	err := s.ledger.stageResults(ctx, s.run, staged{number: number, packed: packed{sum: sum}, results: results, settled: before})
-	if err != nil {
-		return fmt.Errorf("run %s: settle rows of segment %d: %w", s.run.ID, number, err)
-	}
-	for i := range s.recent {
-		if r := &s.recent[i]; r.number == number {
-			r.late, r.results = false, append(r.results, results...)
-		}
-	}
-	return nil
-}
+func (s *Stager) AwaitResults() { s.awaits = true }
 
 // Commit stages the last segment and commits the run.
 func (s *Stager) Commit(ctx context.Context) (Run, error) {
 	if err := s.end(ctx); err != nil {
 		return Run{}, err
 	}
-	for s.late.awaited && s.late.number < len(s.sums) {
-		if err := s.settleSegment(ctx); err != nil {
+	if s.awaits && !s.compares {
+		if err := s.complete(ctx); err != nil {
 			return Run{}, err
 		}
 	}
@@ -214,7 +162,7 @@ func (s *Stager) Commit(ctx context.Context) (Run, error) {
 		return s.ledger.Commit(ctx, s.run, s.sums)
 	}
 	if len(s.sums) != len(s.stored) {
-		return Run{}, &MismatchError{Run: s.run.ID, Member: MemberRows, Have: fmt.Sprintf("%d rows", s.run.Rows), Want: fmt.Sprintf("%d rows", s.Rows())}
+		return Run{}, &MismatchError{Run: s.run.ID, Member: MemberContent, Have: fmt.Sprintf("%d rows", s.run.Rows), Want: fmt.Sprintf("%d rows", s.Rows())}
 	}
 	return s.run, nil
 }
@@ -225,6 +173,25 @@ func (s *Stager) end(ctx context.Context) error {
 		return nil
 	}
 	return s.flush(ctx, true)
+}
+
+// complete completes the segments, which await results until then.
+func (s *Stager) complete(ctx context.Context) error {
+	for number := range s.sums {
+		if err := s.completeSegment(ctx, number); err != nil {
+			return fmt.Errorf("run %s: complete segment %d: %w", s.run.ID, number, err)
+		}
+	}
+	for i := range s.recent {
+		s.recent[i].late = false
+	}
+	return nil
+}
+
+// completeSegment stores that all results of a segment are known. The error is a
+// [MismatchError] if not as many rows are settled.
+func (s *Stager) completeSegment(ctx context.Context, number int) error {
+	return s.ledger.stageResults(ctx, s.run, staged{number: number, packed: packed{sum: s.sums[number]}, settled: s.known[number]})
 }
 
 // Verify reads back the committed run. It stages and commits again the segments that
@@ -240,7 +207,9 @@ func (s *Stager) Verify(ctx context.Context) error {
 	for _, number := range missing {
 		i := slices.IndexFunc(s.recent, func(r recent) bool { return r.number == number })
 		if i < 0 {
-			if !s.completed(ctx, number) {
+			// Not in memory. Unless the segment awaited results, Redis has lost more of it than
+			// that all of them are known, such as when its rows are due.
+			if !s.awaits || s.completeSegment(ctx, number) != nil {
 				lost = append(lost, number)
 			}
 			continue
@@ -261,15 +230,6 @@ func (s *Stager) Verify(ctx context.Context) error {
 	return err
 }
 
-// completed completes a segment that is not in memory, and reports whether it could: only if
-// the segment awaited late results, and Redis has lost nothing but that no more are to come.
-func (s *Stager) completed(ctx context.Context, number int) bool {
-	if !s.late.awaited {
-		return false
-	}
-	return s.ledger.stageResults(ctx, s.run, staged{number: number, packed: packed{sum: s.sums[number]}, settled: s.late.settled[number]}) == nil
-}
-
 // flush stages the rows that were added since the last flush.
 func (s *Stager) flush(ctx context.Context, last bool) error {
 	number := len(s.sums)
@@ -277,16 +237,16 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 	if err == nil && number >= MaxSegments {
 		err = fmt.Errorf("want at most %d segments", MaxSegments)
 	}
-	segment := staged{number: number, last: last, packed: p, results: s.settled, dues: s.dues, late: s.late.awaited}
+	segment := staged{number: number, last: last, packed: p, results: s.settled, dues: s.dues, late: s.awaits}
 	segment.order = s.grouping.order(s.rows, s.settled, s.dues)
-	known := number < len(s.stored) && s.stored[number] == p.sum.stored()
+	isStored := number < len(s.stored) && s.stored[number] == p.sum.stored()
 	switch {
 	case err != nil:
 	case s.compares:
-		if !known {
-			err = mismatch(s.run, p.sum)
+		if !isStored {
+			err = mismatch(ErrMismatch, s.run, p.sum)
 		}
-	case last || !known || len(s.dues) > 0:
+	case last || !isStored || len(s.dues) > 0:
 		err = s.ledger.stage(ctx, s.run, segment)
 	default: // an earlier producer may have been killed before it stored every result
 		err = s.ledger.stageResults(ctx, s.run, segment)
@@ -295,7 +255,7 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 		return fmt.Errorf("run %s: stage segment %d: %w", s.run.ID, number, err)
 	}
 	s.keep(segment)
-	s.late.settled = append(s.late.settled, len(segment.results))
+	s.known = append(s.known, len(segment.results))
 	s.sums = append(s.sums, p.sum)
 	s.rows, s.data, s.settled, s.dues = s.rows[:0], s.data[:0], nil, nil // keep retains the latter two
 	return nil

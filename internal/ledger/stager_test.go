@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"orgops/internal/ledger"
 )
@@ -143,8 +144,9 @@ func TestStagerCannotStageARunThatRedisLost(t *testing.T) {
 	}
 }
 
-// settleLate adds rows, settles the last row of each segment after that, and commits.
-func (w *worker) settleLate(run ledger.Run, rows [][]byte, late ...int64) (*ledger.Stager, ledger.Run, error) {
+// fillAwaiting adds rows to a stager that awaits results, and commits. The second row is
+// invalid, and those given are duplicates.
+func (w *worker) fillAwaiting(run ledger.Run, rows [][]byte, duplicates ...int) (*ledger.Stager, ledger.Run, error) {
 	w.t.Helper()
 	s, err := w.NewStager(w.t.Context(), run)
 	if err != nil {
@@ -152,17 +154,15 @@ func (w *worker) settleLate(run ledger.Run, rows [][]byte, late ...int64) (*ledg
 	}
 	s.AwaitResults()
 	for i, row := range rows {
-		if i == 1 {
+		switch {
+		case i == 1:
 			err = s.AddSettled(w.t.Context(), row, ledger.Result{Outcome: "invalid"})
-		} else {
+		case slices.Contains(duplicates, i):
+			err = s.AddSettled(w.t.Context(), row, ledger.Result{Outcome: "unchanged", Detail: "a duplicate"})
+		default:
 			err = s.Add(w.t.Context(), row)
 		}
 		if err != nil {
-			return s, run, err
-		}
-	}
-	for _, row := range late {
-		if err := s.Settle(w.t.Context(), row, ledger.Result{Outcome: "unchanged", Detail: "a duplicate"}); err != nil {
 			return s, run, err
 		}
 	}
@@ -170,58 +170,12 @@ func (w *worker) settleLate(run ledger.Run, rows [][]byte, late ...int64) (*ledg
 	return s, run, err
 }
 
-func TestStagerSettlesRowsLater(t *testing.T) {
-	const n = 2*ledger.SegmentRows + 10
-	rows := content(0, n)
-	for _, tt := range []struct {
-		name string
-		late []int64
-		fits bool
-	}{
-		{"none", nil, true},
-		{"in the last segment", []int64{n - 1}, true},
-		{"in the first two segments", []int64{0, 2, ledger.SegmentRows - 1, ledger.SegmentRows}, true},
-		{"every row of a segment", span(ledger.SegmentRows, 2*ledger.SegmentRows), true},
-		{"not in order", []int64{ledger.SegmentRows, 5}, false},
-		{"a row that was not added", []int64{n}, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorker(t)
-			s, run, err := w.settleLate(w.create("a"), rows, tt.late...)
-			if !tt.fits {
-				if err == nil {
-					t.Error("want an error")
-				}
-				return
-			}
-			if err == nil {
-				err = s.Verify(t.Context())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			counts, err := w.Counts(t.Context(), run)
-			if err != nil || counts["unchanged"] != int64(len(tt.late)) || counts["invalid"] != 1 {
-				t.Errorf("counts %v, %v; want %d unchanged", counts, err, len(tt.late))
-			}
-		})
-	}
-}
-
-// span returns the numbers from first on, below past.
-func span(first, past int64) (all []int64) {
-	for i := first; i < past; i++ {
-		all = append(all, i)
-	}
-	return all
-}
-
-// TestStagerSettlesAgainWhatRedisLost has Redis lose the commit and the later results of the
-// segments, of which the second has none.
+// TestStagerSettlesAgainWhatRedisLost has Redis lose the commit and results of the segments, of
+// which the second has none.
 func TestStagerSettlesAgainWhatRedisLost(t *testing.T) {
 	w := newWorker(t)
 	rows := content(0, 2*ledger.SegmentRows+10)
-	s, run, err := w.settleLate(w.create("a"), rows, 2*ledger.SegmentRows+2)
+	s, run, err := w.fillAwaiting(w.create("a"), rows, 2*ledger.SegmentRows+2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,11 +203,11 @@ func TestStagerSettlesAgainWhatRedisLost(t *testing.T) {
 	}
 }
 
-// TestStagerCompletesWhatItForgot has Redis lose that no later results are to come for
-// segments that are not in memory any more, and in the end a segment.
+// TestStagerCompletesWhatItForgot has Redis lose that all results are known of segments that
+// are not in memory any more, and in the end a segment.
 func TestStagerCompletesWhatItForgot(t *testing.T) {
 	w := newWorker(t)
-	s, run, err := w.settleLate(w.create("a"), content(0, 2*ledger.SegmentRows+10))
+	s, run, err := w.fillAwaiting(w.create("a"), content(0, 2*ledger.SegmentRows+10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +233,34 @@ func TestStagerCompletesWhatItForgot(t *testing.T) {
 	}
 }
 
-// TestStagerAwaitsResults commits nothing of a segment whose later results are not stored.
+// TestStagerForgotDueTimes has Redis lose when the rows of a segment are due. Once the segment
+// is not in memory any more, Verify must not complete it: its rows would be due at once.
+func TestStagerForgotDueTimes(t *testing.T) {
+	w := newWorker(t)
+	s := w.fill(w.create("a"), nil)
+	for _, row := range content(0, 3) {
+		if err := s.AddDue(t.Context(), row, time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := w.commit(s)
+	s.Forget()
+	w.uncommit(run)
+	seg := segment(run, 0)
+	head := ledger.SegmentKey(seg, "head")
+	if err := errors.Join(
+		w.rdb.HDel(t.Context(), head, "v", "flags", "not_before").Err(), w.rdb.HSet(t.Context(), head, "awaits", 1).Err(),
+		w.rdb.Del(t.Context(), ledger.SegmentKey(seg, "first")).Err(),
+	); err != nil {
+		t.Fatal(err)
+	}
+	missing, ok := errors.AsType[*ledger.MissingError](s.Verify(t.Context()))
+	if !ok || !slices.Equal(missing.Segments, []int{0}) {
+		t.Errorf("%v, want segment 0 missing", missing)
+	}
+}
+
+// TestStagerAwaitsResults commits nothing of a segment before it is complete.
 func TestStagerAwaitsResults(t *testing.T) {
 	w := newWorker(t)
 	rows := content(0, ledger.SegmentRows+1)
@@ -303,7 +284,7 @@ func TestStagerAwaitsResults(t *testing.T) {
 	} else if _, err := w.Commit(t.Context(), run, []ledger.Sum{first, sum}); err == nil {
 		t.Error("a segment was committed that awaits results")
 	}
-	if _, run, err := w.settleLate(run, rows); err != nil || run.Rows != int64(len(rows)) {
+	if _, run, err := w.fillAwaiting(run, rows); err != nil || run.Rows != int64(len(rows)) {
 		t.Errorf("%d rows, %v", run.Rows, err)
 	}
 }
@@ -319,16 +300,17 @@ func TestStagerRefusesResultsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.AwaitResults()
-	for _, row := range slices.Concat(first, second) {
-		if err := s.Add(t.Context(), row); err != nil {
+	for i, row := range slices.Concat(first, second) { // killed: the first segment is staged
+		if i == 3 {
+			err = s.AddSettled(t.Context(), row, ledger.Result{Outcome: "unchanged"})
+		} else {
+			err = s.Add(t.Context(), row)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	// The row of the second segment is not stored, but the first one's is.
-	if err := errors.Join(s.Settle(t.Context(), 3, ledger.Result{Outcome: "unchanged"}), s.Settle(t.Context(), ledger.SegmentRows, ledger.Result{Outcome: "unchanged"})); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = w.settleLate(run, slices.Concat(first, content(0, 3)))
+	_, _, err = w.fillAwaiting(run, slices.Concat(first, content(0, 3)))
 	if _, differs := errors.AsType[*ledger.MismatchError](err); !differs {
 		t.Errorf("%v, want a mismatch", err)
 	}
@@ -337,7 +319,7 @@ func TestStagerRefusesResultsOfOthers(t *testing.T) {
 func TestComparer(t *testing.T) {
 	w := newWorker(t)
 	rows := content(0, ledger.SegmentRows+10)
-	_, run, err := w.settleLate(w.create("a"), rows, 7)
+	_, run, err := w.fillAwaiting(w.create("a"), rows, 7)
 	if err != nil {
 		t.Fatal(err)
 	}

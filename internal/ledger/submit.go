@@ -21,7 +21,7 @@ func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, 
 	if err != nil {
 		return Run{}, false, fmt.Errorf("run %s: %w", n.ID, err)
 	}
-	n.Description.Single, n.Description.Digest = true, rowDigest(row)
+	n.Single, n.Digest = true, rowDigest(row)
 	if run, created, err = l.Create(ctx, n); err != nil {
 		return Run{}, false, err
 	}
@@ -31,7 +31,7 @@ func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, 
 		run, err = l.completeRow(ctx, run, p)
 	}
 	if isMismatch(err) { // a staged run that was cancelled takes no row
-		if now, failed := l.Get(ctx, n.ID); failed == nil && now.Control.Cancelled {
+		if now, failed := l.Get(ctx, n.ID); failed == nil && now.Cancelled {
 			return now, created, nil
 		}
 	}
@@ -51,7 +51,7 @@ func rowDigest(row []byte) string {
 // completeRow completes the submission of a single row that was interrupted, or of which
 // Redis has lost a part.
 func (l *Ledger) completeRow(ctx context.Context, run Run, p packed) (Run, error) {
-	if run.Ended() || run.Control.Cancelled {
+	if run.Ended() || run.Cancelled {
 		return run, nil
 	}
 	if !run.Staged() {
@@ -69,12 +69,9 @@ func (l *Ledger) commitRow(ctx context.Context, run Run, s staged) (Run, error) 
 	if err := l.stageRows(ctx, run, s); err != nil {
 		return Run{}, err
 	}
-	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), 1, 1, p.sum.stored())
+	a, err := l.onHeader(ctx, commitScript, run, 1, 1, p.sum.stored())
 	if err != nil {
-		return Run{}, err
-	}
-	if a.status() == "mismatch" {
-		return Run{}, mismatch(run, p.sum)
+		return Run{}, mismatch(err, run, p.sum)
 	}
 	if run, err = parseRun(run.ID, a.hash(1)); err != nil {
 		return Run{}, err
@@ -91,14 +88,14 @@ func (l *Ledger) commitRow(ctx context.Context, run Run, s staged) (Run, error) 
 // and leaves any other to Sync.
 func (l *Ledger) startRow(ctx context.Context, run Run, sum Sum) (Run, error) {
 	a, err := l.onSegment(ctx, applyScript, run.segment(0), applyArgs(run, sum.stored())...)
-	if err != nil && a.status() != "missing" {
+	if err != nil && !isNotFound(err) {
 		return Run{}, err
 	}
 	state := copied{Progress: Progress{Run: run}}
 	if err := state.add(0, a); err != nil {
 		return Run{}, err
 	}
-	if run.Control.Incomplete || len(state.Segments) == 0 || state.Segments[0].Closed() {
+	if run.Incomplete || len(state.Segments) == 0 || state.Segments[0].Closed() {
 		p, err := l.Sync(ctx, run.ID)
 		return p.Run, err
 	}

@@ -56,7 +56,7 @@ func TestSubmitRow(t *testing.T) {
 	w := newWorker(t)
 	l, trips := counted(t)
 	n := single("a")
-	n.Description.Label = "signup"
+	n.Label = "signup"
 	run, created, err := l.SubmitRow(t.Context(), n, []byte("row 0"))
 	if err != nil || !created {
 		t.Fatalf("created %v, %v", created, err)
@@ -72,7 +72,7 @@ func TestSubmitRow(t *testing.T) {
 	w.must(w.Delete, "b")
 	w.submit("many", 1)
 	w.wantListed([]ledger.RunID{"many"}, []ledger.RunID{"a"})
-	if stored := w.get("a"); stored.Rows != 1 || stored.Growing || !stored.Description.Single || stored.Description.Label != "signup" {
+	if stored := w.get("a"); stored.Rows != 1 || stored.Growing || !stored.Single || stored.Label != "signup" {
 		t.Errorf("run %+v", stored)
 	}
 	if open := w.open(); !slices.Contains(open, "a") {
@@ -106,10 +106,10 @@ func TestSubmitRowMismatch(t *testing.T) {
 		row    string
 		member string
 	}{
-		"row":             {single("a"), "row 1", "digest"},
+		"row":             {single("a"), "row 1", "content"},
 		"kind":            {ledger.NewRun{ID: "a", Tenant: tenant, Kind: "domain:update"}, "row 0", "kind"},
 		"tenant":          {ledger.NewRun{ID: "a", Tenant: "beta", Kind: kind}, "row 0", "tenant"},
-		"run of one row":  {single("many"), "row 0", "digest"},
+		"run of one row":  {single("many"), "row 0", "content"},
 		"run, other kind": {ledger.NewRun{ID: "many", Tenant: tenant, Kind: "domain:update"}, "row 0", "kind"},
 	} {
 		before := remember(t, w.rdb)
@@ -210,7 +210,7 @@ func TestSubmitRowAfterALoss(t *testing.T) {
 			w.submitRow(single("a"))
 			w.wantListed(nil, singlesOf(w))
 			run = w.get("a")
-			if run.Staged() || run.Control.Incomplete {
+			if run.Staged() || run.Incomplete {
 				t.Errorf("run %+v", run)
 			}
 			if r := w.settleAll(segment(run, 0)); !r.Ended {
@@ -238,7 +238,7 @@ func singlesOf(w *worker) []ledger.RunID {
 // may not start yet. It does not start.
 func TestSubmitRowThatIsStopped(t *testing.T) {
 	later := single("a")
-	later.Control.NotBefore = time.Now().Add(time.Hour)
+	later.NotBefore = time.Now().Add(time.Hour)
 	for name, c := range map[string]struct {
 		run  ledger.NewRun
 		stop func(w *worker)

@@ -67,7 +67,7 @@ func (l *Ledger) syncRun(ctx context.Context, run Run, c change) (Progress, erro
 	if state.Run.Staged() {
 		return state.Progress, nil
 	}
-	if incomplete := len(state.Missing) > 0; incomplete != state.Run.Control.Incomplete && !state.Run.Ended() {
+	if incomplete := len(state.Missing) > 0; incomplete != state.Run.Incomplete && !state.Run.Ended() {
 		c := change{clear: incompleteFlag}
 		if incomplete {
 			c = change{set: incompleteFlag}
@@ -99,7 +99,7 @@ func (l *Ledger) conclude(ctx context.Context, p Progress, bits string) (ended b
 			reopened = append(reopened, n)
 		}
 	}
-	if len(p.Missing) > 0 && (p.Run.Control.Cancelled || p.Run.Ended()) {
+	if len(p.Missing) > 0 && (p.Run.Cancelled || p.Run.Ended()) {
 		for _, n := range p.Missing {
 			if !bit(bits, n) {
 				closed = append(closed, n)
@@ -110,7 +110,7 @@ func (l *Ledger) conclude(ctx context.Context, p Progress, bits string) (ended b
 	if err := l.reopenSegments(ctx, p.Run, reopened); err != nil {
 		return false, err
 	}
-	if _, err := l.onHeader(ctx, countsScript, p.Run.ID, string(p.Run.Incarnation), counts.String(), counts.Settled()); err != nil {
+	if _, err := l.onHeader(ctx, countsScript, p.Run, counts.String(), counts.Settled()); err != nil {
 		return false, err
 	}
 	if ended, err = l.closeSegments(ctx, p.Run, closed); err != nil {
@@ -128,11 +128,11 @@ const closePage = 1000
 func (l *Ledger) closeSegments(ctx context.Context, run Run, closed []int) (ended bool, err error) {
 	for {
 		page := closed[:min(closePage, len(closed))]
-		a, err := l.onHeader(ctx, closeScript, run.ID, append([]any{string(run.Incarnation)}, ints(page)...)...)
+		a, err := l.onHeader(ctx, closeScript, run, ints(page)...)
 		if err != nil {
 			return false, fmt.Errorf("close segments: %w", err)
 		}
-		ended = ended || a.status() == "concluded"
+		ended = ended || a.status() == statusConcluded
 		if closed = closed[len(page):]; len(closed) == 0 {
 			return ended, nil
 		}
@@ -159,7 +159,7 @@ func (l *Ledger) reopenSegments(ctx context.Context, run Run, numbers []int) err
 		return err
 	}
 	for page := range slices.Chunk(numbers, closePage) {
-		if _, err := l.onHeader(ctx, reopenScript, run.ID, append([]any{string(run.Incarnation)}, ints(page)...)...); err != nil {
+		if _, err := l.onHeader(ctx, reopenScript, run, ints(page)...); err != nil {
 			return err
 		}
 	}
@@ -200,7 +200,7 @@ func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
 		return copied{}, err
 	}
 	for number, a := range answers {
-		if errs[number] == nil || a.status() == "missing" {
+		if errs[number] == nil || isNotFound(errs[number]) {
 			errs[number] = state.add(number, a)
 		}
 	}
@@ -211,7 +211,7 @@ func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
 // it is "": the segment then takes the control if it was committed, since the header's Redis
 // may have lost the commit.
 func applyArgs(run Run, sum string) []any {
-	return []any{run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sum, run.base}
+	return []any{run.version, run.flags(), toMillis(run.NotBefore), sum, run.base}
 }
 
 // joined returns an error for those that are not nil, with their number and the first.
@@ -226,9 +226,9 @@ func joined(what string, errs []error) error {
 // add adds the answer of a segment's script.
 func (c *copied) add(number int, a answer) error {
 	switch a.status() {
-	case "missing", "differs":
+	case statusMissing, statusDiffers:
 		c.Missing = append(c.Missing, number)
-	case "newer":
+	case statusNewer:
 		read := numbers{hash: map[string]string{"version": a.text(1)}}
 		v := versioned{version: read.int("version"), flags: a.text(2)}
 		if c.newest == nil || v.version > c.newest.version {

@@ -17,7 +17,7 @@ func (l *Ledger) unchanged(ctx context.Context, runs []Run) map[string]SegmentSt
 	found := map[string]SegmentState{}
 	var page []Run
 	for i, run := range runs {
-		if run.Rows == 1 && run.Segments == 1 && !run.Growing && !run.Control.Incomplete && run.DeletingAt.IsZero() {
+		if run.Rows == 1 && run.Segments == 1 && !run.Growing && !run.Incomplete && run.DeletingAt.IsZero() {
 			page = append(page, run)
 		}
 		if len(page) == unchangedPage || i == len(runs)-1 && len(page) > 0 {

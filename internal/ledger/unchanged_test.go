@@ -59,17 +59,17 @@ func TestRebuildOfAChangedSingleRow(t *testing.T) {
 	}{
 		"its segment is lost": {func(w *worker, run ledger.Run) {
 			w.rdb.Del(w.t.Context(), ledger.SegmentKey(segment(run, 0), "head"))
-		}, func(p ledger.Progress) bool { return len(p.Missing) == 1 && p.Run.Control.Incomplete }},
+		}, func(p ledger.Progress) bool { return len(p.Missing) == 1 && p.Run.Incomplete }},
 		"a node has lost the pause of the segment": {func(w *worker, _ ledger.Run) {
 			before := remember(w.t, w.rdb)
 			w.must(w.Pause, "a")
 			before.restore(w.t, w.rdb, ".0}")
-		}, func(p ledger.Progress) bool { return p.Run.Control.Paused }},
+		}, func(p ledger.Progress) bool { return p.Run.Paused }},
 		"a node has lost the pause of the header": {func(w *worker, _ ledger.Run) {
 			before := remember(w.t, w.rdb)
 			w.must(w.Pause, "a")
 			before.restore(w.t, w.rdb, "{run:a}")
-		}, func(p ledger.Progress) bool { return p.Run.Control.Paused }},
+		}, func(p ledger.Progress) bool { return p.Run.Paused }},
 		"a node has lost the cancel of the segment": {func(w *worker, _ ledger.Run) {
 			before := remember(w.t, w.rdb)
 			w.must(w.Cancel, "a")
@@ -101,7 +101,7 @@ func TestRebuildOfAChangedSingleRow(t *testing.T) {
 					t.Errorf("%+v", all[0])
 				}
 			}
-			if paused := w.get("a").Control.Paused; paused && len(w.release(segment(run, 0), all).Rows) > 0 {
+			if paused := w.get("a").Paused; paused && len(w.release(segment(run, 0), all).Rows) > 0 {
 				t.Error("a row of a paused run was released")
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/health"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
@@ -75,7 +76,7 @@ func budgetMetrics(t tenant.Announced, state *pace.State) ([]prometheus.Metric, 
 	return metrics, nil
 }
 
-func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state health.TenantState) (metrics []prometheus.Metric, err error) {
+func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string, state health.TenantState) (metrics []prometheus.Metric, err error) {
 	if state.Sweeps == nil {
 		return nil, nil
 	}
@@ -89,7 +90,7 @@ func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state
 	}
 	var last time.Time
 	for _, sweep := range []sweep.TenantSweep{state.Ticks.Sweep, state.Ticks.ByHand} {
-		counts, err := counts(ctx, ledger, tenant, sweep, summary)
+		counts, err := counts(ctx, l, tenant, sweep, summary)
 		if err != nil {
 			return metrics, err
 		}
@@ -105,15 +106,15 @@ func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state
 
 // counts reports whether a sweep was started and was evaluated, or will be. A cancelled sweep
 // is not evaluated, nor one whose run is deleted.
-func counts(ctx context.Context, ledger *runs.Ledger, tenant string, started sweep.TenantSweep, last *sweep.Summary) (bool, error) {
+func counts(ctx context.Context, l *runs.Ledger, tenant string, started sweep.TenantSweep, last *sweep.Summary) (bool, error) {
 	if started.Run == "" {
 		return false, nil
 	}
 	if last != nil && !last.At.Before(started.At) {
 		return true, nil
 	}
-	run, err := ledger.Get(ctx, started.Run)
-	if errors.Is(err, runs.ErrNotFound) {
+	run, err := l.Get(ctx, ledger.RunID(started.Run))
+	if errors.Is(err, ledger.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {

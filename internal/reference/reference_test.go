@@ -28,12 +28,13 @@ func TestReferenceOfExitCodes(t *testing.T) {
 
 func TestReferenceOfOutcomes(t *testing.T) {
 	var settled, open [][]string
-	for _, c := range constants(t, "../../tasks/outcome.go", "Outcome") {
-		settled = append(settled, []string{reference.Code(c.value), c.comment})
-	}
-	for _, c := range constants(t, "../engine/outcome.go", "Outcome") {
-		if !engine.Settles(ledger.Outcome(c.value)) {
-			open = append(open, []string{reference.Code(c.value), c.comment})
+	for _, c := range append(constants(t, "../ledger/outcome.go", "Outcome"), constants(t, "../engine/outcome.go", "Outcome")...) {
+		row := []string{reference.Code(c.value), c.comment}
+		switch outcome := ledger.Outcome(c.value); {
+		case engine.Settles(outcome), outcome == ledger.Lost:
+			settled = append(settled, row)
+		default:
+			open = append(open, row)
 		}
 	}
 	header := []string{"outcome", "meaning"}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 )
 
 // TestFacadeAdopt: a run of the core keeps the ids of its children.
@@ -14,23 +13,23 @@ func TestFacadeAdopt(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
 	core := submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 1)
-	if err := l.Adopt(ctx, get(t, l, "new"), "child"); !errors.Is(err, runs.ErrOpen) {
+	if err := l.Core().Adopt(ctx, get(t, l, "new"), "child"); !errors.Is(err, ledger.ErrOpen) {
 		t.Errorf("an open run: %v", err)
 	}
 	core.end(0, ledger.Result{Outcome: "failed"})
 	before := get(t, l, "new")
-	check(t, l.Adopt(ctx, before, "child"))
-	if err := l.Adopt(ctx, before, "other"); !errors.Is(err, runs.ErrRaced) {
+	check(t, l.Core().Adopt(ctx, before, "child"))
+	if err := l.Core().Adopt(ctx, before, "other"); !errors.Is(err, ledger.ErrRaced) {
 		t.Errorf("a run that was changed: %v", err)
 	}
 	r := get(t, l, "new")
-	check(t, l.Adopt(ctx, r, "child"))
-	if !slices.Equal(r.Children, []string{"child"}) {
+	check(t, l.Core().Adopt(ctx, r, "child"))
+	if !slices.Equal(r.Children, []ledger.RunID{"child"}) {
 		t.Errorf("children %q", r.Children)
 	}
 	child := submitInCore(t, l, ledger.NewRun{ID: "child", Kind: updates, Tenant: "acme", Description: ledger.Description{Parent: "new"}}, 1)
 	child.end(0, done())
-	check(t, l.Delete(ctx, "child"))
+	check(t, l.Core().Delete(ctx, "child"))
 	if r := get(t, l, "new"); len(r.Children) != 0 {
 		t.Errorf("the child was deleted: %q", r.Children)
 	}
@@ -41,7 +40,7 @@ func TestFacadeAdopt(t *testing.T) {
 func TestFacadeSettledRows(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
-	_, run, _, err := l.Create(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
+	run, _, err := l.Core().Create(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
 	check(t, err)
 	stager, err := l.Core().NewStager(ctx, run)
 	check(t, err)
@@ -49,10 +48,10 @@ func TestFacadeSettledRows(t *testing.T) {
 	check(t, stager.AddSettled(ctx, []byte(`["x"]`), ledger.Result{Outcome: "invalid", Detail: "no domain"}))
 	_, err = stager.Commit(ctx)
 	check(t, err)
-	if r := get(t, l, "new"); r.Total != 2 || r.Settled != 1 || r.Counts["invalid"] != 1 || r.Ended() {
+	if r := get(t, l, "new"); r.Total() != 2 || r.Settled() != 1 || r.Counts["invalid"] != 1 || r.Ended() {
 		t.Errorf("%+v", r)
 	}
-	if have := results(t, l, "new"); len(have) != 1 || have[0] != (runs.Result{Item: 1, Outcome: "invalid", Detail: "no domain"}) {
+	if have := results(t, l, "new"); len(have) != 1 || have[0].Item != 1 || have[0].Outcome != "invalid" || have[0].Detail != "no domain" {
 		t.Errorf("results %+v", have)
 	}
 	if open := collect(t, l.OpenFrom(ctx, "new", 0)); len(open) != 1 || open[0].Item != 0 {

@@ -31,7 +31,7 @@ type coreRun struct {
 // submitInCore submits rows to the core, in a segment for each size.
 func submitInCore(t *testing.T, l *runs.Ledger, n ledger.NewRun, sizes ...int) coreRun {
 	t.Helper()
-	_, run, created, err := l.Create(t.Context(), n)
+	run, created, err := l.Core().Create(t.Context(), n)
 	if err != nil || !created {
 		t.Fatalf("create %s: created %v, %v", n.ID, created, err)
 	}
@@ -97,7 +97,7 @@ func done() ledger.Result { return ledger.Result{Outcome: ledger.Done} }
 
 // facts is what the ledger says of a run through every method of readers.
 type facts struct {
-	run     runs.Run
+	run     runFacts
 	results []runs.Result
 	later   []runs.Result
 	open    []string
@@ -108,36 +108,42 @@ type facts struct {
 	states  []string
 }
 
+type runFacts struct {
+	description    ledger.Description
+	sealed, paused bool
+	rows, settled  int64
+	counts         ledger.Counts
+}
+
 // factsOf reads the facts, without times of day and ids.
 func factsOf(t *testing.T, l *runs.Ledger, id string) (f facts) {
 	t.Helper()
 	ctx := t.Context()
 	r := get(t, l, id)
-	f.run = runs.Run{
-		Sealed: r.Sealed, Stored: r.Stored, Total: r.Total, Settled: r.Settled, Counts: r.Counts, Paused: r.Paused,
-		Label: r.Label, Format: r.Format, Columns: r.Columns, Caller: r.Caller, Digest: r.Digest,
+	f.run = runFacts{
+		description: r.Description, sealed: r.Sealed(), rows: r.Rows, settled: r.Settled(), counts: r.Counts, paused: r.Paused,
 	}
 	f.results = results(t, l, id)
-	f.later = collect(t, l.ResultsFrom(ctx, id, 4))
-	f.open = openTexts(collect(t, l.OpenFrom(ctx, id, 0)))
-	noted, total, err := l.Notes(ctx, id, 1000)
+	f.later = collect(t, l.Results(ctx, ledger.RunID(id), 4))
+	f.open = openTexts(collect(t, l.OpenFrom(ctx, ledger.RunID(id), 0)))
+	noted, total, err := l.Notes(ctx, ledger.RunID(id), 1000)
 	check(t, err)
 	f.noted, f.total = openTexts(noted), total
 	slices.Sort(f.noted)
-	rows, err := l.Rows(ctx, id, 2, 100)
+	rows, err := l.Rows(ctx, ledger.RunID(id), 2, 100)
 	check(t, err)
 	for _, row := range rows {
 		f.rows = append(f.rows, string(row))
 	}
-	for _, row := range append(collect(t, l.Search(ctx, id, []byte("org_5"))), collect(t, l.SearchFold(ctx, id, []byte("org_0")))...) {
+	for _, row := range collect(t, l.Search(ctx, ledger.RunID(id), []byte("org_5"), []byte("org_0"))) {
 		f.found = append(f.found, fmt.Sprint(row.Item, string(row.Source)))
 	}
 	for item := range int64(8) {
-		state, err := l.Row(ctx, id, item)
+		state, err := l.Row(ctx, ledger.RunID(id), item)
 		check(t, err)
 		text := openTexts([]runs.OpenRow{state.Open})[0]
 		if state.Result != nil {
-			text = fmt.Sprint(*state.Result)
+			text = fmt.Sprintf("{%d %s %s}", item, state.Result.Outcome, state.Result.Detail)
 		}
 		f.states = append(f.states, fmt.Sprintf("%s, evidence %q", text, state.Evidence))
 	}
@@ -202,10 +208,10 @@ func TestFacade(t *testing.T) {
 		texts = append(texts, string(row))
 	}
 	want := facts{
-		run:    runs.Run{Label: `a\tb`, Format: "jsonl", Caller: "crm", Digest: digest, Sealed: true, Stored: 8, Total: 8, Counts: map[string]int64{}},
+		run:    runFacts{description: ledger.Description{Label: `a\tb`, Format: "jsonl", Caller: "crm", Digest: digest}, sealed: true, rows: 8, counts: ledger.Counts{}},
 		open:   []string{`0 "" false`, `1 "" false`, `2 "" false`, `3 "" false`, `4 "" false`, `5 "" false`, `6 "" false`, `7 "" false`},
 		rows:   texts,
-		found:  []string{`5{"organization_id":"org_5"}`, `0{"organization_id":"org_0"}`},
+		found:  []string{`0{"organization_id":"org_0"}`, `5{"organization_id":"org_5"}`},
 		states: []string{},
 	}
 	compare := func(when string, states ...string) {
@@ -225,8 +231,12 @@ func TestFacade(t *testing.T) {
 		ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute, Memo: []byte("transient\x00503\x00own")})
 	core.end(1, ledger.Result{Outcome: "done", Detail: "tpl_1"}, ledger.Result{Outcome: "unchanged", Evidence: []byte("seen")},
 		ledger.GiveBack{After: time.Minute, Note: "the worker stops"})
-	want.run.Settled, want.run.Counts = 4, map[string]int64{"done": 2, "refused": 1, "unchanged": 1}
-	want.results = []runs.Result{{Item: 1, Outcome: "refused", Detail: `no\nproof`}, {Item: 3, Outcome: "done", Detail: "tpl_1"}, {Item: 4, Outcome: "unchanged"}}
+	want.run.settled, want.run.counts = 4, ledger.Counts{"done": 2, "refused": 1, "unchanged": 1}
+	want.results = []runs.Result{
+		{Item: 1, Result: ledger.Result{Outcome: "refused", Detail: `no\nproof`}},
+		{Item: 3, Result: ledger.Result{Outcome: "done", Detail: "tpl_1"}},
+		{Item: 4, Result: ledger.Result{Outcome: "unchanged", Evidence: []byte("seen")}},
+	}
 	want.later = want.results[2:]
 	want.open = []string{`2 "transient: 503" true`, `5 "the worker stops" true`, `6 "" false`, `7 "" false`}
 	want.noted, want.total = want.open[:2], 2
@@ -242,28 +252,28 @@ func TestFacade(t *testing.T) {
 		t.Errorf("open from row 6: %v", open)
 	}
 
-	check(t, l.Pause(ctx, "new"))
-	want.run.Paused = true
+	check(t, l.Core().Pause(ctx, "new"))
+	want.run.paused = true
 	compare("paused", states...)
-	check(t, l.Resume(ctx, "new"))
-	want.run.Paused = false
+	check(t, l.Core().Resume(ctx, "new"))
+	want.run.paused = false
 	compare("resumed", states...)
 
 	open, err := l.OpenByTenant(ctx)
 	if want := (runs.OpenCounts{Runs: 1, Rows: 4}); err != nil || open["acme"] != want {
 		t.Errorf("open: %+v, %v", open, err)
 	}
-	if ids, err := l.Unsettled(ctx); err != nil || !slices.Equal(ids, []string{"new"}) {
-		t.Errorf("unsettled: %v, %v", ids, err)
+	if all, err := l.Open(ctx); err != nil || !slices.Equal(idsOf(all), []string{"new"}) {
+		t.Errorf("open: %v, %v", all, err)
 	}
-	if err := l.Delete(ctx, "new"); !errors.Is(err, runs.ErrOpen) {
+	if err := l.Core().Delete(ctx, "new"); !errors.Is(err, ledger.ErrOpen) {
 		t.Errorf("deleting an open run: %v", err)
 	}
 	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 4 {
 		t.Errorf("cancel: %d rows, %v", rows, err)
 	}
 	r := get(t, l, "new")
-	if !r.Ended() || r.CancelledAt.IsZero() || r.Settled != 8 || r.Counts["cancelled"] != 4 {
+	if !r.Ended() || r.CancelledAt.IsZero() || r.Settled() != 8 || r.Counts["cancelled"] != 4 {
 		t.Errorf("not ended: %+v", r)
 	}
 	if have := results(t, l, "new"); len(have) != 7 || have[1].Outcome != "cancelled" {
@@ -272,14 +282,14 @@ func TestFacade(t *testing.T) {
 	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
 		t.Errorf("second cancel: %d rows, %v", rows, err)
 	}
-	if err := l.Pause(ctx, "new"); !errors.Is(err, runs.ErrEnded) {
+	if err := l.Core().Pause(ctx, "new"); !errors.Is(err, ledger.ErrEnded) {
 		t.Errorf("pause: %v", err)
 	}
-	if err := l.Resume(ctx, "new"); !errors.Is(err, runs.ErrEnded) {
+	if err := l.Core().Resume(ctx, "new"); !errors.Is(err, ledger.ErrEnded) {
 		t.Errorf("resume: %v", err)
 	}
-	check(t, l.Delete(ctx, "new"))
-	if _, err := l.Get(ctx, "new"); !errors.Is(err, runs.ErrNotFound) {
+	check(t, l.Core().Delete(ctx, "new"))
+	if _, err := l.Get(ctx, "new"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("it was deleted: %v", err)
 	}
 }
@@ -298,7 +308,7 @@ func TestFacadeInProgress(t *testing.T) {
 	if rows, err := l.Cancel(t.Context(), "new"); err != nil || rows != 2 {
 		t.Errorf("cancelled %d rows, %v", rows, err)
 	}
-	if r := get(t, l, "new"); r.Ended() || r.Settled != 2 || r.Total != 3 || r.Paused {
+	if r := get(t, l, "new"); r.Ended() || r.Settled() != 2 || r.Total() != 3 || r.Paused {
 		t.Errorf("a row is in progress: %+v", r)
 	}
 }
@@ -340,11 +350,11 @@ func TestFacadeIDs(t *testing.T) {
 	ctx := t.Context()
 	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 1)
 	inCore := func(n ledger.NewRun) error {
-		_, _, _, err := l.Create(ctx, n)
+		_, _, err := l.Core().Create(ctx, n)
 		return err
 	}
 	single := func(id ledger.RunID, tenant ledger.Tenant) error {
-		_, err := l.SubmitRow(ctx, ledger.NewRun{ID: id, Kind: updates, Tenant: tenant}, []byte(`{}`))
+		_, _, err := l.Core().SubmitRow(ctx, ledger.NewRun{ID: id, Kind: updates, Tenant: tenant}, []byte(`{}`))
 		return err
 	}
 	for name, c := range map[string]struct {
@@ -357,13 +367,13 @@ func TestFacadeIDs(t *testing.T) {
 		"single row":               {single("new", "acme"), "content"},
 		"single row, other tenant": {single("new", "beta"), "tenant"},
 	} {
-		if e, ok := errors.AsType[*runs.MismatchError](c.err); !ok || e.Member != c.member {
+		if e, ok := errors.AsType[*ledger.MismatchError](c.err); !ok || string(e.Member) != c.member {
 			t.Errorf("%s: %v, want a mismatch of the %s", name, c.err, c.member)
 		}
 	}
-	r, run, created, err := l.Create(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
-	if err != nil || created || r.ID != "new" || run.Rows != 1 {
-		t.Errorf("created again: %+v, %v, %v", r, created, err)
+	run, created, err := l.Core().Create(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
+	if err != nil || created || run.ID != "new" || run.Rows != 1 {
+		t.Errorf("created again: %+v, %v, %v", run, created, err)
 	}
 }
 
@@ -371,16 +381,16 @@ func TestFacadeIDs(t *testing.T) {
 func TestFacadeStaged(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
-	_, run, _, err := l.Create(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
+	run, _, err := l.Core().Create(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
 	check(t, err)
 	_, err = l.Core().Stage(ctx, run, 0, true, content(0, 3))
 	check(t, err)
 	r := get(t, l, "new")
-	if r.Sealed || r.Total != 0 || r.Ended() || r.SilentSince(time.Now().Add(time.Hour)).IsZero() {
+	if r.Sealed() || r.Total() != 0 || r.Ended() {
 		t.Errorf("staged: %+v", r)
 	}
-	if ids, err := l.Unsettled(ctx); err != nil || len(ids) != 0 {
-		t.Errorf("unsettled: %v, %v", ids, err)
+	if all, err := l.Open(ctx); err != nil || !slices.Equal(idsOf(all), []string{"new"}) {
+		t.Errorf("open: %v, %v", all, err)
 	}
 	if rows, err := l.Rows(ctx, "new", 0, 10); err != nil || len(rows) != 0 {
 		t.Errorf("rows: %q, %v", rows, err)
@@ -391,7 +401,7 @@ func TestFacadeStaged(t *testing.T) {
 	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
 		t.Errorf("cancel: %d, %v", rows, err)
 	}
-	if r := get(t, l, "new"); !r.Ended() || r.CancelledAt.IsZero() || !r.Sealed || r.Total != 0 {
+	if r := get(t, l, "new"); !r.Ended() || r.CancelledAt.IsZero() || !r.Sealed() || r.Total() != 0 {
 		t.Errorf("a cancelled staged run: %+v", r)
 	}
 	if _, err := l.Core().Stage(ctx, run, 1, true, content(0, 3)); err == nil {
@@ -400,7 +410,7 @@ func TestFacadeStaged(t *testing.T) {
 	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
 		t.Errorf("cancel again: %d, %v", rows, err)
 	}
-	check(t, l.Delete(ctx, "new"))
+	check(t, l.Core().Delete(ctx, "new"))
 }
 
 // TestFacadeControls: whatever stops a run is in it.
@@ -436,7 +446,7 @@ func TestFacadePages(t *testing.T) {
 			t.Errorf("pages of %d: %v, want %v", most+1, have, idsOf(all))
 		}
 	}
-	wanted := runs.Query{Limit: 2, MaxRead: 3, Match: func(r runs.Run) bool { return r.Tenant == "t1" }}
+	wanted := runs.Query{Limit: 2, MaxRead: 3, Match: func(r ledger.Run) bool { return r.Tenant == "t1" }}
 	if have := pages(ctx, t, l, wanted); !slices.Equal(have, []string{"new9", "new5", "new1"}) {
 		t.Errorf("pages of a tenant: %v", have)
 	}
@@ -459,9 +469,9 @@ func pages(ctx context.Context, t *testing.T, l *runs.Ledger, w runs.Query) (ids
 	}
 }
 
-func idsOf(all []runs.Run) (ids []string) {
+func idsOf(all []ledger.Run) (ids []string) {
 	for _, r := range all {
-		ids = append(ids, r.ID)
+		ids = append(ids, string(r.ID))
 	}
 	return ids
 }
@@ -490,7 +500,7 @@ func TestFacadePagesOfMany(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
 	for i := range 230 {
-		_, _, _, err := l.Create(ctx, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("r", i)), Kind: updates, Tenant: "acme"})
+		_, _, err := l.Core().Create(ctx, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("r", i)), Kind: updates, Tenant: "acme"})
 		check(t, err)
 	}
 	have := pages(ctx, t, l, runs.Query{Limit: 50})
@@ -509,13 +519,13 @@ func TestFacadeEnd(t *testing.T) {
 	core.end(1, ledger.Result{Outcome: "failed"})
 	list, err := l.List(t.Context())
 	check(t, err)
-	for _, r := range []runs.Run{get(t, l, "new"), list[0]} {
-		if !r.Ended() || r.Settled != 2 || r.Counts["done"] != 1 || r.Counts["failed"] != 1 {
+	for _, r := range []ledger.Run{get(t, l, "new"), list[0]} {
+		if !r.Ended() || r.Settled() != 2 || r.Counts["done"] != 1 || r.Counts["failed"] != 1 {
 			t.Errorf("%+v", r)
 		}
 	}
-	if ids, err := l.Unsettled(t.Context()); err != nil || len(ids) != 0 {
-		t.Errorf("unsettled: %v, %v", ids, err)
+	if all, err := l.Open(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("open: %v, %v", all, err)
 	}
 	if open, err := l.OpenByTenant(t.Context()); err != nil || len(open) != 0 {
 		t.Errorf("open: %v, %v", open, err)
@@ -548,7 +558,7 @@ func TestFacadeIncomplete(t *testing.T) {
 	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 4 {
 		t.Errorf("cancelled %d rows, %v", rows, err)
 	}
-	if r := get(t, l, "new"); !r.Ended() || r.Settled != 7 || r.Counts["lost"] != 3 {
+	if r := get(t, l, "new"); !r.Ended() || r.Settled() != 7 || r.Counts["lost"] != 3 {
 		t.Errorf("%+v", r)
 	}
 }

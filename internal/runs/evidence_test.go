@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 )
 
 // TestEvidenceOfSettledRows: evidence is kept with the outcome, read back by row and by run,
@@ -33,9 +32,9 @@ func TestEvidenceOfSettledRows(t *testing.T) {
 	if all := results(t, l, "a"); len(all) != 0 {
 		t.Errorf("rows that are plainly done have results %v", all)
 	}
-	check(t, l.Delete(t.Context(), "a"))
+	check(t, l.Core().Delete(t.Context(), "a"))
 	for row, err := range l.Evidence(t.Context(), "a") {
-		if !errors.Is(err, runs.ErrNotFound) {
+		if !errors.Is(err, ledger.ErrNotFound) {
 			t.Errorf("after the run was deleted: %+v, %v", row, err)
 		}
 	}
@@ -44,10 +43,10 @@ func TestEvidenceOfSettledRows(t *testing.T) {
 // TestIDs: the ids are those of all runs, also of single rows that have ended.
 func TestIDs(t *testing.T) {
 	l, _ := newLedger(t)
-	var want []string
+	var want []ledger.RunID
 	for i := range 20 {
-		id := fmt.Sprint("run-", i)
-		create(t, l, ledger.NewRun{ID: ledger.RunID(id)})
+		id := ledger.RunID(fmt.Sprint("run-", i))
+		create(t, l, ledger.NewRun{ID: id})
 		want = append(want, id)
 	}
 	submitRow(t, l, ledger.NewRun{ID: "single", Kind: updates, Tenant: "default"}, `{}`).end(0, done())

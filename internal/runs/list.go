@@ -13,7 +13,7 @@ import (
 )
 
 // List returns all runs but those of single rows, the newest first.
-func (l *Ledger) List(ctx context.Context) ([]Run, error) {
+func (l *Ledger) List(ctx context.Context) ([]ledger.Run, error) {
 	headers, err := l.eachTenant(ctx, (*ledger.Ledger).Runs)
 	if err != nil {
 		return nil, err
@@ -22,28 +22,22 @@ func (l *Ledger) List(ctx context.Context) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(list, func(a, b Run) int { return order(Place{a.CreatedAt, a.ID}, Place{b.CreatedAt, b.ID}) })
+	slices.SortStableFunc(list, func(a, b ledger.Run) int { return order(Place{a.CreatedAt, a.ID}, Place{b.CreatedAt, b.ID}) })
 	return list, nil
 }
 
-// Unsettled returns, in order, the ids of the runs that are committed and have not ended.
-func (l *Ledger) Unsettled(ctx context.Context) (unsettled []string, err error) {
-	open, err := l.openRuns(ctx)
+// Open returns the runs that have not ended, single rows among them.
+func (l *Ledger) Open(ctx context.Context) ([]ledger.Run, error) {
+	headers, err := l.OpenHeaders(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list unsettled runs: %w", err)
+		return nil, fmt.Errorf("list open runs: %w", err)
 	}
-	for _, run := range open {
-		if !run.Staged() {
-			unsettled = append(unsettled, string(run.ID))
-		}
-	}
-	slices.Sort(unsettled)
-	return unsettled, nil
+	return l.forList(ctx, headers)
 }
 
 // IDs returns, in order, the ids of all runs, single rows among them. Some may be deleted
 // by now.
-func (l *Ledger) IDs(ctx context.Context) ([]string, error) {
+func (l *Ledger) IDs(ctx context.Context) ([]ledger.RunID, error) {
 	tenants, err := l.core.Tenants(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list all runs: %w", err)
@@ -59,9 +53,9 @@ func (l *Ledger) IDs(ctx context.Context) ([]string, error) {
 		}
 		lists = append(lists, singles)
 	}
-	var ids []string
+	var ids []ledger.RunID
 	for _, e := range slices.Concat(lists...) {
-		ids = append(ids, string(e.Run))
+		ids = append(ids, e.Run)
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids), nil
@@ -76,21 +70,21 @@ type OpenCounts struct {
 // OpenByTenant sums the runs that have not ended, for each tenant that has one. It reads the
 // headers of each tenant's open runs.
 func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error) {
-	headers, err := l.openRuns(ctx)
+	headers, err := l.OpenHeaders(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list open runs: %w", err)
 	}
 	open := map[string]OpenCounts{}
-	add := func(tenant string, rows int64) {
-		o := open[tenant]
-		open[tenant] = OpenCounts{Runs: o.Runs + 1, Rows: o.Rows + rows}
+	add := func(tenant ledger.Tenant, rows int64) {
+		o := open[string(tenant)]
+		open[string(tenant)] = OpenCounts{Runs: o.Runs + 1, Rows: o.Rows + rows}
 	}
 	var others []ledger.Run
 	for _, r := range headers {
 		switch {
 		case r.Kind == checksBetween:
-		case r.Description.Single && r.Rows <= 1: // its row is open, since it has not ended
-			add(string(r.Tenant), r.Rows)
+		case r.Single && r.Rows <= 1: // its row is open, since it has not ended
+			add(r.Tenant, r.Rows)
 		default:
 			others = append(others, r)
 		}
@@ -100,7 +94,7 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 		return nil, fmt.Errorf("read open runs: %w", err)
 	}
 	for _, r := range all {
-		add(r.Tenant, max(0, r.Stored-r.Settled))
+		add(r.Tenant, max(0, r.Rows-r.Settled()))
 	}
 	return open, nil
 }
@@ -109,8 +103,9 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 // hour while a domain is watched, and is no backlog.
 const checksBetween = "domain:relook"
 
-// openRuns returns the runs that have not ended.
-func (l *Ledger) openRuns(ctx context.Context) ([]ledger.Run, error) {
+// OpenHeaders returns the runs that have not ended, as their headers have them: counts are up
+// to a minute old.
+func (l *Ledger) OpenHeaders(ctx context.Context) ([]ledger.Run, error) {
 	open, err := l.eachTenant(ctx, (*ledger.Ledger).OpenRuns)
 	return slices.DeleteFunc(open, ledger.Run.Ended), err
 }
@@ -130,11 +125,11 @@ func (l *Ledger) eachTenant(ctx context.Context, list func(*ledger.Ledger, conte
 }
 
 // forList returns runs for a list, in their order.
-func (l *Ledger) forList(ctx context.Context, headers []ledger.Run) ([]Run, error) {
-	all := make([]Run, len(headers))
+func (l *Ledger) forList(ctx context.Context, headers []ledger.Run) ([]ledger.Run, error) {
+	all := make([]ledger.Run, len(headers))
 	err := redisconn.Batch(ctx, l.rdb, len(headers), func(i int, rdb redis.UniversalClient) error {
 		counts, err := New(rdb).listCounts(ctx, headers[i])
-		all[i] = fromLedger(headers[i], counts)
+		all[i] = readable(headers[i], counts)
 		return err
 	})
 	return all, err

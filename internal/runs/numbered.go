@@ -87,7 +87,7 @@ func (c numbered) each(ctx context.Context, item int64, n int, f func(item int64
 	return c.from(ctx, item, func(number int, row ledger.Row) (bool, error) {
 		for {
 			page, err := c.core.Rows(ctx, c.segment(number), row, min(n, rowsPage))
-			if errors.Is(err, ledger.ErrNotFound) && c.run.Control.Incomplete {
+			if errors.Is(err, ledger.ErrNotFound) && c.run.Incomplete {
 				return true, nil // Redis has lost the segment
 			}
 			if err != nil || len(page) == 0 {
@@ -178,7 +178,8 @@ func (c numbered) results(ctx context.Context, item int64, yield func(item int64
 
 // resultOf returns the result of a settled row.
 func resultOf(item int64, r ledger.Result) Result {
-	return Result{Item: item, Outcome: string(r.Outcome), Detail: apiclient.Plain(r.Detail, maxDetail)}
+	r.Detail = apiclient.Plain(r.Detail, maxDetail)
+	return Result{Item: item, Result: r}
 }
 
 // openRow returns an open row with the reason why it is open.

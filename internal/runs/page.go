@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"orgops/internal/ledger"
@@ -15,20 +14,20 @@ import (
 // then by id. The zero Place is before the newest.
 type Place struct {
 	CreatedAt time.Time // to the millisecond
-	ID        string
+	ID        ledger.RunID
 }
 
 // order compares places: the newest first, of the same time the greater id.
 func order(a, b Place) int {
-	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(b.ID, a.ID))
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
-func placeOf(e ledger.Entry) Place { return Place{e.At, string(e.Run)} }
+func placeOf(e ledger.Entry) Place { return Place{e.At, e.Run} }
 
 // Query selects a page of runs.
 type Query struct {
 	// Match reports whether a run belongs to the page; nil: every run does.
-	Match func(Run) bool
+	Match func(ledger.Run) bool
 	// After is where the page before this one ended, and Limit the most runs of a page.
 	After Place
 	Limit int
@@ -46,7 +45,7 @@ const (
 // Page returns the newest runs that match. If there may be more, next is where to continue;
 // else it is the zero Place. A page of which MaxRead runs were read may be short of Limit, or
 // empty.
-func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err error) {
+func (l *Ledger) Page(ctx context.Context, q Query) (page []ledger.Run, next Place, err error) {
 	tenants, err := l.core.Tenants(ctx)
 	if err != nil {
 		return nil, Place{}, fmt.Errorf("list runs: %w", err)
@@ -63,7 +62,7 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 				return nil, Place{}, err
 			}
 			for _, e := range part {
-				r, exists := found[string(e.Run)]
+				r, exists := found[e.Run]
 				if !exists {
 					continue
 				}
@@ -109,13 +108,13 @@ func (l *Ledger) entriesAfter(ctx context.Context, tenants []ledger.Tenant, afte
 }
 
 // readEntries returns those runs of the entries that exist, by id.
-func (l *Ledger) readEntries(ctx context.Context, entries []ledger.Entry) (map[string]Run, error) {
+func (l *Ledger) readEntries(ctx context.Context, entries []ledger.Entry) (map[ledger.RunID]ledger.Run, error) {
 	headers, err := l.core.Headers(ctx, entries)
 	if err != nil {
 		return nil, err
 	}
 	list, err := l.forList(ctx, headers)
-	found := make(map[string]Run, len(list))
+	found := make(map[ledger.RunID]ledger.Run, len(list))
 	for _, r := range list {
 		found[r.ID] = r
 	}

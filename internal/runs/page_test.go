@@ -26,7 +26,7 @@ func TestPage(t *testing.T) {
 			want = append(want, id)
 		}
 	}
-	got := pages(t.Context(), t, l, runs.Query{Match: func(r runs.Run) bool { return r.Caller == "billing" }, Limit: 70})
+	got := pages(t.Context(), t, l, runs.Query{Match: func(r ledger.Run) bool { return r.Caller == "billing" }, Limit: 70})
 	slices.Sort(got) // runs of one millisecond are ordered by their ids
 	if !slices.Equal(got, want) {
 		t.Errorf("runs %q, want %q", got, want)

@@ -14,16 +14,14 @@ import (
 	"orgops/internal/ledger"
 )
 
-// Result is the result of a settled row.
+// Result is the result of a settled row. Its Detail is safe to show.
 type Result struct {
-	Item    int64
-	Outcome string
-	// Detail is the reason, or the id that was created, in words.
-	Detail string
+	Item int64
+	ledger.Result
 }
 
 // Well reports whether the row succeeded.
-func (f Result) Well() bool { return f.Outcome == "done" || f.Outcome == "unchanged" }
+func (f Result) Well() bool { return f.Outcome == ledger.Done || f.Outcome == "unchanged" }
 
 // OpenRow is a row that is not settled.
 type OpenRow struct {
@@ -46,13 +44,13 @@ type RowState struct {
 
 // Row returns the state of a row of the run. A row that does not exist, or whose run does
 // not, is open.
-func (l *Ledger) Row(ctx context.Context, run string, item int64) (RowState, error) {
+func (l *Ledger) Row(ctx context.Context, run ledger.RunID, item int64) (RowState, error) {
 	if item < 0 || item >= MaxRows {
-		return RowState{}, &MismatchError{Run: run, Member: "item", Want: fmt.Sprint(item)}
+		return RowState{}, fmt.Errorf("run %s has no row %d", run, item)
 	}
 	state := RowState{Open: OpenRow{Item: item}}
 	c, err := l.read(ctx, run)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ledger.ErrNotFound) {
 		return state, nil
 	}
 	if err != nil {
@@ -61,7 +59,7 @@ func (l *Ledger) Row(ctx context.Context, run string, item int64) (RowState, err
 	err = c.each(ctx, item, 1, func(item int64, row ledger.RowState) bool {
 		if row.Phase == ledger.PhaseSettled {
 			f := resultOf(item, row.Result)
-			state = RowState{Result: &f, Evidence: row.Result.Evidence}
+			state = RowState{Result: &f, Evidence: f.Evidence}
 		} else {
 			open := c.verification(row)
 			state = RowState{Open: c.openRow(item, row), Record: open.Record, Evidence: open.Evidence}
@@ -72,8 +70,8 @@ func (l *Ledger) Row(ctx context.Context, run string, item int64) (RowState, err
 }
 
 // Rows returns up to n stored rows from number first on, fewer only where the stored rows
-// end, or [ErrNotFound].
-func (l *Ledger) Rows(ctx context.Context, run string, first int64, n int) ([][]byte, error) {
+// end, or [ledger.ErrNotFound].
+func (l *Ledger) Rows(ctx context.Context, run ledger.RunID, first int64, n int) ([][]byte, error) {
 	if first < 0 || n < 0 {
 		return nil, fmt.Errorf("run %s: read %d rows from %d: want neither below 0", run, n, first)
 	}
@@ -84,34 +82,29 @@ func (l *Ledger) Rows(ctx context.Context, run string, first int64, n int) ([][]
 	return c.contents(ctx, first, n)
 }
 
-// Results returns the stored results of rows, in their order: all but those that are "done"
-// without a detail. It reads in pages; a row that is settled meanwhile may or may not be
-// among them. An error, such as [ErrNotFound], ends it.
-func (l *Ledger) Results(ctx context.Context, run string) iter.Seq2[Result, error] {
-	return l.ResultsFrom(ctx, run, 0)
-}
-
-// ResultsFrom is Results from row first on. It reads no rows before it.
-func (l *Ledger) ResultsFrom(ctx context.Context, run string, first int64) iter.Seq2[Result, error] {
+// Results returns the stored results of rows, from row first on and in their order: all but
+// those that are "done" without a detail. It reads in pages; a row that is settled meanwhile
+// may or may not be among them. An error, such as [ledger.ErrNotFound], ends it.
+func (l *Ledger) Results(ctx context.Context, run ledger.RunID, first int64) iter.Seq2[Result, error] {
 	return each(ctx, l, run, func(c numbered, yield func(Result) bool) error {
 		return c.results(ctx, first, func(item int64, r ledger.Result) bool {
 			f := resultOf(item, r)
-			return f.Outcome == "done" && f.Detail == "" || yield(f)
+			return f.Outcome == ledger.Done && f.Detail == "" || yield(f)
 		})
 	})
 }
 
-// OpenFrom returns the open rows from row first on, in their order. It reads as ResultsFrom
+// OpenFrom returns the open rows from row first on, in their order. It reads as Results
 // does.
-func (l *Ledger) OpenFrom(ctx context.Context, run string, first int64) iter.Seq2[OpenRow, error] {
+func (l *Ledger) OpenFrom(ctx context.Context, run ledger.RunID, first int64) iter.Seq2[OpenRow, error] {
 	return each(ctx, l, run, func(c numbered, yield func(OpenRow) bool) error {
 		return c.open(ctx, first, func(item int64, row ledger.RowState) bool { return yield(c.openRow(item, row)) })
 	})
 }
 
 // Notes returns open rows of the run that have a note, and how many of them there are: about
-// most of the first open rows. The error is [ErrNotFound] if there is no such run.
-func (l *Ledger) Notes(ctx context.Context, run string, most int) (noted []OpenRow, total int64, err error) {
+// most of the first open rows. The error is [ledger.ErrNotFound] if there is no such run.
+func (l *Ledger) Notes(ctx context.Context, run ledger.RunID, most int) (noted []OpenRow, total int64, err error) {
 	c, err := l.read(ctx, run)
 	if err != nil {
 		return nil, 0, err
@@ -137,18 +130,12 @@ func (l *Ledger) Notes(ctx context.Context, run string, most int) (noted []OpenR
 	return noted, max(total, int64(len(noted))), err
 }
 
-// RowEvidence is the evidence stored with a settled row: see [RowState].
-type RowEvidence struct {
-	Item     int64
-	Evidence []byte
-}
-
-// Evidence returns the evidence of the settled rows that have some, in their order. It reads
-// as [Ledger.Results] does.
-func (l *Ledger) Evidence(ctx context.Context, run string) iter.Seq2[RowEvidence, error] {
-	return each(ctx, l, run, func(c numbered, yield func(RowEvidence) bool) error {
+// Evidence returns the results of the settled rows that have evidence, in their order. It
+// reads as [Ledger.Results] does.
+func (l *Ledger) Evidence(ctx context.Context, run ledger.RunID) iter.Seq2[Result, error] {
+	return each(ctx, l, run, func(c numbered, yield func(Result) bool) error {
 		return c.results(ctx, 0, func(item int64, r ledger.Result) bool {
-			return len(r.Evidence) == 0 || yield(RowEvidence{item, r.Evidence})
+			return len(r.Evidence) == 0 || yield(resultOf(item, r))
 		})
 	})
 }
@@ -159,19 +146,10 @@ type StoredRow struct {
 	Source []byte
 }
 
-// Search returns the stored rows of the run that contain one of the needles, in their order.
-// There is no index: it reads all of the run's rows, a page at a time. An error, such as
-// [ErrNotFound], ends it.
-func (l *Ledger) Search(ctx context.Context, run string, needles ...[]byte) iter.Seq2[StoredRow, error] {
-	return l.rowsWith(ctx, run, needles, func(text []byte) []byte { return text })
-}
-
-// SearchFold is Search for needles in lower case, whatever the case in the rows.
-func (l *Ledger) SearchFold(ctx context.Context, run string, needles ...[]byte) iter.Seq2[StoredRow, error] {
-	return l.rowsWith(ctx, run, needles, bytes.ToLower)
-}
-
-func (l *Ledger) rowsWith(ctx context.Context, run string, needles [][]byte, fold func([]byte) []byte) iter.Seq2[StoredRow, error] {
+// Search returns the stored rows of the run that contain one of the needles, which are in
+// lower case, in any case, in their order. There is no index: it reads all of the run's rows,
+// a page at a time. An error, such as [ledger.ErrNotFound], ends it.
+func (l *Ledger) Search(ctx context.Context, run ledger.RunID, needles ...[]byte) iter.Seq2[StoredRow, error] {
 	return each(ctx, l, run, func(c numbered, yield func(StoredRow) bool) error {
 		var damaged error
 		err := c.each(ctx, 0, rowsPage, func(item int64, row ledger.RowState) bool {
@@ -179,7 +157,7 @@ func (l *Ledger) rowsWith(ctx context.Context, run string, needles [][]byte, fol
 				damaged = fmt.Errorf("row %d: %w", item, row.Err)
 				return false
 			}
-			text := fold(row.Content)
+			text := bytes.ToLower(row.Content)
 			found := slices.ContainsFunc(needles, func(needle []byte) bool { return bytes.Contains(text, needle) })
 			return !found || yield(StoredRow{Item: item, Source: row.Content})
 		})
@@ -190,9 +168,9 @@ func (l *Ledger) rowsWith(ctx context.Context, run string, needles [][]byte, fol
 	})
 }
 
-// each yields the results of list for the rows of the run. An error, such as [ErrNotFound],
+// each yields the results of list for the rows of the run. An error, such as [ledger.ErrNotFound],
 // comes last.
-func each[T any](ctx context.Context, l *Ledger, run string, list func(c numbered, yield func(T) bool) error) iter.Seq2[T, error] {
+func each[T any](ctx context.Context, l *Ledger, run ledger.RunID, list func(c numbered, yield func(T) bool) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		c, err := l.read(ctx, run)
 		if err == nil {
@@ -205,9 +183,9 @@ func each[T any](ctx context.Context, l *Ledger, run string, list func(c numbere
 	}
 }
 
-// read returns the run of that id and its rows, or [ErrNotFound].
-func (l *Ledger) read(ctx context.Context, id string) (numbered, error) {
-	run, err := l.header(ctx, id)
+// read returns the run of that id and its rows, or [ledger.ErrNotFound].
+func (l *Ledger) read(ctx context.Context, id ledger.RunID) (numbered, error) {
+	run, err := l.core.Get(ctx, id)
 	if err != nil {
 		return numbered{}, err
 	}
@@ -225,7 +203,7 @@ func (l *Ledger) ItemOf(ctx context.Context, seg ledger.Segment, row ledger.Row)
 	}
 	c, err := l.rowsOf(ctx, run)
 	if err == nil && (run.Incarnation != seg.Incarnation || seg.Number > len(c.past)) {
-		err = fmt.Errorf("run %s: segment %d: %w", seg.Run, seg.Number, ErrNotFound)
+		err = fmt.Errorf("run %s: segment %d: %w", seg.Run, seg.Number, ledger.ErrNotFound)
 	}
 	if err != nil {
 		return 0, err

@@ -21,14 +21,14 @@ func newLedger(t *testing.T) (*runs.Ledger, redis.UniversalClient) {
 func create(t *testing.T, l *runs.Ledger, n ledger.NewRun) {
 	t.Helper()
 	n.Kind, n.Tenant = updates, cmp.Or(n.Tenant, "default")
-	if _, _, created, err := l.Create(t.Context(), n); err != nil || !created {
+	if _, created, err := l.Core().Create(t.Context(), n); err != nil || !created {
 		t.Fatalf("create %s: created %v, %v", n.ID, created, err)
 	}
 }
 
-func get(t *testing.T, l *runs.Ledger, id string) runs.Run {
+func get(t *testing.T, l *runs.Ledger, id string) ledger.Run {
 	t.Helper()
-	r, err := l.Get(t.Context(), id)
+	r, err := l.Get(t.Context(), ledger.RunID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,5 +37,5 @@ func get(t *testing.T, l *runs.Ledger, id string) runs.Run {
 
 func results(t *testing.T, l *runs.Ledger, id string) []runs.Result {
 	t.Helper()
-	return collect(t, l.Results(t.Context(), id))
+	return collect(t, l.Results(t.Context(), ledger.RunID(id), 0))
 }

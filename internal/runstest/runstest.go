@@ -20,7 +20,7 @@ func Create(t testing.TB, l *runs.Ledger, n ledger.NewRun) ledger.Run {
 	if n.Tenant == "" {
 		n.Tenant = "default"
 	}
-	_, run, created, err := l.Create(t.Context(), n)
+	run, created, err := l.Core().Create(t.Context(), n)
 	if err != nil || !created {
 		t.Fatalf("create run %s: created %v, %v", n.ID, created, err)
 	}

@@ -28,7 +28,7 @@ type cursor struct {
 	Through bool           `json:"through,omitempty"` // there is no such page
 	Left    []organization `json:"left,omitempty"`    // of the pages before, to be read
 	Late    []organization `json:"late,omitempty"`    // that could not be read, to be tried again at the end
-	Gone    string         `json:"gone,omitempty"`    // why the first of those that are gone counts as gone
+	Gone    string         `json:"gone,omitempty"`    // why the first organization that is gone counts as gone
 
 	Pages int64  `json:"pages,omitempty"`
 	Empty int    `json:"empty,omitempty"` // the number of last pages without an organization

@@ -153,9 +153,9 @@ func TestInactiveAnywhere(t *testing.T) {
 // control changes run0 as a command does.
 func (w *world) control(f func(*stored)) { w.change(run0, f) }
 
-func pause(r *stored)  { r.Control.Paused = true }
-func resume(r *stored) { r.Control.Paused = false }
-func cancel(r *stored) { r.Control.Cancelled = true }
+func pause(r *stored)  { r.Paused = true }
+func resume(r *stored) { r.Paused = false }
+func cancel(r *stored) { r.Cancelled = true }
 
 // TestPausedAnywhere pauses the run before and after each call, and resumes it.
 func TestPausedAnywhere(t *testing.T) {
@@ -304,8 +304,8 @@ func (l *line) Wait(context.Context, string) error {
 func TestPauseStopsRequests(t *testing.T) {
 	for name, stop := range map[string]func(*world){
 		"paused":     func(w *world) { w.control(pause) },
-		"incomplete": func(w *world) { w.control(func(r *stored) { r.Control.Incomplete = true }) },
-		"postponed":  func(w *world) { w.control(func(r *stored) { r.Control.NotBefore = start.Add(time.Hour) }) },
+		"incomplete": func(w *world) { w.control(func(r *stored) { r.Incomplete = true }) },
+		"postponed":  func(w *world) { w.control(func(r *stored) { r.NotBefore = start.Add(time.Hour) }) },
 		"cancelled":  func(w *world) { w.control(cancel) },
 		"deleted":    func(w *world) { w.delete(run0) },
 		"created again": func(w *world) {
@@ -354,7 +354,7 @@ func TestPauseStopsRequests(t *testing.T) {
 				t.Errorf("%d rows of %d organizations that were read", n, w.requests(sandbox.OpListDiscoveryDomains))
 			}
 			w.active.Store(true)
-			w.control(func(r *stored) { r.Control.Paused, r.Control.Incomplete = false, false })
+			w.control(func(r *stored) { r.Paused, r.Incomplete = false, false })
 			sc.Wake()
 			w.drain(sc)
 			w.wantFound(pendingDomains(w.sandbox)...)
@@ -370,8 +370,8 @@ func TestPauseStopsRequests(t *testing.T) {
 func TestStoppedRunIsNotBegun(t *testing.T) {
 	for name, control := range map[string]func(*stored){
 		"paused":     pause,
-		"incomplete": func(r *stored) { r.Control.Incomplete = true },
-		"postponed":  func(r *stored) { r.Control.NotBefore = start.Add(time.Hour) },
+		"incomplete": func(r *stored) { r.Incomplete = true },
+		"postponed":  func(r *stored) { r.NotBefore = start.Add(time.Hour) },
 		"cancelled":  cancel,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -388,7 +388,7 @@ func TestStoppedRunIsNotBegun(t *testing.T) {
 			if name == "cancelled" {
 				return
 			}
-			w.control(func(r *stored) { r.Control.Paused, r.Control.Incomplete = false, false })
+			w.control(func(r *stored) { r.Paused, r.Incomplete = false, false })
 			w.drain(sc)
 			s.end(w)
 			if late := w.sinceStart() - time.Hour; name == "postponed" && late > 20*time.Second {

@@ -297,7 +297,7 @@ func TestLedgerPaused(t *testing.T) {
 		}
 	})
 	sc, _ := s.start(s.Ledger)
-	await(t, "the run is paused", func() bool { return s.header().Control.Paused })
+	await(t, "the run is paused", func() bool { return s.header().Paused })
 	time.Sleep(1500 * time.Millisecond) // requests are sent for a second at most
 	before := len(s.sandbox.Requests())
 	time.Sleep(time.Second)
@@ -323,7 +323,7 @@ func TestLedgerCancelled(t *testing.T) {
 	s.pending()
 	s.before(120, func() { _ = s.Cancel(context.WithoutCancel(t.Context()), run0) })
 	s.start(s.Ledger)
-	await(t, "the run is cancelled", func() bool { return s.header().Control.Cancelled })
+	await(t, "the run is cancelled", func() bool { return s.header().Cancelled })
 	await(t, "the run ends", func() bool {
 		p, err := s.Sync(t.Context(), run0)
 		if err != nil {

@@ -153,7 +153,7 @@ func (m *memory) AddStep(_ context.Context, run ledger.Run, s ledger.ScanStep) (
 			return false, errors.New("row is too long")
 		}
 	}
-	if r.Control.Cancelled || r.Scan.Ended || r.Scan.Step != s.Number {
+	if r.Cancelled || r.Scan.Ended || r.Scan.Step != s.Number {
 		return false, nil
 	}
 	*r.Scan = ledger.Scan{Step: s.Number + 1, Progress: s.Progress, Ended: s.Last}
@@ -182,7 +182,7 @@ func (m *memory) CommitFound(_ context.Context, run ledger.Run) (ledger.Run, boo
 	if err != nil {
 		return ledger.Run{}, false, err
 	}
-	if len(r.found) > 0 && !r.Control.Cancelled {
+	if len(r.found) > 0 && !r.Cancelled {
 		r.rows, r.found = append(r.rows, r.found...), nil
 		r.Segments++
 		r.Rows = int64(len(r.rows))

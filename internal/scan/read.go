@@ -61,7 +61,7 @@ func (r *reader) wanted(ctx context.Context) error {
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return fmt.Errorf("ask whether the scan is still wanted: %w", err)
 		}
-		r.stopped = err != nil || run.Incarnation != r.run.Incarnation || isStopped(run) || run.Control.NotBefore.After(s.redisNow())
+		r.stopped = err != nil || run.Incarnation != r.run.Incarnation || isStopped(run) || run.NotBefore.After(s.redisNow())
 		r.askedAt = asked
 	}
 	if r.stopped {

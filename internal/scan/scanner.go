@@ -215,7 +215,7 @@ func (s *Scanner) list(ctx context.Context) error {
 	s.listedAt, s.listTook, s.woken = s.now, time.Since(begun), false
 	found := map[ledger.RunID]bool{}
 	for _, r := range runs {
-		if r.Scan != nil && r.Growing && !r.Control.Cancelled {
+		if r.Scan != nil && r.Growing && !r.Cancelled {
 			found[r.ID] = true
 			s.add(ctx, r)
 		}
@@ -240,7 +240,7 @@ func (s *Scanner) add(ctx context.Context, r ledger.Run) {
 	}
 	j.run = r
 	j.stopped = r.Scan.Ended || isStopped(r) || s.cfg.Requests[r.Kind] == nil
-	j.due = r.Control.NotBefore
+	j.due = r.NotBefore
 	if next := r.Scan.NextAt; next.After(j.due) && next.Before(s.now.Add(maxWait)) {
 		j.due = next
 	}

@@ -283,7 +283,7 @@ func (f *fleet) control(r *fleetRun, what string) {
 			r.cancelled = now()
 			time.Sleep(loses)
 			run, err := f.ledger.Get(f.t.Context(), r.id)
-			if err != nil || run.Control.Cancelled {
+			if err != nil || run.Cancelled {
 				return
 			}
 			r.cancelled = time.Time{}

@@ -251,7 +251,7 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 			kinds.HourlyCheck: {},
 		},
 		Ended: func(ctx context.Context, run ledger.Run) error {
-			if err := follow.Ended(ctx, run); err != nil || run.Description.Single {
+			if err := follow.Ended(ctx, run); err != nil || run.Single {
 				return err
 			}
 			return fleetNotifier{w}.Notify(ctx, events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: events.RunFinished, Data: events.Data{Run: string(run.ID)}})

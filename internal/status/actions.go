@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
@@ -20,17 +21,17 @@ import (
 )
 
 // Cancel cancels the run, and returns the effect in words.
-func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error) {
-	before, got := ledger.Get(ctx, run)
-	rows, err := ledger.Cancel(ctx, run)
+func Cancel(ctx context.Context, l *runs.Ledger, run string) (effect string, err error) {
+	before, got := l.Get(ctx, ledger.RunID(run))
+	rows, err := l.Cancel(ctx, ledger.RunID(run))
 	if err != nil {
 		return "", err
 	}
-	r, err := ledger.Get(ctx, run)
+	r, err := l.Get(ctx, ledger.RunID(run))
 	switch {
 	case err != nil:
 		return "", err
-	case rows == 0 && got == nil && !before.Sealed && before.Scan == nil:
+	case rows == 0 && got == nil && !before.Sealed() && before.Scan == nil:
 		return "cancelled: it was still being submitted, and none of its rows had started", nil
 	case rows > 0 && r.Ended():
 		return fmt.Sprintf("cancelled; rows that were open: %d", rows), nil
@@ -41,18 +42,18 @@ func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (effect string
 }
 
 // Pause pauses the run, and returns the effect in words.
-func Pause(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error) {
-	if err := ledger.Pause(ctx, run); err != nil {
+func Pause(ctx context.Context, l *runs.Ledger, run string) (effect string, err error) {
+	if err := l.Core().Pause(ctx, ledger.RunID(run)); err != nil {
 		return "", err
 	}
 	return "paused; to continue: enqueue runs resume " + run, nil
 }
 
 // Resume resumes the run, and returns the effect in words.
-func Resume(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error) {
-	r, err := ledger.Get(ctx, run)
+func Resume(ctx context.Context, l *runs.Ledger, run string) (effect string, err error) {
+	r, err := l.Get(ctx, ledger.RunID(run))
 	if err == nil {
-		err = ledger.Resume(ctx, run)
+		err = l.Core().Resume(ctx, ledger.RunID(run))
 	}
 	switch {
 	case err != nil:
@@ -60,7 +61,7 @@ func Resume(ctx context.Context, ledger *runs.Ledger, run string) (effect string
 	case !r.Paused:
 		return "it was not paused", nil
 	}
-	return fmt.Sprintf("resumed; open rows: %d", r.Rows()-r.Settled), nil
+	return fmt.Sprintf("resumed; open rows: %d", r.Rows-r.Settled()), nil
 }
 
 // RetryError adds to the error of a retry of the run how to proceed. child is the id of the
@@ -77,11 +78,11 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 		return fmt.Errorf("%w: follow it to its end: enqueue runs follow %s", err, open.Child)
 	}
 	switch {
-	case errors.Is(err, runs.ErrMismatch) && child == "":
+	case errors.Is(err, ledger.ErrMismatch) && child == "":
 		return fmt.Errorf("%w; a retry is completed by the same command as before, the same outcomes too", err)
-	case errors.Is(err, runs.ErrOpen):
+	case errors.Is(err, ledger.ErrOpen):
 		return fmt.Errorf("run %s has not ended, and its open rows may still succeed: follow it to its end (enqueue runs follow %s), or end it (enqueue runs cancel %s)", run, run, run)
-	case errors.Is(err, runs.ErrCancelled):
+	case errors.Is(err, intake.ErrCancelled):
 		return fmt.Errorf("run %s was cancelled: retry these rows under another id, if they are still wanted", child)
 	case child == "":
 		return err
@@ -148,10 +149,10 @@ func BreakerClosed(tenant string, closed sweep.Breaker) string {
 // SweepNow starts a sweep of the tenant, or of one organization if it is named, and of
 // pending domains too if pending or the tenant's settings say so. announced is false if no
 // worker has served the tenant on this Redis.
-func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, r intake.Run, organization string, pending bool) (run runs.Run, created, announced bool, err error) {
+func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, r intake.Run, organization string, pending bool) (run ledger.Run, created, announced bool, err error) {
 	settings, announced, err := tenant.ReadAnnounced(ctx, rdb, r.Tenant)
 	if err != nil {
-		return runs.Run{}, false, false, err
+		return ledger.Run{}, false, false, err
 	}
 	r.ID = cmp.Or(r.ID, tasks.NewRunID(time.Now()))
 	order := sweep.Order{Organization: organization, Pending: pending || settings.VerifyPending}

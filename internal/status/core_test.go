@@ -18,7 +18,7 @@ func TestActions(t *testing.T) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
 	ctx := t.Context()
-	_, run, _, err := l.Create(ctx, ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
+	run, _, err := l.Core().Create(ctx, ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +62,12 @@ func TestActions(t *testing.T) {
 // TestStopped: whatever stops a run is its state, and that of its rows.
 func TestStopped(t *testing.T) {
 	later := time.Now().Add(time.Hour)
-	for want, r := range map[string]runs.Run{
-		"paused":     {Paused: true, Incomplete: true, Sealed: true},
-		"incomplete": {Incomplete: true, NotBefore: later, Sealed: true},
-		"postponed until " + later.Format(time.RFC3339): {NotBefore: later, Sealed: true},
-		"open":            {NotBefore: time.Now().Add(-time.Hour), Sealed: true},
+	committed := func(c ledger.Control) ledger.Run { return ledger.Run{CommittedAt: time.Now(), Control: c} }
+	for want, r := range map[string]ledger.Run{
+		"paused":     committed(ledger.Control{Paused: true, Incomplete: true}),
+		"incomplete": committed(ledger.Control{Incomplete: true, NotBefore: later}),
+		"postponed until " + later.Format(time.RFC3339): committed(ledger.Control{NotBefore: later}),
+		"open":            committed(ledger.Control{NotBefore: time.Now().Add(-time.Hour)}),
 		"being submitted": {},
 	} {
 		if have := status.State(r); have != want {
@@ -77,7 +78,7 @@ func TestStopped(t *testing.T) {
 			t.Errorf("a row of a run that is %s: %+v", want, row)
 		}
 	}
-	if lost := status.LostRows(runs.Run{ID: "new", Incomplete: true}); !strings.Contains(lost, "--run new") {
+	if lost := status.LostRows(ledger.Run{ID: "new", Control: ledger.Control{Incomplete: true}}); !strings.Contains(lost, "--run new") {
 		t.Errorf("an incomplete run: %q", lost)
 	}
 }
@@ -86,7 +87,7 @@ func TestStopped(t *testing.T) {
 func TestQueueIsPaused(t *testing.T) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
-	r, _, _, err := l.Create(t.Context(), ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
+	r, _, err := l.Core().Create(t.Context(), ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestQueueIsPaused(t *testing.T) {
 	says := func(want bool) {
 		t.Helper()
 		now = now.Add(time.Minute) // the state is read again
-		if waits := oracle.Estimate(t.Context(), now, []runs.Run{r})[0].Waits(); strings.Contains(waits, paused) != want {
+		if waits := oracle.Estimate(t.Context(), now, []ledger.Run{r})[0].Waits(); strings.Contains(waits, paused) != want {
 			t.Errorf("the run waits for %q; paused: %v", waits, want)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
@@ -85,13 +86,13 @@ type Estimator struct {
 	rdb redis.UniversalClient
 
 	mu      sync.Mutex
-	runs    map[string]*watched
+	runs    map[ledger.RunID]*watched
 	tenants map[string]budget
 }
 
 // NewEstimator returns an Estimator that knows no run yet.
 func NewEstimator(rdb redis.UniversalClient) *Estimator {
-	return &Estimator{rdb: rdb, runs: map[string]*watched{}, tenants: map[string]budget{}}
+	return &Estimator{rdb: rdb, runs: map[ledger.RunID]*watched{}, tenants: map[string]budget{}}
 }
 
 // watched has the facts about a run that an estimate needs.
@@ -121,11 +122,11 @@ type budget struct {
 
 // Estimate records the present states of the runs, and returns an estimate of each. A value
 // that cannot be read stays as it was: following a run does not depend on it.
-func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []runs.Run) []Estimate {
+func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Run) []Estimate {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.read(ctx, now, all)
-	maps.DeleteFunc(e.runs, func(_ string, w *watched) bool { return now.Sub(w.usedAt) > forgetAfter })
+	maps.DeleteFunc(e.runs, func(_ ledger.RunID, w *watched) bool { return now.Sub(w.usedAt) > forgetAfter })
 	estimates := make([]Estimate, len(all))
 	for i, r := range all {
 		if !r.Ended() {
@@ -139,9 +140,9 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []runs.Run)
 
 // read updates the counts of the runs, and reads slowly changing values unless they were just
 // read.
-func (e *Estimator) read(ctx context.Context, now time.Time, all []runs.Run) {
+func (e *Estimator) read(ctx context.Context, now time.Time, all []ledger.Run) {
 	var names []string // of tenants
-	var open []runs.Run
+	var open []ledger.Run
 	for _, r := range all {
 		w := e.runs[r.ID]
 		if w == nil {
@@ -149,11 +150,11 @@ func (e *Estimator) read(ctx context.Context, now time.Time, all []runs.Run) {
 			e.runs[r.ID] = w
 		}
 		w.usedAt = now
-		w.move(now, r.Settled)
-		if t := e.tenants[r.Tenant]; !r.Ended() && now.Sub(t.readAt) >= readEvery {
+		w.move(now, r.Settled())
+		if t := e.tenants[string(r.Tenant)]; !r.Ended() && now.Sub(t.readAt) >= readEvery {
 			t.readAt = now
-			e.tenants[r.Tenant] = t
-			names = append(names, r.Tenant)
+			e.tenants[string(r.Tenant)] = t
+			names = append(names, string(r.Tenant))
 		}
 		if !r.Ended() && now.Sub(w.readAt) >= readEvery {
 			w.readAt = now
@@ -170,7 +171,7 @@ func (e *Estimator) read(ctx context.Context, now time.Time, all []runs.Run) {
 		e.tenants[name] = tenants[i]
 	}
 	_ = redisconn.Batch(ctx, e.rdb, len(open), func(i int, rdb redis.UniversalClient) error {
-		e.runs[open[i].ID].read(ctx, runs.New(rdb), open[i], e.tenants[open[i].Tenant].settings.MaxClientsPerRequest)
+		e.runs[open[i].ID].read(ctx, runs.New(rdb), open[i], e.tenants[string(open[i].Tenant)].settings.MaxClientsPerRequest)
 		return nil
 	})
 }
@@ -204,7 +205,7 @@ func (t *budget) read(ctx context.Context, rdb redis.UniversalClient, name strin
 
 // read reads how many requests a row of the run takes, and how many rows wait for DNS. A
 // value that cannot be read stays as it was.
-func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r runs.Run, maxClients int) {
+func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r ledger.Run, maxClients int) {
 	if w.calls == 0 {
 		if calls, err := intake.CallsPerRow(ctx, ledger, r, maxClients); err == nil {
 			w.calls = calls
@@ -230,8 +231,8 @@ func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r runs.Run, max
 
 // left returns how long the run takes at the tenant's pace. Runs of a tenant that are
 // estimated together share its rate equally, until each has ended.
-func (e *Estimator) left(now time.Time, r runs.Run, all []runs.Run) time.Duration {
-	t, w, own := e.tenants[r.Tenant], e.runs[r.ID], e.ahead(r)
+func (e *Estimator) left(now time.Time, r ledger.Run, all []ledger.Run) time.Duration {
+	t, w, own := e.tenants[string(r.Tenant)], e.runs[r.ID], e.ahead(r)
 	limit, err := t.settings.Limit()
 	switch {
 	case !t.announced || err != nil || own == 0, limit.Rate.IsUnlimited() && w.rate == 0:
@@ -251,19 +252,19 @@ func (e *Estimator) left(now time.Time, r runs.Run, all []runs.Run) time.Duratio
 
 // ahead returns how many requests the open rows of the run take, without those that wait
 // for DNS; 0: none, or not known.
-func (e *Estimator) ahead(r runs.Run) float64 {
-	if !r.Sealed || r.Ended() || Stopped(r) != "" {
+func (e *Estimator) ahead(r ledger.Run) float64 {
+	if !r.Sealed() || r.Ended() || Stopped(r) != "" {
 		return 0
 	}
-	return float64(r.Total-r.Settled-e.waiting(r)) * e.runs[r.ID].calls
+	return float64(r.Total()-r.Settled()-e.waiting(r)) * e.runs[r.ID].calls
 }
 
 // waiting returns how many rows of the run wait for DNS.
-func (e *Estimator) waiting(r runs.Run) int64 {
-	if !r.Sealed {
+func (e *Estimator) waiting(r ledger.Run) int64 {
+	if !r.Sealed() {
 		return e.runs[r.ID].dns
 	}
-	return min(e.runs[r.ID].dns, r.Total-r.Settled)
+	return min(e.runs[r.ID].dns, r.Total()-r.Settled())
 }
 
 // seconds converts seconds to a duration of at most 100 years.
@@ -273,24 +274,24 @@ func seconds(s float64) time.Duration {
 }
 
 // held returns why no row of the run is executed, in words.
-func (e *Estimator) held(r runs.Run) (why []string) {
-	t := e.tenants[r.Tenant]
+func (e *Estimator) held(r ledger.Run) (why []string) {
+	t := e.tenants[string(r.Tenant)]
 	switch {
 	case r.Paused:
-		return []string{"paused; to continue: enqueue runs resume " + r.ID}
+		return []string{"paused; to continue: enqueue runs resume " + string(r.ID)}
 	case !r.CancelledAt.IsZero():
 		why = append(why, "being cancelled; rows in progress finish first")
 	case Stopped(r) != "":
 		why = append(why, Stopped(r))
 	case r.Scanning():
 		why = append(why, "scanning for rows; "+ScanState(r))
-	case !r.Sealed:
+	case !r.Sealed():
 		why = append(why, "still being submitted")
 	}
 	if !t.announced {
-		why = append(why, "no worker for tenant "+r.Tenant+" has been seen on this Redis")
+		why = append(why, "no worker for tenant "+string(r.Tenant)+" has been seen on this Redis")
 	}
-	for _, o := range Obstacles(r.Tenant, t.state, t.paused) {
+	for _, o := range Obstacles(string(r.Tenant), t.state, t.paused) {
 		why = append(why, o.String())
 	}
 	return why

@@ -40,9 +40,9 @@ func follow(t *testing.T, s tenants.Announced) *followed {
 	}
 	see := status.NewEstimator(rdb).Estimate
 	f.see = func(now time.Time) []status.Estimate {
-		var all []runs.Run
+		var all []ledger.Run
 		for _, id := range f.ids {
-			r, err := f.ledger.Get(t.Context(), id)
+			r, err := f.ledger.Get(t.Context(), ledger.RunID(id))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestLeft(t *testing.T) {
 		}, []time.Duration{time.Second}},
 		{"it is paused", eight, func(f *followed) {
 			f.verify("a", 80)
-			if err := f.ledger.Pause(f.t.Context(), "a"); err != nil {
+			if err := f.ledger.Core().Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, []time.Duration{0}},
@@ -207,7 +207,7 @@ func TestHeld(t *testing.T) {
 			f.note("not_yet: there is none", 2)
 		}, "every operation is blocked: 401; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", eight, func(f *followed, _ *pace.Limiter) {
-			if err := f.ledger.Pause(f.t.Context(), "a"); err != nil {
+			if err := f.ledger.Core().Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "paused; to continue: enqueue runs resume a"},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 )
 
@@ -17,11 +18,11 @@ type FailedRow struct {
 }
 
 // FirstFailed returns the first most failed rows.
-func FirstFailed(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]FailedRow, error) {
+func FirstFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, most int) ([]FailedRow, error) {
 	if Failed(r) == 0 {
 		return nil, nil
 	}
-	failed, _, err := FailedPage(ctx, ledger, r, FailedQuery{Limit: most})
+	failed, _, err := FailedPage(ctx, l, r, FailedQuery{Limit: most})
 	return failed, err
 }
 
@@ -37,19 +38,19 @@ type FailedQuery struct {
 // FailedPage returns failed rows, in their order. If there may be more, next is the row to
 // continue from; else it is 0. A page for which MaxRead rows were read may be short of Limit,
 // or empty. Of one outcome it reads no more rows than r counts.
-func FailedPage(ctx context.Context, ledger *runs.Ledger, r runs.Run, w FailedQuery) (page []FailedRow, next int64, err error) {
-	names, read, found := rowNames{ledger: ledger, run: r}, 0, int64(0)
-	if w.Outcome != "" && r.Counts[w.Outcome] == 0 {
+func FailedPage(ctx context.Context, l *runs.Ledger, r ledger.Run, w FailedQuery) (page []FailedRow, next int64, err error) {
+	names, read, found := rowNames{ledger: l, run: r}, 0, int64(0)
+	if w.Outcome != "" && r.Counts[ledger.Outcome(w.Outcome)] == 0 {
 		return nil, 0, nil
 	}
-	for result, err := range ledger.ResultsFrom(ctx, r.ID, w.From) {
+	for result, err := range l.Results(ctx, r.ID, w.From) {
 		if err != nil {
 			return nil, 0, err
 		}
 		if read++; w.MaxRead > 0 && read > w.MaxRead {
 			return page, result.Item, nil
 		}
-		if result.Well() || (w.Outcome != "" && result.Outcome != w.Outcome) {
+		if result.Well() || (w.Outcome != "" && string(result.Outcome) != w.Outcome) {
 			continue
 		}
 		if len(page) == w.Limit {
@@ -62,7 +63,7 @@ func FailedPage(ctx context.Context, ledger *runs.Ledger, r runs.Run, w FailedQu
 		if row := (FailedRow{result, name}); w.is(row) {
 			page = append(page, row)
 		}
-		if found++; w.From == 0 && w.Outcome != "" && found == r.Counts[w.Outcome] {
+		if found++; w.From == 0 && w.Outcome != "" && found == r.Counts[ledger.Outcome(w.Outcome)] {
 			return page, 0, nil
 		}
 	}
@@ -79,11 +80,11 @@ func (w FailedQuery) is(row FailedRow) bool {
 
 // WriteFailed writes a line with the reason for each of the first most failed rows, and the
 // number of the others.
-func WriteFailed(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
+func WriteFailed(ctx context.Context, out io.Writer, l *runs.Ledger, r ledger.Run, most int) error {
 	if Failed(r) == 0 {
 		return nil
 	}
-	failed, err := FirstFailed(ctx, ledger, r, most)
+	failed, err := FirstFailed(ctx, l, r, most)
 	if err != nil {
 		return err
 	}
@@ -98,12 +99,12 @@ func WriteFailed(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs
 // WriteFailedByReason writes why rows of the run failed: each reason once, the most frequent
 // first, with the rows that failed for it. It reads no more than most rows. about returns
 // more about a row, or "".
-func WriteFailedByReason(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int, about func(FailedRow) string) error {
-	failed, err := FirstFailed(ctx, ledger, r, most)
+func WriteFailedByReason(ctx context.Context, out io.Writer, l *runs.Ledger, r ledger.Run, most int, about func(FailedRow) string) error {
+	failed, err := FirstFailed(ctx, l, r, most)
 	if err != nil || len(failed) == 0 {
 		return err
 	}
-	fmt.Fprintf(out, "\nrun %s (%s), %d of %d rows failed:\n", r.ID, r.Kind, Failed(r), r.Total)
+	fmt.Fprintf(out, "\nrun %s (%s), %d of %d rows failed:\n", r.ID, r.Kind, Failed(r), r.Total())
 	for _, rows := range byReason(failed) {
 		reason := rows[0].plainReason()
 		if len(rows) == 1 { // nothing is shared: the reason as it is
@@ -154,7 +155,7 @@ func (row FailedRow) plainReason() string {
 // resultText returns a row's outcome, with its detail if it has one: a cancel gives none.
 func resultText(f runs.Result) string {
 	if f.Detail == "" {
-		return f.Outcome
+		return string(f.Outcome)
 	}
-	return f.Outcome + ": " + f.Detail
+	return string(f.Outcome) + ": " + f.Detail
 }

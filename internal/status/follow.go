@@ -13,6 +13,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 )
 
@@ -27,10 +28,10 @@ const (
 
 // Follow shows progress, time left and obstacles of the runs until all have ended, or ctx is
 // done: live bars on a terminal, else a line every five seconds.
-func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer, terminal bool) ([]runs.Run, error) {
-	ledger := runs.New(rdb)
+func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer, terminal bool) ([]ledger.Run, error) {
+	l := runs.New(rdb)
 	estimator := NewEstimator(rdb)
-	show := follower(&lines{out: out, ended: map[string]bool{}})
+	show := follower(&lines{out: out, ended: map[ledger.RunID]bool{}})
 	if terminal {
 		show = newBars(ctx, out)
 	}
@@ -39,9 +40,9 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io
 	defer tick.Stop()
 	missed := 0
 	for {
-		all, err := read(ctx, ledger, ids)
+		all, err := read(ctx, l, ids)
 		switch {
-		case errors.Is(err, runs.ErrNotFound):
+		case errors.Is(err, ledger.ErrNotFound):
 			return nil, err
 		case err == nil:
 			missed = 0
@@ -51,7 +52,7 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io
 				return nil, err
 			}
 		}
-		if err == nil && !slices.ContainsFunc(all, func(r runs.Run) bool { return !r.Ended() }) {
+		if err == nil && !slices.ContainsFunc(all, func(r ledger.Run) bool { return !r.Ended() }) {
 			return all, nil
 		}
 		select {
@@ -62,10 +63,10 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io
 	}
 }
 
-func read(ctx context.Context, ledger *runs.Ledger, ids []string) ([]runs.Run, error) {
-	all := make([]runs.Run, len(ids))
+func read(ctx context.Context, l *runs.Ledger, ids []string) ([]ledger.Run, error) {
+	all := make([]ledger.Run, len(ids))
 	for i, id := range ids {
-		r, err := ledger.Get(ctx, id)
+		r, err := l.Get(ctx, ledger.RunID(id))
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +76,7 @@ func read(ctx context.Context, ledger *runs.Ledger, ids []string) ([]runs.Run, e
 }
 
 type follower interface {
-	show(all []runs.Run, ahead []Estimate)
+	show(all []ledger.Run, ahead []Estimate)
 	end()
 }
 
@@ -83,10 +84,10 @@ type follower interface {
 type lines struct {
 	out   io.Writer
 	last  time.Time
-	ended map[string]bool // the runs that were shown to have ended
+	ended map[ledger.RunID]bool // the runs that were shown to have ended
 }
 
-func (l *lines) show(all []runs.Run, ahead []Estimate) {
+func (l *lines) show(all []ledger.Run, ahead []Estimate) {
 	if time.Since(l.last) < lineEvery {
 		return
 	}
@@ -96,7 +97,7 @@ func (l *lines) show(all []runs.Run, ahead []Estimate) {
 			continue
 		}
 		l.ended[r.ID] = r.Ended()
-		fmt.Fprintln(l.out, joined(fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled, Total(r), Counts(r)), ahead[i].Figures(), ahead[i].Waits()))
+		fmt.Fprintln(l.out, joined(fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled(), Total(r), Counts(r)), ahead[i].Figures(), ahead[i].Waits()))
 	}
 }
 
@@ -105,7 +106,7 @@ func (l *lines) end() {}
 // bars shows a live bar per run.
 type bars struct {
 	progress *mpb.Progress
-	bars     map[string]*bar
+	bars     map[ledger.RunID]*bar
 }
 
 type bar struct {
@@ -117,29 +118,29 @@ type bar struct {
 type barText struct{ right, below string }
 
 func newBars(ctx context.Context, out io.Writer) *bars {
-	return &bars{progress: mpb.NewWithContext(ctx, mpb.WithOutput(out), mpb.WithWidth(40), mpb.WithRefreshRate(barEvery)), bars: map[string]*bar{}}
+	return &bars{progress: mpb.NewWithContext(ctx, mpb.WithOutput(out), mpb.WithWidth(40), mpb.WithRefreshRate(barEvery)), bars: map[ledger.RunID]*bar{}}
 }
 
-func (b *bars) show(all []runs.Run, ahead []Estimate) {
+func (b *bars) show(all []ledger.Run, ahead []Estimate) {
 	for i, r := range all {
 		one, ok := b.bars[r.ID]
 		if !ok {
 			one = b.add(r)
 		}
 		one.text.Store(&barText{right: joined(Counts(r), ahead[i].Figures()), below: ahead[i].Waits()})
-		one.SetTotal(max(r.Total, 1), false)
-		one.SetCurrent(r.Settled)
+		one.SetTotal(max(r.Total(), 1), false)
+		one.SetCurrent(r.Settled())
 		if r.Ended() {
-			one.SetTotal(r.Total, true)
+			one.SetTotal(r.Total(), true)
 		}
 	}
 }
 
-func (b *bars) add(r runs.Run) *bar {
+func (b *bars) add(r ledger.Run) *bar {
 	one := &bar{}
 	one.text.Store(&barText{})
-	one.Bar = b.progress.AddBar(r.Total,
-		mpb.PrependDecorators(decor.Name(r.Kind, decor.WCSyncSpaceR), decor.CountersNoUnit("%d/%d", decor.WCSyncSpace)),
+	one.Bar = b.progress.AddBar(r.Total(),
+		mpb.PrependDecorators(decor.Name(string(r.Kind), decor.WCSyncSpaceR), decor.CountersNoUnit("%d/%d", decor.WCSyncSpace)),
 		mpb.AppendDecorators(decor.Percentage(decor.WCSyncSpace), decor.Any(func(decor.Statistics) string {
 			return "  " + one.text.Load().right
 		})),

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 )
 
@@ -27,7 +28,7 @@ type RowName struct {
 }
 
 // FirstOpen returns the first most rows that are not settled.
-func FirstOpen(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]OpenRow, error) {
+func FirstOpen(ctx context.Context, ledger *runs.Ledger, r ledger.Run, most int) ([]OpenRow, error) {
 	var open []OpenRow
 	for row, err := range OpenFrom(ctx, ledger, r, 0) {
 		if err != nil {
@@ -42,7 +43,7 @@ func FirstOpen(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) (
 }
 
 // OpenFrom returns the open rows from row first on. It holds few of them at a time.
-func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64) iter.Seq2[OpenRow, error] {
+func OpenFrom(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int64) iter.Seq2[OpenRow, error] {
 	return func(yield func(OpenRow, error) bool) {
 		names := rowNames{ledger: ledger, run: r}
 		for row, err := range ledger.OpenFrom(ctx, r.ID, first) {
@@ -58,7 +59,7 @@ func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64)
 }
 
 // WithStop returns an open row; if its run is stopped, with that as the reason.
-func WithStop(r runs.Run, row runs.OpenRow) runs.OpenRow {
+func WithStop(r ledger.Run, row runs.OpenRow) runs.OpenRow {
 	stopped := Stopped(r)
 	if stopped == "" {
 		return row
@@ -70,7 +71,7 @@ func WithStop(r runs.Run, row runs.OpenRow) runs.OpenRow {
 }
 
 // waits returns why the row of the run is open, and when it is checked next.
-func waits(r runs.Run, row runs.OpenRow) string {
+func waits(r ledger.Run, row runs.OpenRow) string {
 	row = WithStop(r, row)
 	return cmp.Or(row.Reason, forWorker) + nextAt("check", row.Next)
 }
@@ -83,7 +84,7 @@ func OpenReason(row OpenRow) string { return cmp.Or(row.Reason, forWorker) }
 
 // WriteOpen writes a line for each of the first most open rows, with the reason and the time
 // of the next check, and the number of the others.
-func WriteOpen(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
+func WriteOpen(ctx context.Context, out io.Writer, ledger *runs.Ledger, r ledger.Run, most int) error {
 	if r.Ended() {
 		return nil
 	}
@@ -95,22 +96,22 @@ func WriteOpen(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.R
 	for _, row := range open {
 		fmt.Fprintf(out, "  %s\n", row)
 	}
-	if r.Sealed {
-		more(out, r.Total-r.Settled-int64(len(open)))
+	if r.Sealed() {
+		more(out, r.Total()-r.Settled()-int64(len(open)))
 	}
 	return nil
 }
 
 // String returns the row with the reason why it is open.
 func (row OpenRow) String() string {
-	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, waits(runs.Run{}, row.OpenRow))
+	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, waits(ledger.Run{}, row.OpenRow))
 }
 
 // rowNames returns the names of rows. It caches the last chunk, since rows are named in
 // their order.
 type rowNames struct {
 	ledger *runs.Ledger
-	run    runs.Run
+	run    ledger.Run
 
 	first int64
 	chunk [][]byte
@@ -136,7 +137,7 @@ func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
 
 // rowName returns the name of a stored row: an object, or the input of an invalid row, which
 // is the list of its cells if it was CSV.
-func rowName(r runs.Run, source []byte) RowName {
+func rowName(r ledger.Run, source []byte) RowName {
 	var row any
 	text := intake.PlainText(source)
 	if json.Unmarshal(text, &row) != nil { // a line that could not be read

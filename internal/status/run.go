@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 )
 
 // State returns the state of a run in a few words.
-func State(r runs.Run) string {
+func State(r ledger.Run) string {
 	switch {
 	case r.Ended() && !r.CancelledAt.IsZero():
 		return "cancelled after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
@@ -27,7 +28,7 @@ func State(r runs.Run) string {
 		return Stopped(r)
 	case r.Scanning():
 		return "scanning for rows"
-	case !r.Sealed:
+	case !r.Sealed():
 		return "being submitted"
 	}
 	return "open"
@@ -35,7 +36,7 @@ func State(r runs.Run) string {
 
 // Stopped returns why no row of the run starts: it is paused, incomplete or postponed. "":
 // rows start.
-func Stopped(r runs.Run) string {
+func Stopped(r ledger.Run) string {
 	switch {
 	case r.Paused:
 		return "paused"
@@ -48,15 +49,15 @@ func Stopped(r runs.Run) string {
 }
 
 // UnderWay describes the rows in progress of a cancelled run.
-func UnderWay(r runs.Run) string {
-	if rows := r.Total - r.Settled; rows != 1 {
+func UnderWay(r ledger.Run) string {
+	if rows := r.Total() - r.Settled(); rows != 1 {
 		return fmt.Sprintf("%d rows are in progress and finish first", rows)
 	}
 	return "1 row is in progress and finishes first"
 }
 
 // Counts returns the outcomes of a run: "198 done, 3 expired".
-func Counts(r runs.Run) string {
+func Counts(r ledger.Run) string {
 	var parts []string
 	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
 		parts = append(parts, fmt.Sprintf("%d %s", r.Counts[outcome], outcome))
@@ -64,23 +65,23 @@ func Counts(r runs.Run) string {
 	switch {
 	case len(parts) > 0:
 		return strings.Join(parts, ", ")
-	case r.Ended() && r.Total == 0:
+	case r.Ended() && r.Total() == 0:
 		return "no rows"
 	}
 	return "none settled"
 }
 
 // Total returns the number of the run's rows, or "?" while that is not known.
-func Total(r runs.Run) string {
-	if !r.Sealed {
+func Total(r ledger.Run) string {
+	if !r.Sealed() {
 		return "?"
 	}
-	return fmt.Sprint(r.Total)
+	return fmt.Sprint(r.Total())
 }
 
 // Failure returns why the runs did not succeed: rows failed, or a scan left organizations out.
 // nil: they did.
-func Failure(all ...runs.Run) (err error) {
+func Failure(all ...ledger.Run) (err error) {
 	failed := int64(0)
 	for _, r := range all {
 		failed += Failed(r)
@@ -95,59 +96,72 @@ func Failure(all ...runs.Run) (err error) {
 }
 
 // Failed returns the number of the run's failed rows.
-func Failed(r runs.Run) int64 { return r.Settled - r.Counts["done"] - r.Counts["unchanged"] }
+func Failed(r ledger.Run) int64 { return r.Settled() - r.Counts["done"] - r.Counts["unchanged"] }
 
 // Trouble returns the faults of a run that an operator has to correct.
-func Trouble(r runs.Run) []Fact {
+func Trouble(r ledger.Run) []Fact {
 	return facts(Fact{"lost", LostRows(r)}, Fact{"scan", incompleteScan(r)}, Fact{"producer", SilentProducer(r)})
 }
 
 // LostRows describes how to proceed if Redis has lost rows of the run; "": it has not.
-func LostRows(r runs.Run) string {
+func LostRows(r ledger.Run) string {
 	if !r.Incomplete || r.Ended() {
 		return ""
 	}
 	const lost = "Redis has lost rows of it, and it is stopped: "
 	if r.Scan != nil || !intake.CanRetry(r.Kind) {
-		return lost + "cancel it: enqueue runs cancel " + r.ID
+		return lost + "cancel it: enqueue runs cancel " + string(r.ID)
 	}
 	return lost + completeOrCancel(r.ID)
 }
 
 // SilentProducer describes how to proceed if no rows of the run come any more: see
-// [runs.Run.SilentSince]; "": they do, or all have come.
-func SilentProducer(r runs.Run) string {
-	since := r.SilentSince(time.Now())
+// [SilentSince]; "": they do, or all have come.
+func SilentProducer(r ledger.Run) string {
+	since := SilentSince(r, time.Now())
 	if since.IsZero() {
 		return ""
 	}
 	return fmt.Sprintf("silent since %s; if it has ended: %s", Stamp(since), completeOrCancel(r.ID))
 }
 
+// silentAfter is a hundred times as long as a producer takes from one segment of rows to
+// the next.
+const silentAfter = 5 * time.Minute
+
+// SilentSince returns when the last rows of the run were staged, if it is still being
+// submitted and no rows were staged for five minutes; else the zero time.
+func SilentSince(r ledger.Run, now time.Time) time.Time {
+	if r.Sealed() || r.Scan != nil || now.Sub(r.StagedAt) < silentAfter {
+		return time.Time{}
+	}
+	return r.StagedAt
+}
+
 // completeOrCancel is the instruction for a run whose rows did not all come.
-func completeOrCancel(run string) string {
+func completeOrCancel(run ledger.RunID) string {
 	return fmt.Sprintf("submit the same rows again with --run %s, or cancel it: enqueue runs cancel %s", run, run)
 }
 
 // WriteRuns writes one line per run.
-func WriteRuns(out io.Writer, all []runs.Run) error {
+func WriteRuns(out io.Writer, all []ledger.Run) error {
 	w := NewTable(out)
 	fmt.Fprintln(w, "RUN\tKIND\tTENANT\tROWS\tSETTLED\tSTATE\tOUTCOMES")
 	for _, r := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Kind, r.Tenant, Total(r), r.Settled, State(r), Counts(r))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Kind, r.Tenant, Total(r), r.Settled(), State(r), Counts(r))
 	}
 	return w.Flush()
 }
 
 // Child is a run that repeats rows of another.
 type Child struct {
-	runs.Run
+	ledger.Run
 
 	Missing bool // it was interrupted before it was created
 }
 
 // String returns the child's id and state.
-func (c Child) String() string { return c.ID + " (" + c.State() + ")" }
+func (c Child) String() string { return string(c.ID) + " (" + c.State() + ")" }
 
 // State returns the state and counts of the child.
 func (c Child) State() string {
@@ -158,13 +172,13 @@ func (c Child) State() string {
 }
 
 // Children returns the runs that repeat rows of this one.
-func Children(ctx context.Context, l *runs.Ledger, r runs.Run) ([]Child, error) {
+func Children(ctx context.Context, l *runs.Ledger, r ledger.Run) ([]Child, error) {
 	var all []Child
 	for _, id := range r.Children {
 		one, err := l.Get(ctx, id)
 		switch {
-		case errors.Is(err, runs.ErrNotFound):
-			all = append(all, Child{runs.Run{ID: id, Parent: r.ID}, true})
+		case errors.Is(err, ledger.ErrNotFound):
+			all = append(all, Child{ledger.Run{ID: id, Description: ledger.Description{Parent: r.ID}}, true})
 		case err != nil:
 			return nil, err
 		default:

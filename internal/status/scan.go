@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
 
 // ScanOf returns the progress of the scan that finds the run's rows; ok is false if there
 // is none.
-func ScanOf(r runs.Run) (w sweep.Progress, ok bool) {
+func ScanOf(r ledger.Run) (w sweep.Progress, ok bool) {
 	if r.Scan == nil || json.Unmarshal(r.Scan.Progress, &w) != nil {
 		return sweep.Progress{}, false
 	}
@@ -19,7 +19,7 @@ func ScanOf(r runs.Run) (w sweep.Progress, ok bool) {
 
 // ScanState describes the progress of the scan that finds the run's rows, and why it waits;
 // "": there is none.
-func ScanState(r runs.Run) string {
+func ScanState(r ledger.Run) string {
 	w, ok := ScanOf(r)
 	if !ok {
 		return ""
@@ -37,14 +37,14 @@ func ScanState(r runs.Run) string {
 	case !r.CancelledAt.IsZero():
 		return text + "; stopped by the cancel"
 	case r.Scan.Note != "":
-		return text + "; waits: " + r.Scan.Note + nextAt("try", r.Scan.Next)
+		return text + "; waits: " + r.Scan.Note + nextAt("try", r.Scan.NextAt)
 	}
 	return text + "; continues"
 }
 
 // LeftOut describes the organizations that the scan did not read, so that rows may be
 // missing; "": it read all.
-func LeftOut(r runs.Run) string {
+func LeftOut(r ledger.Run) string {
 	w, _ := ScanOf(r)
 	w.Why, w.Early = reason(w.Why), reason(w.Early)
 	missed := fmt.Sprintf("organizations not read: %d (%s)", w.Missed, w.Why)
@@ -60,7 +60,7 @@ func LeftOut(r runs.Run) string {
 }
 
 // incompleteScan returns the progress of the run's scan if it has left something out; else "".
-func incompleteScan(r runs.Run) string {
+func incompleteScan(r ledger.Run) string {
 	if LeftOut(r) == "" {
 		return ""
 	}

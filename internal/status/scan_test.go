@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 )
 
@@ -12,7 +12,7 @@ func TestScanState(t *testing.T) {
 	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
 	for _, test := range []struct {
 		name string
-		run  runs.Run
+		run  ledger.Run
 		told string
 		want string
 		out  string // what is left out
@@ -20,9 +20,9 @@ func TestScanState(t *testing.T) {
 		{name: "goes on", told: `{"organizations_read":7}`, want: "organizations read: 7; continues"},
 		{name: "through", told: `{"organizations_read":7,"ended":true}`, want: "organizations read: 7"},
 		{name: "gone", told: `{"organizations_read":7,"organizations_gone":2,"ended":true}`, want: "organizations read: 7; gone since they were listed: 2"},
-		{name: "cancelled", run: runs.Run{CancelledAt: at}, told: `{"organizations_read":7}`, want: "organizations read: 7; stopped by the cancel"},
+		{name: "cancelled", run: ledger.Run{CancelledAt: at}, told: `{"organizations_read":7}`, want: "organizations read: 7; stopped by the cancel"},
 		{
-			name: "waits", run: runs.Run{Scan: &runs.Scan{Note: "blocked: 403", Next: at}}, told: `{"organizations_read":7}`,
+			name: "waits", run: ledger.Run{Scan: &ledger.Scan{Note: "blocked: 403", NextAt: at}}, told: `{"organizations_read":7}`,
 			want: "organizations read: 7; waits: blocked: 403 (next try 2031-02-03T04:05:06Z)",
 		},
 		{
@@ -36,7 +36,7 @@ func TestScanState(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.run.Scan == nil {
-				test.run.Scan = &runs.Scan{}
+				test.run.Scan = &ledger.Scan{}
 			}
 			test.run.Scan.Progress = []byte(test.told)
 			if got := status.ScanState(test.run); got != test.want {
@@ -47,7 +47,7 @@ func TestScanState(t *testing.T) {
 			}
 		})
 	}
-	if got := status.ScanState(runs.Run{}); got != "" {
+	if got := status.ScanState(ledger.Run{}); got != "" {
 		t.Errorf("of a run that is submitted: %q", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 )
 
@@ -43,7 +44,7 @@ const (
 
 // WaitingOf counts the open rows of the run by reason, from about sample of them, so that
 // its cost does not grow with the run.
-func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int) (Waiting, error) {
+func WaitingOf(ctx context.Context, ledger *runs.Ledger, r ledger.Run, sample int) (Waiting, error) {
 	if r.Ended() || Stopped(r) != "" {
 		return Waiting{}, nil
 	}
@@ -52,8 +53,8 @@ func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int)
 		return Waiting{}, err
 	}
 	w := Waiting{Read: int64(len(notes)), WithReason: max(noted, int64(len(notes)))}
-	if r.Sealed {
-		w.WithoutReason = max(r.Total-r.Settled-w.WithReason, 0)
+	if r.Sealed() {
+		w.WithoutReason = max(r.Total()-r.Settled()-w.WithReason, 0)
 	}
 	count := map[string]WaitingFor{}
 	for _, row := range notes {

@@ -327,7 +327,7 @@ func TestRowsOfTheEngine(t *testing.T) {
 	run := ledger.Run{ID: "job", Kind: "clients:remove", Description: ledger.Description{Trace: "00-" + id + "-b7ad6b7169203331-01"}}
 	rowsOfTwo := engine.NewTask(run, ledger.Segment{Run: "job", Incarnation: "a", Number: 2}, "t", rows...)
 	const other = "1af7651916cd43dd8448eb211c80319c"
-	run.Description.Trace = "00-" + other + "-b7ad6b7169203331-01"
+	run.Trace = "00-" + other + "-b7ad6b7169203331-01"
 	rowsOfTwo.Add(engine.NewTask(run, ledger.Segment{Run: "job-2", Incarnation: "b"}, "t", rows[0]))
 	payload, err := rowsOfTwo.Marshal()
 	if err != nil {

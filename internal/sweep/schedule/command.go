@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"orgops/internal/intake"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
 
@@ -16,16 +16,16 @@ import (
 // If the clocks of this machine and Redis are far apart the present is unknown, and the
 // error is a *[ClocksError]. While a sweep of the whole tenant is in progress, by command or
 // of the schedule, another one of the whole tenant is refused with an *[InProgressError].
-func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r intake.Run, o sweep.Order) (run runs.Run, created bool, err error) {
+func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r intake.Run, o sweep.Order) (run ledger.Run, created bool, err error) {
 	at, err := readClocks(ctx, in, store)
 	if err != nil {
-		return runs.Run{}, false, err
+		return ledger.Run{}, false, err
 	}
 	if o.Tick == 0 {
 		o.Tick = at.redis.Unix()
 	}
-	switch _, err = in.Ledger.Get(ctx, r.ID); {
-	case !errors.Is(err, runs.ErrNotFound): // it was started before
+	switch _, err = in.Ledger.Get(ctx, ledger.RunID(r.ID)); {
+	case !errors.Is(err, ledger.ErrNotFound): // it was started before
 	case at.apart() > maxApart:
 		err = &ClocksError{Sweep: r.ID, Own: at.own, Redis: at.redis}
 	case o.Organization != "":
@@ -34,7 +34,7 @@ func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r intake.Run
 		err = claim(ctx, in, store, sweep.TenantSweep{Run: r.ID, Tick: o.Tick, At: at.redis, Pending: o.Pending}, at)
 	}
 	if err != nil {
-		return runs.Run{}, false, err
+		return ledger.Run{}, false, err
 	}
 	return in.BeginSweep(ctx, r, o)
 }

@@ -30,12 +30,12 @@ func newSwept(t *testing.T) *swept {
 	return &swept{t, l, intake.New(rdb, l), sweep.NewStore(rdb, "default")}
 }
 
-func (s *swept) now(id string, o sweep.Order) (runs.Run, bool, error) {
+func (s *swept) now(id string, o sweep.Order) (ledger.Run, bool, error) {
 	s.t.Helper()
 	return schedule.Now(s.t.Context(), s.taker, s.store, intake.Run{ID: id, Tenant: "default"}, o)
 }
 
-func (s *swept) mustNow(id string, o sweep.Order) runs.Run {
+func (s *swept) mustNow(id string, o sweep.Order) ledger.Run {
 	s.t.Helper()
 	run, _, err := s.now(id, o)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *swept) judgeAs(judged sweep.Summary) {
 
 func TestBeginSweepAgain(t *testing.T) {
 	s := newSwept(t)
-	begin := func(o sweep.Order) (runs.Run, bool, error) {
+	begin := func(o sweep.Order) (ledger.Run, bool, error) {
 		return s.taker.BeginSweep(t.Context(), intake.Run{ID: "a", Tenant: "default"}, o)
 	}
 	run, created, err := begin(sweep.Order{Tick: 60, SpreadUntil: 100})
@@ -125,7 +125,7 @@ func TestBeginSweepAgain(t *testing.T) {
 	}
 	for _, o := range []sweep.Order{{Tick: 60, Pending: true}, {Tick: 60, Organization: "org_1"}} {
 		_, _, err := begin(o)
-		if mismatch, ok := errors.AsType[*runs.MismatchError](err); !ok || mismatch.Member != "content" {
+		if mismatch, ok := errors.AsType[*ledger.MismatchError](err); !ok || mismatch.Member != "content" {
 			t.Errorf("%+v: %v, want the content refused", o, err)
 		}
 	}
@@ -152,11 +152,11 @@ func TestNow(t *testing.T) {
 	s.mustNow("narrow", sweep.Order{Organization: "org_1"})
 	s.mustNow("first", whole) // the same again
 	refused("second", "still runs")
-	if err := s.ledger.Pause(t.Context(), "first"); err != nil {
+	if err := s.ledger.Core().Pause(t.Context(), "first"); err != nil {
 		t.Fatal(err)
 	}
 	refused("second", "is paused (enqueue runs resume first, or cancel)")
-	if err := s.ledger.Resume(t.Context(), "first"); err != nil {
+	if err := s.ledger.Core().Resume(t.Context(), "first"); err != nil {
 		t.Fatal(err)
 	}
 	s.end("first")
@@ -234,7 +234,7 @@ func TestNowWithClocksApart(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.ledger.Get(t.Context(), "wrong"); !errors.Is(err, runs.ErrNotFound) {
+	if _, err := s.ledger.Get(t.Context(), "wrong"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("%v, want no run", err)
 	}
 	s.taker.Now = func() time.Time { return now.Add(4 * time.Minute) }
@@ -254,7 +254,7 @@ func TestNowClaimsOnce(t *testing.T) {
 	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "rival" {
 		t.Errorf("%v, want the rival's named", err)
 	}
-	if _, err := s.ledger.Get(t.Context(), "slow"); !errors.Is(err, runs.ErrNotFound) {
+	if _, err := s.ledger.Get(t.Context(), "slow"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("slow: %v, want no run", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"orgops/internal/intake"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
 
@@ -57,11 +57,11 @@ func inProgress(ctx context.Context, in intake.Intake, store *sweep.Store, ticks
 
 // progressOf returns why a sweep is in progress; "": it is not.
 func progressOf(ctx context.Context, in intake.Intake, store *sweep.Store, s sweep.TenantSweep, at clocks) (string, error) {
-	run, err := in.Ledger.Get(ctx, s.Run)
+	run, err := in.Ledger.Get(ctx, ledger.RunID(s.Run))
 	switch {
-	case errors.Is(err, runs.ErrNotFound) && isClaimed(s, at):
+	case errors.Is(err, ledger.ErrNotFound) && isClaimed(s, at):
 		return "is about to start", nil
-	case errors.Is(err, runs.ErrNotFound):
+	case errors.Is(err, ledger.ErrNotFound):
 		return "", nil
 	case err != nil:
 		return "", err
@@ -72,7 +72,7 @@ func progressOf(ctx context.Context, in intake.Intake, store *sweep.Store, s swe
 	case run.Paused && !run.Ended(): // checks in progress may still settle all of its rows
 		return fmt.Sprintf("is paused (enqueue runs resume %s, or cancel)", s.Run), nil
 	case !run.Ended():
-		return fmt.Sprintf("still runs, with %d of %d rows settled", run.Settled, run.Rows()), nil
+		return fmt.Sprintf("still runs, with %d of %d rows settled", run.Settled(), run.Rows), nil
 	case at.redis.Sub(run.EndedAt) >= evaluatedWithin:
 		return "", nil
 	}

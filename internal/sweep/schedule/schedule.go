@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"orgops/internal/intake"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
 
@@ -196,7 +196,7 @@ func (s *Scheduler) start(ctx context.Context, ticks sweep.Ticks) error {
 	decided, tick := ticks.Sweep, tickText(ticks.Sweep.Tick)
 	order := sweep.Order{Tick: decided.Tick, SpreadUntil: decided.SpreadUntil, Pending: decided.Pending}
 	_, _, err := s.Intake.BeginSweep(ctx, intake.Run{ID: decided.Run, Tenant: s.Tenant, Label: "scheduled for " + tick}, order)
-	idTaken := errors.Is(err, runs.ErrMismatch)
+	idTaken := errors.Is(err, ledger.ErrMismatch)
 	if err != nil && !idTaken {
 		return fmt.Errorf("start the sweep of %s: %w", tick, err)
 	}

@@ -163,7 +163,7 @@ func (f *fleet) sweeps() (ids []string) {
 		f.t.Fatal(err)
 	}
 	for _, r := range all {
-		ids = append(ids, r.ID)
+		ids = append(ids, string(r.ID))
 	}
 	slices.Sort(ids) // they name ticks of one length
 	return ids
@@ -178,8 +178,8 @@ func (f *fleet) endAll() {
 	}
 	for _, r := range all {
 		if !r.Ended() {
-			f.end(r.ID)
-			f.judge(r.ID)
+			f.end(string(r.ID))
+			f.judge(string(r.ID))
 		}
 	}
 }
@@ -368,7 +368,7 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	to(4, nil)
 	f.wantSweeps(1, 4)
 	f.wantCount(2, 2)
-	if err := f.ledger.Pause(t.Context(), f.id(4)); err != nil {
+	if err := f.ledger.Core().Pause(t.Context(), ledger.RunID(f.id(4))); err != nil {
 		t.Fatal(err)
 	}
 	to(7, nil)
@@ -376,7 +376,7 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	if s := f.ticks().Skipped; s.InRow != 3 || !strings.Contains(s.Why, "is paused (enqueue runs resume "+f.id(4)) {
 		t.Errorf("skipped: %+v", s)
 	}
-	if _, err := f.ledger.Cancel(t.Context(), f.id(4)); err != nil {
+	if _, err := f.ledger.Cancel(t.Context(), ledger.RunID(f.id(4))); err != nil {
 		t.Fatal(err)
 	}
 	to(8, nil)

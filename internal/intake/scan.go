@@ -1,0 +1,69 @@
+package intake
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"orgops/internal/ledger"
+	"orgops/internal/scan"
+	"orgops/internal/sweep"
+	"orgops/tasks"
+)
+
+// BeginPending creates the run whose rows are the pending domains of one organization, or of
+// all if that is empty, which a scan finds. A repetition changes nothing; if a run for
+// something else has the id, the error is a *ledger.MismatchError.
+func (i Intake) BeginPending(ctx context.Context, organization string, r Run) (run ledger.Run, created bool, err error) {
+	progress, err := scan.PendingProgress(organization)
+	if err != nil {
+		return ledger.Run{}, false, err
+	}
+	n := r.newRun(tasks.TypeVerify)
+	n.Format, n.Digest, n.Scan = FormatJSONL, digestOf("pending domains of %q", organization), progress
+	return i.createScan(ctx, n)
+}
+
+// sweepKeepFor is how long a sweep's run is kept after its end: one of 200,000 domains
+// takes 40 MB.
+const sweepKeepFor = 7 * 24 * time.Hour
+
+// BeginSweep creates the run of a sweep, whose rows a scan finds. A repetition changes
+// nothing: the sweep keeps the tick with which it was created. If a run for something else
+// has the id, the error is a *ledger.MismatchError. orgops/internal/sweep/schedule decides
+// whether a sweep may start.
+func (i Intake) BeginSweep(ctx context.Context, r Run, o sweep.Order) (run ledger.Run, created bool, err error) {
+	if o.Organization != "" {
+		if err := tasks.CheckOrganization(o.Organization); err != nil {
+			return ledger.Run{}, false, err
+		}
+	}
+	progress, err := scan.SweepProgress(o)
+	if err != nil {
+		return ledger.Run{}, false, fmt.Errorf("sweep %s: %w", r.ID, err)
+	}
+	n := r.newRun(tasks.TypeRecheck)
+	n.Format, n.KeepFor, n.Scan = FormatJSONL, sweepKeepFor, progress
+	n.Digest = digestOf("sweep of %q, pending ones too: %t", o.Organization, o.Pending)
+	return i.createScan(ctx, n)
+}
+
+// createScan creates a run whose rows a scan finds, or returns the one that exists. If its
+// Redis may lose the writes of its last second it creates the run again two seconds later.
+func (i Intake) createScan(ctx context.Context, n ledger.NewRun) (run ledger.Run, created bool, err error) {
+	if run, created, err = i.create(ctx, n); err != nil || !created {
+		return run, created, err
+	}
+	i.committed()
+	if may, err := i.mayBeLost(ctx); !may {
+		return run, true, err
+	}
+	run, _, err = i.create(ctx, n)
+	return run, true, err
+}
+
+// digestOf returns the digest of a run whose rows a scan finds: that of its request.
+func digestOf(format string, args ...any) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, format, args...)))
+}

@@ -1,0 +1,104 @@
+package intake
+
+import (
+	"bufio"
+	"encoding/csv"
+	"io"
+	"strings"
+)
+
+// The columns and members that are added to rows.
+const (
+	outcomeName = ignoredPrefix + "outcome"
+	errorName   = ignoredPrefix + "error"
+	// textName has the text of a row that does not fit: of CSV if its cells are more or fewer
+	// than the header, of JSON Lines if it is no object.
+	textName = ignoredPrefix + "row"
+)
+
+// rowWriter writes rows in the form in which they came, so that they can be submitted as a
+// file of their own: JSON Lines, or CSV that is safe in a spreadsheet. It adds columns or
+// members to them, and leaves out those that were added to them before.
+type rowWriter struct {
+	out     *bufio.Writer
+	csv     *csv.Writer // nil: JSON Lines
+	columns []int       // of the header, without those that were added before
+	added   []string    // the names of the columns or members
+}
+
+// newRowWriter returns a writer after it has written the header of CSV; nil: JSON Lines.
+func newRowWriter(out io.Writer, header []string, added ...string) (*rowWriter, error) {
+	w := &rowWriter{out: bufio.NewWriterSize(out, 64<<10), added: added}
+	if header == nil {
+		return w, nil
+	}
+	w.csv = csv.NewWriter(w.out)
+	var record []string
+	for i, column := range header {
+		if !ignored(column) {
+			w.columns = append(w.columns, i)
+			record = append(record, column)
+		}
+	}
+	return w, w.csv.Write(append(record, added...))
+}
+
+// cells writes a row of CSV. cells are those of the header, nil if they are not known.
+func (w *rowWriter) cells(cells []string, added ...string) error {
+	record := make([]string, len(w.columns), len(w.columns)+len(added))
+	for i, from := range w.columns {
+		if cells != nil {
+			record[i] = inert(cells[from]) // the reader undoes it
+		}
+	}
+	for _, cell := range added {
+		record = append(record, inert(cell))
+	}
+	return w.csv.Write(record)
+}
+
+// object writes a row of JSON Lines, its values as they were. Of the members to add, the last
+// ones may be missing.
+func (w *rowWriter) object(members []member, added ...string) error {
+	for i, text := range added {
+		members = append(members, member{w.added[i], jsonString(text)})
+	}
+	_, err := w.out.Write(append(objectOf(members), '\n'))
+	return err
+}
+
+// flush ends the writing; of nil it does nothing.
+func (w *rowWriter) flush() error {
+	if w == nil {
+		return nil
+	}
+	if w.csv != nil {
+		w.csv.Flush() // its error is one of out
+	}
+	return w.out.Flush()
+}
+
+// formulaMarks are the first characters of cells that a spreadsheet takes for formulas.
+// Single quotes before them are skipped, so that lively removes only the one that inert added.
+const formulaMarks = "=+-@\t\r"
+
+func isFormula(cell string) bool {
+	bare := strings.TrimLeft(cell, "'")
+	return bare != "" && strings.IndexByte(formulaMarks, bare[0]) >= 0
+}
+
+// inert returns the cell in the form that a spreadsheet takes for text.
+func inert(cell string) string {
+	if isFormula(cell) {
+		return "'" + cell
+	}
+	return cell
+}
+
+// lively is the inverse of inert.
+func lively(cell string) string {
+	if isFormula(cell) {
+		return strings.TrimPrefix(cell, "'")
+	}
+	return cell
+}
