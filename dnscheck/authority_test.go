@@ -413,8 +413,8 @@ func TestServersThatLeadNowhere(t *testing.T) {
 	}
 }
 
-// A server that says "nothing there" with authority may name name servers beside it; that is
-// no referral.
+// A server that says "nothing there" with authority may also list name servers: that is no
+// referral.
 func TestNoDataWithNameServersIsAbsent(t *testing.T) {
 	for name, authority := range map[string][]dns.RR{
 		"the root's":             {ns(".", "ns1.example.com")},

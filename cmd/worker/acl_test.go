@@ -230,7 +230,7 @@ func (f *fleet) swept(client redis.UniversalClient) (id string) {
 	return row.ID
 }
 
-// looks looks at everything that there is to see.
+// looks reads everything that there is to see.
 func (f *fleet) looks(remembered string) {
 	f.t.Helper()
 	domain := f.rowsOf("domains.csv")[0]

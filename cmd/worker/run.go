@@ -94,8 +94,8 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	return w, nil
 }
 
-// work serves the tenants until until returns or ctx ends, and then stops all parts in order. The
-// end of ctx is no error.
+// work serves the tenants until ctx ends or the function returns, and then stops all parts in
+// order. The end of ctx is no error.
 func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func(context.Context) error) error {
 	var all []*served
 	for _, t := range tenants {

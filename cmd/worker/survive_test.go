@@ -201,7 +201,7 @@ func (f *fleet) compareLoosely() {
 		if d := domains[key]; d.Status != "verified" || len(patches[key]) == 0 {
 			f.t.Errorf("row %d (%s) is %s, the domain %s after %d PATCHes", i, key, fate.Outcome, d.Status, len(patches[key]))
 		}
-		// A task of which Redis has forgotten that it runs runs twice at once: its
+		// If Redis has forgotten that a task is executed, it is executed twice at once: its
 		// executions each read and PATCH, in any order among them.
 		for n, p := range patches[key] {
 			before := 0

@@ -44,7 +44,7 @@ func (v verifyRun) state(name string) (status.Domain, status.DomainRow) {
 	return d, d.Rows[0]
 }
 
-// waits waits until the row of the domain is open for that reason, and returns its state.
+// waits returns once the row of the domain is open for that reason, and returns its state.
 func (v verifyRun) waits(name, reason string) (status.Domain, status.DomainRow) {
 	v.t.Helper()
 	v.openFor("job", 1, reason, v.domains[name].Host)

@@ -1,8 +1,9 @@
 package console_test
 
 import (
-	"orgops/internal/redistest"
 	"testing"
+
+	"orgops/internal/redistest"
 
 	"go.uber.org/goleak"
 )

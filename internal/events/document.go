@@ -48,7 +48,7 @@ func (d Data) cut() Data {
 	return d
 }
 
-// Cut returns at most most code points of a text.
+// Cut returns a text, shortened to most code points.
 func Cut(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s

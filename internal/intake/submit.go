@@ -101,9 +101,9 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // run when all of them are good. If one is bad, the staged rows are deleted, and nothing has
 // happened. If the run exists with the same rows, Submit completes it, or changes nothing.
 //
-// The error is one of those of an input, a [RoomError], a *ledger.MismatchError if a run of that id has
-// another kind, tenant, caller or content, [ErrCancelled] if it was cancelled before it was
-// committed, or an [UnfinishedError].
+// The error is one of those of an input, a [RoomError], a *ledger.MismatchError if a run of
+// that id has another kind, tenant, caller or content, [ErrCancelled] if it was cancelled
+// before it was committed, or an [UnfinishedError].
 func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) {
 	about := r.newRun(in.Kind.Name)
 	s := submission{staging: i.newStaging(about.ID, about.Kind), ctx: ctx, about: about}

@@ -165,8 +165,8 @@ func (r Run) hint(s SegmentState) Hint {
 	return Hint{Segment: s.Segment, Due: due}
 }
 
-// together returns when the row of a run of one row is first released, with those of other runs that
-// have the same [Description.BatchWait]; zero: at once.
+// together returns when the row of a run of one row is first released, with those of other
+// runs that have the same [Description.BatchWait]; zero: at once.
 func (r Run) together() time.Time {
 	wait := r.BatchWait
 	if wait <= 0 {

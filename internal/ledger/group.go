@@ -14,7 +14,7 @@ const pieceMark = 1 << 15
 
 // order returns the order in which the rows of a segment are released, two bytes each.
 // First come rows with a due time, which are released when they are due, then groups in
-// the order of their first rows, each cut into pieces of at most most rows. Last come rows
+// the order of their first rows, each cut into pieces with most rows or fewer. Last come rows
 // that are settled. It returns nil if the order is that of the rows' numbers.
 func (g grouping) order(rows [][]byte, settled []RowResult, dues []rowDue) []byte {
 	if len(dues) == len(rows) || !g.used() && (len(dues) == 0 || int(dues[len(dues)-1].Row) == len(dues)-1) {

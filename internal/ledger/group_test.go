@@ -13,8 +13,8 @@ import (
 // groupOf returns the group of a row: the last digit of its number.
 func groupOf(row []byte) string { return string(row[len(row)-1:]) }
 
-// submitGrouped submits n rows, in pieces of at most most rows of one group. Rows of which
-// settled is true are settled; nil: none.
+// submitGrouped submits n rows, in pieces of one group, which have most rows or fewer. Rows of
+// which settled is true are settled; nil: none.
 func (w *worker) submitGrouped(n, most int, settled func(int) bool) ledger.Segment {
 	w.t.Helper()
 	run := w.create("a")

@@ -19,13 +19,14 @@ import (
 	"orgops/internal/redistest"
 )
 
-// TestLifecycle lets producers, scanners, dispatchers, workers and people apply random operations to a
-// few runs, from Create to Sweep. Connections are lost, Redis' clock jumps, and Redis or one
-// of its nodes loses the writes of its last second, without a Sync right after. Then
-// everything is repaired by what a dispatcher does every minute. Every committed run must be
-// listed and end, with every row that a scan found, no row of a deleted run may be executed, no run may be deleted before its
-// time, and once the runs were deleted no key may be left. It prints its seed;
-// ORGOPS_TEST_SEED repeats one, ORGOPS_TEST_LEDGER_WORLDS makes more worlds than usual.
+// TestLifecycle lets producers, scanners, dispatchers, workers and people apply random
+// operations to a few runs, from Create to Sweep. Connections are lost, Redis' clock jumps,
+// and Redis or one of its nodes loses the writes of its last second, without a Sync right
+// after. Then everything is repaired by what a dispatcher does every minute. Every committed
+// run must be listed and end, with every row that a scan found, no row of a deleted run may be
+// executed, no run may be deleted before its time, and once the runs were deleted no key may
+// be left. It prints its seed; ORGOPS_TEST_SEED repeats one, ORGOPS_TEST_LEDGER_WORLDS makes
+// more worlds than usual.
 func TestLifecycle(t *testing.T) {
 	m := redistest.Mini(t)
 	first, worlds := worldsOf(t, 20)

@@ -218,9 +218,9 @@ func (l *Ledger) Singles(ctx context.Context, t Tenant) ([]Entry, error) {
 	return lists[0], nil
 }
 
-// Entries returns, for each of the tenants, the first n entries of its list of runs, which
-// has none of [Ledger.Singles], that are not later than a time, the latest first. A zero time is no limit, and n = 0 is all
-// entries. It reads no headers and takes one round trip.
+// Entries returns, for each of the tenants, the first n entries of its list of runs, which has
+// none of [Ledger.Singles], that are not later than a time, the latest first. A zero time is
+// no limit, and n = 0 is all entries. It reads no headers and takes one round trip.
 func (l *Ledger) Entries(ctx context.Context, notAfter time.Time, n int, tenants ...Tenant) ([][]Entry, error) {
 	span := &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(n)}
 	if !notAfter.IsZero() {

@@ -53,7 +53,7 @@ type modelRow struct {
 }
 
 // add adds a segment of so many rows, of which some are settled and some due later. Rows
-// whose numbers have the same last digit are released together, at most most of them.
+// whose numbers have the same last digit are released together, no more than most of them.
 func (m *model) add(size, most int, settled map[ledger.Row]ledger.Result, dues map[ledger.Row]time.Duration) {
 	s := &modelSegment{rows: make([]modelRow, size), grouped: most > 1}
 	apart := map[ledger.Row]bool{}

@@ -46,7 +46,8 @@ type Quota struct {
 	First int
 	// Check and Ready bound the due rows at these stages.
 	Check, Ready int
-	// Pieces bounds the pieces of rows that are first released together: see [Stager.Group]. 0: not bounded.
+	// Pieces bounds the pieces of rows that are first released together: see [Stager.Group]. 0:
+	// not bounded.
 	Pieces int
 }
 

@@ -98,8 +98,8 @@ func keepSweep(t *testing.T, store *sweep.Store) {
 	}
 }
 
-// TestSweepsWithoutEvaluation: one that was cancelled, or whose run is gone, is not told
-// of as begun: it would be waited for for ever.
+// TestSweepsWithoutEvaluation: one that was cancelled, or whose run is gone, is not
+// reported as started: an alert would wait for its evaluation for ever.
 func TestSweepsWithoutEvaluation(t *testing.T) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)

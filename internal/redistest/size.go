@@ -34,7 +34,7 @@ func Stride(usual int) int {
 // Parallel lets n parallel tests of the package run at a time, unless -parallel is given. It is
 // for a TestMain of tests that wait most of their time.
 func Parallel(n int) {
-	flag.Parse()
+	flag.Parse() //nolint:revive // as main of the test binary would
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {

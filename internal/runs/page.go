@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -46,39 +47,71 @@ const (
 // else it is the zero Place. A page of which MaxRead runs were read may be short of Limit, or
 // empty.
 func (l *Ledger) Page(ctx context.Context, q Query) (page []ledger.Run, next Place, err error) {
-	tenants, err := l.core.Tenants(ctx)
-	if err != nil {
-		return nil, Place{}, fmt.Errorf("list runs: %w", err)
-	}
 	after, read := q.After, 0
-	for n := firstEntries; ; n = min(2*n, mostEntries) {
-		entries, err := l.entriesAfter(ctx, tenants, after, n)
-		if err != nil || len(entries) == 0 {
-			return page, Place{}, err
+	for listed, err := range l.newest(ctx, q.After, q.Limit+1) {
+		if err != nil {
+			return nil, Place{}, err
 		}
-		for part := range slices.Chunk(entries, max(n, q.Limit+1)) {
-			found, err := l.readEntries(ctx, part)
-			if err != nil {
-				return nil, Place{}, err
-			}
-			for _, e := range part {
-				r, exists := found[e.Run]
-				if !exists {
-					continue
-				}
-				read++
-				match := q.Match == nil || q.Match(r)
-				if (match && len(page) == q.Limit) || (q.MaxRead > 0 && read > q.MaxRead) {
-					return page, after, nil
-				}
-				after = placeOf(e)
-				if match {
-					page = append(page, r)
-				}
-			}
+		read++
+		match := q.Match == nil || q.Match(listed.run)
+		if (match && len(page) == q.Limit) || (q.MaxRead > 0 && read > q.MaxRead) {
+			return page, after, nil
 		}
-		after = placeOf(entries[len(entries)-1])
+		after = listed.place
+		if match {
+			page = append(page, listed.run)
+		}
 	}
+	return page, Place{}, nil
+}
+
+// listed is a run and its place in the lists.
+type listed struct {
+	place Place
+	run   ledger.Run
+}
+
+// newest returns the runs of all tenants after a place, the newest first. It reads some at a
+// time, as many as most callers need.
+func (l *Ledger) newest(ctx context.Context, after Place, some int) iter.Seq2[listed, error] {
+	return func(yield func(listed, error) bool) {
+		tenants, err := l.core.Tenants(ctx)
+		if err != nil {
+			yield(listed{}, fmt.Errorf("list runs: %w", err))
+			return
+		}
+		for n := firstEntries; ; n = min(2*n, mostEntries) {
+			entries, err := l.entriesAfter(ctx, tenants, after, n)
+			if err != nil {
+				yield(listed{}, err)
+				return
+			}
+			if len(entries) == 0 {
+				return
+			}
+			for part := range slices.Chunk(entries, max(n, some)) {
+				if !l.yieldRuns(ctx, part, yield) {
+					return
+				}
+			}
+			after = placeOf(entries[len(entries)-1])
+		}
+	}
+}
+
+// yieldRuns yields the runs of those entries that have one. It reports whether to go on.
+func (l *Ledger) yieldRuns(ctx context.Context, entries []ledger.Entry, yield func(listed, error) bool) bool {
+	found, err := l.readEntries(ctx, entries)
+	if err != nil {
+		yield(listed{}, err)
+		return false
+	}
+	for _, e := range entries {
+		if r, exists := found[e.Run]; exists && !yield(listed{placeOf(e), r}, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // entriesAfter returns the next entries of the tenants' lists that come after a place, in

@@ -41,7 +41,7 @@ func Shown(s string) string { return shown(s, longestShown) }
 // longestShown is the most characters of a row's identifier that are shown.
 const longestShown = 80
 
-// shown is [Shown] with at most most characters.
+// shown is [Shown] with most characters or fewer.
 func shown(s string, most int) string {
 	if utf8.RuneCountInString(s) > most {
 		s = string([]rune(s)[:most]) + "…"
