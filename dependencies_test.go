@@ -2,124 +2,145 @@
 package orgops_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
 
 const module = "orgops"
 
-// core lists, for each package of the core, the packages of this module that it may depend
-// on, directly or not. Packages that store something know none: what is stored does not
-// depend on who uses it.
-var core = map[string][]string{
-	"internal/ledger":       nil,
-	"internal/pace":         nil,
-	"internal/redisconn":    nil,
-	"internal/events":       nil,
-	"internal/sweep":        {"dnscheck", "internal/events"},
-	"internal/deliveries":   {"internal/events"},
-	"internal/queues":       {},
-	"internal/spelling":     {},
-	"internal/cli":          {"apiclient", "internal/spelling"},
-	"internal/engine":       {"apiclient", "dnscheck", "internal/ledger"},
-	"internal/engine/kinds": {"apiclient", "dnscheck", "internal/engine", "internal/events", "internal/ledger", "internal/sweep"},
-	"internal/workers":      {"internal/ledger"},
-	"internal/dispatch":     {"apiclient", "dnscheck", "internal/engine", "internal/ledger", "internal/pace", "internal/workers"},
-	"internal/scan":         {"apiclient", "dnscheck", "internal/engine", "internal/engine/kinds", "internal/events", "internal/ledger", "internal/sweep"},
-	"internal/followup":     {"apiclient", "dnscheck", "internal/engine", "internal/engine/kinds", "internal/events", "internal/ledger", "internal/sweep"},
-	"internal/runs":         {"apiclient", "dnscheck", "internal/engine", "internal/engine/kinds", "internal/events", "internal/ledger", "internal/redisconn", "internal/sweep"},
+// room is a package: what of this module it may import, and its budget.
+type room struct {
+	lines   int    // of Go at most, without tests
+	imports string // internal/ is left out; *: anything
 }
 
-// TestDependencies holds the direction of imports: cmd imports everything, internal
-// packages at most each other and tasks, tasks the two leaves, and the leaves nothing of
-// this module. A leaf that knew the queue or Redis could not be used, or reasoned about,
-// without them.
-func TestDependencies(t *testing.T) {
-	queueAndStore := []string{"github.com/hibiken/asynq", "github.com/redis/go-redis/v9", "github.com/alicebob/miniredis/v2"}
-	for pkg, deps := range packages(t) {
-		// own returns the packages of this module that are not allowed.
-		own := func(allowed ...string) []string {
-			return slices.DeleteFunc(withPrefix(deps, module), func(dep string) bool {
-				return slices.Contains(allowed, strings.TrimPrefix(dep, module+"/"))
-			})
+// rooms are all packages. Imports have one direction: apiclient and dnscheck, and the packages
+// that store something, import nothing of this module, so that each can be used and understood by
+// itself. The core executes rows by their kinds, and does not import tasks, which describes
+// what can be submitted. The sandbox is a second opinion on the specification: it shares no code.
+var rooms = map[string]room{
+	"apiclient":               {3750, ""},
+	"cmd/enqueue":             {3100, "*"},
+	"cmd/worker":              {2250, "*"},
+	"dnscheck":                {5850, ""},
+	"internal/capacity":       {350, ""},
+	"internal/cli":            {800, "apiclient spelling"},
+	"internal/console":        {2950, "apiclient dnscheck deliveries engine health intake ledger pace redisconn runs serving status tenant tasks"},
+	"internal/deliveries":     {850, "events"},
+	"internal/dispatch":       {1850, "engine ledger pace workers"},
+	"internal/engine":         {1850, "apiclient dnscheck ledger"},
+	"internal/engine/kinds":   {3900, "apiclient dnscheck engine events ledger sweep"},
+	"internal/events":         {200, ""},
+	"internal/followup":       {450, "engine engine/kinds ledger sweep"},
+	"internal/health":         {1450, "apiclient dnscheck capacity ledger pace redisconn status sweep"},
+	"internal/httpapi":        {1900, "cli intake ledger runs serving tenant tasks"},
+	"internal/intake":         {3000, "apiclient dnscheck capacity engine engine/kinds ledger redisconn runs scan spelling sweep tasks"},
+	"internal/ledger":         {6100, ""},
+	"internal/metrics":        {650, "apiclient health ledger pace redisconn runs sweep tenant"},
+	"internal/otlptest":       {150, ""},
+	"internal/pace":           {1600, ""},
+	"internal/queues":         {500, ""},
+	"internal/redisconn":      {1050, ""},
+	"internal/redistest":      {700, "redisconn"},
+	"internal/reference":      {250, "cli"},
+	"internal/runs":           {900, "apiclient engine engine/kinds ledger redisconn"},
+	"internal/runstest":       {150, "ledger runs"},
+	"internal/sandbox":        {3800, ""},
+	"internal/scan":           {1150, "apiclient engine engine/kinds ledger sweep"},
+	"internal/serving":        {300, ""},
+	"internal/simulation":     {50, ""},
+	"internal/spelling":       {50, ""},
+	"internal/status":         {2300, "dnscheck dispatch engine engine/kinds intake ledger pace redisconn runs sweep sweep/schedule tenant tasks"},
+	"internal/sweep":          {1850, "dnscheck events"},
+	"internal/sweep/schedule": {500, "intake ledger sweep"},
+	"internal/tenant":         {900, "apiclient dnscheck cli deliveries engine/kinds events pace sweep webhooks tasks"},
+	"internal/tracing":        {450, "dnscheck"},
+	"internal/webhooks":       {750, "apiclient dnscheck cli events"},
+	"internal/workers":        {150, "ledger"},
+	"producer":                {200, "intake ledger runs tasks"},
+	"tasks":                   {350, "apiclient dnscheck"},
+}
+
+// TestRooms compares the packages with rooms, in both directions: an import that is not used any
+// more is removed from the table.
+func TestRooms(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	left := maps.Clone(rooms)
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var pkg struct {
+			ImportPath, Dir  string
+			GoFiles, Imports []string
 		}
-		below := func(prefixes ...string) []string {
-			return slices.DeleteFunc(withPrefix(deps, module), func(dep string) bool {
-				return slices.ContainsFunc(prefixes, func(p string) bool { return isBelow(dep, module+"/"+p) })
-			})
+		if err := d.Decode(&pkg); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
 		}
-		name := strings.TrimPrefix(pkg, module+"/")
-		if allowed, ok := core[name]; ok {
-			none(t, pkg, own(allowed...), "the packages of the core depend on each other in one direction")
+		if len(pkg.GoFiles) == 0 { // only tests
 			continue
 		}
-		switch {
-		case name == "apiclient" || name == "dnscheck":
-			none(t, pkg, own(), "a leaf imports nothing of this module")
-			none(t, pkg, withPrefix(deps, queueAndStore...), "a leaf knows no queue and no Redis")
-		case name == "tasks":
-			none(t, pkg, own("apiclient", "dnscheck"), "tasks describes rows, and knows nothing of their execution")
-		case name == "internal/sandbox":
-			none(t, pkg, own(), "the sandbox is the second opinion on the specification: it shares no code with the client")
-		case strings.HasPrefix(name, "internal/"):
-			none(t, pkg, below("internal", "tasks", "apiclient", "dnscheck"), "internal packages are wired by cmd")
+		name := strings.TrimPrefix(pkg.ImportPath, module+"/")
+		room, ok := rooms[name]
+		if !ok {
+			t.Errorf("%s: say in rooms what it may import, and in ARCHITECTURE.md what it is for", name)
 		}
+		delete(left, name)
+		var imports []string
+		for _, path := range pkg.Imports {
+			if own, ok := strings.CutPrefix(path, module+"/"); ok {
+				imports = append(imports, strings.TrimPrefix(own, "internal/"))
+			}
+		}
+		if got := strings.Join(imports, " "); room.imports != "*" && got != room.imports {
+			t.Errorf("%s imports %q, want %q", name, got, room.imports)
+		}
+		if lines := linesOf(t, pkg.Dir, pkg.GoFiles); lines > room.lines {
+			t.Errorf("%s has %d lines of Go, want %d at most", name, lines, room.lines)
+		}
+	}
+	for name := range left {
+		t.Errorf("%s: there is no such package", name)
 	}
 }
 
-// TestWhoKnowsTasks: the core executes rows by their kinds. Only packages that submit rows,
-// or describe runs to people, know what can be submitted.
-func TestWhoKnowsTasks(t *testing.T) {
-	knows := []string{"internal/console", "internal/httpapi", "internal/intake", "internal/status", "internal/tenant"}
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./internal/...").Output()
+func linesOf(t *testing.T, dir string, files []string) (lines int) {
+	t.Helper()
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += bytes.Count(text, []byte("\n"))
+	}
+	return lines
+}
+
+// TestLeaves: apiclient and dnscheck know no queue and no Redis, directly or not.
+func TestLeaves(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./apiclient", "./dnscheck").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line)
-		name := strings.TrimPrefix(fields[0], module+"/")
-		if slices.Contains(fields[1:], module+"/tasks") && !slices.Contains(knows, name) {
-			t.Errorf("%s imports tasks: of internal/ only %s do", name, strings.Join(knows, ", "))
+	for path := range strings.Lines(string(out)) {
+		for _, unwanted := range []string{"github.com/hibiken/", "github.com/redis/", "github.com/alicebob/"} {
+			if strings.HasPrefix(path, unwanted) {
+				t.Errorf("apiclient or dnscheck depends on %s", strings.TrimSpace(path))
+			}
 		}
 	}
-}
-
-func none(t *testing.T, pkg string, found []string, rule string) {
-	t.Helper()
-	if len(found) > 0 {
-		t.Errorf("%s depends on %s: %s", pkg, strings.Join(found, ", "), rule)
-	}
-}
-
-// withPrefix returns the packages that are one of those named, or below one.
-func withPrefix(deps []string, prefixes ...string) []string {
-	return slices.DeleteFunc(slices.Clone(deps), func(dep string) bool {
-		return !slices.ContainsFunc(prefixes, func(p string) bool { return isBelow(dep, p) })
-	})
-}
-
-// isBelow reports whether a package is p or in a directory of it.
-func isBelow(pkg, p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") }
-
-// packages returns the module's packages, each with all that it depends on.
-func packages(t *testing.T) map[string][]string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}} {{join .Deps \" \"}}", "./...").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	all := map[string][]string{}
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line)
-		all[fields[0]] = fields[1:]
-	}
-	return all
 }
 
 // TestSurroundings: only cmd reads the environment, handles signals and ends the process.
