@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/logtest"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
@@ -132,25 +132,7 @@ func (g *gate) octets() int64 {
 // producing is the command in a process of its own.
 type producing struct {
 	cmd         *exec.Cmd
-	out, errors written
-}
-
-// written is what a process has written so far.
-type written struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (w *written) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *written) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
+	out, errors logtest.Buffer
 }
 
 func produce(t *testing.T, url string, args ...string) *producing {

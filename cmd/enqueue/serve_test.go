@@ -1,35 +1,31 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
+	"orgops/internal/logtest"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
 
 // urlInLog gives the address that is told once, as it is written.
 type urlInLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	url  chan string
+	logtest.Buffer
+	url chan string
 }
 
 var servedAt = regexp.MustCompile(`"url":"(http[^"]+)"`)
 
 func (l *urlInLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if found := servedAt.FindSubmatch(p); found != nil {
 		l.url <- string(found[1])
 	}
-	return l.text.Write(p)
+	return l.Buffer.Write(p)
 }
 
 // TestServe hands a row in to the command, and ends it as SIGTERM does.
@@ -48,7 +44,7 @@ func TestServe(t *testing.T) {
 	select {
 	case url = <-log.url:
 	case status := <-ended:
-		t.Fatalf("ended with status %d:\n%s", status, log.text.String())
+		t.Fatalf("ended with status %d:\n%s", status, log.String())
 	}
 	const row = `{"organization_id":"org_0000000000000000","client_id":"c"}`
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/runs/clients:remove", strings.NewReader(row))
@@ -67,7 +63,7 @@ func TestServe(t *testing.T) {
 	}
 	cancel()
 	if status := <-ended; status != 0 {
-		t.Errorf("exit status %d, want 0:\n%s", status, log.text.String())
+		t.Errorf("exit status %d, want 0:\n%s", status, log.String())
 	}
 	all, err := runs.New(redistest.New(t)).List(t.Context())
 	if err != nil || len(all) != 1 || all[0].Caller != "anybody" {

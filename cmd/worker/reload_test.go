@@ -17,6 +17,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/logtest"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -179,9 +180,9 @@ func patches(box *sandbox.Sandbox) (n int) {
 
 // watched starts a worker that reads its file often, with the goroutines labelled with the
 // test's name, and waits for its start.
-func (f tenantFile) watched() (w *worker, log *transcript) {
+func (f tenantFile) watched() (w *worker, log *logtest.Buffer) {
 	f.t.Helper()
-	log = new(transcript)
+	log = new(logtest.Buffer)
 	env := func(name string) string {
 		return map[string]string{"SECRET": f.box.ClientSecret(), "HOOK": "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))}[name]
 	}

@@ -17,6 +17,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/logtest"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
@@ -49,31 +50,13 @@ func awaitFor(t *testing.T, patience time.Duration, what string, ok func() bool)
 	}
 }
 
-// transcript is what a command has written so far.
-type transcript struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (w *transcript) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *transcript) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
-
 // process is the command running inside the test.
 type process struct {
 	t              *testing.T
 	cancel         context.CancelFunc
 	ended          chan struct{}
 	status         int
-	stdout, stderr transcript
+	stdout, stderr logtest.Buffer
 }
 
 // begin runs the command until it ends or is stopped, at the end of the test

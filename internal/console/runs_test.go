@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/logtest"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
@@ -43,31 +43,13 @@ type desk struct {
 	inspector *asynq.Inspector
 	pages     http.Handler // that act
 	shown     http.Handler // that only show
-	log       *logged
-}
-
-// logged is a log that is written while it is read.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	log       *logtest.Buffer
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	rdb := redistest.New(t)
-	d := &desk{t: t, rdb: rdb, ledger: runs.New(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb), log: &logged{}}
+	d := &desk{t: t, rdb: rdb, ledger: runs.New(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb), log: &logtest.Buffer{}}
 	d.taker = intake.New(rdb, d.ledger)
 	if err := tenant.Announce(t.Context(), rdb, tenant.Announced{Tenant: "default", Rate: "10/s", Burst: 10, MaxClientsPerRequest: 100}); err != nil {
 		t.Fatal(err)

@@ -107,7 +107,7 @@ func TestFinish(t *testing.T) {
 		}
 	}
 	stop := s.dispatch(s.dispatcher(follow(errors.New("the receiver is away"))))
-	s.await("the error is logged", func() bool { return strings.Contains(s.log.tail(6000), "the receiver is away") })
+	s.await("the error is logged", func() bool { return strings.Contains(tail(s.log, 6000), "the receiver is away") })
 	time.Sleep(300 * time.Millisecond)
 	if all, _, _, _ := c.get(); all != 1 || s.unfinished(ids) != 1 {
 		t.Errorf("followed %d times within a second, run %+v", all, s.run(ids[0]))
@@ -164,9 +164,9 @@ func TestEndPanics(t *testing.T) {
 	})
 	s.dispatch(d)
 	s.await("the other run is finished", func() bool { return s.unfinished(ids) == 1 })
-	s.await("the panic is logged", func() bool { return strings.Contains(s.log.tail(20_000), "no such domain") })
+	s.await("the panic is logged", func() bool { return strings.Contains(tail(s.log, 20_000), "no such domain") })
 	for _, want := range []string{"level=ERROR", "run=" + string(ids[0]), "ends_test.go"} {
-		if text := s.log.tail(20_000); !strings.Contains(text, want) {
+		if text := tail(s.log, 20_000); !strings.Contains(text, want) {
 			t.Errorf("log %s; want %s", text, want)
 		}
 	}

@@ -1,7 +1,6 @@
 package dispatch_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
+	"orgops/internal/logtest"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -46,7 +46,7 @@ type site struct {
 	rdb     redis.UniversalClient
 	sandbox *sandbox.Sandbox
 	api     *apiclient.Client
-	log     *lockedBuffer
+	log     *logtest.Buffer
 }
 
 func newSite(t *testing.T) *site {
@@ -69,31 +69,18 @@ func newSiteOn(t *testing.T, rdb redis.UniversalClient) *site {
 	}
 	t.Cleanup(client.CloseIdle)
 	sb.AddOrganization(org, "one")
-	s := &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: client, log: &lockedBuffer{}}
+	s := &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: client, log: &logtest.Buffer{}}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(s.log.tail(6000))
+			t.Log(tail(s.log, 6000))
 		}
 	})
 	return s
 }
 
-// lockedBuffer is a log for many goroutines.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) tail(n int) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	text := b.b.String()
+// tail returns the end of a log.
+func tail(log *logtest.Buffer, n int) string {
+	text := log.String()
 	return text[max(0, len(text)-n):]
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/httpapi"
+	"orgops/internal/logtest"
 )
 
 func TestTokens(t *testing.T) {
@@ -155,7 +156,7 @@ func TestTokensFileChanges(t *testing.T) {
 	}
 	now := time.Now()
 	write("tokens:\n" + entry("a", "old"))
-	var log log
+	var log logtest.Buffer
 	all, err := httpapi.ReadTokensAt(file, slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)

@@ -31,6 +31,7 @@ import (
 	"orgops/internal/httpapi"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/logtest"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
@@ -73,35 +74,17 @@ type world struct {
 	url    string
 	rdb    redis.UniversalClient
 	ledger *runs.Ledger
-	log    *log
+	log    *logtest.Buffer
 	client *http.Client
 	server *httpapi.Server
 	stop   func() // ends the server as SIGTERM does, and waits
-}
-
-// log is what the server has written.
-type log struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
 }
 
 // newWorld starts a server with tokens. Each of change changes its settings.
 func newWorld(t testing.TB, change ...func(*httpapi.Config)) *world {
 	t.Helper()
 	rdb := redistest.New(t)
-	w := &world{t: t, kind: "domain:verify", rdb: rdb, ledger: runs.New(rdb), log: &log{}}
+	w := &world{t: t, kind: "domain:verify", rdb: rdb, ledger: runs.New(rdb), log: &logtest.Buffer{}}
 	w.config = httpapi.Config{
 		Redis: rdb, Ledger: w.ledger, Version: "test",
 		Tokens: tokens(t, tokensFile), Logger: slog.New(slog.NewTextHandler(w.log, nil)),
