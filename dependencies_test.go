@@ -46,6 +46,7 @@ var rooms = map[string]room{
 	"internal/httpapi":        {1900, "cli intake ledger runs serving tenant tasks"},
 	"internal/intake":         {3000, "apiclient dnscheck capacity engine engine/kinds ledger redisconn runs scan spelling sweep tasks"},
 	"internal/ledger":         {6100, ""},
+	"internal/logtest":        {50, ""},
 	"internal/metrics":        {650, "apiclient health ledger pace redisconn runs sweep tenant"},
 	"internal/otlptest":       {150, ""},
 	"internal/pace":           {1600, ""},
