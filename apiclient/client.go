@@ -24,7 +24,6 @@ const (
 	OpListDiscoveryDomains      = "list_discovery_domains"
 	OpListOrganizations         = "list_organizations"
 	OpRemoveOrganizationClients = "remove_organization_clients"
-	OpListOrganizationClients   = "list_organization_clients"
 	OpCreateTemplate            = "create_template"
 	OpListTemplates             = "list_templates"
 )
@@ -33,7 +32,7 @@ const (
 // or DELETE. It is true for unknown operations.
 func Writes(operation string) bool {
 	switch operation {
-	case OpGetDiscoveryDomain, OpListDiscoveryDomains, OpListOrganizations, OpListOrganizationClients, OpListTemplates:
+	case OpGetDiscoveryDomain, OpListDiscoveryDomains, OpListOrganizations, OpListTemplates:
 		return false
 	}
 	return true
