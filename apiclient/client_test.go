@@ -181,7 +181,7 @@ func TestNewRefusesWrongSettings(t *testing.T) {
 		{"base URL", func(c *apiclient.Config) { c.BaseURL = "" }, "api client: base URL: missing: want https://HOST/api/v2"},
 		{"tokens", func(c *apiclient.Config) { c.Tokens = nil }, "api client: no token source"},
 		{"user agent", func(c *apiclient.Config) { c.UserAgent = "a\nb" }, `api client: user agent: "a\nb" has characters that a header cannot carry`},
-		{"timeout", func(c *apiclient.Config) { c.Timeout = -1 }, "api client: want timeouts of 0 (the default) or more, got 0s, 0s and -1ns"},
+		{"timeout", func(c *apiclient.Config) { c.Timeout = -1 }, "api client: want a timeout of 0 (the default) or more, got -1ns"},
 		{"connections", func(c *apiclient.Config) { c.MaxConns = -1 }, "api client: want 0 (the default) or more connections, got -1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
