@@ -182,7 +182,7 @@ const asynqPrefix = "asynq:{"
 // queue's prefix, each up to its first colon, and the index of its first argument. For
 // other commands it returns 0 as the index.
 func asynqScript(cmd redis.Cmder) (queue, names string, first int) {
-	args := cmd.Args() // evalsha, script, number of keys, keys, arguments
+	args := cmd.Args() // evalsha, script, number of keys, the keys, arguments
 	if name := cmd.Name(); len(args) < 4 || name != "evalsha" && name != "eval" {
 		return "", "", 0
 	}

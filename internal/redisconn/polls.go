@@ -17,7 +17,7 @@ const pollAgain = time.Second
 // dequeues again at once after an error, so that each idle server sends thousands of
 // commands a second to a Redis that refuses writes. The forwarder's polls wait as well:
 // they write nothing while no task is due, so Redis does not refuse them, and at five a
-// second of each server they would be most of what remains. All other commands are sent
+// second of each server they would be most of the rest. All other commands are sent
 // at once: asynq repeats those at intervals of its own, and a lease, an acknowledgement or
 // the ledger must not wait. A queue whose dequeues succeed is not held up by another.
 type polls struct {
