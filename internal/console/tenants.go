@@ -166,7 +166,7 @@ func (v *tenantView) showSettings() error {
 	}
 	switch {
 	case rate.IsUnlimited():
-		v.UsedText = "Unlimited rate"
+		v.UsedText = "Unlimited rate: permits are not counted"
 	case v.Pace != nil:
 		left, _ := pace.Limit{Rate: rate, Burst: v.Settings.Burst, Reserve: v.Settings.Reserve}.Effective()
 		perMinute := 60 * left.PerSecond()
