@@ -22,7 +22,7 @@ var (
 	paceLimit = redisDesc("orgops_pace_limit_per_second",
 		"Requests per second that all workers together may send: the tenant's rate minus the reserve; +Inf if unlimited.", "tenant")
 	paceUsed = redisDesc("orgops_pace_used_per_second",
-		"Permits per second given to all workers in the last minute.", "tenant")
+		"Permits per second given to all workers in the last minute; 0 if the rate is unlimited, since permits are not counted then.", "tenant")
 	paceStopped = redisDesc("orgops_tenant_stopped",
 		"1 while an operator has stopped the tenant: nothing is changed there, and its rows wait.", "tenant")
 	pacePaused = redisDesc("orgops_pace_paused_seconds",

@@ -25,6 +25,9 @@ const (
 	probeEvery = 30 * time.Second
 	// redisTimeout bounds a round trip that must not end with the caller's context.
 	redisTimeout = 5 * time.Second
+	// unhinderedFor is how long a process with an unlimited rate sends requests without
+	// reading whether the tenant is paused or the operation blocked.
+	unhinderedFor = 100 * time.Millisecond
 	// shortestRetry is the time to the next attempt if no better one is known.
 	shortestRetry = time.Second
 )
@@ -71,6 +74,9 @@ type Limiter struct {
 	mu    sync.Mutex
 	seen  seen
 	alone alone
+	// unhindered is until when requests of an operation need no command of Redis, if the rate
+	// is unlimited.
+	unhindered map[string]time.Time
 	// blocked are the operations that this process knows to be blocked: the success of one
 	// clears its block, and other successes cost no round trip.
 	blocked map[string]bool
@@ -103,14 +109,20 @@ func New(c Config) *Limiter {
 	return &Limiter{
 		cfg: c, key: key(c.Tenant, "pace"), workers: key(c.Tenant, "workers"), id: cryptorand.Text(),
 		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.untouched()),
-		blocked: map[string]bool{}, probing: map[string]time.Time{},
+		blocked: map[string]bool{}, probing: map[string]time.Time{}, unhindered: map[string]time.Time{},
 	}
 }
 
 // Wait returns nil when one request of the operation may be sent now. Otherwise
 // nothing may be sent, and the error is a [NoPermitError], a [BlockedError], a
 // [StoppedError], ctx's own, or an error of Redis. A caller that gives up takes no permit.
+//
+// With an unlimited rate only pauses and blocks are read, not for each request, and permits are
+// not counted.
 func (l *Limiter) Wait(ctx context.Context, operation string) error {
+	if l.rate.IsUnlimited() && l.isUnhindered(operation) {
+		return l.interrupted(ctx, operation)
+	}
 	w := wait{Limiter: l, operation: operation, until: time.Now().Add(l.cfg.MaxWait)}
 	w.place = l.line.enter(l.cfg.Class(ctx))
 	err := w.permit(ctx)
@@ -387,6 +399,12 @@ func (l *Limiter) clear(ctx context.Context, operation string) {
 	}
 }
 
+func (l *Limiter) isUnhindered(operation string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.unhindered[operation])
+}
+
 // taken records that a request of the operation got a permit, and whether past a block: as a
 // probe, or as the repetition of one, which is not repeated again.
 func (l *Limiter) taken(operation string, past, repeats bool) {
@@ -397,13 +415,18 @@ func (l *Limiter) taken(operation string, past, repeats bool) {
 		return
 	}
 	delete(l.probing, operation)
+	if !past {
+		l.unhindered[operation] = time.Now().Add(unhinderedFor)
+	}
 }
 
-// setPaused records a pause, and whether storing it in Redis failed.
+// setPaused records a pause, and whether storing it in Redis failed. The next request of each
+// operation reads Redis again.
 func (l *Limiter) setPaused(until time.Time, owed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.alone.paused, l.alone.owed = later(l.alone.paused, until), l.alone.owed || owed
+	clear(l.unhindered)
 }
 
 // setStopped records why the tenant is stopped; empty: it is not. Each process logs a change
@@ -429,12 +452,14 @@ func oneIf(b bool) int {
 	return 0
 }
 
-// remember records that operations are blocked.
+// remember records that operations are blocked. The next request of each operation reads Redis
+// again.
 func (l *Limiter) remember(operations ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, operation := range operations {
 		l.blocked[operation] = true
+		clear(l.unhindered)
 	}
 }
 

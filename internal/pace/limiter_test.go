@@ -893,13 +893,21 @@ func TestOnARealRedisToo(t *testing.T) {
 	}
 }
 
-// TestUnlimitedHeedsOthers: without a rate, a pause or a block of another process holds at
-// once, of each operation its own.
-func TestUnlimitedHeedsOthers(t *testing.T) {
+// TestUnlimitedIsNotUnhindered: without a rate few requests ask Redis, yet a
+// pause or a block of another process is heard of, of each operation its own.
+func TestUnlimitedIsNotUnhindered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, pace.Limit{})
 		ours, other := f.process(), f.process()
 		wait(t, ours, op)
+		before := f.redis.CommandCount()
+		for range 1000 {
+			wait(t, ours, op)
+		}
+		if asked := f.redis.CommandCount() - before; asked > 20 {
+			t.Errorf("1,000 requests at once cost %d commands", asked)
+		}
+
 		if err := other.Block(t.Context(), "create_template", "no scope"); err != nil {
 			t.Fatal(err)
 		}
@@ -909,12 +917,21 @@ func TestUnlimitedHeedsOthers(t *testing.T) {
 		}
 		wait(t, ours, op)
 
+		if err := other.Block(t.Context(), op, "no scope"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if err := ours.Wait(t.Context(), op); !errors.As(err, &blocked) {
+			t.Errorf("100 ms after another process blocked it: %v", err)
+		}
+
 		const list = "list_templates"
-		other.Answered(t.Context(), list, http.StatusTooManyRequests, http.Header{"Retry-After": {"7"}})
+		wait(t, ours, list)
+		ours.Answered(t.Context(), list, http.StatusTooManyRequests, http.Header{"Retry-After": {"7"}})
 		start := time.Now()
 		wait(t, ours, list)
 		if waited := time.Since(start); waited < 7*time.Second {
-			t.Errorf("after a 429 of another process it waited %v, want 7 s", waited)
+			t.Errorf("after a 429 of its own it waited %v, want 7 s", waited)
 		}
 	})
 }

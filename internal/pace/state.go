@@ -19,7 +19,8 @@ type State struct {
 	Stopped *Stop
 	// Blocks are the blocked operations, by name.
 	Blocks []Block
-	// UsedLastMinute counts the permits given in the last 55 to 60 seconds.
+	// UsedLastMinute counts the permits given in the last 55 to 60 seconds; not
+	// those of an unlimited rate.
 	UsedLastMinute int64
 	// Available is how many permits can be taken at once, apart from blocks; 0 during a
 	// pause, and the burst for an unlimited rate.
