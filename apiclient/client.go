@@ -24,7 +24,6 @@ const (
 	OpListDiscoveryDomains      = "list_discovery_domains"
 	OpListOrganizations         = "list_organizations"
 	OpRemoveOrganizationClients = "remove_organization_clients"
-	OpListOrganizationClients   = "list_organization_clients"
 	OpCreateTemplate            = "create_template"
 	OpListTemplates             = "list_templates"
 )
@@ -33,7 +32,7 @@ const (
 // or DELETE. It is true for unknown operations.
 func Writes(operation string) bool {
 	switch operation {
-	case OpGetDiscoveryDomain, OpListDiscoveryDomains, OpListOrganizations, OpListOrganizationClients, OpListTemplates:
+	case OpGetDiscoveryDomain, OpListDiscoveryDomains, OpListOrganizations, OpListTemplates:
 		return false
 	}
 	return true
@@ -63,11 +62,8 @@ type Config struct {
 
 	UserAgent string // empty: "orgops"
 
-	ConnectTimeout time.Duration // of the connection, and again of its TLS handshake; 0: 5 s
-	HeaderTimeout  time.Duration // from the end of the request to the answer's header; 0: 20 s
-	Timeout        time.Duration // of one request including the answer's body; 0: 30 s
-
-	MaxConns int // idle connections that stay open, one for each request in progress; 0: 64
+	Timeout  time.Duration // of one request including the answer's body; 0: 30 s
+	MaxConns int           // idle connections that stay open, one for each request in progress; 0: 64
 
 	// Observe is called after each request that was sent, with status 0 if there was no
 	// answer; took excludes the wait for a permit or a token. It may be nil, and must be
@@ -86,13 +82,11 @@ type Config struct {
 	Logger *slog.Logger // one line a request at debug level; nil: none
 }
 
-// Defaults of [Config]. An API that needs longer is overloaded; the caller tries again.
+// Defaults of [Config].
 const (
-	defaultUserAgent      = "orgops"
-	defaultConnectTimeout = 5 * time.Second
-	defaultHeaderTimeout  = 20 * time.Second
-	defaultTimeout        = 30 * time.Second
-	defaultMaxConns       = 64
+	defaultUserAgent = "orgops"
+	defaultTimeout   = 30 * time.Second
+	defaultMaxConns  = 64
 )
 
 // Client calls the Management API of one tenant. It is safe for concurrent use.
@@ -122,9 +116,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Failed == nil {
 		cfg.Failed = func(string, error) {}
 	}
-	transport := newTransport(cfg.Network, cmp.Or(cfg.ConnectTimeout, defaultConnectTimeout),
-		cmp.Or(cfg.HeaderTimeout, defaultHeaderTimeout), cmp.Or(cfg.MaxConns, defaultMaxConns))
-	return &Client{cfg: cfg, transport: transport}, nil
+	return &Client{cfg: cfg, transport: newTransport(cfg.Network, cmp.Or(cfg.MaxConns, defaultMaxConns))}, nil
 }
 
 func (cfg Config) check() error {
@@ -142,8 +134,8 @@ func (cfg Config) check() error {
 			return fmt.Errorf("body: %w", err)
 		}
 	}
-	if cfg.ConnectTimeout < 0 || cfg.HeaderTimeout < 0 || cfg.Timeout < 0 {
-		return fmt.Errorf("want timeouts of 0 (the default) or more, got %v, %v and %v", cfg.ConnectTimeout, cfg.HeaderTimeout, cfg.Timeout)
+	if cfg.Timeout < 0 {
+		return fmt.Errorf("want a timeout of 0 (the default) or more, got %v", cfg.Timeout)
 	}
 	if cfg.MaxConns < 0 {
 		return fmt.Errorf("want 0 (the default) or more connections, got %d", cfg.MaxConns)

@@ -181,7 +181,7 @@ func TestNewRefusesWrongSettings(t *testing.T) {
 		{"base URL", func(c *apiclient.Config) { c.BaseURL = "" }, "api client: base URL: missing: want https://HOST/api/v2"},
 		{"tokens", func(c *apiclient.Config) { c.Tokens = nil }, "api client: no token source"},
 		{"user agent", func(c *apiclient.Config) { c.UserAgent = "a\nb" }, `api client: user agent: "a\nb" has characters that a header cannot carry`},
-		{"timeout", func(c *apiclient.Config) { c.Timeout = -1 }, "api client: want timeouts of 0 (the default) or more, got 0s, 0s and -1ns"},
+		{"timeout", func(c *apiclient.Config) { c.Timeout = -1 }, "api client: want a timeout of 0 (the default) or more, got -1ns"},
 		{"connections", func(c *apiclient.Config) { c.MaxConns = -1 }, "api client: want 0 (the default) or more connections, got -1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -271,18 +271,17 @@ func TestRequestsOnTheWire(t *testing.T) {
 		},
 		{
 			"list organizations", 200, `{"organizations":[]}`,
-			func(ctx context.Context, c *apiclient.Client) error { return drain(c.Organizations(ctx)) },
+			func(ctx context.Context, c *apiclient.Client) error {
+				return drain(onePage(c.OrganizationsPage(ctx, "")))
+			},
 			seen{Method: "GET", Path: "/organizations", Query: "take=100"},
 		},
 		{
 			"list domains", 200, `{"domains":[]}`,
-			func(ctx context.Context, c *apiclient.Client) error { return drain(c.DiscoveryDomains(ctx, orgID)) },
+			func(ctx context.Context, c *apiclient.Client) error {
+				return drain(onePage(c.DiscoveryDomainsPage(ctx, orgID, "")))
+			},
 			seen{Method: "GET", Path: "/organizations/" + orgID + "/discovery-domains", Query: "take=100"},
-		},
-		{
-			"list clients", 200, `{"clients":[]}`,
-			func(ctx context.Context, c *apiclient.Client) error { return drain(c.OrganizationClients(ctx, orgID)) },
-			seen{Method: "GET", Path: "/organizations/" + orgID + "/clients", Query: "take=100"},
 		},
 		{
 			"list templates", 200, `{"templates":[]}`,
@@ -416,7 +415,7 @@ func (noPermit) Error() string { return "no permit within 20s" }
 
 func TestGateSeesEveryRequest(t *testing.T) {
 	t.Run("pages", func(t *testing.T) {
-		pages := []string{`{"clients":[{"client_id":"a"}],"next":"n1"}`, `{"clients":[{"client_id":"b"}]}`}
+		pages := []string{`{"templates":[{"id":"a"}],"next":"n1"}`, `{"templates":[{"id":"b"}]}`}
 		a := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			body := pages[0]
 			if r.URL.Query().Get("from") == "n1" {
@@ -427,10 +426,10 @@ func TestGateSeesEveryRequest(t *testing.T) {
 		})
 		g := &gate{}
 		c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate = g })
-		if err := drain(c.OrganizationClients(t.Context(), orgID)); err != nil {
+		if err := drain(c.Templates(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		op := apiclient.OpListOrganizationClients
+		op := apiclient.OpListTemplates
 		want := []string{"wait " + op, "answered " + op + " OK", "wait " + op, "answered " + op + " OK"}
 		if diff := cmp.Diff(want, g.calls); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -511,7 +510,7 @@ var errUnwanted = errors.New("the run was cancelled")
 // TestBeforeSending: asked with the permit in hand, each time that a request is
 // about to go out; what is not wanted then is not sent.
 func TestBeforeSending(t *testing.T) {
-	const op = "list_organization_clients"
+	const op = "list_templates"
 	waited, sent := "wait "+op, "answered "+op+" OK"
 	for _, tt := range []struct {
 		name   string
@@ -527,9 +526,9 @@ func TestBeforeSending(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				body := `{"clients":[{"client_id":"a"}],"next":"n1"}`
+				body := `{"templates":[{"id":"a"}],"next":"n1"}`
 				if r.URL.Query().Get("from") == "n1" {
-					body = `{"clients":[{"client_id":"b"}]}`
+					body = `{"templates":[{"id":"b"}]}`
 				}
 				_, _ = io.WriteString(w, body)
 			})
@@ -548,7 +547,7 @@ func TestBeforeSending(t *testing.T) {
 			if !tt.asks {
 				ctx = apiclient.BeforeSending(ctx, nil)
 			}
-			err := drain(c.OrganizationClients(ctx, orgID))
+			err := drain(c.Templates(ctx))
 			if refused := errors.Is(err, errUnwanted); refused != (tt.asks && tt.unwant > 0) {
 				t.Errorf("got %v", err)
 			}

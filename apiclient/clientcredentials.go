@@ -90,7 +90,7 @@ func ClientCredentials(cfg ClientCredentialsConfig) TokenSource {
 // does not use HTTP/2, over which net/http may repeat a request with its assertion, which
 // must be used once.
 func (n Network) tokenTransport() http.RoundTripper {
-	t := newTransport(n, defaultConnectTimeout, defaultHeaderTimeout, 1)
+	t := newTransport(n, 1)
 	t.DisableKeepAlives = true
 	t.Protocols.SetHTTP2(false)
 	return t

@@ -46,7 +46,7 @@ type requestDecoder struct {
 
 func (d *requestDecoder) decode(data []byte) (r TemplateRequest) {
 	if err := checkJSON(data); err != nil {
-		d.fault(requestField, "want JSON: "+plain(strings.TrimPrefix(err.Error(), "jsontext: "), maxMessage), rawValue(data))
+		d.fault(requestField, "want JSON: "+Plain(strings.TrimPrefix(err.Error(), "jsontext: "), maxMessage), rawValue(data))
 		return r
 	}
 	members := d.object(requestField, "", data, []string{fieldName, fieldType, fieldDialect, fieldPresentation, fieldIssuers}, fieldCustom)
@@ -160,4 +160,4 @@ func memberPath(parent, name string) string {
 }
 
 // rawValue returns the beginning of JSON on one line.
-func rawValue(raw []byte) string { return plain(string(bytes.TrimSpace(raw)), maxValue) }
+func rawValue(raw []byte) string { return Plain(string(bytes.TrimSpace(raw)), maxValue) }

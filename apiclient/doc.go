@@ -27,9 +27,9 @@
 // Redirects are not followed, bodies are read up to a bound, and no error contains a
 // secret, even if an answer repeats it.
 //
-// Lists are iterators over checkpoint paging. They request a page when the consumer
-// reaches it, and stop when the consumer does, when the context ends, and at the first
-// error other than a [*RecordError], which is the last pair that they yield.
+// Lists are read by checkpoints, page by page. [Client.Templates] requests a page when the
+// consumer reaches it, and stops when the consumer does, when the context ends, and at the
+// first error other than a [*RecordError], which is the last pair that it yields.
 //
 // # Files
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -139,21 +138,12 @@ func (d DiscoveryDomain) checkIs(id string) error {
 	return nil
 }
 
-// DiscoveryDomains lists the domains of an organization, as [Client.Organizations] lists
-// the organizations.
-func (c *Client) DiscoveryDomains(ctx context.Context, org string) iter.Seq2[DiscoveryDomain, error] {
-	return all[DiscoveryDomain](ctx, c, domainsOf(org))
-}
-
-// DiscoveryDomainsPage returns one page of the domains, as [Client.OrganizationsPage] does of
-// the organizations.
+// DiscoveryDomainsPage returns one page of an organization's domains, as
+// [Client.OrganizationsPage] does of the organizations.
 func (c *Client) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []Listed[DiscoveryDomain], next string, err error) {
-	page, next, _, err = pageOf[DiscoveryDomain](ctx, c, domainsOf(org), from)
+	l := list{operation: OpListDiscoveryDomains, path: domainsPath(org), member: "domains", invalid: CheckID("organization_id", org)}
+	page, next, _, err = pageOf[DiscoveryDomain](ctx, c, l, from)
 	return page, next, err
-}
-
-func domainsOf(org string) list {
-	return list{operation: OpListDiscoveryDomains, path: domainsPath(org), member: "domains", invalid: CheckID("organization_id", org)}
 }
 
 func domainsPath(org string) string { return organizationPath(org) + "/discovery-domains" }

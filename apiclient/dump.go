@@ -76,7 +76,7 @@ func (d *dump) end(ctx context.Context, resp *http.Response, body []byte, err er
 }
 
 // shown returns a text that may be logged.
-func (m mask) shown(text string) string { return plain(m.text(text), dumpShown) }
+func (m mask) shown(text string) string { return Plain(m.text(text), dumpShown) }
 
 func (m mask) header(h http.Header) string {
 	var lines []string

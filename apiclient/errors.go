@@ -60,7 +60,7 @@ type AnswerError struct {
 // Error names the operation, the request, and the fault of the answer.
 func (e *AnswerError) Error() string {
 	return fmt.Sprintf("%s: %s %s: the answer %d cannot be used: %s%s", e.Operation, e.Method, e.Path, e.Status,
-		plain(e.Err.Error(), maxMessage), notes("", e.RequestID))
+		Plain(e.Err.Error(), maxMessage), notes("", e.RequestID))
 }
 
 // Unwrap returns Err.
@@ -83,7 +83,7 @@ func (e *TransportError) Error() string {
 	if e.Sent {
 		state = "the request may have arrived"
 	}
-	return fmt.Sprintf("%s: %s %s: no answer (%s): %s", e.Operation, e.Method, e.Path, state, plain(e.Err.Error(), maxMessage))
+	return fmt.Sprintf("%s: %s %s: no answer (%s): %s", e.Operation, e.Method, e.Path, state, Plain(e.Err.Error(), maxMessage))
 }
 
 // Unwrap returns the reason.
@@ -165,7 +165,7 @@ func parseErrorBody(body []byte, m mask) errorBody {
 		return errorBody{message: quotedBeginning(body, m)}
 	}
 	text := func(name string, most int) string {
-		return plain(strings.TrimSpace(m.text(memberText(members[name]))), most)
+		return Plain(strings.TrimSpace(m.text(memberText(members[name]))), most)
 	}
 	parsed := errorBody{
 		title:   text("error", maxName),

@@ -45,19 +45,26 @@ func exampleClient(origin string) *apiclient.Client {
 	return client
 }
 
-// A list is an iterator that requests its pages as it gets to them.
-func ExampleClient_Organizations() {
+// A page has the checkpoint of the next one.
+func ExampleClient_OrganizationsPage() {
 	server := exampleServer()
 	defer server.Close()
 	client := exampleClient(server.URL)
 	defer client.CloseIdle()
 
-	for organization, err := range client.Organizations(context.Background()) {
+	from := ""
+	for range 1000 { // a hundred organizations each
+		page, next, err := client.OrganizationsPage(context.Background(), from)
 		if err != nil {
 			fmt.Println(err)
 			break
 		}
-		fmt.Println(organization.ID, organization.Name)
+		for _, organization := range page {
+			fmt.Println(organization.Record.ID, organization.Record.Name)
+		}
+		if from = next; next == "" {
+			break
+		}
 	}
 	// Output:
 	// org_1 northwind

@@ -237,7 +237,7 @@ func (c *Client) observed(ctx context.Context, k request, status int, header htt
 	c.cfg.Observe(k.operation, status, took)
 	c.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "api request",
 		slog.String("operation", k.operation), slog.String("method", k.method), slog.String("path", k.path),
-		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", plain(requestID(header), maxName)),
+		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", Plain(requestID(header), maxName)),
 		slog.String("correlation_id", correlationID(ctx)))
 }
 
@@ -335,7 +335,7 @@ func (a answer) describe() string {
 	if err != nil {
 		media = "something without a type"
 	}
-	return fmt.Sprintf("%s beginning %s", plain(a.mask.text(media), maxName), quoted(a.mask.text(string(a.body)), maxValue))
+	return fmt.Sprintf("%s beginning %s", Plain(a.mask.text(media), maxName), quoted(a.mask.text(string(a.body)), maxValue))
 }
 
 func (k request) transportError(sent bool, err error) error {
@@ -376,7 +376,7 @@ func (k request) refusal(a answer) *Error {
 }
 
 func (a answer) requestID() string {
-	return plain(a.mask.text(requestID(a.header)), maxName)
+	return Plain(a.mask.text(requestID(a.header)), maxName)
 }
 
 // requestID returns the request's id for the service's support: the first of the headers

@@ -1,6 +1,8 @@
 package apiclient
 
-// ParseErrorBody is what the fuzz test reaches the parser of error bodies by.
+import "time"
+
+// ParseErrorBody is the parser of error bodies, for its fuzz test.
 func ParseErrorBody(body []byte, secrets ...Secret) (title, message, code string) {
 	parsed := parseErrorBody(body, mask(secrets))
 	return parsed.title, parsed.message, parsed.code
@@ -11,5 +13,13 @@ func ReadDomain(text []byte) Listed[DiscoveryDomain] {
 	return readRecord[DiscoveryDomain](text, "domains[0]", nil)
 }
 
-// Answered has the client take note of an answer to its freshest token.
+// Answered records an answer to the newest token.
 func (c *Client) Answered(status int) { c.refused.answered(status) }
+
+// Claims are the claims of a presentation.
+var Claims = claims
+
+// SetTimeouts sets those of the TLS handshake and of an answer's header.
+func (c *Client) SetTimeouts(handshake, header time.Duration) {
+	c.transport.TLSHandshakeTimeout, c.transport.ResponseHeaderTimeout = handshake, header
+}

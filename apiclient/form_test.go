@@ -81,7 +81,7 @@ func randomText(r *rand.Rand, most int) string {
 
 func randomTemplate(r *rand.Rand) apiclient.TemplateRequest {
 	t := apiclient.TemplateRequest{Name: randomText(r, 255), Type: randomText(r, 255), Dialect: "simplified/1.0", WellKnownTrustedIssuers: "aamva"}
-	for _, claim := range apiclient.Claims() {
+	for _, claim := range apiclient.Claims {
 		switch r.IntN(3) {
 		case 0:
 			if t.Presentation.Claims == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"net/url"
 )
@@ -13,58 +12,30 @@ const organizationsPath = "/organizations"
 
 func organizationPath(org string) string { return organizationsPath + "/" + url.PathEscape(org) }
 
-func clientsPath(org string) string { return organizationPath(org) + "/clients" }
-
 // Organization is an organization of the tenant. Only its ID is always present.
 type Organization struct {
-	ID          string `json:"id"`
-	Name        string `json:"name,omitempty"`
-	DisplayName string `json:"display_name,omitempty"`
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
 }
 
 func (o Organization) identifier() string { return o.ID }
 
-func (o Organization) check() error { return wantID("id", o.ID) }
+func (o Organization) check() error { return wantID(o.ID) }
 
-// OrganizationClient is a client (application) that is associated with an organization.
-type OrganizationClient struct {
-	ClientID string `json:"client_id"`
-}
-
-func (o OrganizationClient) identifier() string { return o.ClientID }
-
-func (o OrganizationClient) check() error { return wantID("client_id", o.ClientID) }
-
-func wantID(member, id string) error {
+func wantID(id string) error {
 	if id == "" {
-		return errors.New("missing or empty: " + member)
+		return errors.New("missing or empty: id")
 	}
 	return nil
 }
 
-var organizations = list{operation: OpListOrganizations, path: organizationsPath, member: "organizations"}
-
-// Organizations lists the organizations of the tenant, in the service's order, a hundred
-// per request. A record outside the specification comes with a *[RecordError], and the
-// list continues; any other error ends it.
-func (c *Client) Organizations(ctx context.Context) iter.Seq2[Organization, error] {
-	return all[Organization](ctx, c, organizations)
-}
-
-// OrganizationsPage returns one page of [Client.Organizations], of at most a hundred: the
-// first, or the one at the checkpoint from. next is the checkpoint of the next page, empty
-// after the last. The caller must bound the number of pages that it follows.
+// OrganizationsPage returns one page of the tenant's organizations, of at most a hundred, in
+// the service's order: the first, or the one at the checkpoint from. next is the checkpoint
+// of the next page, empty after the last. The caller must bound the number of pages that it
+// follows.
 func (c *Client) OrganizationsPage(ctx context.Context, from string) (page []Listed[Organization], next string, err error) {
-	page, next, _, err = pageOf[Organization](ctx, c, organizations, from)
+	page, next, _, err = pageOf[Organization](ctx, c, list{operation: OpListOrganizations, path: organizationsPath, member: "organizations"}, from)
 	return page, next, err
-}
-
-// OrganizationClients lists the clients of an organization, as [Client.Organizations]
-// lists the organizations.
-func (c *Client) OrganizationClients(ctx context.Context, org string) iter.Seq2[OrganizationClient, error] {
-	return all[OrganizationClient](ctx, c, list{
-		operation: OpListOrganizationClients, path: clientsPath(org), member: "clients", invalid: CheckID("organization_id", org),
-	})
 }
 
 // RemoveOrganizationClients removes 1 to 100 clients from an organization (DELETE with a
@@ -76,7 +47,7 @@ func (c *Client) RemoveOrganizationClients(ctx context.Context, org string, clie
 	k := request{
 		operation: OpRemoveOrganizationClients,
 		method:    http.MethodDelete,
-		path:      clientsPath(org),
+		path:      organizationPath(org) + "/clients",
 		body:      map[string][]string{"clients": clients},
 		invalid:   invalid(checkClients(checkID(nil, "organization_id", org), clients)),
 	}

@@ -197,5 +197,5 @@ func wantRecord(text json.RawMessage, into any) error {
 	case reflect.Bool:
 		want = wantBool
 	}
-	return fmt.Errorf("%s: %s, got %s", plain(wrong.Field, maxName), want, plain(wrong.Value, maxValue))
+	return fmt.Errorf("%s: %s, got %s", Plain(wrong.Field, maxName), want, Plain(wrong.Value, maxValue))
 }

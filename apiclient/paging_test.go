@@ -27,6 +27,21 @@ func drain[T any](records iter.Seq2[T, error]) error {
 	return nil
 }
 
+// onePage returns the records of one page.
+func onePage[T any](page []apiclient.Listed[T], _ string, err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, l := range page {
+			if !yield(l.Record, l.Err) {
+				return
+			}
+		}
+		var none T
+		if err != nil {
+			yield(none, err)
+		}
+	}
+}
+
 // paged serves pages by the checkpoint that asks for them.
 func paged(t *testing.T, pages map[string]string) *api {
 	t.Helper()
@@ -40,22 +55,21 @@ func paged(t *testing.T, pages map[string]string) *api {
 }
 
 func TestListsFollowCheckpoints(t *testing.T) {
-	record := func(id string) string { return strings.Replace(domainRecord, domainID, id, 1) }
 	for _, last := range []string{`,"next":null`, `,"next":""`, ``} {
 		t.Run("ends with "+last, func(t *testing.T) {
 			a := paged(t, map[string]string{
-				"":          `{"domains":[` + record("ord_1") + `,` + record("ord_2") + `],"next":"a b&c=+/?"}`,
-				"a b&c=+/?": `{"domains":[],"next":"2"}`, // an empty page is not the end
-				"2":         `{"domains":[` + record("ord_3") + `]` + last + `}`,
+				"":          `{"templates":[{"id":"vct_1"},{"id":"vct_2"}],"next":"a b&c=+/?"}`,
+				"a b&c=+/?": `{"templates":[],"next":"2"}`, // an empty page is not the end
+				"2":         `{"templates":[{"id":"vct_3"}]` + last + `}`,
 			})
 			var ids []string
-			for d, err := range a.client(t).DiscoveryDomains(t.Context(), orgID) {
+			for d, err := range a.client(t).Templates(t.Context()) {
 				if err != nil {
 					t.Fatal(err)
 				}
 				ids = append(ids, d.ID)
 			}
-			if diff := cmp.Diff([]string{"ord_1", "ord_2", "ord_3"}, ids); diff != "" {
+			if diff := cmp.Diff([]string{"vct_1", "vct_2", "vct_3"}, ids); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			var queries []string
@@ -73,14 +87,12 @@ func TestListsFollowCheckpoints(t *testing.T) {
 func TestListsOfEverySort(t *testing.T) {
 	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		answer(200, map[string]string{
-			"/api/v2/organizations":                                 `{"organizations":[{"id":"org_1","name":"n","display_name":"N","more":1},{"id":"org_2"}]}`,
-			"/api/v2/organizations/org_1/clients":                   `{"clients":[{"client_id":"c1"},{"client_id":"c2","x":{}}]}`,
+			"/api/v2/organizations":                                 `{"organizations":[{"id":"org_1","name":"n","more":1},{"id":"org_2"}]}`,
 			"/api/v2/verifiable-credentials/verification/templates": `{"templates":[{"id":"vct_1","name":"n","presentation":{"something.else":{}}}]}`,
 		}[r.URL.Path])(w, r)
 	})
 	c := a.client(t)
-	wantRecords(t, c.Organizations(t.Context()), []apiclient.Organization{{ID: "org_1", Name: "n", DisplayName: "N"}, {ID: "org_2"}})
-	wantRecords(t, c.OrganizationClients(t.Context(), "org_1"), []apiclient.OrganizationClient{{ClientID: "c1"}, {ClientID: "c2"}})
+	wantRecords(t, onePage(c.OrganizationsPage(t.Context(), "")), []apiclient.Organization{{ID: "org_1", Name: "n"}, {ID: "org_2"}})
 	wantRecords(t, c.Templates(t.Context()), []apiclient.Template{{ID: "vct_1", TemplateRequest: apiclient.TemplateRequest{Name: "n"}}})
 }
 
@@ -102,19 +114,19 @@ func wantRecords[T any](t *testing.T, records iter.Seq2[T, error], want []T) {
 
 func TestListsThatCannotBeRead(t *testing.T) {
 	for _, tc := range []struct{ name, body, want string }{
-		{"no array", `{"next":"a"}`, `want an array "clients" in it: there is none`},
-		{"null", `{"clients":null}`, `want an array "clients" in it: there is none`},
-		{"another type", `{"clients":{}}`, `want an array "clients" in it`},
-		{"a bare array", `[{"client_id":"c"}]`, "its body is not the expected JSON"},
-		{"more bad records than a page has", `{"clients":[` + strings.Repeat(`{},`, 100) + `{}]}`, "more than 100 of its records are outside the specification, the last one clients[100], which has no valid id: missing or empty: client_id"},
-		{"next of another type", `{"clients":[],"next":5}`, `want a string or null in "next"`},
-		{"a long next", `{"clients":[],"next":"` + strings.Repeat("n", 4097) + `"}`, `its "next" is longer than 4096 bytes`},
+		{"no array", `{"next":"a"}`, `want an array "templates" in it: there is none`},
+		{"null", `{"templates":null}`, `want an array "templates" in it: there is none`},
+		{"another type", `{"templates":{}}`, `want an array "templates" in it`},
+		{"a bare array", `[{"id":"c"}]`, "its body is not the expected JSON"},
+		{"more bad records than a page has", `{"templates":[` + strings.Repeat(`{},`, 100) + `{}]}`, "more than 100 of its records are outside the specification, the last one templates[100], which has no valid id: missing or empty: id"},
+		{"next of another type", `{"templates":[],"next":5}`, `want a string or null in "next"`},
+		{"a long next", `{"templates":[],"next":"` + strings.Repeat("n", 4097) + `"}`, `its "next" is longer than 4096 bytes`},
 		{"html", "<html>", "its body is not the expected JSON"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := serve(t, answer(200, tc.body))
 			n := 0
-			for _, err := range a.client(t).OrganizationClients(t.Context(), orgID) {
+			for _, err := range a.client(t).Templates(t.Context()) {
 				n++
 				wantAnswer(t, err, tc.want)
 			}
@@ -222,18 +234,15 @@ func TestListsGoOnPastBadRecords(t *testing.T) {
 	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		answer(200, map[string]string{
 			"/api/v2/organizations":                                 `{"organizations":[{"id":"org_1"},{"name":"n"},7,{"id":"org_2","name":{}},{"id":"org_3"}]}`,
-			"/api/v2/organizations/org_1/clients":                   `{"clients":[{"client_id":"c1"},{"id":"x"},"c",{"client_id":"c2"}]}`,
 			"/api/v2/organizations/org_1/discovery-domains":         `{"domains":[` + changedRecord("status", `"new"`) + `,` + domainRecord + `]}`,
 			"/api/v2/verifiable-credentials/verification/templates": `{"templates":[{"name":"n"},{"id":5,"name":"m"},{"id":"vct_1","type":[],"name":"o","created_at":"2026-11-20T10:00:00Z"},{"id":"vct_2","name":"p"}]}`,
 		}[r.URL.Path])(w, r)
 	})
 	c := a.client(t)
-	wantListed(t, c.Organizations(t.Context()), func(o apiclient.Organization) string { return o.ID + " " + o.Name },
+	wantListed(t, onePage(c.OrganizationsPage(t.Context(), "")), func(o apiclient.Organization) string { return o.ID + " " + o.Name },
 		"org_1 ", " n: organizations[1], which has no valid id: missing or empty: id", " : organizations[2], which has no valid id: want an object, got 7",
 		"org_2 : organizations[3], id org_2: name: want a string, got object", "org_3 ")
-	wantListed(t, c.OrganizationClients(t.Context(), "org_1"), func(o apiclient.OrganizationClient) string { return o.ClientID },
-		"c1", ": clients[1], which has no valid id: missing or empty: client_id", `: clients[2], which has no valid id: want an object, got "c"`, "c2")
-	wantListed(t, c.DiscoveryDomains(t.Context(), "org_1"), func(d apiclient.DiscoveryDomain) string { return d.ID },
+	wantListed(t, onePage(c.DiscoveryDomainsPage(t.Context(), "org_1", "")), func(d apiclient.DiscoveryDomain) string { return d.ID },
 		domainID+": domains[0], id "+domainID+`: status: want pending or verified, got "new"`, domainID)
 	wantListed(t, c.Templates(t.Context()), func(t apiclient.Template) string { return t.ID + " " + t.Name },
 		" n: templates[0], which has no valid id: missing or empty: id", " m: templates[1], which has no valid id: id: want a string, got number",
@@ -259,27 +268,27 @@ func wantListed[T any](t *testing.T, records iter.Seq2[T, error], text func(T) s
 
 func TestListThatWouldNeverEnd(t *testing.T) {
 	t.Run("the same checkpoint", func(t *testing.T) {
-		a := serve(t, answer(200, `{"clients":[{"client_id":"c"}],"next":"n"}`))
-		wantAnswer(t, drain(a.client(t).OrganizationClients(t.Context(), orgID)), `its "next" "n" was given before`)
+		a := serve(t, answer(200, `{"templates":[{"id":"c"}],"next":"n"}`))
+		wantAnswer(t, drain(a.client(t).Templates(t.Context())), `its "next" "n" was given before`)
 		if n := len(a.asked()); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
 	})
 	t.Run("a longer circle", func(t *testing.T) {
 		a := paged(t, map[string]string{
-			"":  `{"clients":[{"client_id":"c"}],"next":"1"}`,
-			"1": `{"clients":[{"client_id":"c"}],"next":"2"}`,
-			"2": `{"clients":[{"client_id":"c"}],"next":"1"}`,
+			"":  `{"templates":[{"id":"c"}],"next":"1"}`,
+			"1": `{"templates":[{"id":"c"}],"next":"2"}`,
+			"2": `{"templates":[{"id":"c"}],"next":"1"}`,
 		})
-		wantAnswer(t, drain(a.client(t).OrganizationClients(t.Context(), orgID)), `its "next" "1" was given before`)
+		wantAnswer(t, drain(a.client(t).Templates(t.Context())), `its "next" "1" was given before`)
 	})
 	t.Run("ever new checkpoints and no records", func(t *testing.T) {
 		n := 0
 		a := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			n++
-			answer(200, fmt.Sprintf(`{"clients":[],"next":"%d"}`, n))(w, r)
+			answer(200, fmt.Sprintf(`{"templates":[],"next":"%d"}`, n))(w, r)
 		})
-		wantAnswer(t, drain(a.client(t).OrganizationClients(t.Context(), orgID)), "more than 2000 pages")
+		wantAnswer(t, drain(a.client(t).Templates(t.Context())), "more than 2000 pages")
 	})
 }
 
@@ -289,12 +298,12 @@ func TestListStopsWhereItFails(t *testing.T) {
 			answer(503, "")(w, r)
 			return
 		}
-		answer(200, `{"clients":[{"client_id":"c"}],"next":"n"}`)(w, r)
+		answer(200, `{"templates":[{"id":"c"}],"next":"n"}`)(w, r)
 	})
 	var got []string
-	for record, err := range a.client(t).OrganizationClients(t.Context(), orgID) {
+	for record, err := range a.client(t).Templates(t.Context()) {
 		e, _ := errors.AsType[*apiclient.Error](err)
-		got = append(got, fmt.Sprint(record.ClientID, e != nil && e.Status == 503))
+		got = append(got, fmt.Sprint(record.ID, e != nil && e.Status == 503))
 	}
 	if diff := cmp.Diff([]string{"cfalse", "true"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -305,7 +314,7 @@ func TestListStopsWhenTheConsumerBreaks(t *testing.T) {
 	full := pageOf(100, "more")
 	a := serve(t, answer(200, full))
 	n := 0
-	for _, err := range a.client(t).OrganizationClients(t.Context(), orgID) {
+	for _, err := range a.client(t).Templates(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +334,7 @@ func TestListStopsWhenTheContextEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			n, failures := 0, 0
-			for _, err := range a.client(t).OrganizationClients(ctx, orgID) {
+			for _, err := range a.client(t).Templates(ctx) {
 				if err != nil {
 					failures++
 					if !errors.Is(err, context.Canceled) {
@@ -346,11 +355,11 @@ func TestListStopsWhenTheContextEnds(t *testing.T) {
 
 func pageOf(n int, next string) string {
 	page := struct {
-		Clients []apiclient.OrganizationClient `json:"clients"`
-		Next    string                         `json:"next"`
+		Templates []apiclient.Template `json:"templates"`
+		Next      string               `json:"next"`
 	}{Next: next}
 	for i := range n {
-		page.Clients = append(page.Clients, apiclient.OrganizationClient{ClientID: fmt.Sprint("c", i)})
+		page.Templates = append(page.Templates, apiclient.Template{ID: fmt.Sprint("vct_", i)})
 	}
 	b, err := json.Marshal(page)
 	if err != nil {

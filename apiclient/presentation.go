@@ -14,7 +14,7 @@ const (
 	namespaceKey = "org.iso.18013.5.1"
 )
 
-// The claims of specification 2.3, in its order.
+// The 21 claims of specification 2.3, in its order.
 var claims = []string{
 	"family_name", "given_name", "birth_date", "issue_date", "expiry_date",
 	"issuing_country", "issuing_authority", "portrait", "driving_privileges",
@@ -23,10 +23,6 @@ var claims = []string{
 	"resident_state", "resident_postal_code", "resident_country",
 	"family_name_national_character", "given_name_national_character",
 }
-
-// Claims returns a copy of the 21 claims that a presentation can request (specification
-// 2.3).
-func Claims() []string { return slices.Clone(claims) }
 
 func isClaim(name string) bool { return slices.Contains(claims, name) }
 

@@ -15,9 +15,9 @@ const (
 	maxName    = 128
 )
 
-// plain returns the first most code points of s on one line, with control and invisible
-// characters as escapes.
-func plain(s string, most int) string {
+// Plain returns the first most code points of a foreign text on one line, with control and
+// invisible characters as escapes.
+func Plain(s string, most int) string {
 	var b strings.Builder
 	for n := 0; s != ""; n++ {
 		if n == most {
@@ -38,10 +38,6 @@ func plain(s string, most int) string {
 	}
 	return b.String()
 }
-
-// Plain returns the first most code points of a foreign text on one line, with control and
-// invisible characters as escapes.
-func Plain(s string, most int) string { return plain(s, most) }
 
 // quoted returns the first most code points of s between quotes, followed by an ellipsis if
 // there are more.

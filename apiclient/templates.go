@@ -141,7 +141,7 @@ func readTime(v any) time.Time {
 
 func (t Template) identifier() string { return t.ID }
 
-func (t Template) check() error { return wantID("id", t.ID) }
+func (t Template) check() error { return wantID(t.ID) }
 
 // checkIs checks the template, and that it is the requested one, whose id it would be
 // taken for. One without a name may be any.
@@ -171,8 +171,9 @@ func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest) (Templat
 	return t, err
 }
 
-// Templates lists the templates of the tenant, as [Client.Organizations] lists the
-// organizations.
+// Templates lists the templates of the tenant, in the service's order, a hundred per
+// request. A template outside the specification comes with a *[RecordError], and the list
+// continues; any other error ends it.
 func (c *Client) Templates(ctx context.Context) iter.Seq2[Template, error] {
 	return all[Template](ctx, c, list{operation: OpListTemplates, path: templatesPath, member: "templates"})
 }

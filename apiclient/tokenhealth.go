@@ -16,9 +16,8 @@ type TokenHealth struct {
 	// there is one, or none was needed yet.
 	Err error
 	// LastErr is the *TokenError of the last attempt to get a token, even if an earlier
-	// token is still valid; nil after a success. FailedAt is its time.
-	LastErr  error
-	FailedAt time.Time
+	// token is still valid; nil after a success.
+	LastErr error
 	// Failures counts, since the source was made, failed attempts and new tokens that the
 	// API refused.
 	Failures uint64
@@ -42,7 +41,6 @@ func (c *Client) TokenHealth() TokenHealth {
 	h.Failures += c.refused.times
 	if h.Err == nil && time.Since(c.refused.at) < refusedFor {
 		h.Err = errors.New("the API refuses the token, and a fresh one too (401): check the audience, and that the API knows who issued it")
-		h.FailedAt = c.refused.at
 	}
 	return h
 }
@@ -85,11 +83,11 @@ func (s *clientCredentials) health() TokenHealth {
 // note records the result of a fetch. The caller holds mu.
 func (h *TokenHealth) note(scopes []string, err *TokenError, now time.Time) {
 	if err != nil {
-		h.LastErr, h.FailedAt = err, now
+		h.LastErr = err
 		h.Failures++
 		return
 	}
-	h.LastErr, h.FailedAt, h.GotAt, h.Scopes = nil, time.Time{}, now, scopes
+	h.LastErr, h.GotAt, h.Scopes = nil, now, scopes
 }
 
 func (f *tokenFile) health() TokenHealth {

@@ -23,7 +23,7 @@ func clientOf(t *testing.T, s apiclient.TokenSource) *apiclient.Client {
 	return c
 }
 
-// wantHealth compares all of it but LastErr, which has to be there where FailedAt is.
+// wantHealth compares all of it but LastErr, which is set while a renewal fails.
 func wantHealth(t *testing.T, step string, c *apiclient.Client, problem string, want apiclient.TokenHealth) {
 	t.Helper()
 	got := c.TokenHealth()
@@ -44,7 +44,7 @@ func wantHealth(t *testing.T, step string, c *apiclient.Client, problem string, 
 
 func TestTokenHealthOfClientCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		start, status := time.Now(), http.StatusServiceUnavailable
+		status := http.StatusServiceUnavailable
 		e := &endpoint{answer: func(_ context.Context, n int, _ *http.Request) (reply, error) {
 			if status != http.StatusOK {
 				return response(status, `{"error":"access_denied"}`), nil
@@ -56,7 +56,7 @@ func TestTokenHealthOfClientCredentials(t *testing.T) {
 		fetch := func() { _, _ = s.Token(t.Context()); synctest.Wait() }
 		wantHealth(t, "nobody has asked", c, "", apiclient.TokenHealth{})
 		fetch()
-		wantHealth(t, "it is down", c, "503 Service Unavailable", apiclient.TokenHealth{FailedAt: start, Failures: 1})
+		wantHealth(t, "it is down", c, "503 Service Unavailable", apiclient.TokenHealth{Failures: 1})
 		time.Sleep(10 * time.Second)
 		status = http.StatusOK
 		fetch()
@@ -66,7 +66,7 @@ func TestTokenHealthOfClientCredentials(t *testing.T) {
 		time.Sleep(59 * time.Minute)
 		status = http.StatusUnauthorized
 		fetch()
-		good.Failures, good.FailedAt = 2, time.Now()
+		good.Failures = 2
 		wantHealth(t, "a renewal does not succeed", c, "", good)
 		time.Sleep(time.Minute)
 		wantHealth(t, "it has ended", c, "401 Unauthorized: access_denied (check the client id", good)
@@ -97,7 +97,7 @@ func TestTokenHealthOfATokenFile(t *testing.T) {
 		if _, err := s.Token(t.Context()); err == nil {
 			t.Error("a token from an empty file")
 		}
-		wantHealth(t, "refused, and no other", c, "it is empty", apiclient.TokenHealth{GotAt: time.Now(), FailedAt: time.Now(), Failures: 1})
+		wantHealth(t, "refused, and no other", c, "it is empty", apiclient.TokenHealth{GotAt: time.Now(), Failures: 1})
 	})
 }
 
@@ -124,7 +124,7 @@ func TestTokenHealthByTheAPI(t *testing.T) {
 			t.Fatal("no error")
 		}
 		h := c.TokenHealth()
-		if h.Failures != step.failures || (h.Err != nil) != step.refused || h.FailedAt.IsZero() == step.refused {
+		if h.Failures != step.failures || (h.Err != nil) != step.refused {
 			t.Errorf("after %d: %+v, want %d failures, refused %t", step.status, h, step.failures, step.refused)
 		}
 	}

@@ -38,7 +38,7 @@ type TokenError struct {
 func (e *TokenError) Error() string {
 	parts := []string{"no token"}
 	if e.Err != nil {
-		parts = append(parts, plain(e.Err.Error(), maxMessage))
+		parts = append(parts, Plain(e.Err.Error(), maxMessage))
 	}
 	if e.Status != 0 {
 		parts = append(parts, strings.TrimSpace(fmt.Sprintf("the token endpoint answered %d %s", e.Status, http.StatusText(e.Status))))

@@ -12,6 +12,12 @@ import (
 	"time"
 )
 
+// An API that needs longer is overloaded; the caller tries again.
+const (
+	connectTimeout = 5 * time.Second  // of the connection, and again of its TLS handshake
+	headerTimeout  = 20 * time.Second // from the end of the request to the answer's header
+)
+
 // maxHeaderBytes bounds an answer's header; real ones have some 2 KiB.
 const maxHeaderBytes = 256 << 10
 
@@ -35,15 +41,15 @@ const (
 // idle connection that turns out to be closed, and any request of which nothing was
 // written. Repeating them is safe: PATCH and DELETE are idempotent. A POST is never
 // repeated, since its body cannot be read twice without GetBody (see newRequest).
-func newTransport(n Network, connect, header time.Duration, conns int) *http.Transport {
+func newTransport(n Network, conns int) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	t := &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:            (&net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}).DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: n.RootCAs},
-		TLSHandshakeTimeout:    connect,
-		ResponseHeaderTimeout:  header,
+		TLSHandshakeTimeout:    connectTimeout,
+		ResponseHeaderTimeout:  headerTimeout,
 		MaxIdleConns:           conns,
 		MaxIdleConnsPerHost:    conns,
 		IdleConnTimeout:        idleTimeout,

@@ -167,7 +167,8 @@ func TestConnectTimeout(t *testing.T) {
 	// A listener whose queue is full does not answer; a TLS handshake that
 	// nobody takes up is the same on every system.
 	origin := wire(t, func(_ int, conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) })
-	c := newClient(t, strings.Replace(origin, "http:", "https:", 1), func(cfg *apiclient.Config) { cfg.ConnectTimeout = short })
+	c := newClient(t, strings.Replace(origin, "http:", "https:", 1))
+	c.SetTimeouts(short, 0)
 	wantTransport(t, get(t.Context(), c), false, true)
 }
 
@@ -180,7 +181,8 @@ func TestCertificateRefused(t *testing.T) {
 
 func TestSlowHeaders(t *testing.T) {
 	a := serve(t, hang)
-	c := a.client(t, func(cfg *apiclient.Config) { cfg.HeaderTimeout = short })
+	c := a.client(t)
+	c.SetTimeouts(0, short)
 	for _, call := range []func(context.Context, *apiclient.Client) error{get, create} {
 		err := call(t.Context(), c)
 		wantTransport(t, err, true, true)
@@ -421,7 +423,8 @@ func TestOverTLS(t *testing.T) {
 			if err := patient.RemoveOrganizationClients(t.Context(), orgID, []string{"a"}); err != nil {
 				t.Error(err)
 			}
-			hasty := newClient(t, s.URL, func(cfg *apiclient.Config) { cfg.Network, cfg.HeaderTimeout = network, short })
+			hasty := newClient(t, s.URL, func(cfg *apiclient.Config) { cfg.Network = network })
+			hasty.SetTimeouts(0, short)
 			wantTransport(t, create(t.Context(), hasty), true, true)
 		})
 	}

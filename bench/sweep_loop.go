@@ -76,14 +76,21 @@ type found struct {
 }
 
 func (c calls) organizations(ctx context.Context, to chan<- string) error {
-	for o, err := range c.api.Organizations(ctx) {
+	for from, more := "", true; more; more = from != "" {
+		page, next, err := c.api.OrganizationsPage(ctx, from)
 		if err != nil {
 			return err
 		}
-		select {
-		case to <- o.ID:
-		case <-ctx.Done():
-			return ctx.Err()
+		from = next
+		for _, l := range page {
+			if l.Err != nil {
+				return l.Err
+			}
+			select {
+			case to <- l.Record.ID:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 	}
 	return nil

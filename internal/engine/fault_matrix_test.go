@@ -42,9 +42,14 @@ func operations() []operation {
 			_, err := c.DiscoveryDomain(ctx, org, dom)
 			return err
 		}, nil},
-		{sandbox.OpListDiscoveryDomains, func(ctx context.Context, c *apiclient.Client) error { return first(c.DiscoveryDomains(ctx, org)) }, nil},
-		{sandbox.OpListOrganizations, func(ctx context.Context, c *apiclient.Client) error { return first(c.Organizations(ctx)) }, nil},
-		{sandbox.OpListOrganizationClients, func(ctx context.Context, c *apiclient.Client) error { return first(c.OrganizationClients(ctx, org)) }, nil},
+		{sandbox.OpListDiscoveryDomains, func(ctx context.Context, c *apiclient.Client) error {
+			page, _, err := c.DiscoveryDomainsPage(ctx, org, "")
+			return firstOf(page, err)
+		}, nil},
+		{sandbox.OpListOrganizations, func(ctx context.Context, c *apiclient.Client) error {
+			page, _, err := c.OrganizationsPage(ctx, "")
+			return firstOf(page, err)
+		}, nil},
 		{sandbox.OpListTemplates, func(ctx context.Context, c *apiclient.Client) error { return first(c.Templates(ctx)) }, nil},
 		{sandbox.OpUpdateDiscoveryDomain, func(ctx context.Context, c *apiclient.Client) error {
 			_, err := c.UpdateDiscoveryDomain(ctx, org, dom, apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified)})
@@ -62,6 +67,14 @@ func operations() []operation {
 			return err
 		}, func(s *sandbox.Sandbox) bool { return len(s.Templates()) == 1 }},
 	}
+}
+
+// firstOf returns the error of a page, or of its first record.
+func firstOf[T any](page []apiclient.Listed[T], err error) error {
+	if err != nil || len(page) == 0 {
+		return err
+	}
+	return page[0].Err
 }
 
 // first reads a list up to its first record.

@@ -12,7 +12,7 @@ const (
 	// shortestPause is also the pause if the API names none: its headers have whole seconds,
 	// so 0 means a part of one.
 	shortestPause = time.Second
-	// longestPause bounds what one answer can do to the fleet.
+	// longestPause bounds the effect of one answer on the fleet.
 	longestPause = time.Hour
 )
 

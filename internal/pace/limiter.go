@@ -315,7 +315,7 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	}
 	switch why {
 	case "share":
-		return attempt{wait: wait, share: true, why: "what sweeps may use of the budget is spent"}, nil
+		return attempt{wait: wait, share: true, why: "the sweeps' share of the budget is spent"}, nil
 	case "others":
 		return attempt{wait: wait, why: "the rest of the tenant's bucket is reserved for others"}, nil
 	}

@@ -84,7 +84,7 @@ func (b *batch) client() *redis.Client {
 		PoolSize: 1, PipelinePoolSize: -1, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	client.AddHook(batchHook{b})
+	client.AddHook(around(func(_ context.Context, cmds []redis.Cmder, _ func(context.Context) error) error { return b.do(cmds) }))
 	return client
 }
 
@@ -160,20 +160,4 @@ func (b *batch) send(requests []*request) {
 	for _, r := range requests {
 		close(r.answered)
 	}
-}
-
-// batchHook makes the commands of a client part of a batch.
-type batchHook struct{ *batch }
-
-// DialHook implements [redis.Hook].
-func (batchHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook implements [redis.Hook].
-func (h batchHook) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error { return h.do([]redis.Cmder{cmd}) }
-}
-
-// ProcessPipelineHook implements [redis.Hook].
-func (h batchHook) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, cmds []redis.Cmder) error { return h.do(cmds) }
 }

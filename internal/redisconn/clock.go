@@ -30,7 +30,7 @@ const (
 // the difference of the clocks. asynq has no setting for its clock; its scripts are known by
 // their keys.
 type Clock struct {
-	commands
+	around
 
 	rdb  redis.UniversalClient
 	last atomic.Pointer[measured]
@@ -43,7 +43,11 @@ type measured struct {
 }
 
 // NewClock returns the clock of rdb's Redis.
-func NewClock(rdb redis.UniversalClient) *Clock { return &Clock{rdb: rdb} }
+func NewClock(rdb redis.UniversalClient) *Clock {
+	c := &Clock{rdb: rdb}
+	c.around = c.send
+	return c
+}
 
 // Now returns Redis' time. While Redis does not answer it is derived from the last
 // measurement; without any it is this machine's time.
@@ -87,12 +91,12 @@ func (m *measured) holds() bool {
 	return (now.Round(0).Sub(m.at.Round(0)) - now.Sub(m.at)).Abs() < clockStep // wall clock, monotonic clock
 }
 
-// ProcessHook implements [redis.Hook].
-func (c *Clock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
+// send is the [around] that moves times.
+func (c *Clock) send(ctx context.Context, cmds []redis.Cmder, send func(context.Context) error) error {
+	for _, cmd := range cmds {
 		times := timesOf(cmd)
 		if len(times) == 0 {
-			return next(ctx, cmd)
+			continue
 		}
 		ahead, err := c.ahead(ctx)
 		if err != nil {
@@ -102,8 +106,8 @@ func (c *Clock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		for _, p := range times {
 			move(&cmd.Args()[p.index], int64(ahead.Round(p.unit)/p.unit))
 		}
-		return next(ctx, cmd)
 	}
+	return send(ctx)
 }
 
 // move adds units to a time among the arguments of a command.
@@ -114,17 +118,6 @@ func move(argument *any, units int64) {
 	case float64:
 		*argument = v + float64(units)
 	}
-}
-
-// commands completes a hook of single commands: asynq uses no pipelines.
-type commands struct{}
-
-// DialHook implements [redis.Hook].
-func (commands) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessPipelineHook implements [redis.Hook].
-func (commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // position is that of a time among arguments.
@@ -189,7 +182,7 @@ const asynqPrefix = "asynq:{"
 // queue's prefix, each up to its first colon, and the index of its first argument. For
 // other commands it returns 0 as the index.
 func asynqScript(cmd redis.Cmder) (queue, names string, first int) {
-	args := cmd.Args() // evalsha, script, number of keys, then keys and arguments
+	args := cmd.Args() // evalsha, script, number of keys, the keys, arguments
 	if name := cmd.Name(); len(args) < 4 || name != "evalsha" && name != "eval" {
 		return "", "", 0
 	}

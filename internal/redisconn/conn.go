@@ -35,8 +35,8 @@ func ForServer(c Config) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	client.AddHook(&polls{}) // outside of the other: waiting does not shorten a command's timeout
-	client.AddHook(around(func(ctx context.Context, send func(context.Context) error) error {
+	client.AddHook(around(new(polls).send)) // outside of the other: waiting does not shorten a command's timeout
+	client.AddHook(around(func(ctx context.Context, _ []redis.Cmder, send func(context.Context) error) error {
 		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 		defer cancel()
 		return send(own)
@@ -103,7 +103,7 @@ func (t target) client(poolSize int) redis.UniversalClient {
 // replica has replaced.
 func reloading(cluster *redis.ClusterClient) *redis.ClusterClient {
 	cluster.OnNewNode(func(node *redis.Client) {
-		node.AddHook(around(func(ctx context.Context, send func(context.Context) error) error {
+		node.AddHook(around(func(ctx context.Context, _ []redis.Cmder, send func(context.Context) error) error {
 			err := send(ctx)
 			_, answered := errors.AsType[redis.Error](err)
 			if err != nil && !answered && !errors.Is(err, context.Canceled) && !errors.Is(err, redis.ErrClosed) {

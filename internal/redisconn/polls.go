@@ -17,32 +17,30 @@ const pollAgain = time.Second
 // dequeues again at once after an error, so that each idle server sends thousands of
 // commands a second to a Redis that refuses writes. The forwarder's polls wait as well:
 // they write nothing while no task is due, so Redis does not refuse them, and at five a
-// second of each server they would be most of what remains. All other commands are sent
+// second of each server they would be most of the rest. All other commands are sent
 // at once: asynq repeats those at intervals of its own, and a lease, an acknowledgement or
 // the ledger must not wait. A queue whose dequeues succeed is not held up by another.
 type polls struct {
-	commands
 	closed sync.Map // queue -> time.Time until which it is not polled
 }
 
-func (p *polls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		queue, dequeues := polled(cmd)
-		if queue == "" {
-			return next(ctx, cmd)
-		}
-		if until, ok := p.closed.Load(queue); ok {
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Until(until.(time.Time))):
-			}
-		}
-		err := next(ctx, cmd)
-		if dequeues && failed(err) {
-			p.closed.Store(queue, time.Now().Add(pollAgain))
-		}
-		return err
+// send is an [around]. asynq polls by single commands.
+func (p *polls) send(ctx context.Context, cmds []redis.Cmder, send func(context.Context) error) error {
+	queue, dequeues := polled(cmds[0])
+	if queue == "" {
+		return send(ctx)
 	}
+	if until, ok := p.closed.Load(queue); ok {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Until(until.(time.Time))):
+		}
+	}
+	err := send(ctx)
+	if dequeues && failed(err) {
+		p.closed.Store(queue, time.Now().Add(pollAgain))
+	}
+	return err
 }
 
 // failed reports whether a dequeue failed. An empty queue is no failure, nor is a script

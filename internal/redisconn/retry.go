@@ -25,7 +25,7 @@ const (
 // any goroutine. Call Retry before the client is shared.
 func Retry(client redis.UniversalClient, patience time.Duration, notify func(error)) {
 	var notified atomic.Int64 // when, in ns
-	client.AddHook(around(func(ctx context.Context, send func(context.Context) error) error {
+	client.AddHook(around(func(ctx context.Context, _ []redis.Cmder, send func(context.Context) error) error {
 		err := send(ctx)
 		end := time.Now().Add(patience)
 		for pause := firstPause; unavailable(ctx, err) && time.Now().Before(end); pause = min(2*pause, longestPause) {
@@ -57,8 +57,8 @@ func unavailable(ctx context.Context, err error) bool {
 		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsNoReplicasError(err)
 }
 
-// around is a hook around each command and each pipeline.
-type around func(ctx context.Context, send func(context.Context) error) error
+// around is a hook around each command and each pipeline: send sends cmds.
+type around func(ctx context.Context, cmds []redis.Cmder, send func(context.Context) error) error
 
 // DialHook implements [redis.Hook].
 func (around) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -66,13 +66,13 @@ func (around) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements [redis.Hook].
 func (a around) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		return a(ctx, func(ctx context.Context) error { return next(ctx, cmd) })
+		return a(ctx, []redis.Cmder{cmd}, func(ctx context.Context) error { return next(ctx, cmd) })
 	}
 }
 
 // ProcessPipelineHook implements [redis.Hook].
 func (a around) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return a(ctx, func(ctx context.Context) error { return next(ctx, cmds) })
+		return a(ctx, cmds, func(ctx context.Context) error { return next(ctx, cmds) })
 	}
 }

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -17,7 +18,6 @@ const (
 	formType = "application/x-www-form-urlencoded"
 
 	bodyLimit = 1 << 20 // bytes; a DELETE of 100 clients has some 4,000
-	bodyDepth = 16      // levels; a template has 4
 )
 
 // A body of either format is read into a tree of map[string]any, []any and leaves. JSON's
@@ -44,61 +44,27 @@ func parseBody(mediaType string, body []byte) (any, error) {
 	return parseJSON(body)
 }
 
-// parseJSON reads one value. Unlike encoding/json it refuses invalid UTF-8, duplicate
-// members and great depth.
+// parseJSON reads one value. Unlike encoding/json it refuses invalid UTF-8 and duplicate
+// members.
 func parseJSON(data []byte) (any, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("body is not UTF-8")
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	var value json.RawMessage
-	if dec.Decode(&value) != nil {
+	dec := jsontext.NewDecoder(bytes.NewReader(data))
+	value, err := dec.ReadValue()
+	if twice, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, jsontext.ErrDuplicateName) {
+		return nil, errors.New("member given twice: " + capped(twice.JSONPointer.LastToken()))
+	}
+	tree := json.NewDecoder(bytes.NewReader(value))
+	tree.UseNumber()
+	var v any
+	if err != nil || tree.Decode(&v) != nil {
 		return nil, errors.New("body is not valid JSON")
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("body goes on after its JSON value")
 	}
-	dec = json.NewDecoder(bytes.NewReader(value))
-	dec.UseNumber()
-	return jsonValue(dec, 0)
-}
-
-// jsonValue reads the next value of a valid body, whose tokens have no errors.
-func jsonValue(dec *json.Decoder, depth int) (any, error) {
-	if depth > bodyDepth {
-		return nil, errors.New("body is nested too deep")
-	}
-	switch t, _ := dec.Token(); t {
-	case json.Delim('{'):
-		members := map[string]any{}
-		for dec.More() {
-			token, _ := dec.Token()
-			name := fmt.Sprint(token)
-			if _, twice := members[name]; twice {
-				return nil, fmt.Errorf("member given twice: %s", capped(name))
-			}
-			v, err := jsonValue(dec, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			members[name] = v
-		}
-		_, _ = dec.Token() // its closing brace
-		return members, nil
-	case json.Delim('['):
-		elements := []any{}
-		for dec.More() {
-			v, err := jsonValue(dec, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			elements = append(elements, v)
-		}
-		_, _ = dec.Token()
-		return elements, nil
-	default:
-		return t, nil
-	}
+	return v, nil
 }
 
 // capped returns the beginning of a text of others for a message.

@@ -1,8 +1,6 @@
 package sandbox
 
 import (
-	"context"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -39,7 +37,6 @@ type requestLog struct {
 
 	mu      sync.Mutex
 	entries tail[Request]
-	waiting chan struct{} // closed at the next finish; nil: no call of await waits
 }
 
 func newRequestLog(remember int) *requestLog {
@@ -63,10 +60,6 @@ func (l *requestLog) finish(r Request, status int, handled, lost bool) {
 	if e := l.entries.at(r.Seq); e != nil {
 		e.Status, e.Handled, e.Lost, e.Finished = status, handled, lost, true
 	}
-	if l.waiting != nil {
-		close(l.waiting)
-		l.waiting = nil
-	}
 }
 
 // since returns a copy of the entries with a number above seq.
@@ -74,25 +67,4 @@ func (l *requestLog) since(seq int64) []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.entries.since(seq)
-}
-
-func (l *requestLog) await(ctx context.Context, match func(Request) bool) (Request, error) {
-	for {
-		l.mu.Lock()
-		if l.waiting == nil {
-			l.waiting = make(chan struct{})
-		}
-		changed := l.waiting
-		l.mu.Unlock()
-		for _, r := range l.since(0) {
-			if r.Finished && match(r) {
-				return r, nil
-			}
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return Request{}, fmt.Errorf("sandbox: no such request came: %w", context.Cause(ctx))
-		}
-	}
 }

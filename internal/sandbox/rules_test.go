@@ -59,7 +59,7 @@ func TestUpdateRules(t *testing.T) {
 		{"null for truth", "", `{"use_for_organization_discovery":null}`, "found type null"},
 		{"another member", "", `{"status":"verified","domain":"a.example"}`, "Additional properties not allowed: domain"},
 		{"another member alone", "", `{"id":"x"}`, "Additional properties not allowed: id"},
-		{"member twice", "", `{"status":"pending","status":"verified"}`, "given twice"},
+		{"member twice", "", `{"status":"pending","status":"verified"}`, "given twice: status"},
 		{"array", "", `[]`, "Expected type object but found type array"},
 		{"null", "", `null`, "Expected type object but found type null"},
 		{"string", "", `"verified"`, "Expected type object but found type string"},
@@ -69,7 +69,7 @@ func TestUpdateRules(t *testing.T) {
 		{"two values", "", `{} {}`, "goes on"},
 		{"junk behind", "", `{}x`, "goes on"},
 		{"not UTF-8", "", "{\"status\":\"\xff\"}", "not UTF-8"},
-		{"deep", "", strings.Repeat(`{"a":`, 50) + "1" + strings.Repeat("}", 50), "nested too deep"},
+		{"deep", "", strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "not valid JSON"},
 
 		{"empty form", asForm, ``, ""},
 		{"form", asForm, `status=verified&use_for_organization_discovery=true`, ""},

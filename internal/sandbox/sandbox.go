@@ -320,12 +320,6 @@ func (s *Sandbox) pause(d time.Duration) {
 	}
 }
 
-// Await returns the first finished request that match accepts, logged already or later. It
-// fails when ctx ends before.
-func (s *Sandbox) Await(ctx context.Context, match func(Request) bool) (Request, error) {
-	return s.log.await(ctx, match)
-}
-
 // Requests returns the last requests to API and token endpoint, oldest first, as many as
 // Options.Remember.
 func (s *Sandbox) Requests() []Request { return s.log.since(0) }

@@ -2,7 +2,6 @@ package sandbox_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -263,30 +262,5 @@ func TestSameSeedSameNames(t *testing.T) {
 	}
 	if bytes.Equal(one, made(2)) {
 		t.Error("another seed gave the same names")
-	}
-}
-
-func TestAwait(t *testing.T) {
-	s := start(t, sandbox.Options{})
-	found := make(chan sandbox.Request, 1)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		r, err := s.Await(t.Context(), func(r sandbox.Request) bool { return r.Query == "take=3" })
-		if err != nil {
-			t.Error(err)
-		}
-		found <- r
-	})
-	for _, take := range []string{"1", "2", "3"} {
-		do(t, s, ask{method: "GET", path: "/organizations?take=" + take})
-	}
-	wg.Wait()
-	if r := <-found; r.Seq != 3 || r.Status != http.StatusOK || !r.Finished {
-		t.Errorf("got %+v", r)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.Await(ended, func(sandbox.Request) bool { return false }); err == nil {
-		t.Error("no error after the context ended")
 	}
 }

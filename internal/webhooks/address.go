@@ -21,17 +21,21 @@ var errAddress = errors.New("all addresses of the host are loopback, link-local,
 // dialer connects for a transport.
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newDial returns one. Tests replace it.
-var newDial = dial
+// newDial returns one, and resolver resolves its names; nil: the system's. Tests replace them.
+var (
+	newDial  = dial
+	resolver *net.Resolver
+)
 
 // dial returns a dialer to allowed addresses. Each is checked when its socket is about to be
 // connected, so a later answer of DNS cannot replace it. The error is errAddress if every
 // address was refused.
-func dial(resolver *net.Resolver, allowed func(netip.Addr) bool) dialer {
+func dial(allowed func(netip.Addr) bool) dialer {
+	names := resolver
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		var refused, taken atomic.Int64
 		d := net.Dialer{
-			Timeout: connectTimeout, KeepAlive: 15 * time.Second, Resolver: resolver,
+			Timeout: connectTimeout, KeepAlive: 15 * time.Second, Resolver: names,
 			ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 				at, err := netip.ParseAddrPort(address)
 				if err != nil || !allowed(at.Addr()) {
@@ -54,7 +58,7 @@ func dial(resolver *net.Resolver, allowed func(netip.Addr) bool) dialer {
 // error has no part of the URL but the host.
 func (e Endpoint) Reach(ctx context.Context) error {
 	port := map[string]string{"http": "80", "https": "443"}[e.url.Scheme]
-	conn, err := newDial(nil, e.allowed)(ctx, "tcp", net.JoinHostPort(e.url.Hostname(), cmp.Or(e.url.Port(), port)))
+	conn, err := newDial(e.allowed)(ctx, "tcp", net.JoinHostPort(e.url.Hostname(), cmp.Or(e.url.Port(), port)))
 	if err != nil {
 		return err
 	}

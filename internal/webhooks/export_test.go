@@ -18,9 +18,16 @@ func SetPublic(t *testing.T, passes func(netip.Addr) bool) {
 	t.Cleanup(func() { public = former })
 }
 
+// SetResolver changes what resolves names during a test.
+func SetResolver(t *testing.T, r *net.Resolver) {
+	former := resolver
+	resolver = r
+	t.Cleanup(func() { resolver = former })
+}
+
 // SetDial changes how senders that are made during a test connect.
 func SetDial(t *testing.T, connect func(ctx context.Context, network, address string) (net.Conn, error)) {
 	former := newDial
-	newDial = func(*net.Resolver, func(netip.Addr) bool) dialer { return connect }
+	newDial = func(func(netip.Addr) bool) dialer { return connect }
 	t.Cleanup(func() { newDial = former })
 }

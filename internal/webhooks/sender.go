@@ -2,14 +2,12 @@ package webhooks
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -31,12 +29,11 @@ type Config struct {
 	UserAgent string
 	Proxy     func(*url.URL) (*url.URL, error) // the proxy of a URL; nil, or returning nil: none
 	RootCAs   *x509.CertPool                   // nil: the system's
-	Resolver  *net.Resolver                    // nil: the system's
-	Timeout   time.Duration                    // of one attempt; 0: 15 s, the least that the scheme suggests
 }
 
 const (
-	defaultTimeout = 15 * time.Second
+	// attemptTimeout bounds one attempt: the least that the scheme suggests.
+	attemptTimeout = 15 * time.Second
 	// longestAnswer is how much of an answer is read, in bytes, so that its connection can be
 	// used again.
 	longestAnswer = 64 << 10
@@ -52,7 +49,6 @@ const (
 type Sender struct {
 	endpoints []Endpoint
 	receivers map[string]*receiver
-	timeout   time.Duration
 	userAgent string
 }
 
@@ -65,7 +61,7 @@ type receiver struct {
 
 // NewSender returns a sender to the endpoints. It does not connect.
 func NewSender(c Config) (*Sender, error) {
-	s := &Sender{endpoints: c.Endpoints, receivers: map[string]*receiver{}, timeout: cmp.Or(c.Timeout, defaultTimeout), userAgent: c.UserAgent}
+	s := &Sender{endpoints: c.Endpoints, receivers: map[string]*receiver{}, userAgent: c.UserAgent}
 	for _, e := range c.Endpoints {
 		transport, err := newTransport(c, e)
 		if err != nil {
@@ -96,7 +92,7 @@ func newTransport(c Config, e Endpoint) (*http.Transport, error) {
 	}
 	return &http.Transport{
 		Proxy:                  http.ProxyURL(through),
-		DialContext:            newDial(c.Resolver, allowed),
+		DialContext:            newDial(allowed),
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
 		TLSHandshakeTimeout:    connectTimeout,
 		MaxIdleConnsPerHost:    idleConns,
@@ -196,9 +192,9 @@ func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time,
 	if wait := r.rest.begin(); wait > 0 {
 		return &DeliveryError{Endpoint: endpoint, RetryAfter: wait, Unsent: true, reason: "paused for a moment, since the last attempts failed"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	failure := r.send(request.WithContext(ctx), s.timeout, r.endpoint.hide(secrets))
+	failure := r.send(request.WithContext(ctx), r.endpoint.hide(secrets))
 	r.rest.end(failure)
 	if failure != nil {
 		return failure
@@ -248,10 +244,10 @@ func sign(secrets []apiclient.Secret, id string, at time.Time, body []byte) (str
 }
 
 // send sends the request, and reads the answer.
-func (r *receiver) send(request *http.Request, timeout time.Duration, hide *strings.Replacer) *DeliveryError {
+func (r *receiver) send(request *http.Request, hide *strings.Replacer) *DeliveryError {
 	answer, err := r.client.Do(request)
 	if err != nil {
-		return r.unanswered(request.Context(), err, timeout, hide)
+		return r.unanswered(request.Context(), err, hide)
 	}
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, longestAnswer)) // an answer counts even if it does not end
@@ -280,13 +276,13 @@ func explain(status int) string {
 // unanswered returns the error of an attempt without an answer. That of net/http has the
 // whole URL before its cause. None is permanent, not even if each address was refused: a
 // resolver's answer may have been wrong for a moment.
-func (r *receiver) unanswered(ctx context.Context, err error, timeout time.Duration, hide *strings.Replacer) *DeliveryError {
+func (r *receiver) unanswered(ctx context.Context, err error, hide *strings.Replacer) *DeliveryError {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	reason := apiclient.Plain(hide.Replace(err.Error()), longestExcerpt)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		reason = fmt.Sprintf("no answer within %s", timeout)
+		reason = fmt.Sprintf("no answer within %s", attemptTimeout)
 	}
 	return &DeliveryError{Endpoint: r.endpoint.Name, reason: r.endpoint.Origin() + ": " + reason, cause: err}
 }

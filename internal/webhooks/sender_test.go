@@ -447,7 +447,8 @@ func TestPrivateAddressesBehindNames(t *testing.T) {
 	port, connected := at127(t, "127.0.0.1:0")
 	for _, address := range []string{"127.0.0.1", "169.254.169.254", "10.0.0.1", "0.0.0.0", "100.64.0.1", "168.63.129.16"} {
 		all := read(t, "endpoints: [{name: crm, url: 'https://crm.example.com:"+port+"/', secret_env: HOOK}]", map[string]string{"HOOK": secret})
-		s := newSender(t, webhooks.Config{Endpoints: all, Resolver: names(t, []string{address})})
+		webhooks.SetResolver(t, names(t, []string{address}))
+		s := newSender(t, webhooks.Config{Endpoints: all})
 		failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body)))
 		if want := "webhook endpoint crm: https://crm.example.com:" + port + ": " + notAllowed; failure.Error() != want || failure.Permanent {
 			t.Errorf("%s: permanent %t: %v\nwant %s", address, failure.Permanent, failure, want)
@@ -477,10 +478,10 @@ func TestNamesThatChange(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := outside.Load()
-			resolver := names(t, c.answers...)
+			webhooks.SetResolver(t, names(t, c.answers...))
 			for i, refused := range c.refused {
 				// One each: a receiver that did not answer is left alone for a moment.
-				s := newSender(t, webhooks.Config{Endpoints: all, Resolver: resolver})
+				s := newSender(t, webhooks.Config{Endpoints: all})
 				failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body)))
 				if failure.Permanent || strings.Contains(failure.Error(), notAllowed) != refused {
 					t.Errorf("attempt %d: permanent %t: %v; want it refused: %t", i+1, failure.Permanent, failure, refused)
@@ -499,7 +500,8 @@ func TestNamesThatChange(t *testing.T) {
 // TestHTTPStaysOnLoopback: a name for this machine that leads elsewhere.
 func TestHTTPStaysOnLoopback(t *testing.T) {
 	all := read(t, "endpoints: [{name: crm, url: 'http://crm.localhost:1/', secret_env: HOOK, allow_private: true}]", map[string]string{"HOOK": secret})
-	s := newSender(t, webhooks.Config{Endpoints: all, Resolver: names(t, []string{"10.0.0.1"})})
+	webhooks.SetResolver(t, names(t, []string{"10.0.0.1"}))
+	s := newSender(t, webhooks.Config{Endpoints: all})
 	if failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body))); failure.Permanent || !strings.Contains(failure.Error(), notAllowed) {
 		t.Errorf("permanent %t: %v", failure.Permanent, failure)
 	}
