@@ -62,10 +62,7 @@ func endings(rows []*Row, answers Answers, failure error, abandoned bool) []endi
 
 // decideRow returns the consequence of the answer for a row.
 func decideRow(row *Row, answer Answer, d delays) Consequence {
-	j := Decide(answer.Err)
-	if answer.Err == nil {
-		j = Consequence{Outcome: cmp.Or(answer.Result.Outcome, ledger.Done), Reason: answer.Result.Detail, Evidence: answer.Result.Evidence}
-	}
+	j := Decide(cmp.Or(answer.Err, Settle(answer.Result)))
 	if j.Counts && row.Attempts+1 >= MaxAttempts {
 		j = Consequence{Outcome: Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason)}
 	}

@@ -265,7 +265,7 @@ func (r *recheck) gone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return &engine.SettleError{Result: unchanged("the domain was deleted after the sweep found it")}
+	return engine.Settle(unchanged("the domain was deleted after the sweep found it"))
 }
 
 // pending ends the check of a pending domain.

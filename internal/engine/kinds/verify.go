@@ -333,7 +333,7 @@ func (v *verification) provable(d apiclient.DiscoveryDomain) error {
 		return err
 	}
 	if d.Status == apiclient.StatusVerified && v.former == nil {
-		return &engine.SettleError{Result: ledger.Result{Outcome: engine.Unchanged, Detail: "was verified before"}}
+		return engine.Settle(ledger.Result{Outcome: engine.Unchanged, Detail: "was verified before"})
 	}
 	return below(d)
 }
