@@ -344,7 +344,9 @@ func TestVerifyStop(t *testing.T) {
 					}
 					before := len(s.writes())
 					for range 30 { // until it is known what became of the PATCH
-						s.step()
+						if !s.step() {
+							break
+						}
 					}
 					if n := len(s.writes()); n > before {
 						t.Errorf("stopped %s: PATCHes %v, %d before", stopped, s.writes(), before)
