@@ -73,10 +73,7 @@ type hourlyCheck struct {
 }
 
 func (r *hourlyCheck) execute(ctx context.Context) (ledger.Result, error) {
-	s, raw, err := r.cfg.States.Read(ctx, r.want.DiscoveryDomainID)
-	if err == nil {
-		_, err = r.cfg.States.Notify(ctx, r.want.DiscoveryDomainID, raw, &s)
-	}
+	s, _, err := r.cfg.States.ReadNotified(ctx, r.want.DiscoveryDomainID)
 	if err != nil {
 		return ledger.Result{}, err
 	}

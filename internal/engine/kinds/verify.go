@@ -116,9 +116,6 @@ type VerifyConfig struct {
 }
 
 const (
-	// freshFor is how old the record may be that a PATCH is proven against. A flag that
-	// another client changes within that time is overwritten.
-	freshFor = time.Minute
 	// longestLine is the time to wait for a permit from which on a row with a token waits
 	// in the ledger, where it holds no place of the worker.
 	longestLine = 2 * time.Second
@@ -160,7 +157,6 @@ type verification struct {
 	want   VerifyRow
 	state  VerifyState
 	former *verifyIntent // of an earlier execution; nil: none
-	readAt time.Time     // when the record was requested, in Redis' time
 }
 
 // newVerification reads the row's memo and intent.
@@ -299,17 +295,6 @@ func Sweeping(ctx context.Context) bool { return ctx.Value(sweepingKey{}) != nil
 // isListed reports whether the row's listing is fresh.
 func (v *verification) isListed() bool {
 	return v.want.Listed != nil && v.isFresh(v.want.Listed.At)
-}
-
-func (v *verification) isFresh(at time.Time) bool {
-	age := v.x.Now().Sub(at)
-	return age >= 0 && age <= freshFor
-}
-
-// stamp stores the time of a read that is about to be requested.
-func (v *verification) stamp(context.Context) error {
-	v.readAt = v.x.Now()
-	return nil
 }
 
 // claimed returns the row's own host and token if the credentials may not read.
