@@ -47,9 +47,7 @@ type ActConfig struct {
 	// RequestTimeout is the client's: a request whose answer was lost may have its effect
 	// until twice that time later.
 	RequestTimeout time.Duration
-	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
-	Settled time.Duration
-	Logger  *slog.Logger // nil: none
+	Logger         *slog.Logger // nil: none
 }
 
 // ActDNS is the part of [dnscheck.Checker] that actions need.
@@ -60,7 +58,7 @@ type ActDNS interface {
 
 // NewAct returns the handler of [Act].
 func NewAct(cfg ActConfig) engine.Handler {
-	cfg.Settled, cfg.Logger = cmp.Or(cfg.Settled, defaultSettled), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		a, err := newAction(cfg, x, row)
 		if err != nil {
@@ -98,7 +96,7 @@ func newAction(cfg ActConfig, x *engine.Execution, row *engine.Row) (*action, er
 	}
 	a := &action{
 		change: change{
-			x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: cfg.Settled,
+			x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: defaultSettled,
 			organization: want.OrganizationID, domain: want.DiscoveryDomainID,
 		},
 		cfg: cfg, want: want, free: func() {},
@@ -278,7 +276,7 @@ func (a *action) finish(ctx context.Context, d apiclient.DiscoveryDomain) (ledge
 
 // isRecent reports whether reads may show the record as it was before the request.
 func (a *action) isRecent(taken *sweep.ActionRequest) bool {
-	return taken != nil && a.x.Now().Sub(taken.EffectiveAt()) < a.cfg.Settled
+	return taken != nil && a.x.Now().Sub(taken.EffectiveAt()) < a.settled
 }
 
 // hasEffect reports whether the record shows the effect of the request. A record that

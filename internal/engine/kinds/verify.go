@@ -101,8 +101,6 @@ type VerifyConfig struct {
 	// ThinProofAfter is how long proofs must have been thin until one is accepted; 0:
 	// never. See [CheckThinProofAfter].
 	ThinProofAfter time.Duration
-	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
-	Settled time.Duration
 	// Places bounds the checks that are in progress at a time; nil: no limit.
 	Places *Places
 	// Notify is called with each event and the evidence of the row's result before the row is
@@ -123,7 +121,7 @@ const (
 
 // NewVerify returns the handler of [Verify].
 func NewVerify(cfg VerifyConfig) engine.Handler {
-	cfg = cfg.complete()
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		want, err := decode[VerifyRow](row)
 		if err != nil {
@@ -135,14 +133,6 @@ func NewVerify(cfg VerifyConfig) engine.Handler {
 		}
 		return v.execute(ctx)
 	})
-}
-
-func (c VerifyConfig) complete() VerifyConfig {
-	c.Settled = cmp.Or(c.Settled, defaultSettled)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
 }
 
 // verification is one execution of a row.
@@ -163,7 +153,7 @@ type verification struct {
 func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row, want VerifyRow) (v *verification, err error) {
 	v = &verification{
 		change: change{
-			x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: cfg.Settled,
+			x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: defaultSettled,
 			organization: want.OrganizationID, domain: want.DiscoveryDomainID,
 		},
 		cfg: cfg, want: want,
