@@ -27,7 +27,8 @@ const (
 	everyOperation = "*"
 )
 
-// Decide returns the consequence of the error of an execution. Everything that depends on
+// Decide returns the consequence of the error of an execution; without one the row is done.
+// Everything that depends on
 // an error depends on it through this function.
 func Decide(err error) Consequence {
 	if err == nil {

@@ -49,10 +49,10 @@ func endings(rows []*Row, answers Answers, failure error, abandoned bool) []endi
 	for i, row := range rows {
 		answer, ok := answers[row.Number]
 		if !ok {
-			answer = Answer{Result: ledger.Result{Outcome: ledger.Done}, Err: failure}
+			answer = failure
 		}
-		if abandoned && Decide(answer.Err).Counts {
-			answer.Err = ErrStopping
+		if abandoned && Decide(answer).Counts {
+			answer = ErrStopping
 		}
 		all[i] = ending{row: row, consequence: decideRow(row, answer, delays)}
 		all[i].form = form(row, all[i].consequence)
@@ -61,8 +61,8 @@ func endings(rows []*Row, answers Answers, failure error, abandoned bool) []endi
 }
 
 // decideRow returns the consequence of the answer for a row.
-func decideRow(row *Row, answer Answer, d delays) Consequence {
-	j := Decide(cmp.Or(answer.Err, Settle(answer.Result)))
+func decideRow(row *Row, answer error, d delays) Consequence {
+	j := Decide(answer)
 	if j.Counts && row.Attempts+1 >= MaxAttempts {
 		j = Consequence{Outcome: Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason)}
 	}
