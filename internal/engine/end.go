@@ -79,14 +79,12 @@ func decideRow(row *Row, answer error, d delays) Consequence {
 // form returns how the ledger leaves a row; nil for one that belongs to another
 // execution.
 func form(row *Row, j Consequence) ledger.Ending {
-	stage := cmp.Or(j.Stage, row.Stage)
-	known := stage == ledger.StageCheck || stage == ledger.StageReady
 	switch {
 	case j.Outcome == Superseded:
 		return nil
 	case Settles(j.Outcome):
 		return ledger.Result{Outcome: j.Outcome, Detail: Clip(j.Reason, maxDetail), Evidence: j.Evidence}
-	case j.Outcome == Stopping, j.Outcome == Stopped, j.Outcome == Unrecognized, !known:
+	case j.Outcome == Stopping, j.Outcome == Stopped, j.Outcome == Unrecognized:
 		return ledger.GiveBack{After: j.After, Note: Clip(j.Reason, maxReason)}
 	}
 	note := Note{Outcome: j.Outcome, Reason: j.Reason, Memo: row.Note.Memo}
@@ -96,7 +94,7 @@ func form(row *Row, j Consequence) ledger.Ending {
 	if len(note.Memo) > MaxMemo { // a fault of the handler, which starts again without it
 		note.Memo = nil
 	}
-	return ledger.Waiting{Stage: stage, After: j.After, CountAttempt: j.Counts, Memo: note.pack()}
+	return ledger.Waiting{Stage: cmp.Or(j.Stage, row.Stage), After: j.After, CountAttempt: j.Counts, Memo: note.pack()}
 }
 
 // delays are the delays after a number of failures. Rows that failed together are

@@ -118,7 +118,8 @@ func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]eng
 		if engine.Decide(err).Outcome != engine.Refused {
 			return r.answers, err
 		}
-		r.answer(err, row.sameOrganization) // it applies to this organization only
+		// It applies to this organization only.
+		r.answer(err, func(other removalRow) bool { return other.OrganizationID == row.OrganizationID })
 	}
 	return r.answers, nil
 }
@@ -141,10 +142,6 @@ type removalRow struct {
 	number    ledger.Row
 }
 
-func (r removalRow) sameOrganization(other removalRow) bool {
-	return r.OrganizationID == other.OrganizationID
-}
-
 // add adds the rows of an execution, and answers those that are malformed.
 func (r *removal) add(execution int, rows []*engine.Row) {
 	for _, row := range rows {
@@ -163,7 +160,7 @@ func (r *removal) isOpen(row removalRow) bool {
 	return !answered
 }
 
-// answer answers the rows of a kind that have no answer.
+// answer answers the open ones among the rows for which isOf is true.
 func (r *removal) answer(a error, isOf func(removalRow) bool) {
 	for _, row := range r.rows {
 		if isOf(row) && r.isOpen(row) {

@@ -53,7 +53,7 @@ const clockError = time.Minute
 
 // NewCreate returns the handler of [Create].
 func NewCreate(cfg CreateConfig) engine.Handler {
-	return engine.One((&create{cfg, newLookup(cfg.API, 2*cfg.RequestTimeout)}).execute)
+	return engine.One((&create{cfg, &lookup{api: cfg.API, lands: 2 * cfg.RequestTimeout}}).execute)
 }
 
 type create struct {
