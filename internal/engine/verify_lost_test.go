@@ -510,6 +510,7 @@ func TestVerifyReverts(t *testing.T) {
 					continue // a record that is gone needs no revert
 				}
 				t.Run(fmt.Sprint(name, " ", operation, " ", code), func(t *testing.T) {
+					t.Parallel()
 					s := newVerifySite(t)
 					s.domain(sandbox.Domain{Use: new(false)}, true)
 					s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
