@@ -41,7 +41,7 @@ func TestBlockedChanges(t *testing.T) {
 			kinds.Verify: engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
 				changes.Add(1)
 				row.Stage = ledger.StageReady
-				return ledger.Result{}, &engine.WaitError{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
+				return ledger.Result{}, &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
 			}),
 			kinds.HourlyCheck: done,
 			kinds.Remove:      done,

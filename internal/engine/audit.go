@@ -13,11 +13,11 @@ import (
 // auditEvery is how often an engine compares its executions with those of the ledger.
 const auditEvery = 20 * time.Second
 
-// RunAudits audits every 20 s until ctx ends. It uses l instead of the configured ledger,
-// whose commands go on after ctx has ended.
+// RunAudits audits every 20 s until ctx ends. l is a ledger whose commands go on after ctx has
+// ended.
 func (e *Engine) RunAudits(ctx context.Context, l Ledger) {
 	for Sleep(ctx, auditEvery) == nil {
-		if err := e.audit(ctx, l); err != nil && ctx.Err() == nil {
+		if err := e.Audit(ctx, l); err != nil && ctx.Err() == nil {
 			e.cfg.Logger.WarnContext(ctx, "executions not compared with the ledger", "error", err)
 		}
 	}
@@ -30,9 +30,7 @@ func (e *Engine) RunAudits(ctx context.Context, l Ledger) {
 //
 // A nonce is in e.running from before its Begin until after its last write. One that the
 // ledger has, and that is not there afterwards, belongs to an execution that has ended.
-func (e *Engine) Audit(ctx context.Context) error { return e.audit(ctx, e.cfg.Ledger) }
-
-func (e *Engine) audit(ctx context.Context, l Ledger) error {
+func (e *Engine) Audit(ctx context.Context, l Ledger) error {
 	all, failed := l.Running(ctx, e.cfg.Session, e.recent()...)
 	for _, r := range e.without(all) {
 		failed = errors.Join(failed, e.giveBackEnded(ctx, l, r))

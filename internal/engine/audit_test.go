@@ -50,9 +50,9 @@ func (f *forgetting) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce
 }
 
 // audit audits, and fails the test on an error.
-func (s *site) audit(e *engine.Engine) {
+func (s *site) audit(e *engine.Engine, l engine.Ledger) {
 	s.t.Helper()
-	if err := e.Audit(s.t.Context()); err != nil {
+	if err := e.Audit(s.t.Context(), l); err != nil {
 		s.t.Error(err)
 	}
 }
@@ -75,7 +75,7 @@ func TestAudit(t *testing.T) {
 		t.Fatalf("row %+v, want it in progress", row)
 	}
 	f.losing = false
-	s.audit(e)
+	s.audit(e, f)
 	if due, err := s.TakeDue(t.Context(), tenant, 1); err != nil || len(due.Segments) != 1 {
 		t.Errorf("due %+v, %v, want the segment", due, err)
 	}
@@ -99,12 +99,12 @@ func TestAuditAfterEmptySegment(t *testing.T) {
 	}), func(c *engine.Config) { c.Ledger = f })
 	_ = e.ProcessTask(t.Context(), s.release())
 	f.losing, f.empty = false, true
-	s.audit(e)
+	s.audit(e, f)
 	f.empty = false
 	if row := s.row(0); row.Phase != ledger.PhaseInProgress {
 		t.Fatalf("row %+v, want it in progress", row)
 	}
-	s.audit(e)
+	s.audit(e, f)
 	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 || row.Checkpoint.Note == "" {
 		t.Errorf("row %+v, want it to wait, with a note", row)
 	}
@@ -120,7 +120,7 @@ func TestAuditSpares(t *testing.T) {
 	var e *engine.Engine
 	e, _ = s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 		n++
-		s.audit(e)
+		s.audit(e, f)
 		return ledger.Result{}, nil
 	}), func(c *engine.Config) { c.Ledger = f })
 	one, err := s.Release(t.Context(), s.segment(), ledger.Quota{First: 1})
@@ -132,7 +132,7 @@ func TestAuditSpares(t *testing.T) {
 		if row := s.row(1); row.Phase != ledger.PhaseInProgress {
 			t.Errorf("row %+v, want it in progress", row)
 		}
-		s.audit(e)
+		s.audit(e, f)
 	}
 	_ = e.ProcessTask(t.Context(), s.release())
 	if row := s.row(1); n != 2 || row.Result.Outcome != ledger.Done {
@@ -160,7 +160,7 @@ func TestAuditDuringEnd(t *testing.T) {
 		close(finish)
 		execution.Wait()
 	}
-	s.audit(e)
+	s.audit(e, f)
 	if row := s.row(0); row.Phase != ledger.PhaseWaiting || time.Until(row.Due) < 30*time.Minute {
 		t.Errorf("row %+v, want it to wait for an hour", row)
 	}

@@ -17,25 +17,6 @@ import (
 	"orgops/internal/ledger"
 )
 
-// Consequence is the consequence of an error for the ledger and for the pace.
-type Consequence struct {
-	Outcome ledger.Outcome
-	// Reason is for people. It holds no secret.
-	Reason string
-	// Evidence is stored with the result of a row that settles.
-	Evidence []byte
-	// After is when a row that stays open is due; if Counts, not before its backoff.
-	After time.Duration
-	// Stage is that of the next execution; empty: unchanged.
-	Stage ledger.Stage
-	// Counts says that an attempt was used up.
-	Counts bool
-	// Operation is the API operation to block, "*" for all; empty: none.
-	Operation string
-	// Cause says why, without the row's identifiers.
-	Cause string
-}
-
 const (
 	// blockedFor is when a row of a blocked operation is due again. The dispatcher
 	// releases one such row every 30 s.
@@ -46,7 +27,8 @@ const (
 	everyOperation = "*"
 )
 
-// Decide returns the consequence of the error of an execution. Everything that depends on
+// Decide returns the consequence of the error of an execution; without one the row is done.
+// Everything that depends on
 // an error depends on it through this function.
 func Decide(err error) Consequence {
 	if err == nil {
@@ -62,9 +44,7 @@ func Decide(err error) Consequence {
 func decide(err error) Consequence {
 	var (
 		unknown *UnknownError
-		settled *SettleError
-		waits   *WaitError
-		trouble *transientError
+		own     *Consequence
 		pace    interface {
 			error
 			RetryIn() time.Duration
@@ -83,12 +63,10 @@ func decide(err error) Consequence {
 		return Consequence{Outcome: Stopped}
 	case errors.As(err, &unknown):
 		return Consequence{Outcome: Unrecognized, After: unknownAgain}
-	case errors.As(err, &settled):
-		return Consequence{Outcome: settled.Result.Outcome, Evidence: settled.Result.Evidence}
-	case errors.As(err, &waits):
-		return Consequence{Outcome: waits.Outcome, After: waits.After, Stage: waits.Stage, Counts: waits.Counts}
-	case errors.As(err, &trouble):
-		return Consequence{Outcome: Transient, Counts: true}
+	case errors.As(err, &own):
+		j := *own
+		j.Reason = "" // err may say more
+		return j
 	case errors.As(err, &pace):
 		return decidePace(pace, pace.RetryIn())
 	case errors.As(err, &token):
@@ -190,4 +168,24 @@ func redisAway(err error) bool {
 	_, api := errors.AsType[*apiclient.TransportError](err)
 	network, ok := errors.AsType[*net.OpError](err)
 	return ok && network.Op == "dial" && !api && !errors.Is(err, context.Canceled)
+}
+
+// NoEffect reports whether the error of a request that writes proves that it had no
+// effect: it was not sent, or was refused. A 408, a 5xx, a lost or unreadable answer
+// proves nothing.
+func NoEffect(err error) bool {
+	var (
+		answer *apiclient.Error
+		lost   *apiclient.TransportError
+		odd    *apiclient.AnswerError
+	)
+	switch {
+	case errors.As(err, &answer):
+		return answer.Status >= 300 && answer.Status < 500 && answer.Status != http.StatusRequestTimeout
+	case errors.As(err, &lost):
+		return !lost.Sent
+	case errors.As(err, &odd):
+		return false
+	}
+	return true // no permit, no token, not valid, not wanted any more
 }

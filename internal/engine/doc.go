@@ -21,9 +21,8 @@
 //	end.go          the end of an execution: the write, the log line
 //	execution.go    the execution and its rows, as handlers see them
 //	handler.go      the interface of handlers
-//	consequence.go  the consequence of an error
-//	effect.go       whether a failed request may have had its effect
-//	errors.go       the errors that handlers return
+//	consequence.go  the consequence of an error; whether a failed request may have had its effect
+//	errors.go       the consequence, and the errors with which handlers decide on it
 //	retry.go        attempts and their delays
 //	note.go         the note of a row that stays open
 //	task.go         the payload of a task

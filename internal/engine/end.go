@@ -49,10 +49,10 @@ func endings(rows []*Row, answers Answers, failure error, abandoned bool) []endi
 	for i, row := range rows {
 		answer, ok := answers[row.Number]
 		if !ok {
-			answer = Answer{Result: ledger.Result{Outcome: ledger.Done}, Err: failure}
+			answer = failure
 		}
-		if abandoned && Decide(answer.Err).Counts {
-			answer.Err = ErrStopping
+		if abandoned && Decide(answer).Counts {
+			answer = ErrStopping
 		}
 		all[i] = ending{row: row, consequence: decideRow(row, answer, delays)}
 		all[i].form = form(row, all[i].consequence)
@@ -61,11 +61,8 @@ func endings(rows []*Row, answers Answers, failure error, abandoned bool) []endi
 }
 
 // decideRow returns the consequence of the answer for a row.
-func decideRow(row *Row, answer Answer, d delays) Consequence {
-	j := Decide(answer.Err)
-	if answer.Err == nil {
-		j = Consequence{Outcome: cmp.Or(answer.Result.Outcome, ledger.Done), Reason: answer.Result.Detail, Evidence: answer.Result.Evidence}
-	}
+func decideRow(row *Row, answer error, d delays) Consequence {
+	j := Decide(answer)
 	if j.Counts && row.Attempts+1 >= MaxAttempts {
 		j = Consequence{Outcome: Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason)}
 	}
@@ -82,14 +79,12 @@ func decideRow(row *Row, answer Answer, d delays) Consequence {
 // form returns how the ledger leaves a row; nil for one that belongs to another
 // execution.
 func form(row *Row, j Consequence) ledger.Ending {
-	stage := cmp.Or(j.Stage, row.Stage)
-	known := stage == ledger.StageCheck || stage == ledger.StageReady
 	switch {
 	case j.Outcome == Superseded:
 		return nil
 	case Settles(j.Outcome):
 		return ledger.Result{Outcome: j.Outcome, Detail: Clip(j.Reason, maxDetail), Evidence: j.Evidence}
-	case j.Outcome == Stopping, j.Outcome == Stopped, j.Outcome == Unrecognized, !known:
+	case j.Outcome == Stopping, j.Outcome == Stopped, j.Outcome == Unrecognized:
 		return ledger.GiveBack{After: j.After, Note: Clip(j.Reason, maxReason)}
 	}
 	note := Note{Outcome: j.Outcome, Reason: j.Reason, Memo: row.Note.Memo}
@@ -99,7 +94,7 @@ func form(row *Row, j Consequence) ledger.Ending {
 	if len(note.Memo) > MaxMemo { // a fault of the handler, which starts again without it
 		note.Memo = nil
 	}
-	return ledger.Waiting{Stage: stage, After: j.After, CountAttempt: j.Counts, Memo: note.pack()}
+	return ledger.Waiting{Stage: cmp.Or(j.Stage, row.Stage), After: j.After, CountAttempt: j.Counts, Memo: note.pack()}
 }
 
 // delays are the delays after a number of failures. Rows that failed together are

@@ -187,7 +187,7 @@ func exhausted(x *Execution) Answers {
 			continue
 		}
 		x.ended = append(x.ended, row)
-		spent[row.Number] = Answer{Result: ledger.Result{Outcome: Failed, Detail: detail}}
+		spent[row.Number] = Settle(ledger.Result{Outcome: Failed, Detail: detail})
 	}
 	x.Rows = left
 	return spent

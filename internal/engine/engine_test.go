@@ -210,7 +210,7 @@ func TestBatch(t *testing.T) {
 type batch struct{}
 
 func (batch) Execute(context.Context, *engine.Execution) (engine.Answers, error) {
-	return engine.Answers{0: {Result: ledger.Result{Outcome: ledger.Done}}, 1: {Err: engine.Refuse("no")}}, errors.New("lost")
+	return engine.Answers{0: nil, 1: engine.Refuse("no")}, errors.New("lost")
 }
 
 // TestTimeout has a handler that works too long.
@@ -377,7 +377,7 @@ func TestEndEarly(t *testing.T) {
 type early struct{}
 
 func (early) Execute(ctx context.Context, x *engine.Execution) (engine.Answers, error) {
-	x.End(ctx, engine.Answers{1: {Err: engine.Refuse("no")}})
+	x.End(ctx, engine.Answers{1: engine.Refuse("no")})
 	panic(len(x.Rows))
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -20,69 +21,69 @@ var (
 	ErrSuperseded = errors.New("another execution has the row, or it is settled")
 )
 
-// SettleError settles the row.
-type SettleError struct {
-	Result ledger.Result
-}
-
-// Error returns the result's detail.
-func (e *SettleError) Error() string { return e.Result.Detail }
-
-// WaitError leaves the row open.
-type WaitError struct {
-	// Outcome is one that leaves a row open.
+// Consequence is the consequence of an execution for a row, for the ledger and for the pace.
+// [Decide] finds that of an error; a handler that knows it returns it as the error.
+type Consequence struct {
 	Outcome ledger.Outcome
-	// Reason is for people.
+	// Reason is for people. It holds no secret.
 	Reason string
-	// After is when the row is due.
+	// Evidence is stored with the result of a row that settles.
+	Evidence []byte
+	// After is when a row that stays open is due; if Counts, not before its backoff.
 	After time.Duration
 	// Stage is that of the next execution; empty: unchanged.
 	Stage ledger.Stage
 	// Counts says that an attempt was used up.
 	Counts bool
+	// Operation is the API operation to block, "*" for all; empty: none.
+	Operation string
+	// Cause says why, without the row's identifiers.
+	Cause string
 }
 
 // Error returns the reason.
-func (e *WaitError) Error() string { return e.Reason }
+func (c *Consequence) Error() string { return c.Reason }
 
 // NotYet leaves a row open whose token is not in DNS yet.
 func NotYet(reason string, after time.Duration) error {
-	return &WaitError{Outcome: NotYetFound, Reason: reason, After: after, Stage: ledger.StageCheck}
+	return &Consequence{Outcome: NotYetFound, Reason: reason, After: after, Stage: ledger.StageCheck}
 }
 
 // Later leaves a row open without counting an attempt.
 func Later(reason string, after time.Duration) error {
-	return &WaitError{Outcome: Paced, Reason: reason, After: after}
+	return &Consequence{Outcome: Paced, Reason: reason, After: after}
 }
 
 // Ready leaves a row open that was proven once and needs a permit, at [ledger.StageReady].
 func Ready(reason string) error {
-	return &WaitError{Outcome: Paced, Reason: reason, Stage: ledger.StageReady}
+	return &Consequence{Outcome: Paced, Reason: reason, Stage: ledger.StageReady}
+}
+
+// Retry counts an attempt for an error that would otherwise settle the row, such as a
+// 404 for a record that may be too young to be read.
+func Retry(err error) error {
+	return &Consequence{Outcome: Transient, Reason: err.Error(), Counts: true}
+}
+
+// Settle settles a row with a result, which is done if it has no outcome.
+func Settle(r ledger.Result) error {
+	return &Consequence{Outcome: cmp.Or(r.Outcome, ledger.Done), Reason: r.Detail, Evidence: r.Evidence}
 }
 
 // Refuse settles a row as refused.
 func Refuse(format string, a ...any) error {
-	return &SettleError{ledger.Result{Outcome: Refused, Detail: fmt.Sprintf(format, a...)}}
+	return Settle(ledger.Result{Outcome: Refused, Detail: fmt.Sprintf(format, a...)})
 }
 
 // Invalid settles a row as invalid.
 func Invalid(err error) error {
-	return &SettleError{ledger.Result{Outcome: InvalidRow, Detail: err.Error()}}
+	return Settle(ledger.Result{Outcome: InvalidRow, Detail: err.Error()})
 }
 
 // Expire settles a row as expired, with the evidence of its last check.
 func Expire(reason string, evidence []byte) error {
-	return &SettleError{ledger.Result{Outcome: Expired, Detail: reason, Evidence: evidence}}
+	return Settle(ledger.Result{Outcome: Expired, Detail: reason, Evidence: evidence})
 }
-
-// transientError counts an attempt for an error that would otherwise settle the row.
-type transientError struct{ err error }
-
-func (e *transientError) Error() string { return e.err.Error() }
-
-// Retry counts an attempt for an error that would otherwise settle the row, such as a
-// 404 for a record that may be too young to be read.
-func Retry(err error) error { return &transientError{err} }
 
 // panicError is a panic of a handler.
 type panicError struct {

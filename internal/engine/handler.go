@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 
 	"orgops/internal/ledger"
@@ -23,14 +24,9 @@ type BatchHandler interface {
 	ExecuteAll(ctx context.Context, all []*Execution) ([]Answers, error)
 }
 
-// Answers are the answers of a handler by row.
-type Answers map[ledger.Row]Answer
-
-// Answer is the answer for a row: its result, or an error that [Decide] knows.
-type Answer struct {
-	Result ledger.Result
-	Err    error
-}
+// Answers are the answers of a handler by row: errors that [Decide] knows, such as [Settle]
+// returns; nil: the row is done.
+type Answers map[ledger.Row]error
 
 // One returns a handler of tasks that have one row each.
 func One(f func(ctx context.Context, x *Execution, row *Row) (ledger.Result, error)) Handler {
@@ -44,7 +40,7 @@ func (f one) Execute(ctx context.Context, x *Execution) (Answers, error) {
 	answers := Answers{}
 	for _, row := range x.Rows {
 		result, err := f(ctx, x, row)
-		answers[row.Number] = Answer{Result: result, Err: err}
+		answers[row.Number] = cmp.Or(err, Settle(result))
 	}
 	return answers, nil
 }

@@ -142,9 +142,10 @@ func TestBadClients(t *testing.T) {
 			if n := s.counts(); n[engine.Refused] != int64(len(c.bad)) || n[ledger.Done] != int64(100-len(c.bad)) {
 				t.Errorf("counts %v, want %d refused and the others done", n, len(c.bad))
 			}
+			rows, left := s.rows(), s.sandbox.Clients(org)
 			for i, client := range all {
-				bad, row := slices.Contains(c.bad, i), s.row(ledger.Row(i))
-				if slices.Contains(s.sandbox.Clients(org), client) != bad || bad != (row.Result.Outcome == engine.Refused && strings.Contains(row.Result.Detail, "no such client")) {
+				bad, row := slices.Contains(c.bad, i), rows[i]
+				if slices.Contains(left, client) != bad || bad != (row.Result.Outcome == engine.Refused && strings.Contains(row.Result.Detail, "no such client")) {
 					t.Errorf("client %s: row %+v", client, row)
 				}
 			}
@@ -176,8 +177,8 @@ func (s *site) drainBounded(e *engine.Engine, requests int) {
 			s.t.Errorf("%d requests in one execution, want at most %d", n, requests)
 		}
 	}
-	for n := range ledger.Row(s.run.Rows) {
-		if row := s.row(n); row.Checkpoint.Attempts > 0 {
+	for n, row := range s.rows() {
+		if row.Checkpoint.Attempts > 0 {
 			s.t.Errorf("row %d: %d attempts", n, row.Checkpoint.Attempts)
 		}
 	}
@@ -249,8 +250,7 @@ func TestRefusedBatch(t *testing.T) {
 			s.submit(kinds.Remove, rows...)
 			e, _ := s.on(nil)
 			_ = e.ProcessTask(t.Context(), s.release())
-			for n := range ledger.Row(51) {
-				row := s.row(n)
+			for n, row := range s.rows() {
 				if n == 20 && row.Result.Outcome != ledger.Done || n != 20 && (row.Result.Outcome != engine.Refused || !strings.Contains(row.Result.Detail, c.want)) {
 					t.Errorf("row %d: %+v", n, row)
 				}

@@ -174,11 +174,22 @@ func (s *site) drain(e *engine.Engine) {
 // row returns the state of a row.
 func (s *site) row(n ledger.Row) ledger.RowState {
 	s.t.Helper()
-	rows, err := s.Rows(s.t.Context(), s.segment(), n, 1)
+	return s.rowsFrom(n, 1)[0]
+}
+
+// rows returns the states of all rows.
+func (s *site) rows() []ledger.RowState {
+	s.t.Helper()
+	return s.rowsFrom(0, int(s.run.Rows))
+}
+
+func (s *site) rowsFrom(n ledger.Row, most int) []ledger.RowState {
+	s.t.Helper()
+	rows, err := s.Rows(s.t.Context(), s.segment(), n, most)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return rows[0]
+	return rows
 }
 
 // requests returns the methods of the API's requests, in their order.

@@ -336,9 +336,26 @@ func (s *sweepSite) age(d time.Duration, sweeps int) {
 func (s *sweepSite) due(use *bool) sandbox.Domain {
 	s.t.Helper()
 	d := s.verified(use)
-	s.days(1)
+	s.missed()
+	s.clock.advance(24 * time.Hour)
 	s.age(7*24*time.Hour, 6)
 	return d
+}
+
+// missed stores that a sweep of now has not found the token, as a row of kind Recheck does.
+func (s *sweepSite) missed() {
+	s.t.Helper()
+	row := s.rowOf()
+	verdict, err := s.checked().Check(s.t.Context(), row.VerificationHost, row.VerificationTXT)
+	if err == nil {
+		_, err = s.states.Observe(s.t.Context(), sweep.Observation{
+			DomainID: dom, OrganizationID: org, Domain: row.Domain, Host: row.VerificationHost, TXT: row.VerificationTXT, Tick: row.Tick,
+			Verdict: verdict, Operator: verdict.Operator, FlagOmitted: row.UseForOrganizationDiscovery == nil, At: s.clock.now(),
+		}, sweep.DomainState{}, nil)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // lost makes a domain from which a sweep has taken something away, an hour before.

@@ -344,7 +344,9 @@ func TestVerifyStop(t *testing.T) {
 					}
 					before := len(s.writes())
 					for range 30 { // until it is known what became of the PATCH
-						s.step()
+						if !s.step() {
+							break
+						}
 					}
 					if n := len(s.writes()); n > before {
 						t.Errorf("stopped %s: PATCHes %v, %d before", stopped, s.writes(), before)
@@ -508,6 +510,7 @@ func TestVerifyReverts(t *testing.T) {
 					continue // a record that is gone needs no revert
 				}
 				t.Run(fmt.Sprint(name, " ", operation, " ", code), func(t *testing.T) {
+					t.Parallel()
 					s := newVerifySite(t)
 					s.domain(sandbox.Domain{Use: new(false)}, true)
 					s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})

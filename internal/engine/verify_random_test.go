@@ -17,6 +17,7 @@ func TestVerifyRandom(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 1))
 			s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = time.Duration(r.IntN(3)) * time.Minute })
 			d := s.domain(sandbox.Domain{Use: new(false)}, r.IntN(3) > 0)

@@ -70,7 +70,7 @@ func (c *cursor) follow(next string, organizations int) error {
 
 // failed ends the scan early.
 func failed(why string) error {
-	return &engine.SettleError{Result: ledger.Result{Outcome: engine.Failed, Detail: why}}
+	return engine.Settle(ledger.Result{Outcome: engine.Failed, Detail: why})
 }
 
 // position is the state with which the next step begins.

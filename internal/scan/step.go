@@ -66,7 +66,7 @@ func (s *Scanner) position(ctx context.Context, j *job) (position, error) {
 	}
 	at, err := readPosition(scan, cursor)
 	if err != nil && engine.Settles(engine.Decide(err).Outcome) {
-		err = &engine.WaitError{Outcome: engine.Transient, Reason: err.Error(), After: unreadableAgain}
+		err = &engine.Consequence{Outcome: engine.Transient, Reason: err.Error(), After: unreadableAgain}
 	}
 	return at, err
 }

@@ -45,6 +45,14 @@ func (s *States) Read(ctx context.Context, domainID string) (state DomainState, 
 	return state, raw, err
 }
 
+// ReadNotified is Read for a state whose pending events are notified first.
+func (s *States) ReadNotified(ctx context.Context, domainID string) (state DomainState, raw []byte, err error) {
+	if state, raw, err = s.Read(ctx, domainID); err == nil {
+		raw, err = s.notifyPending(ctx, domainID, raw, &state)
+	}
+	return state, raw, err
+}
+
 func readState(domainID string, raw []byte) (DomainState, error) {
 	state, err := ReadState(raw)
 	if err != nil {
@@ -65,7 +73,7 @@ func (s *States) Write(ctx context.Context, domainID string, former []byte, stat
 	if raw, err = s.replace(ctx, domainID, former, *state, counted...); err != nil {
 		return nil, err
 	}
-	return s.Notify(ctx, domainID, raw, state)
+	return s.notifyPending(ctx, domainID, raw, state)
 }
 
 // replace stores the state, if it differs from former.
@@ -83,10 +91,10 @@ func (s *States) replace(ctx context.Context, domainID string, former []byte, st
 	return raw, err
 }
 
-// Notify notifies the pending events of a state that is stored as former, then removes
+// notifyPending notifies the pending events of a state that is stored as former, then removes
 // them from it. If the process is killed in between, the next one notifies them again: each
 // is notified at least once, under the same id.
-func (s *States) Notify(ctx context.Context, domainID string, former []byte, state *DomainState) (raw []byte, err error) {
+func (s *States) notifyPending(ctx context.Context, domainID string, former []byte, state *DomainState) (raw []byte, err error) {
 	if len(state.Pending) == 0 {
 		return former, nil
 	}
@@ -155,11 +163,8 @@ func (s *States) change(ctx context.Context, domainID string, state DomainState,
 // Forget deletes the state of a domain that does not exist any more, after its pending
 // events.
 func (s *States) Forget(ctx context.Context, domainID string) error {
-	state, raw, err := s.Read(ctx, domainID)
+	state, raw, err := s.ReadNotified(ctx, domainID)
 	if err != nil || raw == nil {
-		return err
-	}
-	if raw, err = s.Notify(ctx, domainID, raw, &state); err != nil {
 		return err
 	}
 	ok, err := s.Store.SetDomain(ctx, DomainWrite{ID: domainID, Former: raw, Tick: state.Tick})

@@ -28,6 +28,13 @@ import (
 // A row's content is a [sweep.ActionRow].
 const Act ledger.Kind = "domain:act"
 
+type actRow struct{ sweep.ActionRow }
+
+// Validate checks the row, as far as that needs no tenant.
+func (r actRow) Validate() error {
+	return checkSwept(r.OrganizationID, r.DiscoveryDomainID, r.Tick)
+}
+
 // ActConfig configures the handler of [Act].
 type ActConfig struct {
 	API    Domains
@@ -40,9 +47,7 @@ type ActConfig struct {
 	// RequestTimeout is the client's: a request whose answer was lost may have its effect
 	// until twice that time later.
 	RequestTimeout time.Duration
-	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
-	Settled time.Duration
-	Logger  *slog.Logger // nil: none
+	Logger         *slog.Logger // nil: none
 }
 
 // ActDNS is the part of [dnscheck.Checker] that actions need.
@@ -53,7 +58,7 @@ type ActDNS interface {
 
 // NewAct returns the handler of [Act].
 func NewAct(cfg ActConfig) engine.Handler {
-	cfg.Settled, cfg.Logger = cmp.Or(cfg.Settled, defaultSettled), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		a, err := newAction(cfg, x, row)
 		if err != nil {
@@ -70,12 +75,11 @@ type action struct {
 	change
 
 	cfg    ActConfig
-	want   sweep.ActionRow
+	want   actRow
 	former *actIntent // of an earlier execution of the row; nil: none
 	state  sweep.DomainState
-	raw    []byte    // of state
-	readAt time.Time // when the record was requested, in Redis' time
-	free   func()    // frees the place of the DNS check, if it has one
+	raw    []byte // of state
+	free   func() // frees the place of the DNS check, if it has one
 }
 
 // actIntent is the form in which the intent of an action's PATCH is stored.
@@ -86,16 +90,16 @@ type actIntent struct {
 
 // newAction reads the row's content and intent.
 func newAction(cfg ActConfig, x *engine.Execution, row *engine.Row) (*action, error) {
-	a := &action{cfg: cfg, free: func() {}}
-	if err := engine.Decode(row.Content, &a.want); err != nil {
+	want, err := decode[actRow](row)
+	if err != nil {
 		return nil, err
 	}
-	if err := checkSwept(a.want.OrganizationID, a.want.DiscoveryDomainID, a.want.Tick); err != nil {
-		return nil, engine.Invalid(err)
-	}
-	a.change = change{
-		x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: cfg.Settled,
-		organization: a.want.OrganizationID, domain: a.want.DiscoveryDomainID,
+	a := &action{
+		change: change{
+			x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: defaultSettled,
+			organization: want.OrganizationID, domain: want.DiscoveryDomainID,
+		},
+		cfg: cfg, want: want, free: func() {},
 	}
 	if row.Intent == nil {
 		return a, nil
@@ -105,50 +109,57 @@ func newAction(cfg ActConfig, x *engine.Execution, row *engine.Row) (*action, er
 }
 
 func (a *action) execute(ctx context.Context) (ledger.Result, error) {
-	var err error
-	if a.state, a.raw, err = a.cfg.States.Read(ctx, a.want.DiscoveryDomainID); err != nil {
-		return ledger.Result{}, err
-	}
-	if a.raw == nil || a.state.OrganizationID != a.want.OrganizationID {
-		return unchanged("the domain has no stored state"), nil
-	}
-	if a.raw, err = a.cfg.States.Notify(ctx, a.want.DiscoveryDomainID, a.raw, &a.state); err != nil {
-		return ledger.Result{}, err
-	}
-	if done := a.finished(); done != "" {
-		return ledger.Result{Outcome: ledger.Done, Detail: done}, nil
-	}
-	if a.state.InProgress == nil && a.x.FinishOnly {
-		return ledger.Result{}, stopped(ctx, a.x, a.row)
-	}
-	if why := a.idle(); why != "" && !a.want.Finish {
-		return unchanged(why), nil
-	}
-	if a.state.InProgress == nil && !a.want.Finish { // before the read, which would be in vain
-		if err := a.takePlace(); err != nil {
-			return ledger.Result{}, err
-		}
+	result, err := a.precede(ctx)
+	if err != nil || result.Outcome != "" {
+		return result, err
 	}
 	d, err := a.readRecord(ctx)
-	if isNotFound(err) {
+	switch {
+	case isNotFound(err):
 		return a.gone(ctx)
-	}
-	if err != nil {
-		if a.state.InProgress != nil { // a refusal says nothing of that request
-			err = retryRefused(fmt.Errorf("read the result of a PATCH: %w", err))
-		}
+	case err != nil && a.state.InProgress != nil: // a refusal says nothing of that request
+		return ledger.Result{}, retryRefused(fmt.Errorf("read the result of a PATCH: %w", err))
+	case err != nil:
 		return ledger.Result{}, err
 	}
 	return a.act(ctx, d)
 }
 
-// takePlace takes the place of a DNS check. The row is left open if too many are in progress.
-func (a *action) takePlace() error {
+// precede reads the state, and returns the result of a row that needs no record. An empty
+// result means that the record is read. A row that may query DNS has its place then: a read
+// before a query without a place would be in vain.
+func (a *action) precede(ctx context.Context) (ledger.Result, error) {
+	var err error
+	if a.state, a.raw, err = a.cfg.States.ReadNotified(ctx, a.want.DiscoveryDomainID); err != nil {
+		return ledger.Result{}, err
+	}
+	done := a.finished()
+	switch {
+	case a.raw == nil || a.state.OrganizationID != a.want.OrganizationID:
+		return unchanged("the domain has no stored state"), nil
+	case done != "":
+		return ledger.Result{Outcome: ledger.Done, Detail: done}, nil
+	case a.state.InProgress != nil:
+		return ledger.Result{}, nil
+	case a.x.FinishOnly:
+		return ledger.Result{}, stopped(ctx, a.x, a.row)
+	case a.want.Finish:
+		return ledger.Result{}, nil
+	}
+	return a.start()
+}
+
+// start takes the place of a DNS check. The row is left open if too many are in progress. The
+// result is that of a row that has nothing to do, and empty otherwise.
+func (a *action) start() (ledger.Result, error) {
+	if why := a.idle(); why != "" {
+		return unchanged(why), nil
+	}
 	free, err := a.cfg.Places.take(a.state.Reason)
 	if err == nil {
 		a.free = free
 	}
-	return err
+	return ledger.Result{}, err
 }
 
 // query queries DNS, and then frees the place of the execution.
@@ -174,12 +185,9 @@ func (a *action) finished() string {
 
 const detailRestored = "restored: the token is there again"
 
-// idle returns why there is nothing to do; "": there is.
+// idle returns why there is nothing to do while no request is in progress; "": there is.
 func (a *action) idle() string {
 	s := a.state
-	if s.InProgress != nil {
-		return ""
-	}
 	if a.want.Back {
 		if s.Taken == nil || s.Taken.Action != sweep.Unroute {
 			return "nothing to restore"
@@ -195,16 +203,10 @@ func (a *action) idle() string {
 // readRecord reads the record. A read that finds the result of a request is not subject to the
 // run's control.
 func (a *action) readRecord(ctx context.Context) (apiclient.DiscoveryDomain, error) {
-	stamp := func(context.Context) error {
-		a.readAt = a.x.Now()
-		return nil
+	if a.state.InProgress != nil {
+		return a.read(apiclient.BeforeSending(ctx, a.stamp))
 	}
-	if a.state.InProgress == nil {
-		ctx = a.x.Beginning(ctx, stamp)
-	} else {
-		ctx = apiclient.BeforeSending(ctx, stamp)
-	}
-	return a.read(ctx)
+	return a.read(a.x.Beginning(ctx, a.stamp))
 }
 
 // gone deletes the state of a domain that does not exist. If something was taken away from
@@ -222,18 +224,16 @@ func (a *action) gone(ctx context.Context) (ledger.Result, error) {
 func (a *action) act(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
 	a.state.FlagOmitted = d.UseForOrganizationDiscovery == nil
 	if a.state.InProgress != nil {
-		if r, ended, err := a.finish(ctx, d); ended || err != nil {
-			return r, err
+		result, err := a.finish(ctx, d)
+		if err != nil || result.Outcome != "" {
+			return result, err
 		}
 		// The request had no effect: it begins anew if the action is still due.
 		if a.want.Finish {
 			return unchanged("the request in progress did not take effect: the next sweep decides again"), nil
 		}
-		if why := a.idle(); why != "" {
-			return unchanged(why), nil
-		}
-		if err := a.takePlace(); err != nil {
-			return ledger.Result{}, err
+		if result, err = a.start(); err != nil || result.Outcome != "" {
+			return result, err
 		}
 	}
 	switch {
@@ -245,42 +245,38 @@ func (a *action) act(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.R
 	return a.takeAway(ctx, d)
 }
 
-// finish ends the request in progress. ended reports whether that ends the execution.
-func (a *action) finish(ctx context.Context, d apiclient.DiscoveryDomain) (r ledger.Result, ended bool, err error) {
+// finish ends the request in progress. An empty result means that the request had no effect,
+// and that another may begin.
+func (a *action) finish(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
 	request := *a.state.InProgress
 	switch {
 	case request.Back && isTrue(d.UseForOrganizationDiscovery) && !a.isRecent(a.state.Taken):
-		r, err = a.given(ctx)
-		return r, true, err
+		return a.given(ctx)
 	case !request.Back && hasEffect(request, d):
-		r, err = a.taken(ctx, d)
-		return r, true, err
+		return a.taken(ctx, d)
 	}
 	if left := max(a.inFlight(request.At), a.readAgain(request.At)); left > 0 {
-		return r, true, engine.Later("a PATCH of this domain had no response; its result is being read again", min(left, time.Minute))
+		return ledger.Result{}, engine.Later("a PATCH of this domain had no response; its result is being read again", min(left, time.Minute))
 	}
 	if request.Action == sweep.Unroute && d.Status == apiclient.StatusVerified && a.state.FlagOmitted {
 		const why = "the record has no use_for_organization_discovery: the next sweep reads it again"
 		a.state.NoteOnce(a.x.Now(), "whether a PATCH took effect is unknown", why)
-		return unchanged("the result of a PATCH is unknown: " + why), true, a.write(ctx)
+		return unchanged("the result of a PATCH is unknown: " + why), a.write(ctx)
 	}
 	a.state.InProgress = nil
-	if err := a.write(ctx); err != nil {
-		return r, true, err
+	if err := a.write(ctx); err != nil || !a.x.FinishOnly {
+		return ledger.Result{}, err
 	}
-	switch {
-	case !a.x.FinishOnly:
-		return r, false, nil
-	case a.x.Cancelled:
+	if a.x.Cancelled {
 		const detail = "the run was cancelled; a PATCH was under way, and did not take effect"
-		return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, true, nil
+		return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, nil
 	}
-	return r, true, stopped(ctx, a.x, a.row)
+	return ledger.Result{}, stopped(ctx, a.x, a.row)
 }
 
 // isRecent reports whether reads may show the record as it was before the request.
 func (a *action) isRecent(taken *sweep.ActionRequest) bool {
-	return taken != nil && a.x.Now().Sub(taken.EffectiveAt()) < a.cfg.Settled
+	return taken != nil && a.x.Now().Sub(taken.EffectiveAt()) < a.settled
 }
 
 // hasEffect reports whether the record shows the effect of the request. A record that
@@ -426,7 +422,7 @@ func (a *action) patch(ctx context.Context, d apiclient.DiscoveryDomain, verdict
 
 // begin stores a request that is about to be sent.
 func (a *action) begin(ctx context.Context, request sweep.ActionRequest) error {
-	if a.x.Now().Sub(a.readAt) > freshFor {
+	if !a.isFresh(a.readAt) {
 		return engine.Ready("the record was read too long before the permit; it is read and checked again")
 	}
 	request.At = a.x.Now().UTC().Truncate(time.Second)

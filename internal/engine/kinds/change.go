@@ -22,9 +22,14 @@ type Domains interface {
 	UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error)
 }
 
-// defaultSettled is how long a read may show a record as it was before a change: reads of
-// discovery domains are eventually consistent.
-const defaultSettled = 5 * time.Minute
+const (
+	// defaultSettled is how long a read may show a record as it was before a change: reads of
+	// discovery domains are eventually consistent.
+	defaultSettled = 5 * time.Minute
+	// freshFor is how old the record may be that a PATCH is proven against. A flag that
+	// another client changes within that time is overwritten.
+	freshFor = time.Minute
+)
 
 // change is one execution of a row that changes a discovery domain.
 type change struct {
@@ -35,6 +40,8 @@ type change struct {
 	settled time.Duration // see defaultSettled
 
 	organization, domain string // ids
+
+	readAt time.Time // when the record was requested, in Redis' time
 }
 
 // inFlight returns for how long a PATCH that was sent at that time may still land.
@@ -47,6 +54,18 @@ func (c *change) inFlight(at time.Time) time.Duration {
 func (c *change) readAgain(at time.Time) time.Duration {
 	age := max(c.x.Now().Sub(at), 0)
 	return max(min(c.settled-age, max(age, time.Second), time.Minute), 0)
+}
+
+// stamp stores the time of a read that is about to be requested.
+func (c *change) stamp(context.Context) error {
+	c.readAt = c.x.Now()
+	return nil
+}
+
+// isFresh reports whether a record that was requested at that time may be proven against.
+func (c *change) isFresh(at time.Time) bool {
+	age := c.x.Now().Sub(at)
+	return age >= 0 && age <= freshFor
 }
 
 // isYoung reports whether a read may be older than the row.

@@ -5,7 +5,6 @@ package kinds
 // harmless, and a check that is lost leaves all to the next one.
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -47,13 +46,10 @@ type HourlyConfig struct {
 	Places *Places
 	// Submit submits a run, which gives a status or a flag back, unless it exists.
 	Submit func(context.Context, OneRow) error
-	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
-	Settled time.Duration
 }
 
 // NewHourlyCheck returns the handler of [HourlyCheck].
 func NewHourlyCheck(cfg HourlyConfig) engine.Handler {
-	cfg.Settled = cmp.Or(cfg.Settled, defaultSettled)
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		want, err := decode[HourlyRow](row)
 		if err != nil {
@@ -73,10 +69,7 @@ type hourlyCheck struct {
 }
 
 func (r *hourlyCheck) execute(ctx context.Context) (ledger.Result, error) {
-	s, raw, err := r.cfg.States.Read(ctx, r.want.DiscoveryDomainID)
-	if err == nil {
-		_, err = r.cfg.States.Notify(ctx, r.want.DiscoveryDomainID, raw, &s)
-	}
+	s, _, err := r.cfg.States.ReadNotified(ctx, r.want.DiscoveryDomainID)
 	if err != nil {
 		return ledger.Result{}, err
 	}
@@ -126,7 +119,7 @@ func (r *hourlyCheck) present(ctx context.Context, checked sweep.DomainState) (l
 		return unchanged("the domain's state has changed since: waiting for the next check"), nil
 	case s.Taken == nil && s.InProgress == nil:
 		return ledger.Result{Outcome: ledger.Done, Detail: "the token is there again"}, nil
-	case s.Taken == nil, now.Sub(s.Taken.EffectiveAt()) < r.cfg.Settled: // reads may be behind
+	case s.Taken == nil, now.Sub(s.Taken.EffectiveAt()) < defaultSettled: // reads may be behind
 		return unchanged("the token is there again; waiting for the result of an action on the domain"), nil
 	case s.TookStatus() && s.Withheld() != "":
 		return r.withhold(ctx, s.Withheld())

@@ -7,8 +7,10 @@ package kinds
 // [Verify] does (verify*.go), with its intents.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
@@ -102,7 +104,7 @@ type RecheckConfig struct {
 
 // NewRecheck returns the handler of [Recheck].
 func NewRecheck(cfg RecheckConfig) engine.Handler {
-	cfg.Verify = cfg.Verify.complete()
+	cfg.Verify.Logger = cmp.Or(cfg.Verify.Logger, slog.New(slog.DiscardHandler))
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		r := &recheck{cfg: cfg, x: x, row: row}
 		result, err := r.execute(ctx)
@@ -179,7 +181,7 @@ func (r *recheck) disownChanged(ctx context.Context) error {
 	}
 	now := r.x.Now()
 	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s *sweep.DomainState) {
-		if s.Taken != nil && r.record.contradicts(*s.Taken) && now.Sub(s.Taken.EffectiveAt()) >= r.cfg.Verify.Settled {
+		if s.Taken != nil && r.record.contradicts(*s.Taken) && now.Sub(s.Taken.EffectiveAt()) >= defaultSettled {
 			s.Taken = nil
 			s.Note(now, "changed by others", "someone else has changed the value that the sweep had taken away")
 		}
@@ -265,7 +267,7 @@ func (r *recheck) gone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return &engine.SettleError{Result: unchanged("the domain was deleted after the sweep found it")}
+	return engine.Settle(unchanged("the domain was deleted after the sweep found it"))
 }
 
 // pending ends the check of a pending domain.

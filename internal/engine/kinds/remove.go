@@ -118,7 +118,8 @@ func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]eng
 		if engine.Decide(err).Outcome != engine.Refused {
 			return r.answers, err
 		}
-		r.answer(engine.Answer{Err: err}, row.sameOrganization) // it applies to this organization only
+		// It applies to this organization only.
+		r.answer(err, func(other removalRow) bool { return other.OrganizationID == row.OrganizationID })
 	}
 	return r.answers, nil
 }
@@ -141,16 +142,12 @@ type removalRow struct {
 	number    ledger.Row
 }
 
-func (r removalRow) sameOrganization(other removalRow) bool {
-	return r.OrganizationID == other.OrganizationID
-}
-
 // add adds the rows of an execution, and answers those that are malformed.
 func (r *removal) add(execution int, rows []*engine.Row) {
 	for _, row := range rows {
 		content, err := decode[RemoveRow](row)
 		if err != nil {
-			r.answers[execution][row.Number] = engine.Answer{Err: err}
+			r.answers[execution][row.Number] = err
 			continue
 		}
 		r.rows = append(r.rows, removalRow{content, execution, row.Number})
@@ -163,8 +160,8 @@ func (r *removal) isOpen(row removalRow) bool {
 	return !answered
 }
 
-// answer answers the rows of a kind that have no answer.
-func (r *removal) answer(a engine.Answer, isOf func(removalRow) bool) {
+// answer answers the open ones among the rows for which isOf is true.
+func (r *removal) answer(a error, isOf func(removalRow) bool) {
 	for _, row := range r.rows {
 		if isOf(row) && r.isOpen(row) {
 			r.answers[row.execution][row.number] = a
@@ -218,7 +215,7 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 	err = r.cfg.API.RemoveOrganizationClients(ctx, organization, piece)
 	switch {
 	case err == nil:
-		r.answer(engine.Answer{}, isOf)
+		r.answer(nil, isOf)
 		return true, nil
 	case errors.Is(err, errFewer):
 		_, err = r.removePiece(ctx, organization, piece)
@@ -226,7 +223,7 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 	case !maySplit(err):
 		return false, explain(organization, err)
 	case len(piece) == 1:
-		r.answer(engine.Answer{Err: err}, isOf)
+		r.answer(err, isOf)
 		return false, nil
 	}
 	half := len(piece) / 2
@@ -258,7 +255,7 @@ func (r *removal) allowed(ctx context.Context) error {
 		switch {
 		case errors.Is(err, engine.ErrStopped), errors.Is(err, engine.ErrSuperseded):
 			fewer = true
-			r.answer(engine.Answer{Err: err}, isOf)
+			r.answer(err, isOf)
 		case err != nil:
 			return err
 		}

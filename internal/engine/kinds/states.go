@@ -36,7 +36,7 @@ func restoringID(what string, t ledger.Tenant, domainID string, at int64) ledger
 // settles it if the state cannot be read: the end of a sweep must not wait for that.
 func stateError(err error) error {
 	if unreadable, ok := errors.AsType[*sweep.UnreadableError](err); ok {
-		return &engine.SettleError{Result: ledger.Result{Outcome: engine.Failed, Detail: unreadable.Error() + ": " + sweep.Unreadable}}
+		return engine.Settle(ledger.Result{Outcome: engine.Failed, Detail: unreadable.Error() + ": " + sweep.Unreadable})
 	}
 	if errors.Is(err, sweep.ErrChanged) {
 		return engine.Later("another process has changed the state of this domain meanwhile", time.Second)

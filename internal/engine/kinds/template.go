@@ -53,7 +53,7 @@ const clockError = time.Minute
 
 // NewCreate returns the handler of [Create].
 func NewCreate(cfg CreateConfig) engine.Handler {
-	return engine.One((&create{cfg, newLookup(cfg.API, 2*cfg.RequestTimeout)}).execute)
+	return engine.One((&create{cfg, &lookup{api: cfg.API, lands: 2 * cfg.RequestTimeout}}).execute)
 }
 
 type create struct {
@@ -144,7 +144,7 @@ func (c creation) resolve(ctx context.Context) (ledger.Result, error) {
 // keeps in its memo that it has sent one.
 func (c creation) abandon(ctx context.Context) error {
 	if c.x.Cancelled {
-		return &engine.SettleError{Result: ledger.Result{Outcome: ledger.Cancelled, Detail: "the run was cancelled; a request to create the template had no answer, and the template was not created"}}
+		return engine.Settle(ledger.Result{Outcome: ledger.Cancelled, Detail: "the run was cancelled; a request to create the template had no answer, and the template was not created"})
 	}
 	memo, err := packIntent(c.former)
 	if err != nil {

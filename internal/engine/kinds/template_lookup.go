@@ -35,10 +35,6 @@ type listing struct {
 	names map[string]bool
 }
 
-func newLookup(api Templates, lands time.Duration) *lookup {
-	return &lookup{api: api, lands: lands}
-}
-
 // mayExist reports whether a template of the name may have been created by a forgotten
 // request. It lists the templates if Redis may have forgotten one, and no listing shows
 // that.

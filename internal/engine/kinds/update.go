@@ -185,7 +185,7 @@ func (u *update) abandon(ctx context.Context) error {
 		if u.cfg.NoReads {
 			detail = "the run was cancelled; the domain may have been changed all the same, by a PATCH that had no answer: read the tenant's record"
 		}
-		return &engine.SettleError{Result: ledger.Result{Outcome: ledger.Cancelled, Detail: detail}}
+		return engine.Settle(ledger.Result{Outcome: ledger.Cancelled, Detail: detail})
 	}
 	if left := u.inFlight(u.former.At); left > 0 { // the row is executed again once the run goes on
 		return engine.Later("the run is stopped; a PATCH without an answer may still land", left)

@@ -101,8 +101,6 @@ type VerifyConfig struct {
 	// ThinProofAfter is how long proofs must have been thin until one is accepted; 0:
 	// never. See [CheckThinProofAfter].
 	ThinProofAfter time.Duration
-	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
-	Settled time.Duration
 	// Places bounds the checks that are in progress at a time; nil: no limit.
 	Places *Places
 	// Notify is called with each event and the evidence of the row's result before the row is
@@ -116,9 +114,6 @@ type VerifyConfig struct {
 }
 
 const (
-	// freshFor is how old the record may be that a PATCH is proven against. A flag that
-	// another client changes within that time is overwritten.
-	freshFor = time.Minute
 	// longestLine is the time to wait for a permit from which on a row with a token waits
 	// in the ledger, where it holds no place of the worker.
 	longestLine = 2 * time.Second
@@ -126,7 +121,7 @@ const (
 
 // NewVerify returns the handler of [Verify].
 func NewVerify(cfg VerifyConfig) engine.Handler {
-	cfg = cfg.complete()
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		want, err := decode[VerifyRow](row)
 		if err != nil {
@@ -138,14 +133,6 @@ func NewVerify(cfg VerifyConfig) engine.Handler {
 		}
 		return v.execute(ctx)
 	})
-}
-
-func (c VerifyConfig) complete() VerifyConfig {
-	c.Settled = cmp.Or(c.Settled, defaultSettled)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
 }
 
 // verification is one execution of a row.
@@ -160,14 +147,13 @@ type verification struct {
 	want   VerifyRow
 	state  VerifyState
 	former *verifyIntent // of an earlier execution; nil: none
-	readAt time.Time     // when the record was requested, in Redis' time
 }
 
 // newVerification reads the row's memo and intent.
 func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row, want VerifyRow) (v *verification, err error) {
 	v = &verification{
 		change: change{
-			x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: cfg.Settled,
+			x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: defaultSettled,
 			organization: want.OrganizationID, domain: want.DiscoveryDomainID,
 		},
 		cfg: cfg, want: want,
@@ -301,17 +287,6 @@ func (v *verification) isListed() bool {
 	return v.want.Listed != nil && v.isFresh(v.want.Listed.At)
 }
 
-func (v *verification) isFresh(at time.Time) bool {
-	age := v.x.Now().Sub(at)
-	return age >= 0 && age <= freshFor
-}
-
-// stamp stores the time of a read that is about to be requested.
-func (v *verification) stamp(context.Context) error {
-	v.readAt = v.x.Now()
-	return nil
-}
-
 // claimed returns the row's own host and token if the credentials may not read.
 func (v *verification) claimed() (d apiclient.DiscoveryDomain, err error) {
 	const because = "the tenant's credentials may not read: the row must bring "
@@ -333,7 +308,7 @@ func (v *verification) provable(d apiclient.DiscoveryDomain) error {
 		return err
 	}
 	if d.Status == apiclient.StatusVerified && v.former == nil {
-		return &engine.SettleError{Result: ledger.Result{Outcome: engine.Unchanged, Detail: "was verified before"}}
+		return engine.Settle(ledger.Result{Outcome: engine.Unchanged, Detail: "was verified before"})
 	}
 	return below(d)
 }
