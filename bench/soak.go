@@ -286,7 +286,7 @@ func (k *soak) single(ctx context.Context, i int, kind string, row json.RawMessa
 	return id, err
 }
 
-// sweeps sweeps a tenant now and then, and deletes the sweep before.
+// sweeps submits a sweep of a tenant now and then, and deletes the sweep before.
 func (k *soak) sweeps(ctx context.Context, i int) error {
 	for last := ""; ; {
 		now := time.Now()

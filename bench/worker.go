@@ -103,7 +103,8 @@ func classOf(ctx context.Context) pace.Class {
 	return pace.ClassOf(kinds.Leading(ctx), kinds.Sweeping(ctx))
 }
 
-// worker is what cmd/worker puts together for one tenant, wired as it is there: metrics, a gate that is measured, a log line a task.
+// worker is what cmd/worker puts together for one tenant, wired as it is there: metrics, a
+// gate that is measured, a log line a task.
 type worker struct {
 	redis    redis.UniversalClient
 	scripts  scriptCount
@@ -182,7 +183,7 @@ func (c *scriptCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 // count counts a script of rows by its keys: a segment's header, a task, a queue's pending
 // or active tasks, and permits. Permits take the second key, their state is read without it.
 func (c *scriptCount) count(cmd redis.Cmder, err error) {
-	args := cmd.Args() // evalsha, script, number of keys, keys, arguments
+	args := cmd.Args() // evalsha, script, number of keys, then keys and arguments
 	if err != nil || !strings.HasPrefix(cmd.Name(), "eval") || len(args) < 5 {
 		return
 	}
