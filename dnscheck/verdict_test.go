@@ -152,7 +152,8 @@ func ExampleVerdict_Sentence() {
 	}
 	fmt.Println(v.Sentence())
 	fmt.Println(v.Plain())
-	// Output: The TXT record at _verify.example.com holds another value than the expected one:
-	// "google-site-verification=abc" (and 1 more). The TXT record at _verify.example.com holds
-	// another value than the expected one.
+	//nolint:lll // the output is compared line by line
+	// Output:
+	// The TXT record at _verify.example.com holds another value than the expected one: "google-site-verification=abc" (and 1 more).
+	// The TXT record at _verify.example.com holds another value than the expected one.
 }
