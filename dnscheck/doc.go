@@ -76,13 +76,11 @@
 //
 // A file uses those below it:
 //
-//	doc.go
 //	diagnose.go, diagnose_servers.go   Diagnose: mistakes with a missing record
 //	examine.go                         Examine: test queries to resolvers
 //	operator.go                        Operator: of a zone's name servers
 //	prove.go, disprove.go, check.go    Prove, Disprove, Check: combine name servers and resolvers
 //	checker.go                         Config, New, Close
-//	evidence.go, verdict.go            results, and their sentences
 //	authority.go                       finds a zone's name servers, and decides by their answers
 //	authority_poll.go                  queries the servers of one zone, and counts majorities
 //	authority_lookup.go                resolves name servers by a quorum of the resolvers
@@ -92,10 +90,11 @@
 //	resolver_state.go, canary.go       which resolvers answer, and have a vote
 //	resolver_client.go                 queries one resolver
 //	answer.go, txt.go                  read a reply: aliases, values, denials
-//	exchange.go, reply.go              send a query, parse its reply
 //	https.go, pipeline.go              connections to resolvers over TLS and TCP
+//	exchange.go, reply.go              send a query, parse its reply
 //	resolver.go, resolver_operators.go settings of resolvers, and their operators
 //	cache.go                           values with a TTL
+//	evidence.go, verdict.go            results, and their sentences
 //	domain.go, name.go, public.go      names and addresses
 //
 // A further transport is another carrier (pipeline.go), and a scheme in resolver.go.

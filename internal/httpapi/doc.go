@@ -24,13 +24,13 @@
 //
 // A file uses those below it:
 //
-//	server.go    settings, start and stop
-//	guard.go     each request: id, limits, panics, log
 //	routes.go    paths, methods and parameters; openapi.yaml
 //	submit.go    submissions, estimates and retries
+//	run.go, events.go, failed.go  runs, as they are and as they change; failed rows
 //	order.go     the properties of a submission, from the head of its request
 //	body.go      the rows: types, gzip, limits and time
-//	run.go, events.go, failed.go  runs, as they are and as they change; failed rows
+//	server.go    settings, start and stop
+//	guard.go     each request: id, limits, panics, log
 //	auth.go      tokens and callers
 //	problem.go   all errors, as clients get them
 package httpapi

@@ -12,10 +12,10 @@
 //
 // Files, each uses those below it:
 //
-//	redistest.go       New, Keys, URL, Mini: the database of a test
-//	size.go            which tests run, and how many at a time
-//	real.go            databases of a server or a Cluster, and their locks
+//	roundtrips.go      a hook that counts round trips
 //	server_cluster.go  a Cluster of the test's own
 //	server.go          a redis-server or Sentinel of the test's own
-//	roundtrips.go      a hook that counts round trips
+//	real.go            databases of a server or a Cluster, and their locks
+//	redistest.go       New, Keys, URL, Mini: the database of a test
+//	size.go            which tests run, and how many at a time
 package redistest

@@ -34,14 +34,14 @@
 //
 // Each file uses those below it:
 //
-//	sandbox.go                     start, stop, addresses
-//	sample.go, seed.go             data to try with
-//	control.go                     the paths below /_sandbox/
-//	faults.go, api.go, list.go     the Management API, and how it misbehaves
-//	auth.go, assertion.go          its token endpoint
-//	rules.go, body.go, form.go     the specification's rules of bodies
-//	tenant.go, ordered.go          its state
-//	bucket.go                      its rate limit
-//	dnsserver.go, zone.go          the DNS server
+//	control.go                                 the paths below /_sandbox/
+//	seed.go, sample.go                         data to try with
+//	faults.go, list.go, auth.go, api.go        the Management API and its token endpoint, and how they misbehave
+//	assertion.go                               the assertions of its clients
+//	dnsserver.go, zone.go                      the DNS server
+//	tenant.go, ordered.go                      the tenant's state
+//	sandbox.go                                 start, stop, addresses
+//	rules.go, body.go, form.go                 the specification's rules of bodies
+//	bucket.go                                  its rate limit
 //	requests.go, counts.go, tail.go, names.go  logs and counters; identifiers
 package sandbox

@@ -1,10 +1,10 @@
 // Package tenant reads and checks the settings of a tenant.
 //
-//	settings.go   the settings as flags and as members of a YAML file
+//	print.go      the effective settings, for people
+//	announced.go  the part that workers announce to producers, in Redis
 //	check.go      checks, and the values that are derived; sweep.go: those of sweeps
 //	change.go     whether settings, or the files that they name, have changed
-//	announced.go  the part that workers announce to producers, in Redis
 //	token.go      the source of access tokens
 //	proxy.go      the proxies of the environment
-//	print.go      the effective settings, for people
+//	settings.go   the settings as flags and as members of a YAML file
 package tenant
