@@ -24,8 +24,8 @@ func TestBlockedForTheFleet(t *testing.T) {
 		row, worker string // what row and readiness say
 	}{
 		{"a scope is missing", sandbox.Fault{Status: http.StatusForbidden, Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: x","errorCode":"insufficient_scope"}`},
-			"Insufficient scope", "blocked: update_discovery_domain: 403"},
-		{"no token is good", sandbox.Fault{Status: http.StatusUnauthorized}, "401", "blocked: *: 401"},
+			"Insufficient scope", "the operation update_discovery_domain is blocked: 403"},
+		{"no token is good", sandbox.Fault{Status: http.StatusUnauthorized}, "401", "every operation is blocked: 401"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
