@@ -12,7 +12,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// saying is a zone with one reply, made from the name that is asked for.
+// saying returns a zone whose reply depends on the queried name.
 func saying(change func(m *dns.Msg, name string)) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := answer(q)
@@ -113,7 +113,7 @@ func TestAnswersThatAreNeitherYesNorNo(t *testing.T) {
 		{"YXDOMAIN", func(q *dns.Msg) *dns.Msg { return rcode(q, dns.RcodeYXDomain) }, dnscheck.ReasonRCode},
 		{"code without a name", func(q *dns.Msg) *dns.Msg { return rcode(q, 13) }, dnscheck.ReasonRCode},
 		{"extended code without a name", func(q *dns.Msg) *dns.Msg {
-			m := rcode(q, 3841) // 0xF01: the header alone would read FORMERR
+			m := rcode(q, 3841) // 0xF01: the four bits in the header are FORMERR
 			m.SetEdns0(1232, false)
 			return m
 		}, dnscheck.ReasonRCode},
@@ -237,7 +237,7 @@ func TestExtendedErrors(t *testing.T) {
 	})
 }
 
-// hop is the n-th name of a chain of aliases.
+// hop returns the n-th name of a chain of aliases.
 func hop(n int) string {
 	if n == 0 {
 		return host + "."
@@ -245,8 +245,8 @@ func hop(n int) string {
 	return fmt.Sprintf("Hop-%d.Example.net.", n)
 }
 
-// chainOf is a zone in which hop 0 is an alias of hop 1, and so on till hop n, for which last
-// speaks. A single reply holds one alias only, or all to the end.
+// chainOf has aliases from hop 0 to hop n, for which last answers. If single is true, a reply
+// holds only one alias.
 func chainOf(n int, last func(q *dns.Msg, at string) *dns.Msg, single bool) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		var aliases []dns.RR
@@ -348,7 +348,8 @@ func TestAliasesThatEndInNothing(t *testing.T) {
 	})
 }
 
-// A circle ends where it closes, not at the bound.
+// TestAliasCircleIsQueriedOnce checks that a circle of aliases ends at its first repetition,
+// not at MaxAliases.
 func TestAliasCircleIsQueriedOnce(t *testing.T) {
 	var queries counter
 	v := look(t, checker(t, both(t, func(q *dns.Msg) *dns.Msg {

@@ -9,7 +9,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// Where the servers of these tests are.
+// Addresses of the servers in these tests.
 const (
 	realTLD   = "127.0.53.1"
 	realOne   = "127.0.53.2"
@@ -18,7 +18,7 @@ const (
 	realElse  = "127.0.53.5"
 )
 
-// pairs are the two servers of a zone, by who made them.
+// pairs maps a name to the software of a zone's two servers.
 var pairs = map[string][2]software{
 	"NSD":           {nsdSoftware, nsdSoftware},
 	"Knot":          {knotSoftware, knotSoftware},
@@ -33,9 +33,8 @@ const (
 	realApex = "@ NS ns1\n@ NS ns2\nns1 A " + realOne + "\nns2 A " + realTwo + "\n"
 )
 
-// TestFreshRecordAtRealServers asks servers that others wrote: one holds com., two hold
-// example.com.; Unbound resolves for us, and remembers what does not exist for an hour, as the
-// zone says.
+// TestFreshRecordAtRealServers publishes a record at real servers: one for com., two for
+// example.com. Unbound is the resolver, and caches absences for an hour.
 func TestFreshRecordAtRealServers(t *testing.T) {
 	t.Parallel()
 	for name, by := range pairs {
@@ -73,7 +72,7 @@ func freshRecord(t *testing.T, by [2]software) {
 		wantProof(t, auto, name)
 	}
 
-	// What looking at the resolvers would have done.
+	// In ModeResolvers, the cached absence hides the new record.
 	const late = "_verify.org-2.example.com"
 	v, err = at(dnscheck.ModeResolvers).Check(t.Context(), late, token)
 	wantReal(t, "the resolver before", v, err, dnscheck.Absent, dnscheck.ReasonNoName)
@@ -91,9 +90,8 @@ func freshRecord(t *testing.T, by [2]software) {
 	}
 }
 
-// TestZonesAtRealServers has the ways to a record that a zone can have: wildcards, DNAME, a
-// zone that begins at the verification label or above it, and a server that holds parent and
-// child.
+// TestZonesAtRealServers checks records behind wildcards, DNAMEs, zones at the verification
+// label and above it, and a server with both the parent and the child.
 func TestZonesAtRealServers(t *testing.T) {
 	t.Parallel()
 	cut := func(zone, addr string) string { return zone + " NS ns." + zone + "\nns." + zone + " A " + addr + "\n" }
@@ -107,7 +105,7 @@ func TestZonesAtRealServers(t *testing.T) {
 				"*.wild TXT " + token + "\n*.parked CNAME _verify.wild\nhere.parked A 5.5.5.5\n" +
 				"old DNAME new\n_verify.new TXT " + token + "\nmoved DNAME elsewhere.com.\n" +
 				cut("_ss-verification.org", realChild) + cut("org-2", realChild)}
-			// The second holds a child as well, and answers for it without a referral.
+			// The second server also holds the child, and answers for it without a referral.
 			child := zoneFile{zone: "_ss-verification.org.example.com", records: apex(realChild) + "@ TXT " + token + "\n"}
 			serveZones(t, by[0], port, realOne, zone)
 			serveZones(t, by[1], port, realTwo, zone, child)
@@ -124,7 +122,7 @@ func TestZonesAtRealServers(t *testing.T) {
 				wantProof(t, c, name)
 			}
 			for name, reason := range map[string]dnscheck.Reason{
-				"_verify.here.parked.example.com": dnscheck.ReasonNoName, // a name that is there keeps the wildcard from those below it
+				"_verify.here.parked.example.com": dnscheck.ReasonNoName, // an existing name hides the wildcard from names below it
 				"_other.old.example.com":          dnscheck.ReasonNoName,
 				"_other.moved.example.com":        dnscheck.ReasonNoName,
 				"wild.example.com":                dnscheck.ReasonNoRecord,
@@ -137,8 +135,8 @@ func TestZonesAtRealServers(t *testing.T) {
 					t.Errorf("%s: basis %s", name, v.Basis)
 				}
 			}
-			// One server says no for the child that it holds, the other refers to it: a server of the
-			// parent's could do the same.
+			// One server denies the name below its child zone, the other refers to the child.
+			// A hostile server of the parent could answer the same.
 			const below = "x._ss-verification.org.example.com"
 			v, err := c.Check(t.Context(), below, token)
 			wantReal(t, below, v, err, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
@@ -146,8 +144,8 @@ func TestZonesAtRealServers(t *testing.T) {
 	}
 }
 
-// TestDiagnosisAtRealServers has a zone that names a server of its own which com. does not
-// delegate to, with the record there.
+// TestDiagnosisAtRealServers has a zone list a server that com. does not delegate to. The
+// record is at that server.
 func TestDiagnosisAtRealServers(t *testing.T) {
 	t.Parallel()
 	for name, by := range pairs {
@@ -168,8 +166,8 @@ func TestDiagnosisAtRealServers(t *testing.T) {
 	}
 }
 
-// TestDisproofAtRealServers takes a record from one server after the other, which Unbound has
-// kept, and one that it has never been asked for.
+// TestDisproofAtRealServers removes a record that Unbound has cached from one server after the
+// other. It then publishes a record at one server while Unbound caches its absence.
 func TestDisproofAtRealServers(t *testing.T) {
 	t.Parallel()
 	for name, by := range pairs {
@@ -207,7 +205,7 @@ func TestDisproofAtRealServers(t *testing.T) {
 	}
 }
 
-// atBoth is the resolver at both of its addresses.
+// atBoth returns the resolver at both of its addresses.
 func atBoth(unbound dnscheck.Resolver) []dnscheck.Resolver {
 	too := dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(unboundToo), unbound.Addr.Port()), Name: "unbound too"}
 	return []dnscheck.Resolver{unbound, too}
@@ -228,7 +226,7 @@ func wantReal(t *testing.T, what string, v dnscheck.Verdict, err error, state dn
 	}
 }
 
-// wantProof wants the token seen by a look at the name servers, and proven by both.
+// wantProof expects a check by the name servers to find the token, and a proof by both.
 func wantProof(t *testing.T, c *dnscheck.Checker, name string) {
 	t.Helper()
 	v, err := c.Check(t.Context(), name, token)
@@ -243,8 +241,8 @@ func wantProof(t *testing.T, c *dnscheck.Checker, name string) {
 	}
 }
 
-// TestStrictProofsAtRealServers has wildcards and aliases as real servers give them, beneath
-// names that are there and names that are not.
+// TestStrictProofsAtRealServers checks wildcards and aliases at real servers, with existing
+// and missing parent names.
 func TestStrictProofsAtRealServers(t *testing.T) {
 	t.Parallel()
 	for name, by := range pairs {
@@ -272,11 +270,11 @@ func TestStrictProofsAtRealServers(t *testing.T) {
 				{"_v.plain.example.com", isFound, isFound},
 				{"_v.near.example.com", isFound, isFound},
 				{"_v.far.example.com", isAliasOut, isFound},
-				{"_v.moved.example.com", isAliasOut, isWildcard}, // each name beneath moved.example.com is an alias
+				{"_v.moved.example.com", isAliasOut, isWildcard}, // each name below moved.example.com is an alias
 				{"_v.wild.example.com", isFound, isWildcard},
 				{"_v.none.wild.example.com", isFound, isWildcard}, // none.wild.example.com does not exist
 				{"_own.wild.example.com", isFound, isWildcard},
-				{"_own.parked.example.com", isFound, isWildcard}, // others have the token by the wildcard's alias
+				{"_own.parked.example.com", isFound, isWildcard}, // other names have the token by the wildcard's alias
 				{"_own.gone.example.com", isFound, isFound},
 				{"_v.parked.example.com", isAliasOut, isWildcard},
 				{"_v.none.parked.example.com", isAliasOut, isWildcard},
@@ -287,7 +285,7 @@ func TestStrictProofsAtRealServers(t *testing.T) {
 				v, err = wildcards.Prove(t.Context(), test.host, token)
 				wantReal(t, test.host+" without wildcards", v, err, test.byWildcards.state, test.byWildcards.reason)
 			}
-			// Afterwards the resolver still knows the host: the sibling's no has denied nothing.
+			// The NXDOMAIN of the sibling does not affect the host at the resolver.
 			wantProof(t, lax, "_v.plain.example.com")
 		})
 	}

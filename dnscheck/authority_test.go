@@ -17,14 +17,15 @@ import (
 	"orgops/dnscheck"
 )
 
-// The zones of most tests: com. at 5.0.0.1 delegates example.com. to two servers with glue.
+// Most tests use these zones: com. at tldAddr delegates example.com. to nsOne and nsTwo, with
+// glue.
 const (
 	tldAddr = "5.0.0.1"
 	nsOne   = "5.1.0.1"
 	nsTwo   = "5.1.0.2"
 )
 
-// overTLD puts com. there, with these records in it.
+// overTLD returns an internet with a zone com. at tldAddr that holds the records.
 func overTLD(t *testing.T, records ...dns.RR) *internet {
 	n := newInternet(t)
 	n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
@@ -32,7 +33,7 @@ func overTLD(t *testing.T, records ...dns.RR) *internet {
 	return n
 }
 
-// delegated has example.com. at both of its servers, with the same records.
+// delegated returns an internet in which both servers of example.com. hold the records.
 func delegated(t *testing.T, records ...dns.RR) *internet {
 	n := overTLD(t, twoServers()...)
 	z := zoneOf(append([]dns.RR{start("example.com")}, records...)...)
@@ -48,14 +49,14 @@ func twoServers() []dns.RR {
 	}
 }
 
-// expected is what a look and a proof come to.
+// expected is the expected state and reason of a verdict.
 type expected struct {
 	state  dnscheck.State
 	reason dnscheck.Reason
 }
 
-// Authority's own verdicts: who holds the host's zone is found, and what its servers say is
-// the word, whatever the way.
+// TestAuthorityFindsTheZone checks that ModeAuthority finds the zone that holds the host, for
+// each kind of delegation and alias, and that the verdict follows the answers of its servers.
 func TestAuthorityFindsTheZone(t *testing.T) {
 	found := expected{dnscheck.Present, dnscheck.ReasonFound}
 	noRecord := expected{dnscheck.Absent, dnscheck.ReasonNoRecord}
@@ -199,7 +200,7 @@ func TestAuthorityFindsTheZone(t *testing.T) {
 	}
 }
 
-// bare gives a server's DNAMEs without the CNAMEs that follow from them.
+// bare removes from a server's answers the CNAME records synthesized from DNAME records.
 func bare(z zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := z(q)
@@ -208,12 +209,12 @@ func bare(z zone) zone {
 	}
 }
 
-// TestDNAMEWithoutItsAlias has servers that leave it to us to say what a DNAME makes of the
-// host's name.
+// TestDNAMEWithoutItsAlias has servers that answer with a DNAME but without the synthesized
+// CNAME. The checker derives the new name itself.
 func TestDNAMEWithoutItsAlias(t *testing.T) {
 	renames := func(owner, target string) zone { return bare(zoneOf(start("example.com"), dname(owner, target))) }
-	// Of 255 bytes the host's two labels have 14, three labels 186, com and the root 5; each has
-	// its length before it.
+	// A name has at most 255 bytes: 14 are the host's two labels, 186 are three labels, 5 are
+	// com and the root. Each count includes the length bytes.
 	fits := strings.Repeat(strings.Repeat("a", 61)+".", 3) + strings.Repeat("a", 255-14-186-5-1) + ".com"
 	tests := []struct {
 		name        string
@@ -247,7 +248,7 @@ func TestDNAMEWithoutItsAlias(t *testing.T) {
 	}
 }
 
-// says is a server that answers with these records and with authority, whatever it is asked.
+// says returns a server that answers every query with authority and these records.
 func says(records ...dns.RR) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := straight(answer(q, records...))
@@ -256,7 +257,7 @@ func says(records ...dns.RR) zone {
 	}
 }
 
-// aliases is a chain of so many, with the token at its end.
+// aliases returns a chain of count aliases that starts at the host and ends with the token.
 func aliases(count int) []dns.RR {
 	var records []dns.RR
 	at := host
@@ -289,8 +290,8 @@ func TestAuthorityOverTCPWhereUDPIsTruncated(t *testing.T) {
 	})
 }
 
-// TestForgedLettersOfANameServer: whoever guesses all but the letters of a query to a name
-// server is asked again over TCP, where it is the server that answers.
+// TestForgedLettersOfANameServer checks that a forged reply with the wrong letter case causes
+// a retry over TCP, where the name server itself answers.
 func TestForgedLettersOfANameServer(t *testing.T) {
 	yes, no := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"))
 	for name, test := range map[string]struct {
@@ -318,8 +319,8 @@ func TestForgedLettersOfANameServer(t *testing.T) {
 	}
 }
 
-// What servers say that do not hold the zone, or refer where nobody should go, is no answer:
-// the others' word holds.
+// TestServersThatLeadNowhere checks that answers of servers that do not hold the zone, and
+// referrals that do not lead toward the host, are ignored. The other servers decide.
 func TestServersThatLeadNowhere(t *testing.T) {
 	refer := func(owner string, aa bool) zone {
 		return func(q *dns.Msg) *dns.Msg {
@@ -413,8 +414,8 @@ func TestServersThatLeadNowhere(t *testing.T) {
 	}
 }
 
-// A server that says "nothing there" with authority may also list name servers: that is no
-// referral.
+// TestNoDataWithNameServersIsAbsent checks that an authoritative answer without records is no
+// referral, even if it lists name servers.
 func TestNoDataWithNameServersIsAbsent(t *testing.T) {
 	for name, authority := range map[string][]dns.RR{
 		"the root's":             {ns(".", "ns1.example.com")},
@@ -458,7 +459,7 @@ func TestServersThatDisagree(t *testing.T) {
 							n := overTLD(t, twoServers()...)
 							n.at(nsOne, test.first)
 							n.at(nsTwo, test.then)
-							n.know(txt(host, token)) // whatever the resolvers have
+							n.know(txt(host, token)) // must not matter
 							v, err := ask(n.checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
 							if err != nil {
 								t.Fatal(err)
@@ -477,7 +478,7 @@ func TestServersThatDisagree(t *testing.T) {
 	}
 }
 
-// ways are both questions of a checker.
+// ways holds the two methods of a checker that return a verdict on a host.
 var ways = map[string]func(*dnscheck.Checker) func(context.Context, string, string) (dnscheck.Verdict, error){
 	"look": func(c *dnscheck.Checker) func(context.Context, string, string) (dnscheck.Verdict, error) {
 		return c.Check
@@ -487,7 +488,8 @@ var ways = map[string]func(*dnscheck.Checker) func(context.Context, string, stri
 	},
 }
 
-// A name server's two addresses that say different things are a disagreement as well.
+// TestAddressesOfOneServerThatDisagree checks that different answers from two addresses of one
+// name server are a disagreement.
 func TestAddressesOfOneServerThatDisagree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne), address("ns1.example.com", "2a00::1"))
@@ -497,7 +499,8 @@ func TestAddressesOfOneServerThatDisagree(t *testing.T) {
 	})
 }
 
-// How many of four servers must be heard: for a no most of them, for a look's yes one.
+// TestServersOutOfReach checks how many of four servers must answer: most of them for an
+// absence, one for the presence in a check.
 func TestServersOutOfReach(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -530,11 +533,12 @@ func TestServersOutOfReach(t *testing.T) {
 	}
 }
 
-// The clock of the bubble tells: who is silent costs the others' verdict half a second at most.
+// TestSilentServerDoesNotDelayADecidedVerdict measures in the bubble's clock that a silent
+// server delays the verdict by at most Grace.
 func TestSilentServerDoesNotDelayADecidedVerdict(t *testing.T) {
 	for name, records := range map[string][]dns.RR{"absent": nil, "present": {txt(host, token)}} {
 		t.Run(name, func(t *testing.T) {
-			for range 20 { // servers are taken in an order of chance
+			for range 20 { // servers are queried in random order
 				synctest.Test(t, func(t *testing.T) {
 					n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
 					z := zoneOf(append([]dns.RR{start("example.com")}, records...)...)
@@ -593,7 +597,7 @@ func TestSilentServerDoesNotDelayADecidedVerdict(t *testing.T) {
 	})
 }
 
-// Nothing is sent to addresses that a stranger's delegation has no business with.
+// TestAddressesThatAreNotQueried checks that no query is sent to special-purpose addresses.
 func TestAddressesThatAreNotQueried(t *testing.T) {
 	refused := []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.1.1",
@@ -607,7 +611,7 @@ func TestAddressesThatAreNotQueried(t *testing.T) {
 				n.know(address("ns1.hoster.net", addr))
 				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 				want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-				if got := n.straight(); got != 1 { // the top-level domain's
+				if got := n.straight(); got != 1 { // of the top-level domain
 					t.Errorf("dialled %q", n.dialled)
 				}
 			})
@@ -641,7 +645,8 @@ func TestAddressesThatAreNotQueried(t *testing.T) {
 	})
 }
 
-// Whatever a delegation says, it costs so many queries and so much time, and no more.
+// TestHostileDelegationsAreBounded checks that no delegation exceeds the limits on queries and
+// time.
 func TestHostileDelegationsAreBounded(t *testing.T) {
 	many := func(zone string, count int, name func(i int) string) []dns.RR {
 		var records []dns.RR
@@ -650,7 +655,7 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 		}
 		return records
 	}
-	deeper := func(fan int) zone { // a server that refers one label further, whatever it is asked
+	deeper := func(fan int) zone { // refers one label further down at each query
 		return func(q *dns.Msg) *dns.Msg {
 			m := straight(answer(q))
 			name := dns.CanonicalName(q.Question[0].Name)
@@ -824,7 +829,8 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 	}
 }
 
-// TestManyServers: of a zone's many servers some are asked, and their word is the zone's.
+// TestManyServers checks that only MaxServers of a zone's servers are queried, and that their
+// answers decide.
 func TestManyServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t)
@@ -842,7 +848,8 @@ func TestManyServers(t *testing.T) {
 	})
 }
 
-// Of a server's many addresses some are asked, and some of what they say is kept.
+// TestManyAddressesOfEachServer checks the limits on queried addresses of a server and on
+// observations.
 func TestManyAddressesOfEachServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var records []dns.RR
@@ -860,7 +867,7 @@ func TestManyAddressesOfEachServer(t *testing.T) {
 		n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, records...)...))
 		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 		want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
-		if got := n.straight(); got > 2+8*4 { // the top-level domain's, which refers by TCP, and two of each family
+		if got := n.straight(); got > 2+8*4 { // two to the top-level domain (UDP, TCP), two addresses of each family per server
 			t.Errorf("%d queries", got)
 		}
 		if got := len(v.Observations); got != dnscheck.MaxShown {
@@ -869,7 +876,8 @@ func TestManyAddressesOfEachServer(t *testing.T) {
 	})
 }
 
-// Resolvers that never answer for a name server's address cost so much and no more.
+// TestAddressLookupsWithoutAnswer checks that unanswered lookups of a name server's address
+// take LookupTime.
 func TestAddressLookupsWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.dead.net"))
@@ -889,7 +897,8 @@ func TestAddressLookupsWithoutAnswer(t *testing.T) {
 	})
 }
 
-// A no at an alias's end is no more sure than the alias.
+// TestAliasOfTooFewServers checks that an absence at an alias's target needs a majority for
+// the alias.
 func TestAliasOfTooFewServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := delegated(t, cname(host, "_v.target.org"))
@@ -903,10 +912,10 @@ func TestAliasOfTooFewServers(t *testing.T) {
 	})
 }
 
-// level is how deep a name was referred, for a hostile server.
+// level maps a name to the depth of its next referral by a hostile server.
 var level sync.Map
 
-// Of two looks that go the same way the second asks nobody but the zone's servers.
+// TestNameServersAreCached checks that a second check queries only the zone's servers.
 func TestNameServersAreCached(t *testing.T) {
 	t.Run("till their time is up", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -965,8 +974,8 @@ func TestNameServersAreCached(t *testing.T) {
 	})
 }
 
-// TestTopLevelDomainThatDoesNotExist is remembered for as long as the root's SOA says that it
-// will not be there, within bounds.
+// TestTopLevelDomainThatDoesNotExist checks that the absence is cached for the negative TTL of
+// the root's SOA, within bounds.
 func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
 	tests := []struct {
 		name string
@@ -1030,8 +1039,8 @@ func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
 	})
 }
 
-// Many looks at once share what they must find, none waits for another's servers, and nothing
-// is locked meanwhile.
+// TestConcurrentChecksShareLookups checks that concurrent checks share lookups, and that a
+// slow server delays only the checks that need it.
 func TestConcurrentChecksShareLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.hoster.net"), ns("slow.com", "ns1.slow.net"))
@@ -1058,14 +1067,16 @@ func TestConcurrentChecksShareLookups(t *testing.T) {
 		}
 		stop()
 		looking.Wait()
-		// The name servers of com, and two addresses of each of three names, of three resolvers.
+		// Each of three resolvers is queried for the name servers of com, and for two address
+		// types of each of three names.
 		if got := len(n.askedOf(resolverAddrs...)); got > 3+3*2*3 {
 			t.Errorf("the resolvers were asked %d times", got)
 		}
 	})
 }
 
-// Who waits for another's look does not fall with it.
+// TestCancelledCheckLeavesOthers checks that canceling a check does not fail another one that
+// shares its lookup.
 func TestCancelledCheckLeavesOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.hoster.net"))
@@ -1093,7 +1104,8 @@ func TestCancelledCheckLeavesOthers(t *testing.T) {
 	})
 }
 
-// One resolver that lies about who a zone's name servers are leads nobody astray.
+// TestOneLyingResolverDoesNotChooseTheNameServers checks that a single resolver cannot replace
+// a zone's name servers.
 func TestOneLyingResolverDoesNotChooseTheNameServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.hoster.net"))
@@ -1106,7 +1118,7 @@ func TestOneLyingResolverDoesNotChooseTheNameServers(t *testing.T) {
 			return answer(q, address(q.Question[0].Name, "6.6.6.6"))
 		})
 		n.at("6.6.6.6", zoneOf(start("com"), txt(host, token)))
-		for _, address := range resolverAddrs[1:] { // the liar comes first
+		for _, address := range resolverAddrs[1:] { // the lying resolver answers first
 			n.at(address, func(q *dns.Msg) *dns.Msg {
 				time.Sleep(10 * time.Millisecond)
 				return n.resolver(q)
@@ -1119,7 +1131,8 @@ func TestOneLyingResolverDoesNotChooseTheNameServers(t *testing.T) {
 	})
 }
 
-// A majority that makes answers up has no vote on the name servers, if there is a canary to tell.
+// TestResolversThatMakeAnswersUpDoNotChooseTheNameServers checks that the canary zone excludes
+// a majority of resolvers that invent answers.
 func TestResolversThatMakeAnswersUpDoNotChooseTheNameServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := delegated(t)
@@ -1157,7 +1170,7 @@ func TestNamesThatNoResolverIsQueriedFor(t *testing.T) {
 				n := overTLD(t)
 				n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
 					m := straight(answer(q))
-					m.Ns = []dns.RR{ns("example.com", name)} // and no glue
+					m.Ns = []dns.RR{ns("example.com", name)} // without glue
 					return m
 				})
 				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
@@ -1172,7 +1185,7 @@ func TestNamesThatNoResolverIsQueriedFor(t *testing.T) {
 	}
 }
 
-// What auto makes of name servers and resolvers.
+// TestModeAuto checks how ModeAuto combines the answers of name servers and resolvers.
 func TestModeAuto(t *testing.T) {
 	type zones struct{ authority, resolvers []dns.RR }
 	has, lacks := []dns.RR{txt(host, token)}, []dns.RR(nil)
@@ -1181,7 +1194,7 @@ func TestModeAuto(t *testing.T) {
 		zones       zones
 		look, prove expected
 		basis       dnscheck.Basis // of the proof
-		lookAsks    bool           // the resolvers for the host
+		lookAsks    bool           // whether resolvers are queried for the host
 		proofAsks   bool
 	}{
 		{"both have it", zones{has, has}, expected{dnscheck.Present, dnscheck.ReasonFound}, expected{dnscheck.Present, dnscheck.ReasonFound}, dnscheck.ByBoth, false, true},
@@ -1286,7 +1299,7 @@ func TestModeAuto(t *testing.T) {
 	})
 }
 
-// hostAsked counts how often resolvers were asked for the host.
+// hostAsked counts the resolvers' queries for the host.
 func hostAsked(n *internet) int {
 	count := 0
 	for _, a := range n.askedOf(resolverAddrs...) {
@@ -1297,7 +1310,7 @@ func hostAsked(n *internet) int {
 	return count
 }
 
-// told is what a checker tells of its reach.
+// told records the calls of Config.Reach.
 type told struct {
 	mu   sync.Mutex
 	news []bool
@@ -1310,7 +1323,7 @@ func (o *told) tell(reached bool, _ string) {
 }
 
 func TestPort53Closed(t *testing.T) {
-	// Some networks block DNS; others answer in place of the queried server.
+	// Some networks block DNS, others redirect it to a server of their own.
 	hijacked := func(q *dns.Msg) *dns.Msg { return holding(token)(q) }
 	for name, tld := range map[string]zone{"nothing comes back": nil, "somebody else answers": hijacked} {
 		t.Run(name, func(t *testing.T) {
@@ -1341,7 +1354,7 @@ func TestPort53Closed(t *testing.T) {
 					looking.Go(func() { look(t, c) })
 				}
 				looking.Wait()
-				if got := n.dials(tldAddr) - before; got < 1 || got > 2 { // over UDP, and TCP
+				if got := n.dials(tldAddr) - before; got < 1 || got > 2 { // over UDP, and over TCP
 					t.Errorf("%d tries when the time was up, want one", got)
 				}
 				n.at(tldAddr, open)
@@ -1381,7 +1394,7 @@ func TestPort53Closed(t *testing.T) {
 			open := n.servers[tldAddr]
 			n.at(tldAddr, nil)
 			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-			hurry, cancel := context.WithTimeout(t.Context(), 1900*time.Millisecond) // the other one has refused at once
+			hurry, cancel := context.WithTimeout(t.Context(), 1900*time.Millisecond) // the other server refuses at once
 			defer cancel()
 			if _, err := c.Check(hurry, host, token); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error %v, want the context's", err)
@@ -1395,7 +1408,7 @@ func TestPort53Closed(t *testing.T) {
 	})
 }
 
-// What is kept of a name server's answer.
+// TestWhatAnObservationOfANameServerHolds checks the fields of a name server's observation.
 func TestWhatAnObservationOfANameServerHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne), ns("example.com", "ns2.example.com"), address("ns2.example.com", "10.0.0.1"))
@@ -1432,21 +1445,21 @@ func TestParseMode(t *testing.T) {
 	}
 }
 
-// A referral over TCP may name two thousand servers with two thousand addresses, and whoever
-// owns a domain writes it. What is taken of it, and what it costs, does not grow with the
-// product of both.
+// TestReferralToThousandsIsCheap checks the cost of a referral over TCP, in which the owner of
+// a domain can list thousands of servers and addresses. The number of chosen servers is
+// bounded, and the cost must not grow with the product of servers and addresses.
 func TestReferralToThousandsIsCheap(t *testing.T) {
 	const many = 1800
 	var records []*dns.NS
 	var additional []dns.RR
 	suffix := strings.Repeat("a.", 60) + "sub.example.com."
 	for i := range many {
-		name := fmt.Sprintf("N%d.%s", i, suffix) // a capital has each comparison allocate, which is counted
+		name := fmt.Sprintf("N%d.%s", i, suffix) // upper case makes each comparison allocate
 		records = append(records, ns("sub.example.com", name))
 		additional = append(additional, address(name, nsOne))
 	}
 	servers, room := 0, 0
-	const fixed = 100 // of each server, whatever the number of records
+	const fixed = 100 // allocations per server
 	allocations := testing.AllocsPerRun(1, func() {
 		servers, room = dnscheck.Delegation("sub.example.com.", records, additional)
 	})

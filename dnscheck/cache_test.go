@@ -26,7 +26,7 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("%d, %t", v, ok)
 	}
 	for range 3 {
-		m.Put(last, 11, time.Hour) // no second entry
+		m.Put(last, 11, time.Hour) // replaces the entry
 	}
 	if got := m.Len(); got != dnscheck.MaxCached {
 		t.Errorf("%d entries", got)
@@ -74,7 +74,7 @@ func TestCacheLoadsOnce(t *testing.T) {
 		look := func() (int, time.Duration, error) {
 			looks.Add(1)
 			time.Sleep(time.Second)
-			m.Put("other", 2, time.Minute) // no lock is held meanwhile
+			m.Put("other", 2, time.Minute) // the cache is not locked during a load
 			return 1, time.Minute, nil
 		}
 		var finding sync.WaitGroup
@@ -97,7 +97,7 @@ func TestCacheStoresNoError(t *testing.T) {
 		m := dnscheck.NewCache()
 		broken := errors.New("broken")
 		var finding sync.WaitGroup
-		for range 3 { // one looks, the others hear of it
+		for range 3 { // one caller loads, the others receive its error
 			finding.Go(func() {
 				_, err := m.Load(t.Context(), "a", func() (int, time.Duration, error) {
 					time.Sleep(time.Second)

@@ -19,7 +19,7 @@ import (
 
 const canaryZone = "canary.example.net"
 
-// withCanary answers for the canary zone by one zone, and for all else by the other.
+// withCanary answers with canary in the canary zone, and with rest for all other names.
 func withCanary(canary, rest zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		if dns.IsSubDomain(canaryZone+".", dns.CanonicalName(q.Question[0].Name)) {
@@ -29,7 +29,7 @@ func withCanary(canary, rest zone) zone {
 	}
 }
 
-// votes are what Config.Vote was told.
+// votes records the calls of Config.Vote.
 type votes struct {
 	mu   sync.Mutex
 	told []string
@@ -115,8 +115,8 @@ func TestCanary(t *testing.T) {
 	})
 }
 
-// inMemory makes a checker of as many resolvers as there are zones, named r0, r1, …: the first
-// answers first.
+// inMemory returns a checker with one resolver per zone, named r0, r1, …, that answer in this
+// order.
 func inMemory(t *testing.T, c dnscheck.Config, zones ...zone) *dnscheck.Checker {
 	t.Helper()
 	if c.Resolvers == nil {
@@ -154,12 +154,12 @@ func TestCanaryIsQueriedAgain(t *testing.T) {
 			after  time.Duration
 			says   string
 			reason dnscheck.Reason
-			asked  int // in all
+			asked  int // in total
 			told   []string
 		}{
 			{0, "yes", dnscheck.ReasonUntrusted, 1, []string{lost}},
 			{59 * time.Second, "NXDOMAIN", dnscheck.ReasonUntrusted, 1, []string{lost}},
-			{time.Second, "SERVFAIL", dnscheck.ReasonUntrusted, 2, []string{lost}}, // it stands as before
+			{time.Second, "SERVFAIL", dnscheck.ReasonUntrusted, 2, []string{lost}}, // the vote does not change
 			{time.Minute, "NXDOMAIN", dnscheck.ReasonFound, 3, []string{back, lost}},
 			{9 * time.Minute, "yes", dnscheck.ReasonFound, 3, []string{back, lost}},
 			{time.Minute, "SERVFAIL", dnscheck.ReasonFound, 4, []string{back, lost}},
@@ -194,7 +194,7 @@ func TestCanaryIsQueriedOnceByManyChecks(t *testing.T) {
 		var canaries counter
 		c := inMemory(t, dnscheck.Config{CanaryZone: canaryZone}, withCanary(func(q *dns.Msg) *dns.Msg {
 			canaries.add(q)
-			time.Sleep(time.Second) // longer than the answer takes: they wait for it, the first time
+			time.Sleep(time.Second) // the first checks wait for the canary
 			return yes(q)
 		}, yes))
 		for range 2 {
@@ -215,7 +215,8 @@ func TestCanaryIsQueriedOnceByManyChecks(t *testing.T) {
 	})
 }
 
-// A look that is given up leaves it to the next to ask, also to one that was waiting for it.
+// TestCanaryOfACancelledCheck checks that another check queries the canary again after the
+// check that queried it is canceled.
 func TestCanaryOfACancelledCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := inMemory(t, dnscheck.Config{CanaryZone: canaryZone}, withCanary(func(q *dns.Msg) *dns.Msg {

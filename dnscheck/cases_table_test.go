@@ -2,7 +2,7 @@ package dnscheck_test
 
 import "orgops/dnscheck"
 
-// caseTable has the cases of CASES.md. A new one goes here, and to the file by
+// caseTable has the cases of CASES.md. Add a case here, and update the file with
 //
 //	go test ./dnscheck -run TestCases -update
 var caseTable = []caseSection{
@@ -807,7 +807,7 @@ var caseTable = []caseSection{
 		}},
 }
 
-// Results of scenes.
+// Expected verdicts of scenes.
 var (
 	isFound     = expected{dnscheck.Present, dnscheck.ReasonFound}
 	disagree    = expected{dnscheck.Unknown, dnscheck.ReasonServersDisagree}

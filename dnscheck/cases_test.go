@@ -24,16 +24,16 @@ type caseSection struct {
 	cases []testCase
 }
 
-// testCase is a row of CASES.md, with scenes where a few answers are the whole test.
+// testCase is a row of CASES.md. Cases that consist of a few answers have scenes.
 type testCase struct {
 	about, verdict string
-	servers        []scene  // by the servers of the zone: TestHostileNameServersProveNothing
-	resolvers      []scene  // by the resolvers: TestSignaturesInAProof
+	servers        []scene  // answers of the zone's servers: TestHostileNameServersProveNothing
+	resolvers      []scene  // answers of the resolvers: TestSignaturesInAProof
 	required       bool     // Config.RequireDNSSEC
-	tests          []string // others: "TestName/subtest", "engine.TestName" of internal/engine
+	tests          []string // other tests: "TestName/subtest", "engine.TestName" of internal/engine
 }
 
-// scene has each of the servers, or of the resolvers, answer as a zone does; nil: it is silent.
+// scene has the i-th server or resolver answer as the i-th zone. A nil zone is silent.
 type scene struct {
 	name    string
 	answers []zone
@@ -54,7 +54,7 @@ func allCases() iter.Seq2[int, testCase] {
 	}
 }
 
-// allTests returns the tests of the case, those of its scenes first.
+// allTests returns the tests of the case, starting with its scenes.
 func (c testCase) allTests() []string {
 	var names []string
 	for _, s := range c.servers {

@@ -28,7 +28,7 @@ func asks(c *dnscheck.Checker) iter.Seq2[string, ask] {
 	}
 }
 
-// What a resolver can say.
+// Answers of a resolver.
 var (
 	yes      = holding(token)
 	noValue  = holding(other)
@@ -106,7 +106,7 @@ func TestResolversThatDiffer(t *testing.T) {
 	}
 }
 
-// Whoever answers first: the same answers give the same proof.
+// TestProofDoesNotDependOnTheOrderOfAnswers checks every order of the same answers.
 func TestProofDoesNotDependOnTheOrderOfAnswers(t *testing.T) {
 	sets := []struct {
 		name   string
@@ -180,8 +180,8 @@ func TestCheckNeedsOneYesOrAQuorumOfNo(t *testing.T) {
 	})
 }
 
-// The slow resolver never answers while the verdict is waited for; the timeout is an hour.
-// Were it waited for, this would hang. A proof waits (TestProofWaitsForEachResolver).
+// TestSlowResolverDoesNotDelayACheck has a resolver that never answers and a timeout of an
+// hour. A check that waits for it hangs. A proof waits (TestProofWaitsForEachResolver).
 func TestSlowResolverDoesNotDelayACheck(t *testing.T) {
 	for name, decided := range map[string]struct {
 		zone  zone
@@ -193,11 +193,11 @@ func TestSlowResolverDoesNotDelayACheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked := make(chan struct{}, 10)
 			slow := serve(t, func([]byte, func([]byte)) { asked <- struct{}{} }, func([]byte, net.Conn) {})
-			most := 1 // a look has enough of one yes
+			most := 1 // one answer with the token decides a check
 			if decided.state == dnscheck.Absent {
 				most = 2
 			}
-			// The quick ones answer only once the slow one was asked, so that it is under way.
+			// The quick resolvers answer only after the slow one is queried.
 			gate := make(chan struct{})
 			quick := func() dnscheck.Resolver {
 				return serve(t, func(query []byte, send func([]byte)) {
@@ -277,7 +277,7 @@ func TestContextEnds(t *testing.T) {
 		left := make(chan error, 1)
 		resolver := serve(t, nil, func(_ []byte, conn net.Conn) {
 			asked <- struct{}{}
-			_, err := conn.Read(make([]byte, 1)) // ends when the other side hangs up
+			_, err := conn.Read(make([]byte, 1)) // ends when the client closes the connection
 			left <- err
 		})
 		abandon(t, checker(t, resolver), asked)
@@ -329,7 +329,7 @@ func TestContextEnds(t *testing.T) {
 		}
 	})
 	t.Run("while an answer is told of, others being cut short", func(t *testing.T) {
-		for range 40 { // two things happen at once then; either may be seen first
+		for range 40 { // two events are concurrent, in either order
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				resolvers := anyResolver(2)
@@ -338,7 +338,7 @@ func TestContextEnds(t *testing.T) {
 					Resolvers: resolvers,
 					Observe: func(dnscheck.Observation) {
 						cancel()
-						synctest.Wait() // till the other has left
+						synctest.Wait() // until the other query has ended
 					},
 				}, func(ctx context.Context, network, address string) (net.Conn, error) {
 					if address == resolvers[0].Addr.String() {
@@ -491,7 +491,7 @@ func TestConfigThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// quorumOf serves each zone by a resolver of its own.
+// quorumOf returns a checker with one resolver per zone.
 func quorumOf(t *testing.T, quorum int, zones ...zone) *dnscheck.Checker {
 	t.Helper()
 	var resolvers []dnscheck.Resolver
@@ -501,8 +501,7 @@ func quorumOf(t *testing.T, quorum int, zones ...zone) *dnscheck.Checker {
 	return build(t, dnscheck.Config{Resolvers: resolvers, Quorum: quorum, Timeout: long})
 }
 
-// abandon begins a look, ends its context once the server was asked, and wants the look to end
-// with it.
+// abandon cancels a check after the server is queried, and expects the check to end.
 func abandon(t *testing.T, c *dnscheck.Checker, asked <-chan struct{}) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,8 +18,8 @@ import (
 
 const domain = "example.com"
 
-// recursor is a resolver of a zone with these records: aliases and wildcards are followed,
-// names that have nothing below them do not exist.
+// recursor is a resolver of a zone with these records. It follows aliases and wildcards, and
+// answers NXDOMAIN for names without records at or below them.
 func recursor(records ...dns.RR) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := answer(q)
@@ -50,7 +50,7 @@ func recursor(records ...dns.RR) zone {
 	}
 }
 
-// covering are the records of a name, or of the wildcard that stands in for it.
+// covering returns the records of a name, or of the wildcard that matches it.
 func covering(records []dns.RR, name string) (found []dns.RR, exists bool) {
 	for at := name; ; {
 		for _, record := range records {
@@ -67,7 +67,7 @@ func covering(records []dns.RR, name string) (found []dns.RR, exists bool) {
 	}
 }
 
-// diagnose looks, and asks what was done wrong.
+// diagnose returns the diagnosis of an absent record.
 func diagnose(t *testing.T, c *dnscheck.Checker, token string) dnscheck.Diagnosis {
 	t.Helper()
 	v, err := c.Check(t.Context(), host, token)
@@ -97,7 +97,7 @@ func TestDiagnosis(t *testing.T) {
 		name    string
 		records []dns.RR
 		want    []dnscheck.Mistake
-		says    string // in the first sentence
+		says    string // part of the first sentence
 	}{
 		{"nothing anywhere", []dns.RR{address(domain, "5.5.5.5")}, nil, ""},
 		{"another value", []dns.RR{txt(host, other)}, nil, ""},
@@ -157,8 +157,8 @@ func TestDiagnosis(t *testing.T) {
 	}
 }
 
-// The name servers have denied the token: no resolver is to begin to remember a no of any name
-// on the way to the host.
+// TestDiagnosisAtTheNameServers checks that no resolver is queried for the host or a name
+// above it, because it would cache the absence.
 func TestDiagnosisAtTheNameServers(t *testing.T) {
 	for name, test := range map[string]struct {
 		records []dns.RR
@@ -180,8 +180,8 @@ func TestDiagnosisAtTheNameServers(t *testing.T) {
 	}
 }
 
-// TestDiagnosisOfAZoneThatMoved has name servers that the zone names and its delegation does
-// not. com. delegates example.com. to ns1 and ns2.
+// TestDiagnosisOfAZoneThatMoved has a zone list name servers that differ from its delegation
+// to ns1 and ns2.
 func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 	const newAddr = "5.7.0.1"
 	own := func(names ...string) []dns.RR {
@@ -203,10 +203,10 @@ func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 	tests := []struct {
 		name  string
 		zone  zone
-		moved zone // the server at newAddr; nil: it keeps silent
+		moved zone // the server at newAddr; nil: silent
 		want  []dnscheck.Mistake
 		says  string
-		asked bool // the server at newAddr
+		asked bool // whether the server at newAddr is queried
 	}{
 		{"the same servers", zoneOf(own("NS2.example.com", "ns1.example.com")...), has, nil, "", false},
 		{"the record is at another one", zoneOf(own("ns1.example.com", "new.hoster.net")...), has, []dnscheck.Mistake{dnscheck.MistakeOtherServers},
@@ -339,7 +339,7 @@ func TestDiagnosisQueriesFewNames(t *testing.T) {
 	}
 }
 
-// What one resolver of three makes up is no advice.
+// TestDiagnosisTakesAQuorum checks that a finding needs a quorum of the resolvers.
 func TestDiagnosisTakesAQuorum(t *testing.T) {
 	misled := recursor(txt(domain, token))
 	for lies, want := range map[int][]dnscheck.Mistake{1: nil, 2: {dnscheck.MistakeApex}} {
@@ -353,7 +353,8 @@ func TestDiagnosisTakesAQuorum(t *testing.T) {
 	}
 }
 
-// Evidence is capped: of what is longer nobody can say that it was cut.
+// TestDiagnosisOfALongToken checks that a token beyond the limit of evidence has no finding: a
+// truncated record is indistinguishable from a truncated observation.
 func TestDiagnosisOfALongToken(t *testing.T) {
 	long := strings.Repeat("0123456789", 30)
 	for _, parts := range [][]string{{long[:255], long[255:], "x"}, {long[:255]}} {
@@ -364,8 +365,8 @@ func TestDiagnosisOfALongToken(t *testing.T) {
 	}
 }
 
-// Whoever is not told where the domain begins takes what is registered; a host outside the
-// domain has no other names.
+// TestDiagnosisDomain checks that an empty domain means the registered domain, and that a host
+// outside the domain has no finding.
 func TestDiagnosisDomain(t *testing.T) {
 	at := both(t, recursor(txt(domain, token), txt("example.org", token)))
 	c := checker(t, at)
@@ -383,7 +384,8 @@ func TestDiagnosisDomain(t *testing.T) {
 	}
 }
 
-// The provider's zone may begin above the organization's domain.
+// TestDiagnosisOfADomainBelowTheRegisteredOne checks that the provider's zone may begin above
+// the organization's domain.
 func TestDiagnosisOfADomainBelowTheRegisteredOne(t *testing.T) {
 	const host = "_verify.mail.example.com"
 	c := checker(t, both(t, recursor(txt(host+".example.com", token))))
@@ -414,7 +416,8 @@ func TestDiagnosisOfWhatIsNotAbsent(t *testing.T) {
 	}
 }
 
-// One resolver of three still sees it: that is no mistake of the customer's.
+// TestDiagnosisDoesNotBlameWhatIsRight checks that a token seen by one of three resolvers has
+// no finding.
 func TestDiagnosisDoesNotBlameWhatIsRight(t *testing.T) {
 	c := quorumOf(t, 0, recursor(txt(host, token)), nothing, nothing)
 	v := dnscheck.Verdict{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, Host: host, Basis: dnscheck.ByResolvers, Observations: []dnscheck.Observation{
@@ -435,7 +438,8 @@ func TestDiagnosisQuotesStrangers(t *testing.T) {
 	}
 }
 
-// Nobody answers for the other names: the diagnosis ends in time, and says for which.
+// TestDiagnosisEndsInTime checks that a diagnosis without answers ends in time and names the
+// failed queries.
 func TestDiagnosisEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: anyResolver(3), Timeout: long}, memory{udp: unanswered}.dial(t))
@@ -487,7 +491,7 @@ func FuzzDiagnosis(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, finding := range d.Findings { // two names of 253 bytes, each escaped as \x00 at worst
+		for _, finding := range d.Findings { // two names of 253 bytes, in the worst case escaped as \x00
 			if slices.ContainsFunc([]byte(finding.Sentence), func(b byte) bool { return b < 0x20 }) || len(finding.Sentence) > 3000 {
 				t.Errorf("sentence %q", finding.Sentence)
 			}

@@ -18,7 +18,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// disprove gives the verdict of a question that has one.
+// disprove returns the verdict of a disproof for the host and token.
 func disprove(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
 	t.Helper()
 	v, err := c.Disprove(t.Context(), host, token)
@@ -28,14 +28,13 @@ func disprove(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
 	return v
 }
 
-// What else can be said for or against the token, by resolvers and, with authority, by name
-// servers.
+// Further answers for or against the token, of resolvers and, with authority, of name servers.
 var (
 	never = zone(func(q *dns.Msg) *dns.Msg {
 		time.Sleep(time.Hour)
 		return answer(q)
 	})
-	against = zone(func(q *dns.Msg) *dns.Msg { // itself
+	against = zone(func(q *dns.Msg) *dns.Msg { // contradicts itself: a record, and NXDOMAIN
 		m := answer(q, txt(q.Question[0].Name, token))
 		m.Rcode = dns.RcodeNameError
 		return m
@@ -53,7 +52,7 @@ var (
 	})
 )
 
-// with has an extended error beside what is said.
+// with adds an extended error to the answers of z.
 func with(code uint16, z zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := z(q)
@@ -63,7 +62,7 @@ func with(code uint16, z zone) zone {
 	}
 }
 
-// saidBy has the SOA of a zone in the authority section, or none.
+// saidBy answers NXDOMAIN with the SOA records of these zones, if any.
 func saidBy(zones ...string) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := nothing(q)
@@ -74,7 +73,8 @@ func saidBy(zones ...string) zone {
 	}
 }
 
-// In the mode of resolvers alone: what these say comes to this, whoever is first.
+// TestDisproofByResolvers checks ModeResolvers: the verdict must not depend on the order of
+// answers.
 func TestDisproofByResolvers(t *testing.T) {
 	found := expected{dnscheck.Present, dnscheck.ReasonFound}
 	gone := expected{dnscheck.Absent, dnscheck.ReasonNoName}
@@ -151,7 +151,7 @@ func TestDisproofByResolvers(t *testing.T) {
 	}
 }
 
-// empty is a network that has nothing for every name, and no zone that says so.
+// empty answers without records and without an SOA.
 var empty = zone(func(q *dns.Msg) *dns.Msg { return answer(q) })
 
 func backwards(zones []zone) []zone {
@@ -160,7 +160,7 @@ func backwards(zones []zone) []zone {
 	return zones
 }
 
-// threeServers has example.com. at three servers.
+// threeServers returns an internet with three servers of example.com.
 func threeServers(t *testing.T, zones ...zone) *internet {
 	n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", nsThree))...)
 	for i, address := range []string{nsOne, nsTwo, nsThree} {
@@ -171,7 +171,8 @@ func threeServers(t *testing.T, zones ...zone) *internet {
 
 const nsThree = "5.1.0.3"
 
-// resolved has the resolvers say this of the host, and the truth of all else.
+// resolved makes the i-th resolver answer for the host as the i-th zone, and truthfully for
+// all other names.
 func (n *internet) resolved(zones ...zone) {
 	for i, address := range resolverAddrs {
 		n.at(address, func(q *dns.Msg) *dns.Msg {
@@ -183,7 +184,7 @@ func (n *internet) resolved(zones ...zone) {
 	}
 }
 
-// authoritatively is what is said, with authority.
+// authoritatively makes the answers of z authoritative.
 func authoritatively(z zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := straight(z(q))
@@ -192,7 +193,8 @@ func authoritatively(z zone) zone {
 	}
 }
 
-// With the name servers: both modes come to the same as long as one can be reached.
+// TestDisproofByBoth checks that ModeAuto and ModeAuthority agree while a name server is
+// reachable.
 func TestDisproofByBoth(t *testing.T) {
 	type voices []zone
 	found := expected{dnscheck.Present, dnscheck.ReasonFound}
@@ -280,7 +282,8 @@ func TestDisproofByBoth(t *testing.T) {
 	}
 }
 
-// The zone is looked for anew, from the top-level domain down, and what it was before says nothing.
+// TestDisproofUsesNoCache checks that a disproof resolves the delegation from the top-level
+// domain down, without cached data.
 func TestDisproofUsesNoCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := delegated(t)
@@ -298,7 +301,8 @@ func TestDisproofUsesNoCache(t *testing.T) {
 	})
 }
 
-// Everybody is waited for, as long as each may take, and nobody a moment longer.
+// TestDisproofWaitsForAll checks that a disproof waits for every server and resolver, up to
+// the timeout of each.
 func TestDisproofWaitsForAll(t *testing.T) {
 	late := func(by time.Duration, z zone) zone {
 		return func(q *dns.Msg) *dns.Msg {
@@ -355,7 +359,8 @@ func TestDisproofWaitsForAll(t *testing.T) {
 	}
 }
 
-// What one of a zone's servers holds counts, also where the others refer to a zone below.
+// TestDisproofCountsServersAboveAReferral checks that an answer of one of a zone's servers
+// counts even if the other servers refer to a child zone.
 func TestDisproofCountsServersAboveAReferral(t *testing.T) {
 	refers := []dns.RR{start("example.com"), ns(host, "ns.child.com")}
 	holds := func(record dns.RR) zone { return zoneOf(append(slices.Clone(refers), start(host), record)...) }
@@ -365,7 +370,7 @@ func TestDisproofCountsServersAboveAReferral(t *testing.T) {
 		operator string
 	}{
 		"with the token":                    {holds(txt(host, token)), dnscheck.Present, "child"},
-		"with another value":                {holds(txt(host, other)), dnscheck.Unknown, "example"}, // which contradicts the referrals
+		"with another value":                {holds(txt(host, other)), dnscheck.Unknown, "example"}, // contradicts the referrals
 		"with the token, without authority": {yes, dnscheck.Unknown, "child"},
 	} {
 		for others, count := range map[string]int{"one other": 1, "two others": 2} {
@@ -380,7 +385,7 @@ func TestDisproofCountsServersAboveAReferral(t *testing.T) {
 					n.at("5.2.0.1", zoneOf(start(host)))
 					v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
 					operator := test.operator
-					if count == 1 && test.want != dnscheck.Present { // then the referral is not followed
+					if count == 1 && test.want != dnscheck.Present { // the referral has no majority
 						operator = "example"
 					}
 					if v.State != test.want || v.Operator != operator {
@@ -395,8 +400,8 @@ func TestDisproofCountsServersAboveAReferral(t *testing.T) {
 	}
 }
 
-// TestDisproofDoesNotFollowTheReferralOfOne has one server that leads a disproof away from
-// those that are silenced.
+// TestDisproofDoesNotFollowTheReferralOfOne has one server refer to an attacker's server while
+// the others are silent.
 func TestDisproofDoesNotFollowTheReferralOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := threeServers(t, leads, nil, nil)
@@ -406,8 +411,8 @@ func TestDisproofDoesNotFollowTheReferralOfOne(t *testing.T) {
 	})
 }
 
-// Where it is for us that not all were heard, nothing is absent: the queries of one verdict
-// are used up, or its time.
+// TestDisproofThatWasCutShort checks that a disproof is unknown if it exceeds its limit on
+// queries or time.
 func TestDisproofThatWasCutShort(t *testing.T) {
 	t.Run("by its queries", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -429,8 +434,8 @@ func TestDisproofThatWasCutShort(t *testing.T) {
 			n := newInternet(t)
 			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
 			records := append([]dns.RR{start("com")}, big(n, "example.com", "5.1", cname(host, "_v.a.com"))...)
-			// Each takes 34 queries, with the two for its delegation: of the servers of the last one
-			// most answer, at some addresses.
+			// Each zone takes 34 queries, including two for its delegation. Most servers of
+			// the last zone answer, at some addresses.
 			for i, zone := range []string{"a.com", "b.com", "c.com", "d.com"} {
 				records = append(records, big(n, zone, fmt.Sprintf("5.%d", i+2), cname("_v."+zone, fmt.Sprintf("_v.%c.com", zone[0]+1)))...)
 			}
@@ -447,7 +452,7 @@ func TestDisproofThatWasCutShort(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const hops = 4
 			lacks := zoneOf(append([]dns.RR{start("example.com")}, aliases(hops)[:hops]...)...)
-			n := threeServers(t, lacks, lacks, nil) // two seconds at each alias
+			n := threeServers(t, lacks, lacks, nil) // two seconds per alias
 			com := n.servers[tldAddr]
 			n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
 				time.Sleep(100 * time.Millisecond)
@@ -463,9 +468,10 @@ func TestDisproofThatWasCutShort(t *testing.T) {
 	})
 }
 
-// The evidence has a bound, and what was seen is within it.
+// TestDisproofKeepsObservationsOfTheToken checks that the limit on evidence does not drop an
+// observation of the token.
 func TestDisproofKeepsObservationsOfTheToken(t *testing.T) {
-	for range 5 { // servers are asked in an order of chance
+	for range 5 { // servers are queried in random order
 		synctest.Test(t, func(t *testing.T) {
 			n := newInternet(t)
 			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
@@ -496,8 +502,8 @@ func TestDisproofKeepsObservationsOfTheToken(t *testing.T) {
 	}
 }
 
-// The resolvers decide alone where it has shown for long that no name server can be reached
-// from here, and not a moment before.
+// TestDisproofWherePort53IsClosed checks that the resolvers decide alone only after no name
+// server was reachable for long enough.
 func TestDisproofWherePort53IsClosed(t *testing.T) {
 	closed := func(t *testing.T) *internet {
 		n := delegated(t)
@@ -551,7 +557,7 @@ func TestDisproofWherePort53IsClosed(t *testing.T) {
 			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
 			look(t, c)
 			n.at(tldAddr, com)
-			want(t, disprove(t, c), dnscheck.Present, dnscheck.ReasonFound) // nobody waits for the five minutes to be over
+			want(t, disprove(t, c), dnscheck.Present, dnscheck.ReasonFound) // without waiting for ClosedFor
 			n.at(tldAddr, nil)
 			time.Sleep(dnscheck.ClosedFor)
 			unknown(t, disprove(t, c))
@@ -588,7 +594,7 @@ func TestDisproofWherePort53IsClosed(t *testing.T) {
 	})
 }
 
-// What a disproof says for people comes from who has decided it.
+// TestSentencesOfADisproof checks that the sentence describes the answers that decide.
 func TestSentencesOfADisproof(t *testing.T) {
 	lacks := zoneOf(start("example.com"))
 	for name, test := range map[string]struct {
@@ -643,14 +649,14 @@ func TestDisproofOfNoQuestion(t *testing.T) {
 	}
 }
 
-// voice is something that a resolver or a name server can do, and what that is to a disproof.
+// voice is a behavior of a resolver or a name server, and its effect on a disproof.
 type voice struct {
 	name     string
 	resolver zone // as a resolver
 	server   zone // as one of the zone's servers
 	sees     bool
 	denies   bool
-	blocks   bool // it contradicts a no
+	blocks   bool // prevents Absent
 }
 
 func voicesOfAll() []voice {
@@ -675,8 +681,7 @@ func voicesOfAll() []voice {
 	}
 }
 
-// In worlds put together by chance the verdict is what the rules make of who is in them, and
-// never an absence that they do not give.
+// TestDisproofInWorldsOfChance compares the verdict in random worlds with the rules in ruled.
 func TestDisproofInWorldsOfChance(t *testing.T) {
 	t.Parallel()
 	voices := voicesOfAll()
@@ -685,7 +690,7 @@ func TestDisproofInWorldsOfChance(t *testing.T) {
 	states := make(map[dnscheck.State]int)
 	for i := range 400 {
 		from := voices
-		if i%2 == 0 { // else hardly any would be absent
+		if i%2 == 0 { // otherwise hardly any verdict is Absent
 			from = usual
 		}
 		var world [6]voice

@@ -16,16 +16,16 @@ import (
 	"orgops/dnscheck"
 )
 
-// signing is how a test's zone is signed.
+// signing describes the signatures of a test's zone.
 type signing struct {
 	zone   string
-	args   []string                 // of ldns-signzone
-	txt    []string                 // the TXT records' signatures are those of a second signing with these arguments; nil: they stay
-	damage func(text string) string // what is done to the signed zone; nil: nothing
-	forget bool                     // the anchor that the resolver has is of another key
+	args   []string                 // arguments of ldns-signzone
+	txt    []string                 // arguments of a second signing for the TXT records' signatures; nil: none
+	damage func(text string) string // changes the signed zone; nil: no change
+	forget bool                     // the resolver's trust anchor is another key
 }
 
-// sign gives the zone, signed with a key of its own when it is served, and the file of its
+// sign returns a zone that is signed with a new key when it is served, and the file of its
 // trust anchor.
 func (s signing) sign(t *testing.T, records string) (zone zoneFile, anchor string) {
 	t.Helper()
@@ -66,7 +66,7 @@ func (s signing) sign(t *testing.T, records string) (zone zoneFile, anchor strin
 
 var txtSignature = regexp.MustCompile(`(?m)^.*\sRRSIG\sTXT\s.*$`)
 
-// newKey makes a key, and gives its files' path without their extension.
+// newKey makes a key, and returns the path of its files without extension.
 func newKey(t *testing.T, dir, zone string) string {
 	t.Helper()
 	return filepath.Join(dir, ldns(t, dir, "ldns-keygen", "-a", "ECDSAP256SHA256", "-k", zone))
@@ -83,8 +83,8 @@ func ldns(t *testing.T, dir, program string, args ...string) string {
 	return strings.TrimSpace(string(said))
 }
 
-// validator runs a resolver that validates, asks these zones' servers, and has the trust
-// anchors of these files.
+// validator runs a validating resolver for these zones' servers with the trust anchors in
+// these files.
 type validator func(t *testing.T, port uint16, zones map[string][]string, anchors []string) dnscheck.Resolver
 
 func unboundValidates(t *testing.T, port uint16, zones map[string][]string, anchors []string) dnscheck.Resolver {
@@ -96,7 +96,7 @@ func unboundValidates(t *testing.T, port uint16, zones map[string][]string, anch
 	return runUnbound(t, port, zones, settings...)
 }
 
-// bindValidates has BIND at the addresses of Unbound.
+// bindValidates runs BIND at the addresses of Unbound.
 func bindValidates(t *testing.T, port uint16, zones map[string][]string, anchors []string) dnscheck.Resolver {
 	t.Helper()
 	dir, own := t.TempDir(), freePort(t)
@@ -144,11 +144,11 @@ trust-anchors {
 	return dnscheck.Resolver{Addr: at, Name: "bind"}
 }
 
-// dnsKey is a line that ldns-keygen writes: the zone, flags, protocol and algorithm, the key.
+// dnsKey matches a line of ldns-keygen: the zone; flags, protocol and algorithm; the key.
 var dnsKey = regexp.MustCompile(`^(\S+)\s.*DNSKEY\s+(\d+ \d+ \d+)\s+(\S+)`)
 
-// validating runs a resolver that validates these zones, all at one server and with the same
-// records; com. has no signatures.
+// validating runs a validating resolver for these zones, which are at one server and have the
+// same records. com. is not signed.
 func validating(t *testing.T, by validator, records string, zones ...signing) (dnscheck.Resolver, uint16) {
 	t.Helper()
 	port := freePort(t)
@@ -171,9 +171,8 @@ func validating(t *testing.T, by validator, records string, zones ...signing) (d
 
 const signedApex = "@ NS ns1\nns1 A " + realOne + "\n"
 
-// TestValidatedAtRealResolvers has Unbound and BIND validate what NSD serves: AD is told as
-// they set it, for yes and no, and not where a zone without signatures begins, nor of a name
-// that opt-out leaves open.
+// TestValidatedAtRealResolvers has Unbound and BIND validate zones of NSD. Observations report
+// their AD bit, which is not set for unsigned zones or for names that opt-out leaves unproven.
 func TestValidatedAtRealResolvers(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]validator{"Unbound": unboundValidates, "BIND": bindValidates} {
@@ -199,7 +198,7 @@ func validated(t *testing.T, by validator) {
 		name   string
 		state  dnscheck.State
 		reason dnscheck.Reason
-		open   bool // opt-out proves less of it
+		open   bool // opt-out does not prove it
 	}{
 		{"_verify", dnscheck.Present, dnscheck.ReasonFound, false},
 		{"alias", dnscheck.Present, dnscheck.ReasonFound, false},
@@ -232,8 +231,8 @@ func validated(t *testing.T, by validator) {
 	}
 }
 
-// TestZoneWithoutSignaturesAtUnbound is one below a signed zone that says so: it is answered
-// for, and nothing is validated.
+// TestZoneWithoutSignaturesAtUnbound checks an unsigned zone below a signed one: its answers
+// count, but are not authenticated.
 func TestZoneWithoutSignaturesAtUnbound(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
@@ -257,10 +256,9 @@ func TestZoneWithoutSignaturesAtUnbound(t *testing.T) {
 	}
 }
 
-// TestBogusAtRealResolvers breaks signed zones in the ways that extended errors 6 to 12 tell
-// apart (Unbound says which one only to the first that asks, BIND 9.18 gives no reason). None
-// of it is a no, though the zone's own server, which knows nothing of signatures, goes on
-// saying yes.
+// TestBogusAtRealResolvers breaks signed zones in the ways of extended errors 6 to 12. Unbound
+// reports the error only to the first query, BIND 9.18 reports none. No broken zone is absent,
+// though its own server still answers with the token.
 func TestBogusAtRealResolvers(t *testing.T) {
 	t.Parallel()
 	t.Run("Unbound", func(t *testing.T) {
@@ -320,7 +318,7 @@ func bogusAt(t *testing.T, by validator, reason dnscheck.Reason) {
 
 var blamesDNSSEC = regexp.MustCompile(`The resolver says: .* \((6|7|8|9|10|11|12)\)`)
 
-// wantBogus wants the customer told that DNSSEC is broken, and how, where the resolver says so.
+// wantBogus expects the sentence to name DNSSEC, and the extended error if there is one.
 func wantBogus(t *testing.T, v dnscheck.Verdict) {
 	t.Helper()
 	if v.Reason != dnscheck.ReasonDNSSEC {

@@ -111,7 +111,7 @@ func TestDomainErrorQuotesTheDomain(t *testing.T) {
 	}
 }
 
-// A record's domain may be in either form, and its host in either.
+// TestWithinAnInternationalizedDomain checks that hosts and domains match in either form.
 func TestWithinAnInternationalizedDomain(t *testing.T) {
 	tests := []struct {
 		host, domain string
@@ -123,9 +123,9 @@ func TestWithinAnInternationalizedDomain(t *testing.T) {
 		{"_x.bücher.example", "bücher.example", true},
 		{"_x.bucher.example", "bücher.example", false},
 		{"xn--bcher-kva.example", "bücher.example", false},
-		{"_x.shop.example", "ｓｈｏｐ.example", false}, // it looks like it, and maps to it
+		{"_x.shop.example", "ｓｈｏｐ.example", false}, // full-width letters are not mapped
 		{"_x.a.b.example", "a。b.example", false},
-		{"_x.xn--0.example", "xn--0.example", true}, // no U-label, but one name
+		{"_x.xn--0.example", "xn--0.example", true}, // not a U-label, but the same name
 	}
 	for _, test := range tests {
 		if got := dnscheck.Within(test.host, test.domain); got != test.want {

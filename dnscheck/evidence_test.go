@@ -13,7 +13,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// fullVerdict is a verdict with something in each of its members.
+// fullVerdict returns a verdict without empty fields.
 func fullVerdict() dnscheck.Verdict {
 	return dnscheck.Verdict{
 		State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, Host: "_v.example.com", Basis: dnscheck.ByBoth, Note: "ns2.example.com: refused",
@@ -53,7 +53,7 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestPlainEvidence: what stands at a host that nobody has confirmed is told by no member.
+// TestPlainEvidence checks that no field reveals the records of an unconfirmed host.
 func TestPlainEvidence(t *testing.T) {
 	text, err := json.Marshal(fullVerdict().PlainEvidence())
 	if err != nil {
@@ -68,8 +68,8 @@ func TestPlainEvidence(t *testing.T) {
 	}
 }
 
-// TestCut: each level says less than the one before, and how much is left out; who says
-// something of its own stays longest.
+// TestCut checks that each level is shorter than the previous one and counts its omissions. An
+// observation with a result of its own is omitted last.
 func TestCut(t *testing.T) {
 	v := fullVerdict()
 	v.Note = strings.Repeat("é", 100)
@@ -102,7 +102,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestCutKeepsTheResolvers of a zone with more name servers than are kept.
+// TestCutKeepsTheResolvers checks that a zone with many name servers does not displace the
+// resolvers' observations.
 func TestCutKeepsTheResolvers(t *testing.T) {
 	var v dnscheck.Verdict
 	for i := range 16 {

@@ -51,7 +51,7 @@ func TestExamine(t *testing.T) {
 	})
 }
 
-// TestExamineOutward asks one server that is resolver and name server of the root.
+// TestExamineOutward queries one server that is both a resolver and a name server of the root.
 func TestExamineOutward(t *testing.T) {
 	world := func(authoritative bool) zone {
 		return func(q *dns.Msg) *dns.Msg {

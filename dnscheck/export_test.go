@@ -8,7 +8,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Internals for the tests of package dnscheck_test.
+// Internals for tests in package dnscheck_test.
 
 var (
 	Unescape   = unescape
@@ -30,19 +30,19 @@ const (
 	MaxRecords    = maxRecords
 )
 
-// DialFunc stands in for the network.
+// DialFunc replaces the network.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 func (f DialFunc) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return f(ctx, network, address)
 }
 
-// NewOver makes a Checker that dials through d.
+// NewOver returns a Checker that dials with d.
 func NewOver(c Config, d DialFunc) (*Checker, error) {
 	return newChecker(c, d)
 }
 
-// ReadReply parses a reply to a query with this id for the host, and reads its finding.
+// ReadReply parses a reply to a query with this id for the host, and returns its result.
 func ReadReply(raw []byte, id uint16, host, token string) (sections [3]int, state State, reason Reason, values []string, err error) {
 	path := newAliasPath(host)
 	r, err := parseReply(raw, id, path.name, dns.TypeTXT)
@@ -58,9 +58,9 @@ func ReadReply(raw []byte, id uint16, host, token string) (sections [3]int, stat
 type ServerAnswer struct {
 	State   State
 	Alias   string
-	Down    string   // the zone below that it refers to
+	Down    string   // child zone of a referral
 	Servers []string // its name servers
-	Glue    []string // those of them that came with addresses
+	Glue    []string // the name servers with addresses
 }
 
 // ReadServerAnswer reads the reply of a name server of zone.
@@ -112,12 +112,12 @@ func (c Cache) Load(ctx context.Context, name string, fetch func() (int, time.Du
 	return c.c.load(ctx, name, fetch)
 }
 
-// PackQuery writes a query for the host.
+// PackQuery returns a packed query for the host.
 func PackQuery(host string) ([]byte, error) {
 	return query{name: newAliasPath(host).name, kind: dns.TypeTXT, edns: true}.pack(dns.Id())
 }
 
-// PackQueryAs writes the same query in all its forms, with id 1.
+// PackQueryAs returns the packed query in each of its forms, with id 1.
 func PackQueryAs(name string, edns, padded, nonRecursive bool) ([]byte, error) {
 	return query{name: name, kind: dns.TypeTXT, edns: edns, padded: padded, nonRecursive: nonRecursive}.pack(1)
 }
@@ -128,13 +128,14 @@ var (
 	RestoreCase  = restoreCase
 )
 
-// Delegation returns how many servers of a referral are chosen, and for how many there is memory.
+// Delegation returns the number of servers chosen from a referral, and the capacity allocated
+// for them.
 func Delegation(zone string, records []*dns.NS, additional []dns.RR) (servers, room int) {
 	d := newDelegation(zone, serverNames(records), additional)
 	return len(d.servers), cap(d.servers)
 }
 
-// Said is the result of one server in a disproof. With an RCode its answer was read.
+// Said is the result of one server in a disproof. RCode is set if the server answered.
 type Said struct {
 	State  State
 	Reason Reason

@@ -13,8 +13,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// Whatever comes in: no panic; what is taken for a reply is one by the codec's reading too,
-// with the same records; and a yes needs a record of that value.
+// FuzzReadReply checks that no input panics, that the codec accepts each accepted reply with
+// the same number of records, and that Present needs a record with the token.
 func FuzzReadReply(f *testing.F) {
 	query, err := dnscheck.PackQuery(host)
 	if err != nil {
@@ -32,7 +32,7 @@ func FuzzReadReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var id uint16
 		if len(raw) >= 2 {
-			id = binary.BigEndian.Uint16(raw) // or hardly any would get past it
+			id = binary.BigEndian.Uint16(raw) // otherwise hardly any input passes the check of the id
 		}
 		sections, state, reason, values, err := dnscheck.ReadReply(raw, id, host, token)
 		if err != nil || reason == "" {
@@ -53,14 +53,14 @@ func FuzzReadReply(f *testing.F) {
 		}
 		if state == dnscheck.Present && !slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
 			record, ok := rr.(*dns.TXT)
-			return ok && strings.Join(record.Txt, "") == token // it needs no escapes
+			return ok && strings.Join(record.Txt, "") == token // the token needs no escapes
 		}) {
 			t.Fatal("present, and the codec has no such record")
 		}
 	})
 }
 
-// What the codec makes of bytes is undone; and nothing makes unescape panic.
+// FuzzUnescape checks that Unescape reverts the escaping of the codec, and never panics.
 func FuzzUnescape(f *testing.F) {
 	for _, s := range []string{"", token, `\`, `\\034`, `"`, "\x00\xff", "Grüße", `\25`, `\999`} {
 		f.Add(s)
@@ -84,7 +84,7 @@ func FuzzUnescape(f *testing.F) {
 	})
 }
 
-// zoneReply is a message with one TXT record of one string, put together by hand.
+// zoneReply returns a message with one TXT record of one string, without the codec's escaping.
 func zoneReply(octets string) ([]byte, error) {
 	wire, err := (&dns.Msg{Answer: []dns.RR{txt(host, "")}}).Pack()
 	if err != nil {
@@ -95,8 +95,8 @@ func zoneReply(octets string) ([]byte, error) {
 	return append(append(wire, byte(len(octets))), octets...), nil
 }
 
-// What is taken for a host can be asked for, and its sentence can be shown; what is not, is
-// refused with words that can.
+// FuzzCheckHost checks that an accepted host can be queried, and that sentences and errors are
+// printable ASCII.
 func FuzzCheckHost(f *testing.F) {
 	for _, s := range []string{host, "", ".", "a..b", "192.0.2.1", "bücher.example", "a b.c", "x.local", strings.Repeat("a.", 126) + "b", "\x1b"} {
 		f.Add(s, "example.com")
@@ -125,15 +125,15 @@ func FuzzCheckHost(f *testing.F) {
 				t.Fatalf("%q is shown as %q", name, shown)
 			}
 		}
-		// An xn-- label is longer than what it stands for.
+		// An xn-- label is longer than its Unicode form.
 		if dnscheck.Within(name, domain) && isASCII(name+domain) && len(name) <= len(strings.TrimSuffix(domain, ".")) {
 			t.Fatalf("%q within %q", name, domain)
 		}
 	})
 }
 
-// What is taken for a domain is in the form that it is asked for in, and stays so; what is
-// not, is refused with words that can be shown.
+// FuzzCheckDomain checks that an accepted domain has a stable ASCII form, and that errors are
+// printable ASCII.
 func FuzzCheckDomain(f *testing.F) {
 	for _, s := range []string{"example.com", "Bücher.example", "xn--bcher-kva.example", "co.uk", "foo.ck", "192.0.2.1", "例え.テスト", "a。b", "faß.de", "\u200d.x", "א1.example", "_x.y.z", "x.invalid", strings.Repeat("ü", 60) + ".de"} {
 		f.Add(s)
@@ -167,8 +167,8 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
 
-// Whatever a server of example.com sends: no panic, a referral leads strictly down and toward
-// the host, glue is the referred zone's own, and nothing is said without authority.
+// FuzzReadStatement checks replies of a server of example.com.: no input panics, a referral
+// leads down toward the host, glue belongs to the referred zone, and results need authority.
 func FuzzReadStatement(f *testing.F) {
 	query, err := dnscheck.PackQuery(host)
 	if err != nil {
@@ -219,8 +219,8 @@ func FuzzReadStatement(f *testing.F) {
 	})
 }
 
-// What is taken for a resolver is written as it is read, and whatever is refused is refused
-// with words that can be shown.
+// FuzzParseResolver checks that an accepted resolver survives String and ParseResolver, and
+// that errors are printable ASCII.
 func FuzzParseResolver(f *testing.F) {
 	for _, s := range []string{"1.1.1.1", "tcp://[::1]:5353", "tls://9.9.9.9:853#dns.quad9.net", "https://8.8.8.8/dns-query#dns.google", "https://[2606::1]:8443/a/b", "https://dns.google/", "tls://1.1.1.1#", "fe80::1%eth0", "https://1.1.1.1/%2e?x#y#z", "tls://10.1.2.3#dns.eu.example@eu", "1.1.1.1@default"} {
 		f.Add(s)
@@ -248,8 +248,8 @@ func FuzzParseResolver(f *testing.F) {
 	})
 }
 
-// Whatever comes in: no panic; what is taken to name the question in the letters that were
-// sent does, and nothing but its letters is changed.
+// FuzzRestoreLetters checks that RestoreCase accepts only replies with the name as sent, and
+// changes only the case of its letters.
 func FuzzRestoreLetters(f *testing.F) {
 	query, err := dnscheck.PackQuery(host)
 	if err != nil {
@@ -275,9 +275,9 @@ func FuzzRestoreLetters(f *testing.F) {
 	})
 }
 
-// Whoever says whatever: an absence has a quorum of the resolvers behind it, the name servers
-// where they count, and nobody who has seen the token or something that nobody can be sure of;
-// and one who has seen it is enough.
+// FuzzDisproof checks the rules of a disproof. Absent needs a quorum of resolvers, the name
+// servers if they count, and no doubtful answer. One answer with the token suffices for
+// Present.
 func FuzzDisproof(f *testing.F) {
 	said := []dnscheck.Said{
 		{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, RCode: "NXDOMAIN"}, {State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, RCode: "NOERROR"},
@@ -286,10 +286,10 @@ func FuzzDisproof(f *testing.F) {
 		{State: dnscheck.Present, Reason: dnscheck.ReasonFound, RCode: "NOERROR"}, {Reason: dnscheck.ReasonMalformed, RCode: "NXDOMAIN"},
 		{Reason: dnscheck.ReasonAlias, RCode: "NOERROR"}, {Reason: dnscheck.ReasonDNSSEC, RCode: "SERVFAIL"}, {Reason: dnscheck.ReasonServersDisagree},
 	}
-	const doubtless = 8 // those before it neither show the token nor speak against an absence
+	const doubtless = 8 // the results before this index neither show the token nor contradict an absence
 	for byServers := range 2 {
 		for servers := range said {
-			for i := range 1 << 6 { // each of three resolvers says one of four things
+			for i := range 1 << 6 { // each of three resolvers has one of four results
 				f.Add(byte(i), byServers == 1, byte(servers), []byte{byte(i & 3), byte(i >> 2 & 3), byte(i >> 4 & 3 * 3)})
 			}
 		}
@@ -309,7 +309,7 @@ func FuzzDisproof(f *testing.F) {
 		var all []dnscheck.Said
 		absent := 0
 		for _, b := range resolvers {
-			one, isSure := pick(b, len(said)-1) // that several disagree no single one says
+			one, isSure := pick(b, len(said)-1) // no single resolver returns ReasonServersDisagree
 			all = append(all, one)
 			seen = seen || one.State == dnscheck.Present
 			sure = sure && isSure
@@ -337,8 +337,8 @@ func FuzzDisproof(f *testing.F) {
 	})
 }
 
-// Whatever name servers a stranger names: a short key, of what host names have, that does not
-// depend on their order.
+// FuzzOperatorOf checks that the key is short, has only characters of host names, and does not
+// depend on the order of name servers.
 func FuzzOperatorOf(f *testing.F) {
 	for _, s := range []string{"ns-1.awsdns-02.co.uk.", "a.b.c.", ".", "", `\000.\.x.com`, "1-2.3.", "--.--", "xn--1-.com", "\xff.com", "ns.ſ.com"} {
 		f.Add(s, "ns1.example.com")

@@ -23,15 +23,15 @@ import (
 	"orgops/dnscheck"
 )
 
-// insideVar is set where the test runs itself with the right to make network namespaces.
+// insideVar is set when the test runs itself with permission to make network namespaces.
 const insideVar = "ORGOPS_TEST_INSIDE"
 
-// TestHostileWorldsOverSockets has the built enqueue check the worlds of
-// TestProofsInHostileWorlds, each in a network namespace of its own: name servers and
-// resolvers are sockets at public addresses.
+// TestHostileWorldsOverSockets runs the enqueue command in the worlds of
+// TestProofsInHostileWorlds, each in its own network namespace. Name servers and resolvers are
+// sockets at public addresses.
 //
-// ORGOPS_TEST_SOCKET_WORLDS is how many worlds there are, ORGOPS_TEST_SEED makes the same ones
-// again, and ORGOPS_TEST_ENQUEUE is another enqueue than this tree's.
+// ORGOPS_TEST_SOCKET_WORLDS is the number of worlds. ORGOPS_TEST_SEED repeats a run.
+// ORGOPS_TEST_ENQUEUE is the path of another enqueue command.
 func TestHostileWorldsOverSockets(t *testing.T) {
 	worlds, seed := numberSet(t, "ORGOPS_TEST_SOCKET_WORLDS", 0), numberSet(t, "ORGOPS_TEST_SEED", rand.Uint64())
 	switch {
@@ -60,8 +60,8 @@ func TestHostileWorldsOverSockets(t *testing.T) {
 	}
 }
 
-// runInside runs this test once more where it may make network namespaces: most of its time
-// goes by in waiting for servers that are silent, hence so many worlds at a time.
+// runInside runs this test again with permission to make network namespaces. Worlds mostly
+// wait for silent servers, hence the high parallelism.
 func runInside(t *testing.T, seed uint64) {
 	ip, err := exec.LookPath("ip")
 	if err != nil {
@@ -92,7 +92,7 @@ func runInside(t *testing.T, seed uint64) {
 	}
 }
 
-// command is a built enqueue, and what it has said.
+// command is a built enqueue command, and the number of its verdicts.
 type command struct {
 	certifier
 
@@ -102,13 +102,13 @@ type command struct {
 	verdicts map[verdictIn]int
 }
 
-// verdictIn is a verdict in a kind of world.
+// verdictIn is a kind of world and a verdict.
 type verdictIn struct {
 	calm, published bool
 	state           dnscheck.State
 }
 
-// writeRoots writes the file of certificates that enqueue is to trust.
+// writeRoots writes the certificate file that enqueue trusts.
 func (c *command) writeRoots(t *testing.T) {
 	c.roots = filepath.Join(t.TempDir(), "roots.pem")
 	if err := os.WriteFile(c.roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.cert.Raw}), 0o600); err != nil {
@@ -130,8 +130,9 @@ func (c *command) checks(t *testing.T, which string, chance *rand.Rand) {
 	}
 }
 
-// enterNetwork takes this goroutine, and what it starts, to a network of its own, in which
-// each address is this machine's. The goroutine keeps its thread, so that both end together.
+// enterNetwork moves this goroutine and its child processes to a new network namespace, in
+// which every address is local. The goroutine stays locked to its thread, so that both end
+// together.
 func enterNetwork(t *testing.T) {
 	runtime.LockOSThread()
 	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
@@ -145,7 +146,8 @@ func enterNetwork(t *testing.T) {
 	}
 }
 
-// listen opens the sockets of the world's servers. Resolvers are asked over TLS as often as not.
+// listen opens the sockets of the world's servers. Each resolver uses TLS with probability one
+// half.
 func (c *command) listen(w *hostileWorld) {
 	for addr, z := range w.servers {
 		at := netip.AddrPortFrom(netip.MustParseAddr(addr), 53).String()
@@ -168,8 +170,7 @@ func (c *command) listen(w *hostileWorld) {
 	}
 }
 
-// anyAddress listens at addresses that no interface has, as the kernel wants to be asked for
-// with IPv6.
+// anyAddress listens at addresses that no interface has, which needs IP_FREEBIND for IPv6.
 var anyAddress = net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
 	var set error
 	err := conn.Control(func(fd uintptr) { set = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, syscall.IP_FREEBIND, 1) })
@@ -184,7 +185,7 @@ func listenTCP(t *testing.T, at string) net.Listener {
 	return listener
 }
 
-// check has enqueue check the token.
+// check runs enqueue to check the token.
 func (c *command) check(w *hostileWorld) dnscheck.Verdict {
 	var resolvers []string
 	for _, r := range w.config.Resolvers {
@@ -195,7 +196,7 @@ func (c *command) check(w *hostileWorld) dnscheck.Verdict {
 	cmd.Env = []string{"SSL_CERT_FILE=" + c.roots}
 	var said, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complaint
-	err := cmd.Run() // it fails where the token is not there, too
+	err := cmd.Run() // also fails if the token is absent
 	var found dnscheck.Evidence
 	if json.Unmarshal(said.Bytes(), &found) != nil {
 		w.t.Fatalf("%s: %v: %s%s", cmd, err, &said, &complaint)

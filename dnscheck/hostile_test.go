@@ -18,13 +18,13 @@ import (
 	"orgops/dnscheck"
 )
 
-// evilAddr is the address of a server that an attacker runs. It says yes to everything.
+// evilAddr is the address of an attacker's server. It answers every query with the token.
 const evilAddr = "6.6.6.6"
 
-// serverAddr is the address of the i-th server of example.com.
+// serverAddr returns the address of the i-th server of example.com.
 func serverAddr(i int) string { return fmt.Sprintf("5.1.0.%d", i+1) }
 
-// delegatedTo gives the NS and glue records of a zone with n servers, at the addresses of
+// delegatedTo returns the NS and glue records of a zone with n servers at the addresses of
 // serverAddr.
 func delegatedTo(zone string, n int) []dns.RR {
 	var records []dns.RR
@@ -35,8 +35,8 @@ func delegatedTo(zone string, n int) []dns.RR {
 	return records
 }
 
-// servedBy delegates example.com to these servers. The resolvers see the token, and the
-// attacker has a server beside.
+// servedBy delegates example.com to these servers. The resolvers see the token. The attacker
+// runs a further server at evilAddr.
 func servedBy(t *testing.T, servers ...zone) *internet {
 	n := overTLD(t, append(delegatedTo("example.com", len(servers)), ns("evil.com", "ns.evil.com"), address("ns.evil.com", evilAddr))...)
 	for i, z := range servers {
@@ -47,7 +47,7 @@ func servedBy(t *testing.T, servers ...zone) *internet {
 	return n
 }
 
-// What a server of example.com can answer.
+// Answers of the servers of example.com.
 var (
 	publishes = zoneOf(start("example.com"), txt(host, token))
 	denies    = zoneOf(start("example.com"))
@@ -65,7 +65,7 @@ func prove(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
 	return v
 }
 
-// inTurn answers each query as the next of the zones does; nil: not within an hour.
+// inTurn answers each query with the next zone. A nil zone does not answer for an hour.
 func inTurn(zones ...zone) zone {
 	var queries atomic.Int64
 	return func(q *dns.Msg) *dns.Msg {
@@ -78,9 +78,9 @@ func inTurn(zones ...zone) zone {
 	}
 }
 
-// TestHostileNameServersProveNothing has an attacker who holds at most half of a zone's
-// servers, while the resolvers see the token: nothing is proven, whatever those servers answer
-// and whether the others deny the token or are silenced.
+// TestHostileNameServersProveNothing has an attacker control at most half of a zone's servers
+// while the resolvers see the token. Nothing is proven, whether the other servers deny the
+// token or are silenced.
 func TestHostileNameServersProveNothing(t *testing.T) {
 	for _, c := range allCases() {
 		for _, test := range c.servers {
@@ -94,9 +94,9 @@ func (s scene) provesNothing(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := servedBy(t, s.answers...)
-				for range 5 { // servers are queried in a random order
+				for range 5 { // servers are queried in random order
 					c := n.checker(dnscheck.Config{Mode: mode})
-					for i := range 3 { // each builds on what is cached by then
+					for i := range 3 { // each proof uses the cache of the previous one
 						if i == 2 {
 							look(t, c)
 						}
@@ -116,7 +116,7 @@ func (s scene) provesNothing(t *testing.T) {
 	}
 }
 
-// TestServerThatChangesItsAnswers has one hostile server that answers each query in another way.
+// TestServerThatChangesItsAnswers has one hostile server give another answer to each query.
 func TestServerThatChangesItsAnswers(t *testing.T) {
 	for name, others := range map[string]zone{"the other denies": denies, "the other is silent": nil, "the other fails": servfail} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,8 @@ func TestServerThatChangesItsAnswers(t *testing.T) {
 	}
 }
 
-// TestReferralOfOneServerIsNotCached has the server put right after one look or proof.
+// TestReferralOfOneServerIsNotCached has a server that refers to the attacker, and later
+// answers correctly.
 func TestReferralOfOneServerIsNotCached(t *testing.T) {
 	for way, ask := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -158,7 +159,8 @@ func TestReferralOfOneServerIsNotCached(t *testing.T) {
 	}
 }
 
-// TestOneDeadServerOfTwo proves nothing: an attacker who holds the other can bring it about.
+// TestOneDeadServerOfTwo checks that one of two servers proves nothing: an attacker who
+// controls it can silence the other.
 func TestOneDeadServerOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := servedBy(t, publishes, nil)
@@ -180,8 +182,8 @@ func TestOneDeadServerOfTwo(t *testing.T) {
 	})
 }
 
-// TestResolversDoNotReplaceSilentNameServersInAProof: a zone's servers that can be silenced
-// cannot be overridden so.
+// TestResolversDoNotReplaceSilentNameServersInAProof checks that resolvers do not decide when
+// the zone's servers fail, because an attacker can silence them.
 func TestResolversDoNotReplaceSilentNameServersInAProof(t *testing.T) {
 	for name, test := range map[string]struct {
 		servers []zone
@@ -201,8 +203,8 @@ func TestResolversDoNotReplaceSilentNameServersInAProof(t *testing.T) {
 	}
 }
 
-// many puts n servers at example.com, each at so many addresses of either family, and gives
-// the delegation.
+// many adds servers of example.com, each at addrs addresses per family, and returns the
+// delegation.
 func many(n *internet, servers, addrs int, z zone) []dns.RR {
 	var records []dns.RR
 	for i := range servers {
@@ -218,8 +220,8 @@ func many(n *internet, servers, addrs int, z zone) []dns.RR {
 	return records
 }
 
-// TestProofsOfCalmWorlds are present, at a cost in queries to name servers that is known: with
-// nothing cached, and again.
+// TestProofsOfCalmWorlds checks that proofs without an attacker are present, and counts their
+// queries to name servers, with a cold and a warm cache.
 func TestProofsOfCalmWorlds(t *testing.T) {
 	cut := func(zone, addr string) []dns.RR { return []dns.RR{ns(zone, "ns."+zone), address("ns."+zone, addr)} }
 	at := func(records ...[]dns.RR) zone {
@@ -279,7 +281,7 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 		{"a zone at the verification label that a server above holds as well", func(t *testing.T) *internet {
 			above := append([]dns.RR{start("example.com")}, cut(host, serverAddr(0))...)
 			return servedBy(t, zoneOf(append(slices.Clone(above), start(host), txt(host, token))...), zoneOf(above...))
-		}, 1 + 2 + 1, 2 + 1}, // its delegation has no majority, and is not cached
+		}, 1 + 2 + 1, 2 + 1}, // a delegation without a majority is not cached
 		{"an alias into another zone", func(t *testing.T) *internet {
 			n := servedBy(t, at([]dns.RR{cname(host, "_v.target.com")}), at([]dns.RR{cname(host, "_v.target.com")}))
 			n.at(tldAddr, zoneOf(slices.Concat([]dns.RR{start("com")}, delegatedTo("example.com", 2), cut("target.com", "5.3.0.1"))...))
@@ -299,14 +301,14 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 					if v.Basis != dnscheck.ByBoth {
 						t.Errorf("basis %s", v.Basis)
 					}
-					// With nothing cached the last of a registry's servers need not have been queried over
-					// TCP as well.
+					// With a cold cache, the last of a registry's servers may not need a query
+					// over TCP.
 					if got := n.straight() - before; got > cost || i > 0 && got < cost {
 						t.Errorf("%d queries to name servers, want %d", got, cost)
 					}
 					most := 1 // for the host
 					if i == 0 {
-						most += 1 + 3*2 // for a registry's servers, and for two families of addresses of three of them
+						most += 1 + 3*2 // a registry's servers, and two address types of three of them
 					}
 					if got := n.dials(resolverAddrs[0]) - atResolver; got > most {
 						t.Errorf("%d queries to a resolver, want at most %d", got, most)
@@ -317,8 +319,8 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 	}
 }
 
-// TestMajorityCountsNamesAndAddresses: neither many addresses of one name are a majority, nor
-// many names of one machine.
+// TestMajorityCountsNamesAndAddresses checks that neither many addresses of one name nor many
+// names of one address make a majority.
 func TestMajorityCountsNamesAndAddresses(t *testing.T) {
 	name := func(i int, addrs ...string) []dns.RR {
 		server := fmt.Sprintf("ns%d.example.com", i)
@@ -363,8 +365,8 @@ func TestMajorityCountsNamesAndAddresses(t *testing.T) {
 	}
 }
 
-// TestMoreServersThanAreQueried: a majority is one of all servers that the zone is delegated
-// to, whichever of them are queried.
+// TestMoreServersThanAreQueried checks that a majority counts all delegated servers, including
+// those that are not queried.
 func TestMoreServersThanAreQueried(t *testing.T) {
 	for name, test := range map[string]struct {
 		servers int
@@ -389,7 +391,7 @@ func TestMoreServersThanAreQueried(t *testing.T) {
 	}
 	t.Run("and several servers refer to them", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			var records []dns.RR // what each server takes of these has to be the same
+			var records []dns.RR // the checker must choose the same subset from each server's referral
 			for i := range 12 {
 				name := fmt.Sprintf("ns%d.%s", i, host)
 				records = append(records, ns(host, name), address(name, fmt.Sprintf("5.2.0.%d", i)))
@@ -404,8 +406,8 @@ func TestMoreServersThanAreQueried(t *testing.T) {
 	})
 }
 
-// TestDelegationsThatDiffer has the servers of a zone, or of a registry, refer to different
-// servers: a majority decides.
+// TestDelegationsThatDiffer has the servers of a zone or a registry refer to different
+// servers. The majority decides.
 func TestDelegationsThatDiffer(t *testing.T) {
 	old := zoneOf(start("example.com"), ns(host, "ns.old.com"))
 	moved := zoneOf(start("example.com"), ns(host, "ns.new.com"))
@@ -466,8 +468,8 @@ func TestDelegationsThatDiffer(t *testing.T) {
 	})
 }
 
-// TestLateAnswerNextToReferrals has two of three servers refer to a zone that holds the token,
-// and the third answer a while later.
+// TestLateAnswerNextToReferrals has two of three servers refer to a zone that holds the token.
+// The third answers later.
 func TestLateAnswerNextToReferrals(t *testing.T) {
 	refers := zoneOf(start("example.com"), ns(host, "ns."+host), address("ns."+host, "5.2.0.1"))
 	for name, test := range map[string]struct {
@@ -491,8 +493,8 @@ func TestLateAnswerNextToReferrals(t *testing.T) {
 	}
 }
 
-// TestGlueOfOneServerIsRejected has one server of three give other addresses beside the right
-// names.
+// TestGlueOfOneServerIsRejected has one of three servers give other glue addresses for the
+// right names.
 func TestGlueOfOneServerIsRejected(t *testing.T) {
 	cut := func(addrs ...string) zone {
 		records := []dns.RR{start("example.com"), ns(host, "ns."+host)}
@@ -515,8 +517,8 @@ func TestGlueOfOneServerIsRejected(t *testing.T) {
 	}
 }
 
-// TestAddressesInCachesAreBounded has a delegation to name servers with many addresses each:
-// the caches keep those that are queried, and the first of them holds the token.
+// TestAddressesInCachesAreBounded has name servers with many addresses each. The caches keep
+// only the addresses that are queried.
 func TestAddressesInCachesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const addresses = 30
@@ -533,14 +535,15 @@ func TestAddressesInCachesAreBounded(t *testing.T) {
 		}
 		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 		want(t, prove(t, c), dnscheck.Present, dnscheck.ReasonFound)
-		const most = 4 * dnscheck.MaxAddrs // of two families, public and not
+		const most = 4 * dnscheck.MaxAddrs // two families, public and special-purpose
 		if glue, own := dnscheck.MostAddresses(c); glue == 0 || own == 0 || glue > most || own > most {
 			t.Errorf("the caches have %d and %d addresses of a name server, want 1 to %d", glue, own, most)
 		}
 	})
 }
 
-// TestSentenceOfAReferralNextToAnAnswer names the servers that refer elsewhere.
+// TestSentenceOfAReferralNextToAnAnswer checks that the sentence names the servers that refer
+// elsewhere.
 func TestSentenceOfAReferralNextToAnAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		other zone
@@ -562,8 +565,8 @@ func TestSentenceOfAReferralNextToAnAnswer(t *testing.T) {
 }
 
 // TestProofDoesNotBelieveAnotherTopLevelDomain has the servers of another top-level domain
-// silent, from which it seems that port 53 is closed: a proof finds out by itself, for whoever
-// brings that about could have the resolvers decide alone.
+// silent, so that port 53 seems closed. A proof must test this itself, because an attacker
+// could otherwise make the resolvers decide alone.
 func TestProofDoesNotBelieveAnotherTopLevelDomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := servedBy(t, publishes, denies)
@@ -582,9 +585,9 @@ func TestProofDoesNotBelieveAnotherTopLevelDomain(t *testing.T) {
 	})
 }
 
-// TestRedirectedPort53 has one resolver answer in place of all name servers, as some networks
-// do: nothing is proven by what the resolvers say in the clear, for it goes the same way, but
-// by those that are queried over TLS.
+// TestRedirectedPort53 has one resolver answer for all name servers, as some networks do.
+// Resolvers queried in the clear prove nothing, because their queries are redirected too.
+// Resolvers queried over TLS can prove.
 func TestRedirectedPort53(t *testing.T) {
 	a := newCertifier(t)
 	cert := a.issue(nil)
@@ -636,7 +639,7 @@ func TestRedirectedPort53(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			for range 2 { // the second does not rely on what the first has found
+			for range 2 { // the second proof does not use the result of the first
 				v := prove(t, c)
 				want(t, v, test.want.state, test.want.reason)
 				if v.Basis != dnscheck.ByResolvers || !strings.Contains(v.Note, test.note) {
@@ -655,7 +658,7 @@ func TestRedirectedPort53(t *testing.T) {
 	}
 }
 
-// TestClosedPort53InModeAuthority: there the resolvers never decide alone.
+// TestClosedPort53InModeAuthority checks that resolvers never decide alone in ModeAuthority.
 func TestClosedPort53InModeAuthority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := servedBy(t, publishes, publishes)

@@ -19,19 +19,18 @@ import (
 	"orgops/dnscheck"
 )
 
-// TestProofsInHostileWorlds makes worlds at random, in which an attacker holds at most half of
-// each zone's servers and fewer resolvers than have to agree, or all of one perspective,
-// answers each query at will, and silences honest servers. No proof is present unless the
-// honest servers publish the token, and at least one of them and one honest resolver gave it
-// during that proof. Worlds without an attacker are present as long as the token is published.
+// TestProofsInHostileWorlds makes random worlds. An attacker controls at most half of each
+// zone's servers, and fewer resolvers than a quorum or all of one perspective. The attacker
+// answers each query at will and silences honest servers. A proof may be present only if the
+// honest servers publish the token, and one of them and one honest resolver returned it during
+// the proof. Proofs in worlds without an attacker are present while the token is published.
 //
-// ORGOPS_TEST_HOSTILE_WORLDS is how many worlds there are, ORGOPS_TEST_SEED makes the same
-// ones again.
+// ORGOPS_TEST_HOSTILE_WORLDS is the number of worlds. ORGOPS_TEST_SEED repeats a run.
 func TestProofsInHostileWorlds(t *testing.T) {
 	t.Parallel()
 	worlds, seed := numberSet(t, "ORGOPS_TEST_HOSTILE_WORLDS", 250), numberSet(t, "ORGOPS_TEST_SEED", rand.Uint64())
 	t.Logf("%d worlds, ORGOPS_TEST_SEED=%d", worlds, seed)
-	present := make(map[bool]int) // by whether the world is calm
+	present := make(map[bool]int) // by calm
 	for i := range worlds {
 		synctest.Test(t, func(t *testing.T) {
 			w := newHostileWorld(t, rand.New(rand.NewPCG(seed, i)))
@@ -58,7 +57,7 @@ func TestProofsInHostileWorlds(t *testing.T) {
 	}
 }
 
-// numberSet returns the number that an environment variable is set to.
+// numberSet returns the number in an environment variable, or otherwise if it is not set.
 func numberSet(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := cmp.Or(os.Getenv(name), strconv.FormatUint(otherwise, 10))
@@ -69,8 +68,8 @@ func numberSet(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// hostileWorld is com., in which example.com holds the token at the host, or refers to a zone
-// there, or has an alias into target.com.
+// hostileWorld is an internet in which example.com holds the token at the host, refers to a
+// zone at the host, or has an alias into target.com.
 type hostileWorld struct {
 	*internet
 
@@ -78,10 +77,10 @@ type hostileWorld struct {
 	layout   string
 	config   dnscheck.Config
 	members  []*member
-	believed atomic.Bool // honest resolvers see what hostile servers say
+	believed atomic.Bool // honest resolvers return the records of hostile servers
 	behind   atomic.Bool // honest resolvers do not see the token yet
 
-	published, served, resolved atomic.Bool // the token: at honest servers; by one of them, and by an honest resolver, in this proof
+	published, served, resolved atomic.Bool // the token: published; returned in this proof by an honest server; by an honest resolver
 
 	mu     sync.Mutex
 	chance *rand.Rand
@@ -93,7 +92,7 @@ type member struct {
 	honest   zone
 	hostile  atomic.Bool
 	silenced atomic.Bool
-	habit    int // what a hostile server does; negative: another thing each time
+	habit    int // behavior of a hostile server; negative: random for each query
 }
 
 func (w *hostileWorld) intN(n int) int {
@@ -104,7 +103,7 @@ func (w *hostileWorld) intN(n int) int {
 
 func (w *hostileWorld) oneIn(n int) bool { return w.intN(n) == 0 }
 
-// silence answers nothing as long as the world lasts.
+// silence blocks until the world ends.
 func (w *hostileWorld) silence(q *dns.Msg) *dns.Msg {
 	<-w.t.Context().Done()
 	return answer(q)
@@ -147,7 +146,7 @@ func newHostileWorld(t *testing.T, chance *rand.Rand) *hostileWorld {
 	return w
 }
 
-// serve puts two to six servers at a zone, of which at most half are hostile, and gives its
+// serve adds two to six servers of a zone, at most half of them hostile, and returns the
 // delegation.
 func (w *hostileWorld) serve(zone, net string, honest func(q *dns.Msg) *dns.Msg) []dns.RR {
 	var delegation []dns.RR
@@ -156,7 +155,7 @@ func (w *hostileWorld) serve(zone, net string, honest func(q *dns.Msg) *dns.Msg)
 	if !w.calm {
 		hostile = w.intN(servers/2 + 1)
 	}
-	outside := w.oneIn(3) // then the resolvers give the addresses
+	outside := w.oneIn(3) // without glue: the resolvers return the addresses
 	for i := range servers {
 		m := &member{zone: zone, honest: honest, habit: w.intN(2*habits) - habits}
 		m.hostile.Store(i < hostile)
@@ -167,7 +166,7 @@ func (w *hostileWorld) serve(zone, net string, honest func(q *dns.Msg) *dns.Msg)
 		}
 		delegation = append(delegation, ns(zone, name))
 		addrs := []string{fmt.Sprintf("%s.%d.1", net, i), fmt.Sprintf("%s.%d.2", net, i), fmt.Sprintf("2a00:%d::%d", len(w.members), i)}
-		if i >= hostile || w.oneIn(2) { // an attacker can give a name of theirs more addresses
+		if i >= hostile || w.oneIn(2) { // an attacker can add addresses to a name of theirs
 			addrs = addrs[:1]
 		}
 		for _, addr := range addrs {
@@ -213,13 +212,13 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 		return zoneOf(start(m.zone))(q)
 	case 2:
 		return refer(ns(name, "ns."+name), address("ns."+name, evilAddr))
-	case 3: // to the names of the honest servers, at another address
+	case 3: // refer to the honest servers' names at another address
 		r := m.honest(q)
 		for i, rr := range r.Extra {
 			r.Extra[i] = address(rr.Header().Name, evilAddr)
 		}
 		return r
-	case 4: // and to one more
+	case 4: // refer to one more server
 		r := m.honest(q)
 		if len(r.Ns) > 0 && len(r.Answer) == 0 {
 			r.Ns = append(r.Ns, ns(r.Ns[0].Header().Name, "ns.evil.com"))
@@ -247,8 +246,9 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 	return m.honest(q)
 }
 
-// resolvers makes three to five of them, of which fewer than a quorum are hostile. In one of
-// three worlds they are in two perspectives, and all of the first are hostile.
+// resolvers adds three to five resolvers, of which fewer than a quorum are hostile. One world
+// in three has two perspectives, of which all resolvers of the first are hostile unless the
+// world is calm.
 func (w *hostileWorld) resolvers() {
 	w.config.Mode = []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority}[w.intN(2)]
 	count := 3 + w.intN(3)
@@ -256,20 +256,20 @@ func (w *hostileWorld) resolvers() {
 	if !w.calm {
 		hostile = w.intN(count/2 + 1)
 	}
-	first := 0 // so many are in the first perspective; 0: none is named
+	first := 0 // resolvers in the first perspective; 0: no perspectives
 	if w.oneIn(3) {
 		first = 1 + w.intN(count-1)
 		if !w.calm {
 			hostile = first
 		}
 	}
-	only := w.oneIn(2) // hostile resolvers lie of the host alone
+	only := w.oneIn(2) // hostile resolvers forge only answers for the host
 	for i := range count {
 		perspective := ""
 		if i < first {
 			perspective = "eu"
 		}
-		addr := fmt.Sprintf("9.0.%d.1", i+1) // each another operator
+		addr := fmt.Sprintf("9.0.%d.1", i+1) // each has another operator
 		w.config.Resolvers = append(w.config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53), Perspective: perspective})
 		if i < hostile {
 			w.at(addr, func(q *dns.Msg) *dns.Msg {
@@ -298,7 +298,8 @@ func (w *hostileWorld) resolvers() {
 	}
 }
 
-// change publishes the token or takes it back, silences honest servers and puts hostile ones right.
+// change publishes or removes the token, silences honest servers, and makes hostile servers
+// honest.
 func (w *hostileWorld) change() {
 	if w.oneIn(3) {
 		w.published.Store(w.oneIn(2))
@@ -309,14 +310,14 @@ func (w *hostileWorld) change() {
 		silences := w.intN(3) > 0
 		for _, m := range w.members {
 			if m.hostile.Load() && w.oneIn(6) {
-				m.hostile.Store(false) // it is put right
+				m.hostile.Store(false) // becomes honest
 			}
 			m.silenced.Store(!m.hostile.Load() && silences && w.oneIn(2))
 		}
 	}
 }
 
-// judged makes a proof, and holds it against what the world is.
+// judged makes a proof and compares its verdict with the state of the world.
 func (w *hostileWorld) judged(which string, prove func() dnscheck.Verdict) dnscheck.Verdict {
 	w.served.Store(false)
 	w.resolved.Store(false)

@@ -15,16 +15,16 @@ import (
 	"orgops/dnscheck"
 )
 
-// internet is a network inside the process, for a synctest bubble: servers by address, and a
-// log of what they were asked. Its recursive resolvers know what they were told and nothing
-// else; nobody is at an address without a server.
+// internet is an in-process network for a synctest bubble: servers by address, and a log of
+// their queries. Its recursive resolvers know only the records in known. Connections to an
+// address without a server are refused.
 type internet struct {
 	t       *testing.T
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	servers map[string]zone // by address without port; nil: takes queries and never answers
-	known   []dns.RR        // what the resolvers give to whoever asks
+	servers map[string]zone // by address without port; nil: never answers
+	known   []dns.RR        // the resolvers' records
 	log     []asked
 	dialled []string
 }
@@ -36,8 +36,7 @@ type asked struct {
 	recursion              bool
 }
 
-// The resolvers' addresses.
-var resolverAddrs = []string{"9.0.0.1", "9.0.1.1", "9.0.2.1"} // of three operators
+var resolverAddrs = []string{"9.0.0.1", "9.0.1.1", "9.0.2.1"} // each of another operator
 
 func newInternet(t *testing.T) *internet {
 	n := &internet{t: t, servers: make(map[string]zone)}
@@ -48,14 +47,13 @@ func newInternet(t *testing.T) *internet {
 	return n
 }
 
-// at puts a server at an address.
 func (n *internet) at(address string, z zone) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.servers[address] = z
 }
 
-// know tells the resolvers these records.
+// know adds records to the resolvers.
 func (n *internet) know(records ...dns.RR) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -118,7 +116,7 @@ func (n *internet) note(address, network string, q *dns.Msg) {
 	n.log = append(n.log, asked{address, network, strings.ToLower(q.Question[0].Name), q.Question[0].Qtype, q.RecursionDesired})
 }
 
-// askedOf gives the queries that came in at these addresses.
+// askedOf returns the queries to these addresses.
 func (n *internet) askedOf(addresses ...string) []asked {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -137,7 +135,7 @@ func (n *internet) everythingAsked() []asked {
 	return slices.Clone(n.log)
 }
 
-// dials counts the connections to an address, any port.
+// dials counts the connections to any port of an address.
 func (n *internet) dials(address string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,7 +148,7 @@ func (n *internet) dials(address string) int {
 	return count
 }
 
-// straight counts the connections to other addresses than the resolvers'.
+// straight counts the connections to addresses other than the resolvers'.
 func (n *internet) straight() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,13 +161,13 @@ func (n *internet) straight() int {
 	return count
 }
 
-// checker looks at this internet.
+// checker returns a Checker that uses this network and all resolvers.
 func (n *internet) checker(c dnscheck.Config) *dnscheck.Checker {
 	n.t.Helper()
 	return n.checkerBy(c, resolverAddrs...)
 }
 
-// checkerBy looks at it through some resolvers only.
+// checkerBy returns a Checker that uses only these resolvers.
 func (n *internet) checkerBy(c dnscheck.Config, resolvers ...string) *dnscheck.Checker {
 	n.t.Helper()
 	for _, address := range resolvers {
@@ -182,8 +180,8 @@ func (n *internet) checkerBy(c dnscheck.Config, resolvers ...string) *dnscheck.C
 	return checker
 }
 
-// quietAbout fails the test if a resolver was asked for anything at or above the host, its
-// top-level domain aside, or below it.
+// quietAbout fails the test if a resolver was queried for the name, a name below it, or a name
+// above it other than its top-level domain.
 func (n *internet) quietAbout(name string) {
 	n.t.Helper()
 	name = dns.CanonicalName(name)
@@ -197,8 +195,8 @@ func (n *internet) quietAbout(name string) {
 
 func sameName(a, b string) bool { return dns.CanonicalName(a) == dns.CanonicalName(b) }
 
-// zoneOf is an authoritative server of these zones, each begun by its SOA record, with the
-// records after it.
+// zoneOf is an authoritative server of one or more zones. Each SOA record starts the records
+// of a zone.
 func zoneOf(records ...dns.RR) zone {
 	zones := make(map[string][]dns.RR)
 	origin := ""
@@ -275,7 +273,7 @@ func authoritative(q *dns.Msg, origin string, records []dns.RR) *dns.Msg {
 	return m
 }
 
-// at gives the addresses of a name.
+// at returns the address records of a name.
 func at(records []dns.RR, name string) []dns.RR {
 	var found []dns.RR
 	for _, record := range records {
@@ -287,7 +285,7 @@ func at(records []dns.RR, name string) []dns.RR {
 	return found
 }
 
-// address is an A or AAAA record.
+// address returns an A or AAAA record.
 func address(owner, addr string) dns.RR {
 	a := netip.MustParseAddr(addr)
 	if a.Is4() {

@@ -13,7 +13,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// inLower gives the question back in lower case.
+// inLower returns the question in lower case.
 func inLower(z zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := z(q)
@@ -22,7 +22,7 @@ func inLower(z zone) zone {
 	}
 }
 
-// heard counts what came over each transport, and in which letters.
+// heard records the queried names over each transport, as written.
 type heard struct {
 	mu       sync.Mutex
 	udp, tcp []string
@@ -67,13 +67,13 @@ func TestLettersGoOutAtRandom(t *testing.T) {
 		}
 		ways[name] = true
 	}
-	if len(ways) != looks { // of 2 to the power of 20
+	if len(ways) != looks { // of 2^20
 		t.Errorf("%d ways of writing the name in %d queries", len(ways), looks)
 	}
 }
 
-// A server compresses names by pointing to the question; people shall see them in their own
-// letters all the same.
+// TestLettersAreShownAsTheyWereGiven checks that names compressed to a pointer into the
+// question have the caller's letter case.
 func TestLettersAreShownAsTheyWereGiven(t *testing.T) {
 	v := look(t, checker(t, both(t, func(q *dns.Msg) *dns.Msg {
 		name := q.Question[0].Name
@@ -88,7 +88,8 @@ func TestLettersAreShownAsTheyWereGiven(t *testing.T) {
 	}
 }
 
-// The forger has guessed port and id, not the letters.
+// TestForgeryInOtherLettersIsRejected has a forger who guesses the port and the id, but not
+// the letter case.
 func TestForgeryInOtherLettersIsRejected(t *testing.T) {
 	sides := []struct {
 		name          string
@@ -131,7 +132,7 @@ func TestForgeryInOtherLettersIsRejected(t *testing.T) {
 					t.Errorf("answered over %s, want %s", got, wantTransport)
 				}
 				h.want(t, wantUDP, wantTCP)
-				// A forger cannot have the letters left out from then on.
+				// A forgery must not disable mixed case for later queries.
 				want(t, look(t, c), side.state, side.reason)
 				h.want(t, wantUDP+1, wantTCP)
 				if name := h.lastUDP(); name == host+"." || name == strings.ToLower(host)+"." {
@@ -142,7 +143,8 @@ func TestForgeryInOtherLettersIsRejected(t *testing.T) {
 	}
 }
 
-// A server that does not keep letters costs one query more.
+// TestServerThatDoesNotKeepLetters checks that a server that changes the letter case costs one
+// more query.
 func TestServerThatDoesNotKeepLetters(t *testing.T) {
 	t.Run("with TCP", func(t *testing.T) {
 		var h heard

@@ -71,7 +71,7 @@ func TestHostNames(t *testing.T) {
 }
 
 func TestBadHostsAreNeverQueried(t *testing.T) {
-	c := checker(t, anyResolver(1)...) // an address that nobody has; the timeout is an hour
+	c := checker(t, anyResolver(1)...) // unused addresses; the timeout is an hour
 	for _, bad := range []string{"", "localhost", "192.0.2.1", "_x..example", "bücher.example"} {
 		for name, ask := range asks(c) {
 			if _, err := ask(t.Context(), bad, token); !asQuestionError(err) {

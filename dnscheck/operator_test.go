@@ -61,8 +61,8 @@ func TestOperatorOf(t *testing.T) {
 	})
 }
 
-// A verdict has the operator wherever the delegation was come by, whatever it ends in, and for
-// not a query more.
+// TestOperatorOfAVerdict checks that each verdict has the operator, for every delegation and
+// result, without further queries.
 func TestOperatorOfAVerdict(t *testing.T) {
 	route53 := func(t *testing.T, z zone) *internet {
 		n := overTLD(t, ns("example.com", "ns-12.awsdns-01.net"), ns("example.com", "ns-913.awsdns-50.co.uk"))
@@ -168,8 +168,8 @@ func TestOperatorOfAVerdict(t *testing.T) {
 	})
 }
 
-// namesIn are the names that were asked for, each once: how many resolvers are asked till a
-// majority agrees is chance.
+// namesIn returns the distinct queried names. The number of queries for each varies with the
+// order of answers.
 func namesIn(log []asked) []string {
 	var names []string
 	for _, a := range log {
@@ -180,7 +180,7 @@ func namesIn(log []asked) []string {
 	return names
 }
 
-// operatorBy asks the resolvers.
+// operatorBy returns the operator according to the resolvers.
 func operatorBy(t *testing.T, c *dnscheck.Checker, host string) string {
 	t.Helper()
 	operator, err := c.Operator(t.Context(), host)
@@ -232,12 +232,12 @@ func TestOperatorByResolvers(t *testing.T) {
 	}
 }
 
-// A quorum of the resolvers has to agree.
+// TestOperatorTakesAQuorum checks that a quorum of the resolvers must agree.
 func TestOperatorTakesAQuorum(t *testing.T) {
 	liar := func(q *dns.Msg) *dns.Msg { return answer(q, ns(q.Question[0].Name, "ns1.evil.net")) }
 	tests := []struct {
 		name   string
-		others [2]zone // beside one that knows
+		others [2]zone // next to an honest one
 		quorum int
 		want   string
 	}{
@@ -285,7 +285,7 @@ func TestOperatorIsCached(t *testing.T) {
 		c := n.checker(dnscheck.Config{})
 		asks := func(host, want string, names ...string) {
 			t.Helper()
-			synctest.Wait() // for who answers a question that was given up
+			synctest.Wait() // for queries that were canceled
 			before := len(n.everythingAsked())
 			if got := operatorBy(t, c, host); got != want {
 				t.Errorf("%q, want %q", got, want)
@@ -296,9 +296,9 @@ func TestOperatorIsCached(t *testing.T) {
 		}
 		asks("_v.example.com", "here", "_v.example.com.", "example.com.")
 		asks("_V.Example.com.", "here")
-		asks("_w.example.com", "here", "_w.example.com.") // the domain is known
+		asks("_w.example.com", "here", "_w.example.com.") // the domain is cached
 		time.Sleep(300 * time.Second)                     // the records' TTL
-		asks("_v.example.com", "here", "example.com.")    // that the host is no zone holds for longer
+		asks("_v.example.com", "here", "example.com.")    // the absence of a zone at the host is cached longer
 		for _, address := range resolverAddrs {
 			n.at(address, servfail)
 		}

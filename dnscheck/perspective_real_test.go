@@ -31,14 +31,14 @@ func documented(t *testing.T) string {
 	return string(block[1])
 }
 
-// region is an Unbound in one of them, and what it sees.
+// region is an Unbound of one perspective, with the zones that it sees.
 type region struct {
 	name, addr string
 	zones      map[string]string // zone -> its name server
 }
 
-// runRegion runs an Unbound as docs/perspectives.md has it, but for addresses, ports, files,
-// and where the root is.
+// runRegion runs an Unbound with the configuration of docs/perspectives.md, except for
+// addresses, ports, files and the root.
 func runRegion(t *testing.T, a certifier, r region, port, overTLS uint16, anchor string) dnscheck.Resolver {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func runRegion(t *testing.T, a certifier, r region, port, overTLS uint16, anchor
 	}
 	conf := documented(t)
 	for _, change := range []struct{ of, to string }{
-		{"interface: 198.51.100.10@853", fmt.Sprintf("interface: %s@%d\n  interface: %s@%d", r.addr, overTLS, r.addr, port)}, // the second to see that it is up
+		{"interface: 198.51.100.10@853", fmt.Sprintf("interface: %s@%d\n  interface: %s@%d", r.addr, overTLS, r.addr, port)}, // the second interface serves the readiness check
 		{"tls-port: 853", fmt.Sprintf("tls-port: %d", overTLS)},
 		{"/etc/unbound/tls/fullchain.pem", filepath.Join(dir, "fullchain.pem")},
 		{"/etc/unbound/tls/key.pem", filepath.Join(dir, "key.pem")},
@@ -80,9 +80,9 @@ func runRegion(t *testing.T, a certifier, r region, port, overTLS uint16, anchor
 	return resolver
 }
 
-// TestPerspectivesAtUnbound has three Unbounds of docs/perspectives.md prove a domain:
-// signed.com, whose signatures they validate, and plain.com. Two of them are misled about
-// hijacked.com: in one perspective that proves nothing.
+// TestPerspectivesAtUnbound runs three Unbounds of docs/perspectives.md. They prove
+// signed.com, whose signatures they validate, and plain.com. Two of them are in one
+// perspective and see a forged hijacked.com, which proves nothing.
 func TestPerspectivesAtUnbound(t *testing.T) {
 	t.Parallel()
 	const records = "@ NS ns1\nns1 A " + realOne + "\n"

@@ -15,8 +15,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// in returns resolvers of these perspectives, each of another operator; an empty one is the
-// default.
+// in returns resolvers of these perspectives, each of another operator. An empty name is the
+// default perspective.
 func in(names ...string) []dnscheck.Resolver {
 	resolvers := anyResolver(len(names))
 	for i, name := range names {
@@ -25,8 +25,9 @@ func in(names ...string) []dnscheck.Resolver {
 	return resolvers
 }
 
-// A quorum that sees the token proves it only if it spans two perspectives, whoever answers
-// first. By looks and for a no, the perspective does not matter.
+// TestProofSpansPerspectives checks that a quorum proves the token only if it spans two
+// perspectives, in any order of answers. The perspective does not matter for checks and
+// absences.
 func TestProofSpansPerspectives(t *testing.T) {
 	found := expected{dnscheck.Present, dnscheck.ReasonFound}
 	one := expected{dnscheck.Unknown, dnscheck.ReasonOnePerspective}
@@ -84,7 +85,7 @@ func TestProofSpansPerspectives(t *testing.T) {
 	}
 }
 
-// checkerIn looks at this internet through three resolvers of these perspectives.
+// checkerIn returns a Checker with three resolvers of these perspectives in this network.
 func (n *internet) checkerIn(mode dnscheck.Mode, names ...string) *dnscheck.Checker {
 	n.t.Helper()
 	c := dnscheck.Config{Mode: mode}
@@ -98,7 +99,8 @@ func (n *internet) checkerIn(mode dnscheck.Mode, names ...string) *dnscheck.Chec
 	return checker
 }
 
-// The resolvers of one perspective do not choose whose servers are taken for the zone's.
+// TestNameServersByOnePerspective checks that one perspective cannot choose a zone's name
+// servers.
 func TestNameServersByOnePerspective(t *testing.T) {
 	for name, test := range map[string]struct {
 		in   []string
@@ -126,7 +128,7 @@ func TestNameServersByOnePerspective(t *testing.T) {
 	}
 }
 
-// namesServersAt is a resolver that says of each name that its name server is at this address.
+// namesServersAt is a resolver that answers for each name with a name server at addr.
 func namesServersAt(addr string) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		switch q.Question[0].Qtype {
@@ -139,7 +141,8 @@ func namesServersAt(addr string) zone {
 	}
 }
 
-// A record is not gone because one network does not see it.
+// TestDisproofSpansPerspectives checks that an absence in one perspective does not disprove
+// the token.
 func TestDisproofSpansPerspectives(t *testing.T) {
 	for name, test := range map[string]struct {
 		in    []string
@@ -159,7 +162,8 @@ func TestDisproofSpansPerspectives(t *testing.T) {
 	}
 }
 
-// Where port 53 is closed the resolvers over TLS have to span perspectives by themselves.
+// TestPerspectivesWherePort53IsClosed checks that resolvers over TLS must span perspectives if
+// port 53 is closed.
 func TestPerspectivesWherePort53IsClosed(t *testing.T) {
 	a := newCertifier(t)
 	cert := a.issue(nil)
@@ -232,7 +236,8 @@ func TestPerspectivesThatCannotBeSpanned(t *testing.T) {
 	}
 }
 
-// Each observation says who runs the resolver and where it is.
+// TestObservationsNameOperatorAndPerspective checks that each observation has the resolver's
+// operator and perspective.
 func TestObservationsNameOperatorAndPerspective(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := inMemory(t, dnscheck.Config{Resolvers: parsed(t, "tls://1.1.1.1#one.one.one.one,10.0.0.1@eu,10.0.0.2@us"), CanaryZone: canaryZone},

@@ -12,8 +12,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// overTCP makes a checker of one resolver over TCP in memory, which is told the number of each
-// connection.
+// overTCP returns a checker with one in-memory resolver over TCP. The handler receives the
+// number of each connection.
 func overTCP(t *testing.T, handle onStream) (*dnscheck.Checker, *atomic.Int64) {
 	t.Helper()
 	var count atomic.Int64
@@ -36,7 +36,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 		})
 		defer c.Close()
 		began := time.Now()
-		for range 5 { // each within the time
+		for range 5 { // each query is within the idle timeout
 			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
 			time.Sleep(9 * time.Second)
 		}
@@ -53,7 +53,8 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	})
 }
 
-// Nobody has said that the connection is dead, as where a firewall has forgotten it.
+// TestDeadConnectionIsReplaced has a connection die without notice, as if a firewall dropped
+// its state.
 func TestDeadConnectionIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, count := overTCP(t, func(conn net.Conn, n int) {
@@ -80,7 +81,8 @@ func TestDeadConnectionIsReplaced(t *testing.T) {
 	})
 }
 
-// A query that is never answered costs neither those beside it nor their connection anything.
+// TestUnansweredQueryHoldsUpNoOther checks that an unanswered query affects neither concurrent
+// queries nor their connection.
 func TestUnansweredQueryHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, count := overTCP(t, func(conn net.Conn, _ int) {
@@ -122,7 +124,8 @@ func TestUnansweredQueryHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A resolver that is always slower than the quorum is cut short at each look; its connection stays.
+// TestCancelledChecksKeepTheConnection checks that canceled queries to a resolver slower than
+// the quorum do not close its connection.
 func TestCancelledChecksKeepTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, count := overTCP(t, func(conn net.Conn, _ int) {
@@ -177,7 +180,8 @@ func TestDialThatHangsEndsWithTheTimeout(t *testing.T) {
 	})
 }
 
-// The server reads nothing: writing ends with the timeout, and the connection with it.
+// TestServerThatReadsNothing checks that the timeout ends a blocked write and closes the
+// connection.
 func TestServerThatReadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

@@ -24,8 +24,8 @@ var (
 	isUnsure        = expected{dnscheck.Unknown, dnscheck.ReasonWildcardUnsure}
 )
 
-// provenInEachMode wants a proof to be made without the setting, and with it what is wanted,
-// whoever is asked.
+// provenInEachMode expects a proof without the strict setting, and the wanted verdict with it,
+// in each mode.
 func provenInEachMode(t *testing.T, strict dnscheck.Config, z zone, wanted expected) {
 	t.Helper()
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
@@ -63,7 +63,8 @@ func TestAliasesOutOfTheDomain(t *testing.T) {
 	}
 }
 
-// One resolver that was led out of the domain is enough: others may remember what was there before.
+// TestAliasOutOfTheDomainAtOneResolver checks that an alias out of the domain at one resolver
+// is enough, because others may have cached the earlier record.
 func TestAliasOutOfTheDomainAtOneResolver(t *testing.T) {
 	led := zone(func(q *dns.Msg) *dns.Msg {
 		return answer(q, cname(host, "thing.hosting.net"), txt("thing.hosting.net", token))
@@ -88,7 +89,7 @@ func TestAliasOutOfTheDomainAtOneResolver(t *testing.T) {
 
 func TestAliasOut(t *testing.T) {
 	tests := []struct {
-		name, host, from, to string // to empty: none
+		name, host, from, to string // empty to: none
 		aliases              []string
 	}{
 		{"none", "_v.example.com", "", "", nil},
@@ -142,7 +143,7 @@ func TestWildcardsAreRefused(t *testing.T) {
 	}
 }
 
-// besides answers for the host by one zone, and for all other names by another.
+// besides answers with itself for the host, and with rest for all other names.
 func besides(itself, rest zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		if sameName(q.Question[0].Name, host) {
@@ -152,10 +153,10 @@ func besides(itself, rest zone) zone {
 	}
 }
 
-// How many resolvers have to say that the sibling does not have the token, and what
-// contradicts them.
+// TestWildcardByResolvers checks how many resolvers must deny the sibling, and which answers
+// contradict them.
 func TestWildcardByResolvers(t *testing.T) {
-	// Behind the alias the attacker has the token for the host, and nothing for a name that follows.
+	// Behind the alias, the attacker has the token for the host, but not for later names.
 	aliased := func(to zone) zone {
 		return func(q *dns.Msg) *dns.Msg {
 			m := to(q)
@@ -209,8 +210,8 @@ func TestWildcardByResolvers(t *testing.T) {
 	}
 }
 
-// A resolver that makes answers up has the token at each name, and no say in whether that is a
-// wildcard's.
+// TestWildcardByAResolverWithoutAVote checks that a resolver that invents answers does not
+// count for the sibling.
 func TestWildcardByAResolverWithoutAVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		honest := withCanary(noName, besides(yes, noName))
@@ -219,7 +220,7 @@ func TestWildcardByAResolverWithoutAVote(t *testing.T) {
 	})
 }
 
-// siblings are the names of queries other than the host's.
+// siblings returns the queried names other than the host.
 func siblings(queries []asked) (names []string) {
 	for _, a := range queries {
 		if a.kind == dns.TypeTXT && !sameName(a.name, host) && !slices.Contains(names, a.name) {
@@ -229,8 +230,8 @@ func siblings(queries []asked) (names []string) {
 	return names
 }
 
-// Only a proof that would be made asks for the sibling, for another one each time, and only
-// the resolvers.
+// TestResolversQueriedForTheSibling checks that only a proof that would otherwise succeed
+// queries the sibling, with a new name each time, and only at the resolvers.
 func TestResolversQueriedForTheSibling(t *testing.T) {
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -239,7 +240,7 @@ func TestResolversQueriedForTheSibling(t *testing.T) {
 				n.know(txt(host, token))
 				var mu sync.Mutex
 				told := make(map[dnscheck.State]int)
-				observe := func(o dnscheck.Observation) { // by several at once in a disproof
+				observe := func(o dnscheck.Observation) { // a disproof calls it concurrently
 					mu.Lock()
 					defer mu.Unlock()
 					told[o.State]++
@@ -283,7 +284,8 @@ func TestResolversQueriedForTheSibling(t *testing.T) {
 	}
 }
 
-// Where only resolvers over TLS count, only those are asked for the sibling: others may deny it.
+// TestSiblingWherePort53IsClosed checks that only resolvers over TLS are queried for the
+// sibling, because others may have forged answers.
 func TestSiblingWherePort53IsClosed(t *testing.T) {
 	a := newCertifier(t)
 	cert := a.issue(nil)
@@ -327,7 +329,7 @@ func TestSiblingWherePort53IsClosed(t *testing.T) {
 	}
 }
 
-// A host so long that no random label fits before its parent.
+// TestSiblingOfALongHost has a host whose parent has no room for a random label.
 func TestSiblingOfALongHost(t *testing.T) {
 	name := "a" + strings.Repeat(".abcdefghijk", 20) + ".example.com"
 	synctest.Test(t, func(t *testing.T) {
@@ -351,7 +353,8 @@ func TestSiblingOfALongHost(t *testing.T) {
 	})
 }
 
-// The end of the caller's time is no verdict.
+// TestSiblingIsNotAwaitedForEver checks that the end of the caller's context is an error, not
+// a verdict.
 func TestSiblingIsNotAwaitedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), dnscheck.DefaultTimeout/2)

@@ -7,9 +7,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// TestIsPublic: an address inside each block that the IANA special-purpose address registries
-// list, the addresses of clouds' platforms, the forms in which IPv6 carries them, and
-// neighbors that are public.
+// TestIsPublic checks an address in each block of the IANA special-purpose address registries,
+// the addresses of cloud platforms, their forms in IPv6, and public neighbors.
 func TestIsPublic(t *testing.T) {
 	groups := []struct {
 		name      string

@@ -15,7 +15,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// signed is the zone's answer with AD, as a resolver gives it that has validated it.
+// signed sets AD in the answers of z, as a validating resolver does.
 func signed(z zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := z(q)
@@ -24,8 +24,8 @@ func signed(z zone) zone {
 	}
 }
 
-// withholds says SERVFAIL without a reason, as BIND does of what it finds bogus, and gives it
-// where checking is disabled.
+// withholds answers SERVFAIL without an extended error, as BIND does for bogus records, unless
+// checking is disabled.
 func withholds(z zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		if q.CheckingDisabled {
@@ -35,7 +35,7 @@ func withholds(z zone) zone {
 	}
 }
 
-// warned is the token with an extended error that the signatures do not hold.
+// warned returns the token with the extended error DNSSEC Bogus.
 var warned = with(dns.ExtendedErrorCodeDNSBogus, yes)
 
 func TestQuorumOfAProof(t *testing.T) {
@@ -66,7 +66,8 @@ func TestQuorumOfAProof(t *testing.T) {
 	}
 }
 
-// As many resolvers may miss the token as the quorum allows, and no more.
+// TestQuorumIsReachedOrNot checks that a proof is present exactly if a quorum of the resolvers
+// sees the token.
 func TestQuorumIsReachedOrNot(t *testing.T) {
 	for n := 2; n <= 7; n++ {
 		quorum, err := dnscheck.QuorumOf(0, n)
@@ -118,7 +119,8 @@ func TestOneResolverProvesNothing(t *testing.T) {
 	})
 }
 
-// What one resolver finds out about signatures counts, whoever answers first.
+// TestSignaturesInAProof checks that one resolver's result on signatures counts, in any order
+// of answers.
 func TestSignaturesInAProof(t *testing.T) {
 	for _, c := range allCases() {
 		for _, test := range c.resolvers {
@@ -139,7 +141,7 @@ func TestSignaturesInAProof(t *testing.T) {
 	}
 }
 
-// proves has the resolvers answer, the first one first and the last one first.
+// proves has the resolvers answer in both orders.
 func (s scene) proves(t *testing.T, required bool) {
 	for _, zones := range [][]zone{s.answers, backwards(s.answers)} {
 		synctest.Test(t, func(t *testing.T) {
@@ -152,7 +154,7 @@ func (s scene) proves(t *testing.T, required bool) {
 	}
 }
 
-// only has the zone at the host, and is a resolver else.
+// only answers with z for the host, and as a resolver for all other names.
 func (n *internet) only(z zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		if sameName(q.Question[0].Name, host) {
@@ -162,7 +164,8 @@ func (n *internet) only(z zone) zone {
 	}
 }
 
-// A resolver without a vote has no veto, and authenticates nothing.
+// TestSignaturesByAResolverWithoutAVote checks that a resolver without a vote can neither veto
+// nor authenticate.
 func TestSignaturesByAResolverWithoutAVote(t *testing.T) {
 	for name, z := range map[string]zone{"bogus": bogus, "authenticated": signed(yes)} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +178,8 @@ func TestSignaturesByAResolverWithoutAVote(t *testing.T) {
 	}
 }
 
-// A veto may come last: a proof waits for each resolver as long as that has.
+// TestProofWaitsForEachResolver checks that a proof waits for each resolver's timeout, because
+// a veto may come last.
 func TestProofWaitsForEachResolver(t *testing.T) {
 	late := func(z zone) zone {
 		return func(q *dns.Msg) *dns.Msg {
@@ -259,7 +263,7 @@ func TestNoOperatorIsAQuorum(t *testing.T) {
 		name      string
 		resolvers string
 		quorum    int
-		want      string // of the error; empty: none
+		want      string // the error; empty: none
 	}{
 		{"three operators", "1.1.1.1,8.8.8.8,9.9.9.9", 0, ""},
 		{"two operators", "1.1.1.1,8.8.8.8", 0, ""},
@@ -296,7 +300,7 @@ func TestNoOperatorIsAQuorum(t *testing.T) {
 	}
 }
 
-// Advice does not need a proof: support may ask one resolver.
+// TestDiagnosisByOneResolver checks that a diagnosis needs no proof, only one resolver.
 func TestDiagnosisByOneResolver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := inMemory(t, dnscheck.Config{}, func(q *dns.Msg) *dns.Msg {

@@ -20,21 +20,21 @@ import (
 	"orgops/dnscheck"
 )
 
-// What tests against servers share that others wrote. Each test starts its own, at addresses
-// of its own on loopback, and is skipped where one is not installed.
+// Tests against real servers share these helpers. Each test starts its own servers, at its own
+// loopback addresses, and is skipped if a server is not installed.
 
-// zoneFile is a zone for a server.
+// zoneFile is a zone of a server.
 type zoneFile struct {
 	zone    string                            // "example.com"
 	records string                            // in master file format, without the SOA record
-	prepare func(t *testing.T, master string) // changes the file before it is served; nil: it stays
+	prepare func(t *testing.T, master string) // changes the file before it is served; may be nil
 }
 
-// software is an authoritative server by one of its makers.
+// software is an authoritative server program.
 type software struct {
 	program string
-	relayed bool     // it listens at addresses of an interface only: on loopback at 127.0.0.1
-	args    []string // before the path of its settings
+	relayed bool     // listens only at interface addresses, hence at 127.0.0.1
+	args    []string // before the path of the configuration
 	conf    func(s *zoneServer, addr string, port uint16) string
 }
 
@@ -106,7 +106,7 @@ controls { };
 	return conf
 }}
 
-// zoneServer is an authoritative server that runs.
+// zoneServer is a running authoritative server.
 type zoneServer struct {
 	process *os.Process
 	dir, at string
@@ -120,7 +120,8 @@ func (z zoneFile) text(serial uint32) string {
 	return fmt.Sprintf("$ORIGIN %s.\n$TTL 3600\n@ SOA a.nic root %d 3600 3600 3600 3600\n%s", z.zone, serial, z.records)
 }
 
-// serveZones runs a server till the test ends, and returns once it answers for all of its zones.
+// serveZones runs a server until the test ends. It returns when the server answers for all of
+// its zones.
 func serveZones(t *testing.T, by software, port uint16, addr string, zones ...zoneFile) *zoneServer {
 	t.Helper()
 	daemon(t, by.program)
@@ -135,7 +136,7 @@ func serveZones(t *testing.T, by software, port uint16, addr string, zones ...zo
 	return s
 }
 
-// relay passes queries on from one address to another, and the replies back.
+// relay forwards queries to another address, and returns the replies.
 func relay(t *testing.T, from, to string) {
 	t.Helper()
 	packets, err := net.ListenPacket("udp", from)
@@ -184,7 +185,7 @@ func (s *zoneServer) write(t *testing.T) {
 		if z.prepare != nil {
 			z.prepare(t, master+".new")
 		}
-		later := time.Now().Add(time.Duration(s.serial) * time.Second) // servers tell a new file by its time
+		later := time.Now().Add(time.Duration(s.serial) * time.Second) // servers detect a new file by its time
 		if err := os.Chtimes(master+".new", later, later); err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +195,7 @@ func (s *zoneServer) write(t *testing.T) {
 	}
 }
 
-// publish gives the server's only zone other records, and returns once they are served.
+// publish replaces the records of the server's only zone. It returns when they are served.
 func (s *zoneServer) publish(t *testing.T, records string) {
 	t.Helper()
 	s.zones[0].records = records
@@ -205,12 +206,12 @@ func (s *zoneServer) publish(t *testing.T, records string) {
 	s.await(t)
 }
 
-// await returns once the server has the zones as written.
+// await returns when the server serves the zones as written.
 func (s *zoneServer) await(t *testing.T) {
 	t.Helper()
 	times := 1
 	if s.serial > 1 {
-		times = 10 // a server that reloads answers as the old and as the new one for a moment
+		times = 10 // a reloading server briefly alternates between old and new answers
 	}
 	for _, z := range s.zones {
 		await(t, s.at, z.zone, dns.TypeSOA, times, func(m *dns.Msg) bool {
@@ -224,12 +225,12 @@ func (s *zoneServer) await(t *testing.T) {
 	}
 }
 
-// await returns once the server gives that answer, as often in a row as wanted.
+// await returns when the server gives the wanted answer the wanted number of times in a row.
 func await(t *testing.T, at, name string, kind uint16, times int, well func(*dns.Msg) bool) {
 	t.Helper()
 	q := new(dns.Msg)
 	q.SetQuestion(dns.Fqdn(name), kind)
-	// A query is lost if the server does not listen yet.
+	// A query is lost while the server does not listen yet.
 	client := &dns.Client{Timeout: 20 * time.Millisecond}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -249,11 +250,11 @@ func await(t *testing.T, at, name string, kind uint16, times int, well func(*dns
 	t.Fatalf("%s does not give %s: %v", at, name, last)
 }
 
-// Unbound is at two addresses, for one resolver alone proves nothing.
+// Unbound has two addresses because one resolver proves nothing.
 const unboundAddr, unboundToo = "127.0.53.9", "127.0.53.19"
 
-// runUnbound runs a resolver that asks these zones' servers, by their addresses, at the port
-// that is its own too. The settings are further lines of its server section.
+// runUnbound runs a resolver that queries these zones' servers at the port that it listens on.
+// The settings are further lines of its server section.
 func runUnbound(t *testing.T, port uint16, zones map[string][]string, settings ...string) dnscheck.Resolver {
 	t.Helper()
 	dir := t.TempDir()
@@ -289,7 +290,7 @@ func runUnbound(t *testing.T, port uint16, zones map[string][]string, settings .
 	return dnscheck.Resolver{Addr: own, Name: "unbound"}
 }
 
-// start53 runs a DNS server till the test ends.
+// start53 runs a DNS server until the test ends.
 func start53(t *testing.T, program, dir, conf string, args ...string) *os.Process {
 	t.Helper()
 	path := filepath.Join(dir, "conf")
@@ -313,10 +314,10 @@ func start53(t *testing.T, program, dir, conf string, args ...string) *os.Proces
 	return cmd.Process
 }
 
-// packages are the Debian packages of the programs that are not called as they are.
+// packages maps programs to their Debian packages, if the names differ.
 var packages = map[string]string{"knotd": "knot", "named": "bind9", "ldns-keygen": "ldnsutils", "ldns-signzone": "ldnsutils"}
 
-// daemon finds a program as Debian installs it, or skips the test.
+// daemon returns the path of a program, or skips the test if it is not installed.
 func daemon(t *testing.T, program string) string {
 	t.Helper()
 	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin", "/usr/bin"} {
@@ -334,8 +335,7 @@ func daemon(t *testing.T, program string) string {
 }
 
 // freePort returns a port that is free at all addresses, for UDP and TCP. It is below the
-// ports that systems give to outgoing connections: one of those could take it before the
-// server does.
+// ephemeral range, so that no outgoing connection takes it first.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
 	const from, below = 20_000, 32_000

@@ -12,8 +12,9 @@ import (
 	"orgops/dnscheck"
 )
 
-// replyOf is a reply to (1, _verify.example.com, TXT) of so many records a section, each as
-// short as a TXT record of one character can be: 4,660 of them fit into 64 KiB.
+// replyOf returns a reply to (1, _verify.example.com, TXT) with the given numbers of records
+// per section. Each record is as short as a TXT record of one character can be: 4,660 fit into
+// 64 KiB.
 func replyOf(answer, authority, additional int) []byte {
 	m := new(dns.Msg)
 	m.SetQuestion("_verify.example.com.", dns.TypeTXT)
@@ -31,8 +32,8 @@ func replyOf(answer, authority, additional int) []byte {
 	return raw
 }
 
-// TestRepliesOfManyRecords: more records than an honest answer has are refused before they are
-// read, in whichever sections they are; as many as it may have are read.
+// TestRepliesOfManyRecords checks that a reply with more than MaxRecords records, in any
+// sections, is rejected before they are parsed.
 func TestRepliesOfManyRecords(t *testing.T) {
 	const most = dnscheck.MaxRecords
 	tests := []struct {
@@ -68,7 +69,7 @@ func TestRepliesOfManyRecords(t *testing.T) {
 			if want := fmt.Sprintf("a reply with %d records, more than %d", total, most); err == nil || err.Error() != want {
 				t.Errorf("error %v, want %q", err, want)
 			}
-			// The question is read, and nothing more.
+			// Only the question is parsed.
 			if allocs := testing.AllocsPerRun(10, func() { _, _ = read() }); allocs > 50 {
 				t.Errorf("%v allocations", allocs)
 			}
@@ -86,8 +87,8 @@ func TestRepliesOfManyRecords(t *testing.T) {
 	})
 }
 
-// TestReplyOfTooManyRecordsIsUnknown: the token among more records than are read is no proof,
-// and the observation says why.
+// TestReplyOfTooManyRecordsIsUnknown checks that a token among too many records is no proof,
+// and that the observation has the reason.
 func TestReplyOfTooManyRecordsIsUnknown(t *testing.T) {
 	values := make([]string, 0, 2*dnscheck.MaxRecords)
 	for range cap(values) - 1 {

@@ -12,7 +12,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// known are the resolvers' states less their times.
+// known returns the resolvers' states without their times.
 func known(all []dnscheck.ResolverState) (short []string) {
 	for _, s := range all {
 		text := s.Name
@@ -30,7 +30,7 @@ func known(all []dnscheck.ResolverState) (short []string) {
 	return short
 }
 
-// root answers for the root by one zone, and for all else by the other.
+// root answers with of for the root, and with rest for all other names.
 func root(of, rest zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		if q.Question[0].Name == "." {
@@ -70,11 +70,12 @@ func TestProbe(t *testing.T) {
 			t.Errorf("before anybody was asked (-want +got):\n%s", diff)
 		}
 		hear(0, 2, "r0", "r1", "r2 unheard"+late)
-		hear(time.Second, 2, "r0", "r1", "r2 unheard"+late) // nobody is asked again so soon
+		hear(time.Second, 2, "r0", "r1", "r2 unheard"+late) // within the interval of probes
 		mute = true
 		const refuses = " silent: it answers REFUSED when asked for the root's name servers"
 		hear(time.Minute, 4, "r0"+refuses, "r1"+refuses, "r2 unheard"+late)
-		// What proofs hear counts as well; whoever lies is heard, and has no vote.
+		// Answers in a proof count as well. A resolver that invents answers is reachable, but
+		// has no vote.
 		if _, err := c.Prove(t.Context(), host, token); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +86,8 @@ func TestProbe(t *testing.T) {
 	})
 }
 
-// Whoever must leave before there is an answer has learned nothing, and the next one asks again.
+// TestCancelledProbe checks that a canceled probe changes no state, and that the next probe
+// queries again.
 func TestCancelledProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked counter

@@ -103,7 +103,7 @@ func TestParseResolverRefuses(t *testing.T) {
 	}
 }
 
-// TestDefaultResolvers are three operators', whose answers nobody on the way can forge.
+// TestDefaultResolvers checks that the default resolvers use TLS with a server name.
 func TestDefaultResolvers(t *testing.T) {
 	for _, text := range dnscheck.DefaultResolvers() {
 		r, err := dnscheck.ParseResolver(text)
@@ -117,7 +117,7 @@ func TestInTheClear(t *testing.T) {
 	for text, want := range map[string]bool{
 		"9.9.9.9": true, "tcp://9.9.9.9": true, "2620:fe::fe": true,
 		"tls://9.9.9.9": false, "https://9.9.9.9/dns-query": false,
-		"127.0.0.1:5353": false, "10.0.0.53": false, "[::1]": false, "fd00::53": false, // of this machine, or of a private network
+		"127.0.0.1:5353": false, "10.0.0.53": false, "[::1]": false, "fd00::53": false, // this machine, or a private network
 	} {
 		r, err := dnscheck.ParseResolver(text)
 		if err != nil || r.InTheClear() != want {

@@ -20,8 +20,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// secureServers are resolvers with a record of their own that answer over TLS and HTTPS, by
-// who made them.
+// secureServers maps the name of a resolver to its program. Each serves the token itself, over
+// TLS and HTTPS.
 var secureServers = map[string]struct {
 	program string
 	args    []string
@@ -70,7 +70,7 @@ zone "example.com" { type primary; file "zone"; };
 	}},
 }
 
-// secured runs one of them with that certificate.
+// secured runs one of the secureServers with the certificate.
 func secured(t *testing.T, by string, cert tls.Certificate) map[string]dnscheck.Resolver {
 	t.Helper()
 	s := secureServers[by]
@@ -99,8 +99,7 @@ func secured(t *testing.T, by string, cert tls.Certificate) map[string]dnscheck.
 	}
 }
 
-// TestRealResolversOverTLSAndHTTPS asks over both, and counts the connections: one does for a
-// look after the other.
+// TestRealResolversOverTLSAndHTTPS checks that consecutive checks share one connection.
 func TestRealResolversOverTLSAndHTTPS(t *testing.T) {
 	t.Parallel()
 	for by := range secureServers {
@@ -144,7 +143,8 @@ func (a certifier) asksOften(t *testing.T, resolver dnscheck.Resolver) {
 	}
 }
 
-// TestRealResolversProveTogether asks all of them, over both transports.
+// TestRealResolversProveTogether makes a proof with all of the resolvers, over both
+// transports.
 func TestRealResolversProveTogether(t *testing.T) {
 	t.Parallel()
 	a := newCertifier(t)
@@ -161,8 +161,8 @@ func TestRealResolversProveTogether(t *testing.T) {
 	wantReal(t, "another value", v, err, dnscheck.Absent, dnscheck.ReasonOtherValue)
 }
 
-// TestRealResolversUnderAnotherName is of certificates that are not for who was meant: nothing
-// is heard, and nothing asked in the clear.
+// TestRealResolversUnderAnotherName checks that a resolver with another certificate is
+// unreachable, and not queried in the clear.
 func TestRealResolversUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	for by := range secureServers {
@@ -191,7 +191,7 @@ func TestRealResolversUnderAnotherName(t *testing.T) {
 	}
 }
 
-// over asks the resolver, and counts the connections.
+// over returns a Checker of the resolver that counts its connections.
 func (a certifier) over(t *testing.T, resolver dnscheck.Resolver, dials *atomic.Int64) *dnscheck.Checker {
 	t.Helper()
 	c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: []dnscheck.Resolver{resolver}, RootCAs: a.roots}, func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -29,7 +29,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// authority signs certificates in a test.
+// certifier is a certificate authority for tests.
 type certifier struct {
 	t     *testing.T
 	cert  *x509.Certificate
@@ -70,7 +70,7 @@ func (a certifier) sign(template *x509.Certificate, key *ecdsa.PrivateKey) *x509
 	return cert
 }
 
-// issue makes a certificate for 127.0.0.1 and resolver.example, but for what is changed.
+// issue returns a certificate for 127.0.0.1 and resolver.example, modified by change.
 func (a certifier) issue(change func(*x509.Certificate)) tls.Certificate {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -87,11 +87,10 @@ func (a certifier) issue(change func(*x509.Certificate)) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{a.sign(template, key).Raw}, PrivateKey: key}
 }
 
-// onStream has the n-th connection, from 1.
+// onStream handles the n-th connection, counted from 1.
 type onStream func(conn net.Conn, n int)
 
-// streams runs a server of connections on loopback, over TLS with a certificate, else in the
-// clear. It counts them.
+// streams runs a server on loopback, over TLS if cert is not nil, and counts its connections.
 func streams(t *testing.T, cert *tls.Certificate, handle onStream) (dnscheck.Resolver, *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -143,7 +142,7 @@ func answering(z zone) onStream {
 	}
 }
 
-// posted is a server over HTTPS.
+// posted is an HTTPS server that counts its connections.
 type posted struct {
 	*httptest.Server
 
@@ -155,7 +154,7 @@ func postsTo(t *testing.T, cert tls.Certificate, http2 bool, handle http.Handler
 	p := &posted{Server: httptest.NewUnstartedServer(handle)}
 	p.EnableHTTP2 = http2
 	p.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
-	p.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo) // it tells of each handshake that fails
+	p.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo) // it logs each failed handshake
 	p.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			p.connections.Add(1)
@@ -337,7 +336,7 @@ func TestDamagedRepliesOverOpenConnections(t *testing.T) {
 	}
 }
 
-// lookAtOnce looks at n hosts at the same time, and wants the token at each.
+// lookAtOnce checks n hosts concurrently and expects the token at each.
 func lookAtOnce(t *testing.T, c *dnscheck.Checker, n int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -383,7 +382,8 @@ func TestRepliesInAnyOrder(t *testing.T) {
 	}
 }
 
-// Each Read of TLS returns what one record holds.
+// TestEachQueryHasATLSRecordOfItsOwn relies on Read of a tls.Conn to return the data of one
+// record.
 func TestEachQueryHasATLSRecordOfItsOwn(t *testing.T) {
 	const n = 3
 	a := newCertifier(t)
@@ -432,7 +432,7 @@ func TestOneConnectionForManyQueries(t *testing.T) {
 			}
 			all.Done()
 			under.Go(func() {
-				<-gate // till all are there
+				<-gate // until all queries have arrived
 				writing.Lock()
 				defer writing.Unlock()
 				ownToken.tcp(query, conn)
@@ -452,7 +452,7 @@ func TestConnectionsThatBreak(t *testing.T) {
 		if query, err := readFrame(conn); err == nil {
 			yes.tcp(query, conn)
 		}
-		_, _ = readFrame(conn) // and hangs up in the middle of the next
+		_, _ = readFrame(conn) // and closes after the second query
 	}
 	t.Run("at the second query, each", func(t *testing.T) {
 		resolver, connections := streams(t, &cert, once)
@@ -538,7 +538,8 @@ func TestConnectionsThatBreak(t *testing.T) {
 	})
 }
 
-// The answer to a look that was given up comes while the next, for the same name, is under way.
+// TestLateReplyOnAnOpenConnection has the answer to a canceled check arrive during the next
+// check of the same name.
 func TestLateReplyOnAnOpenConnection(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	var late []byte
@@ -659,7 +660,8 @@ func TestResponsesThatAreNoAnswer(t *testing.T) {
 	}
 }
 
-// Who names a resolver by HTTPS means that one, and not a proxy that the environment brings.
+// TestNoProxyIsUsed checks that proxy variables of the environment do not apply to HTTPS
+// resolvers.
 func TestNoProxyIsUsed(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") }))
 	defer proxy.Close()
@@ -673,7 +675,7 @@ func TestNoProxyIsUsed(t *testing.T) {
 		}
 		yes.post(w, r)
 	})
-	resolver.ServerName = "resolver.example" // a proxy would be asked for this name, not for loopback
+	resolver.ServerName = "resolver.example" // the environment's proxy never applies to loopback addresses
 	want(t, look(t, a.checker(resolver)), dnscheck.Present, dnscheck.ReasonFound)
 }
 
@@ -709,7 +711,7 @@ func TestContextEndsOverOpenConnections(t *testing.T) {
 			close(done)
 		})
 		abandon(t, a.checker(resolver), asked)
-		<-done // the server is told
+		<-done // the server sees the cancellation
 	})
 	t.Run("in the middle of a body", func(t *testing.T) {
 		asked := make(chan struct{}, 1)
@@ -755,7 +757,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Errorf("%+v, %v", v, err)
 		}
 		c.Close()
-		c.Close() // twice does no harm
+		c.Close() // a second Close is a no-op
 		<-gone
 		v, err := c.Check(t.Context(), host, token)
 		if err != nil {
@@ -772,7 +774,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		<-gone
 	}
 	server.CloseClientConnections()
-	// The server's ends close in their own time; one that leaks does not.
+	// The server closes its connections with a delay; leaked connections stay open.
 	after := sockets(t)
 	for end := time.Now().Add(10 * time.Second); after > before && time.Now().Before(end); after = sockets(t) {
 		runtime.Gosched()
@@ -782,7 +784,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// A look under way when the checker is closed, which it should not be, ends too.
+// TestCloseEndsChecks checks that Close ends a running check, although callers should not do
+// this.
 func TestCloseEndsChecks(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	resolver, _ := streams(t, nil, func(conn net.Conn, _ int) {

@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	host  = "_Verify.Org-1.Example.com" // mixed case: it must come through as it is
+	host  = "_Verify.Org-1.Example.com" // mixed case must be preserved
 	token = "0123456789abcdef0123456789abcdef"
 	other = "another-value"
 
-	// long is a timeout that no test waits for: whoever does, hangs.
+	// long is a timeout that no test waits for: a test that does hangs.
 	long = time.Hour
 )
 
-// onUDP answers one datagram; send may be called any number of times.
+// onUDP answers one datagram. It may call send any number of times.
 type onUDP func(query []byte, send func([]byte))
 
-// onTCP has one connection, the query has been read from it.
+// onTCP handles a connection after its query was read.
 type onTCP func(query []byte, conn net.Conn)
 
-// serve runs a server on loopback till the test ends. A nil handler leaves the transport's
-// port closed.
+// serve runs a server on loopback until the test ends. A nil handler leaves the port of its
+// transport closed.
 func serve(t *testing.T, udp onUDP, tcp onTCP) dnscheck.Resolver {
 	t.Helper()
 	packets, listener := listen(t)
@@ -65,7 +65,7 @@ func serveOn(t *testing.T, packets net.PacketConn, listener net.Listener, udp on
 	})
 }
 
-// listen finds a port that is free for both transports.
+// listen opens a port for both transports.
 func listen(t *testing.T) (net.PacketConn, net.Listener) {
 	t.Helper()
 	for range 50 {
@@ -113,7 +113,7 @@ func serveStreams(listener net.Listener, handle onTCP, connections *open, runnin
 	}
 }
 
-// open are the connections to close at the end, so that no handler hangs on one.
+// open closes all connections at the end of a test, so that no handler blocks on one.
 type open struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -147,7 +147,7 @@ func frame(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...)
 }
 
-// zone answers a query; the reply is sent whatever its length.
+// zone answers a query. Its reply is sent at any length.
 type zone func(q *dns.Msg) *dns.Msg
 
 func (z zone) udp(query []byte, send func([]byte)) { send(z.octets(query)) }
@@ -166,7 +166,7 @@ func (z zone) octets(query []byte) []byte {
 	return octets
 }
 
-// asksFor compares the name that is asked for as servers do: its letters come in any case.
+// asksFor compares the queried name with name, ignoring case.
 func asksFor(q *dns.Msg, name string) bool {
 	return dns.CanonicalName(q.Question[0].Name) == dns.CanonicalName(name)
 }
@@ -177,16 +177,16 @@ func both(t *testing.T, z zone) dnscheck.Resolver {
 	return serve(t, z.udp, z.tcp)
 }
 
-// silent takes queries and never answers.
+// silent reads queries and never answers.
 func silent([]byte, func([]byte)) {}
 
-// memory is a network inside the process: connections that live under the clock of a synctest
-// bubble. A nil handler refuses connections.
+// memory is an in-process network whose connections follow the clock of a synctest bubble. A
+// nil handler refuses connections.
 type memory struct {
 	udp, tcp func(conn net.Conn)
 }
 
-// dial opens connections; the test ends once their handlers have returned.
+// dial returns a DialFunc. The test ends after its handlers have returned.
 func (m memory) dial(t *testing.T) dnscheck.DialFunc {
 	var running sync.WaitGroup
 	t.Cleanup(running.Wait)
@@ -207,13 +207,13 @@ func (m memory) dial(t *testing.T) dnscheck.DialFunc {
 	}
 }
 
-// unanswered reads whatever comes till the other side leaves.
+// unanswered reads until the peer closes the connection.
 func unanswered(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
-// memoryUDP makes one of the handlers above fit a memory connection.
+// memoryUDP adapts an onUDP handler to a memory connection.
 func memoryUDP(handle onUDP) func(net.Conn) {
 	return func(conn net.Conn) {
-		buffer := make([]byte, 4096) // of a query
+		buffer := make([]byte, 4096)
 		n, err := conn.Read(buffer)
 		if err != nil {
 			return
@@ -231,7 +231,7 @@ func memoryTCP(handle onTCP) func(net.Conn) {
 	}
 }
 
-// answer begins a reply as a recursive resolver would.
+// answer returns a reply of a recursive resolver.
 func answer(q *dns.Msg, records ...dns.RR) *dns.Msg {
 	m := new(dns.Msg)
 	m.SetReply(q)
@@ -246,7 +246,7 @@ func rcode(q *dns.Msg, code int) *dns.Msg {
 	return m
 }
 
-// holding is the zone with these values at whatever name is asked for, one record each.
+// holding answers every name with these values, one TXT record each.
 func holding(values ...string) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := answer(q)
@@ -257,10 +257,10 @@ func holding(values ...string) zone {
 	}
 }
 
-// nothing is the zone where no name exists.
+// nothing answers NXDOMAIN for every name.
 func nothing(q *dns.Msg) *dns.Msg { return rcode(q, dns.RcodeNameError) }
 
-// txt is a TXT record of these strings, raw bytes.
+// txt returns a TXT record of these strings, given as raw bytes.
 func txt(owner string, parts ...string) *dns.TXT {
 	record := &dns.TXT{Hdr: header(owner, dns.TypeTXT, 300)}
 	for _, p := range parts {
@@ -289,7 +289,7 @@ func header(owner string, kind uint16, ttl uint32) dns.RR_Header {
 	return dns.RR_Header{Name: dns.Fqdn(owner), Rrtype: kind, Class: dns.ClassINET, Ttl: ttl}
 }
 
-// checker asks the resolvers with a timeout that nobody waits for.
+// checker returns a Checker whose timeout no test waits for.
 func checker(t *testing.T, resolvers ...dnscheck.Resolver) *dnscheck.Checker {
 	t.Helper()
 	return build(t, dnscheck.Config{Resolvers: resolvers, Timeout: long})
@@ -301,11 +301,11 @@ func build(t *testing.T, c dnscheck.Config) *dnscheck.Checker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(checker.Close) // before its servers go
+	t.Cleanup(checker.Close) // runs before the servers close
 	return checker
 }
 
-// look asks for the token, and gives the verdict of a question that has one.
+// look returns the verdict of a check for the host and token.
 func look(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
 	t.Helper()
 	v, err := c.Check(t.Context(), host, token)
@@ -315,7 +315,6 @@ func look(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
 	return v
 }
 
-// want compares state and reason.
 func want(t *testing.T, v dnscheck.Verdict, state dnscheck.State, reason dnscheck.Reason) {
 	t.Helper()
 	if v.State != state || v.Reason != reason {
@@ -336,7 +335,7 @@ func anyResolver(n int) []dnscheck.Resolver {
 	return resolvers
 }
 
-// isFor is asksFor of a query as it came.
+// isFor is asksFor for a packed query.
 func isFor(query []byte, name string) bool {
 	q := new(dns.Msg)
 	return q.Unpack(query) == nil && asksFor(q, name)

@@ -14,11 +14,10 @@ import (
 	"orgops/dnscheck"
 )
 
-// thin is a Checker's Config that notices thin proofs.
+// thin returns a Config that reports thin proofs.
 func thin(mode dnscheck.Mode) dnscheck.Config { return dnscheck.Config{Mode: mode, ThinProofs: true} }
 
-// wantThin wants a proof that is ReasonTooFew, thin or not, for which the resolvers were asked
-// or not.
+// wantThin expects a proof with ReasonTooFew, thin or not, and resolvers queried or not.
 func wantThin(t *testing.T, n *internet, v dnscheck.Verdict, isThin, asked bool) {
 	t.Helper()
 	want(t, v, dnscheck.Unknown, dnscheck.ReasonTooFew)
@@ -36,7 +35,8 @@ func wantThin(t *testing.T, n *internet, v dnscheck.Verdict, isThin, asked bool)
 	}
 }
 
-// TestThinProofs: what servers that are too few say, or what keeps the others from it.
+// TestThinProofs checks which answers of less than a majority of the servers make a thin
+// proof.
 func TestThinProofs(t *testing.T) {
 	below := func(addrs ...string) []dns.RR {
 		var records []dns.RR
@@ -71,7 +71,7 @@ func TestThinProofs(t *testing.T) {
 					n := servedBy(t, test.servers...)
 					n.at("5.2.0.1", zoneOf(start(host), txt(host, token)))
 					n.at("5.2.0.2", nil)
-					wantThin(t, n, prove(t, n.checker(dnscheck.Config{Mode: mode})), false, false) // it has to be asked for
+					wantThin(t, n, prove(t, n.checker(dnscheck.Config{Mode: mode})), false, false) // the setting is off
 					wantThin(t, n, prove(t, n.checker(thin(mode))), test.thin, test.thin)
 				})
 			})
@@ -79,7 +79,8 @@ func TestThinProofs(t *testing.T) {
 	}
 }
 
-// TestThinProofIsContested: a no of one server is never thin, and is told from silence.
+// TestThinProofIsContested checks that one denial prevents a thin proof and is reported,
+// unlike silence.
 func TestThinProofIsContested(t *testing.T) {
 	for name, servers := range map[string][]zone{
 		"the others deny": {publishes, denies, nil, nil}, "an alias next to it": {publishes, misleads, nil, nil},
@@ -107,8 +108,8 @@ func TestThinProofIsContested(t *testing.T) {
 	}
 }
 
-// TestContestedByOneOfMany: the answers of so many name servers are not kept, and the one that
-// denies it comes last.
+// TestContestedByOneOfMany checks that a late denial is reported even if its observation is
+// dropped.
 func TestContestedByOneOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t)
@@ -126,7 +127,8 @@ func TestContestedByOneOfMany(t *testing.T) {
 	})
 }
 
-// TestThinProofTakesEveryResolver, not a quorum of them.
+// TestThinProofTakesEveryResolver checks that a thin proof needs all resolvers, not only a
+// quorum.
 func TestThinProofTakesEveryResolver(t *testing.T) {
 	tests := []struct {
 		name            string
@@ -167,8 +169,8 @@ func TestThinProofTakesEveryResolver(t *testing.T) {
 	}
 }
 
-// TestThinProofIsOfTheHostsOwnZone: an alias takes a majority as ever, and where it leads
-// there is no thin proof.
+// TestThinProofIsOfTheHostsOwnZone checks that an alias needs a majority, and that there is no
+// thin proof in the zone of its target.
 func TestThinProofIsOfTheHostsOwnZone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alias := zoneOf(start("example.com"), cname(host, "_v.target.com"))
@@ -183,7 +185,8 @@ func TestThinProofIsOfTheHostsOwnZone(t *testing.T) {
 	})
 }
 
-// TestThinProofWaitsForAllServers: of more servers than are queried some might deny it.
+// TestThinProofWaitsForAllServers checks that servers beyond MaxServers prevent a thin proof:
+// one of them could deny the token.
 func TestThinProofWaitsForAllServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const servers = 16
@@ -196,7 +199,8 @@ func TestThinProofWaitsForAllServers(t *testing.T) {
 	})
 }
 
-// TestThinProofThatWasCutShort: a server that there was no time to hear might deny it.
+// TestThinProofThatWasCutShort checks that servers without time to answer prevent a thin
+// proof.
 func TestThinProofThatWasCutShort(t *testing.T) {
 	const middle = "org-1.example.com"
 	for name, test := range map[string]struct {
@@ -214,7 +218,7 @@ func TestThinProofThatWasCutShort(t *testing.T) {
 				n := newInternet(t)
 				n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr), txt(host, token))
 				above, at, referring := "com", []string{tldAddr}, []string(nil)
-				for i, zone := range []string{"example.com", middle, host} { // two refer to the next, and the third is waited for
+				for i, zone := range []string{"example.com", middle, host} { // two servers refer to the next zone, the third is silent
 					records, addrs := []dns.RR{start(above)}, []string(nil)
 					for j := range 3 {
 						addr := fmt.Sprintf("5.%d.0.%d", i+1, j+1)
@@ -250,8 +254,8 @@ func TestSentenceOfAThinProof(t *testing.T) {
 	}
 }
 
-// TestThinProofsInHostileWorlds makes proofs as TestProofsInHostileWorlds does: what is thin
-// is never present.
+// TestThinProofsInHostileWorlds checks that no thin proof is Present in the worlds of
+// TestProofsInHostileWorlds.
 func TestThinProofsInHostileWorlds(t *testing.T) {
 	t.Parallel()
 	seed, proofs := rand.Uint64(), 0

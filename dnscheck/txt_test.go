@@ -12,7 +12,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// records is the zone with these records, each given as its strings.
+// records answers every name with these TXT records, each given as its strings.
 func records(strings ...[]string) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := answer(q)
@@ -74,7 +74,7 @@ func TestRecordWithoutStrings(t *testing.T) {
 	resolver := serve(t, func(query []byte, send func([]byte)) {
 		octets := holding("x").octets(query)
 		octets = octets[:len(octets)-2] // the string and its length
-		octets[len(octets)-1] = 0       // and RDLENGTH says so
+		octets[len(octets)-1] = 0       // RDLENGTH
 		send(octets)
 	}, nil)
 	want(t, look(t, checker(t, resolver)), dnscheck.Absent, dnscheck.ReasonOtherValue)
@@ -138,7 +138,7 @@ func TestOnlyTheExactValueCounts(t *testing.T) {
 	}
 }
 
-// A token is opaque: one with odd bytes in it is found exactly as it is.
+// TestOddTokensAreFound checks that tokens of arbitrary bytes are found.
 func TestOddTokensAreFound(t *testing.T) {
 	var every strings.Builder
 	for octet := range 256 {
@@ -191,7 +191,7 @@ func TestUnescape(t *testing.T) {
 	}
 }
 
-// chunks cuts a value into strings of 255 bytes.
+// chunks splits a value into strings of 255 bytes.
 func chunks(value string) []string {
 	var parts []string
 	for len(value) > 255 {

@@ -19,7 +19,7 @@ func TestSentences(t *testing.T) {
 		state           dnscheck.State
 		reason          dnscheck.Reason
 		observation     dnscheck.Observation
-		sentence, plain string // plain empty: the same
+		sentence, plain string // empty plain: same as sentence
 	}{
 		{"found", dnscheck.Present, dnscheck.ReasonFound, found("secret-looking"), "The TXT record at " + h + " holds the expected value.", ""},
 		{"no record", dnscheck.Absent, dnscheck.ReasonNoRecord, found(), "There is no TXT record at " + h + ".", ""},
@@ -86,8 +86,8 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// TestSentencesOfSilentNameServers: where only the domain's own were asked, no resolver is
-// blamed for what they do not say.
+// TestSentencesOfSilentNameServers checks that the sentence blames the domain's name servers,
+// not the resolvers, if only name servers were queried.
 func TestSentencesOfSilentNameServers(t *testing.T) {
 	const begin = "The TXT record at " + host + " could not be checked: the domain's name servers "
 	tests := []struct {

@@ -16,11 +16,11 @@ import (
 	"orgops/dnscheck"
 )
 
-// damage turns a good reply into bytes that must not be taken for one.
+// damage turns a good reply into bytes that must be rejected.
 type damage struct {
 	name string
-	// alone is the reason when nothing better comes: a reply with our id that is none tells of a
-	// broken server.
+	// alone is the reason if no better reply follows. A malformed reply with the right id
+	// indicates a broken server.
 	alone dnscheck.Reason
 	make  func(good []byte) []byte
 }
@@ -117,7 +117,7 @@ func damages() []damage {
 		{"random bytes behind our id", dnscheck.ReasonMalformed, func(good []byte) []byte {
 			random := rand.New(rand.NewPCG(1, 2))
 			bad := append([]byte(nil), good[:2]...)
-			bad = append(bad, 0x80, 0) // a response, or it would be taken for somebody's query
+			bad = append(bad, 0x80, 0) // a response, so that it is not ignored as a query
 			for range 60 {
 				bad = append(bad, byte(random.Uint32()))
 			}
@@ -126,7 +126,8 @@ func damages() []damage {
 	}
 }
 
-// Whatever comes before the reply is passed over, whether it would say yes or no.
+// TestDamagedRepliesArePassedOver checks that damaged replies before the good one are ignored,
+// whatever their records.
 func TestDamagedRepliesArePassedOver(t *testing.T) {
 	sides := []struct {
 		name         string
@@ -201,7 +202,8 @@ func TestFloodOfWrongIDsLastsToTheDeadlineOnly(t *testing.T) {
 	})
 }
 
-// The forger knows the port and the id, but cannot send from the resolver's address.
+// TestRightIDFromAnotherSourceIsDropped has a forger who knows the port and the id, but cannot
+// send from the resolver's address.
 func TestRightIDFromAnotherSourceIsDropped(t *testing.T) {
 	forger, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -239,7 +241,7 @@ func TestDuplicateReplyDoesNoHarm(t *testing.T) {
 }
 
 func TestReplyLongerThanAdvertised(t *testing.T) {
-	long := holding(append(fillers(60), token)...) // over 1232 bytes, below what is read
+	long := holding(append(fillers(60), token)...) // over 1232 bytes, below the read limit
 	t.Run("whole", func(t *testing.T) {
 		v := look(t, checker(t, serve(t, long.udp, nil)))
 		want(t, v, dnscheck.Present, dnscheck.ReasonFound)
@@ -433,7 +435,8 @@ func TestAnswersAroundTheTimeout(t *testing.T) {
 	}
 }
 
-// A reply to the first look comes while the second is under way: on another port, with another id.
+// TestLateReplyDoesNotReachTheNextCheck has the reply to the first check arrive during the
+// second, which uses another port and id.
 func TestLateReplyDoesNotReachTheNextCheck(t *testing.T) {
 	var mu sync.Mutex
 	var first func()
@@ -506,7 +509,7 @@ func TestQueryAsItGoesOut(t *testing.T) {
 	}
 }
 
-// The codec's own writing is the second opinion.
+// TestQueryIsWhatTheCodecWrites compares packed queries with those of the codec.
 func TestQueryIsWhatTheCodecWrites(t *testing.T) {
 	longest := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61) + "."
 	for _, name := range []string{host + ".", longest, `a\.b\032c.example.com.`} {
@@ -522,7 +525,7 @@ func TestQueryIsWhatTheCodecWrites(t *testing.T) {
 			if edns {
 				m.SetEdns0(1232, false)
 			}
-			if edns && padded { // up to a multiple of 128 (RFC 8467 section 4.1); what stands before the padding is as long without it
+			if edns && padded { // to a multiple of 128 (RFC 8467 section 4.1)
 				opt := m.IsEdns0()
 				opt.Option = append(opt.Option, &dns.EDNS0_PADDING{})
 				opt.Option[0] = &dns.EDNS0_PADDING{Padding: make([]byte, (128-m.Len()%128)%128)}
@@ -566,13 +569,13 @@ func TestEachQueryHasItsOwnIDAndPort(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	// Random numbers may meet; half of them do not.
+	// Some random numbers may be equal, but not half of them.
 	if len(ids) < looks/2 || len(ports) < looks/2 {
 		t.Errorf("%d ids and %d ports in %d looks", len(ids), len(ports), looks)
 	}
 }
 
-// counter keeps the queries that came.
+// counter records queries.
 type counter struct {
 	mu      sync.Mutex
 	queries []*dns.Msg
@@ -590,7 +593,7 @@ func (c *counter) seen() []*dns.Msg {
 	return append([]*dns.Msg(nil), c.queries...)
 }
 
-// fillers are n values that are not the token.
+// fillers returns n values other than the token.
 func fillers(n int) []string {
 	values := make([]string, n)
 	for i := range values {
@@ -599,7 +602,8 @@ func fillers(n int) []string {
 	return values
 }
 
-// lookInMemory looks through a network inside the process, with the default timeout.
+// lookInMemory returns the verdict of a check in an in-process network, with the default
+// timeout.
 func lookInMemory(t *testing.T, m memory) dnscheck.Verdict {
 	t.Helper()
 	c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: anyResolver(1)}, m.dial(t))

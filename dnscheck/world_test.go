@@ -12,8 +12,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// everywhere has this zone at the name servers of example.com. and parking.com., and behind
-// the resolvers.
+// everywhere serves z at the name servers of example.com. and parking.com., and at the
+// resolvers.
 func everywhere(t *testing.T, z zone) *internet {
 	n := overTLD(t, append(twoServers(),
 		ns("parking.com", "ns1.parking.com"), address("ns1.parking.com", nsOne),
@@ -34,7 +34,7 @@ func everywhere(t *testing.T, z zone) *internet {
 	return n
 }
 
-// inEachWay wants the same of a look and of a proof, whoever is asked.
+// inEachWay expects the same verdict of a check and of a proof in each mode.
 func inEachWay(t *testing.T, z zone, wanted expected) {
 	t.Helper()
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
@@ -52,8 +52,7 @@ func inEachWay(t *testing.T, z zone, wanted expected) {
 	}
 }
 
-// withWildcard is zoneOf with one record more, beneath example.com., at each name that does
-// not exist (RFC 4592).
+// withWildcard is zoneOf with a wildcard record beneath example.com. (RFC 4592).
 func withWildcard(wild dns.RR, records ...dns.RR) zone {
 	return func(q *dns.Msg) *dns.Msg {
 		m := zoneOf(records...)(q)
@@ -68,7 +67,8 @@ func withWildcard(wild dns.RR, records ...dns.RR) zone {
 	}
 }
 
-// What a wildcard gives is the zone's word: whoever can publish one can publish the record itself.
+// TestWildcards checks that wildcard records count: their publisher could publish the record
+// itself.
 func TestWildcards(t *testing.T) {
 	const anyName = "*.example.com"
 	alias := func(target string) dns.RR { return cname(anyName, target) }
@@ -96,7 +96,7 @@ func TestWildcards(t *testing.T) {
 	}
 }
 
-// A domain that is for sale: its name servers have something for whatever is asked.
+// TestParkingZones has name servers that answer every query, as those of domains for sale do.
 func TestParkingZones(t *testing.T) {
 	parked := func(change func(m *dns.Msg, name string)) zone {
 		return func(q *dns.Msg) *dns.Msg {
@@ -129,8 +129,7 @@ func TestParkingZones(t *testing.T) {
 	}
 }
 
-// A record that comes and goes: each verdict is of what stands there at its time, and none is
-// of memory.
+// TestFlappingRecord checks that each verdict reports the current record, without caching.
 func TestFlappingRecord(t *testing.T) {
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -165,8 +164,8 @@ func TestFlappingRecord(t *testing.T) {
 	}
 }
 
-// While nobody can be asked nothing is known, however long that lasts; and the first answer
-// after it counts.
+// TestAllServersDownForAWhile checks that verdicts are unknown during an outage of any length,
+// and that the first answer after it counts.
 func TestAllServersDownForAWhile(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"for an hour": time.Hour, "for eight days": 8 * 24 * time.Hour} {
 		for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
@@ -178,7 +177,7 @@ func TestAllServersDownForAWhile(t *testing.T) {
 					want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
 					reason := dnscheck.ReasonTimeout
 					if mode == dnscheck.ModeAuthority {
-						reason = dnscheck.ReasonUnreachable // no way outwards, as it seems
+						reason = dnscheck.ReasonUnreachable // as port 53 seems closed
 					}
 					addresses := append([]string{tldAddr, nsOne, nsTwo}, resolverAddrs...)
 					up := make(map[string]zone)
@@ -195,7 +194,7 @@ func TestAllServersDownForAWhile(t *testing.T) {
 							}
 							wanted := reason
 							if way == "prove" && mode == dnscheck.ModeAuto {
-								wanted = dnscheck.ReasonUnreachable // the resolvers are not asked instead
+								wanted = dnscheck.ReasonUnreachable // resolvers do not replace name servers in a proof
 							}
 							want(t, v, dnscheck.Unknown, wanted)
 						}
@@ -204,7 +203,7 @@ func TestAllServersDownForAWhile(t *testing.T) {
 						n.at(a, up[a])
 					}
 					if mode == dnscheck.ModeAuthority {
-						time.Sleep(dnscheck.ClosedFor) // till it tries port 53 again; in the mode auto the resolvers answer
+						time.Sleep(dnscheck.ClosedFor) // until it tries port 53 again; in ModeAuto the resolvers answer
 					}
 					for _, ask := range ways {
 						v, err := ask(c)(t.Context(), host, token)
@@ -219,8 +218,8 @@ func TestAllServersDownForAWhile(t *testing.T) {
 	}
 }
 
-// Where nobody answers for a name, a look at it lasts as long as it takes to ask each over
-// both transports: whoever bounds how many looks run at a time reckons with that.
+// TestCheckOfSilentServersEnds checks that a check of silent servers lasts at most both
+// transports' timeouts. Limits on concurrent checks rely on this.
 func TestCheckOfSilentServersEnds(t *testing.T) {
 	const attempts = 2 // over UDP and TCP
 	authority := attempts * time.Second
@@ -232,7 +231,7 @@ func TestCheckOfSilentServersEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := everywhere(t, zoneOf(start("parking.com"), txt("_v.parking.com", token)))
 				c := n.checker(dnscheck.Config{Mode: mode})
-				v, err := c.Check(t.Context(), "_v.parking.com", token) // the top-level domain's servers are known from here on
+				v, err := c.Check(t.Context(), "_v.parking.com", token) // caches the top-level domain's servers
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -240,7 +239,7 @@ func TestCheckOfSilentServersEnds(t *testing.T) {
 				for _, silent := range append([]string{nsOne, nsTwo}, resolverAddrs...) {
 					n.at(silent, nil)
 				}
-				for range 3 { // it is the same each time
+				for range 3 { // the duration does not grow
 					began := time.Now()
 					want(t, look(t, c), dnscheck.Unknown, dnscheck.ReasonTimeout)
 					if took := time.Since(began); took > longest {
