@@ -30,12 +30,12 @@ const (
 	domainID  = "ord_0123456789abcdefABCDEF"
 )
 
-// seen is one request as it reached the server.
+// seen is a request as the server received it.
 type seen struct {
 	Method, Path, Query, Body string
 }
 
-// api is a server under test and what it was asked.
+// api is a server under test that records its requests.
 type api struct {
 	*httptest.Server
 
@@ -335,8 +335,8 @@ func TestAnyTwoHundredIsSuccess(t *testing.T) {
 	}
 }
 
-// A removal needs nothing of the body, so nothing in it can turn success into
-// failure.
+// TestRemovalIgnoresTheBody checks that a removal does not depend on the body: no body turns
+// success into failure.
 func TestRemovalIgnoresTheBody(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -356,8 +356,8 @@ func TestRemovalIgnoresTheBody(t *testing.T) {
 	}
 }
 
-// A page is not the API's: nobody was removed.
-// A gateway may put its usual type on an answer without a body.
+// TestRemovalAnsweredByNothingOfATypeIsDone checks that a gateway may set its default
+// Content-Type on a response without a body.
 func TestRemovalAnsweredByNothingOfATypeIsDone(t *testing.T) {
 	for _, body := range []string{"", "\r\n"} {
 		a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -370,6 +370,8 @@ func TestRemovalAnsweredByNothingOfATypeIsDone(t *testing.T) {
 	}
 }
 
+// TestRemovalAnsweredByAPage checks that an HTML page, which is not a response of the API,
+// is an error.
 func TestRemovalAnsweredByAPage(t *testing.T) {
 	for _, media := range []string{"text/html", "text/html; charset=utf-8", "application/xhtml+xml"} {
 		a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -381,7 +383,7 @@ func TestRemovalAnsweredByAPage(t *testing.T) {
 	}
 }
 
-// gate is a Gate that records, and refuses when told.
+// gate is a Gate that records its calls. It refuses if wait returns an error.
 type gate struct {
 	mu     sync.Mutex
 	calls  []string
@@ -507,14 +509,14 @@ func TestGateSeesEveryRequest(t *testing.T) {
 
 var errUnwanted = errors.New("the run was cancelled")
 
-// TestBeforeSending: asked with the permit in hand, each time that a request is
-// about to go out; what is not wanted then is not sent.
+// TestBeforeSending checks that the function is called with the permit granted, before each
+// request is sent, and that a request for which it returns an error is not sent.
 func TestBeforeSending(t *testing.T) {
 	const op = "list_templates"
 	waited, sent := "wait "+op, "answered "+op+" OK"
 	for _, tt := range []struct {
 		name   string
-		unwant int // the time it is asked at which it says no, from 1; 0: never
+		unwant int // the call that returns an error, from 1; 0: none
 		asks   bool
 		want   []string
 		sent   int
@@ -592,7 +594,8 @@ func TestObserveAndLog(t *testing.T) {
 	}
 }
 
-// TestTraceSurroundsEachRequest: begun with the caller's context, ended with the status.
+// TestTraceSurroundsEachRequest checks that a trace starts with the caller's context and ends
+// with the status.
 func TestTraceSurroundsEachRequest(t *testing.T) {
 	type key struct{}
 	a := serve(t, answer(404, `{}`))

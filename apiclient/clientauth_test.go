@@ -50,7 +50,7 @@ func jwk(key any, id, algorithm string) string {
 	return string(must(jose.JSONWebKey{Key: key, KeyID: id, Algorithm: algorithm}.MarshalJSON()))
 }
 
-// keyFile writes a key where a client reads it.
+// keyFile writes a key to a file for the client.
 func keyFile(t *testing.T, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "key")
@@ -72,8 +72,8 @@ func startSandbox(t *testing.T) *sandbox.Sandbox {
 	return box
 }
 
-// of are the settings that fit the sandbox, which speaks the specification and
-// shares no code with the client.
+// of returns the settings for the sandbox, which implements the specification and shares no
+// code with the client.
 func of(box *sandbox.Sandbox) apiclient.ClientCredentialsConfig {
 	return apiclient.ClientCredentialsConfig{
 		TokenURL: apiclient.DefaultTokenURL(box.AuthURL()), Audience: box.BaseURL() + "/", ClientID: box.ClientID(),
@@ -198,7 +198,7 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// part is a segment of a JWT.
+// part returns a segment of a JWT.
 func part(t *testing.T, jwt string, n int) (members map[string]any) {
 	t.Helper()
 	data, err := base64.RawURLEncoding.DecodeString(strings.Split(jwt, ".")[n])
@@ -249,8 +249,8 @@ func TestAssertion(t *testing.T) {
 	}
 }
 
-// A server whose clock is ten minutes off ours, one that refuses assertions by
-// the letter, and says Date.
+// TestClocksThatDiffer fetches tokens from a server whose clock differs by up to ten minutes.
+// The server validates the times of assertions strictly, and sends Date.
 func TestClocksThatDiffer(t *testing.T) {
 	for _, ahead := range []time.Duration{-10 * time.Minute, -20 * time.Second, 0, 20 * time.Second, 10 * time.Minute} {
 		t.Run(ahead.String(), func(t *testing.T) {
@@ -315,8 +315,8 @@ func TestClocksThatDiffer(t *testing.T) {
 	})
 }
 
-// What a file names is read when a token is fetched, so a secret or a key that
-// was replaced needs no restart.
+// TestReplacedFiles checks that the files of credentials are read for each fetch of a token,
+// so that a replaced secret or key needs no restart.
 func TestReplacedFiles(t *testing.T) {
 	box := startSandbox(t)
 	t.Run("secret", func(t *testing.T) {
@@ -347,8 +347,8 @@ func replaced(t *testing.T, cfg apiclient.ClientCredentialsConfig, replace func(
 	}
 }
 
-// An endpoint that is down is left alone for a while that grows, by all callers
-// together; none of them waits.
+// TestEndpointInTrouble checks that no caller requests a token from a failing endpoint for a
+// growing delay, and that no caller waits.
 func TestEndpointInTrouble(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -391,8 +391,8 @@ func TestEndpointInTrouble(t *testing.T) {
 	}
 }
 
-// Callers do not wait for a renewal while the token is good, not even where the
-// endpoint hangs.
+// TestRenewalHoldsNobodyUp checks that callers do not wait for a renewal while the token is
+// valid, even if the endpoint hangs.
 func TestRenewalHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{answer: func(ctx context.Context, n int, _ *http.Request) (reply, error) {

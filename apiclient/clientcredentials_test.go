@@ -21,8 +21,7 @@ import (
 	"orgops/apiclient"
 )
 
-// endpoint is a token endpoint without a network, so that time can be the
-// bubble's.
+// endpoint is a token endpoint without a network, so that it works in virtual time.
 type endpoint struct {
 	mu      sync.Mutex
 	asked   []string // URLs
@@ -62,7 +61,7 @@ func (e *endpoint) count() int {
 	return len(e.asked)
 }
 
-// reply is one answer of the endpoint.
+// reply is a response of the endpoint.
 type reply struct {
 	status int
 	body   string
@@ -120,7 +119,7 @@ func TestTokenRequest(t *testing.T) {
 func TestOneFetchForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{answer: func(_ context.Context, n int, _ *http.Request) (reply, error) {
-			time.Sleep(time.Second) // everybody comes meanwhile
+			time.Sleep(time.Second) // all other callers arrive meanwhile
 			return response(200, tokenBody(n, 86400)), nil
 		}}
 		s := e.source()
@@ -132,12 +131,12 @@ func TestOneFetchForAll(t *testing.T) {
 		if n := e.count(); n != 1 {
 			t.Errorf("%d fetches for 50 callers, want 1", n)
 		}
-		// All of them meet a 401 with it.
+		// All of them get a 401 with it.
 		for range 50 {
 			all.Go(func() {
 				s.Expire(apiclient.NewSecret("token-1"))
 				wantToken(t, s, "token-2")
-				s.Expire(apiclient.NewSecret("token-1")) // a straggler's
+				s.Expire(apiclient.NewSecret("token-1")) // from a late caller
 			})
 		}
 		all.Wait()
@@ -148,8 +147,8 @@ func TestOneFetchForAll(t *testing.T) {
 	})
 }
 
-// The same through the whole client, over a network: the token ends while fifty
-// requests are on their way.
+// TestManyRequestsMeetOne401 checks the same through the whole client, over a network: the
+// token expires during fifty requests.
 func TestManyRequestsMeetOne401(t *testing.T) {
 	const callers = 50
 	var fetches atomic.Int64
@@ -215,7 +214,7 @@ func TestRenewedBeforeItEnds(t *testing.T) {
 					if _, err := s.Token(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					synctest.Wait() // a renewal is nobody's to wait for
+					synctest.Wait() // a renewal does not block Token
 					if n := e.count(); n != want {
 						t.Errorf("%d fetches, want %d", n, want)
 					}
@@ -267,7 +266,7 @@ func TestRenewalThatFails(t *testing.T) {
 		s := e.source()
 		wantToken(t, s, "token-1")
 		time.Sleep(9*time.Minute + time.Second)
-		wantToken(t, s, "token-1") // fetch 2 fails; it is good for 59 s more
+		wantToken(t, s, "token-1") // fetch 2 fails; the token is valid for 59 s more
 		synctest.Wait()
 		wantToken(t, s, "token-1")
 		if n := e.count(); n != 2 {
@@ -568,7 +567,8 @@ func TestTokenEndpointThatHangs(t *testing.T) {
 	})
 }
 
-// On the network: what follows or sends again would hand the secret around.
+// TestTokenEndpointOnTheNetwork checks that redirects are not followed and requests are not
+// retried, since either could disclose the secret.
 func TestTokenEndpointOnTheNetwork(t *testing.T) {
 	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("reached by %s", r.Method) }))
 	defer stranger.Close()

@@ -116,8 +116,8 @@ func TestDecodeReportsEveryBrokenRule(t *testing.T) {
 	}
 }
 
-// TestDecodeRefusesAmbiguousJSON: JSON that encoding/json would change silently is refused,
-// with the place of its first fault.
+// TestDecodeRefusesAmbiguousJSON checks that JSON which encoding/json would change silently is
+// refused, with the position of its first fault.
 func TestDecodeRefusesAmbiguousJSON(t *testing.T) {
 	for _, tc := range []struct{ name, old, other, want string }{
 		{"member twice", `{"name":"n"`, `{"name":"n","name":"m"`, `duplicate object member name "name"`},

@@ -16,7 +16,7 @@ import (
 	"orgops/apiclient"
 )
 
-// Secrets that must not be seen in a dump, each to be told apart.
+// Distinct secrets that a dump must not contain.
 const (
 	canaryToken    = "canary-bearer-0123456789abcdef"
 	canarySecret   = "canary+secret/0123456789&abcdef"
@@ -26,13 +26,13 @@ const (
 	canaryNumber   = 9123456780123456
 )
 
-// dumping is a log of everything, and the network that writes to it.
+// dumping returns a log at the lowest level, and the network that writes to it.
 func dumping() (*bytes.Buffer, apiclient.Network) {
 	var log bytes.Buffer
 	return &log, apiclient.Network{Dump: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 }
 
-// gossip answers with everything that it was told, in every place that there is.
+// gossip repeats everything in the request in all parts of its response.
 func gossip(status int, mediaType string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -109,7 +109,7 @@ func noCanary(t *testing.T, log string) {
 	}
 }
 
-// What a dump is for: who said what to whom.
+// TestDump checks that a dump has each request and its response.
 func TestDump(t *testing.T) {
 	log, network := dumping()
 	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -150,7 +150,8 @@ func TestDump(t *testing.T) {
 	})
 }
 
-// A dump changes nothing of what is sent, above all not how often.
+// TestPOSTIsNeverSentAgainWithADump checks that a dump does not change the requests, in
+// particular their number.
 func TestPOSTIsNeverSentAgainWithADump(t *testing.T) {
 	_, network := dumping()
 	seen := 0

@@ -177,8 +177,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestRetryAfterWithoutDate: a date in Retry-After is compared with the local
-// clock where the answer has no Date that can be read.
+// TestRetryAfterWithoutDate checks that a date in Retry-After is compared with the local clock
+// if the response has no valid Date.
 func TestRetryAfterWithoutDate(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -224,8 +224,7 @@ func FuzzErrorBody(f *testing.F) {
 			if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x202e }) {
 				t.Errorf("%s has control characters: %q", name, s)
 			}
-			// Of a secret of fewer characters the text around it may form
-			// another.
+			// The text around a shorter secret may contain it again.
 			if len(secret) >= 16 && !strings.Contains("[secret]", secret) && strings.Contains(s, secret) {
 				t.Errorf("%s has the secret: %q", name, s)
 			}

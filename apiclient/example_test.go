@@ -11,7 +11,7 @@ import (
 	"orgops/apiclient"
 )
 
-// exampleServer is a Management API of two organizations, of which one has a domain.
+// exampleServer starts a Management API with two organizations, of which one has a domain.
 func exampleServer() *httptest.Server {
 	const domain = `{"id":"ord_1","domain":"northwind.example","status":"%s","use_for_organization_discovery":true,` +
 		`"verification_txt":"47645bc6dd646544","verification_host":"_ss-verification.org_1.northwind.example"}`
@@ -86,7 +86,7 @@ func ExampleClient_UpdateDiscoveryDomain() {
 	// northwind.example verified <nil>
 }
 
-// The type of an error says whether the request was sent, and whether it was answered.
+// The type of an error shows whether the request was sent, and whether it was answered.
 func ExampleClient_RemoveOrganizationClients() {
 	server := exampleServer()
 	defer server.Close()
@@ -107,7 +107,7 @@ func ExampleClient_RemoveOrganizationClients() {
 	// refused: 429 Global limit has been reached - again in 2s
 }
 
-// A template's request is read strictly: each fault is reported with its path.
+// A template's request is parsed strictly: each fault is reported with its path.
 func ExampleDecodeTemplateRequest() {
 	_, err := apiclient.DecodeTemplateRequest([]byte(`{
 		"name": "Age check", "type": "mdl", "dialect": "simplified/1.0", "well_known_trusted_issuers": "AAMVA",

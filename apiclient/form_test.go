@@ -64,8 +64,8 @@ func TestFormOnTheWire(t *testing.T) {
 	}
 }
 
-// randomText has every sort of character, and as many as the specification
-// allows now and then: lengths are of code points, in either format.
+// randomText has every class of characters, and sometimes the maximum length of the
+// specification: lengths are in code points, in either format.
 func randomText(r *rand.Rand, most int) string {
 	alphabet := []rune("aZ09 +&=%[]\"\\<>/ü€\U0001F600\u00e9\u200b\n\x00é;#?")
 	n := 1 + r.IntN(12)
@@ -101,7 +101,7 @@ func randomTemplate(r *rand.Rand) apiclient.TemplateRequest {
 	return t
 }
 
-// outcome is what the sandbox made of a request: its state, or its refusal.
+// outcome returns the state of the sandbox and the error of a request, as text.
 func outcome(t *testing.T, box *sandbox.Sandbox, err error) string {
 	t.Helper()
 	templates := box.Templates()
@@ -123,8 +123,8 @@ func outcome(t *testing.T, box *sandbox.Sandbox, err error) string {
 	return text.String()
 }
 
-// TestFormSaysWhatJSONSays sends random requests to two tenants, one by forms
-// and one by JSON, and wants the same to become of them.
+// TestFormSaysWhatJSONSays sends random requests to two tenants, by forms and by JSON, and
+// requires the same results.
 func TestFormSaysWhatJSONSays(t *testing.T) {
 	const requests = 60
 	var boxes [2]*sandbox.Sandbox

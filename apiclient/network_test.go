@@ -24,7 +24,7 @@ import (
 	"orgops/apiclient"
 )
 
-// Over HTTP/2 requests at the same time share a connection.
+// TestOneConnectionOverHTTP2 checks that concurrent requests share a connection over HTTP/2.
 func TestOneConnectionOverHTTP2(t *testing.T) {
 	const callers = 30
 	var conns atomic.Int64
@@ -47,7 +47,7 @@ func TestOneConnectionOverHTTP2(t *testing.T) {
 	t.Cleanup(s.Close)
 	c := newClient(t, s.URL, func(cfg *apiclient.Config) { cfg.Network = trusting(s) })
 	if err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"}); err != nil {
-		t.Fatal(err) // so that there is a connection
+		t.Fatal(err) // opens a connection
 	}
 	var all sync.WaitGroup
 	for range callers {
@@ -63,7 +63,7 @@ func TestOneConnectionOverHTTP2(t *testing.T) {
 	}
 }
 
-// stream is a request as a server of HTTP/2 frames has read it, whole.
+// stream is a complete request as an HTTP/2 server has read it.
 type stream struct {
 	conn   int // from 0
 	id     uint32
@@ -71,9 +71,8 @@ type stream struct {
 	body   string
 }
 
-// frames serves HTTP/2 by hand, so that streams can be refused and connections
-// lost at will. handle answers a request that was read; false closes the
-// connection.
+// frames serves HTTP/2 frame by frame, so that it can refuse streams and close connections at
+// any point. handle answers a complete request. If it returns false, the connection is closed.
 func frames(t *testing.T, handle func(f *http2.Framer, s stream) bool) (origin string, network apiclient.Network) {
 	t.Helper()
 	// Only for its certificate and address.
@@ -86,7 +85,7 @@ func frames(t *testing.T, handle func(f *http2.Framer, s stream) bool) (origin s
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The client may have connections that it would close only when they have been idle for long.
+	// The client may have idle connections, which it would close much later.
 	ended, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -162,8 +161,8 @@ func respond(f *http2.Framer, id uint32, status, body string) bool {
 		f.WriteData(id, true, []byte(body)) == nil
 }
 
-// What a server says it has not looked at is sent again, with a permit of its own, but
-// for a POST; what is lost in any other way is not, whatever it is.
+// TestLostOverHTTP2 checks that a request which the server reports as unprocessed is retried
+// with a permit of its own, unless it is a POST. No request lost in another way is retried.
 func TestLostOverHTTP2(t *testing.T) {
 	calls := map[string]func(context.Context, *apiclient.Client) error{
 		http.MethodGet: get, http.MethodPost: create,
@@ -174,7 +173,7 @@ func TestLostOverHTTP2(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		lose  func(f *http2.Framer, s stream) bool
-		again bool // what is no POST
+		again bool // for methods other than POST
 	}{
 		{"refused", func(f *http2.Framer, s stream) bool { return f.WriteRSTStream(s.id, http2.ErrCodeRefusedStream) == nil }, true},
 		{"above the last of a GOAWAY", func(f *http2.Framer, _ stream) bool {
@@ -247,7 +246,7 @@ func TestRootCAs(t *testing.T) {
 	}
 }
 
-// A proxy sees where a request goes to, and nothing of it.
+// TestProxy checks that a proxy sees the target of a request, and none of its content.
 func TestProxy(t *testing.T) {
 	s, network := secureServer(t, true, answer(200, domainRecord))
 	var mu sync.Mutex
@@ -288,7 +287,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// tunnel is what a proxy does on CONNECT.
+// tunnel handles CONNECT as a proxy does.
 func tunnel(w http.ResponseWriter, r *http.Request) {
 	there, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", r.Host)
 	if err != nil {
@@ -323,7 +322,8 @@ func gzipped(t *testing.T, write func(w io.Writer)) string {
 	return b.String()
 }
 
-// Answers may come compressed; the bound is on what they are inflated to.
+// TestCompressedAnswers checks that responses may be compressed, and that the size limit
+// applies to the decompressed body.
 func TestCompressedAnswers(t *testing.T) {
 	small := gzipped(t, func(w io.Writer) { _, _ = io.WriteString(w, domainRecord) })
 	bomb := gzipped(t, func(w io.Writer) {

@@ -42,7 +42,7 @@ func onePage[T any](page []apiclient.Listed[T], _ string, err error) iter.Seq2[T
 	}
 }
 
-// paged serves pages by the checkpoint that asks for them.
+// paged serves pages by the checkpoint of the request.
 func paged(t *testing.T, pages map[string]string) *api {
 	t.Helper()
 	return serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +98,7 @@ func TestListsOfEverySort(t *testing.T) {
 
 func wantRecords[T any](t *testing.T, records iter.Seq2[T, error], want []T) {
 	t.Helper()
-	for range 2 { // an iterator can be used again, and begins again
+	for range 2 { // an iterator can be used again, and restarts
 		var got []T
 		for r, err := range records {
 			if err != nil {
@@ -137,8 +137,7 @@ func TestListsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// badDomains are records of a list of discovery domains that are outside the
-// specification, and what their errors say.
+// badDomains are records of discovery domains outside the specification, and their errors.
 var badDomains = []struct {
 	name, record string
 	id           string // in the error
@@ -167,7 +166,8 @@ var badDomains = []struct {
 	{"array", `[{"id":"ord_1"}]`, "", "", `want an object, got [{"id":"ord_1"}]`},
 }
 
-// changedRecord is domainRecord with another value of a member; empty: without it.
+// changedRecord returns domainRecord with another value of a member, or without the member if
+// value is empty.
 func changedRecord(member, value string) string {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(domainRecord), &members); err != nil {
@@ -184,8 +184,8 @@ func changedRecord(member, value string) string {
 	return string(b)
 }
 
-// TestPageWithABadRecord: a record outside the specification does not keep the
-// other records of its page from being read.
+// TestPageWithABadRecord checks that a record outside the specification does not prevent
+// reading the other records of its page.
 func TestPageWithABadRecord(t *testing.T) {
 	for _, tc := range badDomains {
 		t.Run(tc.name, func(t *testing.T) {
@@ -219,7 +219,8 @@ func TestPageWithABadRecord(t *testing.T) {
 	}
 }
 
-// TestBadRecordWithoutSecrets: what a record's error quotes has none of ours.
+// TestBadRecordWithoutSecrets checks that a record's error, which quotes the record, contains
+// no secret.
 func TestBadRecordWithoutSecrets(t *testing.T) {
 	a := serve(t, answer(200, `{"domains":[`+changedRecord("status", `"`+testToken+`"`)+`]}`))
 	page, _, err := a.client(t).DiscoveryDomainsPage(t.Context(), orgID, "")
@@ -228,8 +229,8 @@ func TestBadRecordWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestListsGoOnPastBadRecords: each comes with its error, of whatever list, and
-// with what could be read of it.
+// TestListsGoOnPastBadRecords checks that every list yields a bad record with its error and
+// its valid members, and continues.
 func TestListsGoOnPastBadRecords(t *testing.T) {
 	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		answer(200, map[string]string{
@@ -249,8 +250,8 @@ func TestListsGoOnPastBadRecords(t *testing.T) {
 		"vct_1 o: templates[2], id vct_1: type: want a string, got array", "vct_2 p")
 }
 
-// wantListed holds a list against its records, each as text, those outside the
-// specification with their errors.
+// wantListed compares a list with its records, each as text, those outside the specification
+// with their errors.
 func wantListed[T any](t *testing.T, records iter.Seq2[T, error], text func(T) string, want ...string) {
 	t.Helper()
 	var got []string
@@ -373,8 +374,8 @@ func TestPageIsBounded(t *testing.T) {
 	wantAnswer(t, drain(a.client(t).Templates(t.Context())), "longer than 16777216 bytes")
 }
 
-// FuzzListedDomain: whatever a record of a page is, it is as specified or has an error
-// that is short and on one line.
+// FuzzListedDomain checks that every record of a page is as specified, or has a short error on
+// one line.
 func FuzzListedDomain(f *testing.F) {
 	f.Add([]byte(domainRecord))
 	for _, bad := range badDomains {

@@ -14,9 +14,9 @@ import (
 	"orgops/apiclient"
 )
 
-// TestResendsNeedPermits: the API resets, or closes, every connection that is kept. However
-// many they are, it is sent no request for which there was no permit, and each call ends
-// well over a new connection.
+// TestResendsNeedPermits has the API reset or close every idle connection. However many they
+// are, the API receives no request without a permit, and each call succeeds over a new
+// connection.
 func TestResendsNeedPermits(t *testing.T) {
 	const kept = 30
 	remove := func(ctx context.Context, c *apiclient.Client) error {

@@ -68,11 +68,11 @@ func TestSecretComparison(t *testing.T) {
 	}
 }
 
-// Characters that a form, JSON and Go each write in their own way.
+// Characters that forms, JSON and Go encode differently.
 const clientSecret = `s3cret/+ "ü<\-of-the-client`
 
-// everyWay prints err, and every error in its chain, in every way that code
-// prints errors.
+// everyWay prints err, and every error in its chain, with every verb and method that code
+// uses.
 func everyWay(t *testing.T, err error) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -102,8 +102,8 @@ func everyWay(t *testing.T, err error) map[string]string {
 	return all
 }
 
-// leaks finds the token or the client secret, however it is written, and any
-// cut one of which the beginning is there.
+// leaks finds the token or the client secret in any encoding, and any truncated one that has
+// its beginning.
 func leaks(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
@@ -123,7 +123,7 @@ func leaks(t *testing.T, err error) {
 	}
 }
 
-// echo repeats the whole request, in whatever form it came.
+// echo repeats the whole request, in the encoding of form.
 func echo(status int, contentType string, form func(dump string) string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -137,7 +137,7 @@ func echo(status int, contentType string, form func(dump string) string) http.Ha
 	}
 }
 
-// credentialsOf is what a request has told: a token, or the client secret.
+// credentialsOf returns the credentials in a request: a token or the client secret.
 func credentialsOf(r *http.Request) string {
 	if authorization := r.Header.Get("Authorization"); authorization != "" {
 		return authorization

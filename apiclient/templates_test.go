@@ -19,7 +19,7 @@ func goodTemplate() apiclient.TemplateRequest {
 	return apiclient.TemplateRequest{Name: "n", Type: "mdl", Dialect: "simplified/1.0", WellKnownTrustedIssuers: "aamva"}
 }
 
-// rules names which rule of which field is broken, without the value.
+// rules lists the broken rules by field, without the values.
 func rules(t *testing.T, err error) []string {
 	t.Helper()
 	if err == nil {
@@ -290,8 +290,8 @@ func TestNameTaken(t *testing.T) {
 	}
 }
 
-// TestAnotherTemplateInTheAnswer: a cache or a gateway that mixes answers up must
-// not have another template's id told as the created one's.
+// TestAnotherTemplateInTheAnswer checks that the ID of another template, as a faulty cache or
+// gateway may return it, is not reported as that of the created one.
 func TestAnotherTemplateInTheAnswer(t *testing.T) {
 	for body, says := range map[string]string{
 		`{"id":"vct_1","name":"another"}`: `the template "another", not the requested one`,

@@ -23,7 +23,7 @@ func clientOf(t *testing.T, s apiclient.TokenSource) *apiclient.Client {
 	return c
 }
 
-// wantHealth compares all of it but LastErr, which is set while a renewal fails.
+// wantHealth compares all members except LastErr, which is set while a renewal fails.
 func wantHealth(t *testing.T, step string, c *apiclient.Client, problem string, want apiclient.TokenHealth) {
 	t.Helper()
 	got := c.TokenHealth()
@@ -109,7 +109,7 @@ func TestTokenHealthOfAStaticToken(t *testing.T) {
 	})
 }
 
-// The API's own word counts too: it is the last to look at a token.
+// TestTokenHealthByTheAPI checks that responses of the API change the token's health too.
 func TestTokenHealthByTheAPI(t *testing.T) {
 	status := http.StatusUnauthorized
 	a := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
@@ -130,8 +130,8 @@ func TestTokenHealthByTheAPI(t *testing.T) {
 	}
 }
 
-// TestRefusalPasses: a client that makes no more calls after a 401 does not report its token as
-// refused for ever, since the API may accept it from other processes meanwhile.
+// TestRefusalPasses checks that a client without calls after a 401 does not report its token
+// as refused for ever, since the API may accept it from other processes meanwhile.
 func TestRefusalPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := clientOf(t, apiclient.StaticToken(apiclient.NewSecret("t")))

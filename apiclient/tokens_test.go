@@ -113,7 +113,7 @@ func TestTokenFile(t *testing.T) {
 		}
 		writeFile(t, path, "second")
 		s.Expire(apiclient.NewSecret("another"))
-		wantToken(t, s, "first") // it was not that one
+		wantToken(t, s, "first") // another token expired
 		s.Expire(apiclient.NewSecret("first"))
 		wantToken(t, s, "second")
 		s.Expire(apiclient.NewSecret("second"))
@@ -176,7 +176,7 @@ func TestTokenFile(t *testing.T) {
 	})
 }
 
-// rotating gives the tokens in turn; Expire goes on to the next.
+// rotating returns the tokens in turn; Expire advances to the next.
 type rotating struct {
 	tokens  []string
 	expired []string
@@ -224,7 +224,7 @@ func TestUnauthorized(t *testing.T) {
 			a := accepting(t, "good")
 			g := &gate{}
 			c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens, cfg.Gate = tc.source, g })
-			err := create(t.Context(), c) // a POST too: a 401 did nothing
+			err := create(t.Context(), c) // a POST too, since a 401 has no effect
 			e, isError := errors.AsType[*apiclient.Error](err)
 			_, isToken := errors.AsType[*apiclient.TokenError](err)
 			switch {
@@ -249,8 +249,8 @@ func TestUnauthorized(t *testing.T) {
 	}
 }
 
-// TestMissingScope: a scope that was granted takes effect with the next token. That is
-// had when a request is refused for the scope, unless the token has just come.
+// TestMissingScope checks that a granted scope takes effect with the next token. The client
+// fetches it when a request is refused for the scope, unless the token is new.
 func TestMissingScope(t *testing.T) {
 	const missing = `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: create:x","errorCode":"insufficient_scope"}`
 	for _, tc := range []struct {
@@ -293,7 +293,7 @@ func TestMissingScope(t *testing.T) {
 					return nil
 				}
 				c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens, cfg.Gate = source, g })
-				err := create(t.Context(), c) // a POST too: a 403 did nothing
+				err := create(t.Context(), c) // a POST too, since a 403 has no effect
 				refusal, refused := errors.AsType[*apiclient.Error](err)
 				if granted := tc.requests == 2 && tc.granted == "token-2"; granted && err != nil || !granted && (!refused || refusal.Status != 403) {
 					t.Errorf("got %v", err)
@@ -313,8 +313,8 @@ func TestMissingScope(t *testing.T) {
 	}
 }
 
-// TestMissingScopeOfATokenFile: the file is read again, and the token serves on where it
-// cannot be.
+// TestMissingScopeOfATokenFile checks that the file is read again, and that the token stays in
+// use if the file cannot be read.
 func TestMissingScopeOfATokenFile(t *testing.T) {
 	for _, tc := range []struct {
 		name, content string

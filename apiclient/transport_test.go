@@ -21,11 +21,11 @@ import (
 	"orgops/apiclient"
 )
 
-// short is a limit that is meant to run out. Nothing here measures it.
+// short is a timeout that is meant to expire. No test measures it.
 const short = 50 * time.Millisecond
 
-// closedPort is an origin without a listener. A port that was closed a moment ago may
-// be another process's by now; this one is given to none.
+// closedPort is an origin without a listener. A port that was just closed may belong to
+// another process by now; no process gets this one.
 const closedPort = "http://127.0.0.1:1"
 
 // wire hands every connection to handle, with its number from 0, and closes it
@@ -104,7 +104,7 @@ func drip(status int) http.HandlerFunc {
 
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// get and create are the two that differ most: a read, and a POST.
+// get and create represent reads and POSTs, which differ most.
 func get(ctx context.Context, c *apiclient.Client) error {
 	_, err := c.DiscoveryDomain(ctx, orgID, domainID)
 	return err
@@ -127,7 +127,7 @@ func wantTransport(t *testing.T, err error, sent, timeout bool) {
 	if e.Operation == "" || e.Method == "" || e.Path == "" {
 		t.Errorf("incomplete: %+v", e)
 	}
-	// Nobody's context has ended in the tests that use this.
+	// No context ends in the tests that use this.
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		t.Errorf("looks like the end of the caller's context: %v", err)
 	}
@@ -164,8 +164,8 @@ func TestConnectionRefused(t *testing.T) {
 }
 
 func TestConnectTimeout(t *testing.T) {
-	// A listener whose queue is full does not answer; a TLS handshake that
-	// nobody takes up is the same on every system.
+	// A listener whose queue is full does not answer on some systems only. A TLS handshake
+	// without an answer is the same on every system.
 	origin := wire(t, func(_ int, conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) })
 	c := newClient(t, strings.Replace(origin, "http:", "https:", 1))
 	c.SetTimeouts(short, 0)
@@ -174,7 +174,7 @@ func TestConnectTimeout(t *testing.T) {
 
 func TestCertificateRefused(t *testing.T) {
 	s := httptest.NewTLSServer(answer(200, domainRecord))
-	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // it would tell of our refusal
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // it would log the failed handshake
 	t.Cleanup(s.Close)
 	wantTransport(t, get(t.Context(), newClient(t, s.URL)), false, false)
 }
@@ -186,7 +186,7 @@ func TestSlowHeaders(t *testing.T) {
 	for _, call := range []func(context.Context, *apiclient.Client) error{get, create} {
 		err := call(t.Context(), c)
 		wantTransport(t, err, true, true)
-		// The limit on the whole would end it too, and later.
+		// The total timeout would end it too, and later.
 		if !strings.Contains(err.Error(), "awaiting response headers") {
 			t.Errorf("another limit ended it: %v", err)
 		}
@@ -220,7 +220,8 @@ func TestWholeTimeout(t *testing.T) {
 	}
 }
 
-// The status is known: an error page that does not end must not hide it.
+// TestErrorStatusSurvivesItsBody checks that an endless error page does not hide the known
+// status.
 func TestErrorStatusSurvivesItsBody(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -240,7 +241,7 @@ func TestErrorStatusSurvivesItsBody(t *testing.T) {
 			})
 			e, ok := errors.AsType[*apiclient.Error](get(t.Context(), c))
 			if tc.name == "drips" && !ok {
-				return // on a machine so slow that the header came too late
+				return // the machine is so slow that the header came too late
 			}
 			if !ok || e.Status != 503 {
 				t.Errorf("want an Error of 503, got %v", e)
@@ -326,9 +327,8 @@ func TestConnectionReset(t *testing.T) {
 	}
 }
 
-// A kept connection that the server closes when the next request comes: net/http
-// sends what is idempotent again by itself. A template must not be created
-// twice.
+// TestPOSTIsNeverSentAgain has the server close an idle connection on the next request.
+// net/http retries idempotent requests then. A template must not be created twice.
 func TestPOSTIsNeverSentAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -376,15 +376,15 @@ func TestPOSTIsNeverSentAgain(t *testing.T) {
 			case tc.read && (n != 1 || !lost || !e.Sent):
 				t.Errorf("seen %d times, and then %v; want once, and that it may have arrived", n, err)
 			case !tc.read && (n > 1 || (err == nil) != (n == 1)):
-				// Where the closing was noticed in time it went out once, over
-				// another connection.
+				// If the client notices the close in time, the POST is sent once, over another
+				// connection.
 				t.Errorf("seen %d times, and then %v", n, err)
 			}
 		})
 	}
 }
 
-// secureServer speaks HTTP/2 too where that is wanted; the network trusts it.
+// secureServer serves HTTP/2 too if requested; the network trusts it.
 func secureServer(t *testing.T, http2 bool, handler http.HandlerFunc) (*httptest.Server, apiclient.Network) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
@@ -430,7 +430,8 @@ func TestOverTLS(t *testing.T) {
 	}
 }
 
-// Bodies are read to their end where that is near, so that one connection does.
+// TestConnectionIsKept checks that bodies are read to a near end, so that one connection is
+// reused.
 func TestConnectionIsKept(t *testing.T) {
 	var conns atomic.Int64
 	a := &api{}
@@ -544,7 +545,7 @@ func TestHeaderIsBounded(t *testing.T) {
 	wantTransport(t, get(t.Context(), a.client(t)), true, false)
 }
 
-// slowFirst gives the first token late, as one that has to be fetched.
+// slowFirst returns the first token late, like a token that must be fetched.
 type slowFirst struct {
 	calls atomic.Int32
 }
@@ -558,16 +559,15 @@ func (s *slowFirst) Token(context.Context) (apiclient.Secret, error) {
 
 func (*slowFirst) Expire(apiclient.Secret) {}
 
-// counting lets everything pass and counts it.
+// counting forwards and counts all requests.
 type counting struct{ waits, answers atomic.Int32 }
 
 func (g *counting) Wait(context.Context, string) error { g.waits.Add(1); return nil }
 
 func (g *counting) Answered(context.Context, string, int, http.Header) { g.answers.Add(1) }
 
-// TestPermitsDoNotWaitForTheToken: many requests with a permit each would go out
-// at once when the token that they all wait for is there. A permit that has
-// waited lapses.
+// TestPermitsDoNotWaitForTheToken checks that requests do not hold permits while they wait for
+// a token: they would all be sent at once when it arrives. A permit that has waited expires.
 func TestPermitsDoNotWaitForTheToken(t *testing.T) {
 	gate, tokens := &counting{}, &slowFirst{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

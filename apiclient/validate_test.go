@@ -154,7 +154,7 @@ func TestValidationErrorIsBounded(t *testing.T) {
 	}
 }
 
-// TestUnknown has requests of a newer version, and wrong ones.
+// TestUnknown has requests of a newer version, and invalid ones.
 func TestUnknown(t *testing.T) {
 	const good = `{"name":"n","type":"t","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
 	for body, want := range map[string]bool{

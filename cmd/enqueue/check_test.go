@@ -24,8 +24,8 @@ import (
 	"orgops/internal/tenant"
 )
 
-// TestCheckIsInterrupted has a resolver that never answers, and the person lose patience once
-// it is asked.
+// TestCheckIsInterrupted has a resolver that never answers, and interrupts the command once
+// the resolver is queried.
 func TestCheckIsInterrupted(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("verification_host,verification_txt\n")
@@ -59,7 +59,7 @@ func TestCheckIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestRowsAreCheckedConcurrently lets the last of those rows go first that are being asked for.
+// TestRowsAreCheckedConcurrently completes the concurrent checks in reverse order.
 func TestRowsAreCheckedConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all = 3*rowsAtOnce + 1
@@ -110,7 +110,7 @@ func TestRowsAreCheckedConcurrently(t *testing.T) {
 	})
 }
 
-// TestRowsEndWithAnError: those before it are told, and nothing after it.
+// TestRowsEndWithAnError checks that the rows before an error are returned, and none after it.
 func TestRowsEndWithAnError(t *testing.T) {
 	broken := errors.New("line 3 is broken")
 	records := func(yield func(status.TXTRecord, error) bool) {
@@ -130,8 +130,8 @@ func TestRowsEndWithAnError(t *testing.T) {
 	}
 }
 
-// TestCheckWithACanary has a resolver that affirms whatever it is asked, which shows at a name
-// that nobody has.
+// TestCheckWithACanary has a resolver that affirms every query, which a query for a
+// nonexistent name reveals.
 func TestCheckWithACanary(t *testing.T) {
 	resolver := serveDNS(t, func(q *dns.Msg) *dns.Msg { return holds(q, "token") })
 	args := []string{"--host", "_v.example.com", "--txt", "token"}
@@ -149,7 +149,8 @@ func TestCheckWithACanary(t *testing.T) {
 	}
 }
 
-// TestCheckQueriesTheTenantsResolvers that its workers have announced, unless a flag names others.
+// TestCheckQueriesTheTenantsResolvers checks that the command queries the resolvers announced
+// by the tenant's workers, unless a flag names others.
 func TestCheckQueriesTheTenantsResolvers(t *testing.T) {
 	box, err := sandbox.Start(sandbox.Options{Resolvers: 3})
 	if err != nil {
@@ -193,7 +194,7 @@ func check(ctx context.Context, resolver, stdin string, args ...string) (status 
 	return status, out.String(), log.String()
 }
 
-// holds is a reply with that value at whatever is asked for.
+// holds returns a reply with that value at the queried name.
 func holds(q *dns.Msg, value string) *dns.Msg {
 	m := new(dns.Msg)
 	m.SetReply(q)
@@ -202,7 +203,7 @@ func holds(q *dns.Msg, value string) *dns.Msg {
 	return m
 }
 
-// serveDNS runs a resolver over UDP till the test ends, and gives its address.
+// serveDNS runs a resolver over UDP until the test ends, and returns its address.
 func serveDNS(t *testing.T, answer func(q *dns.Msg) *dns.Msg) string {
 	t.Helper()
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -23,7 +23,7 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// executed is rows of runs of the core in progress, by run and row.
+// executed are the rows in progress, by run and row.
 type executed map[string]ledger.Nonce
 
 func (e executed) key(run string, item int64) string { return fmt.Sprint(run, "/", item) }
@@ -57,7 +57,7 @@ func release(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, row l
 	return released.Token, released.Rows[at], err
 }
 
-// begin has a row begin its execution.
+// begin starts the execution of a row.
 func (e executed) begin(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, item int64) error {
 	row := ledger.Row(item)
 	token, _, err := release(ctx, core, seg, row)
@@ -76,7 +76,7 @@ func (e executed) begin(ctx context.Context, core *ledger.Ledger, seg ledger.Seg
 	return nil
 }
 
-// request has a row begin and store the intent of its request.
+// request starts a row and stores the intent of its request.
 func (e executed) request(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, item int64) error {
 	if err := e.begin(ctx, core, seg, item); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (e executed) settle(ctx context.Context, core *ledger.Ledger, seg ledger.Se
 	return effective(core.Dismiss(ctx, seg, result, ledger.Row(item)))
 }
 
-// note has a row executed once and wait, with outcome and reason.
+// note executes a row once, so that it waits with outcome and reason.
 func (e executed) note(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, item int64, note string, after time.Duration) error {
 	if err := e.begin(ctx, core, seg, item); err != nil {
 		return err
@@ -117,7 +117,7 @@ func effective(r ledger.Receipt, err error) error {
 	return err
 }
 
-// later moves the clock of Redis, which is stopped from then on.
+// later advances the clock of Redis, and stops it there.
 func later(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "later DURATION")
 	d, err := time.ParseDuration(args[0])
@@ -131,14 +131,14 @@ func (w *world) advance(ts *testscript.TestScript, d time.Duration) {
 	w.mini.SetTime(now.Add(d))
 }
 
-// look has a worker execute a row about a domain, which the tenant has from then on. TXT
-// may be quoted as in Go.
+// look adds a domain to the tenant and has a worker execute its row. TXT may be quoted as in
+// Go.
 func look(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 7, "look RUN ITEM ORG ID DOMAIN HOST TXT")
 	verify(ts, args, func(*kinds.VerifyConfig) {})
 }
 
-// thin has a worker execute it for an hour, in which its proofs are all thin.
+// thin has a worker execute the row for an hour, in which all proofs are thin.
 func thin(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 7, "thin RUN ITEM ORG ID DOMAIN HOST TXT")
 	for range 6 {
@@ -155,7 +155,7 @@ func (d thinDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdic
 	return v, err
 }
 
-// noLine is a tenant whose requests wait for no permit.
+// noLine is a tenant without requests that wait for a permit.
 type noLine struct{}
 
 func (noLine) Ahead(context.Context) time.Duration { return 0 }
@@ -189,7 +189,7 @@ func verify(ts *testscript.TestScript, args []string, change func(*kinds.VerifyC
 	})
 }
 
-// executeRow has a worker execute a row. How it went is in the ledger.
+// executeRow has a worker execute a row. The result is in the ledger.
 func executeRow(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, row ledger.Row, h engine.Handler) error {
 	run, err := core.Get(ctx, seg.Run)
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 	"orgops/internal/runs"
 )
 
-// gate is the way to the test's Redis, which lets so many bytes of requests
-// through and then nothing, until it is opened: a process whose requests end at
-// a chosen byte can be killed there, whatever the machine does meanwhile.
+// gate is a proxy to the test's Redis that forwards a limited number of request bytes until it
+// is opened. A process whose requests end at a chosen byte can be killed there, independently
+// of the machine's load.
 type gate struct {
 	url      string
 	listener net.Listener
@@ -32,14 +32,14 @@ type gate struct {
 	carrying sync.WaitGroup
 	opened   chan struct{}
 	reached  chan struct{}
-	over     chan struct{} // nobody waits any longer
+	over     chan struct{} // closed when the test no longer waits
 
 	mu   sync.Mutex
 	seen int64 // bytes of requests
 	most int64
 }
 
-// newGate leads to the test's Redis, and lets most bytes through; 0: all.
+// newGate makes a gate to the test's Redis that forwards most bytes; 0: all.
 func newGate(t *testing.T, most int64) *gate {
 	t.Helper()
 	return newGateTo(t, redistest.URL(t), most)
@@ -103,8 +103,8 @@ func (g *gate) carry(near net.Conn) {
 	requests.Wait()
 }
 
-// Write counts what goes through. What goes beyond the limit waits, and where
-// the gate closes is never sent: TeeReader passes nothing on after an error.
+// Write counts the bytes of requests. The bytes beyond the limit wait; if the gate closes,
+// they are never sent, since TeeReader passes nothing on after an error.
 func (g *gate) Write(p []byte) (int, error) {
 	g.mu.Lock()
 	g.seen += int64(len(p))
@@ -144,13 +144,13 @@ func produce(t *testing.T, url string, args ...string) *producing {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // it has ended where all went well
+		_ = p.cmd.Process.Kill() // it has ended if the test succeeded
 		_ = p.cmd.Wait()
 	})
 	return p
 }
 
-// ends waits for the command to end well.
+// ends waits for the command to succeed.
 func (p *producing) ends(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Wait(); err != nil || p.out.String() != "job\n" {
@@ -159,14 +159,14 @@ func (p *producing) ends(t *testing.T) {
 }
 
 const (
-	// killings is how often a producer is killed.
+	// killings is the number of times that a producer is killed.
 	killings = 20
-	// patience is how long a test waits for what has to come: far longer than it
-	// takes, on a machine that does much else.
+	// patience is how long a test waits for an event: far longer than it takes on a busy
+	// machine.
 	patience = 2 * time.Minute
 )
 
-// outside skips a test of processes where there is no one Redis outside of them.
+// outside skips a test of processes without a real Redis, which the processes share.
 func outside(t *testing.T) {
 	t.Helper()
 	if os.Getenv(redistest.EnvURL) == "" {
@@ -175,7 +175,7 @@ func outside(t *testing.T) {
 	redistest.Single(t, "a gate leads to one")
 }
 
-// seeded is chance that can be had again.
+// seeded returns a reproducible random generator.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -201,14 +201,14 @@ func TestKilledAnywhere(t *testing.T) {
 			const rows = 100_000
 			random := seeded(t)
 			const sample = rows / 10
-			// Few enough that the file is not in after the first deaths: each pass says
-			// little of what is there already.
+			// Few enough that the first kills interrupt the submission: a repeated pass sends
+			// little for the rows that are already submitted.
 			most := passOf(t, tc.args, rowFile(t, tc.args, tc.row, sample)) * (rows / sample) / 6
 			file := rowFile(t, tc.args, tc.row, rows)
 			job := append(tc.args[:2:2], "--run", "job", file)
 			for deaths := 0; deaths < killings; {
 				said, killed := killAt(t, 1+random.Int64N(most), job)
-				if !killed { // the file is in, and what is left to say is that
+				if !killed { // the file is submitted, and a pass only confirms it
 					most = said
 					continue
 				}
@@ -221,7 +221,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// rowFile writes a file of so many rows, ten of each organization.
+// rowFile writes a file with that many rows, ten of each organization.
 func rowFile(t *testing.T, args []string, row string, rows int) string {
 	t.Helper()
 	var b strings.Builder
@@ -250,8 +250,8 @@ func passOf(t *testing.T, args []string, file string) int64 {
 	return g.octets()
 }
 
-// killAt kills a producer with -9 when so many bytes of it have gone to Redis,
-// unless it ends well before, and says how many have.
+// killAt kills a producer with SIGKILL after it has sent that many bytes to Redis, unless it
+// succeeds before. It returns the number of bytes sent.
 func killAt(t *testing.T, octet int64, args []string) (said int64, killed bool) {
 	t.Helper()
 	g := newGate(t, octet)
@@ -276,8 +276,8 @@ func killAt(t *testing.T, octet int64, args []string) (said int64, killed bool) 
 	return g.octets(), killed
 }
 
-// executeRows executes the rows of the run in the core, and holds that there are so many
-// different ones, that each was released once, and that the run ends with them.
+// executeRows executes the rows of the run in the core. It checks the number of distinct rows,
+// that each was released once, and that the run ends with them.
 func executeRows(t *testing.T, l *runs.Ledger, rows int) {
 	t.Helper()
 	run, err := l.Core().Get(t.Context(), "job")
@@ -327,8 +327,8 @@ func executeRows(t *testing.T, l *runs.Ledger, rows int) {
 	}
 }
 
-// TestTwoProducersAtOnce hands the same file in under the same id twice at
-// once: each stops at a random byte until the other has stopped too.
+// TestTwoProducersAtOnce submits the same file twice concurrently under the same ID. Each
+// producer stops at a random byte until the other has stopped too.
 func TestTwoProducersAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -344,7 +344,7 @@ func TestTwoProducersAtOnce(t *testing.T) {
 			random := seeded(t)
 			file := rowFile(t, tc.args, tc.row, rows)
 			// A pass of the same file varies by a third: the first of the concurrent requests
-			// each carry a script whole that Redis does not know yet, and a producer sends
+			// each carry a whole script that Redis does not know yet, and a producer sends
 			// less about rows that the other has submitted.
 			least := passOf(t, tc.args, file) / 2
 			var gates [2]*gate
@@ -371,9 +371,9 @@ func TestTwoProducersAtOnce(t *testing.T) {
 	}
 }
 
-// TestRedisKilledUnderAProducer kills Redis with -9 while rows are submitted, at
-// a random byte, and starts it again: the producer continues by itself, logs that,
-// and every row is submitted once.
+// TestRedisKilledUnderAProducer kills Redis with SIGKILL while rows are submitted, at a random
+// byte, and restarts it. The producer continues without help and logs that, and every row is
+// submitted once.
 func TestRedisKilledUnderAProducer(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -36,8 +36,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"enqueue": main})
 }
 
-// TestScripts runs the command as it is typed, each script against a Redis of
-// its own.
+// TestScripts runs each script against a Redis of its own.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
@@ -99,7 +98,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// world is what stands around the command in one script.
+// world is the environment of the command in one script.
 type world struct {
 	mini    *miniredis.Miniredis
 	client  *redis.Client
@@ -112,14 +111,14 @@ func of(ts *testscript.TestScript) *world { return ts.Value(world{}).(*world) }
 
 func (w *world) ledger() *runs.Ledger { return runs.New(w.client) }
 
-// want refuses a command's misuse.
+// want reports a misuse of a script command.
 func want(ts *testscript.TestScript, neg bool, args []string, least int, usage string) {
 	if neg || len(args) < least {
 		ts.Fatalf("usage: %s", usage)
 	}
 }
 
-// exits runs a program and holds its exit status.
+// exits runs a program and checks its exit status.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "exits STATUS PROGRAM [ARG...]")
 	status := 0
@@ -134,8 +133,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// redisIsClean holds that Redis has no run and no task: nothing but the
-// ledger's version and what workers announced.
+// redisIsClean checks that Redis has no run and no task, only the ledger's version and the
+// settings that workers announced.
 func redisIsClean(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "redis-is-clean")
 	left := slices.DeleteFunc(of(ts).mini.Keys(), func(key string) bool {
@@ -146,7 +145,7 @@ func redisIsClean(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// redisIsUntouched holds that Redis has nothing at all.
+// redisIsUntouched checks that Redis is empty.
 func redisIsUntouched(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "redis-is-untouched")
 	if left := of(ts).mini.Keys(); len(left) > 0 {
@@ -159,8 +158,7 @@ func redisDown(ts *testscript.TestScript, neg bool, args []string) {
 	of(ts).mini.Close()
 }
 
-// redisPassword starts Redis anew: miniredis reads the password without a
-// lock.
+// redisPassword restarts Redis, since miniredis reads the password without a lock.
 func redisPassword(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "redis-password PASSWORD")
 	mini := of(ts).mini
@@ -207,7 +205,7 @@ func countPending(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// countOpen holds how many rows of a tenant's runs are submitted and not settled.
+// countOpen checks the number of open rows in a tenant's runs.
 func countOpen(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "open TENANT NUMBER")
 	open, err := of(ts).ledger().OpenByTenant(context.Background())
@@ -228,7 +226,7 @@ func inSegment(ts *testscript.TestScript, run string, do func(*ledger.Ledger, le
 	ts.Check(do(l.Core(), seg))
 }
 
-// storedRow holds how the ledger has a row.
+// storedRow checks a row as stored in the ledger.
 func storedRow(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "stored RUN ITEM ROW")
 	item, err := strconv.ParseInt(args[1], 10, 64)
@@ -255,7 +253,7 @@ func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(tenant.Announce(context.Background(), of(ts).client, s))
 }
 
-// half makes a run in the core of which no rows come.
+// half creates a run in the core whose rows are never staged.
 func half(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "half RUN KIND")
 	_, _, err := of(ts).ledger().Core().Create(context.Background(), ledger.NewRun{ID: ledger.RunID(args[0]), Kind: ledger.Kind(args[1]), Tenant: "default"})
@@ -271,7 +269,7 @@ func settle(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// note has a row of a run in the core wait for an hour, with a reason.
+// note makes a row of a run in the core wait for an hour, with a reason.
 func note(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "note RUN ITEM REASON")
 	item, err := strconv.ParseInt(args[1], 10, 64)
@@ -281,7 +279,7 @@ func note(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// begin has a row of a run in the core begin, as a worker does before its request.
+// begin starts a row of a run in the core, as a worker does before its request.
 func begin(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "begin RUN ITEM")
 	item, err := strconv.ParseInt(args[1], 10, 64)
@@ -291,8 +289,8 @@ func begin(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// remember writes down what is remembered of discovery domains, one a line: its id, a
-// blank, the memory as JSON. Those that are absent or were taken away are attended.
+// remember stores states of discovery domains, one a line: its ID, a blank, the state as JSON.
+// Absent domains and those taken away are watched.
 func remember(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "remember TENANT FILE")
 	store := sweep.NewStore(of(ts).client, args[0])
@@ -306,7 +304,7 @@ func remember(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// state keeps something for the whole tenant.
+// state stores a state of the whole tenant.
 func state(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "state TENANT NAME VALUE")
 	store := sweep.NewStore(of(ts).client, args[0])
@@ -328,7 +326,7 @@ func single(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// watchRedis has reached wait for the next command of that name at Redis.
+// watchRedis makes reached wait for the next command of that name at Redis.
 func watchRedis(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "watch COMMAND")
 	w := of(ts)
@@ -368,7 +366,7 @@ func submitted(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// zone has resolvers answer, and the command ask them.
+// zone starts a sandbox with resolvers, and has the command query them.
 func zone(ts *testscript.TestScript) *sandbox.Sandbox {
 	w := of(ts)
 	if w.dns == nil {
@@ -404,7 +402,7 @@ func changeQueue(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "queue pause|resume QUEUE")
 	client := asynq.NewClientFromRedisClient(of(ts).client)
 	_, err := client.Enqueue(asynq.NewTask("x", nil), asynq.Queue(args[1]), asynq.TaskID("x"))
-	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // without a task there is no queue
+	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // without a task, there is no queue
 		ts.Check(err)
 	}
 	inspector := asynq.NewInspectorFromRedisClient(of(ts).client)
@@ -438,7 +436,7 @@ func lines(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(f.Close())
 }
 
-// noCopyLeft holds that no copy of stdin was left behind.
+// noCopyLeft checks that no copy of stdin is left.
 func noCopyLeft(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "no-copy-left")
 	found, err := filepath.Glob(filepath.Join(ts.Getenv("TMPDIR"), "orgops-*"))

@@ -13,7 +13,7 @@ import (
 	"orgops/internal/runs"
 )
 
-// urlInLog gives the address that is told once, as it is written.
+// urlInLog sends the address in the log to url as soon as it is written.
 type urlInLog struct {
 	logtest.Buffer
 	url chan string
@@ -28,7 +28,7 @@ func (l *urlInLog) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// TestServe hands a row in to the command, and ends it as SIGTERM does.
+// TestServe submits a row to the command, and ends it as SIGTERM does.
 func TestServe(t *testing.T) {
 	redisURL := redistest.URL(t)
 	env := []string{"ORGOPS_REDIS_URL=" + redisURL}

@@ -31,8 +31,8 @@ func typed(ctx context.Context, t *testing.T, stdin string, args ...string) (sta
 	return status, out.String(), errs.String()
 }
 
-// TestWireContract holds what a row becomes in the ledger, from where it is copied into its
-// task as it is: workers of other versions, and other producers, depend on it.
+// TestWireContract checks the bytes of a row in the ledger, which are copied into its task
+// unchanged: workers of other versions, and other producers, depend on them.
 func TestWireContract(t *testing.T) {
 	const template = `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}`
 	for _, tc := range []struct {
@@ -109,7 +109,7 @@ func TestWireContract(t *testing.T) {
 	}
 }
 
-// holdRows holds how the ledger has the rows of a run.
+// holdRows checks the rows of a run as stored in the ledger.
 func holdRows(t *testing.T, run string, want []string) {
 	t.Helper()
 	rows, err := runs.New(redistest.New(t)).Rows(t.Context(), ledger.RunID(run), 0, len(want)+1)
@@ -137,7 +137,7 @@ func decoded(t *testing.T, text string) any {
 	return v
 }
 
-// clientRows are n rows of clients:remove, each organization with one.
+// clientRows returns n rows of clients:remove, one for each organization.
 func clientRows(n int) string {
 	var b strings.Builder
 	b.WriteString("organization_id,client_id\n")
@@ -159,7 +159,7 @@ func at(t *testing.T, nth int32, is func(command string, args []string) bool, do
 	})
 }
 
-// refuse lets Redis answer every command with an error.
+// refuse makes Redis answer every command with an error.
 func refuse(t *testing.T) {
 	redistest.Mini(t).Server().SetPreHook(func(c *server.Peer, _ string, _ ...string) bool {
 		c.WriteError("ERR it is out of order")
@@ -173,9 +173,9 @@ func stages(command string, args []string) bool {
 	return strings.HasPrefix(command, "EVAL") && slices.ContainsFunc(args, second)
 }
 
-// TestInterruptedSubmissionIsCompleted interrupts a submission. The staged rows are deleted, or, if
-// Redis cannot do that, the command says how to complete the run, of which no row begins. The
-// same command then submits each row once.
+// TestInterruptedSubmissionIsCompleted interrupts a submission. The staged rows are deleted.
+// If Redis cannot delete them, the command prints how to complete the run, and none of its
+// rows starts. The same command then submits each row once.
 func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 	const rows = 2*ledger.SegmentRows + 400
 	for _, tc := range []struct {
@@ -226,8 +226,8 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 	}
 }
 
-// wantStaged fails unless run "job" is staged, and none of its rows can begin, or unless there
-// is no such run.
+// wantStaged checks that run "job" is staged and that none of its rows can start, or that the
+// run does not exist.
 func wantStaged(t *testing.T, l *runs.Ledger, staged bool) {
 	t.Helper()
 	r, err := l.Get(t.Context(), "job")
@@ -249,8 +249,8 @@ func wantStaged(t *testing.T, l *runs.Ledger, staged bool) {
 	}
 }
 
-// TestCancelledWhileSubmitted: a run that is cancelled before its rows are in takes none,
-// neither from its producer nor from the same command later.
+// TestCancelledWhileSubmitted checks that a run which is cancelled during its submission
+// accepts no rows, neither from its producer nor from the same command later.
 func TestCancelledWhileSubmitted(t *testing.T) {
 	const rows = ledger.SegmentRows + 1
 	l := runs.New(redistest.New(t))
@@ -279,8 +279,8 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 	}
 }
 
-// TestLostRowsAreSubmittedAgain: Redis has lost rows of a run. The same command restores
-// them, and leaves the others alone.
+// TestLostRowsAreSubmittedAgain has Redis lose rows of a run. The same command restores them,
+// and does not change the others.
 func TestLostRowsAreSubmittedAgain(t *testing.T) {
 	const rows = ledger.SegmentRows + 1
 	submit := func() {
@@ -323,7 +323,8 @@ func TestLostRowsAreSubmittedAgain(t *testing.T) {
 	}
 }
 
-// TestInterruptedBeforeTheFirstRow leaves nothing behind.
+// TestInterruptedBeforeTheFirstRow checks that an interrupted submission without rows leaves
+// no data.
 func TestInterruptedBeforeTheFirstRow(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -349,7 +350,7 @@ func TestInterruptedBeforeTheFirstRow(t *testing.T) {
 	}
 }
 
-// blocked is a stdin at which nobody types, until the test ends.
+// blocked is a stdin without input until the test ends.
 type blocked <-chan struct{}
 
 func (b blocked) Read([]byte) (int, error) {
@@ -357,8 +358,8 @@ func (b blocked) Read([]byte) (int, error) {
 	return 0, os.ErrClosed
 }
 
-// TestInterruptedWhileTyping: reading a terminal cannot be broken off, so it is
-// left behind.
+// TestInterruptedWhileTyping checks that the command ends although a read of a terminal cannot
+// be cancelled.
 func TestInterruptedWhileTyping(t *testing.T) {
 	done := make(chan struct{})
 	t.Cleanup(func() { close(done) })
@@ -372,8 +373,8 @@ func TestInterruptedWhileTyping(t *testing.T) {
 	}
 }
 
-// TestStoredRows: the rows and their form are kept, so that they can be handed
-// back.
+// TestStoredRows checks that the rows and their format are stored, so that they can be
+// exported.
 func TestStoredRows(t *testing.T) {
 	status, _, stderr := typed(t.Context(), t, clientRows(2500), "clients", "remove", "--run", "job", "--label", "July\x1b[2J")
 	if status != 0 {

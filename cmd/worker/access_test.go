@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// everywhere is an address that others reach, with nothing said of who may look.
+// everywhere returns flags that listen on all addresses, without any access settings but with.
 func everywhere(with ...string) []string {
 	return append([]string{"--http-addr", "0.0.0.0:8080"}, with...)
 }
@@ -35,7 +35,7 @@ var wrongAccess = []settingsCase{
 	{name: "the pages' port on every address", args: []string{"--http-addr", "127.0.0.1:8080", "--probe-addr", ":8080"}, want: "http-addr and probe-addr are both 127.0.0.1:8080: give the probes another port: they require no sign-in"},
 }
 
-// TestAccess has the settings taken that let in who is meant, and nobody else.
+// TestAccess checks that the access settings admit the intended callers and reject all others.
 func TestAccess(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")

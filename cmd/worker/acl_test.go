@@ -22,8 +22,8 @@ import (
 	"orgops/producer"
 )
 
-// guarded is a Redis with the users of deploy/redis, and one besides who may do
-// everything and looks what was refused.
+// guarded is a Redis server with the users of deploy/redis, and an administrator that reads
+// which commands were refused.
 type guarded struct {
 	t         *testing.T
 	server    *redistest.Server
@@ -69,8 +69,8 @@ func (g *guarded) client(user string) redis.UniversalClient {
 	return c
 }
 
-// refusals are the commands that were refused since the last call, each with its
-// user, and the number of the ledger's scripts that were.
+// refusals returns the commands refused since the last call, each with its user, and the
+// number of refused scripts of the ledger.
 func (g *guarded) refusals() (all []string) {
 	g.t.Helper()
 	auditor := g.client("auditor").(*redis.Client)
@@ -94,13 +94,12 @@ func (g *guarded) refusals() (all []string) {
 	return all
 }
 
-// as has the processes that are started next come as that user.
+// as makes the processes that start next use that user.
 func (g *guarded) as(user string, f *fleet) {
 	f.env["ORGOPS_REDIS_URL"], f.env["ORGOPS_REDIS_PASSWORD"] = g.url(user), g.passwords[user]
 }
 
-// TestRedisUsers does what there is to do as the users of deploy/redis, each what
-// is his, and finds nothing refused.
+// TestRedisUsers runs every command as its user of deploy/redis and expects no refusal.
 func TestRedisUsers(t *testing.T) {
 	inProcesses(t)
 	t.Parallel()
@@ -146,7 +145,7 @@ func TestRedisUsers(t *testing.T) {
 	}
 }
 
-// control does to runs whatever a producer can do to them.
+// control applies every command of a producer to runs.
 func (f *fleet) control() {
 	f.t.Helper()
 	write(f.t, filepath.Join(f.dir, "waiting.csv"), f.waiting())
@@ -163,11 +162,11 @@ func (f *fleet) control() {
 	f.typed("runs", "delete", "updates")
 }
 
-// coreClients are the rows of which the producer makes runs of the core.
+// coreClients are the rows of the producer's runs of the core.
 var coreClients = [][]byte{[]byte(`{"organization_id":"org_none","client_id":"client_none"}`)}
 
-// controlCore does to runs of the core whatever a producer can do to them, and has the
-// workers execute one.
+// controlCore applies every command of a producer to runs of the core, and has the workers
+// execute one.
 func (f *fleet) controlCore(client redis.UniversalClient) {
 	f.t.Helper()
 	own := desk{f.t, client, runs.New(client)}
@@ -189,7 +188,7 @@ func (f *fleet) controlCore(client redis.UniversalClient) {
 	}
 }
 
-// looksInCore reads what there is to see of runs of the core.
+// looksInCore reads runs of the core in every way that the commands offer.
 func (f *fleet) looksInCore(client redis.UniversalClient) {
 	f.t.Helper()
 	own := desk{f.t, client, runs.New(client)}
@@ -214,7 +213,7 @@ func (f *fleet) waiting() string {
 	return file
 }
 
-// swept is a domain that the sweep has looked at.
+// swept returns the ID of a domain that the sweep has checked.
 func (f *fleet) swept(client redis.UniversalClient) (id string) {
 	f.t.Helper()
 	rows, err := runs.New(client).Rows(f.t.Context(), "swept", 0, 1)
@@ -230,7 +229,7 @@ func (f *fleet) swept(client redis.UniversalClient) (id string) {
 	return row.ID
 }
 
-// looks reads everything that there is to see.
+// looks runs every command that only reads.
 func (f *fleet) looks(remembered string) {
 	f.t.Helper()
 	domain := f.rowsOf("domains.csv")[0]
@@ -241,13 +240,13 @@ func (f *fleet) looks(remembered string) {
 	} {
 		err := f.command("looks", "enqueue", args...).Run()
 		if err != nil {
-			log, _ := os.ReadFile(f.logOf("looks")) // it is told as far as it can be read
+			log, _ := os.ReadFile(f.logOf("looks")) // best effort
 			f.t.Errorf("enqueue %s: %v; its log:\n%s", strings.Join(args, " "), err, log)
 		}
 	}
 }
 
-// TestRedisUsersAreBounded has each user try what is not his.
+// TestRedisUsersAreBounded checks that each user is refused the commands that it must not run.
 func TestRedisUsersAreBounded(t *testing.T) {
 	inProcesses(t)
 	t.Parallel()
@@ -267,7 +266,7 @@ func TestRedisUsersAreBounded(t *testing.T) {
 		"health":  {{"GET", "orgops:schema"}, {"INFO"}},
 		"worker":  nil,
 		"producer": {
-			// A tenant's settings are the workers'.
+			// A tenant's settings belong to the workers.
 			{"SET", "orgops:v1:{tenant:default}:settings", "{}"}, {"DEL", "orgops:v1:{tenant:default}:workers"},
 			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:{tenant:default}:settings"},
 			{"PUBLISH", "asynq:cancel", "x"}, {"SUBSCRIBE", "asynq:cancel"}, {"SUBSCRIBE", "orgops:v2:wake"}, {"DEL", "asynq:servers"}, {"SET", "asynq:other", 1},
@@ -287,7 +286,7 @@ func TestRedisUsersAreBounded(t *testing.T) {
 			}
 		})
 	}
-	// What is refused above is refused for the user's sake: the commands are good.
+	// The commands refused above are valid: the user that may run them succeeds.
 	for user, command := range map[string][]any{
 		"health": {"PING"}, "producer": {"PUBLISH", "orgops:v2:wake", "default"}, "worker": {"SET", "orgops:v1:{tenant:default}:settings", "{}"}, "operator": {"HGETALL", "orgops:v2:{run:a}:header"},
 	} {
@@ -297,7 +296,7 @@ func TestRedisUsersAreBounded(t *testing.T) {
 	}
 }
 
-// refused tells whether the user may not, himself or in a script of his.
+// refused reports whether err denies the user permission, for a command or inside a script.
 func refused(err error) bool {
 	if err == nil {
 		return false
@@ -305,8 +304,8 @@ func refused(err error) bool {
 	return redis.IsPermissionError(err) || redis.IsAuthError(err) || strings.Contains(err.Error(), "The user executing the script can't")
 }
 
-// TestRedisUsersKeepTransactions: a Redis with these users keeps the writes of a worker's
-// scripts when it restarts.
+// TestRedisUsersKeepTransactions checks that a Redis with these users retains the writes of a
+// worker's scripts over a restart.
 func TestRedisUsersKeepTransactions(t *testing.T) {
 	inProcesses(t)
 	t.Parallel()
@@ -329,8 +328,8 @@ func TestRedisUsersKeepTransactions(t *testing.T) {
 	}
 }
 
-// try sends one command on a connection of its own: some would change what the
-// connection is.
+// try sends one command on a connection of its own, since some commands change the
+// connection's state.
 func (g *guarded) try(user string, command []any) error {
 	o := &redis.Options{Addr: g.server.Addr, Username: user, Password: g.passwords[user], DisableIdentity: true, MaxRetries: -1}
 	if user == "default" {

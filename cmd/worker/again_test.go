@@ -42,7 +42,7 @@ func (f *fleet) submitClients(run string, rows []string) {
 	f.typed("clients", "remove", "--run", run, file)
 }
 
-// removed returns what the tenant was asked to remove, as rows in their order.
+// removed returns the rows of the removals that the tenant received, in order.
 func (f *fleet) removed() (rows []string) {
 	f.t.Helper()
 	for _, r := range f.requests() {
@@ -69,8 +69,8 @@ func (f *fleet) wantRemoved(rows []string) {
 	}
 }
 
-// TestRunIDUsedAgain: a run that was cancelled and deleted is submitted again under its
-// id, with other clients. Only these are removed.
+// TestRunIDUsedAgain submits a cancelled and deleted run again under its ID, with other
+// clients. Only these are removed.
 func TestRunIDUsedAgain(t *testing.T) {
 	t.Parallel()
 	f := assemble(t)
@@ -86,9 +86,9 @@ func TestRunIDUsedAgain(t *testing.T) {
 	f.wantRemoved(right)
 }
 
-// TestArchivedTasksAreHarmless: asynq's archive keeps tasks of rows that were refused.
-// Their run is deleted, and submitted again with other clients. The first ones stay
-// undone also when an operator runs the archived tasks.
+// TestArchivedTasksAreHarmless deletes a run whose rows were refused and submits it again with
+// other clients. asynq's archive keeps the tasks of the refused rows. Running the archived
+// tasks must not remove the first clients.
 func TestArchivedTasksAreHarmless(t *testing.T) {
 	t.Parallel()
 	f := assemble(t)
@@ -137,8 +137,9 @@ func (f *fleet) single(id, row string) error {
 	return err
 }
 
-// TestSingleRow: a row that a service submits by itself is carried out once, however often
-// it is submitted, and its end is no event. Another row under its id is refused.
+// TestSingleRow checks that a row which a service submits alone is executed once, however
+// often it is submitted, and that its end sends no notification. Another row under its ID is
+// refused.
 func TestSingleRow(t *testing.T) {
 	t.Parallel()
 	f, l := assemble(t), listen(t, true)
@@ -188,7 +189,7 @@ func (f *fleet) message() (left *asynq.Task) {
 	return left
 }
 
-// deliver enqueues a message once more.
+// deliver enqueues a message again.
 func (f *fleet) deliver(left *asynq.Task) {
 	f.t.Helper()
 	client := asynq.NewClientFromRedisClient(f.redis)
@@ -197,9 +198,8 @@ func (f *fleet) deliver(left *asynq.Task) {
 	}
 }
 
-// TestSingleRowStaysCancelled: a row that a service has submitted by itself, and that was
-// cancelled while the tenant was in trouble, is not carried out later, whether it was also
-// deleted, and whether a task of it is still in the queue.
+// TestSingleRowStaysCancelled checks that a single row which was cancelled during a failure of
+// the tenant is not executed later, also if it was deleted and its task is still in the queue.
 func TestSingleRowStaysCancelled(t *testing.T) {
 	t.Parallel()
 	for name, rest := range map[string]func(f *fleet, row string){
@@ -229,7 +229,7 @@ func TestSingleRowStaysCancelled(t *testing.T) {
 			before := len(f.removed())
 			f.deliver(left)
 			one.signal(syscall.SIGKILL)
-			_ = one.wait(patience) // it says that it was killed
+			_ = one.wait(patience) // killed
 			f.deliver(left)
 			f.work("two") // it reads the due rows from the ledger
 			f.submitClients("nightly", others)
@@ -249,8 +249,8 @@ func TestSingleRowStaysCancelled(t *testing.T) {
 	}
 }
 
-// TestSingleRemovalsTogether has a service submit removals one by one. Those of one
-// organization and time are removed by one request, and each run ends by itself.
+// TestSingleRemovalsTogether has a service submit removals one by one. One request removes
+// those of one organization and time, and each run ends on its own.
 func TestSingleRemovalsTogether(t *testing.T) {
 	t.Parallel()
 	f := assemble(t)

@@ -13,15 +13,15 @@ import (
 	"orgops/tasks"
 )
 
-// TestBlockedForTheFleet: what one worker learns that the credentials may not do
-// holds back both, each says so, and when it is granted both go on by themselves.
+// TestBlockedForTheFleet checks that a denied permission, seen by one worker, blocks both
+// workers. Each reports it, and both resume without help once the permission is granted.
 func TestBlockedForTheFleet(t *testing.T) {
 	redistest.NeedsLong(t, "waits for a probe, half a minute")
 	t.Parallel()
 	for _, tc := range []struct {
 		name        string
 		fault       sandbox.Fault
-		row, worker string // what row and readiness say
+		row, worker string // in the row and in the worker's readiness
 	}{
 		{"a scope is missing", sandbox.Fault{Status: http.StatusForbidden, Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: x","errorCode":"insufficient_scope"}`},
 			"Insufficient scope", "the operation update_discovery_domain is blocked: 403"},
@@ -44,8 +44,8 @@ func TestBlockedForTheFleet(t *testing.T) {
 					return strings.HasPrefix(why, "blocked: ") && strings.Contains(why, tc.row)
 				})
 			})
-			// The answer to a read that was under way may clear the block of all operations; the
-			// next change blocks them again.
+			// The answer to a read in progress may clear the block of all operations; the next
+			// change blocks them again.
 			for _, p := range fleet {
 				await(t, "/readyz to say "+tc.worker, func() bool {
 					status, body := p.page("probe-addr", "/readyz")

@@ -21,8 +21,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// chromium is the browser that ORGOPS_TEST_CHROMIUM names: these tests take minutes, and
-// are run by who asks for them.
+// chromium returns the browser that ORGOPS_TEST_CHROMIUM names. It skips the test if the
+// variable is empty, since these tests take minutes.
 func chromium(t *testing.T) string {
 	t.Helper()
 	named := os.Getenv("ORGOPS_TEST_CHROMIUM")
@@ -32,8 +32,8 @@ func chromium(t *testing.T) string {
 	return named
 }
 
-// axeCore is the text of axe-core's axe.min.js, which ORGOPS_TEST_AXE names; empty:
-// nothing names it, and accessibility is not looked at.
+// axeCore returns the text of the axe.min.js that ORGOPS_TEST_AXE names. It returns "" if the
+// variable is empty; accessibility is not checked then.
 func axeCore(t *testing.T) string {
 	t.Helper()
 	file := os.Getenv("ORGOPS_TEST_AXE")
@@ -48,7 +48,7 @@ func axeCore(t *testing.T) string {
 	return string(text)
 }
 
-// browser is a Chromium that may ask one host only.
+// browser is a Chromium that may connect to one host only.
 type browser struct {
 	ctx  context.Context
 	base string // of the pages, without the last /
@@ -77,7 +77,7 @@ func openBrowser(t *testing.T, base string) *browser {
 	return &browser{ctx, strings.TrimSuffix(base, "/")}
 }
 
-// tab is a page of the browser, and what was amiss in it.
+// tab is a page of the browser, and the problems found in it.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
@@ -86,10 +86,10 @@ type tab struct {
 	mu      sync.Mutex
 	amiss   []string
 	loads   int      // of the page itself
-	quietly []string // parts of messages that are meant to come
+	quietly []string // parts of expected messages
 }
 
-// tab opens an empty one.
+// tab opens an empty tab.
 func (b *browser) tab(t *testing.T) *tab {
 	t.Helper()
 	own, err := url.Parse(b.base)
@@ -110,7 +110,7 @@ func (b *browser) tab(t *testing.T) *tab {
 	return one
 }
 
-// saw keeps what must not be: requests that leave the worker, and errors on the console.
+// saw records requests to other hosts than the worker, and errors on the console.
 func (b *tab) saw(own string, event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,7 +146,7 @@ func (b *tab) add(what string) {
 	}
 }
 
-// loaded is how often the page itself was loaded.
+// loaded returns how often the page was loaded.
 func (b *tab) loaded() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,13 +171,13 @@ func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// open loads a page, and waits until there is an element.
+// open loads a page, and waits for an element.
 func (b *tab) open(path, wait string) {
 	b.t.Helper()
 	b.do("open "+path, chromedp.Navigate(b.base+path), chromedp.WaitReady(chromedp.CSS(wait)))
 }
 
-// look is how a page is looked at.
+// look is the viewport and color scheme of a page.
 type look struct {
 	width, height int64
 	scheme        string // light or dark
@@ -199,13 +199,13 @@ func (b *tab) as(l look) {
 	}))
 }
 
-// evaluate is the value of an expression.
+// evaluate returns the value of an expression.
 func evaluate[T any](b *tab, expression string) T {
 	b.t.Helper()
 	return is(b, "evaluate "+expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// is what an action comes to.
+// is returns the result of action.
 func is[T any](b *tab, what string, action chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -217,7 +217,8 @@ func is[T any](b *tab, what string, action chromedp.Action[T]) T {
 	return value
 }
 
-// until waits until an expression is true. On the way to another page it has no value.
+// until waits until an expression is true. During the navigation to another page it has no
+// value.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
 	await(b.t, what, func() bool {
@@ -226,7 +227,7 @@ func (b *tab) until(what, expression string) {
 	})
 }
 
-// fits holds that nothing is wider than the window.
+// fits checks that no element is wider than the window.
 func (b *tab) fits(where string) {
 	b.t.Helper()
 	wide := evaluate[[]string](b, `(() => {
@@ -239,7 +240,7 @@ func (b *tab) fits(where string) {
 	}
 }
 
-// accessible holds that axe-core finds nothing that is serious.
+// accessible checks that axe-core finds no serious violation.
 func (b *tab) accessible(where, axe string) {
 	b.t.Helper()
 	if axe == "" {
@@ -256,7 +257,7 @@ func (b *tab) accessible(where, axe string) {
 	}
 }
 
-// picture keeps how the page looks, where ORGOPS_TEST_SCREENSHOTS names a directory.
+// picture stores a screenshot of the page if ORGOPS_TEST_SCREENSHOTS names a directory.
 func (b *tab) picture(name string) {
 	b.t.Helper()
 	dir := os.Getenv("ORGOPS_TEST_SCREENSHOTS")
@@ -269,7 +270,7 @@ func (b *tab) picture(name string) {
 	}
 }
 
-// text is what is to be read in an element.
+// text returns the visible text of an element.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	return evaluate[string](b, "document.querySelector("+quoted(selector)+")?.innerText ?? ''")
@@ -283,7 +284,7 @@ func quoted(text string) string {
 	return string(out)
 }
 
-// press presses keys, one after the other.
+// press presses keys in order.
 func (b *tab) press(keys ...string) {
 	b.t.Helper()
 	for _, key := range keys {

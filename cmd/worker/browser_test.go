@@ -17,10 +17,10 @@ import (
 	"orgops/tasks"
 )
 
-// markup is what a stranger would have run in the operator's browser.
+// markup is an injection: it changes the page's title if the browser executes it.
 const markup = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
 
-// operated is a worker with its pages, and a run of each sort to look at.
+// operated is a worker with its pages, and a run of each sort.
 type operated struct {
 	desk
 
@@ -57,8 +57,8 @@ func operate(t *testing.T) operated {
 
 func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
 
-// TestBrowser looks at the pages of a real worker in a real browser. It is one test
-// of many parts, since browser and worker take long to start.
+// TestBrowser checks the pages of a real worker in a real browser. It is a single test with
+// many subtests, since the browser and the worker take long to start.
 func TestBrowser(t *testing.T) {
 	o := operate(t)
 	b := openBrowser(t, o.base)
@@ -74,8 +74,9 @@ func TestBrowser(t *testing.T) {
 	t.Run("actions", func(t *testing.T) { o.actions(t, b) })
 }
 
-// looksWell holds of each page, at a desk and on a phone, by day and by night: it
-// fits, it asks nobody else, its console is silent, and axe-core finds nothing.
+// looksWell checks each page in desktop and mobile size, in the light and the dark scheme: the
+// page fits, it requests nothing from other hosts, it logs nothing to the console, and
+// axe-core finds no violation.
 func (o operated) looksWell(t *testing.T, b *browser, axe string) {
 	pages := []struct{ name, path string }{
 		{"runs", "/runs"},
@@ -103,13 +104,13 @@ func (o operated) looksWell(t *testing.T, b *browser, axe string) {
 	}
 }
 
-// lookup is the page of a domain of the sample.
+// lookup returns the path of the page of a sample domain.
 func (o operated) lookup() string {
 	d := o.sample.Swept[0]
 	return "/domains?" + url.Values{"tenant": {tasks.DefaultTenant}, "organization": {d.Organization}, "domain": {d.Domain}}.Encode()
 }
 
-// isLive holds that a run's bar grows, and that the page is not loaded for it.
+// isLive checks that a run's bar grows without a reload of the page.
 func (o operated) isLive(t *testing.T, b *browser) {
 	tab := b.tab(t)
 	for _, path := range []string{"/runs", runPath(slowRun)} {
@@ -123,11 +124,11 @@ func (o operated) isLive(t *testing.T, b *browser) {
 	}
 }
 
-// staysText has markup in a run's label, and on a page of an address with markup.
+// staysText has markup in a run's label and in the address of a page.
 func (o operated) staysText(t *testing.T, b *browser) {
 	o.handIn(intake.Run{ID: markupRun, Label: markup}, tasks.TypeRemove, []byte("organization_id,client_id\norg_0000000000000000,c\n"))
 	tab := b.tab(t)
-	tab.quietly = []string{"status of 40"} // what there is not is answered so
+	tab.quietly = []string{"status of 40"} // pages that do not exist
 	for _, path := range []string{
 		"/runs", runPath(markupRun), runPath(sampleRun) + "?q=" + url.QueryEscape(markup), "/runs?tenant=" + url.QueryEscape(markup),
 		"/runs/" + url.PathEscape("x"+markup), "/domains?" + url.Values{"tenant": {markup}, "organization": {markup}, "domain": {markup}}.Encode(),
@@ -146,7 +147,7 @@ func (o operated) staysText(t *testing.T, b *browser) {
 	}
 }
 
-// keyboard walks by Tab alone: first to the content, and to the pages.
+// keyboard navigates with Tab alone: first to the content, then to the pages.
 func (o operated) keyboard(t *testing.T, b *browser) {
 	tab := b.tab(t)
 	tab.open("/runs", "main h1")
@@ -167,7 +168,7 @@ func (o operated) keyboard(t *testing.T, b *browser) {
 	tab.until("the content has the focus", `document.activeElement.id === "content"`)
 }
 
-// reasonsAreSeen: why rows of the sample failed is on the run's page.
+// reasonsAreSeen checks that the run's page shows the reasons of failed sample rows.
 func (o operated) reasonsAreSeen(t *testing.T, b *browser) {
 	tab := b.tab(t)
 	tab.open(runPath(sampleRun), "#failed tbody tr")
@@ -178,7 +179,7 @@ func (o operated) reasonsAreSeen(t *testing.T, b *browser) {
 	}
 }
 
-// filters has rows chosen by their outcome.
+// filters selects rows by their outcome.
 func (o operated) filters(t *testing.T, b *browser) {
 	tab := b.tab(t)
 	tab.open(runPath(sampleRun), "#outcome")
@@ -196,7 +197,7 @@ func (o operated) filters(t *testing.T, b *browser) {
 	}
 }
 
-// queues opens asynqmon, by the link that leads there, and the tasks in progress.
+// queues opens asynqmon by its link, and the tasks in progress.
 func (o operated) queues(t *testing.T, b *browser) {
 	tab := b.tab(t)
 	tab.open("/runs", "main h1")

@@ -19,8 +19,8 @@ import (
 // for a minute, and the request may be held back by a link or a suspended worker meanwhile.
 const proofAge = 100 * time.Second
 
-// quietAfter is how long after a pause or a cancel a row may still start: an execution asks the
-// ledger at most a second before its request.
+// quietAfter is how long after a pause or a cancel a row may still start: an execution reads
+// the ledger at most a second before its request.
 const quietAfter = 3 * time.Second
 
 // finish waits until all runs have ended. As an operator does, it repeats
@@ -56,7 +56,7 @@ func (c *chaos) bringOn(j *job) {
 	switch {
 	case missing && (j.cancelled || j.isDeleted() || j.command[1] == "sweep"):
 		j.ended = true
-	case err == nil && r.Paused && j.found(): // its scan does not continue before
+	case err == nil && r.Paused && j.found(): // the scan does not continue before
 		c.enter("runs", "resume", j.run)
 	case err == nil && !r.Incomplete && j.found(): // its scan continues
 	case missing || err == nil && (!r.Sealed() && !j.cancelled || r.Incomplete):
@@ -117,7 +117,7 @@ func (c *chaos) compareAll() {
 	c.compareRate(log)
 }
 
-// assign adds a request to the rows that it is about. A change that no row asks for is wrong.
+// assign adds a request to its rows. It reports a change that no row requests.
 func (c *chaos) assign(r sandbox.Request, rows map[string]*chaosRow) {
 	var keys []string
 	switch r.Operation {
@@ -153,8 +153,8 @@ func (c *chaos) assign(r sandbox.Request, rows map[string]*chaosRow) {
 	}
 }
 
-// compareQuiet checks that no row's first request to change something came while its run was
-// paused or cancelled. Reads may come: they find out the result of a request that got lost.
+// compareQuiet checks that no row sent its first change while its run was paused or cancelled.
+// Reads may be sent: they find out the result of a lost request.
 func (c *chaos) compareQuiet(row *chaosRow) {
 	for _, quiet := range row.quiet {
 		after := row.first.Sub(quiet.from)
@@ -165,7 +165,7 @@ func (c *chaos) compareQuiet(row *chaosRow) {
 	}
 }
 
-// heldUp reports whether a request that was to be sent at a time may have arrived at the other.
+// heldUp reports whether a fault may have delayed a request from the one time to the other.
 func (c *chaos) heldUp(from, to time.Time) bool {
 	return slices.ContainsFunc(c.faults, func(d disturbance) bool {
 		return (d.kind == "worker suspended" || d.kind == "API link stalled") && d.overlaps(from.Add(-time.Second), to)
@@ -200,7 +200,7 @@ func (c *chaos) once(row *chaosRow, mayRepeat bool) {
 	}
 }
 
-// settledAs checks the outcome of a row whose change is there or not.
+// settledAs checks the outcome of a row by whether its change took effect.
 func (c *chaos) settledAs(row *chaosRow, there bool) {
 	switch row.fate.Outcome {
 	case "done", "unchanged":
@@ -311,7 +311,7 @@ func (c *chaos) templateIDs(state sandbox.State) map[string][]string {
 	return ids
 }
 
-// answers are when resolvers answered for the TXT records of a host.
+// answers returns when resolvers answered for the TXT records of a host.
 type answers struct {
 	found  []time.Time
 	denied []time.Time // the name does not exist
@@ -337,7 +337,7 @@ func (c *chaos) queries() map[string]answers {
 	return by
 }
 
-// compareStops checks that nothing was changed while the tenant was stopped.
+// compareStops checks that the tenant received no change while it was stopped.
 func (c *chaos) compareStops(log []sandbox.Request) {
 	for _, r := range log {
 		stopped := slices.ContainsFunc(c.stops, func(s span) bool { return r.At.After(s.from) && r.At.Before(s.to) })
@@ -347,9 +347,9 @@ func (c *chaos) compareStops(log []sandbox.Request) {
 	}
 }
 
-// compareRate checks that in no window more requests came than the workers may use of the
-// tenant's rate and burst. A worker without Redis has its share of the rate besides, and
-// requests that a fault has held back are not counted.
+// compareRate checks that in no window more requests arrived than the workers may use of the
+// tenant's rate and burst. A worker without Redis has its own share of the rate in addition.
+// Requests that a fault has held back are not counted.
 func (c *chaos) compareRate(log []sandbox.Request) {
 	slices.SortStableFunc(log, func(a, b sandbox.Request) int { return a.At.Compare(b.At) })
 	held, start := slices.Clone(c.held), log[0].At

@@ -17,15 +17,15 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// backlog is how many rows are open as a rule, so that there is always one to settle.
+// backlog is the usual number of open rows, so that one can always settle.
 const backlog = 300
 
-// most bounds the open runs, however few rows they have: commands that fail are repeated, and
-// must not take the machine from the workers.
+// most bounds the open runs, however few rows they have: failed commands are repeated, and
+// must not starve the workers.
 const most = 40
 
-// waitsLong is after how long without a settled row there is another run all the same: the
-// open rows may all wait for requests whose answers were lost.
+// waitsLong is the time without a settled row after which another run is submitted all the
+// same: the open rows may all wait for requests whose answers were lost.
 const waitsLong = 2 * time.Second
 
 // job is a run of the stream.
@@ -35,10 +35,10 @@ type job struct {
 	rows        int
 	args        []string         // of the command that submits it
 	cells       [][]string       // of its rows, once they are compared
-	parent      *job             // whose failed rows it repeats
-	unpublished []sandbox.Domain // of a run of pending domains, those without a token
+	parent      *job             // the job whose failed rows it repeats
+	unpublished []sandbox.Domain // the domains without a published token, of a run of pending domains
 
-	// control is held by commands on the run, and locked by those that no other may meet.
+	// control is held by commands on the run, and locked by those that exclude all others.
 	control sync.RWMutex
 
 	mu        sync.Mutex
@@ -46,8 +46,8 @@ type job struct {
 	settled   int64
 	ended     bool
 	cancelled bool
-	tried     bool // a cancel was typed, which may have its effect although it fails
-	retried   bool // there is a job of its failed rows
+	tried     bool // a cancel was entered, which may take effect although it fails
+	retried   bool // another job has its failed rows
 	deleted   time.Time
 	kept      *results // of a deleted run
 	quiet     []span   // while none of its rows may start
@@ -83,7 +83,7 @@ func (j *job) isCancelled() (cancelled bool) {
 	return cancelled
 }
 
-// openJobs are those that have not been seen to end.
+// openJobs returns the jobs that were not seen to end.
 func (c *chaos) openJobs() []*job { return c.jobsThat(func(j *job) bool { return !j.ended }) }
 
 // jobsThat returns the jobs for which match, which is called with the job locked, is true.
@@ -158,7 +158,7 @@ func (c *chaos) newJob(draws *rand.Rand) *job {
 	return j
 }
 
-// single is the command that submits the job's only domain without a file.
+// single returns the command that submits the job's only domain without a file.
 func (c *chaos) single(j *job) []string {
 	row := c.rowsOf(j.file)[0]
 	args := append(slices.Clone(j.command), "--run", j.run, "--org", row[0])
@@ -187,11 +187,11 @@ func (c *chaos) submit(j *job) bool {
 	return true
 }
 
-// enter runs the built enqueue, and checks that it behaves as every command must: no panic, a
+// enter runs the built enqueue, and checks the guarantees of every command: no panic, a
 // documented exit status, and a message if it is not 0.
 func (c *chaos) enter(args ...string) (out string, status int) { return c.enterFor(0, args...) }
 
-// enterFor is enter with a command that is interrupted after a while; 0: it is not.
+// enterFor is like enter, but interrupts the command after a while; 0: it does not.
 func (c *chaos) enterFor(length time.Duration, args ...string) (out string, status int) {
 	cmd := c.producer.program("enqueue", args...)
 	var stderr bytes.Buffer
@@ -225,7 +225,7 @@ func (c *chaos) enterFor(length time.Duration, args ...string) (out string, stat
 	return string(stdout), status
 }
 
-// typeCommands types commands at random, at most eight at a time, and returns when all have
+// typeCommands enters commands at random, at most eight at a time, and returns when all have
 // ended.
 func (c *chaos) typeCommands(ctx context.Context) {
 	draws := rand.New(rand.NewPCG(c.seed, 3))
@@ -302,8 +302,8 @@ func (c *chaos) cancel(j *job) {
 	}
 }
 
-// pauseRun pauses a run, and resumes it after a while. The end of the test resumes one of which
-// that fails.
+// pauseRun pauses a run, and resumes it after a while. If the resume fails, the end of the
+// test repeats it.
 func (c *chaos) pauseRun(j *job, length time.Duration) {
 	j.control.RLock()
 	defer j.control.RUnlock()
@@ -327,7 +327,7 @@ func (c *chaos) submitOthers(j *job) {
 		return
 	}
 	if _, err := c.get(j.run); err != nil && c.mayForget() {
-		return // Redis may have lost the run: then they are accepted
+		return // Redis may have lost the run: the rows are accepted then
 	}
 	args[len(args)-1] = filepath.Join(c.dir, "others-"+j.file)
 	write(c.t, args[len(args)-1], c.others(j))
@@ -336,11 +336,11 @@ func (c *chaos) submitOthers(j *job) {
 	}
 }
 
-// others are rows of the form of the job's, of things that are not there.
+// others returns rows of the job's form whose objects do not exist.
 func (c *chaos) others(j *job) string {
 	switch j.command[1] {
 	case "create":
-		return string(c.box.SeedTemplates(1)) // which only makes the text
+		return string(c.box.SeedTemplates(1)) // returns only the text
 	case "remove":
 		return "organization_id,client_id\norg_0000000000000000,client_0\n"
 	case "update":

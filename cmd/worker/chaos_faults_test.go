@@ -14,7 +14,7 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// fault disturbs one part of the world.
+// fault disturbs one component.
 type fault struct {
 	kind       string
 	on         string // the part: no two faults of a time have the same
@@ -24,7 +24,7 @@ type fault struct {
 
 func (f fault) String() string { return fmt.Sprintf("%s (%s) for %v", f.kind, f.on, f.hold) }
 
-// draw draws a fault. It depends on the draws alone, so that a seed has the same faults again.
+// draw draws a fault. It depends on draws alone, so that a seed repeats its faults.
 func (c *chaos) draw(draws *rand.Rand) fault {
 	all := []func(*rand.Rand) fault{c.apiLink, c.apiLink, c.killed, c.suspended, c.terminated, c.answers, c.answers, c.readsDropped, c.readsDropped, c.readsDropped}
 	if c.guarded != nil {
@@ -60,10 +60,10 @@ func (c *chaos) apiLink(draws *rand.Rand) fault {
 	}
 }
 
-// holdBack notes that requests may arrive together from now on.
+// holdBack records that requests may arrive together from now on.
 func (c *chaos) holdBack(n int) { c.held = append(c.held, heldBack{time.Now(), n}) }
 
-// redisLink disturbs the way to Redis of one worker, or of all.
+// redisLink disturbs the link to Redis of one worker, or of all.
 func (c *chaos) redisLink(draws *rand.Rand) fault {
 	mode, first, n := drawMode(draws), draws.IntN(chaosWorkers), 1
 	what := "a worker's Redis link "
@@ -108,7 +108,8 @@ func (c *chaos) killed(draws *rand.Rand) fault {
 	}
 }
 
-// inFlight is how many requests of a worker may be between their permit and their sending.
+// inFlight returns how many requests of a worker may be between their permit and their
+// sending.
 const inFlight = 8
 
 // suspended stops a worker for longer than the dispatcher's lease of 3 s, and at times longer
@@ -140,7 +141,7 @@ func (c *chaos) terminated(draws *rand.Rand) fault {
 	}
 }
 
-// answers has one in two or three of the tenant's answers go wrong.
+// answers makes one in two or three of the tenant's responses fail.
 func (c *chaos) answers(draws *rand.Rand) fault {
 	faults := []struct {
 		kind  string
@@ -163,8 +164,8 @@ func (c *chaos) answers(draws *rand.Rand) fault {
 	}
 }
 
-// readsDropped has every other read get no answer over a connection that was used before, which
-// net/http by itself would send again.
+// readsDropped drops the answer to every other read over a reused connection, which net/http
+// alone would retry.
 func (c *chaos) readsDropped(draws *rand.Rand) fault {
 	var seen atomic.Int64
 	var remove func()
@@ -197,7 +198,7 @@ func (c *chaos) redisSuspended(draws *rand.Rand) fault {
 	}
 }
 
-// redisForgets has Redis die and come back as it was a second before.
+// redisForgets kills Redis and restores its state of a second before.
 func (c *chaos) redisForgets(draws *rand.Rand) fault {
 	return fault{
 		kind: "Redis loses its last second", on: theRedis, hold: upTo(draws, 2*time.Second),
@@ -234,7 +235,7 @@ func (c *chaos) redisFull(draws *rand.Rand) fault {
 }
 
 // rights takes rights from the workers' user: all, those of scripts, or one command, which
-// fails within scripts after others have had their effect.
+// fails within scripts after others have taken effect.
 func (c *chaos) rights(draws *rand.Rand) fault {
 	rules := []string{"off", "off", "-evalsha", "-@write", "resetkeys", "-hset", "-zadd", "-zrem", "-del", "-lpush", "-publish", "-subscribe", "-setbit"}
 	rule := rules[draws.IntN(len(rules))]
@@ -252,8 +253,7 @@ func (c *chaos) rights(draws *rand.Rand) fault {
 
 const theTenant = "the tenant"
 
-// tenantStopped has an operator stop the tenant: no change is sent from the end of the
-// command on.
+// tenantStopped stops the tenant: no change is sent after the end of the command.
 func (c *chaos) tenantStopped(draws *rand.Rand) fault {
 	var since time.Time
 	until := func(args ...string) {
@@ -287,8 +287,8 @@ func (c *chaos) failover(draws *rand.Rand) fault {
 	}
 }
 
-// masterSuspended has Sentinel choose another master while the former one still lives. That
-// one takes writes for a while after it continues, and loses them.
+// masterSuspended has Sentinel promote a replica while the former master is suspended. That
+// one accepts writes for a while after it continues, and loses them.
 func (c *chaos) masterSuspended(*rand.Rand) fault {
 	return fault{
 		kind: "Sentinel failover, the former master suspended", on: theRedis,

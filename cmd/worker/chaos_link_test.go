@@ -19,7 +19,7 @@ const (
 
 var linkFaults = map[linkMode]string{severed: "cut", stalled: "stalled", blackholed: "blackholed", answersLost: "answers lost"}
 
-// link is a TCP proxy. A connection of which bytes were lost is reset when the mode changes.
+// link is a TCP proxy. When the mode changes, it resets connections that lost bytes.
 type link struct {
 	addr     string
 	target   string
@@ -123,7 +123,7 @@ func (l *link) passes(c *carried, requests bool) bool {
 	return !lost
 }
 
-// set changes the mode and returns how many connections had requests held back.
+// set changes the mode and returns the number of connections with delayed requests.
 func (l *link) set(mode linkMode) (held int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,18 +19,18 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// chaosRow is a row, its result, and the requests about it. The row of a run and those of
-// the runs that repeat it are one.
+// chaosRow is a row, its result, and its requests. The row of a run and the rows of runs that
+// repeat it are one.
 type chaosRow struct {
 	job         *job // the latest
 	item        int
 	cells       []string // of CSV
 	fate        runs.Result
 	unpublished bool         // its token is not in the DNS
-	swept       *sweptDomain // nil: it is a row that was submitted
+	swept       *sweptDomain // nil: a submitted row
 	quiet       []span
 	first       time.Time         // of the first request to change it
-	reads       []sandbox.Request // of its record, that were answered
+	reads       []sandbox.Request // answered reads of its record
 	changes     []sandbox.Request // that came to the tenant
 }
 
@@ -64,7 +64,7 @@ func (c *chaos) rowsByKey() map[string]*chaosRow {
 
 const (
 	deletedUnknown = "deleted"   // the outcome of rows of a run that was deleted while it was submitted
-	notFound       = "not found" // of rows that a scan has not found, as its run was cancelled
+	notFound       = "not found" // of rows that a cancelled scan has not found
 )
 
 func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
@@ -94,8 +94,8 @@ func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 	}
 }
 
-// fateOf takes the result of a row out of those of its run. A scan after Redis has forgotten
-// one finds rows a second time.
+// fateOf removes the result of a row from those of its run. A scan finds rows a second time if
+// Redis lost them.
 func (c *chaos) fateOf(row *chaosRow, got *results) runs.Result {
 	items := got.keys[keyOf(row.cells)]
 	delete(got.keys, keyOf(row.cells))
@@ -113,8 +113,8 @@ func (c *chaos) fateOf(row *chaosRow, got *results) runs.Result {
 	return got.fates[items[0]]
 }
 
-// cellsOf returns the cells of a job's rows; of a template its name. The rows of a run that
-// repeats another one's are those that have failed there.
+// cellsOf returns the cells of a job's rows; for a template its name. The rows of a repeating
+// run are the failed ones of the run that it repeats.
 func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 	c.t.Helper()
 	if j.parent != nil {
@@ -142,15 +142,15 @@ func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 	return all
 }
 
-// results are those of a run's rows.
+// results are the results of a run's rows.
 type results struct {
 	run   ledger.Run
 	keys  map[string][]int // numbers of rows by the record that they change
 	fates []runs.Result
 }
 
-// resultsOf returns the results of a run, each of whose rows is to be counted once; nil: it
-// was cancelled before its rows were stored, or deleted, and nothing is known.
+// resultsOf returns the results of a run, each of whose rows must be counted once. It returns
+// nil if the run was cancelled before its rows were stored, or deleted.
 func (c *chaos) resultsOf(j *job) *results {
 	c.t.Helper()
 	got, err := c.results(c.t.Context(), j.run)

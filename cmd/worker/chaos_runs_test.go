@@ -18,8 +18,8 @@ func (j *job) found() bool { return j.command[1] == "sweep" || j.pending() }
 
 func (j *job) pending() bool { return slices.Contains(j.args, "--pending") }
 
-// newPending seeds an organization with pending domains, of which the DNS has two in three
-// tokens, and returns the job that has them found and verified.
+// newPending seeds an organization with pending domains, of which two in three have their
+// token published. It returns the job that finds and verifies them.
 func (c *chaos) newPending(draws *rand.Rand) *job {
 	n, id := 5+draws.IntN(40), fmt.Sprintf("pending-%d", c.ids.Add(1))
 	j := &job{submission: submission{run: id, file: id + ".csv", command: submissions[0].command}, rows: n}
@@ -101,7 +101,7 @@ func (c *chaos) noteDeleted(j *job, kept *results) {
 	c.count("runs deleted")
 }
 
-// readsWithin bounds a read of the ledger, after which it is repeated by a new command.
+// readsWithin bounds a read of the ledger. A longer read is repeated by a new command.
 const readsWithin = 10 * time.Second
 
 func (c *chaos) get(run string) (ledger.Run, error) {
@@ -139,7 +139,7 @@ func (c *chaos) deleteStaged(j *job, after time.Duration) {
 	}
 }
 
-// compareDeleted checks that nothing was changed for a row after its run was deleted.
+// compareDeleted checks that no change was sent for a row after its run was deleted.
 func (c *chaos) compareDeleted(row *chaosRow) {
 	deleted := row.job.deleted
 	for _, r := range row.changes {
@@ -150,8 +150,8 @@ func (c *chaos) compareDeleted(row *chaosRow) {
 	}
 }
 
-// retryOne has the failed rows of a run that has ended submitted again, as another run. Of
-// pending domains it publishes the tokens first.
+// retryOne submits the failed rows of an ended run again, as another run. It publishes the
+// tokens of pending domains first.
 func (c *chaos) retryOne() {
 	for _, parent := range c.jobsThat(func(j *job) bool {
 		return j.ended && !j.retried && j.deleted.IsZero() && j.command[1] != "sweep" && (j.cancelled || len(j.unpublished) > 0)
@@ -164,7 +164,7 @@ func (c *chaos) retryOne() {
 	}
 }
 
-// newRetry returns the job of the failed rows of a run; nil: there are none.
+// newRetry returns the job of the failed rows of a run, or nil if there are none.
 func (c *chaos) newRetry(parent *job) *job {
 	parent.control.Lock()
 	defer parent.control.Unlock()

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// chaosGrace and chaosChecks are the policy of sweeps: how long, and by how many of them,
-	// a token must have been found gone.
+	// chaosGrace and chaosChecks are the policy of sweeps: for how long, and by how many
+	// checks, a token must be found absent.
 	chaosGrace  = 3 * time.Second
 	chaosChecks = 2
 	// protectedZone has domains that are never changed.
@@ -25,7 +25,8 @@ const (
 	sweptMost = 12
 )
 
-// sweepSettings are the workers'. They sweep the whole tenant each minute, too.
+// sweepSettings returns the settings of the workers. They sweep the whole tenant each minute,
+// too.
 func sweepSettings() map[string]string {
 	return map[string]string{
 		"ORGOPS_SWEEP": "* * * * *", "ORGOPS_ABSENT_ACTION": "pending", "ORGOPS_GRACE": chaosGrace.String(),
@@ -37,8 +38,8 @@ func sweepSettings() map[string]string {
 type sweptDomain struct {
 	class     string // one of sweptClasses
 	host, txt string
-	published time.Time // when the token of an absent one came back; zero: it has not
-	due       time.Time // when a sweep was first submitted that verifies pending ones; zero: none was
+	published time.Time // when the token of an absent domain was published again; zero: it was not
+	due       time.Time // when a sweep that verifies pending domains was first submitted; zero: never
 }
 
 var sweptClasses = []string{"present", "absent", "absent", "unknown", "protected", "pending", "pending without a token"}
@@ -79,8 +80,8 @@ func (c *chaos) newSwept() *sweptOrganization {
 	return o
 }
 
-// drawSweep returns a function that sweeps an organization, which may be a new one. Before a
-// sweep the token of an absent domain may come back.
+// drawSweep returns a function that sweeps an organization, which may be a new one. Before the
+// sweep the token of an absent domain may be published again.
 func (c *chaos) drawSweep(draws *rand.Rand) func() {
 	fresh, pending, back := draws.IntN(4) == 0, draws.IntN(4) == 0, draws.IntN(3) == 0
 	o := &sweptOrganization{}

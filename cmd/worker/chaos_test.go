@@ -30,9 +30,9 @@ import (
 const (
 	chaosWorkers = 3
 	clockTime    = "15:04:05.000"
-	// chaosRate and chaosBurst are the tenant's limit, so low that it is used up most of the
-	// time: a request without a permit is then one more than allowed. The workers leave a fifth
-	// of it to others. Some requests come so late that they meet with later ones.
+	// chaosRate and chaosBurst are the tenant's limit. It is so low that it is exhausted most
+	// of the time: a request without a permit exceeds it. The workers leave a fifth of it to
+	// other clients. Delayed requests may coincide with later ones.
 	chaosRate  = 30
 	chaosBurst = 25
 	chaosUse   = 0.8
@@ -40,7 +40,7 @@ const (
 	// chaosEnds is how long the work may take once there are no more faults: a row whose
 	// answer was lost waits for a minute, and after several attempts minutes more.
 	chaosEnds = 10 * time.Minute
-	// chaosRecovers is how long it may take after a fault until the next row settles.
+	// chaosRecovers is the longest time from a fault to the next settled row.
 	chaosRecovers = 3 * time.Minute
 )
 
@@ -83,7 +83,7 @@ type span struct{ from, to time.Time }
 
 func (s span) overlaps(from, to time.Time) bool { return s.from.Before(to) && from.Before(s.to) }
 
-// disturbance is a fault that was.
+// disturbance is a past fault.
 type disturbance struct {
 	kind string
 	span
@@ -96,9 +96,9 @@ type heldBack struct {
 	n  int
 }
 
-// TestChaos has three workers do a stream of work while random faults come and go, and compares
-// ledger, request log and the tenant's state. ORGOPS_TEST_CHAOS is for how long;
-// ORGOPS_TEST_SEED repeats a sequence of faults. Of three seeds one has a Redis that loses its
+// TestChaos has three workers execute a stream of work during random faults, and compares
+// ledger, request log and the tenant's state. ORGOPS_TEST_CHAOS is its duration.
+// ORGOPS_TEST_SEED repeats a sequence of faults. One seed in three has a Redis that loses its
 // last second, and one a Sentinel.
 func TestChaos(t *testing.T) {
 	text := os.Getenv("ORGOPS_TEST_CHAOS")
@@ -117,7 +117,7 @@ func TestChaos(t *testing.T) {
 		doing.Wait()
 		watching.Wait()
 	}
-	defer stop() // also where the test fails
+	defer stop() // also if the test fails
 	doing.Go(func() { c.stream(ctx) })
 	doing.Go(func() { c.typeCommands(ctx) })
 	watching.Go(func() { c.watch(ctx) })
@@ -190,7 +190,7 @@ func (c *chaos) startSingle(t *testing.T, env map[string]string) {
 	}
 }
 
-// with is the fleet with other settings.
+// with returns the fleet with other settings.
 func (f *fleet) with(env map[string]string) *fleet {
 	other := *f
 	other.env = maps.Clone(f.env)
@@ -198,7 +198,7 @@ func (f *fleet) with(env map[string]string) *fleet {
 	return &other
 }
 
-// chaosWorker is a worker that is started again whenever it has ended.
+// chaosWorker is a worker that is restarted whenever it ends.
 type chaosWorker struct {
 	*fleet
 
@@ -209,7 +209,7 @@ type chaosWorker struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when cmd has ended
 	err   error         // of cmd, once it has ended
-	stay  chan struct{} // while it is not to be started again: closed when it is
+	stay  chan struct{} // not nil while the worker must not be restarted; closed when it may
 }
 
 func (c *chaos) startWorker(i int, toRedis *link, env map[string]string) {
@@ -227,7 +227,7 @@ func (c *chaos) startWorker(i int, toRedis *link, env map[string]string) {
 		cancel()
 		keeping.Wait()
 		if c.t.Failed() {
-			log, _ := os.ReadFile(c.logOf(w.name))                                                         // it is kept as far as it can be read
+			log, _ := os.ReadFile(c.logOf(w.name))                                                         // best effort
 			_ = os.WriteFile(filepath.Join(c.t.ArtifactDir(), filepath.Base(c.logOf(w.name))), log, 0o600) // see go test -artifacts
 		}
 	})
@@ -301,7 +301,7 @@ func (w *chaosWorker) stopped() error {
 	}
 }
 
-// watch notes when rows settle, until the work has nothing more to do with faults.
+// watch records when rows settle, until faults no longer affect the work.
 func (c *chaos) watch(until context.Context) {
 	last := map[*job]int64{}
 	for until.Err() == nil {
@@ -328,7 +328,7 @@ func (c *chaos) progressed() time.Time {
 	return c.progress
 }
 
-// disturb makes faults, one or two at a time, and waits after each for a row that settles.
+// disturb injects faults, one or two at a time, and waits after each for a row that settles.
 func (c *chaos) disturb(until time.Time) {
 	c.t.Helper()
 	draws := rand.New(rand.NewPCG(c.seed, 1))

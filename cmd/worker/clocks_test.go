@@ -30,10 +30,10 @@ import (
 )
 
 const (
-	// clockVar names the environment variable by which the clock of a worker of
-	// buildWithClock is ahead.
+	// clockVar names the environment variable with the offset of a worker's clock. The worker
+	// is built by buildWithClock.
 	clockVar = "TEST_CLOCK_AHEAD"
-	// minutesApart is how far clocks are apart in these tests.
+	// minutesApart is the difference of the clocks in these tests.
 	minutesApart = 10 * time.Minute
 )
 
@@ -57,8 +57,8 @@ func readClockAhead() int64 {
 }
 `
 
-// clockOverlay writes the files of an overlay for the compiler, in which the wall clock of
-// time.Now is ahead by the variable, and returns its path. Monotonic times stay.
+// clockOverlay writes the files of an overlay for the compiler that adds the variable to the
+// wall clock of time.Now, and returns its path. Monotonic times do not change.
 func clockOverlay(t *testing.T, dir string) string {
 	t.Helper()
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
@@ -113,7 +113,7 @@ func buildWithClock(t *testing.T) (path string) {
 }
 
 // newClockFleet returns a fleet of that worker, for a tenant whose webhook takes some time for
-// each event. It needs no Redis of its own: the embedded one serves several processes too.
+// each event. It does not need a real Redis: the embedded one serves several processes too.
 func newClockFleet(t *testing.T, worker string, eachTakes time.Duration) *clockFleet {
 	t.Helper()
 	box := startBox(t, sandbox.Options{})
@@ -140,7 +140,7 @@ func (f *clockFleet) handInFile(s submission, kind string, rows []byte) {
 	f.handIn(intake.Run{ID: s.run}, kind, rows)
 }
 
-// wantNoAttempt checks that none of the workers' tasks has used up an attempt, or was put back.
+// wantNoAttempt checks that no task of these workers has used up an attempt.
 func (f *clockFleet) wantNoAttempt(names ...string) {
 	f.t.Helper()
 	for _, name := range names {
@@ -218,7 +218,7 @@ func (r *slowReceiver) held() int {
 	return r.holding
 }
 
-// wantOnce waits until so many events of each type have come, and checks that each came once.
+// wantOnce waits for that number of events of each type, and checks that each came once.
 func (r *slowReceiver) wantOnce(want map[string]int) {
 	r.t.Helper()
 	var got map[string]int
@@ -240,7 +240,7 @@ func (r *slowReceiver) wantOnce(want map[string]int) {
 	}
 }
 
-// TestWrongClocks has workers whose clocks are ten minutes ahead of Redis' or behind it.
+// TestWrongClocks has workers whose clocks are ten minutes ahead of or behind Redis' clock.
 func TestWrongClocks(t *testing.T) {
 	redistest.Single(t, "the processes of this test have one URL")
 	t.Parallel()
@@ -258,8 +258,8 @@ func TestWrongClocks(t *testing.T) {
 }
 
 // clocksApart has three workers whose clocks are ten minutes apart, and a tenant and a
-// receiver so slow that tasks of each are in progress when another one starts: none takes
-// tasks from the others, no attempt is used up, and nothing is done twice.
+// receiver so slow that tasks of each are in progress when another one starts. No worker takes
+// tasks from the others, no attempt is used up, and no request is repeated.
 func clocksApart(t *testing.T, worker string) {
 	const rows = 100
 	f := newClockFleet(t, worker, 5*time.Second)
@@ -287,9 +287,9 @@ func clocksApart(t *testing.T, worker string) {
 	f.wantNoAttempt("behind", "right", "ahead")
 }
 
-// clockWrong has a single worker whose clock is wrong, and which is killed while its requests
-// to create templates have no answer: rows whose token comes in time, after two checks, are
-// verified soon, rows whose time is up expire, and templates that were created count as that.
+// clockWrong has a single worker with a wrong clock, which is killed while its requests to
+// create templates have no answer. Rows whose token is published after two checks are verified
+// soon, rows past their deadline expire, and created templates count as created.
 func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	const rows = 5
 	f := newClockFleet(t, worker, 0)
@@ -303,7 +303,7 @@ func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	f.openFor("late", rows, "no TXT record")
 
 	first.signal(syscall.SIGKILL)
-	_ = first.wait(patience) // it says that it was killed
+	_ = first.wait(patience) // killed
 	slow()
 	run := f.coreRun("templates")
 	for row := range ledger.Row(rows) {

@@ -23,9 +23,9 @@ const (
 	envClusterExecuted = "ORGOPS_TEST_CLUSTER_EXECUTED"
 )
 
-// TestClusterFigures measures a big run on one Redis, on a Cluster of six masters, and on one of
-// three masters with a replica each. Amid the execution slots are moved, and where there are
-// replicas a master is killed.
+// TestClusterFigures measures a big run on one Redis, on a Cluster of six masters, and on one
+// of three masters with a replica each. During the execution slots are moved, and if there are
+// replicas, a master is killed.
 func TestClusterFigures(t *testing.T) {
 	if os.Getenv(envClusterRows) == "" {
 		t.Skip("set " + envClusterRows + " and " + envClusterExecuted)
@@ -154,7 +154,7 @@ func rowsOn(t *testing.T, s *redistest.Server) (n int) {
 	return n
 }
 
-// executeBig has two workers execute a run, with disturbances, and compares it with the tenant.
+// executeBig has two workers execute a run with disturbances, and compares it with the tenant.
 func (f *fleet) executeBig(s site, rows int) {
 	f.t.Helper()
 	updates := submissions[1]

@@ -118,8 +118,8 @@ func idOf(t *testing.T, node *redis.Client) string {
 	return id
 }
 
-// TestClusterSlotIsStuck leaves the move of a run's slot unfinished, as an interrupted redis-cli
-// does: other runs end, and this one does when the move is finished.
+// TestClusterSlotIsStuck leaves the move of a run's slot unfinished, as an interrupted
+// redis-cli does. Other runs end, and this one does when the move is finished.
 func TestClusterSlotIsStuck(t *testing.T) {
 	for _, tc := range []struct{ name, tag string }{
 		{"of its segment", "{%[2]s.0}"},
@@ -149,7 +149,7 @@ func TestClusterSlotIsStuck(t *testing.T) {
 	}
 }
 
-// stick begins to move the slot of a key from the master that has it to another.
+// stick starts to move the slot of a key from its master to another.
 func (f *fleet) stick(c *redistest.Cluster, key string) (source, target *redis.Client, slot int) {
 	f.t.Helper()
 	ctx := f.t.Context()

@@ -22,9 +22,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// typed runs the command inside the test with an environment of its own. It
-// was told to stop before it began, so that settings which are taken by
-// mistake do not make a worker of it.
+// typed runs the command inside the test with an environment of its own. Its context is
+// cancelled from the start, so that settings accepted by mistake do not start a worker.
 func typed(t *testing.T, env map[string]string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -34,7 +33,7 @@ func typed(t *testing.T, env map[string]string, args ...string) (status int, std
 	return status, out.String(), errs.String()
 }
 
-// enough are settings with which nothing is wrong.
+// enough returns valid settings.
 func enough(with map[string]string) map[string]string {
 	env := map[string]string{
 		"ORGOPS_BASE_URL": "https://acme.example.com/api/v2", "ORGOPS_CLIENT_ID": "id", "ORGOPS_CLIENT_SECRET": "s3cret",
@@ -53,13 +52,13 @@ const (
 	forHelp       = "\nrun \"worker --help\" for usage"
 )
 
-// badCron is what is said of a cron text that is none.
+// badCron returns the error for an invalid cron expression.
 func badCron(why string) string {
 	return "sweep: want five fields (minute hour day month weekday, in UTC) such as 0 3 * * *, or @daily and the like, got " + why + " (or off)"
 }
 
-// settingsCase is one thing wrong with otherwise complete settings, by flags
-// or by the environment, and all that is said about it.
+// settingsCase is one mistake in otherwise complete settings, by flags or by the environment,
+// and its error.
 type settingsCase struct {
 	name string
 	env  map[string]string
@@ -70,7 +69,7 @@ type settingsCase struct {
 func TestWrongSettings(t *testing.T) {
 	for _, tc := range slices.Concat(wrongFlags, wrongAccess, wrongTenant, wrongSecrets) {
 		t.Run(tc.name, func(t *testing.T) {
-			// The same whether it is to be checked or to be used.
+			// The result is the same for a check of the settings and for a start.
 			for _, how := range []string{"--check-config", "--drain"} {
 				status, stdout, stderr := typed(t, enough(tc.env), append(slices.Clone(tc.args), how)...)
 				if diff := cmp.Diff("worker: "+tc.want+"\n", stderr); diff != "" || status != 2 || stdout != "" {
@@ -106,7 +105,7 @@ var wrongFlags = []settingsCase{
 	{name: "unreadable file", env: map[string]string{"ORGOPS_BASE_URL": ""}, args: []string{"--config", "testdata/nowhere.yaml"}, want: "testdata/nowhere.yaml: open testdata/nowhere.yaml: no such file or directory"},
 }
 
-// byKey are credentials by a key.
+// byKey returns credentials with a private key.
 func byKey(file string) map[string]string {
 	return map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_AUTH": "private-key-jwt", "ORGOPS_CLIENT_KEY_FILE": file}
 }
@@ -202,8 +201,8 @@ var wrongSecrets = []settingsCase{
 	{name: "redis password file missing", env: map[string]string{"ORGOPS_REDIS_PASSWORD_FILE": "testdata/nowhere"}, want: "ORGOPS_REDIS_PASSWORD_FILE: open testdata/nowhere: no such file or directory"},
 }
 
-// invalidFiles has for each testdata/invalid-*.yml what is said about it,
-// after its name. Each breaks one rule.
+// invalidFiles maps the name of each testdata/invalid-*.yml to its error. Each file breaks one
+// rule.
 var invalidFiles = map[string]string{
 	"not-yaml":            "line 1: did not find expected node content",
 	"empty":               "tenants: none is defined",
@@ -299,8 +298,8 @@ func TestInvalidFiles(t *testing.T) {
 // hookSecret signs deliveries in tests.
 const hookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-// TestDeployedConfig reads the file that people copy, with its secrets put
-// where it looks for them.
+// TestDeployedConfig reads the example file of deploy, with its secrets in the files that it
+// names.
 func TestDeployedConfig(t *testing.T) {
 	body, err := os.ReadFile("../../deploy/config.yaml")
 	if err != nil {
@@ -414,7 +413,7 @@ tenant partner:
 	}
 }
 
-// keyAndCertificate are a client's key and a certificate, both as PEM.
+// keyAndCertificate returns a client's key and a certificate, both as PEM.
 func keyAndCertificate(t *testing.T) (key, certificate string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -436,7 +435,7 @@ func keyAndCertificate(t *testing.T) (key, certificate string) {
 	return text("PRIVATE KEY", der), text("CERTIFICATE", ca)
 }
 
-// TestProxySettings: which proxy is used is told, without its password.
+// TestProxySettings checks that the proxy in use is logged without its password.
 func TestProxySettings(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -462,8 +461,8 @@ func TestProxySettings(t *testing.T) {
 	}
 }
 
-// TestFlagsSayTheDefaults holds that a tenant of the environment and one of a
-// file are the same where nothing is said.
+// TestFlagsSayTheDefaults checks that the defaults of a tenant from the environment and of one
+// from a file are equal.
 func TestFlagsSayTheDefaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	const body = "tenants:\n  - base_url: https://acme.example.com/api/v2\n    client_id: id\n    client_secret_env: SECRET\n"
@@ -477,8 +476,8 @@ func TestFlagsSayTheDefaults(t *testing.T) {
 	}
 }
 
-// TestNoSecretIsShown has secrets everywhere that they may be, and looks for
-// them in everything that is said.
+// TestNoSecretIsShown sets a secret in every setting that may hold one, and searches all
+// output for them.
 func TestNoSecretIsShown(t *testing.T) {
 	secrets := map[string]string{
 		"ORGOPS_CLIENT_SECRET": "s3cret-client", "ORGOPS_TOKEN": "s3cret-token", "ORGOPS_REDIS_PASSWORD": "s3cret-redis",

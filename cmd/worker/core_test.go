@@ -81,7 +81,7 @@ func (d desk) counts(id ledger.RunID) ledger.Counts {
 	return c
 }
 
-// finished waits until a run of the core has ended and what follows that is done.
+// finished waits until a run of the core has ended and its end is processed.
 func (d desk) finished(id ledger.RunID) {
 	d.t.Helper()
 	await(d.t, "the end of run "+string(id), func() bool { return !d.coreRun(id).FinishedAt.IsZero() })
@@ -141,7 +141,7 @@ func (d desk) settledInCore(rows coreRuns) (n int64) {
 	return n
 }
 
-// wantDone fails unless every row of the runs is done.
+// wantDone checks that every row of the runs is done.
 func (d desk) wantDone(rows coreRuns) {
 	d.t.Helper()
 	for kind, of := range rows {
@@ -152,8 +152,8 @@ func (d desk) wantDone(rows coreRuns) {
 	}
 }
 
-// effects compares the requests with the rows: each row has had its effect. again is how
-// many requests of a kind may have been sent again; no template is ever created twice.
+// effects checks that each row has taken effect, by the requests. again is how many requests
+// of a kind may have been repeated. A template must never be created twice.
 func (rows coreRuns) effects(t *testing.T, log []sandbox.Request, again int) {
 	t.Helper()
 	updates, removals, creations := effects{}, effects{}, effects{}
@@ -191,7 +191,7 @@ func (rows coreRuns) effects(t *testing.T, log []sandbox.Request, again int) {
 	}
 }
 
-// effects are those of the requests of one kind.
+// effects are the effects of the requests of one kind.
 type effects struct {
 	on    map[string]bool // names of the records that were changed
 	again int             // requests that changed a record again
@@ -211,8 +211,8 @@ func (e *effects) add(names ...string) {
 	}
 }
 
-// wantEvent fails unless the processes logged the end of the kind's run as one event. One
-// that was notified by a worker that ended right behind that is notified again.
+// wantEvent checks that the processes logged the end of the kind's run as one event. An event
+// is repeated if the worker that notified it ended right after that.
 func wantEvent(t *testing.T, kind ledger.Kind, rows int, from ...*process) {
 	t.Helper()
 	var events []map[string]any
@@ -235,9 +235,8 @@ func wantEvent(t *testing.T, kind ledger.Kind, rows int, from ...*process) {
 	}
 }
 
-// TestCore has a worker execute a run of each kind of the core, stops it in the middle,
-// and has another continue: every change is made once, and the end of each run is an
-// event.
+// TestCore has a worker execute a run of each kind of the core, stops it in the middle, and
+// has another one continue. Every change is made once, and the end of each run is an event.
 func TestCore(t *testing.T) {
 	redistest.NeedsLong(t, "executes 750 rows")
 	t.Parallel()
@@ -282,8 +281,8 @@ func TestCore(t *testing.T) {
 	}
 }
 
-// TestCoreFleet kills one of two workers in the middle of runs of the core, and starts it
-// again: every row ends once, and only requests in progress may be sent again.
+// TestCoreFleet kills one of two workers in the middle of runs of the core, and restarts it.
+// Every row ends once, and only requests in progress may be repeated.
 func TestCoreFleet(t *testing.T) {
 	t.Parallel()
 	const rows = 1000
@@ -299,7 +298,7 @@ func TestCoreFleet(t *testing.T) {
 	f.submitAll(all)
 	await(t, "some rows", func() bool { return f.settledInCore(all) > rows/2 })
 	one.signal(syscall.SIGKILL)
-	_ = one.wait(patience) // it says that it was killed
+	_ = one.wait(patience) // killed
 	if f.settledInCore(all) == 3*rows {
 		t.Error("all was done before the worker was killed: the test shows nothing")
 	}
@@ -309,8 +308,8 @@ func TestCoreFleet(t *testing.T) {
 }
 
 // TestCoreKilledAlone kills the only worker while its requests fill all places, and starts
-// another: a run is carried out before asynq has found the tasks of the killed one, for
-// which it needs a minute or two.
+// another. A run is executed before asynq has found the tasks of the killed one, for which it
+// needs a minute or two.
 func TestCoreKilledAlone(t *testing.T) {
 	t.Parallel()
 	f := assemble(t)
@@ -322,7 +321,7 @@ func TestCoreKilledAlone(t *testing.T) {
 	await(t, "tasks in all places", func() bool { return len(f.activeIDs()) == apiTasks })
 	left := f.activeIDs()
 	one.signal(syscall.SIGKILL)
-	_ = one.wait(patience) // it says that it was killed
+	_ = one.wait(patience) // killed
 	f.quick()
 	f.work("other")
 	await(t, "the end of the killed worker's session", func() bool {
@@ -353,9 +352,9 @@ func (d desk) activeIDs() (ids []string) {
 	return ids
 }
 
-// TestCoreCutOff stops a worker whose requests take longer than it may: it gives their
-// rows back at once, and another worker executes them, after it has read what became of
-// the requests.
+// TestCoreCutOff stops a worker whose requests take longer than the shutdown timeout. The
+// worker returns their rows at once. Another worker reads the results of the requests and
+// executes the rows.
 func TestCoreCutOff(t *testing.T) {
 	t.Parallel()
 	const rows = 12
@@ -398,14 +397,14 @@ func TestCoreCutOff(t *testing.T) {
 	}
 }
 
-// TestTraceOfACoreRow: an execution is a trace, which links to the submission, with its
-// permits and requests, and its log line names it.
+// TestTraceOfACoreRow checks that an execution is a trace which links to the submission, that
+// its permits and requests are spans, and that its log line names it.
 func TestTraceOfACoreRow(t *testing.T) {
 	t.Parallel()
 	const submission = "0af7651916cd43dd8448eb211c80319c"
 	box, d, collector := startBox(t, sandbox.Options{}), newDesk(t), otlptest.Start(t)
 	p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_OTLP_ENDPOINT": collector.URL}))
-	rows := jsonRows(t, box.SeedUpdates(2))[1:] // which sets the status alone
+	rows := jsonRows(t, box.SeedUpdates(2))[1:] // only the status is set
 	d.submit(ledger.NewRun{ID: "job", Kind: kinds.Update, Description: ledger.Description{Trace: "00-" + submission + "-b7ad6b7169203331-01"}}, rows)
 	d.finished("job")
 	p.stop()

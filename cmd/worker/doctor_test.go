@@ -14,7 +14,7 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// everything is a resolver that has an answer to every question.
+// everything starts a resolver that answers every query.
 func everything(t *testing.T) string {
 	t.Helper()
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -37,7 +37,7 @@ func everything(t *testing.T) string {
 	return packets.LocalAddr().String()
 }
 
-// expected are the warnings that the sandbox's resolvers are worth.
+// expected are the warnings about the sandbox's resolvers.
 var expected = []string{"does not validate DNSSEC", "are queried from this network alone"}
 
 func TestDoctor(t *testing.T) {
@@ -46,7 +46,7 @@ func TestDoctor(t *testing.T) {
 		change func(t *testing.T, env map[string]string, box *sandbox.Sandbox)
 		redis  []string
 		status int
-		want   []string // of each line that is no ok, and not expected
+		want   []string // of each unexpected line that is not ok
 	}{
 		{"nothing", nil, nil, 0, nil},
 		{"a wrong secret", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) {

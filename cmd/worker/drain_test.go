@@ -17,8 +17,8 @@ import (
 	"orgops/tasks"
 )
 
-// TestDrain has a worker drain a ledger with runs of both cores that wait for an operator,
-// or are another tenant's: it ends when its own run has ended and the event was sent.
+// TestDrain has a worker drain a ledger with runs of both cores that are paused or another
+// tenant's. It ends when its own run has ended and the event was sent.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
@@ -94,8 +94,8 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestReleased holds that kinds whose every row writes have an operation that writes, and a
-// cost; rows of sweeps write rarely, and their checks cost nothing.
+// TestReleased checks that kinds whose every row writes have an operation that writes, and a
+// cost. Rows of sweeps write rarely, and their checks cost nothing.
 func TestReleased(t *testing.T) {
 	w := &worker{}
 	for kind, k := range released(7, false) {

@@ -29,10 +29,10 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// recovery is how long a run may take one of whose workers was killed: asynq
-// gives its tasks to others after the lease (30 s), a cushion (30 s), and at
-// the next of its rounds (each 60 s); a request to create that was lost is
-// looked for not before a minute has passed.
+// recovery is how long a run may take if one of its workers was killed. asynq gives its tasks
+// to other workers after the lease (30 s), a margin (30 s), and the next of its rounds (every
+// 60 s). A worker searches for a template whose request was lost after a minute at the
+// earliest.
 const recovery = 5 * time.Minute
 
 // fleet is a tenant, a Redis and workers, each in a process of its own.
@@ -41,11 +41,10 @@ type fleet struct {
 	dir     string
 	env     map[string]string
 	authURL string
-	forgets bool // its Redis: then a producer may find its run gone, and end
+	forgets bool // Redis may lose writes: a producer may find its run missing, and end
 }
 
-// inProcesses skips a test where there is no real Redis: what is shown is about
-// processes that share one.
+// inProcesses skips the test without a real Redis, which the processes share.
 func inProcesses(t *testing.T) {
 	t.Helper()
 	if os.Getenv(redistest.EnvURL) == "" {
@@ -61,8 +60,8 @@ func assemble(t *testing.T) *fleet {
 	return assembleOn(newDesk(t), redistest.URL(t))
 }
 
-// assembleOn is assemble on the Redis of that URL, with a tenant that has those
-// arguments besides.
+// assembleOn is like assemble, but uses the Redis at url and passes the additional arguments
+// to the tenant.
 func assembleOn(d desk, url string, tenant ...string) *fleet {
 	d.t.Helper()
 	f := build(d)
@@ -70,7 +69,7 @@ func assembleOn(d desk, url string, tenant ...string) *fleet {
 	return f
 }
 
-// build makes a fleet of the built commands, for a tenant that is still to be started.
+// build makes a fleet of the built commands, for a tenant that is not started yet.
 func build(d desk) *fleet {
 	t := d.t
 	t.Helper()
@@ -87,7 +86,7 @@ func build(d desk) *fleet {
 	return f
 }
 
-// commands builds the commands once for all tests, and returns their folder, which
+// commands builds the commands once for all tests, and returns their directory, which
 // [leakless.Run] removes.
 var commands = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "orgops-commands-"); err != nil {
@@ -100,7 +99,7 @@ var commands = sync.OnceValues(func() (dir string, err error) {
 	return dir, nil
 })
 
-// commandsDir is the folder of the built commands; nil: none were built.
+// commandsDir is the directory of the built commands; nil: none were built.
 var commandsDir atomic.Pointer[string]
 
 // startTenant starts `worker sandbox` without a rate limit, and reads the
@@ -133,7 +132,7 @@ func (f *fleet) startTenant(redisURL string, args ...string) {
 	}
 }
 
-// command is one of ours, whose stderr goes to the end of the name's log.
+// command returns one of the built commands. Its stderr is appended to the log of that name.
 func (f *fleet) command(name, program string, args ...string) *exec.Cmd {
 	f.t.Helper()
 	log, err := os.OpenFile(f.logOf(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -146,9 +145,9 @@ func (f *fleet) command(name, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// program is one of ours, with the fleet's settings.
+// program returns one of the built programs, with the fleet's settings.
 func (f *fleet) program(program string, args ...string) *exec.Cmd {
-	// The test's context ends before its clean-up, which wants an order.
+	// The test's context ends before its cleanup, which needs an order.
 	cmd := exec.CommandContext(context.WithoutCancel(f.t.Context()), filepath.Join(f.dir, program), args...)
 	cmd.Env = environ(f.env)
 	return cmd
@@ -156,7 +155,7 @@ func (f *fleet) program(program string, args ...string) *exec.Cmd {
 
 func (f *fleet) logOf(name string) string { return filepath.Join(f.dir, name+".log") }
 
-// log is what the process of that name has logged so far.
+// log returns the lines that the named process has logged so far.
 func (f *fleet) log(name string) []map[string]any {
 	f.t.Helper()
 	text, err := os.ReadFile(f.logOf(name))
@@ -166,20 +165,21 @@ func (f *fleet) log(name string) []map[string]any {
 	return logLines(string(text))
 }
 
-// worker is one that runs.
+// worker is a running worker.
 type running struct {
 	fleet *fleet
 	cmd   *exec.Cmd
 	ended chan error
 }
 
-// work starts a worker; one of the same name before has ended.
+// work starts a worker. A former one of the same name must have ended.
 func (f *fleet) work(name string) *running {
 	f.t.Helper()
 	return f.start(name, "worker")
 }
 
-// start is work with a program of the fleet's directory, which may be of another version.
+// start is like work, with a program of the fleet's directory, which may be of another
+// version.
 func (f *fleet) start(name, program string) *running {
 	f.t.Helper()
 	started := func() (n int) {
@@ -210,7 +210,7 @@ func (f *fleet) start(name, program string) *running {
 	return r
 }
 
-// wait waits for the worker to end; nil: with status 0.
+// wait waits for the worker to end. It returns nil if the status is 0.
 func (r *running) wait(most time.Duration) error {
 	r.fleet.t.Helper()
 	select {
@@ -230,7 +230,7 @@ func (r *running) signal(s os.Signal) {
 	}
 }
 
-// submission is a run as it is typed, and the file that it reads.
+// submission is a run as it is entered, and the file that it reads.
 type submission struct {
 	run, file string
 	command   []string
@@ -243,14 +243,14 @@ var submissions = []submission{
 	{"templates", "templates.jsonl", []string{"templates", "create"}},
 }
 
-// enqueueAll submits so many rows of every kind, all at the same time, and
-// returns what waits until all of it is submitted.
+// enqueueAll submits rows of every kind concurrently. The returned function waits until all
+// are submitted.
 func (f *fleet) enqueueAll(rows int) (wait func()) {
 	f.t.Helper()
 	return f.enqueue(rows, submissions...)
 }
 
-// enqueue is enqueueAll for some submissions.
+// enqueue is like enqueueAll, for some submissions.
 func (f *fleet) enqueue(rows int, submissions ...submission) (wait func()) {
 	f.t.Helper()
 	for _, s := range submissions {
@@ -276,15 +276,14 @@ func (f *fleet) enqueue(rows int, submissions ...submission) (wait func()) {
 	return all.Wait
 }
 
-// slow has the tenant take so many milliseconds before it carries out a
-// request, and before it answers: then requests are always under way, some of
-// them carried out already.
+// slow delays each request of the tenant by that many milliseconds before and after its
+// execution, so that requests are always in progress and some of them are already executed.
 func (f *fleet) slow(before, after int) {
 	f.t.Helper()
 	f.fault(fmt.Sprintf(`{"latency_ms":%d,"answer_latency_ms":%d}`, before, after))
 }
 
-// fault has the tenant fail as the body says, see [sandbox.FaultRequest].
+// fault adds a fault to the tenant, see [sandbox.FaultRequest].
 func (f *fleet) fault(body string) {
 	f.t.Helper()
 	if status, answer := fetch(f.t, http.MethodPost, f.authURL+"/_sandbox/faults", body); status != http.StatusCreated {
@@ -292,7 +291,7 @@ func (f *fleet) fault(body string) {
 	}
 }
 
-// quick has the tenant answer as fast as it can again.
+// quick removes the delays of the tenant.
 func (f *fleet) quick() {
 	f.t.Helper()
 	if status, answer := fetch(f.t, http.MethodDelete, f.authURL+"/_sandbox/faults", ""); status/100 != 2 {
@@ -300,8 +299,7 @@ func (f *fleet) quick() {
 	}
 }
 
-// settled counts the settled rows of all runs, those that are not begun yet
-// too.
+// settled counts the settled rows of all runs. A run that does not exist yet counts as zero.
 func (f *fleet) settled() (n int64) {
 	f.t.Helper()
 	for _, s := range submissions {
@@ -321,13 +319,13 @@ func (f *fleet) awaitEnds() {
 	}
 }
 
-// killedAt is after how many percent of the rows a worker is killed: early,
-// amid looks and updates, and late, amid confirms and templates.
+// killedAt lists the percentages of settled rows at which a worker is killed: early, amid
+// checks and updates, and late, amid confirmations and templates.
 var killedAt = []int64{30, 75}
 
-// TestFleet has two workers do 2,000 rows of every kind, kills one of them in
-// the middle, twice, and starts it again, and compares the ledger with what the
-// tenant was asked for, row by row.
+// TestFleet has two workers execute 2,000 rows of every kind. It kills one of them in the
+// middle, twice, and restarts it. It compares the ledger with the requests that the tenant
+// received, row by row.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	const rows = 2000
@@ -340,7 +338,7 @@ func TestFleet(t *testing.T) {
 	for _, percent := range killedAt {
 		await(t, fmt.Sprintf("%d %% of the rows", percent), func() bool { return f.settled() > all*percent/100 })
 		one.signal(syscall.SIGKILL)
-		_ = one.wait(patience) // it says that it was killed
+		_ = one.wait(patience) // killed
 		if f.settled() == all {
 			t.Error("all was done before the worker was killed: the test shows nothing")
 		}
@@ -354,19 +352,19 @@ func TestFleet(t *testing.T) {
 			t.Errorf("a worker without work ended with %v", err)
 		}
 	}
-	// What the killed worker had under way was done again: at most as much as
-	// it runs at a time.
+	// The killed worker's rows in progress were repeated: at most as many as it runs at a
+	// time.
 	f.compare(rows, apiTasks*len(killedAt))
 	f.shared("one", "other")
 }
 
-// apiTasks is how many tasks that send requests a worker runs at a time where
-// the rate is not limited.
+// apiTasks is how many tasks that send requests a worker runs at a time if the rate is not
+// limited.
 const apiTasks = 100
 
-// TestFleetStopped stops the only worker amid 10,000 queued rows, its places held
-// by requests to a slow tenant, as a deployment does, and starts another: every
-// request is made once, and no attempt counted.
+// TestFleetStopped stops the only worker amid 10,000 queued rows while its places wait for a
+// slow tenant, as a deployment does, and starts another one. Every request is made once, and
+// no attempt is counted.
 func TestFleetStopped(t *testing.T) {
 	t.Parallel()
 	const rows = 2500 // of each kind
@@ -425,13 +423,13 @@ func TestFleetJoined(t *testing.T) {
 	f.shared("one", "two", "three")
 }
 
-// stopsWithin is how much longer than the shutdown timeout a worker may take to
-// end on a machine that does much else: what takes longer waits for something.
+// stopsWithin is how much longer than the shutdown timeout a worker may take to end on a busy
+// machine.
 const stopsWithin = 15 * time.Second
 
-// TestFleetCutOff stops a worker whose requests take longer than it may: it ends in
-// its time all the same, and hands back what it could not finish. A second signal ends the
-// next one at once.
+// TestFleetCutOff stops a worker whose requests take longer than the shutdown timeout. The
+// worker still ends in time, and returns its unfinished tasks. A second signal ends the next
+// worker at once.
 func TestFleetCutOff(t *testing.T) {
 	t.Parallel()
 	const rows = 200 // of each kind: more than run at a time
@@ -490,8 +488,8 @@ func (f *fleet) active() (n int) {
 	return n
 }
 
-// compare holds the ledger against the tenant and its request log. again is
-// how many requests may have been made once more than needed.
+// compare compares the ledger with the tenant and its request log. again is the number of
+// requests that may have been repeated.
 func (f *fleet) compare(rows, again int) {
 	f.t.Helper()
 	log, state := f.requests(), f.state()
@@ -511,7 +509,7 @@ func (f *fleet) requests() []sandbox.Request {
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			f.t.Fatal(err)
 		}
-		if r.Handled { // not: what the death of its caller cut off
+		if r.Handled { // false if the caller's death cancelled the request
 			all = append(all, r)
 		}
 	}
@@ -528,8 +526,7 @@ func (f *fleet) state() sandbox.State {
 	return s
 }
 
-// outcomes are the fates of a run's rows, in their order. Counts, rows and
-// fates have to agree.
+// outcomes returns the results of a run's rows, in order. Counts, rows and results must agree.
 func (f *fleet) outcomes(id string, rows int) []runs.Result {
 	f.t.Helper()
 	fates := make([]runs.Result, rows)
@@ -553,7 +550,7 @@ func (f *fleet) outcomes(id string, rows int) []runs.Result {
 	return fates
 }
 
-// rowsOf are the file's rows below its header.
+// rowsOf returns the file's rows below its header.
 func (f *fleet) rowsOf(file string) [][]string {
 	f.t.Helper()
 	text, err := os.ReadFile(filepath.Join(f.dir, file))
@@ -567,7 +564,7 @@ func (f *fleet) rowsOf(file string) [][]string {
 	return rows[1:]
 }
 
-// asked are the requests of an operation that went well, by domain.
+// asked returns the successful requests of an operation, by domain.
 func asked(log []sandbox.Request, operation string) map[string][]sandbox.Request {
 	by := map[string][]sandbox.Request{}
 	for _, r := range log {
@@ -588,7 +585,7 @@ func domainsOf(s sandbox.State) map[string]sandbox.Domain {
 	return by
 }
 
-// compareDomains: each is verified, and was PATCHed after it was read.
+// compareDomains checks that each domain is verified, and was read before its PATCH.
 func (f *fleet) compareDomains(rows, again int, log []sandbox.Request, state sandbox.State) {
 	f.t.Helper()
 	reads, patches, domains := asked(log, sandbox.OpGetDiscoveryDomain), asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
@@ -626,8 +623,8 @@ func (f *fleet) few(run string, extra, again int) {
 	f.t.Logf("run %s: %d requests were made again", run, extra)
 }
 
-// compareUpdates: each domain is as its row says. One whose worker was killed
-// after the PATCH is found to be so already.
+// compareUpdates checks that each domain is as its row requests. A row whose worker was killed
+// after the PATCH is unchanged.
 func (f *fleet) compareUpdates(rows, again int, log []sandbox.Request, state sandbox.State) {
 	f.t.Helper()
 	patches, domains := asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
@@ -660,7 +657,7 @@ func (f *fleet) compareUpdates(rows, again int, log []sandbox.Request, state san
 	f.few("updates", extra+unchanged, again)
 }
 
-// compareClients: each is gone, by a DELETE that named it.
+// compareClients checks that each client is removed, by a DELETE that named it.
 func (f *fleet) compareClients(rows, again int, log []sandbox.Request, state sandbox.State) {
 	f.t.Helper()
 	removed := map[string]int{}
@@ -683,8 +680,8 @@ func (f *fleet) compareClients(rows, again int, log []sandbox.Request, state san
 	f.few("clients", requests-rows/100, again)
 }
 
-// compareTemplates: there is one for each row, which was created once and has
-// the id that the ledger tells, with one of those outcomes.
+// compareTemplates checks that each row has one template, which was created once, has the ID
+// in the ledger, and has one of outcomes.
 func (f *fleet) compareTemplates(rows int, outcomes string, log []sandbox.Request, state sandbox.State) {
 	f.t.Helper()
 	type named struct {
@@ -725,7 +722,7 @@ func (f *fleet) compareTemplates(rows int, outcomes string, log []sandbox.Reques
 	}
 }
 
-// settledOnce checks that none of the workers logged that it settled what another had settled.
+// settledOnce checks that no worker logged that it settled a row which another had settled.
 func (f *fleet) settledOnce(names ...string) {
 	f.t.Helper()
 	times := map[string]int{}
@@ -746,7 +743,7 @@ func (f *fleet) settledOnce(names ...string) {
 	}
 }
 
-// shared holds that each of the workers did at least a quarter of the tasks.
+// shared checks that each worker executed at least a quarter of the tasks.
 func (f *fleet) shared(names ...string) {
 	f.t.Helper()
 	did, all, again := map[string]int{}, 0, map[string]int{}

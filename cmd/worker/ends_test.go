@@ -7,8 +7,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestEndOfARunAnew: of two runs that had the same id, one after the other, each end is an
-// event of its own.
+// TestEndOfARunAnew checks that the ends of two successive runs with the same ID are two
+// events.
 func TestEndOfARunAnew(t *testing.T) {
 	ended := time.Unix(1795309323, 999)
 	if id := endOf(ledger.Run{ID: "job", EndedAt: ended}, nil).ID; id != "run-job-1795309323" {

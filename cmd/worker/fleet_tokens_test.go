@@ -33,8 +33,8 @@ func idleWorker(t *testing.T, box *sandbox.Sandbox, redis string, n int, secret 
 	return w, end
 }
 
-// fetchTokens has the worker read its places and fetch the tokens that it then lacks, until
-// done reports true or all are fetched.
+// fetchTokens has the worker read its places and fetch the missing tokens, until done reports
+// true or all are fetched.
 func fetchTokens(t *testing.T, w *worker, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -70,8 +70,8 @@ func tokenRequests(box *sandbox.Sandbox) (n int) {
 	return n
 }
 
-// TestFleetTokens: the first two workers of each tenant fetch its token, and those that take
-// the places of a worker that leaves. All are ready.
+// TestFleetTokens checks that the first two workers of each tenant fetch its token, and that
+// those which replace a leaving worker do. All are ready.
 func TestFleetTokens(t *testing.T) {
 	t.Parallel()
 	const size, tenants = 8, 5
@@ -109,7 +109,7 @@ func TestFleetTokens(t *testing.T) {
 	settle(tokenRanks*tenants + lost)
 }
 
-// TestFleetTokensWrong: wrong credentials make a worker unready before there is work, if it is
+// TestFleetTokensWrong checks that wrong credentials make an idle worker unready, if it is
 // alone and if it starts next to a worker with the previous ones.
 func TestFleetTokensWrong(t *testing.T) {
 	t.Parallel()

@@ -18,8 +18,8 @@ import (
 	"orgops/tasks"
 )
 
-// healed is a worker on a Redis of its own, as a user whose rights can be withdrawn, in the
-// middle of two runs.
+// healed is a worker in the middle of two runs, on a Redis of its own, as a user whose rights
+// can be withdrawn.
 type healed struct {
 	desk
 	box   *sandbox.Sandbox
@@ -70,10 +70,10 @@ func (h *healed) evict(pattern string) {
 	}
 }
 
-// TestHealsByItself withdraws a right of the worker's user between two writes of asynq's
-// and of the ledger's scripts, or evicts keys of the queue. Every row has its result soon
-// after the cause's end, with no attempt used up, and no task is left in asynq's list of
-// active ones. /readyz names the right while it lacks.
+// TestHealsByItself withdraws a right of the worker's user between two writes of asynq's and
+// of the ledger's scripts, or evicts keys of the queue. Every row has its result soon after
+// the cause ends, with no attempt used up, and asynq's list of active tasks is empty. /readyz
+// names the missing right.
 func TestHealsByItself(t *testing.T) {
 	redistest.NeedsLong(t, "takes minutes")
 	if os.Getenv(redistest.EnvURL) == "" {
@@ -109,7 +109,7 @@ func (h *healed) withdraw(command string) {
 }
 
 // withdrawnFor is long enough for many scripts to be refused, and short enough for rows to be
-// left.
+// open afterwards.
 const withdrawnFor = 4 * time.Second
 
 // heals waits until every row is done and no task is active.

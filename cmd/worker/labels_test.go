@@ -7,7 +7,7 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestLabelsAreOurs: names that strangers choose become no labels of metrics. The kind of a
+// TestLabelsAreOurs checks that untrusted names do not become labels of metrics. The kind of a
 // task comes from Redis, and the names of name servers from a zone.
 func TestLabelsAreOurs(t *testing.T) {
 	for _, kind := range []ledger.Kind{"", "domain:audit", "domain:verify ", "x:\xff"} {

@@ -12,8 +12,7 @@ import (
 	"orgops/tasks"
 )
 
-// TestLevelBySignal: a worker that runs is made to tell everything, and no more than
-// what was set.
+// TestLevelBySignal raises the log level of a running worker to debug and resets it.
 func TestLevelBySignal(t *testing.T) {
 	t.Parallel()
 	redistest.NeedsLong(t, "builds the commands")

@@ -11,7 +11,7 @@ import (
 	"orgops/internal/cli"
 )
 
-// written is what the command writes to stdout.
+// written returns what the command writes to stdout.
 func written(t *testing.T, args ...string) string {
 	t.Helper()
 	status, stdout, stderr := typed(t, nil, args...)
@@ -39,7 +39,7 @@ func TestManPage(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), mandoc, "-T", "lint", "-W", "warning")
 	cmd.Stdin = strings.NewReader(page)
-	out, _ := cmd.CombinedOutput() // its status is about the date too
+	out, _ := cmd.CombinedOutput() // the status depends on the date too
 	for line := range strings.Lines(string(out)) {
 		if !strings.Contains(line, "missing date") { // one would make the page another each day
 			t.Errorf("mandoc: %s", line)
@@ -79,7 +79,7 @@ func TestOtherShells(t *testing.T) {
 		}
 		program, err := exec.LookPath(shell)
 		if err != nil {
-			continue // its syntax is not checked then
+			continue // the shell is not installed
 		}
 		cmd := exec.CommandContext(t.Context(), program, "-n")
 		cmd.Stdin = strings.NewReader(script)

@@ -10,8 +10,8 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// TestPending: with nothing but the tenant's name, a worker finds what is pending and
-// proves it.
+// TestPending checks that a worker configured with the tenant's name alone finds the pending
+// domains and verifies them.
 func TestPending(t *testing.T) {
 	t.Parallel()
 	box := startBox(t, sandbox.Options{})
@@ -23,7 +23,7 @@ func TestPending(t *testing.T) {
 	if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "", intake.Run{ID: "job", Tenant: "default"}); err != nil {
 		t.Fatal(err)
 	}
-	p := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain") // which waits for it, sealed or not
+	p := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain") // waits for the run, sealed or not
 	if status := p.wait(); status != 0 {
 		t.Errorf("exit status %d, want 0", status)
 	}
@@ -32,9 +32,9 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestPendingBesideABadRecord: a record outside the specification is one refused row
-// with its reason, the other domains of its organization are proven, and retried, once
-// the record is as specified, it is proven too.
+// TestPendingBesideABadRecord checks that a record outside the specification is one refused
+// row with its reason, and that the other domains of its organization are verified. A retry
+// verifies the record once it is valid.
 func TestPendingBesideABadRecord(t *testing.T) {
 	t.Parallel()
 	box := startBox(t, sandbox.Options{})

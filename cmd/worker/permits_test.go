@@ -19,8 +19,7 @@ import (
 	"orgops/tasks"
 )
 
-// mute makes connections on which, once it is on, nothing that is sent arrives:
-// nothing is refused, and nothing is answered.
+// mute makes connections that drop all data once it is on, without an error.
 type mute struct{ on *atomic.Bool }
 
 func (m mute) DialHook(next redis.DialHook) redis.DialHook {
@@ -48,8 +47,8 @@ func (c mutedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestASilentRedisHoldsNoPermitBack for longer than the limiter waits for it, which
-// is half of what asynq's commands have.
+// TestASilentRedisHoldsNoPermitBack checks that a silent Redis delays a permit no longer than
+// the limiter waits for it, which is half the timeout of asynq's commands.
 func TestASilentRedisHoldsNoPermitBack(t *testing.T) {
 	redistest.NeedsLong(t, "takes some seconds")
 	t.Parallel()
@@ -83,8 +82,8 @@ func TestASilentRedisHoldsNoPermitBack(t *testing.T) {
 	}
 }
 
-// TestAClockThatWasAhead: what permits have left in Redis while its clock was a year
-// ahead holds no row up once the clock is right.
+// TestAClockThatWasAhead checks that the permits stored in Redis while its clock was a year
+// ahead delay no row once the clock is right.
 func TestAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour

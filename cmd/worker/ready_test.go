@@ -20,7 +20,7 @@ import (
 	"orgops/internal/workers"
 )
 
-// closed is an address where nobody answers.
+// closed returns an address without a listener.
 func closed(t *testing.T) string {
 	t.Helper()
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -93,7 +93,7 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestNotReadyBeforeTheFirstToken: an idle worker fetches its token by itself, and is ready
+// TestNotReadyBeforeTheFirstToken checks that an idle worker fetches its token, and is ready
 // once it has one.
 func TestNotReadyBeforeTheFirstToken(t *testing.T) {
 	box := startBox(t, sandbox.Options{})
@@ -141,8 +141,8 @@ func TestStartedNamesTheSettings(t *testing.T) {
 	}
 }
 
-// TestReadinessRoundTrips: the checks of 150 tenants take as many round trips as those of
-// three, and each tenant has its own findings.
+// TestReadinessRoundTrips checks that the checks of 150 tenants take as many round trips as
+// those of three, and that each tenant has its own results.
 func TestReadinessRoundTrips(t *testing.T) {
 	t.Parallel()
 	box := startBox(t, sandbox.Options{})

@@ -19,9 +19,9 @@ import (
 	"orgops/tasks"
 )
 
-// TestRedisRefusesWrites has Redis refuse the writes of an idle worker: the worker must not
-// hammer it, and goes on when Redis takes writes again, without an attempt used up. At
-// maxmemory an operator can stop runs, and delete what fills the memory.
+// TestRedisRefusesWrites has Redis refuse the writes of an idle worker. The worker must not
+// retry in a tight loop. It resumes when Redis accepts writes again, without an attempt used
+// up. At maxmemory an operator can stop runs and delete data.
 func TestRedisRefusesWrites(t *testing.T) {
 	for _, tt := range []struct {
 		name, code   string
@@ -30,7 +30,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 	}{
 		{"maxmemory", "OOM", setting("maxmemory", "1"), setting("maxmemory", "0"), true},
 		{"disk", "MISCONF", func(t *testing.T, s *redistest.Server) {
-			// A directory instead of its file: the snapshot cannot be written.
+			// A directory of the snapshot's name: the snapshot cannot be written.
 			if err := os.MkdirAll(filepath.Join(s.Dir, "dump.rdb", "in the way"), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -83,8 +83,8 @@ func TestRedisRefusesWrites(t *testing.T) {
 			const quiet = 10 // seconds
 			before := commandsOf(t, admin)
 			time.Sleep(quiet * time.Second)
-			// Those within scripts included. A server of asynq sends about 70 a second, and
-			// sent thousands when the worker did not wait. A slow machine sends fewer.
+			// Commands within scripts count too. A server of asynq sends about 70 a second,
+			// and sent thousands when the worker did not wait. A slow machine sends fewer.
 			if n := commandsOf(t, admin) - before; n < quiet || n > 100*quiet {
 				t.Errorf("%d commands of the worker within %d s, want %d to %d", n, quiet, quiet, 100*quiet)
 			}

@@ -74,8 +74,8 @@ func hangUp(t *testing.T) {
 // names returns a member of a log line that is a list of names.
 func names(line map[string]any, member string) string { return fmt.Sprint(line[member]) }
 
-// TestReload changes the file of tenants while a worker runs: a file with an error changes
-// nothing; a good one adds, changes and removes tenants, and does not disturb the others.
+// TestReload changes the file of tenants while a worker runs. A file with an error has no
+// effect. A valid one adds, changes and removes tenants, and does not disturb the others.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	const rows = 4
@@ -104,7 +104,7 @@ func TestReload(t *testing.T) {
 		d.ended("former-" + name)
 	}
 
-	// These take longer than the reload, apart from the rows of those that stop.
+	// These take longer than the reload, except for the rows of tenants that stop.
 	slow := box.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, AnswerLatency: 3 * time.Second})
 	before := patches(box)
 	for _, name := range []string{"keep", "faster", "gone"} {
@@ -241,8 +241,8 @@ func goroutines(t *testing.T) (n int) {
 	return n
 }
 
-// TestReloadLeaksNothing adds and removes a tenant that has work, again and again: its
-// goroutines end, with those of its connections.
+// TestReloadLeaksNothing repeatedly adds and removes a tenant that has work. Its goroutines
+// and those of its connections end.
 func TestReloadLeaksNothing(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
@@ -273,8 +273,9 @@ func TestReloadLeaksNothing(t *testing.T) {
 	await(t, "the end of the goroutines", func() bool { return goroutines(t) <= before+others })
 }
 
-// TestReloadByPolling: a change takes effect by itself, also of a file that a tenant names. A
-// file that is refused since a secret is missing takes effect when the secret is there.
+// TestReloadByPolling checks that changes take effect without a signal, also those of a file
+// that a tenant names. A file that is refused because a secret is missing takes effect when
+// the secret exists.
 func TestReloadByPolling(t *testing.T) {
 	t.Parallel()
 	box := startBox(t, sandbox.Options{})
@@ -323,8 +324,8 @@ func TestReloadByPolling(t *testing.T) {
 	reloads(3, "added=[] changed=[] removed=[]")
 }
 
-// TestStopDuringReload stops a worker while a tenant that has changed waits for a row in progress:
-// the worker ends within its shutdown timeout, and the tenant is not started again.
+// TestStopDuringReload stops a worker while a changed tenant waits for a row in progress. The
+// worker ends within its shutdown timeout, and does not restart the tenant.
 func TestStopDuringReload(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)

@@ -18,7 +18,7 @@ import (
 	"orgops/tasks"
 )
 
-// halves returns two files of clients that the tenant has, with so many rows each.
+// halves returns two files with the tenant's clients, with that many rows each.
 func halves(box *sandbox.Sandbox, rows int) (one, other []byte) {
 	lines := bytes.SplitAfter(bytes.TrimSpace(box.SeedClients(2*rows)), []byte("\n"))
 	header := lines[0]
@@ -45,7 +45,7 @@ func removedFrom(box *sandbox.Sandbox) (clients []string) {
 	return slices.Sorted(slices.Values(clients))
 }
 
-// withdraw cancels a run and deletes it when its last request has its answer.
+// withdraw cancels a run and deletes it when its last request is answered.
 func (d desk) withdraw(id string) ledger.Run {
 	d.t.Helper()
 	if _, err := d.ledger.Cancel(d.t.Context(), ledger.RunID(id)); err != nil {
@@ -121,8 +121,7 @@ func (d desk) queued() int {
 	return info.Pending + info.Active + info.Scheduled + info.Retry
 }
 
-// fewQueued is the largest number of tasks that a queue may have, however many rows are
-// open.
+// fewQueued is the largest permitted length of a queue, however many rows are open.
 const fewQueued = 300
 
 // watch fails if the queue is long at any time of a period.
@@ -136,8 +135,8 @@ func (d desk) watch(during time.Duration) {
 	}
 }
 
-// TestPauseOfManyRows pauses and resumes a run of which most rows are open: nothing is
-// changed while it is paused, and at no time the queue is long.
+// TestPauseOfManyRows pauses and resumes a run of which most rows are open. No change is made
+// while it is paused, and the queue is always short.
 func TestPauseOfManyRows(t *testing.T) {
 	t.Parallel()
 	const rows = 40_000
@@ -174,14 +173,14 @@ func TestPauseOfManyRows(t *testing.T) {
 	}
 }
 
-// TestBlockedWithManyRows: the credentials may not update. However many rows are due, the
-// API is asked about every 30 s, and the queue is short. When it is permitted, the rows
-// are done, and no attempt was used up.
+// TestBlockedWithManyRows denies the credentials the permission to update. However many rows
+// are due, a worker probes the API every 30 s, and the queue is short. Once the permission is
+// granted, the rows are done, and no attempt was used up.
 func TestBlockedWithManyRows(t *testing.T) {
 	redistest.NeedsLong(t, "waits for a probe, half a minute")
 	t.Parallel()
 	const rows = 150 // fifteen times as many as may be executed while the operation is blocked
-	// The worker has to fetch another token: one has the scopes of the time when it was granted.
+	// The worker must fetch another token: a token has the scopes at the time of its grant.
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(), func(scope string) bool { return scope == "update:organization_discovery_domains" })...)
 	lines := bytes.SplitAfter(box.SeedUpdates(rows+1), []byte("\n"))

@@ -13,9 +13,9 @@ import (
 	"orgops/tasks"
 )
 
-// resetting is a proxy before a tenant's API that resets, at the next GET on it, every
-// connection that it has kept, after each so many requests. A write that is lost would be
-// looked for a minute later.
+// resetting is a proxy before a tenant's API. After every so many requests, it resets each
+// idle connection at the next GET on it. It resets no writes: a worker would search for the
+// result of a lost write after a minute only.
 type resetting struct {
 	t        *testing.T
 	listener net.Listener
@@ -75,9 +75,8 @@ func (p *resetting) serve(conn *net.TCPConn) {
 	}
 }
 
-// TestResetConnectionsCostPermits: the API resets kept connections again and again. The
-// requests that reach it are at most as many as the permits that were given, and every row
-// is done.
+// TestResetConnectionsCostPermits has the API reset idle connections repeatedly. At most as
+// many requests reach it as permits were granted, and every row is done.
 func TestResetConnectionsCostPermits(t *testing.T) {
 	t.Parallel()
 	const rows = 300

@@ -16,8 +16,8 @@ import (
 	"orgops/tasks"
 )
 
-// TestRestore has a worker execute the row by which a sweep gives a status back. The flag
-// of the row is for a record that omits it: a flag that was changed meanwhile stays.
+// TestRestore has a worker execute the row by which a sweep restores a status. The flag of the
+// row applies to a record that omits it: a flag that was changed meanwhile stays.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
@@ -46,7 +46,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// restore submits the row by which a sweep gives a status back.
+// restore submits the row by which a sweep restores a status.
 func (d *desk) restore(id ledger.RunID, row kinds.VerifyRow) {
 	d.t.Helper()
 	row.Restore = true
@@ -59,8 +59,8 @@ func (d *desk) restore(id ledger.RunID, row kinds.VerifyRow) {
 	}
 }
 
-// TestRestorationIsNotRepeated: a restoration is not retried, and rows of a file or of a
-// service that have its member are rows as any submitter's.
+// TestRestorationIsNotRepeated checks that a restoration is not retried, and that submitted
+// rows which have its member are treated like any other row.
 func TestRestorationIsNotRepeated(t *testing.T) {
 	d := newDesk(t)
 	d.restore("restore", kinds.VerifyRow{OrganizationID: "org_1", DiscoveryDomainID: "ord_1"})

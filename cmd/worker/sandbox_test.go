@@ -19,8 +19,7 @@ import (
 	"orgops/tasks"
 )
 
-// TestSandboxDrain is what somebody sees who tries this out: all of it, with
-// nothing but the binary.
+// TestSandboxDrain runs the sample as a new user would, with the binary alone.
 func TestSandboxDrain(t *testing.T) {
 	redistest.NeedsLong(t, "the sample takes half a minute: rows give up after 25 s")
 	t.Parallel()
@@ -42,7 +41,7 @@ func TestSandboxDrain(t *testing.T) {
 	}
 }
 
-// sampleReport is the report of the sample, made of its stories alone: another
+// sampleReport returns the report of the sample, computed from its stories alone: another
 // sandbox with the same seed has the same names.
 func sampleReport(t *testing.T) string {
 	box := startBox(t, sandbox.Options{})
@@ -70,7 +69,7 @@ func sampleReport(t *testing.T) string {
 	return b.String()
 }
 
-// expiredReport has the domains that expired, by reason: the most frequent first.
+// expiredReport returns the expired domains, by reason, the most frequent first.
 func expiredReport(t *testing.T, box *sandbox.Sandbox, sample sandbox.Sample) string {
 	type group struct {
 		reason, shared string
@@ -105,7 +104,7 @@ func expiredReport(t *testing.T, box *sandbox.Sandbox, sample sandbox.Sample) st
 	return b.String()
 }
 
-// sentence is what the customer is told of a domain that expired.
+// sentence returns the explanation of an expired domain for the customer.
 func sentence(t *testing.T, story string, d sandbox.Domain) string {
 	switch story {
 	case "never", "doubled_host":
@@ -125,14 +124,13 @@ var (
 	gaps = regexp.MustCompile(`(\S) {2,}`)
 )
 
-// evened is a table without what depends on the time of day, and that runs took.
+// evened returns the table without times of day and durations.
 func evened(table string) string {
 	table = from.ReplaceAllString(table, "not reported before …")
 	return gaps.ReplaceAllString(took.ReplaceAllString(table, "ended"), "$1  ")
 }
 
-// TestSandboxSettings holds that a worker takes the settings which the sandbox
-// prints.
+// TestSandboxSettings checks that a worker accepts the settings that the sandbox prints.
 func TestSandboxSettings(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -172,8 +170,8 @@ func TestSandboxSettings(t *testing.T) {
 	}
 }
 
-// TestSandboxCrowd: a tenant can have organizations from the start, and tells what it
-// was asked for.
+// TestSandboxCrowd checks that a tenant can have organizations from the start, and that it
+// reports the requests it received.
 func TestSandboxCrowd(t *testing.T) {
 	t.Parallel()
 	p := begin(t, nil, "sandbox", "--organizations=200", "--seed=3", "--absent=10", "--servfail=5", "--remember=1")
@@ -200,8 +198,8 @@ func TestSandboxCrowd(t *testing.T) {
 	}
 }
 
-// TestTwoTenants works for two tenants that a file names, each with rows, a
-// budget and credentials of its own.
+// TestTwoTenants has a worker serve two tenants from a file, each with rows, a budget and
+// credentials of its own.
 func TestTwoTenants(t *testing.T) {
 	t.Parallel()
 	one, other := startBox(t, sandbox.Options{}), startBox(t, sandbox.Options{Seed: 7})
@@ -246,7 +244,7 @@ type batch struct {
 	rows []byte
 }
 
-// ofEachKind are n rows of each kind, by the run that they are submitted as.
+// ofEachKind returns n rows of each kind, by the ID of their run.
 func ofEachKind(box *sandbox.Sandbox, n int) map[string]batch {
 	return map[string]batch{
 		"domains":   {tasks.TypeVerify, box.SeedDomains(n)},
@@ -256,8 +254,7 @@ func ofEachKind(box *sandbox.Sandbox, n int) map[string]batch {
 	}
 }
 
-// well holds that a run has ended with so many rows done, or as they were
-// asked to be before.
+// well checks that a run has ended with all its rows done or unchanged.
 func (d desk) well(id string, rows int64) {
 	d.t.Helper()
 	r := d.ended(id)
@@ -287,7 +284,7 @@ func TestRedisAwayAtStart(t *testing.T) {
 	d.handIn(intake.Run{ID: "clients"}, tasks.TypeRemove, box.SeedClients(10))
 	way.putBack()
 	d.well("clients", 10)
-	await(t, "readiness", func() bool { // a look stands for two seconds
+	await(t, "readiness", func() bool { // a readiness result is cached for two seconds
 		status, _ := p.page("probe-addr", "/readyz")
 		return status == http.StatusOK
 	})
@@ -307,20 +304,19 @@ func TestStoppedBeforeRedis(t *testing.T) {
 	}
 }
 
-// TestRedisPulledAway takes Redis away in the middle of the work, for some
-// seconds.
+// TestRedisPulledAway disconnects Redis in the middle of the work, for some seconds.
 func TestRedisPulledAway(t *testing.T) {
 	redistest.NeedsLong(t, "takes some seconds")
 	t.Parallel()
 	const rows = 120
 	box, d, way := startBox(t, sandbox.Options{}), newDesk(t), layCable(t, false)
 	batches := ofEachKind(box, rows)
-	// A template whose mark cannot be taken back is not tried for a minute.
+	// A template whose intent cannot be withdrawn is not retried for a minute.
 	delete(batches, "templates")
 	for id, b := range batches {
 		d.handIn(intake.Run{ID: id}, b.kind, b.rows)
 	}
-	// At this rate most rows are left when Redis is taken away.
+	// At this rate most rows are open when Redis is disconnected.
 	p := begin(t, pointedAt(box, way.url, map[string]string{"ORGOPS_RATE": "100/s", "ORGOPS_BURST": "20"}))
 	settled := func() (n int64) {
 		for id := range batches {
@@ -345,7 +341,7 @@ func TestRedisPulledAway(t *testing.T) {
 	}
 }
 
-// eachTemplateOnce holds that no request to create was carried out twice.
+// eachTemplateOnce checks that no request to create was executed twice.
 func eachTemplateOnce(t *testing.T, box *sandbox.Sandbox) {
 	t.Helper()
 	made := map[string]int{}
@@ -364,7 +360,7 @@ func eachTemplateOnce(t *testing.T, box *sandbox.Sandbox) {
 	}
 }
 
-// TestAPIDown has the API fail for a while: rows stay open and say why.
+// TestAPIDown has the API fail for a while: rows stay open and show the reason.
 func TestAPIDown(t *testing.T) {
 	redistest.NeedsLong(t, "takes some seconds")
 	t.Parallel()
@@ -387,7 +383,7 @@ func TestAPIDown(t *testing.T) {
 			p := begin(t, pointedAt(box, redistest.URL(t), nil))
 			batches := ofEachKind(box, rows)
 			if tc.warm {
-				// A request to create that was lost is not repeated for a minute.
+				// A lost request to create is not repeated for a minute.
 				delete(batches, "templates")
 				d.handIn(intake.Run{ID: "warm"}, tasks.TypeRemove, box.SeedClients(1))
 				d.well("warm", 1)
@@ -411,8 +407,8 @@ func TestAPIDown(t *testing.T) {
 	}
 }
 
-// TestDNSDown has no resolver answer: whether a token is there is not known
-// then, so that no row expires, though its time is up from the beginning.
+// TestDNSDown has no resolver answer: the token's presence is unknown then, so that no row
+// expires although its deadline has passed from the start.
 func TestDNSDown(t *testing.T) {
 	redistest.NeedsLong(t, "a second look comes after 15 s")
 	t.Parallel()
@@ -441,9 +437,9 @@ func TestDNSDown(t *testing.T) {
 	}
 }
 
-// TestStopped stops a worker in the middle of requests that are answered late,
-// and lets another one go on: what runs is finished, what waits is handed
-// back, and none of it is an attempt.
+// TestStopped stops a worker in the middle of requests whose answers are late, and starts
+// another one. Rows in progress are finished, waiting rows are returned, and no attempt is
+// used up.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	const rows = 200
@@ -474,8 +470,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestStoppedInTime stops a worker whose request is not answered: it ends when
-// the shutdown timeout is over, not when the request is.
+// TestStoppedInTime stops a worker whose request is not answered. It ends when the shutdown
+// timeout is over, without waiting for the request.
 func TestStoppedInTime(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)

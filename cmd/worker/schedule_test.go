@@ -15,7 +15,7 @@ import (
 	"orgops/tasks"
 )
 
-// pastTick says that the tenant's schedule has come to a tick of two days ago.
+// pastTick sets the last tick of the tenant's schedule to two days ago.
 func pastTick(t *testing.T, d desk) *sweep.Store {
 	t.Helper()
 	store := sweep.NewStore(d.redis, tasks.DefaultTenant)
@@ -29,8 +29,8 @@ func pastTick(t *testing.T, d desk) *sweep.Store {
 	return store
 }
 
-// TestSweepOfTheSchedule: a worker that comes back makes up the last tick that it has
-// missed: it looks at every verified domain, and judges them.
+// TestSweepOfTheSchedule checks that a restarted worker catches up on the last tick that it
+// has missed: it checks every verified domain and evaluates the sweep.
 func TestSweepOfTheSchedule(t *testing.T) {
 	t.Parallel()
 	const domains = 7
@@ -41,7 +41,7 @@ func TestSweepOfTheSchedule(t *testing.T) {
 	}
 	d := newDesk(t)
 	store := pastTick(t, d)
-	due := time.Now().UTC().Add(-22 * time.Hour) // so that all looks are overdue, and the next tick is far
+	due := time.Now().UTC().Add(-22 * time.Hour) // all checks are overdue, and the next tick is far
 	cron := fmt.Sprintf("%d %d * * *", due.Minute(), due.Hour())
 	p := begin(t, pointedAt(box, redistest.URL(t), nil), "--sweep", cron, "--protect", "acme.example", "--absent-action", "unroute", "--grace", "48h")
 	var judged sweep.Summary
@@ -68,7 +68,8 @@ func TestSweepOfTheSchedule(t *testing.T) {
 	}
 }
 
-// TestDrainBeginsNoSweep: it would have to wait for that, and for the next.
+// TestDrainBeginsNoSweep checks that a draining worker starts no sweep, which it would have to
+// wait for, as for the next one.
 func TestDrainBeginsNoSweep(t *testing.T) {
 	box := startBox(t, sandbox.Options{})
 	d := newDesk(t)

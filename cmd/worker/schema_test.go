@@ -71,7 +71,7 @@ func TestSchemaIsReplaced(t *testing.T) {
 	}
 }
 
-// TestSchemaCannotBeRead is only logged.
+// TestSchemaCannotBeRead checks that an unreadable version is only logged.
 func TestSchemaCannotBeRead(t *testing.T) {
 	m := redistest.Mini(t)
 	var log bytes.Buffer
@@ -81,7 +81,7 @@ func TestSchemaCannotBeRead(t *testing.T) {
 	}
 	defer w.close()
 	w.schemaEvery = time.Millisecond
-	m.SetError("NOPERM this user has no permissions") // go-redis would try LOADING again
+	m.SetError("NOPERM this user has no permissions") // go-redis would retry LOADING
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	w.watchSchema(ctx, func(err error) { t.Errorf("it stops: %v", err) })

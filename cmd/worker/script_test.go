@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(leakless{m}, map[string]func(){"worker": main})
 }
 
-// leakless fails the tests if a goroutine outlives them all: they run beside
-// each other, so that none can tell its own. It also removes the built commands.
+// leakless fails the tests if a goroutine is left when all have ended. A single test cannot
+// check this, since tests run in parallel. It also removes the built commands.
 type leakless struct{ *testing.M }
 
 func (m leakless) Run() int {
@@ -42,7 +42,7 @@ func (m leakless) Run() int {
 	return 0
 }
 
-// TestScripts runs the command as it is typed.
+// TestScripts runs the scripts of the command.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits runs a program and holds its exit status.
+// exits runs a program and checks its exit status.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS PROGRAM [ARG...]")

@@ -24,12 +24,11 @@ import (
 	"orgops/tasks"
 )
 
-// patience is how long a test waits for what has to come: far longer than it
-// takes, on a machine that does much else. asynq alone needs 110 s to enqueue
-// the task of a lost lease again.
+// patience is how long a test waits for an event: far longer than it takes on a busy machine.
+// asynq alone needs 110 s to enqueue the task of a lost lease again.
 const patience = 4 * time.Minute
 
-// await asks until ok says yes.
+// await polls ok until it returns true.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	awaitFor(t, patience, what, ok)
@@ -79,7 +78,7 @@ func begin(t *testing.T, env map[string]string, args ...string) *process {
 	return p
 }
 
-// wait waits for the command to end by itself.
+// wait waits for the command to end without a signal.
 func (p *process) wait() (status int) {
 	p.t.Helper()
 	select {
@@ -90,7 +89,7 @@ func (p *process) wait() (status int) {
 	return p.status
 }
 
-// stop does what SIGTERM does.
+// stop stops the process as SIGTERM does.
 func (p *process) stop() (status int) {
 	p.t.Helper()
 	p.cancel()
@@ -122,7 +121,7 @@ func has(line map[string]any, members map[string]string) bool {
 	return true
 }
 
-// logLines are the lines of a log that are JSON and whole.
+// logLines returns the complete lines of a log that are JSON.
 func logLines(log string) (lines []map[string]any) {
 	for text := range strings.Lines(log) {
 		var line map[string]any
@@ -133,14 +132,14 @@ func logLines(log string) (lines []map[string]any) {
 	return lines
 }
 
-// page fetches one from the listener that the log tells of.
+// page fetches path from the listener whose address the log names.
 func (p *process) page(listener, path string) (status int, body string) {
 	p.t.Helper()
 	url, _ := p.says("listening", map[string]string{"for": listener})["url"].(string)
 	return fetch(p.t, http.MethodGet, strings.TrimSuffix(url, "/")+path, "")
 }
 
-// fetch makes a request on a connection of its own.
+// fetch sends a request on a connection of its own.
 func fetch(t *testing.T, method, url, jsonBody string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(jsonBody))
@@ -178,7 +177,7 @@ func startBox(t *testing.T, o sandbox.Options) *sandbox.Sandbox {
 	return box
 }
 
-// pointedAt are settings of a worker for a sandbox, as fast as both can.
+// pointedAt returns the settings of a worker for a sandbox, at the highest rate of both.
 func pointedAt(box *sandbox.Sandbox, redisURL string, with map[string]string) map[string]string {
 	env := settingsOf(box.Settings())
 	maps.Copy(env, map[string]string{
@@ -197,7 +196,7 @@ func settingsOf(lines []string) map[string]string {
 	return env
 }
 
-// desk is where a test hands rows in, and reads what became of them.
+// desk submits rows for a test and reads their results.
 type desk struct {
 	t      *testing.T
 	redis  redis.UniversalClient
@@ -243,7 +242,7 @@ func (d desk) ended(id string) ledger.Run {
 	return d.run(id)
 }
 
-// reasons are why rows are open, by row.
+// reasons returns why rows are open, by row.
 func (d desk) reasons(id string) map[int64]string {
 	d.t.Helper()
 	why := map[int64]string{}
@@ -256,7 +255,7 @@ func (d desk) reasons(id string) map[int64]string {
 	return why
 }
 
-// openFor waits until so many rows are open for a reason with these words.
+// openFor waits until that number of rows is open for a reason with these words.
 func (d desk) openFor(id string, rows int, words ...string) {
 	d.t.Helper()
 	await(d.t, "rows open for "+strings.Join(words, ", "), func() bool {
@@ -287,7 +286,7 @@ func attempts(lines []map[string]any) (most, seen int) {
 	return most, seen
 }
 
-// cable is the way to the test's Redis, which can be pulled out.
+// cable is a link to the test's Redis that can be cut.
 type cable struct {
 	url      string
 	addr     string
@@ -300,11 +299,10 @@ type cable struct {
 	pairs map[*pair]bool
 }
 
-// pair is a connection from both sides.
+// pair is a connection with both its ends.
 type pair struct{ near, far *net.TCPConn }
 
-// layCable lays one to the test's Redis; out says that it is not plugged in
-// yet.
+// layCable makes a cable to the test's Redis. If out is true, it starts disconnected.
 func layCable(t *testing.T, out bool) *cable {
 	t.Helper()
 	redistest.Single(t, "the cable leads to one")
@@ -374,10 +372,9 @@ func (c *cable) plug(p *pair) bool {
 	return !c.out
 }
 
-// pull lets no further request through, and no connection, until the cable is
-// put back. Replies to what went through before still arrive: asynq cannot know
-// of a task that Redis has given it in a reply which was lost, and finds it
-// again two minutes later.
+// pull blocks further requests and connections until the cable is put back. Replies to earlier
+// requests still arrive: asynq does not know of a task that Redis gave it in a lost reply, and
+// finds it only two minutes later.
 func (c *cable) pull() {
 	const lastReplies = 200 * time.Millisecond
 	c.mu.Lock()
@@ -395,7 +392,7 @@ func (c *cable) putBack() {
 	c.out = false
 }
 
-// environ is the environment as [os.Environ] returns it.
+// environ returns env in the form of [os.Environ].
 func environ(env map[string]string) (all []string) {
 	for name, value := range env {
 		all = append(all, name+"="+value)
@@ -403,8 +400,8 @@ func environ(env map[string]string) (all []string) {
 	return all
 }
 
-// checkMembers reports log lines in which a member occurs twice at the top level: which
-// of the two a reader takes is anybody's guess.
+// checkMembers reports log lines in which a member occurs twice at the top level: readers
+// disagree on which of the two counts.
 func checkMembers(t *testing.T, log string) {
 	t.Helper()
 	for line := range strings.Lines(log) {

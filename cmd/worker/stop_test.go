@@ -14,9 +14,9 @@ import (
 	"orgops/tasks"
 )
 
-// TestStoppedTenant stops a tenant in the middle of a run: once the stop has returned,
-// nothing is changed there any more, by two workers. Started again, each row is carried
-// out once, and no attempt was used up.
+// TestStoppedTenant stops a tenant in the middle of a run. Once the stop has returned, neither
+// of two workers changes the tenant any more. After the restart each row is executed once, and
+// no attempt was used up.
 func TestStoppedTenant(t *testing.T) {
 	redistest.NeedsLong(t, "two workers carry out many rows")
 	t.Parallel()

@@ -75,7 +75,7 @@ func keysAreListed(t *testing.T, rdb redis.UniversalClient) {
 	})
 }
 
-// TestStoredKeys: the tables have keys of each store.
+// TestStoredKeys checks that the tables have keys of each store.
 func TestStoredKeys(t *testing.T) {
 	all, err := storedKeys()
 	if err != nil {

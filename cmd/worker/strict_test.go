@@ -11,7 +11,7 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// TestStrictSettings: each setting refuses what it is for, and verifies everything else.
+// TestStrictSettings checks that each setting refuses its own case and verifies all others.
 func TestStrictSettings(t *testing.T) {
 	t.Parallel()
 	const byAlias, byWildcard = "alias (CNAME or DNAME)", "wildcard record (*)"

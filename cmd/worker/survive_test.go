@@ -20,10 +20,10 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// survivors is how many rows of each kind the runs have whose Redis is killed.
+// survivors is the number of rows of each kind in the runs whose Redis is killed.
 const survivors = 1000
 
-// outlasting is the desk at a Redis that comes and goes.
+// outlasting returns a desk at a Redis that is stopped and restarted.
 func outlasting(t *testing.T, url string) desk {
 	t.Helper()
 	client, err := redisconn.Open(redisconn.Config{URL: url})
@@ -35,7 +35,7 @@ func outlasting(t *testing.T, url string) desk {
 	return desk{t, client, runs.New(client)}
 }
 
-// percent waits until so many percent of all rows are settled.
+// percent waits until that percentage of all rows is settled.
 func (f *fleet) percent(n int64) {
 	f.t.Helper()
 	all := int64(len(submissions) * survivors)
@@ -45,9 +45,9 @@ func (f *fleet) percent(n int64) {
 	}
 }
 
-// TestRedisKilledAlways: what a Redis with "appendfsync always" has acknowledged
-// outlives its death, and that of a worker, without a repair. The producers go
-// on by themselves.
+// TestRedisKilledAlways checks that writes which a Redis with "appendfsync always" has
+// acknowledged survive its crash and that of a worker, without a repair. The producers resume
+// without help.
 func TestRedisKilledAlways(t *testing.T) {
 	inProcesses(t)
 	t.Parallel()
@@ -57,11 +57,11 @@ func TestRedisKilledAlways(t *testing.T) {
 	one, other := f.work("one"), f.work("other")
 	handedIn := f.enqueueAll(survivors)
 	f.percent(5)
-	server.Kill() // amid the producers, and looks
+	server.Kill() // amid the producers and the checks
 	server.Restart()
 	f.percent(25)
 	one.signal(syscall.SIGKILL)
-	_ = one.wait(patience) // it says that it was killed
+	_ = one.wait(patience) // killed
 	f.percent(50)
 	server.Kill()
 	other.signal(syscall.SIGKILL)
@@ -74,14 +74,14 @@ func TestRedisKilledAlways(t *testing.T) {
 	server.Restart()
 	handedIn()
 	f.awaitEnds()
-	// Each death may have cost what was under way: at most as much as both
-	// workers run at a time.
+	// Each crash may repeat the rows in progress: at most as many as both workers run at a
+	// time.
 	f.compare(survivors, 4*2*apiTasks)
 }
 
-// TestRedisLosesTheLastSecond: a Redis with "appendfsync everysec" that dies with
-// its machine comes back without its last moments. What was acknowledged in
-// them is lost; the same submission again, and a repair, bring back all of it.
+// TestRedisLosesTheLastSecond crashes a Redis with "appendfsync everysec" together with its
+// machine, which loses the last acknowledged writes. Submitting again and a repair restore all
+// of them.
 func TestRedisLosesTheLastSecond(t *testing.T) {
 	inProcesses(t)
 	t.Parallel()
@@ -99,7 +99,7 @@ func TestRedisLosesTheLastSecond(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.percent(at + 3)
-		// Redis puts off writing while the disk is slow to sync.
+		// Redis delays its writes while the disk is slow to sync.
 		await(t, "something to lose", func() bool {
 			now, err := os.Stat(server.AOF())
 			return err == nil && now.Size() > info.Size()
@@ -109,7 +109,7 @@ func TestRedisLosesTheLastSecond(t *testing.T) {
 		server.Restart()
 		if at == 40 {
 			one.signal(syscall.SIGKILL)
-			_ = one.wait(patience) // it says that it was killed
+			_ = one.wait(patience) // killed
 			f.work("one")
 		}
 	}
@@ -118,7 +118,7 @@ func TestRedisLosesTheLastSecond(t *testing.T) {
 	f.compareLoosely()
 }
 
-// forget cuts the file to what it was.
+// forget truncates the file to size.
 func forget(t *testing.T, file string, size int64) {
 	t.Helper()
 	info, err := os.Stat(file)
@@ -131,8 +131,8 @@ func forget(t *testing.T, file string, size int64) {
 	t.Logf("of %d bytes the last %d are lost", info.Size(), info.Size()-size)
 }
 
-// bringBack recovers from a loss as an operator would: it submits again the runs that are not
-// submitted whole, until all runs have ended.
+// bringBack recovers from a loss as an operator does: it submits incomplete runs again until
+// all runs have ended.
 func (f *fleet) bringBack() {
 	f.t.Helper()
 	f.awaitSome(recovery, func() bool {
@@ -149,7 +149,7 @@ func (f *fleet) bringBack() {
 	}
 }
 
-// open are the runs that have not ended.
+// open returns the runs that have not ended.
 func (f *fleet) open() (ids []string) {
 	f.t.Helper()
 	for _, s := range submissions {
@@ -176,21 +176,20 @@ func (f *fleet) awaitSome(most time.Duration, ok func() bool) {
 	}
 }
 
-// typed is enqueue with these arguments, which ends well, and what it writes.
+// typed runs enqueue with these arguments, requires success and returns its output.
 func (f *fleet) typed(args ...string) string {
 	f.t.Helper()
 	out, err := f.command("enqueue", "enqueue", args...).Output()
 	if err != nil {
-		log, _ := os.ReadFile(f.logOf("enqueue")) // it is told as far as it can be read
+		log, _ := os.ReadFile(f.logOf("enqueue")) // best effort
 		f.t.Fatalf("enqueue %q: %v; its log:\n%s", args, err, log)
 	}
 	return string(out)
 }
 
-// compareLoosely holds the ledger against the tenant where Redis has forgotten
-// some of what was done: then rows are done again, and found to be so already.
-// No row is lost, none is counted twice, each domain was read before it was
-// verified, and there is one template for each row.
+// compareLoosely compares the ledger with the tenant when Redis has lost some results. Such
+// rows are repeated and found unchanged. No row is lost and none is counted twice. Each domain
+// was read before it was verified, and there is one template for each row.
 func (f *fleet) compareLoosely() {
 	f.t.Helper()
 	log, state := f.requests(), f.state()
@@ -201,8 +200,8 @@ func (f *fleet) compareLoosely() {
 		if d := domains[key]; d.Status != "verified" || len(patches[key]) == 0 {
 			f.t.Errorf("row %d (%s) is %s, the domain %s after %d PATCHes", i, key, fate.Outcome, d.Status, len(patches[key]))
 		}
-		// If Redis has forgotten that a task is executed, it is executed twice at once: its
-		// executions each read and PATCH, in any order among them.
+		// If Redis has lost that a task is in progress, it is executed twice concurrently:
+		// each execution reads and sends a PATCH, in any order.
 		for n, p := range patches[key] {
 			before := 0
 			for _, r := range reads[key] {
@@ -227,7 +226,7 @@ func (f *fleet) compareLoosely() {
 	f.compareTemplates(survivors, "done unchanged", log, state)
 }
 
-// well are the fates of a run's rows, all of which are done or were so before.
+// well returns the results of a run's rows, all of which are done or unchanged.
 func (f *fleet) well(run string) []runs.Result {
 	f.t.Helper()
 	fates := f.outcomes(run, survivors)
@@ -242,9 +241,9 @@ func (f *fleet) well(run string) []runs.Result {
 	return fates
 }
 
-// TestSentinelFailover kills the master amid a run: Sentinel makes the replica
-// the master, workers and producers go on by themselves. In the second case the
-// replica had lost its master before: what it never got is lost, and repaired.
+// TestSentinelFailover kills the master amid a run. Sentinel promotes the replica, and workers
+// and producers resume without help. In the second case the replica had lost its master
+// before: the writes that it never received are lost, and a repair restores them.
 func TestSentinelFailover(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -303,8 +302,8 @@ func awaitInStep(t *testing.T, replica *redis.Client) {
 	})
 }
 
-// cut has the replica lose its master for good: it is dropped, and offers a
-// password where none is known when it comes back.
+// cut disconnects the replica from its master permanently: its connection is closed, and it
+// authenticates with an unknown password when it reconnects.
 func cut(t *testing.T, master, replica *redistest.Server) {
 	t.Helper()
 	if err := replica.Client().ConfigSet(t.Context(), "masterauth", "wrong").Err(); err != nil {

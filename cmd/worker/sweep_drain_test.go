@@ -12,8 +12,8 @@ import (
 	"orgops/tasks"
 )
 
-// TestDrainAwaitsTheJudging begins a sweep and lets a worker leave when all is done: it
-// has been judged by then, although that comes after the last row has settled.
+// TestDrainAwaitsTheJudging starts a sweep and a draining worker. The worker exits only when
+// the sweep is evaluated, which happens after the last row has settled.
 func TestDrainAwaitsTheJudging(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)

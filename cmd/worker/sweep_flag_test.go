@@ -10,10 +10,10 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// TestSweepOmittedFlag: the commands sweep a tenant whose records omit
-// use_for_organization_discovery, and which sets it to true where a PATCH leaves it out.
-// What such a record has lost is reported, and acted on once the record has its flag. A
-// flag that was taken away from a record that had one is not given back while it has none.
+// TestSweepOmittedFlag sweeps a tenant that omits use_for_organization_discovery from its
+// records, and sets it to true if a PATCH omits it. The sweep reports the lost domain of such
+// a record, and acts on it once the record has its flag. A flag taken away from a record that
+// had one is not restored while the record has none.
 func TestSweepOmittedFlag(t *testing.T) {
 	redistest.NeedsLong(t, "builds the commands")
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestSweepOmittedFlag(t *testing.T) {
 			}
 			s.sweep()
 			s.wantPatches("ord_omits")
-			if action == "pending" { // the flag is known: it was read when the status was taken away
+			if action == "pending" { // the flag is known: it was read when the status was changed
 				s.wantPatches("ord_has", taken, `{"status":"verified","use_for_organization_discovery":true}`)
 				return
 			}
@@ -54,7 +54,7 @@ func TestSweepOmittedFlag(t *testing.T) {
 	}
 }
 
-// flagSweeps are sweeps of a tenant by that action.
+// flagSweeps are sweeps of a tenant with that action.
 type flagSweeps struct {
 	*fleet
 	box    *sandbox.Sandbox
@@ -78,8 +78,8 @@ func (s *flagSweeps) flag(domain string, use *bool) sandbox.Domain {
 	return d
 }
 
-// sweep begins a sweep, more than the grace after the last one, and runs a worker until
-// all is done that comes of it.
+// sweep starts a sweep, later than the grace after the last one, and runs a worker until all
+// its work is done.
 func (s *flagSweeps) sweep() {
 	s.t.Helper()
 	await(s.t, "the grace", func() bool { return time.Now().Unix() > s.last+1 })

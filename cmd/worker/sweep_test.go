@@ -18,9 +18,9 @@ import (
 	"orgops/tasks"
 )
 
-// TestSweepKilled sweeps 2,000 organizations, kills the worker amid the walk and the
-// looks, and starts it again. Each domain is found once, looked at by this sweep once
-// and remembered; what the kill cost is what was under way.
+// TestSweepKilled sweeps 2,000 organizations, kills the worker amid the scan and the checks,
+// and restarts it. The sweep finds each domain once, checks it once and stores its state. The
+// kill costs at most the requests in progress.
 func TestSweepKilled(t *testing.T) {
 	inProcesses(t)
 	t.Parallel()
@@ -37,7 +37,7 @@ func TestSweepKilled(t *testing.T) {
 	}
 	await(t, "two fifths of the rows", func() bool { return f.run("sweep").Settled() > int64(crowd.Domains)*2/5 })
 	one.signal(syscall.SIGKILL)
-	_ = one.wait(patience) // it says that it was killed
+	_ = one.wait(patience) // killed
 	if r := f.run("sweep"); r.Sealed() {
 		t.Errorf("all was found before the worker was killed, and %d rows settled: the test shows nothing of the walk", r.Settled())
 	}
@@ -50,19 +50,19 @@ func TestSweepKilled(t *testing.T) {
 	f.compareRequests(crowd)
 }
 
-// What a worker has under way at a time of one sweep.
+// The limits of a worker's concurrent requests for one sweep.
 const (
-	walkLists  = 50  // organizations that a step of its walk lists the domains of
-	sweepLooks = 100 // looks
+	walkLists  = 50  // organizations whose domains a step of the scan lists
+	sweepLooks = 100 // checks
 )
 
-// crowdOf is what a sandbox of that seed begins with.
+// crowdOf returns the bulk data of a sandbox with that seed.
 func crowdOf(t *testing.T, seed uint64, o sandbox.BulkOptions) sandbox.Bulk {
 	t.Helper()
 	return startBox(t, sandbox.Options{Seed: seed}).SeedBulk(o)
 }
 
-// judged is what the last sweep that was judged has come to.
+// judged returns the summary of the last evaluated sweep.
 func (f *fleet) judged() (j sweep.Summary) {
 	f.t.Helper()
 	value, err := sweep.NewStore(f.redis, tasks.DefaultTenant).State(f.t.Context(), sweep.SummaryState)
@@ -75,7 +75,7 @@ func (f *fleet) judged() (j sweep.Summary) {
 	return j
 }
 
-// compareRows: each of the tenant's domains is a row, once, and is settled.
+// compareRows checks that each of the tenant's domains has one row, which is settled.
 func (f *fleet) compareRows(crowd sandbox.Bulk) {
 	f.t.Helper()
 	run := f.run("sweep")
@@ -108,8 +108,8 @@ func (f *fleet) compareRows(crowd sandbox.Bulk) {
 	}
 }
 
-// compareMemories: of each domain one look is remembered, this sweep's, and the
-// judgement counts them all.
+// compareMemories checks that each domain's state holds the check of this sweep, and that the
+// evaluation counts all domains.
 func (f *fleet) compareMemories(tick int64, crowd sandbox.Bulk) {
 	f.t.Helper()
 	memories, states := sweep.NewStore(f.redis, tasks.DefaultTenant), map[string]int64{}
@@ -144,9 +144,9 @@ func (f *fleet) compareMemories(tick int64, crowd sandbox.Bulk) {
 	}
 }
 
-// compareRequests: an organization's domains are listed once, and an absent domain is
-// read once, but for what the worker had under way when it was killed: the requests of
-// one step of the walk, and the absent ones among its looks.
+// compareRequests checks that each organization's domains are listed once, and that each
+// absent domain is read once. The kill may repeat the requests in progress: those of one step
+// of the scan and of the absent domains being checked.
 func (f *fleet) compareRequests(crowd sandbox.Bulk) {
 	f.t.Helper()
 	status, body := fetch(f.t, http.MethodGet, f.authURL+"/_sandbox/counts", "")

@@ -16,8 +16,8 @@ import (
 	"orgops/tasks"
 )
 
-// TestNameServersAreOneInMetrics: a label per name server would be one per
-// customer, and theirs to choose.
+// TestNameServersAreOneInMetrics checks that metrics have no label per name server: it would
+// be one per customer, and of the customer's choice.
 func TestNameServersAreOneInMetrics(t *testing.T) {
 	for want, o := range map[string]dnscheck.Observation{
 		"authority": {Resolver: "ns1.customer.example", Authority: true},
@@ -29,8 +29,8 @@ func TestNameServersAreOneInMetrics(t *testing.T) {
 	}
 }
 
-// TestLongestWaitHasTwoPermits: a confirm that waits for less than its second
-// permit takes begins at its GET again and again, and its run never ends.
+// TestLongestWaitHasTwoPermits checks the longest wait of a request: one shorter than the
+// second permit takes would repeat the GET of a confirmation without end.
 func TestLongestWaitHasTwoPermits(t *testing.T) {
 	for _, text := range []string{"unlimited", "250/s", "16/s", "2/s", "150/min", "3/min"} {
 		rate, err := pace.ParseRate(text)
@@ -40,16 +40,16 @@ func TestLongestWaitHasTwoPermits(t *testing.T) {
 		limit := pace.Limit{Rate: rate, Burst: 1, Reserve: 0.2}
 		left, _ := limit.Effective()
 		two := time.Duration(2 / left.PerSecond() * float64(time.Second))
-		// Four requests, with their permits, have to fit a task's ten minutes.
+		// Four requests, with their permits, must fit a task's ten minutes.
 		if wait := longestWait(limit); wait < two || 4*(wait+30*time.Second) > 10*time.Minute {
 			t.Errorf("%s: waits at most %v, and two permits take %v", text, wait, two)
 		}
 	}
 }
 
-// TestOneTenantsOutage has one tenant of a worker out of order, each in another
-// way, while the other one's rows are submitted: all of these are done before
-// anything is put right, and those of the first are open, and done afterwards.
+// TestOneTenantsOutage has one tenant of a worker fail, each in another way, while the other
+// one's rows are submitted. All of these are done before the failure ends. Those of the first
+// are open, and done afterwards.
 func TestOneTenantsOutage(t *testing.T) {
 	redistest.NeedsLong(t, "takes some seconds")
 	t.Parallel()
@@ -79,7 +79,8 @@ func TestOneTenantsOutage(t *testing.T) {
 			cured := ill.AddFault(tc.fault)
 			p, d := begin(t, env), newDesk(t)
 
-			// More than are worked on at a time: whatever the two share would be full of them.
+			// More than are executed at a time: they would fill every resource that the two
+			// share.
 			d.handIn(intake.Run{ID: "of-ill", Tenant: "ill"}, tasks.TypeRemove, ill.SeedClients(rows))
 			d.handIn(intake.Run{ID: "of-ill-too", Tenant: "ill"}, tasks.TypeUpdate, ill.SeedUpdates(150))
 			d.openFor("of-ill", rows, tc.words...)
@@ -102,8 +103,8 @@ func TestOneTenantsOutage(t *testing.T) {
 	}
 }
 
-// askedAsTold holds that the settings reach the wire, that each request names its
-// task, and that the log has the exchanges and no secret.
+// askedAsTold checks that the settings take effect in the requests, that each request names
+// its task, and that the log has the exchanges and no secret.
 func askedAsTold(t *testing.T, box *sandbox.Sandbox, log string) {
 	t.Helper()
 	for _, r := range box.Requests() {

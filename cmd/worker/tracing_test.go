@@ -16,8 +16,8 @@ import (
 	"orgops/tasks"
 )
 
-// TestTraceOfARow: the execution of a row that enqueue submits, and a worker proves, is a
-// trace that links to the submission, without anything in it that is secret or a stranger's.
+// TestTraceOfARow checks that the execution of a row which enqueue submits and a worker
+// verifies is a trace that links to the submission, without secrets or untrusted text.
 func TestTraceOfARow(t *testing.T) {
 	t.Parallel()
 	redistest.NeedsLong(t, "builds the commands")
@@ -33,7 +33,7 @@ func TestTraceOfARow(t *testing.T) {
 		t.Fatalf("enqueue: %v", err)
 	}
 	f.ended("job")
-	worker.signal(syscall.SIGTERM) // which has it send what is left
+	worker.signal(syscall.SIGTERM) // the worker exports its remaining spans
 	if err := worker.wait(patience); err != nil {
 		t.Errorf("the worker ended with %v", err)
 	}
@@ -78,7 +78,7 @@ func TestTraceOfARow(t *testing.T) {
 	}
 }
 
-// wantTraceInLog wants the worker's lines of tasks to name the trace.
+// wantTraceInLog checks that the worker's log lines of tasks name the trace.
 func (f *fleet) wantTraceInLog(trace string) {
 	f.t.Helper()
 	n := 0

@@ -73,9 +73,9 @@ func (v verifyRun) line(msg string, members map[string]string) (int, map[string]
 	return -1, nil
 }
 
-// startVerify submits a file of domains: one whose token is there, one whose token comes
-// later, one whose does not come, one with another value, one whose zone fails at first and
-// one that is verified.
+// startVerify submits a file of domains: one whose token is published, one whose token is
+// published later, one whose token is never published, one with another value, one whose zone
+// fails at first and one that is verified.
 func startVerify(t *testing.T) verifyRun {
 	t.Helper()
 	v := verifyRun{desk: newDesk(t), box: startBox(t, sandbox.Options{}), domains: map[string]sandbox.Domain{}}
@@ -132,8 +132,8 @@ func TestVerifyCore(t *testing.T) {
 	}
 }
 
-// wantProofs fails unless each proof is shown and exported, and was logged, and the event
-// of each came before its row was settled.
+// wantProofs checks that each proof is shown, exported and logged, and that its event was sent
+// before its row was settled.
 func (v verifyRun) wantProofs() {
 	v.t.Helper()
 	exported := map[string]int64{}
@@ -175,7 +175,7 @@ func (v verifyRun) wantProofs() {
 	}
 }
 
-// wantExpired fails unless the expired rows have the evidence of their last check, and
+// wantExpired checks that the expired rows have the evidence of their last check, and that
 // their events were sent.
 func (v verifyRun) wantExpired() {
 	v.t.Helper()
@@ -210,7 +210,7 @@ func TestVerifyKilled(t *testing.T) {
 	}
 	await(t, "a third of the rows", func() bool { return f.run("domains").Settled() > rows/3 })
 	one.signal(syscall.SIGKILL)
-	_ = one.wait(patience) // it says that it was killed
+	_ = one.wait(patience) // killed
 	if f.run("domains").Ended() {
 		t.Error("all was done before the worker was killed: the test shows nothing")
 	}
@@ -239,8 +239,8 @@ func TestVerifyKilled(t *testing.T) {
 	}
 }
 
-// TestReleasedVerify holds that checks need no operation of the API, and that a row at the
-// stage ready finds out whether a change is possible again.
+// TestReleasedVerify checks that checks need no operation of the API, and that a row at the
+// stage ready probes whether a change is possible again.
 func TestReleasedVerify(t *testing.T) {
 	for _, noReads := range []bool{false, true} {
 		k := released(1, noReads)[kinds.Verify]

@@ -26,7 +26,7 @@ import (
 // version's worker.
 const olderWorkerVar = "ORGOPS_TEST_OLDER_WORKER"
 
-// assembleVersions is assemble, with an older worker as the program "older".
+// assembleVersions is like assemble, with an older worker as the program "older".
 func assembleVersions(t *testing.T) *fleet {
 	t.Helper()
 	path := os.Getenv(olderWorkerVar)
@@ -46,7 +46,7 @@ func assembleVersions(t *testing.T) *fleet {
 // progress needs one change at the tenant.
 func TestOlderWorkerBeside(t *testing.T) {
 	const rows, all = 600, 3 * 600 // of each kind, and together
-	submitted := submissions[:3]   // without templates: one whose answer was lost is looked for after a minute
+	submitted := submissions[:3]   // no templates: a worker searches for one with a lost answer after a minute only
 	f := assembleVersions(t)
 	t.Parallel()
 	f.slow(200, 300)
@@ -118,7 +118,7 @@ func (f *fleet) sessions() (ids []ledger.SessionID) {
 func (f *fleet) kill(s session, of []submission, interrupted map[string]int) {
 	f.t.Helper()
 	s.signal(syscall.SIGKILL)
-	_ = s.wait(patience) // it says that it was killed
+	_ = s.wait(patience) // killed
 	executions := f.inProgress(s.id, of)
 	for _, x := range executions {
 		for _, row := range x.Rows {
@@ -136,7 +136,7 @@ func (f *fleet) inProgress(id ledger.SessionID, of []submission) (all []ledger.R
 	f.t.Helper()
 	for _, s := range of {
 		run, err := f.ledger.Core().Get(f.t.Context(), ledger.RunID(s.run))
-		if errors.Is(err, ledger.ErrNotFound) { // it is still to be created
+		if errors.Is(err, ledger.ErrNotFound) { // it is not created yet
 			continue
 		}
 		var some []ledger.Running
@@ -151,9 +151,9 @@ func (f *fleet) inProgress(id ledger.SessionID, of []submission) (all []ledger.R
 	return all
 }
 
-// ageIntent makes the intent of a row a minute older, if it has one: a minute after its
-// intent a request is repeated whose answer was lost. No request of a worker that is dead
-// for 15 seconds can still have an effect here.
+// ageIntent makes the intent of a row a minute older, if it has one: a request whose answer
+// was lost is repeated a minute after its intent. No request of a worker that is dead for 15
+// seconds can take effect here.
 func (f *fleet) ageIntent(seg ledger.Segment, row ledger.Row) {
 	f.t.Helper()
 	key, field := fmt.Sprintf("orgops:v2:{%s.%d}:intents", seg.Incarnation, seg.Number), fmt.Sprint(row)
@@ -171,7 +171,7 @@ func (f *fleet) ageIntent(seg ledger.Segment, row ledger.Row) {
 	}
 }
 
-// changedOnce checks that the tenant was changed once for each row, or once more for each
+// changedOnce checks that the tenant was changed once for each row, and once more for each
 // killed worker that had the row in progress.
 func (f *fleet) changedOnce(of []submission, interrupted map[string]int) {
 	f.t.Helper()

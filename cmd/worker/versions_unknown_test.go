@@ -16,7 +16,7 @@ import (
 	"orgops/tasks"
 )
 
-// unknown is a row with something that only a newer version knows.
+// unknown is a row with a member that only a newer version knows.
 type unknown struct {
 	run     ledger.RunID
 	kind    ledger.Kind
@@ -27,9 +27,9 @@ type unknown struct {
 	what    string // the note says that a worker does not know it
 }
 
-// TestOlderWorkerUnknown delivers rows that the older worker does not know, as the
-// dispatcher of a newer version does. It gives them back as they are. The present worker
-// then executes those that it knows, and the newer version the others.
+// TestOlderWorkerUnknown delivers rows that the older worker does not know, as the dispatcher
+// of a newer version does. It gives them back unchanged. The present worker then executes the
+// rows that it knows, and the newer version the others.
 func TestOlderWorkerUnknown(t *testing.T) {
 	f := assembleVersions(t)
 	t.Parallel()
@@ -56,7 +56,7 @@ func TestOlderWorkerUnknown(t *testing.T) {
 	f.awaitNoTask(engine.Queue(tasks.DefaultTenant))
 	f.archivedNothing()
 	older.stop()
-	if t.Failed() { // what follows waits for rows that may be settled
+	if t.Failed() { // the steps below wait for rows that may be settled
 		return
 	}
 
@@ -112,7 +112,7 @@ func (n newer) at(t *testing.T) newer {
 // lease is the key of the tenant's lease, as internal/dispatch names it.
 const lease = "orgops:v2:{tenant:" + tasks.DefaultTenant + "}:dispatcher"
 
-// lead takes the lease for as long as the newer version dispatches: no other worker does.
+// lead takes the lease while the newer version dispatches, so that no other worker does.
 func (n newer) lead() {
 	n.t.Helper()
 	if err := n.redis.Set(n.t.Context(), lease, fmt.Sprintf("%d:%s", engine.Protocol+1, n.session), time.Hour).Err(); err != nil {
@@ -120,7 +120,7 @@ func (n newer) lead() {
 	}
 }
 
-// follow gives the lease up.
+// follow gives up the dispatcher's lease.
 func (n newer) follow() {
 	n.t.Helper()
 	if err := n.redis.Del(n.t.Context(), lease).Err(); err != nil {
@@ -128,8 +128,8 @@ func (n newer) follow() {
 	}
 }
 
-// wantGivenBack submits and delivers a row, and checks that the worker gives it back as it
-// was, with a note, and that no request was made for it.
+// wantGivenBack submits and delivers a row. It checks that the worker gives it back unchanged
+// but for a note, and sent no request for it.
 func (n newer) wantGivenBack(u unknown) ledger.Segment {
 	n.t.Helper()
 	run, _, err := n.core.SubmitRow(n.t.Context(), ledger.NewRun{

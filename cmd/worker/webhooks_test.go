@@ -32,7 +32,7 @@ type listener struct {
 	mu     sync.Mutex
 	up     bool
 	turned int                 // attempts while it was down
-	got    map[string][]string // webhook-id -> type and what it is about, of each delivery
+	got    map[string][]string // webhook-id -> type and subject of each delivery
 }
 
 func listen(t *testing.T, up bool) *listener {
@@ -73,7 +73,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// signatureOf is what the scheme has for the request, made by hand.
+// signatureOf computes the scheme's signature of the request.
 func signatureOf(header http.Header, body []byte) string {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(hookSecret, "whsec_"))
 	if err != nil {
@@ -90,7 +90,7 @@ func (l *listener) set(up bool) {
 	l.up = up
 }
 
-// events are the different ones that were delivered.
+// events returns the distinct events that were delivered.
 func (l *listener) events() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,8 +111,8 @@ func (l *listener) turnedAway() int {
 	return l.turned
 }
 
-// wantMetrics wants what a worker that has proven a domain tells, and nothing that
-// docs/reference/metrics.md has not.
+// wantMetrics checks the metrics of a worker that has verified a domain, and that
+// docs/reference/metrics.md documents them all.
 func wantMetrics(t *testing.T, metrics string) {
 	t.Helper()
 	for _, want := range []string{
@@ -141,8 +141,8 @@ func wantMetrics(t *testing.T, metrics string) {
 	}
 }
 
-// TestWebhooks: a domain that is proven, one that expires and the end of their run
-// come to a receiver that is not there at first.
+// TestWebhooks checks that a verified domain, an expired one and the end of their run are sent
+// to a receiver that is down at first.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	box := startBox(t, sandbox.Options{})
@@ -174,8 +174,8 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-// TestWebhooksOutliveAWorker: a worker is killed while it proves domains and the
-// receiver is down. Whoever comes after it tells of each domain and of the run.
+// TestWebhooksOutliveAWorker kills a worker that verifies domains while the receiver is down.
+// Its successor sends the notifications of each domain and of the run.
 func TestWebhooksOutliveAWorker(t *testing.T) {
 	t.Parallel()
 	const rows = 300
@@ -194,7 +194,7 @@ func TestWebhooksOutliveAWorker(t *testing.T) {
 	}
 	await(t, "a third of the rows, and an attempt", func() bool { return f.run("domains").Settled() > rows/3 && l.turnedAway() > 0 })
 	one.signal(syscall.SIGKILL)
-	_ = one.wait(patience) // it says that it was killed
+	_ = one.wait(patience) // killed
 	if f.run("domains").Ended() {
 		t.Error("all was done before the worker was killed: the test shows nothing")
 	}
