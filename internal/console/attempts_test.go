@@ -17,8 +17,8 @@ func addr(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(n >> 8)
 
 func wrong() bool { return false }
 
-// TestAttemptsAfterAWrongOne: the next of that address waits for a second, and that
-// of another address does not.
+// TestAttemptsAfterAWrongOne checks that after a failed attempt the next one of the same
+// address waits for a second, and that one of another address does not.
 func TestAttemptsAfterAWrongOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := console.NewAttempts()
@@ -49,8 +49,8 @@ func TestAttemptsAfterAWrongOne(t *testing.T) {
 	})
 }
 
-// TestAttemptsAreBounded: of one address one is compared, some wait, and the rest is
-// not heard.
+// TestAttemptsAreBounded checks that of the attempts from one address one is compared at a
+// time, up to MaxWaiting wait, and the others are refused.
 func TestAttemptsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := console.NewAttempts()
@@ -79,7 +79,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	})
 }
 
-// TestAttemptsOfManyAddresses: what is kept of them is bounded, and how long one waits.
+// TestAttemptsOfManyAddresses checks that the number of addresses and the wait are bounded.
 func TestAttemptsOfManyAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := console.NewAttempts()
@@ -110,8 +110,8 @@ func TestAttemptsOfManyAddresses(t *testing.T) {
 	})
 }
 
-// TestAttemptsOfAClosedConnection: one that is no longer waited for is not compared, and one
-// that was compared holds its address all the same.
+// TestAttemptsOfAClosedConnection checks that an attempt whose connection is closed is not
+// compared, and that a failed comparison delays its address all the same.
 func TestAttemptsOfAClosedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := console.NewAttempts()

@@ -49,8 +49,7 @@ func (d *desk) endInCore(run ledger.Run, endings ...ledger.Ending) {
 	mustNot(d.t, err)
 }
 
-// TestRunOfTheCore: the pages show a run of the core as any other, without what it
-// cannot have.
+// TestRunOfTheCore checks that the pages show a run of the core like any other.
 func TestRunOfTheCore(t *testing.T) {
 	d := newDesk(t)
 	run := d.submitToCore("a")
@@ -85,7 +84,7 @@ func TestRunOfTheCore(t *testing.T) {
 	}
 }
 
-// TestStagedRunOfTheCore: to cancel a run that is being submitted ends it.
+// TestStagedRunOfTheCore checks that a cancel ends a run that is being submitted.
 func TestStagedRunOfTheCore(t *testing.T) {
 	d := newDesk(t)
 	_, _, err := d.ledger.Core().Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "default", Kind: "domain:update"})

@@ -31,7 +31,7 @@ import (
 	"orgops/internal/tenant"
 )
 
-// lookSite is the pages of a worker whose tenant is a sandbox's.
+// lookSite has the pages of a worker whose tenant is a sandbox.
 type lookSite struct {
 	http.Handler
 	box    *sandbox.Sandbox
@@ -111,12 +111,12 @@ func (s lookSite) do(t *testing.T, method, target string, form url.Values) (stat
 	return w.Code, w.Body.String()
 }
 
-// asked is the query of a domain's page.
+// asked returns the query of a domain's page.
 func asked(tenant, organization, domain string) url.Values {
 	return url.Values{"tenant": {tenant}, "organization": {organization}, "domain": {domain}}
 }
 
-// row makes a run with one row about the domain, which is open for that reason.
+// row makes a run with one row of the domain, which is open for that reason.
 func (s lookSite) row(t *testing.T, run, tenant, org, domain, host, reason string) {
 	t.Helper()
 	row := fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q,"verification_host":%q}`, org, domain, host)
@@ -194,8 +194,8 @@ func TestDomainIsFoundByIdOrName(t *testing.T) {
 	}
 }
 
-// TestDomainIsFoundNextToABadRecord: a listed record outside the specification keeps no
-// other from being found by its name, and is found by its own unless it has no id.
+// TestDomainIsFoundNextToABadRecord checks that a listed record outside the specification does
+// not prevent finding another one by its name, and is found by its own name if it has an ID.
 func TestDomainIsFoundNextToABadRecord(t *testing.T) {
 	s := newLookSite(t, false)
 	list := func(records ...string) {
@@ -250,7 +250,7 @@ func TestCheckNow(t *testing.T) {
 	}
 
 	_, page = s.do(t, http.MethodPost, "/domains/check", asked("other", s.org, s.domain.ID))
-	wantIn(t, page, "has none of its resolvers") // which nobody was asked for, and is not counted
+	wantIn(t, page, "has none of its resolvers") // which sent no query, and is not counted
 	s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
 	status, page = s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
 	if status != http.StatusTooManyRequests || !strings.Contains(page, "too many checks") {
@@ -357,8 +357,8 @@ func TestMonitorWrites(t *testing.T) {
 	}
 }
 
-// TestInvalidChecksAreNotLimited: a check with invalid input does not count towards the
-// limit of checks.
+// TestInvalidChecksAreNotLimited checks that a check with invalid input does not count towards
+// the limit of checks.
 func TestInvalidChecksAreNotLimited(t *testing.T) {
 	s := newLookSite(t, false)
 	for range 5 {
@@ -375,7 +375,7 @@ func TestInvalidChecksAreNotLimited(t *testing.T) {
 	}
 }
 
-// thinDNS sees the token at too few name servers.
+// thinDNS finds the token at too few name servers.
 type thinDNS struct{ kinds.DNS }
 
 func (thinDNS) Check(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
@@ -386,12 +386,12 @@ func (thinDNS) Prove(_ context.Context, host, _ string) (dnscheck.Verdict, error
 	return dnscheck.Verdict{Reason: dnscheck.ReasonTooFew, Host: host, Basis: dnscheck.ByBoth, Thin: true}, nil
 }
 
-// noLine is a tenant whose requests wait for no permit.
+// noLine is a tenant without requests that wait for a permit.
 type noLine struct{}
 
 func (noLine) Ahead(context.Context) time.Duration { return 0 }
 
-// TestDomainPageSaysThatAProofIsThin of a row that waited for an hour.
+// TestDomainPageSaysThatAProofIsThin shows a row that waited for an hour.
 func TestDomainPageSaysThatAProofIsThin(t *testing.T) {
 	s := newLookSite(t, false)
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "")

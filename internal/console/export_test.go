@@ -11,13 +11,13 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// ReadUsersAt is ReadUsers by a clock.
+// ReadUsersAt is like ReadUsers, with another clock.
 func ReadUsersAt(file string, logger *slog.Logger, now func() time.Time) (*Users, error) {
 	return readUsers(file, logger, now)
 }
 
-// CountRounds has wrapped each comparison of the users that there are now, and gives
-// the rounds of bcrypt that they took so far.
+// CountRounds wraps each comparison of the present users, and returns the rounds of bcrypt
+// that they have taken so far.
 func (u *Users) CountRounds() (rounds func() int64) {
 	var sum atomic.Int64
 	list := u.list.Get()
@@ -30,18 +30,18 @@ func (u *Users) CountRounds() (rounds func() int64) {
 	return sum.Load
 }
 
-// Attempts are the lines of those who sign in.
+// Attempts queues the attempts to sign in, by address.
 type Attempts struct{ *attempts }
 
-// NewAttempts gives new ones.
+// NewAttempts returns new Attempts.
 func NewAttempts() Attempts { return Attempts{newAttempts()} }
 
-// Try is what guard does.
+// Try verifies a password as Guard does.
 func (a Attempts) Try(ctx context.Context, from netip.Addr, verify func() bool) (bool, error) {
 	return a.try(ctx, from, verify)
 }
 
-// Under is how many addresses are under way.
+// Under returns the number of addresses with attempts.
 func (a Attempts) Under() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,17 +51,17 @@ func (a Attempts) Under() int {
 // ErrTooMany is the error of a refused sign-in.
 var ErrTooMany = errTooMany
 
-// Bounds of what is under way.
+// Bounds of concurrent attempts.
 const (
 	MaxWaiting   = maxWaiting
 	MaxAddresses = maxAddresses
 	AfterFailure = afterFailure
 )
 
-// Guard puts the guard of the pages before a handler.
+// Guard wraps a handler in the guard of the pages.
 func Guard(next http.Handler) http.Handler {
 	return newGuard(next, Access{}, slog.New(slog.DiscardHandler))
 }
 
-// WithUser sets the user of a context's requests without a sign-in.
+// WithUser sets the user of the requests with this context, without a sign-in.
 var WithUser = withUser

@@ -29,12 +29,12 @@ func added(name, value string) change {
 	return func(r *http.Request) { r.Header.Add(name, value) }
 }
 
-// byPassword are the pages for alice.
+// byPassword returns the pages with alice as their user.
 func byPassword(t *testing.T) pages {
 	return newPages(t, func(c *console.Config) { c.Access.Users = newUsers(t, "alice:"+hash10) })
 }
 
-// byProxy are the pages behind a proxy that says who the user is.
+// byProxy returns the pages behind a proxy that names the user.
 func byProxy(t *testing.T) pages {
 	t.Helper()
 	proxies, err := console.ParseProxyFrom([]string{"10.0.0.0/8", "2001:db8::1"})
@@ -87,8 +87,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestEverythingIsBehindThePassword: no path, and no method, is answered to whoever
-// has not signed in.
+// TestEverythingIsBehindThePassword checks that every path and every method requires to sign
+// in.
 func TestEverythingIsBehindThePassword(t *testing.T) {
 	p := byPassword(t)
 	p.enqueue(t, "domain:verify", `{}`)
@@ -102,8 +102,8 @@ func TestEverythingIsBehindThePassword(t *testing.T) {
 	}
 }
 
-// TestPasswordIsCached holds that pages which ask again and again cost one
-// comparison, and that what is remembered is that password of that name.
+// TestPasswordIsCached checks that repeated requests cost one comparison, and that the cached
+// result holds for that password of that name only.
 func TestPasswordIsCached(t *testing.T) {
 	t.Parallel()
 	users := newUsers(t, "alice:"+hash10+"\nbob:$2a$10$"+strings.Repeat("x", 53))
@@ -191,7 +191,7 @@ func TestHostsOfTheSettings(t *testing.T) {
 	}
 }
 
-// TestMethods: what no page takes is refused before anything looks at it.
+// TestMethods checks that methods without a page are refused before the handler.
 func TestMethods(t *testing.T) {
 	h := console.Guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	for method, want := range map[string]int{
@@ -208,7 +208,8 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestActionsNameTheUser: the log names the user of each request that may change something.
+// TestActionsNameTheUser checks that the log names the user of each request that may change
+// something.
 func TestActionsNameTheUser(t *testing.T) {
 	p := byPassword(t)
 	p.do("POST", "/monitor/api/queues/x%0aevil:pause", basic("alice", right), header("Sec-Fetch-Site", "same-origin"))
@@ -223,7 +224,7 @@ func TestActionsNameTheUser(t *testing.T) {
 	}
 }
 
-// raw sends bytes as they are, to a server, and reads what it says to them.
+// raw sends request to a server as it is, and returns the response.
 func raw(t *testing.T, addr, request string) string {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
@@ -234,12 +235,11 @@ func raw(t *testing.T, addr, request string) string {
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
-	answer, _ := io.ReadAll(conn) // it may be reset where not all was read
+	answer, _ := io.ReadAll(conn) // the connection may be reset before all is read
 	return string(answer)
 }
 
-// TestTraversal: whichever way a path is written, no file but those of static/ is
-// served.
+// TestTraversal checks that no form of path serves other files than those of static/.
 func TestTraversal(t *testing.T) {
 	addr, _ := serve(t, newPages(t))
 	for _, path := range []string{
@@ -260,13 +260,13 @@ func TestTraversal(t *testing.T) {
 		if to := resp.Header.Get("Location"); strings.HasPrefix(to, "//") || strings.HasPrefix(to, `/\`) || strings.Contains(to, "://") {
 			t.Errorf("%s: led to %s", path, to)
 		}
-		if resp.StatusCode == 200 && !strings.Contains(body, "FLAG_ROOT_PATH") { // asynqmon's index stands for each of its views
+		if resp.StatusCode == 200 && !strings.Contains(body, "FLAG_ROOT_PATH") { // asynqmon serves its index at the path of each view
 			t.Errorf("%s: 200 with %.100q", path, body)
 		}
 	}
 }
 
-// TestListings: the files are served, the list of them is not.
+// TestListings checks that files are served and directories are not listed.
 func TestListings(t *testing.T) {
 	p := newPages(t)
 	if resp := p.do("GET", "/static/"); resp.StatusCode != 404 {
@@ -274,8 +274,8 @@ func TestListings(t *testing.T) {
 	}
 }
 
-// TestMalformedRequests holds that what proxies and servers could read differently is
-// refused, and the connection ended.
+// TestMalformedRequests checks that requests which proxies and servers could parse differently
+// are refused, and that their connection is closed.
 func TestMalformedRequests(t *testing.T) {
 	addr, _ := serve(t, newPages(t))
 	const hidden = "GET /monitor/api/queues HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -304,7 +304,8 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// TestSlowClients has a client begin a request and not end it: it is cut off.
+// TestSlowClients checks that the server closes the connection of a client that does not
+// complete its request.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	addr, _ := serve(t, newPages(t))
@@ -325,8 +326,8 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// TestTLSOfThePages: HTTP/2, and the header that has a browser ask by TLS from then
-// on; not for localhost, whose every port it would be of.
+// TestTLSOfThePages checks HTTP/2 and Strict-Transport-Security. The header is not sent for
+// localhost, where it would apply to every port.
 func TestTLSOfThePages(t *testing.T) {
 	own := httptest.NewUnstartedServer(nil) // for its certificate
 	own.StartTLS()
@@ -368,8 +369,8 @@ func TestTLSOfThePages(t *testing.T) {
 	}
 }
 
-// TestReadsFromOtherSites: another site's page has nothing read here; a link on it
-// leads here all the same.
+// TestReadsFromOtherSites checks that pages of other sites cannot read here, and that their
+// links work.
 func TestReadsFromOtherSites(t *testing.T) {
 	p := newPages(t)
 	for _, test := range []struct {

@@ -71,7 +71,7 @@ func header(name, value string) change {
 
 func host(name string) change { return func(r *http.Request) { r.Host = name } }
 
-// at is the address that a request came in at.
+// at sets the address that received a request.
 func at(addr string) change {
 	return func(r *http.Request) {
 		local, err := net.ResolveTCPAddr("tcp", addr)
@@ -160,8 +160,7 @@ func decode(t *testing.T, resp *http.Response, into any) {
 	}
 }
 
-// TestPayloads looks at each payload through the task's own page, the way that a
-// person meets it.
+// TestPayloads reads each payload on the task's page, as a user does.
 func TestPayloads(t *testing.T) {
 	nested := strings.Repeat("[", 3) + `"` + token + `"` + strings.Repeat("]", 3)
 	tests := []struct{ name, payload, want string }{
@@ -360,7 +359,8 @@ func TestPagesWhileRedisRefuses(t *testing.T) {
 	}
 }
 
-// TestMonitorListsOnePage: whatever a list is asked for, it is a page of a hundred.
+// TestMonitorListsOnePage checks that a list has at most a hundred entries, for any
+// parameters.
 func TestMonitorListsOnePage(t *testing.T) {
 	p := newPages(t)
 	for range 150 {

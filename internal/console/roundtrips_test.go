@@ -21,9 +21,9 @@ import (
 	"orgops/internal/tenant"
 )
 
-// TestRoundTrips: the metrics, and pages, of 200 tenants take as many round trips as of three,
-// those of 201 to 400 at most twice as many. Each tenant has a run and queues, and the worker
-// serves every other one.
+// TestRoundTrips checks that the metrics and pages of 200 tenants take as many round trips as
+// those of three, and those of 201 to 400 at most twice as many. Each tenant has a run and
+// queues, and the worker serves every other one.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	few, many := roundTrips(t, 3), roundTrips(t, 250)
@@ -72,8 +72,8 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 	return read(count)
 }
 
-// TestManyTenants: a page begins with the tenant that is asked for if not all are on one
-// page; each is on one of the pages, and the page of an unknown one says so.
+// TestManyTenants checks that each tenant is on one of the pages, that a page of several
+// starts at the requested tenant, and that an unknown tenant is reported.
 func TestManyTenants(t *testing.T) {
 	p := newPages(t)
 	var tenants []console.Tenant

@@ -34,7 +34,7 @@ import (
 	"orgops/tasks"
 )
 
-// desk is the operator's pages over a ledger and queues of which nothing is carried out.
+// desk has the operator's pages over a ledger and queues without a worker.
 type desk struct {
 	t         *testing.T
 	rdb       redis.UniversalClient
@@ -64,7 +64,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// handIn hands rows in as a run.
+// handIn submits rows as a run.
 func (d *desk) handIn(id, kind, rows string) ledger.Run {
 	d.t.Helper()
 	k, ok := tasks.KindOf(kind)
@@ -78,7 +78,7 @@ func (d *desk) handIn(id, kind, rows string) ledger.Run {
 	return d.run(id)
 }
 
-// domains are rows of so many domains.
+// domains returns n rows of domains.
 func domains(rows int) string {
 	var b strings.Builder
 	b.WriteString("organization_id,discovery_domain_id\n")
@@ -117,14 +117,14 @@ func ledgerRows(items []int64) []ledger.Row {
 	return rows
 }
 
-// settle settles rows of a small run that no worker has begun.
+// settle settles rows of a small run that no worker has started.
 func (d *desk) settle(id, outcome, detail string, items ...int64) {
 	d.t.Helper()
 	_, err := d.ledger.Core().Dismiss(d.t.Context(), firstSegment(d.header(id)), ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}, ledgerRows(items)...)
 	mustNot(d.t, err)
 }
 
-// begin begins a row of a small run.
+// begin starts a row of a small run.
 func (d *desk) begin(id string, item int64) (seg ledger.Segment, nonce ledger.Nonce) {
 	d.t.Helper()
 	core, seg := d.ledger.Core(), firstSegment(d.header(id))
@@ -171,7 +171,7 @@ func do(h http.Handler, method, path string, form url.Values, changes ...change)
 	return w
 }
 
-// get is a page, which must be there.
+// get returns a page, which must exist.
 func (d *desk) get(path string, changes ...change) string {
 	d.t.Helper()
 	w := do(d.pages, http.MethodGet, path, nil, changes...)
@@ -197,7 +197,7 @@ var (
 	spaces = regexp.MustCompile(`\s+`)
 )
 
-// plain is what somebody reads of a page, without its frame.
+// plain returns the text of a page's content.
 func plain(page string) string {
 	_, page, _ = strings.Cut(page, `<main id="content" tabindex="-1">`)
 	page, _, _ = strings.Cut(page, "</main>")
@@ -207,7 +207,7 @@ func plain(page string) string {
 	return strings.ReplaceAll(spaces.ReplaceAllString(page, " "), "&amp;", "&")
 }
 
-// listed are the ids of the runs on a page, in its order.
+// listed returns the IDs of the runs on a page, in order.
 func listed(page string) (ids []string) {
 	for _, match := range regexp.MustCompile(`<tr id="run-([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		ids = append(ids, match[1])
@@ -215,7 +215,7 @@ func listed(page string) (ids []string) {
 	return ids
 }
 
-// link is where the page's link of that text leads; empty: there is none.
+// link returns the target of the page's link with that text, or "".
 func link(page, text string) string {
 	match := regexp.MustCompile(`<a[^>]* href="([^"]*)"[^>]*>` + regexp.QuoteMeta(text) + `</a>`).FindStringSubmatch(page)
 	if match == nil {
@@ -231,8 +231,8 @@ func mustNot(t *testing.T, err error) {
 	}
 }
 
-// TestEveryStateOfARun holds that both pages say how a run stands, whatever way that is,
-// and offer what can be done then.
+// TestEveryStateOfARun checks that both pages show the state of a run and offer its actions,
+// for every state.
 func TestEveryStateOfARun(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -403,8 +403,8 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 	}
 }
 
-// TestFailedRowsAreFilteredAndPaged holds that each row that did not settle well is on
-// one page, with its reason and where to see more of it.
+// TestFailedRowsAreFilteredAndPaged checks that each failed row is on one page, with its
+// reason and a link to its details.
 func TestFailedRowsAreFilteredAndPaged(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(180))
@@ -463,8 +463,8 @@ func TestFailedRowsAreFilteredAndPaged(t *testing.T) {
 	}
 }
 
-// TestOpenRowsArePaged holds that a run of many open rows shows each on one page, and
-// why it is open.
+// TestOpenRowsArePaged checks that each open row of a large run is on one page, with the
+// reason for which it is open.
 func TestOpenRowsArePaged(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(130))
@@ -493,8 +493,8 @@ func TestOpenRowsArePaged(t *testing.T) {
 	}
 }
 
-// TestForeignTextIsEscaped holds that script in a row's cells, in its reason, in
-// the label and in the address is text on both pages.
+// TestForeignTextIsEscaped checks that markup in a row's cells, its reason, the label and the
+// address is shown as text on both pages.
 func TestForeignTextIsEscaped(t *testing.T) {
 	d := newDesk(t)
 	const script = `<script>alert(1)</script>`
@@ -528,7 +528,7 @@ func TestForeignTextIsEscaped(t *testing.T) {
 	}
 }
 
-// TestDownload holds that the file is what "enqueue runs failed" writes.
+// TestDownload checks that the file equals the output of "enqueue runs failed".
 func TestDownload(t *testing.T) {
 	d := newDesk(t)
 	run := d.handIn("a", tasks.TypeVerify, domains(40))
@@ -552,8 +552,8 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// TestInterruptedDownload holds that the connection is cut where
-// rows cannot be read any more.
+// TestInterruptedDownload checks that the connection is closed if rows cannot be read any
+// more.
 func TestInterruptedDownload(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(5))
@@ -573,7 +573,7 @@ func TestInterruptedDownload(t *testing.T) {
 	}
 }
 
-// TestAttention holds that what somebody has to know of a tenant stands above its runs.
+// TestAttention checks that problems of a tenant are shown above its runs.
 func TestAttention(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -619,7 +619,8 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// TestPreview: the effect of closing the breaker is shown before it is closed, and after.
+// TestPreview checks that the effect of closing the breaker is shown before it is closed, and
+// after.
 func TestPreview(t *testing.T) {
 	d := newDesk(t)
 	d.openBreaker("sweep-1")
@@ -669,8 +670,8 @@ func (d *desk) breaker() (b sweep.Breaker) {
 	return b
 }
 
-// TestActions holds that each action does what the command does, tells what came of it
-// and is logged.
+// TestActions checks that each action does the same as its command, reports the result and is
+// logged.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	t.Run("pause and resume", func(t *testing.T) {
@@ -777,8 +778,7 @@ func TestActions(t *testing.T) {
 	})
 }
 
-// TestActionsAreLoggedWithTheirUser holds that it can be found out afterwards who has
-// done what.
+// TestActionsAreLoggedWithTheirUser checks that the log names the user of each action.
 func TestActionsAreLoggedWithTheirUser(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(3))
@@ -788,8 +788,8 @@ func TestActionsAreLoggedWithTheirUser(t *testing.T) {
 	}
 }
 
-// TestActionsAreRefused holds that nothing is changed where pages only show, by other
-// sites, by large forms, and by links.
+// TestActionsAreRefused checks that read-only pages, requests of other sites, large forms, and
+// links change nothing.
 func TestActionsAreRefused(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(3))
@@ -827,7 +827,7 @@ func TestActionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestANoticeCannotBeForged holds that no address makes a page say what did not happen.
+// TestANoticeCannotBeForged checks that no parameter of an address adds a notice to a page.
 func TestANoticeCannotBeForged(t *testing.T) {
 	d := newDesk(t)
 	if page := plain(d.get("/runs?notice=" + url.QueryEscape("All runs were cancelled"))); strings.Contains(page, "cancelled") {
@@ -882,8 +882,8 @@ func TestPagesWithoutRedis(t *testing.T) {
 	}
 }
 
-// TestLiveRequestsReadLittle: the script, which requests the page every two seconds, does
-// not have all rows searched each time.
+// TestLiveRequestsReadLittle checks that the script, which requests the page every two
+// seconds, does not cause a search of all rows each time.
 func TestLiveRequestsReadLittle(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(3))
@@ -901,7 +901,8 @@ func TestLiveRequestsReadLittle(t *testing.T) {
 	}
 }
 
-// TestSearchForAnOutcomeIsBounded: no rows are searched for an outcome that no row has.
+// TestSearchForAnOutcomeIsBounded checks that no rows are searched for an outcome that no row
+// has.
 func TestSearchForAnOutcomeIsBounded(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(60))
@@ -945,7 +946,7 @@ func (r *rowsRead) count(cmd redis.Cmder) {
 	}
 }
 
-// TestAPanicEndsNoWorker: an action that panics is told as one that failed.
+// TestAPanicEndsNoWorker checks that an action which panics is reported as failed.
 func TestAPanicEndsNoWorker(t *testing.T) {
 	var log bytes.Buffer
 	d := newDesk(t)
@@ -956,8 +957,8 @@ func TestAPanicEndsNoWorker(t *testing.T) {
 	}
 }
 
-// TestEachSweepHasItsForm: a form that was opened for a sweep does not become that of the
-// next sweep when the page is updated.
+// TestEachSweepHasItsForm checks that a form opened for a sweep does not turn into the form of
+// the next sweep when the page is updated.
 func TestEachSweepHasItsForm(t *testing.T) {
 	d := newDesk(t)
 	d.openBreaker("sweep-7")

@@ -10,7 +10,7 @@ import (
 	"orgops/internal/serving"
 )
 
-// serve runs h on a port that the system chose and stops it with the test.
+// serve runs h on a free port and stops it with the test.
 func serve(t *testing.T, h http.Handler) (addr string, client *http.Client) {
 	t.Helper()
 	addr, stop, err := serving.Serve(t.Context(), "127.0.0.1:0", nil, h, slog.New(slog.DiscardHandler))

@@ -84,8 +84,8 @@ func newUsers(t *testing.T, text string) *console.Users {
 	return users
 }
 
-// TestTimingHidesNames holds that a wrong password costs as many rounds as an
-// unknown name, whichever the cost of the name's own hash.
+// TestTimingHidesNames checks that a wrong password costs as many rounds as an unknown name,
+// for any cost of the name's own hash.
 func TestTimingHidesNames(t *testing.T) {
 	const want = 1 << 11
 	for _, name := range []string{"cheap", "dear", "unknown", ""} {
@@ -101,8 +101,8 @@ func TestTimingHidesNames(t *testing.T) {
 	}
 }
 
-// TestUsersFileChanges has the file rewritten: what it holds counts after a few
-// seconds, also against who had signed in by what it held before.
+// TestUsersFileChanges rewrites the file and checks that the new contents apply after a few
+// seconds, also to users who signed in under the old ones.
 func TestUsersFileChanges(t *testing.T) {
 	t.Parallel()
 	file := usersFile(t, "alice:"+hash10)
@@ -142,7 +142,7 @@ func TestUsersFileChanges(t *testing.T) {
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
 			step.do()
-			// Each asks from an address of its own, so that none waits for a wrong one.
+			// Each has an address of its own, so that no attempt waits for a failed one.
 			if resp := p.do("GET", "/", basic("alice", right)); resp.StatusCode != step.want {
 				t.Errorf("status %d, want %d", resp.StatusCode, step.want)
 			}

@@ -33,8 +33,8 @@ func (s *sweepSite) decided(use *bool) sandbox.Domain {
 	return d
 }
 
-// returning makes a lost domain whose token is there again, and submits the row that gives
-// its flag back.
+// returning makes a lost domain whose token is published again, and submits the row that
+// restores its flag.
 func (s *sweepSite) returning() sandbox.Domain {
 	s.t.Helper()
 	d := s.lost(new(true))
@@ -60,7 +60,7 @@ func (s *sweepSite) openBreaker() {
 	}
 }
 
-// TestActDecidesAgain: an action respects changes since the sweep's decision.
+// TestActDecidesAgain checks that an action respects changes since the sweep's decision.
 func TestActDecidesAgain(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -116,7 +116,7 @@ func TestActDecidesAgain(t *testing.T) {
 	}
 }
 
-// TestActBackDecidesAgain is TestActDecidesAgain for an action that gives back.
+// TestActBackDecidesAgain is like TestActDecidesAgain, for an action that restores.
 func TestActBackDecidesAgain(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -173,8 +173,8 @@ func TestActBackDecidesAgain(t *testing.T) {
 	})
 }
 
-// TestActOmittedFlag: a domain whose record omits its flag is reported, once, and acted on
-// once the record has the flag.
+// TestActOmittedFlag checks that a domain whose record omits its flag is reported once, and
+// acted on once the record has the flag.
 func TestActOmittedFlag(t *testing.T) {
 	for _, test := range []struct {
 		action sweep.Action
@@ -212,8 +212,8 @@ func TestActOmittedFlag(t *testing.T) {
 	}
 }
 
-// TestActLostAnswer: the answer to an action's PATCH is lost. The record is read until it
-// shows the result, and no other request is sent before.
+// TestActLostAnswer loses the answer to an action's PATCH. The record is read until it shows
+// the result, and no other request is sent before.
 func TestActLostAnswer(t *testing.T) {
 	lost := map[string]struct {
 		fault   sandbox.Fault
@@ -247,8 +247,8 @@ func TestActLostAnswer(t *testing.T) {
 	}
 }
 
-// wantFound fails unless do sends so many PATCHes, each at least five minutes after the
-// one before, in which reads may be behind.
+// wantFound checks that do sends that many PATCHes, each at least five minutes after the
+// previous one, since reads may lag behind.
 func (s *sweepSite) wantFound(patches int, do func()) {
 	s.t.Helper()
 	var at []time.Time
@@ -269,8 +269,8 @@ func (s *sweepSite) wantFound(patches int, do func()) {
 	}
 }
 
-// TestActLostAndBack: a PATCH without an answer was carried out, reads are behind, and the
-// token comes back. The value that was taken away is not forgotten.
+// TestActLostAndBack has a PATCH executed without an answer, reads that lag behind, and a
+// token that is published again. The value that was taken away is restored.
 func TestActLostAndBack(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
 		t.Run(string(action), func(t *testing.T) {
@@ -289,7 +289,8 @@ func TestActLostAndBack(t *testing.T) {
 	}
 }
 
-// TestActRefused: a PATCH that is refused has no effect, and its action is not in progress.
+// TestActRefused checks that a refused PATCH has no effect, and that its action is not in
+// progress.
 func TestActRefused(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -304,8 +305,8 @@ func TestActRefused(t *testing.T) {
 	}
 }
 
-// TestActGivenUp: an action that is given up with a PATCH in progress is finished at the end
-// of the next sweep, and the taken value is given back when the token returns.
+// TestActGivenUp checks that an action given up with a PATCH in progress is finished at the
+// end of the next sweep, and that the taken value is restored when the token returns.
 func TestActGivenUp(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
 		t.Run(string(action), func(t *testing.T) {
@@ -331,7 +332,8 @@ func TestActGivenUp(t *testing.T) {
 	}
 }
 
-// TestActUnknownResult: the result of a PATCH is known once the record has its flag again.
+// TestActUnknownResult checks that the result of a PATCH is known once the record has its flag
+// again.
 func TestActUnknownResult(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.decided(new(true))
@@ -353,7 +355,7 @@ func TestActUnknownResult(t *testing.T) {
 	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
 }
 
-// TestActOlderRequest: of a request that was stored without a flag only the result is read.
+// TestActOlderRequest checks that of a request stored without a flag only the result is read.
 func TestActOlderRequest(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -496,8 +498,7 @@ func TestActKilledAndStopped(t *testing.T) {
 	}
 }
 
-// checkStopped fails unless the row of a stopped run, the domain's state and the domain
-// agree.
+// checkStopped checks that the row of a stopped run, the domain's state and the domain agree.
 func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
 	s.t.Helper()
 	d, _ := s.sandbox.Domain(org, dom)
@@ -572,8 +573,8 @@ func TestActFenced(t *testing.T) {
 	}
 }
 
-// TestActFrozen: an execution is frozen right before its PATCH for so long that another one
-// finds it without effect and the token back. The value that its PATCH then takes away is
+// TestActFrozen freezes an execution right before its PATCH for so long that another one finds
+// it without effect and the token published again. The value that its PATCH then takes away is
 // stored all the same.
 func TestActFrozen(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
@@ -611,8 +612,8 @@ func (u unstamped) DiscoveryDomain(ctx context.Context, organization, domain str
 	return u.Domains.DiscoveryDomain(apiclient.BeforeSending(ctx, nil), organization, domain)
 }
 
-// TestActLongLine: a record that was not read within a minute before the permit is read
-// again, and the token checked again.
+// TestActLongLine checks that a record which was not read within a minute before the permit is
+// read again, and that the token is checked again.
 func TestActLongLine(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.decided(new(true))
@@ -641,8 +642,8 @@ func (d disproving) Disprove(ctx context.Context, host, txt string) (dnscheck.Ve
 	return v, err
 }
 
-// TestActPlaces: an action whose DNS check has no place is given back without a request; the
-// place is free once DNS has answered.
+// TestActPlaces checks that an action without a place for its DNS check is given back without
+// a request. The place is free once DNS has answered.
 func TestActPlaces(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.places = kinds.NewPlaces(1, 0)
@@ -675,7 +676,7 @@ func TestActPlaces(t *testing.T) {
 	s.wantPatches(patchNoUse)
 }
 
-// TestActStopping: a worker that stops sends no PATCH.
+// TestActStopping checks that a stopping worker sends no PATCH.
 func TestActStopping(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.decided(new(true))
@@ -690,7 +691,7 @@ func TestActStopping(t *testing.T) {
 	}
 }
 
-// TestActInvalid: a malformed row.
+// TestActInvalid has a malformed row.
 func TestActInvalid(t *testing.T) {
 	for _, content := range []string{`{"organization_id":"org_1","discovery_domain_id":"ord_1"}`, `{"organization_id":"","discovery_domain_id":"ord_1","tick":1}`} {
 		t.Run(content, func(t *testing.T) {

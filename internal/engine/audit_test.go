@@ -88,8 +88,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditAfterEmptySegment has Redis go back to when the row was in progress, after an
-// audit has found none: the next one gives it back.
+// TestAuditAfterEmptySegment restores the state of Redis in which the row was in progress,
+// after an audit has found none. The next audit gives the row back.
 func TestAuditAfterEmptySegment(t *testing.T) {
 	s := newSite(t)
 	s.submit(kind, `{}`)
@@ -110,9 +110,8 @@ func TestAuditAfterEmptySegment(t *testing.T) {
 	}
 }
 
-// TestAuditSpares audits while the answer of a begin is under way, and while the handler
-// works: the execution keeps its row. The engine has executed another row of the segment
-// before.
+// TestAuditSpares audits while the answer of a begin is pending, and while the handler works:
+// the execution retains its row. The engine has executed another row of the segment before.
 func TestAuditSpares(t *testing.T) {
 	s := newSite(t)
 	s.submit(kind, `{}`, `{}`)

@@ -23,7 +23,7 @@ type saboteur struct {
 	after bool
 	act   func()
 	n     int
-	acted string // the call; empty: there was none of that number
+	acted string // the call; empty: there was no call of that number
 }
 
 func (s *saboteur) step(name string, call func()) {
@@ -103,9 +103,9 @@ func (s *site) patient() *apiclient.Client {
 	return client
 }
 
-// kill executes rows in a worker that is killed there, and has another one finish them.
-// The last task is delivered to it too: a release that was not begun would lapse only
-// after ten seconds.
+// kill executes rows in a worker that is killed there, and has another one finish them. The
+// last task is delivered to the survivor too: a release without a begin would lapse only after
+// ten seconds.
 func (s scene) kill(sab *saboteur) {
 	s.t.Helper()
 	sab.act = runtime.Goexit
@@ -137,7 +137,7 @@ func (s *site) reclaim(session ledger.SessionID) {
 // staleAnswer is longer than an execution may rely on the ledger's last answer.
 const staleAnswer = 1100 * time.Millisecond
 
-// When a disturbance comes, as values of saboteur.after.
+// The times of a disturbance, as values of saboteur.after.
 var (
 	beforeAndAfter = []bool{false, true}
 	after          = []bool{true}

@@ -113,8 +113,8 @@ func TestSecondDelivery(t *testing.T) {
 	}
 }
 
-// TestNewerTask gives rows back whose kind, version or members are unknown: due in five
-// seconds, noted, without an attempt.
+// TestNewerTask gives rows back whose kind, version or members are unknown. They are due in
+// five seconds, with a note, and no attempt is counted.
 func TestNewerTask(t *testing.T) {
 	for name, change := range map[string]func(payload string) string{
 		"kind":    func(p string) string { return strings.Replace(p, `"test"`, `"newer"`, 1) },
@@ -227,8 +227,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestGiveBack gives a row back that is in progress: another execution has it at once,
-// no attempt is counted, and the former one writes nothing.
+// TestGiveBack gives back a row in progress. Another execution gets it at once, no attempt is
+// counted, and the former one writes nothing.
 func TestGiveBack(t *testing.T) {
 	s := newSite(t)
 	s.submit(kind, `{}`)

@@ -16,7 +16,7 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// status is a fault that answers with the status and header fields.
+// status returns a fault that answers with the status and header fields.
 func status(code int, header ...string) sandbox.Fault {
 	f := sandbox.Fault{Status: code, Header: http.Header{}}
 	for i := 0; i < len(header); i += 2 {
@@ -29,7 +29,7 @@ func status(code int, header ...string) sandbox.Fault {
 type operation struct {
 	name   string // the sandbox's
 	do     func(context.Context, *apiclient.Client) error
-	landed func(*sandbox.Sandbox) bool // nil: it changes nothing
+	landed func(*sandbox.Sandbox) bool // nil: the operation changes nothing
 }
 
 func operations() []operation {
@@ -87,8 +87,8 @@ func first[T any](list func(func(T, error) bool)) (err error) {
 type effect int
 
 const (
-	none    effect = iota // and the client may say so
-	unknown               // none, which the client cannot know
+	none    effect = iota // the client may report so
+	unknown               // no effect, which the client cannot know
 	landed
 )
 
@@ -97,14 +97,14 @@ type matrixFault struct {
 	name     string
 	fault    sandbox.Fault
 	outcome  ledger.Outcome
-	after    time.Duration // at least so long until it is tried again
+	after    time.Duration // the minimum time until the next attempt
 	effect   effect
 	requests int  // to the operation; 0: 1
 	patient  bool // the client's time must not run out
-	// bodiless is the outcome where an answer's body does not matter: of a removal;
-	// empty: the same.
+	// bodiless is the outcome of a removal, for which the body does not matter; empty: the
+	// same.
 	bodiless ledger.Outcome
-	// token is the outcome where the token endpoint does it; empty: the same.
+	// token is the outcome if the token endpoint has the fault; empty: the same.
 	token ledger.Outcome
 }
 
@@ -151,7 +151,7 @@ func matrixFaults(elsewhere string) []matrixFault {
 	}
 }
 
-// matrixTenant is a tenant for one cell of the matrix, and its client.
+// matrixTenant returns a tenant for one cell of the matrix, and its client.
 func matrixTenant(t *testing.T, base, token string, timeout time.Duration) (*sandbox.Sandbox, *apiclient.Client) {
 	t.Helper()
 	s, err := sandbox.Start(sandbox.Options{Seed: 1})
@@ -178,9 +178,9 @@ func matrixTenant(t *testing.T, base, token string, timeout time.Duration) (*san
 	return s, c
 }
 
-// TestFaultMatrix combines every operation with everything that its server and the network
-// can do, and checks the outcome, whether the tenant was changed and the client can know
-// that, and the number of requests.
+// TestFaultMatrix combines every operation with every fault of its server and the network. It
+// checks the outcome, whether the tenant was changed, whether the client can know that, and
+// the number of requests.
 func TestFaultMatrix(t *testing.T) {
 	t.Parallel()
 	strange := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -297,7 +297,7 @@ func (f matrixFault) consequence(t *testing.T, err error, want ledger.Outcome) e
 	return j
 }
 
-// TestFaultsOnTheWay: there is no server, or it is another one.
+// TestFaultsOnTheWay has no server, or a server without a valid certificate.
 func TestFaultsOnTheWay(t *testing.T) {
 	impostor := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("%s %s was sent to a server without a good certificate", r.Method, r.URL)

@@ -18,7 +18,8 @@ import (
 	"orgops/internal/sweep"
 )
 
-// TestRelookClears: a check between two sweeps counts nothing, and clears the absence.
+// TestRelookClears checks that a check between two sweeps does not count, and clears the
+// absence.
 func TestRelookClears(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	s.verified(new(true))
@@ -37,7 +38,7 @@ func TestRelookClears(t *testing.T) {
 	s.wantRequests("GET") // before the absence was stored
 }
 
-// TestRelookRestores: the taken value is given back by a check between two sweeps.
+// TestRelookRestores checks that a check between two sweeps restores the taken value.
 func TestRelookRestores(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.SetPending, sweep.Unroute} {
 		t.Run(string(action), func(t *testing.T) {
@@ -55,8 +56,8 @@ func TestRelookRestores(t *testing.T) {
 	}
 }
 
-// TestRelookRestoresLater: a restoration that came to nothing is submitted again the next
-// hour, and not before.
+// TestRelookRestoresLater checks that a restoration without effect is submitted again in the
+// next hour, and not before.
 func TestRelookRestoresLater(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.lost(new(true))
@@ -77,7 +78,7 @@ func TestRelookRestoresLater(t *testing.T) {
 	}
 }
 
-// TestRelookIdle: nothing is checked, and nothing changes, if the check has no object.
+// TestRelookIdle checks that nothing is checked or changed if there is no domain to check.
 func TestRelookIdle(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -130,7 +131,7 @@ func (d checking) Check(ctx context.Context, host, txt string) (dnscheck.Verdict
 	return v, err
 }
 
-// TestRelookMeanwhile: a state that changes during the check is left alone.
+// TestRelookMeanwhile checks that a state which changes during the check is not overwritten.
 func TestRelookMeanwhile(t *testing.T) {
 	for name, change := range map[string]func(*sweep.DomainState){
 		"another sweep": func(m *sweep.DomainState) { m.Tick++ },
@@ -156,7 +157,7 @@ func TestRelookMeanwhile(t *testing.T) {
 	}
 }
 
-// TestRelookWaits: nothing is given back while reads may be behind the action.
+// TestRelookWaits checks that nothing is restored while reads may lag behind the action.
 func TestRelookWaits(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.due(new(true))
@@ -199,8 +200,8 @@ func TestRelookKilled(t *testing.T) {
 	}
 }
 
-// TestFlagIsWithheld: a flag that was taken away is given back once the record has it again,
-// and not before.
+// TestFlagIsWithheld checks that a flag which was taken away is restored once the record has
+// it again, and not before.
 func TestFlagIsWithheld(t *testing.T) {
 	for _, between := range []bool{false, true} {
 		t.Run(map[bool]string{false: "by sweeps", true: "between two sweeps"}[between], func(t *testing.T) {
@@ -210,7 +211,7 @@ func TestFlagIsWithheld(t *testing.T) {
 			s.flag(nil)
 			asked := len(s.requests())
 			if between {
-				s.sweep() // which does not find the token yet
+				s.sweep() // the sweep does not find the token yet
 				s.publish()
 				s.hours(12)
 			} else {

@@ -85,14 +85,14 @@ func (s *site) die(m *mortal) {
 	if _, _, err := s.Reclaim(s.t.Context(), s.segment(), session); err != nil {
 		s.t.Fatal(err)
 	}
-	// A release that was not begun lapses after ten seconds; the same task does as well.
+	// A release without a begin lapses after ten seconds; the same task does as well.
 	survivor, _ := s.worker()
 	_ = survivor.ProcessTask(s.t.Context(), task)
 }
 
-// TestKill kills a worker before and after each call of an update, to the ledger and to
-// the API, with an undisturbed tenant and with one whose answers are lost. Whatever
-// happened, the row settles as done once, and a second PATCH is sent only after a read.
+// TestKill kills a worker before and after each call of an update, to the ledger and to the
+// API, with an undisturbed tenant and with one whose answers are lost. In every case the row
+// settles as done once, and a second PATCH is sent only after a read.
 func TestKill(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for call := 0; ; call++ {
@@ -116,8 +116,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// wantOnce fails unless the row is done, the domain is as it asks, and no PATCH followed
-// another without a read.
+// wantOnce checks that the row is done, that the domain has the requested state, and that no
+// PATCH followed another without a read.
 func (s *site) wantOnce(domain, died string) {
 	s.t.Helper()
 	counts, err := s.Counts(s.t.Context(), s.run)

@@ -17,7 +17,7 @@ import (
 	"orgops/internal/sweep"
 )
 
-// TestRecheckGrace: the action comes with the first sweep that ends the grace period.
+// TestRecheckGrace checks that the first sweep after the grace period acts.
 func TestRecheckGrace(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	s.verified(new(true))
@@ -30,7 +30,8 @@ func TestRecheckGrace(t *testing.T) {
 	s.wantDomain("pending", new(true))
 }
 
-// TestRecheckUnknown: sweeps without an answer neither count nor restart the grace period.
+// TestRecheckUnknown checks that sweeps without an answer neither count nor restart the grace
+// period.
 func TestRecheckUnknown(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	d := s.verified(new(true))
@@ -47,7 +48,7 @@ func TestRecheckUnknown(t *testing.T) {
 	s.wantDomain("pending", new(true))
 }
 
-// TestRecheckOnce: however often a domain is checked in a sweep, it counts once.
+// TestRecheckOnce checks that a domain counts once in a sweep, however often it is checked.
 func TestRecheckOnce(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	s.verified(new(true))
@@ -66,8 +67,8 @@ func TestRecheckOnce(t *testing.T) {
 	}
 }
 
-// TestRecheckReadsTheRecord: before an absence counts the record is read, and its host and
-// token are checked.
+// TestRecheckReadsTheRecord checks that before an absence counts the record is read, and its
+// host and token are checked.
 func TestRecheckReadsTheRecord(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -102,7 +103,7 @@ func TestRecheckReadsTheRecord(t *testing.T) {
 	}
 }
 
-// TestRecheckPresent: a domain that has its token costs no request.
+// TestRecheckPresent checks that a domain whose token is published costs no request.
 func TestRecheckPresent(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	s.verified(new(true))
@@ -117,7 +118,7 @@ func TestRecheckPresent(t *testing.T) {
 	s.wantNotified()
 }
 
-// TestRecheckInvalid: a row that lacks something settles so.
+// TestRecheckInvalid checks that a row without a required member settles as invalid.
 func TestRecheckInvalid(t *testing.T) {
 	for detail, row := range map[string]kinds.RecheckRow{
 		"verification_txt: want 1 to": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", Status: "verified", Tick: 1},
@@ -140,8 +141,9 @@ func TestRecheckInvalid(t *testing.T) {
 	})
 }
 
-// TestRecheckUnreadable: a state that is damaged, or of a newer version, settles the row at
-// once: the evaluation of the sweep, which leaves the domain out, waits for it.
+// TestRecheckUnreadable checks that a state which is damaged or of a newer version settles the
+// row at once, since the evaluation of the sweep, which excludes the domain, waits for the
+// row.
 func TestRecheckUnreadable(t *testing.T) {
 	for _, value := range []string{"{", `{"v":99}`} {
 		t.Run(value, func(t *testing.T) {
@@ -157,7 +159,8 @@ func TestRecheckUnreadable(t *testing.T) {
 	}
 }
 
-// TestRecheckUnknownMember: a row of a newer version is left to a newer worker.
+// TestRecheckUnknownMember checks that a row of a newer version is left open for a newer
+// worker.
 func TestRecheckUnknownMember(t *testing.T) {
 	s := newSweepSite(t, sweep.Report)
 	for _, kind := range []ledger.Kind{kinds.Recheck, kinds.HourlyCheck, kinds.Act} {
@@ -169,7 +172,7 @@ func TestRecheckUnknownMember(t *testing.T) {
 	}
 }
 
-// TestRecheckOthers: another client's changes of a domain stay.
+// TestRecheckOthers checks that another client's changes of a domain are not overwritten.
 func TestRecheckOthers(t *testing.T) {
 	t.Run("set to pending in the grace period", func(t *testing.T) {
 		s := newSweepSite(t, sweep.SetPending)
@@ -239,7 +242,8 @@ func TestRecheckOthers(t *testing.T) {
 	})
 }
 
-// TestRecheckProtected: a protected domain is at risk and never acted on.
+// TestRecheckProtected checks that a protected domain is notified as at risk and never acted
+// on.
 func TestRecheckProtected(t *testing.T) {
 	for protect, protects := range map[string]bool{org: true, "example.org": true, "D.example.org.": true, "ample.org": false, "org_11": false} {
 		t.Run(protect, func(t *testing.T) {
@@ -257,8 +261,8 @@ func TestRecheckProtected(t *testing.T) {
 	}
 }
 
-// TestRecheckGone: the state of a deleted domain is deleted, unless something was taken
-// away from it: then a sweep that misses it decides.
+// TestRecheckGone checks that the state of a deleted domain is deleted, unless a value was
+// taken from the domain: then a sweep that misses it decides.
 func TestRecheckGone(t *testing.T) {
 	t.Run("at risk", func(t *testing.T) {
 		s := newSweepSite(t, sweep.SetPending)
@@ -291,8 +295,8 @@ func TestRecheckGone(t *testing.T) {
 	})
 }
 
-// TestRecheckPending: pending domains that a sweep may verify are verified if their token is
-// there, and left alone otherwise.
+// TestRecheckPending checks that pending domains which a sweep may verify are verified if
+// their token is published, and are not changed otherwise.
 func TestRecheckPending(t *testing.T) {
 	for _, test := range []struct {
 		name         string
@@ -324,8 +328,8 @@ func TestRecheckPending(t *testing.T) {
 	}
 }
 
-// TestRecheckInLine: a row whose permit is far waits for it at stage ready, and is verified
-// only if the sweep may verify it by then.
+// TestRecheckInLine checks that a row whose permit is far off waits for it at stage ready, and
+// is verified only if the sweep may verify it by then.
 func TestRecheckInLine(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*sweepSite)
@@ -365,7 +369,7 @@ func (d thinly) Prove(ctx context.Context, host, txt string) (dnscheck.Verdict, 
 	return dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonTooFew, Host: host, Thin: true}, nil
 }
 
-// TestSweepsAcceptNoThinProof: a sweep gives back by a full proof alone.
+// TestSweepsAcceptNoThinProof checks that a sweep restores by a full proof only.
 func TestSweepsAcceptNoThinProof(t *testing.T) {
 	t.Parallel()
 	for action, patch := range map[sweep.Action]string{sweep.SetPending: patchPendingNot, sweep.Unroute: patchNoUse} {
@@ -384,8 +388,8 @@ func TestSweepsAcceptNoThinProof(t *testing.T) {
 	}
 }
 
-// TestSweepVerifiesWithAFlag: a pending domain whose record omits its flag is not verified by
-// a sweep; a row that was submitted verifies it.
+// TestSweepVerifiesWithAFlag checks that a sweep does not verify a pending domain whose record
+// omits its flag, and that a submitted row does.
 func TestSweepVerifiesWithAFlag(t *testing.T) {
 	s := newSweepSite(t, sweep.Report)
 	s.prove = true
@@ -399,13 +403,13 @@ func TestSweepVerifiesWithAFlag(t *testing.T) {
 	s.wantPatches(`{"status":"verified"}`)
 }
 
-// TestStatusBringsItsFlag: a status is given back with the flag as it was before, unless
-// the record has another one by then; without any it is withheld.
+// TestStatusBringsItsFlag checks that a status is restored with its former flag, unless the
+// record has another one by then. Without any flag it is withheld.
 func TestStatusBringsItsFlag(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*sweepSite)
-		want   string // the PATCH that gives it back; "": none
+		want   string // the PATCH that restores the value; "": none
 	}{
 		{"the record omits it", func(s *sweepSite) { s.flag(nil) }, patchVerifyNot},
 		{"the record has it", func(*sweepSite) {}, patchVerifyNot},
@@ -423,7 +427,7 @@ func TestStatusBringsItsFlag(t *testing.T) {
 				test.change(s)
 				var r ledger.Result
 				if between {
-					s.sweep() // which does not find the token yet
+					s.sweep() // the sweep does not find the token yet
 					s.publish()
 					s.hours(12)
 				} else {
@@ -447,8 +451,8 @@ func TestStatusBringsItsFlag(t *testing.T) {
 	}
 }
 
-// TestRecheckAnotherToken: the taken value is given back by the token that the domain
-// has by then.
+// TestRecheckAnotherToken checks that the taken value is restored by the domain's present
+// token.
 func TestRecheckAnotherToken(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.SetPending, sweep.Unroute} {
 		t.Run(string(action), func(t *testing.T) {
@@ -466,7 +470,8 @@ func TestRecheckAnotherToken(t *testing.T) {
 	}
 }
 
-// strictRefusals put the domain's token where a strict proof refuses it, by its words.
+// strictRefusals publish the domain's token in each way that a strict proof refuses, by its
+// words.
 var strictRefusals = map[string]func(s *sweepSite, d sandbox.Domain){
 	"out of the domain": func(s *sweepSite, d sandbox.Domain) {
 		s.sandbox.SetCNAME(d.Host, "token.hosting.example.net")
@@ -498,8 +503,8 @@ func (s *sweepSite) strictly() {
 	s.config.DNS = checker
 }
 
-// TestStrictSettings: a verified domain stays so, whatever leads to its token; but a
-// taken value is given back by a strict proof only.
+// TestStrictSettings checks that a verified domain stays verified with any kind of record, and
+// that a taken value is restored by a strict proof only.
 func TestStrictSettings(t *testing.T) {
 	for refusal, put := range strictRefusals {
 		for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
@@ -537,7 +542,8 @@ func TestStrictSettings(t *testing.T) {
 	}
 }
 
-// TestRecheckPlaces: checks of all kinds share the places, and those of slow zones theirs.
+// TestRecheckPlaces checks that checks of all kinds share the places, and those of slow zones
+// the slow places.
 func TestRecheckPlaces(t *testing.T) {
 	for name, test := range map[string]struct {
 		places *kinds.Places
@@ -593,8 +599,8 @@ func (d holding) Check(_ context.Context, host, _ string) (dnscheck.Verdict, err
 	return dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonTimeout}, nil
 }
 
-// TestRecheckLostPatch: the answer to the PATCH of a sweep's row is lost. The row
-// continues as one of kind Verify, by its own record, also if the run is cancelled.
+// TestRecheckLostPatch loses the answer to the PATCH of a sweep's row. The row continues as
+// one of kind Verify, by its own record, also if the run is cancelled.
 func TestRecheckLostPatch(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault   sandbox.Fault
@@ -637,9 +643,8 @@ func TestRecheckLostPatch(t *testing.T) {
 	}
 }
 
-// TestRecheckLostAndCancelled: another client sets the flag after a PATCH without an answer
-// that was carried out, and the run is cancelled. A sweep asks for no flag, so the row is
-// done.
+// TestRecheckLostAndCancelled has another client set the flag after a PATCH that was executed
+// without an answer, and the run cancelled. A sweep requests no flag, so the row is done.
 func TestRecheckLostAndCancelled(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	s.lost(new(true))
@@ -661,8 +666,8 @@ func (s *sweepSite) cancel() {
 	}
 }
 
-// TestRecheckNotifiesAgain: a domain is restored and notified once if the worker dies in
-// between, and one that a sweep did not take is verified.
+// TestRecheckNotifiesAgain checks that a domain is restored and notified once if the worker
+// dies in between, and that one which no sweep took is verified.
 func TestRecheckNotifiesAgain(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	s.lost(new(true))

@@ -18,7 +18,7 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// clients returns n client ids, those at bad with a name that says so.
+// clients returns n client IDs. The names of those at bad mark them.
 func clients(n int, bad ...int) (ids []string) {
 	for i := range n {
 		id := fmt.Sprintf("client_%03d", i)
@@ -98,7 +98,7 @@ func (s *site) counts() ledger.Counts {
 	return counts
 }
 
-// refuseBad has the tenant refuse every removal that names a bad client.
+// refuseBad makes the tenant refuse every removal that names a bad client.
 func (s *site) refuseBad() {
 	isBad := func(c string) bool { return strings.HasPrefix(c, "bad_") }
 	s.sandbox.AddFault(sandbox.Fault{
@@ -130,7 +130,7 @@ func TestBadClients(t *testing.T) {
 		{"two far apart", []int{3, 96}, 30},
 		{"two neighbours", []int{50, 51}, 30},
 		{"every other", slices.DeleteFunc(upTo(100), func(i int) bool { return i%2 == 0 }), 210},
-		{"all", upTo(100), 210}, // 199, and what two executions before began in vain
+		{"all", upTo(100), 210}, // 199, and those of two earlier executions that failed
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -159,8 +159,8 @@ func TestBadClients(t *testing.T) {
 	}
 }
 
-// drainBounded executes rows until none is open, with at most so many requests in one
-// execution.
+// drainBounded executes rows until none is open. It checks the number of requests in one
+// execution against the bound.
 func (s *site) drainBounded(e *engine.Engine, requests int) {
 	s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); s.counts().Settled() < int64(s.run.Rows); time.Sleep(10 * time.Millisecond) {
@@ -184,8 +184,8 @@ func (s *site) drainBounded(e *engine.Engine, requests int) {
 	}
 }
 
-// TestClientLimit has a tenant that accepts fewer clients in a request: that is found
-// once, and kept to by each later execution.
+// TestClientLimit has a tenant that accepts fewer clients in a request. One batch finds the
+// limit, and each later execution applies it.
 func TestClientLimit(t *testing.T) {
 	for _, c := range []struct {
 		accepts, limit int
@@ -225,8 +225,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestRefusedBatch refuses a batch for a reason other than its clients: there is one
-// request, and the rows of another organization are done.
+// TestRefusedBatch refuses a batch for a reason other than its clients: there is one request,
+// and the rows of another organization are done.
 func TestRefusedBatch(t *testing.T) {
 	fault := func(status int, body string) *sandbox.Fault {
 		return &sandbox.Fault{Status: status, Body: body, Match: func(r sandbox.Request) bool { return len(r.Clients) == 50 }}
@@ -360,9 +360,8 @@ func TestRemoveKilled(t *testing.T) {
 	})
 }
 
-// TestRemoveStopped pauses or cancels the run, or fences the execution out, before and
-// after each call: no request goes out any more, and rows that are not settled stay as
-// they are or read as cancelled.
+// TestRemoveStopped pauses or cancels the run, or fences the execution, before and after each
+// call. No further request is sent, and rows that are not settled stay open or are cancelled.
 func TestRemoveStopped(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(scene, ledger.SessionID) error{
@@ -408,7 +407,7 @@ func TestRemoveStopped(t *testing.T) {
 	}
 }
 
-// wantStopped fails unless each row is settled by a removal, or cancelled, or open without an
+// wantStopped checks that each row is settled by a removal, or cancelled, or open without an
 // attempt.
 func (s scene) wantStopped(stop, acted string) {
 	s.t.Helper()

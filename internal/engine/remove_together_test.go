@@ -174,7 +174,7 @@ func TestRemoveTogetherKilled(t *testing.T) {
 		life.Go(func() { _ = worker.ProcessTask(s.t.Context(), task) })
 		life.Wait()
 		survivor, _ := s.on(nil)
-		_ = survivor.ProcessTask(s.t.Context(), task) // of rows that were not begun
+		_ = survivor.ProcessTask(s.t.Context(), task) // of released rows without a begin
 		s.finish(session)
 		if left := s.sandbox.Clients(org); len(left) > 0 {
 			t.Errorf("%s: clients left: %v", sab.acted, left)

@@ -31,7 +31,7 @@ const (
 	requestTimeout = 100 * time.Millisecond
 )
 
-// site is a tenant with its ledger, whose rows a test delivers by itself.
+// site is a tenant with its ledger. The test delivers the rows.
 type site struct {
 	*ledger.Ledger
 	t       *testing.T

@@ -32,16 +32,16 @@ type sweepSite struct {
 	log      strings.Builder
 	notified []events.Event
 	runs     int
-	// asked are the runs that handlers have submitted and that were not executed, and known
-	// the ids of all.
+	// asked are the runs that handlers have submitted and that were not executed yet. known
+	// are the IDs of all.
 	asked []kinds.OneRow
 	known map[ledger.RunID]bool
 
-	// dieAt is the point, counted from 1 over all executions, at which a worker dies; 0:
-	// none does.
+	// dieAt is the point, counted from 1 over all executions, at which a worker dies; 0: no
+	// worker dies.
 	dieAt, count int
 	died         string
-	stopped      func() // called after that; nil: nothing is
+	stopped      func() // called after that, if not nil
 }
 
 func newSweepSite(t *testing.T, action sweep.Action, change ...func(*sandbox.Options)) *sweepSite {
@@ -165,8 +165,8 @@ func (s *sweepSite) finish() ledger.Result {
 	return row.Result
 }
 
-// once lets time pass until the row is due and executes it, in a worker that dies if its
-// time has come. It returns false if the row is not released.
+// once advances the time until the row is due and executes it, in a worker that dies at dieAt.
+// It returns false if the row is not released.
 func (s *sweepSite) once() bool {
 	s.t.Helper()
 	s.clock.advance(s.timed.after)
@@ -194,12 +194,12 @@ func (s *sweepSite) once() bool {
 			s.stopped()
 		}
 		again, _ := s.worker()
-		_ = again.ProcessTask(s.t.Context(), task) // a release that was not begun lapses
+		_ = again.ProcessTask(s.t.Context(), task) // a release without a begin lapses
 	}
 	return true
 }
 
-// rowOf returns the sweep's row of the domain as it is now.
+// rowOf returns the sweep's row of the domain in its present state.
 func (s *sweepSite) rowOf() kinds.RecheckRow {
 	d, _ := s.sandbox.Domain(org, dom)
 	return kinds.RecheckRow{
@@ -238,7 +238,7 @@ func (s *sweepSite) conclude(row kinds.RecheckRow) ledger.Result {
 	return r
 }
 
-// evaluate evaluates the sweep and asks for its actions.
+// evaluate evaluates the sweep and submits its actions.
 func (s *sweepSite) evaluate(tick int64) {
 	s.t.Helper()
 	e := sweep.Evaluator{States: s.states, Rules: s.rules, Logger: slog.New(slog.DiscardHandler)}
@@ -256,7 +256,7 @@ func (s *sweepSite) evaluate(tick int64) {
 	}
 }
 
-// acted executes the runs that were asked for. It returns the result of the last one.
+// acted executes the submitted runs. It returns the result of the last one.
 func (s *sweepSite) acted() (r ledger.Result) {
 	s.t.Helper()
 	for len(s.asked) > 0 {
@@ -266,7 +266,7 @@ func (s *sweepSite) acted() (r ledger.Result) {
 	return r
 }
 
-// begin submits the run that was asked for first.
+// begin submits the first of the runs in asked to the ledger.
 func (s *sweepSite) begin() kinds.OneRow {
 	s.t.Helper()
 	next := s.asked[0]
@@ -285,7 +285,8 @@ func (s *sweepSite) days(n int) {
 	}
 }
 
-// hourlyCheck checks the domain between two sweeps, and gives back what may be.
+// hourlyCheck checks the domain between two sweeps, and submits its restoration if it is
+// permitted.
 func (s *sweepSite) hourlyCheck() ledger.Result {
 	s.t.Helper()
 	s.open("", kinds.HourlyCheck, kinds.HourlyRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
@@ -323,7 +324,7 @@ func (s *sweepSite) alter(change func(*sweep.DomainState)) {
 	}
 }
 
-// age has so many sweeps have found the token gone in the time before now.
+// age has that many sweeps find the token absent before now.
 func (s *sweepSite) age(d time.Duration, sweeps int) {
 	s.t.Helper()
 	s.alter(func(m *sweep.DomainState) {
@@ -332,7 +333,7 @@ func (s *sweepSite) age(d time.Duration, sweeps int) {
 	})
 }
 
-// due makes a verified domain whose token is gone and that the next sweep acts on.
+// due makes a verified domain whose token is absent and that the next sweep acts on.
 func (s *sweepSite) due(use *bool) sandbox.Domain {
 	s.t.Helper()
 	d := s.verified(use)
@@ -358,7 +359,7 @@ func (s *sweepSite) missed() {
 	}
 }
 
-// lost makes a domain from which a sweep has taken something away, an hour before.
+// lost makes a domain on which a sweep has acted an hour before.
 func (s *sweepSite) lost(use *bool) sandbox.Domain {
 	s.t.Helper()
 	d := s.due(use)
@@ -370,7 +371,7 @@ func (s *sweepSite) lost(use *bool) sandbox.Domain {
 	return d
 }
 
-// verified makes a verified domain whose token is gone.
+// verified makes a verified domain whose token is absent.
 func (s *sweepSite) verified(use *bool) sandbox.Domain {
 	return s.domain(sandbox.Domain{Status: "verified", Use: use}, false)
 }
@@ -411,7 +412,7 @@ func (s *sweepSite) wantPatches(bodies ...string) {
 	}
 }
 
-// wantNotified fails unless these types of events were notified.
+// wantNotified checks that these types of events were notified.
 func (s *sweepSite) wantNotified(types ...string) {
 	s.t.Helper()
 	var have []string
@@ -423,7 +424,7 @@ func (s *sweepSite) wantNotified(types ...string) {
 	}
 }
 
-// wantHistory fails unless the history has an event that often, each with that reason.
+// wantHistory checks that the history has an event that often, each with that reason.
 func (s *sweepSite) wantHistory(what, why string, times int) {
 	s.t.Helper()
 	n := 0
@@ -440,7 +441,7 @@ func (s *sweepSite) wantHistory(what, why string, times int) {
 	}
 }
 
-// wantRow fails unless the result is that.
+// wantRow checks the outcome of the result, and that its detail has these details.
 func (s *sweepSite) wantRow(r ledger.Result, outcome ledger.Outcome, details ...string) {
 	s.t.Helper()
 	for _, detail := range details {
@@ -453,7 +454,7 @@ func (s *sweepSite) wantRow(r ledger.Result, outcome ledger.Outcome, details ...
 	}
 }
 
-// wantDomain fails unless the domain has the status and the flag.
+// wantDomain checks that the domain has the status and the flag.
 func (s *sweepSite) wantDomain(status string, use *bool) {
 	s.t.Helper()
 	d, _ := s.sandbox.Domain(org, dom)
@@ -469,8 +470,8 @@ func flagText(use *bool) string {
 	return fmt.Sprint(*use)
 }
 
-// wantVerdict fails unless the last event of the history is that, with the answers that
-// permitted the change, and a log line has them too.
+// wantVerdict checks that the last event of the history is what, with the answers that
+// permitted the change, and that a log line has them too.
 func (s *sweepSite) wantVerdict(what, state, audited string) {
 	s.t.Helper()
 	history := s.domainState().History

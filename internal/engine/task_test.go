@@ -9,7 +9,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestTaskContent: people read a row in the payload, and a damaged row is refused.
+// TestTaskContent checks that the payload shows a readable row, and that a damaged row is
+// refused.
 func TestTaskContent(t *testing.T) {
 	run := ledger.Run{ID: "a", Kind: "domain:verify"}
 	seg := ledger.Segment{Run: "a", Incarnation: "0123456789abcdef"}

@@ -23,7 +23,7 @@ import (
 // template is the content of a row.
 const template = `{"name":"mdl","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}`
 
-// same is the template of the row as the tenant has it.
+// same returns the tenant's template of the row.
 func same(changes ...func(*sandbox.Template)) sandbox.Template {
 	m := sandbox.Template{Name: "mdl", Type: "mdl", Dialect: "simplified/1.0", Claims: map[string]bool{"portrait": true}, WellKnownTrustedIssuers: "aamva"}
 	for _, change := range changes {
@@ -126,7 +126,7 @@ func (s *site) until(e *engine.Engine, done func() bool) {
 	}
 }
 
-// wantRow fails unless the row is settled with the outcome, and its detail has the words.
+// wantRow checks that the row is settled with the outcome, and its detail has the words.
 func (s *site) wantRow(n ledger.Row, outcome ledger.Outcome, words ...string) {
 	s.t.Helper()
 	row := s.row(n)
@@ -163,8 +163,8 @@ func TestIntentOfTemplate(t *testing.T) {
 	}
 }
 
-// TestLostTemplate loses the answer to the POST. The templates are listed, not before
-// twice the request timeout, and there is one template in the end.
+// TestLostTemplate loses the answer to the POST. The templates are listed after twice the
+// request timeout at the earliest, and there is one template in the end.
 func TestLostTemplate(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault sandbox.Fault
@@ -181,7 +181,7 @@ func TestLostTemplate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := creating(t, []string{template}, repeatNames)
-			s.timeout = 700 * time.Millisecond // twice that is longer than the backoff
+			s.timeout = 700 * time.Millisecond // twice the timeout exceeds the backoff
 			fault := c.fault
 			fault.Operation, fault.Count = sandbox.OpCreateTemplate, 1
 			s.sandbox.AddFault(fault)
@@ -231,8 +231,8 @@ func TestTemplateLandsLate(t *testing.T) {
 	}
 }
 
-// TestTemplateListRefused has the tenant refuse to list the templates: that says nothing
-// about the one that a lost POST has created.
+// TestTemplateListRefused has the tenant refuse to list the templates: the result of a lost
+// POST stays unknown.
 func TestTemplateListRefused(t *testing.T) {
 	t.Parallel()
 	s := creating(t, []string{template})
@@ -243,8 +243,8 @@ func TestTemplateListRefused(t *testing.T) {
 	s.wantRow(0, ledger.Done, s.sandbox.Templates()[0].ID)
 }
 
-// TestNoTemplateCreated has a POST that surely had no effect: no intent is left, and the
-// next execution sends the next one at once.
+// TestNoTemplateCreated has a POST that certainly had no effect. No intent is left, and the
+// next execution sends the next POST at once.
 func TestNoTemplateCreated(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"429": {Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}},
@@ -298,10 +298,10 @@ func TestTemplateNameTaken(t *testing.T) {
 		"another claim":         {same(func(m *sandbox.Template) { m.Claims["nationality"] = true }), engine.Refused, []string{`"mdl"`, "presentation.nationality", "rename"}},
 		"another type":          {same(func(m *sandbox.Template) { m.Type = "other" }), engine.Refused, []string{"type"}},
 	} {
-		for _, noReads := range []bool{false, true} { // then it is found after the POST's 409
+		for _, noReads := range []bool{false, true} { // without reads, the template is found after the POST's 409
 			t.Run(fmt.Sprintf("%s, no reads %t", name, noReads), func(t *testing.T) {
 				s := creating(t, []string{template})
-				for range 120 { // it is on the second page
+				for range 120 { // the template is on the second page
 					s.sandbox.AddTemplate(same(func(m *sandbox.Template) { m.Name = "other" }))
 				}
 				there := s.sandbox.AddTemplate(c.there)
@@ -333,8 +333,8 @@ func TestTemplateNameRepeats(t *testing.T) {
 	s.wantRow(0, ledger.Done, made[1].ID)
 }
 
-// TestTemplateTakenMeanwhile has somebody create a template of the name while a lost
-// answer is waited for.
+// TestTemplateTakenMeanwhile has another client create a template of the name while the row
+// waits after a lost answer.
 func TestTemplateTakenMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := creating(t, []string{template})
@@ -384,8 +384,8 @@ func TestTemplateRows(t *testing.T) {
 	}
 }
 
-// TestBadTemplateListed lists a template outside the specification: nothing keeps the
-// row's from being found if the bad one has another name, otherwise it may be the row's.
+// TestBadTemplateListed lists a template outside the specification. The row's template is
+// still found if the bad one has another name; otherwise the bad one may be the row's.
 func TestBadTemplateListed(t *testing.T) {
 	for bad, open := range map[string]bool{
 		`{"name":"other"}`: false, `{"id":"vct_9","name":"other","dialect":7}`: false, `{"name":"mdl"}`: true, `{}`: true, `7`: true,
@@ -491,9 +491,9 @@ func TestTemplateStopped(t *testing.T) {
 	}
 }
 
-// TestStopAfterLostTemplate stops the run while a POST has no answer. A list shows
-// whether it has landed, and no POST follows. A paused row keeps that it has sent one: if
-// it lands while the run is paused it is found when the run goes on.
+// TestStopAfterLostTemplate stops the run while a POST has no answer. A list shows whether it
+// has landed, and no POST follows. A paused row stores that it has sent one: if it lands while
+// the run is paused, it is found when the run is resumed.
 func TestStopAfterLostTemplate(t *testing.T) {
 	lose := func(t *testing.T, landed bool) (*creation, *engine.Engine) {
 		t.Parallel()
@@ -565,7 +565,7 @@ func (forgetful) Intend(context.Context, ledger.Segment, ledger.Nonce, []byte, .
 	return ledger.Receipt{Statuses: []ledger.Status{ledger.RowWritten}}, nil
 }
 
-// fatal is an API whose caller dies while its POST is under way.
+// fatal is an API whose caller dies during its POST.
 type fatal struct {
 	templates
 	t *testing.T
@@ -582,9 +582,9 @@ func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) 
 	return apiclient.Template{}, nil
 }
 
-// TestForgottenIntent has Redis forget the intent of a POST that lands after Redis has
-// come back, under another identity. The row finds it, also in a worker that has listed
-// the templates before, or has sent the POST without.
+// TestForgottenIntent has Redis lose the intent of a POST that lands after Redis has come
+// back, under another identity. The row finds the template, also in a worker that has listed
+// the templates before, or has sent the POST without an intent.
 func TestForgottenIntent(t *testing.T) {
 	t.Run("other worker", func(t *testing.T) { testForgottenIntent(t, complete, false) })
 	t.Run("same worker", func(t *testing.T) { testForgottenIntent(t, complete, true) })

@@ -50,8 +50,8 @@ func TestLostPatch(t *testing.T) {
 	}
 }
 
-// TestCancelDuringPatch cancels the run while a PATCH has no answer. What became of it is
-// read, and no other request goes out.
+// TestCancelDuringPatch cancels the run while a PATCH has no answer. Its result is read, and
+// no other request is sent.
 func TestCancelDuringPatch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -79,8 +79,8 @@ func TestCancelDuringPatch(t *testing.T) {
 	}
 }
 
-// TestPauseDuringPatch pauses the run while a PATCH has no answer: no PATCH goes out until
-// the run is resumed.
+// TestPauseDuringPatch pauses the run while a PATCH has no answer. No PATCH is sent until the
+// run is resumed.
 func TestPauseDuringPatch(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -186,7 +186,7 @@ func count(all []string, one string) (n int) {
 	return n
 }
 
-// slowGate gives a permit after more than a second, in which the run changes.
+// slowGate grants a permit after more than a second, in which the run changes.
 type slowGate struct{ meanwhile func() }
 
 func (g slowGate) Wait(context.Context, string) error {
@@ -197,8 +197,8 @@ func (g slowGate) Wait(context.Context, string) error {
 
 func (slowGate) Answered(context.Context, string, int, http.Header) {}
 
-// TestStopWhileWaitingForPermit pauses or cancels the run while a row waits for its
-// permit: no request goes out, and no attempt is counted.
+// TestStopWhileWaitingForPermit pauses or cancels the run while a row waits for its permit. No
+// request is sent, and no attempt is counted.
 func TestStopWhileWaitingForPermit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -20,7 +20,8 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// trouble is what may happen to a row next to what a test does at each of its points.
+// trouble is an event during a row, in addition to the fault of the test at each of its
+// points.
 type trouble struct {
 	name string
 	// set makes the trouble, once the domain is there and its token is published.
@@ -65,7 +66,7 @@ func (c trouble) site(t *testing.T) *verifySite {
 	return s
 }
 
-// check fails unless the row has ended as it may.
+// check checks that the row has ended in a permitted way.
 func (c trouble) check(s *verifySite, point string, patches int) {
 	s.t.Helper()
 	r := s.settle()
@@ -106,8 +107,8 @@ func TestVerifyTrouble(t *testing.T) {
 	}
 }
 
-// TestVerifyWaits sends no PATCH after one without an answer until that cannot land any
-// more, whoever executes the row.
+// TestVerifyWaits checks that after a PATCH without an answer no execution sends another one
+// until the first can no longer take effect.
 func TestVerifyWaits(t *testing.T) {
 	for _, f := range []sandbox.Fault{{DropBefore: true}, {Status: 503}, {Status: 408}} {
 		t.Run(fmt.Sprint(f.Status), func(t *testing.T) {
@@ -133,8 +134,8 @@ func TestVerifyWaits(t *testing.T) {
 	}
 }
 
-// TestVerifyOwnAnswer has the answer of the PATCH name another domain, host or token than
-// the proven ones: it is reverted, and the flag stays.
+// TestVerifyOwnAnswer has the answer to the PATCH name another domain, host or token than the
+// proven ones. The PATCH is reverted, and the flag stays.
 func TestVerifyOwnAnswer(t *testing.T) {
 	for name, change := range map[string]func(*sandbox.Domain){
 		"token":                      func(d *sandbox.Domain) { d.TXT = "another" },
@@ -226,7 +227,8 @@ func TestVerifyTwice(t *testing.T) {
 }
 
 // TestVerifyFenced has the ledger take the row from an execution at each point, and another
-// one settle it, before the first goes on. What the first has sent is answered for.
+// one settle it, before the first continues. The requests of the first are in the row's
+// result.
 func TestVerifyFenced(t *testing.T) {
 	t.Parallel()
 	for _, c := range troubles() {
@@ -260,7 +262,7 @@ func TestVerifyFenced(t *testing.T) {
 }
 
 // TestVerifyFencedReverts has an execution send its PATCH after it has lost the row, on a
-// record that has changed: the answer says so, and the PATCH is reverted.
+// record that has changed: the answer shows the change, and the PATCH is reverted.
 func TestVerifyFencedReverts(t *testing.T) {
 	s := newVerifySite(t)
 	var log strings.Builder
@@ -294,7 +296,7 @@ func TestVerifyFencedReverts(t *testing.T) {
 }
 
 // TestVerifyFencedRevert has an execution lose the row while it waits for the permit of a
-// revert, which a stale read is the reason for: it does not send it.
+// revert that a stale read has caused. It does not send the revert.
 func TestVerifyFencedRevert(t *testing.T) {
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{Use: new(false)}, true)
@@ -316,9 +318,9 @@ func TestVerifyFencedRevert(t *testing.T) {
 	s.wantRequests("GET", "PATCH", "GET", "GET")
 }
 
-// TestVerifyStop pauses or cancels the run at each point of an execution whose PATCH may
-// have no answer: no PATCH to verified begins after that, and the row says what became of
-// the domain.
+// TestVerifyStop pauses or cancels the run at each point of an execution whose PATCH may have
+// no answer. No PATCH to verified starts after that, and the row reports the state of the
+// domain.
 func TestVerifyStop(t *testing.T) {
 	t.Parallel()
 	type stop = func(*ledger.Ledger, context.Context, ledger.RunID) error
@@ -343,7 +345,7 @@ func TestVerifyStop(t *testing.T) {
 						return
 					}
 					before := len(s.writes())
-					for range 30 { // until it is known what became of the PATCH
+					for range 30 { // until the result of the PATCH is known
 						if !s.step() {
 							break
 						}
@@ -367,7 +369,7 @@ func TestVerifyStop(t *testing.T) {
 	}
 }
 
-// checkStopped fails unless a row of a stopped run agrees with its domain.
+// checkStopped checks that a row of a stopped run agrees with its domain.
 func (s *verifySite) checkStopped(point string, cancelled bool) {
 	s.t.Helper()
 	d, _ := s.sandbox.Domain(org, dom)
@@ -403,8 +405,8 @@ func TestVerifyStaleRead(t *testing.T) {
 	}
 }
 
-// TestVerifyLostAndGone: a PATCH without an answer has landed, and then the token is gone.
-// The domain must not stay verified.
+// TestVerifyLostAndGone has a PATCH without an answer land before the token is removed. The
+// domain must not stay verified.
 func TestVerifyLostAndGone(t *testing.T) {
 	s := newVerifySite(t)
 	s.giveUp = time.Hour
@@ -419,8 +421,8 @@ func TestVerifyLostAndGone(t *testing.T) {
 	s.wantStatus("pending")
 }
 
-// TestVerifyRevertedReads: reads show the domain as verified for some time after its PATCH
-// was reverted. The row is not taken for one that was verified before.
+// TestVerifyRevertedReads has reads show the domain as verified for some time after its PATCH
+// was reverted. The row does not count as verified before.
 func TestVerifyRevertedReads(t *testing.T) {
 	s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = 2 * time.Minute })
 	s.giveUp = 3 * time.Hour
@@ -442,8 +444,8 @@ func TestVerifyRevertedReads(t *testing.T) {
 	s.wantStatus("verified")
 }
 
-// TestVerifyNeverSent: a PATCH that was refused had no effect. Whoever verifies the domain
-// meanwhile is not reverted.
+// TestVerifyNeverSent checks that a refused PATCH counts as without effect: if another client
+// verifies the domain meanwhile, that is not reverted.
 func TestVerifyNeverSent(t *testing.T) {
 	s := newVerifySite(t)
 	d := s.domain(sandbox.Domain{Use: new(false)}, true)
@@ -460,8 +462,8 @@ func TestVerifyNeverSent(t *testing.T) {
 	s.wantStatus("verified")
 }
 
-// TestVerifyRefusedAfterLost: the PATCH after one without an answer is refused. The row is
-// open until a read shows what the domain is.
+// TestVerifyRefusedAfterLost refuses the PATCH after one without an answer. The row is open
+// until a read shows the state of the domain.
 func TestVerifyRefusedAfterLost(t *testing.T) {
 	for name, landed := range map[string]bool{"landed": true, "not landed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -478,7 +480,7 @@ func TestVerifyRefusedAfterLost(t *testing.T) {
 	}
 }
 
-// TestVerifyFlagTurned: the server has turned the flag under a PATCH without an answer.
+// TestVerifyFlagTurned has the server change the flag in a PATCH without an answer.
 func TestVerifyFlagTurned(t *testing.T) {
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{Use: new(false)}, true)
@@ -494,8 +496,8 @@ func TestVerifyFlagTurned(t *testing.T) {
 	}
 }
 
-// TestVerifyReverts: the record has changed under a PATCH without an answer, and the reads
-// and the revert that follow meet trouble too.
+// TestVerifyReverts changes the record under a PATCH without an answer, and disturbs the reads
+// and the revert that follow.
 func TestVerifyReverts(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*sandbox.Domain){

@@ -43,7 +43,7 @@ func TestVerifyRandom(t *testing.T) {
 	}
 }
 
-// disturb does one thing to the row, and returns its name.
+// disturb disturbs the row once, and returns the name of the disturbance.
 func (s *verifySite) disturb(r *rand.Rand, d *sandbox.Domain) string {
 	s.t.Helper()
 	if s.row(0).Phase == ledger.PhaseSettled {
@@ -84,7 +84,7 @@ func (s *verifySite) disturb(r *rand.Rand, d *sandbox.Domain) string {
 	return "step"
 }
 
-// calm ends what holds the row up, or cancels the run.
+// calm ends the faults that delay the row, or cancels the run.
 func (s *verifySite) calm(r *rand.Rand, d sandbox.Domain) {
 	s.t.Helper()
 	if s.row(0).Phase == ledger.PhaseSettled {

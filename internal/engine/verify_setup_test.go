@@ -147,7 +147,7 @@ func (p *probe) UpdateDiscoveryDomain(ctx context.Context, organization, domain 
 	return d, err
 }
 
-// line is how long permits are waited for.
+// line is the wait for a permit.
 type line time.Duration
 
 func (l *line) Ahead(context.Context) time.Duration { return time.Duration(*l) }
@@ -179,7 +179,7 @@ type verifySite struct {
 	events   []notified
 	stopping chan struct{}      // of the worker; nil: never
 	on       func(point string) // called around each call of an execution
-	// handlers returns the handlers of workers; nil: that of kind Verify.
+	// handlers returns the handlers of workers; nil: the one of kind Verify.
 	handlers func(kinds.VerifyConfig) map[ledger.Kind]engine.Handler
 	points   int
 	began    time.Time
@@ -269,7 +269,7 @@ func (s *verifySite) verify(change ...func(*kinds.VerifyRow)) {
 	s.began = s.clock.now()
 }
 
-// claim has a row bring host and token.
+// claim sets host and token of the submitted row.
 func claim(host, txt string) func(*kinds.VerifyRow) {
 	return func(r *kinds.VerifyRow) { r.VerificationHost, r.VerificationTXT = host, txt }
 }
@@ -333,7 +333,7 @@ func (s *verifySite) settle() ledger.Result {
 	return row.Result
 }
 
-// wantResult fails unless the row settles so.
+// wantResult checks the result of the row.
 func (s *verifySite) wantResult(outcome ledger.Outcome, detail string) ledger.Result {
 	s.t.Helper()
 	r := s.settle()
@@ -343,13 +343,13 @@ func (s *verifySite) wantResult(outcome ledger.Outcome, detail string) ledger.Re
 	return r
 }
 
-// now returns the domain as it is.
+// now returns the domain's present record.
 func (s *verifySite) now(d sandbox.Domain) sandbox.Domain {
 	d, _ = s.sandbox.Domain(org, d.ID)
 	return d
 }
 
-// wantStatus fails unless the domain has the status.
+// wantStatus checks that the domain has the status.
 func (s *verifySite) wantStatus(status string) sandbox.Domain {
 	s.t.Helper()
 	d, _ := s.sandbox.Domain(org, dom)
@@ -359,7 +359,7 @@ func (s *verifySite) wantStatus(status string) sandbox.Domain {
 	return d
 }
 
-// wantEvents fails unless these types of events were notified, each ID once.
+// wantEvents checks that these types of events were notified, each ID once.
 func (s *verifySite) wantEvents(types ...string) {
 	s.t.Helper()
 	var have, ids []string
@@ -373,7 +373,7 @@ func (s *verifySite) wantEvents(types ...string) {
 	}
 }
 
-// wantRequests fails unless these were the requests.
+// wantRequests checks the requests since the last call.
 func (s *verifySite) wantRequests(methods ...string) {
 	s.t.Helper()
 	if have := s.requests(); !slices.Equal(have, methods) {
@@ -391,7 +391,7 @@ func (s *verifySite) writes() (bodies []string) {
 	return bodies
 }
 
-// state returns what is stored with the open row.
+// state returns the state stored with the open row.
 func (s *verifySite) state() kinds.VerifyState {
 	s.t.Helper()
 	state, err := kinds.ReadVerifyState(engine.ParseNote(s.row(0).Checkpoint.Memo).Memo, org)
@@ -431,7 +431,7 @@ func (s *verifySite) die(point int) (died string) {
 	s.on = func(string) {}
 	s.takeBack(session)
 	worker, _ = s.worker()
-	_ = worker.ProcessTask(s.t.Context(), task) // a release that was not begun lapses after ten seconds
+	_ = worker.ProcessTask(s.t.Context(), task) // a release without a begin lapses after ten seconds
 	return died
 }
 

@@ -14,7 +14,7 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// looking is a DNS whose checks a test makes.
+// looking is a DNS whose checks return the verdicts of look.
 type looking struct {
 	kinds.DNS
 	look func(host string) dnscheck.Verdict
@@ -37,8 +37,8 @@ func (l dueAtOnce) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, 
 	return l.Ledger.End(ctx, seg, n, ends...)
 }
 
-// TestVerifySlowPlaces has rows of silent zones in progress at once: at most SlowPlaces
-// query DNS, once they are known to be slow, and none of them holds up another row.
+// TestVerifySlowPlaces has rows of silent zones in progress at once. At most SlowPlaces of
+// them query DNS once they are known to be slow, and none delays another row.
 func TestVerifySlowPlaces(t *testing.T) {
 	s := newVerifySite(t)
 	const slow = 4

@@ -23,7 +23,8 @@ import (
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
-// listed has the row bring the record as a listing returned it so long ago.
+// listed sets the record of the submitted row to the one that a listing returned that long
+// ago.
 func (s *verifySite) listed(ago time.Duration) func(*kinds.VerifyRow) {
 	d, _ := s.sandbox.Domain(org, dom)
 	return func(r *kinds.VerifyRow) {
@@ -120,7 +121,7 @@ func TestVerifyReadyWithoutRead(t *testing.T) {
 	s.wantRequests("GET", "GET", "GET", "PATCH")
 }
 
-// waitingGate gives the permit of a PATCH after a while.
+// waitingGate grants the permit of a PATCH after a while.
 type waitingGate struct{ d time.Duration }
 
 func (g *waitingGate) Wait(_ context.Context, operation string) error {
@@ -132,8 +133,8 @@ func (g *waitingGate) Wait(_ context.Context, operation string) error {
 
 func (*waitingGate) Answered(context.Context, string, int, http.Header) {}
 
-// TestVerifyStaleRecord has a permit come when the record is a minute old: it is read
-// again, and no intent is left.
+// TestVerifyStaleRecord has a permit granted when the record is a minute old. The record is
+// read again, and no intent is left.
 func TestVerifyStaleRecord(t *testing.T) {
 	t.Parallel()
 	s := newVerifySite(t)

@@ -30,7 +30,7 @@ var (
 	}
 )
 
-// thinVerdict is a proof that lacks one of two name servers.
+// thinVerdict returns a proof that lacks one of two name servers.
 func thinVerdict(host string, change func(*dnscheck.Verdict)) dnscheck.Verdict {
 	v := dnscheck.Verdict{
 		Reason: dnscheck.ReasonTooFew, Host: host, Basis: dnscheck.ByBoth, Zone: "example.com", Servers: 2, Answered: 1, Quorum: 2, Resolvers: 3,
@@ -46,7 +46,7 @@ func thinVerdict(host string, change func(*dnscheck.Verdict)) dnscheck.Verdict {
 	return v
 }
 
-// thinSite is a site whose proofs are as proof says, by their number.
+// thinSite is a site whose n-th proof is modified by proof(n).
 type thinSite struct {
 	*verifySite
 	record sandbox.Domain
@@ -70,8 +70,8 @@ func always(change func(*dnscheck.Verdict)) func(int) func(*dnscheck.Verdict) {
 	return func(int) func(*dnscheck.Verdict) { return change }
 }
 
-// wantAccepted fails unless the row is done by proofs that are thin since then, and not
-// before their time.
+// wantAccepted checks that the row is done by proofs that are thin since then, and not before
+// their time.
 func (s *thinSite) wantAccepted(since time.Time, after time.Duration) ledger.Result {
 	s.t.Helper()
 	for s.step() {
@@ -88,7 +88,8 @@ func (s *thinSite) wantAccepted(since time.Time, after time.Duration) ledger.Res
 	return r
 }
 
-// TestVerifyThin accepts proofs that were thin for a time, and says so.
+// TestVerifyThin checks that proofs which were thin for the configured time are accepted, and
+// reported as thin.
 func TestVerifyThin(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{time.Hour, 24 * time.Hour, 96 * time.Hour} {
@@ -162,8 +163,8 @@ func TestVerifyThinContested(t *testing.T) {
 	}
 }
 
-// TestVerifyThinUnanswered does not count checks without an answer. They begin the time
-// anew if there is nothing else for a quarter of it.
+// TestVerifyThinUnanswered checks that checks without an answer do not count. They restart the
+// time if there is no other check for a quarter of it.
 func TestVerifyThinUnanswered(t *testing.T) {
 	const after = 24 * time.Hour
 	for name, c := range map[string]struct {
@@ -225,7 +226,7 @@ func TestVerifyThinRecord(t *testing.T) {
 }
 
 // TestVerifyThinKilled kills workers at each point of the executions around the end of the
-// time: it is not accepted earlier.
+// time. The proof is not accepted earlier.
 func TestVerifyThinKilled(t *testing.T) {
 	const after = time.Hour
 	for point := 0; ; point += redistest.Stride(4) {
@@ -247,8 +248,8 @@ func TestVerifyThinKilled(t *testing.T) {
 	}
 }
 
-// TestVerifyThinLost: the PATCH of a thin proof has landed, its answer is lost, and the next
-// execution comes after more than the longest gap. Nothing spoke against the token.
+// TestVerifyThinLost has the PATCH of a thin proof land without an answer, and the next
+// execution start after more than the longest gap. No check contradicts the token.
 func TestVerifyThinLost(t *testing.T) {
 	const after = time.Hour
 	s := newThinSite(t, after, always(isThin), func(r *kinds.VerifyRow) {

@@ -437,8 +437,8 @@ func usedMemory(b *testing.B, rdb redis.UniversalClient) int64 {
 	return n
 }
 
-// BenchmarkControl pauses, resumes and cancels a run of b.N rows, and reports the time of
-// each until every segment has it, and of a Rebuild of the index.
+// BenchmarkControl pauses, resumes and cancels a run of b.N rows. It reports the time until
+// every segment is changed, for each, and the time of a Rebuild of the index.
 //
 //	go test -run '^$' -bench Control -benchtime 160000x ./internal/ledger
 func BenchmarkControl(b *testing.B) {

@@ -66,7 +66,8 @@ func TestAdoptRefusesMoreThanAThousand(t *testing.T) {
 	}
 }
 
-// A child that is deleted leaves its parent, also if Redis has lost the parent's end.
+// TestDeletedChildLeavesItsParent checks that a deleted child leaves its parent, also if Redis
+// has lost the parent's end.
 func TestDeletedChildLeavesItsParent(t *testing.T) {
 	w := newWorker(t)
 	w.ended("a", "")
@@ -85,11 +86,11 @@ func TestDeletedChildLeavesItsParent(t *testing.T) {
 	}
 	w.must(w.Cancel, "a") // ends it
 	w.must(w.Delete, "a")
-	w.must(w.Delete, "b") // which has no parent any more
+	w.must(w.Delete, "b") // the child has no parent any more
 }
 
-// The deletion of a child was interrupted, and a run of the same id is adopted and
-// created. It remains a child.
+// TestChildThatIsCreatedAgain interrupts the deletion of a child, and adopts and creates a run
+// of the same ID. It remains a child.
 func TestChildThatIsCreatedAgain(t *testing.T) {
 	w := newWorker(t)
 	w.ended("a", "")

@@ -8,7 +8,7 @@ import (
 	"orgops/internal/redistest"
 )
 
-// Redis' clock is a year ahead for a moment.
+// TestTimesAreNeverInTheFuture sets Redis' clock a year ahead for a moment.
 func TestTimesAreNeverInTheFuture(t *testing.T) {
 	w := newWorker(t)
 	clock := redistest.Mini(t)
@@ -42,8 +42,8 @@ func TestLongestWaitAndAClockThatGoesBack(t *testing.T) {
 	}
 }
 
-// An execution that lapses by a jump of Redis' clock counts no attempt; one that takes too
-// long does.
+// TestLapsesByAJumpCountNoAttempt checks that an execution which lapses by a jump of Redis'
+// clock counts no attempt, and that one which takes too long does.
 func TestLapsesByAJumpCountNoAttempt(t *testing.T) {
 	tests := []struct {
 		name     string

@@ -55,7 +55,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// FuzzRows: packed rows are unpacked unchanged, and other input is an error at
+// FuzzRows checks that packed rows are unpacked unchanged, and that other input is an error at
 // most. The input is divided at each newline.
 func FuzzRows(f *testing.F) {
 	f.Add([]byte("a,b\nc,d\n"))

@@ -67,7 +67,7 @@ func TestResumeEndsAPauseOnly(t *testing.T) {
 	}
 }
 
-// A command was killed after it had changed the header.
+// TestSyncCompletesAControl has a command killed after it has changed the header.
 func TestSyncCompletesAControl(t *testing.T) {
 	w := newWorker(t)
 	w.submit("a", 3, 3, 3)
@@ -88,7 +88,7 @@ func TestSyncCompletesAControl(t *testing.T) {
 	}
 }
 
-// The node of the header has lost a pause that a segment has.
+// TestSyncAdoptsANewerControl has the node of the header lose a pause that a segment has.
 func TestSyncAdoptsANewerControl(t *testing.T) {
 	w := newWorker(t)
 	w.submit("a", 3, 3)
@@ -198,7 +198,8 @@ func TestControlRefuses(t *testing.T) {
 	}
 }
 
-// A segment is lost after the commit was verified, by a disaster of one node.
+// TestLostSegmentStopsTheRun loses a segment after the commit was verified, by a disaster of
+// one node.
 func TestLostSegmentStopsTheRun(t *testing.T) {
 	w := newWorker(t)
 	rows := content(0, ledger.SegmentRows+10)
@@ -235,7 +236,8 @@ func TestCancelEndsAnIncompleteRun(t *testing.T) {
 	}
 }
 
-// An execution during a cancel ends in one of the ways in which one ends.
+// TestExecutionsAfterACancelSettleTheirRows ends an execution in several ways after a cancel,
+// and checks that its row is settled.
 func TestExecutionsAfterACancelSettleTheirRows(t *testing.T) {
 	tests := map[string]func(*worker, ledger.Segment, execution, ledger.Row) error{
 		"give up": func(w *worker, seg ledger.Segment, e execution, row ledger.Row) error {
@@ -271,7 +273,7 @@ func TestExecutionsAfterACancelSettleTheirRows(t *testing.T) {
 	}
 }
 
-// A segment has other rows than those that were committed.
+// TestSegmentThatDiffersStopsTheRun has a segment with other rows than the committed ones.
 func TestSegmentThatDiffersStopsTheRun(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 3, 4)
@@ -287,7 +289,7 @@ func TestSegmentThatDiffersStopsTheRun(t *testing.T) {
 }
 
 // TestStaleResumeDoesNotUndoPause delays a resume at each of its commands, and pauses the run
-// meanwhile. Once the header was resumed, the pause came later and wins.
+// meanwhile. A pause after the header was resumed is the later one and wins.
 func TestStaleResumeDoesNotUndoPause(t *testing.T) {
 	w := newWorker(t)
 	shown := false

@@ -95,8 +95,8 @@ func TestDeleteRefusesOpenRuns(t *testing.T) {
 	}
 }
 
-// The wrong clients were submitted, cancelled and deleted, and the right ones submitted
-// under the same id. A task of the former run is still in the queue.
+// TestRunOfAnEarlierIncarnationIsFencedOut deletes a cancelled run of the wrong clients, and
+// submits the right ones under the same ID. A task of the former run is still in the queue.
 func TestRunOfAnEarlierIncarnationIsFencedOut(t *testing.T) {
 	w := newWorker(t)
 	wrong := w.submit("nightly", 3)
@@ -120,7 +120,7 @@ func TestRunOfAnEarlierIncarnationIsFencedOut(t *testing.T) {
 	}
 }
 
-// A deletion is interrupted at each of its commands.
+// TestInterruptedDeletionIsCompleted interrupts a deletion at each of its commands.
 func TestInterruptedDeletionIsCompleted(t *testing.T) {
 	complete := map[string]func(*worker) error{
 		"by a sweep": func(w *worker) error {
@@ -223,8 +223,8 @@ func TestSweepDeletesAbandonedStagedRuns(t *testing.T) {
 	}
 }
 
-// A run is listed before its header exists; a creator that is killed in between leaves
-// an entry.
+// TestSweepTrimsEntriesWithoutHeader has an entry without a run: a run is listed before its
+// header exists, and its creator was killed in between.
 func TestSweepTrimsEntriesWithoutHeader(t *testing.T) {
 	w := newWorker(t)
 	w.create("a")
@@ -242,7 +242,7 @@ func TestSweepTrimsEntriesWithoutHeader(t *testing.T) {
 	}
 }
 
-// A producer continues its run while a sweep deletes it.
+// TestSweepDeletesNoRunThatContinues has a producer continue its run while a sweep deletes it.
 func TestSweepDeletesNoRunThatContinues(t *testing.T) {
 	w := newWorker(t)
 	for n, done := 0, true; done; n++ {
@@ -350,7 +350,7 @@ func (w *worker) stage(run ledger.Run, number int, last bool) {
 	}
 }
 
-// retain finishes a run and has its retention begin.
+// retain finishes a run and has its retention start.
 func (w *worker) retain(id ledger.RunID) {
 	w.t.Helper()
 	w.must(w.Finish, id)

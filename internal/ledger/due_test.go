@@ -74,7 +74,8 @@ func TestHintsOnlyLowerDueTimes(t *testing.T) {
 	}
 }
 
-// The whole index is lost, or its dispatcher died with segments that it had taken.
+// TestRebuild loses the whole index, or has its dispatcher die with segments that it had
+// taken.
 func TestRebuild(t *testing.T) {
 	w := newWorker(t)
 	waiting := segment(w.submit("a", 1), 0)
@@ -109,8 +110,8 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// TestRebuildRemovesEntriesThatLeadNowhere has entries in the index, due in a year, of runs
-// that were deleted or finished. A run that cannot be read keeps its own.
+// TestRebuildRemovesEntriesThatLeadNowhere has entries in the index, due in a year, of deleted
+// or finished runs. A run that cannot be read retains its entry.
 func TestRebuildRemovesEntriesThatLeadNowhere(t *testing.T) {
 	w := newWorker(t)
 	later := time.Now().Add(365 * 24 * time.Hour)
@@ -194,7 +195,8 @@ func TestPostponedRunIsDueAtItsTime(t *testing.T) {
 	}
 }
 
-// A stopped segment is due when one of its rows with an intent is.
+// TestStoppedSegmentIsDueWithItsIntents checks that a stopped segment is due when one of its
+// rows with an intent is.
 func TestStoppedSegmentIsDueWithItsIntents(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)

@@ -9,7 +9,7 @@ import (
 	"orgops/internal/ledger"
 )
 
-// takeRows releases and begins n rows that were never begun.
+// takeRows releases and begins n rows that were never begun before.
 func (w *worker) takeRows(seg ledger.Segment, n int) execution {
 	w.t.Helper()
 	r := w.release(seg, ledger.Quota{First: n})
@@ -102,7 +102,8 @@ func TestGiveBackKeepsTheCheckpoint(t *testing.T) {
 	}
 }
 
-// Endings of more than 250 rows, or of many bytes, are divided among scripts.
+// TestEndManyRows checks that endings of more than 250 rows, or of many bytes, are divided
+// among scripts.
 func TestEndManyRows(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 600), 0)
@@ -155,7 +156,7 @@ func TestEndRefuses(t *testing.T) {
 	}
 }
 
-// The answer of a write was lost, and it is repeated.
+// TestRepeatedEnd loses the answer of a write, and repeats it.
 func TestRepeatedEnd(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 4), 0)
@@ -191,8 +192,8 @@ func TestRepeatedGiveBack(t *testing.T) {
 	w.settle(seg, w.begin(seg, again.Token, 0), 0)
 }
 
-// After a cancel or a pause no further request of an execution may begin, also for a row
-// whose intent lets the first be finished.
+// TestReceiptsReportTheControl checks that after a cancel or a pause no further request of an
+// execution may begin, also for a row whose intent lets the first be finished.
 func TestReceiptsReportTheControl(t *testing.T) {
 	tests := []struct {
 		name               string
@@ -275,8 +276,8 @@ func TestIntendReturnsItsTime(t *testing.T) {
 	}
 }
 
-// TestDueOfReceipt: a receipt has the earliest time at which a row is due that the call left
-// open, also if several scripts ended the rows.
+// TestDueOfReceipt checks that a receipt has the earliest time at which a row left open by the
+// call is due, also if several scripts ended the rows.
 func TestDueOfReceipt(t *testing.T) {
 	const rows = 140 // more than one script ends
 	for name, first := range map[string]ledger.Row{"in the first script": 0, "in the last": rows - 1} {

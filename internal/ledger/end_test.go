@@ -63,7 +63,7 @@ func TestRunEndsOnce(t *testing.T) {
 	}
 }
 
-// A worker was killed after it had settled the last row of a segment.
+// TestSyncEndsTheRun has a worker killed after it has settled the last row of a segment.
 func TestSyncEndsTheRun(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 1), 0)
@@ -86,7 +86,7 @@ func TestSyncEndsTheRun(t *testing.T) {
 	}
 }
 
-// The node of a segment has lost how its last row was settled.
+// TestSyncReopensARun has the node of a segment lose the result of its last row.
 func TestSyncReopensARun(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 1, 1)

@@ -129,7 +129,8 @@ func TestWaitRefuses(t *testing.T) {
 	}
 }
 
-// Redis' clock was far ahead when rows were made to wait, released and begun.
+// TestTimesFarInTheFutureCountAsPast makes rows wait, releases and begins them while Redis'
+// clock is far ahead.
 func TestTimesFarInTheFutureCountAsPast(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)
@@ -200,7 +201,8 @@ func TestReadyRowsAreReleasedBySeparateQuota(t *testing.T) {
 	}
 }
 
-// Large rows are released a few at a time, and none is left out.
+// TestLargeRowsAreReleasedAFewAtATime checks that large rows are released a few at a time, and
+// that none is omitted.
 func TestLargeRowsAreReleasedAFewAtATime(t *testing.T) {
 	w := newWorker(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -253,7 +255,7 @@ func TestIntent(t *testing.T) {
 	}
 	want(t, intend(e), ledger.RowWritten)
 
-	// The worker dies, and the run is paused: the row is finished all the same.
+	// The worker dies, and the run is paused. The row is finished all the same.
 	w.must(w.Pause, "a")
 	if _, _, err := w.Reclaim(t.Context(), seg, w.session); err != nil {
 		t.Fatal(err)

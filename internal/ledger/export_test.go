@@ -11,8 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Age makes everything that is stored of a segment's releases, executions and waiting
-// rows earlier by d.
+// Age moves all stored times of a segment's releases, executions and waiting rows back by d.
 func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Duration) error {
 	for _, part := range []string{"first", "check", "ready", "intended_check", "intended_ready", "released", "running"} {
 		if err := ageScores(ctx, rdb, segmentKey(seg, part), d); err != nil {
@@ -22,8 +21,8 @@ func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Dur
 	return nil
 }
 
-// SetNotBefore makes it another time before which no row of a committed run may begin. A
-// run with rows in progress cannot begin yet if Redis' clock has gone back.
+// SetNotBefore replaces the time before which no row of a committed run may begin. A run with
+// rows in progress is in this state if Redis' clock has gone back.
 func SetNotBefore(ctx context.Context, rdb redis.UniversalClient, run Run, at time.Time) error {
 	if err := rdb.HSet(ctx, HeaderKey(run.ID), "not_before", toMillis(at)).Err(); err != nil {
 		return err
@@ -71,12 +70,12 @@ func OpenKey(t Tenant) string { return tenantKeys(t)[openList] }
 // TrashKey returns the key of a tenant's discarded runs.
 func TrashKey(t Tenant) string { return tenantKeys(t)[trashList] }
 
-// AgeIndex makes the due times of a tenant's index earlier by d.
+// AgeIndex moves the due times of a tenant's index back by d.
 func AgeIndex(ctx context.Context, rdb redis.UniversalClient, t Tenant, d time.Duration) error {
 	return ageScores(ctx, rdb, tenantKeys(t)[dueIndex], d)
 }
 
-// AgeSessions makes the renewals of all sessions earlier by d.
+// AgeSessions moves the renewals of all sessions back by d.
 func AgeSessions(ctx context.Context, rdb redis.UniversalClient, d time.Duration) error {
 	if err := rdb.DecrBy(ctx, sessionKeys()[2], d.Milliseconds()).Err(); err != nil {
 		return err
@@ -101,7 +100,7 @@ func ageScores(ctx context.Context, rdb redis.UniversalClient, key string, d tim
 // DueKey returns the key of a tenant's index.
 func DueKey(t Tenant) string { return tenantKeys(t)[dueIndex] }
 
-// Settle, Wait and GiveUp are [Ledger.End] with the same ending for all rows.
+// Settle, Wait and GiveUp call [Ledger.End] with the same ending for all rows.
 func (l *Ledger) Settle(ctx context.Context, seg Segment, n Nonce, r Result, rows ...Row) (Receipt, error) {
 	return l.End(ctx, seg, n, Ends(r, rows...)...)
 }
@@ -114,8 +113,8 @@ func (l *Ledger) GiveUp(ctx context.Context, seg Segment, n Nonce, after time.Du
 	return l.End(ctx, seg, n, Ends(GiveBack{After: after}, rows...)...)
 }
 
-// AgeScan makes it earlier by d that segments of a scan were committed and that rows which
-// are not committed were found.
+// AgeScan moves the times at which a scan's segments were committed and its uncommitted rows
+// were found back by d.
 func AgeScan(ctx context.Context, rdb redis.UniversalClient, run RunID, d time.Duration) error {
 	key := headerKeys(run)[3]
 	if exists, err := rdb.HExists(ctx, key, "since").Result(); err != nil || !exists {
@@ -139,5 +138,5 @@ func AgeScan(ctx context.Context, rdb redis.UniversalClient, run RunID, d time.D
 	return rdb.HIncrBy(ctx, key, "since", -d.Milliseconds()).Err()
 }
 
-// Forget has the stager keep no segment in memory.
+// Forget removes all segments from the stager's memory.
 func (s *Stager) Forget() { s.recent, s.recentBytes = nil, 0 }

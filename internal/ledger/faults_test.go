@@ -21,11 +21,11 @@ type faults struct {
 	mu     sync.Mutex
 	armed  bool
 	after  int  // commands until then
-	answer bool // it is the answer that is lost
+	answer bool // the answer is lost, not the command
 }
 
-// arm has the connection lost at the nth command from now on, from 0, and at each
-// command after it until disarm.
+// arm makes the connection fail at the nth command from now on, from 0, and at each command
+// after it until disarm.
 func (f *faults) arm(n int, answer bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +41,7 @@ func (f *faults) disarm() (lost bool) {
 	return lost
 }
 
-// strike says whether this command is sent, and whether its answer arrives.
+// strike reports whether this command is sent, and whether its answer arrives.
 func (f *faults) strike() (send, arrive bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,10 +10,9 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestFleet has two dispatchers and four workers execute a run at the same time, while
-// it is paused and resumed, rows are delivered twice, and sessions are taken for dead
-// whose executions go on. Each row must be settled by one execution, and the run must
-// end once.
+// TestFleet has two dispatchers and four workers execute a run concurrently, while it is
+// paused and resumed, rows are delivered twice, and sessions expire whose executions continue.
+// Each row must be settled by one execution, and the run must end once.
 func TestFleet(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 30, 30, 30)
@@ -117,7 +116,7 @@ func (f *fleet) work() {
 		e := ledger.Execution{Token: d.token, Nonce: ledger.NewNonce(), Session: ledger.NewSessionID()}
 		b, err := f.Begin(f.t.Context(), d.seg, e, d.row)
 		if !f.check(err) {
-			continue // so that the dispatchers do not wait for ever
+			continue // read on, or the dispatchers would wait for ever
 		}
 		f.report(d.seg, b.Receipt)
 		if b.Rows[0].Status == ledger.RowAdmitted {

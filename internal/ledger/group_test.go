@@ -13,8 +13,8 @@ import (
 // groupOf returns the group of a row: the last digit of its number.
 func groupOf(row []byte) string { return string(row[len(row)-1:]) }
 
-// submitGrouped submits n rows, in pieces of one group, which have most rows or fewer. Rows of
-// which settled is true are settled; nil: none.
+// submitGrouped submits n rows of one group, in pieces of at most most rows. It settles the
+// rows for which settled returns true; nil: none.
 func (w *worker) submitGrouped(n, most int, settled func(int) bool) ledger.Segment {
 	w.t.Helper()
 	run := w.create("a")
@@ -46,7 +46,7 @@ func (w *worker) hasOrder(seg ledger.Segment) bool {
 	return n > 0
 }
 
-// 25 rows have five groups of three rows, 0 to 4, and five of two.
+// TestGroupedRelease has 25 rows in five groups of three rows, 0 to 4, and five of two.
 func TestGroupedRelease(t *testing.T) {
 	first := func(n int) ledger.Quota { return ledger.Quota{First: n} }
 	for _, tt := range []struct {
@@ -79,7 +79,8 @@ func TestGroupedRelease(t *testing.T) {
 	}
 }
 
-// A row that is settled before its release does not count for the size of its piece.
+// TestGroupedReleaseSkipsDismissedRows checks that a row settled before its release does not
+// count for the size of its piece.
 func TestGroupedReleaseSkipsDismissedRows(t *testing.T) {
 	w := newWorker(t)
 	seg := w.submitGrouped(25, 9, nil)
@@ -149,7 +150,8 @@ func TestDeleteOfGroupedRows(t *testing.T) {
 	}
 }
 
-// Rows that are replaced by others without groups have the order of their numbers.
+// TestReplacedSegmentForgetsItsOrder checks that rows which replace others, and have no
+// groups, have the order of their numbers.
 func TestReplacedSegmentForgetsItsOrder(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")

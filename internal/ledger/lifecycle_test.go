@@ -19,14 +19,14 @@ import (
 	"orgops/internal/redistest"
 )
 
-// TestLifecycle lets producers, scanners, dispatchers, workers and people apply random
+// TestLifecycle has producers, scanners, dispatchers, workers and operators apply random
 // operations to a few runs, from Create to Sweep. Connections are lost, Redis' clock jumps,
 // and Redis or one of its nodes loses the writes of its last second, without a Sync right
-// after. Then everything is repaired by what a dispatcher does every minute. Every committed
-// run must be listed and end, with every row that a scan found, no row of a deleted run may be
-// executed, no run may be deleted before its time, and once the runs were deleted no key may
-// be left. It prints its seed; ORGOPS_TEST_SEED repeats one, ORGOPS_TEST_LEDGER_WORLDS makes
-// more worlds than usual.
+// after. The maintenance that a dispatcher does every minute then repairs everything. Every
+// committed run must be listed and end, with every row that a scan found. No row of a deleted
+// run may be executed, no run may be deleted before its time, and no key may be left once the
+// runs are deleted. It prints its seed: ORGOPS_TEST_SEED repeats one, and
+// ORGOPS_TEST_LEDGER_WORLDS makes more worlds than usual.
 func TestLifecycle(t *testing.T) {
 	m := redistest.Mini(t)
 	first, worlds := worldsOf(t, 20)
@@ -94,7 +94,7 @@ type lifecycle struct {
 	sizes     map[ledger.RunID]int // in segments
 	producers map[ledger.RunID]*producer
 	deleted   map[ledger.Incarnation]bool // that Redis cannot forget any more
-	losing    bool                        // what happens now is lost by some node
+	losing    bool                        // some node loses the present writes
 	recent    []ledger.Incarnation        // deleted meanwhile
 	only      ledger.RunID                // the run of the operations, if not a random one
 }
@@ -248,7 +248,7 @@ func (s *lifecycle) restage(l *ledger.Ledger, p *producer, err error) {
 	}
 }
 
-// verify does what a producer does two seconds after it has created or committed a run.
+// verify verifies a run as a producer does two seconds after it has created or committed it.
 func (s *lifecycle) verify(p *producer) {
 	if p.committed {
 		committed, missing, err := s.Verify(s.t.Context(), p.run, p.sums)
@@ -360,7 +360,7 @@ func (s *lifecycle) control(l *ledger.Ledger) {
 	s.expect(name+" "+string(id), controls[name](s.t.Context(), id))
 }
 
-// staged reports whether a run is staged. Its producer could not go on if it was cancelled.
+// staged reports whether a run is staged. Its producer could not continue if it was cancelled.
 func (s *lifecycle) staged(id ledger.RunID) bool {
 	run, err := s.Get(s.t.Context(), id)
 	return err != nil || run.Staged()
@@ -438,7 +438,7 @@ func (s *lifecycle) pass() {
 	s.advance(d)
 }
 
-// jump has Redis' clock jump, or go back to the true time.
+// jump makes Redis' clock jump, or return to the true time.
 func (s *lifecycle) jump() {
 	const year = 365 * 24 * time.Hour
 	if s.offset != 0 {
@@ -515,7 +515,7 @@ func (s *lifecycle) story() {
 	}
 }
 
-// end does what dispatchers, producers and people do until no run is open, and then sweeps
+// end acts as dispatchers, producers and operators do until no run is open, and then sweeps
 // until every run is deleted.
 func (s *lifecycle) end() {
 	s.offset = 0
@@ -549,7 +549,7 @@ func (s *lifecycle) end() {
 	s.t.Errorf("keys %q are left", s.left())
 }
 
-// start has every open run go on: it is resumed, or deleted if it is staged.
+// start lets every open run proceed: it resumes the run, or deletes it if it is staged.
 func (s *lifecycle) start() {
 	runs, err := s.OpenRuns(s.t.Context(), tenant)
 	s.expect("open runs", err)
@@ -588,7 +588,7 @@ func (s *lifecycle) listed() {
 		}
 		run, err := s.Get(s.t.Context(), ledger.RunID(id))
 		if errors.Is(err, ledger.ErrNotFound) {
-			continue // it is being deleted: the keys that are left show whether it is
+			continue // the run is being deleted: the remaining keys show whether it is
 		}
 		if !slices.ContainsFunc(runs, func(r ledger.Run) bool { return r.Incarnation == run.Incarnation }) {
 			s.t.Errorf("run %s, committed %v, is not listed: %v", id, !run.Staged(), err)

@@ -109,7 +109,7 @@ func (u *unreachable) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	return next
 }
 
-// TestControlReachesOtherNodes cancels a run of which one segment's node is away. Every
+// TestControlReachesOtherNodes cancels a run while the node of one segment is away. Every
 // other segment is cancelled, and the error names the failure.
 func TestControlReachesOtherNodes(t *testing.T) {
 	w := newWorker(t)
@@ -139,8 +139,8 @@ func TestControlReachesOtherNodes(t *testing.T) {
 	}
 }
 
-// TestSyncReachesOtherNodes syncs a run of which one segment's node is away after its
-// header alone was paused.
+// TestSyncReachesOtherNodes syncs a run whose header alone was paused, while the node of one
+// segment is away.
 func TestSyncReachesOtherNodes(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", slices.Repeat([]int{2}, 40)...)
@@ -183,8 +183,8 @@ func TestLostEndIsFoundAfterRetention(t *testing.T) {
 	}
 }
 
-// TestLostEndIsRepeated loses, after a run was finished, the end or how a row was settled.
-// The run is open again and ends once more.
+// TestLostEndIsRepeated has Redis lose, after a run was finished, its end or the result of a
+// row. The run is open again and ends once more.
 func TestLostEndIsRepeated(t *testing.T) {
 	for _, part := range []string{"{run:a}", ".0}"} {
 		for _, swept := range []bool{false, true} {
@@ -242,8 +242,7 @@ func TestControlWithoutTenantsNode(t *testing.T) {
 	}
 }
 
-// TestControlOfLostCommit pauses a run of which the header, but not the segments, lost
-// the commit.
+// TestControlOfLostCommit pauses a run whose header, but not the segments, lost the commit.
 func TestControlOfLostCommit(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")

@@ -14,8 +14,8 @@ import (
 	"orgops/internal/redistest"
 )
 
-// TestAtMaxmemory checks that these work while Redis has no memory left: to settle
-// rows, to make them wait, to stop work and to free memory.
+// TestAtMaxmemory checks the operations that must succeed while Redis is at maxmemory:
+// settling rows, making them wait, stopping work and freeing memory.
 func TestAtMaxmemory(t *testing.T) {
 	type state struct {
 		*worker
@@ -184,8 +184,8 @@ func (w *worker) lostPart() {
 	}
 }
 
-// Redis is at maxmemory from some command of a scanner on. A step is stored whole or not at
-// all, and the scan continues once there is memory.
+// TestScanAtMaxmemory has Redis at maxmemory from some command of a scanner on. A step is
+// stored completely or not at all, and the scan continues once there is memory.
 func TestScanAtMaxmemory(t *testing.T) {
 	server := redistest.Start(t)
 	w := on(t, server.Client())
@@ -218,8 +218,8 @@ func TestScanAtMaxmemory(t *testing.T) {
 	}
 }
 
-// Results are refused at maxmemory like the rows that they belong to. They are stored by a
-// producer that is repeated.
+// TestResultsAtMaxmemory checks that results are refused at maxmemory like the rows that they
+// belong to, and that a repeated producer stores them.
 func TestResultsAtMaxmemory(t *testing.T) {
 	server := redistest.Start(t)
 	rdb, other := server.Client(), server.Client()
@@ -242,8 +242,8 @@ func TestResultsAtMaxmemory(t *testing.T) {
 	}
 }
 
-// A release at maxmemory is refused before it has changed anything, whatever it would
-// release or reopen.
+// TestReleaseAtMaxmemoryChangesNothing checks that a release at maxmemory is refused before it
+// has changed anything, whether it would release or reopen rows.
 func TestReleaseAtMaxmemoryChangesNothing(t *testing.T) {
 	tests := []struct {
 		name    string

@@ -52,8 +52,8 @@ type modelRow struct {
 	detail   string
 }
 
-// add adds a segment of so many rows, of which some are settled and some due later. Rows
-// whose numbers have the same last digit are released together, no more than most of them.
+// add adds a segment of size rows, of which some are settled and some due later. Rows whose
+// numbers have the same last digit are released together, no more than most of them.
 func (m *model) add(size, most int, settled map[ledger.Row]ledger.Result, dues map[ledger.Row]time.Duration) {
 	s := &modelSegment{rows: make([]modelRow, size), grouped: most > 1}
 	apart := map[ledger.Row]bool{}
@@ -180,7 +180,7 @@ func (s *modelSegment) wait(r *modelRow, due time.Duration) {
 	r.phase, r.due, r.token, r.nonce, r.session = ledger.PhaseWaiting, due, "", "", ""
 }
 
-// lapse makes rows due that were released or begun too long ago.
+// lapse makes rows due whose release or begin has lapsed.
 func (m *model) lapse(s *modelSegment) {
 	for i := range s.rows {
 		switch r := &s.rows[i]; {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// FuzzStored: stored text in an unknown form is an error at most.
+// FuzzStored checks that stored text in an unknown form is an error at most.
 func FuzzStored(f *testing.F) {
 	f.Add("c0,0,;")
 	f.Add("r12,1700000000000,abcdef,4;notememo;with,separators")

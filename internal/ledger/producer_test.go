@@ -49,7 +49,7 @@ func TestProducerThatIsKilled(t *testing.T) {
 	}
 }
 
-// submit does what a producer does: the same whether it is the first or not.
+// submit submits rows as a producer does, on the first attempt and on later ones.
 func submit(t *testing.T, l *ledger.Ledger, id ledger.RunID, rows [][]byte) (ledger.Run, error) {
 	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: kind})
 	if err != nil {

@@ -35,7 +35,8 @@ func TestTakeDueOfATenantWithoutRuns(t *testing.T) {
 	}
 }
 
-// An index cannot be read, and neither can one entry of another.
+// TestTakeDueReturnsTheOthers has an index that cannot be read, and an entry of another one
+// that cannot.
 func TestTakeDueReturnsTheOthers(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)

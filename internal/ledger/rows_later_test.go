@@ -19,7 +19,7 @@ func (w *worker) redisNow() time.Time {
 	return now
 }
 
-// fillDue adds n rows to a new stager; those of which later returns a duration are due that
+// fillDue adds n rows to a new stager. A row for which later returns a duration is due that
 // much after at.
 func (w *worker) fillDue(run ledger.Run, n int, at time.Time, later func(i int) time.Duration) *ledger.Stager {
 	w.t.Helper()
@@ -98,7 +98,8 @@ func TestAddDue(t *testing.T) {
 	}
 }
 
-// The index has the segment at the time of its next row, also after a pause.
+// TestSegmentIsDueWithItsNextRow checks that the index has the segment at the time of its next
+// row, also after a pause.
 func TestSegmentIsDueWithItsNextRow(t *testing.T) {
 	w := newWorker(t)
 	due := w.redisNow().Add(time.Hour)
@@ -141,8 +142,8 @@ func TestCancelSettlesRowsThatAreDueLater(t *testing.T) {
 	w.gone(run)
 }
 
-// A producer is repeated with other due times before the commit: the last ones count, and no
-// row is released twice.
+// TestDueTimesAreReplaced repeats a producer with other due times before the commit: the last
+// ones count, and no row is released twice.
 func TestDueTimesAreReplaced(t *testing.T) {
 	for name, later := range map[string]func(int) time.Duration{
 		"other rows": func(i int) time.Duration { return every(2, time.Hour)(i + 1) },
@@ -183,7 +184,8 @@ func TestDueTimesAreReplaced(t *testing.T) {
 	}
 }
 
-// Rows that are due later are not part of the groups.
+// TestGroupsWithoutRowsThatAreDueLater checks that rows which are due later are not part of
+// the groups.
 func TestGroupsWithoutRowsThatAreDueLater(t *testing.T) {
 	w := newWorker(t)
 	run, now := w.create("a"), w.redisNow()
@@ -214,7 +216,8 @@ func TestGroupsWithoutRowsThatAreDueLater(t *testing.T) {
 	}
 }
 
-// Redis loses a segment with due times, and Verify stores it again.
+// TestVerifyStoresDueTimesAgain has Redis lose a segment with due times, which Verify stores
+// again.
 func TestVerifyStoresDueTimesAgain(t *testing.T) {
 	w := newWorker(t)
 	s := w.fillDue(w.create("a"), 6, w.redisNow(), every(2, time.Hour))
@@ -234,7 +237,7 @@ func TestVerifyStoresDueTimesAgain(t *testing.T) {
 	}
 }
 
-// More rows than one script stores due times of.
+// TestManyDueTimes has more rows than one script stores due times of.
 func TestManyDueTimes(t *testing.T) {
 	w := newWorker(t)
 	const n = ledger.SegmentRows + 10

@@ -71,8 +71,8 @@ func TestRowsOfAStagedSegment(t *testing.T) {
 	}
 }
 
-// Rows that change while a page is read would be in no phase, or settled without their
-// result, if the page were read by several commands.
+// TestRowsAreReadAtOnce checks that one command reads a page. With several, rows that change
+// in between would be in no phase, or settled without their result.
 func TestRowsAreReadAtOnce(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 5), 0)
@@ -86,8 +86,8 @@ func TestRowsAreReadAtOnce(t *testing.T) {
 	}
 }
 
-// The stored value or intent of a row is damaged: that row is an error, and rows whose
-// values are stored elsewhere are not.
+// TestDamagedRow damages the stored value or intent of a row: that row is an error, and rows
+// stored elsewhere are valid.
 func TestDamagedRow(t *testing.T) {
 	tests := []struct {
 		name   string

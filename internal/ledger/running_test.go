@@ -7,8 +7,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestRunning reads the executions of a session, of which one has more rows than a script
-// reads, beside those of another session.
+// TestRunning reads the executions of a session in the presence of those of another one. One
+// has more rows than a script reads at once.
 func TestRunning(t *testing.T) {
 	w := newWorker(t)
 	other := on(t, w.rdb)
@@ -40,9 +40,9 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// TestGiveBackAfterLoss gives back a row whose end Redis has lost, by what it has in
-// progress: no attempt is counted, and the intent stays. Once another execution has the row
-// that has no effect.
+// TestGiveBackAfterLoss gives back a row whose end Redis has lost, as listed by Running. No
+// attempt is counted, and the intent stays. It has no effect once another execution has the
+// row.
 func TestGiveBackAfterLoss(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 1), 0)

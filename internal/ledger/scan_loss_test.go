@@ -22,8 +22,8 @@ func (w *worker) endScan(run ledger.Run, rows ...ledger.FoundRow) ledger.Run {
 	return now
 }
 
-// The header loses a step and the segment of its rows. The step then finds other rows: these are
-// there, and those that were committed before.
+// TestHeaderLosesAStep has the header lose a step and the segment of its rows. The step then
+// finds other rows. These exist afterwards, and those that were committed before.
 func TestHeaderLosesAStep(t *testing.T) {
 	for name, again := range map[string][]ledger.FoundRow{
 		"nothing":    nil,
@@ -61,7 +61,7 @@ func TestHeaderLosesAStep(t *testing.T) {
 	}
 }
 
-// The header loses commits, but not the rows. No row is found twice.
+// TestHeaderLosesCommits has the header lose commits, but not the rows. No row is found twice.
 func TestHeaderLosesCommits(t *testing.T) {
 	for name, by := range map[string]func(*worker, ledger.Run){
 		"commit": func(w *worker, run ledger.Run) { w.commitFound(run) },
@@ -105,8 +105,8 @@ func TestHeaderLosesCommits(t *testing.T) {
 	}
 }
 
-// The header loses a segment, and the run is then paused or cancelled. No row of the segment is
-// released.
+// TestControlAfterHeaderLostASegment has the header lose a segment, and then pauses or cancels
+// the run. No row of the segment is released.
 func TestControlAfterHeaderLostASegment(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
@@ -128,8 +128,8 @@ func TestControlAfterHeaderLostASegment(t *testing.T) {
 	}
 }
 
-// A node loses a segment, its due times and results, or its commit. The next CommitFound stores
-// them again, though the scan has found nothing since.
+// TestSegmentOfAScanIsLost has a node lose a segment, its due times and results, or its
+// commit. The next CommitFound stores them again, although the scan has found nothing since.
 func TestSegmentOfAScanIsLost(t *testing.T) {
 	for _, part := range []string{"segment", "results", "commit"} {
 		t.Run(part, func(t *testing.T) {
@@ -177,7 +177,8 @@ func TestSegmentOfAScanIsLost(t *testing.T) {
 	}
 }
 
-// Rows are kept for five seconds after the commit of their segment, and no longer.
+// TestBlocksAreRemoved checks that rows are retained for five seconds after the commit of
+// their segment, and no longer.
 func TestBlocksAreRemoved(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")

@@ -68,7 +68,7 @@ func scanOnce(ctx context.Context, l *ledger.Ledger, run ledger.Run) (left bool,
 	return left || now.Growing, err
 }
 
-// scanAll scans to the end of the scan, and then until nothing is left to do for now.
+// scanAll scans to the end of the scan, and then until no step is left for now.
 func scanAll(ctx context.Context, l *ledger.Ledger, run ledger.Run) error {
 	for range scanSteps + 1 {
 		if left, err := scanOnce(ctx, l, run); err != nil || !left {
@@ -150,11 +150,11 @@ func (w *worker) gone(run ledger.Run) {
 // of the tests.
 var stride = 5 * redistest.Stride(4)
 
-// someOf returns where to begin.
+// someOf returns a random start of a stride.
 func someOf(stride int) int { return rand.IntN(stride) }
 
-// A scanner is killed at each of its commands, before Redis has it or after. The next one
-// continues. No row is found twice.
+// TestScannerIsKilled kills a scanner at each of its commands, before Redis has it or after.
+// The next one continues. No row is found twice.
 func TestScannerIsKilled(t *testing.T) {
 	for _, answer := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after the command %v", answer), func(t *testing.T) {
@@ -182,8 +182,8 @@ func TestScannerIsKilled(t *testing.T) {
 	}
 }
 
-// eachCommand has a scanner scan a run, once for each of its commands, before which something is
-// done, and then checks the run.
+// eachCommand has a scanner scan a run, once for each of its commands, calls do before that
+// command, and then checks the run.
 func eachCommand(t *testing.T, do func(*worker, ledger.Run), then func(*worker, ledger.Run)) {
 	w := newWorker(t)
 	for n, done := someOf(stride), true; done; n += stride {
@@ -209,7 +209,8 @@ func eachCommand(t *testing.T, do func(*worker, ledger.Run), then func(*worker, 
 	}
 }
 
-// A second scanner makes one step, or all of them, between any two commands of the first.
+// TestTwoScanners has a second scanner make one step, or all of them, between any two commands
+// of the first.
 func TestTwoScanners(t *testing.T) {
 	whole := func(w *worker, run ledger.Run) { w.complete(run, false) }
 	t.Run("one step", func(t *testing.T) {
@@ -238,7 +239,7 @@ func TestTwoScanners(t *testing.T) {
 	})
 }
 
-// Several scanners at once.
+// TestScannersAtOnce runs several scanners concurrently.
 func TestScannersAtOnce(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
@@ -256,7 +257,8 @@ func TestScannersAtOnce(t *testing.T) {
 	w.complete(run, false)
 }
 
-// A run is cancelled, deleted, or deleted and created again in the middle of its scan.
+// TestCommandsDuringAScan cancels a run, deletes it, or deletes and creates it again in the
+// middle of its scan.
 func TestCommandsDuringAScan(t *testing.T) {
 	cancel := func(w *worker, run ledger.Run) {
 		if err := w.Cancel(t.Context(), run.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
@@ -325,8 +327,8 @@ func TestCommandsDuringAScan(t *testing.T) {
 	})
 }
 
-// between is a hook that remembers everything before one command, and before a later one has
-// Redis go back to that.
+// between is a hook that stores the content of Redis before one command, and restores it
+// before a later one.
 type between struct {
 	mu          sync.Mutex
 	n, from, to int
@@ -372,9 +374,9 @@ func (b *between) passed() bool {
 	return b.n > b.to
 }
 
-// The node of the header, that of a segment, that of the lists, or all of Redis goes back by some
-// commands, at each command of a scanner. Every row is there at least once in the end, and once
-// unless the header was lost.
+// TestLossDuringAScan has the node of the header, that of a segment, that of the lists, or all
+// of Redis lose some commands, at each command of a scanner. Every row exists at least once in
+// the end, and exactly once unless the header was lost.
 func TestLossDuringAScan(t *testing.T) {
 	for _, part := range []string{"{run:", ".0}", ".1}", "{tenant:", ""} {
 		for _, final := range []bool{false, true} {

@@ -60,7 +60,7 @@ func (w *worker) commitFound(run ledger.Run) (now ledger.Run, left bool) {
 	return now, left
 }
 
-// keptEarlier makes it long ago that segments were committed and that rows were found.
+// keptEarlier moves the times at which segments were committed and rows were found far back.
 func (w *worker) keptEarlier(run ledger.Run) {
 	w.t.Helper()
 	if err := ledger.AgeScan(w.t.Context(), w.rdb, run.ID, time.Hour); err != nil {
@@ -179,7 +179,7 @@ func TestFoundRowsKeepDueTimesAndResults(t *testing.T) {
 	}
 }
 
-// A step of several scripts and several segments.
+// TestLargeStep has a step of several scripts and several segments.
 func TestLargeStep(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
@@ -204,7 +204,7 @@ func TestLargeStep(t *testing.T) {
 	}
 }
 
-// Many steps that find few rows share segments.
+// TestRowsWaitForOthers checks that many steps with few rows share segments.
 func TestRowsWaitForOthers(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
@@ -243,7 +243,7 @@ func TestNoteScan(t *testing.T) {
 	}
 }
 
-// The rows of a run are submitted or found, not both.
+// TestScanRefusesSubmittedRows checks that the rows of a run are submitted or found, not both.
 func TestScanRefusesSubmittedRows(t *testing.T) {
 	w := newWorker(t)
 	run, plain := w.scan("a"), w.create("b")

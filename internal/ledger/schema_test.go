@@ -15,8 +15,8 @@ func TestSchema(t *testing.T) {
 	tests := []struct {
 		name, stored string
 		runs         []string // of the former version
-		want         string   // of the error; empty: there is none
-		after        string   // what CheckSchema leaves
+		want         string   // of the error; empty: no error
+		after        string   // the schema after CheckSchema
 	}{
 		{"empty", "", nil, "", "2"},
 		{"this version", "2", nil, "", "2"},
@@ -89,7 +89,7 @@ func TestTakeOverReplacesNothingElse(t *testing.T) {
 	}
 }
 
-// TestSchemaIsNotRead has a Redis that cannot be read: that is no SchemaError.
+// TestSchemaIsNotRead has a Redis that cannot be read: the error is not a SchemaError.
 func TestSchemaIsNotRead(t *testing.T) {
 	w := newWorker(t)
 	w.rdb.HSet(t.Context(), "orgops:schema", "a", "b")

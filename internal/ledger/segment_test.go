@@ -6,7 +6,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// The input of a producer's first attempt ended with a segment that is not its last.
+// TestSegmentThatIsNotTheLastAnyMore has a producer whose first attempt ended with a segment
+// that is not its last.
 func TestSegmentThatIsNotTheLastAnyMore(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
@@ -24,8 +25,8 @@ func TestSegmentThatIsNotTheLastAnyMore(t *testing.T) {
 	}
 }
 
-// A cancel leaves nothing but results: at once, or where rows are in progress with the
-// last of them.
+// TestCancelFreesMemory checks that a cancel leaves only results: at once, or, if rows are in
+// progress, with the last of them.
 func TestCancelFreesMemory(t *testing.T) {
 	for name, inProgress := range map[string]bool{"no row in progress": false, "rows in progress": true} {
 		t.Run(name, func(t *testing.T) {

@@ -59,7 +59,8 @@ func TestSessionDiesWithoutRenewal(t *testing.T) {
 	}
 }
 
-// A worker that is killed leaves no session that others could compare.
+// TestSessionOfTheOnlyWorkerDies checks that the session of a killed worker without others
+// counts as dead once its successor has given it the time to renew.
 func TestSessionOfTheOnlyWorkerDies(t *testing.T) {
 	w := newWorker(t)
 	w.renew()

@@ -11,7 +11,7 @@ import (
 	"orgops/internal/redistest"
 )
 
-// invalid is the result of every row of which settledRow is true.
+// invalid is the result of every row for which settledRow returns true.
 var invalid = ledger.Result{Outcome: "invalid", Detail: "no id", Evidence: []byte("line 7")}
 
 func settledRow(i int) bool { return i%3 == 1 }
@@ -108,7 +108,8 @@ func TestCancelKeepsResultsOfSettledRows(t *testing.T) {
 	}
 }
 
-// A producer is killed before each of its commands, and another one starts again.
+// TestSettledRowsOfAProducerThatWasKilled kills a producer before each of its commands, and
+// starts another one.
 func TestSettledRowsOfAProducerThatWasKilled(t *testing.T) {
 	w := newWorker(t)
 	for n, done := 0, false; !done; n++ {
@@ -146,7 +147,8 @@ func (w *worker) killAt(n int, run ledger.Run) (done bool) {
 	return done
 }
 
-// A repeated producer of a committed run writes nothing, even if it has other results.
+// TestSettledRowsOfACommittedRun checks that a repeated producer of a committed run writes
+// nothing, even if it has other results.
 func TestSettledRowsOfACommittedRun(t *testing.T) {
 	w := newWorker(t)
 	run := w.commit(w.fillSettled(w.create("a"), 9, invalid))
@@ -164,7 +166,8 @@ func TestSettledRowsOfACommittedRun(t *testing.T) {
 	want(t, w.settle(seg, e, row), ledger.RowWritten)
 }
 
-// The rows of a staged segment are replaced by others, none of which is settled.
+// TestReplacedSegmentForgetsResults replaces the rows of a staged segment by others, none of
+// which is settled.
 func TestReplacedSegmentForgetsResults(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
@@ -178,7 +181,8 @@ func TestReplacedSegmentForgetsResults(t *testing.T) {
 	}
 }
 
-// Redis loses results of settled rows, and the commit of their segment.
+// TestVerifyStoresResultsAgain has Redis lose results of settled rows, and the commit of their
+// segment.
 func TestVerifyStoresResultsAgain(t *testing.T) {
 	for name, lose := range map[string]func(*worker, ledger.Segment){
 		"results": func(w *worker, seg ledger.Segment) {

@@ -64,13 +64,13 @@ func (w *worker) createWith(id ledger.RunID, c ledger.Control) ledger.Run {
 	return run
 }
 
-// submit creates and commits a run with segments of so many rows.
+// submit creates and commits a run with segments of these sizes.
 func (w *worker) submit(id ledger.RunID, sizes ...int) ledger.Run {
 	w.t.Helper()
 	return w.submitWith(id, ledger.Control{}, sizes...)
 }
 
-// submitWith does so with a control.
+// submitWith is like submit, with a control.
 func (w *worker) submitWith(id ledger.RunID, c ledger.Control, sizes ...int) ledger.Run {
 	w.t.Helper()
 	run := w.createWith(id, c)
@@ -91,8 +91,8 @@ func (w *worker) submitWith(id ledger.RunID, c ledger.Control, sizes ...int) led
 	return run
 }
 
-// notBefore has a run begin no row before a time, which is so long from now on; if it is
-// not positive, the run may begin.
+// notBefore sets the time before which no row of the run may begin to d from now. If d is not
+// positive, the run may begin.
 func (w *worker) notBefore(id ledger.RunID, d time.Duration) {
 	w.t.Helper()
 	at := time.Time{}
@@ -137,7 +137,7 @@ func numbers(r ledger.Release) []ledger.Row {
 	return rows
 }
 
-// execution is an execution that has begun.
+// execution is a started execution.
 type execution struct {
 	ledger.Begun
 	nonce ledger.Nonce
@@ -245,8 +245,8 @@ func keysOf(t testing.TB, run ledger.Run) []string {
 	return append(redistest.Keys(t, "*{run:"+string(run.ID)+"}*"), redistest.Keys(t, "*{"+string(run.Incarnation)+".*")...)
 }
 
-// pass lets time pass, as if everything that is stored of a segment had happened
-// earlier: no Redis but miniredis has a clock that can be set.
+// pass lets time pass, by moving all stored times of a segment back: only the clock of
+// miniredis can be set.
 func (w *worker) pass(seg ledger.Segment, d time.Duration) {
 	w.t.Helper()
 	if err := ledger.Age(w.t.Context(), w.rdb, seg, d); err != nil {

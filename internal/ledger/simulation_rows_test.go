@@ -39,7 +39,7 @@ func (s *simulation) ending() ledger.Ending {
 	return ledger.GiveBack{After: after, Note: []string{"", "a;b,1:2"}[s.rand.IntN(2)]}
 }
 
-// receipt compares what a receipt and a release report of a segment with the model.
+// receipt compares the reports of a receipt and of a release with the model of the segment.
 func (s *simulation) receipt() {
 	seg, m := s.pick()
 	var rows []ledger.Row
@@ -59,7 +59,7 @@ func (s *simulation) receipt() {
 	s.model.lapse(m)
 	s.note("receipt of segment %d: %+v, open %+v", seg.Number, r, released.Open)
 	have, open := released.Open, m.report(s.model.now)
-	if m.control.cancelled { // releases that the cancel has ended remain until they lapse
+	if m.control.cancelled { // releases ended by the cancel remain until they lapse
 		have.Released, open.Released = 0, 0
 	}
 	if have != open || r.Stopped != m.control.paused || r.Cancelled != m.control.cancelled {

@@ -39,7 +39,7 @@ func TestModel(t *testing.T) {
 	slow := 0
 	for i := range worlds {
 		seed := first + uint64(i)
-		memory{}.restore(t, rdb, "") // nothing of the world before
+		memory{}.restore(t, rdb, "") // remove the keys of the world before
 		s := newSimulation(on(t, rdb), ledger.New(lossy), f, seed)
 		s.later = later
 		if !world(t, seed, &s.log, func() { slow += flag(!s.run()) }) {
@@ -69,7 +69,7 @@ type simulation struct {
 	tokens []ledger.Token
 	nonces []ledger.Execution
 
-	// unsynced says that Redis forgot something and no dispatcher has synced the run since.
+	// unsynced reports that Redis lost writes and no dispatcher has synced the run since.
 	unsynced bool
 
 	saved       memory
@@ -124,8 +124,8 @@ func (s *simulation) submitSome(id ledger.RunID) {
 	}
 }
 
-// run makes the world's operations, then brings the run to its end. It reports whether
-// there was time for that.
+// run executes the operations of the world, and then ends the run. It reports whether there
+// was time for that.
 func (s *simulation) run() (whole bool) {
 	operations := []func(){
 		s.dispatch, s.dispatch, s.dispatch, s.begin, s.begin, s.begin, s.settle, s.settle, s.wait, s.wait,
@@ -596,15 +596,15 @@ func (s *simulation) converge() {
 	s.model.sync()
 }
 
-// save remembers the present, to which Redis may go back.
+// save stores the present state, to which Redis may go back.
 func (s *simulation) save() {
 	s.saved, s.savedModel, s.savedPassed = remember(s.t, s.rdb), s.model.clone(), nil
 	s.note("save")
 }
 
-// forget has Redis lose all writes since save: all of it, or the node of one segment, of
-// the header or of the tenant's lists. Time does not go back. Often the run is not
-// synced until the next dispatch.
+// forget makes Redis lose all writes since save: all of Redis, or the node of one segment, of
+// the header or of the tenant's lists. Time does not go back. Often the run is not synced
+// until the next dispatch.
 func (s *simulation) forget() {
 	if s.saved == nil {
 		return
@@ -688,8 +688,8 @@ func (s *simulation) compareRunning() {
 	}
 }
 
-// end resumes the run, executes due rows until none is left, and checks that the
-// run has ended, once, with the counts of the model.
+// end resumes the run, executes due rows until none is left, and checks that the run has ended
+// once, with the counts of the model.
 func (s *simulation) end() {
 	s.sync(s.subject.ID) // as a dispatcher does: a segment may have forgotten that the run ended
 	s.model.sync()

@@ -10,7 +10,7 @@ import (
 	"orgops/internal/redistest"
 )
 
-// memory is the content of keys, as a Redis has it that has lost its last writes.
+// memory is the content of keys of a Redis that has lost its last writes.
 type memory map[string]any
 
 // list is the content of a list.
@@ -48,7 +48,7 @@ func remember(t testing.TB, rdb redis.UniversalClient) memory {
 	return m
 }
 
-// restore gives the keys that contain the text the content that they had.
+// restore restores the content of the keys that contain the text.
 func (m memory) restore(t testing.TB, rdb redis.UniversalClient, text string) {
 	t.Helper()
 	for _, key := range redistest.Keys(t, "orgops:*") {

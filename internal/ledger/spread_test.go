@@ -33,9 +33,9 @@ func TestEvenIncarnations(t *testing.T) {
 	}
 }
 
-// uneven returns a number of segments, from evenFrom to MaxSegments, with which one of six
-// masters has not within 20 % of the mean; 0 if there is none. One of three masters then has it
-// too: it has two of the six ranges.
+// uneven returns a number of segments, from evenFrom to MaxSegments, of which one of six
+// masters has a share more than 20 % off the mean, or 0 if there is none. With three masters,
+// each has two of the six ranges and deviates no more.
 func (s spread) uneven() int {
 	counts := make([]int, 6)
 	for n := 1; n <= MaxSegments; n++ {
@@ -47,7 +47,7 @@ func (s spread) uneven() int {
 	return 0
 }
 
-// TestFirstSegmentsSpread: runs of one segment are spread too.
+// TestFirstSegmentsSpread checks that runs of one segment are spread too.
 func TestFirstSegmentsSpread(t *testing.T) {
 	t.Parallel()
 	const runs = 2000

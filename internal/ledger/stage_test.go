@@ -265,7 +265,8 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-// TestCancelEndsAStagedRun: it ends without rows, and takes none.
+// TestCancelEndsAStagedRun checks that a cancel ends a staged run without rows, and that the
+// run accepts none.
 func TestCancelEndsAStagedRun(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
@@ -290,7 +291,8 @@ func TestCancelEndsAStagedRun(t *testing.T) {
 	}
 }
 
-// The header has lost the commit of a run whose rows are executed already.
+// TestOtherRowsDoNotReplaceCommittedSegments has the header lose the commit of a run whose
+// rows are executed already.
 func TestOtherRowsDoNotReplaceCommittedSegments(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 3)

@@ -78,7 +78,7 @@ func TestStagerRefusesRowsThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// A producer that was killed is started again with the same rows.
+// TestStagerContinues restarts a killed producer with the same rows.
 func TestStagerContinues(t *testing.T) {
 	w := newWorker(t)
 	rows := content(0, ledger.SegmentRows+10)
@@ -92,7 +92,8 @@ func TestStagerContinues(t *testing.T) {
 	}
 }
 
-// Redis loses the last writes of a producer that has received every answer.
+// TestStagerStagesAgainWhatRedisLost has Redis lose the last writes of a producer that has
+// received every answer.
 func TestStagerStagesAgainWhatRedisLost(t *testing.T) {
 	rows := content(0, ledger.SegmentRows+10)
 	tests := []struct {
@@ -170,8 +171,8 @@ func (w *worker) fillAwaiting(run ledger.Run, rows [][]byte, duplicates ...int) 
 	return s, run, err
 }
 
-// TestStagerSettlesAgainWhatRedisLost has Redis lose the commit and results of the segments, of
-// which the second has none.
+// TestStagerSettlesAgainWhatRedisLost has Redis lose the commit and the results of the
+// segments. The second segment has no results.
 func TestStagerSettlesAgainWhatRedisLost(t *testing.T) {
 	w := newWorker(t)
 	rows := content(0, 2*ledger.SegmentRows+10)
@@ -203,8 +204,8 @@ func TestStagerSettlesAgainWhatRedisLost(t *testing.T) {
 	}
 }
 
-// TestStagerCompletesWhatItForgot has Redis lose that all results are known of segments that
-// are not in memory any more, and in the end a segment.
+// TestStagerCompletesWhatItForgot has Redis lose the record that all results are known, of
+// segments that are no longer in memory, and in the end a segment.
 func TestStagerCompletesWhatItForgot(t *testing.T) {
 	w := newWorker(t)
 	s, run, err := w.fillAwaiting(w.create("a"), content(0, 2*ledger.SegmentRows+10))
@@ -233,8 +234,8 @@ func TestStagerCompletesWhatItForgot(t *testing.T) {
 	}
 }
 
-// TestStagerForgotDueTimes has Redis lose when the rows of a segment are due. Once the segment
-// is not in memory any more, Verify must not complete it: its rows would be due at once.
+// TestStagerForgotDueTimes has Redis lose the due times of a segment. Once the segment is no
+// longer in memory, Verify must not complete it: its rows would be due at once.
 func TestStagerForgotDueTimes(t *testing.T) {
 	w := newWorker(t)
 	s := w.fill(w.create("a"), nil)
@@ -289,7 +290,7 @@ func TestStagerAwaitsResults(t *testing.T) {
 	}
 }
 
-// TestStagerRefusesResultsOfOthers continues a run of which a producer of other rows has
+// TestStagerRefusesResultsOfOthers continues a run in which a producer of other rows has
 // settled a row.
 func TestStagerRefusesResultsOfOthers(t *testing.T) {
 	w := newWorker(t)
@@ -360,7 +361,7 @@ func (w *worker) lose(seg ledger.Segment) {
 	}
 }
 
-// uncommit has the header forget its commit.
+// uncommit makes the header lose its commit.
 func (w *worker) uncommit(run ledger.Run) {
 	w.t.Helper()
 	if err := w.rdb.HDel(w.t.Context(), ledger.HeaderKey(run.ID), "segments", "rows", "committed_at", "sealed", "ended_at").Err(); err != nil {

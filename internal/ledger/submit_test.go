@@ -13,7 +13,7 @@ import (
 	"orgops/internal/redistest"
 )
 
-// single is a run of one row.
+// single returns a run of one row.
 func single(id ledger.RunID) ledger.NewRun {
 	return ledger.NewRun{ID: id, Tenant: tenant, Kind: kind}
 }
@@ -195,7 +195,7 @@ func TestSubmitRowInterrupted(t *testing.T) {
 	}
 }
 
-// TestSubmitRowAfterALoss loses what a node of Redis has of a row that was submitted. The
+// TestSubmitRowAfterALoss loses the data that one node of Redis has of a submitted row. The
 // row is submitted again, and can be executed.
 func TestSubmitRowAfterALoss(t *testing.T) {
 	for _, of := range []string{"{run:a}", "tenant", "chunks", "head", ""} {

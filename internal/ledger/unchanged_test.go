@@ -9,8 +9,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestRebuildOfManySingleRows: a rebuild of many rows that wait takes few round trips, and
-// makes each of them due again.
+// TestRebuildOfManySingleRows checks that a rebuild of many waiting rows takes few round
+// trips, and makes each of them due again.
 func TestRebuildOfManySingleRows(t *testing.T) {
 	const n = 150 // more than are inspected at once
 	w := newWorker(t)
@@ -50,8 +50,8 @@ func TestRebuildOfManySingleRows(t *testing.T) {
 	}
 }
 
-// TestRebuildOfAChangedSingleRow: a rebuild does for a run of one row what it does for others
-// if header and segment do not agree.
+// TestRebuildOfAChangedSingleRow checks that a rebuild repairs a run of one row like others if
+// header and segment disagree.
 func TestRebuildOfAChangedSingleRow(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *worker, run ledger.Run)
@@ -108,8 +108,8 @@ func TestRebuildOfAChangedSingleRow(t *testing.T) {
 	}
 }
 
-// TestSweepOfManySingleRows: single rows that have ended leave the open runs, in few round
-// trips each, and are deleted after their retention. One whose result was lost is open again.
+// TestSweepOfManySingleRows checks that ended single rows leave the open runs in few round
+// trips, and are deleted after their retention. A row whose result was lost is open again.
 func TestSweepOfManySingleRows(t *testing.T) {
 	const n = 20
 	w := newWorker(t)

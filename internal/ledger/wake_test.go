@@ -45,7 +45,7 @@ func TestWake(t *testing.T) {
 	<-ended
 }
 
-// A commit and a resume wake the dispatchers.
+// TestWakeOfOperations checks that a commit and a resume wake the dispatchers.
 func TestWakeOfOperations(t *testing.T) {
 	w := newWorker(t)
 	sub := w.rdb.Subscribe(t.Context(), ledger.WakeChannel)
@@ -68,7 +68,7 @@ func TestWakeOfOperations(t *testing.T) {
 }
 
 // receive returns the next message of a subscription.
-// receive fails unless the tenant is woken. Other tenants are other tests': all databases
+// receive checks that the tenant is woken. Other tenants are other tests': all databases
 // of a Redis share a channel.
 func receive(t *testing.T, sub *redis.PubSub, by string) {
 	t.Helper()

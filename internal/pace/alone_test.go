@@ -17,8 +17,8 @@ import (
 	"orgops/internal/redistest"
 )
 
-// TestWithoutRedisEachWorkerKeepsToItsShare, so that all of them together are no
-// faster than the fleet was, and when Redis is back, empty, nothing rushes out.
+// TestWithoutRedisEachWorkerKeepsToItsShare checks that all workers together do not exceed the
+// rate of the fleet without Redis, and that no burst follows when Redis comes back empty.
 func TestWithoutRedisEachWorkerKeepsToItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const processes = 3
@@ -83,7 +83,8 @@ func TestWithoutRedisEachWorkerKeepsToItsShare(t *testing.T) {
 				t.Errorf("Redis %s: %d permits, want at most %.0f, and about %d", name, n, most, part[2])
 			}
 		}
-		// In no second, the one of the return neither, more than the rate and a few.
+		// In no second, including that of the return, are there more permits than the rate and
+		// a few.
 		for from := 20 * second; from < 59*second; from += second / 10 {
 			if n := between(from, from+second); n > 9+2*processes {
 				t.Errorf("%d permits in the second from %v", n, from)
@@ -140,8 +141,8 @@ func TestWhatDoesNotGoOutWithoutRedis(t *testing.T) {
 	})
 }
 
-// TestAPauseThatRedisWasNotToldOf goes to it with the next permit that is asked
-// for, and holds for the fleet, whose bucket is empty after it.
+// TestAPauseThatRedisWasNotToldOf checks that a pause missing in Redis is stored with the next
+// request for a permit, and holds for the fleet. The bucket is empty after it.
 func TestAPauseThatRedisWasNotToldOf(t *testing.T) {
 	const pause = 15 * time.Second
 	paused := func(t *testing.T, l *pace.Limiter) {
@@ -208,7 +209,7 @@ func TestAPauseThatRedisWasNotToldOf(t *testing.T) {
 			if err := l.Wait(short, op); err == nil {
 				t.Error("a permit during the pause")
 			}
-			f.redis.FlushAll() // no pause is known to Redis any more
+			f.redis.FlushAll() // Redis has lost the pause
 			start := time.Now()
 			wait(t, l, op)
 			if took := time.Since(start); took > time.Second {
@@ -218,7 +219,7 @@ func TestAPauseThatRedisWasNotToldOf(t *testing.T) {
 	})
 }
 
-// TestARealRedisGoesAndComesBack: as it is when its process ends.
+// TestARealRedisGoesAndComesBack stops and restarts a real Redis.
 func TestARealRedisGoesAndComesBack(t *testing.T) {
 	server := redistest.Start(t)
 	var log bytes.Buffer
@@ -235,7 +236,7 @@ func TestARealRedisGoesAndComesBack(t *testing.T) {
 	}
 	server.Restart()
 	for !strings.Contains(log.String(), "Redis available again") {
-		wait(t, l, op) // at this worker's share, until Redis is asked again
+		wait(t, l, op) // at this worker's share, until Redis is probed again
 	}
 	if s, err := l.State(t.Context()); err != nil || s.UsedLastMinute == 0 {
 		t.Errorf("permits are not counted in Redis again: %+v, %v", s, err)

@@ -29,8 +29,8 @@ func byContext(c *pace.Config) {
 	c.MaxWait = time.Hour
 }
 
-// served asks for a permit in each of the classes, in that order and at once, and
-// returns the order in which they got it.
+// served requests one permit for each of the classes, in that order and concurrently. It
+// returns the order in which they were granted.
 func served(t *testing.T, l *pace.Limiter, asking ...pace.Class) (order []pace.Class) {
 	t.Helper()
 	var mu sync.Mutex
@@ -79,8 +79,8 @@ func TestPermitsGoByClass(t *testing.T) {
 	}
 }
 
-// TestNoClassStarves: while all the others ask for more than there is, each class
-// has one permit in ten at the least.
+// TestNoClassStarves checks that each class gets at least one permit in ten while all others
+// request more than the rate allows.
 func TestNoClassStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const permits = 240
@@ -119,8 +119,8 @@ func TestNoClassStarves(t *testing.T) {
 	})
 }
 
-// TestSweepsAreHeldToTheirShare, all of the fleet together, and whoever else asks
-// is not held up by them.
+// TestSweepsAreHeldToTheirShare checks that the sweeps of the whole fleet stay within their
+// share, and do not delay other requests.
 func TestSweepsAreHeldToTheirShare(t *testing.T) {
 	tests := []struct {
 		name       string
@@ -211,8 +211,8 @@ func TestASweepWaitingForItsShareHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// TestAhead: requests wait behind those of their class and of better ones, here and in
-// each other worker, and until a pause ends.
+// TestAhead checks that requests wait behind those of their class and of higher ones, in this
+// and each other worker, and until a pause ends.
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(1, 1))

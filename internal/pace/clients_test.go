@@ -54,7 +54,8 @@ func TestClientLimit(t *testing.T) {
 	}
 }
 
-// TestClientLimitIsLoweredOnce: whoever is told so writes the one line about it.
+// TestClientLimitIsLoweredOnce checks that of concurrent calls with the same limit one reports
+// that it lowered it, so that it is logged once.
 func TestClientLimitIsLoweredOnce(t *testing.T) {
 	l := pace.NewClientLimit(redistest.New(t), "default")
 	var told atomic.Int64

@@ -22,8 +22,8 @@ const (
 	paceKey = "orgops:v1:{tenant:acme}:pace"
 )
 
-// steps are by how much Redis' clock steps back: a failover to a replica whose clock
-// is behind, or a clock that was wrong and is put right.
+// steps are the steps of Redis' clock, backwards: a failover to a replica whose clock is
+// behind, or the correction of a wrong clock.
 var steps = []time.Duration{100 * time.Millisecond, 10 * time.Minute, 26 * time.Hour, year}
 
 // clocked is a fleet on a Redis whose clock the test sets. Its processes do not wait.
@@ -48,8 +48,8 @@ func (c *clocked) process(change ...func(*pace.Config)) *pace.Limiter {
 	return c.fleet.process(append(change, byContext, func(c *pace.Config) { c.MaxWait = 1 })...)
 }
 
-// ask asks for a permit once. It returns 0 if there was one, and else after what time
-// there is to be one.
+// ask requests a permit once. It returns 0 if one was granted, or else the time until the next
+// one.
 func (c *clocked) ask(l *pace.Limiter, class pace.Class, operation string) time.Duration {
 	c.t.Helper()
 	err := l.Wait(as(c.t, class), operation)
@@ -66,8 +66,7 @@ func (c *clocked) ask(l *pace.Limiter, class pace.Class, operation string) time.
 	return later.RetryIn()
 }
 
-// take takes all permits that there are, and returns how many there were and after
-// what time there is to be the next.
+// take takes all available permits. It returns their number and the time until the next one.
 func (c *clocked) take(l *pace.Limiter, class pace.Class) (n int, next time.Duration) {
 	c.t.Helper()
 	for ; n <= 1000; n++ {
@@ -79,8 +78,8 @@ func (c *clocked) take(l *pace.Limiter, class pace.Class) (n int, next time.Dura
 	return 0, 0
 }
 
-// emptyFor checks that there is one permit after d and then one after each interval, as
-// of an empty bucket.
+// emptyFor checks that one permit is available after d and one after each interval from then
+// on, as from an empty bucket.
 func (c *clocked) emptyFor(l *pace.Limiter, class pace.Class, d, interval time.Duration) {
 	c.t.Helper()
 	if got := c.ask(l, class, op); got == 0 || got > d {
@@ -100,7 +99,7 @@ func TestAStepBackOfTheClock(t *testing.T) {
 	limit := pace.Limit{Rate: pace.Rate{Count: 2, Per: time.Second}, Burst: 8, SweepShare: 0.25}
 	tests := []struct {
 		name  string
-		ahead func(*clocked, *pace.Limiter) // what happens before the step
+		ahead func(*clocked, *pace.Limiter) // runs before the step
 		after func(*clocked, *pace.Limiter)
 	}{
 		{
@@ -253,7 +252,7 @@ func TestAStepBackOfTheClock(t *testing.T) {
 	}
 }
 
-// TestAPermitOfAYearAhead: a single one, by the clock of a year from now.
+// TestAPermitOfAYearAhead has a single permit, stored by a clock that was a year ahead.
 func TestAPermitOfAYearAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t, perSecond(2, 2))
@@ -277,7 +276,8 @@ func TestAPermitOfAYearAhead(t *testing.T) {
 	})
 }
 
-// TestWhatAnOlderVersionStored while the clock was ahead has no lengths beside it.
+// TestWhatAnOlderVersionStored checks times in the future which an older version has stored
+// without durations.
 func TestWhatAnOlderVersionStored(t *testing.T) {
 	limit := perSecond(2, 8)
 	for _, step := range steps[1:] {
@@ -313,7 +313,8 @@ func TestWhatAnOlderVersionStored(t *testing.T) {
 
 func micros(at time.Time) string { return fmt.Sprint(at.UnixMicro()) }
 
-// The same on whatever Redis the tests run, by its own clock.
+// TestWhatAnOlderVersionStoredInARealRedis checks the same on a real Redis, if configured, by
+// its own clock.
 func TestWhatAnOlderVersionStoredInARealRedis(t *testing.T) {
 	rdb := redistest.New(t)
 	ahead := rdb.Time(t.Context()).Val().Add(year)
@@ -326,8 +327,8 @@ func TestWhatAnOlderVersionStoredInARealRedis(t *testing.T) {
 	}
 }
 
-// TestWorkersAreNotCountedForAsLongAsTheStep: those that were there while the clock
-// was ahead are soon gone.
+// TestWorkersAreNotCountedForAsLongAsTheStep checks that workers counted while the clock was
+// ahead expire soon.
 func TestWorkersAreNotCountedForAsLongAsTheStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t, perSecond(2, 8))
@@ -337,7 +338,7 @@ func TestWorkersAreNotCountedForAsLongAsTheStep(t *testing.T) {
 			c.ask(c.process(), pace.Finish, op)
 		}
 		c.pass(-year)
-		for range 50 { // of 5 s, as often as it is counted
+		for range 50 { // of 5 s, as often as workers are counted
 			c.ask(l, pace.Finish, op)
 			c.pass(5 * time.Second)
 			time.Sleep(5 * time.Second)
@@ -350,9 +351,9 @@ func TestWorkersAreNotCountedForAsLongAsTheStep(t *testing.T) {
 	})
 }
 
-// TestClockSteps has the clock step at random, forward and back, and the API ask for
-// pauses: with a steady clock since, permits keep to the rate and one burst, and the
-// next comes no later than an interval or a pause's own length.
+// TestClockSteps has the clock step at random, forward and back, and the API request pauses.
+// While the clock is steady afterwards, permits keep to the rate and one burst, and the next
+// one comes no later than an interval or a pause.
 func TestClockSteps(t *testing.T) {
 	for seed := range uint64(8 / redistest.Stride(4)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -400,9 +401,9 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// TestWorkersWithDifferentSettings: of what workers of a slow and of a fast setting
-// take in turn, each permit takes its own interval, and no more than the larger
-// burst is ever ahead of that.
+// TestWorkersWithDifferentSettings has workers with a low and a high rate take permits
+// alternately. Each permit costs the interval of its worker, and the total is never ahead by
+// more than the larger burst.
 func TestWorkersWithDifferentSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
@@ -424,7 +425,7 @@ func TestWorkersWithDifferentSettings(t *testing.T) {
 			if most := passed + 10*time.Second; spent > most {
 				t.Fatalf("permits worth %v in %v, want at most %v", spent, passed, most)
 			}
-			if r.IntN(100) == 0 { // who gives a permit back gives no more than that
+			if r.IntN(100) == 0 { // returning a permit refunds no more than its interval
 				ctx, cancel := context.WithCancel(t.Context())
 				rdb := c.client()
 				if err := rdb.Ping(ctx).Err(); err != nil {

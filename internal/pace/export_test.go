@@ -1,6 +1,6 @@
 package pace
 
-// For the test that holds lua/gcra.lua to the same arithmetic in Go.
+// For the test that compares lua/gcra.lua with the same arithmetic in Go.
 
 type GCRA = gcra
 
@@ -12,8 +12,8 @@ func (g gcra) Interval() int64 { return g.interval }
 func (g gcra) Burst() int64    { return g.burst }
 func Lua() string              { return source("gcra") }
 
-// Take asks for a permit at now. It returns the tat to store, or, unchanged, the
-// one given and how long to wait before there can be a permit.
+// Take requests a permit at now. It returns the tat to store and 0, or the unchanged tat and
+// the time until a permit can be available.
 func (g gcra) Take(now, tat int64) (next, wait int64) {
 	next = max(now, tat) + g.interval
 	if wait = next - g.burst*g.interval - now; wait > 0 {
@@ -22,19 +22,19 @@ func (g gcra) Take(now, tat int64) (next, wait int64) {
 	return next, 0
 }
 
-// Refund takes a permit back that was not used.
+// Refund returns an unused permit.
 func (g gcra) Refund(tat int64) int64 { return tat - g.interval }
 
-// Bound returns tat, which a clock that has stepped back may have left too far ahead,
-// but at most an empty bucket's at due, the present or the end of a pause. meant is how
-// far ahead of due its writer set it: with other settings that may be further. Without a
-// step Bound changes nothing, so that workers with different settings, of which one
-// waits for permits of the other, take no more together than without it.
+// Bound limits tat, which a clock that has stepped back may have left too far ahead, to that
+// of an empty bucket at due, the present or the end of a pause. meant is how far ahead of due
+// its writer set it, which may be further with other settings. Without a step, Bound changes
+// nothing: it does not let workers with different settings, of which one waits for permits of
+// the other, take more.
 func (g gcra) Bound(due, meant, tat int64) int64 {
 	return min(tat, due+max(g.burst*g.interval, meant))
 }
 
-// Drain empties the bucket so that its first permit is at until, and the others
+// Drain empties the bucket so that its first permit is available at until, and the others
 // follow one by one.
 func (g gcra) Drain(until, tat int64) int64 {
 	return max(tat, until+(g.burst-1)*g.interval)

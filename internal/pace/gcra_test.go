@@ -9,7 +9,7 @@ import (
 	"orgops/internal/redistest"
 )
 
-// arithmetic is what gcra.go and gcra.lua both are.
+// arithmetic is implemented by gcra.go and gcra.lua.
 type arithmetic interface {
 	Take(now, tat int64) (next, wait int64)
 	Refund(tat int64) int64
@@ -55,7 +55,7 @@ func both(t *testing.T, g pace.GCRA, run func(t *testing.T, a arithmetic)) {
 }
 
 func TestGCRA(t *testing.T) {
-	const now = 1_795_000_000_123_456 // in 2026: what must stay exact
+	const now = 1_795_000_000_123_456 // in 2026: must stay exact
 	tests := []struct {
 		name            string
 		interval, burst int64
@@ -166,8 +166,8 @@ func TestGCRABound(t *testing.T) {
 	}
 }
 
-// Whatever the arrivals, permits never exceed rate*t + burst in any window, and
-// Go and Lua agree on each.
+// TestGCRANeverExceedsItsRate checks for random arrivals that permits never exceed rate*t +
+// burst in any window, and that Go and Lua agree on each.
 func TestGCRANeverExceedsItsRate(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	lua := luaGCRA{t: t}

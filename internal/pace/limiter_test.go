@@ -26,8 +26,8 @@ import (
 
 const op = "update_discovery_domain"
 
-// fleet is a Redis whose clock is that of a synctest bubble, and whatever number
-// of processes on it: time passes at once, and exactly.
+// fleet is a Redis with the clock of a synctest bubble and any number of processes: time
+// passes at once, and exactly.
 type fleet struct {
 	t     *testing.T
 	redis *miniredis.Miniredis
@@ -131,7 +131,8 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 						}
 					}
 				}
-				// The first burst is given at once, and must not hide what is lost later.
+				// Exclude the first burst, which is granted at once: it must not hide permits
+				// lost later.
 				if later, most := float64(len(given)-burst), perSecond*length.Seconds(); later < 0.97*most {
 					t.Errorf("%v permits in %v after the first burst, want at least 97 %% of %v", later, length, most)
 				}
@@ -145,8 +146,8 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 	}
 }
 
-// The same on whatever Redis the tests run, with real time: the bound holds
-// however slow the machine is, since it is told by Redis's own clock.
+// TestTheBudgetHoldsInRealTime checks the same on a real Redis, if configured, and in real
+// time. The bound holds on slow machines too, since it is measured by Redis' own clock.
 func TestTheBudgetHoldsInRealTime(t *testing.T) {
 	rdb := redistest.New(t)
 	limit := perSecond(1000, 10)
@@ -187,7 +188,7 @@ func TestPermitsAreGivenInTheOrderOfAsking(t *testing.T) {
 				defer mu.Unlock()
 				order = append(order, i)
 			})
-			synctest.Wait() // i is in the line before i+1 comes
+			synctest.Wait() // i waits before i+1 arrives
 		}
 		wg.Wait()
 		if !slices.IsSorted(order) || len(order) != 20 {
@@ -245,7 +246,7 @@ func TestWhoGivesUpTakesNoPermit(t *testing.T) {
 	})
 }
 
-// cancelDuring cancels a context while the script's answer is on its way back.
+// cancelDuring cancels a context after the script has run and before its answer arrives.
 type cancelDuring struct {
 	cancel context.CancelFunc
 }
@@ -335,7 +336,8 @@ func TestA429PausesEverybody(t *testing.T) {
 		wg.Wait()
 		slices.Sort(given)
 		for i, at := range given {
-			// No stampede: a burst of 50 was allowed before, yet one by one they go.
+			// No stampede: a burst of 50 was allowed before, but permits are granted one by
+			// one.
 			if earliest := 5*time.Second + time.Duration(i)*100*time.Millisecond; at < earliest {
 				t.Errorf("permit %d after %v, want not before %v", i, at, earliest)
 			}
@@ -406,8 +408,8 @@ func TestHowLongA429Pauses(t *testing.T) {
 	}
 }
 
-// TestRetryAfterWithoutDate: a date in Retry-After is compared with the local clock
-// where the answer has no Date.
+// TestRetryAfterWithoutDate checks that a date in Retry-After is compared with the local clock
+// if the response has no Date.
 func TestRetryAfterWithoutDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFleet(t, perSecond(10, 5)).process()
@@ -502,7 +504,7 @@ func TestStopping(t *testing.T) {
 			if i < 3 {
 				err = <-errs
 			} else {
-				err = l.Wait(t.Context(), op) // who comes afterwards
+				err = l.Wait(t.Context(), op) // a call after the end
 			}
 			e, ok := errors.AsType[*pace.NoPermitError](err)
 			if !ok || !e.Stopping() || e.RetryIn() != 0 || time.Since(start) != time.Second {
@@ -534,10 +536,10 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 		}
 		blocked(a, 30*time.Second)
 		blocked(b, 30*time.Second)
-		wait(t, b, "another") // others go on
+		wait(t, b, "another") // other operations continue
 
 		time.Sleep(20 * time.Second)
-		if err := b.Block(t.Context(), op, reason); err != nil { // a straggler's answer
+		if err := b.Block(t.Context(), op, reason); err != nil { // a late answer
 			t.Fatal(err)
 		}
 		blocked(b, 10*time.Second) // does not put the probe off
@@ -574,7 +576,8 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 
 type repeating struct{}
 
-// TestAProbeMayRepeatItself: once, with a fresh token; others wait for the next probe.
+// TestAProbeMayRepeatItself checks that a probe may repeat its request once, with a new token,
+// and that other requests wait for the next probe.
 func TestAProbeMayRepeatItself(t *testing.T) {
 	for _, blocked := range []string{op, pace.All} {
 		t.Run(blocked, func(t *testing.T) {
@@ -613,7 +616,8 @@ func TestAProbeMayRepeatItself(t *testing.T) {
 	}
 }
 
-// TestAProbeThatWasToRepeatItself: what its turn allows does not outlast it.
+// TestAProbeThatWasToRepeatItself checks that the permission to repeat a probe ends with the
+// probe.
 func TestAProbeThatWasToRepeatItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(100, 100))
@@ -674,7 +678,8 @@ func TestBlockingAll(t *testing.T) {
 	})
 }
 
-// A success costs a round trip only where a block is known of.
+// TestASuccessAsksNothingOfRedis checks that a success costs a round trip only if a block is
+// known.
 func TestASuccessAsksNothingOfRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(100, 100))
@@ -760,8 +765,8 @@ func TestUsedInTheLastMinute(t *testing.T) {
 	})
 }
 
-// TestAvailable takes the permits that are available: none of them waits, and the next one
-// does.
+// TestAvailable takes the available permits without a wait, and checks that the next one
+// waits.
 func TestAvailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := perSecond(10, 20)
@@ -856,8 +861,8 @@ func TestRedisIsGone(t *testing.T) {
 	})
 }
 
-// Everything once on whatever Redis the tests run: a real one's Lua writes large
-// numbers otherwise than the stand-in's.
+// TestOnARealRedisToo covers all operations on a real Redis, if configured: its Lua formats
+// large numbers differently than miniredis.
 func TestOnARealRedisToo(t *testing.T) {
 	rdb := redistest.New(t)
 	l := pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: pace.Limit{Rate: pace.Rate{Count: 1, Per: time.Hour}, Burst: 4}})
@@ -893,8 +898,8 @@ func TestOnARealRedisToo(t *testing.T) {
 	}
 }
 
-// TestUnlimitedIsNotUnhindered: without a rate few requests ask Redis, yet a
-// pause or a block of another process is heard of, of each operation its own.
+// TestUnlimitedIsNotUnhindered checks that without a rate few requests query Redis, and that
+// the pauses and blocks of another process still apply, each to its own operation.
 func TestUnlimitedIsNotUnhindered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, pace.Limit{})

@@ -15,11 +15,11 @@ import (
 	"orgops/internal/pace"
 )
 
-// api is a tenant's bucket as its API has it, and whoever takes from it.
+// api is a tenant's bucket at its API, which other clients may use too.
 type api struct {
 	rate, burst float64
 	clock       time.Duration // by how much the API's clock is ahead of Redis's
-	silent      bool          // answers do not tell of the bucket
+	silent      bool          // responses have no headers of the bucket
 
 	mu      sync.Mutex
 	permits float64
@@ -30,7 +30,7 @@ func newAPI(rate, burst float64) *api {
 	return &api{rate: rate, burst: burst, permits: burst, at: time.Now()}
 }
 
-// request is one whose way takes a while, and whose answer's does too.
+// request takes a while to arrive, and so does its answer.
 func (a *api) request() (status int, header http.Header) {
 	time.Sleep(time.Duration(10+rand.IntN(50)) * time.Millisecond)
 	status, header = a.take()
@@ -59,11 +59,11 @@ func (a *api) take() (status int, header http.Header) {
 	return status, header
 }
 
-// usage is what became of the requests of some.
+// usage counts the results of requests.
 type usage struct {
 	mu              sync.Mutex
 	served, refused int
-	late            int // of those refused, the ones after the first second
+	late            int // those refused after the first second
 }
 
 func (u *usage) note(status int, since time.Duration) {
@@ -81,7 +81,8 @@ func (u *usage) note(status int, since time.Duration) {
 
 func (u *usage) share() float64 { return float64(u.late) / float64(max(u.served+u.refused, 1)) }
 
-// use has every process of the fleet ask for as much as it gets until the end.
+// use has every process of the fleet send as many requests as it gets permits for until the
+// end.
 func (f *fleet) use(a *api, processes int, length time.Duration, ours *usage, wg *sync.WaitGroup) {
 	start := time.Now()
 	for range processes {
@@ -106,7 +107,7 @@ func (f *fleet) use(a *api, processes int, length time.Duration, ours *usage, wg
 	}
 }
 
-// comesAndGoes makes 3 to 5 requests a second in some phases, and none in others.
+// comesAndGoes sends 3 to 5 requests a second in some phases, and none in others.
 func (a *api) comesAndGoes(length time.Duration, seed uint64, foreign *usage) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	start := time.Now()
@@ -124,15 +125,15 @@ func (a *api) comesAndGoes(length time.Duration, seed uint64, foreign *usage) {
 	}
 }
 
-// TestUseOfTheRate: all of what is ours is used, nobody is refused, and what
-// others take from the same bucket is left to them.
+// TestUseOfTheRate checks that the fleet uses its share of the rate without refusals, and
+// leaves the other clients of the bucket theirs.
 func TestUseOfTheRate(t *testing.T) {
 	const length = time.Minute
 	tests := []struct {
 		name               string
 		reserve            float64
 		foreign            bool
-		used               float64 // at least, of what there is
+		used               float64 // at least, of the available permits
 		ours, foreignShare float64 // refused at most
 	}{
 		{"alone", 0, false, 0.97, 0, 0},
@@ -155,7 +156,8 @@ func TestUseOfTheRate(t *testing.T) {
 				there := 16*length.Seconds() - float64(foreign.served)
 				there = min(there, 16*(1-tt.reserve)*length.Seconds())
 				_, burst := f.limit.Effective()
-				// The first burst is given at once, and must not hide what is lost later.
+				// Exclude the first burst, which is granted at once: it must not hide permits
+				// lost later.
 				used := float64(ours.served-burst) / there
 				t.Logf("used %.1f %% of what there was; refused of ours %d (%.2f %%), of others' %d of %d",
 					100*used, ours.late, 100*ours.share(), foreign.refused, foreign.served+foreign.refused)
@@ -173,8 +175,8 @@ func TestUseOfTheRate(t *testing.T) {
 	}
 }
 
-// TestClocksDoNotMatter: neither a wrong clock of the API nor one of Redis changes
-// the pace.
+// TestClocksDoNotMatter checks that a wrong clock of the API or of Redis does not change the
+// pace.
 func TestClocksDoNotMatter(t *testing.T) {
 	for _, wrong := range []struct{ api, redis time.Duration }{
 		{10 * time.Minute, 0}, {-10 * time.Minute, 0}, {0, 10 * time.Minute}, {0, -10 * time.Minute},
@@ -206,7 +208,7 @@ func TestClocksDoNotMatter(t *testing.T) {
 				start := time.Now()
 				f.use(a, 2, length, &ours, &wg)
 				l := f.process()
-				wg.Go(func() { // a 429 out of the blue pauses for a second or two, whatever the clocks say
+				wg.Go(func() { // an unexpected 429 pauses for a second or two, for any clocks
 					time.Sleep(length / 2)
 					_, header := a.take()
 					l.Answered(t.Context(), op, http.StatusTooManyRequests, header)
@@ -223,8 +225,8 @@ func TestClocksDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestAnotherBucketIsNotLookedAt: an endpoint's own bucket, or a burst that is set
-// wrong, says nothing of the one whose rate is known.
+// TestAnotherBucketIsNotLookedAt checks that the headers of another bucket, such as an
+// endpoint's own or one with a wrong burst, do not affect the known bucket.
 func TestAnotherBucketIsNotLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(10, 20))
@@ -247,7 +249,7 @@ func TestAnotherBucketIsNotLookedAt(t *testing.T) {
 			t.Errorf("the 16th took %v", took)
 		}
 		wait(t, l, op)
-		// The bucket stands at 0, perhaps a little more, and two are never taken.
+		// The bucket is at 0 or slightly above, and never grants two permits.
 		if took := time.Since(start).Seconds(); math.Abs(took-0.2) > 0.06 {
 			t.Errorf("after an empty bucket was told of the next came after %.3f s, want 0.2", took)
 		}

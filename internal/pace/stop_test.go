@@ -19,7 +19,7 @@ const read = "get_discovery_domain"
 
 func writes(c *pace.Config) { c.Writes = func(operation string) bool { return operation == op } }
 
-// isStopped fails unless the error says that alice has stopped the tenant.
+// isStopped checks that err reports that alice has stopped the tenant.
 func isStopped(t *testing.T, err error) {
 	t.Helper()
 	stopped, ok := errors.AsType[*pace.StoppedError](err)
@@ -28,8 +28,8 @@ func isStopped(t *testing.T, err error) {
 	}
 }
 
-// TestStop stops a tenant for all processes, at an unlimited rate too: requests that
-// change something are refused and others are not, until it is started.
+// TestStop stops a tenant for all processes, at an unlimited rate too. Requests that change
+// something are refused and others are not, until it is started.
 func TestStop(t *testing.T) {
 	for name, limit := range map[string]pace.Limit{"a rate": perSecond(10, 5), "no rate": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopWithoutRedis: a worker that knows of a stop keeps it while Redis is away.
+// TestStopWithoutRedis checks that a worker which knows of a stop applies it while Redis is
+// away.
 func TestStopWithoutRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(10, 5))
@@ -112,7 +113,7 @@ func TestStopIsStoredAgain(t *testing.T) {
 	})
 }
 
-// TestStopText: what people have typed is shortened, and printed as it is stored.
+// TestStopText checks that typed text is truncated, and printed as stored.
 func TestStopText(t *testing.T) {
 	l := pace.New(pace.Config{Redis: redistest.New(t), Tenant: "acme"})
 	stop, err := l.Stop(t.Context(), "eve\n", strings.Repeat("x", 1000))

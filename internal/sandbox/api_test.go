@@ -91,7 +91,8 @@ func TestUpdateDiscoveryDomain(t *testing.T) {
 			})
 		}
 	}
-	// That status verified is taken at its word is the point of proving before.
+	// The tenant accepts status verified without a DNS query, so a client must prove it
+	// before.
 	s := start(t, sandbox.Options{})
 	d := s.AddDomain(s.AddOrganization("org_a", ""), sandbox.Domain{})
 	do(t, s, ask{method: "PATCH", path: domainPath("org_a", d.ID), contentType: asJSON, body: `{"status":"verified"}`})
@@ -307,7 +308,7 @@ func TestPathsHeadersAndQueries(t *testing.T) {
 	}
 }
 
-// walk reads a list to its end and tells how many pages it had.
+// walk reads a list to its end. It returns the records and the number of pages.
 func walk(t *testing.T, s *sandbox.Sandbox, path, member string, take int) (all []any, pages int) {
 	t.Helper()
 	query := url.Values{}
@@ -375,7 +376,7 @@ func TestPagingByOffset(t *testing.T) {
 		name, query          string
 		records              int
 		first                string
-		start, limit, totals any // nil: they are not told
+		start, limit, totals any // nil: omitted
 		next                 bool
 	}{
 		{"as the SDKs send it", "include_totals=true&per_page=50", 50, "org_000", 0.0, 50.0, 120.0, false},
@@ -425,7 +426,7 @@ func TestPagingGoesOnWhereItWas(t *testing.T) {
 	}
 	const path = "/organizations/org_a/clients"
 	first := do(t, s, ask{method: "GET", path: path + "?take=50"})
-	for i := range 60 { // everything that was read goes, and some of what was not
+	for i := range 60 { // all clients read before are removed, and some that were not
 		do(t, s, ask{method: "DELETE", path: path, contentType: asJSON, body: fmt.Sprintf(`{"clients":["c%02d"]}`, i)})
 	}
 	s.AddClients("org_a", "late")

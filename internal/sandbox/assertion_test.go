@@ -16,7 +16,7 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// signed is a JWT by ES256, made here and not by the client under test.
+// signed returns a JWT signed with ES256, independently of the client under test.
 func signed(t *testing.T, key *ecdsa.PrivateKey, header, claims map[string]any) string {
 	t.Helper()
 	part := func(v any) string {

@@ -14,7 +14,7 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// credentials is a token request in good order.
+// credentials returns a valid token request.
 func credentials(s *sandbox.Sandbox) url.Values {
 	return url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {s.ClientID()}, "client_secret": {s.ClientSecret()},
@@ -156,7 +156,7 @@ func TestScopesGranted(t *testing.T) {
 	}
 }
 
-// operations are good requests, one for each scope's operation.
+// operations returns valid requests, one for each scope's operation.
 func operations(s *sandbox.Sandbox) map[string]ask {
 	d := s.AddDomain("org_a", sandbox.Domain{})
 	return map[string]ask{

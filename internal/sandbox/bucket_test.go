@@ -80,7 +80,7 @@ func TestBucket(t *testing.T) {
 func TestBucketCountsRefusals(t *testing.T) {
 	now := newClock()
 	s := start(t, sandbox.Options{Rate: 1, Burst: 3, Clock: now.Now})
-	do(t, s, ask{method: "GET", path: "/organizations", token: "none"}) // nobody's budget
+	do(t, s, ask{method: "GET", path: "/organizations", token: "none"}) // counts for no bucket
 	do(t, s, ask{method: "PUT", path: "/organizations"})                // no operation
 	for i, a := range []ask{
 		{method: "GET", path: "/organizations?take=0"},
@@ -106,8 +106,8 @@ func TestNoBucketNoHeaders(t *testing.T) {
 	}
 }
 
-// TestResetIsByTheDate: whoever measures x-ratelimit-reset by the answer's own
-// Date needs no clock, however wrong this one is.
+// TestResetIsByTheDate checks that x-ratelimit-reset is relative to the response's Date, so
+// that a client needs no clock, even if the server's is wrong.
 func TestResetIsByTheDate(t *testing.T) {
 	now := newClock()
 	s := start(t, sandbox.Options{Rate: 0.25, Burst: 1, Clock: now.Now})

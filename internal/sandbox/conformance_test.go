@@ -14,8 +14,8 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// TestEachConstraintHasItsTests: CONFORMANCE.md is worth what its names are. Of
-// subtests it is enough that their names are written in the tests of that side.
+// TestEachConstraintHasItsTests checks that the tests named in CONFORMANCE.md exist. For a
+// subtest it checks that the name occurs in the tests of its side.
 func TestEachConstraintHasItsTests(t *testing.T) {
 	const constraints = 41
 	table, err := os.ReadFile("CONFORMANCE.md")
@@ -42,7 +42,7 @@ func TestEachConstraintHasItsTests(t *testing.T) {
 	}
 }
 
-// wantTests holds that each test which a cell names is there.
+// wantTests checks that each test which a cell names exists.
 func wantTests(t *testing.T, number, cell string, sources map[string]string) {
 	t.Helper()
 	names := regexp.MustCompile("`(engine\\.)?(Test\\w*)(?:/([^`]+))?`").FindAllStringSubmatch(cell, -1)
@@ -63,7 +63,7 @@ func wantTests(t *testing.T, number, cell string, sources map[string]string) {
 	}
 }
 
-// testsIn is all test files of a directory.
+// testsIn returns the text of all test files of a directory.
 func testsIn(t *testing.T, directory string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(directory, "*_test.go"))
@@ -81,8 +81,8 @@ func testsIn(t *testing.T, directory string) string {
 	return all.String()
 }
 
-// TestRecordsAreAsSpecified holds the sandbox's own records to sections 2.1 and 2.2,
-// those that it makes for rows to try included.
+// TestRecordsAreAsSpecified checks the sandbox's own records against sections 2.1 and 2.2,
+// including those of the sample rows.
 func TestRecordsAreAsSpecified(t *testing.T) {
 	s := start(t, sandbox.Options{})
 	s.SeedDomains(30)

@@ -11,7 +11,8 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// TestCounts: all is counted, by what was asked for, though one request is remembered.
+// TestCounts checks that all requests are counted, by operation, although only one is
+// remembered.
 func TestCounts(t *testing.T) {
 	s := start(t, sandbox.Options{Remember: 1})
 	for range 3 {

@@ -225,7 +225,8 @@ func TestWhichRequestsAFaultFits(t *testing.T) {
 	})
 }
 
-// The work is done though the caller has gone before it began.
+// TestLatencyOutlivesTheCaller checks that a request is executed although the caller closed
+// the connection before.
 func TestLatencyOutlivesTheCaller(t *testing.T) {
 	s, d := faultTenant(t)
 	arrived, proceed := make(chan struct{}), make(chan struct{})
@@ -251,7 +252,7 @@ func TestLatencyOutlivesTheCaller(t *testing.T) {
 	}
 	close(proceed)
 	wg.Wait()
-	if err := s.Close(); err != nil { // which waits for the handler
+	if err := s.Close(); err != nil { // Close waits for the handler
 		t.Fatal(err)
 	}
 	if got := s.Requests()[0]; !got.Handled || got.Status != 200 || !verified(s, d) {
@@ -270,7 +271,8 @@ func TestAnswerThatIsNoHTTP(t *testing.T) {
 	}
 }
 
-// The body goes on beyond any bound, until the caller has gone.
+// TestAnswerWithoutEnd checks that the body continues beyond any limit, until the caller
+// closes the connection.
 func TestAnswerWithoutEnd(t *testing.T) {
 	s, d := faultTenant(t)
 	s.AddFault(sandbox.Fault{Endless: true, Count: 1})

@@ -78,7 +78,7 @@ func TestParseForm(t *testing.T) {
 	}
 }
 
-// written is a form that says the same as a tree.
+// written encodes a tree as the pairs of a form.
 func written(at string, v any, pairs *[]string) {
 	switch v := v.(type) {
 	case text:
@@ -138,7 +138,7 @@ func FuzzParseJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is accepted means what it means to encoding/json.
+		// An accepted body must mean the same to encoding/json.
 		dec := json.NewDecoder(strings.NewReader(string(body)))
 		dec.UseNumber()
 		var want any

@@ -10,8 +10,8 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// bodies is a table of bodies for one operation: each is accepted, or refused
-// with 400 and words that contain want.
+// bodies is a table of bodies for one operation: each is accepted, or refused with 400 and an
+// error that contains want.
 type bodies []struct {
 	name, contentType, body, want string
 }
@@ -133,8 +133,8 @@ func TestRemovalRules(t *testing.T) {
 	}.run(t, limited, "DELETE", "/organizations/org_a/clients", http.StatusNoContent)
 }
 
-// noOrganization has no organization at all: a body is judged before anything is
-// looked for, so that a good one is answered with 404.
+// noOrganization has no organization: the body is validated before the organization is
+// searched for, so that a valid body gets 404.
 var noOrganization = sandbox.Options{}
 
 func TestRemovalIsAllOrNothing(t *testing.T) {
@@ -146,7 +146,7 @@ func TestRemovalIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// with gives the good template with a member set to a JSON value, or left out.
+// with returns the valid template with a member set to a JSON value, or omitted.
 func with(member, value string) string {
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(goodTemplate), &m); err != nil {

@@ -15,9 +15,8 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// seen says whether the domain's token stands at its host, by a look that
-// follows aliases and joins strings; an answer that settles nothing is an
-// empty code.
+// seen queries the domain's host, following aliases and joining strings. It reports whether
+// the token is published, and the response code.
 func seen(t *testing.T, s *sandbox.Sandbox, d sandbox.Domain) (found bool, code string) {
 	t.Helper()
 	m := lookUp(t, s, "udp", d.Host, dns.TypeTXT)
@@ -92,7 +91,7 @@ func TestSample(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// In the end every row that is to be done can be proven, and no other.
+	// In the end exactly the rows to be done can be proven.
 	now.Add(4 * time.Second)
 	for _, story := range sample.DomainRows {
 		d, _ := s.Domain(story.Organization, story.Domain)
@@ -174,7 +173,7 @@ func TestSampleToSweep(t *testing.T) {
 			t.Errorf("%+v is there: %v, %s", one, ok, d.Status)
 		}
 		state := "absent"
-		for range 3 { // whatever is asked again
+		for range 3 { // repeated queries give the same answer
 			found, code := seen(t, s, d)
 			switch {
 			case code == "SERVFAIL":

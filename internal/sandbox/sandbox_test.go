@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// client keeps no connection and follows no redirect.
+// client reuses no connection and follows no redirect.
 var client = &http.Client{
 	Transport:     &http.Transport{DisableKeepAlives: true},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -45,7 +45,7 @@ func start(t *testing.T, o sandbox.Options) *sandbox.Sandbox {
 	return s
 }
 
-// ask is a request; what is left empty is left out, but for the token.
+// ask is a request. Empty fields are omitted, except for the token.
 type ask struct {
 	method, path      string
 	contentType, body string
@@ -107,7 +107,7 @@ func do(t *testing.T, s *sandbox.Sandbox, a ask) reply {
 	return got
 }
 
-// wantError holds an answer to the service's error shape.
+// wantError checks that a response has the service's error format.
 func wantError(t *testing.T, got reply, status int, code, message string) {
 	t.Helper()
 	want := map[string]any{"statusCode": float64(status), "error": http.StatusText(status), "message": got.json["message"]}
@@ -122,7 +122,7 @@ func wantError(t *testing.T, got reply, status int, code, message string) {
 	}
 }
 
-// clock is a time that only the test moves.
+// clock is a clock that only the test advances.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -239,7 +239,7 @@ func TestRedis(t *testing.T) {
 	if err := rdb.Set(t.Context(), "k", "v", time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
 	}
-	// The time to live runs by itself.
+	// The time to live decreases with the clock.
 	for rdb.Exists(t.Context(), "k").Val() != 0 {
 		if t.Context().Err() != nil {
 			t.Fatal("key never expired")

@@ -14,7 +14,7 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// lookUp asks for a name and type, over udp or tcp.
+// lookUp queries a name and type, over udp or tcp.
 func lookUp(t *testing.T, s *sandbox.Sandbox, transport, name string, qtype uint16, change ...func(*dns.Msg)) *dns.Msg {
 	t.Helper()
 	m := new(dns.Msg).SetQuestion(dns.Fqdn(name), qtype)
@@ -29,7 +29,7 @@ func lookUp(t *testing.T, s *sandbox.Sandbox, transport, name string, qtype uint
 	return got
 }
 
-// told is an answer in words: the code, then the records of its sections.
+// told formats an answer: the code, then the records of its sections.
 func told(m *dns.Msg) []string {
 	words := []string{dns.RcodeToString[m.Rcode]}
 	for _, section := range [][]dns.RR{m.Answer, m.Ns} {
@@ -92,7 +92,7 @@ func TestZone(t *testing.T) {
 		{"any.any.wild.one.example", dns.TypeTXT, []string{"NOERROR", `any.any.wild.one.example. 2 IN TXT "w"`}},
 		{"any.wild.one.example", dns.TypeA, []string{"NOERROR", soa}},
 		{"own.wild.one.example", dns.TypeTXT, []string{"NOERROR", `own.wild.one.example. 2 IN TXT "o"`}},
-		{"any.own.wild.one.example", dns.TypeTXT, []string{"NXDOMAIN", soa}},   // a name that exists keeps the wildcard from those below it
+		{"any.own.wild.one.example", dns.TypeTXT, []string{"NXDOMAIN", soa}},   // an existing name hides the wildcard from names below it
 		{"empty.wild.one.example", dns.TypeTXT, []string{"NOERROR", soa}},      //
 		{"any.empty.wild.one.example", dns.TypeTXT, []string{"NXDOMAIN", soa}}, //
 		{"any.parked.one.example", dns.TypeTXT, []string{"NOERROR", `any.parked.one.example. 2 IN CNAME own.wild.one.example.`, `own.wild.one.example. 2 IN TXT "o"`}},
@@ -194,7 +194,7 @@ func TestUnresponsive(t *testing.T) {
 		if err := conn.WriteMsg(new(dns.Msg).SetQuestion("a.example.", dns.TypeTXT)); err != nil {
 			t.Fatal(err)
 		}
-		// That the question arrived is seen in the log; only then is silence meant.
+		// The log shows that the query arrived, so that the silence is intended.
 		for !asked(s, transport) {
 			if t.Context().Err() != nil {
 				t.Fatal("question never arrived")
@@ -225,7 +225,7 @@ func asked(s *sandbox.Sandbox, transport string) bool {
 	return false
 }
 
-// wire is how many bytes a message has as it is sent.
+// wire returns the size of a message in bytes on the wire.
 func wire(m *dns.Msg) int {
 	m.Compress = true
 	return m.Len()

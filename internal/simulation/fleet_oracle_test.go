@@ -129,15 +129,15 @@ func (f *fleet) checkRow(r *fleetRun, key fleetRow, row ledger.RowState, target 
 // lapses. A step of Redis' clock repeats the 15 s.
 const hitFor = time.Minute
 
-// checkWait finds a row that waited longer than its faults explain. Each ends an execution,
-// and there are two more: the last one, and releases that were lost. The time does not count
-// in which the row was not due, its run was paused, no worker was there, or by which Redis'
-// clock was set back. All requests of the tenant may have been before it.
+// checkWait finds a row that waited longer than its faults explain. Each fault ends an
+// execution, and there are two more: the last one, and releases that were lost. The time in
+// which the row was not due, its run was paused or no worker was running does not count, nor
+// does a step back of Redis' clock. All requests of the tenant may have preceded the row's.
 func (f *fleet) checkWait(r *fleetRun, h *rowHistory, outcome ledger.Outcome, from time.Time, bad func(string, ...any)) {
 	if len(h.settles) == 0 || outcome == ledger.Cancelled {
 		return
 	}
-	if outcome == engine.Expired { // its token may never be there
+	if outcome == engine.Expired { // the token may never be published
 		from = r.from
 	}
 	w := f.waited(r, h, latest(r.from, from))
@@ -220,7 +220,7 @@ func (f *fleet) checkVerified(tn *fleetTenant, d *fleetDomain, s sent) {
 	}
 }
 
-// checkTenant finds changes that no row asked for.
+// checkTenant reports changes that no row requested.
 func (f *fleet) checkTenant(tn *fleetTenant) {
 	asked := map[string]bool{}
 	for _, r := range f.runs {
@@ -242,9 +242,9 @@ func (f *fleet) checkTenant(tn *fleetTenant) {
 	}
 }
 
-// checkRate finds requests beyond the tenant's rate. In each time, no more may get their
-// permits than the rate gives in that time and the burst, apart from permits that Redis has
-// lost, a step of its clock ahead, and a part of the rate while its answers are lost.
+// checkRate finds requests beyond the tenant's rate. In any interval, no more requests may get
+// permits than the rate and the burst allow, apart from permits that Redis has lost, a step of
+// its clock ahead, and a part of the rate while its answers are lost.
 func (f *fleet) checkRate(tn *fleetTenant) {
 	rate, burst := tn.limit.Effective()
 	all := slices.SortedFunc(slices.Values(tn.log), func(a, b sent) int { return a.permit.Compare(b.permit) })

@@ -11,17 +11,17 @@ import (
 	"orgops/internal/redistest"
 )
 
-// planTolerance is the factor by which the commands that are planned and counted may differ.
-// About 1.5 times the planned commands are counted, with two tenants as with three. The
-// simulated workers have no ranks, so that all of a tenant's ask for each task, and 2 % of
-// the tasks are delivered twice.
+// planTolerance is the factor by which the planned and the counted commands may differ. About
+// 1.5 times the planned commands are counted, with two tenants as with three. The simulated
+// workers have no ranks, so that all workers of a tenant poll for each task, and 2 % of the
+// tasks are delivered twice.
 const planTolerance = 2
 
 // TestFleetPlan compares the commands that workers send to Redis while they verify rows at the
 // rates of their tenants, without faults, with those that the capacity plan has for this load.
 //
-// Simulated workers ask for tasks when there are some, so that the polls of asynq's servers
-// are not compared.
+// Simulated workers poll only when there are tasks, so that the polls of asynq's servers are
+// not compared.
 func TestFleetPlan(t *testing.T) {
 	redistest.NeedsLong(t, "takes some 5 seconds")
 	seed := seedOf(t)

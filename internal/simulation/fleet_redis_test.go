@@ -51,8 +51,8 @@ func newFleetRedis(t *testing.T) *fleetRedis {
 	return r
 }
 
-// answer answers TIME by the clock of this Redis, and INFO, of which the embedded Redis has
-// not the identity.
+// answer answers TIME by the clock of this Redis, and INFO with its identity, which the
+// embedded Redis lacks.
 func (r *fleetRedis) answer(c *server.Peer, cmd string, _ ...string) bool {
 	switch cmd {
 	case "TIME":
@@ -130,7 +130,7 @@ func (r *fleetRedis) run(command func() error) error {
 	return command()
 }
 
-// goBack has Redis lose all writes of the time from now on.
+// goBack makes Redis lose all writes from now until after has passed.
 func (r *fleetRedis) goBack(after time.Duration) {
 	r.running.Lock()
 	from, content := now(), copyOf(r.mini.DB(0))
@@ -155,7 +155,7 @@ func (r *fleetRedis) setClock(ahead time.Duration) {
 	r.steps = append(r.steps, step{now(), by})
 }
 
-// fail has answers of commands be lost for a while.
+// fail loses the answers of commands for a while.
 func (r *fleetRedis) fail(during time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,10 +177,10 @@ func (r *fleetRedis) wasLost(at time.Time) bool {
 	return slices.ContainsFunc(r.lost, func(s span) bool { return !at.Before(s.from) && !at.After(s.to) })
 }
 
-// errLost is that of a command whose answer is lost, or that was not sent.
+// errLost is the error of a command whose answer is lost, or that was not sent.
 var errLost = errors.New("read tcp: connection reset by peer")
 
-// content is that of a database.
+// content is the content of a database.
 type content []entry
 
 type entry struct {

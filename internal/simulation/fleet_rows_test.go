@@ -27,7 +27,7 @@ type fleetRun struct {
 	targets map[string]bool
 	single  bool
 	from    time.Time // when it was first committed
-	// cancelled is when a cancel of the run returned; zero: it was not cancelled.
+	// cancelled is the time at which a cancel of the run returned; zero: it was not cancelled.
 	cancelled time.Time
 	outcomes  map[ledger.Outcome]int
 	paused    span
@@ -106,7 +106,7 @@ func (f *fleet) produce(all *sync.WaitGroup, tn *fleetTenant, n int) {
 		name  string
 		kind  ledger.Kind
 		share float64
-		ends  string // the command that an operator gives the run
+		ends  string // the operator's command for the run
 	}{
 		{"verify-a", kinds.Verify, .25, ""}, {"verify-b", kinds.Verify, .1, "pause"}, {"verify-c", kinds.Verify, .05, "cancel"},
 		{"update-a", kinds.Update, .15, "pause"}, {"update-b", kinds.Update, .1, "cancel"},
@@ -142,7 +142,7 @@ func (f *fleet) produce(all *sync.WaitGroup, tn *fleetTenant, n int) {
 	}
 }
 
-// pending has the pending domains of an organization be verified, which a scan finds.
+// pending has a scan find the pending domains of an organization, which are then verified.
 func (f *fleet) pending(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 	org, r := "org_"+string(tn.name)+"_pending", f.newRun(tn, "pending", kinds.Verify)
 	for range domains {
@@ -158,8 +158,7 @@ func (f *fleet) pending(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 	})
 }
 
-// sweep has the verified domains of an organization be checked, of which some have lost
-// their tokens.
+// sweep checks the verified domains of an organization, of which some have lost their tokens.
 func (f *fleet) sweep(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 	org, r := "org_"+string(tn.name)+"_swept", f.newRun(tn, "sweep", kinds.Recheck)
 	for i := range domains {
@@ -254,7 +253,7 @@ func (f *fleet) submitSingles(all []*fleetRun) {
 	}
 }
 
-// control gives a run an operator's command.
+// control applies an operator's command to a run.
 func (f *fleet) control(r *fleetRun, what string) {
 	control := func(do func(context.Context, ledger.RunID) error) {
 		f.must(func(ctx context.Context) error {

@@ -204,8 +204,8 @@ func (tn *fleetTenant) trouble() (t trouble) {
 	return t
 }
 
-// call sends a request to the tenant: it waits for its permit, and then for the answer. The
-// effect is carried out while the tenant is locked.
+// call sends a request to the tenant. It waits for its permit, and then for the answer. The
+// request is executed while the tenant is locked.
 func call[T any](ctx context.Context, a fleetAPI, operation, method string, request func(context.Context) error, effect func(sent) (T, error)) (answer T, err error) {
 	var permit time.Time
 	if err := a.w.point(); err != nil {
@@ -413,7 +413,7 @@ func (a fleetAPI) DiscoveryDomainsPage(ctx context.Context, org, from string) (p
 // fleetDNS is the DNS of a tenant's domains as a worker reaches it.
 type fleetDNS struct{ *fleetPart }
 
-// ask queries the zone: it takes some time, and may have no answer.
+// ask queries the zone. The query takes some time, and may have no answer.
 func (d fleetDNS) ask(host, token string, proves bool) (v dnscheck.Verdict, err error) {
 	if err := d.w.point(); err != nil {
 		return v, err

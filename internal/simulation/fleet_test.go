@@ -146,8 +146,7 @@ func (f *fleet) sleep(d time.Duration) bool {
 	}
 }
 
-// poll has workers find tasks that another one has enqueued, and of which it could not
-// notify them.
+// poll makes workers find tasks that another one has enqueued without a notification.
 func (f *fleet) poll() {
 	for n := 0; f.sleep(time.Second); n++ {
 		f.redis.mini.FastForward(time.Second) // for keys that expire
@@ -235,7 +234,7 @@ func (f *fleet) published(cmds []redis.Cmder) {
 	}
 }
 
-// disturb has a fault happen now and then.
+// disturb injects a fault now and then.
 func (f *fleet) disturb() {
 	for f.sleep(f.upTo(60 * time.Second / time.Duration(max(f.workers/2, 1)))) {
 		slot := int(f.roll() * float64(f.workers))
@@ -283,7 +282,7 @@ func (f *fleet) disturb() {
 	}
 }
 
-// strike has a worker be struck at one of its next points.
+// strike strikes a worker at one of its next points.
 func (f *fleet) strike(w *fleetWorker, how func()) {
 	if w.points.Load() == 0 {
 		w.strike = how
@@ -291,7 +290,7 @@ func (f *fleet) strike(w *fleetWorker, how func()) {
 	}
 }
 
-// replace has another worker join in place of one that is gone.
+// replace starts another worker in place of one that is gone.
 func (f *fleet) replace(slot int) {
 	f.slots[slot].gone = true
 	f.background.Go(func() {

@@ -49,7 +49,7 @@ type watched struct {
 	f *fleet
 }
 
-// Begin records executions of rows. If its answer was lost they may have begun.
+// Begin records executions of rows. If its answer is lost, they may have begun.
 func (l watched) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (ledger.Begun, error) {
 	begun, err := l.Ledger.Begin(ctx, seg, e, rows...)
 	if errors.Is(err, errKilled) { // before the command was sent
@@ -76,7 +76,7 @@ func (l watched) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, en
 	defer l.f.mu.Unlock()
 	for i, end := range ends {
 		written := i < len(receipt.Statuses) && receipt.Statuses[i] == ledger.RowWritten
-		doubt := !written && err != nil && !errors.Is(err, errKilled) // then it was not sent
+		doubt := !written && err != nil && !errors.Is(err, errKilled) // errKilled: the command was not sent
 		if !written && !doubt {
 			continue
 		}
@@ -128,8 +128,8 @@ func (f *fleet) waited(r *fleetRun, h *rowHistory, from time.Time) rowWait {
 	return w
 }
 
-// settledAt returns when a row was settled for good: a result whose answer was lost may not
-// have been written, and Redis may have lost one that was.
+// settledAt returns when a row was settled finally: a result whose answer was lost may not
+// have been written, and Redis may have lost a written one.
 func (f *fleet) settledAt(h *rowHistory) time.Time {
 	var doubtful time.Time
 	for _, s := range h.settles {

@@ -49,13 +49,13 @@ type fleetWorker struct {
 	dead    atomic.Bool
 	died    chan struct{}
 	until   atomic.Int64 // suspended, in ns since 1970
-	points  atomic.Int64 // until strike is called; 0: it is not
+	points  atomic.Int64 // points until strike is called; 0: never
 	strike  func()
 	gone    bool // it has left or died; for the goroutine of the faults
 	leaving sync.WaitGroup
 }
 
-// fleetPart holds the parts of a worker for a tenant.
+// fleetPart has the parts of a worker for a tenant.
 type fleetPart struct {
 	w          *fleetWorker
 	tn         *fleetTenant
@@ -67,10 +67,11 @@ type fleetPart struct {
 	places     chan struct{}
 }
 
-// errKilled is the error of everything that a killed worker tries.
+// errKilled is the error of every operation of a killed worker.
 var errKilled = errors.New("the worker was killed")
 
-// point is where a worker may be killed or suspended.
+// point strikes the worker if its turn is here, and waits while it is suspended. It returns
+// errKilled if the worker is dead.
 func (w *fleetWorker) point() error {
 	if w.points.Load() > 0 && w.points.Add(-1) == 0 {
 		w.strike()
@@ -88,8 +89,8 @@ func (w *fleetWorker) point() error {
 	return nil
 }
 
-// kill has the worker do nothing any more. Its session is not ended. Its goroutines end as
-// those of a worker that stops: they would try their last writes for 15 minutes.
+// kill stops all work of the worker, without the end of its session. Its goroutines end as
+// those of a stopping worker: otherwise they would retry their last writes for 15 minutes.
 func (w *fleetWorker) kill() {
 	if !w.dead.Swap(true) {
 		close(w.died)
@@ -226,7 +227,7 @@ func (p *fleetPart) api() fleetAPI {
 	return fleetAPI{p, newAsking(p.w.f.t, fleetGate{p.limiter})}
 }
 
-// fleetRules are those of the sweeps, which only report.
+// fleetRules are the rules of the sweeps, which only report.
 var fleetRules = sweep.Rules{Action: sweep.Report}
 
 // dispatchConfig releases rows as cmd/worker does.
@@ -303,8 +304,8 @@ func (n fleetNotifier) Notify(_ context.Context, e events.Event) error {
 	return nil
 }
 
-// The scripts by which asynq takes a task from a queue and acknowledges it. Its servers ask
-// for a task 100 times a second, which a simulated worker does only when there is one.
+// The scripts by which asynq takes a task from a queue and acknowledges it. Its servers poll
+// 100 times a second; a simulated worker polls only when there is a task.
 var (
 	dequeue = redis.NewScript(`
 local id = redis.call('RPOPLPUSH', KEYS[1], KEYS[2])
@@ -342,7 +343,7 @@ func (p *fleetPart) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		time.Sleep(p.w.f.upTo(10 * time.Millisecond)) // until it asks for a task
+		time.Sleep(p.w.f.upTo(10 * time.Millisecond)) // until it polls for a task
 		for p.takeTask(ctx) {
 		}
 	}
@@ -459,7 +460,7 @@ func (f *fleet) servers(t ledger.Tenant) []*fleetPart {
 	return all
 }
 
-// ring has the workers of a tenant ask for tasks.
+// ring has the workers of a tenant poll for tasks.
 func (f *fleet) ring(t ledger.Tenant) {
 	for _, p := range f.servers(t) {
 		select {

@@ -42,7 +42,7 @@ func (s spans) meets(o span) bool {
 }
 
 // history has the events of a tenant and of its domains' DNS in sixty days. All are decided
-// before the first sweep, apart from what sweeps do.
+// before the first sweep, except for the actions of sweeps.
 type history struct {
 	start, end time.Time
 	domains    []*place
@@ -71,7 +71,7 @@ type place struct {
 	org      *organization
 	id, name string
 	operator string
-	kind     string // what happens to it, for messages
+	kind     string // the event, for messages
 
 	zone   []published     // by time
 	absent dnscheck.Reason // of checks that do not find the token
@@ -90,7 +90,7 @@ type place struct {
 	met         []string      // requests, for the story of a failure
 }
 
-// published is the TXT record of the host from a time on; "": none.
+// published is the TXT record of the host from a time on; "": no record.
 type published struct {
 	at    time.Time
 	token string
@@ -107,7 +107,7 @@ type state struct {
 	flagBy   author
 }
 
-// author distinguishes who has set a member of a record.
+// author is the client that has set a member of a record.
 type author int
 
 const (
@@ -213,7 +213,7 @@ func (p *place) publish(at time.Time, token string) { p.zone = append(p.zone, pu
 // byHandAt has another client change the record.
 func (p *place) byHandAt(at time.Time, what func(*state)) { p.hands = append(p.hands, hand{at, what}) }
 
-// plotter decides what happens to domains.
+// plotter decides the events of domains.
 type plotter struct {
 	h    *history
 	dice *rand.Rand
@@ -322,7 +322,7 @@ func (p *plotter) losses() {
 	p.deal("gone from one name server, and in the resolvers", 10, 2, func(d *place) { d.split = true })
 }
 
-// absences are losses that begin anew, or of which few checks are evidence.
+// absences adds losses that start anew, or of which few checks are evidence.
 func (p *plotter) absences() {
 	p.deal("gone for two hours, when it is checked", 20, 2, func(d *place) {
 		at := p.h.checkOf(d, p.quietDay(1, 50, 1)).Add(-30 * time.Minute)
@@ -345,8 +345,8 @@ func (p *plotter) absences() {
 	})
 }
 
-// returns are tokens that return after the domain was acted on, when it cannot be restored
-// at once.
+// returns adds tokens that return after the domain was acted on, when it cannot be restored at
+// once.
 func (p *plotter) returns() {
 	p.deal("lost, and back by a thin proof at first", 20, 2, func(d *place) {
 		d.setFlag(0)
@@ -365,7 +365,7 @@ func (p *plotter) returns() {
 	})
 }
 
-// quietDay returns the number of a day from which on so many days have no trouble.
+// quietDay returns the first day of that many days without trouble.
 func (p *plotter) quietDay(from, to, days int) int {
 	for {
 		n := from + p.dice.IntN(to-from)
@@ -469,8 +469,8 @@ func (p *plotter) others() {
 	})
 }
 
-// protect has the rules protect the domain: every other one by its organization, with all
-// domains of that.
+// protect protects the domain by the rules: every other one by its organization, with all its
+// domains.
 func (p *place) protect() {
 	p.protected = true
 	if p.protectedByOrganization() {

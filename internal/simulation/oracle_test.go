@@ -9,11 +9,11 @@ import (
 	"orgops/internal/sweep"
 )
 
-// The oracle compares the history with the PATCHes and the events. It knows the promises:
-// for how long, and by how many sweeps, a token must be found absent, and what is never to
-// be done. It knows nothing of how sweeps decide.
+// The oracle compares the history with the PATCHes and the events. It knows the guarantees:
+// for how long, and by how many sweeps, a token must be found absent, and which actions are
+// forbidden. It does not use the rules by which sweeps decide.
 
-// judge compares all that was done, or was not, with the history.
+// judge compares all actions, and all missing actions, with the history.
 func (s *simulation) judge() {
 	for _, p := range s.api.patches {
 		if wrong := s.wrong(p); wrong != "" {
@@ -51,7 +51,7 @@ func (s state) String() string {
 	return text + ", not routed"
 }
 
-// took reports whether the PATCH has taken away what the action takes.
+// took reports whether the PATCH has performed the action.
 func (s *simulation) took(p patch) bool {
 	return p.before.takes(s.rules.Action) && !p.after.takes(s.rules.Action)
 }
@@ -74,7 +74,7 @@ func (s *simulation) gaveBack(p patch) bool {
 
 func routed(s state) bool { return s.flag == nil || *s.flag }
 
-// wrong returns the fault of a PATCH; "": none.
+// wrong returns the fault of a PATCH, or "".
 func (s *simulation) wrong(p patch) string {
 	if s.rules.Action == sweep.Report {
 		return "a PATCH although losses are only reported"
@@ -231,7 +231,7 @@ func (s *simulation) latest(p *place, lost time.Time) time.Time {
 	return s.quiet(p, seen.Add(s.rules.Grace), s.slack)
 }
 
-// quiet returns when so many whole days without trouble have passed.
+// quiet returns the time after that many whole days without trouble.
 func (s *simulation) quiet(p *place, from time.Time, days int) time.Time {
 	from = from.Truncate(day).Add(day)
 	for days > 0 {
@@ -253,7 +253,8 @@ func (s *simulation) troubled(p *place, today span) bool {
 	return p.operator == "closed" && today.from.Before(s.h.confirms[0])
 }
 
-// holdLosses: a domain that is lost for long enough is acted on, or its loss is reported.
+// holdLosses checks that a domain which is lost for long enough is acted on, or its loss
+// reported.
 func (s *simulation) holdLosses(p *place) {
 	if p.protected {
 		return
@@ -283,7 +284,7 @@ func (s *simulation) reported(p *place, when span) bool {
 	return false
 }
 
-// holdReturns: what a sweep took is given back when the token is there.
+// holdReturns checks that the action of a sweep is reverted when the token is published again.
 func (s *simulation) holdReturns(p *place) {
 	gone := p.gone()
 	for _, seg := range s.segments(p) {
@@ -303,7 +304,7 @@ func (s *simulation) holdReturns(p *place) {
 	}
 }
 
-// ours reports whether the record lacks what a sweep took.
+// ours reports whether the record is in the state that the action of a sweep leaves.
 func (s *simulation) ours(r state) bool {
 	if s.rules.Action == sweep.Unroute {
 		return r.verified && !routed(r) && r.flagBy == byUs
@@ -311,7 +312,7 @@ func (s *simulation) ours(r state) bool {
 	return !r.verified && r.statusBy == byUs
 }
 
-// holdEvents: each change is notified once, and nothing else is.
+// holdEvents checks that each change is notified once, and that nothing else is.
 func (s *simulation) holdEvents(p *place) {
 	notified := map[string]int{}
 	for _, n := range s.events {
@@ -364,7 +365,8 @@ func (s *simulation) mayMiss(p *place, at time.Time) bool {
 	return gone || was || blank || p.split || p.noisy > 0 || s.h.lies.holds(at)
 }
 
-// holdBreaker: losses of many organizations at once open the breaker, and nothing else does.
+// holdBreaker checks that losses of many organizations at once open the breaker, and that
+// nothing else does.
 func (s *simulation) holdBreaker() {
 	for _, want := range s.h.opens {
 		if !slices.ContainsFunc(s.open, func(o span) bool { return want.holds(o.from) }) {

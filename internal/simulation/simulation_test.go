@@ -28,14 +28,14 @@ const tenant = ledger.Tenant("default")
 const fewest = 120
 
 // TestSimulation sweeps a tenant daily for sixty days of virtual time. Domains lose their
-// tokens and get them back, name servers, resolvers and the API fail, and other clients
-// change records. Sweeps are scheduled, scanned, dispatched, executed, evaluated and acted
-// on by the parts of a worker, with the scripts of an embedded Redis. An oracle, which knows
-// only what is promised, compares each PATCH, and each that is missing, with the history. A
-// worker that is killed again and again must come to the same records.
+// tokens and get them back, name servers, resolvers and the API fail, and other clients change
+// records. Sweeps are scheduled, scanned, dispatched, executed, evaluated and acted on by the
+// parts of a worker, with the scripts of an embedded Redis. An oracle, which knows only the
+// guarantees, compares each PATCH, and each missing one, with the history. A worker that is
+// killed again and again must produce the same records.
 //
-// ORGOPS_TEST_SEED repeats a history, and ORGOPS_TEST_SIMULATION is its number of domains,
-// 120 at least. With it each action is tried, and time passes in smaller steps.
+// ORGOPS_TEST_SEED repeats a history, and ORGOPS_TEST_SIMULATION is its number of domains, 120
+// at least. If it is set, each action is tried, and time passes in smaller steps.
 func TestSimulation(t *testing.T) {
 	redistest.NeedsLong(t, "takes some 20 seconds")
 	p := plan{domains: fewest, checkEvery: 8 * time.Hour, longestStep: 4 * time.Hour}
@@ -93,8 +93,8 @@ type plan struct {
 	domains int
 	// checkEvery is how often watched domains are checked between sweeps.
 	checkEvery time.Duration
-	// longestStep is the longest time for which rows that are due may wait: those of the
-	// time between are executed together.
+	// longestStep is the longest time for which due rows may wait: those of the time between
+	// are executed together.
 	longestStep time.Duration
 	// all simulates each action, with a worker that lives and with one that is killed. The
 	// records at the end must be the same.
@@ -145,7 +145,7 @@ type simulation struct {
 	again   []time.Time             // when rows and scans are due that wait for a while
 	count   counts
 
-	slack int   // days without trouble until what is due is done
+	slack int   // days without trouble until due actions are done
 	open  spans // when the breaker was open
 }
 
@@ -199,7 +199,7 @@ func (s *simulation) Notify(_ context.Context, e events.Event) error {
 	return nil
 }
 
-// pass has the sixty days pass.
+// pass simulates the sixty days.
 func (s *simulation) pass() {
 	began := s.h.start.Add(-time.Minute)
 	s.until(began) // of the first tick that a schedule finds no sweep begins
@@ -240,7 +240,7 @@ func (s *simulation) stops(n int) (all []time.Time) {
 	return all
 }
 
-// until does what is due until a time.
+// until executes all due work until end.
 func (s *simulation) until(end time.Time) {
 	for {
 		s.settle()
@@ -281,7 +281,7 @@ func (s *simulation) later(after time.Duration) {
 	s.again = append(s.again, now().Add(after))
 }
 
-// sleep has time pass, also for the keys of Redis.
+// sleep advances the time, also for the keys of Redis.
 func (s *simulation) sleep(d time.Duration) {
 	if d <= 0 {
 		return
@@ -290,7 +290,7 @@ func (s *simulation) sleep(d time.Duration) {
 	s.mini.FastForward(d)
 }
 
-// settle does what is due, by a worker that takes the place of one that is killed.
+// settle executes all due work, and replaces a worker that is killed.
 func (s *simulation) settle() {
 	s.count.steps++
 	for range 1000 {

@@ -55,7 +55,7 @@ type worker struct {
 	renewedAt time.Time
 	dead      atomic.Bool
 	rate      float64 // of kills, for each point
-	freezeAt  int     // number of points until the worker is frozen; 0: it is not
+	freezeAt  int     // number of points until the worker is frozen; 0: never
 }
 
 // connect returns a client of the simulation's Redis, through a pipe: a bubble's time does
@@ -212,8 +212,8 @@ func (w *worker) do(rate float64, f func(context.Context)) (died bool) {
 	return w.dead.Load()
 }
 
-// scanRate returns a rate of kills for work that reads the states of all watched domains: it
-// is done in one or two attempts mostly.
+// scanRate returns a rate of kills for work that reads the states of all watched domains:
+// mostly it succeeds in one or two attempts.
 func (s *simulation) scanRate() float64 { return .5 / float64(20+s.domains) }
 
 // risk sets the rate of kills until the function that it returns is called.
@@ -225,7 +225,7 @@ func (w *worker) risk(rate float64) func() {
 	return func() { w.rate = former }
 }
 
-// point is where a worker may be killed or frozen. A dead one does nothing any more.
+// point kills or freezes the worker, if it is its turn here. A dead worker does nothing.
 func (w *worker) point() {
 	if w.freezeAt > 0 {
 		if w.freezeAt--; w.freezeAt == 0 {
@@ -265,7 +265,7 @@ func (w *worker) freeze() {
 	w.rate = rate
 }
 
-// renew keeps the session alive.
+// renew renews the session.
 func (w *worker) renew() {
 	if time.Since(w.renewedAt) < ledger.RenewEvery {
 		return
@@ -278,7 +278,7 @@ func (w *worker) renew() {
 	w.renewedAt = time.Now()
 }
 
-// outlive keeps the session alive until other sessions, which are not renewed, are dead.
+// outlive renews the session until all other sessions, which are not renewed, have expired.
 func (w *worker) outlive() {
 	for passed := time.Duration(0); passed < ledger.DeadAfter+2*ledger.RenewEvery; passed += 8 * time.Second {
 		w.renew()
@@ -287,7 +287,7 @@ func (w *worker) outlive() {
 	w.renew()
 }
 
-// settle does what is due within a second. It returns false if the worker dies.
+// settle executes the work due within a second. It returns false if the worker dies.
 func (w *worker) settle() bool {
 	for range 10_000 {
 		w.renew()
@@ -374,8 +374,8 @@ func (k killing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// around runs commands, apart from those of a new connection between two points: a worker
-// that dies there would leave the connection's place in the pool taken.
+// around runs commands, apart from those of a new connection, between two points: a worker
+// that dies there would leave the connection's place in the pool occupied.
 func (k killing) around(run func() error, cmds ...redis.Cmder) error {
 	if slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Name() == "hello" || c.Name() == "client" }) {
 		return run()

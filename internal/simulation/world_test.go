@@ -30,7 +30,7 @@ func (p *place) throw(seed uint64) float64 {
 }
 
 // simulatedDNS is a checker on the history: it has three resolvers and the zone's name
-// servers, each of which may fail by itself.
+// servers, each of which may fail independently.
 type simulatedDNS struct {
 	h      *history
 	seed   uint64
@@ -125,7 +125,7 @@ func (d *simulatedDNS) ask(ctx context.Context, host string, rule func(*place) (
 	return v, nil
 }
 
-// Look implements [kinds.DNS]: it returns the answer of the name servers, or else that of a
+// Check implements [kinds.DNS]. It returns the answer of the name servers, or else that of a
 // quorum.
 func (d *simulatedDNS) Check(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	v, err := d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
@@ -210,8 +210,8 @@ type simulatedAPI struct {
 
 type sentKey struct{}
 
-// newAsking returns a client whose requests do all that precedes their sending, which
-// always fails. It waits for the gate, if there is one, and calls the functions of
+// newAsking returns a client whose requests execute all steps before sending, and fail to
+// send. It waits for the gate, if there is one, and calls the functions of
 // [apiclient.BeforeSending].
 func newAsking(t *testing.T, gate apiclient.Gate) *apiclient.Client {
 	t.Helper()
@@ -231,7 +231,7 @@ func newAsking(t *testing.T, gate apiclient.Gate) *apiclient.Client {
 	return client
 }
 
-// sending returns why a request of a client of [newAsking] is not sent; nil: it is.
+// sending returns why a request of a client of [newAsking] is not sent; nil: it is sent.
 func sending(ctx context.Context, request func(context.Context) error) error {
 	sent := new(bool)
 	err := request(context.WithValue(ctx, sentKey{}, sent))
@@ -332,8 +332,8 @@ func (a *simulatedAPI) DiscoveryDomain(ctx context.Context, org, id string) (d a
 	return a.record(p, s), nil
 }
 
-// UpdateDiscoveryDomain implements [kinds.Domains]. A flag that is left out becomes the
-// specification's default, true.
+// UpdateDiscoveryDomain implements [kinds.Domains]. An omitted flag becomes true, the default
+// of the specification.
 func (a *simulatedAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string, u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
 	err = sending(ctx, func(ctx context.Context) (err error) {
 		_, err = a.client.UpdateDiscoveryDomain(ctx, org, id, u)

@@ -44,7 +44,7 @@ func TestCronTextsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestCronLatest holds the last tick against the ticks that come one after the other.
+// TestCronLatest compares the last tick with the sequence of ticks.
 func TestCronLatest(t *testing.T) {
 	start := time.Date(2026, 2, 27, 22, 0, 0, 0, time.UTC)
 	for _, text := range []string{"* * * * *", "0 3 * * *", "@daily", "@hourly", "*/7 1-3,22 * * 1-5", "30 23 28,29 2 *", "0 0 1 * 0", "59 23 31 12 *"} {
@@ -65,8 +65,8 @@ func TestCronLatest(t *testing.T) {
 	}
 }
 
-// TestCronIsInUTC: a zone that has an hour twice, and another not at all, has no word
-// in it.
+// TestCronIsInUTC checks that a cron expression is in UTC: the days on which daylight saving
+// time starts and ends do not affect it.
 func TestCronIsInUTC(t *testing.T) {
 	zone, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

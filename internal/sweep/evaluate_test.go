@@ -16,8 +16,8 @@ import (
 	"orgops/internal/sweep"
 )
 
-// days has the domain checked and evaluated by a sweep a day, and returns the rows of the
-// last evaluation.
+// days checks and evaluates the domain by a sweep a day, and returns the rows of the last
+// evaluation.
 func (w *world) days(id string, all ...dnscheck.State) (rows []sweep.ActionRow) {
 	w.t.Helper()
 	for _, state := range all {
@@ -40,8 +40,8 @@ func (w *world) due(id, organization string) {
 	w.put(id, s)
 }
 
-// TestNotBeforeTheGracePeriod: the action comes with the first sweep that ends the grace
-// period, and not with the ones before.
+// TestNotBeforeTheGracePeriod checks that the first sweep after the grace period acts, and
+// none before.
 func TestNotBeforeTheGracePeriod(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	for n := range 7 {
@@ -61,7 +61,7 @@ func TestNotBeforeTheGracePeriod(t *testing.T) {
 	if !strings.Contains(w.log.String(), `level=INFO msg="sweep evaluated" tenant=acme run=sweep-`) {
 		t.Errorf("log %s", w.log.String())
 	}
-	// A repetition of the evaluation leads to the same rows, and one after the action to none.
+	// A repeated evaluation returns the same rows, and one after the action none.
 	if diff := cmp.Diff(want, w.evaluate(w.ended())); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
@@ -73,7 +73,8 @@ func TestNotBeforeTheGracePeriod(t *testing.T) {
 	}
 }
 
-// TestAnswerInTheGracePeriod: a single answer ends it, a missing one postpones the action.
+// TestAnswerInTheGracePeriod checks that a single answer ends the absence, and that a missing
+// one postpones the action.
 func TestAnswerInTheGracePeriod(t *testing.T) {
 	for name, test := range map[string]struct {
 		last dnscheck.State
@@ -93,7 +94,7 @@ func TestAnswerInTheGracePeriod(t *testing.T) {
 	}
 }
 
-// TestProtected: a protected domain is notified to be at risk, and never acted on.
+// TestProtected checks that a protected domain is notified as at risk, and never acted on.
 func TestProtected(t *testing.T) {
 	for protect, protects := range map[string]bool{
 		"org_1": true, "example": true, "org_1.example": true, "ORG_1.example.": true, "rg_1.example": false, "org_11": false,
@@ -112,8 +113,8 @@ func TestProtected(t *testing.T) {
 	}
 }
 
-// TestOmittedFlagIsReportedOnce: a domain whose record omits its flag is due once, to be
-// reported, and due again once the record has the flag.
+// TestOmittedFlagIsReportedOnce checks that a domain whose record omits its flag is reported
+// once, and due again once the record has the flag.
 func TestOmittedFlagIsReportedOnce(t *testing.T) {
 	w := newWorld(t, sweep.Unroute)
 	w.now = day0.Add(7 * day)
@@ -136,8 +137,8 @@ func TestOmittedFlagIsReportedOnce(t *testing.T) {
 	w.wantNotified(events.DomainLost)
 }
 
-// TestFinish: a request in progress is finished by every sweep, and a domain that the
-// sweep did not find is checked for its existence; neither starts a request.
+// TestFinish checks that every sweep finishes a request in progress, and checks the existence
+// of a domain that it did not find. Neither starts a request.
 func TestFinish(t *testing.T) {
 	w := newWorld(t, sweep.Unroute)
 	w.now = day0.Add(7 * day)
@@ -167,7 +168,8 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotEvaluated: a sweep without a tick would assess domains that it has not checked.
+// TestWhatIsNotEvaluated checks that a sweep without a tick is not evaluated: it would assess
+// domains that it has not checked.
 func TestWhatIsNotEvaluated(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.now = day0.Add(7 * day)
@@ -182,7 +184,7 @@ func TestWhatIsNotEvaluated(t *testing.T) {
 	}
 }
 
-// TestEndedEarly: a sweep that did not reach all organizations acts on nothing.
+// TestEndedEarly checks that a sweep which did not reach all organizations acts on no domain.
 func TestEndedEarly(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.now = day0.Add(7 * day)
@@ -202,8 +204,8 @@ func TestEndedEarly(t *testing.T) {
 	}
 }
 
-// TestOneOrganization: a sweep of one organization acts on its domains, and leaves the
-// summary of all, and what that sweep has held back.
+// TestOneOrganization checks that a sweep of one organization acts on its domains, and leaves
+// the summary of the tenant and the actions held back by the tenant's sweep unchanged.
 func TestOneOrganization(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.now = day0.Add(6 * day)
@@ -227,8 +229,8 @@ func TestOneOrganization(t *testing.T) {
 	}
 }
 
-// TestLaterSweepWasEvaluated: an evaluation that is repeated after that of a later sweep
-// changes nothing, but for the event of the breaker that it has opened.
+// TestLaterSweepWasEvaluated checks that an evaluation repeated after that of a later sweep
+// changes nothing, except for the event of the breaker that it has opened.
 func TestLaterSweepWasEvaluated(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.now = day0.Add(7 * day)
@@ -251,7 +253,7 @@ func TestLaterSweepWasEvaluated(t *testing.T) {
 		t.Errorf("log %s", w.log.String())
 	}
 
-	// A summary of a clock that was wrong does not block later sweeps.
+	// A summary of a wrong clock does not block later sweeps.
 	w.setBreaker(sweep.Breaker{})
 	w.now = day0.Add(400 * day)
 	w.evaluate(w.ended())
@@ -262,7 +264,7 @@ func TestLaterSweepWasEvaluated(t *testing.T) {
 	}
 }
 
-// TestExpired: a domain whose state has expired is no longer watched.
+// TestExpired checks that a domain whose state has expired is no longer watched.
 func TestExpired(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.check("ord_1", dnscheck.Absent)
@@ -276,8 +278,8 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestUnreadableState: states of a newer version, and damaged ones, are left out of the
-// decision and logged; the other domains are acted on.
+// TestUnreadableState checks that states of a newer version, and damaged ones, are excluded
+// from the evaluation and logged. The other domains are acted on.
 func TestUnreadableState(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.now = day0.Add(7 * day)
@@ -305,7 +307,7 @@ func TestUnreadableState(t *testing.T) {
 	}
 }
 
-// outage has the tokens of so many organizations gone at once, with the sweep of now.
+// outage removes the tokens of that many organizations at once, before the present sweep.
 func (w *world) outage(organizations int) {
 	w.t.Helper()
 	for i := range organizations {
@@ -313,8 +315,8 @@ func (w *world) outage(organizations int) {
 	}
 }
 
-// TestEvaluateKilledAnywhere: an evaluation that is killed at any call and repeated has the
-// results of one that was not.
+// TestEvaluateKilledAnywhere kills an evaluation at any call and repeats it. Its results must
+// equal those of an undisturbed one.
 func TestEvaluateKilledAnywhere(t *testing.T) {
 	for name, test := range map[string]struct {
 		begin    func(*world)
@@ -368,7 +370,7 @@ func TestEvaluateKilledAnywhere(t *testing.T) {
 	}
 }
 
-// atEachCall does something before and after each call of an evaluation of a due domain.
+// atEachCall disturbs the evaluation of a due domain before and after each call.
 func atEachCall(t *testing.T, do func(*world), end func(w *world, rows []sweep.ActionRow, err error)) {
 	t.Helper()
 	for _, after := range []bool{false, true} {
@@ -388,8 +390,8 @@ func atEachCall(t *testing.T, do func(*world), end func(w *world, rows []sweep.A
 	}
 }
 
-// TestBreakerOpensMeanwhile: an evaluation that began before the breaker opened does not
-// close it, and acts only if all was decided by then.
+// TestBreakerOpensMeanwhile checks that an evaluation which started before the breaker opened
+// does not close it, and acts only if it had decided all domains before.
 func TestBreakerOpensMeanwhile(t *testing.T) {
 	open := sweep.Breaker{ID: "other", Open: true, At: day0, Why: "too many at once"}
 	late := 0 // evaluations that were over by then
@@ -412,7 +414,7 @@ func TestBreakerOpensMeanwhile(t *testing.T) {
 	}
 }
 
-// TestConfirmedMeanwhile: the confirmation of an operator survives an evaluation.
+// TestConfirmedMeanwhile checks that the confirmation of an operator survives an evaluation.
 func TestConfirmedMeanwhile(t *testing.T) {
 	confirmed := sweep.Breaker{Confirmed: day0.Add(7 * day)}
 	atEachCall(t, func(w *world) { w.setBreaker(confirmed) }, func(w *world, rows []sweep.ActionRow, err error) {
@@ -428,8 +430,8 @@ func TestConfirmedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestTwoEvaluations: two evaluations of one sweep, of which one runs in the middle of
-// the other, come to one result.
+// TestTwoEvaluations runs one evaluation of a sweep in the middle of another, and requires one
+// result.
 func TestTwoEvaluations(t *testing.T) {
 	var first []sweep.ActionRow
 	atEachCall(t, func(w *world) { first = w.evaluate(w.ended()) }, func(w *world, rows []sweep.ActionRow, err error) {
@@ -445,8 +447,8 @@ func TestTwoEvaluations(t *testing.T) {
 	})
 }
 
-// TestClearedMeanwhile: a token that returns during the evaluation is either seen by it, or
-// leaves the decision to the action, which checks again.
+// TestClearedMeanwhile checks that an evaluation either reads a token that returns meanwhile,
+// or leaves the decision to the action, which checks again.
 func TestClearedMeanwhile(t *testing.T) {
 	atEachCall(t, func(w *world) {
 		if _, err := w.states(nil).Change(w.t.Context(), "ord_1", func(s *sweep.DomainState) {
@@ -469,7 +471,7 @@ func TestClearedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestManyDomains: an evaluation reads all watched domains, in many pages, each once.
+// TestManyDomains checks that an evaluation reads each watched domain once, in many pages.
 func TestManyDomains(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.now = day0.Add(7 * day)
@@ -486,7 +488,8 @@ func TestManyDomains(t *testing.T) {
 	}
 }
 
-// TestEvaluateInPages: 700 states take a few reads, and the end of the context ends them.
+// TestEvaluateInPages checks that 700 states take a few reads, and that the end of the context
+// ends them.
 func TestEvaluateInPages(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.now = day0.Add(7 * day)
@@ -506,12 +509,13 @@ func TestEvaluateInPages(t *testing.T) {
 	}
 }
 
-// reads is a store that counts the reads of states. Its commands outlive their contexts.
+// reads is a store that counts the reads of states. Its commands ignore the end of their
+// contexts.
 type reads struct {
 	*sweep.Store
 	now  time.Time
 	n    int
-	then func() // after a read; nil: nothing
+	then func() // called after a read, if not nil
 }
 
 func (r *reads) Clock(context.Context) (time.Time, error) { return r.now, nil }

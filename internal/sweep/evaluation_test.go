@@ -19,7 +19,7 @@ func decide(e sweep.Evaluation, states ...sweep.DomainState) ([]sweep.Candidate,
 	return e.Decide()
 }
 
-// newly makes the absence one that began with the last sweep.
+// newly makes the absence start with the last sweep.
 func newly(s sweep.DomainState) sweep.DomainState {
 	s.Absence = &sweep.Absence{Since: s.At, Tick: s.Tick, Last: s.At, LastTick: s.Tick, Checks: 1}
 	return s
@@ -93,8 +93,8 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// TestTogether: domains of one name-server operator that went absent together are held
-// back until an operator confirms that they are gone.
+// TestTogether checks that domains of one name-server operator whose tokens are lost together
+// are held back until an operator confirms the loss.
 func TestTogether(t *testing.T) {
 	of := func(operator string, earlier time.Duration) func(string) sweep.DomainState {
 		return func(o string) sweep.DomainState {
@@ -132,8 +132,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestOfThisSweep: a domain that the sweep has not checked, or any of a sweep that ended
-// early, is not acted on.
+// TestOfThisSweep checks that a sweep does not act on a domain that it has not checked, nor on
+// any domain if it ended early.
 func TestOfThisSweep(t *testing.T) {
 	candidates, _, summary := decide(sweep.Evaluation{Organizations: 9}, absent("org_1", 6, 7))
 	if summary.Acted != 0 || summary.AtRisk != 1 || !candidates[0].Missed {
@@ -145,8 +145,8 @@ func TestOfThisSweep(t *testing.T) {
 	}
 }
 
-// TestMissed: a domain is missed if it was last checked before the sweep, or by a clock that was
-// wrong, and not if a later sweep has checked it already.
+// TestMissed checks that a domain is missed if its last check was before the sweep or by a
+// wrong clock, and not if a later sweep has checked it already.
 func TestMissed(t *testing.T) {
 	states := []sweep.DomainState{absent("org_0", 6, 3), absent("org_1", 7, 3), absent("org_2", 7, 3), absent("org_3", 7, 3)}
 	states[2].Tick += 60
@@ -159,8 +159,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestBreakerOfOneOrganization: a sweep of one organization leaves domains open for
-// confirmation that a former sweep has held back.
+// TestBreakerOfOneOrganization checks that a sweep of one organization leaves the domains held
+// back by a former sweep open for confirmation.
 func TestBreakerOfOneOrganization(t *testing.T) {
 	before := sweep.Breaker{ID: "nightly", Why: "five went together"}
 	e := sweep.Evaluation{Breaker: before, Tick: day0.Unix(), Run: "one", Organizations: 1, At: day0}
@@ -174,7 +174,8 @@ func TestBreakerOfOneOrganization(t *testing.T) {
 	}
 }
 
-// TestPreview: without a tick each domain is assessed by the last sweep that checked it.
+// TestPreview checks that without a tick each domain is assessed by the last sweep that
+// checked it.
 func TestPreview(t *testing.T) {
 	e := sweep.Evaluation{Organizations: 9, Run: "last", At: day0.Add(9 * day), Tally: map[string]int64{"present": 5, "absent": 2, "unknown": 1}}
 	e.Add("ord_0", absent("org_1", 8, 9))
@@ -189,8 +190,8 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// TestUnreadableCounts: domains whose state cannot be read count as such that went absent
-// with others, and hold back nothing by themselves.
+// TestUnreadableCounts checks that domains with an unreadable state count as absent together
+// with others, and hold back no action alone.
 func TestUnreadableCounts(t *testing.T) {
 	of := func(operator string) func(string) sweep.DomainState {
 		return func(o string) sweep.DomainState {

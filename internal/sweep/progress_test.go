@@ -34,8 +34,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestDue: checks are spread evenly over their time, each domain at the same part of
-// each such time.
+// TestDue checks that checks are spread evenly over an interval, each domain at the same
+// offset in every interval.
 func TestDue(t *testing.T) {
 	const tick, hours, domains = 1_795_309_200, 20, 4000
 	p := sweep.Progress{Tick: tick, SpreadUntil: tick + hours*3600}

@@ -85,8 +85,8 @@ func TestAssessmentSaysWhy(t *testing.T) {
 	}
 }
 
-// TestOmittedFlag: a domain whose record omits its flag is only reported, whatever the
-// rules say, and the reason says why.
+// TestOmittedFlag checks that a domain whose record omits its flag is only reported, for all
+// rules, and that the reason names the flag.
 func TestOmittedFlag(t *testing.T) {
 	for action, omitted := range map[sweep.Action]bool{sweep.Report: false, sweep.Unroute: true, sweep.SetPending: true} {
 		rules, s := sweep.Rules{Action: action}, absent("org_1", 7, 8)
@@ -120,7 +120,8 @@ func TestParseAction(t *testing.T) {
 	}
 }
 
-// TestWithheld: nothing is given back whose value is unknown, or could overwrite a change.
+// TestWithheld checks that a value is not restored if it is unknown or could overwrite a
+// change.
 func TestWithheld(t *testing.T) {
 	flag := new(false)
 	for _, test := range []struct {

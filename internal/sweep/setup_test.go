@@ -24,7 +24,7 @@ type saboteur struct {
 	after bool
 	act   func() error
 	n     int
-	acted string // the call; "": there was none of that number
+	acted string // the call; "": there was no call of that number
 }
 
 func (s *saboteur) step(name string, call func() error) error {
@@ -53,7 +53,7 @@ func kill(call int, after bool) *saboteur {
 	return &saboteur{call: call, after: after, act: func() error { return errKilled }}
 }
 
-// store is a store whose calls the saboteur counts, at a time of the test.
+// store is a store with the test's time whose calls the saboteur counts.
 type store struct {
 	*sweep.Store
 	w   *world
@@ -109,8 +109,8 @@ func newWorld(t *testing.T, action sweep.Action) *world {
 	return &world{t: t, rules: sweep.Rules{Action: action}, store: sweep.NewStore(redistest.New(t), "acme"), now: day0}
 }
 
-// states returns the states of a process whose calls the saboteur counts; nil: it is not
-// disturbed.
+// states returns the states of a process whose calls the saboteur counts, or undisturbed ones
+// for nil.
 func (w *world) states(sab *saboteur) *sweep.States {
 	if sab == nil {
 		sab = kill(-1, false)
@@ -135,7 +135,7 @@ func (n notifier) Notify(_ context.Context, e events.Event) error {
 	})
 }
 
-// put stores a state as it is.
+// put stores a state unchanged.
 func (w *world) put(id string, s sweep.DomainState) {
 	w.t.Helper()
 	if _, err := w.states(nil).Change(w.t.Context(), id, func(to *sweep.DomainState) { *to = s }); err != nil {

@@ -70,8 +70,8 @@ func TestObservePresent(t *testing.T) {
 	}
 }
 
-// TestObserveAbsent: the first absent check begins an absence, with an event; each sweep
-// counts one.
+// TestObserveAbsent checks that the first absent check starts an absence, with an event, and
+// that each sweep counts once.
 func TestObserveAbsent(t *testing.T) {
 	s := observe(sweep.DomainState{}, 0, dnscheck.Present, dnscheck.Absent, dnscheck.Absent, dnscheck.Absent)
 	since := day0.Add(day)
@@ -102,8 +102,8 @@ func TestObserveAbsent(t *testing.T) {
 	}
 }
 
-// TestUnknownNeitherCountsNorClears: checks without an answer do not lengthen an absence,
-// and do not begin the grace period anew.
+// TestUnknownNeitherCountsNorClears checks that checks without an answer neither lengthen an
+// absence nor restart the grace period.
 func TestUnknownNeitherCountsNorClears(t *testing.T) {
 	s := observe(sweep.DomainState{}, 0, dnscheck.Absent, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown)
 	if s.Absence == nil || s.Absence.Checks != 1 || s.AbsentFor() != 0 || s.State != "unknown" {
@@ -122,7 +122,7 @@ func TestUnknownNeitherCountsNorClears(t *testing.T) {
 	}
 }
 
-// TestOneObservationATick: of a tick, and of one that is over, nothing counts again.
+// TestOneObservationATick checks that of a present or past tick no second observation counts.
 func TestOneObservationATick(t *testing.T) {
 	s, counted := sweep.DomainState{}.Observe(observed(day0, dnscheck.Absent))
 	if strings.Join(counted, " ") != "absent" {
@@ -140,8 +140,8 @@ func TestOneObservationATick(t *testing.T) {
 	}
 }
 
-// TestTickOfAWrongClock: a state of a clock that was a year ahead does not block later
-// sweeps, and does not lengthen an absence.
+// TestTickOfAWrongClock checks that a state stored by a clock that was a year ahead neither
+// blocks later sweeps nor lengthens an absence.
 func TestTickOfAWrongClock(t *testing.T) {
 	s := observe(sweep.DomainState{}, 365, dnscheck.Absent)
 	s = observe(s, 0, dnscheck.Absent)
@@ -158,8 +158,8 @@ func TestTickOfAWrongClock(t *testing.T) {
 	}
 }
 
-// TestFoundBetween: a check between two sweeps clears an absence of its own token, and does
-// nothing else.
+// TestFoundBetween checks that a check between two sweeps clears an absence of its own token,
+// and has no other effect.
 func TestFoundBetween(t *testing.T) {
 	absent := observe(sweep.DomainState{}, 0, dnscheck.Absent, dnscheck.Absent)
 	at := day0.Add(day + time.Hour)
@@ -192,8 +192,8 @@ func TestFoundBetween(t *testing.T) {
 	}
 }
 
-// TestAnotherToken: of another host or token no check counts; the value taken from the
-// domain remains to be given back, unless it is another organization's now.
+// TestAnotherToken checks that no check of another host or token counts. The value taken from
+// the domain can still be restored, unless it belongs to another organization now.
 func TestAnotherToken(t *testing.T) {
 	s := observe(sweep.DomainState{}, 0, dnscheck.Present, dnscheck.Absent, dnscheck.Absent)
 	s.Operator = "dns"
@@ -217,8 +217,8 @@ func TestAnotherToken(t *testing.T) {
 	}
 }
 
-// TestAfterAnAction: an absence after an action counts nothing; its token's return is not
-// yet a restoration.
+// TestAfterAnAction checks that an absence after an action counts nothing, and that the
+// token's return is not yet a restoration.
 func TestAfterAnAction(t *testing.T) {
 	s := observe(sweep.DomainState{}, 0, dnscheck.Absent, dnscheck.Absent)
 	since := s.Absence.Since
@@ -272,7 +272,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestHistory: it keeps the last entries, and a reason that changes takes one of them.
+// TestHistory checks that the last entries are retained, and that a changed reason takes one
+// of them.
 func TestHistory(t *testing.T) {
 	var s sweep.DomainState
 	for i := range 25 {
@@ -291,7 +292,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestValues: what strangers publish is quoted and cut, each value once.
+// TestValues checks that published values are quoted, truncated and listed once each.
 func TestValues(t *testing.T) {
 	o := observed(day0, dnscheck.Absent)
 	o.Verdict.Observations = []dnscheck.Observation{
@@ -307,8 +308,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestCountedOperator: each observation of a tick counts for its operator, as far as that was
-// ever known.
+// TestCountedOperator checks that each observation of a tick counts for its operator, if that
+// was ever known.
 func TestCountedOperator(t *testing.T) {
 	o := observed(day0, dnscheck.Present)
 	o.Operator = "dns"
@@ -322,8 +323,8 @@ func TestCountedOperator(t *testing.T) {
 	}
 }
 
-// TestObserveOmittedFlag: the state says of the last record that a sweep has read whether it
-// omits its flag, whatever the check finds; a check between two sweeps reads no record.
+// TestObserveOmittedFlag checks that the state reports whether the last record read by a sweep
+// omits its flag, for every result of the check. A check between two sweeps reads no record.
 func TestObserveOmittedFlag(t *testing.T) {
 	var s sweep.DomainState
 	for i, state := range []dnscheck.State{dnscheck.Present, dnscheck.Absent, dnscheck.Unknown} {
@@ -337,7 +338,7 @@ func TestObserveOmittedFlag(t *testing.T) {
 	}
 }
 
-// storedState has every member, with the names that the old core has written.
+// storedState has every member, with the names of the old core.
 const storedState = `{"v":1,"organization_id":"org_1","domain":"a.example","token":"0011223344556677","tick":1795309200,"sweeps":12,` +
 	`"state":"absent","reason":"no_record","sentence":"There is none.","values":["\"x\""],"operator":"dns","at":"2026-11-22T01:02:03Z","flag_omitted":true,` +
 	`"first_present":"2026-11-01T03:00:00Z","last_present":"2026-11-10T03:00:00Z",` +
@@ -347,7 +348,7 @@ const storedState = `{"v":1,"organization_id":"org_1","domain":"a.example","toke
 	`"untold":[{"ID":"domain.lost-ord_1-1795309324","Type":"domain.lost","At":"2026-11-22T01:02:04Z","Data":{"tenant":"","organization_id":"org_1","discovery_domain_id":"ord_1","domain":"a.example","tick":1795309200,"reason":"r","since":"2026-11-11T03:00:00Z","action":"pending"}}],` +
 	`"past":[{"at":"2026-11-11T03:00:00Z","what":"gone","why":"There is none."},{"at":"2026-11-22T01:02:04Z","what":"acted on: pending","verdict":"d2h5"}]}`
 
-// TestStoredState: the JSON documents are those of the old core, plus host and TXT.
+// TestStoredState checks that the JSON documents are those of the old core, plus host and TXT.
 func TestStoredState(t *testing.T) {
 	s, err := sweep.ReadState([]byte(storedState))
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"orgops/internal/sweep"
 )
 
-// TestStoredWhileWatched: host and TXT are stored while a check between two sweeps needs
-// them, and not of the many domains whose token is present.
+// TestStoredWhileWatched checks that host and TXT are stored while a check between two sweeps
+// needs them, and not for the many domains whose token is present.
 func TestStoredWhileWatched(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	for d, test := range []struct {
@@ -37,8 +37,8 @@ func TestStoredWhileWatched(t *testing.T) {
 	w.wantNotified(events.DomainAtRisk, events.DomainRestored)
 }
 
-// TestOneCountATick: an observation that is stored twice, by a killed execution and the next
-// one, or at once, is counted once.
+// TestOneCountATick checks that an observation which is stored twice, by a killed execution
+// and its successor or concurrently, is counted once.
 func TestOneCountATick(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	for range 3 {
@@ -66,8 +66,8 @@ func TestOneCountATick(t *testing.T) {
 	w.wantNotified(events.DomainAtRisk, events.DomainAtRisk)
 }
 
-// TestChangedMeanwhile: of two that write the same state one fails, and Change repeats with
-// the newer state.
+// TestChangedMeanwhile checks that of two concurrent writes of a state one fails, and that
+// Change repeats it with the newer state.
 func TestChangedMeanwhile(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.check("ord_1", dnscheck.Absent)
@@ -104,7 +104,8 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestNothingToStore: a change of a domain without a state that leaves it so stores nothing.
+// TestNothingToStore checks that a change without effect on a domain without a state stores
+// nothing.
 func TestNothingToStore(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	if _, err := w.states(nil).Change(t.Context(), "ord_1", func(*sweep.DomainState) {}); err != nil {
@@ -149,8 +150,8 @@ func eachCall(t *testing.T, begin func(*testing.T) *world, do func(context.Conte
 	}
 }
 
-// TestObserveKilledAnywhere: an observation counts once, and its event is notified under one
-// id, though the next execution checks at another time.
+// TestObserveKilledAnywhere checks that an observation counts once, and that its event is
+// notified under one ID, although the next execution checks at another time.
 func TestObserveKilledAnywhere(t *testing.T) {
 	tick := day0
 	eachCall(t, func(t *testing.T) *world { return newWorld(t, sweep.SetPending) }, func(ctx context.Context, w *world, sab *saboteur) error {
@@ -170,7 +171,7 @@ func TestObserveKilledAnywhere(t *testing.T) {
 	})
 }
 
-// TestForgetKilledAnywhere: a state is deleted after its pending events.
+// TestForgetKilledAnywhere checks that a state is deleted after its pending events.
 func TestForgetKilledAnywhere(t *testing.T) {
 	eachCall(t, func(t *testing.T) *world {
 		w := newWorld(t, sweep.SetPending)
@@ -192,7 +193,8 @@ func TestForgetKilledAnywhere(t *testing.T) {
 	})
 }
 
-// TestForgetChangedMeanwhile: a state that another process has changed is not deleted.
+// TestForgetChangedMeanwhile checks that a state which another process has changed is not
+// deleted.
 func TestForgetChangedMeanwhile(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.check("ord_1", dnscheck.Present)
@@ -209,7 +211,7 @@ func TestForgetChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWithoutNotifier: without a notifier no event stays pending.
+// TestWithoutNotifier checks that no event stays pending without a notifier.
 func TestWithoutNotifier(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	states := w.states(nil)
@@ -224,7 +226,7 @@ func TestWithoutNotifier(t *testing.T) {
 	}
 }
 
-// taken is the state of a domain that an action has acted on.
+// taken returns the state of a domain that an action has acted on.
 func taken(action sweep.Action) sweep.DomainState {
 	s := observe(sweep.DomainState{}, 0, dnscheck.Absent)
 	s.InProgress = &sweep.ActionRequest{Action: action, At: s.At, Tick: s.Tick, Since: s.Absence.Since, Flag: new(true)}
@@ -233,8 +235,8 @@ func taken(action sweep.Action) sweep.DomainState {
 	return s
 }
 
-// TestVerified: a domain that a sweep had set to pending is restored, any other verified;
-// whichever it is, also if the process is killed.
+// TestVerified checks that a domain which a sweep had set to pending is restored and any other
+// verified, also if the process is killed.
 func TestVerified(t *testing.T) {
 	e := events.Event{ID: "domain.verified-1", Type: events.DomainVerified, At: day0.Add(2 * day), Data: events.Data{
 		Tenant: "acme", OrganizationID: "org_1", DiscoveryDomainID: "ord_1", Domain: "org_1.example",
@@ -290,8 +292,8 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// TestWatched: the domains that have a state and are watched. One whose state cannot be read
-// comes with an error, and does not end the iteration.
+// TestWatched iterates over the watched domains that have a state. A state that cannot be read
+// yields an error, and does not end the iteration.
 func TestWatched(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.check("ord_1", dnscheck.Absent)
@@ -331,7 +333,7 @@ func TestWatched(t *testing.T) {
 	}
 }
 
-// TestNotBetween: whether a check between two sweeps may do something.
+// TestNotBetween checks whether a check between two sweeps may act.
 func TestNotBetween(t *testing.T) {
 	withheld := func(noted bool) sweep.DomainState {
 		s := taken(sweep.SetPending)

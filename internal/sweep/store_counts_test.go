@@ -10,8 +10,9 @@ import (
 	"orgops/internal/sweep"
 )
 
-// TestTallyIsBounded counts more operators than a tally takes, whose names strangers choose:
-// it stays bounded, counts those that it has, and the states, and expires.
+// TestTallyIsBounded counts more operators than a tally has room for, since their names are
+// untrusted. The tally stays bounded, counts the operators that it has and the states, and
+// expires.
 func TestTallyIsBounded(t *testing.T) {
 	const most = 10_000
 	rdb, ctx := redistest.New(t), t.Context()
@@ -23,7 +24,7 @@ func TestTallyIsBounded(t *testing.T) {
 			t.Fatalf("domain %d: %v, %v", domain, ok, err)
 		}
 	}
-	for i := range 40 { // many words at once: it is as many round trips less
+	for i := range 40 { // many in one command: fewer round trips
 		var words []string
 		for j := range most / 40 {
 			words = append(words, fmt.Sprintf("operator:%d-%d", i, j))

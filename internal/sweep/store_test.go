@@ -95,7 +95,8 @@ func TestMemories(t *testing.T) {
 	}
 }
 
-// TestReadsEnd: reads end with their context, with a client whose commands outlive it.
+// TestReadsEnd checks that reads end with their context, even if the client's commands ignore
+// it.
 func TestReadsEnd(t *testing.T) {
 	rdb, err := redisconn.ForServer(redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true})
 	if err != nil {

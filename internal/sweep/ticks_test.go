@@ -12,7 +12,8 @@ import (
 	"orgops/internal/sweep"
 )
 
-// TestTicksAreReplacedOnce: of two that have read the same, one writes.
+// TestTicksAreReplacedOnce checks that of two writers that have read the same ticks one
+// succeeds.
 func TestTicksAreReplacedOnce(t *testing.T) {
 	s := sweep.NewStore(redistest.New(t), "default")
 	read := func() sweep.Ticks {
@@ -35,7 +36,7 @@ func TestTicksAreReplacedOnce(t *testing.T) {
 	set(&one, true)
 	set(&other, false)
 	one.Skipped = sweep.SkippedTick{Tick: 120, Why: "because", InRow: 1}
-	set(&one, true) // it knows what it has written
+	set(&one, true) // one equals the stored value
 	if diff := cmp.Diff(one, read(), cmpopts.IgnoreUnexported(sweep.Ticks{})); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}

@@ -24,7 +24,7 @@ func around(env map[string]string) webhooks.Surroundings {
 	return webhooks.Surroundings{Getenv: func(name string) string { return env[name] }, Types: types}
 }
 
-// written is a file with that text.
+// written writes a file with that text.
 func written(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hooks.yaml")
@@ -34,7 +34,7 @@ func written(t *testing.T, text string) string {
 	return path
 }
 
-// read reads endpoints that nothing is wrong with.
+// read reads valid endpoints.
 func read(t *testing.T, text string, env map[string]string) []webhooks.Endpoint {
 	t.Helper()
 	all, err := webhooks.ReadEndpoints(written(t, text), around(env))
@@ -72,7 +72,8 @@ endpoints:
 	}
 }
 
-// TestEndpointsKeepTheirSecrets prints endpoints in every way that there is.
+// TestEndpointsKeepTheirSecrets prints endpoints in every format and checks that no secret
+// appears.
 func TestEndpointsKeepTheirSecrets(t *testing.T) {
 	all := read(t, "endpoints: [{name: crm, url: 'https://crm.example.com/very-long-path-token?token=canary', secret_env: HOOK}]", map[string]string{"HOOK": secret})
 	var log strings.Builder
@@ -93,7 +94,7 @@ func TestEndpointsKeepTheirSecrets(t *testing.T) {
 	}
 }
 
-// TestRefusedEndpoints has one thing wrong in each file, and all that is said.
+// TestRefusedEndpoints has one mistake in each file, and its error.
 func TestRefusedEndpoints(t *testing.T) {
 	const (
 		neither = `url: invalid host: want a DNS name (in ASCII: xn--…), an IPv4 address, or an IPv6 address in brackets`
@@ -190,8 +191,7 @@ func TestRefusedEndpoints(t *testing.T) {
 	}
 }
 
-// FuzzEndpoints: whatever a file has in it, an endpoint that is taken is one that
-// the rules allow.
+// FuzzEndpoints checks that every endpoint accepted from a file is one that the rules allow.
 func FuzzEndpoints(f *testing.F) {
 	f.Add("endpoints: [{name: crm, url: 'https://crm.example.com/', secret_env: HOOK}]")
 	f.Add("endpoints:\n  - &a {name: crm, url: 'https://1.1.1.1/?x', secret_env: HOOK, events: [domain.lost]}\n  - <<: *a\n    name: b\n")

@@ -10,22 +10,21 @@ import (
 // ParseEndpoints reads the text of a file.
 var ParseEndpoints = parseEndpoints
 
-// SetPublic changes what passes for a public address during a test, which has
-// loopback alone to connect to.
+// SetPublic replaces the test for public addresses, since a test can connect to loopback only.
 func SetPublic(t *testing.T, passes func(netip.Addr) bool) {
 	former := public
 	public = passes
 	t.Cleanup(func() { public = former })
 }
 
-// SetResolver changes what resolves names during a test.
+// SetResolver replaces the resolver during a test.
 func SetResolver(t *testing.T, r *net.Resolver) {
 	former := resolver
 	resolver = r
 	t.Cleanup(func() { resolver = former })
 }
 
-// SetDial changes how senders that are made during a test connect.
+// SetDial replaces the dial function of senders that are made during a test.
 func SetDial(t *testing.T, connect func(ctx context.Context, network, address string) (net.Conn, error)) {
 	former := newDial
 	newDial = func(func(netip.Addr) bool) dialer { return connect }

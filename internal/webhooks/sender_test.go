@@ -36,7 +36,7 @@ var attemptAt = time.Unix(1795305600, 0)
 
 const body = `{"type":"domain.lost","timestamp":"2026-11-22T00:00:00Z","data":{"tenant":"default"}}`
 
-// endpointAt is an endpoint "crm" at the URL, on loopback unless said otherwise.
+// endpointAt returns an endpoint "crm" at the URL that may be on loopback.
 func endpointAt(t *testing.T, url, secrets string) []webhooks.Endpoint {
 	t.Helper()
 	return read(t, "endpoints: [{name: crm, url: '"+url+"', secret_env: HOOK, allow_private: true}]", map[string]string{"HOOK": secrets})
@@ -53,7 +53,8 @@ func newSender(t *testing.T, c webhooks.Config) *webhooks.Sender {
 	return s
 }
 
-// receiver is an HTTPS server on loopback, and who trusts it.
+// receiver starts an HTTPS server on loopback. It returns its URL and the certificates to
+// trust.
 func receiver(t *testing.T, answer http.HandlerFunc) (url string, roots *x509.CertPool) {
 	t.Helper()
 	server := httptest.NewTLSServer(answer)
@@ -63,9 +64,8 @@ func receiver(t *testing.T, answer http.HandlerFunc) (url string, roots *x509.Ce
 	return server.URL, roots
 }
 
-// verified is a verifier of the scheme written from its specification: it says
-// whether one of the signatures is that of the key, and the attempt's time is
-// near.
+// verified verifies a request by the specification of the scheme: one of the signatures must
+// match the secret, and the time of the attempt must be near now.
 func verified(header http.Header, body []byte, secret string, now time.Time) error {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
@@ -91,7 +91,7 @@ func verified(header http.Header, body []byte, secret string, now time.Time) err
 	return errors.New("no signature is that of the key")
 }
 
-// TestDelivery shows what a receiver gets, signed with both secrets.
+// TestDelivery checks the request that a receiver gets, signed with both secrets.
 func TestDelivery(t *testing.T) {
 	type request struct{ Method, Path, Proto, Type, Agent, ID, At, Body string }
 	got := make(chan request, 1)
@@ -133,7 +133,7 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
-// verifiedByPython has the signature made by a third hand.
+// verifiedByPython verifies the signature with an independent implementation.
 func verifiedByPython(t *testing.T, python string, header http.Header, body string) {
 	t.Helper()
 	const program = `
@@ -153,7 +153,7 @@ print("v1," + base64.b64encode(hmac.new(key, f"{id}.{at}.{body}".encode(), hashl
 	}
 }
 
-// TestPublishedSignature is the example that libraries of the scheme are tested with.
+// TestPublishedSignature verifies the example of the scheme's libraries.
 func TestPublishedSignature(t *testing.T) {
 	headers := make(chan http.Header, 1)
 	at, roots := receiver(t, func(_ http.ResponseWriter, r *http.Request) { headers <- r.Header })
@@ -168,7 +168,7 @@ func TestPublishedSignature(t *testing.T) {
 	}
 }
 
-// TestSecretsAreReplacedWithoutARestart: each delivery reads the file.
+// TestSecretsAreReplacedWithoutARestart checks that each delivery reads the file.
 func TestSecretsAreReplacedWithoutARestart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	put := func(text string) {
@@ -197,7 +197,7 @@ func TestSecretsAreReplacedWithoutARestart(t *testing.T) {
 	}
 }
 
-// failed is the error of an attempt that did not deliver.
+// failed returns the error of a failed attempt.
 func failed(t *testing.T, err error) *webhooks.DeliveryError {
 	t.Helper()
 	failure, ok := errors.AsType[*webhooks.DeliveryError](err)
@@ -268,7 +268,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNotFollowed: where it points to is told of nothing.
+// TestRedirectsAreNotFollowed checks that the target of a redirect receives no request.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	var inside atomic.Int64
 	secretPlace := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inside.Add(1) }))
@@ -287,8 +287,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// piped has all connections served so, without a network: time stands still
-// until everybody waits.
+// piped serves all connections with serve, without a network: virtual time advances only while
+// all goroutines wait.
 func piped(t *testing.T, serve func(net.Conn)) (connects *atomic.Int64) {
 	t.Helper()
 	connects = new(atomic.Int64)
@@ -310,8 +310,8 @@ func piped(t *testing.T, serve func(net.Conn)) (connects *atomic.Int64) {
 // untilClosed waits until the other side has had enough.
 func untilClosed(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
-// TestHostileReceivers: none of them takes longer than an attempt may, or more
-// memory than a few answers.
+// TestHostileReceivers checks that no receiver makes an attempt exceed its timeout, or use
+// more memory than a few responses.
 func TestHostileReceivers(t *testing.T) {
 	forever := func(conn net.Conn, piece string) {
 		for {
@@ -361,7 +361,7 @@ func TestHostileReceivers(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: what a refused connection and an unknown name say.
+// TestNobodyThere checks the errors of a refused connection and of an unknown name.
 func TestNobodyThere(t *testing.T) {
 	const at = "127.0.0.1:1" // given to no process, unlike a port that was closed a moment ago
 	s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, "https://"+at+"/?token=canary", secret)})
@@ -371,7 +371,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestUntrustedCertificate: what TLS cannot prove is not sent to.
+// TestUntrustedCertificate checks that a receiver without a trusted certificate gets no
+// request.
 func TestUntrustedCertificate(t *testing.T) {
 	var got atomic.Int64
 	at, _ := receiver(t, func(http.ResponseWriter, *http.Request) { got.Add(1) })
@@ -382,8 +383,8 @@ func TestUntrustedCertificate(t *testing.T) {
 	}
 }
 
-// names is a resolver for which a name has the addresses of each answer in turn,
-// and those of the last one from then on.
+// names returns a resolver that answers a name with the addresses of each answer in turn, and
+// with those of the last one from then on.
 func names(t *testing.T, answers ...[]string) *net.Resolver {
 	t.Helper()
 	var asked atomic.Int64
@@ -411,8 +412,8 @@ func names(t *testing.T, answers ...[]string) *net.Resolver {
 	}}
 }
 
-// at127 is a server on an address of loopback, with a port of its own choice, or
-// the given one; and how often it was connected to.
+// at127 starts a server on a loopback address, on a free port or the given one, and counts its
+// connections.
 func at127(t *testing.T, address string) (string, *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
@@ -442,7 +443,7 @@ func at127(t *testing.T, address string) (string, *atomic.Int64) {
 
 const notAllowed = "all addresses of the host are loopback, link-local, private or reserved: set allow_private to permit them (for http: only loopback)"
 
-// TestPrivateAddressesBehindNames: the name is public, its address is not.
+// TestPrivateAddressesBehindNames has public names with private addresses.
 func TestPrivateAddressesBehindNames(t *testing.T) {
 	port, connected := at127(t, "127.0.0.1:0")
 	for _, address := range []string{"127.0.0.1", "169.254.169.254", "10.0.0.1", "0.0.0.0", "100.64.0.1", "168.63.129.16"} {
@@ -459,8 +460,8 @@ func TestPrivateAddressesBehindNames(t *testing.T) {
 	}
 }
 
-// TestNamesThatChange: what counts is the address that is connected to. 127.0.0.2
-// stands for a public one, and 127.0.0.3 for one where nobody answers.
+// TestNamesThatChange checks that the address of the connection counts. 127.0.0.2 represents a
+// public address, and 127.0.0.3 one without a listener.
 func TestNamesThatChange(t *testing.T) {
 	webhooks.SetPublic(t, func(a netip.Addr) bool { return a.String() == "127.0.0.2" || a.String() == "127.0.0.3" })
 	port, outside := at127(t, "127.0.0.2:0")
@@ -480,7 +481,7 @@ func TestNamesThatChange(t *testing.T) {
 			before := outside.Load()
 			webhooks.SetResolver(t, names(t, c.answers...))
 			for i, refused := range c.refused {
-				// One each: a receiver that did not answer is left alone for a moment.
+				// One each: an attempt without an answer delays the next one.
 				s := newSender(t, webhooks.Config{Endpoints: all})
 				failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body)))
 				if failure.Permanent || strings.Contains(failure.Error(), notAllowed) != refused {
@@ -497,7 +498,7 @@ func TestNamesThatChange(t *testing.T) {
 	}
 }
 
-// TestHTTPStaysOnLoopback: a name for this machine that leads elsewhere.
+// TestHTTPStaysOnLoopback has a name for this machine that resolves to another address.
 func TestHTTPStaysOnLoopback(t *testing.T) {
 	all := read(t, "endpoints: [{name: crm, url: 'http://crm.localhost:1/', secret_env: HOOK, allow_private: true}]", map[string]string{"HOOK": secret})
 	webhooks.SetResolver(t, names(t, []string{"10.0.0.1"}))
@@ -507,7 +508,8 @@ func TestHTTPStaysOnLoopback(t *testing.T) {
 	}
 }
 
-// TestProxy: a proxy on a private address is reached, and asked for the name.
+// TestProxy checks that a proxy on a private address is used, and receives the name of the
+// endpoint.
 func TestProxy(t *testing.T) {
 	asked := make(chan string, 1)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -531,8 +533,8 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotSent: endpoints that are not there, ids that would make two
-// readings of what is signed.
+// TestWhatIsNotSent checks that nothing is sent to unknown endpoints, or with IDs that would
+// make the signed text ambiguous.
 func TestWhatIsNotSent(t *testing.T) {
 	s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, "https://127.0.0.1:1/", secret)})
 	for _, c := range []struct {
@@ -551,8 +553,8 @@ func TestWhatIsNotSent(t *testing.T) {
 	}
 }
 
-// TestSilentReceiversAreLeftAlone: of many deliveries to a receiver that hangs, one
-// at a time waits for it; and when it is back, all go out.
+// TestSilentReceiversAreLeftAlone checks that of many deliveries to a hanging receiver one at
+// a time is sent, and that all are sent when it is back.
 func TestSilentReceiversAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
@@ -572,7 +574,7 @@ func TestSilentReceiversAreLeftAlone(t *testing.T) {
 			}
 			return failed(t, err)
 		}
-		// What was under way together is one reason to leave it alone.
+		// Concurrent failures count as one.
 		results := make(chan *webhooks.DeliveryError, 3)
 		for range 3 {
 			go func() { results <- deliver() }()
@@ -582,7 +584,7 @@ func TestSilentReceiversAreLeftAlone(t *testing.T) {
 				t.Errorf("not sent although it was well: %v", failure)
 			}
 		}
-		// Three at a time, each as soon as it is told to: one of them goes out.
+		// Start three at a time, each after the delay of RetryAfter: one of them is sent.
 		var rests []time.Duration
 		for range 6 {
 			failure := deliver()

@@ -29,7 +29,7 @@ const (
 	token        = "5c9f6b0e8d3a47c2b1f04e6d7a8c9b3e"
 )
 
-// random returns n characters of those that a name may have.
+// random returns n of the characters that a name may have.
 func random(n int) string {
 	const all = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	var b strings.Builder
@@ -110,7 +110,7 @@ func TestMemoIsSmall(t *testing.T) {
 	}
 }
 
-// TestMemoHasABound, whatever servers answer and whatever the record is.
+// TestMemoHasABound checks the bound for any answers of servers and any record.
 func TestMemoHasABound(t *testing.T) {
 	v := loud()
 	long := apiclient.DiscoveryDomain{Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
@@ -151,7 +151,7 @@ func loud() dnscheck.Verdict {
 	return v
 }
 
-// TestEvidenceHasABound, and of usual servers nothing is left out.
+// TestEvidenceHasABound checks the bound, and that for usual servers nothing is omitted.
 func TestEvidenceHasABound(t *testing.T) {
 	packed, err := kinds.PackCheck(kinds.CheckEvidence(loud(), true, now))
 	if err != nil || len(packed) > kinds.MaxVerdict {
@@ -215,7 +215,7 @@ func proofs() map[string]dnscheck.Verdict {
 	return all
 }
 
-// TestProofsAreSmall: every verified domain has one.
+// TestProofsAreSmall checks the size of a proof, since every verified domain has one.
 func TestProofsAreSmall(t *testing.T) {
 	const mean = 210
 	total := 0
@@ -256,7 +256,8 @@ func TestProofsAreSmall(t *testing.T) {
 	}
 }
 
-// TestNextCheck: the intervals double, become hourly, and exceed the TTL of a negative answer.
+// TestNextCheck checks that the intervals double, become hourly, and exceed the TTL of a
+// negative answer.
 func TestNextCheck(t *testing.T) {
 	const s, m, h = time.Second, time.Minute, time.Hour
 	for _, c := range []struct{ age, ttl, want time.Duration }{

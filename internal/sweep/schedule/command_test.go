@@ -16,7 +16,7 @@ import (
 	"orgops/tasks"
 )
 
-// swept is a tenant's sweeps, of which none is carried out.
+// swept has a tenant's sweeps, none of which is executed.
 type swept struct {
 	t      *testing.T
 	ledger *runs.Ledger
@@ -53,7 +53,7 @@ func (s *swept) clock() time.Time {
 	return now
 }
 
-// claim writes down that a sweep is begun by hand.
+// claim stores that a sweep by hand is about to start.
 func (s *swept) claim(sweep sweep.TenantSweep) {
 	s.t.Helper()
 	ticks, err := s.store.Ticks(s.t.Context())
@@ -66,7 +66,7 @@ func (s *swept) claim(sweep sweep.TenantSweep) {
 	}
 }
 
-// end ends a sweep that has found nothing.
+// end ends a sweep without rows.
 func (s *swept) end(id string) {
 	s.t.Helper()
 	core := s.ledger.Core()
@@ -82,7 +82,7 @@ func (s *swept) end(id string) {
 	}
 }
 
-// judge writes down that one was judged which is of the whole tenant.
+// judge stores that a sweep of the whole tenant is evaluated.
 func (s *swept) judge(id string) {
 	s.t.Helper()
 	ticks, err := s.store.Ticks(s.t.Context())
@@ -136,7 +136,8 @@ func TestBeginSweepAgain(t *testing.T) {
 	}
 }
 
-// TestNow: by hand a tenant is swept once at a time, an organization always.
+// TestNow checks that a tenant is swept by hand once at a time, and an organization at any
+// time.
 func TestNow(t *testing.T) {
 	s := newSwept(t)
 	whole := sweep.Order{}
@@ -168,14 +169,14 @@ func TestNow(t *testing.T) {
 	}
 	s.mustNow("third", whole)
 	s.end("third")
-	s.mustNow("first", whole) // it has ended, and holds up nobody
+	s.mustNow("first", whole) // it has ended, and does not block others
 	if ticks, err := s.store.Ticks(t.Context()); err != nil || ticks.ByHand.Run != "third" || ticks.ByHand.Tick == 0 {
 		t.Errorf("remembered: %+v, %v", ticks, err)
 	}
 }
 
-// TestNowWhileAnotherIsAboutToStart: who has claimed the tenant and not begun yet
-// holds up others for a minute; then it was killed.
+// TestNowWhileAnotherIsAboutToStart checks that a claim of the tenant without a run blocks
+// other sweeps for a minute. After that its owner counts as killed.
 func TestNowWhileAnotherIsAboutToStart(t *testing.T) {
 	s := newSwept(t)
 	now := s.clock()
@@ -188,8 +189,8 @@ func TestNowWhileAnotherIsAboutToStart(t *testing.T) {
 	s.mustNow("other", sweep.Order{})
 }
 
-// TestNowAfterAnOldClaim: who was cut off when he had claimed the tenant goes on under
-// the same id, but a minute later another sweep may have begun meanwhile.
+// TestNowAfterAnOldClaim checks that a command which was killed after its claim of the tenant
+// can continue under the same ID. A minute later another sweep may have started instead.
 func TestNowAfterAnOldClaim(t *testing.T) {
 	s := newSwept(t)
 	now := s.clock()
@@ -219,7 +220,8 @@ func TestNowAfterAnOldClaim(t *testing.T) {
 	s.mustNow("old", sweep.Order{})
 }
 
-// TestNowWithClocksApart: the tick of a sweep by hand is not guessed.
+// TestNowWithClocksApart checks that the tick of a sweep by hand is not guessed if the clocks
+// differ.
 func TestNowWithClocksApart(t *testing.T) {
 	s := newSwept(t)
 	now := s.clock()
@@ -243,8 +245,8 @@ func TestNowWithClocksApart(t *testing.T) {
 	s.mustNow("right", sweep.Order{}) // its tick is known
 }
 
-// TestNowClaimsOnce: of two sweeps by hand at a time one is begun. The second is
-// begun while the first has read what is known and not written yet.
+// TestNowClaimsOnce starts a sweep by hand while another one has read the ticks and not
+// written them yet. Only one of the two starts.
 func TestNowClaimsOnce(t *testing.T) {
 	s := newSwept(t)
 	rival := newSwept(t)

@@ -26,7 +26,7 @@ import (
 	"orgops/internal/sweep/schedule"
 )
 
-// beforeScript does something before a script is run for the first time.
+// beforeScript calls a function before a script runs for the first time.
 type beforeScript struct {
 	once sync.Once
 	do   func()
@@ -47,9 +47,9 @@ func (h *beforeScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// mortal is a connection of a worker that is killed before, or after, a command.
+// mortal is a connection of a worker that is killed before or after a command.
 type mortal struct {
-	left  int // commands until it dies; below 0: it does not
+	left  int // commands until it dies; below 0: it does not die
 	after bool
 	dead  bool
 }
@@ -84,7 +84,7 @@ func (h *mortal) see(command func() error) error {
 	return errDead
 }
 
-// fleet is workers' schedules of one tenant, each with a clock of its own, in virtual
+// fleet has the schedules of a tenant's workers, each with a clock of its own, in virtual
 // time.
 type fleet struct {
 	*swept
@@ -105,7 +105,7 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// set sets the time, also Redis' where it has a clock that can be set.
+// set sets the time, and that of Redis if its clock can be set.
 func (f *fleet) set(at time.Time) {
 	f.at = at
 	if !onRealRedis() {
@@ -114,7 +114,7 @@ func (f *fleet) set(at time.Time) {
 	}
 }
 
-// worker is one whose clock is that far off. It does not wait for others.
+// worker returns a scheduler whose clock is off by that much. It does not wait for others.
 func (f *fleet) worker(cron string, off time.Duration, hooks ...redis.Hook) *schedule.Scheduler {
 	f.t.Helper()
 	c, err := sweep.ParseCron(cron)
@@ -143,7 +143,7 @@ func (f *fleet) once(workers ...*schedule.Scheduler) {
 	}
 }
 
-// until lets the time go by in steps, at each of which every worker looks.
+// until advances the time in steps, and runs every worker at each.
 func (f *fleet) until(end time.Time, step time.Duration, each func(), workers ...*schedule.Scheduler) {
 	f.t.Helper()
 	for at := f.at.Add(step); !at.After(end); at = at.Add(step) {
@@ -155,7 +155,7 @@ func (f *fleet) until(end time.Time, step time.Duration, each func(), workers ..
 	}
 }
 
-// sweeps are the runs that there are, the oldest first.
+// sweeps returns the runs, the oldest first.
 func (f *fleet) sweeps() (ids []string) {
 	f.t.Helper()
 	all, err := f.ledger.List(f.t.Context())
@@ -169,7 +169,7 @@ func (f *fleet) sweeps() (ids []string) {
 	return ids
 }
 
-// endAll ends and judges the sweeps that run.
+// endAll ends and evaluates the running sweeps.
 func (f *fleet) endAll() {
 	f.t.Helper()
 	all, err := f.ledger.List(f.t.Context())
@@ -193,7 +193,7 @@ func (f *fleet) ticks() sweep.Ticks {
 	return ticks
 }
 
-// wantSweeps holds that these are the sweeps, of the minutes after the start.
+// wantSweeps checks that the sweeps are those of these minutes after the start.
 func (f *fleet) wantSweeps(minutes ...int) {
 	f.t.Helper()
 	var ids []string
@@ -205,7 +205,7 @@ func (f *fleet) wantSweeps(minutes ...int) {
 	}
 }
 
-// id is that of the sweep of a minute after the start.
+// id returns the ID of the sweep of a minute after the start.
 func (f *fleet) id(minute int) string {
 	return fmt.Sprintf("sweep-default-%d", f.start.Add(time.Duration(minute)*time.Minute).Unix())
 }
@@ -230,8 +230,8 @@ func (f *fleet) wantLog(words string) {
 	}
 }
 
-// TestEachTickOnce has three workers whose clocks are 30 s off look at a hundred
-// ticks, in turns that change.
+// TestEachTickOnce has three workers whose clocks differ by 30 s process a hundred ticks, in
+// changing order.
 func TestEachTickOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -242,14 +242,14 @@ func TestEachTickOnce(t *testing.T) {
 		workers = append(workers[1:], workers[0])
 	}, workers...)
 	var minutes []int
-	for m := 0; m <= 100; m++ { // the first to look was not at the start yet
+	for m := 0; m <= 100; m++ { // the first worker to run had not reached the start yet
 		minutes = append(minutes, m)
 	}
 	f.wantSweeps(minutes...)
 	f.wantCount(101, 0)
 }
 
-// TestTickOfManyAtOnce: workers that look at the same moment decide once.
+// TestTickOfManyAtOnce checks that of concurrent workers only one starts the sweep.
 func TestTickOfManyAtOnce(t *testing.T) {
 	f := newFleet(t)
 	var workers []*schedule.Scheduler
@@ -311,8 +311,8 @@ func TestWorkerKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// TestFirstTickIsNotMadeUp: before a schedule there was nothing to miss, also where a
-// tenant has another name from now on.
+// TestFirstTickIsNotMadeUp checks that a new schedule has no missed tick, also if a tenant is
+// renamed.
 func TestFirstTickIsNotMadeUp(t *testing.T) {
 	f := newFleet(t)
 	f.set(f.start.Add(30 * time.Second))
@@ -327,7 +327,8 @@ func TestFirstTickIsNotMadeUp(t *testing.T) {
 	f.wantCount(1, 0)
 }
 
-// TestNewestMissedTick: of what was missed while all were away the newest is made up.
+// TestNewestMissedTick checks that of the ticks missed without a worker only the newest is
+// caught up on.
 func TestNewestMissedTick(t *testing.T) {
 	f := newFleet(t)
 	worker := f.worker("* * * * *", 0)
@@ -340,8 +341,9 @@ func TestNewestMissedTick(t *testing.T) {
 	f.wantSweeps(5, 6)
 }
 
-// TestTickWhileTheLastRuns: it is skipped and told, and not made up; so is each one
-// while the last is paused. One that is cancelled is in nobody's way.
+// TestTickWhileTheLastRuns checks that a tick during a sweep is skipped and logged, and not
+// caught up on. So is each tick while the sweep is paused. A cancelled sweep does not block the
+// next tick.
 func TestTickWhileTheLastRuns(t *testing.T) {
 	f := newFleet(t)
 	worker := f.worker("* * * * *", 0)
@@ -359,7 +361,7 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	}
 	f.end(f.id(1))
 	if onRealRedis() {
-		return // when it ended is by its own clock
+		return // Redis' own clock decides when the sweep ended
 	}
 	to(3, nil)
 	f.wantCount(1, 2)
@@ -386,8 +388,8 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	}
 }
 
-// TestTickAfterAFutureWasJudged: a sweep of a tick that no clock has come to was judged
-// when clocks were wrong; those of now are judged none the less.
+// TestTickAfterAFutureWasJudged checks that present sweeps are evaluated although a sweep with
+// a tick in the future was evaluated while clocks were wrong.
 func TestTickAfterAFutureWasJudged(t *testing.T) {
 	f := newFleet(t)
 	redistest.Mini(t)
@@ -404,7 +406,8 @@ func TestTickAfterAFutureWasJudged(t *testing.T) {
 	f.wantCount(2, 1)
 }
 
-// TestJudgedWithoutASchedule: no sweep begins of a tenant that is swept by hand alone.
+// TestJudgedWithoutASchedule checks that no sweep starts for a tenant that is swept by hand
+// alone.
 func TestJudgedWithoutASchedule(t *testing.T) {
 	f := newFleet(t)
 	redistest.Mini(t)
@@ -420,8 +423,8 @@ func TestJudgedWithoutASchedule(t *testing.T) {
 	}
 }
 
-// TestTickWhileSweptByHand: of the whole tenant; one of an organization is in nobody's
-// way.
+// TestTickWhileSweptByHand checks that a sweep of the whole tenant by hand blocks a tick, and
+// that one of an organization does not.
 func TestTickWhileSweptByHand(t *testing.T) {
 	f := newFleet(t)
 	worker := f.worker("* * * * *", 0)
@@ -440,8 +443,8 @@ func TestTickWhileSweptByHand(t *testing.T) {
 	}
 }
 
-// TestSweepThatIsNeverJudged: an hour after its end a sweep that is not evaluated holds up
-// no other.
+// TestSweepThatIsNeverJudged checks that a sweep without an evaluation blocks others for an
+// hour after its end only.
 func TestSweepThatIsNeverJudged(t *testing.T) {
 	f := newFleet(t)
 	redistest.Mini(t)
@@ -454,8 +457,8 @@ func TestSweepThatIsNeverJudged(t *testing.T) {
 	f.wantCount(2, 6)
 }
 
-// TestClocksThatAreWrong: a tick comes when the worker's clock and Redis' have both
-// come to it, whichever is wrong, and it is told.
+// TestClocksThatAreWrong checks that a tick starts once both the worker's clock and Redis'
+// clock have reached it, and that a wrong clock is logged.
 func TestClocksThatAreWrong(t *testing.T) {
 	const year = 366 * 24 * time.Hour
 	for name, tc := range map[string]struct {
@@ -494,8 +497,8 @@ func TestClocksThatAreWrong(t *testing.T) {
 	}
 }
 
-// TestScheduleAfterTheFuture: where every clock was a year ahead and is right again,
-// the schedule does not wait for a year.
+// TestScheduleAfterTheFuture checks that the schedule does not wait for a year if every clock
+// was a year ahead and is right again.
 func TestScheduleAfterTheFuture(t *testing.T) {
 	f := newFleet(t)
 	redistest.Mini(t)
@@ -511,8 +514,8 @@ func TestScheduleAfterTheFuture(t *testing.T) {
 	f.wantLog("because clocks were wrong")
 }
 
-// TestCronTextChanged: what is due by the new one since the last tick is made up once;
-// nothing is due twice.
+// TestCronTextChanged checks that a tick of the new expression since the last sweep is caught
+// up on once, and that no tick starts twice.
 func TestCronTextChanged(t *testing.T) {
 	f := newFleet(t)
 	daily := f.worker("0 3 * * *", 0)
@@ -528,14 +531,14 @@ func TestCronTextChanged(t *testing.T) {
 	f.endAll()
 	f.once(daily)
 	f.wantSweeps(three, five)
-	if !onRealRedis() { // Redis' clock would have to come to it
+	if !onRealRedis() { // Redis' clock would have to reach it
 		f.until(f.start.Add(27*time.Hour), 10*time.Minute, f.endAll, daily)
 		f.wantSweeps(three, five, day+three)
 	}
 }
 
-// TestRunOfThatIDIsTaken: the sweep cannot be begun, is told as skipped, and the next
-// one is.
+// TestRunOfThatIDIsTaken checks that a sweep whose run ID is taken is logged as skipped, and
+// that the next tick starts.
 func TestRunOfThatIDIsTaken(t *testing.T) {
 	f := newFleet(t)
 	worker := f.worker("* * * * *", 0)
@@ -548,8 +551,8 @@ func TestRunOfThatIDIsTaken(t *testing.T) {
 	f.wantCount(1, 1)
 }
 
-// TestSpread: a sweep leaves a fifth of the time to the next tick, and takes a week at
-// the most. A tick that is made up is spread no further than it would have been.
+// TestSpread checks that the checks of a sweep are spread over four fifths of the time to the
+// next tick, and over a week at most. A tick that is caught up on is spread no further.
 func TestSpread(t *testing.T) {
 	for cron, want := range map[string]time.Duration{
 		"0 3 * * *": 24 * time.Hour * 4 / 5, "* * * * *": 48 * time.Second, "@yearly": 7 * 24 * time.Hour,
@@ -573,7 +576,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestScheduleWithoutRedis: it is told once, and goes on when Redis is back.
+// TestScheduleWithoutRedis checks that an outage of Redis is logged once, and that scheduling
+// resumes when Redis is back.
 func TestScheduleWithoutRedis(t *testing.T) {
 	f := newFleet(t)
 	f.once(f.worker("* * * * *", 0))
