@@ -13,7 +13,7 @@ import (
 // groupOf returns the group of a row: the last digit of its number.
 func groupOf(row []byte) string { return string(row[len(row)-1:]) }
 
-// submitGrouped submits n rows of one group, in pieces of at most most rows. It settles the
+// submitGrouped submits n rows of one group, in pieces with most rows or fewer. It settles the
 // rows for which settled returns true; nil: none.
 func (w *worker) submitGrouped(n, most int, settled func(int) bool) ledger.Segment {
 	w.t.Helper()
