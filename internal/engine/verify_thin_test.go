@@ -170,7 +170,7 @@ func TestVerifyThinUnanswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		silent time.Duration
 		anew   bool
-	}{"for hours": {4 * time.Hour, false}, "for long": {7 * time.Hour, true}} {
+	}{"for hours": {3 * time.Hour, false}, "for long": {7 * time.Hour, true}} {
 		t.Run(name, func(t *testing.T) {
 			var s *thinSite
 			var begins, ends time.Time
