@@ -96,7 +96,7 @@ func TestRooms(t *testing.T) {
 		name := strings.TrimPrefix(pkg.ImportPath, module+"/")
 		room, ok := rooms[name]
 		if !ok {
-			t.Errorf("%s: say in rooms what it may import, and in ARCHITECTURE.md what it is for", name)
+			t.Errorf("%s: add its lines and imports to rooms, and its purpose to ARCHITECTURE.md", name)
 		}
 		delete(left, name)
 		var imports []string

@@ -103,7 +103,7 @@ func classOf(ctx context.Context) pace.Class {
 	return pace.ClassOf(kinds.Leading(ctx), kinds.Sweeping(ctx))
 }
 
-// worker is what cmd/worker puts together for one tenant, wired as it is there: metrics, a
+// worker has the parts of cmd/worker for one tenant, connected as they are there: metrics, a
 // gate that is measured, a log line a task.
 type worker struct {
 	redis    redis.UniversalClient

@@ -1310,13 +1310,13 @@ func hostAsked(n *internet) int {
 	return count
 }
 
-// told records the calls of Config.Reach.
-type told struct {
+// reachCalls records the calls of Config.Reach.
+type reachCalls struct {
 	mu   sync.Mutex
 	news []bool
 }
 
-func (o *told) tell(reached bool, _ string) {
+func (o *reachCalls) record(reached bool, _ string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.news = append(o.news, reached)
@@ -1332,8 +1332,8 @@ func TestPort53Closed(t *testing.T) {
 				open := n.servers[tldAddr]
 				n.at(tldAddr, tld)
 				n.know(txt(host, token))
-				var news told
-				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.tell})
+				var news reachCalls
+				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.record})
 				v := look(t, c)
 				want(t, v, dnscheck.Present, dnscheck.ReasonFound)
 				if v.Basis != dnscheck.ByResolvers || !strings.Contains(v.Note, "port 53") {
@@ -1373,8 +1373,8 @@ func TestPort53Closed(t *testing.T) {
 			n := delegated(t, txt(host, token))
 			n.know(ns("broken", "a.broken"), address("a.broken", "5.0.0.9"))
 			n.at("5.0.0.9", nil)
-			var news told
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.tell})
+			var news reachCalls
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.record})
 			look(t, c)
 			if _, err := c.Check(t.Context(), "_v.example.broken", token); err != nil {
 				t.Fatal(err)

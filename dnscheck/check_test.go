@@ -288,7 +288,7 @@ func TestContextEnds(t *testing.T) {
 	t.Run("in the middle of a TCP reply", func(t *testing.T) {
 		asked := make(chan struct{}, 1)
 		resolver := serve(t, nil, func(query []byte, conn net.Conn) {
-			_, _ = conn.Write(frame(yes.octets(query))[:20])
+			_, _ = conn.Write(frame(yes.packed(query))[:20])
 			asked <- struct{}{}
 			_, _ = conn.Read(make([]byte, 1))
 		})

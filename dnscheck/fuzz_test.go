@@ -24,10 +24,10 @@ func FuzzReadReply(f *testing.F) {
 		yes, noValue, noRecord, noName, servfail, refused, bogus, records([]string{token[:3], token[3:]}),
 		chainOf(3, func(q *dns.Msg, at string) *dns.Msg { return answer(q, txt(at, token)) }, false),
 	} {
-		f.Add(z.octets(query))
+		f.Add(z.packed(query))
 	}
 	for _, d := range damages() {
-		f.Add(d.make(yes.octets(query)))
+		f.Add(d.make(yes.packed(query)))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var id uint16
@@ -69,8 +69,8 @@ func FuzzUnescape(f *testing.F) {
 		if got := dnscheck.Unescape(s); len(got) > len(s) {
 			t.Fatalf("%q became longer: %q", s, got)
 		}
-		octets := s[:min(len(s), 255)]
-		wire, err := zoneReply(octets)
+		packed := s[:min(len(s), 255)]
+		wire, err := zoneReply(packed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,21 +78,21 @@ func FuzzUnescape(f *testing.F) {
 		if err := m.Unpack(wire); err != nil {
 			t.Fatal(err)
 		}
-		if got := dnscheck.Unescape(m.Answer[0].(*dns.TXT).Txt[0]); got != octets {
-			t.Fatalf("%q came back as %q", octets, got)
+		if got := dnscheck.Unescape(m.Answer[0].(*dns.TXT).Txt[0]); got != packed {
+			t.Fatalf("%q came back as %q", packed, got)
 		}
 	})
 }
 
 // zoneReply returns a message with one TXT record of one string, without the codec's escaping.
-func zoneReply(octets string) ([]byte, error) {
+func zoneReply(packed string) ([]byte, error) {
 	wire, err := (&dns.Msg{Answer: []dns.RR{txt(host, "")}}).Pack()
 	if err != nil {
 		return nil, err
 	}
 	wire = wire[:len(wire)-3] // RDLENGTH, and the length of the empty string
-	wire = binary.BigEndian.AppendUint16(wire, uint16(len(octets)+1))
-	return append(append(wire, byte(len(octets))), octets...), nil
+	wire = binary.BigEndian.AppendUint16(wire, uint16(len(packed)+1))
+	return append(append(wire, byte(len(packed))), packed...), nil
 }
 
 // FuzzCheckHost checks that an accepted host can be queried, and that sentences and errors are
@@ -182,7 +182,7 @@ func FuzzReadStatement(f *testing.F) {
 		zoneOf(start("example.com"), dname("org-1.example.com", "elsewhere.com")),
 		refused, servfail, noName,
 	} {
-		f.Add(z.octets(query))
+		f.Add(z.packed(query))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var id uint16
@@ -256,7 +256,7 @@ func FuzzRestoreLetters(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(query)
-	f.Add(yes.octets(query))
+	f.Add(yes.packed(query))
 	f.Add(append(query[:12:12], 0xC0, 12))
 	f.Add(append(query[:12:12], 63))
 	given := slices.Clone(dnscheck.QuestionName(query))

@@ -572,8 +572,8 @@ func TestProofDoesNotBelieveAnotherTopLevelDomain(t *testing.T) {
 		n := servedBy(t, publishes, denies)
 		n.know(ns("broken", "a.broken"), address("a.broken", "5.0.0.9"))
 		n.at("5.0.0.9", nil)
-		var news told
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.tell})
+		var news reachCalls
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.record})
 		if _, err := c.Check(t.Context(), "_v.example.broken", token); err != nil {
 			t.Fatal(err)
 		}

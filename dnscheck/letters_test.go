@@ -111,12 +111,12 @@ func TestForgeryInOtherLettersIsRejected(t *testing.T) {
 				right := h.over(&h.udp, side.right)
 				forge := true
 				udp := func(query []byte, send func([]byte)) {
-					reply := right.octets(query)
+					reply := right.packed(query)
 					h.mu.Lock()
 					defer h.mu.Unlock()
 					if forge {
 						forge = false
-						send(inLower(side.forged).octets(query))
+						send(inLower(side.forged).packed(query))
 					}
 					send(reply)
 				}

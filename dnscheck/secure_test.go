@@ -172,7 +172,7 @@ func (z zone) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/dns-message")
-	_, _ = w.Write(z.octets(query))
+	_, _ = w.Write(z.packed(query))
 }
 
 func (a certifier) checker(resolvers ...dnscheck.Resolver) *dnscheck.Checker {
@@ -321,8 +321,8 @@ func TestDamagedRepliesOverOpenConnections(t *testing.T) {
 					if err != nil {
 						return
 					}
-					_, _ = conn.Write(frame(d.make(yes.octets(query))))
-					_, _ = conn.Write(frame(noValue.octets(query)))
+					_, _ = conn.Write(frame(d.make(yes.packed(query))))
+					_, _ = conn.Write(frame(noValue.packed(query)))
 				}
 			})
 			c := a.checker(resolver)
@@ -478,7 +478,7 @@ func TestConnectionsThatBreak(t *testing.T) {
 				return
 			}
 			if n == 1 {
-				_, _ = conn.Write(frame(yes.octets(query))[:30])
+				_, _ = conn.Write(frame(yes.packed(query))[:30])
 				return
 			}
 			yes.tcp(query, conn)
@@ -594,11 +594,11 @@ func TestResponsesThatAreNoAnswer(t *testing.T) {
 			w.Header().Set("Content-Type", "application/dns-message")
 			w.Header().Set("Location", reached.URL+"/dns-query")
 			w.WriteHeader(code)
-			_, _ = w.Write(yes.octets(query))
+			_, _ = w.Write(yes.packed(query))
 		}
 	}
 	const message = "application/dns-message"
-	cut := func(n int) func([]byte) []byte { return func(query []byte) []byte { return yes.octets(query)[:n] } }
+	cut := func(n int) func([]byte) []byte { return func(query []byte) []byte { return yes.packed(query)[:n] } }
 	tests := []struct {
 		name   string
 		handle http.HandlerFunc
@@ -606,7 +606,7 @@ func TestResponsesThatAreNoAnswer(t *testing.T) {
 		reason dnscheck.Reason
 		part   string
 	}{
-		{"type with a parameter", typed("Application/DNS-Message; charset=x", yes.octets), dnscheck.Present, dnscheck.ReasonFound, ""},
+		{"type with a parameter", typed("Application/DNS-Message; charset=x", yes.packed), dnscheck.Present, dnscheck.ReasonFound, ""},
 		{"404", status(404), dnscheck.Unknown, dnscheck.ReasonRefused, "HTTP 404"},
 		{"429", status(429), dnscheck.Unknown, dnscheck.ReasonRefused, "HTTP 429"},
 		{"500", status(500), dnscheck.Unknown, dnscheck.ReasonRefused, "HTTP 500"},
@@ -615,9 +615,9 @@ func TestResponsesThatAreNoAnswer(t *testing.T) {
 		{"redirect 302", status(302), dnscheck.Unknown, dnscheck.ReasonRefused, "redirects are not followed"},
 		{"redirect 307", status(307), dnscheck.Unknown, dnscheck.ReasonRefused, "redirects are not followed"},
 		{"redirect 308", status(308), dnscheck.Unknown, dnscheck.ReasonRefused, "redirects are not followed"},
-		{"HTML", typed("text/html", yes.octets), dnscheck.Unknown, dnscheck.ReasonMalformed, `type "text/html"`},
-		{"JSON", typed("application/dns-json", yes.octets), dnscheck.Unknown, dnscheck.ReasonMalformed, "dns-json"},
-		{"no type", typed("", yes.octets), dnscheck.Unknown, dnscheck.ReasonMalformed, `type ""`},
+		{"HTML", typed("text/html", yes.packed), dnscheck.Unknown, dnscheck.ReasonMalformed, `type "text/html"`},
+		{"JSON", typed("application/dns-json", yes.packed), dnscheck.Unknown, dnscheck.ReasonMalformed, "dns-json"},
+		{"no type", typed("", yes.packed), dnscheck.Unknown, dnscheck.ReasonMalformed, `type ""`},
 		{"empty body", typed(message, cut(0)), dnscheck.Unknown, dnscheck.ReasonMalformed, "0 bytes"},
 		{"cut", typed(message, cut(40)), dnscheck.Unknown, dnscheck.ReasonMalformed, ""},
 		{"body without end", func(w http.ResponseWriter, _ *http.Request) {
@@ -629,22 +629,22 @@ func TestResponsesThatAreNoAnswer(t *testing.T) {
 			}
 		}, dnscheck.Unknown, dnscheck.ReasonMalformed, "more than the 65535 bytes"},
 		{"another id", typed(message, func(query []byte) []byte {
-			return append([]byte{1, 2}, yes.octets(query)[2:]...)
+			return append([]byte{1, 2}, yes.packed(query)[2:]...)
 		}), dnscheck.Unknown, dnscheck.ReasonMalformed, "another id"},
 		{"the query itself", typed(message, bytes.Clone), dnscheck.Unknown, dnscheck.ReasonMalformed, "a query"},
 		{"truncated", typed(message, zone(func(q *dns.Msg) *dns.Msg {
 			m := yes(q)
 			m.Truncated = true
 			return m
-		}).octets), dnscheck.Unknown, dnscheck.ReasonMalformed, "truncated"},
+		}).packed), dnscheck.Unknown, dnscheck.ReasonMalformed, "truncated"},
 		{"another question", typed(message, zone(func(q *dns.Msg) *dns.Msg {
 			m := yes(q)
 			m.Question[0].Name = "example.com."
 			return m
-		}).octets), dnscheck.Unknown, dnscheck.ReasonMalformed, "another question"},
-		{"SERVFAIL", typed(message, servfail.octets), dnscheck.Unknown, dnscheck.ReasonServFail, ""},
-		{"bogus", typed(message, bogus.octets), dnscheck.Unknown, dnscheck.ReasonDNSSEC, ""},
-		{"NXDOMAIN", typed(message, noName.octets), dnscheck.Absent, dnscheck.ReasonNoName, ""},
+		}).packed), dnscheck.Unknown, dnscheck.ReasonMalformed, "another question"},
+		{"SERVFAIL", typed(message, servfail.packed), dnscheck.Unknown, dnscheck.ReasonServFail, ""},
+		{"bogus", typed(message, bogus.packed), dnscheck.Unknown, dnscheck.ReasonDNSSEC, ""},
+		{"NXDOMAIN", typed(message, noName.packed), dnscheck.Absent, dnscheck.ReasonNoName, ""},
 	}
 	for _, test := range tests {
 		for _, http2 := range []bool{true, false} {

@@ -150,20 +150,20 @@ func frame(message []byte) []byte {
 // zone answers a query. Its reply is sent at any length.
 type zone func(q *dns.Msg) *dns.Msg
 
-func (z zone) udp(query []byte, send func([]byte)) { send(z.octets(query)) }
+func (z zone) udp(query []byte, send func([]byte)) { send(z.packed(query)) }
 
-func (z zone) tcp(query []byte, conn net.Conn) { _, _ = conn.Write(frame(z.octets(query))) }
+func (z zone) tcp(query []byte, conn net.Conn) { _, _ = conn.Write(frame(z.packed(query))) }
 
-func (z zone) octets(query []byte) []byte {
+func (z zone) packed(query []byte) []byte {
 	q := new(dns.Msg)
 	if err := q.Unpack(query); err != nil {
 		panic(fmt.Sprintf("the query cannot be read: %v", err))
 	}
-	octets, err := z(q).Pack()
+	packed, err := z(q).Pack()
 	if err != nil {
 		panic(fmt.Sprintf("the test's reply cannot be written: %v", err))
 	}
-	return octets
+	return packed
 }
 
 // asksFor compares the queried name with name, ignoring case.

@@ -72,10 +72,10 @@ func TestStringsOfOneRecordAreJoined(t *testing.T) {
 
 func TestRecordWithoutStrings(t *testing.T) {
 	resolver := serve(t, func(query []byte, send func([]byte)) {
-		octets := holding("x").octets(query)
-		octets = octets[:len(octets)-2] // the string and its length
-		octets[len(octets)-1] = 0       // RDLENGTH
-		send(octets)
+		packed := holding("x").packed(query)
+		packed = packed[:len(packed)-2] // the string and its length
+		packed[len(packed)-1] = 0       // RDLENGTH
+		send(packed)
 	}, nil)
 	want(t, look(t, checker(t, resolver)), dnscheck.Absent, dnscheck.ReasonOtherValue)
 }
@@ -180,13 +180,13 @@ func TestEmptyTokenIsRefused(t *testing.T) {
 }
 
 func TestUnescape(t *testing.T) {
-	tests := []struct{ escaped, octets string }{
+	tests := []struct{ escaped, packed string }{
 		{``, ``}, {`plain`, `plain`}, {`a\"b`, `a"b`}, {`a\\b`, `a\b`}, {`\000\255`, "\x00\xff"}, {`\\034`, `\034`}, {`\0341`, `"1`},
 		{`\`, `\`}, {`\1`, `\1`}, {`\12`, `\12`}, {`\256`, `\256`}, {`\x41`, `\x41`}, {`\\\"`, `\"`},
 	}
 	for _, test := range tests {
-		if got := dnscheck.Unescape(test.escaped); got != test.octets {
-			t.Errorf("unescape %q: %q, want %q", test.escaped, got, test.octets)
+		if got := dnscheck.Unescape(test.escaped); got != test.packed {
+			t.Errorf("unescape %q: %q, want %q", test.escaped, got, test.packed)
 		}
 	}
 }

@@ -33,11 +33,11 @@ func damages() []damage {
 				panic(err)
 			}
 			change(m)
-			octets, err := m.Pack()
+			packed, err := m.Pack()
 			if err != nil {
 				panic(err)
 			}
-			return octets
+			return packed
 		}
 	}
 	octet := func(i int, change func(byte) byte) func([]byte) []byte {
@@ -47,7 +47,7 @@ func damages() []damage {
 			return bad
 		}
 	}
-	afterQuestion := func(octets ...byte) func([]byte) []byte {
+	afterQuestion := func(packed ...byte) func([]byte) []byte {
 		return func(good []byte) []byte {
 			_, end, err := dns.UnpackDomainName(good, 12)
 			if err != nil {
@@ -57,7 +57,7 @@ func damages() []damage {
 			binary.BigEndian.PutUint16(bad[6:], 1)
 			binary.BigEndian.PutUint16(bad[8:], 0)
 			binary.BigEndian.PutUint16(bad[10:], 0)
-			return append(bad, octets...)
+			return append(bad, packed...)
 		}
 	}
 	record := func(owner ...byte) []byte {
@@ -143,12 +143,12 @@ func TestDamagedRepliesArePassedOver(t *testing.T) {
 			t.Run(d.name+"/"+side.name, func(t *testing.T) {
 				resolver := serve(t,
 					func(query []byte, send func([]byte)) {
-						send(d.make(side.first.octets(query)))
-						send(side.right.octets(query))
+						send(d.make(side.first.packed(query)))
+						send(side.right.packed(query))
 					},
 					func(query []byte, conn net.Conn) {
-						_, _ = conn.Write(frame(d.make(side.first.octets(query))))
-						_, _ = conn.Write(frame(side.right.octets(query)))
+						_, _ = conn.Write(frame(d.make(side.first.packed(query))))
+						_, _ = conn.Write(frame(side.right.packed(query)))
 					})
 				for _, transport := range []string{"udp", "tcp"} {
 					resolver.Transport = transport
@@ -168,9 +168,9 @@ func TestOnlyDamagedRepliesAreUnknown(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				v := lookInMemory(t, memory{
-					udp: memoryUDP(func(query []byte, send func([]byte)) { send(d.make(holding(token).octets(query))) }),
+					udp: memoryUDP(func(query []byte, send func([]byte)) { send(d.make(holding(token).packed(query))) }),
 					tcp: memoryTCP(func(query []byte, conn net.Conn) {
-						_, _ = conn.Write(frame(d.make(holding(token).octets(query))))
+						_, _ = conn.Write(frame(d.make(holding(token).packed(query))))
 						unanswered(conn)
 					}),
 				})
@@ -189,7 +189,7 @@ func TestFloodOfWrongIDsLastsToTheDeadlineOnly(t *testing.T) {
 			query := make([]byte, 1500)
 			n, err := conn.Read(query)
 			for err == nil {
-				forged := holding(token).octets(query[:n])
+				forged := holding(token).packed(query[:n])
 				forged[0] ^= 0x55
 				_, err = conn.Write(forged)
 				time.Sleep(time.Millisecond)
@@ -221,8 +221,8 @@ func TestRightIDFromAnotherSourceIsDropped(t *testing.T) {
 		if err != nil {
 			return
 		}
-		_, _ = forger.WriteTo(holding(token).octets(buffer[:n]), from)
-		_, _ = proxy.WriteTo(holding(other).octets(buffer[:n]), from)
+		_, _ = forger.WriteTo(holding(token).packed(buffer[:n]), from)
+		_, _ = proxy.WriteTo(holding(other).packed(buffer[:n]), from)
 	})
 	defer running.Wait()
 	resolver.Addr = proxy.LocalAddr().(*net.UDPAddr).AddrPort()
@@ -231,8 +231,8 @@ func TestRightIDFromAnotherSourceIsDropped(t *testing.T) {
 
 func TestDuplicateReplyDoesNoHarm(t *testing.T) {
 	resolver := serve(t, func(query []byte, send func([]byte)) {
-		send(holding(token).octets(query))
-		send(holding(token).octets(query))
+		send(holding(token).packed(query))
+		send(holding(token).packed(query))
 	}, nil)
 	c := checker(t, resolver)
 	for range 5 {
@@ -267,7 +267,7 @@ func TestTruncatedReplyIsFetchedByTCP(t *testing.T) {
 		}
 	}
 	halfway := func(query []byte, send func([]byte)) {
-		whole := truncated(holding(other, token)).octets(query)
+		whole := truncated(holding(other, token)).packed(query)
 		send(whole[:len(whole)-5])
 	}
 	tests := []struct {
@@ -301,8 +301,8 @@ func TestTruncatedReplyIsFetchedByTCP(t *testing.T) {
 }
 
 func TestBrokenTCP(t *testing.T) {
-	write := func(octets ...byte) onTCP {
-		return func(_ []byte, conn net.Conn) { _, _ = conn.Write(octets) }
+	write := func(packed ...byte) onTCP {
+		return func(_ []byte, conn net.Conn) { _, _ = conn.Write(packed) }
 	}
 	tests := []struct {
 		name   string
@@ -321,9 +321,9 @@ func TestBrokenTCP(t *testing.T) {
 			holding(token).tcp(query, conn)
 		}, dnscheck.Present, dnscheck.ReasonFound},
 		{"length shorter than the reply", func(query []byte, conn net.Conn) {
-			octets := frame(holding(token).octets(query))
-			octets[1] -= 4
-			_, _ = conn.Write(octets)
+			packed := frame(holding(token).packed(query))
+			packed[1] -= 4
+			_, _ = conn.Write(packed)
 		}, dnscheck.Unknown, dnscheck.ReasonMalformed},
 		{"another question's reply and closed", func(query []byte, conn net.Conn) {
 			zone(func(q *dns.Msg) *dns.Msg {
@@ -333,7 +333,7 @@ func TestBrokenTCP(t *testing.T) {
 			}).tcp(query, conn)
 		}, dnscheck.Unknown, dnscheck.ReasonMalformed},
 		{"byte by byte", func(query []byte, conn net.Conn) {
-			for _, octet := range frame(holding(token).octets(query)) {
+			for _, octet := range frame(holding(token).packed(query)) {
 				_, _ = conn.Write([]byte{octet})
 			}
 		}, dnscheck.Present, dnscheck.ReasonFound},
@@ -350,7 +350,7 @@ func TestBrokenTCP(t *testing.T) {
 func TestByteASecondOverTCPEndsWithTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := lookInMemory(t, memory{udp: unanswered, tcp: memoryTCP(func(query []byte, conn net.Conn) {
-			for _, octet := range frame(holding(token).octets(query)) {
+			for _, octet := range frame(holding(token).packed(query)) {
 				if _, err := conn.Write([]byte{octet}); err != nil {
 					return
 				}
@@ -445,12 +445,12 @@ func TestLateReplyDoesNotReachTheNextCheck(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if first == nil {
-			first = func() { send(holding(token).octets(query)) }
+			first = func() { send(holding(token).packed(query)) }
 			asked <- struct{}{}
 			return
 		}
 		first()
-		send(holding(other).octets(query))
+		send(holding(other).packed(query))
 	}, nil)
 	c := checker(t, resolver)
 	abandon(t, c, asked)
@@ -558,7 +558,7 @@ func TestEachQueryHasItsOwnIDAndPort(t *testing.T) {
 			mu.Lock()
 			ids[binary.BigEndian.Uint16(buffer)], ports[from.String()] = true, true
 			mu.Unlock()
-			_, _ = packets.WriteTo(holding(token).octets(buffer[:n]), from)
+			_, _ = packets.WriteTo(holding(token).packed(buffer[:n]), from)
 		}
 	})
 	defer running.Wait()

@@ -470,7 +470,7 @@ func flagText(use *bool) string {
 	return fmt.Sprint(*use)
 }
 
-// wantVerdict checks that the last event of the history is what, with the answers that
+// wantVerdict checks that the last event of the history is the given one, with the answers that
 // permitted the change, and that a log line has them too.
 func (s *sweepSite) wantVerdict(what, state, audited string) {
 	s.t.Helper()

@@ -168,7 +168,7 @@ func mismatch(err error, run Run, sum Sum) error {
 	return otherRows(err, run, fmt.Sprintf("digest %x", sum.Digest))
 }
 
-// otherRows returns the error of a script that compares rows, with what was given, as a
+// otherRows returns the error of a script that compares rows with the given ones, as a
 // [MismatchError] if it is one.
 func otherRows(err error, run Run, given string) error {
 	if errors.Is(err, ErrMismatch) {

@@ -92,12 +92,12 @@ func TestControlRows(t *testing.T) {
 		}
 	}
 	d, _ := s.Domain(domains[120][0], domains[120][1])
-	if got := told(lookUp(t, s, "udp", d.Host, dns.TypeTXT)); !strings.Contains(got[1], d.TXT) {
+	if got := formatAnswer(lookUp(t, s, "udp", d.Host, dns.TypeTXT)); !strings.Contains(got[1], d.TXT) {
 		t.Error("not published:", got)
 	}
 	unpublished := rows("unpublished.csv?n=1")
 	d, ok := s.Domain(unpublished[1][0], unpublished[1][1])
-	if got := told(lookUp(t, s, "udp", d.Host, dns.TypeTXT)); !ok || d.Status != "pending" || slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, d.TXT) }) {
+	if got := formatAnswer(lookUp(t, s, "udp", d.Host, dns.TypeTXT)); !ok || d.Status != "pending" || slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, d.TXT) }) {
 		t.Errorf("%+v, %q", d, got)
 	}
 

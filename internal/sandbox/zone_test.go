@@ -29,8 +29,8 @@ func lookUp(t *testing.T, s *sandbox.Sandbox, transport, name string, qtype uint
 	return got
 }
 
-// told formats an answer: the code, then the records of its sections.
-func told(m *dns.Msg) []string {
+// formatAnswer formats an answer: the code, then the records of its sections.
+func formatAnswer(m *dns.Msg) []string {
 	words := []string{dns.RcodeToString[m.Rcode]}
 	for _, section := range [][]dns.RR{m.Answer, m.Ns} {
 		for _, rr := range section {
@@ -103,7 +103,7 @@ func TestZone(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(transport+"/"+tt.name+"/"+dns.TypeToString[tt.qtype], func(t *testing.T) {
 				got := lookUp(t, s, transport, tt.name, tt.qtype)
-				if diff := cmp.Diff(tt.want, told(got)); diff != "" {
+				if diff := cmp.Diff(tt.want, formatAnswer(got)); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
 				if !got.RecursionAvailable || got.Authoritative || got.AuthenticatedData || got.Question[0].Name != dns.Fqdn(tt.name) {
@@ -116,7 +116,7 @@ func TestZone(t *testing.T) {
 
 func TestNamesBelowGoAwayWithTheLast(t *testing.T) {
 	s := start(t, sandbox.Options{})
-	code := func() string { return told(lookUp(t, s, "udp", "b.example", dns.TypeTXT))[0] }
+	code := func() string { return formatAnswer(lookUp(t, s, "udp", "b.example", dns.TypeTXT))[0] }
 	s.SetTXT("x.a.b.example", "1")
 	s.SetTXT("y.b.example", "1")
 	s.SetTXT("y.b.example", "2")
@@ -147,7 +147,7 @@ func TestLateRecords(t *testing.T) {
 	all := func() map[string]string {
 		said := map[string]string{}
 		for _, name := range []string{"new", "old", "gone", "never"} {
-			words := told(lookUp(t, s, "udp", name+".example", dns.TypeTXT))
+			words := formatAnswer(lookUp(t, s, "udp", name+".example", dns.TypeTXT))
 			said[name] = words[0]
 			if _, value, ok := strings.Cut(words[1], ` TXT `); ok {
 				said[name] = value
@@ -172,10 +172,10 @@ func TestRCodes(t *testing.T) {
 	s.SetRCode("b.example", dns.RcodeRefused, -1)
 	var got []string
 	for _, name := range []string{"a", "a", "a", "b", "b", "b"} {
-		got = append(got, told(lookUp(t, s, "udp", name+".example", dns.TypeTXT))[0])
+		got = append(got, formatAnswer(lookUp(t, s, "udp", name+".example", dns.TypeTXT))[0])
 	}
 	s.SetRCode("b.example", 0, 0)
-	got = append(got, told(lookUp(t, s, "udp", "b.example", dns.TypeTXT))[0])
+	got = append(got, formatAnswer(lookUp(t, s, "udp", "b.example", dns.TypeTXT))[0])
 	want := []string{"SERVFAIL", "SERVFAIL", "NOERROR", "REFUSED", "REFUSED", "REFUSED", "NXDOMAIN"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -211,7 +211,7 @@ func TestUnresponsive(t *testing.T) {
 		}
 	}
 	s.Unresponsive("a.example", false)
-	if got := told(lookUp(t, s, "udp", "a.example", dns.TypeTXT)); got[0] != "NOERROR" {
+	if got := formatAnswer(lookUp(t, s, "udp", "a.example", dns.TypeTXT)); got[0] != "NOERROR" {
 		t.Error(got)
 	}
 }

@@ -136,7 +136,7 @@ func checkConfirm(b sweep.Breaker, tenant, run string) error {
 		return fmt.Errorf("sweep %s holds domains of tenant %s back, not %s: list them (enqueue domains sweep --tenant %s --dry-run), then use --confirm %s",
 			b.ID, tenant, run, tenant, b.ID)
 	case !b.Confirmed.IsZero():
-		return fmt.Errorf("no sweep holds domains of tenant %s back: what was absent before %s is confirmed to be gone", tenant, Stamp(b.Confirmed))
+		return fmt.Errorf("no sweep holds domains of tenant %s back: each absence before %s is confirmed", tenant, Stamp(b.Confirmed))
 	}
 	return fmt.Errorf("no sweep holds domains of tenant %s back: there is nothing to confirm", tenant)
 }

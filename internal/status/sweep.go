@@ -47,7 +47,7 @@ func (s SweepState) BreakerText() string {
 	case b.ID != "":
 		text = "closed, but sweep " + Shown(b.ID) + " has held domains back: " + reason(b.Why)
 	case !b.Confirmed.IsZero():
-		return "closed; what was absent before " + Stamp(b.Confirmed) + " is confirmed to be gone"
+		return "closed; each absence before " + Stamp(b.Confirmed) + " is confirmed"
 	default:
 		return "closed"
 	}
