@@ -18,4 +18,5 @@
 //	real.go            databases of a server or a Cluster, and their locks
 //	redistest.go       New, Keys, URL, Mini: the database of a test
 //	size.go            which tests run, and how many at a time
+//	process_linux.go, process_other.go: processes that end with the test
 package redistest

@@ -1,0 +1,156 @@
+package orgops_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// listFrom is the number of files from which on a package lists them in its comment.
+const listFrom = 100
+
+// upward is how many names a file of the package uses of files above it in its list. The
+// number of a package only falls.
+var upward = map[string]int{
+	"apiclient":             41,
+	"cmd/enqueue":           25,
+	"cmd/worker":            13,
+	"dnscheck":              25,
+	"internal/console":      24,
+	"internal/dispatch":     4,
+	"internal/engine":       6,
+	"internal/engine/kinds": 10,
+	"internal/health":       2,
+	"internal/httpapi":      7,
+	"internal/intake":       11,
+	"internal/metrics":      16,
+	"internal/redistest":    5,
+	"internal/runs":         4,
+	"internal/sandbox":      20,
+	"internal/status":       3,
+	"internal/webhooks":     1,
+}
+
+// TestFilesReadDownward reads the list of files in the comment of each package: a file uses those
+// below it. Methods are not counted, of which the compiler alone knows the type.
+func TestFilesReadDownward(t *testing.T) {
+	for name := range rooms {
+		files := parseFiles(t, name)
+		list := listed(files)
+		if len(list) == 0 && len(files) < listFrom {
+			continue
+		}
+		place := map[string]int{}
+		for i, file := range list {
+			if _, twice := place[file]; twice {
+				t.Errorf("%s: %s is listed twice", name, file)
+			}
+			place[file] = i
+		}
+		for file := range files {
+			if _, ok := place[file]; !ok && file != "doc.go" {
+				t.Errorf("%s: %s is not in the list of files in the package's comment", name, file)
+			}
+			delete(place, file)
+		}
+		for file := range place {
+			t.Errorf("%s: %s is listed, but there is no such file", name, file)
+		}
+		if up := upwardUses(files, list); len(up) != upward[name] {
+			t.Errorf("%s: files use %d names of files above them, want %d:\n\t%s", name, len(up), upward[name], strings.Join(up, "\n\t"))
+		}
+	}
+}
+
+// parseFiles parses the files of a package, without tests.
+func parseFiles(t *testing.T, dir string) map[string]*ast.File {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*ast.File{}
+	set := token.NewFileSet()
+	for _, entry := range entries {
+		name := entry.Name()
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(set, filepath.Join(dir, name), nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = file
+	}
+	return files
+}
+
+var goFile = regexp.MustCompile(`[a-z0-9_]+\.go\b`)
+
+// listed returns the files in the code blocks of the package's comment, in order.
+func listed(files map[string]*ast.File) (list []string) {
+	for _, file := range files {
+		for line := range strings.Lines(file.Doc.Text()) {
+			if strings.HasPrefix(line, "\t") {
+				list = append(list, goFile.FindAllString(line, -1)...)
+			}
+		}
+	}
+	return list
+}
+
+// upwardUses returns the names that files use of files above them.
+func upwardUses(files map[string]*ast.File, list []string) (uses []string) {
+	home := map[string]string{} // the file of each declaration
+	for name, file := range files {
+		for _, decl := range file.Decls {
+			switch decl := decl.(type) {
+			case *ast.FuncDecl:
+				if decl.Recv == nil {
+					home[decl.Name.Name] = name
+				}
+			case *ast.GenDecl:
+				for _, spec := range decl.Specs {
+					switch spec := spec.(type) {
+					case *ast.TypeSpec:
+						home[spec.Name.Name] = name
+					case *ast.ValueSpec:
+						for _, n := range spec.Names {
+							home[n.Name] = name
+						}
+					}
+				}
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for name, file := range files {
+		receivers := map[*ast.Ident]bool{}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv != nil {
+				ast.Inspect(f.Recv, func(n ast.Node) bool {
+					if id, ok := n.(*ast.Ident); ok {
+						receivers[id] = true
+					}
+					return true
+				})
+			}
+		}
+		for _, id := range file.Unresolved {
+			to := home[id.Name]
+			if to == "" || to == name || receivers[id] || slices.Index(list, to) > slices.Index(list, name) {
+				continue
+			}
+			seen[fmt.Sprintf("%s uses %s of %s", name, id.Name, to)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
