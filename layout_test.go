@@ -23,7 +23,6 @@ var upward = map[string]int{
 	"apiclient":             41,
 	"cmd/enqueue":           25,
 	"cmd/worker":            13,
-	"dnscheck":              25,
 	"internal/console":      24,
 	"internal/dispatch":     4,
 	"internal/engine":       6,

@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -314,4 +315,16 @@ func seconds(ttl uint32) time.Duration {
 		return 0
 	}
 	return time.Duration(ttl) * time.Second
+}
+
+func addressIn(record dns.RR) (netip.Addr, bool) {
+	var raw []byte
+	switch record := record.(type) {
+	case *dns.A:
+		raw = record.A.To4()
+	case *dns.AAAA:
+		raw = record.AAAA.To16()
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	return addr.Unmap(), ok
 }

@@ -214,15 +214,3 @@ func addressesAt(section []dns.RR, name string) (found []netip.Addr) {
 	}
 	return found
 }
-
-func addressIn(record dns.RR) (netip.Addr, bool) {
-	var raw []byte
-	switch record := record.(type) {
-	case *dns.A:
-		raw = record.A.To4()
-	case *dns.AAAA:
-		raw = record.AAAA.To16()
-	}
-	addr, ok := netip.AddrFromSlice(raw)
-	return addr.Unmap(), ok
-}

@@ -32,11 +32,11 @@ type canary struct {
 }
 
 // newCanary returns nil without a zone.
-func newCanary(c Config) *canary {
-	if c.CanaryZone == "" {
+func newCanary(zone string, notify func(resolver string, trusted bool, why string)) *canary {
+	if zone == "" {
 		return nil
 	}
-	return &canary{zone: dns.Fqdn(c.CanaryZone), notify: c.Vote, checked: newCache[bool]()}
+	return &canary{zone: dns.Fqdn(zone), notify: notify, checked: newCache[bool]()}
 }
 
 func checkCanaryZone(zone string) error {
@@ -53,14 +53,16 @@ func checkCanaryZone(zone string) error {
 	return nil
 }
 
-// check queries the resolver if that is due, and returns the made-up answer; empty: nothing is
-// known of that.
-func (c *canary) check(ctx context.Context, r resolverClient) string {
-	_, _ = c.checked.load(ctx, c.zone, func() (bool, time.Duration, error) {
-		interval, err := c.query(ctx, r)
-		return true, interval, err
-	})
-	return c.fabrication()
+// fabrication queries the canary zone if that is due, and returns the made-up answer; empty:
+// nothing is known of that.
+func (c resolverClient) fabrication(ctx context.Context) string {
+	if c.canary != nil {
+		_, _ = c.canary.checked.load(ctx, c.canary.zone, func() (bool, time.Duration, error) {
+			interval, err := c.queryCanary(ctx)
+			return true, interval, err
+		})
+	}
+	return c.canary.fabrication()
 }
 
 // fabrication returns the made-up part of its last answer; empty: nothing, or
@@ -75,22 +77,22 @@ func (c *canary) fabrication() string {
 	return ""
 }
 
-// query queries the resolver, and returns when to do so again. Without an answer its vote
-// stays as it was.
-func (c *canary) query(ctx context.Context, r resolverClient) (time.Duration, error) {
-	limited, cancel := context.WithTimeout(ctx, r.exchange.timeout)
+// queryCanary queries the canary zone, and returns when to do so again. Without an answer the
+// vote stays as it was.
+func (c resolverClient) queryCanary(ctx context.Context) (time.Duration, error) {
+	limited, cancel := context.WithTimeout(ctx, c.exchange.timeout)
 	defer cancel()
-	fabricated, err := r.testDenial(limited, canaryName()+"."+c.zone, dns.TypeTXT)
-	before := c.fabrication()
+	fabricated, err := c.testDenial(limited, canaryName()+"."+c.canary.zone, dns.TypeTXT)
+	before := c.canary.fabrication()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return 0, errors.Join(errAbandoned, ctx.Err())
 	case err != nil:
 		return canaryRetry, nil
 	}
-	c.fabricated.Store(&fabricated)
-	if (fabricated == "") != (before == "") && c.notify != nil {
-		c.notify(r.resolver.Name, fabricated == "", fabricated)
+	c.canary.fabricated.Store(&fabricated)
+	if (fabricated == "") != (before == "") && c.canary.notify != nil {
+		c.canary.notify(c.resolver.Name, fabricated == "", fabricated)
 	}
 	if fabricated != "" {
 		return canaryRetry, nil
@@ -117,4 +119,14 @@ func fabricationIn(r reply) (string, error) {
 		return "it says that a name exists which does not" + wildcardHint, nil
 	}
 	return "", fmt.Errorf("answered %s", r.rcodeName())
+}
+
+// testDenial describes the resolver's answer for a name that does not exist; empty: it denies
+// the name.
+func (c resolverClient) testDenial(ctx context.Context, name string, kind uint16) (lies string, err error) {
+	r, _, err := c.query(ctx, c.resolver.Transport, query{name: name, kind: kind})
+	if err != nil {
+		return "", err
+	}
+	return fabricationIn(r)
 }

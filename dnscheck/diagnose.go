@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/net/publicsuffix"
 )
 
 const (
@@ -96,16 +94,6 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	d.addAliases()
 	d.addServers(mismatch)
 	return d.Diagnosis, nil
-}
-
-// registered returns the registered domain of a name: the label below the public suffix, and
-// the suffix. Empty: there is none.
-func registered(name string) string {
-	domain, err := publicsuffix.EffectiveTLDPlusOne(strings.ToLower(name))
-	if err != nil {
-		return ""
-	}
-	return domain
 }
 
 // diagnosis is a Diagnosis in progress.

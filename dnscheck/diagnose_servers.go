@@ -22,7 +22,7 @@ type serverMismatch struct {
 // the parent does not name for the token. It returns nil without a mismatch, if a set has more
 // servers than are queried, or if the delegated servers do not deny the token.
 func (a *authority) findMismatch(ctx context.Context, host, token string) *serverMismatch {
-	if a.reach.closed(time.Now()) != "" {
+	if a.reach.closed(time.Now(), authorityTime) != "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)

@@ -95,15 +95,3 @@ func (d disproof) result() (State, Reason, Basis) {
 	}
 	return Unknown, reason, basis
 }
-
-// isContradiction reports whether an answer was read that contradicts itself or its signature,
-// as opposed to a missing answer: there may be something at the host.
-func (o Observation) isContradiction() bool {
-	switch o.Reason {
-	case ReasonAlias, ReasonDNSSEC:
-		return true
-	case ReasonMalformed:
-		return o.RCode != ""
-	}
-	return false
-}

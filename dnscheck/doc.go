@@ -78,24 +78,29 @@
 //
 //	diagnose.go, diagnose_servers.go   Diagnose: mistakes with a missing record
 //	examine.go                         Examine: test queries to resolvers
-//	operator.go                        Operator: of a zone's name servers
 //	prove.go, disprove.go, check.go    Prove, Disprove, Check: combine name servers and resolvers
 //	checker.go                         Config, New, Close
 //	authority.go                       finds a zone's name servers, and decides by their answers
 //	authority_poll.go                  queries the servers of one zone, and counts majorities
-//	authority_lookup.go                resolves name servers by a quorum of the resolvers
+//	authority_lookup.go                finds the servers of a top-level domain, and addresses
+//	authority_resolution.go            the state of one resolution, and its limits
 //	authority_referral.go              reads one server's answer
 //	reachability.go                    whether port 53 is open
+//	operator.go                        Operator: of a zone's name servers
+//	panel.go                           records that a quorum of the resolvers has
 //	tally.go, quorum.go                count resolvers
-//	resolver_state.go, canary.go       which resolvers answer, and have a vote
+//	resolver_state.go                  which resolvers answer
 //	resolver_client.go                 queries one resolver
-//	answer.go, txt.go                  read a reply: aliases, values, denials
-//	https.go, pipeline.go              connections to resolvers over TLS and TCP
+//	canary.go                          which resolvers have a vote
+//	answer.go                          reads a reply: aliases, values, denials
+//	https.go, pipeline.go, connect.go  connections to resolvers over HTTPS, TLS and TCP
 //	exchange.go, reply.go              send a query, parse its reply
-//	resolver.go, resolver_operators.go settings of resolvers, and their operators
+//	resolver_operators.go, resolver.go operators of resolvers, and their settings
 //	cache.go                           values with a TTL
+//	question.go                        the host, the token and the purpose
 //	evidence.go, verdict.go            results, and their sentences
 //	domain.go, name.go, public.go      names and addresses
+//	txt.go                             values of TXT records, and foreign text for showing
 //
-// A further transport is another carrier (pipeline.go), and a scheme in resolver.go.
+// A further transport is another carrier (exchange.go), and a scheme in resolver.go.
 package dnscheck

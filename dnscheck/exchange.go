@@ -55,6 +55,13 @@ func newExchange(d dialer, timeout time.Duration) *exchange {
 	return &exchange{dialer: d, timeout: timeout, carriers: make(map[netip.AddrPort]carrier), life: life, end: end}
 }
 
+func (x *exchange) close() {
+	x.end()
+	for _, c := range x.carriers {
+		c.close()
+	}
+}
+
 // exchangeError is the reason why there is no usable reply.
 type exchangeError struct {
 	reason Reason

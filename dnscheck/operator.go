@@ -79,11 +79,6 @@ func possibleCuts(host string) []string {
 	return names[max(0, len(names)-maxCuts):]
 }
 
-// isRegistry reports whether a zone is a top-level domain or another public suffix.
-func isRegistry(zone string) bool {
-	return dns.CountLabel(zone) < 2 || isPublicSuffix(unrooted(zone))
-}
-
 // operatorOf returns the key of the operator of name servers with these names.
 //
 // Big operators spread their customers over many names: Route 53 has two thousand, in as many

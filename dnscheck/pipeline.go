@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -27,71 +26,6 @@ const (
 )
 
 var errClosed = errors.New("the checker is closed")
-
-// addCarrier prepares connections to a resolver over TCP, TLS or HTTPS, and opens none.
-func (x *exchange) addCarrier(r Resolver, roots *x509.CertPool) {
-	c := connector{dialer: x.dialer, life: x.life, timeout: x.timeout, addr: r.Addr.String()}
-	switch r.Transport {
-	case transportTCP:
-		x.carriers[r.Addr] = &pipeline{connector: c}
-	case transportTLS:
-		c.config = tlsConfig(r, roots)
-		x.carriers[r.Addr] = &pipeline{connector: c, padded: true}
-	case transportHTTPS:
-		c.config = tlsConfig(r, roots, "h2", "http/1.1")
-		x.carriers[r.Addr] = newDoHClient(c, r)
-	}
-}
-
-func (x *exchange) close() {
-	x.end()
-	for _, c := range x.carriers {
-		c.close()
-	}
-}
-
-// connector opens connections to one address. The end of life closes them and cancels
-// dials. The end of the check that caused a dial does not: the next check uses the
-// connection.
-type connector struct {
-	dialer
-	life    context.Context
-	timeout time.Duration
-	addr    string
-	config  *tls.Config // nil: TCP without TLS
-}
-
-func (c connector) open() (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(c.life, c.timeout)
-	defer cancel()
-	raw, err := c.DialContext(ctx, transportTCP, c.addr)
-	if err != nil {
-		return nil, err
-	}
-	conn := boundConn{raw, context.AfterFunc(c.life, func() { _ = raw.Close() })}
-	if c.config == nil {
-		return conn, nil
-	}
-	secure := tls.Client(conn, c.config)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, handshakeError(err)
-	}
-	return secure, nil
-}
-
-// boundConn is a connection that the end of the connector's life closes.
-type boundConn struct {
-	net.Conn
-
-	unbind func() bool
-}
-
-// Close closes the connection.
-func (c boundConn) Close() error {
-	c.unbind()
-	return c.Conn.Close()
-}
 
 // pipeline sends the queries to one resolver over one connection, without waiting for
 // earlier replies, and matches replies by their ids (RFC 7766 section 6.2.1.1, RFC 7858

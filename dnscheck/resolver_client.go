@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/miekg/dns"
@@ -24,7 +25,7 @@ func (c resolverClient) observe(ctx context.Context, q question) Observation {
 		return c.queryToken(ctx, q)
 	}
 	fabrication := make(chan string, 1)
-	go func() { fabrication <- c.canary.check(ctx, c) }() // ends with the receive below
+	go func() { fabrication <- c.fabrication(ctx) }() // ends with the receive below
 	o := c.queryToken(ctx, q)
 	why := <-fabrication
 	if why == "" {
@@ -93,4 +94,17 @@ func (o Observation) with(f finding) Observation {
 		o.Err = f.err.Error()
 	}
 	return o
+}
+
+// resolverStatus is when a resolver last answered, and when a probe last failed.
+type resolverStatus struct {
+	mu                   sync.Mutex
+	answeredAt, failedAt time.Time
+	problem              string // of the probe, if the resolver has not answered since
+}
+
+func (s *resolverStatus) answered(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answeredAt, s.problem = now, ""
 }

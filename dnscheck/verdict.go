@@ -3,7 +3,6 @@ package dnscheck
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -141,6 +140,38 @@ func (v Verdict) Contested() bool {
 
 // isSilence reports whether there was no answer at all.
 func (r Reason) isSilence() bool { return r == ReasonTimeout || r == ReasonUnreachable }
+
+// isContradiction reports whether an answer was read that contradicts itself or its signature,
+// as opposed to a missing answer: there may be something at the host.
+func (o Observation) isContradiction() bool {
+	switch o.Reason {
+	case ReasonAlias, ReasonDNSSEC:
+		return true
+	case ReasonMalformed:
+		return o.RCode != ""
+	}
+	return false
+}
+
+// AliasOut returns the first alias (CNAME or DNAME), a name and its target, that led any
+// resolver or name server to the token outside of the host's registered domain.
+func (v Verdict) AliasOut() (name, target string, out bool) {
+	own := registered(unrooted(v.Host))
+	for _, o := range v.Observations {
+		if o.State != Present {
+			continue
+		}
+		name = v.Host
+		for _, target = range o.Aliases {
+			// An escaped dot would resemble one that separates labels.
+			if own == "" || strings.Contains(target, `\`) || registered(target) != own {
+				return name, target, true
+			}
+			name = target
+		}
+	}
+	return "", "", false
+}
 
 // shownValue is how many bytes of a value are shown.
 const shownValue = 100
@@ -306,32 +337,4 @@ func (v Verdict) deciding() Observation {
 		}
 	}
 	return Observation{}
-}
-
-func andMore(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (and %d more)", n)
-}
-
-// shown quotes at most so many bytes of foreign text as printable ASCII.
-func shown(s string, most int) string {
-	if len(s) > most {
-		return strconv.QuoteToASCII(s[:most]) + "…"
-	}
-	return strconv.QuoteToASCII(s)
-}
-
-// shownHost returns a host name as it is, and quotes any other name.
-func shownHost(name string) string {
-	for _, c := range []byte(name) {
-		if !isHostByte(c) && c != '.' {
-			return shown(name, maxName)
-		}
-	}
-	if name == "" || len(name) > maxName+1 {
-		return shown(name, maxName)
-	}
-	return name
 }

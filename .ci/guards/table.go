@@ -186,7 +186,7 @@ var guards = []guard{
 	{name: "depth", test: "TestHostileDelegationsAreBounded",
 		in: "resolution.descendFrom", old: "maxReferrals", new: "1 << 30"},
 	{name: "time", test: "TestHostileDelegationsAreBounded|TestSilentServerDoesNotDelayADecidedVerdict",
-		in: "authority.query", old: "authorityTime", new: "time.Hour"},
+		in: "authority.query", old: "limit := authorityTime", new: "limit := time.Hour"},
 	{name: "servers", test: "TestHostileDelegationsAreBounded|TestManyServers",
 		in: "newDelegation", old: "names[:min(len(names), most)]", new: "names"},
 	{name: "ipv4", test: "TestManyAddressesOfEachServer",
