@@ -125,9 +125,9 @@ func (r *resolution) observe(p *zonePoll) (observations []Observation) {
 	if p == nil {
 		return nil
 	}
-	for _, result := range p.results {
-		result.observation.Aliases = slices.Concat(r.path.targets, result.observation.Aliases)
-		observations = append(observations, result.observation)
+	for _, a := range p.answers {
+		a.observation.Aliases = slices.Concat(r.path.targets, a.observation.Aliases)
+		observations = append(observations, a.observation)
 	}
 	return observations
 }
@@ -167,7 +167,7 @@ func (r *resolution) descendFrom(ctx context.Context, zone delegation, name stri
 		p := r.poll(ctx, zone, name)
 		p.timedOut = ctx.Err() != nil
 		r.recordReach(ctx, p)
-		down, ttl, confirmed := p.delegation()
+		down, confirmed := p.delegation()
 		follow := down != nil && !p.conflict()
 		if r.disproof {
 			r.collect(p, follow)
@@ -175,7 +175,7 @@ func (r *resolution) descendFrom(ctx context.Context, zone delegation, name stri
 		switch {
 		case follow:
 			if confirmed {
-				r.delegations.put(down.name, *down, ttl)
+				r.delegations.put(down.name, *down, down.ttl)
 			}
 			zone = *down
 		case !p.any(serverAnswer.isUseful):
@@ -208,8 +208,8 @@ func (r *resolution) recordReach(ctx context.Context, p *zonePoll) {
 		return // the caller gave up
 	}
 	r.delegations.forget(p.zone.name)
-	queried := func(result serverResult) bool { return result.observation.Address != "" }
-	if dns.CountLabel(p.zone.name) == 1 && slices.ContainsFunc(p.results, queried) {
+	queried := func(a serverAnswer) bool { return a.observation.Address != "" }
+	if dns.CountLabel(p.zone.name) == 1 && p.any(queried) {
 		why := "cannot be reached: is port 53 outwards open?"
 		if p.any(serverAnswer.isLame) {
 			why = "cannot be reached: another server answers in their place: port 53 is redirected on the way."

@@ -43,6 +43,7 @@ type delegation struct {
 	named    int    // the number of its servers, for a majority; servers may have fewer
 	set      uint64 // a hash of all their names
 	operator string // of its servers; empty for a registry
+	ttl      time.Duration
 }
 
 // isSame reports whether both delegate the same zone to servers of the same names.
@@ -64,10 +65,11 @@ func (d *delegation) glueOf(name string) []netip.Addr {
 
 // serverAnswer is a name server's answer for a name: a finding, an alias, or a referral.
 type serverAnswer struct {
-	finding finding
-	alias   string      // the target of the CNAME there, or of a DNAME above
-	down    *delegation // the zone below that contains the name
-	ttl     time.Duration
+	finding     finding
+	alias       string      // the target of the CNAME there, or of a DNAME above
+	down        *delegation // the zone below that contains the name
+	server      int         // index in the delegation
+	observation Observation // without an address if the server has none that can be queried
 }
 
 // definite reports whether the answer is authoritative for the name.
@@ -95,10 +97,10 @@ func readServerAnswer(r reply, zone, name, token string) serverAnswer {
 	if f, is := notZones(r); is {
 		return withFinding(f)
 	}
-	if down, ttl, err := referral(r, zone, name); err != nil {
+	if down, err := referral(r, zone, name); err != nil {
 		return withFinding(unknown(ReasonLame, err))
 	} else if down != nil {
-		return serverAnswer{down: down, ttl: ttl}
+		return serverAnswer{down: down}
 	}
 	if !r.authoritative {
 		return withFinding(unknown(ReasonLame, errors.New("the server answers without authority (AA=0): it is named as a name server of the zone and does not hold it")))
@@ -118,10 +120,10 @@ func readServerAnswer(r reply, zone, name, token string) serverAnswer {
 // referral reads a referral (RFC 1034 section 4.3.2): a reply without an answer, with the NS
 // records of one zone. That zone must be strictly below the server's own and contain the name.
 // nil without an error: the reply is no referral.
-func referral(r reply, zone, name string) (*delegation, time.Duration, error) {
+func referral(r reply, zone, name string) (*delegation, error) {
 	records := nsRecords(r.authority)
 	if r.rcode != dns.RcodeSuccess || len(r.answer) > 0 || len(recordsOf[*dns.SOA](r.authority)) > 0 || len(records) == 0 {
-		return nil, 0, nil
+		return nil, nil
 	}
 	cut := canonical(records[0].Hdr.Name)
 	other := func(ns *dns.NS) bool { return canonical(ns.Hdr.Name) != cut }
@@ -138,15 +140,15 @@ func referral(r reply, zone, name string) (*delegation, time.Duration, error) {
 	}
 	switch {
 	case problem == "":
-		ttl := longestTTL
+		d := newDelegation(cut, serverNames(records), r.additional)
 		for _, ns := range records {
-			ttl = min(ttl, seconds(ns.Hdr.Ttl))
+			d.ttl = min(d.ttl, seconds(ns.Hdr.Ttl))
 		}
-		return newDelegation(cut, serverNames(records), r.additional), ttl, nil
+		return d, nil
 	case r.authoritative: // an empty answer with the zone's name servers
-		return nil, 0, nil
+		return nil, nil
 	}
-	return nil, 0, fmt.Errorf("the server is named as one of %s, and %s", shownHost(unrooted(zone)), problem)
+	return nil, fmt.Errorf("the server is named as one of %s, and %s", shownHost(unrooted(zone)), problem)
 }
 
 func nsRecords(section []dns.RR) []*dns.NS {
@@ -154,18 +156,14 @@ func nsRecords(section []dns.RR) []*dns.NS {
 }
 
 // serverNames returns the servers in the records, each once.
-func serverNames(records []*dns.NS) []string {
-	var names []string
-	seen := make(map[string]bool)
+func serverNames(records []*dns.NS) (names []string) {
 	for _, ns := range records {
-		name := canonical(ns.Ns)
-		if name == "." || seen[name] {
-			continue
+		if name := canonical(ns.Ns); name != "." {
+			names = append(names, name)
 		}
-		seen[name] = true
-		names = append(names, name)
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // newDelegation chooses at most maxServers of the servers, and retains nothing else of a reply
@@ -175,7 +173,7 @@ func newDelegation(zone string, names []string, additional []dns.RR) *delegation
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(maphash.String(serverSeed, a), maphash.String(serverSeed, b)), cmp.Compare(a, b))
 	})
-	d := &delegation{name: zone, named: len(names), set: maphash.String(serverSeed, strings.Join(names, "\x00"))}
+	d := &delegation{name: zone, named: len(names), set: maphash.String(serverSeed, strings.Join(names, "\x00")), ttl: longestTTL}
 	most := maxServers
 	if isRegistry(zone) {
 		most = registryServers

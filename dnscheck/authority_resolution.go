@@ -35,7 +35,7 @@ const (
 
 var (
 	// errSpent: the verdict has used up its queries.
-	errSpent = errors.New("the delegation needs more queries than one check may send")
+	errSpent = &exchangeError{ReasonDelegation, errors.New("the delegation needs more queries than one check may send")}
 	// errTimeUp is the cause of authorityTime, as opposed to the end of the caller's context.
 	errTimeUp = errors.New("the time for querying the name servers is over")
 	// errTooDeep: there are too many referrals.

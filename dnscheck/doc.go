@@ -93,7 +93,7 @@
 //	resolver_client.go                 queries one resolver
 //	canary.go                          which resolvers have a vote
 //	answer.go                          reads a reply: aliases, values, denials
-//	https.go, pipeline.go, connect.go  connections to resolvers over HTTPS, TLS and TCP
+//	https.go, pipeline.go              connections to resolvers over HTTPS, TLS and TCP
 //	exchange.go, reply.go              send a query, parse its reply
 //	resolver_operators.go, resolver.go operators of resolvers, and their settings
 //	cache.go                           values with a TTL

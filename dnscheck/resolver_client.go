@@ -80,10 +80,11 @@ func (c resolverClient) query(ctx context.Context, transport string, q query) (r
 
 // exchangeFailure is the finding without a reply.
 func exchangeFailure(err error) finding {
+	reason := ReasonUnreachable
 	if failed, ok := errors.AsType[*exchangeError](err); ok {
-		return unknown(failed.reason, failed)
+		reason = failed.reason
 	}
-	return unknown(ReasonUnreachable, err)
+	return unknown(reason, err)
 }
 
 // with returns the observation with a finding.
