@@ -27,8 +27,8 @@ const (
 type canary struct {
 	zone       string // with the final dot
 	notify     func(resolver string, trusted bool, why string)
-	checked    *cache[bool]           // while the last check's result counts
-	fabricated atomic.Pointer[string] // by its last answer
+	checked    *cache[bool] // while the last check's result counts
+	fabricated atomic.Value // by its last answer: a string
 }
 
 // newCanary returns nil without a zone.
@@ -65,16 +65,13 @@ func (c resolverClient) fabrication(ctx context.Context) string {
 	return c.canary.fabrication()
 }
 
-// fabrication returns the made-up part of its last answer; empty: nothing, or
-// there is no canary.
+// fabrication returns the made-up part of its last answer; empty: nothing, or no canary.
 func (c *canary) fabrication() string {
 	if c == nil {
 		return ""
 	}
-	if fabricated := c.fabricated.Load(); fabricated != nil {
-		return *fabricated
-	}
-	return ""
+	fabricated, _ := c.fabricated.Load().(string)
+	return fabricated
 }
 
 // queryCanary queries the canary zone, and returns when to do so again. Without an answer the
@@ -90,7 +87,7 @@ func (c resolverClient) queryCanary(ctx context.Context) (time.Duration, error) 
 	case err != nil:
 		return canaryRetry, nil
 	}
-	c.canary.fabricated.Store(&fabricated)
+	c.canary.fabricated.Store(fabricated)
 	if (fabricated == "") != (before == "") && c.canary.notify != nil {
 		c.canary.notify(c.resolver.Name, fabricated == "", fabricated)
 	}

@@ -32,9 +32,12 @@ func (c *Checker) evaluate(ctx context.Context, q question) (v Verdict, err erro
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
-	if c.authority == nil {
+	switch {
+	case q.purpose == forDisproof:
+		v, err = c.disprove(ctx, q)
+	case c.authority == nil:
 		v, err = c.poll(ctx, q)
-	} else {
+	default:
 		v, err = c.evaluateInOrder(ctx, q)
 	}
 	v.Quorum, v.Resolvers = c.quorum, len(c.resolvers)
@@ -74,7 +77,7 @@ func (c *Checker) encryptedOnly() *Checker {
 // replace lets the resolvers decide in place of name servers that did not answer. There must
 // be a quorum of them, in two perspectives if any is named.
 func (c *Checker) replace(ctx context.Context, servers Verdict, q question) (Verdict, error) {
-	var in perspectives
+	var in votes
 	for _, r := range c.resolvers {
 		in.add(r.resolver.perspective())
 	}

@@ -248,21 +248,18 @@ func (d *diagnosis) aliased() *Observation {
 // checkOther checks another name by the basis of the verdict; nil: no result.
 func (c *Checker) checkOther(ctx context.Context, name, token string, basis Basis) *Verdict {
 	q := question{host: name, token: token, purpose: forAdvice}
-	if basis == ByAuthority {
-		if c.authority == nil {
-			return nil
-		}
-		v, err := c.authority.query(ctx, q)
-		if err != nil || v.State == Unknown {
-			return nil
-		}
-		return &v.Verdict
+	var v serversVerdict
+	var err error
+	switch {
+	case basis != ByAuthority:
+		v.Verdict, err = c.poll(ctx, q)
+	case c.authority != nil:
+		v, err = c.authority.query(ctx, q)
 	}
-	v, err := c.poll(ctx, q)
 	if err != nil || v.State == Unknown {
 		return nil
 	}
-	return &v
+	return &v.Verdict
 }
 
 // addOthers adds findings about the other names.

@@ -53,14 +53,14 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	for range p.resolvers {
 		b := <-ballots
 		if b.valid && len(b.values) == 0 {
-			empty.add(b.by)
+			empty.add(b.by.perspective())
 			emptyTTL = min(emptyTTL, b.ttl)
 		}
 		for _, value := range b.values {
 			if of[value] == nil {
 				of[value] = new(votes)
 			}
-			of[value].add(b.by)
+			of[value].add(b.by.perspective())
 			ttl = min(ttl, b.ttl)
 		}
 		var winners []string
@@ -83,18 +83,7 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	return nil, 0, errNoQuorum
 }
 
-// votes counts the resolvers that return the same.
-type votes struct {
-	count int
-	in    perspectives
-}
-
-func (v *votes) add(r Resolver) {
-	v.count++
-	v.in.add(r.perspective())
-}
-
-func (p panel) enough(v votes) bool { return v.count >= p.quorum && (!p.span || v.in.several) }
+func (p panel) enough(v votes) bool { return v.count >= p.quorum && (!p.span || v.several) }
 
 // ballot is one resolver's answer for a name, each value once.
 type ballot struct {

@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,14 +20,7 @@ const (
 
 // String returns "unknown", "absent" or "present".
 func (s State) String() string {
-	switch s {
-	case Absent:
-		return "absent"
-	case Present:
-		return "present"
-	default:
-		return "unknown"
-	}
+	return cmp.Or(map[State]string{Absent: "absent", Present: "present"}[s], "unknown")
 }
 
 // Reason is the reason of a state. Its text is stable, for metrics and machines.
