@@ -34,8 +34,7 @@ func (r *resolution) topLevel(ctx context.Context, name string) (delegation, err
 	return d, nil
 }
 
-// addressesOf returns the addresses of a name server that may be queried, or why there are
-// none.
+// addressesOf returns the addresses of a name server that may be queried.
 func (r *resolution) addressesOf(ctx context.Context, zone string, server nameServer) ([]netip.Addr, error) {
 	found := server.glue
 	if len(found) == 0 {

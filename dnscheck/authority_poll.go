@@ -89,8 +89,7 @@ func (q *zoneQuery) queryServer(ctx context.Context, server int) {
 	}
 }
 
-// queryOnce queries an address once for all servers that share it, and reports whether the
-// answer is useful.
+// queryOnce queries an address once for all servers that share it.
 func (q *zoneQuery) queryOnce(ctx context.Context, server int, addr netip.Addr) (useful bool) {
 	q.mu.Lock()
 	if q.byAddr[addr] == nil {
@@ -135,7 +134,6 @@ func (q *zoneQuery) observed(server int, a serverAnswer) serverAnswer {
 	return a
 }
 
-// zonePoll has the answers of a zone's servers.
 type zonePoll struct {
 	zone     delegation
 	answers  []serverAnswer
@@ -159,13 +157,12 @@ func (p *zonePoll) conflict() bool {
 	return no && (yes || alias || referral) || alias && (yes || referral) || p.any(differs)
 }
 
-// majority reports whether answers of one kind came from more than half of the servers, whose
-// number is given.
+// majority reports whether answers of one kind came from more than half of so many servers.
 //
-// A server is a name in the delegation and counts once: its owner can give it
-// any number of addresses. The answers must also come from more than half as many addresses:
-// one machine with several names counts once. (It cannot be more than half of all addresses:
-// without IPv6 half of them cannot be reached.)
+// A server is a name in the delegation and counts once: its owner can give it any number of
+// addresses. The answers must also come from more than half as many addresses: one machine
+// with several names counts once. (It cannot be more than half of all addresses: without IPv6
+// half of them cannot be reached.)
 func (p *zonePoll) majority(servers int, is func(serverAnswer) bool) bool {
 	agreed, addrs, possible := p.count(servers, is)
 	return 2*agreed > servers && 2*addrs > possible
@@ -216,7 +213,6 @@ func (p *zonePoll) delegation() (down *delegation, confirmed bool) {
 	return nil, false
 }
 
-// isConfirmed reports whether a majority gave the same delegation.
 func (p *zonePoll) isConfirmed() bool {
 	_, confirmed := p.delegation()
 	return confirmed
@@ -260,7 +256,7 @@ func (p *zonePoll) isThin() bool {
 	return !p.any(func(a serverAnswer) bool { return !a.hasToken() && !a.finding.reason.isSilence() })
 }
 
-// contradiction returns the reason of one server's contradictory answer; empty: none is.
+// contradiction returns the reason of a contradictory answer; empty: none is.
 func (p *zonePoll) contradiction() Reason {
 	for _, a := range p.answers {
 		if !a.isAlias() && a.observation.isContradiction() {

@@ -30,13 +30,11 @@ const (
 // serverSeed makes the choice of servers unpredictable.
 var serverSeed = maphash.MakeSeed()
 
-// nameServer is a name server in a delegation.
 type nameServer struct {
 	name string       // with the final dot
 	glue []netip.Addr // addresses from the referral, of a name within the delegated zone
 }
 
-// delegation is a zone and its name servers.
 type delegation struct {
 	name     string // canonical
 	servers  []nameServer
@@ -83,7 +81,6 @@ func (a serverAnswer) isReferral() bool { return a.down != nil }
 // isLame reports whether the server does not hold the zone.
 func (a serverAnswer) isLame() bool { return a.finding.reason == ReasonLame }
 
-// isUseful reports whether the answer is definite, or a valid referral.
 func (a serverAnswer) isUseful() bool { return a.definite() || a.isReferral() }
 
 func withFinding(f finding) serverAnswer { return serverAnswer{finding: f} }
@@ -189,18 +186,16 @@ func newDelegation(zone string, names []string, additional []dns.RR) *delegation
 // the referring server has no authority over others. The names must be few, since each record
 // is compared with each.
 func withGlue(zone string, names []string, additional []dns.RR) []nameServer {
-	servers := make([]nameServer, 0, len(names))
-	for _, name := range names {
-		server := nameServer{name: name}
+	servers := make([]nameServer, len(names))
+	for i, name := range names {
+		servers[i].name = name
 		if dns.IsSubDomain(zone, name) {
-			server.glue = addressesAt(additional, name)
+			servers[i].glue = addressesAt(additional, name)
 		}
-		servers = append(servers, server)
 	}
 	return servers
 }
 
-// addressesAt returns the addresses of a name in a section.
 func addressesAt(section []dns.RR, name string) (found []netip.Addr) {
 	for _, record := range section {
 		if !isAt(record, name) {

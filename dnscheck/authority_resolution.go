@@ -28,17 +28,14 @@ const (
 	maxQueries = 200
 	// maxLookups bounds the name servers whose addresses are resolved for one verdict: those
 	// of five zones of 8 servers and of the registries above them, with an empty cache.
-	maxLookups = 48
-	// maxServerObservations bounds the observations of name servers in a verdict.
-	maxServerObservations = 16
+	maxLookups            = 48
+	maxServerObservations = 16 // in a verdict
 )
 
 var (
-	// errSpent: the verdict has used up its queries.
 	errSpent = &exchangeError{ReasonDelegation, errors.New("the delegation needs more queries than one check may send")}
 	// errTimeUp is the cause of authorityTime, as opposed to the end of the caller's context.
-	errTimeUp = errors.New("the time for querying the name servers is over")
-	// errTooDeep: there are too many referrals.
+	errTimeUp  = errors.New("the time for querying the name servers is over")
 	errTooDeep = &exchangeError{ReasonDelegation, fmt.Errorf("more than %d referrals on the way down", maxReferrals)}
 )
 

@@ -101,8 +101,8 @@ func canaryName() string { return strings.ToLower(rand.Text()[:canaryLabel]) }
 
 const wildcardHint = " (a wildcard in the canary zone, or a zone signed so that it denies less, reads the same)"
 
-// fabricationIn describes the answer for a name that does not exist; empty: the reply denies
-// the name. The error: it is not an answer of the zone.
+// fabricationIn describes the answer for a name that does not exist; empty: the reply denies it.
+// The error: it is not an answer of the zone.
 func fabricationIn(r reply) (string, error) {
 	_, refused := notZones(r)
 	switch {
@@ -118,8 +118,7 @@ func fabricationIn(r reply) (string, error) {
 	return "", fmt.Errorf("answered %s", r.rcodeName())
 }
 
-// testDenial describes the resolver's answer for a name that does not exist; empty: it denies
-// the name.
+// testDenial queries the resolver for a name that does not exist, as fabricationIn.
 func (c resolverClient) testDenial(ctx context.Context, name string, kind uint16) (lies string, err error) {
 	r, _, err := c.query(ctx, c.resolver.Transport, query{name: name, kind: kind})
 	if err != nil {

@@ -96,7 +96,6 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	return d.Diagnosis, nil
 }
 
-// diagnosis is a Diagnosis in progress.
 type diagnosis struct {
 	Diagnosis
 
@@ -111,7 +110,6 @@ func (d *diagnosis) add(m Mistake, format string, a ...any) {
 	}
 }
 
-// compare finds mistakes in the values at the host.
 func (d *diagnosis) compare() {
 	at := shownHost(d.host)
 	for _, o := range d.verdict.Observations {
@@ -134,7 +132,6 @@ func (d *diagnosis) compare() {
 	}
 }
 
-// similarities are the sentences about values that are similar to the token.
 var similarities = map[Mistake]string{
 	MistakeQuoted:  "The value at %s has quotation marks in it (%s): enter it without.",
 	MistakePadded:  "The value at %s has blanks or invisible characters around it (%s): enter it without.",
@@ -199,7 +196,6 @@ func isCut(value, unquoted, token string) bool {
 	return len(unquoted) >= minPart && (strings.HasPrefix(token, unquoted) || strings.HasSuffix(token, unquoted))
 }
 
-// otherName is another name at which the token may be.
 type otherName struct {
 	mistake Mistake
 	name    string
@@ -262,7 +258,6 @@ func (c *Checker) checkOther(ctx context.Context, name, token string, basis Basi
 	return &v.Verdict
 }
 
-// addOthers adds findings about the other names.
 func (d *diagnosis) addOthers(others []otherName) {
 	at := shownHost(d.host)
 	for _, a := range others {
@@ -300,7 +295,6 @@ func (d *diagnosis) resembles(sibling Verdict) bool {
 	return false
 }
 
-// addAliases adds a finding about a CNAME at the host.
 func (d *diagnosis) addAliases() {
 	o := d.aliased()
 	if o == nil {

@@ -41,7 +41,6 @@ func (c *Checker) disprove(ctx context.Context, q question) (Verdict, error) {
 	return d.verdict(), nil
 }
 
-// disproof joins the results of resolvers and name servers.
 type disproof struct {
 	resolvers    Verdict // by tally.disproof
 	servers      serversVerdict

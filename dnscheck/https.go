@@ -93,7 +93,6 @@ func (d *dohClient) post(ctx context.Context, message []byte) ([]byte, error) {
 	return readMessage(response)
 }
 
-// readMessage returns the DNS message in a response.
 func readMessage(response *http.Response) ([]byte, error) {
 	if response.StatusCode != http.StatusOK {
 		err := fmt.Errorf("the resolver answered HTTP %d where 200 is wanted (redirects are not followed)", response.StatusCode)

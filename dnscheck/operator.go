@@ -65,8 +65,7 @@ func (p panel) operatorAt(ctx context.Context, name string) (string, time.Durati
 	return operatorOf(servers), ttl, nil
 }
 
-// possibleCuts returns the names at which the host's zone can begin, the host first, without
-// registries' zones.
+// possibleCuts returns the names below registries' at which the host's zone can begin.
 func possibleCuts(host string) []string {
 	name := canonical(host)
 	var names []string

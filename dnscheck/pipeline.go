@@ -191,10 +191,8 @@ func (p *pipeline) join(q query) (*pipelineConn, *pendingQuery, error) {
 	}
 	c := p.current
 	pending := &pendingQuery{id: dns.Id(), query: q, opener: opener, reply: make(chan reply, 1)}
-	for taken := true; taken; {
-		if _, taken = c.waiting[pending.id]; taken {
-			pending.id++
-		}
+	for _, taken := c.waiting[pending.id]; taken; _, taken = c.waiting[pending.id] {
+		pending.id++
 	}
 	c.waiting[pending.id] = pending
 	if len(c.waiting) == 1 {

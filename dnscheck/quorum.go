@@ -80,8 +80,7 @@ func checkPerspectives(resolvers []Resolver) error {
 	return nil
 }
 
-// namesPerspectives reports whether any resolver names a perspective. A proof has to span two
-// then.
+// namesPerspectives reports whether a proof has to span two perspectives: any is named.
 func namesPerspectives(resolvers []Resolver) bool {
 	return slices.ContainsFunc(resolvers, func(r Resolver) bool { return r.perspective() != DefaultPerspective })
 }

@@ -63,7 +63,6 @@ func (r *reachability) problem() string {
 	return r.why
 }
 
-// answered records that a name server has answered.
 func (r *reachability) answered(now time.Time) {
 	r.mu.Lock()
 	r.lastAnswer, r.closedUntil, r.firstSilence, r.lastSilence = now, time.Time{}, time.Time{}, time.Time{}

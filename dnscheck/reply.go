@@ -30,7 +30,6 @@ const (
 // errStray marks a message that is not a reply to the query: forged, damaged, or another's.
 var errStray = errors.New("not a reply to the question")
 
-// reply is the parsed reply to a query.
 type reply struct {
 	recased                       bool // the question came back with its letters in another case
 	truncated                     bool // the sections are not read then
@@ -136,7 +135,6 @@ func (r *reply) readOptions() error {
 	return nil
 }
 
-// recordsOf returns the records of one type.
 func recordsOf[T dns.RR](section []dns.RR) (records []T) {
 	for _, record := range section {
 		if r, ok := record.(T); ok {

@@ -9,7 +9,6 @@ import (
 	"github.com/miekg/dns"
 )
 
-// resolverClient queries one resolver.
 type resolverClient struct {
 	resolver Resolver
 	operator string
@@ -84,7 +83,6 @@ func exchangeFailure(err error) finding {
 	return unknown(reason, err)
 }
 
-// with returns the observation with a finding.
 func (o Observation) with(f finding) Observation {
 	o.State, o.Reason, o.NegativeTTL = f.state, f.reason, f.negativeTTL
 	o.Values, o.MoreValues = capValues(f.values)

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// tally counts the resolvers' observations.
 type tally struct {
 	quorum                  int
 	span                    bool // a quorum has to span two perspectives
@@ -38,7 +37,6 @@ func (t *tally) add(o Observation) {
 	}
 }
 
-// check is the decision of a check.
 func (t tally) check() (State, bool) {
 	switch {
 	case t.present.count > 0:

@@ -199,7 +199,6 @@ func (v Verdict) Sentence() string {
 	return v.Plain()
 }
 
-// tooFew completes the sentence of too few name servers.
 func (v Verdict) tooFew() string {
 	switch {
 	case !v.Thin:
@@ -248,7 +247,6 @@ func someNames(names []string) string {
 	return strings.Join(names[:min(len(names), most)], ", ") + andMore(len(names)-most)
 }
 
-// queried names the servers for the customer.
 func (v Verdict) queried() string {
 	if v.Basis == ByAuthority {
 		return "the domain's name servers"
