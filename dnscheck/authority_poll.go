@@ -47,14 +47,13 @@ func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zo
 	}()
 	p := &zonePoll{zone: zone}
 	registry := isRegistry(zone.name)
-	var grace *time.Timer
+	var grace <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
-			for len(q.answers) > 0 {
-				p.add(<-q.answers)
-			}
-			return p
+			return p.drain(q.answers)
+		case <-grace:
+			return p.drain(q.answers)
 		case a, ok := <-q.answers:
 			if !ok {
 				return p
@@ -65,7 +64,7 @@ func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zo
 			return p
 		}
 		if grace == nil && !r.disproof && p.majority(len(zone.servers), serverAnswer.isUseful) {
-			grace = time.AfterFunc(gracePeriod, cancel)
+			grace = time.After(gracePeriod)
 		}
 	}
 }
@@ -144,6 +143,14 @@ type zonePoll struct {
 func (p *zonePoll) add(a serverAnswer) {
 	p.answers = append(p.answers, a)
 	p.alias = cmp.Or(p.alias, a.alias)
+}
+
+// drain adds the answers that have arrived.
+func (p *zonePoll) drain(answers <-chan serverAnswer) *zonePoll {
+	for len(answers) > 0 {
+		p.add(<-answers)
+	}
+	return p
 }
 
 func (p *zonePoll) any(is func(serverAnswer) bool) bool { return slices.ContainsFunc(p.answers, is) }

@@ -54,13 +54,11 @@
 //
 // # Resolvers
 //
-// A quorum ([QuorumOf]) of resolvers has to see the token, and no operator may have a quorum
-// of its own ([Operators]). A proof waits for each resolver: one that finds the signatures
-// bogus is a veto. One that returns SERVFAIL is queried again with CD (checking disabled), and
-// an answer then is a veto. If any answer is authenticated (AD), only authenticated ones
-// count. If any perspective is named ([Resolver.Perspective]), two have to agree. A resolver
-// that makes up answers loses its vote ([Config.CanaryZone]). In a disproof, a negative answer
-// must have the SOA record of its zone (RFC 2308).
+// A quorum ([QuorumOf]) of resolvers has to see the token ([Checker.Prove]), and no operator
+// may have a quorum of its own ([Operators]). One that returns SERVFAIL is queried again with
+// CD (checking disabled), and an answer then is a veto. One that makes up answers loses its
+// vote ([Config.CanaryZone]). In a disproof, a negative answer must have the SOA record of its
+// zone (RFC 2308).
 //
 // Over UDP each query has a random port, id and case of letters. If a reply has the letters in
 // another case, the query is sent again over TCP. Connections over TCP, TLS (RFC 7858) and
@@ -102,5 +100,5 @@
 //	domain.go, name.go, public.go      names and addresses
 //	txt.go                             values of TXT records, and foreign text for showing
 //
-// A further transport is another carrier (exchange.go), and a scheme in resolver.go.
+// A further transport is another carrier (exchange.go), and a scheme (resolver.go).
 package dnscheck
