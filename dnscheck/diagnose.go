@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -69,10 +70,8 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	if v.State != Absent {
 		return Diagnosis{}, nil
 	}
-	host, domain = unrooted(host), unrooted(domain)
-	if domain == "" {
-		domain = registered(host)
-	}
+	host = unrooted(host)
+	domain = cmp.Or(unrooted(domain), registered(host))
 	d := &diagnosis{host: host, domain: domain, token: token, verdict: v}
 	d.compare()
 	limited, cancel := context.WithTimeout(ctx, diagnosisTime)

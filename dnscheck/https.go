@@ -95,21 +95,18 @@ func (d *dohClient) post(ctx context.Context, message []byte) ([]byte, error) {
 
 func readMessage(response *http.Response) ([]byte, error) {
 	if response.StatusCode != http.StatusOK {
-		err := fmt.Errorf("the resolver answered HTTP %d where 200 is wanted (redirects are not followed)", response.StatusCode)
-		return nil, &exchangeError{ReasonRefused, err}
+		return nil, &exchangeError{ReasonRefused, fmt.Errorf("the resolver answered HTTP %d where 200 is wanted (redirects are not followed)", response.StatusCode)}
 	}
 	kind := response.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(kind); err != nil || media != dnsMessage {
-		err := fmt.Errorf("the resolver answered with content of type %s where %s is wanted", shown(kind, 60), dnsMessage)
-		return nil, &exchangeError{ReasonMalformed, err}
+		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with content of type %s where %s is wanted", shown(kind, 60), dnsMessage)}
 	}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxMessage+1))
 	switch {
 	case err != nil:
 		return nil, err
 	case len(raw) > maxMessage:
-		err := fmt.Errorf("the resolver answered with more than the %d bytes that a message can have", maxMessage)
-		return nil, &exchangeError{ReasonMalformed, err}
+		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with more than the %d bytes that a message can have", maxMessage)}
 	}
 	return raw, nil
 }

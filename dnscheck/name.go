@@ -55,15 +55,15 @@ func labelProblem(label string) string {
 		switch {
 		case r >= 0x80:
 			return "has characters outside ASCII; write an internationalized name in its xn-- form"
-		case !isHostByte(byte(r)):
+		case !isHostRune(r):
 			return fmt.Sprintf("has %q in a label; letters, digits, hyphens and underscores are possible", r)
 		}
 	}
 	return ""
 }
 
-func isHostByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+func isHostRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
 }
 
 func lastLabelProblem(label, wanted string) string {
@@ -88,14 +88,12 @@ func sameName(a, b string) bool { return canonical(a) == canonical(b) }
 // unrooted removes the final dot of a name, for showing it.
 func unrooted(name string) string { return strings.TrimSuffix(name, ".") }
 
+// isOdd reports whether host names do not have the character.
+func isOdd(r rune) bool { return r != '.' && !isHostRune(r) }
+
 // shownHost returns a host name as it is, and quotes any other name.
 func shownHost(name string) string {
-	for _, c := range []byte(name) {
-		if !isHostByte(c) && c != '.' {
-			return shown(name, maxName)
-		}
-	}
-	if name == "" || len(name) > maxName+1 {
+	if name == "" || len(name) > maxName+1 || strings.ContainsFunc(name, isOdd) {
 		return shown(name, maxName)
 	}
 	return name

@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"golang.org/x/net/publicsuffix"
 )
 
 const (
@@ -97,11 +97,7 @@ func operatorOf(servers []string) string {
 // the hyphens between digits. A label of digits only is returned as it is.
 func operatorLabel(name string) string {
 	name = unrooted(canonical(name))
-	domain, err := publicsuffix.EffectiveTLDPlusOne(name)
-	if err != nil {
-		domain = name
-	}
-	label, _, _ := strings.Cut(domain, ".")
+	label, _, _ := strings.Cut(cmp.Or(registered(name), name), ".")
 	var parts []string
 	for part := range strings.SplitSeq(label, "-") {
 		if bare := strings.Map(withoutDigits, part); bare != "" || part == "" {
@@ -120,7 +116,7 @@ func withoutDigits(r rune) rune {
 	switch {
 	case '0' <= r && r <= '9':
 		return -1
-	case r >= 0x80 || !isHostByte(byte(r)):
+	case !isHostRune(r):
 		return '_'
 	}
 	return r

@@ -95,10 +95,7 @@ type ballot struct {
 
 func (c resolverClient) values(ctx context.Context, name string, kind uint16) ballot {
 	m, _, err := c.query(ctx, c.resolver.Transport, query{name: name, kind: kind})
-	if err != nil || !m.isAnswer() {
-		return ballot{}
-	}
-	if c.fabrication(ctx) != "" {
+	if err != nil || !m.isAnswer() || c.fabrication(ctx) != "" {
 		return ballot{}
 	}
 	b := ballot{by: c.resolver, valid: true, ttl: longestTTL}

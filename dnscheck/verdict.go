@@ -194,7 +194,11 @@ func (v Verdict) Sentence() string {
 		return fmt.Sprintf("The TXT record at %s was found through an alias (CNAME or DNAME) from %s to %s, out of the domain, where others may be able to publish it: "+
 			"publish the record at %[1]s itself, instead of an alias.", shownHost(v.Host), shownHost(name), shownHost(target))
 	case v.State == Unknown && o.EDE != "":
-		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), o.role(), o.EDE)
+		role := "resolver"
+		if o.Authority {
+			role = "name server"
+		}
+		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), role, o.EDE)
 	}
 	return v.Plain()
 }
@@ -245,20 +249,6 @@ func (v Verdict) sides() string {
 func someNames(names []string) string {
 	const most = 4 // most zones have two to four
 	return strings.Join(names[:min(len(names), most)], ", ") + andMore(len(names)-most)
-}
-
-func (v Verdict) queried() string {
-	if v.Basis == ByAuthority {
-		return "the domain's name servers"
-	}
-	return "the resolver"
-}
-
-func (o Observation) role() string {
-	if o.Authority {
-		return "name server"
-	}
-	return "resolver"
 }
 
 const unchecked = "The TXT record at %[1]s could not be checked: "
@@ -317,7 +307,11 @@ func (v Verdict) Plain() string {
 	case v.Reason == ReasonOnePerspective:
 		sentence += "have the operators of the resolvers in the other networks repair them."
 	}
-	return fmt.Sprintf(sentence, shownHost(v.Host), v.queried())
+	servers := "the resolver"
+	if v.Basis == ByAuthority {
+		servers = "the domain's name servers"
+	}
+	return fmt.Sprintf(sentence, shownHost(v.Host), servers)
 }
 
 // deciding returns the observation with the verdict's reason: a resolver's if these were
