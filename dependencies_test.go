@@ -32,7 +32,7 @@ var rooms = map[string]room{
 	"apiclient":               {3900, ""},
 	"cmd/enqueue":             {3250, "*"},
 	"cmd/worker":              {2350, "*"},
-	"dnscheck":                {6150, ""},
+	"dnscheck":                {6050, ""},
 	"internal/capacity":       {350, ""},
 	"internal/cli":            {850, "apiclient spelling"},
 	"internal/console":        {3100, "apiclient dnscheck deliveries engine health intake ledger pace redisconn runs serving status tenant tasks"},

@@ -13,12 +13,9 @@ import (
 )
 
 const (
-	// canaryInterval is for how long a resolver's correct answer counts.
-	canaryInterval = 10 * time.Minute
-	// canaryRetry is the interval after a fabricated answer, or none.
-	canaryRetry = time.Minute
-	// canaryLabel is the length of the random label below the zone.
-	canaryLabel = 26
+	canaryInterval = 10 * time.Minute // for which a resolver's correct answer counts
+	canaryRetry    = time.Minute      // the interval after a fabricated answer, or none
+	canaryLabel    = 26               // the length of the random label below the zone
 )
 
 // canary detects whether a resolver makes up answers: it queries a random name in a zone that

@@ -55,10 +55,10 @@
 // # Resolvers
 //
 // A quorum ([QuorumOf]) of resolvers has to see the token ([Checker.Prove]), and no operator
-// may have a quorum of its own ([Operators]). One that returns SERVFAIL is queried again with
-// CD (checking disabled), and an answer then is a veto. One that makes up answers loses its
-// vote ([Config.CanaryZone]). In a disproof, a negative answer must have the SOA record of its
-// zone (RFC 2308).
+// may have a quorum of its own ([Operators]). A resolver that returns SERVFAIL is queried again
+// with CD (checking disabled), and an answer then is a veto. A resolver that makes up answers
+// loses its vote ([Config.CanaryZone]). In a disproof, a negative answer must have the SOA
+// record of its zone (RFC 2308).
 //
 // Over UDP each query has a random port, id and case of letters. If a reply has the letters in
 // another case, the query is sent again over TCP. Connections over TCP, TLS (RFC 7858) and

@@ -47,7 +47,7 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	for _, r := range p.resolvers {
 		queries.Go(func() { ballots <- r.values(limited, name, kind) })
 	}
-	of := make(map[string]*votes)
+	of := make(map[string]votes)
 	var empty votes
 	ttl, emptyTTL := longestTTL, longestTTL
 	for range p.resolvers {
@@ -57,15 +57,14 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 			emptyTTL = min(emptyTTL, b.ttl)
 		}
 		for _, value := range b.values {
-			if of[value] == nil {
-				of[value] = new(votes)
-			}
-			of[value].add(b.by.perspective())
+			v := of[value]
+			v.add(b.by.perspective())
+			of[value] = v
 			ttl = min(ttl, b.ttl)
 		}
 		var winners []string
 		for value, v := range of {
-			if p.enough(*v) {
+			if p.enough(v) {
 				winners = append(winners, value)
 			}
 		}

@@ -175,7 +175,7 @@ var guards = []guard{
 	{name: "cloud", test: "TestIsPublic/^platforms",
 		in: "IsPublic", old: "p.Contains(addr)", new: `p.Contains(addr) && p.String() != "168.63.129.16/32"`},
 	{name: "tld", test: "TestResolversThatMakeAnswersUpDoNotChooseTheNameServers",
-		in: "panel.agreed", old: "p.enough(*v)", new: "v.count > 0"},
+		in: "panel.agreed", old: "p.enough(v)", new: "v.count > 0"},
 	{name: "notld", test: "TestTopLevelDomainThatDoesNotExist/^not_by_a_minority$",
 		in: "panel.agreed", old: "p.enough(empty)", new: "empty.count > 0"},
 	// Limits of queries and time.
