@@ -34,43 +34,6 @@ const (
 	clockTolerance = assertionLead
 )
 
-// ClientCredentialsConfig configures the client credentials flow (specification 5).
-// TokenURL, Audience and ClientID are required, and the members that Method uses.
-type ClientCredentialsConfig struct {
-	TokenURL string // https, or http on loopback; see DefaultTokenURL
-	Audience string // see DefaultAudience
-	ClientID string
-	Method   AuthMethod // empty: AuthBody
-
-	// AuthBody and AuthBasic use one of these. The file is read again for each fetch.
-	ClientSecret     Secret
-	ClientSecretFile string
-
-	// AuthPrivateKeyJWT uses these. The file, a private key as PEM or JWK, is read again
-	// for each fetch.
-	KeyFile           string
-	KeyAlgorithm      string // RS256, RS384, PS256 or ES256; empty: that of the key, or the first that fits it
-	AssertionAudience string // see DefaultAssertionAudience
-
-	Network Network // not used if Transport is set
-
-	Transport http.RoundTripper // of token requests; nil: one that opens a connection for each fetch
-	Timeout   time.Duration     // of one fetch; 0: 30 s
-}
-
-// DefaultTokenURL returns the token endpoint of specification 5 below authURL, including
-// its last slash.
-func DefaultTokenURL(authURL string) string {
-	return strings.TrimRight(authURL, "/") + "/oauth/token/"
-}
-
-// CheckTokenURL checks the address of a token endpoint: https, or http on the
-// loopback interface only; no credentials, query or fragment.
-func CheckTokenURL(tokenURL string) error {
-	_, err := parseEndpoint("token URL", tokenURL)
-	return err
-}
-
 // ClientCredentials fetches tokens by the OAuth 2.0 client credentials flow and uses each
 // until shortly before its end, measured by elapsed time and not by clocks. Concurrent
 // callers share one fetch. A token that is still valid is renewed in the background, and
@@ -266,11 +229,6 @@ func (s *clientCredentials) pauseAfter(err *TokenError, now time.Time) {
 	}
 }
 
-// passing reports whether the same request may succeed later.
-func (e *TokenError) passing() bool {
-	return e.Status < 300 || e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests
-}
-
 // fetch fetches a token. If a URL with a slash at its end is not found, it tries the URL
 // without the slash.
 func (s *clientCredentials) fetch(ctx context.Context) (fetched, *TokenError) {
@@ -373,4 +331,15 @@ func readTokenAnswer(body []byte, header http.Header) (fetched, error) {
 		life = exp.Sub(dateOrNow(header)) // by the server's clock, if known
 	}
 	return fetched{token: token, life: life, scopes: scopes}, nil
+}
+
+func (s *clientCredentials) health() TokenHealth {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.past
+	h.ExpiresAt = s.endsAt
+	if h.LastErr != nil && !s.goodAt(time.Now()) {
+		h.Err = h.LastErr
+	}
+	return h
 }

@@ -8,21 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"net/url"
 	"time"
-
-	"golang.org/x/net/http/httpguts"
-)
-
-// Bounds of an answer's body, in bytes after decompression: a record has some hundreds, a
-// page of a hundred templates with certificates half a million.
-const (
-	maxRecordBytes  = 1 << 20
-	maxErrorBytes   = 1 << 20
-	maxPageBytes    = 16 << 20
-	maxIgnoredBytes = 64 << 10 // read only so that the connection can be used again
 )
 
 // request is one call of the API.
@@ -34,15 +22,6 @@ type request struct {
 	body      any        // encoded as JSON or as a form; nil: none
 	limit     int64      // of a 2xx's body, in bytes; 0: the body is ignored
 	invalid   error      // the *ValidationError; nil: none
-}
-
-// answer is an answer, as far as it was read.
-type answer struct {
-	status  int
-	header  http.Header
-	body    []byte
-	bodyErr error // why body is incomplete; nil: it is complete
-	mask    mask  // the secrets that errors must not repeat from it
 }
 
 // do sends k unless it is invalid, repeats it with a fresh token if the API refused the
@@ -173,22 +152,6 @@ func (c *Client) unanswered(ctx context.Context, k request) {
 	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
 }
 
-func usableToken(token Secret) bool {
-	v := token.Reveal()
-	return v != "" && httpguts.ValidHeaderFieldValue(v)
-}
-
-// errTimeout is the cause of the client's own timeout, which differs from the end of the
-// caller's context.
-type errTimeout struct{ after time.Duration }
-
-func (e errTimeout) Error() string {
-	return fmt.Sprintf("timed out: no whole answer within %v", e.after)
-}
-
-// Timeout returns true.
-func (errTimeout) Timeout() bool { return true }
-
 // send makes one exchange and reports it to the gate, the traces and the metrics.
 func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, err error) {
 	ctx, traced := c.cfg.Trace(ctx, k.operation, k.method)
@@ -277,30 +240,6 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 	return req, nil
 }
 
-func isSuccess(status int) bool { return status >= 200 && status <= 299 }
-
-// errTooLong is the error of a body that exceeds its bound.
-type errTooLong struct{ limit int64 }
-
-func (e errTooLong) Error() string { return fmt.Sprintf("longer than %d bytes", e.limit) }
-
-// readBody reads and closes the body, up to limit for a 2xx.
-func readBody(resp *http.Response, limit int64) (body []byte, err error) {
-	// The body was read; a failed close changes nothing.
-	defer func() { _ = resp.Body.Close() }()
-	switch {
-	case !isSuccess(resp.StatusCode):
-		limit = maxErrorBytes
-	case limit == 0:
-		limit = maxIgnoredBytes
-	}
-	body, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	if int64(len(body)) > limit {
-		return body[:limit], errTooLong{limit}
-	}
-	return body, err
-}
-
 // call sends k and decodes the JSON of the 2xx, which must pass the check. If it cannot be
 // decoded or fails the check, the error is an *AnswerError.
 func call[T any](ctx context.Context, c *Client, k request, check func(T, answer) error) (v T, a answer, err error) {
@@ -320,22 +259,6 @@ func call[T any](ctx context.Context, c *Client, k request, check func(T, answer
 		return none, a, k.answerError(a, err)
 	}
 	return v, a, nil
-}
-
-// isPage reports whether the answer is HTML, which the API never sends. An empty body is
-// no page, whatever its type.
-func (a answer) isPage() bool {
-	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
-	return len(bytes.TrimSpace(a.body)) > 0 && err == nil && (media == "text/html" || media == "application/xhtml+xml")
-}
-
-// describe returns type and beginning of an unexpected body.
-func (a answer) describe() string {
-	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
-	if err != nil {
-		media = "something without a type"
-	}
-	return fmt.Sprintf("%s beginning %s", Plain(a.mask.text(media), maxName), quoted(a.mask.text(string(a.body)), maxValue))
 }
 
 func (k request) transportError(sent bool, err error) error {
@@ -373,19 +296,4 @@ func (k request) refusal(a answer) *Error {
 		RequestID:  a.requestID(),
 		RetryAfter: retryAfter(a.status, a.header),
 	}
-}
-
-func (a answer) requestID() string {
-	return Plain(a.mask.text(requestID(a.header)), maxName)
-}
-
-// requestID returns the request's id for the service's support: the first of the headers
-// that services use.
-func requestID(header http.Header) string {
-	for _, name := range []string{"X-Request-Id", "X-Auth0-Requestid", "X-Correlation-Id"} {
-		if id := header.Get(name); id != "" {
-			return id
-		}
-	}
-	return ""
 }

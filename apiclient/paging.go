@@ -208,3 +208,10 @@ func wantRecord(text json.RawMessage, into any) error {
 	}
 	return fmt.Errorf("%s: %s, got %s", Plain(wrong.Field, maxName), want, Plain(wrong.Value, maxValue))
 }
+
+func wantID(id string) error {
+	if id == "" {
+		return errors.New("missing or empty: id")
+	}
+	return nil
+}

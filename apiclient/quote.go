@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -60,3 +61,8 @@ func jsonText(s string) string {
 	}
 	return string(b[1 : len(b)-1])
 }
+
+// rawValue returns the beginning of JSON on one line.
+func rawValue(raw []byte) string { return Plain(string(bytes.TrimSpace(raw)), maxValue) }
+
+func textValue(s string) string { return quoted(s, maxValue) }
