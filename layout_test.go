@@ -31,7 +31,6 @@ var upward = map[string]int{
 	"internal/httpapi":      7,
 	"internal/intake":       11,
 	"internal/metrics":      16,
-	"internal/redistest":    4,
 	"internal/runs":         4,
 	"internal/sandbox":      20,
 	"internal/status":       3,
