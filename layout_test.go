@@ -32,7 +32,6 @@ var upward = map[string]int{
 	"internal/intake":       11,
 	"internal/metrics":      16,
 	"internal/runs":         4,
-	"internal/sandbox":      20,
 	"internal/status":       3,
 	"internal/webhooks":     1,
 }

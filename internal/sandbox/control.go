@@ -214,3 +214,13 @@ func (s *Sandbox) postFault(w http.ResponseWriter, r *http.Request) {
 	s.faults.add(f.fault(), true)
 	w.WriteHeader(http.StatusCreated)
 }
+
+func (s *Sandbox) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	s.calls.Add(1)
+	defer s.calls.Done()
+	if strings.HasPrefix(r.URL.Path, controlPrefix) {
+		s.serveControl(w, r)
+		return
+	}
+	s.serveAPI(w, r)
+}

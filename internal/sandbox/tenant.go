@@ -8,6 +8,12 @@ import (
 	"time"
 )
 
+// The two states of a discovery domain (specification 3).
+const (
+	statusPending  = "pending"
+	statusVerified = "verified"
+)
+
 // Domain is an organization's discovery domain: the API's record (specification 2.1).
 type Domain struct {
 	ID     string `json:"id"`
@@ -92,12 +98,6 @@ func (t *tenant) organization(id string) *organization {
 	o := &organization{id: id, name: id}
 	t.organizations.put(id, o)
 	return o
-}
-
-// domainUpdate is the body of a valid update (specification 4.1).
-type domainUpdate struct {
-	status string // empty: omitted
-	use    *bool
 }
 
 // storeTemplate stores a template, with id and times of the server if they are missing.
