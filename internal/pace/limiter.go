@@ -32,9 +32,6 @@ const (
 	shortestRetry = time.Second
 )
 
-// All is the operation to block when none works.
-const All = "*"
-
 // Config configures a [Limiter].
 type Config struct {
 	Redis redis.UniversalClient
@@ -235,14 +232,6 @@ func (l *Limiter) jitter() time.Duration {
 	}
 	const most = 50_000 // 50 ms: more than round trips differ
 	return time.Duration(rand.Int64N(min(share, most)+1)) * time.Microsecond
-}
-
-// attempt is the result of one request for a permit.
-type attempt struct {
-	ok    bool
-	wait  time.Duration // not ok: no permit before this
-	why   string
-	share bool // only the class has to wait
 }
 
 // try requests a permit once: of Redis or, if it does not answer, of this worker's share.

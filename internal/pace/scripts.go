@@ -38,3 +38,8 @@ func source(name string) string {
 	}
 	return string(b)
 }
+
+// blockField begins the fields of blocks in the tenant's hash; lua/ knows it too.
+const blockField = "blocked:"
+
+func key(tenant, part string) string { return "orgops:v1:{tenant:" + tenant + "}:" + part }

@@ -39,8 +39,7 @@ type Block struct {
 
 // The fields of the tenant's hash; lua/ knows them too.
 const (
-	blockField = "blocked:"
-	usedField  = "used:"
+	usedField = "used:"
 
 	slotLength = 5_000_000 // µs
 	slots      = 12
@@ -112,5 +111,3 @@ func (s *State) read(now int64, field, value string) error {
 	}
 	return nil
 }
-
-func key(tenant, part string) string { return "orgops:v1:{tenant:" + tenant + "}:" + part }

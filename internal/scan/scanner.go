@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"orgops/apiclient"
 	"orgops/internal/ledger"
 )
 
@@ -309,4 +310,10 @@ func (s *Scanner) commit(ctx context.Context, j *job) {
 			j.commitAt = s.now.Add(commitEvery)
 		}
 	}
+}
+
+// API is the part of [apiclient.Client] that a scan needs.
+type API interface {
+	OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error)
+	DiscoveryDomainsPage(ctx context.Context, organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error)
 }
