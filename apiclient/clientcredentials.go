@@ -69,7 +69,6 @@ type clientCredentials struct {
 	clock time.Duration // the endpoint's clock minus ours; 0: within the tolerance
 
 	mu       sync.Mutex
-	fetching bool
 	current  Secret
 	renewAt  time.Time   // from when current is renewed; zero: its end is unknown
 	endsAt   time.Time   // when current ends; zero: unknown
@@ -142,7 +141,7 @@ func (s *clientCredentials) haveOrFetch() (Secret, <-chan singleflight.Result, e
 	now := time.Now()
 	switch paused := now.Before(s.pause); {
 	case s.goodAt(now):
-		if !paused && !s.fetching && !s.renewAt.IsZero() && !now.Before(s.renewAt) {
+		if !paused && !s.renewAt.IsZero() && !now.Before(s.renewAt) {
 			s.join()
 		}
 		return s.current, nil, nil
@@ -161,10 +160,9 @@ func (s *clientCredentials) goodAt(now time.Time) bool {
 // join starts a fetch, or joins the running one. The fetch continues when its callers
 // stop waiting. The caller holds mu.
 func (s *clientCredentials) join() <-chan singleflight.Result {
-	s.fetching = true
 	return s.fetches.DoChan("", func() (any, error) {
 		limit := cmp.Or(s.cfg.Timeout, tokenTimeout)
-		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, errTimeout{limit})
+		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, timedOut(limit))
 		defer cancel()
 		got, err := s.fetch(ctx)
 		s.finish(got, err)
@@ -196,7 +194,6 @@ type fetched struct {
 func (s *clientCredentials) finish(got fetched, err *TokenError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fetching = false
 	now := time.Now()
 	s.past.note(got.scopes, err, now)
 	if err != nil {

@@ -149,16 +149,11 @@ func withoutQuote(err error) error {
 	return &flatError{text: text + "(left out)", timeout: isTimeout(err)}
 }
 
-// errTimeout is the cause of the client's own timeout, which differs from the end of the
+// timedOut is the cause of the client's own timeout, which differs from the end of the
 // caller's context.
-type errTimeout struct{ after time.Duration }
-
-func (e errTimeout) Error() string {
-	return fmt.Sprintf("timed out: no whole answer within %v", e.after)
+func timedOut(after time.Duration) error {
+	return &flatError{text: fmt.Sprintf("timed out: no whole answer within %v", after), timeout: true}
 }
-
-// Timeout returns true.
-func (errTimeout) Timeout() bool { return true }
 
 // TokenError says why there is no token. It contains no secret.
 type TokenError struct {

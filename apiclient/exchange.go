@@ -161,7 +161,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	if s, ok := c.cfg.Tokens.(interface{ lastSent() mask }); ok {
 		m = append(m, s.lastSent()...)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, c.cfg.Timeout, errTimeout{c.cfg.Timeout})
+	limited, cancel := context.WithTimeoutCause(ctx, c.cfg.Timeout, timedOut(c.cfg.Timeout))
 	defer cancel()
 
 	var sent sending
