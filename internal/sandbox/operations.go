@@ -100,14 +100,11 @@ type call struct {
 }
 
 // in answers for the organization in the path, under the tenant's lock.
-func (s *Sandbox) in(c *call, do func(*organization) answer) answer {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	o, ok := s.tenant.organizations.get(c.Organization)
-	if !ok {
+func (s *Sandbox) in(c *call, do func(*organization) answer) (a answer) {
+	if !s.tenant.in(c.Organization, func(o *organization) { a = do(o) }) {
 		return refuse(http.StatusNotFound, "No organization found by that id or name", "")
 	}
-	return do(o)
+	return a
 }
 
 func (s *Sandbox) updateDiscoveryDomain(c *call) answer {

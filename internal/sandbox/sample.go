@@ -108,7 +108,7 @@ var atOnce = sampleCase{name: "at_once", outcome: outcomeDone}
 func (s *Sandbox) Seed() Sample {
 	var sample Sample
 	s.seedDomains(&sample)
-	s.seedClients(&sample)
+	sample.Clients, sample.ExpectClients = s.seedClients(sampleClients, sampleClients), Expected{Done: sampleClients}
 	s.seedTemplates(&sample)
 	s.seedSwept(&sample)
 	return sample
@@ -127,12 +127,9 @@ func (s *Sandbox) shuffledCases() []sampleCase {
 
 func (s *Sandbox) seedDomains(sample *Sample) {
 	rows := [][]string{{"organization_id", "discovery_domain_id", "verification_host", "verification_txt"}}
-	var org string
-	for i, c := range s.shuffledCases() {
-		if i%perOrganization == 0 {
-			org = s.AddOrganization("", s.organizationName())
-		}
-		d := Domain{Use: new(true)}
+	cases := s.shuffledCases()
+	s.spread(len(cases), perOrganization, func(org string, i int) {
+		c, d := cases[i], Domain{Use: new(true)}
 		if c.record != nil {
 			c.record(&d)
 		}
@@ -149,20 +146,8 @@ func (s *Sandbox) seedDomains(sample *Sample) {
 		rows = append(rows, row)
 		sample.DomainRows = append(sample.DomainRows, SampleRow{Organization: org, Domain: d.ID, Case: c.name, Outcome: c.outcome})
 		sample.ExpectDomains.add(c.outcome)
-	}
+	})
 	sample.Domains = csvOf(rows)
-}
-
-func (s *Sandbox) seedClients(sample *Sample) {
-	org := s.AddOrganization("", s.organizationName())
-	rows := [][]string{{"organization_id", "client_id"}}
-	for range sampleClients {
-		client := s.names.client()
-		s.AddClients(org, client)
-		rows = append(rows, []string{org, client})
-		sample.ExpectClients.add(outcomeDone)
-	}
-	sample.Clients = csvOf(rows)
 }
 
 // seedTemplates makes the requests, and adds two of the templates: one with other content,

@@ -10,11 +10,11 @@ import (
 // can have, and the clients of one DELETE.
 const rowsPerOrganization = 100
 
-// spread calls row n times, with a new organization for each hundred.
-func (s *Sandbox) spread(n int, row func(org string, i int)) {
+// spread calls row n times, with a new organization after every per rows.
+func (s *Sandbox) spread(n, per int, row func(org string, i int)) {
 	var org string
 	for i := range n {
-		if i%rowsPerOrganization == 0 {
+		if i%per == 0 {
 			org = s.AddOrganization("", s.organizationName())
 		}
 		row(org, i)
@@ -32,7 +32,7 @@ func (s *Sandbox) SeedUnpublished(n int) []byte { return s.seedPending(n, func(D
 
 func (s *Sandbox) seedPending(n int, publish func(Domain)) []byte {
 	rows := [][]string{{"organization_id", "discovery_domain_id"}}
-	s.spread(n, func(org string, _ int) {
+	s.spread(n, rowsPerOrganization, func(org string, _ int) {
 		d := s.AddDomain(org, Domain{Use: new(true)})
 		publish(d)
 		rows = append(rows, []string{org, d.ID})
@@ -46,7 +46,7 @@ func (s *Sandbox) seedPending(n int, publish func(Domain)) []byte {
 // flag to false, and one both.
 func (s *Sandbox) SeedUpdates(n int) []byte {
 	rows := [][]string{{"organization_id", "discovery_domain_id", "status", "use_for_organization_discovery"}}
-	s.spread(n, func(org string, i int) {
+	s.spread(n, rowsPerOrganization, func(org string, i int) {
 		d := s.AddDomain(org, Domain{Status: statusVerified, Use: new(true)})
 		s.SetTXT(d.Host, d.TXT)
 		row := []string{org, d.ID, statusPending, strconv.FormatBool(false)}
@@ -63,9 +63,11 @@ func (s *Sandbox) SeedUpdates(n int) []byte {
 
 // SeedClients associates n clients, and returns the input file to remove them: CSV of
 // organization_id, client_id.
-func (s *Sandbox) SeedClients(n int) []byte {
+func (s *Sandbox) SeedClients(n int) []byte { return s.seedClients(n, rowsPerOrganization) }
+
+func (s *Sandbox) seedClients(n, per int) []byte {
 	rows := [][]string{{"organization_id", "client_id"}}
-	s.spread(n, func(org string, _ int) {
+	s.spread(n, per, func(org string, _ int) {
 		client := s.names.client()
 		s.AddClients(org, client)
 		rows = append(rows, []string{org, client})
