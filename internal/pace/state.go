@@ -56,14 +56,8 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	if err != nil {
 		return s, err
 	}
-	now, err := strconv.ParseInt(fmt.Sprint(answer[0]), 10, 64)
-	if err != nil {
-		return s, err
-	}
-	paused, err := strconv.ParseInt(fmt.Sprint(answer[1]), 10, 64)
-	if err != nil {
-		return s, err
-	}
+	now, _ := answer[0].(int64)
+	paused, _ := answer[1].(int64)
 	s.At = time.UnixMicro(now).UTC()
 	if paused > now {
 		s.PausedUntil = time.UnixMicro(paused).UTC()
