@@ -47,8 +47,7 @@ type faults struct {
 type activeFault struct {
 	Fault
 	posted  bool // through the control path
-	skip    int
-	applied int
+	matched int  // requests
 }
 
 // AddFault adds a fault and returns the function that removes it, which may be called twice.
@@ -60,7 +59,7 @@ func (s *Sandbox) AddFault(f Fault) (remove func()) {
 func (f *faults) add(fault Fault, posted bool) *activeFault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	added := &activeFault{Fault: fault, posted: posted, skip: fault.Skip}
+	added := &activeFault{Fault: fault, posted: posted}
 	f.active = append(f.active, added)
 	return added
 }
@@ -95,12 +94,10 @@ func (f *faults) apply(fault *activeFault) bool {
 	if !slices.Contains(f.active, fault) {
 		return false
 	}
-	if fault.skip > 0 {
-		fault.skip--
+	if fault.matched++; fault.matched <= fault.Skip {
 		return false
 	}
-	fault.applied++
-	if fault.applied == fault.Count {
+	if fault.matched == fault.Skip+fault.Count {
 		f.active = slices.DeleteFunc(slices.Clone(f.active), func(a *activeFault) bool { return a == fault })
 	}
 	return true

@@ -1,8 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -126,9 +124,9 @@ func (s *Sandbox) shuffledCases() []sampleCase {
 }
 
 func (s *Sandbox) seedDomains(sample *Sample) {
-	rows := [][]string{{"organization_id", "discovery_domain_id", "verification_host", "verification_txt"}}
 	cases := s.shuffledCases()
-	s.spread(len(cases), perOrganization, func(org string, i int) {
+	const header = "organization_id,discovery_domain_id,verification_host,verification_txt"
+	sample.Domains = s.csvRows(len(cases), perOrganization, header, func(org string, i int) []string {
 		c, d := cases[i], Domain{Use: new(true)}
 		if c.record != nil {
 			c.record(&d)
@@ -143,11 +141,10 @@ func (s *Sandbox) seedDomains(sample *Sample) {
 		if i%8 == 0 {
 			row[2], row[3] = d.Host, d.TXT
 		}
-		rows = append(rows, row)
 		sample.DomainRows = append(sample.DomainRows, SampleRow{Organization: org, Domain: d.ID, Case: c.name, Outcome: c.outcome})
 		sample.ExpectDomains.add(c.outcome)
+		return row
 	})
-	sample.Domains = csvOf(rows)
 }
 
 // seedTemplates makes the requests, and adds two of the templates: one with other content,
@@ -210,12 +207,6 @@ func templateRow(t Template) []byte {
 		return nil // strings and booleans always encode
 	}
 	return append(line, '\n')
-}
-
-func csvOf(rows [][]string) []byte {
-	var b bytes.Buffer
-	_ = csv.NewWriter(&b).WriteAll(rows) // a write to a buffer cannot fail
-	return b.Bytes()
 }
 
 var words = []string{
