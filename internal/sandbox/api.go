@@ -203,7 +203,7 @@ func (c *call) check() *answer {
 	if err := c.checkQuery(); err != nil {
 		return new(badRequest("Query", err, "invalid_query_string"))
 	}
-	if !c.op.bodied {
+	if c.op.method == http.MethodGet {
 		return nil
 	}
 	switch {

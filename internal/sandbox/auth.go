@@ -16,12 +16,10 @@ import (
 func AllScopes() []string {
 	var all []string
 	for _, op := range operations {
-		if !slices.Contains(all, op.scope) {
-			all = append(all, op.scope)
-		}
+		all = append(all, op.scope)
 	}
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }
 
 // audiences returns the API's names: its own, and the one in the request.

@@ -28,7 +28,6 @@ const (
 type operation struct {
 	name, method, path, scope string
 	paged                     bool // accepts the parameters of a list
-	bodied                    bool // requires a body
 	do                        func(*Sandbox, *call) answer
 }
 
@@ -39,46 +38,16 @@ const (
 )
 
 var operations = []operation{
-	{
-		name: OpUpdateDiscoveryDomain, method: http.MethodPatch, path: domainPath,
-		scope: "update:organization_discovery_domains", bodied: true, do: (*Sandbox).updateDiscoveryDomain,
-	},
-	{
-		name: OpGetDiscoveryDomain, method: http.MethodGet, path: domainPath,
-		scope: "read:organization_discovery_domains", do: (*Sandbox).getDiscoveryDomain,
-	},
-	{
-		name: OpFindDiscoveryDomain, method: http.MethodGet, path: byNamePath,
-		scope: "read:organization_discovery_domains", do: (*Sandbox).findDiscoveryDomain,
-	},
-	{
-		name: OpListDiscoveryDomains, method: http.MethodGet, path: "/organizations/*/discovery-domains",
-		scope: "read:organization_discovery_domains", paged: true, do: (*Sandbox).listDiscoveryDomains,
-	},
-	{
-		name: OpListOrganizations, method: http.MethodGet, path: "/organizations",
-		scope: "read:organizations", paged: true, do: (*Sandbox).listOrganizations,
-	},
-	{
-		name: OpGetOrganization, method: http.MethodGet, path: "/organizations/*",
-		scope: "read:organizations", do: (*Sandbox).getOrganization,
-	},
-	{
-		name: OpRemoveOrganizationClients, method: http.MethodDelete, path: "/organizations/*/clients",
-		scope: "delete:organization_clients", bodied: true, do: (*Sandbox).removeOrganizationClients,
-	},
-	{
-		name: OpListOrganizationClients, method: http.MethodGet, path: "/organizations/*/clients",
-		scope: "read:organization_clients", paged: true, do: (*Sandbox).listOrganizationClients,
-	},
-	{
-		name: OpCreateTemplate, method: http.MethodPost, path: templatesPath,
-		scope: "create:vdcs_templates", bodied: true, do: (*Sandbox).createTemplate,
-	},
-	{
-		name: OpListTemplates, method: http.MethodGet, path: templatesPath,
-		scope: "read:vdcs_templates", paged: true, do: (*Sandbox).listTemplates,
-	},
+	{name: OpUpdateDiscoveryDomain, method: http.MethodPatch, path: domainPath, scope: "update:organization_discovery_domains", do: (*Sandbox).updateDiscoveryDomain},
+	{name: OpGetDiscoveryDomain, method: http.MethodGet, path: domainPath, scope: "read:organization_discovery_domains", do: (*Sandbox).getDiscoveryDomain},
+	{name: OpFindDiscoveryDomain, method: http.MethodGet, path: byNamePath, scope: "read:organization_discovery_domains", do: (*Sandbox).findDiscoveryDomain},
+	{name: OpListDiscoveryDomains, method: http.MethodGet, path: "/organizations/*/discovery-domains", scope: "read:organization_discovery_domains", paged: true, do: (*Sandbox).listDiscoveryDomains},
+	{name: OpListOrganizations, method: http.MethodGet, path: "/organizations", scope: "read:organizations", paged: true, do: (*Sandbox).listOrganizations},
+	{name: OpGetOrganization, method: http.MethodGet, path: "/organizations/*", scope: "read:organizations", do: (*Sandbox).getOrganization},
+	{name: OpRemoveOrganizationClients, method: http.MethodDelete, path: "/organizations/*/clients", scope: "delete:organization_clients", do: (*Sandbox).removeOrganizationClients},
+	{name: OpListOrganizationClients, method: http.MethodGet, path: "/organizations/*/clients", scope: "read:organization_clients", paged: true, do: (*Sandbox).listOrganizationClients},
+	{name: OpCreateTemplate, method: http.MethodPost, path: templatesPath, scope: "create:vdcs_templates", do: (*Sandbox).createTemplate},
+	{name: OpListTemplates, method: http.MethodGet, path: templatesPath, scope: "read:vdcs_templates", paged: true, do: (*Sandbox).listTemplates},
 }
 
 // call is one request, as far as it could be read.

@@ -216,10 +216,7 @@ var words = []string{
 }
 
 // domainName returns a name below .example, which is reserved (RFC 2606).
-func (s *Sandbox) domainName() string {
-	n := s.names.count()
-	return fmt.Sprintf("%s-%d.example", words[n%len(words)], n)
-}
+func (s *Sandbox) domainName() string { return s.organizationName() + ".example" }
 
 func (s *Sandbox) organizationName() string {
 	n := s.names.count()

@@ -224,10 +224,8 @@ func (s *Sandbox) pause(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-s.closing.Done():
 	}
 }

@@ -124,15 +124,13 @@ func (s *Scanner) Run(ctx context.Context) {
 
 // sleep waits for the next round, or until the scanner is woken.
 func (s *Scanner) sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	wake := s.wake
 	if s.woken {
 		wake = nil // the round was in vain, or came too early
 	}
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	case <-wake:
 		s.woken = true
 	}
