@@ -21,6 +21,7 @@ const (
 
 // answer is an answer, as far as it was read.
 type answer struct {
+	token   Secret // of the request
 	status  int
 	header  http.Header
 	body    []byte

@@ -35,16 +35,16 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 			c.cfg.Failed(k.operation, err)
 		}
 	}()
-	a, used, err := c.attempts(ctx, k)
+	a, err := c.attempts(ctx, k)
 	if err != nil {
 		return answer{}, err
 	}
-	fresh, err := c.fresher(ctx, k, a, used)
+	fresh, err := c.fresher(ctx, k, a)
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: %s %s: the API refused the token, and there is no other: %w", k.operation, k.method, k.path, err)
 	}
-	if !fresh.Equal(used) {
-		if a, _, err = c.attempts(repetition(ctx), k); err != nil {
+	if !fresh.Equal(a.token) {
+		if a, err = c.attempts(repetition(ctx), k); err != nil {
 			return answer{}, err
 		}
 	}
@@ -58,11 +58,11 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	return a, nil
 }
 
-// fresher returns the token to repeat k with, or used if k is not repeated.
-func (c *Client) fresher(ctx context.Context, k request, a answer, used Secret) (Secret, error) {
+// fresher returns the token to repeat k with, or that of its answer if k is not repeated.
+func (c *Client) fresher(ctx context.Context, k request, a answer) (Secret, error) {
 	switch {
 	case a.status == http.StatusUnauthorized:
-		c.cfg.Tokens.Expire(used)
+		c.cfg.Tokens.Expire(a.token)
 		return c.cfg.Tokens.Token(ctx)
 	case a.status == http.StatusForbidden && k.refusal(a).LacksScope():
 		// The token is valid, but a scope that was granted since takes effect with the next
@@ -70,10 +70,10 @@ func (c *Client) fresher(ctx context.Context, k request, a answer, used Secret) 
 		if s, ok := c.cfg.Tokens.(interface {
 			renewed(ctx context.Context, used Secret) Secret
 		}); ok {
-			return s.renewed(ctx, used), nil
+			return s.renewed(ctx, a.token), nil
 		}
 	}
-	return used, nil
+	return a.token, nil
 }
 
 // mostResends bounds the repetitions of one request. A server that loses as many is in
@@ -83,27 +83,27 @@ const mostResends = 3
 // attempts calls attempt, and repeats it where net/http would have repeated k by itself:
 // each time with a permit of its own, and on a new connection, since the API may have
 // closed all idle ones. After a request that may have arrived, the error reports that.
-func (c *Client) attempts(ctx context.Context, k request) (answer, Secret, error) {
-	a, token, err := c.attempt(ctx, k)
+func (c *Client) attempts(ctx context.Context, k request) (answer, error) {
+	a, err := c.attempt(ctx, k)
 	for range mostResends {
 		lost, ok := errors.AsType[*TransportError](err)
 		if !ok || !errors.Is(lost, errResend) {
 			break
 		}
 		c.transport.CloseIdleConnections()
-		a, token, err = c.attempt(ctx, k)
+		a, err = c.attempt(ctx, k)
 		if again, ok := errors.AsType[*TransportError](err); err != nil && (!ok || !again.Sent) {
-			return answer{}, Secret{}, lost // this one may have arrived
+			return answer{}, lost // this one may have arrived
 		}
 	}
-	return a, token, err
+	return a, err
 }
 
 // attempt waits for a permit, gets the token, which may have been renewed meanwhile, calls
 // the function of [BeforeSending], and sends k once.
-func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error) {
+func (c *Client) attempt(ctx context.Context, k request) (answer, error) {
 	if err := ctx.Err(); err != nil {
-		return answer{}, Secret{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
+		return answer{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
 	}
 	token, err := c.permitted(ctx, k)
 	if err == nil && !usableToken(token) {
@@ -115,10 +115,9 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error)
 		}
 	}
 	if err != nil {
-		return answer{}, Secret{}, fmt.Errorf("%s: %s %s: %w", k.operation, k.method, k.path, err)
+		return answer{}, fmt.Errorf("%s: %s %s: %w", k.operation, k.method, k.path, err)
 	}
-	a, err := c.send(ctx, k, token)
-	return a, token, err
+	return c.send(ctx, k, token)
 }
 
 // freshPermit is how long after its permit a request may be sent. Otherwise requests that
@@ -187,7 +186,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 		return answer{}, k.transportError(mayHaveArrived, ownReason(ctx, m.err(withoutQuote(err))))
 	}
 	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
-	a = answer{status: resp.StatusCode, header: resp.Header, mask: m}
+	a = answer{token: token, status: resp.StatusCode, header: resp.Header, mask: m}
 	a.body, a.bodyErr = readBody(resp, k.limit)
 	dump.end(ctx, resp, a.body, a.bodyErr)
 	a.bodyErr = m.err(withoutQuote(a.bodyErr))
