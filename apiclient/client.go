@@ -184,9 +184,6 @@ func DefaultAudience(baseURL string) (string, error) {
 	if err := CheckBaseURL(baseURL); err != nil {
 		return "", err
 	}
-	u, err := url.Parse(baseURL)
-	if err != nil {
-		return "", errors.New("base URL: not a URL") // not reached: it was checked
-	}
+	u, _ := url.Parse(baseURL) // it was checked
 	return u.Scheme + "://" + u.Host + apiPrefix + "/", nil
 }
