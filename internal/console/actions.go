@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"orgops/internal/intake"
@@ -151,9 +150,6 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 	}
 	return result{text: grouped(sum.Rows) + " rows of run " + string(run.ID) + " were submitted again as this run.", path: runPath(ledger.RunID(child))}
 }
-
-// field returns the text of a field of a form.
-func field(form url.Values, name string) string { return strings.TrimSpace(form.Get(name)) }
 
 // sweepNow starts a sweep: POST /sweeps.
 func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
