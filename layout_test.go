@@ -27,15 +27,10 @@ var upward = map[string]int{
 	"internal/dispatch":     4,
 	"internal/engine":       6,
 	"internal/engine/kinds": 10,
-	"internal/health":       2,
-	"internal/httpapi":      7,
 	"internal/intake":       11,
-	"internal/metrics":      16,
 	"internal/redistest":    5,
 	"internal/runs":         4,
 	"internal/sandbox":      20,
-	"internal/status":       3,
-	"internal/webhooks":     1,
 }
 
 // TestFilesReadDownward reads the list of files in the comment of each package: a file uses those

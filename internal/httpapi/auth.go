@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -223,6 +222,3 @@ func unauthenticated(challenge, detail string) *problem {
 	p.challenge = challenge
 	return p
 }
-
-// callerOf returns the caller of a request that was authenticated.
-func callerOf(ctx context.Context) Caller { return aboutOf(ctx).caller }

@@ -69,6 +69,18 @@ func orderOfQuery(caller Caller, kind tasks.Kind, query url.Values) (o order, er
 	return o, cmp.Or(caller.check(kind.Name, o.run.Tenant), checkLabel(o.run.Label), dryRun, skipInvalid, giveUp, batchWait, notBefore)
 }
 
+// flagOf reads a parameter that is 1 or 0, or not there.
+func flagOf(query url.Values, name string) (bool, error) {
+	switch value := query.Get(name); value {
+	case "1", "true":
+		return true, nil
+	case "", "0", "false":
+		return false, nil
+	default:
+		return false, badRequest("The parameter %s must be 1 or 0, not %s.", name, shown(value))
+	}
+}
+
 // longestLabel is how many characters of a label the ledger keeps.
 const longestLabel = 200
 

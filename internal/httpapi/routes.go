@@ -118,28 +118,10 @@ func checkQuery(r *http.Request, known []string) error {
 	return nil
 }
 
-// flagOf reads a parameter that is 1 or 0, or not there.
-func flagOf(query url.Values, name string) (bool, error) {
-	switch value := query.Get(name); value {
-	case "1", "true":
-		return true, nil
-	case "", "0", "false":
-		return false, nil
-	default:
-		return false, badRequest("The parameter %s must be 1 or 0, not %s.", name, shown(value))
-	}
-}
-
 // health answers that the server runs: GET /healthz.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 	answerJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": s.cfg.Version})
 	return nil
-}
-
-func answerJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	writeJSON(w, v)
 }
 
 //go:embed openapi.yaml

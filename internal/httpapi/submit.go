@@ -128,23 +128,6 @@ func answerRun(w http.ResponseWriter, j runJSON) {
 	answerJSON(w, status, j)
 }
 
-// submittedJSON has the numbers of rows of a body, and its bad rows and duplicates.
-type submittedJSON struct {
-	Rows          int64              `json:"rows"`
-	Invalid       int64              `json:"invalid"`      // with skip_invalid=1
-	InvalidRows   []rowJSON          `json:"invalid_rows"` // the first of them
-	Duplicates    int64              `json:"duplicates"`   // rows that are no work of their own
-	DuplicateRows []intake.Duplicate `json:"duplicate_rows"`
-	WorkerSeen    bool               `json:"worker_seen"` // else the rows wait for one
-}
-
-func submittedAsJSON(f intake.Found, workerSeen bool) *submittedJSON {
-	return &submittedJSON{
-		Rows: f.Rows, Invalid: f.Invalid.Total, InvalidRows: rowsAsJSON(f.Invalid.First),
-		Duplicates: f.Duplicates.Total, DuplicateRows: append([]intake.Duplicate{}, f.Duplicates.First...), WorkerSeen: workerSeen,
-	}
-}
-
 // planJSON is the estimate of a submission.
 type planJSON struct {
 	DryRun      bool      `json:"dry_run"`
