@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -63,13 +62,6 @@ type Program struct {
 	Stderr      io.Writer
 	Env         *Environment
 	Version     string
-}
-
-const envPrefix = "ORGOPS_"
-
-// EnvName returns the environment variable of a flag.
-func EnvName(flag string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // noEnv are the flags without an environment variable. A flag tagged `noenv:"true"` has none
