@@ -12,9 +12,11 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
+	tenants "orgops/internal/tenant"
 )
 
 // pagesLoad is what the operator's pages are looked at with.
@@ -57,7 +59,9 @@ func measurePages(ctx context.Context, s *store, load pagesLoad, rows int, out *
 	if err := manyRuns(ctx, l, load.Runs, rows); err != nil {
 		return err
 	}
-	pages := console.Pages(console.Config{Redis: rdb, Ledger: l, Intake: intake.New(rdb, l), Tenants: func() []console.Tenant { return []console.Tenant{{Name: "default"}} }})
+	pages := console.Pages(console.Config{Redis: rdb, Ledger: l, Intake: intake.New(rdb, l), Tenants: func() []console.Tenant {
+		return []console.Tenant{{Served: health.Served{Settings: tenants.Announced{Tenant: "default"}}}}
+	}})
 	if !out.json {
 		fmt.Fprintf(out.out, "\npages: from the request to the last byte, in ms; %d runs, the large one of %d rows\n", load.Runs, rows)
 		fmt.Fprintf(out.out, pagesLine, "LOADS", "P50", "P90", "MAX", "BYTES", "PAGE")

@@ -15,6 +15,7 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/deliveries"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/health"
 	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
@@ -84,24 +85,16 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	}
 	s := &served{
 		shown: console.Tenant{
-			Name: t.Name, Settings: t.Announced(), API: api, DNS: checker,
-			Reach: reach, Errors: problems, Webhooks: shownReceivers(t),
+			Served: health.Served{Settings: t.Announced(), API: api, DNS: checker}, Reach: reach, Errors: problems, Webhooks: t.Endpoints,
 		},
 		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
 	}
+	s.shown.AwaitsToken = func() bool { return w.awaitsToken(s) }
 	notifier, deliveries := w.newNotifier(s)
 	var rows queues.Queue
 	s.core, rows = w.newCore(s, notifier)
 	s.queues = []queues.Queue{rows, deliveries}
 	return s, nil
-}
-
-// shownReceivers returns the receivers of the tenant's events without their secrets.
-func shownReceivers(t tenant.Settings) (all []console.Receiver) {
-	for _, e := range t.Endpoints {
-		all = append(all, console.Receiver{Name: e.Name, Origin: e.Origin()})
-	}
-	return all
 }
 
 // measuredGate measures and traces the wait of requests for their permits.

@@ -31,7 +31,6 @@ type domainPage struct {
 
 // domainAnswer is the known state of a domain.
 type domainAnswer struct {
-	status.DomainName
 	Served        bool // by this worker
 	Summary       summary
 	Record        apiclient.DiscoveryDomain // the API's, its token in part
@@ -40,26 +39,20 @@ type domainAnswer struct {
 	Checked       *checkView
 }
 
-// Facts describes the state of the domain in sweeps.
-func (a domainAnswer) Facts() []status.Fact {
-	if a.Known.Swept == nil {
-		return nil
-	}
-	return a.Known.Swept.Facts()
-}
-
 // summary is the answer in a sentence or two, and the remedy.
 type summary struct{ Class, Title, Text, Do string }
 
 // domains shows a domain: GET /domains.
-func (s *site) domains(w http.ResponseWriter, r *http.Request) { s.domain(w, r, r.URL.Query(), false) }
+func (s *site) domains(w http.ResponseWriter, r *http.Request) {
+	s.domain(w, r, s.askedFor(r.URL.Query()), false)
+}
 
 // checkDomain checks a domain now: POST /domains/check. It changes nothing, so read-only pages
 // allow it; but it queries servers of others and takes a permit, so a minute has at most six.
 func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 	p := s.askedFor(r.PostForm)
 	if _, served := s.tenant(p.Tenant); !served || checkAsked(p.DomainName) != nil {
-		s.domain(w, r, r.PostForm, true) // it queries no server, and says why
+		s.domain(w, r, p, true) // it queries no server, and says why
 		return
 	}
 	if !s.checks.Allow() {
@@ -68,16 +61,15 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 			"too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
 		return
 	}
-	s.Logger.InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", printable(r.PostForm.Get("tenant")),
-		"organization", printable(r.PostForm.Get("organization")), "domain", printable(r.PostForm.Get("domain")))
-	s.domain(w, r, r.PostForm, true)
+	s.Logger.InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", p.Tenant, "organization", p.Organization, "domain", p.ID)
+	s.domain(w, r, p, true)
 }
 
 // askedFor returns the page of a request, without its answer.
 func (s *site) askedFor(asked url.Values) domainPage {
 	p := domainPage{DomainName: status.DomainName{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"), ID: field(asked, "domain")}}
 	for _, t := range s.Tenants() {
-		p.Tenants = append(p.Tenants, t.Name)
+		p.Tenants = append(p.Tenants, t.Settings.Tenant)
 	}
 	if p.Tenant == "" {
 		p.Tenant = tasks.DefaultTenant
@@ -88,15 +80,14 @@ func (s *site) askedFor(asked url.Values) domainPage {
 	return p
 }
 
-func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, check bool) {
-	p := s.askedFor(asked)
+func (s *site) domain(w http.ResponseWriter, r *http.Request, p domainPage, check bool) {
 	code := http.StatusOK
 	if p.ID != "" || p.Organization != "" {
 		code = s.answer(r.Context(), &p, check)
 	}
 	title := "Domains"
 	if p.Answer != nil {
-		title = "Domain " + status.Shown(cmp.Or(p.Answer.Record.Domain, p.Answer.ID))
+		title = "Domain " + status.Shown(cmp.Or(p.Answer.Record.Domain, p.ID))
 	}
 	s.show(w, r, code, "domains", page{Title: title, Section: "domains", Data: p})
 }
@@ -124,7 +115,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
 	}
-	p.Answer = &domainAnswer{DomainName: name, Served: served, Known: known, Summary: summarize(record, recordErr, known)}
+	p.Answer = &domainAnswer{Served: served, Known: known, Summary: summarize(record, recordErr, known)}
 	if check {
 		p.Answer.Checked = checkNow(ctx, tenant, served, record, known)
 	}

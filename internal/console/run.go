@@ -39,9 +39,6 @@ type runPage struct {
 	Open     openView
 }
 
-// Lookup returns the page of the domain of a row; empty: it has none.
-func (p runPage) Lookup(row status.RowName) string { return domainPath(p.Run, row) }
-
 // failedView are the failed rows.
 type failedView struct {
 	Rows     []status.FailedRow

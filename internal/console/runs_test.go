@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/console"
+	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/logtest"
@@ -55,7 +56,9 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	config := console.Config{
-		Redis: rdb, Ledger: d.ledger, Intake: d.taker, Tenants: func() []console.Tenant { return []console.Tenant{{Name: "default"}} },
+		Redis: rdb, Ledger: d.ledger, Intake: d.taker, Tenants: func() []console.Tenant {
+			return []console.Tenant{{Served: health.Served{Settings: tenant.Announced{Tenant: "default"}}}}
+		},
 		Logger: slog.New(slog.NewTextHandler(d.log, nil)),
 	}
 	d.shown = console.Pages(config)

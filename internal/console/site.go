@@ -141,7 +141,7 @@ func (s *site) lead(w http.ResponseWriter, r *http.Request, path, text string, b
 // tenant returns the tenant of this name, if this worker serves it.
 func (s *site) tenant(name string) (Tenant, bool) {
 	all := s.Tenants()
-	at := slices.IndexFunc(all, func(t Tenant) bool { return t.Name == name })
+	at := slices.IndexFunc(all, func(t Tenant) bool { return t.Settings.Tenant == name })
 	if at < 0 {
 		return Tenant{}, false
 	}

@@ -37,10 +37,11 @@ type tenantsPage struct {
 // tenantView shows a tenant. Data that only a worker of the tenant has is empty on the pages of
 // others.
 type tenantView struct {
-	Tenant // its settings as announced
+	Tenant
 	health.TenantState
 
-	Served     bool // by this worker
+	Name       string
+	ServedHere bool
 	Announced  bool // a worker of it was seen
 	Problem    string
 	Warnings   []attention // the worst first
@@ -108,8 +109,8 @@ func (s *site) tenantNames(ctx context.Context, queues []string) (names []string
 	}
 	known := map[string]bool{}
 	for _, t := range s.Tenants() {
-		names = append(names, t.Name)
-		known[t.Name] = true
+		names = append(names, t.Settings.Tenant)
+		known[t.Settings.Tenant] = true
 	}
 	var others []string
 	add := func(name string) {
@@ -132,8 +133,7 @@ func (s *site) tenantNames(ctx context.Context, queues []string) (names []string
 func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string, queues []string) tenantView {
 	t, served := s.tenant(name)
 	state, warnings, stateErr := attentionOf(ctx, rdb, name)
-	v := tenantView{Tenant: t, TenantState: state, Served: served, Announced: true, Used: -1, Warnings: warnings}
-	v.Name = name
+	v := tenantView{Tenant: t, TenantState: state, Name: name, ServedHere: served, Announced: true, Used: -1, Warnings: warnings}
 	var settingsErr error
 	if !served {
 		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, rdb, name)

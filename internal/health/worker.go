@@ -14,15 +14,14 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
+	"orgops/internal/tenant"
 )
 
 // Served is a tenant of a running worker.
 type Served struct {
-	Name   string
-	API    *apiclient.Client
-	DNS    *dnscheck.Checker
-	Quorum int  // of the resolvers
-	Canary bool // resolvers that forge answers lose their vote
+	Settings tenant.Announced
+	API      *apiclient.Client
+	DNS      *dnscheck.Checker
 	// AwaitsToken reports whether the worker fetches the token before a request needs it.
 	AwaitsToken func() bool
 }
@@ -50,14 +49,15 @@ func OfWorker(rdb redis.UniversalClient, tenants []Served) *Readiness {
 				return find(all[i])
 			}
 		}
-		subject := "tenant " + t.Name
+		name, quorum := t.Settings.Tenant, t.Settings.DNS.Quorum
+		subject := "tenant " + name
 		checks = append(checks,
-			Check{subject, permitted(func(p permission) Finding { return p.requests(t.Name) })},
+			Check{subject, permitted(func(p permission) Finding { return p.requests(name) })},
 			Check{subject + " queue", permitted(permission.queue)},
 			Check{subject + " token", func(context.Context) Finding { return Token(t.API.TokenHealth(), t.AwaitsToken()) }},
-			Check{subject + " resolvers", func(ctx context.Context) Finding { return answering(t.DNS.Probe(ctx), t.Quorum) }})
-		if t.Canary {
-			checks = append(checks, Check{subject + " canary", func(context.Context) Finding { return truthful(t.DNS.Resolvers(), t.Quorum) }})
+			Check{subject + " resolvers", func(ctx context.Context) Finding { return answering(t.DNS.Probe(ctx), quorum) }})
+		if t.Settings.DNS.CanaryZone != "" {
+			checks = append(checks, Check{subject + " canary", func(context.Context) Finding { return truthful(t.DNS.Resolvers(), quorum) }})
 		}
 	}
 	return NewReadiness(checks...)
@@ -75,7 +75,7 @@ type permission struct {
 func readPermissions(ctx context.Context, rdb redis.UniversalClient, tenants []Served) []permission {
 	all := make([]permission, len(tenants))
 	_ = redisconn.Batch(ctx, rdb, len(all), func(i int, rdb redis.UniversalClient) error { // each has its errors
-		p, tenant := &all[i], tenants[i].Name
+		p, tenant := &all[i], tenants[i].Settings.Tenant
 		p.pace, p.paceErr = pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
 		p.paused, p.queueErr = status.PausedQueue(rdb, tenant)
 		return nil
