@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -39,7 +40,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems, reach := new(console.APIErrors), new(console.Reach)
+	problems, reach := new(console.APIErrors), new(atomic.Pointer[console.Reach])
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
 		MaxConns: corePlaces(t.Limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
@@ -67,7 +68,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 			logger.Error("resolver not counted: it answers for names that do not exist", "resolver", resolver, "error", why)
 		},
 		Reach: func(reached bool, why string) {
-			reach.Set(reached, why)
+			reach.Store(&console.Reach{Reached: reached, Why: why})
 			if reached {
 				logger.Info("checking at the domains' own name servers")
 				return

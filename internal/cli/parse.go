@@ -145,12 +145,10 @@ func GivenIn(selected *kong.Context, group string) (flags []string) {
 
 // resolve returns the value of a flag from the environment.
 func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	name := Variable(flag)
-	if name == "" {
-		return nil, nil
-	}
-	if value := p.Env.Get(name); value != "" {
-		return value, nil
+	if name := Variable(flag); name != "" {
+		if value := p.Env.Get(name); value != "" {
+			return value, nil
+		}
 	}
 	return nil, nil
 }

@@ -75,14 +75,12 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 	defer late.Stop()
 	select {
 	case c := <-done:
-		if c.path == "" {
-			c.path = path
-		}
+		path = cmp.Or(c.path, path)
 		if c.err != nil {
-			s.lead(w, r, c.path, "Failed, possibly in part: "+c.err.Error(), true)
+			s.lead(w, r, path, "Failed, possibly in part: "+c.err.Error(), true)
 			return
 		}
-		s.lead(w, r, c.path, c.text, false)
+		s.lead(w, r, path, c.text, false)
 	case <-late.C:
 		s.lead(w, r, path, action+" of "+to+" is still in progress. This page shows its progress, and the worker's log will have its result.", false)
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -33,7 +34,7 @@ type Config struct {
 type Tenant struct {
 	health.Served
 
-	Reach    *Reach     // whether name servers can be reached; nil: unknown
-	Errors   *APIErrors // the last errors of the API; nil: unknown
+	Reach    *atomic.Pointer[Reach] // nil: unknown
+	Errors   *APIErrors             // the last errors of the API; nil: unknown
 	Webhooks []webhooks.Endpoint
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,8 +81,8 @@ func newLookSite(t *testing.T, write bool) lookSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reach := new(console.Reach)
-	reach.Set(false, "port 53 is closed")
+	reach := new(atomic.Pointer[console.Reach])
+	reach.Store(&console.Reach{Why: "port 53 is closed"})
 	hooks := filepath.Join(t.TempDir(), "hooks.yaml")
 	if err := os.WriteFile(hooks, []byte("endpoints: [{name: crm, url: https://crm.example/token, secret_env: SECRET}]"), 0o600); err != nil {
 		t.Fatal(err)

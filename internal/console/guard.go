@@ -49,11 +49,10 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.TLS != nil && !serving.IsLocal(serving.Host(r)) { // on localhost it would apply to every port
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
-	if refused := g.check(r); refused != nil {
-		g.refuse(w, r, refused)
-		return
+	user, refused := "", g.check(r)
+	if refused == nil {
+		user, refused = g.user(r)
 	}
-	user, refused := g.user(r)
 	if refused != nil {
 		g.refuse(w, r, refused)
 		return

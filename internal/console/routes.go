@@ -71,7 +71,7 @@ func newSite(cfg Config) *site {
 	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
-		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "domainPath": domainPath, "scanState": status.ScanState, "openReason": status.OpenReason,
+		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "domainPath": domainPath, "scanState": status.ScanState,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName, "answerText": status.AnswerText,
 		"took": status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent, "join": strings.Join, "waiting": waiting,
 		"skipped": status.SkippedTick, "sweepText": status.SweepText, "rulesText": status.RulesText,

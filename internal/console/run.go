@@ -178,18 +178,13 @@ func (s *site) open(ctx context.Context, run ledger.Run, q rowsQuery) (v openVie
 	if run.Sealed() {
 		v.Total = run.Total() - run.Settled()
 	}
-	for row, err := range status.OpenFrom(ctx, s.Ledger, run, q.open) {
-		if err != nil {
-			return v, err
-		}
-		if len(v.Rows) == rowsAPage {
-			v.More = q.path(string(run.ID), q.from, row.Item)
-			break
-		}
-		v.Rows = append(v.Rows, row)
+	rows, next, err := status.OpenPage(ctx, s.Ledger, run, q.open, rowsAPage)
+	v.Rows = rows
+	if next > 0 {
+		v.More = q.path(string(run.ID), q.from, next)
 	}
 	if q.open > 0 {
 		v.First = q.path(string(run.ID), q.from, 0)
 	}
-	return v, nil
+	return v, err
 }

@@ -39,15 +39,9 @@ type runsPage struct {
 // runsFilter selects runs; an empty member selects all.
 type runsFilter struct{ Tenant, Kind, State string }
 
-// States of runs to filter by.
-const (
-	stateOpen   = "open"
-	stateEnded  = "ended"
-	stateUnwell = "unwell"
-)
-
+// States and kinds of runs to filter by.
 var (
-	runStates = []string{stateOpen, stateEnded, stateUnwell}
+	runStates = []string{"open", "ended", "unwell"}
 	runKinds  = []string{tasks.TypeVerify, tasks.TypeUpdate, tasks.TypeRecheck, tasks.TypeRemove, tasks.TypeCreate}
 )
 
@@ -56,11 +50,11 @@ func (f runsFilter) is(r ledger.Run) bool {
 		return false
 	}
 	switch f.State {
-	case stateOpen:
+	case "open":
 		return !r.Ended()
-	case stateEnded:
+	case "ended":
 		return r.Ended()
-	case stateUnwell:
+	case "unwell":
 		return status.Failed(r) > 0 || len(status.Trouble(r)) > 0
 	}
 	return true

@@ -49,7 +49,7 @@ type tenantView struct {
 	UsedText   string
 	Schedule   string // of sweeps; empty: not known
 	Token      *apiclient.TokenHealth
-	Reach      *reachState // of name servers; nil: not known
+	Reach      *Reach // of name servers; nil: not known
 	Resolvers  []dnscheck.ResolverState
 	Voting     int              // of the resolvers
 	Deliveries *asynq.QueueInfo // nil: there was never a delivery
@@ -195,7 +195,10 @@ func (v *tenantView) showDNS() {
 	if v.DNS == nil {
 		return
 	}
-	v.Reach, v.Resolvers = v.Tenant.Reach.now(), v.DNS.Resolvers()
+	v.Resolvers = v.DNS.Resolvers()
+	if v.Tenant.Reach != nil {
+		v.Reach = v.Tenant.Reach.Load()
+	}
 	if v.Reach != nil && !v.Reach.Reached {
 		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over TLS or HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use tls:// resolvers, or set --dns-mode resolvers.")
 	}

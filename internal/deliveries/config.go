@@ -40,11 +40,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Bounds and default of [Config].Backlog. A delivery takes 1.2 KB in Redis.
-const (
-	DefaultBacklog = 10_000
-	MaxBacklog     = 1_000_000
-)
+// MaxBacklog bounds [Config].Backlog. A delivery takes 1.2 KB in Redis.
+const MaxBacklog = 1_000_000
 
 // Receivers are the webhook endpoints of one tenant.
 type Receivers interface {

@@ -36,7 +36,10 @@ func (t Tenant) Test(ctx context.Context) []Finding {
 	var api, dns []Finding
 	var both sync.WaitGroup
 	both.Go(func() { api = t.api(ctx) })
-	both.Go(func() { dns = t.dns(ctx) })
+	both.Go(func() {
+		resolvers, outward := t.DNS.Examine(ctx)
+		dns = append(Resolvers(resolvers, t.Quorum), Outward(outward, t.Mode, resolvers, t.Quorum)...)
+	})
 	both.Wait()
 	return about("tenant "+t.Name, append(api, dns...))
 }
@@ -233,9 +236,4 @@ func (n Needs) Test(scopes []string) []Finding {
 		return []Finding{ok("it has every scope that is needed")}
 	}
 	return found
-}
-
-func (t Tenant) dns(ctx context.Context) []Finding {
-	resolvers, outward := t.DNS.Examine(ctx)
-	return append(Resolvers(resolvers, t.Quorum), Outward(outward, t.Mode, resolvers, t.Quorum)...)
 }

@@ -68,11 +68,7 @@ type token struct {
 
 // ReadTokens reads the file. Its tokens are hashed once, without salt: they are
 // long and random, so that neither guesses nor a table find one.
-func ReadTokens(file string, log *slog.Logger) (*Tokens, error) {
-	return readTokens(file, log, time.Now)
-}
-
-func readTokens(file string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
+func ReadTokens(file string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
 	list, err := serving.Read(func() ([]token, error) {
 		text, err := os.ReadFile(file)
 		if err != nil {

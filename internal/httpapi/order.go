@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -19,16 +18,9 @@ import (
 
 // order has the properties of a submission, from the head of its request.
 type order struct {
-	kind        tasks.Kind
-	run         intake.Run // without an id in a dry run
-	ignore      []string
-	skipInvalid bool
-	dryRun      bool
-}
-
-// input returns the rows of a body as the intake reads them.
-func (o order) input(rows io.Reader, l Limits) intake.Input {
-	return intake.Input{Name: "body", Rows: rows, Kind: o.kind, Ignore: o.ignore, SkipInvalid: o.skipInvalid, MaxRows: l.MaxRows}
+	input  intake.Input // without its rows
+	run    intake.Run   // without an id in a dry run
+	dryRun bool
 }
 
 // orderOf reads the head of a request.
@@ -50,7 +42,7 @@ func orderOf(r *http.Request) (o order, err error) {
 }
 
 func orderOfQuery(caller Caller, kind tasks.Kind, query url.Values) (o order, err error) {
-	o = order{kind: kind, run: intake.Run{Caller: caller.Name, Tenant: caller.tenant(), Label: query.Get("label")}}
+	o = order{input: intake.Input{Name: "body", Kind: kind}, run: intake.Run{Caller: caller.Name, Tenant: caller.tenant(), Label: query.Get("label")}}
 	if query.Has("tenant") {
 		o.run.Tenant = query.Get("tenant")
 		if err := tasks.CheckTenant(o.run.Tenant); err != nil {
@@ -58,11 +50,11 @@ func orderOfQuery(caller Caller, kind tasks.Kind, query url.Values) (o order, er
 		}
 	}
 	if names := query.Get("ignore_columns"); names != "" {
-		o.ignore = strings.Split(names, ",")
+		o.input.Ignore = strings.Split(names, ",")
 	}
 	var dryRun, skipInvalid, giveUp, batchWait, notBefore error
 	o.dryRun, dryRun = flagOf(query, "dry_run")
-	o.skipInvalid, skipInvalid = flagOf(query, "skip_invalid")
+	o.input.SkipInvalid, skipInvalid = flagOf(query, "skip_invalid")
 	o.run.GiveUp, giveUp = giveUpOf(query, kind.Name)
 	o.run.BatchWait, batchWait = batchWaitOf(query, kind.Name)
 	o.run.NotBefore, notBefore = notBeforeOf(query)

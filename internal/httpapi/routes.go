@@ -35,8 +35,8 @@ func (s *Server) table() []route {
 		{pattern: "GET /v1/runs/{run}/events", serve: s.ofRun(s.events)},
 		{pattern: "POST /v1/runs/{run}/cancel", serve: s.ofRun(s.cancel)},
 		{pattern: "POST /v1/runs/{run}/retry", serve: s.ofRun(s.retry), parameters: []string{"outcomes", "label", "not_before"}},
-		{pattern: "GET /v1/openapi.yaml", serve: openapiYAML, open: true},
-		{pattern: "GET /v1/openapi.json", serve: openapiJSON, open: true},
+		{pattern: "GET /v1/openapi.yaml", serve: described("application/yaml", func() []byte { return description }), open: true},
+		{pattern: "GET /v1/openapi.json", serve: described("application/json", descriptionJSON), open: true},
 		{pattern: "GET /healthz", serve: s.health, open: true},
 	}
 }
@@ -140,14 +140,11 @@ var descriptionJSON = sync.OnceValue(func() []byte {
 	panic(fmt.Sprintf("httpapi: openapi.yaml: %v", err)) // it is embedded, and tested
 })
 
-func openapiYAML(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "application/yaml")
-	_, _ = w.Write(description)
-	return nil
-}
-
-func openapiJSON(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(descriptionJSON())
-	return nil
+// described returns the handler of the description in a format.
+func described(mediaType string, text func() []byte) handler {
+	return func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Type", mediaType)
+		_, _ = w.Write(text())
+		return nil
+	}
 }

@@ -34,10 +34,11 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	o.input.Rows, o.input.MaxRows = rows, s.limits.MaxRows
 	if o.dryRun {
-		err = s.answerPlan(ctx, w, o, rows)
+		err = s.answerPlan(ctx, w, o)
 	} else {
-		err = s.store(s.traced(ctx, r), w, o, rows, p)
+		err = s.store(s.traced(ctx, r), w, o, p)
 	}
 	if err != nil {
 		rows.drain()
@@ -72,7 +73,7 @@ func (s *Server) intake(p *place) intake.Intake {
 }
 
 // store submits the rows and answers with the run.
-func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, rows *body, p *place) error {
+func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *place) error {
 	settings, seen, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, o.run.Tenant)
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, rows
 		o.run.GiveUp = settings.GiveUp
 	}
 	aboutOf(ctx).run = o.run.ID
-	submitted, err := s.intake(p).Submit(ctx, o.input(rows, s.limits), o.run)
+	submitted, err := s.intake(p).Submit(ctx, o.input, o.run)
 	if err != nil {
 		return err
 	}
@@ -142,17 +143,17 @@ type planJSON struct {
 }
 
 // answerPlan answers with the estimate of a submission. It changes nothing.
-func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order, rows *body) error {
+func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order) error {
 	settings, _, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, o.run.Tenant)
 	if err != nil {
 		return err
 	}
-	plan, err := o.input(rows, s.limits).Plan(settings.MaxClientsPerRequest)
+	plan, err := o.input.Plan(settings.MaxClientsPerRequest)
 	if err != nil {
 		return err
 	}
 	answerJSON(w, http.StatusOK, planJSON{
-		DryRun: true, Kind: o.kind.Name, Tenant: o.run.Tenant,
+		DryRun: true, Kind: o.input.Kind.Name, Tenant: o.run.Tenant,
 		Rows: plan.Rows, Invalid: plan.Invalid.Total, InvalidRows: rowsAsJSON(plan.Invalid.First),
 		Duplicates: plan.Duplicates.Total, Tasks: plan.Tasks, APICalls: plan.Calls,
 	})

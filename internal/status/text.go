@@ -115,8 +115,6 @@ func mask(text, marks string, those func(word string) bool) string {
 	return strings.Join(words, " ")
 }
 
-func rowsOf(n int64) string { return count(n, "row") }
-
 // count returns a number of things: "1 row", "2 rows".
 func count(n int64, what string) string {
 	if n == 1 {
