@@ -66,7 +66,7 @@ var rooms = map[string]room{
 	"internal/sweep/schedule": {550, "intake ledger sweep"},
 	"internal/tenant":         {900, "apiclient dnscheck cli deliveries engine/kinds events pace sweep webhooks tasks"},
 	"internal/tracing":        {500, "dnscheck"},
-	"internal/webhooks":       {800, "apiclient dnscheck cli events"},
+	"internal/webhooks":       {800, "apiclient dnscheck cli events serving"},
 	"internal/workers":        {150, "ledger"},
 	"producer":                {200, "intake ledger runs tasks"},
 	"tasks":                   {350, "apiclient dnscheck"},
