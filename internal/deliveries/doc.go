@@ -12,9 +12,8 @@
 //	notifier.go     enqueues a delivery to each receiver that wants an event
 //	handler.go      executes a delivery
 //	backlog.go      the deliveries that wait for each receiver
-//	config.go       settings, and the interfaces of the other parts
+//	config.go       settings, those of asynq's server too, and the interfaces of the other parts
 //	task.go         the task of a delivery, and its payload
-//	server.go       the settings of asynq's server
 //	verdict.go      the outcome of an execution
 //	delay.go        the time to the next attempt
 //	queue_error.go  errors of asynq
