@@ -25,7 +25,7 @@
 //	config.go         settings: [Config]
 //	api_errors.go     the state of a tenant that only this worker knows
 //	guard.go          refuses requests
-//	access.go         who may use the pages
+//	access.go         rules of access, and the user of a request
 //	users.go          names and passwords: a file
 //	attempts.go       limits on sign-ins
 //	errors.go         refusals, and errors of Redis in words

@@ -133,9 +133,9 @@ func (h *Headers) test(t tenant.Settings) []Finding {
 	found := []Finding{ok("the API answers")}
 	found = append(found, burstOf(t.Burst, h.header.Get("X-Ratelimit-Limit"))...)
 	if date, err := http.ParseTime(h.header.Get("Date")); err == nil {
-		bad := time.Hour                                                       // it only makes logs hard to read
-		if apiclient.AuthMethod(t.ClientAuth) == apiclient.AuthPrivateKeyJWT { // assertions are dated
-			bad = 30 * time.Second
+		bad := time.Hour // it only makes logs hard to read
+		if apiclient.AuthMethod(t.ClientAuth) == apiclient.AuthPrivateKeyJWT {
+			bad = 30 * time.Second // assertions are dated
 		}
 		// Date has whole seconds, and the answer was on its way.
 		found = append(found, clockOf("the API", date.Add(500*time.Millisecond).Sub(h.at), 5*time.Second, bad))
