@@ -29,15 +29,17 @@ const (
 // offers are the actions that a run's state allows.
 type offers struct {
 	Pause, Resume, Cancel bool
-	Retry                 map[string]int64 // rows of each outcome that can be chosen; none: nothing can be retried
-	Complete              string           // an incomplete retry that can be completed; empty: there is none
+	Retry                 ledger.Counts // rows of each outcome that can be chosen; none: nothing can be retried
+	Complete              string        // an incomplete retry that can be completed; empty: there is none
 }
 
 func offersOf(r ledger.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
 	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay}
 	if r.Ended() && intake.CanRetry(r.Kind) {
-		o.Retry = countsOf(r, func(outcome string) bool { return intake.RetryOptions{Outcomes: []string{outcome}}.Check() == nil })
+		o.Retry = countsOf(r, func(outcome ledger.Outcome) bool {
+			return intake.RetryOptions{Outcomes: []string{string(outcome)}}.Check() == nil
+		})
 	}
 	return o
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -44,12 +43,6 @@ func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name statu
 		return record, fmt.Errorf("no answer within %s, including the wait for a permit: see the tenant's page for delays (%w)", recordWait, err)
 	}
 	return record, err
-}
-
-// noSuchDomain reports whether the API has answered that there is no such record.
-func noSuchDomain(err error) bool {
-	e, ok := errors.AsType[*apiclient.Error](err)
-	return ok && e.Status == http.StatusNotFound
 }
 
 // pagesOfNames is how many pages of an organization's domains are read to find a name: a

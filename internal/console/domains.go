@@ -155,9 +155,10 @@ func toDo(row status.DomainRow) string {
 
 // summarize returns the answer of the page.
 func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain) summary {
+	refused, _ := errors.AsType[*apiclient.Error](err)
 	open := slices.IndexFunc(known.Rows, func(d status.DomainRow) bool { return d.State.Result == nil })
 	switch {
-	case noSuchDomain(err):
+	case refused != nil && refused.Status == http.StatusNotFound:
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.", "Compare both ids with those in the tenant."}
 	case err == nil && record.Status == apiclient.StatusVerified && known.Swept != nil && known.Swept.Absence != nil:
 		return summary{"wait", "Verified, but the TXT record is missing", known.Swept.Brief(), "Ask the customer to publish the record again at the host below."}

@@ -45,11 +45,11 @@ type failedView struct {
 	Total    int64
 	Outcome  string // requested; empty: any
 	Text     string
-	Outcomes map[string]int64 // rows of each outcome
-	More     string           // path of the page after this one; empty: it is the last
-	First    string           // path of the first page; empty: this is it
-	Cut      int64            // so many rows were searched without filling the page; 0: it is full
-	Left     bool             // out, since the shown rows do not change
+	Outcomes ledger.Counts // rows of each outcome
+	More     string        // path of the page after this one; empty: it is the last
+	First    string        // path of the first page; empty: this is it
+	Cut      int64         // so many rows were searched without filling the page; 0: it is full
+	Left     bool          // out, since the shown rows do not change
 }
 
 // openView are the rows that are not settled.
@@ -139,7 +139,7 @@ func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runP
 
 func (s *site) failedRows(ctx context.Context, run ledger.Run, q rowsQuery) (v failedView, err error) {
 	v = failedView{Total: status.Failed(run), Outcome: q.outcome, Text: q.text}
-	v.Outcomes = countsOf(run, func(outcome string) bool { return toneOf(ledger.Outcome(outcome)) != "good" })
+	v.Outcomes = countsOf(run, func(outcome ledger.Outcome) bool { return toneOf(outcome) != "good" })
 	v.Left = v.Total > 0 && q.live && (q.text != "" || q.from > 0)
 	if v.Total == 0 || v.Left {
 		return v, nil

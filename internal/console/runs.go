@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -150,13 +151,9 @@ func settledOf(r ledger.Run) string {
 }
 
 // countsOf returns how many rows of the run have each of some outcomes.
-func countsOf(r ledger.Run, wanted func(outcome string) bool) map[string]int64 {
-	counts := map[string]int64{}
-	for outcome, rows := range r.Counts {
-		if wanted(string(outcome)) {
-			counts[string(outcome)] = rows
-		}
-	}
+func countsOf(r ledger.Run, wanted func(ledger.Outcome) bool) ledger.Counts {
+	counts := maps.Clone(r.Counts)
+	maps.DeleteFunc(counts, func(outcome ledger.Outcome, _ int64) bool { return !wanted(outcome) })
 	return counts
 }
 

@@ -29,8 +29,11 @@ type redisCollector struct {
 // tenants, and of pace and sweeps of the tenants that the function returns, with their settings.
 // It is called once.
 func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants func() []tenant.Announced, logger *slog.Logger) {
+	paceAndSweeps := source(func(ctx context.Context) ([]prometheus.Metric, error) {
+		return readEach(ctx, rdb, tenants(), tenantMetrics)
+	})
 	m.registry.MustRegister(&redisCollector{[]*health.Poll[reading]{
-		queueSource(rdb, newInspector).eachTime(), tenantSource(rdb, tenants).eachTime(), overdueRows(rdb, tenants).eachTime(),
+		queueSource(rdb, newInspector).eachTime(), paceAndSweeps.eachTime(), overdueRows(rdb, tenants).eachTime(),
 		openRuns(ledger.OpenByTenant, tenants),
 	}, logger})
 }
