@@ -25,7 +25,6 @@ var upward = map[string]int{
 	"cmd/worker":            13,
 	"dnscheck":              25,
 	"internal/console":      24,
-	"internal/dispatch":     4,
 	"internal/engine":       6,
 	"internal/engine/kinds": 10,
 	"internal/health":       2,

@@ -13,6 +13,9 @@ import (
 )
 
 const (
+	// upkeepEvery is how often the index is rebuilt, runs that have ended are found, and runs
+	// are deleted.
+	upkeepEvery = time.Minute
 	// endsAtOnce is how many runs are finished at a time.
 	endsAtOnce = 4
 	// longestEndAgain bounds the wait after an end that failed.
@@ -153,6 +156,13 @@ func (e *ends) prune() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	maps.DeleteFunc(e.later, func(run ledger.RunID, l later) bool { return !e.known[run] && time.Since(l.at) > 2*upkeepEvery })
+}
+
+// finish has the follow-ups of a run's end carried out, unless they were.
+func (d *Dispatcher) finish(r ledger.Run) {
+	if r.FinishedAt.IsZero() {
+		d.ends.add(r.ID)
+	}
 }
 
 // end carries out the follow-ups of a run's end, then finishes the run. The header is read
