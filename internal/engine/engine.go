@@ -193,15 +193,6 @@ func exhausted(x *Execution) Answers {
 	return spent
 }
 
-// doubt begins the reason of a row that is given up although a request of it may have had
-// its effect.
-func doubt(row *Row) string {
-	if !row.Intended {
-		return ""
-	}
-	return "its request may have had its effect all the same: read the tenant's record, then retry the row; "
-}
-
 // protect turns a panic of a handler into an error.
 func protect(execute func() ([]Answers, error)) (answers []Answers, err error) {
 	defer func() {

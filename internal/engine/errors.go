@@ -21,6 +21,10 @@ var (
 	ErrSuperseded = errors.New("another execution has the row, or it is settled")
 )
 
+// Answers are the answers of a handler by row: errors that [Decide] knows, such as [Settle]
+// returns; nil: the row is done.
+type Answers map[ledger.Row]error
+
 // Consequence is the consequence of an execution for a row, for the ledger and for the pace.
 // [Decide] finds that of an error; a handler that knows it returns it as the error.
 type Consequence struct {

@@ -15,7 +15,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,12 +28,6 @@ import (
 // Create is the kind of rows that create a verifiable credential template. The content
 // of a row is the body of the request (specification 4.3).
 const Create ledger.Kind = "template:create"
-
-// Templates is the part of the API's client that creations need.
-type Templates interface {
-	CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error)
-	Templates(ctx context.Context) iter.Seq2[apiclient.Template, error]
-}
 
 // CreateConfig configures the handler of [Create].
 type CreateConfig struct {
