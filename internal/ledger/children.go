@@ -9,9 +9,6 @@ import (
 	"strings"
 )
 
-// ErrRaced says that a run was changed by another client since it was read.
-var ErrRaced = errors.New("the run was changed meanwhile: read it again")
-
 // maxChildren bounds the children of a run: lists read many headers at once.
 const maxChildren = 1000
 
@@ -76,13 +73,6 @@ func joinRuns(ids []RunID) string {
 		b.WriteString(string(id))
 	}
 	return b.String()
-}
-
-func parseRuns(stored string) (ids []RunID) {
-	for id := range strings.FieldsSeq(stored) {
-		ids = append(ids, RunID(id))
-	}
-	return ids
 }
 
 // parentOf returns the parent in a stored description; "" if there is none, or if the

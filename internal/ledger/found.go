@@ -4,9 +4,23 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 )
 
+// FoundRow is a row that a scan found.
+type FoundRow struct {
+	// Content has at most [MaxFoundRow] bytes.
+	Content []byte
+	// Due is when the row is due first, in Redis' time; zero: at once. See [MaxDue].
+	Due time.Time
+	// Result is that of a row which is settled when it is found, such as an invalid one; zero
+	// for any other.
+	Result Result
+}
+
 const (
+	// MaxFoundRow is the largest size of a row that a scan finds, in bytes.
+	MaxFoundRow = 64 << 10
 	// blockRows and blockBytes bound the rows of a block, the latter before compression.
 	blockRows  = 1024
 	blockBytes = 64 << 10

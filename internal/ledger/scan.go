@@ -8,29 +8,8 @@ import (
 	"time"
 )
 
-const (
-	// maxProgress bounds the progress of a scan in bytes: lists read many headers at once.
-	maxProgress = 16 << 10
-	// maxCursor bounds the cursor of a scan in bytes.
-	maxCursor = 128 << 10
-	// MaxFoundRow is the largest size of a row that a scan finds, in bytes.
-	MaxFoundRow = 64 << 10
-)
-
-// Scan is the state of the scan that finds the rows of a run: see [NewRun.Scan].
-type Scan struct {
-	// Step is the number of the next step. The first is 1.
-	Step int64
-	// Progress is that of the last step, in the scanner's own form.
-	Progress []byte
-	// Note says why the next step is late, and NextAt when it is to be made; "" and zero
-	// if it is not.
-	Note   string
-	NextAt time.Time
-	// Ended reports whether the last step is made. The run may still be growing: see
-	// [Ledger.CommitFound].
-	Ended bool
-}
+// maxCursor bounds the cursor of a scan in bytes.
+const maxCursor = 128 << 10
 
 // ScanStep is a step of a scan.
 type ScanStep struct {
@@ -43,17 +22,6 @@ type ScanStep struct {
 	Rows []FoundRow
 	// Last ends the scan.
 	Last bool
-}
-
-// FoundRow is a row that a scan found.
-type FoundRow struct {
-	// Content has at most [MaxFoundRow] bytes.
-	Content []byte
-	// Due is when the row is due first, in Redis' time; zero: at once. See [MaxDue].
-	Due time.Time
-	// Result is that of a row which is settled when it is found, such as an invalid one; zero
-	// for any other.
-	Result Result
 }
 
 // ScanCursor returns the scan of a run, with the cursor of the same step: nil before the

@@ -53,9 +53,6 @@ func (l *Ledger) CommitFound(ctx context.Context, run Run) (now Run, left bool, 
 	return now, left, nil
 }
 
-// errPassed says that another process has made a step, or has committed found rows, meanwhile.
-var errPassed = errors.New("another process makes the steps and commits their rows")
-
 // commitFound commits found rows until none are to be committed now. With [errPassed] it
 // returns the run as it was before.
 func (l *Ledger) commitFound(ctx context.Context, run Run) (now Run, left bool, err error) {
@@ -369,15 +366,6 @@ func (l *Ledger) regain(ctx context.Context, run Run) (Run, error) {
 		}
 	}
 	return now, nil
-}
-
-// same reads a run again.
-func (l *Ledger) same(ctx context.Context, run Run) (Run, error) {
-	now, err := l.Get(ctx, run.ID)
-	if err == nil && now.Incarnation != run.Incarnation {
-		err = ErrNotFound
-	}
-	return now, err
 }
 
 // regainNext commits the next segment as it is. If its rows are the first that are not

@@ -176,11 +176,3 @@ func otherRows(err error, run Run, given string) error {
 	}
 	return err
 }
-
-// flag returns 1 for true.
-func flag(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// segmentBytes bounds the rows of a segment, in bytes before compression, so that no
-	// command moves more than a few MB.
-	segmentBytes = 2 << 20
 	// repeatable is how long a Stager keeps segments in memory to stage them again:
 	// longer than the second that Redis may lose and the two seconds until Verify.
 	repeatable = 5 * time.Second
