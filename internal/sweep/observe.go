@@ -60,19 +60,6 @@ func (s DomainState) Observe(o Observation) (after DomainState, counted []string
 	return after, counted
 }
 
-// FoundBetween clears the absence, since a check between two sweeps has found the token. It was
-// made by the state checked, and proves nothing about another token, or about a state that a
-// later sweep has replaced: same reports whether the state is still that one.
-func (s *DomainState) FoundBetween(domainID string, checked DomainState, at time.Time) (same bool) {
-	if s.OrganizationID != checked.OrganizationID || s.TokenHash != checked.TokenHash || s.Tick != checked.Tick {
-		return false
-	}
-	if s.Absence != nil {
-		s.returned(domainID, s.Tick, at)
-	}
-	return true
-}
-
 // of returns the state of the observed organization, domain and token. The state of
 // another token is dropped except for the history and for the value taken from the
 // domain: that is given back by a proof of the token that the domain has then.
