@@ -138,6 +138,9 @@ func New(cfg Config) *Dispatcher {
 	if cfg.Place == nil {
 		cfg.Place = func() workers.Place { return workers.Place{Workers: 1} }
 	}
+	if cfg.Enqueued == nil {
+		cfg.Enqueued = func() {}
+	}
 	d := &Dispatcher{
 		cfg: cfg, lease: NewLease(cfg.Redis, cfg.Tenant, cfg.Session, cfg.Protocol), queue: NewQueue(cfg.Redis, cfg.Queue),
 		wake: make(chan struct{}, 1), taken: taken{},

@@ -300,7 +300,7 @@ func (d *Dispatcher) enqueue(ctx context.Context, r ledger.Run, seg ledger.Segme
 		})
 	}
 	_ = group.Wait() // the functions return nil
-	if tasks > 0 && d.cfg.Enqueued != nil {
+	if tasks > 0 {
 		d.cfg.Enqueued()
 	}
 	if len(back) > 0 {

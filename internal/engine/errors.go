@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"orgops/internal/ledger"
@@ -89,10 +90,20 @@ func Expire(reason string, evidence []byte) error {
 	return Settle(ledger.Result{Outcome: Expired, Detail: reason, Evidence: evidence})
 }
 
-// panicError is a panic of a handler.
-type panicError struct {
-	value string
-	stack []byte
+// PanicError is a panic of a handler, or of the follow-ups of a run's end.
+type PanicError struct {
+	Value any
+	Stack []byte
 }
 
-func (e *panicError) Error() string { return "panic: " + e.value }
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Protect calls f. A panic of it is a [PanicError].
+func Protect(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{p, debug.Stack()}
+		}
+	}()
+	return f()
+}

@@ -112,24 +112,19 @@ func (l *Ledger) write(ctx context.Context, seg Segment, w rowWrite) (r Receipt,
 		return r, w.invalid
 	}
 	for part := range w.parts {
-		one, err := l.writePart(ctx, w.script, seg, slices.Concat(w.args, part))
+		a, err := l.onSegment(ctx, w.script, seg, slices.Concat(w.args, part)...)
+		if err != nil {
+			return r, err
+		}
+		one, err := l.receipt(ctx, seg, a)
+		for _, status := range a.list(6).texts() {
+			one.Statuses = append(one.Statuses, Status(status))
+		}
 		if r.add(one); err != nil {
 			return r, err
 		}
 	}
 	return r, nil
-}
-
-func (l *Ledger) writePart(ctx context.Context, s *redis.Script, seg Segment, args []any) (Receipt, error) {
-	a, err := l.onSegment(ctx, s, seg, args...)
-	if err != nil {
-		return Receipt{}, err
-	}
-	r, err := l.receipt(ctx, seg, a)
-	for _, status := range a.list(6).texts() {
-		r.Statuses = append(r.Statuses, Status(status))
-	}
-	return r, err
 }
 
 // rowParts returns the arguments for rows, of at most n at a time.
