@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -50,7 +51,7 @@ func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) error {
 	if err != nil {
 		return fmt.Errorf("stored header: %w", err)
 	}
-	run.Parent = parentOf(a.hash(1)["about"])
+	_ = json.Unmarshal([]byte(a.hash(1)["about"]), &run.Description) // has the parent, if it can be read
 	return l.discard(ctx, run)
 }
 

@@ -184,15 +184,13 @@
 //
 //	submit.go, stager.go  a producer's side: single rows, and runs of many
 //	commit.go             the commit of a run, read back
-//	scan.go               rows that a scan finds: its steps
-//	scan_commit.go        their segments, of which Redis may lose the last
-//	found.go, group.go    the form of found rows; rows that are released together
-//	stage.go              the storing of a segment
+//	scan_commit.go        the segments of rows that a scan found
+//	scan.go               the steps of a scan, and found rows as they are stored
+//	group.go, stage.go    rows that are released together; the storing of a segment
 //	due.go                the dispatcher's side: due segments
 //	sweep.go              deletion after the retention, and of leftovers
-//	control.go            pause and cancel
 //	sync.go               header and segments brought together, and the end
-//	copy.go               the control of the header, copied to the segments
+//	control.go            pause and cancel, in the header and its segments
 //	hint.go               when segments are due, and wake-ups
 //	create.go, delete.go  the beginning of a run, and its deletion
 //	children.go           runs that repeat rows of another

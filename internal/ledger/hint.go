@@ -44,23 +44,16 @@ func (l *Ledger) hint(ctx context.Context, p Progress) error {
 	return l.Hint(ctx, p.Run.Tenant, hints...)
 }
 
-// hint returns the hint for a segment. A row that waits for others is inspected with them.
+// hint returns the hint for a segment. The row of a run of one row is first released with
+// those of other runs that have the same [Description.BatchWait], and inspected with them.
 func (r Run) hint(s SegmentState) Hint {
 	due := s.Due
-	if together := r.together(); together.After(due) && !due.IsZero() {
-		due = together
+	if wait := r.BatchWait; wait > 0 && !due.IsZero() {
+		if together := r.CreatedAt.Truncate(wait).Add(wait); together.After(due) {
+			due = together
+		}
 	}
 	return Hint{Segment: s.Segment, Due: due}
-}
-
-// together returns when the row of a run of one row is first released, with those of other
-// runs that have the same [Description.BatchWait]; zero: at once.
-func (r Run) together() time.Time {
-	wait := r.BatchWait
-	if wait <= 0 {
-		return time.Time{}
-	}
-	return r.CreatedAt.Truncate(wait).Add(wait)
 }
 
 // wakeChannel is the channel on which tenants with work that is due now are published.

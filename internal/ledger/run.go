@@ -67,17 +67,17 @@ const (
 	incompleteFlag = "i"
 )
 
-func (c Control) flags() string {
-	var flags strings.Builder
-	for _, f := range []struct {
-		set    bool
-		letter string
-	}{{c.Paused, pausedFlag}, {c.Cancelled, cancelledFlag}, {c.Incomplete, incompleteFlag}} {
-		if f.set {
-			flags.WriteString(f.letter)
-		}
+func (c Control) flags() (flags string) {
+	if c.Paused {
+		flags = pausedFlag
 	}
-	return flags.String()
+	if c.Cancelled {
+		flags += cancelledFlag
+	}
+	if c.Incomplete {
+		flags += incompleteFlag
+	}
+	return flags
 }
 
 func parseControl(flags string, notBefore int64) Control {
@@ -198,14 +198,6 @@ func (r Run) Settled() int64 { return r.Counts.Settled() }
 
 func (r Run) segment(number int) Segment {
 	return Segment{Run: r.ID, Incarnation: r.Incarnation, Number: number}
-}
-
-// retention returns how long after its end the run is deleted.
-func (r Run) retention() time.Duration {
-	if r.KeepFor > 0 {
-		return r.KeepFor
-	}
-	return Retention
 }
 
 // entry is the run's name in its tenant's lists.

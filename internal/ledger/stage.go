@@ -59,28 +59,26 @@ func (r RowResult) bytes() int {
 // most [MaxRow] bytes, and 2 MiB together. last means that no segment follows. Staging the
 // same rows again has no effect. Other rows replace the rows of a staged run; for a committed
 // run the error is a [MismatchError]. [Stager] divides rows into segments.
-func (l *Ledger) Stage(ctx context.Context, run Run, number int, last bool, rows [][]byte) (Sum, error) {
+func (l *Ledger) Stage(ctx context.Context, run Run, number int, last bool, rows [][]byte) (sum Sum, err error) {
+	defer wrap(&err, "run %s: stage segment %d", run.ID, number)
 	if number < 0 || number >= MaxSegments {
-		return Sum{}, fmt.Errorf("run %s: stage segment %d: want 0 to %d", run.ID, number, MaxSegments-1)
+		return Sum{}, fmt.Errorf("want 0 to %d", MaxSegments-1)
 	}
 	if run.Scan != nil {
-		return Sum{}, fmt.Errorf("run %s: stage segment %d: %w", run.ID, number, errScan)
+		return Sum{}, errScan
 	}
 	size := 0
 	for _, row := range rows {
 		size += len(row)
 	}
 	if size > segmentBytes {
-		return Sum{}, fmt.Errorf("run %s: stage segment %d: %d bytes: want at most %d", run.ID, number, size, segmentBytes)
+		return Sum{}, fmt.Errorf("%d bytes: want at most %d", size, segmentBytes)
 	}
 	p, err := pack(rows)
 	if err == nil {
 		err = l.stage(ctx, run, staged{number: number, last: last, packed: p})
 	}
-	if err != nil {
-		return Sum{}, fmt.Errorf("run %s: stage segment %d: %w", run.ID, number, err)
-	}
-	return p.sum, nil
+	return p.sum, err
 }
 
 func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {

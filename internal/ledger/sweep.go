@@ -196,7 +196,7 @@ func (l *Ledger) retain(ctx context.Context, id RunID) error {
 // startRetention takes a run out of the open runs of its tenant. It is deleted after its
 // retention.
 func (l *Ledger) startRetention(ctx context.Context, run Run) error {
-	_, err := l.onTenant(ctx, tenantFinishScript, run.Tenant, run.entry(), run.retention().Milliseconds())
+	_, err := l.onTenant(ctx, tenantFinishScript, run.Tenant, run.entry(), cmp.Or(run.KeepFor, Retention).Milliseconds())
 	return err
 }
 
