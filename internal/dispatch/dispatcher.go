@@ -290,7 +290,7 @@ func (d *Dispatcher) returnSegments(ctx context.Context) error {
 	var hints []ledger.Hint
 	for _, r := range d.taken {
 		for _, s := range r.segments {
-			hints = append(hints, ledger.Hint{Segment: s.id, Due: dueNow})
+			hints = append(hints, ledger.Hint{Segment: s.id, Due: ledger.DueNow})
 		}
 	}
 	d.taken = taken{}

@@ -160,7 +160,7 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 // at once: the dispatcher finishes it. A hint that is lost costs a minute at most.
 func (e *Engine) hint(ctx context.Context, seg ledger.Segment, r ledger.Receipt) {
 	if r.Ended {
-		r.Due = time.UnixMilli(1)
+		r.Due = ledger.DueNow
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()

@@ -85,7 +85,7 @@ func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 func (l *Ledger) indexed(ctx context.Context, t Tenant) ([]string, error) {
 	var all []string
 	for cursor := uint64(0); ; {
-		page, next, err := l.rdb.ZScan(ctx, tenantKeys(t)[dueIndex], cursor, "", hintPage).Result()
+		page, next, err := l.rdb.ZScan(ctx, tenantKeys(t)[dueIndex], cursor, "", scriptNumbers).Result()
 		if err != nil {
 			return nil, fmt.Errorf("read due segments of %s: %w", t, err)
 		}
@@ -108,7 +108,7 @@ func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []
 	segments = slices.DeleteFunc(segments, func(segment string) bool {
 		return open[runOf(segment)]
 	})
-	for page := range slices.Chunk(segments, hintPage) {
+	for page := range slices.Chunk(segments, scriptNumbers) {
 		if err := l.rdb.ZRem(ctx, tenantKeys(t)[dueIndex], texts(page)...).Err(); err != nil {
 			return fmt.Errorf("remove due segments of %s: %w", t, err)
 		}
@@ -119,13 +119,9 @@ func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []
 // runOf returns the run of a segment in the index, as the tenant's lists have it.
 func runOf(segment string) string { return segment[:max(strings.LastIndexByte(segment, '/'), 0)] }
 
-const (
-	// overdueAfter is how long a segment is due before its run is read. A dispatcher
-	// inspects one within a second or two.
-	overdueAfter = 10 * time.Second
-	// overduePage is how many due segments are read by one script.
-	overduePage = 1000
-)
+// overdueAfter is how long a segment is due before its run is read. A dispatcher
+// inspects one within a second or two.
+const overdueAfter = 10 * time.Second
 
 // Overdue returns for how long a segment of the tenant has been due that no dispatcher
 // inspects: of all such segments, the one that is due the longest; 0 if there is none. Rows
@@ -151,8 +147,8 @@ func (l *Ledger) Overdue(ctx context.Context, t Tenant) (longest time.Duration, 
 	}
 	longest = 0
 	waits := map[string]bool{} // whether a run, by entry, waits for a dispatcher
-	for skip := 0; ; skip += overduePage {
-		if due, now, err = l.dueSince(ctx, t, overduePage, skip); err != nil {
+	for skip := 0; ; skip += scriptNumbers {
+		if due, now, err = l.dueSince(ctx, t, scriptNumbers, skip); err != nil {
 			return 0, err
 		}
 		if err := l.readWaits(ctx, t, due, now, waits); err != nil {
@@ -163,7 +159,7 @@ func (l *Ledger) Overdue(ctx context.Context, t Tenant) (longest time.Duration, 
 				longest = max(longest, now.Sub(d.since))
 			}
 		}
-		if longest > 0 || len(due) < overduePage {
+		if longest > 0 || len(due) < scriptNumbers {
 			return longest, nil
 		}
 	}

@@ -137,15 +137,11 @@ func parseRuns(stored string) (ids []RunID) {
 	return ids
 }
 
-// closePage is how many segments one script closes or reopens in the header: it then takes
-// less than a millisecond.
-const closePage = 1000
-
 // closeSegments sets the bits of segments. It reports whether the run ended by this call,
 // also if there are none, since a commit may have been cut short.
 func (l *Ledger) closeSegments(ctx context.Context, run Run, closed []int) (ended bool, err error) {
 	for {
-		page := closed[:min(closePage, len(closed))]
+		page := closed[:min(scriptNumbers, len(closed))]
 		a, err := l.onHeader(ctx, closeScript, run, ints(page)...)
 		if err != nil {
 			return false, fmt.Errorf("close segments: %w", err)
@@ -176,7 +172,7 @@ func (l *Ledger) reopenSegments(ctx context.Context, run Run, numbers []int) err
 	if _, err := l.onTenant(ctx, tenantReopenScript, run.Tenant, run.entry()); err != nil {
 		return err
 	}
-	for page := range slices.Chunk(numbers, closePage) {
+	for page := range slices.Chunk(numbers, scriptNumbers) {
 		if _, err := l.onHeader(ctx, reopenScript, run, ints(page)...); err != nil {
 			return err
 		}

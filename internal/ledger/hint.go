@@ -15,15 +15,11 @@ type Hint struct {
 	Due time.Time
 }
 
-// hintPage is how many hints are stored by one script: unpack takes fewer than 8,000
-// arguments.
-const hintPage = 1000
-
 // Hint stores hints in the index of a tenant. It never delays an inspection. A worker calls
 // it with the receipt of each write after which rows wait or are due.
 func (l *Ledger) Hint(ctx context.Context, t Tenant, hints ...Hint) error {
 	hints = slices.DeleteFunc(slices.Clone(hints), func(h Hint) bool { return h.Due.IsZero() })
-	for page := range slices.Chunk(hints, hintPage) {
+	for page := range slices.Chunk(hints, scriptNumbers) {
 		var args []any
 		for _, h := range page {
 			args = append(args, h.Due.UnixMilli(), h.Segment.String())

@@ -147,8 +147,8 @@ func checkRows(rows []Row) error {
 	return nil
 }
 
-// dueNow is the due time of a segment that has rows due: before any other.
-var dueNow = time.UnixMilli(1).UTC()
+// DueNow is the due time of a segment that has rows due: before any other.
+var DueNow = time.UnixMilli(1).UTC()
 
 // parseDue reads the time that the scripts' function earliest returns.
 func parseDue(ms int64) time.Time {
@@ -156,7 +156,7 @@ func parseDue(ms int64) time.Time {
 	case ms < 0:
 		return time.Time{}
 	case ms == 0:
-		return dueNow
+		return DueNow
 	}
 	return fromMillis(ms)
 }

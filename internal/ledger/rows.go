@@ -46,10 +46,6 @@ type RowState struct {
 	Err error
 }
 
-// rowsPage is the largest number of rows that are read at once: to read them blocks Redis
-// for 1 ms.
-const rowsPage = 128
-
 // Rows returns at most n rows of a segment, staged or committed, from a row on, as they are
 // at one time. There are at most 128, and fewer if they are large; there is none behind the last
 // row.
@@ -61,7 +57,7 @@ func (l *Ledger) Rows(ctx context.Context, seg Segment, from Row, n int) (rows [
 	if n < 1 {
 		return nil, fmt.Errorf("%d rows: want 1 or more", n)
 	}
-	a, err := l.onSegment(ctx, rowsScript, seg, int(from), min(n, rowsPage))
+	a, err := l.onSegment(ctx, rowsScript, seg, int(from), min(n, scriptRows))
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +122,7 @@ type RowResult struct {
 func (l *Ledger) Results(ctx context.Context, seg Segment, from Row) iter.Seq2[RowResult, error] {
 	return func(yield func(RowResult, error) bool) {
 		cancelled, stored, err := l.resultRows(ctx, seg, from)
-		for page := range slices.Chunk(stored, rowsPage) {
+		for page := range slices.Chunk(stored, scriptRows) {
 			var results []RowResult
 			if err == nil {
 				results, err = l.resultsOf(ctx, seg, page, cancelled)

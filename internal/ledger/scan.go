@@ -60,7 +60,7 @@ func (l *Ledger) AddStep(ctx context.Context, run Run, s ScanStep) (made bool, e
 		return false, err
 	}
 	token := random()
-	parts := slices.Collect(pages(blocks, len(blocks), partBytes, byteSize))
+	parts := slices.Collect(pages(blocks, len(blocks), scriptBytes, byteSize))
 	if len(parts) == 0 {
 		parts = [][][]byte{nil}
 	}
@@ -125,8 +125,6 @@ const (
 	// blockRows and blockBytes bound the rows of a block, the latter before compression.
 	blockRows  = 1024
 	blockBytes = 64 << 10
-	// partBytes bounds the blocks that one script stores.
-	partBytes = 128 << 10
 )
 
 func (r FoundRow) validate() error {

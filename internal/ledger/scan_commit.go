@@ -20,9 +20,6 @@ const (
 	// maxFoundWait bounds that: a run of [MaxSegments] would take 20 minutes to begin its
 	// last rows.
 	maxFoundWait = 30 * time.Second
-	// foundPage and foundBytes bound the blocks that are read at once.
-	foundPage  = 128
-	foundBytes = 128 << 10
 )
 
 // CommitFound makes rows that a scan found available to dispatchers, and returns the run as
@@ -152,7 +149,7 @@ func parseKept(text string) (all []kept, err error) {
 // false. The error is [errPassed] if the blocks are not in the list any more.
 func (l *Ledger) blocks(ctx context.Context, run Run, from, past int64, f func([]FoundRow) bool) error {
 	for from < past {
-		a, err := l.onHeader(ctx, foundScript, run, from, past, foundPage, foundBytes)
+		a, err := l.onHeader(ctx, foundScript, run, from, past, scriptRows, scriptBytes)
 		if err != nil {
 			return err
 		}

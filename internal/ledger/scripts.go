@@ -17,13 +17,15 @@ import (
 var sources embed.FS
 
 const (
-	// scriptRows is the largest number of rows that one script writes. To write a row takes
-	// up to 25 µs, so that a script blocks Redis for 3 ms.
+	// scriptRows is the largest number of rows, or of their blocks, that one script writes or
+	// reads. To write a row takes up to 25 µs, so that a script blocks Redis for 3 ms.
 	scriptRows = 128
-	// scriptBytes bounds the endings of one script: to store so much takes Redis 1 ms.
+	// scriptBytes bounds the bytes that one script stores, and is the stored size from which on
+	// it reads no more: that takes Redis 1 ms.
 	scriptBytes = 128 << 10
-	// pageBytes is the stored size from which on no more rows are read at once.
-	pageBytes = 128 << 10
+	// scriptNumbers is the largest number of due times, bits or segments that one script
+	// writes or reads: it then takes a millisecond. Lua's unpack takes fewer than 8,000.
+	scriptNumbers = 1000
 	// releaseBytes bounds the stored content of the rows that are released at once. 250 rows
 	// of two ids, each of another chunk, have half of that.
 	releaseBytes = 512 << 10
@@ -118,7 +120,7 @@ func headerScript(name string) *redis.Script {
 func segmentScript(name string, of ...string) *redis.Script {
 	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes = %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), (MaxDue + clockMargin).Milliseconds(),
-		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes)
+		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, scriptBytes, releaseBytes)
 	shared := []string{source("clock"), limits, source("segment")}
 	for _, file := range of {
 		shared = append(shared, source(file))

@@ -117,14 +117,11 @@ func (l *Ledger) onStaged(ctx context.Context, script *redis.Script, run Run, s 
 	return mismatch(err, run, s.packed.sum)
 }
 
-// duesPage is the number of due times that one script stores: it then takes a millisecond.
-const duesPage = 1000
-
 // stageDues stores when rows of a staged segment are due first. The segment cannot be
 // committed before the last of them is stored.
 func (l *Ledger) stageDues(ctx context.Context, run Run, s staged) error {
 	left := len(s.dues)
-	for page := range slices.Chunk(s.dues, duesPage) {
+	for page := range slices.Chunk(s.dues, scriptNumbers) {
 		left -= len(page)
 		args := []any{s.packed.sum.stored(), flag(!s.late && left+len(s.results) == 0)}
 		for _, d := range page {
