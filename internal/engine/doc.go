@@ -22,10 +22,10 @@
 //	persist.go      calls of the ledger that Redis must answer
 //	handler.go      the interface of handlers
 //	execution.go    the execution and its rows, as handlers see them
-//	consequence.go  the consequence of an error; whether a failed request may have had its effect
+//	consequence.go  the consequence of an error, and the delay of the next attempt; whether a
+//	                failed request may have had its effect
 //	task.go         the payload of a task
 //	errors.go       the consequence, and the errors with which handlers decide on it
-//	retry.go        attempts and their delays
 //	note.go         the note of a row that stays open
 //	outcome.go      outcomes and their log levels
 //	session.go      the session of a worker

@@ -32,8 +32,7 @@ const Create ledger.Kind = "template:create"
 // CreateConfig configures the handler of [Create].
 type CreateConfig struct {
 	API Templates
-	// RequestTimeout is the client's: a request whose answer was lost may have its effect
-	// until twice that time later.
+	// RequestTimeout is as in [VerifyConfig].
 	RequestTimeout time.Duration
 	// NoReads says that the credentials may not list templates. A row's first POST is sent
 	// without that then: if Redis has forgotten an intent, only a server whose names are
