@@ -24,8 +24,7 @@
 //	states.go      the states of a tenant's domains: read, changed, notified
 //	evaluation.go  the decision on all watched domains: breaker and summary
 //	rules.go       the status of a domain by the rules
-//	between.go     checks between two sweeps
-//	observe.go     the check of a sweep
+//	observe.go     the checks of a sweep, and between two sweeps
 //	change.go      changes of a state, and its history
 //	state.go       the state of a domain
 //	action.go      actions, as they are requested and submitted
