@@ -19,6 +19,5 @@
 //	template.go         template:create
 //	template_lookup.go  templates whose creation Redis may have forgotten
 //	states.go           events of domain states, rows that give something back
-//	intent.go           contents and intents of rows
-//	errors.go           errors of the API and of domain states
+//	row.go              contents and intents of rows, and errors
 package kinds

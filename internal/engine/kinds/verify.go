@@ -145,7 +145,7 @@ func (v *verification) check(ctx context.Context) (ledger.Result, error) {
 	read := v.state.Record == nil || v.isListed()
 	if read {
 		var err error
-		if d, err = v.fresh(leading(ctx)); err != nil {
+		if d, err = v.fresh(leading.of(ctx)); err != nil {
 			return ledger.Result{}, err
 		}
 	}
@@ -214,25 +214,25 @@ func (v *verification) flag(d apiclient.DiscoveryDomain) (*bool, error) {
 	return want, nil
 }
 
-type leadingKey struct{}
+// class is the class of a request, in its context.
+type class int
 
-// leading is for requests that only lead to a check.
-func leading(ctx context.Context) context.Context { return context.WithValue(ctx, leadingKey{}, true) }
+const (
+	leading  class = 1 + iota // only leads to a check
+	sweeping                  // is a read of a sweep
+)
+
+type classKey struct{}
+
+func (c class) of(ctx context.Context) context.Context { return context.WithValue(ctx, classKey{}, c) }
 
 // Leading reports whether a request of the context only leads to a check: the requests that
 // finish rows go first.
-func Leading(ctx context.Context) bool { return ctx.Value(leadingKey{}) != nil }
-
-type sweepingKey struct{}
-
-// sweeping is for the reads of a sweep.
-func sweeping(ctx context.Context) context.Context {
-	return context.WithValue(ctx, sweepingKey{}, true)
-}
+func Leading(ctx context.Context) bool { return ctx.Value(classKey{}) == leading }
 
 // Sweeping reports whether a request of the context is a read of a sweep: it has a part of
 // the tenant's pace of its own.
-func Sweeping(ctx context.Context) bool { return ctx.Value(sweepingKey{}) != nil }
+func Sweeping(ctx context.Context) bool { return ctx.Value(classKey{}) == sweeping }
 
 // isListed reports whether the row's listing is fresh.
 func (v *verification) isListed() bool {
