@@ -96,6 +96,7 @@ type PanicError struct {
 	Stack []byte
 }
 
+// Error has the value of the panic.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Protect calls f. A panic of it is a [PanicError].
