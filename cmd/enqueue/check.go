@@ -178,7 +178,7 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, e
 
 // rows returns the records of the file: any rows of domains verify that have host and value.
 func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTRecord, error], func(), error) {
-	file, err := t.open(ctx, order{submitFlags: submitFlags{File: c.File}})
+	file, err := t.open(ctx, c.File, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -19,7 +18,7 @@ var assumed = tenant.Announced{Rate: "2/s", Burst: 2, Reserve: 0.2}
 
 // dryRun prints the estimate of a submission. It changes nothing, in Redis either.
 func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
-	in, err := rows.input(o)
+	in, err := o.input(rows)
 	if err != nil {
 		return err
 	}
@@ -42,13 +41,6 @@ func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 		return err
 	}
 	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", plan.Invalid.Total, plan.Rows)}
-}
-
-func interruptedOr(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was submitted")}
-	}
-	return err
 }
 
 // planJSON is the output of --json for a dry run.

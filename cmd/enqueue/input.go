@@ -9,8 +9,6 @@ import (
 	"os"
 
 	"orgops/internal/cli"
-	"orgops/internal/intake"
-	"orgops/tasks"
 )
 
 // rowsFile is an input of rows, read once: a file, stdin, a pipe, or the row that the
@@ -29,23 +27,23 @@ func (f *rowsFile) close() {
 	}
 }
 
-// open opens the rows of an order. Reading them ends with ctx.
-func (t *tool) open(ctx context.Context, o order) (*rowsFile, error) {
-	if o.one != nil {
-		if o.File != "" {
+// open opens a file, or the row one that the arguments name. Reading it ends with ctx.
+func (t *tool) open(ctx context.Context, name string, one []byte) (*rowsFile, error) {
+	if one != nil {
+		if name != "" {
 			return nil, cli.Usage(errors.New("name either a file, or a single domain by --org and --domain"))
 		}
-		return &rowsFile{Reader: bytes.NewReader(o.one), name: "arguments", end: func() {}}, nil
+		return &rowsFile{Reader: bytes.NewReader(one), name: "arguments", end: func() {}}, nil
 	}
-	if o.File == "" && cli.IsTerminal(t.Stdin) {
+	if name == "" && cli.IsTerminal(t.Stdin) {
 		return nil, cli.Usage(errors.New("no rows: name a file, or - to type them in"))
 	}
-	if o.File == "" || o.File == "-" {
+	if name == "" || name == "-" {
 		rows := &rowsFile{name: "stdin"}
 		rows.Reader, rows.end = endingReader(ctx, t.Stdin)
 		return rows, nil
 	}
-	return openFile(ctx, o.File)
+	return openFile(ctx, name)
 }
 
 func openFile(ctx context.Context, name string) (*rowsFile, error) {
@@ -79,13 +77,4 @@ func endingReader(ctx context.Context, r io.Reader) (reader io.Reader, end func(
 		stop()
 		_ = reads.Close()
 	}
-}
-
-// input returns the rows as the intake reads them.
-func (f *rowsFile) input(o order) (intake.Input, error) {
-	kind, ok := tasks.KindOf(o.kind)
-	if !ok {
-		return intake.Input{}, fmt.Errorf("kind of rows: unknown %q", o.kind)
-	}
-	return intake.Input{Name: f.name, Rows: f, Kind: kind, Defaults: o.defaults, Ignore: o.IgnoreColumns, SkipInvalid: o.SkipInvalid}, nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -10,30 +9,6 @@ import (
 	"orgops/internal/cli"
 	"orgops/tasks"
 )
-
-// oneDomain is a single domain instead of a file.
-type oneDomain struct {
-	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id of a single domain, instead of a file."`
-	Domain string `noenv:"true" placeholder:"ID" help:"Discovery domain id in that organization."`
-}
-
-func (o oneDomain) check() error {
-	if o.Org == "" || o.Domain == "" {
-		return cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
-	}
-	return nil
-}
-
-// row is the single row, or nil where a file is meant.
-func (o oneDomain) row() ([]byte, error) {
-	if o == (oneDomain{}) {
-		return nil, nil
-	}
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]string{"organization_id": o.Org, "discovery_domain_id": o.Domain})
-}
 
 type verifyCommand struct {
 	submitFlags

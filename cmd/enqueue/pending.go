@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
-	"orgops/internal/status"
-	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
 )
@@ -89,23 +86,4 @@ func (t *tool) started(ctx context.Context, run ledger.Run, created, seen, follo
 		return err
 	}
 	return t.follow(ctx, []string{string(run.ID)})
-}
-
-// scanJSON is the progress of the scan that finds a run's rows.
-type scanJSON struct {
-	sweep.Progress
-	Waits   string     `json:"waits,omitempty"`    // why it does not continue
-	NextTry *time.Time `json:"next_try,omitempty"` // null: not known
-}
-
-func scanAsJSON(r ledger.Run) *scanJSON {
-	progress, ok := status.ScanOf(r)
-	if !ok {
-		return nil
-	}
-	j := &scanJSON{Progress: progress}
-	if r.Scanning() {
-		j.Waits, j.NextTry = r.Scan.Note, known(r.Scan.NextAt)
-	}
-	return j
 }

@@ -61,7 +61,7 @@ func (t *tool) submit(ctx context.Context, o order) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	rows, err := t.open(ctx, o)
+	rows, err := t.open(ctx, o.File, o.one)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id stri
 	if err := t.connectToSubmit(ctx); err != nil {
 		return "", err
 	}
-	in, err := rows.input(o)
+	in, err := o.input(rows)
 	if err != nil {
 		return "", err
 	}
@@ -118,6 +118,15 @@ func (t *tool) submitTo(ctx context.Context, o order, in intake.Input, rows *row
 	defer func() { err = file.end(err) }()
 	in.Rejected = file
 	return t.intake().Submit(ctx, in, run)
+}
+
+// input returns the rows as the intake reads them.
+func (o order) input(f *rowsFile) (intake.Input, error) {
+	kind, ok := tasks.KindOf(o.kind)
+	if !ok {
+		return intake.Input{}, fmt.Errorf("kind of rows: unknown %q", o.kind)
+	}
+	return intake.Input{Name: f.name, Rows: f, Kind: kind, Defaults: o.defaults, Ignore: o.IgnoreColumns, SkipInvalid: o.SkipInvalid}, nil
 }
 
 // printFound prints the first bad rows of an input, in the form in which editors jump to them,
@@ -159,6 +168,13 @@ func refusal(found intake.Found, err error) error {
 	}
 	if mismatch, ok := errors.AsType[*ledger.MismatchError](err); ok {
 		return cli.Usage(mismatch)
+	}
+	return err
+}
+
+func interruptedOr(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was submitted")}
 	}
 	return err
 }

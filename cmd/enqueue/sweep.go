@@ -67,7 +67,7 @@ func (c *sweepCommand) Run(ctx context.Context, t *tool) error {
 	case c.Confirm != "":
 		return t.confirmBreaker(ctx, c)
 	case c.DryRun:
-		return t.planSweep(ctx, c)
+		return t.planSweep(ctx, c.Tenant, c.Org, c.Rows)
 	}
 	return t.startSweep(ctx, c)
 }
