@@ -116,7 +116,7 @@ func newID(now time.Time) string {
 
 // content checks the row as that of a file, and returns it as it is stored.
 func (r Row) content() ([]byte, error) {
-	err := errors.Join(tasks.CheckRunID(r.ID), tasks.CheckTenant(r.Tenant), tasks.CheckPriority(r.Priority))
+	err := tasks.CheckRun(r.Tenant, r.ID, r.Priority)
 	if r.BatchWait > 0 {
 		err = errors.Join(err, tasks.CheckBatchWait(r.BatchWait))
 	}

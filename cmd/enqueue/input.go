@@ -27,39 +27,32 @@ func (f *rowsFile) close() {
 	}
 }
 
-// open opens a file, or the row one that the arguments name. Reading it ends with ctx.
-func (t *tool) open(ctx context.Context, name string, one []byte) (*rowsFile, error) {
-	if one != nil {
-		if name != "" {
-			return nil, cli.Usage(errors.New("name either a file, or a single domain by --org and --domain"))
-		}
+// open opens the file of a path, or the row one that the arguments name. Reading it ends with
+// ctx.
+func (t *tool) open(ctx context.Context, path string, one []byte) (*rowsFile, error) {
+	switch {
+	case one != nil:
 		return &rowsFile{Reader: bytes.NewReader(one), name: "arguments", end: func() {}}, nil
-	}
-	if name == "" && cli.IsTerminal(t.Stdin) {
+	case path == "" && cli.IsTerminal(t.Stdin):
 		return nil, cli.Usage(errors.New("no rows: name a file, or - to type them in"))
-	}
-	if name == "" || name == "-" {
+	case path == "" || path == "-":
 		rows := &rowsFile{name: "stdin"}
 		rows.Reader, rows.end = endingReader(ctx, t.Stdin)
 		return rows, nil
 	}
-	return openFile(ctx, name)
-}
-
-func openFile(ctx context.Context, name string) (*rowsFile, error) {
-	f, err := os.Open(name)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
 	info, err := f.Stat()
 	if err == nil && info.IsDir() {
-		err = fmt.Errorf("%s is a directory: name a file", name)
+		err = fmt.Errorf("%s is a directory: name a file", path)
 	}
 	if err != nil {
 		_ = f.Close()
 		return nil, cli.Usage(err)
 	}
-	rows := &rowsFile{name: name, file: f}
+	rows := &rowsFile{name: path, file: f}
 	rows.Reader, rows.end = endingReader(ctx, f)
 	return rows, nil
 }

@@ -27,19 +27,17 @@ func (c *verifyCommand) checkPending() error {
 
 // submitPending submits a run of the pending domains, which the workers find.
 func (t *tool) submitPending(ctx context.Context, o order, organization string) error {
-	if err := o.check(); err != nil {
+	r, err := o.run()
+	if err != nil {
 		return err
 	}
-	if err := t.connectToSubmit(ctx); err != nil {
-		return err
-	}
-	r, seen, err := t.runOf(ctx, o)
+	seen, err := t.connectToSubmitTo(ctx, &r, o.NoWorkerYet)
 	if err != nil {
 		return err
 	}
 	run, created, err := t.intake().BeginPending(ctx, organization, r)
 	if err != nil {
-		return notStarted(ctx, "run "+r.ID, r.ID, err)
+		return notStarted(ctx, "run "+string(r.ID), string(r.ID), err)
 	}
 	return t.started(ctx, run, created, seen, o.Follow)
 }

@@ -76,7 +76,7 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 		t.Errorf("the retry exists: %v", err)
 	}
 	const content = `{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_restore":true}`
-	d.handIn(intake.Run{ID: "file"}, tasks.TypeVerify, []byte(content+"\n"))
+	d.handIn(ledger.NewRun{ID: "file"}, tasks.TypeVerify, []byte(content+"\n"))
 	if _, err := producer.New(d.redis).Submit(t.Context(), producer.Row{ID: "service", Kind: producer.Verify, Row: []byte(content)}); err != nil {
 		t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.carryOut(w, r, "sweep", "tenant "+tenant, "/runs", func(ctx context.Context) result {
-		run, created, announced, err := status.SweepNow(ctx, s.Redis, s.Intake, intake.Run{Tenant: tenant}, organization, r.PostForm.Has("pending"))
+		run, created, announced, err := status.SweepNow(ctx, s.Redis, s.Intake, ledger.NewRun{Tenant: ledger.Tenant(tenant)}, organization, r.PostForm.Has("pending"))
 		switch {
 		case err != nil:
 			return result{err: err}

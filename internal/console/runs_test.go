@@ -67,12 +67,8 @@ func newDesk(t *testing.T) *desk {
 // handIn submits rows as a run.
 func (d *desk) handIn(id, kind, rows string) ledger.Run {
 	d.t.Helper()
-	k, ok := tasks.KindOf(kind)
-	if !ok {
-		d.t.Fatalf("no kind %q", kind)
-	}
-	in := intake.Input{Name: "rows", Kind: k, SkipInvalid: true, Rows: strings.NewReader(rows)}
-	if _, err := d.taker.Submit(d.t.Context(), in, intake.Run{ID: id, Tenant: "default", Label: "label of " + id}); err != nil {
+	in := intake.Input{Name: "rows", Kind: kind, SkipInvalid: true, Rows: strings.NewReader(rows)}
+	if _, err := d.taker.Submit(d.t.Context(), in, ledger.NewRun{ID: ledger.RunID(id), Tenant: "default", Description: ledger.Description{Label: "label of " + id}}); err != nil {
 		d.t.Fatal(err)
 	}
 	return d.run(id)
@@ -311,7 +307,7 @@ func TestEveryStateOfARun(t *testing.T) {
 		},
 		{
 			"walking", func(d *desk) {
-				_, _, err := d.taker.BeginPending(d.t.Context(), "", intake.Run{ID: "a", Tenant: "default"})
+				_, _, err := d.taker.BeginPending(d.t.Context(), "", ledger.NewRun{ID: "a", Tenant: "default"})
 				mustNot(d.t, err)
 			},
 			[]string{"scanning for rows", "organizations read: 0", "0 found so far"}, []string{"pause", "cancel"},
@@ -578,7 +574,7 @@ func TestAttention(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	ctx := t.Context()
-	_, _, err := d.taker.BeginPending(ctx, "", intake.Run{ID: "a", Tenant: "default"})
+	_, _, err := d.taker.BeginPending(ctx, "", ledger.NewRun{ID: "a", Tenant: "default"})
 	mustNot(t, err)
 	limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10}})
 	mustNot(t, limiter.Block(ctx, "verify", "403: missing scope update:domains"))

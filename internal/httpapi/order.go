@@ -14,13 +14,14 @@ import (
 	"unicode/utf8"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/tasks"
 )
 
 // order has the properties of a submission, from the head of its request.
 type order struct {
 	kind        tasks.Kind
-	run         intake.Run // without an id in a dry run
+	run         ledger.NewRun // without an id in a dry run
 	ignore      []string
 	skipInvalid bool
 	dryRun      bool
@@ -28,7 +29,7 @@ type order struct {
 
 // input returns the rows of a body as the intake reads them.
 func (o order) input(rows io.Reader, l Limits) intake.Input {
-	return intake.Input{Name: "body", Rows: rows, Kind: o.kind, Ignore: o.ignore, SkipInvalid: o.skipInvalid, MaxRows: l.MaxRows}
+	return intake.Input{Name: "body", Rows: rows, Kind: o.kind.Name, Ignore: o.ignore, SkipInvalid: o.skipInvalid, MaxRows: l.MaxRows}
 }
 
 // orderOf reads the head of a request.
@@ -44,19 +45,22 @@ func orderOf(r *http.Request) (o order, err error) {
 		return o, err
 	}
 	if !o.dryRun {
-		o.run.ID, err = runOf(r, o.run.Caller)
+		var id string
+		id, err = runOf(r, o.run.Caller)
+		o.run.ID = ledger.RunID(id)
 	}
 	return o, err
 }
 
 func orderOfQuery(caller Caller, kind tasks.Kind, query url.Values) (o order, err error) {
-	o = order{kind: kind, run: intake.Run{Caller: caller.Name, Tenant: caller.tenant(), Label: query.Get("label")}}
+	name := caller.tenant()
 	if query.Has("tenant") {
-		o.run.Tenant = query.Get("tenant")
-		if err := tasks.CheckTenant(o.run.Tenant); err != nil {
+		name = query.Get("tenant")
+		if err := tasks.CheckTenant(name); err != nil {
 			return o, badRequest("The parameter tenant: %s.", err)
 		}
 	}
+	o = order{kind: kind, run: ledger.NewRun{Tenant: ledger.Tenant(name), Description: ledger.Description{Caller: caller.Name, Label: query.Get("label")}}}
 	if names := query.Get("ignore_columns"); names != "" {
 		o.ignore = strings.Split(names, ",")
 	}
@@ -66,7 +70,7 @@ func orderOfQuery(caller Caller, kind tasks.Kind, query url.Values) (o order, er
 	o.run.GiveUp, giveUp = giveUpOf(query, kind.Name)
 	o.run.BatchWait, batchWait = batchWaitOf(query, kind.Name)
 	o.run.NotBefore, notBefore = notBeforeOf(query)
-	return o, cmp.Or(caller.check(kind.Name, o.run.Tenant), checkLabel(o.run.Label), dryRun, skipInvalid, giveUp, batchWait, notBefore)
+	return o, cmp.Or(caller.check(kind.Name, name), checkLabel(o.run.Label), dryRun, skipInvalid, giveUp, batchWait, notBefore)
 }
 
 // longestLabel is how many characters of a label the ledger keeps.

@@ -73,19 +73,20 @@ func (s *Server) intake(p *place) intake.Intake {
 
 // store submits the rows and answers with the run.
 func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, rows *body, p *place) error {
-	settings, seen, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, o.run.Tenant)
+	settings, seen, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, string(o.run.Tenant))
 	if err != nil {
 		return err
 	}
 	if o.run.GiveUp == 0 {
 		o.run.GiveUp = settings.GiveUp
 	}
-	aboutOf(ctx).run = o.run.ID
+	id := string(o.run.ID)
+	aboutOf(ctx).run = id
 	submitted, err := s.intake(p).Submit(ctx, o.input(rows, s.limits), o.run)
 	if err != nil {
 		return err
 	}
-	run, err := s.own(ctx, o.run.ID)
+	run, err := s.own(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ type planJSON struct {
 
 // answerPlan answers with the estimate of a submission. It changes nothing.
 func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order, rows *body) error {
-	settings, _, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, o.run.Tenant)
+	settings, _, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, string(o.run.Tenant))
 	if err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order,
 		return err
 	}
 	answerJSON(w, http.StatusOK, planJSON{
-		DryRun: true, Kind: o.kind.Name, Tenant: o.run.Tenant,
+		DryRun: true, Kind: o.kind.Name, Tenant: string(o.run.Tenant),
 		Rows: plan.Rows, Invalid: plan.Invalid.Total, InvalidRows: rowsAsJSON(plan.Invalid.First),
 		Duplicates: plan.Duplicates.Total, Tasks: plan.Tasks, APICalls: plan.Calls,
 	})

@@ -18,7 +18,7 @@ type Input struct {
 	// Name is the file's name, for errors.
 	Name     string
 	Rows     io.Reader
-	Kind     tasks.Kind
+	Kind     string // such as [tasks.TypeVerify]
 	Defaults tasks.Defaults
 	// Ignore names columns, or members, that are left out of the rows.
 	Ignore []string
@@ -84,11 +84,15 @@ type receiver interface {
 // bad rows are skipped. The error is a *HeaderError, a *BadRows, [ErrNoRows],
 // [ErrTooManyRows], one of reading, or one of the receiver.
 func (in Input) read(to receiver) (Found, error) {
-	rows, err := in.open()
+	kind, ok := tasks.KindOf(in.Kind)
+	if !ok {
+		return Found{}, fmt.Errorf("%s: unknown kind of rows %s", in.Name, quoted(in.Kind))
+	}
+	rows, err := in.open(kind)
 	if err != nil {
 		return Found{}, err
 	}
-	r := reading{in: in, rows: rows, to: to, columns: columnsWith(in.Defaults, rows), duplicates: duplicateFinder{seen: map[[16]byte]place{}}}
+	r := reading{in: in, kind: kind, rows: rows, to: to, columns: columnsWith(in.Defaults, rows), duplicates: duplicateFinder{seen: map[[16]byte]place{}}}
 	to.opened(rows.Format(), r.columns)
 	err = r.all()
 	if flushed := r.rejected.flush(); flushed != nil {
@@ -101,9 +105,9 @@ func (in Input) read(to receiver) (Found, error) {
 }
 
 // open opens the rows after it has checked that none of their own columns are ignored.
-func (in Input) open() (*Reader, error) {
-	schema := schemaOf(in.Kind)
-	for _, c := range in.Kind.Columns {
+func (in Input) open(kind tasks.Kind) (*Reader, error) {
+	schema := schemaOf(kind)
+	for _, c := range kind.Columns {
 		if slices.Contains(in.Ignore, c.Name) {
 			return nil, &HeaderError{File: in.Name, Line: 1, Msg: fmt.Sprintf("column %s belongs to these rows, and cannot be ignored", c.Name), Expected: schema.expected()}
 		}
@@ -115,6 +119,7 @@ func (in Input) open() (*Reader, error) {
 // reading is the state of [Input.read].
 type reading struct {
 	in         Input
+	kind       tasks.Kind
 	rows       *Reader
 	to         receiver
 	columns    []string
@@ -148,7 +153,7 @@ func (r *reading) add(record Record) error {
 	if record.Err != nil {
 		return r.addBad(record)
 	}
-	row, err := record.parse(r.in.Kind, r.in.Defaults)
+	row, err := record.parse(r.kind, r.in.Defaults)
 	if err != nil {
 		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: oneLine(err)}
 		return r.addBad(record)

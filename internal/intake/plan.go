@@ -39,7 +39,7 @@ const listedOrganizations = 20
 // name at most maxClients clients (0: all that fit). It submits nothing. The error is one of an
 // input; the plan then has only its Found.
 func (in Input) Plan(maxClients int) (Plan, error) {
-	p := planner{requests: newRequests(in.Kind.Name, maxClients), rows: map[string]int64{}}
+	p := planner{requests: newRequests(in.Kind, maxClients), rows: map[string]int64{}}
 	var err error
 	if p.plan.Found, err = in.read(&p); err != nil {
 		return p.plan, err

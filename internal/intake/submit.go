@@ -46,30 +46,6 @@ func New(rdb redis.UniversalClient, l *runs.Ledger) Intake {
 	return Intake{Ledger: l, Redis: rdb}
 }
 
-// Run has the properties of the run of an input.
-type Run struct {
-	ID, Tenant, Label string
-	Caller            string        // who submits it over HTTP, else empty
-	GiveUp            time.Duration // 0: tasks.DefaultGiveUp
-	Priority          tasks.Priority
-	NotBefore         time.Time     // when its rows may start; zero: at once
-	KeepFor           time.Duration // how long it is kept after its end; 0: [ledger.Retention]
-	// BatchWait is how long a removal waits for others of its organization, if it is the only
-	// row of its run; 0: not at all.
-	BatchWait time.Duration
-}
-
-// newRun returns the run of rows of a kind.
-func (r Run) newRun(kind string) ledger.NewRun {
-	return ledger.NewRun{
-		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(kind),
-		Description: ledger.Description{
-			Label: r.Label, Caller: r.Caller, GiveUp: r.GiveUp, Priority: string(r.Priority), KeepFor: r.KeepFor, BatchWait: r.BatchWait,
-		},
-		Control: ledger.Control{NotBefore: r.NotBefore},
-	}
-}
-
 // Submitted is the result of a submission.
 type Submitted struct {
 	Found
@@ -100,12 +76,14 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // Submit submits an input as one run. It reads the rows once: it stages them, and commits the
 // run when all of them are good. If one is bad, the staged rows are deleted, and nothing has
 // happened. If the run exists with the same rows, Submit completes it, or changes nothing.
+// Kind, Format, Columns and Group of the run are those of the input. Its BatchWait holds for a
+// single removal.
 //
 // The error is one of those of an input, a [RoomError], a *ledger.MismatchError if a run of
 // that id has another kind, tenant, caller or content, [ErrCancelled] if it was cancelled
 // before it was committed, or an [UnfinishedError].
-func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) {
-	about := r.newRun(in.Kind.Name)
+func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Submitted, error) {
+	about.Kind = ledger.Kind(in.Kind)
 	s := submission{staging: i.newStaging(about.ID, about.Kind), ctx: ctx, about: about}
 	s.staging.begin = s.begin
 	found, err := in.read(&s)
