@@ -8,43 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"orgops/apiclient"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
-
-// Intake submits rows.
-type Intake struct {
-	Ledger *runs.Ledger
-	// Redis is that of the ledger. nil: a commit is not read back.
-	Redis redis.UniversalClient
-	// VerifyAfter is how long after a commit it is read back; 0: two seconds, after which
-	// Redis cannot lose it any more. Tests need not wait that long.
-	VerifyAfter time.Duration
-	// Committed is called when the rows of a run are committed, before they are
-	// read back, which takes seconds. nil: nothing is.
-	Committed func()
-	// Traceparent returns the W3C traceparent of a context, or "". nil: there is none.
-	Traceparent func(context.Context) string
-	// Now is the clock; nil: time.Now.
-	Now func() time.Time
-}
-
-var defaultVerifyAfter = 2 * time.Second
-
-func (i Intake) committed() {
-	if i.Committed != nil {
-		i.Committed()
-	}
-}
-
-// New returns an Intake that submits rows to the ledger in rdb.
-func New(rdb redis.UniversalClient, l *runs.Ledger) Intake {
-	return Intake{Ledger: l, Redis: rdb}
-}
 
 // Submitted is the result of a submission.
 type Submitted struct {
