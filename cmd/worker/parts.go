@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
 	"time"
 
@@ -156,43 +155,6 @@ func (w *worker) schedule(t tenant.Settings, logger *slog.Logger) *schedule.Sche
 	}
 }
 
-// observedDNS counts and traces the verdicts of a tenant's checker.
-type observedDNS struct {
-	*dnscheck.Checker
-	metrics *metrics.Metrics
-	traces  *tracing.Tracing
-	tenant  string
-}
-
-// Check implements kinds.DNS, with Prove and Disprove.
-func (d observedDNS) Check(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(ctx, "look", d.Checker.Check, host, token)
-}
-
-func (d observedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(ctx, "prove", d.Checker.Prove, host, token)
-}
-
-func (d observedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(ctx, "disprove", d.Checker.Disprove, host, token)
-}
-
-func (d observedDNS) observe(ctx context.Context, span string, check func(ctx context.Context, host, token string) (dnscheck.Verdict, error), host, token string) (dnscheck.Verdict, error) {
-	ctx, traced := d.traces.DNS(ctx, span)
-	v, err := check(ctx, host, token)
-	traced(v, err)
-	if err == nil {
-		d.metrics.Verdict(d.tenant, v.State.String(), string(v.Reason))
-	}
-	return v, err
-}
-
-// dnsConcurrency is how many DNS checks run at a time. Most wait for servers that do not answer:
-// 8 s each, over UDP and TCP at the name servers and then at the resolvers, which costs little.
-// Ten such checks a second, and as many that are repeated, hold 170 places (dnscheck has a test
-// of the 8 s); the rest is for the others, which take milliseconds.
-const dnsConcurrency = 250
-
 // resolverLabel returns the label of the queried server in metrics. All name servers of zones have
 // the same one: there are many, and strangers choose their names.
 func resolverLabel(o dnscheck.Observation) string {
@@ -200,16 +162,6 @@ func resolverLabel(o dnscheck.Observation) string {
 		return "authority"
 	}
 	return o.Resolver
-}
-
-// apiConcurrency is how many tasks that send requests run at a time: as many as are in progress
-// when requests of 2 s use the whole rate, and a few more.
-func apiConcurrency(rate pace.Rate) int {
-	const latency, few, most = 2, 8, 200
-	if rate.IsUnlimited() {
-		return most / 2
-	}
-	return min(int(math.Ceil(rate.PerSecond()*latency))+few, most)
 }
 
 // classOf returns the pace's class of a request.
