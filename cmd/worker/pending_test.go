@@ -73,7 +73,7 @@ func TestPendingBesideABadRecord(t *testing.T) {
 		t.Errorf("exported %s\nwant %s", out.String(), want)
 	}
 	fix()
-	if _, _, err := taker.Retry(t.Context(), "job", intake.RetryOptions{ID: "again"}); err != nil {
+	if _, err := taker.Retry(t.Context(), "job", intake.RetryOptions{ID: "again"}); err != nil {
 		t.Fatal(err)
 	}
 	work()

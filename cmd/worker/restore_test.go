@@ -69,7 +69,7 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 	}
 	taker := intake.New(d.redis, d.ledger)
 	options := intake.RetryOptions{ID: "again", Outcomes: []string{"cancelled"}}
-	if _, _, err := taker.Retry(t.Context(), "restore", options); err == nil || !strings.Contains(err.Error(), "run restore was submitted by a worker") {
+	if _, err := taker.Retry(t.Context(), "restore", options); err == nil || !strings.Contains(err.Error(), "run restore was submitted by a worker") {
 		t.Errorf("retry: %v", err)
 	}
 	if _, err := d.ledger.Get(t.Context(), "again"); !errors.Is(err, ledger.ErrNotFound) {

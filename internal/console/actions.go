@@ -138,7 +138,7 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 	}
 	child := ""
 	o.Created = func(r ledger.Run) { child = string(r.ID) }
-	_, sum, err := s.Intake.Retry(ctx, run.ID, o)
+	sub, err := s.Intake.Retry(ctx, run.ID, o)
 	switch {
 	case errors.Is(err, intake.ErrNothingToRetry):
 		return result{text: err.Error()}
@@ -149,7 +149,7 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 		}
 		return c
 	}
-	return result{text: grouped(sum.Rows) + " rows of run " + string(run.ID) + " were submitted again as this run.", path: runPath(ledger.RunID(child))}
+	return result{text: grouped(sub.Rows) + " rows of run " + string(run.ID) + " were submitted again as this run.", path: runPath(ledger.RunID(child))}
 }
 
 // field returns the text of a field of a form.

@@ -194,7 +194,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	defer p.free()
 	// The connection is read until the answer, to find out when the client closes it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.limits.Upload))
-	_, sum, err := s.intake(p).Retry(s.traced(ctx, r), parent.ID, options)
+	sub, err := s.intake(p).Retry(s.traced(ctx, r), parent.ID, options)
 	switch {
 	case err == nil, errors.Is(err, intake.ErrCancelled): // by the caller, and returned as it is
 	case p.committed: // and not read back: the same request stores again the rows that Redis has lost
@@ -206,7 +206,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	if err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows", sum.Rows, "tasks", sum.Tasks)
+	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows", sub.Rows, "tasks", sub.Tasks)
 	answerRun(w, runAsJSON(run))
 	return nil
 }

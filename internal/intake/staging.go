@@ -140,18 +140,22 @@ func (s *staging) verify(ctx context.Context) error {
 	return s.stager.Verify(ctx)
 }
 
-// Summary has the numbers of a submission.
-type Summary struct {
-	Rows    int64 // all of the run
+// Submitted is the result of a submission.
+type Submitted struct {
+	Found
+	// Run is the run as it was found, or created without rows.
+	Run ledger.Run
+	// Created says that there was no run of that id; a retry does not set it.
+	Created bool
 	Tasks   int64 // requests that change something, apart from retries
 	Settled int64 // rows of a run that existed that are settled
 }
 
-// summary returns the numbers of rows and of requests.
-func (s *staging) summary(run ledger.Run) Summary {
-	sum := Summary{Rows: s.rows, Tasks: s.requests.changes}
+// submitted returns the numbers of rows and of requests.
+func (s *staging) submitted(run ledger.Run) Submitted {
+	sub := Submitted{Found: Found{Rows: s.rows}, Run: run, Tasks: s.requests.changes}
 	if s.complete {
-		sum.Settled, sum.Tasks = run.Settled(), min(sum.Tasks, run.Total()-run.Settled())
+		sub.Settled, sub.Tasks = run.Settled(), min(sub.Tasks, run.Total()-run.Settled())
 	}
-	return sum
+	return sub
 }

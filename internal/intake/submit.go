@@ -13,17 +13,6 @@ import (
 	"orgops/tasks"
 )
 
-// Submitted is the result of a submission.
-type Submitted struct {
-	Found
-	// Run is the run as it was found, or created without rows.
-	Run ledger.Run
-	// Created says that there was no run of that id.
-	Created bool
-	Tasks   int64 // see [Summary]
-	Settled int64
-}
-
 // UnfinishedError says that a submission failed, and that the run may have been created all
 // the same: with a part of its rows, none of which starts, or committed. To submit the same
 // rows again under its id completes it.
@@ -50,11 +39,16 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // that id has another kind, tenant, caller or content, [ErrCancelled] if it was cancelled
 // before it was committed, or an [UnfinishedError].
 func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Submitted, error) {
-	about.Kind = ledger.Kind(in.Kind)
-	s := submission{staging: i.newStaging(about.ID, about.Kind), ctx: ctx, about: about}
+	rows, err := in.open()
+	if err != nil {
+		return Submitted{}, err
+	}
+	about.Kind, about.Format, about.Columns = ledger.Kind(in.Kind), rows.rows.Format(), rows.columns
+	s := submission{staging: i.newStaging(about.ID, about.Kind), about: about}
 	s.staging.begin = s.begin
-	found, err := in.read(&s)
-	if err == nil {
+	rows.work = func(row tasks.Row) error { return s.add(ctx, row) }
+	rows.settled = func(content []byte, r ledger.Result) error { return s.addSettled(ctx, content, r) }
+	if err = rows.check(); err == nil {
 		err = s.commit(ctx)
 	}
 	if err != nil {
@@ -62,27 +56,17 @@ func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Subm
 	} else if err = s.verify(ctx); err != nil {
 		err = &UnfinishedError{s.run.ID, err}
 	}
-	sum := s.summary(s.run)
-	return Submitted{Found: found, Run: s.run, Created: s.created, Tasks: sum.Tasks, Settled: sum.Settled}, err
+	sub := s.submitted(s.run)
+	sub.Found, sub.Created = rows.found, s.created
+	return sub, err
 }
 
 // submission is an input on its way into a run.
 type submission struct {
 	*staging
-	ctx     context.Context // of Submit
 	about   ledger.NewRun
 	run     ledger.Run // as it was found
 	created bool
-}
-
-func (s *submission) opened(format string, columns []string) {
-	s.about.Format, s.about.Columns = format, columns
-}
-
-func (s *submission) work(row tasks.Row) error { return s.add(s.ctx, row) }
-
-func (s *submission) settled(content []byte, r ledger.Result) error {
-	return s.addSettled(s.ctx, content, r)
 }
 
 // begin creates the run, or finds the one that exists.
