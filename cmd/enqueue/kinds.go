@@ -10,6 +10,10 @@ import (
 	"orgops/tasks"
 )
 
+// submitStatus is the part of the help about the exit status.
+const submitStatus = `Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
+invalid or failed.`
+
 type verifyCommand struct {
 	submitFlags
 	oneDomain
@@ -28,8 +32,7 @@ Examples:
     enqueue domains verify domains.csv --follow
     enqueue domains verify --pending
 
-Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
-invalid or failed.`
+` + submitStatus
 }
 
 func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
@@ -64,8 +67,7 @@ Example:
 
     enqueue domains update --org ORG --domain DOMAIN --status pending
 
-Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
-invalid or failed.`
+` + submitStatus
 }
 
 func (c *updateCommand) Run(ctx context.Context, t *tool) error {
@@ -111,8 +113,7 @@ Example:
 
     enqueue clients remove clients.csv --follow
 
-Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
-invalid or failed.`
+` + submitStatus
 }
 
 func (c *removeCommand) Run(ctx context.Context, t *tool) error {
@@ -131,8 +132,7 @@ Example:
 
     enqueue templates create templates.jsonl --follow
 
-Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
-invalid or failed.`
+` + submitStatus
 }
 
 func (c *createCommand) Run(ctx context.Context, t *tool) error {

@@ -146,20 +146,21 @@ func (t *tool) printFound(name string, found intake.Found) {
 
 // refusal returns the error of an input as the command ends with it.
 func refusal(found intake.Found, err error) error {
-	if header, ok := errors.AsType[*intake.HeaderError](err); ok && len(header.Unknown) > 0 && header.Msg == "" {
+	header, isHeader := errors.AsType[*intake.HeaderError](err)
+	bad, isBad := errors.AsType[*intake.BadRows](err)
+	mismatch, differs := errors.AsType[*ledger.MismatchError](err)
+	switch {
+	case isHeader && len(header.Unknown) > 0 && header.Msg == "":
 		return cli.Usage(fmt.Errorf("%w (leave columns out with --ignore-columns)", err))
-	}
-	if _, ok := errors.AsType[*intake.HeaderError](err); ok || errors.Is(err, intake.ErrNoRows) || errors.Is(err, intake.ErrTooManyRows) {
+	case isHeader, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyRows):
 		return cli.Usage(err)
-	}
-	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
+	case isBad:
 		others := ""
 		if bad.Total < found.Rows {
 			others = " (--skip-invalid submits the others)"
 		}
 		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted%s", bad.Total, found.Rows, others)}
-	}
-	if mismatch, ok := errors.AsType[*ledger.MismatchError](err); ok {
+	case differs:
 		return cli.Usage(mismatch)
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/console"
+	"orgops/internal/engine"
 	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
@@ -127,7 +128,7 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 			return errors.Join(redisconn.CheckVersion(ctx, w.redis), w.ledger.Core().CheckSchema(ctx))
 		}
 		w.logger.ErrorContext(ctx, "waiting for Redis", "error", err, "again_in", redisAgain)
-		if err := wait(ctx, redisAgain); err != nil {
+		if err := engine.Sleep(ctx, redisAgain); err != nil {
 			return err
 		}
 	}
@@ -201,7 +202,7 @@ func (w *worker) stopListening() {
 // announce stores the settings of the tenants whose first worker this is, every minute, for
 // producers, which connect to Redis only.
 func (w *worker) announce(ctx context.Context) {
-	for wait(ctx, announceEvery) == nil {
+	for engine.Sleep(ctx, announceEvery) == nil {
 		for _, t := range w.tenants() {
 			if w.order.Place(ledger.Tenant(t.Name)).Rank == 0 {
 				w.announceOnce(ctx, t)
@@ -225,7 +226,7 @@ func (w *worker) announceOnce(ctx context.Context, tenants ...*served) {
 // returns when ctx ends.
 func (w *worker) watchSchema(ctx context.Context, fail context.CancelCauseFunc) {
 	stored := ledger.New(w.permits) // whose commands end with ctx
-	for wait(ctx, w.schemaEvery) == nil {
+	for engine.Sleep(ctx, w.schemaEvery) == nil {
 		err := stored.CheckSchema(ctx)
 		if _, wrong := errors.AsType[*ledger.SchemaError](err); wrong {
 			w.logger.ErrorContext(ctx, "stopping: the data in Redis was replaced", "error", err)

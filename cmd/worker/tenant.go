@@ -40,7 +40,7 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 		func() { t.core.followUp.Run(ctx, t.core.dispatcher.Active) },
 	} {
 		parts.Go(func() {
-			if wait(ctx, delay) == nil {
+			if engine.Sleep(ctx, delay) == nil {
 				run()
 			}
 		})

@@ -131,16 +131,6 @@ func (w *worker) setTenants(all []*served) {
 // intake returns the intake of this worker, for retries, sweeps and samples.
 func (w *worker) intake() intake.Intake { return intake.New(w.redis, w.ledger) }
 
-// wait waits until d has passed, or returns the error of a context that ends before.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
 // served is a tenant of this worker. It is started and stopped once: with other settings the
 // tenant is another one.
 type served struct {
