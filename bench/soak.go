@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
@@ -280,7 +281,7 @@ func (k *soak) singleRows(ctx context.Context, i int) (updates, removals []json.
 func (k *soak) single(ctx context.Context, i int, kind string, row json.RawMessage, keep time.Duration) (id string, err error) {
 	d := ledger.Description{Format: intake.FormatJSONL, KeepFor: keep}
 	if kind == tasks.TypeRemove {
-		d.Group, d.BatchWait = intake.OrganizationOf(row), tasks.DefaultBatchWait
+		d.Group, d.BatchWait = kinds.RemoveGroup(row), tasks.DefaultBatchWait
 	}
 	id = tasks.NewRunID(time.Now())
 	_, _, err = k.runs.Core().SubmitRow(ctx, ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(k.tenants[i].name), Kind: ledger.Kind(kind), Description: d}, row)

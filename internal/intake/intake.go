@@ -3,7 +3,6 @@ package intake
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
@@ -87,7 +87,7 @@ func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stag
 	}
 	stager, err = core.NewStager(ctx, header)
 	if err == nil && run.Kind == tasks.TypeRemove {
-		stager.Group(tasks.MaxClients, OrganizationOf)
+		stager.Group(tasks.MaxClients, kinds.RemoveGroup)
 	}
 	return stager, false, err
 }
@@ -128,15 +128,4 @@ func mayLose(ctx context.Context, rdb redis.UniversalClient) bool {
 	}
 	replicas := redisconn.InfoValue(info, "connected_slaves")
 	return redisconn.InfoValue(info, "aof_enabled") == "1" || replicas != "" && replicas != "0" || redisconn.InfoValue(info, "cluster_enabled") == "1"
-}
-
-// OrganizationOf returns the organization of a row's content.
-func OrganizationOf(content []byte) string {
-	var r struct {
-		OrganizationID string `json:"organization_id"`
-	}
-	if json.Unmarshal(content, &r) != nil {
-		return ""
-	}
-	return r.OrganizationID
 }
