@@ -15,11 +15,9 @@
 //	pending.go    runs whose rows the workers find
 //	dryrun.go     the estimate of a submission
 //	submit.go     submissions
-//	rejected.go   the file of bad rows
 //	check.go      domains check
-//	input.go      the files of rows
-//	domain.go     domains show
-//	history.go    domains history
+//	files.go      the files of rows that a submission reads, and that of its bad rows
+//	domain.go     domains show and history
 //	evidence.go   evidence export
 //	retry.go      runs retry and failed
 //	control.go    runs pause, resume, cancel and delete
