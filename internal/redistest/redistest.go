@@ -72,6 +72,7 @@ func Mini(t testing.TB) *miniredis.Miniredis {
 	if d.mini == nil {
 		t.Skip("needs a Redis whose clock can be set: not run on a real one")
 	}
+	d.follow()
 	return d.mini
 }
 
@@ -88,6 +89,8 @@ type database struct {
 	url  string
 	open func() redis.UniversalClient
 	mini *miniredis.Miniredis // nil on a real Redis
+	// follow makes keys expire by the clock of mini, which a test can set.
+	follow func()
 }
 
 // databases are the databases in use, by test, so that New and URL agree.
@@ -116,8 +119,33 @@ func startMini(t testing.TB) *database {
 	t.Helper()
 	collectLess()
 	m := miniredis.RunT(t)
-	m.ClockTTL(true)
-	return &database{url: "redis://" + m.Addr() + "/0", open: opening(options(m.Addr())), mini: m}
+	stop := expire(m)
+	t.Cleanup(stop)
+	return &database{
+		url: "redis://" + m.Addr() + "/0", open: opening(options(m.Addr())), mini: m,
+		follow: sync.OnceFunc(func() { stop(); m.ClockTTL(true) }),
+	}
+}
+
+// expire makes keys expire in real time until stop is called. ClockTTL does too, but goes through
+// all keys at each command.
+func expire(m *miniredis.Miniredis) (stop func()) {
+	const every = 10 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	var expiring sync.WaitGroup
+	expiring.Go(func() {
+		for last := time.Now(); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(every):
+			}
+			now := time.Now()
+			m.FastForward(now.Sub(last))
+			last = now
+		}
+	})
+	return func() { cancel(); expiring.Wait() }
 }
 
 // collectLess lets the heap grow to several times its size. Each script that miniredis runs makes
