@@ -164,7 +164,7 @@ func TestBadClients(t *testing.T) {
 // execution against the bound.
 func (s *site) drainBounded(e *engine.Engine, requests int) {
 	s.t.Helper()
-	for end := time.Now().Add(30 * time.Second); s.counts().Settled() < int64(s.run.Rows); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); s.counts().Settled() < int64(s.run.Rows); time.Sleep(25 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatalf("rows stay open: %v", s.counts())
 		}

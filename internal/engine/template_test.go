@@ -116,7 +116,7 @@ func (s *site) lists() int { return len(s.of(sandbox.OpListTemplates)) }
 // until executes rows until the condition holds.
 func (s *site) until(e *engine.Engine, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(25 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatalf("nothing happens: row %+v", s.row(0))
 		}
