@@ -350,6 +350,7 @@ func offered(page string) (actions []string) {
 }
 
 func TestRunsAreFilteredAndPaged(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	var all []string
 	for i := range 120 {
@@ -406,6 +407,7 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 // TestFailedRowsAreFilteredAndPaged checks that each failed row is on one page, with its
 // reason and a link to its details.
 func TestFailedRowsAreFilteredAndPaged(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(180))
 	for i := range int64(180) {

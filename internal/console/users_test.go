@@ -87,6 +87,7 @@ func newUsers(t *testing.T, text string) *console.Users {
 // TestTimingHidesNames checks that a wrong password costs as many rounds as an unknown name,
 // for any cost of the name's own hash.
 func TestTimingHidesNames(t *testing.T) {
+	t.Parallel()
 	const want = 1 << 11
 	for _, name := range []string{"cheap", "dear", "unknown", ""} {
 		users := newUsers(t, "cheap:"+hash10+"\ndear:"+hash11)

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redistest.Parallel(8)
+	redistest.Parallel(12)
 	goleak.VerifyTestMain(m)
 }
 
