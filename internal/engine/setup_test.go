@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redistest.Parallel(12)
+	redistest.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 
