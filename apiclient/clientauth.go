@@ -111,3 +111,40 @@ func (cfg ClientCredentialsConfig) check() error {
 func DefaultAssertionAudience(authURL string) string {
 	return strings.TrimRight(authURL, "/") + "/"
 }
+
+// ClientCredentialsConfig configures the client credentials flow (specification 5).
+// TokenURL, Audience and ClientID are required, and the members that Method uses.
+type ClientCredentialsConfig struct {
+	TokenURL string // https, or http on loopback; see DefaultTokenURL
+	Audience string // see DefaultAudience
+	ClientID string
+	Method   AuthMethod // empty: AuthBody
+
+	// AuthBody and AuthBasic use one of these. The file is read again for each fetch.
+	ClientSecret     Secret
+	ClientSecretFile string
+
+	// AuthPrivateKeyJWT uses these. The file, a private key as PEM or JWK, is read again
+	// for each fetch.
+	KeyFile           string
+	KeyAlgorithm      string // RS256, RS384, PS256 or ES256; empty: that of the key, or the first that fits it
+	AssertionAudience string // see DefaultAssertionAudience
+
+	Network Network // not used if Transport is set
+
+	Transport http.RoundTripper // of token requests; nil: one that opens a connection for each fetch
+	Timeout   time.Duration     // of one fetch; 0: 30 s
+}
+
+// DefaultTokenURL returns the token endpoint of specification 5 below authURL, including
+// its last slash.
+func DefaultTokenURL(authURL string) string {
+	return strings.TrimRight(authURL, "/") + "/oauth/token/"
+}
+
+// CheckTokenURL checks the address of a token endpoint: https, or http on the
+// loopback interface only; no credentials, query or fragment.
+func CheckTokenURL(tokenURL string) error {
+	_, err := parseEndpoint("token URL", tokenURL)
+	return err
+}

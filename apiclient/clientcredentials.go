@@ -34,43 +34,6 @@ const (
 	clockTolerance = assertionLead
 )
 
-// ClientCredentialsConfig configures the client credentials flow (specification 5).
-// TokenURL, Audience and ClientID are required, and the members that Method uses.
-type ClientCredentialsConfig struct {
-	TokenURL string // https, or http on loopback; see DefaultTokenURL
-	Audience string // see DefaultAudience
-	ClientID string
-	Method   AuthMethod // empty: AuthBody
-
-	// AuthBody and AuthBasic use one of these. The file is read again for each fetch.
-	ClientSecret     Secret
-	ClientSecretFile string
-
-	// AuthPrivateKeyJWT uses these. The file, a private key as PEM or JWK, is read again
-	// for each fetch.
-	KeyFile           string
-	KeyAlgorithm      string // RS256, RS384, PS256 or ES256; empty: that of the key, or the first that fits it
-	AssertionAudience string // see DefaultAssertionAudience
-
-	Network Network // not used if Transport is set
-
-	Transport http.RoundTripper // of token requests; nil: one that opens a connection for each fetch
-	Timeout   time.Duration     // of one fetch; 0: 30 s
-}
-
-// DefaultTokenURL returns the token endpoint of specification 5 below authURL, including
-// its last slash.
-func DefaultTokenURL(authURL string) string {
-	return strings.TrimRight(authURL, "/") + "/oauth/token/"
-}
-
-// CheckTokenURL checks the address of a token endpoint: https, or http on the
-// loopback interface only; no credentials, query or fragment.
-func CheckTokenURL(tokenURL string) error {
-	_, err := parseEndpoint("token URL", tokenURL)
-	return err
-}
-
 // ClientCredentials fetches tokens by the OAuth 2.0 client credentials flow and uses each
 // until shortly before its end, measured by elapsed time and not by clocks. Concurrent
 // callers share one fetch. A token that is still valid is renewed in the background, and
@@ -106,7 +69,6 @@ type clientCredentials struct {
 	clock time.Duration // the endpoint's clock minus ours; 0: within the tolerance
 
 	mu       sync.Mutex
-	fetching bool
 	current  Secret
 	renewAt  time.Time   // from when current is renewed; zero: its end is unknown
 	endsAt   time.Time   // when current ends; zero: unknown
@@ -179,7 +141,7 @@ func (s *clientCredentials) haveOrFetch() (Secret, <-chan singleflight.Result, e
 	now := time.Now()
 	switch paused := now.Before(s.pause); {
 	case s.goodAt(now):
-		if !paused && !s.fetching && !s.renewAt.IsZero() && !now.Before(s.renewAt) {
+		if !paused && !s.renewAt.IsZero() && !now.Before(s.renewAt) {
 			s.join()
 		}
 		return s.current, nil, nil
@@ -198,10 +160,9 @@ func (s *clientCredentials) goodAt(now time.Time) bool {
 // join starts a fetch, or joins the running one. The fetch continues when its callers
 // stop waiting. The caller holds mu.
 func (s *clientCredentials) join() <-chan singleflight.Result {
-	s.fetching = true
 	return s.fetches.DoChan("", func() (any, error) {
 		limit := cmp.Or(s.cfg.Timeout, tokenTimeout)
-		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, errTimeout{limit})
+		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, timedOut(limit))
 		defer cancel()
 		got, err := s.fetch(ctx)
 		s.finish(got, err)
@@ -233,7 +194,6 @@ type fetched struct {
 func (s *clientCredentials) finish(got fetched, err *TokenError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fetching = false
 	now := time.Now()
 	s.past.note(got.scopes, err, now)
 	if err != nil {
@@ -264,11 +224,6 @@ func (s *clientCredentials) pauseAfter(err *TokenError, now time.Time) {
 		s.pause = now.Add(min(firstPause<<s.failures, renewPause))
 		s.failures = min(s.failures+1, 10)
 	}
-}
-
-// passing reports whether the same request may succeed later.
-func (e *TokenError) passing() bool {
-	return e.Status < 300 || e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests
 }
 
 // fetch fetches a token. If a URL with a slash at its end is not found, it tries the URL
@@ -373,4 +328,15 @@ func readTokenAnswer(body []byte, header http.Header) (fetched, error) {
 		life = exp.Sub(dateOrNow(header)) // by the server's clock, if known
 	}
 	return fetched{token: token, life: life, scopes: scopes}, nil
+}
+
+func (s *clientCredentials) health() TokenHealth {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.past
+	h.ExpiresAt = s.endsAt
+	if h.LastErr != nil && !s.goodAt(time.Now()) {
+		h.Err = h.LastErr
+	}
+	return h
 }

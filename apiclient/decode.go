@@ -6,25 +6,14 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Rules of form, as errors state them.
-const (
-	wantObject    = "want an object"
-	wantText      = "want a string"
-	wantBool      = "want true or false"
-	isRequired    = "is required"
-	isUnknown     = "is not a member that the specification knows"
-	unknownClaim  = "is not a claim that the specification knows"
-	requestField  = "template" // the request as a whole
-	documentField = fieldPresentation + `["` + documentKey + `"]`
-	claimsField   = documentField + `["` + namespaceKey + `"]`
-)
+// requestField names the request as a whole in errors.
+const requestField = "template"
 
 // DecodeTemplateRequest reads the body of 4.3 strictly. The *ValidationError has every
 // unknown member at any depth, wrong type, missing member and broken rule of
@@ -145,19 +134,3 @@ func (d *requestDecoder) text(members map[string]json.RawMessage, field string, 
 func (d *requestDecoder) fault(field, rule, value string) {
 	d.broken = append(d.broken, FieldError{Field: field, Rule: rule, Value: value})
 }
-
-var plainMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
-
-// memberPath returns parent.name, or parent["name"] if the name has other characters.
-func memberPath(parent, name string) string {
-	switch {
-	case !plainMember.MatchString(name):
-		return parent + "[" + quoted(name, maxName) + "]"
-	case parent == "":
-		return name
-	}
-	return parent + "." + name
-}
-
-// rawValue returns the beginning of JSON on one line.
-func rawValue(raw []byte) string { return Plain(string(bytes.TrimSpace(raw)), maxValue) }

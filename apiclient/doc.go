@@ -35,14 +35,28 @@
 //
 // Each file uses those below it:
 //
-//	domains.go, organizations.go, templates.go  the operations
-//	presentation.go, decode.go                  the content of a template
-//	paging.go                                   lists
-//	exchange.go                                 one request: permit, token, send, read
-//	client.go, context.go                       settings and context values
-//	tokens.go, clientcredentials.go, clientauth.go, assertion.go, tokenhealth.go
-//	                                            where tokens come from
-//	transport.go, network.go, dump.go           connections; the debug log of exchanges
-//	errors.go, validate.go, retryafter.go       errors and their content
-//	form.go, secret.go, quote.go                bodies, secrets, text of others
+//	decode.go             reads a template's request strictly
+//	templates.go          the operations of templates, and their rules
+//	presentation.go       the claims of a template
+//	domains.go            the operations of discovery domains
+//	organizations.go      the operations of organizations
+//	paging.go             lists, page by page, and their records
+//	exchange.go           one request: permit, token, send, read
+//	client.go             the settings of a client, and its gate
+//	context.go            the values of a request's context
+//	clientcredentials.go  fetches tokens from a token endpoint, in time
+//	clientauth.go         a token request, and its settings
+//	assertion.go          the assertion of a private_key_jwt
+//	tokens.go             sources of tokens: one token, or a file
+//	tokenhealth.go        the state of a client's token
+//	transport.go          connections, and an exchange that must not be repeated
+//	dump.go               the debug log of exchanges
+//	network.go            proxy, certificate authorities, and addresses
+//	answer.go             an answer: its body up to a bound, its error, its id
+//	retryafter.go         how long an answer asks to wait
+//	errors.go             the errors of requests and tokens
+//	validate.go           the rules of requests, and the error of a broken one
+//	form.go               bodies of requests
+//	secret.go             secrets, and the mask that removes them from texts
+//	quote.go              texts of others, cut and on one line
 package apiclient

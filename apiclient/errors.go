@@ -1,10 +1,8 @@
 package apiclient
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -151,49 +149,67 @@ func withoutQuote(err error) error {
 	return &flatError{text: text + "(left out)", timeout: isTimeout(err)}
 }
 
-// errorBody is the content of an error's body (specification 7).
-type errorBody struct {
-	title, message, code string
+// timedOut is the cause of the client's own timeout, which differs from the end of the
+// caller's context.
+func timedOut(after time.Duration) error {
+	return &flatError{text: fmt.Sprintf("timed out: no whole answer within %v", after), timeout: true}
 }
 
-// parseErrorBody reads the body of an answer that is not 2xx. The types of its members are
-// not specified, so all are accepted; the texts are masked, cut and on one line. A body
-// that is no JSON object becomes the message.
-func parseErrorBody(body []byte, m mask) errorBody {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil || members == nil {
-		return errorBody{message: quotedBeginning(body, m)}
-	}
-	text := func(name string, most int) string {
-		return Plain(strings.TrimSpace(m.text(memberText(members[name]))), most)
-	}
-	parsed := errorBody{
-		title:   text("error", maxName),
-		message: text("message", maxMessage),
-		code:    text("errorCode", maxName),
-	}
-	if parsed.message == "" { // the shape of OAuth (RFC 6749 section 5.2), which gateways use too
-		parsed.message = text("error_description", maxMessage)
-	}
-	if parsed == (errorBody{}) {
-		parsed.message = quotedBeginning(body, m)
-	}
-	return parsed
+// TokenError says why there is no token. It contains no secret.
+type TokenError struct {
+	Status      int           // of the token endpoint's answer; 0: there was none, or no request
+	Code        string        // OAuth's "error", such as "access_denied"; may be empty
+	Description string        // OAuth's "error_description", or the quoted beginning of another body
+	RetryAfter  time.Duration // that the endpoint requests; 0: unknown
+	Err         error         // the source, and the reason; may be nil
 }
 
-// memberText returns the content of a string, or any other JSON unchanged.
-func memberText(raw json.RawMessage) string {
-	var s string
-	if err := json.Unmarshal(raw, &s); err == nil {
-		return s // null too: ""
+// Error names the source of the token, the reason, and the settings to check.
+func (e *TokenError) Error() string {
+	parts := []string{"no token"}
+	if e.Err != nil {
+		parts = append(parts, Plain(e.Err.Error(), maxMessage))
 	}
-	return string(raw)
+	if e.Status != 0 {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("the token endpoint answered %d %s", e.Status, http.StatusText(e.Status))))
+	}
+	for _, s := range []string{e.Code, e.Description} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, ": ") + e.advice()
 }
 
-func quotedBeginning(body []byte, m mask) string {
-	text := m.text(string(bytes.TrimSpace(body)))
-	if text == "" {
-		return ""
+func (e *TokenError) advice() string {
+	switch {
+	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden || e.Status == http.StatusBadRequest:
+		return " (check the client id, its secret or key, and the audience)"
+	case e.Status == http.StatusNotFound:
+		return " (check the token URL)"
+	case e.Status/100 == 3:
+		return " (redirects are not followed: check the token URL)"
 	}
-	return quoted(text, maxMessage)
+	return ""
+}
+
+// Unwrap returns the reason, if there is one.
+func (e *TokenError) Unwrap() error { return e.Err }
+
+// passing reports whether the same request may succeed later.
+func (e *TokenError) passing() bool {
+	return e.Status < 300 || e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests
+}
+
+// err returns e if its text contains no secret, otherwise an error of the masked text.
+func (m mask) err(e error) error {
+	if e == nil {
+		return nil
+	}
+	text := e.Error()
+	masked := m.text(text)
+	if masked == text {
+		return e
+	}
+	return &flatError{text: masked, timeout: isTimeout(e)}
 }

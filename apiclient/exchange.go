@@ -8,21 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"net/url"
 	"time"
-
-	"golang.org/x/net/http/httpguts"
-)
-
-// Bounds of an answer's body, in bytes after decompression: a record has some hundreds, a
-// page of a hundred templates with certificates half a million.
-const (
-	maxRecordBytes  = 1 << 20
-	maxErrorBytes   = 1 << 20
-	maxPageBytes    = 16 << 20
-	maxIgnoredBytes = 64 << 10 // read only so that the connection can be used again
 )
 
 // request is one call of the API.
@@ -36,15 +24,6 @@ type request struct {
 	invalid   error      // the *ValidationError; nil: none
 }
 
-// answer is an answer, as far as it was read.
-type answer struct {
-	status  int
-	header  http.Header
-	body    []byte
-	bodyErr error // why body is incomplete; nil: it is complete
-	mask    mask  // the secrets that errors must not repeat from it
-}
-
 // do sends k unless it is invalid, repeats it with a fresh token if the API refused the
 // first one, and returns the 2xx. All else is an error of the types of the package comment.
 func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
@@ -56,16 +35,16 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 			c.cfg.Failed(k.operation, err)
 		}
 	}()
-	a, used, err := c.attempts(ctx, k)
+	a, err := c.attempts(ctx, k)
 	if err != nil {
 		return answer{}, err
 	}
-	fresh, err := c.fresher(ctx, k, a, used)
+	fresh, err := c.fresher(ctx, k, a)
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: %s %s: the API refused the token, and there is no other: %w", k.operation, k.method, k.path, err)
 	}
-	if !fresh.Equal(used) {
-		if a, _, err = c.attempts(repetition(ctx), k); err != nil {
+	if !fresh.Equal(a.token) {
+		if a, err = c.attempts(repetition(ctx), k); err != nil {
 			return answer{}, err
 		}
 	}
@@ -79,11 +58,11 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	return a, nil
 }
 
-// fresher returns the token to repeat k with, or used if k is not repeated.
-func (c *Client) fresher(ctx context.Context, k request, a answer, used Secret) (Secret, error) {
+// fresher returns the token to repeat k with, or that of its answer if k is not repeated.
+func (c *Client) fresher(ctx context.Context, k request, a answer) (Secret, error) {
 	switch {
 	case a.status == http.StatusUnauthorized:
-		c.cfg.Tokens.Expire(used)
+		c.cfg.Tokens.Expire(a.token)
 		return c.cfg.Tokens.Token(ctx)
 	case a.status == http.StatusForbidden && k.refusal(a).LacksScope():
 		// The token is valid, but a scope that was granted since takes effect with the next
@@ -91,10 +70,10 @@ func (c *Client) fresher(ctx context.Context, k request, a answer, used Secret) 
 		if s, ok := c.cfg.Tokens.(interface {
 			renewed(ctx context.Context, used Secret) Secret
 		}); ok {
-			return s.renewed(ctx, used), nil
+			return s.renewed(ctx, a.token), nil
 		}
 	}
-	return used, nil
+	return a.token, nil
 }
 
 // mostResends bounds the repetitions of one request. A server that loses as many is in
@@ -104,27 +83,27 @@ const mostResends = 3
 // attempts calls attempt, and repeats it where net/http would have repeated k by itself:
 // each time with a permit of its own, and on a new connection, since the API may have
 // closed all idle ones. After a request that may have arrived, the error reports that.
-func (c *Client) attempts(ctx context.Context, k request) (answer, Secret, error) {
-	a, token, err := c.attempt(ctx, k)
+func (c *Client) attempts(ctx context.Context, k request) (answer, error) {
+	a, err := c.attempt(ctx, k)
 	for range mostResends {
 		lost, ok := errors.AsType[*TransportError](err)
 		if !ok || !errors.Is(lost, errResend) {
 			break
 		}
 		c.transport.CloseIdleConnections()
-		a, token, err = c.attempt(ctx, k)
+		a, err = c.attempt(ctx, k)
 		if again, ok := errors.AsType[*TransportError](err); err != nil && (!ok || !again.Sent) {
-			return answer{}, Secret{}, lost // this one may have arrived
+			return answer{}, lost // this one may have arrived
 		}
 	}
-	return a, token, err
+	return a, err
 }
 
 // attempt waits for a permit, gets the token, which may have been renewed meanwhile, calls
 // the function of [BeforeSending], and sends k once.
-func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error) {
+func (c *Client) attempt(ctx context.Context, k request) (answer, error) {
 	if err := ctx.Err(); err != nil {
-		return answer{}, Secret{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
+		return answer{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
 	}
 	token, err := c.permitted(ctx, k)
 	if err == nil && !usableToken(token) {
@@ -136,10 +115,9 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error)
 		}
 	}
 	if err != nil {
-		return answer{}, Secret{}, fmt.Errorf("%s: %s %s: %w", k.operation, k.method, k.path, err)
+		return answer{}, fmt.Errorf("%s: %s %s: %w", k.operation, k.method, k.path, err)
 	}
-	a, err := c.send(ctx, k, token)
-	return a, token, err
+	return c.send(ctx, k, token)
 }
 
 // freshPermit is how long after its permit a request may be sent. Otherwise requests that
@@ -173,22 +151,6 @@ func (c *Client) unanswered(ctx context.Context, k request) {
 	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
 }
 
-func usableToken(token Secret) bool {
-	v := token.Reveal()
-	return v != "" && httpguts.ValidHeaderFieldValue(v)
-}
-
-// errTimeout is the cause of the client's own timeout, which differs from the end of the
-// caller's context.
-type errTimeout struct{ after time.Duration }
-
-func (e errTimeout) Error() string {
-	return fmt.Sprintf("timed out: no whole answer within %v", e.after)
-}
-
-// Timeout returns true.
-func (errTimeout) Timeout() bool { return true }
-
 // send makes one exchange and reports it to the gate, the traces and the metrics.
 func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, err error) {
 	ctx, traced := c.cfg.Trace(ctx, k.operation, k.method)
@@ -198,7 +160,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	if s, ok := c.cfg.Tokens.(interface{ lastSent() mask }); ok {
 		m = append(m, s.lastSent()...)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, c.cfg.Timeout, errTimeout{c.cfg.Timeout})
+	limited, cancel := context.WithTimeoutCause(ctx, c.cfg.Timeout, timedOut(c.cfg.Timeout))
 	defer cancel()
 
 	var sent sending
@@ -224,7 +186,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 		return answer{}, k.transportError(mayHaveArrived, ownReason(ctx, m.err(withoutQuote(err))))
 	}
 	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
-	a = answer{status: resp.StatusCode, header: resp.Header, mask: m}
+	a = answer{token: token, status: resp.StatusCode, header: resp.Header, mask: m}
 	a.body, a.bodyErr = readBody(resp, k.limit)
 	dump.end(ctx, resp, a.body, a.bodyErr)
 	a.bodyErr = m.err(withoutQuote(a.bodyErr))
@@ -277,30 +239,6 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 	return req, nil
 }
 
-func isSuccess(status int) bool { return status >= 200 && status <= 299 }
-
-// errTooLong is the error of a body that exceeds its bound.
-type errTooLong struct{ limit int64 }
-
-func (e errTooLong) Error() string { return fmt.Sprintf("longer than %d bytes", e.limit) }
-
-// readBody reads and closes the body, up to limit for a 2xx.
-func readBody(resp *http.Response, limit int64) (body []byte, err error) {
-	// The body was read; a failed close changes nothing.
-	defer func() { _ = resp.Body.Close() }()
-	switch {
-	case !isSuccess(resp.StatusCode):
-		limit = maxErrorBytes
-	case limit == 0:
-		limit = maxIgnoredBytes
-	}
-	body, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	if int64(len(body)) > limit {
-		return body[:limit], errTooLong{limit}
-	}
-	return body, err
-}
-
 // call sends k and decodes the JSON of the 2xx, which must pass the check. If it cannot be
 // decoded or fails the check, the error is an *AnswerError.
 func call[T any](ctx context.Context, c *Client, k request, check func(T, answer) error) (v T, a answer, err error) {
@@ -320,22 +258,6 @@ func call[T any](ctx context.Context, c *Client, k request, check func(T, answer
 		return none, a, k.answerError(a, err)
 	}
 	return v, a, nil
-}
-
-// isPage reports whether the answer is HTML, which the API never sends. An empty body is
-// no page, whatever its type.
-func (a answer) isPage() bool {
-	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
-	return len(bytes.TrimSpace(a.body)) > 0 && err == nil && (media == "text/html" || media == "application/xhtml+xml")
-}
-
-// describe returns type and beginning of an unexpected body.
-func (a answer) describe() string {
-	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
-	if err != nil {
-		media = "something without a type"
-	}
-	return fmt.Sprintf("%s beginning %s", Plain(a.mask.text(media), maxName), quoted(a.mask.text(string(a.body)), maxValue))
 }
 
 func (k request) transportError(sent bool, err error) error {
@@ -373,19 +295,4 @@ func (k request) refusal(a answer) *Error {
 		RequestID:  a.requestID(),
 		RetryAfter: retryAfter(a.status, a.header),
 	}
-}
-
-func (a answer) requestID() string {
-	return Plain(a.mask.text(requestID(a.header)), maxName)
-}
-
-// requestID returns the request's id for the service's support: the first of the headers
-// that services use.
-func requestID(header http.Header) string {
-	for _, name := range []string{"X-Request-Id", "X-Auth0-Requestid", "X-Correlation-Id"} {
-		if id := header.Get(name); id != "" {
-			return id
-		}
-	}
-	return ""
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
+	"strconv"
+	"strings"
 )
 
 // Network configures the connections to an API and its token endpoint. The zero value
@@ -34,4 +37,42 @@ func ReadRootCAs(path string) (*x509.CertPool, error) {
 		return nil, errors.New(path + ": it has no certificate: want PEM, BEGIN CERTIFICATE")
 	}
 	return pool, nil
+}
+
+// parseEndpoint parses an address to which secrets are sent, so it must be encrypted or
+// loopback. name begins its errors, which contain no credentials.
+func parseEndpoint(name, address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		// The text of err has the whole address in it.
+		return nil, fmt.Errorf("%s: not a URL: want https://HOST/…", name)
+	}
+	host := u.Hostname()
+	switch {
+	case u.User != nil:
+		return nil, fmt.Errorf("%s: must not contain a user or password", name)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("%s: want https://HOST/…, got the scheme %s", name, textValue(u.Scheme))
+	case host == "" || u.Opaque != "":
+		return nil, fmt.Errorf("%s: no host in it: want https://HOST/…", name)
+	case u.Scheme == "http" && !isLoopback(host):
+		return nil, fmt.Errorf("%s: http is for loopback addresses only, and %s is none: want https", name, textValue(host))
+	case u.Port() != "" && !isPort(u.Port()):
+		return nil, fmt.Errorf("%s: want a port of 1 to 65535, got %s", name, textValue(u.Port()))
+	case u.RawQuery != "" || u.ForceQuery:
+		return nil, fmt.Errorf("%s: must not contain a query", name)
+	case u.Fragment != "" || strings.Contains(address, "#"):
+		return nil, fmt.Errorf("%s: must not contain a fragment", name)
+	}
+	return u, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+func isPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }

@@ -2,7 +2,6 @@ package apiclient
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -21,13 +20,6 @@ type Organization struct {
 func (o Organization) identifier() string { return o.ID }
 
 func (o Organization) check() error { return wantID(o.ID) }
-
-func wantID(id string) error {
-	if id == "" {
-		return errors.New("missing or empty: id")
-	}
-	return nil
-}
 
 // OrganizationsPage returns one page of the tenant's organizations, of at most a hundred, in
 // the service's order: the first, or the one at the checkpoint from. next is the checkpoint

@@ -71,7 +71,7 @@ type list struct {
 func all[T record](ctx context.Context, c *Client, l list) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		seen := checkpoints{}
+		seen := map[string]bool{} // checkpoints
 		for from := ""; ; {
 			records, next, a, err := pageOf[T](ctx, c, l, from)
 			if err != nil {
@@ -87,31 +87,22 @@ func all[T record](ctx context.Context, c *Client, l list) iter.Seq2[T, error] {
 					return
 				}
 			}
-			if next == "" {
+			switch {
+			case next == "":
 				return
+			case seen[next]:
+				err = fmt.Errorf("its \"next\" %s was given before: the list would never end", textValue(next))
+			case len(seen) == maxPages:
+				err = fmt.Errorf("more than %d pages: the list would never end", maxPages)
 			}
-			if err := seen.add(next); err != nil {
+			if err != nil {
 				yield(none, l.request(from).answerError(a, err))
 				return
 			}
+			seen[next] = true
 			from = next
 		}
 	}
-}
-
-// checkpoints are those of the pages of a list that were read.
-type checkpoints map[string]bool
-
-// add returns an error if the list would never end.
-func (c checkpoints) add(next string) error {
-	if c[next] {
-		return fmt.Errorf("its \"next\" %s was given before: the list would never end", textValue(next))
-	}
-	if len(c) == maxPages {
-		return fmt.Errorf("more than %d pages: the list would never end", maxPages)
-	}
-	c[next] = true
-	return nil
 }
 
 // request returns the request of the page at a checkpoint, which is empty for the first.
@@ -207,4 +198,11 @@ func wantRecord(text json.RawMessage, into any) error {
 		want = wantBool
 	}
 	return fmt.Errorf("%s: %s, got %s", Plain(wrong.Field, maxName), want, Plain(wrong.Value, maxValue))
+}
+
+func wantID(id string) error {
+	if id == "" {
+		return errors.New("missing or empty: id")
+	}
+	return nil
 }

@@ -14,6 +14,13 @@ const (
 	namespaceKey = "org.iso.18013.5.1"
 )
 
+// The paths of a presentation's members, as errors name them.
+const (
+	fieldPresentation = "presentation"
+	documentField     = fieldPresentation + `["` + documentKey + `"]`
+	claimsField       = documentField + `["` + namespaceKey + `"]`
+)
+
 // The 21 claims of specification 2.3, in its order.
 var claims = []string{
 	"family_name", "given_name", "birth_date", "issue_date", "expiry_date",

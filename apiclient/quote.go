@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -54,9 +55,11 @@ func quoted(s string, most int) string {
 
 // jsonText returns s as it is between the quotes of a JSON string.
 func jsonText(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil || len(b) < 2 {
-		return s
-	}
+	b, _ := json.Marshal(s) // a string always encodes
 	return string(b[1 : len(b)-1])
 }
+
+// rawValue returns the beginning of JSON on one line.
+func rawValue(raw []byte) string { return Plain(string(bytes.TrimSpace(raw)), maxValue) }
+
+func textValue(s string) string { return quoted(s, maxValue) }

@@ -112,16 +112,3 @@ func maskOne(s, form string) string {
 		s = s[n:]
 	}
 }
-
-// err returns e if its text contains no secret, otherwise an error of the masked text.
-func (m mask) err(e error) error {
-	if e == nil {
-		return nil
-	}
-	text := e.Error()
-	masked := m.text(text)
-	if masked == text {
-		return e
-	}
-	return &flatError{text: masked, timeout: isTimeout(e)}
-}

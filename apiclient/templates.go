@@ -43,14 +43,13 @@ var (
 	customRule  = textRule{least: 1, most: 4096}
 )
 
-// The members of the request.
+// The members of the request, with fieldPresentation.
 const (
-	fieldName         = "name"
-	fieldType         = "type"
-	fieldDialect      = "dialect"
-	fieldPresentation = "presentation"
-	fieldIssuers      = "well_known_trusted_issuers"
-	fieldCustom       = "custom_certificate_authority"
+	fieldName    = "name"
+	fieldType    = "type"
+	fieldDialect = "dialect"
+	fieldIssuers = "well_known_trusted_issuers"
+	fieldCustom  = "custom_certificate_authority"
 )
 
 // Validate checks every rule of the specification; the *ValidationError has all broken

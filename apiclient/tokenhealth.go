@@ -69,17 +69,6 @@ func (r *refusals) answered(status int) {
 	}
 }
 
-func (s *clientCredentials) health() TokenHealth {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.past
-	h.ExpiresAt = s.endsAt
-	if h.LastErr != nil && !s.goodAt(time.Now()) {
-		h.Err = h.LastErr
-	}
-	return h
-}
-
 // note records the result of a fetch. The caller holds mu.
 func (h *TokenHealth) note(scopes []string, err *TokenError, now time.Time) {
 	if err != nil {
@@ -88,28 +77,6 @@ func (h *TokenHealth) note(scopes []string, err *TokenError, now time.Time) {
 		return
 	}
 	h.LastErr, h.GotAt, h.Scopes = nil, now, scopes
-}
-
-func (f *tokenFile) health() TokenHealth {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.past
-	switch ended := h.ended(time.Now()); {
-	case f.refused:
-		h.Err = h.LastErr
-	case ended != nil:
-		h.Err = fmt.Errorf("%w: %s is not being renewed", ended, f.path)
-	}
-	return h
-}
-
-func (s *staticToken) health() TokenHealth {
-	h := TokenHealth{GotAt: s.set}
-	h.ExpiresAt, h.Scopes = jwtClaims(s.token)
-	if ended := h.ended(time.Now()); ended != nil {
-		h.Err = fmt.Errorf("%w: set a new one, or use a token file, which is read again", ended)
-	}
-	return h
 }
 
 func (h TokenHealth) ended(now time.Time) error {

@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // TokenSource returns the bearer token of a request. It must be safe for concurrent use.
@@ -24,47 +25,6 @@ type TokenSource interface {
 	// token, the next Token returns a new one.
 	Expire(refused Secret)
 }
-
-// TokenError says why there is no token. It contains no secret.
-type TokenError struct {
-	Status      int           // of the token endpoint's answer; 0: there was none, or no request
-	Code        string        // OAuth's "error", such as "access_denied"; may be empty
-	Description string        // OAuth's "error_description", or the quoted beginning of another body
-	RetryAfter  time.Duration // that the endpoint requests; 0: unknown
-	Err         error         // the source, and the reason; may be nil
-}
-
-// Error names the source of the token, the reason, and the settings to check.
-func (e *TokenError) Error() string {
-	parts := []string{"no token"}
-	if e.Err != nil {
-		parts = append(parts, Plain(e.Err.Error(), maxMessage))
-	}
-	if e.Status != 0 {
-		parts = append(parts, strings.TrimSpace(fmt.Sprintf("the token endpoint answered %d %s", e.Status, http.StatusText(e.Status))))
-	}
-	for _, s := range []string{e.Code, e.Description} {
-		if s != "" {
-			parts = append(parts, s)
-		}
-	}
-	return strings.Join(parts, ": ") + e.advice()
-}
-
-func (e *TokenError) advice() string {
-	switch {
-	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden || e.Status == http.StatusBadRequest:
-		return " (check the client id, its secret or key, and the audience)"
-	case e.Status == http.StatusNotFound:
-		return " (check the token URL)"
-	case e.Status/100 == 3:
-		return " (redirects are not followed: check the token URL)"
-	}
-	return ""
-}
-
-// Unwrap returns the reason, if there is one.
-func (e *TokenError) Unwrap() error { return e.Err }
 
 // scopesAge is the age of a token from which its scopes may be out of date: they are those
 // of the time when it was granted. A blocked operation is tried every 30 s, each time with
@@ -231,4 +191,31 @@ func jwtClaims(token Secret) (exp time.Time, scopes []string) {
 		scopes = strings.Fields(scope)
 	}
 	return exp, scopes
+}
+
+func usableToken(token Secret) bool {
+	v := token.Reveal()
+	return v != "" && httpguts.ValidHeaderFieldValue(v)
+}
+
+func (f *tokenFile) health() TokenHealth {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.past
+	switch ended := h.ended(time.Now()); {
+	case f.refused:
+		h.Err = h.LastErr
+	case ended != nil:
+		h.Err = fmt.Errorf("%w: %s is not being renewed", ended, f.path)
+	}
+	return h
+}
+
+func (s *staticToken) health() TokenHealth {
+	h := TokenHealth{GotAt: s.set}
+	h.ExpiresAt, h.Scopes = jwtClaims(s.token)
+	if ended := h.ended(time.Now()); ended != nil {
+		h.Err = fmt.Errorf("%w: set a new one, or use a token file, which is read again", ended)
+	}
+	return h
 }

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -71,10 +71,7 @@ var errResend = errors.New("the connection was lost before an answer came")
 // connection to repeat the request, which needs a permit of its own.
 type sending struct {
 	abort context.CancelCauseFunc
-
-	mu     sync.Mutex
-	sent   bool // the request got a connection
-	resent bool // net/http was about to repeat it
+	conns atomic.Int32 // that the request got: a second one is for its repetition
 }
 
 // watch returns the context to send with; the caller calls end after the exchange.
@@ -85,18 +82,15 @@ func (s *sending) watch(ctx context.Context) (_ context.Context, end func()) {
 
 // gotConn is called by the goroutine that sends, before it writes anything.
 func (s *sending) gotConn(info httptrace.GotConnInfo) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sent {
-		s.resent = true
-		s.abort(errResend)
-		if !isHTTP2(info.Conn) {
-			// Over HTTP/1.1 net/http checks the context after it has started to write; over
-			// HTTP/2, where the connection has other requests, before.
-			_ = info.Conn.Close()
-		}
+	if s.conns.Add(1) == 1 {
+		return
 	}
-	s.sent = true
+	s.abort(errResend)
+	if !isHTTP2(info.Conn) {
+		// Over HTTP/1.1 net/http checks the context after it has started to write; over
+		// HTTP/2, where the connection has other requests, before.
+		_ = info.Conn.Close()
+	}
 }
 
 func isHTTP2(conn net.Conn) bool {
@@ -107,7 +101,6 @@ func isHTTP2(conn net.Conn) bool {
 // result reports whether the API may have received the request, and whether net/http was
 // prevented from repeating it.
 func (s *sending) result() (sent, resent bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sent, s.resent
+	n := s.conns.Load()
+	return n > 0, n > 1
 }

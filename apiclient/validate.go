@@ -19,6 +19,16 @@ const maxID = 128
 // wrong, and a hostile file may have a hundred thousand unknown members.
 const maxFieldsShown = 100
 
+// Rules of form, as errors state them.
+const (
+	wantObject   = "want an object"
+	wantText     = "want a string"
+	wantBool     = "want true or false"
+	isRequired   = "is required"
+	isUnknown    = "is not a member that the specification knows"
+	unknownClaim = "is not a claim that the specification knows"
+)
+
 // ValidationError says that a request breaks rules of the specification.
 // Nothing was sent.
 type ValidationError struct {
@@ -171,4 +181,15 @@ func (r textRule) lengthRule() string {
 	return fmt.Sprintf("want %d to %d characters", r.least, r.most)
 }
 
-func textValue(s string) string { return quoted(s, maxValue) }
+var plainMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+
+// memberPath returns parent.name, or parent["name"] if the name has other characters.
+func memberPath(parent, name string) string {
+	switch {
+	case !plainMember.MatchString(name):
+		return parent + "[" + quoted(name, maxName) + "]"
+	case parent == "":
+		return name
+	}
+	return parent + "." + name
+}

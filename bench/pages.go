@@ -57,7 +57,9 @@ func measurePages(ctx context.Context, s *store, load pagesLoad, rows int, out *
 	if err := manyRuns(ctx, l, load.Runs, rows); err != nil {
 		return err
 	}
-	pages := console.Pages(console.Config{Redis: rdb, Ledger: l, Intake: intake.New(rdb, l), Tenants: func() []console.Tenant { return []console.Tenant{{Name: "default"}} }})
+	var served console.Tenant
+	served.Settings.Tenant = tenantName
+	pages := console.Pages(console.Config{Redis: rdb, Ledger: l, Intake: intake.New(rdb, l), Tenants: func() []console.Tenant { return []console.Tenant{served} }})
 	if !out.json {
 		fmt.Fprintf(out.out, "\npages: from the request to the last byte, in ms; %d runs, the large one of %d rows\n", load.Runs, rows)
 		fmt.Fprintf(out.out, pagesLine, "LOADS", "P50", "P90", "MAX", "BYTES", "PAGE")

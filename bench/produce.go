@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -60,8 +61,7 @@ func produce(ctx context.Context, p production, url string, rows int, stdout io.
 	return json.NewEncoder(stdout).Encode(did)
 }
 
-func inputOf(of, name string, rows io.Reader) intake.Input {
-	kind, _ := tasks.KindOf(of)
+func inputOf(kind, name string, rows io.Reader) intake.Input {
 	return intake.Input{Name: name, Kind: kind, Rows: rows}
 }
 
@@ -72,7 +72,7 @@ func submit(ctx context.Context, url, kind, run, name string, rows io.Reader) (n
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, rdb.Close()) }()
-	sum, err := intake.New(rdb, runs.New(rdb)).Submit(ctx, inputOf(kind, name, rows), intake.Run{ID: run, Tenant: tenantName, Label: "benchmark"})
+	sum, err := intake.New(rdb, runs.New(rdb)).Submit(ctx, inputOf(kind, name, rows), ledger.NewRun{ID: ledger.RunID(run), Tenant: tenantName, Description: ledger.Description{Label: "benchmark"}})
 	return sum.Rows, err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
@@ -198,14 +199,15 @@ func (k *soak) waiting(ctx context.Context, i int) error {
 
 // file submits a file, and waits for the end of its run.
 func (k *soak) file(ctx context.Context, i int, kind string, rows []byte) error {
-	run := intake.Run{ID: tasks.NewRunID(time.Now()), Tenant: k.tenants[i].name, KeepFor: k.load.Keep, GiveUp: soakGiveUp}
+	id := tasks.NewRunID(time.Now())
+	run := ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(k.tenants[i].name), Description: ledger.Description{KeepFor: k.load.Keep, GiveUp: soakGiveUp}}
 	if _, err := k.intake.Submit(ctx, inputOf(kind, "rows", bytes.NewReader(rows)), run); err != nil {
 		return fmt.Errorf("submit a file of %s: %w", kind, err)
 	}
 	k.mu.Lock()
-	k.latest = run.ID
+	k.latest = id
 	k.mu.Unlock()
-	return k.ended(ctx, run.ID)
+	return k.ended(ctx, id)
 }
 
 // ended waits for the end of a run, and counts its rows.
@@ -279,7 +281,7 @@ func (k *soak) singleRows(ctx context.Context, i int) (updates, removals []json.
 func (k *soak) single(ctx context.Context, i int, kind string, row json.RawMessage, keep time.Duration) (id string, err error) {
 	d := ledger.Description{Format: intake.FormatJSONL, KeepFor: keep}
 	if kind == tasks.TypeRemove {
-		d.Group, d.BatchWait = intake.OrganizationOf(row), tasks.DefaultBatchWait
+		d.Group, d.BatchWait = kinds.RemoveGroup(row), tasks.DefaultBatchWait
 	}
 	id = tasks.NewRunID(time.Now())
 	_, _, err = k.runs.Core().SubmitRow(ctx, ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(k.tenants[i].name), Kind: ledger.Kind(kind), Description: d}, row)
@@ -291,7 +293,7 @@ func (k *soak) sweeps(ctx context.Context, i int) error {
 	for last := ""; ; {
 		now := time.Now()
 		id := fmt.Sprintf("soak-%d-%d", i, now.Unix())
-		if _, _, err := k.intake.BeginSweep(ctx, intake.Run{ID: id, Tenant: k.tenants[i].name}, sweep.Order{Tick: now.Unix()}); err != nil {
+		if _, _, err := k.intake.BeginSweep(ctx, ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(k.tenants[i].name)}, sweep.Order{Tick: now.Unix()}); err != nil {
 			return err
 		}
 		if err := k.ended(ctx, id); err != nil {
@@ -402,7 +404,7 @@ func (k *soak) perRow(ctx context.Context) (map[string]weight, error) {
 	}
 	all["row of a file"], err = k.weigh(ctx, n, func() error {
 		id := tasks.NewRunID(time.Now())
-		if _, err := k.intake.Submit(ctx, inputOf(tasks.TypeUpdate, "rows", bytes.NewReader(file)), intake.Run{ID: id, Tenant: k.tenants[0].name}); err != nil {
+		if _, err := k.intake.Submit(ctx, inputOf(tasks.TypeUpdate, "rows", bytes.NewReader(file)), ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(k.tenants[0].name)}); err != nil {
 			return err
 		}
 		return k.ended(ctx, id)

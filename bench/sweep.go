@@ -127,7 +127,7 @@ func sweepOurs(ctx context.Context, s *store, l sweepLoad, t *tenant, stderr io.
 	tick := time.Now().Unix()
 	began := time.Now()
 	taker := intake.New(s.admin, runs.New(s.admin))
-	if _, _, err := taker.BeginSweep(ctx, intake.Run{ID: sweepRun, Tenant: tenantName}, sweep.Order{Tick: tick}); err != nil {
+	if _, _, err := taker.BeginSweep(ctx, ledger.NewRun{ID: sweepRun, Tenant: tenantName}, sweep.Order{Tick: tick}); err != nil {
 		return r, err
 	}
 	if r.Killed = l.Kill; r.Killed {

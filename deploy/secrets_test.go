@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -50,7 +51,7 @@ func TestComposeSecrets(t *testing.T) {
 	if made[0] != made[1] {
 		t.Error("what was there is made again")
 	}
-	users, err := console.ReadUsers(filepath.Join(dir, "secrets/pages_users"), slog.New(slog.DiscardHandler))
+	users, err := console.ReadUsers(filepath.Join(dir, "secrets/pages_users"), slog.New(slog.DiscardHandler), time.Now)
 	if err != nil || users.Len() != 1 {
 		t.Fatalf("the worker does not take the users: %v", err)
 	}

@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -29,8 +30,7 @@ func newAliasPath(host string) *aliasPath {
 	return &aliasPath{name: name, visited: []string{canonical(name)}}
 }
 
-// finding is the result of one reply. With queryTarget set it only leads to an
-// alias's target, which has to be queried.
+// finding is the result of one reply. queryTarget: an alias's target has to be queried.
 type finding struct {
 	state       State
 	reason      Reason
@@ -54,8 +54,17 @@ func (a *aliasPath) read(r reply, token string) finding {
 		return f
 	}
 	before := len(a.targets)
-	if err := a.followAll(r.answer); err != nil {
-		return aliasFailure(err)
+	for { // in any order
+		target, err := aliasAt(r.answer, ".", a.name)
+		if err == nil && target != "" {
+			err = a.follow(target)
+		}
+		if err != nil {
+			return aliasFailure(err)
+		}
+		if target == "" {
+			break
+		}
 	}
 	followed := len(a.targets) > before
 	f := findAt(r, a.name, token, followed)
@@ -69,8 +78,7 @@ func (a *aliasPath) read(r reply, token string) finding {
 	return f
 }
 
-// findAt returns the result of a reply about the TXT records at a name. followed: aliases in the
-// reply led to it.
+// findAt returns the finding about a name. followed: aliases in the reply led to it.
 func findAt(r reply, name, token string, followed bool) finding {
 	texts := textsAt(r.answer, name)
 	switch {
@@ -130,19 +138,6 @@ func (f finding) requireNoToken(r reply, token string) finding {
 	return unknown(ReasonMalformed, errors.New(text))
 }
 
-// followAll follows the aliases of one answer section, in any order.
-func (a *aliasPath) followAll(answer []dns.RR) error {
-	for {
-		target, err := aliasAt(answer, ".", a.name)
-		if err != nil || target == "" {
-			return err
-		}
-		if err := a.follow(target); err != nil {
-			return err
-		}
-	}
-}
-
 // follow makes the target the name to query.
 func (a *aliasPath) follow(target string) error {
 	if slices.Contains(a.visited, canonical(target)) {
@@ -187,7 +182,6 @@ func aliasAt(answer []dns.RR, zone, name string) (target string, err error) {
 	return target, nil
 }
 
-// errNoSuchName is the YXDOMAIN of a DNAME.
 var errNoSuchName = errors.New("the DNAME there makes an invalid name (YXDOMAIN)")
 
 // renamed returns the name to which a DNAME above a name redirects it; empty: none does.
@@ -210,7 +204,6 @@ func renamed(d *dns.DNAME, zone, name string) (string, error) {
 	return target, nil
 }
 
-// aliasFailure is the finding of an alias that cannot be followed.
 func aliasFailure(err error) finding {
 	if errors.Is(err, errNoSuchName) {
 		return unknown(ReasonRCode, err)
@@ -314,4 +307,16 @@ func seconds(ttl uint32) time.Duration {
 		return 0
 	}
 	return time.Duration(ttl) * time.Second
+}
+
+func addressIn(record dns.RR) (netip.Addr, bool) {
+	var raw []byte
+	switch record := record.(type) {
+	case *dns.A:
+		raw = record.A.To4()
+	case *dns.AAAA:
+		raw = record.AAAA.To16()
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	return addr.Unmap(), ok
 }

@@ -5,57 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
 )
-
-const (
-	// authorityTime bounds the queries to name servers for one verdict: five zones at a
-	// second's distance, or two of which half the servers are silent.
-	authorityTime = 5 * time.Second
-	// disproofTime is the same for a disproof, which waits for each server's timeout: three
-	// zones with a silent server each, over both transports, and the way there.
-	disproofTime = 10 * time.Second
-	// authorityAttempt is the timeout of one name server over one transport: three times the
-	// longest way around the earth. TCP makes up for a lost datagram.
-	authorityAttempt = time.Second
-	// maxReferrals bounds the referrals to one name. Four are many.
-	maxReferrals = 12
-	// maxQueries bounds the queries to name servers for one verdict, each attempt counted:
-	// five zones of 8 servers with 4 addresses each (three below each other, and two of an
-	// alias), and the registries above them.
-	maxQueries = 200
-	// maxLookups bounds the name servers whose addresses are resolved for one verdict: those
-	// of five zones of 8 servers and of the registries above them, with an empty cache.
-	maxLookups = 48
-	// maxServerObservations bounds the observations of name servers in a verdict.
-	maxServerObservations = 16
-)
-
-var (
-	// errSpent: the verdict has used up its queries.
-	errSpent = errors.New("the delegation needs more queries than one check may send")
-	// errTimeUp is the cause of authorityTime, as opposed to the end of the caller's context.
-	errTimeUp = errors.New("the time for querying the name servers is over")
-	// errTooDeep: there are too many referrals.
-	errTooDeep = &exchangeError{ReasonDelegation, fmt.Errorf("more than %d referrals on the way down", maxReferrals)}
-)
-
-// authority queries zones' own name servers, found from the top-level domain down.
-type authority struct {
-	panel                 // resolves the names of name servers, never the host
-	exchange    *exchange // to name servers
-	port        uint16
-	anyAddress  bool // also non-public addresses
-	delegations *cache[delegation]
-	addresses   *cache[[]netip.Addr]
-	reach       reachability
-}
 
 // serversVerdict is the verdict of the name servers, without quorum and resolvers.
 type serversVerdict struct {
@@ -66,53 +20,12 @@ type serversVerdict struct {
 	thin        bool // of a proof: too few servers answered, all with the token, and the others are silent
 }
 
-// resolution is the way from the top-level domain to the answers for one question.
-type resolution struct {
-	*authority
-	token    string
-	path     *aliasPath
-	limited  *exchange // within maxQueries
-	queries  atomic.Int64
-	lookups  atomic.Int64
-	operator string // of the lowest zone on the way to the host, before any alias
-
-	proof         bool          // the token, and an alias on the way to it, need a majority of the servers
-	disproof      bool          // no cache below the top-level domain, and each server is waited for
-	sightings     []Observation // of the token, at servers above a zone that others refer to
-	contradiction Reason        // of one server on the way; empty: none
-	unreachable   bool          // a registry's servers were silent, and no others answered lately
-}
-
-// budget is a dialer that opens a connection for each of a number of queries.
-type budget struct {
-	dialer
-	queries *atomic.Int64
-}
-
-func (b budget) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	if b.queries.Add(-1) < 0 {
-		return nil, errSpent
-	}
-	return b.dialer.DialContext(ctx, network, address)
-}
-
-func (a *authority) newResolution(q question) *resolution {
-	r := &resolution{
-		authority: a, token: q.token, path: newAliasPath(q.host),
-		proof: q.purpose == forProof, disproof: q.purpose == forDisproof,
-	}
-	r.queries.Store(maxQueries)
-	r.lookups.Store(maxLookups)
-	r.limited = &exchange{dialer: budget{a.exchange.dialer, &r.queries}, timeout: a.exchange.timeout}
-	return r
-}
-
 // query queries the name servers of the host's zone. The error is the context's. A proof
 // finds out by itself whether port 53 is closed: another check may have found it so because
 // an attacker silenced servers.
 func (a *authority) query(ctx context.Context, q question) (serversVerdict, error) {
 	if q.purpose != forProof && (q.purpose != forDisproof || a.reach.isClosedForSure(time.Now())) {
-		if why := a.reach.closed(time.Now()); why != "" {
+		if why := a.reach.closed(time.Now(), authorityTime); why != "" {
 			v := Verdict{Host: q.host, Basis: ByAuthority, Reason: ReasonUnreachable, Note: why}
 			return serversVerdict{Verdict: v, unreachable: true}, nil
 		}
@@ -212,9 +125,9 @@ func (r *resolution) observe(p *zonePoll) (observations []Observation) {
 	if p == nil {
 		return nil
 	}
-	for _, result := range p.results {
-		result.observation.Aliases = slices.Concat(r.path.targets, result.observation.Aliases)
-		observations = append(observations, result.observation)
+	for _, a := range p.answers {
+		a.observation.Aliases = slices.Concat(r.path.targets, a.observation.Aliases)
+		observations = append(observations, a.observation)
 	}
 	return observations
 }
@@ -254,7 +167,7 @@ func (r *resolution) descendFrom(ctx context.Context, zone delegation, name stri
 		p := r.poll(ctx, zone, name)
 		p.timedOut = ctx.Err() != nil
 		r.recordReach(ctx, p)
-		down, ttl, confirmed := p.delegation()
+		down, confirmed := p.delegation()
 		follow := down != nil && !p.conflict()
 		if r.disproof {
 			r.collect(p, follow)
@@ -262,7 +175,7 @@ func (r *resolution) descendFrom(ctx context.Context, zone delegation, name stri
 		switch {
 		case follow:
 			if confirmed {
-				r.delegations.put(down.name, *down, ttl)
+				r.delegations.put(down.name, *down, down.ttl)
 			}
 			zone = *down
 		case !p.any(serverAnswer.isUseful):
@@ -295,8 +208,8 @@ func (r *resolution) recordReach(ctx context.Context, p *zonePoll) {
 		return // the caller gave up
 	}
 	r.delegations.forget(p.zone.name)
-	queried := func(result serverResult) bool { return result.observation.Address != "" }
-	if dns.CountLabel(p.zone.name) == 1 && slices.ContainsFunc(p.results, queried) {
+	queried := func(a serverAnswer) bool { return a.observation.Address != "" }
+	if dns.CountLabel(p.zone.name) == 1 && p.any(queried) {
 		why := "cannot be reached: is port 53 outwards open?"
 		if p.any(serverAnswer.isLame) {
 			why = "cannot be reached: another server answers in their place: port 53 is redirected on the way."

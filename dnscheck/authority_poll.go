@@ -21,18 +21,10 @@ type zoneQuery struct {
 	*resolution
 	zone    delegation
 	name    string
-	results chan serverResult
+	answers chan serverAnswer
 
 	mu     sync.Mutex
-	byAddr map[netip.Addr]func() serverResult // servers may share an address
-}
-
-// serverResult is the answer of one server at one address. The observation has no address if
-// the server has none that can be queried.
-type serverResult struct {
-	server      int // index in the delegation
-	answer      serverAnswer
-	observation Observation
+	byAddr map[netip.Addr]func() serverAnswer // servers may share an address
 }
 
 // poll queries each server of a zone at all of its addresses at once. It returns at a
@@ -44,14 +36,14 @@ func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zo
 	var queries sync.WaitGroup
 	defer queries.Wait()
 	defer cancel()
-	q := &zoneQuery{resolution: r, zone: zone, name: name, byAddr: make(map[netip.Addr]func() serverResult)}
-	q.results = make(chan serverResult, len(zone.servers)*4*maxAddrs) // as many as firstAddrs returns: never blocks
+	q := &zoneQuery{resolution: r, zone: zone, name: name, byAddr: make(map[netip.Addr]func() serverAnswer)}
+	q.answers = make(chan serverAnswer, len(zone.servers)*4*maxAddrs) // as many as firstAddrs returns: never blocks
 	for server := range zone.servers {
 		queries.Go(func() { q.queryServer(ctx, server) })
 	}
 	go func() {
 		queries.Wait()
-		close(q.results)
+		close(q.answers)
 	}()
 	p := &zonePoll{zone: zone}
 	registry := isRegistry(zone.name)
@@ -59,14 +51,14 @@ func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zo
 	for {
 		select {
 		case <-ctx.Done():
-			return p.drain(q.results)
+			return p.drain(q.answers)
 		case <-grace:
-			return p.drain(q.results)
-		case result, ok := <-q.results:
+			return p.drain(q.answers)
+		case a, ok := <-q.answers:
 			if !ok {
 				return p
 			}
-			p.add(result)
+			p.add(a)
 		}
 		if !r.disproof && p.conflict() || registry && p.isConfirmed() {
 			return p
@@ -82,11 +74,7 @@ func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zo
 func (q *zoneQuery) queryServer(ctx context.Context, server int) {
 	addrs, err := q.addressesOf(ctx, q.zone.name, q.zone.servers[server])
 	if err != nil {
-		reason := ReasonUnreachable
-		if errors.Is(err, errSpent) {
-			reason = ReasonDelegation
-		}
-		q.results <- q.result(server, serverResult{answer: withFinding(unknown(reason, err)), observation: Observation{Authority: true}})
+		q.answers <- q.observed(server, serverAnswer{finding: exchangeFailure(err), observation: Observation{Authority: true}})
 		return
 	}
 	var queries sync.WaitGroup
@@ -100,82 +88,72 @@ func (q *zoneQuery) queryServer(ctx context.Context, server int) {
 	}
 }
 
-// queryOnce queries an address once for all servers that share it, and reports whether the
-// answer is useful.
+// queryOnce queries an address once for all servers that share it.
 func (q *zoneQuery) queryOnce(ctx context.Context, server int, addr netip.Addr) (useful bool) {
 	q.mu.Lock()
 	if q.byAddr[addr] == nil {
-		q.byAddr[addr] = sync.OnceValue(func() serverResult { return q.queryAddress(ctx, addr) })
+		q.byAddr[addr] = sync.OnceValue(func() serverAnswer { return q.queryAddress(ctx, addr) })
 	}
 	query := q.byAddr[addr]
 	q.mu.Unlock()
-	result := query()
-	if useful = result.answer.isUseful(); useful || ctx.Err() == nil {
-		q.results <- q.result(server, result)
+	a := query()
+	if useful = a.isUseful(); useful || ctx.Err() == nil {
+		q.answers <- q.observed(server, a)
 	}
 	return useful
 }
 
-func (q *zoneQuery) queryAddress(ctx context.Context, addr netip.Addr) serverResult {
+func (q *zoneQuery) queryAddress(ctx context.Context, addr netip.Addr) serverAnswer {
 	start := time.Now()
 	to := Resolver{Addr: netip.AddrPortFrom(addr, q.port), Transport: transportUDP}
 	m, transport, err := q.limited.query(ctx, to, transportUDP, query{name: q.name, kind: dns.TypeTXT, nonRecursive: true})
-	o := Observation{Address: to.Addr.String(), Transport: transport, Authority: true}
-	var a serverAnswer
-	switch {
-	case errors.Is(err, errSpent):
-		a = withFinding(unknown(ReasonDelegation, err))
-	case err != nil:
-		a = withFinding(exchangeFailure(err))
-	default:
-		a = readServerAnswer(m, q.zone.name, q.name, q.token)
-		if q.disproof && a.alias == "" {
-			a.finding = a.finding.requireNoToken(m, q.token)
-		}
-		o.RCode, o.EDE = m.rcodeName(), m.errorText()
+	o := Observation{Address: to.Addr.String(), Transport: transport, Authority: true, Took: time.Since(start)}
+	if err != nil {
+		return serverAnswer{finding: exchangeFailure(err), observation: o}
 	}
-	o.Took = time.Since(start)
-	return serverResult{answer: a, observation: o}
+	a := readServerAnswer(m, q.zone.name, q.name, q.token)
+	if q.disproof && a.alias == "" {
+		a.finding = a.finding.requireNoToken(m, q.token)
+	}
+	o.RCode, o.EDE = m.rcodeName(), m.errorText()
+	a.observation = o
+	return a
 }
 
-// result completes the observation.
-func (q *zoneQuery) result(server int, result serverResult) serverResult {
-	result.server = server
-	result.observation = result.observation.with(result.answer.finding)
-	result.observation.Resolver = shownHost(unrooted(q.zone.servers[server].name))
-	if result.answer.isReferral() {
-		result.observation.Reason = ReasonReferral
+// observed completes the observation of a server's answer.
+func (q *zoneQuery) observed(server int, a serverAnswer) serverAnswer {
+	a.server, a.observation = server, a.observation.with(a.finding)
+	a.observation.Resolver = shownHost(unrooted(q.zone.servers[server].name))
+	if a.isReferral() {
+		a.observation.Reason = ReasonReferral
 	}
-	if result.answer.isAlias() {
-		result.observation.Reason, result.observation.Aliases = ReasonAlias, []string{unrooted(result.answer.alias)}
+	if a.isAlias() {
+		a.observation.Reason, a.observation.Aliases = ReasonAlias, []string{unrooted(a.alias)}
 	}
-	return result
+	return a
 }
 
-// zonePoll has the answers of a zone's servers.
 type zonePoll struct {
 	zone     delegation
-	results  []serverResult
+	answers  []serverAnswer
 	alias    string // the first target
 	timedOut bool   // servers may be missing
 }
 
-func (p *zonePoll) add(result serverResult) {
-	p.results = append(p.results, result)
-	p.alias = cmp.Or(p.alias, result.answer.alias)
+func (p *zonePoll) add(a serverAnswer) {
+	p.answers = append(p.answers, a)
+	p.alias = cmp.Or(p.alias, a.alias)
 }
 
-func (p *zonePoll) any(is func(serverAnswer) bool) bool {
-	return slices.ContainsFunc(p.results, func(result serverResult) bool { return is(result.answer) })
-}
-
-// drain adds the results that have arrived.
-func (p *zonePoll) drain(results <-chan serverResult) *zonePoll {
-	for len(results) > 0 {
-		p.add(<-results)
+// drain adds the answers that have arrived.
+func (p *zonePoll) drain(answers <-chan serverAnswer) *zonePoll {
+	for len(answers) > 0 {
+		p.add(<-answers)
 	}
 	return p
 }
+
+func (p *zonePoll) any(is func(serverAnswer) bool) bool { return slices.ContainsFunc(p.answers, is) }
 
 // conflict reports whether two answers exclude each other. The token at one server and the
 // referral of another one do not: the first may hold the zone below as well.
@@ -186,13 +164,12 @@ func (p *zonePoll) conflict() bool {
 	return no && (yes || alias || referral) || alias && (yes || referral) || p.any(differs)
 }
 
-// majority reports whether answers of one kind came from more than half of the servers, whose
-// number is given.
+// majority reports whether answers of one kind came from more than half of so many servers.
 //
-// A server is a name in the delegation and counts once: its owner can give it
-// any number of addresses. The answers must also come from more than half as many addresses:
-// one machine with several names counts once. (It cannot be more than half of all addresses:
-// without IPv6 half of them cannot be reached.)
+// A server is a name in the delegation and counts once: its owner can give it any number of
+// addresses. The answers must also come from more than half as many addresses: one machine
+// with several names counts once. (It cannot be more than half of all addresses: without IPv6
+// half of them cannot be reached.)
 func (p *zonePoll) majority(servers int, is func(serverAnswer) bool) bool {
 	agreed, addrs, possible := p.count(servers, is)
 	return 2*agreed > servers && 2*addrs > possible
@@ -203,13 +180,13 @@ func (p *zonePoll) majority(servers int, is func(serverAnswer) bool) bool {
 func (p *zonePoll) count(servers int, is func(serverAnswer) bool) (agreed, addrs, possible int) {
 	allServers, allAddrs := make(map[int]bool), make(map[string]bool)
 	someServers, someAddrs := make(map[int]bool), make(map[string]bool)
-	for _, result := range p.results {
-		if result.observation.Address == "" {
+	for _, a := range p.answers {
+		if a.observation.Address == "" {
 			continue
 		}
-		allServers[result.server], allAddrs[result.observation.Address] = true, true
-		if is(result.answer) {
-			someServers[result.server], someAddrs[result.observation.Address] = true, true
+		allServers[a.server], allAddrs[a.observation.Address] = true, true
+		if is(a) {
+			someServers[a.server], someAddrs[a.observation.Address] = true, true
 		}
 	}
 	return len(someServers), len(someAddrs), min(servers, len(allAddrs)+servers-len(allServers))
@@ -221,35 +198,30 @@ func (p *zonePoll) answered() int {
 	return min(servers, addrs)
 }
 
-// delegation returns the zone below to which the servers refer, and its TTL. confirmed: a
-// majority gave it, so that it may be cached. Otherwise it is followed if all referrals are
-// the same, and the servers that gave it are a majority together with those that have the
-// token, which may hold the zone below as well. nil: there is none to follow.
-func (p *zonePoll) delegation() (down *delegation, ttl time.Duration, confirmed bool) {
+// delegation returns the zone below to which the servers refer. confirmed: a majority gave it,
+// so that it may be cached. Otherwise it is followed if all referrals are the same, and the
+// servers that gave it are a majority together with those that have the token, which may hold
+// the zone below as well. nil: there is none to follow.
+func (p *zonePoll) delegation() (down *delegation, confirmed bool) {
 	var given []*delegation // that differ
-	for _, result := range p.results {
-		if d := result.answer.down; d != nil && !slices.ContainsFunc(given, d.isSame) {
-			given = append(given, d)
+	for _, a := range p.answers {
+		if a.down != nil && !slices.ContainsFunc(given, a.down.isSame) {
+			given = append(given, a.down)
 		}
 	}
 	for _, d := range given {
 		if down := p.supported(d, func(serverAnswer) bool { return false }); down != nil {
-			ttl := longestTTL
-			for _, a := range p.referring(d) {
-				ttl = min(ttl, a.ttl)
-			}
-			return down, ttl, true
+			return down, true
 		}
 	}
 	if len(given) == 1 {
-		return p.supported(given[0], serverAnswer.hasToken), 0, false
+		return p.supported(given[0], serverAnswer.hasToken), false
 	}
-	return nil, 0, false
+	return nil, false
 }
 
-// isConfirmed reports whether a majority gave the same delegation.
 func (p *zonePoll) isConfirmed() bool {
-	_, _, confirmed := p.delegation()
+	_, confirmed := p.delegation()
 	return confirmed
 }
 
@@ -264,8 +236,11 @@ func (p *zonePoll) supported(d *delegation, agrees func(serverAnswer) bool) *del
 	down.servers = nil
 	for _, server := range d.servers {
 		var glue []netip.Addr
-		for _, a := range p.referring(d) {
-			glue = append(glue, a.down.glueOf(server.name)...)
+		for _, a := range p.answers {
+			if d.isSame(a.down) {
+				down.ttl = min(down.ttl, a.down.ttl)
+				glue = append(glue, a.down.glueOf(server.name)...)
+			}
 		}
 		slices.SortFunc(glue, netip.Addr.Compare)
 		glue = slices.DeleteFunc(slices.Compact(glue), func(addr netip.Addr) bool {
@@ -278,16 +253,6 @@ func (p *zonePoll) supported(d *delegation, agrees func(serverAnswer) bool) *del
 	return &down
 }
 
-// referring returns the answers that give this delegation.
-func (p *zonePoll) referring(d *delegation) (same []serverAnswer) {
-	for _, result := range p.results {
-		if d.isSame(result.answer.down) {
-			same = append(same, result.answer)
-		}
-	}
-	return same
-}
-
 // isThin reports whether all servers of the zone were queried, at least one has the token, and
 // each of the others is silent. An error, or an answer without authority, is not silence: the
 // zone may have been moved away from that server.
@@ -298,11 +263,11 @@ func (p *zonePoll) isThin() bool {
 	return !p.any(func(a serverAnswer) bool { return !a.hasToken() && !a.finding.reason.isSilence() })
 }
 
-// contradiction returns the reason of one server's contradictory answer; empty: none is.
+// contradiction returns the reason of a contradictory answer; empty: none is.
 func (p *zonePoll) contradiction() Reason {
-	for _, result := range p.results {
-		if !result.answer.isAlias() && result.observation.isContradiction() {
-			return result.observation.Reason
+	for _, a := range p.answers {
+		if !a.isAlias() && a.observation.isContradiction() {
+			return a.observation.Reason
 		}
 	}
 	return ""
@@ -318,9 +283,9 @@ func (p *zonePoll) spent() bool {
 }
 
 func (p *zonePoll) firstError() string {
-	for _, result := range p.results {
-		if err := result.answer.finding.err; err != nil {
-			return result.observation.Resolver + ": " + strings.ReplaceAll(err.Error(), "\n", ": ")
+	for _, a := range p.answers {
+		if a.finding.err != nil {
+			return a.observation.Resolver + ": " + strings.ReplaceAll(a.finding.err.Error(), "\n", ": ")
 		}
 	}
 	return "none answered in time"

@@ -30,19 +30,18 @@ const (
 // serverSeed makes the choice of servers unpredictable.
 var serverSeed = maphash.MakeSeed()
 
-// nameServer is a name server in a delegation.
 type nameServer struct {
 	name string       // with the final dot
 	glue []netip.Addr // addresses from the referral, of a name within the delegated zone
 }
 
-// delegation is a zone and its name servers.
 type delegation struct {
 	name     string // canonical
 	servers  []nameServer
 	named    int    // the number of its servers, for a majority; servers may have fewer
 	set      uint64 // a hash of all their names
 	operator string // of its servers; empty for a registry
+	ttl      time.Duration
 }
 
 // isSame reports whether both delegate the same zone to servers of the same names.
@@ -64,10 +63,11 @@ func (d *delegation) glueOf(name string) []netip.Addr {
 
 // serverAnswer is a name server's answer for a name: a finding, an alias, or a referral.
 type serverAnswer struct {
-	finding finding
-	alias   string      // the target of the CNAME there, or of a DNAME above
-	down    *delegation // the zone below that contains the name
-	ttl     time.Duration
+	finding     finding
+	alias       string      // the target of the CNAME there, or of a DNAME above
+	down        *delegation // the zone below that contains the name
+	server      int         // index in the delegation
+	observation Observation // without an address if the server has none that can be queried
 }
 
 // definite reports whether the answer is authoritative for the name.
@@ -81,7 +81,6 @@ func (a serverAnswer) isReferral() bool { return a.down != nil }
 // isLame reports whether the server does not hold the zone.
 func (a serverAnswer) isLame() bool { return a.finding.reason == ReasonLame }
 
-// isUseful reports whether the answer is definite, or a valid referral.
 func (a serverAnswer) isUseful() bool { return a.definite() || a.isReferral() }
 
 func withFinding(f finding) serverAnswer { return serverAnswer{finding: f} }
@@ -95,10 +94,10 @@ func readServerAnswer(r reply, zone, name, token string) serverAnswer {
 	if f, is := notZones(r); is {
 		return withFinding(f)
 	}
-	if down, ttl, err := referral(r, zone, name); err != nil {
+	if down, err := referral(r, zone, name); err != nil {
 		return withFinding(unknown(ReasonLame, err))
 	} else if down != nil {
-		return serverAnswer{down: down, ttl: ttl}
+		return serverAnswer{down: down}
 	}
 	if !r.authoritative {
 		return withFinding(unknown(ReasonLame, errors.New("the server answers without authority (AA=0): it is named as a name server of the zone and does not hold it")))
@@ -118,10 +117,10 @@ func readServerAnswer(r reply, zone, name, token string) serverAnswer {
 // referral reads a referral (RFC 1034 section 4.3.2): a reply without an answer, with the NS
 // records of one zone. That zone must be strictly below the server's own and contain the name.
 // nil without an error: the reply is no referral.
-func referral(r reply, zone, name string) (*delegation, time.Duration, error) {
+func referral(r reply, zone, name string) (*delegation, error) {
 	records := nsRecords(r.authority)
 	if r.rcode != dns.RcodeSuccess || len(r.answer) > 0 || len(recordsOf[*dns.SOA](r.authority)) > 0 || len(records) == 0 {
-		return nil, 0, nil
+		return nil, nil
 	}
 	cut := canonical(records[0].Hdr.Name)
 	other := func(ns *dns.NS) bool { return canonical(ns.Hdr.Name) != cut }
@@ -138,15 +137,15 @@ func referral(r reply, zone, name string) (*delegation, time.Duration, error) {
 	}
 	switch {
 	case problem == "":
-		ttl := longestTTL
+		d := newDelegation(cut, serverNames(records), r.additional)
 		for _, ns := range records {
-			ttl = min(ttl, seconds(ns.Hdr.Ttl))
+			d.ttl = min(d.ttl, seconds(ns.Hdr.Ttl))
 		}
-		return newDelegation(cut, serverNames(records), r.additional), ttl, nil
+		return d, nil
 	case r.authoritative: // an empty answer with the zone's name servers
-		return nil, 0, nil
+		return nil, nil
 	}
-	return nil, 0, fmt.Errorf("the server is named as one of %s, and %s", shownHost(unrooted(zone)), problem)
+	return nil, fmt.Errorf("the server is named as one of %s, and %s", shownHost(unrooted(zone)), problem)
 }
 
 func nsRecords(section []dns.RR) []*dns.NS {
@@ -154,18 +153,14 @@ func nsRecords(section []dns.RR) []*dns.NS {
 }
 
 // serverNames returns the servers in the records, each once.
-func serverNames(records []*dns.NS) []string {
-	var names []string
-	seen := make(map[string]bool)
+func serverNames(records []*dns.NS) (names []string) {
 	for _, ns := range records {
-		name := canonical(ns.Ns)
-		if name == "." || seen[name] {
-			continue
+		if name := canonical(ns.Ns); name != "." {
+			names = append(names, name)
 		}
-		seen[name] = true
-		names = append(names, name)
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // newDelegation chooses at most maxServers of the servers, and retains nothing else of a reply
@@ -175,7 +170,7 @@ func newDelegation(zone string, names []string, additional []dns.RR) *delegation
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(maphash.String(serverSeed, a), maphash.String(serverSeed, b)), cmp.Compare(a, b))
 	})
-	d := &delegation{name: zone, named: len(names), set: maphash.String(serverSeed, strings.Join(names, "\x00"))}
+	d := &delegation{name: zone, named: len(names), set: maphash.String(serverSeed, strings.Join(names, "\x00")), ttl: longestTTL}
 	most := maxServers
 	if isRegistry(zone) {
 		most = registryServers
@@ -191,18 +186,16 @@ func newDelegation(zone string, names []string, additional []dns.RR) *delegation
 // the referring server has no authority over others. The names must be few, since each record
 // is compared with each.
 func withGlue(zone string, names []string, additional []dns.RR) []nameServer {
-	servers := make([]nameServer, 0, len(names))
-	for _, name := range names {
-		server := nameServer{name: name}
+	servers := make([]nameServer, len(names))
+	for i, name := range names {
+		servers[i].name = name
 		if dns.IsSubDomain(zone, name) {
-			server.glue = addressesAt(additional, name)
+			servers[i].glue = addressesAt(additional, name)
 		}
-		servers = append(servers, server)
 	}
 	return servers
 }
 
-// addressesAt returns the addresses of a name in a section.
 func addressesAt(section []dns.RR, name string) (found []netip.Addr) {
 	for _, record := range section {
 		if !isAt(record, name) {
@@ -213,16 +206,4 @@ func addressesAt(section []dns.RR, name string) (found []netip.Addr) {
 		}
 	}
 	return found
-}
-
-func addressIn(record dns.RR) (netip.Addr, bool) {
-	var raw []byte
-	switch record := record.(type) {
-	case *dns.A:
-		raw = record.A.To4()
-	case *dns.AAAA:
-		raw = record.AAAA.To16()
-	}
-	addr, ok := netip.AddrFromSlice(raw)
-	return addr.Unmap(), ok
 }

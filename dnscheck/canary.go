@@ -13,12 +13,9 @@ import (
 )
 
 const (
-	// canaryInterval is for how long a resolver's correct answer counts.
-	canaryInterval = 10 * time.Minute
-	// canaryRetry is the interval after a fabricated answer, or none.
-	canaryRetry = time.Minute
-	// canaryLabel is the length of the random label below the zone.
-	canaryLabel = 26
+	canaryInterval = 10 * time.Minute // for which a resolver's correct answer counts
+	canaryRetry    = time.Minute      // the interval after a fabricated answer, or none
+	canaryLabel    = 26               // the length of the random label below the zone
 )
 
 // canary detects whether a resolver makes up answers: it queries a random name in a zone that
@@ -27,16 +24,16 @@ const (
 type canary struct {
 	zone       string // with the final dot
 	notify     func(resolver string, trusted bool, why string)
-	checked    *cache[bool]           // while the last check's result counts
-	fabricated atomic.Pointer[string] // by its last answer
+	checked    *cache[bool] // while the last check's result counts
+	fabricated atomic.Value // by its last answer: a string
 }
 
 // newCanary returns nil without a zone.
-func newCanary(c Config) *canary {
-	if c.CanaryZone == "" {
+func newCanary(zone string, notify func(resolver string, trusted bool, why string)) *canary {
+	if zone == "" {
 		return nil
 	}
-	return &canary{zone: dns.Fqdn(c.CanaryZone), notify: c.Vote, checked: newCache[bool]()}
+	return &canary{zone: dns.Fqdn(zone), notify: notify, checked: newCache[bool]()}
 }
 
 func checkCanaryZone(zone string) error {
@@ -53,44 +50,43 @@ func checkCanaryZone(zone string) error {
 	return nil
 }
 
-// check queries the resolver if that is due, and returns the made-up answer; empty: nothing is
-// known of that.
-func (c *canary) check(ctx context.Context, r resolverClient) string {
-	_, _ = c.checked.load(ctx, c.zone, func() (bool, time.Duration, error) {
-		interval, err := c.query(ctx, r)
-		return true, interval, err
-	})
-	return c.fabrication()
+// fabrication queries the canary zone if that is due, and returns the made-up answer; empty:
+// nothing is known of that.
+func (c resolverClient) fabrication(ctx context.Context) string {
+	if c.canary != nil {
+		_, _ = c.canary.checked.load(ctx, c.canary.zone, func() (bool, time.Duration, error) {
+			interval, err := c.queryCanary(ctx)
+			return true, interval, err
+		})
+	}
+	return c.canary.fabrication()
 }
 
-// fabrication returns the made-up part of its last answer; empty: nothing, or
-// there is no canary.
+// fabrication returns the made-up part of its last answer; empty: nothing, or no canary.
 func (c *canary) fabrication() string {
 	if c == nil {
 		return ""
 	}
-	if fabricated := c.fabricated.Load(); fabricated != nil {
-		return *fabricated
-	}
-	return ""
+	fabricated, _ := c.fabricated.Load().(string)
+	return fabricated
 }
 
-// query queries the resolver, and returns when to do so again. Without an answer its vote
-// stays as it was.
-func (c *canary) query(ctx context.Context, r resolverClient) (time.Duration, error) {
-	limited, cancel := context.WithTimeout(ctx, r.exchange.timeout)
+// queryCanary queries the canary zone, and returns when to do so again. Without an answer the
+// vote stays as it was.
+func (c resolverClient) queryCanary(ctx context.Context) (time.Duration, error) {
+	limited, cancel := context.WithTimeout(ctx, c.exchange.timeout)
 	defer cancel()
-	fabricated, err := r.testDenial(limited, canaryName()+"."+c.zone, dns.TypeTXT)
-	before := c.fabrication()
+	fabricated, err := c.testDenial(limited, canaryName()+"."+c.canary.zone, dns.TypeTXT)
+	before := c.canary.fabrication()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return 0, errors.Join(errAbandoned, ctx.Err())
 	case err != nil:
 		return canaryRetry, nil
 	}
-	c.fabricated.Store(&fabricated)
-	if (fabricated == "") != (before == "") && c.notify != nil {
-		c.notify(r.resolver.Name, fabricated == "", fabricated)
+	c.canary.fabricated.Store(fabricated)
+	if (fabricated == "") != (before == "") && c.canary.notify != nil {
+		c.canary.notify(c.resolver.Name, fabricated == "", fabricated)
 	}
 	if fabricated != "" {
 		return canaryRetry, nil
@@ -102,8 +98,8 @@ func canaryName() string { return strings.ToLower(rand.Text()[:canaryLabel]) }
 
 const wildcardHint = " (a wildcard in the canary zone, or a zone signed so that it denies less, reads the same)"
 
-// fabricationIn describes the answer for a name that does not exist; empty: the reply denies
-// the name. The error: it is not an answer of the zone.
+// fabricationIn describes the answer for a name that does not exist; empty: the reply denies it.
+// The error: it is not an answer of the zone.
 func fabricationIn(r reply) (string, error) {
 	_, refused := notZones(r)
 	switch {
@@ -117,4 +113,13 @@ func fabricationIn(r reply) (string, error) {
 		return "it says that a name exists which does not" + wildcardHint, nil
 	}
 	return "", fmt.Errorf("answered %s", r.rcodeName())
+}
+
+// testDenial queries the resolver for a name that does not exist, as fabricationIn.
+func (c resolverClient) testDenial(ctx context.Context, name string, kind uint16) (lies string, err error) {
+	r, _, err := c.query(ctx, c.resolver.Transport, query{name: name, kind: kind})
+	if err != nil {
+		return "", err
+	}
+	return fabricationIn(r)
 }

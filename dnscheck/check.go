@@ -2,7 +2,6 @@ package dnscheck
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 )
@@ -19,23 +18,6 @@ func (c *Checker) Check(ctx context.Context, host, token string) (Verdict, error
 	return c.evaluate(ctx, c.question(host, token, forCheck))
 }
 
-// question is a host, the token that should be there, and the purpose of the answer.
-type question struct {
-	host, token      string
-	purpose          purpose
-	checkingDisabled bool              // resolvers return bogus answers, too
-	observe          func(Observation) // nil: not called
-}
-
-type purpose int
-
-const (
-	forCheck purpose = iota
-	forAdvice
-	forProof
-	forDisproof
-)
-
 // decisions return the state that a tally of resolvers amounts to for a purpose, and whether it
 // is final, so that pending ones could not change it.
 var decisions = [...]func(tally) (state State, final bool){
@@ -46,31 +28,16 @@ func (c *Checker) question(host, token string, purpose purpose) question {
 	return question{host: host, token: token, purpose: purpose, observe: c.config.Observe}
 }
 
-// validate returns a *QuestionError, or the context's error.
-func (q question) validate(ctx context.Context) error {
-	if err := CheckHost(q.host); err != nil {
-		return err
-	}
-	if q.token == "" {
-		return &QuestionError{Host: q.host, Problem: "the token is empty: any answer would match"}
-	}
-	if ctx.Err() != nil {
-		return contextError(ctx, q.host)
-	}
-	return nil
-}
-
-func contextError(ctx context.Context, host string) error {
-	return fmt.Errorf("check the TXT record at %s: %w", shownHost(host), ctx.Err())
-}
-
 func (c *Checker) evaluate(ctx context.Context, q question) (v Verdict, err error) {
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
-	if c.authority == nil {
+	switch {
+	case q.purpose == forDisproof:
+		v, err = c.disprove(ctx, q)
+	case c.authority == nil:
 		v, err = c.poll(ctx, q)
-	} else {
+	default:
 		v, err = c.evaluateInOrder(ctx, q)
 	}
 	v.Quorum, v.Resolvers = c.quorum, len(c.resolvers)
@@ -110,7 +77,7 @@ func (c *Checker) encryptedOnly() *Checker {
 // replace lets the resolvers decide in place of name servers that did not answer. There must
 // be a quorum of them, in two perspectives if any is named.
 func (c *Checker) replace(ctx context.Context, servers Verdict, q question) (Verdict, error) {
-	var in perspectives
+	var in votes
 	for _, r := range c.resolvers {
 		in.add(r.resolver.perspective())
 	}

@@ -107,7 +107,7 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 		r.Name, r.Transport = cmp.Or(r.Name, r.String()), cmp.Or(r.Transport, transportUDP)
 		checker.exchange.addCarrier(r, c.RootCAs)
 		checker.resolvers = append(checker.resolvers, resolverClient{
-			resolver: r, operator: operators[i], exchange: checker.exchange, canary: newCanary(c), status: new(resolverStatus),
+			resolver: r, operator: operators[i], exchange: checker.exchange, canary: newCanary(c.CanaryZone, c.Vote), status: new(resolverStatus),
 		})
 	}
 	if c.Mode != ModeResolvers {
@@ -156,3 +156,18 @@ func checkResolvers(resolvers []Resolver) error {
 // running any more. All checks must have ended. Later ones find resolvers over TCP, TLS and
 // HTTPS unreachable.
 func (c *Checker) Close() { c.exchange.close() }
+
+// addCarrier prepares connections to a resolver over TCP, TLS or HTTPS, and opens none.
+func (x *exchange) addCarrier(r Resolver, roots *x509.CertPool) {
+	c := connector{dialer: x.dialer, life: x.life, timeout: x.timeout, addr: r.Addr.String()}
+	switch r.Transport {
+	case transportTCP:
+		x.carriers[r.Addr] = &pipeline{connector: c}
+	case transportTLS:
+		c.config = tlsConfig(r, roots)
+		x.carriers[r.Addr] = &pipeline{connector: c, padded: true}
+	case transportHTTPS:
+		c.config = tlsConfig(r, roots, "h2", "http/1.1")
+		x.carriers[r.Addr] = newDoHClient(c, r)
+	}
+}

@@ -1,14 +1,13 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/net/publicsuffix"
 )
 
 const (
@@ -71,10 +70,8 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	if v.State != Absent {
 		return Diagnosis{}, nil
 	}
-	host, domain = unrooted(host), unrooted(domain)
-	if domain == "" {
-		domain = registered(host)
-	}
+	host = unrooted(host)
+	domain = cmp.Or(unrooted(domain), registered(host))
 	d := &diagnosis{host: host, domain: domain, token: token, verdict: v}
 	d.compare()
 	limited, cancel := context.WithTimeout(ctx, diagnosisTime)
@@ -98,17 +95,6 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	return d.Diagnosis, nil
 }
 
-// registered returns the registered domain of a name: the label below the public suffix, and
-// the suffix. Empty: there is none.
-func registered(name string) string {
-	domain, err := publicsuffix.EffectiveTLDPlusOne(strings.ToLower(name))
-	if err != nil {
-		return ""
-	}
-	return domain
-}
-
-// diagnosis is a Diagnosis in progress.
 type diagnosis struct {
 	Diagnosis
 
@@ -123,7 +109,6 @@ func (d *diagnosis) add(m Mistake, format string, a ...any) {
 	}
 }
 
-// compare finds mistakes in the values at the host.
 func (d *diagnosis) compare() {
 	at := shownHost(d.host)
 	for _, o := range d.verdict.Observations {
@@ -146,7 +131,6 @@ func (d *diagnosis) compare() {
 	}
 }
 
-// similarities are the sentences about values that are similar to the token.
 var similarities = map[Mistake]string{
 	MistakeQuoted:  "The value at %s has quotation marks in it (%s): enter it without.",
 	MistakePadded:  "The value at %s has blanks or invisible characters around it (%s): enter it without.",
@@ -211,7 +195,6 @@ func isCut(value, unquoted, token string) bool {
 	return len(unquoted) >= minPart && (strings.HasPrefix(token, unquoted) || strings.HasSuffix(token, unquoted))
 }
 
-// otherName is another name at which the token may be.
 type otherName struct {
 	mistake Mistake
 	name    string
@@ -260,24 +243,20 @@ func (d *diagnosis) aliased() *Observation {
 // checkOther checks another name by the basis of the verdict; nil: no result.
 func (c *Checker) checkOther(ctx context.Context, name, token string, basis Basis) *Verdict {
 	q := question{host: name, token: token, purpose: forAdvice}
-	if basis == ByAuthority {
-		if c.authority == nil {
-			return nil
-		}
-		v, err := c.authority.query(ctx, q)
-		if err != nil || v.State == Unknown {
-			return nil
-		}
-		return &v.Verdict
+	var v serversVerdict
+	var err error
+	switch {
+	case basis != ByAuthority:
+		v.Verdict, err = c.poll(ctx, q)
+	case c.authority != nil:
+		v, err = c.authority.query(ctx, q)
 	}
-	v, err := c.poll(ctx, q)
 	if err != nil || v.State == Unknown {
 		return nil
 	}
-	return &v
+	return &v.Verdict
 }
 
-// addOthers adds findings about the other names.
 func (d *diagnosis) addOthers(others []otherName) {
 	at := shownHost(d.host)
 	for _, a := range others {
@@ -315,7 +294,6 @@ func (d *diagnosis) resembles(sibling Verdict) bool {
 	return false
 }
 
-// addAliases adds a finding about a CNAME at the host.
 func (d *diagnosis) addAliases() {
 	o := d.aliased()
 	if o == nil {

@@ -22,7 +22,7 @@ type serverMismatch struct {
 // the parent does not name for the token. It returns nil without a mismatch, if a set has more
 // servers than are queried, or if the delegated servers do not deny the token.
 func (a *authority) findMismatch(ctx context.Context, host, token string) *serverMismatch {
-	if a.reach.closed(time.Now()) != "" {
+	if a.reach.closed(time.Now(), authorityTime) != "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
@@ -42,9 +42,9 @@ func (a *authority) findMismatch(ctx context.Context, host, token string) *serve
 	}
 	unnamed := slices.DeleteFunc(own, func(s nameServer) bool { return hasServer(p.zone.servers, s.name) })
 	zone := delegation{name: p.zone.name, servers: unnamed, named: len(unnamed)}
-	for _, result := range r.poll(ctx, zone, r.path.name).results {
-		if result.answer.hasToken() && !slices.Contains(m.holding, result.observation.Resolver) {
-			m.holding = append(m.holding, result.observation.Resolver)
+	for _, a := range r.poll(ctx, zone, r.path.name).answers {
+		if name := a.observation.Resolver; a.hasToken() && !slices.Contains(m.holding, name) {
+			m.holding = append(m.holding, name)
 		}
 	}
 	slices.Sort(m.holding)
@@ -57,9 +57,9 @@ func (r *resolution) ownServers(ctx context.Context, p *zonePoll) []nameServer {
 	const most = 3 // servers to query: all have the same records nearly everywhere
 	var own []nameServer
 	queried := 0
-	for _, result := range p.results {
-		at, err := netip.ParseAddrPort(result.observation.Address)
-		if err != nil || !result.answer.definite() {
+	for _, a := range p.answers {
+		at, err := netip.ParseAddrPort(a.observation.Address)
+		if err != nil || !a.definite() {
 			continue
 		}
 		if queried++; queried > most {

@@ -19,10 +19,10 @@ import (
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) {
-	q := c.question(host, token, forDisproof)
-	if err := q.validate(ctx); err != nil {
-		return Verdict{}, err
-	}
+	return c.evaluate(ctx, c.question(host, token, forDisproof))
+}
+
+func (c *Checker) disprove(ctx context.Context, q question) (Verdict, error) {
 	d := disproof{needsServers: c.authority != nil}
 	var queries sync.WaitGroup
 	var serversErr error
@@ -38,12 +38,9 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 	if d.servers.unreachable && c.config.Mode == ModeAuto {
 		d.needsServers = false
 	}
-	v := d.verdict()
-	v.Quorum, v.Resolvers = c.quorum, len(c.resolvers)
-	return v, nil
+	return d.verdict(), nil
 }
 
-// disproof joins the results of resolvers and name servers.
 type disproof struct {
 	resolvers    Verdict // by tally.disproof
 	servers      serversVerdict
@@ -94,16 +91,4 @@ func (d disproof) result() (State, Reason, Basis) {
 		basis = ByAuthority
 	}
 	return Unknown, reason, basis
-}
-
-// isContradiction reports whether an answer was read that contradicts itself or its signature,
-// as opposed to a missing answer: there may be something at the host.
-func (o Observation) isContradiction() bool {
-	switch o.Reason {
-	case ReasonAlias, ReasonDNSSEC:
-		return true
-	case ReasonMalformed:
-		return o.RCode != ""
-	}
-	return false
 }

@@ -54,13 +54,11 @@
 //
 // # Resolvers
 //
-// A quorum ([QuorumOf]) of resolvers has to see the token, and no operator may have a quorum
-// of its own ([Operators]). A proof waits for each resolver: one that finds the signatures
-// bogus is a veto. One that returns SERVFAIL is queried again with CD (checking disabled), and
-// an answer then is a veto. If any answer is authenticated (AD), only authenticated ones
-// count. If any perspective is named ([Resolver.Perspective]), two have to agree. A resolver
-// that makes up answers loses its vote ([Config.CanaryZone]). In a disproof, a negative answer
-// must have the SOA record of its zone (RFC 2308).
+// A quorum ([QuorumOf]) of resolvers has to see the token ([Checker.Prove]), and no operator
+// may have a quorum of its own ([Operators]). A resolver that returns SERVFAIL is queried again
+// with CD (checking disabled), and an answer then is a veto. A resolver that makes up answers
+// loses its vote ([Config.CanaryZone]). In a disproof, a negative answer must have the SOA
+// record of its zone (RFC 2308).
 //
 // Over UDP each query has a random port, id and case of letters. If a reply has the letters in
 // another case, the query is sent again over TCP. Connections over TCP, TLS (RFC 7858) and
@@ -78,24 +76,29 @@
 //
 //	diagnose.go, diagnose_servers.go   Diagnose: mistakes with a missing record
 //	examine.go                         Examine: test queries to resolvers
-//	operator.go                        Operator: of a zone's name servers
 //	prove.go, disprove.go, check.go    Prove, Disprove, Check: combine name servers and resolvers
 //	checker.go                         Config, New, Close
 //	authority.go                       finds a zone's name servers, and decides by their answers
 //	authority_poll.go                  queries the servers of one zone, and counts majorities
-//	authority_lookup.go                resolves name servers by a quorum of the resolvers
+//	authority_lookup.go                finds the servers of a top-level domain, and addresses
+//	authority_resolution.go            the state of one resolution, and its limits
 //	authority_referral.go              reads one server's answer
 //	reachability.go                    whether port 53 is open
+//	operator.go                        Operator: of a zone's name servers
+//	panel.go                           records that a quorum of the resolvers has
 //	tally.go, quorum.go                count resolvers
-//	resolver_state.go, canary.go       which resolvers answer, and have a vote
+//	resolver_state.go                  which resolvers answer
 //	resolver_client.go                 queries one resolver
-//	answer.go, txt.go                  read a reply: aliases, values, denials
-//	https.go, pipeline.go              connections to resolvers over TLS and TCP
+//	canary.go                          which resolvers have a vote
+//	answer.go                          reads a reply: aliases, values, denials
+//	https.go, pipeline.go              connections to resolvers over HTTPS, TLS and TCP
 //	exchange.go, reply.go              send a query, parse its reply
-//	resolver.go, resolver_operators.go settings of resolvers, and their operators
+//	resolver_operators.go, resolver.go operators of resolvers, and their settings
 //	cache.go                           values with a TTL
+//	question.go                        the host, the token and the purpose
 //	evidence.go, verdict.go            results, and their sentences
 //	domain.go, name.go, public.go      names and addresses
+//	txt.go                             values of TXT records, and foreign text for showing
 //
-// A further transport is another carrier (pipeline.go), and a scheme in resolver.go.
+// A further transport is another carrier (exchange.go), and a scheme (resolver.go).
 package dnscheck

@@ -2,9 +2,11 @@ package dnscheck
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/miekg/dns"
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
 )
@@ -63,11 +65,52 @@ func CheckDomain(domain string) (ascii string, err error) {
 
 const wholeDomain = "the organization's own domain"
 
+// Within reports whether host is a subdomain of domain, which is not one of itself. It
+// compares whole labels without regard to ASCII case, a final dot, or whether a label is in
+// its xn-- form. A name with an escape or an empty label is within nothing.
+func Within(host, domain string) bool {
+	inner, outer := plainLabels(host), plainLabels(domain)
+	if len(outer) == 0 || len(inner) <= len(outer) {
+		return false
+	}
+	return slices.Equal(inner[len(inner)-len(outer):], outer)
+}
+
+// plainLabels returns the canonical labels of a name, or nil if dots do not separate them.
+func plainLabels(name string) []string {
+	if strings.Contains(name, `\`) {
+		return nil
+	}
+	labels := strings.Split(strings.TrimSuffix(canonical(name), "."), ".")
+	if slices.Contains(labels, "") {
+		return nil
+	}
+	for i, label := range labels {
+		labels[i] = aLabel(label)
+	}
+	return labels
+}
+
 // isPublicSuffix reports whether others can register names directly below this one at a
 // registry. Suffixes of the list's private part (github.io) have one owner.
 func isPublicSuffix(ascii string) bool {
 	suffix, icann := publicsuffix.PublicSuffix(ascii)
 	return icann && suffix == ascii
+}
+
+// isRegistry reports whether a zone is a top-level domain or another public suffix.
+func isRegistry(zone string) bool {
+	return dns.CountLabel(zone) < 2 || isPublicSuffix(unrooted(zone))
+}
+
+// registered returns the registered domain of a name: the label below the public suffix, and
+// the suffix. Empty: there is none.
+func registered(name string) string {
+	domain, err := publicsuffix.EffectiveTLDPlusOne(strings.ToLower(name))
+	if err != nil {
+		return ""
+	}
+	return domain
 }
 
 // invalidLabel returns the first invalid label, or the whole name if each label is valid.

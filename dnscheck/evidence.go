@@ -2,7 +2,6 @@ package dnscheck
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -132,12 +131,4 @@ func (e *Evidence) dropObservations(n int) {
 func (o ObservationRecord) isLike(other ObservationRecord) bool {
 	return o.State == other.State && o.Reason == other.Reason && o.Authority == other.Authority &&
 		o.Operator == other.Operator && o.Perspective == other.Perspective
-}
-
-// capped returns at most so many bytes of a text, in whole characters.
-func capped(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

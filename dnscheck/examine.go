@@ -49,8 +49,6 @@ func (c *Checker) Examine(ctx context.Context) ([]Examination, Outward) {
 	return found, out
 }
 
-var rootServers = query{name: ".", kind: dns.TypeNS}
-
 func (c resolverClient) examine(ctx context.Context) Examination {
 	e := Examination{
 		Name: c.resolver.Name, Operator: c.operator, Perspective: c.resolver.perspective(),
@@ -87,16 +85,6 @@ func (c resolverClient) examine(ctx context.Context) Examination {
 	}
 	tests.Wait()
 	return e
-}
-
-// testDenial describes the resolver's answer for a name that does not exist; empty: it denies
-// the name.
-func (c resolverClient) testDenial(ctx context.Context, name string, kind uint16) (lies string, err error) {
-	r, _, err := c.query(ctx, c.resolver.Transport, query{name: name, kind: kind})
-	if err != nil {
-		return "", err
-	}
-	return fabricationIn(r)
 }
 
 // examine queries one of the root's name servers, found by the resolvers.

@@ -55,6 +55,13 @@ func newExchange(d dialer, timeout time.Duration) *exchange {
 	return &exchange{dialer: d, timeout: timeout, carriers: make(map[netip.AddrPort]carrier), life: life, end: end}
 }
 
+func (x *exchange) close() {
+	x.end()
+	for _, c := range x.carriers {
+		c.close()
+	}
+}
+
 // exchangeError is the reason why there is no usable reply.
 type exchangeError struct {
 	reason Reason
@@ -239,7 +246,6 @@ func (x *exchange) classify(ctx context.Context, err, skipped error) error {
 	return &exchangeError{ReasonUnreachable, err}
 }
 
-// query is a question for the records of one type at a name.
 type query struct {
 	name             string // as it was given, with the final dot
 	kind             uint16
@@ -272,8 +278,7 @@ func (q query) pack(id uint16) ([]byte, error) {
 	return message, nil
 }
 
-// questionName returns the encoded name in a query, a part of it. No length byte is an
-// ASCII letter (RFC 1035 section 3.1).
+// questionName returns the encoded name in a query, a part of it.
 func questionName(query []byte) []byte {
 	_, end, _ := dns.UnpackDomainName(query, headerSize)
 	return query[headerSize:end]
@@ -285,7 +290,7 @@ func questionName(query []byte) []byte {
 func randomizeCase(name []byte) {
 	random := make([]byte, len(name))
 	_, _ = rand.Read(random) // never returns an error
-	for i, c := range name {
+	for i, c := range name { // no length byte is an ASCII letter (RFC 1035 section 3.1)
 		if 'a' <= c|0x20 && c|0x20 <= 'z' {
 			name[i] ^= random[i] & 0x20
 		}

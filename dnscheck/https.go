@@ -3,8 +3,6 @@ package dnscheck
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -16,23 +14,6 @@ import (
 	"strings"
 	"time"
 )
-
-// tlsConfig requires a certificate for the resolver's name or address (RFC 8310, strict
-// profile); nothing falls back to cleartext. roots: nil means the system's.
-func tlsConfig(r Resolver, roots *x509.CertPool, protocols ...string) *tls.Config {
-	return &tls.Config{ServerName: r.certified(), RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: protocols}
-}
-
-// ErrCertificate is in the error of a resolver whose certificate is not valid for its name.
-var ErrCertificate = errors.New("the resolver's certificate is not valid")
-
-// handshakeError quotes the error of a certificate, whose names are foreign text.
-func handshakeError(err error) error {
-	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return &exchangeError{ReasonUnreachable, fmt.Errorf("%w: %s", ErrCertificate, shown(invalid.Err.Error(), 200))}
-	}
-	return err
-}
 
 const (
 	dnsMessage     = "application/dns-message" // RFC 8484 section 6
@@ -112,24 +93,20 @@ func (d *dohClient) post(ctx context.Context, message []byte) ([]byte, error) {
 	return readMessage(response)
 }
 
-// readMessage returns the DNS message in a response.
 func readMessage(response *http.Response) ([]byte, error) {
 	if response.StatusCode != http.StatusOK {
-		err := fmt.Errorf("the resolver answered HTTP %d where 200 is wanted (redirects are not followed)", response.StatusCode)
-		return nil, &exchangeError{ReasonRefused, err}
+		return nil, &exchangeError{ReasonRefused, fmt.Errorf("the resolver answered HTTP %d where 200 is wanted (redirects are not followed)", response.StatusCode)}
 	}
 	kind := response.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(kind); err != nil || media != dnsMessage {
-		err := fmt.Errorf("the resolver answered with content of type %s where %s is wanted", shown(kind, 60), dnsMessage)
-		return nil, &exchangeError{ReasonMalformed, err}
+		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with content of type %s where %s is wanted", shown(kind, 60), dnsMessage)}
 	}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxMessage+1))
 	switch {
 	case err != nil:
 		return nil, err
 	case len(raw) > maxMessage:
-		err := fmt.Errorf("the resolver answered with more than the %d bytes that a message can have", maxMessage)
-		return nil, &exchangeError{ReasonMalformed, err}
+		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with more than the %d bytes that a message can have", maxMessage)}
 	}
 	return raw, nil
 }

@@ -3,7 +3,6 @@ package dnscheck
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -13,30 +12,6 @@ const (
 	maxName  = 253 // bytes of a name in text without the last dot: 255 on the wire (RFC 1035 section 2.3.4)
 	maxLabel = 63  // bytes of a label, same place
 )
-
-// QuestionError is a permanent error: the host is not a name that the DNS could hold a
-// verification record at, or the token is empty.
-type QuestionError struct {
-	Host    string // as it was given
-	Problem string // with a remedy
-}
-
-// Error contains the host, quoted and capped, and the problem.
-func (e *QuestionError) Error() string {
-	return fmt.Sprintf("verification host %s: %s", shown(e.Host, maxName), e.Problem)
-}
-
-// CheckHost checks that host can be queried: at least two labels, each of 1 to 63 letters,
-// digits, hyphens and underscores, at most 253 bytes, with or without a final dot. It refuses
-// IP addresses, names that the public DNS does not serve (localhost, invalid and local:
-// RFC 6761, 6762; onion: RFC 7686), and names of its infrastructure (arpa: RFC 3172). The
-// error is a *QuestionError.
-func CheckHost(host string) error {
-	if problem := nameProblem(host, "the full name of the TXT record"); problem != "" {
-		return &QuestionError{Host: host, Problem: problem}
-	}
-	return nil
-}
 
 // nameProblem describes why a name is invalid, and names the wanted one; empty: it is valid.
 func nameProblem(name, wanted string) string {
@@ -80,15 +55,15 @@ func labelProblem(label string) string {
 		switch {
 		case r >= 0x80:
 			return "has characters outside ASCII; write an internationalized name in its xn-- form"
-		case !isHostByte(byte(r)):
+		case !isHostRune(r):
 			return fmt.Sprintf("has %q in a label; letters, digits, hyphens and underscores are possible", r)
 		}
 	}
 	return ""
 }
 
-func isHostByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+func isHostRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
 }
 
 func lastLabelProblem(label, wanted string) string {
@@ -104,32 +79,6 @@ func lastLabelProblem(label, wanted string) string {
 	return ""
 }
 
-// Within reports whether host is a subdomain of domain, which is not one of itself. It
-// compares whole labels without regard to ASCII case, a final dot, or whether a label is in
-// its xn-- form. A name with an escape or an empty label is within nothing.
-func Within(host, domain string) bool {
-	inner, outer := plainLabels(host), plainLabels(domain)
-	if len(outer) == 0 || len(inner) <= len(outer) {
-		return false
-	}
-	return slices.Equal(inner[len(inner)-len(outer):], outer)
-}
-
-// plainLabels returns the canonical labels of a name, or nil if dots do not separate them.
-func plainLabels(name string) []string {
-	if strings.Contains(name, `\`) {
-		return nil
-	}
-	labels := strings.Split(strings.TrimSuffix(canonical(name), "."), ".")
-	if slices.Contains(labels, "") {
-		return nil
-	}
-	for i, label := range labels {
-		labels[i] = aLabel(label)
-	}
-	return labels
-}
-
 // canonical is the form in which names are compared, never shown: in lower case, with the
 // final dot (RFC 4343).
 func canonical(name string) string { return dns.CanonicalName(name) }
@@ -138,3 +87,14 @@ func sameName(a, b string) bool { return canonical(a) == canonical(b) }
 
 // unrooted removes the final dot of a name, for showing it.
 func unrooted(name string) string { return strings.TrimSuffix(name, ".") }
+
+// isOdd reports whether host names do not have the character.
+func isOdd(r rune) bool { return r != '.' && !isHostRune(r) }
+
+// shownHost returns a host name as it is, and quotes any other name.
+func shownHost(name string) string {
+	if name == "" || len(name) > maxName+1 || strings.ContainsFunc(name, isOdd) {
+		return shown(name, maxName)
+	}
+	return name
+}

@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"golang.org/x/net/publicsuffix"
 )
 
 const (
@@ -65,8 +65,7 @@ func (p panel) operatorAt(ctx context.Context, name string) (string, time.Durati
 	return operatorOf(servers), ttl, nil
 }
 
-// possibleCuts returns the names at which the host's zone can begin, the host first, without
-// registries' zones.
+// possibleCuts returns the names below registries' at which the host's zone can begin.
 func possibleCuts(host string) []string {
 	name := canonical(host)
 	var names []string
@@ -77,11 +76,6 @@ func possibleCuts(host string) []string {
 		names = append(names, name[off:])
 	}
 	return names[max(0, len(names)-maxCuts):]
-}
-
-// isRegistry reports whether a zone is a top-level domain or another public suffix.
-func isRegistry(zone string) bool {
-	return dns.CountLabel(zone) < 2 || isPublicSuffix(unrooted(zone))
 }
 
 // operatorOf returns the key of the operator of name servers with these names.
@@ -103,11 +97,7 @@ func operatorOf(servers []string) string {
 // the hyphens between digits. A label of digits only is returned as it is.
 func operatorLabel(name string) string {
 	name = unrooted(canonical(name))
-	domain, err := publicsuffix.EffectiveTLDPlusOne(name)
-	if err != nil {
-		domain = name
-	}
-	label, _, _ := strings.Cut(domain, ".")
+	label, _, _ := strings.Cut(cmp.Or(registered(name), name), ".")
 	var parts []string
 	for part := range strings.SplitSeq(label, "-") {
 		if bare := strings.Map(withoutDigits, part); bare != "" || part == "" {
@@ -126,7 +116,7 @@ func withoutDigits(r rune) rune {
 	switch {
 	case '0' <= r && r <= '9':
 		return -1
-	case r >= 0x80 || !isHostByte(byte(r)):
+	case !isHostRune(r):
 		return '_'
 	}
 	return r

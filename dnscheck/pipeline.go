@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -27,28 +28,6 @@ const (
 )
 
 var errClosed = errors.New("the checker is closed")
-
-// addCarrier prepares connections to a resolver over TCP, TLS or HTTPS, and opens none.
-func (x *exchange) addCarrier(r Resolver, roots *x509.CertPool) {
-	c := connector{dialer: x.dialer, life: x.life, timeout: x.timeout, addr: r.Addr.String()}
-	switch r.Transport {
-	case transportTCP:
-		x.carriers[r.Addr] = &pipeline{connector: c}
-	case transportTLS:
-		c.config = tlsConfig(r, roots)
-		x.carriers[r.Addr] = &pipeline{connector: c, padded: true}
-	case transportHTTPS:
-		c.config = tlsConfig(r, roots, "h2", "http/1.1")
-		x.carriers[r.Addr] = newDoHClient(c, r)
-	}
-}
-
-func (x *exchange) close() {
-	x.end()
-	for _, c := range x.carriers {
-		c.close()
-	}
-}
 
 // connector opens connections to one address. The end of life closes them and cancels
 // dials. The end of the check that caused a dial does not: the next check uses the
@@ -75,7 +54,10 @@ func (c connector) open() (net.Conn, error) {
 	secure := tls.Client(conn, c.config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		return nil, handshakeError(err)
+		if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok { // its names are foreign text
+			err = &exchangeError{ReasonUnreachable, fmt.Errorf("%w: %s", ErrCertificate, shown(invalid.Err.Error(), 200))}
+		}
+		return nil, err
 	}
 	return secure, nil
 }
@@ -87,11 +69,19 @@ type boundConn struct {
 	unbind func() bool
 }
 
-// Close closes the connection.
 func (c boundConn) Close() error {
 	c.unbind()
 	return c.Conn.Close()
 }
+
+// tlsConfig requires a certificate for the resolver's name or address (RFC 8310, strict
+// profile); nothing falls back to cleartext. roots: nil means the system's.
+func tlsConfig(r Resolver, roots *x509.CertPool, protocols ...string) *tls.Config {
+	return &tls.Config{ServerName: r.certified(), RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: protocols}
+}
+
+// ErrCertificate is in the error of a resolver whose certificate is not valid for its name.
+var ErrCertificate = errors.New("the resolver's certificate is not valid")
 
 // pipeline sends the queries to one resolver over one connection, without waiting for
 // earlier replies, and matches replies by their ids (RFC 7766 section 6.2.1.1, RFC 7858
@@ -201,10 +191,8 @@ func (p *pipeline) join(q query) (*pipelineConn, *pendingQuery, error) {
 	}
 	c := p.current
 	pending := &pendingQuery{id: dns.Id(), query: q, opener: opener, reply: make(chan reply, 1)}
-	for taken := true; taken; {
-		if _, taken = c.waiting[pending.id]; taken {
-			pending.id++
-		}
+	for _, taken := c.waiting[pending.id]; taken; _, taken = c.waiting[pending.id] {
+		pending.id++
 	}
 	c.waiting[pending.id] = pending
 	if len(c.waiting) == 1 {

@@ -98,26 +98,6 @@ func (v Verdict) refused(why Reason) Verdict {
 	return v
 }
 
-// AliasOut returns the first alias (CNAME or DNAME), a name and its target, that led any
-// resolver or name server to the token outside of the host's registered domain.
-func (v Verdict) AliasOut() (name, target string, out bool) {
-	own := registered(unrooted(v.Host))
-	for _, o := range v.Observations {
-		if o.State != Present {
-			continue
-		}
-		name = v.Host
-		for _, target = range o.Aliases {
-			// An escaped dot would resemble one that separates labels.
-			if own == "" || strings.Contains(target, `\`) || registered(target) != own {
-				return name, target, true
-			}
-			name = target
-		}
-	}
-	return "", "", false
-}
-
 // querySibling queries the resolvers of the proof for a random name next to the host, with the
 // decision of a proof. As the name is not known in advance, no answer can be forged before;
 // and a negative answer denies nothing of the host in a resolver's cache (RFC 8020).

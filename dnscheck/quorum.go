@@ -64,7 +64,7 @@ func checkOperators(resolvers []Resolver, quorum int) error {
 // checkPerspectives refuses perspectives that a proof cannot span, and those of public
 // resolvers. A single resolver is allowed, as by checkOperators.
 func checkPerspectives(resolvers []Resolver) error {
-	var in perspectives
+	var in votes
 	operators := Operators(resolvers)
 	for i, r := range resolvers {
 		if r.perspective() != DefaultPerspective && isPublicOperator(operators[i]) {
@@ -80,19 +80,20 @@ func checkPerspectives(resolvers []Resolver) error {
 	return nil
 }
 
-// namesPerspectives reports whether any resolver names a perspective. A proof has to span two
-// then.
+// namesPerspectives reports whether a proof has to span two perspectives: any is named.
 func namesPerspectives(resolvers []Resolver) bool {
 	return slices.ContainsFunc(resolvers, func(r Resolver) bool { return r.perspective() != DefaultPerspective })
 }
 
-// perspectives are those of resolvers that agree.
-type perspectives struct {
-	last    string
-	several bool
+// votes counts resolvers that agree.
+type votes struct {
+	count   int
+	last    string // perspective
+	several bool   // perspectives
 }
 
-func (p *perspectives) add(name string) {
-	p.several = p.several || p.last != "" && p.last != name
-	p.last = name
+func (v *votes) add(perspective string) {
+	v.count++
+	v.several = v.several || v.last != "" && v.last != perspective
+	v.last = perspective
 }

@@ -33,8 +33,8 @@ type reachability struct {
 }
 
 // closed returns why port 53 is taken to be closed; empty: try. After closedFor one caller
-// tries, and the others wait for as long as that can take.
-func (r *reachability) closed(now time.Time) string {
+// tries, and the others wait for the time of an attempt.
+func (r *reachability) closed(now time.Time, attempt time.Duration) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closedUntil.IsZero() {
@@ -43,7 +43,7 @@ func (r *reachability) closed(now time.Time) string {
 	if now.Before(r.closedUntil) {
 		return r.why
 	}
-	r.closedUntil = now.Add(authorityTime)
+	r.closedUntil = now.Add(attempt)
 	return ""
 }
 
@@ -63,7 +63,6 @@ func (r *reachability) problem() string {
 	return r.why
 }
 
-// answered records that a name server has answered.
 func (r *reachability) answered(now time.Time) {
 	r.mu.Lock()
 	r.lastAnswer, r.closedUntil, r.firstSilence, r.lastSilence = now, time.Time{}, time.Time{}, time.Time{}

@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,7 +31,6 @@ const (
 // errStray marks a message that is not a reply to the query: forged, damaged, or another's.
 var errStray = errors.New("not a reply to the question")
 
-// reply is the parsed reply to a query.
 type reply struct {
 	recased                       bool // the question came back with its letters in another case
 	truncated                     bool // the sections are not read then
@@ -136,7 +136,6 @@ func (r *reply) readOptions() error {
 	return nil
 }
 
-// recordsOf returns the records of one type.
 func recordsOf[T dns.RR](section []dns.RR) (records []T) {
 	for _, record := range section {
 		if r, ok := record.(T); ok {
@@ -154,10 +153,7 @@ func (r *reply) rcodeName() string {
 	if r.rcode == dns.RcodeBadVers { // the number is BADSIG's too, which belongs to TSIG
 		return "BADVERS"
 	}
-	if name, ok := dns.RcodeToString[r.rcode]; ok {
-		return name
-	}
-	return fmt.Sprintf("RCODE%d", r.rcode)
+	return cmp.Or(dns.RcodeToString[r.rcode], fmt.Sprintf("RCODE%d", r.rcode))
 }
 
 // errorText returns the extended errors: name, number and the server's text, capped.
@@ -165,11 +161,7 @@ func (r *reply) errorText() string {
 	const most = 3 // of thousands that a reply could hold
 	var texts []string
 	for _, ede := range r.errors[:min(len(r.errors), most)] {
-		name, ok := dns.ExtendedErrorCodeToString[ede.InfoCode]
-		if !ok {
-			name = "extended error"
-		}
-		text := fmt.Sprintf("%s (%d)", name, ede.InfoCode)
+		text := fmt.Sprintf("%s (%d)", cmp.Or(dns.ExtendedErrorCodeToString[ede.InfoCode], "extended error"), ede.InfoCode)
 		if ede.ExtraText != "" {
 			text += " " + shown(ede.ExtraText, 100)
 		}

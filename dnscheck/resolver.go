@@ -166,8 +166,7 @@ func parseAddr(s string, port uint16) (netip.AddrPort, error) {
 		bare, err = netip.ParseAddr(s)
 		addr = netip.AddrPortFrom(bare, port)
 	}
-	odd := func(c rune) bool { return c >= 0x80 || !isHostByte(byte(c)) && c != '.' }
-	if err != nil || strings.ContainsFunc(addr.Addr().Zone(), odd) {
+	if err != nil || strings.ContainsFunc(addr.Addr().Zone(), isOdd) {
 		text := "want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; " +
 			"a host name will not do, as it would have to be resolved first"
 		if port != defaultPort {

@@ -3,12 +3,12 @@ package dnscheck
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/miekg/dns"
 )
 
-// resolverClient queries one resolver.
 type resolverClient struct {
 	resolver Resolver
 	operator string
@@ -20,11 +20,8 @@ type resolverClient struct {
 // observe queries the resolver for the token. An untrusted resolver's observation is
 // ReasonUntrusted. At the end of the context the observation is empty.
 func (c resolverClient) observe(ctx context.Context, q question) Observation {
-	if c.canary == nil {
-		return c.queryToken(ctx, q)
-	}
 	fabrication := make(chan string, 1)
-	go func() { fabrication <- c.canary.check(ctx, c) }() // ends with the receive below
+	go func() { fabrication <- c.fabrication(ctx) }() // ends with the receive below
 	o := c.queryToken(ctx, q)
 	why := <-fabrication
 	if why == "" {
@@ -79,13 +76,13 @@ func (c resolverClient) query(ctx context.Context, transport string, q query) (r
 
 // exchangeFailure is the finding without a reply.
 func exchangeFailure(err error) finding {
+	reason := ReasonUnreachable
 	if failed, ok := errors.AsType[*exchangeError](err); ok {
-		return unknown(failed.reason, failed)
+		reason = failed.reason
 	}
-	return unknown(ReasonUnreachable, err)
+	return unknown(reason, err)
 }
 
-// with returns the observation with a finding.
 func (o Observation) with(f finding) Observation {
 	o.State, o.Reason, o.NegativeTTL = f.state, f.reason, f.negativeTTL
 	o.Values, o.MoreValues = capValues(f.values)
@@ -93,4 +90,17 @@ func (o Observation) with(f finding) Observation {
 		o.Err = f.err.Error()
 	}
 	return o
+}
+
+// resolverStatus is when a resolver last answered, and when a probe last failed.
+type resolverStatus struct {
+	mu                   sync.Mutex
+	answeredAt, failedAt time.Time
+	problem              string // of the probe, if the resolver has not answered since
+}
+
+func (s *resolverStatus) answered(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answeredAt, s.problem = now, ""
 }

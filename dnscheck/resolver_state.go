@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/miekg/dns"
 )
 
 // probeInterval is for how long a resolver that has answered, or was probed, is not probed.
 const probeInterval = 30 * time.Second
+
+var rootServers = query{name: ".", kind: dns.TypeNS}
 
 // ResolverState is the current state of one resolver of a Checker.
 type ResolverState struct {
@@ -69,19 +73,6 @@ func (c resolverClient) probe(ctx context.Context) {
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()
 	c.status.failedAt, c.status.problem = time.Now(), err.Error()
-}
-
-// resolverStatus is when a resolver last answered, and when a probe last failed.
-type resolverStatus struct {
-	mu                   sync.Mutex
-	answeredAt, failedAt time.Time
-	problem              string // of the probe, if the resolver has not answered since
-}
-
-func (s *resolverStatus) answered(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answeredAt, s.problem = now, ""
 }
 
 // isDue reports whether the resolver should be probed.

@@ -6,16 +6,14 @@ import (
 	"time"
 )
 
-// tally counts the resolvers' observations.
 type tally struct {
-	quorum                            int
-	span                              bool // a quorum has to span two perspectives
-	required                          bool // a proof needs authenticated answers
-	present, absent, unknown, pending int
-	bogus                             int
-	authenticated, confirmed          int // answers with AD; those of them with the token
-
-	presentIn, confirmedIn, absentIn perspectives
+	quorum                  int
+	span                    bool // a quorum has to span two perspectives
+	required                bool // a proof needs authenticated answers
+	present, absent         votes
+	unknown, pending, bogus int
+	authenticated           int   // answers with AD
+	confirmed               votes // those of them with the token
 }
 
 func (t *tally) add(o Observation) {
@@ -28,26 +26,22 @@ func (t *tally) add(o Observation) {
 	}
 	switch o.State {
 	case Present:
-		t.present++
-		t.presentIn.add(o.Perspective)
+		t.present.add(o.Perspective)
 		if o.Authenticated {
-			t.confirmed++
-			t.confirmedIn.add(o.Perspective)
+			t.confirmed.add(o.Perspective)
 		}
 	case Absent:
-		t.absent++
-		t.absentIn.add(o.Perspective)
+		t.absent.add(o.Perspective)
 	default:
 		t.unknown++
 	}
 }
 
-// check is the decision of a check.
 func (t tally) check() (State, bool) {
 	switch {
-	case t.present > 0:
+	case t.present.count > 0:
 		return Present, true
-	case t.absent >= t.quorum:
+	case t.absent.count >= t.quorum:
 		return Absent, true
 	}
 	return Unknown, t.pending == 0
@@ -57,12 +51,12 @@ func (t tally) check() (State, bool) {
 // cannot be two.
 func (t tally) majority() (State, bool) {
 	switch {
-	case t.present >= t.quorum:
+	case t.present.count >= t.quorum:
 		return Present, true
-	case t.absent >= t.quorum:
+	case t.absent.count >= t.quorum:
 		return Absent, true
 	}
-	return Unknown, max(t.present, t.absent)+t.pending < t.quorum
+	return Unknown, max(t.present.count, t.absent.count)+t.pending < t.quorum
 }
 
 // proof is the decision of a proof, which waits for each resolver.
@@ -80,18 +74,18 @@ func (t tally) objection() Reason {
 	switch {
 	case t.bogus > 0:
 		return ReasonDNSSEC
-	case t.present < t.quorum:
+	case t.present.count < t.quorum:
 		return ""
-	case t.present+t.absent+t.unknown+t.pending < minResolvers:
+	case t.present.count+t.absent.count+t.unknown+t.pending < minResolvers:
 		return ReasonTooFewResolvers
-	case t.authenticated > 0 && t.confirmed < t.quorum:
+	case t.authenticated > 0 && t.confirmed.count < t.quorum:
 		return ReasonUnconfirmed
-	case t.required && t.confirmed < t.quorum:
+	case t.required && t.confirmed.count < t.quorum:
 		return ReasonUnsigned
 	}
-	counted := t.presentIn
+	counted := t.present
 	if t.required || t.authenticated > 0 {
-		counted = t.confirmedIn
+		counted = t.confirmed
 	}
 	if t.span && !counted.several {
 		return ReasonOnePerspective
@@ -102,9 +96,9 @@ func (t tally) objection() Reason {
 // disproof is the decision of a disproof, which waits for each resolver.
 func (t tally) disproof() (State, bool) {
 	switch {
-	case t.present > 0:
+	case t.present.count > 0:
 		return Present, t.pending == 0
-	case t.absent >= t.quorum && (!t.span || t.absentIn.several):
+	case t.absent.count >= t.quorum && (!t.span || t.absent.several):
 		return Absent, t.pending == 0
 	}
 	return Unknown, t.pending == 0

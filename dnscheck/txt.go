@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -51,4 +52,27 @@ func capValues(values []string) (capped []string, more int) {
 		capped = append(capped, strings.Clone(v[:min(len(v), maxValueBytes)]))
 	}
 	return capped, max(0, len(values)-maxValues)
+}
+
+// shown quotes at most so many bytes of foreign text as printable ASCII.
+func shown(s string, most int) string {
+	if len(s) > most {
+		return strconv.QuoteToASCII(s[:most]) + "…"
+	}
+	return strconv.QuoteToASCII(s)
+}
+
+func andMore(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more)", n)
+}
+
+// capped returns at most so many bytes of a text, in whole characters.
+func capped(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

@@ -1,9 +1,9 @@
 package dnscheck
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -20,14 +20,7 @@ const (
 
 // String returns "unknown", "absent" or "present".
 func (s State) String() string {
-	switch s {
-	case Absent:
-		return "absent"
-	case Present:
-		return "present"
-	default:
-		return "unknown"
-	}
+	return cmp.Or(map[State]string{Absent: "absent", Present: "present"}[s], "unknown")
 }
 
 // Reason is the reason of a state. Its text is stable, for metrics and machines.
@@ -142,6 +135,38 @@ func (v Verdict) Contested() bool {
 // isSilence reports whether there was no answer at all.
 func (r Reason) isSilence() bool { return r == ReasonTimeout || r == ReasonUnreachable }
 
+// isContradiction reports whether an answer was read that contradicts itself or its signature,
+// as opposed to a missing answer: there may be something at the host.
+func (o Observation) isContradiction() bool {
+	switch o.Reason {
+	case ReasonAlias, ReasonDNSSEC:
+		return true
+	case ReasonMalformed:
+		return o.RCode != ""
+	}
+	return false
+}
+
+// AliasOut returns the first alias (CNAME or DNAME), a name and its target, that led any
+// resolver or name server to the token outside of the host's registered domain.
+func (v Verdict) AliasOut() (name, target string, out bool) {
+	own := registered(unrooted(v.Host))
+	for _, o := range v.Observations {
+		if o.State != Present {
+			continue
+		}
+		name = v.Host
+		for _, target = range o.Aliases {
+			// An escaped dot would resemble one that separates labels.
+			if own == "" || strings.Contains(target, `\`) || registered(target) != own {
+				return name, target, true
+			}
+			name = target
+		}
+	}
+	return "", "", false
+}
+
 // shownValue is how many bytes of a value are shown.
 const shownValue = 100
 
@@ -169,12 +194,15 @@ func (v Verdict) Sentence() string {
 		return fmt.Sprintf("The TXT record at %s was found through an alias (CNAME or DNAME) from %s to %s, out of the domain, where others may be able to publish it: "+
 			"publish the record at %[1]s itself, instead of an alias.", shownHost(v.Host), shownHost(name), shownHost(target))
 	case v.State == Unknown && o.EDE != "":
-		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), o.role(), o.EDE)
+		role := "resolver"
+		if o.Authority {
+			role = "name server"
+		}
+		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), role, o.EDE)
 	}
 	return v.Plain()
 }
 
-// tooFew completes the sentence of too few name servers.
 func (v Verdict) tooFew() string {
 	switch {
 	case !v.Thin:
@@ -221,21 +249,6 @@ func (v Verdict) sides() string {
 func someNames(names []string) string {
 	const most = 4 // most zones have two to four
 	return strings.Join(names[:min(len(names), most)], ", ") + andMore(len(names)-most)
-}
-
-// queried names the servers for the customer.
-func (v Verdict) queried() string {
-	if v.Basis == ByAuthority {
-		return "the domain's name servers"
-	}
-	return "the resolver"
-}
-
-func (o Observation) role() string {
-	if o.Authority {
-		return "name server"
-	}
-	return "resolver"
 }
 
 const unchecked = "The TXT record at %[1]s could not be checked: "
@@ -294,7 +307,11 @@ func (v Verdict) Plain() string {
 	case v.Reason == ReasonOnePerspective:
 		sentence += "have the operators of the resolvers in the other networks repair them."
 	}
-	return fmt.Sprintf(sentence, shownHost(v.Host), v.queried())
+	servers := "the resolver"
+	if v.Basis == ByAuthority {
+		servers = "the domain's name servers"
+	}
+	return fmt.Sprintf(sentence, shownHost(v.Host), servers)
 }
 
 // deciding returns the observation with the verdict's reason: a resolver's if these were
@@ -306,32 +323,4 @@ func (v Verdict) deciding() Observation {
 		}
 	}
 	return Observation{}
-}
-
-func andMore(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (and %d more)", n)
-}
-
-// shown quotes at most so many bytes of foreign text as printable ASCII.
-func shown(s string, most int) string {
-	if len(s) > most {
-		return strconv.QuoteToASCII(s[:most]) + "…"
-	}
-	return strconv.QuoteToASCII(s)
-}
-
-// shownHost returns a host name as it is, and quotes any other name.
-func shownHost(name string) string {
-	for _, c := range []byte(name) {
-		if !isHostByte(c) && c != '.' {
-			return shown(name, maxName)
-		}
-	}
-	if name == "" || len(name) > maxName+1 {
-		return shown(name, maxName)
-	}
-	return name
 }

@@ -81,31 +81,17 @@ func New(rdb redis.UniversalClient) *Producer { return &Producer{ledger: runs.Ne
 func (p *Producer) Submit(ctx context.Context, r Row) (id string, err error) {
 	r.ID = cmp.Or(r.ID, newID(time.Now()))
 	r.Tenant = cmp.Or(r.Tenant, tasks.DefaultTenant)
-	content, err := r.content()
+	run, content, err := r.run()
 	if err != nil {
 		return "", err
 	}
 	if err := p.check(ctx); err != nil {
 		return r.ID, err
 	}
-	_, _, err = p.ledger.Core().SubmitRow(ctx, ledger.NewRun{
-		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(r.Kind),
-		Description: r.description(content),
-		Control:     ledger.Control{NotBefore: r.NotBefore},
-	}, content)
-	if err != nil {
+	if _, _, err := p.ledger.Core().SubmitRow(ctx, run, content); err != nil {
 		return r.ID, fmt.Errorf("submit row %s: %w", r.ID, err)
 	}
 	return r.ID, nil
-}
-
-// description returns the properties of the row's run.
-func (r Row) description(content []byte) ledger.Description {
-	d := ledger.Description{Label: r.Label, Format: intake.FormatJSONL, Priority: string(r.Priority), GiveUp: r.GiveUp}
-	if r.Kind == Remove {
-		d.Group, d.BatchWait = intake.OrganizationOf(content), max(cmp.Or(r.BatchWait, tasks.DefaultBatchWait), 0)
-	}
-	return d
 }
 
 // newID returns an id that sorts by time, as [tasks.NewRunID] does, with more random
@@ -114,9 +100,9 @@ func newID(now time.Time) string {
 	return now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:16])
 }
 
-// content checks the row as that of a file, and returns it as it is stored.
-func (r Row) content() ([]byte, error) {
-	err := errors.Join(tasks.CheckRunID(r.ID), tasks.CheckTenant(r.Tenant), tasks.CheckPriority(r.Priority))
+// run checks the row as that of a file, and returns its run, and the row as it is stored.
+func (r Row) run() (run ledger.NewRun, content []byte, err error) {
+	err = tasks.CheckRun(r.Tenant, r.ID, r.Priority)
 	if r.BatchWait > 0 {
 		err = errors.Join(err, tasks.CheckBatchWait(r.BatchWait))
 	}
@@ -124,17 +110,26 @@ func (r Row) content() ([]byte, error) {
 		err = errors.Join(err, fmt.Errorf("give-up: want no negative duration, got %s", r.GiveUp))
 	}
 	if err != nil {
-		return nil, err
+		return run, nil, err
 	}
 	kind, ok := tasks.KindOf(r.Kind)
 	if !ok || kind.Found {
-		return nil, fmt.Errorf("kind: want %s, %s, %s or %s, got %.40q", Verify, Update, Remove, Template, r.Kind)
+		return run, nil, fmt.Errorf("kind: want %s, %s, %s or %s, got %.40q", Verify, Update, Remove, Template, r.Kind)
 	}
 	row, err := intake.ParseRow(kind, r.Row)
 	if err != nil {
-		return nil, fmt.Errorf("row %s: %w", r.ID, err)
+		return run, nil, fmt.Errorf("row %s: %w", r.ID, err)
 	}
-	return row.Content()
+	run = ledger.NewRun{
+		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(r.Kind),
+		Description: ledger.Description{Label: r.Label, Format: intake.FormatJSONL, Priority: string(r.Priority), GiveUp: r.GiveUp},
+		Control:     ledger.Control{NotBefore: r.NotBefore},
+	}
+	if r.Kind == Remove {
+		run.Group, run.BatchWait = row.Organization(), max(cmp.Or(r.BatchWait, tasks.DefaultBatchWait), 0)
+	}
+	content, err = row.Content()
+	return run, content, err
 }
 
 // check returns an error unless this version may write to the data in Redis. It asks once.

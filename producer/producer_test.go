@@ -57,9 +57,8 @@ func TestSubmitAsAFile(t *testing.T) {
 			if err != nil || id != name {
 				t.Fatalf("id %s, %v", id, err)
 			}
-			k, _ := tasks.KindOf(kind)
-			file := intake.Input{Name: "rows.jsonl", Kind: k, Rows: strings.NewReader(row)}
-			if _, err := in.Submit(ctx, file, intake.Run{ID: name + "-file", Tenant: tasks.DefaultTenant, GiveUp: time.Hour, BatchWait: tasks.DefaultBatchWait}); err != nil {
+			file := intake.Input{Name: "rows.jsonl", Kind: kind, Rows: strings.NewReader(row)}
+			if _, err := in.Submit(ctx, file, ledger.NewRun{ID: ledger.RunID(name + "-file"), Tenant: tasks.DefaultTenant, Description: ledger.Description{GiveUp: time.Hour, BatchWait: tasks.DefaultBatchWait}}); err != nil {
 				t.Fatal(err)
 			}
 			single, content := submitted(t, rdb, name)

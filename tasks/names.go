@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -67,6 +68,11 @@ func CheckBatchWait(d time.Duration) error {
 // NewRunID returns an id that sorts by time: date, time and random letters.
 func NewRunID(now time.Time) string {
 	return now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6])
+}
+
+// CheckRun returns an error unless tenant, id and priority of a run have their forms.
+func CheckRun(tenant, id string, p Priority) error {
+	return errors.Join(CheckTenant(tenant), CheckRunID(id), CheckPriority(p))
 }
 
 var (

@@ -65,11 +65,10 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		return cli.Usage(err)
 	}
 	defer checker.Close()
-	records, done, err := c.records(ctx, t)
+	records, err := c.records(ctx, t)
 	if err != nil {
 		return err
 	}
-	defer done()
 	checked, missing := 0, 0
 	for found, err := range inOrder(ctx, records, func(ctx context.Context, r status.TXTRecord) (status.CheckResult, error) {
 		return status.Check(ctx, checker, r)
@@ -138,11 +137,11 @@ func (c *checkCommand) checker() (*dnscheck.Checker, error) {
 	return dnscheck.New(config)
 }
 
-// records returns the records that the arguments name. Call done after the last one.
-func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[status.TXTRecord, error], done func(), err error) {
+// records returns the records that the arguments name, to be read once.
+func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[status.TXTRecord, error], err error) {
 	byHost, byDomain, byFile := c.Host != "" || c.TXT != "", c.oneDomain != oneDomain{}, c.File != ""
 	if named := slices.DeleteFunc([]bool{byHost, byDomain, byFile}, func(is bool) bool { return !is }); len(named) != 1 {
-		return nil, nil, cli.Usage(errors.New("name one: --host and --txt, or --org and --domain, or a file (-: stdin)"))
+		return nil, cli.Usage(errors.New("name one: --host and --txt, or --org and --domain, or a file (-: stdin)"))
 	}
 	if byFile {
 		return c.rows(ctx, t)
@@ -150,14 +149,14 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 	record := status.TXTRecord{Host: c.Host, TXT: c.TXT}
 	if byDomain {
 		if record, err = c.stored(ctx, t); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	} else if c.Host == "" || c.TXT == "" {
-		return nil, nil, cli.Usage(errors.New("--host and --txt go together: a record is named by both"))
+		return nil, cli.Usage(errors.New("--host and --txt go together: a record is named by both"))
 	} else if err := dnscheck.CheckHost(c.Host); err != nil {
-		return nil, nil, cli.Usage(err)
+		return nil, cli.Usage(err)
 	}
-	return func(yield func(status.TXTRecord, error) bool) { yield(record, nil) }, func() {}, nil
+	return func(yield func(status.TXTRecord, error) bool) { yield(record, nil) }, nil
 }
 
 // stored returns the record that a worker has read for an open row.
@@ -177,17 +176,18 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, e
 }
 
 // rows returns the records of the file: any rows of domains verify that have host and value.
-func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTRecord, error], func(), error) {
-	file, err := t.open(ctx, order{submitFlags: submitFlags{File: c.File}})
+func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTRecord, error], error) {
+	file, err := t.open(ctx, c.File, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	reader, err := c.read(file)
 	if err != nil {
 		file.close()
-		return nil, nil, err
+		return nil, err
 	}
 	return func(yield func(status.TXTRecord, error) bool) {
+		defer file.close()
 		for {
 			row, err := reader.Next()
 			if errors.Is(err, io.EOF) {
@@ -201,7 +201,7 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTR
 				return
 			}
 		}
-	}, file.close, nil
+	}, nil
 }
 
 func (c *checkCommand) read(file *rowsFile) (*intake.Reader, error) {

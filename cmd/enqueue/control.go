@@ -10,11 +10,6 @@ import (
 	"orgops/internal/status"
 )
 
-// oneRun is the argument of commands for a run.
-type oneRun struct {
-	ID string `arg:"" name:"run" help:"Run id."`
-}
-
 // printEffect prints the effect on the run, or with --json the run.
 func (t *tool) printEffect(ctx context.Context, run, effect string) error {
 	if !t.json {

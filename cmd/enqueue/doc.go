@@ -8,21 +8,22 @@
 // Its files, each using those below it:
 //
 //	main.go       the process: signals and exit
-//	run.go        the commands, and the connection to Redis that they share
+//	run.go        the commands
 //	serve.go      the intake over HTTP
 //	kinds.go      domains verify and update, clients remove, templates create
 //	sweep.go      domains sweep, and the confirmation of a sweep; sweep_plan.go: its preview
 //	pending.go    runs whose rows the workers find
 //	dryrun.go     the estimate of a submission
-//	submit.go     submissions; input.go, rejected.go: the files that they read and write
+//	submit.go     submissions
 //	check.go      domains check
-//	domain.go     domains show
-//	history.go    domains history
+//	files.go      the files of rows that a submission reads, and that of its bad rows
+//	domain.go     domains show and history
 //	evidence.go   evidence export
-//	tenant.go     tenant stop and start; the settings of a tenant's workers
 //	retry.go      runs retry and failed
 //	control.go    runs pause, resume, cancel and delete
 //	show.go       runs show
+//	tenant.go     tenant stop and start; the settings of a tenant's workers
 //	runs.go       runs list and follow
-//	flags.go      checks of flags
+//	flags.go      flags that several commands have, and their checks
+//	tool.go       the connections and the output that the commands share
 package main

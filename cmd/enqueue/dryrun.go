@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -18,17 +17,13 @@ import (
 var assumed = tenant.Announced{Rate: "2/s", Burst: 2, Reserve: 0.2}
 
 // dryRun prints the estimate of a submission. It changes nothing, in Redis either.
-func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
-	in, err := rows.input(o)
-	if err != nil {
-		return err
-	}
+func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 	if err := t.openRedis(); err != nil {
 		return err
 	}
-	settings, announced, err := t.announced(ctx, o.Tenant)
+	settings, announced, err := t.announced(ctx, name)
 	if err != nil {
-		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", o.Tenant, "rate", assumed.Rate, "error", err)
+		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", name, "rate", assumed.Rate, "error", err)
 	}
 	if !announced {
 		settings = assumed
@@ -38,17 +33,10 @@ func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 	if err != nil {
 		return interruptedOr(refusal(plan.Found, err))
 	}
-	if err := t.printPlan(o, plan, settings, announced); err != nil || plan.Invalid.Total == 0 {
+	if err := t.printPlan(in.Kind, name, plan, settings, announced); err != nil || plan.Invalid.Total == 0 {
 		return err
 	}
 	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", plan.Invalid.Total, plan.Rows)}
-}
-
-func interruptedOr(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was submitted")}
-	}
-	return err
 }
 
 // planJSON is the output of --json for a dry run.
@@ -70,7 +58,7 @@ type planJSON struct {
 	Further       int64                     `json:"rows_of_further_organizations"` // always 0: all are counted
 }
 
-func (t *tool) printPlan(o order, plan intake.Plan, settings tenant.Announced, announced bool) error {
+func (t *tool) printPlan(kind, name string, plan intake.Plan, settings tenant.Announced, announced bool) error {
 	limit, err := settings.Limit()
 	if err != nil {
 		return err
@@ -79,7 +67,7 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings tenant.Announced, a
 	takes := timeAt(left, burst, plan.Calls)
 	if t.json {
 		return t.printJSON(planJSON{
-			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid.Total, Duplicates: plan.Duplicates, Tasks: plan.Tasks, APICalls: plan.Calls,
+			DryRun: true, Kind: kind, Tenant: name, Rows: plan.Rows, Invalid: plan.Invalid.Total, Duplicates: plan.Duplicates, Tasks: plan.Tasks, APICalls: plan.Calls,
 			Rate: settings.Rate, Reserve: settings.Reserve, RateAnnounced: announced, Seconds: int64(takes / time.Second),
 			Organizations: append([]intake.OrganizationRows{}, plan.Organizations...), More: plan.More,
 		})

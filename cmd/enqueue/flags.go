@@ -1,9 +1,42 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
+
+	"orgops/internal/cli"
 )
+
+// oneRun is the argument of commands for a run.
+type oneRun struct {
+	ID string `arg:"" name:"run" help:"Run id."`
+}
+
+// oneDomain is a single domain instead of a file.
+type oneDomain struct {
+	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id of a single domain, instead of a file."`
+	Domain string `noenv:"true" placeholder:"ID" help:"Discovery domain id in that organization."`
+}
+
+func (o oneDomain) check() error {
+	if o.Org == "" || o.Domain == "" {
+		return cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
+	}
+	return nil
+}
+
+// row is the single row, or nil where a file is meant.
+func (o oneDomain) row() ([]byte, error) {
+	if o == (oneDomain{}) {
+		return nil, nil
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]string{"organization_id": o.Org, "discovery_domain_id": o.Domain})
+}
 
 // ifGiven checks a flag that may be empty.
 func ifGiven(value string, check func(string) error) error {

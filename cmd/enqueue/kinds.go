@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,29 +10,9 @@ import (
 	"orgops/tasks"
 )
 
-// oneDomain is a single domain instead of a file.
-type oneDomain struct {
-	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id of a single domain, instead of a file."`
-	Domain string `noenv:"true" placeholder:"ID" help:"Discovery domain id in that organization."`
-}
-
-func (o oneDomain) check() error {
-	if o.Org == "" || o.Domain == "" {
-		return cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
-	}
-	return nil
-}
-
-// row is the single row, or nil where a file is meant.
-func (o oneDomain) row() ([]byte, error) {
-	if o == (oneDomain{}) {
-		return nil, nil
-	}
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]string{"organization_id": o.Org, "discovery_domain_id": o.Domain})
-}
+// submitStatus is the part of the help about the exit status.
+const submitStatus = `Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
+invalid or failed.`
 
 type verifyCommand struct {
 	submitFlags
@@ -53,8 +32,7 @@ Examples:
     enqueue domains verify domains.csv --follow
     enqueue domains verify --pending
 
-Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
-invalid or failed.`
+` + submitStatus
 }
 
 func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
@@ -89,8 +67,7 @@ Example:
 
     enqueue domains update --org ORG --domain DOMAIN --status pending
 
-Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
-invalid or failed.`
+` + submitStatus
 }
 
 func (c *updateCommand) Run(ctx context.Context, t *tool) error {
@@ -136,8 +113,7 @@ Example:
 
     enqueue clients remove clients.csv --follow
 
-Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
-invalid or failed.`
+` + submitStatus
 }
 
 func (c *removeCommand) Run(ctx context.Context, t *tool) error {
@@ -156,8 +132,7 @@ Example:
 
     enqueue templates create templates.jsonl --follow
 
-Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
-invalid or failed.`
+` + submitStatus
 }
 
 func (c *createCommand) Run(ctx context.Context, t *tool) error {

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
-	"orgops/internal/status"
-	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
 )
@@ -30,19 +27,17 @@ func (c *verifyCommand) checkPending() error {
 
 // submitPending submits a run of the pending domains, which the workers find.
 func (t *tool) submitPending(ctx context.Context, o order, organization string) error {
-	if err := o.check(); err != nil {
+	r, err := o.run()
+	if err != nil {
 		return err
 	}
-	if err := t.connectToSubmit(ctx); err != nil {
-		return err
-	}
-	r, seen, err := t.runOf(ctx, o)
+	seen, err := t.connectToSubmitTo(ctx, &r, o.NoWorkerYet)
 	if err != nil {
 		return err
 	}
 	run, created, err := t.intake().BeginPending(ctx, organization, r)
 	if err != nil {
-		return notStarted(ctx, "run "+r.ID, r.ID, err)
+		return notStarted(ctx, "run "+string(r.ID), string(r.ID), err)
 	}
 	return t.started(ctx, run, created, seen, o.Follow)
 }
@@ -89,23 +84,4 @@ func (t *tool) started(ctx context.Context, run ledger.Run, created, seen, follo
 		return err
 	}
 	return t.follow(ctx, []string{string(run.ID)})
-}
-
-// scanJSON is the progress of the scan that finds a run's rows.
-type scanJSON struct {
-	sweep.Progress
-	Waits   string     `json:"waits,omitempty"`    // why it does not continue
-	NextTry *time.Time `json:"next_try,omitempty"` // null: not known
-}
-
-func scanAsJSON(r ledger.Run) *scanJSON {
-	progress, ok := status.ScanOf(r)
-	if !ok {
-		return nil
-	}
-	j := &scanJSON{Progress: progress}
-	if r.Scanning() {
-		j.Waits, j.NextTry = r.Scan.Note, known(r.Scan.NextAt)
-	}
-	return j
 }

@@ -56,7 +56,7 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 			fmt.Fprintln(t.Stdout, run.ID)
 		}
 	}
-	run, sum, err := t.intake().Retry(ctx, ledger.RunID(c.ID), o)
+	sub, err := t.intake().Retry(ctx, ledger.RunID(c.ID), o)
 	if err != nil && !errors.Is(err, intake.ErrNothingToRetry) {
 		return "", c.explain(ctx, child, err)
 	}
@@ -66,13 +66,13 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	}
 	t.printLeftOut(from)
 	if err == nil {
-		t.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", from.ID, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
+		t.log.InfoContext(ctx, "failed rows submitted again", "run", sub.Run.ID, "parent", from.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
 	} else if !t.json {
 		fmt.Fprintln(t.Stdout, err)
 	}
 	if t.json {
 		return child, t.printJSON(retriedJSON{
-			Run: child, Parent: string(from.ID), Rows: sum.Rows, Tasks: sum.Tasks, LeftOut: from.Counts[engine.InvalidRow],
+			Run: child, Parent: string(from.ID), Rows: sub.Rows, Tasks: sub.Tasks, LeftOut: from.Counts[engine.InvalidRow],
 		})
 	}
 	return child, nil

@@ -9,6 +9,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/sweep"
 )
 
 type listCommand struct{}
@@ -131,6 +132,25 @@ func runAsJSON(r ledger.Run) runJSON {
 		j.State = "ended"
 	case j.Cancelled:
 		j.State = "being cancelled"
+	}
+	return j
+}
+
+// scanJSON is the progress of the scan that finds a run's rows.
+type scanJSON struct {
+	sweep.Progress
+	Waits   string     `json:"waits,omitempty"`    // why it does not continue
+	NextTry *time.Time `json:"next_try,omitempty"` // null: not known
+}
+
+func scanAsJSON(r ledger.Run) *scanJSON {
+	progress, ok := status.ScanOf(r)
+	if !ok {
+		return nil
+	}
+	j := &scanJSON{Progress: progress}
+	if r.Scanning() {
+		j.Waits, j.NextTry = r.Scan.Note, known(r.Scan.NextAt)
 	}
 	return j
 }

@@ -78,7 +78,7 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 // files reads the files that the settings name. A result is nil if no file is named.
 func (c *serveCommand) files(t *tool) (tokens *httpapi.Tokens, certificate *tls.Config, err error) {
 	if c.Tokens != "" {
-		if tokens, err = httpapi.ReadTokens(c.Tokens, t.log); err != nil {
+		if tokens, err = httpapi.ReadTokens(c.Tokens, t.log, time.Now); err != nil {
 			return nil, nil, fmt.Errorf("tokens: %w", err)
 		}
 	}

@@ -180,7 +180,7 @@ func (t *tool) printDetails(ctx context.Context, r ledger.Run, most int) error {
 	if err != nil {
 		return err
 	}
-	open, err := status.FirstOpen(ctx, t.ledger, r, most)
+	open, _, err := status.OpenPage(ctx, t.ledger, r, 0, most)
 	if err != nil {
 		return err
 	}

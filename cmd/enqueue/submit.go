@@ -38,38 +38,47 @@ type order struct {
 	giveUp   time.Duration // 0: the setting of the tenant's workers
 	// batchWait is how long a single removal waits for others.
 	batchWait time.Duration
-	notBefore time.Time // NotBefore, set by check
 }
 
-// check checks the flags, and reads when rows may start.
-func (o *order) check() (err error) {
-	o.notBefore, err = parseNotBefore(o.NotBefore, time.Now())
-	err = errors.Join(tasks.CheckTenant(o.Tenant), ifGiven(o.ID, tasks.CheckRunID), tasks.CheckPriority(tasks.Priority(o.Priority)), err)
+// run checks the flags, and returns the run of the order.
+func (o order) run() (ledger.NewRun, error) {
+	now := time.Now()
+	id := cmp.Or(o.ID, tasks.NewRunID(now))
+	notBefore, err := parseNotBefore(o.NotBefore, now)
+	err = errors.Join(tasks.CheckRun(o.Tenant, id, tasks.Priority(o.Priority)), err)
 	switch {
 	case err != nil:
+	case o.one != nil && o.File != "":
+		err = errors.New("name either a file, or a single domain by --org and --domain")
 	case o.DryRun && o.Follow:
 		err = errors.New("--dry-run and --follow do not go together: a dry run submits nothing to follow")
 	case o.Rejected != "" && !o.SkipInvalid:
 		err = errors.New("--rejected requires --skip-invalid: without it no row is submitted if one is bad")
 	}
-	return cli.Usage(err)
+	return ledger.NewRun{
+		ID: ledger.RunID(id), Tenant: ledger.Tenant(o.Tenant),
+		Description: ledger.Description{Label: o.Label, Priority: o.Priority, GiveUp: o.giveUp, BatchWait: o.batchWait},
+		Control:     ledger.Control{NotBefore: notBefore},
+	}, cli.Usage(err)
 }
 
 // submit submits the order's rows: all of them, or none if one is bad, unless
 // --skip-invalid is set.
 func (t *tool) submit(ctx context.Context, o order) error {
-	if err := o.check(); err != nil {
+	run, err := o.run()
+	if err != nil {
 		return err
 	}
-	rows, err := t.open(ctx, o)
+	rows, err := t.open(ctx, o.File, o.one)
 	if err != nil {
 		return err
 	}
 	defer rows.close()
+	in := intake.Input{Name: rows.name, Rows: rows, Kind: o.kind, Defaults: o.defaults, Ignore: o.IgnoreColumns, SkipInvalid: o.SkipInvalid}
 	if o.DryRun {
-		return t.dryRun(ctx, o, rows)
+		return t.dryRun(ctx, in, o.Tenant)
 	}
-	id, err := t.submitRows(ctx, o, rows)
+	id, err := t.submitRows(ctx, o, rows, in, run)
 	if err != nil || !o.Follow {
 		return interruptedOr(err)
 	}
@@ -77,25 +86,18 @@ func (t *tool) submit(ctx context.Context, o order) error {
 }
 
 // submitRows submits the rows, prints the run's id, and returns it.
-func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id string, err error) {
-	if err := t.connectToSubmit(ctx); err != nil {
-		return "", err
-	}
-	in, err := rows.input(o)
+func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile, in intake.Input, run ledger.NewRun) (id string, err error) {
+	seen, err := t.connectToSubmitTo(ctx, &run, o.NoWorkerYet)
 	if err != nil {
 		return "", err
 	}
-	run, seen, err := t.runOf(ctx, o)
-	if err != nil {
-		return "", err
-	}
-	sub, err := t.submitTo(ctx, o, in, rows, run)
+	sub, err := t.submitTo(ctx, o.Rejected, rows, in, run)
 	t.printFound(in.Name, sub.Found)
 	if err != nil {
-		return "", refusal(sub.Found, unfinished(ctx, run.ID, err))
+		return "", refusal(sub.Found, unfinished(ctx, string(sub.Run.ID), err))
 	}
 	if !seen {
-		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the rows wait until one starts", "tenant", o.Tenant)
+		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the rows wait until one starts", "tenant", run.Tenant)
 	}
 	if err := t.printSubmitted(ctx, sub); err != nil {
 		return "", err
@@ -103,15 +105,15 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id stri
 	if bad := sub.Invalid.Total; bad > 0 && !o.Follow {
 		err = &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; the others were submitted", bad, sub.Rows)}
 	}
-	return run.ID, err
+	return string(sub.Run.ID), err
 }
 
 // submitTo submits and, with --rejected, writes the bad rows to a file.
-func (t *tool) submitTo(ctx context.Context, o order, in intake.Input, rows *rowsFile, run intake.Run) (sub intake.Submitted, err error) {
-	if o.Rejected == "" {
+func (t *tool) submitTo(ctx context.Context, rejected string, rows *rowsFile, in intake.Input, run ledger.NewRun) (sub intake.Submitted, err error) {
+	if rejected == "" {
 		return t.intake().Submit(ctx, in, run)
 	}
-	file, err := createRejected(o.Rejected, rows)
+	file, err := createRejected(rejected, rows)
 	if err != nil {
 		return sub, err
 	}
@@ -144,33 +146,31 @@ func (t *tool) printFound(name string, found intake.Found) {
 
 // refusal returns the error of an input as the command ends with it.
 func refusal(found intake.Found, err error) error {
-	if header, ok := errors.AsType[*intake.HeaderError](err); ok && len(header.Unknown) > 0 && header.Msg == "" {
+	header, isHeader := errors.AsType[*intake.HeaderError](err)
+	bad, isBad := errors.AsType[*intake.BadRows](err)
+	mismatch, differs := errors.AsType[*ledger.MismatchError](err)
+	switch {
+	case isHeader && len(header.Unknown) > 0 && header.Msg == "":
 		return cli.Usage(fmt.Errorf("%w (leave columns out with --ignore-columns)", err))
-	}
-	if _, ok := errors.AsType[*intake.HeaderError](err); ok || errors.Is(err, intake.ErrNoRows) || errors.Is(err, intake.ErrTooManyRows) {
+	case isHeader, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyRows):
 		return cli.Usage(err)
-	}
-	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
+	case isBad:
 		others := ""
 		if bad.Total < found.Rows {
 			others = " (--skip-invalid submits the others)"
 		}
 		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted%s", bad.Total, found.Rows, others)}
-	}
-	if mismatch, ok := errors.AsType[*ledger.MismatchError](err); ok {
+	case differs:
 		return cli.Usage(mismatch)
 	}
 	return err
 }
 
-// runOf returns the properties of the run of an order. seen reports whether a worker has
-// served its tenant.
-func (t *tool) runOf(ctx context.Context, o order) (run intake.Run, seen bool, err error) {
-	settings, seen, err := t.served(ctx, o.Tenant, o.NoWorkerYet)
-	return intake.Run{
-		ID: cmp.Or(o.ID, tasks.NewRunID(time.Now())), Tenant: o.Tenant, Label: o.Label, Priority: tasks.Priority(o.Priority),
-		GiveUp: cmp.Or(o.giveUp, settings.GiveUp, tasks.DefaultGiveUp), NotBefore: o.notBefore, BatchWait: o.batchWait,
-	}, seen, err
+func interruptedOr(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was submitted")}
+	}
+	return err
 }
 
 // printSubmitted prints the run's id, or the submission as JSON, and logs the state of a run

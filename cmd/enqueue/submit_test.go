@@ -177,6 +177,7 @@ func stages(command string, args []string) bool {
 // If Redis cannot delete them, the command prints how to complete the run, and none of its
 // rows starts. The same command then submits each row once.
 func TestInterruptedSubmissionIsCompleted(t *testing.T) {
+	t.Parallel()
 	const rows = 2*ledger.SegmentRows + 400
 	for _, tc := range []struct {
 		name   string

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -67,7 +67,7 @@ func (c *sweepCommand) Run(ctx context.Context, t *tool) error {
 	case c.Confirm != "":
 		return t.confirmBreaker(ctx, c)
 	case c.DryRun:
-		return t.planSweep(ctx, c)
+		return t.planSweep(ctx, c.Tenant, c.Org, c.Rows)
 	}
 	return t.startSweep(ctx, c)
 }
@@ -81,7 +81,7 @@ func (t *tool) startSweep(ctx context.Context, c *sweepCommand) error {
 		return err
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
-	run, created, seen, err := status.SweepNow(ctx, t.redis, t.intake(), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, c.Org, c.VerifyPending)
+	run, created, seen, err := status.SweepNow(ctx, t.redis, t.intake(), ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(c.Tenant), Description: ledger.Description{Label: c.Label}}, c.Org, c.VerifyPending)
 	if err != nil {
 		return notStarted(ctx, "sweep "+id, id, err)
 	}

@@ -14,8 +14,10 @@ import (
 
 // sweepPlan is an estimate of the next sweep from the last one.
 type sweepPlan struct {
-	*sweepCommand
 	status.Preview
+	tenant    string
+	org       string // empty: all of them
+	rows      int    // that are printed
 	at        time.Time
 	settings  tenant.Announced
 	announced bool
@@ -39,11 +41,11 @@ type sweepCalls struct {
 func (c sweepCalls) sum() int64 { return c.Pages + c.Lists + c.Records + c.Actions }
 
 // planSweep prints the estimate of a sweep, and the decisions at its end.
-func (t *tool) planSweep(ctx context.Context, c *sweepCommand) error {
+func (t *tool) planSweep(ctx context.Context, name, org string, rows int) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
-	p := sweepPlan{sweepCommand: c, at: time.Now()}
+	p := sweepPlan{tenant: name, org: org, rows: rows, at: time.Now()}
 	err := t.readSweeps(ctx, &p)
 	if err == nil {
 		err = p.estimate()
@@ -59,18 +61,18 @@ func (t *tool) planSweep(ctx context.Context, c *sweepCommand) error {
 
 // readSweeps reads the settings of the tenant and the state of its sweeps.
 func (t *tool) readSweeps(ctx context.Context, p *sweepPlan) (err error) {
-	if p.settings, p.announced, err = tenant.ReadAnnounced(ctx, t.redis, p.Tenant); err != nil {
+	if p.settings, p.announced, err = tenant.ReadAnnounced(ctx, t.redis, p.tenant); err != nil {
 		return err
 	}
 	if !p.announced {
 		p.settings = assumed
 	}
-	ticks, err := sweep.NewStore(t.redis, p.Tenant).Ticks(ctx)
+	ticks, err := sweep.NewStore(t.redis, p.tenant).Ticks(ctx)
 	if err != nil {
 		return err
 	}
 	p.skipped = ticks.Skipped
-	p.Preview, err = status.PreviewOf(ctx, t.redis, p.Tenant, p.Org, p.at)
+	p.Preview, err = status.PreviewOf(ctx, t.redis, p.tenant, p.org, p.at)
 	return err
 }
 
@@ -104,7 +106,7 @@ func (p *sweepPlan) count() *sweepCalls {
 			c.Records++
 		}
 	}
-	if p.Org != "" {
+	if p.org != "" {
 		return &c
 	}
 	if p.Summary == nil {
@@ -118,13 +120,13 @@ func (p *sweepPlan) count() *sweepCalls {
 
 // tooSlow reports whether a tick may come before the sweep of the last one has ended.
 func (p *sweepPlan) tooSlow() bool {
-	return p.Org == "" && p.interval > 0 && p.takes > p.interval
+	return p.org == "" && p.interval > 0 && p.takes > p.interval
 }
 
 func (p *sweepPlan) write(out io.Writer) error {
 	w := status.NewTable(out)
-	w.Line("tenant", p.Tenant)
-	w.Line("organization", p.Org)
+	w.Line("tenant", p.tenant)
+	w.Line("organization", p.org)
 	w.Line("breaker", p.breaker())
 	w.Line("schedule", status.ScheduleText(p.cron, p.at))
 	w.Line("skipped", status.SkippedTick(p.skipped))
@@ -143,7 +145,7 @@ func (p *sweepPlan) write(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, "\nif the next sweep finds the same as the last ones:")
-	return status.WriteCandidates(out, p.Candidates, p.Rows)
+	return status.WriteCandidates(out, p.Candidates, p.rows)
 }
 
 // breaker describes the breaker, and whether it would open.
@@ -269,7 +271,7 @@ type candidateJSON struct {
 func (p *sweepPlan) asJSON() sweepPlanJSON {
 	b := p.Breaker
 	j := sweepPlanJSON{
-		DryRun: true, Tenant: p.Tenant, Organization: p.Org, Sweep: p.cron.String(), Of: p.calls,
+		DryRun: true, Tenant: p.tenant, Organization: p.org, Sweep: p.cron.String(), Of: p.calls,
 		Breaker: breakerJSON{Open: b.Open, Sweep: b.ID, Why: b.Why, Confirmed: known(b.Confirmed), Opens: p.opens()},
 		Rate:    p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: p.limit.SweepShare, RateAnnounced: p.announced, TooSlow: p.tooSlow(),
 		Rules:   rulesJSON{p.Rules.Action, int64(p.Rules.Grace / time.Second), p.Rules.AbsentChecks, append([]string{}, p.Rules.Protect...)},

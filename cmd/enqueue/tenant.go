@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/tenant"
 	"orgops/tasks"
@@ -95,6 +96,17 @@ func (t *tool) served(ctx context.Context, name string, noWorkerYet bool) (setti
 		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet", name))
 	}
 	return settings, seen, err
+}
+
+// connectToSubmitTo connects to submit the rows of a run, which gets the setting of its tenant's
+// workers that it lacks. It returns as seen whether a worker has served the tenant.
+func (t *tool) connectToSubmitTo(ctx context.Context, run *ledger.NewRun, noWorkerYet bool) (seen bool, err error) {
+	if err := t.connectToSubmit(ctx); err != nil {
+		return false, err
+	}
+	settings, seen, err := t.served(ctx, string(run.Tenant), noWorkerYet)
+	run.GiveUp = cmp.Or(run.GiveUp, settings.GiveUp, tasks.DefaultGiveUp)
+	return seen, err
 }
 
 // settingsTime bounds the read of a tenant's settings if Redis is optional.

@@ -65,7 +65,7 @@ func (f accessFlags) files(logger *slog.Logger) (access console.Access, certific
 		}
 	}
 	if f.OpsUsers != "" {
-		if access.Users, err = console.ReadUsers(f.OpsUsers, logger); err != nil {
+		if access.Users, err = console.ReadUsers(f.OpsUsers, logger, time.Now); err != nil {
 			return access, nil, fmt.Errorf("ops-users: %w", err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -38,7 +38,7 @@ func TestBlockedForTheFleet(t *testing.T) {
 			}
 			tc.fault.Operation = sandbox.OpUpdateDiscoveryDomain
 			granted := box.AddFault(tc.fault)
-			d.handIn(intake.Run{ID: "updates"}, tasks.TypeUpdate, box.SeedUpdates(rows))
+			d.handIn(ledger.NewRun{ID: "updates"}, tasks.TypeUpdate, box.SeedUpdates(rows))
 			await(t, "a row that says why it waits", func() bool {
 				return slices.ContainsFunc(slices.Collect(maps.Values(d.reasons("updates"))), func(why string) bool {
 					return strings.HasPrefix(why, "blocked: ") && strings.Contains(why, tc.row)

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"orgops/internal/engine"
-	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -48,9 +48,9 @@ func operate(t *testing.T) operated {
 	p := begin(t, settings)
 	at, _ := p.says("listening", map[string]string{"for": "http-addr"})["url"].(string)
 	o := operated{newDesk(t), strings.TrimSuffix(at, "/"), box.Seed()}
-	o.handIn(intake.Run{ID: sampleRun, Label: "from the CRM", GiveUp: sandboxGiveUp}, tasks.TypeVerify, o.sample.Domains)
+	o.handIn(ledger.NewRun{ID: sampleRun, Description: ledger.Description{Label: "from the CRM", GiveUp: sandboxGiveUp}}, tasks.TypeVerify, o.sample.Domains)
 	o.ended(sampleRun)
-	o.handIn(intake.Run{ID: slowRun, Label: "clients of customers who left"}, tasks.TypeRemove, box.SeedClients(20_000))
+	o.handIn(ledger.NewRun{ID: slowRun, Description: ledger.Description{Label: "clients of customers who left"}}, tasks.TypeRemove, box.SeedClients(20_000))
 	await(t, "the first rows of "+slowRun, func() bool { return o.run(slowRun).Settled() > 0 })
 	return o
 }
@@ -126,7 +126,7 @@ func (o operated) isLive(t *testing.T, b *browser) {
 
 // staysText has markup in a run's label and in the address of a page.
 func (o operated) staysText(t *testing.T, b *browser) {
-	o.handIn(intake.Run{ID: markupRun, Label: markup}, tasks.TypeRemove, []byte("organization_id,client_id\norg_0000000000000000,c\n"))
+	o.handIn(ledger.NewRun{ID: markupRun, Description: ledger.Description{Label: markup}}, tasks.TypeRemove, []byte("organization_id,client_id\norg_0000000000000000,c\n"))
 	tab := b.tab(t)
 	tab.quietly = []string{"status of 40"} // pages that do not exist
 	for _, path := range []string{

@@ -22,7 +22,6 @@ import (
 
 	"orgops/internal/deliveries"
 	"orgops/internal/engine"
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -137,7 +136,7 @@ func (f *clockFleet) workAhead(name string, by time.Duration) *running {
 func (f *clockFleet) handInFile(s submission, kind string, rows []byte) {
 	f.t.Helper()
 	write(f.t, filepath.Join(f.dir, s.file), string(rows))
-	f.handIn(intake.Run{ID: s.run}, kind, rows)
+	f.handIn(ledger.NewRun{ID: ledger.RunID(s.run)}, kind, rows)
 }
 
 // wantNoAttempt checks that no task of these workers has used up an attempt.
@@ -296,8 +295,8 @@ func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	first := f.workAhead("one", ahead)
 	slow := f.box.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, AnswerLatency: 15 * time.Second})
 	late := f.box.SeedUnpublished(rows)
-	f.handIn(intake.Run{ID: "late", GiveUp: minutesApart / 2}, tasks.TypeVerify, late)
-	f.handIn(intake.Run{ID: "expires", GiveUp: time.Second}, tasks.TypeVerify, f.box.SeedUnpublished(rows))
+	f.handIn(ledger.NewRun{ID: "late", Description: ledger.Description{GiveUp: minutesApart / 2}}, tasks.TypeVerify, late)
+	f.handIn(ledger.NewRun{ID: "expires", Description: ledger.Description{GiveUp: time.Second}}, tasks.TypeVerify, f.box.SeedUnpublished(rows))
 	f.handInFile(submissions[3], tasks.TypeCreate, f.box.SeedTemplates(rows))
 	await(t, "the templates", func() bool { return len(f.box.Templates()) == rows })
 	f.openFor("late", rows, "no TXT record")

@@ -86,10 +86,7 @@ func (s systems) named(env func(string) string) ([]tenant.Settings, error) {
 	}
 	if s.Config != "" {
 		all, err := tenant.ReadFile(s.Config, env)
-		if err != nil {
-			err = cli.Usage(err)
-		}
-		return all, err
+		return all, cli.Usage(err)
 	}
 	t := s.WithSecrets(env)
 	if err := t.Complete(env); err != nil {
@@ -108,30 +105,27 @@ func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 }
 
 // check checks the settings that are not of a tenant.
-func (s settings) check() error {
+func (s settings) check() (err error) {
 	if s.HTTPAddr != off {
-		if err := s.accessFlags.check(s.HTTPAddr); err != nil {
-			return cli.Usage(err)
+		err = s.accessFlags.check(s.HTTPAddr)
+	}
+	if err == nil && s.ProbeAddr != off {
+		if _, _, err = net.SplitHostPort(s.ProbeAddr); err != nil {
+			err = fmt.Errorf("probe-addr: %w: want host:port, such as 127.0.0.1:8081", err)
 		}
 	}
-	if s.ProbeAddr != off {
-		if _, _, err := net.SplitHostPort(s.ProbeAddr); err != nil {
-			return cli.Usage(fmt.Errorf("probe-addr: %w: want host:port, such as 127.0.0.1:8081", err))
-		}
+	switch traces := tracing.Check(s.OTLPEndpoint, s.OTLPRatio); {
+	case err != nil:
+	case sameAddr(s.HTTPAddr, s.ProbeAddr):
+		err = fmt.Errorf("http-addr and probe-addr are both %s: give the probes another port: they require no sign-in", s.HTTPAddr)
+	case s.DebugHTTP && s.LogLevel != "debug":
+		err = fmt.Errorf("debug-http: it logs at debug level, and log-level is %.20q: set log-level to debug", s.LogLevel)
+	case traces != nil:
+		err = traces
+	case s.ShutdownTimeout < time.Second:
+		err = fmt.Errorf("shutdown-timeout: want at least 1s, got %s", s.ShutdownTimeout)
 	}
-	if sameAddr(s.HTTPAddr, s.ProbeAddr) {
-		return cli.Usage(fmt.Errorf("http-addr and probe-addr are both %s: give the probes another port: they require no sign-in", s.HTTPAddr))
-	}
-	if s.DebugHTTP && s.LogLevel != "debug" {
-		return cli.Usage(fmt.Errorf("debug-http: it logs at debug level, and log-level is %.20q: set log-level to debug", s.LogLevel))
-	}
-	if err := tracing.Check(s.OTLPEndpoint, s.OTLPRatio); err != nil {
-		return cli.Usage(err)
-	}
-	if s.ShutdownTimeout < time.Second {
-		return cli.Usage(fmt.Errorf("shutdown-timeout: want at least 1s, got %s", s.ShutdownTimeout))
-	}
-	return nil
+	return cli.Usage(err)
 }
 
 const (

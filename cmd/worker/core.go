@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/dnscheck"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
@@ -17,21 +18,14 @@ import (
 	"orgops/internal/followup"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
+	"orgops/internal/tracing"
 	"orgops/internal/workers"
 )
-
-// core executes the rows of a tenant that a dispatcher releases, that of this worker or
-// of another.
-type core struct {
-	engine     *engine.Engine
-	dispatcher *dispatch.Dispatcher
-	scanner    *scan.Scanner
-	followUp   *followup.FollowUp
-}
 
 // newCore returns the core of a tenant, not started, and the queue of its tasks.
 func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Queue) {
@@ -262,4 +256,51 @@ func endOf(run ledger.Run, counts ledger.Counts) events.Event {
 		data.Counts[string(outcome)] = n
 	}
 	return events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: events.RunFinished, At: run.EndedAt, Data: data}
+}
+
+// observedDNS counts and traces the verdicts of a tenant's checker.
+type observedDNS struct {
+	*dnscheck.Checker
+	metrics *metrics.Metrics
+	traces  *tracing.Tracing
+	tenant  string
+}
+
+// Check implements kinds.DNS, with Prove and Disprove.
+func (d observedDNS) Check(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.observe(ctx, "look", d.Checker.Check, host, token)
+}
+
+func (d observedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.observe(ctx, "prove", d.Checker.Prove, host, token)
+}
+
+func (d observedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.observe(ctx, "disprove", d.Checker.Disprove, host, token)
+}
+
+func (d observedDNS) observe(ctx context.Context, span string, check func(ctx context.Context, host, token string) (dnscheck.Verdict, error), host, token string) (dnscheck.Verdict, error) {
+	ctx, traced := d.traces.DNS(ctx, span)
+	v, err := check(ctx, host, token)
+	traced(v, err)
+	if err == nil {
+		d.metrics.Verdict(d.tenant, v.State.String(), string(v.Reason))
+	}
+	return v, err
+}
+
+// dnsConcurrency is how many DNS checks run at a time. Most wait for servers that do not answer:
+// 8 s each, over UDP and TCP at the name servers and then at the resolvers, which costs little.
+// Ten such checks a second, and as many that are repeated, hold 170 places (dnscheck has a test
+// of the 8 s); the rest is for the others, which take milliseconds.
+const dnsConcurrency = 250
+
+// apiConcurrency is how many tasks that send requests run at a time: as many as are in progress
+// when requests of 2 s use the whole rate, and a few more.
+func apiConcurrency(rate pace.Rate) int {
+	const latency, few, most = 2, 8, 200
+	if rate.IsUnlimited() {
+		return most / 2
+	}
+	return min(int(math.Ceil(rate.PerSecond()*latency))+few, most)
 }

@@ -21,7 +21,6 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
-	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 )
 
@@ -142,13 +141,7 @@ func testedTenant(t tenant.Settings, client redis.UniversalClient) (health.Tenan
 		api.CloseIdle()
 		checker.Close()
 	}
-	return health.Tenant{
-		Name: t.Name, API: api, Headers: headers, Tokens: tokens, Burst: t.Burst, DNS: checker, Mode: t.Mode, Quorum: t.Quorum,
-		Assertions: apiclient.AuthMethod(t.ClientAuth) == apiclient.AuthPrivateKeyJWT,
-		Needs: health.Needs{
-			TrustPayload: t.TrustPayload, Sweep: t.Sweep != off, Acts: t.Rules.Action != sweep.Report || t.VerifyPending,
-		},
-	}, done, nil
+	return health.Tenant{Settings: t, API: api, Headers: headers, Tokens: tokens, DNS: checker}, done, nil
 }
 
 // receivers connects to the receivers of events, unless there is a proxy, which would do that.

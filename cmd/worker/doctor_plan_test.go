@@ -8,6 +8,7 @@ import (
 
 	"orgops/internal/capacity"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
@@ -25,7 +26,7 @@ func TestSizesOfSweeps(t *testing.T) {
 	crowd := box.SeedBulk(sandbox.BulkOptions{Organizations: 500, Absent: 0.02, Servfail: 0.01})
 	d := newDesk(t)
 	begin(t, pointedAt(box, redistest.URL(t), nil))
-	if _, _, err := intake.New(d.redis, d.ledger).BeginSweep(t.Context(), intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}, sweep.Order{Tick: time.Now().Unix()}); err != nil {
+	if _, _, err := intake.New(d.redis, d.ledger).BeginSweep(t.Context(), ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}, sweep.Order{Tick: time.Now().Unix()}); err != nil {
 		t.Fatal(err)
 	}
 	d.ended("sweep")

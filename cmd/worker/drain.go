@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 )
@@ -23,7 +24,7 @@ func (w *worker) drained(ctx context.Context) error {
 		} else if !left {
 			return nil
 		}
-		if err := wait(ctx, drainEvery); err != nil {
+		if err := engine.Sleep(ctx, drainEvery); err != nil {
 			return err
 		}
 	}

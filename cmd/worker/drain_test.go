@@ -30,12 +30,12 @@ func TestDrain(t *testing.T) {
 	}
 	d.submit(ledger.NewRun{ID: "core-elsewhere", Tenant: "elsewhere", Kind: kinds.Update}, row)
 	d.stage(ledger.NewRun{ID: "core-staged", Kind: kinds.Update}, row)
-	d.handIn(intake.Run{ID: "paused"}, tasks.TypeVerify, box.SeedDomains(1))
+	d.handIn(ledger.NewRun{ID: "paused"}, tasks.TypeVerify, box.SeedDomains(1))
 	if err := d.ledger.Core().Pause(t.Context(), "paused"); err != nil {
 		t.Fatal(err)
 	}
-	d.handIn(intake.Run{ID: "elsewhere", Tenant: "elsewhere"}, tasks.TypeVerify, box.SeedDomains(1))
-	swept := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
+	d.handIn(ledger.NewRun{ID: "elsewhere", Tenant: "elsewhere"}, tasks.TypeVerify, box.SeedDomains(1))
+	swept := ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}
 	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), sweep.NewStore(d.redis, tasks.DefaultTenant), swept, sweep.Order{}); err != nil {
 		t.Fatal(err)
 	}

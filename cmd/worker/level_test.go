@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/tasks"
 )
@@ -29,7 +29,7 @@ func TestLevelBySignal(t *testing.T) {
 	looked := func(runID string) {
 		t.Helper()
 		_, rows := fetch(t, "GET", f.authURL+"/_sandbox/rows/domains.csv?n=1", "")
-		f.handIn(intake.Run{ID: runID}, tasks.TypeVerify, []byte(rows))
+		f.handIn(ledger.NewRun{ID: ledger.RunID(runID)}, tasks.TypeVerify, []byte(rows))
 		f.ended(runID)
 		await(t, "the line of its end", func() bool { return said("task", "", runID) })
 	}

@@ -1,16 +1,3 @@
-// Command worker carries out the tasks that producers enqueue.
-//
-// The files, from the commands to the parts of a tenant:
-//
-//	main.go       the commands: work, doctor, sandbox
-//	sandbox.go    --sandbox, and worker sandbox
-//	doctor.go     worker doctor; doctor_plan.go: --plan
-//	run.go        a worker: connections, session, listeners; start and stop
-//	reload.go     changes of the file of tenants; drain.go: --drain
-//	ready.go      /readyz, and the tokens that a worker fetches before it needs them
-//	tenant.go     a tenant of the worker: start and stop
-//	parts.go      builds the parts of a tenant; core.go: those that execute its rows
-//	config.go     the flags; access.go: those of access to the pages
 package main
 
 import (
@@ -32,12 +19,6 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once, like a crash
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 }
-
-// version and commit are set when a release is built.
-var (
-	version = "dev"
-	commit  string
-)
 
 type grammar struct {
 	Work    settings       `cmd:"" default:"withargs" help:"Process tasks (the default command)."`

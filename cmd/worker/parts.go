@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -15,6 +15,7 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/deliveries"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/health"
 	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
@@ -38,7 +39,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems, reach := new(console.APIErrors), new(console.Reach)
+	problems, reach := new(console.APIErrors), new(atomic.Pointer[console.Reach])
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
 		MaxConns: corePlaces(t.Limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
@@ -66,7 +67,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 			logger.Error("resolver not counted: it answers for names that do not exist", "resolver", resolver, "error", why)
 		},
 		Reach: func(reached bool, why string) {
-			reach.Set(reached, why)
+			reach.Store(&console.Reach{Reached: reached, Why: why})
 			if reached {
 				logger.Info("checking at the domains' own name servers")
 				return
@@ -84,24 +85,16 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	}
 	s := &served{
 		shown: console.Tenant{
-			Name: t.Name, Settings: t.Announced(), API: api, DNS: checker,
-			Reach: reach, Errors: problems, Webhooks: shownReceivers(t),
+			Served: health.Served{Settings: t.Announced(), API: api, DNS: checker}, Reach: reach, Errors: problems, Webhooks: t.Endpoints,
 		},
 		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
 	}
+	s.shown.AwaitsToken = func() bool { return w.awaitsToken(s) }
 	notifier, deliveries := w.newNotifier(s)
 	var rows queues.Queue
 	s.core, rows = w.newCore(s, notifier)
 	s.queues = []queues.Queue{rows, deliveries}
 	return s, nil
-}
-
-// shownReceivers returns the receivers of the tenant's events without their secrets.
-func shownReceivers(t tenant.Settings) (all []console.Receiver) {
-	for _, e := range t.Endpoints {
-		all = append(all, console.Receiver{Name: e.Name, Origin: e.Origin()})
-	}
-	return all
 }
 
 // measuredGate measures and traces the wait of requests for their permits.
@@ -156,43 +149,6 @@ func (w *worker) schedule(t tenant.Settings, logger *slog.Logger) *schedule.Sche
 	}
 }
 
-// observedDNS counts and traces the verdicts of a tenant's checker.
-type observedDNS struct {
-	*dnscheck.Checker
-	metrics *metrics.Metrics
-	traces  *tracing.Tracing
-	tenant  string
-}
-
-// Check implements kinds.DNS, with Prove and Disprove.
-func (d observedDNS) Check(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(ctx, "look", d.Checker.Check, host, token)
-}
-
-func (d observedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(ctx, "prove", d.Checker.Prove, host, token)
-}
-
-func (d observedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(ctx, "disprove", d.Checker.Disprove, host, token)
-}
-
-func (d observedDNS) observe(ctx context.Context, span string, check func(ctx context.Context, host, token string) (dnscheck.Verdict, error), host, token string) (dnscheck.Verdict, error) {
-	ctx, traced := d.traces.DNS(ctx, span)
-	v, err := check(ctx, host, token)
-	traced(v, err)
-	if err == nil {
-		d.metrics.Verdict(d.tenant, v.State.String(), string(v.Reason))
-	}
-	return v, err
-}
-
-// dnsConcurrency is how many DNS checks run at a time. Most wait for servers that do not answer:
-// 8 s each, over UDP and TCP at the name servers and then at the resolvers, which costs little.
-// Ten such checks a second, and as many that are repeated, hold 170 places (dnscheck has a test
-// of the 8 s); the rest is for the others, which take milliseconds.
-const dnsConcurrency = 250
-
 // resolverLabel returns the label of the queried server in metrics. All name servers of zones have
 // the same one: there are many, and strangers choose their names.
 func resolverLabel(o dnscheck.Observation) string {
@@ -200,16 +156,6 @@ func resolverLabel(o dnscheck.Observation) string {
 		return "authority"
 	}
 	return o.Resolver
-}
-
-// apiConcurrency is how many tasks that send requests run at a time: as many as are in progress
-// when requests of 2 s use the whole rate, and a few more.
-func apiConcurrency(rate pace.Rate) int {
-	const latency, few, most = 2, 8, 200
-	if rate.IsUnlimited() {
-		return most / 2
-	}
-	return min(int(math.Ceil(rate.PerSecond()*latency))+few, most)
 }
 
 // classOf returns the pace's class of a request.

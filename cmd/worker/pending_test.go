@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 )
@@ -20,7 +21,7 @@ func TestPending(t *testing.T) {
 		box.SetTXT(d.Host, d.TXT)
 	}
 	d := newDesk(t)
-	if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "", intake.Run{ID: "job", Tenant: "default"}); err != nil {
+	if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "", ledger.NewRun{ID: "job", Tenant: "default"}); err != nil {
 		t.Fatal(err)
 	}
 	p := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain") // waits for the run, sealed or not
@@ -49,7 +50,7 @@ func TestPendingBesideABadRecord(t *testing.T) {
 	}})
 	d := newDesk(t)
 	taker := intake.New(d.redis, d.ledger)
-	if _, _, err := taker.BeginPending(t.Context(), "", intake.Run{ID: "job", Tenant: "default"}); err != nil {
+	if _, _, err := taker.BeginPending(t.Context(), "", ledger.NewRun{ID: "job", Tenant: "default"}); err != nil {
 		t.Fatal(err)
 	}
 	work := func() {
@@ -72,7 +73,7 @@ func TestPendingBesideABadRecord(t *testing.T) {
 		t.Errorf("exported %s\nwant %s", out.String(), want)
 	}
 	fix()
-	if _, _, err := taker.Retry(t.Context(), "job", intake.RetryOptions{ID: "again"}); err != nil {
+	if _, err := taker.Retry(t.Context(), "job", intake.RetryOptions{ID: "again"}); err != nil {
 		t.Fatal(err)
 	}
 	work()

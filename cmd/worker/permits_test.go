@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
-	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -95,7 +95,7 @@ func TestAClockThatWasAhead(t *testing.T) {
 		{"a run by that clock", func(t *testing.T, d desk, box *sandbox.Sandbox) {
 			clock := redistest.Mini(t)
 			clock.SetTime(time.Now().Add(year))
-			d.handIn(intake.Run{ID: "ahead"}, tasks.TypeUpdate, box.SeedUpdates(rows))
+			d.handIn(ledger.NewRun{ID: "ahead"}, tasks.TypeUpdate, box.SeedUpdates(rows))
 			d.ended("ahead")
 			clock.SetTime(time.Time{}) // the machine's again
 		}},
@@ -113,7 +113,7 @@ func TestAClockThatWasAhead(t *testing.T) {
 			env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "50/s", "ORGOPS_BURST": "50"})
 			begin(t, env).says("worker started", nil)
 			tc.ahead(t, d, box)
-			d.handIn(intake.Run{ID: "right"}, tasks.TypeUpdate, box.SeedUpdates(rows))
+			d.handIn(ledger.NewRun{ID: "right"}, tasks.TypeUpdate, box.SeedUpdates(rows))
 			d.ended("right")
 			d.well("right", rows)
 		})

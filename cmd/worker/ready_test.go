@@ -32,6 +32,7 @@ func closed(t *testing.T) string {
 }
 
 func TestReadinessSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		change func(t *testing.T, env map[string]string, box *sandbox.Sandbox)
@@ -96,6 +97,7 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 // TestNotReadyBeforeTheFirstToken checks that an idle worker fetches its token, and is ready
 // once it has one.
 func TestNotReadyBeforeTheFirstToken(t *testing.T) {
+	t.Parallel()
 	box := startBox(t, sandbox.Options{})
 	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0"})
 	release := make(chan struct{})

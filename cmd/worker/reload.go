@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"orgops/internal/tenant"
@@ -15,16 +13,6 @@ import (
 // readFileEvery is how often the file of tenants is read. Its directory is not watched for
 // events, since Kubernetes replaces a symbolic link above the file.
 const readFileEvery = 5 * time.Second
-
-// settingsFile is the file of tenants, whose changes take effect while the worker runs.
-type settingsFile struct {
-	path    string
-	read    func() ([]tenant.Settings, error) // as at the start
-	content string                            // digest of the file that is in force
-	hangups <-chan os.Signal
-	every   time.Duration
-	refused atomic.Bool // the present content
-}
 
 // watchFile reloads the file of tenants after each SIGHUP, and when it or a file that it names
 // has changed, until ctx ends. A change takes effect once two readings in a row are the same,

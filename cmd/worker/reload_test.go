@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/logtest"
 	"orgops/internal/redisconn"
@@ -100,7 +99,7 @@ func TestReload(t *testing.T) {
 		t.Error("the metrics do not show that the file is refused")
 	}
 	for _, name := range []string{"keep", "faster", "gone"} {
-		d.handIn(intake.Run{ID: "former-" + name, Tenant: name}, tasks.TypeUpdate, box.SeedUpdates(1))
+		d.handIn(ledger.NewRun{ID: ledger.RunID("former-" + name), Tenant: ledger.Tenant(name)}, tasks.TypeUpdate, box.SeedUpdates(1))
 		d.ended("former-" + name)
 	}
 
@@ -108,7 +107,7 @@ func TestReload(t *testing.T) {
 	slow := box.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, AnswerLatency: 3 * time.Second})
 	before := patches(box)
 	for _, name := range []string{"keep", "faster", "gone"} {
-		d.handIn(intake.Run{ID: "during-" + name, Tenant: name}, tasks.TypeUpdate, box.SeedUpdates(rows))
+		d.handIn(ledger.NewRun{ID: ledger.RunID("during-" + name), Tenant: ledger.Tenant(name)}, tasks.TypeUpdate, box.SeedUpdates(rows))
 	}
 	await(t, "requests in progress", func() bool { return patches(box) == before+3*rows })
 	slow()
@@ -131,7 +130,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("%d attempts were used up", most)
 	}
 	for _, name := range []string{"keep", "faster", "added"} {
-		d.handIn(intake.Run{ID: "after-" + name, Tenant: name}, tasks.TypeUpdate, box.SeedUpdates(1))
+		d.handIn(ledger.NewRun{ID: ledger.RunID("after-" + name), Tenant: ledger.Tenant(name)}, tasks.TypeUpdate, box.SeedUpdates(1))
 		d.ended("after-" + name)
 	}
 
@@ -161,7 +160,7 @@ func TestReload(t *testing.T) {
 	if _, page := p.page("http-addr", "/tenants"); !strings.Contains(page, `id="tenant-added"`) || !strings.Contains(page, "200/s") {
 		t.Errorf("the page of tenants:\n%s", page)
 	}
-	d.handIn(intake.Run{ID: "late", Tenant: "gone"}, tasks.TypeUpdate, box.SeedUpdates(1))
+	d.handIn(ledger.NewRun{ID: "late", Tenant: "gone"}, tasks.TypeUpdate, box.SeedUpdates(1))
 	time.Sleep(1500 * time.Millisecond) // a dispatcher would have released the row
 	if r := d.run("late"); r.Ended() {
 		t.Errorf("a row of the removed tenant was executed: %+v", r)
@@ -257,7 +256,7 @@ func TestReloadLeaksNothing(t *testing.T) {
 		await(t, "the tenant", func() bool { return len(w.tenants()) == 2 })
 		for kind, rows := range map[string][]byte{tasks.TypeUpdate: box.SeedUpdates(3), tasks.TypeVerify: box.SeedDomains(3)} {
 			id := fmt.Sprintf("%s-%d", strings.ReplaceAll(kind, ":", "-"), i)
-			d.handIn(intake.Run{ID: id, Tenant: "second"}, kind, rows)
+			d.handIn(ledger.NewRun{ID: ledger.RunID(id), Tenant: "second"}, kind, rows)
 			d.ended(id)
 		}
 		f.write(first)
@@ -334,7 +333,7 @@ func TestStopDuringReload(t *testing.T) {
 	p := f.begin("--shutdown-timeout=2s")
 	slow := box.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, AnswerLatency: time.Minute})
 	defer slow()
-	d.handIn(intake.Run{ID: "updates", Tenant: "one"}, tasks.TypeUpdate, box.SeedUpdates(1))
+	d.handIn(ledger.NewRun{ID: "updates", Tenant: "one"}, tasks.TypeUpdate, box.SeedUpdates(1))
 	await(t, "the request", func() bool { return patches(box) == 1 })
 	f.write(f.entry("one", ", rate: 5/s"))
 	hangUp(t)

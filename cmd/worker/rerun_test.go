@@ -11,7 +11,6 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/engine"
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -74,7 +73,7 @@ func TestRerun(t *testing.T) {
 			box, d := startBox(t, sandbox.Options{}), newDesk(t)
 			wrong, right := halves(box, rows)
 			env := pointedAt(box, redistest.URL(t), oneByOne)
-			d.handIn(intake.Run{ID: "nightly"}, tasks.TypeRemove, wrong)
+			d.handIn(ledger.NewRun{ID: "nightly"}, tasks.TypeRemove, wrong)
 			if tt.already > 0 {
 				begin(t, env).says("worker started", nil)
 				await(t, "some removals", func() bool { return len(removedFrom(box)) >= tt.already })
@@ -84,7 +83,7 @@ func TestRerun(t *testing.T) {
 			if n := len(before); n < tt.already || n >= rows || first.Counts["done"] != int64(n) || first.Counts["cancelled"] != int64(rows-n) {
 				t.Errorf("%d of %d clients were removed, the run says %v", n, rows, first.Counts)
 			}
-			d.handIn(intake.Run{ID: "nightly"}, tasks.TypeRemove, right)
+			d.handIn(ledger.NewRun{ID: "nightly"}, tasks.TypeRemove, right)
 			if tt.already == 0 {
 				begin(t, env)
 			}
@@ -141,7 +140,7 @@ func TestPauseOfManyRows(t *testing.T) {
 	t.Parallel()
 	const rows = 40_000
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	d.handIn(intake.Run{ID: "many"}, tasks.TypeUpdate, box.SeedUpdates(rows))
+	d.handIn(ledger.NewRun{ID: "many"}, tasks.TypeUpdate, box.SeedUpdates(rows))
 	begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "20/s", "ORGOPS_BURST": "5"}))
 	await(t, "some changes", func() bool { return patched(box) >= 20 })
 	d.watch(time.Second)
@@ -185,10 +184,10 @@ func TestBlockedWithManyRows(t *testing.T) {
 	box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(), func(scope string) bool { return scope == "update:organization_discovery_domains" })...)
 	lines := bytes.SplitAfter(box.SeedUpdates(rows+1), []byte("\n"))
 	p := begin(t, pointedAt(box, redistest.URL(t), nil))
-	d.handIn(intake.Run{ID: "first"}, tasks.TypeUpdate, bytes.Join(lines[:2], nil))
+	d.handIn(ledger.NewRun{ID: "first"}, tasks.TypeUpdate, bytes.Join(lines[:2], nil))
 	p.says("operation blocked", nil)
 	time.Sleep(2 * time.Second) // the dispatcher reads the tenant's state every second
-	d.handIn(intake.Run{ID: "many"}, tasks.TypeUpdate, bytes.Join(append([][]byte{lines[0]}, lines[2:]...), nil))
+	d.handIn(ledger.NewRun{ID: "many"}, tasks.TypeUpdate, bytes.Join(append([][]byte{lines[0]}, lines[2:]...), nil))
 	d.watch(5 * time.Second)
 	if n := len(box.Requests()); n >= 10 {
 		t.Errorf("%d requests while the operation is blocked, want less than 10", n)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/tasks"
 )
@@ -86,7 +86,7 @@ func TestResetConnectionsCostPermits(t *testing.T) {
 	f.env["ORGOPS_BASE_URL"] = front.url() + "/api/v2"
 	f.env["ORGOPS_RATE"], f.env["ORGOPS_BURST"] = "100/s", "30"
 	_, file := fetch(t, http.MethodGet, f.authURL+"/_sandbox/rows/updates.csv?n=300", "")
-	f.handIn(intake.Run{ID: "job"}, tasks.TypeUpdate, []byte(file))
+	f.handIn(ledger.NewRun{ID: "job"}, tasks.TypeUpdate, []byte(file))
 	f.work("one")
 	if r := f.ended("job"); r.Counts["done"]+r.Counts["unchanged"] != rows {
 		t.Errorf("counts %v, want %d rows done or unchanged", r.Counts, rows)

@@ -69,14 +69,14 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 	}
 	taker := intake.New(d.redis, d.ledger)
 	options := intake.RetryOptions{ID: "again", Outcomes: []string{"cancelled"}}
-	if _, _, err := taker.Retry(t.Context(), "restore", options); err == nil || !strings.Contains(err.Error(), "run restore was submitted by a worker") {
+	if _, err := taker.Retry(t.Context(), "restore", options); err == nil || !strings.Contains(err.Error(), "run restore was submitted by a worker") {
 		t.Errorf("retry: %v", err)
 	}
 	if _, err := d.ledger.Get(t.Context(), "again"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("the retry exists: %v", err)
 	}
 	const content = `{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_restore":true}`
-	d.handIn(intake.Run{ID: "file"}, tasks.TypeVerify, []byte(content+"\n"))
+	d.handIn(ledger.NewRun{ID: "file"}, tasks.TypeVerify, []byte(content+"\n"))
 	if _, err := producer.New(d.redis).Submit(t.Context(), producer.Row{ID: "service", Kind: producer.Verify, Row: []byte(content)}); err != nil {
 		t.Fatal(err)
 	}

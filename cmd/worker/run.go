@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,90 +8,19 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/hibiken/asynq"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
 	"orgops/internal/console"
-	"orgops/internal/deliveries"
+	"orgops/internal/engine"
 	"orgops/internal/health"
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/metrics"
-	"orgops/internal/queues"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/serving"
 	"orgops/internal/tenant"
-	"orgops/internal/tracing"
 	"orgops/internal/workers"
 )
-
-// worker is one process of the fleet.
-type worker struct {
-	settings settings
-	logger   *slog.Logger
-	redis    redis.UniversalClient // its commands do not end with their contexts, as asynq requires
-	clock    *redisconn.Clock
-	permits  redis.UniversalClient // of the limiters; its commands end with their contexts
-	pages    redis.UniversalClient // of the operator's pages; its commands end with their requests
-	queue    deliveries.Enqueuer
-	queues   *queues.Servers
-	ledger   *runs.Ledger
-	session  ledger.SessionID
-	order    *workers.Order // nil before work
-	metrics  *metrics.Metrics
-	traces   *tracing.Tracing // nil: nothing is traced
-	// schemaEvery is how often the version of the data in Redis is read.
-	schemaEvery time.Duration
-
-	served    atomic.Pointer[[]*served]
-	ready     atomic.Pointer[health.Readiness]
-	file      *settingsFile                 // of the tenants; nil: their settings are flags
-	stops     []func(context.Context) error // of the HTTP listeners
-	addresses []string                      // of the HTTP listeners, as URLs
-}
-
-// pageConnections bounds the connections of the operator's pages to Redis.
-const pageConnections = 10
-
-func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
-	traces, err := tracing.New(ctx, tracing.Config{Endpoint: s.OTLPEndpoint, Ratio: s.OTLPRatio, Service: "orgops-worker", Version: version, Logger: logger})
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	logger = traces.Logger(logger)
-	// go-redis has one log for the process, and writes to stderr by default.
-	redis.SetLogger(cli.RedisLog{Logger: logger})
-	client, err := redisconn.ForServer(c)
-	permits, noPermits := redisconn.Open(c)
-	c.PoolSize = pageConnections
-	pages, noPages := redisconn.Open(c)
-	if err := cmp.Or(err, noPermits, noPages); err != nil {
-		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
-	}
-	// Both clients enqueue tasks; asynq's servers use the first.
-	clock := redisconn.NewClock(permits)
-	client.AddHook(clock)
-	permits.AddHook(clock)
-	registry := prometheus.NewRegistry()
-	measured := metrics.New(registry)
-	build := cli.ReadBuild(version, commit)
-	measured.BuildInfo(build.Version, build.Commit)
-	w := &worker{
-		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
-		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces, schemaEvery: schemaEvery,
-	}
-	w.queues = queues.New(queues.Config{
-		Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger,
-		Rank: func(tenant string) int { return w.order.Place(ledger.Tenant(tenant)).Rank },
-	})
-	return w, nil
-}
 
 // work serves the tenants until ctx ends or the function returns, and then stops all parts in
 // order. The end of ctx is no error.
@@ -156,23 +84,6 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	return stopped(ctx, err)
 }
 
-// tenants returns the tenants of this worker. The list is not modified.
-func (w *worker) tenants() []*served {
-	if all := w.served.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-// setTenants replaces the tenants of this worker. Session, pages, metrics and probes follow.
-func (w *worker) setTenants(all []*served) {
-	w.served.Store(&all)
-	w.ready.Store(w.readiness())
-}
-
-// delayOf spreads the n tenants of a worker over a second.
-func delayOf(i, n int) time.Duration { return time.Second * time.Duration(i) / time.Duration(n) }
-
 // wake has the tenant's dispatcher and scanner read Redis at once.
 func (w *worker) wake(name ledger.Tenant) {
 	for _, t := range w.tenants() {
@@ -209,23 +120,6 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// Intervals of commands to Redis.
-const (
-	redisAgain    = 2 * time.Second
-	announceEvery = time.Minute
-	schemaEvery   = time.Minute
-)
-
-// wait waits until d has passed, or returns the error of a context that ends before.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
 // awaitRedis waits until Redis answers. An error is a Redis that this worker cannot use.
 func (w *worker) awaitRedis(ctx context.Context) error {
 	for {
@@ -234,7 +128,7 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 			return errors.Join(redisconn.CheckVersion(ctx, w.redis), w.ledger.Core().CheckSchema(ctx))
 		}
 		w.logger.ErrorContext(ctx, "waiting for Redis", "error", err, "again_in", redisAgain)
-		if err := wait(ctx, redisAgain); err != nil {
+		if err := engine.Sleep(ctx, redisAgain); err != nil {
 			return err
 		}
 	}
@@ -294,9 +188,6 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *t
 	return nil
 }
 
-// intake returns the intake of this worker, for retries, sweeps and samples.
-func (w *worker) intake() intake.Intake { return intake.New(w.redis, w.ledger) }
-
 func (w *worker) stopListening() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -308,17 +199,10 @@ func (w *worker) stopListening() {
 	w.stops = nil
 }
 
-func (w *worker) close() {
-	if err := errors.Join(w.redis.Close(), w.permits.Close(), w.pages.Close()); err != nil {
-		w.logger.Debug("redis connections closed", "error", err)
-	}
-	w.traces.Close()
-}
-
 // announce stores the settings of the tenants whose first worker this is, every minute, for
 // producers, which connect to Redis only.
 func (w *worker) announce(ctx context.Context) {
-	for wait(ctx, announceEvery) == nil {
+	for engine.Sleep(ctx, announceEvery) == nil {
 		for _, t := range w.tenants() {
 			if w.order.Place(ledger.Tenant(t.Name)).Rank == 0 {
 				w.announceOnce(ctx, t)
@@ -342,7 +226,7 @@ func (w *worker) announceOnce(ctx context.Context, tenants ...*served) {
 // returns when ctx ends.
 func (w *worker) watchSchema(ctx context.Context, fail context.CancelCauseFunc) {
 	stored := ledger.New(w.permits) // whose commands end with ctx
-	for wait(ctx, w.schemaEvery) == nil {
+	for engine.Sleep(ctx, w.schemaEvery) == nil {
 		err := stored.CheckSchema(ctx)
 		if _, wrong := errors.AsType[*ledger.SchemaError](err); wrong {
 			w.logger.ErrorContext(ctx, "stopping: the data in Redis was replaced", "error", err)

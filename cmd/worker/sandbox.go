@@ -12,6 +12,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
@@ -194,15 +195,14 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 		{"sample-clients", tasks.TypeRemove, sample.Clients},
 		{"sample-templates", tasks.TypeCreate, sample.Templates},
 	} {
-		kind, _ := tasks.KindOf(one.kind)
-		input := intake.Input{Name: one.id, Kind: kind, Rows: bytes.NewReader(one.rows)}
-		_, err := in.Submit(ctx, input, intake.Run{ID: one.id, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample", GiveUp: sandboxGiveUp})
+		input := intake.Input{Name: one.id, Kind: one.kind, Rows: bytes.NewReader(one.rows)}
+		_, err := in.Submit(ctx, input, ledger.NewRun{ID: ledger.RunID(one.id), Tenant: tasks.DefaultTenant, Description: ledger.Description{Label: "the sandbox's sample", GiveUp: sandboxGiveUp}})
 		if err != nil {
 			return nil, err
 		}
 		ids = append(ids, one.id)
 	}
-	sampleRun := intake.Run{ID: sampleSweep, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample"}
+	sampleRun := ledger.NewRun{ID: sampleSweep, Tenant: tasks.DefaultTenant, Description: ledger.Description{Label: "the sandbox's sample"}}
 	run, _, err := schedule.Now(ctx, in, sweep.NewStore(w.redis, tasks.DefaultTenant), sampleRun, sweep.Order{Organization: sample.Swept[0].Organization})
 	return append(ids, string(run.ID)), err
 }

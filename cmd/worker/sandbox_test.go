@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -215,8 +215,8 @@ func TestTwoTenants(t *testing.T) {
 	write(t, env["ORGOPS_CONFIG"], "tenants:\n"+entry("one", one, "client_secret_env: ONE_SECRET")+entry("other", other, "client_secret_file: "+secret))
 
 	p, d := begin(t, env), newDesk(t)
-	d.handIn(intake.Run{ID: "of-one", Tenant: "one"}, tasks.TypeVerify, one.SeedDomains(20))
-	d.handIn(intake.Run{ID: "of-other", Tenant: "other"}, tasks.TypeVerify, other.SeedDomains(30))
+	d.handIn(ledger.NewRun{ID: "of-one", Tenant: "one"}, tasks.TypeVerify, one.SeedDomains(20))
+	d.handIn(ledger.NewRun{ID: "of-other", Tenant: "other"}, tasks.TypeVerify, other.SeedDomains(30))
 	if got, want := d.ended("of-one").Counts["done"], int64(20); got != want {
 		t.Errorf("%d rows of one are done, want %d", got, want)
 	}
@@ -281,7 +281,7 @@ func TestRedisAwayAtStart(t *testing.T) {
 		t.Errorf("/healthz: %d", status)
 	}
 
-	d.handIn(intake.Run{ID: "clients"}, tasks.TypeRemove, box.SeedClients(10))
+	d.handIn(ledger.NewRun{ID: "clients"}, tasks.TypeRemove, box.SeedClients(10))
 	way.putBack()
 	d.well("clients", 10)
 	await(t, "readiness", func() bool { // a readiness result is cached for two seconds
@@ -314,7 +314,7 @@ func TestRedisPulledAway(t *testing.T) {
 	// A template whose intent cannot be withdrawn is not retried for a minute.
 	delete(batches, "templates")
 	for id, b := range batches {
-		d.handIn(intake.Run{ID: id}, b.kind, b.rows)
+		d.handIn(ledger.NewRun{ID: ledger.RunID(id)}, b.kind, b.rows)
 	}
 	// At this rate most rows are open when Redis is disconnected.
 	p := begin(t, pointedAt(box, way.url, map[string]string{"ORGOPS_RATE": "100/s", "ORGOPS_BURST": "20"}))
@@ -385,12 +385,12 @@ func TestAPIDown(t *testing.T) {
 			if tc.warm {
 				// A lost request to create is not repeated for a minute.
 				delete(batches, "templates")
-				d.handIn(intake.Run{ID: "warm"}, tasks.TypeRemove, box.SeedClients(1))
+				d.handIn(ledger.NewRun{ID: "warm"}, tasks.TypeRemove, box.SeedClients(1))
 				d.well("warm", 1)
 			}
 			up := box.AddFault(tc.fault)
 			for id, b := range batches {
-				d.handIn(intake.Run{ID: id}, b.kind, b.rows)
+				d.handIn(ledger.NewRun{ID: ledger.RunID(id)}, b.kind, b.rows)
 			}
 			for id := range batches {
 				d.openFor(id, rows, tc.words...)
@@ -428,7 +428,7 @@ func TestDNSDown(t *testing.T) {
 	}
 	mute(true)
 	p := begin(t, pointedAt(box, redistest.URL(t), nil))
-	d.handIn(intake.Run{ID: "domains", GiveUp: 1}, tasks.TypeVerify, rows)
+	d.handIn(ledger.NewRun{ID: "domains", Description: ledger.Description{GiveUp: 1}}, tasks.TypeVerify, rows)
 	d.openFor("domains", 6, "not_yet: ", "could not")
 	mute(false)
 	d.well("domains", 6)
@@ -448,7 +448,7 @@ func TestStopped(t *testing.T) {
 	// At this rate most rows wait when the first answers arrive.
 	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "80/s", "ORGOPS_BURST": "20"})
 	p := begin(t, env)
-	d.handIn(intake.Run{ID: "templates"}, tasks.TypeCreate, box.SeedTemplates(rows))
+	d.handIn(ledger.NewRun{ID: "templates"}, tasks.TypeCreate, box.SeedTemplates(rows))
 	await(t, "an answer", func() bool {
 		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool { return r.Operation == sandbox.OpCreateTemplate && r.Finished })
 	})
@@ -478,7 +478,7 @@ func TestStoppedInTime(t *testing.T) {
 	answers := box.AddFault(sandbox.Fault{Operation: sandbox.OpRemoveOrganizationClients, Latency: patience})
 	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_SHUTDOWN_TIMEOUT": "1s"})
 	p := begin(t, env)
-	d.handIn(intake.Run{ID: "clients"}, tasks.TypeRemove, box.SeedClients(3))
+	d.handIn(ledger.NewRun{ID: "clients"}, tasks.TypeRemove, box.SeedClients(3))
 	await(t, "the request", func() bool {
 		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool { return r.Operation == sandbox.OpRemoveOrganizationClients })
 	})

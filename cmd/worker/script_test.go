@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// The tests wait most of the time: for workers, retries and leases.
-	if err := flag.Set("test.parallel", "6"); err != nil { // -parallel is parsed later
+	if err := flag.Set("test.parallel", "12"); err != nil { // -parallel is parsed later
 		panic(err)
 	}
 	testscript.Main(leakless{m}, map[string]func(){"worker": main})

@@ -211,16 +211,12 @@ func newDesk(t *testing.T) desk {
 }
 
 // handIn submits rows as enqueue does.
-func (d desk) handIn(r intake.Run, kind string, rows []byte) {
+func (d desk) handIn(r ledger.NewRun, kind string, rows []byte) {
 	d.t.Helper()
-	k, ok := tasks.KindOf(kind)
-	if !ok {
-		d.t.Fatalf("no kind %s", kind)
-	}
 	if r.Tenant == "" {
 		r.Tenant = tasks.DefaultTenant
 	}
-	in := intake.Input{Name: r.ID, Kind: k, Rows: bytes.NewReader(rows)}
+	in := intake.Input{Name: string(r.ID), Kind: kind, Rows: bytes.NewReader(rows)}
 	if _, err := intake.New(d.redis, d.ledger).Submit(d.t.Context(), in, r); err != nil {
 		d.t.Fatal(err)
 	}

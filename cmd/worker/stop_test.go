@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -35,7 +35,7 @@ func TestStoppedTenant(t *testing.T) {
 		}
 		return n
 	}
-	d.handIn(intake.Run{ID: "updates"}, tasks.TypeUpdate, box.SeedUpdates(rows))
+	d.handIn(ledger.NewRun{ID: "updates"}, tasks.TypeUpdate, box.SeedUpdates(rows))
 	await(t, "the run's beginning", func() bool { return patches() >= 30 })
 	operator := pace.New(pace.Config{Redis: d.redis, Tenant: tasks.DefaultTenant})
 	if _, err := operator.Stop(t.Context(), "alice", "wrong file"); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 )
@@ -28,7 +29,7 @@ func TestStrictSettings(t *testing.T) {
 			box.SetTXT("*."+parent, wild.TXT)
 
 			d := newDesk(t)
-			if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "", intake.Run{ID: "job", Tenant: "default"}); err != nil {
+			if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "", ledger.NewRun{ID: "job", Tenant: "default"}); err != nil {
 				t.Fatal(err)
 			}
 			p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{setting: "true"}))

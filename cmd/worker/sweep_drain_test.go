@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
@@ -19,7 +20,7 @@ func TestDrainAwaitsTheJudging(t *testing.T) {
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	box.Seed()
 	store := sweep.NewStore(d.redis, tasks.DefaultTenant)
-	swept := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
+	swept := ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}
 	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), store, swept, sweep.Order{}); err != nil {
 		t.Fatal(err)
 	}

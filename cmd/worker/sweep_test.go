@@ -32,7 +32,7 @@ func TestSweepKilled(t *testing.T) {
 	f.slow(20, 30)
 	one := f.work("one")
 	tick := time.Now().Unix()
-	if _, _, err := intake.New(f.redis, f.ledger).BeginSweep(t.Context(), intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}, sweep.Order{Tick: tick}); err != nil {
+	if _, _, err := intake.New(f.redis, f.ledger).BeginSweep(t.Context(), ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}, sweep.Order{Tick: tick}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "two fifths of the rows", func() bool { return f.run("sweep").Settled() > int64(crowd.Domains)*2/5 })

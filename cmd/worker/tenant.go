@@ -5,46 +5,12 @@ import (
 	"log/slog"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"orgops/apiclient"
-	"orgops/dnscheck"
-	"orgops/internal/console"
 	"orgops/internal/deliveries"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/pace"
-	"orgops/internal/queues"
-	"orgops/internal/sweep/schedule"
-	"orgops/internal/tenant"
-	"orgops/internal/webhooks"
 )
-
-// served is a tenant of this worker. It is started and stopped once: with other settings the
-// tenant is another one.
-type served struct {
-	tenant.Settings
-	logger   *slog.Logger
-	api      *apiclient.Client
-	tokens   apiclient.TokenSource
-	limiter  *pace.Limiter
-	dns      *dnscheck.Checker
-	core     *core
-	hooks    *webhooks.Sender
-	schedule *schedule.Scheduler // of its sweeps; nil: there is none
-	queues   []queues.Queue
-	shown    console.Tenant // on the operator's pages
-
-	mu       sync.Mutex
-	end      func() // ends the parts; nil: it was not started
-	forget   func() // removes its metrics; set with end
-	stopped  bool
-	stopping chan struct{} // closed when no more tasks are fetched
-
-	fetchesToken atomic.Bool // by [worker.fetchTokens]
-	lacksToken   bool        // of fetchTokens: the last attempt failed
-}
 
 // start runs the parts of a tenant until ctx ends or the tenant is stopped, and serves its
 // queues. Its parts begin to read Redis after a delay: tenants that do it at different times
@@ -74,7 +40,7 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 		func() { t.core.followUp.Run(ctx, t.core.dispatcher.Active) },
 	} {
 		parts.Go(func() {
-			if wait(ctx, delay) == nil {
+			if engine.Sleep(ctx, delay) == nil {
 				run()
 			}
 		})
@@ -145,3 +111,6 @@ func hostOf(rawURL string) string {
 	}
 	return u.Host
 }
+
+// delayOf spreads the n tenants of a worker over a second.
+func delayOf(i, n int) time.Duration { return time.Second * time.Duration(i) / time.Duration(n) }

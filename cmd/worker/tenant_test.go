@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"orgops/dnscheck"
-	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -81,12 +81,12 @@ func TestOneTenantsOutage(t *testing.T) {
 
 			// More than are executed at a time: they would fill every resource that the two
 			// share.
-			d.handIn(intake.Run{ID: "of-ill", Tenant: "ill"}, tasks.TypeRemove, ill.SeedClients(rows))
-			d.handIn(intake.Run{ID: "of-ill-too", Tenant: "ill"}, tasks.TypeUpdate, ill.SeedUpdates(150))
+			d.handIn(ledger.NewRun{ID: "of-ill", Tenant: "ill"}, tasks.TypeRemove, ill.SeedClients(rows))
+			d.handIn(ledger.NewRun{ID: "of-ill-too", Tenant: "ill"}, tasks.TypeUpdate, ill.SeedUpdates(150))
 			d.openFor("of-ill", rows, tc.words...)
-			d.handIn(intake.Run{ID: "updates", Tenant: "healthy"}, tasks.TypeUpdate, healthy.SeedUpdates(rows))
-			d.handIn(intake.Run{ID: "domains", Tenant: "healthy"}, tasks.TypeVerify, healthy.SeedDomains(rows))
-			d.handIn(intake.Run{ID: "clients", Tenant: "healthy"}, tasks.TypeRemove, healthy.SeedClients(rows))
+			d.handIn(ledger.NewRun{ID: "updates", Tenant: "healthy"}, tasks.TypeUpdate, healthy.SeedUpdates(rows))
+			d.handIn(ledger.NewRun{ID: "domains", Tenant: "healthy"}, tasks.TypeVerify, healthy.SeedDomains(rows))
+			d.handIn(ledger.NewRun{ID: "clients", Tenant: "healthy"}, tasks.TypeRemove, healthy.SeedClients(rows))
 			for _, id := range []string{"updates", "domains", "clients"} {
 				d.well(id, rows)
 			}

@@ -92,7 +92,7 @@ func startVerify(t *testing.T) verifyRun {
 	v.box.SetTXT(v.domains["other"].Host, "of-another-service")
 	v.box.SetRCode(v.domains["failing"].Host, dns.RcodeServerFailure, -1)
 	v.worker = begin(t, pointedAt(v.box, redistest.URL(t), nil))
-	v.handIn(intake.Run{ID: "job", GiveUp: 20 * time.Second}, tasks.TypeVerify, []byte(file))
+	v.handIn(ledger.NewRun{ID: "job", Description: ledger.Description{GiveUp: 20 * time.Second}}, tasks.TypeVerify, []byte(file))
 	return v
 }
 

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"testing"
 
-	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -151,7 +151,7 @@ func TestWebhooks(t *testing.T) {
 	d, l := newDesk(t), listen(t, false)
 	p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_WEBHOOKS": l.file, "HOOK": hookSecret, "ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
 	rows := "organization_id,discovery_domain_id\norg_1," + proven.ID + "\norg_2," + expires.ID + "\n"
-	d.handIn(intake.Run{ID: "job", GiveUp: 1}, tasks.TypeVerify, []byte(rows))
+	d.handIn(ledger.NewRun{ID: "job", Description: ledger.Description{GiveUp: 1}}, tasks.TypeVerify, []byte(rows))
 	d.ended("job")
 	await(t, "an attempt", func() bool { return l.turnedAway() > 0 })
 	l.set(true)

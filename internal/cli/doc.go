@@ -2,4 +2,16 @@
 // environment variables, exit statuses, logging, manual pages and completions.
 //
 // Data goes to stdout, logs and progress to stderr.
+//
+// The files, each of which uses those below it:
+//
+//	manual.go       manual pages and completion scripts
+//	logging.go      loggers
+//	level_unix.go, level_other.go: the log level by signals
+//	secret.go       secrets in files and variables
+//	parse.go        arguments, flags and exit statuses
+//	environment.go  the environment, and misspelt variables
+//	variables.go    the names of all variables
+//	version.go      the version of the build
+//	yaml.go         settings files
 package cli

@@ -9,6 +9,13 @@ import (
 	"orgops/internal/spelling"
 )
 
+const envPrefix = "ORGOPS_"
+
+// EnvName returns the environment variable of a flag.
+func EnvName(flag string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
 // Environment is the environment of the process. It records which variables were read, so
 // that misspelt ones can be reported.
 type Environment struct {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -63,13 +62,6 @@ type Program struct {
 	Stderr      io.Writer
 	Env         *Environment
 	Version     string
-}
-
-const envPrefix = "ORGOPS_"
-
-// EnvName returns the environment variable of a flag.
-func EnvName(flag string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // noEnv are the flags without an environment variable. A flag tagged `noenv:"true"` has none
@@ -153,12 +145,10 @@ func GivenIn(selected *kong.Context, group string) (flags []string) {
 
 // resolve returns the value of a flag from the environment.
 func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	name := Variable(flag)
-	if name == "" {
-		return nil, nil
-	}
-	if value := p.Env.Get(name); value != "" {
-		return value, nil
+	if name := Variable(flag); name != "" {
+		if value := p.Env.Get(name); value != "" {
+			return value, nil
+		}
 	}
 	return nil, nil
 }

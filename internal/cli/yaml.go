@@ -36,7 +36,7 @@ func ReadYAML(text []byte, list string, into any) (lines []int, err error) {
 var (
 	unknownMember = regexp.MustCompile(`field (\S+) not found in type .*`)
 	noDuration    = regexp.MustCompile("cannot unmarshal \\S+ `(.*)` into time.Duration$")
-	goType        = regexp.MustCompile(` into \S+$`)
+	goType        = regexp.MustCompile(` into (struct \{.*\}|\S+)$`)
 )
 
 // yamlError removes the types of Go from an error.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -108,4 +109,17 @@ func (a Access) named(r *http.Request) (string, *refusal) {
 		return values[0], nil
 	}
 	return "", refused
+}
+
+type userKey struct{}
+
+// withUser sets the user of the requests of ctx.
+func withUser(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, userKey{}, name)
+}
+
+// UserOf returns the user who sent the request; empty: there was no sign-in.
+func UserOf(ctx context.Context) string {
+	name, _ := ctx.Value(userKey{}).(string)
+	return name
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"orgops/internal/intake"
@@ -30,15 +29,17 @@ const (
 // offers are the actions that a run's state allows.
 type offers struct {
 	Pause, Resume, Cancel bool
-	Retry                 map[string]int64 // rows of each outcome that can be chosen; none: nothing can be retried
-	Complete              string           // an incomplete retry that can be completed; empty: there is none
+	Retry                 ledger.Counts // rows of each outcome that can be chosen; none: nothing can be retried
+	Complete              string        // an incomplete retry that can be completed; empty: there is none
 }
 
 func offersOf(r ledger.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
 	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay}
 	if r.Ended() && intake.CanRetry(r.Kind) {
-		o.Retry = countsOf(r, func(outcome string) bool { return intake.RetryOptions{Outcomes: []string{outcome}}.Check() == nil })
+		o.Retry = countsOf(r, func(outcome ledger.Outcome) bool {
+			return intake.RetryOptions{Outcomes: []string{string(outcome)}}.Check() == nil
+		})
 	}
 	return o
 }
@@ -76,14 +77,12 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 	defer late.Stop()
 	select {
 	case c := <-done:
-		if c.path == "" {
-			c.path = path
-		}
+		path = cmp.Or(c.path, path)
 		if c.err != nil {
-			s.lead(w, r, c.path, "Failed, possibly in part: "+c.err.Error(), true)
+			s.lead(w, r, path, "Failed, possibly in part: "+c.err.Error(), true)
 			return
 		}
-		s.lead(w, r, c.path, c.text, false)
+		s.lead(w, r, path, c.text, false)
 	case <-late.C:
 		s.lead(w, r, path, action+" of "+to+" is still in progress. This page shows its progress, and the worker's log will have its result.", false)
 	}
@@ -138,7 +137,7 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 	}
 	child := ""
 	o.Created = func(r ledger.Run) { child = string(r.ID) }
-	_, sum, err := s.Intake.Retry(ctx, run.ID, o)
+	sub, err := s.Intake.Retry(ctx, run.ID, o)
 	switch {
 	case errors.Is(err, intake.ErrNothingToRetry):
 		return result{text: err.Error()}
@@ -149,11 +148,8 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 		}
 		return c
 	}
-	return result{text: grouped(sum.Rows) + " rows of run " + string(run.ID) + " were submitted again as this run.", path: runPath(ledger.RunID(child))}
+	return result{text: grouped(sub.Rows) + " rows of run " + string(run.ID) + " were submitted again as this run.", path: runPath(ledger.RunID(child))}
 }
-
-// field returns the text of a field of a form.
-func field(form url.Values, name string) string { return strings.TrimSpace(form.Get(name)) }
 
 // sweepNow starts a sweep: POST /sweeps.
 func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
@@ -167,7 +163,7 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.carryOut(w, r, "sweep", "tenant "+tenant, "/runs", func(ctx context.Context) result {
-		run, created, announced, err := status.SweepNow(ctx, s.Redis, s.Intake, intake.Run{Tenant: tenant}, organization, r.PostForm.Has("pending"))
+		run, created, announced, err := status.SweepNow(ctx, s.Redis, s.Intake, ledger.NewRun{Tenant: ledger.Tenant(tenant)}, organization, r.PostForm.Has("pending"))
 		switch {
 		case err != nil:
 			return result{err: err}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"orgops/apiclient"
@@ -58,22 +57,8 @@ func (e *APIErrors) Last() []APIError {
 	return last
 }
 
-// Reach stores whether name servers can be reached from here. The zero value is unknown; it is
-// safe for concurrent use.
-type Reach struct{ state atomic.Pointer[reachState] }
-
-type reachState struct {
+// Reach is a checker's observation whether name servers can be reached from here.
+type Reach struct {
 	Reached bool
 	Why     string
-}
-
-// Set stores the observation of a checker.
-func (r *Reach) Set(reached bool, why string) { r.state.Store(&reachState{reached, why}) }
-
-// now returns nil if nothing is known.
-func (r *Reach) now() *reachState {
-	if r == nil {
-		return nil
-	}
-	return r.state.Load()
 }

@@ -2,14 +2,14 @@ package console
 
 import (
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/apiclient"
-	"orgops/dnscheck"
+	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
-	"orgops/internal/tenant"
+	"orgops/internal/webhooks"
 )
 
 // Config configures the pages.
@@ -30,17 +30,11 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// Tenant is a tenant of this worker.
+// Tenant is a tenant of this worker. The requests of its API wait for their permits.
 type Tenant struct {
-	Name     string
-	Settings tenant.Announced  // as announced to producers
-	API      *apiclient.Client // for records; its requests wait for their permits
-	DNS      *dnscheck.Checker
-	Reach    *Reach     // whether name servers can be reached; nil: unknown
-	Errors   *APIErrors // the last errors of the API; nil: unknown
-	Webhooks []Receiver
-}
+	health.Served
 
-// Receiver receives a tenant's events. Origin is the scheme, host and port of its URL, whose
-// rest may contain a token.
-type Receiver struct{ Name, Origin string }
+	Reach    *atomic.Pointer[Reach] // nil: unknown
+	Errors   *APIErrors             // the last errors of the API; nil: unknown
+	Webhooks []webhooks.Endpoint
+}

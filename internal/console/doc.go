@@ -5,14 +5,29 @@
 //
 // The files, each of which uses those below it:
 //
-//	site.go       routes, the layout, errors
-//	runs.go, run.go, failed.go, preview.go: the pages of runs and sweeps
-//	domains.go, domain_find.go, domain_check.go: the page of a domain
-//	tenants.go    the page of tenants
-//	monitor.go    asynqmon
-//	actions.go    cancel, retry, and the other actions
-//	attention.go  warnings about tenants
-//	guard.go      refuses requests
-//	access.go, users.go, attempts.go: who may sign in, and how often
-//	notices.go, links.go, payload.go, api_errors.go, config.go: shared by them
+//	routes.go         paths and templates of the pages: [Pages]
+//	domains.go        the page of a domain
+//	domain_check.go   checks a domain now
+//	domain_find.go    finds the domain that a request names
+//	domain_record.go  reads domains from the API, at a bounded rate
+//	tenants.go        the page of tenants
+//	run.go            the page of a run
+//	actions.go        cancel, retry, and the other actions
+//	failed.go         the failed rows of a run, as a file
+//	runs.go           the page of all runs, and a run as pages show it
+//	preview.go        the page of the decisions of the next sweep
+//	attention.go      warnings about tenants
+//	monitor.go        asynqmon
+//	payload.go        tasks of asynqmon, with tokens in part
+//	site.go           common to all pages: the layout, time limits, errors, forms
+//	links.go          addresses of pages
+//	notices.go        results of actions, for the next page
+//	config.go         settings: [Config]
+//	api_errors.go     the state of a tenant that only this worker knows
+//	guard.go          refuses requests
+//	access.go         rules of access, and the user of a request
+//	users.go          names and passwords: a file
+//	attempts.go       limits on sign-ins
+//	errors.go         refusals, and errors of Redis in words
+//	format.go         times, numbers and foreign text, as pages show them
 package console

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"orgops/apiclient"
@@ -18,18 +17,11 @@ const (
 	checkBurst = 3
 )
 
-// Bounds of the reads of the API, each of which takes a permit from the tenant's tasks.
-const (
-	readEvery = 500 * time.Millisecond
-	readBurst = 20
-)
-
-// mayRead waits until the API may be read once.
-func (s *site) mayRead(ctx context.Context) error {
-	if err := s.reads.Wait(ctx); err != nil {
-		return fmt.Errorf("too many requests to the API: these pages send at most two a second (%w); try again in a few seconds", err)
-	}
-	return nil
+// checkView is the result of a check by hand.
+type checkView struct {
+	Problem  string
+	Of       string // the source of host and value
+	Findings *status.Findings
 }
 
 // checkNow checks the domain as a worker does before it PATCHes it to verified. Host and value

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
@@ -18,30 +16,21 @@ import (
 	"orgops/tasks"
 )
 
-const (
-	// rowsOfDomain is how many of its rows are shown: the newest ones.
-	rowsOfDomain = 10
-	// mostCandidates is how many domains are offered to choose from.
-	mostCandidates = 20
-	// recordWait is how long a page waits for the API's record, permit included.
-	recordWait = 6 * time.Second
-	// lookUpWait bounds a search in Redis, which reads the stored rows: about a second for a
-	// million. The connections of Config.Redis bound how many run at a time.
-	lookUpWait = 20 * time.Second
-)
+// rowsOfDomain is how many of its rows are shown: the newest ones.
+const rowsOfDomain = 10
 
 // domainPage shows why a domain is, or is not, verified.
 type domainPage struct {
-	Tenant, Organization, Domain string // of the request
-	Tenants                      []string
-	Problem                      string              // why there is no answer; empty: there is one, or no request
-	Candidates                   []status.DomainName // that may be meant
-	Answer                       *domainAnswer
+	status.DomainName // of the request: its ID may be the domain's name
+
+	Tenants    []string
+	Problem    string              // why there is no answer; empty: there is one, or no request
+	Candidates []status.DomainName // that may be meant
+	Answer     *domainAnswer
 }
 
 // domainAnswer is the known state of a domain.
 type domainAnswer struct {
-	status.DomainName
 	Served        bool // by this worker
 	Summary       summary
 	Record        apiclient.DiscoveryDomain // the API's, its token in part
@@ -50,33 +39,20 @@ type domainAnswer struct {
 	Checked       *checkView
 }
 
-// Facts describes the state of the domain in sweeps.
-func (a domainAnswer) Facts() []status.Fact {
-	if a.Known.Swept == nil {
-		return nil
-	}
-	return a.Known.Swept.Facts()
-}
-
 // summary is the answer in a sentence or two, and the remedy.
 type summary struct{ Class, Title, Text, Do string }
 
-// checkView is the result of a check by hand.
-type checkView struct {
-	Problem  string
-	Of       string // the source of host and value
-	Findings *status.Findings
-}
-
 // domains shows a domain: GET /domains.
-func (s *site) domains(w http.ResponseWriter, r *http.Request) { s.domain(w, r, r.URL.Query(), false) }
+func (s *site) domains(w http.ResponseWriter, r *http.Request) {
+	s.domain(w, r, s.askedFor(r.URL.Query()), false)
+}
 
 // checkDomain checks a domain now: POST /domains/check. It changes nothing, so read-only pages
 // allow it; but it queries servers of others and takes a permit, so a minute has at most six.
 func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 	p := s.askedFor(r.PostForm)
-	if _, served := s.tenant(p.Tenant); !served || checkAsked(&p) != nil {
-		s.domain(w, r, r.PostForm, true) // it queries no server, and says why
+	if _, served := s.tenant(p.Tenant); !served || checkAsked(p.DomainName) != nil {
+		s.domain(w, r, p, true) // it queries no server, and says why
 		return
 	}
 	if !s.checks.Allow() {
@@ -85,16 +61,15 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 			"too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
 		return
 	}
-	s.Logger.InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", printable(r.PostForm.Get("tenant")),
-		"organization", printable(r.PostForm.Get("organization")), "domain", printable(r.PostForm.Get("domain")))
-	s.domain(w, r, r.PostForm, true)
+	s.Logger.InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", p.Tenant, "organization", p.Organization, "domain", p.ID)
+	s.domain(w, r, p, true)
 }
 
 // askedFor returns the page of a request, without its answer.
 func (s *site) askedFor(asked url.Values) domainPage {
-	p := domainPage{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"), Domain: field(asked, "domain")}
+	p := domainPage{DomainName: status.DomainName{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"), ID: field(asked, "domain")}}
 	for _, t := range s.Tenants() {
-		p.Tenants = append(p.Tenants, t.Name)
+		p.Tenants = append(p.Tenants, t.Settings.Tenant)
 	}
 	if p.Tenant == "" {
 		p.Tenant = tasks.DefaultTenant
@@ -105,22 +80,21 @@ func (s *site) askedFor(asked url.Values) domainPage {
 	return p
 }
 
-func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, check bool) {
-	p := s.askedFor(asked)
+func (s *site) domain(w http.ResponseWriter, r *http.Request, p domainPage, check bool) {
 	code := http.StatusOK
-	if p.Domain != "" || p.Organization != "" {
+	if p.ID != "" || p.Organization != "" {
 		code = s.answer(r.Context(), &p, check)
 	}
 	title := "Domains"
 	if p.Answer != nil {
-		title = "Domain " + status.Shown(cmp.Or(p.Answer.Record.Domain, p.Answer.ID))
+		title = "Domain " + status.Shown(cmp.Or(p.Answer.Record.Domain, p.ID))
 	}
 	s.show(w, r, code, "domains", page{Title: title, Section: "domains", Data: p})
 }
 
 // answer finds the domain and reads its state. It returns the status of the page.
 func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
-	name, err := s.meant(ctx, p)
+	found, err := s.meant(ctx, p.DomainName)
 	if err != nil {
 		p.Problem = err.Error()
 		if refused, ok := errors.AsType[*refusal](err); ok {
@@ -128,10 +102,12 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 		}
 		return http.StatusServiceUnavailable
 	}
-	if name == (status.DomainName{}) {
-		return http.StatusOK // there is a choice
+	if len(found) > 1 {
+		p.Candidates = found
+		return http.StatusOK
 	}
-	p.Organization, p.Domain = name.Organization, name.ID
+	name := found[0]
+	p.DomainName = name
 	tenant, served := s.tenant(name.Tenant)
 	record, recordErr := s.readRecord(ctx, tenant, served, name)
 	known, err := s.known(ctx, name)
@@ -139,7 +115,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
 	}
-	p.Answer = &domainAnswer{DomainName: name, Served: served, Known: known, Summary: summarize(record, recordErr, known)}
+	p.Answer = &domainAnswer{Served: served, Known: known, Summary: summarize(record, recordErr, known)}
 	if check {
 		p.Answer.Checked = checkNow(ctx, tenant, served, record, known)
 	}
@@ -150,21 +126,6 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	record.VerificationTXT = inPart(record.VerificationTXT)
 	p.Answer.Record = record
 	return http.StatusOK
-}
-
-// unread describes an error of Redis, with its remedy.
-func unread(err error) string {
-	return "reading Redis failed: " + printable(err.Error()) + "; try again, and check /readyz"
-}
-
-// tenant returns the tenant of this name, if this worker serves it.
-func (s *site) tenant(name string) (Tenant, bool) {
-	all := s.Tenants()
-	at := slices.IndexFunc(all, func(t Tenant) bool { return t.Name == name })
-	if at < 0 {
-		return Tenant{}, false
-	}
-	return all[at], true
 }
 
 // known reads the state of the domain in Redis.
@@ -192,34 +153,12 @@ func toDo(row status.DomainRow) string {
 	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + string(row.Run.ID)
 }
 
-// readRecord reads the API's record; its request waits for a permit.
-func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name status.DomainName) (apiclient.DiscoveryDomain, error) {
-	if !served || t.API == nil {
-		return apiclient.DiscoveryDomain{}, fmt.Errorf("this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does", name.Tenant)
-	}
-	ctx, cancel := context.WithTimeout(ctx, recordWait)
-	defer cancel()
-	if err := s.mayRead(ctx); err != nil {
-		return apiclient.DiscoveryDomain{}, err
-	}
-	record, err := t.API.DiscoveryDomain(ctx, name.Organization, name.ID)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return record, fmt.Errorf("no answer within %s, including the wait for a permit: see the tenant's page for delays (%w)", recordWait, err)
-	}
-	return record, err
-}
-
-// noSuchDomain reports whether the API has answered that there is no such record.
-func noSuchDomain(err error) bool {
-	e, ok := errors.AsType[*apiclient.Error](err)
-	return ok && e.Status == http.StatusNotFound
-}
-
 // summarize returns the answer of the page.
 func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain) summary {
+	refused, _ := errors.AsType[*apiclient.Error](err)
 	open := slices.IndexFunc(known.Rows, func(d status.DomainRow) bool { return d.State.Result == nil })
 	switch {
-	case noSuchDomain(err):
+	case refused != nil && refused.Status == http.StatusNotFound:
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.", "Compare both ids with those in the tenant."}
 	case err == nil && record.Status == apiclient.StatusVerified && known.Swept != nil && known.Swept.Absence != nil:
 		return summary{"wait", "Verified, but the TXT record is missing", known.Swept.Brief(), "Ask the customer to publish the record again at the host below."}

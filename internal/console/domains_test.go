@@ -3,13 +3,17 @@ package console_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +26,7 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -29,6 +34,7 @@ import (
 	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/internal/tenant"
+	"orgops/internal/webhooks"
 )
 
 // lookSite has the pages of a worker whose tenant is a sandbox.
@@ -75,14 +81,27 @@ func newLookSite(t *testing.T, write bool) lookSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reach := new(console.Reach)
-	reach.Set(false, "port 53 is closed")
+	reach := new(atomic.Pointer[console.Reach])
+	reach.Store(&console.Reach{Why: "port 53 is closed"})
+	hooks := filepath.Join(t.TempDir(), "hooks.yaml")
+	if err := os.WriteFile(hooks, []byte("endpoints: [{name: crm, url: https://crm.example/token, secret_env: SECRET}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	receivers, err := webhooks.ReadEndpoints(hooks, webhooks.Surroundings{Getenv: func(string) string {
+		return "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.Handler = console.Pages(console.Config{
 		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Write: write, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 		Tenants: func() []console.Tenant {
 			return []console.Tenant{{
-				Name: "acme", Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *", DNS: tenant.DNS{Mode: "resolvers", Quorum: 2}}, API: api, DNS: checker,
-				Reach: reach, Errors: failed, Webhooks: []console.Receiver{{Name: "crm", Origin: "https://crm.example"}},
+				Served: health.Served{
+					Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *", DNS: tenant.DNS{Mode: "resolvers", Quorum: 2}},
+					API:      api, DNS: checker,
+				},
+				Reach: reach, Errors: failed, Webhooks: receivers,
 			}}
 		},
 	})

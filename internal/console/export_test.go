@@ -6,15 +6,9 @@ import (
 	"net/http"
 	"net/netip"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 )
-
-// ReadUsersAt is like ReadUsers, with another clock.
-func ReadUsersAt(file string, logger *slog.Logger, now func() time.Time) (*Users, error) {
-	return readUsers(file, logger, now)
-}
 
 // CountRounds wraps each comparison of the present users, and returns the rounds of bcrypt
 // that they have taken so far.

@@ -16,11 +16,11 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "runs", err)
 		return
 	}
-	form, asJSON := run.Format, false
+	form := run.Format
 	switch asked := r.URL.Query().Get("format"); asked {
 	case "", run.Format:
 	case intake.FormatJSONL:
-		form, asJSON = asked, true
+		form = asked
 	default:
 		s.problem(w, r, http.StatusBadRequest, "runs", "Unknown format: the rows of this run are available as "+status.Shown(run.Format)+" and as jsonl.")
 		return
@@ -30,7 +30,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 	if form == intake.FormatCSV {
 		file.Name, file.Type = string(run.ID)+"-failed.csv", "text/csv; charset=utf-8"
 	}
-	_, err = intake.ExportFailed(r.Context(), s.Ledger, run, asJSON, file)
+	_, err = intake.ExportFailed(r.Context(), s.Ledger, run, form != intake.FormatCSV, file)
 	switch {
 	case err == nil:
 		file.Begin()

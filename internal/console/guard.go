@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -37,16 +36,6 @@ func newGuard(next http.Handler, access Access, logger *slog.Logger) *guard {
 	return &guard{next: next, access: access, attempts: newAttempts(), sameOrigin: http.NewCrossOriginProtection(), logger: logger}
 }
 
-// refusal is the reason why a request is refused: for its client, and for the log.
-type refusal struct {
-	status int
-	text   string
-	reason string // of the log, in one word; empty: it is not logged
-	about  []any  // further attributes of the log, in pairs
-}
-
-func (r *refusal) Error() string { return r.text }
-
 // ServeHTTP serves or refuses a request.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
@@ -60,11 +49,10 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.TLS != nil && !serving.IsLocal(serving.Host(r)) { // on localhost it would apply to every port
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
-	if refused := g.check(r); refused != nil {
-		g.refuse(w, r, refused)
-		return
+	user, refused := "", g.check(r)
+	if refused == nil {
+		user, refused = g.user(r)
 	}
-	user, refused := g.user(r)
 	if refused != nil {
 		g.refuse(w, r, refused)
 		return
@@ -210,17 +198,4 @@ func (g *guard) ownHost(r *http.Request) bool {
 	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && local.AddrPort().Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
-}
-
-type userKey struct{}
-
-// withUser sets the user of the requests of ctx.
-func withUser(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, userKey{}, name)
-}
-
-// UserOf returns the user who sent the request; empty: there was no sign-in.
-func UserOf(ctx context.Context) string {
-	name, _ := ctx.Value(userKey{}).(string)
-	return name
 }

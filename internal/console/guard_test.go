@@ -45,6 +45,7 @@ func byProxy(t *testing.T) pages {
 }
 
 func TestPassword(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		changes []change

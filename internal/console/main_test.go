@@ -9,6 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redistest.Parallel(4)
+	redistest.Parallel(8)
 	goleak.VerifyTestMain(m)
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// monitorRoot is the path of asynqmon.
+const monitorRoot = "/monitor"
+
 // monitor adapts asynqmon: its index page loads no fonts from other hosts and has a bar of
 // these pages, its writes are refused or logged, and missing files are not found.
 type monitor struct {

@@ -4,8 +4,6 @@ import (
 	"crypto/rand"
 	"maps"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 )
@@ -45,13 +43,4 @@ func (n *notices) of(r *http.Request) notice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.all[r.URL.Query().Get("notice")]
-}
-
-// lead redirects the browser to a page that shows the result of an action.
-func (s *site) lead(w http.ResponseWriter, r *http.Request, path, text string, bad bool) {
-	with := "?"
-	if strings.Contains(path, "?") {
-		with = "&"
-	}
-	http.Redirect(w, r, path+with+url.Values{"notice": {s.notices.keep(text, bad)}}.Encode(), http.StatusSeeOther)
 }

@@ -311,6 +311,7 @@ func TestForeignHostIsRefused(t *testing.T) {
 }
 
 func TestPagesAreReadOnly(t *testing.T) {
+	t.Parallel()
 	const pause = "/monitor/api/queues/default.dns:pause"
 	sameOrigin := []change{header("Origin", "http://127.0.0.1:8080"), header("Sec-Fetch-Site", "same-origin")}
 	tests := []struct {
@@ -348,6 +349,7 @@ func TestPagesAreReadOnly(t *testing.T) {
 }
 
 func TestPagesWhileRedisRefuses(t *testing.T) {
+	t.Parallel()
 	p := newPages(t)
 	p.redis.SetError("LOADING Redis is loading the dataset in memory")
 	resp := p.do(http.MethodGet, "/monitor/api/queues")

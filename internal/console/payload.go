@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
-
-	"orgops/apiclient"
 )
 
 const (
@@ -19,8 +17,6 @@ const (
 	partlyShown = "verification_txt"
 	// shownOfToken is how much of a token is shown: enough to compare two.
 	shownOfToken = 4
-	// mostPrintable is how many characters of a message are shown.
-	mostPrintable = 500
 )
 
 // formatted returns a task's payload, or its result, for people: JSON indented, tokens in
@@ -72,6 +68,3 @@ func inPart(token string) string {
 	}
 	return fmt.Sprintf("%s… (%d characters)", string(runes[:shownOfToken]), len(runes))
 }
-
-// printable returns foreign text on one line: control characters escaped, its length bounded.
-func printable(text string) string { return apiclient.Plain(text, mostPrintable) }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"orgops/internal/console"
+	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/metrics"
 	"orgops/internal/redistest"
@@ -49,7 +50,7 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 		}
 		if i%2 == 0 {
 			settings = append(settings, tenant.Announced{Tenant: name, Rate: "10/s", Burst: 10})
-			tenants = append(tenants, console.Tenant{Name: name, Settings: settings[len(settings)-1]})
+			tenants = append(tenants, console.Tenant{Served: health.Served{Settings: settings[len(settings)-1]}})
 		}
 	}
 	read := func(count *redistest.RoundTrips) map[string]int64 {
@@ -79,7 +80,7 @@ func TestManyTenants(t *testing.T) {
 	var tenants []console.Tenant
 	for i := range 120 {
 		name := fmt.Sprintf("tenant-%03d", i)
-		tenants = append(tenants, console.Tenant{Name: name, Settings: tenant.Announced{Tenant: name, Rate: "10/s", Burst: 10}})
+		tenants = append(tenants, console.Tenant{Served: health.Served{Settings: tenant.Announced{Tenant: name, Rate: "10/s", Burst: 10}}})
 	}
 	ids := regexp.MustCompile(`<section id="tenant-(tenant-\d+)"`)
 	shown := func(n int, path string) (names []string, page string) {

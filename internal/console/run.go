@@ -39,20 +39,17 @@ type runPage struct {
 	Open     openView
 }
 
-// Lookup returns the page of the domain of a row; empty: it has none.
-func (p runPage) Lookup(row status.RowName) string { return domainPath(p.Run, row) }
-
 // failedView are the failed rows.
 type failedView struct {
 	Rows     []status.FailedRow
 	Total    int64
 	Outcome  string // requested; empty: any
 	Text     string
-	Outcomes map[string]int64 // rows of each outcome
-	More     string           // path of the page after this one; empty: it is the last
-	First    string           // path of the first page; empty: this is it
-	Cut      int64            // so many rows were searched without filling the page; 0: it is full
-	Left     bool             // out, since the shown rows do not change
+	Outcomes ledger.Counts // rows of each outcome
+	More     string        // path of the page after this one; empty: it is the last
+	First    string        // path of the first page; empty: this is it
+	Cut      int64         // so many rows were searched without filling the page; 0: it is full
+	Left     bool          // out, since the shown rows do not change
 }
 
 // openView are the rows that are not settled.
@@ -142,7 +139,7 @@ func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runP
 
 func (s *site) failedRows(ctx context.Context, run ledger.Run, q rowsQuery) (v failedView, err error) {
 	v = failedView{Total: status.Failed(run), Outcome: q.outcome, Text: q.text}
-	v.Outcomes = countsOf(run, func(outcome string) bool { return toneOf(ledger.Outcome(outcome)) != "good" })
+	v.Outcomes = countsOf(run, func(outcome ledger.Outcome) bool { return toneOf(outcome) != "good" })
 	v.Left = v.Total > 0 && q.live && (q.text != "" || q.from > 0)
 	if v.Total == 0 || v.Left {
 		return v, nil
@@ -181,18 +178,13 @@ func (s *site) open(ctx context.Context, run ledger.Run, q rowsQuery) (v openVie
 	if run.Sealed() {
 		v.Total = run.Total() - run.Settled()
 	}
-	for row, err := range status.OpenFrom(ctx, s.Ledger, run, q.open) {
-		if err != nil {
-			return v, err
-		}
-		if len(v.Rows) == rowsAPage {
-			v.More = q.path(string(run.ID), q.from, row.Item)
-			break
-		}
-		v.Rows = append(v.Rows, row)
+	rows, next, err := status.OpenPage(ctx, s.Ledger, run, q.open, rowsAPage)
+	v.Rows = rows
+	if next > 0 {
+		v.More = q.path(string(run.ID), q.from, next)
 	}
 	if q.open > 0 {
 		v.First = q.path(string(run.ID), q.from, 0)
 	}
-	return v, nil
+	return v, err
 }

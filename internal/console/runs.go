@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -39,15 +40,9 @@ type runsPage struct {
 // runsFilter selects runs; an empty member selects all.
 type runsFilter struct{ Tenant, Kind, State string }
 
-// States of runs to filter by.
-const (
-	stateOpen   = "open"
-	stateEnded  = "ended"
-	stateUnwell = "unwell"
-)
-
+// States and kinds of runs to filter by.
 var (
-	runStates = []string{stateOpen, stateEnded, stateUnwell}
+	runStates = []string{"open", "ended", "unwell"}
 	runKinds  = []string{tasks.TypeVerify, tasks.TypeUpdate, tasks.TypeRecheck, tasks.TypeRemove, tasks.TypeCreate}
 )
 
@@ -56,11 +51,11 @@ func (f runsFilter) is(r ledger.Run) bool {
 		return false
 	}
 	switch f.State {
-	case stateOpen:
+	case "open":
 		return !r.Ended()
-	case stateEnded:
+	case "ended":
 		return r.Ended()
-	case stateUnwell:
+	case "unwell":
 		return status.Failed(r) > 0 || len(status.Trouble(r)) > 0
 	}
 	return true
@@ -156,13 +151,9 @@ func settledOf(r ledger.Run) string {
 }
 
 // countsOf returns how many rows of the run have each of some outcomes.
-func countsOf(r ledger.Run, wanted func(outcome string) bool) map[string]int64 {
-	counts := map[string]int64{}
-	for outcome, rows := range r.Counts {
-		if wanted(string(outcome)) {
-			counts[string(outcome)] = rows
-		}
-	}
+func countsOf(r ledger.Run, wanted func(ledger.Outcome) bool) ledger.Counts {
+	counts := maps.Clone(r.Counts)
+	maps.DeleteFunc(counts, func(outcome ledger.Outcome, _ int64) bool { return !wanted(outcome) })
 	return counts
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/console"
+	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/logtest"
@@ -55,7 +56,9 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	config := console.Config{
-		Redis: rdb, Ledger: d.ledger, Intake: d.taker, Tenants: func() []console.Tenant { return []console.Tenant{{Name: "default"}} },
+		Redis: rdb, Ledger: d.ledger, Intake: d.taker, Tenants: func() []console.Tenant {
+			return []console.Tenant{{Served: health.Served{Settings: tenant.Announced{Tenant: "default"}}}}
+		},
 		Logger: slog.New(slog.NewTextHandler(d.log, nil)),
 	}
 	d.shown = console.Pages(config)
@@ -67,12 +70,8 @@ func newDesk(t *testing.T) *desk {
 // handIn submits rows as a run.
 func (d *desk) handIn(id, kind, rows string) ledger.Run {
 	d.t.Helper()
-	k, ok := tasks.KindOf(kind)
-	if !ok {
-		d.t.Fatalf("no kind %q", kind)
-	}
-	in := intake.Input{Name: "rows", Kind: k, SkipInvalid: true, Rows: strings.NewReader(rows)}
-	if _, err := d.taker.Submit(d.t.Context(), in, intake.Run{ID: id, Tenant: "default", Label: "label of " + id}); err != nil {
+	in := intake.Input{Name: "rows", Kind: kind, SkipInvalid: true, Rows: strings.NewReader(rows)}
+	if _, err := d.taker.Submit(d.t.Context(), in, ledger.NewRun{ID: ledger.RunID(id), Tenant: "default", Description: ledger.Description{Label: "label of " + id}}); err != nil {
 		d.t.Fatal(err)
 	}
 	return d.run(id)
@@ -311,7 +310,7 @@ func TestEveryStateOfARun(t *testing.T) {
 		},
 		{
 			"walking", func(d *desk) {
-				_, _, err := d.taker.BeginPending(d.t.Context(), "", intake.Run{ID: "a", Tenant: "default"})
+				_, _, err := d.taker.BeginPending(d.t.Context(), "", ledger.NewRun{ID: "a", Tenant: "default"})
 				mustNot(d.t, err)
 			},
 			[]string{"scanning for rows", "organizations read: 0", "0 found so far"}, []string{"pause", "cancel"},
@@ -350,6 +349,7 @@ func offered(page string) (actions []string) {
 }
 
 func TestRunsAreFilteredAndPaged(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	var all []string
 	for i := range 120 {
@@ -406,6 +406,7 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 // TestFailedRowsAreFilteredAndPaged checks that each failed row is on one page, with its
 // reason and a link to its details.
 func TestFailedRowsAreFilteredAndPaged(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(180))
 	for i := range int64(180) {
@@ -578,7 +579,7 @@ func TestAttention(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	ctx := t.Context()
-	_, _, err := d.taker.BeginPending(ctx, "", intake.Run{ID: "a", Tenant: "default"})
+	_, _, err := d.taker.BeginPending(ctx, "", ledger.NewRun{ID: "a", Tenant: "default"})
 	mustNot(t, err)
 	limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10}})
 	mustNot(t, limiter.Block(ctx, "verify", "403: missing scope update:domains"))

@@ -3,29 +3,20 @@ package console
 import (
 	"bytes"
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"html/template"
-	"io/fs"
 	"net/http"
-	"strconv"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/time/rate"
 
 	"orgops/internal/status"
 )
-
-//go:embed templates
-var templates embed.FS
-
-//go:embed static
-var static embed.FS
 
 // sitePolicy is the content security policy of the pages: scripts, styles and forms of this
 // origin only.
@@ -52,73 +43,6 @@ type page struct {
 	Notice  string // the result of the action that led here; empty: none did. show sets it
 	Failed  bool   // the action failed
 	Data    any    // of the page itself
-}
-
-func newSite(cfg Config) *site {
-	if cfg.Tenants == nil {
-		cfg.Tenants = func() []Tenant { return nil }
-	}
-	s := &site{
-		Config: cfg, pages: map[string]*template.Template{}, estimator: status.NewEstimator(cfg.Redis),
-		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
-	}
-	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"shown": status.Shown, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
-		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "scanState": status.ScanState, "openReason": status.OpenReason,
-		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName, "answerText": status.AnswerText,
-		"took": status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent, "join": strings.Join, "waiting": waiting,
-		"skipped": status.SkippedTick, "sweepText": status.SweepText, "rulesText": status.RulesText,
-	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
-	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {
-		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
-	}
-	return s
-}
-
-// monitorRoot is the path of asynqmon.
-const monitorRoot = "/monitor"
-
-// Pages serves the operators' pages, and asynqmon at /monitor/, to the users whom
-// Config.Access admits. It answers requests for loopback names, for the address of the
-// connection and for the names of Config.Access, and for no other host.
-func Pages(cfg Config) http.Handler {
-	mux := http.NewServeMux()
-	newSite(cfg).routes(mux)
-	mux.Handle(monitorRoot+"/", newMonitor(cfg))
-	return newGuard(plainPaths(mux), cfg.Access, cfg.Logger)
-}
-
-// plainPaths answers 404 to a path of a file that has an element . or .., a backslash or a
-// NUL, however they are encoded: only attacks have them.
-func plainPaths(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ofFile := strings.HasPrefix(r.URL.Path, monitorRoot+"/") || strings.HasPrefix(r.URL.Path, "/static/")
-		if ofFile && (!fs.ValidPath(strings.Trim(r.URL.Path, "/")) || strings.ContainsAny(r.URL.Path, "\\\x00")) {
-			http.NotFound(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// routes registers the pages and their files.
-func (s *site) routes(mux *http.ServeMux) {
-	mux.Handle("GET /static/{file}", http.FileServerFS(static)) // and not the list of them
-	mux.HandleFunc("GET /domains", s.domains)
-	mux.HandleFunc("POST /domains/check", s.withForm(s.checkDomain))
-	mux.HandleFunc("GET /tenants", s.page("tenants", "tenants", pageWithin, s.tenants))
-	mux.HandleFunc("POST /tenants/stop", s.acts(s.stopTenant))
-	mux.HandleFunc("POST /tenants/start", s.acts(s.startTenant))
-	mux.Handle("GET /{$}", http.RedirectHandler("/runs", http.StatusFound))
-	mux.HandleFunc("GET /runs", s.page("runs", "runs", pageWithin, s.runs))
-	mux.HandleFunc("GET /runs/{id}", s.page("run", "runs", pageWithin, s.run))
-	mux.HandleFunc("GET /runs/{id}/failed", s.failed)
-	for action, do := range runActions {
-		mux.HandleFunc("POST /runs/{id}/"+action, s.acts(s.toRun(action, do)))
-	}
-	mux.HandleFunc("GET /sweeps/preview", s.page("preview", "runs", previewWithin, s.preview))
-	mux.HandleFunc("POST /sweeps", s.acts(s.sweepNow))
-	mux.HandleFunc("POST /sweeps/confirm", s.acts(s.confirmSweep))
 }
 
 // show writes the page of that name once it is complete, so that an error does not cut it
@@ -202,30 +126,24 @@ func (s *site) withForm(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// stamp returns a time as pages show it, readable by scripts and screen readers.
-func stamp(t time.Time) template.HTML {
-	if t.IsZero() {
-		return "–"
+// field returns the text of a field of a form.
+func field(form url.Values, name string) string { return strings.TrimSpace(form.Get(name)) }
+
+// lead redirects the browser to a page that shows the result of an action.
+func (s *site) lead(w http.ResponseWriter, r *http.Request, path, text string, bad bool) {
+	with := "?"
+	if strings.Contains(path, "?") {
+		with = "&"
 	}
-	t = t.UTC()
-	//nolint:gosec // only digits
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05")+" UTC"))
+	http.Redirect(w, r, path+with+url.Values{"notice": {s.notices.keep(text, bad)}}.Encode(), http.StatusSeeOther)
 }
 
-// capital returns a label with its first letter in upper case.
-func capital(label string) string {
-	first, size := utf8.DecodeRuneInString(label)
-	if size == 0 {
-		return ""
+// tenant returns the tenant of this name, if this worker serves it.
+func (s *site) tenant(name string) (Tenant, bool) {
+	all := s.Tenants()
+	at := slices.IndexFunc(all, func(t Tenant) bool { return t.Settings.Tenant == name })
+	if at < 0 {
+		return Tenant{}, false
 	}
-	return string(unicode.ToUpper(first)) + label[size:]
-}
-
-// grouped returns a number with its digits in threes: 1,234,567.
-func grouped(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
-		text = text[:at] + "," + text[at:]
-	}
-	return text
+	return all[at], true
 }

@@ -37,10 +37,11 @@ type tenantsPage struct {
 // tenantView shows a tenant. Data that only a worker of the tenant has is empty on the pages of
 // others.
 type tenantView struct {
-	Tenant // its settings as announced
+	Tenant
 	health.TenantState
 
-	Served     bool // by this worker
+	Name       string
+	ServedHere bool
 	Announced  bool // a worker of it was seen
 	Problem    string
 	Warnings   []attention // the worst first
@@ -48,7 +49,7 @@ type tenantView struct {
 	UsedText   string
 	Schedule   string // of sweeps; empty: not known
 	Token      *apiclient.TokenHealth
-	Reach      *reachState // of name servers; nil: not known
+	Reach      *Reach // of name servers; nil: not known
 	Resolvers  []dnscheck.ResolverState
 	Voting     int              // of the resolvers
 	Deliveries *asynq.QueueInfo // nil: there was never a delivery
@@ -108,8 +109,8 @@ func (s *site) tenantNames(ctx context.Context, queues []string) (names []string
 	}
 	known := map[string]bool{}
 	for _, t := range s.Tenants() {
-		names = append(names, t.Name)
-		known[t.Name] = true
+		names = append(names, t.Settings.Tenant)
+		known[t.Settings.Tenant] = true
 	}
 	var others []string
 	add := func(name string) {
@@ -132,8 +133,7 @@ func (s *site) tenantNames(ctx context.Context, queues []string) (names []string
 func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string, queues []string) tenantView {
 	t, served := s.tenant(name)
 	state, warnings, stateErr := attentionOf(ctx, rdb, name)
-	v := tenantView{Tenant: t, TenantState: state, Served: served, Announced: true, Used: -1, Warnings: warnings}
-	v.Name = name
+	v := tenantView{Tenant: t, TenantState: state, Name: name, ServedHere: served, Announced: true, Used: -1, Warnings: warnings}
 	var settingsErr error
 	if !served {
 		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, rdb, name)
@@ -195,7 +195,10 @@ func (v *tenantView) showDNS() {
 	if v.DNS == nil {
 		return
 	}
-	v.Reach, v.Resolvers = v.Tenant.Reach.now(), v.DNS.Resolvers()
+	v.Resolvers = v.DNS.Resolvers()
+	if v.Tenant.Reach != nil {
+		v.Reach = v.Tenant.Reach.Load()
+	}
 	if v.Reach != nil && !v.Reach.Reached {
 		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over TLS or HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use tls:// resolvers, or set --dns-mode resolvers.")
 	}

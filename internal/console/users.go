@@ -31,11 +31,7 @@ type Users struct{ list *serving.Reloaded[*userList] }
 // the former users stay in force; if the file has no users, is gone, or is writable for
 // everyone, all sign-ins are refused, since that may be how a user was removed. Errors name the
 // line, never a hash.
-func ReadUsers(file string, logger *slog.Logger) (*Users, error) {
-	return readUsers(file, logger, time.Now)
-}
-
-func readUsers(file string, logger *slog.Logger, now func() time.Time) (*Users, error) {
+func ReadUsers(file string, logger *slog.Logger, now func() time.Time) (*Users, error) {
 	started := false
 	list, err := serving.Read(func() (*userList, error) {
 		list, err := loadUsers(file)

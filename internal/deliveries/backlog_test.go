@@ -70,6 +70,7 @@ const dropped = "delivery acme crm dropped"
 // TestBacklogIsBounded: while a receiver is unreachable, the newest events wait and the
 // oldest are dropped. When the receiver is back, those that wait are delivered.
 func TestBacklogIsBounded(t *testing.T) {
+	t.Parallel()
 	const bound = 8
 	r := new(unreachable)
 	w := newWorld(t, crm(r.attempt), bound)

@@ -40,11 +40,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Bounds and default of [Config].Backlog. A delivery takes 1.2 KB in Redis.
-const (
-	DefaultBacklog = 10_000
-	MaxBacklog     = 1_000_000
-)
+// MaxBacklog bounds [Config].Backlog. A delivery takes 1.2 KB in Redis.
+const MaxBacklog = 1_000_000
 
 // Receivers are the webhook endpoints of one tenant.
 type Receivers interface {
@@ -79,4 +76,21 @@ type Meter interface {
 	// Delivery counts an attempt as "delivered", "again" or "given_up", and an event that
 	// was deleted because too many wait as "dropped".
 	Delivery(tenant, endpoint, outcome string)
+}
+
+const (
+	// pollEvery is how often a server without a task asks for one. No person waits for it.
+	pollEvery = 100 * time.Millisecond
+	// forwardEvery is how often tasks that are due again are made ready.
+	forwardEvery = 200 * time.Millisecond
+	// places is how many deliveries run at a time. A receiver that does not answer holds
+	// a place for 15 s, and at most one of them once that is known.
+	places = 8
+)
+
+// ServerConfig returns how an asynq server executes deliveries.
+func ServerConfig() asynq.Config {
+	return asynq.Config{
+		Concurrency: places, TaskCheckInterval: pollEvery, DelayedTaskCheckInterval: forwardEvery, RetryDelayFunc: retryDelay, IsFailure: isFailure,
+	}
 }

@@ -6,4 +6,15 @@
 //
 // The events that wait for one receiver are bounded. If there are more, the oldest are
 // dropped, counted and logged.
+//
+// The files, each of which uses those below it:
+//
+//	notifier.go     enqueues a delivery to each receiver that wants an event
+//	handler.go      executes a delivery
+//	backlog.go      the deliveries that wait for each receiver
+//	config.go       settings, those of asynq's server too, and the interfaces of the other parts
+//	task.go         the task of a delivery, and its payload
+//	verdict.go      the outcome of an execution
+//	delay.go        the time to the next attempt
+//	queue_error.go  errors of asynq
 package deliveries

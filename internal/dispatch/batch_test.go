@@ -69,6 +69,7 @@ func TestBatchesHaveOneGroup(t *testing.T) {
 // TestTasksOfManyGroups has 8,192 rows of 300 organizations in random order: each
 // organization makes one task, and no round enqueues more tasks than there are places.
 func TestTasksOfManyGroups(t *testing.T) {
+	t.Parallel()
 	const kind ledger.Kind = "clients:remove"
 	const groups, batch = 300, 100
 	if os.Getenv(redistest.EnvURL) == "" {

@@ -32,6 +32,10 @@ type Kind struct {
 // out whether it works again.
 type Operations = BySort[[]string]
 
+// Cost is the number of requests that an execution of a row makes on average, by the
+// sort of release. Zero is for DNS checks.
+type Cost = BySort[float64]
+
 // Always returns the operations of a kind whose executions all need the same.
 func Always(operations ...string) Operations {
 	return Operations{First: operations, Check: operations, Ready: operations}
@@ -85,8 +89,6 @@ type Ledger interface {
 }
 
 const (
-	// idleEvery is how often the index is read while nothing is due.
-	idleEvery = time.Second
 	// busyEvery is how often rows are released while more are due, and fullEvery how
 	// often it is tried while there is no free place or no permit.
 	busyEvery = 20 * time.Millisecond
@@ -96,10 +98,6 @@ const (
 	wakeEvery = 5 * time.Millisecond
 	// afterError is the wait after an error of Redis.
 	afterError = time.Second
-	// upkeepEvery is how often the index is rebuilt and runs are deleted.
-	upkeepEvery = time.Minute
-	// stateEvery is how often the pace is read.
-	stateEvery = time.Second
 )
 
 // Dispatcher releases the due rows of a tenant while it is the active one.
@@ -139,6 +137,9 @@ func New(cfg Config) *Dispatcher {
 	}
 	if cfg.Place == nil {
 		cfg.Place = func() workers.Place { return workers.Place{Workers: 1} }
+	}
+	if cfg.Enqueued == nil {
+		cfg.Enqueued = func() {}
 	}
 	d := &Dispatcher{
 		cfg: cfg, lease: NewLease(cfg.Redis, cfg.Tenant, cfg.Session, cfg.Protocol), queue: NewQueue(cfg.Redis, cfg.Queue),
@@ -289,7 +290,7 @@ func (d *Dispatcher) returnSegments(ctx context.Context) error {
 	var hints []ledger.Hint
 	for _, r := range d.taken {
 		for _, s := range r.segments {
-			hints = append(hints, ledger.Hint{Segment: s.id, Due: dueNow})
+			hints = append(hints, ledger.Hint{Segment: s.id, Due: ledger.DueNow})
 		}
 	}
 	d.taken = taken{}

@@ -3,16 +3,18 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"runtime/debug"
 	"sync"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 )
 
 const (
+	// upkeepEvery is how often the index is rebuilt, runs that have ended are found, and runs
+	// are deleted.
+	upkeepEvery = time.Minute
 	// endsAtOnce is how many runs are finished at a time.
 	endsAtOnce = 4
 	// longestEndAgain bounds the wait after an end that failed.
@@ -100,7 +102,7 @@ func (e *ends) work() {
 		if !ok {
 			return
 		}
-		e.done(ctx, run, e.protect(ctx, run))
+		e.done(ctx, run, engine.Protect(func() error { return e.finish(ctx, run) }))
 	}
 }
 
@@ -115,16 +117,6 @@ func (e *ends) next() (ctx context.Context, run ledger.RunID, ok bool) {
 	run = e.queue[0]
 	e.queue = e.queue[1:]
 	return e.ctx, run, true
-}
-
-// protect finishes a run, and turns a panic into an error.
-func (e *ends) protect(ctx context.Context, run ledger.RunID) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicError{p, debug.Stack()}
-		}
-	}()
-	return e.finish(ctx, run)
 }
 
 // done notes the result of a run. One that has failed is added again by an upkeep: at first
@@ -155,6 +147,13 @@ func (e *ends) prune() {
 	maps.DeleteFunc(e.later, func(run ledger.RunID, l later) bool { return !e.known[run] && time.Since(l.at) > 2*upkeepEvery })
 }
 
+// finish has the follow-ups of a run's end carried out, unless they were.
+func (d *Dispatcher) finish(r ledger.Run) {
+	if r.FinishedAt.IsZero() {
+		d.ends.add(r.ID)
+	}
+}
+
 // end carries out the follow-ups of a run's end, then finishes the run. The header is read
 // again, since the run may have been finished while it was in the queue.
 func (d *Dispatcher) end(ctx context.Context, run ledger.RunID) error {
@@ -175,17 +174,9 @@ func (d *Dispatcher) end(ctx context.Context, run ledger.RunID) error {
 }
 
 func (d *Dispatcher) endFailed(ctx context.Context, run ledger.RunID, err error, again time.Duration) {
-	if p, ok := errors.AsType[*panicError](err); ok {
-		d.cfg.Logger.ErrorContext(ctx, "run not finished", "tenant", d.cfg.Tenant, "run", run, "error", err, "again_in", again, "stack", string(p.stack))
+	if p, ok := errors.AsType[*engine.PanicError](err); ok {
+		d.cfg.Logger.ErrorContext(ctx, "run not finished", "tenant", d.cfg.Tenant, "run", run, "error", err, "again_in", again, "stack", string(p.Stack))
 		return
 	}
 	d.cfg.Logger.WarnContext(ctx, "run not finished", "tenant", d.cfg.Tenant, "run", run, "error", err, "again_in", again)
 }
-
-// panicError is a panic of a follow-up.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }

@@ -91,6 +91,7 @@ func (s *site) dispatch(d *dispatch.Dispatcher) (stop func()) {
 
 // TestFinish finishes a run that has ended, once what follows its end was done.
 func TestFinish(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	ids := s.ended(1)
 	var c calls
@@ -152,6 +153,7 @@ func TestEndsTakeLong(t *testing.T) {
 // TestEndPanics: a panic is logged with its stack, and ends neither the dispatcher nor the
 // run.
 func TestEndPanics(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	ids := s.ended(2)
 	d := s.dispatcher(func(config *dispatch.Config) {

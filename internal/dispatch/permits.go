@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// Cost is the number of requests that an execution of a row makes on average, by the
-// sort of release. Zero is for DNS checks.
-type Cost = BySort[float64]
-
 // Permits is the share of the tenant's pace that may be released: the permits of one second,
 // or those in its bucket while no work is outstanding. The zero Permits is empty.
 type Permits struct {

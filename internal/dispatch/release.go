@@ -228,7 +228,7 @@ func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota
 	release, err := d.cfg.Ledger.Release(ctx, s.id, q)
 	if isMoving(err) {
 		d.logMoving(ctx, s.id, err)
-		release, err = ledger.Release{Receipt: ledger.Receipt{Due: dueNow}}, nil // put keeps it in memory
+		release, err = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}, nil // put keeps it in memory
 	}
 	if err == nil || errors.Is(err, ledger.ErrNotFound) {
 		s.learn(release, now.Add(emptyFor(d.taken.segments())))
@@ -246,7 +246,7 @@ func (d *Dispatcher) logMoving(ctx context.Context, seg ledger.Segment, err erro
 
 // put puts a segment back into the index if nothing of it is due now.
 func (d *Dispatcher) put(ctx context.Context, s *segment, now time.Time) error {
-	if !s.idle(now) || s.due.Equal(dueNow) {
+	if !s.idle(now) || s.due.Equal(ledger.DueNow) {
 		return nil
 	}
 	if s.due.IsZero() { // the last row was settled: the run may have ended
@@ -264,9 +264,6 @@ func (d *Dispatcher) put(ctx context.Context, s *segment, now time.Time) error {
 	d.taken.drop(s.id)
 	return d.cfg.Ledger.Hint(ctx, d.cfg.Tenant, ledger.Hint{Segment: s.id, Due: s.due}) // without a due time it stays out
 }
-
-// dueNow is the due time of a segment that has rows due.
-var dueNow = time.UnixMilli(1).UTC()
 
 // enqueuers is how many tasks are enqueued at a time, to hide round trips.
 const enqueuers = 16
@@ -300,7 +297,7 @@ func (d *Dispatcher) enqueue(ctx context.Context, r ledger.Run, seg ledger.Segme
 		})
 	}
 	_ = group.Wait() // the functions return nil
-	if tasks > 0 && d.cfg.Enqueued != nil {
+	if tasks > 0 {
 		d.cfg.Enqueued()
 	}
 	if len(back) > 0 {

@@ -9,8 +9,12 @@ import (
 	"orgops/internal/ledger"
 )
 
-// takePage is how many due segments are read from the index at once.
-const takePage = 500
+const (
+	// idleEvery is how often the index is read while nothing is due.
+	idleEvery = time.Second
+	// takePage is how many due segments are read from it at once.
+	takePage = 500
+)
 
 // take takes all due segments from the index. All, since a run whose segments are taken
 // late would be served late.

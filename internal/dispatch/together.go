@@ -122,9 +122,7 @@ func (d *Dispatcher) enqueueTogether(ctx context.Context, all []released) error 
 	}
 	err := d.queue.Enqueue(ctx, task)
 	if err == nil {
-		if d.cfg.Enqueued != nil {
-			d.cfg.Enqueued()
-		}
+		d.cfg.Enqueued()
 		return nil
 	}
 	for _, one := range all {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"orgops/internal/ledger"
 )
 
 // upkeep rebuilds the index, finishes runs that have ended, deletes runs after their
@@ -39,12 +37,8 @@ func (d *Dispatcher) upkeep(ctx context.Context) error {
 	return nil
 }
 
-// finish has the follow-ups of a run's end carried out, unless they were.
-func (d *Dispatcher) finish(r ledger.Run) {
-	if r.FinishedAt.IsZero() {
-		d.ends.add(r.ID)
-	}
-}
+// stateEvery is how often the pace is read.
+const stateEvery = time.Second
 
 // refresh reads the state of the pace, once a second.
 func (d *Dispatcher) refresh(ctx context.Context, now time.Time) (err error) {

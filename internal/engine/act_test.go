@@ -405,7 +405,7 @@ func TestActStop(t *testing.T) {
 	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
 		for fault, f := range faults {
 			for _, back := range []bool{false, true} {
-				for point := 1; ; point += redistest.Stride(4) {
+				for point := 1; ; point += redistest.Stride(12) {
 					stopped := ""
 					t.Run(fmt.Sprintf("%s/%s/back %t/%d", name, fault, back, point), func(t *testing.T) {
 						s := newSweepSite(t, sweep.Unroute)
@@ -521,7 +521,7 @@ func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
 func TestActFenced(t *testing.T) {
 	t.Parallel()
 	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending, "back"} {
-		for point := 1; ; point += redistest.Stride(4) {
+		for point := 1; ; point += redistest.Stride(8) {
 			fenced := ""
 			t.Run(fmt.Sprintf("%s/%d", action, point), func(t *testing.T) {
 				status, use := "verified", true

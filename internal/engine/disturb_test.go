@@ -113,7 +113,7 @@ func (s scene) kill(sab *saboteur) {
 	var task *asynq.Task
 	var life sync.WaitGroup
 	life.Go(func() {
-		for ; s.counts().Settled() < int64(s.run.Rows); time.Sleep(10 * time.Millisecond) {
+		for ; s.counts().Settled() < int64(s.run.Rows); time.Sleep(25 * time.Millisecond) {
 			if next := s.release(); next != nil {
 				task = next
 				_ = worker.ProcessTask(s.t.Context(), task)

@@ -17,15 +17,16 @@
 //
 //	engine.go       a task, from its beginning to its end
 //	audit.go        rows whose end Redis has lost
-//	begin.go        the begin of an execution, and writes that Redis must answer
+//	begin.go        the begin of an execution
 //	end.go          the end of an execution: the write, the log line
-//	execution.go    the execution and its rows, as handlers see them
+//	persist.go      calls of the ledger that Redis must answer
 //	handler.go      the interface of handlers
-//	consequence.go  the consequence of an error; whether a failed request may have had its effect
-//	errors.go       the consequence, and the errors with which handlers decide on it
-//	retry.go        attempts and their delays
-//	note.go         the note of a row that stays open
+//	execution.go    the execution and its rows, as handlers see them
+//	consequence.go  the consequence of an error, and the delay of the next attempt; whether a
+//	                failed request may have had its effect
 //	task.go         the payload of a task
+//	errors.go       the consequence, and the errors with which handlers decide on it
+//	note.go         the note of a row that stays open
 //	outcome.go      outcomes and their log levels
 //	session.go      the session of a worker
 //	server.go       the configuration of asynq's servers

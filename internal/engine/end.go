@@ -76,6 +76,15 @@ func decideRow(row *Row, answer error, d delays) Consequence {
 	return j
 }
 
+// doubt begins the reason of a row that is given up although a request of it may have had
+// its effect.
+func doubt(row *Row) string {
+	if !row.Intended {
+		return ""
+	}
+	return "its request may have had its effect all the same: read the tenant's record, then retry the row; "
+}
+
 // form returns how the ledger leaves a row; nil for one that belongs to another
 // execution.
 func form(row *Row, j Consequence) ledger.Ending {
@@ -151,7 +160,7 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 // at once: the dispatcher finishes it. A hint that is lost costs a minute at most.
 func (e *Engine) hint(ctx context.Context, seg ledger.Segment, r ledger.Receipt) {
 	if r.Ended {
-		r.Due = time.UnixMilli(1)
+		r.Due = ledger.DueNow
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -148,24 +147,26 @@ func (e *Engine) unfit(x *Execution, unknown *UnknownError) error {
 }
 
 // carryOut calls the handler, and returns its answers for each execution.
-func (e *Engine) carryOut(ctx context.Context, all []*Execution) ([]Answers, error) {
+func (e *Engine) carryOut(ctx context.Context, all []*Execution) (answers []Answers, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
 	x := all[0]
-	answers, err := protect(func() ([]Answers, error) {
+	err = Protect(func() (err error) {
 		handler := e.cfg.Handlers[x.Kind]
 		if len(all) == 1 {
-			answers, err := handler.Execute(ctx, x)
-			return []Answers{answers}, err
+			answers = make([]Answers, 1)
+			answers[0], err = handler.Execute(ctx, x)
+			return err
 		}
 		batch, ok := handler.(BatchHandler)
 		if !ok {
-			return nil, &UnknownError{What: fmt.Sprintf("tasks of several runs of kind %q", string(x.Kind))}
+			return &UnknownError{What: fmt.Sprintf("tasks of several runs of kind %q", string(x.Kind))}
 		}
-		return batch.ExecuteAll(ctx, all)
+		answers, err = batch.ExecuteAll(ctx, all)
+		return err
 	})
-	if p, ok := errors.AsType[*panicError](err); ok {
-		e.cfg.Logger.ErrorContext(ctx, "handler panicked", "run", x.Run, "kind", x.Kind, "panic", p.value, "stack", string(p.stack))
+	if p, ok := errors.AsType[*PanicError](err); ok {
+		e.cfg.Logger.ErrorContext(ctx, "handler panicked", "run", x.Run, "kind", x.Kind, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}
 	return answers, err
 }
@@ -191,25 +192,6 @@ func exhausted(x *Execution) Answers {
 	}
 	x.Rows = left
 	return spent
-}
-
-// doubt begins the reason of a row that is given up although a request of it may have had
-// its effect.
-func doubt(row *Row) string {
-	if !row.Intended {
-		return ""
-	}
-	return "its request may have had its effect all the same: read the tenant's record, then retry the row; "
-}
-
-// protect turns a panic of a handler into an error.
-func protect(execute func() ([]Answers, error)) (answers []Answers, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			answers, err = nil, &panicError{value: fmt.Sprint(p), stack: debug.Stack()}
-		}
-	}()
-	return execute()
 }
 
 // stopping reports whether the worker stops.

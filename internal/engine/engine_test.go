@@ -20,6 +20,7 @@ const kind = ledger.Kind("test")
 
 // TestEndings has a handler return each sort of answer.
 func TestEndings(t *testing.T) {
+	t.Parallel()
 	api := func(status int, message string) error {
 		return &apiclient.Error{Operation: apiclient.OpUpdateDiscoveryDomain, Status: status, Message: message}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"orgops/internal/ledger"
@@ -20,6 +21,10 @@ var (
 	// execution. Nothing is written.
 	ErrSuperseded = errors.New("another execution has the row, or it is settled")
 )
+
+// Answers are the answers of a handler by row: errors that [Decide] knows, such as [Settle]
+// returns; nil: the row is done.
+type Answers map[ledger.Row]error
 
 // Consequence is the consequence of an execution for a row, for the ledger and for the pace.
 // [Decide] finds that of an error; a handler that knows it returns it as the error.
@@ -85,10 +90,21 @@ func Expire(reason string, evidence []byte) error {
 	return Settle(ledger.Result{Outcome: Expired, Detail: reason, Evidence: evidence})
 }
 
-// panicError is a panic of a handler.
-type panicError struct {
-	value string
-	stack []byte
+// PanicError is a panic of a handler, or of the follow-ups of a run's end.
+type PanicError struct {
+	Value any
+	Stack []byte
 }
 
-func (e *panicError) Error() string { return "panic: " + e.value }
+// Error has the value of the panic.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Protect calls f. A panic of it is a [PanicError].
+func Protect(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{p, debug.Stack()}
+		}
+	}()
+	return f()
+}

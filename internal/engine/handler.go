@@ -24,10 +24,6 @@ type BatchHandler interface {
 	ExecuteAll(ctx context.Context, all []*Execution) ([]Answers, error)
 }
 
-// Answers are the answers of a handler by row: errors that [Decide] knows, such as [Settle]
-// returns; nil: the row is done.
-type Answers map[ledger.Row]error
-
 // One returns a handler of tasks that have one row each.
 func One(f func(ctx context.Context, x *Execution, row *Row) (ledger.Result, error)) Handler {
 	return one(f)

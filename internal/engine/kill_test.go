@@ -94,6 +94,7 @@ func (s *site) die(m *mortal) {
 // API, with an undisturbed tenant and with one whose answers are lost. In every case the row
 // settles as done once, and a second PATCH is sent only after a read.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	for _, after := range []bool{false, true} {
 		for call := 0; ; call++ {
 			m := &mortal{call: call, after: after}

@@ -119,6 +119,7 @@ func upTo(n int) (numbers []int) {
 // TestBadClients has batches with clients that the API refuses: the others are removed,
 // each row has its own answer, and no attempt is counted.
 func TestBadClients(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		bad      []int
@@ -163,7 +164,7 @@ func TestBadClients(t *testing.T) {
 // execution against the bound.
 func (s *site) drainBounded(e *engine.Engine, requests int) {
 	s.t.Helper()
-	for end := time.Now().Add(30 * time.Second); s.counts().Settled() < int64(s.run.Rows); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); s.counts().Settled() < int64(s.run.Rows); time.Sleep(25 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatalf("rows stay open: %v", s.counts())
 		}
@@ -187,6 +188,7 @@ func (s *site) drainBounded(e *engine.Engine, requests int) {
 // TestClientLimit has a tenant that accepts fewer clients in a request. One batch finds the
 // limit, and each later execution applies it.
 func TestClientLimit(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		accepts, limit int
 		first          int // requests of the batch that finds it
@@ -314,6 +316,7 @@ func TestRowsThatDropOut(t *testing.T) {
 // TestLostRemoval has the API not answer, or not at once. The clients are removed, and a
 // row whose request was answered is in no other.
 func TestLostRemoval(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]sandbox.Fault{
 		"lost after":  {DropAfter: true},
 		"lost before": {DropBefore: true},

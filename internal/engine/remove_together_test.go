@@ -165,6 +165,7 @@ func TestRemoveTogetherStopped(t *testing.T) {
 // TestRemoveTogetherKilled kills the worker before and after each call. Each client is
 // removed, each row counted once, and no more than the request is repeated.
 func TestRemoveTogetherKilled(t *testing.T) {
+	t.Parallel()
 	anywhere(t, 7, beforeAndAfter, func(t *testing.T, sab *saboteur) {
 		s := removingTogether(t, 3)
 		sab.act = runtime.Goexit

@@ -153,7 +153,7 @@ func handler(f func(context.Context, *engine.Execution, *engine.Row) (ledger.Res
 // drain executes rows until none is open.
 func (s *site) drain(e *engine.Engine) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(25 * time.Millisecond) {
 		if task := s.release(); task != nil {
 			_ = e.ProcessTask(s.t.Context(), task)
 			continue

@@ -103,7 +103,7 @@ func sweepScenes() []sweepScene {
 func TestSweepKilled(t *testing.T) {
 	t.Parallel()
 	for _, c := range sweepScenes() {
-		for point := 1; ; point += redistest.Stride(4) {
+		for point := 1; ; point += redistest.Stride(8) {
 			died := ""
 			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
 				s := c.site(t)

@@ -116,7 +116,7 @@ func (s *site) lists() int { return len(s.of(sandbox.OpListTemplates)) }
 // until executes rows until the condition holds.
 func (s *site) until(e *engine.Engine, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(25 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatalf("nothing happens: row %+v", s.row(0))
 		}
@@ -166,6 +166,7 @@ func TestIntentOfTemplate(t *testing.T) {
 // TestLostTemplate loses the answer to the POST. The templates are listed after twice the
 // request timeout at the earliest, and there is one template in the end.
 func TestLostTemplate(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		fault sandbox.Fault
 		posts int
@@ -206,6 +207,7 @@ func TestLostTemplate(t *testing.T) {
 // TestTemplateLandsLate has a POST without an answer land after the second was answered:
 // the result names both templates.
 func TestTemplateLandsLate(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		late  sandbox.Template
 		named bool
@@ -246,6 +248,7 @@ func TestTemplateListRefused(t *testing.T) {
 // TestNoTemplateCreated has a POST that certainly had no effect. No intent is left, and the
 // next execution sends the next POST at once.
 func TestNoTemplateCreated(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]sandbox.Fault{
 		"429": {Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}},
 		"401": {Status: http.StatusUnauthorized},
@@ -387,6 +390,7 @@ func TestTemplateRows(t *testing.T) {
 // TestBadTemplateListed lists a template outside the specification. The row's template is
 // still found if the bad one has another name; otherwise the bad one may be the row's.
 func TestBadTemplateListed(t *testing.T) {
+	t.Parallel()
 	for bad, open := range map[string]bool{
 		`{"name":"other"}`: false, `{"id":"vct_9","name":"other","dialect":7}`: false, `{"name":"mdl"}`: true, `{}`: true, `7`: true,
 	} {
@@ -495,6 +499,7 @@ func TestTemplateStopped(t *testing.T) {
 // has landed, and no POST follows. A paused row stores that it has sent one: if it lands while
 // the run is paused, it is found when the run is resumed.
 func TestStopAfterLostTemplate(t *testing.T) {
+	t.Parallel()
 	lose := func(t *testing.T, landed bool) (*creation, *engine.Engine) {
 		t.Parallel()
 		s := creating(t, []string{template}, repeatNames)
@@ -586,6 +591,7 @@ func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) 
 // back, under another identity. The row finds the template, also in a worker that has listed
 // the templates before, or has sent the POST without an intent.
 func TestForgottenIntent(t *testing.T) {
+	t.Parallel()
 	t.Run("other worker", func(t *testing.T) { testForgottenIntent(t, complete, false) })
 	t.Run("same worker", func(t *testing.T) { testForgottenIntent(t, complete, true) })
 	t.Run("same worker, listed", func(t *testing.T) { testForgottenIntent(t, "one", true) })
@@ -639,6 +645,7 @@ func TestNoListing(t *testing.T) {
 // TestWaitedInAnotherWorker has a row wait until no forgotten POST can land any more, and
 // be executed by another worker then, which sees the identity of Redis for the first time.
 func TestWaitedInAnotherWorker(t *testing.T) {
+	t.Parallel()
 	s := creating(t, []string{template})
 	s.server = "one"
 	// By the second worker's clock, the wait may end a moment after the row is due.

@@ -326,7 +326,7 @@ func TestVerifyStop(t *testing.T) {
 	type stop = func(*ledger.Ledger, context.Context, ledger.RunID) error
 	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
 		for _, c := range troubles()[:5] {
-			for point := 0; ; point += redistest.Stride(4) {
+			for point := 0; ; point += redistest.Stride(6) {
 				stopped := ""
 				t.Run(fmt.Sprintf("%s/%s/%d", name, c.name, point), func(t *testing.T) {
 					s := c.site(t)

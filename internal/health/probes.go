@@ -8,18 +8,12 @@ import (
 	"mime"
 	"net/http"
 	"strings"
-	"time"
 
 	"orgops/apiclient"
 )
 
-const (
-	// readyTimeout bounds the checks of one /readyz: below the usual patience of the systems
-	// that request it, so that the answer names the check that hangs.
-	readyTimeout = 3 * time.Second
-	// maxText bounds each text of an answer, in characters.
-	maxText = 500
-)
+// maxText bounds each text of an answer, in characters.
+const maxText = 500
 
 // Probes answers
 //

@@ -7,6 +7,9 @@ import (
 )
 
 const (
+	// readyTimeout bounds the checks of one /readyz: below the usual patience of the systems
+	// that request it, so that the answer names the check that hangs.
+	readyTimeout = 3 * time.Second
 	// checkTime bounds each check, so that the answer comes within readyTimeout.
 	checkTime = readyTimeout - 500*time.Millisecond
 	// readyFor is the time for which a finding is valid: orchestrators, load balancers and

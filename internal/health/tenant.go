@@ -14,21 +14,17 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/pace"
+	"orgops/internal/sweep"
+	"orgops/internal/tenant"
 )
 
 // Tenant is a tenant that doctor tests.
 type Tenant struct {
-	Name    string
-	API     *apiclient.Client // whose gate is Headers
-	Headers *Headers
-	Tokens  apiclient.TokenSource
-	Burst   int
-	Needs   Needs
-	DNS     *dnscheck.Checker
-	Mode    dnscheck.Mode
-	Quorum  int
-	// Assertions reports whether tokens are requested with assertions, which are dated.
-	Assertions bool
+	Settings tenant.Settings
+	API      *apiclient.Client // whose gate is Headers
+	Headers  *Headers
+	Tokens   apiclient.TokenSource
+	DNS      *dnscheck.Checker
 }
 
 // Test tests the tenant: token, scopes, API and DNS.
@@ -36,9 +32,12 @@ func (t Tenant) Test(ctx context.Context) []Finding {
 	var api, dns []Finding
 	var both sync.WaitGroup
 	both.Go(func() { api = t.api(ctx) })
-	both.Go(func() { dns = t.dns(ctx) })
+	both.Go(func() {
+		resolvers, outward := t.DNS.Examine(ctx)
+		dns = append(Resolvers(resolvers, t.Settings.Quorum), Outward(outward, t.Settings.Mode, resolvers, t.Settings.Quorum)...)
+	})
 	both.Wait()
-	return about("tenant "+t.Name, append(api, dns...))
+	return about("tenant "+t.Settings.Name, append(api, dns...))
 }
 
 func (t Tenant) api(ctx context.Context) []Finding {
@@ -50,14 +49,14 @@ func (t Tenant) api(ctx context.Context) []Finding {
 		return []Finding{wrong("without a good token nothing is sent", "%v", health.Err)}
 	}
 	found := []Finding{ok("there is a token")}
-	found = append(found, t.Needs.Test(health.Scopes)...)
+	found = append(found, needsOf(t.Settings).Test(health.Scopes)...)
 	if err := t.read(ctx, health.Scopes); err != nil {
 		if held := t.Headers.heldBack(); held != nil {
 			return append(found, notTried(held))
 		}
 		return append(found, wrong("check --base-url, --audience and the firewall", "the API cannot be read: %v", err))
 	}
-	return append(found, t.Headers.test(t.Burst, t.Assertions)...)
+	return append(found, t.Headers.test(t.Settings)...)
 }
 
 // read sends one request that the scopes allow.
@@ -128,15 +127,15 @@ func (h *Headers) Answered(ctx context.Context, operation string, status int, he
 	h.Gate.Answered(ctx, operation, status, header)
 }
 
-func (h *Headers) test(burst int, assertions bool) []Finding {
+func (h *Headers) test(t tenant.Settings) []Finding {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	found := []Finding{ok("the API answers")}
-	found = append(found, burstOf(burst, h.header.Get("X-Ratelimit-Limit"))...)
+	found = append(found, burstOf(t.Burst, h.header.Get("X-Ratelimit-Limit"))...)
 	if date, err := http.ParseTime(h.header.Get("Date")); err == nil {
 		bad := time.Hour // it only makes logs hard to read
-		if assertions {
-			bad = 30 * time.Second
+		if apiclient.AuthMethod(t.ClientAuth) == apiclient.AuthPrivateKeyJWT {
+			bad = 30 * time.Second // assertions are dated
 		}
 		// Date has whole seconds, and the answer was on its way.
 		found = append(found, clockOf("the API", date.Add(500*time.Millisecond).Sub(h.at), 5*time.Second, bad))
@@ -175,6 +174,10 @@ type Needs struct {
 	Acts         bool // sweeps change records: absent-action, verify-pending
 }
 
+func needsOf(t tenant.Settings) Needs {
+	return Needs{TrustPayload: t.TrustPayload, Sweep: t.Sweep != tenant.Off, Acts: t.Rules.Action != sweep.Report || t.VerifyPending}
+}
+
 // kind is a kind of work, and the scopes that it needs.
 type kind struct {
 	name   string
@@ -193,11 +196,11 @@ func (n Needs) kinds() []kind {
 		{"templates create", []string{createTemplates, readTemplates}, false},
 	}
 	if n.Sweep {
-		sweep := []string{readOrganizations, readDomains}
+		scopes := []string{readOrganizations, readDomains}
 		if n.Acts {
-			sweep = append(sweep, updateDomains)
+			scopes = append(scopes, updateDomains)
 		}
-		all = append(all, kind{"the schedule of --sweep", sweep, true})
+		all = append(all, kind{"the schedule of --sweep", scopes, true})
 	}
 	return all
 }
@@ -233,9 +236,4 @@ func (n Needs) Test(scopes []string) []Finding {
 		return []Finding{ok("it has every scope that is needed")}
 	}
 	return found
-}
-
-func (t Tenant) dns(ctx context.Context) []Finding {
-	resolvers, outward := t.DNS.Examine(ctx)
-	return append(Resolvers(resolvers, t.Quorum), Outward(outward, t.Mode, resolvers, t.Quorum)...)
 }

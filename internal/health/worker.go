@@ -14,15 +14,14 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
+	"orgops/internal/tenant"
 )
 
 // Served is a tenant of a running worker.
 type Served struct {
-	Name   string
-	API    *apiclient.Client
-	DNS    *dnscheck.Checker
-	Quorum int  // of the resolvers
-	Canary bool // resolvers that forge answers lose their vote
+	Settings tenant.Announced
+	API      *apiclient.Client
+	DNS      *dnscheck.Checker
 	// AwaitsToken reports whether the worker fetches the token before a request needs it.
 	AwaitsToken func() bool
 }
@@ -50,47 +49,34 @@ func OfWorker(rdb redis.UniversalClient, tenants []Served) *Readiness {
 				return find(all[i])
 			}
 		}
-		subject := "tenant " + t.Name
+		subject, quorum := "tenant "+t.Settings.Tenant, t.Settings.DNS.Quorum
 		checks = append(checks,
-			Check{subject, permitted(func(p permission) Finding { return p.requests(t.Name) })},
-			Check{subject + " queue", permitted(permission.queue)},
+			Check{subject, permitted(func(p permission) Finding { return p.requests })},
+			Check{subject + " queue", permitted(func(p permission) Finding { return p.queue })},
 			Check{subject + " token", func(context.Context) Finding { return Token(t.API.TokenHealth(), t.AwaitsToken()) }},
-			Check{subject + " resolvers", func(ctx context.Context) Finding { return answering(t.DNS.Probe(ctx), t.Quorum) }})
-		if t.Canary {
-			checks = append(checks, Check{subject + " canary", func(context.Context) Finding { return truthful(t.DNS.Resolvers(), t.Quorum) }})
+			Check{subject + " resolvers", func(ctx context.Context) Finding { return answering(t.DNS.Probe(ctx), quorum) }})
+		if t.Settings.DNS.CanaryZone != "" {
+			checks = append(checks, Check{subject + " canary", func(context.Context) Finding { return truthful(t.DNS.Resolvers(), quorum) }})
 		}
 	}
 	return NewReadiness(checks...)
 }
 
-// permission is whether rows of a tenant may be released, and its requests sent.
-type permission struct {
-	pace     pace.State
-	paused   string // the queue, if it is paused
-	paceErr  error
-	queueErr error
-}
+// permission is whether the requests of a tenant may be sent, and its rows released.
+type permission struct{ requests, queue Finding }
 
 // readPermissions reads those of all tenants together: see [redisconn.Batch].
 func readPermissions(ctx context.Context, rdb redis.UniversalClient, tenants []Served) []permission {
 	all := make([]permission, len(tenants))
 	_ = redisconn.Batch(ctx, rdb, len(all), func(i int, rdb redis.UniversalClient) error { // each has its errors
-		p, tenant := &all[i], tenants[i].Name
-		p.pace, p.paceErr = pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
-		p.paused, p.queueErr = status.PausedQueue(rdb, tenant)
+		tenant := tenants[i].Settings.Tenant
+		budget, err := pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
+		all[i].requests = heldBy(status.Obstacles(tenant, budget, ""), err)
+		paused, err := status.PausedQueue(rdb, tenant)
+		all[i].queue = heldBy(status.Obstacles("", pace.State{}, paused), err)
 		return nil
 	})
 	return all
-}
-
-// requests reports whether the tenant's requests may be sent.
-func (p permission) requests(tenant string) Finding {
-	return heldBy(status.Obstacles(tenant, p.pace, ""), p.paceErr)
-}
-
-// queue reports whether the tenant's rows may be released.
-func (p permission) queue() Finding {
-	return heldBy(status.Obstacles("", pace.State{}, p.paused), p.queueErr)
 }
 
 // heldBy is wrong if requests are refused for a fault, and a warning if something else holds

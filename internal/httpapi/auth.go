@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -69,11 +68,7 @@ type token struct {
 
 // ReadTokens reads the file. Its tokens are hashed once, without salt: they are
 // long and random, so that neither guesses nor a table find one.
-func ReadTokens(file string, log *slog.Logger) (*Tokens, error) {
-	return readTokens(file, log, time.Now)
-}
-
-func readTokens(file string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
+func ReadTokens(file string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
 	list, err := serving.Read(func() ([]token, error) {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -223,6 +218,3 @@ func unauthenticated(challenge, detail string) *problem {
 	p.challenge = challenge
 	return p
 }
-
-// callerOf returns the caller of a request that was authenticated.
-func callerOf(ctx context.Context) Caller { return aboutOf(ctx).caller }

@@ -120,7 +120,7 @@ func TestTokensFile(t *testing.T) {
 			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := httpapi.ReadTokens(file, slog.New(slog.DiscardHandler))
+			_, err := httpapi.ReadTokens(file, slog.New(slog.DiscardHandler), time.Now)
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), file) {
 				t.Errorf("error %v, want one with the file and %q", err, test.want)
 			}
@@ -130,7 +130,7 @@ func TestTokensFile(t *testing.T) {
 		tokens(t, fmt.Sprintf(`{"tokens": [{"name": "a", "sha256": %q, "kinds": ["*"], "tenants": ["*"]}]}`, hashOf("t")))
 	})
 	t.Run("none", func(t *testing.T) {
-		if _, err := httpapi.ReadTokens(filepath.Join(t.TempDir(), "none"), slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := httpapi.ReadTokens(filepath.Join(t.TempDir(), "none"), slog.New(slog.DiscardHandler), time.Now); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -157,7 +157,7 @@ func TestTokensFileChanges(t *testing.T) {
 	now := time.Now()
 	write("tokens:\n" + entry("a", "old"))
 	var log logtest.Buffer
-	all, err := httpapi.ReadTokensAt(file, slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
+	all, err := httpapi.ReadTokens(file, slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,11 +26,13 @@
 //
 //	routes.go    paths, methods and parameters; openapi.yaml
 //	submit.go    submissions, estimates and retries
-//	run.go, events.go, failed.go  runs, as they are and as they change; failed rows
+//	events.go    a run after each change
+//	failed.go    the failed rows of a run, as a file
+//	run.go       runs as clients get them; cancel
 //	order.go     the properties of a submission, from the head of its request
 //	body.go      the rows: types, gzip, limits and time
 //	server.go    settings, start and stop
-//	guard.go     each request: id, limits, panics, log
+//	guard.go     each request: id, caller, limits, panics, log
 //	auth.go      tokens and callers
-//	problem.go   all errors, as clients get them
+//	problem.go   all errors, as clients get them; JSON
 package httpapi

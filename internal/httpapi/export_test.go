@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"log/slog"
 	"maps"
 	"slices"
-	"time"
 )
 
 // Routes are those that there are.
@@ -27,11 +25,6 @@ func Parameters() []string {
 
 // Problems are the words of all problems.
 func Problems() []string { return slices.Sorted(maps.Keys(titles)) }
-
-// ReadTokensAt is ReadTokens by a clock.
-func ReadTokensAt(file string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
-	return readTokens(file, log, now)
-}
 
 // Find is the name of a token's caller.
 func (t *Tokens) Find(secret string) (string, bool) {

@@ -33,6 +33,9 @@ func aboutOf(ctx context.Context) *about {
 	return a
 }
 
+// callerOf returns the caller of a request that was authenticated.
+func callerOf(ctx context.Context) Caller { return aboutOf(ctx).caller }
+
 var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // requestID returns the id that the client gave, so that its log and ours match, else a new one.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -14,21 +13,15 @@ import (
 	"unicode/utf8"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/tasks"
 )
 
 // order has the properties of a submission, from the head of its request.
 type order struct {
-	kind        tasks.Kind
-	run         intake.Run // without an id in a dry run
-	ignore      []string
-	skipInvalid bool
-	dryRun      bool
-}
-
-// input returns the rows of a body as the intake reads them.
-func (o order) input(rows io.Reader, l Limits) intake.Input {
-	return intake.Input{Name: "body", Rows: rows, Kind: o.kind, Ignore: o.ignore, SkipInvalid: o.skipInvalid, MaxRows: l.MaxRows}
+	input  intake.Input  // without its rows
+	run    ledger.NewRun // without an id in a dry run
+	dryRun bool
 }
 
 // orderOf reads the head of a request.
@@ -44,29 +37,44 @@ func orderOf(r *http.Request) (o order, err error) {
 		return o, err
 	}
 	if !o.dryRun {
-		o.run.ID, err = runOf(r, o.run.Caller)
+		var id string
+		id, err = runOf(r, o.run.Caller)
+		o.run.ID = ledger.RunID(id)
 	}
 	return o, err
 }
 
 func orderOfQuery(caller Caller, kind tasks.Kind, query url.Values) (o order, err error) {
-	o = order{kind: kind, run: intake.Run{Caller: caller.Name, Tenant: caller.tenant(), Label: query.Get("label")}}
+	name := caller.tenant()
 	if query.Has("tenant") {
-		o.run.Tenant = query.Get("tenant")
-		if err := tasks.CheckTenant(o.run.Tenant); err != nil {
+		name = query.Get("tenant")
+		if err := tasks.CheckTenant(name); err != nil {
 			return o, badRequest("The parameter tenant: %s.", err)
 		}
 	}
+	o = order{input: intake.Input{Name: "body", Kind: kind.Name}, run: ledger.NewRun{Tenant: ledger.Tenant(name), Description: ledger.Description{Caller: caller.Name, Label: query.Get("label")}}}
 	if names := query.Get("ignore_columns"); names != "" {
-		o.ignore = strings.Split(names, ",")
+		o.input.Ignore = strings.Split(names, ",")
 	}
 	var dryRun, skipInvalid, giveUp, batchWait, notBefore error
 	o.dryRun, dryRun = flagOf(query, "dry_run")
-	o.skipInvalid, skipInvalid = flagOf(query, "skip_invalid")
+	o.input.SkipInvalid, skipInvalid = flagOf(query, "skip_invalid")
 	o.run.GiveUp, giveUp = giveUpOf(query, kind.Name)
 	o.run.BatchWait, batchWait = batchWaitOf(query, kind.Name)
 	o.run.NotBefore, notBefore = notBeforeOf(query)
-	return o, cmp.Or(caller.check(kind.Name, o.run.Tenant), checkLabel(o.run.Label), dryRun, skipInvalid, giveUp, batchWait, notBefore)
+	return o, cmp.Or(caller.check(kind.Name, name), checkLabel(o.run.Label), dryRun, skipInvalid, giveUp, batchWait, notBefore)
+}
+
+// flagOf reads a parameter that is 1 or 0, or not there.
+func flagOf(query url.Values, name string) (bool, error) {
+	switch value := query.Get(name); value {
+	case "1", "true":
+		return true, nil
+	case "", "0", "false":
+		return false, nil
+	default:
+		return false, badRequest("The parameter %s must be 1 or 0, not %s.", name, shown(value))
+	}
 }
 
 // longestLabel is how many characters of a label the ledger keeps.

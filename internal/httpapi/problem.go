@@ -186,6 +186,12 @@ func (p *problem) write(w http.ResponseWriter, request string) {
 	writeJSON(w, p)
 }
 
+func answerJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	writeJSON(w, v)
+}
+
 // writeJSON writes v on a line. Errors are ignored: the client has gone.
 func writeJSON(w io.Writer, v any) {
 	e := json.NewEncoder(w)

@@ -35,8 +35,8 @@ func (s *Server) table() []route {
 		{pattern: "GET /v1/runs/{run}/events", serve: s.ofRun(s.events)},
 		{pattern: "POST /v1/runs/{run}/cancel", serve: s.ofRun(s.cancel)},
 		{pattern: "POST /v1/runs/{run}/retry", serve: s.ofRun(s.retry), parameters: []string{"outcomes", "label", "not_before"}},
-		{pattern: "GET /v1/openapi.yaml", serve: openapiYAML, open: true},
-		{pattern: "GET /v1/openapi.json", serve: openapiJSON, open: true},
+		{pattern: "GET /v1/openapi.yaml", serve: described("application/yaml", func() []byte { return description }), open: true},
+		{pattern: "GET /v1/openapi.json", serve: described("application/json", descriptionJSON), open: true},
 		{pattern: "GET /healthz", serve: s.health, open: true},
 	}
 }
@@ -118,28 +118,10 @@ func checkQuery(r *http.Request, known []string) error {
 	return nil
 }
 
-// flagOf reads a parameter that is 1 or 0, or not there.
-func flagOf(query url.Values, name string) (bool, error) {
-	switch value := query.Get(name); value {
-	case "1", "true":
-		return true, nil
-	case "", "0", "false":
-		return false, nil
-	default:
-		return false, badRequest("The parameter %s must be 1 or 0, not %s.", name, shown(value))
-	}
-}
-
 // health answers that the server runs: GET /healthz.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 	answerJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": s.cfg.Version})
 	return nil
-}
-
-func answerJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	writeJSON(w, v)
 }
 
 //go:embed openapi.yaml
@@ -158,14 +140,11 @@ var descriptionJSON = sync.OnceValue(func() []byte {
 	panic(fmt.Sprintf("httpapi: openapi.yaml: %v", err)) // it is embedded, and tested
 })
 
-func openapiYAML(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "application/yaml")
-	_, _ = w.Write(description)
-	return nil
-}
-
-func openapiJSON(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(descriptionJSON())
-	return nil
+// described returns the handler of the description in a format.
+func described(mediaType string, text func() []byte) handler {
+	return func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Type", mediaType)
+		_, _ = w.Write(text())
+		return nil
+	}
 }

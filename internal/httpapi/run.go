@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 )
@@ -32,6 +33,23 @@ type runJSON struct {
 	Cancelled bool          `json:"cancelled"`
 	// Submission is set in the answer to a body.
 	Submission *submittedJSON `json:"submission,omitempty"`
+}
+
+// submittedJSON has the numbers of rows of a body, and its bad rows and duplicates.
+type submittedJSON struct {
+	Rows          int64              `json:"rows"`
+	Invalid       int64              `json:"invalid"`      // with skip_invalid=1
+	InvalidRows   []rowJSON          `json:"invalid_rows"` // the first of them
+	Duplicates    int64              `json:"duplicates"`   // rows that are no work of their own
+	DuplicateRows []intake.Duplicate `json:"duplicate_rows"`
+	WorkerSeen    bool               `json:"worker_seen"` // else the rows wait for one
+}
+
+func submittedAsJSON(f intake.Found, workerSeen bool) *submittedJSON {
+	return &submittedJSON{
+		Rows: f.Rows, Invalid: f.Invalid.Total, InvalidRows: rowsAsJSON(f.Invalid.First),
+		Duplicates: f.Duplicates.Total, DuplicateRows: append([]intake.Duplicate{}, f.Duplicates.First...), WorkerSeen: workerSeen,
+	}
 }
 
 func runAsJSON(r ledger.Run) runJSON {

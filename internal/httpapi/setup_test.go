@@ -111,7 +111,7 @@ func tokens(t testing.TB, text string) *httpapi.Tokens {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all, err := httpapi.ReadTokens(file, slog.New(slog.DiscardHandler))
+	all, err := httpapi.ReadTokens(file, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
-	"orgops/tasks"
 )
 
 // commands is a hook of the server's client of Redis. before and after get the number of a
@@ -167,9 +166,8 @@ func TestRedisFailsAtRetry(t *testing.T) {
 // parent stores a run of billing's that has ended, of which three rows have failed.
 func (w *world) parent() {
 	w.t.Helper()
-	kind, _ := tasks.KindOf("domain:verify")
-	in := intake.Input{Name: "rows", Rows: strings.NewReader(rows(4)), Kind: kind}
-	if _, err := intake.New(nil, w.ledger).Submit(w.t.Context(), in, intake.Run{ID: "parent", Tenant: "default", Caller: "billing"}); err != nil {
+	in := intake.Input{Name: "rows", Rows: strings.NewReader(rows(4)), Kind: "domain:verify"}
+	if _, err := intake.New(nil, w.ledger).Submit(w.t.Context(), in, ledger.NewRun{ID: "parent", Tenant: "default", Description: ledger.Description{Caller: "billing"}}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.settle("parent", "done", "", 0)

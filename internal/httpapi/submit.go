@@ -34,10 +34,11 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	o.input.Rows, o.input.MaxRows = rows, s.limits.MaxRows
 	if o.dryRun {
-		err = s.answerPlan(ctx, w, o, rows)
+		err = s.answerPlan(ctx, w, o)
 	} else {
-		err = s.store(s.traced(ctx, r), w, o, rows, p)
+		err = s.store(s.traced(ctx, r), w, o, p)
 	}
 	if err != nil {
 		rows.drain()
@@ -72,20 +73,21 @@ func (s *Server) intake(p *place) intake.Intake {
 }
 
 // store submits the rows and answers with the run.
-func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, rows *body, p *place) error {
-	settings, seen, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, o.run.Tenant)
+func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *place) error {
+	settings, seen, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, string(o.run.Tenant))
 	if err != nil {
 		return err
 	}
 	if o.run.GiveUp == 0 {
 		o.run.GiveUp = settings.GiveUp
 	}
-	aboutOf(ctx).run = o.run.ID
-	submitted, err := s.intake(p).Submit(ctx, o.input(rows, s.limits), o.run)
+	id := string(o.run.ID)
+	aboutOf(ctx).run = id
+	submitted, err := s.intake(p).Submit(ctx, o.input, o.run)
 	if err != nil {
 		return err
 	}
-	run, err := s.own(ctx, o.run.ID)
+	run, err := s.own(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -128,23 +130,6 @@ func answerRun(w http.ResponseWriter, j runJSON) {
 	answerJSON(w, status, j)
 }
 
-// submittedJSON has the numbers of rows of a body, and its bad rows and duplicates.
-type submittedJSON struct {
-	Rows          int64              `json:"rows"`
-	Invalid       int64              `json:"invalid"`      // with skip_invalid=1
-	InvalidRows   []rowJSON          `json:"invalid_rows"` // the first of them
-	Duplicates    int64              `json:"duplicates"`   // rows that are no work of their own
-	DuplicateRows []intake.Duplicate `json:"duplicate_rows"`
-	WorkerSeen    bool               `json:"worker_seen"` // else the rows wait for one
-}
-
-func submittedAsJSON(f intake.Found, workerSeen bool) *submittedJSON {
-	return &submittedJSON{
-		Rows: f.Rows, Invalid: f.Invalid.Total, InvalidRows: rowsAsJSON(f.Invalid.First),
-		Duplicates: f.Duplicates.Total, DuplicateRows: append([]intake.Duplicate{}, f.Duplicates.First...), WorkerSeen: workerSeen,
-	}
-}
-
 // planJSON is the estimate of a submission.
 type planJSON struct {
 	DryRun      bool      `json:"dry_run"`
@@ -159,17 +144,17 @@ type planJSON struct {
 }
 
 // answerPlan answers with the estimate of a submission. It changes nothing.
-func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order, rows *body) error {
-	settings, _, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, o.run.Tenant)
+func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order) error {
+	settings, _, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, string(o.run.Tenant))
 	if err != nil {
 		return err
 	}
-	plan, err := o.input(rows, s.limits).Plan(settings.MaxClientsPerRequest)
+	plan, err := o.input.Plan(settings.MaxClientsPerRequest)
 	if err != nil {
 		return err
 	}
 	answerJSON(w, http.StatusOK, planJSON{
-		DryRun: true, Kind: o.kind.Name, Tenant: o.run.Tenant,
+		DryRun: true, Kind: o.input.Kind, Tenant: string(o.run.Tenant),
 		Rows: plan.Rows, Invalid: plan.Invalid.Total, InvalidRows: rowsAsJSON(plan.Invalid.First),
 		Duplicates: plan.Duplicates.Total, Tasks: plan.Tasks, APICalls: plan.Calls,
 	})
@@ -193,7 +178,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	defer p.free()
 	// The connection is read until the answer, to find out when the client closes it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.limits.Upload))
-	_, sum, err := s.intake(p).Retry(s.traced(ctx, r), parent.ID, options)
+	sub, err := s.intake(p).Retry(s.traced(ctx, r), parent.ID, options)
 	switch {
 	case err == nil, errors.Is(err, intake.ErrCancelled): // by the caller, and returned as it is
 	case p.committed: // and not read back: the same request stores again the rows that Redis has lost
@@ -205,7 +190,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	if err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows", sum.Rows, "tasks", sum.Tasks)
+	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows", sub.Rows, "tasks", sub.Tasks)
 	answerRun(w, runAsJSON(run))
 	return nil
 }

@@ -156,8 +156,6 @@ func (c *csvReader) values(cells []string) (values, broken []string) {
 	return values, broken
 }
 
-func isBool(text string) bool { return text == "true" || text == "false" }
-
 // unclean says why text cannot be taken as it is: no later stage could send it
 // on unchanged.
 func unclean(text string) string {
@@ -239,4 +237,29 @@ func (r *recorder) cut(end int64) (text []byte, line int) {
 // trimLineEnd returns text without the LF or CR LF, or CR of the last line, at its end.
 func trimLineEnd(text []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'})
+}
+
+// formulaMarks are the first characters of cells that a spreadsheet takes for formulas.
+// Single quotes before them are skipped, so that lively removes only the one that inert added.
+const formulaMarks = "=+-@\t\r"
+
+func isFormula(cell string) bool {
+	bare := strings.TrimLeft(cell, "'")
+	return bare != "" && strings.IndexByte(formulaMarks, bare[0]) >= 0
+}
+
+// inert returns the cell in the form that a spreadsheet takes for text.
+func inert(cell string) string {
+	if isFormula(cell) {
+		return "'" + cell
+	}
+	return cell
+}
+
+// lively is the inverse of inert.
+func lively(cell string) string {
+	if isFormula(cell) {
+		return strings.TrimPrefix(cell, "'")
+	}
+	return cell
 }

@@ -19,6 +19,7 @@
 //	staging.go       rows that are stored before the commit
 //	room.go          whether Redis has memory for them
 //	requests.go      the number of requests that rows take
+//	intake.go        creates runs, opens them for rows, and waits until Redis keeps a commit
 //	input.go         the rows of an input: checked, rejected, duplicates
 //	domain.go, evidence.go, export.go  stored rows: about a domain, proofs, failed rows
 //	stored.go        a run's rows as they are stored
@@ -26,5 +27,6 @@
 //	writer.go        rows, written in the form in which they came
 //	row.go           a row, checked by its kind
 //	reader.go, csv.go, jsonl.go, object.go  the formats
-//	schema.go, errors.go
+//	record.go        a row as it is read, and its longest length
+//	errors.go, schema.go
 package intake

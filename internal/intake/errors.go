@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -99,4 +100,20 @@ func names(all, known []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(shown, ", "), more)
 	}
 	return strings.Join(shown, ", ")
+}
+
+// tooLongError reports a row of more bytes than this.
+type tooLongError int
+
+// Error returns the limit and the most likely reason.
+func (e tooLongError) Error() string {
+	return fmt.Sprintf("the row is longer than %d bytes: is each quote closed? The rows after it were not read", int(e))
+}
+
+// readError returns the error of an input that cannot be read further.
+func readError(name string, line int, s Schema, err error) error {
+	if long, ok := errors.AsType[tooLongError](err); ok {
+		return &HeaderError{File: name, Line: line, Msg: long.Error(), Expected: s.expected()}
+	}
+	return fmt.Errorf("read %s at line %d: %w", name, line, err)
 }

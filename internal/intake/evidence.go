@@ -108,6 +108,5 @@ func (p Proofs) of(ctx context.Context, l *runs.Ledger, r ledger.Run) ([]Proven,
 		}
 		proofs = append(proofs, Proven{Tenant: string(r.Tenant), Run: string(r.ID), Item: row.Item, Evidence: e})
 	}
-	slices.SortFunc(proofs, func(a, b Proven) int { return cmp.Compare(a.Item, b.Item) })
 	return proofs, nil
 }

@@ -22,7 +22,7 @@ func handInAs(t *testing.T, id, kind, text string) ledger.Run {
 	rdb := redistest.New(t)
 	store := runs.New(rdb)
 	in := input(t, kind, text, tasks.Defaults{})
-	if _, err := intake.New(rdb, store).Submit(t.Context(), in, intake.Run{ID: id, Tenant: "default"}); err != nil {
+	if _, err := intake.New(rdb, store).Submit(t.Context(), in, ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	run, err := store.Get(t.Context(), ledger.RunID(id))

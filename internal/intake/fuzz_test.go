@@ -189,10 +189,11 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	t.Helper()
 	in := input(t, kind, text, tasks.Defaults{})
 	in.SkipInvalid = true
+	k, _ := tasks.KindOf(kind)
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
 	id := strings.ReplaceAll(kind, ":", "-") // a test has one run of a kind
-	if _, err := intake.New(rdb, l).Submit(t.Context(), in, intake.Run{ID: id, Tenant: "default"}); err != nil {
+	if _, err := intake.New(rdb, l).Submit(t.Context(), in, ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}); err != nil {
 		checkWords(t, err)
 		return
 	}
@@ -210,7 +211,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	for _, item := range open {
 		settleAs(t, run, "refused", detail, item)
 	}
-	schema := schemaFor(in.Kind)
+	schema := schemaFor(k)
 	rows := drain(t, []byte(text), schema)
 	var want []record
 	for fate, err := range l.Results(t.Context(), ledger.RunID(id), 0) {
@@ -223,7 +224,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	}
 	for _, asJSON := range []bool{false, true} {
 		out, _ := export(t, run, asJSON)
-		same(t, in.Kind, want, drain(t, []byte(out), schema), out)
+		same(t, k, want, drain(t, []byte(out), schema), out)
 	}
 }
 

@@ -18,7 +18,7 @@ type Input struct {
 	// Name is the file's name, for errors.
 	Name     string
 	Rows     io.Reader
-	Kind     tasks.Kind
+	Kind     string // such as [tasks.TypeVerify]
 	Defaults tasks.Defaults
 	// Ignore names columns, or members, that are left out of the rows.
 	Ignore []string
@@ -70,57 +70,59 @@ var (
 	ErrTooManyRows = errors.New("too many rows: submit them as several files")
 )
 
-// receiver receives the rows of an input in their order, as they are read.
-type receiver interface {
-	// opened is called before the first row.
-	opened(format string, columns []string)
-	// work receives a row that becomes work.
-	work(row tasks.Row) error
-	// settled receives a row that becomes no work, as it is stored: a bad one, or a duplicate.
-	settled(content []byte, r ledger.Result) error
-}
+// reading reads the rows of an input.
+type reading struct {
+	in         Input
+	kind       tasks.Kind
+	rows       *Reader
+	columns    []string // of the rows as they are stored
+	duplicates duplicateFinder
+	rejected   *rowWriter // nil until there is a bad row
+	found      Found
 
-// read checks every row. It passes the rows to a receiver until one is bad, or all of them if
-// bad rows are skipped. The error is a *HeaderError, a *BadRows, [ErrNoRows],
-// [ErrTooManyRows], one of reading, or one of the receiver.
-func (in Input) read(to receiver) (Found, error) {
-	rows, err := in.open()
-	if err != nil {
-		return Found{}, err
-	}
-	r := reading{in: in, rows: rows, to: to, columns: columnsWith(in.Defaults, rows), duplicates: duplicateFinder{seen: map[[16]byte]place{}}}
-	to.opened(rows.Format(), r.columns)
-	err = r.all()
-	if flushed := r.rejected.flush(); flushed != nil {
-		err = errors.Join(err, fmt.Errorf("write rejected rows: %w", flushed))
-	}
-	if err == nil {
-		err = r.refusal()
-	}
-	return r.found, err
+	// work receives each row that becomes work, and settled each one that becomes none, as it is
+	// stored: a bad one, or a duplicate.
+	work    func(row tasks.Row) error
+	settled func(content []byte, r ledger.Result) error
 }
 
 // open opens the rows after it has checked that none of their own columns are ignored.
-func (in Input) open() (*Reader, error) {
-	schema := schemaOf(in.Kind)
-	for _, c := range in.Kind.Columns {
+func (in Input) open() (*reading, error) {
+	kind, ok := tasks.KindOf(in.Kind)
+	if !ok {
+		return nil, fmt.Errorf("%s: unknown kind of rows %s", in.Name, quoted(in.Kind))
+	}
+	schema := schemaOf(kind)
+	for _, c := range kind.Columns {
 		if slices.Contains(in.Ignore, c.Name) {
 			return nil, &HeaderError{File: in.Name, Line: 1, Msg: fmt.Sprintf("column %s belongs to these rows, and cannot be ignored", c.Name), Expected: schema.expected()}
 		}
 	}
 	schema.Ignore = in.Ignore
-	return Open(in.Name, in.Rows, schema)
+	rows, err := Open(in.Name, in.Rows, schema)
+	if err != nil {
+		return nil, err
+	}
+	return &reading{in: in, kind: kind, rows: rows, columns: columnsWith(in.Defaults, rows), duplicates: duplicateFinder{seen: map[[16]byte]place{}}}, nil
 }
 
-// reading is the state of [Input.read].
-type reading struct {
-	in         Input
-	rows       *Reader
-	to         receiver
-	columns    []string
-	duplicates duplicateFinder
-	rejected   *rowWriter // nil until there is a bad row
-	found      Found
+// check checks every row. It passes the rows to work and settled, in their order, until one is
+// bad, or all of them if bad rows are skipped. The error is a *BadRows, [ErrNoRows],
+// [ErrTooManyRows], one of reading, or one of the two functions.
+func (r *reading) check() error {
+	err := r.all()
+	if flushed := r.rejected.flush(); flushed != nil {
+		err = errors.Join(err, fmt.Errorf("write rejected rows: %w", flushed))
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.failed():
+		return &r.found.Invalid
+	case r.found.Rows == 0:
+		return fmt.Errorf("%s: %w", r.in.Name, ErrNoRows)
+	}
+	return nil
 }
 
 // all reads all rows.
@@ -148,7 +150,7 @@ func (r *reading) add(record Record) error {
 	if record.Err != nil {
 		return r.addBad(record)
 	}
-	row, err := record.parse(r.in.Kind, r.in.Defaults)
+	row, err := record.parse(r.kind, r.in.Defaults)
 	if err != nil {
 		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: oneLine(err)}
 		return r.addBad(record)
@@ -159,7 +161,7 @@ func (r *reading) add(record Record) error {
 	if first := r.duplicates.first(record, row); int64(first.item) != record.Item {
 		return r.addDuplicate(record, row, first)
 	}
-	return r.to.work(row)
+	return r.work(row)
 }
 
 // failed reports whether the input is refused, so that its rows are only checked.
@@ -175,7 +177,7 @@ func (r *reading) addBad(record Record) error {
 	if r.failed() {
 		return nil
 	}
-	return r.to.settled(r.badContent(), resultOf(engine.InvalidRow, "line %d: %s", record.Line, reason(record.Err)))
+	return r.settled(r.badContent(), resultOf(engine.InvalidRow, "line %d: %s", record.Line, reason(record.Err)))
 }
 
 func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error {
@@ -184,18 +186,7 @@ func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error 
 	if err != nil {
 		return err
 	}
-	return r.to.settled(content, resultOf(engine.Unchanged, "the same as row %d (line %d)", first.item, first.line))
-}
-
-// refusal returns why an input is refused whose rows were all read; nil: it is not.
-func (r *reading) refusal() error {
-	switch {
-	case r.failed():
-		return &r.found.Invalid
-	case r.found.Rows == 0:
-		return fmt.Errorf("%s: %w", r.in.Name, ErrNoRows)
-	}
-	return nil
+	return r.settled(content, resultOf(engine.Unchanged, "the same as row %d (line %d)", first.item, first.line))
 }
 
 // resultOf returns the result of a row that becomes no work.

@@ -19,7 +19,7 @@ func TestBeginPendingAgain(t *testing.T) {
 	taker := intake.New(rdb, l)
 	begin := func() (run ledger.Run, created bool) {
 		t.Helper()
-		run, created, err := taker.BeginPending(t.Context(), "", intake.Run{ID: "a", Tenant: "default"})
+		run, created, err := taker.BeginPending(t.Context(), "", ledger.NewRun{ID: "a", Tenant: "default"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func TestBeginPendingAgain(t *testing.T) {
 	if run, created := begin(); created || !run.Scanning() {
 		t.Errorf("created %v, run %+v", created, run)
 	}
-	_, _, err := taker.BeginPending(t.Context(), "org_1", intake.Run{ID: "a", Tenant: "default"})
+	_, _, err := taker.BeginPending(t.Context(), "org_1", ledger.NewRun{ID: "a", Tenant: "default"})
 	if mismatch, ok := errors.AsType[*ledger.MismatchError](err); !ok || mismatch.Member != "content" {
 		t.Errorf("%v, want the content refused", err)
 	}

@@ -38,39 +38,31 @@ const listedOrganizations = 20
 // Plan reads the input and returns the estimate of its submission, for a tenant whose requests
 // name at most maxClients clients (0: all that fit). It submits nothing. The error is one of an
 // input; the plan then has only its Found.
-func (in Input) Plan(maxClients int) (Plan, error) {
-	p := planner{requests: newRequests(in.Kind.Name, maxClients), rows: map[string]int64{}}
-	var err error
-	if p.plan.Found, err = in.read(&p); err != nil {
-		return p.plan, err
+func (in Input) Plan(maxClients int) (p Plan, err error) {
+	rows, err := in.open()
+	if err != nil {
+		return p, err
 	}
-	p.plan.Tasks, p.plan.Calls = p.requests.changes, p.requests.all
-	p.plan.rank(p.rows)
-	return p.plan, nil
-}
-
-// planner counts rows.
-type planner struct {
-	plan     Plan
-	requests *requests
-	rows     map[string]int64 // by organization
-	taken    int64
-}
-
-func (*planner) opened(string, []string) {}
-
-func (p *planner) work(row tasks.Row) error {
-	p.requests.add(p.taken, row)
-	p.taken++
-	if organization := row.Organization(); organization != "" {
-		p.rows[organization]++
+	requests, byOrganization, item := newRequests(in.Kind, maxClients), map[string]int64{}, int64(0)
+	rows.work = func(row tasks.Row) error {
+		requests.add(item, row)
+		item++
+		if organization := row.Organization(); organization != "" {
+			byOrganization[organization]++
+		}
+		return nil
 	}
-	return nil
-}
-
-func (p *planner) settled([]byte, ledger.Result) error {
-	p.taken++
-	return nil
+	rows.settled = func([]byte, ledger.Result) error {
+		item++
+		return nil
+	}
+	err = rows.check()
+	p.Found = rows.found
+	if err == nil {
+		p.Tasks, p.Calls = requests.changes, requests.all
+		p.rank(byOrganization)
+	}
+	return p, err
 }
 
 // rank keeps the organizations with the most rows.

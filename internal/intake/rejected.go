@@ -79,6 +79,6 @@ func (r *reading) areGood(cells []string) bool {
 	if len(broken) > 0 {
 		return false
 	}
-	_, err := r.in.Kind.Parse(values, r.in.Defaults)
+	_, err := r.kind.Parse(values, r.in.Defaults)
 	return err == nil
 }

@@ -80,11 +80,11 @@ func (e *OpenRetryError) Error() string {
 // The error is [ledger.ErrNotFound], [ledger.ErrOpen] if the run has not ended, an
 // *[OwnRunError], an *[OpenRetryError], [ErrNothingToRetry], a *[ledger.MismatchError] if there is
 // another run of that ID, or a retry of other rows, [ErrCancelled] if the
-// child was cancelled, or one of [RetryOptions.Check]. run is the child as it was found or
+// child was cancelled, or one of [RetryOptions.Check]. The result has the child as it was found or
 // created, if it was.
-func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) (run ledger.Run, sum Summary, err error) {
+func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) (Submitted, error) {
 	if err := o.Check(); err != nil {
-		return ledger.Run{}, sum, err
+		return Submitted{}, err
 	}
 	if o.ID == "" {
 		o.ID = ledger.RunID(tasks.NewRunID(time.Now()))
@@ -94,16 +94,16 @@ func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) 
 		from, rows, run, err = i.createChild(ctx, parent, o)
 	}
 	if err != nil {
-		return ledger.Run{}, sum, err
+		return Submitted{}, err
 	}
 	if o.Created != nil {
 		o.Created(run)
 	}
 	switch {
 	case !run.CancelledAt.IsZero():
-		return run, sum, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
+		return Submitted{Run: run}, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
 	case run.Ended():
-		return run, Summary{Rows: run.Total(), Settled: run.Settled()}, nil
+		return Submitted{Found: Found{Rows: run.Total()}, Run: run, Settled: run.Settled()}, nil
 	}
 	s := i.newStaging(run.ID, run.Kind)
 	s.begin = func(ctx context.Context) (*ledger.Stager, bool, error) { return i.stager(ctx, run) }
@@ -112,9 +112,9 @@ func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) 
 		err = s.commit(ctx)
 	}
 	if err != nil {
-		return run, Summary{}, i.whyNot(ctx, run.ID, err)
+		return Submitted{Run: run}, i.whyNot(ctx, run.ID, err)
 	}
-	return run, s.summary(run), s.verify(ctx)
+	return s.submitted(run), s.verify(ctx)
 }
 
 // createChild creates the child of a run, or finds the one that was created before, and

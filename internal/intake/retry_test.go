@@ -80,15 +80,15 @@ func TestRetryChooses(t *testing.T) {
 			ended(t, 7, all...)
 			i := taker(t)
 			var begun ledger.Run
-			child, sum, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l", Created: func(r ledger.Run) { begun = r }})
+			sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l", Created: func(r ledger.Run) { begun = r }})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, storedOf(t, i.Ledger, "b")); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
-			if want := int64(len(tt.want)); child.Parent != "a" || begun.ID != "b" || child.Label != "l" || sum.Rows != want || sum.Tasks != want {
-				t.Errorf("child %+v, begun %q, %+v", child, begun.ID, sum)
+			if want := int64(len(tt.want)); sub.Run.Parent != "a" || begun.ID != "b" || sub.Run.Label != "l" || sub.Rows != want || sub.Tasks != want {
+				t.Errorf("child %+v, begun %q, %+v", sub.Run, begun.ID, sub)
 			}
 			parent, err := i.Ledger.Get(t.Context(), "a")
 			if err != nil || !cmp.Equal(parent.Children, []ledger.RunID{"b"}) {
@@ -138,7 +138,7 @@ func TestRetryRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := i.Retry(t.Context(), "a", tt.o); !tt.want(err) {
+			if _, err := i.Retry(t.Context(), "a", tt.o); !tt.want(err) {
 				t.Errorf("got %v", err)
 			}
 			after, err := i.Ledger.List(t.Context())
@@ -156,7 +156,7 @@ func is(want error) func(error) bool { return func(err error) bool { return erro
 
 func retry(t *testing.T, o intake.RetryOptions) {
 	t.Helper()
-	if _, _, err := taker(t).Retry(t.Context(), "a", o); err != nil {
+	if _, err := taker(t).Retry(t.Context(), "a", o); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -201,7 +201,7 @@ func TestRetryIsCompleted(t *testing.T) {
 	ended(t, all, append(slices.Repeat([]string{"failed"}, 1004), "done")...)
 	killed := 0
 	for scripts := 1; ; scripts += 2 * redistest.Stride(4) {
-		_, _, err := dyingTaker(t, scripts).Retry(t.Context(), "a", intake.RetryOptions{ID: "b"})
+		_, err := dyingTaker(t, scripts).Retry(t.Context(), "a", intake.RetryOptions{ID: "b"})
 		if err == nil {
 			break
 		}
@@ -211,7 +211,7 @@ func TestRetryIsCompleted(t *testing.T) {
 		if parent, err := taker(t).Ledger.Get(t.Context(), "a"); err != nil || len(parent.Children) == 0 {
 			continue
 		}
-		_, _, err = taker(t).Retry(t.Context(), "a", intake.RetryOptions{ID: "c"})
+		_, err = taker(t).Retry(t.Context(), "a", intake.RetryOptions{ID: "c"})
 		if open, ok := errors.AsType[*intake.OpenRetryError](err); !ok || open.Child != "b" {
 			t.Errorf("another one meanwhile: %v", err)
 		}
@@ -221,9 +221,9 @@ func TestRetryIsCompleted(t *testing.T) {
 	}
 	i := taker(t)
 	const rows = all - 10
-	_, sum, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b"})
-	if err != nil || sum.Rows != rows {
-		t.Errorf("got %+v, %v, want %d rows", sum, err, rows)
+	sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b"})
+	if err != nil || sub.Rows != rows {
+		t.Errorf("got %+v, %v, want %d rows", sub, err, rows)
 	}
 	stored := storedOf(t, i.Ledger, "b")
 	client := func(n int) string { return fmt.Sprintf(`{"organization_id":"o%d","client_id":"c%d"}`, n%7, n) }
@@ -244,7 +244,7 @@ func TestRetryThatWasNeverCreated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = i.Retry(t.Context(), "a", intake.RetryOptions{})
+	_, err = i.Retry(t.Context(), "a", intake.RetryOptions{})
 	if open, ok := errors.AsType[*intake.OpenRetryError](err); !ok || open.Child != "b" || !open.Incomplete {
 		t.Errorf("another one: %v", err)
 	}
@@ -258,7 +258,7 @@ func TestRetriesAtOnce(t *testing.T) {
 	errs := make([]error, 8)
 	for n := range errs {
 		i := taker(t)
-		group.Go(func() { _, _, errs[n] = i.Retry(t.Context(), "a", intake.RetryOptions{}) })
+		group.Go(func() { _, errs[n] = i.Retry(t.Context(), "a", intake.RetryOptions{}) })
 	}
 	group.Wait()
 	made := 0

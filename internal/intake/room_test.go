@@ -73,7 +73,7 @@ func TestRoom(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			i := taker(t)
 			if tt.others > 0 {
-				if _, err := i.Submit(t.Context(), input(t, tasks.TypeRemove, removals(0, tt.others), tasks.Defaults{}), intake.Run{ID: "other", Tenant: "other"}); err != nil {
+				if _, err := i.Submit(t.Context(), input(t, tasks.TypeRemove, removals(0, tt.others), tasks.Defaults{}), ledger.NewRun{ID: "other", Tenant: "other"}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -15,12 +15,12 @@ import (
 // BeginPending creates the run whose rows are the pending domains of one organization, or of
 // all if that is empty, which a scan finds. A repetition changes nothing; if a run for
 // something else has the id, the error is a *ledger.MismatchError.
-func (i Intake) BeginPending(ctx context.Context, organization string, r Run) (run ledger.Run, created bool, err error) {
+func (i Intake) BeginPending(ctx context.Context, organization string, n ledger.NewRun) (run ledger.Run, created bool, err error) {
 	progress, err := scan.PendingProgress(organization)
 	if err != nil {
 		return ledger.Run{}, false, err
 	}
-	n := r.newRun(tasks.TypeVerify)
+	n.Kind = tasks.TypeVerify
 	n.Format, n.Digest, n.Scan = FormatJSONL, digestOf("pending domains of %q", organization), progress
 	return i.createScan(ctx, n)
 }
@@ -33,7 +33,7 @@ const sweepKeepFor = 7 * 24 * time.Hour
 // nothing: the sweep keeps the tick with which it was created. If a run for something else
 // has the id, the error is a *ledger.MismatchError. orgops/internal/sweep/schedule decides
 // whether a sweep may start.
-func (i Intake) BeginSweep(ctx context.Context, r Run, o sweep.Order) (run ledger.Run, created bool, err error) {
+func (i Intake) BeginSweep(ctx context.Context, n ledger.NewRun, o sweep.Order) (run ledger.Run, created bool, err error) {
 	if o.Organization != "" {
 		if err := tasks.CheckOrganization(o.Organization); err != nil {
 			return ledger.Run{}, false, err
@@ -41,9 +41,9 @@ func (i Intake) BeginSweep(ctx context.Context, r Run, o sweep.Order) (run ledge
 	}
 	progress, err := scan.SweepProgress(o)
 	if err != nil {
-		return ledger.Run{}, false, fmt.Errorf("sweep %s: %w", r.ID, err)
+		return ledger.Run{}, false, fmt.Errorf("sweep %s: %w", n.ID, err)
 	}
-	n := r.newRun(tasks.TypeRecheck)
+	n.Kind = tasks.TypeRecheck
 	n.Format, n.KeepFor, n.Scan = FormatJSONL, sweepKeepFor, progress
 	n.Digest = digestOf("sweep of %q, pending ones too: %t", o.Organization, o.Pending)
 	return i.createScan(ctx, n)

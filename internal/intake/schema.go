@@ -79,3 +79,5 @@ func (s Schema) missing(values []string) []string {
 	}
 	return broken
 }
+
+func isBool(text string) bool { return text == "true" || text == "false" }

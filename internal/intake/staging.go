@@ -1,64 +1,11 @@
 package intake
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 
-	"github.com/redis/go-redis/v9"
-
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/redisconn"
 	"orgops/tasks"
 )
-
-// create creates a run, or returns the one that exists under its id, with exact counts.
-func (i Intake) create(ctx context.Context, n ledger.NewRun) (run ledger.Run, created bool, err error) {
-	if i.Traceparent != nil {
-		n.Trace = i.Traceparent(ctx)
-	}
-	run, created, err = i.Ledger.Core().Create(ctx, n)
-	if err != nil {
-		return ledger.Run{}, false, err
-	}
-	run, err = i.Ledger.Exact(ctx, run)
-	return run, created, err
-}
-
-// ErrCancelled says that rows were to be added to a run that was cancelled.
-var ErrCancelled = errors.New("the run was cancelled: no more of its rows can be submitted")
-
-// stager returns a stager for the rows of a run. complete says that all of them are
-// committed: it then compares rows with these, and stores nothing. The error is
-// [ErrCancelled] if the run was cancelled before all of its rows were stored.
-func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stager, complete bool, err error) {
-	core, cancelled := i.Ledger.Core(), !run.CancelledAt.IsZero()
-	header, err := core.Get(ctx, run.ID)
-	if err != nil {
-		return nil, false, err
-	}
-	if run.Sealed() && (!cancelled || run.Total() > 0) {
-		progress, err := core.Sync(ctx, header.ID)
-		if err != nil {
-			return nil, false, err
-		}
-		if progress.Run.Ended() || len(progress.Missing) == 0 {
-			stager, err = core.NewComparer(ctx, header)
-			return stager, true, err
-		}
-	}
-	if cancelled {
-		return nil, false, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
-	}
-	stager, err = core.NewStager(ctx, header)
-	if err == nil && run.Kind == tasks.TypeRemove {
-		stager.Group(tasks.MaxClients, OrganizationOf)
-	}
-	return stager, false, err
-}
 
 // staging stages rows. It keeps the first of them until they fill a segment, or all have been
 // added: a small input with a bad row leaves no trace in Redis.
@@ -193,67 +140,22 @@ func (s *staging) verify(ctx context.Context) error {
 	return s.stager.Verify(ctx)
 }
 
-// Summary has the numbers of a submission.
-type Summary struct {
-	Rows    int64 // all of the run
+// Submitted is the result of a submission.
+type Submitted struct {
+	Found
+	// Run is the run as it was found, or created without rows.
+	Run ledger.Run
+	// Created says that there was no run of that id; a retry does not set it.
+	Created bool
 	Tasks   int64 // requests that change something, apart from retries
 	Settled int64 // rows of a run that existed that are settled
 }
 
-// summary returns the numbers of rows and of requests.
-func (s *staging) summary(run ledger.Run) Summary {
-	sum := Summary{Rows: s.rows, Tasks: s.requests.changes}
+// submitted returns the numbers of rows and of requests.
+func (s *staging) submitted(run ledger.Run) Submitted {
+	sub := Submitted{Found: Found{Rows: s.rows}, Run: run, Tasks: s.requests.changes}
 	if s.complete {
-		sum.Settled, sum.Tasks = run.Settled(), min(sum.Tasks, run.Total()-run.Settled())
+		sub.Settled, sub.Tasks = run.Settled(), min(sub.Tasks, run.Total()-run.Settled())
 	}
-	return sum
-}
-
-// OrganizationOf returns the organization of a row's content.
-func OrganizationOf(content []byte) string {
-	var r struct {
-		OrganizationID string `json:"organization_id"`
-	}
-	if json.Unmarshal(content, &r) != nil {
-		return ""
-	}
-	return r.OrganizationID
-}
-
-// whyNot returns the error of staging rows: [ErrCancelled] if the run was cancelled
-// meanwhile, which takes no more rows.
-func (i Intake) whyNot(ctx context.Context, run ledger.RunID, err error) error {
-	if _, refused := errors.AsType[*ledger.MismatchError](err); !refused {
-		return err
-	}
-	now, failed := i.Ledger.Core().Get(ctx, run)
-	if failed == nil && now.Cancelled {
-		return fmt.Errorf("run %s: %w", run, ErrCancelled)
-	}
-	return err
-}
-
-// mayBeLost reports whether Redis may have lost a commit that was made before the call. If so
-// it returns when Redis cannot lose it any more.
-func (i Intake) mayBeLost(ctx context.Context) (bool, error) {
-	if !mayLose(ctx, i.Redis) {
-		return false, nil
-	}
-	err := engine.Sleep(ctx, cmp.Or(i.VerifyAfter, defaultVerifyAfter))
-	return err == nil, err
-}
-
-// mayLose reports whether Redis may come back without its last writes and with others:
-// from a file that it appends to, or as a replica that takes over.
-func mayLose(ctx context.Context, rdb redis.UniversalClient) bool {
-	if rdb == nil {
-		return false
-	}
-	info, err := rdb.Info(ctx).Result()
-	if err != nil {
-		_, answered := errors.AsType[redis.Error](err)
-		return !answered || redis.IsPermissionError(err)
-	}
-	replicas := redisconn.InfoValue(info, "connected_slaves")
-	return redisconn.InfoValue(info, "aof_enabled") == "1" || replicas != "" && replicas != "0" || redisconn.InfoValue(info, "cluster_enabled") == "1"
+	return sub
 }

@@ -8,78 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"orgops/apiclient"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
-
-// Intake submits rows.
-type Intake struct {
-	Ledger *runs.Ledger
-	// Redis is that of the ledger. nil: a commit is not read back.
-	Redis redis.UniversalClient
-	// VerifyAfter is how long after a commit it is read back; 0: two seconds, after which
-	// Redis cannot lose it any more. Tests need not wait that long.
-	VerifyAfter time.Duration
-	// Committed is called when the rows of a run are committed, before they are
-	// read back, which takes seconds. nil: nothing is.
-	Committed func()
-	// Traceparent returns the W3C traceparent of a context, or "". nil: there is none.
-	Traceparent func(context.Context) string
-	// Now is the clock; nil: time.Now.
-	Now func() time.Time
-}
-
-var defaultVerifyAfter = 2 * time.Second
-
-func (i Intake) committed() {
-	if i.Committed != nil {
-		i.Committed()
-	}
-}
-
-// New returns an Intake that submits rows to the ledger in rdb.
-func New(rdb redis.UniversalClient, l *runs.Ledger) Intake {
-	return Intake{Ledger: l, Redis: rdb}
-}
-
-// Run has the properties of the run of an input.
-type Run struct {
-	ID, Tenant, Label string
-	Caller            string        // who submits it over HTTP, else empty
-	GiveUp            time.Duration // 0: tasks.DefaultGiveUp
-	Priority          tasks.Priority
-	NotBefore         time.Time     // when its rows may start; zero: at once
-	KeepFor           time.Duration // how long it is kept after its end; 0: [ledger.Retention]
-	// BatchWait is how long a removal waits for others of its organization, if it is the only
-	// row of its run; 0: not at all.
-	BatchWait time.Duration
-}
-
-// newRun returns the run of rows of a kind.
-func (r Run) newRun(kind string) ledger.NewRun {
-	return ledger.NewRun{
-		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(kind),
-		Description: ledger.Description{
-			Label: r.Label, Caller: r.Caller, GiveUp: r.GiveUp, Priority: string(r.Priority), KeepFor: r.KeepFor, BatchWait: r.BatchWait,
-		},
-		Control: ledger.Control{NotBefore: r.NotBefore},
-	}
-}
-
-// Submitted is the result of a submission.
-type Submitted struct {
-	Found
-	// Run is the run as it was found, or created without rows.
-	Run ledger.Run
-	// Created says that there was no run of that id.
-	Created bool
-	Tasks   int64 // see [Summary]
-	Settled int64
-}
 
 // UnfinishedError says that a submission failed, and that the run may have been created all
 // the same: with a part of its rows, none of which starts, or committed. To submit the same
@@ -100,16 +33,23 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // Submit submits an input as one run. It reads the rows once: it stages them, and commits the
 // run when all of them are good. If one is bad, the staged rows are deleted, and nothing has
 // happened. If the run exists with the same rows, Submit completes it, or changes nothing.
+// Kind, Format, Columns and Group of the run are those of the input. Its BatchWait holds for a
+// single removal.
 //
 // The error is one of those of an input, a [RoomError], a *ledger.MismatchError if a run of
 // that id has another kind, tenant, caller or content, [ErrCancelled] if it was cancelled
 // before it was committed, or an [UnfinishedError].
-func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) {
-	about := r.newRun(in.Kind.Name)
-	s := submission{staging: i.newStaging(about.ID, about.Kind), ctx: ctx, about: about}
+func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Submitted, error) {
+	rows, err := in.open()
+	if err != nil {
+		return Submitted{}, err
+	}
+	about.Kind, about.Format, about.Columns = ledger.Kind(in.Kind), rows.rows.Format(), rows.columns
+	s := submission{staging: i.newStaging(about.ID, about.Kind), about: about}
 	s.staging.begin = s.begin
-	found, err := in.read(&s)
-	if err == nil {
+	rows.work = func(row tasks.Row) error { return s.add(ctx, row) }
+	rows.settled = func(content []byte, r ledger.Result) error { return s.addSettled(ctx, content, r) }
+	if err = rows.check(); err == nil {
 		err = s.commit(ctx)
 	}
 	if err != nil {
@@ -117,33 +57,23 @@ func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) 
 	} else if err = s.verify(ctx); err != nil {
 		err = &UnfinishedError{s.run.ID, err}
 	}
-	sum := s.summary(s.run)
-	return Submitted{Found: found, Run: s.run, Created: s.created, Tasks: sum.Tasks, Settled: sum.Settled}, err
+	sub := s.submitted(s.run)
+	sub.Found, sub.Created = rows.found, s.created
+	return sub, err
 }
 
 // submission is an input on its way into a run.
 type submission struct {
 	*staging
-	ctx     context.Context // of Submit
 	about   ledger.NewRun
 	run     ledger.Run // as it was found
 	created bool
 }
 
-func (s *submission) opened(format string, columns []string) {
-	s.about.Format, s.about.Columns = format, columns
-}
-
-func (s *submission) work(row tasks.Row) error { return s.add(s.ctx, row) }
-
-func (s *submission) settled(content []byte, r ledger.Result) error {
-	return s.addSettled(s.ctx, content, r)
-}
-
 // begin creates the run, or finds the one that exists.
 func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, complete bool, err error) {
 	if s.about.Kind == tasks.TypeRemove && s.rows == 1 && s.first[0].result == nil {
-		s.about.Group = OrganizationOf(s.first[0].content)
+		s.about.Group = kinds.RemoveGroup(s.first[0].content)
 	} else {
 		s.about.BatchWait = 0
 	}

@@ -44,15 +44,11 @@ func submitAll(t *testing.T, in intake.Input) (*runs.Ledger, intake.Submitted) {
 	return i.Ledger, sum
 }
 
-var runA = intake.Run{ID: "a", Tenant: "default"}
+var runA = ledger.NewRun{ID: "a", Tenant: "default"}
 
 func input(t *testing.T, kind, text string, d tasks.Defaults) intake.Input {
 	t.Helper()
-	k, ok := tasks.KindOf(kind)
-	if !ok {
-		t.Fatalf("no kind %q", kind)
-	}
-	return intake.Input{Name: "rows", Kind: k, Defaults: d, Rows: strings.NewReader(text)}
+	return intake.Input{Name: "rows", Kind: kind, Defaults: d, Rows: strings.NewReader(text)}
 }
 
 // TestDefaultsAreStored: a row that is handed back has to be complete without
@@ -101,7 +97,7 @@ func TestSubmitAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name, kind, text string
 		defaults         tasks.Defaults
-		run              intake.Run
+		run              ledger.NewRun
 		differs          string // "": the run is the same
 	}{
 		{"the same", tasks.TypeUpdate, text, tasks.Defaults{}, runA, ""},
@@ -112,8 +108,8 @@ func TestSubmitAgain(t *testing.T) {
 		{"a row more", tasks.TypeUpdate, text + "o1,d2,pending\n", tasks.Defaults{}, runA, "content"},
 		{"another column", tasks.TypeUpdate, "status,organization_id,discovery_domain_id\npending,o1,d1\n", tasks.Defaults{}, runA, "header"},
 		{"another kind", tasks.TypeVerify, "organization_id,discovery_domain_id\no1,d1\n", tasks.Defaults{}, runA, "kind"},
-		{"another tenant", tasks.TypeUpdate, text, tasks.Defaults{}, intake.Run{ID: "a", Tenant: "other"}, "tenant"},
-		{"another caller", tasks.TypeUpdate, text, tasks.Defaults{}, intake.Run{ID: "a", Tenant: "default", Caller: "crm"}, "caller"},
+		{"another tenant", tasks.TypeUpdate, text, tasks.Defaults{}, ledger.NewRun{ID: "a", Tenant: "other"}, "tenant"},
+		{"another caller", tasks.TypeUpdate, text, tasks.Defaults{}, ledger.NewRun{ID: "a", Tenant: "default", Description: ledger.Description{Caller: "crm"}}, "caller"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l, _ := submitAll(t, input(t, tasks.TypeUpdate, text, tasks.Defaults{}))

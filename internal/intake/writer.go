@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/csv"
 	"io"
-	"strings"
 )
 
 // The columns and members that are added to rows.
@@ -76,29 +75,4 @@ func (w *rowWriter) flush() error {
 		w.csv.Flush() // its error is one of out
 	}
 	return w.out.Flush()
-}
-
-// formulaMarks are the first characters of cells that a spreadsheet takes for formulas.
-// Single quotes before them are skipped, so that lively removes only the one that inert added.
-const formulaMarks = "=+-@\t\r"
-
-func isFormula(cell string) bool {
-	bare := strings.TrimLeft(cell, "'")
-	return bare != "" && strings.IndexByte(formulaMarks, bare[0]) >= 0
-}
-
-// inert returns the cell in the form that a spreadsheet takes for text.
-func inert(cell string) string {
-	if isFormula(cell) {
-		return "'" + cell
-	}
-	return cell
-}
-
-// lively is the inverse of inert.
-func lively(cell string) string {
-	if isFormula(cell) {
-		return strings.TrimPrefix(cell, "'")
-	}
-	return cell
 }

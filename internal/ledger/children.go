@@ -2,15 +2,11 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
-
-// ErrRaced says that a run was changed by another client since it was read.
-var ErrRaced = errors.New("the run was changed meanwhile: read it again")
 
 // maxChildren bounds the children of a run: lists read many headers at once.
 const maxChildren = 1000
@@ -67,30 +63,4 @@ func (l *Ledger) setChildren(ctx context.Context, run Run, from, to string) erro
 }
 
 // joinRuns returns the stored form of children: their ids, separated by spaces.
-func joinRuns(ids []RunID) string {
-	var b strings.Builder
-	for i, id := range ids {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(string(id))
-	}
-	return b.String()
-}
-
-func parseRuns(stored string) (ids []RunID) {
-	for id := range strings.FieldsSeq(stored) {
-		ids = append(ids, RunID(id))
-	}
-	return ids
-}
-
-// parentOf returns the parent in a stored description; "" if there is none, or if the
-// description cannot be read.
-func parentOf(about string) RunID {
-	var d struct {
-		Parent RunID `json:"parent"`
-	}
-	_ = json.Unmarshal([]byte(about), &d)
-	return d.Parent
-}
+func joinRuns(ids []RunID) string { return strings.Trim(fmt.Sprint(ids), "[]") }

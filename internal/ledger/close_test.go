@@ -54,8 +54,8 @@ func TestCloseManySegments(t *testing.T) {
 	if ended, err := l.conclude(t.Context(), lost, ""); err != nil || !ended {
 		t.Errorf("ended %v, %v, want true", ended, err)
 	}
-	if a.most < closePage || a.most > closePage+20 {
-		t.Errorf("close: %d arguments, want %d segments at a time", a.most, closePage)
+	if a.most < scriptNumbers || a.most > scriptNumbers+20 {
+		t.Errorf("close: %d arguments, want %d segments at a time", a.most, scriptNumbers)
 	}
 	bits, err := l.closedBits(t.Context(), run)
 	if err != nil {
@@ -71,7 +71,7 @@ func TestCloseManySegments(t *testing.T) {
 	if err := l.reopenSegments(t.Context(), run, lost.Missing); err != nil {
 		t.Fatal(err)
 	}
-	if a.most > closePage+20 {
+	if a.most > scriptNumbers+20 {
 		t.Errorf("reopen: %d arguments", a.most)
 	}
 	if run, err = l.Get(t.Context(), "a"); err != nil || run.Ended() {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strconv"
 	"sync"
 )
 
@@ -177,4 +178,45 @@ func splitRows(plain []byte) ([][]byte, error) {
 		plain = plain[end:]
 	}
 	return rows, nil
+}
+
+// contents is the content of some rows.
+type contents struct {
+	per    int // rows of a chunk
+	chunks map[int]chunk
+}
+
+type chunk struct {
+	rows [][]byte
+	err  error
+}
+
+// parseContents reads a flat list of chunk numbers and chunks.
+func parseContents(per int, flat answer) (contents, error) {
+	if per < 1 {
+		return contents{}, fmt.Errorf("stored rows of a chunk: %d", per)
+	}
+	c := contents{per: per, chunks: map[int]chunk{}}
+	for ; len(flat) >= 2; flat = flat[2:] {
+		number, err := strconv.Atoi(flat.text(0))
+		if err != nil {
+			return contents{}, fmt.Errorf("number of a chunk: %w", err)
+		}
+		rows, err := unpackChunk([]byte(flat.text(1)))
+		c.chunks[number] = chunk{rows, err}
+	}
+	return c, nil
+}
+
+// row returns the content of a row.
+func (c contents) row(row Row) ([]byte, error) {
+	of := c.chunks[int(row)/c.per]
+	switch place := int(row) % c.per; {
+	case of.err != nil:
+		return nil, fmt.Errorf("row %d: %w", row, of.err)
+	case place >= len(of.rows):
+		return nil, fmt.Errorf("row %d is not stored", row)
+	default:
+		return of.rows[place], nil
+	}
 }

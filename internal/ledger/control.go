@@ -4,59 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 )
-
-// Control is the intended state of a run. While it is paused, incomplete or not yet to
-// start, only rows with an intent begin.
-type Control struct {
-	// Paused is set by people.
-	Paused bool
-	// Cancelled settles every row that has not begun. It is final.
-	Cancelled bool
-	// Incomplete is set while segments are missing: see [MissingError].
-	Incomplete bool
-	// NotBefore is when rows may begin, in Redis' time; zero: at once. It does not change.
-	NotBefore time.Time
-}
-
-// stopped reports whether no row without an intent may begin at a time of Redis.
-func (c Control) stopped(now time.Time) bool {
-	return c.Paused || c.Cancelled || c.Incomplete || c.NotBefore.After(now)
-}
-
-// The letters by which a control's flags are stored.
-const (
-	pausedFlag     = "p"
-	cancelledFlag  = "c"
-	incompleteFlag = "i"
-)
-
-func (c Control) flags() string {
-	var flags strings.Builder
-	for _, f := range []struct {
-		set    bool
-		letter string
-	}{{c.Paused, pausedFlag}, {c.Cancelled, cancelledFlag}, {c.Incomplete, incompleteFlag}} {
-		if f.set {
-			flags.WriteString(f.letter)
-		}
-	}
-	return flags.String()
-}
-
-func parseControl(flags string, notBefore int64) Control {
-	return Control{
-		Paused:     strings.Contains(flags, pausedFlag),
-		Cancelled:  strings.Contains(flags, cancelledFlag),
-		Incomplete: strings.Contains(flags, incompleteFlag),
-		NotBefore:  fromMillis(notBefore),
-	}
-}
-
-// change is a change of a control's flags.
-type change struct{ set, clear string }
 
 // Pause stops the run's rows from beginning. Rows in progress may be settled, but begin no
 // further request; rows with an intent are finished. The error is [ErrEnded] if the run
@@ -102,6 +50,9 @@ func (l *Ledger) control(ctx context.Context, operation string, id RunID, c chan
 	return run, nil
 }
 
+// change is a change of a control's flags.
+type change struct{ set, clear string }
+
 // copyAttempts bounds the repetitions if others change the control meanwhile.
 const copyAttempts = 8
 
@@ -127,4 +78,74 @@ func (l *Ledger) converge(ctx context.Context, run Run, c change) (copied, error
 		unknown = *state.newest
 	}
 	return copied{}, ErrChanging
+}
+
+// versioned is the control of a segment with its version.
+type versioned struct {
+	version int64
+	flags   string
+}
+
+// copied is the state of a run's segments after its control was copied to them.
+type copied struct {
+	Progress
+	// newest is the newest control of a segment that the header as given does not know.
+	newest *versioned
+}
+
+// add adds the answer of a segment's script.
+func (c *copied) add(number int, a answer) error {
+	switch a.status() {
+	case statusMissing, statusDiffers:
+		c.Missing = append(c.Missing, number)
+	case statusNewer:
+		read := numbers{hash: map[string]string{"version": a.text(1)}}
+		v := versioned{version: read.int("version"), flags: a.text(2)}
+		if c.newest == nil || v.version > c.newest.version {
+			c.newest = &v
+		}
+		return read.err
+	default:
+		state, err := parseSegmentState(c.Run.segment(number), a)
+		if err != nil {
+			return err
+		}
+		c.Segments = append(c.Segments, state)
+	}
+	return nil
+}
+
+// copyControl brings every segment up to the control of the run as given. If it fails for
+// some of them it returns the others and an error: a node of Redis that is away must not
+// keep rows elsewhere from being stopped.
+func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
+	state := copied{Progress: Progress{Run: run}}
+	stored := make([]string, run.Reserved)
+	if !run.Staged() {
+		var err error
+		if stored, err = l.storedSums(ctx, run); err != nil {
+			return copied{}, err
+		}
+	}
+	answers, errs := make([]answer, len(stored)), make([]error, len(stored))
+	err := eachSegment(ctx, len(stored), func(ctx context.Context, number int) error {
+		answers[number], errs[number] = l.onSegment(ctx, applyScript, run.segment(number), applyArgs(run, stored[number])...)
+		return ctx.Err()
+	})
+	if err != nil {
+		return copied{}, err
+	}
+	for number, a := range answers {
+		if errs[number] == nil || isNotFound(errs[number]) {
+			errs[number] = state.add(number, a)
+		}
+	}
+	return state, joined("segments", errs)
+}
+
+// applyArgs returns the arguments of applyScript for a segment of that sum. Of a staged run
+// it is "": the segment then takes the control if it was committed, since the header's Redis
+// may have lost the commit.
+func applyArgs(run Run, sum string) []any {
+	return []any{run.version, run.flags(), toMillis(run.NotBefore), sum, run.base}
 }

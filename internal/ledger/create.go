@@ -9,9 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// maxLabel is the largest number of stored characters of a label, or of the note of a scan.
-const maxLabel = 200
-
 // maxDescription bounds a description as JSON, in bytes: lists read many headers at once.
 const maxDescription = 16 << 10
 

@@ -180,16 +180,31 @@
 //
 // # Files
 //
-//	submit, stager, group     a producer's side: single rows, and runs of many
-//	scan, scan_commit, found  rows that a scan finds
-//	create, stage, commit     the steps of a submission; codec: stored rows
-//	control, sync             pause and cancel; header and segments brought together
-//	end, delete, children     the end of a run, its deletion, and its parent
-//	due, overdue, unchanged   the index of due segments
-//	release, begin, execution a row's way through an execution; receipt: the answer to a write
-//	session                   living and dead workers
-//	list, rows, results       reading: runs, rows and results
-//	run, segment, outcome     types of the above
-//	schema, identity, spread  versions, servers, and slots of a Cluster
-//	scripts, keys, id, errors the lowest layer, with lua/
+// Each uses those below it:
+//
+//	submit.go, stager.go  a producer's side: single rows, and runs of many
+//	commit.go             the commit of a run, read back
+//	scan_commit.go        the segments of rows that a scan found
+//	scan.go               the steps of a scan, and found rows as they are stored
+//	group.go, stage.go    rows that are released together; the storing of a segment
+//	due.go                the dispatcher's side: due segments
+//	sweep.go              deletion after the retention, and of leftovers
+//	sync.go               header and segments brought together, and the end
+//	control.go            pause and cancel, in the header and its segments
+//	hint.go               when segments are due, and wake-ups
+//	create.go, delete.go  the beginning of a run, and its deletion
+//	children.go           runs that repeat rows of another
+//	session.go            living and dead workers
+//	execution.go          the writes of an execution
+//	rows.go               rows and results, for readers
+//	begin.go, release.go  the begin of an execution; the release of rows
+//	segment.go            the state of segments
+//	receipt.go            the answer to a write
+//	list.go               the lists of a tenant's runs
+//	header.go, run.go     the header of a run, as it is stored, with the closed segments; its type
+//	schema.go, server.go  versions of the data; servers that may have forgotten writes
+//	spread.go, outcome.go slots of a Cluster; outcomes and results
+//	codec.go              rows as they are stored
+//	scripts.go, keys.go   scripts with their limits, and keys
+//	errors.go, id.go, ledger.go
 package ledger

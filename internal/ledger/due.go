@@ -12,34 +12,6 @@ import (
 // Each tenant has an index of the times at which the dispatcher is to inspect segments.
 // It is a hint: the next [Ledger.Rebuild] restores a lost entry.
 
-// Hint is the time at which a segment is to be inspected.
-type Hint struct {
-	Segment Segment
-	// Due is the due time of a [Receipt] or [SegmentState]. Hints without one are
-	// ignored.
-	Due time.Time
-}
-
-// hintPage is how many hints are stored by one script: unpack takes fewer than 8,000
-// arguments.
-const hintPage = 1000
-
-// Hint stores hints in the index of a tenant. It never delays an inspection. A worker calls
-// it with the receipt of each write after which rows wait or are due.
-func (l *Ledger) Hint(ctx context.Context, t Tenant, hints ...Hint) error {
-	hints = slices.DeleteFunc(slices.Clone(hints), func(h Hint) bool { return h.Due.IsZero() })
-	for page := range slices.Chunk(hints, hintPage) {
-		var args []any
-		for _, h := range page {
-			args = append(args, h.Due.UnixMilli(), h.Segment.String())
-		}
-		if _, err := l.onTenant(ctx, hintScript, t, args...); err != nil {
-			return fmt.Errorf("store due times of %s: %w", t, err)
-		}
-	}
-	return nil
-}
-
 // DueSegments are the segments of a tenant to inspect now.
 type DueSegments struct {
 	Segments []Segment // the longest due first
@@ -113,7 +85,7 @@ func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 func (l *Ledger) indexed(ctx context.Context, t Tenant) ([]string, error) {
 	var all []string
 	for cursor := uint64(0); ; {
-		page, next, err := l.rdb.ZScan(ctx, tenantKeys(t)[dueIndex], cursor, "", hintPage).Result()
+		page, next, err := l.rdb.ZScan(ctx, tenantKeys(t)[dueIndex], cursor, "", scriptNumbers).Result()
 		if err != nil {
 			return nil, fmt.Errorf("read due segments of %s: %w", t, err)
 		}
@@ -136,7 +108,7 @@ func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []
 	segments = slices.DeleteFunc(segments, func(segment string) bool {
 		return open[runOf(segment)]
 	})
-	for page := range slices.Chunk(segments, hintPage) {
+	for page := range slices.Chunk(segments, scriptNumbers) {
 		if err := l.rdb.ZRem(ctx, tenantKeys(t)[dueIndex], texts(page)...).Err(); err != nil {
 			return fmt.Errorf("remove due segments of %s: %w", t, err)
 		}
@@ -147,64 +119,87 @@ func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []
 // runOf returns the run of a segment in the index, as the tenant's lists have it.
 func runOf(segment string) string { return segment[:max(strings.LastIndexByte(segment, '/'), 0)] }
 
-// hint stores hints for the segments of a run.
-func (l *Ledger) hint(ctx context.Context, p Progress) error {
-	hints := make([]Hint, len(p.Segments))
-	for i, s := range p.Segments {
-		hints[i] = p.Run.hint(s)
+// overdueAfter is how long a segment is due before its run is read. A dispatcher
+// inspects one within a second or two.
+const overdueAfter = 10 * time.Second
+
+// Overdue returns for how long a segment of the tenant has been due that no dispatcher
+// inspects: of all such segments, the one that is due the longest; 0 if there is none. Rows
+// that wait for the pace or for a free place are not overdue, since their segments are
+// inspected, nor are those of runs that are paused or have ended. A due segment is one that
+// [Ledger.TakeDue] returns.
+//
+// It takes one round trip while the tenant has an active dispatcher.
+func (l *Ledger) Overdue(ctx context.Context, t Tenant) (longest time.Duration, err error) {
+	defer wrap(&err, "read due segments of %s", t)
+	if err := t.Validate(); err != nil {
+		return 0, err
 	}
-	return l.Hint(ctx, p.Run.Tenant, hints...)
+	due, now, err := l.dueSince(ctx, t, 1, 0)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range due {
+		longest = max(longest, now.Sub(d.since))
+	}
+	if longest <= overdueAfter {
+		return longest, nil
+	}
+	longest = 0
+	waits := map[string]bool{} // whether a run, by entry, waits for a dispatcher
+	for skip := 0; ; skip += scriptNumbers {
+		if due, now, err = l.dueSince(ctx, t, scriptNumbers, skip); err != nil {
+			return 0, err
+		}
+		if err := l.readWaits(ctx, t, due, now, waits); err != nil {
+			return 0, err
+		}
+		for _, d := range due {
+			if waits[d.entry] {
+				longest = max(longest, now.Sub(d.since))
+			}
+		}
+		if longest > 0 || len(due) < scriptNumbers {
+			return longest, nil
+		}
+	}
 }
 
-// hint returns the hint for a segment. A row that waits for others is inspected with them.
-func (r Run) hint(s SegmentState) Hint {
-	due := s.Due
-	if together := r.together(); together.After(due) && !due.IsZero() {
-		due = together
+// readWaits stores whether the runs of due segments wait for a dispatcher, unless that is
+// known.
+func (l *Ledger) readWaits(ctx context.Context, t Tenant, due []dueSegment, now time.Time, waits map[string]bool) error {
+	var page []entry
+	for _, d := range due {
+		if _, known := waits[d.entry]; known {
+			continue
+		}
+		waits[d.entry] = false
+		if run, err := listed(t, d.entry); err == nil { // else no dispatcher can inspect it
+			page = append(page, entry{run: run})
+		}
 	}
-	return Hint{Segment: s.Segment, Due: due}
-}
-
-// together returns when the row of a run of one row is first released, with those of other
-// runs that have the same [Description.BatchWait]; zero: at once.
-func (r Run) together() time.Time {
-	wait := r.BatchWait
-	if wait <= 0 {
-		return time.Time{}
-	}
-	return r.CreatedAt.Truncate(wait).Add(wait)
-}
-
-// wakeChannel is the channel on which tenants with work that is due now are published.
-const wakeChannel = prefix + "wake"
-
-// Wake notifies the dispatchers that the tenant has due rows. A commit and
-// [Ledger.Resume] call it; if it is lost, the next poll finds the rows within a second.
-func (l *Ledger) Wake(ctx context.Context, t Tenant) error {
-	if err := l.rdb.Publish(ctx, wakeChannel, string(t)).Err(); err != nil {
-		return fmt.Errorf("wake the dispatchers of %s: %w", t, err)
+	l.readHeaders(ctx, page)
+	for _, e := range page {
+		if e.err != nil {
+			return e.err
+		}
+		waits[e.run.entry()] = e.found && e.run.DeletingAt.IsZero() && !e.run.Ended() && !e.run.stopped(now)
 	}
 	return nil
 }
 
-// Wakes calls f with the tenant of each [Ledger.Wake], until ctx ends. One subscription
-// serves all tenants of a process. f must not block. A message that is published while
-// Redis cannot be reached is lost.
-func (l *Ledger) Wakes(ctx context.Context, f func(Tenant)) {
-	sub := l.rdb.Subscribe(ctx, wakeChannel)
-	defer func() { _ = sub.Close() }()
-	messages := sub.Channel()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case m, open := <-messages:
-			if !open {
-				return
-			}
-			if t := Tenant(m.Payload); t.Validate() == nil {
-				f(t)
-			}
-		}
+// dueSegment is a segment in the index.
+type dueSegment struct {
+	entry string // of its run
+	since time.Time
+}
+
+// dueSince returns at most n segments that are due, and Redis' time.
+func (l *Ledger) dueSince(ctx context.Context, t Tenant, n, skip int) (all []dueSegment, now time.Time, err error) {
+	a, err := l.onTenant(ctx, overdueScript, t, n, skip)
+	list := a.list(1)
+	for i := 0; i+1 < len(list); i += 2 {
+		all = append(all, dueSegment{entry: runOf(list.text(i)), since: fromMillis(list.int(i + 1))})
 	}
+	return all, fromMillis(a.int(2)), err
 }

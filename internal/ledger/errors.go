@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 var (
@@ -19,18 +20,24 @@ var (
 	// ErrChanging says that controls of a run changed faster than they could be copied
 	// to its segments. A dispatcher completes the copies.
 	ErrChanging = errors.New("the run's controls keep changing: try again")
+	// ErrRaced says that a run was changed by another client since it was read.
+	ErrRaced = errors.New("the run was changed meanwhile: read it again")
+	// ErrMismatch is wrapped by each [MismatchError].
+	ErrMismatch = errors.New("not the same run")
 )
 
 var (
 	errNoScan = errors.New("the run has no scan")
 	errScan   = errors.New("the rows of the run are found by its scan")
+	// errPassed says that another process has made a step, or has committed found rows,
+	// meanwhile.
+	errPassed = errors.New("another process makes the steps and commits their rows")
+	// errChanged says that a staged run was continued or committed since it was read.
+	errChanged = errors.New("the staged run has changed")
 )
 
 // isNotFound reports whether the error is [ErrNotFound].
 func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
-
-// ErrMismatch is wrapped by each [MismatchError].
-var ErrMismatch = errors.New("not the same run")
 
 // MismatchError says that a run exists with other properties or rows than the caller's.
 // Nothing has been changed.
@@ -92,4 +99,13 @@ func wrap(err *error, format string, a ...any) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, a...), *err)
 	}
+}
+
+// joined returns an error for those that are not nil, with their number and the first.
+func joined(what string, errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d %s failed, the first: %w", len(errs), what, errs[0])
 }

@@ -88,9 +88,6 @@ func (e RowEnd) validate() error {
 	return nil
 }
 
-// scriptBytes bounds the endings of one script: to store so much takes Redis 1 ms.
-const scriptBytes = 128 << 10
-
 // endParts returns the arguments for the rows, those of one script at a time.
 func endParts(ends []RowEnd) iter.Seq[[]any] {
 	return func(yield func([]any) bool) {

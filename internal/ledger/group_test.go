@@ -192,7 +192,7 @@ func TestGroupedReleaseOfASegment(t *testing.T) {
 			w.commit(s)
 			seen, pieces := map[ledger.Row]bool{}, 0
 			for {
-				r := w.release(segment(run, 0), ledger.Quota{First: 250})
+				r := w.release(segment(run, 0), ledger.Quota{First: 500})
 				if len(r.Rows) == 0 {
 					break
 				}

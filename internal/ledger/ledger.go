@@ -35,6 +35,21 @@ const (
 	// MaxDue is the longest time for which a row is due first after it is staged: see
 	// [Stager.AddDue]. A row that is due later than that counts as due, as with MaxWait.
 	MaxDue = 7 * 24 * time.Hour
+	// RenewEvery is how often a worker renews its session.
+	RenewEvery = 5 * time.Second
+	// DeadAfter is how long after its last renewal a session is dead: two renewals may
+	// be lost.
+	DeadAfter = 15 * time.Second
+)
+
+const (
+	// segmentBytes bounds the rows of a segment, in bytes before compression, so that no
+	// command moves more than a few MB.
+	segmentBytes = 2 << 20
+	// maxLabel is the largest number of stored characters of a label, or of the note of a scan.
+	maxLabel = 200
+	// maxProgress bounds the progress of a scan in bytes: lists read many headers at once.
+	maxProgress = 16 << 10
 )
 
 // parallel is how many segments of a run are read or changed at a time: enough to

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -277,4 +278,15 @@ func (l *Ledger) Headers(ctx context.Context, entries []Entry) ([]Run, error) {
 		}
 	}
 	return runs, nil
+}
+
+// listed returns the run that an entry of a tenant's list names, with no more than its
+// id, incarnation and tenant.
+func listed(t Tenant, entry string) (Run, error) {
+	id, inc, _ := strings.Cut(entry, "/")
+	run := Run{ID: RunID(id), Incarnation: Incarnation(inc), Tenant: t}
+	if err := run.segment(0).Validate(); err != nil {
+		return Run{}, fmt.Errorf("entry %s of a list: %w", quoted(entry), err)
+	}
+	return run, nil
 }

@@ -85,10 +85,6 @@ func parseOpenRows(a answer) OpenRows {
 	}
 }
 
-// scriptRows is the largest number of rows that one script writes. To write a row takes up
-// to 25 µs, so that a script blocks Redis for 3 ms.
-const scriptRows = 128
-
 // add adds the receipt of a later write to the same segment.
 func (r *Receipt) add(later Receipt) {
 	later.Statuses = append(r.Statuses, later.Statuses...)
@@ -116,24 +112,19 @@ func (l *Ledger) write(ctx context.Context, seg Segment, w rowWrite) (r Receipt,
 		return r, w.invalid
 	}
 	for part := range w.parts {
-		one, err := l.writePart(ctx, w.script, seg, slices.Concat(w.args, part))
+		a, err := l.onSegment(ctx, w.script, seg, slices.Concat(w.args, part)...)
+		if err != nil {
+			return r, err
+		}
+		one, err := l.receipt(ctx, seg, a)
+		for _, status := range a.list(6).texts() {
+			one.Statuses = append(one.Statuses, Status(status))
+		}
 		if r.add(one); err != nil {
 			return r, err
 		}
 	}
 	return r, nil
-}
-
-func (l *Ledger) writePart(ctx context.Context, s *redis.Script, seg Segment, args []any) (Receipt, error) {
-	a, err := l.onSegment(ctx, s, seg, args...)
-	if err != nil {
-		return Receipt{}, err
-	}
-	r, err := l.receipt(ctx, seg, a)
-	for _, status := range a.list(6).texts() {
-		r.Statuses = append(r.Statuses, Status(status))
-	}
-	return r, err
 }
 
 // rowParts returns the arguments for rows, of at most n at a time.
@@ -147,24 +138,6 @@ func rowParts(rows []Row, n int) iter.Seq[[]any] {
 	}
 }
 
-// pages divides a list into parts of at most n elements that have at most so many bytes
-// together; a larger element is a part of its own.
-func pages[T any](all []T, n, bytes int, size func(T) int) iter.Seq[[]T] {
-	return func(yield func([]T) bool) {
-		for len(all) > 0 {
-			past, sum := 1, size(all[0])
-			for past < min(n, len(all)) && sum+size(all[past]) <= bytes {
-				sum += size(all[past])
-				past++
-			}
-			if !yield(all[:past]) {
-				return
-			}
-			all = all[past:]
-		}
-	}
-}
-
 func checkRows(rows []Row) error {
 	for _, row := range rows {
 		if row < 0 || row >= SegmentRows {
@@ -174,20 +147,16 @@ func checkRows(rows []Row) error {
 	return nil
 }
 
-// ints returns numbers as arguments of a script.
-func ints[T ~int](numbers []T) []any {
-	args := make([]any, len(numbers))
-	for i, n := range numbers {
-		args[i] = int(n)
-	}
-	return args
-}
+// DueNow is the due time of a segment that has rows due: before any other.
+var DueNow = time.UnixMilli(1).UTC()
 
-// texts returns texts as arguments of a script.
-func texts[T ~string](all []T) []any {
-	args := make([]any, len(all))
-	for i, text := range all {
-		args[i] = string(text)
+// parseDue reads the time that the scripts' function earliest returns.
+func parseDue(ms int64) time.Time {
+	switch {
+	case ms < 0:
+		return time.Time{}
+	case ms == 0:
+		return DueNow
 	}
-	return args
+	return fromMillis(ms)
 }

@@ -74,10 +74,6 @@ type ReleasedRow struct {
 // takes 9 µs, so that this blocks Redis for 2 ms.
 const releaseRows = 250
 
-// releaseBytes bounds the stored content of the rows that are released at once. 250 rows
-// of two ids, each of another chunk, have half of that.
-const releaseBytes = 512 << 10
-
 // Release releases due rows: first rows at stage ready, then rows at stage check, then
 // rows that were never in progress, those with a due time first. Of each stage, rows with an
 // intent come first, then the others in the order of their due times. Rows that were
@@ -124,47 +120,6 @@ func releasedRows(a answer) ([]ReleasedRow, error) {
 		released = append(released, r)
 	}
 	return released, nil
-}
-
-// contents is the content of some rows.
-type contents struct {
-	per    int // rows of a chunk
-	chunks map[int]chunk
-}
-
-type chunk struct {
-	rows [][]byte
-	err  error
-}
-
-// parseContents reads a flat list of chunk numbers and chunks.
-func parseContents(per int, flat answer) (contents, error) {
-	if per < 1 {
-		return contents{}, fmt.Errorf("stored rows of a chunk: %d", per)
-	}
-	c := contents{per: per, chunks: map[int]chunk{}}
-	for ; len(flat) >= 2; flat = flat[2:] {
-		number, err := strconv.Atoi(flat.text(0))
-		if err != nil {
-			return contents{}, fmt.Errorf("number of a chunk: %w", err)
-		}
-		rows, err := unpackChunk([]byte(flat.text(1)))
-		c.chunks[number] = chunk{rows, err}
-	}
-	return c, nil
-}
-
-// row returns the content of a row.
-func (c contents) row(row Row) ([]byte, error) {
-	of := c.chunks[int(row)/c.per]
-	switch place := int(row) % c.per; {
-	case of.err != nil:
-		return nil, fmt.Errorf("row %d: %w", row, of.err)
-	case place >= len(of.rows):
-		return nil, fmt.Errorf("row %d is not stored", row)
-	default:
-		return of.rows[place], nil
-	}
 }
 
 // GiveBack gives back rows that were released and did not begin, for example because they

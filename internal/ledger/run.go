@@ -1,10 +1,6 @@
 package ledger
 
 import (
-	"cmp"
-	"context"
-	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +42,53 @@ type Description struct {
 	BatchWait time.Duration `json:"batch_wait,omitempty"`
 }
 
+// Control is the intended state of a run. While it is paused, incomplete or not yet to
+// start, only rows with an intent begin.
+type Control struct {
+	// Paused is set by people.
+	Paused bool
+	// Cancelled settles every row that has not begun. It is final.
+	Cancelled bool
+	// Incomplete is set while segments are missing: see [MissingError].
+	Incomplete bool
+	// NotBefore is when rows may begin, in Redis' time; zero: at once. It does not change.
+	NotBefore time.Time
+}
+
+// stopped reports whether no row without an intent may begin at a time of Redis.
+func (c Control) stopped(now time.Time) bool {
+	return c.Paused || c.Cancelled || c.Incomplete || c.NotBefore.After(now)
+}
+
+// The letters by which a control's flags are stored.
+const (
+	pausedFlag     = "p"
+	cancelledFlag  = "c"
+	incompleteFlag = "i"
+)
+
+func (c Control) flags() (flags string) {
+	if c.Paused {
+		flags = pausedFlag
+	}
+	if c.Cancelled {
+		flags += cancelledFlag
+	}
+	if c.Incomplete {
+		flags += incompleteFlag
+	}
+	return flags
+}
+
+func parseControl(flags string, notBefore int64) Control {
+	return Control{
+		Paused:     strings.Contains(flags, pausedFlag),
+		Cancelled:  strings.Contains(flags, cancelledFlag),
+		Incomplete: strings.Contains(flags, incompleteFlag),
+		NotBefore:  fromMillis(notBefore),
+	}
+}
+
 // Counts is a number of rows by outcome.
 type Counts map[Outcome]int64
 
@@ -62,6 +105,30 @@ func (c Counts) Settled() (n int64) {
 		n += of
 	}
 	return n
+}
+
+// String returns the counts as outcome=number, separated by spaces, in no order.
+func (c Counts) String() string {
+	var parts []string
+	for outcome, n := range c {
+		parts = append(parts, string(outcome)+"="+strconv.FormatInt(n, 10))
+	}
+	return strings.Join(parts, " ")
+}
+
+// Scan is the state of the scan that finds the rows of a run: see [NewRun.Scan].
+type Scan struct {
+	// Step is the number of the next step. The first is 1.
+	Step int64
+	// Progress is that of the last step, in the scanner's own form.
+	Progress []byte
+	// Note says why the next step is late, and NextAt when it is to be made; "" and zero
+	// if it is not.
+	Note   string
+	NextAt time.Time
+	// Ended reports whether the last step is made. The run may still be growing: see
+	// [Ledger.CommitFound].
+	Ended bool
 }
 
 // Run is the header of a run. Times are Redis', to the millisecond; zero means not yet.
@@ -133,125 +200,5 @@ func (r Run) segment(number int) Segment {
 	return Segment{Run: r.ID, Incarnation: r.Incarnation, Number: number}
 }
 
-// retention returns how long after its end the run is deleted.
-func (r Run) retention() time.Duration {
-	if r.KeepFor > 0 {
-		return r.KeepFor
-	}
-	return Retention
-}
-
 // entry is the run's name in its tenant's lists.
 func (r Run) entry() string { return string(r.ID) + "/" + string(r.Incarnation) }
-
-// Get returns a run, or [ErrNotFound].
-func (l *Ledger) Get(ctx context.Context, id RunID) (Run, error) {
-	hash, err := l.header(ctx, id)
-	if err != nil {
-		return Run{}, err
-	}
-	return parseRun(id, hash)
-}
-
-// header returns the header of a run that is not being deleted, or [ErrNotFound].
-func (l *Ledger) header(ctx context.Context, id RunID) (map[string]string, error) {
-	if err := id.Validate(); err != nil {
-		return nil, err
-	}
-	hash, err := l.rdb.HGetAll(ctx, headerKeys(id)[0]).Result()
-	if err != nil {
-		return nil, fmt.Errorf("run %s: read: %w", id, err)
-	}
-	if len(hash) == 0 || hash["deleting_at"] != "" {
-		return nil, fmt.Errorf("run %s: %w", id, ErrNotFound)
-	}
-	return hash, nil
-}
-
-func parseRun(id RunID, hash map[string]string) (Run, error) {
-	read := numbers{hash: hash}
-	r := Run{
-		ID: id, Incarnation: Incarnation(hash["inc"]), Tenant: Tenant(hash["tenant"]), Kind: Kind(hash["kind"]),
-		Control:  parseControl(hash["flags"], read.int("not_before")),
-		Reserved: int(read.int("reserved")), Segments: int(read.int("segments")), Rows: read.int("rows"),
-		CreatedAt: read.time("created_at"), StagedAt: read.time("staged_at"),
-		CommittedAt: read.time("committed_at"), CancelledAt: read.time("cancelled_at"), EndedAt: read.time("ended_at"),
-		FinishedAt: read.time("finished_at"), DeletingAt: read.time("deleting_at"),
-		Children: parseRuns(hash["children"]), version: read.int("v"),
-	}
-	if r.base = read.int("base"); r.base == 0 {
-		r.base = r.version
-	}
-	r.Growing = !r.CommittedAt.IsZero() && hash["sealed"] == ""
-	if progress, ok := hash["scan"]; ok {
-		r.Scan = &Scan{
-			Step: read.int("scan_step"), Progress: []byte(progress), Note: hash["scan_note"], NextAt: read.time("scan_next"),
-			Ended: hash["scan_ended"] != "",
-		}
-	}
-	err := read.err
-	if err == nil {
-		err = json.Unmarshal([]byte(hash["about"]), &r.Description)
-	}
-	if err == nil {
-		r.Counts, err = parseCounts(hash["counts"])
-	}
-	if err == nil {
-		err = cmp.Or(r.Tenant.Validate(), r.segment(0).Validate(), checkSegments("reserved", r.Reserved), checkSegments("segments", r.Segments))
-	}
-	if err != nil {
-		return Run{}, fmt.Errorf("run %s: stored header: %w", id, err)
-	}
-	return r, nil
-}
-
-// checkSegments returns an error unless a run can have so many segments.
-func checkSegments(field string, n int) error {
-	if n < 0 || n > MaxSegments {
-		return fmt.Errorf("%s: %d: want 0 to %d", field, n, MaxSegments)
-	}
-	return nil
-}
-
-// String returns the counts as outcome=number, separated by spaces, in no order.
-func (c Counts) String() string {
-	var parts []string
-	for outcome, n := range c {
-		parts = append(parts, string(outcome)+"="+strconv.FormatInt(n, 10))
-	}
-	return strings.Join(parts, " ")
-}
-
-func parseCounts(text string) (Counts, error) {
-	c := Counts{}
-	for part := range strings.FieldsSeq(text) {
-		outcome, digits, _ := strings.Cut(part, "=")
-		n, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("count of %s: %w", quoted(outcome), err)
-		}
-		c[Outcome(outcome)] = n
-	}
-	return c, nil
-}
-
-// numbers reads a hash's decimal fields and keeps the first error. A field that does not
-// exist is 0.
-type numbers struct {
-	hash map[string]string
-	err  error
-}
-
-func (n *numbers) int(field string) int64 {
-	text := n.hash[field]
-	if text == "" {
-		return 0
-	}
-	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil && n.err == nil {
-		n.err = fmt.Errorf("%s: %w", field, err)
-	}
-	return v
-}
-
-func (n *numbers) time(field string) time.Time { return fromMillis(n.int(field)) }

@@ -20,9 +20,6 @@ const (
 	// maxFoundWait bounds that: a run of [MaxSegments] would take 20 minutes to begin its
 	// last rows.
 	maxFoundWait = 30 * time.Second
-	// foundPage and foundBytes bound the blocks that are read at once.
-	foundPage  = 128
-	foundBytes = 128 << 10
 )
 
 // CommitFound makes rows that a scan found available to dispatchers, and returns the run as
@@ -52,9 +49,6 @@ func (l *Ledger) CommitFound(ctx context.Context, run Run) (now Run, left bool, 
 	}
 	return now, left, nil
 }
-
-// errPassed says that another process has made a step, or has committed found rows, meanwhile.
-var errPassed = errors.New("another process makes the steps and commits their rows")
 
 // commitFound commits found rows until none are to be committed now. With [errPassed] it
 // returns the run as it was before.
@@ -155,7 +149,7 @@ func parseKept(text string) (all []kept, err error) {
 // false. The error is [errPassed] if the blocks are not in the list any more.
 func (l *Ledger) blocks(ctx context.Context, run Run, from, past int64, f func([]FoundRow) bool) error {
 	for from < past {
-		a, err := l.onHeader(ctx, foundScript, run, from, past, foundPage, foundBytes)
+		a, err := l.onHeader(ctx, foundScript, run, from, past, scriptRows, scriptBytes)
 		if err != nil {
 			return err
 		}
@@ -369,15 +363,6 @@ func (l *Ledger) regain(ctx context.Context, run Run) (Run, error) {
 		}
 	}
 	return now, nil
-}
-
-// same reads a run again.
-func (l *Ledger) same(ctx context.Context, run Run) (Run, error) {
-	now, err := l.Get(ctx, run.ID)
-	if err == nil && now.Incarnation != run.Incarnation {
-		err = ErrNotFound
-	}
-	return now, err
 }
 
 // regainNext commits the next segment as it is. If its rows are the first that are not

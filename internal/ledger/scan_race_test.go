@@ -383,7 +383,7 @@ func TestLossDuringAScan(t *testing.T) {
 			for _, back := range []int{1, 4, 11, 30} {
 				t.Run(fmt.Sprintf("%q by %d commands, final %v", part, back, final), func(t *testing.T) {
 					w := newWorker(t)
-					far := max(stride, back*redistest.Stride(4)/2)
+					far := max(5, back/2) * redistest.Stride(8)
 					for n, reached := someOf(far), true; reached; n += far {
 						run := w.scan(ledger.RunID(fmt.Sprintf("run-%d", n)))
 						reached = w.lossAt(run, part, final, n, back)

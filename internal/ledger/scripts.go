@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,11 +16,34 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// inspectEvery is how often the dispatcher inspects a segment that has rows in
-// progress: as often as sessions are renewed.
-const inspectEvery = 5 * time.Second
+const (
+	// scriptRows is the largest number of rows, or of their blocks, that one script writes or
+	// reads. To write a row takes up to 25 µs, so that a script blocks Redis for 3 ms.
+	scriptRows = 128
+	// scriptBytes bounds the bytes that one script stores, and is the stored size from which on
+	// it reads no more: that takes Redis 1 ms.
+	scriptBytes = 128 << 10
+	// scriptNumbers is the largest number of due times, bits or segments that one script
+	// writes or reads: it then takes a millisecond. Lua's unpack takes fewer than 8,000.
+	scriptNumbers = 1000
+	// releaseBytes bounds the stored content of the rows that are released at once. 250 rows
+	// of two ids, each of another chunk, have half of that.
+	releaseBytes = 512 << 10
+	// valueRows is the number of rows whose values are stored together. Twice as many would
+	// save 6 bytes a row, and double the bytes that each write of a value adds to the
+	// append-only file.
+	valueRows = 4
+)
 
 const (
+	// inspectEvery is how often the dispatcher inspects a segment that has rows in progress.
+	inspectEvery = RenewEvery
+	// silentFleet is the time without any renewal after which Redis counts as having been
+	// away.
+	silentFleet = 2 * RenewEvery
+	// clockJump is the longest time between two sweeps that counts for the age of runs. If it
+	// is longer, Redis' clock jumped, or Redis or the dispatchers were away.
+	clockJump = time.Hour
 	// clockMargin is by how much Redis' clock may go back without making rows due that
 	// wait for [MaxWait] or [MaxDue].
 	clockMargin = time.Hour
@@ -31,10 +55,6 @@ const (
 // atOnce is subtracted from the times of the index that mean "at once", in ms: they are
 // then negative until 2109.
 const atOnce = 1 << 42
-
-// valueRows is the number of rows whose values are stored together. Twice as many would
-// save 6 bytes a row, and double the bytes that each write of a value adds to the append-only file.
-const valueRows = 4
 
 // The scripts, by the keys that they take: those of a header, a segment, a tenant's lists
 // or the sessions. Each touches one slot of a Cluster.
@@ -100,7 +120,7 @@ func headerScript(name string) *redis.Script {
 func segmentScript(name string, of ...string) *redis.Script {
 	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes = %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), (MaxDue + clockMargin).Milliseconds(),
-		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes)
+		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, scriptBytes, releaseBytes)
 	shared := []string{source("clock"), limits, source("segment")}
 	for _, file := range of {
 		shared = append(shared, source(file))
@@ -196,11 +216,6 @@ var refusals = map[status]error{
 // answer is the answer of a script: a status, then values.
 type answer []any
 
-// onHeader runs a script on the header of a run, whose incarnation is its first argument.
-func (l *Ledger) onHeader(ctx context.Context, s *redis.Script, run Run, args ...any) (answer, error) {
-	return l.do(ctx, s, headerKeys(run.ID), append([]any{string(run.Incarnation)}, args...))
-}
-
 func (l *Ledger) onSegment(ctx context.Context, s *redis.Script, seg Segment, args ...any) (answer, error) {
 	return l.do(ctx, s, segmentKeys(seg), args)
 }
@@ -281,4 +296,48 @@ func (a answer) hash(i int) map[string]string {
 		hash[flat[i]] = flat[i+1]
 	}
 	return hash
+}
+
+// flag returns 1 for true.
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// pages divides a list into parts of at most n elements that have at most so many bytes
+// together; a larger element is a part of its own.
+func pages[T any](all []T, n, bytes int, size func(T) int) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for len(all) > 0 {
+			past, sum := 1, size(all[0])
+			for past < min(n, len(all)) && sum+size(all[past]) <= bytes {
+				sum += size(all[past])
+				past++
+			}
+			if !yield(all[:past]) {
+				return
+			}
+			all = all[past:]
+		}
+	}
+}
+
+// ints returns numbers as arguments of a script.
+func ints[T ~int](numbers []T) []any {
+	args := make([]any, len(numbers))
+	for i, n := range numbers {
+		args[i] = int(n)
+	}
+	return args
+}
+
+// texts returns texts as arguments of a script.
+func texts[T ~string](all []T) []any {
+	args := make([]any, len(all))
+	for i, text := range all {
+		args[i] = string(text)
+	}
+	return args
 }

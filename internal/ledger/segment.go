@@ -26,18 +26,16 @@ type SegmentState struct {
 // Closed reports whether every row is settled.
 func (s SegmentState) Closed() bool { return s.Settled == s.Rows }
 
-// dueNow is the due time of a segment that has rows due: before any other.
-var dueNow = time.UnixMilli(1).UTC()
-
-// parseDue reads the time that the scripts' function earliest returns.
-func parseDue(ms int64) time.Time {
-	switch {
-	case ms < 0:
-		return time.Time{}
-	case ms == 0:
-		return dueNow
-	}
-	return fromMillis(ms)
+// Progress is the state of a run and of its segments.
+type Progress struct {
+	Run Run
+	// Segments are the existing segments of a committed run, by number.
+	Segments []SegmentState
+	// Missing are the numbers of segments that do not exist or differ from the committed
+	// ones. They stop the run.
+	Missing []int
+	// Ended reports whether the run ended by this call.
+	Ended bool
 }
 
 func parseSegmentState(seg Segment, a answer) (SegmentState, error) {
@@ -81,6 +79,22 @@ func (l *Ledger) heads(ctx context.Context, run Run, n int) ([]head, error) {
 		return err
 	})
 	return heads, err
+}
+
+// storedSums returns the sums of a committed run's segments in their stored form, by number.
+func (l *Ledger) storedSums(ctx context.Context, run Run) ([]string, error) {
+	all, err := l.rdb.Get(ctx, headerKeys(run.ID)[2]).Result()
+	if err != nil && !absent(err) {
+		return nil, fmt.Errorf("read sums: %w", err)
+	}
+	if len(all) < run.Segments*sumBytes {
+		return nil, ErrNotFound // deleted, or replaced, since the header was read
+	}
+	sums := make([]string, run.Segments) // it may have grown since
+	for i := range sums {
+		sums[i] = all[i*sumBytes : (i+1)*sumBytes]
+	}
+	return sums, nil
 }
 
 // Counts returns the number of settled rows by outcome, read from every segment. The sum

@@ -8,20 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/redis/go-redis/v9"
-)
-
-const (
-	// RenewEvery is how often a worker renews its session.
-	RenewEvery = 5 * time.Second
-	// DeadAfter is how long after its last renewal a session is dead: two renewals may
-	// be lost.
-	DeadAfter = 15 * time.Second
-	// silentFleet is the time without any renewal after which Redis counts as having been
-	// away.
-	silentFleet = 2 * RenewEvery
 )
 
 // Session is the life of a worker process. A row in progress belongs to one.

@@ -59,28 +59,26 @@ func (r RowResult) bytes() int {
 // most [MaxRow] bytes, and 2 MiB together. last means that no segment follows. Staging the
 // same rows again has no effect. Other rows replace the rows of a staged run; for a committed
 // run the error is a [MismatchError]. [Stager] divides rows into segments.
-func (l *Ledger) Stage(ctx context.Context, run Run, number int, last bool, rows [][]byte) (Sum, error) {
+func (l *Ledger) Stage(ctx context.Context, run Run, number int, last bool, rows [][]byte) (sum Sum, err error) {
+	defer wrap(&err, "run %s: stage segment %d", run.ID, number)
 	if number < 0 || number >= MaxSegments {
-		return Sum{}, fmt.Errorf("run %s: stage segment %d: want 0 to %d", run.ID, number, MaxSegments-1)
+		return Sum{}, fmt.Errorf("want 0 to %d", MaxSegments-1)
 	}
 	if run.Scan != nil {
-		return Sum{}, fmt.Errorf("run %s: stage segment %d: %w", run.ID, number, errScan)
+		return Sum{}, errScan
 	}
 	size := 0
 	for _, row := range rows {
 		size += len(row)
 	}
 	if size > segmentBytes {
-		return Sum{}, fmt.Errorf("run %s: stage segment %d: %d bytes: want at most %d", run.ID, number, size, segmentBytes)
+		return Sum{}, fmt.Errorf("%d bytes: want at most %d", size, segmentBytes)
 	}
 	p, err := pack(rows)
 	if err == nil {
 		err = l.stage(ctx, run, staged{number: number, last: last, packed: p})
 	}
-	if err != nil {
-		return Sum{}, fmt.Errorf("run %s: stage segment %d: %w", run.ID, number, err)
-	}
-	return p.sum, nil
+	return p.sum, err
 }
 
 func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
@@ -119,14 +117,11 @@ func (l *Ledger) onStaged(ctx context.Context, script *redis.Script, run Run, s 
 	return mismatch(err, run, s.packed.sum)
 }
 
-// duesPage is the number of due times that one script stores: it then takes a millisecond.
-const duesPage = 1000
-
 // stageDues stores when rows of a staged segment are due first. The segment cannot be
 // committed before the last of them is stored.
 func (l *Ledger) stageDues(ctx context.Context, run Run, s staged) error {
 	left := len(s.dues)
-	for page := range slices.Chunk(s.dues, duesPage) {
+	for page := range slices.Chunk(s.dues, scriptNumbers) {
 		left -= len(page)
 		args := []any{s.packed.sum.stored(), flag(!s.late && left+len(s.results) == 0)}
 		for _, d := range page {
@@ -175,12 +170,4 @@ func otherRows(err error, run Run, given string) error {
 		return &MismatchError{Run: run.ID, Member: MemberContent, Have: "other rows", Want: given}
 	}
 	return err
-}
-
-// flag returns 1 for true.
-func flag(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

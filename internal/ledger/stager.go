@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// segmentBytes bounds the rows of a segment, in bytes before compression, so that no
-	// command moves more than a few MB.
-	segmentBytes = 2 << 20
 	// repeatable is how long a Stager keeps segments in memory to stage them again:
 	// longer than the second that Redis may lose and the two seconds until Verify.
 	repeatable = 5 * time.Second
@@ -150,29 +147,22 @@ func (s *Stager) AwaitResults() { s.awaits = true }
 
 // Commit stages the last segment and commits the run.
 func (s *Stager) Commit(ctx context.Context) (Run, error) {
-	if err := s.end(ctx); err != nil {
+	var err error
+	if len(s.rows) > 0 {
+		err = s.flush(ctx, true)
+	}
+	if err == nil && s.awaits && !s.compares {
+		err = s.complete(ctx)
+	}
+	switch {
+	case err != nil:
 		return Run{}, err
-	}
-	if s.awaits && !s.compares {
-		if err := s.complete(ctx); err != nil {
-			return Run{}, err
-		}
-	}
-	if !s.compares {
+	case !s.compares:
 		return s.ledger.Commit(ctx, s.run, s.sums)
-	}
-	if len(s.sums) != len(s.stored) {
+	case len(s.sums) != len(s.stored):
 		return Run{}, &MismatchError{Run: s.run.ID, Member: MemberContent, Have: fmt.Sprintf("%d rows", s.run.Rows), Want: fmt.Sprintf("%d rows", s.Rows())}
 	}
 	return s.run, nil
-}
-
-// end stages the last segment.
-func (s *Stager) end(ctx context.Context) error {
-	if len(s.rows) == 0 {
-		return nil
-	}
-	return s.flush(ctx, true)
 }
 
 // complete completes the segments, which await results until then.

@@ -4,20 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-)
 
-// Progress is the state of a run and of its segments.
-type Progress struct {
-	Run Run
-	// Segments are the existing segments of a committed run, by number.
-	Segments []SegmentState
-	// Missing are the numbers of segments that do not exist or differ from the committed
-	// ones. They stop the run.
-	Missing []int
-	// Ended reports whether the run ended by this call.
-	Ended bool
-}
+	"github.com/redis/go-redis/v9"
+)
 
 // Sync brings the segments of a run up to its header and the header up to its segments:
 // control, ended segments, the sum of the counters, and whether segments are missing.
@@ -81,6 +70,20 @@ func (l *Ledger) syncRun(ctx context.Context, run Run, c change) (Progress, erro
 	return p, err
 }
 
+// Finish stores that the follow-ups of a run's end, such as notifications, are done. The
+// dispatcher calls it after them. Until then [Ledger.OpenRuns] returns the run, so that
+// another dispatcher repeats follow-ups that were interrupted. The error is [ErrOpen] if
+// the run has not ended.
+func (l *Ledger) Finish(ctx context.Context, id RunID) (err error) {
+	defer wrap(&err, "run %s: finish", id)
+	p, err := l.sync(ctx, id) // stores the final counts
+	if err != nil {
+		return err
+	}
+	_, err = l.onHeader(ctx, finishScript, p.Run)
+	return err
+}
+
 // conclude stores in the header which segments are closed and the sum of the counters,
 // and in the tenant's index when the others are due. bits are the segments that the
 // header had as closed before the segments were read. Of a cancelled run a missing
@@ -119,144 +122,60 @@ func (l *Ledger) conclude(ctx context.Context, p Progress, bits string) (ended b
 	return ended, l.hint(ctx, p)
 }
 
-// closePage is how many segments one script closes or reopens in the header: it then takes
-// less than a millisecond.
-const closePage = 1000
+// unchangedPage is how many runs of one row are inspected in one round trip.
+const unchangedPage = 100
 
-// closeSegments sets the bits of segments. It reports whether the run ended by this call,
-// also if there are none, since a commit may have been cut short.
-func (l *Ledger) closeSegments(ctx context.Context, run Run, closed []int) (ended bool, err error) {
-	for {
-		page := closed[:min(closePage, len(closed))]
-		a, err := l.onHeader(ctx, closeScript, run, ints(page)...)
-		if err != nil {
-			return false, fmt.Errorf("close segments: %w", err)
+// unchanged returns, by entry, the segments of those runs of one row for which
+// [Ledger.Sync] would do no more than hint when they are due: header and segment agree. A
+// tenant may have tens of thousands of these, and to sync one takes several round trips.
+// A run of which that is not certain, for example since Redis does not answer, is left out.
+func (l *Ledger) unchanged(ctx context.Context, runs []Run) map[string]SegmentState {
+	found := map[string]SegmentState{}
+	var page []Run
+	for i, run := range runs {
+		if run.Rows == 1 && run.Segments == 1 && !run.Growing && !run.Incomplete && run.DeletingAt.IsZero() {
+			page = append(page, run)
 		}
-		ended = ended || a.status() == statusConcluded
-		if closed = closed[len(page):]; len(closed) == 0 {
-			return ended, nil
+		if len(page) == unchangedPage || i == len(runs)-1 && len(page) > 0 {
+			l.addUnchanged(ctx, page, found)
+			page = page[:0]
 		}
 	}
+	return found
 }
 
-// closedBits returns the bitmap of the segments that the header has as closed.
-func (l *Ledger) closedBits(ctx context.Context, run Run) (string, error) {
-	bits, err := l.rdb.Get(ctx, headerKeys(run.ID)[1]).Result()
-	if err != nil && !absent(err) {
-		return "", fmt.Errorf("read closed segments: %w", err)
-	}
-	return bits, nil
-}
-
-// reopenSegments clears the bits of open segments that the header has as closed: their
-// Redis has lost how rows were settled.
-func (l *Ledger) reopenSegments(ctx context.Context, run Run, numbers []int) error {
-	if len(numbers) == 0 {
+// addUnchanged adds the segments of a page of runs, in two round trips.
+func (l *Ledger) addUnchanged(ctx context.Context, page []Run, found map[string]SegmentState) {
+	closed, sums := make([]*redis.IntCmd, len(page)), make([]*redis.StringCmd, len(page))
+	_, _ = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its error
+		for i, run := range page {
+			keys := headerKeys(run.ID)
+			closed[i], sums[i] = p.GetBit(ctx, keys[1], 0), p.Get(ctx, keys[2])
+		}
 		return nil
-	}
-	// First the list: once the header has no end, the run must be found as open.
-	if _, err := l.onTenant(ctx, tenantReopenScript, run.Tenant, run.entry()); err != nil {
-		return err
-	}
-	for page := range slices.Chunk(numbers, closePage) {
-		if _, err := l.onHeader(ctx, reopenScript, run, ints(page)...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// versioned is the control of a segment with its version.
-type versioned struct {
-	version int64
-	flags   string
-}
-
-// copied is the state of a run's segments after its control was copied to them.
-type copied struct {
-	Progress
-	// newest is the newest control of a segment that the header as given does not know.
-	newest *versioned
-}
-
-// copyControl brings every segment up to the control of the run as given. If it fails for
-// some of them it returns the others and an error: a node of Redis that is away must not
-// keep rows elsewhere from being stopped.
-func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
-	state := copied{Progress: Progress{Run: run}}
-	stored := make([]string, run.Reserved)
-	if !run.Staged() {
-		var err error
-		if stored, err = l.storedSums(ctx, run); err != nil {
-			return copied{}, err
-		}
-	}
-	answers, errs := make([]answer, len(stored)), make([]error, len(stored))
-	err := eachSegment(ctx, len(stored), func(ctx context.Context, number int) error {
-		answers[number], errs[number] = l.onSegment(ctx, applyScript, run.segment(number), applyArgs(run, stored[number])...)
-		return ctx.Err()
 	})
-	if err != nil {
-		return copied{}, err
-	}
-	for number, a := range answers {
-		if errs[number] == nil || isNotFound(errs[number]) {
-			errs[number] = state.add(number, a)
+	answers := make([]*redis.Cmd, len(page))
+	_, _ = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, run := range page {
+			if closed[i].Err() == nil && len(sums[i].Val()) == sumBytes {
+				answers[i] = applyScript.EvalSha(ctx, p, segmentKeys(run.segment(0)), applyArgs(run, sums[i].Val())...)
+			}
 		}
-	}
-	return state, joined("segments", errs)
-}
-
-// applyArgs returns the arguments of applyScript for a segment of that sum. Of a staged run
-// it is "": the segment then takes the control if it was committed, since the header's Redis
-// may have lost the commit.
-func applyArgs(run Run, sum string) []any {
-	return []any{run.version, run.flags(), toMillis(run.NotBefore), sum, run.base}
-}
-
-// joined returns an error for those that are not nil, with their number and the first.
-func joined(what string, errs []error) error {
-	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	if len(errs) == 0 {
 		return nil
-	}
-	return fmt.Errorf("%d %s failed, the first: %w", len(errs), what, errs[0])
-}
-
-// add adds the answer of a segment's script.
-func (c *copied) add(number int, a answer) error {
-	switch a.status() {
-	case statusMissing, statusDiffers:
-		c.Missing = append(c.Missing, number)
-	case statusNewer:
-		read := numbers{hash: map[string]string{"version": a.text(1)}}
-		v := versioned{version: read.int("version"), flags: a.text(2)}
-		if c.newest == nil || v.version > c.newest.version {
-			c.newest = &v
+	})
+	for i, run := range page {
+		if answers[i] == nil {
+			continue
 		}
-		return read.err
-	default:
-		state, err := parseSegmentState(c.Run.segment(number), a)
-		if err != nil {
-			return err
+		values, err := answers[i].Slice()
+		state := copied{Progress: Progress{Run: run}}
+		if err != nil || state.add(0, answer(values)) != nil || len(state.Segments) == 0 {
+			continue
 		}
-		c.Segments = append(c.Segments, state)
+		s := state.Segments[0]
+		settled := int64(flag(s.Closed()))
+		if s.Closed() == run.Ended() && closed[i].Val() == settled && run.Counts.Settled() == settled {
+			found[run.entry()] = s
+		}
 	}
-	return nil
-}
-
-// storedSums returns the sums of a committed run's segments in their stored form, by number.
-func (l *Ledger) storedSums(ctx context.Context, run Run) ([]string, error) {
-	all, err := l.rdb.Get(ctx, headerKeys(run.ID)[2]).Result()
-	if err != nil && !absent(err) {
-		return nil, fmt.Errorf("read sums: %w", err)
-	}
-	if len(all) < run.Segments*sumBytes {
-		return nil, ErrNotFound // deleted, or replaced, since the header was read
-	}
-	sums := make([]string, run.Segments) // it may have grown since
-	for i := range sums {
-		sums[i] = all[i*sumBytes : (i+1)*sumBytes]
-	}
-	return sums, nil
 }

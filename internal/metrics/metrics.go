@@ -1,13 +1,3 @@
-// Package metrics measures a worker for Prometheus: the executions, requests and queries that
-// its other parts report to a [Metrics], and the queues, runs and tenants that are read from
-// Redis with each scrape ([Metrics.WatchRedis]). Methods take basic types, so that no reporting
-// package depends on this one.
-//
-// The files, each of which uses those below it:
-//
-//	metrics.go    the executions, requests and queries of this worker
-//	collector.go  reads the sources in Redis
-//	queues.go, runs.go, tenants.go: the sources
 package metrics
 
 import (
@@ -15,7 +5,6 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -202,13 +191,4 @@ func (m *Metrics) Delivery(tenant, endpoint, outcome string) {
 // SweepTick counts a tick of the tenant's schedule by its result.
 func (m *Metrics) SweepTick(tenant, what string) {
 	m.sweepTicks.WithLabelValues(labels(tenant, what)...).Inc()
-}
-
-// labels makes values valid labels: the library panics at bytes that are not UTF-8, and task
-// types come from any client of Redis.
-func labels(values ...string) []string {
-	for i, value := range values {
-		values[i] = strings.ToValidUTF8(value, "\ufffd")
-	}
-	return values
 }

@@ -37,13 +37,7 @@ var (
 		"Last evaluation of a sweep of the whole tenant, as Unix time; absent before the first evaluation.", "tenant")
 )
 
-// tenantSource reads pace and sweeps of this worker's tenants, for the whole fleet.
-func tenantSource(rdb redis.UniversalClient, served func() []tenant.Announced) source {
-	return func(ctx context.Context) ([]prometheus.Metric, error) {
-		return readEach(ctx, rdb, served(), tenantMetrics)
-	}
-}
-
+// tenantMetrics reads pace and sweeps of a tenant, for the whole fleet.
 func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t tenant.Announced) ([]prometheus.Metric, error) {
 	state, stateErr := health.ReadState(ctx, rdb, t.Tenant)
 	budget, budgetErr := budgetMetrics(t, state.Pace)

@@ -58,6 +58,24 @@
 // A time that an older version stored has no length next to it: then the reader's
 // settings bound it, and an hour bounds a pause.
 //
+// # Files
+//
+// Each file uses those below it:
+//
+//	state.go    reads the state of a budget
+//	limiter.go  gives permits, and records answers, pauses and blocks
+//	answer.go   how long a 429 pauses the tenant
+//	seen.go     the level of the API's bucket, as responses show it
+//	alone.go    a worker whose Redis does not answer
+//	line.go     the order of requests within a process
+//	stop.go     an operator's stop of a tenant
+//	errors.go   the result of a request for a permit, and its errors
+//	gcra.go     the arithmetic of a bucket
+//	rate.go     rates and limits, and how they are written
+//	clients.go  the limit of clients per request that the API accepts
+//	scripts.go  the scripts, and the names in Redis
+//	text.go     texts of others in logs and errors
+//
 // # Keys
 //
 //	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat and paused_until in µs, blocked:<operation>, used:<0 to 11>, stopped;

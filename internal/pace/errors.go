@@ -51,3 +51,14 @@ func (e *BlockedError) Blocked() bool { return true }
 
 // RetryIn returns After.
 func (e *BlockedError) RetryIn() time.Duration { return e.After }
+
+// attempt is the result of one request for a permit.
+type attempt struct {
+	ok    bool
+	wait  time.Duration // not ok: no permit before this
+	why   string
+	share bool // only the class has to wait
+}
+
+// All is the operation to block when none works.
+const All = "*"

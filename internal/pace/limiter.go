@@ -32,9 +32,6 @@ const (
 	shortestRetry = time.Second
 )
 
-// All is the operation to block when none works.
-const All = "*"
-
 // Config configures a [Limiter].
 type Config struct {
 	Redis redis.UniversalClient
@@ -173,10 +170,9 @@ func (w *wait) turn(ctx context.Context) error {
 		after := max(time.Duration(int64(ahead)*w.gcra.interval)*time.Microsecond, shortestRetry)
 		return &NoPermitError{After: after, Why: fmt.Sprintf("%d requests of this process were before it", ahead)}
 	case <-w.cfg.Stopping:
-		return errStopping()
 	case <-ctx.Done():
-		return ended(ctx, w.operation)
 	}
+	return w.interrupted(ctx, w.operation)
 }
 
 // spend waits for the budget while it has the turn. taken is false without an error if another
@@ -211,15 +207,13 @@ func (w *wait) spend(ctx context.Context) (taken bool, err error) {
 func (l *Limiter) interrupted(ctx context.Context, operation string) error {
 	select {
 	case <-l.cfg.Stopping:
-		return errStopping()
+		return &NoPermitError{Why: "this worker is stopping", stopping: true}
 	case <-ctx.Done():
 		return ended(ctx, operation)
 	default:
 		return nil
 	}
 }
-
-func errStopping() error { return &NoPermitError{Why: "this worker is stopping", stopping: true} }
 
 func ended(ctx context.Context, operation string) error {
 	return fmt.Errorf("wait for a permit to %s: %w", operation, ctx.Err())
@@ -235,14 +229,6 @@ func (l *Limiter) jitter() time.Duration {
 	}
 	const most = 50_000 // 50 ms: more than round trips differ
 	return time.Duration(rand.Int64N(min(share, most)+1)) * time.Microsecond
-}
-
-// attempt is the result of one request for a permit.
-type attempt struct {
-	ok    bool
-	wait  time.Duration // not ok: no permit before this
-	why   string
-	share bool // only the class has to wait
 }
 
 // try requests a permit once: of Redis or, if it does not answer, of this worker's share.
@@ -279,8 +265,8 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	news, repeats := l.news(), l.repeatsProbe(ctx, operation)
 	answer, err := takeScript.Run(own, l.cfg.Redis, []string{l.key, l.workers},
 		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds(), share.interval, share.burst,
-		l.api.interval, l.api.burst, news.missing, oneIf(news.empty), news.id, workersFor.Microseconds(),
-		max(time.Until(news.paused), 0).Microseconds(), oneIf(l.cfg.Writes(operation)), oneIf(repeats)).Slice()
+		l.api.interval, l.api.burst, news.missing, news.empty, news.id, workersFor.Microseconds(),
+		max(time.Until(news.paused), 0).Microseconds(), l.cfg.Writes(operation), repeats).Slice()
 	if err != nil {
 		l.redisFailed()
 		return attempt{}, fmt.Errorf("ask redis for a permit to %s: %w", operation, err)
@@ -442,14 +428,6 @@ func (l *Limiter) setStopped(why string) {
 		l.cfg.Logger.Warn("tenant stopped", "reason", why)
 	}
 	l.stopped = why
-}
-
-// oneIf returns 1 for true, for a script.
-func oneIf(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // remember records that operations are blocked. The next request of each operation reads Redis

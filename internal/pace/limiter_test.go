@@ -78,12 +78,12 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 		processes int
 		seconds   int
 	}{
-		{"the default", perSecond(2, 2), 2, 240},
-		{"enterprise, with a reserve", pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: 0.2}, 5, 40},
-		{"by the minute", pace.Limit{Rate: pace.Rate{Count: 150, Per: time.Minute}, Burst: 10}, 3, 180},
+		{"the default", perSecond(2, 2), 2, 120},
+		{"enterprise, with a reserve", pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: 0.2}, 5, 20},
+		{"by the minute", pace.Limit{Rate: pace.Rate{Count: 150, Per: time.Minute}, Burst: 10}, 3, 120},
 		{"no burst", perSecond(50, 1), 4, 10},
 		{"fast", perSecond(250, 50), 4, 3},
-		{"one process alone", perSecond(16, 1), 1, 60},
+		{"one process alone", perSecond(16, 1), 1, 30},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

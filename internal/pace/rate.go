@@ -36,12 +36,9 @@ func ParseRate(text string) (Rate, error) {
 	}
 	const forms = `want a form such as 16/s, 0.5/s, 150/min, 1000/h, or "unlimited"`
 	count, unit, ok := strings.Cut(text, "/")
-	// ParseFloat alone would also take "Inf", "0x1p4", "1e3" and "1_000".
-	if !ok || strings.Trim(count, "0123456789.") != "" {
-		return wrong(forms)
-	}
 	n, err := strconv.ParseFloat(count, 64)
-	if err != nil {
+	// ParseFloat alone would also take "Inf", "0x1p4", "1e3" and "1_000".
+	if !ok || err != nil || strings.Trim(count, "0123456789.") != "" {
 		return wrong(forms)
 	}
 	for _, u := range units {

@@ -2,7 +2,6 @@ package pace
 
 import (
 	"embed"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -23,11 +22,11 @@ var (
 
 // script returns the script of files of lua/, one after the other.
 func script(names ...string) *redis.Script {
-	var text strings.Builder
+	text := ""
 	for _, name := range names {
-		text.WriteString(source(name))
+		text += source(name)
 	}
-	return redis.NewScript(text.String())
+	return redis.NewScript(text)
 }
 
 // source returns a file of lua/.
@@ -38,3 +37,8 @@ func source(name string) string {
 	}
 	return string(b)
 }
+
+// blockField begins the fields of blocks in the tenant's hash; lua/ knows it too.
+const blockField = "blocked:"
+
+func key(tenant, part string) string { return "orgops:v1:{tenant:" + tenant + "}:" + part }

@@ -39,8 +39,7 @@ type Block struct {
 
 // The fields of the tenant's hash; lua/ knows them too.
 const (
-	blockField = "blocked:"
-	usedField  = "used:"
+	usedField = "used:"
 
 	slotLength = 5_000_000 // µs
 	slots      = 12
@@ -57,14 +56,8 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	if err != nil {
 		return s, err
 	}
-	now, err := strconv.ParseInt(fmt.Sprint(answer[0]), 10, 64)
-	if err != nil {
-		return s, err
-	}
-	paused, err := strconv.ParseInt(fmt.Sprint(answer[1]), 10, 64)
-	if err != nil {
-		return s, err
-	}
+	now, _ := answer[0].(int64)
+	paused, _ := answer[1].(int64)
 	s.At = time.UnixMicro(now).UTC()
 	if paused > now {
 		s.PausedUntil = time.UnixMicro(paused).UTC()
@@ -112,5 +105,3 @@ func (s *State) read(now int64, field, value string) error {
 	}
 	return nil
 }
-
-func key(tenant, part string) string { return "orgops:v1:{tenant:" + tenant + "}:" + part }

@@ -64,10 +64,7 @@ func (e *StoppedError) Blocked() bool { return true }
 // stays. It returns after [StopEffective], when no worker that reaches Redis changes
 // anything any more.
 func (l *Limiter) Stop(ctx context.Context, by, reason string) (Stop, error) {
-	about, err := json.Marshal(Stop{By: quote(by, maxReason), Reason: quote(reason, maxReason)})
-	if err != nil {
-		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.cfg.Tenant, err)
-	}
+	about, _ := json.Marshal(Stop{By: quote(by, maxReason), Reason: quote(reason, maxReason)}) // strings always encode
 	stop, err := l.storeStop(ctx, about)
 	if err != nil {
 		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.cfg.Tenant, err)

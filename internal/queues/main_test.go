@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redistest.Parallel(8)
+	redistest.Parallel(16)
 	os.Exit(m.Run())
 }

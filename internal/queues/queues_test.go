@@ -109,6 +109,7 @@ func (s *site) await(what string, ok func() bool) {
 }
 
 func TestServedWhileBusy(t *testing.T) {
+	t.Parallel()
 	for name, enqueue := range map[string]func(*site){
 		"found by the poll": func(s *site) { s.enqueue("q1") },
 		"woken": func(s *site) {

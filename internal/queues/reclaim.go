@@ -52,9 +52,9 @@ func Reclaim(ctx context.Context, rdb redis.UniversalClient, queue string) (lost
 	return lost, nil
 }
 
-// ForgetServers removes servers that were killed before that time from asynq's lists of
+// forgetServers removes servers that were killed before that time from asynq's lists of
 // servers. asynq itself removes them only when the servers are listed.
-func ForgetServers(ctx context.Context, rdb redis.UniversalClient, before time.Time) error {
+func forgetServers(ctx context.Context, rdb redis.UniversalClient, before time.Time) error {
 	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, list := range []string{"asynq:servers", "asynq:workers"} {
 			p.ZRemRangeByScore(ctx, list, "-inf", strconv.FormatInt(before.Unix(), 10))
@@ -70,7 +70,7 @@ func (s *Servers) reclaim(ctx context.Context, loads map[string]load) {
 		return
 	}
 	s.reclaimedAt = time.Now()
-	if err := ForgetServers(ctx, s.cfg.Redis, s.reclaimedAt.Add(-forgottenAfter)); err != nil && ctx.Err() == nil {
+	if err := forgetServers(ctx, s.cfg.Redis, s.reclaimedAt.Add(-forgottenAfter)); err != nil && ctx.Err() == nil {
 		s.cfg.Logger.DebugContext(ctx, "killed servers not forgotten", "error", err)
 	}
 	for name, l := range loads {

@@ -15,8 +15,9 @@
 //	roundtrips.go      a hook that counts round trips
 //	server_cluster.go  a Cluster of the test's own
 //	server.go          a redis-server or Sentinel of the test's own
-//	real.go            databases of a server or a Cluster, and their locks
 //	redistest.go       New, Keys, URL, Mini: the database of a test
+//	real.go            databases of a server or a Cluster, and their locks
+//	database.go        a database, its clients and keys; a miniredis
 //	size.go            which tests run, and how many at a time
 //	process_linux.go, process_other.go: processes that end with the test
 package redistest

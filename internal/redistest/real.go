@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	clusterScheme = "redis-cluster://"
-	// clusterLock is the lock of the whole Cluster. Keys leaves it out.
-	clusterLock = "orgops-test-lock"
 	// lockTTL is how long a database stays locked after the process that locked it has
 	// died.
 	lockTTL = 2 * time.Minute

@@ -1,25 +1,13 @@
 package redistest
 
 import (
-	"context"
 	"os"
-	"runtime/debug"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"orgops/internal/redisconn"
 )
-
-// EnvURL names the environment variable with the URL of a real Redis, without
-// a database number, or of a Cluster. Empty or unset: miniredis.
-const EnvURL = "ORGOPS_TEST_REDIS_URL"
 
 // New returns a client on the database of this test, which is empty at the
 // first call; further calls in the same test return further clients on the same
@@ -39,24 +27,6 @@ func Keys(t testing.TB, pattern string) []string {
 	return keysOf(t, New(t), pattern)
 }
 
-func keysOf(t testing.TB, rdb redis.UniversalClient, pattern string) (all []string) {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	masters, err := redisconn.Masters(ctx, rdb)
-	for _, master := range masters {
-		var keys []string
-		if keys, err = master.Keys(ctx, pattern).Result(); err != nil {
-			break
-		}
-		all = append(all, keys...)
-	}
-	if err != nil {
-		t.Fatalf("list keys like %s: %v", pattern, err)
-	}
-	slices.Sort(all)
-	return slices.DeleteFunc(all, func(key string) bool { return key == clusterLock })
-}
-
 // URL returns the URL of the database that New uses in this test, for tests that open clients
 // themselves. It may contain the password of EnvURL.
 func URL(t testing.TB) string {
@@ -72,6 +42,7 @@ func Mini(t testing.TB) *miniredis.Miniredis {
 	if d.mini == nil {
 		t.Skip("needs a Redis whose clock can be set: not run on a real one")
 	}
+	d.follow()
 	return d.mini
 }
 
@@ -82,16 +53,6 @@ func Single(t testing.TB, reason string) {
 		t.Skip("needs a single server: " + reason)
 	}
 }
-
-// database is the database of one test.
-type database struct {
-	url  string
-	open func() redis.UniversalClient
-	mini *miniredis.Miniredis // nil on a real Redis
-}
-
-// databases are the databases in use, by test, so that New and URL agree.
-var databases sync.Map // testing.TB -> *database
 
 func of(t testing.TB) *database {
 	t.Helper()
@@ -110,30 +71,4 @@ func of(t testing.TB) *database {
 	databases.Store(t, d)
 	t.Cleanup(func() { databases.Delete(t) })
 	return d
-}
-
-func startMini(t testing.TB) *database {
-	t.Helper()
-	collectLess()
-	m := miniredis.RunT(t)
-	m.ClockTTL(true)
-	return &database{url: "redis://" + m.Addr() + "/0", open: opening(options(m.Addr())), mini: m}
-}
-
-// collectLess lets the heap grow to several times its size. Each script that miniredis runs makes
-// a Lua state, and the heap of a test is so small that each few scripts had it collected.
-var collectLess = sync.OnceFunc(func() { debug.SetGCPercent(400) })
-
-func opening(o *redis.Options) func() redis.UniversalClient {
-	return func() redis.UniversalClient { return redis.NewClient(o) }
-}
-
-func options(addr string) *redis.Options {
-	return &redis.Options{
-		Addr: addr,
-		// A command whose answer is late is sent again, and a test that counts commands would
-		// count both. A busy machine may take longer than the 3 s of the default.
-		ReadTimeout:              time.Minute,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
 }

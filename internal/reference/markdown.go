@@ -2,6 +2,7 @@ package reference
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -10,7 +11,7 @@ func Table(header []string, rows [][]string) string {
 	var titles, rule string
 	lines := make([]string, len(rows))
 	for column, title := range header {
-		if isEmpty(rows, column) {
+		if !slices.ContainsFunc(rows, func(row []string) bool { return row[column] != "" }) {
 			continue
 		}
 		titles += "| " + title + " "
@@ -20,15 +21,6 @@ func Table(header []string, rows [][]string) string {
 		}
 	}
 	return titles + "|\n" + rule + "|\n" + strings.Join(lines, "|\n") + "|\n"
-}
-
-func isEmpty(rows [][]string, column int) bool {
-	for _, row := range rows {
-		if row[column] != "" {
-			return false
-		}
-	}
-	return true
 }
 
 var (

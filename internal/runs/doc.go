@@ -16,8 +16,8 @@
 // Its files, each using those below it:
 //
 //	page.go      pages of runs
-//	list.go      all runs, and the open ones
-//	rows.go      results, open rows, stored rows and evidence of a run
+//	list.go      all runs in their order, and the open ones
+//	rows.go      results, open rows and their reasons, stored rows and evidence of a run
 //	numbered.go  the rows of a run by their numbers over its segments
 //	ledger.go    a run with exact counts, and its cancel
 package runs

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -146,3 +147,15 @@ func (l *Ledger) listCounts(ctx context.Context, run ledger.Run) (ledger.Counts,
 // fewSegments is the largest number of segments of an open run whose counts are read for a
 // list. The counts of a larger run come from its header and are at most a minute old.
 const fewSegments = 16
+
+// Place is a run's place in the list of all runs, which is ordered by time of creation and
+// then by id. The zero Place is before the newest.
+type Place struct {
+	CreatedAt time.Time // to the millisecond
+	ID        ledger.RunID
+}
+
+// order compares places: the newest first, of the same time the greater id.
+func order(a, b Place) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+}

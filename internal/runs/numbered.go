@@ -6,11 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sort"
-	"time"
 
-	"orgops/apiclient"
-	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 )
 
@@ -174,58 +170,4 @@ func (c numbered) results(ctx context.Context, item int64, yield func(item int64
 		}
 		return true, nil
 	})
-}
-
-// resultOf returns the result of a settled row.
-func resultOf(item int64, r ledger.Result) Result {
-	r.Detail = apiclient.Plain(r.Detail, maxDetail)
-	return Result{Item: item, Result: r}
-}
-
-// openRow returns an open row with the reason why it is open.
-func (c numbered) openRow(item int64, row ledger.RowState) OpenRow {
-	open := OpenRow{Item: item, Reason: c.note(row), Next: row.Due}
-	if open.Reason != "" {
-		return open
-	}
-	if open.Next.Before(time.Now()) {
-		open.Next = time.Time{} // it was given back, and waits for a worker
-	}
-	switch row.Phase {
-	case ledger.PhaseReleased:
-		open.Reason = "released to a worker"
-	case ledger.PhaseInProgress:
-		open.Reason = "in progress since " + row.Since.Format(time.RFC3339)
-	}
-	return open
-}
-
-// note returns, in words, why the last execution left an open row.
-func (c numbered) note(row ledger.RowState) string {
-	if row.Err != nil {
-		return apiclient.Plain(row.Err.Error(), maxDetail)
-	}
-	note := engine.ParseNote(row.Checkpoint.Memo)
-	text := string(note.Outcome)
-	if note.Reason == "" {
-		note.Reason = c.verification(row).Sentence
-	}
-	if note.Reason != "" {
-		text += ": " + note.Reason
-	}
-	return apiclient.Plain(cmp.Or(row.Checkpoint.Note, text), maxDetail)
-}
-
-// verification reads the memo of an open row of domain:verify; the zero value if the row is
-// of another kind, or its memo of a newer version.
-func (c numbered) verification(row ledger.RowState) kinds.OpenVerify {
-	memo := engine.ParseNote(row.Checkpoint.Memo).Memo
-	if c.run.Kind != kinds.Verify || len(memo) == 0 {
-		return kinds.OpenVerify{}
-	}
-	open, err := kinds.ReadOpenVerify(row.Content, memo)
-	if err != nil {
-		return kinds.OpenVerify{}
-	}
-	return open
 }

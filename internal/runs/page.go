@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -10,18 +9,6 @@ import (
 
 	"orgops/internal/ledger"
 )
-
-// Place is a run's place in the list of all runs, which is ordered by time of creation and
-// then by id. The zero Place is before the newest.
-type Place struct {
-	CreatedAt time.Time // to the millisecond
-	ID        ledger.RunID
-}
-
-// order compares places: the newest first, of the same time the greater id.
-func order(a, b Place) int {
-	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
-}
 
 func placeOf(e ledger.Entry) Place { return Place{e.At, e.Run} }
 

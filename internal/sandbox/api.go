@@ -1,9 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,107 +12,6 @@ import (
 	"strings"
 	"unicode/utf8"
 )
-
-const basePath = "/api/v2"
-
-// The names of the operations in the request log and in faults.
-const (
-	OpUpdateDiscoveryDomain     = "update_discovery_domain"
-	OpGetDiscoveryDomain        = "get_discovery_domain"
-	OpFindDiscoveryDomain       = "find_discovery_domain"
-	OpListDiscoveryDomains      = "list_discovery_domains"
-	OpListOrganizations         = "list_organizations"
-	OpGetOrganization           = "get_organization"
-	OpRemoveOrganizationClients = "remove_organization_clients"
-	OpListOrganizationClients   = "list_organization_clients"
-	OpCreateTemplate            = "create_template"
-	OpListTemplates             = "list_templates"
-	OpToken                     = "token"
-)
-
-// operation is one method of one path. A * in the path is an identifier: the first of an
-// organization, the second of a discovery domain or, after name/, the domain itself.
-type operation struct {
-	name, method, path, scope string
-	paged                     bool // accepts the parameters of a list
-	bodied                    bool // requires a body
-	do                        func(*Sandbox, *call) answer
-}
-
-const (
-	domainPath    = "/organizations/*/discovery-domains/*"
-	byNamePath    = "/organizations/*/discovery-domains/name/*"
-	templatesPath = "/verifiable-credentials/verification/templates"
-)
-
-var operations = []operation{
-	{
-		name: OpUpdateDiscoveryDomain, method: http.MethodPatch, path: domainPath,
-		scope: "update:organization_discovery_domains", bodied: true, do: (*Sandbox).updateDiscoveryDomain,
-	},
-	{
-		name: OpGetDiscoveryDomain, method: http.MethodGet, path: domainPath,
-		scope: "read:organization_discovery_domains", do: (*Sandbox).getDiscoveryDomain,
-	},
-	{
-		name: OpFindDiscoveryDomain, method: http.MethodGet, path: byNamePath,
-		scope: "read:organization_discovery_domains", do: (*Sandbox).findDiscoveryDomain,
-	},
-	{
-		name: OpListDiscoveryDomains, method: http.MethodGet, path: "/organizations/*/discovery-domains",
-		scope: "read:organization_discovery_domains", paged: true, do: (*Sandbox).listDiscoveryDomains,
-	},
-	{
-		name: OpListOrganizations, method: http.MethodGet, path: "/organizations",
-		scope: "read:organizations", paged: true, do: (*Sandbox).listOrganizations,
-	},
-	{
-		name: OpGetOrganization, method: http.MethodGet, path: "/organizations/*",
-		scope: "read:organizations", do: (*Sandbox).getOrganization,
-	},
-	{
-		name: OpRemoveOrganizationClients, method: http.MethodDelete, path: "/organizations/*/clients",
-		scope: "delete:organization_clients", bodied: true, do: (*Sandbox).removeOrganizationClients,
-	},
-	{
-		name: OpListOrganizationClients, method: http.MethodGet, path: "/organizations/*/clients",
-		scope: "read:organization_clients", paged: true, do: (*Sandbox).listOrganizationClients,
-	},
-	{
-		name: OpCreateTemplate, method: http.MethodPost, path: templatesPath,
-		scope: "create:vdcs_templates", bodied: true, do: (*Sandbox).createTemplate,
-	},
-	{
-		name: OpListTemplates, method: http.MethodGet, path: templatesPath,
-		scope: "read:vdcs_templates", paged: true, do: (*Sandbox).listTemplates,
-	},
-}
-
-// call is one request, as far as it could be read.
-type call struct {
-	Request
-
-	http      *http.Request
-	op        *operation // nil: no operation of the API
-	allowed   []string   // methods of the path; empty: unknown path
-	body      []byte
-	tooLarge  bool
-	mediaType string
-	tree      any // the body; nil if treeErr is set
-	treeErr   error
-	query     url.Values
-	queryErr  error
-	list      listQuery
-	wrong     func(*Domain) // changes discovery domains in the answer; may be nil
-}
-
-// answer is an answer.
-type answer struct {
-	status int
-	header http.Header
-	body   any    // nil: an empty body
-	raw    []byte // instead of body, with its Content-Type in header
-}
 
 // serveAPI reads a request, logs it, answers it and sends the answer, unless a fault applies.
 func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
@@ -166,10 +62,14 @@ func (s *Sandbox) receive(r *http.Request) (*call, error) {
 	}
 	c.route()
 	c.Body = string(body[:min(len(body), loggedBody)])
-	if !c.tooLarge && (c.mediaType == jsonType || c.mediaType == formType) {
-		c.tree, c.treeErr = parseBody(c.mediaType, body)
-		c.noteBody()
+	switch {
+	case c.tooLarge:
+	case c.mediaType == jsonType:
+		c.tree, c.treeErr = parseJSON(body)
+	case c.mediaType == formType:
+		c.tree, c.treeErr = parseForm(string(body))
 	}
+	c.noteBody()
 	return c, nil
 }
 
@@ -291,16 +191,6 @@ func (s *Sandbox) answer(c *call) answer {
 	return c.op.do(s, c).with(limits)
 }
 
-func (a answer) with(header http.Header) answer {
-	if a.header == nil {
-		a.header = http.Header{}
-	}
-	for name, values := range header {
-		a.header[http.CanonicalHeaderKey(name)] = values
-	}
-	return a
-}
-
 // check checks the rules of all operations: of the path's identifiers, the query, the
 // correlation id, and the body's type and syntax.
 func (c *call) check() *answer {
@@ -313,7 +203,7 @@ func (c *call) check() *answer {
 	if err := c.checkQuery(); err != nil {
 		return new(badRequest("Query", err, "invalid_query_string"))
 	}
-	if !c.op.bodied {
+	if c.op.method == http.MethodGet {
 		return nil
 	}
 	switch {
@@ -356,233 +246,19 @@ func (c *call) checkQuery() error {
 		}
 	}
 	var err error
-	c.list, err = c.readList()
+	c.list, err = readList(c.query, c.Operation+" "+c.Organization+" ")
 	return err
 }
 
-// in answers for the organization in the path, under the tenant's lock.
-func (s *Sandbox) in(c *call, do func(*organization) answer) answer {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	o, ok := s.tenant.organizations.get(c.Organization)
-	if !ok {
-		return refuse(http.StatusNotFound, "No organization found by that id or name", "")
+// faulty returns the answer under a fault, and reports whether the request was executed.
+func (s *Sandbox) faulty(c *call, f Fault) (a answer, handled bool) {
+	c.wrong = f.Wrong
+	handled = f.Handled || !f.replaces()
+	if handled {
+		a = s.answer(c)
 	}
-	return do(o)
-}
-
-func (s *Sandbox) updateDiscoveryDomain(c *call) answer {
-	update, err := checkDomainUpdate(c.tree)
-	if err != nil {
-		return badBody(err)
+	if f.replaces() {
+		a = f.answer()
 	}
-	return s.in(c, func(o *organization) answer {
-		h, ok := o.domains.get(c.Domain)
-		if !ok {
-			return s.domainAnswer(c, Domain{}, false)
-		}
-		d := h.current()
-		d.Status = cmp.Or(update.status, d.Status)
-		switch {
-		case update.use != nil:
-			d.Use = update.use
-		case s.options.FlagDefault == FlagTrue:
-			d.Use = new(true)
-		}
-		h.change(d, s.now(), s.options.ReadLag)
-		return s.domainAnswer(c, d, true)
-	})
-}
-
-func (s *Sandbox) getDiscoveryDomain(c *call) answer {
-	return s.in(c, func(o *organization) answer {
-		h, _ := o.domains.get(c.Domain)
-		d, ok := s.read(h)
-		return s.domainAnswer(c, d, ok)
-	})
-}
-
-// findDiscoveryDomain reads a record by the domain's name, which is unique in an
-// organization.
-func (s *Sandbox) findDiscoveryDomain(c *call) answer {
-	return s.in(c, func(o *organization) answer {
-		for h := range o.domains.all() {
-			if d, ok := s.read(h); ok && strings.EqualFold(d.Domain, c.Domain) {
-				return s.domainAnswer(c, d, true)
-			}
-		}
-		return s.domainAnswer(c, Domain{}, false)
-	})
-}
-
-// read returns a record as reads see it after the lag; false: they see none.
-func (s *Sandbox) read(h *history) (Domain, bool) { return h.asOf(s.now().Add(-s.options.ReadLag)) }
-
-func (s *Sandbox) domainAnswer(c *call, d Domain, found bool) answer {
-	if !found {
-		return refuse(http.StatusNotFound, "No organization domain found by that id", "")
-	}
-	return answer{status: http.StatusOK, body: s.shown(c, d)}
-}
-
-// shown returns a record for an answer.
-func (s *Sandbox) shown(c *call, d Domain) Domain {
-	if c.wrong != nil {
-		c.wrong(&d)
-	}
-	if s.options.OldRecords {
-		d.Use = nil
-	}
-	return d
-}
-
-func (s *Sandbox) listDiscoveryDomains(c *call) answer {
-	return s.in(c, func(o *organization) answer {
-		return listAnswer(c, "domains", &o.domains, func(h *history) (Domain, bool) {
-			d, ok := s.read(h)
-			if !ok {
-				return Domain{}, false
-			}
-			return s.shown(c, d), true
-		})
-	})
-}
-
-type organizationRecord struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	DisplayName string `json:"display_name"`
-}
-
-func (o *organization) record() organizationRecord {
-	return organizationRecord{ID: o.id, Name: o.name, DisplayName: o.name}
-}
-
-func (s *Sandbox) listOrganizations(c *call) answer {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	return listAnswer(c, "organizations", &s.tenant.organizations, func(o *organization) (organizationRecord, bool) {
-		return o.record(), true
-	})
-}
-
-func (s *Sandbox) getOrganization(c *call) answer {
-	return s.in(c, func(o *organization) answer { return answer{status: http.StatusOK, body: o.record()} })
-}
-
-func (s *Sandbox) listOrganizationClients(c *call) answer {
-	return s.in(c, func(o *organization) answer {
-		return listAnswer(c, "clients", &o.clients, func(id string) (map[string]string, bool) {
-			return map[string]string{"client_id": id}, true
-		})
-	})
-}
-
-// removeOrganizationClients removes all clients, or none if the organization does not exist.
-// Clients that are not associated are ignored.
-func (s *Sandbox) removeOrganizationClients(c *call) answer {
-	clients, err := checkRemoval(c.tree, s.options.MaxClients)
-	if err != nil {
-		return badBody(err)
-	}
-	return s.in(c, func(o *organization) answer {
-		for _, client := range clients {
-			o.clients.remove(client)
-		}
-		return answer{status: http.StatusNoContent}
-	})
-}
-
-func (s *Sandbox) createTemplate(c *call) answer {
-	requested, err := checkTemplate(c.tree)
-	if err != nil {
-		return badBody(err)
-	}
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	if s.tenant.templateNames[requested.Name] > 0 && !s.options.RepeatTemplateNames {
-		return refuse(http.StatusConflict, "A template with the same name already exists", "")
-	}
-	return answer{status: http.StatusCreated, body: templateRecordOf(s.tenant.storeTemplate(requested, s.now()))}
-}
-
-func (s *Sandbox) listTemplates(c *call) answer {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	return listAnswer(c, "templates", &s.tenant.templates, func(t Template) (templateRecord, bool) { return templateRecordOf(t), true })
-}
-
-// templateRecord is a template of the API (specification 2.2).
-type templateRecord struct {
-	ID           string                                `json:"id"`
-	Name         string                                `json:"name"`
-	Type         string                                `json:"type"`
-	Dialect      string                                `json:"dialect"`
-	Presentation map[string]map[string]map[string]bool `json:"presentation"`
-	CA           *string                               `json:"custom_certificate_authority,omitempty"`
-	Issuers      string                                `json:"well_known_trusted_issuers"`
-	CreatedAt    string                                `json:"created_at"`
-	UpdatedAt    string                                `json:"updated_at"`
-}
-
-func templateRecordOf(t Template) templateRecord {
-	claims := map[string]bool{} // not null in JSON
-	maps.Copy(claims, t.Claims)
-	return templateRecord{
-		ID: t.ID, Name: t.Name, Type: t.Type, Dialect: t.Dialect,
-		Presentation: presentation(claims),
-		CA:           t.CustomCertificateAuthority, Issuers: t.WellKnownTrustedIssuers,
-		CreatedAt: t.CreatedAt.UTC().Format(isoMillis), UpdatedAt: t.UpdatedAt.UTC().Format(isoMillis),
-	}
-}
-
-// isoMillis is ISO 8601 with milliseconds, always three digits of them.
-const isoMillis = "2006-01-02T15:04:05.000Z07:00"
-
-// presentation wraps claims as specification 2.3 does.
-func presentation(claims map[string]bool) map[string]map[string]map[string]bool {
-	return map[string]map[string]map[string]bool{documentType: {namespace: claims}}
-}
-
-// refuse returns an error in the service's form. An empty message is replaced by the one
-// that the service was observed to send with that status.
-func refuse(status int, message, code string) answer {
-	if status == http.StatusTooManyRequests && message == "" {
-		message, code = "Global limit has been reached", "too_many_requests"
-	}
-	if message == "" {
-		message = http.StatusText(status)
-	}
-	body := map[string]any{"statusCode": status, "error": http.StatusText(status), "message": message}
-	if code != "" {
-		body["errorCode"] = code
-	}
-	return answer{status: status, header: http.Header{}, body: body}
-}
-
-func badRequest(part string, err error, code string) answer {
-	return refuse(http.StatusBadRequest, part+" validation error: "+err.Error(), code)
-}
-
-func badBody(err error) answer { return badRequest("Payload", err, "invalid_body") }
-
-func methodNotAllowed(allowed []string) answer {
-	return refuse(http.StatusMethodNotAllowed, "", "").with(http.Header{"Allow": {strings.Join(allowed, ", ")}})
-}
-
-// encode returns the bytes of an answer and their type.
-func (a answer) encode() ([]byte, string) {
-	switch {
-	case a.raw != nil:
-		return a.raw, a.header.Get("Content-Type")
-	case a.body == nil:
-		return nil, ""
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(a.body); err != nil {
-		return []byte(`{}`), jsonType // maps, strings and numbers always encode
-	}
-	return bytes.TrimSpace(b.Bytes()), "application/json; charset=utf-8"
+	return a.with(f.Header), handled
 }

@@ -6,10 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -19,69 +16,11 @@ import (
 func AllScopes() []string {
 	var all []string
 	for _, op := range operations {
-		if !slices.Contains(all, op.scope) {
-			all = append(all, op.scope)
-		}
+		all = append(all, op.scope)
 	}
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }
-
-// tokens makes access tokens. They are JWTs signed with HS256; clients do not check the
-// signature.
-type tokens struct {
-	key     []byte
-	minted  atomic.Int64
-	granted atomic.Pointer[[]string] // scopes
-}
-
-type claims struct {
-	Issuer    string `json:"iss"`
-	Subject   string `json:"sub"`
-	Audience  string `json:"aud"`
-	IssuedAt  int64  `json:"iat"`
-	Expires   int64  `json:"exp"`
-	Scope     string `json:"scope"`
-	GrantType string `json:"gty"`
-	ID        string `json:"jti"`
-}
-
-// tokenSeconds returns the lifetime of a token in whole seconds, rounded up.
-func (s *Sandbox) tokenSeconds() int64 {
-	return int64((s.options.TokenLifetime + time.Second - 1) / time.Second)
-}
-
-func (s *Sandbox) mint(audience string, scopes []string) string {
-	now := s.now().Unix()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: s.tokens.key}, new(jose.SignerOptions).WithType("JWT"))
-	if err != nil {
-		return "" // the key fits
-	}
-	token, err := jwt.Signed(signer).Claims(claims{
-		Issuer: s.authURL + "/", Subject: s.clientID + "@clients", Audience: audience,
-		IssuedAt: now, Expires: now + s.tokenSeconds(),
-		Scope: strings.Join(scopes, " "), GrantType: "client-credentials",
-		// Two tokens of one second differ: a client that was refused expects another.
-		ID: strconv.FormatInt(s.tokens.minted.Add(1), 10),
-	}).Serialize()
-	if err != nil {
-		return "" // strings and numbers always encode
-	}
-	return token
-}
-
-// Token returns a new bearer token with these scopes, or with AllScopes if there are none.
-// Its lifetime is that of the token endpoint's tokens.
-func (s *Sandbox) Token(scopes ...string) string {
-	if len(scopes) == 0 {
-		scopes = AllScopes()
-	}
-	return s.mint(s.baseURL+"/", scopes)
-}
-
-// SetScopes sets the scopes that the token endpoint grants from now on. It does not change
-// earlier tokens.
-func (s *Sandbox) SetScopes(scopes ...string) { s.tokens.granted.Store(new(slices.Clone(scopes))) }
 
 // audiences returns the API's names: its own, and the one in the request.
 func (s *Sandbox) audiences(r *http.Request) []string {
@@ -108,27 +47,6 @@ func (s *Sandbox) authenticate(r *http.Request) (c claims, refused *answer) {
 		return c, new(unauthorized("Expired token received for JSON Web Token validation"))
 	}
 	return c, nil
-}
-
-func unauthorized(refusal string) answer {
-	a := refuse(http.StatusUnauthorized, refusal, "")
-	a.header.Set("Www-Authenticate", `Bearer error="invalid_token"`)
-	return a
-}
-
-func (c claims) may(scope string) bool { return slices.Contains(strings.Fields(c.Scope), scope) }
-
-func insufficientScope(scope string) answer {
-	return refuse(http.StatusForbidden, "Insufficient scope, expected any of: "+scope, "insufficient_scope")
-}
-
-// oauthError returns an error of RFC 6749 section 5.2.
-func oauthError(status int, code, description string) answer {
-	return answer{
-		status: status,
-		header: http.Header{"Cache-Control": {"no-store"}},
-		body:   map[string]string{"error": code, "error_description": description},
-	}
 }
 
 // grant is the token endpoint (specification 5, RFC 6749 section 4.4).
@@ -158,7 +76,10 @@ func (s *Sandbox) grant(c *call) answer {
 	if !slices.Contains(s.audiences(c.http), audience) {
 		return oauthError(http.StatusForbidden, "access_denied", "Service not found: "+capped(audience))
 	}
-	scopes := *s.tokens.granted.Load()
+	scopes := AllScopes()
+	if set := s.tokens.granted.Load(); set != nil {
+		scopes = *set
+	}
 	if form.Has("scope") {
 		requested := strings.Fields(form.Get("scope"))
 		scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !slices.Contains(requested, scope) })
@@ -228,3 +149,35 @@ func invalidClient(description string) answer {
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// Token returns a new bearer token with these scopes, or with AllScopes if there are none.
+// Its lifetime is that of the token endpoint's tokens.
+func (s *Sandbox) Token(scopes ...string) string {
+	if len(scopes) == 0 {
+		scopes = AllScopes()
+	}
+	return s.mint(s.baseURL+"/", scopes)
+}
+
+// SetScopes sets the scopes that the token endpoint grants from now on. It does not change
+// earlier tokens.
+func (s *Sandbox) SetScopes(scopes ...string) { s.tokens.granted.Store(new(slices.Clone(scopes))) }
+
+func unauthorized(refusal string) answer {
+	a := refuse(http.StatusUnauthorized, refusal, "")
+	a.header.Set("Www-Authenticate", `Bearer error="invalid_token"`)
+	return a
+}
+
+func insufficientScope(scope string) answer {
+	return refuse(http.StatusForbidden, "Insufficient scope, expected any of: "+scope, "insufficient_scope")
+}
+
+// oauthError returns an error of RFC 6749 section 5.2.
+func oauthError(status int, code, description string) answer {
+	return answer{
+		status: status,
+		header: http.Header{"Cache-Control": {"no-store"}},
+		body:   map[string]string{"error": code, "error_description": description},
+	}
+}

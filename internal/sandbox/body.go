@@ -36,14 +36,6 @@ func mediaType(h http.Header) string {
 	return t
 }
 
-// parseBody reads a body of one of the two types that the API accepts.
-func parseBody(mediaType string, body []byte) (any, error) {
-	if mediaType == formType {
-		return parseForm(string(body))
-	}
-	return parseJSON(body)
-}
-
 // parseJSON reads one value. Unlike encoding/json it refuses invalid UTF-8 and duplicate
 // members.
 func parseJSON(data []byte) (any, error) {

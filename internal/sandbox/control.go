@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -67,7 +67,7 @@ func loopback(host string) bool {
 // getRequests returns the request log after ?since=, optionally of one ?operation=.
 // Requests in progress have finished false.
 func (s *Sandbox) getRequests(w http.ResponseWriter, r *http.Request) {
-	since, err := number(r, "since", 0)
+	since, err := integer(r.URL.Query(), "since", 0, math.MaxInt, 0)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -82,18 +82,6 @@ func (s *Sandbox) getRequests(w http.ResponseWriter, r *http.Request) {
 			return // the client has disconnected
 		}
 	}
-}
-
-func number(r *http.Request, name string, otherwise int) (int, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return otherwise, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("%s: want a number from 0 up, got %s", name, capped(text))
-	}
-	return n, nil
 }
 
 // State is the body of GET /_sandbox/state: domains and clients by organization id, and the
@@ -136,10 +124,7 @@ func (s *Sandbox) getRows(w http.ResponseWriter, r *http.Request, file string) {
 	if file == "templates.jsonl" {
 		contentType = "application/jsonl"
 	}
-	n, err := number(r, "n", 100)
-	if err == nil && n > rowsMost {
-		err = fmt.Errorf("n: want at most %d", rowsMost)
-	}
+	n, err := integer(r.URL.Query(), "n", 0, rowsMost, 100)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -213,4 +198,14 @@ func (s *Sandbox) postFault(w http.ResponseWriter, r *http.Request) {
 	}
 	s.faults.add(f.fault(), true)
 	w.WriteHeader(http.StatusCreated)
+}
+
+func (s *Sandbox) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	s.calls.Add(1)
+	defer s.calls.Done()
+	if strings.HasPrefix(r.URL.Path, controlPrefix) {
+		s.serveControl(w, r)
+		return
+	}
+	s.serveAPI(w, r)
 }

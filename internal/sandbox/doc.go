@@ -34,14 +34,30 @@
 //
 // Each file uses those below it:
 //
-//	control.go                                 the paths below /_sandbox/
-//	seed.go, sample.go                         data to try with
-//	faults.go, list.go, auth.go, api.go        the Management API and its token endpoint, and how they misbehave
-//	assertion.go                               the assertions of its clients
-//	dnsserver.go, zone.go                      the DNS server
-//	tenant.go, ordered.go                      the tenant's state
-//	sandbox.go                                 start, stop, addresses
-//	rules.go, body.go, form.go                 the specification's rules of bodies
-//	bucket.go                                  its rate limit
-//	requests.go, counts.go, tail.go, names.go  logs and counters; identifiers
+//	control.go     serves the paths below /_sandbox/
+//	seed.go        adds as many records as wanted, and makes their input files
+//	sample.go      adds a run of each kind, with the expected results
+//	api.go         reads, checks and answers a request to the API
+//	auth.go        the token endpoint, and the tokens of requests
+//	operations.go  the operations of the API
+//	list.go        pages of a list, by checkpoints or offsets
+//	send.go        sends an answer, as a fault changes it
+//	answer.go      an answer, and the service's errors
+//	sandbox.go     start, stop, addresses
+//	token.go       access tokens
+//	assertion.go   verifies the assertions of a client
+//	faults.go      which fault a request has
+//	dnsserver.go   the DNS server
+//	zone.go        the names that it serves, and its log
+//	options.go     the settings of a sandbox
+//	rules.go       the specification's rules of bodies
+//	tenant.go      the tenant's domains, clients and templates
+//	ordered.go     a map in the order of insertion
+//	form.go        reads a form into a tree
+//	body.go        reads JSON into a tree
+//	bucket.go      the tenant's rate limit
+//	requests.go    the log of requests
+//	counts.go      counts requests and queries
+//	tail.go        the last values of a sequence
+//	names.go       makes identifiers
 package sandbox

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -23,21 +24,23 @@ const (
 
 // listQuery is the requested page of a list.
 type listQuery struct {
-	after  int64 // checkpoint: the record before the page; 0: none
-	take   int   // records of the page at most
-	offset bool  // the list is read by offsets
-	start  int   // offset: records before the page
-	totals bool  // offset: the answer has the number of all records
+	id     string // begins the list's checkpoints, so that another list refuses them
+	after  int64  // checkpoint: the record before the page; 0: none
+	take   int    // records of the page at most
+	offset bool   // the list is read by offsets
+	start  int    // offset: records before the page
+	totals bool   // offset: the answer has the number of all records
 }
 
-// readList reads the parameters of a list.
-func (c *call) readList() (q listQuery, err error) {
-	q.offset = !c.query.Has("from") && !c.query.Has("take") && (c.query.Has("page") || c.query.Has("per_page") || c.query.Has("include_totals"))
-	page, err1 := c.number("page", 0, 1<<20, 0)
-	perPage, err2 := c.number("per_page", 0, mostTake, usualTake)
-	take, err3 := c.number("take", 1, mostTake, usualTake)
-	totals, err4 := c.boolean("include_totals")
-	after, err5 := c.from()
+// readList reads the parameters of the list of that id.
+func readList(query url.Values, id string) (listQuery, error) {
+	q := listQuery{id: id}
+	q.offset = !query.Has("from") && !query.Has("take") && (query.Has("page") || query.Has("per_page") || query.Has("include_totals"))
+	page, err1 := integer(query, "page", 0, 1<<20, 0)
+	perPage, err2 := integer(query, "per_page", 0, mostTake, usualTake)
+	take, err3 := integer(query, "take", 1, mostTake, usualTake)
+	totals, err4 := boolean(query, "include_totals")
+	after, err5 := from(query, id)
 	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
 		return q, err
 	}
@@ -52,20 +55,20 @@ func (c *call) readList() (q listQuery, err error) {
 	return q, nil
 }
 
-func (c *call) number(name string, least, most, usual int) (int, error) {
-	if !c.query.Has(name) {
+func integer(query url.Values, name string, least, most, usual int) (int, error) {
+	if !query.Has(name) {
 		return usual, nil
 	}
-	n, err := strconv.Atoi(c.query.Get(name))
+	n, err := strconv.Atoi(query.Get(name))
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("'Expected an integer from %d to %d but found: %s' on property %s", least, most, capped(c.query.Get(name)), name)
+		return 0, fmt.Errorf("'Expected an integer from %d to %d but found: %s' on property %s", least, most, capped(query.Get(name)), name)
 	}
 	return n, nil
 }
 
-func (c *call) boolean(name string) (bool, error) {
-	switch text := c.query.Get(name); {
-	case !c.query.Has(name), text == "false":
+func boolean(query url.Values, name string) (bool, error) {
+	switch text := query.Get(name); {
+	case !query.Has(name), text == "false":
 		return false, nil
 	case text == "true":
 		return true, nil
@@ -76,13 +79,12 @@ func (c *call) boolean(name string) (bool, error) {
 
 // listAnswer returns the requested page of a list, of records as see converts them; see may
 // skip records.
-func listAnswer[T, V any](c *call, name string, list *ordered[T], see func(T) (V, bool)) answer {
-	q := c.list
+func listAnswer[T, V any](q listQuery, name string, list *ordered[T], see func(T) (V, bool)) answer {
 	if !q.offset {
 		found, next := page(list, q.after, q.take, see)
 		body := map[string]any{name: found}
 		if next != 0 {
-			body["next"] = c.checkpoint(next)
+			body["next"] = base64.RawURLEncoding.EncodeToString(fmt.Append([]byte(q.id), next))
 		}
 		return answer{status: http.StatusOK, body: body}
 	}
@@ -94,28 +96,16 @@ func listAnswer[T, V any](c *call, name string, list *ordered[T], see func(T) (V
 	return answer{status: http.StatusOK, body: map[string]any{name: found, "start": q.start, "limit": q.take, "total": len(all)}}
 }
 
-// checkpoint returns a checkpoint, which has its list, so that another list refuses it, and
-// the number after which the next page begins.
-func (c *call) checkpoint(after int64) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %s %d", c.Operation, c.Organization, after))
-}
-
-func (c *call) from() (int64, error) {
-	if !c.query.Has("from") {
+// from reads a checkpoint: the number after which its page begins.
+func from(query url.Values, id string) (int64, error) {
+	if !query.Has("from") {
 		return 0, nil
 	}
-	bad := fmt.Errorf("'Invalid checkpoint: %s' on property from", capped(c.query.Get("from")))
-	data, err := base64.RawURLEncoding.DecodeString(c.query.Get("from"))
-	if err != nil {
-		return 0, bad
-	}
-	number, ok := strings.CutPrefix(string(data), c.Operation+" "+c.Organization+" ")
-	if !ok {
-		return 0, bad
-	}
-	after, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || after < 1 {
-		return 0, bad
+	data, err := base64.RawURLEncoding.DecodeString(query.Get("from"))
+	number, ok := strings.CutPrefix(string(data), id)
+	after, err2 := strconv.ParseInt(number, 10, 64)
+	if err != nil || !ok || err2 != nil || after < 1 {
+		return 0, fmt.Errorf("'Invalid checkpoint: %s' on property from", capped(query.Get("from")))
 	}
 	return after, nil
 }

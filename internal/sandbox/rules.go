@@ -11,9 +11,6 @@ import (
 
 // The limits of requests in sections 2, 4 and 8 of the specification.
 const (
-	statusPending  = "pending"
-	statusVerified = "verified"
-
 	maxClients = 100 // elements of a DELETE
 
 	maxText        = 255 // characters of name, type, dialect and well_known_trusted_issuers
@@ -278,4 +275,10 @@ func on(place string) string {
 		return ""
 	}
 	return " on property " + place
+}
+
+// domainUpdate is the body of a valid update (specification 4.1).
+type domainUpdate struct {
+	status string // empty: omitted
+	use    *bool
 }

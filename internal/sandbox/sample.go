@@ -1,8 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -108,7 +106,7 @@ var atOnce = sampleCase{name: "at_once", outcome: outcomeDone}
 func (s *Sandbox) Seed() Sample {
 	var sample Sample
 	s.seedDomains(&sample)
-	s.seedClients(&sample)
+	sample.Clients, sample.ExpectClients = s.seedClients(sampleClients, sampleClients), Expected{Done: sampleClients}
 	s.seedTemplates(&sample)
 	s.seedSwept(&sample)
 	return sample
@@ -126,13 +124,10 @@ func (s *Sandbox) shuffledCases() []sampleCase {
 }
 
 func (s *Sandbox) seedDomains(sample *Sample) {
-	rows := [][]string{{"organization_id", "discovery_domain_id", "verification_host", "verification_txt"}}
-	var org string
-	for i, c := range s.shuffledCases() {
-		if i%perOrganization == 0 {
-			org = s.AddOrganization("", s.organizationName())
-		}
-		d := Domain{Use: new(true)}
+	cases := s.shuffledCases()
+	const header = "organization_id,discovery_domain_id,verification_host,verification_txt"
+	sample.Domains = s.csvRows(len(cases), perOrganization, header, func(org string, i int) []string {
+		c, d := cases[i], Domain{Use: new(true)}
 		if c.record != nil {
 			c.record(&d)
 		}
@@ -146,23 +141,10 @@ func (s *Sandbox) seedDomains(sample *Sample) {
 		if i%8 == 0 {
 			row[2], row[3] = d.Host, d.TXT
 		}
-		rows = append(rows, row)
 		sample.DomainRows = append(sample.DomainRows, SampleRow{Organization: org, Domain: d.ID, Case: c.name, Outcome: c.outcome})
 		sample.ExpectDomains.add(c.outcome)
-	}
-	sample.Domains = csvOf(rows)
-}
-
-func (s *Sandbox) seedClients(sample *Sample) {
-	org := s.AddOrganization("", s.organizationName())
-	rows := [][]string{{"organization_id", "client_id"}}
-	for range sampleClients {
-		client := s.names.client()
-		s.AddClients(org, client)
-		rows = append(rows, []string{org, client})
-		sample.ExpectClients.add(outcomeDone)
-	}
-	sample.Clients = csvOf(rows)
+		return row
+	})
 }
 
 // seedTemplates makes the requests, and adds two of the templates: one with other content,
@@ -227,12 +209,6 @@ func templateRow(t Template) []byte {
 	return append(line, '\n')
 }
 
-func csvOf(rows [][]string) []byte {
-	var b bytes.Buffer
-	_ = csv.NewWriter(&b).WriteAll(rows) // a write to a buffer cannot fail
-	return b.Bytes()
-}
-
 var words = []string{
 	"amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "harbour", "island", "juniper", "kestrel",
 	"lantern", "meadow", "north", "orchid", "pebble", "quarry", "river", "summit", "tundra", "umber", "valley",
@@ -240,10 +216,7 @@ var words = []string{
 }
 
 // domainName returns a name below .example, which is reserved (RFC 2606).
-func (s *Sandbox) domainName() string {
-	n := s.names.count()
-	return fmt.Sprintf("%s-%d.example", words[n%len(words)], n)
-}
+func (s *Sandbox) domainName() string { return s.organizationName() + ".example" }
 
 func (s *Sandbox) organizationName() string {
 	n := s.names.count()

@@ -1,7 +1,10 @@
 package sandbox
 
 import (
+	"bytes"
+	"encoding/csv"
 	"strconv"
+	"strings"
 
 	"github.com/miekg/dns"
 )
@@ -10,15 +13,24 @@ import (
 // can have, and the clients of one DELETE.
 const rowsPerOrganization = 100
 
-// spread calls row n times, with a new organization for each hundred.
-func (s *Sandbox) spread(n int, row func(org string, i int)) {
+// spread calls row n times, with a new organization after every per rows.
+func (s *Sandbox) spread(n, per int, row func(org string, i int)) {
 	var org string
 	for i := range n {
-		if i%rowsPerOrganization == 0 {
+		if i%per == 0 {
 			org = s.AddOrganization("", s.organizationName())
 		}
 		row(org, i)
 	}
+}
+
+// csvRows spreads rows and returns them as CSV below a header.
+func (s *Sandbox) csvRows(n, per int, header string, row func(org string, i int) []string) []byte {
+	rows := [][]string{strings.Split(header, ",")}
+	s.spread(n, per, func(org string, i int) { rows = append(rows, row(org, i)) })
+	var b bytes.Buffer
+	_ = csv.NewWriter(&b).WriteAll(rows) // a write to a buffer cannot fail
+	return b.Bytes()
 }
 
 // SeedDomains adds n pending domains with published TXT records, and returns the input
@@ -31,13 +43,11 @@ func (s *Sandbox) SeedDomains(n int) []byte {
 func (s *Sandbox) SeedUnpublished(n int) []byte { return s.seedPending(n, func(Domain) {}) }
 
 func (s *Sandbox) seedPending(n int, publish func(Domain)) []byte {
-	rows := [][]string{{"organization_id", "discovery_domain_id"}}
-	s.spread(n, func(org string, _ int) {
+	return s.csvRows(n, rowsPerOrganization, "organization_id,discovery_domain_id", func(org string, _ int) []string {
 		d := s.AddDomain(org, Domain{Use: new(true)})
 		publish(d)
-		rows = append(rows, []string{org, d.ID})
+		return []string{org, d.ID}
 	})
-	return csvOf(rows)
 }
 
 // SeedUpdates adds n verified domains with published TXT records, and returns the input
@@ -45,8 +55,7 @@ func (s *Sandbox) seedPending(n int, publish func(Domain)) []byte {
 // use_for_organization_discovery. Of three rows one sets the status to pending, one the
 // flag to false, and one both.
 func (s *Sandbox) SeedUpdates(n int) []byte {
-	rows := [][]string{{"organization_id", "discovery_domain_id", "status", "use_for_organization_discovery"}}
-	s.spread(n, func(org string, i int) {
+	return s.csvRows(n, rowsPerOrganization, "organization_id,discovery_domain_id,status,use_for_organization_discovery", func(org string, i int) []string {
 		d := s.AddDomain(org, Domain{Status: statusVerified, Use: new(true)})
 		s.SetTXT(d.Host, d.TXT)
 		row := []string{org, d.ID, statusPending, strconv.FormatBool(false)}
@@ -56,21 +65,20 @@ func (s *Sandbox) SeedUpdates(n int) []byte {
 		case 2:
 			row[2] = ""
 		}
-		rows = append(rows, row)
+		return row
 	})
-	return csvOf(rows)
 }
 
 // SeedClients associates n clients, and returns the input file to remove them: CSV of
 // organization_id, client_id.
-func (s *Sandbox) SeedClients(n int) []byte {
-	rows := [][]string{{"organization_id", "client_id"}}
-	s.spread(n, func(org string, _ int) {
+func (s *Sandbox) SeedClients(n int) []byte { return s.seedClients(n, rowsPerOrganization) }
+
+func (s *Sandbox) seedClients(n, per int) []byte {
+	return s.csvRows(n, per, "organization_id,client_id", func(org string, _ int) []string {
 		client := s.names.client()
 		s.AddClients(org, client)
-		rows = append(rows, []string{org, client})
+		return []string{org, client}
 	})
-	return csvOf(rows)
 }
 
 // SeedTemplates returns the input file to create n templates with unused names: JSON Lines

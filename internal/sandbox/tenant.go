@@ -8,6 +8,12 @@ import (
 	"time"
 )
 
+// The two states of a discovery domain (specification 3).
+const (
+	statusPending  = "pending"
+	statusVerified = "verified"
+)
+
 // Domain is an organization's discovery domain: the API's record (specification 2.1).
 type Domain struct {
 	ID     string `json:"id"`
@@ -94,10 +100,15 @@ func (t *tenant) organization(id string) *organization {
 	return o
 }
 
-// domainUpdate is the body of a valid update (specification 4.1).
-type domainUpdate struct {
-	status string // empty: omitted
-	use    *bool
+// in calls do for an organization under the lock, and reports whether it exists.
+func (t *tenant) in(org string, do func(*organization)) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, ok := t.organizations.get(org)
+	if ok {
+		do(o)
+	}
+	return ok
 }
 
 // storeTemplate stores a template, with id and times of the server if they are missing.
@@ -171,40 +182,27 @@ func (s *Sandbox) SetDomain(org string, d Domain) {
 
 // RemoveDomain removes a discovery domain, without a lag.
 func (s *Sandbox) RemoveDomain(org, id string) {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	if o, ok := s.tenant.organizations.get(org); ok {
-		o.domains.remove(id)
-	}
+	s.tenant.in(org, func(o *organization) { o.domains.remove(id) })
 }
 
 // Domain returns the current record, without the lag of reads; false: there is none.
-func (s *Sandbox) Domain(org, id string) (Domain, bool) {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	o, ok := s.tenant.organizations.get(org)
-	if !ok {
-		return Domain{}, false
-	}
-	h, ok := o.domains.get(id)
-	if !ok {
-		return Domain{}, false
-	}
-	return h.current(), true
+func (s *Sandbox) Domain(org, id string) (d Domain, ok bool) {
+	s.tenant.in(org, func(o *organization) {
+		var h *history
+		if h, ok = o.domains.get(id); ok {
+			d = h.current()
+		}
+	})
+	return d, ok
 }
 
 // Domains returns an organization's current records, in the order of their addition.
-func (s *Sandbox) Domains(org string) []Domain {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	o, ok := s.tenant.organizations.get(org)
-	if !ok {
-		return nil
-	}
-	var found []Domain
-	for h := range o.domains.all() {
-		found = append(found, h.current())
-	}
+func (s *Sandbox) Domains(org string) (found []Domain) {
+	s.tenant.in(org, func(o *organization) {
+		for h := range o.domains.all() {
+			found = append(found, h.current())
+		}
+	})
 	return found
 }
 
@@ -230,14 +228,9 @@ func (s *Sandbox) AddClients(org string, clients ...string) {
 }
 
 // Clients returns the clients of an organization, in the order of their addition.
-func (s *Sandbox) Clients(org string) []string {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	o, ok := s.tenant.organizations.get(org)
-	if !ok {
-		return nil
-	}
-	return slices.Collect(o.clients.all())
+func (s *Sandbox) Clients(org string) (found []string) {
+	s.tenant.in(org, func(o *organization) { found = slices.Collect(o.clients.all()) })
+	return found
 }
 
 // AddTemplate adds a template, whether or not its name is in use, and returns it. It sets

@@ -183,6 +183,3 @@ func (o *outcome) doubtGone() {
 		p.Why = o.cursor.Gone
 	}
 }
-
-// add adds the rows of a page.
-func (o *outcome) add(p page) { o.rows = append(o.rows, p.rows...) }

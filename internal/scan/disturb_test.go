@@ -106,6 +106,7 @@ func TestStoppedAnywhere(t *testing.T) {
 // TestTwoScannersAnywhere has another scanner do everything before and after each call of
 // the first one, or one round.
 func TestTwoScannersAnywhere(t *testing.T) {
+	t.Parallel()
 	eachScan(t, func(t *testing.T, s scenario) {
 		for _, rounds := range []int{1, 3, maxRounds} {
 			anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
@@ -128,6 +129,7 @@ func TestTwoScannersAnywhere(t *testing.T) {
 // TestInactiveAnywhere: a worker that is not the active one any more makes no request, and
 // another one continues.
 func TestInactiveAnywhere(t *testing.T) {
+	t.Parallel()
 	eachScan(t, func(t *testing.T, s scenario) {
 		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
 			requests := 0
@@ -159,6 +161,7 @@ func cancel(r *stored) { r.Cancelled = true }
 
 // TestPausedAnywhere pauses the run before and after each call, and resumes it.
 func TestPausedAnywhere(t *testing.T) {
+	t.Parallel()
 	eachScan(t, func(t *testing.T, s scenario) {
 		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
 			sab.act = func() { w.control(pause) }
@@ -245,6 +248,7 @@ func TestDeletedAnywhere(t *testing.T) {
 // TestTrouble disturbs each request of a scan in turn, once: the scan continues, and leaves
 // nothing out.
 func TestTrouble(t *testing.T) {
+	t.Parallel()
 	status := func(code int, header ...string) sandbox.Fault {
 		f := sandbox.Fault{Status: code, Header: http.Header{}}
 		if len(header) > 0 {

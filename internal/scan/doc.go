@@ -19,4 +19,16 @@
 // Organizations that cannot be read are put off, and tried again at the end of the scan.
 // Those that still cannot be read are counted with the reason of the first. A scan that
 // cannot continue ends early, with the reason: the rows that it found stay.
+//
+// # Files
+//
+// Each file uses those below it:
+//
+//	step.go     makes a step, and counts and stores its failures
+//	read.go     the requests of a step
+//	scanner.go  chooses the run that is next, and commits found rows
+//	cursor.go   where a step begins and ends
+//	pending.go  searches for pending domains
+//	swept.go    searches for the domains of a sweep
+//	request.go  the row of a listed record
 package scan

@@ -29,12 +29,6 @@ const (
 	putOffAfter = 2
 )
 
-// API is the part of [apiclient.Client] that a scan needs.
-type API interface {
-	OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error)
-	DiscoveryDomainsPage(ctx context.Context, organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error)
-}
-
 // reader makes the requests of one step.
 type reader struct {
 	scanner *Scanner
@@ -156,15 +150,15 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 	var held, trouble error
 	for i, p := range pages {
 		org := batch[i]
+		if p.err == nil {
+			o.rows = append(o.rows, p.rows...)
+		}
 		switch j := engine.Decide(p.err); {
 		case p.err == nil && p.next != "" && org.Pages+1 < maxPages:
-			o.add(p)
 			left = append(left, organization{ID: org.ID, From: p.next, Pages: org.Pages + 1})
 		case p.err == nil && p.next != "":
-			o.add(p)
 			o.miss(org.ID, fmt.Sprintf("the list of its domains does not end: %d pages", maxPages))
 		case p.err == nil:
-			o.add(p)
 			o.progress.Read++
 		case j.Outcome == engine.Transient:
 			late, trouble = append(late, org), cmp.Or(trouble, p.err)

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,10 +30,7 @@ type listed = apiclient.Listed[apiclient.DiscoveryDomain]
 // outsideSpec returns why a record of an organization's list is outside the specification;
 // nil if it is not.
 func outsideSpec(organization string, l listed) error {
-	err := l.Err
-	if err == nil {
-		err = apiclient.CheckID("discovery_domain_id", l.Record.ID)
-	}
+	err := cmp.Or(l.Err, apiclient.CheckID("discovery_domain_id", l.Record.ID))
 	if err == nil {
 		return nil
 	}

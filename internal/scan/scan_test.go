@@ -466,6 +466,7 @@ func TestPendingRows(t *testing.T) {
 // TestListingIsStampedWhenItIsSent: a listing that waits for its permit is as old as its
 // request, not as the wait.
 func TestListingIsStampedWhenItIsSent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
 	l := &line{places: make(chan struct{}, 1), at: 1, act: func() { time.Sleep(300 * time.Millisecond) }}

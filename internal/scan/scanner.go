@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"orgops/apiclient"
 	"orgops/internal/ledger"
 )
 
@@ -123,15 +124,13 @@ func (s *Scanner) Run(ctx context.Context) {
 
 // sleep waits for the next round, or until the scanner is woken.
 func (s *Scanner) sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	wake := s.wake
 	if s.woken {
 		wake = nil // the round was in vain, or came too early
 	}
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	case <-wake:
 		s.woken = true
 	}
@@ -248,8 +247,7 @@ func (s *Scanner) add(ctx context.Context, r ledger.Run) {
 
 // isStopped reports whether no step may be made of a run.
 func isStopped(r ledger.Run) bool {
-	c := r.Control
-	return c.Paused || c.Incomplete || c.Cancelled
+	return r.Control.Paused || r.Control.Incomplete || r.Control.Cancelled
 }
 
 // never is the time of work that is not due.
@@ -309,4 +307,10 @@ func (s *Scanner) commit(ctx context.Context, j *job) {
 			j.commitAt = s.now.Add(commitEvery)
 		}
 	}
+}
+
+// API is the part of [apiclient.Client] that a scan needs.
+type API interface {
+	OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error)
+	DiscoveryDomainsPage(ctx context.Context, organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error)
 }

@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redistest.Parallel(8)
+	redistest.Parallel(16)
 	goleak.VerifyTestMain(m)
 }
 

@@ -151,7 +151,7 @@ func (f *fleet) pending(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 	all.Go(func() {
 		f.sleep(f.upTo(time.Minute))
 		f.must(func(ctx context.Context) error {
-			_, _, err := f.intake().BeginPending(ctx, org, intake.Run{ID: string(r.id), Tenant: string(tn.name), GiveUp: fleetGiveUp})
+			_, _, err := f.intake().BeginPending(ctx, org, ledger.NewRun{ID: r.id, Tenant: tn.name, Description: ledger.Description{GiveUp: fleetGiveUp}})
 			return err
 		})
 		r.from = now()
@@ -172,7 +172,7 @@ func (f *fleet) sweep(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 	}
 	all.Go(func() {
 		f.must(func(ctx context.Context) error {
-			_, _, err := f.intake().BeginSweep(ctx, intake.Run{ID: string(r.id), Tenant: string(tn.name)}, sweep.Order{Organization: org, Tick: f.start.Unix()})
+			_, _, err := f.intake().BeginSweep(ctx, ledger.NewRun{ID: r.id, Tenant: tn.name}, sweep.Order{Organization: org, Tick: f.start.Unix()})
 			return err
 		})
 		r.from = now()

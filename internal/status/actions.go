@@ -149,13 +149,14 @@ func BreakerClosed(tenant string, closed sweep.Breaker) string {
 // SweepNow starts a sweep of the tenant, or of one organization if it is named, and of
 // pending domains too if pending or the tenant's settings say so. announced is false if no
 // worker has served the tenant on this Redis.
-func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, r intake.Run, organization string, pending bool) (run ledger.Run, created, announced bool, err error) {
-	settings, announced, err := tenant.ReadAnnounced(ctx, rdb, r.Tenant)
+func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, r ledger.NewRun, organization string, pending bool) (run ledger.Run, created, announced bool, err error) {
+	name := string(r.Tenant)
+	settings, announced, err := tenant.ReadAnnounced(ctx, rdb, name)
 	if err != nil {
 		return ledger.Run{}, false, false, err
 	}
-	r.ID = cmp.Or(r.ID, tasks.NewRunID(time.Now()))
+	r.ID = cmp.Or(r.ID, ledger.RunID(tasks.NewRunID(time.Now())))
 	order := sweep.Order{Organization: organization, Pending: pending || settings.VerifyPending}
-	run, created, err = schedule.Now(ctx, in, sweep.NewStore(rdb, r.Tenant), r, order)
+	run, created, err = schedule.Now(ctx, in, sweep.NewStore(rdb, name), r, order)
 	return run, created, announced, err
 }

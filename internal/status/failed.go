@@ -81,11 +81,8 @@ func (w FailedQuery) is(row FailedRow) bool {
 // WriteFailed writes a line with the reason for each of the first most failed rows, and the
 // number of the others.
 func WriteFailed(ctx context.Context, out io.Writer, l *runs.Ledger, r ledger.Run, most int) error {
-	if Failed(r) == 0 {
-		return nil
-	}
 	failed, err := FirstFailed(ctx, l, r, most)
-	if err != nil {
+	if err != nil || Failed(r) == 0 {
 		return err
 	}
 	fmt.Fprintf(out, "\nrun %s (%s), failed rows:\n", r.ID, r.Kind)

@@ -27,19 +27,19 @@ type RowName struct {
 	Organization, Domain string
 }
 
-// FirstOpen returns the first most rows that are not settled.
-func FirstOpen(ctx context.Context, ledger *runs.Ledger, r ledger.Run, most int) ([]OpenRow, error) {
-	var open []OpenRow
-	for row, err := range OpenFrom(ctx, ledger, r, 0) {
+// OpenPage returns at most that many open rows, from row first on. If there may be more, next is
+// the row to continue from; else it is 0.
+func OpenPage(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int64, most int) (page []OpenRow, next int64, err error) {
+	for row, err := range OpenFrom(ctx, ledger, r, first) {
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		if len(open) == most {
-			break
+		if len(page) == most {
+			return page, row.Item, nil
 		}
-		open = append(open, row)
+		page = append(page, row)
 	}
-	return open, nil
+	return page, 0, nil
 }
 
 // OpenFrom returns the open rows from row first on. It holds few of them at a time.
@@ -79,8 +79,8 @@ func waits(r ledger.Run, row runs.OpenRow) string {
 // forWorker is the reason of rows that were not executed yet.
 const forWorker = "waiting for a worker"
 
-// OpenReason returns why the row is open.
-func OpenReason(row OpenRow) string { return cmp.Or(row.Reason, forWorker) }
+// Waits returns why the row is open.
+func (row OpenRow) Waits() string { return cmp.Or(row.Reason, forWorker) }
 
 // WriteOpen writes a line for each of the first most open rows, with the reason and the time
 // of the next check, and the number of the others.
@@ -88,7 +88,7 @@ func WriteOpen(ctx context.Context, out io.Writer, ledger *runs.Ledger, r ledger
 	if r.Ended() {
 		return nil
 	}
-	open, err := FirstOpen(ctx, ledger, r, most)
+	open, _, err := OpenPage(ctx, ledger, r, 0, most)
 	if err != nil || (len(open) == 0 && most > 0) {
 		return err
 	}

@@ -100,7 +100,11 @@ func Failed(r ledger.Run) int64 { return r.Settled() - r.Counts["done"] - r.Coun
 
 // Trouble returns the faults of a run that an operator has to correct.
 func Trouble(r ledger.Run) []Fact {
-	return facts(Fact{"lost", LostRows(r)}, Fact{"scan", incompleteScan(r)}, Fact{"producer", SilentProducer(r)})
+	scan := ""
+	if LeftOut(r) != "" {
+		scan = ScanState(r)
+	}
+	return facts(Fact{"lost", LostRows(r)}, Fact{"scan", scan}, Fact{"producer", SilentProducer(r)})
 }
 
 // LostRows describes how to proceed if Redis has lost rows of the run; "": it has not.

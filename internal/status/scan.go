@@ -59,14 +59,6 @@ func LeftOut(r ledger.Run) string {
 	return "ended early: " + w.Early + "; " + missed
 }
 
-// incompleteScan returns the progress of the run's scan if it has left something out; else "".
-func incompleteScan(r ledger.Run) string {
-	if LeftOut(r) == "" {
-		return ""
-	}
-	return ScanState(r)
-}
-
 // sweepOf returns the tick of a sweep and until when its checks are spread, in words; "": the
 // scan is not a sweep's.
 func sweepOf(w sweep.Progress) string {

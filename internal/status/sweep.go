@@ -102,6 +102,3 @@ func SkippedTick(s sweep.SkippedTick) string {
 func SweepText(j sweep.Summary) string {
 	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", Stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
 }
-
-// TickAt returns when a sweep was due.
-func TickAt(tick int64) time.Time { return time.Unix(tick, 0).UTC() }

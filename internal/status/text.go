@@ -66,6 +66,9 @@ func Stamp(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
+// TickAt returns when a sweep was due.
+func TickAt(tick int64) time.Time { return time.Unix(tick, 0).UTC() }
+
 // clock formats a time without its date if that is today or near.
 func clock(at time.Time) string {
 	at = at.UTC()
@@ -111,8 +114,6 @@ func mask(text, marks string, those func(word string) bool) string {
 	}
 	return strings.Join(words, " ")
 }
-
-func rowsOf(n int64) string { return count(n, "row") }
 
 // count returns a number of things: "1 row", "2 rows".
 func count(n int64, what string) string {

@@ -123,13 +123,13 @@ func (w Waiting) Write(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nits open rows wait for%s:\n", of)
 	for _, one := range w.Reasons {
-		fmt.Fprintf(&b, "  %s%s: %s%s\n", about, rowsOf(w.Estimated(one.Rows)), one.Reason, nextAt("check", one.Next))
+		fmt.Fprintf(&b, "  %s%s: %s%s\n", about, count(w.Estimated(one.Rows), "row"), one.Reason, nextAt("check", one.Next))
 	}
 	if w.Further > 0 {
-		fmt.Fprintf(&b, "  %s%s: other reasons\n", about, rowsOf(w.Estimated(w.Further)))
+		fmt.Fprintf(&b, "  %s%s: other reasons\n", about, count(w.Estimated(w.Further), "row"))
 	}
 	if w.WithoutReason > 0 {
-		fmt.Fprintf(&b, "  %s: a worker\n", rowsOf(w.WithoutReason))
+		fmt.Fprintf(&b, "  %s: a worker\n", count(w.WithoutReason, "row"))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

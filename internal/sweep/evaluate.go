@@ -12,18 +12,6 @@ import (
 	"orgops/internal/events"
 )
 
-// ActionRow is a row that acts on a domain, or gives back the value that was taken from it. Its
-// execution decides again, by the rules and the domain's state at that time.
-type ActionRow struct {
-	OrganizationID    string `json:"organization_id"`
-	DiscoveryDomainID string `json:"discovery_domain_id"`
-	Tick              int64  `json:"tick"`           // of the sweep that decided on it
-	Back              bool   `json:"back,omitempty"` // give back
-	// Finish starts no request: the result of the one in progress is read, or whether the
-	// domain still exists.
-	Finish bool `json:"finish,omitempty"`
-}
-
 // EndedSweep is a sweep whose run has ended.
 type EndedSweep struct {
 	Run      string

@@ -8,27 +8,6 @@ import (
 	"time"
 )
 
-// Action is the change to a verified domain whose token is gone for good.
-type Action string
-
-// The actions.
-const (
-	Report     Action = "report"  // the loss is notified, and nothing else
-	Unroute    Action = "unroute" // use_for_organization_discovery is set to false
-	SetPending Action = "pending" // the status is set to pending
-)
-
-// ParseAction reads an action's name; "" is report.
-func ParseAction(name string) (Action, error) {
-	switch a := Action(name); a {
-	case "":
-		return Report, nil
-	case Report, Unroute, SetPending:
-		return a, nil
-	}
-	return "", fmt.Errorf("want report, unroute or pending, got %.40q", name)
-}
-
 // Defaults of the rules.
 const (
 	DefaultGrace        = 7 * 24 * time.Hour

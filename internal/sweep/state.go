@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -64,26 +63,6 @@ type Absence struct {
 	ReportedAs Action `json:"reported_as,omitempty"`
 }
 
-// ActionRequest is a PATCH that takes something away from a domain whose token is gone,
-// or gives it back.
-type ActionRequest struct {
-	Action Action    `json:"action"` // Unroute or SetPending
-	At     time.Time `json:"at"`     // when the request was decided
-	Tick   int64     `json:"tick"`
-	Since  time.Time `json:"since"` // of the absence
-	Host   string    `json:"host"`
-	TXT    string    `json:"txt"`
-	Flag   *bool     `json:"flag,omitempty"`  // use_for_organization_discovery as it was read before
-	Back   bool      `json:"back,omitempty"`  // it gives back
-	DoneAt time.Time `json:"landed,omitzero"` // when the request was known to have taken effect
-	// Verdict is the evidence for the request, until the history has it.
-	Verdict []byte `json:"verdict,omitempty"`
-}
-
-// EffectiveAt returns the time from which reads show the request's effect, unless they are
-// behind.
-func (r ActionRequest) EffectiveAt() time.Time { return cmp.Or(r.DoneAt, r.At) }
-
 // HistoryEntry is an entry of a domain's history.
 type HistoryEntry struct {
 	At   time.Time `json:"at"`
@@ -144,36 +123,6 @@ func (s DomainState) Clone() DomainState {
 // whether it is checked between two sweeps.
 func (s DomainState) Watched() bool {
 	return s.Absence != nil || s.InProgress != nil || s.Taken != nil
-}
-
-// longestBetween is how long after the last sweep's check the checks between two sweeps
-// continue.
-const longestBetween = 8 * 24 * time.Hour
-
-// NotBetween reports whether a check between two sweeps at that time would do nothing, so
-// that it need not be submitted.
-func (s DomainState) NotBetween(at time.Time) bool {
-	return s.IdleBetween(at) != "" && len(s.Pending) == 0 // the check would notify pending events
-}
-
-// IdleBetween returns why a check between two sweeps at that time does nothing, whatever
-// its answer; "": it may clear the absence, give back the taken value, or store why not.
-func (s DomainState) IdleBetween(at time.Time) string {
-	switch {
-	case !s.Watched():
-		return "nothing is wrong any more"
-	case at.Sub(s.At) > longestBetween:
-		return "waiting for the next sweep"
-	case s.Host == "" || s.TXT == "":
-		return "the state has no host and token: waiting for the next sweep"
-	case s.Absence != nil:
-		return ""
-	case s.Taken == nil:
-		return "waiting for the result of an action on the domain"
-	case s.TookStatus() && s.Withheld() != "" && s.noted(historyWithheld, s.Withheld()): // only a sweep reads the flag again
-		return "not restored: " + s.Withheld()
-	}
-	return ""
 }
 
 // AbsentFor returns how long the token has been gone: by the times of the checks or by

@@ -33,12 +33,8 @@ func (t *Settings) checkURLs() error {
 	if err := apiclient.CheckBaseURL(t.BaseURL); err != nil {
 		return err
 	}
-	if t.AuthURL == "" {
-		t.AuthURL = strings.TrimSuffix(strings.TrimSuffix(t.BaseURL, "/"), "/api/v2")
-	}
-	if t.TokenURL == "" {
-		t.TokenURL = apiclient.DefaultTokenURL(t.AuthURL)
-	}
+	t.AuthURL = cmp.Or(t.AuthURL, strings.TrimSuffix(strings.TrimSuffix(t.BaseURL, "/"), "/api/v2"))
+	t.TokenURL = cmp.Or(t.TokenURL, apiclient.DefaultTokenURL(t.AuthURL))
 	if err := apiclient.CheckTokenURL(t.TokenURL); err != nil {
 		return err
 	}
@@ -132,19 +128,16 @@ func (t *Settings) CheckLimit() error {
 	if err != nil {
 		return fmt.Errorf("rate: %w", err)
 	}
-	if t.Burst < 1 {
+	switch {
+	case t.Burst < 1:
 		return fmt.Errorf("burst: want at least 1, got %d", t.Burst)
-	}
-	if !(t.Reserve >= 0 && t.Reserve <= 95) { // NaN is neither
+	case !(t.Reserve >= 0 && t.Reserve <= 95): // NaN is neither
 		return fmt.Errorf("reserve: want 0 to 95 percent, got %g", t.Reserve)
-	}
-	if !(t.SweepShare > 0 && t.SweepShare <= 100) {
+	case !(t.SweepShare > 0 && t.SweepShare <= 100):
 		return fmt.Errorf("sweep-share: want above 0 to 100 percent, got %g", t.SweepShare)
-	}
-	if t.MaxClientsPerRequest < 1 || t.MaxClientsPerRequest > tasks.MaxClients {
+	case t.MaxClientsPerRequest < 1 || t.MaxClientsPerRequest > tasks.MaxClients:
 		return fmt.Errorf("max-clients-per-request: want 1 to %d, got %d", tasks.MaxClients, t.MaxClientsPerRequest)
-	}
-	if t.GiveUp <= 0 {
+	case t.GiveUp <= 0:
 		return fmt.Errorf("give-up: want a time above 0, got %s", t.GiveUp)
 	}
 	t.Limit = pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100}

@@ -87,10 +87,7 @@ func New(ctx context.Context, c Config) (*Tracing, error) {
 	if err := Check(c.Endpoint, c.Ratio); err != nil || c.Endpoint == "" {
 		return nil, err
 	}
-	u, err := parse(c.Endpoint)
-	if err != nil {
-		return nil, fmt.Errorf("otlp-endpoint: %w", err)
-	}
+	u, _ := parse(c.Endpoint) // it was checked
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithTimeout(exportTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("otlp-endpoint: %w", err)

@@ -190,6 +190,7 @@ func TestRemote(t *testing.T) {
 
 // TestCollectorThatHangs holds up neither the work, nor the end for long.
 func TestCollectorThatHangs(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer silent.Close()

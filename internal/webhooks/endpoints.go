@@ -16,6 +16,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
+	"orgops/internal/serving"
 )
 
 // Endpoint is a receiver of a tenant's events. Printing it shows neither its secrets nor its
@@ -70,11 +71,6 @@ func ReadEndpoints(path string, around Surroundings) ([]Endpoint, error) {
 	return all, nil
 }
 
-// endpointsFile is the file.
-type endpointsFile struct {
-	Endpoints []endpointEntry `yaml:"endpoints"`
-}
-
 // endpointEntry is an endpoint in the file.
 type endpointEntry struct {
 	Name         string   `yaml:"name"`
@@ -86,7 +82,9 @@ type endpointEntry struct {
 }
 
 func parseEndpoints(text []byte, around Surroundings) ([]Endpoint, error) {
-	var file endpointsFile
+	var file struct {
+		Endpoints []endpointEntry `yaml:"endpoints"`
+	}
 	lines, err := cli.ReadYAML(text, "endpoints", &file)
 	if err != nil {
 		return nil, err
@@ -179,7 +177,7 @@ func checkHost(u *url.URL, allowPrivate bool) error {
 	if isName && (len(host) > 253 || !hostName.MatchString(host)) {
 		return errors.New("invalid host: want a DNS name (in ASCII: xn--…), an IPv4 address, or an IPv6 address in brackets")
 	}
-	local := isName && isLocalhost(host) || literal.IsLoopback()
+	local := serving.IsLocal(strings.ToLower(strings.TrimSuffix(host, ".")))
 	switch {
 	case u.Scheme == "http" && (!local || !allowPrivate):
 		return errors.New("want https; http is for loopback only, with allow_private")
@@ -189,12 +187,6 @@ func checkHost(u *url.URL, allowPrivate bool) error {
 		return errors.New("the host is not public: loopback, link-local and private addresses need allow_private")
 	}
 	return nil
-}
-
-// isLocalhost reports whether a name is the machine's own (RFC 6761 section 6.3).
-func isLocalhost(host string) bool {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // Bounds of a key, in bytes, and of the number of secrets: the one in use, and others while

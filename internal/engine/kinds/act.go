@@ -44,8 +44,7 @@ type ActConfig struct {
 	// Places bounds the DNS checks at a time; nil: no limit. They should be of their own,
 	// and few: a proof that a token is gone queries many servers, of which some may be slow.
 	Places *Places
-	// RequestTimeout is the client's: a request whose answer was lost may have its effect
-	// until twice that time later.
+	// RequestTimeout is as in [VerifyConfig].
 	RequestTimeout time.Duration
 	Logger         *slog.Logger // nil: none
 }

@@ -7,9 +7,7 @@ package kinds
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"orgops/apiclient"
@@ -126,18 +124,3 @@ func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDom
 
 // differ reports whether two flags are given and differ.
 func differ(sent, got *bool) bool { return sent != nil && got != nil && *sent != *got }
-
-// retryRefused counts an attempt for a refusal that says nothing about the row. Other errors
-// are returned as they are.
-func retryRefused(err error) error {
-	if engine.Decide(err).Outcome == engine.Refused {
-		return engine.Retry(err)
-	}
-	return err
-}
-
-// isNotFound reports whether the API has no such record.
-func isNotFound(err error) bool {
-	answer, ok := errors.AsType[*apiclient.Error](err)
-	return ok && answer.Status == http.StatusNotFound
-}

@@ -4,19 +4,20 @@
 //	recheck.go          domain:recheck, a check of a sweep
 //	hourly.go           domain:relook, a check between two sweeps
 //	act.go              domain:act, the action on a domain whose token is gone
-//	verify_lost.go      a PATCH of an earlier execution, and its revert
-//	verify_event.go     the end of a verified row: log line and event
-//	verify_thin.go      proofs that lack silent name servers
-//	verify_slow.go      the places of DNS checks
 //	verify.go           domain:verify, from the check to the PATCH
+//	verify_event.go     the end of a verified row: log line and event
+//	verify_lost.go      a PATCH of an earlier execution, and its revert
+//	verify_slow.go      the places of DNS checks
 //	verify_schedule.go  when a row is checked again, and when it expires
 //	verify_memo.go      the state of a row between its executions
+//	verify_thin.go      proofs that lack silent name servers
+//	verify_row.go       the content of a row
+//	verify_evidence.go  checks and proofs as they are stored
 //	update.go           domain:update
 //	change.go           PATCHes of domains, and answers that were lost
 //	remove.go           clients:remove
 //	template.go         template:create
 //	template_lookup.go  templates whose creation Redis may have forgotten
-//	states.go           domain states: errors, events, rows that give something back
-//	verify_evidence.go  checks and proofs as they are stored
-//	intent.go           contents and intents of rows
+//	states.go           events of domain states, rows that give something back
+//	row.go              contents and intents of rows, and errors
 package kinds

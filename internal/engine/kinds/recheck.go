@@ -80,9 +80,9 @@ func (r RecheckRow) checkMembers() error {
 // to checks.
 func OfScan(ctx context.Context, ofSweep bool) context.Context {
 	if ofSweep {
-		return sweeping(ctx)
+		return sweeping.of(ctx)
 	}
-	return leading(ctx)
+	return leading.of(ctx)
 }
 
 // Operators is the part of [dnscheck.Checker] that finds the operators of name servers.
@@ -242,7 +242,7 @@ func (r RecheckRow) tokenHash() string {
 
 // read reads the record. It settles the row of a domain that does not exist.
 func (r *recheck) read(ctx context.Context) error {
-	d, err := r.cfg.Verify.API.DiscoveryDomain(r.x.Beginning(sweeping(ctx)), r.record.OrganizationID, r.record.DiscoveryDomainID)
+	d, err := r.cfg.Verify.API.DiscoveryDomain(r.x.Beginning(sweeping.of(ctx)), r.record.OrganizationID, r.record.DiscoveryDomainID)
 	if isNotFound(err) {
 		return r.gone(ctx)
 	}

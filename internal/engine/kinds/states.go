@@ -3,11 +3,9 @@ package kinds
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"time"
 
-	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
@@ -30,18 +28,6 @@ type OneRow struct {
 func restoringID(what string, t ledger.Tenant, domainID string, at int64) ledger.RunID {
 	sum := sha256.Sum256([]byte(string(t) + "\x00" + domainID))
 	return ledger.RunID(fmt.Sprintf("restore-%s-%d-%x", what, at, sum[:8]))
-}
-
-// stateError leaves a row open if another process has changed the domain's state, and
-// settles it if the state cannot be read: the end of a sweep must not wait for that.
-func stateError(err error) error {
-	if unreadable, ok := errors.AsType[*sweep.UnreadableError](err); ok {
-		return engine.Settle(ledger.Result{Outcome: engine.Failed, Detail: unreadable.Error() + ": " + sweep.Unreadable})
-	}
-	if errors.Is(err, sweep.ErrChanged) {
-		return engine.Later("another process has changed the state of this domain meanwhile", time.Second)
-	}
-	return err
 }
 
 // NotifyStates returns a function for [VerifyConfig].Notify. The event of a domain that an

@@ -15,7 +15,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,17 +29,10 @@ import (
 // of a row is the body of the request (specification 4.3).
 const Create ledger.Kind = "template:create"
 
-// Templates is the part of the API's client that creations need.
-type Templates interface {
-	CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error)
-	Templates(ctx context.Context) iter.Seq2[apiclient.Template, error]
-}
-
 // CreateConfig configures the handler of [Create].
 type CreateConfig struct {
 	API Templates
-	// RequestTimeout is the client's: a request whose answer was lost may have its effect
-	// until twice that time later.
+	// RequestTimeout is as in [VerifyConfig].
 	RequestTimeout time.Duration
 	// NoReads says that the credentials may not list templates. A row's first POST is sent
 	// without that then: if Redis has forgotten an intent, only a server whose names are

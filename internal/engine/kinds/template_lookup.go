@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,12 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 )
+
+// Templates is the part of the API's client that creations need.
+type Templates interface {
+	CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error)
+	Templates(ctx context.Context) iter.Seq2[apiclient.Template, error]
+}
 
 // lookup knows the names of templates that requests may have created which Redis has
 // forgotten. A Redis that restarts or fails over may come back without its last writes:

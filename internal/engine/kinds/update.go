@@ -41,8 +41,7 @@ func (r UpdateRow) update() apiclient.DiscoveryDomainUpdate {
 // UpdateConfig configures the handler of [Update].
 type UpdateConfig struct {
 	API Domains
-	// RequestTimeout is the client's: a request whose answer was lost may have its effect
-	// until twice that time later.
+	// RequestTimeout is as in [VerifyConfig].
 	RequestTimeout time.Duration
 	// NoReads says that the credentials may not read. Rows that set a status must bring
 	// the flag then.

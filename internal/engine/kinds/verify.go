@@ -12,7 +12,6 @@ package kinds
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -27,53 +26,6 @@ import (
 
 // Verify is the kind of rows that verify a discovery domain once its token is in DNS.
 const Verify ledger.Kind = "domain:verify"
-
-// VerifyRow is the content of a row of kind [Verify].
-type VerifyRow struct {
-	OrganizationID    string `json:"organization_id"`
-	DiscoveryDomainID string `json:"discovery_domain_id"`
-	// VerificationHost and VerificationTXT, if given, must be those of the record. If the
-	// credentials may not read they are required, and used instead of the record's.
-	VerificationHost string `json:"verification_host,omitempty"`
-	VerificationTXT  string `json:"verification_txt,omitempty"`
-	// UseForOrganizationDiscovery is set as given; nil: unchanged.
-	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
-	// Restore says that a sweep had set the domain to pending and gives the status back: by
-	// a full proof only, and with UseForOrganizationDiscovery only if the record omits the
-	// flag. No submitter can set it: the intake ignores members that begin with orgops_.
-	Restore bool `json:"orgops_restore,omitempty"`
-	// Listed is the record as a listing returned it; nil for a row that was submitted. No
-	// submitter can set it, as with Restore.
-	Listed *ListedDomain `json:"orgops_listed,omitempty"`
-}
-
-// ListedDomain is a record of a listing.
-type ListedDomain struct {
-	apiclient.DiscoveryDomain
-	// At is when the listing was requested, in Redis' time.
-	At time.Time `json:"at"`
-}
-
-// maxToken bounds verification_txt. A TXT record of that many bytes does not fit a DNS
-// message (RFC 1035 3.2.1).
-const maxToken = 4096
-
-// Validate checks the row, as far as that needs no tenant.
-func (r VerifyRow) Validate() error {
-	err := errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("discovery_domain_id", r.DiscoveryDomainID))
-	if err == nil && r.VerificationHost != "" {
-		if bad := dnscheck.CheckHost(r.VerificationHost); bad != nil {
-			err = fmt.Errorf("verification_host: %w", bad)
-		}
-	}
-	if err == nil && len(r.VerificationTXT) > maxToken {
-		err = fmt.Errorf("verification_txt: at most %d bytes, got %d", maxToken, len(r.VerificationTXT))
-	}
-	if err == nil && r.Listed != nil && r.Listed.ID != r.DiscoveryDomainID {
-		err = fmt.Errorf("listed: record of %.80q, not of %.80q", r.Listed.ID, r.DiscoveryDomainID)
-	}
-	return err
-}
 
 // DNS is the part of [dnscheck.Checker] that verification needs.
 type DNS interface {
@@ -193,7 +145,7 @@ func (v *verification) check(ctx context.Context) (ledger.Result, error) {
 	read := v.state.Record == nil || v.isListed()
 	if read {
 		var err error
-		if d, err = v.fresh(leading(ctx)); err != nil {
+		if d, err = v.fresh(leading.of(ctx)); err != nil {
 			return ledger.Result{}, err
 		}
 	}
@@ -262,25 +214,25 @@ func (v *verification) flag(d apiclient.DiscoveryDomain) (*bool, error) {
 	return want, nil
 }
 
-type leadingKey struct{}
+// class is the class of a request, in its context.
+type class int
 
-// leading is for requests that only lead to a check.
-func leading(ctx context.Context) context.Context { return context.WithValue(ctx, leadingKey{}, true) }
+const (
+	leading  class = 1 + iota // only leads to a check
+	sweeping                  // is a read of a sweep
+)
+
+type classKey struct{}
+
+func (c class) of(ctx context.Context) context.Context { return context.WithValue(ctx, classKey{}, c) }
 
 // Leading reports whether a request of the context only leads to a check: the requests that
 // finish rows go first.
-func Leading(ctx context.Context) bool { return ctx.Value(leadingKey{}) != nil }
-
-type sweepingKey struct{}
-
-// sweeping is for the reads of a sweep.
-func sweeping(ctx context.Context) context.Context {
-	return context.WithValue(ctx, sweepingKey{}, true)
-}
+func Leading(ctx context.Context) bool { return ctx.Value(classKey{}) == leading }
 
 // Sweeping reports whether a request of the context is a read of a sweep: it has a part of
 // the tenant's pace of its own.
-func Sweeping(ctx context.Context) bool { return ctx.Value(sweepingKey{}) != nil }
+func Sweeping(ctx context.Context) bool { return ctx.Value(classKey{}) == sweeping }
 
 // isListed reports whether the row's listing is fresh.
 func (v *verification) isListed() bool {

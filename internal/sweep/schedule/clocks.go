@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"orgops/internal/intake"
@@ -35,17 +36,11 @@ func readClocks(ctx context.Context, in intake.Intake, store *sweep.Store) (cloc
 }
 
 func (c clocks) earlier() time.Time {
-	if c.own.Before(c.redis) {
-		return c.own
-	}
-	return c.redis
+	return slices.MinFunc([]time.Time{c.own, c.redis}, time.Time.Compare)
 }
 
 func (c clocks) later() time.Time {
-	if c.own.After(c.redis) {
-		return c.own
-	}
-	return c.redis
+	return slices.MaxFunc([]time.Time{c.own, c.redis}, time.Time.Compare)
 }
 
 func (c clocks) apart() time.Duration { return c.own.Sub(c.redis).Abs() }

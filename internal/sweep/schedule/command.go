@@ -16,7 +16,7 @@ import (
 // If the clocks of this machine and Redis are far apart the present is unknown, and the
 // error is a *[ClocksError]. While a sweep of the whole tenant is in progress, by command or
 // of the schedule, another one of the whole tenant is refused with an *[InProgressError].
-func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r intake.Run, o sweep.Order) (run ledger.Run, created bool, err error) {
+func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r ledger.NewRun, o sweep.Order) (run ledger.Run, created bool, err error) {
 	at, err := readClocks(ctx, in, store)
 	if err != nil {
 		return ledger.Run{}, false, err
@@ -24,14 +24,14 @@ func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r intake.Run
 	if o.Tick == 0 {
 		o.Tick = at.redis.Unix()
 	}
-	switch _, err = in.Ledger.Get(ctx, ledger.RunID(r.ID)); {
+	switch _, err = in.Ledger.Get(ctx, r.ID); {
 	case !errors.Is(err, ledger.ErrNotFound): // it was started before
 	case at.apart() > maxApart:
-		err = &ClocksError{Sweep: r.ID, Own: at.own, Redis: at.redis}
+		err = &ClocksError{Sweep: string(r.ID), Own: at.own, Redis: at.redis}
 	case o.Organization != "":
 		err = nil
 	default:
-		err = claim(ctx, in, store, sweep.TenantSweep{Run: r.ID, Tick: o.Tick, At: at.redis, Pending: o.Pending}, at)
+		err = claim(ctx, in, store, sweep.TenantSweep{Run: string(r.ID), Tick: o.Tick, At: at.redis, Pending: o.Pending}, at)
 	}
 	if err != nil {
 		return ledger.Run{}, false, err

@@ -32,7 +32,7 @@ func newSwept(t *testing.T) *swept {
 
 func (s *swept) now(id string, o sweep.Order) (ledger.Run, bool, error) {
 	s.t.Helper()
-	return schedule.Now(s.t.Context(), s.taker, s.store, intake.Run{ID: id, Tenant: "default"}, o)
+	return schedule.Now(s.t.Context(), s.taker, s.store, ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}, o)
 }
 
 func (s *swept) mustNow(id string, o sweep.Order) ledger.Run {
@@ -114,7 +114,7 @@ func (s *swept) judgeAs(judged sweep.Summary) {
 func TestBeginSweepAgain(t *testing.T) {
 	s := newSwept(t)
 	begin := func(o sweep.Order) (ledger.Run, bool, error) {
-		return s.taker.BeginSweep(t.Context(), intake.Run{ID: "a", Tenant: "default"}, o)
+		return s.taker.BeginSweep(t.Context(), ledger.NewRun{ID: "a", Tenant: "default"}, o)
 	}
 	run, created, err := begin(sweep.Order{Tick: 60, SpreadUntil: 100})
 	if err != nil || !created || run.Kind != tasks.TypeRecheck || !run.Scanning() {
@@ -198,7 +198,7 @@ func TestNowAfterAnOldClaim(t *testing.T) {
 	s.mustNow("fresh", sweep.Order{})
 	s.end("fresh")
 	s.judge("fresh")
-	if _, _, err := s.taker.BeginSweep(t.Context(), intake.Run{ID: "scheduled", Tenant: "default"}, sweep.Order{Tick: now.Unix()}); err != nil {
+	if _, _, err := s.taker.BeginSweep(t.Context(), ledger.NewRun{ID: "scheduled", Tenant: "default"}, sweep.Order{Tick: now.Unix()}); err != nil {
 		t.Fatal(err)
 	}
 	ticks, err := s.store.Ticks(t.Context())
@@ -252,7 +252,7 @@ func TestNowClaimsOnce(t *testing.T) {
 	rival := newSwept(t)
 	rdb := redistest.New(t)
 	rdb.AddHook(&beforeScript{do: func() { rival.mustNow("rival", sweep.Order{}) }})
-	_, _, err := schedule.Now(t.Context(), s.taker, sweep.NewStore(rdb, "default"), intake.Run{ID: "slow", Tenant: "default"}, sweep.Order{})
+	_, _, err := schedule.Now(t.Context(), s.taker, sweep.NewStore(rdb, "default"), ledger.NewRun{ID: "slow", Tenant: "default"}, sweep.Order{})
 	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "rival" {
 		t.Errorf("%v, want the rival's named", err)
 	}

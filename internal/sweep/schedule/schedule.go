@@ -195,7 +195,7 @@ func (s *Scheduler) skip(ctx context.Context, ticks sweep.Ticks, tick int64, oth
 func (s *Scheduler) start(ctx context.Context, ticks sweep.Ticks) error {
 	decided, tick := ticks.Sweep, tickText(ticks.Sweep.Tick)
 	order := sweep.Order{Tick: decided.Tick, SpreadUntil: decided.SpreadUntil, Pending: decided.Pending}
-	_, _, err := s.Intake.BeginSweep(ctx, intake.Run{ID: decided.Run, Tenant: s.Tenant, Label: "scheduled for " + tick}, order)
+	_, _, err := s.Intake.BeginSweep(ctx, ledger.NewRun{ID: ledger.RunID(decided.Run), Tenant: ledger.Tenant(s.Tenant), Description: ledger.Description{Label: "scheduled for " + tick}}, order)
 	idTaken := errors.Is(err, ledger.ErrMismatch)
 	if err != nil && !idTaken {
 		return fmt.Errorf("start the sweep of %s: %w", tick, err)

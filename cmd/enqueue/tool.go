@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
+	"orgops/internal/runs"
+	"orgops/internal/tracing"
+)
+
+// version and commit are set when a release is built.
+var (
+	version = "dev"
+	commit  string
+)
+
+// tool has the settings and connections that the commands share.
+type tool struct {
+	cli.Program
+	json        bool
+	redisURL    string
+	urlFromArgs bool
+	log         *slog.Logger
+	connections int              // to Redis; 0: ten per CPU
+	traces      *tracing.Tracing // nil: nothing is traced
+
+	// Both are set by connect and connectToRead.
+	redis  redis.UniversalClient
+	ledger *runs.Ledger
+}
+
+// connect opens Redis and makes sure that it answers, and that its ledger is
+// one that this version understands. An empty Redis is marked with this version.
+func (t *tool) connect(ctx context.Context) error {
+	return t.openLedger(ctx, (*ledger.Ledger).CheckSchema)
+}
+
+// connectToRead is [tool.connect] for commands that change nothing: a user of Redis with
+// read access is enough.
+func (t *tool) connectToRead(ctx context.Context) error {
+	return t.openLedger(ctx, (*ledger.Ledger).ReadSchema)
+}
+
+// readRun connects to read, and returns the run of that id.
+func (t *tool) readRun(ctx context.Context, id string) (ledger.Run, error) {
+	if err := t.connectToRead(ctx); err != nil {
+		return ledger.Run{}, err
+	}
+	return t.ledger.Get(ctx, ledger.RunID(id))
+}
+
+func (t *tool) openLedger(ctx context.Context, check func(*ledger.Ledger, context.Context) error) error {
+	if err := t.openRedis(); err != nil {
+		return err
+	}
+	if err := redisconn.Ready(ctx, t.redis); err != nil {
+		return err
+	}
+	t.ledger = runs.New(t.redis)
+	return check(t.ledger.Core(), ctx)
+}
+
+// outage is how long Redis may be unavailable while rows are submitted: a restart that reads a
+// large AOF, and a failover by Sentinels, take less.
+const outage = 2 * time.Minute
+
+// connectToSubmit connects to submit rows. From then on commands are retried during an outage.
+func (t *tool) connectToSubmit(ctx context.Context) error {
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	redisconn.Retry(t.redis, outage, func(err error) {
+		t.log.WarnContext(ctx, "Redis unavailable: retrying", "for", outage, "error", err)
+	})
+	return nil
+}
+
+// intake returns the intake. Call it after connect.
+func (t *tool) intake() intake.Intake {
+	i := intake.New(t.redis, t.ledger)
+	i.Traceparent = t.submission
+	return i
+}
+
+// submission returns the W3C traceparent of a span for a submission, to which the
+// executions of its rows link.
+func (t *tool) submission(ctx context.Context) string {
+	ctx, end := t.traces.Begin(ctx, "submit")
+	defer end(nil)
+	return t.traces.Traceparent(ctx)
+}
+
+// openRedis creates the client, which does not connect yet.
+func (t *tool) openRedis() error {
+	if t.redis != nil {
+		return nil
+	}
+	password, err := cli.Secret(t.Env.Get, cli.EnvName("redis-password"))
+	if err != nil {
+		return err
+	}
+	t.redis, err = redisconn.Open(redisconn.Config{
+		URL: t.redisURL, Password: password, AllowURLPassword: !t.urlFromArgs, PoolSize: t.connections,
+	})
+	if err != nil {
+		return cli.Usage(fmt.Errorf("redis-url: %w", err))
+	}
+	return nil
+}
+
+func (t *tool) disconnect() {
+	if t.redis == nil {
+		return
+	}
+	if err := t.redis.Close(); err != nil {
+		t.log.Debug("close redis", "error", err)
+	}
+}
+
+// printJSON writes v to stdout as one line.
+func (t *tool) printJSON(v any) error { return cli.WriteJSON(t.Stdout, v) }

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/cli"
+	"orgops/internal/console"
+	"orgops/internal/deliveries"
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
+	"orgops/internal/followup"
+	"orgops/internal/health"
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/metrics"
+	"orgops/internal/pace"
+	"orgops/internal/queues"
+	"orgops/internal/redisconn"
+	"orgops/internal/runs"
+	"orgops/internal/scan"
+	"orgops/internal/sweep/schedule"
+	"orgops/internal/tenant"
+	"orgops/internal/tracing"
+	"orgops/internal/webhooks"
+	"orgops/internal/workers"
+)
+
+// version and commit are set when a release is built.
+var (
+	version = "dev"
+	commit  string
+)
+
+// worker is one process of the fleet.
+type worker struct {
+	settings settings
+	logger   *slog.Logger
+	redis    redis.UniversalClient // its commands do not end with their contexts, as asynq requires
+	clock    *redisconn.Clock
+	permits  redis.UniversalClient // of the limiters; its commands end with their contexts
+	pages    redis.UniversalClient // of the operator's pages; its commands end with their requests
+	queue    deliveries.Enqueuer
+	queues   *queues.Servers
+	ledger   *runs.Ledger
+	session  ledger.SessionID
+	order    *workers.Order // nil before work
+	metrics  *metrics.Metrics
+	traces   *tracing.Tracing // nil: nothing is traced
+	// schemaEvery is how often the version of the data in Redis is read.
+	schemaEvery time.Duration
+
+	served    atomic.Pointer[[]*served]
+	ready     atomic.Pointer[health.Readiness]
+	file      *settingsFile                 // of the tenants; nil: their settings are flags
+	stops     []func(context.Context) error // of the HTTP listeners
+	addresses []string                      // of the HTTP listeners, as URLs
+}
+
+// pageConnections bounds the connections of the operator's pages to Redis.
+const pageConnections = 10
+
+func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
+	traces, err := tracing.New(ctx, tracing.Config{Endpoint: s.OTLPEndpoint, Ratio: s.OTLPRatio, Service: "orgops-worker", Version: version, Logger: logger})
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	logger = traces.Logger(logger)
+	// go-redis has one log for the process, and writes to stderr by default.
+	redis.SetLogger(cli.RedisLog{Logger: logger})
+	client, err := redisconn.ForServer(c)
+	permits, noPermits := redisconn.Open(c)
+	c.PoolSize = pageConnections
+	pages, noPages := redisconn.Open(c)
+	if err := cmp.Or(err, noPermits, noPages); err != nil {
+		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
+	}
+	// Both clients enqueue tasks; asynq's servers use the first.
+	clock := redisconn.NewClock(permits)
+	client.AddHook(clock)
+	permits.AddHook(clock)
+	registry := prometheus.NewRegistry()
+	measured := metrics.New(registry)
+	build := cli.ReadBuild(version, commit)
+	measured.BuildInfo(build.Version, build.Commit)
+	w := &worker{
+		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
+		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces, schemaEvery: schemaEvery,
+	}
+	w.queues = queues.New(queues.Config{
+		Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger,
+		Rank: func(tenant string) int { return w.order.Place(ledger.Tenant(tenant)).Rank },
+	})
+	return w, nil
+}
+
+func (w *worker) close() {
+	if err := errors.Join(w.redis.Close(), w.permits.Close(), w.pages.Close()); err != nil {
+		w.logger.Debug("redis connections closed", "error", err)
+	}
+	w.traces.Close()
+}
+
+// tenants returns the tenants of this worker. The list is not modified.
+func (w *worker) tenants() []*served {
+	if all := w.served.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// setTenants replaces the tenants of this worker. Session, pages, metrics and probes follow.
+func (w *worker) setTenants(all []*served) {
+	w.served.Store(&all)
+	w.ready.Store(w.readiness())
+}
+
+// intake returns the intake of this worker, for retries, sweeps and samples.
+func (w *worker) intake() intake.Intake { return intake.New(w.redis, w.ledger) }
+
+// served is a tenant of this worker. It is started and stopped once: with other settings the
+// tenant is another one.
+type served struct {
+	tenant.Settings
+	logger   *slog.Logger
+	api      *apiclient.Client
+	tokens   apiclient.TokenSource
+	limiter  *pace.Limiter
+	dns      *dnscheck.Checker
+	core     *core
+	hooks    *webhooks.Sender
+	schedule *schedule.Scheduler // of its sweeps; nil: there is none
+	queues   []queues.Queue
+	shown    console.Tenant // on the operator's pages, and to /readyz
+
+	mu       sync.Mutex
+	end      func() // ends the parts; nil: it was not started
+	forget   func() // removes its metrics; set with end
+	stopped  bool
+	stopping chan struct{} // closed when no more tasks are fetched
+
+	fetchesToken atomic.Bool // by [worker.fetchTokens]
+	lacksToken   bool        // of fetchTokens: the last attempt failed
+}
+
+// core executes the rows of a tenant that a dispatcher releases, that of this worker or
+// of another.
+type core struct {
+	engine     *engine.Engine
+	dispatcher *dispatch.Dispatcher
+	scanner    *scan.Scanner
+	followUp   *followup.FollowUp
+}
+
+// settingsFile is the file of tenants, whose changes take effect while the worker runs.
+type settingsFile struct {
+	path    string
+	read    func() ([]tenant.Settings, error) // as at the start
+	content string                            // digest of the file that is in force
+	hangups <-chan os.Signal
+	every   time.Duration
+	refused atomic.Bool // the present content
+}
+
+// Intervals of commands to Redis.
+const (
+	redisAgain    = 2 * time.Second
+	announceEvery = time.Minute
+	schemaEvery   = time.Minute
+)

@@ -1,0 +1,80 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/status"
+)
+
+// recordWait is how long a page waits for the API's record, permit included.
+const recordWait = 6 * time.Second
+
+// Bounds of the reads of the API, each of which takes a permit from the tenant's tasks.
+const (
+	readEvery = 500 * time.Millisecond
+	readBurst = 20
+)
+
+// mayRead waits until the API may be read once.
+func (s *site) mayRead(ctx context.Context) error {
+	if err := s.reads.Wait(ctx); err != nil {
+		return fmt.Errorf("too many requests to the API: these pages send at most two a second (%w); try again in a few seconds", err)
+	}
+	return nil
+}
+
+// readRecord reads the API's record; its request waits for a permit.
+func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name status.DomainName) (apiclient.DiscoveryDomain, error) {
+	if !served || t.API == nil {
+		return apiclient.DiscoveryDomain{}, fmt.Errorf("this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does", name.Tenant)
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordWait)
+	defer cancel()
+	if err := s.mayRead(ctx); err != nil {
+		return apiclient.DiscoveryDomain{}, err
+	}
+	record, err := t.API.DiscoveryDomain(ctx, name.Organization, name.ID)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return record, fmt.Errorf("no answer within %s, including the wait for a permit: see the tenant's page for delays (%w)", recordWait, err)
+	}
+	return record, err
+}
+
+// pagesOfNames is how many pages of an organization's domains are read to find a name: a
+// thousand domains, a permit for each hundred.
+const pagesOfNames = 10
+
+// listedAs returns the id of the organization's domain of that name; empty if it has none.
+func (s *site) listedAs(ctx context.Context, t Tenant, organization, name string) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, recordWait)
+	defer cancel()
+	from := ""
+	for range pagesOfNames {
+		if err := s.mayRead(ctx); err != nil {
+			return "", err
+		}
+		page, next, err := t.API.DiscoveryDomainsPage(ctx, organization, from)
+		if err != nil {
+			return "", errors.New("the organization's domains could not be listed: " + printable(err.Error()))
+		}
+		for _, l := range page {
+			if !strings.EqualFold(l.Record.Domain, strings.TrimSuffix(name, ".")) {
+				continue
+			}
+			if l.Err != nil && apiclient.CheckID("domain", l.Record.ID) != nil {
+				return "", errors.New("the API's record of that name violates the specification: " + printable(l.Err.Error()))
+			}
+			return l.Record.ID, nil // reading it finds other faults
+		}
+		if next == "" {
+			return "", nil
+		}
+		from = next
+	}
+	return "", nil
+}

@@ -1,0 +1,46 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"orgops/apiclient"
+)
+
+// stamp returns a time as pages show it, readable by scripts and screen readers.
+func stamp(t time.Time) template.HTML {
+	if t.IsZero() {
+		return "–"
+	}
+	t = t.UTC()
+	//nolint:gosec // only digits
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05")+" UTC"))
+}
+
+// capital returns a label with its first letter in upper case.
+func capital(label string) string {
+	first, size := utf8.DecodeRuneInString(label)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + label[size:]
+}
+
+// grouped returns a number with its digits in threes: 1,234,567.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+// mostPrintable is how many characters of a message are shown.
+const mostPrintable = 500
+
+// printable returns foreign text on one line: control characters escaped, its length bounded.
+func printable(text string) string { return apiclient.Plain(text, mostPrintable) }

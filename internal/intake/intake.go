@@ -1,0 +1,131 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// Intake submits rows.
+type Intake struct {
+	Ledger *runs.Ledger
+	// Redis is that of the ledger. nil: a commit is not read back.
+	Redis redis.UniversalClient
+	// VerifyAfter is how long after a commit it is read back; 0: two seconds, after which
+	// Redis cannot lose it any more. Tests need not wait that long.
+	VerifyAfter time.Duration
+	// Committed is called when the rows of a run are committed, before they are
+	// read back, which takes seconds. nil: nothing is.
+	Committed func()
+	// Traceparent returns the W3C traceparent of a context, or "". nil: there is none.
+	Traceparent func(context.Context) string
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+var defaultVerifyAfter = 2 * time.Second
+
+func (i Intake) committed() {
+	if i.Committed != nil {
+		i.Committed()
+	}
+}
+
+// New returns an Intake that submits rows to the ledger in rdb.
+func New(rdb redis.UniversalClient, l *runs.Ledger) Intake {
+	return Intake{Ledger: l, Redis: rdb}
+}
+
+// create creates a run, or returns the one that exists under its id, with exact counts.
+func (i Intake) create(ctx context.Context, n ledger.NewRun) (run ledger.Run, created bool, err error) {
+	if i.Traceparent != nil {
+		n.Trace = i.Traceparent(ctx)
+	}
+	run, created, err = i.Ledger.Core().Create(ctx, n)
+	if err != nil {
+		return ledger.Run{}, false, err
+	}
+	run, err = i.Ledger.Exact(ctx, run)
+	return run, created, err
+}
+
+// ErrCancelled says that rows were to be added to a run that was cancelled.
+var ErrCancelled = errors.New("the run was cancelled: no more of its rows can be submitted")
+
+// stager returns a stager for the rows of a run. complete says that all of them are
+// committed: it then compares rows with these, and stores nothing. The error is
+// [ErrCancelled] if the run was cancelled before all of its rows were stored.
+func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stager, complete bool, err error) {
+	core, cancelled := i.Ledger.Core(), !run.CancelledAt.IsZero()
+	header, err := core.Get(ctx, run.ID)
+	if err != nil {
+		return nil, false, err
+	}
+	if run.Sealed() && (!cancelled || run.Total() > 0) {
+		progress, err := core.Sync(ctx, header.ID)
+		if err != nil {
+			return nil, false, err
+		}
+		if progress.Run.Ended() || len(progress.Missing) == 0 {
+			stager, err = core.NewComparer(ctx, header)
+			return stager, true, err
+		}
+	}
+	if cancelled {
+		return nil, false, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
+	}
+	stager, err = core.NewStager(ctx, header)
+	if err == nil && run.Kind == tasks.TypeRemove {
+		stager.Group(tasks.MaxClients, kinds.RemoveGroup)
+	}
+	return stager, false, err
+}
+
+// whyNot returns the error of staging rows: [ErrCancelled] if the run was cancelled
+// meanwhile, which takes no more rows.
+func (i Intake) whyNot(ctx context.Context, run ledger.RunID, err error) error {
+	if _, refused := errors.AsType[*ledger.MismatchError](err); !refused {
+		return err
+	}
+	now, failed := i.Ledger.Core().Get(ctx, run)
+	if failed == nil && now.Cancelled {
+		return fmt.Errorf("run %s: %w", run, ErrCancelled)
+	}
+	return err
+}
+
+// mayBeLost reports whether Redis may have lost a commit that was made before the call. If so
+// it returns when Redis cannot lose it any more.
+func (i Intake) mayBeLost(ctx context.Context) (bool, error) {
+	if !mayLose(ctx, i.Redis) {
+		return false, nil
+	}
+	err := engine.Sleep(ctx, cmp.Or(i.VerifyAfter, defaultVerifyAfter))
+	return err == nil, err
+}
+
+// mayLose reports whether Redis may come back without its last writes and with others:
+// from a file that it appends to, or as a replica that takes over.
+func mayLose(ctx context.Context, rdb redis.UniversalClient) bool {
+	if rdb == nil {
+		return false
+	}
+	info, err := rdb.Info(ctx).Result()
+	if err != nil {
+		_, answered := errors.AsType[redis.Error](err)
+		return !answered || redis.IsPermissionError(err)
+	}
+	replicas := redisconn.InfoValue(info, "connected_slaves")
+	return redisconn.InfoValue(info, "aof_enabled") == "1" || replicas != "" && replicas != "0" || redisconn.InfoValue(info, "cluster_enabled") == "1"
+}

@@ -1,0 +1,32 @@
+package intake
+
+import "encoding/json"
+
+// The most bytes of a row: a line of JSON Lines, and a record of CSV with the line breaks
+// inside its quotes, whose columns are ids and names. They bound the memory that a row takes, a
+// million cells or a quote left open: a longer row ends the reading with a *HeaderError.
+const (
+	MaxRow    = 1 << 20
+	MaxCSVRow = 256 << 10
+)
+
+// The formats that Reader.Format gives.
+const (
+	FormatCSV   = "csv"
+	FormatJSONL = "jsonl"
+)
+
+// Record is one row, good or bad.
+type Record struct {
+	// Item counts the records from 0, bad ones included; blank lines are none.
+	Item int64
+	// Line is where the record begins, from 1; the header is a line too.
+	Line int
+	// Values are those of the schema's columns, in their order: text, or "true" or "false"; ""
+	// for none. nil if Err is set, and where rows are whole objects.
+	Values []string
+	// Object is the row where rows are whole objects.
+	Object json.RawMessage
+	// Err is a *RowError if this row is bad.
+	Err error
+}

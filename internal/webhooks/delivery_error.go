@@ -1,0 +1,35 @@
+package webhooks
+
+import (
+	"fmt"
+	"time"
+)
+
+// DeliveryError says why an attempt failed. It contains neither the endpoint's secrets, nor
+// of its URL more than the host.
+type DeliveryError struct {
+	Endpoint   string
+	Status     int           // of the answer; 0: there was none
+	RetryAfter time.Duration // that the receiver asks for, at most a day; 0: none
+	Permanent  bool          // another attempt would fail too
+	Unsent     bool          // no attempt was made: the receiver gets none for RetryAfter
+
+	reason string
+	cause  error
+}
+
+func (e *DeliveryError) Error() string {
+	return fmt.Sprintf("webhook endpoint %s: %s", e.Endpoint, e.reason)
+}
+
+// AskedToWait returns RetryAfter. The deliveries know this error by its methods.
+func (e *DeliveryError) AskedToWait() time.Duration { return e.RetryAfter }
+
+// Final returns Permanent.
+func (e *DeliveryError) Final() bool { return e.Permanent }
+
+// NotSent returns Unsent.
+func (e *DeliveryError) NotSent() bool { return e.Unsent }
+
+// Unwrap returns the cause, for errors.Is. It may contain the URL.
+func (e *DeliveryError) Unwrap() error { return e.cause }
