@@ -222,13 +222,18 @@ func (e *Engine) untrack(all []*Execution) {
 	}
 }
 
+// current returns the executions that are running or beginning, by nonce.
+func (e *Engine) current() map[ledger.Nonce]*Execution {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.running)
+}
+
 // GiveBack gives back the rows of all executions that are still running or beginning, when
 // a worker stops that cannot wait for them any longer. Their later writes have no effect.
 func (e *Engine) GiveBack(ctx context.Context) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	var failed error
-	for nonce, x := range e.running {
+	for nonce, x := range e.current() {
 		if ctx.Err() != nil { // commands go on after it, and each waits for a Redis that is away
 			return errors.Join(failed, ctx.Err())
 		}
