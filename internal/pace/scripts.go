@@ -2,6 +2,7 @@ package pace
 
 import (
 	"embed"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -22,11 +23,11 @@ var (
 
 // script returns the script of files of lua/, one after the other.
 func script(names ...string) *redis.Script {
-	text := ""
+	var text strings.Builder
 	for _, name := range names {
-		text += source(name)
+		text.WriteString(source(name))
 	}
-	return redis.NewScript(text)
+	return redis.NewScript(text.String())
 }
 
 // source returns a file of lua/.

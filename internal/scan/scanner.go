@@ -247,7 +247,7 @@ func (s *Scanner) add(ctx context.Context, r ledger.Run) {
 
 // isStopped reports whether no step may be made of a run.
 func isStopped(r ledger.Run) bool {
-	return r.Control.Paused || r.Control.Incomplete || r.Control.Cancelled
+	return r.Paused || r.Incomplete || r.Cancelled
 }
 
 // never is the time of work that is not due.
