@@ -1,7 +1,6 @@
 package dnscheck
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +19,14 @@ const (
 
 // String returns "unknown", "absent" or "present".
 func (s State) String() string {
-	return cmp.Or(map[State]string{Absent: "absent", Present: "present"}[s], "unknown")
+	switch s {
+	case Absent:
+		return "absent"
+	case Present:
+		return "present"
+	default:
+		return "unknown"
+	}
 }
 
 // Reason is the reason of a state. Its text is stable, for metrics and machines.
