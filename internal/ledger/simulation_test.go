@@ -546,6 +546,13 @@ func (s *simulation) control() {
 		s.model = before // a segment has forgotten that the run ended
 		return
 	}
+	if change == "pause" && before.header.cancelled && !lost {
+		if !errors.Is(err, ledger.ErrEnded) {
+			s.fail("pause of a cancelled run: %v, want %v", err, ledger.ErrEnded)
+		}
+		s.model = before
+		return
+	}
 	ended := s.get(s.subject.ID).Ended()
 	if err != nil && !lost && (!ended || !before.ended()) {
 		s.fail("control %s: %v", change, err)
