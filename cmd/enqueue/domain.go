@@ -245,7 +245,7 @@ type absenceJSON struct {
 	Checks    int          `json:"sweeps"` // that did not see the token
 	Operator  string       `json:"name_servers_of,omitempty"`
 	Reported  *time.Time   `json:"reported_at"` // null: its loss was not notified
-	Status    sweep.Status `json:"stands"`      // "at_risk", "unsure", "protected", "due", "reported" or "taken"
+	Status    sweep.Status `json:"status"`      // "at_risk", "unsure", "protected", "due", "reported" or "taken"
 	NotBefore *time.Time   `json:"not_before"`  // of at_risk
 	Action    string       `json:"action"`      // of the rules
 	Decision  string       `json:"decision"`    // in words, the breaker apart

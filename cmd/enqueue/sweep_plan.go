@@ -260,7 +260,7 @@ type candidateJSON struct {
 	Organization string       `json:"organization_id"`
 	Since        *time.Time   `json:"absent_since"` // null: it is not
 	Checks       int          `json:"sweeps"`       // that have found it gone
-	Status       sweep.Status `json:"stands"`       // "at_risk", "unsure", "protected", "due", "reported", "taken" or "present"
+	Status       sweep.Status `json:"status"`       // "at_risk", "unsure", "protected", "due", "reported", "taken" or "present"
 	NotBefore    *time.Time   `json:"not_before"`   // of at_risk
 	Action       sweep.Action `json:"action"`       // of the rules
 	Acts         bool         `json:"acts"`         // it would be done
