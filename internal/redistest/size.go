@@ -31,6 +31,15 @@ func Stride(usual int) int {
 	return usual
 }
 
+// Amount returns how much of something a test does: all if long tests run, and otherwise usual,
+// which is enough to fail on the faults that the test is for.
+func Amount(usual, all int) int {
+	if Long() {
+		return all
+	}
+	return usual
+}
+
 // Parallel lets n parallel tests of the package run at a time, unless -parallel is given. It is
 // for a TestMain of tests that wait most of their time.
 func Parallel(n int) {
