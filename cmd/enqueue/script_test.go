@@ -67,7 +67,6 @@ func TestScripts(t *testing.T) {
 			"redis-down":         redisDown,
 			"redis-password":     redisPassword,
 			"redis-set":          redisSet,
-			"redis-zadd":         redisZAdd,
 			"runs":               countRuns,
 			"pending":            countPending,
 			"open":               countOpen,
@@ -165,14 +164,6 @@ func redisPassword(ts *testscript.TestScript, neg bool, args []string) {
 	mini.Close()
 	mini.RequireAuth(args[0])
 	ts.Check(mini.Restart())
-}
-
-func redisZAdd(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 3, "redis-zadd KEY SCORE MEMBER")
-	score, err := strconv.ParseFloat(args[1], 64)
-	ts.Check(err)
-	_, err = of(ts).mini.ZAdd(args[0], score, args[2])
-	ts.Check(err)
 }
 
 func redisSet(ts *testscript.TestScript, neg bool, args []string) {

@@ -272,8 +272,8 @@ func TestRedisUsersAreBounded(t *testing.T) {
 			{"PUBLISH", "asynq:cancel", "x"}, {"SUBSCRIBE", "asynq:cancel"}, {"SUBSCRIBE", "orgops:v2:wake"}, {"DEL", "asynq:servers"}, {"SET", "asynq:other", 1},
 		},
 		"operator": {
-			{"SET", "orgops:schema", 2}, {"DEL", "orgops:v1:runs"}, {"LPUSH", "asynq:{default.api}:pending", "x"}, {"PUBLISH", "asynq:cancel", "x"},
-			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:runs"}, {"HSET", "orgops:v1:{tenant:default}:pace", "tat", 1},
+			{"SET", "orgops:schema", 2}, {"DEL", "orgops:v1:other"}, {"LPUSH", "asynq:{default.api}:pending", "x"}, {"PUBLISH", "asynq:cancel", "x"},
+			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:other"}, {"HSET", "orgops:v1:{tenant:default}:pace", "tat", 1},
 			{"PUBLISH", "orgops:v2:wake", "default"}, {"HSET", "orgops:v2:{run:a}:header", "flags", "p"},
 		},
 	}

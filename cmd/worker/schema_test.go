@@ -26,7 +26,7 @@ func TestSchemaIsReplaced(t *testing.T) {
 		{"newer", "3", "use a newer orgops", "stopping: the data in Redis was replaced"},
 		{"no version", "what", "is this Redis orgops's own?", "stopping: the data in Redis was replaced"},
 		{"emptied", "", "", ""},
-		{"former version", "1", "", ""},
+		{"older version", "1", "redis holds data of version 1", "stopping: the data in Redis was replaced"},
 	}
 	box := startBox(t, sandbox.Options{})
 	for _, tt := range tests {
