@@ -69,9 +69,6 @@ type Row struct {
 // Now returns Redis' time, by which the ledger's times are compared.
 func (x *Execution) Now() time.Time { return x.begun.Add(time.Since(x.started)) }
 
-// Nonce returns the nonce of the execution.
-func (x *Execution) Nonce() ledger.Nonce { return x.identity.Nonce }
-
 // Intend stores the intent of a request for the row. If it returns an error the request
 // must not be made.
 func (x *Execution) Intend(ctx context.Context, row *Row, intent []byte) error {

@@ -84,8 +84,6 @@ type update struct {
 type patch struct {
 	// At is when it was sent. The intent's own time may be later: see notSent.
 	At time.Time `json:"at"`
-	// Nonce is that of the execution, which older workers need.
-	Nonce ledger.Nonce `json:"n"`
 }
 
 func (u *update) execute(ctx context.Context) (ledger.Result, error) {
@@ -133,7 +131,7 @@ func (u *update) patch(ctx context.Context) (ledger.Result, error) {
 		}
 	}
 	store := func(ctx context.Context) error {
-		return intend(ctx, u.x, u.row, patch{At: u.x.Now(), Nonce: u.x.Nonce()})
+		return intend(ctx, u.x, u.row, patch{At: u.x.Now()})
 	}
 	answer, err := u.send(ctx, next, store, u.notSent)
 	if err != nil {

@@ -34,12 +34,8 @@ func (v *verification) notify(ctx context.Context, e events.Event, evidence []by
 // the row is settled leaves log line and event to the next one, for the same proof.
 func (v *verification) settle(ctx context.Context, in *verifyIntent) (ledger.Result, error) {
 	v.audit(ctx, in.evidence)
-	packed, err := packProof(in.evidence)
-	if err != nil {
-		return ledger.Result{}, err
-	}
 	e := v.event(events.DomainVerified, in.evidence.Compared.Domain, in.evidence.At)
-	return ledger.Result{Outcome: ledger.Done, Evidence: packed}, v.notify(ctx, e, packed)
+	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, v.notify(ctx, e, in.Proof)
 }
 
 // audit logs that the domain was verified, and by which proof.

@@ -12,7 +12,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -134,7 +133,9 @@ func (e Evidence) seenBy(property func(dnscheck.ObservationRecord) string) []str
 }
 
 // packCheck compresses the evidence of a check, without its sentence.
-func packCheck(e Evidence) ([]byte, error) { return checkPacking.packEvidence(e, maxVerdict) }
+func packCheck(e Evidence) ([]byte, error) {
+	return checkPacking.packCut(maxVerdict, func(level int) any { return Evidence{Evidence: e.Cut(level)} })
+}
 
 // packedProof is the form in which a proof is compressed.
 type packedProof struct {
@@ -157,20 +158,15 @@ func packProof(e Evidence) ([]byte, error) {
 // ReadEvidence reads the evidence of a settled row's result: of a check if the row has
 // expired, of the proof if its domain was verified. It has no sentence.
 func ReadEvidence(packed []byte) (e Evidence, err error) {
-	if len(packed) > 0 {
-		switch packed[0] {
-		case proofPacking.version:
-			var p packedProof
-			err := proofPacking.unpack(packed, &p)
-			if p.Compared != nil {
-				p.Compared.TXT = unpackToken(p.Compared.TXT, p.Hex)
-			}
-			return p.Evidence, err
-		case formerPacking.version:
-			return readFormerProof(packed)
-		}
+	if len(packed) == 0 || packed[0] != proofPacking.version {
+		return e, checkPacking.unpack(packed, &e)
 	}
-	return e, checkPacking.unpack(packed, &e)
+	var p packedProof
+	err = proofPacking.unpack(packed, &p)
+	if p.Compared != nil {
+		p.Compared.TXT = unpackToken(p.Compared.TXT, p.Hex)
+	}
+	return p.Evidence, err
 }
 
 // packToken returns the bytes of a token in lower-case hexadecimal, as the service writes
@@ -203,13 +199,6 @@ func newPacking(version byte, dictionary string) *packing {
 		return w
 	}
 	return p
-}
-
-// packEvidence compresses evidence, if need be without some of it.
-func (p *packing) packEvidence(e Evidence, most int) ([]byte, error) {
-	return p.packCut(most, func(level int) any {
-		return Evidence{Evidence: e.Cut(level), Compared: e.Compared, ThinProof: e.ThinProof}
-	})
 }
 
 // packCut compresses the value at the lowest level of cuts at which it fits; if none does,
@@ -254,13 +243,11 @@ func (p *packing) unpack(packed []byte, v any) error {
 }
 
 // The packings. Each dictionary has text of nearly every document, the most frequent last.
-// Another dictionary needs another version. A proof is in form 1 as an intent, which older
-// workers read, and in form 4 as the evidence of a result. A memo is in form 3.
+// Another dictionary needs another version.
 var (
-	checkPacking  = newPacking(1, checkDictionary)
-	formerPacking = newPacking(2, formerDictionary)
-	statePacking  = newPacking(3, stateDictionary)
-	proofPacking  = newPacking(4, proofDictionary)
+	checkPacking = newPacking(1, checkDictionary)
+	statePacking = newPacking(3, stateDictionary)
+	proofPacking = newPacking(4, proofDictionary)
 )
 
 const checkDictionary = `"sentence":"basis":"authority_and_resolvers","resolvers_lag","name_servers_disagree","timeout","unreachable","unknown","reason":"servfail","rcode":"SERVFAIL"` +
@@ -289,49 +276,3 @@ const proofDictionary = `"more_observations":"negative_ttl":"extended_error":"er
 	`{"asked":"tls://8.8.8.8:853#dns.google","name_server":false,"operator":"Google","perspective":"default","transport":"tls","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
 	`{"asked":"tls://9.9.9.9:853#dns.quad9.net","name_server":false,"operator":"Quad9","perspective":"default","transport":"tls","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1` +
 	`}],"compared":{"organization_id":"org_","discovery_domain_id":"ord_","domain":".com","verification_host":"_ss-verification.org_","},"hex":"=="}`
-
-// formerProof is the part of a proof of form 2 that a row's result needs. Workers before form
-// 4 write their intents so.
-type formerProof struct {
-	At           string `json:"a"` // Unix seconds in base 36
-	Basis        string `json:"b"` // empty: authority_and_resolvers
-	Organization string `json:"o"`
-	ID           string `json:"d"`
-	Domain       string `json:"z"`
-	Host         string `json:"h"`
-	TXT          string `json:"t"`
-	Hex          []byte `json:"j"` // instead of TXT: see packToken
-	TXTSHA256    string `json:"x"`
-	ThinSince    string `json:"s"` // as At; empty: it is no thin proof
-	ThinChecks   int    `json:"n"`
-	Quorum       int    `json:"q"`
-	Resolvers    int    `json:"w"`
-	State        string `json:"k"` // empty: present
-	Reason       string `json:"r"` // empty: found
-}
-
-func readFormerProof(packed []byte) (e Evidence, err error) {
-	var p formerProof
-	if err := formerPacking.unpack(packed, &p); err != nil {
-		return e, err
-	}
-	unix := func(text string) time.Time {
-		at, _ := strconv.ParseInt(text, 36, 64) // as it was formatted
-		return time.Unix(at, 0).UTC()
-	}
-	e.At, e.State, e.Reason = unix(p.At), cmp.Or(p.State, found), cmp.Or(p.Reason, string(dnscheck.ReasonFound))
-	e.Basis, e.Quorum, e.Resolvers = cmp.Or(p.Basis, string(dnscheck.ByBoth)), p.Quorum, p.Resolvers
-	e.Said = []dnscheck.ObservationRecord{}
-	e.Compared = &Compared{p.Organization, p.ID, p.Domain, p.Host, unpackToken(p.TXT, p.Hex), p.TXTSHA256}
-	if p.ThinSince != "" {
-		e.ThinProof = &ThinProof{Since: unix(p.ThinSince), Checks: p.ThinChecks}
-	}
-	return e, nil
-}
-
-const formerDictionary = `tls://208.67.222.222:853#dns.opendns.comtls://149.112.112.112:853#dns.quad9.nettls://1.0.0.1:853#one.one.one.onetls://8.8.4.4:853#dns.google` +
-	`8.8.4.4:531.0.0.1:539.9.9.9:538.8.8.8:531.1.1.1:53timeoutabsentunknownservfail"s":"r":"c":"e":"x":"g":["p":"https"p":"udp"p":"tcp"m":".domaincontrol.com.awsdns-.co.uk.org.net` +
-	`.ui-dns.org.ui-dns.dens1.dreamhost.comns1.digitalocean.comns-cloud-a1.googledomains.comns1-01.azure-dns.com.gandi.netns1.bluehost.comdns1.p01.nsone.net.ovh.net` +
-	`dns1.registrar-servers.com.ns.cloudflare.com[2606:4700:50::adf5:[2a06:98c1:50::ac40:[2803:f800:50::6ca2:]108.162.192.172.64.32.173.245.58.205.251.192.]\ndns2.www.dns.com 192.0.2.1\nns2.{"a":"t` +
-	`","b":"authority","o":"org_","d":"ord_","z":".com","h":"_ss-verification.org_","j":"==","q":2,"w":3,"y":[""],"v":"dns1. 1\nns-\nns1. 1` +
-	`\nCloudflare\ttls://1.1.1.1:853#one.one.one.one \nGoogle\ttls://8.8.8.8:853#dns.google \nQuad9\ttls://9.9.9.9:853#dns.quad9.net "}`
