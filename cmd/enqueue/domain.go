@@ -122,7 +122,7 @@ type domainJSON struct {
 	Record       *kinds.VerifyRecord `json:"record"` // null: no worker has read it for an open row
 	Rows         []domainRowJSON     `json:"rows"`   // newest first
 	More         int                 `json:"more_rows"`
-	Recorded     *recordedJSON       `json:"remembered,omitempty"` // recorded by sweeps; absent: no sweep has found the domain
+	Recorded     *recordedJSON       `json:"domain_state,omitempty"` // recorded by sweeps; absent: no sweep has found the domain
 }
 
 type domainRowJSON struct {
@@ -133,10 +133,10 @@ type domainRowJSON struct {
 	Outcome   *ledger.Outcome `json:"outcome"`          // null: it is open
 	Detail    string          `json:"detail,omitempty"` // of the outcome
 	Reason    string          `json:"reason,omitempty"` // why it is open
-	NextCheck *time.Time      `json:"next_look"`        // null: it is settled, or that is not known
+	NextCheck *time.Time      `json:"next_check"`       // null: it is settled, or that is not known
 	// LastCheck is the verdict of the last check without the token, as domains check prints
 	// it, of a row that is open or expired.
-	LastCheck *dnscheck.Evidence `json:"last_look,omitempty"`
+	LastCheck *dnscheck.Evidence `json:"last_check,omitempty"`
 	// Proof is the verdict by which the row's domain was verified, and the record of the
 	// tenant at that time.
 	Proof *kinds.Evidence `json:"proof,omitempty"`
@@ -217,25 +217,25 @@ type historyJSON struct {
 type recordedJSON struct {
 	Organization string       `json:"organization_id"`
 	Name         string       `json:"domain"`
-	Sweeps       int64        `json:"sweeps"`    // that have checked it
-	Sweep        *time.Time   `json:"sweep"`     // the tick of the last one of these
-	State        string       `json:"state"`     // "present", "absent" or "unknown"
-	Reason       string       `json:"reason"`    // of the state
-	Sentence     string       `json:"sentence"`  // the same for people; empty unless absent
-	Values       []string     `json:"values"`    // found instead of the token, quoted
-	At           *time.Time   `json:"looked_at"` // of the state
+	Sweeps       int64        `json:"sweeps"`     // that have checked it
+	Sweep        *time.Time   `json:"sweep"`      // the tick of the last one of these
+	State        string       `json:"state"`      // "present", "absent" or "unknown"
+	Reason       string       `json:"reason"`     // of the state
+	Sentence     string       `json:"sentence"`   // the same for people; empty unless absent
+	Values       []string     `json:"values"`     // found instead of the token, quoted
+	At           *time.Time   `json:"checked_at"` // of the state
 	FirstPresent *time.Time   `json:"first_present"`
 	LastPresent  *time.Time   `json:"last_present"`
-	Absence      *absenceJSON `json:"absence"`    // null: it is not known to be absent
-	UnderWay     *actingJSON  `json:"under_way"`  // null: no request is in progress
-	Taken        *actingJSON  `json:"taken_away"` // null: nothing was, or it was restored
-	Past         []eventJSON  `json:"past"`       // the oldest first
+	Absence      *absenceJSON `json:"absence"`     // null: it is not known to be absent
+	InProgress   *actingJSON  `json:"in_progress"` // null: no request is in progress
+	Taken        *actingJSON  `json:"taken"`       // null: nothing was, or it was restored
+	History      []eventJSON  `json:"history"`     // the oldest first
 }
 
 type eventJSON struct {
 	At      time.Time       `json:"at"`
-	What    string          `json:"what"`
-	Why     string          `json:"why,omitempty"`
+	Event   string          `json:"event"`
+	Reason  string          `json:"reason,omitempty"`
 	Verdict *kinds.Evidence `json:"verdict,omitempty"` // by which the record was changed
 }
 
@@ -243,7 +243,7 @@ type absenceJSON struct {
 	Since     *time.Time   `json:"since"`
 	Last      *time.Time   `json:"last"`
 	Checks    int          `json:"sweeps"` // that did not see the token
-	Operator  string       `json:"name_servers_of,omitempty"`
+	Operator  string       `json:"name_server_operator,omitempty"`
 	Reported  *time.Time   `json:"reported_at"` // null: its loss was not notified
 	Status    sweep.Status `json:"status"`      // "at_risk", "unsure", "protected", "due", "reported" or "taken"
 	NotBefore *time.Time   `json:"not_before"`  // of at_risk
@@ -257,7 +257,7 @@ type actingJSON struct {
 	Host   string       `json:"verification_host"`
 	TXT    string       `json:"verification_txt"`
 	Flag   *bool        `json:"use_for_organization_discovery"` // before; null: not said
-	Back   bool         `json:"giving_back,omitempty"`
+	Back   bool         `json:"restores,omitempty"`
 }
 
 func recordedAsJSON(r status.SweptDomain) recordedJSON {
@@ -265,14 +265,14 @@ func recordedAsJSON(r status.SweptDomain) recordedJSON {
 		Organization: r.OrganizationID, Name: r.Domain, Sweeps: r.Sweeps,
 		State: r.State, Reason: r.Reason, Sentence: r.Sentence, Values: append([]string{}, r.Values...), At: known(r.At),
 		FirstPresent: known(r.FirstPresent), LastPresent: known(r.LastPresent),
-		UnderWay: actingAsJSON(r.InProgress), Taken: actingAsJSON(r.Taken), Past: []eventJSON{},
+		InProgress: actingAsJSON(r.InProgress), Taken: actingAsJSON(r.Taken), History: []eventJSON{},
 	}
 	for _, e := range r.History {
-		shown := eventJSON{At: e.At, What: e.What, Why: e.Why}
+		shown := eventJSON{At: e.At, Event: e.What, Reason: e.Why}
 		if verdict, err := kinds.ReadEvidence(e.Verdict); err == nil {
 			shown.Verdict = &verdict
 		}
-		j.Past = append(j.Past, shown)
+		j.History = append(j.History, shown)
 	}
 	if r.Tick != 0 {
 		j.Sweep = known(status.TickAt(r.Tick))

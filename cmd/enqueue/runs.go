@@ -108,15 +108,15 @@ type runJSON struct {
 	CreatedAt time.Time     `json:"created_at"`
 	EndedAt   *time.Time    `json:"ended_at"` // null: it has not
 	Cancelled bool          `json:"cancelled,omitempty"`
-	NotBefore *time.Time    `json:"not_before,omitempty"`   // until when it is postponed; null: it is not
-	Walk      *scanJSON     `json:"walk,omitempty"`         // the scan that finds the rows; absent: they were submitted
-	Silent    *time.Time    `json:"silent_since,omitempty"` // absent: rows still come, or all have come
+	NotBefore *time.Time    `json:"not_before,omitempty"` // until when it is postponed; null: it is not
+	Scan      *scanJSON     `json:"scan,omitempty"`       // the scan that finds the rows; absent: they were submitted
+	Idle      *time.Time    `json:"idle_since,omitempty"` // absent: rows still come, or all have come
 }
 
 func runAsJSON(r ledger.Run) runJSON {
 	j := runJSON{
 		Run: string(r.ID), Kind: string(r.Kind), Tenant: string(r.Tenant), Label: r.Label, Parent: string(r.Parent), Caller: r.Caller, State: status.State(r),
-		Settled: r.Settled(), Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Walk: scanAsJSON(r), Silent: known(status.SilentSince(r, time.Now())), EndedAt: known(r.EndedAt),
+		Settled: r.Settled(), Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Scan: scanAsJSON(r), Idle: known(status.SilentSince(r, time.Now())), EndedAt: known(r.EndedAt),
 	}
 	if r.Sealed() {
 		j.Rows = &r.Rows
@@ -139,7 +139,7 @@ func runAsJSON(r ledger.Run) runJSON {
 // scanJSON is the progress of the scan that finds a run's rows.
 type scanJSON struct {
 	sweep.Progress
-	Waits   string     `json:"waits,omitempty"`    // why it does not continue
+	Reason  string     `json:"reason,omitempty"`   // why it does not continue
 	NextTry *time.Time `json:"next_try,omitempty"` // null: not known
 }
 
@@ -150,7 +150,7 @@ func scanAsJSON(r ledger.Run) *scanJSON {
 	}
 	j := &scanJSON{Progress: progress}
 	if r.Scanning() {
-		j.Waits, j.NextTry = r.Scan.Note, known(r.Scan.NextAt)
+		j.Reason, j.NextTry = r.Scan.Note, known(r.Scan.NextAt)
 	}
 	return j
 }

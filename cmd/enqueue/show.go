@@ -83,7 +83,7 @@ func (d details) write(out io.Writer) error {
 	w.Line("submitted by", r.Caller)
 	w.Line("state", status.State(r))
 	w.Line("lost", status.LostRows(r))
-	w.Line("walk", status.ScanState(r))
+	w.Line("scan", status.ScanState(r))
 	w.Line("producer", status.SilentProducer(r))
 	for _, o := range status.Obstacles(string(r.Tenant), d.held, d.queue) {
 		w.Line("waits", o.String())
@@ -135,14 +135,14 @@ type detailsJSON struct {
 	Children    []childJSON     `json:"children,omitempty"`     // the runs that repeat rows of it
 	WaitingFor  *waitingJSON    `json:"waiting_for,omitempty"`  // why its open rows wait; absent: not known
 	OpenRows    []openRowJSON   `json:"open_rows"`
-	FailedRows  []failedRowJSON `json:"unwell_rows"`
+	FailedRows  []failedRowJSON `json:"failed_rows"`
 }
 
 type openRowJSON struct {
 	Item      int64      `json:"item"` // from 0
 	Row       string     `json:"row"`  // its identifiers
 	Reason    string     `json:"reason,omitempty"`
-	NextCheck *time.Time `json:"next_look"` // null: not known
+	NextCheck *time.Time `json:"next_check"` // null: not known
 }
 
 type failedRowJSON struct {
@@ -161,17 +161,17 @@ type childJSON struct {
 
 // waitingJSON counts the open rows of a run by reason.
 type waitingJSON struct {
-	Reasons []reasonJSON `json:"reasons"` // the most frequent ones
-	Further int64        `json:"rows_of_other_reasons"`
-	Looked  int64        `json:"rows_looked_at"`     // from which the numbers are counted
-	Noted   int64        `json:"rows_with_a_reason"` // if more than were read, the numbers are those of a sample
-	Unnoted int64        `json:"rows_without"`       // not executed yet
+	Reasons       []reasonJSON `json:"reasons"` // the most frequent ones
+	Further       int64        `json:"rows_with_other_reasons"`
+	Read          int64        `json:"rows_read"`           // from which the numbers are counted
+	WithReason    int64        `json:"rows_with_reason"`    // if more than were read, the numbers are those of a sample
+	WithoutReason int64        `json:"rows_without_reason"` // not executed yet
 }
 
 type reasonJSON struct {
 	Rows      int64      `json:"rows"`
-	Reason    string     `json:"reason"`    // with … for the parts that differ from row to row
-	NextCheck *time.Time `json:"next_look"` // the earliest; null: not known
+	Reason    string     `json:"reason"`     // with … for the parts that differ from row to row
+	NextCheck *time.Time `json:"next_check"` // the earliest; null: not known
 }
 
 // printDetails writes the run as JSON, with at most so many open and failed rows.
@@ -212,7 +212,7 @@ func (d details) asJSON() detailsJSON {
 		j.Children = append(j.Children, child)
 	}
 	if w := d.waiting; w.Read > 0 {
-		j.WaitingFor = &waitingJSON{Reasons: []reasonJSON{}, Further: w.Further, Looked: w.Read, Noted: w.WithReason, Unnoted: w.WithoutReason}
+		j.WaitingFor = &waitingJSON{Reasons: []reasonJSON{}, Further: w.Further, Read: w.Read, WithReason: w.WithReason, WithoutReason: w.WithoutReason}
 		for _, one := range w.Reasons {
 			j.WaitingFor.Reasons = append(j.WaitingFor.Reasons, reasonJSON{Rows: one.Rows, Reason: one.Reason, NextCheck: known(one.Next)})
 		}

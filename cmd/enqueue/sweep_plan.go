@@ -228,23 +228,25 @@ type breakerJSON struct {
 	Open      bool       `json:"open"`
 	Sweep     string     `json:"sweep,omitempty"`  // that opened it, or held domains back: for --confirm
 	At        *time.Time `json:"at"`               // when it opened; null: it is closed
-	Why       string     `json:"why,omitempty"`    // it is open, or domains were held back
+	Reason    string     `json:"reason,omitempty"` // it is open, or domains were held back
 	Confirmed *time.Time `json:"confirmed_before"` // domains absent before are confirmed to be gone; null: none is
 	Opens     bool       `json:"would_open"`       // at the end of the next sweep
 }
 
 type skipJSON struct {
-	Tick  time.Time `json:"tick"`
-	Why   string    `json:"why"`
-	InRow int       `json:"in_a_row"`
+	Tick   time.Time `json:"tick"`
+	Reason string    `json:"reason"`
+	InRow  int       `json:"in_a_row"`
 }
 
-// summaryJSON is the summary of a sweep, with a readable tick and another name of its time.
+// summaryJSON is the summary of a sweep, with a readable tick and other names of two members.
 type summaryJSON struct {
 	sweep.Summary
-	Tick     time.Time `json:"tick"`
-	At       *struct{} `json:"at,omitempty"`
-	JudgedAt time.Time `json:"judged_at"`
+	Tick        time.Time `json:"tick"`
+	At          *struct{} `json:"at,omitempty"`
+	EvaluatedAt time.Time `json:"evaluated_at"`
+	Why         *struct{} `json:"why,omitempty"`
+	Reason      string    `json:"reason,omitempty"`
 }
 
 type rulesJSON struct {
@@ -272,7 +274,7 @@ func (p *sweepPlan) asJSON() sweepPlanJSON {
 	b := p.Breaker
 	j := sweepPlanJSON{
 		DryRun: true, Tenant: p.tenant, Organization: p.org, Sweep: p.cron.String(), Of: p.calls,
-		Breaker: breakerJSON{Open: b.Open, Sweep: b.ID, Why: b.Why, Confirmed: known(b.Confirmed), Opens: p.opens()},
+		Breaker: breakerJSON{Open: b.Open, Sweep: b.ID, Reason: b.Why, Confirmed: known(b.Confirmed), Opens: p.opens()},
 		Rate:    p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: p.limit.SweepShare, RateAnnounced: p.announced, TooSlow: p.tooSlow(),
 		Rules:   rulesJSON{p.Rules.Action, int64(p.Rules.Grace / time.Second), p.Rules.AbsentChecks, append([]string{}, p.Rules.Protect...)},
 		Domains: candidatesAsJSON(p.Candidates),
@@ -287,7 +289,7 @@ func (p *sweepPlan) asJSON() sweepPlanJSON {
 		j.Skipped = &skipJSON{status.TickAt(s.Tick), s.Why, s.InRow}
 	}
 	if l := p.Summary; l != nil {
-		j.Last = &summaryJSON{Summary: *l, Tick: status.TickAt(l.Tick), JudgedAt: l.At}
+		j.Last = &summaryJSON{Summary: *l, Tick: status.TickAt(l.Tick), EvaluatedAt: l.At, Reason: l.Why}
 	}
 	if p.calls != nil {
 		j.APICalls, j.Seconds = new(p.calls.sum()), new(int64(p.takes/time.Second))

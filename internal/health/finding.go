@@ -21,7 +21,7 @@ type Finding struct {
 	Level   Level  `json:"level"`
 	Subject string `json:"subject"` // "redis", "tenant acme", "machine"
 	Text    string `json:"text"`    // the result, without secrets; may be empty if it is OK
-	Fix     string `json:"mend,omitempty"`
+	Fix     string `json:"fix,omitempty"`
 }
 
 func ok(format string, args ...any) Finding {

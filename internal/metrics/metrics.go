@@ -75,7 +75,7 @@ func New(registry *prometheus.Registry) *Metrics {
 	m.clientLimit = gauge("orgops_clients_per_request_limit", "Maximum number of clients in one removal: the setting, or less if the API accepts fewer.", "tenant")
 	m.events = counter("orgops_events_total", "Events written to the log and sent to the endpoints that subscribe to them.", "tenant", "type")
 	m.deliveries = counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again or given_up; and events dropped because too many waited for the endpoint: dropped. Endpoint unknown: this worker has no endpoint of that name.", "tenant", "endpoint", "outcome")
-	m.sweepTicks = counter("orgops_sweep_ticks_total", "Scheduled sweeps that were started (begun) or skipped.", "tenant", "what")
+	m.sweepTicks = counter("orgops_sweep_ticks_total", "Scheduled sweeps by result: started or skipped.", "tenant", "result")
 	m.verdicts = counter("orgops_verdicts_total", "Results of DNS checks and proofs of a domain's token.", "tenant", "state", "reason")
 	m.voting = gauge("orgops_resolver_voting", "1 if the resolver has a vote, 0 if it lost its vote because it forges answers.", "tenant", "resolver")
 	m.refused = with.NewGauge(prometheus.GaugeOpts{Name: "orgops_settings_refused", Help: "1 while a changed file of tenants is refused and the former settings are in force."})
@@ -189,6 +189,6 @@ func (m *Metrics) Delivery(tenant, endpoint, outcome string) {
 }
 
 // SweepTick counts a tick of the tenant's schedule by its result.
-func (m *Metrics) SweepTick(tenant, what string) {
-	m.sweepTicks.WithLabelValues(labels(tenant, what)...).Inc()
+func (m *Metrics) SweepTick(tenant, result string) {
+	m.sweepTicks.WithLabelValues(labels(tenant, result)...).Inc()
 }

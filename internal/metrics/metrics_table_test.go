@@ -50,7 +50,7 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	m.ClientsPerRequest("acme", 100)
 	m.Event("acme", events.DomainVerified)
 	m.Delivery("acme", "crm", "delivered")
-	m.SweepTick("acme", "begun")
+	m.SweepTick("acme", "started")
 
 	rdb := redistest.New(t)
 	enqueue(t, rdb, tasks.TypeVerify)
@@ -131,9 +131,9 @@ func TestSweepsWithoutEvaluation(t *testing.T) {
 			m.WatchRedis(rdb, l, func() []tenant.Announced { return []tenant.Announced{{Tenant: name}} }, quiet)
 			var want []string
 			if !test.want.IsZero() {
-				want = append(want, fmt.Sprintf(`orgops_sweep_begun_timestamp_seconds{tenant="%s"} %g`, name, float64(test.want.Unix())))
+				want = append(want, fmt.Sprintf(`orgops_sweep_started_timestamp_seconds{tenant="%s"} %g`, name, float64(test.want.Unix())))
 			}
-			if diff := cmp.Diff(want, series(t, m, "orgops_sweep_begun")); diff != "" {
+			if diff := cmp.Diff(want, series(t, m, "orgops_sweep_started")); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)
 			}
 		})
@@ -152,10 +152,10 @@ func TestTenantInMetrics(t *testing.T) {
 		`orgops_rows_open{tenant="acme"} 0`,
 		`orgops_rows_overdue_seconds{tenant="acme"} 0`,
 		`orgops_runs_open{tenant="acme"} 1`,
-		fmt.Sprintf(`orgops_sweep_begun_timestamp_seconds{tenant="acme"} %g`, float64(begun.Unix())),
-		fmt.Sprintf(`orgops_sweep_judged_timestamp_seconds{tenant="acme"} %g`, float64(judged.Unix())),
+		fmt.Sprintf(`orgops_sweep_evaluated_timestamp_seconds{tenant="acme"} %g`, float64(judged.Unix())),
+		fmt.Sprintf(`orgops_sweep_started_timestamp_seconds{tenant="acme"} %g`, float64(begun.Unix())),
 	}
-	got := series(t, m, "orgops_breaker", "orgops_pace_blocked", "orgops_pace_limit", "orgops_pace_used", "orgops_ro", "orgops_runs", "orgops_sweep_begun", "orgops_sweep_judged")
+	got := series(t, m, "orgops_breaker", "orgops_pace_blocked", "orgops_pace_limit", "orgops_pace_used", "orgops_ro", "orgops_runs", "orgops_sweep_started", "orgops_sweep_evaluated")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
@@ -319,7 +319,7 @@ func TestForget(t *testing.T) {
 		m.ClientsPerRequest(tenant, 100)
 		m.Event(tenant, "run.finished")
 		m.Delivery(tenant, "crm", "delivered")
-		m.SweepTick(tenant, "begun")
+		m.SweepTick(tenant, "started")
 		m.Verdict(tenant, "absent", "no_txt_record")
 		m.ResolverVotes(tenant, "1.1.1.1", true)
 		return m.WatchTenant(tenant, clientWith(t, "opaque"))

@@ -62,7 +62,7 @@ func TestMetrics(t *testing.T) {
 	m.PermitWait("default", 250*time.Millisecond)
 	m.ClientsPerRequest("default", 100)
 	m.ClientsPerRequest("default", 10)
-	m.SweepTick("default", "begun")
+	m.SweepTick("default", "started")
 	m.SweepTick("default", "skipped")
 	m.DNSQuery("authority", "udp", "", "unknown", "timeout", time.Second)
 	m.DNSQuery("authority", "udp", "RESERVED17", "unknown", "unexpected_rcode", time.Second)
@@ -89,8 +89,8 @@ func TestMetrics(t *testing.T) {
 		`orgops_permit_wait_seconds_count{tenant="default"} 1`,
 		`orgops_resolver_voting{resolver="1.1.1.1",tenant="default"} 0`,
 		`orgops_settings_refused 1`,
-		`orgops_sweep_ticks_total{tenant="default",what="begun"} 1`,
-		`orgops_sweep_ticks_total{tenant="default",what="skipped"} 1`,
+		`orgops_sweep_ticks_total{result="skipped",tenant="default"} 1`,
+		`orgops_sweep_ticks_total{result="started",tenant="default"} 1`,
 		`orgops_task_duration_seconds_sum{tenant="default",type="domain:verify"} 2`,
 		`orgops_task_duration_seconds_count{tenant="default",type="domain:verify"} 2`,
 		`orgops_tasks_total{outcome="done",tenant="default",type="domain:verify"} 1`,

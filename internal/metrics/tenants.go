@@ -31,9 +31,9 @@ var (
 		"1 while an operation is blocked for all workers. Operation *: all operations.", "tenant", "operation")
 	breakerOpen = redisDesc("orgops_breaker_open",
 		"1 while the breaker is open and sweeps act on no domain.", "tenant")
-	sweepBegun = redisDesc("orgops_sweep_begun_timestamp_seconds",
+	sweepStarted = redisDesc("orgops_sweep_started_timestamp_seconds",
 		"Start of the last sweep of the whole tenant, as Unix time, without cancelled and deleted sweeps; absent before the first sweep.", "tenant")
-	sweepJudged = redisDesc("orgops_sweep_judged_timestamp_seconds",
+	sweepEvaluated = redisDesc("orgops_sweep_evaluated_timestamp_seconds",
 		"Last evaluation of a sweep of the whole tenant, as Unix time; absent before the first evaluation.", "tenant")
 )
 
@@ -77,7 +77,7 @@ func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string, state heal
 	breaker, summary := state.Sweeps.Breaker, state.Sweeps.Summary
 	metrics = append(metrics, gauge(breakerOpen, oneIf(breaker.Open), tenant))
 	if summary != nil {
-		metrics = append(metrics, gauge(sweepJudged, unixSeconds(summary.At), tenant))
+		metrics = append(metrics, gauge(sweepEvaluated, unixSeconds(summary.At), tenant))
 	}
 	if state.Ticks == nil {
 		return metrics, nil
@@ -93,7 +93,7 @@ func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string, state heal
 		}
 	}
 	if !last.IsZero() {
-		metrics = append(metrics, gauge(sweepBegun, unixSeconds(last), tenant))
+		metrics = append(metrics, gauge(sweepStarted, unixSeconds(last), tenant))
 	}
 	return metrics, nil
 }

@@ -179,5 +179,5 @@ func (e Evaluator) log(ctx context.Context, s Summary) {
 	}
 	e.Logger.Log(ctx, level, "sweep evaluated", "tenant", e.States.Tenant, "run", s.Run, "tick", s.Tick, "organizations", s.Organizations,
 		"present", s.Present, "absent", s.Absent, "unknown", s.Unknown, "newly_absent", s.Newly, "at_risk", s.AtRisk, "acted", s.Acted,
-		"held", s.Held, "protected", s.Protected, "unreadable", s.Unreadable, "why", s.Why)
+		"held", s.Held, "protected", s.Protected, "unreadable", s.Unreadable, "reason", s.Why)
 }

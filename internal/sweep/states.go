@@ -262,8 +262,8 @@ func (s *States) restored(ctx context.Context, e events.Event, proof []byte) (re
 
 // Names of a tenant's states.
 const (
-	SummaryState = "judged"  // [Summary] of the last sweep
-	BreakerState = "breaker" // [Breaker]
+	SummaryState = "evaluated" // [Summary] of the last sweep
+	BreakerState = "breaker"   // [Breaker]
 )
 
 // Breaker returns the tenant's breaker, closed if none is stored, and its stored bytes.

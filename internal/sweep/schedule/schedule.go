@@ -57,7 +57,7 @@ const (
 
 // Outcomes of ticks, as they are counted.
 const (
-	TickStarted = "begun"
+	TickStarted = "started"
 	TickSkipped = "skipped"
 )
 
