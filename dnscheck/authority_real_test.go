@@ -1,7 +1,10 @@
 package dnscheck_test
 
 import (
+	"maps"
 	"net/netip"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,6 +30,16 @@ var pairs = map[string][2]software{
 	"BIND and Knot": {bindSoftware, knotSoftware},
 }
 
+// pairsToRun returns the pairs: all of them if long tests run, and otherwise two, which have all
+// of the programs.
+func pairsToRun() map[string][2]software {
+	all := maps.Clone(pairs)
+	if os.Getenv("ORGOPS_TEST_LONG") == "" {
+		maps.DeleteFunc(all, func(name string, _ [2]software) bool { return !strings.Contains(name, " and ") })
+	}
+	return all
+}
+
 const (
 	realDelegation = "@ NS a.nic\na.nic A " + realTLD + "\nexample NS ns1.example\nexample NS ns2.example\n" +
 		"ns1.example A " + realOne + "\nns2.example A " + realTwo + "\n"
@@ -37,7 +50,7 @@ const (
 // example.com. Unbound is the resolver, and caches absences for an hour.
 func TestFreshRecordAtRealServers(t *testing.T) {
 	t.Parallel()
-	for name, by := range pairs {
+	for name, by := range pairsToRun() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			freshRecord(t, by)
@@ -96,7 +109,7 @@ func TestZonesAtRealServers(t *testing.T) {
 	t.Parallel()
 	cut := func(zone, addr string) string { return zone + " NS ns." + zone + "\nns." + zone + " A " + addr + "\n" }
 	apex := func(addr string) string { return "@ NS ns\nns A " + addr + "\n" }
-	for name, by := range pairs {
+	for name, by := range pairsToRun() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			port := freePort(t)
@@ -148,7 +161,7 @@ func TestZonesAtRealServers(t *testing.T) {
 // record is at that server.
 func TestDiagnosisAtRealServers(t *testing.T) {
 	t.Parallel()
-	for name, by := range pairs {
+	for name, by := range pairsToRun() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			port := freePort(t)
@@ -170,7 +183,7 @@ func TestDiagnosisAtRealServers(t *testing.T) {
 // other. It then publishes a record at one server while Unbound caches its absence.
 func TestDisproofAtRealServers(t *testing.T) {
 	t.Parallel()
-	for name, by := range pairs {
+	for name, by := range pairsToRun() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			port := freePort(t)
@@ -245,7 +258,7 @@ func wantProof(t *testing.T, c *dnscheck.Checker, name string) {
 // and missing parent names.
 func TestStrictProofsAtRealServers(t *testing.T) {
 	t.Parallel()
-	for name, by := range pairs {
+	for name, by := range pairsToRun() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			port := freePort(t)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
@@ -38,8 +40,12 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs each script against a Redis of its own.
 func TestScripts(t *testing.T) {
+	dir, err := filepath.Abs("testdata") // since exits changes the directory
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
@@ -62,6 +68,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":              exits,
+			"process":            process,
 			"redis-is-clean":     redisIsClean,
 			"redis-is-untouched": redisIsUntouched,
 			"redis-down":         redisDown,
@@ -117,9 +124,24 @@ func want(ts *testscript.TestScript, neg bool, args []string, least int, usage s
 	}
 }
 
-// exits runs a program and checks its exit status.
+// exits runs the command and checks its exit status. A process for each would take most of the
+// time of the scripts: unless long tests run, the command runs in the process of the test, with
+// nothing to read from stdin.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "exits STATUS PROGRAM [ARG...]")
+	want(ts, neg, args, 2, "exits STATUS enqueue [ARG...]")
+	if args[1] != "enqueue" {
+		ts.Fatalf("exits runs enqueue, not %s", args[1])
+	}
+	if redistest.Long() {
+		process(ts, neg, args)
+		return
+	}
+	checkStatus(ts, runHere(ts, args[2:]), args[0])
+}
+
+// process runs a program as a process and checks its exit status. The text of stdin is for it.
+func process(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "process STATUS PROGRAM [ARG...]")
 	status := 0
 	err := ts.Exec(args[1], args[2:]...)
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -127,9 +149,53 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	} else {
 		ts.Check(err)
 	}
-	if strconv.Itoa(status) != args[0] {
-		ts.Fatalf("exit status %d, want %s", status, args[0])
+	checkStatus(ts, status, args[0])
+}
+
+func checkStatus(ts *testscript.TestScript, status int, want string) {
+	if strconv.Itoa(status) != want {
+		ts.Fatalf("exit status %d, want %s", status, want)
 	}
+}
+
+// here is held while the command runs in the process of the test, in the directory of a script.
+var here sync.Mutex
+
+func runHere(ts *testscript.TestScript, args []string) (status int) {
+	here.Lock()
+	defer here.Unlock()
+	environ := settings(ts)
+	former, err := os.Getwd()
+	ts.Check(err)
+	ts.Check(os.Chdir(ts.MkAbs(".")))
+	defer func() { ts.Check(os.Chdir(former)) }()
+	return run(context.Background(), args, strings.NewReader(""), ts.Stdout(), ts.Stderr(), environ)
+}
+
+// named returns the settings that the scripts and this file name.
+var named = sync.OnceValues(func() (all []string, err error) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	setting := regexp.MustCompile(`\bORGOPS_[A-Z0-9_]+`)
+	for _, name := range append(files, "script_test.go") {
+		text, readErr := os.ReadFile(name)
+		err = errors.Join(err, readErr)
+		all = append(all, setting.FindAllString(string(text), -1)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), err
+})
+
+// settings returns the settings in the environment of a script, of which a
+// [testscript.TestScript] has no list.
+func settings(ts *testscript.TestScript) (environ []string) {
+	names, err := named()
+	ts.Check(err)
+	for _, name := range names {
+		if value := ts.Getenv(name); value != "" {
+			environ = append(environ, name+"="+value)
+		}
+	}
+	return environ
 }
 
 // redisIsClean checks that Redis has no run and no task, only the ledger's version and the

@@ -178,7 +178,7 @@ func stages(command string, args []string) bool {
 // rows starts. The same command then submits each row once.
 func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 	t.Parallel()
-	const rows = 2*ledger.SegmentRows + 400
+	rows := redistest.Amount(ledger.SegmentRows+400, 2*ledger.SegmentRows+400)
 	for _, tc := range []struct {
 		name   string
 		broken func(t *testing.T, cancel func())
@@ -211,7 +211,7 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 				t.Errorf("exit status %d, stdout %q, want 0 and %q; stderr: %s", status, stdout, want, stderr)
 			}
 			seen := map[string]bool{}
-			for first := int64(0); first < rows; first += 1000 {
+			for first := int64(0); first < int64(rows); first += 1000 {
 				page, err := l.Rows(t.Context(), "job", first, 1000)
 				if err != nil {
 					t.Fatal(err)
@@ -220,7 +220,7 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 					seen[string(row)] = true
 				}
 			}
-			if r, err := l.Get(t.Context(), "job"); err != nil || !r.Sealed() || r.Total() != rows || len(seen) != rows {
+			if r, err := l.Get(t.Context(), "job"); err != nil || !r.Sealed() || r.Total() != int64(rows) || len(seen) != rows {
 				t.Errorf("sealed %t with %d rows, %d of them different, %v: want %d", r.Sealed(), r.Total(), len(seen), err, rows)
 			}
 		})

@@ -62,8 +62,8 @@ func (d desk) withdraw(id string) ledger.Run {
 // removal was done before the cancel.
 func TestRerun(t *testing.T) {
 	t.Parallel()
-	const rows = 150
-	oneByOne := map[string]string{"ORGOPS_MAX_CLIENTS_PER_REQUEST": "1", "ORGOPS_RATE": "50/s", "ORGOPS_BURST": "1"}
+	rows := redistest.Amount(100, 150)
+	oneByOne := map[string]string{"ORGOPS_MAX_CLIENTS_PER_REQUEST": "1", "ORGOPS_RATE": "40/s", "ORGOPS_BURST": "1"}
 	for _, tt := range []struct {
 		name    string
 		already int // removals before the cancel
@@ -87,7 +87,7 @@ func TestRerun(t *testing.T) {
 			if tt.already == 0 {
 				begin(t, env)
 			}
-			d.well("nightly", rows)
+			d.well("nightly", int64(rows))
 			want := slices.Sorted(slices.Values(append(clientsOf(right), before...)))
 			if diff := cmp.Diff(want, removedFrom(box)); diff != "" {
 				t.Errorf("removed clients (-want +got):\n%s", diff)
@@ -138,7 +138,7 @@ func (d desk) watch(during time.Duration) {
 // while it is paused, and the queue is always short.
 func TestPauseOfManyRows(t *testing.T) {
 	t.Parallel()
-	const rows = 40_000
+	rows := redistest.Amount(ledger.SegmentRows+1000, 40_000)
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	d.handIn(ledger.NewRun{ID: "many"}, tasks.TypeUpdate, box.SeedUpdates(rows))
 	begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "20/s", "ORGOPS_BURST": "5"}))
@@ -153,7 +153,7 @@ func TestPauseOfManyRows(t *testing.T) {
 	if after := patched(box); after != before {
 		t.Errorf("%d changes while the run is paused", after-before)
 	}
-	if r := d.run("many"); r.Settled() != int64(before) || r.Total() != rows {
+	if r := d.run("many"); r.Settled() != int64(before) || r.Total() != int64(rows) {
 		t.Errorf("%d of %d rows are settled after %d changes", r.Settled(), r.Total(), before)
 	}
 	if n := d.queued(); n != 0 {

@@ -442,11 +442,11 @@ func TestDNSDown(t *testing.T) {
 // used up.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	const rows = 200
+	rows := redistest.Amount(120, 200)
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	box.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, AnswerLatency: 300 * time.Millisecond})
 	// At this rate most rows wait when the first answers arrive.
-	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "80/s", "ORGOPS_BURST": "20"})
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "45/s", "ORGOPS_BURST": "10"})
 	p := begin(t, env)
 	d.handIn(ledger.NewRun{ID: "templates"}, tasks.TypeCreate, box.SeedTemplates(rows))
 	await(t, "an answer", func() bool {
@@ -455,11 +455,11 @@ func TestStopped(t *testing.T) {
 	if status := p.stop(); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	if settled := d.run("templates").Settled(); settled == 0 || settled == rows {
+	if settled := d.run("templates").Settled(); settled == 0 || settled == int64(rows) {
 		t.Errorf("%d rows are settled: the test shows nothing", settled)
 	}
 	second := begin(t, env)
-	d.well("templates", rows)
+	d.well("templates", int64(rows))
 	eachTemplateOnce(t, box)
 	if status := second.stop(); status != 0 { // it logs an execution after its row is settled
 		t.Errorf("status %d", status)

@@ -124,7 +124,7 @@ func eachCommand(t *testing.T, prepare func(w *world), c call, rows int) {
 			count = counted.heal()
 		})
 	}
-	for n := 0; n < count; n += redistest.Stride(3) {
+	for n := 0; n < count; n += redistest.Stride(7) {
 		for _, lost := range []bool{false, true} {
 			for _, lasting := range []bool{false, true} {
 				t.Run(fmt.Sprintf("command %d, lost %t, lasting %t", n+1, lost, lasting), func(t *testing.T) {
