@@ -13,6 +13,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
@@ -26,12 +27,16 @@ func callsOf(t *testing.T, s scenario) []string {
 	return sab.calls
 }
 
-// anywhere calls test for a disturbance before and after each call of the scan. Calls that
-// are made side by side come in any order.
+// anywhere calls test for a disturbance before and after each call of the scan, or at each
+// third of these points. Calls that are made side by side come in any order.
 func anywhere(t *testing.T, s scenario, test func(t *testing.T, w *world, sab *saboteur)) {
 	t.Helper()
+	point, every := len(s.name), redistest.Stride(3) // scans have different points
 	for k, call := range callsOf(t, s) {
 		for _, after := range []bool{false, true} {
+			if point++; point%every != 0 {
+				continue
+			}
 			t.Run(fmt.Sprintf("%d %s after %t", k, call, after), func(t *testing.T) {
 				sab := &saboteur{at: k, after: after}
 				test(t, s.world(t), sab)
