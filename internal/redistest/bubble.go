@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/redisconn"
 )
 
 // InBubble runs a test in a bubble of testing/synctest, with a miniredis inside of it: waits of
@@ -38,17 +41,48 @@ func miniInBubble(t *testing.T) *database {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true) // it goes through the keys only if time has passed
 	t.Cleanup(m.Close)
-	o := options("inside of the bubble")
-	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
-		conn, err := m.Dial()
+	o := options(bubbleAddr)
+	o.PoolSize, o.MaxIdleConns = bubblePool, 20
+	open := func() redis.UniversalClient {
+		c := redis.NewClient(o)
+		c.AddHook(piping{m})
+		return c
+	}
+	forServer := func() (redis.UniversalClient, error) {
+		c, err := redisconn.ForServer(redisconn.Config{URL: "redis://" + bubbleAddr, PoolSize: bubblePool})
+		if err == nil {
+			c.AddHook(piping{m})
+		}
+		return c, err
+	}
+	return &database{open: open, forServer: forServer, mini: m, follow: func() {}}
+}
+
+const (
+	// bubbleAddr is the address of the miniredis inside of a bubble, which listens nowhere.
+	bubbleAddr = "bubble.invalid:6379"
+	// bubblePool is more connections than any client needs: waits for a connection of the pool
+	// use timers that clients of all bubbles share.
+	bubblePool = 1 << 20
+)
+
+// piping is a hook by which a client is connected to a miniredis through pipes.
+type piping struct{ mini *miniredis.Miniredis }
+
+func (p piping) DialHook(redis.DialHook) redis.DialHook {
+	return func(context.Context, string, string) (net.Conn, error) {
+		conn, err := p.mini.Dial()
 		if err != nil {
 			return nil, err
 		}
 		return newBuffered(conn), nil
 	}
-	// Waits for a connection of the pool use timers that clients of all bubbles share.
-	o.PoolSize, o.MaxIdleConns = 1<<20, 20
-	return &database{open: opening(o), mini: m, follow: func() {}}
+}
+
+func (piping) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (piping) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // buffered is a pipe whose writes do not wait for the reader: client and server would
