@@ -63,7 +63,7 @@ const (
 	bubbleAddr = "bubble.invalid:6379"
 	// bubblePool is more connections than any client needs: waits for a connection of the pool
 	// use timers that clients of all bubbles share.
-	bubblePool = 1 << 20
+	bubblePool = 1 << 12
 )
 
 // piping is a hook by which a client is connected to a miniredis through pipes.
