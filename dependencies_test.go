@@ -52,7 +52,7 @@ var rooms = map[string]room{
 	"internal/pace":           {1650, ""},
 	"internal/queues":         {500, ""},
 	"internal/redisconn":      {1100, ""},
-	"internal/redistest":      {750, "redisconn"},
+	"internal/redistest":      {1000, "redisconn"},
 	"internal/reference":      {250, "cli"},
 	"internal/runs":           {950, "apiclient engine engine/kinds ledger redisconn"},
 	"internal/runstest":       {150, "ledger runs"},

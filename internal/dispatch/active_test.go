@@ -19,52 +19,54 @@ import (
 // and to a Redis that is away, and give it up.
 func TestActive(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	dispatcher := func(protocol int) *dispatch.Dispatcher {
-		return dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: protocol, Places: places})
-	}
-	want := func(d *dispatch.Dispatcher, want bool) {
-		t.Helper()
-		if d.Active() != want {
-			t.Errorf("active is %t", !want)
+	onSite(t, func(t *testing.T, s *site) {
+		dispatcher := func(protocol int) *dispatch.Dispatcher {
+			return dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: protocol, Places: places})
 		}
-	}
-	d, newer := dispatcher(1), dispatcher(2)
-	want(d, false)
-	run := func(d *dispatch.Dispatcher) (stop func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { d.Run(ctx) })
-		return func() { cancel(); running.Wait() }
-	}
-	stop := run(d)
-	s.await("the dispatcher is active", d.Active)
-	stopNewer := run(newer)
-	s.await("the newer one is active", newer.Active)
-	s.await("the first one is not", func() bool { return !d.Active() })
-	stop()
-	want(d, false)
-	stopNewer()
-	want(newer, false) // at once, without waiting for the lease to end
+		want := func(d *dispatch.Dispatcher, want bool) {
+			t.Helper()
+			if d.Active() != want {
+				t.Errorf("active is %t", !want)
+			}
+		}
+		d, newer := dispatcher(1), dispatcher(2)
+		want(d, false)
+		run := func(d *dispatch.Dispatcher) (stop func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { d.Run(ctx) })
+			return func() { cancel(); running.Wait() }
+		}
+		stop := run(d)
+		s.await("the dispatcher is active", d.Active)
+		stopNewer := run(newer)
+		s.await("the newer one is active", newer.Active)
+		s.await("the first one is not", func() bool { return !d.Active() })
+		stop()
+		want(d, false)
+		stopNewer()
+		want(newer, false) // at once, without waiting for the lease to end
+	})
 }
 
 // TestActiveWhileRedisIsAway: a dispatcher that cannot renew its lease is not the active
 // one once the lease has ended.
 func TestActiveWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	mini := redistest.Mini(t)
-	s := newSite(t)
-	d := dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places})
-	if _, err := d.Round(t.Context()); err != nil || !d.Active() {
-		t.Fatalf("active %t, %v", d.Active(), err)
-	}
-	mini.SetError("LOADING Redis is loading the dataset in memory")
-	begun := time.Now()
-	s.await("the lease has ended", func() bool { return !d.Active() })
-	if took := time.Since(begun); took < 2*time.Second {
-		t.Errorf("the lease ended after %v", took)
-	}
-	mini.SetError("")
+	onSite(t, func(t *testing.T, s *site) {
+		mini := redistest.Mini(t)
+		d := dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places})
+		if _, err := d.Round(t.Context()); err != nil || !d.Active() {
+			t.Fatalf("active %t, %v", d.Active(), err)
+		}
+		mini.SetError("LOADING Redis is loading the dataset in memory")
+		begun := time.Now()
+		s.await("the lease has ended", func() bool { return !d.Active() })
+		if took := time.Since(begun); took < 2*time.Second {
+			t.Errorf("the lease ended after %v", took)
+		}
+		mini.SetError("")
+	})
 }
 
 // TestRanks has the second worker of a tenant dispatch while the first is away, and yield to

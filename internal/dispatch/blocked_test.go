@@ -18,42 +18,43 @@ import (
 // runs, nor rows that make no request.
 func TestBlockedChanges(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	var changes atomic.Int64
-	s.start(func(o *options) {
-		o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{
-			kinds.Verify: {
-				Operations: dispatch.Operations{First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
-				Cost:       dispatch.Cost{First: 2, Ready: 2},
-			},
-			kinds.HourlyCheck: {},
-			kinds.Remove:      {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
-		}
-		o.dispatch.Rate = func() float64 { return 10 }
-		o.dispatch.Pace = func(context.Context) (pace.State, error) {
-			at := time.Now()
-			return pace.State{At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at.Add(time.Minute)}}}, nil
-		}
-		done := engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-			return ledger.Result{Outcome: ledger.Done}, nil
+	onSite(t, func(t *testing.T, s *site) {
+		var changes atomic.Int64
+		s.start(func(o *options) {
+			o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{
+				kinds.Verify: {
+					Operations: dispatch.Operations{First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
+					Cost:       dispatch.Cost{First: 2, Ready: 2},
+				},
+				kinds.HourlyCheck: {},
+				kinds.Remove:      {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+			}
+			o.dispatch.Rate = func() float64 { return 10 }
+			o.dispatch.Pace = func(context.Context) (pace.State, error) {
+				at := time.Now()
+				return pace.State{At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at.Add(time.Minute)}}}, nil
+			}
+			done := engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+				return ledger.Result{Outcome: ledger.Done}, nil
+			})
+			o.engine.Handlers = map[ledger.Kind]engine.Handler{
+				kinds.Verify: engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
+					changes.Add(1)
+					row.Stage = ledger.StageReady
+					return ledger.Result{}, &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
+				}),
+				kinds.HourlyCheck: done,
+				kinds.Remove:      done,
+			}
 		})
-		o.engine.Handlers = map[ledger.Kind]engine.Handler{
-			kinds.Verify: engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
-				changes.Add(1)
-				row.Stage = ledger.StageReady
-				return ledger.Result{}, &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
-			}),
-			kinds.HourlyCheck: done,
-			kinds.Remove:      done,
-		}
+		const enough = 12 // they need more than two seconds of the pace
+		s.submit("blocked", kinds.Verify, s.domains(enough))
+		s.await("all changes are blocked", func() bool { return changes.Load() == enough })
+		s.submit("checks", kinds.HourlyCheck, s.domains(5))
+		s.submit("removals", kinds.Remove, s.domains(5))
+		s.awaitEnd("checks")
+		s.awaitEnd("removals")
 	})
-	const enough = 12 // they need more than two seconds of the pace
-	s.submit("blocked", kinds.Verify, s.domains(enough))
-	s.await("all changes are blocked", func() bool { return changes.Load() == enough })
-	s.submit("checks", kinds.HourlyCheck, s.domains(5))
-	s.submit("removals", kinds.Remove, s.domains(5))
-	s.awaitEnd("checks")
-	s.awaitEnd("removals")
 }
 
 // TestStoppedTenant: while an operator has stopped the tenant, rows that need no request are
@@ -61,51 +62,52 @@ func TestBlockedChanges(t *testing.T) {
 // waits without an attempt. Nothing is changed.
 func TestStoppedTenant(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	limiter := pace.New(pace.Config{Redis: s.rdb, Tenant: string(tenant), Writes: apiclient.Writes})
-	if _, err := limiter.Stop(t.Context(), "alice", "wrong file"); err != nil {
-		t.Fatal(err)
-	}
-	var found atomic.Int64
-	s.start(func(o *options) {
-		o.dispatch.Pace = limiter.State
-		o.dispatch.Kinds[kinds.Verify] = dispatch.Kind{Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}}
-		o.dispatch.Kinds[kinds.HourlyCheck] = dispatch.Kind{}
-		o.engine.Handlers[kinds.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
-			found.Add(1)
-			row.Stage = ledger.StageReady
-			return ledger.Result{}, limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain)
+	onSite(t, func(t *testing.T, s *site) {
+		limiter := pace.New(pace.Config{Redis: s.rdb, Tenant: string(tenant), Writes: apiclient.Writes})
+		if _, err := limiter.Stop(t.Context(), "alice", "wrong file"); err != nil {
+			t.Fatal(err)
+		}
+		var found atomic.Int64
+		s.start(func(o *options) {
+			o.dispatch.Pace = limiter.State
+			o.dispatch.Kinds[kinds.Verify] = dispatch.Kind{Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}}
+			o.dispatch.Kinds[kinds.HourlyCheck] = dispatch.Kind{}
+			o.engine.Handlers[kinds.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
+				found.Add(1)
+				row.Stage = ledger.StageReady
+				return ledger.Result{}, limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain)
+			})
+			o.engine.Handlers[kinds.HourlyCheck] = engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+				return ledger.Result{Outcome: ledger.Done}, nil
+			})
 		})
-		o.engine.Handlers[kinds.HourlyCheck] = engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-			return ledger.Result{Outcome: ledger.Done}, nil
+		const rows = 40 // more than there are places
+		s.submit("updates", kinds.Update, s.domains(rows))
+		s.submit("found", kinds.Verify, s.domains(rows))
+		s.submit("checks", kinds.HourlyCheck, s.domains(rows))
+		s.awaitEnd("checks")
+		s.await("all rows wait for a permit", func() bool {
+			p, err := s.Sync(t.Context(), "found")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p.Segments[0].Open.Ready == rows
 		})
-	})
-	const rows = 40 // more than there are places
-	s.submit("updates", kinds.Update, s.domains(rows))
-	s.submit("found", kinds.Verify, s.domains(rows))
-	s.submit("checks", kinds.HourlyCheck, s.domains(rows))
-	s.awaitEnd("checks")
-	s.await("all rows wait for a permit", func() bool {
-		p, err := s.Sync(t.Context(), "found")
+		if n := found.Load(); n != rows {
+			t.Errorf("%d executions of %d rows", n, rows)
+		}
+		run := s.run("found")
+		states, err := s.Rows(t.Context(), ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, 0, rows)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p.Segments[0].Open.Ready == rows
-	})
-	if n := found.Load(); n != rows {
-		t.Errorf("%d executions of %d rows", n, rows)
-	}
-	run := s.run("found")
-	states, err := s.Rows(t.Context(), ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, 0, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range states {
-		if row.Checkpoint.Attempts != 0 || row.Checkpoint.Stage != ledger.StageReady {
-			t.Errorf("row %+v", row)
+		for _, row := range states {
+			if row.Checkpoint.Attempts != 0 || row.Checkpoint.Stage != ledger.StageReady {
+				t.Errorf("row %+v", row)
+			}
 		}
-	}
-	if p, err := s.Sync(t.Context(), "updates"); err != nil || p.Segments[0].Open.Queued != rows || len(s.patches()) != 0 {
-		t.Errorf("segment %+v, %v, %d PATCHes", p.Segments, err, len(s.patches()))
-	}
+		if p, err := s.Sync(t.Context(), "updates"); err != nil || p.Segments[0].Open.Queued != rows || len(s.patches()) != 0 {
+			t.Errorf("segment %+v, %v, %d PATCHes", p.Segments, err, len(s.patches()))
+		}
+	})
 }

@@ -19,7 +19,6 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 )
 
@@ -87,19 +86,20 @@ func TestOneDispatcherIsActive(t *testing.T) {
 // TestReturnSegments has a dispatcher put its segments back once another one is active.
 func TestReturnSegments(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.submit("a", kinds.Update, s.domains(100))
-	older := s.dispatcher()
-	round(t, older)
-	newer := dispatch.NewLease(s.rdb, tenant, ledger.NewSessionID(), 2)
-	if held, err := newer.Take(t.Context()); err != nil || !held {
-		t.Fatalf("held %t, %v", held, err)
-	}
-	time.Sleep(1100 * time.Millisecond) // until the older one renews its lease
-	round(t, older)
-	if due, err := s.TakeDue(t.Context(), tenant, 10); err != nil || len(due.Segments) != 1 {
-		t.Errorf("due %v, %v", due, err)
-	}
+	onSite(t, func(t *testing.T, s *site) {
+		s.submit("a", kinds.Update, s.domains(100))
+		older := s.dispatcher()
+		round(t, older)
+		newer := dispatch.NewLease(s.rdb, tenant, ledger.NewSessionID(), 2)
+		if held, err := newer.Take(t.Context()); err != nil || !held {
+			t.Fatalf("held %t, %v", held, err)
+		}
+		time.Sleep(1100 * time.Millisecond) // until the older one renews its lease
+		round(t, older)
+		if due, err := s.TakeDue(t.Context(), tenant, 10); err != nil || len(due.Segments) != 1 {
+			t.Errorf("due %v, %v", due, err)
+		}
+	})
 }
 
 // TestPausedQueue releases nothing while the queue is paused.
@@ -236,29 +236,25 @@ func (r *refuse) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // dispatcher waits for a second.
 func TestGiveBack(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.submit("a", kinds.Update, s.domains(5))
-	rdb, err := redisconn.Open(redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = rdb.Close() })
-	hook := &refuse{}
-	hook.left.Store(3)
-	rdb.AddHook(hook)
-	d := s.dispatcher(func(c *dispatch.Config) { c.Redis = rdb })
-	if after, err := d.Round(t.Context()); err == nil || after < time.Second {
-		t.Errorf("the next round in %v, %v", after, err)
-	}
-	p, err := s.Sync(t.Context(), "a")
-	if err != nil || s.pending() != 2 || p.Segments[0].Open.Queued != 3 || p.Segments[0].Open.Released != 2 {
-		t.Errorf("%d tasks, segment %+v, %v", s.pending(), p.Segments, err)
-	}
-	time.Sleep(1100 * time.Millisecond) // until the sort is asked for again
-	round(t, d)
-	if n := s.pending(); n != 5 {
-		t.Errorf("%d tasks, want 5", n)
-	}
+	onSite(t, func(t *testing.T, s *site) {
+		s.submit("a", kinds.Update, s.domains(5))
+		rdb, hook := redistest.New(t), &refuse{}
+		hook.left.Store(3)
+		rdb.AddHook(hook)
+		d := s.dispatcher(func(c *dispatch.Config) { c.Redis = rdb })
+		if after, err := d.Round(t.Context()); err == nil || after < time.Second {
+			t.Errorf("the next round in %v, %v", after, err)
+		}
+		p, err := s.Sync(t.Context(), "a")
+		if err != nil || s.pending() != 2 || p.Segments[0].Open.Queued != 3 || p.Segments[0].Open.Released != 2 {
+			t.Errorf("%d tasks, segment %+v, %v", s.pending(), p.Segments, err)
+		}
+		time.Sleep(1100 * time.Millisecond) // until the sort is asked for again
+		round(t, d)
+		if n := s.pending(); n != 5 {
+			t.Errorf("%d tasks, want 5", n)
+		}
+	})
 }
 
 // TestTrimArchive deletes archived tasks that are old, or too many.
@@ -266,11 +262,20 @@ func TestTrimArchive(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	client, inspector := asynq.NewClientFromRedisClient(s.rdb), asynq.NewInspectorFromRedisClient(s.rdb)
-	for i := range 1005 {
-		id := fmt.Sprint(i)
-		if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("test", nil), asynq.Queue(queue), asynq.TaskID(id)); err != nil {
-			t.Fatal(err)
+	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("test", nil), asynq.Queue(queue), asynq.TaskID("0")); err != nil {
+		t.Fatal(err)
+	}
+	const key = "asynq:{" + queue + "}:"
+	task := s.rdb.HGetAll(t.Context(), key+"t:0").Val()
+	_, err := s.rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error { // as asynq does, without a script each
+		for i := 1; i < 1005; i++ {
+			p.HSet(t.Context(), fmt.Sprint(key, "t:", i), task)
+			p.LPush(t.Context(), key+"pending", i)
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if _, err := inspector.ArchiveAllPendingTasks(queue); err != nil {
 		t.Fatal(err)
@@ -281,7 +286,7 @@ func TestTrimArchive(t *testing.T) {
 	}
 	// The time in the queue's set counts, not that in the task, which is of its worker's clock.
 	now := time.Now()
-	s.rdb.ZAdd(t.Context(), "asynq:{"+queue+"}:archived", redis.Z{Member: "500", Score: float64(now.Add(-11 * time.Minute).Unix())})
+	s.rdb.ZAdd(t.Context(), key+"archived", redis.Z{Member: "500", Score: float64(now.Add(-11 * time.Minute).Unix())})
 	if n, err := q.TrimArchive(t.Context(), now); err != nil || n != 1 {
 		t.Errorf("%d deleted, %v; want the one that is older than ten minutes", n, err)
 	}
@@ -358,38 +363,40 @@ func (s *site) proven(id ledger.RunID, n int) {
 // never begun are not released; afterwards they are.
 func TestFirstReadsWait(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.proven("proven", 8)
-	s.submit("new", kinds.Update, s.domains(8))
-	d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 2 } })
-	runs := func() map[ledger.RunID]int {
-		tasks, err := asynq.NewInspectorFromRedisClient(s.rdb).ListPendingTasks(queue)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := map[ledger.RunID]int{}
-		for _, info := range tasks {
-			task, err := engine.ParseTask(info.Payload)
+	onSite(t, func(t *testing.T, s *site) {
+		s.proven("proven", 8)
+		time.Sleep(time.Millisecond) // the run is the older one
+		s.submit("new", kinds.Update, s.domains(8))
+		d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 2 } })
+		runs := func() map[ledger.RunID]int {
+			tasks, err := asynq.NewInspectorFromRedisClient(s.rdb).ListPendingTasks(queue)
 			if err != nil {
 				t.Fatal(err)
 			}
-			n[task.Run]++
+			n := map[ledger.RunID]int{}
+			for _, info := range tasks {
+				task, err := engine.ParseTask(info.Payload)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n[task.Run]++
+			}
+			return n
 		}
-		return n
-	}
-	for range 3 { // the first learns how many rows are ready
-		time.Sleep(600 * time.Millisecond) // another permit
-		round(t, d)
-	}
-	if n := runs(); n["new"] > 1 || n["proven"] < 3 {
-		t.Errorf("tasks %v", n)
-	}
-	s.await("first reads", func() bool {
-		time.Sleep(200 * time.Millisecond)
-		round(t, d)
-		return runs()["new"] > 1
+		for range 3 { // the first learns how many rows are ready
+			time.Sleep(600 * time.Millisecond) // another permit
+			round(t, d)
+		}
+		if n := runs(); n["new"] > 1 || n["proven"] < 3 {
+			t.Errorf("tasks %v", n)
+		}
+		s.await("first reads", func() bool {
+			time.Sleep(200 * time.Millisecond)
+			round(t, d)
+			return runs()["new"] > 1
+		})
+		if n := runs(); n["proven"] < 5 { // 3 left of two seconds' 4
+			t.Errorf("tasks %v at the first read", n)
+		}
 	})
-	if n := runs(); n["proven"] < 5 { // 3 left of two seconds' 4
-		t.Errorf("tasks %v at the first read", n)
-	}
 }

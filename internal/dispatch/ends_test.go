@@ -92,89 +92,92 @@ func (s *site) dispatch(d *dispatch.Dispatcher) (stop func()) {
 // TestFinish finishes a run that has ended, once what follows its end was done.
 func TestFinish(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	ids := s.ended(1)
-	var c calls
-	follow := func(err error) func(*dispatch.Config) {
-		return func(config *dispatch.Config) {
-			config.Ended = func(_ context.Context, r ledger.Run) error {
-				end := c.begin(r.ID)
-				defer end()
-				if r.ID != ids[0] || !r.Ended() {
-					t.Errorf("ended: %+v", r)
+	onSite(t, func(t *testing.T, s *site) {
+		ids := s.ended(1)
+		var c calls
+		follow := func(err error) func(*dispatch.Config) {
+			return func(config *dispatch.Config) {
+				config.Ended = func(_ context.Context, r ledger.Run) error {
+					end := c.begin(r.ID)
+					defer end()
+					if r.ID != ids[0] || !r.Ended() {
+						t.Errorf("ended: %+v", r)
+					}
+					return err
 				}
-				return err
 			}
 		}
-	}
-	stop := s.dispatch(s.dispatcher(follow(errors.New("the receiver is away"))))
-	s.await("the error is logged", func() bool { return strings.Contains(tail(s.log, 6000), "the receiver is away") })
-	time.Sleep(300 * time.Millisecond)
-	if all, _, _, _ := c.get(); all != 1 || s.unfinished(ids) != 1 {
-		t.Errorf("followed %d times within a second, run %+v", all, s.run(ids[0]))
-	}
-	stop()
-	s.dispatch(s.dispatcher(follow(nil)))
-	s.await("the run is finished", func() bool { return s.unfinished(ids) == 0 })
+		stop := s.dispatch(s.dispatcher(follow(errors.New("the receiver is away"))))
+		s.await("the error is logged", func() bool { return strings.Contains(tail(s.log, 6000), "the receiver is away") })
+		time.Sleep(300 * time.Millisecond)
+		if all, _, _, _ := c.get(); all != 1 || s.unfinished(ids) != 1 {
+			t.Errorf("followed %d times within a second, run %+v", all, s.run(ids[0]))
+		}
+		stop()
+		s.dispatch(s.dispatcher(follow(nil)))
+		s.await("the run is finished", func() bool { return s.unfinished(ids) == 0 })
+	})
 }
 
 // TestEndsTakeLong: while calls of Ended take longer than the lease, the dispatcher stays
 // the active one and releases rows. No more than four run at a time, and one for each run.
 func TestEndsTakeLong(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	ids := s.ended(7)
-	var c calls
-	over := make(chan struct{})
-	d := s.dispatcher(func(config *dispatch.Config) {
-		config.Ended = func(_ context.Context, r ledger.Run) error {
-			defer c.begin(r.ID)()
-			<-over
-			return nil
+	onSite(t, func(t *testing.T, s *site) {
+		ids := s.ended(7)
+		var c calls
+		over := make(chan struct{})
+		d := s.dispatcher(func(config *dispatch.Config) {
+			config.Ended = func(_ context.Context, r ledger.Run) error {
+				defer c.begin(r.ID)()
+				<-over
+				return nil
+			}
+		})
+		s.dispatch(d)
+		s.await("four calls", func() bool { _, now, _, _ := c.get(); return now == 4 })
+		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			if !d.Active() {
+				t.Fatal("the dispatcher has lost its lease")
+			}
+		}
+		s.submit("a", kinds.Update, s.domains(5))
+		d.Wake()
+		s.await("rows are released", func() bool { return s.pending() == 5 })
+		close(over)
+		s.await("all runs are finished", func() bool { return s.unfinished(ids) == 0 })
+		if all, _, most, doubled := c.get(); all != len(ids) || most != 4 || doubled {
+			t.Errorf("%d calls, %d at once, two of one run %t", all, most, doubled)
 		}
 	})
-	s.dispatch(d)
-	s.await("four calls", func() bool { _, now, _, _ := c.get(); return now == 4 })
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if !d.Active() {
-			t.Fatal("the dispatcher has lost its lease")
-		}
-	}
-	s.submit("a", kinds.Update, s.domains(5))
-	d.Wake()
-	s.await("rows are released", func() bool { return s.pending() == 5 })
-	close(over)
-	s.await("all runs are finished", func() bool { return s.unfinished(ids) == 0 })
-	if all, _, most, doubled := c.get(); all != len(ids) || most != 4 || doubled {
-		t.Errorf("%d calls, %d at once, two of one run %t", all, most, doubled)
-	}
 }
 
 // TestEndPanics: a panic is logged with its stack, and ends neither the dispatcher nor the
 // run.
 func TestEndPanics(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	ids := s.ended(2)
-	d := s.dispatcher(func(config *dispatch.Config) {
-		config.Ended = func(_ context.Context, r ledger.Run) error {
-			if r.ID == ids[0] {
-				panic("no such domain")
+	onSite(t, func(t *testing.T, s *site) {
+		ids := s.ended(2)
+		d := s.dispatcher(func(config *dispatch.Config) {
+			config.Ended = func(_ context.Context, r ledger.Run) error {
+				if r.ID == ids[0] {
+					panic("no such domain")
+				}
+				return nil
 			}
-			return nil
+		})
+		s.dispatch(d)
+		s.await("the other run is finished", func() bool { return s.unfinished(ids) == 1 })
+		s.await("the panic is logged", func() bool { return strings.Contains(tail(s.log, 20_000), "no such domain") })
+		for _, want := range []string{"level=ERROR", "run=" + string(ids[0]), "ends_test.go"} {
+			if text := tail(s.log, 20_000); !strings.Contains(text, want) {
+				t.Errorf("log %s; want %s", text, want)
+			}
+		}
+		if !d.Active() {
+			t.Error("the dispatcher is not active")
 		}
 	})
-	s.dispatch(d)
-	s.await("the other run is finished", func() bool { return s.unfinished(ids) == 1 })
-	s.await("the panic is logged", func() bool { return strings.Contains(tail(s.log, 20_000), "no such domain") })
-	for _, want := range []string{"level=ERROR", "run=" + string(ids[0]), "ends_test.go"} {
-		if text := tail(s.log, 20_000); !strings.Contains(text, want) {
-			t.Errorf("log %s; want %s", text, want)
-		}
-	}
-	if !d.Active() {
-		t.Error("the dispatcher is not active")
-	}
 }
 
 // TestEndsAreInterrupted: the context of Ended ends with the dispatcher, which waits for
@@ -183,31 +186,32 @@ func TestEndsAreInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, stops := range []bool{true, false} {
 		t.Run(fmt.Sprintf("stops %t", stops), func(t *testing.T) {
-			s := newSite(t)
-			ids := s.ended(1)
-			var c calls
-			stop := s.dispatch(s.dispatcher(func(config *dispatch.Config) {
-				config.Ended = func(ctx context.Context, r ledger.Run) error {
-					end := c.begin(r.ID)
-					defer end()
-					<-ctx.Done()
-					time.Sleep(100 * time.Millisecond)
-					return ctx.Err()
+			onSite(t, func(t *testing.T, s *site) {
+				ids := s.ended(1)
+				var c calls
+				stop := s.dispatch(s.dispatcher(func(config *dispatch.Config) {
+					config.Ended = func(ctx context.Context, r ledger.Run) error {
+						end := c.begin(r.ID)
+						defer end()
+						<-ctx.Done()
+						time.Sleep(100 * time.Millisecond)
+						return ctx.Err()
+					}
+				}))
+				s.await("a call", func() bool { all, _, _, _ := c.get(); return all == 1 })
+				if stops {
+					stop()
+					if _, now, _, _ := c.get(); now != 0 {
+						t.Error("a call is in progress after the end of the dispatcher")
+					}
 				}
-			}))
-			s.await("a call", func() bool { all, _, _, _ := c.get(); return all == 1 })
-			if stops {
-				stop()
-				if _, now, _, _ := c.get(); now != 0 {
-					t.Error("a call is in progress after the end of the dispatcher")
+				s.dispatch(s.dispatcher(func(config *dispatch.Config) { config.Protocol = 2 }))
+				s.await("the call has ended", func() bool { _, now, _, _ := c.get(); return now == 0 })
+				s.await("the run is finished", func() bool { return s.unfinished(ids) == 0 })
+				if all, _, _, _ := c.get(); all != 1 {
+					t.Errorf("%d calls", all)
 				}
-			}
-			s.dispatch(s.dispatcher(func(config *dispatch.Config) { config.Protocol = 2 }))
-			s.await("the call has ended", func() bool { _, now, _, _ := c.get(); return now == 0 })
-			s.await("the run is finished", func() bool { return s.unfinished(ids) == 0 })
-			if all, _, _, _ := c.get(); all != 1 {
-				t.Errorf("%d calls", all)
-			}
+			})
 		})
 	}
 }

@@ -60,7 +60,7 @@ func twice(next asynq.Handler) asynq.Handler {
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	rows := 2000 / redistest.Stride(4)
+	rows := redistest.Amount(250, 2000)
 	s.submit("big", kinds.Update, s.domains(rows))
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Skip: 100, Count: 20, DropAfter: true})
 	times := &settled{rows: map[ledger.Row]int{}}
@@ -105,63 +105,68 @@ func TestFleet(t *testing.T) {
 // TestSmallRunPassesBigOne submits ten rows behind a big run: they settle while most of
 // the big run is open.
 func TestSmallRunPassesBigOne(t *testing.T) {
-	s := newSite(t)
-	s.submit("big", kinds.Update, s.domains(1500))
-	w := s.start(func(o *options) { o.dispatch.Rate = func() float64 { return 200 } })
-	s.await("the big run begins", func() bool { return len(s.patches()) > 50 })
-	s.submit("small", kinds.Update, s.domains(10))
-	begun := time.Now()
-	s.awaitEnd("small")
-	took, open := time.Since(begun), 1500-s.run("big").Counts.Settled()
-	if took > 3*time.Second || open < 300 {
-		t.Errorf("the small run took %v, and %d rows of the big one are open", took, open)
-	}
-	w.stop()
+	onSite(t, func(t *testing.T, s *site) {
+		rows := redistest.Amount(600, 1500)
+		s.submit("big", kinds.Update, s.domains(rows))
+		w := s.start(func(o *options) { o.dispatch.Rate = func() float64 { return 200 } })
+		s.await("the big run begins", func() bool { return len(s.patches()) > 50 })
+		s.submit("small", kinds.Update, s.domains(10))
+		begun := time.Now()
+		s.awaitEnd("small")
+		took, open := time.Since(begun), int64(rows)-s.run("big").Counts.Settled()
+		if took > 3*time.Second || open < 300 {
+			t.Errorf("the small run took %v, and %d rows of the big one are open", took, open)
+		}
+		w.stop()
+	})
 }
 
 // TestRunsShareThePace executes two big runs at the tenant's pace: both advance alike.
 func TestRunsShareThePace(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.submit("a", kinds.Update, s.domains(600))
-	s.submit("b", kinds.Update, s.domains(600))
-	w := s.start(func(o *options) { o.dispatch.Rate = func() float64 { return 100 } })
-	s.await("a third is done", func() bool { return len(s.patches()) > 400 })
-	w.stop()
-	a, b := s.run("a").Counts.Settled(), s.run("b").Counts.Settled()
-	if a < 150 || b < 150 {
-		t.Errorf("%d and %d rows are settled", a, b)
-	}
+	onSite(t, func(t *testing.T, s *site) {
+		rows := redistest.Amount(150, 600)
+		s.submit("a", kinds.Update, s.domains(rows))
+		s.submit("b", kinds.Update, s.domains(rows))
+		w := s.start(func(o *options) { o.dispatch.Rate = func() float64 { return 100 } })
+		s.await("a third is done", func() bool { return len(s.patches()) > 2*rows/3 })
+		w.stop()
+		a, b := s.run("a").Counts.Settled(), s.run("b").Counts.Settled()
+		if least := int64(rows) / 4; a < least || b < least {
+			t.Errorf("%d and %d rows are settled", a, b)
+		}
+	})
 }
 
 // TestPauseResumeCancel pauses a run, resumes it and cancels it.
 func TestPauseResumeCancel(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.submit("a", kinds.Update, s.domains(600))
-	w := s.start(func(o *options) { o.dispatch.Rate = func() float64 { return 150 } })
-	defer w.stop()
-	s.await("the run begins", func() bool { return len(s.patches()) > 20 })
-	if err := s.Pause(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(300 * time.Millisecond)
-	paused := len(s.patches())
-	time.Sleep(1500 * time.Millisecond)
-	if n := len(s.patches()); n != paused {
-		t.Errorf("%d requests were made while the run was paused", n-paused)
-	}
-	if err := s.Resume(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	s.await("the run goes on", func() bool { return len(s.patches()) > paused+20 })
-	if err := s.Cancel(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	run := s.awaitEnd("a")
-	if n := int64(len(s.patches())); run.Counts[ledger.Done] != n || run.Counts[ledger.Cancelled] != 600-n {
-		t.Errorf("counts %v after %d requests", run.Counts, n)
-	}
+	onSite(t, func(t *testing.T, s *site) {
+		s.submit("a", kinds.Update, s.domains(600))
+		w := s.start(func(o *options) { o.dispatch.Rate = func() float64 { return 150 } })
+		defer w.stop()
+		s.await("the run begins", func() bool { return len(s.patches()) > 20 })
+		if err := s.Pause(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		paused := len(s.patches())
+		time.Sleep(1500 * time.Millisecond)
+		if n := len(s.patches()); n != paused {
+			t.Errorf("%d requests were made while the run was paused", n-paused)
+		}
+		if err := s.Resume(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		s.await("the run goes on", func() bool { return len(s.patches()) > paused+20 })
+		if err := s.Cancel(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		run := s.awaitEnd("a")
+		if n := int64(len(s.patches())); run.Counts[ledger.Done] != n || run.Counts[ledger.Cancelled] != 600-n {
+			t.Errorf("counts %v after %d requests", run.Counts, n)
+		}
+	})
 }
 
 // TestStop stops a worker whose rows are in progress: another one executes them at once,

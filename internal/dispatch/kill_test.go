@@ -60,40 +60,46 @@ func (m *mortal) Rebuild(ctx context.Context, t ledger.Tenant) (all []ledger.Pro
 	return all, err
 }
 
-// TestKill kills a dispatcher before and after each call of its rounds. Another one takes over
+// TestKill kills a dispatcher before and after each call of its rounds, or each third. Another one takes over
 // and releases every row, also those that were released and not enqueued.
 func TestKill(t *testing.T) {
 	t.Parallel()
+	every := redistest.Stride(3)
 	for _, after := range []bool{false, true} {
-		for call := 0; ; call++ {
+		first := 0
+		if after {
+			first = 1 % every
+		}
+		for call := first; ; call += every {
 			m := &mortal{call: call, after: after}
 			t.Run(fmt.Sprintf("call %d after %t", call, after), func(t *testing.T) {
-				s := newSite(t)
-				clock := redistest.Mini(t)
-				m.Ledger = s.Ledger
-				s.submit("a", kinds.Update, s.domains(20))
-				first := s.dispatcher(func(c *dispatch.Config) { c.Ledger = m })
-				var life sync.WaitGroup
-				life.Go(func() {
-					for range 4 {
-						round(t, first)
+				onSite(t, func(t *testing.T, s *site) {
+					clock := redistest.Mini(t)
+					m.Ledger = s.Ledger
+					s.submit("a", kinds.Update, s.domains(20))
+					first := s.dispatcher(func(c *dispatch.Config) { c.Ledger = m })
+					var life sync.WaitGroup
+					life.Go(func() {
+						for range 4 {
+							round(t, first)
+							s.execute()
+						}
+					})
+					life.Wait()
+					clock.SetTime(time.Now().Add(ledger.ReleaseTimeout + time.Second))
+					second := s.dispatcher()
+					for range 20 {
+						round(t, second)
 						s.execute()
+						if s.run("a").Ended() {
+							break
+						}
+						time.Sleep(200 * time.Millisecond)
+					}
+					if r := s.run("a"); r.Counts[ledger.Done] != 20 || len(s.patches()) != 20 {
+						t.Errorf("counts %v, %d domains patched", r.Counts, len(s.patches()))
 					}
 				})
-				life.Wait()
-				clock.SetTime(time.Now().Add(ledger.ReleaseTimeout + time.Second))
-				second := s.dispatcher()
-				for range 20 {
-					round(t, second)
-					s.execute()
-					if s.run("a").Ended() {
-						break
-					}
-					time.Sleep(200 * time.Millisecond)
-				}
-				if r := s.run("a"); r.Counts[ledger.Done] != 20 || len(s.patches()) != 20 {
-					t.Errorf("counts %v, %d domains patched", r.Counts, len(s.patches()))
-				}
 			})
 			if !m.died {
 				break

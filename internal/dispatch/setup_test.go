@@ -19,7 +19,6 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/logtest"
-	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 )
@@ -45,7 +44,7 @@ type site struct {
 	t       *testing.T
 	rdb     redis.UniversalClient
 	sandbox *sandbox.Sandbox
-	api     *apiclient.Client
+	api     kinds.Domains
 	log     *logtest.Buffer
 }
 
@@ -56,7 +55,24 @@ func newSite(t *testing.T) *site {
 
 func newSiteOn(t *testing.T, rdb redis.UniversalClient) *site {
 	t.Helper()
-	sb, err := sandbox.Start(sandbox.Options{Seed: 1})
+	sb, client := newAPI(t)
+	return siteOf(t, rdb, sb, client)
+}
+
+// onSite runs a test of a site in a bubble, if the Redis is an embedded one.
+func onSite(outer *testing.T, test func(t *testing.T, s *site)) {
+	outer.Helper()
+	redistest.InBubble(outer, func(t *testing.T, out *redistest.Outside) {
+		var sb *sandbox.Sandbox
+		var client *apiclient.Client
+		out.Do(func() { sb, client = newAPI(outer) })
+		test(t, siteOf(t, redistest.New(t), sb, briefAPI{client}))
+	})
+}
+
+func newAPI(t *testing.T) (*sandbox.Sandbox, *apiclient.Client) {
+	t.Helper()
+	sb, err := sandbox.Start(sandbox.Options{Seed: 1, Resolvers: 1}) // no test needs its DNS
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +84,29 @@ func newSiteOn(t *testing.T, rdb redis.UniversalClient) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.CloseIdle)
+	return sb, client
+}
+
+// briefAPI keeps no connection between requests: the time of a bubble stands while a goroutine
+// waits for a socket.
+type briefAPI struct{ *apiclient.Client }
+
+// DiscoveryDomain implements [kinds.Domains].
+func (a briefAPI) DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error) {
+	defer a.CloseIdle()
+	return a.Client.DiscoveryDomain(ctx, organization, domain)
+}
+
+// UpdateDiscoveryDomain implements [kinds.Domains].
+func (a briefAPI) UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
+	defer a.CloseIdle()
+	return a.Client.UpdateDiscoveryDomain(ctx, organization, domain, u)
+}
+
+func siteOf(t *testing.T, rdb redis.UniversalClient, sb *sandbox.Sandbox, api kinds.Domains) *site {
+	t.Helper()
 	sb.AddOrganization(org, "one")
-	s := &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: client, log: &logtest.Buffer{}}
+	s := &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: api, log: &logtest.Buffer{}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(tail(s.log, 6000))
@@ -160,11 +197,7 @@ func (s *site) start(change ...func(*options)) *worker {
 	s.t.Helper()
 	w := &worker{site: s, stopping: make(chan struct{})}
 	w.session = ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol, Tenants: []ledger.Tenant{tenant}, Kinds: []ledger.Kind{kinds.Update}}
-	rdb, err := redisconn.ForServer(redisconn.Config{URL: redistest.URL(s.t), AllowURLPassword: true})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { _ = rdb.Close() })
+	rdb := redistest.ForServer(s.t)
 	l := ledger.New(rdb)
 	o := options{engine: s.engineConfig(l, w.session.ID), places: places, dispatch: dispatch.Config{
 		Tenant: tenant, Ledger: l, Redis: rdb, Queue: queue, Session: w.session.ID, Protocol: engine.Protocol, Places: places,

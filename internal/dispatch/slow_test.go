@@ -2,7 +2,6 @@ package dispatch_test
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,14 +17,16 @@ import (
 // slowly is a hook by which a Redis needs a time for each command, and executes one after
 // the other.
 type slowly struct {
-	mu   sync.Mutex
+	// turn has the one place of the command that is executed. A bubble's time would stand while
+	// commands wait for a mutex.
+	turn chan struct{}
 	took time.Duration
 }
 
 func (s *slowly) execute(commands int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.turn <- struct{}{}
 	time.Sleep(time.Duration(commands) * s.took)
+	<-s.turn
 }
 
 func (s *slowly) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -75,16 +76,17 @@ func (b beginning) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execu
 // begin before their releases lapse: fewer are released.
 func TestSlowRedis(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.submit("a", kinds.Update, s.domains(300))
-	var counted releases
-	s.start(func(o *options) {
-		o.dispatch.Redis.AddHook(&slowly{took: 10 * time.Millisecond})
-		o.dispatch.Ledger, o.engine.Ledger = releasing{o.dispatch.Ledger, &counted}, beginning{o.engine.Ledger, &counted}
-		o.places, o.dispatch.Places = 300, 300
+	onSite(t, func(t *testing.T, s *site) {
+		s.submit("a", kinds.Update, s.domains(300))
+		var counted releases
+		s.start(func(o *options) {
+			o.dispatch.Redis.AddHook(&slowly{turn: make(chan struct{}, 1), took: 10 * time.Millisecond})
+			o.dispatch.Ledger, o.engine.Ledger = releasing{o.dispatch.Ledger, &counted}, beginning{o.engine.Ledger, &counted}
+			o.places, o.dispatch.Places = 300, 300
+		})
+		s.await("100 domains", func() bool { return len(s.patches()) >= 100 })
+		if n := counted.most.Load(); n > 64 {
+			t.Errorf("%d rows were released that had not begun", n)
+		}
 	})
-	s.await("100 domains", func() bool { return len(s.patches()) >= 100 })
-	if n := counted.most.Load(); n > 64 {
-		t.Errorf("%d rows were released that had not begun", n)
-	}
 }

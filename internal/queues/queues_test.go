@@ -25,6 +25,12 @@ type site struct {
 	hold chan struct{}
 }
 
+// inBubble runs a test in a bubble, if the Redis is an embedded one.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) { test(t) })
+}
+
 func newSite(t *testing.T, idle time.Duration) *site {
 	s := &site{t: t, rdb: redistest.New(t), hold: make(chan struct{})}
 	close(s.hold)
@@ -44,7 +50,7 @@ func (s *site) queue(name string) queues.Queue {
 	}
 	return queues.Queue{
 		Name: name, Tenant: "acme", Full: full,
-		Config: asynq.Config{Concurrency: 2, TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 100 * time.Millisecond, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 0 }},
+		Config: asynq.Config{Concurrency: 2, TaskCheckInterval: 50 * time.Millisecond, DelayedTaskCheckInterval: 100 * time.Millisecond, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 0 }},
 		Handler: asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
 			<-s.hold
 			s.done.Add(1)
@@ -101,7 +107,7 @@ func (s *site) servers() int {
 
 func (s *site) await(what string, ok func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatalf("waited in vain for: %s", what)
 		}
@@ -120,16 +126,18 @@ func TestServedWhileBusy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, time.Second)
-			s.run()
-			enqueue(s)
-			s.await("its end", func() bool { return s.done.Load() == 1 })
-			if n := s.servers(); n > 1 {
-				t.Errorf("%d servers, want that of q1", n)
-			}
-			s.await("no server", func() bool { return s.servers() == 0 })
-			s.enqueue("q1") // again
-			s.await("its end", func() bool { return s.done.Load() == 2 })
+			inBubble(t, func(t *testing.T) {
+				s := newSite(t, time.Second)
+				s.run()
+				enqueue(s)
+				s.await("its end", func() bool { return s.done.Load() == 1 })
+				if n := s.servers(); n > 1 {
+					t.Errorf("%d servers, want that of q1", n)
+				}
+				s.await("no server", func() bool { return s.servers() == 0 })
+				s.enqueue("q1") // again
+				s.await("its end", func() bool { return s.done.Load() == 2 })
+			})
 		})
 	}
 }
@@ -137,17 +145,19 @@ func TestServedWhileBusy(t *testing.T) {
 // TestBusyIsNotIdle: a server with a task in progress is not shut down.
 func TestBusyIsNotIdle(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, time.Second)
-	s.hold = make(chan struct{})
-	s.run()
-	s.enqueue("q1")
-	s.await("a server", func() bool { return s.servers() == 1 })
-	time.Sleep(4 * time.Second)
-	if n := s.servers(); n != 1 {
-		t.Errorf("%d servers while a task is in progress", n)
-	}
-	close(s.hold)
-	s.await("its end", func() bool { return s.done.Load() == 1 })
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, time.Second)
+		s.hold = make(chan struct{})
+		s.run()
+		s.enqueue("q1")
+		s.await("a server", func() bool { return s.servers() == 1 })
+		time.Sleep(4 * time.Second)
+		if n := s.servers(); n != 1 {
+			t.Errorf("%d servers while a task is in progress", n)
+		}
+		close(s.hold)
+		s.await("its end", func() bool { return s.done.Load() == 1 })
+	})
 }
 
 // TestRanks: a queue is served by its first worker, and by the second one too if the first does
@@ -155,29 +165,31 @@ func TestBusyIsNotIdle(t *testing.T) {
 // down when its task has ended.
 func TestRanks(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, time.Second)
-	s.hold = make(chan struct{})
-	second := s.ranked(1)
-	second.run()
-	third := s.ranked(2)
-	third.run()
-	s.enqueue("q0")
-	s.await("the second, since there is no first", func() bool { return second.active("q0") == 1 })
-	s.run()
-	for range 3 {
-		s.enqueue("q1")
-	}
-	s.Wake("q1")
-	s.await("the second, since the places of the first are taken", func() bool { return s.active("q1") == 3 })
-	s.enqueue("q2")
-	s.Wake("q2")
-	s.await("those of the first and the second for each queue", func() bool { return s.servers() == 6 })
-	time.Sleep(3 * time.Second) // until q0 does not need the second one
-	close(s.hold)
-	s.await("no server", func() bool { return s.servers() == 0 })
-	if n := s.done.Load(); n != 5 {
-		t.Errorf("%d tasks were executed, want each of 5 once", n)
-	}
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, time.Second)
+		s.hold = make(chan struct{})
+		second := s.ranked(1)
+		second.run()
+		third := s.ranked(2)
+		third.run()
+		s.enqueue("q0")
+		s.await("the second, since there is no first", func() bool { return second.active("q0") == 1 })
+		s.run()
+		for range 3 {
+			s.enqueue("q1")
+		}
+		s.Wake("q1")
+		s.await("the second, since the places of the first are taken", func() bool { return s.active("q1") == 3 })
+		s.enqueue("q2")
+		s.Wake("q2")
+		s.await("those of the first and the second for each queue", func() bool { return s.servers() == 6 })
+		time.Sleep(3 * time.Second) // until q0 does not need the second one
+		close(s.hold)
+		s.await("no server", func() bool { return s.servers() == 0 })
+		if n := s.done.Load(); n != 5 {
+			t.Errorf("%d tasks were executed, want each of 5 once", n)
+		}
+	})
 }
 
 // ranked is another worker of the site, of that rank for all tenants.
@@ -221,20 +233,22 @@ func TestAskEvery(t *testing.T) {
 // TestIdleCommands: queues without tasks cost one command a second, however many there are.
 func TestIdleCommands(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, time.Second)
-	if _, cluster := s.rdb.(*redis.ClusterClient); cluster {
-		t.Skip("on a Cluster it is one command for each queue")
-	}
-	for i := range 100 {
-		s.Add(queues.Queue{Name: fmt.Sprint("other", i)})
-	}
-	var commands atomic.Int64
-	s.rdb.AddHook(counter{&commands})
-	s.run()
-	time.Sleep(3500 * time.Millisecond)
-	if n := commands.Load(); n < 2 || n > 4 {
-		t.Errorf("%d commands in 3.5 s, want one a second", n)
-	}
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, time.Second)
+		if _, cluster := s.rdb.(*redis.ClusterClient); cluster {
+			t.Skip("on a Cluster it is one command for each queue")
+		}
+		for i := range 100 {
+			s.Add(queues.Queue{Name: fmt.Sprint("other", i)})
+		}
+		var commands atomic.Int64
+		s.rdb.AddHook(counter{&commands})
+		s.run()
+		time.Sleep(3500 * time.Millisecond)
+		if n := commands.Load(); n < 2 || n > 4 {
+			t.Errorf("%d commands in 3.5 s, want one a second", n)
+		}
+	})
 }
 
 // counter counts commands that read queues.
@@ -266,24 +280,26 @@ func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 // added again.
 func TestRemoved(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, time.Minute)
-	s.hold = make(chan struct{})
-	s.run()
-	s.enqueue("q0")
-	s.Wake("q0")
-	s.await("a server", func() bool { return s.servers() == 1 })
-	s.await("it in progress", func() bool { return s.active("q0") == 1 })
-	shutdown := s.removeAll()
-	s.enqueue("q2")
-	s.Wake("q2")
-	time.AfterFunc(200*time.Millisecond, func() { close(s.hold) })
-	shutdown()
-	if n := s.done.Load(); n != 1 {
-		t.Errorf("%d tasks are done, want the one that was in progress", n)
-	}
-	if n := s.servers(); n != 0 {
-		t.Errorf("%d servers after the removal", n)
-	}
-	s.Add(s.queue("q2"))
-	s.await("the task of the queue that was added again", func() bool { return s.done.Load() == 2 })
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, time.Minute)
+		s.hold = make(chan struct{})
+		s.run()
+		s.enqueue("q0")
+		s.Wake("q0")
+		s.await("a server", func() bool { return s.servers() == 1 })
+		s.await("it in progress", func() bool { return s.active("q0") == 1 })
+		shutdown := s.removeAll()
+		s.enqueue("q2")
+		s.Wake("q2")
+		time.AfterFunc(200*time.Millisecond, func() { close(s.hold) })
+		shutdown()
+		if n := s.done.Load(); n != 1 {
+			t.Errorf("%d tasks are done, want the one that was in progress", n)
+		}
+		if n := s.servers(); n != 0 {
+			t.Errorf("%d servers after the removal", n)
+		}
+		s.Add(s.queue("q2"))
+		s.await("the task of the queue that was added again", func() bool { return s.done.Load() == 2 })
+	})
 }

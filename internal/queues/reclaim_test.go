@@ -111,36 +111,40 @@ func TestReclaimMany(t *testing.T) {
 // lease, and is shut down when no task is left.
 func TestLostTaskIsExecuted(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, time.Second)
-	s.enqueue("q1")
-	if err := s.rdb.LMove(t.Context(), "asynq:{q1}:pending", "asynq:{q1}:active", "RIGHT", "LEFT").Err(); err != nil {
-		t.Fatal(err)
-	}
-	s.run()
-	s.await("its end", func() bool { return s.done.Load() == 1 })
-	s.await("no server", func() bool { return s.servers() == 0 })
-	if n := s.rdb.Exists(t.Context(), "asynq:{q1}:active").Val(); n != 0 {
-		t.Error("a task is active still")
-	}
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, time.Second)
+		s.enqueue("q1")
+		if err := s.rdb.LMove(t.Context(), "asynq:{q1}:pending", "asynq:{q1}:active", "RIGHT", "LEFT").Err(); err != nil {
+			t.Fatal(err)
+		}
+		s.run()
+		s.await("its end", func() bool { return s.done.Load() == 1 })
+		s.await("no server", func() bool { return s.servers() == 0 })
+		if n := s.rdb.Exists(t.Context(), "asynq:{q1}:active").Val(); n != 0 {
+			t.Error("a task is active still")
+		}
+	})
 }
 
 // TestForgetsKilledServers: a server that was killed is still in asynq's lists, since only one
 // that is shut down leaves them.
 func TestForgetsKilledServers(t *testing.T) {
 	t.Parallel()
-	s, ctx := newSite(t, time.Minute), t.Context()
-	lists := []string{"asynq:servers", "asynq:workers"}
-	for _, list := range lists {
-		for name, seen := range map[string]time.Duration{"killed": -2 * time.Hour, "alive": 10 * time.Second} {
-			if err := s.rdb.ZAdd(ctx, list, redis.Z{Member: name, Score: float64(time.Now().Add(seen).Unix())}).Err(); err != nil {
-				t.Fatal(err)
+	inBubble(t, func(t *testing.T) {
+		s, ctx := newSite(t, time.Minute), t.Context()
+		lists := []string{"asynq:servers", "asynq:workers"}
+		for _, list := range lists {
+			for name, seen := range map[string]time.Duration{"killed": -2 * time.Hour, "alive": 10 * time.Second} {
+				if err := s.rdb.ZAdd(ctx, list, redis.Z{Member: name, Score: float64(time.Now().Add(seen).Unix())}).Err(); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-	}
-	s.run()
-	for _, list := range lists {
-		s.await("only the living server in "+list, func() bool {
-			return slices.Equal(s.rdb.ZRange(ctx, list, 0, -1).Val(), []string{"alive"})
-		})
-	}
+		s.run()
+		for _, list := range lists {
+			s.await("only the living server in "+list, func() bool {
+				return slices.Equal(s.rdb.ZRange(ctx, list, 0, -1).Val(), []string{"alive"})
+			})
+		}
+	})
 }

@@ -34,14 +34,10 @@ func serve(t *testing.T, ahead time.Duration, seed func(*clockSite)) (*clockSite
 	if seed != nil {
 		seed(s)
 	}
-	client, err := redisconn.ForServer(redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
+	client := redistest.ForServer(t)
 	client.AddHook(redisconn.NewClock(client))
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
-		TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 10 * time.Millisecond, JanitorInterval: 10 * time.Millisecond,
+		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 50 * time.Millisecond, JanitorInterval: 50 * time.Millisecond,
 		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour }, LogLevel: asynq.FatalLevel, ShutdownTimeout: time.Millisecond,
 	})
 	ended := make(chan struct{})
@@ -102,28 +98,30 @@ func TestAsynqWritesRedisTime(t *testing.T) {
 	for _, ahead := range clocksApart {
 		t.Run(fmt.Sprint("Redis ahead by ", ahead), func(t *testing.T) {
 			t.Parallel()
-			s, client := serve(t, ahead, nil)
-			for _, tt := range []struct {
-				task, set string
-				want      time.Duration
-			}{
-				{"hold", "lease", 30 * time.Second},
-				{"retry", "retry", time.Hour},
-				{"done", "completed", 2 * time.Hour},
-				{"archive", "archived", 0},
-			} {
-				if _, err := client.Enqueue(asynq.NewTask(tt.task, nil), asynq.TaskID(tt.task), asynq.Retention(2*time.Hour)); err != nil {
-					t.Fatal(err)
+			redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
+				s, client := serve(t, ahead, nil)
+				for _, tt := range []struct {
+					task, set string
+					want      time.Duration
+				}{
+					{"hold", "lease", 30 * time.Second},
+					{"retry", "retry", time.Hour},
+					{"done", "completed", 2 * time.Hour},
+					{"archive", "archived", 0},
+				} {
+					if _, err := client.Enqueue(asynq.NewTask(tt.task, nil), asynq.TaskID(tt.task), asynq.Retention(2*time.Hour)); err != nil {
+						t.Fatal(err)
+					}
+					if got := s.score(tt.set, tt.task); (got - tt.want).Abs() > near {
+						t.Errorf("task %s is in set %s at Redis' time + %v, want + %v", tt.task, tt.set, got, tt.want)
+					}
 				}
-				if got := s.score(tt.set, tt.task); (got - tt.want).Abs() > near {
-					t.Errorf("task %s is in set %s at Redis' time + %v, want + %v", tt.task, tt.set, got, tt.want)
+				s.rdb.ZAdd(t.Context(), clockQueue+"lease", redis.Z{Member: "hold", Score: float64(s.now.Unix() + 10)})
+				s.await("the lease is extended", func() bool { return s.score("lease", "hold") != 10*time.Second })
+				if got := s.score("lease", "hold"); (got - 30*time.Second).Abs() > 2*near {
+					t.Errorf("the lease was extended until Redis' time + %v, want + 30s", got)
 				}
-			}
-			s.rdb.ZAdd(t.Context(), clockQueue+"lease", redis.Z{Member: "hold", Score: float64(s.now.Unix() + 10)})
-			s.await("the lease is extended", func() bool { return s.score("lease", "hold") != 10*time.Second })
-			if got := s.score("lease", "hold"); (got - 30*time.Second).Abs() > 2*near {
-				t.Errorf("the lease was extended until Redis' time + %v, want + 30s", got)
-			}
+			})
 		})
 	}
 }

@@ -29,7 +29,9 @@ const clusterLock = "orgops-test-lock"
 type database struct {
 	url  string
 	open func() redis.UniversalClient
-	mini *miniredis.Miniredis // nil on a real Redis
+	// forServer is redisconn.ForServer; nil: with url.
+	forServer func() (redis.UniversalClient, error)
+	mini      *miniredis.Miniredis // nil on a real Redis
 	// follow makes keys expire by the clock of mini, which a test can set.
 	follow func()
 }

@@ -15,6 +15,7 @@
 //	roundtrips.go      a hook that counts round trips
 //	server_cluster.go  a Cluster of the test's own
 //	server.go          a redis-server or Sentinel of the test's own
+//	bubble.go          a database inside of a bubble of testing/synctest
 //	redistest.go       New, Keys, URL, Mini: the database of a test
 //	real.go            databases of a server or a Cluster, and their locks
 //	database.go        a database, its clients and keys; a miniredis

@@ -7,6 +7,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/redisconn"
 )
 
 // New returns a client on the database of this test, which is empty at the
@@ -16,6 +18,24 @@ import (
 func New(t testing.TB) redis.UniversalClient {
 	t.Helper()
 	c := of(t).open()
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// ForServer returns a client like [redisconn.ForServer] on the database of this test.
+func ForServer(t testing.TB) redis.UniversalClient {
+	t.Helper()
+	d := of(t)
+	open := d.forServer
+	if open == nil {
+		open = func() (redis.UniversalClient, error) {
+			return redisconn.ForServer(redisconn.Config{URL: d.url, AllowURLPassword: true})
+		}
+	}
+	c, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -31,7 +51,11 @@ func Keys(t testing.TB, pattern string) []string {
 // themselves. It may contain the password of EnvURL.
 func URL(t testing.TB) string {
 	t.Helper()
-	return of(t).url
+	d := of(t)
+	if d.url == "" {
+		t.Fatal("the Redis inside of a bubble has no URL")
+	}
+	return d.url
 }
 
 // Mini returns the miniredis of this test, whose clock can be set. On a real Redis it skips

@@ -26,15 +26,51 @@ type site struct {
 	*ledger.Ledger
 	t       *testing.T
 	sandbox *sandbox.Sandbox
-	api     *apiclient.Client
+	api     *briefAPI
 	log     *slog.Logger
 }
 
-func newSite(t *testing.T) *site {
-	t.Helper()
-	s := &site{t: t, Ledger: ledger.New(redistest.New(t)), sandbox: newSandbox(t), log: slog.New(slog.DiscardHandler)}
-	s.api = newClient(t, s.sandbox)
-	return s
+// onSite runs a test of a site in a bubble, if the Redis is an embedded one.
+func onSite(outer *testing.T, test func(t *testing.T, s *site)) {
+	outer.Helper()
+	redistest.InBubble(outer, func(t *testing.T, out *redistest.Outside) {
+		s := &site{t: t, Ledger: ledger.New(redistest.New(t)), log: slog.New(slog.DiscardHandler)}
+		out.Do(func() { // a token expires by the sandbox's clock
+			s.sandbox = newSandbox(outer)
+			s.api = &briefAPI{Client: newClient(outer, s.sandbox)}
+		})
+		test(t, s)
+	})
+}
+
+// briefAPI keeps no connection between requests: the time of a bubble stands while a goroutine
+// waits for a socket.
+type briefAPI struct {
+	*apiclient.Client
+	seen atomic.Int64
+	// at is the number of the request right before which act is called.
+	at  int64
+	act func()
+}
+
+func (a *briefAPI) begin() {
+	if a.seen.Add(1) == a.at {
+		a.act()
+	}
+}
+
+// OrganizationsPage implements [scan.API].
+func (a *briefAPI) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+	a.begin()
+	defer a.CloseIdle()
+	return a.Client.OrganizationsPage(ctx, from)
+}
+
+// DiscoveryDomainsPage implements [scan.API].
+func (a *briefAPI) DiscoveryDomainsPage(ctx context.Context, organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+	a.begin()
+	defer a.CloseIdle()
+	return a.Client.DiscoveryDomainsPage(ctx, organization, from)
 }
 
 // domains adds organizations with a few domains each, and returns the pending ones.
@@ -145,71 +181,74 @@ func (s *site) wantRows(want []string) {
 // TestLedger has two scanners work on one run: each pending domain is one row.
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	want := s.domains(350)
-	s.pending()
-	for range 2 {
-		s.start(s.Ledger)
-	}
-	run := s.awaitCommit()
-	s.wantRows(want)
-	var p sweep.Progress
-	if err := json.Unmarshal(run.Scan.Progress, &p); err != nil || p != (sweep.Progress{Read: 350, Ended: true}) {
-		t.Errorf("progress %+v, %v", p, err)
-	}
-	for _, row := range s.rows() {
-		if row.Phase != ledger.PhaseQueued {
-			t.Errorf("row %+v", row)
+	onSite(t, func(t *testing.T, s *site) {
+		want := s.domains(350)
+		s.pending()
+		for range 2 {
+			s.start(s.Ledger)
 		}
-	}
+		run := s.awaitCommit()
+		s.wantRows(want)
+		var p sweep.Progress
+		if err := json.Unmarshal(run.Scan.Progress, &p); err != nil || p != (sweep.Progress{Read: 350, Ended: true}) {
+			t.Errorf("progress %+v, %v", p, err)
+		}
+		for _, row := range s.rows() {
+			if row.Phase != ledger.PhaseQueued {
+				t.Errorf("row %+v", row)
+			}
+		}
+	})
 }
 
 // TestLedgerOfASweep: rows are due at their times, and what cannot be checked is settled.
 func TestLedgerOfASweep(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	for i := range 20 {
-		s.sandbox.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example.org", i), Status: "verified"})
-	}
-	s.sandbox.AddDomain("org_2", sandbox.Domain{ID: "ord_bad", Status: "verified", Host: "_x.elsewhere.net"})
-	now, err := s.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	order := sweep.Order{Tick: now.Unix() - 3600, SpreadUntil: now.Unix() + 3600}
-	progress, err := scan.SweepProgress(order)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.create(recheck, progress)
-	s.start(s.Ledger)
-	run := s.awaitCommit()
-	if run.Rows != 21 || run.Ended() {
-		t.Errorf("run %+v", run)
-	}
-	late, settled := 0, 0
-	for _, row := range s.rows() {
-		switch {
-		case row.Phase == ledger.PhaseSettled:
-			settled++
-		case row.Due.After(now.Add(time.Minute)):
-			late++
+	onSite(t, func(t *testing.T, s *site) {
+		for i := range 20 {
+			s.sandbox.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example.org", i), Status: "verified"})
 		}
-	}
-	if late < 3 || late > 17 || settled != 1 {
-		t.Errorf("%d rows are due later, want about ten; %d are settled, want one", late, settled)
-	}
+		s.sandbox.AddDomain("org_2", sandbox.Domain{ID: "ord_bad", Status: "verified", Host: "_x.elsewhere.net"})
+		now, err := s.Now(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		order := sweep.Order{Tick: now.Unix() - 3600, SpreadUntil: now.Unix() + 3600}
+		progress, err := scan.SweepProgress(order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.create(recheck, progress)
+		s.start(s.Ledger)
+		run := s.awaitCommit()
+		if run.Rows != 21 || run.Ended() {
+			t.Errorf("run %+v", run)
+		}
+		late, settled := 0, 0
+		for _, row := range s.rows() {
+			switch {
+			case row.Phase == ledger.PhaseSettled:
+				settled++
+			case row.Due.After(now.Add(time.Minute)):
+				late++
+			}
+		}
+		if late < 3 || late > 17 || settled != 1 {
+			t.Errorf("%d rows are due later, want about ten; %d are settled, want one", late, settled)
+		}
+	})
 }
 
 // TestLedgerThatFindsNothing: the run ends without a row.
 func TestLedgerThatFindsNothing(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.pending()
-	s.start(s.Ledger)
-	if run := s.awaitCommit(); !run.Ended() || run.Rows != 0 {
-		t.Errorf("run %+v", run)
-	}
+	onSite(t, func(t *testing.T, s *site) {
+		s.pending()
+		s.start(s.Ledger)
+		if run := s.awaitCommit(); !run.Ended() || run.Rows != 0 {
+			t.Errorf("run %+v", run)
+		}
+	})
 }
 
 // unsteady is a ledger of which one call in a few fails, before or after its effect.
@@ -253,138 +292,135 @@ func (u *unsteady) CommitFound(ctx context.Context, run ledger.Run) (ledger.Run,
 // one row.
 func TestLedgerDisturbed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	want := s.domains(400)
-	s.pending()
-	u := &unsteady{Ledger: s.Ledger}
-	var stops []func()
-	for range 12 {
-		_, stop := s.start(u)
-		stops = append(stops, stop)
-		if len(stops) > 2 {
-			i := rand.IntN(len(stops))
-			stops[i]()
-			stops = slices.Delete(stops, i, i+1)
+	onSite(t, func(t *testing.T, s *site) {
+		want := s.domains(400)
+		s.pending()
+		u := &unsteady{Ledger: s.Ledger}
+		var stops []func()
+		for range 12 {
+			_, stop := s.start(u)
+			stops = append(stops, stop)
+			if len(stops) > 2 {
+				i := rand.IntN(len(stops))
+				stops[i]()
+				stops = slices.Delete(stops, i, i+1)
+			}
+			time.Sleep(time.Duration(rand.IntN(150)) * time.Millisecond)
 		}
-		time.Sleep(time.Duration(rand.IntN(150)) * time.Millisecond)
-	}
-	u.calm.Store(true)
-	s.awaitCommit()
-	s.wantRows(want)
+		u.calm.Store(true)
+		s.awaitCommit()
+		s.wantRows(want)
+	})
 }
 
-// before does something right before the n-th request is carried out.
-func (s *site) before(n int, act func()) {
-	var seen atomic.Int64
-	s.sandbox.AddFault(sandbox.Fault{Match: func(sandbox.Request) bool {
-		if seen.Add(1) == int64(n) {
-			act()
-		}
-		return false
-	}})
-}
+// before does something right before the n-th request is sent.
+func (s *site) before(n int64, act func()) { s.api.at, s.api.act = n, act }
 
 // TestLedgerPaused pauses the run in the middle, and resumes it.
 func TestLedgerPaused(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	want := s.domains(300)
-	s.pending()
-	var failed atomic.Value
-	s.before(120, func() {
-		if err := s.Pause(context.WithoutCancel(t.Context()), run0); err != nil {
-			failed.Store(err)
+	onSite(t, func(t *testing.T, s *site) {
+		want := s.domains(300)
+		s.pending()
+		var failed atomic.Value
+		s.before(120, func() {
+			if err := s.Pause(context.WithoutCancel(t.Context()), run0); err != nil {
+				failed.Store(err)
+			}
+		})
+		sc, _ := s.start(s.Ledger)
+		await(t, "the run is paused", func() bool { return s.header().Paused })
+		time.Sleep(1500 * time.Millisecond) // requests are sent for a second at most
+		before := len(s.sandbox.Requests())
+		time.Sleep(time.Second)
+		if n := len(s.sandbox.Requests()) - before; n != 0 {
+			t.Errorf("%d requests of a paused run", n)
+		}
+		if err := s.Resume(t.Context(), run0); err != nil {
+			t.Fatal(err)
+		}
+		sc.Wake()
+		s.awaitCommit()
+		s.wantRows(want)
+		if err := failed.Load(); err != nil {
+			t.Error(err)
 		}
 	})
-	sc, _ := s.start(s.Ledger)
-	await(t, "the run is paused", func() bool { return s.header().Paused })
-	time.Sleep(1500 * time.Millisecond) // requests are sent for a second at most
-	before := len(s.sandbox.Requests())
-	time.Sleep(time.Second)
-	if n := len(s.sandbox.Requests()) - before; n != 0 {
-		t.Errorf("%d requests of a paused run", n)
-	}
-	if err := s.Resume(t.Context(), run0); err != nil {
-		t.Fatal(err)
-	}
-	sc.Wake()
-	s.awaitCommit()
-	s.wantRows(want)
-	if err := failed.Load(); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestLedgerCancelled cancels the run in the middle: it ends, with the rows that it has.
 func TestLedgerCancelled(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.domains(300)
-	s.pending()
-	s.before(120, func() { _ = s.Cancel(context.WithoutCancel(t.Context()), run0) })
-	s.start(s.Ledger)
-	await(t, "the run is cancelled", func() bool { return s.header().Cancelled })
-	await(t, "the run ends", func() bool {
-		p, err := s.Sync(t.Context(), run0)
-		if err != nil {
-			t.Fatal(err)
+	onSite(t, func(t *testing.T, s *site) {
+		s.domains(300)
+		s.pending()
+		s.before(120, func() { _ = s.Cancel(context.WithoutCancel(t.Context()), run0) })
+		s.start(s.Ledger)
+		await(t, "the run is cancelled", func() bool { return s.header().Cancelled })
+		await(t, "the run ends", func() bool {
+			p, err := s.Sync(t.Context(), run0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p.Run.Ended()
+		})
+		time.Sleep(1500 * time.Millisecond)
+		before := len(s.sandbox.Requests())
+		time.Sleep(500 * time.Millisecond)
+		if n := len(s.sandbox.Requests()) - before; n != 0 || before > 300 {
+			t.Errorf("%d requests, and %d more of a cancelled run", before, n)
 		}
-		return p.Run.Ended()
+		if run := s.header(); run.Growing || run.Scan.Ended {
+			t.Errorf("run %+v, scan %+v", run, run.Scan)
+		}
 	})
-	time.Sleep(1500 * time.Millisecond)
-	before := len(s.sandbox.Requests())
-	time.Sleep(500 * time.Millisecond)
-	if n := len(s.sandbox.Requests()) - before; n != 0 || before > 300 {
-		t.Errorf("%d requests, and %d more of a cancelled run", before, n)
-	}
-	if run := s.header(); run.Growing || run.Scan.Ended {
-		t.Errorf("run %+v, scan %+v", run, run.Scan)
-	}
 }
 
 // TestLedgerDeleted cancels and deletes the run in the middle, and creates it again: the new
 // run has each of its rows once.
 func TestLedgerDeleted(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	want := s.domains(200)
-	first := s.pending()
-	deleted := make(chan error, 1)
-	s.before(70, func() {
-		ctx := context.WithoutCancel(t.Context())
-		err := s.Cancel(ctx, run0)
-		if err == nil {
-			_, err = s.Sync(ctx, run0)
+	onSite(t, func(t *testing.T, s *site) {
+		want := s.domains(200)
+		first := s.pending()
+		deleted := make(chan error, 1)
+		s.before(70, func() {
+			ctx := context.WithoutCancel(t.Context())
+			err := s.Cancel(ctx, run0)
+			if err == nil {
+				_, err = s.Sync(ctx, run0)
+			}
+			if err == nil {
+				err = s.Delete(ctx, run0)
+			}
+			deleted <- err
+		})
+		sc, _ := s.start(s.Ledger)
+		if err := <-deleted; err != nil {
+			t.Fatal(err)
 		}
-		if err == nil {
-			err = s.Delete(ctx, run0)
+		if run := s.pending(); run.Incarnation == first.Incarnation {
+			t.Fatal("the run was not deleted")
 		}
-		deleted <- err
+		sc.Wake()
+		s.awaitCommit()
+		s.wantRows(want)
 	})
-	sc, _ := s.start(s.Ledger)
-	if err := <-deleted; err != nil {
-		t.Fatal(err)
-	}
-	if run := s.pending(); run.Incarnation == first.Incarnation {
-		t.Fatal("the run was not deleted")
-	}
-	sc.Wake()
-	s.awaitCommit()
-	s.wantRows(want)
 }
 
 // TestLedgerAway has Redis refuse everything for a while.
 func TestLedgerAway(t *testing.T) {
 	t.Parallel()
-	mini := redistest.Mini(t)
-	s := newSite(t)
-	want := s.domains(250)
-	s.pending()
-	s.before(60, func() { mini.SetError("LOADING Redis is loading the dataset in memory") })
-	s.start(s.Ledger)
-	await(t, "the scan has begun", func() bool { return len(s.sandbox.Requests()) >= 60 })
-	time.Sleep(2 * time.Second)
-	mini.SetError("")
-	s.awaitCommit()
-	s.wantRows(want)
+	onSite(t, func(t *testing.T, s *site) {
+		mini := redistest.Mini(t)
+		want := s.domains(250)
+		s.pending()
+		s.before(60, func() { mini.SetError("LOADING Redis is loading the dataset in memory") })
+		s.start(s.Ledger)
+		await(t, "the scan has begun", func() bool { return len(s.sandbox.Requests()) >= 60 })
+		time.Sleep(2 * time.Second)
+		mini.SetError("")
+		s.awaitCommit()
+		s.wantRows(want)
+	})
 }

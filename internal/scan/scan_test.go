@@ -407,30 +407,31 @@ func (a *slowing) DiscoveryDomainsPage(ctx context.Context, org, from string) ([
 // other organizations are tried again.
 func TestScanKeepsAnswers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	for i := range 12 {
-		w.sandbox.AddDomain(fmt.Sprintf("org_%d", i), sandbox.Domain{})
-	}
-	api := &slowing{API: w.api}
-	w.api, w.timeout = api, 3*time.Second
-	w.pending("")
-	sc := w.scanner(nil)
-	w.until(sc, func(r stored) bool {
-		var c struct {
-			Through    bool
-			Left, Late []any
+	inBubble(t, func(t *testing.T, w *world) {
+		for i := range 12 {
+			w.sandbox.AddDomain(fmt.Sprintf("org_%d", i), sandbox.Domain{})
 		}
-		return len(r.cursor) > 0 && json.Unmarshal(r.cursor, &c) == nil && c.Through && len(c.Left) == 0 && len(c.Late) == 12
+		api := &slowing{API: w.api}
+		w.api, w.timeout = api, 3*time.Second
+		w.pending("")
+		sc := w.scanner(nil)
+		w.until(sc, func(r stored) bool {
+			var c struct {
+				Through    bool
+				Left, Late []any
+			}
+			return len(r.cursor) > 0 && json.Unmarshal(r.cursor, &c) == nil && c.Through && len(c.Left) == 0 && len(c.Late) == 12
+		})
+		api.never, api.answers = true, 5
+		w.until(sc, func(stored) bool { return w.progress().Read > 0 })
+		if p := w.progress(); p.Read != 5 || p.Missed != 0 || p.Ended {
+			t.Errorf("progress %+v, want 5 read, none missed, and more to come", p)
+		}
+		api.answers = 7
+		w.drain(sc)
+		w.wantFound(pendingDomains(w.sandbox)...)
+		w.wantProgress(sweep.Progress{Read: 12, Ended: true})
 	})
-	api.never, api.answers = true, 5
-	w.until(sc, func(stored) bool { return w.progress().Read > 0 })
-	if p := w.progress(); p.Read != 5 || p.Missed != 0 || p.Ended {
-		t.Errorf("progress %+v, want 5 read, none missed, and more to come", p)
-	}
-	api.answers = 7
-	w.drain(sc)
-	w.wantFound(pendingDomains(w.sandbox)...)
-	w.wantProgress(sweep.Progress{Read: 12, Ended: true})
 }
 
 // TestPendingRows: the content of a row has the record as it was listed, so that its check

@@ -409,20 +409,21 @@ func (talkative) DiscoveryDomainsPage(context.Context, string, string) ([]apicli
 // TestWake has a scanner that waits find a run at once.
 func TestWake(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.ticks = true
-	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
-	sc := w.scanner(nil)
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { sc.Run(ctx) })
-	defer running.Wait()
-	defer stop()
-	await(t, "the runs are read", func() bool { return w.listings() == 1 })
-	w.pending("")
-	sc.Wake()
-	await(t, "the run ends", func() bool { return !w.read(run0).Growing })
-	w.wantFound("org_1/ord_1")
+	inBubble(t, func(t *testing.T, w *world) {
+		w.ticks = true
+		w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
+		sc := w.scanner(nil)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { sc.Run(ctx) })
+		defer running.Wait()
+		defer stop()
+		await(t, "the runs are read", func() bool { return w.listings() == 1 })
+		w.pending("")
+		sc.Wake()
+		await(t, "the run ends", func() bool { return !w.read(run0).Growing })
+		w.wantFound("org_1/ord_1")
+	})
 }
 
 // patience is how long a test waits for something that takes seconds, on a machine that has

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -66,16 +67,27 @@ func (s states) Domain(_ context.Context, domain string) ([]byte, error) {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{memory: newMemory(start), t: t, states: states{}}
+	sb := newSandbox(t)
+	return newWorldOf(t, sb, newClient(t, sb))
+}
+
+func newWorldOf(t *testing.T, sb *sandbox.Sandbox, api scan.API) *world {
+	w := &world{memory: newMemory(start), t: t, states: states{}, sandbox: sb, api: api}
 	w.active.Store(true)
-	w.sandbox = newSandbox(t)
-	w.api = newClient(t, w.sandbox)
 	return w
+}
+
+// inBubble runs a test of a world in a bubble.
+func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	sb := newSandbox(t)
+	api := &briefAPI{Client: newClient(t, sb)}
+	synctest.Test(t, func(t *testing.T) { test(t, newWorldOf(t, sb, api)) })
 }
 
 func newSandbox(t *testing.T) *sandbox.Sandbox {
 	t.Helper()
-	sb, err := sandbox.Start(sandbox.Options{Seed: 1})
+	sb, err := sandbox.Start(sandbox.Options{Seed: 1, Resolvers: 1}) // no test needs its DNS
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,8 @@ type Tracing struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	logger   *slog.Logger
+	// closing is closeTimeout.
+	closing time.Duration
 }
 
 // propagator writes and reads the W3C header traceparent.
@@ -99,7 +101,7 @@ func New(ctx context.Context, c Config) (*Tracing, error) {
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(c.Ratio))),
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", c.Service), attribute.String("service.version", c.Version))),
 	)
-	return &Tracing{provider: provider, tracer: provider.Tracer("orgops"), logger: c.Logger}, nil
+	return &Tracing{provider: provider, tracer: provider.Tracer("orgops"), logger: c.Logger, closing: closeTimeout}, nil
 }
 
 // Close sends the remaining spans, for at most closeTimeout.
@@ -107,7 +109,7 @@ func (t *Tracing) Close() {
 	if t == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), t.closing)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
 		t.logger.Warn("sending the last traces failed", "error", err)

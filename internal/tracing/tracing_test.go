@@ -200,6 +200,7 @@ func TestCollectorThatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	traces.CloseWithin(200 * time.Millisecond)
 	q := &queue{}
 	e := traces.Around(q)
 	for range 30_000 { // more than are kept for it
