@@ -379,27 +379,31 @@ var scanCommands = map[bool]int{false: 100, true: 26}
 
 // TestLossDuringAScan has the node of the header, that of a segment, that of the lists, or all
 // of Redis lose some commands, at each command of a scanner. Every row exists at least once in
-// the end, and exactly once unless the header was lost. Unless long tests run, it takes a third of
-// the losses, each at one command.
+// the end, and exactly once unless the header was lost. Unless long tests run, it takes the largest
+// losses at two commands, and a third of the others at one.
 func TestLossDuringAScan(t *testing.T) {
 	stride := redistest.Stride(3)
 	next := someOf(stride)
 	for _, part := range []string{"{run:", ".0}", ".1}", "{tenant:", ""} {
 		for _, final := range []bool{false, true} {
 			for _, back := range []int{1, 4, 11, 30} {
-				if next++; next%stride > 0 {
+				largest := back == 30 && !final // which find the most
+				if next++; next%stride > 0 && !largest {
 					continue
 				}
 				t.Run(fmt.Sprintf("%q by %d commands, final %v", part, back, final), func(t *testing.T) {
 					w := newWorker(t)
-					far := max(5, back/2)
-					at := someOf(far)
-					if !redistest.Long() { // one that is lost and is not the last
-						at = someOf(max(1, scanCommands[final]-back))
+					far, most := max(5, back/2), scanCommands[false]
+					if !redistest.Long() { // all from which a loss takes place
+						far, most = max(1, scanCommands[final]-back), 1
+						if largest {
+							far, most = far/2, 2
+						}
 					}
-					for n, reached := at, true; reached; n += far {
+					n := someOf(far)
+					for reached := true; reached && most > 0; most, n = most-1, n+far {
 						run := w.scan(ledger.RunID(fmt.Sprintf("run-%d", n)))
-						reached = w.lossAt(run, part, final, n, back) && redistest.Long()
+						reached = w.lossAt(run, part, final, n, back)
 						w.complete(run, part == "{run:" || part == "")
 						if t.Failed() {
 							t.Fatalf("lost from command %d on", n)
