@@ -3,6 +3,7 @@ package followup_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -66,12 +67,13 @@ func TestEndedAtOnce(t *testing.T) {
 	wantIDs(t, s.ids(s.actions("sweep")), "ord_1")
 }
 
-// TestEndedKilled kills a worker before and after each command. The next one submits the
+// TestEndedKilled kills a worker before and after each command, or some. The next one submits the
 // same actions, or those of the states by then: none is submitted twice or lost.
 func TestEndedKilled(t *testing.T) {
 	for _, change := range []bool{false, true} {
 		for _, after := range []bool{false, true} {
-			for at := 0; ; at += redistest.Stride(5) {
+			stride := redistest.Stride(11)
+			for at := rand.IntN(stride); ; at += stride {
 				k := &killer{at: at, after: after}
 				t.Run(fmt.Sprintf("command %d after %t change %t", at, after, change), func(t *testing.T) {
 					s := newSite(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -74,10 +75,11 @@ func TestCheckAtOnce(t *testing.T) {
 	wantIDs(t, s.ids(s.checks()), "ord_1")
 }
 
-// TestCheckKilled kills a worker before and after each command.
+// TestCheckKilled kills a worker before and after each command, or some.
 func TestCheckKilled(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		for at := 0; ; at += redistest.Stride(5) {
+		stride := redistest.Stride(11)
+		for at := rand.IntN(stride); ; at += stride {
 			k := &killer{at: at, after: after}
 			t.Run(fmt.Sprintf("command %d after %t", at, after), func(t *testing.T) {
 				s := newSite(t)
@@ -160,9 +162,11 @@ func TestCheckUnreadable(t *testing.T) {
 func TestCheckRoundTrips(t *testing.T) {
 	const domains = 1000
 	s := newSite(t)
+	var ids []string
 	for i := range domains {
-		s.due(fmt.Sprintf("ord_%05d", i))
+		ids = append(ids, fmt.Sprintf("ord_%05d", i))
 	}
+	s.allDue(ids)
 	k := &killer{at: -1}
 	s.check(s.worker(k), true)
 	if n := len(s.rows(s.checks())); n != domains || k.n > domains/20 {

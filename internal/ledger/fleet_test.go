@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 )
 
 // TestFleet has two dispatchers and four workers execute a run concurrently, while it is
@@ -15,7 +16,9 @@ import (
 // Each row must be settled by one execution, and the run must end once.
 func TestFleet(t *testing.T) {
 	w := newWorker(t)
-	run := w.submit("a", 30, 30, 30)
+	size := redistest.Amount(15, 30)
+	all := 3 * size
+	run := w.submit("a", size, size, size)
 	f := &fleet{worker: w, run: run, queue: make(chan delivery, 1000), settled: map[ledger.Segment]map[ledger.Row]int{}}
 	var dispatchers, workers sync.WaitGroup
 	for range 2 {
@@ -37,13 +40,13 @@ func TestFleet(t *testing.T) {
 			}
 		}
 	}
-	if rows != 90 {
-		t.Errorf("%d rows were settled, want 90", rows)
+	if rows != all {
+		t.Errorf("%d rows were settled, want %d", rows, all)
 	}
 	if n := f.ended.Load(); n > 1 { // 0: it ended by a control, which does not report it
 		t.Errorf("the run ended %d times", n)
 	}
-	if counts := w.sync("a").Run.Counts; counts[ledger.Done] != 90 {
+	if counts := w.sync("a").Run.Counts; counts[ledger.Done] != int64(all) {
 		t.Errorf("counts %v", counts)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 )
 
 // groupOf returns the group of a row: the last digit of its number.
@@ -169,17 +170,20 @@ func TestReplacedSegmentForgetsItsOrder(t *testing.T) {
 }
 
 // TestGroupedReleaseOfASegment releases a whole segment of 300 groups in random order: no
-// release ends within a group, although chunks of large rows bound it by bytes.
+// release ends within a group, although chunks of large rows bound it by bytes. Unless long tests
+// run, the segment has a quarter of the rows, of four times the size.
 func TestGroupedReleaseOfASegment(t *testing.T) {
-	const groups, most = 300, 100
-	for name, size := range map[string]int{"small rows": 0, "large rows": 140} {
+	const most = 100
+	part := redistest.Amount(4, 1)
+	count, groups := ledger.SegmentRows/part, 300/part
+	for name, size := range map[string]int{"small rows": 0, "large rows": 140 * part} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorker(t)
 			run := w.create("a")
 			s := w.fill(run, nil)
 			s.Group(most, func(row []byte) string { return strings.Fields(string(row))[2] })
 			random := rand.New(rand.NewPCG(1, 1))
-			for i := range ledger.SegmentRows {
+			for i := range count {
 				filler := make([]byte, size/2)
 				for i := range filler {
 					filler[i] = byte(random.IntN(256))
@@ -207,8 +211,8 @@ func TestGroupedReleaseOfASegment(t *testing.T) {
 				}
 				pieces += len(in)
 			}
-			if len(seen) != ledger.SegmentRows || pieces != groups {
-				t.Errorf("%d rows in %d pieces, want %d in %d", len(seen), pieces, ledger.SegmentRows, groups)
+			if len(seen) != count || pieces != groups {
+				t.Errorf("%d rows in %d pieces, want %d in %d", len(seen), pieces, count, groups)
 			}
 		})
 	}

@@ -66,7 +66,7 @@ func worldsOf(t *testing.T, usual int) (first uint64, worlds int) {
 	t.Helper()
 	worlds = usual
 	if !redistest.Long() {
-		worlds = max(usual/3, 1)
+		worlds = max(usual/5, 1)
 	}
 	if n, err := strconv.Atoi(os.Getenv("ORGOPS_TEST_LEDGER_WORLDS")); err == nil {
 		worlds = n

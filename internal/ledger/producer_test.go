@@ -9,8 +9,8 @@ import (
 	"orgops/internal/redistest"
 )
 
-// TestProducerThatIsKilled loses the connection of a producer at each of its commands,
-// before Redis has it and after, and starts the producer again. The run must then have
+// TestProducerThatIsKilled loses the connection of a producer at each of its commands, or at
+// some, before Redis has it and after, and starts the producer again. The run must then have
 // each row once, and be due.
 func TestProducerThatIsKilled(t *testing.T) {
 	w := newWorker(t)
@@ -19,7 +19,8 @@ func TestProducerThatIsKilled(t *testing.T) {
 	f := &faults{}
 	lossy.AddHook(f)
 	for _, answer := range []bool{false, true} {
-		for n, lost := 0, true; lost; n++ {
+		stride := redistest.Stride(4)
+		for n, lost := someOf(stride), true; lost; n += stride {
 			id := ledger.RunID(fmt.Sprintf("run-%v-%d", answer, n))
 			f.arm(n, answer)
 			_, err := submit(t, ledger.New(lossy), id, rows)

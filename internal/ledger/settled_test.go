@@ -41,11 +41,12 @@ func TestAddSettled(t *testing.T) {
 		"cancelled":     {Outcome: ledger.Cancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const n, settled = 1000, 333
+			n := redistest.Amount(400, 1000)
+			settled := n / 3
 			w := newWorker(t)
 			run := w.commit(w.fillSettled(w.create("a"), n, r))
 			seg := segment(run, 0)
-			if run.Ended() || run.Counts[r.Outcome] != settled {
+			if run.Ended() || run.Counts[r.Outcome] != int64(settled) {
 				t.Errorf("run %+v", run)
 			}
 			if s := w.sync("a").Segments[0]; s.Settled != settled || s.Open.Queued != n-settled {
@@ -63,8 +64,8 @@ func TestAddSettled(t *testing.T) {
 			if last := w.settleAll(seg); !last.Ended {
 				t.Errorf("receipt %+v, want the end", last)
 			}
-			want := ledger.Counts{r.Outcome: settled}
-			want[ledger.Done] += n - settled
+			want := ledger.Counts{r.Outcome: int64(settled)}
+			want[ledger.Done] += int64(n - settled)
 			if counts, err := w.Counts(t.Context(), run); err != nil || !maps.Equal(counts, want) {
 				t.Errorf("counts %v, %v, want %v", counts, err, want)
 			}
@@ -89,12 +90,16 @@ func TestAddSettledRefusesResults(t *testing.T) {
 func TestRunOfSettledRowsEndsAtItsCommit(t *testing.T) {
 	w := newWorker(t)
 	s := w.fill(w.create("a"), nil)
-	for _, row := range content(0, ledger.SegmentRows+1) {
+	n := redistest.Amount(600, ledger.SegmentRows+1) // in two segments: the fewer, the larger
+	for i, row := range content(0, n) {
+		if n < ledger.SegmentRows {
+			row = append(row, make([]byte, 4<<10)...)
+		}
 		if err := s.AddSettled(t.Context(), row, invalid); err != nil {
-			t.Fatal(err)
+			t.Fatalf("row %d: %v", i, err)
 		}
 	}
-	if run := w.commit(s); !run.Ended() || run.Counts["invalid"] != ledger.SegmentRows+1 {
+	if run := w.commit(s); !run.Ended() || run.Segments != 2 || run.Counts["invalid"] != int64(n) {
 		t.Errorf("run %+v, want it ended", run)
 	}
 }
@@ -108,11 +113,12 @@ func TestCancelKeepsResultsOfSettledRows(t *testing.T) {
 	}
 }
 
-// TestSettledRowsOfAProducerThatWasKilled kills a producer before each of its commands, and
-// starts another one.
+// TestSettledRowsOfAProducerThatWasKilled kills a producer before each of its commands, or before
+// some, and starts another one.
 func TestSettledRowsOfAProducerThatWasKilled(t *testing.T) {
 	w := newWorker(t)
-	for n, done := 0, false; !done; n++ {
+	stride := redistest.Stride(3)
+	for n, done := someOf(stride), false; !done; n += stride {
 		run := w.create(ledger.RunID(fmt.Sprintf("run-%d", n)))
 		done = w.killAt(n, run)
 		run = w.commit(w.fillSettled(w.get(run.ID), 400, invalid))

@@ -122,24 +122,26 @@ func TestNoClassStarves(t *testing.T) {
 // TestSweepsAreHeldToTheirShare checks that the sweeps of the whole fleet stay within their
 // share, and do not delay other requests.
 func TestSweepsAreHeldToTheirShare(t *testing.T) {
+	const burst = 8
 	tests := []struct {
 		name       string
+		length     time.Duration
 		share      float64
 		others     bool
 		sweeps     [2]int // in 100 s, at least and at most
-		othersLeft int    // at least
+		othersLeft int    // in 100 s, at least
 	}{
-		{"alone, a fifth unless said", 0, false, [2]int{150, 170}, 0},
-		{"alone, a tenth", 0.1, false, [2]int{75, 85}, 0},
-		{"all of it", 1, false, [2]int{760, 815}, 0},
-		{"among others", 0.25, true, [2]int{70, 210}, 560},
+		{"alone, a fifth unless said", 100 * time.Second, 0, false, [2]int{150, 170}, 0},
+		{"alone, a tenth", 100 * time.Second, 0.1, false, [2]int{75, 85}, 0},
+		{"all of it", seconds(30, 100), 1, false, [2]int{760, 815}, 0},
+		{"among others", seconds(30, 100), 0.25, true, [2]int{70, 210}, 560},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				// 8 a second are left.
+				// 8 a second are left, in bursts of 8.
 				f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: 0.2, SweepShare: tt.share})
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), tt.length)
 				defer cancel()
 				var mu sync.Mutex
 				had := map[pace.Class]int{}
@@ -171,11 +173,13 @@ func TestSweepsAreHeldToTheirShare(t *testing.T) {
 					}
 				}
 				wg.Wait()
-				if n := had[pace.Sweep]; n < tt.sweeps[0] || n > tt.sweeps[1] {
-					t.Errorf("sweeps had %d permits, want %d to %d", n, tt.sweeps[0], tt.sweeps[1])
+				per100 := func(n int) int { return n * int(tt.length/time.Second) / 100 }
+				least, most := per100(tt.sweeps[0]), burst+per100(tt.sweeps[1]-burst)
+				if n := had[pace.Sweep]; n < least || n > most {
+					t.Errorf("sweeps had %d permits, want %d to %d", n, least, most)
 				}
-				if n := had[pace.Look]; n < tt.othersLeft {
-					t.Errorf("others had %d permits, want at least %d", n, tt.othersLeft)
+				if n := had[pace.Look]; n < per100(tt.othersLeft) {
+					t.Errorf("others had %d permits, want at least %d", n, per100(tt.othersLeft))
 				}
 			})
 		})

@@ -411,7 +411,7 @@ func TestWorkersWithDifferentSettings(t *testing.T) {
 		slow := c.process()
 		fast := c.process(func(c *pace.Config) { c.Limit = perSecond(10, 10) })
 		var passed, spent time.Duration
-		for range 2000 {
+		for range redistest.Amount(700, 2000) {
 			d := time.Duration(r.Int64N(int64(200 * time.Millisecond)))
 			c.pass(d)
 			passed += d

@@ -64,6 +64,11 @@ func perSecond(n float64, burst int) pace.Limit {
 	return pace.Limit{Rate: pace.Rate{Count: n, Per: time.Second}, Burst: burst}
 }
 
+// seconds returns how long a test lasts, in virtual time: usually and with long tests.
+func seconds(usual, all int) time.Duration {
+	return time.Duration(redistest.Amount(usual, all)) * time.Second
+}
+
 func wait(t *testing.T, l *pace.Limiter, operation string) {
 	t.Helper()
 	if err := l.Wait(t.Context(), operation); err != nil {
@@ -76,20 +81,20 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 		name      string
 		limit     pace.Limit
 		processes int
-		seconds   int
+		length    time.Duration
 	}{
-		{"the default", perSecond(2, 2), 2, 120},
-		{"enterprise, with a reserve", pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: 0.2}, 5, 20},
-		{"by the minute", pace.Limit{Rate: pace.Rate{Count: 150, Per: time.Minute}, Burst: 10}, 3, 120},
-		{"no burst", perSecond(50, 1), 4, 10},
-		{"fast", perSecond(250, 50), 4, 3},
-		{"one process alone", perSecond(16, 1), 1, 30},
+		{"the default", perSecond(2, 2), 2, seconds(60, 120)},
+		{"enterprise, with a reserve", pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: 0.2}, 5, seconds(10, 20)},
+		{"by the minute", pace.Limit{Rate: pace.Rate{Count: 150, Per: time.Minute}, Burst: 10}, 3, seconds(60, 120)},
+		{"no burst", perSecond(50, 1), 4, seconds(3, 10)},
+		{"fast", perSecond(250, 50), 4, time.Duration(redistest.Amount(2500, 3000)) * time.Millisecond},
+		{"one process alone", perSecond(16, 1), 1, seconds(10, 30)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, tt.limit)
-				length := time.Duration(tt.seconds) * time.Second
+				length := tt.length
 				ctx, cancel := context.WithTimeout(t.Context(), length)
 				defer cancel()
 				var mu sync.Mutex

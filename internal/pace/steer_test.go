@@ -61,15 +61,21 @@ func (a *api) take() (status int, header http.Header) {
 
 // usage counts the results of requests.
 type usage struct {
+	length time.Duration // of the test
+
 	mu              sync.Mutex
 	served, refused int
 	late            int // those refused after the first second
+	inTime          int // those served before the end of the test
 }
 
 func (u *usage) note(status int, since time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if status == http.StatusOK {
+		if since <= u.length {
+			u.inTime++
+		}
 		u.served++
 		return
 	}
@@ -128,37 +134,38 @@ func (a *api) comesAndGoes(length time.Duration, seed uint64, foreign *usage) {
 // TestUseOfTheRate checks that the fleet uses its share of the rate without refusals, and
 // leaves the other clients of the bucket theirs.
 func TestUseOfTheRate(t *testing.T) {
-	const length = time.Minute
 	tests := []struct {
 		name               string
+		length             time.Duration
 		reserve            float64
 		foreign            bool
 		used               float64 // at least, of the available permits
 		ours, foreignShare float64 // refused at most
 	}{
-		{"alone", 0, false, 0.97, 0, 0},
-		{"alone, with a reserve", 0.2, false, 0.97, 0, 0},
-		{"with others", 0, true, 0.85, 0.005, 0.05},
-		{"with others, and a reserve", 0.2, true, 0.95, 0, 0.005},
+		{"alone", seconds(20, 60), 0, false, 0.97, 0, 0},
+		{"alone, with a reserve", seconds(20, 60), 0.2, false, 0.97, 0, 0},
+		{"with others", seconds(30, 60), 0, true, 0.85, 0.005, 0.05},
+		{"with others, and a reserve", seconds(20, 60), 0.2, true, 0.95, 0, 0.005},
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: tt.reserve})
 				a := newAPI(16, 50)
-				var ours, foreign usage
+				length := tt.length
+				ours, foreign := usage{length: length}, usage{length: length}
 				var wg sync.WaitGroup
 				f.use(a, 3, length, &ours, &wg)
 				if tt.foreign {
 					wg.Go(func() { a.comesAndGoes(length, uint64(i), &foreign) })
 				}
 				wg.Wait()
-				there := 16*length.Seconds() - float64(foreign.served)
+				there := 16*length.Seconds() - float64(foreign.inTime)
 				there = min(there, 16*(1-tt.reserve)*length.Seconds())
 				_, burst := f.limit.Effective()
-				// Exclude the first burst, which is granted at once: it must not hide permits
-				// lost later.
-				used := float64(ours.served-burst) / there
+				// Exclude the first burst, which is granted at once, and what is served after the
+				// end: they must not hide permits lost meanwhile.
+				used := float64(ours.inTime-burst) / there
 				t.Logf("used %.1f %% of what there was; refused of ours %d (%.2f %%), of others' %d of %d",
 					100*used, ours.late, 100*ours.share(), foreign.refused, foreign.served+foreign.refused)
 				if used < tt.used {
@@ -183,7 +190,7 @@ func TestClocksDoNotMatter(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("API %v, Redis %v", wrong.api, wrong.redis), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const length = 30 * time.Second
+				length := seconds(10, 30)
 				f := newFleet(t, perSecond(16, 50))
 				if wrong.redis != 0 {
 					f.redis.SetTime(time.Now().Add(wrong.redis))
@@ -203,7 +210,7 @@ func TestClocksDoNotMatter(t *testing.T) {
 				}
 				a := newAPI(16, 50)
 				a.clock = wrong.api
-				var ours usage
+				ours := usage{length: length}
 				var wg sync.WaitGroup
 				start := time.Now()
 				f.use(a, 2, length, &ours, &wg)
@@ -217,8 +224,8 @@ func TestClocksDoNotMatter(t *testing.T) {
 				if took := time.Since(start); took > length+5*time.Second {
 					t.Errorf("took %v, want %v: something waited for a clock", took, length)
 				}
-				if least := 0.9 * 16 * length.Seconds(); float64(ours.served) < least || ours.late > 0 {
-					t.Errorf("served %d, want at least %.0f; refused after the first second %d, want none", ours.served, least, ours.late)
+				if least := 0.9 * 16 * length.Seconds(); float64(ours.inTime) < least || ours.late > 0 {
+					t.Errorf("served %d, want at least %.0f; refused after the first second %d, want none", ours.inTime, least, ours.late)
 				}
 			})
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
 
@@ -19,7 +20,7 @@ func TestPage(t *testing.T) {
 		create(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(fmt.Sprint("tenant-", i)), Description: ledger.Description{Caller: "billing"}})
 		want = append(want, id)
 	}
-	for i := range 603 {
+	for i := range redistest.Amount(303, 603) {
 		caller, id := []string{"billing", "crm", ""}[i%3], fmt.Sprintf("run-%04d", i)
 		create(t, l, ledger.NewRun{ID: ledger.RunID(id), Description: ledger.Description{Caller: caller}})
 		if caller == "billing" {

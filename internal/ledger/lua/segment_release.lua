@@ -94,6 +94,7 @@ local function releaseNew(n)
   if n <= 0 or room <= 0 or start >= rows then return end
   local place, pieces = start, tonumber(ARGV[6])
   local places, bits = redis.call('GET', order), redis.call('GET', settled) or ''
+  local sizes = {} -- of chunks that are not in the answer yet
 
   -- at returns the row at a place, and whether a piece begins there.
   local function at(p)
@@ -117,7 +118,8 @@ local function releaseNew(n)
         size = size + 1
         if not wanted[number] and not seen[number] then
           seen[number] = true
-          more = more + redis.call('HSTRLEN', chunks, number)
+          sizes[number] = sizes[number] or redis.call('HSTRLEN', chunks, number)
+          more = more + sizes[number]
         end
       end
       p = p + 1

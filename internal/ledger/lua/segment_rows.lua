@@ -13,6 +13,24 @@ local function size(stored)
   return stored
 end
 
+-- Most rows are in none of these: what is not there is looked for once, and not for each row.
+local waiting = {}
+for _, set in ipairs({check, ready, intended_check, intended_ready, first}) do
+  if redis.call('EXISTS', set) == 1 then waiting[#waiting + 1] = set end
+end
+local valued, intended = redis.call('EXISTS', values) == 1, redis.call('EXISTS', intents) == 1
+local bits, executing = redis.call('GET', settled) or '', {}
+if past > from and redis.call('EXISTS', executions) == 1 then
+  local names = {}
+  for row = from, past - 1 do names[#names + 1] = text(row) end
+  executing = redis.call('HMGET', executions, unpack(names))
+end
+
+local function isSettled(row)
+  local byte = string.byte(bits, math.floor(row / 8) + 1) or 0
+  return math.floor(byte / 2 ^ (7 - row % 8)) % 2 == 1
+end
+
 -- place returns the phase of an open row and its time.
 local function place(row, execution)
   if execution then
@@ -20,26 +38,28 @@ local function place(row, execution)
     if begun(execution) then phase, set = 'b', running end
     return phase, tonumber(redis.call('ZSCORE', set, row) or '0')
   end
-  for _, set in ipairs({check, ready, intended_check, intended_ready, first}) do
+  for _, set in ipairs(waiting) do
     local at = redis.call('ZSCORE', set, row)
     if at then return 'w', tonumber(at) end
   end
   return 'q', 0
 end
 
-local function state(row)
-  if redis.call('GETBIT', settled, row) == 1 then
+local function state(number)
+  local row = text(number)
+  if isSettled(number) then
     return {'s', redis.call('GETBIT', cancelled, row), size(redis.call('HGET', results, row))}
   end
-  local execution = redis.call('HGET', executions, row)
+  local execution, value, damaged, intent = executing[number - from + 1] or false, false, nil, false
   local phase, at = place(row, execution)
-  local value, damaged = load(row)
-  return {phase, at, execution, size(value), damaged and 1 or 0, size(redis.call('HGET', intents, row))}
+  if valued then value, damaged = load(row) end
+  if intended then intent = size(redis.call('HGET', intents, row)) end
+  return {phase, at, execution, size(value), damaged and 1 or 0, intent}
 end
 
 local rows = {}
 for row = from, past - 1 do
-  rows[#rows + 1] = state(text(row))
+  rows[#rows + 1] = state(row)
   local number = text(math.floor(row / per))
   if not wanted[number] then
     wanted[number] = true
