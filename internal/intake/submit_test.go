@@ -132,8 +132,8 @@ func TestSubmitAgain(t *testing.T) {
 // TestRefusedLeavesNothing submits inputs that are refused at their end. Of none of them
 // Redis keeps a run.
 func TestRefusedLeavesNothing(t *testing.T) {
-	const rows = ledger.SegmentRows + 8
-	many := "organization_id,client_id\n" + strings.Repeat("o,c\n", rows)
+	const rows, duplicates = ledger.SegmentRows + 1000, 500
+	many := removals(0, rows-duplicates) + strings.Repeat("o,c\n", duplicates)
 	broken := errors.New("disk on fire")
 	for _, tt := range []struct {
 		name string
