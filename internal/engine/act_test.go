@@ -23,9 +23,7 @@ import (
 func (s *sweepSite) decided(use *bool) sandbox.Domain {
 	s.t.Helper()
 	d := s.due(use)
-	row := s.scan()
-	s.finish()
-	s.evaluate(row.Tick)
+	s.decide()
 	if len(s.asked) != 1 {
 		s.t.Fatalf("actions: %+v", s.asked)
 	}
