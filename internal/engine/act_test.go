@@ -14,7 +14,6 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
-	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 )
@@ -399,21 +398,27 @@ func TestActOlderRequest(t *testing.T) {
 func TestActStop(t *testing.T) {
 	t.Parallel()
 	type stop = func(*ledger.Ledger, context.Context, ledger.RunID) error
-	faults := map[string]sandbox.Fault{"": {}, "carried out": {DropAfter: true}, "not carried out": {DropBefore: true}}
+	faults := []struct {
+		name   string
+		fault  sandbox.Fault
+		points int // at least
+	}{{"", sandbox.Fault{}, 17}, {"carried out", sandbox.Fault{DropAfter: true}, 25}, {"not carried out", sandbox.Fault{DropBefore: true}, 33}}
 	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
-		for fault, f := range faults {
+		nth := len(name) // the two differ
+		for _, f := range faults {
 			for _, back := range []bool{false, true} {
-				for point := 1; ; point += redistest.Stride(12) {
+				nth++
+				for point := range points(t, 1, f.points, 13, nth) {
 					stopped := ""
-					t.Run(fmt.Sprintf("%s/%s/back %t/%d", name, fault, back, point), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/%s/back %t/%d", name, f.name, back, point), func(t *testing.T) {
 						s := newSweepSite(t, sweep.Unroute)
 						if back {
 							s.returning()
 						} else {
 							s.decided(new(true))
 						}
-						if fault != "" {
-							s.fail(sandbox.OpUpdateDiscoveryDomain, f)
+						if f.name != "" {
+							s.fail(sandbox.OpUpdateDiscoveryDomain, f.fault)
 						}
 						n := 0
 						s.on = func(at string) {
@@ -462,8 +467,8 @@ func TestActStop(t *testing.T) {
 // before another one executes the row.
 func TestActKilledAndStopped(t *testing.T) {
 	t.Parallel()
-	for _, cancelled := range []bool{false, true} {
-		for point := 1; ; point += redistest.Stride(4) {
+	for i, cancelled := range []bool{false, true} {
+		for point := range points(t, 1, 20, 5, i) {
 			died := ""
 			t.Run(fmt.Sprintf("cancelled %t/%d", cancelled, point), func(t *testing.T) {
 				s := newSweepSite(t, sweep.Unroute)
@@ -518,8 +523,8 @@ func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
 // one settle it, before the first continues: two executions at once.
 func TestActFenced(t *testing.T) {
 	t.Parallel()
-	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending, "back"} {
-		for point := 1; ; point += redistest.Stride(8) {
+	for i, action := range []sweep.Action{sweep.Unroute, sweep.SetPending, "back"} {
+		for point := range points(t, 1, 18, 7, i) {
 			fenced := ""
 			t.Run(fmt.Sprintf("%s/%d", action, point), func(t *testing.T) {
 				status, use := "verified", true

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"iter"
+	"math"
 	"runtime"
 	"sync"
 	"testing"
@@ -142,6 +144,27 @@ var (
 	beforeAndAfter = []bool{false, true}
 	after          = []bool{true}
 )
+
+// points yields the points of executions, from first on, at which a test disturbs them, until the
+// test ends the loop at one that is not there. There are least points or more. Unless long tests
+// run, it yields some of these, of which each is stride from the last. The nth of several loops
+// begins at another point than the others, so that together they disturb most points.
+func points(t *testing.T, first, least, stride, nth int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		point, end := first+3*nth%min(stride, least), first+least
+		if redistest.Long() {
+			point, end = first, math.MaxInt
+		}
+		for ; point < end; point += redistest.Stride(stride) {
+			if !yield(point) {
+				if point < first+least {
+					t.Errorf("%d points, want %d", point-first, least)
+				}
+				return
+			}
+		}
+	}
+}
 
 // anywhere calls test for a disturbance at each call of the executions, which make that
 // many, or at some of them: see [redistest.Stride].
