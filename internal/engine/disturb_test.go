@@ -115,8 +115,8 @@ func (s scene) kill(sab *saboteur) {
 	var task *asynq.Task
 	var life sync.WaitGroup
 	life.Go(func() {
-		for ; s.counts().Settled() < int64(s.run.Rows); time.Sleep(25 * time.Millisecond) {
-			if next := s.release(); next != nil {
+		for ; s.counts().Settled() < int64(s.run.Rows); s.rest() {
+			for next := s.release(); next != nil; next = s.release() {
 				task = next
 				_ = worker.ProcessTask(s.t.Context(), task)
 			}

@@ -164,12 +164,13 @@ func TestBadClients(t *testing.T) {
 // execution against the bound.
 func (s *site) drainBounded(e *engine.Engine, requests int) {
 	s.t.Helper()
-	for end := time.Now().Add(30 * time.Second); s.counts().Settled() < int64(s.run.Rows); time.Sleep(25 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); s.counts().Settled() < int64(s.run.Rows); {
 		if time.Now().After(end) {
 			s.t.Fatalf("rows stay open: %v", s.counts())
 		}
 		task := s.release()
 		if task == nil {
+			s.rest()
 			continue
 		}
 		before := len(s.deletes())

@@ -116,12 +116,14 @@ func (s *site) lists() int { return len(s.of(sandbox.OpListTemplates)) }
 // until executes rows until the condition holds.
 func (s *site) until(e *engine.Engine, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(25 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !done(); {
 		if time.Now().After(end) {
 			s.t.Fatalf("nothing happens: row %+v", s.row(0))
 		}
 		if task := s.release(); task != nil {
 			_ = e.ProcessTask(s.t.Context(), task)
+		} else {
+			s.rest()
 		}
 	}
 }
@@ -653,7 +655,7 @@ func TestWaitedInAnotherWorker(t *testing.T) {
 		e, _ := s.on(nil)
 		task := s.release()
 		for ; task == nil; task = s.release() { // it is not due
-			time.Sleep(10 * time.Millisecond)
+			s.rest()
 		}
 		_ = e.ProcessTask(t.Context(), task)
 	}

@@ -91,9 +91,11 @@ func TestPauseDuringPatch(t *testing.T) {
 	if err := s.Pause(t.Context(), s.run.ID); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(3 * time.Second); s.row(0).Intent != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Second); s.row(0).Intent != nil && time.Now().Before(end); {
 		if task := s.release(); task != nil {
 			_ = e.ProcessTask(t.Context(), task)
+		} else {
+			s.rest()
 		}
 	}
 	if row, n := s.row(0), count(s.requests(), http.MethodPatch); row.Phase != ledger.PhaseWaiting || row.Intent != nil || n != 1 {
