@@ -385,7 +385,7 @@ func TestRemoveStopped(t *testing.T) {
 					if err := stop(s, session); err != nil && !errors.Is(err, ledger.ErrEnded) {
 						t.Error(err)
 					}
-					time.Sleep(staleAnswer)
+					worker.Pass(staleAnswer)
 					sent = len(s.deletes())
 				}
 				_ = worker.ProcessTask(t.Context(), s.release())
