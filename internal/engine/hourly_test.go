@@ -13,6 +13,7 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 )
@@ -212,7 +213,7 @@ func TestFlagIsWithheld(t *testing.T) {
 			if between {
 				s.sweep() // the sweep does not find the token yet
 				s.publish()
-				s.hours(12)
+				s.hours(redistest.Amount(4, 12))
 			} else {
 				s.publish()
 				s.days(3)

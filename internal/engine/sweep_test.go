@@ -140,7 +140,7 @@ func TestSweepInTrouble(t *testing.T) {
 	}
 	for i, c := range sweepScenes() {
 		for k := range (c.requests + 1) * len(faults) {
-			if (k+i)%redistest.Stride(4) != 0 {
+			if (k+i)%redistest.Stride(7) != 0 {
 				continue
 			}
 			request, fault := k/len(faults), faults[k%len(faults)]
