@@ -170,7 +170,7 @@ func points(t *testing.T, first, least, stride, nth int) iter.Seq[int] {
 // many, or at some of them: see [redistest.Stride].
 func anywhere(t *testing.T, calls int, when []bool, test func(t *testing.T, sab *saboteur)) {
 	for call := range calls + 1 {
-		if call%redistest.Stride(4) != 0 && call != calls {
+		if call%redistest.Stride(3) != 0 && call != calls {
 			continue
 		}
 		for _, after := range when {
