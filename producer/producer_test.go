@@ -103,7 +103,7 @@ func TestSubmitProperties(t *testing.T) {
 
 // TestSubmitRefuses rows and properties that are wrong, before it asks Redis.
 func TestSubmitRefuses(t *testing.T) {
-	p := producer.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}))
+	p := producer.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1}))
 	good := producer.Row{ID: "a", Kind: producer.Remove, Row: []byte(rows[producer.Remove])}
 	for name, c := range map[string]struct {
 		change func(*producer.Row)

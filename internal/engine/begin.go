@@ -24,7 +24,7 @@ func (e *Engine) newExecutions(task Task) (all []*Execution) {
 func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 	var begun ledger.Begun
 	err := e.persist(ctx, "begin", func(ctx context.Context) (err error) {
-		x.answered = time.Now()
+		x.answered = e.now()
 		begun, err = x.ledger.Begin(ctx, x.Segment, x.identity, x.all...)
 		if redisRefuses(err) {
 			// Surely not in progress: the release lapses. The wait keeps this place from

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"iter"
+	"math"
 	"runtime"
 	"sync"
 	"testing"
@@ -113,8 +115,8 @@ func (s scene) kill(sab *saboteur) {
 	var task *asynq.Task
 	var life sync.WaitGroup
 	life.Go(func() {
-		for ; s.counts().Settled() < int64(s.run.Rows); time.Sleep(25 * time.Millisecond) {
-			if next := s.release(); next != nil {
+		for ; s.counts().Settled() < int64(s.run.Rows); s.rest() {
+			for next := s.release(); next != nil; next = s.release() {
 				task = next
 				_ = worker.ProcessTask(s.t.Context(), task)
 			}
@@ -143,11 +145,32 @@ var (
 	after          = []bool{true}
 )
 
+// points yields the points of executions, from first on, at which a test disturbs them, until the
+// test ends the loop at one that is not there. There are least points or more. Unless long tests
+// run, it yields some of these, of which each is stride from the last. The nth of several loops
+// begins at another point than the others, so that together they disturb most points.
+func points(t *testing.T, first, least, stride, nth int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		point, end := first+3*nth%min(stride, least), first+least
+		if redistest.Long() {
+			point, end = first, math.MaxInt
+		}
+		for ; point < end; point += redistest.Stride(stride) {
+			if !yield(point) {
+				if point < first+least {
+					t.Errorf("%d points, want %d", point-first, least)
+				}
+				return
+			}
+		}
+	}
+}
+
 // anywhere calls test for a disturbance at each call of the executions, which make that
 // many, or at some of them: see [redistest.Stride].
 func anywhere(t *testing.T, calls int, when []bool, test func(t *testing.T, sab *saboteur)) {
 	for call := range calls + 1 {
-		if call%redistest.Stride(4) != 0 && call != calls {
+		if call%redistest.Stride(3) != 0 && call != calls {
 			continue
 		}
 		for _, after := range when {

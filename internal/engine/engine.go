@@ -49,6 +49,7 @@ const (
 // Engine is the asynq handler of one tenant.
 type Engine struct {
 	cfg Config
+	now func() time.Time // of executions
 
 	mu      sync.Mutex
 	running map[ledger.Nonce]*Execution // from before Begin to after the last write
@@ -63,7 +64,7 @@ func New(cfg Config) *Engine {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Logger = cfg.Logger.With("tenant", cfg.Tenant)
-	return &Engine{cfg: cfg, running: map[ledger.Nonce]*Execution{}, segments: map[ledger.Segment]time.Time{}}
+	return &Engine{cfg: cfg, now: time.Now, running: map[ledger.Nonce]*Execution{}, segments: map[ledger.Segment]time.Time{}}
 }
 
 // ProcessTask implements [asynq.Handler]. An error is for asynq's archive only: it says

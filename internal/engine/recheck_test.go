@@ -13,6 +13,7 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 )
@@ -378,7 +379,7 @@ func TestSweepsAcceptNoThinProof(t *testing.T) {
 			s.lost(new(action == sweep.Unroute))
 			s.config.DNS, s.config.ThinProofAfter = thinly{s.checker()}, time.Hour
 			s.publish()
-			s.hours(6)
+			s.hours(redistest.Amount(2, 6))
 			for range 3 {
 				s.clock.advance(20 * time.Minute)
 				s.wantRow(s.sweep(), engine.Unchanged)

@@ -164,12 +164,13 @@ func TestBadClients(t *testing.T) {
 // execution against the bound.
 func (s *site) drainBounded(e *engine.Engine, requests int) {
 	s.t.Helper()
-	for end := time.Now().Add(30 * time.Second); s.counts().Settled() < int64(s.run.Rows); time.Sleep(25 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); s.counts().Settled() < int64(s.run.Rows); {
 		if time.Now().After(end) {
 			s.t.Fatalf("rows stay open: %v", s.counts())
 		}
 		task := s.release()
 		if task == nil {
+			s.rest()
 			continue
 		}
 		before := len(s.deletes())
@@ -384,7 +385,7 @@ func TestRemoveStopped(t *testing.T) {
 					if err := stop(s, session); err != nil && !errors.Is(err, ledger.ErrEnded) {
 						t.Error(err)
 					}
-					time.Sleep(staleAnswer)
+					worker.Pass(staleAnswer)
 					sent = len(s.deletes())
 				}
 				_ = worker.ProcessTask(t.Context(), s.release())

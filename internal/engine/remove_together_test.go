@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -142,7 +141,7 @@ func TestRemoveTogetherStopped(t *testing.T) {
 					if err := stop(s, session); err != nil && !errors.Is(err, ledger.ErrEnded) {
 						t.Error(err)
 					}
-					time.Sleep(staleAnswer)
+					worker.Pass(staleAnswer)
 					sent = s.named()
 				}
 				_ = worker.ProcessTask(t.Context(), s.task())

@@ -39,6 +39,7 @@ type site struct {
 	sandbox *sandbox.Sandbox
 	api     *apiclient.Client
 	run     ledger.Run
+	idle    time.Duration // from the last release until a row is due
 }
 
 func newSite(t *testing.T, change ...func(*sandbox.Options)) *site {
@@ -113,10 +114,20 @@ func (s *site) release() *asynq.Task {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.idle = r.Due.Sub(r.Now)
 	if len(r.Rows) == 0 {
 		return nil
 	}
 	return s.task(engine.NewTask(s.run, s.segment(), r.Token, r.Rows...))
+}
+
+// rest waits after a release of no rows until one is due, or for some time: each release is a
+// script.
+func (s *site) rest() {
+	if s.idle <= 0 {
+		s.idle = 25 * time.Millisecond
+	}
+	time.Sleep(min(s.idle, 500*time.Millisecond))
 }
 
 func (s *site) task(t engine.Task) *asynq.Task {
@@ -153,7 +164,10 @@ func handler(f func(context.Context, *engine.Execution, *engine.Row) (ledger.Res
 // drain executes rows until none is open.
 func (s *site) drain(e *engine.Engine) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(25 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); ; {
+		if time.Now().After(end) {
+			s.t.Fatalf("rows stay open: %+v", s.row(0))
+		}
 		if task := s.release(); task != nil {
 			_ = e.ProcessTask(s.t.Context(), task)
 			continue
@@ -165,9 +179,7 @@ func (s *site) drain(e *engine.Engine) {
 		if p.Run.Ended() {
 			return
 		}
-		if time.Now().After(end) {
-			s.t.Fatalf("rows stay open: %+v", s.row(0))
-		}
+		s.rest()
 	}
 }
 

@@ -18,6 +18,9 @@ type sweepScene struct {
 	action sweep.Action
 	begin  func(*sweepSite)
 	end    func(*sweepSite)
+	// requests is the number of requests of the sweep and its actions. Their executions have
+	// points points or more.
+	requests, points int
 }
 
 func (c sweepScene) site(t *testing.T) *sweepSite {
@@ -40,8 +43,8 @@ func returned(before func(*sweepSite)) func(*sweepSite) {
 func dueWith(use *bool) func(*sweepSite) { return func(s *sweepSite) { s.due(use) } }
 
 func sweepScenes() []sweepScene {
-	lost := func(action sweep.Action, status string, use bool, audited string) sweepScene {
-		return sweepScene{name: "lost " + string(action), action: action, begin: dueWith(new(true)), end: func(s *sweepSite) {
+	lost := func(action sweep.Action, status string, use bool, audited string, requests, points int) sweepScene {
+		return sweepScene{name: "lost " + string(action), action: action, requests: requests, points: points, begin: dueWith(new(true)), end: func(s *sweepSite) {
 			s.wantDomain(status, new(use))
 			s.wantNotified(events.DomainAtRisk, events.DomainLost)
 			if m := s.domainState(); (m.Taken == nil) != (action == sweep.Report) || m.InProgress != nil {
@@ -52,8 +55,8 @@ func sweepScenes() []sweepScene {
 			}
 		}}
 	}
-	back := func(action sweep.Action, audited string) sweepScene {
-		return sweepScene{name: "back " + string(action), action: action, begin: returned(dueWith(new(true))), end: func(s *sweepSite) {
+	back := func(action sweep.Action, audited string, requests, points int) sweepScene {
+		return sweepScene{name: "back " + string(action), action: action, requests: requests, points: points, begin: returned(dueWith(new(true))), end: func(s *sweepSite) {
 			s.wantDomain("verified", new(true))
 			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
 			if m := s.domainState(); m.Watched() {
@@ -65,7 +68,7 @@ func sweepScenes() []sweepScene {
 		}}
 	}
 	omitted := func(action sweep.Action) sweepScene {
-		return sweepScene{name: "omitted " + string(action), action: action, begin: dueWith(nil), end: func(s *sweepSite) {
+		return sweepScene{name: "omitted " + string(action), action: action, requests: 2, points: 22, begin: dueWith(nil), end: func(s *sweepSite) {
 			s.wantPatches()
 			s.wantDomain("verified", nil)
 			s.wantNotified(events.DomainAtRisk, events.DomainLost)
@@ -75,10 +78,11 @@ func sweepScenes() []sweepScene {
 		}}
 	}
 	return []sweepScene{
-		lost(sweep.Report, "verified", true, ""), lost(sweep.Unroute, "verified", false, "domain unrouted"), lost(sweep.SetPending, "pending", true, "domain set to pending"),
-		back(sweep.Report, ""), back(sweep.Unroute, "domain routed again"), back(sweep.SetPending, "domain verified"),
+		lost(sweep.Report, "verified", true, "", 2, 22), lost(sweep.Unroute, "verified", false, "domain unrouted", 3, 30),
+		lost(sweep.SetPending, "pending", true, "domain set to pending", 3, 30),
+		back(sweep.Report, "", 0, 10), back(sweep.Unroute, "domain routed again", 2, 28), back(sweep.SetPending, "domain verified", 2, 18),
 		omitted(sweep.Unroute), omitted(sweep.SetPending),
-		{name: "returned unroute", action: sweep.Unroute, begin: func(s *sweepSite) {
+		{name: "returned unroute", action: sweep.Unroute, requests: 1, points: 20, begin: func(s *sweepSite) {
 			returned(dueWith(new(true)))(s)
 			s.flag(nil)
 		}, end: func(s *sweepSite) {
@@ -88,7 +92,7 @@ func sweepScenes() []sweepScene {
 				s.t.Errorf("state %+v", m)
 			}
 		}},
-		{name: "returned pending", action: sweep.SetPending, begin: func(s *sweepSite) {
+		{name: "returned pending", action: sweep.SetPending, requests: 2, points: 18, begin: func(s *sweepSite) {
 			returned(dueWith(new(false)))(s)
 			s.flag(nil)
 		}, end: func(s *sweepSite) {
@@ -102,8 +106,8 @@ func sweepScenes() []sweepScene {
 // actions.
 func TestSweepKilled(t *testing.T) {
 	t.Parallel()
-	for _, c := range sweepScenes() {
-		for point := 1; ; point += redistest.Stride(8) {
+	for i, c := range sweepScenes() {
+		for point := range points(t, 1, c.points, 11, i) {
 			died := ""
 			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
 				s := c.site(t)
@@ -115,9 +119,6 @@ func TestSweepKilled(t *testing.T) {
 				}
 			})
 			if died == "" {
-				if point < 6 {
-					t.Errorf("%s: died at %d points only", c.name, point-1)
-				}
 				break
 			}
 		}
@@ -127,30 +128,34 @@ func TestSweepKilled(t *testing.T) {
 // TestSweepInTrouble has each request of a sweep meet trouble.
 func TestSweepInTrouble(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]sandbox.Fault{
-		"throttled":   {Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}},
-		"unavailable": {Status: http.StatusServiceUnavailable},
-		"carried out": {Status: http.StatusServiceUnavailable, Handled: true},
-		"lost":        {DropAfter: true},
-		"cut":         {Truncate: true},
-	} {
-		for _, c := range sweepScenes() {
-			for request := 0; ; request += redistest.Stride(4) {
-				met := true
-				t.Run(fmt.Sprintf("%s/%s/%d", c.name, name, request), func(t *testing.T) {
-					s := c.site(t)
-					f, before := fault, len(s.requests())
-					f.Skip, f.Count = request, 1
-					f.Match = func(r sandbox.Request) bool { return r.Operation != sandbox.OpToken }
-					s.sandbox.AddFault(f)
-					s.sweep()
-					c.end(s)
-					met = len(s.requests())-before > request
-				})
-				if !met {
-					break
-				}
+	faults := []struct {
+		name  string
+		fault sandbox.Fault
+	}{
+		{"throttled", sandbox.Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}}},
+		{"unavailable", sandbox.Fault{Status: http.StatusServiceUnavailable}},
+		{"carried out", sandbox.Fault{Status: http.StatusServiceUnavailable, Handled: true}},
+		{"lost", sandbox.Fault{DropAfter: true}},
+		{"cut", sandbox.Fault{Truncate: true}},
+	}
+	for i, c := range sweepScenes() {
+		for k := range (c.requests + 1) * len(faults) {
+			if (k+i)%redistest.Stride(7) != 0 {
+				continue
 			}
+			request, fault := k/len(faults), faults[k%len(faults)]
+			t.Run(fmt.Sprintf("%s/%s/%d", c.name, fault.name, request), func(t *testing.T) {
+				s := c.site(t)
+				f, before := fault.fault, len(s.requests())
+				f.Skip, f.Count = request, 1
+				f.Match = func(r sandbox.Request) bool { return r.Operation != sandbox.OpToken }
+				s.sandbox.AddFault(f)
+				s.sweep()
+				c.end(s)
+				if met := len(s.requests())-before > request; met != (request < c.requests) {
+					t.Errorf("%d requests, want %d without trouble", len(s.requests())-before, c.requests)
+				}
+			})
 		}
 	}
 }

@@ -116,12 +116,14 @@ func (s *site) lists() int { return len(s.of(sandbox.OpListTemplates)) }
 // until executes rows until the condition holds.
 func (s *site) until(e *engine.Engine, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(25 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !done(); {
 		if time.Now().After(end) {
 			s.t.Fatalf("nothing happens: row %+v", s.row(0))
 		}
 		if task := s.release(); task != nil {
 			_ = e.ProcessTask(s.t.Context(), task)
+		} else {
+			s.rest()
 		}
 	}
 }
@@ -140,10 +142,14 @@ func (s *site) wantRow(n ledger.Row, outcome ledger.Outcome, words ...string) {
 func TestIntentOfTemplate(t *testing.T) {
 	t.Parallel()
 	s := creating(t, []string{template})
+	var e *engine.Engine
 	permitted := false
 	client, err := apiclient.New(apiclient.Config{
 		BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())),
-		Gate: slowGate{func() { permitted = s.row(0).Intent == nil }},
+		Gate: slowGate{func() {
+			permitted = s.row(0).Intent == nil
+			e.Pass(staleAnswer)
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +161,7 @@ func TestIntentOfTemplate(t *testing.T) {
 		intended = s.row(0).Intent != nil
 		return false
 	}})
-	e, _ := s.on(nil)
+	e, _ = s.on(nil)
 	_ = e.ProcessTask(t.Context(), s.release())
 	s.wantRow(0, ledger.Done, s.sandbox.Templates()[0].ID)
 	if !permitted || !intended {
@@ -466,7 +472,7 @@ func TestTemplateStopped(t *testing.T) {
 					}
 					begun = s.posts() > 0 || sab.acted == "intend, after true"
 					if !begun {
-						time.Sleep(staleAnswer)
+						worker.Pass(staleAnswer)
 					}
 					lists = s.lists()
 				}
@@ -527,14 +533,15 @@ func TestStopAfterLostTemplate(t *testing.T) {
 	}
 	t.Run("before the second POST", func(t *testing.T) {
 		s, _ := lose(t, false)
+		var e *engine.Engine
 		sab := &saboteur{call: 1, after: true} // the list
 		sab.act = func() {
 			if err := s.Cancel(t.Context(), s.run.ID); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(staleAnswer)
+			e.Pass(staleAnswer)
 		}
-		e, _ := s.on(sab)
+		e, _ = s.on(sab)
 		s.drain(e)
 		s.wantRow(0, ledger.Cancelled, "was not created")
 		if sab.acted != "list, after true" || s.posts() != 1 {
@@ -653,7 +660,7 @@ func TestWaitedInAnotherWorker(t *testing.T) {
 		e, _ := s.on(nil)
 		task := s.release()
 		for ; task == nil; task = s.release() { // it is not due
-			time.Sleep(10 * time.Millisecond)
+			s.rest()
 		}
 		_ = e.ProcessTask(t.Context(), task)
 	}

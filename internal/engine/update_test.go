@@ -91,9 +91,11 @@ func TestPauseDuringPatch(t *testing.T) {
 	if err := s.Pause(t.Context(), s.run.ID); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(3 * time.Second); s.row(0).Intent != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Second); s.row(0).Intent != nil && time.Now().Before(end); {
 		if task := s.release(); task != nil {
 			_ = e.ProcessTask(t.Context(), task)
+		} else {
+			s.rest()
 		}
 	}
 	if row, n := s.row(0), count(s.requests(), http.MethodPatch); row.Phase != ledger.PhaseWaiting || row.Intent != nil || n != 1 {
@@ -186,12 +188,11 @@ func count(all []string, one string) (n int) {
 	return n
 }
 
-// slowGate grants a permit after more than a second, in which the run changes.
+// slowGate grants a permit after something has happened.
 type slowGate struct{ meanwhile func() }
 
 func (g slowGate) Wait(context.Context, string) error {
 	g.meanwhile()
-	time.Sleep(1100 * time.Millisecond)
 	return nil
 }
 
@@ -209,9 +210,11 @@ func TestStopWhileWaitingForPermit(t *testing.T) {
 			s := newSite(t)
 			d := s.sandbox.AddDomain(org, sandbox.Domain{Use: new(true)})
 			s.submit(kinds.Update, `{"organization_id":"org_1","discovery_domain_id":"`+d.ID+`","use_for_organization_discovery":false}`)
+			var e *engine.Engine
 			client, err := apiclient.New(apiclient.Config{
 				BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())),
 				Gate: slowGate{func() {
+					e.Pass(staleAnswer)
 					if err := c.stop(s.Ledger, t.Context(), s.run.ID); err != nil {
 						t.Error(err)
 					}
@@ -221,7 +224,7 @@ func TestStopWhileWaitingForPermit(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(client.CloseIdle)
-			e, _ := s.worker(func(c *engine.Config) { c.Handlers[kinds.Update] = s.updates(client) })
+			e, _ = s.worker(func(c *engine.Config) { c.Handlers[kinds.Update] = s.updates(client) })
 			_ = e.ProcessTask(t.Context(), s.release())
 			row := s.row(0)
 			if row.Phase != c.want || row.Intent != nil || row.Checkpoint.Attempts != 0 || len(s.requests()) != 0 {

@@ -16,7 +16,7 @@ import (
 // with the domain: verified if and only if the row is done.
 func TestVerifyRandom(t *testing.T) {
 	t.Parallel()
-	for seed := uint64(0); seed < 100; seed += uint64(redistest.Stride(4)) {
+	for seed := uint64(0); seed < 100; seed += uint64(redistest.Stride(7)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 1))

@@ -12,6 +12,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -131,7 +132,8 @@ func TestSubmitAgain(t *testing.T) {
 // TestRefusedLeavesNothing submits inputs that are refused at their end. Of none of them
 // Redis keeps a run.
 func TestRefusedLeavesNothing(t *testing.T) {
-	many := "organization_id,client_id\n" + strings.Repeat("o,c\n", 10_000) // more than a segment
+	const rows, duplicates = ledger.SegmentRows + 1000, 500
+	many := removals(0, rows-duplicates) + strings.Repeat("o,c\n", duplicates)
 	broken := errors.New("disk on fire")
 	for _, tt := range []struct {
 		name string
@@ -141,7 +143,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 		{"a bad row", input(t, tasks.TypeRemove, "organization_id,client_id\no,c\no,\n", tasks.Defaults{}), isBadRows},
 		{"a bad row after many", input(t, tasks.TypeRemove, many+"o,\n", tasks.Defaults{}), isBadRows},
 		{"no rows", input(t, tasks.TypeRemove, "organization_id,client_id\n", tasks.Defaults{}), func(err error) bool { return errors.Is(err, intake.ErrNoRows) }},
-		{"too many rows", limited(input(t, tasks.TypeRemove, many, tasks.Defaults{}), 9_999), func(err error) bool { return errors.Is(err, intake.ErrTooManyRows) }},
+		{"too many rows", limited(input(t, tasks.TypeRemove, many, tasks.Defaults{}), rows-1), func(err error) bool { return errors.Is(err, intake.ErrTooManyRows) }},
 		{"cut off", breaking(input(t, tasks.TypeRemove, many, tasks.Defaults{}), broken), func(err error) bool { return errors.Is(err, broken) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -187,14 +189,13 @@ func TestSubmitAfterOtherRows(t *testing.T) {
 	tail.WriteString("o,head5\no,last\n")
 	in := input(t, tasks.TypeRemove, header+head.String()+tail.String(), tasks.Defaults{})
 	other := strings.Replace(header+head.String()+tail.String(), "o,head5\n", "o,else\n", 1)
-	killed := 0
-	for scripts := 1; ; scripts++ {
+	scripts := 1
+	for ; ; scripts += redistest.Stride(3) {
 		in.Rows = strings.NewReader(header + head.String() + tail.String())
 		_, err := dyingTaker(t, scripts).Submit(t.Context(), in, runA)
 		if err == nil {
 			break
 		}
-		killed++
 		got, err := taker(t).Submit(t.Context(), input(t, tasks.TypeRemove, other, tasks.Defaults{}), runA)
 		if _, differs := errors.AsType[*ledger.MismatchError](err); differs {
 			deleteRun(t, "a")
@@ -209,8 +210,8 @@ func TestSubmitAfterOtherRows(t *testing.T) {
 		}
 		deleteRun(t, "a")
 	}
-	if killed < 8 {
-		t.Errorf("killed %d times", killed)
+	if scripts < 9 {
+		t.Errorf("%d scripts are not killed", scripts)
 	}
 }
 

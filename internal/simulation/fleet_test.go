@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 )
 
 // TestFleet has workers execute rows of all kinds for many tenants in virtual time, with the
@@ -26,10 +27,11 @@ import (
 // its clock steps, requests and answers are lost. At the end an oracle, which knows only
 // the guarantees, compares the ledger with the tenants.
 //
+// There are 300 rows if long tests run, and otherwise fewer: each run has some.
 // ORGOPS_TEST_FLEET=TENANTSxWORKERSxROWS is the size, and ORGOPS_TEST_SEED repeats the
 // random numbers, though not the order in which goroutines use them.
 func TestFleet(t *testing.T) {
-	size := fleetSize{tenants: 2, workers: 3, rows: 300}
+	size := fleetSize{tenants: 2, workers: 3, rows: redistest.Amount(120, 300)}
 	if text := os.Getenv("ORGOPS_TEST_FLEET"); text != "" {
 		if _, err := fmt.Sscanf(text, "%dx%dx%d", &size.tenants, &size.workers, &size.rows); err != nil || size.tenants < 1 || size.workers < 1 {
 			t.Fatalf("ORGOPS_TEST_FLEET: want TENANTSxWORKERSxROWS, such as 10x8x20000, got %q (%v)", text, err)
