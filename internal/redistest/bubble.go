@@ -1,9 +1,6 @@
 package redistest
 
 import (
-	"bytes"
-	"context"
-	"net"
 	"os"
 	"sync"
 	"testing"
@@ -43,11 +40,6 @@ func miniInBubble(t *testing.T) *database {
 	t.Cleanup(m.Close)
 	o := options(bubbleAddr)
 	o.PoolSize, o.MaxIdleConns = bubblePool, 20
-	open := func() redis.UniversalClient {
-		c := redis.NewClient(o)
-		c.AddHook(piping{m})
-		return c
-	}
 	forServer := func() (redis.UniversalClient, error) {
 		c, err := redisconn.ForServer(redisconn.Config{URL: "redis://" + bubbleAddr, PoolSize: bubblePool})
 		if err == nil {
@@ -55,7 +47,7 @@ func miniInBubble(t *testing.T) *database {
 		}
 		return c, err
 	}
-	return &database{open: open, forServer: forServer, mini: m, follow: func() {}}
+	return &database{open: piped(m, o), forServer: forServer, mini: m, follow: func() {}}
 }
 
 const (
@@ -65,67 +57,6 @@ const (
 	// use timers that clients of all bubbles share.
 	bubblePool = 1 << 12
 )
-
-// piping is a hook by which a client is connected to a miniredis through pipes.
-type piping struct{ mini *miniredis.Miniredis }
-
-func (p piping) DialHook(redis.DialHook) redis.DialHook {
-	return func(context.Context, string, string) (net.Conn, error) {
-		conn, err := p.mini.Dial()
-		if err != nil {
-			return nil, err
-		}
-		return newBuffered(conn), nil
-	}
-}
-
-func (piping) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (piping) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// buffered is a pipe whose writes do not wait for the reader: client and server would
-// otherwise wait for each other in a long pipeline.
-type buffered struct {
-	net.Conn
-	written chan []byte
-	closed  sync.Once
-	done    chan struct{}
-}
-
-func newBuffered(conn net.Conn) *buffered {
-	b := &buffered{Conn: conn, written: make(chan []byte, 1000), done: make(chan struct{})}
-	go func() {
-		for {
-			select {
-			case p := <-b.written:
-				if _, err := b.Conn.Write(p); err != nil {
-					return
-				}
-			case <-b.done:
-				return
-			}
-		}
-	}()
-	return b
-}
-
-// Write implements [net.Conn].
-func (b *buffered) Write(p []byte) (int, error) {
-	select {
-	case b.written <- bytes.Clone(p):
-		return len(p), nil
-	case <-b.done:
-		return 0, net.ErrClosed
-	}
-}
-
-// Close implements [net.Conn].
-func (b *buffered) Close() error {
-	b.closed.Do(func() { close(b.done) })
-	return b.Conn.Close()
-}
 
 // Outside makes calls outside of a bubble, whose time stands meanwhile. nil makes them in
 // place.

@@ -46,7 +46,7 @@ func startMini(t testing.TB) *database {
 	stop := expire(m)
 	t.Cleanup(stop)
 	return &database{
-		url: "redis://" + m.Addr() + "/0", open: opening(options(m.Addr())), mini: m,
+		url: "redis://" + m.Addr() + "/0", open: piped(m, options(m.Addr())), mini: m,
 		follow: sync.OnceFunc(func() { stop(); m.ClockTTL(true) }),
 	}
 }
@@ -75,10 +75,6 @@ func expire(m *miniredis.Miniredis) (stop func()) {
 // collectLess lets the heap grow to several times its size. Each script that miniredis runs makes
 // a Lua state, and the heap of a test is so small that each few scripts had it collected.
 var collectLess = sync.OnceFunc(func() { debug.SetGCPercent(400) })
-
-func opening(o *redis.Options) func() redis.UniversalClient {
-	return func() redis.UniversalClient { return redis.NewClient(o) }
-}
 
 func options(addr string) *redis.Options {
 	return &redis.Options{

@@ -19,6 +19,7 @@
 //	redistest.go       New, Keys, URL, Mini: the database of a test
 //	real.go            databases of a server or a Cluster, and their locks
 //	database.go        a database, its clients and keys; a miniredis
+//	pipe.go            clients of a miniredis without sockets
 //	size.go            which tests run, and how many at a time
 //	process_linux.go, process_other.go: processes that end with the test
 package redistest

@@ -54,7 +54,7 @@ func takeReal(t testing.TB, server string) *database {
 	empty()
 	t.Cleanup(empty)
 	u.Path = "/" + strconv.Itoa(n)
-	return &database{url: u.String(), open: opening(&with)}
+	return &database{url: u.String(), open: func() redis.UniversalClient { return redis.NewClient(&with) }}
 }
 
 // locksOf returns the locks of the databases from 1 on.
