@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -334,6 +335,10 @@ func daemon(t *testing.T, program string) string {
 	return ""
 }
 
+// chosenPorts are those that freePort has returned: to try one again would keep its test from
+// listening there.
+var chosenPorts sync.Map
+
 // freePort returns a port that is free at all addresses, for UDP and TCP. It is below the
 // ephemeral range, so that no outgoing connection takes it first.
 func freePort(t *testing.T) uint16 {
@@ -341,6 +346,9 @@ func freePort(t *testing.T) uint16 {
 	const from, below = 20_000, 32_000
 	for {
 		port := from + rand.IntN(below-from)
+		if _, chosen := chosenPorts.LoadOrStore(port, true); chosen {
+			continue
+		}
 		listener, err := net.Listen("tcp", fmt.Sprintf("0.0.0.0:%d", port))
 		if err == nil {
 			_ = listener.Close()
