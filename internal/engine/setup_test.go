@@ -27,9 +27,11 @@ func TestMain(m *testing.M) {
 const (
 	tenant = ledger.Tenant("acme")
 	org    = "org_1"
-	// requestTimeout is the client's. The tests wait for twice that.
-	requestTimeout = 100 * time.Millisecond
 )
+
+// requestTimeout is the client's. The tests wait for twice that. Long tests run with the race
+// detector on busy machines.
+var requestTimeout = time.Duration(redistest.Amount(100, 300)) * time.Millisecond
 
 // site is a tenant with its ledger. The test delivers the rows.
 type site struct {
