@@ -237,7 +237,7 @@ func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error)
 	switch {
 	case tasks > 0:
 		return busyEvery, nil
-	case len(d.candidates(now)) > 0 && !d.load.Paused:
+	case len(d.candidates(now, nil)) > 0 && !d.load.Paused:
 		return fullEvery, nil
 	}
 	return d.untilDue(), nil

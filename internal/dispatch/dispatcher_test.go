@@ -359,6 +359,43 @@ func (s *site) proven(id ledger.RunID, n int) {
 	}
 }
 
+// pendingOf returns the number of pending tasks of each run.
+func (s *site) pendingOf() map[ledger.RunID]int {
+	s.t.Helper()
+	tasks, err := asynq.NewInspectorFromRedisClient(s.rdb).ListPendingTasks(queue)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n := map[ledger.RunID]int{}
+	for _, info := range tasks {
+		task, err := engine.ParseTask(info.Payload)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		n[task.Run]++
+	}
+	return n
+}
+
+// TestFirstReadsTakeNoTurn has a pace that gives one permit at a time: an older run whose first
+// reads wait does not keep it from the run of the proven rows.
+func TestFirstReadsTakeNoTurn(t *testing.T) {
+	t.Parallel()
+	onSite(t, func(t *testing.T, s *site) {
+		s.submit("new", kinds.Update, s.domains(8))
+		time.Sleep(time.Millisecond) // the run of the proven rows is the younger one
+		s.proven("proven", 8)
+		d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 0.8 } })
+		for range 8 {
+			time.Sleep(1250 * time.Millisecond) // another permit
+			round(t, d)
+		}
+		if n := s.pendingOf(); n["new"] > 1 || n["proven"] < 6 {
+			t.Errorf("tasks %v", n)
+		}
+	})
+}
+
 // TestFirstReadsWait: while proven rows keep the pace busy for two seconds, rows that were
 // never begun are not released; afterwards they are.
 func TestFirstReadsWait(t *testing.T) {
@@ -368,34 +405,19 @@ func TestFirstReadsWait(t *testing.T) {
 		time.Sleep(time.Millisecond) // the run is the older one
 		s.submit("new", kinds.Update, s.domains(8))
 		d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 2 } })
-		runs := func() map[ledger.RunID]int {
-			tasks, err := asynq.NewInspectorFromRedisClient(s.rdb).ListPendingTasks(queue)
-			if err != nil {
-				t.Fatal(err)
-			}
-			n := map[ledger.RunID]int{}
-			for _, info := range tasks {
-				task, err := engine.ParseTask(info.Payload)
-				if err != nil {
-					t.Fatal(err)
-				}
-				n[task.Run]++
-			}
-			return n
-		}
 		for range 3 { // the first learns how many rows are ready
 			time.Sleep(600 * time.Millisecond) // another permit
 			round(t, d)
 		}
-		if n := runs(); n["new"] > 1 || n["proven"] < 3 {
+		if n := s.pendingOf(); n["new"] > 1 || n["proven"] < 3 {
 			t.Errorf("tasks %v", n)
 		}
 		s.await("first reads", func() bool {
 			time.Sleep(200 * time.Millisecond)
 			round(t, d)
-			return runs()["new"] > 1
+			return s.pendingOf()["new"] > 1
 		})
-		if n := runs(); n["proven"] < 5 { // 3 left of two seconds' 4
+		if n := s.pendingOf(); n["proven"] < 5 { // 3 left of two seconds' 4
 			t.Errorf("tasks %v at the first read", n)
 		}
 	})

@@ -36,11 +36,12 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 	if d.load.Paused {
 		return 0, nil
 	}
-	// Tasks that a run does not use are shared again among the others.
+	// Tasks and permits that a run does not use are shared again among the others.
+	unused := map[ledger.RunID]bool{}
 	for tasks < free {
-		n, err := d.pass(ctx, now, free-tasks)
+		n, granted, err := d.pass(ctx, now, free-tasks, unused)
 		tasks += n
-		if err != nil || n == 0 {
+		if err != nil || !granted {
 			return tasks, err
 		}
 	}
@@ -74,25 +75,34 @@ func (d *Dispatcher) reclaim(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// pass shares free tasks among the runs once, and returns the number of tasks enqueued.
-func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int) (tasks int, err error) {
-	for _, g := range Plan(free, d.permits, d.candidates(now), &d.turn) {
+// pass shares free tasks once among the runs that are not in unused, and returns the number of
+// tasks enqueued, and whether a run was granted any. It adds the runs that have used none.
+func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int, unused map[ledger.RunID]bool) (tasks int, granted bool, err error) {
+	for _, g := range Plan(free, d.permits, d.candidates(now, unused), &d.turn) {
+		granted = true
 		n, err := d.serve(ctx, d.taken[g.Run], g.Rows, now)
 		tasks += n
 		if err != nil {
-			return tasks, err
+			return tasks, granted, err
+		}
+		if n == 0 {
+			unused[g.Run] = true
 		}
 	}
-	return tasks, nil
+	return tasks, granted, nil
 }
 
-// candidates returns the runs that may have due rows.
-func (d *Dispatcher) candidates(now time.Time) []Candidate {
+// candidates returns the runs that may have due rows, and are not in unused.
+func (d *Dispatcher) candidates(now time.Time, unused map[ledger.RunID]bool) []Candidate {
 	var all []Candidate
-	groups := map[group]bool{}
+	groups, proven := map[group]bool{}, d.provenEnough(now)
 	for _, r := range d.taken.ordered() {
 		g, grouped := d.group(r)
 		if groups[g] { // its first run has it released
+			continue
+		}
+		if unused[r.ID] || proven && d.onlyReads(r, now) {
+			groups[g] = grouped
 			continue
 		}
 		if limit := d.limit(r, now); limit != 0 {
@@ -104,6 +114,12 @@ func (d *Dispatcher) candidates(now time.Time) []Candidate {
 		}
 	}
 	return all
+}
+
+// onlyReads reports whether the run has no due rows but those that wait while proven rows keep
+// the pace busy.
+func (d *Dispatcher) onlyReads(r *run, now time.Time) bool {
+	return d.cfg.Kinds[r.Kind].Cost.First > 0 && r.idle(ready, now) && r.idle(check, now)
 }
 
 // limit returns the largest number of rows of a run to release now; -1: no limit.
