@@ -60,8 +60,8 @@ func (m *mortal) Rebuild(ctx context.Context, t ledger.Tenant) (all []ledger.Pro
 	return all, err
 }
 
-// TestKill kills a dispatcher before and after each call of its rounds, or each third. Another one takes over
-// and releases every row, also those that were released and not enqueued.
+// TestKill kills a dispatcher before and after each call of its rounds, or each third. Another
+// one takes over and releases every row, also those that were released and not enqueued.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	every := redistest.Stride(3)

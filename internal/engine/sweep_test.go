@@ -18,8 +18,8 @@ type sweepScene struct {
 	action sweep.Action
 	begin  func(*sweepSite)
 	end    func(*sweepSite)
-	// requests is the number of requests of the sweep and its actions. Their executions have
-	// points points or more.
+	// requests is the number of requests of the sweep and its actions. points is the least
+	// number of points at which their executions are disturbed.
 	requests, points int
 }
 

@@ -250,8 +250,8 @@ func TestDeletedAnywhere(t *testing.T) {
 	})
 }
 
-// TestTrouble disturbs each request of a scan in turn, or each second one, once: the scan continues, and leaves
-// nothing out.
+// TestTrouble disturbs each request of a scan in turn, or each second one, once: the scan
+// continues, and leaves nothing out.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	status := func(code int, header ...string) sandbox.Fault {
