@@ -87,7 +87,7 @@ func newAPI(t *testing.T) (*sandbox.Sandbox, *apiclient.Client) {
 	return sb, client
 }
 
-// briefAPI keeps no connection between requests: the time of a bubble stands while a goroutine
+// briefAPI keeps no connection between requests: the time of a bubble stops while a goroutine
 // waits for a socket.
 type briefAPI struct{ *apiclient.Client }
 

@@ -17,7 +17,7 @@ import (
 // slowly is a hook by which a Redis needs a time for each command, and executes one after
 // the other.
 type slowly struct {
-	// turn has the one place of the command that is executed. A bubble's time would stand while
+	// turn has the one place of the command that is executed. A bubble's time would stop while
 	// commands wait for a mutex.
 	turn chan struct{}
 	took time.Duration

@@ -163,7 +163,7 @@ func TestUseOfTheRate(t *testing.T) {
 				there := 16*length.Seconds() - float64(foreign.inTime)
 				there = min(there, 16*(1-tt.reserve)*length.Seconds())
 				_, burst := f.limit.Effective()
-				// Exclude the first burst, which is granted at once, and what is served after the
+				// Exclude the first burst, which is granted at once, and requests served after the
 				// end: they must not hide permits lost meanwhile.
 				used := float64(ours.inTime-burst) / there
 				t.Logf("used %.1f %% of what there was; refused of ours %d (%.2f %%), of others' %d of %d",

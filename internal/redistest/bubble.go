@@ -15,7 +15,7 @@ import (
 // InBubble runs a test in a bubble of testing/synctest, with a miniredis inside of it: waits of
 // the test take no time. On a real Redis it runs the test as it is, in real time.
 //
-// New returns clients inside of the bubble, where the Redis has no URL. Time stands while a
+// New returns clients inside of the bubble, where the Redis has no URL. Time stops while a
 // goroutine of the bubble waits for a socket: a server is started by [Outside.Do], and its
 // clients in the bubble must keep no connections between requests.
 func InBubble(t *testing.T, test func(t *testing.T, out *Outside)) {
@@ -58,7 +58,7 @@ const (
 	bubblePool = 1 << 12
 )
 
-// Outside makes calls outside of a bubble, whose time stands meanwhile. nil makes them in
+// Outside makes calls outside of a bubble, whose time stops meanwhile. nil makes them in
 // place.
 type Outside struct {
 	calls chan func()

@@ -20,16 +20,21 @@ func piped(m *miniredis.Miniredis, o *redis.Options) func() redis.UniversalClien
 	}
 }
 
+// Dial connects to a miniredis by a pipe. A write does not wait until it is read.
+func Dial(m *miniredis.Miniredis) (net.Conn, error) {
+	conn, err := m.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return newBuffered(conn), nil
+}
+
 // piping is a hook by which a client is connected to a miniredis through pipes.
 type piping struct{ mini *miniredis.Miniredis }
 
 func (p piping) DialHook(redis.DialHook) redis.DialHook {
 	return func(context.Context, string, string) (net.Conn, error) {
-		conn, err := p.mini.Dial()
-		if err != nil {
-			return nil, err
-		}
-		return newBuffered(conn), nil
+		return Dial(p.mini)
 	}
 }
 

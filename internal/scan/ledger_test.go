@@ -43,7 +43,7 @@ func onSite(outer *testing.T, test func(t *testing.T, s *site)) {
 	})
 }
 
-// briefAPI keeps no connection between requests: the time of a bubble stands while a goroutine
+// briefAPI keeps no connection between requests: the time of a bubble stops while a goroutine
 // waits for a socket.
 type briefAPI struct {
 	*apiclient.Client

@@ -16,6 +16,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"orgops/internal/redistest"
 )
 
 // fleetRedis is the Redis of a fleet. Its clock may be wrong, it may go back a second, and
@@ -76,11 +78,7 @@ func (r *fleetRedis) now() time.Time { return now().Add(time.Duration(r.ahead.Lo
 func (r *fleetRedis) connect(hook commandHook) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			conn, err := r.mini.Dial()
-			if err != nil {
-				return nil, err
-			}
-			return newBuffered(conn), nil
+			return redistest.Dial(r.mini)
 		},
 		// Waits for a connection of the pool use timers that clients of all bubbles share.
 		PoolSize: 1 << 20, MaxIdleConns: 20,

@@ -1,7 +1,6 @@
 package simulation_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -24,6 +23,7 @@ import (
 	"orgops/internal/followup"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
@@ -63,11 +63,7 @@ type worker struct {
 func (s *simulation) connect(w *worker) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			conn, err := s.mini.Dial()
-			if err != nil {
-				return nil, err
-			}
-			return newBuffered(conn), nil
+			return redistest.Dial(s.mini)
 		},
 		PoolSize:                 20,
 		ConnMaxIdleTime:          -1,
@@ -78,46 +74,6 @@ func (s *simulation) connect(w *worker) *redis.Client {
 		rdb.AddHook(killing{w})
 	}
 	return rdb
-}
-
-// buffered is a pipe whose writes do not wait for the reader: client and server would
-// otherwise wait for each other in a long pipeline.
-type buffered struct {
-	net.Conn
-	written chan []byte
-	closed  sync.Once
-	done    chan struct{}
-}
-
-func newBuffered(conn net.Conn) *buffered {
-	b := &buffered{Conn: conn, written: make(chan []byte, 1000), done: make(chan struct{})}
-	go func() {
-		for {
-			select {
-			case p := <-b.written:
-				if _, err := b.Conn.Write(p); err != nil {
-					return
-				}
-			case <-b.done:
-				return
-			}
-		}
-	}()
-	return b
-}
-
-func (b *buffered) Write(p []byte) (int, error) {
-	select {
-	case b.written <- bytes.Clone(p):
-		return len(p), nil
-	case <-b.done:
-		return 0, net.ErrClosed
-	}
-}
-
-func (b *buffered) Close() error {
-	b.closed.Do(func() { close(b.done) })
-	return b.Conn.Close()
 }
 
 func (s *simulation) newWorker() *worker {
