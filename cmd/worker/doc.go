@@ -4,7 +4,7 @@
 //
 //	main.go       the commands: work, doctor, sandbox
 //	sandbox.go    --sandbox, and worker sandbox
-//	doctor.go     worker doctor; doctor_plan.go: --plan
+//	doctor.go     worker doctor
 //	run.go        starts and stops a worker: session, listeners, tenants
 //	reload.go     changes of the file of tenants; drain.go: --drain
 //	ready.go      /readyz, and the tokens that a worker fetches before it needs them

@@ -27,8 +27,6 @@ import (
 // doctorCommand tests the systems that a worker with the same settings would use.
 type doctorCommand struct {
 	JSON bool `name:"json" help:"Write the findings as JSON, one a line." noenv:"true"`
-	Plan bool `help:"Test nothing and connect to nothing: print what the tenants' rates and sweeps, and the load of the --plan flags, need of Redis and workers, how long it takes, and which limit is reached first." noenv:"true"`
-	load `embed:"" prefix:"plan-"`
 	systems
 }
 
@@ -40,12 +38,6 @@ var errFoundWrong = errors.New("something is wrong: see above")
 
 // run runs the tests and prints their results. An error is one of the settings, or errFoundWrong.
 func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
-	if d.Plan {
-		return d.plan(p)
-	}
-	if d.given() {
-		return cli.Usage(errors.New("the flags --plan-… describe the load of a plan: add --plan"))
-	}
 	tenants, err := d.tenants(p.Env.Get)
 	if err != nil {
 		return err

@@ -15,7 +15,6 @@
 //	tenant.go     doctor: token, scopes and API of a tenant
 //	redis.go      doctor: version, settings, clock and rights of a Redis
 //	machine.go    doctor: files, variables and limits; openfiles_unix.go, openfiles_other.go
-//	plan.go       doctor: the needs of a load
 //	resolvers.go  evaluates resolvers and name servers: whether they can prove a domain
 //	state.go      the state of a tenant in Redis, for pages and metrics too
 //	poll.go       a slow function, called once for all callers

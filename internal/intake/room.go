@@ -8,10 +8,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/capacity"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 )
+
+// reservedRow is the memory in bytes that is reserved for an open row before its submission is
+// accepted: that of a waiting row (docs/operations/sizing.md), and a margin.
+const reservedRow = 500
 
 // RoomError says that rows are refused because Redis has no room for them while they wait.
 // Nothing has happened.
@@ -38,11 +41,11 @@ type room struct {
 }
 
 // holds reports whether so many rows fit.
-func (r room) holds(rows int64) bool { return r.most == 0 || rows*capacity.ReservedRow <= r.free }
+func (r room) holds(rows int64) bool { return r.most == 0 || rows*reservedRow <= r.free }
 
 // refusal returns the error for so many rows.
 func (r room) refusal(rows int64) error {
-	return &RoomError{Rows: rows, Need: rows * capacity.ReservedRow, Free: r.free, Max: r.most}
+	return &RoomError{Rows: rows, Need: rows * reservedRow, Free: r.free, Max: r.most}
 }
 
 // room reads how much memory a run of so many rows or more may take: maxmemory without the
@@ -68,7 +71,7 @@ func (i Intake) room(ctx context.Context, run ledger.RunID, rows int64) (room, e
 			return room{}, err
 		}
 	}
-	return room{free: max(0, most-max(used, open*capacity.ReservedRow)), most: most}, nil
+	return room{free: max(0, most-max(used, open*reservedRow)), most: most}, nil
 }
 
 // openRows returns how many rows of other runs are open. Of a staged run they are the rows of

@@ -22,7 +22,7 @@ import (
 // checked without a connection.
 func (t *Settings) Complete(env func(string) string) error {
 	t.Files = t.DigestFiles()
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.CheckLimit(), t.checkResolvers(), t.checkDNSMode(), kinds.CheckThinProofAfter(t.ThinProofAfter), t.CheckSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), kinds.CheckThinProofAfter(t.ThinProofAfter), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
 }
 
 func (t *Settings) checkURLs() error {
@@ -122,8 +122,8 @@ func (t *Settings) readNetwork() error {
 	return nil
 }
 
-// CheckLimit checks rate, burst and reserve, and derives the limit of the pace.
-func (t *Settings) CheckLimit() error {
+// checkLimit checks rate, burst and reserve, and derives the limit of the pace.
+func (t *Settings) checkLimit() error {
 	rate, err := pace.ParseRate(t.Rate)
 	if err != nil {
 		return fmt.Errorf("rate: %w", err)

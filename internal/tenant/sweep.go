@@ -24,8 +24,8 @@ const (
 	fewestAbsentChecks = 3
 )
 
-// CheckSweep checks the schedule of sweeps; off is none.
-func (t *Settings) CheckSweep() error {
+// checkSweep checks the schedule of sweeps; off is none.
+func (t *Settings) checkSweep() error {
 	if t.Sweep == Off {
 		return nil
 	}

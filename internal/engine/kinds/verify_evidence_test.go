@@ -15,7 +15,6 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/capacity"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
@@ -285,7 +284,7 @@ func TestNextCheck(t *testing.T) {
 }
 
 // TestSizesOfRows measures the memory of a row from its submission on, and compares it with the
-// sizes in package capacity. miniredis has no MEMORY USAGE.
+// sizes of docs/operations/sizing.md. miniredis has no MEMORY USAGE.
 func TestSizesOfRows(t *testing.T) {
 	if os.Getenv(redistest.EnvURL) == "" {
 		t.Skip("needs a real Redis: set " + redistest.EnvURL)
@@ -318,10 +317,10 @@ func TestSizesOfRows(t *testing.T) {
 		got := int(total / rows)
 		t.Logf("%d bytes a row: %s", got, what)
 		if got > want || got < want*4/5 {
-			t.Errorf("%d bytes a row, %s; capacity is planned with %d: want at most these, and four fifths at least", got, what, want)
+			t.Errorf("%d bytes a row, %s, and %d are documented: want at most these, and four fifths at least", got, what, want)
 		}
 	}
-	size("submitted", capacity.SubmittedRow)
+	size("submitted", 45)
 	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
 	each := func(q ledger.Quota, do func(ledger.Token, ledger.Row)) {
 		for n := 0; n < rows; {
@@ -343,7 +342,7 @@ func TestSizesOfRows(t *testing.T) {
 		memo = append([]byte(engine.NotYetFound+"\x00\x00"), memo...)
 		execute(t, l, seg, token, row, ledger.Waiting{Stage: ledger.StageCheck, After: time.Millisecond, Memo: memo})
 	})
-	size("waiting", capacity.WaitingRow)
+	size("waiting", 400)
 	verdicts := slices.Collect(maps.Values(proofs()))
 	each(ledger.Quota{Check: 250}, func(token ledger.Token, row ledger.Row) {
 		packed, err := kinds.PackProof(kinds.ProofEvidence(verdicts[int(row)%len(verdicts)], kinds.NewCompared(organization, domains[row]), now, nil))
@@ -352,7 +351,7 @@ func TestSizesOfRows(t *testing.T) {
 		}
 		execute(t, l, seg, token, row, ledger.Result{Outcome: ledger.Done, Evidence: packed})
 	})
-	size("verified", capacity.VerifiedRow)
+	size("verified", 330)
 }
 
 // execute begins a released row and ends its execution so.
