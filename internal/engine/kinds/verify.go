@@ -277,11 +277,7 @@ func (v *verification) matches(d apiclient.DiscoveryDomain) error {
 	default:
 		return nil
 	}
-	err := engine.Refuse("%s of the row differs from the tenant's record of this domain; nothing was changed", member)
-	if v.isYoung() {
-		return engine.Retry(err)
-	}
-	return err
+	return v.readTwice(engine.Refuse("%s of the row differs from the tenant's record of this domain; nothing was changed", member))
 }
 
 // below refuses a record whose domain cannot be any organization's, such as a public
