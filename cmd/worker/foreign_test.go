@@ -34,7 +34,9 @@ func TestForeignChange(t *testing.T) {
 			c.fault.Operation, c.fault.Count = sandbox.OpUpdateDiscoveryDomain, 1
 			box.AddFault(c.fault)
 			// No read after the first one succeeds before the other client has acted.
-			acted := box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Skip: 1, Status: http.StatusServiceUnavailable})
+			acted := box.AddFault(sandbox.Fault{
+				Operation: sandbox.OpGetDiscoveryDomain, Skip: 1, Status: http.StatusServiceUnavailable,
+			})
 			patches := func() (n int) {
 				for _, r := range box.Requests() {
 					if r.Method == http.MethodPatch && r.Finished {
@@ -60,7 +62,8 @@ func TestForeignChange(t *testing.T) {
 				t.Errorf("counts %v", r.Counts)
 			}
 			if now, _ := box.Domain("org_1", "ord_1"); now.Status != "verified" || !*now.Use || patches() != 1 {
-				t.Errorf("status %s, discovery %t, %d PATCHes; want it as the other client has set it", now.Status, *now.Use, patches())
+				t.Errorf("status %s, discovery %t, %d PATCHes; want it as the other client has set it",
+					now.Status, *now.Use, patches())
 			}
 		})
 	}

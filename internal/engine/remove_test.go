@@ -194,7 +194,7 @@ func TestAllRefused(t *testing.T) {
 	s := removing(t, 0, clients(300))
 	on := s.sandbox.AddFault(sandbox.Fault{
 		Operation: sandbox.OpRemoveOrganizationClients, Status: http.StatusBadRequest,
-		Body: `{"statusCode":400,"error":"Bad Request","message":"Payload validation error: the feature is off","errorCode":"invalid_body"}`,
+		Body: `{"statusCode":400,"error":"Bad Request","message":"the feature is off","errorCode":"invalid_body"}`,
 	})
 	e, _ := s.on(nil)
 	s.drainBounded(e, 64)

@@ -218,7 +218,8 @@ func TestUpdateNotFound(t *testing.T) {
 		s := newVerifySite(t)
 		s.sandbox.AddOrganization(org, "one")
 		s.handlers = func(c kinds.VerifyConfig) map[ledger.Kind]engine.Handler {
-			return map[ledger.Kind]engine.Handler{kinds.Update: kinds.NewUpdate(kinds.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})}
+			update := kinds.NewUpdate(kinds.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})
+			return map[ledger.Kind]engine.Handler{kinds.Update: update}
 		}
 		s.began = s.clock.now()
 		s.submit(kinds.Update, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+member+`}`)

@@ -404,6 +404,27 @@ func TestVerifyStaleRead(t *testing.T) {
 	}
 }
 
+// TestVerifyLostNotFound has a read find no record after a PATCH whose answer was lost. One that
+// is found by the time at which the PATCH cannot land any more is done; else the row is refused.
+func TestVerifyLostNotFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		reads int
+		want  ledger.Outcome
+	}{"once": {1, ledger.Done}, "again": {2, engine.Refused}} {
+		t.Run(name, func(t *testing.T) {
+			s := newVerifySite(t)
+			s.domain(sandbox.Domain{Use: new(false)}, true)
+			s.clock.advance(time.Hour) // the run is not young
+			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+			s.verify()
+			s.step()
+			s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Status: http.StatusNotFound, Count: c.reads})
+			s.wantResult(c.want, "")
+			s.wantRequests("GET", "PATCH", "GET", "GET")
+		})
+	}
+}
+
 // TestVerifyLostAndGone has a PATCH without an answer land before the token is removed, and
 // reads that show the domain as pending for a while. The domain was proven: the row is done,
 // and nothing is reverted or sent again.

@@ -287,10 +287,12 @@ func TestVerifyNotFound(t *testing.T) {
 			s.sandbox.AddOrganization(organization, "one")
 			s.verify()
 			s.step()
-			if note := engine.ParseNote(s.row(0).Checkpoint.Memo); note.Outcome != engine.Transient || !contains(note.Reason, "404 Not Found: No organization") {
+			const why = "404 Not Found: No organization"
+			note := engine.ParseNote(s.row(0).Checkpoint.Memo)
+			if note.Outcome != engine.Transient || !contains(note.Reason, why) {
 				t.Errorf("note %+v, want the reason of the first read", note)
 			}
-			s.wantResult(engine.Refused, "404 Not Found: No organization")
+			s.wantResult(engine.Refused, why)
 			s.wantTwoReads()
 		})
 	}

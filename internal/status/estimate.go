@@ -142,7 +142,8 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Ru
 	for i, r := range all {
 		if !r.Ended() {
 			estimates[i] = Estimate{
-				Rate: e.runs[r.ID].rate, Left: e.left(now, r, all), DNS: e.waiting(r), Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
+				Rate: e.runs[r.ID].rate, Left: e.left(now, r, all),
+				DNS: e.waiting(r), Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
 				Again: e.runs[r.ID].again, Why: e.runs[r.ID].why, Held: e.held(r),
 			}
 		}

@@ -199,9 +199,9 @@ func TestHeld(t *testing.T) {
 		{"no worker", tenants.Announced{}, func(*followed, *pace.Limiter) {}, "no worker for tenant default has been seen on this Redis"},
 		{"DNS", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) }, "12 wait for DNS, until UNTIL at most"},
 		{"another attempt", eight, func(f *followed, _ *pace.Limiter) {
-			f.note("transient: get_discovery_domain: GET /organizations/org_1/discovery-domains/ord_7: 404 Not Found: No organization domain found by that id", 11)
+			f.note("transient: get_discovery_domain: GET /organizations/org_1/x: 404 Not Found: No domain found by that id", 11)
 			f.note("transient: no answer", 5)
-		}, "16 wait for another attempt: get_discovery_domain: GET …: 404 Not Found: No organization domain found by that id"},
+		}, "16 wait for another attempt: get_discovery_domain: GET …: 404 Not Found: No domain found by that id"},
 		{"DNS, a row", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 1) }, "1 waits for DNS, until UNTIL at most"},
 		{"a block", eight, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden"); err != nil {

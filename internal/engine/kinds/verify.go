@@ -277,7 +277,8 @@ func (v *verification) matches(d apiclient.DiscoveryDomain) error {
 	default:
 		return nil
 	}
-	return v.readTwice(engine.Refuse("%s of the row differs from the tenant's record of this domain; nothing was changed", member))
+	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
+	return v.readTwice(engine.Refuse(differs, member))
 }
 
 // below refuses a record whose domain cannot be any organization's, such as a public

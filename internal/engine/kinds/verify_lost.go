@@ -74,16 +74,16 @@ func (v *verification) unlessPending(err error) error {
 // resume continues a row of which an earlier execution may have sent the PATCH.
 func (v *verification) resume(ctx context.Context) (ledger.Result, error) {
 	d, err := v.resumed(ctx)
-	if err != nil {
+	left, again := v.inFlight(v.former.at), v.readAgain(v.former.at)
+	if err != nil && (left == 0 || !isNotFound(err)) {
 		return ledger.Result{}, v.unlessPending(err)
 	}
 	verified, proven := d.Status == apiclient.StatusVerified, v.former.proves(d)
-	left, again := v.inFlight(v.former.at), v.readAgain(v.former.at)
 	switch {
 	case verified && proven && !v.former.Reverting:
 		return v.settleRead(ctx, d)
 	case left > 0:
-		return ledger.Result{}, engine.Later("a PATCH had no answer; the next request waits until it cannot land any more", left)
+		return ledger.Result{}, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
 	case v.former.Reverting, verified:
 		return ledger.Result{}, v.revert(ctx, d)
 	case again > 0 && (!proven || v.x.FinishOnly) && !v.cfg.NoReads:
@@ -106,7 +106,7 @@ func (v *verification) resumed(ctx context.Context) (apiclient.DiscoveryDomain, 
 	if v.cfg.NoReads {
 		return v.claimed()
 	}
-	return v.readYoung(apiclient.BeforeSending(ctx, v.stamp))
+	return v.read(apiclient.BeforeSending(ctx, v.stamp))
 }
 
 // settleRead settles the row of a domain that a read has shown as verified. A flag that
@@ -114,8 +114,8 @@ func (v *verification) resumed(ctx context.Context) (apiclient.DiscoveryDomain, 
 func (v *verification) settleRead(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
 	result, err := v.settle(ctx, v.former)
 	if sent, have := v.former.Flag, d.UseForOrganizationDiscovery; differ(sent, have) {
-		result.Detail = fmt.Sprintf("use_for_organization_discovery was left at %t: the PATCH, whose answer was lost, sent %t, "+
-			"but it may have been changed since", *have, *sent)
+		result.Detail = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
+			"sent %t, but another client may have changed it since", *have, *sent)
 	}
 	return result, err
 }
@@ -124,13 +124,15 @@ func (v *verification) settleRead(ctx context.Context, d apiclient.DiscoveryDoma
 func (v *verification) abandon(ctx context.Context, d apiclient.DiscoveryDomain) (result ledger.Result, err error) {
 	switch {
 	case !v.x.Cancelled && v.cfg.NoReads:
-		return result, engine.Later("the run is stopped; a PATCH without an answer is repeated once the run goes on", time.Minute)
+		const why = "the run is stopped; a PATCH without an answer is repeated once the run goes on"
+		return result, engine.Later(why, time.Minute)
 	case !v.x.Cancelled:
 		return result, stopped(ctx, v.x, v.row)
 	case v.cfg.NoReads:
 		err = v.revert(ctx, d)
 	}
-	return ledger.Result{Outcome: ledger.Cancelled, Detail: "the run was cancelled; a PATCH was under way, and the domain is not verified"}, err
+	const detail = "the run was cancelled; a PATCH was under way, and the domain is not verified"
+	return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, err
 }
 
 // disproven ends the intent of a row whose domain is no longer proven, once a read has shown
@@ -145,7 +147,8 @@ func (v *verification) disproven(ctx context.Context, d apiclient.DiscoveryDomai
 	return v.x.Withdraw(ctx, v.row)
 }
 
-const changed = "the tenant's record changed while it was being verified: its host or token is no longer the one that was proven; "
+const changed = "the tenant's record changed while it was being verified: " +
+	"its host or token is no longer the one that was proven; "
 
 // errReverted settles a row whose domain was set back to pending.
 var errReverted = engine.Refuse(changed + "it was set back to pending")
