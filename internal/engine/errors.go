@@ -65,7 +65,7 @@ func Ready(reason string) error {
 }
 
 // Retry counts an attempt for an error that would otherwise settle the row, such as a
-// 404 for a record that may be too young to be read.
+// refusal after a request that may have had its effect.
 func Retry(err error) error {
 	return &Consequence{Outcome: Transient, Reason: err.Error(), Counts: true}
 }

@@ -179,6 +179,65 @@ func TestUpdateMembers(t *testing.T) {
 	}
 }
 
+// TestUpdateFlagIsFresh has a permit come long after the flag was read, which another client has
+// changed meanwhile. The flag is read again, not sent as it was.
+func TestUpdateFlagIsFresh(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.update()
+	var e *engine.Engine
+	permits := 0
+	client, err := apiclient.New(apiclient.Config{
+		BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())),
+		Gate: slowGate{func() {
+			if permits++; permits == 2 { // that of the PATCH
+				e.Pass(2 * time.Minute)
+				d.Use = new(true)
+				s.sandbox.SetDomain(org, d)
+			}
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdle)
+	e, _ = s.worker(func(c *engine.Config) { c.Handlers[kinds.Update] = s.updates(client) })
+	s.drain(e)
+	if got, _ := s.sandbox.Domain(org, d.ID); got.Status != "pending" || !*got.Use {
+		t.Errorf("status %s, flag %t: want pending, and the flag of the other client", got.Status, *got.Use)
+	}
+	if row, reads := s.row(0), count(s.requests(), http.MethodGet); row.Result.Outcome != ledger.Done || reads != 2 {
+		t.Errorf("%d reads, row %+v", reads, row)
+	}
+}
+
+// TestUpdateNotFound has rows with wrong ids. One that needs the record is refused by a second
+// read, and one whose PATCH had no answer by the next PATCH.
+func TestUpdateNotFound(t *testing.T) {
+	site := func(t *testing.T, member string) *verifySite {
+		s := newVerifySite(t)
+		s.sandbox.AddOrganization(org, "one")
+		s.handlers = func(c kinds.VerifyConfig) map[ledger.Kind]engine.Handler {
+			update := kinds.NewUpdate(kinds.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})
+			return map[ledger.Kind]engine.Handler{kinds.Update: update}
+		}
+		s.began = s.clock.now()
+		s.submit(kinds.Update, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+member+`}`)
+		return s
+	}
+	t.Run("read", func(t *testing.T) {
+		s := site(t, `"status":"pending"`)
+		s.wantResult(engine.Refused, "404 Not Found")
+		s.wantTwoReads()
+	})
+	t.Run("answer lost", func(t *testing.T) {
+		s := site(t, `"use_for_organization_discovery":true`)
+		s.lose(false)
+		s.wantResult(engine.Refused, "404 Not Found")
+		s.wantRequests("PATCH", "GET", "GET", "PATCH", "GET")
+	})
+}
+
 func count(all []string, one string) (n int) {
 	for _, s := range all {
 		if s == one {

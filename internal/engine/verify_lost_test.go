@@ -12,6 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
@@ -301,6 +302,7 @@ func TestVerifyFencedRevert(t *testing.T) {
 	s.verify()
 	s.step()
 	s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Wrong: func(d *sandbox.Domain) { d.TXT = "former token" }})
+	s.clock.advance(time.Minute)
 	task := s.release()
 	worker, session := s.worker()
 	s.on = func(name string) {
@@ -402,43 +404,157 @@ func TestVerifyStaleRead(t *testing.T) {
 	}
 }
 
-// TestVerifyLostAndGone has a PATCH without an answer land before the token is removed. The
-// domain must not stay verified.
+// TestVerifyLostNotFound has a read find no record after a PATCH whose answer was lost. One that
+// is found by the time at which the PATCH cannot land any more is done; else the row is refused.
+func TestVerifyLostNotFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		reads int
+		want  ledger.Outcome
+	}{"once": {1, ledger.Done}, "again": {2, engine.Refused}} {
+		t.Run(name, func(t *testing.T) {
+			s := newVerifySite(t)
+			s.domain(sandbox.Domain{Use: new(false)}, true)
+			s.clock.advance(time.Hour) // the run is not young
+			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+			s.verify()
+			s.step()
+			s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Status: http.StatusNotFound, Count: c.reads})
+			s.wantResult(c.want, "")
+			s.wantRequests("GET", "PATCH", "GET", "GET")
+		})
+	}
+}
+
+// TestVerifyLostAndGone has a PATCH without an answer land before the token is removed, and
+// reads that show the domain as pending for a while. The domain was proven: the row is done,
+// and nothing is reverted or sent again.
 func TestVerifyLostAndGone(t *testing.T) {
+	for _, lag := range []time.Duration{0, 2 * time.Minute, 4 * time.Minute} {
+		t.Run(lag.String(), func(t *testing.T) {
+			s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = lag })
+			s.giveUp = time.Hour
+			d := s.domain(sandbox.Domain{Use: new(false)}, true)
+			s.clock.advance(lag)
+			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+			s.verify()
+			s.step()
+			s.wantStatus("verified")
+			s.sandbox.SetTXT(d.Host, "gone")
+			s.wantResult(ledger.Done, "")
+			s.wantStatus("verified")
+			if writes := s.writes(); len(writes) != 1 {
+				t.Errorf("PATCHes %v, want one", writes)
+			}
+			s.wantEvents(events.DomainVerified)
+		})
+	}
+}
+
+// TestVerifyNotLandedAndGone has a PATCH without an answer not land, and the token removed. The
+// row goes on like one that has sent nothing.
+func TestVerifyNotLandedAndGone(t *testing.T) {
 	s := newVerifySite(t)
 	s.giveUp = time.Hour
 	d := s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
 	s.verify()
 	s.step()
-	s.wantStatus("verified")
-	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3, Wrong: func(d *sandbox.Domain) { d.Status = "pending" }})
 	s.sandbox.SetTXT(d.Host, "gone")
 	s.wantResult(engine.Expired, "gone")
 	s.wantStatus("pending")
+	if writes := s.writes(); len(writes) != 1 {
+		t.Errorf("PATCHes %v, want one", writes)
+	}
 }
 
-// TestVerifyRevertedReads has reads show the domain as verified for some time after its PATCH
-// was reverted. The row does not count as verified before.
-func TestVerifyRevertedReads(t *testing.T) {
-	s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = 2 * time.Minute })
-	s.giveUp = 3 * time.Hour
+// TestVerifyForeign has another client verify the domain, or set its flag, after a PATCH
+// without an answer. Nothing that it did is changed, whatever DNS says by then.
+func TestVerifyForeign(t *testing.T) {
+	silent := func(context.Context, string, string) (dnscheck.Verdict, error) {
+		return dnscheck.Verdict{State: dnscheck.Unknown, Reason: "no server answered"}, nil
+	}
+	for name, c := range map[string]struct {
+		fault  sandbox.Fault
+		want   *bool // the row's flag
+		silent bool  // DNS, once the other client has acted
+	}{
+		"landed":                         {fault: sandbox.Fault{DropAfter: true}},
+		"landed, DNS silent":             {fault: sandbox.Fault{DropAfter: true}, silent: true},
+		"landed, the row has a flag":     {fault: sandbox.Fault{DropAfter: true}, want: new(false)},
+		"not landed":                     {fault: sandbox.Fault{DropBefore: true}},
+		"not landed, DNS silent":         {fault: sandbox.Fault{DropBefore: true}, silent: true},
+		"503, not landed, DNS silent":    {fault: sandbox.Fault{Status: 503}, silent: true},
+		"not landed, the row has a flag": {fault: sandbox.Fault{DropBefore: true}, want: new(false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newVerifySite(t)
+			d := s.domain(sandbox.Domain{Use: new(false)}, true)
+			s.fail(sandbox.OpUpdateDiscoveryDomain, c.fault)
+			s.verify(func(r *kinds.VerifyRow) { r.UseForOrganizationDiscovery = c.want })
+			s.step()
+			now := s.now(d)
+			now.Status, now.Use = "verified", new(true)
+			s.sandbox.SetDomain(org, now)
+			if c.silent {
+				s.config.DNS = proving{s.config.DNS, silent}
+			}
+			s.wantResult(ledger.Done, "left at true")
+			if d := s.wantStatus("verified"); !*d.Use {
+				t.Error("discovery was turned off, which another client had turned on")
+			}
+			if writes := s.writes(); len(writes) > 1 {
+				t.Errorf("PATCHes %v, want the first alone", writes)
+			}
+			s.wantEvents(events.DomainVerified)
+		})
+	}
+}
+
+// TestVerifyFlagAfresh has another client turn the flag on after a PATCH without an answer that
+// did not land. The next PATCH sends the flag as it is then.
+func TestVerifyFlagAfresh(t *testing.T) {
+	s := newVerifySite(t)
 	d := s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.clock.advance(2 * time.Minute)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
 	s.verify()
 	s.step()
-	s.wantStatus("verified")
-	s.sandbox.SetTXT(d.Host, "gone")
-	for range 20 { // on a busy machine a check may have no answer
-		if s.step(); s.now(d).Status == "pending" {
-			break
+	now := s.now(d)
+	now.Use = new(true)
+	s.sandbox.SetDomain(org, now)
+	s.wantResult(ledger.Done, "")
+	if d := s.wantStatus("verified"); !*d.Use {
+		t.Error("discovery was turned off, which another client had turned on")
+	}
+}
+
+// TestVerifyLandsLate has a PATCH land after its client has given up waiting, on a record that
+// has another token by then. However late reads show that, the domain is set back to pending.
+func TestVerifyLandsLate(t *testing.T) {
+	for _, lag := range []time.Duration{0, 2 * time.Minute, 4 * time.Minute} {
+		for _, stop := range []bool{false, true} {
+			t.Run(fmt.Sprint(lag, " cancelled ", stop), func(t *testing.T) {
+				s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = lag })
+				d := s.domain(sandbox.Domain{Use: new(false)}, true)
+				s.clock.advance(lag)
+				s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
+				s.verify()
+				s.step()
+				s.step() // reads the record before the PATCH lands
+				s.clock.advance(40 * time.Second)
+				d.TXT, d.Status = "another", "verified"
+				s.sandbox.SetDomain(org, d)
+				if stop {
+					if err := s.Cancel(t.Context(), s.run.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s.wantResult(engine.Refused, "no longer the one that was proven")
+				if d := s.wantStatus("pending"); *d.Use {
+					t.Error("the flag was changed")
+				}
+			})
 		}
 	}
-	s.wantStatus("pending")
-	s.sandbox.SetTXT(d.Host, d.TXT)
-	s.wantResult(ledger.Done, "")
-	s.wantStatus("verified")
 }
 
 // TestVerifyNeverSent checks that a refused PATCH counts as without effect: if another client
@@ -474,22 +590,6 @@ func TestVerifyRefusedAfterLost(t *testing.T) {
 			s.wantResult(ledger.Done, "")
 			s.wantStatus("verified")
 		})
-	}
-}
-
-// TestVerifyFlagTurned has the server change the flag in a PATCH without an answer.
-func TestVerifyFlagTurned(t *testing.T) {
-	s := newVerifySite(t)
-	s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-	s.verify()
-	s.step()
-	d, _ := s.sandbox.Domain(org, dom)
-	d.Use = new(true)
-	s.sandbox.SetDomain(org, d)
-	s.wantResult(ledger.Done, "")
-	if d := s.wantStatus("verified"); *d.Use {
-		t.Error("the flag is true, want the false that was read")
 	}
 }
 

@@ -195,7 +195,7 @@ func TestVerifyRefuses(t *testing.T) {
 		domain sandbox.Domain
 		claim  [2]string // host and token
 		detail string
-		young  bool // refused only once the read cannot be behind
+		young  bool // refused by a second read only
 	}{
 		{name: "a host outside the domain", domain: sandbox.Domain{Domain: "shop.example", Host: "_ss.elsewhere.example"}, detail: "not below its domain"},
 		{name: "a suffix of a label", domain: sandbox.Domain{Domain: "shop.example", Host: "_ss.notshop.example"}, detail: "not below its domain"},
@@ -223,8 +223,8 @@ func TestVerifyRefuses(t *testing.T) {
 			if n := len(s.writes()) + len(s.sandbox.Queries()); n != 0 {
 				t.Errorf("%d PATCHes and queries, want none", n)
 			}
-			if age := s.clock.now().Sub(s.began); c.young && age < 5*time.Minute {
-				t.Errorf("refused at the age of %v", age)
+			if c.young {
+				s.wantTwoReads()
 			}
 		})
 	}
@@ -266,7 +266,7 @@ func TestVerifyRows(t *testing.T) {
 		}
 	})
 	t.Run("a read that is behind", func(t *testing.T) {
-		s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = time.Minute })
+		s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = 20 * time.Second })
 		d := s.domain(sandbox.Domain{TXT: "old"}, false)
 		s.clock.advance(time.Hour)
 		d.TXT = "new"
@@ -276,19 +276,49 @@ func TestVerifyRows(t *testing.T) {
 		s.run.CreatedAt = s.clock.now()
 		s.wantResult(ledger.Done, "")
 	})
-	t.Run("no such domain", func(t *testing.T) {
+}
+
+// TestVerifyNotFound has wrong ids, whose rows are refused by a second read, and say why from
+// the first one on. A domain that was made a moment ago is found by the second read.
+func TestVerifyNotFound(t *testing.T) {
+	for name, organization := range map[string]string{"no such domain": org, "no such organization": "org_2"} {
+		t.Run(name, func(t *testing.T) {
+			s := newVerifySite(t)
+			s.sandbox.AddOrganization(organization, "one")
+			s.verify()
+			s.step()
+			const why = "404 Not Found: No organization"
+			note := engine.ParseNote(s.row(0).Checkpoint.Memo)
+			if note.Outcome != engine.Transient || !contains(note.Reason, why) {
+				t.Errorf("note %+v, want the reason of the first read", note)
+			}
+			s.wantResult(engine.Refused, why)
+			s.wantTwoReads()
+		})
+	}
+	t.Run("made a moment ago", func(t *testing.T) {
+		s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = 20 * time.Second })
+		s.domain(sandbox.Domain{}, true)
+		s.verify()
+		s.wantResult(ledger.Done, "")
+	})
+	t.Run("of an old run", func(t *testing.T) {
 		s := newVerifySite(t)
 		s.sandbox.AddOrganization(org, "one")
 		s.verify()
-		s.step()
-		if row := s.row(0); row.Checkpoint.Attempts != 1 {
-			t.Errorf("row %+v, want a young row to be read again", row)
-		}
+		s.clock.advance(time.Hour)
 		s.wantResult(engine.Refused, "404")
-		if age := s.clock.now().Sub(s.began); age < 5*time.Minute {
-			t.Errorf("refused at the age of %v", age)
-		}
+		s.wantRequests("GET")
 	})
+}
+
+// wantTwoReads checks that the row was read twice, half a minute apart.
+func (s *verifySite) wantTwoReads() {
+	s.t.Helper()
+	s.wantRequests("GET", "GET")
+	if age := s.clock.now().Sub(s.began); age < 30*time.Second || age > time.Minute {
+		s.t.Errorf("settled at the age of %v", age)
+	}
 }
 
 // TestVerifyExpires gives up after the time of the run, and later if no server answers.

@@ -31,6 +31,8 @@ type Estimate struct {
 	Left  time.Duration
 	DNS   int64     // rows that wait for their token to appear
 	Until time.Time // when these are given up
+	Again int64     // rows that wait for another attempt
+	Why   string    // most of these wait, in words
 	Held  []string  // why no row is executed, in words
 }
 
@@ -48,17 +50,24 @@ func (e Estimate) Figures() string {
 	return strings.Join(parts, ", ")
 }
 
-// Waits returns the obstacles and the number of rows that wait for DNS, in words; "": none.
+// Waits returns the obstacles, and the numbers of rows that wait for DNS and for another
+// attempt, in words; "": none.
 func (e Estimate) Waits() string {
-	parts := e.Held
+	parts := slices.Clip(e.Held)
 	if e.DNS > 0 {
-		text := "%d wait for DNS, until %s at most"
-		if e.DNS == 1 {
-			text = "%d waits for DNS, until %s at most"
-		}
-		parts = append(slices.Clip(parts), fmt.Sprintf(text, e.DNS, clock(e.Until)))
+		parts = append(parts, fmt.Sprintf("%s for DNS, until %s at most", wait(e.DNS), clock(e.Until)))
+	}
+	if e.Again > 0 {
+		parts = append(parts, fmt.Sprintf("%s for another attempt: %s", wait(e.Again), reason(e.Why)))
 	}
 	return strings.Join(parts, "; ")
+}
+
+func wait(rows int64) string {
+	if rows == 1 {
+		return "1 waits"
+	}
+	return fmt.Sprint(rows, " wait")
 }
 
 // leftText rounds an estimated time.
@@ -101,6 +110,8 @@ type watched struct {
 	rate   float64   // rows settled a second over the last 30 s
 	calls  float64   // requests a row; 0: not known
 	dns    int64     // rows that wait for it
+	again  int64     // rows that wait for another attempt
+	why    string    // most of these wait
 	readAt time.Time // when its notes were read
 	usedAt time.Time // when it was last estimated
 }
@@ -131,7 +142,9 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Ru
 	for i, r := range all {
 		if !r.Ended() {
 			estimates[i] = Estimate{
-				Rate: e.runs[r.ID].rate, Left: e.left(now, r, all), DNS: e.waiting(r), Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)), Held: e.held(r),
+				Rate: e.runs[r.ID].rate, Left: e.left(now, r, all),
+				DNS: e.waiting(r), Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
+				Again: e.runs[r.ID].again, Why: e.runs[r.ID].why, Held: e.held(r),
 			}
 		}
 	}
@@ -203,30 +216,33 @@ func (t *budget) read(ctx context.Context, rdb redis.UniversalClient, name strin
 	}
 }
 
-// read reads how many requests a row of the run takes, and how many rows wait for DNS. A
-// value that cannot be read stays as it was.
+// read reads how many requests a row of the run takes, and how many rows wait for DNS or
+// for another attempt. A value that cannot be read stays as it was.
 func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r ledger.Run, maxClients int) {
 	if w.calls == 0 {
 		if calls, err := intake.CallsPerRow(ctx, ledger, r, maxClients); err == nil {
 			w.calls = calls
 		}
 	}
-	if r.Kind != tasks.TypeVerify {
-		return
-	}
 	notes, noted, err := ledger.Notes(ctx, r.ID, notesRead)
 	if err != nil {
 		return
 	}
-	w.dns = 0
+	dns, reasons := 0, map[string]int{}
+	w.again, w.why = 0, ""
 	for _, row := range notes {
 		if strings.HasPrefix(row.Reason, string(engine.NotYetFound)+":") {
-			w.dns++
+			dns++
+		} else if why, ok := strings.CutPrefix(row.Reason, string(engine.Transient)+": "); ok {
+			why = common(why)
+			reasons[why]++
+			if w.again++; reasons[why] > reasons[w.why] {
+				w.why = why
+			}
 		}
 	}
-	if seen := int64(len(notes)); seen < noted {
-		w.dns = int64(float64(w.dns) / float64(seen) * float64(noted))
-	}
+	scale := float64(noted) / float64(max(len(notes), 1))
+	w.dns, w.again = int64(float64(dns)*scale), int64(float64(w.again)*scale)
 }
 
 // left returns how long the run takes at the tenant's pace. Runs of a tenant that are
@@ -251,12 +267,13 @@ func (e *Estimator) left(now time.Time, r ledger.Run, all []ledger.Run) time.Dur
 }
 
 // ahead returns how many requests the open rows of the run take, without those that wait
-// for DNS; 0: none, or not known.
+// for DNS; 0: none, or not known, as while all others wait for another attempt.
 func (e *Estimator) ahead(r ledger.Run) float64 {
-	if !r.Sealed() || r.Ended() || Stopped(r) != "" {
+	rows := r.Total() - r.Settled() - e.waiting(r)
+	if !r.Sealed() || r.Ended() || Stopped(r) != "" || rows <= e.runs[r.ID].again {
 		return 0
 	}
-	return float64(r.Total()-r.Settled()-e.waiting(r)) * e.runs[r.ID].calls
+	return float64(rows) * e.runs[r.ID].calls
 }
 
 // waiting returns how many rows of the run wait for DNS.

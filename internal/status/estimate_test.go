@@ -128,6 +128,10 @@ func TestLeft(t *testing.T) {
 			f.note("not_yet: There is no TXT record at x.example.", 40)
 			f.note("transient: no answer", 20)
 		}, []time.Duration{10 * time.Second}},
+		{"all of it waits for another attempt", eight, func(f *followed) {
+			f.verify("a", 80)
+			f.note("transient: no answer", 80)
+		}, []time.Duration{0}},
 		{"two runs share the tenant", eight, func(f *followed) {
 			f.run("a", "domain:update", 80, ids+"status", "o,d%d,pending")
 			f.run("b", "domain:update", 40, ids+"status", "o,d%d,pending")
@@ -194,6 +198,10 @@ func TestHeld(t *testing.T) {
 		{"nothing", eight, func(*followed, *pace.Limiter) {}, ""},
 		{"no worker", tenants.Announced{}, func(*followed, *pace.Limiter) {}, "no worker for tenant default has been seen on this Redis"},
 		{"DNS", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) }, "12 wait for DNS, until UNTIL at most"},
+		{"another attempt", eight, func(f *followed, _ *pace.Limiter) {
+			f.note("transient: get_discovery_domain: GET /organizations/org_1/x: 404 Not Found: No domain found by that id", 11)
+			f.note("transient: no answer", 5)
+		}, "16 wait for another attempt: get_discovery_domain: GET …: 404 Not Found: No domain found by that id"},
 		{"DNS, a row", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 1) }, "1 waits for DNS, until UNTIL at most"},
 		{"a block", eight, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden"); err != nil {

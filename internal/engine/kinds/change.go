@@ -27,6 +27,9 @@ const (
 	// freshFor is how old the record may be that a PATCH is proven against. A flag that
 	// another client changes within that time is overwritten.
 	freshFor = time.Minute
+	// secondRead is when a young row is executed again whose record seems not to exist, or
+	// to be another: mostly its ids are wrong, and each read costs a request.
+	secondRead = 30 * time.Second
 )
 
 // change is one execution of a row that changes a discovery domain.
@@ -66,22 +69,28 @@ func (c *change) isFresh(at time.Time) bool {
 	return age >= 0 && age <= freshFor
 }
 
-// isYoung reports whether a read may be older than the row.
-func (c *change) isYoung() bool { return c.x.Now().Sub(c.x.Submitted) < c.settled }
-
 // read reads the record.
 func (c *change) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
 	return c.api.DiscoveryDomain(ctx, c.organization, c.domain)
 }
 
-// readYoung is read for a row that has sent no PATCH. A 404 for a young row may be a read
-// that is behind.
+// readYoung is read for a row that has sent no PATCH.
 func (c *change) readYoung(ctx context.Context) (apiclient.DiscoveryDomain, error) {
 	d, err := c.read(ctx)
-	if isNotFound(err) && c.isYoung() {
-		err = engine.Retry(err)
+	if isNotFound(err) {
+		err = c.readTwice(err)
 	}
 	return d, err
+}
+
+// readTwice returns the reason for which a row is refused. If the row is young it stays open
+// for that reason until a second read, since the first one may be behind.
+func (c *change) readTwice(reason error) error {
+	now, first := c.x.Now(), c.row.FirstBegun
+	if now.Sub(c.x.Submitted) >= c.settled || !first.IsZero() && now.Sub(first) >= secondRead {
+		return reason
+	}
+	return &engine.Consequence{Outcome: engine.Transient, Reason: reason.Error(), Counts: true, After: secondRead}
 }
 
 // send sends a PATCH. Right before it, with the permit, store stores its intent. If the

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"orgops/apiclient"
@@ -83,15 +84,24 @@ const (
 	// documentedLimit is the number of clients of a request in the service's newest
 	// public description, where the specification has 100.
 	documentedLimit = 10
+	// mostAlone is how many clients in a row may be refused alone before none is sent with
+	// others: the tenant then seems to refuse all, and splitting a batch would take two
+	// requests for each client. One that is wrong is mostly the only one of its batch.
+	mostAlone = 2
 )
 
 // NewRemove returns the handler of [Remove].
 func NewRemove(cfg RemoveConfig) engine.Handler {
 	cfg.MaxClients, cfg.Logger = cmp.Or(cfg.MaxClients, MaxRemovals), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &remove{cfg}
+	return &remove{cfg: cfg}
 }
 
-type remove struct{ cfg RemoveConfig }
+type remove struct {
+	cfg RemoveConfig
+	// alone counts the last clients, of all rows that this worker executes, that were refused
+	// in requests of their own, with no removal in between.
+	alone atomic.Int32
+}
 
 // Execute implements [engine.Handler].
 func (h *remove) Execute(ctx context.Context, x *engine.Execution) (engine.Answers, error) {
@@ -188,6 +198,9 @@ func (r *removal) removeAll(ctx context.Context, organization string, clients []
 		if err != nil {
 			return false, err
 		}
+		if r.alone.Load() >= mostAlone {
+			limit = 1
+		}
 		n := min(len(clients), limit)
 		removed, err := r.removePiece(ctx, organization, clients[:n])
 		if err != nil {
@@ -215,6 +228,7 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 	err = r.cfg.API.RemoveOrganizationClients(ctx, organization, piece)
 	switch {
 	case err == nil:
+		r.alone.Store(0)
 		r.answer(nil, isOf)
 		return true, nil
 	case errors.Is(err, errFewer):
@@ -223,6 +237,7 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 	case !maySplit(err):
 		return false, explain(organization, err)
 	case len(piece) == 1:
+		r.alone.Add(1)
 		r.answer(err, isOf)
 		return false, nil
 	}

@@ -131,6 +131,9 @@ func (u *update) patch(ctx context.Context) (ledger.Result, error) {
 		}
 	}
 	store := func(ctx context.Context) error {
+		if !u.readAt.IsZero() && !u.isFresh(u.readAt) {
+			return engine.Later("the record was read too long before the permit; it is read again", time.Second)
+		}
 		return intend(ctx, u.x, u.row, patch{At: u.x.Now()})
 	}
 	answer, err := u.send(ctx, next, store, u.notSent)
@@ -148,7 +151,7 @@ func (u *update) readFlag(ctx context.Context, next *apiclient.DiscoveryDomainUp
 	if u.cfg.NoReads {
 		return false, engine.Refuse("the tenant's credentials may not read: a row that sets status must bring use_for_organization_discovery too, or a false could turn into a true")
 	}
-	d, err := u.readYoung(u.x.Beginning(ctx))
+	d, err := u.readYoung(u.x.Beginning(ctx, u.stamp))
 	if err != nil {
 		return false, err
 	}
@@ -199,7 +202,7 @@ func (u *update) refused(ctx context.Context, reason error) (ledger.Result, erro
 	if landed, err := u.landed(ctx); err != nil || landed {
 		return ledger.Result{Outcome: ledger.Done}, err
 	}
-	if wait := u.readAgain(u.former.At); wait > 0 {
+	if wait := u.readAgain(u.former.At); wait > 0 && !isNotFound(reason) {
 		return ledger.Result{}, engine.Later("a PATCH had no answer; the record is read until it shows its result", wait)
 	}
 	return ledger.Result{}, reason

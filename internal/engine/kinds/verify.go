@@ -259,7 +259,7 @@ func (v *verification) provable(d apiclient.DiscoveryDomain) error {
 	if err := v.matches(d); err != nil {
 		return err
 	}
-	if d.Status == apiclient.StatusVerified && v.former == nil {
+	if d.Status == apiclient.StatusVerified {
 		return engine.Settle(ledger.Result{Outcome: engine.Unchanged, Detail: "was verified before"})
 	}
 	return below(d)
@@ -277,11 +277,8 @@ func (v *verification) matches(d apiclient.DiscoveryDomain) error {
 	default:
 		return nil
 	}
-	err := engine.Refuse("%s of the row differs from the tenant's record of this domain; nothing was changed", member)
-	if v.isYoung() {
-		return engine.Retry(err)
-	}
-	return err
+	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
+	return v.readTwice(engine.Refuse(differs, member))
 }
 
 // below refuses a record whose domain cannot be any organization's, such as a public
@@ -309,7 +306,7 @@ func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (
 	span := v.thin(d, verdict)
 	if verdict.State != dnscheck.Present && !span.accepted(v.cfg.ThinProofAfter) {
 		if v.former != nil {
-			if err := v.revert(ctx, d); err != nil {
+			if err := v.disproven(ctx, d); err != nil {
 				return ledger.Result{}, err
 			}
 		}

@@ -1,5 +1,11 @@
 package kinds
 
+// An execution that finds an intent reads the record. A domain that is verified with the
+// proven host and token is done, by that proof, whoever verified it: nothing is sent. No
+// request is sent and no row is settled otherwise before the former PATCH cannot land any
+// more. A pending domain is then proven again; one that is verified with another host or
+// token is set back to pending. A stopped run sends nothing but that.
+
 import (
 	"context"
 	"errors"
@@ -18,12 +24,9 @@ type verifyIntent struct {
 	Flag *bool `json:"flag,omitempty"`
 	// Proof is the evidence of the proof, with the record.
 	Proof []byte `json:"proof"`
-	// Reverting says that the PATCH is being reverted: the time of the intent is that of
-	// the request to do so.
+	// Reverting says that the PATCH's answer named another host or token, and that the PATCH
+	// is reverted whatever reads show: the time of the intent is that of the request to do so.
 	Reverting bool `json:"reverting,omitempty"`
-	// Reverted says that the API has answered that request. Reads may show the domain as
-	// verified for a while.
-	Reverted bool `json:"reverted,omitempty"`
 
 	at       time.Time // when it was stored, if an earlier execution did
 	evidence Evidence  // of Proof
@@ -70,167 +73,103 @@ func (v *verification) unlessPending(err error) error {
 
 // resume continues a row of which an earlier execution may have sent the PATCH.
 func (v *verification) resume(ctx context.Context) (ledger.Result, error) {
-	if v.former.Reverted {
-		return v.restart(ctx)
-	}
-	if v.cfg.NoReads {
-		return v.resumeUnread(ctx)
-	}
-	d, err := v.readYoung(apiclient.BeforeSending(ctx, v.stamp))
-	switch {
-	case err != nil:
+	d, err := v.resumed(ctx)
+	left, again := v.inFlight(v.former.at), v.readAgain(v.former.at)
+	if err != nil && (left == 0 || !isNotFound(err)) {
 		return ledger.Result{}, v.unlessPending(err)
-	case v.former.Reverting:
-		return ledger.Result{}, v.revertAgain(ctx, d)
-	case !v.former.proves(d):
-		return ledger.Result{}, v.correct(ctx, d)
-	case d.Status == apiclient.StatusVerified && !differ(v.former.Flag, d.UseForOrganizationDiscovery):
-		return v.settle(ctx, v.former)
+	}
+	verified, proven := d.Status == apiclient.StatusVerified, v.former.proves(d)
+	switch {
+	case verified && proven && !v.former.Reverting:
+		return v.settleRead(ctx, d)
+	case left > 0:
+		return ledger.Result{}, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
+	case v.former.Reverting, verified:
+		return ledger.Result{}, v.revert(ctx, d)
+	case again > 0 && (!proven || v.x.FinishOnly) && !v.cfg.NoReads:
+		return ledger.Result{}, engine.Later(unread, again)
+	case !proven:
+		return ledger.Result{}, engine.Refuse(changed + "it is pending")
 	case v.x.FinishOnly:
 		return v.abandon(ctx, d)
-	}
-	if left := v.inFlight(v.former.at); left > 0 {
-		return ledger.Result{}, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
-	}
-	if err := v.provable(d); err != nil {
-		return ledger.Result{}, err
-	}
-	if d.Status == apiclient.StatusVerified {
-		d.UseForOrganizationDiscovery = v.former.Flag // as it was before the PATCH
 	}
 	v.state.Record = recordOf(d)
 	return v.prove(ctx, d)
 }
 
-// correct reverts the former PATCH if the record is not the one that was proven. A record
-// that is pending may be older than the PATCH.
-func (v *verification) correct(ctx context.Context, d apiclient.DiscoveryDomain) error {
-	if again := v.readAgain(v.former.at); d.Status != apiclient.StatusVerified && again > 0 {
-		return engine.Later("the record differs from the proven one; the result of the PATCH is read again", again)
+// unread is why a row stays open whose PATCH a read may not show yet.
+const unread = "a PATCH had no answer; the record is read until it shows its result"
+
+// resumed returns the record, or what the row claims of it if the credentials may not read:
+// only a PATCH makes the state of the domain sure then.
+func (v *verification) resumed(ctx context.Context) (apiclient.DiscoveryDomain, error) {
+	if v.cfg.NoReads {
+		return v.claimed()
 	}
-	if err := v.revert(ctx, d); err != nil {
-		return err
-	}
-	return engine.Later("the record was read as it was before; the domain is proven again", time.Second)
+	return v.read(apiclient.BeforeSending(ctx, v.stamp))
 }
 
-// abandon ends a row of a stopped run whose record is the proven one and not as the row
-// asks, once a read would show the PATCH.
-func (v *verification) abandon(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
+// settleRead settles the row of a domain that a read has shown as verified. A flag that
+// another client has set meanwhile stays.
+func (v *verification) settleRead(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
+	result, err := v.settle(ctx, v.former)
+	if sent, have := v.former.Flag, d.UseForOrganizationDiscovery; differ(sent, have) {
+		result.Detail = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
+			"sent %t, but another client may have changed it since", *have, *sent)
+	}
+	return result, err
+}
+
+// abandon ends a row of a stopped run whose PATCH had no effect.
+func (v *verification) abandon(ctx context.Context, d apiclient.DiscoveryDomain) (result ledger.Result, err error) {
+	switch {
+	case !v.x.Cancelled && v.cfg.NoReads:
+		const why = "the run is stopped; a PATCH without an answer is repeated once the run goes on"
+		return result, engine.Later(why, time.Minute)
+	case !v.x.Cancelled:
+		return result, stopped(ctx, v.x, v.row)
+	case v.cfg.NoReads:
+		err = v.revert(ctx, d)
+	}
+	const detail = "the run was cancelled; a PATCH was under way, and the domain is not verified"
+	return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, err
+}
+
+// disproven ends the intent of a row whose domain is no longer proven, once a read has shown
+// that the PATCH had no effect. Without reads, the PATCH is reverted.
+func (v *verification) disproven(ctx context.Context, d apiclient.DiscoveryDomain) error {
+	if v.cfg.NoReads {
+		return v.revert(ctx, d)
+	}
 	if again := v.readAgain(v.former.at); again > 0 {
-		return ledger.Result{}, engine.Later("the run is stopped; the record is read until it shows the result of a PATCH without an answer", again)
+		return engine.Later(unread, again)
 	}
-	cancelled := v.x.Cancelled
-	switch flag := d.UseForOrganizationDiscovery; {
-	case d.Status != apiclient.StatusVerified && cancelled:
-		return ledger.Result{Outcome: ledger.Cancelled, Detail: "the run was cancelled; a PATCH was under way, and the domain is not verified"}, nil
-	case d.Status != apiclient.StatusVerified:
-		if err := v.x.Withdraw(ctx, v.row); err != nil {
-			return ledger.Result{}, err
-		}
-		return ledger.Result{}, engine.ErrStopped
-	case !cancelled:
-		return ledger.Result{}, engine.Later("the run is stopped; the domain is verified, its use_for_organization_discovery is set once the run goes on", time.Minute)
-	case !v.bySweep() && differ(v.want.UseForOrganizationDiscovery, flag):
-		return ledger.Result{}, engine.Refuse("the run was cancelled; the domain is verified, but its use_for_organization_discovery is %t and was not set any more: retry the row", *flag)
-	}
-	return v.settle(ctx, v.former)
+	return v.x.Withdraw(ctx, v.row)
 }
 
-// resumeUnread is resume if the credentials may not read: only a PATCH makes the state of
-// the domain sure.
-func (v *verification) resumeUnread(ctx context.Context) (ledger.Result, error) {
-	d, err := v.claimed()
-	if err != nil {
-		return ledger.Result{}, v.unlessPending(err)
-	}
-	if v.former.Reverting {
-		return ledger.Result{}, v.revertAgain(ctx, d)
-	}
-	if left := v.inFlight(v.former.at); left > 0 {
-		return ledger.Result{}, engine.Later("a PATCH had no answer; the next request waits until it cannot land any more", left)
-	}
-	if !v.x.FinishOnly {
-		v.state.Record = recordOf(d)
-		return v.prove(ctx, d)
-	}
-	if !v.x.Cancelled {
-		return ledger.Result{}, engine.Later("the run is stopped; a PATCH without an answer is repeated once the run goes on", time.Minute)
-	}
-	err = v.revert(ctx, d)
-	return ledger.Result{Outcome: ledger.Cancelled, Detail: "the run was cancelled; a PATCH to verified was under way, and the domain was set back to pending"}, err
-}
-
-// revertAgain reverts a PATCH of which an earlier execution was about to do so, whatever
-// the record reads, which may be old. That execution's request may still be under way.
-func (v *verification) revertAgain(ctx context.Context, d apiclient.DiscoveryDomain) error {
-	if left := v.inFlight(v.former.at); left > 0 {
-		return engine.Later("the domain is being set back to pending; the next request waits until the last one cannot land any more", left)
-	}
-	if err := v.revert(ctx, d); err != nil {
-		return err
-	}
-	return engine.Later("the domain was set back to pending, and is proven again", time.Second)
-}
-
-// restart checks a row again whose PATCH was reverted, once reads show that: until then it
-// would seem to be verified by another client.
-func (v *verification) restart(ctx context.Context) (ledger.Result, error) {
-	if !v.cfg.NoReads {
-		d, err := v.readYoung(ctx)
-		if err != nil {
-			return ledger.Result{}, v.unlessPending(err)
-		}
-		if again := v.readAgain(v.former.at); d.Status == apiclient.StatusVerified && again > 0 {
-			return ledger.Result{}, engine.Later("the domain was set back to pending; the record is read until it shows that", again)
-		}
-	}
-	if err := v.x.Withdraw(ctx, v.row); err != nil {
-		return ledger.Result{}, err
-	}
-	if v.x.FinishOnly {
-		return ledger.Result{}, engine.ErrStopped
-	}
-	v.former = nil
-	if v.swept {
-		return v.confirm(ctx)
-	}
-	return v.check(ctx)
-}
+const changed = "the tenant's record changed while it was being verified: " +
+	"its host or token is no longer the one that was proven; "
 
 // errReverted settles a row whose domain was set back to pending.
-var errReverted = engine.Refuse("the tenant's record changed while it was being verified: its host or token is no longer the one that was proven; it was set back to pending")
+var errReverted = engine.Refuse(changed + "it was set back to pending")
 
-// revert sets the domain to pending. While the former PATCH may still land it leaves the
-// row to a later execution, which reverts it once more.
+// revert sets the domain to pending. If the answer is lost, a later execution reads the
+// record, or proves the domain, anew.
 func (v *verification) revert(ctx context.Context, d apiclient.DiscoveryDomain) error {
-	left := v.inFlight(v.former.at)
-	reverting := *v.former
-	reverting.Reverting = true
-	stored := false
-	sending := apiclient.BeforeSending(ctx, func(ctx context.Context) error {
-		err := amend(ctx, v.x, v.row, reverting)
-		stored = stored || err == nil
-		return err
-	})
+	sending := apiclient.BeforeSending(ctx, func(ctx context.Context) error { return amend(ctx, v.x, v.row, v.former) })
 	answer, err := v.setPending(sending, v.former, d)
 	switch {
-	case err != nil && stored && engine.NoEffect(err):
-		return v.notReverted(v.notSent(ctx, err))
 	case err != nil:
-		return v.notReverted(err)
-	case left > 0:
-		return engine.Later("the domain was set back to pending; a PATCH without an answer may still land", left)
-	case !v.former.proves(answer):
-		return errReverted
+		return notReverted(err)
+	case v.cfg.NoReads && v.former.proves(answer):
+		return v.x.Withdraw(ctx, v.row)
 	}
-	reverting.Reverted = true
-	return amend(ctx, v.x, v.row, reverting)
+	return errReverted
 }
 
 // notReverted returns the error of a revert. A refusal leaves the intent to the next
 // execution too.
-func (v *verification) notReverted(err error) error {
+func notReverted(err error) error {
 	return retryRefused(fmt.Errorf("revert an unproven verification: %w", err))
 }
 
@@ -260,7 +199,7 @@ func (v *verification) disown(ctx context.Context, sent *verifyIntent, answer ap
 		"organization_id", v.want.OrganizationID, "discovery_domain_id", v.want.DiscoveryDomainID)
 	if err != nil {
 		log.ErrorContext(ctx, "unproven verification not reverted: unless the row reverts it, set the domain to pending by hand", "error", err)
-		return v.notReverted(err)
+		return notReverted(err)
 	}
 	log.ErrorContext(ctx, "domain set back to pending: the answer to its PATCH names a domain, host or token that was not proven")
 	if lost != nil {
