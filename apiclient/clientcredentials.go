@@ -268,7 +268,7 @@ func (s *clientCredentials) setClock(header http.Header) bool {
 func (s *clientCredentials) requestOnce(ctx context.Context, address string) (fetched, http.Header, *TokenError) {
 	req, secrets, err := s.cfg.request(ctx, address, time.Now().Add(s.clock))
 	if err != nil {
-		return fetched{}, nil, &TokenError{Err: err}
+		return fetched{}, nil, &TokenError{Err: err, Permanent: true}
 	}
 	s.mu.Lock()
 	s.sent = secrets
@@ -286,9 +286,13 @@ func (s *clientCredentials) requestOnce(ctx context.Context, address string) (fe
 		Err: fmt.Errorf("POST %s", address),
 	}
 	if refusal := parseErrorBody(body, secrets); !isSuccess(resp.StatusCode) || refusal.title != "" {
-		e.Code, e.Description = refusal.title, refusal.message
+		e.Code, e.Description, e.Permanent = refusal.title, refusal.message, isSuccess(resp.StatusCode)
+		if len(body) > 0 && !json.Valid(body) {
+			e.Description = answer{header: resp.Header, body: body, mask: secrets}.describe()
+		}
 		return fetched{}, resp.Header, e
 	}
+	e.Permanent = err == nil
 	var got fetched
 	if err == nil {
 		got, err = readTokenAnswer(body, resp.Header)

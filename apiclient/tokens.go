@@ -44,7 +44,7 @@ func (s *staticToken) Token(ctx context.Context) (Secret, error) {
 		return Secret{}, &TokenError{Err: err}
 	}
 	if s.token.IsZero() {
-		return Secret{}, &TokenError{Err: errors.New("none was set")}
+		return Secret{}, &TokenError{Err: errors.New("none was set"), Permanent: true}
 	}
 	return s.token, nil
 }
@@ -123,7 +123,7 @@ func (f *tokenFile) Expire(refused Secret) {
 func (f *tokenFile) read() error {
 	token, err := readToken(f.path)
 	if err != nil {
-		e := &TokenError{Err: fmt.Errorf("token file: %w", err)}
+		e := &TokenError{Err: fmt.Errorf("token file: %w", err), Permanent: true}
 		f.past.note(nil, e, time.Now())
 		return e
 	}
