@@ -382,9 +382,11 @@ func TestTokenErrors(t *testing.T) {
 		{"a redirect to nowhere", response(302, "", "Location", "http://[x"),
 			apiclient.TokenError{Status: 302}, at + "the token endpoint answered 302 Found (redirects are not followed: check the token URL)"},
 		{"no JSON", response(200, "<html>"), apiclient.TokenError{Status: 200, Permanent: true},
-			at + "its answer is not the expected JSON: invalid character '<' looking for beginning of value: the token endpoint answered 200 OK"},
+			at + "oauth2: cannot parse json: invalid character '<' looking for beginning of value: the token endpoint answered 200 OK"},
 		{"no token in it", response(200, "{}"), apiclient.TokenError{Status: 200, Permanent: true},
-			at + "there is no access_token in its answer: the token endpoint answered 200 OK"},
+			at + "oauth2: server response missing access_token: the token endpoint answered 200 OK"},
+		{"a lifetime that is none", response(200, `{"access_token":"a","expires_in":"soon"}`), apiclient.TokenError{Status: 200, Permanent: true},
+			at + "oauth2: cannot parse json: json: invalid number literal, trying to unmarshal (left out): the token endpoint answered 200 OK"},
 		{"another type of token", response(200, `{"access_token":"a","token_type":"DPoP"}`), apiclient.TokenError{Status: 200, Permanent: true},
 			at + "it gave something that cannot be sent as a bearer token: the token endpoint answered 200 OK"},
 		{"a token with a line end", response(200, `{"access_token":"a\nb","token_type":"Bearer"}`), apiclient.TokenError{Status: 200, Permanent: true},
@@ -592,5 +594,24 @@ func TestTokenEndpointOnTheNetwork(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		s.Close()
+	}
+}
+
+// TestTokenAnswersByOtherTypes checks that an answer is read as JSON, whatever its type, and
+// that a token in another answer is in no error.
+func TestTokenAnswersByOtherTypes(t *testing.T) {
+	for _, media := range []string{"", "text/plain", "application/x-www-form-urlencoded"} {
+		e := &endpoint{answer: func(_ context.Context, n int, _ *http.Request) (reply, error) {
+			if n == 2 {
+				return response(200, "access_token=token-2&token_type=bearer", "Content-Type", media), nil
+			}
+			return response(200, tokenBody(n, 86400), "Content-Type", media), nil
+		}}
+		s := e.source()
+		wantToken(t, s, "token-1")
+		s.Expire(apiclient.NewSecret("token-1"))
+		if _, err := s.Token(t.Context()); strings.Contains(tokenError(t, err).Error(), "token-2") {
+			t.Errorf("the token is in the error: %v", err)
+		}
 	}
 }

@@ -204,11 +204,6 @@ func (e *TokenError) advice() string {
 // Unwrap returns the reason, if there is one.
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// passing reports whether the same request may succeed later.
-func (e *TokenError) passing() bool {
-	return e.Status < 300 || isPassing(e.Status)
-}
-
 // err returns e if its text contains no secret, otherwise an error of the masked text.
 func (m mask) err(e error) error {
 	if e == nil {
