@@ -85,11 +85,51 @@ func (s *clientCredentials) Token(ctx context.Context) (Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return Secret{}, &TokenError{Err: err}
 	}
-	token, fetch, err := s.haveOrFetch()
-	if err != nil || fetch == nil {
-		return token, err
+	return s.other(ctx, Secret{})
+}
+
+// renewed returns a token other than used, or used if that is too young or the fetch
+// fails: used is valid for other operations.
+func (s *clientCredentials) renewed(ctx context.Context, used Secret) Secret {
+	token, err := s.other(ctx, used)
+	if err != nil {
+		return used
 	}
-	return await(ctx, fetch)
+	return token
+}
+
+// other returns the current token, or a fetched one if that is used or not good. If the
+// endpoint must not be called it returns used; without a used one, why.
+func (s *clientCredentials) other(ctx context.Context, used Secret) (Secret, error) {
+	s.mu.Lock()
+	now, current := time.Now(), s.current
+	paused := now.Before(s.pause)
+	var fetch <-chan singleflight.Result
+	var err error
+	switch good := s.goodAt(now) && !current.Equal(used); {
+	case good && !paused && !s.renewAt.IsZero() && !now.Before(s.renewAt):
+		s.join() // nobody waits for it
+	case good:
+	case !used.IsZero() && (paused || now.Sub(s.past.GotAt) < scopesAge):
+		current = used
+	case paused:
+		e := *s.refusal
+		e.RetryAfter = s.pause.Sub(now)
+		current, err = Secret{}, &e
+	default:
+		fetch = s.join()
+	}
+	s.mu.Unlock()
+	if fetch == nil {
+		return current, err
+	}
+	select {
+	case r := <-fetch:
+		token, _ := r.Val.(Secret)
+		return token, r.Err
+	case <-ctx.Done():
+		return Secret{}, &TokenError{Err: fmt.Errorf("waiting for the token endpoint: %w", ctx.Err())}
+	}
 }
 
 func (s *clientCredentials) Expire(refused Secret) {
@@ -100,54 +140,12 @@ func (s *clientCredentials) Expire(refused Secret) {
 	}
 }
 
-// renewed returns a token other than used, or used if that is too young or the fetch
-// fails: used is valid for other operations.
-func (s *clientCredentials) renewed(ctx context.Context, used Secret) Secret {
-	s.mu.Lock()
-	now, token := time.Now(), used
-	var fetch <-chan singleflight.Result
-	switch {
-	case s.goodAt(now) && !s.current.Equal(used):
-		token = s.current
-	case now.Sub(s.past.GotAt) >= scopesAge && !now.Before(s.pause):
-		fetch = s.join()
-	}
-	s.mu.Unlock()
-	if fetch == nil {
-		return token
-	}
-	token, err := await(ctx, fetch)
-	if err != nil {
-		return used
-	}
-	return token
-}
-
 // lastSent returns the secrets of the last token request: an API behind the same gateway
 // as the endpoint might repeat them.
 func (s *clientCredentials) lastSent() mask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent
-}
-
-// haveOrFetch returns the current token, or the fetch to wait for.
-func (s *clientCredentials) haveOrFetch() (Secret, <-chan singleflight.Result, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	switch paused := now.Before(s.pause); {
-	case s.goodAt(now):
-		if !paused && !s.renewAt.IsZero() && !now.Before(s.renewAt) {
-			s.join()
-		}
-		return s.current, nil, nil
-	case paused:
-		e := *s.refusal
-		e.RetryAfter = s.pause.Sub(now)
-		return Secret{}, nil, &e
-	}
-	return Secret{}, s.join(), nil
 }
 
 func (s *clientCredentials) goodAt(now time.Time) bool {
@@ -168,17 +166,6 @@ func (s *clientCredentials) join() <-chan singleflight.Result {
 		}
 		return got.token, nil
 	})
-}
-
-// await returns the token of a fetch.
-func await(ctx context.Context, fetch <-chan singleflight.Result) (Secret, error) {
-	select {
-	case r := <-fetch:
-		token, _ := r.Val.(Secret)
-		return token, r.Err
-	case <-ctx.Done():
-		return Secret{}, &TokenError{Err: fmt.Errorf("waiting for the token endpoint: %w", ctx.Err())}
-	}
 }
 
 // fetched is a token with its lifetime and scopes.
