@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"orgops/internal/engine"
@@ -33,19 +34,13 @@ func TestPendingBehindAGateway(t *testing.T) {
 	if r := f.run("job"); r.Counts[ledger.Done] != 300 || r.Total() != 300 {
 		t.Errorf("run %+v, want 300 domains verified", r)
 	}
-	asked := map[string]int{}
-	for _, r := range f.requests() {
-		if r.Status == http.StatusNotFound {
-			asked[r.Operation]++
-		}
-	}
-	if asked[sandbox.OpListOrganizations] != 1 || asked[sandbox.OpListDiscoveryDomains] != 1 {
-		t.Errorf("pages of the gateway: %v; the test shows nothing", asked)
+	if _, log := fetch(t, http.MethodGet, f.authURL+"/_sandbox/requests", ""); strings.Count(log, `"status":404`) != 2 {
+		t.Error("the gateway did not answer twice: the test shows nothing")
 	}
 }
 
 // TestRowsBehindAGateway has a firewall answer a read and a write of each kind of row, and
-// the API refuse a token that is no JWT: rows wait, and none is refused.
+// the API refuse the token as no JWT: rows wait, and none is refused.
 func TestRowsBehindAGateway(t *testing.T) {
 	t.Parallel()
 	const rows = 20
