@@ -108,11 +108,13 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, error) {
 		return answer{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
 	}
 	token, err := c.permitted(ctx, k)
-	if err == nil && !usableToken(token) {
-		err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry"), Permanent: true}
-	}
 	if err == nil {
-		if err = beforeSending(ctx); err != nil {
+		if usableToken(token) {
+			err = beforeSending(ctx)
+		} else {
+			err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry"), Permanent: true}
+		}
+		if err != nil {
 			c.unanswered(ctx, k)
 		}
 	}
