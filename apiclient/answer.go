@@ -2,11 +2,15 @@ package apiclient
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -19,17 +23,26 @@ const (
 	maxIgnoredBytes = 64 << 10 // read only so that the connection can be used again
 )
 
+// maxServer bounds a header that names a server or its software in an error, in code points.
+const maxServer = 40
+
 // answer is an answer, as far as it was read.
 type answer struct {
 	token   Secret // of the request
 	status  int
 	header  http.Header
 	body    []byte
-	bodyErr error // why body is incomplete; nil: it is complete
-	mask    mask  // the secrets that errors must not repeat from it
+	bodyErr error  // why body is incomplete; nil: it is complete
+	refusal *Error // of a status other than 2xx
+	mask    mask   // the secrets that errors must not repeat from it
 }
 
 func isSuccess(status int) bool { return status >= 200 && status <= 299 }
+
+// isPassing reports whether the same request may succeed later, whoever sent the status.
+func isPassing(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500
+}
 
 // errTooLong is the error of a body that exceeds its bound.
 type errTooLong struct{ limit int64 }
@@ -53,20 +66,65 @@ func readBody(resp *http.Response, limit int64) (body []byte, err error) {
 	return body, err
 }
 
-// isPage reports whether the answer is HTML, which the API never sends. An empty body is
-// no page, whatever its type.
-func (a answer) isPage() bool {
-	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
-	return len(bytes.TrimSpace(a.body)) > 0 && err == nil && (media == "text/html" || media == "application/xhtml+xml")
+// isForeign reports whether something else than the API seems to have answered: a proxy,
+// a firewall, a load balancer or a login portal. Its status says nothing of the request.
+// The API sends no HTML, no redirects, and with each of its errors the JSON of
+// specification 7; an empty 2xx is not foreign, whatever its type.
+func (a answer) isForeign() bool {
+	switch {
+	case isSuccess(a.status):
+		media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+		return len(bytes.TrimSpace(a.body)) > 0 && err == nil && (media == "text/html" || media == "application/xhtml+xml")
+	case isPassing(a.status):
+		return false // it is met in the same way, whoever it is from
+	}
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(a.body, &members) // nil: not an object
+	// A gateway that changes the status leaves the statusCode as it was.
+	return a.status < 400 || members["error"] == nil || members["message"] == nil ||
+		memberText(members["statusCode"]) != strconv.Itoa(a.status)
 }
 
-// describe returns type and beginning of an unexpected body.
-func (a answer) describe() string {
-	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
-	if err != nil {
-		media = "something without a type"
+// stranger returns the error of an answer that is not the API's.
+func (a answer) stranger() error {
+	text := "it is not the API's (check the base URL, and the proxy or firewall before the API) but " + a.describe()
+	if location := a.header.Get("Location"); location != "" {
+		text += ", a redirect to " + quoted(a.mask.text(location), maxValue)
 	}
-	return fmt.Sprintf("%s beginning %s", Plain(a.mask.text(media), maxName), quoted(a.mask.text(string(a.body)), maxValue))
+	return errors.New(text)
+}
+
+// meaning returns the status by which the gate and the token's health judge an answer of
+// the API.
+func (a answer) meaning() int {
+	if a.refusal != nil && a.refusal.RefusesToken() {
+		return http.StatusUnauthorized
+	}
+	return a.status
+}
+
+var tags = regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)>|<[^>]*>`)
+
+// describe returns whose page an unexpected body seems to be: its first words, which are
+// the title of HTML, its type, and the names of server and proxy.
+func (a answer) describe() string {
+	text := a.mask.text(string(bytes.TrimSpace(a.body)))
+	if strings.HasPrefix(text, "<") {
+		words := strings.Join(strings.Fields(tags.ReplaceAllString(text, " ")), " ")
+		text = cmp.Or(words, text)
+	}
+	if text != "" {
+		text = "something beginning " + quoted(text, maxValue)
+	} else {
+		text = "an empty body"
+	}
+	media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")) // empty: invalid or missing
+	for _, of := range [][2]string{{"type", media}, {"server", a.header.Get("Server")}, {"via", a.header.Get("Via")}} {
+		if of[1] != "" {
+			text += ", " + of[0] + " " + quoted(a.mask.text(of[1]), maxServer)
+		}
+	}
+	return text
 }
 
 func (a answer) requestID() string {
@@ -90,13 +148,11 @@ type errorBody struct {
 }
 
 // parseErrorBody reads the body of an answer that is not 2xx. The types of its members are
-// not specified, so all are accepted; the texts are masked, cut and on one line. A body
-// that is no JSON object becomes the message.
+// not specified, so all are accepted; the texts are masked, cut and on one line. It is
+// empty if the body is no JSON object or has none of the members.
 func parseErrorBody(body []byte, m mask) errorBody {
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil || members == nil {
-		return errorBody{message: quotedBeginning(body, m)}
-	}
+	_ = json.Unmarshal(body, &members)
 	text := func(name string, most int) string {
 		return Plain(strings.TrimSpace(m.text(memberText(members[name]))), most)
 	}
@@ -108,9 +164,6 @@ func parseErrorBody(body []byte, m mask) errorBody {
 	if parsed.message == "" { // the shape of OAuth (RFC 6749 section 5.2), which gateways use too
 		parsed.message = text("error_description", maxMessage)
 	}
-	if parsed == (errorBody{}) {
-		parsed.message = quotedBeginning(body, m)
-	}
 	return parsed
 }
 
@@ -121,12 +174,4 @@ func memberText(raw json.RawMessage) string {
 		return s // null too: ""
 	}
 	return string(raw)
-}
-
-func quotedBeginning(body []byte, m mask) string {
-	text := m.text(string(bytes.TrimSpace(body)))
-	if text == "" {
-		return ""
-	}
-	return quoted(text, maxMessage)
 }

@@ -43,10 +43,12 @@ type Gate interface {
 	// sent. Its error is returned to the caller wrapped, and nothing is sent.
 	Wait(ctx context.Context, operation string) error
 
-	// Answered is called once for each Wait that returned nil, as soon as the answer's
-	// header has arrived; status is 0 and header nil if there was no answer or nothing was
-	// sent. ctx is not cancelled with the caller's, so that a 429 is reported even if the
-	// caller has given up; the implementation bounds its own work.
+	// Answered is called once for each Wait that returned nil: when the answer was read or,
+	// of a 408, 429 or 5xx, as soon as its header has arrived. status is 0 and header nil if
+	// nothing was sent or the API did not answer, but a proxy, a firewall or nobody; it is
+	// 401 for each answer that refuses the token. ctx is not cancelled with the caller's, so
+	// that a 429 is reported even if the caller has given up; the implementation bounds its
+	// own work.
 	Answered(ctx context.Context, operation string, status int, header http.Header)
 }
 

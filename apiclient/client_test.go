@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -103,6 +104,14 @@ func answer(status int, body string) http.HandlerFunc {
 		_, _ = io.WriteString(w, body)
 	}
 }
+
+// refuse answers with an error of the API.
+func refuse(status int, message string) http.HandlerFunc {
+	return answer(status, fmt.Sprintf(`{"statusCode":%d,"error":%q,"message":%q}`, status, http.StatusText(status), message))
+}
+
+// noJWT is the live service's answer to a bearer token that is no JWT.
+const noJWT = `{"statusCode":400,"error":"Bad Request","message":"Bad HTTP authentication header format","errorCode":"Bearer"}`
 
 const domainRecord = `{"id":"ord_0123456789abcdefABCDEF","domain":"example.com","status":"verified",` +
 	`"use_for_organization_discovery":false,"verification_txt":"0123456789abcdef0123456789abcdef",` +
@@ -379,7 +388,7 @@ func TestRemovalAnsweredByAPage(t *testing.T) {
 			_, _ = io.WriteString(w, "<html>Please log in")
 		})
 		err := a.client(t).RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
-		wantAnswer(t, err, "not an answer of the API but "+strings.Split(media, ";")[0]+` beginning "<html>Please log in"`)
+		wantAnswer(t, err, `but something beginning "Please log in", type "`+strings.Split(media, ";")[0]+`"`)
 	}
 }
 
@@ -470,25 +479,27 @@ func TestGateSeesEveryRequest(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
-	t.Run("no token", func(t *testing.T) {
-		a := serve(t, answer(204, ""))
-		g := &gate{}
-		c := a.client(t, func(cfg *apiclient.Config) {
-			cfg.Gate = g
-			cfg.Tokens = apiclient.StaticToken(apiclient.Secret{})
+	for name, token := range map[string]string{"no token": "", "a token that no header can carry": "a\nb"} {
+		t.Run(name, func(t *testing.T) {
+			a := serve(t, answer(204, ""))
+			g := &gate{}
+			c := a.client(t, func(cfg *apiclient.Config) {
+				cfg.Gate = g
+				cfg.Tokens = apiclient.StaticToken(apiclient.NewSecret(token))
+			})
+			err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
+			if _, ok := errors.AsType[*apiclient.TokenError](err); !ok {
+				t.Errorf("want a TokenError, got %v", err)
+			}
+			want := []string{"wait remove_organization_clients", "answered remove_organization_clients "}
+			if diff := cmp.Diff(want, g.calls); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if n := len(a.asked()); n != 0 {
+				t.Errorf("%d requests sent without a token", n)
+			}
 		})
-		err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
-		if _, ok := errors.AsType[*apiclient.TokenError](err); !ok {
-			t.Errorf("want a TokenError, got %v", err)
-		}
-		want := []string{"wait remove_organization_clients", "answered remove_organization_clients "}
-		if diff := cmp.Diff(want, g.calls); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		if n := len(a.asked()); n != 0 {
-			t.Errorf("%d requests sent without a token", n)
-		}
-	})
+	}
 	t.Run("the caller has gone", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a := serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -617,4 +628,42 @@ func TestTraceSurroundsEachRequest(t *testing.T) {
 	if diff := cmp.Diff(want, traced); diff != "" {
 		t.Errorf("traced (-want +got):\n%s", diff)
 	}
+}
+
+// slowSource is a token source each of whose answers takes a while.
+type slowSource struct{ apiclient.TokenSource }
+
+func (s slowSource) Token(ctx context.Context) (apiclient.Secret, error) {
+	time.Sleep(time.Second)
+	return s.TokenSource.Token(ctx)
+}
+
+// TestSlowTokenSource checks that a request gives up at most one permit for its token, so
+// that a source that is slow each time delays requests and does not use up the rate.
+func TestSlowTokenSource(t *testing.T) {
+	a := serve(t, answer(204, ""))
+	synctest.Test(t, func(t *testing.T) {
+		errSecond := errors.New("no second permit")
+		g := &gate{wait: func(ctx context.Context, _ string) error {
+			if apiclient.IsRepetition(ctx) {
+				return errSecond
+			}
+			return nil
+		}}
+		c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate, cfg.Tokens = g, slowSource{cfg.Tokens} })
+		remove := func() error { return c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"}) }
+		if err := remove(); !errors.Is(err, errSecond) || len(a.asked()) != 0 {
+			t.Errorf("sent with a permit of a second ago: %v", err)
+		}
+		before := len(g.calls)
+		g.wait = nil
+		if err := remove(); err != nil {
+			t.Error(err)
+		}
+		const op = "remove_organization_clients"
+		want := []string{"wait " + op, "answered " + op + " ", "wait " + op, "answered " + op + " No Content"}
+		if diff := cmp.Diff(want, g.calls[before:]); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
 }

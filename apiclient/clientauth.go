@@ -1,8 +1,6 @@
 package apiclient
 
 import (
-	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
 )
 
 // AuthMethod is how a client authenticates to the token endpoint.
@@ -35,44 +36,29 @@ func ParseAuthMethod(name string) (AuthMethod, error) {
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" // RFC 7523 section 2.2
 
-// request returns a token request (RFC 6749 section 4.4), and the secrets in it. It reads
-// the file of the secret or key again, so that they can be replaced without a restart. now
-// is the time by the token endpoint's clock.
-func (cfg ClientCredentialsConfig) request(ctx context.Context, address string, now time.Time) (*http.Request, mask, error) {
+// config returns a token request (RFC 6749 section 4.4), and the secret in it. It reads the
+// file of the secret or key again, so that they can be replaced without a restart. now is
+// the time by the token endpoint's clock.
+func (cfg ClientCredentialsConfig) config(address string, now time.Time) (*clientcredentials.Config, Secret, error) {
 	if err := cfg.check(); err != nil {
-		return nil, nil, err
+		return nil, Secret{}, err
 	}
-	prove := cfg.secret
+	c := &clientcredentials.Config{
+		ClientID: cfg.ClientID, TokenURL: address, EndpointParams: url.Values{"audience": {cfg.Audience}},
+		AuthStyle: oauth2.AuthStyleInParams, // by default it would try both
+	}
 	if cfg.Method == AuthPrivateKeyJWT {
-		prove = func() (Secret, error) { return cfg.assertion(now) }
+		assertion, err := cfg.assertion(now)
+		c.EndpointParams.Set("client_assertion_type", assertionType)
+		c.EndpointParams.Set("client_assertion", assertion.Reveal())
+		return c, assertion, err
 	}
-	proof, err := prove()
-	if err != nil {
-		return nil, nil, err
+	if cfg.Method == AuthBasic {
+		c.AuthStyle = oauth2.AuthStyleInHeader
 	}
-	form := url.Values{"grant_type": {"client_credentials"}, "audience": {cfg.Audience}}
-	secrets := mask{proof}
-	header := http.Header{"Accept": {jsonType}, "Content-Type": {formType}}
-	switch cfg.Method {
-	case AuthBasic: // both are form-encoded first (RFC 6749 section 2.3.1)
-		credentials := url.QueryEscape(cfg.ClientID) + ":" + url.QueryEscape(proof.Reveal())
-		encoded := base64.StdEncoding.EncodeToString([]byte(credentials))
-		secrets = append(secrets, NewSecret(encoded))
-		header.Set("Authorization", "Basic "+encoded)
-	case AuthPrivateKeyJWT:
-		form.Set("client_id", cfg.ClientID)
-		form.Set("client_assertion_type", assertionType)
-		form.Set("client_assertion", proof.Reveal())
-	default:
-		form.Set("client_id", cfg.ClientID)
-		form.Set("client_secret", proof.Reveal())
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, nil, err
-	}
-	req.Header = header
-	return req, secrets, nil
+	secret, err := cfg.secret()
+	c.ClientSecret = secret.Reveal()
+	return c, secret, err
 }
 
 func (cfg ClientCredentialsConfig) secret() (Secret, error) {

@@ -1,16 +1,20 @@
 package apiclient
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -42,11 +46,10 @@ const (
 // the endpoint is called again after a growing pause, and after a 429 when its Retry-After
 // has passed.
 func ClientCredentials(cfg ClientCredentialsConfig) TokenSource {
-	s := &clientCredentials{cfg: cfg, transport: cfg.Transport, url: cfg.TokenURL}
-	if s.transport == nil {
-		s.transport = cfg.Network.tokenTransport()
+	if cfg.Transport == nil {
+		cfg.Transport = cfg.Network.tokenTransport()
 	}
-	return s
+	return &clientCredentials{cfg: cfg, url: cfg.TokenURL}
 }
 
 // tokenTransport closes each connection after its request: there is one fetch a day. It
@@ -60,9 +63,8 @@ func (n Network) tokenTransport() http.RoundTripper {
 }
 
 type clientCredentials struct {
-	cfg       ClientCredentialsConfig
-	transport http.RoundTripper
-	fetches   singleflight.Group // one fetch at a time
+	cfg     ClientCredentialsConfig
+	fetches singleflight.Group // one fetch at a time
 
 	// The running fetch owns these.
 	url   string        // TokenURL, or TokenURL without its last slash if only that exists
@@ -83,11 +85,51 @@ func (s *clientCredentials) Token(ctx context.Context) (Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return Secret{}, &TokenError{Err: err}
 	}
-	token, fetch, err := s.haveOrFetch()
-	if err != nil || fetch == nil {
-		return token, err
+	return s.other(ctx, Secret{})
+}
+
+// renewed returns a token other than used, or used if that is too young or the fetch
+// fails: used is valid for other operations.
+func (s *clientCredentials) renewed(ctx context.Context, used Secret) Secret {
+	token, err := s.other(ctx, used)
+	if err != nil {
+		return used
 	}
-	return await(ctx, fetch)
+	return token
+}
+
+// other returns the current token, or a fetched one if that is used or not good. If the
+// endpoint must not be called it returns used; without a used one, why.
+func (s *clientCredentials) other(ctx context.Context, used Secret) (Secret, error) {
+	s.mu.Lock()
+	now, current := time.Now(), s.current
+	paused := now.Before(s.pause)
+	var fetch <-chan singleflight.Result
+	var err error
+	switch good := s.goodAt(now) && !current.Equal(used); {
+	case good && !paused && !s.renewAt.IsZero() && !now.Before(s.renewAt):
+		s.join() // nobody waits for it
+	case good:
+	case !used.IsZero() && (paused || now.Sub(s.past.GotAt) < scopesAge):
+		current = used
+	case paused:
+		e := *s.refusal
+		e.RetryAfter = s.pause.Sub(now)
+		current, err = Secret{}, &e
+	default:
+		fetch = s.join()
+	}
+	s.mu.Unlock()
+	if fetch == nil {
+		return current, err
+	}
+	select {
+	case r := <-fetch:
+		token, _ := r.Val.(Secret)
+		return token, r.Err
+	case <-ctx.Done():
+		return Secret{}, &TokenError{Err: fmt.Errorf("waiting for the token endpoint: %w", ctx.Err())}
+	}
 }
 
 func (s *clientCredentials) Expire(refused Secret) {
@@ -98,59 +140,12 @@ func (s *clientCredentials) Expire(refused Secret) {
 	}
 }
 
-// renewed returns a token other than used, or used if that is too young or the fetch
-// fails: used is valid for other operations.
-func (s *clientCredentials) renewed(ctx context.Context, used Secret) Secret {
-	current, fetch := s.haveOrRenew(used)
-	if fetch == nil {
-		return current
-	}
-	token, err := await(ctx, fetch)
-	if err != nil {
-		return used
-	}
-	return token
-}
-
-// haveOrRenew returns the current token, or the fetch to wait for.
-func (s *clientCredentials) haveOrRenew(used Secret) (Secret, <-chan singleflight.Result) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	switch {
-	case s.goodAt(now) && !s.current.Equal(used):
-		return s.current, nil
-	case now.Sub(s.past.GotAt) < scopesAge || now.Before(s.pause):
-		return used, nil
-	}
-	return Secret{}, s.join()
-}
-
 // lastSent returns the secrets of the last token request: an API behind the same gateway
 // as the endpoint might repeat them.
 func (s *clientCredentials) lastSent() mask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent
-}
-
-// haveOrFetch returns the current token, or the fetch to wait for.
-func (s *clientCredentials) haveOrFetch() (Secret, <-chan singleflight.Result, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	switch paused := now.Before(s.pause); {
-	case s.goodAt(now):
-		if !paused && !s.renewAt.IsZero() && !now.Before(s.renewAt) {
-			s.join()
-		}
-		return s.current, nil, nil
-	case paused:
-		e := *s.refusal
-		e.RetryAfter = s.pause.Sub(now)
-		return Secret{}, nil, &e
-	}
-	return Secret{}, s.join(), nil
 }
 
 func (s *clientCredentials) goodAt(now time.Time) bool {
@@ -173,17 +168,6 @@ func (s *clientCredentials) join() <-chan singleflight.Result {
 	})
 }
 
-// await returns the token of a fetch.
-func await(ctx context.Context, fetch <-chan singleflight.Result) (Secret, error) {
-	select {
-	case r := <-fetch:
-		token, _ := r.Val.(Secret)
-		return token, r.Err
-	case <-ctx.Done():
-		return Secret{}, &TokenError{Err: fmt.Errorf("waiting for the token endpoint: %w", ctx.Err())}
-	}
-}
-
 // fetched is a token with its lifetime and scopes.
 type fetched struct {
 	token  Secret
@@ -191,63 +175,56 @@ type fetched struct {
 	scopes []string
 }
 
+// finish stores the result of a fetch. After an error it pauses the calls of an endpoint
+// whose quota is used up or that is in trouble, but not if only a person can correct it.
 func (s *clientCredentials) finish(got fetched, err *TokenError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	s.past.note(got.scopes, err, now)
-	if err != nil {
-		s.pauseAfter(err, now)
-		return
-	}
-	s.current = got.token
-	s.renewAt, s.endsAt = time.Time{}, time.Time{}
-	s.pause, s.refusal, s.failures = time.Time{}, nil, 0
-	// If a new token seems to have ended already, the clocks differ: it is used until a 401
-	// instead of fetching one for every call.
-	if got.life > 0 {
-		s.endsAt = now.Add(got.life)
-		s.renewAt = s.endsAt.Add(-min(renewMargin, got.life/10))
-	}
-}
-
-// pauseAfter pauses the calls of an endpoint whose quota is used up or that is in trouble.
-// After an error that only a person can correct there is no pause: the next caller tries.
-func (s *clientCredentials) pauseAfter(err *TokenError, now time.Time) {
-	s.refusal = err
-	switch {
+	switch s.refusal = err; {
+	case err == nil:
+		s.current, s.renewAt, s.endsAt, s.pause, s.failures = got.token, time.Time{}, time.Time{}, time.Time{}, 0
+		// If a new token seems to have ended already, the clocks differ: it is used until a
+		// 401 instead of fetching one for every call.
+		if got.life > 0 {
+			s.endsAt = now.Add(got.life)
+			s.renewAt = s.endsAt.Add(-min(renewMargin, got.life/10))
+		}
 	case err.Status == http.StatusTooManyRequests && err.RetryAfter > 0:
 		s.pause = now.Add(err.RetryAfter)
 	case s.goodAt(now):
 		s.pause = now.Add(renewPause)
-	case err.passing():
+	case err.Status < 300 || isPassing(err.Status):
 		s.pause = now.Add(min(firstPause<<s.failures, renewPause))
 		s.failures = min(s.failures+1, 10)
 	}
 }
 
-// fetch fetches a token. If a URL with a slash at its end is not found, it tries the URL
-// without the slash.
-func (s *clientCredentials) fetch(ctx context.Context) (fetched, *TokenError) {
-	got, err := s.request(ctx, s.url)
-	shorter, slash := strings.CutSuffix(s.url, "/")
-	if err == nil || err.Status != http.StatusNotFound || !slash {
-		return got, err
-	}
-	got, err = s.request(ctx, shorter)
-	if err == nil || err.Status != 0 && err.Status != http.StatusNotFound {
-		s.url = shorter
-	}
-	return got, err
-}
-
-// request makes a request, and another if an assertion was refused by an endpoint whose
+// fetch fetches a token. It repeats the request without the slash at the URL's end if that
+// is not found, and with another date if an assertion was refused by an endpoint whose
 // clock differs from ours, which may be the reason.
-func (s *clientCredentials) request(ctx context.Context, address string) (fetched, *TokenError) {
-	got, header, err := s.requestOnce(ctx, address)
-	doubted := err != nil && (err.Status == http.StatusBadRequest || err.Status == http.StatusUnauthorized)
-	if doubted && s.cfg.Method == AuthPrivateKeyJWT && s.setClock(header) {
-		got, _, err = s.requestOnce(ctx, address)
+func (s *clientCredentials) fetch(ctx context.Context) (got fetched, err *TokenError) {
+	address := s.url
+	for range 3 {
+		var header http.Header
+		got, header, err = s.request(ctx, address)
+		if err == nil {
+			s.url = address
+			return got, nil
+		}
+		shorter, slash := strings.CutSuffix(address, "/")
+		switch status := err.Status; {
+		case status == http.StatusNotFound && slash:
+			address = shorter
+			continue
+		case status != 0 && status != http.StatusNotFound:
+			s.url = address
+		}
+		doubted := err.Status == http.StatusBadRequest || err.Status == http.StatusUnauthorized
+		if !doubted || s.cfg.Method != AuthPrivateKeyJWT || !s.setClock(header) {
+			break
+		}
 	}
 	return got, err
 }
@@ -263,71 +240,90 @@ func (s *clientCredentials) setClock(header http.Header) bool {
 	return true
 }
 
-// requestOnce makes one request for a token (RFC 6749 section 4.4). It follows no redirect,
-// which would send the client secret to another server.
-func (s *clientCredentials) requestOnce(ctx context.Context, address string) (fetched, http.Header, *TokenError) {
-	req, secrets, err := s.cfg.request(ctx, address, time.Now().Add(s.clock))
+// request makes one request for a token (RFC 6749 section 4.4).
+func (s *clientCredentials) request(ctx context.Context, address string) (fetched, http.Header, *TokenError) {
+	config, secret, err := s.cfg.config(address, time.Now().Add(s.clock))
 	if err != nil {
-		return fetched{}, nil, &TokenError{Err: err}
+		return fetched{}, nil, &TokenError{Err: err, Permanent: true}
 	}
-	s.mu.Lock()
-	s.sent = secrets
-	s.mu.Unlock()
-	dump := s.cfg.Network.begin(req, secrets)
-	resp, err := s.transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
-	if err != nil {
-		dump.end(ctx, nil, nil, err)
-		return fetched{}, nil, &TokenError{Err: fmt.Errorf("POST %s: %w", address, secrets.err(withoutQuote(err)))}
-	}
-	body, err := readBody(resp, maxRecordBytes)
-	dump.end(ctx, resp, body, err)
-	e := &TokenError{
-		Status: resp.StatusCode, RetryAfter: retryAfter(resp.StatusCode, resp.Header),
-		Err: fmt.Errorf("POST %s", address),
-	}
-	if refusal := parseErrorBody(body, secrets); !isSuccess(resp.StatusCode) || refusal.title != "" {
-		e.Code, e.Description = refusal.title, refusal.message
-		return fetched{}, resp.Header, e
-	}
-	var got fetched
+	x := &tokenExchange{source: s, answer: answer{mask: mask{secret}}}
+	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: x}))
 	if err == nil {
-		got, err = readTokenAnswer(body, resp.Header)
+		var got fetched
+		if got, err = x.read(token); err == nil {
+			return got, x.header, nil
+		}
 	}
-	if err != nil {
-		e.Err = fmt.Errorf("POST %s: %w", address, secrets.err(withoutQuote(err)))
-		return fetched{}, resp.Header, e
+	e := &TokenError{
+		Status: x.status, RetryAfter: retryAfter(x.status, x.header),
+		Permanent: isSuccess(x.status) && x.bodyErr == nil,
 	}
-	return got, resp.Header, nil
+	if _, refused := errors.AsType[*oauth2.RetrieveError](err); refused {
+		parsed := parseErrorBody(x.body, x.mask)
+		if len(x.body) > 0 && !json.Valid(x.body) {
+			parsed.message = x.describe()
+		}
+		e.Code, e.Description, e.Err = parsed.title, parsed.message, fmt.Errorf("POST %s", address)
+		return fetched{}, x.header, e
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err // without its quoted URL
+	}
+	e.Err = fmt.Errorf("POST %s: %w", address, x.mask.err(withoutQuote(err)))
+	return fetched{}, x.header, e
 }
 
-// readTokenAnswer reads a token (RFC 6749 section 5.1).
-func readTokenAnswer(body []byte, header http.Header) (fetched, error) {
-	var a struct {
-		Token     string      `json:"access_token"`
-		Type      string      `json:"token_type"`
-		ExpiresIn json.Number `json:"expires_in"` // accepts a number in a string too, as some servers send it
-		Scope     any         `json:"scope"`
+// tokenExchange is the transport of one token request, and its answer. Package oauth2 sees
+// of an answer the status and the body, which it takes for JSON: it would follow the
+// Location of a redirect, with the secret, to another server.
+type tokenExchange struct {
+	answer
+
+	source *clientCredentials
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (x *tokenExchange) RoundTrip(req *http.Request) (*http.Response, error) {
+	req.Header.Set("Accept", jsonType)
+	if basic, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Basic "); ok {
+		x.mask = append(x.mask, NewSecret(basic))
 	}
-	if err := json.Unmarshal(body, &a); err != nil {
-		return fetched{}, fmt.Errorf("its answer is not the expected JSON: %w", err)
+	s := x.source
+	s.mu.Lock()
+	s.sent = x.mask
+	s.mu.Unlock()
+	dump := s.cfg.Network.begin(req, x.mask)
+	resp, err := s.cfg.Transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
+	if err != nil {
+		dump.end(req.Context(), nil, nil, err)
+		return nil, err
 	}
-	token := NewSecret(a.Token)
-	switch {
-	case token.IsZero():
-		return fetched{}, errors.New("there is no access_token in its answer")
-	case a.Type != "" && !strings.EqualFold(a.Type, "Bearer") || !usableToken(token):
+	x.status, x.header = resp.StatusCode, resp.Header
+	x.body, x.bodyErr = readBody(resp, maxRecordBytes)
+	dump.end(req.Context(), resp, x.body, x.bodyErr)
+	if isSuccess(x.status) && x.bodyErr != nil {
+		return nil, x.bodyErr
+	}
+	return &http.Response{
+		StatusCode: x.status, Header: http.Header{"Content-Type": {jsonType}}, Body: io.NopCloser(bytes.NewReader(x.body)),
+	}, nil
+}
+
+// read returns a token with its lifetime and scopes.
+func (x *tokenExchange) read(token *oauth2.Token) (fetched, error) {
+	got := fetched{token: NewSecret(token.AccessToken), life: time.Until(token.Expiry)}
+	if token.Type() != "Bearer" || !usableToken(got.token) {
 		return fetched{}, errors.New("it gave something that cannot be sent as a bearer token")
 	}
-	exp, scopes := jwtClaims(token)
-	if scope, ok := a.Scope.(string); ok {
-		scopes = strings.Fields(scope)
+	var exp time.Time
+	exp, got.scopes = jwtClaims(got.token)
+	if scope, ok := token.Extra("scope").(string); ok {
+		got.scopes = strings.Fields(scope)
 	}
-	seconds, _ := a.ExpiresIn.Int64() // 0: missing
-	life := time.Duration(min(seconds, 1<<31)) * time.Second
-	if life <= 0 && !exp.IsZero() {
-		life = exp.Sub(dateOrNow(header)) // by the server's clock, if known
+	if got.life <= 0 && !exp.IsZero() {
+		got.life = exp.Sub(dateOrNow(x.header)) // by the server's clock, if known
 	}
-	return fetched{token: token, life: life, scopes: scopes}, nil
+	return got, nil
 }
 
 func (s *clientCredentials) health() TokenHealth {

@@ -161,7 +161,7 @@ func TestManyRequestsMeetOne401(t *testing.T) {
 		case r.Header.Get("Authorization") == "Bearer token-1":
 			met.Done()
 			met.Wait()
-			answer(401, `{}`)(w, r)
+			refuse(401, "Invalid token")(w, r)
 		case r.Header.Get("Authorization") == "Bearer token-2":
 			answer(200, domainRecord)(w, r)
 		default:
@@ -372,21 +372,24 @@ func TestTokenErrors(t *testing.T) {
 			apiclient.TokenError{Status: 429, Code: "too_many_requests", Description: "quota", RetryAfter: 30 * time.Second},
 			at + "the token endpoint answered 429 Too Many Requests: too_many_requests: quota"},
 		{"an error with a 200", response(200, `{"error":"invalid_client"}`),
-			apiclient.TokenError{Status: 200, Code: "invalid_client"}, at + "the token endpoint answered 200 OK: invalid_client"},
+			apiclient.TokenError{Status: 200, Permanent: true, Code: "invalid_client"}, at + "the token endpoint answered 200 OK: invalid_client"},
 		{"html", response(502, "<html>"),
-			apiclient.TokenError{Status: 502, Description: `"<html>"`}, at + `the token endpoint answered 502 Bad Gateway: "<html>"`},
+			apiclient.TokenError{Status: 502, Description: `something beginning "<html>", type "application/json"`},
+			at + `the token endpoint answered 502 Bad Gateway: something beginning "<html>", type "application/json"`},
 		{"empty", response(503, ""), apiclient.TokenError{Status: 503}, at + "the token endpoint answered 503 Service Unavailable"},
 		{"a redirect", response(307, "", "Location", "https://other.example/"),
 			apiclient.TokenError{Status: 307}, at + "the token endpoint answered 307 Temporary Redirect (redirects are not followed: check the token URL)"},
 		{"a redirect to nowhere", response(302, "", "Location", "http://[x"),
 			apiclient.TokenError{Status: 302}, at + "the token endpoint answered 302 Found (redirects are not followed: check the token URL)"},
-		{"no JSON", response(200, "<html>"), apiclient.TokenError{Status: 200},
-			at + "its answer is not the expected JSON: invalid character '<' looking for beginning of value: the token endpoint answered 200 OK"},
-		{"no token in it", response(200, "{}"), apiclient.TokenError{Status: 200},
-			at + "there is no access_token in its answer: the token endpoint answered 200 OK"},
-		{"another type of token", response(200, `{"access_token":"a","token_type":"DPoP"}`), apiclient.TokenError{Status: 200},
+		{"no JSON", response(200, "<html>"), apiclient.TokenError{Status: 200, Permanent: true},
+			at + "oauth2: cannot parse json: invalid character '<' looking for beginning of value: the token endpoint answered 200 OK"},
+		{"no token in it", response(200, "{}"), apiclient.TokenError{Status: 200, Permanent: true},
+			at + "oauth2: server response missing access_token: the token endpoint answered 200 OK"},
+		{"a lifetime that is none", response(200, `{"access_token":"a","expires_in":"soon"}`), apiclient.TokenError{Status: 200, Permanent: true},
+			at + "oauth2: cannot parse json: json: invalid number literal, trying to unmarshal (left out): the token endpoint answered 200 OK"},
+		{"another type of token", response(200, `{"access_token":"a","token_type":"DPoP"}`), apiclient.TokenError{Status: 200, Permanent: true},
 			at + "it gave something that cannot be sent as a bearer token: the token endpoint answered 200 OK"},
-		{"a token with a line end", response(200, `{"access_token":"a\nb","token_type":"Bearer"}`), apiclient.TokenError{Status: 200},
+		{"a token with a line end", response(200, `{"access_token":"a\nb","token_type":"Bearer"}`), apiclient.TokenError{Status: 200, Permanent: true},
 			at + "it gave something that cannot be sent as a bearer token: the token endpoint answered 200 OK"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -591,5 +594,24 @@ func TestTokenEndpointOnTheNetwork(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		s.Close()
+	}
+}
+
+// TestTokenAnswersByOtherTypes checks that an answer is read as JSON, whatever its type, and
+// that a token in another answer is in no error.
+func TestTokenAnswersByOtherTypes(t *testing.T) {
+	for _, media := range []string{"", "text/plain", "application/x-www-form-urlencoded"} {
+		e := &endpoint{answer: func(_ context.Context, n int, _ *http.Request) (reply, error) {
+			if n == 2 {
+				return response(200, "access_token=token-2&token_type=bearer", "Content-Type", media), nil
+			}
+			return response(200, tokenBody(n, 86400), "Content-Type", media), nil
+		}}
+		s := e.source()
+		wantToken(t, s, "token-1")
+		s.Expire(apiclient.NewSecret("token-1"))
+		if _, err := s.Token(t.Context()); strings.Contains(tokenError(t, err).Error(), "token-2") {
+			t.Errorf("the token is in the error: %v", err)
+		}
 	}
 }

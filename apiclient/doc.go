@@ -9,9 +9,9 @@
 // broken rule with its field and value.
 //
 // A method sends its request once. It sends it again, with a second permit, in two cases
-// only: with a fresh token after a 401, or after a 403 for a missing scope; and over a new
-// connection if an idle one was lost, unless it is a POST. All other retries are up to the
-// caller.
+// only: with a fresh token if the API refused the token, or after a 403 for a missing
+// scope; and over a new connection if an idle one was lost, unless it is a POST. All other
+// retries are up to the caller.
 //
 // Errors have one of these types, all found by [errors.As]:
 //
@@ -20,9 +20,10 @@
 //   - [*TokenError]: there is no token; nothing was sent to the API.
 //   - [*TransportError]: there was no answer, or not all of it in time. Sent reports
 //     whether the API may have acted.
-//   - [*Error]: the API answered with a status other than 2xx.
-//   - [*AnswerError]: the API answered 2xx with an unusable body. It may have made the
-//     change.
+//   - [*Error]: the API answered with an error of its own, or there was a 408, 429 or 5xx,
+//     whoever sent it.
+//   - [*AnswerError]: a proxy, a firewall or a portal seems to have answered, or the API
+//     answered 2xx with an unusable body. It may have made the change.
 //
 // Redirects are not followed, bodies are read up to a bound, and no error contains a
 // secret, even if an answer repeats it.
@@ -45,14 +46,14 @@
 //	client.go             the settings of a client, and its gate
 //	context.go            the values of a request's context
 //	clientcredentials.go  fetches tokens from a token endpoint, in time
-//	clientauth.go         a token request, and its settings
+//	clientauth.go         a token request's settings
 //	assertion.go          the assertion of a private_key_jwt
 //	tokens.go             sources of tokens: one token, or a file
 //	tokenhealth.go        the state of a client's token
 //	transport.go          connections, and an exchange that must not be repeated
 //	dump.go               the debug log of exchanges
 //	network.go            proxy, certificate authorities, and addresses
-//	answer.go             an answer: its body up to a bound, its error, its id
+//	answer.go             an answer: its body up to a bound, its error, whose it is
 //	retryafter.go         how long an answer asks to wait
 //	errors.go             the errors of requests and tokens
 //	validate.go           the rules of requests, and the error of a broken one

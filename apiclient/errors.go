@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Error is an answer with a status other than 2xx, including redirects, which are not
-// followed. Its texts are cut, on one line and free of secrets.
+// Error is an error that the API answered, or a 408, 429 or 5xx, whoever sent it. Its
+// texts are cut, on one line and free of secrets.
 type Error struct {
 	Operation  string // one of the Op constants
 	Method     string
 	Path       string // below the base URL, without the query
 	Status     int
 	Title      string        // the body's "error", such as "Not Found"; may be empty
-	Message    string        // the body's "message"; if the body is not the JSON of the specification, its quoted beginning or the status text
+	Message    string        // the body's "message"; if it has none, whose page it seems to be, or the status text
 	Code       string        // the body's "errorCode", such as "insufficient_scope"; may be empty
 	RequestID  string        // from the answer's headers; may be empty
 	RetryAfter time.Duration // from Retry-After, or on a 429 the bucket's reset by the server's own clock; 0: unknown
@@ -43,9 +43,16 @@ func (e *Error) LacksScope() bool {
 	return e.Status == http.StatusForbidden && (e.Code == "insufficient_scope" || strings.HasPrefix(e.Message, "Insufficient scope"))
 }
 
-// AnswerError is an unusable 2xx: its body cannot be read, lacks required members
-// (specification 2.1), or is of another record than the requested one. The API may have
-// made the change.
+// RefusesToken reports whether the API refused the token: by a 401, or by the 400 for a
+// token that is no JWT.
+func (e *Error) RefusesToken() bool {
+	return e.Status == http.StatusUnauthorized || e.Status == http.StatusBadRequest && e.Code == "Bearer"
+}
+
+// AnswerError is an answer that cannot be used: one that is not the API's but seems to be
+// the page of a proxy, firewall or portal, or a 2xx whose body cannot be read, lacks
+// required members (specification 2.1), or is of another record than the requested one.
+// The API may have made the change.
 type AnswerError struct {
 	Operation string
 	Method    string
@@ -159,8 +166,9 @@ func timedOut(after time.Duration) error {
 type TokenError struct {
 	Status      int           // of the token endpoint's answer; 0: there was none, or no request
 	Code        string        // OAuth's "error", such as "access_denied"; may be empty
-	Description string        // OAuth's "error_description", or the quoted beginning of another body
+	Description string        // OAuth's "error_description", or whose page another body seems to be
 	RetryAfter  time.Duration // that the endpoint requests; 0: unknown
+	Permanent   bool          // settings, a file or the token has to be corrected
 	Err         error         // the source, and the reason; may be nil
 }
 
@@ -195,11 +203,6 @@ func (e *TokenError) advice() string {
 
 // Unwrap returns the reason, if there is one.
 func (e *TokenError) Unwrap() error { return e.Err }
-
-// passing reports whether the same request may succeed later.
-func (e *TokenError) passing() bool {
-	return e.Status < 300 || e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests
-}
 
 // err returns e if its text contains no secret, otherwise an error of the masked text.
 func (m mask) err(e error) error {

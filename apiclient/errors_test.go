@@ -2,6 +2,7 @@ package apiclient_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,45 +45,40 @@ func TestErrorFromAnswer(t *testing.T) {
 			`422 5: ["a","b"]`,
 		},
 		{
-			"the shape of OAuth", 400, `{"error":"invalid_request","error_description":"no"}`,
-			apiclient.Error{Title: "invalid_request", Message: "no"},
-			"400 invalid_request: no",
-		},
-		{
 			"html", 502, "<html>\n<h1>Bad Gateway</h1>",
-			apiclient.Error{Message: `"<html>\n<h1>Bad Gateway</h1>"`},
-			`502 Bad Gateway: "<html>\n<h1>Bad Gateway</h1>"`,
+			apiclient.Error{Message: `something beginning "Bad Gateway", type "application/json"`},
+			`502 Bad Gateway: something beginning "Bad Gateway", type "application/json"`,
 		},
 		{"empty", 500, "", apiclient.Error{Message: "Internal Server Error"}, "500 Internal Server Error"},
 		{"blank", 500, " \n", apiclient.Error{Message: "Internal Server Error"}, "500 Internal Server Error"},
 		{"a status without a name", 599, "", apiclient.Error{}, "599"},
-		{"an array", 500, `[1]`, apiclient.Error{Message: `"[1]"`}, `500 Internal Server Error: "[1]"`},
-		{"null", 500, `null`, apiclient.Error{Message: `"null"`}, `500 Internal Server Error: "null"`},
-		{"an empty object", 500, `{}`, apiclient.Error{Message: `"{}"`}, `500 Internal Server Error: "{}"`},
+		{"an array", 500, `[1]`, apiclient.Error{Message: `something beginning "[1]", type "application/json"`}, `500 Internal Server Error: something beginning "[1]", type "application/json"`},
+		{"null", 500, `null`, apiclient.Error{Message: `something beginning "null", type "application/json"`}, `500 Internal Server Error: something beginning "null", type "application/json"`},
+		{"an empty object", 500, `{}`, apiclient.Error{Message: `something beginning "{}", type "application/json"`}, `500 Internal Server Error: something beginning "{}", type "application/json"`},
 		{
-			"control characters", 400, `{"error":"Bad Request","message":"a\u0000b\u001b[31mc\nd\u202ee"}`,
+			"control characters", 400, `{"statusCode":400,"error":"Bad Request","message":"a\u0000b\u001b[31mc\nd\u202ee"}`,
 			apiclient.Error{Title: "Bad Request", Message: `a\x00b\x1b[31mc\nd\u202ee`},
 			`400 Bad Request: a\x00b\x1b[31mc\nd\u202ee`,
 		},
 		{
-			"a long message", 400, `{"message":"` + strings.Repeat("ä", 301) + `"}`,
-			apiclient.Error{Message: strings.Repeat("ä", 300) + "…"},
+			"a long message", 400, `{"statusCode":400,"error":"Bad Request","message":"` + strings.Repeat("ä", 301) + `"}`,
+			apiclient.Error{Title: "Bad Request", Message: strings.Repeat("ä", 300) + "…"},
 			"400 Bad Request: " + strings.Repeat("ä", 300) + "…",
 		},
 		{
-			"a long page", 500, strings.Repeat("ä", 301),
-			apiclient.Error{Message: `"` + strings.Repeat("ä", 300) + `"…`},
-			`500 Internal Server Error: "` + strings.Repeat("ä", 300) + `"…`,
+			"a long page", 500, strings.Repeat("ä", 101),
+			apiclient.Error{Message: `something beginning "` + strings.Repeat("ä", 100) + `"…, type "application/json"`},
+			`500 Internal Server Error: something beginning "` + strings.Repeat("ä", 100) + `"…, type "application/json"`,
 		},
 		{
-			"it repeats the token", 401, `{"error":"Unauthorized","message":"Bad token ` + testToken + `","errorCode":"` + testToken[:30] + `"}`,
+			"it repeats the token", 401, `{"statusCode":401,"error":"Unauthorized","message":"Bad token ` + testToken + `","errorCode":"` + testToken[:30] + `"}`,
 			apiclient.Error{Title: "Unauthorized", Message: "Bad token [secret]", Code: "[secret]"},
 			"401 Unauthorized: Bad token [secret] ([secret])",
 		},
 		{
 			"a page repeats the token", 500, "<pre>Authorization: Bearer " + testToken + "</pre>",
-			apiclient.Error{Message: `"<pre>Authorization: Bearer [secret]</pre>"`},
-			`500 Internal Server Error: "<pre>Authorization: Bearer [secret]</pre>"`,
+			apiclient.Error{Message: `something beginning "Authorization: Bearer [secret]", type "application/json"`},
+			`500 Internal Server Error: something beginning "Authorization: Bearer [secret]", type "application/json"`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -158,7 +154,7 @@ func TestRetryAfter(t *testing.T) {
 		{"reset in the past", 429, map[string]string{"X-RateLimit-Reset": "1795168700", "Date": date}, 0},
 		{"reset without a date", 429, map[string]string{"X-RateLimit-Reset": "1795168811", "Date": "-"}, 0},
 		{"reset far away", 429, map[string]string{"X-RateLimit-Reset": "9223372036854775807", "Date": date}, 24 * time.Hour},
-		{"reset where nothing was limited", 404, map[string]string{"X-RateLimit-Reset": "1795168811", "Date": date}, 0},
+		{"reset where nothing was limited", 503, map[string]string{"X-RateLimit-Reset": "1795168811", "Date": date}, 0},
 		{"Retry-After before reset", 429, map[string]string{"Retry-After": "3", "X-RateLimit-Reset": "1795168811", "Date": date}, 3 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -230,4 +226,85 @@ func FuzzErrorBody(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAnswersOfOthers has proxies, firewalls and portals answer instead of the API: the
+// error is never one that the API gave, says whose page it is, and no such answer is
+// reported to the gate, where it would end a block.
+func TestAnswersOfOthers(t *testing.T) {
+	const full = `{"statusCode":404,"error":"Not Found","message":"No organization domain found by that id"}`
+	html := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.Header().Set("Server", "cloudflare")
+			w.Header().Set("Via", "1.1 squid")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		handler http.HandlerFunc
+		want    string // behind "… the API) but "
+	}{
+		{
+			"page of a gateway",
+			html(404, "<!doctype html><html><head><title>No such\n site</title><style>p {}</style></head><body><p>Sorry.</p>"),
+			`something beginning "No such site Sorry.", type "text/html", server "cloudflare", via "1.1 squid"`,
+		},
+		{
+			"page with the token", html(403, "<p>Authorization: Bearer "+testToken),
+			`something beginning "Authorization: Bearer [secret]", type "text/html"`,
+		},
+		{"login page instead of a record", html(200, "<html>Log in"), `something beginning "Log in"`},
+		{"page of 401", html(401, "<html>Log in"), `something beginning "Log in"`},
+		{"nothing", html(404, ""), "an empty body"},
+		{"blanks", html(404, " \r\n"), "an empty body"},
+		{"text", answer(404, "404 page not found"), `something beginning "404 page not found"`},
+		{"JSON of a gateway", answer(403, `{"message":"Forbidden"}`), `something beginning "{\"message\":\"Forbidden\"}"`},
+		{"the shape of OAuth", answer(400, `{"error":"invalid_request","error_description":"no"}`), "something beginning"},
+		{"an array", answer(404, "["+full+"]"), "something beginning"},
+		{"null", answer(404, "null"), `something beginning "null"`},
+		{"no status code", answer(404, `{"error":"Not Found","message":"x"}`), "something beginning"},
+		{"no message", answer(404, `{"statusCode":404,"error":"Not Found"}`), "something beginning"},
+		{"no error", answer(404, `{"statusCode":404,"message":"x"}`), "something beginning"},
+		{"a status that the body does not name", answer(403, full), "something beginning"},
+		{"a redirect with the API's JSON", answer(302, `{"statusCode":302,"error":"Found","message":"x"}`), "something beginning"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, g := serve(t, tc.handler), &gate{}
+			c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate = g })
+			const advice = "it is not the API's (check the base URL, and the proxy or firewall before the API) but "
+			wantAnswer(t, get(t.Context(), c), advice+tc.want)
+			wantAnswer(t, create(t.Context(), c), advice+tc.want)
+			want := []string{"wait get_discovery_domain", "answered get_discovery_domain ", "wait create_template", "answered create_template "}
+			if diff := cmp.Diff(want, g.calls); diff != "" {
+				t.Errorf("the gate (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAnswersOfOthersThatPass checks that a 429 and a 5xx are what they say, whoever sends
+// them: a firewall's 429 means to slow down too.
+func TestAnswersOfOthersThatPass(t *testing.T) {
+	for _, status := range []int{408, 429, 500, 503} {
+		a, g := serve(t, answer(status, "<html>")), &gate{}
+		err := get(t.Context(), a.client(t, func(cfg *apiclient.Config) { cfg.Gate = g }))
+		if e, ok := errors.AsType[*apiclient.Error](err); !ok || e.Status != status {
+			t.Errorf("%d: got %v", status, err)
+		}
+		if want := "answered get_discovery_domain " + http.StatusText(status); g.calls[1] != want {
+			t.Errorf("the gate saw %q, want %q", g.calls[1], want)
+		}
+	}
+}
+
+// TestStatusCodeAsText checks that the types of an error's members are not looked at, which
+// are not specified.
+func TestStatusCodeAsText(t *testing.T) {
+	a := serve(t, answer(404, `{"statusCode":"404","error":5,"message":["x"]}`))
+	if e, ok := errors.AsType[*apiclient.Error](get(t.Context(), a.client(t))); !ok || e.Status != 404 {
+		t.Errorf("got %v", e)
+	}
 }

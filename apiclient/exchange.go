@@ -39,7 +39,7 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	if err != nil {
 		return answer{}, err
 	}
-	fresh, err := c.fresher(ctx, k, a)
+	fresh, err := c.fresher(ctx, a)
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: %s %s: the API refused the token, and there is no other: %w", k.operation, k.method, k.path, err)
 	}
@@ -48,9 +48,9 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 			return answer{}, err
 		}
 	}
-	c.refused.answered(a.status)
-	if !isSuccess(a.status) {
-		return answer{}, k.refusal(a)
+	c.refused.answered(a.meaning())
+	if a.refusal != nil {
+		return answer{}, a.refusal
 	}
 	if a.bodyErr != nil && k.limit > 0 {
 		return answer{}, k.unread(ctx, a)
@@ -58,13 +58,15 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	return a, nil
 }
 
-// fresher returns the token to repeat k with, or that of its answer if k is not repeated.
-func (c *Client) fresher(ctx context.Context, k request, a answer) (Secret, error) {
+// fresher returns the token to repeat a request with, or that of its answer if it is not
+// repeated.
+func (c *Client) fresher(ctx context.Context, a answer) (Secret, error) {
 	switch {
-	case a.status == http.StatusUnauthorized:
+	case a.refusal == nil:
+	case a.refusal.RefusesToken():
 		c.cfg.Tokens.Expire(a.token)
 		return c.cfg.Tokens.Token(ctx)
-	case a.status == http.StatusForbidden && k.refusal(a).LacksScope():
+	case a.refusal.LacksScope():
 		// The token is valid, but a scope that was granted since takes effect with the next
 		// one.
 		if s, ok := c.cfg.Tokens.(interface {
@@ -106,11 +108,13 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, error) {
 		return answer{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
 	}
 	token, err := c.permitted(ctx, k)
-	if err == nil && !usableToken(token) {
-		err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry")}
-	}
 	if err == nil {
-		if err = beforeSending(ctx); err != nil {
+		if usableToken(token) {
+			err = beforeSending(ctx)
+		} else {
+			err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry"), Permanent: true}
+		}
+		if err != nil {
 			c.unanswered(ctx, k)
 		}
 	}
@@ -124,29 +128,33 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, error) {
 // have permits and wait for one token would all be sent at the same moment.
 const freshPermit = 100 * time.Millisecond
 
-// permitted waits for a permit, then gets the token; if that took a fetch, it gives up the
-// permit and waits for another. The permit comes first because a blocked operation must
-// not fetch tokens either.
+// permitted waits for a permit, then gets the token. If that took a fetch, it gives up the
+// permit and waits for another with the token in hand: a source may be slow each time. The
+// permit comes first because a blocked operation must not fetch tokens either.
 func (c *Client) permitted(ctx context.Context, k request) (Secret, error) {
-	for {
-		if err := c.cfg.Gate.Wait(ctx, k.operation); err != nil {
-			return Secret{}, fmt.Errorf("no permit to send: %w", err)
-		}
-		began := time.Now()
-		token, err := c.cfg.Tokens.Token(ctx)
-		if err != nil {
-			c.unanswered(ctx, k)
-			return Secret{}, err
-		}
-		if time.Since(began) < freshPermit {
-			return token, nil
-		}
-		c.unanswered(ctx, k)
-		ctx = repetition(ctx)
+	if err := c.permit(ctx, k); err != nil {
+		return Secret{}, err
 	}
+	began := time.Now()
+	token, err := c.cfg.Tokens.Token(ctx)
+	if err == nil && time.Since(began) < freshPermit {
+		return token, nil
+	}
+	c.unanswered(ctx, k)
+	if err == nil {
+		err = c.permit(repetition(ctx), k)
+	}
+	return token, err
 }
 
-// unanswered reports to the gate that there is no answer for a permit.
+func (c *Client) permit(ctx context.Context, k request) error {
+	if err := c.cfg.Gate.Wait(ctx, k.operation); err != nil {
+		return fmt.Errorf("no permit to send: %w", err)
+	}
+	return nil
+}
+
+// unanswered reports to the gate that the API has not answered for a permit.
 func (c *Client) unanswered(ctx context.Context, k request) {
 	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
 }
@@ -185,12 +193,28 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 		}
 		return answer{}, k.transportError(mayHaveArrived, ownReason(ctx, m.err(withoutQuote(err))))
 	}
-	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
 	a = answer{token: token, status: resp.StatusCode, header: resp.Header, mask: m}
+	early := isPassing(a.status)
+	if early {
+		c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, a.status, a.header)
+	}
 	a.body, a.bodyErr = readBody(resp, k.limit)
 	dump.end(ctx, resp, a.body, a.bodyErr)
 	a.bodyErr = m.err(withoutQuote(a.bodyErr))
 	c.observed(ctx, k, a.status, a.header, started)
+	if a.isForeign() {
+		c.unanswered(ctx, k)
+		if a.bodyErr != nil {
+			return a, k.unread(ctx, a)
+		}
+		return a, k.answerError(a, a.stranger())
+	}
+	if !isSuccess(a.status) {
+		a.refusal = k.refused(a)
+	}
+	if !early {
+		c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, a.meaning(), a.header)
+	}
 	return a, nil
 }
 
@@ -271,7 +295,7 @@ func (k request) answerError(a answer, err error) error {
 	}
 }
 
-// unread returns the error of a 2xx whose body is incomplete: a *TransportError after a
+// unread returns the error of an answer whose body is incomplete: a *TransportError after a
 // timeout or the end of the caller's context, otherwise an *AnswerError.
 func (k request) unread(ctx context.Context, a answer) error {
 	if ctx.Err() != nil || isTimeout(a.bodyErr) {
@@ -280,13 +304,13 @@ func (k request) unread(ctx context.Context, a answer) error {
 	return k.answerError(a, fmt.Errorf("reading its body: %w", a.bodyErr))
 }
 
-// refusal returns the error of an answer that is not 2xx.
-func (k request) refusal(a answer) *Error {
+// refused returns the error of an answer that is not 2xx.
+func (k request) refused(a answer) *Error {
 	parsed := parseErrorBody(a.body, a.mask)
-	if location := a.header.Get("Location"); a.status/100 == 3 && location != "" {
-		parsed = errorBody{message: "redirects to " + quoted(a.mask.text(location), maxValue) + ", which is not followed: check the base URL"}
-	}
-	if parsed.message == "" {
+	switch {
+	case parsed == (errorBody{}) && len(bytes.TrimSpace(a.body)) > 0:
+		parsed.message = a.describe()
+	case parsed.message == "":
 		parsed.message = http.StatusText(a.status)
 	}
 	return &Error{

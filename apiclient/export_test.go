@@ -4,8 +4,8 @@ import "time"
 
 // ParseErrorBody is the parser of error bodies, for its fuzz test.
 func ParseErrorBody(body []byte, secrets ...Secret) (title, message, code string) {
-	parsed := parseErrorBody(body, mask(secrets))
-	return parsed.title, parsed.message, parsed.code
+	parsed := request{}.refused(answer{body: body, mask: secrets})
+	return parsed.Title, parsed.Message, parsed.Code
 }
 
 // ReadDomain reads one record of a page of discovery domains.

@@ -347,7 +347,7 @@ func TestCompressedAnswers(t *testing.T) {
 	body = bomb
 	wantAnswer(t, get(t.Context(), c), "reading its body: longer than 1048576 bytes")
 	status = http.StatusBadRequest
-	if e, ok := errors.AsType[*apiclient.Error](get(t.Context(), c)); !ok || e.Status != 400 {
+	if e := answerError(t, get(t.Context(), c), "reading its body: longer than 1048576 bytes"); e.Status != 400 {
 		t.Error("the status is lost")
 	}
 	body, status = "no gzip at all", http.StatusOK

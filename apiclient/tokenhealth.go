@@ -2,7 +2,6 @@ package apiclient
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -77,11 +76,4 @@ func (h *TokenHealth) note(scopes []string, err *TokenError, now time.Time) {
 		return
 	}
 	h.LastErr, h.GotAt, h.Scopes = nil, now, scopes
-}
-
-func (h TokenHealth) ended(now time.Time) error {
-	if h.ExpiresAt.IsZero() || now.Before(h.ExpiresAt) {
-		return nil
-	}
-	return fmt.Errorf("the token ended at %s", h.ExpiresAt.UTC().Format(time.RFC3339))
 }

@@ -111,21 +111,31 @@ func TestTokenHealthOfAStaticToken(t *testing.T) {
 
 // TestTokenHealthByTheAPI checks that responses of the API change the token's health too.
 func TestTokenHealthByTheAPI(t *testing.T) {
-	status := http.StatusUnauthorized
-	a := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	var respond http.HandlerFunc
+	a := serve(t, func(w http.ResponseWriter, r *http.Request) { respond(w, r) })
 	c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens = apiclient.StaticToken(apiclient.NewSecret("t")) })
 	for _, step := range []struct {
-		status   int
+		name     string
+		respond  http.HandlerFunc
 		failures uint64
 		refused  bool
-	}{{401, 1, true}, {401, 2, true}, {503, 2, true}, {403, 2, false}, {401, 3, true}, {400, 3, false}} {
-		status = step.status
+	}{
+		{"401", refuse(401, "Invalid token"), 1, true},
+		{"401 again", refuse(401, "Invalid token"), 2, true},
+		{"503", answer(503, ""), 2, true},
+		{"403 of a firewall", answer(403, ""), 2, true},
+		{"403", refuse(403, "no"), 2, false},
+		{"401 of a portal", answer(401, "<html>Log in"), 2, false},
+		{"400 for a token that is no JWT", answer(400, noJWT), 3, true},
+		{"400", refuse(400, "no"), 3, false},
+	} {
+		respond = step.respond
 		if err := create(t.Context(), c); err == nil {
 			t.Fatal("no error")
 		}
 		h := c.TokenHealth()
 		if h.Failures != step.failures || (h.Err != nil) != step.refused {
-			t.Errorf("after %d: %+v, want %d failures, refused %t", step.status, h, step.failures, step.refused)
+			t.Errorf("after %s: %+v, want %d failures, refused %t", step.name, h, step.failures, step.refused)
 		}
 	}
 }

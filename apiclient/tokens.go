@@ -31,26 +31,6 @@ type TokenSource interface {
 // current scopes.
 const scopesAge = 25 * time.Second
 
-// StaticToken returns a source of one token, even after it was refused.
-func StaticToken(token Secret) TokenSource { return &staticToken{token: token, set: time.Now()} }
-
-type staticToken struct {
-	token Secret
-	set   time.Time
-}
-
-func (s *staticToken) Token(ctx context.Context) (Secret, error) {
-	if err := ctx.Err(); err != nil {
-		return Secret{}, &TokenError{Err: err}
-	}
-	if s.token.IsZero() {
-		return Secret{}, &TokenError{Err: errors.New("none was set")}
-	}
-	return s.token, nil
-}
-
-func (s *staticToken) Expire(Secret) {}
-
 const (
 	// maxSecretFile bounds the file of a token, a secret or a key; JWTs have
 	// some KiB, and a header has no place for more.
@@ -61,77 +41,107 @@ const (
 	fileMargin = time.Minute
 )
 
+// StaticToken returns a source of one token, even after it was refused.
+func StaticToken(token Secret) TokenSource {
+	s := &givenToken{}
+	s.set(token)
+	return s
+}
+
 // TokenFile returns a source of the token in a file that another program renews. The file
 // is read now, and again when the token (a JWT) nears its exp, was refused or lacks a
 // scope. The error is a *TokenError.
 func TokenFile(path string) (TokenSource, error) {
-	f := &tokenFile{path: path}
-	if err := f.read(); err != nil {
+	s := &givenToken{path: path}
+	if err := s.read(); err != nil {
 		return nil, err
 	}
-	return f, nil
+	return s, nil
 }
 
-type tokenFile struct {
-	path string
+// givenToken is a token that was not fetched from an endpoint.
+type givenToken struct {
+	path string // of its file; empty: there is none
 
 	mu      sync.Mutex
 	token   Secret
-	refused bool // the API refused token
+	refused bool // the API refused the file's token
 	past    TokenHealth
 }
 
-func (f *tokenFile) Token(ctx context.Context) (Secret, error) {
+func (s *givenToken) Token(ctx context.Context) (Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return Secret{}, &TokenError{Err: err}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	ends := f.past.ExpiresAt
-	due := !ends.IsZero() && !time.Now().Before(ends.Add(-fileMargin))
-	if !due && !f.refused {
-		return f.token, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ends := s.past.ExpiresAt
+	due := s.path != "" && !ends.IsZero() && !time.Now().Before(ends.Add(-fileMargin))
+	if due || s.refused {
+		// While the file is being replaced it may be missing or empty for a moment: the
+		// token is used further unless it was refused.
+		if err := s.read(); err != nil && s.refused {
+			return Secret{}, err
+		}
 	}
-	// While the file is being replaced it may be missing or empty for a moment: the token
-	// is used further unless it was refused.
-	if err := f.read(); err != nil && f.refused {
-		return Secret{}, err
+	if s.token.IsZero() {
+		return Secret{}, &TokenError{Err: errors.New("none was set"), Permanent: true}
 	}
-	return f.token, nil
+	return s.token, nil
 }
 
 // renewed returns the file's token.
-func (f *tokenFile) renewed(_ context.Context, used Secret) Secret {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.token.Equal(used) {
+func (s *givenToken) renewed(_ context.Context, used Secret) Secret {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.path != "" && s.token.Equal(used) {
 		// If the file cannot be read, the token is still valid for other operations.
-		_ = f.read()
+		_ = s.read()
 	}
-	return f.token
+	return s.token
 }
 
-func (f *tokenFile) Expire(refused Secret) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.token.Equal(refused) {
-		f.refused = true
-	}
+func (s *givenToken) Expire(refused Secret) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = s.refused || s.path != "" && s.token.Equal(refused)
 }
 
-// read reads the file's token, and resets refused: the API decides on the token again.
-func (f *tokenFile) read() error {
-	token, err := readToken(f.path)
+// read reads the file's token.
+func (s *givenToken) read() error {
+	token, err := readToken(s.path)
 	if err != nil {
-		e := &TokenError{Err: fmt.Errorf("token file: %w", err)}
-		f.past.note(nil, e, time.Now())
+		e := &TokenError{Err: fmt.Errorf("token file: %w", err), Permanent: true}
+		s.past.note(nil, e, time.Now())
 		return e
 	}
-	exp, scopes := jwtClaims(token)
-	f.past.note(scopes, nil, time.Now())
-	f.past.ExpiresAt = exp
-	f.token, f.refused = token, false
+	s.set(token)
 	return nil
+}
+
+// set sets the token, and resets refused: the API decides on the token again.
+func (s *givenToken) set(token Secret) {
+	exp, scopes := jwtClaims(token)
+	s.past.note(scopes, nil, time.Now())
+	s.past.ExpiresAt = exp
+	s.token, s.refused = token, false
+}
+
+func (s *givenToken) health() TokenHealth {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.past
+	switch ended := h.ExpiresAt; {
+	case s.refused:
+		h.Err = h.LastErr
+	case !ended.IsZero() && !time.Now().Before(ended):
+		advice := "set a new one, or use a token file, which is read again"
+		if s.path != "" {
+			advice = s.path + " is not being renewed"
+		}
+		h.Err = fmt.Errorf("the token ended at %s: %s", ended.UTC().Format(time.RFC3339), advice)
+	}
+	return h
 }
 
 func readToken(path string) (Secret, error) {
@@ -196,26 +206,4 @@ func jwtClaims(token Secret) (exp time.Time, scopes []string) {
 func usableToken(token Secret) bool {
 	v := token.Reveal()
 	return v != "" && httpguts.ValidHeaderFieldValue(v)
-}
-
-func (f *tokenFile) health() TokenHealth {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.past
-	switch ended := h.ended(time.Now()); {
-	case f.refused:
-		h.Err = h.LastErr
-	case ended != nil:
-		h.Err = fmt.Errorf("%w: %s is not being renewed", ended, f.path)
-	}
-	return h
-}
-
-func (s *staticToken) health() TokenHealth {
-	h := TokenHealth{GotAt: s.set}
-	h.ExpiresAt, h.Scopes = jwtClaims(s.token)
-	if ended := h.ended(time.Now()); ended != nil {
-		h.Err = fmt.Errorf("%w: set a new one, or use a token file, which is read again", ended)
-	}
-	return h
 }

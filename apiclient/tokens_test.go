@@ -197,31 +197,30 @@ func (r *rotating) Expire(s apiclient.Secret) {
 }
 
 func TestUnauthorized(t *testing.T) {
-	const refusal = `{"statusCode":401,"error":"Unauthorized","message":"Expired token received for JSON Web Token validation"}`
-	// accepting answers 401 to every token but one.
-	accepting := func(t *testing.T, token string) *api {
-		return serve(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") != "Bearer "+token {
-				answer(401, refusal)(w, r)
-				return
-			}
-			answer(201, domainRecord)(w, r)
-		})
-	}
+	expired := refuse(401, "Expired token received for JSON Web Token validation")
 	for _, tc := range []struct {
 		name     string
 		source   apiclient.TokenSource
+		refuses  http.HandlerFunc
 		requests int
 		status   int // of the *Error; 0: success, -1: a *TokenError
 	}{
-		{"a fresh token is accepted", &rotating{tokens: []string{"old", "good"}}, 2, 0},
-		{"the fresh one is refused too", &rotating{tokens: []string{"old", "older", "good"}}, 2, 401},
-		{"there is no other", apiclient.StaticToken(apiclient.NewSecret("old")), 1, 401},
-		{"the fresh one cannot be had", &rotating{tokens: []string{"old"}}, 1, -1},
-		{"accepted at once", &rotating{tokens: []string{"good"}}, 1, 0},
+		{"a fresh token is accepted", &rotating{tokens: []string{"old", "good"}}, expired, 2, 0},
+		{"the fresh one is refused too", &rotating{tokens: []string{"old", "older", "good"}}, expired, 2, 401},
+		{"there is no other", apiclient.StaticToken(apiclient.NewSecret("old")), expired, 1, 401},
+		{"the fresh one cannot be had", &rotating{tokens: []string{"old"}}, expired, 1, -1},
+		{"accepted at once", &rotating{tokens: []string{"good"}}, expired, 1, 0},
+		{"no JWT, and a fresh one is", &rotating{tokens: []string{"old", "good"}}, answer(400, noJWT), 2, 0},
+		{"no JWT, nor is the fresh one", &rotating{tokens: []string{"old", "older"}}, answer(400, noJWT), 2, 400},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			a := accepting(t, "good")
+			a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") != "Bearer good" {
+					tc.refuses(w, r)
+					return
+				}
+				answer(201, domainRecord)(w, r)
+			})
 			g := &gate{}
 			c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens, cfg.Gate = tc.source, g })
 			err := create(t.Context(), c) // a POST too, since a 401 has no effect
@@ -236,6 +235,9 @@ func TestUnauthorized(t *testing.T) {
 			asked := a.asked()
 			if len(asked) != tc.requests || len(g.calls) != 2*tc.requests {
 				t.Errorf("%d requests, the gate saw %v; want %d", len(asked), g.calls, tc.requests)
+			}
+			if refused := "answered create_template Unauthorized"; tc.status > 0 && g.calls[len(g.calls)-1] != refused {
+				t.Errorf("the gate saw %v, want %q at the end", g.calls, refused)
 			}
 			for _, r := range asked {
 				if r.Body != asked[0].Body || r.Body == "" {
@@ -267,7 +269,7 @@ func TestMissingScope(t *testing.T) {
 		{"still missing", missing, time.Hour, "none", response(200, tokenBody(2, 86400)), 2, 2, "token-2"},
 		{"the token has just come", missing, 24 * time.Second, "token-2", response(200, tokenBody(2, 86400)), 1, 1, "token-1"},
 		{"the fetch fails", missing, time.Hour, "token-2", response(503, ""), 2, 1, "token-1"},
-		{"refused for another reason", `{"message":"not for you"}`, time.Hour, "token-2", response(200, tokenBody(2, 86400)), 1, 1, "token-1"},
+		{"refused for another reason", `{"statusCode":403,"error":"Forbidden","message":"not for you"}`, time.Hour, "token-2", response(200, tokenBody(2, 86400)), 1, 1, "token-1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -337,7 +339,7 @@ func TestMissingScopeOfATokenFile(t *testing.T) {
 					answer(201, domainRecord)(w, r)
 					return
 				}
-				answer(403, `{"errorCode":"insufficient_scope"}`)(w, r)
+				answer(403, `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope","errorCode":"insufficient_scope"}`)(w, r)
 			})
 			c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens = source })
 			writeFile(t, path, tc.content)

@@ -33,6 +33,8 @@ func (e *APIErrors) Note(operation string, err error) {
 	one := APIError{At: time.Now(), Operation: operation, Text: printable(err.Error())}
 	if answered, ok := errors.AsType[*apiclient.Error](err); ok {
 		one.Status = answered.Status
+	} else if page, ok := errors.AsType[*apiclient.AnswerError](err); ok {
+		one.Status = page.Status
 	} else if token, ok := errors.AsType[*apiclient.TokenError](err); ok {
 		one.Status = token.Status
 	} else if _, ok := errors.AsType[*apiclient.TransportError](err); !ok {

@@ -29,8 +29,7 @@ const (
 )
 
 // Decide returns the consequence of the error of an execution; without one the row is done.
-// Everything that depends on
-// an error depends on it through this function.
+// Everything that depends on an error depends on it through this function.
 func Decide(err error) Consequence {
 	if err == nil {
 		return Consequence{Outcome: ledger.Done}
@@ -81,7 +80,8 @@ func decide(err error) Consequence {
 	case errors.As(err, &query):
 		return Consequence{Outcome: Refused}
 	}
-	// Connections, timeouts, unreadable answers, other errors of Redis, a panic.
+	// Connections, timeouts, answers that are unreadable or not the API's, other errors of
+	// Redis, a panic.
 	return Consequence{Outcome: Transient, Counts: true}
 }
 
@@ -106,17 +106,15 @@ func decideToken(err *apiclient.TokenError) Consequence {
 	switch {
 	case err.Status == http.StatusTooManyRequests:
 		return paced(err.RetryAfter)
-	case err.Status == 0, err.Status == http.StatusRequestTimeout, err.Status >= 500:
+	case err.Status < 300 && !err.Permanent, err.Status == http.StatusRequestTimeout, err.Status >= 500:
 		return Consequence{Outcome: Transient, Counts: true, After: min(err.RetryAfter, longestRetryAfter)}
-	case err.Status < 300: // an answer without a token
-		return Consequence{Outcome: Transient, Counts: true}
 	}
 	return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: err.Error()}
 }
 
 func decideAnswer(err *apiclient.Error) Consequence {
 	switch {
-	case err.Status == http.StatusUnauthorized:
+	case err.RefusesToken():
 		return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: cause(err)}
 	case err.LacksScope():
 		return Consequence{Outcome: Blocked, After: blockedFor, Operation: err.Operation, Cause: cause(err)}
@@ -172,8 +170,8 @@ func redisAway(err error) bool {
 }
 
 // NoEffect reports whether the error of a request that writes proves that it had no
-// effect: it was not sent, or was refused. A 408, a 5xx, a lost or unreadable answer
-// proves nothing.
+// effect: it was not sent, or the API refused it. A 408, a 5xx, a lost or unreadable answer
+// or that of a proxy proves nothing.
 func NoEffect(err error) bool {
 	var (
 		answer *apiclient.Error

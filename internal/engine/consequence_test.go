@@ -64,6 +64,8 @@ func TestDecide(t *testing.T) {
 	lacksScope.Code = "insufficient_scope"
 	lacksScopeInWords := answer(403)
 	lacksScopeInWords.Message = "Insufficient scope, expected any of: read:x"
+	wantsJWT := answer(400)
+	wantsJWT.Code = "Bearer"
 	throttled := answer(429)
 	throttled.RetryAfter = 7 * s
 	overloaded := answer(503)
@@ -129,14 +131,15 @@ func TestDecide(t *testing.T) {
 		{"token: 429 without Retry-After", &apiclient.TokenError{Status: 429}, paced(s)},
 		{"token: 503", &apiclient.TokenError{Status: 503}, trouble},
 		{"token: no answer in it", &apiclient.TokenError{Status: 200}, trouble},
+		{"token: no token in it", &apiclient.TokenError{Status: 200, Permanent: true}, all},
+		{"token: none that can be sent", &apiclient.TokenError{Permanent: true}, all},
 
 		{"token: 503 with Retry-After", &apiclient.TokenError{Status: 503, RetryAfter: 90 * s}, decided{engine.Transient, 90 * s, true, ""}},
 		{"503 with Retry-After", overloaded, decided{engine.Transient, 90 * s, true, ""}},
 		{"503 with Retry-After of a day", overloadedForLong, decided{engine.Transient, time.Hour, true, ""}},
 
-		{"302", answer(302), refused},
-		{"304", answer(304), refused},
 		{"400", answer(400), refused},
+		{"400 for a token that is no JWT", wantsJWT, all},
 		{"401", answer(401), all},
 		{"402", answer(402), refused},
 		{"403", answer(403), refused},
@@ -155,6 +158,9 @@ func TestDecide(t *testing.T) {
 		{"503", answer(503), trouble},
 		{"504", answer(504), trouble},
 
+		{"302 of a proxy", &apiclient.AnswerError{Status: 302, Err: errors.New("x")}, trouble},
+		{"403 of a proxy", &apiclient.AnswerError{Status: 403, Err: errors.New("x")}, trouble},
+		{"404 of a proxy", &apiclient.AnswerError{Status: 404, Err: errors.New("x")}, trouble},
 		{"an answer that cannot be read", &apiclient.AnswerError{Status: 200, Err: errors.New("x")}, trouble},
 		{"no connection", &apiclient.TransportError{Err: errors.New("x")}, trouble},
 		{"timeout", &apiclient.TransportError{Sent: true, Err: context.DeadlineExceeded}, trouble},

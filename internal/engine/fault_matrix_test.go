@@ -111,6 +111,9 @@ type matrixFault struct {
 
 const matrixTimeout = 150 * time.Millisecond // of a request, in real time
 
+// noJWT is the live service's answer to a bearer token that is no JWT.
+const noJWT = `{"statusCode":400,"error":"Bad Request","message":"Bad HTTP authentication header format","errorCode":"Bearer"}`
+
 func matrixFaults(elsewhere string) []matrixFault {
 	scope := `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: x","errorCode":"insufficient_scope"}`
 	once := func(f sandbox.Fault) sandbox.Fault { f.Count = 1; return f }
@@ -138,16 +141,23 @@ func matrixFaults(elsewhere string) []matrixFault {
 		{name: "reset before", fault: sandbox.Fault{DropBefore: true}, outcome: engine.Transient, effect: unknown},
 		{name: "reset after", fault: sandbox.Fault{DropAfter: true}, outcome: engine.Transient, effect: landed},
 		{name: "body cut short", fault: sandbox.Fault{Truncate: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
-		{name: "200, a page", fault: sandbox.Fault{HTML: true, Status: 200, Body: "log in"}, outcome: engine.Transient, effect: unknown},
-		{name: "200, not JSON", fault: sandbox.Fault{Body: "<html>", Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
-		{name: "200, another record", fault: sandbox.Fault{Body: `{"id":"another","name":"another","domains":[{"id":"x"}],"organizations":[{}],"clients":[{}],"templates":[{}]}`, Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
-		{name: "200, an empty body", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
+		{name: "400, a page", fault: sandbox.Fault{HTML: true, Status: 400}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+		{name: "400, no JWT", fault: sandbox.Fault{Status: 400, Body: noJWT}, outcome: engine.Blocked, requests: 2},
+		{name: "401, a page", fault: sandbox.Fault{HTML: true, Status: 401}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+		{name: "403, a page", fault: sandbox.Fault{HTML: true, Status: 403}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+		{name: "404, a page", fault: sandbox.Fault{HTML: true, Status: 404}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+		{name: "409, a page", fault: sandbox.Fault{HTML: true, Status: 409}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+		{name: "404, JSON of a gateway", fault: sandbox.Fault{Status: 404, Body: `{"message":"no Route matched"}`}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+		{name: "200, a page", fault: sandbox.Fault{HTML: true, Status: 200, Body: "log in"}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+		{name: "200, not JSON", fault: sandbox.Fault{Body: "<html>", Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done, token: engine.Blocked},
+		{name: "200, another record", fault: sandbox.Fault{Body: `{"id":"another","name":"another","domains":[{"id":"x"}],"organizations":[{}],"clients":[{}],"templates":[{}]}`, Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done, token: engine.Blocked},
+		{name: "200, an empty body", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done, token: engine.Blocked},
 		{name: "200, without end", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true, Endless: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done, patient: true},
 		{name: "too late, handled", fault: sandbox.Fault{AnswerLatency: time.Minute}, outcome: engine.Transient, effect: landed},
 		{name: "too late", fault: sandbox.Fault{Latency: time.Minute}, outcome: engine.Transient, effect: unknown},
 		{name: "dripping", fault: sandbox.Fault{Drip: 20 * time.Millisecond}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
-		{name: "redirect elsewhere", fault: sandbox.Fault{Redirect: elsewhere}, outcome: engine.Refused, token: engine.Blocked},
-		{name: "redirect elsewhere that keeps the method", fault: sandbox.Fault{Redirect: elsewhere, Status: 308}, outcome: engine.Refused, token: engine.Blocked},
+		{name: "redirect elsewhere", fault: sandbox.Fault{Redirect: elsewhere}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+		{name: "redirect elsewhere that keeps the method", fault: sandbox.Fault{Redirect: elsewhere, Status: 308}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
 		{name: "not HTTP", fault: sandbox.Fault{NotHTTP: true}, outcome: engine.Transient, effect: unknown},
 	}
 }
@@ -236,7 +246,7 @@ func (f matrixFault) at(t *testing.T, op operation) {
 	j := f.consequence(t, err, want)
 	if want == engine.Blocked {
 		blocked := op.name
-		if f.fault.Status == http.StatusUnauthorized {
+		if f.name != "403 insufficient_scope" {
 			blocked = "*"
 		}
 		if j.Operation != blocked {

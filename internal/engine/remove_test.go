@@ -356,6 +356,9 @@ func TestLostRemoval(t *testing.T) {
 		"503":         {Status: http.StatusServiceUnavailable},
 		"500 after":   {Status: http.StatusInternalServerError, Handled: true},
 		"a page":      {HTML: true, Status: http.StatusOK},
+		"a 404 page":  {HTML: true, Status: http.StatusNotFound},
+		"a 400 page":  {HTML: true, Status: http.StatusBadRequest},
+		"a redirect":  {Redirect: "https://portal.example/login"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -377,6 +380,34 @@ func TestLostRemoval(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRemoveWithoutAJWT has the live service's answer to a token that is no JWT, the 400 of a
+// body that it refuses: the batch is not split, no row is refused, and the tenant is blocked.
+func TestRemoveWithoutAJWT(t *testing.T) {
+	t.Parallel()
+	s := removing(t, 0, clients(100))
+	s.sandbox.AddFault(sandbox.Fault{Status: http.StatusBadRequest, Body: noJWT})
+	e, _ := s.on(nil)
+	_ = e.ProcessTask(t.Context(), s.release())
+	if n := len(s.deletes()); n != 1 || s.counts().Settled() != 0 {
+		t.Errorf("%d requests, counts %v; want 1 and no settled row: %+v", n, s.counts(), s.row(0).Result)
+	}
+}
+
+// TestRemoveBehindASmallProxy has a proxy refuse large bodies with a page: smaller ones pass.
+func TestRemoveBehindASmallProxy(t *testing.T) {
+	t.Parallel()
+	s := removing(t, 0, clients(40))
+	s.sandbox.AddFault(sandbox.Fault{
+		Operation: sandbox.OpRemoveOrganizationClients, Match: func(r sandbox.Request) bool { return len(r.Clients) > 10 },
+		Status: http.StatusRequestEntityTooLarge, HTML: true, Body: "413 Request Entity Too Large",
+	})
+	e, _ := s.on(nil)
+	s.drainBounded(e, 10)
+	if n := s.counts(); n[ledger.Done] != 40 {
+		t.Errorf("counts %v, want 40 done", n)
 	}
 }
 

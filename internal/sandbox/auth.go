@@ -27,15 +27,15 @@ func (s *Sandbox) audiences(r *http.Request) []string {
 	return []string{s.baseURL + "/", "http://" + r.Host + basePath + "/"}
 }
 
-// authenticate checks the request's token. It returns the service's 401, or nil.
+// authenticate checks the request's token. It returns the service's refusal, or nil: 400
+// for a bearer token that is no JWT, otherwise 401.
 func (s *Sandbox) authenticate(r *http.Request) (c claims, refused *answer) {
-	given := r.Header.Values("Authorization")
-	scheme, token, ok := strings.Cut(strings.Join(given, ""), " ")
+	scheme, token, _ := strings.Cut(strings.Join(r.Header.Values("Authorization"), ", "), " ")
 	switch {
-	case len(given) == 0:
+	case !strings.EqualFold(scheme, "Bearer"):
 		return c, new(unauthorized("Missing authentication"))
-	case len(given) > 1 || !ok || !strings.EqualFold(scheme, "Bearer"):
-		return c, new(unauthorized("Bad HTTP authentication header format"))
+	case strings.Contains(token, " ") || strings.Count(token, ".") != 2:
+		return c, new(refuse(http.StatusBadRequest, "Bad HTTP authentication header format", "Bearer"))
 	}
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.HS256})
 	switch {

@@ -202,13 +202,18 @@ func TestUnauthorized(t *testing.T) {
 	good := s.Token()
 	parts := strings.Split(good, ".")
 	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`))
+	const noJWT = "Bad HTTP authentication header format"
 	tests := []struct {
 		name, header, message string
 	}{
 		{"none", "", "Missing authentication"},
-		{"Basic", "Basic YTpi", "Bad HTTP authentication header format"},
-		{"scheme alone", "Bearer", "Bad HTTP authentication header format"},
-		{"junk", "Bearer x", "Invalid token"},
+		{"Basic", "Basic YTpi", "Missing authentication"},
+		{"scheme alone", "Bearer", noJWT},
+		{"junk", "Bearer x", noJWT},
+		{"two parts", "Bearer a.b", noJWT},
+		{"four parts", "Bearer a.b.c.d", noJWT},
+		{"two words", "Bearer " + good + " x", noJWT},
+		{"the scheme twice", "Bearer Bearer " + good, noJWT},
 		{"junk in parts", "Bearer a.b.c", "Invalid token"},
 		{"without signature", "Bearer " + parts[0] + "." + parts[1] + ".", "Invalid token"},
 		{"algorithm none", "Bearer " + none + "." + parts[1] + ".", "Invalid token"},
@@ -222,6 +227,10 @@ func TestUnauthorized(t *testing.T) {
 				header.Set("Authorization", tt.header)
 			}
 			got := do(t, s, ask{method: "GET", path: "/organizations", token: "none", header: header})
+			if tt.message == noJWT {
+				wantError(t, got, http.StatusBadRequest, "Bearer", noJWT)
+				return
+			}
 			wantError(t, got, http.StatusUnauthorized, "", tt.message)
 			if got.header.Get("Www-Authenticate") == "" {
 				t.Error("no WWW-Authenticate")
@@ -229,7 +238,7 @@ func TestUnauthorized(t *testing.T) {
 		})
 	}
 	twice := http.Header{"Authorization": {"Bearer " + good, "Bearer " + good}}
-	wantError(t, do(t, s, ask{method: "GET", path: "/organizations", token: "none", header: twice}), 401, "", "")
+	wantError(t, do(t, s, ask{method: "GET", path: "/organizations", token: "none", header: twice}), http.StatusBadRequest, "Bearer", noJWT)
 
 	now.Add(time.Minute - time.Second)
 	lower := http.Header{"Authorization": {"bearer " + good}}

@@ -237,19 +237,29 @@ func TestScanLeavesOut(t *testing.T) {
 }
 
 // TestScanSurvivesAnOutage: an outage that is shorter than the attempts last leaves nothing
-// out.
+// out, whatever a proxy answers meanwhile: its 404 does not say that an organization is gone.
 func TestScanSurvivesAnOutage(t *testing.T) {
-	w := newWorld(t)
-	for i := range 30 {
-		w.sandbox.AddDomain(fmt.Sprintf("org_%d", i), sandbox.Domain{})
+	for name, fault := range map[string]sandbox.Fault{
+		"502":                 answering(http.StatusBadGateway),
+		"404 of a proxy":      {Status: http.StatusNotFound, HTML: true},
+		"403 of a firewall":   {Status: http.StatusForbidden, HTML: true},
+		"a portal's redirect": {Redirect: "https://portal.example/"},
+	} {
+		for _, operation := range []string{sandbox.OpListOrganizations, sandbox.OpListDiscoveryDomains} {
+			t.Run(name+", "+operation, func(t *testing.T) {
+				w := newWorld(t)
+				for i := range 30 {
+					w.sandbox.AddDomain(fmt.Sprintf("org_%d", i), sandbox.Domain{})
+				}
+				fault.Operation, fault.Match = operation, func(sandbox.Request) bool { return w.sinceStart() < time.Hour }
+				w.sandbox.AddFault(fault)
+				w.pending("")
+				w.scanned()
+				w.wantFound(pendingDomains(w.sandbox)...)
+				w.wantProgress(sweep.Progress{Read: 30, Ended: true})
+			})
+		}
 	}
-	w.sandbox.AddFault(sandbox.Fault{Status: http.StatusBadGateway, Match: func(r sandbox.Request) bool {
-		return r.Operation == sandbox.OpListDiscoveryDomains && w.sinceStart() < time.Hour
-	}})
-	w.pending("")
-	w.scanned()
-	w.wantFound(pendingDomains(w.sandbox)...)
-	w.wantProgress(sweep.Progress{Read: 30, Ended: true})
 }
 
 // TestScanPutsOff: organizations that cannot be read do not keep the scan from the next

@@ -322,12 +322,15 @@ func (h *remove) lower(ctx context.Context, refused int) error {
 	return err
 }
 
-// maySplit reports whether the API refused the body, so that it may accept a part: one
-// client is wrong, or there are more than the tenant accepts at once.
+// maySplit reports whether the body was refused, so that a part may be accepted: one client
+// is wrong, there are more than the tenant accepts at once, or a proxy bounds bodies.
 func maySplit(err error) bool {
+	if page, ok := errors.AsType[*apiclient.AnswerError](err); ok {
+		return page.Status == http.StatusRequestEntityTooLarge
+	}
 	answer, ok := errors.AsType[*apiclient.Error](err)
 	return ok && (answer.Status == http.StatusRequestEntityTooLarge ||
-		answer.Status == http.StatusBadRequest && answer.Code != "invalid_uri")
+		answer.Status == http.StatusBadRequest && answer.Code != "invalid_uri" && !answer.RefusesToken())
 }
 
 // explain names the organization if the API does not know it.
