@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -33,21 +34,23 @@ func Redis(ctx context.Context, s RedisSettings) []Finding {
 		return about("redis", []Finding{wrong("check --redis-url, ORGOPS_REDIS_PASSWORD and the firewall", "%v", err)})
 	}
 	found := []Finding{ok("it answers at %s", redisconn.Mask(s.URL))}
-	found = append(found, wire(s.URL)...)
+	found = append(found, wire(ctx, s.URL)...)
 	found = append(found, nodes(ctx, s.Client)...)
 	found = append(found, allowed(ctx, s.Client)...)
 	found = append(found, queues(ctx, s)...)
 	return about("redis", found)
 }
 
-// wire tests whether the connection to Redis is encrypted where that is needed.
-func wire(url string) []Finding {
+// wire tests whether the connection to Redis is encrypted where that is needed. Names count
+// by their addresses; one without an address could have any.
+func wire(ctx context.Context, url string) []Finding {
 	hosts, tls, err := redisconn.Hosts(url)
 	if err != nil || tls {
 		return nil
 	}
 	for _, host := range hosts {
-		if addr, err := netip.ParseAddr(host); err == nil && !addr.IsLoopback() && !addr.IsPrivate() {
+		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err != nil || slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() && !a.IsPrivate() }) {
 			return []Finding{warn("use rediss://, or a tunnel", "the password and all rows are sent to %s unencrypted", host)}
 		}
 	}
