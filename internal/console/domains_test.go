@@ -84,16 +84,7 @@ func newLookSite(t *testing.T, write bool) lookSite {
 	}
 	reach := new(atomic.Pointer[console.Reach])
 	reach.Store(&console.Reach{Why: "port 53 is closed"})
-	hooks := filepath.Join(t.TempDir(), "hooks.yaml")
-	if err := os.WriteFile(hooks, []byte("endpoints: [{name: crm, url: https://crm.example/token, secret_env: SECRET}]"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	receivers, err := webhooks.ReadEndpoints(hooks, webhooks.Surroundings{Getenv: func(string) string {
-		return "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	receivers := endpoints(t)
 	s.Handler = console.Pages(console.Config{
 		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Write: write, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 		Tenants: func() []console.Tenant {
@@ -117,6 +108,22 @@ func newLookSite(t *testing.T, write bool) lookSite {
 		}
 	})
 	return s
+}
+
+// endpoints returns a receiver of events.
+func endpoints(t *testing.T) []webhooks.Endpoint {
+	t.Helper()
+	hooks := filepath.Join(t.TempDir(), "hooks.yaml")
+	if err := os.WriteFile(hooks, []byte("endpoints: [{name: crm, url: https://crm.example/token, secret_env: SECRET}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	receivers, err := webhooks.ReadEndpoints(hooks, webhooks.Surroundings{Getenv: func(string) string {
+		return "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return receivers
 }
 
 func (s lookSite) do(t *testing.T, method, target string, form url.Values) (status int, page string) {
@@ -291,6 +298,18 @@ func TestCheckNow(t *testing.T) {
 	if status != http.StatusTooManyRequests || !strings.Contains(page, "too many checks") {
 		t.Errorf("the fourth check at once: %d\n%s", status, page)
 	}
+}
+
+// TestTenantsPageAfterAFailedToken: the page has the reason why nothing works.
+func TestTenantsPageAfterAFailedToken(t *testing.T) {
+	s := newLookSite(t, false)
+	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpToken, Status: http.StatusUnauthorized, Body: `{"error":"access_denied","error_description":"the client is gone"}`})
+	_, _ = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil) // fetches a token
+	status, page := s.do(t, http.MethodGet, "/tenants", nil)
+	if status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	wantIn(t, page, "No valid API token: ", "<dt>State</dt><dd>no valid token</dd>", "<dt>Last error</dt><dd>", "the client is gone", "<dt>Failures</dt>")
 }
 
 func TestTenantsPage(t *testing.T) {
