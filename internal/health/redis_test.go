@@ -114,6 +114,30 @@ func TestRealRedis(t *testing.T) {
 	})
 }
 
+// TestStorage: what a worker says of a Redis that will lose rows, while it works on it.
+func TestStorage(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		settings []string
+		want     []string
+	}{
+		{"as it should be", []string{"--appendonly", "yes"}, nil},
+		{"it evicts and persists nothing", []string{"--maxmemory-policy", "allkeys-lru"}, []string{
+			"warning  redis data: maxmemory-policy allkeys-lru deletes rows when memory is full -> set maxmemory-policy noeviction",
+			"warning  redis data: it persists nothing: appendonly no, and no save points; a restart forgets every run -> set appendonly yes"}},
+		{"CONFIG is forbidden", []string{"--appendonly", "yes", "--rename-command", "CONFIG", ""}, nil},
+		{"INFO is forbidden", []string{"--rename-command", "INFO", ""}, []string{
+			"warning  redis data: its INFO cannot be read: ERR unknown command 'info', with args beginning with:  -> allow this user INFO, so that version, policy and persistence can be checked"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, complaints(health.Storage(t.Context(), redistest.Start(t, tc.settings...).Client()))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestUnencryptedRedis: whoever can read the network reads the password, whether the
 // settings have the address or a name.
 func TestUnencryptedRedis(t *testing.T) {
