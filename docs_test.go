@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -72,6 +73,55 @@ func TestTroubleshootingQuotesTheCode(t *testing.T) {
 	if checked == 0 {
 		t.Error("docs/troubleshooting.md: no messages found")
 	}
+}
+
+// TestExamples: an example is pasted into a shell. Bash has to be able to parse each, and none
+// may have a backtick: in "enqueue domains sweep `--dry-run`" the shell runs the flag as a
+// command, whose output is nothing, and the preview becomes a sweep.
+func TestExamples(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed")
+	}
+	checked := 0
+	for _, page := range pages(t) {
+		for _, example := range examples(read(t, page)) {
+			checked++
+			parse := exec.CommandContext(t.Context(), bash, "--norc", "-n")
+			parse.Stdin = strings.NewReader(example)
+			if out, err := parse.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Errorf("%s: bash cannot parse\n%s\n%s", page, example, out)
+			}
+			if markdown.MatchString(example) {
+				t.Errorf("%s: an example has Markdown in it:\n%s", page, example)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("no examples found")
+	}
+}
+
+var (
+	shell     = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$")
+	prompt    = regexp.MustCompile(`(?m)^\$ (.*)$`)
+	indented  = regexp.MustCompile(`(?m)^\n((?:    .+\n)+)`)
+	markdown  = regexp.MustCompile("`|" + `\\[|<*]`)
+)
+
+// examples returns the blocks of a document that are in the language of a shell, the lines
+// behind the prompts of its consoles, and its indented blocks, which come from help texts.
+func examples(text string) (found []string) {
+	for _, block := range shell.FindAllStringSubmatch(text, -1) {
+		found = append(found, block[1])
+	}
+	for _, line := range prompt.FindAllStringSubmatch(text, -1) {
+		found = append(found, line[1])
+	}
+	for _, block := range indented.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		found = append(found, block[1])
+	}
+	return found
 }
 
 // pages are the documents that people read, in this directory and below docs and deploy.

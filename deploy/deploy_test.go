@@ -4,6 +4,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -291,5 +292,26 @@ func TestMetricsExist(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestImagesOfManifests: a kustomization that sets the image of one version finds that of every
+// pod. One under another name would stay without a tag, and run what the registry has today.
+func TestImagesOfManifests(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir("kubernetes", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		for _, image := range regexp.MustCompile(`(?m)^ +image: (.*)$`).FindAllStringSubmatch(read(t, path), -1) {
+			found++
+			if image[1] != "registry.example.com/orgops:v0.0.0" {
+				t.Errorf("%s: the image %s is not the one that kubernetes/README.md replaces", path, image[1])
+			}
+		}
+		return err
+	})
+	if err != nil || found < 3 {
+		t.Errorf("found %d images, %v; want those of worker, intake and console", found, err)
 	}
 }

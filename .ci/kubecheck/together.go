@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
@@ -106,7 +107,7 @@ func (w workload) mounts(all []runtime.Object) (failed []error) {
 
 // restricted holds a pod to the profile of that name (Pod Security Standards), and
 // to what goes beyond it here: a root that cannot be written to, no token of the
-// cluster's API, a bound of memory.
+// cluster's API, a bound of memory, an image of one version.
 func (w workload) restricted() (failed []error) {
 	no := func(what string) { failed = append(failed, fmt.Errorf("%s: %s", w.name, what)) }
 	spec := w.template.Spec
@@ -135,6 +136,9 @@ func (w workload) restricted() (failed []error) {
 			no("can write to its root")
 		case s.Capabilities == nil || len(s.Capabilities.Drop) != 1 || s.Capabilities.Drop[0] != "ALL" || len(s.Capabilities.Add) > 0:
 			no("keeps capabilities")
+		}
+		if _, tag, _ := strings.Cut(c.Image[strings.LastIndex(c.Image, "/")+1:], ":"); tag == "" || tag == "latest" {
+			no("runs any version: the image " + c.Image + " has no tag")
 		}
 		if c.Resources.Limits.Memory().IsZero() {
 			no("has no bound of memory")

@@ -268,7 +268,7 @@ func (t *tool) printCheck(found status.CheckResult, first bool) error {
 	}
 	heading := status.Fact{Name: "TXT record"}
 	if found.Host != "" {
-		heading.Text = fmt.Sprintf("at %s, with the value %s", status.Shown(found.Host), status.Shown(found.TXT))
+		heading.Text = fmt.Sprintf("at %s, with the value %s", status.Whole(found.Host), status.Whole(found.TXT))
 	}
 	if found.Bad == nil {
 		return found.Write(t.Stdout, heading)

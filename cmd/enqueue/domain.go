@@ -81,7 +81,7 @@ func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
 	w.Line("tenant", c.Tenant)
 	if r := found.Record; r != nil {
 		fmt.Fprintf(w, "name\t%s\n", status.Shown(r.Domain))
-		fmt.Fprintf(w, "TXT record\tat %s, with the value %s\n", status.Shown(r.Host), status.Shown(r.TXT))
+		fmt.Fprintf(w, "TXT record\tat %s, with the value %s\n", status.Whole(r.Host), status.Whole(r.TXT))
 	}
 	fmt.Fprintln(w)
 	if err := w.Flush(); err != nil {

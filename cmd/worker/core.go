@@ -200,7 +200,7 @@ func (w *worker) about() ledger.Session {
 func (w *worker) beginSession(ctx context.Context) (end func(), err error) {
 	// It outlives ctx: rows are executed until the servers are shut down.
 	alive, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	registered, ended := engine.KeepSession(alive, w.ledger.Core(), w.about, w.logger)
+	registered, ended := engine.KeepSession(alive, w, w.about, w.logger)
 	end = func() {
 		cancel()
 		<-ended

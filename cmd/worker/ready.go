@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"orgops/internal/health"
 	"orgops/internal/ledger"
+	"orgops/internal/status"
 )
 
 // readiness returns the checks of the present tenants for /readyz.
@@ -25,7 +28,46 @@ func (w *worker) findings(ctx context.Context) []health.Finding {
 			Level: health.Warning, Subject: "settings", Text: "the changed file of tenants is refused, and the former settings are in force: see the log",
 		})
 	}
+	if at := w.lost.Load(); at != nil {
+		found = append(found, health.Finding{
+			Level: health.Warning, Subject: "redis data", Text: "Redis lost data shortly before " + status.Stamp(*at),
+			Fix: "compare the runs with what was submitted, submit again what is missing, then restart this worker",
+		})
+	}
+	if faults := w.storage.Load(); faults != nil {
+		found = append(found, *faults...)
+	}
 	return found
+}
+
+// checkStorage has /readyz report how Redis may lose data, and logs each new fault. The sandbox's
+// Redis is to keep nothing.
+func (w *worker) checkStorage(ctx context.Context) {
+	if w.settings.Sandbox {
+		return
+	}
+	found := health.Storage(ctx, w.permits)
+	if ctx.Err() != nil {
+		return
+	}
+	before := w.storage.Swap(&found)
+	for _, f := range found {
+		if before == nil || !slices.Contains(*before, f) {
+			w.logger.WarnContext(ctx, "redis may lose data", "problem", f.Text, "fix", f.Fix)
+		}
+	}
+}
+
+// Renew renews the session. If Redis has forgotten it, runs and results may be gone too: the log
+// and /readyz say so.
+func (w *worker) Renew(ctx context.Context, s ledger.Session) (isNew bool, err error) {
+	isNew, err = w.ledger.Core().Renew(ctx, s)
+	if err == nil && w.renewed.Swap(true) && isNew {
+		now := time.Now()
+		w.lost.Store(&now)
+		w.logger.ErrorContext(ctx, "redis has lost data", "fix", "compare the runs with what was submitted, and submit again what is missing")
+	}
+	return isNew, err
 }
 
 // tokenRanks is how many workers of a tenant fetch its token before they need it. With the

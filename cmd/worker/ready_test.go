@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/health"
@@ -141,6 +143,83 @@ func TestStartedNamesTheSettings(t *testing.T) {
 			t.Errorf("%s: %v, want %d", member, line[member], want)
 		}
 	}
+}
+
+// TestRedisThatRefusesInfo checks that a worker starts and is ready on a Redis whose settings
+// it may not read, and says so.
+func TestRedisThatRefusesInfo(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--rename-command", "INFO", "", "--rename-command", "CONFIG", "")
+	p := begin(t, pointedAt(startBox(t, sandbox.Options{}), server.URL(), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
+	p.says("worker started", nil)
+	p.says("redis may lose data", map[string]string{"fix": "allow this user INFO, so that version, policy and persistence can be checked"})
+	await(t, "the note", func() bool {
+		status, body := p.page("probe-addr", "/readyz")
+		return status == http.StatusOK && strings.Contains(body, "redis data: ok, but its INFO cannot be read: ")
+	})
+}
+
+// TestRedisThatLosesData checks that a worker reports a Redis that will lose rows, once, and one
+// that has lost them.
+func TestRedisThatLosesData(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru", "--save", "900 1")
+	var log bytes.Buffer
+	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: server.URL(), AllowURLPassword: true}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	w.setTenants(nil)
+	want := func(log string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, f := range w.findings(t.Context()) {
+			if f.Level == health.Wrong {
+				t.Errorf("not ready: %s", f)
+			}
+			if f.Subject == "redis data" {
+				text, _, _ := strings.Cut(f.Text, " before ")
+				got = append(got, text)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", log, diff)
+		}
+	}
+	w.checkStorage(t.Context())
+	w.checkStorage(t.Context())
+	faults := []string{
+		"maxmemory-policy allkeys-lru deletes rows when memory is full",
+		"appendonly no: a crash loses everything since the last snapshot (save 900 1)",
+	}
+	want("at the start", faults...)
+	if n := strings.Count(log.String(), `level=WARN msg="redis may lose data"`); n != len(faults) {
+		t.Errorf("%d lines, want %d:\n%s", n, len(faults), log.String())
+	}
+	for range 2 {
+		if _, err := w.Renew(t.Context(), w.about()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("with its data", faults...)
+	if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := w.Renew(t.Context(), w.about()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("emptied", append([]string{"Redis lost data shortly"}, faults...)...)
+	if n := strings.Count(log.String(), `level=ERROR msg="redis has lost data"`); n != 1 {
+		t.Errorf("%d lines of the loss, want 1:\n%s", n, log.String())
+	}
+	if err := server.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.checkStorage(t.Context())
+	want("corrected", "Redis lost data shortly", faults[1])
 }
 
 // TestReadinessRoundTrips checks that the checks of 150 tenants take as many round trips as

@@ -223,9 +223,10 @@ func (w *worker) announceOnce(ctx context.Context, tenants ...*served) {
 
 // watchSchema stores the version of the data in a Redis that was emptied, and calls fail once the
 // data has a version that this worker cannot use, for example after a backup was restored. It
-// returns when ctx ends.
+// also checks how Redis stores the data. It returns when ctx ends.
 func (w *worker) watchSchema(ctx context.Context, fail context.CancelCauseFunc) {
 	stored := ledger.New(w.permits) // whose commands end with ctx
+	w.checkStorage(ctx)
 	for engine.Sleep(ctx, w.schemaEvery) == nil {
 		err := stored.CheckSchema(ctx)
 		if _, wrong := errors.AsType[*ledger.SchemaError](err); wrong {
@@ -235,6 +236,9 @@ func (w *worker) watchSchema(ctx context.Context, fail context.CancelCauseFunc) 
 		}
 		if err != nil && ctx.Err() == nil {
 			w.logger.WarnContext(ctx, "reading the schema version failed", "error", err)
+		}
+		if err == nil {
+			w.checkStorage(ctx)
 		}
 	}
 }

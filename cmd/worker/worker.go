@@ -65,9 +65,12 @@ type worker struct {
 
 	served    atomic.Pointer[[]*served]
 	ready     atomic.Pointer[health.Readiness]
-	file      *settingsFile                 // of the tenants; nil: their settings are flags
-	stops     []func(context.Context) error // of the HTTP listeners
-	addresses []string                      // of the HTTP listeners, as URLs
+	storage   atomic.Pointer[[]health.Finding] // faults of how Redis stores the data
+	renewed   atomic.Bool                      // the session, at least once
+	lost      atomic.Pointer[time.Time]        // when Redis was last found to have lost data; nil: never
+	file      *settingsFile                    // of the tenants; nil: their settings are flags
+	stops     []func(context.Context) error    // of the HTTP listeners
+	addresses []string                         // of the HTTP listeners, as URLs
 }
 
 // pageConnections bounds the connections of the operator's pages to Redis.

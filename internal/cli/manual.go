@@ -34,9 +34,7 @@ func (manCommand) Run(k *kong.Context) error {
 	b.WriteString(".SH COMMANDS\n")
 	for _, n := range Commands(app.Node) {
 		fmt.Fprintf(&b, ".SS %s\n%s\n", roff(usageOf(n)), roff(n.Help))
-		if n.Detail != "" {
-			fmt.Fprintf(&b, ".PP\n%s\n", roff(n.Detail))
-		}
+		writeDetail(&b, n.Detail)
 		writeFlags(&b, n.Flags)
 	}
 	b.WriteString(".SH ENVIRONMENT\nEach flag can also be set by the environment variable named with it. Secrets are set only by variables, or by files that variables name.\n")
@@ -57,6 +55,24 @@ func usageOf(n *kong.Node) string {
 		words = append(words, p.Summary())
 	}
 	return strings.Join(words, " ")
+}
+
+// writeDetail writes the paragraphs of a text; the lines of those that are indented as they
+// are, since they are examples.
+func writeDetail(b *strings.Builder, text string) {
+	for _, paragraph := range strings.Split(text, "\n\n") {
+		example, indented := strings.CutPrefix(paragraph, "    ")
+		switch {
+		case indented:
+			b.WriteString(".PP\n.RS 4\n.nf\n")
+			for line := range strings.Lines(example) {
+				b.WriteString(roff(line) + "\n")
+			}
+			b.WriteString(".fi\n.RE\n")
+		case paragraph != "":
+			fmt.Fprintf(b, ".PP\n%s\n", roff(paragraph))
+		}
+	}
 }
 
 func writeFlags(b *strings.Builder, flags []*kong.Flag) {

@@ -18,7 +18,7 @@
 //	preview.go        the page of the decisions of the next sweep
 //	attention.go      warnings about tenants
 //	monitor.go        asynqmon
-//	payload.go        tasks of asynqmon, with tokens in part
+//	payload.go        tasks of asynqmon
 //	site.go           common to all pages: the layout, time limits, errors, forms
 //	links.go          addresses of pages
 //	notices.go        results of actions, for the next page

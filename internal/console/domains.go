@@ -33,7 +33,7 @@ type domainPage struct {
 type domainAnswer struct {
 	Served        bool // by this worker
 	Summary       summary
-	Record        apiclient.DiscoveryDomain // the API's, its token in part
+	Record        apiclient.DiscoveryDomain // the API's
 	RecordProblem string                    // why it could not be read; Record is empty then
 	Known         status.Domain
 	Checked       *checkView
@@ -123,7 +123,6 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 		p.Answer.RecordProblem = printable(recordErr.Error())
 		return http.StatusOK
 	}
-	record.VerificationTXT = inPart(record.VerificationTXT)
 	p.Answer.Record = record
 	return http.StatusOK
 }

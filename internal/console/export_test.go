@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -59,3 +60,16 @@ func Guard(next http.Handler) http.Handler {
 
 // WithUser sets the user of the requests with this context, without a sign-in.
 var WithUser = withUser
+
+// PageTemplates returns the templates of the pages, by name.
+func PageTemplates() map[string]*template.Template { return newSite(Config{}).pages }
+
+// PageData has, for each page, data of its type. [PageOf] puts the layout's data around it.
+var PageData = map[string]any{
+	"problem": "", "runs": runsPage{}, "run": runPage{}, "domains": domainPage{}, "tenants": tenantsPage{}, "preview": previewPage{},
+}
+
+// PageOf returns the data of a page and of its layout.
+func PageOf(data any, write bool) any {
+	return page{Title: "Title", Section: "runs", Write: write, Notice: "Notice", Failed: write, Data: data}
+}

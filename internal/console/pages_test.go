@@ -143,7 +143,7 @@ func TestMonitorShowsQueuesAndTasks(t *testing.T) {
 	if len(tasks.Tasks) != 1 || tasks.Tasks[0].Type != "domain:verify" {
 		t.Fatalf("pending tasks: %+v, want one domain:verify", tasks.Tasks)
 	}
-	want := "{\n  \"organization_id\": \"org_1\",\n  \"v\": 1,\n  \"verification_txt\": \"0123… (32 characters)\"\n}"
+	want := "{\n  \"v\": 1,\n  \"verification_txt\": \"" + token + "\",\n  \"organization_id\": \"org_1\"\n}"
 	if diff := cmp.Diff(want, tasks.Tasks[0].Payload); diff != "" {
 		t.Errorf("payload (-want +got):\n%s", diff)
 	}
@@ -162,17 +162,11 @@ func decode(t *testing.T, resp *http.Response, into any) {
 
 // TestPayloads reads each payload on the task's page, as a user does.
 func TestPayloads(t *testing.T) {
-	nested := strings.Repeat("[", 3) + `"` + token + `"` + strings.Repeat("]", 3)
 	tests := []struct{ name, payload, want string }{
 		{"empty", ``, ``},
-		{"numbers as they are", `{"b":1.0,"a":12345678901234567890,"c":[],"d":{}}`, `{"a":12345678901234567890,"b":1.0,"c":[],"d":{}}`},
-		{"escapes", `{"a":"<b>\u001b\""}`, `{"a":"\u003cb\u003e\u001b\""}`},
-		{"name in another case", `{"Verification_TXT":"` + token + `"}`, `{"Verification_TXT":"0123… (32 characters)"}`},
-		{"escaped name", `{"verification\u005ftxt":"` + token + `"}`, `{"verification_txt":"0123… (32 characters)"}`},
-		{"below", `{"a":[{"verification_txt":"` + token + `"}],"b":"` + token + `"}`, `{"a":[{"verification_txt":"0123… (32 characters)"}],"b":"` + token + `"}`},
-		{"inside of it", `{"verification_txt":{"x":` + nested + `,"y":1,"z":null},"a":"b"}`, `{"a":"b","verification_txt":{"x":[[["0123… (32 characters)"]]],"y":1,"z":null}}`},
-		{"short tokens not at all", `{"verification_txt":"012345678901234"}`, `{"verification_txt":"… (15 characters)"}`},
-		{"not a member's name", `["verification_txt","` + token + `"]`, `["verification_txt","` + token + `"]`},
+		{"numbers as they are", `{"b":1.0,"a":12345678901234567890,"c":[],"d":{}}`, `{"b":1.0,"a":12345678901234567890,"c":[],"d":{}}`},
+		{"escapes", `{"a":"<b>\u001b\""}`, `{"a":"<b>\u001b\""}`},
+		{"the value of a TXT record", `{"verification_txt":"` + token + `"}`, `{"verification_txt":"` + token + `"}`},
 		{"a value alone", `"a"`, `"a"`},
 		{"not JSON", `{"verification_txt":"` + token, `53 bytes, not JSON`},
 		{"two values", `{} {}`, `5 bytes, not JSON`},

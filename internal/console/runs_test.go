@@ -138,7 +138,8 @@ func (d *desk) begin(id string, item int64) (seg ledger.Segment, nonce ledger.No
 	_, err = core.GiveBack(d.t.Context(), seg, released.Token, others...)
 	mustNot(d.t, err)
 	x := ledger.Execution{Token: released.Token, Nonce: ledger.NewNonce(), Session: ledger.NewSessionID()}
-	mustNot(d.t, core.Renew(d.t.Context(), ledger.Session{ID: x.Session}))
+	_, err = core.Renew(d.t.Context(), ledger.Session{ID: x.Session})
+	mustNot(d.t, err)
 	_, err = core.Begin(d.t.Context(), seg, x, ledger.Row(item))
 	mustNot(d.t, err)
 	return seg, x.Nonce

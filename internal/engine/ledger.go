@@ -22,5 +22,5 @@ type Ledger interface {
 
 // Sessions is the part of [ledger.Ledger] that keeps a session alive.
 type Sessions interface {
-	Renew(ctx context.Context, s ledger.Session) error
+	Renew(ctx context.Context, s ledger.Session) (isNew bool, err error)
 }

@@ -22,7 +22,7 @@ func KeepSession(ctx context.Context, l Sessions, own func() ledger.Session, log
 		defer close(last)
 		for open := first; ; {
 			next, s := ledger.RenewEvery, own()
-			switch err := l.Renew(ctx, s); {
+			switch _, err := l.Renew(ctx, s); {
 			case ctx.Err() != nil:
 				return
 			case err != nil:

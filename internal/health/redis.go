@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -33,33 +34,47 @@ func Redis(ctx context.Context, s RedisSettings) []Finding {
 		return about("redis", []Finding{wrong("check --redis-url, ORGOPS_REDIS_PASSWORD and the firewall", "%v", err)})
 	}
 	found := []Finding{ok("it answers at %s", redisconn.Mask(s.URL))}
-	found = append(found, wire(s.URL)...)
-	found = append(found, nodes(ctx, s.Client)...)
+	found = append(found, wire(ctx, s.URL)...)
+	found = append(found, nodes(ctx, s.Client, node.test)...)
 	found = append(found, allowed(ctx, s.Client)...)
 	found = append(found, queues(ctx, s)...)
 	return about("redis", found)
 }
 
-// wire tests whether the connection to Redis is encrypted where that is needed.
-func wire(url string) []Finding {
+// wire tests whether the connection to Redis is encrypted where that is needed. Names count
+// by their addresses; one without an address could have any.
+func wire(ctx context.Context, url string) []Finding {
 	hosts, tls, err := redisconn.Hosts(url)
 	if err != nil || tls {
 		return nil
 	}
 	for _, host := range hosts {
-		if addr, err := netip.ParseAddr(host); err == nil && !addr.IsLoopback() && !addr.IsPrivate() {
+		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err != nil || slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() && !a.IsPrivate() }) {
 			return []Finding{warn("use rediss://, or a tunnel", "the password and all rows are sent to %s unencrypted", host)}
 		}
 	}
 	return nil
 }
 
+// Storage tests whether Redis, or each master of a Cluster, keeps the data: what it evicts and
+// persists. It returns what is not OK as warnings, since a worker works nevertheless.
+func Storage(ctx context.Context, client redis.UniversalClient) (found []Finding) {
+	for _, f := range nodes(ctx, client, func(n node) []Finding { return []Finding{n.policy(), n.persistence()} }) {
+		if f.Level != OK {
+			f.Level = Warning
+			found = append(found, f)
+		}
+	}
+	return about("redis data", found)
+}
+
 // nodes tests each master of a Cluster, or the one Redis.
-func nodes(ctx context.Context, client redis.UniversalClient) []Finding {
+func nodes(ctx context.Context, client redis.UniversalClient, test func(node) []Finding) []Finding {
 	masters, err := redisconn.Masters(ctx, client)
 	var found []Finding
 	for _, master := range masters {
-		for _, f := range nodeOf(ctx, master) {
+		for _, f := range nodeOf(ctx, master, test) {
 			if node, ok := master.(*redis.Client); ok && master != client {
 				f.Text = "node " + node.Options().Addr + ": " + f.Text
 			}
@@ -75,7 +90,7 @@ func nodes(ctx context.Context, client redis.UniversalClient) []Finding {
 	return found
 }
 
-func nodeOf(ctx context.Context, client redis.Cmdable) []Finding {
+func nodeOf(ctx context.Context, client redis.Cmdable, test func(node) []Finding) []Finding {
 	info, err := client.Info(ctx).Result()
 	if err != nil {
 		return []Finding{warn("allow this user INFO, so that version, policy and persistence can be checked", "its INFO cannot be read: %v", err)}
@@ -91,7 +106,7 @@ func nodeOf(ctx context.Context, client redis.Cmdable) []Finding {
 	if err == nil {
 		n.Ahead, n.Timed = there.Sub(before.Add(time.Since(before)/2)), true
 	}
-	return n.test()
+	return test(n)
 }
 
 // fieldsOf parses the lines of INFO.

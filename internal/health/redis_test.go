@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/health"
 	"orgops/internal/redisconn"
@@ -111,6 +112,61 @@ func TestRealRedis(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestStorage: what a worker says of a Redis that will lose rows, while it works on it.
+func TestStorage(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		settings []string
+		want     []string
+	}{
+		{"as it should be", []string{"--appendonly", "yes"}, nil},
+		{"it evicts and persists nothing", []string{"--maxmemory-policy", "allkeys-lru"}, []string{
+			"warning  redis data: maxmemory-policy allkeys-lru deletes rows when memory is full -> set maxmemory-policy noeviction",
+			"warning  redis data: it persists nothing: appendonly no, and no save points; a restart forgets every run -> set appendonly yes"}},
+		{"CONFIG is forbidden", []string{"--appendonly", "yes", "--rename-command", "CONFIG", ""}, nil},
+		{"INFO is forbidden", []string{"--rename-command", "INFO", ""}, []string{
+			"warning  redis data: its INFO cannot be read: ERR unknown command 'info', with args beginning with:  -> allow this user INFO, so that version, policy and persistence can be checked"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, complaints(health.Storage(t.Context(), redistest.Start(t, tc.settings...).Client()))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUnencryptedRedis: whoever can read the network reads the password, whether the
+// settings have the address or a name.
+func TestUnencryptedRedis(t *testing.T) {
+	const unnamed = "cache.orgops.invalid" // RFC 6761: it has no address anywhere
+	client := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(strings.TrimSuffix(pretend(t, "redis_version:7.0.0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\nrole:master\r\n", time.Now), "/0"), "redis://")})
+	t.Cleanup(func() { _ = client.Close() })
+	for url, host := range map[string]string{
+		"redis://127.0.0.1:6379/0":                      "",
+		"redis://localhost:6379/0":                      "",
+		"redis://10.1.2.3:6379/0":                       "",
+		"redis://203.0.113.5:6379/0":                    "203.0.113.5",
+		"rediss://203.0.113.5:6379/0":                   "",
+		"redis://" + unnamed + ":6379/0":                unnamed,
+		"rediss://" + unnamed + ":6379/0":               "",
+		"redis-cluster://localhost:1," + unnamed + ":2": unnamed,
+	} {
+		t.Run(url, func(t *testing.T) {
+			var want []string
+			if host != "" {
+				want = []string{"warning  redis: the password and all rows are sent to " + host + " unencrypted -> use rediss://, or a tunnel"}
+			}
+			got := complaints(health.Redis(t.Context(), health.RedisSettings{
+				Client: client, URL: url, Known: func(string) bool { return true }, Schema: func(context.Context) error { return nil },
+			}))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestRedisThatIsTooOld(t *testing.T) {

@@ -183,6 +183,7 @@ type kind struct {
 	name   string
 	scopes []string
 	surely bool // the settings require it
+	maybe  bool // its scopes serve other kinds too, and do not show that it is meant
 }
 
 func (n Needs) kinds() []kind {
@@ -191,18 +192,18 @@ func (n Needs) kinds() []kind {
 		domains = append(domains, readDomains)
 	}
 	all := []kind{
-		{"domains verify and update", domains, false},
-		{"clients remove", []string{deleteClients}, false},
-		{"templates create", []string{createTemplates, readTemplates}, false},
+		{name: "domains verify and update", scopes: domains},
+		{name: "clients remove", scopes: []string{deleteClients}},
+		{name: "templates create", scopes: []string{createTemplates, readTemplates}},
 	}
-	if n.Sweep {
-		scopes := []string{readOrganizations, readDomains}
-		if n.Acts {
-			scopes = append(scopes, updateDomains)
-		}
-		all = append(all, kind{"the schedule of --sweep", scopes, true})
+	scopes := []string{readOrganizations, readDomains}
+	if !n.Sweep {
+		return append(all, kind{name: "domains verify --pending and domains sweep", scopes: scopes, maybe: true})
 	}
-	return all
+	if n.Acts {
+		scopes = append(scopes, updateDomains)
+	}
+	return append(all, kind{name: "the schedule of --sweep", scopes: scopes, surely: true})
 }
 
 // Test compares the needs with the scopes of a token; nil: they are unknown. A kind of which
@@ -221,7 +222,7 @@ func (n Needs) Test(scopes []string) []Finding {
 		switch {
 		case len(missing) == 0:
 			able++
-		case len(missing) < len(k.scopes) || k.surely:
+		case k.surely, len(missing) < len(k.scopes) && !k.maybe:
 			found = append(found, wrong(fix, "%s", text))
 		default:
 			found = append(found, warn(fix+", if that is meant to be done", "%s", text))

@@ -26,19 +26,21 @@ type Session struct {
 }
 
 // Renew registers a session or renews it. A worker calls it before its first [Ledger.Begin]
-// and then every [RenewEvery]. It works while Redis is at maxmemory.
-func (l *Ledger) Renew(ctx context.Context, s Session) error {
+// and then every [RenewEvery]. It works while Redis is at maxmemory. It reports whether
+// Redis did not know the session: if it was renewed before, Redis has lost data.
+func (l *Ledger) Renew(ctx context.Context, s Session) (isNew bool, err error) {
 	if err := s.ID.Validate(); err != nil {
-		return err
+		return false, err
 	}
 	about, err := json.Marshal(s)
-	if err == nil {
-		_, err = l.onSessions(ctx, renewScript, string(s.ID), about)
-	}
 	if err != nil {
-		return fmt.Errorf("renew session %s: %w", s.ID, err)
+		return false, fmt.Errorf("renew session %s: %w", s.ID, err)
 	}
-	return nil
+	a, err := l.onSessions(ctx, renewScript, string(s.ID), about)
+	if err != nil {
+		return false, fmt.Errorf("renew session %s: %w", s.ID, err)
+	}
+	return a.int(1) == 1, nil
 }
 
 // EndSession forgets a session. A worker calls it when it has no rows any more.

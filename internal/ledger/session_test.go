@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 func (w *worker) renew() {
 	w.t.Helper()
-	if err := w.Renew(w.t.Context(), ledger.Session{ID: w.session}); err != nil {
+	if _, err := w.Renew(w.t.Context(), ledger.Session{ID: w.session}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -106,12 +107,27 @@ func TestClockThatGoesBackKeepsNoSessionAlive(t *testing.T) {
 	}
 }
 
+// TestSessionAfterALoss: a worker learns from its own session that Redis has lost data.
+func TestSessionAfterALoss(t *testing.T) {
+	w := newWorker(t)
+	for i, want := range []bool{true, false, false, true, false} {
+		if i == 3 {
+			if err := w.rdb.FlushDB(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if isNew, err := w.Renew(t.Context(), ledger.Session{ID: w.session, Version: fmt.Sprint(i)}); err != nil || isNew != want {
+			t.Errorf("renewal %d: new %v, %v; want %v", i, isNew, err, want)
+		}
+	}
+}
+
 func TestSessions(t *testing.T) {
 	w := newWorker(t)
 	s := ledger.Session{
 		ID: w.session, Version: "1.2.3", Protocol: 2, Tenants: []ledger.Tenant{"acme"}, Kinds: []ledger.Kind{kind},
 	}
-	if err := w.Renew(t.Context(), s); err != nil {
+	if _, err := w.Renew(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	all, err := w.Sessions(t.Context())

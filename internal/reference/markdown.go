@@ -29,11 +29,18 @@ var (
 )
 
 // Prose returns a text of the code in Markdown: its flags and variables as code, and
-// nothing taken for Markdown's own.
+// nothing taken for Markdown's own. Indented lines are examples, which Markdown shows as
+// they are.
 func Prose(text string) string {
-	return typed.ReplaceAllStringFunc(special.Replace(strings.TrimSpace(text)), func(name string) string {
-		return Code(strings.TrimPrefix(name, "$"))
-	})
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, "    ") {
+			lines[i] = typed.ReplaceAllStringFunc(special.Replace(line), func(name string) string {
+				return Code(strings.TrimPrefix(name, "$"))
+			})
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Code returns a text as code in a table; an empty one as it is.

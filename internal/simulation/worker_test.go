@@ -227,7 +227,7 @@ func (w *worker) renew() {
 		return
 	}
 	w.do(0, func(ctx context.Context) {
-		if err := w.ledger.Renew(ctx, w.session); err != nil {
+		if _, err := w.ledger.Renew(ctx, w.session); err != nil {
 			w.s.t.Error(err)
 		}
 	})

@@ -38,6 +38,10 @@ func (t Table) Line(name, value string) {
 // Shown caps text of a stranger, and quotes it if it contains characters that do not print.
 func Shown(s string) string { return shown(s, longestShown) }
 
+// Whole is [Shown] of a text that is copied, such as the value of a TXT record, and of no
+// use if it is cut.
+func Whole(s string) string { return shown(s, len(s)) }
+
 // longestShown is the most characters of a row's identifier that are shown.
 const longestShown = 80
 

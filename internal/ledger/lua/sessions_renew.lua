@@ -1,5 +1,5 @@
 -- ARGV: session, its description. Renews the session and forgets those that died a day
--- ago.
+-- ago. Answers {'ok', 1 if the session was not known}.
 redis.call('DEL', scratch) -- first, so that the rest passes at maxmemory
 local t = now()
 local newest = tonumber(redis.call('ZRANGE', seen, -1, -1, 'WITHSCORES')[2])
@@ -8,9 +8,9 @@ for _, session in ipairs(redis.call('ZRANGEBYSCORE', seen, '(' .. text(t), '+inf
   redis.call('ZADD', seen, text(t), session) -- renewed while Redis' clock was ahead
 end
 redis.call('ZADD', seen, text(t), ARGV[1])
-redis.call('HSET', about, ARGV[1], ARGV[2])
+local new = redis.call('HSET', about, ARGV[1], ARGV[2])
 for _, session in ipairs(redis.call('ZRANGEBYSCORE', seen, '-inf', text(t - 86400000), 'LIMIT', 0, 100)) do
   redis.call('ZREM', seen, session)
   redis.call('HDEL', about, session)
 end
-return {'ok'}
+return {'ok', new}
