@@ -123,6 +123,7 @@ type Dispatcher struct {
 	window   Window
 	permits  Permits
 	gate     Gate
+	prober   *run // of the present pass: see nextProber
 	turn     int
 	ends     ends
 }
