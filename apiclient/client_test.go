@@ -470,25 +470,27 @@ func TestGateSeesEveryRequest(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
-	t.Run("no token", func(t *testing.T) {
-		a := serve(t, answer(204, ""))
-		g := &gate{}
-		c := a.client(t, func(cfg *apiclient.Config) {
-			cfg.Gate = g
-			cfg.Tokens = apiclient.StaticToken(apiclient.Secret{})
+	for name, token := range map[string]apiclient.Secret{"no token": {}, "a token that cannot be sent": apiclient.NewSecret("a\nb")} {
+		t.Run(name, func(t *testing.T) {
+			a := serve(t, answer(204, ""))
+			g := &gate{}
+			c := a.client(t, func(cfg *apiclient.Config) {
+				cfg.Gate = g
+				cfg.Tokens = apiclient.StaticToken(token)
+			})
+			err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
+			if _, ok := errors.AsType[*apiclient.TokenError](err); !ok {
+				t.Errorf("want a TokenError, got %v", err)
+			}
+			want := []string{"wait remove_organization_clients", "answered remove_organization_clients "}
+			if diff := cmp.Diff(want, g.calls); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if n := len(a.asked()); n != 0 {
+				t.Errorf("%d requests sent without a token", n)
+			}
 		})
-		err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
-		if _, ok := errors.AsType[*apiclient.TokenError](err); !ok {
-			t.Errorf("want a TokenError, got %v", err)
-		}
-		want := []string{"wait remove_organization_clients", "answered remove_organization_clients "}
-		if diff := cmp.Diff(want, g.calls); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		if n := len(a.asked()); n != 0 {
-			t.Errorf("%d requests sent without a token", n)
-		}
-	})
+	}
 	t.Run("the caller has gone", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a := serve(t, func(_ http.ResponseWriter, r *http.Request) {

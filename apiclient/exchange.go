@@ -106,15 +106,17 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, error) {
 		return answer{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
 	}
 	token, err := c.permitted(ctx, k)
+	hasPermit := err == nil
 	if err == nil && !usableToken(token) {
 		err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry")}
 	}
 	if err == nil {
-		if err = beforeSending(ctx); err != nil {
-			c.unanswered(ctx, k)
-		}
+		err = beforeSending(ctx)
 	}
 	if err != nil {
+		if hasPermit {
+			c.unanswered(ctx, k)
+		}
 		return answer{}, fmt.Errorf("%s: %s %s: %w", k.operation, k.method, k.path, err)
 	}
 	return c.send(ctx, k, token)
