@@ -130,7 +130,7 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 			return rdb.ConfigSet(ctx, "maxmemory", "1mb").Err()
 		},
 		"a right is missing": func(ctx context.Context, rdb redis.UniversalClient) error {
-			return rdb.Do(ctx, "ACL", "SETUSER", "worker", "-zadd").Err()
+			return rdb.Do(ctx, "ACL", "SETUSER", "worker", "-zadd", "-hset").Err()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,6 +151,7 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 					t.Errorf("%s: %v, want no permit", when, err)
 				}
 			}
+			wait(t, worker, op)
 			if err := refuse(t.Context(), operators); err != nil {
 				t.Fatal(err)
 			}
