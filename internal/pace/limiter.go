@@ -20,8 +20,7 @@ const (
 	// defaultMaxWait is well below the timeout of a task, which holds a place of the worker
 	// while it waits, and long enough that few tasks return without a permit.
 	defaultMaxWait = 20 * time.Second
-	// repeatsWithin is how long after a probe its repetition with a fresh token is let
-	// through: not longer than until the next probe.
+	// repeatsWithin is how long after a probe its repetition with a fresh token is let through.
 	repeatsWithin = 30 * time.Second
 	// redisTimeout bounds a round trip that must not end with the caller's context.
 	redisTimeout = 5 * time.Second
@@ -271,7 +270,7 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	news, repeats := l.news(), l.repeatsProbe(ctx, operation)
 	answer, err := takeScript.Run(own, l.cfg.Redis, []string{l.key, l.members},
 		operation, l.gcra.interval, l.gcra.burst, share.interval, share.burst,
-		l.api.interval, l.api.burst, news.missing(), news.empty, news.id, workersFor.Microseconds(),
+		l.api.interval, l.api.burst, max(time.Until(news.full).Microseconds(), -1), news.empty, news.id, workersFor.Microseconds(),
 		max(time.Until(news.paused), 0).Microseconds(), l.cfg.Writes(operation), repeats).Slice()
 	if err != nil {
 		l.setFailed(ctx, err)
@@ -280,10 +279,7 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	status, _ := answer[0].(string)
 	us, _ := answer[1].(int64)
 	operations, why := answer[2].(string), answer[3].(string)
-	var workers int64
-	if len(answer) > 4 {
-		workers, _ = answer[4].(int64)
-	}
+	workers, _ := answer[4].(int64)
 	l.stored(news, status, workers)
 	wait := time.Duration(us) * time.Microsecond
 	if status == "stopped" {

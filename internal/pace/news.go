@@ -19,14 +19,6 @@ type news struct {
 	empty bool
 }
 
-// missing returns the time in µs until the API's bucket is full; -1: it was not seen.
-func (n news) missing() int64 {
-	if short := time.Until(n.full); short > 0 {
-		return short.Microseconds()
-	}
-	return -1
-}
-
 // news returns the facts to send now.
 func (l *Limiter) news() news {
 	l.mu.Lock()

@@ -6,7 +6,7 @@
 -- the worker could not store before, or 0; 1 if the request changes something; 1 if it repeats
 -- a probe, which no block holds up.
 -- Answers what came of it, how long to wait, the blocks concerned, the reason or what the wait
--- is for, and how many workers there are.
+-- is for, and how many workers there are, 0 where that was not counted.
 -- Stop, blocks and pause are read and answered before anything is written: a Redis that
 -- refuses writes still applies them.
 local at = now()
@@ -14,7 +14,7 @@ local operations = {ARGV[1], '*'}
 local is_sweep = tonumber(ARGV[5]) > 0
 local r = redis.call('HMGET', pace, 'tat', 'tat_set', 'api_tat', 'api_tat_set', 'sweep_tat', 'sweep_tat_set',
   'paused_until', 'paused_until_set', 'stopped', 'blocked:' .. ARGV[1], 'blocked_since:' .. ARGV[1], 'blocked:*', 'blocked_since:*')
-if ARGV[13] == '1' and r[9] then return {'stopped', 0, '', r[9]} end
+if ARGV[13] == '1' and r[9] then return {'stopped', 0, '', r[9], 0} end
 
 local probes, blocked_for, blocked_by, why = {}, 0, '', ''
 for i, operation in ipairs(operations) do
@@ -29,7 +29,7 @@ for i, operation in ipairs(operations) do
     probes[#probes + 1] = {operation, at + every, reason}
   end
 end
-if blocked_for > 0 and ARGV[14] ~= '1' then return {'blocked', blocked_for, blocked_by, why} end
+if blocked_for > 0 and ARGV[14] ~= '1' then return {'blocked', blocked_for, blocked_by, why, 0} end
 
 local paused_until = read_pause(at, r[7], r[8])
 local tat = read_tat('tat', ARGV[2], ARGV[3], math.max(at, paused_until), r[1], r[2])
@@ -40,7 +40,7 @@ if due > math.max(at, paused_until) then
   put('tat', tat, due)
   put('paused_until', due, at)
 end
-if paused_until > at then return {'paused', paused_until - at, '', ''} end
+if paused_until > at then return {'paused', paused_until - at, '', '', 0} end
 -- A pause that is over must not come back if the clock does.
 if r[7] then redis.call('HDEL', pace, 'paused_until', 'paused_until_set') end
 
