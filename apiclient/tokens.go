@@ -27,8 +27,8 @@ type TokenSource interface {
 }
 
 // scopesAge is the age of a token from which its scopes may be out of date: they are those
-// of the time when it was granted. A blocked operation is tried every 30 s, each time with
-// current scopes.
+// of the time when it was granted. A blocked operation is tried after 30 s or more, each time
+// with current scopes.
 const scopesAge = 25 * time.Second
 
 const (

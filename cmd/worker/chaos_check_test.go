@@ -348,21 +348,13 @@ func (c *chaos) compareStops(log []sandbox.Request) {
 }
 
 // compareRate checks that in no window more requests arrived than the workers may use of the
-// tenant's rate and burst. A worker without Redis has its own share of the rate in addition.
+// tenant's rate and burst.
 // Requests that a fault has held back are not counted.
 func (c *chaos) compareRate(log []sandbox.Request) {
 	slices.SortStableFunc(log, func(a, b sandbox.Request) int { return a.At.Compare(b.At) })
 	held, start := slices.Clone(c.held), log[0].At
 	const rate, limit = chaosRate * chaosUse, chaosBurst*chaosUse + chaosLate
-	allowed := func(at time.Time) float64 {
-		n := at.Sub(start).Seconds() * rate
-		for _, s := range c.alone {
-			if at.After(s.from) {
-				n += min(at.Sub(s.from), s.to.Sub(s.from)).Seconds() * rate / chaosWorkers
-			}
-		}
-		return n
-	}
+	allowed := func(at time.Time) float64 { return at.Sub(start).Seconds() * rate }
 	came, least, most := 0.0, math.Inf(1), 0.0
 	var from, low, when time.Time
 	for _, r := range log {

@@ -71,11 +71,9 @@ func (c *chaos) redisLink(draws *rand.Rand) fault {
 		first, n, what = 0, chaosWorkers, "all workers' Redis links "
 	}
 	cut := c.workers[first : first+n]
-	var since time.Time
 	return fault{
 		kind: what + linkFaults[mode], on: "Redis links", hold: upTo(draws, 10*time.Second),
 		begin: func() {
-			since = time.Now()
 			for _, w := range cut {
 				w.redis.set(mode)
 			}
@@ -83,7 +81,6 @@ func (c *chaos) redisLink(draws *rand.Rand) fault {
 		end: func() {
 			for _, w := range cut {
 				w.redis.set(intact)
-				c.alone = append(c.alone, span{since, time.Now()})
 			}
 		},
 	}

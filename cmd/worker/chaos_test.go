@@ -70,7 +70,6 @@ type chaos struct {
 	lists     map[string][]sandbox.Request // of the domains of an organization
 	faults    []disturbance
 	held      []heldBack
-	alone     []span // of workers without Redis, while others had it
 	stops     []span // while an operator had stopped the tenant
 	lost      int
 	doubled   int

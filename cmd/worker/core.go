@@ -130,7 +130,7 @@ func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, kinds.On
 //
 // Operations are those that every row of a kind needs. An update that brings the flag
 // needs no read, and would not end the block of the read, so that its run would continue
-// with one row every 30 s.
+// with one row for each probe.
 func released(maxClients int, noReads bool) map[ledger.Kind]dispatch.Kind {
 	one := dispatch.Cost{First: 1, Check: 1, Ready: 1}
 	return map[ledger.Kind]dispatch.Kind{

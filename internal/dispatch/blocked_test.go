@@ -57,6 +57,56 @@ func TestBlockedChanges(t *testing.T) {
 	})
 }
 
+// TestProbesOfAllRuns: rows of an older run cannot end a block, since the API refuses them. The
+// probes go to a newer run too, whose first row ends it: neither waits for the other's rows.
+func TestProbesOfAllRuns(t *testing.T) {
+	t.Parallel()
+	for name, operations := range map[string]dispatch.Operations{
+		"of rows that need the operation":        dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
+		"of a run that is also served meanwhile": {Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				var older, newer atomic.Int64
+				s.start(func(o *options) {
+					o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{kinds.Verify: {Operations: operations, Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}}
+					o.dispatch.Rate = func() float64 { return 10 }
+					o.dispatch.Pace = func(context.Context) (pace.State, error) {
+						at := time.Now()
+						if newer.Load() > 0 {
+							return pace.State{At: at}, nil
+						}
+						return pace.State{At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at}}}, nil
+					}
+					o.engine.Handlers = map[ledger.Kind]engine.Handler{
+						kinds.Verify: engine.One(func(_ context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+							isBlocked := newer.Load() == 0
+							switch {
+							case operations.First == nil && row.Stage != ledger.StageReady:
+								row.Stage = ledger.StageReady
+								return ledger.Result{}, &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
+							case x.Run == "newer":
+								newer.Add(1)
+							case isBlocked:
+								older.Add(1)
+							}
+							return ledger.Result{Outcome: engine.Refused, Detail: "404"}, nil
+						}),
+					}
+				})
+				s.submit("older", kinds.Verify, s.domains(100))
+				s.await("a probe of the older run", func() bool { return older.Load() > 0 })
+				s.submit("newer", kinds.Verify, s.domains(5))
+				s.awaitEnd("newer")
+				s.awaitEnd("older")
+				if n := older.Load(); n > 3 {
+					t.Errorf("%d probes of the older run before one of the newer", n)
+				}
+			})
+		})
+	}
+}
+
 // TestStoppedTenant: while an operator has stopped the tenant, rows that need no request are
 // released. One of them that needs a permit in the end is refused it at once, and
 // waits without an attempt. Nothing is changed.

@@ -27,7 +27,7 @@ type Kind struct {
 }
 
 // Operations are the API operations that every execution of a row needs, by the sort of
-// release: while one of them is blocked a row of the sort is released every 30 s. One that
+// release: while one of them is blocked a row of the sort is released for each probe. One that
 // only some rows need does not belong here, since the row that is released would not find
 // out whether it works again.
 type Operations = BySort[[]string]
@@ -123,6 +123,7 @@ type Dispatcher struct {
 	window   Window
 	permits  Permits
 	gate     Gate
+	prober   *run // of the present pass: see nextProber
 	turn     int
 	ends     ends
 }

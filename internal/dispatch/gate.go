@@ -6,8 +6,8 @@ import (
 	"orgops/internal/pace"
 )
 
-// probeEvery is how often a row of a blocked operation is released, to find out whether
-// the operation works again.
+// probeEvery is how often at most a row of a blocked operation is released, to find out
+// whether the operation works again: a row may need no request in the end.
 const probeEvery = 30 * time.Second
 
 // Gate decides which kinds may be released while the tenant is stopped or paused, or
@@ -17,8 +17,8 @@ type Gate struct {
 }
 
 // Rows returns the largest number of rows to release for a kind that needs the
-// operations: none while the tenant is stopped or paused, one every 30 s while one of them is
-// blocked, else -1 for no limit. Before the next probe gets a permit it is not released: it
+// operations: none while the tenant is stopped or paused, one for each probe while one of them
+// is blocked, else -1 for no limit. Before the next probe gets a permit it is not released: it
 // would be back after 30 s without a request. Rows that need no operation, such as DNS
 // checks, are always released. Some send a request in the end, for which they need a permit
 // as all do: while the tenant is stopped none changes a record, and during a pause none is

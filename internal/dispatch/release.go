@@ -78,6 +78,7 @@ func (d *Dispatcher) reclaim(ctx context.Context, now time.Time) error {
 // pass shares free tasks once among the runs that are not in unused, and returns the number of
 // tasks enqueued, and whether a run was granted any. It adds the runs that have used none.
 func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int, unused map[ledger.RunID]bool) (tasks int, granted bool, err error) {
+	d.prober = d.nextProber(now, unused)
 	for _, g := range Plan(free, d.permits, d.candidates(now, unused), &d.turn) {
 		granted = true
 		n, err := d.serve(ctx, d.taken[g.Run], g.Rows, now)
@@ -139,7 +140,29 @@ func (d *Dispatcher) limit(r *run, now time.Time) (most int) {
 
 // gateRows returns the largest number of rows of a sort to release now; -1: no limit.
 func (d *Dispatcher) gateRows(r *run, so sort, now time.Time) int {
-	return d.gate.Rows(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so))
+	n := d.gate.Rows(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so))
+	if n > 0 && r != d.prober {
+		return 0
+	}
+	return n
+}
+
+// nextProber returns the run whose row is the next probe of a blocked operation: of those not
+// in unused the one that was probed the longest ago, since no row of another one may be able
+// to end the block. nil: no probe is due.
+func (d *Dispatcher) nextProber(now time.Time, unused map[ledger.RunID]bool) (next *run) {
+	if len(d.pace.Blocks) == 0 {
+		return nil
+	}
+	for _, r := range d.taken.ordered() {
+		for so := range sorts {
+			due := !unused[r.ID] && !r.idle(so, now) && d.gate.Rows(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so)) > 0
+			if due && (next == nil || r.probedAt.Before(next.probedAt)) {
+				next = r
+			}
+		}
+	}
+	return next
 }
 
 // serve releases rows of a run for up to n tasks, and returns the number of tasks: proven
@@ -169,7 +192,8 @@ func (d *Dispatcher) serve(ctx context.Context, r *run, n int, now time.Time) (t
 
 // serveSort releases rows of one sort for up to n tasks.
 func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment, so sort, n int, now time.Time) (tasks int, err error) {
-	if limit := d.gateRows(r, so, now); limit >= 0 { // 0 also if another run has the probe
+	limit := d.gateRows(r, so, now)
+	if limit >= 0 { // 0 also if another run has the probe
 		n = min(n, limit)
 	}
 	for _, s := range segments {
@@ -184,6 +208,9 @@ func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment,
 	}
 	if tasks > 0 {
 		d.gate.Probed(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so))
+		if limit > 0 {
+			r.probedAt = now
+		}
 	}
 	return tasks, nil
 }

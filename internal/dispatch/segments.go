@@ -33,6 +33,7 @@ func emptyFor(segments int) time.Duration {
 type run struct {
 	ledger.Run
 	servedAt time.Time
+	probedAt time.Time  // when its row was last a probe of a blocked operation, or it was taken
 	segments []*segment // in the order in which they were taken
 }
 
@@ -43,7 +44,7 @@ type taken map[ledger.RunID]*run
 func (t taken) add(r ledger.Run, seg ledger.Segment, now time.Time) {
 	have := t[r.ID]
 	if have == nil || have.Incarnation != r.Incarnation {
-		have = &run{servedAt: now}
+		have = &run{servedAt: now, probedAt: now}
 		t[r.ID] = have
 	}
 	have.Run = r

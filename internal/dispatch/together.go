@@ -23,7 +23,7 @@ func (d *Dispatcher) group(r *run) (g group, ok bool) {
 }
 
 // together returns the runs whose rows may be released in one task with that of r, the
-// oldest first; nil if r has no group.
+// oldest first; nil if r has no group. A probe of a blocked operation is of one run.
 func (d *Dispatcher) together(r *run, now time.Time) (all []*run) {
 	g, ok := d.group(r)
 	if !ok {
@@ -41,9 +41,6 @@ func (d *Dispatcher) together(r *run, now time.Time) (all []*run) {
 // of tasks.
 func (d *Dispatcher) serveTogether(ctx context.Context, all []*run, n int, now time.Time) (tasks int, err error) {
 	kind := d.cfg.Kinds[all[0].Kind]
-	if limit := d.limit(all[0], now); limit >= 0 {
-		n = min(n, limit)
-	}
 	for batch := range slices.Chunk(all, kind.Batch) {
 		if tasks >= n || d.permits.Rows(1, kind.Cost.First) == 0 || d.provenEnough(now) {
 			break
@@ -53,9 +50,6 @@ func (d *Dispatcher) serveTogether(ctx context.Context, all []*run, n int, now t
 		if err != nil {
 			return tasks, err
 		}
-	}
-	if tasks > 0 {
-		d.gate.Probed(now, d.pace, kind.Operations.First)
 	}
 	return tasks, nil
 }

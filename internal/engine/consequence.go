@@ -20,7 +20,7 @@ import (
 
 const (
 	// blockedFor is when a row of a blocked operation is due again. The dispatcher
-	// releases one such row every 30 s.
+	// releases one such row for each probe.
 	blockedFor = 30 * time.Second
 	// longestRetryAfter bounds the delay that a header or the pace asks for.
 	longestRetryAfter = time.Hour
@@ -92,7 +92,7 @@ func decidePace(err error, after time.Duration) Consequence {
 	}
 	var blocks interface{ Blocked() bool }
 	if errors.As(err, &blocks) && blocks.Blocked() {
-		return Consequence{Outcome: Blocked, After: min(max(after, blockedFor), longestRetryAfter)}
+		return Consequence{Outcome: Blocked, After: blockedFor}
 	}
 	return paced(after)
 }

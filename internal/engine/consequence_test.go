@@ -119,7 +119,7 @@ func TestDecide(t *testing.T) {
 
 		{"no permit for a year", noPermit{after: 365 * 24 * time.Hour}, paced(time.Hour)},
 		{"no permit of package pace for two hours", &pace.NoPermitError{After: 2 * time.Hour, Why: "the budget of 1/h is spent"}, paced(time.Hour)},
-		{"blocked for a year", blocked{365 * 24 * time.Hour}, decided{engine.Blocked, time.Hour, false, ""}},
+		{"blocked, and the probe is due in five minutes", blocked{5 * time.Minute}, decided{engine.Blocked, 30 * s, false, ""}}, // unless another row ends the block
 
 		{"token: no answer", &apiclient.TokenError{}, trouble},
 		{"token: 400", &apiclient.TokenError{Status: 400}, all},

@@ -10,16 +10,22 @@
 //   - A 429 pauses the tenant for the fleet, for as long as the API says by its
 //     own clock; after the pause the bucket is empty, so that there is no burst.
 //   - Responses that show that an operation cannot work (for example a missing
-//     scope) block it for the fleet; every 30 s one request is let through as a
-//     probe, and once more if it is repeated with a fresh token.
+//     scope) block it for the fleet. One request is let through as a probe after 30 s,
+//     then at longer and longer intervals, at most five minutes, and once more if it
+//     is repeated with a fresh token. The block ends with the first answer that only a
+//     client with the scope gets, such as a 404, or when nobody probes any more.
+//   - Requests without an answer are counted. An API that hangs gets no more of them than it
+//     allows at once, or in a second if that is more: each worker has an equal share, by
+//     its own count, so that one that dies leaves nothing behind.
 //   - While an operator has stopped the tenant ([Limiter.Stop]), requests that change
 //     something get no permit.
 //   - Within a process permits are given by [Class] and then in the order of the
 //     requests, no class waits forever, and one goroutine at a time calls Redis.
 //     Among processes chance decides: a little jitter keeps the one nearest to Redis
 //     from always being first. Sweeps also have a bucket of their share.
-//   - A worker whose Redis does not answer continues at the rate divided by the
-//     number of workers that were last counted, by its own clock (alone.go).
+//   - Without Redis there are no permits: a worker could not know of a stop. A Redis that
+//     refuses writes gives none either; stop, blocks and pause are read before anything
+//     is written, and stored at maxmemory too.
 //
 // # The bucket that others use too
 //
@@ -51,8 +57,8 @@
 //     no more together than before.
 //   - A pause lasts no longer than its own length from then on, and a pause that
 //     is over does not come back.
-//   - The probe of a blocked operation is due within 30 s, and workers are counted
-//     for two minutes more.
+//   - The probe of a blocked operation is due within five minutes, and workers are
+//     counted for a minute more.
 //
 // A step forward is time that passes: it fills the bucket, and ends a pause.
 // A time that an older version stored has no length next to it: then the reader's
@@ -66,7 +72,7 @@
 //	limiter.go  gives permits, and records answers, pauses and blocks
 //	answer.go   how long a 429 pauses the tenant
 //	seen.go     the level of the API's bucket, as responses show it
-//	alone.go    a worker whose Redis does not answer
+//	news.go     what a worker sends to Redis with the request for a permit
 //	line.go     the order of requests within a process
 //	stop.go     an operator's stop of a tenant
 //	errors.go   the result of a request for a permit, and its errors
@@ -78,7 +84,7 @@
 //
 // # Keys
 //
-//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat and paused_until in µs, blocked:<operation>, used:<0 to 11>, stopped;
+//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat and paused_until in µs, blocked:<operation>, blocked_since:<operation>, used:<0 to 11>, stopped;
 //	                                    of the first four <field>_set: the time it was set from, and how far ahead of that it was, in µs
 //	orgops:v1:{tenant:<name>}:workers   sorted set: workers by when they were last counted, in µs
 package pace

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	cryptorand "crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,15 +20,15 @@ const (
 	// defaultMaxWait is well below the timeout of a task, which holds a place of the worker
 	// while it waits, and long enough that few tasks return without a permit.
 	defaultMaxWait = 20 * time.Second
-	// probeEvery is how often a blocked operation is tried: it works again within half a
-	// minute of the fix.
-	probeEvery = 30 * time.Second
+	// repeatsWithin is how long after a probe its repetition with a fresh token is let through.
+	repeatsWithin = 30 * time.Second
 	// redisTimeout bounds a round trip that must not end with the caller's context.
 	redisTimeout = 5 * time.Second
 	// unhinderedFor is how long a process with an unlimited rate sends requests without
 	// reading whether the tenant is paused or the operation blocked.
 	unhinderedFor = 100 * time.Millisecond
-	// shortestRetry is the time to the next attempt if no better one is known.
+	// shortestRetry is the time to the next attempt if no better one is known, and if Redis
+	// has failed.
 	shortestRetry = time.Second
 )
 
@@ -60,7 +60,7 @@ type Config struct {
 type Limiter struct {
 	cfg     Config
 	key     string
-	workers string // the key of the set of them
+	members string // the key of the set of workers
 	id      string // of this one
 	rate    Rate
 	gcra    gcra // of the rate after the reserve
@@ -68,9 +68,16 @@ type Limiter struct {
 	api     gcra // of the API's bucket without its untouched permits
 	line    line
 
-	mu    sync.Mutex
-	seen  seen
-	alone alone
+	mu     sync.Mutex
+	seen   seen
+	failed bool      // Redis gave no answer to the last request for a permit
+	paused time.Time // the end of the API's pause, as far as this process knows
+	owed   bool      // the pause is not stored in Redis
+	// workers is how many share the pace, this one among them, as last counted; 0: unknown.
+	workers int64
+	// unanswered counts the requests that got a permit and have no answer yet.
+	unanswered int64
+	answered   chan struct{} // receives after an answer
 	// unhindered is until when requests of an operation need no command of Redis, if the rate
 	// is unlimited.
 	unhindered map[string]time.Time
@@ -104,15 +111,17 @@ func New(c Config) *Limiter {
 	c.MaxWait = cmp.Or(c.MaxWait, defaultMaxWait)
 	rate, burst := c.Limit.Effective()
 	return &Limiter{
-		cfg: c, key: key(c.Tenant, "pace"), workers: key(c.Tenant, "workers"), id: cryptorand.Text(),
+		cfg: c, key: key(c.Tenant, "pace"), members: key(c.Tenant, "workers"), id: cryptorand.Text(),
 		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.untouched()),
-		blocked: map[string]bool{}, probing: map[string]time.Time{}, unhindered: map[string]time.Time{},
+		answered: make(chan struct{}, 1), blocked: map[string]bool{}, probing: map[string]time.Time{}, unhindered: map[string]time.Time{},
 	}
 }
 
 // Wait returns nil when one request of the operation may be sent now. Otherwise
 // nothing may be sent, and the error is a [NoPermitError], a [BlockedError], a
-// [StoppedError], ctx's own, or an error of Redis. A caller that gives up takes no permit.
+// [StoppedError], or ctx's own. A caller that gives up takes no permit. The result of each
+// request that got one must be reported by [Limiter.Answered]: while the API leaves as many
+// unanswered as it allows at once, or in a second, no more are sent.
 //
 // With an unlimited rate only pauses and blocks are read, not for each request, and permits are
 // not counted.
@@ -132,7 +141,7 @@ func (l *Limiter) Wait(ctx context.Context, operation string) error {
 // of a pause. It sends no command, so it does not know the level of the bucket.
 func (l *Limiter) Ahead(ctx context.Context) time.Duration {
 	l.mu.Lock()
-	workers, paused := max(l.alone.workers, 1), l.alone.paused
+	workers, paused := max(l.workers, 1), l.paused
 	l.mu.Unlock()
 	permits := int64(l.line.entering(l.cfg.Class(ctx))) * workers
 	return max(time.Duration(permits*l.gcra.interval)*time.Microsecond, time.Until(paused), 0)
@@ -182,7 +191,11 @@ func (w *wait) spend(ctx context.Context) (taken bool, err error) {
 		if err := w.interrupted(ctx, w.operation); err != nil {
 			return false, err
 		}
-		a, err := w.try(ctx, w.operation, w.place.class)
+		answered := w.busy()
+		a := attempt{wait: shortestRetry, why: "the API has not answered the last requests yet"}
+		if answered == nil {
+			a, err = w.take(ctx, w.operation, w.place.class)
+		}
 		if err != nil || a.ok {
 			return a.ok, err
 		}
@@ -195,6 +208,7 @@ func (w *wait) spend(ctx context.Context) (taken bool, err error) {
 		}
 		select {
 		case <-time.After(min(a.wait+w.jitter(), left)):
+		case <-answered:
 		case <-w.place.yield:
 			return false, nil
 		case <-w.cfg.Stopping:
@@ -231,26 +245,17 @@ func (l *Limiter) jitter() time.Duration {
 	return time.Duration(rand.Int64N(min(share, most)+1)) * time.Microsecond
 }
 
-// try requests a permit once: of Redis or, if it does not answer, of this worker's share.
-func (l *Limiter) try(ctx context.Context, operation string, c Class) (attempt, error) {
-	if a, ok := l.withoutRedis(operation, c, nil); ok {
-		return a, nil
+// busy returns a channel that receives after the next answer, if this process has its share
+// of the tenant's unanswered requests; else nil.
+func (l *Limiter) busy() <-chan struct{} {
+	// An API that answers within a second, as it usually does, gets the whole rate.
+	most := max(float64(l.cfg.Limit.Burst), l.cfg.Limit.Rate.PerSecond())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if float64(l.unanswered) < max(most/float64(max(l.workers, 1)), 1) {
+		return nil
 	}
-	a, err := l.take(ctx, operation, c)
-	if err == nil || ctx.Err() != nil || isRefusal(err) {
-		return a, err
-	}
-	if a, ok := l.withoutRedis(operation, c, err); ok {
-		return a, nil
-	}
-	return attempt{}, err
-}
-
-// isRefusal reports whether the error is a refusal, and not an error of Redis.
-func isRefusal(err error) bool {
-	_, blocked := errors.AsType[*BlockedError](err)
-	_, stopped := errors.AsType[*StoppedError](err)
-	return blocked || stopped
+	return l.answered
 }
 
 // take requests a permit of Redis once. The script also completes if ctx ends, since the permit
@@ -263,18 +268,19 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 		share = l.sweep
 	}
 	news, repeats := l.news(), l.repeatsProbe(ctx, operation)
-	answer, err := takeScript.Run(own, l.cfg.Redis, []string{l.key, l.workers},
-		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds(), share.interval, share.burst,
-		l.api.interval, l.api.burst, news.missing, news.empty, news.id, workersFor.Microseconds(),
+	answer, err := takeScript.Run(own, l.cfg.Redis, []string{l.key, l.members},
+		operation, l.gcra.interval, l.gcra.burst, share.interval, share.burst,
+		l.api.interval, l.api.burst, max(time.Until(news.full).Microseconds(), -1), news.empty, news.id, workersFor.Microseconds(),
 		max(time.Until(news.paused), 0).Microseconds(), l.cfg.Writes(operation), repeats).Slice()
 	if err != nil {
-		l.redisFailed()
-		return attempt{}, fmt.Errorf("ask redis for a permit to %s: %w", operation, err)
+		l.setFailed(ctx, err)
+		return attempt{wait: shortestRetry, why: fmt.Sprintf("ask redis for a permit to %s: %v", operation, err)}, nil
 	}
-	l.redisAnswered(news, answer)
 	status, _ := answer[0].(string)
 	us, _ := answer[1].(int64)
 	operations, why := answer[2].(string), answer[3].(string)
+	workers, _ := answer[4].(int64)
+	l.stored(news, status, workers)
 	wait := time.Duration(us) * time.Microsecond
 	if status == "stopped" {
 		err := l.stoppedError(why)
@@ -321,16 +327,32 @@ func (l *Limiter) giveBack(ctx context.Context, operation string, share gcra, pr
 	return ended(ctx, operation)
 }
 
-// Answered records the response to a request: a 429 pauses the tenant for the fleet, a 2xx
-// clears the block of its operation, and the headers have the level of the API's bucket, which
-// other callers use too. ctx may have ended.
+// Answered records the result of a request that got a permit; status is 0 if the API gave no
+// answer. A 429 pauses the tenant for the fleet, an answer that only a client with the
+// right scope gets clears the block of its operation, and the headers have the level of the
+// API's bucket, which other callers use too. ctx may have ended.
 func (l *Limiter) Answered(ctx context.Context, operation string, status int, header http.Header) {
+	l.free()
 	l.observe(ctx, header)
 	switch {
 	case status == http.StatusTooManyRequests:
 		l.pause(ctx, operation, pauseOf(header))
 	case status >= 200 && status < 300:
 		l.clear(ctx, operation)
+	case slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity}, status):
+		// The API refuses the request, and not the client.
+		l.clear(ctx, operation)
+	}
+}
+
+// free gives the place of an unanswered request back.
+func (l *Limiter) free() {
+	l.mu.Lock()
+	l.unanswered = max(l.unanswered-1, 0)
+	l.mu.Unlock()
+	select {
+	case l.answered <- struct{}{}:
+	default: // it was sent before
 	}
 }
 
@@ -350,13 +372,14 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 	}
 }
 
-// Block stops an operation, or with [All] every one, for the fleet, until a
-// request of it succeeds; every 30 s one is let through. The first 300 characters of the
-// reason are shown to operators. ctx may have ended.
+// Block stops an operation, or with [All] every one, for the fleet, until an answer proves
+// that it works: see [Limiter.Answered]. One request is let through after 30 s, and more
+// seldom the longer the block lasts. A block of which nobody probes any more expires. The
+// first 300 characters of the reason are shown to operators. ctx may have ended.
 func (l *Limiter) Block(ctx context.Context, operation, reason string) error {
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	fresh, err := blockScript.Run(own, l.cfg.Redis, []string{l.key}, operation, quote(reason, maxReason), probeEvery.Microseconds()).Bool()
+	fresh, err := blockScript.Run(own, l.cfg.Redis, []string{l.key}, operation, quote(reason, maxReason)).Bool()
 	if err != nil {
 		return fmt.Errorf("block %s of tenant %s: %w", operation, l.cfg.Tenant, err)
 	}
@@ -396,6 +419,7 @@ func (l *Limiter) isUnhindered(operation string) bool {
 func (l *Limiter) taken(operation string, past, repeats bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.unanswered++
 	if past && !repeats {
 		l.probing[operation] = time.Now()
 		return
@@ -411,7 +435,7 @@ func (l *Limiter) taken(operation string, past, repeats bool) {
 func (l *Limiter) setPaused(until time.Time, owed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.alone.paused, l.alone.owed = later(l.alone.paused, until), l.alone.owed || owed
+	l.paused, l.owed = later(l.paused, until), l.owed || owed
 	clear(l.unhindered)
 }
 
@@ -450,7 +474,7 @@ func (l *Limiter) repeatsProbe(ctx context.Context, operation string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at, ok := l.probing[operation]
-	return ok && time.Since(at) < probeEvery
+	return ok && time.Since(at) < repeatsWithin
 }
 
 // recall returns the fields of the recorded blocks among the operations, and clears them.
@@ -460,20 +484,24 @@ func (l *Limiter) recall(operations ...string) (fields []string) {
 	for _, operation := range operations {
 		if l.blocked[operation] {
 			delete(l.blocked, operation)
-			fields = append(fields, blockField+operation)
+			fields = append(fields, blockField+operation, sinceField+operation)
 		}
 	}
 	return fields
 }
 
-// detached returns ctx without its end but with a timeout, a short one while Redis does not
-// answer.
-func (l *Limiter) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+// setFailed records that Redis gave no answer to a request for a permit: the next one counts
+// this worker. The log has the first of several failures.
+func (l *Limiter) setFailed(ctx context.Context, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	timeout := redisTimeout
-	if l.alone.is {
-		timeout = redisTimeoutAlone
+	if !l.failed {
+		l.cfg.Logger.ErrorContext(ctx, "Redis gives no permits: no request is sent", "error", err)
 	}
-	return context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	l.failed, l.counted = true, time.Time{}
+}
+
+// detached returns ctx without its end but with a timeout.
+func (l *Limiter) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), redisTimeout)
 }

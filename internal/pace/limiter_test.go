@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,9 +70,18 @@ func seconds(usual, all int) time.Duration {
 	return time.Duration(redistest.Amount(usual, all)) * time.Second
 }
 
+// permit waits for a permit of a request that is answered at once.
+func permit(l *pace.Limiter, ctx context.Context, operation string) error {
+	err := l.Wait(ctx, operation)
+	if err == nil {
+		l.Answered(ctx, operation, 0, nil)
+	}
+	return err
+}
+
 func wait(t *testing.T, l *pace.Limiter, operation string) {
 	t.Helper()
-	if err := l.Wait(t.Context(), operation); err != nil {
+	if err := permit(l, t.Context(), operation); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -106,7 +116,7 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 					for range 8 {
 						wg.Go(func() {
 							for {
-								err := l.Wait(ctx, op)
+								err := permit(l, ctx, op)
 								if errors.Is(err, context.DeadlineExceeded) {
 									return
 								}
@@ -163,7 +173,7 @@ func TestTheBudgetHoldsInRealTime(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for range 15 {
-					if err := l.Wait(t.Context(), op); err != nil {
+					if err := permit(l, t.Context(), op); err != nil {
 						t.Error(err)
 					}
 				}
@@ -186,7 +196,7 @@ func TestPermitsAreGivenInTheOrderOfAsking(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
-				if err := l.Wait(t.Context(), op); err != nil {
+				if err := permit(l, t.Context(), op); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -209,7 +219,7 @@ func TestOnlyTheFirstInLineAsksRedis(t *testing.T) {
 		wait(t, l, op)
 		before := f.redis.CommandCount()
 		for range 100 {
-			go func() { _ = l.Wait(t.Context(), op) }()
+			go func() { _ = permit(l, t.Context(), op) }()
 		}
 		synctest.Wait()
 		if n := f.redis.CommandCount() - before; n > 5 { // each command in a script counts too
@@ -227,12 +237,12 @@ func TestWhoGivesUpTakesNoPermit(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make(chan error, 10)
 		for range 10 { // the first of them waits for Redis, the others in the line
-			go func() { errs <- l.Wait(ctx, op) }()
+			go func() { errs <- permit(l, ctx, op) }()
 			synctest.Wait()
 		}
 		served := make(chan time.Duration, 1)
 		go func() {
-			if err := l.Wait(t.Context(), op); err != nil {
+			if err := permit(l, t.Context(), op); err != nil {
 				t.Error(err)
 			}
 			served <- time.Since(start)
@@ -283,7 +293,7 @@ func TestWhoGivesUpWhileRedisAnswersGivesThePermitBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.AddHook(cancelDuring{cancel})
-		if err := pace.New(pace.Config{Redis: c, Tenant: "acme", Limit: f.limit}).Wait(ctx, op); !errors.Is(err, context.Canceled) {
+		if err := permit(pace.New(pace.Config{Redis: c, Tenant: "acme", Limit: f.limit}), ctx, op); !errors.Is(err, context.Canceled) {
 			t.Fatalf("got %v, want the context's end", err)
 		}
 		if s, err := other.State(t.Context()); err != nil || s.UsedLastMinute != 0 {
@@ -329,7 +339,7 @@ func TestA429PausesEverybody(t *testing.T) {
 		for _, l := range others {
 			for range 20 {
 				wg.Go(func() {
-					if err := l.Wait(t.Context(), "another_operation"); err != nil {
+					if err := permit(l, t.Context(), "another_operation"); err != nil {
 						t.Error(err)
 					}
 					mu.Lock()
@@ -440,7 +450,7 @@ func TestNoPermitInTime(t *testing.T) {
 			l := newFleet(t, perSecond(10, 5)).process()
 			l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"90"}})
 			start := time.Now()
-			e := asNoPermit(t, l.Wait(t.Context(), op))
+			e := asNoPermit(t, permit(l, t.Context(), op))
 			if e.After != 90*time.Second || time.Since(start) != 0 {
 				t.Errorf("%v, after %v; want 90s at once", e, time.Since(start))
 			}
@@ -455,7 +465,7 @@ func TestNoPermitInTime(t *testing.T) {
 			l := f.process(func(c *pace.Config) { c.MaxWait = 59 * time.Second })
 			wait(t, l, op)
 			start := time.Now()
-			e := asNoPermit(t, l.Wait(t.Context(), op))
+			e := asNoPermit(t, permit(l, t.Context(), op))
 			if e.After != time.Minute || time.Since(start) != 0 || !strings.Contains(e.Why, "the budget of 1/min is spent") {
 				t.Errorf("%v, after %v", e, time.Since(start))
 			}
@@ -471,7 +481,7 @@ func TestNoPermitInTime(t *testing.T) {
 			start := time.Now()
 			errs := make(chan error, 9)
 			for range 9 {
-				go func() { errs <- l.Wait(t.Context(), op) }()
+				go func() { errs <- permit(l, t.Context(), op) }()
 			}
 			served := 0
 			for range 9 {
@@ -499,7 +509,7 @@ func TestStopping(t *testing.T) {
 		start := time.Now()
 		errs := make(chan error, 3)
 		for range 3 {
-			go func() { errs <- l.Wait(t.Context(), op) }()
+			go func() { errs <- permit(l, t.Context(), op) }()
 		}
 		synctest.Wait()
 		time.Sleep(time.Second)
@@ -509,7 +519,7 @@ func TestStopping(t *testing.T) {
 			if i < 3 {
 				err = <-errs
 			} else {
-				err = l.Wait(t.Context(), op) // a call after the end
+				err = permit(l, t.Context(), op) // a call after the end
 			}
 			e, ok := errors.AsType[*pace.NoPermitError](err)
 			if !ok || !e.Stopping() || e.RetryIn() != 0 || time.Since(start) != time.Second {
@@ -533,7 +543,7 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 		}
 		blocked := func(l *pace.Limiter, after time.Duration) {
 			t.Helper()
-			err := l.Wait(t.Context(), op)
+			err := permit(l, t.Context(), op)
 			e, ok := errors.AsType[*pace.BlockedError](err)
 			if !ok || !e.Blocked() || e.Operation != op || e.Reason != strings.ReplaceAll(reason, "\x1b", `\x1b`) || e.RetryIn() != after {
 				t.Errorf("got %v, want it blocked for %v", err, after)
@@ -579,6 +589,201 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 	})
 }
 
+// TestBlockEndsByProof has answers to a probe end its block, or not: only those that a client
+// without the scope does not get. A file of wrong ids would otherwise hold all work of the
+// tenant back for hours.
+func TestBlockEndsByProof(t *testing.T) {
+	for status, ends := range map[int]bool{
+		200: true, 201: true, 204: true, 400: true, 404: true, 409: true, 422: true,
+		0: false, 302: false, 401: false, 403: false, 405: false, 407: false, 408: false, 421: false, 429: false, 451: false, 500: false, 503: false,
+	} {
+		for _, blocked := range []string{op, pace.All} {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, perSecond(100, 100))
+				l := f.process()
+				if err := l.Block(t.Context(), blocked, "why"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(30 * time.Second)
+				if err := l.Wait(t.Context(), op); err != nil {
+					t.Fatal(err)
+				}
+				l.Answered(t.Context(), op, status, nil)
+				if s, err := f.process().State(t.Context()); err != nil || (len(s.Blocks) == 0) != ends {
+					t.Errorf("after %d: %v, %v; want an end of the block: %t", status, s.Blocks, err, ends)
+				}
+			})
+		}
+	}
+}
+
+// TestProbesBackOff counts the probes of a block that lasts a day: each of them may fetch a
+// token. After the fix the operation still works again within five minutes.
+func TestProbesBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(100, 100))
+		fleet := []*pace.Limiter{f.process(), f.process()}
+		if err := fleet[0].Block(t.Context(), op, "why"); err != nil {
+			t.Fatal(err)
+		}
+		var probes []time.Duration
+		for start := time.Now(); time.Since(start) < 24*time.Hour; time.Sleep(30 * time.Second) {
+			l := fleet[len(probes)%2]
+			if permit(l, t.Context(), op) == nil {
+				probes = append(probes, time.Since(start))
+				if err := l.Block(t.Context(), op, "why"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		const s = time.Second
+		if diff := cmp.Diff([]time.Duration{30 * s, 60 * s, 120 * s, 240 * s, 480 * s, 780 * s}, probes[:6]); diff != "" || len(probes) > 300 {
+			t.Errorf("%d probes in a day, want at most 300; the first (-want +got):\n%s", len(probes), diff)
+		}
+		if s, err := fleet[0].State(t.Context()); err != nil || len(s.Blocks) != 1 || s.Blocks[0].NextProbe.Sub(s.At) > 5*time.Minute {
+			t.Errorf("%v, %v; want a probe within five minutes", s.Blocks, err)
+		}
+	})
+}
+
+// TestBlockExpires has a block whose run ends, so that nobody probes it: no operator has to
+// hear of it any more. Who needs the operation then tries it at once.
+func TestBlockExpires(t *testing.T) {
+	for _, blocked := range []string{op, pace.All} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t, perSecond(100, 100))
+			var log bytes.Buffer
+			l := f.process(func(c *pace.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			blocks := func(want int) {
+				t.Helper()
+				if s, err := l.State(t.Context()); err != nil || len(s.Blocks) != want {
+					t.Errorf("blocks %v, %v; want %d", s.Blocks, err, want)
+				}
+			}
+			block := func() {
+				t.Helper()
+				if err := l.Block(t.Context(), blocked, "why"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			block()
+			for range 3 { // after 30 s, a minute and two
+				time.Sleep(time.Minute)
+				_ = permit(l, t.Context(), op)
+			}
+			blocks(1)
+			time.Sleep(2 * time.Minute) // until a minute after the next probe was due
+			blocks(1)
+			time.Sleep(time.Second)
+			blocks(0)
+			wait(t, l, op)
+			wait(t, f.process(), op)
+			block()
+			blocks(1)
+			time.Sleep(30 * time.Second)
+			wait(t, l, op) // the first probe of a new block
+			if n := strings.Count(log.String(), "operation blocked"); n != 2 {
+				t.Errorf("logged %d times, want twice:\n%s", n, log.String())
+			}
+		})
+	}
+}
+
+// TestUnansweredRequests has an API answer no more: it gets no more requests than it allows at
+// once, or in a second if that is more, from all processes together.
+func TestUnansweredRequests(t *testing.T) {
+	tests := []struct {
+		name      string
+		limit     pace.Limit
+		processes int
+		most      int
+	}{
+		{"a burst", perSecond(16, 50), 1, 50},
+		{"of a fleet", perSecond(40, 40), 4, 40},
+		{"with a reserve", pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: 0.2}, 2, 50},
+		{"no burst", perSecond(20, 1), 2, 20},
+		{"slow", perSecond(0.5, 1), 1, 1},
+		{"more processes than permits", perSecond(2, 2), 5, 5},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, tt.limit)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				permits := make(chan *pace.Limiter, 10_000)
+				var wg sync.WaitGroup
+				fleet := make([]*pace.Limiter, tt.processes)
+				for i := range fleet {
+					fleet[i] = f.process()
+					wait(t, fleet[i], op) // the API has answered
+				}
+				for _, l := range fleet {
+					for range 60 {
+						wg.Go(func() {
+							for ctx.Err() == nil {
+								if l.Wait(ctx, op) == nil {
+									permits <- l
+								}
+							}
+						})
+					}
+				}
+				time.Sleep(45 * time.Second)
+				if n := len(permits); n < tt.most-tt.processes || n > tt.most {
+					t.Errorf("%d requests are open, want %d", n, tt.most)
+				}
+				l := <-permits
+				open := len(permits)
+				l.Answered(t.Context(), op, 0, nil) // a timeout
+				time.Sleep(2 * time.Second)
+				if n := len(permits); n != open+1 {
+					t.Errorf("%d requests after one was answered, want one more than %d", n, open)
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// TestSlowAnswers has answers take a second: the rate of each of the API's plans is used as
+// if they came at once.
+func TestSlowAnswers(t *testing.T) {
+	for _, limit := range []pace.Limit{
+		perSecond(2, 2), {Rate: pace.Rate{Count: 150, Per: time.Minute}, Burst: 10}, perSecond(16, 50), perSecond(2, 10), perSecond(50, 50), perSecond(20, 1),
+	} {
+		limit.Reserve = 0.2 // the default
+		rate, _ := limit.Effective()
+		t.Run(fmt.Sprintf("%v, burst %d", limit.Rate, limit.Burst), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, length := newFleet(t, limit), seconds(20, 60)
+				ctx, cancel := context.WithTimeout(t.Context(), length)
+				defer cancel()
+				var permits atomic.Int64
+				var wg sync.WaitGroup
+				for range 2 {
+					l := f.process()
+					for range 30 {
+						wg.Go(func() {
+							for ctx.Err() == nil {
+								if l.Wait(ctx, op) == nil {
+									permits.Add(1)
+									time.Sleep(time.Second)
+									l.Answered(ctx, op, http.StatusOK, nil)
+								}
+							}
+						})
+					}
+				}
+				wg.Wait()
+				if want := length.Seconds() * rate.PerSecond(); float64(permits.Load()) < 0.98*want {
+					t.Errorf("%d permits in %v, want %.0f", permits.Load(), length, want)
+				}
+			})
+		})
+	}
+}
+
 type repeating struct{}
 
 // TestAProbeMayRepeatItself checks that a probe may repeat its request once, with a new token,
@@ -595,7 +800,7 @@ func TestAProbeMayRepeatItself(t *testing.T) {
 				again := context.WithValue(t.Context(), repeating{}, true)
 				refused := func(l *pace.Limiter, ctx context.Context, who string) {
 					t.Helper()
-					if _, ok := errors.AsType[*pace.BlockedError](l.Wait(ctx, op)); !ok {
+					if _, ok := errors.AsType[*pace.BlockedError](permit(l, ctx, op)); !ok {
 						t.Errorf("%s got a permit", who)
 					}
 				}
@@ -609,7 +814,7 @@ func TestAProbeMayRepeatItself(t *testing.T) {
 					a.Answered(t.Context(), op, 401, nil)
 					refused(a, t.Context(), "another request")
 					refused(b, again, "a repetition in another process")
-					if err := a.Wait(again, op); err != nil {
+					if err := permit(a, again, op); err != nil {
 						t.Errorf("the probe's repetition: %v", err)
 					}
 					refused(a, again, "a second repetition")
@@ -640,7 +845,7 @@ func TestAProbeThatWasToRepeatItself(t *testing.T) {
 		if err := l.Block(t.Context(), op, "again"); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Wait(again, op); err == nil {
+		if err := permit(l, again, op); err == nil {
 			t.Error("a repetition of no probe got a permit")
 		}
 	})
@@ -665,13 +870,13 @@ func TestBlockingAll(t *testing.T) {
 			"y": "y is blocked: 403: tried again in 30s", // the longer of the two
 			"z": "z is blocked: 401 invalid token: tried again in 15s",
 		} {
-			if err := l.Wait(t.Context(), operation); err == nil || (err.Error() != want && operation != "x") {
+			if err := permit(l, t.Context(), operation); err == nil || (err.Error() != want && operation != "x") {
 				t.Errorf("%s: got %v, want %q", operation, err, want)
 			}
 		}
 		time.Sleep(15 * time.Second)
 		wait(t, l, "x") // probes both blocks in its way
-		if err := l.Wait(t.Context(), "z"); err == nil {
+		if err := permit(l, t.Context(), "z"); err == nil {
 			t.Error("a second probe within 30s")
 		}
 		l.Answered(t.Context(), "x", 200, nil)
@@ -719,7 +924,7 @@ func TestAPauseHoldsProbesBack(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"60"}})
-		if _, ok := errors.AsType[*pace.NoPermitError](l.Wait(t.Context(), op)); !ok {
+		if _, ok := errors.AsType[*pace.NoPermitError](permit(l, t.Context(), op)); !ok {
 			t.Error("a probe went out in the pause")
 		}
 		time.Sleep(time.Minute)
@@ -844,7 +1049,7 @@ func TestRedisIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.redis.SetError("LOADING")
-		if err := l.Wait(t.Context(), op); err == nil || !strings.Contains(err.Error(), "ask redis for a permit to "+op) {
+		if err := permit(l, t.Context(), op); err == nil || !strings.Contains(err.Error(), "ask redis for a permit to "+op) {
 			t.Errorf("Wait: %v", err)
 		}
 		if _, err := l.State(t.Context()); err == nil || !strings.Contains(err.Error(), "budget of tenant acme") {
@@ -875,14 +1080,14 @@ func TestOnARealRedisToo(t *testing.T) {
 	for range 3 {
 		wait(t, l, op)
 	}
-	e, ok := errors.AsType[*pace.NoPermitError](l.Wait(t.Context(), op))
+	e, ok := errors.AsType[*pace.NoPermitError](permit(l, t.Context(), op))
 	if !ok || e.After > time.Hour {
 		t.Errorf("a fourth permit: %v, want none within an hour", e)
 	}
 	if err := l.Block(t.Context(), op, "why: because"); err != nil {
 		t.Fatal(err)
 	}
-	b, ok := errors.AsType[*pace.BlockedError](l.Wait(t.Context(), op))
+	b, ok := errors.AsType[*pace.BlockedError](permit(l, t.Context(), op))
 	if !ok || b.Reason != "why: because" || b.After > 30*time.Second {
 		t.Errorf("got %v, want it blocked", b)
 	}
@@ -922,7 +1127,7 @@ func TestUnlimitedIsNotUnhindered(t *testing.T) {
 			t.Fatal(err)
 		}
 		var blocked *pace.BlockedError
-		if err := ours.Wait(t.Context(), "create_template"); !errors.As(err, &blocked) {
+		if err := permit(ours, t.Context(), "create_template"); !errors.As(err, &blocked) {
 			t.Errorf("an operation that another process has blocked: %v", err)
 		}
 		wait(t, ours, op)
@@ -931,7 +1136,7 @@ func TestUnlimitedIsNotUnhindered(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)
-		if err := ours.Wait(t.Context(), op); !errors.As(err, &blocked) {
+		if err := permit(ours, t.Context(), op); !errors.As(err, &blocked) {
 			t.Errorf("100 ms after another process blocked it: %v", err)
 		}
 

@@ -39,7 +39,11 @@ func source(name string) string {
 	return string(b)
 }
 
-// blockField begins the fields of blocks in the tenant's hash; lua/ knows it too.
-const blockField = "blocked:"
+// The beginnings of the fields of blocks in the tenant's hash: their next probes and reasons,
+// and since when they last. lua/ knows them too.
+const (
+	blockField = "blocked:"
+	sinceField = "blocked_since:"
+)
 
 func key(tenant, part string) string { return "orgops:v1:{tenant:" + tenant + "}:" + part }

@@ -47,3 +47,10 @@ func count(header http.Header, name string) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(header.Get(name)), 10, 64)
 	return n, err == nil && n >= 0 && n <= maxBurst
 }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

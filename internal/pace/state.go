@@ -33,7 +33,7 @@ type Block struct {
 	Operation string `json:"operation"`
 	Reason    string `json:"reason"`
 	// NextProbe is when the next request is let through as a probe. It is in the past if none
-	// was attempted since.
+	// was attempted since; a minute later the block expires.
 	NextProbe time.Time `json:"-"`
 }
 
@@ -74,6 +74,12 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	if s.PausedUntil.IsZero() {
 		s.Available = min(l.gcra.available(now, fields["tat"]), l.api.available(now, fields["api_tat"]))
 	}
+	blocks, _ := answer[3].([]any)
+	for _, block := range blocks {
+		b, _ := block.([]any)
+		probe, _ := b[1].(int64)
+		s.Blocks = append(s.Blocks, Block{Operation: fmt.Sprint(b[0]), Reason: fmt.Sprint(b[2]), NextProbe: time.UnixMicro(probe).UTC()})
+	}
 	slices.SortFunc(s.Blocks, func(a, b Block) int { return strings.Compare(a.Operation, b.Operation) })
 	return s, nil
 }
@@ -89,12 +95,6 @@ func (s *State) read(now int64, field, value string) error {
 	n, err := strconv.ParseInt(before, 10, 64)
 	if err != nil {
 		return err
-	}
-	if operation, ok := strings.CutPrefix(field, blockField); ok {
-		// A time further ahead was stored while the clock was; the next permit corrects it.
-		n = min(n, now+probeEvery.Microseconds())
-		s.Blocks = append(s.Blocks, Block{Operation: operation, Reason: after, NextProbe: time.UnixMicro(n).UTC()})
-		return nil
 	}
 	if slot := now / slotLength; strings.HasPrefix(field, usedField) && n > slot-slots && n <= slot {
 		used, err := strconv.ParseInt(after, 10, 64)

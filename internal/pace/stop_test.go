@@ -2,14 +2,18 @@ package pace_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
@@ -17,7 +21,9 @@ import (
 
 const read = "get_discovery_domain"
 
-func writes(c *pace.Config) { c.Writes = func(operation string) bool { return operation == op } }
+func writesOp(operation string) bool { return operation == op }
+
+func writes(c *pace.Config) { c.Writes = writesOp }
 
 // isStopped checks that err reports that alice has stopped the tenant.
 func isStopped(t *testing.T, err error) {
@@ -49,8 +55,8 @@ func TestStop(t *testing.T) {
 					t.Errorf("the stop took %v", took)
 				}
 				for range 3 {
-					isStopped(t, one.Wait(t.Context(), op))
-					isStopped(t, two.Wait(t.Context(), op))
+					isStopped(t, permit(one, t.Context(), op))
+					isStopped(t, permit(two, t.Context(), op))
 				}
 				wait(t, one, read)
 				again, err := operator.Stop(t.Context(), "bob", "me too")
@@ -78,8 +84,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopWithoutRedis checks that a worker which knows of a stop applies it while Redis is
-// away.
+// TestStopWithoutRedis checks that a worker changes nothing in a stopped tenant while Redis is
+// away, nor when it is back.
 func TestStopWithoutRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(10, 5))
@@ -88,14 +94,16 @@ func TestStopWithoutRedis(t *testing.T) {
 		if _, err := f.process().Stop(t.Context(), "alice", "wrong file"); err != nil {
 			t.Fatal(err)
 		}
-		isStopped(t, l.Wait(t.Context(), op))
+		isStopped(t, permit(l, t.Context(), op))
 		f.redis.SetError("LOADING Redis is loading the dataset in memory")
 		for range 3 {
-			if err := l.Wait(t.Context(), op); err == nil {
+			if err := permit(l, t.Context(), op); err == nil {
 				t.Error("a permit without Redis")
 			}
 			time.Sleep(5 * time.Second)
 		}
+		f.redis.SetError("")
+		isStopped(t, permit(l, t.Context(), op))
 		wait(t, l, read)
 	})
 }
@@ -109,8 +117,72 @@ func TestStopIsStoredAgain(t *testing.T) {
 		if _, err := f.process().Stop(t.Context(), "alice", "wrong file"); err != nil {
 			t.Fatal(err)
 		}
-		isStopped(t, f.process(writes).Wait(t.Context(), op))
+		isStopped(t, permit(f.process(writes), t.Context(), op))
 	})
+}
+
+// TestStopWhileRedisRefusesWrites stops a tenant on a real Redis that refuses the writes of
+// workers: none of them changes anything from then on, and each says who has stopped the
+// tenant. Before, and after its start, Redis gives no permits at all.
+func TestStopWhileRedisRefusesWrites(t *testing.T) {
+	for name, refuse := range map[string]func(context.Context, redis.UniversalClient) error{
+		"at maxmemory": func(ctx context.Context, rdb redis.UniversalClient) error {
+			return rdb.ConfigSet(ctx, "maxmemory", "1mb").Err()
+		},
+		"a right is missing": func(ctx context.Context, rdb redis.UniversalClient) error {
+			return rdb.Do(ctx, "ACL", "SETUSER", "worker", "-zadd", "-hset").Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			operators := server.Client()
+			if err := operators.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">secret", "~*", "+@all").Err(); err != nil {
+				t.Fatal(err)
+			}
+			workers := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "worker", Password: "secret", MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+			defer func() { _ = workers.Close() }()
+			worker := pace.New(pace.Config{Redis: workers, Tenant: "acme", Limit: perSecond(1000, 10), MaxWait: time.Second / 2, Writes: writesOp})
+			operator := pace.New(pace.Config{Redis: operators, Tenant: "acme"})
+			none := func(when string) {
+				t.Helper()
+				err := permit(worker, t.Context(), op)
+				if _, ok := errors.AsType[*pace.NoPermitError](err); !ok || !strings.Contains(err.Error(), "ask redis for a permit to "+op) {
+					t.Errorf("%s: %v, want no permit", when, err)
+				}
+			}
+			wait(t, worker, op)
+			if err := refuse(t.Context(), operators); err != nil {
+				t.Fatal(err)
+			}
+			none("Redis refuses writes")
+			if _, err := operator.Stop(t.Context(), "alice", "wrong file"); err != nil {
+				t.Fatal(err)
+			}
+			isStopped(t, permit(worker, t.Context(), op))
+			if err := operator.Block(t.Context(), pace.All, "401"); err != nil {
+				t.Errorf("no block: %v", err)
+			}
+			operator.Answered(t.Context(), op, http.StatusTooManyRequests, http.Header{"Retry-After": {"600"}})
+			if s, err := operator.State(t.Context()); err != nil || s.Stopped == nil || s.PausedUntil.IsZero() || len(s.Blocks) != 1 {
+				t.Errorf("%+v, %v; want it stopped, paused and blocked", s, err)
+			}
+			if _, ok := errors.AsType[*pace.BlockedError](permit(worker, t.Context(), read)); !ok {
+				t.Error("a read is not blocked")
+			}
+			operator.Answered(t.Context(), op, http.StatusOK, nil)
+			if err := permit(worker, t.Context(), read); err == nil || !strings.Contains(err.Error(), "has asked this tenant to pause") {
+				t.Errorf("a read: %v, want a pause", err)
+			}
+			if _, err := operator.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := operators.HDel(t.Context(), paceKey, "paused_until").Err(); err != nil {
+				t.Fatal(err)
+			}
+			none("the tenant is started")
+		})
+	}
 }
 
 // TestStopText checks that typed text is truncated, and printed as stored.

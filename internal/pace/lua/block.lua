@@ -1,12 +1,15 @@
--- ARGV: operation, reason, time between probes. Answers 1 if it was not blocked before.
+-- ARGV: operation, reason. Answers 1 if it was not blocked before.
 -- A probe that is set stays set: being told of the block again must not put it off.
 local at = now()
-local field = 'blocked:' .. ARGV[1]
-local probe_at = at + ARGV[3]
-local there = redis.call('HGET', pace, field)
-if there then
-  local set = read_block(there)
-  if set > at then probe_at = math.min(set, probe_at) end
+local field, since_field = 'blocked:' .. ARGV[1], 'blocked_since:' .. ARGV[1]
+local r = redis.call('HMGET', pace, field, since_field)
+local probe_at, _, every = read_block(at, r[1], r[2])
+allow_writes()
+local fresh = not probe_at
+if fresh then
+  probe_at, every = at, first_probe
+  redis.call('HSET', pace, since_field, text(at))
 end
+if probe_at <= at then probe_at = at + every end
 redis.call('HSET', pace, field, text(probe_at) .. ':' .. ARGV[2])
-return there and 0 or 1
+return fresh and 1 or 0

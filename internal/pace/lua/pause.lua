@@ -1,5 +1,6 @@
 -- ARGV: interval, burst, how long. Answers 1 if the tenant was not paused before.
 local at = now()
+allow_writes()
 local due = at + ARGV[3]
 local r = redis.call('HMGET', pace, 'tat', 'tat_set', 'paused_until', 'paused_until_set')
 local before = read_pause(at, r[3], r[4])

@@ -7,10 +7,26 @@ local function now()
 end
 local function text(n) return string.format('%.0f', n) end
 
--- A block is stored as <time of its next probe>:<reason>.
-local function read_block(value)
-  local colon = string.find(value, ':', 1, true)
-  return tonumber(string.sub(value, 1, colon - 1)), string.sub(value, colon + 1)
+-- A write that needs no memory lets the writes after it pass at maxmemory.
+local function allow_writes() redis.call('HDEL', pace, '') end
+
+-- A block is stored as <time of its next probe>:<reason>, and its beginning in a field of its
+-- own. It is probed first after 30 s, and then at intervals as long as it has lasted, at
+-- most five minutes: a probe fetches a token, of which a tenant has few, and an operation works
+-- again five minutes after the fix. A block that nobody probes within a minute of the time
+-- has expired: no row needs the operation any more.
+local first_probe, longest_probe, unprobed_for = 30000000, 300000000, 60000000
+
+-- Returns when the next probe of a block is due, the reason, and the interval to the one after
+-- it; nil: there is no block, or it has expired. A probe that is further ahead was set while
+-- the clock was.
+local function read_block(at, value, since)
+  if not value then return nil end
+  local due, reason = string.match(value, '^(%d+):(.*)$')
+  local every = math.min(math.max(at - (since or at), first_probe), longest_probe)
+  local probe_at = math.min(tonumber(due), at + every)
+  if at > probe_at + unprobed_for then return nil end
+  return probe_at, reason, every
 end
 
 -- Permits given are counted in twelve slots of five seconds, each stored as

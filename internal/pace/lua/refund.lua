@@ -15,8 +15,7 @@ count_use(at, -1)
 for i = 5, #ARGV do
   local value = redis.call('HGET', pace, 'blocked:' .. ARGV[i])
   if value then
-    local _, reason = read_block(value)
-    redis.call('HSET', pace, 'blocked:' .. ARGV[i], text(at) .. ':' .. reason)
+    redis.call('HSET', pace, 'blocked:' .. ARGV[i], text(at) .. string.match(value, ':.*$'))
   end
 end
 return 0
