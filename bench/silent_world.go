@@ -142,8 +142,6 @@ func resolve(out dns.ResponseWriter, q *dns.Msg) {
 		send(out, m, "test. 3600 NS a.nic.test.")
 	case name == "a.nic.test." && q.Question[0].Qtype == dns.TypeA:
 		send(out, m, name+" 3600 A "+topAddr)
-	case strings.HasPrefix(name, "ns") && q.Question[0].Qtype == dns.TypeA:
-		send(out, m, name+" 3600 A "+liveAddrs[int(name[2]-'1')])
 	case strings.HasPrefix(name, "_verify."):
 		send(out, m, q.Question[0].Name+" 60 TXT "+lookupToken)
 	default: // no IPv6 here
@@ -159,7 +157,13 @@ func refer(out dns.ResponseWriter, q *dns.Msg) {
 	m.Authoritative = false
 	domain := strings.TrimPrefix(name, "_verify.")
 	if !isSilent(name) {
-		m.Ns = []dns.RR{record(domain + " 3600 NS ns1.live.test."), record(domain + " 3600 NS ns2.live.test.")}
+		if strings.HasSuffix(name, ".live.test.") {
+			domain = "live.test."
+		}
+		for i, addr := range liveAddrs {
+			server := fmt.Sprintf("ns%d.live.test.", i+1)
+			m.Ns, m.Extra = append(m.Ns, record(domain+" 3600 NS "+server)), append(m.Extra, record(server+" 3600 A "+addr))
+		}
 		send(out, m)
 		return
 	}

@@ -42,10 +42,12 @@ func (a *authority) query(ctx context.Context, q question) (serversVerdict, erro
 		return serversVerdict{}, contextError(ctx, q.host)
 	}
 	v.Host, v.Basis, v.Operator = q.host, ByAuthority, r.operator
+	if r.disproof || v.Reason == ReasonServersDisagree {
+		v.Observations = slices.Concat(r.sightings, v.Observations)
+	}
 	if r.disproof {
 		if len(r.sightings) > 0 {
 			v.State, v.Reason, v.answered = Present, ReasonFound, true
-			v.Observations = slices.Concat(r.sightings, v.Observations)
 		}
 		slices.SortStableFunc(v.Observations, presentFirst) // so that none is left out
 		v.unreachable = !v.answered && a.reach.isClosedForSure(time.Now())
@@ -71,7 +73,8 @@ func (r *resolution) resolve(ctx context.Context) serversVerdict {
 			v := Verdict{Reason: exchangeFailure(err).reason, Note: note, Observations: r.observe(p)}
 			return serversVerdict{Verdict: v, unreachable: r.unreachable}
 		}
-		majority = majority && p.majority(len(p.zone.servers), serverAnswer.definite) && (!r.disproof || !p.incomplete())
+		majority = majority && p.majority(p.zone.named, serverAnswer.definite) &&
+			(!r.disproof || !p.incomplete() && !p.zone.isCut())
 		if p.alias == "" || p.conflict() || r.proof && !p.majority(p.zone.named, serverAnswer.isAlias) {
 			return r.verdict(p, majority)
 		}
@@ -100,6 +103,8 @@ func (r *resolution) verdict(p *zonePoll, majority bool) serversVerdict {
 		v.Reason = r.contradiction
 	case p.any(serverAnswer.denies) && majority:
 		v.State, v.Reason = Absent, reasonOf(Absent, v.Observations)
+	case p.any(serverAnswer.denies) && p.zone.isCut():
+		v.Reason, v.Note = ReasonTooFew, few
 	case p.any(serverAnswer.denies):
 		v.Reason, v.Note = failureOf(v.Observations), few
 	case p.majority(p.zone.named, serverAnswer.isUseful): // but no majority agrees
@@ -161,6 +166,9 @@ func (r *resolution) nearest(name string) (delegation, bool) {
 
 func (r *resolution) descendFrom(ctx context.Context, zone delegation, name string) (*zonePoll, error) {
 	for range maxReferrals {
+		if r.isLookup() && len(zone.glueOf(name)) > 0 && dns.CountLabel(zone.name) > 1 {
+			return &zonePoll{zone: zone}, nil // a majority of the servers above gave the address
+		}
 		if zone.operator != "" && len(r.path.targets) == 0 {
 			r.operator = zone.operator
 		}
@@ -169,8 +177,11 @@ func (r *resolution) descendFrom(ctx context.Context, zone delegation, name stri
 		r.recordReach(ctx, p)
 		down, confirmed := p.delegation()
 		follow := down != nil && !p.conflict()
-		if r.disproof {
+		switch {
+		case r.disproof:
 			r.collect(p, follow)
+		case follow && !confirmed: // servers beside the referral have the token: it is not absent
+			r.contradiction, r.sightings = ReasonServersDisagree, append(r.sightings, r.present(p)...)
 		}
 		switch {
 		case follow:
@@ -192,9 +203,13 @@ func (r *resolution) descendFrom(ctx context.Context, zone delegation, name stri
 func (r *resolution) collect(p *zonePoll, follow bool) {
 	r.contradiction = cmp.Or(r.contradiction, p.contradiction())
 	if follow {
-		present := slices.DeleteFunc(r.observe(p), func(o Observation) bool { return o.State != Present })
-		r.sightings = append(r.sightings, present...)
+		r.sightings = append(r.sightings, r.present(p)...)
 	}
+}
+
+// present returns the observations of the token.
+func (r *resolution) present(p *zonePoll) []Observation {
+	return slices.DeleteFunc(r.observe(p), func(o Observation) bool { return o.State != Present })
 }
 
 // recordReach records whether name servers can be reached, and removes a zone whose servers

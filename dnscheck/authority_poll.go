@@ -45,8 +45,8 @@ func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zo
 		queries.Wait()
 		close(q.answers)
 	}()
-	p := &zonePoll{zone: zone}
-	registry := isRegistry(zone.name)
+	p := &zonePoll{zone: zone, lookup: r.isLookup()}
+	majorityDecides := isRegistry(zone.name) || p.lookup
 	var grace <-chan time.Time
 	for {
 		select {
@@ -60,17 +60,18 @@ func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zo
 			}
 			p.add(a)
 		}
-		if !r.disproof && p.conflict() || registry && p.isConfirmed() {
+		if !r.disproof && p.conflict() || majorityDecides && p.isConfirmed() {
 			return p
 		}
-		if grace == nil && !r.disproof && p.majority(len(zone.servers), serverAnswer.isUseful) {
+		if grace == nil && !r.disproof && p.majority(zone.named, serverAnswer.isUseful) {
 			grace = time.After(gracePeriod)
 		}
 	}
 }
 
 // queryServer queries all addresses of one server at once, since their answers may differ, but
-// those of a registry one after another until one has a useful answer.
+// those of a registry, or for another server's address, one after another until one has a useful
+// answer.
 func (q *zoneQuery) queryServer(ctx context.Context, server int) {
 	addrs, err := q.addressesOf(ctx, q.zone.name, q.zone.servers[server])
 	if err != nil {
@@ -80,7 +81,7 @@ func (q *zoneQuery) queryServer(ctx context.Context, server int) {
 	var queries sync.WaitGroup
 	defer queries.Wait()
 	for _, addr := range addrs {
-		if !isRegistry(q.zone.name) {
+		if !isRegistry(q.zone.name) && !q.isLookup() {
 			queries.Go(func() { q.queryOnce(ctx, server, addr) })
 		} else if q.queryOnce(ctx, server, addr) {
 			return
@@ -104,14 +105,26 @@ func (q *zoneQuery) queryOnce(ctx context.Context, server int, addr netip.Addr) 
 }
 
 func (q *zoneQuery) queryAddress(ctx context.Context, addr netip.Addr) serverAnswer {
+	if !q.isLookup() {
+		return q.queryKind(ctx, addr, dns.TypeTXT)
+	}
+	a := q.queryKind(ctx, addr, dns.TypeA)
+	if a.finding.state != Unknown && a.finding.reason != ReasonNoName {
+		six := q.queryKind(ctx, addr, dns.TypeAAAA)
+		a.addrs, a.ttl = append(a.addrs, six.addrs...), min(a.ttl, max(six.ttl, notFoundTTL))
+	}
+	return a
+}
+
+func (q *zoneQuery) queryKind(ctx context.Context, addr netip.Addr, kind uint16) serverAnswer {
 	start := time.Now()
 	to := Resolver{Addr: netip.AddrPortFrom(addr, q.port), Transport: transportUDP}
-	m, transport, err := q.limited.query(ctx, to, transportUDP, query{name: q.name, kind: dns.TypeTXT, nonRecursive: true})
+	m, transport, err := q.limited.query(ctx, to, transportUDP, query{name: q.name, kind: kind, nonRecursive: true})
 	o := Observation{Address: to.Addr.String(), Transport: transport, Authority: true, Took: time.Since(start)}
 	if err != nil {
 		return serverAnswer{finding: exchangeFailure(err), observation: o}
 	}
-	a := readServerAnswer(m, q.zone.name, q.name, q.token)
+	a := readServerAnswer(m, q.zone.name, q.name, kind, q.token)
 	if q.disproof && a.alias == "" {
 		a.finding = a.finding.requireNoToken(m, q.token)
 	}
@@ -138,6 +151,7 @@ type zonePoll struct {
 	answers  []serverAnswer
 	alias    string // the first target
 	timedOut bool   // servers may be missing
+	lookup   bool   // for a name server's addresses: a majority decides, whatever the others answer
 }
 
 func (p *zonePoll) add(a serverAnswer) {
@@ -161,7 +175,7 @@ func (p *zonePoll) conflict() bool {
 	no, yes := p.any(serverAnswer.denies), p.any(serverAnswer.hasToken)
 	alias, referral := p.any(serverAnswer.isAlias), p.any(serverAnswer.isReferral)
 	differs := func(a serverAnswer) bool { return a.isAlias() && !sameName(a.alias, p.alias) }
-	return no && (yes || alias || referral) || alias && (yes || referral) || p.any(differs)
+	return !p.lookup && (no && (yes || alias || referral) || alias && (yes || referral) || p.any(differs))
 }
 
 // majority reports whether answers of one kind came from more than half of so many servers.
@@ -214,7 +228,7 @@ func (p *zonePoll) delegation() (down *delegation, confirmed bool) {
 			return down, true
 		}
 	}
-	if len(given) == 1 {
+	if len(given) == 1 && !p.lookup {
 		return p.supported(given[0], serverAnswer.hasToken), false
 	}
 	return nil, false
@@ -242,15 +256,31 @@ func (p *zonePoll) supported(d *delegation, agrees func(serverAnswer) bool) *del
 				glue = append(glue, a.down.glueOf(server.name)...)
 			}
 		}
-		slices.SortFunc(glue, netip.Addr.Compare)
-		glue = slices.DeleteFunc(slices.Compact(glue), func(addr netip.Addr) bool {
-			return !p.majority(p.zone.named, func(a serverAnswer) bool {
-				return gave(a) && (a.down == nil || slices.Contains(a.down.glueOf(server.name), addr))
-			})
+		glue = p.agreed(glue, func(a serverAnswer, addr netip.Addr) bool {
+			return gave(a) && (a.down == nil || slices.Contains(a.down.glueOf(server.name), addr))
 		})
-		down.servers = append(down.servers, nameServer{name: server.name, glue: firstAddrs(glue)})
+		down.servers = append(down.servers, nameServer{name: server.name, glue: glue})
 	}
 	return &down
+}
+
+// agreed returns those of the addresses that a majority of the servers gave.
+func (p *zonePoll) agreed(addrs []netip.Addr, gave func(serverAnswer, netip.Addr) bool) []netip.Addr {
+	slices.SortFunc(addrs, netip.Addr.Compare)
+	return firstAddrs(slices.DeleteFunc(slices.Compact(addrs), func(addr netip.Addr) bool {
+		return !p.majority(p.zone.named, func(a serverAnswer) bool { return gave(a, addr) })
+	}))
+}
+
+// addresses returns the addresses that a majority of the servers gave for the name.
+func (p *zonePoll) addresses() (addrs []netip.Addr, ttl time.Duration) {
+	ttl = longestTTL
+	for _, a := range p.answers {
+		if addrs = append(addrs, a.addrs...); len(a.addrs) > 0 {
+			ttl = min(ttl, a.ttl)
+		}
+	}
+	return p.agreed(addrs, func(a serverAnswer, addr netip.Addr) bool { return slices.Contains(a.addrs, addr) }), ttl
 }
 
 // isThin reports whether all servers of the zone were queried, at least one has the token, and

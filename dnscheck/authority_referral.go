@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// maxServers is how many name servers of a zone are queried. Few zones have more, and a
-	// foreign referral may name hundreds (NXNSAttack, 2020). Of more, eight are chosen at
-	// random; a majority is still one of all.
-	maxServers = 8
+	// maxServers is how many name servers of a zone are queried: a majority of 31. Few zones have
+	// more than eight, and a foreign referral may name hundreds (NXNSAttack, 2020). Of more, as
+	// many are chosen at random; a majority is still one of all.
+	maxServers = 16
 	// registryServers is the same for a registry: its servers, up to 13, all hold the same. Two
 	// of three have to agree, so that a hijacked one decides nothing and a silent one does no
 	// harm.
@@ -66,8 +66,10 @@ type serverAnswer struct {
 	finding     finding
 	alias       string      // the target of the CNAME there, or of a DNAME above
 	down        *delegation // the zone below that contains the name
-	server      int         // index in the delegation
-	observation Observation // without an address if the server has none that can be queried
+	addrs       []netip.Addr
+	ttl         time.Duration // of the addresses
+	server      int           // index in the delegation
+	observation Observation   // without an address if the server has none that can be queried
 }
 
 // definite reports whether the answer is authoritative for the name.
@@ -85,9 +87,9 @@ func (a serverAnswer) isUseful() bool { return a.definite() || a.isReferral() }
 
 func withFinding(f finding) serverAnswer { return serverAnswer{finding: f} }
 
-// readServerAnswer reads the reply of a server of zone about the TXT records at name. A server
-// has no authority over records of other names.
-func readServerAnswer(r reply, zone, name, token string) serverAnswer {
+// readServerAnswer reads the reply of a server of zone about the records of a kind at name: TXT,
+// or A and AAAA. A server has no authority over records of other names.
+func readServerAnswer(r reply, zone, name string, kind uint16, token string) serverAnswer {
 	if !r.isAnswer() {
 		return withFinding(failure("name server", r))
 	}
@@ -109,9 +111,18 @@ func readServerAnswer(r reply, zone, name, token string) serverAnswer {
 	if target != "" { // then the response code is the target's (RFC 6604 section 3)
 		return serverAnswer{alias: target}
 	}
+	if addrs := addressesAt(r.answer, name); kind != dns.TypeTXT && len(addrs) > 0 && r.rcode == dns.RcodeSuccess {
+		a := serverAnswer{finding: finding{state: Present, reason: ReasonFound}, ttl: longestTTL}
+		for _, record := range r.answer {
+			a.ttl = min(a.ttl, seconds(record.Header().Ttl))
+		}
+		slices.SortFunc(addrs, netip.Addr.Compare) // so that servers which rotate them give the same first ones
+		a.addrs = firstAddrs(addrs)
+		return a
+	}
 	f := findAt(r, name, token, false)
 	f.negativeTTL = 0 // a name server caches nothing
-	return withFinding(f)
+	return serverAnswer{finding: f, ttl: longestTTL}
 }
 
 // referral reads a referral (RFC 1034 section 4.3.2): a reply without an answer, with the NS

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -22,13 +21,15 @@ const (
 	authorityAttempt = time.Second
 	// maxReferrals bounds the referrals to one name. Four are many.
 	maxReferrals = 12
-	// maxQueries bounds the queries to name servers for one verdict, each attempt counted:
-	// five zones of 8 servers with 4 addresses each (three below each other, and two of an
-	// alias), and the registries above them.
-	maxQueries = 200
-	// maxLookups bounds the name servers whose addresses are resolved for one verdict: those
-	// of five zones of 8 servers and of the registries above them, with an empty cache.
-	maxLookups            = 48
+	// maxQueries bounds the queries to name servers for one verdict, each attempt counted. Eight
+	// servers named in a zone of thirteen take 260 with an empty cache, a zone at each of three
+	// labels with eight servers at four addresses each some 120.
+	maxQueries = 300
+	// maxLookups bounds the name servers whose addresses are looked up for one verdict: those of
+	// a zone of 16, each in a top-level domain of its own, or of some zones below each other.
+	maxLookups = 48
+	// maxDepth bounds the zones whose name servers lie in the next one. Two are many.
+	maxDepth              = 4
 	maxServerObservations = 16 // in a verdict
 )
 
@@ -46,8 +47,10 @@ type authority struct {
 	port        uint16
 	anyAddress  bool // also non-public addresses
 	delegations *cache[delegation]
-	addresses   *cache[[]netip.Addr]
-	reach       reachability
+	// addresses are those of name servers without glue, by the number of zones sought before. A
+	// load waits only for those of the next cache, and never for itself.
+	addresses [maxDepth]*cache[addresses]
+	reach     reachability
 }
 
 // resolution is the way from the top-level domain to the answers for one question.
@@ -55,28 +58,33 @@ type resolution struct {
 	*authority
 	token    string
 	path     *aliasPath
-	limited  *exchange // within maxQueries
-	queries  atomic.Int64
-	lookups  atomic.Int64
-	operator string // of the lowest zone on the way to the host, before any alias
+	limited  *exchange     // within maxQueries
+	lookups  *atomic.Int64 // that are left of maxLookups
+	operator string        // of the lowest zone on the way to the host, before any alias
+	// sought are the zones whose servers need the address that is looked up, each for the one
+	// before it. Empty: the question is the host's.
+	sought []string
 
 	proof         bool          // the token, and an alias on the way to it, need a majority of the servers
 	disproof      bool          // no cache below the top-level domain, and each server is waited for
 	sightings     []Observation // of the token, at servers above a zone that others refer to
-	contradiction Reason        // of one server on the way; empty: none
+	contradiction Reason        // on the way; empty: none
 	unreachable   bool          // a registry's servers were silent, and no others answered lately
 }
 
 func (a *authority) newResolution(q question) *resolution {
-	r := &resolution{
-		authority: a, token: q.token, path: newAliasPath(q.host),
-		proof: q.purpose == forProof, disproof: q.purpose == forDisproof,
+	var queries, lookups atomic.Int64
+	queries.Store(maxQueries)
+	lookups.Store(maxLookups)
+	return &resolution{
+		authority: a, token: q.token, path: newAliasPath(q.host), lookups: &lookups,
+		limited: &exchange{dialer: budget{a.exchange.dialer, &queries}, timeout: a.exchange.timeout},
+		proof:   q.purpose == forProof, disproof: q.purpose == forDisproof,
 	}
-	r.queries.Store(maxQueries)
-	r.lookups.Store(maxLookups)
-	r.limited = &exchange{dialer: budget{a.exchange.dialer, &r.queries}, timeout: a.exchange.timeout}
-	return r
 }
+
+// isLookup reports whether the question is for a name server's addresses.
+func (r *resolution) isLookup() bool { return len(r.sought) > 0 }
 
 // budget is a dialer that opens a connection for each of a number of queries.
 type budget struct {

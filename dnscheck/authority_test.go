@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"sync"
@@ -106,7 +107,7 @@ func TestAuthorityFindsTheZone(t *testing.T) {
 		}, found},
 		{"servers without glue, outside the zone", func(t *testing.T) *internet {
 			n := overTLD(t, ns("example.com", "ns1.hoster.net"), ns("example.com", "ns2.hoster.org"))
-			n.know(address("ns1.hoster.net", nsOne), address("ns2.hoster.org", nsTwo))
+			n.hosts(address("ns1.hoster.net", nsOne), address("ns2.hoster.org", nsTwo))
 			z := zoneOf(start("example.com"), txt(host, token))
 			n.at(nsOne, z)
 			n.at(nsTwo, z)
@@ -121,7 +122,7 @@ func TestAuthorityFindsTheZone(t *testing.T) {
 				return m
 			})
 			n.at("6.6.6.6", zoneOf(start("example.com"), txt(host, token)))
-			n.know(address("ns1.hoster.net", nsOne))
+			n.hosts(address("ns1.hoster.net", nsOne))
 			n.at(nsOne, zoneOf(start("example.com")))
 			return n
 		}, noName},
@@ -380,7 +381,7 @@ func TestServersThatLeadNowhere(t *testing.T) {
 						n.at(nsTwo, z)
 						n.at("5.1.0.3", s.zone)
 						n.at("6.6.6.6", holding(token))
-						n.know(address("ns.evil.net", "6.6.6.6"))
+						n.hosts(address("ns.evil.net", "6.6.6.6"))
 						v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 						if len(records) == 0 {
 							want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
@@ -399,7 +400,7 @@ func TestServersThatLeadNowhere(t *testing.T) {
 					n.at(nsOne, s.zone)
 					n.at(nsTwo, s.zone)
 					n.at("6.6.6.6", holding(token))
-					n.know(address("ns.evil.net", "6.6.6.6"))
+					n.hosts(address("ns.evil.net", "6.6.6.6"))
 					v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 					want(t, v, dnscheck.Unknown, s.reason)
 					if n.dials("6.6.6.6") != 0 {
@@ -608,7 +609,7 @@ func TestAddressesThatAreNotQueried(t *testing.T) {
 		t.Run(addr, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", addr), ns("example.com", "ns1.hoster.net"))
-				n.know(address("ns1.hoster.net", addr))
+				n.hosts(address("ns1.hoster.net", addr))
 				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 				want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
 				if got := n.straight(); got != 1 { // of the top-level domain
@@ -737,6 +738,37 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 			}
 			return n
 		}, dnscheck.ReasonTimeout},
+		{"names in zones whose servers have names in further zones, without end", host, func(t *testing.T) *internet {
+			return endless(t, func(q *dns.Msg, i int) string {
+				return fmt.Sprintf("ns%d.z%d.net", i, crc32.ChecksumIEEE([]byte(strings.ToLower(q.Question[0].Name)+string(rune(i)))))
+			})
+		}, ""},
+		{"names in two zones, each with the other's", host, func(t *testing.T) *internet {
+			return endless(t, func(q *dns.Msg, i int) string {
+				if dns.IsSubDomain("a.net.", dns.CanonicalName(q.Question[0].Name)) {
+					return fmt.Sprintf("ns%d.b.net", i)
+				}
+				return fmt.Sprintf("ns%d.a.net", i)
+			})
+		}, dnscheck.ReasonUnreachable},
+		{"names in zones of sixteen servers with four addresses, all slow", host, func(t *testing.T) *internet {
+			n := overTLD(t, many("example.com", 16, func(i int) string { return fmt.Sprintf("ns%d.z%d.net", i, i) })...)
+			n.know(ns("net", "a.nic.net"), address("a.nic.net", "5.0.1.1"))
+			var below []dns.RR
+			for i := range 16 {
+				for j := range 16 {
+					name := fmt.Sprintf("own%d.z%d.net", j, i)
+					below = append(below, ns(fmt.Sprintf("z%d.net", i), name))
+					for k := range 4 {
+						addr := fmt.Sprintf("6.%d.%d.%d", i, j, k+1)
+						below = append(below, address(name, addr))
+						n.at(addr, nil)
+					}
+				}
+			}
+			n.at("5.0.1.1", zoneOf(append([]dns.RR{start("net")}, below...)...))
+			return n
+		}, ""},
 		{"aliases from zone to zone, each with seven dead names beside its server", host, func(t *testing.T) *internet {
 			n := newInternet(t)
 			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
@@ -814,12 +846,19 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 				if got := n.straight(); got > dnscheck.MaxQueries {
 					t.Errorf("%d queries to name servers, want at most %d", got, dnscheck.MaxQueries)
 				}
-				names := make(map[string]bool)
-				for _, a := range n.askedOf(resolverAddrs...) {
-					names[a.name] = true
+				names, below := make(map[string]bool), make(map[string]bool)
+				for _, a := range n.everythingAsked() {
+					if slices.Contains(resolverAddrs, a.address) {
+						names[a.name] = true
+					} else if a.kind == dns.TypeA {
+						below[a.name] = true
+					}
 				}
-				if len(names) > dnscheck.MaxLookups+2 {
+				if len(names) > 2*2 { // two top-level domains, each with a server
 					t.Errorf("the resolvers were asked for %d names", len(names))
+				}
+				if len(below) > dnscheck.MaxLookups {
+					t.Errorf("the addresses of %d name servers were looked up", len(below))
 				}
 				if len(v.Observations) > dnscheck.MaxShown {
 					t.Errorf("%d observations", len(v.Observations))
@@ -829,23 +868,48 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 	}
 }
 
+// endless delegates example.com, and each domain below net, to eight servers of these names.
+func endless(t *testing.T, name func(q *dns.Msg, i int) string) *internet {
+	refer := func(q *dns.Msg) *dns.Msg {
+		m := straight(answer(q))
+		labels := dns.SplitDomainName(dns.CanonicalName(q.Question[0].Name))
+		cut := strings.Join(labels[len(labels)-2:], ".")
+		for i := range 8 {
+			m.Ns = append(m.Ns, ns(cut, name(q, i)))
+		}
+		return m
+	}
+	n := overTLD(t)
+	n.at(tldAddr, refer)
+	n.know(ns("net", "a.nic.net"), address("a.nic.net", "5.0.1.1"))
+	n.at("5.0.1.1", refer)
+	return n
+}
+
 // TestManyServers checks that only MaxServers of a zone's servers are queried, and that their
-// answers decide.
+// answers decide if they are a majority of all.
 func TestManyServers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := overTLD(t)
-		records := []dns.RR{start("com")}
-		for i := range 3 * dnscheck.MaxServers {
-			name, addr := fmt.Sprintf("ns%d.example.com", i), fmt.Sprintf("6.6.6.%d", i+1)
-			records = append(records, ns("example.com", name), address(name, addr))
-			n.at(addr, zoneOf(start("example.com")))
-		}
-		n.at(tldAddr, zoneOf(records...))
-		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoName)
-		if got := n.straight() - n.dials(tldAddr); got != dnscheck.MaxServers {
-			t.Errorf("%d queries to the zone's servers, want %d", got, dnscheck.MaxServers)
-		}
-	})
+	for name, test := range map[string]struct {
+		servers int
+		want    expected
+	}{
+		"as many as can be a majority": {2*dnscheck.MaxServers - 1, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		"one more":                     {2 * dnscheck.MaxServers, expected{dnscheck.Unknown, dnscheck.ReasonTooFew}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, delegatedTo("example.com", test.servers)...)
+				for i := range test.servers {
+					n.at(serverAddr(i), denies)
+				}
+				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+				want(t, v, test.want.state, test.want.reason)
+				if got := n.straight() - n.dials(tldAddr); got != dnscheck.MaxServers {
+					t.Errorf("%d queries to the zone's servers, want %d", got, dnscheck.MaxServers)
+				}
+			})
+		})
+	}
 }
 
 // TestManyAddressesOfEachServer checks the limits on queried addresses of a server and on
@@ -876,24 +940,42 @@ func TestManyAddressesOfEachServer(t *testing.T) {
 	})
 }
 
-// TestAddressLookupsWithoutAnswer checks that unanswered lookups of a name server's address
-// take LookupTime.
+// TestAddressLookupsWithoutAnswer checks how long lookups of a name server's address take if
+// nobody answers.
 func TestAddressLookupsWithoutAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := overTLD(t, ns("example.com", "ns1.dead.net"))
-		for _, address := range resolverAddrs {
-			n.at(address, func(q *dns.Msg) *dns.Msg {
-				if sameName(q.Question[0].Name, "ns1.dead.net") {
-					time.Sleep(time.Minute)
-				}
-				return n.resolver(q)
-			})
-		}
-		began := time.Now()
-		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
-		if took := time.Since(began); took != dnscheck.LookupTime {
-			t.Errorf("took %s, want %s", took, dnscheck.LookupTime)
-		}
+	t.Run("at the resolvers, of a top-level domain's", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := overTLD(t)
+			for _, address := range resolverAddrs {
+				n.at(address, func(q *dns.Msg) *dns.Msg {
+					if sameName(q.Question[0].Name, "a.registry.net") {
+						time.Sleep(time.Minute)
+					}
+					return n.resolver(q)
+				})
+			}
+			began := time.Now()
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+			if took := time.Since(began); took != dnscheck.LookupTime {
+				t.Errorf("took %s, want %s", took, dnscheck.LookupTime)
+			}
+		})
+	})
+	t.Run("at the servers of the name's zone", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := overTLD(t, ns("example.com", "ns1.dead.net"))
+			n.hosts(address("ns1.dead.net", nsOne))
+			n.at(hostAddr("dead.net"), nil)
+			began := time.Now()
+			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonTimeout)
+			if took := time.Since(began); took != 2*time.Second { // over UDP and TCP
+				t.Errorf("took %s", took)
+			}
+			if want := "its address cannot be found: no name server of dead.net answered with authority"; !strings.Contains(v.Note, want) {
+				t.Errorf("note %q, want %q in it", v.Note, want)
+			}
+		})
 	})
 }
 
@@ -1044,7 +1126,7 @@ func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
 func TestConcurrentChecksShareLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.hoster.net"), ns("slow.com", "ns1.slow.net"))
-		n.know(address("ns1.hoster.net", nsOne), address("ns1.slow.net", "5.9.0.1"))
+		n.hosts(address("ns1.hoster.net", nsOne), address("ns1.slow.net", "5.9.0.1"))
 		n.at(nsOne, zoneOf(start("example.com"), txt(host, token)))
 		n.at("5.9.0.1", nil)
 		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
@@ -1067,10 +1149,13 @@ func TestConcurrentChecksShareLookups(t *testing.T) {
 		}
 		stop()
 		looking.Wait()
-		// Each of three resolvers is queried for the name servers of com, and for two address
-		// types of each of three names.
-		if got := len(n.askedOf(resolverAddrs...)); got > 3+3*2*3 {
+		// Each of three resolvers is queried for the name servers of com and net, and for two
+		// address types of a server of each.
+		if got := len(n.askedOf(resolverAddrs...)); got > 3*2*(1+2) {
 			t.Errorf("the resolvers were asked %d times", got)
+		}
+		if got := len(n.askedOf(hostAddr("hoster.net"))); got != 2 {
+			t.Errorf("the servers of hoster.net were asked %d times, want once for each address type", got)
 		}
 	})
 }
@@ -1080,7 +1165,7 @@ func TestConcurrentChecksShareLookups(t *testing.T) {
 func TestCancelledCheckLeavesOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.hoster.net"))
-		n.know(address("ns1.hoster.net", nsOne))
+		n.hosts(address("ns1.hoster.net", nsOne))
 		n.at(nsOne, zoneOf(start("example.com"), txt(host, token)))
 		for _, address := range resolverAddrs {
 			n.at(address, func(q *dns.Msg) *dns.Msg {
@@ -1109,7 +1194,7 @@ func TestCancelledCheckLeavesOthers(t *testing.T) {
 func TestOneLyingResolverDoesNotChooseTheNameServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.hoster.net"))
-		n.know(address("ns1.hoster.net", nsOne))
+		n.hosts(address("ns1.hoster.net", nsOne))
 		n.at(nsOne, zoneOf(start("example.com")))
 		n.at(resolverAddrs[0], func(q *dns.Msg) *dns.Msg {
 			if q.Question[0].Qtype == dns.TypeNS {
@@ -1164,6 +1249,15 @@ func TestNamesThatNoResolverIsQueriedFor(t *testing.T) {
 			n.quietAbout(host)
 		})
 	})
+	t.Run("of its top-level domain's servers", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t, txt(host, token))
+			n.know(ns("com", "b.registry.net"), address("b.registry.net", "5.0.0.2"), ns("com", "org-1.example.com"), address("org-1.example.com", evilAddr))
+			n.at("5.0.0.2", n.servers[tldAddr])
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Present, dnscheck.ReasonFound)
+			n.quietAbout(host)
+		})
+	})
 	for _, name := range []string{host, "org-1.example.com", "ns.example.com", "ns." + host} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -1175,6 +1269,9 @@ func TestNamesThatNoResolverIsQueriedFor(t *testing.T) {
 				})
 				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 				want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+				if want := "no address (glue) came with the delegation"; !strings.Contains(v.Note, want) {
+					t.Errorf("note %q, want %q in it", v.Note, want)
+				}
 				for _, a := range n.askedOf(resolverAddrs...) {
 					if a.name != "com." && a.name != "a.registry.net." {
 						t.Errorf("a resolver was asked for %s", a.name)

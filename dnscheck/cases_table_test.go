@@ -564,9 +564,29 @@ var caseTable = []caseSection{
 				tests:   []string{"TestDelegationsThatDiffer", "TestGlueOfOneServerIsRejected"},
 			},
 			{
+				about:   "the token at one server, and a referral of another one to a server that denies it",
+				verdict: "unknown, not absent",
+				tests:   []string{"TestReferralNextToTheToken"},
+			},
+			{
+				about:   "servers with names in another zone, of whose servers one is the attacker's, the others silenced or not; the resolvers are led to it",
+				verdict: "never present by its addresses, nor absent",
+				tests:   []string{"TestNameServersNamedInAZoneWithOneHostileServer", "TestAddressesOfNameServers"},
+			},
+			{
+				about:   "a top-level domain's server, whose address the resolvers gave, as a domain's own server",
+				verdict: "its address is looked up for the domain",
+				tests:   []string{"TestResolversAddressIsOfATopLevelDomainOnly"},
+			},
+			{
 				about:   "many addresses of one name, many names of one machine, more servers than are queried",
 				verdict: "counted once; a majority of all",
-				tests:   []string{"TestMajorityCountsNamesAndAddresses", "TestMoreServersThanAreQueried"},
+				tests:   []string{"TestMajorityCountsNamesAndAddresses", "TestMoreServersThanAreQueried", "TestManyServers"},
+			},
+			{
+				about:   "a disproof of a zone with more servers than are queried",
+				verdict: "unknown: one of the others may have the token",
+				tests:   []string{"TestDisproofOfManyServers"},
 			},
 			{
 				about:   "all of the zone's servers silent, lame or failing",
@@ -589,7 +609,7 @@ var caseTable = []caseSection{
 			{
 				about:   "one to eight servers, one of three dead or lame, a zone at each label, aliases",
 				verdict: "present",
-				tests:   []string{"TestProofsOfCalmWorlds"},
+				tests:   []string{"TestProofsOfCalmWorlds", "TestProofsOfServersNamedElsewhere"},
 			},
 			{
 				about:   "a name server at an address that is not public: private, reserved, a cloud's platform",
@@ -706,6 +726,7 @@ var caseTable = []caseSection{
 				tests: []string{
 					"TestThinProofs/the other refuses", "TestThinProofIsContested",
 					"TestThinProofWaitsForAllServers", "TestThinProofThatWasCutShort", "TestContestedByOneOfMany",
+					"TestThinProofOfServersWithoutAddresses",
 				},
 			},
 			{

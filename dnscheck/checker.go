@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 	"time"
 )
@@ -114,7 +113,10 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 		checker.authority = &authority{
 			panel: checker.panel, exchange: newExchange(d, min(c.Timeout, authorityAttempt)),
 			port: cmp.Or(c.NameServerPort, defaultPort), anyAddress: c.AnyNameServer,
-			delegations: newCache[delegation](), addresses: newCache[[]netip.Addr](), reach: reachability{notify: c.Reach},
+			delegations: newCache[delegation](), reach: reachability{notify: c.Reach},
+		}
+		for i := range checker.authority.addresses {
+			checker.authority.addresses[i] = newCache[addresses]()
 		}
 	}
 	return checker, nil

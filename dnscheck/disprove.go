@@ -9,10 +9,10 @@ import (
 
 // Disprove checks whether the token is gone, before an action against its owner. It queries,
 // and waits for, all resolvers and, in ModeAuto and ModeAuthority, all of the zone's name
-// servers, which it finds from the top-level domain down without the cache.
+// servers, which it finds from the top-level domain down without cached delegations.
 //
 // Present if any server has the token. Absent only if none has it and no answer is a
-// contradiction, if the name servers deny it as in a check, and if a quorum of the resolvers
+// contradiction, if the name servers deny it as in a check and were all queried, and if a quorum of the resolvers
 // denies it, from two perspectives if any is named. The resolvers decide without name servers
 // only in ModeResolvers, and in ModeAuto if no name server at all can be reached, which needs
 // more evidence than in a check. Otherwise Unknown.

@@ -22,14 +22,18 @@
 //
 // [ModeAuto] and [ModeAuthority] also query the zone's own name servers, which know a record
 // as soon as it is published. They are found from the top-level domain down: a quorum of the
-// resolvers gives its name servers; each zone's servers are queried for the host's TXT
-// records without recursion, and refer to the next zone, until some answer with authority
-// (AA). No resolver is queried for a name between the host and its top-level domain, so that
-// it caches no negative answer (RFC 2308, RFC 8020). An alias is followed in the zone of its
-// target.
+// resolvers gives its name servers and their addresses, in place of the root; each zone's
+// servers are queried for the host's TXT records without recursion, and refer to the next zone,
+// until some answer with authority (AA). No resolver is queried for a name between the host and
+// its top-level domain, so that it caches no negative answer (RFC 2308, RFC 8020). An alias is
+// followed in the zone of its target.
+//
+// The address of a name server whose name lies in another zone is found in the same way, also
+// where the servers of that zone have their names in a third one: by a majority at each step,
+// and never by a resolver, which may have it from one hostile server.
 //
 // All servers of a zone are queried, at each address; but three of a registry, at one address
-// each, and at most eight of any zone. A referral is followed, and its delegation cached, if a
+// each, and at most sixteen of any zone, chosen at random. A referral is followed, and its delegation cached, if a
 // majority gave it: the same server names, with the addresses (glue) that a majority gave. It
 // must lead strictly down and toward the host. Glue counts for names in the referred zone, and
 // addresses that are not public unicast are not queried. A majority is one of all the zone's
@@ -40,7 +44,8 @@
 // as well, since an attacker can spoof a single authoritative answer. If at most half of the
 // servers answer, the result is ReasonTooFew, since an attacker with one of them may be able
 // to silence the others. [Config.ThinProofs] then sets [Verdict.Thin] if only the answers of
-// silent servers are missing, at the host's own zone.
+// silent servers are missing, at the host's own zone. So a zone of 32 servers is never proven. A
+// disproof needs an answer of every server: a zone of 17 has no absence to act upon.
 //
 // If the servers of a top-level domain are all silent, port 53 is taken to be closed for five
 // minutes ([Config.Reach]). A check then uses the resolvers. A proof finds out by itself, in
@@ -48,9 +53,9 @@
 // redirects the port can forge the answers of the others. A disproof requires two such
 // attempts, and no answer of any name server within a day.
 //
-// Foreign zones choose all of this, so it is bounded: a verdict takes at most 200 queries to
-// name servers, 48 lookups of their addresses, 12 referrals and 5 seconds, or 10 for a
-// disproof. Delegations and addresses are cached by their TTL, at most a quarter of an hour.
+// Foreign zones choose all of this, so it is bounded: a verdict takes at most 300 queries to
+// name servers, 48 lookups of their addresses, through at most four zones, 12 referrals to each
+// name, and 5 seconds, or 10 for a disproof. Delegations and addresses are cached by their TTL, at most a quarter of an hour.
 //
 // # Resolvers
 //
@@ -80,7 +85,7 @@
 //	checker.go                         Config, New, Close
 //	authority.go                       finds a zone's name servers, and decides by their answers
 //	authority_poll.go                  queries the servers of one zone, and counts majorities
-//	authority_lookup.go                finds the servers of a top-level domain, and addresses
+//	authority_lookup.go                finds the servers of a top-level domain, and servers' addresses
 //	authority_resolution.go            the state of one resolution, and its limits
 //	authority_referral.go              reads one server's answer
 //	reachability.go                    whether port 53 is open

@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"context"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/miekg/dns"
@@ -25,10 +26,17 @@ const (
 	Grace         = gracePeriod
 	ClosedFor     = closedFor
 	MaxServers    = maxServers
+	MaxDepth      = maxDepth
 	MaxAddrs      = maxAddrs
 	MaxCached     = maxCached
 	MaxRecords    = maxRecords
 )
+
+// AddressIn returns the address in an A or AAAA record; the zero value: it is another record.
+func AddressIn(record dns.RR) netip.Addr {
+	addr, _ := addressIn(record)
+	return addr
+}
 
 // DialFunc replaces the network.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
@@ -70,7 +78,7 @@ func ReadServerAnswer(raw []byte, id uint16, zone, host, token string) (ServerAn
 	if err != nil || r.truncated {
 		return ServerAnswer{}, err
 	}
-	a := readServerAnswer(r, zone, name, token)
+	a := readServerAnswer(r, zone, name, dns.TypeTXT, token)
 	s := ServerAnswer{State: a.finding.state, Alias: a.alias}
 	if a.down != nil {
 		s.Down = a.down.name
@@ -92,8 +100,8 @@ func MostAddresses(c *Checker) (glue, own int) {
 			glue = max(glue, cap(server.glue))
 		}
 	}
-	for _, entry := range c.authority.addresses.entries {
-		own = max(own, cap(entry.value))
+	for _, entry := range c.authority.addresses[0].entries {
+		own = max(own, cap(entry.value.addrs))
 	}
 	return glue, own
 }

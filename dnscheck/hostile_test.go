@@ -372,8 +372,9 @@ func TestMoreServersThanAreQueried(t *testing.T) {
 		servers int
 		reason  dnscheck.Reason
 	}{
-		"eight of thirteen": {13, dnscheck.ReasonFound},
-		"eight of sixteen":  {16, dnscheck.ReasonTooFew},
+		"all of sixteen":        {16, dnscheck.ReasonFound},
+		"sixteen of thirty-one": {31, dnscheck.ReasonFound},
+		"sixteen of thirty-two": {32, dnscheck.ReasonTooFew},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -392,13 +393,13 @@ func TestMoreServersThanAreQueried(t *testing.T) {
 	t.Run("and several servers refer to them", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var records []dns.RR // the checker must choose the same subset from each server's referral
-			for i := range 12 {
+			for i := range 24 {
 				name := fmt.Sprintf("ns%d.%s", i, host)
 				records = append(records, ns(host, name), address(name, fmt.Sprintf("5.2.0.%d", i)))
 			}
 			refers := zoneOf(append([]dns.RR{start("example.com")}, records...)...)
 			n := servedBy(t, refers, refers, refers)
-			for i := range 12 {
+			for i := range 24 {
 				n.at(fmt.Sprintf("5.2.0.%d", i), zoneOf(start(host), txt(host, token)))
 			}
 			want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), dnscheck.Present, dnscheck.ReasonFound)
@@ -409,9 +410,9 @@ func TestMoreServersThanAreQueried(t *testing.T) {
 // TestDelegationsThatDiffer has the servers of a zone or a registry refer to different
 // servers. The majority decides.
 func TestDelegationsThatDiffer(t *testing.T) {
-	old := zoneOf(start("example.com"), ns(host, "ns.old.com"))
-	moved := zoneOf(start("example.com"), ns(host, "ns.new.com"))
-	both := zoneOf(start("example.com"), ns(host, "ns.old.com"), ns(host, "ns.new.com"))
+	old := zoneOf(start("example.com"), ns(host, "ns.old.net"))
+	moved := zoneOf(start("example.com"), ns(host, "ns.new.net"))
+	both := zoneOf(start("example.com"), ns(host, "ns.old.net"), ns(host, "ns.new.net"))
 	tests := []struct {
 		name    string
 		servers []zone
@@ -428,7 +429,7 @@ func TestDelegationsThatDiffer(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := servedBy(t, test.servers...)
-				n.know(address("ns.old.com", "5.2.0.1"), address("ns.new.com", "5.2.0.2"))
+				n.hosts(address("ns.old.net", "5.2.0.1"), address("ns.new.net", "5.2.0.2"))
 				n.at("5.2.0.1", zoneOf(start(host)))
 				n.at("5.2.0.2", zoneOf(start(host), txt(host, token)))
 				v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
@@ -466,6 +467,28 @@ func TestDelegationsThatDiffer(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestReferralNextToTheToken has one of two servers refer to the attacker's, which denies the
+// token. The other server has it: a record that is published is not absent.
+func TestReferralNextToTheToken(t *testing.T) {
+	for way, ask := range ways {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := servedBy(t, leads, publishes)
+				n.at(evilAddr, zoneOf(start(host)))
+				v, err := ask(n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))(t.Context(), host, token)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+				const says = "ns2.example.com has it, ns._verify.org-1.example.com does not."
+				if !strings.HasSuffix(v.Sentence(), says) {
+					t.Errorf("sentence %q, want %q at its end", v.Sentence(), says)
+				}
+			})
+		})
+	}
 }
 
 // TestLateAnswerNextToReferrals has two of three servers refer to a zone that holds the token.
@@ -527,7 +550,7 @@ func TestAddressesInCachesAreBounded(t *testing.T) {
 		for i := range addresses {
 			private, public := fmt.Sprintf("10.0.%d.%d", i/250, i%250), fmt.Sprintf("5.2.%d.%d", i/250, i%250)
 			cut = append(cut, address("ns."+host, private), address("ns."+host, public))
-			n.know(address("ns.elsewhere.net", private), address("ns.elsewhere.net", public))
+			n.hosts(address("ns.elsewhere.net", private), address("ns.elsewhere.net", public))
 			n.at(public, zoneOf(start(host), txt(host, token)))
 		}
 		for i := range 3 {

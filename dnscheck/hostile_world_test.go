@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,10 +21,12 @@ import (
 )
 
 // TestProofsInHostileWorlds makes random worlds. An attacker controls at most half of each
-// zone's servers, and fewer resolvers than a quorum or all of one perspective. The attacker
-// answers each query at will and silences honest servers. A proof may be present only if the
+// zone's servers, those of the zones with the servers' names among them, and fewer resolvers than
+// a quorum or all of one perspective. The attacker answers each query at will, silences honest
+// servers, and leads honest resolvers to servers of their own. A proof may be present only if the
 // honest servers publish the token, and one of them and one honest resolver returned it during
-// the proof. Proofs in worlds without an attacker are present while the token is published.
+// the proof. While it is published, nothing is absent. Proofs in worlds without an attacker are
+// present while the token is published.
 //
 // ORGOPS_TEST_HOSTILE_WORLDS is the number of worlds. ORGOPS_TEST_SEED repeats a run.
 func TestProofsInHostileWorlds(t *testing.T) {
@@ -46,6 +49,9 @@ func TestProofsInHostileWorlds(t *testing.T) {
 				v := w.judged(fmt.Sprintf("world %d of seed %d", i, seed), func() dnscheck.Verdict { return prove(t, checker) })
 				if v.State == dnscheck.Present {
 					present[w.calm]++
+				}
+				if v := disprove(t, checker); v.State == dnscheck.Absent && w.published.Load() {
+					t.Errorf("world %d of seed %d, %s: disproved, though published: %+v", i, seed, w.layout, v)
 				}
 				time.Sleep(time.Duration(w.intN(600)) * time.Second)
 			}
@@ -79,6 +85,11 @@ type hostileWorld struct {
 	members  []*member
 	believed atomic.Bool // honest resolvers return the records of hostile servers
 	behind   atomic.Bool // honest resolvers do not see the token yet
+	led      atomic.Bool // honest resolvers have the attacker's address for each name server
+	denying  atomic.Bool // the attacker's own server denies the token
+
+	elsewhere []dns.RR // the delegations of the zones with name servers' names
+	depth     int      // of those that are being made
 
 	published, served, resolved atomic.Bool // the token: published; returned in this proof by an honest server; by an honest resolver
 
@@ -116,8 +127,12 @@ func newHostileWorld(t *testing.T, chance *rand.Rand) *hostileWorld {
 	w.published.Store(w.oneIn(2))
 
 	registry := []dns.RR{start("com"), ns("evil.com", "ns.evil.com"), address("ns.evil.com", evilAddr)}
-	evil := func(q *dns.Msg) *dns.Msg { return says(txt(q.Question[0].Name, token))(q) }
-	w.at(evilAddr, evil)
+	w.at(evilAddr, func(q *dns.Msg) *dns.Msg {
+		if w.denying.Load() {
+			return zoneOf(start("example.com"), start("target.com"))(q)
+		}
+		return says(forged(q))(q)
+	})
 	holds := func(zone, name string) func(q *dns.Msg) *dns.Msg {
 		with, without := zoneOf(start(zone), txt(name, token)), zoneOf(start(zone))
 		return func(q *dns.Msg) *dns.Msg {
@@ -142,28 +157,41 @@ func newHostileWorld(t *testing.T, chance *rand.Rand) *hostileWorld {
 		w.know(ns("com", name), address(name, addr))
 		w.at(addr, zoneOf(registry...))
 	}
+	w.know(ns("net", "a.nic.net"), address("a.nic.net", "5.0.1.1"), ns("net", "b.nic.net"), address("b.nic.net", "5.0.1.2"))
+	for _, addr := range []string{"5.0.1.1", "5.0.1.2"} {
+		w.at(addr, zoneOf(append([]dns.RR{start("net")}, w.elsewhere...)...))
+	}
 	w.resolvers()
 	return w
+}
+
+// forged returns the attacker's record for a question: the token, or evilAddr.
+func forged(q *dns.Msg) dns.RR {
+	if q.Question[0].Qtype == dns.TypeTXT {
+		return txt(q.Question[0].Name, token)
+	}
+	return made(evilAddr, q)
 }
 
 // serve adds two to six servers of a zone, at most half of them hostile, and returns the
 // delegation.
 func (w *hostileWorld) serve(zone, net string, honest func(q *dns.Msg) *dns.Msg) []dns.RR {
 	var delegation []dns.RR
-	servers := 2 + w.intN(5)
+	servers := 2 + w.intN(5-2*min(w.depth, 1))
 	hostile := 0
 	if !w.calm {
 		hostile = w.intN(servers/2 + 1)
 	}
-	outside := w.oneIn(3) // without glue: the resolvers return the addresses
+	names := "" // the zone of the servers' names, which have no glue then
+	if w.depth < 2 && w.oneIn(3) {
+		names = fmt.Sprintf("names%d.net", len(w.members))
+	}
+	hosted := []dns.RR{start(cmp.Or(names, zone))}
 	for i := range servers {
 		m := &member{zone: zone, honest: honest, habit: w.intN(2*habits) - habits}
 		m.hostile.Store(i < hostile)
 		w.members = append(w.members, m)
-		name := fmt.Sprintf("ns%d.%s", i, zone)
-		if outside {
-			name = fmt.Sprintf("ns%d.%d.hoster.net", i, len(w.members))
-		}
+		name := fmt.Sprintf("ns%d-%d.%s", i, w.depth, cmp.Or(names, zone)) // glue is of no name that a zone has
 		delegation = append(delegation, ns(zone, name))
 		addrs := []string{fmt.Sprintf("%s.%d.1", net, i), fmt.Sprintf("%s.%d.2", net, i), fmt.Sprintf("2a00:%d::%d", len(w.members), i)}
 		if i >= hostile || w.oneIn(2) { // an attacker can add addresses to a name of theirs
@@ -171,12 +199,18 @@ func (w *hostileWorld) serve(zone, net string, honest func(q *dns.Msg) *dns.Msg)
 		}
 		for _, addr := range addrs {
 			w.at(addr, func(q *dns.Msg) *dns.Msg { return w.answers(m, q) })
-			if outside {
+			if names != "" {
 				w.know(address(name, addr))
+				hosted = append(hosted, address(name, addr))
 			} else {
 				delegation = append(delegation, address(name, addr))
 			}
 		}
+	}
+	if names != "" {
+		w.depth++
+		w.elsewhere = append(w.elsewhere, w.serve(names, fmt.Sprintf("5.%d", 10+len(w.members)), zoneOf(hosted...))...)
+		w.depth--
 	}
 	return delegation
 }
@@ -207,13 +241,16 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 	}
 	switch habit {
 	case 0:
-		return says(txt(name, token))(q)
+		return says(forged(q))(q)
 	case 1:
 		return zoneOf(start(m.zone))(q)
 	case 2:
 		return refer(ns(name, "ns."+name), address("ns."+name, evilAddr))
-	case 3: // refer to the honest servers' names at another address
+	case 3: // refer to the honest servers' names at another address, or add one
 		r := m.honest(q)
+		if len(r.Answer) > 0 && q.Question[0].Qtype == dns.TypeA {
+			r.Answer = append(r.Answer, forged(q))
+		}
 		for i, rr := range r.Extra {
 			r.Extra[i] = address(rr.Header().Name, evilAddr)
 		}
@@ -231,14 +268,14 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 	case 7:
 		return servfail(q)
 	case 8:
-		r := says(txt(name, token))(q)
+		r := says(forged(q))(q)
 		r.Truncated = true
 		return r
 	case 9:
 		return holding(token)(q)
 	case 10:
 		time.Sleep(time.Duration(w.intN(900)) * time.Millisecond)
-		return says(txt(name, token))(q)
+		return says(forged(q))(q)
 	case 11:
 		time.Sleep(time.Duration(w.intN(900)) * time.Millisecond)
 		return refer(ns(name, "ns.evil.com"))
@@ -286,7 +323,11 @@ func (w *hostileWorld) resolvers() {
 			continue
 		}
 		w.at(addr, func(q *dns.Msg) *dns.Msg {
-			if !asksFor(q, host) {
+			switch name := dns.CanonicalName(q.Question[0].Name); {
+			case asksFor(q, host):
+			case w.led.Load() && dns.IsSubDomain("net.", name) && strings.Contains(name, ".names"):
+				return answer(q, made(evilAddr, q))
+			default:
 				return w.resolver(q)
 			}
 			if w.behind.Load() || !w.published.Load() && !w.believed.Load() {
@@ -307,6 +348,8 @@ func (w *hostileWorld) change() {
 	if !w.calm {
 		w.believed.Store(!w.oneIn(4))
 		w.behind.Store(w.oneIn(6))
+		w.led.Store(!w.oneIn(3))
+		w.denying.Store(w.oneIn(3))
 		silences := w.intN(3) > 0
 		for _, m := range w.members {
 			if m.hostile.Load() && w.oneIn(6) {
@@ -325,6 +368,8 @@ func (w *hostileWorld) judged(which string, prove func() dnscheck.Verdict) dnsch
 	switch published := w.published.Load(); {
 	case v.State == dnscheck.Present && (!published || !w.served.Load() || !w.resolved.Load()):
 		w.t.Errorf("%s, %s: present, though published %t, served %t, resolved %t: %+v", which, w.layout, published, w.served.Load(), w.resolved.Load(), v)
+	case published && v.State == dnscheck.Absent:
+		w.t.Errorf("%s, %s: absent, though published: %+v", which, w.layout, v)
 	case w.calm && published && v.State != dnscheck.Present, w.calm && !published && v.State != dnscheck.Absent:
 		w.t.Errorf("%s, %s: %s (%s) in a calm world, published %t: %+v", which, w.layout, v.State, v.Reason, published, v)
 	}

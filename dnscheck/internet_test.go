@@ -2,6 +2,7 @@ package dnscheck_test
 
 import (
 	"context"
+	"hash/crc32"
 	"net"
 	"net/netip"
 	"slices"
@@ -25,6 +26,7 @@ type internet struct {
 	mu      sync.Mutex
 	servers map[string]zone // by address without port; nil: never answers
 	known   []dns.RR        // the resolvers' records
+	hosted  []dns.RR        // by hosts
 	log     []asked
 	dialled []string
 }
@@ -58,6 +60,38 @@ func (n *internet) know(records ...dns.RR) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.known = append(n.known, records...)
+}
+
+// hosts adds the addresses of name servers that lie in zones of their own: each domain has one
+// server with its records, and each top-level domain one that refers to it.
+func (n *internet) hosts(records ...dns.RR) {
+	n.hosted = append(n.hosted, records...)
+	zones := make(map[string][]dns.RR)
+	for _, record := range n.hosted {
+		labels := dns.SplitDomainName(record.Header().Name)
+		tld, zone := labels[len(labels)-1], strings.Join(labels[len(labels)-2:], ".")
+		for _, origin := range []string{tld, zone} {
+			if zones[origin] == nil {
+				zones[origin] = []dns.RR{start(origin)}
+			}
+		}
+		if len(zones[zone]) == 1 {
+			zones[tld] = append(zones[tld], ns(zone, "dns."+zone), address("dns."+zone, hostAddr(zone)))
+		}
+		zones[zone] = append(zones[zone], record)
+	}
+	for origin, records := range zones {
+		n.at(hostAddr(origin), zoneOf(records...))
+		if dns.CountLabel(origin) == 1 {
+			n.know(ns(origin, "dns."+origin), address("dns."+origin, hostAddr(origin)))
+		}
+	}
+}
+
+// hostAddr is the address of a zone's server that hosts has added.
+func hostAddr(zone string) string {
+	sum := crc32.ChecksumIEEE([]byte(zone))
+	return netip.AddrFrom4([4]byte{7, byte(sum), byte(sum >> 8), byte(sum >> 16)}).String()
 }
 
 func (n *internet) resolver(q *dns.Msg) *dns.Msg {
@@ -148,13 +182,14 @@ func (n *internet) dials(address string) int {
 	return count
 }
 
-// straight counts the connections to addresses other than the resolvers'.
+// straight counts the connections to addresses other than those of the resolvers, and of the
+// servers that hosts has added.
 func (n *internet) straight() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	count := 0
 	for _, d := range n.dialled {
-		if !slices.Contains(resolverAddrs, netip.MustParseAddrPort(d).Addr().String()) {
+		if addr := netip.MustParseAddrPort(d).Addr().String(); !slices.Contains(resolverAddrs, addr) && !strings.HasPrefix(addr, "7.") {
 			count++
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 const (
 	// lookupTime is the resolvers' time to find the name servers of a top-level domain, or the
-	// addresses of a name server: well under authorityTime, so that a name without an answer
+	// addresses of its servers: well under authorityTime, so that a name without an answer
 	// does not use up the time of the others.
 	lookupTime = 2 * time.Second
 	// notFoundTTL caches that a name server has no addresses. A dead one is often named by

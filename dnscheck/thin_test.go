@@ -189,7 +189,7 @@ func TestThinProofIsOfTheHostsOwnZone(t *testing.T) {
 // one of them could deny the token.
 func TestThinProofWaitsForAllServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const servers = 16
+		const servers = 2 * dnscheck.MaxServers
 		n := overTLD(t, delegatedTo("example.com", servers)...)
 		for i := range servers {
 			n.at(serverAddr(i), publishes)
@@ -250,6 +250,34 @@ func TestSentenceOfAThinProof(t *testing.T) {
 			if diff := cmp.Diff(says, v.Sentence()); diff != "" {
 				t.Errorf("sentence (-want +got):\n%s", diff)
 			}
+		})
+	}
+}
+
+// TestThinProofOfServersWithoutAddresses has the second server of two named in another zone. One
+// that has no address is as silent as a dead one. If the zone's servers contradict each other, an
+// attacker may hold one of them: that is no silence.
+func TestThinProofOfServersWithoutAddresses(t *testing.T) {
+	right := zoneOf(start("other.net"), address("ns2.other.net", nsTwo))
+	for name, test := range map[string]struct {
+		first, then zone
+		thin        bool
+	}{
+		"none has one":           {zoneOf(start("other.net")), zoneOf(start("other.net")), true},
+		"all are silent":         {nil, nil, true},
+		"one of two denies it":   {right, zoneOf(start("other.net")), false},
+		"one of two has another": {right, zoneOf(start("other.net"), address("ns2.other.net", evilAddr)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne), ns("example.com", "ns2.other.net"))
+				n.at(nsOne, publishes)
+				n.know(txt(host, token), ns("net", "a.nic.net"), address("a.nic.net", "5.0.1.1"))
+				n.at("5.0.1.1", zoneOf(start("net"), ns("other.net", "a.other.net"), address("a.other.net", "5.4.0.1"), ns("other.net", "b.other.net"), address("b.other.net", "5.4.0.2")))
+				n.at("5.4.0.1", test.first)
+				n.at("5.4.0.2", test.then)
+				wantThin(t, n, prove(t, n.checker(thin(dnscheck.ModeAuto))), test.thin, test.thin)
+			})
 		})
 	}
 }

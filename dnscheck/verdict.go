@@ -211,6 +211,8 @@ func (v Verdict) Sentence() string {
 
 func (v Verdict) tooFew() string {
 	switch {
+	case 2*v.Answered > v.Servers: // a disproof
+		return ": each of them has to"
 	case !v.Thin:
 		return ": more than half of them have to"
 	case v.Answered == 1:
