@@ -102,7 +102,8 @@ type addresses struct {
 // sought can only be found with the addresses of those servers.
 func (r *resolution) lookUp(ctx context.Context, zone, name string) ([]netip.Addr, error) {
 	below := &resolution{
-		authority: r.authority, path: r.path, limited: r.limited, lookups: r.lookups, sought: append(slices.Clip(r.sought), zone),
+		authority: r.authority, path: r.path, limited: r.limited, lookups: r.lookups,
+		sought: append(slices.Clip(r.sought), zone),
 	}
 	switch {
 	case dns.CountLabel(zone) == 1:
@@ -112,7 +113,9 @@ func (r *resolution) lookUp(ctx context.Context, zone, name string) ([]netip.Add
 	case len(below.sought) > maxDepth:
 		return nil, fmt.Errorf("more than %d zones whose name servers lie in another one", maxDepth)
 	}
-	found, err := r.addresses[len(r.sought)].load(ctx, name, func() (addresses, time.Duration, error) { return below.find(ctx, name) })
+	found, err := r.addresses[len(r.sought)].load(ctx, name, func() (addresses, time.Duration, error) {
+		return below.find(ctx, name)
+	})
 	if err == nil {
 		err = found.err
 	}
