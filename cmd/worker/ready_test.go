@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,11 +12,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"orgops/internal/health"
-	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
-	"orgops/internal/workers"
 )
 
 // closed returns an address without a listener.
@@ -140,44 +136,6 @@ func TestStartedNamesTheSettings(t *testing.T) {
 		if list, _ := line[member].([]any); len(list) != want {
 			t.Errorf("%s: %v, want %d", member, line[member], want)
 		}
-	}
-}
-
-// TestReadinessRoundTrips checks that the checks of 150 tenants take as many round trips as
-// those of three, and that each tenant has its own results.
-func TestReadinessRoundTrips(t *testing.T) {
-	t.Parallel()
-	box := startBox(t, sandbox.Options{})
-	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.close()
-	w.order = workers.New(w.about, w.ledger.Core(), w.logger)
-	count := new(redistest.RoundTrips)
-	check := func() (took int64) {
-		before := count.Load()
-		for _, c := range w.readiness().Findings(t.Context()) {
-			stopped := c.Subject == "tenant tenant-1"
-			if strings.HasSuffix(c.Subject, " token") || strings.HasSuffix(c.Subject, " resolvers") {
-				continue // not of Redis
-			}
-			if c.Level == health.Wrong || strings.Contains(c.Text, "stopped by me") != stopped {
-				t.Errorf("%s", c)
-			}
-		}
-		return count.Load() - before
-	}
-	serveSandbox(t, w, box, box.ClientSecret(), 3)
-	if _, err := w.tenants()[1].limiter.Stop(t.Context(), "me", ""); err != nil {
-		t.Fatal(err)
-	}
-	check() // connects, and stores the scripts
-	w.permits.AddHook(count)
-	few := check()
-	serveSandbox(t, w, box, box.ClientSecret(), 150)
-	if many := check(); few == 0 || many != few {
-		t.Errorf("%d round trips for 3 tenants, %d for 150", few, many)
 	}
 }
 
