@@ -482,8 +482,11 @@ func TestStoppedInTime(t *testing.T) {
 	await(t, "the request", func() bool {
 		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool { return r.Operation == sandbox.OpRemoveOrganizationClients })
 	})
-	if status := p.stop(); status != 0 { // if it waited for the request, the attempt would count
+	if status := p.stop(); status != 0 {
 		t.Errorf("status %d", status)
+	}
+	if log := p.stderr.String(); strings.Contains(log, `"outcome":"transient"`) {
+		t.Errorf("it waits for the request:\n%s", log)
 	}
 	if settled := d.run("clients").Settled(); settled != 0 {
 		t.Errorf("%d rows are settled", settled)
