@@ -179,7 +179,7 @@ func verify(ts *testscript.TestScript, args []string, change func(*kinds.VerifyC
 		ts.Check(err)
 		resolvers = append(resolvers, r)
 	}
-	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers, Timeout: patience})
 	ts.Check(err)
 	defer checker.Close()
 	config := kinds.VerifyConfig{API: api, DNS: checker, Line: noLine{}, RequestTimeout: time.Second}

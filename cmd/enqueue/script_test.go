@@ -402,7 +402,7 @@ func reached(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "reached")
 	select {
 	case <-of(ts).watched:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		ts.Fatalf("it never came")
 	}
 }
@@ -410,7 +410,7 @@ func reached(ts *testscript.TestScript, neg bool, args []string) {
 // submitted waits until all rows of a run are in.
 func submitted(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "submitted RUN")
-	end := time.After(time.Minute)
+	end := time.After(patience)
 	for tick := time.Tick(5 * time.Millisecond); ; {
 		if r, err := of(ts).ledger().Get(context.Background(), ledger.RunID(args[0])); err == nil && r.Sealed() {
 			return

@@ -19,7 +19,6 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
-	"orgops/internal/workers"
 )
 
 // closed returns an address without a listener.
@@ -220,44 +219,6 @@ func TestRedisThatLosesData(t *testing.T) {
 	}
 	w.checkStorage(t.Context())
 	want("corrected", "Redis lost data shortly", faults[1])
-}
-
-// TestReadinessRoundTrips checks that the checks of 150 tenants take as many round trips as
-// those of three, and that each tenant has its own results.
-func TestReadinessRoundTrips(t *testing.T) {
-	t.Parallel()
-	box := startBox(t, sandbox.Options{})
-	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.close()
-	w.order = workers.New(w.about, w.ledger.Core(), w.logger)
-	count := new(redistest.RoundTrips)
-	check := func() (took int64) {
-		before := count.Load()
-		for _, c := range w.readiness().Findings(t.Context()) {
-			stopped := c.Subject == "tenant tenant-1"
-			if strings.HasSuffix(c.Subject, " token") || strings.HasSuffix(c.Subject, " resolvers") {
-				continue // not of Redis
-			}
-			if c.Level == health.Wrong || strings.Contains(c.Text, "stopped by me") != stopped {
-				t.Errorf("%s", c)
-			}
-		}
-		return count.Load() - before
-	}
-	serveSandbox(t, w, box, box.ClientSecret(), 3)
-	if _, err := w.tenants()[1].limiter.Stop(t.Context(), "me", ""); err != nil {
-		t.Fatal(err)
-	}
-	check() // connects, and stores the scripts
-	w.permits.AddHook(count)
-	few := check()
-	serveSandbox(t, w, box, box.ClientSecret(), 150)
-	if many := check(); few == 0 || many != few {
-		t.Errorf("%d round trips for 3 tenants, %d for 150", few, many)
-	}
 }
 
 // serveSandbox has the worker serve n tenants, which share a sandbox and a secret.

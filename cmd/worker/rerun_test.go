@@ -147,7 +147,11 @@ func TestPauseOfManyRows(t *testing.T) {
 	if err := d.ledger.Core().Pause(t.Context(), "many"); err != nil {
 		t.Fatal(err)
 	}
-	d.watch(2 * time.Second)
+	d.watch(time.Second)
+	await(t, "the end of the rows in progress", func() bool {
+		p, err := d.ledger.Core().Sync(t.Context(), "many")
+		return err == nil && !slices.ContainsFunc(p.Segments, func(s ledger.SegmentState) bool { return s.Open.Released+s.Open.Running > 0 })
+	})
 	before := patched(box)
 	d.watch(3 * time.Second)
 	if after := patched(box); after != before {

@@ -482,14 +482,11 @@ func TestStoppedInTime(t *testing.T) {
 	await(t, "the request", func() bool {
 		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool { return r.Operation == sandbox.OpRemoveOrganizationClients })
 	})
-	p.cancel()
-	select {
-	case <-p.ended:
-	case <-time.After(20 * time.Second): // the request's own timeout is 30 s
-		t.Fatal("it waits for the request")
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d", status)
 	}
-	if p.status != 0 {
-		t.Errorf("status %d", p.status)
+	if log := p.stderr.String(); strings.Contains(log, `"outcome":"transient"`) {
+		t.Errorf("it waits for the request:\n%s", log)
 	}
 	if settled := d.run("clients").Settled(); settled != 0 {
 		t.Errorf("%d rows are settled", settled)

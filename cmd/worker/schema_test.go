@@ -6,9 +6,11 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"orgops/internal/logtest"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -74,7 +76,7 @@ func TestSchemaIsReplaced(t *testing.T) {
 // TestSchemaCannotBeRead checks that an unreadable version is only logged.
 func TestSchemaCannotBeRead(t *testing.T) {
 	m := redistest.Mini(t)
-	var log bytes.Buffer
+	var log logtest.Buffer
 	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: "redis://" + m.Addr()}, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -82,10 +84,10 @@ func TestSchemaCannotBeRead(t *testing.T) {
 	defer w.close()
 	w.schemaEvery = time.Millisecond
 	m.SetError("NOPERM this user has no permissions") // go-redis would retry LOADING
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	defer cancel()
-	w.watchSchema(ctx, func(err error) { t.Errorf("it stops: %v", err) })
-	if !strings.Contains(log.String(), "reading the schema version failed") {
-		t.Errorf("log:\n%s", log.String())
-	}
+	watching.Go(func() { w.watchSchema(ctx, func(err error) { t.Errorf("it stops: %v", err) }) })
+	await(t, "the log", func() bool { return strings.Contains(log.String(), "reading the schema version failed") })
 }

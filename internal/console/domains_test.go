@@ -78,7 +78,7 @@ func newLookSite(t *testing.T, write bool) lookSite {
 		}
 		resolvers = append(resolvers, r)
 	}
-	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,11 +174,11 @@ func (w *world) serve() {
 // await waits until the condition holds.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for range 1500 {
+	for range 6000 {
 		if holds() {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatalf("%s: not within 30 s", what)
+	t.Fatalf("%s: not within two minutes", what)
 }

@@ -164,20 +164,21 @@ func TestBlockedOperation(t *testing.T) {
 func TestBurstIsReleased(t *testing.T) {
 	for available, want := range map[int64]int{30: 30, 0: 2} {
 		t.Run(fmt.Sprint(available), func(t *testing.T) {
-			s := newSite(t)
-			s.submit("a", kinds.Update, s.domains(40))
-			d := s.dispatcher(func(config *dispatch.Config) {
-				config.Places, config.Rate = 100, func() float64 { return 2 }
-				config.Pace = func(context.Context) (pace.State, error) {
-					return pace.State{At: time.Now(), Available: available}, nil
+			onSite(t, func(t *testing.T, s *site) {
+				s.submit("a", kinds.Update, s.domains(40))
+				d := s.dispatcher(func(config *dispatch.Config) {
+					config.Places, config.Rate = 100, func() float64 { return 2 }
+					config.Pace = func(context.Context) (pace.State, error) {
+						return pace.State{At: time.Now(), Available: available}, nil
+					}
+				})
+				for range 3 {
+					round(t, d)
+				}
+				if n := s.pending(); n != want {
+					t.Errorf("%d tasks, want %d", n, want)
 				}
 			})
-			for range 3 {
-				round(t, d)
-			}
-			if n := s.pending(); n != want {
-				t.Errorf("%d tasks, want %d", n, want)
-			}
 		})
 	}
 }

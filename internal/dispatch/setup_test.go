@@ -78,7 +78,7 @@ func newAPI(t *testing.T) (*sandbox.Sandbox, *apiclient.Client) {
 	}
 	t.Cleanup(func() { _ = sb.Close() })
 	client, err := apiclient.New(apiclient.Config{
-		BaseURL: sb.BaseURL(), Timeout: 2 * time.Second, Tokens: apiclient.StaticToken(apiclient.NewSecret(sb.Token())),
+		BaseURL: sb.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(sb.Token())),
 	})
 	if err != nil {
 		t.Fatal(err)

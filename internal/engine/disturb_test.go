@@ -12,7 +12,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"orgops/apiclient"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -81,7 +80,7 @@ type scene struct {
 
 // on returns a worker whose calls the saboteur counts.
 func (s scene) on(sab *saboteur) (*engine.Engine, ledger.SessionID) {
-	return s.worker(func(c *engine.Config) {
+	e, session := s.worker(func(c *engine.Config) {
 		if s.wrap != nil {
 			c.Ledger = s.wrap(c.Ledger)
 		}
@@ -90,19 +89,10 @@ func (s scene) on(sab *saboteur) (*engine.Engine, ledger.SessionID) {
 		}
 		c.Handlers[s.kind] = s.handler(sab)
 	})
-}
-
-// patient returns a client whose requests do not time out on a busy machine.
-func (s *site) patient() *apiclient.Client {
-	s.t.Helper()
-	client, err := apiclient.New(apiclient.Config{
-		BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())),
-	})
-	if err != nil {
-		s.t.Fatal(err)
+	if sab != nil {
+		e.StopClock()
 	}
-	s.t.Cleanup(client.CloseIdle)
-	return client
+	return e, session
 }
 
 // kill executes rows in a worker that is killed there, and has another one finish them. The

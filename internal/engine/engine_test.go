@@ -14,6 +14,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 )
 
 const kind = ledger.Kind("test")
@@ -62,7 +63,8 @@ func TestEndings(t *testing.T) {
 			}), func(c *engine.Config) {
 				c.Block = func(_ context.Context, operation, _ string) error { blocked = operation; return nil }
 			})
-			err := e.ProcessTask(t.Context(), s.release())
+			task, before := s.release(), s.now()
+			err := e.ProcessTask(t.Context(), task)
 			if archived := errors.Is(err, asynq.SkipRetry); archived != c.archived || err != nil && !archived {
 				t.Errorf("error %v", err)
 			}
@@ -78,9 +80,8 @@ func TestEndings(t *testing.T) {
 			if given := row.Checkpoint.Note; (given == "") != (c.note == "") || !strings.Contains(given, c.note) {
 				t.Errorf("note %q, want %q", given, c.note)
 			}
-			now, err := s.Now(t.Context())
-			if err != nil || c.after > 0 && row.Due.Before(now.Add(c.after)) {
-				t.Errorf("due %v, %v", row.Due.Sub(now), err)
+			if after := row.Due.Sub(before); c.after > 0 && after < c.after {
+				t.Errorf("due after %v", after)
 			}
 			if (blocked != "") != (c.name == "blocked") {
 				t.Errorf("blocked %q", blocked)
@@ -130,14 +131,14 @@ func TestNewerTask(t *testing.T) {
 				t.Error("executed")
 				return ledger.Result{}, nil
 			}))
+			before := s.now()
 			if err := e.ProcessTask(t.Context(), asynq.NewTask(task.Type(), []byte(change(string(task.Payload()))))); err != nil {
 				t.Error(err)
 			}
-			row := s.row(0)
-			now, err := s.Now(t.Context())
-			wait := row.Due.Sub(now)
-			if err != nil || wait < 4*time.Second || wait > 5*time.Second || row.Checkpoint.Attempts != 0 || !strings.Contains(row.Checkpoint.Note, "newer worker") {
-				t.Errorf("due in %v, row %+v, %v", wait, row, err)
+			row, after := s.row(0), s.now()
+			if row.Due.Sub(before) < 5*time.Second || row.Due.Sub(after) > 5*time.Second || row.Checkpoint.Attempts != 0 ||
+				!strings.Contains(row.Checkpoint.Note, "newer worker") {
+				t.Errorf("given back between %v and %v, row %+v", before, after, row)
 			}
 		})
 	}
@@ -175,6 +176,16 @@ func TestAttempts(t *testing.T) {
 	if row := s.row(0); n != 1 || row.Result.Outcome != engine.Failed || err == nil || !strings.Contains(row.Result.Detail, "given up after 17 attempts: panic: no such thing") {
 		t.Errorf("executed %d times, row %+v, %v", n, row, err)
 	}
+}
+
+// now returns Redis' time.
+func (s *site) now() time.Time {
+	s.t.Helper()
+	now, err := s.Now(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return now
 }
 
 // token releases the row and returns its token.
@@ -216,16 +227,18 @@ func (batch) Execute(context.Context, *engine.Execution) (engine.Answers, error)
 
 // TestTimeout has a handler that works too long.
 func TestTimeout(t *testing.T) {
-	s := newSite(t)
-	s.submit(kind, `{}`)
-	e, _ := s.worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
-		<-ctx.Done()
-		return ledger.Result{}, ctx.Err()
-	}), func(c *engine.Config) { c.Timeout = 10 * time.Millisecond })
-	_ = e.ProcessTask(t.Context(), s.release())
-	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 {
-		t.Errorf("row %+v", row)
-	}
+	redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
+		s := newLedgerSite(t)
+		s.submit(kind, `{}`)
+		e, _ := s.worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+			<-ctx.Done()
+			return ledger.Result{}, ctx.Err()
+		}), func(c *engine.Config) { c.Timeout = time.Second })
+		_ = e.ProcessTask(t.Context(), s.release())
+		if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 {
+			t.Errorf("row %+v", row)
+		}
+	})
 }
 
 // TestGiveBack gives back a row in progress. Another execution gets it at once, no attempt is
@@ -326,20 +339,22 @@ func TestLostAnswers(t *testing.T) {
 // handler is not called, and no attempt is used up.
 func TestBeginAtMaxmemory(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.submit(kind, `{}`)
-	f := &faulty{Ledger: s.Ledger, begin: ledger.ErrNoMemory}
-	e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-		t.Error("executed")
-		return ledger.Result{}, nil
-	}), func(c *engine.Config) { c.Ledger = f })
-	begun := time.Now()
-	if err := e.ProcessTask(t.Context(), s.release()); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(begun); took < time.Second || f.begun != 1 {
-		t.Errorf("took %v, begun %d times", took, f.begun)
-	}
+	redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
+		s := newLedgerSite(t)
+		s.submit(kind, `{}`)
+		f := &faulty{Ledger: s.Ledger, begin: ledger.ErrNoMemory}
+		e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+			t.Error("executed")
+			return ledger.Result{}, nil
+		}), func(c *engine.Config) { c.Ledger = f })
+		begun := time.Now()
+		if err := e.ProcessTask(t.Context(), s.release()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took < time.Second || f.begun != 1 {
+			t.Errorf("took %v, begun %d times", took, f.begun)
+		}
+	})
 }
 
 // TestKeepSession renews a session at once.

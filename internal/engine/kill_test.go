@@ -78,6 +78,7 @@ func (s *site) die(m *mortal) {
 	worker, session := s.worker(func(c *engine.Config) {
 		c.Ledger, c.Handlers = m, map[ledger.Kind]engine.Handler{kinds.Update: s.updates(m)}
 	})
+	worker.StopClock()
 	task := s.release()
 	var life sync.WaitGroup
 	life.Go(func() { _ = worker.ProcessTask(s.t.Context(), task) })

@@ -488,7 +488,7 @@ var strictRefusals = map[string]func(s *sweepSite, d sandbox.Domain){
 // strictly has the workers refuse aliases out of the domain and wildcards.
 func (s *sweepSite) strictly() {
 	s.t.Helper()
-	c := dnscheck.Config{RefuseAliases: true, RefuseWildcards: true}
+	c := dnscheck.Config{Timeout: patience, RefuseAliases: true, RefuseWildcards: true}
 	for _, addr := range s.sandbox.DNSAddrs() {
 		r, err := dnscheck.ParseResolver(addr)
 		if err != nil {

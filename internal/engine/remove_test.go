@@ -44,11 +44,10 @@ func removals(organization string, clients ...string) (rows []string) {
 func removing(t *testing.T, most int, ids []string, change ...func(*sandbox.Options)) scene {
 	t.Helper()
 	s := scene{site: newSite(t, change...), kind: kinds.Remove}
-	client := s.patient()
 	s.handler = func(sab *saboteur) engine.Handler {
-		cfg := kinds.RemoveConfig{API: client, MaxClients: most, Limit: pace.NewClientLimit(s.rdb, string(tenant))}
+		cfg := kinds.RemoveConfig{API: s.api, MaxClients: most, Limit: pace.NewClientLimit(s.rdb, string(tenant))}
 		if sab != nil {
-			cfg.API = sabotagedClients{client, sab}
+			cfg.API = sabotagedClients{s.api, sab}
 		}
 		return kinds.NewRemove(cfg)
 	}
@@ -166,7 +165,7 @@ func TestBadClients(t *testing.T) {
 // execution against the bound.
 func (s *site) drainBounded(e *engine.Engine, requests int) {
 	s.t.Helper()
-	for end := time.Now().Add(30 * time.Second); s.counts().Settled() < int64(s.run.Rows); {
+	for end := time.Now().Add(patience); s.counts().Settled() < int64(s.run.Rows); {
 		if time.Now().After(end) {
 			s.t.Fatalf("rows stay open: %v", s.counts())
 		}

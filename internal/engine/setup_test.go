@@ -29,9 +29,14 @@ const (
 	org    = "org_1"
 )
 
-// requestTimeout is the client's. The tests wait for twice that. Long tests run with the race
-// detector on busy machines.
-var requestTimeout = time.Duration(redistest.Amount(100, 300)) * time.Millisecond
+const (
+	// requestTimeout is the handlers': they wait for twice that until a request without an answer
+	// cannot land any more. The client's is its default: an answer that is lost resets the
+	// connection, and no other is late, however busy the machine is.
+	requestTimeout = 100 * time.Millisecond
+	// patience is how long a test waits for something that hangs if it takes longer.
+	patience = 2 * time.Minute
+)
 
 // site is a tenant with its ledger. The test delivers the rows.
 type site struct {
@@ -56,15 +61,23 @@ func newSite(t *testing.T, change ...func(*sandbox.Options)) *site {
 	}
 	t.Cleanup(func() { _ = sb.Close() })
 	client, err := apiclient.New(apiclient.Config{
-		BaseURL: sb.BaseURL(), Timeout: requestTimeout, Tokens: apiclient.StaticToken(apiclient.NewSecret(sb.Token())),
+		BaseURL: sb.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(sb.Token())),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.CloseIdle)
 	sb.AddOrganization(org, "one")
+	s := newLedgerSite(t)
+	s.sandbox, s.api = sb, client
+	return s
+}
+
+// newLedgerSite returns a site without a tenant, of which nothing needs sockets.
+func newLedgerSite(t *testing.T) *site {
+	t.Helper()
 	rdb := redistest.New(t)
-	return &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: client}
+	return &site{Ledger: ledger.New(rdb), t: t, rdb: rdb}
 }
 
 // submit submits rows of a kind as one run.
@@ -123,6 +136,16 @@ func (s *site) release() *asynq.Task {
 	return s.task(engine.NewTask(s.run, s.segment(), r.Token, r.Rows...))
 }
 
+// next returns the task of the next rows that are due.
+func (s *site) next() *asynq.Task {
+	s.t.Helper()
+	task := s.release()
+	for ; task == nil; task = s.release() {
+		s.rest()
+	}
+	return task
+}
+
 // rest waits after a release of no rows until one is due, or for some time: each release is a
 // script.
 func (s *site) rest() {
@@ -166,7 +189,7 @@ func handler(f func(context.Context, *engine.Execution, *engine.Row) (ledger.Res
 // drain executes rows until none is open.
 func (s *site) drain(e *engine.Engine) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(patience); ; {
 		if time.Now().After(end) {
 			s.t.Fatalf("rows stay open: %+v", s.row(0))
 		}

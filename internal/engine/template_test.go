@@ -46,7 +46,7 @@ type creation struct {
 func creating(t *testing.T, rows []string, change ...func(*sandbox.Options)) *creation {
 	t.Helper()
 	s := &creation{scene: scene{site: newSite(t, change...), kind: kinds.Create}, timeout: requestTimeout}
-	s.tenant = s.patient()
+	s.tenant = s.api
 	s.handler = func(sab *saboteur) engine.Handler {
 		cfg := kinds.CreateConfig{API: s.tenant, RequestTimeout: s.timeout}
 		if sab != nil {
@@ -116,7 +116,7 @@ func (s *site) lists() int { return len(s.of(sandbox.OpListTemplates)) }
 // until executes rows until the condition holds.
 func (s *site) until(e *engine.Engine, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); {
+	for end := time.Now().Add(patience); !done(); {
 		if time.Now().After(end) {
 			s.t.Fatalf("nothing happens: row %+v", s.row(0))
 		}
@@ -577,18 +577,16 @@ func (forgetful) Intend(context.Context, ledger.Segment, ledger.Nonce, []byte, .
 	return ledger.Receipt{Statuses: []ledger.Status{ledger.RowWritten}}, nil
 }
 
-// fatal is an API whose caller dies during its POST.
+// fatal is an API whose caller dies during its POST, which is the request.
 type fatal struct {
 	templates
-	t *testing.T
+	request *sync.WaitGroup
 }
 
 func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error) {
 	sent := make(chan struct{})
 	sending := apiclient.BeforeSending(context.WithoutCancel(ctx), func(context.Context) error { close(sent); return nil })
-	var request sync.WaitGroup
-	request.Go(func() { _, _ = f.templates.CreateTemplate(sending, r) })
-	f.t.Cleanup(request.Wait)
+	f.request.Go(func() { _, _ = f.templates.CreateTemplate(sending, r) })
 	<-sent
 	runtime.Goexit()
 	return apiclient.Template{}, nil
@@ -608,8 +606,12 @@ func testForgottenIntent(t *testing.T, server ledger.Server, same bool) {
 	t.Parallel()
 	s := creating(t, []string{template}, repeatNames)
 	s.server, s.timeout = server, 500*time.Millisecond
-	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Latency: 300 * time.Millisecond, Count: 1})
-	api := &replaced{templates: fatal{s.tenant, t}}
+	var request sync.WaitGroup
+	landing := make(chan struct{})
+	land := sync.OnceFunc(func() { close(landing) })
+	defer land()
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Match: func(sandbox.Request) bool { <-landing; return false }})
+	api := &replaced{templates: fatal{s.tenant, &request}}
 	handler := kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: s.timeout})
 	worker, session := s.worker(func(c *engine.Config) {
 		c.Ledger = forgetful{identified{c.Ledger, s}}
@@ -627,6 +629,9 @@ func testForgottenIntent(t *testing.T, server ledger.Server, same bool) {
 		c.Ledger = identified{c.Ledger, s}
 		c.Handlers[kinds.Create] = handler
 	})
+	_ = e.ProcessTask(t.Context(), s.next()) // it sees the other identity
+	land()
+	request.Wait()
 	s.drain(e)
 	s.wantRow(0, engine.Unchanged)
 	if s.posts() != 1 || len(s.sandbox.Templates()) != 1 {
@@ -658,11 +663,7 @@ func TestWaitedInAnotherWorker(t *testing.T) {
 	// By the second worker's clock, the wait may end a moment after the row is due.
 	for n := 0; n < 5 && s.row(0).Phase != ledger.PhaseSettled; n++ {
 		e, _ := s.on(nil)
-		task := s.release()
-		for ; task == nil; task = s.release() { // it is not due
-			s.rest()
-		}
-		_ = e.ProcessTask(t.Context(), task)
+		_ = e.ProcessTask(t.Context(), s.next())
 	}
 	s.wantRow(0, ledger.Done)
 }

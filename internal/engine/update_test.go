@@ -91,7 +91,7 @@ func TestPauseDuringPatch(t *testing.T) {
 	if err := s.Pause(t.Context(), s.run.ID); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(3 * time.Second); s.row(0).Intent != nil && time.Now().Before(end); {
+	for end := time.Now().Add(patience); s.row(0).Intent != nil && time.Now().Before(end); {
 		if task := s.release(); task != nil {
 			_ = e.ProcessTask(t.Context(), task)
 		} else {

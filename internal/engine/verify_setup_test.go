@@ -181,13 +181,11 @@ type verifySite struct {
 	on       func(point string) // called around each call of an execution
 	// handlers returns the handlers of workers; nil: the one of kind Verify.
 	handlers func(kinds.VerifyConfig) map[ledger.Kind]engine.Handler
+	engine   *engine.Engine // of the last step
 	points   int
 	began    time.Time
 	giveUp   time.Duration
 }
-
-// realTimeout is the client's: long, since lost answers reset their connections.
-const realTimeout = 5 * time.Second
 
 func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	t.Helper()
@@ -202,7 +200,7 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	}
 	t.Cleanup(func() { _ = sb.Close() })
 	client, err := apiclient.New(apiclient.Config{
-		BaseURL: sb.BaseURL(), Timeout: realTimeout, Tokens: apiclient.StaticToken(apiclient.NewSecret(sb.Token())),
+		BaseURL: sb.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(sb.Token())),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +221,7 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 
 func (s *verifySite) checker() *dnscheck.Checker {
 	s.t.Helper()
-	var c dnscheck.Config
+	c := dnscheck.Config{Timeout: patience}
 	for _, addr := range s.sandbox.DNSAddrs() {
 		r, err := dnscheck.ParseResolver(addr)
 		if err != nil {
@@ -303,8 +301,8 @@ func (s *verifySite) step() bool {
 	if task == nil {
 		return false
 	}
-	worker, _ := s.worker()
-	_ = worker.ProcessTask(s.t.Context(), task)
+	s.engine, _ = s.worker()
+	_ = s.engine.ProcessTask(s.t.Context(), task)
 	return true
 }
 

@@ -122,37 +122,27 @@ func TestVerifyReadyWithoutRead(t *testing.T) {
 	s.wantRequests("GET", "GET", "GET", "PATCH")
 }
 
-// waitingGate grants the permit of a PATCH after a while.
-type waitingGate struct{ d time.Duration }
-
-func (g *waitingGate) Wait(_ context.Context, operation string) error {
-	if operation == apiclient.OpUpdateDiscoveryDomain {
-		time.Sleep(g.d)
-	}
-	return nil
-}
-
-func (*waitingGate) Answered(context.Context, string, int, http.Header) {}
-
 // TestVerifyStaleRecord has a permit granted when the record is a minute old. The record is
 // read again, and no intent is left.
 func TestVerifyStaleRecord(t *testing.T) {
 	t.Parallel()
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{}, true)
-	gate := &waitingGate{2 * time.Second}
+	wait := time.Minute
+	gate := slowGate{func() { s.engine.Pass(wait) }}
 	client, err := apiclient.New(apiclient.Config{BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())), Gate: gate})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.CloseIdle)
 	s.config.API = client
-	s.verify(s.listed(58 * time.Second))
+	s.verify(s.listed(time.Second))
 	s.step()
 	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 || len(s.requests()) != 0 {
 		t.Errorf("requests %v, row %+v", s.requests(), row)
 	}
-	gate.d = 0
+	s.clock.advance(wait)
+	wait = 0
 	s.wantResult(ledger.Done, "")
 	s.wantRequests("GET", "PATCH")
 }

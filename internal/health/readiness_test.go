@@ -3,6 +3,8 @@ package health_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,7 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/apiclient"
+	"orgops/dnscheck"
 	"orgops/internal/health"
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
 )
 
 func shortly(all []health.Finding) (lines []string) {
@@ -81,6 +87,54 @@ func TestReadinessOfACancelledRequest(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"a: ok: "}, shortly(r.Findings(t.Context()))); diff != "" {
 			t.Errorf("stayed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestReadinessRoundTrips checks that the checks of 150 tenants take as many round trips as
+// those of three, and that each tenant has its own results.
+func TestReadinessRoundTrips(t *testing.T) {
+	redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
+		rdb, count := redistest.New(t), new(redistest.RoundTrips)
+		served := health.Served{AwaitsToken: func() bool { return false }}
+		resolver, err := dnscheck.ParseResolver("127.0.0.1:1") // it refuses queries at once
+		if err != nil {
+			t.Fatal(err)
+		}
+		if served.DNS, err = dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{resolver}}); err != nil {
+			t.Fatal(err)
+		}
+		defer served.DNS.Close()
+		if served.API, err = apiclient.New(apiclient.Config{
+			BaseURL: "https://127.0.0.1:1/api/v2", Tokens: apiclient.StaticToken(apiclient.NewSecret("abc")),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		check := func(tenants int) (took int64) {
+			all := slices.Repeat([]health.Served{served}, tenants)
+			for i := range all {
+				all[i].Settings.Tenant = fmt.Sprint("tenant-", i)
+			}
+			before := count.Load()
+			for _, f := range health.OfWorker(rdb, all).Findings(t.Context()) {
+				if strings.HasSuffix(f.Subject, " token") || strings.HasSuffix(f.Subject, " resolvers") {
+					continue // not of Redis
+				}
+				stopped := f.Subject == "tenant tenant-1"
+				if f.Level == health.Wrong || strings.Contains(f.Text, "stopped by me") != stopped {
+					t.Errorf("%s", f)
+				}
+			}
+			return count.Load() - before
+		}
+		if _, err := pace.New(pace.Config{Redis: rdb, Tenant: "tenant-1"}).Stop(t.Context(), "me", ""); err != nil {
+			t.Fatal(err)
+		}
+		check(3) // connects, and stores the scripts
+		rdb.AddHook(count)
+		few, many := check(3), check(150)
+		if few == 0 || many != few {
+			t.Errorf("%d round trips for 3 tenants, %d for 150", few, many)
 		}
 	})
 }

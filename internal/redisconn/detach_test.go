@@ -105,7 +105,7 @@ func TestAnAcknowledgementIsTriedAgain(t *testing.T) {
 		return io.ErrUnexpectedEOF
 	}})
 	srv := asynq.NewServerFromRedisClient(client, asynq.Config{
-		Concurrency: 1, TaskCheckInterval: 10 * time.Millisecond, Logger: silent{}, ShutdownTimeout: time.Second,
+		Concurrency: 1, TaskCheckInterval: 10 * time.Millisecond, Logger: silent{}, ShutdownTimeout: time.Minute,
 	})
 	if err := srv.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { handled.Add(1); return nil })); err != nil {
 		t.Fatal(err)
