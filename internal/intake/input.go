@@ -103,7 +103,7 @@ func (in Input) open() (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reading{in: in, kind: kind, rows: rows, columns: columnsWith(in.Defaults, rows), duplicates: duplicateFinder{seen: map[[16]byte]place{}}}, nil
+	return &reading{in: in, kind: kind, rows: rows, columns: columnsWith(in.Defaults, rows), duplicates: newDuplicateFinder()}, nil
 }
 
 // check checks every row. It passes the rows to work and settled, in their order, until one is
@@ -155,13 +155,25 @@ func (r *reading) add(record Record) error {
 		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: oneLine(err)}
 		return r.addBad(record)
 	}
-	if r.failed() {
+	first, same := r.duplicates.first(record, row)
+	switch {
+	case !same: // both would run at the same time, and either could be the last
+		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: fmt.Sprintf("it contradicts line %d, which has the same %s and other values: remove one of the two", first.line, subjectOf(r.kind))}
+		return r.addBad(record)
+	case r.failed():
 		return nil
-	}
-	if first := r.duplicates.first(record, row); int64(first.item) != record.Item {
+	case int64(first.item) != record.Item && !r.kind.WholeObject: // two equal templates are two requests
 		return r.addDuplicate(record, row, first)
 	}
 	return r.work(row)
+}
+
+// subjectOf names the members that say what a row of the kind is about.
+func subjectOf(k tasks.Kind) string {
+	if k.WholeObject {
+		return "name"
+	}
+	return k.Columns[0].Name + " and " + k.Columns[1].Name
 }
 
 // failed reports whether the input is refused, so that its rows are only checked.
