@@ -28,6 +28,10 @@ type Input struct {
 	// Rejected gets the bad rows as they came, with orgops_error, and with orgops_row for what
 	// does not fit the header or is no JSON object. nil: they are not written.
 	Rejected io.Writer
+	// File says that the rows are those of a file, whose last line people often leave without
+	// an end. From elsewhere, such as a pipe whose writer was killed, such a row is bad: an id
+	// that was cut off may be another one.
+	File bool
 	// MaxRows is the largest number of rows that is accepted; 0: that of a run.
 	MaxRows int64
 }
@@ -38,6 +42,8 @@ type Found struct {
 	Invalid BadRows // with SkipInvalid
 	// Duplicates are rows that become no work, since a row before them does.
 	Duplicates Duplicates
+	// CutLine is the line of the last row, if that has no end; 0: it has one.
+	CutLine int
 }
 
 // BadRows is the error of an input of which rows are bad.
@@ -146,6 +152,11 @@ func (r *reading) add(record Record) error {
 	most := cmp.Or(r.in.MaxRows, runs.MaxRows)
 	if r.found.Rows++; r.found.Rows > most {
 		return fmt.Errorf("%s: %w: want at most %d", r.in.Name, ErrTooManyRows, most)
+	}
+	if record.Cut && r.in.File {
+		r.found.CutLine = record.Line
+	} else if record.Cut && record.Err == nil {
+		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: "the last line has no end, so the input may have been cut off: if it is complete, add a line end"}
 	}
 	if record.Err != nil {
 		return r.addBad(record)
