@@ -45,16 +45,32 @@ type Row struct {
 	values       []string        // of the columns, in their order; "": none
 	object       json.RawMessage // of kinds whose rows are whole objects
 	organization string          // that the row is about
+	template     apiclient.TemplateRequest
 }
 
 // Organization is the organization that the row is about; empty for templates.
 func (r Row) Organization() string { return r.organization }
 
-// AppendIdentity appends the row's identity to b: rows with the same identity are the same
-// work. A template has none: two equal requests are two requests.
+// AppendSubject appends the values of the required columns to b, or a template's name: two
+// rows about the same subject are the same work, or contradict each other.
+func (r Row) AppendSubject(b []byte) []byte {
+	for i, column := range r.columns {
+		if column.Required {
+			b = append(append(b, r.values[i]...), 0) // no text has a NUL
+		}
+	}
+	return append(b, r.template.Name...)
+}
+
+// AppendIdentity appends the row's identity to b: rows with the same subject and identity
+// are the same work.
 func (r Row) AppendIdentity(b []byte) []byte {
+	if r.object != nil {
+		content, _ := json.Marshal(r.template) // it was read from JSON
+		return append(b, content...)
+	}
 	for _, value := range r.values {
-		b = append(append(b, value...), 0) // no text has a NUL
+		b = append(append(b, value...), 0)
 	}
 	return b
 }
@@ -199,8 +215,8 @@ func checkRemove(r *Row, _ Defaults) error {
 	return errors.Join(apiclient.CheckID("organization_id", r.organization), apiclient.CheckID("client_id", r.values[1]))
 }
 
-func checkCreate(r *Row, _ Defaults) error {
-	_, err := apiclient.DecodeTemplateRequest(r.object)
+func checkCreate(r *Row, _ Defaults) (err error) {
+	r.template, err = apiclient.DecodeTemplateRequest(r.object)
 	return err
 }
 

@@ -69,6 +69,12 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	r, err := t.ledger.Get(ctx, ledger.RunID(c.ID))
+	if err == nil && r.Parent != "" && r.Total() > 0 {
+		// Without it the parent's rows could be retried, and carried out, once more.
+		if _, gone := t.ledger.Get(ctx, r.Parent); !errors.Is(gone, ledger.ErrNotFound) {
+			return fmt.Errorf("run %s has retried rows of run %s, which would be forgotten: first delete that run: enqueue runs delete %s", r.ID, r.Parent, r.Parent)
+		}
+	}
 	if err == nil {
 		err = t.ledger.Core().Delete(ctx, ledger.RunID(c.ID))
 	}

@@ -19,6 +19,8 @@ type rowsFile struct {
 	name string   // for errors
 	file *os.File // nil: the rows come from no file
 	end  func()   // ends the reading
+	// regular reports whether the file is a regular one, not a pipe.
+	regular bool
 }
 
 func (f *rowsFile) close() {
@@ -53,7 +55,7 @@ func (t *tool) open(ctx context.Context, path string, one []byte) (*rowsFile, er
 		_ = f.Close()
 		return nil, cli.Usage(err)
 	}
-	rows := &rowsFile{name: path, file: f}
+	rows := &rowsFile{name: path, file: f, regular: info.Mode().IsRegular()}
 	rows.Reader, rows.end = endingReader(ctx, f)
 	return rows, nil
 }

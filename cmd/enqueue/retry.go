@@ -26,6 +26,7 @@ type retryCommand struct {
 func (*retryCommand) Help() string {
 	return `The rows become a run of their own, which names the run they come from. Rows with the outcome invalid are left out, because they would
 be invalid again: write them to a file with "enqueue runs failed" and correct it. If no row is left, no run is made and the exit status is 0.
+Rows that an earlier retry has submitted are left out, whatever their result: retry that run to submit its failed rows.
 
 Example:
 
@@ -64,7 +65,7 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	if got != nil {
 		return "", got
 	}
-	t.printLeftOut(from)
+	t.printLeftOut(from, ledger.RunID(child))
 	if err == nil {
 		t.log.InfoContext(ctx, "failed rows submitted again", "run", sub.Run.ID, "parent", from.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
 	} else if !t.json {
@@ -78,10 +79,16 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	return child, nil
 }
 
-// printLeftOut prints how many rows are not retried, and how to correct them.
-func (t *tool) printLeftOut(from ledger.Run) {
+// printLeftOut prints which rows a child does not retry, and how to proceed with them.
+func (t *tool) printLeftOut(from ledger.Run, child ledger.RunID) {
 	if n := from.Counts[engine.InvalidRow]; n > 0 {
 		fmt.Fprintf(t.Stderr, "invalid rows: %d, left out because they would be invalid again; to correct them: enqueue runs failed %s\n", n, from.ID)
+	}
+	for _, earlier := range from.Children {
+		if earlier == child {
+			break
+		}
+		fmt.Fprintf(t.Stderr, "rows that run %[1]s has retried are left out; those that failed there: enqueue runs retry %[1]s\n", earlier)
 	}
 }
 

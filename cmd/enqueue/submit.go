@@ -74,7 +74,7 @@ func (t *tool) submit(ctx context.Context, o order) error {
 		return err
 	}
 	defer rows.close()
-	in := intake.Input{Name: rows.name, Rows: rows, Kind: o.kind, Defaults: o.defaults, Ignore: o.IgnoreColumns, SkipInvalid: o.SkipInvalid}
+	in := intake.Input{Name: rows.name, Rows: rows, Kind: o.kind, Defaults: o.defaults, Ignore: o.IgnoreColumns, SkipInvalid: o.SkipInvalid, File: rows.regular}
 	if o.DryRun {
 		return t.dryRun(ctx, in, o.Tenant)
 	}
@@ -139,6 +139,9 @@ func (t *tool) printFound(name string, found intake.Found) {
 		fmt.Fprintf(t.Stderr, "%s:%d: the same as line %d\n", name, one.Line, one.SameAs)
 	}
 	more(duplicates.Total, len(duplicates.First))
+	if found.CutLine > 0 {
+		fmt.Fprintf(t.Stderr, "%s:%d: warning: the last line has no end: is the file complete?\n", name, found.CutLine)
+	}
 	if duplicates.Total > 0 {
 		fmt.Fprintf(t.Stderr, "duplicate rows: %d; each settles as unchanged without a request\n", duplicates.Total)
 	}

@@ -143,7 +143,7 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 		return result{text: err.Error()}
 	case err != nil:
 		c := result{err: status.RetryError(string(run.ID), o.Outcomes, child, err)}
-		if open, ok := errors.AsType[*intake.OpenRetryError](err); ok && !open.Incomplete {
+		if open, ok := errors.AsType[*intake.RetriedError](err); ok && !open.Incomplete {
 			c.path = runPath(open.Child) // an incomplete one is completed from here
 		}
 		return c

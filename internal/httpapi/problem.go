@@ -108,7 +108,7 @@ func problemOf(err error) *problem {
 		return badRows(bad)
 	}
 	_, header := errors.AsType[*intake.HeaderError](err)
-	_, retried := errors.AsType[*intake.OpenRetryError](err)
+	_, retried := errors.AsType[*intake.RetriedError](err)
 	_, own := errors.AsType[*intake.OwnRunError](err)
 	_, room := errors.AsType[*intake.RoomError](err)
 	mismatch, differs := errors.AsType[*ledger.MismatchError](err)

@@ -23,7 +23,7 @@ type runJSON struct {
 	Tenant    string        `json:"tenant"`
 	Label     string        `json:"label,omitempty"`
 	Parent    string        `json:"parent,omitempty"` // of a retry
-	State     string        `json:"state"`            // "being submitted", "open", "paused" or "ended"
+	State     string        `json:"state"`            // "being submitted", "open", "paused", "incomplete" or "ended"
 	Rows      *int64        `json:"rows"`             // null: not known yet
 	Settled   int64         `json:"settled"`
 	Counts    ledger.Counts `json:"counts"` // of settled rows, by outcome
@@ -73,6 +73,8 @@ func state(r ledger.Run) string {
 	switch {
 	case r.Ended():
 		return "ended"
+	case r.Incomplete: // before paused: a run that is resumed is still incomplete
+		return "incomplete"
 	case r.Paused:
 		return "paused"
 	case !r.Sealed():

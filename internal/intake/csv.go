@@ -24,6 +24,7 @@ type csvReader struct {
 	// as inert wrote them.
 	exported bool
 	raw      []byte   // the record read last
+	unended  bool     // its line has no end
 	cells    []string // its cells; nil: it has none
 }
 
@@ -91,7 +92,7 @@ func (c *csvReader) line() int { return c.text.line }
 func (c *csvReader) next() (r Record, broken []string, err error) {
 	cells, line, msg, err := c.record()
 	c.cells = cells
-	r.Line = line
+	r.Line, r.Cut = line, c.unended
 	if err != nil || msg != "" {
 		return r, []string{msg}, err
 	}
@@ -176,7 +177,7 @@ func (c *csvReader) record() (cells []string, line int, broken string, err error
 	if err != nil && c.text.err != nil {
 		end, err = c.text.end+int64(c.text.text.Len()), c.text.err
 	}
-	c.raw, line = c.text.cut(end)
+	c.raw, line, c.unended = c.text.cut(end)
 	if err == nil && len(c.raw) > MaxCSVRow {
 		err = tooLongError(MaxCSVRow)
 	}
@@ -224,14 +225,16 @@ func (r *recorder) Read(p []byte) (n int, err error) {
 }
 
 // cut cuts off the text up to an offset of the input, and returns it without blank lines and
-// the line's end, with the line in which it begins. The text is valid until the next Read.
-func (r *recorder) cut(end int64) (text []byte, line int) {
+// the line's end, with the line in which it begins, and whether it had no end. The text is
+// valid until the next Read.
+func (r *recorder) cut(end int64) (text []byte, line int, unended bool) {
 	text = r.text.Next(int(end - r.end))
 	r.end = end
 	row := bytes.TrimLeft(text, "\r\n")
 	line = r.line + bytes.Count(text[:len(text)-len(row)], []byte{'\n'})
 	r.line += bytes.Count(text, []byte{'\n'})
-	return trimLineEnd(row), line
+	text = trimLineEnd(row)
+	return text, line, len(text) == len(row)
 }
 
 // trimLineEnd returns text without the LF or CR LF, or CR of the last line, at its end.

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"crypto/sha256"
+	"hash/maphash"
 
 	"orgops/tasks"
 )
@@ -28,30 +29,35 @@ func (d *Duplicates) add(one Duplicate) {
 	}
 }
 
-// duplicateFinder finds rows with the same identity. It keeps 128 bits of the SHA-256 of each
-// identity: no two others agree in these, by chance or by design. A million rows take 40 MB.
+// duplicateFinder finds rows about the same subject. It keeps 128 bits of the SHA-256 of each
+// subject: no two others agree in these, by chance or by design. A million rows take 45 MB.
 type duplicateFinder struct {
-	seen     map[[16]byte]place
-	identity []byte
+	seen map[[16]byte]place
+	seed maphash.Seed // nobody can choose identities that agree
+	text []byte
 }
 
-// place is where a row is. A run has fewer than 2^32 rows, and so are the lines that errors
-// are of use for.
-type place struct{ item, line uint32 }
+// place is where a row is, with a hash of its identity: one of four billion contradictions is
+// taken for a duplicate. A run has fewer than 2^32 rows, and so are the lines that errors are
+// of use for.
+type place struct{ item, line, identity uint32 }
 
-// first returns the place of the first row with the identity of this one, which may be this
-// row itself. Rows without an identity are never duplicates.
-func (f *duplicateFinder) first(r Record, row tasks.Row) place {
-	here := place{uint32(r.Item), uint32(r.Line)}
-	f.identity = row.AppendIdentity(f.identity[:0])
-	if len(f.identity) == 0 {
-		return here
-	}
-	sum := sha256.Sum256(f.identity)
+func newDuplicateFinder() duplicateFinder {
+	return duplicateFinder{seen: map[[16]byte]place{}, seed: maphash.MakeSeed()}
+}
+
+// first returns the place of the first row about the subject of this one, which may be this
+// row itself, and whether the two are the same work.
+func (f *duplicateFinder) first(r Record, row tasks.Row) (first place, same bool) {
+	f.text = row.AppendSubject(f.text[:0])
+	sum := sha256.Sum256(f.text)
 	key := [16]byte(sum[:])
-	if first, ok := f.seen[key]; ok {
-		return first
+	f.text = row.AppendIdentity(f.text[:0])
+	here := place{uint32(r.Item), uint32(r.Line), uint32(maphash.Bytes(f.seed, f.text))}
+	first, found := f.seen[key]
+	if !found {
+		f.seen[key] = here
+		return here, true
 	}
-	f.seen[key] = here
-	return here
+	return first, first.identity == here.identity
 }

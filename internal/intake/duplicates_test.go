@@ -50,10 +50,9 @@ func TestSameWork(t *testing.T) {
 		want             int64
 	}{
 		{"other quotes and columns that are empty", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_host\no,d,\n\"o\",d,\n", tasks.Defaults{}, 1},
-		{"another host", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_host\no,d,_a.example.com\no,d,_b.example.com\n", tasks.Defaults{}, 0},
 		{"ids that are one text", tasks.TypeRemove, "organization_id,client_id\nab,c\na,bc\n", tasks.Defaults{}, 0},
 		{"what a flag says and what the row says", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,\no,d,pending\n", tasks.Defaults{Status: "pending"}, 1},
-		{"true, false and nothing", tasks.TypeUpdate, "organization_id,discovery_domain_id,status,use_for_organization_discovery\no,d,pending,true\no,d,pending,false\no,d,pending,\n", tasks.Defaults{}, 0},
+		{"domains of two organizations", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,pending\np,d,verified\n", tasks.Defaults{}, 0},
 		{"three of one", tasks.TypeRemove, "organization_id,client_id\na,b\na,b\na,b\n", tasks.Defaults{}, 2},
 		{"templates", tasks.TypeCreate, strings.Repeat(`{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}`+"\n", 2), tasks.Defaults{}, 0},
 	} {
@@ -69,6 +68,53 @@ func TestSameWork(t *testing.T) {
 				if want := (intake.Duplicate{Line: 3, SameAs: 2}); one != want {
 					t.Errorf("the first duplicate is %+v, want %+v", one, want)
 				}
+			}
+		})
+	}
+}
+
+// TestContradictions has two rows of a file name one domain, or one template, and differ. Both
+// would run at the same time, and chance would decide which of the two is in force.
+func TestContradictions(t *testing.T) {
+	const template = `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}` + "\n"
+	const domain, name = "organization_id and discovery_domain_id", "name"
+	for _, test := range []struct {
+		name, kind, text string
+		flags            tasks.Defaults
+		subject          string // "": the rows are no contradiction
+	}{
+		{"another flag", tasks.TypeUpdate, "organization_id,discovery_domain_id,use_for_organization_discovery\no,d,true\no,d,false\n", tasks.Defaults{}, domain},
+		{"another status", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,pending\no,d,verified\n", tasks.Defaults{}, domain},
+		{"another status than a flag's", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,\no,d,verified\n", tasks.Defaults{Status: "pending"}, domain},
+		{"status and flag, each of which is sent with the other", tasks.TypeUpdate, "organization_id,discovery_domain_id,status,use_for_organization_discovery\no,d,pending,\no,d,,true\n", tasks.Defaults{}, domain},
+		{"another host", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_host\no,d,_a.example.com\no,d,_b.example.com\n", tasks.Defaults{}, domain},
+		{"another token", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_txt\no,d,a\no,d,b\n", tasks.Defaults{}, domain},
+		{"a flag, and none", tasks.TypeVerify, `{"organization_id":"o","discovery_domain_id":"d"}` + "\n" + `{"organization_id":"o","discovery_domain_id":"d","use_for_organization_discovery":true}`, tasks.Defaults{}, domain},
+		{"a template with another body", tasks.TypeCreate, template + strings.Replace(template, "portrait", "birth_date", 1), tasks.Defaults{}, name},
+		{"a template in another order", tasks.TypeCreate, template + `{"type":"mdl",` + strings.Replace(template, `"type":"mdl",`, "", 1)[1:], tasks.Defaults{}, ""},
+		{"a template of another name", tasks.TypeCreate, template + strings.Replace(template, `"n"`, `"m"`, 1), tasks.Defaults{}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := input(t, test.kind, test.text, test.flags)
+			_, err := in.Plan(0)
+			bad, refused := errors.AsType[*intake.BadRows](err)
+			if test.subject == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			first := 1
+			if test.text[0] != '{' {
+				first = 2 // after the header
+			}
+			want := fmt.Sprintf("rows:%d: it contradicts line %d, which has the same %s and other values: remove one of the two", first+1, first, test.subject)
+			if !refused || bad.Total != 1 || bad.First[0].Error() != want {
+				t.Fatalf("%v, want %s", err, want)
+			}
+			in.Rows, in.SkipInvalid = strings.NewReader(test.text), true
+			if plan, err := in.Plan(0); err != nil || plan.Rows != 2 || plan.Tasks != 1 || plan.Invalid.Total != 1 {
+				t.Errorf("without invalid rows: %+v, %v", plan, err)
 			}
 		})
 	}

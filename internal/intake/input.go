@@ -28,6 +28,10 @@ type Input struct {
 	// Rejected gets the bad rows as they came, with orgops_error, and with orgops_row for what
 	// does not fit the header or is no JSON object. nil: they are not written.
 	Rejected io.Writer
+	// File says that the rows are those of a file, whose last line people often leave without
+	// an end. From elsewhere, such as a pipe whose writer was killed, such a row is bad: an id
+	// that was cut off may be another one.
+	File bool
 	// MaxRows is the largest number of rows that is accepted; 0: that of a run.
 	MaxRows int64
 }
@@ -38,6 +42,8 @@ type Found struct {
 	Invalid BadRows // with SkipInvalid
 	// Duplicates are rows that become no work, since a row before them does.
 	Duplicates Duplicates
+	// CutLine is the line of the last row, if that has no end; 0: it has one.
+	CutLine int
 }
 
 // BadRows is the error of an input of which rows are bad.
@@ -103,7 +109,7 @@ func (in Input) open() (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reading{in: in, kind: kind, rows: rows, columns: columnsWith(in.Defaults, rows), duplicates: duplicateFinder{seen: map[[16]byte]place{}}}, nil
+	return &reading{in: in, kind: kind, rows: rows, columns: columnsWith(in.Defaults, rows), duplicates: newDuplicateFinder()}, nil
 }
 
 // check checks every row. It passes the rows to work and settled, in their order, until one is
@@ -147,6 +153,11 @@ func (r *reading) add(record Record) error {
 	if r.found.Rows++; r.found.Rows > most {
 		return fmt.Errorf("%s: %w: want at most %d", r.in.Name, ErrTooManyRows, most)
 	}
+	if record.Cut && r.in.File {
+		r.found.CutLine = record.Line
+	} else if record.Cut && record.Err == nil {
+		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: "the last line has no end, so the input may have been cut off: if it is complete, add a line end"}
+	}
 	if record.Err != nil {
 		return r.addBad(record)
 	}
@@ -155,13 +166,25 @@ func (r *reading) add(record Record) error {
 		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: oneLine(err)}
 		return r.addBad(record)
 	}
-	if r.failed() {
+	first, same := r.duplicates.first(record, row)
+	switch {
+	case !same: // both would run at the same time, and either could be the last
+		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: fmt.Sprintf("it contradicts line %d, which has the same %s and other values: remove one of the two", first.line, subjectOf(r.kind))}
+		return r.addBad(record)
+	case r.failed():
 		return nil
-	}
-	if first := r.duplicates.first(record, row); int64(first.item) != record.Item {
+	case int64(first.item) != record.Item && !r.kind.WholeObject: // two equal templates are two requests
 		return r.addDuplicate(record, row, first)
 	}
 	return r.work(row)
+}
+
+// subjectOf names the members that say what a row of the kind is about.
+func subjectOf(k tasks.Kind) string {
+	if k.WholeObject {
+		return "name"
+	}
+	return k.Columns[0].Name + " and " + k.Columns[1].Name
 }
 
 // failed reports whether the input is refused, so that its rows are only checked.

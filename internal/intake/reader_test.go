@@ -515,3 +515,30 @@ func TestErrorsNeverPassOnControlCharacters(t *testing.T) {
 		t.Errorf("error %q, want one without control characters", err)
 	}
 }
+
+// TestCutInput reads inputs that were cut off at each byte of their last row. An id that was
+// cut off may be that of another client, which would be removed.
+func TestCutInput(t *testing.T) {
+	for _, text := range []string{
+		"organization_id,client_id\norg_1,client_1\norg_2,client_23\n",
+		"organization_id,client_id\norg_1,client_1\n\"org_2\",\"client_23\"\n",
+		"organization_id,client_id\r\norg_1,client_1\r\norg_2,client_23\r\n",
+		`{"organization_id":"org_1","client_id":"client_1"}` + "\n" + `{"organization_id":"org_2","client_id":"client_23"}` + "\n",
+	} {
+		first := strings.Index(text, "client_1") + len(`client_1"}`)
+		first += strings.IndexByte(text[first-3:], '\n') - 2 // the last row begins here
+		for end := first + 1; end < len(text); end++ {
+			last := text[first:end]
+			complete := strings.HasSuffix(last, "\r") || strings.HasSuffix(last, "}")
+			in := input(t, tasks.TypeRemove, text[:end], tasks.Defaults{})
+			if _, err := in.Plan(0); isBadRows(err) == complete {
+				t.Errorf("%q: %v", last, err)
+			}
+			in.Rows, in.File = strings.NewReader(text[:end]), true
+			plan, err := in.Plan(0)
+			if end == len(text)-1 && err != nil || err == nil && (plan.CutLine == 3) == complete {
+				t.Errorf("%q in a file: the line %d has no end, %v", last, plan.CutLine, err)
+			}
+		}
+	}
+}

@@ -27,6 +27,9 @@ type Record struct {
 	Values []string
 	// Object is the row where rows are whole objects.
 	Object json.RawMessage
+	// Cut says that this is the last row of CSV, and its line does not end: the input may have
+	// been cut off in its last cell.
+	Cut bool
 	// Err is a *RowError if this row is bad.
 	Err error
 }

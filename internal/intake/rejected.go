@@ -48,6 +48,10 @@ func reason(bad error) string {
 // badMark precedes the text of a bad row of JSON Lines: the two are not JSON.
 const badMark = '!'
 
+// maxBad bounds the text of a bad row that is stored, in bytes. A row of ids and names is
+// shorter, and a small gzip body may have many that are long.
+const maxBad = 2 << 10
+
 // badContent returns the row that was read last as it is stored if it is bad: a cell for each
 // of the run's columns, or the object behind a mark. No handler takes either for a row. One
 // that cannot be that is stored empty: cut, filled up or put right to fit, it could be taken
@@ -59,7 +63,7 @@ func (r *reading) badContent() []byte {
 			cells[i] = strings.ToValidUTF8(cell, "\ufffd") // it is stored as JSON
 		}
 		all := make([]string, len(r.columns)) // "" in those that defaults fill
-		if cells != nil && !r.areGood(cells) {
+		if cells != nil && len(text) <= maxBad && !r.areGood(cells) {
 			copy(all, format.notLeftOut(cells))
 		}
 		content, _ := json.Marshal(all) // strings always have a JSON form
@@ -67,7 +71,7 @@ func (r *reading) badContent() []byte {
 	}
 	text = bytes.TrimSpace(text)
 	object := json.RawMessage("{}")
-	if members, err := decodeObject(text); err == nil {
+	if members, err := decodeObject(text); err == nil && len(text) <= maxBad {
 		object = whole(text, members, r.rows.schema)
 	}
 	return append([]byte{badMark}, object...)

@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -55,30 +54,40 @@ func (o RetryOptions) Check() error {
 	return tasks.CheckRunID(string(o.ID))
 }
 
-// OpenRetryError says that rows of a run are being retried already, by a run
-// that has not ended. Nothing was changed.
-type OpenRetryError struct {
+// RetriedError says that rows of a run were submitted again before, by a child that has not
+// ended, or that has failed rows itself. Nothing was changed.
+type RetriedError struct {
 	Run, Child ledger.RunID
+	// Ended says that the child has ended, so that its failed rows can be retried.
+	Ended bool
 	// Incomplete says that not all rows of the child are stored: its producer is storing
-	// them, or was interrupted.
+	// them, or was interrupted, or Redis has lost them.
 	Incomplete bool
 }
 
 // Error names the child.
-func (e *OpenRetryError) Error() string {
+func (e *RetriedError) Error() string {
 	state := "has not ended"
-	if e.Incomplete {
+	switch {
+	case e.Ended:
+		state = "has failed rows: retry that run"
+	case e.Incomplete:
 		state = "is being submitted, or its submission was interrupted"
 	}
-	return fmt.Sprintf("run %s is being retried already by run %s, which %s", e.Run, e.Child, state)
+	return fmt.Sprintf("run %s was retried before by run %s, which %s", e.Run, e.Child, state)
 }
 
 // Retry submits failed rows of a run that has ended again, as a run of their own: a child, of
 // the same kind, tenant, caller and form. If the process is killed meanwhile, the same call
 // with the child's ID completes the child; each row is submitted once.
 //
+// Rows that an earlier child has taken are left out, whatever became of them: a row that
+// failed there is retried by a retry of that child. So two retries never submit the same row,
+// which would repeat what the first has done, such as the removal of a client that was
+// associated again since.
+//
 // The error is [ledger.ErrNotFound], [ledger.ErrOpen] if the run has not ended, an
-// *[OwnRunError], an *[OpenRetryError], [ErrNothingToRetry], a *[ledger.MismatchError] if there is
+// *[OwnRunError], a *[RetriedError], [ErrNothingToRetry], a *[ledger.MismatchError] if there is
 // another run of that ID, or a retry of other rows, [ErrCancelled] if the
 // child was cancelled, or one of [RetryOptions.Check]. The result has the child as it was found or
 // created, if it was.
@@ -126,10 +135,17 @@ func (i Intake) createChild(ctx context.Context, parent ledger.RunID, o RetryOpt
 		err = fmt.Errorf("run %s: retry: %w", parent, ledger.ErrOpen)
 	}
 	if err == nil {
-		err = cmp.Or(i.notOwn(ctx, from), i.notRetried(ctx, from, o.ID))
+		err = i.notOwn(ctx, from)
+	}
+	var taken *RetriedError
+	if err == nil {
+		o.Outcomes, taken, err = i.notTaken(ctx, from, o)
 	}
 	if err == nil {
 		rows, err = i.choose(ctx, from, o.Outcomes)
+	}
+	if taken != nil && errors.Is(err, ErrNothingToRetry) {
+		err = taken
 	}
 	if err != nil {
 		return from, rows, child, err
@@ -137,7 +153,7 @@ func (i Intake) createChild(ctx context.Context, parent ledger.RunID, o RetryOpt
 	n := ledger.NewRun{
 		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant,
 		Description: ledger.Description{
-			Label: o.Label, Digest: rows.digest(from.ID), Format: from.Format, Columns: from.Columns, Parent: from.ID,
+			Label: o.Label, Digest: rows.digest(from.ID), Format: from.Format, Columns: from.Columns, Parent: from.ID, Outcomes: o.Outcomes,
 			Caller: from.Caller, Priority: from.Priority, GiveUp: from.GiveUp, KeepFor: from.KeepFor,
 		},
 		Control: ledger.Control{NotBefore: o.NotBefore},
@@ -188,24 +204,39 @@ func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	return nil
 }
 
-// notRetried refuses a run of which another child has not ended, unless the given child is one
-// of its children.
-func (i Intake) notRetried(ctx context.Context, from ledger.Run, child ledger.RunID) error {
-	if slices.Contains(from.Children, child) {
-		return nil
+// notTaken returns the outcomes to retry, without those whose rows an earlier child has taken.
+// taken names such a child that has failed rows; nil: there is none. The error is a
+// [RetriedError] if an earlier child has not ended.
+func (i Intake) notTaken(ctx context.Context, from ledger.Run, o RetryOptions) (outcomes []string, taken *RetriedError, err error) {
+	outcomes = slices.Clone(o.Outcomes)
+	if len(outcomes) == 0 {
+		outcomes = slices.Clone(retryable)
 	}
 	for _, id := range from.Children {
-		other, err := i.Ledger.Get(ctx, id)
+		if id == o.ID { // it is completed, with the rows that it had
+			break
+		}
+		child, err := i.Ledger.Get(ctx, id)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
-			return &OpenRetryError{Run: from.ID, Child: id, Incomplete: true}
+			return nil, nil, &RetriedError{Run: from.ID, Child: id, Incomplete: true}
 		case err != nil:
-			return err
-		case !other.Ended() && other.Parent == from.ID:
-			return &OpenRetryError{Run: from.ID, Child: id, Incomplete: !other.Sealed()}
+			return nil, nil, err
+		case child.Parent != from.ID || child.Ended() && child.Total() == 0: // cancelled before it had its rows
+			continue
+		case !child.Ended():
+			return nil, nil, &RetriedError{Run: from.ID, Child: id, Incomplete: child.Incomplete || !child.Sealed()}
+		}
+		has := len(outcomes)
+		outcomes = slices.DeleteFunc(outcomes, func(outcome string) bool {
+			return len(child.Outcomes) == 0 || slices.Contains(child.Outcomes, outcome) // an older producer stored none
+		})
+		failed := slices.ContainsFunc(retryable, func(outcome string) bool { return child.Counts[ledger.Outcome(outcome)] > 0 })
+		if len(outcomes) < has && failed {
+			taken = &RetriedError{Run: from.ID, Child: id, Ended: true}
 		}
 	}
-	return nil
+	return outcomes, taken, nil
 }
 
 // chosenRows are rows of a run: a bit for each, since there may be a hundred
@@ -218,9 +249,6 @@ type chosenRows struct {
 // choose chooses the rows with these outcomes. A run that has ended keeps its results, so that
 // it chooses the same rows again.
 func (i Intake) choose(ctx context.Context, from ledger.Run, outcomes []string) (chosenRows, error) {
-	if len(outcomes) == 0 {
-		outcomes = retryable
-	}
 	chosen := chosenRows{bits: make([]byte, (from.Total()+7)/8)}
 	for fate, err := range i.Ledger.Results(ctx, from.ID, 0) {
 		if err != nil {

@@ -118,8 +118,8 @@ func TestRetryRefuses(t *testing.T) {
 		{
 			"a child that has not ended", func(t *testing.T) { failed(t); retry(t, intake.RetryOptions{ID: "b"}) }, intake.RetryOptions{},
 			func(err error) bool {
-				open, ok := errors.AsType[*intake.OpenRetryError](err)
-				return ok && cmp.Equal(*open, intake.OpenRetryError{Run: "a", Child: "b"})
+				open, ok := errors.AsType[*intake.RetriedError](err)
+				return ok && cmp.Equal(*open, intake.RetriedError{Run: "a", Child: "b"})
 			},
 		},
 		{"a child that was cancelled", func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestRetryIsCompleted(t *testing.T) {
 			continue
 		}
 		_, err = taker(t).Retry(t.Context(), "a", intake.RetryOptions{ID: "c"})
-		if open, ok := errors.AsType[*intake.OpenRetryError](err); !ok || open.Child != "b" {
+		if open, ok := errors.AsType[*intake.RetriedError](err); !ok || open.Child != "b" {
 			t.Errorf("another one meanwhile: %v", err)
 		}
 	}
@@ -246,10 +246,92 @@ func TestRetryThatWasNeverCreated(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = i.Retry(t.Context(), "a", intake.RetryOptions{})
-	if open, ok := errors.AsType[*intake.OpenRetryError](err); !ok || open.Child != "b" || !open.Incomplete {
+	if open, ok := errors.AsType[*intake.RetriedError](err); !ok || open.Child != "b" || !open.Incomplete {
 		t.Errorf("another one: %v", err)
 	}
 	retry(t, intake.RetryOptions{ID: "b"})
+}
+
+// TestRetryTakesEachRowOnce retries a run whose rows an earlier retry has taken. To submit them
+// again would repeat what that one has done: it would remove a client that was associated
+// again since.
+func TestRetryTakesEachRowOnce(t *testing.T) {
+	client := func(n int) string { return fmt.Sprintf(`{"organization_id":"o%d","client_id":"c%d"}`, n%7, n) }
+	settled := func(outcome string) func(*testing.T, intake.Intake) {
+		return func(t *testing.T, i intake.Intake) {
+			run, err := i.Ledger.Get(t.Context(), "b")
+			if err != nil {
+				t.Fatal(err)
+			}
+			settleAs(t, run, outcome, "", 0)
+			if run.Total() > 1 {
+				settleAs(t, run, "done", "", 1)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name          string
+		first, second []string // outcomes
+		between       func(*testing.T, intake.Intake)
+		want          []string // rows of the second retry; none: it is refused
+		err           func(error) bool
+	}{
+		{"all are done", nil, nil, settled("done"), nil, is(intake.ErrNothingToRetry)},
+		{"one failed again", nil, nil, settled("failed"), nil, isRetried(intake.RetriedError{Run: "a", Child: "b", Ended: true})},
+		{"the others", []string{"expired"}, nil, settled("done"), []string{client(0)}, nil},
+		{"the others, one failed again", []string{"expired"}, nil, settled("failed"), []string{client(0)}, nil},
+		{"the same outcome, which failed again", []string{"expired"}, []string{"expired"}, settled("failed"), nil, isRetried(intake.RetriedError{Run: "a", Child: "b", Ended: true})},
+		{"another outcome, which no row has", []string{"expired"}, []string{"refused"}, settled("failed"), nil, is(intake.ErrNothingToRetry)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ended(t, 3, "failed", "done", "expired")
+			i := taker(t)
+			retry(t, intake.RetryOptions{ID: "b", Outcomes: tt.first})
+			tt.between(t, i)
+			_, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "c", Outcomes: tt.second})
+			if tt.err != nil && !tt.err(err) || tt.err == nil && err != nil {
+				t.Errorf("the second retry: %v", err)
+			}
+			if tt.want == nil {
+				if _, err := i.Ledger.Get(t.Context(), "c"); !errors.Is(err, ledger.ErrNotFound) {
+					t.Errorf("rows %q are submitted a second time, %v", storedOf(t, i.Ledger, "c"), err)
+				}
+			} else if diff := cmp.Diff(tt.want, storedOf(t, i.Ledger, "c")); diff != "" {
+				t.Errorf("stored (-want +got):\n%s", diff)
+			}
+			if sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.first}); err != nil || !sub.Run.Ended() {
+				t.Errorf("the first retry once more: %+v, %v", sub.Run, err)
+			}
+		})
+	}
+}
+
+func isRetried(want intake.RetriedError) func(error) bool {
+	return func(err error) bool {
+		got, ok := errors.AsType[*intake.RetriedError](err)
+		return ok && *got == want
+	}
+}
+
+// TestRetryAfterOneWithoutRows cancels a retry before it has stored its rows. None of them was
+// carried out, so that the next retry takes them.
+func TestRetryAfterOneWithoutRows(t *testing.T) {
+	ended(t, 3, "failed")
+	i := taker(t)
+	for scripts := 1; ; scripts++ {
+		if _, err := dyingTaker(t, scripts).Retry(t.Context(), "a", intake.RetryOptions{ID: "b"}); !errors.Is(err, errKilled) {
+			t.Fatalf("after %d scripts: %v", scripts, err)
+		}
+		if _, err := i.Ledger.Get(t.Context(), "b"); err == nil {
+			break
+		}
+	}
+	if _, err := i.Ledger.Cancel(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	if sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "c"}); err != nil || sub.Rows != 3 {
+		t.Errorf("%d rows, %v, want 3", sub.Rows, err)
+	}
 }
 
 // TestRetriesAtOnce: of several at the same moment one is made.
@@ -264,7 +346,7 @@ func TestRetriesAtOnce(t *testing.T) {
 	group.Wait()
 	made := 0
 	for _, err := range errs {
-		if _, refused := errors.AsType[*intake.OpenRetryError](err); err == nil {
+		if _, refused := errors.AsType[*intake.RetriedError](err); err == nil {
 			made++
 		} else if !refused {
 			t.Error(err)

@@ -230,3 +230,30 @@ func deleteRun(t *testing.T, id string) {
 		t.Fatal(err)
 	}
 }
+
+// TestLongBadRows submits bad rows that are long, of which a gzip body of a few kilobytes has
+// hundreds of megabytes: they would fill Redis for a month.
+func TestLongBadRows(t *testing.T) {
+	long := strings.Repeat("x", 200<<10)
+	for _, text := range []string{
+		"organization_id,client_id\no,c\n" + strings.Repeat("a/b,"+long+"\n", 20),
+		`{"organization_id":"o","client_id":"c"}` + "\n" + strings.Repeat(`{"organization_id":"a/b","client_id":"`+long+`"}`+"\n", 20),
+	} {
+		t.Run(text[:1], func(t *testing.T) { testLongBadRows(t, text) })
+	}
+}
+
+func testLongBadRows(t *testing.T, text string) {
+	in := input(t, tasks.TypeRemove, text, tasks.Defaults{})
+	in.SkipInvalid = true
+	l, sub := submitAll(t, in)
+	rows, err := l.Rows(t.Context(), "a", 0, 30)
+	if err != nil || len(rows) != 21 || sub.Invalid.Total != 20 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	for i, row := range rows {
+		if len(row) > 3<<10 {
+			t.Errorf("row %d has %d bytes in Redis", i, len(row))
+		}
+	}
+}

@@ -36,6 +36,7 @@
 // A scanner reads progress and cursor ([Ledger.ScanCursor]), continues from there, and
 // stores both with the rows that it found as a step ([Ledger.AddStep]). A step is in the
 // slot of the header, whole or not at all, and is stored once: several scanners do no harm.
+// Keys of its rows are stored with it, so that a row which is listed twice is there once.
 //
 //	        AddStep                  CommitFound                          5 s later
 //	(found) ----------> in the list -------------> a committed segment, -----------> in the segment
@@ -129,6 +130,7 @@
 //	                                   next segment; rows that are not committed, and since when the oldest
 //	                                   waits; for each segment that Redis may lose <number>,<first
 //	                                   block>,<behind the last>,<time in ms>; and the token of a step's first parts
+//	                    :seen          set: keys of the rows that a scan has found, until it is committed finally
 //	                    :found         list: blocks of found rows, compressed, those of a step that is not yet
 //	                                   stored whole last
 //	orgops:v2:{<incarnation>.<number>}:head  hash: sum, control with version, counters, place of the next row to
@@ -172,8 +174,8 @@
 //     while Redis is at maxmemory. Create, Stage, Commit, Release and Intend are refused
 //     there, with [ErrNoMemory], and so are AddStep and CommitFound.
 //   - No script and no deletion works on more than one segment. A script writes or reads at
-//     most 128 rows and 128 KiB, stores 1,000 due times, or releases 250 rows of 512 KiB.
-//     Longer operations are divided.
+//     most 128 rows and 128 KiB, stores 1,000 due times or the keys of a step's rows, or
+//     releases 250 rows of 512 KiB. Longer operations are divided.
 //   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
 //     deletes nothing, and no time counts in which no sweep runs: the time by which runs
 //     are deleted advances with the sweeps. No key expires by itself.

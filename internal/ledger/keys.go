@@ -15,8 +15,11 @@ const serversKey = prefix + "servers"
 // lua/header.lua names them. They share one hash tag.
 func headerKeys(run RunID) []string {
 	tag := prefix + "{run:" + string(run) + "}:"
-	return []string{tag + "header", tag + "closed", tag + "sums", tag + "scan", tag + "found", tag + "scratch"}
+	return []string{tag + "header", tag + "closed", tag + "sums", tag + "scan", tag + "found", tag + "scratch", tag + "seen"}
 }
+
+// seenKeys is the place in headerKeys of the keys of found rows.
+const seenKeys = 6
 
 // sessionKeys returns the keys of the sessions, in the order in which lua/sessions.lua
 // names them. They share one hash tag: a fleet of 50 workers renews ten a second.

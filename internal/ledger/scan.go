@@ -55,7 +55,11 @@ func (l *Ledger) AddStep(ctx context.Context, run Run, s ScanStep) (made bool, e
 	if err := s.validate(); err != nil {
 		return false, err
 	}
-	blocks, err := packFound(s.Rows)
+	rows, keys, err := l.unseen(ctx, run, s.Rows)
+	if err != nil {
+		return false, err
+	}
+	blocks, err := packFound(rows)
 	if err != nil {
 		return false, err
 	}
@@ -67,7 +71,12 @@ func (l *Ledger) AddStep(ctx context.Context, run Run, s ScanStep) (made bool, e
 	sent := 0
 	for i, part := range parts { // the last one makes the step
 		last := i == len(parts)-1
-		args := []any{s.Number, token, sent, flag(last), flag(s.Last), len(s.Rows), s.Progress, s.Cursor}
+		args := []any{s.Number, token, sent, flag(last), flag(s.Last), len(rows), s.Progress, s.Cursor}
+		if last {
+			args = append(append(args, len(keys)), keys...)
+		} else {
+			args = append(args, 0)
+		}
 		for _, block := range part {
 			args = append(args, block)
 		}
@@ -81,6 +90,33 @@ func (l *Ledger) AddStep(ctx context.Context, run Run, s ScanStep) (made bool, e
 		sent += len(part)
 	}
 	return true, nil
+}
+
+// unseen returns the rows without those whose keys earlier rows have, and the keys of those
+// that are left. If another caller stores a step meanwhile, this one is not stored.
+func (l *Ledger) unseen(ctx context.Context, run Run, rows []FoundRow) (left []FoundRow, keys []any, err error) {
+	has := map[string]bool{}
+	for part := range slices.Chunk(rows, scriptNumbers) {
+		members := make([]any, len(part))
+		for i, r := range part {
+			members[i] = r.Key
+		}
+		stored, err := l.rdb.SMIsMember(ctx, headerKeys(run.ID)[seenKeys], members...).Result()
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the keys of found rows: %w", err)
+		}
+		for i, r := range part {
+			if r.Key != "" && (stored[i] || has[r.Key]) {
+				continue
+			}
+			left = append(left, r)
+			if r.Key != "" {
+				has[r.Key] = true
+				keys = append(keys, r.Key)
+			}
+		}
+	}
+	return left, keys, nil
 }
 
 func (s ScanStep) validate() error {
@@ -110,6 +146,9 @@ func (l *Ledger) NoteScan(ctx context.Context, run Run, note string, next time.T
 
 // FoundRow is a row that a scan found.
 type FoundRow struct {
+	// Key names what the row is about. The run gets the first row of each key, in whatever
+	// step another one is found; empty: it gets the row.
+	Key string
 	// Content has at most [MaxFoundRow] bytes.
 	Content []byte
 	// Due is when the row is due first, in Redis' time; zero: at once. See [MaxDue].

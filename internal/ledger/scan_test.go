@@ -141,6 +141,41 @@ func TestScan(t *testing.T) {
 	}
 }
 
+// TestScanFindsARowTwice has lists name rows twice: in one step, in two, and in a step that is
+// repeated since its scanner was killed. Each domain would be changed, and its change reported,
+// as often.
+func TestScanFindsARowTwice(t *testing.T) {
+	w := newWorker(t)
+	run := w.scan("a")
+	rows := func(first, n int) []ledger.FoundRow {
+		all := foundRows(first, n)
+		for i := range all {
+			all[i].Key = fmt.Sprint("domain ", first+i)
+		}
+		return all
+	}
+	w.step(run, false, slices.Concat(rows(0, 3), rows(1, 3))...)
+	w.step(run, false, rows(3, 2)...)
+	if made, err := w.AddStep(t.Context(), run, scanStep(2, false, rows(5, 1)...)); made || err != nil {
+		t.Fatalf("the second step once more: %v, %v", made, err)
+	}
+	if now, _ := w.commitFound(run); now.Rows != 5 {
+		t.Errorf("%d rows, want 5", now.Rows)
+	}
+	keyless := foundRows(6, 1)[0]
+	w.step(run, true, slices.Concat(rows(0, 4), rows(5, 2500), []ledger.FoundRow{keyless, keyless})...) // more keys than one command takes
+	now, _ := w.commitFound(run)
+	w.keptEarlier(run)
+	if now, _ = w.commitFound(run); now.Growing || now.Rows != 5+2500+2 {
+		t.Errorf("run %+v, want 2507 rows", now)
+	}
+	for _, key := range keysOf(t, run) {
+		if strings.HasSuffix(key, ":seen") {
+			t.Errorf("key %s remains", key)
+		}
+	}
+}
+
 func TestScanThatFindsNothing(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")

@@ -1,6 +1,7 @@
 package scan_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +28,7 @@ type site struct {
 	t       *testing.T
 	sandbox *sandbox.Sandbox
 	api     *briefAPI
+	lists   scan.API // instead of api; nil: api
 	log     *slog.Logger
 }
 
@@ -73,6 +75,24 @@ func (a *briefAPI) DiscoveryDomainsPage(ctx context.Context, organization, from 
 	return a.Client.DiscoveryDomainsPage(ctx, organization, from)
 }
 
+// shifting is a list whose pages shift while they are read: each names organizations and
+// domains again that one before it has named.
+type shifting struct {
+	*briefAPI
+	before []apiclient.Listed[apiclient.Organization]
+}
+
+func (a *shifting) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+	page, next, err := a.briefAPI.OrganizationsPage(ctx, from)
+	page, a.before = append(page, a.before...), page
+	return page, next, err
+}
+
+func (a *shifting) DiscoveryDomainsPage(ctx context.Context, organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+	page, next, err := a.briefAPI.DiscoveryDomainsPage(ctx, organization, from)
+	return append(page, page...), next, err
+}
+
 // domains adds organizations with a few domains each, and returns the pending ones.
 func (s *site) domains(organizations int) []string {
 	for i := range organizations {
@@ -110,7 +130,7 @@ func (s *site) create(kind ledger.Kind, progress []byte) ledger.Run {
 func (s *site) start(l scan.Ledger) (sc *scan.Scanner, stop func()) {
 	s.t.Helper()
 	sc = scan.New(scan.Config{
-		Tenant: tenant, Ledger: l, API: s.api, Active: func() bool { return true }, Logger: s.log,
+		Tenant: tenant, Ledger: l, API: cmp.Or[scan.API](s.lists, s.api), Active: func() bool { return true }, Logger: s.log,
 		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, recheck: scan.Swept{States: states{}}},
 	})
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -176,6 +196,19 @@ func (s *site) wantRows(want []string) {
 	if run := s.header(); run.Rows != int64(len(want)) || !run.Scan.Ended || run.Scan.Note != "" {
 		s.t.Errorf("%d rows, scan %+v", run.Rows, run.Scan)
 	}
+}
+
+// TestListedTwice has the lists name organizations and domains again, on the same page and on
+// later ones. Each domain would be proven and PATCHed as often, and its event sent.
+func TestListedTwice(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		want := s.domains(120)
+		s.lists = &shifting{briefAPI: s.api}
+		s.pending()
+		s.start(s.Ledger)
+		s.awaitCommit()
+		s.wantRows(want)
+	})
 }
 
 // TestLedger has two scanners work on one run: each pending domain is one row.

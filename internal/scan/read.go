@@ -127,6 +127,7 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 			return page{err: err}
 		}
 		if row != nil {
+			row.Key = name(l.Record.ID) // lists name a domain twice, by themselves or while their pages shift
 			result.rows = append(result.rows, *row)
 		}
 	}

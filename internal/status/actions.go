@@ -71,8 +71,11 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 	if len(outcomes) > 0 {
 		again += " --outcome " + strings.Join(outcomes, ",")
 	}
-	if open, ok := errors.AsType[*intake.OpenRetryError](err); ok {
-		if open.Incomplete {
+	if open, ok := errors.AsType[*intake.RetriedError](err); ok {
+		switch {
+		case open.Ended:
+			return fmt.Errorf("%w: enqueue runs retry %s", err, open.Child)
+		case open.Incomplete:
 			return fmt.Errorf("%w: complete it (%s --run %s), or end it (enqueue runs cancel %s)", err, again, open.Child, open.Child)
 		}
 		return fmt.Errorf("%w: follow it to its end: enqueue runs follow %s", err, open.Child)

@@ -1,6 +1,6 @@
 -- Begins every script of a header. KEYS are those of headerKeys. ARGV[1] is the
 -- incarnation.
-local header, closed, sums, scan, found, scratch = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local header, closed, sums, scan, found, scratch, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 
 -- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
 -- script's first write if it may need memory, and no later one. DEL never needs any.
@@ -59,7 +59,7 @@ local function write(flags, at)
   if has(flags, 'c') then
     redis.call('HSETNX', header, 'cancelled_at', text(now()))
     redis.call('HSET', header, 'sealed', '1') -- it takes no more rows
-    redis.call('UNLINK', scan, found)
+    redis.call('UNLINK', scan, found, seen)
   end
 end
 

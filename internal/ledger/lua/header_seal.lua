@@ -7,7 +7,7 @@ if h[3] then return {'missing'} end
 if not h[1] or h[2] or place('staged') < place('past') then return {'passed'} end
 if (redis.call('HGET', scan, 'kept') or '') ~= '' then return {'passed'} end
 allowWrites()
-redis.call('UNLINK', scan, found)
+redis.call('UNLINK', scan, found, seen)
 redis.call('HSET', header, 'sealed', '1')
 conclude()
 return read('ok')
