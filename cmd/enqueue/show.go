@@ -61,7 +61,7 @@ func (t *tool) detailsOf(ctx context.Context, r ledger.Run) (d details, err erro
 		if d.held, err = pace.New(pace.Config{Redis: t.redis, Tenant: string(r.Tenant)}).State(ctx); err != nil {
 			return d, err
 		}
-		if d.queue, err = status.PausedQueue(t.redis, string(r.Tenant)); err != nil {
+		if d.queue, err = status.PausedQueue(ctx, t.redis, string(r.Tenant)); err != nil {
 			return d, err
 		}
 	}

@@ -32,7 +32,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 	name, ended := ledger.Tenant(t.Name), w.traces.Ended()
 	c := &core{}
 	c.engine = engine.New(engine.Config{
-		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping, Block: t.limiter.Block, Logger: w.logger,
+		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping, Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, _ int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
 			if ended != nil {

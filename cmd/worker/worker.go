@@ -48,6 +48,7 @@ var (
 // worker is one process of the fleet.
 type worker struct {
 	settings settings
+	alone    sync.Mutex // see [engine.Config]
 	logger   *slog.Logger
 	redis    redis.UniversalClient // its commands do not end with their contexts, as asynq requires
 	clock    *redisconn.Clock

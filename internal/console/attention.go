@@ -45,7 +45,7 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 // attentionOf reads the state of a tenant, and returns its warnings.
 func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (health.TenantState, []attention, error) {
 	state, err := health.ReadState(ctx, rdb, tenant)
-	paused, pausedErr := status.PausedQueue(rdb, tenant)
+	paused, pausedErr := status.PausedQueue(ctx, rdb, tenant)
 	return state, attentionFor(state, tenant, paused), errors.Join(err, pausedErr)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/dispatch"
+	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -123,4 +124,71 @@ func TestReleasedForOneMoreWorker(t *testing.T) {
 	if info, err := asynqs.GetQueueInfo(queue); err != nil || info.Pending != places {
 		t.Errorf("%+v, %v, want %d pending tasks", info, err, places)
 	}
+}
+
+// tardy is a ledger that takes a while to rebuild the index, or to read it.
+type tardy struct {
+	dispatch.Ledger
+	rebuild, take time.Duration
+}
+
+func (l tardy) Rebuild(ctx context.Context, t ledger.Tenant) ([]ledger.Progress, error) {
+	if err := engine.Sleep(ctx, l.rebuild); err != nil {
+		return nil, err
+	}
+	return l.Ledger.Rebuild(ctx, t)
+}
+
+func (l tardy) TakeDue(ctx context.Context, t ledger.Tenant, n int) (ledger.DueSegments, error) {
+	if err := engine.Sleep(ctx, l.take); err != nil {
+		return ledger.DueSegments{}, err
+	}
+	return l.Ledger.TakeDue(ctx, t, n)
+}
+
+// TestRebuildTakesLong has a rebuild that takes ten minutes, as with very many open runs: rows
+// are released meanwhile, and one that has begun ends when the dispatcher does.
+func TestRebuildTakesLong(t *testing.T) {
+	t.Parallel()
+	onSite(t, func(t *testing.T, s *site) {
+		w := s.start(func(o *options) { o.dispatch.Ledger = tardy{Ledger: o.dispatch.Ledger, rebuild: 10 * time.Minute} })
+		s.submit("a", kinds.Update, s.domains(3*places))
+		begun := time.Now()
+		if r := s.awaitEnd("a"); r.Counts[ledger.Done] != 3*places {
+			t.Errorf("counts %v", r.Counts)
+		}
+		w.stop()
+		if took := time.Since(begun); took > 2*time.Minute {
+			t.Errorf("the rows were executed, and the worker stopped, after %v", took)
+		}
+	})
+}
+
+// TestLeaseDuringARound has rounds that take longer than the lease lasts: it is renewed, so that
+// no other dispatcher interrupts the work. A round that hangs loses it.
+func TestLeaseDuringARound(t *testing.T) {
+	t.Parallel()
+	onSite(t, func(t *testing.T, s *site) {
+		d := s.dispatcher(func(c *dispatch.Config) { c.Ledger = tardy{Ledger: c.Ledger, take: 10 * time.Minute} })
+		ctx, cancel := context.WithCancel(t.Context())
+		var rounds sync.WaitGroup
+		rounds.Go(func() { _, _ = d.Round(ctx) })
+		other := dispatch.NewLease(s.rdb, tenant, ledger.NewSessionID(), 1)
+		taken := func() bool {
+			held, err := other.Take(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			return held
+		}
+		s.await("the dispatcher is active", d.Active)
+		for begun := time.Now(); time.Since(begun) < 50*time.Second; time.Sleep(500 * time.Millisecond) {
+			if taken() || !d.Active() {
+				t.Fatalf("the lease was lost after %v", time.Since(begun))
+			}
+		}
+		s.await("the lease has ended", taken)
+		cancel()
+		rounds.Wait()
+	})
 }

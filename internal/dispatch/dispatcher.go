@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/workers"
@@ -114,6 +115,7 @@ type Dispatcher struct {
 	activeAt time.Time // when it became active
 	leaseAt  time.Time // of the last attempt
 	upkeepAt time.Time
+	upkept   chan error // has the result of the upkeep in progress; nil: there is none
 	stateAt  time.Time
 	pace     pace.State
 	taken    taken
@@ -218,12 +220,10 @@ func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error)
 	if err != nil || !held {
 		return afterError, err
 	}
+	defer d.renew(ctx)()
 	d.ends.resume(ctx)
-	if now.Sub(d.upkeepAt) >= upkeepEvery {
-		if err := d.upkeep(ctx); err != nil {
-			return afterError, err
-		}
-		d.upkeepAt = now
+	if err := d.tend(now); err != nil {
+		return afterError, err
 	}
 	if err := d.take(ctx, now); err != nil {
 		return afterError, err
@@ -273,6 +273,29 @@ func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err e
 	}
 	d.leaseAt = now
 	return held, err
+}
+
+// longestRound is how long a round may last: one that hangs loses the lease.
+const longestRound = time.Minute
+
+// renew renews the lease during a round, until the function that it returns is called: with
+// many segments a round takes longer than the lease lasts.
+func (d *Dispatcher) renew(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithTimeout(ctx, longestRound)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for engine.Sleep(ctx, leaseEvery) == nil {
+			now := time.Now()
+			if held, err := d.lease.Take(ctx); held {
+				d.until.Store(new(now.Add(leaseFor)))
+			} else if err == nil {
+				d.until.Store(nil) // the next round finds another dispatcher active
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 // electEvery returns how often to get or renew the lease: the second worker tries often enough

@@ -38,7 +38,7 @@ func (s *site) dispatcher(change ...func(*dispatch.Config)) *dispatch.Dispatcher
 // pending returns the number of tasks in the queue.
 func (s *site) pending() int {
 	s.t.Helper()
-	l, err := dispatch.NewQueue(s.rdb, queue).Load()
+	l, err := dispatch.NewQueue(s.rdb, queue).Load(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -296,6 +296,35 @@ func TestTrimArchive(t *testing.T) {
 	}
 }
 
+// TestTaskWithoutContent has tasks in asynq's sets whose contents are gone, as after an
+// eviction: rows are released all the same, and the tasks leave the archive.
+func TestTaskWithoutContent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	now := time.Now()
+	const key = "asynq:{" + queue + "}:"
+	for i := range 150 { // more than are deleted at once
+		s.rdb.ZAdd(t.Context(), key+"archived", redis.Z{Member: fmt.Sprint("gone-", i), Score: float64(now.Add(-time.Hour).Unix())})
+	}
+	for _, set := range []string{"archived", "completed", "retry", "scheduled"} {
+		s.rdb.ZAdd(t.Context(), key+set, redis.Z{Member: "gone", Score: float64(now.Unix())})
+	}
+	d := s.dispatcher()
+	for _, run := range []ledger.RunID{"a", "b"} { // the queue is known to asynq from the first task on
+		s.submit(run, kinds.Update, s.domains(2))
+		round(t, d)
+	}
+	if n := s.pending(); n != 4 {
+		t.Errorf("%d tasks, want 4", n)
+	}
+	if _, err := dispatch.NewQueue(s.rdb, queue).TrimArchive(t.Context(), now); err != nil {
+		t.Error(err)
+	}
+	if left := s.rdb.ZRange(t.Context(), key+"archived", 0, -1).Val(); !slices.Equal(left, []string{"gone"}) {
+		t.Errorf("%d archived tasks, want the one that is not old", len(left))
+	}
+}
+
 // TestDeadWorker kills a worker with rows in progress: another one takes over its lease
 // and, once its session is dead, its rows.
 func TestDeadWorker(t *testing.T) {
@@ -323,7 +352,7 @@ func TestDeadWorker(t *testing.T) {
 	dead.server.Stop() // it takes no task any more
 	dead.end()         // and its session is not renewed
 	s.start(with(engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		entered <- row.Attempts
+		entered <- row.Died
 		return ledger.Result{}, nil
 	})))
 	if run := s.awaitEnd("a"); run.Counts[ledger.Done] != 2 {
@@ -331,7 +360,7 @@ func TestDeadWorker(t *testing.T) {
 	}
 	for range 2 {
 		if n := <-entered; n != 1 {
-			t.Errorf("%d attempts were counted, want 1", n)
+			t.Errorf("%d deaths were counted, want 1", n)
 		}
 	}
 }
@@ -420,6 +449,46 @@ func TestFirstReadsWait(t *testing.T) {
 		})
 		if n := s.pendingOf(); n["proven"] < 5 { // 3 left of two seconds' 4
 			t.Errorf("tasks %v at the first read", n)
+		}
+	})
+}
+
+// lostEnd is a ledger whose first answers to End are lost.
+type lostEnd struct {
+	engine.Ledger
+	lost *atomic.Int64 // are still to be lost
+}
+
+func (l lostEnd) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+	r, err := l.Ledger.End(ctx, seg, n, ends...)
+	if err == nil && l.lost.Add(-1) >= 0 {
+		return ledger.Receipt{}, errors.New("the answer was lost")
+	}
+	return r, err
+}
+
+// TestLostAnswerOfAResult loses the answer to the write of a result: metrics and log have the
+// result, as the ledger does, and not an execution that was superseded.
+func TestLostAnswerOfAResult(t *testing.T) {
+	t.Parallel()
+	onSite(t, func(t *testing.T, s *site) {
+		outcomes, lost := make(chan ledger.Outcome, 10), &atomic.Int64{}
+		lost.Store(2)
+		s.submit("a", kinds.Update, [][]byte{[]byte(`{"n":1}`)})
+		s.start(func(o *options) {
+			o.engine.Ledger = lostEnd{o.engine.Ledger, lost}
+			o.engine.Observe = func(_ context.Context, _ ledger.Kind, outcome ledger.Outcome, _ int, _ time.Duration) {
+				outcomes <- outcome
+			}
+			o.engine.Handlers = map[ledger.Kind]engine.Handler{kinds.Update: engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+				return ledger.Result{Outcome: engine.Refused, Detail: "no"}, nil
+			})}
+		})
+		if got := <-outcomes; got != engine.Refused {
+			t.Errorf("metrics have %s", got)
+		}
+		if r := s.awaitEnd("a"); r.Counts[engine.Refused] != 1 {
+			t.Errorf("counts %v", r.Counts)
 		}
 	})
 }

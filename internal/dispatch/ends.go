@@ -74,6 +74,15 @@ func (e *ends) suspend() {
 	e.ctx, e.cancel, e.queue, e.later = nil, nil, nil, nil
 }
 
+// background calls f in a goroutine. Its context ends when the dispatcher is not the active
+// one any more, and wait waits for it.
+func (e *ends) background(f func(context.Context)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ctx := e.ctx
+	e.all.Go(func() { f(ctx) })
+}
+
 // wait waits for the runs in progress, after suspend.
 func (e *ends) wait() { e.all.Wait() }
 

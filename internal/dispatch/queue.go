@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -21,35 +20,31 @@ type Load struct {
 	Paused bool
 }
 
-// Queue is a tenant's queue in asynq.
+// Queue is a tenant's queue in asynq. It counts tasks by asynq's keys and not by its
+// Inspector, which asks for the memory of tasks as well: one whose keys are gone, or a user
+// that may not run MEMORY, would stop the tenant.
 type Queue struct {
-	name      string
-	redis     redis.UniversalClient
-	client    *asynq.Client
-	inspector *asynq.Inspector
+	name   string
+	redis  redis.UniversalClient
+	client *asynq.Client
 }
 
 // NewQueue returns the queue of that name. It uses rdb and does not close it.
 func NewQueue(rdb redis.UniversalClient, name string) *Queue {
-	return &Queue{name: name, redis: rdb, client: asynq.NewClientFromRedisClient(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb)}
+	return &Queue{name: name, redis: rdb, client: asynq.NewClientFromRedisClient(rdb)}
 }
+
+// key returns a key of asynq for the queue.
+func (q *Queue) key(part string) string { return "asynq:{" + q.name + "}:" + part }
 
 // Load returns the state of the queue. A queue that was never used is empty.
-func (q *Queue) Load() (Load, error) {
-	info, err := q.inspector.GetQueueInfo(q.name)
-	if isNotFound(err) {
-		return Load{}, nil
+func (q *Queue) Load(ctx context.Context) (Load, error) {
+	p := q.redis.Pipeline()
+	pending, active, paused := p.LLen(ctx, q.key("pending")), p.LLen(ctx, q.key("active")), p.Exists(ctx, q.key("paused"))
+	if _, err := p.Exec(ctx); err != nil {
+		return Load{}, fmt.Errorf("read queue %s: %w", q.name, err)
 	}
-	if err != nil {
-		return Load{}, fmt.Errorf("inspect queue %s: %w", q.name, err)
-	}
-	return Load{Pending: info.Pending, Active: info.Active, Paused: info.Paused}, nil
-}
-
-// isNotFound reports whether the queue was never used. GetQueueInfo returns asynq's
-// internal error for that, and not [asynq.ErrQueueNotFound].
-func isNotFound(err error) bool {
-	return errors.Is(err, asynq.ErrQueueNotFound) || err != nil && strings.HasPrefix(err.Error(), "NOT_FOUND: queue ")
+	return Load{Pending: int(pending.Val()), Active: int(active.Val()), Paused: paused.Val() > 0}, nil
 }
 
 // Enqueue enqueues a task. If the queue has the task already that is a success: go-redis
@@ -86,7 +81,7 @@ const (
 // the last 1,000. It returns their number, at most 3,000 in one call. now is Redis' time: that
 // of a worker whose clock is ahead would delete tasks that another one has just archived.
 func (q *Queue) TrimArchive(ctx context.Context, now time.Time) (deleted int, err error) {
-	archived, err := q.redis.ZCard(ctx, q.archive()).Result()
+	archived, err := q.redis.ZCard(ctx, q.key("archived")).Result()
 	if err != nil {
 		return 0, fmt.Errorf("count archived tasks of %s: %w", q.name, err)
 	}
@@ -101,26 +96,29 @@ func (q *Queue) TrimArchive(ctx context.Context, now time.Time) (deleted int, er
 	return deleted, nil
 }
 
-// archive is asynq's set of archived tasks.
-func (q *Queue) archive() string { return "asynq:{" + q.name + "}:archived" }
+// trimScript removes tasks from the set of archived ones, and those that are still there.
+var trimScript = redis.NewScript(`
+for i = 2, #ARGV do
+  if redis.call('HGET', ARGV[1] .. ARGV[i], 'state') == 'archived' then redis.call('DEL', ARGV[1] .. ARGV[i]) end
+  redis.call('ZREM', KEYS[1], ARGV[i])
+end
+return #ARGV - 1`)
 
 // trimPage deletes archived tasks of the oldest page, at least the excess. It reads asynq's set:
 // the task's own time is that of its worker's clock.
 func (q *Queue) trimPage(ctx context.Context, now time.Time, excess int) (deleted int, err error) {
-	oldest, err := q.redis.ZRangeWithScores(ctx, q.archive(), 0, trimPage-1).Result()
+	oldest, err := q.redis.ZRangeWithScores(ctx, q.key("archived"), 0, trimPage-1).Result()
 	if err != nil {
 		return 0, fmt.Errorf("list archived tasks of %s: %w", q.name, err)
 	}
-	for _, t := range oldest {
-		at := time.Unix(int64(t.Score), 0)
-		if deleted >= excess && now.Sub(at) < archivedFor || ctx.Err() != nil {
-			break
+	args := []any{q.key("t:")}
+	for i, t := range oldest {
+		if i < excess || now.Sub(time.Unix(int64(t.Score), 0)) >= archivedFor {
+			args = append(args, t.Member)
 		}
-		id, _ := t.Member.(string)
-		if err := q.inspector.DeleteTask(q.name, id); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
-			return deleted, fmt.Errorf("delete archived task %s: %w", id, err)
-		}
-		deleted++
+	}
+	if deleted, err = trimScript.Run(ctx, q.redis, []string{q.key("archived")}, args...).Int(); err != nil {
+		return 0, fmt.Errorf("delete archived tasks of %s: %w", q.name, err)
 	}
 	return deleted, nil
 }

@@ -23,7 +23,7 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 	if err := d.reclaim(ctx, now); err != nil {
 		return 0, err
 	}
-	if d.load, err = d.queue.Load(); err != nil {
+	if d.load, err = d.queue.Load(ctx); err != nil {
 		return 0, err
 	}
 	if err := d.refresh(ctx, now); err != nil {

@@ -6,6 +6,38 @@ import (
 	"time"
 )
 
+// upkeepWait is how long a round waits for the upkeep that it has begun. By then that of most
+// tenants has ended, so that a new dispatcher begins with a whole index.
+const upkeepWait = 100 * time.Millisecond
+
+// tend begins the upkeep once a minute, in a goroutine: with many runs it takes longer than
+// rows may wait for their release. It returns the error of one that has failed, which is
+// repeated.
+func (d *Dispatcher) tend(now time.Time) error {
+	var wait time.Duration
+	if d.upkept == nil {
+		if now.Sub(d.upkeepAt) < upkeepEvery {
+			return nil
+		}
+		upkept := make(chan error, 1)
+		d.ends.background(func(ctx context.Context) {
+			defer close(upkept)
+			upkept <- d.upkeep(ctx)
+		})
+		wait, d.upkeepAt, d.upkept = upkeepWait, now, upkept
+	}
+	select {
+	case err := <-d.upkept:
+		d.upkept = nil
+		if err != nil {
+			d.upkeepAt = time.Time{}
+		}
+		return err
+	case <-time.After(wait):
+		return nil
+	}
+}
+
 // upkeep rebuilds the index, finishes runs that have ended, deletes runs after their
 // retention and trims asynq's archive. A failure for one run does not
 // prevent it for the others.
@@ -31,7 +63,7 @@ func (d *Dispatcher) upkeep(ctx context.Context) error {
 		_, err = d.queue.TrimArchive(ctx, now)
 	}
 	failed = append(failed, err)
-	if err := errors.Join(failed...); err != nil {
+	if err := errors.Join(failed...); err != nil && ctx.Err() == nil {
 		d.cfg.Logger.WarnContext(ctx, "upkeep is incomplete", "tenant", d.cfg.Tenant, "error", err)
 	}
 	return nil

@@ -26,9 +26,9 @@ const (
 	// can take: each begins with a script, and all of them must have started before their
 	// releases lapse.
 	firstLimit, leastLimit = 64, 4
-	// slowRound is how long a round takes with a slow Redis: rows are released, and tasks
-	// enqueued.
-	slowRound = 500 * time.Millisecond
+	// slowRound is how long a round takes with a slow Redis: the queue is read, rows are released,
+	// and tasks enqueued, one after the other.
+	slowRound = 250 * time.Millisecond
 )
 
 // Released adds rows that were enqueued.

@@ -93,7 +93,7 @@ func form(row *Row, j Consequence) ledger.Ending {
 		return nil
 	case Settles(j.Outcome):
 		return ledger.Result{Outcome: j.Outcome, Detail: Clip(j.Reason, maxDetail), Evidence: j.Evidence}
-	case j.Outcome == Stopping, j.Outcome == Stopped, j.Outcome == Unrecognized:
+	case j.Outcome == Stopping, j.Outcome == Stopped, j.Outcome == Isolated, j.Outcome == Unrecognized:
 		return ledger.GiveBack{After: j.After, Note: Clip(j.Reason, maxReason)}
 	}
 	note := Note{Outcome: j.Outcome, Reason: j.Reason, Memo: row.Note.Memo}

@@ -27,6 +27,9 @@ type Config struct {
 	// Stopping is closed when the worker stops: handlers leave where that is safe. nil:
 	// never.
 	Stopping <-chan struct{}
+	// Alone is locked while a row is executed that may take its worker down. The engines of a
+	// process share it. nil: there is no other engine.
+	Alone *sync.Mutex
 	// Timeout bounds a handler; 0: 5 minutes. It must be shorter than [TaskTimeout].
 	Timeout time.Duration
 	// Block blocks an API operation ("*": all) for the fleet, apart from a probe now and
@@ -60,6 +63,7 @@ type Engine struct {
 // New returns the engine of a tenant.
 func New(cfg Config) *Engine {
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	cfg.Alone = cmp.Or(cfg.Alone, new(sync.Mutex))
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -80,6 +84,7 @@ func (e *Engine) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	e.track(parts)
 	defer e.untrack(parts)
 	all := e.beginAll(ctx, task, parts)
+	defer e.isolate(all)()
 	ctx = apiclient.WithCorrelationID(ctx, task.correlation())
 	var failed error
 	e.execute(ctx, all, unknown)
@@ -104,6 +109,53 @@ func (e *Engine) beginAll(ctx context.Context, task Task, parts []*Execution) (a
 	return admitted
 }
 
+const (
+	// suspectedFrom is after how many deaths of workers in a row one of its rows is suspected:
+	// of the first, another row may have been the cause.
+	suspectedFrom = 2
+	// aloneAgain is when a suspected row is due again while another one is executed.
+	aloneAgain = 5 * time.Second
+)
+
+// isolate leaves a suspected row alone in its task, and the only one of this process until the
+// function that it returns is called: it must not use up the attempts of others. Rows that have
+// to wait leave the executions with their answers.
+func (e *Engine) isolate(all []*Execution) (end func()) {
+	var suspect *Row
+	for _, x := range all {
+		for _, row := range x.Rows {
+			if suspect == nil && row.Died >= suspectedFrom {
+				suspect = row
+			}
+		}
+	}
+	if suspect == nil {
+		return func() {}
+	}
+	alone := e.cfg.Alone.TryLock()
+	for _, x := range all {
+		rows := x.Rows
+		x.Rows = nil
+		for _, row := range rows {
+			suspected := row.Died >= suspectedFrom
+			if alone && row == suspect || !alone && !suspected {
+				x.Rows = append(x.Rows, row)
+				continue
+			}
+			waits := &Consequence{Outcome: Isolated, Reason: "waits for the end of a row that may have taken workers down"}
+			if suspected {
+				waits.After = spread(aloneAgain)
+			}
+			x.ended = append(x.ended, row)
+			x.answers[row.Number] = waits
+		}
+	}
+	if alone {
+		return e.cfg.Alone.Unlock
+	}
+	return func() {}
+}
+
 // execute lets the handler carry out the rows, apart from those that this worker does not
 // know or that must not be executed. Each execution has its answers then.
 func (e *Engine) execute(ctx context.Context, all []*Execution, unknown *UnknownError) {
@@ -112,7 +164,7 @@ func (e *Engine) execute(ctx context.Context, all []*Execution, unknown *Unknown
 		if x.failure = e.unfit(x, unknown); x.failure != nil {
 			continue
 		}
-		if x.answers = exhausted(x); len(x.Rows) > 0 {
+		if maps.Copy(x.answers, exhausted(x)); len(x.Rows) > 0 {
 			fit = append(fit, x)
 		}
 	}

@@ -162,13 +162,14 @@ func TestAttempts(t *testing.T) {
 		n++
 		panic("no such thing")
 	}))
-	for range engine.MaxAttempts - 1 { // as if its worker had died each time
+	for range engine.MaxAttempts - 1 { // as if it had failed each time
 		token := s.token()
 		execution := ledger.Execution{Token: token, Nonce: ledger.NewNonce(), Session: session}
 		if _, err := s.Begin(t.Context(), s.segment(), execution, 0); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := s.Reclaim(t.Context(), s.segment(), session); err != nil {
+		failed := ledger.Ends(ledger.Waiting{Stage: ledger.StageCheck, CountAttempt: true}, 0)
+		if _, err := s.End(t.Context(), s.segment(), execution.Nonce, failed...); err != nil {
 			t.Fatal(err)
 		}
 	}

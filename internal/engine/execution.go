@@ -50,9 +50,10 @@ type Execution struct {
 type Row struct {
 	Number  ledger.Row
 	Content []byte
-	// Stage, Attempts and FirstBegun are as in [ledger.Checkpoint].
+	// Stage, Attempts, Died and FirstBegun are as in [ledger.Checkpoint].
 	Stage      ledger.Stage
 	Attempts   int
+	Died       int
 	FirstBegun time.Time
 	// Note is the note of the execution before. The handler may replace Note.Memo, which
 	// is stored if the row stays open.

@@ -23,6 +23,7 @@ const (
 	Transient    ledger.Outcome = "transient"  // the attempt failed and is repeated
 	Stopping     ledger.Outcome = "stopping"   // the worker stops
 	Stopped      ledger.Outcome = "stopped"    // the run is paused or cancelled
+	Isolated     ledger.Outcome = "isolated"   // a row that may take its worker down is executed alone
 	Superseded   ledger.Outcome = "superseded" // the row is settled or another execution has it
 	Unrecognized ledger.Outcome = "unknown"    // a newer worker is needed
 )
@@ -45,7 +46,7 @@ func levelOf(o ledger.Outcome) slog.Level {
 	switch o {
 	case ledger.Done, ledger.Cancelled, Unchanged:
 		return slog.LevelInfo
-	case NotYetFound, Paced, Stopping, Stopped, Superseded:
+	case NotYetFound, Paced, Stopping, Stopped, Isolated, Superseded:
 		return slog.LevelDebug
 	case Failed:
 		return slog.LevelError

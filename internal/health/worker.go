@@ -72,7 +72,7 @@ func readPermissions(ctx context.Context, rdb redis.UniversalClient, tenants []S
 		tenant := tenants[i].Settings.Tenant
 		budget, err := pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
 		all[i].requests = heldBy(status.Obstacles(tenant, budget, ""), err)
-		paused, err := status.PausedQueue(rdb, tenant)
+		paused, err := status.PausedQueue(ctx, rdb, tenant)
 		all[i].queue = heldBy(status.Obstacles("", pace.State{}, paused), err)
 		return nil
 	})

@@ -48,8 +48,11 @@ type BegunRow struct {
 type Checkpoint struct {
 	Stage Stage
 	// Attempts counts executions that ended with [Waiting.CountAttempt], or without a
-	// write.
+	// write, apart from the first two of those in Died.
 	Attempts int
+	// Died counts executions that died with their worker since one ended. From two on the
+	// row may be the cause, and is to be executed alone.
+	Died int
 	// FirstBegun is the begin of the first execution that left the row open, in Redis'
 	// time; zero if there was none.
 	FirstBegun time.Time
@@ -119,9 +122,9 @@ func parseStored(row Row, value string, damaged bool, intent string, now time.Ti
 }
 
 // checkpointPattern is <stage><attempts>,<first begin in ms>,<beginning of the token or
-// nonce that ended last>; before the memo. With a note, its size follows: ,<size>; before
-// note and memo.
-var checkpointPattern = regexp.MustCompile(`^([A-Za-z])([0-9]+),([0-9]+),[A-Za-z0-9]*(?:,([0-9]+))?;`)
+// nonce that ended last><executions that died since>; before the memo. With a note, its size
+// follows: ,<size>; before note and memo.
+var checkpointPattern = regexp.MustCompile(`^([A-Za-z])([0-9]+),([0-9]+),(?:[A-Za-z0-9]{6})?([0-9]*)(?:,([0-9]+))?;`)
 
 // parseCheckpoint reads the value that is stored with a row, or "" for none. No time is
 // later than now: Redis' clock was ahead when it was stored.
@@ -135,12 +138,13 @@ func parseCheckpoint(stored string, now time.Time) (Checkpoint, error) {
 	}
 	attempts, err := strconv.Atoi(parts[2])
 	ms, err2 := strconv.ParseInt(parts[3], 10, 64)
-	size, err3 := strconv.Atoi(cmp.Or(parts[4], "0"))
+	died, err3 := strconv.Atoi(cmp.Or(parts[4], "0"))
+	size, err4 := strconv.Atoi(cmp.Or(parts[5], "0"))
 	rest := stored[len(parts[0]):]
-	if err = cmp.Or(err, err2, err3); err != nil || size > len(rest) {
+	if err = cmp.Or(err, err2, err3, err4); err != nil || size > len(rest) {
 		return Checkpoint{}, fmt.Errorf("stored checkpoint %s: %w", quoted(stored), err)
 	}
-	c := Checkpoint{Stage: stageOf(parts[1]), Attempts: attempts, FirstBegun: notAfter(fromMillis(ms), now), Note: rest[:size]}
+	c := Checkpoint{Stage: stageOf(parts[1]), Attempts: attempts, Died: died, FirstBegun: notAfter(fromMillis(ms), now), Note: rest[:size]}
 	if memo := rest[size:]; memo != "" {
 		c.Memo = []byte(memo)
 	}

@@ -223,6 +223,60 @@ func TestSweepDeletesAbandonedStagedRuns(t *testing.T) {
 	}
 }
 
+// TestSweepDeletesAbandonedSingleRows has the producer of a single row killed before each of
+// its commands. What it leaves is executed, or deleted after a day: no list shows it.
+func TestSweepDeletesAbandonedSingleRows(t *testing.T) {
+	w := newWorker(t)
+	f := &faults{}
+	cut := redistest.New(t)
+	cut.AddHook(f)
+	l := ledger.New(cut)
+	for n, lost := 0, true; lost; n++ {
+		id := ledger.RunID("a" + strconv.Itoa(n))
+		f.arm(n, false)
+		_, _, _ = l.SubmitRow(t.Context(), single(id), []byte("row 0")) // fails
+		lost = f.disarm()
+		run, err := w.Get(t.Context(), id)
+		if err != nil || !run.Staged() {
+			continue
+		}
+		w.abandon(run)
+		w.sweep()
+		if _, err := w.Get(t.Context(), id); !errors.Is(err, ledger.ErrNotFound) {
+			t.Errorf("killed at command %d: the staged row is still there a day later: %v", n, err)
+		}
+	}
+}
+
+// TestSweepDeletesAllThatIsDue has more runs to delete than are read at once, one of which cannot
+// be deleted: one sweep deletes the others, and a later one clears the trash.
+func TestSweepDeletesAllThatIsDue(t *testing.T) {
+	const n = 250
+	w := newWorker(t)
+	for i := range n {
+		run, _ := w.submitRow(single(ledger.RunID("a" + strconv.Itoa(i))))
+		w.settleAll(segment(run, 0))
+		w.must(w.Finish, run.ID)
+		w.finishedEarlier(run.ID)
+	}
+	w.sweep()
+	w.age(ledger.EndedKey(tenant), ledger.Retention+time.Minute)
+	if err := w.rdb.Set(t.Context(), ledger.HeaderKey("b"), "no hash", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.rdb.ZAdd(t.Context(), ledger.EndedKey(tenant), redis.Z{Member: "b/" + string(ledger.NewNonce())}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, err := w.Sweep(t.Context(), tenant); err == nil || deleted != n {
+		t.Errorf("%d runs deleted, %v; want %d and an error", deleted, err, n)
+	}
+	w.ageTrash()
+	_, _ = w.Sweep(t.Context(), tenant)
+	if left := len(w.trash()); left != 0 {
+		t.Errorf("%d runs in the trash, want none", left)
+	}
+}
+
 // TestSweepTrimsEntriesWithoutHeader has an entry without a run: a run is listed before its
 // header exists, and its creator was killed in between.
 func TestSweepTrimsEntriesWithoutHeader(t *testing.T) {

@@ -20,7 +20,7 @@
 // these results. Two seconds after the commit it calls [Stager.Verify], since
 // Redis may lose the writes of its last second. A producer that was killed continues
 // with [Ledger.Create] and a new stager; an abandoned staged run is deleted
-// by [Ledger.Sweep] after a day, unless it is complete.
+// by [Ledger.Sweep] after a day, unless it is complete and not a single row.
 //
 // [Ledger.SubmitRow] does all of this for a single row, which lists of runs leave out.
 //
@@ -144,7 +144,8 @@
 //	                    :intended_check :intended_ready  the same, of rows at these stages that have one
 //	                    :values        hash: a quarter of the row -> <row>:<size>:<value> of up to four rows, each
 //	                                   value <stage><attempts>,<first begin in ms>,<first characters of the token or
-//	                                   nonce that ended last>;<memo>, or with a note ,<size of note>;<note><memo>
+//	                                   nonce that ended last><executions that died since>;<memo>, or with a note
+//	                                   ,<size of note>;<note><memo>
 //	                    :released :running  sorted sets: rows by when they were released, or began, in ms
 //	                    :executions    hash: row -> r<token>, or b<nonce>,<session>
 //	                    :active        bitmap: rows in progress or with an intent, which a cancel does not settle

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -48,8 +49,10 @@ func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments,
 
 // Rebuild syncs every open run of a tenant, which also stores hints for its segments,
 // removes other runs from the index, and returns the open ones, with ended runs that are not
-// finished. A dispatcher calls it when it becomes active, and once a minute. If a run cannot
-// be read or synced, Rebuild returns the others and an error.
+// finished. It leaves out runs of one row that nobody has paused or cancelled, and that the
+// index has for later: there may be very many, and each is inspected when it is due. A
+// dispatcher calls it when it becomes active, and once a minute. If a run cannot be read or
+// synced, Rebuild returns the others and an error.
 func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 	before, err := l.indexed(ctx, t)
 	if err != nil {
@@ -59,6 +62,11 @@ func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 	if failed == nil {
 		failed = l.prune(ctx, t, before, runs)
 	}
+	now, err := l.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runs = slices.DeleteFunc(runs, func(r Run) bool { return before[r.segment(0).String()].After(now) && r.plain() })
 	var all []Progress
 	var hints []Hint
 	unchanged := l.unchanged(ctx, runs)
@@ -67,6 +75,9 @@ func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 			all = append(all, Progress{Run: run, Segments: []SegmentState{s}})
 			hints = append(hints, run.hint(s))
 			continue
+		}
+		if ctx.Err() != nil {
+			return all, ctx.Err()
 		}
 		p, err := l.sync(ctx, run.ID)
 		if isNotFound(err) { // deleted meanwhile
@@ -81,16 +92,20 @@ func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 	return all, errors.Join(failed, l.Hint(ctx, t, hints...))
 }
 
-// indexed returns the segments in the index of a tenant.
-func (l *Ledger) indexed(ctx context.Context, t Tenant) ([]string, error) {
-	var all []string
+// indexed returns the segments in the index of a tenant, and when each is due.
+func (l *Ledger) indexed(ctx context.Context, t Tenant) (map[string]time.Time, error) {
+	all := map[string]time.Time{}
 	for cursor := uint64(0); ; {
 		page, next, err := l.rdb.ZScan(ctx, tenantKeys(t)[dueIndex], cursor, "", scriptNumbers).Result()
 		if err != nil {
 			return nil, fmt.Errorf("read due segments of %s: %w", t, err)
 		}
-		for member := range slices.Chunk(page, 2) { // and its score
-			all = append(all, member[0])
+		for pair := range slices.Chunk(page, 2) {
+			ms, err := strconv.ParseFloat(pair[1], 64)
+			if err != nil {
+				return nil, fmt.Errorf("due time of segment %s: %w", quoted(pair[0]), err)
+			}
+			all[pair[0]] = fromMillis(int64(ms))
 		}
 		if cursor = next; cursor == 0 {
 			return all, nil
@@ -100,15 +115,18 @@ func (l *Ledger) indexed(ctx context.Context, t Tenant) ([]string, error) {
 
 // prune removes segments of runs that are not open from the index. The segments were read
 // before the runs: a run is listed before it has a hint.
-func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []Run) error {
+func (l *Ledger) prune(ctx context.Context, t Tenant, segments map[string]time.Time, runs []Run) error {
 	open := make(map[string]bool, len(runs))
 	for _, run := range runs {
 		open[run.entry()] = true
 	}
-	segments = slices.DeleteFunc(segments, func(segment string) bool {
-		return open[runOf(segment)]
-	})
-	for page := range slices.Chunk(segments, scriptNumbers) {
+	var gone []string
+	for segment := range segments {
+		if !open[runOf(segment)] {
+			gone = append(gone, segment)
+		}
+	}
+	for page := range slices.Chunk(gone, scriptNumbers) {
 		if err := l.rdb.ZRem(ctx, tenantKeys(t)[dueIndex], texts(page)...).Err(); err != nil {
 			return fmt.Errorf("remove due segments of %s: %w", t, err)
 		}

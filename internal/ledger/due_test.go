@@ -75,7 +75,8 @@ func TestHintsOnlyLowerDueTimes(t *testing.T) {
 }
 
 // TestRebuild loses the whole index, or has its dispatcher die with segments that it had
-// taken.
+// taken. A run of one row that the index has for later is not read again: 100,000 of these
+// would keep a dispatcher from releasing.
 func TestRebuild(t *testing.T) {
 	w := newWorker(t)
 	waiting := segment(w.submit("a", 1), 0)
@@ -84,26 +85,30 @@ func TestRebuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.takeDue()
+	w.hint(waiting, r.Due)
 	queued := segment(w.submit("b", 1), 0)
 	w.create("staged")
 	w.submit("ended")
-	lose := map[string]func(){
-		"the index":      func() { w.rdb.Del(t.Context(), ledger.DueKey(tenant)) },
-		"the dispatcher": func() { w.takeDue() },
-	}
-	for name, lose := range lose {
+	for name, tt := range map[string]struct {
+		lose func()
+		runs int
+	}{
+		"the index":      {func() { w.rdb.Del(t.Context(), ledger.DueKey(tenant)) }, 4},
+		"the dispatcher": {func() { w.takeDue() }, 3},
+	} {
 		t.Run(name, func(t *testing.T) {
-			lose()
+			tt.lose()
 			all, err := w.Rebuild(t.Context(), tenant)
-			if err != nil || len(all) != 4 {
-				t.Fatalf("%d runs, %v, want 4", len(all), err)
+			if err != nil || len(all) != tt.runs {
+				t.Fatalf("%d runs, %v, want %d", len(all), err, tt.runs)
 			}
 			due, next := w.takeDue()
 			if !slices.Equal(due, []ledger.Segment{queued}) {
 				t.Errorf("due %v, want %s", due, queued)
 			}
 			w.hint(queued, time.UnixMilli(1))
-			if name == "the index" && !next.Equal(r.Due) {
+			if !next.Equal(r.Due) {
 				t.Errorf("next due %v, want %v", next, r.Due)
 			}
 		})

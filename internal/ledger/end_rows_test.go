@@ -166,11 +166,12 @@ func TestRepeatedEnd(t *testing.T) {
 		{Row: 2, Ending: ledger.Result{Outcome: ledger.Done}},
 	}
 	want(t, w.end(seg, e, ends...), ledger.RowWritten, ledger.RowWritten, ledger.RowWritten)
-	want(t, w.end(seg, e, ends...), ledger.RowEnded, ledger.RowEnded, ledger.RowSettled)
+	want(t, w.end(seg, e, ends...), ledger.RowEnded, ledger.RowEnded, ledger.RowEnded)
 	later := w.begin(seg, w.release(seg, ledger.Quota{Check: 9}).Token, 0, 1)
-	want(t, w.end(seg, e, ends...), ledger.RowEnded, ledger.RowEnded, ledger.RowSettled)
+	want(t, w.end(seg, e, ends...), ledger.RowEnded, ledger.RowEnded, ledger.RowEnded)
 	want(t, w.intend(seg, e, "PATCH", 0), ledger.RowSuperseded)
 	w.end(seg, later, ends...)
+	ends[2].Ending = ledger.Result{Outcome: ledger.Done, Detail: "another result"}
 	want(t, w.end(seg, e, ends...), ledger.RowSuperseded, ledger.RowSuperseded, ledger.RowSettled)
 }
 

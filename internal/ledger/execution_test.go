@@ -81,9 +81,42 @@ func TestReclaim(t *testing.T) {
 	want(t, w.settle(seg, dead, row), ledger.RowSuperseded)
 	want(t, other.settle(seg, alive, kept), ledger.RowWritten)
 	r := w.release(seg, ledger.Quota{Check: 1})
-	if e := w.begin(seg, r.Token, row); e.Rows[0].Checkpoint.Attempts != 1 {
-		t.Errorf("begun %+v, want one attempt", e.Rows)
+	if e := w.begin(seg, r.Token, row); e.Rows[0].Checkpoint.Attempts != 0 || e.Rows[0].Checkpoint.Died != 1 {
+		t.Errorf("begun %+v, want one death and no attempt", e.Rows)
 	}
+}
+
+// TestReclaimAgain has a row's worker die again and again: the row is due at once the first
+// time, and later and later from the second on. It loses attempts from the third on, when it is
+// known to have been executed alone. Giving it back changes nothing, an end resets the count.
+func TestReclaimAgain(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 1), 0)
+	e, row := w.take(seg)
+	die := func(died, attempts int, least, most time.Duration) {
+		t.Helper()
+		_, r, err := w.Reclaim(t.Context(), seg, w.session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after := r.Due.Sub(r.Now); after < least || after > most {
+			t.Errorf("due after %v, want %v to %v", after, least, most)
+		}
+		w.pass(seg, most)
+		e = w.begin(seg, w.release(seg, ledger.Quota{Check: 1}).Token, row)
+		if c := e.Rows[0].Checkpoint; c.Died != died || c.Attempts != attempts {
+			t.Errorf("%d deaths and %d attempts, want %d and %d", c.Died, c.Attempts, died, attempts)
+		}
+	}
+	die(1, 0, 0, 0)
+	die(2, 0, 700*time.Millisecond, 1200*time.Millisecond)
+	die(3, 1, 1400*time.Millisecond, 2300*time.Millisecond)
+	w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.GiveBack{Note: "stopping"}})
+	e = w.begin(seg, w.release(seg, ledger.Quota{Check: 1}).Token, row)
+	die(4, 2, 2800*time.Millisecond, 4500*time.Millisecond)
+	w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.Waiting{Stage: ledger.StageCheck, CountAttempt: true}})
+	e = w.begin(seg, w.release(seg, ledger.Quota{Check: 1}).Token, row)
+	die(1, 3, 0, 0)
 }
 
 func TestWait(t *testing.T) {
@@ -294,7 +327,14 @@ func TestResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, r, ledger.RowWritten)
-		want(t, w.settle(seg, e, row), ledger.RowSettled)
+		if r, err = w.Settle(t.Context(), seg, e.nonce, result, row); err != nil {
+			t.Fatal(err)
+		}
+		want(t, r, ledger.RowEnded)
+		if r, err = w.Settle(t.Context(), seg, e.nonce, ledger.Result{Outcome: "failed"}, row); err != nil {
+			t.Fatal(err)
+		}
+		want(t, r, ledger.RowSettled)
 		if got := w.rows(seg)[i].Result; got.Outcome != result.Outcome || got.Detail != result.Detail || string(got.Evidence) != string(result.Evidence) {
 			t.Errorf("row %d: %+v, want %+v", i, got, result)
 		}

@@ -43,6 +43,7 @@ type modelRow struct {
 	due      time.Duration
 	ready    bool
 	attempts int
+	died     int
 	begun    bool   // some execution left it open
 	ended    string // token or nonce of the release or execution that ended last
 	memo     string
@@ -299,7 +300,22 @@ func (s *modelSegment) allowed(n ledger.Nonce, row ledger.Row) ledger.Status {
 	return ledger.RowAdmitted
 }
 
+// die ends the execution of a row with its worker.
+func (s *modelSegment) die(r *modelRow, now time.Duration) {
+	r.died++
+	if r.died > 2 {
+		r.attempts++
+	}
+	if r.died > 1 {
+		now += time.Duration(min(1<<(r.died-2), 1800)) * time.Duration(500+5*int(r.nonce[0])) * time.Millisecond
+	}
+	s.wait(r, now)
+}
+
 func (s *modelSegment) finish(n ledger.Nonce, o ledger.Outcome, detail string, row ledger.Row) ledger.Status {
+	if r := &s.rows[row]; r.phase == ledger.PhaseSettled && r.outcome == o && r.detail == detail {
+		return ledger.RowEnded
+	}
 	r, status := s.ending(n, row)
 	if r != nil {
 		r.settle(o, detail)
@@ -321,16 +337,16 @@ func (s *modelSegment) dismiss(o ledger.Outcome, detail string, row ledger.Row) 
 
 // end ends the execution of a row.
 func (s *modelSegment) end(n ledger.Nonce, e ledger.RowEnd, now time.Duration) ledger.Status {
+	if result, ok := e.Ending.(ledger.Result); ok {
+		return s.finish(n, result.Outcome, result.Detail, e.Row)
+	}
 	r, status := s.ending(n, e.Row)
 	if r == nil {
 		return status
 	}
 	switch ending := e.Ending.(type) {
-	case ledger.Result:
-		r.settle(ending.Outcome, ending.Detail)
-		return status
 	case ledger.Waiting:
-		r.ready, r.memo, r.note = ending.Stage == ledger.StageReady, string(ending.Memo), ""
+		r.ready, r.memo, r.note, r.died = ending.Stage == ledger.StageReady, string(ending.Memo), "", 0
 		if ending.CountAttempt {
 			r.attempts++
 		}
@@ -377,8 +393,8 @@ func (m *model) describe(r modelRow) string {
 	if r.phase == ledger.PhaseInProgress {
 		fmt.Fprintf(&b, " by %s", r.session)
 	}
-	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q note=%q intent=%q",
-		r.ready, r.attempts, r.begun, r.memo, r.note, r.intent)
+	fmt.Fprintf(&b, " ready=%v attempts=%d died=%d begun=%v memo=%q note=%q intent=%q",
+		r.ready, r.attempts, r.died, r.begun, r.memo, r.note, r.intent)
 	if r.phase == ledger.PhaseWaiting {
 		fmt.Fprintf(&b, " due=%v", r.due <= m.now)
 	}
@@ -399,8 +415,8 @@ func describeState(r ledger.RowState, now time.Time) string {
 		intent = string(r.Intent.Value)
 	}
 	c := r.Checkpoint
-	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q note=%q intent=%q", c.Stage == ledger.StageReady,
-		c.Attempts, !c.FirstBegun.IsZero(), c.Memo, c.Note, intent)
+	fmt.Fprintf(&b, " ready=%v attempts=%d died=%d begun=%v memo=%q note=%q intent=%q", c.Stage == ledger.StageReady,
+		c.Attempts, c.Died, !c.FirstBegun.IsZero(), c.Memo, c.Note, intent)
 	if r.Phase == ledger.PhaseWaiting {
 		fmt.Fprintf(&b, " due=%v", !r.Due.After(now))
 	}

@@ -19,8 +19,7 @@ const (
 	RowWritten Status = "written"
 	// RowAdmitted: this execution, and no other, has the row.
 	RowAdmitted Status = "admitted"
-	// RowSettled: the row is settled already, possibly by an earlier call whose answer
-	// was lost. Nothing was written.
+	// RowSettled: the row is settled already. Nothing was written.
 	RowSettled Status = "settled"
 	// RowSuperseded: the row belongs to another release or execution, or to none. Nothing
 	// was written, and nothing more may be done for the row.
@@ -32,7 +31,8 @@ const (
 	// cancelled; Intend has written nothing.
 	RowCancelled Status = "cancelled"
 	// RowEnded: this release or execution of the row was ended by an earlier call, whose
-	// answer may have been lost. Nothing was written.
+	// answer may have been lost; or the row is settled with the same result. Nothing was
+	// written.
 	RowEnded Status = "ended"
 )
 

@@ -152,8 +152,9 @@ func (l *Ledger) sessionsOf(ctx context.Context, segs []Segment) (sessions [][]S
 	return sessions, failed
 }
 
-// Reclaim makes due the rows of a segment that dead sessions execute, and counts an
-// attempt for each. It returns the number of rows.
+// Reclaim makes due the rows of a segment that dead sessions execute: at once, or after a wait
+// that grows if executions of the row have died before: see [Checkpoint.Died]. It returns the
+// number of rows.
 func (l *Ledger) Reclaim(ctx context.Context, seg Segment, dead ...SessionID) (n int, r Receipt, err error) {
 	defer wrap(&err, "segment %s: reclaim", seg)
 	for from := 0; from >= 0; {

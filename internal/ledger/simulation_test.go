@@ -393,7 +393,7 @@ func (s *simulation) wait() {
 			if r == nil {
 				return status
 			}
-			r.ready, r.memo, r.note = w.Stage == ledger.StageReady, string(w.Memo), ""
+			r.ready, r.memo, r.note, r.died = w.Stage == ledger.StageReady, string(w.Memo), "", 0
 			if w.CountAttempt {
 				r.attempts++
 			}
@@ -469,8 +469,7 @@ func (s *simulation) reclaim() {
 	}, func(m *modelSegment) []ledger.Status {
 		for i := range m.rows {
 			if r := &m.rows[i]; r.phase == ledger.PhaseInProgress && r.session == dead {
-				r.attempts++
-				m.wait(r, s.model.now)
+				m.die(r, s.model.now)
 			}
 		}
 		return nil

@@ -13,16 +13,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sweepPage bounds the runs of each sort that [Ledger.Sweep] deletes in one call.
-const sweepPage = 100
+const (
+	// sweepPage is how many entries of a list [Ledger.Sweep] reads at once.
+	sweepPage = 100
+	// sweepFor bounds the time of a call, so that the next one advances the clock by which runs
+	// are deleted. It is enough for some 10,000 runs.
+	sweepFor = 30 * time.Second
+)
 
 // lossWindow is the age from which on Redis has surely not lost a write. That would be a
 // second, but the nodes of a Cluster have clocks of their own.
 const lossWindow = time.Minute
 
 // Sweep deletes finished runs of a tenant after their retention, and staged runs that are
-// incomplete and abandoned, and returns their number, at most 200. It also completes
-// deletions that were interrupted, or that a node of Redis has lost. The retention of a run
+// incomplete and abandoned, and returns their number. What it does not do in half a minute is
+// left for the next call. It also completes deletions that were interrupted, or that a node of Redis has lost. The retention of a run
 // begins with the first sweep that is at least a minute after its [Ledger.Finish]. No time
 // counts in which Sweep is not called. If it fails for some runs it does the others and
 // returns an error. The dispatcher calls it once a minute.
@@ -32,7 +37,7 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	c := clock{steady: fromMillis(a.int(1)), now: fromMillis(a.int(2))}
+	c := clock{steady: fromMillis(a.int(1)), now: fromMillis(a.int(2)), end: time.Now().Add(sweepFor)}
 	ended, open, trash := l.sweepEnded(ctx, t, c), l.sweepOpen(ctx, t, c), l.sweepTrash(ctx, t, c)
 	return ended.deleted + open.deleted, errors.Join(joined("runs", trash.failed), joined("runs", ended.failed), joined("runs", open.failed))
 }
@@ -58,20 +63,23 @@ type clock struct {
 	steady time.Time
 	// now is Redis' time.
 	now time.Time
+	// end is when the sweep stops, in this process's time.
+	end time.Time
 }
+
+// over reports whether the sweep has to stop.
+func (c clock) over(ctx context.Context) bool { return ctx.Err() != nil || time.Now().After(c.end) }
 
 // sweepTrash removes runs in the trash once more, since a node of Redis may have gone back to
 // before their deletion. A run in which nothing was found leaves the trash.
 func (l *Ledger) sweepTrash(ctx context.Context, t Tenant, c clock) (s swept) {
-	for cursor, n := uint64(0), 0; ; {
+	for cursor := uint64(0); ; {
 		page, next, err := l.rdb.HScan(ctx, tenantKeys(t)[trashList], cursor, "", sweepPage).Result()
 		s.add("read the trash", false, err)
 		for pair := range slices.Chunk(page, 2) {
-			emptied, err := l.sweepTrashed(ctx, t, pair[0], pair[1], c)
-			n += flag(emptied)
-			s.add("run "+quoted(pair[0]), false, err)
+			s.add("run "+quoted(pair[0]), false, l.sweepTrashed(ctx, t, pair[0], pair[1], c))
 		}
-		if cursor = next; cursor == 0 || n >= sweepPage { // the cursor of an error is 0
+		if cursor = next; cursor == 0 || c.over(ctx) { // the cursor of an error is 0
 			return s
 		}
 	}
@@ -79,16 +87,16 @@ func (l *Ledger) sweepTrash(ctx context.Context, t Tenant, c clock) (s swept) {
 
 // sweepTrashed removes a run in the trash once more if it is time. Its value is <segments>:<time
 // in ms>.
-func (l *Ledger) sweepTrashed(ctx context.Context, t Tenant, entry, value string, c clock) (emptied bool, err error) {
+func (l *Ledger) sweepTrashed(ctx context.Context, t Tenant, entry, value string, c clock) error {
 	count, at, _ := strings.Cut(value, ":")
 	read := numbers{hash: map[string]string{"segments": count, "time": at}}
 	segments, since := int(read.int("segments")), read.time("time")
 	run, err := listed(t, entry)
 	if err = cmp.Or(err, read.err, checkSegments("segments", segments)); err != nil {
-		return true, err
+		return err
 	}
 	if c.steady.Sub(since).Abs() < lossWindow {
-		return false, nil
+		return nil
 	}
 	found, err := l.empty(ctx, run, segments)
 	switch {
@@ -98,18 +106,23 @@ func (l *Ledger) sweepTrashed(ctx context.Context, t Tenant, entry, value string
 	default:
 		err = l.rdb.HDel(ctx, tenantKeys(t)[trashList], entry).Err()
 	}
-	return true, err
+	return err
 }
 
 func (l *Ledger) sweepEnded(ctx context.Context, t Tenant, c clock) (s swept) {
 	due := &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(c.steady.UnixMilli(), 10), Count: sweepPage}
-	entries, err := l.rdb.ZRangeByScore(ctx, tenantKeys(t)[endedList], due).Result()
-	s.add("read ended runs", false, err)
-	for _, entry := range entries {
-		deleted, err := l.sweepEndedEntry(ctx, t, entry)
-		s.add("run "+quoted(entry), deleted, err)
+	for {
+		entries, err := l.rdb.ZRangeByScore(ctx, tenantKeys(t)[endedList], due).Result()
+		s.add("read ended runs", false, err)
+		for _, entry := range entries {
+			deleted, err := l.sweepEndedEntry(ctx, t, entry)
+			s.add("run "+quoted(entry), deleted, err)
+			due.Offset += int64(flag(err != nil)) // it stays in the list
+		}
+		if len(entries) < sweepPage || due.Offset >= sweepPage || c.over(ctx) {
+			return s
+		}
 	}
-	return s
 }
 
 func (l *Ledger) sweepEndedEntry(ctx context.Context, t Tenant, entry string) (deleted bool, err error) {
@@ -138,7 +151,7 @@ func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, c clock) (s swept) {
 			deleted, err := false, e.err
 			if _, found := unchanged[e.run.entry()]; found {
 				err = l.startRetention(ctx, e.run)
-			} else if err == nil && s.deleted < sweepPage {
+			} else if err == nil && !c.over(ctx) {
 				deleted, err = l.sweepEntry(ctx, e, c)
 			}
 			s.add("run "+quoted(e.run.entry()), deleted, err)
@@ -201,10 +214,11 @@ func (l *Ledger) startRetention(ctx context.Context, run Run) error {
 }
 
 // expire deletes an abandoned staged run, unless all of its segments are stored: then
-// Redis may have lost its commit, and it stays until it is committed or deleted.
+// Redis may have lost its commit, and it stays until it is committed or deleted. A single row
+// is deleted: no list shows it, and who submits it again stores it again.
 func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) {
 	complete, err := l.Complete(ctx, run)
-	if err != nil || complete {
+	if err != nil || complete && !run.Single {
 		return false, err
 	}
 	return l.DeleteStaged(ctx, run)

@@ -125,6 +125,15 @@ func (l *Ledger) conclude(ctx context.Context, p Progress, bits string) (ended b
 // unchangedPage is how many runs of one row are inspected in one round trip.
 const unchangedPage = 100
 
+// hasOneRow reports whether the run has one row, and its segment is not missing.
+func (r Run) hasOneRow() bool {
+	return r.Rows == 1 && r.Segments == 1 && !r.Growing && !r.Incomplete && r.DeletingAt.IsZero()
+}
+
+// plain reports whether the run has one row, is open, and has the control with which it was
+// created.
+func (r Run) plain() bool { return r.hasOneRow() && !r.Ended() && r.base == r.version }
+
 // unchanged returns, by entry, the segments of those runs of one row for which
 // [Ledger.Sync] would do no more than hint when they are due: header and segment agree. A
 // tenant may have tens of thousands of these, and to sync one takes several round trips.
@@ -133,10 +142,10 @@ func (l *Ledger) unchanged(ctx context.Context, runs []Run) map[string]SegmentSt
 	found := map[string]SegmentState{}
 	var page []Run
 	for i, run := range runs {
-		if run.Rows == 1 && run.Segments == 1 && !run.Growing && !run.Incomplete && run.DeletingAt.IsZero() {
+		if run.hasOneRow() {
 			page = append(page, run)
 		}
-		if len(page) == unchangedPage || i == len(runs)-1 && len(page) > 0 {
+		if ctx.Err() == nil && (len(page) == unchangedPage || i == len(runs)-1 && len(page) > 0) {
 			l.addUnchanged(ctx, page, found)
 			page = page[:0]
 		}

@@ -211,7 +211,7 @@ func (t *budget) read(ctx context.Context, rdb redis.UniversalClient, name strin
 	if state, err := pace.New(pace.Config{Redis: rdb, Tenant: name}).State(ctx); err == nil {
 		t.state = state
 	}
-	if queue, err := PausedQueue(rdb, name); err == nil {
+	if queue, err := PausedQueue(ctx, rdb, name); err == nil {
 		t.paused = queue
 	}
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/dispatch"
@@ -55,9 +56,9 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 
 // PausedQueue returns the name of the tenant's queue of rows if it is paused in asynqmon,
 // so that no row is released; else empty.
-func PausedQueue(rdb redis.UniversalClient, tenant string) (string, error) {
+func PausedQueue(ctx context.Context, rdb redis.UniversalClient, tenant string) (string, error) {
 	name := engine.Queue(ledger.Tenant(tenant))
-	load, err := dispatch.NewQueue(rdb, name).Load()
+	load, err := dispatch.NewQueue(rdb, name).Load(ctx)
 	if err != nil || !load.Paused {
 		return "", err
 	}

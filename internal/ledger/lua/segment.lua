@@ -71,17 +71,20 @@ end
 
 -- read returns the value that is stored with a row, as a table: stage, attempts, first
 -- begin in ms (0: none), the beginning of the token or nonce of the last release or
--- execution that ended, note and memo. If it cannot be read, damaged is true.
+-- execution that ended, the number of executions since then that died with their worker,
+-- note and memo. If it cannot be read, damaged is true.
 local function read(row)
   local value, damaged = load(row)
-  local v = {stage = 'c', attempts = 0, first = 0, ended = '', note = '', memo = '', damaged = damaged}
+  local v = {stage = 'c', attempts = 0, first = 0, ended = '', died = 0, note = '', memo = '', damaged = damaged}
   if not value then return v end
   local stage, attempts, begin, ended, size, past = string.match(value, '^(%a)(%d+),(%d+),(%w*),?(%d*);()')
   if not stage then
     v.damaged = true
     return v
   end
-  v.stage, v.attempts, v.first, v.ended = stage, tonumber(attempts), tonumber(begin), ended
+  v.stage, v.attempts, v.first = stage, tonumber(attempts), tonumber(begin)
+  v.ended = #ended < 6 and '' or string.sub(ended, 1, 6)
+  v.died = tonumber(string.sub(ended, #v.ended + 1)) or 0
   size = tonumber(size) or 0
   v.note, v.memo = string.sub(value, past, past + size - 1), string.sub(value, past + size)
   return v
@@ -89,7 +92,8 @@ end
 
 local function write(row, v)
   local note = v.note ~= '' and ',' .. #v.note or ''
-  store(row, v.stage .. text(v.attempts) .. ',' .. text(v.first) .. ',' .. v.ended .. note .. ';' .. v.note .. v.memo)
+  local ended = v.ended .. (v.died > 0 and text(v.died) or '')
+  store(row, v.stage .. text(v.attempts) .. ',' .. text(v.first) .. ',' .. ended .. note .. ';' .. v.note .. v.memo)
 end
 
 -- short returns the beginning of a token or nonce. It distinguishes a repeated write of the

@@ -5,8 +5,17 @@ local h = redis.call('HMGET', head, 'v', 'flags')
 if not h[1] then return {'missing'} end
 local nonce, flags, t = ARGV[1], h[2], now()
 
+-- repeats reports whether a settled row has this result, as after an earlier call whose
+-- answer was lost.
+local function repeats(row, outcome, result)
+  local simple = redis.call('GETBIT', cancelled, row) == 1 and 'cancelled:' or 'done:'
+  return (redis.call('HGET', results, row) or simple) == outcome .. ':' .. result
+end
+
 local function finish(row, ending, a, b, c, d)
-  if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
+  if redis.call('GETBIT', settled, row) == 1 then
+    return ending == 's' and repeats(row, a, b) and 'ended' or 'settled'
+  end
   local execution = redis.call('HGET', executions, row)
   if not owned(execution, nonce) then
     return read(row).ended == short(nonce) and 'ended' or 'superseded'
@@ -21,7 +30,7 @@ local function finish(row, ending, a, b, c, d)
   v.ended = short(nonce)
   if ending == 'w' then
     v.stage, due, v.attempts, v.memo, v.note = a, t + tonumber(b), v.attempts + tonumber(c), d, ''
-    v.damaged = false
+    v.damaged, v.died = false, 0
   else
     due, v.note = t + tonumber(a), b
   end
