@@ -90,12 +90,6 @@ func (r *resolution) addressesOf(ctx context.Context, zone string, server nameSe
 	return r.allowed(firstAddrs(found))
 }
 
-// addresses are those of a name server. Without any, err is why.
-type addresses struct {
-	addrs []netip.Addr
-	err   error
-}
-
 // lookUp finds the addresses of a name server of a zone as the zone itself was found: from the
 // top-level domain down, by a majority of the servers at each step. A resolver may have them from
 // one hostile server, whose siblings are silenced. Names that lie in a zone whose servers are
@@ -180,19 +174,4 @@ func (r *resolution) allowed(found []netip.Addr) ([]netip.Addr, error) {
 		mixed = append(mixed, six[min(i, len(six)):min(i+1, len(six))]...)
 	}
 	return mixed, nil
-}
-
-// firstAddrs returns a copy of the first maxAddrs addresses of each family, of the public ones
-// and of the others. A foreign name server may have a thousand, which would all be queried,
-// and held by the caches.
-func firstAddrs(found []netip.Addr) (first []netip.Addr) {
-	type sort struct{ public, six bool }
-	number := make(map[sort]int)
-	for _, addr := range found {
-		of := sort{IsPublic(addr), addr.Is6()}
-		if number[of]++; number[of] <= maxAddrs {
-			first = append(first, addr)
-		}
-	}
-	return first
 }

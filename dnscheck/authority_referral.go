@@ -218,3 +218,18 @@ func addressesAt(section []dns.RR, name string) (found []netip.Addr) {
 	}
 	return found
 }
+
+// firstAddrs returns a copy of the first maxAddrs addresses of each family, of the public ones
+// and of the others. A foreign name server may have a thousand, which would all be queried,
+// and held by the caches.
+func firstAddrs(found []netip.Addr) (first []netip.Addr) {
+	type sort struct{ public, six bool }
+	number := make(map[sort]int)
+	for _, addr := range found {
+		of := sort{IsPublic(addr), addr.Is6()}
+		if number[of]++; number[of] <= maxAddrs {
+			first = append(first, addr)
+		}
+	}
+	return first
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -51,6 +52,12 @@ type authority struct {
 	// load waits only for those of the next cache, and never for itself.
 	addresses [maxDepth]*cache[addresses]
 	reach     reachability
+}
+
+// addresses are those of a name server. Without any, err is why.
+type addresses struct {
+	addrs []netip.Addr
+	err   error
 }
 
 // resolution is the way from the top-level domain to the answers for one question.
