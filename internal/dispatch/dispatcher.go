@@ -220,7 +220,8 @@ func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error)
 	if err != nil || !held {
 		return afterError, err
 	}
-	defer d.renew(ctx)()
+	stop := d.renew(ctx)
+	defer stop()
 	d.ends.resume(ctx)
 	if err := d.tend(now); err != nil {
 		return afterError, err

@@ -84,7 +84,8 @@ func (e *Engine) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	e.track(parts)
 	defer e.untrack(parts)
 	all := e.beginAll(ctx, task, parts)
-	defer e.isolate(all)()
+	end := e.isolate(all)
+	defer end()
 	ctx = apiclient.WithCorrelationID(ctx, task.correlation())
 	var failed error
 	e.execute(ctx, all, unknown)

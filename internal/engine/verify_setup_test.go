@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
@@ -433,11 +435,19 @@ func (s *verifySite) die(point int) (died string) {
 	return died
 }
 
-// takeBack has the ledger take the rows of a session back.
+// takeBack has the ledger take the rows of a session back, and the row due at once, however
+// often its worker has died.
 func (s *verifySite) takeBack(session ledger.SessionID) {
 	s.t.Helper()
-	if _, _, err := s.Reclaim(s.t.Context(), s.segment(), session); err != nil {
+	_, r, err := s.Reclaim(s.t.Context(), s.segment(), session)
+	if err != nil {
 		s.t.Fatal(err)
+	}
+	for _, set := range []string{"check", "ready", "intended_check", "intended_ready"} {
+		key := "orgops:v2:{" + string(s.run.Incarnation) + ".0}:" + set
+		if err := s.rdb.ZAddXX(s.t.Context(), key, redis.Z{Score: float64(r.Now.UnixMilli()), Member: "0"}).Err(); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 	s.timed.open = true
 }

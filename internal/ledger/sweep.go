@@ -27,10 +27,10 @@ const lossWindow = time.Minute
 
 // Sweep deletes finished runs of a tenant after their retention, and staged runs that are
 // incomplete and abandoned, and returns their number. What it does not do in half a minute is
-// left for the next call. It also completes deletions that were interrupted, or that a node of Redis has lost. The retention of a run
-// begins with the first sweep that is at least a minute after its [Ledger.Finish]. No time
-// counts in which Sweep is not called. If it fails for some runs it does the others and
-// returns an error. The dispatcher calls it once a minute.
+// left for the next call. It also completes deletions that were interrupted, or that a node
+// of Redis has lost. The retention of a run begins with the first sweep that is at least a
+// minute after its [Ledger.Finish]. No time counts in which Sweep is not called. If it fails
+// for some runs it does the others and returns an error. The dispatcher calls it once a minute.
 func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	defer wrap(&err, "sweep runs of %s", t)
 	a, err := l.onTenant(ctx, clockScript, t)
