@@ -19,7 +19,7 @@ import (
 
 // halves returns two files with the tenant's clients, with that many rows each.
 func halves(box *sandbox.Sandbox, rows int) (one, other []byte) {
-	lines := bytes.SplitAfter(bytes.TrimSpace(box.SeedClients(2*rows)), []byte("\n"))
+	lines := slices.Collect(bytes.Lines(box.SeedClients(2 * rows)))
 	header := lines[0]
 	return bytes.Join(append([][]byte{header}, lines[1:1+rows]...), nil), bytes.Join(append([][]byte{header}, lines[1+rows:]...), nil)
 }
