@@ -103,10 +103,10 @@ func TestExamples(t *testing.T) {
 }
 
 var (
-	shell     = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$")
-	prompt    = regexp.MustCompile(`(?m)^\$ (.*)$`)
-	indented  = regexp.MustCompile(`(?m)^\n((?:    .+\n)+)`)
-	markdown  = regexp.MustCompile("`|" + `\\[|<*]`)
+	shell    = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$")
+	prompt   = regexp.MustCompile(`(?m)^\$ (.*)$`)
+	indented = regexp.MustCompile(`(?m)^\n((?:    .+\n)+)`)
+	markdown = regexp.MustCompile("`|" + `\\[|<*]`)
 )
 
 // examples returns the blocks of a document that are in the language of a shell, the lines

@@ -155,7 +155,7 @@ func refusal(found intake.Found, err error) error {
 	switch {
 	case isHeader && len(header.Unknown) > 0 && header.Msg == "":
 		return cli.Usage(fmt.Errorf("%w (leave columns out with --ignore-columns)", err))
-	case isHeader, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyRows):
+	case isHeader, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyRows), errors.Is(err, intake.ErrTooManyBad):
 		return cli.Usage(err)
 	case isBad:
 		others := ""

@@ -113,7 +113,7 @@ func problemOf(err error) *problem {
 	_, room := errors.AsType[*intake.RoomError](err)
 	mismatch, differs := errors.AsType[*ledger.MismatchError](err)
 	switch {
-	case header, errors.Is(err, intake.ErrNoRows):
+	case header, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyBad):
 		return newProblem(http.StatusUnprocessableEntity, "bad-input", "%s", err)
 	case differs:
 		return newProblem(http.StatusUnprocessableEntity, "key-reused",

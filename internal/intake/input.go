@@ -74,6 +74,8 @@ var (
 	ErrNoRows = errors.New("there are no rows")
 	// ErrTooManyRows says that an input has more rows than are accepted.
 	ErrTooManyRows = errors.New("too many rows: submit them as several files")
+	// ErrTooManyBad says that an input has more bad rows than can be skipped.
+	ErrTooManyBad = errors.New("too many bad rows to skip: correct them, or leave them out")
 )
 
 // reading reads the rows of an input.
@@ -84,6 +86,7 @@ type reading struct {
 	columns    []string // of the rows as they are stored
 	duplicates duplicateFinder
 	rejected   *rowWriter // nil until there is a bad row
+	skipped    int        // bytes of the bad rows that were passed to settled
 	found      Found
 
 	// work receives each row that becomes work, and settled each one that becomes none, as it is
@@ -114,7 +117,7 @@ func (in Input) open() (*reading, error) {
 
 // check checks every row. It passes the rows to work and settled, in their order, until one is
 // bad, or all of them if bad rows are skipped. The error is a *BadRows, [ErrNoRows],
-// [ErrTooManyRows], one of reading, or one of the two functions.
+// [ErrTooManyRows], [ErrTooManyBad], one of reading, or one of the two functions.
 func (r *reading) check() error {
 	err := r.all()
 	if flushed := r.rejected.flush(); flushed != nil {
@@ -200,7 +203,11 @@ func (r *reading) addBad(record Record) error {
 	if r.failed() {
 		return nil
 	}
-	return r.settled(r.badContent(), resultOf(engine.InvalidRow, "line %d: %s", record.Line, reason(record.Err)))
+	content, result := r.badContent(), resultOf(engine.InvalidRow, "line %d: %s", record.Line, reason(record.Err))
+	if r.skipped += len(content) + len(result.Detail); r.skipped > maxSkipped {
+		return fmt.Errorf("%s: %w; the first of %d: %w", r.in.Name, ErrTooManyBad, r.found.Invalid.Total, r.found.Invalid.First[0])
+	}
+	return r.settled(content, result)
 }
 
 func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error {

@@ -52,6 +52,11 @@ const badMark = '!'
 // shorter, and a small gzip body may have many that are long.
 const maxBad = 2 << 10
 
+// maxSkipped bounds the bad rows of a submission that are stored, with their reasons, in bytes:
+// those of some 150,000 rows. They stay in Redis for a month, and a gzip body of some kilobytes
+// may have a million.
+const maxSkipped = 16 << 20
+
 // badContent returns the row that was read last as it is stored if it is bad: a cell for each
 // of the run's columns, or the object behind a mark. No handler takes either for a row. One
 // that cannot be that is stored empty: cut, filled up or put right to fit, it could be taken

@@ -133,7 +133,7 @@ func (s *submission) failed(ctx context.Context, err error) error {
 func refused(err error) bool {
 	_, rows := errors.AsType[*BadRows](err)
 	_, room := errors.AsType[*RoomError](err)
-	return rows || room || errors.Is(err, ErrNoRows) || errors.Is(err, ErrTooManyRows)
+	return rows || room || errors.Is(err, ErrNoRows) || errors.Is(err, ErrTooManyRows) || errors.Is(err, ErrTooManyBad)
 }
 
 // deleted deletes the staged run, and reports whether it no longer exists.

@@ -231,6 +231,22 @@ func deleteRun(t *testing.T, id string) {
 	}
 }
 
+// TestTooManyBadRows skips more bad rows than a submission may store: it is refused, and leaves
+// nothing in Redis.
+func TestTooManyBadRows(t *testing.T) {
+	row := "a/b," + strings.Repeat("x", 2000) + "\n"
+	in := input(t, tasks.TypeRemove, "organization_id,client_id\no,c\n"+strings.Repeat(row, 9000), tasks.Defaults{})
+	in.SkipInvalid = true
+	i := taker(t)
+	_, err := i.Submit(t.Context(), in, runA)
+	if !errors.Is(err, intake.ErrTooManyBad) || !strings.Contains(err.Error(), "rows:3: ") {
+		t.Errorf("%v", err)
+	}
+	if _, err := i.Ledger.Get(t.Context(), "a"); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("the run: %v", err)
+	}
+}
+
 // TestLongBadRows submits bad rows that are long, of which a gzip body of a few kilobytes has
 // hundreds of megabytes: they would fill Redis for a month.
 func TestLongBadRows(t *testing.T) {
