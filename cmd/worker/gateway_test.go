@@ -14,8 +14,8 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// page is a fault: a gateway answers a request of the operation after some others.
-func page(operation string, status, skip int) string {
+// pageOf is a fault: a gateway answers a request of the operation after some others.
+func pageOf(operation string, status, skip int) string {
 	return fmt.Sprintf(`{"operation":%q,"status":%d,"html":true,"body":"no such host is configured","count":1,"skip":%d}`, operation, status, skip)
 }
 
@@ -27,8 +27,8 @@ func TestPendingBehindAGateway(t *testing.T) {
 	if status, body := fetch(t, http.MethodGet, f.authURL+"/_sandbox/rows/domains.csv?n=300", ""); status != http.StatusOK {
 		t.Fatalf("rows: %d %s", status, body)
 	}
-	f.fault(page(sandbox.OpListOrganizations, http.StatusNotFound, 0))
-	f.fault(page(sandbox.OpListDiscoveryDomains, http.StatusNotFound, 1))
+	f.fault(pageOf(sandbox.OpListOrganizations, http.StatusNotFound, 0))
+	f.fault(pageOf(sandbox.OpListDiscoveryDomains, http.StatusNotFound, 1))
 	f.work("one")
 	f.typed("domains", "verify", "--pending", "--follow", "--run", "job") // its exit status is 0
 	if r := f.run("job"); r.Counts[ledger.Done] != 300 || r.Total() != 300 {
@@ -46,8 +46,8 @@ func TestRowsBehindAGateway(t *testing.T) {
 	const rows = 20
 	f := assemble(t)
 	for _, op := range []string{sandbox.OpGetDiscoveryDomain, sandbox.OpUpdateDiscoveryDomain, sandbox.OpRemoveOrganizationClients} {
-		f.fault(page(op, http.StatusForbidden, 0))
-		f.fault(page(op, http.StatusNotFound, 0))
+		f.fault(pageOf(op, http.StatusForbidden, 0))
+		f.fault(pageOf(op, http.StatusNotFound, 0))
 	}
 	f.work("one")
 	f.enqueue(rows, submissions[:3]...)()
