@@ -35,7 +35,7 @@ func Redis(ctx context.Context, s RedisSettings) []Finding {
 	}
 	found := []Finding{ok("it answers at %s", redisconn.Mask(s.URL))}
 	found = append(found, wire(ctx, s.URL)...)
-	found = append(found, nodes(ctx, s.Client, node.test)...)
+	found = append(found, nodes(ctx, s.Client, true)...)
 	found = append(found, allowed(ctx, s.Client)...)
 	found = append(found, queues(ctx, s)...)
 	return about("redis", found)
@@ -58,9 +58,10 @@ func wire(ctx context.Context, url string) []Finding {
 }
 
 // Storage tests whether Redis, or each master of a Cluster, keeps the data: what it evicts and
-// persists. It returns what is not OK as warnings, since a worker works nevertheless.
+// persists. It returns what is not OK as warnings, since a worker works nevertheless. It reads
+// no CONFIG, which the user of a worker may not.
 func Storage(ctx context.Context, client redis.UniversalClient) (found []Finding) {
-	for _, f := range nodes(ctx, client, func(n node) []Finding { return []Finding{n.policy(), n.persistence()} }) {
+	for _, f := range nodes(ctx, client, false) {
 		if f.Level != OK {
 			f.Level = Warning
 			found = append(found, f)
@@ -69,12 +70,13 @@ func Storage(ctx context.Context, client redis.UniversalClient) (found []Finding
 	return about("redis data", found)
 }
 
-// nodes tests each master of a Cluster, or the one Redis.
-func nodes(ctx context.Context, client redis.UniversalClient, test func(node) []Finding) []Finding {
+// nodes tests each master of a Cluster, or the one Redis: all of it, or only whether it keeps the
+// data.
+func nodes(ctx context.Context, client redis.UniversalClient, all bool) []Finding {
 	masters, err := redisconn.Masters(ctx, client)
 	var found []Finding
 	for _, master := range masters {
-		for _, f := range nodeOf(ctx, master, test) {
+		for _, f := range nodeOf(ctx, master, all) {
 			if node, ok := master.(*redis.Client); ok && master != client {
 				f.Text = "node " + node.Options().Addr + ": " + f.Text
 			}
@@ -90,14 +92,17 @@ func nodes(ctx context.Context, client redis.UniversalClient, test func(node) []
 	return found
 }
 
-func nodeOf(ctx context.Context, client redis.Cmdable, test func(node) []Finding) []Finding {
+func nodeOf(ctx context.Context, client redis.Cmdable, all bool) []Finding {
 	info, err := client.Info(ctx).Result()
 	if err != nil {
 		return []Finding{warn("allow this user INFO, so that version, policy and persistence can be checked", "its INFO cannot be read: %v", err)}
 	}
+	n := node{Info: fieldsOf(info)}
+	if !all {
+		return []Finding{n.policy(), n.persistence()}
+	}
 	config, configErr := client.ConfigGet(ctx, "append*").Result()
 	saves, saveErr := client.ConfigGet(ctx, "save").Result()
-	n := node{Info: fieldsOf(info)}
 	if configErr == nil && saveErr == nil {
 		n.AppendFsync, n.Save, n.Configured = config["appendfsync"], saves["save"], true
 	}
@@ -106,7 +111,7 @@ func nodeOf(ctx context.Context, client redis.Cmdable, test func(node) []Finding
 	if err == nil {
 		n.Ahead, n.Timed = there.Sub(before.Add(time.Since(before)/2)), true
 	}
-	return test(n)
+	return n.test()
 }
 
 // fieldsOf parses the lines of INFO.
@@ -167,7 +172,7 @@ func (n node) persistence() Finding {
 	case n.Info["aof_enabled"] == "1" && n.Configured:
 		return ok("appendonly yes, appendfsync %.20s", n.AppendFsync)
 	case n.Info["aof_enabled"] == "1":
-		return ok("appendonly yes (appendfsync cannot be read: CONFIG is not allowed)")
+		return ok("appendonly yes (appendfsync was not read: it takes CONFIG)")
 	case n.Info["aof_enabled"] == "":
 		return warn("make sure that it writes an append-only file", "whether it persists anything is unknown")
 	case n.Configured && n.Save == "":
@@ -175,7 +180,7 @@ func (n node) persistence() Finding {
 	case n.Configured:
 		return warn("set appendonly yes", "appendonly no: a crash loses everything since the last snapshot (save %.60s)", n.Save)
 	}
-	return wrong("set appendonly yes", "appendonly no: a crash loses everything since the last snapshot, if it makes any (CONFIG is not allowed)")
+	return wrong("set appendonly yes", "appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read)")
 }
 
 func (n node) role() []Finding {

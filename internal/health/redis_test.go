@@ -124,7 +124,7 @@ func TestStorage(t *testing.T) {
 		{"as it should be", []string{"--appendonly", "yes"}, nil},
 		{"it evicts and persists nothing", []string{"--maxmemory-policy", "allkeys-lru"}, []string{
 			"warning  redis data: maxmemory-policy allkeys-lru deletes rows when memory is full -> set maxmemory-policy noeviction",
-			"warning  redis data: it persists nothing: appendonly no, and no save points; a restart forgets every run -> set appendonly yes"}},
+			"warning  redis data: appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read) -> set appendonly yes"}},
 		{"CONFIG is forbidden", []string{"--appendonly", "yes", "--rename-command", "CONFIG", ""}, nil},
 		{"INFO is forbidden", []string{"--rename-command", "INFO", ""}, []string{
 			"warning  redis data: its INFO cannot be read: ERR unknown command 'info', with args beginning with:  -> allow this user INFO, so that version, policy and persistence can be checked"}},
