@@ -80,7 +80,7 @@ func TestSlowRedis(t *testing.T) {
 		s.submit("a", kinds.Update, s.domains(300))
 		var counted releases
 		s.start(func(o *options) {
-			o.dispatch.Redis.AddHook(&slowly{turn: make(chan struct{}, 1), took: 10 * time.Millisecond})
+			o.dispatch.Redis.AddHook(&slowly{turn: make(chan struct{}, 1), took: 15 * time.Millisecond})
 			o.dispatch.Ledger, o.engine.Ledger = releasing{o.dispatch.Ledger, &counted}, beginning{o.engine.Ledger, &counted}
 			o.places, o.dispatch.Places = 300, 300
 		})

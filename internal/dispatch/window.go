@@ -28,7 +28,7 @@ const (
 	firstLimit, leastLimit = 64, 4
 	// slowRound is how long a round takes with a slow Redis: the queue is read, rows are released,
 	// and tasks enqueued, one after the other.
-	slowRound = 250 * time.Millisecond
+	slowRound = 500 * time.Millisecond
 )
 
 // Released adds rows that were enqueued.
