@@ -293,7 +293,7 @@ func (x *tokenExchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.sent = x.mask
 	s.mu.Unlock()
 	dump := s.cfg.Network.begin(req, x.mask)
-	resp, err := s.cfg.Transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
+	resp, err := s.cfg.Transport.RoundTrip(req)
 	if err != nil {
 		dump.end(req.Context(), nil, nil, err)
 		return nil, err

@@ -12,10 +12,10 @@ import (
 // servers, which it finds from the top-level domain down without cached delegations.
 //
 // Present if any server has the token. Absent only if none has it and no answer is a
-// contradiction, if the name servers deny it as in a check and were all queried, and if a quorum of the resolvers
-// denies it, from two perspectives if any is named. The resolvers decide without name servers
-// only in ModeResolvers, and in ModeAuto if no name server at all can be reached, which needs
-// more evidence than in a check. Otherwise Unknown.
+// contradiction, if the name servers deny it as in a check and were all queried, and if a
+// quorum of the resolvers denies it, from two perspectives if any is named. The resolvers decide
+// without name servers only in ModeResolvers, and in ModeAuto if no name server at all can be
+// reached, which needs more evidence than in a check. Otherwise Unknown.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) {

@@ -33,9 +33,9 @@
 // and never by a resolver, which may have it from one hostile server.
 //
 // All servers of a zone are queried, at each address; but three of a registry, at one address
-// each, and at most sixteen of any zone, chosen at random. A referral is followed, and its delegation cached, if a
-// majority gave it: the same server names, with the addresses (glue) that a majority gave. It
-// must lead strictly down and toward the host. Glue counts for names in the referred zone, and
+// each, and at most sixteen of any zone, chosen at random. A referral is followed, and its
+// delegation cached, if a majority gave it: the same server names, with the addresses (glue)
+// that a majority gave. It must lead strictly down and toward the host. Glue counts for names in the referred zone, and
 // addresses that are not public unicast are not queried. A majority is one of all the zone's
 // servers, and of their addresses, each counted once: with at most half of them an attacker
 // proves nothing.
@@ -55,7 +55,8 @@
 //
 // Foreign zones choose all of this, so it is bounded: a verdict takes at most 300 queries to
 // name servers, 48 lookups of their addresses, through at most four zones, 12 referrals to each
-// name, and 5 seconds, or 10 for a disproof. Delegations and addresses are cached by their TTL, at most a quarter of an hour.
+// name, and 5 seconds, or 10 for a disproof. Delegations and addresses are cached by their TTL,
+// at most a quarter of an hour.
 //
 // # Resolvers
 //

@@ -60,7 +60,7 @@ func usageOf(n *kong.Node) string {
 // writeDetail writes the paragraphs of a text; the lines of those that are indented as they
 // are, since they are examples.
 func writeDetail(b *strings.Builder, text string) {
-	for _, paragraph := range strings.Split(text, "\n\n") {
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
 		example, indented := strings.CutPrefix(paragraph, "    ")
 		switch {
 		case indented:

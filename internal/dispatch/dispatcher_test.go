@@ -251,8 +251,8 @@ func TestGiveBack(t *testing.T) {
 			t.Errorf("%d tasks, segment %+v, %v", s.pending(), p.Segments, err)
 		}
 		time.Sleep(1100 * time.Millisecond) // until the sort is asked for again
-		s.await("5 tasks", func() bool { // more than one round if a slow one has narrowed the window
-			round(t, d)
+		s.await("5 tasks", func() bool {
+			round(t, d) // more than one if a slow round has narrowed the window
 			return s.pending() >= 5
 		})
 		if n := s.pending(); n != 5 {

@@ -37,7 +37,7 @@ func served(t *testing.T, l *pace.Limiter, asking ...pace.Class) (order []pace.C
 	var wg sync.WaitGroup
 	for _, c := range asking {
 		wg.Go(func() {
-			if err := permit(l, as(t, c), op); err != nil {
+			if err := permit(as(t, c), l, op); err != nil {
 				t.Error(err)
 			}
 			mu.Lock()
@@ -96,7 +96,7 @@ func TestNoClassStarves(t *testing.T) {
 		order := make(chan pace.Class, len(asking))
 		for _, c := range asking {
 			go func() {
-				if permit(l, context.WithValue(ctx, classKey{}, c), op) == nil {
+				if permit(context.WithValue(ctx, classKey{}, c), l, op) == nil {
 					order <- c
 				}
 			}()
@@ -149,7 +149,7 @@ func TestSweepsAreHeldToTheirShare(t *testing.T) {
 				ask := func(l *pace.Limiter, c pace.Class) {
 					wg.Go(func() {
 						for {
-							err := permit(l, context.WithValue(ctx, classKey{}, c), op)
+							err := permit(context.WithValue(ctx, classKey{}, c), l, op)
 							if errors.Is(err, context.DeadlineExceeded) {
 								return
 							}
@@ -189,20 +189,20 @@ func TestSweepsAreHeldToTheirShare(t *testing.T) {
 func TestASweepWaitingForItsShareHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 4, SweepShare: 0.01}).process(byContext)
-		if err := permit(l, as(t, pace.Sweep), op); err != nil {
+		if err := permit(as(t, pace.Sweep), l, op); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
 		sweep := make(chan time.Duration, 1)
 		go func() {
-			if err := permit(l, as(t, pace.Sweep), op); err != nil {
+			if err := permit(as(t, pace.Sweep), l, op); err != nil {
 				t.Error(err)
 			}
 			sweep <- time.Since(start)
 		}()
 		synctest.Wait()
 		for range 20 {
-			if err := permit(l, as(t, pace.Look), op); err != nil {
+			if err := permit(as(t, pace.Look), l, op); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -232,7 +232,7 @@ func TestAhead(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for _, c := range []pace.Class{pace.Finish, pace.Finish, pace.Look} {
-			wg.Go(func() { _ = permit(l, context.WithValue(ctx, classKey{}, c), op) })
+			wg.Go(func() { _ = permit(context.WithValue(ctx, classKey{}, c), l, op) })
 			synctest.Wait()
 		}
 		ahead(pace.Finish, 2*time.Second)
@@ -245,7 +245,7 @@ func TestAhead(t *testing.T) {
 		time.Sleep(10 * time.Second) // until the workers are counted again
 		wait(t, l, op)
 		ctx, cancel = context.WithCancel(t.Context())
-		wg.Go(func() { _ = permit(l, context.WithValue(ctx, classKey{}, pace.Finish), op) })
+		wg.Go(func() { _ = permit(context.WithValue(ctx, classKey{}, pace.Finish), l, op) })
 		synctest.Wait()
 		ahead(pace.Finish, 2*time.Second)
 		cancel()

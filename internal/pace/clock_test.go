@@ -49,7 +49,7 @@ func (c *clocked) process(change ...func(*pace.Config)) *pace.Limiter {
 // one.
 func (c *clocked) ask(l *pace.Limiter, class pace.Class, operation string) time.Duration {
 	c.t.Helper()
-	err := permit(l, as(c.t, class), operation)
+	err := permit(as(c.t, class), l, operation)
 	if err == nil {
 		return 0
 	}
@@ -426,7 +426,7 @@ func TestWorkersWithDifferentSettings(t *testing.T) {
 					t.Fatal(err)
 				}
 				rdb.AddHook(cancelDuring{cancel})
-				_ = permit(pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: c.limit, MaxWait: 1}), ctx, op)
+				_ = permit(ctx, pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: c.limit, MaxWait: 1}), op)
 			}
 		}
 	})

@@ -71,7 +71,7 @@ func seconds(usual, all int) time.Duration {
 }
 
 // permit waits for a permit of a request that is answered at once.
-func permit(l *pace.Limiter, ctx context.Context, operation string) error {
+func permit(ctx context.Context, l *pace.Limiter, operation string) error {
 	err := l.Wait(ctx, operation)
 	if err == nil {
 		l.Answered(ctx, operation, 0, nil)
@@ -81,7 +81,7 @@ func permit(l *pace.Limiter, ctx context.Context, operation string) error {
 
 func wait(t *testing.T, l *pace.Limiter, operation string) {
 	t.Helper()
-	if err := permit(l, t.Context(), operation); err != nil {
+	if err := permit(t.Context(), l, operation); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -116,7 +116,7 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 					for range 8 {
 						wg.Go(func() {
 							for {
-								err := permit(l, ctx, op)
+								err := permit(ctx, l, op)
 								if errors.Is(err, context.DeadlineExceeded) {
 									return
 								}
@@ -173,7 +173,7 @@ func TestTheBudgetHoldsInRealTime(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for range 15 {
-					if err := permit(l, t.Context(), op); err != nil {
+					if err := permit(t.Context(), l, op); err != nil {
 						t.Error(err)
 					}
 				}
@@ -196,7 +196,7 @@ func TestPermitsAreGivenInTheOrderOfAsking(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
-				if err := permit(l, t.Context(), op); err != nil {
+				if err := permit(t.Context(), l, op); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -219,7 +219,7 @@ func TestOnlyTheFirstInLineAsksRedis(t *testing.T) {
 		wait(t, l, op)
 		before := f.redis.CommandCount()
 		for range 100 {
-			go func() { _ = permit(l, t.Context(), op) }()
+			go func() { _ = permit(t.Context(), l, op) }()
 		}
 		synctest.Wait()
 		if n := f.redis.CommandCount() - before; n > 5 { // each command in a script counts too
@@ -237,12 +237,12 @@ func TestWhoGivesUpTakesNoPermit(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make(chan error, 10)
 		for range 10 { // the first of them waits for Redis, the others in the line
-			go func() { errs <- permit(l, ctx, op) }()
+			go func() { errs <- permit(ctx, l, op) }()
 			synctest.Wait()
 		}
 		served := make(chan time.Duration, 1)
 		go func() {
-			if err := permit(l, t.Context(), op); err != nil {
+			if err := permit(t.Context(), l, op); err != nil {
 				t.Error(err)
 			}
 			served <- time.Since(start)
@@ -293,7 +293,7 @@ func TestWhoGivesUpWhileRedisAnswersGivesThePermitBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.AddHook(cancelDuring{cancel})
-		if err := permit(pace.New(pace.Config{Redis: c, Tenant: "acme", Limit: f.limit}), ctx, op); !errors.Is(err, context.Canceled) {
+		if err := permit(ctx, pace.New(pace.Config{Redis: c, Tenant: "acme", Limit: f.limit}), op); !errors.Is(err, context.Canceled) {
 			t.Fatalf("got %v, want the context's end", err)
 		}
 		if s, err := other.State(t.Context()); err != nil || s.UsedLastMinute != 0 {
@@ -339,7 +339,7 @@ func TestA429PausesEverybody(t *testing.T) {
 		for _, l := range others {
 			for range 20 {
 				wg.Go(func() {
-					if err := permit(l, t.Context(), "another_operation"); err != nil {
+					if err := permit(t.Context(), l, "another_operation"); err != nil {
 						t.Error(err)
 					}
 					mu.Lock()
@@ -450,7 +450,7 @@ func TestNoPermitInTime(t *testing.T) {
 			l := newFleet(t, perSecond(10, 5)).process()
 			l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"90"}})
 			start := time.Now()
-			e := asNoPermit(t, permit(l, t.Context(), op))
+			e := asNoPermit(t, permit(t.Context(), l, op))
 			if e.After != 90*time.Second || time.Since(start) != 0 {
 				t.Errorf("%v, after %v; want 90s at once", e, time.Since(start))
 			}
@@ -465,7 +465,7 @@ func TestNoPermitInTime(t *testing.T) {
 			l := f.process(func(c *pace.Config) { c.MaxWait = 59 * time.Second })
 			wait(t, l, op)
 			start := time.Now()
-			e := asNoPermit(t, permit(l, t.Context(), op))
+			e := asNoPermit(t, permit(t.Context(), l, op))
 			if e.After != time.Minute || time.Since(start) != 0 || !strings.Contains(e.Why, "the budget of 1/min is spent") {
 				t.Errorf("%v, after %v", e, time.Since(start))
 			}
@@ -481,7 +481,7 @@ func TestNoPermitInTime(t *testing.T) {
 			start := time.Now()
 			errs := make(chan error, 9)
 			for range 9 {
-				go func() { errs <- permit(l, t.Context(), op) }()
+				go func() { errs <- permit(t.Context(), l, op) }()
 			}
 			served := 0
 			for range 9 {
@@ -509,7 +509,7 @@ func TestStopping(t *testing.T) {
 		start := time.Now()
 		errs := make(chan error, 3)
 		for range 3 {
-			go func() { errs <- permit(l, t.Context(), op) }()
+			go func() { errs <- permit(t.Context(), l, op) }()
 		}
 		synctest.Wait()
 		time.Sleep(time.Second)
@@ -519,7 +519,7 @@ func TestStopping(t *testing.T) {
 			if i < 3 {
 				err = <-errs
 			} else {
-				err = permit(l, t.Context(), op) // a call after the end
+				err = permit(t.Context(), l, op) // a call after the end
 			}
 			e, ok := errors.AsType[*pace.NoPermitError](err)
 			if !ok || !e.Stopping() || e.RetryIn() != 0 || time.Since(start) != time.Second {
@@ -543,7 +543,7 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 		}
 		blocked := func(l *pace.Limiter, after time.Duration) {
 			t.Helper()
-			err := permit(l, t.Context(), op)
+			err := permit(t.Context(), l, op)
 			e, ok := errors.AsType[*pace.BlockedError](err)
 			if !ok || !e.Blocked() || e.Operation != op || e.Reason != strings.ReplaceAll(reason, "\x1b", `\x1b`) || e.RetryIn() != after {
 				t.Errorf("got %v, want it blocked for %v", err, after)
@@ -629,7 +629,7 @@ func TestProbesBackOff(t *testing.T) {
 		var probes []time.Duration
 		for start := time.Now(); time.Since(start) < 24*time.Hour; time.Sleep(30 * time.Second) {
 			l := fleet[len(probes)%2]
-			if permit(l, t.Context(), op) == nil {
+			if permit(t.Context(), l, op) == nil {
 				probes = append(probes, time.Since(start))
 				if err := l.Block(t.Context(), op, "why"); err != nil {
 					t.Fatal(err)
@@ -669,7 +669,7 @@ func TestBlockExpires(t *testing.T) {
 			block()
 			for range 3 { // after 30 s, a minute and two
 				time.Sleep(time.Minute)
-				_ = permit(l, t.Context(), op)
+				_ = permit(t.Context(), l, op)
 			}
 			blocks(1)
 			time.Sleep(2 * time.Minute) // until a minute after the next probe was due
@@ -800,7 +800,7 @@ func TestAProbeMayRepeatItself(t *testing.T) {
 				again := context.WithValue(t.Context(), repeating{}, true)
 				refused := func(l *pace.Limiter, ctx context.Context, who string) {
 					t.Helper()
-					if _, ok := errors.AsType[*pace.BlockedError](permit(l, ctx, op)); !ok {
+					if _, ok := errors.AsType[*pace.BlockedError](permit(ctx, l, op)); !ok {
 						t.Errorf("%s got a permit", who)
 					}
 				}
@@ -814,7 +814,7 @@ func TestAProbeMayRepeatItself(t *testing.T) {
 					a.Answered(t.Context(), op, 401, nil)
 					refused(a, t.Context(), "another request")
 					refused(b, again, "a repetition in another process")
-					if err := permit(a, again, op); err != nil {
+					if err := permit(again, a, op); err != nil {
 						t.Errorf("the probe's repetition: %v", err)
 					}
 					refused(a, again, "a second repetition")
@@ -845,7 +845,7 @@ func TestAProbeThatWasToRepeatItself(t *testing.T) {
 		if err := l.Block(t.Context(), op, "again"); err != nil {
 			t.Fatal(err)
 		}
-		if err := permit(l, again, op); err == nil {
+		if err := permit(again, l, op); err == nil {
 			t.Error("a repetition of no probe got a permit")
 		}
 	})
@@ -870,13 +870,13 @@ func TestBlockingAll(t *testing.T) {
 			"y": "y is blocked: 403: tried again in 30s", // the longer of the two
 			"z": "z is blocked: 401 invalid token: tried again in 15s",
 		} {
-			if err := permit(l, t.Context(), operation); err == nil || (err.Error() != want && operation != "x") {
+			if err := permit(t.Context(), l, operation); err == nil || (err.Error() != want && operation != "x") {
 				t.Errorf("%s: got %v, want %q", operation, err, want)
 			}
 		}
 		time.Sleep(15 * time.Second)
 		wait(t, l, "x") // probes both blocks in its way
-		if err := permit(l, t.Context(), "z"); err == nil {
+		if err := permit(t.Context(), l, "z"); err == nil {
 			t.Error("a second probe within 30s")
 		}
 		l.Answered(t.Context(), "x", 200, nil)
@@ -924,7 +924,7 @@ func TestAPauseHoldsProbesBack(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"60"}})
-		if _, ok := errors.AsType[*pace.NoPermitError](permit(l, t.Context(), op)); !ok {
+		if _, ok := errors.AsType[*pace.NoPermitError](permit(t.Context(), l, op)); !ok {
 			t.Error("a probe went out in the pause")
 		}
 		time.Sleep(time.Minute)
@@ -1049,7 +1049,7 @@ func TestRedisIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.redis.SetError("LOADING")
-		if err := permit(l, t.Context(), op); err == nil || !strings.Contains(err.Error(), "ask redis for a permit to "+op) {
+		if err := permit(t.Context(), l, op); err == nil || !strings.Contains(err.Error(), "ask redis for a permit to "+op) {
 			t.Errorf("Wait: %v", err)
 		}
 		if _, err := l.State(t.Context()); err == nil || !strings.Contains(err.Error(), "budget of tenant acme") {
@@ -1080,14 +1080,14 @@ func TestOnARealRedisToo(t *testing.T) {
 	for range 3 {
 		wait(t, l, op)
 	}
-	e, ok := errors.AsType[*pace.NoPermitError](permit(l, t.Context(), op))
+	e, ok := errors.AsType[*pace.NoPermitError](permit(t.Context(), l, op))
 	if !ok || e.After > time.Hour {
 		t.Errorf("a fourth permit: %v, want none within an hour", e)
 	}
 	if err := l.Block(t.Context(), op, "why: because"); err != nil {
 		t.Fatal(err)
 	}
-	b, ok := errors.AsType[*pace.BlockedError](permit(l, t.Context(), op))
+	b, ok := errors.AsType[*pace.BlockedError](permit(t.Context(), l, op))
 	if !ok || b.Reason != "why: because" || b.After > 30*time.Second {
 		t.Errorf("got %v, want it blocked", b)
 	}
@@ -1127,7 +1127,7 @@ func TestUnlimitedIsNotUnhindered(t *testing.T) {
 			t.Fatal(err)
 		}
 		var blocked *pace.BlockedError
-		if err := permit(ours, t.Context(), "create_template"); !errors.As(err, &blocked) {
+		if err := permit(t.Context(), ours, "create_template"); !errors.As(err, &blocked) {
 			t.Errorf("an operation that another process has blocked: %v", err)
 		}
 		wait(t, ours, op)
@@ -1136,7 +1136,7 @@ func TestUnlimitedIsNotUnhindered(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)
-		if err := permit(ours, t.Context(), op); !errors.As(err, &blocked) {
+		if err := permit(t.Context(), ours, op); !errors.As(err, &blocked) {
 			t.Errorf("100 ms after another process blocked it: %v", err)
 		}
 

@@ -38,7 +38,7 @@ func TestNoPermitsWithoutRedis(t *testing.T) {
 			for range 4 {
 				wg.Go(func() {
 					for {
-						err := permit(l, ctx, op)
+						err := permit(ctx, l, op)
 						if errors.Is(err, context.Canceled) {
 							return
 						}
@@ -108,7 +108,7 @@ func TestAPauseThatRedisWasNotToldOf(t *testing.T) {
 			f.redis.SetError("LOADING")
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if err := permit(l, short, op); err == nil {
+			if err := permit(short, l, op); err == nil {
 				t.Error("a permit without Redis during the pause")
 			}
 			time.Sleep(time.Second)
@@ -153,7 +153,7 @@ func TestAPauseThatRedisWasNotToldOf(t *testing.T) {
 			f.redis.SetError("")
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if err := permit(l, short, op); err == nil {
+			if err := permit(short, l, op); err == nil {
 				t.Error("a permit during the pause")
 			}
 			f.redis.FlushAll() // Redis has lost the pause
@@ -172,7 +172,7 @@ func TestARealRedisGoesAndComesBack(t *testing.T) {
 	l := pace.New(pace.Config{Redis: server.Client(), Tenant: "acme", Limit: perSecond(50, 10), MaxWait: time.Second / 2})
 	wait(t, l, op)
 	server.Kill()
-	if err := permit(l, t.Context(), op); err == nil {
+	if err := permit(t.Context(), l, op); err == nil {
 		t.Error("a permit without Redis")
 	}
 	server.Restart()

@@ -55,8 +55,8 @@ func TestStop(t *testing.T) {
 					t.Errorf("the stop took %v", took)
 				}
 				for range 3 {
-					isStopped(t, permit(one, t.Context(), op))
-					isStopped(t, permit(two, t.Context(), op))
+					isStopped(t, permit(t.Context(), one, op))
+					isStopped(t, permit(t.Context(), two, op))
 				}
 				wait(t, one, read)
 				again, err := operator.Stop(t.Context(), "bob", "me too")
@@ -94,16 +94,16 @@ func TestStopWithoutRedis(t *testing.T) {
 		if _, err := f.process().Stop(t.Context(), "alice", "wrong file"); err != nil {
 			t.Fatal(err)
 		}
-		isStopped(t, permit(l, t.Context(), op))
+		isStopped(t, permit(t.Context(), l, op))
 		f.redis.SetError("LOADING Redis is loading the dataset in memory")
 		for range 3 {
-			if err := permit(l, t.Context(), op); err == nil {
+			if err := permit(t.Context(), l, op); err == nil {
 				t.Error("a permit without Redis")
 			}
 			time.Sleep(5 * time.Second)
 		}
 		f.redis.SetError("")
-		isStopped(t, permit(l, t.Context(), op))
+		isStopped(t, permit(t.Context(), l, op))
 		wait(t, l, read)
 	})
 }
@@ -117,7 +117,7 @@ func TestStopIsStoredAgain(t *testing.T) {
 		if _, err := f.process().Stop(t.Context(), "alice", "wrong file"); err != nil {
 			t.Fatal(err)
 		}
-		isStopped(t, permit(f.process(writes), t.Context(), op))
+		isStopped(t, permit(t.Context(), f.process(writes), op))
 	})
 }
 
@@ -146,7 +146,7 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 			operator := pace.New(pace.Config{Redis: operators, Tenant: "acme"})
 			none := func(when string) {
 				t.Helper()
-				err := permit(worker, t.Context(), op)
+				err := permit(t.Context(), worker, op)
 				if _, ok := errors.AsType[*pace.NoPermitError](err); !ok || !strings.Contains(err.Error(), "ask redis for a permit to "+op) {
 					t.Errorf("%s: %v, want no permit", when, err)
 				}
@@ -159,7 +159,7 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 			if _, err := operator.Stop(t.Context(), "alice", "wrong file"); err != nil {
 				t.Fatal(err)
 			}
-			isStopped(t, permit(worker, t.Context(), op))
+			isStopped(t, permit(t.Context(), worker, op))
 			if err := operator.Block(t.Context(), pace.All, "401"); err != nil {
 				t.Errorf("no block: %v", err)
 			}
@@ -167,11 +167,11 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 			if s, err := operator.State(t.Context()); err != nil || s.Stopped == nil || s.PausedUntil.IsZero() || len(s.Blocks) != 1 {
 				t.Errorf("%+v, %v; want it stopped, paused and blocked", s, err)
 			}
-			if _, ok := errors.AsType[*pace.BlockedError](permit(worker, t.Context(), read)); !ok {
+			if _, ok := errors.AsType[*pace.BlockedError](permit(t.Context(), worker, read)); !ok {
 				t.Error("a read is not blocked")
 			}
 			operator.Answered(t.Context(), op, http.StatusOK, nil)
-			if err := permit(worker, t.Context(), read); err == nil || !strings.Contains(err.Error(), "has asked this tenant to pause") {
+			if err := permit(t.Context(), worker, read); err == nil || !strings.Contains(err.Error(), "has asked this tenant to pause") {
 				t.Errorf("a read: %v, want a pause", err)
 			}
 			if _, err := operator.Start(t.Context()); err != nil {

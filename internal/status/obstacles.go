@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/dispatch"
