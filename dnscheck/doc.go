@@ -32,13 +32,13 @@
 // where the servers of that zone have their names in a third one: by a majority at each step,
 // and never by a resolver, which may have it from one hostile server.
 //
-// All servers of a zone are queried, at each address; but three of a registry, at one address
-// each, and at most sixteen of any zone, chosen at random. A referral is followed, and its
-// delegation cached, if a majority gave it: the same server names, with the addresses (glue)
-// that a majority gave. It must lead strictly down and toward the host. Glue counts for names in the referred zone, and
-// addresses that are not public unicast are not queried. A majority is one of all the zone's
-// servers, and of their addresses, each counted once: with at most half of them an attacker
-// proves nothing.
+// All servers of a zone are queried, at each address; but three of a registry, at one
+// address each, and at most sixteen of any zone, chosen at random. A referral is followed,
+// and its delegation cached, if a majority gave it: the same server names, with the
+// addresses (glue) that a majority gave. It must lead strictly down and toward the host.
+// Glue counts for names in the referred zone, and addresses that are not public unicast are
+// not queried. A majority is one of all the zone's servers, and of their addresses, each
+// counted once: with at most half of them an attacker proves nothing.
 //
 // A proof needs the token from a majority, a denial from none, and then the resolvers' quorum
 // as well, since an attacker can spoof a single authoritative answer. If at most half of the
