@@ -39,7 +39,7 @@ type answer struct {
 
 func isSuccess(status int) bool { return status >= 200 && status <= 299 }
 
-// isPassing reports whether the same request may succeed later, whoever sent the status.
+// isPassing reports whether the same request may succeed later, whatever sent the status.
 func isPassing(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500
 }
@@ -76,7 +76,7 @@ func (a answer) isForeign() bool {
 		media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
 		return len(bytes.TrimSpace(a.body)) > 0 && err == nil && (media == "text/html" || media == "application/xhtml+xml")
 	case isPassing(a.status):
-		return false // it is met in the same way, whoever it is from
+		return false // it is handled alike, from the API or not
 	}
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(a.body, &members) // nil: not an object

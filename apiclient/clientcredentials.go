@@ -108,7 +108,7 @@ func (s *clientCredentials) other(ctx context.Context, used Secret) (Secret, err
 	var err error
 	switch good := s.goodAt(now) && !current.Equal(used); {
 	case good && !paused && !s.renewAt.IsZero() && !now.Before(s.renewAt):
-		s.join() // nobody waits for it
+		s.join() // in the background
 	case good:
 	case !used.IsZero() && (paused || now.Sub(s.past.GotAt) < scopesAge):
 		current = used

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Error is an error that the API answered, or a 408, 429 or 5xx, whoever sent it. Its
+// Error is an error that the API answered, or a 408, 429 or 5xx from any sender. Its
 // texts are cut, on one line and free of secrets.
 type Error struct {
 	Operation  string // one of the Op constants

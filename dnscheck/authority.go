@@ -180,7 +180,7 @@ func (r *resolution) descendFrom(ctx context.Context, zone delegation, name stri
 		switch {
 		case r.disproof:
 			r.collect(p, follow)
-		case follow && !confirmed: // servers beside the referral have the token: it is not absent
+		case follow && !confirmed: // some servers have the token: it is not absent
 			r.contradiction, r.sightings = ReasonServersDisagree, append(r.sightings, r.present(p)...)
 		}
 		switch {
