@@ -75,6 +75,11 @@ func AgeIndex(ctx context.Context, rdb redis.UniversalClient, t Tenant, d time.D
 	return ageScores(ctx, rdb, tenantKeys(t)[dueIndex], d)
 }
 
+// LoseSessions has Redis forget all sessions.
+func LoseSessions(ctx context.Context, rdb redis.UniversalClient) error {
+	return rdb.Del(ctx, sessionKeys()...).Err()
+}
+
 // AgeSessions moves the renewals of all sessions back by d.
 func AgeSessions(ctx context.Context, rdb redis.UniversalClient, d time.Duration) error {
 	if err := rdb.DecrBy(ctx, sessionKeys()[2], d.Milliseconds()).Err(); err != nil {

@@ -112,7 +112,7 @@ func TestSessionAfterALoss(t *testing.T) {
 	w := newWorker(t)
 	for i, want := range []bool{true, false, false, true, false} {
 		if i == 3 {
-			if err := w.rdb.FlushDB(t.Context()).Err(); err != nil {
+			if err := ledger.LoseSessions(t.Context(), w.rdb); err != nil {
 				t.Fatal(err)
 			}
 		}
