@@ -64,7 +64,7 @@ var rooms = map[string]room{
 	"internal/sweep":          {1950, "dnscheck events"},
 	"internal/sweep/schedule": {500, "intake ledger sweep"},
 	"internal/tenant":         {900, "apiclient dnscheck cli deliveries engine/kinds events pace sweep webhooks tasks"},
-	"internal/tracing":        {500, "dnscheck"},
+	"internal/tracing":        {250, "dnscheck"},
 	"internal/webhooks":       {750, "apiclient dnscheck cli events serving"},
 	"internal/workers":        {150, "ledger"},
 	"producer":                {200, "intake ledger runs tasks"},

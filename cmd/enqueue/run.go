@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
 
 	"github.com/alecthomas/kong"
@@ -21,9 +22,6 @@ type grammar struct {
 	LogLevel  string           `default:"info" placeholder:"LEVEL" help:"Log level: debug, info, warn or error."`
 	LogFormat string           `enum:"json,text," default:"" placeholder:"FORMAT" help:"Log format: json or text (default: text on a terminal, else json)."`
 	Version   kong.VersionFlag `help:"Print the version and exit."`
-
-	OTLPEndpoint string  `name:"otlp-endpoint" placeholder:"URL" help:"Send traces to this OpenTelemetry collector by OTLP over HTTP, such as http://127.0.0.1:4318 (default: no tracing)."`
-	OTLPRatio    float64 `name:"otlp-ratio" default:"1" placeholder:"N" help:"Fraction of rows to trace, 0 to 1."`
 
 	Domains struct {
 		Verify  verifyCommand  `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and set them to verified."`
@@ -93,7 +91,7 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	if err := redisconn.Check(t.redisURL, !t.urlFromArgs); err != nil {
 		return cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
-	if t.traces, err = tracing.New(ctx, tracing.Config{Endpoint: g.OTLPEndpoint, Ratio: g.OTLPRatio, Service: "orgops-enqueue", Version: version, Logger: log}); err != nil {
+	if t.traces, err = tracing.New(ctx, os.Getenv, "orgops-enqueue", version, log); err != nil {
 		return cli.Usage(err)
 	}
 	defer t.traces.Close()

@@ -86,16 +86,8 @@ func (t *tool) connectToSubmit(ctx context.Context) error {
 // intake returns the intake. Call it after connect.
 func (t *tool) intake() intake.Intake {
 	i := intake.New(t.redis, t.ledger)
-	i.Traceparent = t.submission
+	i.Traceparent = t.traces.Submission
 	return i
-}
-
-// submission returns the W3C traceparent of a span for a submission, to which the
-// executions of its rows link.
-func (t *tool) submission(ctx context.Context) string {
-	ctx, end := t.traces.Begin(ctx, "submit")
-	defer end(nil)
-	return t.traces.Traceparent(ctx)
 }
 
 // openRedis creates the client, which does not connect yet.

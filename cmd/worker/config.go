@@ -12,7 +12,6 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/redisconn"
 	"orgops/internal/tenant"
-	"orgops/internal/tracing"
 )
 
 // systems are the flags of the systems that a worker connects to: Redis and tenants.
@@ -32,9 +31,6 @@ type settings struct {
 	LogLevel        string        `help:"Log level: debug, info, warn or error." default:"info"`
 	LogFormat       string        `help:"Log format: json or text (default: text on a terminal, else json)." enum:"json,text," default:""`
 	DebugHTTP       bool          `name:"debug-http" help:"Log requests to the API and the token endpoint, with their responses, at debug level. Secrets are left out."`
-
-	OTLPEndpoint string  `name:"otlp-endpoint" help:"Send traces to this OpenTelemetry collector by OTLP over HTTP, such as http://127.0.0.1:4318 (default: no tracing)." placeholder:"URL"`
-	OTLPRatio    float64 `name:"otlp-ratio" help:"Fraction of rows to trace, 0 to 1. Rows enqueued with a trace follow its sampling decision." default:"1"`
 
 	CheckConfig bool `help:"Print the effective configuration and exit." noenv:"true"`
 	Sandbox     bool `help:"Run an embedded tenant, DNS server and Redis, with a sample run of each kind." noenv:"true"`
@@ -114,14 +110,12 @@ func (s settings) check() (err error) {
 			err = fmt.Errorf("probe-addr: %w: want host:port, such as 127.0.0.1:8081", err)
 		}
 	}
-	switch traces := tracing.Check(s.OTLPEndpoint, s.OTLPRatio); {
+	switch {
 	case err != nil:
 	case sameAddr(s.HTTPAddr, s.ProbeAddr):
 		err = fmt.Errorf("http-addr and probe-addr are both %s: give the probes another port: they require no sign-in", s.HTTPAddr)
 	case s.DebugHTTP && s.LogLevel != "debug":
 		err = fmt.Errorf("debug-http: it logs at debug level, and log-level is %.20q: set log-level to debug", s.LogLevel)
-	case traces != nil:
-		err = traces
 	case s.ShutdownTimeout < time.Second:
 		err = fmt.Errorf("shutdown-timeout: want at least 1s, got %s", s.ShutdownTimeout)
 	}
@@ -144,9 +138,6 @@ func (s settings) print(out io.Writer, all []tenant.Settings, redis redisconn.Co
 		s.accessFlags.print(out)
 	}
 	fmt.Fprintf(out, "probe-addr: %s\nshutdown-timeout: %s\n", s.ProbeAddr, s.ShutdownTimeout)
-	if s.OTLPEndpoint != "" {
-		fmt.Fprintf(out, "otlp-endpoint: %s, ratio %g\n", s.OTLPEndpoint, s.OTLPRatio)
-	}
 	for _, t := range all {
 		t.Print(out)
 	}

@@ -91,8 +91,6 @@ var wrongFlags = []settingsCase{
 	{name: "http-addr without a port", args: []string{"--http-addr", "localhost"}, want: `http-addr: "localhost": want host:port, such as 127.0.0.1:8080`},
 	{name: "probe-addr without a port", args: []string{"--probe-addr", "localhost"}, want: "probe-addr: address localhost: missing port in address: want host:port, such as 127.0.0.1:8081"},
 	{name: "debug-http unseen", args: []string{"--debug-http"}, want: `debug-http: it logs at debug level, and log-level is "info": set log-level to debug`},
-	{name: "otlp-endpoint without a scheme", args: []string{"--otlp-endpoint", "collector:4318"}, want: `otlp-endpoint: want http://HOST:4318 or https://HOST, got "collector:4318"`},
-	{name: "otlp-ratio above 1", args: []string{"--otlp-ratio", "50"}, want: "otlp-ratio: want 0 to 1, got 50"},
 	{name: "shutdown-timeout 0", args: []string{"--shutdown-timeout", "0s"}, want: "shutdown-timeout: want at least 1s, got 0s"},
 	{name: "redis-url of another kind", args: []string{"--redis-url", "http://127.0.0.1"}, want: `redis-url: scheme "http": want redis, rediss, redis-sentinel or redis-cluster`},
 	{name: "password in --redis-url", args: []string{"--redis-url", "redis://:s3cret@127.0.0.1/0"}, want: urlPassword},

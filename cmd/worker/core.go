@@ -29,15 +29,13 @@ import (
 
 // newCore returns the core of a tenant, not started, and the queue of its tasks.
 func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Queue) {
-	name, ended := ledger.Tenant(t.Name), w.traces.Ended()
+	name := ledger.Tenant(t.Name)
 	c := &core{}
 	c.engine = engine.New(engine.Config{
 		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping, Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, _ int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
-			if ended != nil {
-				ended(ctx, string(outcome))
-			}
+			w.traces.Ended(ctx, string(outcome))
 		},
 	})
 	places, queue := corePlaces(t.Limit.Rate), engine.Queue(name)
@@ -59,7 +57,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 		Tenant: name, Ledger: own, API: t.api, Active: c.dispatcher.Active, Block: t.limiter.Block, Logger: w.logger,
 		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, kinds.Recheck: scan.Swept{States: states.Store}},
 	})
-	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traced(c.engine), Full: fullAt}
+	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traces.Traced(c.engine), Full: fullAt}
 }
 
 // actConcurrency is how many actions of sweeps query DNS at a time: each queries all vantage

@@ -400,10 +400,10 @@ func TestCoreCutOff(t *testing.T) {
 // TestTraceOfACoreRow checks that an execution is a trace which links to the submission, that
 // its permits and requests are spans, and that its log line names it.
 func TestTraceOfACoreRow(t *testing.T) {
-	t.Parallel()
 	const submission = "0af7651916cd43dd8448eb211c80319c"
 	box, d, collector := startBox(t, sandbox.Options{}), newDesk(t), otlptest.Start(t)
-	p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_OTLP_ENDPOINT": collector.URL}))
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	p := begin(t, pointedAt(box, redistest.URL(t), nil))
 	rows := jsonRows(t, box.SeedUpdates(2))[1:] // only the status is set
 	d.submit(ledger.NewRun{ID: "job", Kind: kinds.Update, Description: ledger.Description{Trace: "00-" + submission + "-b7ad6b7169203331-01"}}, rows)
 	d.finished("job")

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/console"
@@ -46,7 +44,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},
-		Trace:  w.traces.Requests(t.Name),
+		Trace:  w.traces.Request,
 		Failed: problems.Note,
 	})
 	if err != nil {
@@ -109,7 +107,7 @@ func (g measuredGate) Wait(ctx context.Context, operation string) error {
 	ctx, traced := g.traces.Begin(ctx, "permit")
 	start := time.Now()
 	err := g.Limiter.Wait(ctx, operation)
-	traced(err)
+	traced(err != nil)
 	g.metrics.PermitWait(g.tenant, time.Since(start))
 	return err
 }
@@ -123,17 +121,9 @@ func (w *worker) newNotifier(t *served) (*deliveries.Notifier, queues.Queue) {
 	queue := deliveries.Queue(t.Name)
 	cfg := deliveries.Config{
 		Tenant: t.Name, Receivers: t.hooks, Redis: w.redis, Enqueuer: w.queue, Enqueued: func() { w.queues.Wake(queue) }, Backlog: t.WebhookBacklog,
-		Meter: w.metrics, Ended: w.traces.Ended(), Stopping: t.stopping, Logger: w.logger, Now: w.clock.Now,
+		Meter: w.metrics, Headers: w.traces.Headers, Ended: w.traces.Ended, Stopping: t.stopping, Logger: w.logger, Now: w.clock.Now,
 	}
-	return deliveries.NewNotifier(cfg), queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(), Handler: w.traced(deliveries.NewHandler(cfg))}
-}
-
-// traced returns the handler with traces of its executions, if the worker has traces.
-func (w *worker) traced(h asynq.Handler) asynq.Handler {
-	if traced := w.traces.Middleware(); traced != nil {
-		return traced(h)
-	}
-	return h
+	return deliveries.NewNotifier(cfg), queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(), Handler: w.traces.Traced(deliveries.NewHandler(cfg))}
 }
 
 // schedule returns the scheduler of the tenant's sweeps; nil if it has no schedule, or if the

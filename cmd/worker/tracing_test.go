@@ -23,7 +23,7 @@ func TestTraceOfARow(t *testing.T) {
 	redistest.NeedsLong(t, "builds the commands")
 	f := assembleOn(newDesk(t), redistest.URL(t))
 	collector := otlptest.Start(t)
-	f.env["ORGOPS_OTLP_ENDPOINT"] = collector.URL
+	f.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.URL
 	f.env["ORGOPS_LOG_LEVEL"] = "debug"
 	worker := f.work("w")
 	_, rows := fetch(t, "GET", f.authURL+"/_sandbox/rows/domains.csv?n=1", "")

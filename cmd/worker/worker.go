@@ -78,7 +78,7 @@ type worker struct {
 const pageConnections = 10
 
 func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
-	traces, err := tracing.New(ctx, tracing.Config{Endpoint: s.OTLPEndpoint, Ratio: s.OTLPRatio, Service: "orgops-worker", Version: version, Logger: logger})
+	traces, err := tracing.New(ctx, os.Getenv, "orgops-worker", version, logger)
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
@@ -101,7 +101,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	build := cli.ReadBuild(version, commit)
 	measured.BuildInfo(build.Version, build.Commit)
 	w := &worker{
-		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
+		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages, queue: asynq.NewClientFromRedisClient(client),
 		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces, schemaEvery: schemaEvery,
 	}
 	w.queues = queues.New(queues.Config{

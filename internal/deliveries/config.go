@@ -21,6 +21,8 @@ type Config struct {
 	// Backlog is how many events may wait for one receiver, at least 1.
 	Backlog int
 	Meter   Meter
+	// Headers returns the headers of a task that is enqueued in ctx, for traces; may be nil.
+	Headers func(ctx context.Context) map[string]string
 	// Ended is called with the outcome and the context of each execution, for traces; may
 	// be nil.
 	Ended func(ctx context.Context, outcome string)

@@ -59,6 +59,9 @@ func (n *Notifier) enqueue(ctx context.Context, p payload) error {
 	if err != nil {
 		return err
 	}
+	if n.cfg.Headers != nil {
+		task = asynq.NewTaskWithHeaders(task.Type(), task.Payload(), n.cfg.Headers(ctx))
+	}
 	_, err = n.cfg.Enqueuer.EnqueueContext(ctx, task, options...)
 	if errors.Is(err, asynq.ErrTaskIDConflict) {
 		if added { // the task has probably ended; if not, its next attempt adds it again

@@ -1,13 +1,16 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
+	"strings"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -16,30 +19,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-)
 
-// Config configures traces.
-type Config struct {
-	// Endpoint is the URL of a collector, such as http://127.0.0.1:4318; /v1/traces is added
-	// if it has no path. The exporter reads its headers from OTEL_EXPORTER_OTLP_HEADERS.
-	// Empty: nothing is traced.
-	Endpoint string
-	// Ratio is the share of rows that are traced, 0 to 1. It does not apply to a task whose
-	// headers say whether it is traced.
-	Ratio float64
-	// Service and Version are attributes of all spans.
-	Service, Version string
-	// Logger logs spans that could not be sent.
-	Logger *slog.Logger
-}
-
-const (
-	// exportTimeout bounds the sending of a batch. Meanwhile mostWaiting spans wait, and
-	// others are dropped.
-	exportTimeout = 10 * time.Second
-	mostWaiting   = 8192
-	// closeTimeout is how long the end of the process waits for the last batch.
-	closeTimeout = 3 * time.Second
+	"orgops/dnscheck"
 )
 
 // Tracing makes and sends spans. It is safe for concurrent use.
@@ -47,61 +28,47 @@ type Tracing struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	logger   *slog.Logger
-	// closing is closeTimeout.
-	closing time.Duration
 }
+
+// closeTimeout is how long the end of the process waits for the last batch.
+const closeTimeout = 3 * time.Second
 
 // propagator writes and reads the W3C header traceparent.
 var propagator = propagation.TraceContext{}
 
-// Check checks the settings. Its error contains no password.
-func Check(endpoint string, ratio float64) error {
-	if !(ratio >= 0 && ratio <= 1) { // NaN is neither
-		return fmt.Errorf("otlp-ratio: want 0 to 1, got %g", ratio)
+// New returns a Tracing of the OTEL_* variables, or nil if none of them names an endpoint. It
+// does not connect, and a missing collector delays nothing. The logger gets a line for spans
+// that could not be sent.
+func New(ctx context.Context, getenv func(string) string, service, version string, logger *slog.Logger) (*Tracing, error) {
+	endpoint := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	if endpoint == "" || getenv("OTEL_SDK_DISABLED") == "true" || getenv("OTEL_TRACES_EXPORTER") == "none" {
+		return nil, nil
 	}
-	if _, err := parse(endpoint); endpoint != "" && err != nil {
-		return fmt.Errorf("otlp-endpoint: %w", err)
+	if !strings.HasPrefix(endpoint, "http://") && !strings.HasPrefix(endpoint, "https://") {
+		return nil, errors.New("the endpoint of OTEL_EXPORTER_OTLP_ENDPOINT is no URL: want http://HOST:4318 or https://HOST")
 	}
-	return nil
-}
-
-func parse(endpoint string) (*url.URL, error) {
-	u, err := url.Parse(endpoint)
-	switch {
-	case err != nil:
-		return nil, errors.New("not a URL: want http://HOST:4318")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("want http://HOST:4318 or https://HOST, got %.60q", u.Redacted())
-	case u.User != nil:
-		return nil, errors.New("must not contain a user or password: set OTEL_EXPORTER_OTLP_HEADERS")
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("must not contain a query or fragment")
+	protocol := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), getenv("OTEL_EXPORTER_OTLP_PROTOCOL"))
+	if protocol != "" && protocol != "http/protobuf" {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %.20q: traces are sent by http/protobuf alone", protocol)
 	}
-	if u.Path == "" || u.Path == "/" {
-		u.Path = "/v1/traces"
-	}
-	return u, nil
-}
-
-// New returns a Tracing, or nil without an endpoint. It does not connect, and a missing
-// collector delays nothing.
-func New(ctx context.Context, c Config) (*Tracing, error) {
-	if err := Check(c.Endpoint, c.Ratio); err != nil || c.Endpoint == "" {
-		return nil, err
-	}
-	u, _ := parse(c.Endpoint) // it was checked
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithTimeout(exportTimeout))
+	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("otlp-endpoint: %w", err)
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithFromEnv(), // the variables are stronger
+		resource.WithAttributes(attribute.String("service.version", version)))
+	if named := getenv("OTEL_SERVICE_NAME"); err == nil && named == "" {
+		about, err = resource.Merge(resource.NewSchemaless(attribute.String("service.name", service)), about)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("traces: OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	// The handler is global to the process; the library's default writes to stderr.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { c.Logger.WarnContext(ctx, "sending traces failed", "error", err) }))
-	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithBatcher(exporter, sdktrace.WithExportTimeout(exportTimeout), sdktrace.WithMaxQueueSize(mostWaiting)),
-		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(c.Ratio))),
-		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", c.Service), attribute.String("service.version", c.Version))),
-	)
-	return &Tracing{provider: provider, tracer: provider.Tracer("orgops"), logger: c.Logger, closing: closeTimeout}, nil
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		logger.WarnContext(ctx, "sending traces failed", "error", err)
+	}))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+	return &Tracing{provider: provider, tracer: provider.Tracer("orgops"), logger: logger}, nil
 }
 
 // Close sends the remaining spans, for at most closeTimeout.
@@ -109,7 +76,7 @@ func (t *Tracing) Close() {
 	if t == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), t.closing)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
 		t.logger.Warn("sending the last traces failed", "error", err)
@@ -125,36 +92,127 @@ func (t *Tracing) Remote(ctx context.Context, traceparent string) context.Contex
 	return propagator.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
 }
 
-// Traceparent returns the W3C traceparent of ctx, or "" if there is none.
-func (t *Tracing) Traceparent(ctx context.Context) string {
+// Submission returns the W3C traceparent of a span for a submission, or "".
+func (t *Tracing) Submission(ctx context.Context) string {
 	if t == nil {
 		return ""
 	}
-	carrier := propagation.MapCarrier{}
-	propagator.Inject(ctx, carrier)
-	return carrier["traceparent"]
+	ctx, span := t.tracer.Start(ctx, "submit")
+	defer span.End()
+	return t.Headers(ctx)["traceparent"]
 }
 
-// Begin starts a span, and returns the function that ends it.
-func (t *Tracing) Begin(ctx context.Context, name string) (context.Context, func(error)) {
+// Begin starts a span, and returns the function that ends it. The text of an error may contain
+// text of others, so only the log has it.
+func (t *Tracing) Begin(ctx context.Context, name string) (context.Context, func(failed bool, about ...attribute.KeyValue)) {
 	if t == nil {
-		return ctx, func(error) {}
+		return ctx, func(bool, ...attribute.KeyValue) {}
 	}
 	ctx, span := t.tracer.Start(ctx, name)
-	return ctx, func(err error) { end(span, err) }
+	return ctx, func(failed bool, about ...attribute.KeyValue) {
+		span.SetAttributes(about...)
+		if failed {
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+	}
 }
 
-// end ends a span. The text of an error may contain text of others, so only the log has it.
-func end(span trace.Span, err error) {
-	if err != nil {
+// Request starts the span of a request to the API, and returns the function that ends it with
+// the status of the answer, 0 if there was none.
+func (t *Tracing) Request(ctx context.Context, operation, method string) (context.Context, func(status int)) {
+	ctx, end := t.Begin(ctx, operation)
+	return ctx, func(status int) {
+		end(status == 0 || status >= 400, attribute.String("http.request.method", method), attribute.Int("http.response.status_code", status))
+	}
+}
+
+// DNS starts the span of a check or proof, and returns the function that ends it. The span
+// has no values of records, which others choose.
+func (t *Tracing) DNS(ctx context.Context, name string) (context.Context, func(dnscheck.Verdict, error)) {
+	ctx, end := t.Begin(ctx, "dns "+name)
+	return ctx, func(v dnscheck.Verdict, err error) {
+		end(err != nil, attribute.Stringer("orgops.dns.state", v.State), attribute.String("orgops.dns.reason", string(v.Reason)))
+	}
+}
+
+// Traced returns the handler with a span for each execution of a task. Of a task of the engine
+// it is the root of a trace, which links to the submissions of its rows; of any other task it
+// belongs to the trace in the task's headers.
+func (t *Tracing) Traced(next asynq.Handler) asynq.Handler {
+	if t == nil {
+		return next
+	}
+	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		// The members of payloads of the engine and of deliveries.
+		var of struct {
+			Tenant, Run, Trace string
+			Segment            int
+			Rows               []struct{ Row int64 }
+			More               []struct{ Trace string } // rows of other runs, executed together with these
+		}
+		_ = json.Unmarshal(task.Payload(), &of) // the task's handler reports a bad payload
+		ctx = propagator.Extract(ctx, propagation.MapCarrier(task.Headers()))
+		ctx, span := t.tracer.Start(ctx, "process "+text(task.Type()), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+			attribute.String("orgops.tenant", text(of.Tenant)), attribute.String("orgops.run", text(of.Run)), attribute.Int("orgops.rows", len(of.Rows))))
+		defer span.End()
+		if len(of.Rows) > 0 {
+			span.SetAttributes(attribute.Int("orgops.segment", of.Segment), attribute.Int64("orgops.row", of.Rows[0].Row))
+		}
+		for _, submission := range append(of.More, struct{ Trace string }{of.Trace}) {
+			if by := trace.SpanContextFromContext(t.Remote(context.Background(), submission.Trace)); by.IsValid() {
+				span.AddLink(trace.Link{SpanContext: by})
+			}
+		}
+		return next.ProcessTask(ctx, task)
+	})
+}
+
+// Ended records the outcome of the execution of ctx.
+func (t *Tracing) Ended(ctx context.Context, outcome string) {
+	span := trace.SpanFromContext(ctx)
+	span.SetAttributes(attribute.String("orgops.outcome", outcome))
+	if outcome == "failed" || outcome == "transient" {
 		span.SetStatus(codes.Error, "")
 	}
-	span.End()
 }
 
-// mostBytes bounds a text that others choose.
-const mostBytes = 128
-
-func text(key, value string) attribute.KeyValue {
-	return attribute.String(key, shortened(value))
+// Headers returns the headers of a task that is enqueued in ctx: its execution belongs to the
+// same trace, as do its retries.
+func (t *Tracing) Headers(ctx context.Context) map[string]string {
+	if t == nil {
+		return nil
+	}
+	headers := map[string]string{}
+	propagator.Inject(ctx, propagation.MapCarrier(headers))
+	return headers
 }
+
+// text returns the beginning of a text of others. The exporter refuses a batch of spans for
+// one byte of invalid UTF-8, which cutting may leave.
+func text(s string) string { return strings.ToValidUTF8(s[:min(len(s), 128)], "\ufffd") }
+
+// Logger returns a logger that adds the ids of the context's span to each line.
+func (t *Tracing) Logger(l *slog.Logger) *slog.Logger {
+	if t == nil {
+		return l
+	}
+	return slog.New(logHandler{l.Handler()})
+}
+
+type logHandler struct{ slog.Handler }
+
+// Handle adds the ids of the context's span, if it is traced.
+func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	if s := trace.SpanContextFromContext(ctx); s.IsSampled() {
+		r = r.Clone()
+		r.AddAttrs(slog.String("trace_id", s.TraceID().String()), slog.String("span_id", s.SpanID().String()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements [slog.Handler], as does WithGroup.
+func (h logHandler) WithAttrs(a []slog.Attr) slog.Handler { return logHandler{h.Handler.WithAttrs(a)} }
+
+// WithGroup implements [slog.Handler].
+func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
