@@ -2,13 +2,11 @@ package intake
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"strings"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -74,41 +72,4 @@ func (p *Plan) rank(count map[string]int64) {
 		p.Organizations = append(p.Organizations, OrganizationRows{ID: id, Rows: count[id]})
 	}
 	p.More = int64(len(ids) - len(p.Organizations))
-}
-
-// sampleRows is the number of rows from which the others of their run are estimated: a chunk,
-// which is read whole anyway, or the window within which clients are grouped.
-func sampleRows(kind string) int {
-	if kind == tasks.TypeRemove {
-		return 10 * chunkRows
-	}
-	return chunkRows
-}
-
-// CallsPerRow returns how many requests to the API a row of the run takes if none has to be
-// repeated, as [Input.Plan] counts them: the average of its first rows, 0 while none is stored.
-// maxClients is the tenant's.
-func CallsPerRow(ctx context.Context, l *runs.Ledger, r ledger.Run, maxClients int) (float64, error) {
-	stored, err := newStoredRows(l, r)
-	if err != nil {
-		return 0, err
-	}
-	sources, err := l.Rows(ctx, r.ID, 0, sampleRows(string(r.Kind)))
-	if err != nil {
-		return 0, err
-	}
-	requests, rows := newRequests(string(r.Kind), maxClients), int64(0)
-	for item, source := range sources {
-		if row, bad := stored.row(source); bad == nil {
-			requests.add(int64(item), row)
-			rows++
-		}
-	}
-	if r.Scan != nil && r.Kind == tasks.TypeVerify {
-		requests.all -= rows // the scan has read the record
-	}
-	if rows == 0 {
-		return 0, nil
-	}
-	return float64(requests.all) / float64(rows), nil
 }

@@ -1,14 +1,17 @@
 package status_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -42,15 +45,20 @@ func follow(t *testing.T, s tenants.Announced) *followed {
 	f.see = func(now time.Time) []status.Estimate {
 		var all []ledger.Run
 		for _, id := range f.ids {
-			r, err := f.ledger.Get(t.Context(), ledger.RunID(id))
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, r)
+			all = append(all, f.get(id))
 		}
 		return see(t.Context(), now, all)
 	}
 	return f
+}
+
+func (f *followed) get(id string) ledger.Run {
+	f.t.Helper()
+	r, err := f.ledger.Get(f.t.Context(), ledger.RunID(id))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return r
 }
 
 // run makes a sealed run of that many rows; %d in a row is its number.
@@ -99,91 +107,135 @@ func (f *followed) note(reason string, n int) {
 // until is when the rows of run "a" are given up, as Waits has it.
 func (f *followed) until() string {
 	f.t.Helper()
-	r, err := f.ledger.Get(f.t.Context(), "a")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return r.CreatedAt.Add(50 * time.Hour).UTC().Format("2006-01-02 15:04 UTC")
+	return f.get("a").CreatedAt.Add(50 * time.Hour).UTC().Format("2006-01-02 15:04 UTC")
 }
 
-// eight requests a second are left to us.
-var eight = tenants.Announced{Tenant: "default", Rate: "10/s", Burst: 1, Reserve: 0.2}
+var announced = tenants.Announced{Tenant: "default", Rate: "10/s", Burst: 1}
 
-// TestLeft: how long runs take at the tenant's pace.
+// at returns the estimate of run "a" some seconds after the first.
+func (f *followed) at(seconds int) status.Estimate {
+	return f.see(f.now.Add(time.Duration(seconds) * time.Second))[0]
+}
+
+// TestLeft: how long a run takes at its rate, of which 40 of 80 rows were settled in ten seconds;
+// nothing is said of a run that does not move.
 func TestLeft(t *testing.T) {
-	const ids = "organization_id,discovery_domain_id,"
 	tests := []struct {
 		name     string
 		settings tenants.Announced
 		setup    func(f *followed)
-		want     []time.Duration
+		want     string
 	}{
-		{"two calls a row", eight, func(f *followed) { f.verify("a", 80) }, []time.Duration{20 * time.Second}},
-		{"half of it is settled", eight, func(f *followed) {
-			f.verify("a", 80)
-			f.settle("a", 0, 40)
-		}, []time.Duration{10 * time.Second}},
-		{"a part of it waits for DNS", eight, func(f *followed) {
-			f.verify("a", 80)
-			f.note("not_yet: There is no TXT record at x.example.", 40)
-			f.note("transient: no answer", 20)
-		}, []time.Duration{10 * time.Second}},
-		{"all of it waits for another attempt", eight, func(f *followed) {
-			f.verify("a", 80)
-			f.note("transient: no answer", 80)
-		}, []time.Duration{0}},
-		{"two runs share the tenant", eight, func(f *followed) {
-			f.run("a", "domain:update", 80, ids+"status", "o,d%d,pending")
-			f.run("b", "domain:update", 40, ids+"status", "o,d%d,pending")
-		}, []time.Duration{15 * time.Second, 10 * time.Second}},
-		{"clients go in batches", eight, func(f *followed) {
-			f.run("a", "clients:remove", 800, "client_id,organization_id", "c%d,o")
-		}, []time.Duration{time.Second}},
-		{"it is paused", eight, func(f *followed) {
-			f.verify("a", 80)
+		{"all others are in line", announced, func(*followed) {}, "4.0 rows/s, about 10s left"},
+		{"a part of it waits", announced, func(f *followed) {
+			f.note("not_yet: There is no TXT record at x.example.", 10)
+			f.note("transient: no answer", 10)
+		}, "4.0 rows/s, about 5s left"},
+		{"all of it waits for another attempt", announced, func(f *followed) { f.note("transient: no answer", 40) }, "4.0 rows/s"},
+		{"it is paused", announced, func(f *followed) {
 			if err := f.ledger.Core().Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
 			}
-		}, []time.Duration{0}},
-		{"nobody has announced the tenant", tenants.Announced{}, func(f *followed) { f.verify("a", 80) }, []time.Duration{0}},
-		{"no limit, and nothing seen yet", tenants.Announced{Tenant: "default", Rate: "unlimited"}, func(f *followed) { f.verify("a", 80) }, []time.Duration{0}},
+		}, "4.0 rows/s"},
+		{"its tenant is blocked", announced, func(f *followed) {
+			if err := pace.New(pace.Config{Redis: redistest.New(f.t), Tenant: "default"}).Block(f.t.Context(), pace.All, "401"); err != nil {
+				f.t.Fatal(err)
+			}
+		}, "4.0 rows/s"},
+		{"no worker serves it", tenants.Announced{}, func(*followed) {}, "4.0 rows/s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := follow(t, tt.settings)
+			f.verify("a", 80)
+			f.at(0)
+			f.settle("a", 0, 40)
 			tt.setup(f)
-			var got []time.Duration
-			for _, o := range f.see(f.now) {
-				got = append(got, o.Left)
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
+			if got := f.at(10).Figures(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestRate: it is that of the last half minute, and of a run that has ended none.
+// TestRate: it is that of the last two minutes, and of a run that has ended none.
 func TestRate(t *testing.T) {
-	f := follow(t, tenants.Announced{Tenant: "default", Rate: "unlimited"})
+	f := follow(t, announced)
 	f.verify("a", 100)
-	at := func(seconds int) status.Estimate { return f.see(f.now.Add(time.Duration(seconds) * time.Second))[0] }
-	if got := at(0); got.Rate != 0 || got.Figures() != "" {
+	if got := f.at(0); got.Rate != 0 || got.Figures() != "" {
 		t.Errorf("at first: %v, %q", got.Rate, got.Figures())
 	}
 	f.settle("a", 0, 50)
-	if got := at(10); got.Rate != 5 || got.Left != 10*time.Second || got.Figures() != "5.0 rows/s, about 10s left" {
-		t.Errorf("after 10 s: %v, %v, %q", got.Rate, got.Left, got.Figures())
-	}
-	if got := at(25); got.Rate != 2 {
-		t.Errorf("after 25 s: %v", got.Rate)
-	}
-	if got := at(60); got.Rate != 0 {
-		t.Errorf("after a minute: %v", got.Rate)
+	for _, step := range []struct {
+		at   int
+		want float64
+	}{{1, 0}, {10, 5}, {100, .5}, {130, 0}} {
+		if got := f.at(step.at); got.Rate != step.want {
+			t.Errorf("after %d s: %v, want %v", step.at, got.Rate, step.want)
+		}
 	}
 	f.settle("a", 50, 100)
-	if diff := cmp.Diff(status.Estimate{}, at(62)); diff != "" {
+	if diff := cmp.Diff(status.Estimate{}, f.at(132)); diff != "" {
 		t.Errorf("ended (-want +got):\n%s", diff)
+	}
+}
+
+// TestEstimatesDoNotWaitForEachOther: one that reads a Redis which does not answer holds up no
+// other, and what could not be read is not taken for a fault.
+func TestEstimatesDoNotWaitForEachOther(t *testing.T) {
+	f := follow(t, announced)
+	f.verify("a", 10)
+	all := []ledger.Run{f.get("a")}
+	rdb := redistest.New(t)
+	hold := &holding{first: make(chan struct{}), release: make(chan struct{})}
+	rdb.AddHook(hold)
+	e := status.NewEstimator(rdb)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.Estimate(t.Context(), f.now, all)
+	}()
+	<-hold.first
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := e.Estimate(ctx, f.now, all)[0].Waits(); got != "" {
+		t.Errorf("got %q, want nothing", got)
+	}
+	select {
+	case <-ended:
+		t.Error("the first estimate has ended before Redis answered")
+	default:
+	}
+	close(hold.release)
+	<-ended
+}
+
+// holding holds the pipelines of a client, of contexts that are not done, until it is released.
+type holding struct {
+	once           sync.Once
+	first, release chan struct{}
+}
+
+func (h *holding) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *holding) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.hold(ctx)
+		return next(ctx, cmd)
+	}
+}
+
+func (h *holding) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.hold(ctx)
+		return next(ctx, cmds)
+	}
+}
+
+func (h *holding) hold(ctx context.Context) {
+	if ctx.Err() == nil {
+		h.once.Do(func() { close(h.first) })
+		<-h.release
 	}
 }
 
@@ -195,31 +247,31 @@ func TestHeld(t *testing.T) {
 		setup    func(f *followed, budget *pace.Limiter)
 		want     string
 	}{
-		{"nothing", eight, func(*followed, *pace.Limiter) {}, ""},
+		{"nothing", announced, func(*followed, *pace.Limiter) {}, ""},
 		{"no worker", tenants.Announced{}, func(*followed, *pace.Limiter) {}, "no worker for tenant default has been seen on this Redis"},
-		{"DNS", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) }, "12 wait for DNS, until UNTIL at most"},
-		{"another attempt", eight, func(f *followed, _ *pace.Limiter) {
+		{"DNS", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) }, "12 wait for DNS, until UNTIL at most"},
+		{"another attempt", announced, func(f *followed, _ *pace.Limiter) {
 			f.note("transient: get_discovery_domain: GET /organizations/org_1/x: 404 Not Found: No domain found by that id", 11)
 			f.note("transient: no answer", 5)
 		}, "16 wait for another attempt: get_discovery_domain: GET …: 404 Not Found: No domain found by that id"},
-		{"DNS, a row", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 1) }, "1 waits for DNS, until UNTIL at most"},
-		{"a block", eight, func(f *followed, budget *pace.Limiter) {
+		{"DNS, a row", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 1) }, "1 waits for DNS, until UNTIL at most"},
+		{"a block", announced, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds"},
-		{"all is blocked", eight, func(f *followed, budget *pace.Limiter) {
+		{"all is blocked", announced, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), pace.All, "401"); err != nil {
 				f.t.Fatal(err)
 			}
 			f.note("not_yet: there is none", 2)
 		}, "every operation is blocked: 401; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
-		{"a pause of the run", eight, func(f *followed, _ *pace.Limiter) {
+		{"a pause of the run", announced, func(f *followed, _ *pace.Limiter) {
 			if err := f.ledger.Core().Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "paused; to continue: enqueue runs resume a"},
-		{"a cancel that is not through", eight, func(f *followed, _ *pace.Limiter) {
+		{"a cancel that is not through", announced, func(f *followed, _ *pace.Limiter) {
 			runstest.Begin(f.t, f.ledger, "a", 1)
 			if _, err := f.ledger.Cancel(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
@@ -238,15 +290,14 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestObstacleOfAPause: a pause after a 429 is an obstacle, and part of the time left.
+// TestObstacleOfAPause: a pause after a 429 is an obstacle.
 func TestObstacleOfAPause(t *testing.T) {
-	f := follow(t, eight)
+	f := follow(t, announced)
 	f.verify("a", 80)
 	budget := pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 1}})
 	budget.Answered(t.Context(), "get_discovery_domain", http.StatusTooManyRequests, http.Header{"Retry-After": {"600"}})
-	got := f.see(time.Now())[0]
-	if !strings.HasPrefix(got.Waits(), "the API has asked this tenant to pause (429) until ") || got.Left < 10*time.Minute {
-		t.Errorf("%q, %v", got.Waits(), got.Left)
+	if got := f.see(time.Now())[0].Waits(); !strings.HasPrefix(got, "the API has asked this tenant to pause (429) until ") {
+		t.Errorf("%q", got)
 	}
 }
 
