@@ -1,18 +1,18 @@
 // Command bench measures the parts of orgops, next to simpler programs that do the same work,
 // in one run on this machine:
 //
-//	go run -C bench . [verify|enqueue|all|pace|lookups|proofs|pages|sweep|idle|large|pickup|soak] [--redis-url URL] [--rows N] [--rounds N] [--json]
+//	go run -C bench . [verify|enqueue|all|pace|idle|large|pickup] [--redis-url URL] [--rows N] [--rounds N] [--json]
 //
 // Without --redis-url it starts a redis-server on a private port, which writes nothing to disk.
 //
 // # verify
 //
 // The number of domains that one worker verifies a second, from a row of two ids to a verified
-// record, on a real Redis and a sandbox without a rate limit in a process of its own. Two
-// programs alternate with it: an asynq handler that does nothing, which is the limit of the
-// queue, and a plain loop of as many goroutines that makes the same DNS queries and HTTP
-// requests with the same clients, which is the limit of the calls. The ratio to the loop is
-// the cost of queue, ledger and pace.
+// record, on a real Redis and a sandbox without a rate limit; cmd/worker has a process of its own,
+// as it is shipped. Two programs alternate with it: an asynq handler that does nothing, which is
+// the limit of the queue, and a plain loop of as many goroutines that makes the same DNS queries
+// and HTTP requests with the same clients, which is the limit of the calls. The ratio to the loop
+// is the cost of queue, ledger and pace.
 //
 // # enqueue
 //
@@ -29,29 +29,6 @@
 // and with another client that makes 3 to 5 requests a second now and then. For comparison,
 // 50 goroutines make the same requests and repeat a 429 twice. Then the time until ten rows
 // are verified that are submitted behind 20,000. It takes 35 minutes, so all leaves it out.
-//
-// # lookups
-//
-// The number of TXT queries that a Checker makes a second at an NSD with 100,000 names, which
-// the benchmark starts: over UDP with a socket and a port for each query, and over kept TCP
-// and TLS connections. Each query must find its token. It alternates with dnsperf, which
-// queries the same names over the same transport with the same concurrency.
-//
-// # proofs
-//
-// The number of proofs that a Checker makes a second in mode auto, and the time of each, with
-// three resolvers and the two name servers of each name's zone: with the zones' delegations
-// cached, and with a new Checker that has to find each. Resolvers and name servers are in the
-// same process, on loopback addresses of Linux, and share the processor with the Checker.
-//
-// # sweep
-//
-// The duration of a sweep of a tenant of 100,000 organizations with one to three verified
-// domains each, and the time that its requests need at the tenant's rate, with cmd/worker in a
-// process of its own, whose memory and processor time are reported, and with a plain loop that
-// lists and checks the domains and stores nothing. The requests that the tenant counted are
-// reported, and its records are compared with the run and the states of the domains. --kill
-// kills the worker during the sweep and starts it again.
 //
 // # idle
 //
@@ -70,14 +47,4 @@
 //
 // The time from the call that submits a single row to its request at the tenant: of tenants
 // that had a row a moment ago, and of tenants that have been idle for a minute.
-//
-// # soak
-//
-// An hour of load on two workers with ten tenants at 16/s: files of all kinds, single rows,
-// sweeps, pages and metrics. Runs are deleted soon after their end, and rows name the same
-// domains again and again, so that nothing has a reason to grow. Every minute it measures
-// memory, goroutines and descriptors of the workers, and keys, memory and connections of
-// Redis. It fits a line to the second half of each and reports which of them grow. Then it
-// lists the keys that are left once all runs are deleted, and measures the memory of a row
-// with its result.
 package main

@@ -144,3 +144,10 @@ func runProducer(ctx context.Context, url string, p production, rows int, stderr
 		CPU: cpu{Bench: did.CPU}, Peak: float64(did.Peak) / 1e6,
 	}, nil
 }
+
+func profileName(dir, variant string, n int) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, fmt.Sprintf("%s-%d.pprof", variant, n+1))
+}

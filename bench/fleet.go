@@ -36,14 +36,14 @@ type fleet []*shipped
 
 // served is a tenant of a fleet, by its name there.
 type served struct {
-	tenant              *tenant
-	name                string
-	rate, burst         int // requests a second, and at once
-	reserve, sweepShare int // percent; a share of 0: the worker's default
+	tenant      *tenant
+	name        string
+	rate, burst int // requests a second, and at once; 0: no limit
+	reserve     int // percent
 }
 
-// startFleet starts so many workers, with the servers of their pages and probes. The caller closes
-// the fleet, also after an error.
+// startFleet starts so many workers, with the servers of their pages and probes, and waits until
+// they are ready. The caller closes the fleet, also after an error.
 func startFleet(ctx context.Context, s *store, workers int, tenants []served) (f fleet, err error) {
 	config, env := fleetConfig(tenants)
 	env = append(env, "ORGOPS_REDIS_URL="+s.url)
@@ -64,6 +64,11 @@ func startFleet(ctx context.Context, s *store, workers int, tenants []served) (f
 		}
 		w.env = append(slices.Clone(env), "ORGOPS_CONFIG="+file)
 		if err := errors.Join(w.listen(ctx), w.start()); err != nil {
+			return f, err
+		}
+	}
+	for _, w := range f {
+		if err := w.awaitReady(ctx); err != nil {
 			return f, err
 		}
 	}
@@ -137,8 +142,8 @@ func fleetConfig(tenants []served) (file []byte, secrets []string) {
 			"client_id": t.tenant.ClientID, "client_secret_env": variable, "resolvers": t.tenant.Resolvers, "dns_mode": "resolvers",
 			"rate": fmt.Sprintf("%d/s", t.rate), "burst": t.burst, "reserve": t.reserve,
 		}
-		if t.sweepShare > 0 {
-			m["sweep_share"] = t.sweepShare
+		if t.rate == 0 {
+			m["rate"], m["burst"] = "unlimited", 1
 		}
 		members = append(members, m)
 	}

@@ -12,6 +12,42 @@ import (
 	"orgops/dnscheck"
 )
 
+// Executions at a time of a worker for a tenant without a limit; see cmd/worker.
+const (
+	dnsConcurrency = 250
+	apiConcurrency = 100
+)
+
+// calls are clients that make a row's calls as a worker does, without its pace and metrics.
+type calls struct {
+	api *apiclient.Client
+	dns *dnscheck.Checker
+}
+
+// callsTo returns new clients.
+func callsTo(to endpoint) (calls, error) {
+	audience, err := apiclient.DefaultAudience(to.BaseURL)
+	if err != nil {
+		return calls{}, err
+	}
+	var resolvers []dnscheck.Resolver
+	for _, address := range to.Resolvers {
+		r, err := dnscheck.ParseResolver(address)
+		if err != nil {
+			return calls{}, err
+		}
+		resolvers = append(resolvers, r)
+	}
+	api, err := apiclient.New(apiclient.Config{BaseURL: to.BaseURL, Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
+		TokenURL: apiclient.DefaultTokenURL(to.AuthURL), Audience: audience, ClientID: to.ClientID, ClientSecret: apiclient.NewSecret(to.ClientSecret),
+	})})
+	if err != nil {
+		return calls{}, err
+	}
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
+	return calls{api: api, dns: checker}, err
+}
+
 // loop is as many goroutines as the worker has handlers, without queue,
 // ledger, pace and metrics.
 type loop struct {
@@ -24,7 +60,7 @@ func prepareLoop(_ context.Context, _ *store, t *tenant, file []byte) (contender
 	if err != nil {
 		return nil, err
 	}
-	c, err := callsTo(t.endpoint, nil, nil)
+	c, err := callsTo(t.endpoint)
 	return &loop{calls: c, rows: rows}, err
 }
 

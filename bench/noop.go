@@ -36,7 +36,7 @@ func prepareNoop(ctx context.Context, s *store, _ *tenant, file []byte) (contend
 	}
 	n := &noop{rdb: rdb, queue: asynq.NewClientFromRedisClient(rdb), ended: make(chan struct{})}
 	n.server = asynq.NewServerFromRedisClient(rdb, asynq.Config{
-		Concurrency: dnsConcurrency + apiConcurrency, Queues: map[string]int{noopQueue: 1}, TaskCheckInterval: checkEvery, DelayedTaskCheckInterval: forwardEvery,
+		Concurrency: dnsConcurrency + apiConcurrency, Queues: map[string]int{noopQueue: 1}, TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 200 * time.Millisecond,
 		ShutdownTimeout: shutdownTimeout, LogLevel: asynq.FatalLevel,
 	})
 	if err := n.handIn(ctx, file); err != nil {

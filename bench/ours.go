@@ -3,11 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"orgops/internal/ledger"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -16,54 +16,60 @@ const (
 	runID = "bench"
 	// tooLong ends a round in which rows got stuck.
 	tooLong = 10 * time.Minute
+	// shutdownTimeout is the default of a worker's --shutdown-timeout.
+	shutdownTimeout = 25 * time.Second
+	// tenantName is that whose queues are used.
+	tenantName = tasks.DefaultTenant
 )
 
-// ours is a worker that has not yet started, with rows waiting for it.
+// ours is a worker that is ready, a process as it is shipped, and rows that are not submitted yet.
 type ours struct {
-	worker  *worker
-	ledger  *runs.Ledger
-	watched *watchedRows
+	store *store
+	fleet fleet
+	file  []byte
 }
 
-// prepareOurs returns what makes a worker for a tenant with that limit.
-func prepareOurs(limit pace.Limit) func(context.Context, *store, *tenant, []byte) (contender, error) {
-	return func(ctx context.Context, s *store, t *tenant, file []byte) (contender, error) {
-		rows, err := submit(ctx, s.url, tasks.TypeVerify, runID, "domains.csv", bytes.NewReader(file))
-		if err != nil {
-			return nil, fmt.Errorf("submit: %w", err)
-		}
-		watched := &watchedRows{open: rows, ended: make(chan struct{})}
-		w, err := newWorker(s, t.endpoint, watched, limit)
-		if err != nil {
-			return nil, err
-		}
-		store := runs.New(w.redis)
-		watched.Ledger = store.Core()
-		return &ours{worker: w, ledger: store, watched: watched}, nil
+func prepareOurs(ctx context.Context, s *store, t *tenant, file []byte) (contender, error) {
+	workers, err := startFleet(ctx, s, 1, []served{{tenant: t, name: tenantName}})
+	if err != nil {
+		return nil, errors.Join(err, workers.close())
 	}
+	return &ours{store: s, fleet: workers, file: file}, nil
 }
 
-func (o *ours) close() error { return o.worker.close() }
+func (o *ours) close() error { return o.fleet.close() }
 
-// carryOut starts the worker, and fails where not all rows become verified.
+// cpu is the processor time that the worker has used so far.
+func (o *ours) cpu() time.Duration { return processCPU(o.fleet[0].process.Process.Pid) }
+
+// carryOut submits the rows, and fails where not all of them become verified.
 func (o *ours) carryOut(ctx context.Context) (time.Duration, error) {
-	if err := o.worker.start(); err != nil {
-		return 0, err
-	}
-	defer o.worker.stop()
 	ctx, cancel := context.WithTimeout(ctx, tooLong)
 	defer cancel()
-	select {
-	case <-o.watched.ended:
-	case <-ctx.Done():
-		return 0, fmt.Errorf("rows are still open: %w", ctx.Err())
+	began := time.Now()
+	if _, err := submit(ctx, o.store.url, tasks.TypeVerify, runID, "domains.csv", bytes.NewReader(o.file)); err != nil {
+		return 0, fmt.Errorf("submit: %w", err)
 	}
-	run, err := o.ledger.Get(ctx, runID)
+	run, err := ended(ctx, o.store, runID, 10*time.Millisecond)
+	took := time.Since(began)
 	if err != nil {
-		return 0, err
+		return 0, errors.Join(err, o.fleet.said())
 	}
 	if run.Counts[ledger.Done] != run.Total() {
 		return 0, fmt.Errorf("of %d rows not all were verified: %v", run.Total(), run.Counts)
 	}
-	return o.watched.end.Sub(o.watched.start), nil
+	return took, nil
+}
+
+// ended waits for the end of a run, and reads it so often.
+func ended(ctx context.Context, s *store, run ledger.RunID, every time.Duration) (ledger.Run, error) {
+	for ledger := runs.New(s.admin); ; {
+		r, err := ledger.Get(ctx, run)
+		if err != nil || r.Ended() {
+			return r, err
+		}
+		if err := pause(ctx, every); err != nil {
+			return r, fmt.Errorf("run %s: %d of %d rows are settled: %w", run, r.Settled(), r.Total(), err)
+		}
+	}
 }

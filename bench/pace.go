@@ -18,7 +18,6 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -148,7 +147,7 @@ func paceOfToday(ctx context.Context, _ *store, t *tenant, _ paceVariant, n int)
 	if err != nil {
 		return 0, err
 	}
-	c, err := callsTo(t.endpoint, nil, nil)
+	c, err := callsTo(t.endpoint)
 	if err != nil {
 		return 0, err
 	}
@@ -195,7 +194,7 @@ func (c calls) updateAsToday(ctx context.Context, r row) bool {
 // for as long, and so on until ctx ends: it asks for organizations, which nobody
 // else here does.
 func (t *tenant) othersComeAndGo(ctx context.Context) error {
-	c, err := callsTo(t.endpoint, nil, nil)
+	c, err := callsTo(t.endpoint)
 	if err != nil {
 		return err
 	}
@@ -225,7 +224,7 @@ func (t *tenant) othersComeAndGo(ctx context.Context) error {
 func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took time.Duration, err error) {
 	err = withTenant(ctx, s, stderr, func(t *tenant) (err error) {
 		for _, one := range []struct {
-			run  string
+			run  ledger.RunID
 			rows int
 		}{{runID, behind}, {"small", paceSmall}} {
 			file, err := t.seed(ctx, "domains", one.rows)
@@ -233,7 +232,7 @@ func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took
 				return err
 			}
 			began := time.Now()
-			if _, err := submit(ctx, s.url, tasks.TypeVerify, one.run, "domains.csv", bytes.NewReader(file)); err != nil {
+			if _, err := submit(ctx, s.url, tasks.TypeVerify, string(one.run), "domains.csv", bytes.NewReader(file)); err != nil {
 				return fmt.Errorf("submit: %w", err)
 			}
 			if one.run == runID {
@@ -260,20 +259,6 @@ func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took
 		return nil
 	}, limited(paceRate, paceBurst)...)
 	return took, err
-}
-
-// ended waits for the run's end, which it looks for so often.
-func ended(ctx context.Context, s *store, id string, every time.Duration) (ledger.Run, error) {
-	l := runs.New(s.admin)
-	for {
-		run, err := l.Get(ctx, ledger.RunID(id))
-		if err != nil || run.Ended() {
-			return run, err
-		}
-		if err := pause(ctx, every); err != nil {
-			return run, fmt.Errorf("%d of %d rows are settled: %w", run.Settled(), run.Total(), err)
-		}
-	}
 }
 
 // request is a line of the sandbox's log.

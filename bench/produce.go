@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -129,17 +131,13 @@ func enqueuePlainly(ctx context.Context, url string, rows int) (err error) {
 
 // peakMemory is the most bytes that a process, which runs, has had resident; 0
 // where the system does not say.
-func peakMemory(pid int) int64 { return memoryOf(pid, "VmHWM") }
-
-// memoryOf is a size, in bytes, that the system tells of a process which runs: VmHWM or
-// VmRSS. It is 0 where the system does not say.
-func memoryOf(pid int, name string) int64 {
+func peakMemory(pid int) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
 			kB, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 			if err == nil {
 				return kB * 1024
@@ -170,4 +168,26 @@ func processCPU(pid int) time.Duration {
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// startProfile writes a CPU profile to path, until it is stopped; none where
+// path is empty.
+func startProfile(path string) (stop func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return nil, fmt.Errorf("folder of the profiles: %w", err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(fmt.Errorf("profile: %w", err), file.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return file.Close()
+	}, nil
 }

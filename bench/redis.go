@@ -68,6 +68,19 @@ func (s *store) cpu(ctx context.Context) time.Duration {
 	return time.Duration(total * float64(time.Second))
 }
 
+// scripts is how many scripts were executed so far, of all clients; 0 where the server does not
+// say.
+func (s *store) scripts(ctx context.Context) (n int64) {
+	stats := s.info(ctx, "commandstats")
+	for _, name := range []string{"cmdstat_evalsha", "cmdstat_eval"} { // calls=12,usec=345,...
+		calls, _, _ := strings.Cut(strings.TrimPrefix(stats[name], "calls="), ",")
+		if count, err := strconv.ParseInt(calls, 10, 64); err == nil {
+			n += count
+		}
+	}
+	return n
+}
+
 // memory is how many bytes the server holds; 0 where it does not say.
 func (s *store) memory(ctx context.Context) int64 {
 	octets, err := strconv.ParseInt(s.info(ctx, "memory")["used_memory"], 10, 64)

@@ -22,27 +22,20 @@ import (
 type grammar struct {
 	RedisURL string `name:"redis-url" noenv:"true" placeholder:"URL" help:"A Redis to use, redis:// or rediss://, its database empty: it is emptied again. Default: a redis-server of its own."`
 	JSON     bool   `name:"json" noenv:"true" help:"Write one JSON object a line instead of tables."`
-	Rows     *int   `noenv:"true" help:"Rows of each round: 3,000 of verify, 160 of it paced, 1,000,000 of enqueue, 10,000,000 of its dry run, 5,000 of pace, 1,000,000 of the large run of pages, 160,000 of large, 150 of each file of soak."`
+	Rows     *int   `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue, 10,000,000 of its dry run, 5,000 of pace, 160,000 of large."`
 	Rounds   int    `noenv:"true" default:"5" help:"Rounds of verify and enqueue; medians of them are told."`
-	Profile  string `noenv:"true" placeholder:"DIR" help:"Write a CPU profile of each round of verify and enqueue to this folder, for go tool pprof."`
+	Profile  string `noenv:"true" placeholder:"DIR" help:"Write a CPU profile of each round of enqueue to this folder, for go tool pprof."`
 
-	Verify struct {
-		Paced bool `noenv:"true" help:"Only the worker, for a tenant of 16 requests a second: its scripts and requests for a row."`
-	} `cmd:"" help:"Verified domains a second, beside asynq alone and the calls alone."`
+	Verify  struct{} `cmd:"" help:"Verified domains a second, beside asynq alone and the calls alone."`
 	Enqueue struct {
 		DryRun bool `noenv:"true" help:"Only read the rows, as enqueue --dry-run does: no Redis, one round."`
 	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`
 	Pace struct {
 		Behind int `noenv:"true" default:"20000" help:"Rows of the run that a small one is submitted behind."`
 	} `cmd:"" help:"What of a tenant's rate is used, alone and beside others, and what is refused."`
-	Lookups lookupLoad  `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
-	Proofs  proofLoad   `cmd:"" help:"Proofs a second with known and unknown delegations, and how long each takes; no Redis."`
-	Sweep   sweepLoad   `cmd:"" help:"A sweep of a tenant of a hundred thousand organizations, beside what its rate allows, and what it leaves out or does twice."`
-	Pages   pagesLoad   `cmd:"" help:"How long the operator's pages take, over many runs and a large one."`
 	Idle    idleLoad    `cmd:"" help:"The cost of tenants without work, for Redis and a worker."`
 	Large   largeLoad   `cmd:"" help:"How soon a large run is paused, resumed and cancelled, and the longest command of Redis."`
 	Pickup  pickupLoad  `cmd:"" help:"How long a submitted row takes to its first request."`
-	Soak    soakLoad    `cmd:"" help:"Whether memory, goroutines, descriptors and keys grow under an hour of mixed load."`
 	All     struct{}    `cmd:"" default:"1" help:"verify and enqueue (the default)."`
 	Sandbox tenantFlags `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
 	Produce production  `cmd:"" hidden:"" help:"Be one producer of enqueue."`
@@ -65,7 +58,7 @@ func (g grammar) check(which string) error {
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
-	return errors.Join(g.Lookups.check(), g.Proofs.check(), g.Sweep.check(), g.Pages.check(), g.Idle.check(), g.Pickup.check(), g.Large.check(), g.Soak.check())
+	return errors.Join(g.Idle.check(), g.Pickup.check(), g.Large.check())
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -98,12 +91,6 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	if g.Enqueue.DryRun {
 		return dryRun(ctx, g, newReport(p, g, "not used"), p.Stderr)
 	}
-	if which == "lookups" {
-		return lookups(ctx, g, newReport(p, g, "not used"), p.Stderr)
-	}
-	if which == "proofs" {
-		return proofs(ctx, g, newReport(p, g, "not used"), p.Stderr)
-	}
 	store, stop, err := openStore(ctx, g.RedisURL)
 	if err != nil {
 		return err
@@ -116,18 +103,12 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	switch which {
 	case "pace":
 		return measurePace(ctx, store, g, out, p.Stderr)
-	case "sweep":
-		return measureSweep(ctx, store, g.Sweep, out, p.Stderr)
 	case "idle":
 		return measureIdle(ctx, store, g.Idle, out, p.Stderr)
 	case "large":
 		return measureLarge(ctx, store, g.Large, g.rows(largeRows), out, p.Stderr)
 	case "pickup":
 		return measurePickup(ctx, store, g.Pickup, out, p.Stderr)
-	case "soak":
-		return measureSoak(ctx, store, g.Soak, g.rows(soakRows), out, p.Stderr)
-	case "pages":
-		return measurePages(ctx, store, g.Pages, g.rows(1_000_000), out, p.Stderr)
 	}
 	all := which == "all"
 	if all || which == "verify" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -9,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
-	"sync"
 	"time"
 
 	"orgops/internal/sandbox"
@@ -30,57 +30,24 @@ type endpoint struct {
 	ClientID     string   `json:"client_id"`
 	ClientSecret string   `json:"client_secret"`
 	Resolvers    []string `json:"resolvers"`
-
-	Crowd sandbox.Bulk `json:"crowd"` // its organizations from the start
 }
 
-// command is a line that it reads: what to do, if anything.
-type command struct {
-	Withdraw bool `json:"withdraw,omitempty"` // every TXT record
-	Publish  bool `json:"publish,omitempty"`  // that of the domain named
-	// Organization and Domain are the ids of the domain.
-	Organization string `json:"organization,omitempty"`
-	Domain       string `json:"domain,omitempty"`
-}
-
-func (c command) do(box *sandbox.Sandbox) error {
-	if c.Withdraw {
-		for _, organization := range box.Organizations() {
-			for _, d := range box.Domains(organization) {
-				box.Remove(d.Host)
-			}
-		}
-	}
-	if c.Publish {
-		d, ok := box.Domain(c.Organization, c.Domain)
-		if !ok {
-			return fmt.Errorf("publish: there is no domain %q of %q", c.Domain, c.Organization)
-		}
-		box.SetTXT(d.Host, d.TXT)
-	}
-	return nil
-}
-
-// usage is what it answers to each command.
+// usage is what it answers to each line that it reads.
 type usage struct {
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }
 
 // tenantFlags is what the sandbox's process is told by its arguments: the limit of
-// its tenant, none unless said, and the organizations that it begins with.
+// its tenant, none unless said.
 type tenantFlags struct {
-	Rate          float64 `noenv:"true" help:"Requests a second."`
-	Burst         int     `noenv:"true" help:"Requests at once."`
-	Organizations int     `noenv:"true" help:"Organizations."`
-	Absent        float64 `noenv:"true" help:"Share of domains whose tokens do not stand."`
-	Servfail      float64 `noenv:"true" help:"Share of domains that DNS answers with SERVFAIL for."`
-	Remember      int     `noenv:"true" help:"Requests that its log remembers."`
+	Rate  float64 `noenv:"true" help:"Requests a second."`
+	Burst int     `noenv:"true" help:"Requests at once."`
 }
 
 // serveSandbox is the sandbox's process. It ends when its stdin does, also
 // where whoever started it was killed.
 func serveSandbox(f tenantFlags, stdin io.Reader, stdout io.Writer) (err error) {
-	box, err := sandbox.Start(sandbox.Options{Resolvers: resolvers, Rate: f.Rate, Burst: f.Burst, Remember: f.Remember})
+	box, err := sandbox.Start(sandbox.Options{Resolvers: resolvers, Rate: f.Rate, Burst: f.Burst})
 	if err != nil {
 		return err
 	}
@@ -88,16 +55,9 @@ func serveSandbox(f tenantFlags, stdin io.Reader, stdout io.Writer) (err error) 
 	answers := json.NewEncoder(stdout)
 	err = answers.Encode(endpoint{
 		BaseURL: box.BaseURL(), AuthURL: box.AuthURL(), ClientID: box.ClientID(), ClientSecret: box.ClientSecret(), Resolvers: box.DNSAddrs(),
-		Crowd: box.SeedBulk(sandbox.BulkOptions{Organizations: f.Organizations, Absent: f.Absent, Servfail: f.Servfail}),
 	})
-	for commands := json.NewDecoder(stdin); err == nil; {
-		var c command
-		if err := commands.Decode(&c); err != nil {
-			return nil // who has started it is gone
-		}
-		if err = c.do(box); err == nil {
-			err = answers.Encode(usage{ownCPU()})
-		}
+	for asked := bufio.NewScanner(stdin); err == nil && asked.Scan(); { // its end: who has started it is gone
+		err = answers.Encode(usage{ownCPU()})
 	}
 	return err
 }
@@ -107,7 +67,6 @@ type tenant struct {
 	endpoint
 
 	process *exec.Cmd
-	mu      sync.Mutex // from a command to its answer
 	ask     io.WriteCloser
 	answers *json.Decoder
 }
@@ -165,21 +124,14 @@ func (t *tenant) close() error {
 
 // cpu is the processor time that the sandbox has used so far.
 func (t *tenant) cpu() (time.Duration, error) {
-	u, err := t.tell(command{})
-	return u.CPU, err
-}
-
-// tell has the sandbox do something, and returns when it is done.
-func (t *tenant) tell(c command) (u usage, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := json.NewEncoder(t.ask).Encode(c); err != nil {
-		return u, fmt.Errorf("tell the sandbox: %w", err)
+	var u usage
+	if _, err := io.WriteString(t.ask, "\n"); err != nil {
+		return 0, fmt.Errorf("ask the sandbox: %w", err)
 	}
 	if err := t.answers.Decode(&u); err != nil {
-		return u, fmt.Errorf("read the sandbox's answer: %w", err)
+		return 0, fmt.Errorf("read the sandbox's answer: %w", err)
 	}
-	return u, nil
+	return u.CPU, nil
 }
 
 // seed adds n records and returns the input file for them: file is domains, whose tokens are

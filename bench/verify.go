@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
-	"runtime/pprof"
 	"time"
 
-	"orgops/internal/pace"
 	"orgops/internal/sandbox"
 )
 
@@ -31,20 +28,10 @@ type variant struct {
 	prepare func(ctx context.Context, s *store, t *tenant, rows []byte) (contender, error)
 }
 
-func (g grammar) variants() []variant {
-	if g.Verify.Paced {
-		limit := pace.Limit{Rate: pace.Rate{Count: paceRate, Per: time.Second}, Burst: paceBurst}
-		return []variant{{variantOurs, prepareOurs(limit)}}
-	}
-	return []variant{{variantOurs, prepareOurs(pace.Limit{})}, {variantNoop, prepareNoop}, {variantLoop, prepareLoop}}
-}
+var variants = []variant{{variantOurs, prepareOurs}, {variantNoop, prepareNoop}, {variantLoop, prepareLoop}}
 
-// verifyRows is how many rows a round has where nothing else is asked for, and pacedRows
-// how many if it is paced.
-const (
-	verifyRows = 3000
-	pacedRows  = 160
-)
+// verifyRows is how many rows a round has where nothing else is asked for.
+const verifyRows = 3000
 
 // warmUp is the part of a round's rows that each variant does before anything
 // is measured: scripts are loaded, memory is there, code has been run.
@@ -57,12 +44,9 @@ func compare(ctx context.Context, s *store, g grammar, out *report, stderr io.Wr
 }
 
 func (g grammar) rounds(ctx context.Context, s *store, t *tenant, out *report) error {
-	all, rows := g.variants(), g.rows(verifyRows)
-	if g.Verify.Paced {
-		rows = g.rows(pacedRows)
-	}
+	all, rows := variants, g.rows(verifyRows)
 	for _, v := range all {
-		if _, err := round(ctx, s, t, v, max(rows/warmUp, 1), ""); err != nil {
+		if _, err := round(ctx, s, t, v, max(rows/warmUp, 1)); err != nil {
 			return fmt.Errorf("warm up %s: %w", v.name, err)
 		}
 	}
@@ -70,7 +54,7 @@ func (g grammar) rounds(ctx context.Context, s *store, t *tenant, out *report) e
 	for n := range g.Rounds {
 		for i := range all {
 			v := all[(n+i)%len(all)]
-			r, err := round(ctx, s, t, v, rows, profileName(g.Profile, v.name, n))
+			r, err := round(ctx, s, t, v, rows)
 			if err != nil {
 				return fmt.Errorf("round %d of %s: %w", n+1, v.name, err)
 			}
@@ -81,21 +65,11 @@ func (g grammar) rounds(ctx context.Context, s *store, t *tenant, out *report) e
 			results = append(results, r)
 		}
 	}
-	if g.Verify.Paced {
-		return nil
-	}
 	return out.summary(summarize(results))
 }
 
-func profileName(dir, variant string, n int) string {
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, fmt.Sprintf("%s-%d.pprof", variant, n+1))
-}
-
 // round measures one variant with fresh rows in an empty Redis.
-func round(ctx context.Context, s *store, t *tenant, v variant, rows int, profile string) (result verifyResult, err error) {
+func round(ctx context.Context, s *store, t *tenant, v variant, rows int) (result verifyResult, err error) {
 	if err := s.empty(ctx); err != nil {
 		return result, err
 	}
@@ -108,18 +82,14 @@ func round(ctx context.Context, s *store, t *tenant, v variant, rows int, profil
 		return result, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	stopProfile, err := startProfile(profile)
-	if err != nil {
-		return result, err
-	}
-	defer func() { err = errors.Join(err, stopProfile()) }()
 	runtime.GC() // no round pays for what the one before has left
 
 	asked, err := t.counts(ctx)
 	if err != nil {
 		return result, err
 	}
-	before, err := cpuNow(ctx, s, t)
+	scripts := s.scripts(ctx)
+	before, err := cpuNow(ctx, s, t, c)
 	if err != nil {
 		return result, err
 	}
@@ -127,13 +97,13 @@ func round(ctx context.Context, s *store, t *tenant, v variant, rows int, profil
 	if err != nil {
 		return result, err
 	}
-	after, err := cpuNow(ctx, s, t)
+	after, err := cpuNow(ctx, s, t, c)
 	if err != nil {
 		return result, err
 	}
 	result = verifyResult{Variant: v.name, Rows: rows, Seconds: took.Seconds(), PerSecond: float64(rows) / took.Seconds(), CPU: after.minus(before)}
-	if o, ok := c.(*ours); ok {
-		result.Scripts = float64(o.worker.scripts.n.Load()) / float64(rows)
+	if _, ok := c.(*ours); ok {
+		result.Scripts = float64(s.scripts(ctx)-scripts) / float64(rows)
 	}
 	requests, err := t.counts(ctx)
 	result.Requests = float64(sum(requests)-sum(asked)) / float64(rows)
@@ -141,31 +111,13 @@ func round(ctx context.Context, s *store, t *tenant, v variant, rows int, profil
 }
 
 // cpuNow is what each process has used so far.
-func cpuNow(ctx context.Context, s *store, t *tenant) (cpu, error) {
+func cpuNow(ctx context.Context, s *store, t *tenant, c contender) (cpu, error) {
 	sandbox, err := t.cpu()
-	return cpu{Bench: ownCPU().Seconds(), Redis: s.cpu(ctx).Seconds(), Sandbox: sandbox.Seconds()}, err
-}
-
-// startProfile writes a CPU profile to path, until it is stopped; none where
-// path is empty.
-func startProfile(path string) (stop func() error, err error) {
-	if path == "" {
-		return func() error { return nil }, nil
+	own := ownCPU()
+	if o, ok := c.(*ours); ok {
+		own = o.cpu()
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, fmt.Errorf("folder of the profiles: %w", err)
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("profile: %w", err)
-	}
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return nil, errors.Join(fmt.Errorf("profile: %w", err), file.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return file.Close()
-	}, nil
+	return cpu{Bench: own.Seconds(), Redis: s.cpu(ctx).Seconds(), Sandbox: sandbox.Seconds()}, err
 }
 
 // sum returns how many requests a tenant was sent.
@@ -174,4 +126,16 @@ func sum(c sandbox.Counts) (n int64) {
 		n += t.All
 	}
 	return n
+}
+
+// counts is how often the tenant was asked for what.
+func (t *tenant) counts(ctx context.Context) (c sandbox.Counts, err error) {
+	body, err := t.get(ctx, "counts")
+	if err == nil {
+		err = json.Unmarshal(body, &c)
+	}
+	if err != nil {
+		return c, fmt.Errorf("read the sandbox's counts: %w", err)
+	}
+	return c, nil
 }
