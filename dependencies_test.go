@@ -63,7 +63,7 @@ var rooms = map[string]room{
 	"internal/status":         {2400, "dnscheck dispatch engine engine/kinds intake ledger pace redisconn runs sweep sweep/schedule tenant tasks"},
 	"internal/sweep":          {1950, "dnscheck events"},
 	"internal/sweep/schedule": {500, "intake ledger sweep"},
-	"internal/tenant":         {900, "apiclient dnscheck cli deliveries engine/kinds events pace sweep webhooks tasks"},
+	"internal/tenant":         {900, "apiclient dnscheck cli deliveries events pace sweep webhooks tasks"},
 	"internal/tracing":        {250, "dnscheck"},
 	"internal/webhooks":       {750, "apiclient dnscheck cli events serving"},
 	"internal/workers":        {150, "ledger"},

@@ -17,7 +17,6 @@ type serversVerdict struct {
 
 	answered    bool // at least one server had an authoritative answer or a valid referral
 	unreachable bool // no name server at all can be reached, as far as the purpose trusts that
-	thin        bool // of a proof: too few servers answered, all with the token, and the others are silent
 }
 
 // query queries the name servers of the host's zone. The error is the context's. A proof
@@ -111,7 +110,6 @@ func (r *resolution) verdict(p *zonePoll, majority bool) serversVerdict {
 		v.Reason = ReasonServersDisagree
 	default:
 		v.Reason, v.Note = ReasonTooFew, few
-		v.thin = len(r.path.targets) == 0 && p.isThin()
 	}
 	return v
 }

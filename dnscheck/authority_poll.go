@@ -283,16 +283,6 @@ func (p *zonePoll) addresses() (addrs []netip.Addr, ttl time.Duration) {
 	return p.agreed(addrs, func(a serverAnswer, addr netip.Addr) bool { return slices.Contains(a.addrs, addr) }), ttl
 }
 
-// isThin reports whether all servers of the zone were queried, at least one has the token, and
-// each of the others is silent. An error, or an answer without authority, is not silence: the
-// zone may have been moved away from that server.
-func (p *zonePoll) isThin() bool {
-	if !p.any(serverAnswer.hasToken) || p.zone.isCut() || p.incomplete() {
-		return false
-	}
-	return !p.any(func(a serverAnswer) bool { return !a.hasToken() && !a.finding.reason.isSilence() })
-}
-
 // contradiction returns the reason of a contradictory answer; empty: none is.
 func (p *zonePoll) contradiction() Reason {
 	for _, a := range p.answers {

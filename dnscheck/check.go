@@ -60,8 +60,6 @@ func (c *Checker) evaluateInOrder(ctx context.Context, q question) (Verdict, err
 		return c.replace(ctx, servers.Verdict, q)
 	case proof && servers.State == Present:
 		return c.confirm(ctx, servers.Verdict, q)
-	case servers.thin && c.config.ThinProofs:
-		return c.confirmThin(ctx, servers.Verdict, q)
 	}
 	return servers.Verdict, nil
 }
@@ -109,28 +107,6 @@ func (c *Checker) confirm(ctx context.Context, servers Verdict, q question) (Ver
 	return v, nil
 }
 
-// confirmThin lets the resolvers confirm the token that too few name servers have. Nothing is
-// proven by that. The servers that answered must have the token, or the resolvers would cache
-// a negative answer.
-func (c *Checker) confirmThin(ctx context.Context, servers Verdict, q question) (Verdict, error) {
-	v, err := c.confirm(ctx, servers, q)
-	if err != nil {
-		return Verdict{}, err
-	}
-	denies := func(o Observation) bool { return !o.Authority && o.State != Present }
-	note := servers.Note
-	if v.State != Present || slices.ContainsFunc(v.Observations, denies) {
-		note += "; the resolvers: " + v.Plain()
-	} else {
-		if v, err = c.refuse(ctx, v, q); err != nil || v.State != Present {
-			return v, err
-		}
-		v.Thin = true
-	}
-	v.State, v.Reason, v.Note = Unknown, ReasonTooFew, note
-	return v, nil
-}
-
 // poll queries the resolvers until the decision is final.
 func (c *Checker) poll(ctx context.Context, q question) (Verdict, error) {
 	type result struct {
@@ -143,7 +119,7 @@ func (c *Checker) poll(ctx context.Context, q question) (Verdict, error) {
 	defer cancel()
 	results := make(chan result, len(c.resolvers)) // never blocks
 	for i, r := range c.resolvers {
-		queries.Go(func() { results <- result{i, r.observe(limited, q)} })
+		queries.Go(func() { results <- result{i, r.queryToken(limited, q)} })
 	}
 	observations := make([]Observation, len(c.resolvers))
 	count := tally{quorum: c.quorum, span: c.span, required: c.config.RequireDNSSEC, pending: len(c.resolvers)}

@@ -517,3 +517,27 @@ func abandon(t *testing.T, c *dnscheck.Checker, asked <-chan struct{}) {
 		t.Errorf("error %v, want the context's", err)
 	}
 }
+
+// inMemory returns a checker with one resolver per zone, named r0, r1, …, that answer in this
+// order.
+func inMemory(t *testing.T, c dnscheck.Config, zones ...zone) *dnscheck.Checker {
+	t.Helper()
+	if c.Resolvers == nil {
+		c.Resolvers = anyResolver(len(zones))
+	}
+	dials := map[string]dnscheck.DialFunc{}
+	for i, z := range zones {
+		c.Resolvers[i].Name = fmt.Sprintf("r%d", i)
+		dials[c.Resolvers[i].Addr.String()] = memory{udp: memoryUDP(func(query []byte, send func([]byte)) {
+			time.Sleep(time.Duration(i+1) * time.Millisecond)
+			z.udp(query, send)
+		})}.dial(t)
+	}
+	checker, err := dnscheck.NewOver(c, func(ctx context.Context, network, address string) (net.Conn, error) {
+		return dials[address](ctx, network, address)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return checker
+}

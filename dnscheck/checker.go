@@ -22,18 +22,8 @@ type Config struct {
 	RootCAs   *x509.CertPool    // for resolvers over TLS and HTTPS; nil: the system's
 	Observe   func(Observation) // called with each observation that counts, concurrently; nil: not
 
-	// CanaryZone is a zone without any name below it, which answers NXDOMAIN for each. Each
-	// resolver is queried for a random name there now and then. One that returns an answer
-	// loses its vote until it returns none; the quorum stays as it is. Without a reply the
-	// vote stays as it was. Empty: no canary queries.
-	CanaryZone string
-	// Vote is called when a resolver loses its vote or has it back; nil: not.
-	Vote func(resolver string, trusted bool, why string)
-
-	RequireDNSSEC   bool // a proof needs authenticated answers (AD), even if no resolver returns any
-	RefuseAliases   bool // no proof through an alias out of the registered domain: ReasonAliasOut
-	RefuseWildcards bool // no proof by a wildcard; the resolvers are queried for one more name
-	ThinProofs      bool // query the resolvers even if only the name servers with the token answer: Verdict.Thin
+	RequireDNSSEC bool // a proof needs authenticated answers (AD), even if no resolver returns any
+	RefuseAliases bool // no proof through an alias out of the registered domain: ReasonAliasOut
 
 	Mode           Mode                           // which servers are queried; 0: the resolvers
 	Reach          func(reached bool, why string) // called when name servers become reachable or unreachable; nil: not
@@ -106,7 +96,7 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 		r.Name, r.Transport = cmp.Or(r.Name, r.String()), cmp.Or(r.Transport, transportUDP)
 		checker.exchange.addCarrier(r, c.RootCAs)
 		checker.resolvers = append(checker.resolvers, resolverClient{
-			resolver: r, operator: operators[i], exchange: checker.exchange, canary: newCanary(c.CanaryZone, c.Vote), status: new(resolverStatus),
+			resolver: r, operator: operators[i], exchange: checker.exchange, status: new(resolverStatus),
 		})
 	}
 	if c.Mode != ModeResolvers {
@@ -124,7 +114,7 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 
 // check returns the quorum, or why the configuration is invalid.
 func (c Config) check() (quorum int, err error) {
-	if err := cmp.Or(checkResolvers(c.Resolvers), checkCanaryZone(c.CanaryZone)); err != nil {
+	if err := checkResolvers(c.Resolvers); err != nil {
 		return 0, err
 	}
 	if quorum, err = QuorumOf(c.Quorum, len(c.Resolvers)); err != nil {

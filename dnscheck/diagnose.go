@@ -224,7 +224,7 @@ func (d *diagnosis) otherNames() []otherName {
 		names = append(names, otherName{mistake: MistakeLeftOut, name: strings.Join(shorter, ".")})
 	}
 	if d.verdict.Reason != ReasonNoName || d.aliased() != nil { // else no wildcard covers the host
-		sibling := append([]string{canaryName()}, labels[1:]...)
+		sibling := append([]string{randomLabel()}, labels[1:]...)
 		names = append(names, otherName{mistake: MistakeWildcard, name: strings.Join(sibling, ".")})
 	}
 	return slices.DeleteFunc(names, func(o otherName) bool { return CheckHost(o.name) != nil || sameName(o.name, d.host) })

@@ -79,67 +79,60 @@ func TestDisproofByResolvers(t *testing.T) {
 	found := expected{dnscheck.Present, dnscheck.ReasonFound}
 	gone := expected{dnscheck.Absent, dnscheck.ReasonNoName}
 	unknown := func(r dnscheck.Reason) expected { return expected{dnscheck.Unknown, r} }
-	honest := func(z zone) zone { return withCanary(noName, z) }
 	tests := []struct {
 		name   string
 		zones  []zone
 		quorum int
-		canary string
 		want   expected
 	}{
-		{"all no", []zone{noName, noName, noName}, 0, "", gone},
-		{"no in three ways", []zone{noName, noRecord, noValue}, 0, "", expected{dnscheck.Absent, dnscheck.ReasonOtherValue}},
-		{"no name, and no record", []zone{noName, noRecord, noName}, 0, "", expected{dnscheck.Absent, dnscheck.ReasonNoRecord}},
-		{"all yes", []zone{yes, yes, yes}, 0, "", found},
-		{"one of three sees it", []zone{noName, noName, yes}, 0, "", found},
-		{"one of three sees it, others have another value", []zone{yes, noValue, noValue}, 0, "", found},
-		{"one sees it, the others fail", []zone{servfail, yes, never}, 0, "", found},
-		{"one of five sees it", []zone{noName, noName, noName, noName, yes}, 0, "", found},
-		{"one fails", []zone{noName, servfail, noName}, 0, "", gone},
-		{"one is silent", []zone{noName, noName, never}, 0, "", gone},
-		{"one refuses", []zone{refused, noName, noName}, 0, "", gone},
-		{"one refers upward", []zone{noName, upward, noName}, 0, "", gone},
-		{"one filters", []zone{noName, with(dns.ExtendedErrorCodeFiltered, noName), noName}, 0, "", gone},
-		{"one has an old no", []zone{noName, noName, with(dns.ExtendedErrorCodeStaleNXDOMAINAnswer, noName)}, 0, "", gone},
-		{"two fail", []zone{servfail, noName, servfail}, 0, "", unknown(dnscheck.ReasonServFail)},
-		{"two are silent", []zone{never, never, noName}, 0, "", unknown(dnscheck.ReasonTimeout)},
-		{"two refuse", []zone{noName, refused, refused}, 0, "", unknown(dnscheck.ReasonRefused)},
-		{"two filter", []zone{with(dns.ExtendedErrorCodeBlocked, noName), with(dns.ExtendedErrorCodeCensored, noName), noName}, 0, "", unknown(dnscheck.ReasonRefused)},
-		{"two have an old no", []zone{with(dns.ExtendedErrorCodeStaleAnswer, noName), noName, with(dns.ExtendedErrorCodeStaleNXDOMAINAnswer, noName)}, 0, "", unknown(dnscheck.ReasonServFail)},
-		{"one fails and one is silent", []zone{noName, servfail, never}, 0, "", unknown(dnscheck.ReasonServFail)},
-		{"two of four", []zone{noName, noName, servfail, servfail}, 0, "", unknown(dnscheck.ReasonServFail)},
-		{"three of four", []zone{noName, noName, noName, servfail}, 0, "", gone},
-		{"one of one", []zone{noName}, 0, "", gone},
-		{"one of two", []zone{noName, never}, 0, "", unknown(dnscheck.ReasonTimeout)},
-		{"a majority that is no quorum", []zone{noName, noName, noName, servfail, servfail}, 0, "", unknown(dnscheck.ReasonServFail)},
-		{"four of five", []zone{noName, noName, noName, noName, servfail}, 0, "", gone},
-		{"a high quorum that is not reached", []zone{noName, noName, servfail}, 3, "", unknown(dnscheck.ReasonServFail)},
-		{"a high quorum", []zone{noName, noName, noName}, 3, "", gone},
+		{"all no", []zone{noName, noName, noName}, 0, gone},
+		{"no in three ways", []zone{noName, noRecord, noValue}, 0, expected{dnscheck.Absent, dnscheck.ReasonOtherValue}},
+		{"no name, and no record", []zone{noName, noRecord, noName}, 0, expected{dnscheck.Absent, dnscheck.ReasonNoRecord}},
+		{"all yes", []zone{yes, yes, yes}, 0, found},
+		{"one of three sees it", []zone{noName, noName, yes}, 0, found},
+		{"one of three sees it, others have another value", []zone{yes, noValue, noValue}, 0, found},
+		{"one sees it, the others fail", []zone{servfail, yes, never}, 0, found},
+		{"one of five sees it", []zone{noName, noName, noName, noName, yes}, 0, found},
+		{"one fails", []zone{noName, servfail, noName}, 0, gone},
+		{"one is silent", []zone{noName, noName, never}, 0, gone},
+		{"one refuses", []zone{refused, noName, noName}, 0, gone},
+		{"one refers upward", []zone{noName, upward, noName}, 0, gone},
+		{"one filters", []zone{noName, with(dns.ExtendedErrorCodeFiltered, noName), noName}, 0, gone},
+		{"one has an old no", []zone{noName, noName, with(dns.ExtendedErrorCodeStaleNXDOMAINAnswer, noName)}, 0, gone},
+		{"two fail", []zone{servfail, noName, servfail}, 0, unknown(dnscheck.ReasonServFail)},
+		{"two are silent", []zone{never, never, noName}, 0, unknown(dnscheck.ReasonTimeout)},
+		{"two refuse", []zone{noName, refused, refused}, 0, unknown(dnscheck.ReasonRefused)},
+		{"two filter", []zone{with(dns.ExtendedErrorCodeBlocked, noName), with(dns.ExtendedErrorCodeCensored, noName), noName}, 0, unknown(dnscheck.ReasonRefused)},
+		{"two have an old no", []zone{with(dns.ExtendedErrorCodeStaleAnswer, noName), noName, with(dns.ExtendedErrorCodeStaleNXDOMAINAnswer, noName)}, 0, unknown(dnscheck.ReasonServFail)},
+		{"one fails and one is silent", []zone{noName, servfail, never}, 0, unknown(dnscheck.ReasonServFail)},
+		{"two of four", []zone{noName, noName, servfail, servfail}, 0, unknown(dnscheck.ReasonServFail)},
+		{"three of four", []zone{noName, noName, noName, servfail}, 0, gone},
+		{"one of one", []zone{noName}, 0, gone},
+		{"one of two", []zone{noName, never}, 0, unknown(dnscheck.ReasonTimeout)},
+		{"a majority that is no quorum", []zone{noName, noName, noName, servfail, servfail}, 0, unknown(dnscheck.ReasonServFail)},
+		{"four of five", []zone{noName, noName, noName, noName, servfail}, 0, gone},
+		{"a high quorum that is not reached", []zone{noName, noName, servfail}, 3, unknown(dnscheck.ReasonServFail)},
+		{"a high quorum", []zone{noName, noName, noName}, 3, gone},
 
-		{"an old yes shows nothing, and is not nothing", []zone{noName, noName, with(dns.ExtendedErrorCodeStaleAnswer, yes)}, 0, "", unknown(dnscheck.ReasonMalformed)},
-		{"the token at another name beside a no", []zone{noName, beside, noName}, 0, "", unknown(dnscheck.ReasonMalformed)},
-		{"one speaks against itself", []zone{noName, against, noName}, 0, "", unknown(dnscheck.ReasonMalformed)},
-		{"one has an alias beside records", []zone{noName, ambiguous, noName}, 0, "", unknown(dnscheck.ReasonAlias)},
-		{"one finds it bogus", []zone{noName, noName, bogus}, 0, "", unknown(dnscheck.ReasonDNSSEC)},
-		{"one finds it bogus and gives it", []zone{with(dns.ExtendedErrorCodeDNSBogus, yes), noName, noName}, 0, "", unknown(dnscheck.ReasonDNSSEC)},
+		{"an old yes shows nothing, and is not nothing", []zone{noName, noName, with(dns.ExtendedErrorCodeStaleAnswer, yes)}, 0, unknown(dnscheck.ReasonMalformed)},
+		{"the token at another name beside a no", []zone{noName, beside, noName}, 0, unknown(dnscheck.ReasonMalformed)},
+		{"one speaks against itself", []zone{noName, against, noName}, 0, unknown(dnscheck.ReasonMalformed)},
+		{"one has an alias beside records", []zone{noName, ambiguous, noName}, 0, unknown(dnscheck.ReasonAlias)},
+		{"one finds it bogus", []zone{noName, noName, bogus}, 0, unknown(dnscheck.ReasonDNSSEC)},
+		{"one finds it bogus and gives it", []zone{with(dns.ExtendedErrorCodeDNSBogus, yes), noName, noName}, 0, unknown(dnscheck.ReasonDNSSEC)},
 
-		{"one says no without a zone", []zone{noName, noName, saidBy()}, 0, "", gone},
-		{"two say no without a zone", []zone{saidBy(), noName, saidBy()}, 0, "", unknown(dnscheck.ReasonRefused)},
-		{"all say so without a zone", []zone{empty, empty, empty}, 0, "", unknown(dnscheck.ReasonRefused)},
-		{"all say so for the root", []zone{saidBy("."), saidBy("."), saidBy(".")}, 0, "", unknown(dnscheck.ReasonRefused)},
-		{"all say so for another zone", []zone{saidBy("rpz.local"), saidBy("org-2.example.com"), saidBy("com.evil.net")}, 0, "", unknown(dnscheck.ReasonRefused)},
-		{"by the domain, the top-level domain and the host", []zone{saidBy("example.com"), saidBy("com"), saidBy("org", host)}, 0, "", gone},
-
-		{"two have no vote", []zone{withCanary(empty, noName), withCanary(empty, noName), honest(noName)}, 0, canaryZone, unknown(dnscheck.ReasonUntrusted)},
-		{"one has no vote", []zone{honest(noName), withCanary(empty, noName), honest(noName)}, 0, canaryZone, gone},
-		{"who says yes to everything has not seen it", []zone{honest(noName), honest(noName), yes}, 0, canaryZone, gone},
-		{"who has a vote has", []zone{honest(noName), honest(noName), honest(yes)}, 0, canaryZone, found},
+		{"one says no without a zone", []zone{noName, noName, saidBy()}, 0, gone},
+		{"two say no without a zone", []zone{saidBy(), noName, saidBy()}, 0, unknown(dnscheck.ReasonRefused)},
+		{"all say so without a zone", []zone{empty, empty, empty}, 0, unknown(dnscheck.ReasonRefused)},
+		{"all say so for the root", []zone{saidBy("."), saidBy("."), saidBy(".")}, 0, unknown(dnscheck.ReasonRefused)},
+		{"all say so for another zone", []zone{saidBy("rpz.local"), saidBy("org-2.example.com"), saidBy("com.evil.net")}, 0, unknown(dnscheck.ReasonRefused)},
+		{"by the domain, the top-level domain and the host", []zone{saidBy("example.com"), saidBy("com"), saidBy("org", host)}, 0, gone},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			for _, zones := range [][]zone{test.zones, backwards(test.zones)} {
 				synctest.Test(t, func(t *testing.T) {
-					c := inMemory(t, dnscheck.Config{Quorum: test.quorum, CanaryZone: test.canary}, zones...)
+					c := inMemory(t, dnscheck.Config{Quorum: test.quorum}, zones...)
 					v := disprove(t, c)
 					want(t, v, test.want.state, test.want.reason)
 					if v.Basis != dnscheck.ByResolvers || len(v.Observations) != len(zones) {

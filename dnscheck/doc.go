@@ -43,9 +43,9 @@
 // A proof needs the token from a majority, a denial from none, and then the resolvers' quorum
 // as well, since an attacker can spoof a single authoritative answer. If at most half of the
 // servers answer, the result is ReasonTooFew, since an attacker with one of them may be able
-// to silence the others. [Config.ThinProofs] then sets [Verdict.Thin] if only the answers of
-// silent servers are missing, at the host's own zone. So a zone of 32 servers is never proven. A
-// disproof needs an answer of every server: a zone of 17 has no absence to act upon.
+// to silence the others. So of two servers both have to
+// answer, and a zone of 32 is never proven. A disproof needs an answer of every server: a zone of
+// 17 has no absence to act upon.
 //
 // If the servers of a top-level domain are all silent, port 53 is taken to be closed for five
 // minutes ([Config.Reach]). A check then uses the resolvers. A proof finds out by itself, in
@@ -62,8 +62,7 @@
 //
 // A quorum ([QuorumOf]) of resolvers has to see the token ([Checker.Prove]), and no operator
 // may have a quorum of its own ([Operators]). A resolver that returns SERVFAIL is queried again
-// with CD (checking disabled), and an answer then is a veto. A resolver that makes up answers
-// loses its vote ([Config.CanaryZone]). In a disproof, a negative answer must have the SOA
+// with CD (checking disabled), and an answer then is a veto. In a disproof, a negative answer must have the SOA
 // record of its zone (RFC 2308).
 //
 // Over UDP each query has a random port, id and case of letters. If a reply has the letters in
@@ -95,7 +94,6 @@
 //	tally.go, quorum.go                count resolvers
 //	resolver_state.go                  which resolvers answer
 //	resolver_client.go                 queries one resolver
-//	canary.go                          which resolvers have a vote
 //	answer.go                          reads a reply: aliases, values, denials
 //	https.go, pipeline.go              connections to resolvers over HTTPS, TLS and TCP
 //	exchange.go, reply.go              send a query, parse its reply

@@ -2,6 +2,7 @@ package dnscheck
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -23,7 +24,6 @@ type Examination struct {
 	EDNS        bool   // it supports EDNS
 	Validates   bool   // it authenticates the root's records (AD)
 	Lies        string // its answer for a name that does not exist; empty: it denies the name
-	Canary      error  // it does not deny a name in the canary zone; nil without a zone
 }
 
 // Outward is the result of test queries to one of the root's name servers.
@@ -68,23 +68,32 @@ func (c resolverClient) examine(ctx context.Context) Examination {
 	tests.Go(func() {
 		// There is no such top-level domain. Some resolvers make up addresses only.
 		for _, kind := range []uint16{dns.TypeTXT, dns.TypeA} {
-			if lies, err := c.testDenial(ctx, canaryName()+"."+canaryName()+".", kind); err == nil && lies != "" {
-				e.Lies = fmt.Sprintf("%s (%s)", strings.TrimSuffix(lies, wildcardHint), dns.Type(kind))
-				return
+			if r, _, err := c.query(ctx, c.resolver.Transport, query{name: randomLabel() + "." + randomLabel() + ".", kind: kind}); err == nil {
+				if e.Lies = fabricationIn(r); e.Lies != "" {
+					e.Lies += fmt.Sprintf(" (%s)", dns.Type(kind))
+					return
+				}
 			}
 		}
 	})
-	if c.canary != nil {
-		tests.Go(func() {
-			lies, err := c.testDenial(ctx, canaryName()+"."+c.canary.zone, dns.TypeTXT)
-			if err == nil && lies != "" {
-				err = errors.New(lies)
-			}
-			e.Canary = err
-		})
-	}
 	tests.Wait()
 	return e
+}
+
+func randomLabel() string { return strings.ToLower(rand.Text()) }
+
+// fabricationIn describes the answer for a name that does not exist; empty: the reply denies it, or
+// is not an answer of the zone.
+func fabricationIn(r reply) string {
+	_, refused := notZones(r)
+	switch {
+	case refused || refersElsewhere(r) && len(r.answer) == 0:
+	case len(r.answer) > 0:
+		return fmt.Sprintf("it has %d records for a name that does not exist", len(r.answer))
+	case r.rcode == dns.RcodeSuccess:
+		return "it says that a name exists which does not"
+	}
+	return ""
 }
 
 // examine queries one of the root's name servers, found by the resolvers.

@@ -282,7 +282,7 @@ func FuzzDisproof(f *testing.F) {
 	said := []dnscheck.Said{
 		{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, RCode: "NXDOMAIN"}, {State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, RCode: "NOERROR"},
 		{State: dnscheck.Absent, Reason: dnscheck.ReasonNoRecord, RCode: "NOERROR"}, {Reason: dnscheck.ReasonServFail, RCode: "SERVFAIL"},
-		{Reason: dnscheck.ReasonTimeout}, {Reason: dnscheck.ReasonUntrusted}, {Reason: dnscheck.ReasonRefused, RCode: "NOERROR"}, {Reason: dnscheck.ReasonMalformed},
+		{Reason: dnscheck.ReasonTimeout}, {Reason: dnscheck.ReasonUnreachable}, {Reason: dnscheck.ReasonRefused, RCode: "NOERROR"}, {Reason: dnscheck.ReasonMalformed},
 		{State: dnscheck.Present, Reason: dnscheck.ReasonFound, RCode: "NOERROR"}, {Reason: dnscheck.ReasonMalformed, RCode: "NXDOMAIN"},
 		{Reason: dnscheck.ReasonAlias, RCode: "NOERROR"}, {Reason: dnscheck.ReasonDNSSEC, RCode: "SERVFAIL"}, {Reason: dnscheck.ReasonServersDisagree},
 	}

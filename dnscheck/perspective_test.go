@@ -240,13 +240,13 @@ func TestPerspectivesThatCannotBeSpanned(t *testing.T) {
 // operator and perspective.
 func TestObservationsNameOperatorAndPerspective(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := inMemory(t, dnscheck.Config{Resolvers: parsed(t, "tls://1.1.1.1#one.one.one.one,10.0.0.1@eu,10.0.0.2@us"), CanaryZone: canaryZone},
-			withCanary(noName, yes), withCanary(noName, yes), withCanary(yes, yes))
+		c := inMemory(t, dnscheck.Config{Resolvers: parsed(t, "tls://1.1.1.1#one.one.one.one,10.0.0.1@eu,10.0.0.2@us")},
+			yes, yes, noName)
 		var got []string
 		for _, o := range prove(t, c).Evidence().Said {
 			got = append(got, strings.Join([]string{o.Operator, o.Perspective, o.Reason}, " "))
 		}
-		wanted := []string{"Cloudflare default unreachable", "10.0.0.1 eu found", "10.0.0.2 us resolver_untrusted"}
+		wanted := []string{"Cloudflare default unreachable", "10.0.0.1 eu found", "10.0.0.2 us name_does_not_exist"}
 		if diff := cmp.Diff(wanted, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

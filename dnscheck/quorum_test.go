@@ -164,20 +164,6 @@ func (n *internet) only(z zone) zone {
 	}
 }
 
-// TestSignaturesByAResolverWithoutAVote checks that a resolver without a vote can neither veto
-// nor authenticate.
-func TestSignaturesByAResolverWithoutAVote(t *testing.T) {
-	for name, z := range map[string]zone{"bogus": bogus, "authenticated": signed(yes)} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				honest := withCanary(noName, yes)
-				c := inMemory(t, dnscheck.Config{CanaryZone: canaryZone}, honest, honest, withCanary(yes, z))
-				want(t, prove(t, c), dnscheck.Present, dnscheck.ReasonFound)
-			})
-		})
-	}
-}
-
 // TestProofWaitsForEachResolver checks that a proof waits for each resolver's timeout, because
 // a veto may come last.
 func TestProofWaitsForEachResolver(t *testing.T) {

@@ -13,27 +13,11 @@ type resolverClient struct {
 	resolver Resolver
 	operator string
 	exchange *exchange
-	canary   *canary // nil: not checked
 	status   *resolverStatus
 }
 
-// observe queries the resolver for the token. An untrusted resolver's observation is
-// ReasonUntrusted. At the end of the context the observation is empty.
-func (c resolverClient) observe(ctx context.Context, q question) Observation {
-	fabrication := make(chan string, 1)
-	go func() { fabrication <- c.fabrication(ctx) }() // ends with the receive below
-	o := c.queryToken(ctx, q)
-	why := <-fabrication
-	if why == "" {
-		return o
-	}
-	return Observation{
-		Resolver: o.Resolver, Operator: o.Operator, Perspective: o.Perspective, Transport: o.Transport, Took: o.Took,
-		State: Unknown, Reason: ReasonUntrusted, Err: "the resolver is not counted: " + why,
-	}
-}
-
-// queryToken queries the host, and then the targets of aliases that the answers omit.
+// queryToken queries the host, and then the targets of aliases that the answers omit. At the end
+// of the context the observation is empty.
 func (c resolverClient) queryToken(ctx context.Context, q question) Observation {
 	start := time.Now()
 	path := newAliasPath(q.host)

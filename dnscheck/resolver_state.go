@@ -21,13 +21,9 @@ type ResolverState struct {
 	Operator    string    // as returned by Operators
 	Perspective string    // "default" if the resolver names none
 	InTheClear  bool      // as of the Resolver
-	Lies        string    // the answers it makes up, by the canary zone; it has no vote then; empty: none
 	AnsweredAt  time.Time // of its last answer; zero: none yet
 	Silent      string    // the error of the last probe, if it has not answered since
 }
-
-// Voting reports whether the resolver's answers count.
-func (s ResolverState) Voting() bool { return s.Lies == "" }
 
 // Resolvers returns the states of the resolvers, in the order of Config.Resolvers, without
 // any query.
@@ -36,7 +32,7 @@ func (c *Checker) Resolvers() []ResolverState {
 	for _, r := range c.resolvers {
 		s := ResolverState{
 			Name: r.resolver.Name, Operator: r.operator, Perspective: r.resolver.perspective(),
-			InTheClear: r.resolver.InTheClear(), Lies: r.canary.fabrication(),
+			InTheClear: r.resolver.InTheClear(),
 		}
 		r.status.mu.Lock()
 		s.AnsweredAt, s.Silent = r.status.answeredAt, r.status.problem

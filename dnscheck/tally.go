@@ -148,7 +148,7 @@ var (
 	absences = []Reason{ReasonOtherValue, ReasonNoRecord, ReasonNoName}
 	doubts   = []Reason{
 		ReasonServersDisagree, ReasonDNSSEC, ReasonDelegation, ReasonTooFew, ReasonLame, ReasonServFail, ReasonAlias,
-		ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable, ReasonUntrusted,
+		ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable,
 	}
 )
 

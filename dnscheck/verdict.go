@@ -49,7 +49,6 @@ const (
 	ReasonDisagree    Reason = "resolvers_disagree"  // some see the token, others see that it is not there
 	ReasonDNSSEC      Reason = "dnssec_bogus"        // signatures do not validate according to at least one resolver, by SERVFAIL or by an extended error
 	ReasonRCode       Reason = "unexpected_rcode"    // another response code
-	ReasonUntrusted   Reason = "resolver_untrusted"  // the resolver answers for names that do not exist, as the canary query showed
 
 	// Reasons of a proof in which a quorum of the resolvers sees the token.
 	ReasonUnconfirmed     Reason = "dnssec_unconfirmed" // some answers are authenticated by DNSSEC, and too few of those have the token
@@ -57,10 +56,8 @@ const (
 	ReasonTooFewResolvers Reason = "too_few_resolvers"  // there is only one resolver
 	ReasonOnePerspective  Reason = "one_perspective"    // perspectives are named, and the token is seen from only one
 
-	// Reasons of a proof that Config.RefuseAliases or Config.RefuseWildcards refuses.
-	ReasonAliasOut       Reason = "alias_out_of_domain"    // through an alias that leads out of the domain
-	ReasonWildcard       Reason = "wildcard"               // by a wildcard
-	ReasonWildcardUnsure Reason = "wildcard_not_ruled_out" // perhaps by a wildcard
+	// A proof that Config.RefuseAliases refuses.
+	ReasonAliasOut Reason = "alias_out_of_domain" // through an alias that leads out of the domain
 
 	// Reasons from the zone's own name servers.
 	ReasonServersDisagree Reason = "name_servers_disagree" // some have the token, others say that it is not there
@@ -111,7 +108,7 @@ type Verdict struct {
 	Host      string // as it was given
 	Basis     Basis
 	Operator  string // of the zone's name servers, if they were queried: a key ("awsdns", "a+b"), at most 100 bytes
-	Note      string // why no name server answered, or a wildcard is not ruled out; for an operator
+	Note      string // why no name server answered; for an operator
 	Zone      string // whose name servers were queried last, safe to show; empty if none answered
 	Servers   int    // the number of its name servers
 	Answered  int    // the number of them that answered
@@ -122,24 +119,7 @@ type Verdict struct {
 	// resolvers in the order of Config.Resolvers.
 	Observations []Observation
 	NegativeTTL  time.Duration // the longest of the resolvers' observations
-	// Thin marks a proof, Unknown with ReasonTooFew, that lacks only the answers of silent name
-	// servers: of the host's own zone at least one has the token and each other is silent, and
-	// every resolver sees it. See Config.ThinProofs.
-	Thin bool
 }
-
-// Contested reports whether any answer contradicts the token: a denial, a name server's alias
-// or referral, a bogus signature, a name server that does not hold the zone. Silence does not,
-// nor does SERVFAIL, which a resolver returns if it got no answer.
-func (v Verdict) Contested() bool {
-	contradicts := func(o Observation) bool {
-		return o.State != Present && !o.Reason.isSilence() && o.Reason != ReasonServFail
-	}
-	return v.State == Absent || v.Reason == ReasonServersDisagree || slices.ContainsFunc(v.Observations, contradicts)
-}
-
-// isSilence reports whether there was no answer at all.
-func (r Reason) isSilence() bool { return r == ReasonTimeout || r == ReasonUnreachable }
 
 // isContradiction reports whether an answer was read that contradicts itself or its signature,
 // as opposed to a missing answer: there may be something at the host.
@@ -193,8 +173,12 @@ func (v Verdict) Sentence() string {
 	case v.Reason == ReasonServersDisagree:
 		return strings.TrimSuffix(v.Plain(), ".") + ": " + v.sides() + "."
 	case v.Reason == ReasonTooFew && v.Servers > 0:
-		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s%s.",
-			v.Answered, v.Servers, v.Zone, shownHost(v.Host), v.tooFew())
+		enough := "more than half of them have to"
+		if 2*v.Answered > v.Servers { // a disproof
+			enough = "each of them has to"
+		}
+		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: %s.",
+			v.Answered, v.Servers, v.Zone, shownHost(v.Host), enough)
 	case v.Reason == ReasonAliasOut:
 		name, target, _ := v.AliasOut()
 		return fmt.Sprintf("The TXT record at %s was found through an alias (CNAME or DNAME) from %s to %s, out of the domain, where others may be able to publish it: "+
@@ -207,18 +191,6 @@ func (v Verdict) Sentence() string {
 		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), role, o.EDE)
 	}
 	return v.Plain()
-}
-
-func (v Verdict) tooFew() string {
-	switch {
-	case 2*v.Answered > v.Servers: // a disproof
-		return ": each of them has to"
-	case !v.Thin:
-		return ": more than half of them have to"
-	case v.Answered == 1:
-		return "; it has the expected value, and so have all resolvers"
-	}
-	return "; they have the expected value, and so have all resolvers"
 }
 
 // sides lists the name servers with the token, those without, and those that refer to others.
@@ -292,12 +264,7 @@ var plain = map[Reason]string{
 		"resolvers in at least two have to see it. Check again later; if that lasts, ",
 	ReasonAliasOut: "The TXT record at %[1]s was found through an alias (CNAME or DNAME) that leads out of the domain, " +
 		"where others may be able to publish it: publish the record at %[1]s itself, instead of an alias.",
-	ReasonWildcard: "The expected value at %[1]s comes from a wildcard record (*), which answers for every name without a record of its own: " +
-		"publish the TXT record at %[1]s itself, and at no wildcard.",
-	ReasonWildcardUnsure: "The TXT record at %[1]s holds the expected value, but too few resolvers could say that it does not come " +
-		"from a wildcard record (*): check again later.",
-	ReasonUntrusted: unchecked + "the resolver answers for names that do not exist, so its answers do not count.",
-	ReasonRCode:     unchecked + "the answer was an unexpected error.",
+	ReasonRCode: unchecked + "the answer was an unexpected error.",
 }
 
 // Plain is Sentence without anything that was found: it names only the host.

@@ -47,7 +47,6 @@ func TestSentences(t *testing.T) {
 		{"disagree", dnscheck.Unknown, dnscheck.ReasonDisagree, found(), "Resolvers disagree about the TXT record at " + h + ": some see the expected value and others do not (yet).", ""},
 		{"bogus", dnscheck.Unknown, dnscheck.ReasonDNSSEC, found(), "The TXT record at " + h + " could not be checked: the domain's DNSSEC signatures do not validate.", ""},
 		{"odd code", dnscheck.Unknown, dnscheck.ReasonRCode, found(), "The TXT record at " + h + " could not be checked: the answer was an unexpected error.", ""},
-		{"untrusted", dnscheck.Unknown, dnscheck.ReasonUntrusted, found(), "The TXT record at " + h + " could not be checked: the resolver answers for names that do not exist, so its answers do not count.", ""},
 		{"unconfirmed", dnscheck.Unknown, dnscheck.ReasonUnconfirmed, found(),
 			"Only some resolvers confirm by DNSSEC what they found at " + h + ", and too few of those see the expected value: check again later; if that lasts, one of the resolvers does not validate DNSSEC, and has to be replaced by one that does.", ""},
 		{"unsigned", dnscheck.Unknown, dnscheck.ReasonUnsigned, found(),
@@ -61,10 +60,6 @@ func TestSentences(t *testing.T) {
 		{"alias out of the domain", dnscheck.Unknown, dnscheck.ReasonAliasOut, dnscheck.Observation{State: dnscheck.Present, Aliases: []string{"b.example.com", "C.example"}},
 			"The TXT record at " + h + " was found through an alias (CNAME or DNAME) from b.example.com to C.example, out of the domain, where others may be able to publish it: publish the record at " + h + " itself, instead of an alias.",
 			"The TXT record at " + h + " was found through an alias (CNAME or DNAME) that leads out of the domain, where others may be able to publish it: publish the record at " + h + " itself, instead of an alias."},
-		{"wildcard", dnscheck.Unknown, dnscheck.ReasonWildcard, found(),
-			"The expected value at " + h + " comes from a wildcard record (*), which answers for every name without a record of its own: publish the TXT record at " + h + " itself, and at no wildcard.", ""},
-		{"wildcard not ruled out", dnscheck.Unknown, dnscheck.ReasonWildcardUnsure, found(),
-			"The TXT record at " + h + " holds the expected value, but too few resolvers could say that it does not come from a wildcard record (*): check again later.", ""},
 		{"nothing yet", dnscheck.Unknown, "", found(), "Nothing is known yet of the TXT record at " + h + ".", ""},
 	}
 	for _, test := range tests {

@@ -9,13 +9,10 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"orgops/dnscheck"
 	"orgops/internal/cli"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/status"
 	"orgops/tasks"
@@ -32,11 +29,7 @@ type checkCommand struct {
 	ResolverQuorum int      `default:"0" help:"Resolvers that must return the token (default and minimum: all of two, all but one of three to five, all but two of six or more)."`
 	RequireDNSSEC  bool     `name:"require-dnssec" help:"Count only answers authenticated by DNSSEC."`
 	DNSMode        string   `name:"dns-mode" placeholder:"MODE" help:"Servers to query: auto (the domain's own name servers, then the resolvers; default), authority or resolvers."`
-	CanaryZone     string   `placeholder:"ZONE" help:"Empty zone of yours: a resolver that answers for a random name in it is not counted."`
-
-	ThinProofAfter  time.Duration `default:"0" placeholder:"TIME" help:"Report when the worker would accept a proof that lacks only silent name servers."`
-	RefuseAliases   bool          `help:"Refuse a TXT record reached through an alias (CNAME or DNAME) out of the domain."`
-	RefuseWildcards bool          `help:"Refuse a TXT record that comes from a wildcard."`
+	RefuseAliases  bool     `help:"Refuse a TXT record reached through an alias (CNAME or DNAME) out of the domain."`
 }
 
 // rowsAtOnce is the number of rows of a file that are checked at a time: enough that one whose
@@ -79,9 +72,6 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		if checked++; found.Verdict.State != dnscheck.Present {
 			missing++
 		}
-		if found.Verdict.Thin {
-			found.Sentence = c.waits(found.Sentence)
-		}
 		if err := t.printCheck(found, checked == 1); err != nil {
 			return err
 		}
@@ -107,22 +97,13 @@ func (c *checkCommand) settle(ctx context.Context, t *tool) {
 			t.log.InfoContext(ctx, "querying the resolvers of the tenant's workers", "tenant", c.Tenant, "resolvers", dns.Resolvers)
 			c.Resolvers, c.ResolverQuorum = dns.Resolvers, cmp.Or(c.ResolverQuorum, dns.Quorum)
 		}
-		c.DNSMode, c.CanaryZone, c.ThinProofAfter = cmp.Or(c.DNSMode, dns.Mode), cmp.Or(c.CanaryZone, dns.CanaryZone), cmp.Or(c.ThinProofAfter, dns.ThinProofAfter)
-		c.RequireDNSSEC, c.RefuseAliases, c.RefuseWildcards = c.RequireDNSSEC || dns.RequireDNSSEC, c.RefuseAliases || dns.RefuseAliases, c.RefuseWildcards || dns.RefuseWildcards
+		c.DNSMode, c.RequireDNSSEC, c.RefuseAliases = cmp.Or(c.DNSMode, dns.Mode), c.RequireDNSSEC || dns.RequireDNSSEC, c.RefuseAliases || dns.RefuseAliases
 	}
 	c.DNSMode = cmp.Or(c.DNSMode, dnscheck.ModeAuto.String())
 }
 
-// waits adds to the sentence of a thin proof when the worker accepts it.
-func (c *checkCommand) waits(sentence string) string {
-	return fmt.Sprintf("%s: the worker accepts that once it has been so at each check for %s.", strings.TrimSuffix(sentence, "."), c.ThinProofAfter)
-}
-
 func (c *checkCommand) checker() (*dnscheck.Checker, error) {
-	config := dnscheck.Config{Quorum: c.ResolverQuorum, RequireDNSSEC: c.RequireDNSSEC, RefuseAliases: c.RefuseAliases, RefuseWildcards: c.RefuseWildcards, ThinProofs: c.ThinProofAfter > 0, CanaryZone: c.CanaryZone}
-	if err := kinds.CheckThinProofAfter(c.ThinProofAfter); err != nil {
-		return nil, err
-	}
+	config := dnscheck.Config{Quorum: c.ResolverQuorum, RequireDNSSEC: c.RequireDNSSEC, RefuseAliases: c.RefuseAliases}
 	for _, s := range c.Resolvers {
 		r, err := dnscheck.ParseResolver(s)
 		if err != nil {

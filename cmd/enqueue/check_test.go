@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -130,25 +129,6 @@ func TestRowsEndWithAnError(t *testing.T) {
 	}
 }
 
-// TestCheckWithACanary has a resolver that affirms every query, which a query for a
-// nonexistent name reveals.
-func TestCheckWithACanary(t *testing.T) {
-	resolver := serveDNS(t, func(q *dns.Msg) *dns.Msg { return holds(q, "token") })
-	args := []string{"--host", "_v.example.com", "--txt", "token"}
-	resolver += "," + serveDNS(t, func(q *dns.Msg) *dns.Msg { return holds(q, "token") })
-	if status, stdout, stderr := check(t.Context(), resolver, "", args...); status != cli.StatusOK {
-		t.Errorf("without: exit status %d, stdout %q, stderr %q", status, stdout, stderr)
-	}
-	status, stdout, _ := check(t.Context(), resolver, "", append(args, "--canary-zone", "canary.example.net")...)
-	if status != cli.StatusRejected || !strings.Contains(stdout, "unknown (resolver_untrusted)") {
-		t.Errorf("exit status %d, stdout %q", status, stdout)
-	}
-	status, _, stderr := check(t.Context(), resolver, "", append(args, "--canary-zone", "canary")...)
-	if status != cli.StatusUsage || !strings.Contains(stderr, `canary zone "canary" has one label only`) {
-		t.Errorf("exit status %d, stderr %q", status, stderr)
-	}
-}
-
 // TestCheckQueriesTheTenantsResolvers checks that the command queries the resolvers announced
 // by the tenant's workers, unless a flag names others.
 func TestCheckQueriesTheTenantsResolvers(t *testing.T) {
@@ -159,7 +139,7 @@ func TestCheckQueriesTheTenantsResolvers(t *testing.T) {
 	t.Cleanup(func() { _ = box.Close() })
 	box.SetTXT("_v.shop.example", "token")
 	client := redistest.New(t)
-	err = tenant.Announce(t.Context(), client, tenant.Announced{Tenant: "acme", Rate: "2/s", DNS: tenant.DNS{Resolvers: box.DNSAddrs(), Quorum: 3, Mode: "resolvers", ThinProofAfter: time.Hour}})
+	err = tenant.Announce(t.Context(), client, tenant.Announced{Tenant: "acme", Rate: "2/s", DNS: tenant.DNS{Resolvers: box.DNSAddrs(), Quorum: 3, Mode: "resolvers"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,12 +198,4 @@ func serveDNS(t *testing.T, answer func(q *dns.Msg) *dns.Msg) string {
 		serving.Wait()
 	})
 	return packets.LocalAddr().String()
-}
-
-func TestSentenceOfAThinProof(t *testing.T) {
-	c := &checkCommand{ThinProofAfter: 24 * time.Hour}
-	const want = "Only 1 of 2 answered; it has the value: the worker accepts that once it has been so at each check for 24h0m0s."
-	if got := c.waits("Only 1 of 2 answered; it has the value."); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
 }

@@ -138,23 +138,6 @@ func look(ts *testscript.TestScript, neg bool, args []string) {
 	verify(ts, args, func(*kinds.VerifyConfig) {})
 }
 
-// thin has a worker execute the row for an hour, in which all proofs are thin.
-func thin(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 7, "thin RUN ITEM ORG ID DOMAIN HOST TXT")
-	for range 6 {
-		verify(ts, args, func(c *kinds.VerifyConfig) { c.DNS, c.ThinProofAfter = thinDNS{c.DNS}, time.Hour })
-		of(ts).advance(ts, 13*time.Minute)
-	}
-}
-
-type thinDNS struct{ kinds.DNS }
-
-func (d thinDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	v, err := d.DNS.Prove(ctx, host, token)
-	v.State, v.Reason, v.Thin = dnscheck.Unknown, dnscheck.ReasonTooFew, true
-	return v, err
-}
-
 // noLine is a tenant without requests that wait for a permit.
 type noLine struct{}
 

@@ -85,7 +85,6 @@ func TestScripts(t *testing.T) {
 			"note":               note,
 			"begin":              begin,
 			"look":               look,
-			"thin":               thin,
 			"later":              later,
 			"remember":           remember,
 			"state":              state,

@@ -157,7 +157,6 @@ var wrongTenant = []settingsCase{
 	{name: "a public resolver elsewhere", args: []string{"--resolvers", "1.1.1.1@eu,10.0.0.2@us"}, want: publicElsewhere},
 	{name: "one operator is a quorum", args: []string{"--resolvers", "1.1.1.1,1.0.0.1,8.8.8.8"}, want: oneOperator},
 	{name: "no such dns mode", args: []string{"--dns-mode", "always"}, want: `dns-mode: want auto, authority or resolvers, got "always"`},
-	{name: "canary zone of one label", args: []string{"--canary-zone", "canary"}, want: `canary-zone: canary zone "canary" has one label only; give the full name, with its domain`},
 	{name: "sweep is no cron text", args: []string{"--sweep", "nightly"}, want: badCron(`"nightly": expected exactly 5 fields, found 1: [nightly]`)},
 	{name: "sweep every so often", args: []string{"--sweep", "@every 1h"}, want: badCron(`"@every 1h": @every counts from when a worker starts: name the minutes instead, such as 0 */6 * * *`)},
 	{name: "sweep in a zone", args: []string{"--sweep", "CRON_TZ=Europe/Berlin 0 3 * * *"}, want: badCron(`"CRON_TZ=Europe/Berlin 0 3 * * *": the times are in UTC: leave the zone out`)},
@@ -340,9 +339,7 @@ tenant production:
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   require-dnssec: false
-  thin-proof-after: 0s
   refuse-aliases: false
-  refuse-wildcards: false
   sweep: 0 3 * * * UTC, 24h0m0s apart or more
   verify-pending: true
   absent-action: unroute, grace 336h0m0s, absent-checks 5
@@ -366,9 +363,7 @@ tenant staging:
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   require-dnssec: false
-  thin-proof-after: 0s
   refuse-aliases: false
-  refuse-wildcards: false
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3
@@ -392,9 +387,7 @@ tenant partner:
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   require-dnssec: false
-  thin-proof-after: 0s
   refuse-aliases: false
-  refuse-wildcards: false
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3

@@ -85,7 +85,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, w.metrics, w.traces, t.Name}
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier}
 	verify := kinds.VerifyConfig{
-		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload, ThinProofAfter: t.ThinProofAfter,
+		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload,
 		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
 	}
 	submit := submitRow(w.ledger.Core(), name)

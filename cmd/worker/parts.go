@@ -51,18 +51,10 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	checker, err := dnscheck.New(dnscheck.Config{
-		Resolvers: t.DNSResolvers, Quorum: t.Quorum, RequireDNSSEC: t.RequireDNSSEC, ThinProofs: t.ThinProofAfter > 0, Mode: t.Mode, CanaryZone: t.CanaryZone,
-		RefuseAliases: t.RefuseAliases, RefuseWildcards: t.RefuseWildcards,
+		Resolvers: t.DNSResolvers, Quorum: t.Quorum, RequireDNSSEC: t.RequireDNSSEC, Mode: t.Mode,
+		RefuseAliases: t.RefuseAliases,
 		Observe: func(o dnscheck.Observation) {
 			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
-		},
-		Vote: func(resolver string, trusted bool, why string) {
-			w.metrics.ResolverVotes(t.Name, resolver, trusted)
-			if trusted {
-				logger.Info("resolver counts again", "resolver", resolver)
-				return
-			}
-			logger.Error("resolver not counted: it answers for names that do not exist", "resolver", resolver, "error", why)
 		},
 		Reach: func(reached bool, why string) {
 			reach.Store(&console.Reach{Reached: reached, Why: why})

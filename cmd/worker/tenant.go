@@ -24,9 +24,6 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	for _, doubt := range t.Warnings() {
 		t.logger.WarnContext(ctx, "suspicious setting", "setting", doubt)
 	}
-	for _, r := range t.DNSResolvers {
-		w.metrics.ResolverVotes(t.Name, r.Name, true) // until its canary shows otherwise
-	}
 	t.forget = w.metrics.WatchTenant(t.Name, t.api)
 	for _, q := range t.queues {
 		w.queues.Add(q)

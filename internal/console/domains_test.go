@@ -193,7 +193,7 @@ func TestDomainPageShowsTheRecordWhole(t *testing.T) {
 	wantIn(t, page, "<dt>TXT record at</dt><dd><code>"+d.Host+"</code></dd>", "<dt>Expected value</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
 
 	s.row(t, "run-1", "acme", s.org, d.ID, "", "")
-	s.execute(t, "run-1", kinds.VerifyConfig{DNS: thinDNS{}})
+	s.execute(t, "run-1", kinds.VerifyConfig{DNS: tooFewDNS{}})
 	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})
 	_, page = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, d.ID).Encode(), nil)
 	wantIn(t, page, "<dt>TXT record at, as a worker read it</dt><dd><code>"+d.Host+"</code></dd>", "<dt>Expected value then</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
@@ -324,7 +324,7 @@ func TestTenantsPage(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	wantIn(t, page, `id="tenant-acme" data-live`, `id="tenant-other"`, "update_discovery_domain is blocked", "403 insufficient_scope &lt;script&gt;", "10/s, burst 5",
-		"ok, fetched at", "Operator 127.0.0.1:", ", perspective default; has a vote", "unreachable", "0 3 * * *, next at", "https://crm.example", "1 of 480 permits used in the last minute", "No errors since the start", "shown only on the pages of workers that serve this tenant")
+		"ok, fetched at", "Operator 127.0.0.1:", ", perspective default", "unreachable", "0 3 * * *, next at", "https://crm.example", "1 of 480 permits used in the last minute", "No errors since the start", "shown only on the pages of workers that serve this tenant")
 	wantNotIn(t, page, script, s.box.ClientSecret(), "eyJ")
 }
 
@@ -429,15 +429,15 @@ func TestInvalidChecksAreNotLimited(t *testing.T) {
 	}
 }
 
-// thinDNS finds the token at too few name servers.
-type thinDNS struct{ kinds.DNS }
+// tooFewDNS finds the token at too few name servers.
+type tooFewDNS struct{ kinds.DNS }
 
-func (thinDNS) Check(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+func (tooFewDNS) Check(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
 	return dnscheck.Verdict{State: dnscheck.Present, Host: host}, nil
 }
 
-func (thinDNS) Prove(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
-	return dnscheck.Verdict{Reason: dnscheck.ReasonTooFew, Host: host, Basis: dnscheck.ByBoth, Thin: true}, nil
+func (tooFewDNS) Prove(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+	return dnscheck.Verdict{Reason: dnscheck.ReasonTooFew, Host: host, Basis: dnscheck.ByBoth}, nil
 }
 
 // noLine is a tenant without requests that wait for a permit.
@@ -476,18 +476,4 @@ func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg kinds.VerifyConfig)
 		t.Fatal(err)
 	}
 	_ = worker.ProcessTask(t.Context(), asynq.NewTask(string(kinds.Verify), payload)) // its result is in the ledger
-}
-
-// TestDomainPageSaysThatAProofIsThin shows a row that waited for an hour.
-func TestDomainPageSaysThatAProofIsThin(t *testing.T) {
-	s := newLookSite(t, false)
-	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "")
-	now := time.Now()
-	for range 6 {
-		s.mini.SetTime(now)
-		s.execute(t, "run-1", kinds.VerifyConfig{DNS: thinDNS{}, ThinProofAfter: time.Hour})
-		now = now.Add(13 * time.Minute)
-	}
-	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
-	wantIn(t, page, "Proof of the verification", "<dt>Accepted</dt><dd>as a thin proof: too few name servers answered", "in 6 checks</dd>")
 }

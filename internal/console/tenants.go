@@ -51,7 +51,6 @@ type tenantView struct {
 	Token      *apiclient.TokenHealth
 	Reach      *Reach // of name servers; nil: not known
 	Resolvers  []dnscheck.ResolverState
-	Voting     int              // of the resolvers
 	Deliveries *asynq.QueueInfo // nil: there was never a delivery
 	Errors     []APIError
 }
@@ -203,11 +202,6 @@ func (v *tenantView) showDNS() {
 		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over TLS or HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use tls:// resolvers, or set --dns-mode resolvers.")
 	}
 	for _, r := range v.Resolvers {
-		if r.Voting() {
-			v.Voting++
-		} else {
-			v.warn("bad", "Resolver "+r.Name+" lost its vote because it forges answers.", "Use another resolver, or make this one return NXDOMAIN unchanged. It then regains its vote by itself.")
-		}
 		if r.InTheClear {
 			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.", "Use tls:// or https:// for it in --resolvers.")
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
-	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 )
@@ -363,32 +361,6 @@ func TestRecheckInLine(t *testing.T) {
 	}
 }
 
-// thinly is a DNS whose proofs are all thin.
-type thinly struct{ *dnscheck.Checker }
-
-func (d thinly) Prove(ctx context.Context, host, txt string) (dnscheck.Verdict, error) {
-	return dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonTooFew, Host: host, Thin: true}, nil
-}
-
-// TestSweepsAcceptNoThinProof checks that a sweep restores by a full proof only.
-func TestSweepsAcceptNoThinProof(t *testing.T) {
-	t.Parallel()
-	for action, patch := range map[sweep.Action]string{sweep.SetPending: patchPendingNot, sweep.Unroute: patchNoUse} {
-		t.Run(string(action), func(t *testing.T) {
-			s := newSweepSite(t, action)
-			s.lost(new(action == sweep.Unroute))
-			s.config.DNS, s.config.ThinProofAfter = thinly{s.checker()}, time.Hour
-			s.publish()
-			s.hours(redistest.Amount(2, 6))
-			for range 3 {
-				s.clock.advance(20 * time.Minute)
-				s.wantRow(s.sweep(), engine.Unchanged)
-			}
-			s.wantPatches(patch)
-		})
-	}
-}
-
 // TestSweepVerifiesWithAFlag checks that a sweep does not verify a pending domain whose record
 // omits its flag, and that a submitted row does.
 func TestSweepVerifiesWithAFlag(t *testing.T) {
@@ -478,17 +450,12 @@ var strictRefusals = map[string]func(s *sweepSite, d sandbox.Domain){
 		s.sandbox.SetCNAME(d.Host, "token.hosting.example.net")
 		s.sandbox.SetTXT("token.hosting.example.net", d.TXT)
 	},
-	"comes from a wildcard": func(s *sweepSite, d sandbox.Domain) {
-		s.sandbox.Remove(d.Host)
-		_, parent, _ := strings.Cut(d.Host, ".")
-		s.sandbox.SetTXT("*."+parent, d.TXT)
-	},
 }
 
-// strictly has the workers refuse aliases out of the domain and wildcards.
+// strictly has the workers refuse aliases out of the domain.
 func (s *sweepSite) strictly() {
 	s.t.Helper()
-	c := dnscheck.Config{Timeout: patience, RefuseAliases: true, RefuseWildcards: true}
+	c := dnscheck.Config{Timeout: patience, RefuseAliases: true}
 	for _, addr := range s.sandbox.DNSAddrs() {
 		r, err := dnscheck.ParseResolver(addr)
 		if err != nil {
@@ -532,8 +499,6 @@ func TestStrictSettings(t *testing.T) {
 					s.wantHistory("not restored", refusal, 1)
 				}
 				s.wantPatches(taken...)
-				_, parent, _ := strings.Cut(d.Host, ".")
-				s.sandbox.Remove("*." + parent)
 				s.publish()
 				s.clock.advance(24 * time.Hour)
 				s.sweep()

@@ -50,39 +50,28 @@ func (v votes) where() string {
 	return ", in " + strings.Join(v.perspectives, ", ")
 }
 
-// answering evaluates which resolvers of a running worker answer.
+// answering evaluates which resolvers of a running worker answer. Silent ones are wrong only if
+// the others are too few for a proof.
 func answering(all []dnscheck.ResolverState, quorum int) Finding {
-	return enough(all, quorum, "do not answer", func(r dnscheck.ResolverState) string { return r.Silent },
-		"check that this machine reaches them (TCP to port 853 for tls://, to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers")
-}
-
-// truthful evaluates which resolvers of a running worker have a vote.
-func truthful(all []dnscheck.ResolverState, quorum int) Finding {
-	return enough(all, quorum, "answer for names that do not exist, and are not counted", func(r dnscheck.ResolverState) string { return r.Lies },
-		"name other resolvers by --resolvers, or check that the canary zone has no wildcard")
-}
-
-// enough evaluates the faults of resolvers. They are wrong only if the other resolvers are too
-// few for a proof.
-func enough(all []dnscheck.ResolverState, quorum int, do string, fault func(dnscheck.ResolverState) string, fix string) Finding {
 	usable := votes{quorum: quorum}
-	var faults []string
+	var silent []string
 	for _, r := range all {
 		usable.span = usable.span || namesPerspective(r.Perspective)
-		if f := fault(r); f != "" {
-			faults = append(faults, r.Name+": "+f)
+		if r.Silent != "" {
+			silent = append(silent, r.Name+": "+r.Silent)
 		} else {
 			usable.add(r.Perspective)
 		}
 	}
-	text := fmt.Sprintf("%d of %d resolvers %s: %s", len(faults), len(all), do, strings.Join(faults, "; "))
+	text := fmt.Sprintf("%d of %d resolvers do not answer: %s", len(silent), len(all), strings.Join(silent, "; "))
 	switch {
-	case len(faults) == 0:
+	case len(silent) == 0:
 		return Finding{Level: OK}
 	case usable.prove():
 		return warn("", "%s", text)
 	}
-	return wrong(fix, "%s; a proof needs %s", text, usable.needs())
+	return wrong("check that this machine reaches them (TCP to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers",
+		"%s; a proof needs %s", text, usable.needs())
 }
 
 // examined counts the usable ones of the resolvers that were examined.
@@ -126,8 +115,6 @@ func faultsOf(e dnscheck.Examination) (found []Finding) {
 		return []Finding{wrong(reach(e)+", or "+others, "resolver %s does not answer: %v", e.Name, e.Err)}
 	case e.Lies != "":
 		return []Finding{wrong(others, "resolver %s answers for names that do not exist: %s", e.Name, e.Lies)}
-	case e.Canary != nil:
-		found = append(found, wrong("check that --canary-zone is a zone without names, and without a wildcard", "resolver %s does not deny a name in the canary zone: %v", e.Name, e.Canary))
 	}
 	if e.InTheClear {
 		found = append(found, warn("name it by tls:// or https://", "resolver %s is queried without encryption: whoever is on the path to it can forge its answers", e.Name))

@@ -55,9 +55,6 @@ func OfWorker(rdb redis.UniversalClient, tenants []Served) *Readiness {
 			Check{subject + " queue", permitted(func(p permission) Finding { return p.queue })},
 			Check{subject + " token", func(context.Context) Finding { return Token(t.API.TokenHealth(), t.AwaitsToken()) }},
 			Check{subject + " resolvers", func(ctx context.Context) Finding { return answering(t.DNS.Probe(ctx), quorum) }})
-		if t.Settings.DNS.CanaryZone != "" {
-			checks = append(checks, Check{subject + " canary", func(context.Context) Finding { return truthful(t.DNS.Resolvers(), quorum) }})
-		}
 	}
 	return NewReadiness(checks...)
 }

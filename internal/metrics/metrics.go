@@ -33,7 +33,6 @@ type Metrics struct {
 	deliveries  *prometheus.CounterVec
 	sweepTicks  *prometheus.CounterVec
 	verdicts    *prometheus.CounterVec
-	voting      *prometheus.GaugeVec
 	refused     prometheus.Gauge
 	build       *prometheus.GaugeVec
 
@@ -77,10 +76,9 @@ func New(registry *prometheus.Registry) *Metrics {
 	m.deliveries = counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again or given_up; and events dropped because too many waited for the endpoint: dropped. Endpoint unknown: this worker has no endpoint of that name.", "tenant", "endpoint", "outcome")
 	m.sweepTicks = counter("orgops_sweep_ticks_total", "Scheduled sweeps by result: started or skipped.", "tenant", "result")
 	m.verdicts = counter("orgops_verdicts_total", "Results of DNS checks and proofs of a domain's token.", "tenant", "state", "reason")
-	m.voting = gauge("orgops_resolver_voting", "1 if the resolver has a vote, 0 if it lost its vote because it forges answers.", "tenant", "resolver")
 	m.refused = with.NewGauge(prometheus.GaugeOpts{Name: "orgops_settings_refused", Help: "1 while a changed file of tenants is refused and the former settings are in force."})
 	m.build = gauge("orgops_build_info", "Always 1; the labels describe the running build.", "version", "commit", "go_version")
-	m.ofTenants = append(m.ofTenants, m.tasks, m.taskTime, m.requests, m.requestTime, m.permitWait, m.clientLimit, m.events, m.deliveries, m.sweepTicks, m.verdicts, m.voting)
+	m.ofTenants = append(m.ofTenants, m.tasks, m.taskTime, m.requests, m.requestTime, m.permitWait, m.clientLimit, m.events, m.deliveries, m.sweepTicks, m.verdicts)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -153,11 +151,6 @@ func rcodeLabel(rcode string) string {
 // Verdict counts the result of a check or a proof.
 func (m *Metrics) Verdict(tenant, state, reason string) {
 	m.verdicts.WithLabelValues(labels(tenant, state, reason)...).Inc()
-}
-
-// ResolverVotes sets whether the resolver has a vote.
-func (m *Metrics) ResolverVotes(tenant, resolver string, votes bool) {
-	m.voting.WithLabelValues(labels(tenant, resolver)...).Set(oneIf(votes))
 }
 
 // BuildInfo sets the running version, and the commit that it was built from; empty: unknown.

@@ -45,7 +45,6 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	m.APIRequest("acme", "get_discovery_domain", http.StatusOK, time.Second)
 	m.DNSQuery("authority", "udp", "NOERROR", "present", "found", time.Second)
 	m.Verdict("acme", "present", "found")
-	m.ResolverVotes("acme", "1.1.1.1:53", true)
 	m.PermitWait("acme", time.Second)
 	m.ClientsPerRequest("acme", 100)
 	m.Event("acme", events.DomainVerified)
@@ -321,7 +320,6 @@ func TestForget(t *testing.T) {
 		m.Delivery(tenant, "crm", "delivered")
 		m.SweepTick(tenant, "started")
 		m.Verdict(tenant, "absent", "no_txt_record")
-		m.ResolverVotes(tenant, "1.1.1.1", true)
 		return m.WatchTenant(tenant, clientWith(t, "opaque"))
 	}
 	all("other")

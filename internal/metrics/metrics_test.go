@@ -67,8 +67,6 @@ func TestMetrics(t *testing.T) {
 	m.DNSQuery("authority", "udp", "", "unknown", "timeout", time.Second)
 	m.DNSQuery("authority", "udp", "RESERVED17", "unknown", "unexpected_rcode", time.Second)
 	m.Verdict("default", "absent", "no_txt_record")
-	m.ResolverVotes("default", "1.1.1.1", true)
-	m.ResolverVotes("default", "1.1.1.1", false)
 	m.BuildInfo("1.2.3", "")
 	m.SettingsRefused(true)
 	want := []string{
@@ -87,7 +85,6 @@ func TestMetrics(t *testing.T) {
 		`orgops_dns_query_duration_seconds_count{resolver="authority",transport="udp"} 2`,
 		`orgops_permit_wait_seconds_sum{tenant="default"} 0.25`,
 		`orgops_permit_wait_seconds_count{tenant="default"} 1`,
-		`orgops_resolver_voting{resolver="1.1.1.1",tenant="default"} 0`,
 		`orgops_settings_refused 1`,
 		`orgops_sweep_ticks_total{result="skipped",tenant="default"} 1`,
 		`orgops_sweep_ticks_total{result="started",tenant="default"} 1`,

@@ -348,7 +348,7 @@ func (p *plotter) absences() {
 // returns adds tokens that return after the domain was acted on, when it cannot be restored at
 // once.
 func (p *plotter) returns() {
-	p.deal("lost, and back by a thin proof at first", 20, 2, func(d *place) {
+	p.deal("lost, and back at half of its name servers at first", 20, 2, func(d *place) {
 		d.setFlag(0)
 		at := p.moment(.5, 30)
 		d.publish(at, "")

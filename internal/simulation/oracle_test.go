@@ -151,7 +151,7 @@ func (s *simulation) wronglyGiven(p patch) string {
 	case gone:
 		return "given back while the token is gone"
 	case p.place.thin.holds(p.at):
-		return "given back by a thin proof"
+		return "given back by half of the name servers"
 	}
 	return ""
 }

@@ -32,7 +32,6 @@ import (
 
 const (
 	requestTimeout = 30 * time.Second
-	thinProofAfter = time.Hour
 )
 
 // worker has the parts of a worker process, which it calls one after the other. It may be
@@ -120,7 +119,7 @@ func (w *worker) ticked(what string) {
 
 func (w *worker) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
 	verify := kinds.VerifyConfig{
-		API: killedAPI{w}, DNS: killedDNS{w}, Line: w, RequestTimeout: requestTimeout, ThinProofAfter: thinProofAfter, Notify: kinds.NotifyStates(states),
+		API: killedAPI{w}, DNS: killedDNS{w}, Line: w, RequestTimeout: requestTimeout, Notify: kinds.NotifyStates(states),
 	}
 	submit := func(ctx context.Context, r kinds.OneRow) error {
 		_, _, err := w.ledger.SubmitRow(ctx, ledger.NewRun{

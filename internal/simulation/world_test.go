@@ -157,13 +157,12 @@ func (d *simulatedDNS) quorum(p *place, token string) saw {
 
 // Prove implements [kinds.DNS]: name servers and a quorum must have the token.
 func (d *simulatedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	thin := false
-	v, err := d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
+	return d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
 		seen := d.server(p, token)
 		if seen.state != dnscheck.Present {
 			return seen, dnscheck.ByAuthority
 		}
-		if thin = p.thin.holds(d.now()); thin {
+		if p.thin.holds(d.now()) {
 			return saw{dnscheck.Unknown, dnscheck.ReasonTooFew}, dnscheck.ByBoth
 		}
 		if all := d.quorum(p, token); all.state != dnscheck.Present {
@@ -171,8 +170,6 @@ func (d *simulatedDNS) Prove(ctx context.Context, host, token string) (dnscheck.
 		}
 		return seen, dnscheck.ByBoth
 	})
-	v.Thin = thin
-	return v, err
 }
 
 // Disprove implements [kinds.ActDNS]: it queries all servers.

@@ -68,9 +68,6 @@ type Findings struct {
 // name: it explains the verdict.
 func (f Findings) Facts() []Fact {
 	all := []Fact{{"", f.Sentence}, {"note", f.Note}}
-	if f.ThinProof != nil {
-		all = append(all, Fact{"accepted", f.ThinProof.String()})
-	}
 	for _, one := range f.Diagnosis.Findings {
 		all = append(all, Fact{"what to do", one.Sentence})
 	}

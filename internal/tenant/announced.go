@@ -45,14 +45,11 @@ type Announced struct {
 
 // DNS is how a tenant's domains are proven, as in its settings.
 type DNS struct {
-	Resolvers       []string      `json:"resolvers"`
-	Quorum          int           `json:"quorum"`
-	Mode            string        `json:"mode"`
-	CanaryZone      string        `json:"canary_zone,omitempty"`
-	RequireDNSSEC   bool          `json:"require_dnssec,omitempty"`
-	RefuseAliases   bool          `json:"refuse_aliases,omitempty"`
-	RefuseWildcards bool          `json:"refuse_wildcards,omitempty"`
-	ThinProofAfter  time.Duration `json:"thin_proof_after_ns,omitempty"`
+	Resolvers     []string `json:"resolvers"`
+	Quorum        int      `json:"quorum"`
+	Mode          string   `json:"mode"`
+	RequireDNSSEC bool     `json:"require_dnssec,omitempty"`
+	RefuseAliases bool     `json:"refuse_aliases,omitempty"`
 }
 
 // Announced returns the settings that workers announce.
@@ -63,8 +60,8 @@ func (t Settings) Announced() Announced {
 		Sweep: t.Sweep, VerifyPending: t.VerifyPending,
 		AbsentAction: string(t.Rules.Action), Grace: t.Rules.Grace, AbsentChecks: t.Rules.AbsentChecks, Protect: t.Rules.Protect,
 		DNS: DNS{
-			Resolvers: t.Resolvers, Quorum: t.Quorum, Mode: t.Mode.String(), CanaryZone: t.CanaryZone, RequireDNSSEC: t.RequireDNSSEC,
-			RefuseAliases: t.RefuseAliases, RefuseWildcards: t.RefuseWildcards, ThinProofAfter: t.ThinProofAfter,
+			Resolvers: t.Resolvers, Quorum: t.Quorum, Mode: t.Mode.String(), RequireDNSSEC: t.RequireDNSSEC,
+			RefuseAliases: t.RefuseAliases,
 		},
 	}
 }

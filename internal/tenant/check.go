@@ -11,7 +11,6 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/deliveries"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/pace"
 	"orgops/internal/webhooks"
@@ -22,7 +21,7 @@ import (
 // checked without a connection.
 func (t *Settings) Complete(env func(string) string) error {
 	t.Files = t.DigestFiles()
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), kinds.CheckThinProofAfter(t.ThinProofAfter), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
 }
 
 func (t *Settings) checkURLs() error {
@@ -169,9 +168,6 @@ func (t *Settings) checkResolvers() error {
 	var err error
 	if t.Quorum, err = dnscheck.QuorumOf(t.ResolverQuorum, len(t.DNSResolvers)); err != nil {
 		return fmt.Errorf("resolvers: %w", err)
-	}
-	if _, err := dnscheck.New(dnscheck.Config{Resolvers: t.DNSResolvers, CanaryZone: t.CanaryZone}); err != nil {
-		return fmt.Errorf("canary-zone: %w", err)
 	}
 	return nil
 }

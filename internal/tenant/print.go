@@ -22,11 +22,7 @@ func (t Settings) Print(out io.Writer) {
 	fmt.Fprintf(out, "  operators: %s\n", t.operators())
 	fmt.Fprintf(out, "  firewall: %s\n", t.outward())
 	fmt.Fprintf(out, "  dns-mode: %s\n  require-dnssec: %t\n", t.Mode, t.RequireDNSSEC)
-	fmt.Fprintf(out, "  thin-proof-after: %s\n", t.ThinProofAfter)
-	fmt.Fprintf(out, "  refuse-aliases: %t\n  refuse-wildcards: %t\n", t.RefuseAliases, t.RefuseWildcards)
-	if t.CanaryZone != "" {
-		fmt.Fprintf(out, "  canary-zone: %s\n", t.CanaryZone)
-	}
+	fmt.Fprintf(out, "  refuse-aliases: %t\n", t.RefuseAliases)
 	t.printSweep(out)
 	fmt.Fprintf(out, "  trust-payload: %t\n  allow-unproven: %t\n", t.TrustPayload, t.AllowUnproven)
 	if len(t.Endpoints) > 0 {

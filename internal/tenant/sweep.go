@@ -97,12 +97,6 @@ func (t *Settings) Warnings() (all []string) {
 			all = append(all, fmt.Sprintf("require-dnssec: resolver %s is queried without encryption, so a forged answer can claim to be authenticated: name it by tls:// or https://", t.Resolvers[i]))
 		}
 	}
-	switch {
-	case t.ThinProofAfter > 0 && t.Mode == dnscheck.ModeResolvers:
-		all = append(all, "thin-proof-after: without effect in dns-mode resolvers, which queries no name servers")
-	case t.ThinProofAfter > 0 && t.GiveUp <= t.ThinProofAfter:
-		all = append(all, fmt.Sprintf("thin-proof-after: %s should be shorter than give-up, %s: a row whose token is denied after give-up expires at once", t.ThinProofAfter, t.GiveUp))
-	}
 	if t.Rules.Action != sweep.Report && t.AbsentChecks < fewestAbsentChecks {
 		all = append(all, fmt.Sprintf("absent-checks: %d: a domain is acted on after fewer than %d sweeps have found its token gone", t.AbsentChecks, fewestAbsentChecks))
 	}

@@ -368,11 +368,7 @@ func (a *action) giveBack(ctx context.Context, d apiclient.DiscoveryDomain) (led
 		return ledger.Result{}, err
 	}
 	if verdict.State != dnscheck.Present {
-		why := verdict.Sentence()
-		if verdict.Thin {
-			why += " Sweeps accept only a full proof."
-		}
-		return a.withhold(ctx, why)
+		return a.withhold(ctx, verdict.Sentence())
 	}
 	taken.Back = true
 	return a.patch(ctx, d, verdict, taken)
@@ -398,7 +394,7 @@ func changeOf(request sweep.ActionRequest) apiclient.DiscoveryDomainUpdate {
 // which must not have changed since it was read.
 func (a *action) patch(ctx context.Context, d apiclient.DiscoveryDomain, verdict dnscheck.Verdict, request sweep.ActionRequest) (ledger.Result, error) {
 	var err error
-	if request.Verdict, err = packProof(proofEvidence(verdict, newCompared(a.want.OrganizationID, d), a.x.Now(), nil)); err != nil {
+	if request.Verdict, err = packProof(proofEvidence(verdict, newCompared(a.want.OrganizationID, d), a.x.Now())); err != nil {
 		return ledger.Result{}, err
 	}
 	if a.x.Stopping() {

@@ -10,7 +10,6 @@
 //	verify_slow.go      the places of DNS checks
 //	verify_schedule.go  when a row is checked again, and when it expires
 //	verify_memo.go      the state of a row between its executions
-//	verify_thin.go      proofs that lack silent name servers
 //	verify_row.go       the content of a row
 //	verify_evidence.go  checks and proofs as they are stored
 //	update.go           domain:update

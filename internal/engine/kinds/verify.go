@@ -12,9 +12,7 @@ package kinds
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"orgops/apiclient"
@@ -50,9 +48,6 @@ type VerifyConfig struct {
 	// NoReads says that the credentials may not read. Rows must bring host, token and flag
 	// then.
 	NoReads bool
-	// ThinProofAfter is how long proofs must have been thin until one is accepted; 0:
-	// never. See [CheckThinProofAfter].
-	ThinProofAfter time.Duration
 	// Places bounds the checks that are in progress at a time; nil: no limit.
 	Places *Places
 	// Notify is called with each event and the evidence of the row's result before the row is
@@ -303,19 +298,18 @@ func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (
 	if err != nil {
 		return ledger.Result{}, err
 	}
-	span := v.thin(d, verdict)
-	if verdict.State != dnscheck.Present && !span.accepted(v.cfg.ThinProofAfter) {
+	if verdict.State != dnscheck.Present {
 		if v.former != nil {
 			if err := v.disproven(ctx, d); err != nil {
 				return ledger.Result{}, err
 			}
 		}
-		return v.unproven(ctx, verdict, span)
+		return v.unproven(ctx, verdict)
 	}
 	if v.x.Stopping() {
 		return ledger.Result{}, engine.ErrStopping
 	}
-	intent, err := v.newIntent(d, flag, verdict, span)
+	intent, err := v.newIntent(d, flag, verdict)
 	if err != nil {
 		return ledger.Result{}, err
 	}
@@ -355,7 +349,7 @@ func (v *verification) notFound(ctx context.Context, verdict dnscheck.Verdict) (
 		return ledger.Result{}, v.expire(ctx)
 	}
 	since := v.changed(verdict, now)
-	after := v.untilNext(now, nextCheck(now.Sub(since), verdict.NegativeTTL))
+	after := nextCheck(now.Sub(since), verdict.NegativeTTL)
 	if verdict.State == dnscheck.Absent {
 		// The last check may expire the row.
 		after = max(min(after, end.Sub(now)), min(verdict.NegativeTTL, maxNegativeTTL))
@@ -364,23 +358,17 @@ func (v *verification) notFound(ctx context.Context, verdict dnscheck.Verdict) (
 }
 
 // unproven leaves a row open whose token was seen and is not proven. A row whose time is
-// up expires, since checks that see the token would go on for ever; but not while a thin
-// proof that was in time may still be accepted.
-func (v *verification) unproven(ctx context.Context, verdict dnscheck.Verdict, span *ThinSpan) (ledger.Result, error) {
+// up expires, since checks that see the token would go on for ever.
+func (v *verification) unproven(ctx context.Context, verdict dnscheck.Verdict) (ledger.Result, error) {
 	if v.swept {
 		return unchanged("pending; the token was seen, but not proven: " + verdict.Sentence()), nil
 	}
 	now, end := v.x.Now(), v.end(dnscheck.Unknown)
 	v.observe(verdict, now)
-	if span != nil && span.Since.Before(end) {
-		v.state.Thin = span
-		v.state.Evidence.Sentence = fmt.Sprintf("%s: accepted if that is still so at %s.",
-			strings.TrimSuffix(v.state.Evidence.Sentence, "."), span.Since.Add(v.cfg.ThinProofAfter).UTC().Format("2006-01-02 15:04 MST"))
-	} else if !now.Before(end) {
+	if !now.Before(end) {
 		return ledger.Result{}, v.expire(ctx)
 	}
-	after := v.untilNext(now, nextCheck(now.Sub(v.start()), verdict.NegativeTTL))
-	return ledger.Result{}, v.keep(engine.NotYet(v.state.Evidence.Sentence, after))
+	return ledger.Result{}, v.keep(engine.NotYet(v.state.Evidence.Sentence, nextCheck(now.Sub(v.start()), verdict.NegativeTTL)))
 }
 
 // observe stores the verdict with the row. Of a host that no record confirms nothing is
@@ -388,9 +376,6 @@ func (v *verification) unproven(ctx context.Context, verdict dnscheck.Verdict, s
 func (v *verification) observe(verdict dnscheck.Verdict, now time.Time) {
 	e := checkEvidence(verdict, !v.cfg.NoReads, now)
 	v.state.Evidence = &e
-	if verdict.Contested() {
-		v.state.Thin = nil
-	}
 }
 
 // keep stores the state with a row that stays open, for the reason given.

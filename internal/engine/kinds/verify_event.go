@@ -40,11 +40,7 @@ func (v *verification) settle(ctx context.Context, in *verifyIntent) (ledger.Res
 
 // audit logs that the domain was verified, and by which proof.
 func (v *verification) audit(ctx context.Context, proof Evidence) {
-	log := v.cfg.Logger
-	if thin := proof.ThinProof; thin != nil {
-		log = log.With("thin_since", thin.Since, "thin_checks", thin.Checks)
-	}
-	log.InfoContext(ctx, "audit", "event", "domain verified", "run", v.x.Run, "item", v.item(ctx),
+	v.cfg.Logger.InfoContext(ctx, "audit", "event", "domain verified", "run", v.x.Run, "item", v.item(ctx),
 		"organization_id", v.want.OrganizationID, "discovery_domain_id", v.want.DiscoveryDomainID,
 		"domain", proof.Compared.Domain, "verification_host", proof.Compared.Host,
 		"proven_at", proof.At, "basis", proof.Basis, "quorum", proof.Quorum, "resolvers", proof.Resolvers,

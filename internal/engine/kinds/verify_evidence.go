@@ -30,9 +30,6 @@ type Evidence struct {
 
 	// Compared is the record that was verified by the proof; nil for a check.
 	Compared *Compared `json:"compared,omitempty"`
-	// ThinProof says why the proof was accepted although the verdict is unknown; nil: it is
-	// present.
-	ThinProof *ThinProof `json:"thin_proof,omitempty"`
 }
 
 // Compared is a discovery domain's record, as far as a proof depends on it.
@@ -43,18 +40,6 @@ type Compared struct {
 	Host              string `json:"verification_host"`
 	TXT               string `json:"verification_txt,omitempty"`        // empty: it is longer than maxPlainToken
 	TXTSHA256         string `json:"verification_txt_sha256,omitempty"` // of a longer one, in hexadecimal
-}
-
-// ThinProof says of an accepted proof for how long it was thin.
-type ThinProof struct {
-	Since  time.Time `json:"since"`  // the first check
-	Checks int       `json:"checks"` // with the last one
-}
-
-// String returns why the proof was accepted, for people.
-func (t ThinProof) String() string {
-	return fmt.Sprintf("as a thin proof: too few name servers answered; those that did, and all resolvers, had the value since %s, in %d checks",
-		t.Since.UTC().Format(time.RFC3339), t.Checks)
 }
 
 const (
@@ -105,11 +90,10 @@ func checkEvidence(v dnscheck.Verdict, confirmed bool, at time.Time) Evidence {
 	return Evidence{Evidence: e}
 }
 
-// proofEvidence returns the evidence of the verdict by which a record is verified. thin is
-// nil unless the proof is one.
-func proofEvidence(v dnscheck.Verdict, c *Compared, at time.Time, thin *ThinProof) Evidence {
+// proofEvidence returns the evidence of the verdict by which a record is verified.
+func proofEvidence(v dnscheck.Verdict, c *Compared, at time.Time) Evidence {
 	e := checkEvidence(v, true, at)
-	e.Compared, e.ThinProof = c, thin
+	e.Compared = c
 	for i := range e.Said {
 		o := &e.Said[i]
 		o.Milliseconds = math.Round(o.Milliseconds)
@@ -147,7 +131,7 @@ type packedProof struct {
 // packProof compresses a proof, without its sentence.
 func packProof(e Evidence) ([]byte, error) {
 	record := *e.Compared
-	p := packedProof{Evidence: Evidence{Compared: &record, ThinProof: e.ThinProof}}
+	p := packedProof{Evidence: Evidence{Compared: &record}}
 	record.TXT, p.Hex = packToken(record.TXT)
 	return proofPacking.packCut(maxProof, func(level int) any {
 		p.Evidence.Evidence = e.Cut(level)

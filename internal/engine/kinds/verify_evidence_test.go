@@ -220,7 +220,7 @@ func TestProofsAreSmall(t *testing.T) {
 	total := 0
 	for name, v := range proofs() {
 		d := record()
-		packed, err := kinds.PackProof(kinds.ProofEvidence(v, kinds.NewCompared(organization, d), now, nil))
+		packed, err := kinds.PackProof(kinds.ProofEvidence(v, kinds.NewCompared(organization, d), now))
 		if err != nil || len(packed) > kinds.MaxProof {
 			t.Fatalf("%s: %d bytes, %v", name, len(packed), err)
 		}
@@ -241,7 +241,7 @@ func TestProofsAreSmall(t *testing.T) {
 		t.Errorf("the mean is %d bytes, want at most %d", n, mean)
 	}
 	long := apiclient.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
-	packed, err := kinds.PackProof(kinds.ProofEvidence(proofs()["four of a provider"], kinds.NewCompared(random(64), long), now, nil))
+	packed, err := kinds.PackProof(kinds.ProofEvidence(proofs()["four of a provider"], kinds.NewCompared(random(64), long), now))
 	if err != nil || len(packed) > kinds.MaxProof {
 		t.Fatalf("the longest record: %d bytes, %v", len(packed), err)
 	}
@@ -345,7 +345,7 @@ func TestSizesOfRows(t *testing.T) {
 	size("waiting", 400)
 	verdicts := slices.Collect(maps.Values(proofs()))
 	each(ledger.Quota{Check: 250}, func(token ledger.Token, row ledger.Row) {
-		packed, err := kinds.PackProof(kinds.ProofEvidence(verdicts[int(row)%len(verdicts)], kinds.NewCompared(organization, domains[row]), now, nil))
+		packed, err := kinds.PackProof(kinds.ProofEvidence(verdicts[int(row)%len(verdicts)], kinds.NewCompared(organization, domains[row]), now))
 		if err != nil {
 			t.Fatal(err)
 		}

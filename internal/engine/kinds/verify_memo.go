@@ -19,8 +19,6 @@ type VerifyState struct {
 	Found []byte `json:"w,omitempty"`
 	// Since is when the zone's answer changed, if checks have become frequent again by that.
 	Since time.Time `json:"s,omitzero"`
-	// Thin is the time for which proofs have been thin; nil: the last was not.
-	Thin *ThinSpan `json:"n,omitempty"`
 	// Evidence is that of the last check, with its sentence; nil: the token was there.
 	Evidence *Evidence `json:"e,omitempty"`
 }
@@ -57,7 +55,7 @@ func usualHost(organization, domain string) string {
 // pack returns the memo of the row: at most maxVerdict bytes, if need be without the
 // record, which is then read again.
 func (s VerifyState) pack(organization string) ([]byte, error) {
-	if s.Record == nil && s.Found == nil && s.Since.IsZero() && s.Thin == nil && s.Evidence == nil {
+	if s.Record == nil && s.Found == nil && s.Since.IsZero() && s.Evidence == nil {
 		return nil, nil
 	}
 	memo, err := statePacking.packCut(maxVerdict, func(level int) any {
