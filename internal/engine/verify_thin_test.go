@@ -251,30 +251,6 @@ func TestVerifyThinKilled(t *testing.T) {
 	}
 }
 
-// TestVerifyThinLost has the PATCH of a thin proof land without an answer, and the next
-// execution start after more than the longest gap. No check contradicts the token.
-func TestVerifyThinLost(t *testing.T) {
-	const after = time.Hour
-	s := newThinSite(t, after, always(isThin), func(r *kinds.VerifyRow) {
-		claim("_ss.mine.example", "mine")(r)
-		r.UseForOrganizationDiscovery = new(true)
-	})
-	s.config.NoReads = true
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-	for len(s.writes()) == 0 && s.step() {
-		continue
-	}
-	s.wantStatus("verified")
-	s.clock.advance(after)
-	s.wantResult(ledger.Done, "")
-	s.wantStatus("verified")
-	for _, body := range s.writes() {
-		if contains(body, "pending") {
-			t.Errorf("reverted: %s", body)
-		}
-	}
-}
-
 func TestCheckThinProofAfter(t *testing.T) {
 	for after, ok := range map[time.Duration]bool{0: true, time.Hour: true, 96 * time.Hour: true, time.Minute: false, -1: false} {
 		if err := kinds.CheckThinProofAfter(after); (err == nil) != ok {

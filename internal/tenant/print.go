@@ -28,7 +28,7 @@ func (t Settings) Print(out io.Writer) {
 		fmt.Fprintf(out, "  canary-zone: %s\n", t.CanaryZone)
 	}
 	t.printSweep(out)
-	fmt.Fprintf(out, "  trust-payload: %t\n  allow-unproven: %t\n", t.TrustPayload, t.AllowUnproven)
+	fmt.Fprintf(out, "  allow-unproven: %t\n", t.AllowUnproven)
 	if len(t.Endpoints) > 0 {
 		fmt.Fprintf(out, "  webhook-backlog: %d\n", t.WebhookBacklog)
 	}

@@ -34,10 +34,6 @@ type CreateConfig struct {
 	API Templates
 	// RequestTimeout is as in [VerifyConfig].
 	RequestTimeout time.Duration
-	// NoReads says that the credentials may not list templates. A row's first POST is sent
-	// without that then: if Redis has forgotten an intent, only a server whose names are
-	// unique prevents a second template.
-	NoReads bool
 }
 
 // clockError is how far the clock of the API, which dates templates, may be behind Redis'.
@@ -98,9 +94,6 @@ func templateOf(content []byte) (apiclient.TemplateRequest, error) {
 // may send its first POST. Whether it may have the name of another template is for the
 // API to say.
 func (c creation) precede(ctx context.Context) (ledger.Result, error) {
-	if c.cfg.NoReads {
-		return ledger.Result{}, nil
-	}
 	may, err := c.lookup.mayExist(ctx, c.x, c.request.Name)
 	if err != nil || !may {
 		return ledger.Result{}, err

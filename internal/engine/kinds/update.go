@@ -43,9 +43,6 @@ type UpdateConfig struct {
 	API Domains
 	// RequestTimeout is as in [VerifyConfig].
 	RequestTimeout time.Duration
-	// NoReads says that the credentials may not read. Rows that set a status must bring
-	// the flag then.
-	NoReads bool
 	// AllowUnproven permits rows that set status verified without a proof.
 	AllowUnproven bool
 	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
@@ -148,9 +145,6 @@ func (u *update) patch(ctx context.Context) (ledger.Result, error) {
 // reports whether the record has the row's status. It is set all the same, since the
 // read may be older than the last change.
 func (u *update) readFlag(ctx context.Context, next *apiclient.DiscoveryDomainUpdate) (same bool, err error) {
-	if u.cfg.NoReads {
-		return false, engine.Refuse("the tenant's credentials may not read: a row that sets status must bring use_for_organization_discovery too, or a false could turn into a true")
-	}
 	d, err := u.readYoung(u.x.Beginning(ctx, u.stamp))
 	if err != nil {
 		return false, err
@@ -161,9 +155,6 @@ func (u *update) readFlag(ctx context.Context, next *apiclient.DiscoveryDomainUp
 
 // landed reports whether the record is as the row asks.
 func (u *update) landed(ctx context.Context) (bool, error) {
-	if u.cfg.NoReads {
-		return false, nil
-	}
 	d, err := u.read(ctx)
 	switch {
 	case isNotFound(err):
@@ -177,14 +168,11 @@ func (u *update) landed(ctx context.Context) (bool, error) {
 // abandon ends a row of a stopped run whose PATCH has not landed, once a read would
 // show it.
 func (u *update) abandon(ctx context.Context) error {
-	if wait := u.readAgain(u.former.At); wait > 0 && !u.cfg.NoReads {
+	if wait := u.readAgain(u.former.At); wait > 0 {
 		return engine.Later("the run is stopped; the record is read until it shows the result of a PATCH without an answer", wait)
 	}
 	if u.x.Cancelled {
-		detail := "the run was cancelled; a PATCH was under way, and the domain is not as the row asks"
-		if u.cfg.NoReads {
-			detail = "the run was cancelled; the domain may have been changed all the same, by a PATCH that had no answer: read the tenant's record"
-		}
+		const detail = "the run was cancelled; a PATCH was under way, and the domain is not as the row asks"
 		return engine.Settle(ledger.Result{Outcome: ledger.Cancelled, Detail: detail})
 	}
 	if left := u.inFlight(u.former.At); left > 0 { // the row is executed again once the run goes on
@@ -196,9 +184,6 @@ func (u *update) abandon(ctx context.Context) error {
 // refused ends a row of which a PATCH was refused after one that had no answer: the record
 // shows whether that one has landed.
 func (u *update) refused(ctx context.Context, reason error) (ledger.Result, error) {
-	if u.cfg.NoReads {
-		return ledger.Result{}, engine.Refuse("the domain may have been changed all the same, by a PATCH that had no answer: read the tenant's record; %s", reason)
-	}
 	if landed, err := u.landed(ctx); err != nil || landed {
 		return ledger.Result{Outcome: ledger.Done}, err
 	}

@@ -47,9 +47,6 @@ type VerifyConfig struct {
 	// RequestTimeout is the client's: a request whose answer was lost may have its effect
 	// until twice that time later.
 	RequestTimeout time.Duration
-	// NoReads says that the credentials may not read. Rows must bring host, token and flag
-	// then.
-	NoReads bool
 	// ThinProofAfter is how long proofs must have been thin until one is accepted; 0:
 	// never. See [CheckThinProofAfter].
 	ThinProofAfter time.Duration
@@ -178,15 +175,12 @@ func (v *verification) inLine(ctx context.Context) error {
 // fresh returns the record to prove against: listed a moment ago, or read now. It refuses
 // a record that cannot be proven, or need not.
 func (v *verification) fresh(ctx context.Context) (d apiclient.DiscoveryDomain, err error) {
-	switch {
-	case v.cfg.NoReads:
-		d, err = v.claimed()
-	case v.isListed():
+	if v.isListed() {
 		d, v.readAt = v.want.Listed.DiscoveryDomain, v.want.Listed.At
-	default:
+	} else {
 		d, err = v.readYoung(v.x.Beginning(ctx, v.stamp))
 	}
-	if err == nil && !v.cfg.NoReads {
+	if err == nil {
 		err = v.provable(d)
 	}
 	if err == nil {
@@ -237,21 +231,6 @@ func Sweeping(ctx context.Context) bool { return ctx.Value(classKey{}) == sweepi
 // isListed reports whether the row's listing is fresh.
 func (v *verification) isListed() bool {
 	return v.want.Listed != nil && v.isFresh(v.want.Listed.At)
-}
-
-// claimed returns the row's own host and token if the credentials may not read.
-func (v *verification) claimed() (d apiclient.DiscoveryDomain, err error) {
-	const because = "the tenant's credentials may not read: the row must bring "
-	switch w := v.want; {
-	case w.VerificationHost == "" || w.VerificationTXT == "":
-		return d, engine.Refuse(because + "verification_host and verification_txt")
-	case w.UseForOrganizationDiscovery == nil:
-		return d, engine.Refuse(because + "use_for_organization_discovery, or a false could turn into a true")
-	default:
-		return apiclient.DiscoveryDomain{
-			ID: w.DiscoveryDomainID, VerificationHost: w.VerificationHost, VerificationTXT: w.VerificationTXT, Status: apiclient.StatusPending,
-		}, nil
-	}
 }
 
 // provable refuses a record that is not the row's, cannot be proven, or is verified.
@@ -306,7 +285,7 @@ func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (
 	span := v.thin(d, verdict)
 	if verdict.State != dnscheck.Present && !span.accepted(v.cfg.ThinProofAfter) {
 		if v.former != nil {
-			if err := v.disproven(ctx, d); err != nil {
+			if err := v.disproven(ctx); err != nil {
 				return ledger.Result{}, err
 			}
 		}
@@ -328,7 +307,7 @@ func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (
 func (v *verification) patch(ctx context.Context, next *verifyIntent) (ledger.Result, error) {
 	v.row.Stage = ledger.StageReady // of a row that gets no permit
 	store := func(ctx context.Context) error {
-		if !v.cfg.NoReads && !v.isFresh(v.readAt) {
+		if !v.isFresh(v.readAt) {
 			return engine.Ready("the record was read too long before the permit; it is read and proven again")
 		}
 		return intend(ctx, v.x, v.row, next)
@@ -383,10 +362,9 @@ func (v *verification) unproven(ctx context.Context, verdict dnscheck.Verdict, s
 	return ledger.Result{}, v.keep(engine.NotYet(v.state.Evidence.Sentence, after))
 }
 
-// observe stores the verdict with the row. Of a host that no record confirms nothing is
-// stored that was found there.
+// observe stores the verdict with the row.
 func (v *verification) observe(verdict dnscheck.Verdict, now time.Time) {
-	e := checkEvidence(verdict, !v.cfg.NoReads, now)
+	e := checkEvidence(verdict, now)
 	v.state.Evidence = &e
 	if verdict.Contested() {
 		v.state.Thin = nil
@@ -396,7 +374,7 @@ func (v *verification) observe(verdict dnscheck.Verdict, now time.Time) {
 // keep stores the state with a row that stays open, for the reason given.
 func (v *verification) keep(reason error) error {
 	state := v.state
-	if v.cfg.NoReads || v.want.Listed != nil && *state.Record == *recordOf(v.want.Listed.DiscoveryDomain) {
+	if v.want.Listed != nil && *state.Record == *recordOf(v.want.Listed.DiscoveryDomain) {
 		state.Record = nil // the row's content has it
 	}
 	memo, err := state.pack(v.want.OrganizationID)

@@ -73,7 +73,7 @@ func (v *verification) unlessPending(err error) error {
 
 // resume continues a row of which an earlier execution may have sent the PATCH.
 func (v *verification) resume(ctx context.Context) (ledger.Result, error) {
-	d, err := v.resumed(ctx)
+	d, err := v.read(apiclient.BeforeSending(ctx, v.stamp))
 	left, again := v.inFlight(v.former.at), v.readAgain(v.former.at)
 	if err != nil && (left == 0 || !isNotFound(err)) {
 		return ledger.Result{}, v.unlessPending(err)
@@ -86,12 +86,12 @@ func (v *verification) resume(ctx context.Context) (ledger.Result, error) {
 		return ledger.Result{}, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
 	case v.former.Reverting, verified:
 		return ledger.Result{}, v.revert(ctx, d)
-	case again > 0 && (!proven || v.x.FinishOnly) && !v.cfg.NoReads:
+	case again > 0 && (!proven || v.x.FinishOnly):
 		return ledger.Result{}, engine.Later(unread, again)
 	case !proven:
 		return ledger.Result{}, engine.Refuse(changed + "it is pending")
 	case v.x.FinishOnly:
-		return v.abandon(ctx, d)
+		return ledger.Result{}, v.abandon(ctx)
 	}
 	v.state.Record = recordOf(d)
 	return v.prove(ctx, d)
@@ -99,15 +99,6 @@ func (v *verification) resume(ctx context.Context) (ledger.Result, error) {
 
 // unread is why a row stays open whose PATCH a read may not show yet.
 const unread = "a PATCH had no answer; the record is read until it shows its result"
-
-// resumed returns the record, or what the row claims of it if the credentials may not read:
-// only a PATCH makes the state of the domain sure then.
-func (v *verification) resumed(ctx context.Context) (apiclient.DiscoveryDomain, error) {
-	if v.cfg.NoReads {
-		return v.claimed()
-	}
-	return v.read(apiclient.BeforeSending(ctx, v.stamp))
-}
 
 // settleRead settles the row of a domain that a read has shown as verified. A flag that
 // another client has set meanwhile stays.
@@ -121,26 +112,16 @@ func (v *verification) settleRead(ctx context.Context, d apiclient.DiscoveryDoma
 }
 
 // abandon ends a row of a stopped run whose PATCH had no effect.
-func (v *verification) abandon(ctx context.Context, d apiclient.DiscoveryDomain) (result ledger.Result, err error) {
-	switch {
-	case !v.x.Cancelled && v.cfg.NoReads:
-		const why = "the run is stopped; a PATCH without an answer is repeated once the run goes on"
-		return result, engine.Later(why, time.Minute)
-	case !v.x.Cancelled:
-		return result, stopped(ctx, v.x, v.row)
-	case v.cfg.NoReads:
-		err = v.revert(ctx, d)
+func (v *verification) abandon(ctx context.Context) error {
+	if !v.x.Cancelled {
+		return stopped(ctx, v.x, v.row)
 	}
-	const detail = "the run was cancelled; a PATCH was under way, and the domain is not verified"
-	return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, err
+	return engine.Settle(ledger.Result{Outcome: ledger.Cancelled, Detail: "the run was cancelled; a PATCH was under way, and the domain is not verified"})
 }
 
 // disproven ends the intent of a row whose domain is no longer proven, once a read has shown
-// that the PATCH had no effect. Without reads, the PATCH is reverted.
-func (v *verification) disproven(ctx context.Context, d apiclient.DiscoveryDomain) error {
-	if v.cfg.NoReads {
-		return v.revert(ctx, d)
-	}
+// that the PATCH had no effect.
+func (v *verification) disproven(ctx context.Context) error {
 	if again := v.readAgain(v.former.at); again > 0 {
 		return engine.Later(unread, again)
 	}
@@ -154,15 +135,11 @@ const changed = "the tenant's record changed while it was being verified: " +
 var errReverted = engine.Refuse(changed + "it was set back to pending")
 
 // revert sets the domain to pending. If the answer is lost, a later execution reads the
-// record, or proves the domain, anew.
+// record.
 func (v *verification) revert(ctx context.Context, d apiclient.DiscoveryDomain) error {
 	sending := apiclient.BeforeSending(ctx, func(ctx context.Context) error { return amend(ctx, v.x, v.row, v.former) })
-	answer, err := v.setPending(sending, v.former, d)
-	switch {
-	case err != nil:
+	if err := v.setPending(sending, v.former, d); err != nil {
 		return notReverted(err)
-	case v.cfg.NoReads && v.former.proves(answer):
-		return v.x.Withdraw(ctx, v.row)
 	}
 	return errReverted
 }
@@ -174,13 +151,14 @@ func notReverted(err error) error {
 }
 
 // setPending sends the PATCH that reverts one. d is the record, or the answer of a PATCH.
-func (v *verification) setPending(ctx context.Context, in *verifyIntent, d apiclient.DiscoveryDomain) (apiclient.DiscoveryDomain, error) {
+func (v *verification) setPending(ctx context.Context, in *verifyIntent, d apiclient.DiscoveryDomain) error {
 	flag := d.UseForOrganizationDiscovery
 	if flag == nil {
 		flag = in.Flag
 	}
-	return v.api.UpdateDiscoveryDomain(ctx, v.organization, v.domain,
+	_, err := v.api.UpdateDiscoveryDomain(ctx, v.organization, v.domain,
 		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag})
+	return err
 }
 
 // revertTimeout bounds the revert of an execution's own PATCH, which goes out even if the
@@ -194,7 +172,7 @@ func (v *verification) disown(ctx context.Context, sent *verifyIntent, answer ap
 	defer cancel()
 	sent.Reverting = true
 	lost := amend(ctx, v.x, v.row, sent)
-	_, err := v.setPending(apiclient.BeforeSending(ctx, nil), sent, answer)
+	err := v.setPending(apiclient.BeforeSending(ctx, nil), sent, answer)
 	log := v.cfg.Logger.With("run", v.x.Run, "segment", v.x.Segment.Number, "row", int(v.row.Number),
 		"organization_id", v.want.OrganizationID, "discovery_domain_id", v.want.DiscoveryDomainID)
 	if err != nil {
