@@ -284,8 +284,11 @@ func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (
 	}
 	span := v.thin(d, verdict)
 	if verdict.State != dnscheck.Present && !span.accepted(v.cfg.ThinProofAfter) {
-		if v.former != nil {
-			if err := v.disproven(ctx); err != nil {
+		if v.former != nil { // a read has shown that its PATCH had no effect, unless the read is behind
+			if again := v.readAgain(v.former.at); again > 0 {
+				return ledger.Result{}, engine.Later(unread, again)
+			}
+			if err := v.x.Withdraw(ctx, v.row); err != nil {
 				return ledger.Result{}, err
 			}
 		}
@@ -318,7 +321,7 @@ func (v *verification) patch(ctx context.Context, next *verifyIntent) (ledger.Re
 	case err != nil:
 		return ledger.Result{}, v.unlessPending(err)
 	case !next.proves(answer) || below(answer) != nil:
-		return ledger.Result{}, v.disown(ctx, next, answer)
+		return ledger.Result{}, v.revert(ctx, next, answer, true)
 	}
 	if err := carriedOut(sent, answer); err != nil {
 		return ledger.Result{}, err
