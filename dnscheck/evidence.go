@@ -68,24 +68,6 @@ func (o Observation) record() ObservationRecord {
 	return r
 }
 
-// PlainEvidence returns Evidence limited as [Verdict.Plain] is: without anything that was found
-// at the host, its name servers among it.
-func (v Verdict) PlainEvidence() Evidence {
-	e := v.Evidence()
-	e.Sentence, e.Note = v.Plain(), ""
-	for i, o := range e.Said {
-		plain := ObservationRecord{
-			Authority: o.Authority, Transport: o.Transport, State: o.State, Reason: o.Reason, RCode: o.RCode,
-			Authenticated: o.Authenticated, NegativeTTL: o.NegativeTTL, Milliseconds: o.Milliseconds,
-		}
-		if !o.Authority {
-			plain.Asked, plain.Operator, plain.Perspective = o.Asked, o.Operator, o.Perspective
-		}
-		e.Said[i] = plain
-	}
-	return e
-}
-
 // Cuts is the number of levels of [Evidence.Cut].
 const Cuts = 5
 

@@ -162,7 +162,6 @@ var wrongTenant = []settingsCase{
 	{name: "sweep in a zone", args: []string{"--sweep", "CRON_TZ=Europe/Berlin 0 3 * * *"}, want: badCron(`"CRON_TZ=Europe/Berlin 0 3 * * *": the times are in UTC: leave the zone out`)},
 	{name: "sweep on no day", args: []string{"--sweep", "0 0 31 2 *"}, want: badCron(`"0 0 31 2 *": there is no such day in any year`)},
 	{name: "sweep empty", args: []string{"--sweep="}, want: badCron(`"": it is empty`)},
-	{name: "sweep without reading", args: []string{"--sweep", "@daily", "--trust-payload"}, want: "sweep: trust-payload says that the credentials may not read, and a sweep reads organizations and their domains: set one of them only"},
 	{name: "absent-action", args: []string{"--absent-action", "delete"}, want: `absent-action: want report, unroute or pending, got "delete"`},
 	{name: "grace 0", args: []string{"--grace", "0s"}, want: "grace: want a time above 0, at most 8760h0m0s, got 0s"},
 	{name: "grace of hours", args: []string{"--grace", "23h"}, want: "grace: want at least 24h0m0s, got 23h0m0s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)"},
@@ -344,7 +343,6 @@ tenant production:
   verify-pending: true
   absent-action: unroute, grace 336h0m0s, absent-checks 5
   protect: example.com, org_ExAmPlE000000001
-  trust-payload: false
   allow-unproven: false
   webhook-backlog: 10000
   webhook crm: https://crm.example.com (domain.at_risk, domain.lost, domain.restored), secret [secret]
@@ -367,7 +365,6 @@ tenant staging:
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3
-  trust-payload: false
   allow-unproven: false
 tenant partner:
   base-url: https://partner.example.com/api/v2
@@ -391,7 +388,6 @@ tenant partner:
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3
-  trust-payload: false
   allow-unproven: false
 `
 	if diff := cmp.Diff(want, stdout); diff != "" || status != 0 || stderr != "" {

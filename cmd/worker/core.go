@@ -47,7 +47,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 	c.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
 		Places: places, Place: func() workers.Place { return w.order.Place(name) },
-		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
+		Kinds: released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return afterEnd(ctx, own, c.followUp, notifier, run)
 		},
@@ -85,7 +85,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, w.metrics, w.traces, t.Name}
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier}
 	verify := kinds.VerifyConfig{
-		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload,
+		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout,
 		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
 	}
 	submit := submitRow(w.ledger.Core(), name)
@@ -93,12 +93,12 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	swept.Places = kinds.NewPlaces(sweepConcurrency, sweepConcurrency/2)
 	return map[ledger.Kind]engine.Handler{
 		kinds.Verify: kinds.NewVerify(verify),
-		kinds.Update: kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: timeout, NoReads: t.TrustPayload, AllowUnproven: t.AllowUnproven}),
+		kinds.Update: kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: timeout, AllowUnproven: t.AllowUnproven}),
 		kinds.Remove: kinds.NewRemove(kinds.RemoveConfig{
 			API: api, MaxClients: t.MaxClientsPerRequest, Limit: pace.NewClientLimit(w.redis, t.Name), Logger: logger,
 			Observe: func(clients int) { w.metrics.ClientsPerRequest(t.Name, clients) },
 		}),
-		kinds.Create:      kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout, NoReads: t.TrustPayload}),
+		kinds.Create:      kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout}),
 		kinds.Recheck:     kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: dns, Submit: submit}),
 		kinds.Act:         kinds.NewAct(kinds.ActConfig{API: api, DNS: dns, States: states, Rules: t.Rules, Places: kinds.NewPlaces(actConcurrency, 0), RequestTimeout: timeout, Logger: logger}),
 		kinds.HourlyCheck: kinds.NewHourlyCheck(kinds.HourlyConfig{Tenant: name, States: states, DNS: dns, Places: swept.Places, Submit: submit}),
@@ -129,10 +129,19 @@ func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, kinds.On
 // Operations are those that every row of a kind needs. An update that brings the flag
 // needs no read, and would not end the block of the read, so that its run would continue
 // with one row for each probe.
-func released(maxClients int, noReads bool) map[ledger.Kind]dispatch.Kind {
+func released(maxClients int) map[ledger.Kind]dispatch.Kind {
 	one := dispatch.Cost{First: 1, Check: 1, Ready: 1}
 	return map[ledger.Kind]dispatch.Kind{
-		kinds.Verify: releasedVerify(noReads),
+		// The first execution reads the record, and changes it if the token is there. It counts as
+		// two requests also if the token is not: with one, rows whose token is there would wait for
+		// permits in their places, and read the record once more in the end. A check needs DNS
+		// only, and is released while operations are blocked.
+		kinds.Verify: {
+			Operations: dispatch.Operations{
+				First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain},
+			},
+			Cost: dispatch.Cost{First: 2, Ready: 2},
+		},
 		kinds.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: one},
 		kinds.Remove: {
 			Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one,
@@ -147,21 +156,6 @@ func released(maxClients int, noReads bool) map[ledger.Kind]dispatch.Kind {
 		// An action that only reports changes nothing, and would not end the block of changes.
 		kinds.Act:         {Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
 		kinds.HourlyCheck: {}, // DNS only
-	}
-}
-
-// releasedVerify returns how rows of kind [kinds.Verify] are released. The first execution
-// reads the record, and changes it if the token is there. It counts as two requests also
-// if the token is not: with one, rows whose token is there would wait for permits in their
-// places, and read the record once more in the end. A check needs DNS only, and is
-// released while operations are blocked.
-func releasedVerify(noReads bool) dispatch.Kind {
-	read, change := apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain
-	if noReads {
-		return dispatch.Kind{Operations: dispatch.Operations{Ready: []string{change}}, Cost: dispatch.Cost{First: 1, Ready: 1}}
-	}
-	return dispatch.Kind{
-		Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}}, Cost: dispatch.Cost{First: 2, Ready: 2},
 	}
 }
 
@@ -186,7 +180,7 @@ func metricType(k ledger.Kind) string {
 
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
-	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Kinds: slices.Sorted(maps.Keys(released(1, false)))}
+	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Kinds: slices.Sorted(maps.Keys(released(1)))}
 	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
 	}

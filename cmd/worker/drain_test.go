@@ -98,7 +98,7 @@ func TestGoesOn(t *testing.T) {
 // cost. Rows of sweeps write rarely, and their checks cost nothing.
 func TestReleased(t *testing.T) {
 	w := &worker{}
-	for kind, k := range released(7, false) {
+	for kind, k := range released(7) {
 		switch kind {
 		case kinds.HourlyCheck, kinds.Recheck:
 			if len(k.Operations.First)+len(k.Operations.Check) > 0 || k.Cost.First+k.Cost.Check > 0 {
@@ -120,7 +120,7 @@ func TestReleased(t *testing.T) {
 			t.Errorf("%s has no name in metrics", kind)
 		}
 	}
-	if got := w.about().Kinds; len(got) != len(released(1, false)) {
+	if got := w.about().Kinds; len(got) != len(released(1)) {
 		t.Errorf("the session has kinds %v", got)
 	}
 }

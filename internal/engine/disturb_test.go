@@ -74,16 +74,11 @@ type scene struct {
 	kind ledger.Kind
 	// handler returns the handler; sab, if not nil, counts the calls of its API.
 	handler func(sab *saboteur) engine.Handler
-	// wrap changes the ledger of the workers; nil: not.
-	wrap func(engine.Ledger) engine.Ledger
 }
 
 // on returns a worker whose calls the saboteur counts.
 func (s scene) on(sab *saboteur) (*engine.Engine, ledger.SessionID) {
 	e, session := s.worker(func(c *engine.Config) {
-		if s.wrap != nil {
-			c.Ledger = s.wrap(c.Ledger)
-		}
 		if sab != nil {
 			c.Ledger = sabotaged{c.Ledger, sab}
 		}

@@ -170,18 +170,6 @@ func (x *Execution) Beginning(ctx context.Context, first ...func(context.Context
 // Stopping reports whether the worker stops: then no request begins that changes something.
 func (x *Execution) Stopping() bool { return x.engine.stopping() }
 
-// Server identifies the Redis server of the rows, which may have forgotten writes, such as
-// intents of earlier executions.
-func (x *Execution) Server(ctx context.Context) (ledger.Server, error) {
-	return x.ledger.Server(ctx, x.Segment)
-}
-
-// FirstSeen returns when a worker first saw that server, in Redis' time; zero: it has forgotten
-// nothing.
-func (x *Execution) FirstSeen(ctx context.Context, s ledger.Server) (time.Time, error) {
-	return x.ledger.FirstSeen(ctx, s)
-}
-
 // Allowed returns nil if a request may begin now: the ledger said so within the last second.
 // The error is [ErrStopped] or [ErrSuperseded] if it may not, or that of Redis.
 func (x *Execution) Allowed(ctx context.Context) error {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"orgops/internal/ledger"
 )
@@ -15,8 +14,6 @@ type Ledger interface {
 	Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce, rows ...ledger.Row) (ledger.Receipt, error)
 	End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error)
 	Running(ctx context.Context, of ledger.SessionID, segs ...ledger.Segment) ([]ledger.Running, error)
-	Server(ctx context.Context, seg ledger.Segment) (ledger.Server, error)
-	FirstSeen(ctx context.Context, s ledger.Server) (time.Time, error)
 	Hint(ctx context.Context, t ledger.Tenant, hints ...ledger.Hint) error
 }
 

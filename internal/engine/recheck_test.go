@@ -131,13 +131,6 @@ func TestRecheckInvalid(t *testing.T) {
 			s.wantRequests()
 		})
 	}
-	t.Run("no reads", func(t *testing.T) {
-		s := newSweepSite(t, sweep.Report)
-		s.config.NoReads = true
-		s.verified(new(true))
-		s.scan()
-		s.wantRow(s.finish(), engine.Refused, "may not read")
-	})
 }
 
 // TestRecheckUnreadable checks that a state which is damaged or of a newer version settles the

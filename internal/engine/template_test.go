@@ -35,9 +35,6 @@ func same(changes ...func(*sandbox.Template)) sandbox.Template {
 // creation is a scene with rows that create templates.
 type creation struct {
 	scene
-	// server is Redis. Without an identity each row lists the templates before its first
-	// POST.
-	server  ledger.Server
 	timeout time.Duration
 	tenant  kinds.Templates
 }
@@ -54,29 +51,8 @@ func creating(t *testing.T, rows []string, change ...func(*sandbox.Options)) *cr
 		}
 		return kinds.NewCreate(cfg)
 	}
-	s.wrap = func(l engine.Ledger) engine.Ledger { return identified{l, s} }
 	s.submit(kinds.Create, rows...)
 	return s
-}
-
-// identified is a ledger on the server that the test chooses.
-type identified struct {
-	engine.Ledger
-	*creation
-}
-
-// complete is a server that has forgotten nothing.
-const complete ledger.Server = "complete"
-
-func (l identified) Server(context.Context, ledger.Segment) (ledger.Server, error) {
-	return l.server, nil
-}
-
-func (l identified) FirstSeen(ctx context.Context, s ledger.Server) (time.Time, error) {
-	if s == complete {
-		return time.Time{}, nil
-	}
-	return l.Ledger.FirstSeen(ctx, s)
 }
 
 // templates has a name that is not its method's, so that it can be embedded.
@@ -199,44 +175,36 @@ func TestLostTemplate(t *testing.T) {
 			}
 			s.drain(e)
 			made := s.sandbox.Templates()
-			if len(made) != 1 || s.posts() != c.posts || s.lists() != 1+c.posts { // the second POST is resolved too
+			if len(made) != 1 || s.posts() != c.posts || s.lists() != 1 {
 				t.Fatalf("%d templates, %d POSTs, %d lists", len(made), s.posts(), s.lists())
 			}
 			s.wantRow(0, ledger.Done, made[0].ID)
-			if waited := s.of(sandbox.OpListTemplates)[1].At.Sub(s.of(sandbox.OpCreateTemplate)[0].At); waited < 2*s.timeout {
+			if waited := s.of(sandbox.OpListTemplates)[0].At.Sub(s.of(sandbox.OpCreateTemplate)[0].At); waited < 2*s.timeout {
 				t.Errorf("listed after %v", waited)
 			}
 		})
 	}
 }
 
-// TestTemplateLandsLate has a POST without an answer land after the second was answered:
-// the result names both templates.
+// TestTemplateLandsLate has a POST without an answer land after the templates were listed. The
+// next one is refused, and the row is done by the first.
 func TestTemplateLandsLate(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		late  sandbox.Template
-		named bool
-	}{
-		"late":                   {same(), true},
-		"another, other content": {same(func(m *sandbox.Template) { m.Type = "other" }), false},
-		"another, of long ago":   {same(func(m *sandbox.Template) { m.CreatedAt = time.Now().Add(-time.Hour) }), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := creating(t, []string{template}, repeatNames)
-			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropBefore: true})
-			e, _ := s.on(nil)
-			s.until(e, func() bool { return s.posts() == 2 })
-			first := s.sandbox.Templates()[0]
-			late := s.sandbox.AddTemplate(c.late)
-			s.drain(e)
-			s.wantRow(0, ledger.Done, first.ID)
-			if named := strings.Contains(s.row(0).Result.Detail, late.ID); named != c.named || s.posts() != 2 {
-				t.Errorf("%d POSTs, row %+v", s.posts(), s.row(0))
-			}
-		})
+	s := creating(t, []string{template})
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropBefore: true})
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Match: func(sandbox.Request) bool {
+		if s.lists() == 1 && len(s.sandbox.Templates()) == 0 {
+			s.sandbox.AddTemplate(same())
+		}
+		return false
+	}})
+	e, _ := s.on(nil)
+	s.drain(e)
+	made := s.sandbox.Templates()
+	if len(made) != 1 || s.posts() != 2 || s.lists() != 2 {
+		t.Fatalf("%d templates, %d POSTs, %d lists", len(made), s.posts(), s.lists())
 	}
+	s.wantRow(0, ledger.Done, made[0].ID)
 }
 
 // TestTemplateListRefused has the tenant refuse to list the templates: the result of a lost
@@ -245,7 +213,7 @@ func TestTemplateListRefused(t *testing.T) {
 	t.Parallel()
 	s := creating(t, []string{template})
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropAfter: true})
-	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, Skip: 1, Count: 1, Status: http.StatusBadRequest})
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, Count: 1, Status: http.StatusBadRequest})
 	e, _ := s.on(nil)
 	s.drain(e)
 	s.wantRow(0, ledger.Done, s.sandbox.Templates()[0].ID)
@@ -294,8 +262,7 @@ func TestRefusedTemplateAfterLost(t *testing.T) {
 	s.wantRow(0, ledger.Done, s.sandbox.Templates()[0].ID)
 }
 
-// TestTemplateNameTaken has another template with the name of the row. One with the
-// row's content is found before the POST.
+// TestTemplateNameTaken has another template with the name of the row.
 func TestTemplateNameTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		there sandbox.Template
@@ -307,24 +274,19 @@ func TestTemplateNameTaken(t *testing.T) {
 		"another claim":         {same(func(m *sandbox.Template) { m.Claims["nationality"] = true }), engine.Refused, []string{`"mdl"`, "presentation.nationality", "rename"}},
 		"another type":          {same(func(m *sandbox.Template) { m.Type = "other" }), engine.Refused, []string{"type"}},
 	} {
-		for _, noReads := range []bool{false, true} { // without reads, the template is found after the POST's 409
-			t.Run(fmt.Sprintf("%s, no reads %t", name, noReads), func(t *testing.T) {
-				s := creating(t, []string{template})
-				for range 120 { // the template is on the second page
-					s.sandbox.AddTemplate(same(func(m *sandbox.Template) { m.Name = "other" }))
-				}
-				there := s.sandbox.AddTemplate(c.there)
-				s.handler = func(*saboteur) engine.Handler {
-					return kinds.NewCreate(kinds.CreateConfig{API: s.tenant, RequestTimeout: s.timeout, NoReads: noReads})
-				}
-				e, _ := s.on(nil)
-				_ = e.ProcessTask(t.Context(), s.release())
-				s.wantRow(0, c.want, append(c.words, there.ID)...)
-				if n := len(s.sandbox.Templates()); n != 121 || (s.posts() > 0) != (noReads || c.want == engine.Refused) {
-					t.Errorf("%d templates, %d POSTs", n, s.posts())
-				}
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			s := creating(t, []string{template})
+			for range 120 { // the template is on the second page
+				s.sandbox.AddTemplate(same(func(m *sandbox.Template) { m.Name = "other" }))
+			}
+			there := s.sandbox.AddTemplate(c.there)
+			e, _ := s.on(nil)
+			_ = e.ProcessTask(t.Context(), s.release())
+			s.wantRow(0, c.want, append(c.words, there.ID)...)
+			if n := len(s.sandbox.Templates()); n != 121 || s.posts() != 1 || s.row(0).Intent != nil {
+				t.Errorf("%d templates, %d POSTs", n, s.posts())
+			}
+		})
 	}
 }
 
@@ -388,7 +350,7 @@ func TestTemplateRows(t *testing.T) {
 	if row := s.row(5); !strings.Contains(row.Checkpoint.Note, "newer worker") {
 		t.Errorf("row of a newer version: %+v", row)
 	}
-	if s.posts() != 1 || len(s.sandbox.Templates()) != 1 {
+	if s.posts() != 2 || len(s.sandbox.Templates()) != 1 {
 		t.Errorf("%d POSTs, %d templates", s.posts(), len(s.sandbox.Templates()))
 	}
 }
@@ -409,7 +371,7 @@ func TestBadTemplateListed(t *testing.T) {
 			made := s.sandbox.Templates()[0]
 			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, Count: 1, Body: `{"templates":[` + bad +
 				`,{"id":"` + made.ID + `",` + template[1:len(template)-1] + `,"created_at":"` + made.CreatedAt.Format(time.RFC3339) + `"}]}`})
-			s.until(e, func() bool { return s.lists() == 2 })
+			s.until(e, func() bool { return s.lists() == 1 })
 			if row := s.row(0); (row.Phase != ledger.PhaseSettled) != open {
 				t.Errorf("row %+v", row)
 			}
@@ -428,7 +390,7 @@ func TestTemplateKilled(t *testing.T) {
 		lost  bool
 		calls int
 		when  []bool
-	}{"undisturbed": {false, 5, beforeAndAfter}, "first POST lost": {true, 15, after}} {
+	}{"undisturbed": {false, 4, beforeAndAfter}, "first POST lost": {true, 10, after}} {
 		t.Run(name, func(t *testing.T) {
 			anywhere(t, c.calls, c.when, func(t *testing.T, sab *saboteur) {
 				s := creating(t, []string{template}, repeatNames)
@@ -462,7 +424,7 @@ func TestTemplateStopped(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			anywhere(t, 5, beforeAndAfter, func(t *testing.T, sab *saboteur) {
+			anywhere(t, 4, beforeAndAfter, func(t *testing.T, sab *saboteur) {
 				s := creating(t, []string{template}, repeatNames)
 				worker, session := s.on(sab)
 				begun, lists := false, 0 // whether the POST was, when the run is stopped
@@ -502,8 +464,7 @@ func TestTemplateStopped(t *testing.T) {
 }
 
 // TestStopAfterLostTemplate stops the run while a POST has no answer. A list shows whether it
-// has landed, and no POST follows. A paused row stores that it has sent one: if it lands while
-// the run is paused, it is found when the run is resumed.
+// has landed, and no POST follows until the run is resumed.
 func TestStopAfterLostTemplate(t *testing.T) {
 	t.Parallel()
 	lose := func(t *testing.T, landed bool) (*creation, *engine.Engine) {
@@ -557,15 +518,16 @@ func TestStopAfterLostTemplate(t *testing.T) {
 		if task := s.release(); task != nil {
 			t.Error("a row of a paused run is released again")
 		}
-		late := s.sandbox.AddTemplate(same())
+		if s.posts() != 1 || s.lists() != 1 {
+			t.Errorf("%d POSTs, %d lists", s.posts(), s.lists())
+		}
 		if err := s.Resume(t.Context(), s.run.ID); err != nil {
 			t.Fatal(err)
 		}
-		s.server = complete // a row without the memo would send a POST
 		s.drain(e)
-		s.wantRow(0, ledger.Done, late.ID)
-		if s.posts() != 1 {
-			t.Errorf("%d POSTs", s.posts())
+		s.wantRow(0, ledger.Done, s.sandbox.Templates()[0].ID)
+		if n := len(s.sandbox.Templates()); n != 1 || s.posts() != 2 {
+			t.Errorf("%d templates, %d POSTs", n, s.posts())
 		}
 	})
 }
@@ -592,110 +554,31 @@ func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) 
 	return apiclient.Template{}, nil
 }
 
-// TestForgottenIntent has Redis lose the intent of a POST that lands after Redis has come
-// back, under another identity. The row finds the template, also in a worker that has listed
-// the templates before, or has sent the POST without an intent.
+// TestForgottenIntent has Redis lose the intent of a POST that lands later. The API refuses the
+// name to the next POST, and the template is found.
 func TestForgottenIntent(t *testing.T) {
 	t.Parallel()
-	t.Run("other worker", func(t *testing.T) { testForgottenIntent(t, complete, false) })
-	t.Run("same worker", func(t *testing.T) { testForgottenIntent(t, complete, true) })
-	t.Run("same worker, listed", func(t *testing.T) { testForgottenIntent(t, "one", true) })
-}
-
-func testForgottenIntent(t *testing.T, server ledger.Server, same bool) {
-	t.Parallel()
-	s := creating(t, []string{template}, repeatNames)
-	s.server, s.timeout = server, 500*time.Millisecond
+	s := creating(t, []string{template})
 	var request sync.WaitGroup
 	landing := make(chan struct{})
 	land := sync.OnceFunc(func() { close(landing) })
 	defer land()
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Match: func(sandbox.Request) bool { <-landing; return false }})
-	api := &replaced{templates: fatal{s.tenant, &request}}
-	handler := kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: s.timeout})
 	worker, session := s.worker(func(c *engine.Config) {
-		c.Ledger = forgetful{identified{c.Ledger, s}}
-		c.Handlers[kinds.Create] = handler
+		c.Ledger = forgetful{c.Ledger}
+		c.Handlers[kinds.Create] = kinds.NewCreate(kinds.CreateConfig{API: fatal{s.tenant, &request}, RequestTimeout: s.timeout})
 	})
 	var life sync.WaitGroup
 	life.Go(func() { s.until(worker, func() bool { return false }) })
 	life.Wait()
 	s.reclaim(session)
-	s.server, api.templates = "two", s.tenant
-	if !same {
-		handler = kinds.NewCreate(kinds.CreateConfig{API: s.tenant, RequestTimeout: s.timeout})
-	}
-	e, _ := s.worker(func(c *engine.Config) {
-		c.Ledger = identified{c.Ledger, s}
-		c.Handlers[kinds.Create] = handler
-	})
-	_ = e.ProcessTask(t.Context(), s.next()) // it sees the other identity
 	land()
 	request.Wait()
-	s.drain(e)
-	s.wantRow(0, engine.Unchanged)
-	if s.posts() != 1 || len(s.sandbox.Templates()) != 1 {
-		t.Errorf("%d POSTs, %d templates", s.posts(), len(s.sandbox.Templates()))
-	}
-}
-
-// replaced is an API that a test replaces.
-type replaced struct{ templates }
-
-// TestNoListing lists no templates where Redis can have forgotten no request.
-func TestNoListing(t *testing.T) {
-	s := creating(t, []string{template})
-	s.server, s.timeout = complete, time.Minute
 	e, _ := s.on(nil)
-	_ = e.ProcessTask(t.Context(), s.release())
-	s.wantRow(0, ledger.Done)
-	if s.lists() != 0 || s.posts() != 1 {
-		t.Errorf("%d lists, %d POSTs", s.lists(), s.posts())
-	}
-}
-
-// TestWaitedInAnotherWorker has a row wait until no forgotten POST can land any more, and
-// be executed by another worker then, which sees the identity of Redis for the first time.
-func TestWaitedInAnotherWorker(t *testing.T) {
-	t.Parallel()
-	s := creating(t, []string{template})
-	s.server = "one"
-	// By the second worker's clock, the wait may end a moment after the row is due.
-	for n := 0; n < 5 && s.row(0).Phase != ledger.PhaseSettled; n++ {
-		e, _ := s.on(nil)
-		_ = e.ProcessTask(t.Context(), s.next())
-	}
-	s.wantRow(0, ledger.Done)
-}
-
-// TestOneListing lists the templates once for all rows of a worker, while Redis has the
-// same identity. Rows that come while it does wait.
-func TestOneListing(t *testing.T) {
-	t.Parallel()
-	var rows []string
-	for i := range 5 {
-		rows = append(rows, strings.Replace(template, `"mdl"`, fmt.Sprintf(`"mdl %d"`, i), 1))
-	}
-	s := creating(t, rows)
-	s.server = "one"
-	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, AnswerLatency: 200 * time.Millisecond})
-	e, _ := s.on(nil)
-	_ = e.ProcessTask(t.Context(), s.release()) // the worker sees the identity
-	time.Sleep(3 * s.timeout)
-	var all sync.WaitGroup
-	for range 2 {
-		r, err := s.Release(t.Context(), s.segment(), ledger.Quota{Check: 1})
-		if err != nil || len(r.Rows) != 1 {
-			t.Fatalf("released %v, %v", r.Rows, err)
-		}
-		all.Go(func() { _ = e.ProcessTask(t.Context(), s.task(engine.NewTask(s.run, s.segment(), r.Token, r.Rows...))) })
-	}
-	all.Wait()
-	if s.lists() != 1 || s.posts() < 1 {
-		t.Errorf("%d lists, %d POSTs", s.lists(), s.posts())
-	}
 	s.drain(e)
-	if n := s.counts(); n[ledger.Done] != 5 || s.lists() != 1 || s.posts() != 5 {
-		t.Errorf("counts %v, %d lists, %d POSTs", n, s.lists(), s.posts())
+	made := s.sandbox.Templates()
+	if len(made) != 1 || s.posts() != 2 {
+		t.Fatalf("%d POSTs, %d templates", s.posts(), len(made))
 	}
+	s.wantRow(0, engine.Unchanged, made[0].ID)
 }

@@ -211,30 +211,65 @@ func TestUpdateFlagIsFresh(t *testing.T) {
 	}
 }
 
-// TestUpdateNotFound has rows with wrong ids. One that needs the record is refused by a second
-// read, and one whose PATCH had no answer by the next PATCH.
-func TestUpdateNotFound(t *testing.T) {
-	site := func(t *testing.T, member string) *verifySite {
-		s := newVerifySite(t)
-		s.sandbox.AddOrganization(org, "one")
-		s.handlers = func(c kinds.VerifyConfig) map[ledger.Kind]engine.Handler {
-			update := kinds.NewUpdate(kinds.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})
-			return map[ledger.Kind]engine.Handler{kinds.Update: update}
-		}
-		s.began = s.clock.now()
-		s.submit(kinds.Update, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+member+`}`)
-		return s
+// TestUpdateFlagAfresh has another client turn the flag on after a PATCH without an answer that did
+// not land. The next PATCH sends the flag as it is then.
+func TestUpdateFlagAfresh(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.update()
+	s.lose(false)
+	e, _ := s.worker()
+	_ = e.ProcessTask(t.Context(), s.release())
+	d.Use = new(true)
+	s.sandbox.SetDomain(org, d)
+	s.drain(e)
+	if got, _ := s.sandbox.Domain(org, d.ID); got.Status != "pending" || !*got.Use {
+		t.Errorf("status %s, flag %t: want pending, and the flag of the other client", got.Status, *got.Use)
 	}
+	if row := s.row(0); row.Result.Outcome != ledger.Done {
+		t.Errorf("row %+v", row)
+	}
+}
+
+// newUpdateSite returns a site with one row about a domain, on a clock that waits for nothing.
+func newUpdateSite(t *testing.T, member string) *verifySite {
+	s := newVerifySite(t)
+	s.sandbox.AddOrganization(org, "one")
+	s.handlers = func(c kinds.VerifyConfig) map[ledger.Kind]engine.Handler {
+		update := kinds.NewUpdate(kinds.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})
+		return map[ledger.Kind]engine.Handler{kinds.Update: update}
+	}
+	s.began = s.clock.now()
+	s.submit(kinds.Update, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+member+`}`)
+	return s
+}
+
+// TestUpdateStaleRead has a PATCH without an answer land, reads show the record as it was, and the
+// next PATCH refused. The row waits for a read that shows the result.
+func TestUpdateStaleRead(t *testing.T) {
+	s := newUpdateSite(t, `"status":"pending"`)
+	s.domain(sandbox.Domain{Status: "verified", Use: new(false)}, false)
+	s.lose(true)
+	s.step()
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Status: http.StatusBadRequest})
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3, Wrong: func(d *sandbox.Domain) { d.Status = "verified" }})
+	s.wantResult(ledger.Done, "")
+	s.wantRequests("GET", "PATCH", "GET", "GET", "GET", "PATCH", "GET")
+}
+
+// TestUpdateNotFound has rows with wrong ids. One that needs the record is refused by a second
+// read, and one whose PATCH had no answer by a read once that cannot land any more.
+func TestUpdateNotFound(t *testing.T) {
 	t.Run("read", func(t *testing.T) {
-		s := site(t, `"status":"pending"`)
+		s := newUpdateSite(t, `"status":"pending"`)
 		s.wantResult(engine.Refused, "404 Not Found")
 		s.wantTwoReads()
 	})
 	t.Run("answer lost", func(t *testing.T) {
-		s := site(t, `"use_for_organization_discovery":true`)
+		s := newUpdateSite(t, `"use_for_organization_discovery":true`)
 		s.lose(false)
 		s.wantResult(engine.Refused, "404 Not Found")
-		s.wantRequests("PATCH", "GET", "GET", "PATCH", "GET")
+		s.wantRequests("PATCH", "GET", "GET")
 	})
 }
 

@@ -159,6 +159,35 @@ func TestVerifyOwnAnswer(t *testing.T) {
 	}
 }
 
+// TestVerifyOwnRevertFails has the record get another token right before the PATCH, whose answer
+// shows that, and the revert fail. The next executions revert, however late reads show the change.
+func TestVerifyOwnRevertFails(t *testing.T) {
+	for _, f := range []sandbox.Fault{{Status: 503}, {Status: 400}, {DropBefore: true}, {DropAfter: true}} {
+		for _, lag := range []time.Duration{0, 2 * time.Minute, 4 * time.Minute} {
+			t.Run(fmt.Sprint(f.Status, f.DropBefore, f.DropAfter, lag), func(t *testing.T) {
+				s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = lag })
+				d := s.domain(sandbox.Domain{Use: new(false)}, true)
+				s.clock.advance(lag)
+				f.Skip = 1
+				s.fail(sandbox.OpUpdateDiscoveryDomain, f)
+				s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Match: func(sandbox.Request) bool {
+					if now, _ := s.sandbox.Domain(org, dom); now.TXT == d.TXT {
+						now.TXT = "replaced"
+						s.sandbox.SetDomain(org, now)
+					}
+					return false
+				}})
+				s.verify()
+				s.wantResult(engine.Refused, "no longer the one that was proven")
+				if d := s.wantStatus("pending"); *d.Use {
+					t.Error("the flag was changed")
+				}
+				s.wantEvents()
+			})
+		}
+	}
+}
+
 // TestVerifyKill kills the worker before and after each call, and again at each call of
 // the execution that follows.
 func TestVerifyKill(t *testing.T) {

@@ -169,13 +169,12 @@ const (
 
 // Needs are the settings that determine which scopes are needed.
 type Needs struct {
-	TrustPayload bool // records are not read
-	Sweep        bool // there is a schedule
-	Acts         bool // sweeps change records: absent-action, verify-pending
+	Sweep bool // there is a schedule
+	Acts  bool // sweeps change records: absent-action, verify-pending
 }
 
 func needsOf(t tenant.Settings) Needs {
-	return Needs{TrustPayload: t.TrustPayload, Sweep: t.Sweep != tenant.Off, Acts: t.Rules.Action != sweep.Report || t.VerifyPending}
+	return Needs{Sweep: t.Sweep != tenant.Off, Acts: t.Rules.Action != sweep.Report || t.VerifyPending}
 }
 
 // kind is a kind of work, and the scopes that it needs.
@@ -187,12 +186,8 @@ type kind struct {
 }
 
 func (n Needs) kinds() []kind {
-	domains := []string{updateDomains}
-	if !n.TrustPayload {
-		domains = append(domains, readDomains)
-	}
 	all := []kind{
-		{name: "domains verify and update", scopes: domains},
+		{name: "domains verify and update", scopes: []string{updateDomains, readDomains}},
 		{name: "clients remove", scopes: []string{deleteClients}},
 		{name: "templates create", scopes: []string{createTemplates, readTemplates}},
 	}

@@ -205,7 +205,7 @@
 //	receipt.go            the answer to a write
 //	list.go               the lists of a tenant's runs
 //	header.go, run.go     the header of a run, as it is stored, with the closed segments; its type
-//	schema.go, server.go  versions of the data; servers that may have forgotten writes
+//	schema.go             versions of the data
 //	spread.go, outcome.go slots of a Cluster; outcomes and results
 //	codec.go              rows as they are stored
 //	scripts.go, keys.go   scripts with their limits, and keys

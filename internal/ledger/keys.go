@@ -8,9 +8,6 @@ const prefix = "orgops:v2:"
 // tenantsKey is the set of the tenants that have, or had, a run.
 const tenantsKey = prefix + "tenants"
 
-// serversKey is a hash of when each Redis server was first seen, in ms.
-const serversKey = prefix + "servers"
-
 // headerKeys returns the keys of a run's header, in the order in which
 // lua/header.lua names them. They share one hash tag.
 func headerKeys(run RunID) []string {

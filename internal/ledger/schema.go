@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 )
@@ -26,29 +25,10 @@ func (l *Ledger) CheckSchema(ctx context.Context) error {
 	if stored, err := l.readSchema(ctx); err != nil || stored {
 		return err
 	}
-	if err := l.markEmpty(ctx); err != nil {
+	if err := l.rdb.SetNX(ctx, schemaKey, schema, 0).Err(); err != nil {
 		return fmt.Errorf("write the schema version: %w", noMemory(err))
 	}
 	return l.ReadSchema(ctx) // another process may have been first
-}
-
-// markEmpty stores the version in an empty Redis, and that its servers have forgotten nothing.
-// They are read before: once the version is stored, a server may forget a write.
-func (l *Ledger) markEmpty(ctx context.Context) error {
-	servers, err := l.servers(ctx)
-	if err != nil {
-		return err
-	}
-	first, err := l.rdb.SetNX(ctx, schemaKey, schema, 0).Result()
-	if err != nil || !first {
-		return err
-	}
-	for _, s := range servers {
-		if s != "" {
-			err = errors.Join(err, l.rdb.HSetNX(ctx, serversKey, string(s), 0).Err())
-		}
-	}
-	return err
 }
 
 // ReadSchema returns a [SchemaError] if Redis holds data that this version cannot use. An

@@ -81,7 +81,6 @@ var (
 	sealScript   = headerScript("seal")
 
 	stageScript    = segmentScript("stage")
-	serverScript   = segmentScript("server", "identity")
 	dueScript      = segmentScript("stage_due")
 	resultsScript  = segmentScript("stage_results")
 	applyScript    = segmentScript("apply", "report")
@@ -108,8 +107,6 @@ var (
 	forgetScript   = sessionsScriptOf("forget")
 	deadScript     = sessionsScriptOf("dead")
 	sessionsScript = sessionsScriptOf("list")
-
-	seenScript = newScript("servers_seen", source("clock"))
 )
 
 func headerScript(name string) *redis.Script {

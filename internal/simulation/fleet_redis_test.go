@@ -25,9 +25,8 @@ import (
 type fleetRedis struct {
 	mini *miniredis.Miniredis
 	// running is held by each command, and locked while the content is copied or replaced.
-	running  sync.RWMutex
-	ahead    atomic.Int64 // of Redis' clock, in ns
-	identity atomic.Int64 // changes when Redis has lost writes
+	running sync.RWMutex
+	ahead   atomic.Int64 // of Redis' clock, in ns
 
 	mu     sync.Mutex
 	lost   spans // the times whose writes Redis has lost
@@ -53,8 +52,7 @@ func newFleetRedis(t *testing.T) *fleetRedis {
 	return r
 }
 
-// answer answers TIME by the clock of this Redis, and INFO with its identity, which the
-// embedded Redis lacks.
+// answer answers TIME by the clock of this Redis, and INFO, which the embedded Redis lacks.
 func (r *fleetRedis) answer(c *server.Peer, cmd string, _ ...string) bool {
 	switch cmd {
 	case "TIME":
@@ -64,8 +62,7 @@ func (r *fleetRedis) answer(c *server.Peer, cmd string, _ ...string) bool {
 		c.WriteBulk(fmt.Sprint(at.Nanosecond() / 1000))
 		return true
 	case "INFO":
-		id := fmt.Sprintf("%016x%024d", r.identity.Load(), 0)
-		c.WriteBulk("run_id:" + id + "\r\nmaster_replid:" + id + "\r\naof_enabled:1\r\n")
+		c.WriteBulk("aof_enabled:1\r\n")
 		return true
 	}
 	return false
@@ -137,7 +134,6 @@ func (r *fleetRedis) goBack(after time.Duration) {
 	r.running.Lock()
 	defer r.running.Unlock()
 	content.restore(r.mini.DB(0))
-	r.identity.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lost = append(r.lost, span{from, now()})

@@ -24,7 +24,7 @@ func (t Settings) Print(out io.Writer) {
 	fmt.Fprintf(out, "  dns-mode: %s\n  require-dnssec: %t\n", t.Mode, t.RequireDNSSEC)
 	fmt.Fprintf(out, "  refuse-aliases: %t\n", t.RefuseAliases)
 	t.printSweep(out)
-	fmt.Fprintf(out, "  trust-payload: %t\n  allow-unproven: %t\n", t.TrustPayload, t.AllowUnproven)
+	fmt.Fprintf(out, "  allow-unproven: %t\n", t.AllowUnproven)
 	if len(t.Endpoints) > 0 {
 		fmt.Fprintf(out, "  webhook-backlog: %d\n", t.WebhookBacklog)
 	}

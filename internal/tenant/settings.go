@@ -51,7 +51,6 @@ type Settings struct {
 	Grace                time.Duration `yaml:"grace" help:"How long the TXT record must be gone before the action." default:"168h"`
 	AbsentChecks         int           `yaml:"absent_checks" help:"Number of consecutive sweeps that must find it gone before the action." default:"3"`
 	Protect              []string      `yaml:"protect" help:"Domains (including their subdomains) and organization ids that are never acted on." placeholder:"NAME"`
-	TrustPayload         bool          `yaml:"trust_payload" help:"Do not read records, for credentials without read scopes. Rows must then contain host, token and flag."`
 	Webhooks             string        `yaml:"webhooks" help:"YAML file of webhook endpoints." placeholder:"FILE"`
 	WebhookBacklog       int           `yaml:"webhook_backlog" help:"Maximum number of events that wait for one endpoint. If there are more, the oldest are dropped." default:"10000"`
 	AllowUnproven        bool          `yaml:"allow_unproven" help:"Allow domains update to set verified without a proof."`

@@ -32,6 +32,9 @@ const (
 	secondRead = 30 * time.Second
 )
 
+// unread is why a row stays open whose PATCH a read may not show yet.
+const unread = "a PATCH had no answer; the record is read until it shows its result"
+
 // change is one execution of a row that changes a discovery domain.
 type change struct {
 	x       *engine.Execution

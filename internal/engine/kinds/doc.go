@@ -16,7 +16,6 @@
 //	change.go           PATCHes of domains, and answers that were lost
 //	remove.go           clients:remove
 //	template.go         template:create
-//	template_lookup.go  templates whose creation Redis may have forgotten
 //	states.go           events of domain states, rows that give something back
 //	row.go              contents and intents of rows, and errors
 package kinds

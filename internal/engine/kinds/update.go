@@ -1,15 +1,15 @@
 package kinds
 
-// A PATCH is idempotent (specification 4.1): a second one changes nothing. An intent is
-// stored before it all the same. If the answer is lost, the row's next execution only reads
-// until the PATCH cannot land any more (change.go); and if the run is cancelled, or the next
-// PATCH is refused, a read shows whether it has landed.
+// A PATCH is idempotent (specification 4.1): a second one changes nothing. Its intent is
+// stored before it all the same. An execution that finds one reads the record first, and a
+// record that is as the row asks is done. Only after twice the request timeout, when the
+// former PATCH cannot land any more, is the row settled otherwise, or another PATCH sent,
+// with the flag as it is read then. A stopped run only reads.
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"orgops/apiclient"
@@ -43,9 +43,6 @@ type UpdateConfig struct {
 	API Domains
 	// RequestTimeout is as in [VerifyConfig].
 	RequestTimeout time.Duration
-	// NoReads says that the credentials may not read. Rows that set a status must bring
-	// the flag then.
-	NoReads bool
 	// AllowUnproven permits rows that set status verified without a proof.
 	AllowUnproven bool
 	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
@@ -75,12 +72,11 @@ func NewUpdate(cfg UpdateConfig) engine.Handler {
 type update struct {
 	change
 
-	cfg    UpdateConfig
-	want   UpdateRow
-	former *patch // of an earlier execution; nil: none
+	cfg  UpdateConfig
+	want UpdateRow
 }
 
-// patch is the intent of a PATCH. Its answer is not known, if an earlier execution sent it.
+// patch is the intent of a PATCH.
 type patch struct {
 	// At is when it was sent. The intent's own time may be later: see notSent.
 	At time.Time `json:"at"`
@@ -93,117 +89,60 @@ func (u *update) execute(ctx context.Context) (ledger.Result, error) {
 	if u.row.Intent == nil {
 		return u.patch(ctx)
 	}
-	u.former = &patch{At: u.row.Intent.At} // unless it has a time of its own
-	if err := readIntent(u.row, u.former); err != nil {
+	former := patch{At: u.row.Intent.At} // unless it has a time of its own
+	if err := readIntent(u.row, &former); err != nil {
 		return ledger.Result{}, err
 	}
-	return u.resume(ctx)
-}
-
-// resume continues a row of which an earlier execution may have sent the PATCH.
-func (u *update) resume(ctx context.Context) (ledger.Result, error) {
-	if landed, err := u.landed(ctx); err != nil || landed {
-		return ledger.Result{Outcome: ledger.Done}, err
-	}
-	if u.x.FinishOnly {
-		return ledger.Result{}, u.abandon(ctx)
-	}
-	if left := u.inFlight(u.former.At); left > 0 {
+	left, again := u.inFlight(former.At), u.readAgain(former.At)
+	d, err := u.read(ctx)
+	switch {
+	case err == nil && carriedOut(u.want.update(), d) == nil:
+		return ledger.Result{Outcome: ledger.Done}, nil
+	case err != nil && !isNotFound(err):
+		return ledger.Result{}, retryRefused(err)
+	case left > 0:
 		return ledger.Result{}, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
+	case err != nil:
+		return ledger.Result{}, err
+	case u.x.FinishOnly && again > 0:
+		return ledger.Result{}, engine.Later(unread, again)
+	case u.x.Cancelled:
+		return ledger.Result{Outcome: ledger.Cancelled, Detail: "the run was cancelled; a PATCH was under way, and the domain is not as the row asks"}, nil
+	case u.x.FinishOnly:
+		return ledger.Result{}, stopped(ctx, u.x, u.row)
 	}
 	result, err := u.patch(ctx)
-	if engine.Decide(err).Outcome == engine.Refused {
-		return u.refused(ctx, err)
+	if again > 0 && engine.Decide(err).Outcome == engine.Refused {
+		err = engine.Later(unread, again) // the read may be older than the former PATCH
 	}
 	return result, err
 }
 
-// patch sends the PATCH.
+// patch sends the PATCH. A status is sent with a flag, since the specification gives that a
+// default of true (4.1): without it a false could turn into a true. If the row does not name
+// the flag, it is sent as it is read. A record that has the row's status already gets it all
+// the same, since the read may be older than the last change.
 func (u *update) patch(ctx context.Context) (ledger.Result, error) {
-	next, outcome := u.want.update(), ledger.Done
-	if next.Status != nil && next.UseForOrganizationDiscovery == nil {
-		same, err := u.readFlag(ctx, &next)
+	next, result := u.want.update(), ledger.Result{Outcome: ledger.Done}
+	reads := next.Status != nil && next.UseForOrganizationDiscovery == nil
+	if reads {
+		d, err := u.readYoung(u.x.Beginning(ctx, u.stamp))
 		if err != nil {
 			return ledger.Result{}, err
 		}
-		if same && u.former == nil {
-			outcome = engine.Unchanged
+		next.UseForOrganizationDiscovery = d.UseForOrganizationDiscovery
+		if d.Status == *next.Status && u.row.Intent == nil {
+			result.Outcome = engine.Unchanged
 		}
 	}
-	store := func(ctx context.Context) error {
-		if !u.readAt.IsZero() && !u.isFresh(u.readAt) {
+	answer, err := u.send(ctx, next, func(ctx context.Context) error {
+		if reads && !u.isFresh(u.readAt) {
 			return engine.Later("the record was read too long before the permit; it is read again", time.Second)
 		}
 		return intend(ctx, u.x, u.row, patch{At: u.x.Now()})
-	}
-	answer, err := u.send(ctx, next, store, u.notSent)
+	}, u.notSent)
 	if err != nil {
 		return ledger.Result{}, err
 	}
-	return ledger.Result{Outcome: outcome}, carriedOut(next, answer)
-}
-
-// readFlag fills in the flag as the record has it, since the specification gives it a
-// default of true (4.1): a PATCH without it could turn a false into a true. same
-// reports whether the record has the row's status. It is set all the same, since the
-// read may be older than the last change.
-func (u *update) readFlag(ctx context.Context, next *apiclient.DiscoveryDomainUpdate) (same bool, err error) {
-	if u.cfg.NoReads {
-		return false, engine.Refuse("the tenant's credentials may not read: a row that sets status must bring use_for_organization_discovery too, or a false could turn into a true")
-	}
-	d, err := u.readYoung(u.x.Beginning(ctx, u.stamp))
-	if err != nil {
-		return false, err
-	}
-	next.UseForOrganizationDiscovery = d.UseForOrganizationDiscovery
-	return d.Status == *next.Status, nil
-}
-
-// landed reports whether the record is as the row asks.
-func (u *update) landed(ctx context.Context) (bool, error) {
-	if u.cfg.NoReads {
-		return false, nil
-	}
-	d, err := u.read(ctx)
-	switch {
-	case isNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, retryRefused(fmt.Errorf("read the result of the PATCH: %w", err))
-	}
-	return carriedOut(u.want.update(), d) == nil, nil
-}
-
-// abandon ends a row of a stopped run whose PATCH has not landed, once a read would
-// show it.
-func (u *update) abandon(ctx context.Context) error {
-	if wait := u.readAgain(u.former.At); wait > 0 && !u.cfg.NoReads {
-		return engine.Later("the run is stopped; the record is read until it shows the result of a PATCH without an answer", wait)
-	}
-	if u.x.Cancelled {
-		detail := "the run was cancelled; a PATCH was under way, and the domain is not as the row asks"
-		if u.cfg.NoReads {
-			detail = "the run was cancelled; the domain may have been changed all the same, by a PATCH that had no answer: read the tenant's record"
-		}
-		return engine.Settle(ledger.Result{Outcome: ledger.Cancelled, Detail: detail})
-	}
-	if left := u.inFlight(u.former.At); left > 0 { // the row is executed again once the run goes on
-		return engine.Later("the run is stopped; a PATCH without an answer may still land", left)
-	}
-	return stopped(ctx, u.x, u.row)
-}
-
-// refused ends a row of which a PATCH was refused after one that had no answer: the record
-// shows whether that one has landed.
-func (u *update) refused(ctx context.Context, reason error) (ledger.Result, error) {
-	if u.cfg.NoReads {
-		return ledger.Result{}, engine.Refuse("the domain may have been changed all the same, by a PATCH that had no answer: read the tenant's record; %s", reason)
-	}
-	if landed, err := u.landed(ctx); err != nil || landed {
-		return ledger.Result{Outcome: ledger.Done}, err
-	}
-	if wait := u.readAgain(u.former.At); wait > 0 && !isNotFound(reason) {
-		return ledger.Result{}, engine.Later("a PATCH had no answer; the record is read until it shows its result", wait)
-	}
-	return ledger.Result{}, reason
+	return result, carriedOut(next, answer)
 }

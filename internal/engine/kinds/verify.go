@@ -45,9 +45,6 @@ type VerifyConfig struct {
 	// RequestTimeout is the client's: a request whose answer was lost may have its effect
 	// until twice that time later.
 	RequestTimeout time.Duration
-	// NoReads says that the credentials may not read. Rows must bring host, token and flag
-	// then.
-	NoReads bool
 	// Places bounds the checks that are in progress at a time; nil: no limit.
 	Places *Places
 	// Notify is called with each event and the evidence of the row's result before the row is
@@ -173,15 +170,12 @@ func (v *verification) inLine(ctx context.Context) error {
 // fresh returns the record to prove against: listed a moment ago, or read now. It refuses
 // a record that cannot be proven, or need not.
 func (v *verification) fresh(ctx context.Context) (d apiclient.DiscoveryDomain, err error) {
-	switch {
-	case v.cfg.NoReads:
-		d, err = v.claimed()
-	case v.isListed():
+	if v.isListed() {
 		d, v.readAt = v.want.Listed.DiscoveryDomain, v.want.Listed.At
-	default:
+	} else {
 		d, err = v.readYoung(v.x.Beginning(ctx, v.stamp))
 	}
-	if err == nil && !v.cfg.NoReads {
+	if err == nil {
 		err = v.provable(d)
 	}
 	if err == nil {
@@ -234,21 +228,6 @@ func (v *verification) isListed() bool {
 	return v.want.Listed != nil && v.isFresh(v.want.Listed.At)
 }
 
-// claimed returns the row's own host and token if the credentials may not read.
-func (v *verification) claimed() (d apiclient.DiscoveryDomain, err error) {
-	const because = "the tenant's credentials may not read: the row must bring "
-	switch w := v.want; {
-	case w.VerificationHost == "" || w.VerificationTXT == "":
-		return d, engine.Refuse(because + "verification_host and verification_txt")
-	case w.UseForOrganizationDiscovery == nil:
-		return d, engine.Refuse(because + "use_for_organization_discovery, or a false could turn into a true")
-	default:
-		return apiclient.DiscoveryDomain{
-			ID: w.DiscoveryDomainID, VerificationHost: w.VerificationHost, VerificationTXT: w.VerificationTXT, Status: apiclient.StatusPending,
-		}, nil
-	}
-}
-
 // provable refuses a record that is not the row's, cannot be proven, or is verified.
 func (v *verification) provable(d apiclient.DiscoveryDomain) error {
 	if err := v.matches(d); err != nil {
@@ -299,8 +278,11 @@ func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (
 		return ledger.Result{}, err
 	}
 	if verdict.State != dnscheck.Present {
-		if v.former != nil {
-			if err := v.disproven(ctx, d); err != nil {
+		if v.former != nil { // a read has shown that its PATCH had no effect, unless the read is behind
+			if again := v.readAgain(v.former.at); again > 0 {
+				return ledger.Result{}, engine.Later(unread, again)
+			}
+			if err := v.x.Withdraw(ctx, v.row); err != nil {
 				return ledger.Result{}, err
 			}
 		}
@@ -322,7 +304,7 @@ func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (
 func (v *verification) patch(ctx context.Context, next *verifyIntent) (ledger.Result, error) {
 	v.row.Stage = ledger.StageReady // of a row that gets no permit
 	store := func(ctx context.Context) error {
-		if !v.cfg.NoReads && !v.isFresh(v.readAt) {
+		if !v.isFresh(v.readAt) {
 			return engine.Ready("the record was read too long before the permit; it is read and proven again")
 		}
 		return intend(ctx, v.x, v.row, next)
@@ -333,7 +315,7 @@ func (v *verification) patch(ctx context.Context, next *verifyIntent) (ledger.Re
 	case err != nil:
 		return ledger.Result{}, v.unlessPending(err)
 	case !next.proves(answer) || below(answer) != nil:
-		return ledger.Result{}, v.disown(ctx, next, answer)
+		return ledger.Result{}, v.revert(ctx, next, answer, true)
 	}
 	if err := carriedOut(sent, answer); err != nil {
 		return ledger.Result{}, err
@@ -371,17 +353,16 @@ func (v *verification) unproven(ctx context.Context, verdict dnscheck.Verdict) (
 	return ledger.Result{}, v.keep(engine.NotYet(v.state.Evidence.Sentence, nextCheck(now.Sub(v.start()), verdict.NegativeTTL)))
 }
 
-// observe stores the verdict with the row. Of a host that no record confirms nothing is
-// stored that was found there.
+// observe stores the verdict with the row.
 func (v *verification) observe(verdict dnscheck.Verdict, now time.Time) {
-	e := checkEvidence(verdict, !v.cfg.NoReads, now)
+	e := checkEvidence(verdict, now)
 	v.state.Evidence = &e
 }
 
 // keep stores the state with a row that stays open, for the reason given.
 func (v *verification) keep(reason error) error {
 	state := v.state
-	if v.cfg.NoReads || v.want.Listed != nil && *state.Record == *recordOf(v.want.Listed.DiscoveryDomain) {
+	if v.want.Listed != nil && *state.Record == *recordOf(v.want.Listed.DiscoveryDomain) {
 		state.Record = nil // the row's content has it
 	}
 	memo, err := state.pack(v.want.OrganizationID)

@@ -36,7 +36,7 @@ type Evidence struct {
 type Compared struct {
 	OrganizationID    string `json:"organization_id"`
 	DiscoveryDomainID string `json:"discovery_domain_id"`
-	Domain            string `json:"domain,omitempty"` // empty: no record was read, since the credentials may not
+	Domain            string `json:"domain"`
 	Host              string `json:"verification_host"`
 	TXT               string `json:"verification_txt,omitempty"`        // empty: it is longer than maxPlainToken
 	TXTSHA256         string `json:"verification_txt_sha256,omitempty"` // of a longer one, in hexadecimal
@@ -66,11 +66,10 @@ func newCompared(organization string, d apiclient.DiscoveryDomain) *Compared {
 	return c
 }
 
-// is reports whether the record has this domain, host and token. If no record was read
-// before, the domain may be any.
+// is reports whether the record has this domain, host and token.
 func (c *Compared) is(d apiclient.DiscoveryDomain) bool {
 	other := newCompared(c.OrganizationID, d)
-	return (c.Domain == "" || sameName(c.Domain, d.Domain)) && sameName(c.Host, d.VerificationHost) &&
+	return sameName(c.Domain, d.Domain) && sameName(c.Host, d.VerificationHost) &&
 		c.TXT == other.TXT && c.TXTSHA256 == other.TXTSHA256
 }
 
@@ -79,20 +78,16 @@ func sameName(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
-// checkEvidence returns the evidence of a check. If no record has confirmed the host it has
-// nothing that was found there.
-func checkEvidence(v dnscheck.Verdict, confirmed bool, at time.Time) Evidence {
-	e := v.PlainEvidence()
-	if confirmed {
-		e = v.Evidence()
-	}
+// checkEvidence returns the evidence of a check.
+func checkEvidence(v dnscheck.Verdict, at time.Time) Evidence {
+	e := v.Evidence()
 	e.At = at.UTC().Truncate(time.Second)
 	return Evidence{Evidence: e}
 }
 
 // proofEvidence returns the evidence of the verdict by which a record is verified.
 func proofEvidence(v dnscheck.Verdict, c *Compared, at time.Time) Evidence {
-	e := checkEvidence(v, true, at)
+	e := checkEvidence(v, at)
 	e.Compared = c
 	for i := range e.Said {
 		o := &e.Said[i]

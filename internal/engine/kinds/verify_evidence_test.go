@@ -152,7 +152,7 @@ func loud() dnscheck.Verdict {
 
 // TestEvidenceHasABound checks the bound, and that for usual servers nothing is omitted.
 func TestEvidenceHasABound(t *testing.T) {
-	packed, err := kinds.PackCheck(kinds.CheckEvidence(loud(), true, now))
+	packed, err := kinds.PackCheck(kinds.CheckEvidence(loud(), now))
 	if err != nil || len(packed) > kinds.MaxVerdict {
 		t.Fatalf("%d bytes, %v", len(packed), err)
 	}
@@ -162,7 +162,7 @@ func TestEvidenceHasABound(t *testing.T) {
 	}
 
 	v := absent("_v.example.com", 16, "v=spf1 include:_spf.example.net -all", "MS=ms12345678")
-	if packed, err = kinds.PackCheck(kinds.CheckEvidence(v, true, now)); err != nil || len(packed) > kinds.MaxVerdict {
+	if packed, err = kinds.PackCheck(kinds.CheckEvidence(v, now)); err != nil || len(packed) > kinds.MaxVerdict {
 		t.Fatalf("usual servers: %d bytes, %v", len(packed), err)
 	}
 	want := v.Evidence()

@@ -27,7 +27,7 @@ func (s VerifyState) Pack(organization string) ([]byte, error) { return s.pack(o
 
 // Waiting returns the state of a row after its first check.
 func Waiting(d apiclient.DiscoveryDomain, v dnscheck.Verdict, at time.Time) VerifyState {
-	e := checkEvidence(v, true, at)
+	e := checkEvidence(v, at)
 	return VerifyState{Record: recordOf(d), Found: digest(v), Evidence: &e}
 }
 

@@ -24,9 +24,6 @@ type verifyIntent struct {
 	Flag *bool `json:"flag,omitempty"`
 	// Proof is the evidence of the proof, with the record.
 	Proof []byte `json:"proof"`
-	// Reverting says that the PATCH's answer named another host or token, and that the PATCH
-	// is reverted whatever reads show: the time of the intent is that of the request to do so.
-	Reverting bool `json:"reverting,omitempty"`
 
 	at       time.Time // when it was stored, if an earlier execution did
 	evidence Evidence  // of Proof
@@ -71,139 +68,81 @@ func (v *verification) unlessPending(err error) error {
 	return retryRefused(err)
 }
 
-// resume continues a row of which an earlier execution may have sent the PATCH.
-func (v *verification) resume(ctx context.Context) (ledger.Result, error) {
-	d, err := v.resumed(ctx)
-	left, again := v.inFlight(v.former.at), v.readAgain(v.former.at)
-	if err != nil && (left == 0 || !isNotFound(err)) {
-		return ledger.Result{}, v.unlessPending(err)
-	}
-	verified, proven := d.Status == apiclient.StatusVerified, v.former.proves(d)
-	switch {
-	case verified && proven && !v.former.Reverting:
-		return v.settleRead(ctx, d)
-	case left > 0:
-		return ledger.Result{}, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
-	case v.former.Reverting, verified:
-		return ledger.Result{}, v.revert(ctx, d)
-	case again > 0 && (!proven || v.x.FinishOnly) && !v.cfg.NoReads:
-		return ledger.Result{}, engine.Later(unread, again)
-	case !proven:
-		return ledger.Result{}, engine.Refuse(changed + "it is pending")
-	case v.x.FinishOnly:
-		return v.abandon(ctx, d)
-	}
-	v.state.Record = recordOf(d)
-	return v.prove(ctx, d)
-}
-
-// unread is why a row stays open whose PATCH a read may not show yet.
-const unread = "a PATCH had no answer; the record is read until it shows its result"
-
-// resumed returns the record, or what the row claims of it if the credentials may not read:
-// only a PATCH makes the state of the domain sure then.
-func (v *verification) resumed(ctx context.Context) (apiclient.DiscoveryDomain, error) {
-	if v.cfg.NoReads {
-		return v.claimed()
-	}
-	return v.read(apiclient.BeforeSending(ctx, v.stamp))
-}
-
-// settleRead settles the row of a domain that a read has shown as verified. A flag that
-// another client has set meanwhile stays.
-func (v *verification) settleRead(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
-	result, err := v.settle(ctx, v.former)
-	if sent, have := v.former.Flag, d.UseForOrganizationDiscovery; differ(sent, have) {
-		result.Detail = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
-			"sent %t, but another client may have changed it since", *have, *sent)
-	}
-	return result, err
-}
-
-// abandon ends a row of a stopped run whose PATCH had no effect.
-func (v *verification) abandon(ctx context.Context, d apiclient.DiscoveryDomain) (result ledger.Result, err error) {
-	switch {
-	case !v.x.Cancelled && v.cfg.NoReads:
-		const why = "the run is stopped; a PATCH without an answer is repeated once the run goes on"
-		return result, engine.Later(why, time.Minute)
-	case !v.x.Cancelled:
-		return result, stopped(ctx, v.x, v.row)
-	case v.cfg.NoReads:
-		err = v.revert(ctx, d)
-	}
-	const detail = "the run was cancelled; a PATCH was under way, and the domain is not verified"
-	return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, err
-}
-
-// disproven ends the intent of a row whose domain is no longer proven, once a read has shown
-// that the PATCH had no effect. Without reads, the PATCH is reverted.
-func (v *verification) disproven(ctx context.Context, d apiclient.DiscoveryDomain) error {
-	if v.cfg.NoReads {
-		return v.revert(ctx, d)
-	}
-	if again := v.readAgain(v.former.at); again > 0 {
-		return engine.Later(unread, again)
-	}
-	return v.x.Withdraw(ctx, v.row)
-}
-
 const changed = "the tenant's record changed while it was being verified: " +
 	"its host or token is no longer the one that was proven; "
 
-// errReverted settles a row whose domain was set back to pending.
-var errReverted = engine.Refuse(changed + "it was set back to pending")
-
-// revert sets the domain to pending. If the answer is lost, a later execution reads the
-// record, or proves the domain, anew.
-func (v *verification) revert(ctx context.Context, d apiclient.DiscoveryDomain) error {
-	sending := apiclient.BeforeSending(ctx, func(ctx context.Context) error { return amend(ctx, v.x, v.row, v.former) })
-	answer, err := v.setPending(sending, v.former, d)
+// resume continues a row of which an earlier execution may have sent the PATCH.
+func (v *verification) resume(ctx context.Context) (result ledger.Result, err error) {
+	d, err := v.read(apiclient.BeforeSending(ctx, v.stamp))
+	left, again := v.inFlight(v.former.at), v.readAgain(v.former.at)
+	if err != nil && (left == 0 || !isNotFound(err)) {
+		return result, v.unlessPending(err)
+	}
+	verified, proven := d.Status == apiclient.StatusVerified, v.former.proves(d)
 	switch {
-	case err != nil:
-		return notReverted(err)
-	case v.cfg.NoReads && v.former.proves(answer):
-		return v.x.Withdraw(ctx, v.row)
+	case verified && proven:
+		result, err = v.settle(ctx, v.former)
+		if sent, have := v.former.Flag, d.UseForOrganizationDiscovery; differ(sent, have) { // it stays
+			result.Detail = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
+				"sent %t, but another client may have changed it since", *have, *sent)
+		}
+		return result, err
+	case left > 0:
+		return result, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
+	case verified:
+		return result, v.revert(ctx, v.former, d, false)
+	case again > 0 && (!proven || v.x.FinishOnly):
+		return result, engine.Later(unread, again)
+	case !proven:
+		return result, engine.Refuse(changed + "it is pending")
+	case v.x.Cancelled:
+		return ledger.Result{Outcome: ledger.Cancelled, Detail: "the run was cancelled; a PATCH was under way, and the domain is not verified"}, nil
+	case v.x.FinishOnly:
+		return result, stopped(ctx, v.x, v.row)
 	}
-	return errReverted
-}
-
-// notReverted returns the error of a revert. A refusal leaves the intent to the next
-// execution too.
-func notReverted(err error) error {
-	return retryRefused(fmt.Errorf("revert an unproven verification: %w", err))
-}
-
-// setPending sends the PATCH that reverts one. d is the record, or the answer of a PATCH.
-func (v *verification) setPending(ctx context.Context, in *verifyIntent, d apiclient.DiscoveryDomain) (apiclient.DiscoveryDomain, error) {
-	flag := d.UseForOrganizationDiscovery
-	if flag == nil {
-		flag = in.Flag
-	}
-	return v.api.UpdateDiscoveryDomain(ctx, v.organization, v.domain,
-		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag})
+	v.state.Record = recordOf(d)
+	return v.prove(ctx, d)
 }
 
 // revertTimeout bounds the revert of an execution's own PATCH, which goes out even if the
 // execution's time is up.
 const revertTimeout = time.Minute
 
-// disown reverts a PATCH whose answer names a host or token that was not proven. It does so even if
-// another execution has the row: that one has read an older record then.
-func (v *verification) disown(ctx context.Context, sent *verifyIntent, answer apiclient.DiscoveryDomain) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revertTimeout)
-	defer cancel()
-	sent.Reverting = true
-	lost := amend(ctx, v.x, v.row, sent)
-	_, err := v.setPending(apiclient.BeforeSending(ctx, nil), sent, answer)
+// revert sets the domain back to pending, since a read, or the answer of the execution's own
+// PATCH, shows it as verified with a host or token that was not proven. For an answer that is
+// done even if another execution has the row: that one has read an older record then. If the
+// revert fails, the next execution reads the record.
+func (v *verification) revert(ctx context.Context, in *verifyIntent, d apiclient.DiscoveryDomain, own bool) error {
+	if own {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), revertTimeout)
+		defer cancel()
+	}
+	flag := d.UseForOrganizationDiscovery
+	if flag == nil {
+		flag = in.Flag
+	}
+	var lost error
+	sending := apiclient.BeforeSending(ctx, func(ctx context.Context) error {
+		if lost = amend(ctx, v.x, v.row, in); own {
+			return nil
+		}
+		return lost
+	})
+	_, err := v.api.UpdateDiscoveryDomain(sending, v.organization, v.domain,
+		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag})
+	if lost != nil && !own {
+		return lost
+	}
 	log := v.cfg.Logger.With("run", v.x.Run, "segment", v.x.Segment.Number, "row", int(v.row.Number),
-		"organization_id", v.want.OrganizationID, "discovery_domain_id", v.want.DiscoveryDomainID)
+		"organization_id", v.organization, "discovery_domain_id", v.domain)
 	if err != nil {
 		log.ErrorContext(ctx, "unproven verification not reverted: unless the row reverts it, set the domain to pending by hand", "error", err)
-		return notReverted(err)
+		return retryRefused(fmt.Errorf("revert an unproven verification: %w", err))
 	}
-	log.ErrorContext(ctx, "domain set back to pending: the answer to its PATCH names a domain, host or token that was not proven")
+	log.ErrorContext(ctx, "domain set back to pending: it was verified with a domain, host or token that was not proven")
 	if lost != nil {
 		return lost
 	}
-	return errReverted
+	return engine.Refuse(changed + "it was set back to pending")
 }

@@ -13,8 +13,7 @@ import (
 type VerifyRow struct {
 	OrganizationID    string `json:"organization_id"`
 	DiscoveryDomainID string `json:"discovery_domain_id"`
-	// VerificationHost and VerificationTXT, if given, must be those of the record. If the
-	// credentials may not read they are required, and used instead of the record's.
+	// VerificationHost and VerificationTXT, if given, must be those of the record.
 	VerificationHost string `json:"verification_host,omitempty"`
 	VerificationTXT  string `json:"verification_txt,omitempty"`
 	// UseForOrganizationDiscovery is set as given; nil: unchanged.

@@ -1,2 +1,0 @@
--- Answers {'ok', identity of this server}. Writes nothing.
-return {'ok', identity()}
