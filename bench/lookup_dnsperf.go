@@ -19,7 +19,7 @@ type dnsperf struct {
 }
 
 // dnsperfModes are its names for the transports.
-var dnsperfModes = map[string]string{"udp": "udp", "tcp": "tcp", "tls": "dot"}
+var dnsperfModes = map[string]string{"udp": "udp"}
 
 // options are what it is told beside server, port and input: EDNS as we have it, as
 // many queries out as we have, over as many connections. A second thread would
@@ -36,7 +36,7 @@ func (d dnsperf) options(transport string) []string {
 const dnsperfClients = 4
 
 func (d dnsperf) look(ctx context.Context, transport string) (lookupResult, error) {
-	args := append(d.options(transport), "-s", "127.0.0.1", "-p", d.server.port(transport), "-d", d.server.queries)
+	args := append(d.options(transport), "-s", "127.0.0.1", "-p", strconv.Itoa(int(d.server.plain.Port())), "-d", d.server.queries)
 	cmd := exec.CommandContext(ctx, d.program, args...)
 	var said, complained bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complained

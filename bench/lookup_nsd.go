@@ -3,21 +3,12 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"orgops/dnscheck"
@@ -31,21 +22,15 @@ const (
 
 func lookupName(n int) string { return fmt.Sprintf("_verify.d%06d.%s", n, lookupZone) }
 
-// nameServer is an NSD on loopback that holds the zone: over UDP and TCP at plain,
-// over TLS at secure.
+// nameServer is an NSD on loopback that holds the zone.
 type nameServer struct {
-	plain, secure netip.AddrPort
-	roots         *x509.CertPool // its certificate
-	queries       string         // a file of all names, as dnsperf reads it
-	stop          func() error
+	plain   netip.AddrPort
+	queries string // a file of all names, as dnsperf reads it
+	stop    func() error
 }
 
 const nsdConf = `server:
   ip-address: 127.0.0.1@%[2]s
-  ip-address: 127.0.0.1@%[3]s
-  tls-port: %[3]s
-  tls-service-key: "%[1]s/key.pem"
-  tls-service-pem: "%[1]s/cert.pem"
   server-count: 1
   tcp-count: 200
   rrl-ratelimit: 0
@@ -61,7 +46,7 @@ const nsdConf = `server:
 remote-control:
   control-enable: no
 zone:
-  name: %[4]s
+  name: %[3]s
   zonefile: zone
 `
 
@@ -100,19 +85,12 @@ func startNSD(ctx context.Context, names int) (_ *nameServer, err error) {
 
 // write writes what NSD and dnsperf read.
 func (s *nameServer) write(ctx context.Context, dir string, names int) error {
-	ports := [2]string{}
-	for i, at := range []*netip.AddrPort{&s.plain, &s.secure} {
-		port, err := freePort(ctx)
-		if err != nil {
-			return err
-		}
-		ports[i], *at = port, netip.MustParseAddrPort("127.0.0.1:"+port)
-	}
-	var err error
-	if s.roots, err = writeCertificate(dir); err != nil {
+	port, err := freePort(ctx)
+	if err != nil {
 		return err
 	}
-	conf := fmt.Sprintf(nsdConf, dir, ports[0], ports[1], lookupZone)
+	s.plain = netip.MustParseAddrPort("127.0.0.1:" + port)
+	conf := fmt.Sprintf(nsdConf, dir, port, lookupZone)
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "nsd.conf"), []byte(conf), 0o600),
 		writeLines(filepath.Join(dir, "zone"), names, "$ORIGIN "+lookupZone+".\n$TTL 3600\n@ SOA ns root 1 3600 3600 3600 60\n@ NS ns\nns A 127.0.0.1\n",
@@ -132,37 +110,6 @@ func writeLines(path string, n int, head string, line func(int) string) error {
 		_, _ = w.WriteString(line(i))
 	}
 	return errors.Join(w.Flush(), file.Close())
-}
-
-// writeCertificate makes a key and a certificate for the loopback address, and
-// returns the pool of it alone.
-func writeCertificate(dir string) (*x509.CertPool, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "orgops bench"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("write its key: %w", err)
-	}
-	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(cert)
-	return roots, errors.Join(
-		os.WriteFile(filepath.Join(dir, "cert.pem"), cert, 0o600),
-		os.WriteFile(filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600),
-	)
 }
 
 // nsdUp is how long NSD may take to read the zone and answer: a second for
@@ -191,22 +138,9 @@ func (s *nameServer) awaitUp(ctx context.Context, names int) error {
 	}
 }
 
-// checker asks the server as a worker asks a resolver, over udp, tcp or tls.
+// checker asks the server as a worker asks a resolver, over udp or tcp.
 func (s *nameServer) checker(transport string) (*dnscheck.Checker, error) {
-	return dnscheck.New(dnscheck.Config{
-		Resolvers: []dnscheck.Resolver{{Addr: s.at(transport), Transport: transport}}, RootCAs: s.roots,
-	})
-}
-
-func (s *nameServer) at(transport string) netip.AddrPort {
-	if transport == "tls" {
-		return s.secure
-	}
-	return s.plain
-}
-
-func (s *nameServer) port(transport string) string {
-	return strconv.Itoa(int(s.at(transport).Port()))
+	return dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{{Addr: s.plain, Transport: transport}}})
 }
 
 // installed finds a program, or says what package has it.

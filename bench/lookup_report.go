@@ -10,7 +10,7 @@ const variantDnsperf = "dnsperf"
 
 // aimLookups is what share of dnsperf's look-ups a second is aimed at. Over UDP we
 // take a socket and a port of its own for each query.
-var aimLookups = map[string]float64{"udp": 0.26, "tcp": 0.5, "tls": 0.5}
+var aimLookups = map[string]float64{"udp": 0.26}
 
 // lookupResult is what one round of one variant over one transport came to.
 type lookupResult struct {

@@ -29,7 +29,7 @@ func (l lookupLoad) check() error {
 }
 
 // transports are what is measured, each beside dnsperf over the same.
-var transports = []string{"udp", "tcp", "tls"}
+var transports = []string{"udp"}
 
 // looker asks for the names for a while.
 type looker interface {
