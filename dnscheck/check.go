@@ -64,7 +64,7 @@ func (c *Checker) evaluateInOrder(ctx context.Context, q question) (Verdict, err
 	return servers.Verdict, nil
 }
 
-// encryptedOnly returns the Checker with its resolvers over TLS and HTTPS: an attacker that
+// encryptedOnly returns the Checker with its resolvers over HTTPS: an attacker that
 // closes or redirects port 53 can forge the answers of the others.
 func (c *Checker) encryptedOnly() *Checker {
 	fewer := *c

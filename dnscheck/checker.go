@@ -19,7 +19,7 @@ type Config struct {
 	Resolvers []Resolver        // at least one, no address twice; perspectives, if any is named: at least two
 	Quorum    int               // how many must agree, as by QuorumOf; 0: the least that it allows
 	Timeout   time.Duration     // of one attempt over one transport; 0: DefaultTimeout
-	RootCAs   *x509.CertPool    // for resolvers over TLS and HTTPS; nil: the system's
+	RootCAs   *x509.CertPool    // for resolvers over HTTPS; nil: the system's
 	Observe   func(Observation) // called with each observation that counts, concurrently; nil: not
 
 	RequireDNSSEC bool // a proof needs authenticated answers (AD), even if no resolver returns any
@@ -94,7 +94,9 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 	operators := Operators(c.Resolvers)
 	for i, r := range c.Resolvers {
 		r.Name, r.Transport = cmp.Or(r.Name, r.String()), cmp.Or(r.Transport, transportUDP)
-		checker.exchange.addCarrier(r, c.RootCAs)
+		if r.encrypted() {
+			checker.exchange.doh[r.Addr] = checker.exchange.newDoHClient(r, c.RootCAs)
+		}
 		checker.resolvers = append(checker.resolvers, resolverClient{
 			resolver: r, operator: operators[i], exchange: checker.exchange, status: new(resolverStatus),
 		})
@@ -144,22 +146,9 @@ func checkResolvers(resolvers []Resolver) error {
 	return nil
 }
 
-// Close closes the connections to resolvers, and returns when no goroutine of the Checker is
-// running any more. All checks must have ended. Later ones find resolvers over TCP, TLS and
-// HTTPS unreachable.
-func (c *Checker) Close() { c.exchange.close() }
-
-// addCarrier prepares connections to a resolver over TCP, TLS or HTTPS, and opens none.
-func (x *exchange) addCarrier(r Resolver, roots *x509.CertPool) {
-	c := connector{dialer: x.dialer, life: x.life, timeout: x.timeout, addr: r.Addr.String()}
-	switch r.Transport {
-	case transportTCP:
-		x.carriers[r.Addr] = &pipeline{connector: c}
-	case transportTLS:
-		c.config = tlsConfig(r, roots)
-		x.carriers[r.Addr] = &pipeline{connector: c, padded: true}
-	case transportHTTPS:
-		c.config = tlsConfig(r, roots, "h2", "http/1.1")
-		x.carriers[r.Addr] = newDoHClient(c, r)
+// Close closes the connections to resolvers. All checks must have ended.
+func (c *Checker) Close() {
+	for _, doh := range c.exchange.doh {
+		doh.client.CloseIdleConnections()
 	}
 }

@@ -49,7 +49,7 @@
 //
 // If the servers of a top-level domain are all silent, port 53 is taken to be closed for five
 // minutes ([Config.Reach]). A check then uses the resolvers. A proof finds out by itself, in
-// ModeAuto, and counts only resolvers over TLS or HTTPS, since an attacker that closes or
+// ModeAuto, and counts only resolvers over HTTPS, since an attacker that closes or
 // redirects the port can forge the answers of the others. A disproof requires two such
 // attempts, and no answer of any name server within a day.
 //
@@ -66,9 +66,8 @@
 // record of its zone (RFC 2308).
 //
 // Over UDP each query has a random port, id and case of letters. If a reply has the letters in
-// another case, the query is sent again over TCP. Connections over TCP, TLS (RFC 7858) and
-// HTTPS (RFC 8484) stay open for ten seconds. Certificates must be valid, and nothing
-// falls back to cleartext (RFC 8310, strict profile).
+// another case, the query is sent again over TCP. Connections over HTTPS (RFC 8484) stay open for
+// ten seconds. Certificates must be valid, no proxy is used, and nothing falls back to cleartext.
 //
 // Messages are encoded and decoded by github.com/miekg/dns, but its Msg.Unpack is too lenient
 // for replies: it accepts any question, returns fewer records than the header counts, ignores
@@ -95,14 +94,11 @@
 //	resolver_state.go                  which resolvers answer
 //	resolver_client.go                 queries one resolver
 //	answer.go                          reads a reply: aliases, values, denials
-//	https.go, pipeline.go              connections to resolvers over HTTPS, TLS and TCP
-//	exchange.go, reply.go              send a query, parse its reply
+//	exchange.go, reply.go              send a query over UDP, TCP or HTTPS, parse its reply
 //	resolver_operators.go, resolver.go operators of resolvers, and their settings
 //	cache.go                           values with a TTL
 //	question.go                        the host, the token and the purpose
 //	evidence.go, verdict.go            results, and their sentences
 //	domain.go, name.go, public.go      names and addresses
 //	txt.go                             values of TXT records, and foreign text for showing
-//
-// A further transport is another carrier (exchange.go), and a scheme (resolver.go).
 package dnscheck

@@ -4,13 +4,20 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -35,31 +42,13 @@ type dialer interface {
 // drops datagrams from other addresses, a random id, and letters of random case. Messages
 // that are not its reply are skipped until the timeout.
 type exchange struct {
-	dialer   dialer
-	timeout  time.Duration              // of one attempt over one transport
-	carriers map[netip.AddrPort]carrier // of resolvers over TCP, TLS and HTTPS
-	life     context.Context            // of their connections
-	end      context.CancelFunc
-}
-
-// carrier sends queries to one resolver over connections that it keeps open.
-type carrier interface {
-	// carry is as converse, and ends after the exchange's timeout.
-	carry(ctx context.Context, q query) (r reply, skipped, err error)
-	// close returns when no goroutine is running any more. The exchange's life has ended.
-	close()
+	dialer  dialer
+	timeout time.Duration // of one attempt over one transport
+	doh     map[netip.AddrPort]*dohClient
 }
 
 func newExchange(d dialer, timeout time.Duration) *exchange {
-	life, end := context.WithCancel(context.Background())
-	return &exchange{dialer: d, timeout: timeout, carriers: make(map[netip.AddrPort]carrier), life: life, end: end}
-}
-
-func (x *exchange) close() {
-	x.end()
-	for _, c := range x.carriers {
-		c.close()
-	}
+	return &exchange{dialer: d, timeout: timeout, doh: make(map[netip.AddrPort]*dohClient)}
 }
 
 // exchangeError is the reason why there is no usable reply.
@@ -125,8 +114,8 @@ func joinErrors(udp, tcp error) error {
 // attempt sends one query over one transport and waits for its reply until the timeout.
 func (x *exchange) attempt(ctx context.Context, to Resolver, transport string, q query) (r reply, err error) {
 	var skipped error
-	if c := x.carriers[to.Addr]; c != nil && transport == to.Transport {
-		r, skipped, err = c.carry(ctx, q)
+	if transport == transportHTTPS {
+		r, skipped, err = x.doh[to.Addr].carry(ctx, q)
 	} else {
 		r, skipped, err = x.carry(ctx, to.Addr, transport, q)
 	}
@@ -305,4 +294,116 @@ func restoreCase(reply, sent, given []byte) bool {
 	}
 	copy(reply[headerSize:], given)
 	return true
+}
+
+const (
+	dnsMessage     = "application/dns-message" // RFC 8484 section 6
+	maxMessage     = 1<<16 - 1                 // bytes of a DNS message
+	maxConnections = 4                         // idle, to a resolver without HTTP/2
+	// idleTimeout is for how long an unused connection stays open. Public resolvers close it
+	// after about as long.
+	idleTimeout = 10 * time.Second
+)
+
+// ErrCertificate is in the error of a resolver whose certificate is not valid for its name.
+var ErrCertificate = errors.New("the resolver's certificate is not valid")
+
+// dohClient sends queries in HTTP requests (RFC 8484), over one connection with HTTP/2.
+type dohClient struct {
+	url     string
+	client  *http.Client
+	timeout time.Duration
+}
+
+// newDoHClient opens no connection. All go to the resolver's address, whatever its name resolves
+// to, and need a certificate for its name, or its address (RFC 8310, strict profile): nothing falls
+// back to cleartext. roots: nil means the system's.
+func (x *exchange) newDoHClient(r Resolver, roots *x509.CertPool) *dohClient {
+	host := r.certified()
+	if port := r.Addr.Port(); port != defaultHTTPSPort || strings.Contains(host, ":") {
+		host = net.JoinHostPort(host, strconv.Itoa(int(port)))
+	}
+	return &dohClient{
+		url:     (&url.URL{Scheme: "https", Host: host, Path: r.path()}).String(),
+		timeout: x.timeout,
+		client: &http.Client{
+			Transport: &http.Transport{
+				Proxy: nil, // a proxy would read the queries, and could forge the replies of all resolvers
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return x.dialer.DialContext(ctx, transportTCP, r.Addr.String())
+				},
+				TLSClientConfig:     &tls.Config{ServerName: r.certified(), RootCAs: roots, MinVersion: tls.VersionTLS12},
+				TLSHandshakeTimeout: x.timeout,
+				ForceAttemptHTTP2:   true,
+				HTTP2:               &http.HTTP2Config{SendPingTimeout: x.timeout, PingTimeout: x.timeout}, // detects dead connections
+				MaxIdleConnsPerHost: maxConnections,
+				IdleConnTimeout:     idleTimeout,
+				DisableCompression:  true,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// carry posts the query, and once more if the connection breaks.
+func (d *dohClient) carry(ctx context.Context, q query) (reply, error, error) {
+	q.padded = true
+	message, err := q.pack(0) // RFC 8484 section 4.1: id 0, since HTTP matches replies
+	if err != nil {
+		return reply{}, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	raw, err := d.post(ctx, message)
+	if _, final := errors.AsType[*exchangeError](err); err != nil && !final && ctx.Err() == nil {
+		raw, err = d.post(ctx, message)
+	}
+	if err != nil {
+		return reply{}, nil, err
+	}
+	r, err := parseReply(raw, 0, q.name, q.kind)
+	if err != nil {
+		return reply{}, nil, &exchangeError{ReasonMalformed, err}
+	}
+	return r, nil, nil
+}
+
+func (d *dohClient) post(ctx context.Context, message []byte) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(message))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", dnsMessage)
+	request.Header.Set("Accept", dnsMessage)
+	request.Header.Set("User-Agent", "") // sends none
+	response, err := d.client.Do(request)
+	if err != nil {
+		if outer, ok := errors.AsType[*url.Error](err); ok {
+			err = outer.Err
+		}
+		if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok { // its names are foreign text
+			err = &exchangeError{ReasonUnreachable, fmt.Errorf("%w: %s", ErrCertificate, shown(invalid.Err.Error(), 200))}
+		}
+		return nil, err
+	}
+	defer response.Body.Close()
+	return readMessage(response)
+}
+
+func readMessage(response *http.Response) ([]byte, error) {
+	if response.StatusCode != http.StatusOK {
+		return nil, &exchangeError{ReasonRefused, fmt.Errorf("the resolver answered HTTP %d where 200 is wanted (redirects are not followed)", response.StatusCode)}
+	}
+	kind := response.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(kind); err != nil || media != dnsMessage {
+		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with content of type %s where %s is wanted", shown(kind, 60), dnsMessage)}
+	}
+	raw, err := io.ReadAll(io.LimitReader(response.Body, maxMessage+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(raw) > maxMessage:
+		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with more than the %d bytes that a message can have", maxMessage)}
+	}
+	return raw, nil
 }

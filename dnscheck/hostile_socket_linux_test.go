@@ -2,7 +2,6 @@ package dnscheck_test
 
 import (
 	"bytes"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -146,8 +145,8 @@ func enterNetwork(t *testing.T) {
 	}
 }
 
-// listen opens the sockets of the world's servers. Each resolver uses TLS with probability one
-// half.
+// listen opens the sockets of the world's servers. Each resolver uses HTTPS with probability
+// one half.
 func (c *command) listen(w *hostileWorld) {
 	for addr, z := range w.servers {
 		at := netip.AddrPortFrom(netip.MustParseAddr(addr), 53).String()
@@ -163,10 +162,9 @@ func (c *command) listen(w *hostileWorld) {
 			continue
 		}
 		z := w.servers[r.Addr.Addr().String()]
-		r.Addr, r.Transport = netip.AddrPortFrom(r.Addr.Addr(), 853), "tls"
+		r.Addr, r.Transport = netip.AddrPortFrom(r.Addr.Addr(), 443), "https"
 		cert := c.issue(func(cert *x509.Certificate) { cert.IPAddresses = []net.IP{r.Addr.Addr().AsSlice()} })
-		secured := tls.NewListener(listenTCP(w.t, r.Addr.String()), &tls.Config{Certificates: []tls.Certificate{cert}})
-		streamsOn(w.t, secured, answering(z))
+		postsOn(w.t, listenTCP(w.t, r.Addr.String()), cert, true, z.post)
 	}
 }
 

@@ -610,16 +610,14 @@ func TestProofDoesNotBelieveAnotherTopLevelDomain(t *testing.T) {
 
 // TestRedirectedPort53 has one resolver answer for all name servers, as some networks do.
 // Resolvers queried in the clear prove nothing, because their queries are redirected too.
-// Resolvers queried over TLS can prove.
+// Resolvers queried over HTTPS can prove.
 func TestRedirectedPort53(t *testing.T) {
 	a := newCertifier(t)
-	cert := a.issue(nil)
 	box := holding(token)
 	secure := func(n *internet, number int) []dnscheck.Resolver {
 		var resolvers []dnscheck.Resolver
 		for range number {
-			r, _ := streams(t, &cert, answering(n.resolver))
-			resolvers = append(resolvers, r)
+			resolvers = append(resolvers, a.overHTTPS(n.resolver))
 		}
 		return resolvers
 	}
@@ -632,12 +630,12 @@ func TestRedirectedPort53(t *testing.T) {
 		sentence string
 	}{
 		{"redirected, in the clear", box, 0, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected}, "port 53 is redirected on the way",
-			"The TXT record at " + host + " could not be proven: the domain's name servers cannot be reached from here, and too few resolvers are queried over TLS or HTTPS to do without."},
-		{"redirected, one over TLS", box, 1, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected}, "port 53 is redirected on the way", ""},
-		{"redirected, two over TLS", box, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "port 53 is redirected on the way", ""},
-		{"redirected to what refuses, two over TLS", refused, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "is port 53 outwards open?", ""},
+			"The TXT record at " + host + " could not be proven: the domain's name servers cannot be reached from here, and too few resolvers are queried over HTTPS to do without."},
+		{"redirected, one over HTTPS", box, 1, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected}, "port 53 is redirected on the way", ""},
+		{"redirected, two over HTTPS", box, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "port 53 is redirected on the way", ""},
+		{"redirected to what refuses, two over HTTPS", refused, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "is port 53 outwards open?", ""},
 		{"closed, in the clear", nil, 0, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected}, "is port 53 outwards open?", ""},
-		{"closed, two over TLS", nil, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "is port 53 outwards open?", ""},
+		{"closed, two over HTTPS", nil, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "is port 53 outwards open?", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -672,7 +670,7 @@ func TestRedirectedPort53(t *testing.T) {
 					t.Errorf("sentence %q", v.Sentence())
 				}
 				for _, o := range v.Observations {
-					if !o.Authority && o.Transport != "tls" {
+					if !o.Authority && o.Transport != "https" {
 						t.Errorf("%s was queried over %s", o.Resolver, o.Transport)
 					}
 				}

@@ -39,7 +39,7 @@ type region struct {
 
 // runRegion runs an Unbound with the configuration of docs/perspectives.md, except for
 // addresses, ports, files and the root.
-func runRegion(t *testing.T, a certifier, r region, port, overTLS uint16, anchor string) dnscheck.Resolver {
+func runRegion(t *testing.T, a certifier, r region, port, overHTTPS uint16, anchor string) dnscheck.Resolver {
 	t.Helper()
 	dir := t.TempDir()
 	name := "dns." + r.name + ".example.com"
@@ -55,8 +55,8 @@ func runRegion(t *testing.T, a certifier, r region, port, overTLS uint16, anchor
 	}
 	conf := documented(t)
 	for _, change := range []struct{ of, to string }{
-		{"interface: 198.51.100.10@853", fmt.Sprintf("interface: %s@%d\n  interface: %s@%d", r.addr, overTLS, r.addr, port)}, // the second interface serves the readiness check
-		{"tls-port: 853", fmt.Sprintf("tls-port: %d", overTLS)},
+		{"interface: 198.51.100.10@443", fmt.Sprintf("interface: %s@%d\n  interface: %s@%d", r.addr, overHTTPS, r.addr, port)}, // the second interface serves the readiness check
+		{"https-port: 443", fmt.Sprintf("https-port: %d", overHTTPS)},
 		{"/etc/unbound/tls/fullchain.pem", filepath.Join(dir, "fullchain.pem")},
 		{"/etc/unbound/tls/key.pem", filepath.Join(dir, "key.pem")},
 		{"access-control: 203.0.113.0/24 allow", "access-control: 127.0.0.0/8 allow"},
@@ -73,7 +73,7 @@ func runRegion(t *testing.T, a certifier, r region, port, overTLS uint16, anchor
 	}
 	start53(t, "unbound", dir, conf, "-d", "-p", "-c")
 	await(t, fmt.Sprintf("%s:%d", r.addr, port), "com", dns.TypeNS, 1, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
-	resolver, err := dnscheck.ParseResolver(fmt.Sprintf("tls://%s:%d#%s@%s", r.addr, overTLS, name, r.name))
+	resolver, err := dnscheck.ParseResolver(fmt.Sprintf("https://%s:%d/dns-query#%s@%s", r.addr, overHTTPS, name, r.name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func runRegion(t *testing.T, a certifier, r region, port, overTLS uint16, anchor
 func TestPerspectivesAtUnbound(t *testing.T) {
 	t.Parallel()
 	const records = "@ NS ns1\nns1 A " + realOne + "\n"
-	port, overTLS := freePort(t), freePort(t)
+	port, overHTTPS := freePort(t), freePort(t)
 	signed, anchor := signing{zone: "signed.com"}.sign(t, records+"_verify TXT "+token+"\n")
 	delegations := "@ NS a.nic\na.nic A " + realTLD + "\n"
 	for _, name := range []string{"signed", "plain", "hijacked"} {
@@ -102,7 +102,7 @@ func TestPerspectivesAtUnbound(t *testing.T) {
 		if name == "ap" {
 			zones["hijacked.com"] = realOne
 		}
-		resolvers = append(resolvers, runRegion(t, a, region{name, fmt.Sprintf("127.0.53.%d", 21+i), zones}, port, overTLS, anchor))
+		resolvers = append(resolvers, runRegion(t, a, region{name, fmt.Sprintf("127.0.53.%d", 21+i), zones}, port, overHTTPS, anchor))
 	}
 	proves := func(config dnscheck.Config, name string, state dnscheck.State, reason dnscheck.Reason) dnscheck.Verdict {
 		t.Helper()
@@ -122,7 +122,7 @@ func TestPerspectivesAtUnbound(t *testing.T) {
 			}
 			var wanted []string
 			for i, name := range []string{"eu", "us", "ap"} {
-				wanted = append(wanted, fmt.Sprintf("%s of %s over tls, authenticated: %t", name, netip.AddrPortFrom(resolvers[i].Addr.Addr(), overTLS), authenticated))
+				wanted = append(wanted, fmt.Sprintf("%s of %s over https, authenticated: %t", name, netip.AddrPortFrom(resolvers[i].Addr.Addr(), overHTTPS), authenticated))
 			}
 			if diff := cmp.Diff(wanted, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -162,11 +162,10 @@ func TestDisproofSpansPerspectives(t *testing.T) {
 	}
 }
 
-// TestPerspectivesWherePort53IsClosed checks that resolvers over TLS must span perspectives if
+// TestPerspectivesWherePort53IsClosed checks that resolvers over HTTPS must span perspectives if
 // port 53 is closed.
 func TestPerspectivesWherePort53IsClosed(t *testing.T) {
 	a := newCertifier(t)
-	cert := a.issue(nil)
 	for second, wanted := range map[string]expected{
 		"eu": {dnscheck.Unknown, dnscheck.ReasonUnprotected},
 		"us": {dnscheck.Present, dnscheck.ReasonFound},
@@ -179,7 +178,7 @@ func TestPerspectivesWherePort53IsClosed(t *testing.T) {
 			n.mu.Unlock()
 			config := dnscheck.Config{Mode: dnscheck.ModeAuto, RootCAs: a.roots}
 			for _, perspective := range []string{"eu", second} {
-				r, _ := streams(t, &cert, answering(n.resolver))
+				r := a.overHTTPS(n.resolver)
 				r.Perspective = perspective
 				config.Resolvers = append(config.Resolvers, r)
 			}
@@ -202,16 +201,16 @@ func TestPerspectivesWherePort53IsClosed(t *testing.T) {
 func TestPerspectivesThatCannotBeSpanned(t *testing.T) {
 	tests := []struct{ name, resolvers, want string }{
 		{"two", "10.0.0.1@eu,10.0.0.2@us", ""},
-		{"one's own, of one domain and network", "tls://5.5.5.1#a.example.com@eu,tls://5.5.5.2#b.example.com@us,tls://5.5.5.3#c.example.com@ap", ""},
-		{"one's own next to public ones here", "tls://5.5.5.1#a.example.com@eu,1.1.1.1,8.8.8.8", ""},
+		{"one's own, of one domain and network", "https://5.5.5.1#a.example.com@eu,https://5.5.5.2#b.example.com@us,https://5.5.5.3#c.example.com@ap", ""},
+		{"one's own next to public ones here", "https://5.5.5.1#a.example.com@eu,1.1.1.1,8.8.8.8", ""},
 		{"one alone, which proves nothing anyway", "10.0.0.1@eu", ""},
 		{"one perspective", "10.0.0.1@eu,10.0.0.2@eu,10.0.0.3@eu",
 			"resolvers are all in one perspective (eu), and a proof has to span two: add resolvers in another network, or leave out @eu"},
-		{"a public one elsewhere", "tls://1.1.1.1#one.one.one.one@eu,10.0.0.2@us",
-			"resolver tls://1.1.1.1:853#one.one.one.one@eu is a public one (Cloudflare): it is anycast, so that the instance nearest to this machine answers, whatever perspective is named; " +
+		{"a public one elsewhere", "https://1.1.1.1#one.one.one.one@eu,10.0.0.2@us",
+			"resolver https://1.1.1.1:443/dns-query#one.one.one.one@eu is a public one (Cloudflare): it is anycast, so that the instance nearest to this machine answers, whatever perspective is named; " +
 				"leave out @eu, and name a resolver of your own for that perspective"},
-		{"a public one by its name", "tls://10.0.0.1#dns.google@eu,10.0.0.2@us",
-			"resolver tls://10.0.0.1:853#dns.google@eu is a public one (Google): it is anycast, so that the instance nearest to this machine answers, whatever perspective is named; " +
+		{"a public one by its name", "https://10.0.0.1#dns.google@eu,10.0.0.2@us",
+			"resolver https://10.0.0.1:443/dns-query#dns.google@eu is a public one (Google): it is anycast, so that the instance nearest to this machine answers, whatever perspective is named; " +
 				"leave out @eu, and name a resolver of your own for that perspective"},
 		{"public ones of one operator", "1.1.1.1,1.0.0.1,10.0.0.1@eu",
 			"resolvers 1.1.1.1:53 and 1.0.0.1:53 are of one operator (Cloudflare), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators; or set the quorum to 3"},
@@ -240,7 +239,7 @@ func TestPerspectivesThatCannotBeSpanned(t *testing.T) {
 // operator and perspective.
 func TestObservationsNameOperatorAndPerspective(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := inMemory(t, dnscheck.Config{Resolvers: parsed(t, "tls://1.1.1.1#one.one.one.one,10.0.0.1@eu,10.0.0.2@us")},
+		c := inMemory(t, dnscheck.Config{Resolvers: parsed(t, "https://1.1.1.1#one.one.one.one,10.0.0.1@eu,10.0.0.2@us")},
 			yes, yes, noName)
 		var got []string
 		for _, o := range prove(t, c).Evidence().Said {

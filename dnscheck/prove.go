@@ -18,7 +18,7 @@ import (
 //
 // In the other modes the zone's name servers come first. The resolvers are queried only if
 // these have the token, or if, in ModeAuto, no name server at all can be reached
-// (ReasonUnprotected if too few resolvers are over TLS or HTTPS): they must not cache a
+// (ReasonUnprotected if too few resolvers are over HTTPS): they must not cache a
 // negative answer, nor override a denial. Until a quorum of them sees the token, too, the
 // result is ReasonLag.
 //

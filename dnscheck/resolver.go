@@ -13,7 +13,6 @@ import (
 const (
 	transportUDP   = "udp"   // and TCP if the answer is truncated or missing
 	transportTCP   = "tcp"   // only
-	transportTLS   = "tls"   // DNS over TLS (RFC 7858)
 	transportHTTPS = "https" // DNS over HTTPS (RFC 8484)
 )
 
@@ -22,10 +21,7 @@ const (
 	defaultHTTPSPort = 443
 )
 
-// defaultPorts are the transports' default ports (853: RFC 7858 section 3.1).
-var defaultPorts = map[string]uint16{
-	transportUDP: defaultPort, transportTCP: defaultPort, transportTLS: 853, transportHTTPS: defaultHTTPSPort,
-}
+var defaultPorts = map[string]uint16{transportUDP: defaultPort, transportTCP: defaultPort, transportHTTPS: defaultHTTPSPort}
 
 // defaultPath is the path of public resolvers over HTTPS, as in RFC 8484 section 4.1.1.
 const defaultPath = "/dns-query"
@@ -33,8 +29,8 @@ const defaultPath = "/dns-query"
 // Resolver is a recursive resolver.
 type Resolver struct {
 	Addr       netip.AddrPort
-	Transport  string // "udp" (also when empty; TCP if that fails), "tcp", "tls" or "https"
-	ServerName string // tls, https: the name in the certificate (RFC 8310 section 8); empty: the address
+	Transport  string // "udp" (also when empty; TCP if that fails), "tcp" or "https"
+	ServerName string // https: the name in the certificate (RFC 8310 section 8); empty: the address
 	Path       string // https: of the URL; empty: "/dns-query"
 	// Perspective names the network from which the resolver queries ("eu"), by at most 20
 	// lower-case letters, digits and hyphens. Empty: the default one, this machine's.
@@ -48,9 +44,9 @@ const DefaultPerspective = "default"
 // longestPerspective is the length of a perspective's name, which each observation stores.
 const longestPerspective = 20
 
-// DefaultResolvers returns resolvers of three operators over TLS, for [ParseResolver].
+// DefaultResolvers returns resolvers of three operators over HTTPS, for [ParseResolver].
 func DefaultResolvers() []string {
-	return []string{"tls://1.1.1.1#one.one.one.one", "tls://8.8.8.8#dns.google", "tls://9.9.9.9#dns.quad9.net"}
+	return []string{"https://1.1.1.1/dns-query#one.one.one.one", "https://8.8.8.8/dns-query#dns.google", "https://9.9.9.9/dns-query#dns.quad9.net"}
 }
 
 // InTheClear reports whether an attacker on the path can forge the resolver's answers: it is
@@ -58,12 +54,11 @@ func DefaultResolvers() []string {
 func (r Resolver) InTheClear() bool { return !r.Protected() && IsPublic(r.Addr.Addr()) }
 
 // String returns the resolver in the form of [ParseResolver]: "1.1.1.1:53", "tcp://[::1]:53",
-// "tls://1.1.1.1:853#one.one.one.one", "https://8.8.8.8:443/dns-query#dns.google",
-// "tls://10.1.2.3:853#dns.eu.example@eu".
+// "https://8.8.8.8:443/dns-query#dns.google", "https://10.1.2.3:443/dns-query#dns.eu.example@eu".
 func (r Resolver) String() string {
 	text := r.Addr.String()
 	switch r.Transport {
-	case transportTCP, transportTLS:
+	case transportTCP:
 		text = r.Transport + "://" + text
 	case transportHTTPS:
 		text = r.Transport + "://" + text + r.path()
@@ -88,14 +83,10 @@ func (r Resolver) shown() string {
 }
 
 // Protected reports whether no attacker on the path can forge the resolver's answers: it is
-// queried over TLS or HTTPS, or at a loopback address.
-func (r Resolver) Protected() bool {
-	return r.encrypted() || r.Addr.Addr().IsLoopback()
-}
+// queried over HTTPS, or at a loopback address.
+func (r Resolver) Protected() bool { return r.encrypted() || r.Addr.Addr().IsLoopback() }
 
-func (r Resolver) encrypted() bool {
-	return r.Transport == transportTLS || r.Transport == transportHTTPS
-}
+func (r Resolver) encrypted() bool { return r.Transport == transportHTTPS }
 
 func (r Resolver) path() string { return cmp.Or(r.Path, defaultPath) }
 
@@ -107,11 +98,10 @@ func (r Resolver) certified() string {
 // ParseResolver parses an IP address with or without a port (53), optionally after udp:// or
 // tcp://: "1.1.1.1", "2606:4700:4700::1111", "[::1]:5353", "tcp://9.9.9.9".
 //
-// tls:// means DNS over TLS (port 853), https:// DNS over HTTPS (port 443, path /dns-query).
-// The certificate must be valid for the address, or for the name after a #, which is never
-// resolved: "tls://9.9.9.9:853#dns.quad9.net", "https://8.8.8.8/dns-query#dns.google".
+// https:// means DNS over HTTPS (port 443, path /dns-query). The certificate must be valid for the
+// address, or for the name after a #, which is never resolved: "https://8.8.8.8/dns-query#dns.google".
 //
-// A name after an @ is the perspective: "tls://10.1.2.3#dns.eu.example@eu". "@default" is the
+// A name after an @ is the perspective: "https://10.1.2.3#dns.eu.example@eu". "@default" is the
 // same as none.
 func ParseResolver(s string) (Resolver, error) {
 	scheme, rest, found := strings.Cut(s, "://")
@@ -125,7 +115,7 @@ func ParseResolver(s string) (Resolver, error) {
 	}
 	port, known := defaultPorts[r.Transport]
 	if err == nil && !known {
-		err = fmt.Errorf("unknown scheme %s; use an address, or tcp://, tls:// or https:// and an address", shown(scheme, 20))
+		err = fmt.Errorf("unknown scheme %s; use an address, or tcp:// or https:// and an address", shown(scheme, 20))
 	}
 	if err == nil && port != defaultPort {
 		rest, r.ServerName, err = cutName(rest, "#")
@@ -170,7 +160,7 @@ func parseAddr(s string, port uint16) (netip.AddrPort, error) {
 		text := "want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; " +
 			"a host name will not do, as it would have to be resolved first"
 		if port != defaultPort {
-			text += " (tls:// and https:// take the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)"
+			text += " (https:// takes the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)"
 		}
 		return netip.AddrPort{}, errors.New(text)
 	}
@@ -199,19 +189,15 @@ func (r Resolver) check() error {
 	switch r.Transport {
 	case "", transportUDP, transportTCP:
 		if r.ServerName != "" || r.Path != "" {
-			return fmt.Errorf("resolver %s: a certificate's name and a path go with tls and https only", r.shown())
+			return fmt.Errorf("resolver %s: a certificate's name and a path go with https only", r.shown())
 		}
 		return nil
-	case transportTLS:
-		if r.Path != "" {
-			return fmt.Errorf("resolver %s: a path goes with https only", r.shown())
-		}
 	case transportHTTPS:
 		if !isPlainPath(r.path()) {
 			return fmt.Errorf("resolver %s: want a plain path, such as %s", r.shown(), defaultPath)
 		}
 	default:
-		return fmt.Errorf("resolver %s: unknown transport %s; use udp, tcp, tls or https", r.Addr, shown(r.Transport, 20))
+		return fmt.Errorf("resolver %s: unknown transport %s; use udp, tcp or https", r.Addr, shown(r.Transport, 20))
 	}
 	if r.ServerName != "" {
 		if problem := nameProblem(r.ServerName, "the name in its certificate"); problem != "" {

@@ -11,8 +11,6 @@ func TestParseResolver(t *testing.T) {
 	tests := []struct{ text, addr, transport, name string }{
 		{"fe80::1%eth0", "[fe80::1%eth0]:53", "udp", "[fe80::1%eth0]:53"},
 		{"[fe80::1%eth0]:54", "[fe80::1%eth0]:54", "udp", "[fe80::1%eth0]:54"},
-		{"tls://1.1.1.1", "1.1.1.1:853", "tls", "tls://1.1.1.1:853"},
-		{"TLS://[2620:fe::fe]:8853#dns.quad9.net", "[2620:fe::fe]:8853", "tls", "tls://[2620:fe::fe]:8853#dns.quad9.net"},
 		{"https://1.1.1.1", "1.1.1.1:443", "https", "https://1.1.1.1:443/dns-query"},
 		{"https://1.1.1.1/", "1.1.1.1:443", "https", "https://1.1.1.1:443/dns-query"},
 		{"https://8.8.8.8/dns-query#dns.google", "8.8.8.8:443", "https", "https://8.8.8.8:443/dns-query#dns.google"},
@@ -30,8 +28,6 @@ func TestParseResolver(t *testing.T) {
 		{"10.1.2.3@eu", "10.1.2.3:53", "udp", "10.1.2.3:53@eu"},
 		{"10.1.2.3:54@eu", "10.1.2.3:54", "udp", "10.1.2.3:54@eu"},
 		{"tcp://[fd00::1]@eu-west-1", "[fd00::1]:53", "tcp", "tcp://[fd00::1]:53@eu-west-1"},
-		{"tls://10.1.2.3@eu", "10.1.2.3:853", "tls", "tls://10.1.2.3:853@eu"},
-		{"tls://10.1.2.3#dns.eu.example@eu", "10.1.2.3:853", "tls", "tls://10.1.2.3:853#dns.eu.example@eu"},
 		{"https://10.1.2.3@eu", "10.1.2.3:443", "https", "https://10.1.2.3:443/dns-query@eu"},
 		{"https://10.1.2.3/dns-query#dns.eu.example@eu", "10.1.2.3:443", "https", "https://10.1.2.3:443/dns-query#dns.eu.example@eu"},
 		{"10.1.2.3@default", "10.1.2.3:53", "udp", "10.1.2.3:53"},
@@ -69,19 +65,19 @@ func TestParseResolverRefuses(t *testing.T) {
 		{"0.0.0.0", "is not the address of one server"},
 		{"[::]:53", "is not the address of one server"},
 		{"224.0.0.251", "is not the address of one server"},
-		{"tls://dns.google", "https://8.8.8.8/dns-query#dns.google"},
+		{"https://dns.google", "https://8.8.8.8/dns-query#dns.google"},
+		{"tls://8.8.8.8#dns.google", `unknown scheme "tls"`},
 		{"https://dns.google/dns-query", "a host name will not do"},
-		{"tls://1.1.1.1/dns-query", "want an IP address"},
-		{"tls://1.1.1.1#", "no name after the #"},
-		{"tls://1.1.1.1#1.1.1.1", "the name after the # is an IP address"},
-		{"tls://1.1.1.1#a b.example", "the name after the # has ' ' in a label"},
+		{"https://1.1.1.1#", "no name after the #"},
+		{"https://1.1.1.1#1.1.1.1", "the name after the # is an IP address"},
+		{"https://1.1.1.1#a b.example", "the name after the # has ' ' in a label"},
 		{"1.1.1.1#one.one.one.one", "want an IP address"},
 		{"https://1.1.1.1/dns-query{?dns}", "want a plain path"},
 		{"https://1.1.1.1/dns-query?x=y", "want a plain path"},
 		{"https://1.1.1.1//elsewhere.example/", "want a plain path"},
 		{"https://1.1.1.1/%41", "want a plain path"},
 		{"https://who:why@1.1.1.1/", "want an IP address"},
-		{"tls://1.1.1.1:0", "invalid port 0"},
+		{"https://1.1.1.1:0", "invalid port 0"},
 		{"quic://1.1.1.1", `unknown scheme "quic"`},
 		{"\x1b[31m", `"\x1b[31m"`},
 		{"10.1.2.3@", "no name after the @"},
@@ -90,8 +86,8 @@ func TestParseResolverRefuses(t *testing.T) {
 		{"10.1.2.3@a23456789012345678901", "the perspective after the @"},
 		{"10.1.2.3@eu\x1b[31m", `@eu\x1b[31m": the perspective after the @`},
 		{"10.1.2.3@eu@us", "the perspective after the @"},
-		{"tls://10.1.2.3@eu#dns.eu.example", "the perspective after the @"},
-		{"tls://@eu", "want an IP address"},
+		{"https://10.1.2.3@eu#dns.eu.example", "the perspective after the @"},
+		{"https://@eu", "want an IP address"},
 	}
 	for _, test := range tests {
 		t.Run(test.text, func(t *testing.T) {
@@ -103,12 +99,12 @@ func TestParseResolverRefuses(t *testing.T) {
 	}
 }
 
-// TestDefaultResolvers checks that the default resolvers use TLS with a server name.
+// TestDefaultResolvers checks that the default resolvers use HTTPS with a server name.
 func TestDefaultResolvers(t *testing.T) {
 	for _, text := range dnscheck.DefaultResolvers() {
 		r, err := dnscheck.ParseResolver(text)
-		if err != nil || r.Transport != "tls" || r.ServerName == "" || r.InTheClear() {
-			t.Errorf("%s: %+v, %v; want one over TLS with the name of its certificate", text, r, err)
+		if err != nil || r.Transport != "https" || r.ServerName == "" || r.InTheClear() {
+			t.Errorf("%s: %+v, %v; want one over HTTPS with the name of its certificate", text, r, err)
 		}
 	}
 }
@@ -116,8 +112,8 @@ func TestDefaultResolvers(t *testing.T) {
 func TestInTheClear(t *testing.T) {
 	for text, want := range map[string]bool{
 		"9.9.9.9": true, "tcp://9.9.9.9": true, "2620:fe::fe": true,
-		"tls://9.9.9.9": false, "https://9.9.9.9/dns-query": false,
-		"127.0.0.1:5353": false, "10.0.0.53": false, "[::1]": false, "fd00::53": false, // this machine, or a private network
+		"https://9.9.9.9/dns-query": false,
+		"127.0.0.1:5353":            false, "10.0.0.53": false, "[::1]": false, "fd00::53": false, // this machine, or a private network
 	} {
 		r, err := dnscheck.ParseResolver(text)
 		if err != nil || r.InTheClear() != want {

@@ -21,18 +21,16 @@ import (
 )
 
 // secureServers maps the name of a resolver to its program. Each serves the token itself, over
-// TLS and HTTPS.
+// HTTPS.
 var secureServers = map[string]struct {
 	program string
 	args    []string
-	conf    func(dir string, plain, overTLS, overHTTPS netip.AddrPort) string
+	conf    func(dir string, plain, overHTTPS netip.AddrPort) string
 }{
-	"Unbound": {"unbound", []string{"-d", "-p", "-c"}, func(dir string, plain, overTLS, overHTTPS netip.AddrPort) string {
+	"Unbound": {"unbound", []string{"-d", "-p", "-c"}, func(dir string, plain, overHTTPS netip.AddrPort) string {
 		return fmt.Sprintf(`server:
   interface: %s@%d
   interface: %s@%d
-  interface: %s@%d
-  tls-port: %d
   https-port: %d
   tls-service-pem: "cert"
   tls-service-key: "key"
@@ -47,14 +45,13 @@ var secureServers = map[string]struct {
   local-data: "%s. 60 TXT %s"
 remote-control:
   control-enable: no
-`, plain.Addr(), plain.Port(), overTLS.Addr(), overTLS.Port(), overHTTPS.Addr(), overHTTPS.Port(), overTLS.Port(), overHTTPS.Port(), dir, host, token)
+`, plain.Addr(), plain.Port(), overHTTPS.Addr(), overHTTPS.Port(), overHTTPS.Port(), dir, host, token)
 	}},
-	"BIND": {"named", []string{"-g", "-n", "1", "-c"}, func(dir string, plain, overTLS, overHTTPS netip.AddrPort) string {
+	"BIND": {"named", []string{"-g", "-n", "1", "-c"}, func(dir string, plain, overHTTPS netip.AddrPort) string {
 		return fmt.Sprintf(`tls own { cert-file "cert"; key-file "key"; };
 options {
 	directory %q;
 	listen-on port %d { %s; };
-	listen-on port %d tls own { %s; };
 	listen-on port %d tls own http default { %s; };
 	listen-on-v6 { none; };
 	pid-file none;
@@ -66,12 +63,12 @@ options {
 };
 controls { };
 zone "example.com" { type primary; file "zone"; };
-`, dir, plain.Port(), plain.Addr(), overTLS.Port(), overTLS.Addr(), overHTTPS.Port(), overHTTPS.Addr())
+`, dir, plain.Port(), plain.Addr(), overHTTPS.Port(), overHTTPS.Addr())
 	}},
 }
 
 // secured runs one of the secureServers with the certificate.
-func secured(t *testing.T, by string, cert tls.Certificate) map[string]dnscheck.Resolver {
+func secured(t *testing.T, by string, cert tls.Certificate) dnscheck.Resolver {
 	t.Helper()
 	s := secureServers[by]
 	daemon(t, s.program)
@@ -90,28 +87,24 @@ func secured(t *testing.T, by string, cert tls.Certificate) map[string]dnscheck.
 		}
 	}
 	at := func() netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), freePort(t)) }
-	plain, overTLS, overHTTPS := at(), at(), at()
-	start53(t, s.program, dir, s.conf(dir, plain, overTLS, overHTTPS), s.args...)
+	plain, overHTTPS := at(), at()
+	start53(t, s.program, dir, s.conf(dir, plain, overHTTPS), s.args...)
 	await(t, plain.String(), host, dns.TypeTXT, 1, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
-	return map[string]dnscheck.Resolver{
-		"tls":   {Addr: overTLS, Transport: "tls"},
-		"https": {Addr: overHTTPS, Transport: "https"},
-	}
+	return dnscheck.Resolver{Addr: overHTTPS, Transport: "https"}
 }
 
-// TestRealResolversOverTLSAndHTTPS checks that consecutive checks share one connection.
-func TestRealResolversOverTLSAndHTTPS(t *testing.T) {
+// TestRealResolversOverHTTPS checks that consecutive checks share one connection.
+func TestRealResolversOverHTTPS(t *testing.T) {
 	t.Parallel()
 	for by := range secureServers {
 		t.Run(by, func(t *testing.T) {
 			a := newCertifier(t)
-			for transport, resolver := range secured(t, by, a.issue(nil)) {
-				for name, called := range map[string]string{"by its address": "", "by its name": "resolver.example"} {
-					t.Run(transport+" "+name, func(t *testing.T) {
-						resolver.ServerName = called
-						a.asksOften(t, resolver)
-					})
-				}
+			resolver := secured(t, by, a.issue(nil))
+			for name, called := range map[string]string{"by its address": "", "by its name": "resolver.example"} {
+				t.Run(name, func(t *testing.T) {
+					resolver.ServerName = called
+					a.asksOften(t, resolver)
+				})
 			}
 		})
 	}
@@ -143,16 +136,13 @@ func (a certifier) asksOften(t *testing.T, resolver dnscheck.Resolver) {
 	}
 }
 
-// TestRealResolversProveTogether makes a proof with all of the resolvers, over both
-// transports.
+// TestRealResolversProveTogether makes a proof with all of the resolvers.
 func TestRealResolversProveTogether(t *testing.T) {
 	t.Parallel()
 	a := newCertifier(t)
 	config := dnscheck.Config{RootCAs: a.roots}
 	for by := range secureServers {
-		for _, r := range secured(t, by, a.issue(nil)) {
-			config.Resolvers = append(config.Resolvers, r)
-		}
+		config.Resolvers = append(config.Resolvers, secured(t, by, a.issue(nil)))
 	}
 	config.Quorum = len(config.Resolvers)
 	c := build(t, config)
@@ -168,24 +158,23 @@ func TestRealResolversUnderAnotherName(t *testing.T) {
 	for by := range secureServers {
 		t.Run(by, func(t *testing.T) {
 			a, stranger := newCertifier(t), newCertifier(t)
-			for transport, resolver := range secured(t, by, a.issue(nil)) {
-				for name, test := range map[string]struct {
-					by     certifier
-					called string
-					says   string
-				}{
-					"another name":      {a, "other.example", "not other.example"},
-					"another authority": {stranger, "", "unknown authority"},
-				} {
-					t.Run(transport+" "+name, func(t *testing.T) {
-						resolver.ServerName = test.called
-						v := look(t, test.by.over(t, resolver, new(atomic.Int64)))
-						want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-						if o := v.Observations[0]; !strings.Contains(o.Err, test.says) || o.Transport != transport {
-							t.Errorf("error %q over %s, want %q in it", o.Err, o.Transport, test.says)
-						}
-					})
-				}
+			resolver := secured(t, by, a.issue(nil))
+			for name, test := range map[string]struct {
+				by     certifier
+				called string
+				says   string
+			}{
+				"another name":      {a, "other.example", "not other.example"},
+				"another authority": {stranger, "", "unknown authority"},
+			} {
+				t.Run(name, func(t *testing.T) {
+					resolver.ServerName = test.called
+					v := look(t, test.by.over(t, resolver, new(atomic.Int64)))
+					want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+					if o := v.Observations[0]; !strings.Contains(o.Err, test.says) || o.Transport != "https" {
+						t.Errorf("error %q over %s, want %q in it", o.Err, o.Transport, test.says)
+					}
+				})
 			}
 		})
 	}

@@ -2,7 +2,6 @@ package dnscheck_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -87,27 +86,15 @@ func (a certifier) issue(change func(*x509.Certificate)) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{a.sign(template, key).Raw}, PrivateKey: key}
 }
 
-// onStream handles the n-th connection, counted from 1.
-type onStream func(conn net.Conn, n int)
-
-// streams runs a server on loopback, over TLS if cert is not nil, and counts its connections.
-func streams(t *testing.T, cert *tls.Certificate, handle onStream) (dnscheck.Resolver, *atomic.Int64) {
+// stream runs a server on loopback that handles each TCP connection.
+func stream(t *testing.T, handle func(conn net.Conn)) dnscheck.Resolver {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	resolver := dnscheck.Resolver{Addr: listener.Addr().(*net.TCPAddr).AddrPort(), Transport: "tcp"}
-	if cert != nil {
-		listener, resolver.Transport = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*cert}}), "tls"
-	}
-	return resolver, streamsOn(t, listener, handle)
-}
-
-func streamsOn(t *testing.T, listener net.Listener, handle onStream) *atomic.Int64 {
-	t.Helper()
 	var running sync.WaitGroup
-	count, connections := new(atomic.Int64), new(open)
+	connections := new(open)
 	running.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -117,7 +104,7 @@ func streamsOn(t *testing.T, listener net.Listener, handle onStream) *atomic.Int
 			connections.add(conn)
 			running.Go(func() {
 				defer func() { _ = conn.Close() }()
-				handle(conn, int(count.Add(1)))
+				handle(conn)
 			})
 		}
 	})
@@ -126,20 +113,7 @@ func streamsOn(t *testing.T, listener net.Listener, handle onStream) *atomic.Int
 		connections.close()
 		running.Wait()
 	})
-	return count
-}
-
-// answering answers every query on a connection.
-func answering(z zone) onStream {
-	return func(conn net.Conn, _ int) {
-		for {
-			query, err := readFrame(conn)
-			if err != nil {
-				return
-			}
-			z.tcp(query, conn)
-		}
-	}
+	return dnscheck.Resolver{Addr: listener.Addr().(*net.TCPAddr).AddrPort(), Transport: "tcp"}
 }
 
 // posted is an HTTPS server that counts its connections.
@@ -151,7 +125,17 @@ type posted struct {
 
 func postsTo(t *testing.T, cert tls.Certificate, http2 bool, handle http.HandlerFunc) (dnscheck.Resolver, *posted) {
 	t.Helper()
+	return postsOn(t, nil, cert, http2, handle)
+}
+
+// postsOn is postsTo with another listener than one on loopback.
+func postsOn(t *testing.T, listener net.Listener, cert tls.Certificate, http2 bool, handle http.HandlerFunc) (dnscheck.Resolver, *posted) {
+	t.Helper()
 	p := &posted{Server: httptest.NewUnstartedServer(handle)}
+	if listener != nil {
+		_ = p.Listener.Close()
+		p.Listener = listener
+	}
 	p.EnableHTTP2 = http2
 	p.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	p.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo) // it logs each failed handshake
@@ -175,33 +159,28 @@ func (z zone) post(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(z.packed(query))
 }
 
+// overHTTPS returns a resolver with a certificate of the authority that answers as the zone.
+func (a certifier) overHTTPS(z zone) dnscheck.Resolver {
+	a.t.Helper()
+	r, _ := postsTo(a.t, a.issue(nil), true, z.post)
+	return r
+}
+
 func (a certifier) checker(resolvers ...dnscheck.Resolver) *dnscheck.Checker {
 	a.t.Helper()
 	return build(a.t, dnscheck.Config{Resolvers: resolvers, Timeout: long, RootCAs: a.roots})
 }
 
-func TestSecureTransports(t *testing.T) {
+func TestResolverOverHTTPS(t *testing.T) {
 	a := newCertifier(t)
 	var queries counter
-	lengths := map[int]bool{}
 	z := zone(func(q *dns.Msg) *dns.Msg {
 		queries.add(q)
 		m := yes(q)
 		m.AuthenticatedData = q.AuthenticatedData
 		return m
 	})
-	cert := a.issue(nil)
-	overTLS, connectionsTLS := streams(t, &cert, func(conn net.Conn, _ int) {
-		for {
-			query, err := readFrame(conn)
-			if err != nil {
-				return
-			}
-			lengths[len(query)] = true
-			z.tcp(query, conn)
-		}
-	})
-	overHTTPS, server := postsTo(t, cert, true, func(w http.ResponseWriter, r *http.Request) {
+	resolver, server := postsTo(t, a.issue(nil), true, func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 || r.Method != http.MethodPost || r.URL.Path != "/dns-query" || r.URL.RawQuery != "" || r.Header.Get("Content-Type") != "application/dns-message" ||
 			r.Header.Get("Accept") != "application/dns-message" || r.Header.Get("User-Agent") != "" || r.ContentLength%128 != 0 {
 			t.Errorf("%s %s %s with %v and %d bytes", r.Proto, r.Method, r.URL, r.Header, r.ContentLength)
@@ -209,26 +188,19 @@ func TestSecureTransports(t *testing.T) {
 		z.post(w, r)
 	})
 	const looks = 20
-	for name, resolver := range map[string]dnscheck.Resolver{"tls": overTLS, "https": overHTTPS} {
-		for _, certified := range []string{"", "resolver.example"} {
-			resolver.ServerName = certified
-			c := a.checker(resolver)
-			for range looks {
-				v := look(t, c)
-				want(t, v, dnscheck.Present, dnscheck.ReasonFound)
-				if o := v.Observations[0]; o.Transport != name || !o.Authenticated {
-					t.Errorf("answered over %s, authenticated %t; want %s and AD", o.Transport, o.Authenticated, name)
-				}
+	for _, certified := range []string{"", "resolver.example"} {
+		resolver.ServerName = certified
+		c := a.checker(resolver)
+		for range looks {
+			v := look(t, c)
+			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+			if o := v.Observations[0]; o.Transport != "https" || !o.Authenticated {
+				t.Errorf("answered over %s, authenticated %t; want https and AD", o.Transport, o.Authenticated)
 			}
 		}
 	}
-	if tls, https := connectionsTLS.Load(), server.connections.Load(); tls != 2 || https != 2 {
-		t.Errorf("%d connections over TLS and %d over HTTPS for %d looks, want one for each checker", tls, https, looks)
-	}
-	for length := range lengths {
-		if length%128 != 0 {
-			t.Errorf("a query of %d bytes: it is not padded", length)
-		}
+	if n := server.connections.Load(); n != 2 {
+		t.Errorf("%d connections for %d looks, want one for each checker", n, looks)
 	}
 	for _, q := range queries.seen() {
 		if q.Question[0].Name != host+"." || !q.RecursionDesired || !q.AuthenticatedData {
@@ -274,235 +246,52 @@ func TestCertificatesThatDoNotHold(t *testing.T) {
 		})},
 	}
 	for _, test := range tests {
-		overTLS, _ := streams(t, &test.cert, func(conn net.Conn, _ int) {
-			if query, err := readFrame(conn); err == nil {
-				t.Errorf("%s: a query came: %q", test.name, query)
+		t.Run(test.name, func(t *testing.T) {
+			resolver, _ := postsTo(t, test.cert, true, func(http.ResponseWriter, *http.Request) { t.Error("a request came") })
+			resolver.ServerName = test.serverName
+			v := look(t, build(t, dnscheck.Config{Resolvers: []dnscheck.Resolver{resolver}, Timeout: long, RootCAs: a.roots}))
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+			text := v.Observations[0].Err
+			if test.part == `\x1b` {
+				if strings.ContainsRune(text, 0x1b) {
+					t.Errorf("error %q", text)
+				}
+			} else if !strings.Contains(text, "certificate is not valid") || !strings.Contains(text, test.part) {
+				t.Errorf("error %q, want one about the certificate and %q", text, test.part)
 			}
 		})
-		overHTTPS, _ := postsTo(t, test.cert, true, func(http.ResponseWriter, *http.Request) { t.Errorf("%s: a request came", test.name) })
-		for _, resolver := range []dnscheck.Resolver{overTLS, overHTTPS} {
-			t.Run(test.name+"/"+resolver.Transport, func(t *testing.T) {
-				resolver.ServerName = test.serverName
-				v := look(t, build(t, dnscheck.Config{Resolvers: []dnscheck.Resolver{resolver}, Timeout: long, RootCAs: a.roots}))
-				want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-				text := v.Observations[0].Err
-				if test.part == `\x1b` {
-					if strings.ContainsRune(text, 0x1b) {
-						t.Errorf("error %q", text)
-					}
-				} else if !strings.Contains(text, "certificate is not valid") || !strings.Contains(text, test.part) {
-					t.Errorf("error %q, want one about the certificate and %q", text, test.part)
-				}
-			})
-		}
 	}
 	t.Run("by the system's roots", func(t *testing.T) {
-		cert := a.issue(nil)
-		resolver, _ := streams(t, &cert, answering(yes))
-		want(t, look(t, checker(t, resolver)), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		want(t, look(t, checker(t, a.overHTTPS(yes))), dnscheck.Unknown, dnscheck.ReasonUnreachable)
 	})
 	t.Run("no TLS at all", func(t *testing.T) {
-		resolver, _ := streams(t, nil, func(conn net.Conn, _ int) { _, _ = conn.Write(frame([]byte("no TLS, whatever comes"))) })
-		for _, transport := range []string{"tls", "https"} {
-			resolver.Transport = transport
-			want(t, look(t, a.checker(resolver)), dnscheck.Unknown, dnscheck.ReasonUnreachable)
-		}
+		resolver := stream(t, func(conn net.Conn) { _, _ = conn.Write(frame([]byte("no TLS, whatever comes"))) })
+		resolver.Transport = "https"
+		want(t, look(t, a.checker(resolver)), dnscheck.Unknown, dnscheck.ReasonUnreachable)
 	})
-}
-
-func TestDamagedRepliesOverOpenConnections(t *testing.T) {
-	a := newCertifier(t)
-	cert := a.issue(nil)
-	for _, d := range damages() {
-		t.Run(d.name, func(t *testing.T) {
-			resolver, connections := streams(t, &cert, func(conn net.Conn, _ int) {
-				for {
-					query, err := readFrame(conn)
-					if err != nil {
-						return
-					}
-					_, _ = conn.Write(frame(d.make(yes.packed(query))))
-					_, _ = conn.Write(frame(noValue.packed(query)))
-				}
-			})
-			c := a.checker(resolver)
-			for range 3 {
-				want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonOtherValue)
-			}
-			if n := connections.Load(); n != 1 {
-				t.Errorf("%d connections, want 1", n)
-			}
-		})
-	}
-}
-
-// lookAtOnce checks n hosts concurrently and expects the token at each.
-func lookAtOnce(t *testing.T, c *dnscheck.Checker, n int) {
-	t.Helper()
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			v, err := c.Check(t.Context(), fmt.Sprintf("h%d.example.com", i), fmt.Sprintf("token of h%d.example.com.", i))
-			if err != nil || v.State != dnscheck.Present {
-				t.Errorf("%+v, %v", v, err)
-			}
-		})
-	}
-	all.Wait()
-}
-
-var ownToken = zone(func(q *dns.Msg) *dns.Msg {
-	name := q.Question[0].Name
-	return answer(q, txt(name, "token of "+strings.ToLower(name)))
-})
-
-func TestRepliesInAnyOrder(t *testing.T) {
-	a := newCertifier(t)
-	cert := a.issue(nil)
-	const n = 50
-	resolver, connections := streams(t, &cert, func(conn net.Conn, _ int) {
-		var queries [][]byte
-		for range n {
-			query, err := readFrame(conn)
-			if err != nil {
-				return
-			}
-			queries = append(queries, query)
-		}
-		for i := range n {
-			ownToken.tcp(queries[n-1-i], conn)
-		}
-		answering(ownToken)(conn, 0)
-	})
-	c := a.checker(resolver)
-	lookAtOnce(t, c, n)
-	lookAtOnce(t, c, n)
-	if got := connections.Load(); got != 1 {
-		t.Errorf("%d connections, want 1", got)
-	}
-}
-
-// TestEachQueryHasATLSRecordOfItsOwn relies on Read of a tls.Conn to return the data of one
-// record.
-func TestEachQueryHasATLSRecordOfItsOwn(t *testing.T) {
-	const n = 3
-	a := newCertifier(t)
-	cert := a.issue(nil)
-	resolver, connections := streams(t, &cert, func(conn net.Conn, _ int) {
-		var records [][]byte
-		for range n {
-			buffer := make([]byte, 1<<15)
-			size, err := conn.Read(buffer)
-			if err != nil {
-				return
-			}
-			records = append(records, buffer[:size])
-		}
-		for i, record := range records {
-			if query := record[2:]; !bytes.Equal(record, frame(query)) || new(dns.Msg).Unpack(query) != nil {
-				t.Errorf("record %d holds %q, want one query", i, record)
-			}
-			ownToken.tcp(record[2:], conn)
-		}
-		answering(ownToken)(conn, 0)
-	})
-	lookAtOnce(t, a.checker(resolver), n)
-	if got := connections.Load(); got != 1 {
-		t.Errorf("%d connections, want 1", got)
-	}
-}
-
-func TestOneConnectionForManyQueries(t *testing.T) {
-	const n = 1000
-	var all sync.WaitGroup
-	all.Add(n)
-	gate := make(chan struct{})
-	go func() {
-		all.Wait()
-		close(gate)
-	}()
-	resolver, connections := streams(t, nil, func(conn net.Conn, _ int) {
-		var writing sync.Mutex
-		var under sync.WaitGroup
-		defer under.Wait()
-		for {
-			query, err := readFrame(conn)
-			if err != nil {
-				return
-			}
-			all.Done()
-			under.Go(func() {
-				<-gate // until all queries have arrived
-				writing.Lock()
-				defer writing.Unlock()
-				ownToken.tcp(query, conn)
-			})
-		}
-	})
-	lookAtOnce(t, checker(t, resolver), n)
-	if got := connections.Load(); got != 1 {
-		t.Errorf("%d connections, want 1", got)
-	}
 }
 
 func TestConnectionsThatBreak(t *testing.T) {
 	a := newCertifier(t)
 	cert := a.issue(nil)
-	once := func(conn net.Conn, _ int) {
-		if query, err := readFrame(conn); err == nil {
-			yes.tcp(query, conn)
-		}
-		_, _ = readFrame(conn) // and closes after the second query
-	}
-	t.Run("at the second query, each", func(t *testing.T) {
-		resolver, connections := streams(t, &cert, once)
-		c := a.checker(resolver)
-		for range 5 {
-			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
-		}
-		if n := connections.Load(); n != 5 {
-			t.Errorf("%d connections for 5 looks, want 5", n)
-		}
-	})
-	t.Run("at each query", func(t *testing.T) {
-		resolver, connections := streams(t, &cert, func(conn net.Conn, _ int) { _, _ = readFrame(conn) })
+	t.Run("at each connection", func(t *testing.T) {
+		var connections atomic.Int64
+		resolver := stream(t, func(conn net.Conn) {
+			connections.Add(1)
+			_, _ = conn.Read(make([]byte, 1))
+		})
+		resolver.Transport = "https"
 		want(t, look(t, a.checker(resolver)), dnscheck.Unknown, dnscheck.ReasonUnreachable)
 		if n := connections.Load(); n != 2 {
 			t.Errorf("%d connections, want 2: the query is tried once more", n)
 		}
 	})
-	t.Run("in the middle of a reply", func(t *testing.T) {
-		resolver, _ := streams(t, &cert, func(conn net.Conn, n int) {
-			query, err := readFrame(conn)
-			if err != nil {
-				return
-			}
-			if n == 1 {
-				_, _ = conn.Write(frame(yes.packed(query))[:30])
-				return
-			}
-			yes.tcp(query, conn)
-		})
-		want(t, look(t, a.checker(resolver)), dnscheck.Present, dnscheck.ReasonFound)
-	})
-	t.Run("with many queries on it", func(t *testing.T) {
-		const n = 40
-		resolver, connections := streams(t, &cert, func(conn net.Conn, number int) {
-			if number > 1 {
-				answering(ownToken)(conn, number)
-				return
-			}
-			for range n {
-				_, _ = readFrame(conn)
+	t.Run("TCP, which has a connection for each query", func(t *testing.T) {
+		resolver := stream(t, func(conn net.Conn) {
+			if query, err := readFrame(conn); err == nil {
+				yes.tcp(query, conn)
 			}
 		})
-		lookAtOnce(t, a.checker(resolver), n)
-		if got := connections.Load(); got != 2 {
-			t.Errorf("%d connections, want 2: all go over to the new one", got)
-		}
-	})
-	t.Run("a stream in the clear", func(t *testing.T) {
-		resolver, _ := streams(t, nil, once)
 		c := checker(t, resolver)
 		for range 3 {
 			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
@@ -536,36 +325,6 @@ func TestConnectionsThatBreak(t *testing.T) {
 			server.CloseClientConnections()
 		}
 	})
-}
-
-// TestLateReplyOnAnOpenConnection has the answer to a canceled check arrive during the next
-// check of the same name.
-func TestLateReplyOnAnOpenConnection(t *testing.T) {
-	asked := make(chan struct{}, 1)
-	var late []byte
-	resolver, connections := streams(t, nil, func(conn net.Conn, _ int) {
-		first, err := readFrame(conn)
-		if err != nil {
-			return
-		}
-		asked <- struct{}{}
-		second, err := readFrame(conn)
-		if err != nil {
-			return
-		}
-		late = first
-		yes.tcp(late, conn)
-		noValue.tcp(second, conn)
-		answering(noValue)(conn, 0)
-	})
-	c := checker(t, resolver)
-	abandon(t, c, asked)
-	for range 3 {
-		want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonOtherValue)
-	}
-	if n := connections.Load(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
-	}
 }
 
 func TestResponsesThatAreNoAnswer(t *testing.T) {
@@ -682,26 +441,15 @@ func TestNoProxyIsUsed(t *testing.T) {
 func TestContextEndsOverOpenConnections(t *testing.T) {
 	a := newCertifier(t)
 	cert := a.issue(nil)
-	t.Run("while TLS is waited for", func(t *testing.T) {
-		asked := make(chan struct{}, 1)
-		resolver, _ := streams(t, &cert, func(conn net.Conn, _ int) {
-			_, _ = readFrame(conn)
-			asked <- struct{}{}
-			_, _ = readFrame(conn)
-		})
-		abandon(t, a.checker(resolver), asked)
-	})
 	t.Run("in the middle of a handshake", func(t *testing.T) {
-		for _, transport := range []string{"tls", "https"} {
-			asked := make(chan struct{}, 1)
-			resolver, _ := streams(t, nil, func(conn net.Conn, _ int) {
-				_, _ = conn.Read(make([]byte, 1))
-				asked <- struct{}{}
-				unanswered(conn)
-			})
-			resolver.Transport = transport
-			abandon(t, a.checker(resolver), asked)
-		}
+		asked := make(chan struct{}, 1)
+		resolver := stream(t, func(conn net.Conn) {
+			_, _ = conn.Read(make([]byte, 1))
+			asked <- struct{}{}
+			unanswered(conn)
+		})
+		resolver.Transport = "https"
+		abandon(t, a.checker(resolver), asked)
 	})
 	t.Run("while HTTPS is waited for", func(t *testing.T) {
 		asked, done := make(chan struct{}, 1), make(chan struct{})
@@ -732,24 +480,16 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 	a := newCertifier(t)
 	cert := a.issue(nil)
-	gone := make(chan struct{}, 100)
-	overTLS, _ := streams(t, &cert, func(conn net.Conn, n int) {
-		answering(yes)(conn, n)
-		_ = conn.Close()
-		gone <- struct{}{}
-	})
 	asked := make(chan struct{}, 1)
-	hangs, _ := streams(t, &cert, func(conn net.Conn, _ int) {
-		_, _ = readFrame(conn)
+	hangs, _ := postsTo(t, cert, true, func(_ http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}
-		unanswered(conn)
-		_ = conn.Close()
-		gone <- struct{}{}
+		<-r.Context().Done()
 	})
-	overHTTPS, server := postsTo(t, cert, true, yes.post)
+	one, server := postsTo(t, cert, true, yes.post)
+	two, second := postsTo(t, cert, false, yes.post)
 	before := sockets(t)
 	for range 10 {
-		c, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{overTLS, overHTTPS}, Quorum: 2, Timeout: long, RootCAs: a.roots})
+		c, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{one, two}, Quorum: 2, Timeout: long, RootCAs: a.roots})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -758,22 +498,16 @@ func TestCloseLeavesNothing(t *testing.T) {
 		}
 		c.Close()
 		c.Close() // a second Close is a no-op
-		<-gone
-		v, err := c.Check(t.Context(), host, token)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-
 		c, err = dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{hangs}, Timeout: long, RootCAs: a.roots})
 		if err != nil {
 			t.Fatal(err)
 		}
 		abandon(t, c, asked)
 		c.Close()
-		<-gone
 	}
-	server.CloseClientConnections()
+	for _, s := range []*posted{server, second} {
+		s.CloseClientConnections()
+	}
 	// The server closes its connections with a delay; leaked connections stay open.
 	after := sockets(t)
 	for end := time.Now().Add(time.Minute); after > before && time.Now().Before(end); after = sockets(t) {
@@ -784,35 +518,12 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestCloseEndsChecks checks that Close ends a running check, although callers should not do
-// this.
-func TestCloseEndsChecks(t *testing.T) {
-	asked := make(chan struct{}, 1)
-	resolver, _ := streams(t, nil, func(conn net.Conn, _ int) {
-		_, _ = readFrame(conn)
-		asked <- struct{}{}
-		unanswered(conn)
-	})
-	c := checker(t, resolver)
-	done := make(chan dnscheck.Verdict)
-	go func() {
-		v, err := c.Check(context.Background(), host, token) //nolint:usetesting // it is not the test's end that ends it
-		if err != nil {
-			t.Error(err)
-		}
-		done <- v
-	}()
-	<-asked
-	c.Close()
-	want(t, <-done, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-}
-
 func TestResolverNamedTwiceByOtherMeans(t *testing.T) {
 	at := func(port uint16, transport string) dnscheck.Resolver {
 		return dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port), Transport: transport}
 	}
-	_, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{at(53, "udp"), at(853, "tls")}})
-	if err == nil || !strings.Contains(err.Error(), "resolver tls://192.0.2.1:853 is named twice") {
+	_, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{at(53, "udp"), at(443, "https")}})
+	if err == nil || !strings.Contains(err.Error(), "resolver https://192.0.2.1:443/dns-query is named twice") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -65,7 +65,7 @@ const (
 	ReasonLame            Reason = "lame_delegation"       // the servers in the delegation do not hold the zone
 	ReasonDelegation      Reason = "endless_delegation"    // the way to the zone's name servers takes too many referrals or queries
 	ReasonTooFew          Reason = "too_few_name_servers"  // at most half of the servers of a zone have answered
-	ReasonUnprotected     Reason = "resolvers_unprotected" // a proof without name servers, and too few resolvers are queried over TLS or HTTPS
+	ReasonUnprotected     Reason = "resolvers_unprotected" // a proof without name servers, and too few resolvers are queried over HTTPS
 	ReasonReferral        Reason = "referral"              // of an observation only: the name server refers to others
 )
 
@@ -87,7 +87,7 @@ type Observation struct {
 	Address       string        // of a name server: "192.0.2.1:53"; empty if it has none that may be queried
 	Operator      string        // of a resolver: as returned by Operators
 	Perspective   string        // of a resolver: "default" if it names none
-	Transport     string        // of the last query: "udp", "tcp", "tls" or "https"
+	Transport     string        // of the last query: "udp", "tcp" or "https"
 	State         State         //
 	Reason        Reason        //
 	Values        []string      // of the TXT records: strings joined, foreign bytes, at most 255 of each; at most 10
@@ -249,7 +249,7 @@ var plain = map[Reason]string{
 	ReasonDelegation:      unchecked + "the way to the domain's name servers does not end.",
 	ReasonTooFew:          "Too few of the domain's name servers answered for the TXT record at %[1]s: more than half of them have to.",
 	ReasonUnprotected: "The TXT record at %[1]s could not be proven: the domain's name servers cannot be reached from here, " +
-		"and too few resolvers are queried over TLS or HTTPS to do without.",
+		"and too few resolvers are queried over HTTPS to do without.",
 	ReasonMalformed: unchecked + "the answer could not be understood.",
 	ReasonAlias:     unchecked + "the aliases (CNAME) there are too many, run in a circle, or contradict other records.",
 	ReasonDisagree:  "Resolvers disagree about the TXT record at %[1]s: some see the expected value and others do not (yet).",

@@ -25,7 +25,7 @@ type checkCommand struct {
 	oneDomain
 	Tenant         string   `default:"default" placeholder:"NAME" help:"Tenant whose resolvers are queried, and to which --org belongs."`
 	IgnoreColumns  []string `noenv:"true" placeholder:"A,B" help:"Ignore these columns or JSON members."`
-	Resolvers      []string `placeholder:"A,B,C" help:"Resolvers to query: ADDRESS, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME, with or without @PERSPECTIVE (default: the DNS settings of the tenant's workers if Redis has them, else the worker's defaults)."`
+	Resolvers      []string `placeholder:"A,B,C" help:"Resolvers to query: ADDRESS, tcp://ADDRESS or https://ADDRESS/dns-query#NAME, with or without @PERSPECTIVE (default: the DNS settings of the tenant's workers if Redis has them, else the worker's defaults)."`
 	ResolverQuorum int      `default:"0" help:"Resolvers that must return the token (default and minimum: all of two, all but one of three to five, all but two of six or more)."`
 	RequireDNSSEC  bool     `name:"require-dnssec" help:"Count only answers authenticated by DNSSEC."`
 	DNSMode        string   `name:"dns-mode" placeholder:"MODE" help:"Servers to query: auto (the domain's own name servers, then the resolvers; default), authority or resolvers."`

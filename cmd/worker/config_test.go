@@ -145,8 +145,8 @@ var wrongTenant = []settingsCase{
 	{name: "give-up 0", args: []string{"--give-up", "0s"}, want: "give-up: want a time above 0, got 0s"},
 	{name: "no resolvers", args: []string{"--resolvers="}, want: "resolvers: none is named"},
 	{name: "resolver is a host name", args: []string{"--resolvers", "1.1.1.1,dns.example.com"}, want: badResolver},
-	{name: "resolver by TLS without the name", args: []string{"--resolvers", "tls://1.1.1.1#"}, want: `resolvers: resolver "tls://1.1.1.1#": there is no name after the #`},
-	{name: "resolver by HTTPS and a host name", args: []string{"--resolvers", "https://dns.google/dns-query"}, want: `resolvers: resolver "https://dns.google/dns-query": want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first (tls:// and https:// take the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)`},
+	{name: "resolver by HTTPS without the name", args: []string{"--resolvers", "https://1.1.1.1#"}, want: `resolvers: resolver "https://1.1.1.1#": there is no name after the #`},
+	{name: "resolver by HTTPS and a host name", args: []string{"--resolvers", "https://dns.google/dns-query"}, want: `resolvers: resolver "https://dns.google/dns-query": want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first (https:// takes the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)`},
 	{name: "resolver twice", args: []string{"--resolvers", "1.1.1.1,tcp://1.1.1.1:53"}, want: "resolvers: resolver tcp://1.1.1.1:53 is named twice: it would count twice for the quorum; name each once"},
 	{name: "quorum above the resolvers", args: []string{"--resolver-quorum", "4"}, want: "resolvers: resolver quorum 4: want 2 to 3 of 3 resolvers, or 0 for 2"},
 	{name: "quorum below 0", args: []string{"--resolver-quorum=-1"}, want: "resolvers: resolver quorum -1: want 2 to 3 of 3 resolvers, or 0 for 2"},
@@ -246,8 +246,7 @@ var invalidFiles = map[string]string{
 	"give-up-zero":        `line 2: tenants[0] "acme": give-up: want a time above 0, got 0s`,
 	"resolvers-none":      `line 2: tenants[0] "acme": resolvers: none is named`,
 	"resolver-host-name":  `line 2: tenants[0] "acme": ` + badResolver,
-	"resolver-tls":        `line 2: tenants[0] "acme": resolvers: resolver "tls://1.1.1.1#": there is no name after the #`,
-	"resolver-https":      `line 2: tenants[0] "acme": resolvers: resolver "https://dns.google/dns-query": want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first (tls:// and https:// take the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)`,
+	"resolver-https":      `line 2: tenants[0] "acme": resolvers: resolver "https://dns.google/dns-query": want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first (https:// takes the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)`,
 	"resolver-port":       `line 2: tenants[0] "acme": resolvers: resolver 1.1.1.1:0: invalid port 0; leave the port out for the transport's default`,
 	"resolver-twice":      `line 2: tenants[0] "acme": resolvers: resolver 1.1.1.1:53 is named twice: it would count twice for the quorum; name each once`,
 	"quorum":              `line 2: tenants[0] "acme": resolvers: resolver quorum 4: want 2 to 3 of 3 resolvers, or 0 for 2`,
@@ -333,9 +332,9 @@ tenant production:
   rate: 16/s, burst 50, reserve 25 %, sweep-share 10 %
   max-clients-per-request: 10
   give-up: 168h0m0s
-  resolvers: tls://1.1.1.1#one.one.one.one, tls://8.8.8.8#dns.google, tls://9.9.9.9#dns.quad9.net, quorum 2
+  resolvers: https://1.1.1.1/dns-query#one.one.one.one, https://8.8.8.8/dns-query#dns.google, https://9.9.9.9/dns-query#dns.quad9.net, quorum 2
   operators: Cloudflare, Google, Quad9
-  firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
+  firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:443; TCP to 8.8.8.8:443; TCP to 9.9.9.9:443
   dns-mode: auto
   require-dnssec: false
   refuse-aliases: false
@@ -356,9 +355,9 @@ tenant staging:
   rate: 2/s, burst 2, reserve 20 %, sweep-share 20 %
   max-clients-per-request: 100
   give-up: 72h0m0s
-  resolvers: tls://1.1.1.1#one.one.one.one, tls://8.8.8.8#dns.google, tls://9.9.9.9#dns.quad9.net, quorum 2
+  resolvers: https://1.1.1.1/dns-query#one.one.one.one, https://8.8.8.8/dns-query#dns.google, https://9.9.9.9/dns-query#dns.quad9.net, quorum 2
   operators: Cloudflare, Google, Quad9
-  firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
+  firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:443; TCP to 8.8.8.8:443; TCP to 9.9.9.9:443
   dns-mode: auto
   require-dnssec: false
   refuse-aliases: false
@@ -379,9 +378,9 @@ tenant partner:
   rate: 2/s, burst 2, reserve 20 %, sweep-share 20 %
   max-clients-per-request: 100
   give-up: 72h0m0s
-  resolvers: tls://1.1.1.1#one.one.one.one, tls://8.8.8.8#dns.google, tls://9.9.9.9#dns.quad9.net, quorum 2
+  resolvers: https://1.1.1.1/dns-query#one.one.one.one, https://8.8.8.8/dns-query#dns.google, https://9.9.9.9/dns-query#dns.quad9.net, quorum 2
   operators: Cloudflare, Google, Quad9
-  firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
+  firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:443; TCP to 8.8.8.8:443; TCP to 9.9.9.9:443
   dns-mode: auto
   require-dnssec: false
   refuse-aliases: false

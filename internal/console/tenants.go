@@ -199,11 +199,11 @@ func (v *tenantView) showDNS() {
 		v.Reach = v.Tenant.Reach.Load()
 	}
 	if v.Reach != nil && !v.Reach.Reached {
-		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over TLS or HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use tls:// resolvers, or set --dns-mode resolvers.")
+		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use https:// resolvers, or set --dns-mode resolvers.")
 	}
 	for _, r := range v.Resolvers {
 		if r.InTheClear {
-			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.", "Use tls:// or https:// for it in --resolvers.")
+			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.", "Use https:// for it in --resolvers.")
 		}
 	}
 }

@@ -83,11 +83,11 @@ func TestResolvers(t *testing.T) {
 			"wrong    : resolver 10.0.0.3:53 does not answer: no answer -> check that this machine reaches it, or name another by --resolvers",
 			"wrong    : 2 of 3 resolvers are usable, in eu, and a proof needs 2 of two perspectives -> nothing can be proven"}},
 		{"in the clear", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.InTheClear = true }), good("8.8.8.8"), good("9.9.9.9")}, []string{
-			"warning  : resolver 1.1.1.1:53 is queried without encryption: whoever is on the path to it can forge its answers -> name it by tls:// or https://", onePlace}},
-		{"port 853 is closed", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "tls", errors.New("i/o timeout") }), good("8.8.8.8"), good("9.9.9.9")}, []string{
-			"wrong    : resolver 1.1.1.1:53 does not answer: i/o timeout -> let TCP to port 853 out, or name another by --resolvers", onePlace}},
+			"warning  : resolver 1.1.1.1:53 is queried without encryption: whoever is on the path to it can forge its answers -> name it by https://", onePlace}},
+		{"port 443 is closed", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "https", errors.New("i/o timeout") }), good("8.8.8.8"), good("9.9.9.9")}, []string{
+			"wrong    : resolver 1.1.1.1:53 does not answer: i/o timeout -> let TCP to port 443 out, or name another by --resolvers", onePlace}},
 		{"another server answers over TLS", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) {
-			e.Transport, e.Err = "tls", fmt.Errorf("%w: valid for proxy.example", dnscheck.ErrCertificate)
+			e.Transport, e.Err = "https", fmt.Errorf("%w: valid for proxy.example", dnscheck.ErrCertificate)
 		}), good("8.8.8.8"), good("9.9.9.9")}, []string{
 			"wrong    : resolver 1.1.1.1:53 does not answer: the resolver's certificate is not valid: valid for proxy.example -> exempt this connection from TLS inspection, or correct the name after its #, or name another by --resolvers", onePlace}},
 		{"too few", 2, []dnscheck.Examination{good("1.1.1.1"), bad(good("8.8.8.8"), func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }), bad(good("9.9.9.9"), func(e *dnscheck.Examination) { e.Lies = "it has 1 records" })}, []string{
@@ -134,7 +134,7 @@ func TestPort53Closed(t *testing.T) {
 	over := func(transport, perspective string) dnscheck.Examination {
 		return dnscheck.Examination{Transport: transport, Perspective: perspective}
 	}
-	silent := over("tls", "default")
+	silent := over("https", "default")
 	silent.Err = errors.New("no answer")
 	for _, tc := range []struct {
 		name string
@@ -142,15 +142,15 @@ func TestPort53Closed(t *testing.T) {
 		all  []dnscheck.Examination
 		want string
 	}{
-		{"resolvers over TLS and HTTPS", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "default"), over("https", "default"), over("udp", "default")},
-			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, of which a proof needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
-		{"one over TLS is silent", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "default"), silent, over("udp", "default")},
-			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 1 resolvers over TLS or HTTPS are usable, and a proof without name servers needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
-		{"those over TLS are in one perspective", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "eu"), over("tls", "eu"), over("udp", "us")},
-			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 2 resolvers over TLS or HTTPS are usable, in eu, and a proof without name servers needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
-		{"those over TLS are in two", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "eu"), over("tls", "us")},
-			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, in eu, us, of which a proof needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
-		{"never by the resolvers alone", dnscheck.ModeAuthority, []dnscheck.Examination{over("tls", "default"), over("tls", "default")},
+		{"resolvers over HTTPS", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "default"), over("https", "default"), over("udp", "default")},
+			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over HTTPS alone, of which a proof needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+		{"one over HTTPS is silent", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "default"), silent, over("udp", "default")},
+			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 1 resolvers over HTTPS are usable, and a proof without name servers needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by https://"},
+		{"those over HTTPS are in one perspective", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "eu"), over("https", "eu"), over("udp", "us")},
+			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 2 resolvers over HTTPS are usable, in eu, and a proof without name servers needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by https://"},
+		{"those over HTTPS are in two", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "eu"), over("https", "us")},
+			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over HTTPS alone, in eu, us, of which a proof needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+		{"never by the resolvers alone", dnscheck.ModeAuthority, []dnscheck.Examination{over("https", "default"), over("https", "default")},
 			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: --dns-mode authority never goes by the resolvers alone -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

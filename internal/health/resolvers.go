@@ -117,10 +117,10 @@ func faultsOf(e dnscheck.Examination) (found []Finding) {
 		return []Finding{wrong(others, "resolver %s answers for names that do not exist: %s", e.Name, e.Lies)}
 	}
 	if e.InTheClear {
-		found = append(found, warn("name it by tls:// or https://", "resolver %s is queried without encryption: whoever is on the path to it can forge its answers", e.Name))
+		found = append(found, warn("name it by https://", "resolver %s is queried without encryption: whoever is on the path to it can forge its answers", e.Name))
 	}
 	if e.TCP != nil {
-		found = append(found, warn("let TCP to port 53 out, or name it by tls://", "resolver %s does not answer over TCP: long answers are not seen: %v", e.Name, e.TCP))
+		found = append(found, warn("let TCP to port 53 out, or name it by https://", "resolver %s does not answer over TCP: long answers are not seen: %v", e.Name, e.TCP))
 	}
 	if !e.EDNS {
 		found = append(found, warn(others, "resolver %s does not support EDNS: long answers need a second query", e.Name))
@@ -136,10 +136,7 @@ func reach(e dnscheck.Examination) string {
 	if errors.Is(e.Err, dnscheck.ErrCertificate) {
 		return "exempt this connection from TLS inspection, or correct the name after its #"
 	}
-	switch e.Transport {
-	case "tls":
-		return "let TCP to port 853 out"
-	case "https":
+	if e.Transport == "https" {
 		return "let TCP to port 443 out"
 	}
 	return "check that this machine reaches it"
@@ -164,16 +161,16 @@ func Outward(o dnscheck.Outward, mode dnscheck.Mode, all []dnscheck.Examination,
 	return []Finding{ok("domains' own name servers can be reached, over UDP and TCP")}
 }
 
-// closed evaluates the resolvers without domains' own name servers: only those over TLS or
-// HTTPS count then.
+// closed evaluates the resolvers without domains' own name servers: only those over HTTPS count
+// then.
 func closed(fix, why string, mode dnscheck.Mode, all []dnscheck.Examination, quorum int) Finding {
-	v := examined(all, quorum, func(e dnscheck.Examination) bool { return e.Transport == "tls" || e.Transport == "https" })
+	v := examined(all, quorum, func(e dnscheck.Examination) bool { return e.Transport == "https" })
 	switch {
 	case mode == dnscheck.ModeAuthority:
 		return wrong(fix, "%s; nothing can be proven: --dns-mode authority never goes by the resolvers alone", why)
 	case !v.prove():
-		return wrong(fix+"; or name resolvers by tls:// or https://", "%s; nothing can be proven: %d resolvers over TLS or HTTPS are usable%s, and a proof without name servers needs %s",
+		return wrong(fix+"; or name resolvers by https://", "%s; nothing can be proven: %d resolvers over HTTPS are usable%s, and a proof without name servers needs %s",
 			why, v.count, v.where(), v.needs())
 	}
-	return warn(fix, "%s; domains are proven by the %d resolvers over TLS or HTTPS alone%s, of which a proof needs %s", why, v.count, v.where(), v.needs())
+	return warn(fix, "%s; domains are proven by the %d resolvers over HTTPS alone%s, of which a proof needs %s", why, v.count, v.where(), v.needs())
 }

@@ -87,10 +87,10 @@ func (t *Settings) onLoopback() bool {
 func (t *Settings) Warnings() (all []string) {
 	for i, r := range t.DNSResolvers {
 		if r.InTheClear() {
-			all = append(all, fmt.Sprintf("resolvers: %s is queried without encryption, so an attacker on the path to it can forge its answers and prove any domain: name it by tls:// or https://, as the default does", t.Resolvers[i]))
+			all = append(all, fmt.Sprintf("resolvers: %s is queried without encryption, so an attacker on the path to it can forge its answers and prove any domain: name it by https://, as the default does", t.Resolvers[i]))
 		}
 		if t.RequireDNSSEC && !r.Protected() {
-			all = append(all, fmt.Sprintf("require-dnssec: resolver %s is queried without encryption, so a forged answer can claim to be authenticated: name it by tls:// or https://", t.Resolvers[i]))
+			all = append(all, fmt.Sprintf("require-dnssec: resolver %s is queried without encryption, so a forged answer can claim to be authenticated: name it by https://", t.Resolvers[i]))
 		}
 	}
 	if t.Rules.Action != sweep.Report && t.AbsentChecks < fewestAbsentChecks {

@@ -242,8 +242,8 @@ const stateDictionary = `The TXT record at could not be checked: the domain's na
 	`{"z":".com","j":"==","w":"=","e":{"at":"2026-12-01T00:00:00Z","state":"absent","reason":"name_does_not_exist","sentence":"There is no TXT record at _ss-verification.org_: the name does not exist.","basis":"authority","quorum":2,"resolvers":3,"observations":[`
 
 // proofDictionary has, before a whole proof, names of name servers that many use.
-const proofDictionary = `"more_observations":"negative_ttl":"extended_error":"error":"note":"thin_proof":{"since":"","checks":"values":["state":"absent","reason":"state":"unknown","reason":"timeout"servfail` +
-	`"transport":"https"tls://208.67.222.222:853#dns.opendns.comtls://149.112.112.112:853#dns.quad9.nettls://1.0.0.1:853#one.one.one.onetls://8.8.4.4:853#dns.google` +
+const proofDictionary = `"more_observations":"negative_ttl":"extended_error":"error":"note":"values":["state":"absent","reason":"state":"unknown","reason":"timeout"servfail` +
+	`"transport":"udp"https://208.67.222.222:443/dns-query#dns.opendns.comhttps://149.112.112.112:443/dns-query#dns.quad9.nethttps://1.0.0.1:443/dns-query#one.one.one.onehttps://8.8.4.4:443/dns-query#dns.google` +
 	`.domaincontrol.com.awsdns-.co.uk.org.net.ui-dns.org.ui-dns.dens1.dreamhost.comns1.digitalocean.comns-cloud-a1.googledomains.comns1-01.azure-dns.com.gandi.netns1.bluehost.com` +
 	`dns1.p01.nsone.net.ovh.netdns1.registrar-servers.com.ns.cloudflare.com[2606:4700:50::adf5:[2a06:98c1:50::ac40:[2803:f800:50::6ca2:]108.162.192.172.64.32.173.245.58.205.251.192.` +
 	`"reason":"found","aliases":[""],"rcode":"NOERROR","authenticated":true,"took_ms":21},{"asked":"ns2.` +
@@ -251,7 +251,7 @@ const proofDictionary = `"more_observations":"negative_ttl":"extended_error":"er
 	`","name_server":true,"address":"1.53:53","transport":"udp","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},{"asked":"dns1.` +
 	`","name_server":true,"address":"1.53:53","transport":"udp","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},{"asked":"ns1.` +
 	`:53","transport":"udp","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
-	`{"asked":"tls://1.1.1.1:853#one.one.one.one","name_server":false,"operator":"Cloudflare","perspective":"default","transport":"tls","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
-	`{"asked":"tls://8.8.8.8:853#dns.google","name_server":false,"operator":"Google","perspective":"default","transport":"tls","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
-	`{"asked":"tls://9.9.9.9:853#dns.quad9.net","name_server":false,"operator":"Quad9","perspective":"default","transport":"tls","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1` +
+	`{"asked":"https://1.1.1.1:443/dns-query#one.one.one.one","name_server":false,"operator":"Cloudflare","perspective":"default","transport":"https","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
+	`{"asked":"https://8.8.8.8:443/dns-query#dns.google","name_server":false,"operator":"Google","perspective":"default","transport":"https","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
+	`{"asked":"https://9.9.9.9:443/dns-query#dns.quad9.net","name_server":false,"operator":"Quad9","perspective":"default","transport":"https","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1` +
 	`}],"compared":{"organization_id":"org_","discovery_domain_id":"ord_","domain":".com","verification_host":"_ss-verification.org_","},"hex":"=="}`

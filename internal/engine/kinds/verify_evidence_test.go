@@ -180,9 +180,9 @@ func TestEvidenceHasABound(t *testing.T) {
 // proofs returns verdicts by which domains are verified, as they are in the field.
 func proofs() map[string]dnscheck.Verdict {
 	resolvers := []dnscheck.Observation{
-		{Resolver: "tls://1.1.1.1:853#one.one.one.one", Operator: "Cloudflare", Perspective: "default", Transport: "tls"},
-		{Resolver: "tls://8.8.8.8:853#dns.google", Operator: "Google", Perspective: "default", Transport: "tls"},
-		{Resolver: "tls://9.9.9.9:853#dns.quad9.net", Operator: "Quad9", Perspective: "default", Transport: "tls"},
+		{Resolver: "https://1.1.1.1:443/dns-query#one.one.one.one", Operator: "Cloudflare", Perspective: "default", Transport: "https"},
+		{Resolver: "https://8.8.8.8:443/dns-query#dns.google", Operator: "Google", Perspective: "default", Transport: "https"},
+		{Resolver: "https://9.9.9.9:443/dns-query#dns.quad9.net", Operator: "Quad9", Perspective: "default", Transport: "https"},
 	}
 	all := map[string]dnscheck.Verdict{}
 	for name, zone := range map[string]struct {
