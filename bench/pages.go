@@ -15,6 +15,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
+	"orgops/internal/web"
 )
 
 // pagesLoad is what the operator's pages are looked at with.
@@ -59,7 +60,7 @@ func measurePages(ctx context.Context, s *store, load pagesLoad, rows int, out *
 	}
 	var served console.Tenant
 	served.Settings.Tenant = tenantName
-	pages := console.Pages(console.Config{Redis: rdb, Ledger: l, Intake: intake.New(rdb, l), Tenants: func() []console.Tenant { return []console.Tenant{served} }})
+	pages := console.Pages(console.Config{Redis: rdb, Ledger: l, Intake: intake.New(rdb, l), Tenants: func() []console.Tenant { return []console.Tenant{served} }, Unsigned: web.Reader})
 	if !out.json {
 		fmt.Fprintf(out.out, "\npages: from the request to the last byte, in ms; %d runs, the large one of %d rows\n", load.Runs, rows)
 		fmt.Fprintf(out.out, pagesLine, "LOADS", "P50", "P90", "MAX", "BYTES", "PAGE")

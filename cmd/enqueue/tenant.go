@@ -47,6 +47,7 @@ func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
+	t.keepAct(ctx, "tenant "+c.Tenant, "stop")
 	return t.printStop(c.Tenant, &stop, stop.String())
 }
 
@@ -68,6 +69,7 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
+	t.keepAct(ctx, "tenant "+c.Tenant, "start")
 	effect := "was not stopped"
 	if stop != nil {
 		effect = "started; it was " + stop.String()
