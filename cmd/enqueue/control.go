@@ -32,13 +32,13 @@ func (t *tool) change(ctx context.Context, run, what string, f func(context.Cont
 	if err != nil {
 		return err
 	}
-	t.keepAct(ctx, "run "+run, what)
+	t.addAct(ctx, "run "+run, whoAmI(), what)
 	return t.printEffect(ctx, run, effect)
 }
 
-// keepAct keeps what the user of the command did to a run or a tenant.
-func (t *tool) keepAct(ctx context.Context, of, what string) {
-	if err := status.KeepAct(ctx, t.redis, of, whoAmI(), what); err != nil {
+// addAct stores who did what to a run or a tenant.
+func (t *tool) addAct(ctx context.Context, of, by, what string) {
+	if err := status.AddAct(ctx, t.redis, of, by, what); err != nil {
 		t.log.WarnContext(ctx, "action not recorded", "error", err)
 	}
 }

@@ -70,7 +70,7 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 			log.WarnContext(ctx, "operator action failed", "error", c.err)
 		} else {
 			log.InfoContext(ctx, "operator action done", "result", c.text)
-			if err := status.KeepAct(ctx, s.Redis, to, userOf(ctx), action); err != nil {
+			if err := status.AddAct(ctx, s.Redis, to, userOf(ctx), action); err != nil {
 				log.WarnContext(ctx, "operator action not recorded", "error", err)
 			}
 		}

@@ -34,6 +34,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
+	"orgops/internal/status"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
 	"orgops/internal/webhooks"
@@ -335,7 +336,7 @@ func TestMonitorLoadsNothingFromOtherHosts(t *testing.T) {
 	for _, path := range []string{"/monitor/", "/monitor/queues/acme.dns/tasks/run-1-0-0", "/monitor/redis"} {
 		_, page := s.do(t, http.MethodGet, path, nil)
 		wantIn(t, page, `<div id="root">`, `src="/static/monitor.js"`)
-		wantNotIn(t, page, "googleapis", "//fonts", `href="http`, `src="http`)
+		wantNotIn(t, page, `rel="manifest"`, "googleapis", "//fonts", `href="http`, `src="http`)
 	}
 }
 
@@ -386,6 +387,10 @@ func TestMonitorWrites(t *testing.T) {
 			}
 			if info.Paused != c.paused || info.Pending != c.pending || info.Archived != c.archived {
 				t.Errorf("paused %v, pending %d, archived %d; want %v, %d, %d", info.Paused, info.Pending, info.Archived, c.paused, c.pending, c.archived)
+			}
+			acts, err := status.Acts(t.Context(), s.rdb, "tenant acme", time.Time{})
+			if kept := len(acts) == 1; err != nil || kept != (c.want < 300) {
+				t.Errorf("acts on the tenant: %v, %v", acts, err)
 			}
 			if told := strings.Contains(s.log.String(), "queue changed by hand"); told != (c.want < 300) {
 				t.Errorf("log: %s", s.log)

@@ -17,7 +17,9 @@ import (
 	"github.com/hibiken/asynqmon"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/status"
 	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 // monitorRoot is the path of asynqmon.
@@ -31,6 +33,7 @@ type monitor struct {
 	policy   string
 	write    bool
 	logger   *slog.Logger
+	redis    redis.UniversalClient
 }
 
 // monitors serves asynqmon, in which operators may act and readers may not.
@@ -46,7 +49,7 @@ func (s *site) monitors() http.HandlerFunc {
 }
 
 func newMonitor(cfg Config, write bool) *monitor {
-	m := &monitor{write: write, logger: cfg.Logger, asynqmon: asynqmon.New(asynqmon.Options{
+	m := &monitor{write: write, logger: cfg.Logger, redis: cfg.Redis, asynqmon: asynqmon.New(asynqmon.Options{
 		RootPath:         monitorRoot,
 		RedisConnOpt:     connOpt{cfg.Redis},
 		PayloadFormatter: asynqmon.PayloadFormatterFunc(formatted),
@@ -133,8 +136,9 @@ func (m *monitor) serveFile(w http.ResponseWriter, r *http.Request) {
 	_, _ = file.body.WriteTo(w)
 }
 
-// farLinks are the links of the index page to other hosts.
-var farLinks = regexp.MustCompile(`<link\b[^>]*\bhref="https?://[^>]*>`)
+// farLinks are the links of the index page to other hosts, and to its manifest, which browsers fetch without
+// the user's token.
+var farLinks = regexp.MustCompile(`<link\b[^>]*\b(href="https?://|rel="manifest")[^>]*>`)
 
 // localIndex returns the index page without the files of other hosts (fonts, without which it
 // uses those of the browser; its icons are in its script), and with the bar of these pages.
@@ -222,5 +226,11 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 	}
 	_ = json.Unmarshal(body, &chosen) // most have none; asynqmon refuses invalid ones
 	m.logger.InfoContext(r.Context(), "queue changed by hand", "user", userOf(r.Context()), "method", r.Method, "path", printable(r.URL.Path), "tasks", printable(strings.Join(chosen.IDs, " ")))
+	act := strings.TrimPrefix(r.URL.Path, monitorRoot+"/api/queues/")
+	if tenant, _, _ := strings.Cut(act, "."); tasks.CheckTenant(tenant) == nil {
+		if err := status.AddAct(r.Context(), m.redis, "tenant "+tenant, userOf(r.Context()), r.Method+" queue "+printable(act)); err != nil {
+			m.logger.WarnContext(r.Context(), "operator action not recorded", "error", err)
+		}
+	}
 	return true
 }

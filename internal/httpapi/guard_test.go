@@ -1,21 +1,12 @@
 package httpapi_test
 
 import (
-	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -138,47 +129,12 @@ func TestStopCutsOff(t *testing.T) {
 	}
 }
 
-// certificate writes a certificate for 127.0.0.1 of that serial number.
-func certificate(t *testing.T, certFile, keyFile string, serial int64) *x509.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: keyDER}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parsed
-}
-
 // newCertificate returns a configuration with a certificate for 127.0.0.1.
-func newCertificate(t *testing.T) (*tls.Config, *x509.Certificate) {
-	t.Helper()
-	certFile, keyFile := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-	root := certificate(t, certFile, keyFile, 1)
-	config, err := web.TLS(certFile, keyFile, slog.New(slog.DiscardHandler), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config, root
+func newCertificate(*testing.T) (*tls.Config, *x509.Certificate) {
+	own := httptest.NewUnstartedServer(nil)
+	own.StartTLS()
+	defer own.Close()
+	return &tls.Config{Certificates: own.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}, own.Certificate()
 }
 
 // overTLS ends the server and starts one with TLS.
@@ -195,23 +151,6 @@ func (w *world) trust(root *x509.Certificate) {
 	pool.AddCert(root)
 	w.client.CloseIdleConnections()
 	w.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
-}
-
-// TestSlowHeader has a client send a part of a request's head, and no more; the
-// server's own end does not wait for it.
-func TestSlowHeader(t *testing.T) {
-	w := newWorld(t)
-	w.patience = time.Millisecond
-	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(w.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	fmt.Fprint(c, "GET /v1/runs HTTP/1.1\r\nHost: x\r\n")
-	w.stop()
-	if _, err := bufio.NewReader(c).ReadByte(); err == nil {
-		t.Error("it is answered")
-	}
 }
 
 // TestAllAtOnce has many callers do everything at once, for the race detector.

@@ -113,7 +113,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run ledger.Run) 
 	if _, err := s.cfg.Ledger.Cancel(ctx, run.ID); err != nil {
 		return err
 	}
-	s.keepAct(ctx, run.ID, "cancel")
+	s.addAct(ctx, run.ID, "cancel")
 	run, err := s.own(ctx, string(run.ID))
 	if err != nil {
 		return err
@@ -121,9 +121,9 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run ledger.Run) 
 	return s.show(w, r, run)
 }
 
-// keepAct keeps what the caller did to a run.
-func (s *Server) keepAct(ctx context.Context, run ledger.RunID, what string) {
-	if err := status.KeepAct(ctx, s.cfg.Redis, "run "+string(run), callerOf(ctx).Name, what); err != nil {
+// addAct stores what the caller did to a run.
+func (s *Server) addAct(ctx context.Context, run ledger.RunID, what string) {
+	if err := status.AddAct(ctx, s.cfg.Redis, "run "+string(run), callerOf(ctx).Name, what); err != nil {
 		s.log.WarnContext(ctx, "action not recorded", "run", run, "error", err)
 	}
 }

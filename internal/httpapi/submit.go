@@ -198,7 +198,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	if err != nil {
 		return err
 	}
-	s.keepAct(ctx, parent.ID, "retry")
+	s.addAct(ctx, parent.ID, "retry")
 	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows", sub.Rows, "tasks", sub.Tasks)
 	answerRun(w, runAsJSON(run))
 	return nil

@@ -18,25 +18,25 @@ type Act struct {
 	What string    `json:"what"`
 }
 
-// actsKept is how many of the last acts on a run or tenant are kept, for 90 days.
-const actsKept = 50
+// mostActs is how many of the last acts on a run or tenant are stored, for 90 days.
+const mostActs = 50
 
 var actScript = redis.NewScript(fmt.Sprintf(`
 redis.call("LPUSH", KEYS[1], redis.call("TIME")[1] .. " " .. ARGV[1])
 redis.call("LTRIM", KEYS[1], 0, %d)
-return redis.call("EXPIRE", KEYS[1], 7776000)`, actsKept-1))
+return redis.call("EXPIRE", KEYS[1], 7776000)`, mostActs-1))
 
 func actsKey(of string) string { return "orgops:v2:{acts:" + of + "}" }
 
-// KeepAct keeps what was done to "run ID" or "tenant NAME", and by whom. It is called after the act, which
+// AddAct stores what was done to "run ID" or "tenant NAME", and by whom. It is called after the act, which
 // must succeed in a Redis that is full: its error is one for the log.
-func KeepAct(ctx context.Context, rdb redis.UniversalClient, of, by, what string) error {
+func AddAct(ctx context.Context, rdb redis.UniversalClient, of, by, what string) error {
 	act, err := json.Marshal(Act{By: by, What: what})
 	if err == nil {
 		err = actScript.Run(ctx, rdb, []string{actsKey(of)}, act).Err()
 	}
 	if err != nil {
-		return fmt.Errorf("keep who did what to %s: %w", of, err)
+		return fmt.Errorf("store who did what to %s: %w", of, err)
 	}
 	return nil
 }

@@ -9,12 +9,12 @@ import (
 	"orgops/internal/status"
 )
 
-// TestActs checks that the last acts are kept, each with its time, and that those on an earlier run of the
+// TestActs checks that the last acts are stored, each with its time, and that those on an earlier run of the
 // same id are left out.
 func TestActs(t *testing.T) {
 	rdb := redistest.New(t)
 	for i := range 60 {
-		if err := status.KeepAct(t.Context(), rdb, "run a", "ada", fmt.Sprint("pause ", i)); err != nil {
+		if err := status.AddAct(t.Context(), rdb, "run a", "ada", fmt.Sprint("pause ", i)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -123,7 +123,10 @@ func (f *Front) Handler() http.Handler {
 		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, it))
 		out := &recorder{ResponseWriter: w, control: http.NewResponseController(w), patience: patience}
 		f.setHeaders(out.Header(), r, it.ID)
-		_ = out.control.SetReadDeadline(start.Add(patience)) // handlers of bodies and streams set another one
+		// Handlers of bodies and streams set another deadline for reading. One for writing is set before each
+		// write: over HTTP/2, the server's own would end a long upload that has no answer yet.
+		_ = out.control.SetReadDeadline(start.Add(patience))
+		_ = out.control.SetWriteDeadline(time.Time{})
 		defer func() {
 			broken := recover()
 			err, _ := broken.(error)

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -425,6 +427,43 @@ func TestLimits(t *testing.T) {
 	if got := do(h, "POST", "/read", own, large); got.Code != 200 {
 		t.Errorf("more than MaxBody was read: %d", got.Code)
 	}
+}
+
+// deadlines records the deadlines that are set on an answer.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read, write []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error  { d.read = append(d.read, at); return nil }
+func (d *deadlines) SetWriteDeadline(at time.Time) error { d.write = append(d.write, at); return nil }
+
+// TestDeadlines checks that a request has to arrive in time, that a handler may take its time before it
+// answers, and that each write has a time of its own.
+func TestDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := front(t, func(f *web.Front) {
+			f.Patience = 10 * time.Second
+			f.Routes = append(f.Routes, web.Route{Pattern: "GET /slow", Roles: []web.Role{web.Reader}, Serve: func(w http.ResponseWriter, _ *http.Request) {
+				for range 2 {
+					time.Sleep(time.Hour)
+					_, _ = io.WriteString(w, "part")
+				}
+			}})
+		})
+		start := time.Now()
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequest("GET", "/slow", nil)
+		r.Host = "localhost"
+		h.ServeHTTP(w, r)
+		const patience = 10 * time.Second
+		if diff := cmp.Diff([]time.Time{start.Add(patience)}, w.read); diff != "" {
+			t.Errorf("for reading (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]time.Time{{}, start.Add(time.Hour + patience), start.Add(2*time.Hour + patience)}, w.write); diff != "" {
+			t.Errorf("for writing (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // raw sends a request to a server as it is, and returns the answer.

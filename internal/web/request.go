@@ -38,11 +38,6 @@ func Of(ctx context.Context) *Request {
 	return it
 }
 
-// WithUser returns the context of a request of that user.
-func WithUser(ctx context.Context, u User) context.Context {
-	return context.WithValue(ctx, requestKey{}, &Request{User: u})
-}
-
 // recorder records an answer, and gives a slow client a time for each write of it.
 type recorder struct {
 	http.ResponseWriter
