@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/bcrypt"
-
-	"orgops/internal/console"
+	"orgops/internal/web"
 )
 
 // secretsIn runs a copy of compose-secrets in an empty directory, with the commands
@@ -32,10 +30,10 @@ func secretsIn(t *testing.T, dir, path string) (output string, err error) {
 	return string(out), err
 }
 
-// TestComposeSecrets: the worker reads the users that the script writes, by the
-// password that is told; a second time nothing is made again.
+// TestComposeSecrets: worker and intake read the access file that the script writes, by the tokens that it
+// made; a second time nothing is made again.
 func TestComposeSecrets(t *testing.T) {
-	for _, tool := range []string{"openssl", "htpasswd", "sha256sum"} {
+	for _, tool := range []string{"openssl", "sha256sum"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip("needs " + tool)
 		}
@@ -46,26 +44,27 @@ func TestComposeSecrets(t *testing.T) {
 		if out, err := secretsIn(t, dir, os.Getenv("PATH")); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		made[i] = read(t, filepath.Join(dir, "secrets/pages_users"))
+		made[i] = read(t, filepath.Join(dir, "secrets/access"))
 	}
 	if made[0] != made[1] {
 		t.Error("what was there is made again")
 	}
-	users, err := console.ReadUsers(filepath.Join(dir, "secrets/pages_users"), slog.New(slog.DiscardHandler), time.Now)
-	if err != nil || users.Len() != 1 {
-		t.Fatalf("the worker does not take the users: %v", err)
+	access, err := web.ReadAccess(filepath.Join(dir, "secrets/access"), slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		t.Fatalf("the access file is not usable: %v", err)
 	}
-	_, hash, _ := strings.Cut(strings.TrimSpace(made[0]), ":")
-	password := strings.TrimSpace(read(t, filepath.Join(dir, "secrets/pages_password")))
-	if err := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)); err != nil {
-		t.Errorf("the password is not the user's: %v", err)
+	for name, role := range map[string]web.Role{"operator_token": web.Operator, "intake_token": web.Submitter} {
+		u, known := access.User(strings.TrimSpace(read(t, filepath.Join(dir, "secrets", name))))
+		if !known || u.Role != role {
+			t.Errorf("%s: known %v, role %s; want %s", name, known, u.Role, role)
+		}
 	}
 }
 
 // TestComposeSecretsNeedsItsTools: one that is missing is named, and nothing is made.
 func TestComposeSecretsNeedsItsTools(t *testing.T) {
 	some := t.TempDir()
-	for _, tool := range []string{"dirname", "mkdir", "openssl", "sha256sum", "tr", "cut", "cat", "chmod"} {
+	for _, tool := range []string{"dirname", "mkdir", "sha256sum", "tr", "cut", "cat", "chmod"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
 			t.Skip("needs " + tool)
@@ -76,8 +75,8 @@ func TestComposeSecretsNeedsItsTools(t *testing.T) {
 	}
 	dir := t.TempDir()
 	out, err := secretsIn(t, dir, some)
-	if err == nil || !strings.Contains(out, "htpasswd is missing") {
-		t.Errorf("error %v, output %q; want htpasswd named", err, out)
+	if err == nil || !strings.Contains(out, "openssl is missing") {
+		t.Errorf("error %v, output %q; want openssl named", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "secrets")); err == nil {
 		t.Error("secrets were made without it")

@@ -24,7 +24,7 @@ func (t *tool) printEffect(ctx context.Context, run, effect string) error {
 }
 
 // change calls f for a run, and prints its effect.
-func (t *tool) change(ctx context.Context, run string, f func(context.Context, *runs.Ledger, string) (string, error)) error {
+func (t *tool) change(ctx context.Context, run, what string, f func(context.Context, *runs.Ledger, string) (string, error)) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
@@ -32,19 +32,27 @@ func (t *tool) change(ctx context.Context, run string, f func(context.Context, *
 	if err != nil {
 		return err
 	}
+	t.addAct(ctx, "run "+run, whoAmI(), what)
 	return t.printEffect(ctx, run, effect)
+}
+
+// addAct stores who did what to a run or a tenant.
+func (t *tool) addAct(ctx context.Context, of, by, what string) {
+	if err := status.AddAct(ctx, t.redis, of, by, what); err != nil {
+		t.log.WarnContext(ctx, "action not recorded", "error", err)
+	}
 }
 
 type pauseCommand struct{ oneRun }
 
 func (c *pauseCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.ID, status.Pause)
+	return t.change(ctx, c.ID, "pause", status.Pause)
 }
 
 type resumeCommand struct{ oneRun }
 
 func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.ID, status.Resume)
+	return t.change(ctx, c.ID, "resume", status.Resume)
 }
 
 type cancelCommand struct{ oneRun }
@@ -59,7 +67,7 @@ Example:
 }
 
 func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.ID, status.Cancel)
+	return t.change(ctx, c.ID, "cancel", status.Cancel)
 }
 
 type deleteCommand struct{ oneRun }

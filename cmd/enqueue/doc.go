@@ -9,7 +9,7 @@
 //
 //	main.go       the process: signals and exit
 //	run.go        the commands
-//	serve.go      the intake over HTTP
+//	serve.go      the intake over HTTP; new entries of the access file
 //	kinds.go      domains verify and update, clients remove, templates create
 //	sweep.go      domains sweep, and the confirmation of a sweep; sweep_plan.go: its preview
 //	pending.go    runs whose rows the workers find

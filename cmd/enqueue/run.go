@@ -55,6 +55,9 @@ type grammar struct {
 		Stop  stopCommand  `cmd:"" help:"Stop a tenant: send no PATCH, POST or DELETE until it is started again."`
 		Start startCommand `cmd:"" help:"Start a stopped tenant."`
 	} `cmd:"" help:"Stop and start tenants."`
+	Access struct {
+		New accessCommand `cmd:"" help:"Print a new token, and its entry for the access file."`
+	} `cmd:"" help:"Give people and programs access to the pages and the intake."`
 	cli.Manual
 	Serve serveCommand `cmd:"" help:"Serve an HTTP API that accepts rows."`
 }

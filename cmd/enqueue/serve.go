@@ -2,25 +2,20 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"orgops/internal/cli"
 	"orgops/internal/httpapi"
 	"orgops/internal/runs"
-	"orgops/internal/serving"
+	"orgops/internal/web"
 )
 
 type serveCommand struct {
-	Addr            string        `default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Address to listen on. Other than on loopback, --tls-cert or --plain-http is required."`
-	Tokens          string        `placeholder:"FILE" help:"File of tokens and what each may submit, YAML or JSON. Reloaded when it changes."`
-	NoAuth          bool          `noenv:"true" help:"Accept requests without a token. Only on loopback."`
-	TLSCert         string        `name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Reloaded when it changes."`
-	TLSKey          string        `name:"tls-key" placeholder:"FILE" help:"Key of the certificate, PEM."`
-	PlainHTTP       bool          `name:"plain-http" help:"Serve without TLS on an address that other machines can reach, behind a proxy that terminates TLS."`
+	Addr   string `default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Address to listen on. Other than on loopback, --access, --tls-cert and --tls-key are required."`
+	NoAuth bool   `noenv:"true" help:"Accept requests without a token. Only on loopback."`
+	web.Settings
 	MaxBytes        int64         `default:"268435456" placeholder:"N" help:"Maximum size of a body in bytes, before and after decompression."`
 	MaxRows         int64         `default:"1000000" placeholder:"N" help:"Maximum number of rows in a body."`
 	MaxUploads      int           `default:"16" placeholder:"N" help:"Maximum number of bodies and retries stored at once."`
@@ -29,85 +24,58 @@ type serveCommand struct {
 }
 
 func (*serveCommand) Help() string {
-	return `GET /v1/openapi.yaml describes the API.
-
-Create a token with "openssl rand -hex 32". The file of tokens contains its hash, from
-
-    printf %s "$TOKEN" | sha256sum
-
-as an entry of the list "tokens" with name, sha256, kinds and tenants.
+	return `GET /v1/openapi.yaml describes the API. Callers are the submitters of the access file; they send their tokens in the header
+"Authorization: Bearer TOKEN".
 
 Example:
 
-    enqueue serve --tokens tokens.yaml`
+    enqueue access new crm --role submitter --kinds domain:verify >>access.yaml
+    enqueue serve --access access.yaml`
 }
 
 func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 	if err := c.check(); err != nil {
 		return cli.Usage(err)
 	}
-	tokens, certificate, err := c.files(t)
+	access, certificate, err := c.Open("addr", c.Addr, false, t.log)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	limits := httpapi.Limits{MaxBytes: c.MaxBytes, MaxRows: c.MaxRows, Uploads: c.MaxUploads, Upload: c.UploadTimeout, Stop: c.ShutdownTimeout}
+	limits := httpapi.Limits{MaxBytes: c.MaxBytes, MaxRows: c.MaxRows, Uploads: c.MaxUploads, Upload: c.UploadTimeout}
 	t.connections = limits.Connections()
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	server := httpapi.New(httpapi.Config{
-		Redis: t.redis, Ledger: t.ledger, Tokens: tokens, Version: version, Logger: t.log,
+	handler := httpapi.New(httpapi.Config{
+		Redis: t.redis, Ledger: t.ledger, Access: access, Version: version, Logger: t.log,
 		Intake: t.intake(), Trace: t.traces.Remote, Limits: limits,
 	})
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Addr)
+	url, ended, stop, err := web.Serve(ctx, c.Addr, certificate, handler, t.log)
 	if err != nil {
 		return fmt.Errorf("addr: %w", err)
 	}
-	scheme := "http"
-	if certificate != nil {
-		listener, scheme = tls.NewListener(listener, certificate), "https"
+	t.log.InfoContext(ctx, "serving", "url", url, "auth", access != nil)
+	var failed error
+	select {
+	case <-ctx.Done():
+	case failed = <-ended:
 	}
-	t.log.InfoContext(ctx, "serving", "url", scheme+"://"+listener.Addr().String(), "auth", tokens != nil)
-	if err := server.Run(ctx, listener); err != nil {
-		return err
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownTimeout)
+	defer cancel()
+	if err := stop(patience); err != nil {
+		t.log.WarnContext(patience, "requests interrupted by the shutdown", "after", c.ShutdownTimeout, "error", err)
 	}
-	t.log.InfoContext(context.WithoutCancel(ctx), "stopped")
-	return nil
+	t.log.InfoContext(patience, "stopped")
+	return failed
 }
 
-// files reads the files that the settings name. A result is nil if no file is named.
-func (c *serveCommand) files(t *tool) (tokens *httpapi.Tokens, certificate *tls.Config, err error) {
-	if c.Tokens != "" {
-		if tokens, err = httpapi.ReadTokens(c.Tokens, t.log, time.Now); err != nil {
-			return nil, nil, fmt.Errorf("tokens: %w", err)
-		}
-	}
-	if c.TLSCert != "" {
-		if certificate, err = serving.TLS(c.TLSCert, c.TLSKey, t.log, time.Now); err != nil {
-			return nil, nil, fmt.Errorf("tls-cert: %w", err)
-		}
-	}
-	return tokens, certificate, nil
-}
-
-// check refuses settings that would serve without a token to others, or send tokens unencrypted.
+// check refuses settings that would serve without a token by mistake.
 func (c *serveCommand) check() error {
-	local, err := serving.IsLoopback(c.Addr)
 	switch {
-	case err != nil:
-		return fmt.Errorf("addr: %w", err)
-	case c.Tokens == "" && !c.NoAuth:
-		return errors.New("tokens: name a file of tokens and what each may submit; or, to try it on this machine only, add --no-auth")
-	case c.Tokens != "" && c.NoAuth:
-		return errors.New("--tokens and --no-auth do not go together")
-	case c.NoAuth && !local:
-		return fmt.Errorf("--no-auth is for loopback only, and %s can be reached from other machines", c.Addr)
-	case (c.TLSCert == "") != (c.TLSKey == ""):
-		return errors.New("--tls-cert and --tls-key go together")
-	case c.PlainHTTP && c.TLSCert != "":
-		return errors.New("--plain-http and --tls-cert do not go together")
-	case !local && c.TLSCert == "" && !c.PlainHTTP:
-		return fmt.Errorf("%s can be reached from other machines, and tokens would be sent unencrypted: set --tls-cert and --tls-key; or --plain-http behind a proxy that terminates TLS", c.Addr)
+	case c.Access == "" && !c.NoAuth:
+		return errors.New("access: name a file of entries by enqueue access new; or, to try it on this machine only, add --no-auth")
+	case c.Access != "" && c.NoAuth:
+		return errors.New("--access and --no-auth do not go together")
 	}
 	return c.checkLimits()
 }
@@ -126,4 +94,44 @@ func (c *serveCommand) checkLimits() error {
 		return fmt.Errorf("shutdown-timeout: want more than 0, got %s", c.ShutdownTimeout)
 	}
 	return nil
+}
+
+type accessCommand struct {
+	Name          string   `arg:"" help:"Name of the user, for the log and for runs."`
+	Role          string   `required:"" noenv:"true" placeholder:"ROLE" help:"reader, support, operator, submitter or customer."`
+	Tenants       []string `default:"*" noenv:"true" placeholder:"NAME" help:"Tenants that the user is limited to."`
+	Organizations []string `noenv:"true" placeholder:"ID" help:"Organizations that a submitter, customer or user of support is limited to."`
+	Kinds         []string `noenv:"true" placeholder:"KIND" help:"Kinds of rows that a submitter may submit, such as domain:verify, or *."`
+	RowsADay      int64    `noenv:"true" placeholder:"N" help:"Rows that a submitter may submit in a day (UTC)."`
+}
+
+func (*accessCommand) Help() string {
+	return `The entry goes to standard output, to be appended to the access file of "worker" or "enqueue serve", and the token to standard error:
+give it to the user, since nobody can find it out again. The file has only its SHA-256.
+
+    reader     sees the operator pages
+    support    finds one domain on them, and checks it
+    operator   sees the pages and acts
+    submitter  submits rows to "enqueue serve"
+    customer   is limited to its own organizations, and has no pages yet
+
+To take access away, delete the entry: it ends within seconds.
+
+Example:
+
+    enqueue access new alice --role operator >>access.yaml`
+}
+
+func (c *accessCommand) Run(_ context.Context, t *tool) error {
+	token, entry, err := web.NewEntry(web.User{
+		Name: c.Name, Role: web.Role(c.Role), Tenants: c.Tenants, Organizations: c.Organizations, Kinds: c.Kinds, RowsADay: c.RowsADay,
+	})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if _, err := fmt.Fprint(t.Stdout, entry); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(t.Stderr, "token of %s: %s\n", c.Name, token)
+	return err
 }

@@ -52,6 +52,7 @@ type details struct {
 	held     pace.State // of the tenant of an open run
 	queue    string     // the paused queue of an open run; empty: it is not paused
 	children []status.Child
+	acts     []status.Act
 	waiting  status.Waiting
 }
 
@@ -66,6 +67,9 @@ func (t *tool) detailsOf(ctx context.Context, r ledger.Run) (d details, err erro
 		}
 	}
 	if d.children, err = status.Children(ctx, t.ledger, r); err != nil {
+		return d, err
+	}
+	if d.acts, err = status.Acts(ctx, t.redis, "run "+string(r.ID), r.CreatedAt); err != nil {
 		return d, err
 	}
 	d.waiting, err = status.WaitingOf(ctx, t.ledger, r, status.WaitingSample)
@@ -94,6 +98,9 @@ func (d details) write(out io.Writer) error {
 	w.Line("ended", status.Stamp(r.EndedAt))
 	for _, c := range d.children {
 		w.Line("retried by", c.String())
+	}
+	for _, act := range d.acts {
+		w.Line("done by", act.String())
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -43,10 +43,12 @@ func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectTo(ctx, c.Tenant, c.NoWorkerYet); err != nil {
 		return err
 	}
-	stop, err := t.limiter(c.Tenant).Stop(ctx, cmp.Or(c.By, whoAmI()), c.Reason)
+	by := cmp.Or(c.By, whoAmI())
+	stop, err := t.limiter(c.Tenant).Stop(ctx, by, c.Reason)
 	if err != nil {
 		return err
 	}
+	t.addAct(ctx, "tenant "+c.Tenant, by, "stop")
 	return t.printStop(c.Tenant, &stop, stop.String())
 }
 
@@ -68,6 +70,7 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
+	t.addAct(ctx, "tenant "+c.Tenant, whoAmI(), "start")
 	effect := "was not stopped"
 	if stop != nil {
 		effect = "started; it was " + stop.String()

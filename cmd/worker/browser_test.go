@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,6 +18,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/web"
 	"orgops/tasks"
 )
 
@@ -27,6 +30,7 @@ type operated struct {
 	desk
 
 	base   string
+	token  string // of an operator
 	sample sandbox.Sample
 }
 
@@ -43,13 +47,21 @@ func operate(t *testing.T) operated {
 	t.Helper()
 	chromium(t)
 	box := startBox(t, sandbox.Options{})
+	token, entry, err := web.NewEntry(web.User{Name: "ada", Role: web.Operator, Tenants: []string{"*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	access := filepath.Join(t.TempDir(), "access.yaml")
+	if err := os.WriteFile(access, []byte(entry), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	settings := pointedAt(box, redistest.URL(t), map[string]string{
-		"ORGOPS_HTTP_ADDR": "127.0.0.1:0", "ORGOPS_OPS_WRITE": "true", "ORGOPS_LOG_FORMAT": "json",
+		"ORGOPS_HTTP_ADDR": "127.0.0.1:0", "ORGOPS_ACCESS": access, "ORGOPS_LOG_FORMAT": "json",
 		"ORGOPS_RATE": "20/s", "ORGOPS_BURST": "20", "ORGOPS_RESERVE": "0", "ORGOPS_MAX_CLIENTS_PER_REQUEST": "1",
 	})
 	p := begin(t, settings)
 	at, _ := p.says("listening", map[string]string{"for": "http-addr"})["url"].(string)
-	o := operated{newDesk(t), strings.TrimSuffix(at, "/"), box.Seed()}
+	o := operated{newDesk(t), strings.TrimSuffix(at, "/"), token, box.Seed()}
 	o.handIn(ledger.NewRun{ID: sampleRun, Description: ledger.Description{Label: "from the CRM", GiveUp: sandboxGiveUp}}, tasks.TypeVerify, o.sample.Domains)
 	o.ended(sampleRun)
 	o.handIn(ledger.NewRun{ID: slowRun, Description: ledger.Description{Label: "clients of customers who left"}}, tasks.TypeRemove, box.SeedClients(20_000))
@@ -66,6 +78,7 @@ func TestBrowser(t *testing.T) {
 	b := openBrowser(t, o.base)
 	axe := axeCore(t)
 
+	t.Run("sign-in", func(t *testing.T) { o.signsIn(t, b) })
 	t.Run("pages", func(t *testing.T) { o.looksWell(t, b, axe) })
 	t.Run("live", func(t *testing.T) { o.isLive(t, b) })
 	t.Run("markup", func(t *testing.T) { o.staysText(t, b) })
@@ -74,6 +87,29 @@ func TestBrowser(t *testing.T) {
 	t.Run("filter", func(t *testing.T) { o.filters(t, b) })
 	t.Run("queues", func(t *testing.T) { o.queues(t, b) })
 	t.Run("actions", func(t *testing.T) { o.actions(t, b) })
+}
+
+// signsIn shows that nothing is served without the token, and has the browser keep it for the other tests.
+func (o operated) signsIn(t *testing.T, b *browser) {
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, o.base+"/runs", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a token: %d, want 401", resp.StatusCode)
+	}
+	signed := *b
+	signed.base = strings.Replace(o.base, "http://", "http://any:"+o.token+"@", 1)
+	tab := signed.tab(t)
+	tab.open("/runs", "main h1")
+	if footer := tab.text("footer"); !strings.Contains(footer, "ada, operator") {
+		t.Errorf("the footer names nobody: %q", footer)
+	}
 }
 
 // looksWell checks each page in desktop and mobile size, in the light and the dark scheme: the

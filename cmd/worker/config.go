@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"time"
 
@@ -25,7 +26,7 @@ type systems struct {
 // settings are the worker's flags; each has an environment variable.
 type settings struct {
 	systems
-	HTTPAddr        string        `name:"http-addr" help:"Address of the operator pages (including asynqmon), or off. Other than on loopback, --ops-users or --ops-proxy-header is required." default:"127.0.0.1:8080"`
+	HTTPAddr        string        `name:"http-addr" help:"Address of the operator pages (including asynqmon), or off. Other than on loopback, --tls-cert and --tls-key are required, and --access or --ops-proxy-header." default:"127.0.0.1:8080"`
 	ProbeAddr       string        `help:"Address of /healthz, /readyz and /metrics, or off." default:"127.0.0.1:8081"`
 	ShutdownTimeout time.Duration `help:"How long running tasks may take to finish at shutdown." default:"25s"`
 	LogLevel        string        `help:"Log level: debug, info, warn or error." default:"info"`
@@ -103,7 +104,7 @@ func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 // check checks the settings that are not of a tenant.
 func (s settings) check() (err error) {
 	if s.HTTPAddr != off {
-		err = s.accessFlags.check(s.HTTPAddr)
+		_, _, err = s.accessFlags.open(s.HTTPAddr, slog.New(slog.DiscardHandler))
 	}
 	if err == nil && s.ProbeAddr != off {
 		if _, _, err = net.SplitHostPort(s.ProbeAddr); err != nil {

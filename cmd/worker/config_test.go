@@ -318,7 +318,6 @@ func TestDeployedConfig(t *testing.T) {
 	stdout = strings.ReplaceAll(stdout, dir, "/etc/orgops")
 	const want = `redis-url: redis://127.0.0.1:6379/0
 http-addr: 127.0.0.1:8080
-ops-write: false
 probe-addr: 127.0.0.1:8081
 shutdown-timeout: 25s
 tenant production:

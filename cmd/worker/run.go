@@ -17,8 +17,8 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
-	"orgops/internal/serving"
 	"orgops/internal/tenant"
+	"orgops/internal/web"
 	"orgops/internal/workers"
 )
 
@@ -136,16 +136,16 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 
 // listen opens the operator's pages and the probes.
 func (w *worker) listen(ctx context.Context) error {
-	config := console.Config{
-		Redis: w.pages, Ledger: runs.New(w.pages), Intake: w.intake(), Version: version, Logger: w.logger,
-		Tenants: w.shown, Write: w.settings.OpsWrite,
-	}
 	if w.settings.HTTPAddr != off {
-		access, certificate, err := w.settings.files(w.logger)
+		config, certificate, err := w.settings.open(w.settings.HTTPAddr, w.logger)
 		if err != nil {
 			return cli.Usage(err)
 		}
-		config.Access = access
+		if w.settings.Sandbox {
+			config.Unsigned = web.Operator // for trying the actions
+		}
+		config.Redis, config.Ledger, config.Intake, config.Tenants = w.pages, runs.New(w.pages), w.intake(), w.shown
+		config.Version, config.Logger = version, w.logger
 		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, certificate, console.Pages(config)); err != nil {
 			return err
 		}
@@ -173,18 +173,14 @@ func (w *worker) announced() (tenants []tenant.Announced) {
 }
 
 func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *tls.Config, handler http.Handler) error {
-	at, stop, err := serving.Serve(context.WithoutCancel(ctx), addr, certificate, handler, w.logger)
+	url, _, stop, err := web.Serve(ctx, addr, certificate, handler, w.logger)
 	if err != nil {
 		w.stopListening()
 		return cli.Usage(fmt.Errorf("%s: %w (set --%s to another address, or to off)", flag, err, flag))
 	}
 	w.stops = append(w.stops, stop)
-	scheme := "http"
-	if certificate != nil {
-		scheme = "https"
-	}
-	w.addresses = append(w.addresses, scheme+"://"+at+"/")
-	w.logger.InfoContext(ctx, "listening", "for", flag, "url", scheme+"://"+at+"/")
+	w.addresses = append(w.addresses, url+"/")
+	w.logger.InfoContext(ctx, "listening", "for", flag, "url", url+"/")
 	return nil
 }
 

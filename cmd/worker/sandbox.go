@@ -47,7 +47,6 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 		// No pages are opened and no command connects, so no fixed address has to be free.
 		options.APIAddr, options.RedisAddr, s.HTTPAddr, s.ProbeAddr = "", "127.0.0.1:0", off, off
 	}
-	s.OpsWrite = true // for trying the actions
 	if err := s.check(); err != nil {
 		return err
 	}

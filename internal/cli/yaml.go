@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ReadYAML decodes a settings file, YAML or JSON, whose only member is a list of that name.
-// It returns the line on which each entry begins. Unknown members, and a second document, are
+// ReadYAML decodes a settings file, YAML or JSON, whose only member is a list of that name; "": the file
+// is the list. It returns the line on which each entry begins. Unknown members, and a second document, are
 // refused. Errors name the line, and no type of Go.
 func ReadYAML(text []byte, list string, into any) (lines []int, err error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -21,10 +22,17 @@ func ReadYAML(text []byte, list string, into any) (lines []int, err error) {
 		return nil, yamlError(err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("there is a second document: put all %s into one", list)
+		return nil, fmt.Errorf("there is a second document: put all %s into one", cmp.Or(list, "entries"))
 	}
-	var places map[string][]yaml.Node
-	if err := yaml.Unmarshal(text, &places); err != nil {
+	places := map[string][]yaml.Node{}
+	if list == "" {
+		var entries []yaml.Node
+		err = yaml.Unmarshal(text, &entries)
+		places[list] = entries
+	} else {
+		err = yaml.Unmarshal(text, &places)
+	}
+	if err != nil {
 		return nil, yamlError(err)
 	}
 	for _, entry := range places[list] {

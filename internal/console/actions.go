@@ -55,7 +55,7 @@ type result struct {
 // long action continues after the redirect, or when the browser has gone; one that the end of
 // this worker interrupts is continued by requesting it again.
 func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path string, do func(context.Context) result) {
-	log := s.Logger.With("action", action, "of", to, "user", UserOf(r.Context()))
+	log := s.Logger.With("action", action, "of", to, "user", userOf(r.Context()))
 	if _, busy := s.acting.LoadOrStore(to, true); busy {
 		s.lead(w, r, path, "Not done: another action on "+to+" is in progress. Try again when it has finished.", true)
 		return
@@ -70,6 +70,9 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 			log.WarnContext(ctx, "operator action failed", "error", c.err)
 		} else {
 			log.InfoContext(ctx, "operator action done", "result", c.text)
+			if err := status.AddAct(ctx, s.Redis, to, userOf(ctx), action); err != nil {
+				log.WarnContext(ctx, "operator action not recorded", "error", err)
+			}
 		}
 		done <- c
 	}()
@@ -83,6 +86,7 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 			return
 		}
 		s.lead(w, r, path, c.text, false)
+	case <-r.Context().Done(): // the browser has gone, or the worker stops
 	case <-late.C:
 		s.lead(w, r, path, action+" of "+to+" is still in progress. This page shows its progress, and the worker's log will have its result.", false)
 	}
@@ -154,7 +158,7 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 // sweepNow starts a sweep: POST /sweeps.
 func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 	tenant, organization := field(r.PostForm, "tenant"), field(r.PostForm, "organization")
-	err := tasks.CheckTenant(tenant)
+	err := checkTenant(r.Context(), tenant)
 	if err == nil && organization != "" {
 		err = tasks.CheckOrganization(organization)
 	}
@@ -179,7 +183,7 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 // confirmSweep closes the breaker that a sweep has opened: POST /sweeps/confirm.
 func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
 	tenant, sweep := field(r.PostForm, "tenant"), field(r.PostForm, "sweep")
-	if err := errors.Join(tasks.CheckTenant(tenant), tasks.CheckRunID(sweep)); err != nil {
+	if err := errors.Join(checkTenant(r.Context(), tenant), tasks.CheckRunID(sweep)); err != nil {
 		s.lead(w, r, "/runs", "Not done: "+err.Error(), true)
 		return
 	}
@@ -195,7 +199,7 @@ func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
 // stopTenant stops a tenant: POST /tenants/stop. It takes two seconds, after which the stop is
 // effective.
 func (s *site) stopTenant(w http.ResponseWriter, r *http.Request) {
-	by := cmp.Or(UserOf(r.Context()), "a user of the operator pages")
+	by := userOf(r.Context())
 	s.toTenant(w, r, "stop", func(ctx context.Context, l *pace.Limiter) result {
 		stop, err := l.Stop(ctx, by, field(r.PostForm, "reason"))
 		return result{text: "The tenant is " + stop.String() + ". Nothing is changed there until it is started.", err: err}
@@ -216,7 +220,7 @@ func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
 // toTenant executes an action on the tenant of the form.
 func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action string, do func(context.Context, *pace.Limiter) result) {
 	tenant := field(r.PostForm, "tenant")
-	if err := tasks.CheckTenant(tenant); err != nil {
+	if err := checkTenant(r.Context(), tenant); err != nil {
 		s.lead(w, r, tenantsPath(""), "Not done: "+err.Error(), true)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
+	"orgops/internal/web"
 	"orgops/internal/webhooks"
 )
 
@@ -23,11 +24,14 @@ type Config struct {
 	// Tenants returns those of this worker, which may change; nil: there are none. The runs
 	// of other tenants are shown too, without the data that only a worker of theirs has.
 	Tenants func() []Tenant
-	Access  Access
-	// Write allows actions, such as cancel and retry; the pages are read-only otherwise.
-	Write   bool
-	Version string
-	Logger  *slog.Logger
+	// Access has the users; Proxy names them instead; Hosts are the pages' names: see [web.Front].
+	Access *web.Access
+	Proxy  web.Proxy
+	Hosts  []string
+	// Unsigned is the role of everyone if there is neither.
+	Unsigned web.Role
+	Version  string
+	Logger   *slog.Logger
 }
 
 // Tenant is a tenant of this worker. The requests of its API wait for their permits.

@@ -1,7 +1,5 @@
-// Package console serves the operators' pages of a worker ([Pages]) to the users whom [Access]
-// admits: by a password of a file ([Users]), by a header of a proxy, or, on loopback, everyone.
-// Requests that another site makes a browser send are refused: foreign Host headers, writes
-// from another origin, frames, and scripts of others.
+// Package console serves the operators' pages of a worker ([Pages]). Package web finds out who sends a request,
+// and refuses those that a user's role does not allow, or that another site makes a browser send.
 //
 // The files, each of which uses those below it:
 //
@@ -24,10 +22,6 @@
 //	notices.go        results of actions, for the next page
 //	config.go         settings: [Config]
 //	api_errors.go     the state of a tenant that only this worker knows
-//	guard.go          refuses requests
-//	access.go         rules of access, and the user of a request
-//	users.go          names and passwords: a file
-//	attempts.go       limits on sign-ins
-//	errors.go         refusals, and errors of Redis in words
+//	errors.go         errors of Redis in words
 //	format.go         times, numbers and foreign text, as pages show them
 package console

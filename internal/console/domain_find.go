@@ -13,7 +13,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/intake"
 	"orgops/internal/status"
-	"orgops/tasks"
+	"orgops/internal/web"
 )
 
 const (
@@ -31,8 +31,8 @@ const leastAsked = 4
 // meant finds the domain that a request names by its id or name. It returns several if it does
 // not name the organization and several have one.
 func (s *site) meant(ctx context.Context, asked status.DomainName) ([]status.DomainName, error) {
-	if err := checkAsked(asked); err != nil {
-		return nil, &refusal{status: http.StatusBadRequest, text: err.Error()}
+	if err := checkAsked(ctx, asked); err != nil {
+		return nil, err
 	}
 	byName := strings.Contains(asked.ID, ".")
 	if !byName && asked.Organization != "" {
@@ -40,18 +40,24 @@ func (s *site) meant(ctx context.Context, asked status.DomainName) ([]status.Dom
 	}
 	found, err := s.candidates(ctx, asked, byName)
 	if err == nil && len(found) == 0 {
-		err = &refusal{status: http.StatusBadRequest, text: notFound(asked, byName)}
+		err = &web.Refusal{Status: http.StatusBadRequest, Text: notFound(asked, byName)}
 	}
 	return found, err
 }
 
 // checkAsked checks the input of the form.
-func checkAsked(asked status.DomainName) error {
-	err := tasks.CheckTenant(asked.Tenant)
+func checkAsked(ctx context.Context, asked status.DomainName) error {
+	if err := checkTenant(ctx, asked.Tenant); err != nil {
+		return err
+	}
+	var err error
+	user := web.Of(ctx).User
 	if asked.Organization != "" {
 		err = errors.Join(err, apiclient.CheckID("organization", asked.Organization))
 	}
 	switch {
+	case asked.Organization != "" && !user.MayOrganization(asked.Organization):
+		return &web.Refusal{Status: http.StatusForbidden, Text: "your access does not include organization " + asked.Organization}
 	case asked.ID == "":
 		err = errors.Join(err, errors.New("domain: want its id or its name"))
 	case len(asked.ID) < leastAsked:
@@ -61,7 +67,10 @@ func checkAsked(asked status.DomainName) error {
 	default:
 		err = errors.Join(err, apiclient.CheckID("domain", asked.ID))
 	}
-	return err
+	if err != nil {
+		return &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
+	}
+	return nil
 }
 
 func notFound(asked status.DomainName, byName bool) string {
@@ -87,7 +96,7 @@ func (s *site) candidates(ctx context.Context, asked status.DomainName, byName b
 	var found []status.DomainName
 	add := func(organization, id string) {
 		d := status.DomainName{Tenant: asked.Tenant, Organization: organization, ID: id}
-		fits := asked.Organization == "" || asked.Organization == organization
+		fits := (asked.Organization == "" || asked.Organization == organization) && web.Of(ctx).User.MayOrganization(organization)
 		if fits && apiclient.CheckID("organization", organization) == nil && apiclient.CheckID("domain", id) == nil && !slices.Contains(found, d) {
 			found = append(found, d)
 		}

@@ -13,6 +13,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/web"
 	"orgops/tasks"
 )
 
@@ -44,14 +45,14 @@ type summary struct{ Class, Title, Text, Do string }
 
 // domains shows a domain: GET /domains.
 func (s *site) domains(w http.ResponseWriter, r *http.Request) {
-	s.domain(w, r, s.askedFor(r.URL.Query()), false)
+	s.domain(w, r, s.askedFor(r.Context(), r.URL.Query()), false)
 }
 
 // checkDomain checks a domain now: POST /domains/check. It changes nothing, so read-only pages
 // allow it; but it queries servers of others and takes a permit, so a minute has at most six.
 func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
-	p := s.askedFor(r.PostForm)
-	if _, served := s.tenant(p.Tenant); !served || checkAsked(p.DomainName) != nil {
+	p := s.askedFor(r.Context(), r.PostForm)
+	if _, served := s.tenant(p.Tenant); !served || checkAsked(r.Context(), p.DomainName) != nil {
 		s.domain(w, r, p, true) // it queries no server, and says why
 		return
 	}
@@ -61,15 +62,17 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 			"too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
 		return
 	}
-	s.Logger.InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", p.Tenant, "organization", p.Organization, "domain", p.ID)
+	s.Logger.InfoContext(r.Context(), "domain checked by hand", "user", userOf(r.Context()), "tenant", p.Tenant, "organization", p.Organization, "domain", p.ID)
 	s.domain(w, r, p, true)
 }
 
 // askedFor returns the page of a request, without its answer.
-func (s *site) askedFor(asked url.Values) domainPage {
+func (s *site) askedFor(ctx context.Context, asked url.Values) domainPage {
 	p := domainPage{DomainName: status.DomainName{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"), ID: field(asked, "domain")}}
 	for _, t := range s.Tenants() {
-		p.Tenants = append(p.Tenants, t.Settings.Tenant)
+		if web.Of(ctx).User.MayTenant(t.Settings.Tenant) {
+			p.Tenants = append(p.Tenants, t.Settings.Tenant)
+		}
 	}
 	if p.Tenant == "" {
 		p.Tenant = tasks.DefaultTenant
@@ -97,8 +100,8 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	found, err := s.meant(ctx, p.DomainName)
 	if err != nil {
 		p.Problem = err.Error()
-		if refused, ok := errors.AsType[*refusal](err); ok {
-			return refused.status
+		if refused, ok := errors.AsType[*web.Refusal](err); ok {
+			return refused.Status
 		}
 		return http.StatusServiceUnavailable
 	}

@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"orgops/internal/intake"
-	"orgops/internal/serving"
 	"orgops/internal/status"
+	"orgops/internal/web"
 )
 
 // failed sends the failed rows of a run as a file, as "enqueue runs failed" writes them: GET
@@ -25,8 +25,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, r, http.StatusBadRequest, "runs", "Unknown format: the rows of this run are available as "+status.Shown(run.Format)+" and as jsonl.")
 		return
 	}
-	// The whole file may take longer than other answers.
-	file := &serving.Download{To: w, Name: string(run.ID) + "-failed.jsonl", Type: "application/jsonl", Patience: serving.WriteTimeout}
+	file := &web.Download{To: w, Name: string(run.ID) + "-failed.jsonl", Type: "application/jsonl"}
 	if form == intake.FormatCSV {
 		file.Name, file.Type = string(run.ID)+"-failed.csv", "text/csv; charset=utf-8"
 	}

@@ -16,6 +16,10 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/hibiken/asynqmon"
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/status"
+	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 // monitorRoot is the path of asynqmon.
@@ -29,15 +33,28 @@ type monitor struct {
 	policy   string
 	write    bool
 	logger   *slog.Logger
+	redis    redis.UniversalClient
 }
 
-func newMonitor(cfg Config) *monitor {
-	m := &monitor{write: cfg.Write, logger: cfg.Logger, asynqmon: asynqmon.New(asynqmon.Options{
+// monitors serves asynqmon, in which operators may act and readers may not.
+func (s *site) monitors() http.HandlerFunc {
+	shown, acting := newMonitor(s.Config, false), newMonitor(s.Config, true)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if web.Of(r.Context()).User.Role == web.Operator {
+			acting.ServeHTTP(w, r)
+			return
+		}
+		shown.ServeHTTP(w, r)
+	}
+}
+
+func newMonitor(cfg Config, write bool) *monitor {
+	m := &monitor{write: write, logger: cfg.Logger, redis: cfg.Redis, asynqmon: asynqmon.New(asynqmon.Options{
 		RootPath:         monitorRoot,
 		RedisConnOpt:     connOpt{cfg.Redis},
 		PayloadFormatter: asynqmon.PayloadFormatterFunc(formatted),
 		ResultFormatter:  asynqmon.ResultFormatterFunc(formatted),
-		ReadOnly:         !cfg.Write,
+		ReadOnly:         !write,
 	})}
 	index := answerOf(m.asynqmon, monitorRoot+"/")
 	m.index = localIndex(index.body.Bytes())
@@ -119,8 +136,9 @@ func (m *monitor) serveFile(w http.ResponseWriter, r *http.Request) {
 	_, _ = file.body.WriteTo(w)
 }
 
-// farLinks are the links of the index page to other hosts.
-var farLinks = regexp.MustCompile(`<link\b[^>]*\bhref="https?://[^>]*>`)
+// farLinks are the links of the index page to other hosts, and to its manifest, which browsers fetch without
+// the user's token.
+var farLinks = regexp.MustCompile(`<link\b[^>]*\b(href="https?://|rel="manifest")[^>]*>`)
 
 // localIndex returns the index page without the files of other hosts (fonts, without which it
 // uses those of the browser; its icons are in its script), and with the bar of these pages.
@@ -142,7 +160,7 @@ func monitorPolicy(index []byte) string {
 		scripts = append(scripts, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
 	}
 	return strings.Join([]string{
-		strictPolicy,
+		web.StrictPolicy,
 		strings.Join(scripts, " "),
 		"style-src 'self' 'unsafe-inline'",
 		"img-src 'self' data:",
@@ -191,7 +209,7 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 	}
 	if !m.write {
 		w.Header().Set("Allow", "GET, HEAD")
-		return refuse(http.StatusMethodNotAllowed, "these pages are read-only: start the worker with --ops-write to allow actions")
+		return refuse(http.StatusMethodNotAllowed, "your role is reader, which may not do this")
 	}
 	what := r.Method + " " + r.URL.Path
 	if !queueWrite.MatchString(what) && !taskWrite.MatchString(what) && !allWrite.MatchString(what) {
@@ -207,6 +225,12 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 		IDs []string `json:"task_ids"`
 	}
 	_ = json.Unmarshal(body, &chosen) // most have none; asynqmon refuses invalid ones
-	m.logger.InfoContext(r.Context(), "queue changed by hand", "user", UserOf(r.Context()), "method", r.Method, "path", printable(r.URL.Path), "tasks", printable(strings.Join(chosen.IDs, " ")))
+	m.logger.InfoContext(r.Context(), "queue changed by hand", "user", userOf(r.Context()), "method", r.Method, "path", printable(r.URL.Path), "tasks", printable(strings.Join(chosen.IDs, " ")))
+	act := strings.TrimPrefix(r.URL.Path, monitorRoot+"/api/queues/")
+	if tenant, _, _ := strings.Cut(act, "."); tasks.CheckTenant(tenant) == nil {
+		if err := status.AddAct(r.Context(), m.redis, "tenant "+tenant, userOf(r.Context()), r.Method+" queue "+printable(act)); err != nil {
+			m.logger.WarnContext(r.Context(), "operator action not recorded", "error", err)
+		}
+	}
 	return true
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"orgops/internal/status"
-	"orgops/tasks"
 )
 
 // previewPage shows the actions of the next sweep of a tenant if its checks have the results of
@@ -25,8 +24,8 @@ const previewWithin = 30 * time.Second
 // preview shows the effect of closing the breaker: GET /sweeps/preview.
 func (s *site) preview(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	tenant := r.URL.Query().Get("tenant")
-	if err := tasks.CheckTenant(tenant); err != nil {
-		return "", nil, &refusal{status: http.StatusBadRequest, text: "This address has no valid tenant: " + err.Error()}
+	if err := checkTenant(ctx, tenant); err != nil {
+		return "", nil, err
 	}
 	p := previewPage{}
 	if p.Preview, err = status.PreviewOf(ctx, s.Redis, tenant, "", time.Now()); err != nil {

@@ -20,6 +20,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/tenant"
+	"orgops/internal/web"
 )
 
 // TestRoundTrips checks that the metrics and pages of 200 tenants take as many round trips as
@@ -47,7 +48,7 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 		took := map[string]int64{}
 		m := metrics.New(prometheus.NewRegistry())
 		m.WatchRedis(p.rdb, l, func() []tenant.Announced { return settings }, slog.New(slog.DiscardHandler))
-		cfg := console.Config{Redis: p.rdb, Ledger: l, Tenants: func() []console.Tenant { return tenants }}
+		cfg := console.Config{Redis: p.rdb, Ledger: l, Unsigned: web.Reader, Tenants: func() []console.Tenant { return tenants }}
 		for path, h := range map[string]http.Handler{"/metrics": m.Handler(), "/runs": console.Pages(cfg), "/tenants": console.Pages(cfg)} {
 			before := count.Load()
 			if w := do(h, http.MethodGet, path, nil); w.Code != http.StatusOK {
@@ -90,7 +91,7 @@ func TestManyTenants(t *testing.T) {
 	ids := regexp.MustCompile(`<section id="tenant-(tenant-\d+)"`)
 	shown := func(n int, path string) (names []string, page string) {
 		t.Helper()
-		w := do(console.Pages(console.Config{Redis: p.rdb, Ledger: runs.New(p.rdb), Tenants: func() []console.Tenant { return tenants[:n] }}), http.MethodGet, path, nil)
+		w := do(console.Pages(console.Config{Redis: p.rdb, Ledger: runs.New(p.rdb), Unsigned: web.Reader, Tenants: func() []console.Tenant { return tenants[:n] }}), http.MethodGet, path, nil)
 		if w.Code != http.StatusOK {
 			t.Fatalf("%s: %d", path, w.Code)
 		}

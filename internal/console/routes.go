@@ -4,22 +4,62 @@ import (
 	"embed"
 	"html/template"
 	"io/fs"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"golang.org/x/time/rate"
 
 	"orgops/internal/status"
+	"orgops/internal/web"
 )
 
-// Pages serves the operators' pages, and asynqmon at /monitor/, to the users whom
-// Config.Access admits. It answers requests for loopback names, for the address of the
-// connection and for the names of Config.Access, and for no other host.
+// Pages serves the operators' pages, and asynqmon at /monitor/, to the users of Config.
 func Pages(cfg Config) http.Handler {
-	mux := http.NewServeMux()
-	newSite(cfg).routes(mux)
-	mux.Handle(monitorRoot+"/", newMonitor(cfg))
-	return newGuard(plainPaths(mux), cfg.Access, cfg.Logger)
+	front := web.Front{
+		Routes: routes(cfg), Pages: true, Access: cfg.Access, Proxy: cfg.Proxy, Unsigned: cfg.Unsigned, Hosts: cfg.Hosts,
+		MaxBody: maxBody, Logger: cfg.Logger,
+		Refuse: func(w http.ResponseWriter, _ *http.Request, why *web.Refusal) { http.Error(w, why.Text, why.Status) },
+	}
+	return plainPaths(front.Handler())
+}
+
+// routes returns all pages, with the roles that may use them.
+func routes(cfg Config) []web.Route {
+	s := newSite(cfg)
+	all := []web.Role{web.Reader, web.Support, web.Operator}
+	readers, finders, operators := []web.Role{web.Reader, web.Operator}, []web.Role{web.Support, web.Operator}, []web.Role{web.Operator}
+	table := []web.Route{
+		{Pattern: "GET /static/{file}", Roles: all, Serve: http.FileServerFS(static).ServeHTTP}, // and not the list of them
+		{Pattern: "GET /{$}", Roles: all, Serve: s.home},
+		{Pattern: "GET /domains", Roles: all, Serve: s.domains},
+		{Pattern: "POST /domains/check", Roles: finders, Serve: s.withForm(s.checkDomain)},
+		{Pattern: "GET /tenants", Roles: readers, Serve: s.page("tenants", "tenants", pageWithin, s.tenants)},
+		{Pattern: "POST /tenants/stop", Roles: operators, Serve: s.withForm(s.stopTenant)},
+		{Pattern: "POST /tenants/start", Roles: operators, Serve: s.withForm(s.startTenant)},
+		{Pattern: "GET /runs", Roles: readers, Serve: s.page("runs", "runs", pageWithin, s.runs)},
+		{Pattern: "GET /runs/{id}", Roles: readers, Serve: s.page("run", "runs", pageWithin, s.run)},
+		{Pattern: "GET /runs/{id}/failed", Roles: readers, Serve: s.failed},
+		{Pattern: "GET /sweeps/preview", Roles: readers, Serve: s.page("preview", "runs", previewWithin, s.preview)},
+		{Pattern: "POST /sweeps", Roles: operators, Serve: s.withForm(s.sweepNow)},
+		{Pattern: "POST /sweeps/confirm", Roles: operators, Serve: s.withForm(s.confirmSweep)},
+		// asynqmon shows all tenants.
+		{Pattern: monitorRoot + "/", Roles: readers, Everywhere: true, Serve: s.monitors()},
+	}
+	for _, action := range slices.Sorted(maps.Keys(runActions)) {
+		table = append(table, web.Route{Pattern: "POST /runs/{id}/" + action, Roles: operators, Serve: s.withForm(s.toRun(action, runActions[action]))})
+	}
+	return table
+}
+
+// home leads to the first page of the user's role: GET /.
+func (s *site) home(w http.ResponseWriter, r *http.Request) {
+	if web.Of(r.Context()).User.Role == web.Support {
+		http.Redirect(w, r, "/domains", http.StatusFound)
+		return
+	}
+	http.Redirect(w, r, "/runs", http.StatusFound)
 }
 
 // plainPaths answers 404 to a path of a file that has an element . or .., a backslash or a
@@ -33,26 +73,6 @@ func plainPaths(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// routes registers the pages and their files.
-func (s *site) routes(mux *http.ServeMux) {
-	mux.Handle("GET /static/{file}", http.FileServerFS(static)) // and not the list of them
-	mux.HandleFunc("GET /domains", s.domains)
-	mux.HandleFunc("POST /domains/check", s.withForm(s.checkDomain))
-	mux.HandleFunc("GET /tenants", s.page("tenants", "tenants", pageWithin, s.tenants))
-	mux.HandleFunc("POST /tenants/stop", s.acts(s.stopTenant))
-	mux.HandleFunc("POST /tenants/start", s.acts(s.startTenant))
-	mux.Handle("GET /{$}", http.RedirectHandler("/runs", http.StatusFound))
-	mux.HandleFunc("GET /runs", s.page("runs", "runs", pageWithin, s.runs))
-	mux.HandleFunc("GET /runs/{id}", s.page("run", "runs", pageWithin, s.run))
-	mux.HandleFunc("GET /runs/{id}/failed", s.failed)
-	for action, do := range runActions {
-		mux.HandleFunc("POST /runs/{id}/"+action, s.acts(s.toRun(action, do)))
-	}
-	mux.HandleFunc("GET /sweeps/preview", s.page("preview", "runs", previewWithin, s.preview))
-	mux.HandleFunc("POST /sweeps", s.acts(s.sweepNow))
-	mux.HandleFunc("POST /sweeps/confirm", s.acts(s.confirmSweep))
 }
 
 //go:embed templates

@@ -9,6 +9,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/web"
 	"orgops/tasks"
 )
 
@@ -33,6 +34,7 @@ type runPage struct {
 	runView
 
 	Children []status.Child
+	Acts     []status.Act
 	Waiting  *status.Waiting // nil: nothing is known
 	Offers   offers
 	Failed   failedView
@@ -60,14 +62,17 @@ type openView struct {
 	First string
 }
 
-// found returns the run of that id. The error is a *refusal if there is none.
+// found returns the run of that id, of a tenant that the user may see. The error is a *web.Refusal if there is none.
 func (s *site) found(ctx context.Context, id string) (run ledger.Run, err error) {
 	err = ledger.ErrNotFound
 	if tasks.CheckRunID(id) == nil {
 		run, err = s.Ledger.Get(ctx, ledger.RunID(id))
 	}
+	if err == nil && !web.Of(ctx).User.MayTenant(string(run.Tenant)) {
+		err = ledger.ErrNotFound
+	}
 	if errors.Is(err, ledger.ErrNotFound) {
-		err = &refusal{status: http.StatusNotFound, text: "There is no run " + status.Shown(id) + ". It never existed, or it was deleted after its retention (30 days after its end by default)."}
+		err = &web.Refusal{Status: http.StatusNotFound, Text: "There is no run " + status.Shown(id) + ". It never existed, or it was deleted after its retention (30 days after its end by default)."}
 	}
 	return run, err
 }
@@ -80,7 +85,7 @@ func (s *site) run(ctx context.Context, r *http.Request) (title string, data any
 	}
 	query, ok := rowsQueryOf(r)
 	if !ok {
-		return "", nil, &refusal{status: http.StatusBadRequest, text: "Invalid address: from and open must be row numbers."}
+		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: from and open must be row numbers."}
 	}
 	p, err := s.runPage(ctx, run, query)
 	return "Run " + string(run.ID), p, err
@@ -122,6 +127,9 @@ func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runP
 		if child.Missing || !child.Sealed() {
 			p.Offers.Complete = string(child.ID)
 		}
+	}
+	if p.Acts, err = status.Acts(ctx, s.Redis, "run "+string(run.ID), run.CreatedAt); err != nil {
+		return p, err
 	}
 	w, err := status.WaitingOf(ctx, s.Ledger, run, waitingLooked)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/status"
+	"orgops/internal/web"
 	"orgops/tasks"
 )
 
@@ -71,10 +72,12 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	filter := runsFilter{Tenant: query.Get("tenant"), Kind: query.Get("kind"), State: query.Get("state")}
 	after, ok := placeOf(query.Get("after"))
 	if !ok || (filter.State != "" && !slices.Contains(runStates, filter.State)) {
-		return "", nil, &refusal{status: http.StatusBadRequest, text: "Invalid address: the parameter after or state is malformed."}
+		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: the parameter after or state is malformed."}
 	}
 	p := runsPage{Filter: filter, Kinds: runKinds, States: runStates, Searched: runsLooked}
-	all, next, err := s.Ledger.Page(ctx, runs.Query{Match: filter.is, After: after, Limit: runsAPage, MaxRead: runsLooked})
+	user := web.Of(ctx).User
+	match := func(r ledger.Run) bool { return user.MayTenant(string(r.Tenant)) && filter.is(r) }
+	all, next, err := s.Ledger.Page(ctx, runs.Query{Match: match, After: after, Limit: runsAPage, MaxRead: runsLooked})
 	if err != nil {
 		return "", nil, err
 	}

@@ -32,6 +32,7 @@ import (
 	"orgops/internal/runstest"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
+	"orgops/internal/web"
 	"orgops/tasks"
 )
 
@@ -61,8 +62,9 @@ func newDesk(t *testing.T) *desk {
 		},
 		Logger: slog.New(slog.NewTextHandler(d.log, nil)),
 	}
+	config.Unsigned = web.Reader
 	d.shown = console.Pages(config)
-	config.Write = true
+	config.Unsigned = web.Operator
 	d.pages = console.Pages(config)
 	return d
 }
@@ -160,6 +162,7 @@ func do(h http.Handler, method, path string, form url.Values, changes ...change)
 	}
 	r := httptest.NewRequest(method, path, body)
 	r.Host = "127.0.0.1:8080"
+	r.Header.Set("Origin", "http://127.0.0.1:8080")
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -734,7 +737,7 @@ func TestActions(t *testing.T) {
 		limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default"})
 		page, at := d.post("/tenants/stop", url.Values{"tenant": {"default"}, "reason": {" wrong file "}})
 		state, err := limiter.State(t.Context())
-		if err != nil || state.Stopped == nil || state.Stopped.Reason != "wrong file" || at != "/tenants" || !strings.Contains(page, "The tenant is stopped by a user of the operator pages at ") {
+		if err != nil || state.Stopped == nil || state.Stopped.Reason != "wrong file" || at != "/tenants" || !strings.Contains(page, "The tenant is stopped by anybody at ") {
 			t.Errorf("%+v, %v, at %s: %s", state.Stopped, err, at, page)
 		}
 		if !strings.Contains(page, "Start default") || strings.Contains(page, "Stop default") {
@@ -778,16 +781,6 @@ func TestActions(t *testing.T) {
 			t.Errorf("a second sweep: %s", page)
 		}
 	})
-}
-
-// TestActionsAreLoggedWithTheirUser checks that the log names the user of each action.
-func TestActionsAreLoggedWithTheirUser(t *testing.T) {
-	d := newDesk(t)
-	d.handIn("a", tasks.TypeVerify, domains(3))
-	do(d.pages, http.MethodPost, "/runs/a/cancel", url.Values{}, func(r *http.Request) { *r = *r.WithContext(console.WithUser(r.Context(), "ada")) })
-	if log := d.log.String(); !strings.Contains(log, "operator action done") || !strings.Contains(log, `action=cancel of="run a" user=ada result="run a: cancelled; rows that were open: 3"`) {
-		t.Errorf("log: %s", log)
-	}
 }
 
 // TestActionsAreRefused checks that read-only pages, requests of other sites, large forms, and
@@ -952,7 +945,7 @@ func (r *rowsRead) count(cmd redis.Cmder) {
 func TestAPanicEndsNoWorker(t *testing.T) {
 	var log bytes.Buffer
 	d := newDesk(t)
-	d.pages = console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Write: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}) // and no Intake
+	d.pages = console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Unsigned: web.Operator, Logger: slog.New(slog.NewTextHandler(&log, nil))}) // and no Intake
 	page, _ := d.post("/sweeps", url.Values{"tenant": {"default"}})
 	if !strings.Contains(page, "internal error") || !strings.Contains(log.String(), "operator action panicked") {
 		t.Errorf("page %s, log %s", page, log.String())

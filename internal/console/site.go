@@ -16,11 +16,16 @@ import (
 	"golang.org/x/time/rate"
 
 	"orgops/internal/status"
+	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 // sitePolicy is the content security policy of the pages: scripts, styles and forms of this
 // origin only.
 const sitePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// maxBody is more than any form of the pages, and than a hundred task ids of asynqmon.
+const maxBody = 64 << 10
 
 // site serves the pages, which are complete HTML without a script; the script only keeps them
 // up to date (static/ops.js).
@@ -38,17 +43,46 @@ type site struct {
 type page struct {
 	Title   string
 	Section string // of the navigation: runs, domains, tenants
-	Write   bool   // actions may be offered
+	User    web.User
 	Version string
 	Notice  string // the result of the action that led here; empty: none did. show sets it
 	Failed  bool   // the action failed
 	Data    any    // of the page itself
 }
 
+// Write reports whether actions may be offered.
+func (p page) Write() bool { return p.User.Role == web.Operator }
+
+// May reports whether the user may use a page.
+func (p page) May(section string) bool {
+	switch section {
+	case "queues":
+		return p.User.Role != web.Support && p.User.Everywhere()
+	case "check":
+		return p.User.Role != web.Reader
+	}
+	return p.User.Role != web.Support
+}
+
+// userOf returns the name of the user of a request.
+func userOf(ctx context.Context) string { return printable(web.Of(ctx).User.Name) }
+
+// checkTenant returns an error if the user of a request may not see the tenant, or there cannot be one of
+// that name.
+func checkTenant(ctx context.Context, name string) error {
+	if err := tasks.CheckTenant(name); err != nil {
+		return &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
+	}
+	if !web.Of(ctx).User.MayTenant(name) {
+		return &web.Refusal{Status: http.StatusForbidden, Text: "your access does not include tenant " + name}
+	}
+	return nil
+}
+
 // show writes the page of that name once it is complete, so that an error does not cut it
 // off.
 func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
-	p.Write, p.Version = s.Write, s.Version
+	p.User, p.Version = web.Of(r.Context()).User, s.Version
 	if n := s.notices.of(r); n.text != "" {
 		p.Notice, p.Failed = n.text, n.bad
 	}
@@ -68,7 +102,7 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 const pageWithin = 10 * time.Second
 
 // page returns the handler of a page whose title and data build returns within that time. An
-// error that is no *refusal is one of Redis.
+// error that is no *web.Refusal is one of Redis.
 func (s *site) page(name, section string, within time.Duration, build func(ctx context.Context, r *http.Request) (title string, data any, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), within)
@@ -87,10 +121,10 @@ func (s *site) problem(w http.ResponseWriter, r *http.Request, status int, secti
 	s.show(w, r, status, "problem", page{Title: http.StatusText(status), Section: section, Data: what})
 }
 
-// fail writes a page with an error: a *refusal, or Redis could not be read.
+// fail writes a page with an error: a *web.Refusal, or Redis could not be read.
 func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err error) {
-	if refused, ok := errors.AsType[*refusal](err); ok {
-		s.problem(w, r, refused.status, section, refused.text)
+	if refused, ok := errors.AsType[*web.Refusal](err); ok {
+		s.problem(w, r, refused.Status, section, refused.Text)
 		return
 	}
 	if r.Context().Err() == nil {
@@ -98,16 +132,6 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err 
 	}
 	s.problem(w, r, http.StatusServiceUnavailable, section, "Reading Redis failed: "+status.Shown(err.Error())+". "+
 		"Check that Redis runs and that this worker can reach it. No rows are lost; workers resume once Redis is back.")
-}
-
-// acts reads the form for the handler of an action, and refuses it if pages are read-only.
-func (s *site) acts(next http.HandlerFunc) http.HandlerFunc {
-	if s.Write {
-		return s.withForm(next)
-	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		s.problem(w, r, http.StatusForbidden, "", "These pages are read-only. Start the worker with --ops-write to allow actions.")
-	}
 }
 
 // withForm reads the form before a handler.

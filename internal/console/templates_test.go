@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"orgops/internal/console"
+	"orgops/internal/web"
 	"orgops/internal/webhooks"
 )
 
@@ -24,7 +25,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 	for name, page := range console.PageTemplates() {
 		t.Run(name, func(t *testing.T) {
 			c := checker{t: t, page: page, data: reflect.TypeOf(console.PageData[name]), seen: map[string]bool{}}
-			c.template("layout.html", reflect.TypeOf(console.PageOf(nil, false)))
+			c.template("layout.html", reflect.TypeOf(console.PageOf(nil, web.Reader)))
 		})
 	}
 }
@@ -38,8 +39,8 @@ func TestPagesOfEachState(t *testing.T) {
 			write := func(state string, has func(place string) bool) (places []string) {
 				data := reflect.New(reflect.TypeOf(console.PageData[name])).Elem()
 				places = fill(data, "data", has, receivers)
-				for _, actions := range []bool{false, true} {
-					if err := page.ExecuteTemplate(io.Discard, "layout.html", console.PageOf(data.Interface(), actions)); err != nil {
+				for _, role := range []web.Role{web.Reader, web.Support, web.Operator} {
+					if err := page.ExecuteTemplate(io.Discard, "layout.html", console.PageOf(data.Interface(), role)); err != nil {
 						t.Fatalf("%s: %v", state, err)
 					}
 				}
@@ -227,7 +228,7 @@ func (c *checker) member(of reflect.Type, name string) (is reflect.Type, missing
 	if of == nil {
 		return nil, true
 	}
-	if of == reflect.TypeOf(console.PageOf(nil, false)) && name == "Data" {
+	if of == reflect.TypeOf(console.PageOf(nil, web.Reader)) && name == "Data" {
 		return c.data, false
 	}
 	for _, receiver := range []reflect.Type{of, reflect.PointerTo(of)} {

@@ -20,6 +20,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
+	"orgops/internal/web"
 	"orgops/tasks"
 )
 
@@ -53,6 +54,7 @@ type tenantView struct {
 	Resolvers  []dnscheck.ResolverState
 	Deliveries *asynq.QueueInfo // nil: there was never a delivery
 	Errors     []APIError
+	Acts       []status.Act
 }
 
 func (v *tenantView) warn(tone, what, then string) {
@@ -100,20 +102,23 @@ func pageOfTenants(all []string, begin string) (p tenantsPage, names []string) {
 	return p, all[from:to]
 }
 
-// tenantNames are this worker's tenants, then those that have queues or open runs.
+// tenantNames are those of this worker's tenants that the user may see, then others that have queues or
+// open runs.
 func (s *site) tenantNames(ctx context.Context, queues []string) (names []string, err error) {
 	open, err := s.Ledger.Core().OpenTenants(ctx)
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]bool{}
+	known, user := map[string]bool{}, web.Of(ctx).User
 	for _, t := range s.Tenants() {
-		names = append(names, t.Settings.Tenant)
-		known[t.Settings.Tenant] = true
+		if name := t.Settings.Tenant; user.MayTenant(name) {
+			names = append(names, name)
+			known[name] = true
+		}
 	}
 	var others []string
 	add := func(name string) {
-		if !known[name] && tasks.CheckTenant(name) == nil {
+		if !known[name] && user.MayTenant(name) && tasks.CheckTenant(name) == nil {
 			known[name] = true
 			others = append(others, name)
 		}
@@ -144,12 +149,14 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 		settingsErr = v.showSettings()
 	}
 	deliveriesErr := v.showDeliveries(rdb, queues)
+	var actsErr error
+	v.Acts, actsErr = status.Acts(ctx, rdb, "tenant "+name, time.Time{})
 	if served {
 		v.showToken()
 		v.showDNS()
 		v.Errors = t.Errors.Last()
 	}
-	if err := errors.Join(stateErr, settingsErr, deliveriesErr); err != nil {
+	if err := errors.Join(stateErr, settingsErr, deliveriesErr, actsErr); err != nil {
 		v.Problem = unread(err)
 	}
 	return v

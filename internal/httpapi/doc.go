@@ -19,8 +19,8 @@
 //	           |         |          |
 //	           `---------+----------+--> problem: the staged rows are deleted
 //
-// Package intake reads and submits rows. This package is about HTTP: callers, limits, time
-// and answers.
+// Package intake reads and submits rows, package web knows the callers. This package is about what
+// is particular to the intake's HTTP: properties of submissions, time and answers.
 //
 // A file uses those below it:
 //
@@ -31,8 +31,6 @@
 //	run.go       runs as clients get them; cancel
 //	order.go     the properties of a submission, from the head of its request
 //	body.go      the rows: types, gzip, limits and time
-//	server.go    settings, start and stop
-//	guard.go     each request: id, caller, limits, panics, log
-//	auth.go      tokens and callers
+//	server.go    settings
 //	problem.go   all errors, as clients get them; JSON
 package httpapi

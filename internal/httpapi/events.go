@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/web"
 )
 
 // events sends a run after each change until it has ended, as server-sent events:
@@ -49,7 +50,7 @@ func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.stopping:
+		case <-web.Stopping(ctx):
 			return
 		case <-poll.C:
 		}

@@ -9,7 +9,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/serving"
+	"orgops/internal/web"
 )
 
 // Media types of rows. JSON Lines has no registered one: the first is the most common one,
@@ -29,14 +29,14 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, run ledger.Run) 
 	// A long export reads nothing from the client, which may be slow to receive it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	w.Header().Set("Vary", "Accept")
-	out := &serving.Download{To: w, Type: form, Name: string(run.ID) + "-failed.jsonl"}
+	out := &web.Download{To: w, Type: form, Name: string(run.ID) + "-failed.jsonl"}
 	if form == csvType {
 		out.Name = string(run.ID) + "-failed.csv"
 	}
 	_, err = intake.ExportFailed(r.Context(), s.cfg.Ledger, run, form != csvType, out)
 	switch {
 	case err != nil && out.Begun:
-		s.log.WarnContext(r.Context(), "export failed", "request_id", aboutOf(r.Context()).id, "run", run.ID, "error", err)
+		s.log.WarnContext(r.Context(), "export failed", "request_id", web.Of(r.Context()).ID, "run", run.ID, "error", err)
 		panic(http.ErrAbortHandler) // only a broken connection shows that the rest is missing
 	case err != nil:
 		return err

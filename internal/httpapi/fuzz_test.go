@@ -95,16 +95,3 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
-
-// FuzzTokens reads any file of tokens.
-func FuzzTokens(f *testing.F) {
-	for _, text := range []string{"", tokensFile, "tokens: [", "tokens:\n- name: a\n  sha256: b\n", `{"tokens":[{"name":"a"}]}`, "tokens: &a [*a]", "- a", "tokens: {a: b}"} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		names, err := httpapi.ParseTokens(text)
-		if err == nil && len(names) == 0 {
-			t.Error("no tokens, and no error")
-		}
-	})
-}

@@ -1,30 +1,25 @@
 package httpapi_test
 
 import (
-	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
-	"orgops/internal/serving"
+	"orgops/internal/status"
+	"orgops/internal/web"
 )
 
 func TestNotThere(t *testing.T) {
@@ -54,37 +49,6 @@ func TestNotThere(t *testing.T) {
 	}
 }
 
-func TestRequestIDs(t *testing.T) {
-	w := newWorld(t)
-	ours := map[string]bool{}
-	for _, given := range []string{"req-1.A_b", "", "has blank", "x\"y", strings.Repeat("x", 65)} {
-		got := w.do(call{path: "/v1/runs", token: billing, header: http.Header{"X-Request-Id": {given}}})
-		id := got.Header.Get("X-Request-Id")
-		if given == "req-1.A_b" && id != given {
-			t.Errorf("id %q, want the given one", id)
-		}
-		if given != "req-1.A_b" && (id == given || id == "" || ours[id]) {
-			t.Errorf("for %q the id is %q, want a new one", given, id)
-		}
-		ours[id] = true
-		w.eventually(func() bool { return strings.Contains(w.log.String(), "request_id="+id) })
-	}
-}
-
-func TestHeaders(t *testing.T) {
-	w := newWorld(t)
-	for _, path := range []string{"/healthz", "/v1/runs", "/nothing"} {
-		got := w.do(call{path: path, token: billing})
-		for name, want := range map[string]string{
-			"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-		} {
-			if got.Header.Get(name) != want {
-				t.Errorf("%s: %s %q, want %q", path, name, got.Header.Get(name), want)
-			}
-		}
-	}
-}
-
 // TestLog holds what a request leaves in the log, and what it does not.
 func TestLog(t *testing.T) {
 	w := newWorld(t)
@@ -98,7 +62,7 @@ func TestLog(t *testing.T) {
 	w.do(call{path: "/v1/runs/x?" + secret + "=1", token: billing}).want(t, 400, "bad-request")
 	w.eventually(func() bool { return strings.Count(w.log.String(), "msg=request ") == 3 })
 	text := w.log.String()
-	for _, want := range []string{`request_id=the-request method=POST route="POST /v1/runs/{run}" status=202`, "caller=billing", "run=" + got.run(t).Run, "problem=not-found"} {
+	for _, want := range []string{`request_id=the-request method=POST route="POST /v1/runs/{run}" status=202`, "user=billing", "run=" + got.run(t).Run, "problem=not-found"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in the log:\n%s", want, text)
 		}
@@ -110,19 +74,6 @@ func TestLog(t *testing.T) {
 	}
 }
 
-func TestHugeHeader(t *testing.T) {
-	w := newWorld(t)
-	r := w.request(call{path: "/v1/runs", token: billing, header: http.Header{"X-Large": {strings.Repeat("x", 64<<10)}}})
-	got, err := w.client.Do(r)
-	if err != nil { // the server may have hung up before all of it was sent
-		return
-	}
-	defer got.Body.Close()
-	if got.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("status %d, want 431", got.StatusCode)
-	}
-}
-
 func TestRequestsAtOnce(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Requests = 1 })
 	u := w.upload("k").send(rows(manyRows))
@@ -130,16 +81,6 @@ func TestRequestsAtOnce(t *testing.T) {
 	w.do(call{path: "/v1/runs", token: billing}).want(t, 503, "busy")
 	w.do(call{path: "/healthz"}).want(t, 200, "")
 	u.answer().want(t, 202, "")
-}
-
-func TestPanic(t *testing.T) {
-	w := newWorld(t, func(c *httpapi.Config) { c.Ledger = nil })
-	got := w.do(call{path: "/v1/runs/x", token: billing})
-	got.want(t, 500, "internal")
-	w.eventually(func() bool { return strings.Contains(w.log.String(), "panic=") })
-	if !strings.Contains(w.log.String(), "status=500") {
-		t.Errorf("the request is not in the log:\n%s", w.log.String())
-	}
 }
 
 // TestStop holds that a request under way finishes, and a new one is not begun.
@@ -171,7 +112,8 @@ func TestStop(t *testing.T) {
 // TestStopCutsOff holds that a request which does not end does not keep the
 // server, and leaves nothing.
 func TestStopCutsOff(t *testing.T) {
-	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Stop = time.Millisecond })
+	w := newWorld(t)
+	w.patience = time.Millisecond
 	u := w.upload("k").send(rows(manyRows))
 	u.stored(1)
 	w.stop()
@@ -187,59 +129,19 @@ func TestStopCutsOff(t *testing.T) {
 	}
 }
 
-// certificate writes a certificate for 127.0.0.1 of that serial number.
-func certificate(t *testing.T, certFile, keyFile string, serial int64) *x509.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: keyDER}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parsed
-}
-
 // newCertificate returns a configuration with a certificate for 127.0.0.1.
-func newCertificate(t *testing.T) (*tls.Config, *x509.Certificate) {
-	t.Helper()
-	certFile, keyFile := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-	root := certificate(t, certFile, keyFile, 1)
-	config, err := serving.TLS(certFile, keyFile, slog.New(slog.DiscardHandler), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config, root
+func newCertificate(*testing.T) (*tls.Config, *x509.Certificate) {
+	own := httptest.NewUnstartedServer(nil)
+	own.StartTLS()
+	defer own.Close()
+	return &tls.Config{Certificates: own.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}, own.Certificate()
 }
 
 // overTLS ends the server and starts one with TLS.
 func (w *world) overTLS(config *tls.Config, root *x509.Certificate) {
 	w.t.Helper()
 	w.stop()
-	listener, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.run(httpapi.New(w.config), tls.NewListener(listener, config))
-	w.url = "https://" + listener.Addr().String()
+	w.run(config)
 	w.trust(root)
 }
 
@@ -249,60 +151,6 @@ func (w *world) trust(root *x509.Certificate) {
 	pool.AddCert(root)
 	w.client.CloseIdleConnections()
 	w.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
-}
-
-func TestTLS(t *testing.T) {
-	dir := t.TempDir()
-	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	if _, err := serving.TLS(certFile, keyFile, slog.New(slog.DiscardHandler), time.Now); err == nil || !strings.Contains(err.Error(), certFile) {
-		t.Errorf("error %v of files that are not there, want one that names them", err)
-	}
-	root := certificate(t, certFile, keyFile, 1)
-	now := time.Now()
-	config, err := serving.TLS(certFile, keyFile, slog.New(slog.DiscardHandler), func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t)
-	w.overTLS(config, root)
-	run := w.submit("k", rows(2000))
-	if r := w.sealed(run.Run); r.Total() != 2000 {
-		t.Errorf("run %+v, want 2000 rows", r)
-	}
-	got := w.do(call{path: "/v1/runs/" + run.Run, token: billing})
-	got.want(t, 200, "")
-	if got.ProtoMajor != 2 {
-		t.Errorf("protocol %s, want HTTP/2", got.Proto)
-	}
-	addr := strings.TrimPrefix(w.url, "https://")
-	if _, err := new(tls.Dialer).DialContext(t.Context(), "tcp", addr); err == nil {
-		t.Error("a certificate that nobody signed was trusted")
-	}
-	old := tls.Dialer{Config: &tls.Config{MaxVersion: tls.VersionTLS11, InsecureSkipVerify: true}}
-	if _, err := old.DialContext(t.Context(), "tcp", addr); err == nil {
-		t.Error("TLS 1.1 is spoken")
-	}
-
-	w.trust(certificate(t, certFile, keyFile, 2))
-	now = now.Add(time.Minute)
-	w.do(call{path: "/v1/runs", token: billing}).want(t, 200, "")
-	w.client.CloseIdleConnections()
-}
-
-// TestSlowHeader has a client send a part of a request's head, and no more; the
-// server's own end does not wait for it.
-func TestSlowHeader(t *testing.T) {
-	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Stop = time.Millisecond })
-	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(w.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	fmt.Fprint(c, "GET /v1/runs HTTP/1.1\r\nHost: x\r\n")
-	w.stop()
-	if _, err := bufio.NewReader(c).ReadByte(); err == nil {
-		t.Error("it is answered")
-	}
 }
 
 // TestAllAtOnce has many callers do everything at once, for the race detector.
@@ -325,5 +173,192 @@ func TestAllAtOnce(t *testing.T) {
 	all, _, err := w.ledger.Page(t.Context(), runs.Query{Match: func(r ledger.Run) bool { return r.Caller == "billing" }, Limit: 100})
 	if err != nil || len(all) != 12 {
 		t.Errorf("%d runs, %v; want 12", len(all), err)
+	}
+}
+
+// TestRolesOfRoutes checks every route with a token of every role, and without one.
+func TestRolesOfRoutes(t *testing.T) {
+	want := map[string]string{ // the roles that may use a route; "*": everybody, without a token
+		"POST /v1/runs/{run}":        "submitter",
+		"GET /v1/runs":               "submitter",
+		"GET /v1/runs/{run}":         "submitter",
+		"GET /v1/runs/{run}/failed":  "submitter",
+		"GET /v1/runs/{run}/events":  "submitter",
+		"POST /v1/runs/{run}/cancel": "submitter",
+		"POST /v1/runs/{run}/retry":  "submitter",
+		"GET /v1/openapi.yaml":       "*",
+		"GET /v1/openapi.json":       "*",
+		"GET /healthz":               "*",
+	}
+	file, tokens := "", map[web.Role]string{}
+	for _, role := range web.Roles {
+		u := web.User{Name: "the-" + string(role), Role: role, Tenants: []string{"*"}}
+		switch role {
+		case web.Submitter:
+			u.Kinds = []string{"*"}
+		case web.Customer:
+			u.Organizations = []string{"org_1"}
+		}
+		token, entry, err := web.NewEntry(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, tokens[role] = file+entry, token
+	}
+	w := newWorld(t, func(c *httpapi.Config) { c.Access = access(t, file) })
+	for _, route := range httpapi.Routes() {
+		roles, listed := want[route.Pattern]
+		if !listed {
+			t.Errorf("%s is not in the table", route.Pattern)
+		}
+		delete(want, route.Pattern)
+		method, path, _ := strings.Cut(route.Pattern, " ")
+		path = strings.ReplaceAll(path, "{run}", "x")
+		got := w.do(call{method: method, path: path})
+		if open := got.StatusCode == http.StatusOK; open != (roles == "*") || !open && got.Header.Get("WWW-Authenticate") != `Bearer realm="orgops"` {
+			t.Errorf("%s without a token: %d, %v", route.Pattern, got.StatusCode, got.Header)
+		}
+		for role, token := range tokens {
+			got := w.do(call{method: method, path: path, token: token})
+			if may := roles == "*" || strings.Contains(roles, string(role)); may == (got.StatusCode == http.StatusForbidden) {
+				t.Errorf("%s by the role %s: %d, want it allowed: %v", route.Pattern, role, got.StatusCode, may)
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("there are no routes %v", want)
+	}
+}
+
+// TestCallers checks that a token is limited to its kinds and tenants.
+func TestCallers(t *testing.T) {
+	w := newWorld(t)
+	tests := []struct {
+		name, path string
+		status     int
+		detail     string
+	}{
+		{"its kind, its tenant", "/v1/runs/domain:verify?tenant=acme", 202, ""},
+		{"its only tenant by default", "/v1/runs/domain:verify", 202, `"tenant":"acme"`},
+		{"another kind", "/v1/runs/domain:update", 403, "domain:update"},
+		{"another tenant", "/v1/runs/domain:verify?tenant=default", 403, "default"},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := w.do(call{method: "POST", path: test.path, token: crm, key: fmt.Sprint("k", i), body: rows(1)})
+			got.want(t, test.status, map[int]string{403: "not-allowed"}[test.status])
+			if !strings.Contains(got.body, test.detail) {
+				t.Errorf("%q is not in %s", test.detail, got.body)
+			}
+		})
+	}
+	if text := w.log.String(); strings.Contains(text, "orgops_") {
+		t.Error("a token is in the log")
+	}
+}
+
+// TestScope checks that a run is only its caller's.
+func TestScope(t *testing.T) {
+	w := newWorld(t)
+	run := w.submit("k", rows(1))
+	w.sealed(run.Run)
+	for path, method := range map[string]string{"": "GET", "/failed": "GET", "/events": "GET", "/cancel": "POST", "/retry": "POST"} {
+		w.do(call{method: method, path: "/v1/runs/" + run.Run + path, token: crm, key: "k"}).want(t, 404, "not-found")
+	}
+	if got := w.do(call{path: "/v1/runs", token: crm}); got.body != `{"runs":[],"next":null}`+"\n" {
+		t.Errorf("crm sees %s", got.body)
+	}
+	if r := w.sealed(run.Run); r.Ended() {
+		t.Errorf("run %+v was cancelled by another", r)
+	}
+	w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/cancel", token: billing}).want(t, 200, "")
+	w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/retry", token: billing, key: "r"}).want(t, 202, "")
+	var did []string
+	acts, err := status.Acts(t.Context(), w.rdb, "run "+run.Run, time.Time{})
+	for _, act := range acts {
+		did = append(did, act.By+": "+act.What)
+	}
+	if diff := cmp.Diff([]string{"billing: retry", "billing: cancel"}, did); diff != "" || err != nil {
+		t.Errorf("%v; who did what (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestOrganizations checks that rows of other organizations are bad, also in a retry, and so are rows of none.
+func TestOrganizations(t *testing.T) {
+	w := newWorld(t)
+	const header = "organization_id,client_id\n"
+	got := w.do(call{method: "POST", path: "/v1/runs/clients:remove", token: few, key: "a", body: header + "org_1,c\norg_3,c\n"})
+	got.want(t, 422, "bad-rows")
+	if !strings.Contains(got.body, `\"org_3\" is not one of those`) || strings.Contains(got.body, "org_1") {
+		t.Errorf("%s, want the row of org_3", got.body)
+	}
+	got = w.do(call{method: "POST", path: "/v1/runs/clients:remove?skip_invalid=1", token: few, key: "b", body: header + "org_1,c\norg_3,c\norg_2,c\n"})
+	got.want(t, 202, "")
+	if run := got.run(t); run.Counts["invalid"] != 1 || *run.Rows != 3 {
+		t.Errorf("run %+v, want one invalid row of 3", run)
+	}
+	got = w.do(call{method: "POST", path: "/v1/runs/template:create", token: few, key: "c", body: `{"name":"x"}` + "\n"})
+	got.want(t, 422, "bad-rows")
+
+	w.config.Access = access(t, strings.ReplaceAll(accessFile, "[org_1, org_2]", "[org_1, org_4]"))
+	w.stop()
+	w.start()
+	w.settle(w.do(call{path: "/v1/runs", token: few}).runs(t)[0].Run, "failed", "", 0, 2)
+	got = w.do(call{method: "POST", path: "/v1/runs/" + w.do(call{path: "/v1/runs", token: few}).runs(t)[0].Run + "/retry", token: few, key: "d"})
+	got.want(t, 202, "")
+	if run := got.run(t); run.Counts["invalid"] != 1 || *run.Rows != 2 {
+		t.Errorf("retry %+v, want the row of org_2 invalid", run)
+	}
+}
+
+// TestRowsADay checks that each run counts once, that nothing is submitted of one that has too many rows, and
+// that others are not counted.
+func TestRowsADay(t *testing.T) {
+	w := newWorld(t)
+	w.kind = "clients:remove"
+	of := func(n int) string {
+		var b strings.Builder
+		b.WriteString("organization_id,client_id\n")
+		for i := range n {
+			fmt.Fprintf(&b, "org_1,c%d\n", i)
+		}
+		return b.String()
+	}
+	submit := func(key string, rows int) response {
+		return w.do(call{method: "POST", path: "/v1/runs/clients:remove", token: few, key: key, body: of(rows)})
+	}
+	submit("a", 7).want(t, 202, "")
+	submit("a", 7).want(t, 202, "") // the same run
+	got := submit("b", 4)
+	got.want(t, 429, "rows-a-day")
+	if after, err := strconv.Atoi(got.Header.Get("Retry-After")); err != nil || after < 1 || after > 24*60*60+1 || !strings.Contains(got.body, "1 too many") {
+		t.Errorf("Retry-After %q, %s; want the time until midnight", got.Header.Get("Retry-After"), got.body)
+	}
+	submit("b", 3).want(t, 202, "") // its rows were deleted, so other ones may come
+	submit("c", 1).want(t, 429, "rows-a-day")
+	submit("d", 11).want(t, 429, "rows-a-day")
+	w.submit("e", of(20))
+	if runs := w.do(call{path: "/v1/runs", token: few}).runs(t); len(runs) != 2 {
+		t.Errorf("runs %+v, want the two that were accepted", runs)
+	}
+}
+
+// TestWithoutAccess tests a server without authentication.
+func TestWithoutAccess(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.Access = nil })
+	w.do(call{method: "POST", path: "/v1/runs/clients:remove?tenant=any", key: "k", body: "organization_id,client_id\norg_0000000000000000,client-1\n"}).want(t, 202, "")
+	for name, change := range map[string]func(r *http.Request){
+		"by another name":   func(r *http.Request) { r.Host = "evil.example" },
+		"from another site": func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := w.request(call{method: "POST", path: "/v1/runs/x/cancel"})
+			change(r)
+			got, err := w.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.read(r, got).want(t, 403, "not-allowed")
+		})
 	}
 }

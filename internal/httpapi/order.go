@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/web"
 	"orgops/tasks"
 )
 
@@ -26,9 +28,13 @@ type order struct {
 
 // orderOf reads the head of a request.
 func orderOf(r *http.Request) (o order, err error) {
-	kind, known := kindOf(r.PathValue("run"))
-	if !known {
-		return o, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.", shown(r.PathValue("run")), strings.Join(kindNames(), ", "))
+	kind, known := tasks.KindOf(r.PathValue("run"))
+	if !known || kind.Found {
+		var names []string
+		for _, kind := range tasks.Kinds() {
+			names = append(names, kind.Name)
+		}
+		return o, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.", shown(r.PathValue("run")), strings.Join(names, ", "))
 	}
 	if o, err = orderOfQuery(callerOf(r.Context()), kind, r.URL.Query()); err != nil {
 		return o, err
@@ -44,15 +50,18 @@ func orderOf(r *http.Request) (o order, err error) {
 	return o, err
 }
 
-func orderOfQuery(caller Caller, kind tasks.Kind, query url.Values) (o order, err error) {
-	name := caller.tenant()
+func orderOfQuery(caller web.User, kind tasks.Kind, query url.Values) (o order, err error) {
+	name := tasks.DefaultTenant
+	if len(caller.Tenants) == 1 && caller.Tenants[0] != "*" {
+		name = caller.Tenants[0]
+	}
 	if query.Has("tenant") {
 		name = query.Get("tenant")
 		if err := tasks.CheckTenant(name); err != nil {
 			return o, badRequest("The parameter tenant: %s.", err)
 		}
 	}
-	o = order{input: intake.Input{Name: "body", Kind: kind.Name}, run: ledger.NewRun{Tenant: ledger.Tenant(name), Description: ledger.Description{Caller: caller.Name, Label: query.Get("label")}}}
+	o = order{input: intake.Input{Name: "body", Kind: kind.Name, MayOrganization: caller.MayOrganization}, run: ledger.NewRun{Tenant: ledger.Tenant(name), Description: ledger.Description{Caller: caller.Name, Label: query.Get("label")}}}
 	if names := query.Get("ignore_columns"); names != "" {
 		o.input.Ignore = strings.Split(names, ",")
 	}
@@ -62,7 +71,18 @@ func orderOfQuery(caller Caller, kind tasks.Kind, query url.Values) (o order, er
 	o.run.GiveUp, giveUp = giveUpOf(query, kind.Name)
 	o.run.BatchWait, batchWait = batchWaitOf(query, kind.Name)
 	o.run.NotBefore, notBefore = notBeforeOf(query)
-	return o, cmp.Or(caller.check(kind.Name, name), checkLabel(o.run.Label), dryRun, skipInvalid, giveUp, batchWait, notBefore)
+	return o, cmp.Or(checkCaller(caller, kind.Name, name), checkLabel(o.run.Label), dryRun, skipInvalid, giveUp, batchWait, notBefore)
+}
+
+// checkCaller returns an error for rows that the caller may not submit.
+func checkCaller(caller web.User, kind, tenant string) error {
+	switch {
+	case !caller.MayKind(kind):
+		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s does not allow runs of kind %s.", caller.Name, kind)
+	case !caller.MayTenant(tenant):
+		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s does not allow tenant %s.", caller.Name, tenant)
+	}
+	return nil
 }
 
 // flagOf reads a parameter that is 1 or 0, or not there.
@@ -162,4 +182,14 @@ func (s *Server) traced(ctx context.Context, r *http.Request) context.Context {
 		return ctx
 	}
 	return s.cfg.Trace(ctx, traceparent)
+}
+
+// callerOf returns the caller of a request. Runs belong to the caller of that name.
+func callerOf(ctx context.Context) web.User { return web.Of(ctx).User }
+
+// mentions adds a run to the request's line in the log.
+func mentions(ctx context.Context, run string) {
+	if it := web.Of(ctx); !slices.Contains(it.About, any(run)) {
+		it.About = append(it.About, "run", run)
+	}
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -16,6 +18,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/web"
 )
 
 // problem is an error as a client gets it: a problem document of RFC 9457.
@@ -28,8 +31,6 @@ type problem struct {
 	Rows     []rowJSON `json:"rows,omitempty"` // bad rows, the first of them
 	BadRows  int64     `json:"bad_rows,omitempty"`
 
-	allow      string        // methods of the path, with 405
-	challenge  string        // header WWW-Authenticate, with 401
 	retryAfter time.Duration // with 503 and 507
 	cause      error         // for the log only
 }
@@ -71,6 +72,7 @@ var titles = map[string]string{
 	"key-reused":         "The Idempotency-Key was used for another run",
 	"busy":               "Too many concurrent requests",
 	"store":              "Redis is not available",
+	"rows-a-day":         "The rows of the day are used up; nothing was submitted",
 	"full":               "There is no room for the rows; nothing was submitted",
 	"internal":           "Internal server error",
 }
@@ -93,6 +95,10 @@ func (p *problem) after(d time.Duration) *problem {
 
 func badRequest(detail string, a ...any) *problem {
 	return newProblem(http.StatusBadRequest, "bad-request", detail, a...)
+}
+
+func busy(what string) *problem {
+	return newProblem(http.StatusServiceUnavailable, "busy", "The server has reached its limit of %s. Try again in a moment.", what).after(retryAfter)
 }
 
 func noSuchRun(id string) *problem {
@@ -168,17 +174,30 @@ func rowsAsJSON(bad []error) []rowJSON {
 	return rows
 }
 
+// fail answers with the problem of an error, and adds it to the request's line in the log.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	it, p := web.Of(r.Context()), problemOf(err)
+	it.About = append(it.About, "problem", strings.TrimPrefix(p.Type, typePrefix))
+	if p.cause != nil {
+		it.About = append(it.About, "error", p.cause)
+	}
+	p.write(w, it.ID)
+}
+
+// refuse answers a request that the guard refuses.
+func refuse(w http.ResponseWriter, r *http.Request, why *web.Refusal) {
+	names := map[int]string{
+		http.StatusUnauthorized: "unauthenticated", http.StatusForbidden: "not-allowed", http.StatusNotFound: "not-found",
+		http.StatusMethodNotAllowed: "method-not-allowed", http.StatusServiceUnavailable: "busy",
+	}
+	fail(w, r, newProblem(why.Status, cmp.Or(names[why.Status], "internal"), "%s", why.Text))
+}
+
 // write answers with the problem.
 func (p *problem) write(w http.ResponseWriter, request string) {
 	p.Instance = request
 	header := w.Header()
 	header.Set("Content-Type", "application/problem+json")
-	if p.allow != "" {
-		header.Set("Allow", p.allow)
-	}
-	if p.challenge != "" {
-		header.Set("WWW-Authenticate", p.challenge)
-	}
 	if p.retryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(p.retryAfter/time.Second)))
 	}

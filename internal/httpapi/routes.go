@@ -13,79 +13,49 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"orgops/internal/ledger"
+	"orgops/internal/web"
 )
 
 // handler answers a request, or returns why it is refused.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// route is a path and method, with its handler. openapi.yaml describes it too.
-type route struct {
-	pattern    string
-	serve      handler
-	parameters []string // of the query
-	open       bool     // without authentication
+// Routes are the routes of the intake, with the roles that may use them. openapi.yaml describes them too.
+func Routes() []web.Route { return new(Server).routes() }
+
+// parameters are those of each route's query.
+var parameters = map[string][]string{
+	"POST /v1/runs/{run}":       {"tenant", "label", "skip_invalid", "ignore_columns", "give_up", "batch_wait", "not_before", "dry_run"},
+	"GET /v1/runs":              {"limit", "after"},
+	"POST /v1/runs/{run}/retry": {"outcomes", "label", "not_before"},
 }
 
-func (s *Server) table() []route {
-	return []route{
-		{pattern: "POST /v1/runs/{run}", serve: s.submit, parameters: []string{"tenant", "label", "skip_invalid", "ignore_columns", "give_up", "batch_wait", "not_before", "dry_run"}},
-		{pattern: "GET /v1/runs", serve: s.list, parameters: []string{"limit", "after"}},
-		{pattern: "GET /v1/runs/{run}", serve: s.ofRun(s.show)},
-		{pattern: "GET /v1/runs/{run}/failed", serve: s.ofRun(s.failed)},
-		{pattern: "GET /v1/runs/{run}/events", serve: s.ofRun(s.events)},
-		{pattern: "POST /v1/runs/{run}/cancel", serve: s.ofRun(s.cancel)},
-		{pattern: "POST /v1/runs/{run}/retry", serve: s.ofRun(s.retry), parameters: []string{"outcomes", "label", "not_before"}},
-		{pattern: "GET /v1/openapi.yaml", serve: described("application/yaml", func() []byte { return description }), open: true},
-		{pattern: "GET /v1/openapi.json", serve: described("application/json", descriptionJSON), open: true},
-		{pattern: "GET /healthz", serve: s.health, open: true},
-	}
-}
-
-func (s *Server) routes() *http.ServeMux {
-	mux := http.NewServeMux()
-	handle := func(pattern string, serve handler) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if err := serve(w, r); err != nil {
-				s.fail(w, r, err)
+func (s *Server) routes() []web.Route {
+	route := func(role web.Role, pattern string, serve handler) web.Route {
+		return web.Route{Pattern: pattern, Roles: []web.Role{role}, Serve: func(w http.ResponseWriter, r *http.Request) {
+			var err error
+			if role != web.Anybody {
+				err = checkQuery(r, parameters[pattern])
 			}
-		})
+			if err == nil {
+				err = serve(w, r)
+			}
+			if err != nil {
+				fail(w, r, err)
+			}
+		}}
 	}
-	methods := map[string][]string{} // of each path
-	for _, one := range s.table() {
-		handle(one.pattern, func(w http.ResponseWriter, r *http.Request) error { return s.answer(one, w, r) })
-		method, path, _ := strings.Cut(one.pattern, " ")
-		methods[path] = append(methods[path], method)
-		if method == http.MethodGet {
-			methods[path] = append(methods[path], http.MethodHead)
-		}
+	return []web.Route{
+		route(web.Submitter, "POST /v1/runs/{run}", s.submit),
+		route(web.Submitter, "GET /v1/runs", s.list),
+		route(web.Submitter, "GET /v1/runs/{run}", s.ofRun(s.show)),
+		route(web.Submitter, "GET /v1/runs/{run}/failed", s.ofRun(s.failed)),
+		route(web.Submitter, "GET /v1/runs/{run}/events", s.ofRun(s.events)),
+		route(web.Submitter, "POST /v1/runs/{run}/cancel", s.ofRun(s.cancel)),
+		route(web.Submitter, "POST /v1/runs/{run}/retry", s.ofRun(s.retry)),
+		route(web.Anybody, "GET /v1/openapi.yaml", described("application/yaml", func() []byte { return description })),
+		route(web.Anybody, "GET /v1/openapi.json", described("application/json", descriptionJSON)),
+		route(web.Anybody, "GET /healthz", s.health),
 	}
-	for path, all := range methods {
-		slices.Sort(all)
-		handle(path, func(http.ResponseWriter, *http.Request) error { return methodNotAllowed(strings.Join(all, ", ")) })
-	}
-	handle("/", func(http.ResponseWriter, *http.Request) error {
-		return newProblem(http.StatusNotFound, "not-found", "GET /v1/openapi.yaml lists all paths.")
-	})
-	return mux
-}
-
-func methodNotAllowed(allow string) error {
-	p := newProblem(http.StatusMethodNotAllowed, "method-not-allowed", "This path accepts %s.", allow)
-	p.allow = allow
-	return p
-}
-
-func (s *Server) answer(one route, w http.ResponseWriter, r *http.Request) (err error) {
-	if one.open {
-		return one.serve(w, r)
-	}
-	if aboutOf(r.Context()).caller, err = s.authenticate(r); err != nil {
-		return err
-	}
-	if err := checkQuery(r, one.parameters); err != nil {
-		return err
-	}
-	return one.serve(w, r)
 }
 
 // ofRun returns a handler of the run that the path names, if it is the caller's.

@@ -14,6 +14,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 )
 
 // runJSON is a run, by the names that enqueue's --json has.
@@ -88,7 +89,7 @@ func (s *Server) own(ctx context.Context, id string) (ledger.Run, error) {
 	if !keyPattern.MatchString(id) {
 		return ledger.Run{}, noSuchRun(id)
 	}
-	aboutOf(ctx).run = id
+	mentions(ctx, id)
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Request)
 	defer cancel()
 	run, err := s.cfg.Ledger.Get(ctx, ledger.RunID(id))
@@ -112,11 +113,19 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run ledger.Run) 
 	if _, err := s.cfg.Ledger.Cancel(ctx, run.ID); err != nil {
 		return err
 	}
+	s.addAct(ctx, run.ID, "cancel")
 	run, err := s.own(ctx, string(run.ID))
 	if err != nil {
 		return err
 	}
 	return s.show(w, r, run)
+}
+
+// addAct stores what the caller did to a run.
+func (s *Server) addAct(ctx context.Context, run ledger.RunID, what string) {
+	if err := status.AddAct(ctx, s.cfg.Redis, "run "+string(run), callerOf(ctx).Name, what); err != nil {
+		s.log.WarnContext(ctx, "action not recorded", "run", run, "error", err)
+	}
 }
 
 // Sizes of a page of the list.

@@ -5,13 +5,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -35,6 +35,7 @@ import (
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
+	"orgops/internal/web"
 )
 
 func TestMain(m *testing.M) {
@@ -43,9 +44,10 @@ func TestMain(m *testing.M) {
 }
 
 // Tokens of the tests' callers.
-const (
-	billing = "billing-token-0123456789abcdef0123456789abcdef"
-	crm     = "crm-token-0123456789abcdef0123456789abcdef0123"
+var (
+	billing = "orgops_" + strings.Repeat("b", 64)
+	crm     = "orgops_" + strings.Repeat("c", 64)
+	few     = "orgops_" + strings.Repeat("f", 64)
 )
 
 func hashOf(token string) string {
@@ -53,31 +55,26 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// billing may do all, crm verify domains of acme.
-var tokensFile = fmt.Sprintf(`
-tokens:
-  - name: billing
-    sha256: %s
-    kinds: ["*"]
-    tenants: ["*"]
-  - name: crm
-    sha256: %s
-    kinds: [domain:verify]
-    tenants: [acme]
-`, hashOf(billing), hashOf(crm))
+// billing may do all, crm verify domains of acme, and few ten rows a day, of org_1 and org_2.
+var accessFile = fmt.Sprintf(`
+- {name: billing, sha256: %s, role: submitter, kinds: ["*"], tenants: ["*"]}
+- {name: crm, sha256: %s, role: submitter, kinds: [domain:verify], tenants: [acme]}
+- {name: few, sha256: %s, role: submitter, kinds: ["*"], tenants: ["*"], organizations: [org_1, org_2], rows_a_day: 10}
+`, hashOf(billing), hashOf(crm), hashOf(few))
 
 // world is a server and what stands around it.
 type world struct {
-	t      testing.TB
-	config httpapi.Config
-	kind   string // of the rows that are submitted
-	url    string
-	rdb    redis.UniversalClient
-	ledger *runs.Ledger
-	log    *logtest.Buffer
-	client *http.Client
-	server *httpapi.Server
-	stop   func() // ends the server as SIGTERM does, and waits
+	t        testing.TB
+	config   httpapi.Config
+	kind     string // of the rows that are submitted
+	url      string
+	rdb      redis.UniversalClient
+	ledger   *runs.Ledger
+	log      *logtest.Buffer
+	client   *http.Client
+	server   http.Handler
+	patience time.Duration // of the server's end
+	stop     func()        // ends the server as SIGTERM does, and waits
 }
 
 // newWorld starts a server with tokens. Each of change changes its settings.
@@ -87,7 +84,7 @@ func newWorld(t testing.TB, change ...func(*httpapi.Config)) *world {
 	w := &world{t: t, kind: "domain:verify", rdb: rdb, ledger: runs.New(rdb), log: &logtest.Buffer{}}
 	w.config = httpapi.Config{
 		Redis: rdb, Ledger: w.ledger, Version: "test",
-		Tokens: tokens(t, tokensFile), Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		Access: access(t, accessFile), Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 		Intake: newIntake(rdb, w.ledger),
 		// A test that waits for nothing to happen cannot fail; these are for those in
 		// which it does.
@@ -105,13 +102,13 @@ func newWorld(t testing.TB, change ...func(*httpapi.Config)) *world {
 	return w
 }
 
-func tokens(t testing.TB, text string) *httpapi.Tokens {
+func access(t testing.TB, text string) *web.Access {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	file := filepath.Join(t.TempDir(), "access.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all, err := httpapi.ReadTokens(file, slog.New(slog.DiscardHandler), time.Now)
+	all, err := web.ReadAccess(file, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,24 +116,24 @@ func tokens(t testing.TB, text string) *httpapi.Tokens {
 }
 
 // start starts a server, or the next one.
-func (w *world) start() {
+func (w *world) start() { w.run(nil) }
+
+func (w *world) run(certificate *tls.Config) {
 	w.t.Helper()
-	listener, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
+	w.server = httpapi.New(w.config)
+	url, _, stop, err := web.Serve(context.Background(), "127.0.0.1:0", certificate, w.server, slog.New(slog.DiscardHandler))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.run(httpapi.New(w.config), listener)
-}
-
-func (w *world) run(server *httpapi.Server, listener net.Listener) {
-	w.server = server
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx, listener) }()
-	w.url = "http://" + listener.Addr().String()
+	w.url = url
 	w.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
+		ctx := context.Background()
+		if w.patience > 0 {
+			var cancel func()
+			ctx, cancel = context.WithTimeout(ctx, w.patience)
+			defer cancel()
+		}
+		if err := stop(ctx); err != nil && w.patience == 0 {
 			w.t.Errorf("the server ended: %v", err)
 		}
 	})
@@ -290,6 +287,16 @@ func (r response) run(t testing.TB) run {
 		t.Fatalf("%v: %s", err, r.body)
 	}
 	return got
+}
+
+// runs are those of a list.
+func (r response) runs(t testing.TB) []run {
+	t.Helper()
+	var got struct{ Runs []run }
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil {
+		t.Fatalf("%v: %s", err, r.body)
+	}
+	return got.Runs
 }
 
 // eachKind runs a test with rows of two kinds.

@@ -9,9 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/tenant"
+	"orgops/internal/web"
 )
 
 // submit submits the rows of the body as a run: POST /v1/runs/{kind}. The rows are stored
@@ -61,10 +64,15 @@ func (s *Server) takePlace() (*place, error) {
 	return &place{free: sync.OnceFunc(func() { s.uploads.Release(1) })}, nil
 }
 
-// intake returns an intake that frees the place when the rows are committed: to read them
+// intake returns an intake that counts the caller's rows, and frees the place when the rows are committed: to read them
 // back takes two seconds, for which others need not wait.
-func (s *Server) intake(p *place) intake.Intake {
+func (s *Server) intake(p *place, caller web.User) intake.Intake {
 	i := s.cfg.Intake
+	if caller.RowsADay > 0 {
+		i.Admit = func(ctx context.Context, run ledger.RunID, rows int64) error {
+			return s.countRows(ctx, caller, run, rows)
+		}
+	}
 	i.Committed = func() {
 		p.committed = true
 		p.free()
@@ -82,8 +90,8 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 		o.run.GiveUp = settings.GiveUp
 	}
 	id := string(o.run.ID)
-	aboutOf(ctx).run = id
-	submitted, err := s.intake(p).Submit(ctx, o.input, o.run)
+	mentions(ctx, id)
+	submitted, err := s.intake(p, callerOf(ctx)).Submit(ctx, o.input, o.run)
 	if err != nil {
 		return err
 	}
@@ -178,7 +186,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	defer p.free()
 	// The connection is read until the answer, to find out when the client closes it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.limits.Upload))
-	sub, err := s.intake(p).Retry(s.traced(ctx, r), parent.ID, options)
+	sub, err := s.intake(p, callerOf(ctx)).Retry(s.traced(ctx, r), parent.ID, options)
 	switch {
 	case err == nil, errors.Is(err, intake.ErrCancelled): // by the caller, and returned as it is
 	case p.committed: // and not read back: the same request stores again the rows that Redis has lost
@@ -190,6 +198,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	if err != nil {
 		return err
 	}
+	s.addAct(ctx, parent.ID, "retry")
 	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows", sub.Rows, "tasks", sub.Tasks)
 	answerRun(w, runAsJSON(run))
 	return nil
@@ -198,7 +207,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 // retryOrder returns how a request retries the run.
 func retryOrder(r *http.Request, parent ledger.Run) (o intake.RetryOptions, err error) {
 	query, caller := r.URL.Query(), callerOf(r.Context())
-	o.Label = query.Get("label")
+	o.Label, o.MayOrganization = query.Get("label"), caller.MayOrganization
 	if names := query.Get("outcomes"); names != "" {
 		o.Outcomes = strings.Split(names, ",")
 	}
@@ -206,11 +215,40 @@ func retryOrder(r *http.Request, parent ledger.Run) (o intake.RetryOptions, err 
 	o.NotBefore, start = notBeforeOf(query)
 	id, key := runOf(r, caller.Name)
 	o.ID = ledger.RunID(id)
-	if err := cmp.Or(caller.check(string(parent.Kind), string(parent.Tenant)), checkLabel(o.Label), start, key); err != nil {
+	if err := cmp.Or(checkCaller(caller, string(parent.Kind), string(parent.Tenant)), checkLabel(o.Label), start, key); err != nil {
 		return o, err
 	}
 	if err := o.Check(); err != nil {
 		return o, badRequest("The parameter outcomes: %s.", err)
 	}
 	return o, nil
+}
+
+// countScript adds the rows of a run to those of a day, once, unless there would be too many. It returns
+// how many are left without them; below 0: they were not added.
+var countScript = redis.NewScript(`
+local rows = ARGV[2] - (redis.call("HGET", KEYS[1], ARGV[1]) or 0)
+local left = ARGV[3] - (redis.call("HGET", KEYS[1], "") or 0) - rows
+if rows == 0 then
+	return 0
+elseif left < 0 then
+	return left
+end
+redis.call("HSET", KEYS[1], ARGV[1], ARGV[2])
+redis.call("HINCRBY", KEYS[1], "", rows)
+redis.call("EXPIRE", KEYS[1], 172800)
+return left`)
+
+// countRows counts the rows of a run against the caller's of this UTC day. Each run counts once, however
+// often its request is repeated on that day.
+func (s *Server) countRows(ctx context.Context, caller web.User, run ledger.RunID, rows int64) error {
+	now := time.Now().UTC()
+	key := "orgops:v2:{rows:" + caller.Name + "}:" + now.Format(time.DateOnly)
+	left, err := countScript.Run(ctx, s.cfg.Redis, []string{key}, string(run), rows, caller.RowsADay).Int64()
+	if err != nil || left >= 0 {
+		return err
+	}
+	midnight := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	return newProblem(http.StatusTooManyRequests, "rows-a-day", "You may submit %d rows in a day (UTC), and these are %d too many. "+
+		"Submit fewer, or repeat the request tomorrow.", caller.RowsADay, -left).after(midnight.Sub(now).Round(time.Second) + time.Second)
 }

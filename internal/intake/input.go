@@ -34,6 +34,9 @@ type Input struct {
 	File bool
 	// MaxRows is the largest number of rows that is accepted; 0: that of a run.
 	MaxRows int64
+	// MayOrganization reports whether the submitter may submit rows of an organization, "" for rows
+	// that have none: others are bad. nil: any.
+	MayOrganization func(id string) bool
 }
 
 // Found has the numbers of rows of an input, and its bad rows and duplicates.
@@ -165,6 +168,9 @@ func (r *reading) add(record Record) error {
 		return r.addBad(record)
 	}
 	row, err := record.parse(r.kind, r.in.Defaults)
+	if err == nil {
+		err = checkOrganization(r.in.MayOrganization, row)
+	}
 	if err != nil {
 		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: oneLine(err)}
 		return r.addBad(record)
@@ -180,6 +186,18 @@ func (r *reading) add(record Record) error {
 		return r.addDuplicate(record, row, first)
 	}
 	return r.work(row)
+}
+
+// checkOrganization returns an error for a row that its submitter may not submit.
+func checkOrganization(may func(id string) bool, row tasks.Row) error {
+	switch id := row.Organization(); {
+	case may == nil || may(id):
+		return nil
+	case id == "":
+		return errors.New("you may submit rows of your organizations only, and this row has none")
+	default:
+		return fmt.Errorf("organization %s is not one of those that you may submit rows of", quoted(id))
+	}
 }
 
 // subjectOf names the members that say what a row of the kind is about.

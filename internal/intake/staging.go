@@ -122,6 +122,11 @@ func (s *staging) commit(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if !s.complete && s.intake.Admit != nil {
+		if err := s.intake.Admit(ctx, s.id, s.rows); err != nil {
+			return err
+		}
+	}
 	if _, err = s.stager.Commit(ctx); err == nil && !s.complete {
 		s.intake.committed()
 	}

@@ -3,6 +3,7 @@
 //
 //	follow.go    progress of runs until they have ended
 //	actions.go   cancel, pause, resume, retry, confirm a sweep: the effect in words
+//	acts.go      who did what to a run or a tenant
 //	estimate.go  rate, time left and obstacles of runs
 //	domain.go    a domain's rows and its recorded state
 //	swept.go     the state of a domain recorded by sweeps

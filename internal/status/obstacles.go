@@ -43,7 +43,7 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 	}
 	if queue != "" {
 		all = append(all, Obstacle{
-			What: "the queue " + queue + " is paused: no row is released", Do: "resume it on the page Queues of a worker with --ops-write",
+			What: "the queue " + queue + " is paused: no row is released", Do: "resume it on the page Queues",
 		})
 	}
 	if !budget.PausedUntil.IsZero() {

@@ -16,7 +16,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
-	"orgops/internal/serving"
+	"orgops/internal/web"
 )
 
 // Endpoint is a receiver of a tenant's events. Printing it shows neither its secrets nor its
@@ -177,7 +177,7 @@ func checkHost(u *url.URL, allowPrivate bool) error {
 	if isName && (len(host) > 253 || !hostName.MatchString(host)) {
 		return errors.New("invalid host: want a DNS name (in ASCII: xn--…), an IPv4 address, or an IPv6 address in brackets")
 	}
-	local := serving.IsLocal(strings.ToLower(strings.TrimSuffix(host, ".")))
+	local := web.IsLocal(strings.ToLower(strings.TrimSuffix(host, ".")))
 	switch {
 	case u.Scheme == "http" && (!local || !allowPrivate):
 		return errors.New("want https; http is for loopback only, with allow_private")

@@ -1,9 +1,8 @@
-package serving
+package web
 
 import (
 	"fmt"
 	"net/http"
-	"time"
 )
 
 // Download is the answer to a request for a file, which is sent while it is made. Its head is
@@ -11,9 +10,6 @@ import (
 type Download struct {
 	To         http.ResponseWriter
 	Name, Type string
-	// Patience is how long the client may take to receive each part; 0: as long as the
-	// server gives it for the whole answer.
-	Patience time.Duration
 	// Begun reports whether the head is written.
 	Begun bool
 }
@@ -32,8 +28,5 @@ func (d *Download) Begin() {
 // Write writes a part of the file.
 func (d *Download) Write(p []byte) (int, error) {
 	d.Begin()
-	if d.Patience > 0 {
-		_ = http.NewResponseController(d.To).SetWriteDeadline(time.Now().Add(d.Patience)) // where there is none, none is needed
-	}
 	return d.To.Write(p)
 }

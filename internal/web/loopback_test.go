@@ -1,10 +1,10 @@
-package serving_test
+package web_test
 
 import (
 	"strings"
 	"testing"
 
-	"orgops/internal/serving"
+	"orgops/internal/web"
 )
 
 func TestIsLoopback(t *testing.T) {
@@ -13,7 +13,7 @@ func TestIsLoopback(t *testing.T) {
 		":8080": false, "0.0.0.0:8080": false, "[::]:8080": false, "10.0.0.1:8080": false, "example.com:8080": false, "localhost.evil.com:80": false,
 	}
 	for addr, want := range tests {
-		if got, err := serving.IsLoopback(addr); err != nil || got != want {
+		if got, err := web.IsLoopback(addr); err != nil || got != want {
 			t.Errorf("%s: %v, %v; want %v", addr, got, err, want)
 		}
 	}
@@ -26,7 +26,7 @@ func TestIsLoopback(t *testing.T) {
 		"bad\x1b[31m.host:80:": `"bad\x1b[31m.host:80:"`,
 	}
 	for addr, want := range wrong {
-		if _, err := serving.IsLoopback(addr); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := web.IsLoopback(addr); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q in it", addr, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package serving
+package web
 
 import (
 	"log/slog"
