@@ -30,8 +30,8 @@ func secretsIn(t *testing.T, dir, path string) (output string, err error) {
 	return string(out), err
 }
 
-// TestComposeSecrets: worker and intake read the access file that the script writes, by the tokens that it
-// made; a second time nothing is made again.
+// TestComposeSecrets: worker and intake read the access file that the script writes, by the tokens
+// that it made; a second time nothing is made again.
 func TestComposeSecrets(t *testing.T) {
 	for _, tool := range []string{"openssl", "sha256sum"} {
 		if _, err := exec.LookPath(tool); err != nil {

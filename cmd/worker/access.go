@@ -21,8 +21,8 @@ type accessFlags struct {
 	OpsHosts       []string `help:"Host names that the pages accept, besides localhost and their own address." placeholder:"NAME"`
 }
 
-// open checks the settings of pages at addr, and reads the files. On loopback, without a sign-in, everyone
-// is a reader. The certificate is nil if none is named.
+// open checks the settings of pages at addr, and reads the files. On loopback, without a sign-in,
+// everyone is a reader. The certificate is nil if none is named.
 func (f accessFlags) open(addr string, logger *slog.Logger) (c console.Config, certificate *tls.Config, err error) {
 	c.Unsigned = web.Reader
 	if c.Proxy, err = web.ParseProxy(f.OpsProxyHeader, f.OpsProxyFrom); err != nil {

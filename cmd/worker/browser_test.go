@@ -89,7 +89,8 @@ func TestBrowser(t *testing.T) {
 	t.Run("actions", func(t *testing.T) { o.actions(t, b) })
 }
 
-// signsIn shows that nothing is served without the token, and has the browser keep it for the other tests.
+// signsIn shows that nothing is served without the token, and has the browser keep it for the other
+// tests.
 func (o operated) signsIn(t *testing.T, b *browser) {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, o.base+"/runs", nil)
 	if err != nil {

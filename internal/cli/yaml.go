@@ -12,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ReadYAML decodes a settings file, YAML or JSON, whose only member is a list of that name; "": the file
-// is the list. It returns the line on which each entry begins. Unknown members, and a second document, are
-// refused. Errors name the line, and no type of Go.
+// ReadYAML decodes a settings file, YAML or JSON, whose only member is a list of that name; "": the
+// file is the list. It returns the line on which each entry begins. Unknown members, and a second
+// document, are refused. Errors name the line, and no type of Go.
 func ReadYAML(text []byte, list string, into any) (lines []int, err error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)

@@ -106,8 +106,8 @@ func TestRolesOfRoutes(t *testing.T) {
 	}
 }
 
-// TestTenantsOfAUser checks that a user sees and changes the tenants of their entry only, and that a user of support
-// finds the domains of their organizations only.
+// TestTenantsOfAUser checks that a user sees and changes the tenants of their entry only, and that
+// a user of support finds the domains of their organizations only.
 func TestTenantsOfAUser(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("mine", tasks.TypeVerify, domains(3))

@@ -136,8 +136,8 @@ func (m *monitor) serveFile(w http.ResponseWriter, r *http.Request) {
 	_, _ = file.body.WriteTo(w)
 }
 
-// farLinks are the links of the index page to other hosts, and to its manifest, which browsers fetch without
-// the user's token.
+// farLinks are the links of the index page to other hosts, and to its manifest, which browsers
+// fetch without the user's token.
 var farLinks = regexp.MustCompile(`<link\b[^>]*\b(href="https?://|rel="manifest")[^>]*>`)
 
 // localIndex returns the index page without the files of other hosts (fonts, without which it
@@ -228,7 +228,8 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 	m.logger.InfoContext(r.Context(), "queue changed by hand", "user", userOf(r.Context()), "method", r.Method, "path", printable(r.URL.Path), "tasks", printable(strings.Join(chosen.IDs, " ")))
 	act := strings.TrimPrefix(r.URL.Path, monitorRoot+"/api/queues/")
 	if tenant, _, _ := strings.Cut(act, "."); tasks.CheckTenant(tenant) == nil {
-		if err := status.AddAct(r.Context(), m.redis, "tenant "+tenant, userOf(r.Context()), r.Method+" queue "+printable(act)); err != nil {
+		what := r.Method + " queue " + printable(act)
+		if err := status.AddAct(r.Context(), m.redis, "tenant "+tenant, userOf(r.Context()), what); err != nil {
 			m.logger.WarnContext(r.Context(), "operator action not recorded", "error", err)
 		}
 	}

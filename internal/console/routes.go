@@ -29,7 +29,8 @@ func Pages(cfg Config) http.Handler {
 func routes(cfg Config) []web.Route {
 	s := newSite(cfg)
 	all := []web.Role{web.Reader, web.Support, web.Operator}
-	readers, finders, operators := []web.Role{web.Reader, web.Operator}, []web.Role{web.Support, web.Operator}, []web.Role{web.Operator}
+	readers, finders := []web.Role{web.Reader, web.Operator}, []web.Role{web.Support, web.Operator}
+	operators := []web.Role{web.Operator}
 	table := []web.Route{
 		{Pattern: "GET /static/{file}", Roles: all, Serve: http.FileServerFS(static).ServeHTTP}, // and not the list of them
 		{Pattern: "GET /{$}", Roles: all, Serve: s.home},
@@ -48,7 +49,8 @@ func routes(cfg Config) []web.Route {
 		{Pattern: monitorRoot + "/", Roles: readers, Everywhere: true, Serve: s.monitors()},
 	}
 	for _, action := range slices.Sorted(maps.Keys(runActions)) {
-		table = append(table, web.Route{Pattern: "POST /runs/{id}/" + action, Roles: operators, Serve: s.withForm(s.toRun(action, runActions[action]))})
+		act := s.withForm(s.toRun(action, runActions[action]))
+		table = append(table, web.Route{Pattern: "POST /runs/{id}/" + action, Roles: operators, Serve: act})
 	}
 	return table
 }

@@ -62,7 +62,8 @@ type openView struct {
 	First string
 }
 
-// found returns the run of that id, of a tenant that the user may see. The error is a *web.Refusal if there is none.
+// found returns the run of that id, of a tenant that the user may see. The error is a *web.Refusal
+// if there is none.
 func (s *site) found(ctx context.Context, id string) (run ledger.Run, err error) {
 	err = ledger.ErrNotFound
 	if tasks.CheckRunID(id) == nil {

@@ -67,8 +67,8 @@ func (p page) May(section string) bool {
 // userOf returns the name of the user of a request.
 func userOf(ctx context.Context) string { return printable(web.Of(ctx).User.Name) }
 
-// checkTenant returns an error if the user of a request may not see the tenant, or there cannot be one of
-// that name.
+// checkTenant returns an error if the user of a request may not see the tenant, or there cannot be
+// one of that name.
 func checkTenant(ctx context.Context, name string) error {
 	if err := tasks.CheckTenant(name); err != nil {
 		return &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}

@@ -102,8 +102,8 @@ func pageOfTenants(all []string, begin string) (p tenantsPage, names []string) {
 	return p, all[from:to]
 }
 
-// tenantNames are those of this worker's tenants that the user may see, then others that have queues or
-// open runs.
+// tenantNames are those of this worker's tenants that the user may see, then others that have
+// queues or open runs.
 func (s *site) tenantNames(ctx context.Context, queues []string) (names []string, err error) {
 	open, err := s.Ledger.Core().OpenTenants(ctx)
 	if err != nil {

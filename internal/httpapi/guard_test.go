@@ -283,7 +283,8 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestOrganizations checks that rows of other organizations are bad, also in a retry, and so are rows of none.
+// TestOrganizations checks that rows of other organizations are bad, also in a retry, and so are
+// rows of none.
 func TestOrganizations(t *testing.T) {
 	w := newWorld(t)
 	const header = "organization_id,client_id\n"
@@ -311,8 +312,8 @@ func TestOrganizations(t *testing.T) {
 	}
 }
 
-// TestRowsADay checks that each run counts once, that nothing is submitted of one that has too many rows, and
-// that others are not counted.
+// TestRowsADay checks that each run counts once, that nothing is submitted of one that has too many
+// rows, and that others are not counted.
 func TestRowsADay(t *testing.T) {
 	w := newWorld(t)
 	w.kind = "clients:remove"

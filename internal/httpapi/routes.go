@@ -19,7 +19,8 @@ import (
 // handler answers a request, or returns why it is refused.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// Routes are the routes of the intake, with the roles that may use them. openapi.yaml describes them too.
+// Routes are the routes of the intake, with the roles that may use them. openapi.yaml describes
+// them too.
 func Routes() []web.Route { return new(Server).routes() }
 
 // parameters are those of each route's query.

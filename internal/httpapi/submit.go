@@ -64,8 +64,8 @@ func (s *Server) takePlace() (*place, error) {
 	return &place{free: sync.OnceFunc(func() { s.uploads.Release(1) })}, nil
 }
 
-// intake returns an intake that counts the caller's rows, and frees the place when the rows are committed: to read them
-// back takes two seconds, for which others need not wait.
+// intake returns an intake that counts the caller's rows, and frees the place when the rows are
+// committed: to read them back takes two seconds, for which others need not wait.
 func (s *Server) intake(p *place, caller web.User) intake.Intake {
 	i := s.cfg.Intake
 	if caller.RowsADay > 0 {
@@ -224,8 +224,8 @@ func retryOrder(r *http.Request, parent ledger.Run) (o intake.RetryOptions, err 
 	return o, nil
 }
 
-// countScript adds the rows of a run to those of a day, once, unless there would be too many. It returns
-// how many are left without them; below 0: they were not added.
+// countScript adds the rows of a run to those of a day, once, unless there would be too many. It
+// returns how many are left without them; below 0: they were not added.
 var countScript = redis.NewScript(`
 local rows = ARGV[2] - (redis.call("HGET", KEYS[1], ARGV[1]) or 0)
 local left = ARGV[3] - (redis.call("HGET", KEYS[1], "") or 0) - rows
@@ -239,8 +239,8 @@ redis.call("HINCRBY", KEYS[1], "", rows)
 redis.call("EXPIRE", KEYS[1], 172800)
 return left`)
 
-// countRows counts the rows of a run against the caller's of this UTC day. Each run counts once, however
-// often its request is repeated on that day.
+// countRows counts the rows of a run against the caller's of this UTC day. Each run counts once,
+// however often its request is repeated on that day.
 func (s *Server) countRows(ctx context.Context, caller web.User, run ledger.RunID, rows int64) error {
 	now := time.Now().UTC()
 	key := "orgops:v2:{rows:" + caller.Name + "}:" + now.Format(time.DateOnly)

@@ -25,8 +25,8 @@ type Intake struct {
 	// VerifyAfter is how long after a commit it is read back; 0: two seconds, after which
 	// Redis cannot lose it any more. Tests need not wait that long.
 	VerifyAfter time.Duration
-	// Admit is called with the number of rows of a run before they are committed, and refuses them by an
-	// error. A run that was committed before is not asked for. nil: all are admitted.
+	// Admit is called with the number of rows of a run before they are committed, and refuses them
+	// by an error. A run that was committed before is not asked for. nil: all are admitted.
 	Admit func(ctx context.Context, run ledger.RunID, rows int64) error
 	// Committed is called when the rows of a run are committed, before they are
 	// read back, which takes seconds. nil: nothing is.

@@ -28,8 +28,8 @@ return redis.call("EXPIRE", KEYS[1], 7776000)`, mostActs-1))
 
 func actsKey(of string) string { return "orgops:v2:{acts:" + of + "}" }
 
-// AddAct stores what was done to "run ID" or "tenant NAME", and by whom. It is called after the act, which
-// must succeed in a Redis that is full: its error is one for the log.
+// AddAct stores what was done to "run ID" or "tenant NAME", and by whom. It is called after the
+// act, which must succeed in a Redis that is full: its error is one for the log.
 func AddAct(ctx context.Context, rdb redis.UniversalClient, of, by, what string) error {
 	act, err := json.Marshal(Act{By: by, What: what})
 	if err == nil {

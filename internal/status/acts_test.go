@@ -9,8 +9,8 @@ import (
 	"orgops/internal/status"
 )
 
-// TestActs checks that the last acts are stored, each with its time, and that those on an earlier run of the
-// same id are left out.
+// TestActs checks that the last acts are stored, each with its time, and that those on an earlier
+// run of the same id are left out.
 func TestActs(t *testing.T) {
 	rdb := redistest.New(t)
 	for i := range 60 {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -42,8 +41,8 @@ var Roles = []Role{Reader, Support, Operator, Submitter, Customer}
 // all in a list means all tenants, organizations or kinds.
 const all = "*"
 
-// User is an entry of the access file, without its token. Entries of one name are one user, so that a
-// token can be replaced by another without a gap.
+// User is an entry of the access file, without its token. Entries of one name are one user, so that
+// a token can be replaced by another without a gap.
 type User struct {
 	Name          string   `yaml:"name"`
 	Role          Role     `yaml:"role"`
@@ -65,8 +64,8 @@ func includes(list []string, name string) bool {
 // MayTenant reports whether the user may see, and act on, the tenant.
 func (u User) MayTenant(name string) bool { return includes(u.Tenants, name) }
 
-// MayOrganization reports whether the user may see, and submit rows of, the organization; "" is that
-// of rows that have none.
+// MayOrganization reports whether the user may see, and submit rows of, the organization; "" is
+// that of rows that have none.
 func (u User) MayOrganization(id string) bool {
 	return len(u.Organizations) == 0 || includes(u.Organizations, id)
 }
@@ -101,10 +100,16 @@ func (u User) Check() error {
 	}
 	err := each("tenants", u.Tenants, tasks.CheckTenant)
 	if err == nil && len(u.Organizations) > 0 {
-		err = cmp.Or(limited("organizations", Support, Submitter, Customer), each("organizations", u.Organizations, tasks.CheckOrganization))
+		err = limited("organizations", Support, Submitter, Customer)
+	}
+	if err == nil {
+		err = each("organizations", u.Organizations, tasks.CheckOrganization)
 	}
 	if err == nil && len(u.Kinds) > 0 {
-		err = cmp.Or(limited("kinds", Submitter), each("kinds", u.Kinds, checkKind))
+		err = limited("kinds", Submitter)
+	}
+	if err == nil {
+		err = each("kinds", u.Kinds, checkKind)
 	}
 	if err == nil && u.RowsADay > 0 {
 		err = limited("rows_a_day", Submitter)
@@ -150,7 +155,8 @@ func checkKind(name string) error {
 // tokenPattern is the form of a token. Other texts are refused before anything is hashed.
 var tokenPattern = regexp.MustCompile(`^orgops_[0-9a-f]{64}$`)
 
-// sumOf returns the SHA-256 by which the file knows a token. It has no salt: no table has 256 random bits.
+// sumOf returns the SHA-256 by which the file knows a token. It has no salt: no table has 256
+// random bits.
 func sumOf(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
 // entry is an entry of the file. YAML reads JSON too.
@@ -182,8 +188,8 @@ type Access struct {
 
 // ReadAccess reads the file for the first time. If an entry of a changed file is invalid, that is
 // logged and the former entries stay in force; if the file is gone, empty, or writable for every
-// user of the machine, nobody gets in, since that may be how a user was removed, or added. Errors name
-// the line, never a hash.
+// user of the machine, nobody gets in, since that may be how a user was removed, or added. Errors
+// name the line, never a hash.
 func ReadAccess(file string, log *slog.Logger, now func() time.Time) (*Access, error) {
 	started := false
 	users, err := Read(func() (map[[sha256.Size]byte]User, error) {

@@ -130,8 +130,8 @@ func TestAccessFile(t *testing.T) {
 	readAccess(t, `[{"name": "a", "role": "reader", "tenants": ["*"], "sha256": "`+hashOf(tokenOf("a"))+`"}]`) // JSON
 }
 
-// TestAccessFileChanges checks that a mistake keeps the former entries in force, and that nobody gets in by a
-// file that is gone, empty, or anybody's to write.
+// TestAccessFileChanges checks that a mistake keeps the former entries in force, and that nobody
+// gets in by a file that is gone, empty, or anybody's to write.
 func TestAccessFileChanges(t *testing.T) {
 	now := time.Now()
 	changed := now

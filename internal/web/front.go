@@ -27,11 +27,11 @@ type Front struct {
 	Access   *Access
 	Proxy    Proxy
 	Unsigned Role
-	// Pages says that users are people with browsers, who send a token as the password of HTTP Basic.
-	// Else they are programs, which send it as Bearer.
+	// Pages says that users are people with browsers, who send a token as the password of HTTP
+	// Basic. Else they are programs, which send it as Bearer.
 	Pages bool
-	// Hosts are names that requests for pages may be for, as [ParseHosts] returns them, in addition to
-	// loopback's and the address of the connection.
+	// Hosts are names that requests for pages may be for, as [ParseHosts] returns them, in addition
+	// to loopback's and the address of the connection.
 	Hosts []string
 	// Limit is how many requests are served at a time; 0: 256.
 	Limit int64
@@ -57,17 +57,17 @@ type Route struct {
 func (route Route) Admits(u User) *Refusal {
 	switch {
 	case !slices.Contains(route.Roles, u.Role):
-		return &Refusal{Status: http.StatusForbidden, Reason: "role", Text: fmt.Sprintf("your role is %s, which may not do this", u.Role)}
+		return forbidden("role", "your role is %s, which may not do this", u.Role)
 	case route.Everywhere && !u.Everywhere():
-		return &Refusal{Status: http.StatusForbidden, Reason: "tenants", Text: "this shows all tenants, and your access is limited to some"}
+		return forbidden("tenants", "this shows all tenants, and your access is limited to some")
 	}
 	return nil
 }
 
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// StrictPolicy is the content security policy of an answer that loads nothing and may not be framed; a
-// page that needs more sets its own.
+// StrictPolicy is the content security policy of an answer that loads nothing and may not be
+// framed; a page that needs more sets its own.
 const StrictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Handler returns the handler of all requests.
@@ -92,7 +92,10 @@ func (f *Front) Handler() http.Handler {
 		}
 		if !open {
 			if !places.TryAcquire(1) {
-				return &Refusal{Status: http.StatusServiceUnavailable, Text: "the server has reached its limit of requests: try again in a moment", RetryAfter: 5 * time.Second}
+				return &Refusal{
+					Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second,
+					Text: "the server has reached its limit of requests: try again in a moment",
+				}
 			}
 			defer places.Release(1)
 			user, refused := f.user(r)
@@ -123,8 +126,9 @@ func (f *Front) Handler() http.Handler {
 		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, it))
 		out := &recorder{ResponseWriter: w, control: http.NewResponseController(w), patience: patience}
 		f.setHeaders(out.Header(), r, it.ID)
-		// Handlers of bodies and streams set another deadline for reading. One for writing is set before each
-		// write: over HTTP/2, the server's own would end a long upload that has no answer yet.
+		// Handlers of bodies and streams set another deadline for reading. One for writing is set
+		// before each write: over HTTP/2, the server's own would end a long upload that has no
+		// answer yet.
 		_ = out.control.SetReadDeadline(start.Add(patience))
 		_ = out.control.SetWriteDeadline(time.Time{})
 		defer func() {
@@ -132,10 +136,14 @@ func (f *Front) Handler() http.Handler {
 			err, _ := broken.(error)
 			cut := broken != nil && (out.status != 0 || errors.Is(err, http.ErrAbortHandler))
 			if broken != nil && !errors.Is(err, http.ErrAbortHandler) {
-				f.Logger.ErrorContext(r.Context(), "panic", "request_id", it.ID, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
+				f.Logger.ErrorContext(r.Context(), "panic",
+					"request_id", it.ID, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
 				it.Failed = true
 				if !cut {
-					f.refuse(out, r, &Refusal{Status: http.StatusInternalServerError, Text: "internal error: the log has the details under request id " + it.ID})
+					f.refuse(out, r, &Refusal{
+						Status: http.StatusInternalServerError,
+						Text:   "internal error: the log has the details under request id " + it.ID,
+					})
 				}
 			}
 			f.log(r, it, out, start)
@@ -229,8 +237,8 @@ func (f *Front) refuse(w http.ResponseWriter, r *http.Request, why *Refusal) {
 	f.Refuse(w, r, why)
 }
 
-// log writes the line of a request; of its path only the route, since a client chooses the rest. Reads
-// of pages, which repeat themselves every two seconds, have none, unless they fail.
+// log writes the line of a request; of its path only the route, since a client chooses the rest.
+// Reads of pages, which repeat themselves every two seconds, have none, unless they fail.
 func (f *Front) log(r *http.Request, it *Request, out *recorder, start time.Time) {
 	if f.Pages && reads(r) && !it.Failed {
 		return
@@ -240,8 +248,8 @@ func (f *Front) log(r *http.Request, it *Request, out *recorder, start time.Time
 		level = slog.LevelWarn
 	}
 	attrs := []any{
-		"request_id", it.ID, "method", fmt.Sprintf("%.16s", r.Method), "route", r.Pattern, "status", out.status, "bytes", out.bytes,
-		"seconds", time.Since(start).Seconds(), "remote", r.RemoteAddr,
+		"request_id", it.ID, "method", fmt.Sprintf("%.16s", r.Method), "route", r.Pattern,
+		"status", out.status, "bytes", out.bytes, "seconds", time.Since(start).Seconds(), "remote", r.RemoteAddr,
 	}
 	if it.User.Name != "" {
 		attrs = append(attrs, "user", it.User.Name)

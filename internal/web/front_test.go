@@ -22,8 +22,8 @@ import (
 	"orgops/internal/web"
 )
 
-// front has routes of each sort: one for readers and operators, one for operators, one of nobody, one of all
-// tenants, and an open one. They answer with the user's name and role.
+// front has routes of each sort: one for readers and operators, one for operators, one of nobody,
+// one of all tenants, and an open one. They answer with the user's name and role.
 func front(t *testing.T, changes ...func(*web.Front)) (http.Handler, *bytes.Buffer) {
 	t.Helper()
 	log := new(bytes.Buffer)
@@ -89,7 +89,8 @@ func entries() string {
 		"- {name: crm, role: submitter, tenants: ['*'], kinds: ['*'], sha256: " + hashOf(tokenOf("c")) + "}\n"
 }
 
-// TestSignIn checks what gets a user in, on pages and at the intake, and that no token reaches the log.
+// TestSignIn checks what gets a user in, on pages and at the intake, and that no token reaches the
+// log.
 func TestSignIn(t *testing.T) {
 	unknown := tokenOf("d")
 	tests := []struct {
@@ -140,8 +141,8 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestRoutesAreDenied checks that nothing is served to a role that the route does not name, and that only a
-// signed-in user learns which paths there are.
+// TestRoutesAreDenied checks that nothing is served to a role that the route does not name, and
+// that only a signed-in user learns which paths there are.
 func TestRoutesAreDenied(t *testing.T) {
 	h, log := front(t, func(f *web.Front) { f.Access = readAccess(t, entries()) })
 	own := with("Origin", "http://127.0.0.1:8080")
@@ -438,8 +439,8 @@ type deadlines struct {
 func (d *deadlines) SetReadDeadline(at time.Time) error  { d.read = append(d.read, at); return nil }
 func (d *deadlines) SetWriteDeadline(at time.Time) error { d.write = append(d.write, at); return nil }
 
-// TestDeadlines checks that a request has to arrive in time, that a handler may take its time before it
-// answers, and that each write has a time of its own.
+// TestDeadlines checks that a request has to arrive in time, that a handler may take its time
+// before it answers, and that each write has a time of its own.
 func TestDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := front(t, func(f *web.Front) {
@@ -481,8 +482,8 @@ func raw(t *testing.T, addr, request string) string {
 	return string(answer)
 }
 
-// TestMalformedRequests checks that requests which proxies and servers could parse differently are refused,
-// and that their connection is closed.
+// TestMalformedRequests checks that requests which proxies and servers could parse differently are
+// refused, and that their connection is closed.
 func TestMalformedRequests(t *testing.T) {
 	h, _ := front(t)
 	addr, _ := serve(t, h)
@@ -507,8 +508,8 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// TestTLSOfPages checks HTTP/2 and Strict-Transport-Security. The header is not sent for localhost, where it
-// would apply to every port.
+// TestTLSOfPages checks HTTP/2 and Strict-Transport-Security. The header is not sent for localhost,
+// where it would apply to every port.
 func TestTLSOfPages(t *testing.T) {
 	own := httptest.NewUnstartedServer(nil) // for its certificate
 	own.StartTLS()

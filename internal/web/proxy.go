@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -12,25 +13,30 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Proxy is a reverse proxy that signs users in, and names them in a header: NAME, or NAME; role=ROLE.
+// Proxy is a reverse proxy that signs users in, and names them in a header: NAME, or NAME;
+// role=ROLE.
 type Proxy struct {
 	Header string // canonical; empty: there is no such proxy
-	// From are the addresses of the proxy. Requests from others are refused. Empty: any address may send
-	// the header, and nobody's role is more than [Reader].
+	// From are the addresses of the proxy. Requests from others are refused. Empty: any address may
+	// send the header, and nobody's role is more than [Reader].
 	From []netip.Prefix
 }
 
-// ParseProxy parses the name of a header that only a proxy sets, and addresses and networks (10.0.0.0/8).
+// ParseProxy parses the name of a header that only a proxy sets, and addresses and networks
+// (10.0.0.0/8).
 func ParseProxy(header string, from []string) (p Proxy, err error) {
 	if header == "" {
 		if len(from) > 0 {
-			return p, fmt.Errorf("ops-proxy-from is set without ops-proxy-header: name the header in which the proxy passes the user")
+			return p, errors.New("ops-proxy-from is set without ops-proxy-header: name the header in which the proxy " +
+				"passes the user")
 		}
 		return p, nil
 	}
 	p.Header = http.CanonicalHeaderKey(header)
-	if !httpguts.ValidHeaderFieldName(p.Header) || len(p.Header) > 64 || slices.Contains([]string{"Host", "Authorization", "Cookie", "Origin", "User-Agent"}, p.Header) {
-		return p, fmt.Errorf("ops-proxy-header: want the name of a header that only the proxy sets, such as X-Forwarded-User, got %.60q", p.Header)
+	clients := []string{"Host", "Authorization", "Cookie", "Origin", "User-Agent"}
+	if !httpguts.ValidHeaderFieldName(p.Header) || len(p.Header) > 64 || slices.Contains(clients, p.Header) {
+		return p, fmt.Errorf("ops-proxy-header: want the name of a header that only the proxy sets, "+
+			"such as X-Forwarded-User, got %.60q", p.Header)
 	}
 	for _, text := range from {
 		prefix, err := netip.ParsePrefix(text)
@@ -41,7 +47,8 @@ func ParseProxy(header string, from []string) (p Proxy, err error) {
 		case err != nil:
 			return p, fmt.Errorf("ops-proxy-from: want addresses or networks such as 10.1.2.3 or 10.0.0.0/8, got %.60q", text)
 		case prefix.Bits() == 0:
-			return p, fmt.Errorf("ops-proxy-from: %s contains every address, so any client could claim to be any user: want the proxy's addresses", text)
+			return p, fmt.Errorf("ops-proxy-from: %s contains every address, so any client could claim to be any user: "+
+				"want the proxy's addresses", text)
 		case prefix.Addr().Is4In6():
 			return p, fmt.Errorf("ops-proxy-from: %s: want it written as IPv4", text)
 		}
@@ -53,28 +60,26 @@ func ParseProxy(header string, from []string) (p Proxy, err error) {
 // maxUser bounds the header, which has to be printable text.
 const maxUser = 256
 
-// user returns the user whom the proxy names. Only the address of the connection counts: any client can
-// write headers with addresses (X-Forwarded-For).
+// user returns the user whom the proxy names. Only the address of the connection counts: any client
+// can write headers with addresses (X-Forwarded-For).
 func (p Proxy) user(r *http.Request) (User, *Refusal) {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // if it has none, the invalid address, which is in no network
 	addr := peer.Addr().Unmap().WithZone("")
 	if len(p.From) > 0 && !slices.ContainsFunc(p.From, func(from netip.Prefix) bool { return from.Contains(addr) }) {
-		return User{}, &Refusal{Status: http.StatusForbidden, Reason: "not_by_the_proxy", Text: "these pages accept requests only from their proxy (--ops-proxy-from)"}
+		return User{}, forbidden("not_by_the_proxy", "these pages accept requests only from their proxy (--ops-proxy-from)")
 	}
-	refused := &Refusal{Status: http.StatusForbidden, Reason: "no_user"}
+	const reason = "no_user"
 	values := r.Header.Values(p.Header)
 	switch {
 	case len(values) == 0:
-		refused.Text = "the proxy did not identify you: this request lacks the header " + p.Header
-		return User{}, refused
+		return User{}, forbidden(reason, "the proxy did not identify you: this request lacks the header %s", p.Header)
 	case len(values) > 1:
-		refused.Text = "the header " + p.Header + " came twice: the proxy must replace the header that clients send"
-		return User{}, refused
+		return User{}, forbidden(reason, "the header %s came twice: the proxy must replace the header that clients send", p.Header)
 	}
 	name, role, _ := strings.Cut(values[0], "; role=")
-	if name == "" || len(name) > maxUser || !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		refused.Text = fmt.Sprintf("the header %s is not a valid name: want 1 to %d bytes of printable text", p.Header, maxUser)
-		return User{}, refused
+	garbage := strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
+	if name == "" || len(name) > maxUser || !utf8.ValidString(name) || garbage {
+		return User{}, forbidden(reason, "the header %s is not a valid name: want 1 to %d bytes of printable text", p.Header, maxUser)
 	}
 	u := Unsigned(Reader)
 	u.Name = name
@@ -82,8 +87,7 @@ func (p Proxy) user(r *http.Request) (User, *Refusal) {
 		u.Role = Role(role)
 	}
 	if !slices.Contains([]Role{Reader, Support, Operator}, u.Role) {
-		refused.Text = fmt.Sprintf("the header %s names an unknown role: want reader, support or operator", p.Header)
-		return User{}, refused
+		return User{}, forbidden(reason, "the header %s names an unknown role: want reader, support or operator", p.Header)
 	}
 	return u, nil
 }

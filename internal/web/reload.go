@@ -27,7 +27,9 @@ type Reloaded[T any] struct {
 }
 
 // Read reads the files for the first time, by load; later reads are logged.
-func Read[T any](load func() (T, error), log *slog.Logger, now func() time.Time, files ...string) (*Reloaded[T], error) {
+func Read[T any](
+	load func() (T, error), log *slog.Logger, now func() time.Time, files ...string,
+) (*Reloaded[T], error) {
 	r := &Reloaded[T]{files: files, load: load, log: log, now: now}
 	r.at, r.seen = now(), r.stat()
 	var err error

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -16,6 +17,10 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string { return r.Text }
+
+func forbidden(reason, text string, a ...any) *Refusal {
+	return &Refusal{Status: http.StatusForbidden, Reason: reason, Text: fmt.Sprintf(text, a...)}
+}
 
 // Request has the facts about a request.
 type Request struct {

@@ -37,7 +37,9 @@ func Stopping(ctx context.Context) <-chan struct{} {
 //
 // stop lets running requests finish until its ctx ends, then cuts them off and returns that
 // error. It returns once no handler runs any more, and may be called again.
-func Serve(ctx context.Context, addr string, certificate *tls.Config, h http.Handler, logger *slog.Logger) (url string, ended <-chan error, stop func(context.Context) error, err error) {
+func Serve(
+	ctx context.Context, addr string, certificate *tls.Config, h http.Handler, logger *slog.Logger,
+) (url string, ended <-chan error, stop func(context.Context) error, err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("serve on %q: %w", addr, err)

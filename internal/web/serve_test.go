@@ -147,8 +147,8 @@ func TestStopCutsOffAtItsEnd(t *testing.T) {
 	}
 }
 
-// TestStopEndsStreams checks that a handler learns of the stop, and that its context does not end with the
-// server's, but keeps its values.
+// TestStopEndsStreams checks that a handler learns of the stop, and that its context does not end
+// with the server's, but keeps its values.
 func TestStopEndsStreams(t *testing.T) {
 	type key struct{}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "kept"))
@@ -203,7 +203,8 @@ func certificate(t *testing.T, certFile, keyFile string, serial int64) *x509.Cer
 	return pool
 }
 
-// TestTLS checks that a changed certificate is used, a certificate that is unusable is not, and TLS 1.1 is refused.
+// TestTLS checks that a changed certificate is used, a certificate that is unusable is not, and TLS
+// 1.1 is refused.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
