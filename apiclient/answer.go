@@ -2,14 +2,12 @@ package apiclient
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -88,8 +86,8 @@ func (a answer) isForeign() bool {
 // stranger returns the error of an answer that is not the API's.
 func (a answer) stranger() error {
 	text := "it is not the API's (check the base URL, and the proxy or firewall before the API) but " + a.describe()
-	if location := a.header.Get("Location"); location != "" {
-		text += ", a redirect to " + quoted(a.mask.text(location), maxValue)
+	if a.header.Get("Location") != "" {
+		text += ", a redirect"
 	}
 	return errors.New(text)
 }
@@ -103,25 +101,20 @@ func (a answer) meaning() int {
 	return a.status
 }
 
-var tags = regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)>|<[^>]*>`)
-
-// describe returns whose page an unexpected body seems to be: its first words, which are
-// the title of HTML, its type, and the names of server and proxy.
+// describe says what sort of body came instead of the API's, and names server and proxy. It
+// quotes nothing of the body, in which anything may be.
 func (a answer) describe() string {
-	text := a.mask.text(string(bytes.TrimSpace(a.body)))
-	if strings.HasPrefix(text, "<") {
-		words := strings.Join(strings.Fields(tags.ReplaceAllString(text, " ")), " ")
-		text = cmp.Or(words, text)
-	}
-	if text != "" {
-		text = "something beginning " + quoted(text, maxValue)
-	} else {
-		text = "an empty body"
-	}
 	media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")) // empty: invalid or missing
-	for _, of := range [][2]string{{"type", media}, {"server", a.header.Get("Server")}, {"via", a.header.Get("Via")}} {
-		if of[1] != "" {
-			text += ", " + of[0] + " " + quoted(a.mask.text(of[1]), maxServer)
+	text := "a body without a type"
+	switch {
+	case len(bytes.TrimSpace(a.body)) == 0:
+		text = "an empty body"
+	case media != "":
+		text = "a body of type " + quoted(a.mask.text(media), maxServer)
+	}
+	for _, name := range []string{"Server", "Via"} {
+		if value := a.header.Get(name); value != "" {
+			text += ", " + strings.ToLower(name) + " " + quoted(a.mask.text(value), maxServer)
 		}
 	}
 	return text

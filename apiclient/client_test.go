@@ -388,7 +388,7 @@ func TestRemovalAnsweredByAPage(t *testing.T) {
 			_, _ = io.WriteString(w, "<html>Please log in")
 		})
 		err := a.client(t).RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
-		wantAnswer(t, err, `but something beginning "Please log in", type "`+strings.Split(media, ";")[0]+`"`)
+		wantAnswer(t, err, `but a body of type "`+strings.Split(media, ";")[0]+`"`)
 	}
 }
 

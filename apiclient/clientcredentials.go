@@ -292,15 +292,15 @@ func (x *tokenExchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.sent = x.mask
 	s.mu.Unlock()
-	dump := s.cfg.Network.begin(req, x.mask)
+	started := time.Now()
 	resp, err := s.cfg.Transport.RoundTrip(req)
 	if err != nil {
-		dump.end(req.Context(), nil, nil, err)
+		s.cfg.Network.log(req, nil, err, started, x.mask)
 		return nil, err
 	}
 	x.status, x.header = resp.StatusCode, resp.Header
 	x.body, x.bodyErr = readBody(resp, maxRecordBytes)
-	dump.end(req.Context(), resp, x.body, x.bodyErr)
+	s.cfg.Network.log(req, resp, x.bodyErr, started, x.mask)
 	if isSuccess(x.status) && x.bodyErr != nil {
 		return nil, x.bodyErr
 	}

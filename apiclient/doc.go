@@ -51,8 +51,7 @@
 //	tokens.go             sources of tokens: one token, or a file
 //	tokenhealth.go        the state of a client's token
 //	transport.go          connections, and an exchange that must not be repeated
-//	dump.go               the debug log of exchanges
-//	network.go            proxy, certificate authorities, and addresses
+//	network.go            proxy, certificate authorities, addresses, the log of exchanges
 //	answer.go             an answer: its body up to a bound, its error, whose it is
 //	retryafter.go         how long an answer asks to wait
 //	errors.go             the errors of requests and tokens

@@ -18,7 +18,7 @@ type Error struct {
 	Path       string // below the base URL, without the query
 	Status     int
 	Title      string        // the body's "error", such as "Not Found"; may be empty
-	Message    string        // the body's "message"; if it has none, whose page it seems to be, or the status text
+	Message    string        // the body's "message"; if it has none, what body came instead, or the status text
 	Code       string        // the body's "errorCode", such as "insufficient_scope"; may be empty
 	RequestID  string        // from the answer's headers; may be empty
 	RetryAfter time.Duration // from Retry-After, or on a 429 the bucket's reset by the server's own clock; 0: unknown
@@ -166,7 +166,7 @@ func timedOut(after time.Duration) error {
 type TokenError struct {
 	Status      int           // of the token endpoint's answer; 0: there was none, or no request
 	Code        string        // OAuth's "error", such as "access_denied"; may be empty
-	Description string        // OAuth's "error_description", or whose page another body seems to be
+	Description string        // OAuth's "error_description", or what body came instead
 	RetryAfter  time.Duration // that the endpoint requests; 0: unknown
 	Permanent   bool          // settings, a file or the token has to be corrected
 	Err         error         // the source, and the reason; may be nil

@@ -179,12 +179,11 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 		c.unanswered(ctx, k)
 		return answer{}, k.transportError(false, m.err(err))
 	}
-	dump := c.cfg.Network.begin(req, m)
 	// The transport is used without an http.Client, which would follow redirects, store
 	// cookies and put the whole URL into errors.
 	resp, err := c.transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
-		dump.end(ctx, nil, nil, err)
+		c.cfg.Network.log(req, nil, err, started, m)
 		c.unanswered(ctx, k)
 		c.observed(ctx, k, 0, nil, started)
 		mayHaveArrived, resent := sent.result()
@@ -199,7 +198,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 		c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, a.status, a.header)
 	}
 	a.body, a.bodyErr = readBody(resp, k.limit)
-	dump.end(ctx, resp, a.body, a.bodyErr)
+	c.cfg.Network.log(req, resp, a.bodyErr, started, m)
 	a.bodyErr = m.err(withoutQuote(a.bodyErr))
 	c.observed(ctx, k, a.status, a.header, started)
 	if a.isForeign() {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Network configures the connections to an API and its token endpoint. The zero value
@@ -18,9 +20,26 @@ type Network struct {
 	Proxy   func(*url.URL) (*url.URL, error) // returns the proxy for a URL, or nil for none; may be nil
 	RootCAs *x509.CertPool                   // nil: the system's; see ReadRootCAs
 
-	// Dump logs every exchange at debug level, headers and bodies without their secrets. It
+	// Exchanges logs a line for each exchange at debug level, without headers and bodies. It
 	// may be nil.
-	Dump *slog.Logger
+	Exchanges *slog.Logger
+}
+
+// log logs an exchange: resp is nil if there was no answer, for the reason err. secrets are
+// those of the request.
+func (n Network) log(req *http.Request, resp *http.Response, err error, started time.Time, secrets mask) {
+	if n.Exchanges == nil {
+		return
+	}
+	shown := func(text string) string { return Plain(secrets.text(text), maxMessage) }
+	line := []any{"method", req.Method, "path", shown(req.URL.Path), "took", time.Since(started)}
+	if resp != nil {
+		line = append(line, "status", resp.StatusCode, "request_id", shown(requestID(resp.Header)))
+	}
+	if err != nil {
+		line = append(line, "error", shown(withoutQuote(err).Error()))
+	}
+	n.Exchanges.DebugContext(req.Context(), "http exchange", line...)
 }
 
 // ReadRootCAs returns the system's certificate authorities and those of a PEM file.

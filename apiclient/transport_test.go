@@ -268,11 +268,11 @@ func TestUnusableAnswers(t *testing.T) {
 		{"html", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			_, _ = io.WriteString(w, page)
-		}, `it is not the API's (check the base URL, and the proxy or firewall before the API) but something beginning`},
+		}, `it is not the API's (check the base URL, and the proxy or firewall before the API) but a body of type`},
 		{"empty body", answer(200, ""), "its body is empty, want JSON"},
 		{"blank body", answer(200, " \r\n"), "its body is empty, want JSON"},
 		{"no content", answer(204, ""), "its body is empty, want JSON"},
-		{"half of it", answer(200, domainRecord[:40]), "its body is not the expected JSON but something beginning"},
+		{"half of it", answer(200, domainRecord[:40]), "its body is not the expected JSON but a body of type"},
 		{"something behind it", answer(200, domainRecord+"x"), "its body is not the expected JSON"},
 		{"null", answer(200, "null"), "missing or empty: id, domain, status, verification_host, verification_txt"},
 		{"an array", answer(200, "["+domainRecord+"]"), "its body is not the expected JSON"},
@@ -485,7 +485,10 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 					w.WriteHeader(status)
 				})
 				for _, call := range []func(context.Context, *apiclient.Client) error{get, create} {
-					e := answerError(t, call(t.Context(), a.client(t)), `but an empty body, a redirect to "`+to+`"`)
+					e := answerError(t, call(t.Context(), a.client(t)), "but an empty body, a redirect")
+					if strings.Contains(e.Error(), to) {
+						t.Errorf("%v", e)
+					}
 					if e.Status != status {
 						t.Errorf("status %d, want %d", e.Status, status)
 					}

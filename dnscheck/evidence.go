@@ -1,9 +1,6 @@
 package dnscheck
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Evidence is a verdict for JSON. All texts are safe to show.
 type Evidence struct {
@@ -17,7 +14,6 @@ type Evidence struct {
 	Resolvers   int                 `json:"resolvers"`              // the number of resolvers
 	NegativeTTL float64             `json:"negative_ttl,omitempty"` // seconds for which a resolver may cache the absence
 	Said        []ObservationRecord `json:"observations"`           // name servers, then resolvers
-	More        int                 `json:"more_observations,omitempty"`
 }
 
 // ObservationRecord is an observation for JSON.
@@ -66,51 +62,4 @@ func (o Observation) record() ObservationRecord {
 		r.Aliases = append(r.Aliases, shownHost(name))
 	}
 	return r
-}
-
-// Cuts is the number of levels of [Evidence.Cut].
-const Cuts = 5
-
-// Cut shortens the evidence, the more the higher the level, 1 to [Cuts]: first values beyond the
-// third and all aliases but the last, then long texts, then repeated observations.
-func (e Evidence) Cut(level int) Evidence {
-	cuts := [Cuts]struct{ values, text, said int }{{3, 120, 16}, {1, 120, 16}, {1, 60, 16}, {0, 60, 8}, {0, 30, 1}}
-	cut := cuts[level-1]
-	e.Sentence, e.Note = "", capped(e.Note, cut.text)
-	e.Said = slices.Clone(e.Said)
-	e.dropObservations(len(e.Said) - cut.said)
-	for i := range e.Said {
-		o := &e.Said[i]
-		if more := len(o.Values) - cut.values; more > 0 {
-			o.Values, o.MoreValues = o.Values[:cut.values], o.MoreValues+more
-		}
-		if last := len(o.Aliases) - 1; last >= 0 {
-			o.Aliases = []string{capped(o.Aliases[last], cut.text)}
-		}
-		for _, text := range []*string{&o.Asked, &o.Operator, &o.EDE, &o.Err} {
-			*text = capped(*text, cut.text)
-		}
-	}
-	return e
-}
-
-// dropObservations removes n observations: first those equal to an earlier one, of resolvers to
-// one of the same operator and perspective, and then the last ones.
-func (e *Evidence) dropObservations(n int) {
-	for i := len(e.Said) - 1; i >= 0 && n > 0; i-- {
-		if slices.ContainsFunc(e.Said[:i], e.Said[i].isLike) {
-			e.Said = slices.Delete(e.Said, i, i+1)
-			e.More++
-			n--
-		}
-	}
-	if n > 0 {
-		e.Said = e.Said[:len(e.Said)-n]
-		e.More += n
-	}
-}
-
-func (o ObservationRecord) isLike(other ObservationRecord) bool {
-	return o.State == other.State && o.Reason == other.Reason && o.Authority == other.Authority &&
-		o.Operator == other.Operator && o.Perspective == other.Perspective
 }

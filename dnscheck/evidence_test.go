@@ -1,8 +1,6 @@
 package dnscheck_test
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,61 +47,5 @@ func TestEvidence(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, fullVerdict().Evidence()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestCut checks that each level is shorter than the previous one and counts its omissions. An
-// observation with a result of its own is omitted last.
-func TestCut(t *testing.T) {
-	v := fullVerdict()
-	v.Note = strings.Repeat("é", 100)
-	for i := range 14 {
-		v.Observations = append(v.Observations, dnscheck.Observation{
-			Resolver: fmt.Sprintf("ns%d.%s", i, strings.Repeat("n", 150)), Operator: strings.Repeat("o", 150), State: dnscheck.Unknown, Reason: dnscheck.ReasonServFail,
-		})
-	}
-	v.Observations = append(v.Observations, dnscheck.Observation{Resolver: "last", State: dnscheck.Present, Reason: dnscheck.ReasonFound})
-	whole := v.Evidence()
-	type counts struct{ Values, MoreValues, Aliases, Note, Asked, Said, More int }
-	for i, want := range []counts{
-		{3, 6, 1, 120, 120, 16, 1}, {1, 8, 1, 120, 120, 16, 1}, {1, 8, 1, 60, 60, 16, 1}, {0, 9, 1, 60, 60, 8, 9}, {0, 9, 1, 30, 15, 1, 16},
-	} {
-		e := whole.Cut(i + 1)
-		first, longest := e.Said[0], 0
-		for _, o := range e.Said {
-			longest = max(longest, len(strings.TrimSuffix(o.Asked, "…")), len(strings.TrimSuffix(o.Operator, "…")))
-		}
-		got := counts{len(first.Values), first.MoreValues, len(first.Aliases), len(strings.TrimSuffix(e.Note, "…")), longest, len(e.Said), e.More}
-		if got != want {
-			t.Errorf("level %d: %+v, want %+v", i+1, got, want)
-		}
-		if last := e.Said[len(e.Said)-1].Asked; i < 4 && last != "last" {
-			t.Errorf("level %d leaves out who alone sees the token, and has %s last", i+1, last)
-		}
-	}
-	if diff := cmp.Diff(v.Evidence(), whole); diff != "" {
-		t.Errorf("the uncut evidence has changed (-want +got):\n%s", diff)
-	}
-}
-
-// TestCutKeepsTheResolvers checks that a zone with many name servers does not displace the
-// resolvers' observations.
-func TestCutKeepsTheResolvers(t *testing.T) {
-	var v dnscheck.Verdict
-	for i := range 16 {
-		v.Observations = append(v.Observations, dnscheck.Observation{Resolver: fmt.Sprintf("ns%d.example.com", i), Authority: true, State: dnscheck.Present, Reason: dnscheck.ReasonFound})
-	}
-	for _, operator := range []string{"Cloudflare", "Google", "Quad9"} {
-		v.Observations = append(v.Observations, dnscheck.Observation{Resolver: "r", Operator: operator, Perspective: "default", State: dnscheck.Present, Reason: dnscheck.ReasonFound})
-	}
-	e := v.Evidence().Cut(1)
-	var operators []string
-	for _, o := range e.Said {
-		if !o.Authority {
-			operators = append(operators, o.Operator)
-		}
-	}
-	if len(e.Said) != 16 || e.More != 3 || !slices.Equal(operators, []string{"Cloudflare", "Google", "Quad9"}) {
-		t.Errorf("%d observations with those of %q, and %d more", len(e.Said), operators, e.More)
 	}
 }

@@ -31,7 +31,7 @@ type settings struct {
 	ShutdownTimeout time.Duration `help:"How long running tasks may take to finish at shutdown." default:"25s"`
 	LogLevel        string        `help:"Log level: debug, info, warn or error." default:"info"`
 	LogFormat       string        `help:"Log format: json or text (default: text on a terminal, else json)." enum:"json,text," default:""`
-	DebugHTTP       bool          `name:"debug-http" help:"Log requests to the API and the token endpoint, with their responses, at debug level. Secrets are left out."`
+	DebugHTTP       bool          `name:"debug-http" help:"Log each request to the API and the token endpoint at debug level: method, path, status, time and request id."`
 
 	CheckConfig bool `help:"Print the effective configuration and exit." noenv:"true"`
 	Sandbox     bool `help:"Run an embedded tenant, DNS server and Redis, with a sample run of each kind." noenv:"true"`

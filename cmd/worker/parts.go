@@ -31,7 +31,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	stopping := make(chan struct{})
 	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit, Class: classOf, MaxWait: longestWait(t.Limit), Stopping: stopping, Writes: apiclient.Writes, Repeats: apiclient.IsRepetition, Logger: w.logger})
 	if w.settings.DebugHTTP {
-		t.Network.Dump = logger
+		t.Network.Exchanges = logger
 	}
 	tokens, err := t.TokenSource()
 	if err != nil {

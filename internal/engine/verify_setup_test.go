@@ -394,7 +394,7 @@ func (s *verifySite) writes() (bodies []string) {
 // state returns the state stored with the open row.
 func (s *verifySite) state() kinds.VerifyState {
 	s.t.Helper()
-	state, err := kinds.ReadVerifyState(engine.ParseNote(s.row(0).Checkpoint.Memo).Memo, org)
+	state, err := kinds.ReadVerifyState(engine.ParseNote(s.row(0).Checkpoint.Memo).Memo)
 	if err != nil {
 		s.t.Fatal(err)
 	}

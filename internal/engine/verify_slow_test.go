@@ -141,7 +141,7 @@ func TestVerifyPlaces(t *testing.T) {
 	_ = worker.ProcessTask(t.Context(), s.task(engine.NewTask(s.run, s.segment(), r.Token, r.Rows[1])))
 	state := s.row(1)
 	note := engine.ParseNote(state.Checkpoint.Memo)
-	open, err := kinds.ReadOpenVerify(state.Content, note.Memo)
+	open, err := kinds.ReadOpenVerify(note.Memo)
 	if err != nil || state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 || note.Outcome != engine.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {
 		t.Errorf("%+v, note %+v, record %+v, %v", state, note, open.Record, err)
 	}

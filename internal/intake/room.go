@@ -14,7 +14,7 @@ import (
 
 // reservedRow is the memory in bytes that is reserved for an open row before its submission is
 // accepted: that of a waiting row (docs/operations/sizing.md), and a margin.
-const reservedRow = 500
+const reservedRow = 625
 
 // RoomError says that rows are refused because Redis has no room for them while they wait.
 // Nothing has happened.

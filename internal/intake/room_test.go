@@ -48,7 +48,7 @@ func removals(first, n int) string {
 	return b.String()
 }
 
-// TestRoom submits rows to a Redis that has room for 20,000 waiting rows, at 500 bytes each.
+// TestRoom submits rows to a Redis that has room for 16,000 waiting rows, at 625 bytes each.
 func TestRoom(t *testing.T) {
 	redistest.Single(t, "of a Cluster each node is asked for its memory")
 	const mb = 1_000_000
@@ -60,13 +60,13 @@ func TestRoom(t *testing.T) {
 		refuse string
 	}{
 		{"no limit", memory{used: 90 * mb}, 0, 30_000, ""},
-		{"they fit", memory{used: 90 * mb, most: 100 * mb}, 0, 20_000, ""},
-		{"one too many", memory{used: 90 * mb, most: 100 * mb}, 0, 20_001,
-			"20001 rows may take 11 MB of Redis' memory while they wait, and 10 MB of 100 MB are left for them"},
-		{"a few", memory{used: 99 * mb, most: 100 * mb}, 0, 2000, ""},
-		{"too many of a few", memory{used: 99 * mb, most: 100 * mb}, 0, 2001, "2001 rows may take 2 MB"},
-		{"together with the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 20_000, 20_000, ""},
-		{"too many together with the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 20_000, 20_001,
+		{"they fit", memory{used: 90 * mb, most: 100 * mb}, 0, 16_000, ""},
+		{"one too many", memory{used: 90 * mb, most: 100 * mb}, 0, 16_001,
+			"16001 rows may take 11 MB of Redis' memory while they wait, and 10 MB of 100 MB are left for them"},
+		{"a few", memory{used: 99 * mb, most: 100 * mb}, 0, 1600, ""},
+		{"too many of a few", memory{used: 99 * mb, most: 100 * mb}, 0, 1601, "1601 rows may take 2 MB"},
+		{"together with the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 16_000, 16_000, ""},
+		{"too many together with the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 16_000, 16_001,
 			"raise maxmemory by 1 MB, submit the rows in parts one after the other, or delete runs"},
 		{"more is used already", memory{used: 30 * mb, most: 20 * mb}, 0, 1, "1 rows may take 1 MB of Redis' memory while they wait, and 0 MB of 20 MB are left"},
 	} {

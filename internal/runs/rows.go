@@ -260,7 +260,7 @@ func (c numbered) verification(row ledger.RowState) kinds.OpenVerify {
 	if c.run.Kind != kinds.Verify || len(memo) == 0 {
 		return kinds.OpenVerify{}
 	}
-	open, err := kinds.ReadOpenVerify(row.Content, memo)
+	open, err := kinds.ReadOpenVerify(memo)
 	if err != nil {
 		return kinds.OpenVerify{}
 	}

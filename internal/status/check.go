@@ -170,8 +170,6 @@ func MissingAnswers(e dnscheck.Evidence) string {
 		}
 	}
 	switch missing := e.Resolvers - answered; {
-	case e.More > 0:
-		return fmt.Sprintf("and %d more, which are not kept", e.More)
 	case e.Basis == string(dnscheck.ByAuthority):
 		return "resolvers: not queried: the name servers come first, since a resolver that is queried too early caches the absence"
 	case missing > 0:

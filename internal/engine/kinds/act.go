@@ -394,7 +394,7 @@ func changeOf(request sweep.ActionRequest) apiclient.DiscoveryDomainUpdate {
 // which must not have changed since it was read.
 func (a *action) patch(ctx context.Context, d apiclient.DiscoveryDomain, verdict dnscheck.Verdict, request sweep.ActionRequest) (ledger.Result, error) {
 	var err error
-	if request.Verdict, err = packProof(proofEvidence(verdict, newCompared(a.want.OrganizationID, d), a.x.Now())); err != nil {
+	if request.Verdict, err = proofEvidence(verdict, newCompared(a.want.OrganizationID, d), a.x.Now()).pack(); err != nil {
 		return ledger.Result{}, err
 	}
 	if a.x.Stopping() {

@@ -102,7 +102,7 @@ func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row, wan
 		},
 		cfg: cfg, want: want,
 	}
-	if v.state, err = ReadVerifyState(row.Note.Memo, want.OrganizationID); err != nil {
+	if v.state, err = ReadVerifyState(row.Note.Memo); err != nil {
 		return nil, err
 	}
 	if v.state.Record == nil && want.Listed != nil {
@@ -365,7 +365,7 @@ func (v *verification) keep(reason error) error {
 	if v.want.Listed != nil && *state.Record == *recordOf(v.want.Listed.DiscoveryDomain) {
 		state.Record = nil // the row's content has it
 	}
-	memo, err := state.pack(v.want.OrganizationID)
+	memo, err := state.pack()
 	if err != nil {
 		return err
 	}
@@ -376,7 +376,7 @@ func (v *verification) keep(reason error) error {
 // expire settles a row whose time is up, with the evidence of the last check.
 func (v *verification) expire(ctx context.Context) error {
 	e := *v.state.Evidence
-	packed, err := packCheck(e)
+	packed, err := e.pack()
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,8 @@ package kinds
 
 import (
 	"bytes"
-	"cmp"
 	"compress/flate"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +16,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/engine"
+	"orgops/internal/events"
 )
 
 // Evidence is a verdict that is stored with a row: why it waits or has expired, by the last
@@ -43,11 +41,8 @@ type Compared struct {
 }
 
 const (
-	// maxVerdict bounds the evidence of a check, and the memo of a row, in bytes. A usual
-	// verdict, four name servers that know no such name, takes some 150.
-	maxVerdict = engine.MaxMemo
-	// maxProof bounds a proof, in bytes. Usual ones take some 200.
-	maxProof = 1 << 10
+	// maxEvidence bounds stored evidence, in bytes. Usual ones take some 350.
+	maxEvidence = 1 << 10
 	// maxPlainToken is the length of the longest token that is stored itself. Those of
 	// the service have 32 bytes.
 	maxPlainToken = 128
@@ -66,6 +61,10 @@ func newCompared(organization string, d apiclient.DiscoveryDomain) *Compared {
 	return c
 }
 
+func (c *Compared) members() []*string {
+	return []*string{&c.OrganizationID, &c.DiscoveryDomainID, &c.Domain, &c.Host, &c.TXT, &c.TXTSHA256}
+}
+
 // is reports whether the record has this domain, host and token.
 func (c *Compared) is(d apiclient.DiscoveryDomain) bool {
 	other := newCompared(c.OrganizationID, d)
@@ -82,6 +81,9 @@ func sameName(a, b string) bool {
 func checkEvidence(v dnscheck.Verdict, at time.Time) Evidence {
 	e := v.Evidence()
 	e.At = at.UTC().Truncate(time.Second)
+	for i := range e.Said {
+		e.Said[i].Milliseconds = math.Round(e.Said[i].Milliseconds)
+	}
 	return Evidence{Evidence: e}
 }
 
@@ -90,10 +92,8 @@ func proofEvidence(v dnscheck.Verdict, c *Compared, at time.Time) Evidence {
 	e := checkEvidence(v, at)
 	e.Compared = c
 	for i := range e.Said {
-		o := &e.Said[i]
-		o.Milliseconds = math.Round(o.Milliseconds)
-		if o.State == found {
-			o.Values, o.MoreValues = nil, 0
+		if o := &e.Said[i]; o.State == found {
+			o.Values, o.MoreValues, o.RCode = nil, 0, ""
 		}
 	}
 	return e
@@ -111,107 +111,148 @@ func (e Evidence) seenBy(property func(dnscheck.ObservationRecord) string) []str
 	return slices.Compact(all)
 }
 
-// packCheck compresses the evidence of a check, without its sentence.
-func packCheck(e Evidence) ([]byte, error) {
-	return checkPacking.packCut(maxVerdict, func(level int) any { return Evidence{Evidence: e.Cut(level)} })
+// packed is the form in which evidence is stored: its types have the fields of those that it
+// converts, with shorter names in JSON, since a million rows may have one.
+type packed struct {
+	packedVerdict
+
+	At       int64               `json:"t,omitempty"` // a Unix second
+	Said     []packedObservation `json:"o,omitempty"`
+	Compared []string            `json:"c,omitempty"` // the members of the record, in order
 }
 
-// packedProof is the form in which a proof is compressed.
-type packedProof struct {
-	Evidence
-
-	Hex []byte `json:"hex,omitempty"` // instead of Compared.TXT: see packToken
+type packedVerdict struct {
+	At          time.Time                    `json:"-"`
+	State       string                       `json:"s"`
+	Reason      string                       `json:"r"`
+	Sentence    string                       `json:"e,omitempty"`
+	Basis       string                       `json:"b,omitempty"`
+	Note        string                       `json:"n,omitempty"`
+	Quorum      int                          `json:"q,omitempty"`
+	Resolvers   int                          `json:"w,omitempty"`
+	NegativeTTL float64                      `json:"x,omitempty"`
+	Said        []dnscheck.ObservationRecord `json:"-"`
 }
 
-// packProof compresses a proof, without its sentence.
-func packProof(e Evidence) ([]byte, error) {
-	record := *e.Compared
-	p := packedProof{Evidence: Evidence{Compared: &record}}
-	record.TXT, p.Hex = packToken(record.TXT)
-	return proofPacking.packCut(maxProof, func(level int) any {
-		p.Evidence.Evidence = e.Cut(level)
-		return p
-	})
+type packedObservation struct {
+	Asked         string   `json:"a,omitempty"`
+	Authority     bool     `json:"n,omitempty"`
+	Address       string   `json:"i,omitempty"`
+	Operator      string   `json:"o,omitempty"`
+	Perspective   string   `json:"p,omitempty"`
+	Transport     string   `json:"t,omitempty"`
+	State         string   `json:"s"`
+	Reason        string   `json:"r,omitempty"`
+	Values        []string `json:"v,omitempty"`
+	MoreValues    int      `json:"w,omitempty"`
+	Aliases       []string `json:"l,omitempty"`
+	RCode         string   `json:"c,omitempty"`
+	EDE           string   `json:"e,omitempty"`
+	Authenticated bool     `json:"d,omitempty"`
+	NegativeTTL   float64  `json:"x,omitempty"`
+	Milliseconds  float64  `json:"m,omitempty"`
+	Err           string   `json:"f,omitempty"`
 }
 
-// ReadEvidence reads the evidence of a settled row's result: of a check if the row has
-// expired, of the proof if its domain was verified. It has no sentence.
-func ReadEvidence(packed []byte) (e Evidence, err error) {
-	if len(packed) == 0 || packed[0] != proofPacking.version {
-		return e, checkPacking.unpack(packed, &e)
-	}
-	var p packedProof
-	err = proofPacking.unpack(packed, &p)
-	if p.Compared != nil {
-		p.Compared.TXT = unpackToken(p.Compared.TXT, p.Hex)
-	}
-	return p.Evidence, err
-}
+// cuts are how evidence is shortened, one after the other, until it fits: the number of values
+// of an observation, and the length of texts. Each observation stays, with its state, as does
+// the record.
+var cuts = []struct{ values, text int }{{3, 120}, {1, 120}, {1, 60}, {0, 60}, {0, 30}, {0, 10}, {0, 2}}
 
-// packToken returns the bytes of a token in lower-case hexadecimal, as the service writes
-// it, and any other token itself.
-func packToken(token string) (text string, raw []byte) {
-	raw, err := hex.DecodeString(token)
-	if err != nil || hex.EncodeToString(raw) != token {
-		return token, nil
-	}
-	return "", raw
-}
-
-// unpackToken is the inverse of packToken.
-func unpackToken(text string, raw []byte) string { return cmp.Or(text, hex.EncodeToString(raw)) }
-
-// packing compresses JSON with a dictionary, behind a byte that names the dictionary.
-type packing struct {
-	version    byte
-	dictionary []byte
-	writers    sync.Pool // a new writer clears a megabyte
-}
-
-func newPacking(version byte, dictionary string) *packing {
-	p := &packing{version: version, dictionary: []byte(dictionary)}
-	p.writers.New = func() any {
-		w, err := flate.NewWriterDict(nil, flate.DefaultCompression, p.dictionary)
-		if err != nil {
-			panic(err) // the level is valid
+// packed returns the evidence without its sentence, shortened by the cut of that number.
+func (e Evidence) packed(cut int) *packed {
+	c := cuts[cut]
+	p := &packed{packedVerdict: packedVerdict(e.Evidence), At: e.At.Unix()}
+	if e.Compared != nil {
+		for _, member := range e.Compared.members() {
+			p.Compared = append(p.Compared, *member)
 		}
-		return w
+	}
+	p.Sentence, p.Note = "", events.Cut(p.Note, c.text)
+	for _, record := range e.Said {
+		o := packedObservation(record)
+		if more := len(o.Values) - c.values; more > 0 {
+			o.Values, o.MoreValues = o.Values[:c.values], o.MoreValues+more
+		}
+		if last := len(o.Aliases) - 1; last >= 0 {
+			o.Aliases = []string{events.Cut(o.Aliases[last], c.text)}
+		}
+		for _, text := range []*string{&o.Asked, &o.Address, &o.Operator, &o.Perspective, &o.EDE, &o.Err} {
+			*text = events.Cut(*text, c.text)
+		}
+		if c.text <= 2 { // the last cut: who is left out, and what was said stays
+			o = packedObservation{Asked: o.Asked, Authority: o.Authority, Operator: o.Operator, State: o.State, Reason: o.Reason, Authenticated: o.Authenticated}
+		}
+		p.Said = append(p.Said, o)
 	}
 	return p
 }
 
-// packCut compresses the value at the lowest level of cuts at which it fits; if none does,
-// at the last.
-func (p *packing) packCut(most int, value func(level int) any) (packed []byte, err error) {
-	for level := 1; level <= dnscheck.Cuts; level++ {
-		if packed, err = p.pack(value(level)); err != nil || len(packed) <= most {
+// unpacked is the inverse of [Evidence.packed].
+func (p packed) unpacked() Evidence {
+	e := Evidence{Evidence: dnscheck.Evidence(p.packedVerdict)}
+	e.At, e.Said = time.Unix(p.At, 0).UTC(), []dnscheck.ObservationRecord{}
+	if len(p.Compared) > 0 {
+		e.Compared = &Compared{}
+		members := e.Compared.members()
+		for i, text := range p.Compared[:min(len(p.Compared), len(members))] {
+			*members[i] = text
+		}
+	}
+	for _, o := range p.Said {
+		e.Said = append(e.Said, dnscheck.ObservationRecord(o))
+	}
+	return e
+}
+
+// pack compresses the evidence, without its sentence, to at most maxEvidence bytes.
+func (e Evidence) pack() ([]byte, error) {
+	return compress(maxEvidence, func(cut int) any { return e.packed(cut) })
+}
+
+// ReadEvidence reads the evidence of a settled row's result: of a check if the row has
+// expired, of the proof if its domain was verified. It has no sentence.
+func ReadEvidence(stored []byte) (Evidence, error) {
+	var p packed
+	err := decompress(stored, &p)
+	return p.unpacked(), err
+}
+
+// form is the first byte of compressed JSON. Another form needs another byte.
+const form = 1
+
+// writers has compressors, since a new one clears a megabyte.
+var writers = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(nil, flate.BestCompression)
+	if err != nil {
+		panic(err) // the level is valid
+	}
+	return w
+}}
+
+// compress compresses the JSON of a value, shortened by the first of cuts with which it has at
+// most that many bytes, or by the last.
+func compress(most int, value func(cut int) any) (stored []byte, err error) {
+	w := writers.Get().(*flate.Writer)
+	defer writers.Put(w)
+	for cut := range cuts {
+		into := bytes.NewBuffer([]byte{form})
+		w.Reset(into)
+		if err := errors.Join(json.NewEncoder(w).Encode(value(cut)), w.Close()); err != nil {
+			return nil, fmt.Errorf("pack evidence: %w", err)
+		}
+		if stored = into.Bytes(); len(stored) <= most {
 			break
 		}
 	}
-	return packed, err
+	return stored, nil
 }
 
-func (p *packing) pack(v any) ([]byte, error) {
-	packed := bytes.NewBuffer([]byte{p.version})
-	text, err := json.Marshal(v)
-	if err == nil {
-		w := p.writers.Get().(*flate.Writer)
-		defer p.writers.Put(w)
-		w.Reset(packed)
-		_, err = w.Write(text)
-		err = errors.Join(err, w.Close())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("pack evidence: %w", err)
-	}
-	return packed.Bytes(), nil
-}
-
-func (p *packing) unpack(packed []byte, v any) error {
-	if len(packed) == 0 || packed[0] != p.version {
+func decompress(stored []byte, v any) error {
+	if len(stored) == 0 || stored[0] != form {
 		return errors.New("read evidence: unknown version: use a newer orgops")
 	}
-	text, err := io.ReadAll(io.LimitReader(flate.NewReaderDict(bytes.NewReader(packed[1:]), p.dictionary), maxUnpacked))
+	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(stored[1:])), maxUnpacked))
 	if err == nil {
 		err = json.Unmarshal(text, v)
 	}
@@ -220,38 +261,3 @@ func (p *packing) unpack(packed []byte, v any) error {
 	}
 	return nil
 }
-
-// The packings. Each dictionary has text of nearly every document, the most frequent last.
-// Another dictionary needs another version.
-var (
-	checkPacking = newPacking(1, checkDictionary)
-	statePacking = newPacking(3, stateDictionary)
-	proofPacking = newPacking(4, proofDictionary)
-)
-
-const checkDictionary = `"sentence":"basis":"authority_and_resolvers","resolvers_lag","name_servers_disagree","timeout","unreachable","unknown","reason":"servfail","rcode":"SERVFAIL"` +
-	`"values":["\"google-site-verification=","\"v=spf1 include:_spf.google.com ~all\""],"more_values":"aliases":["extended_error":"more_observations":` +
-	`,"authenticated":true,"negative_ttl":"error":"lookup: i/o timeout"},{"asked":"1.1.1.1:53"8.8.8.8:539.9.9.9:53` +
-	`{"at":"2026-01-01T00:00:00Z","state":"absent","reason":"other_value","basis":"resolvers","quorum":2,"resolvers":3,"negative_ttl":300,"observations":[` +
-	`{"asked":"ns1.example.com","name_server":false,"transport":"udp","state":"absent","reason":"no_txt_record","rcode":"NOERROR","authenticated":false,"took_ms":12.345},` +
-	`{"asked":"ns2.example.com","name_server":true,"address":"192.0.2.1:53","transport":"udp","state":"absent","reason":"name_does_not_exist","rcode":"NXDOMAIN","authenticated":false,"took_ms":1`
-
-const stateDictionary = `The TXT record at could not be checked: the domain's name servers do not answer as they should (SERVFAIL).no answer came in time. holds another value than the expected one: "` +
-	checkDictionary + `"sentence":"There is no TXT record at _ss-verification.org_` +
-	`name_does_not_exist","rcode":"NXDOMAIN","authenticated":false,"took_ms":{"asked":"ns2.","name_server":true,"address":"","transport":"udp","state":"absent","reason":"` +
-	`{"z":".com","j":"==","w":"=","e":{"at":"2026-12-01T00:00:00Z","state":"absent","reason":"name_does_not_exist","sentence":"There is no TXT record at _ss-verification.org_: the name does not exist.","basis":"authority","quorum":2,"resolvers":3,"observations":[`
-
-// proofDictionary has, before a whole proof, names of name servers that many use.
-const proofDictionary = `"more_observations":"negative_ttl":"extended_error":"error":"note":"values":["state":"absent","reason":"state":"unknown","reason":"timeout"servfail` +
-	`"transport":"udp"https://208.67.222.222:443/dns-query#dns.opendns.comhttps://149.112.112.112:443/dns-query#dns.quad9.nethttps://1.0.0.1:443/dns-query#one.one.one.onehttps://8.8.4.4:443/dns-query#dns.google` +
-	`.domaincontrol.com.awsdns-.co.uk.org.net.ui-dns.org.ui-dns.dens1.dreamhost.comns1.digitalocean.comns-cloud-a1.googledomains.comns1-01.azure-dns.com.gandi.netns1.bluehost.com` +
-	`dns1.p01.nsone.net.ovh.netdns1.registrar-servers.com.ns.cloudflare.com[2606:4700:50::adf5:[2a06:98c1:50::ac40:[2803:f800:50::6ca2:]108.162.192.172.64.32.173.245.58.205.251.192.` +
-	`"reason":"found","aliases":[""],"rcode":"NOERROR","authenticated":true,"took_ms":21},{"asked":"ns2.` +
-	`{"at":"2026-12-01T12:00:00Z","state":"present","reason":"found","basis":"authority_and_resolvers","quorum":2,"resolvers":3,"observations":[{"asked":"ns-1.",` +
-	`","name_server":true,"address":"1.53:53","transport":"udp","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},{"asked":"dns1.` +
-	`","name_server":true,"address":"1.53:53","transport":"udp","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},{"asked":"ns1.` +
-	`:53","transport":"udp","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
-	`{"asked":"https://1.1.1.1:443/dns-query#one.one.one.one","name_server":false,"operator":"Cloudflare","perspective":"default","transport":"https","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
-	`{"asked":"https://8.8.8.8:443/dns-query#dns.google","name_server":false,"operator":"Google","perspective":"default","transport":"https","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1},` +
-	`{"asked":"https://9.9.9.9:443/dns-query#dns.quad9.net","name_server":false,"operator":"Quad9","perspective":"default","transport":"https","state":"present","reason":"found","rcode":"NOERROR","authenticated":false,"took_ms":1` +
-	`}],"compared":{"organization_id":"org_","discovery_domain_id":"ord_","domain":".com","verification_host":"_ss-verification.org_","},"hex":"=="}`

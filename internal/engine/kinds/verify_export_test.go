@@ -10,20 +10,20 @@ import (
 var (
 	NextCheck     = nextCheck
 	ProofEvidence = proofEvidence
-	PackProof     = packProof
 	NewCompared   = newCompared
 	CheckEvidence = checkEvidence
-	PackCheck     = packCheck
 )
 
 const (
 	MaxNegativeTTL = maxNegativeTTL
-	MaxVerdict     = maxVerdict
-	MaxProof       = maxProof
+	MaxEvidence    = maxEvidence
 )
 
 // Pack returns the memo of the state.
-func (s VerifyState) Pack(organization string) ([]byte, error) { return s.pack(organization) }
+func (s VerifyState) Pack() ([]byte, error) { return s.pack() }
+
+// Pack returns the evidence as it is stored.
+func (e Evidence) Pack() ([]byte, error) { return e.pack() }
 
 // Waiting returns the state of a row after its first check.
 func Waiting(d apiclient.DiscoveryDomain, v dnscheck.Verdict, at time.Time) VerifyState {

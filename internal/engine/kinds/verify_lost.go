@@ -52,7 +52,7 @@ func formerIntent(row *engine.Row) (*verifyIntent, error) {
 // newIntent returns the intent of a PATCH that a proof permits.
 func (v *verification) newIntent(d apiclient.DiscoveryDomain, flag *bool, verdict dnscheck.Verdict) (*verifyIntent, error) {
 	proof := proofEvidence(verdict, newCompared(v.want.OrganizationID, d), v.x.Now())
-	packed, err := packProof(proof)
+	packed, err := proof.pack()
 	return &verifyIntent{Flag: flag, Proof: packed, evidence: proof}, err
 }
 

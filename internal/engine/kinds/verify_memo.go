@@ -1,14 +1,12 @@
 package kinds
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
+	"orgops/internal/events"
 )
 
 // VerifyState is stored with a row of kind [Verify] between its executions.
@@ -20,7 +18,7 @@ type VerifyState struct {
 	// Since is when the zone's answer changed, if checks have become frequent again by that.
 	Since time.Time `json:"s,omitzero"`
 	// Evidence is that of the last check, with its sentence; nil: the token was there.
-	Evidence *Evidence `json:"e,omitempty"`
+	Evidence *Evidence `json:"-"`
 }
 
 // VerifyRecord is the part of a discovery domain that checks need.
@@ -34,67 +32,58 @@ func recordOf(d apiclient.DiscoveryDomain) *VerifyRecord {
 	return &VerifyRecord{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
 }
 
-// packedState is the form in which a state is compressed.
+// packedState is the form in which a state is stored.
 type packedState struct {
-	Domain string `json:"z,omitempty"`
-	Host   string `json:"h,omitempty"` // "": usualHost
-	TXT    string `json:"t,omitempty"`
-	Hex    []byte `json:"j,omitempty"` // see packToken
 	VerifyState
+
+	Record   []string `json:"r,omitempty"` // domain, host and token
+	Evidence *packed  `json:"e,omitempty"`
 }
 
-// maxSentence bounds the sentence of the evidence, in bytes.
+// maxSentence bounds the sentence of the evidence, in code points.
 const maxSentence = 400
 
-// usualHost is where the service usually has the TXT record of a domain. It saves space
-// only: a record with another host is stored with it.
-func usualHost(organization, domain string) string {
-	return "_ss-verification." + organization + "." + domain
-}
-
-// pack returns the memo of the row: at most maxVerdict bytes, if need be without the
-// record, which is then read again.
-func (s VerifyState) pack(organization string) ([]byte, error) {
+// pack returns the memo of the row, if need be without the record, which is then read again.
+func (s VerifyState) pack() ([]byte, error) {
 	if s.Record == nil && s.Found == nil && s.Since.IsZero() && s.Evidence == nil {
 		return nil, nil
 	}
-	memo, err := statePacking.packCut(maxVerdict, func(level int) any {
+	memo, err := compress(engine.MaxMemo, func(cut int) any {
 		p := packedState{VerifyState: s}
 		if r := s.Record; r != nil {
-			p.Domain = r.Domain
-			if r.Host != usualHost(organization, r.Domain) {
-				p.Host = r.Host
-			}
-			p.TXT, p.Hex = packToken(r.TXT)
+			p.Record = []string{r.Domain, r.Host, r.TXT}
 		}
 		if s.Evidence != nil {
-			e := Evidence{Evidence: s.Evidence.Cut(level)}
-			e.Sentence = strings.ToValidUTF8(s.Evidence.Sentence[:min(len(s.Evidence.Sentence), maxSentence)], "")
-			p.Evidence = &e
+			p.Evidence = s.Evidence.packed(cut)
+			p.Evidence.Sentence = events.Cut(s.Evidence.Sentence, maxSentence)
 		}
 		return p
 	})
-	if err == nil && len(memo) > maxVerdict && s.Record != nil {
-		without := s
-		without.Record = nil
-		return without.pack(organization)
+	if err == nil && len(memo) > engine.MaxMemo && s.Record != nil {
+		s.Record = nil
+		return s.pack()
 	}
 	return memo, err
 }
 
-// ReadVerifyState reads the memo of a row of that organization.
-func ReadVerifyState(memo []byte, organization string) (s VerifyState, err error) {
+// ReadVerifyState reads the memo of a row.
+func ReadVerifyState(memo []byte) (s VerifyState, err error) {
 	if len(memo) == 0 {
 		return s, nil
 	}
 	var p packedState
-	if err := statePacking.unpack(memo, &p); err != nil {
+	if err := decompress(memo, &p); err != nil {
 		return s, &engine.UnknownError{What: fmt.Sprintf("the row's memo (%v)", err)}
 	}
-	if p.Domain != "" {
-		p.Record = &VerifyRecord{Domain: p.Domain, Host: cmp.Or(p.Host, usualHost(organization, p.Domain)), TXT: unpackToken(p.TXT, p.Hex)}
+	s = p.VerifyState
+	if r := p.Record; len(r) == 3 {
+		s.Record = &VerifyRecord{r[0], r[1], r[2]}
 	}
-	return p.VerifyState, nil
+	if p.Evidence != nil {
+		e := p.Evidence.unpacked()
+		s.Evidence = &e
+	}
+	return s, nil
 }
 
 // OpenVerify is the state of an open row of kind [Verify], for people to read.
@@ -107,20 +96,16 @@ type OpenVerify struct {
 	Evidence []byte
 }
 
-// ReadOpenVerify reads the content of an open row and the memo of its note.
-func ReadOpenVerify(content, memo []byte) (o OpenVerify, err error) {
-	var row VerifyRow
-	if err := json.Unmarshal(content, &row); err != nil {
-		return o, fmt.Errorf("row: %w", err)
-	}
-	state, err := ReadVerifyState(memo, row.OrganizationID)
+// ReadOpenVerify reads the memo of an open row's note.
+func ReadOpenVerify(memo []byte) (o OpenVerify, err error) {
+	state, err := ReadVerifyState(memo)
 	if err != nil {
 		return o, err
 	}
 	o.Record = state.Record
 	if state.Evidence != nil {
 		o.Sentence = state.Evidence.Sentence
-		o.Evidence, err = packCheck(*state.Evidence)
+		o.Evidence, err = state.Evidence.pack()
 	}
 	return o, err
 }
