@@ -32,7 +32,7 @@ var rooms = map[string]room{
 	"apiclient":               {3850, ""},
 	"cmd/enqueue":             {3200, "*"},
 	"cmd/worker":              {2350, "*"},
-	"dnscheck":                {6050, ""},
+	"dnscheck":                {5150, ""},
 	"internal/cli":            {850, "apiclient spelling"},
 	"internal/console":        {2500, "apiclient dnscheck deliveries engine health intake ledger pace redisconn runs status tenant web webhooks tasks"},
 	"internal/deliveries":     {900, "events"},

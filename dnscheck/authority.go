@@ -1,232 +1,199 @@
 package dnscheck
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/miekg/dns"
 )
 
-// serversVerdict is the verdict of the name servers, without quorum and resolvers.
-type serversVerdict struct {
-	Verdict
+const (
+	// authorityTime bounds the queries to name servers for one verdict: five zones at a
+	// second's distance, or two of which half the servers are silent.
+	authorityTime = 5 * time.Second
+	// disproofTime is the same for a disproof, which waits for each server's timeout: three
+	// zones with a silent server each, over both transports, and the way there.
+	disproofTime = 10 * time.Second
+	// authorityAttempt is the timeout of one name server over one transport: three times the
+	// longest way around the earth. TCP makes up for a lost datagram.
+	authorityAttempt = time.Second
+	// maxReferrals bounds the referrals to one name. Four are many.
+	maxReferrals = 12
+	// maxQueries bounds the queries to name servers for one verdict, each attempt counted. Eight
+	// servers named in a zone of thirteen take 260 with an empty cache, a zone at each of three
+	// labels with eight servers at four addresses each some 120.
+	maxQueries = 300
+	// maxLookups bounds the name servers whose addresses are looked up for one verdict: those of
+	// a zone of 16, each in a top-level domain of its own, or of some zones below each other.
+	maxLookups = 48
+	// maxDepth bounds the zones whose name servers lie in the next one. Two are many.
+	maxDepth              = 4
+	maxServerObservations = 16 // in a verdict
+)
 
-	answered    bool // at least one server had an authoritative answer or a valid referral
-	unreachable bool // no name server at all can be reached, as far as the purpose trusts that
+var (
+	errSpent = &exchangeError{ReasonDelegation, errors.New("the delegation needs more queries than one check may send")}
+	// errTimeUp is the cause of authorityTime, as opposed to the end of the caller's context.
+	errTimeUp  = errors.New("the time for querying the name servers is over")
+	errTooDeep = &exchangeError{ReasonDelegation, fmt.Errorf("more than %d referrals on the way down", maxReferrals)}
+)
+
+// authority queries zones' own name servers, found from the top-level domain down.
+type authority struct {
+	panel                 // resolves the names of name servers, never the host
+	exchange    *exchange // to name servers
+	port        uint16
+	anyAddress  bool // also non-public addresses
+	delegations *cache[delegation]
+	// addresses are those of name servers without glue, by the number of zones sought before. A
+	// load waits only for those of the next cache, and never for itself.
+	addresses [maxDepth]*cache[addresses]
+	reach     reachability
 }
 
-// query queries the name servers of the host's zone. The error is the context's. A proof
-// finds out by itself whether port 53 is closed: another check may have found it so because
-// an attacker silenced servers.
-func (a *authority) query(ctx context.Context, q question) (serversVerdict, error) {
-	if q.purpose != forProof && (q.purpose != forDisproof || a.reach.isClosedForSure(time.Now())) {
-		if why := a.reach.closed(time.Now(), authorityTime); why != "" {
-			v := Verdict{Host: q.host, Basis: ByAuthority, Reason: ReasonUnreachable, Note: why}
-			return serversVerdict{Verdict: v, unreachable: true}, nil
-		}
-	}
-	limit := authorityTime
-	if q.purpose == forDisproof {
-		limit = disproofTime
-	}
-	limited, cancel := context.WithTimeoutCause(ctx, limit, errTimeUp)
-	defer cancel()
-	r := a.newResolution(q)
-	v := r.resolve(limited)
-	if ctx.Err() != nil {
-		return serversVerdict{}, contextError(ctx, q.host)
-	}
-	v.Host, v.Basis, v.Operator = q.host, ByAuthority, r.operator
-	if r.disproof || v.Reason == ReasonServersDisagree {
-		v.Observations = slices.Concat(r.sightings, v.Observations)
-	}
-	if r.disproof {
-		if len(r.sightings) > 0 {
-			v.State, v.Reason, v.answered = Present, ReasonFound, true
-		}
-		slices.SortStableFunc(v.Observations, presentFirst) // so that none is left out
-		v.unreachable = !v.answered && a.reach.isClosedForSure(time.Now())
-	}
-	if q.observe != nil {
-		for _, o := range v.Observations {
-			q.observe(o)
-		}
-	}
-	v.Observations = v.Observations[:min(len(v.Observations), maxServerObservations)]
-	return v, nil
+// addresses are those of a name server. Without any, err is why.
+type addresses struct {
+	addrs []netip.Addr
+	err   error
 }
 
-func presentFirst(a, b Observation) int { return cmp.Compare(b.State, a.State) }
+// walk leads from the top-level domain of a name down to the name's zone, and on into the zones of
+// aliases: ask queries the servers of a zone, and the caller decides by their answers whether to
+// enter the zone below, or to follow an alias.
+type walk struct {
+	*authority
+	token    string
+	path     *aliasPath
+	limited  *exchange     // within maxQueries
+	lookups  *atomic.Int64 // that are left of maxLookups
+	operator string        // of the lowest zone on the way to the host, before any alias
+	// sought are the zones whose servers need the address that is looked up, each for the one
+	// before it. Empty: the question is the host's.
+	sought []string
 
-// resolve queries the host's zone and, for an alias, the zone of its target.
-func (r *resolution) resolve(ctx context.Context) serversVerdict {
-	majority := true
-	for {
-		p, err := r.descend(ctx, r.path.name)
-		if err != nil {
-			note := cmp.Or(r.reach.problem(), err.Error())
-			v := Verdict{Reason: exchangeFailure(err).reason, Note: note, Observations: r.observe(p)}
-			return serversVerdict{Verdict: v, unreachable: r.unreachable}
-		}
-		majority = majority && p.majority(p.zone.named, serverAnswer.definite) &&
-			(!r.disproof || !p.incomplete() && !p.zone.isCut())
-		if p.alias == "" || p.conflict() || r.proof && !p.majority(p.zone.named, serverAnswer.isAlias) {
-			return r.verdict(p, majority)
-		}
-		if err := r.path.follow(p.alias); err != nil {
-			v := Verdict{Reason: ReasonAlias, Note: err.Error(), Observations: r.observe(p)}
-			return serversVerdict{Verdict: v, answered: true}
-		}
-	}
+	thorough    bool       // no cache below the top-level domain, and each server is waited for
+	zone        delegation // to query next; without a name: the nearest one that is cached, or the top-level domain
+	cached      bool       // the walk to this name began at a cached zone
+	atTop       bool       // begin at the top-level domain
+	polls       int        // on the way to this name
+	unreachable bool       // a registry's servers were silent, and no others answered lately
 }
 
-// verdict returns the verdict of a zone's servers. One denial next to the token, an alias or a
-// referral is a disagreement. A denial counts if a majority of the servers answered, here and
-// on the way. A proof needs the token from a majority, since an attacker with one server may
-// be able to silence the others. For a check one is enough: a proof follows.
-func (r *resolution) verdict(p *zonePoll, majority bool) serversVerdict {
-	v := serversVerdict{answered: p.any(serverAnswer.isUseful)}
-	v.Observations = r.observe(p)
-	v.Zone, v.Servers, v.Answered = shownHost(unrooted(p.zone.name)), p.zone.named, p.answered()
-	few := fmt.Sprintf("%d of the %d name servers of %s have answered", v.Answered, v.Servers, v.Zone)
-	switch {
-	case p.conflict() && (!r.disproof || !p.any(serverAnswer.hasToken)):
-		v.Reason = ReasonServersDisagree
-	case p.any(serverAnswer.hasToken) && (!r.proof || p.majority(p.zone.named, serverAnswer.hasToken)):
-		v.State, v.Reason = Present, ReasonFound
-	case r.contradiction != "":
-		v.Reason = r.contradiction
-	case p.any(serverAnswer.denies) && majority:
-		v.State, v.Reason = Absent, reasonOf(Absent, v.Observations)
-	case p.any(serverAnswer.denies) && p.zone.isCut():
-		v.Reason, v.Note = ReasonTooFew, few
-	case p.any(serverAnswer.denies):
-		v.Reason, v.Note = failureOf(v.Observations), few
-	case p.majority(p.zone.named, serverAnswer.isUseful): // but no majority agrees
-		v.Reason = ReasonServersDisagree
-	default:
-		v.Reason, v.Note = ReasonTooFew, few
-	}
-	return v
-}
-
-// failureOf is the reason why servers did not answer.
-func failureOf(observations []Observation) Reason {
-	failed := slices.DeleteFunc(slices.Clone(observations), func(o Observation) bool { return o.State != Unknown || o.Reason == ReasonReferral })
-	if len(failed) == 0 {
-		return ReasonTimeout
-	}
-	return reasonOf(Unknown, failed)
-}
-
-// observe returns the observations of the servers, with the aliases on the way to them.
-func (r *resolution) observe(p *zonePoll) (observations []Observation) {
-	if p == nil {
-		return nil
-	}
-	for _, a := range p.answers {
-		a.observation.Aliases = slices.Concat(r.path.targets, a.observation.Aliases)
-		observations = append(observations, a.observation)
-	}
-	return observations
-}
-
-// descend goes from the nearest cached zone down to the name's zone, and polls its servers.
-func (r *resolution) descend(ctx context.Context, name string) (*zonePoll, error) {
-	if zone, ok := r.nearest(name); ok && !r.disproof {
-		p, err := r.descendFrom(ctx, zone, name)
-		if err == nil || dns.CountLabel(zone.name) == 1 || errors.Is(err, errTooDeep) || ctx.Err() != nil {
-			return p, err
-		}
-		// The zone may have moved to other servers: start over at the top.
-	}
-	zone, err := r.topLevel(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return r.descendFrom(ctx, zone, name)
-}
-
-// nearest returns the lowest cached zone that contains the name.
-func (r *resolution) nearest(name string) (delegation, bool) {
-	name = canonical(name)
-	for _, off := range dns.Split(name) {
-		if d, ok := r.delegations.get(name[off:]); ok && len(d.servers) > 0 {
-			return d, true
-		}
-	}
-	return delegation{}, false
-}
-
-func (r *resolution) descendFrom(ctx context.Context, zone delegation, name string) (*zonePoll, error) {
-	for range maxReferrals {
-		if r.isLookup() && len(zone.glueOf(name)) > 0 && dns.CountLabel(zone.name) > 1 {
-			return &zonePoll{zone: zone}, nil // a majority of the servers above gave the address
-		}
-		if zone.operator != "" && len(r.path.targets) == 0 {
-			r.operator = zone.operator
-		}
-		p := r.poll(ctx, zone, name)
-		p.timedOut = ctx.Err() != nil
-		r.recordReach(ctx, p)
-		down, confirmed := p.delegation()
-		follow := down != nil && !p.conflict()
-		switch {
-		case r.disproof:
-			r.collect(p, follow)
-		case follow && !confirmed: // some servers have the token: it is not absent
-			r.contradiction, r.sightings = ReasonServersDisagree, append(r.sightings, r.present(p)...)
-		}
-		switch {
-		case follow:
-			if confirmed {
-				r.delegations.put(down.name, *down, down.ttl)
-			}
-			zone = *down
-		case !p.any(serverAnswer.isUseful):
-			err := fmt.Errorf("no name server of %s answered with authority: %s", shownHost(unrooted(zone.name)), p.firstError())
-			return p, &exchangeError{failureOf(r.observe(p)), err}
-		default:
-			return p, nil
-		}
-	}
-	return nil, errTooDeep
-}
-
-// collect stores what counts in a disproof even if a referral of other servers is followed.
-func (r *resolution) collect(p *zonePoll, follow bool) {
-	r.contradiction = cmp.Or(r.contradiction, p.contradiction())
-	if follow {
-		r.sightings = append(r.sightings, r.present(p)...)
+func (a *authority) walk(q question) *walk {
+	var queries, lookups atomic.Int64
+	queries.Store(maxQueries)
+	lookups.Store(maxLookups)
+	return &walk{
+		authority: a, token: q.token, path: newAliasPath(q.host), lookups: &lookups,
+		limited: &exchange{dialer: budget{a.exchange.dialer, &queries}, timeout: a.exchange.timeout}, thorough: q.thorough,
 	}
 }
 
-// present returns the observations of the token.
-func (r *resolution) present(p *zonePoll) []Observation {
-	return slices.DeleteFunc(r.observe(p), func(o Observation) bool { return o.State != Present })
+// isLookup reports whether the question is for a name server's addresses.
+func (w *walk) isLookup() bool { return len(w.sought) > 0 }
+
+// budget is a dialer that opens a connection for each of a number of queries.
+type budget struct {
+	dialer
+	queries *atomic.Int64
 }
 
-// recordReach records whether name servers can be reached, and removes a zone whose servers
-// all failed from the cache.
-func (r *resolution) recordReach(ctx context.Context, p *zonePoll) {
-	if p.any(serverAnswer.isUseful) {
-		r.reach.answered(time.Now())
-		return
+func (b budget) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if b.queries.Add(-1) < 0 {
+		return nil, errSpent
 	}
-	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeUp) || p.spent() {
-		return // the caller gave up
+	return b.dialer.DialContext(ctx, network, address)
+}
+
+const (
+	// openFor is for how long an answer of any name server shows that port 53 is open: if the
+	// servers of one top-level domain are silent within that time, the fault is theirs.
+	openFor = 10 * time.Minute
+	// closedFor is for how long none is queried after the servers of a top-level domain, which
+	// are anycast by the dozen, were all silent. A check that tries waits for seconds. A changed
+	// firewall rule takes effect five minutes later.
+	closedFor = 5 * time.Minute
+	// openForDisproof is for how long after an answer of any name server a disproof does not
+	// trust that none can be reached: the cause is a recent failure, likely to be repaired.
+	openForDisproof = 24 * time.Hour
+)
+
+// reachability records whether name servers can be reached at all: many networks allow DNS to
+// their own resolvers only. The zero value does not know yet.
+type reachability struct {
+	notify func(reached bool, why string)
+
+	mu           sync.Mutex
+	lastAnswer   time.Time // of any name server
+	closedUntil  time.Time // no query before; zero: open, or not known
+	firstSilence time.Time // of a top-level domain's servers since the last answer
+	lastSilence  time.Time
+	why          string
+	notified     *bool // the last notification; nil: none
+}
+
+// closed returns why port 53 is taken to be closed; empty: try. After closedFor one caller
+// tries, and the others wait for the time of an attempt.
+func (r *reachability) closed(now time.Time, attempt time.Duration) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closedUntil.IsZero() {
+		return ""
 	}
-	r.delegations.forget(p.zone.name)
-	queried := func(a serverAnswer) bool { return a.observation.Address != "" }
-	if dns.CountLabel(p.zone.name) == 1 && p.any(queried) {
-		why := "cannot be reached: is port 53 outwards open?"
-		if p.any(serverAnswer.isLame) {
-			why = "cannot be reached: another server answers in their place: port 53 is redirected on the way."
-		}
-		r.unreachable = r.reach.silent(time.Now(), "the name servers of "+shownHost(unrooted(p.zone.name))+" "+why+" "+p.firstError())
+	if now.Before(r.closedUntil) {
+		return r.why
+	}
+	r.closedUntil = now.Add(attempt)
+	return ""
+}
+
+// isClosedForSure reports whether a disproof trusts that no name server can be reached: none
+// has answered within a day, and two attempts at least closedFor apart failed.
+func (r *reachability) isClosedForSure(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	recent := !r.lastAnswer.IsZero() && now.Sub(r.lastAnswer) < openForDisproof
+	return !r.closedUntil.IsZero() && !recent && r.lastSilence.Sub(r.firstSilence) >= closedFor
+}
+
+// problem returns why name servers cannot be reached; empty: they can.
+func (r *reachability) problem() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.why
+}
+
+func (r *reachability) answered(now time.Time) {
+	r.mu.Lock()
+	r.lastAnswer, r.closedUntil, r.firstSilence, r.lastSilence = now, time.Time{}, time.Time{}, time.Time{}
+	r.unlockAndNotify(true, "")
+}
+
+// silent records that no server of a top-level domain has answered, and reports whether port
+// 53 is taken to be closed.
+func (r *reachability) silent(now time.Time, why string) bool {
+	r.mu.Lock()
+	if !r.lastAnswer.IsZero() && now.Sub(r.lastAnswer) < openFor {
+		r.mu.Unlock()
+		return false
+	}
+	if r.firstSilence.IsZero() {
+		r.firstSilence = now
+	}
+	r.lastSilence, r.closedUntil = now, now.Add(closedFor)
+	r.unlockAndNotify(false, why)
+	return true
+}
+
+func (r *reachability) unlockAndNotify(reached bool, why string) {
+	changed := r.notified == nil || *r.notified != reached
+	r.why, r.notified = why, &reached
+	r.mu.Unlock()
+	if changed && r.notify != nil {
+		r.notify(reached, why)
 	}
 }

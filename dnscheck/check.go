@@ -1,9 +1,12 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Check checks whether a proof is worth trying. It returns as soon as the result is clear.
@@ -15,100 +18,131 @@ import (
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Check(ctx context.Context, host, token string) (Verdict, error) {
-	return c.evaluate(ctx, c.question(host, token, forCheck))
-}
-
-// decisions return the state that a tally of resolvers amounts to for a purpose, and whether it
-// is final, so that pending ones could not change it.
-var decisions = [...]func(tally) (state State, final bool){
-	forCheck: tally.check, forAdvice: tally.majority, forProof: tally.proof, forDisproof: tally.disproof,
-}
-
-func (c *Checker) question(host, token string, purpose purpose) question {
-	return question{host: host, token: token, purpose: purpose, observe: c.config.Observe}
-}
-
-func (c *Checker) evaluate(ctx context.Context, q question) (v Verdict, err error) {
+	q := question{host: host, token: token, observe: c.config.Observe}
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
-	switch {
-	case q.purpose == forDisproof:
-		v, err = c.disprove(ctx, q)
-	case c.authority == nil:
-		v, err = c.poll(ctx, q)
+	var servers Verdict
+	if c.authority != nil {
+		v, answered, err := c.askServers(ctx, q)
+		if err != nil || answered || c.config.Mode == ModeAuthority {
+			return v, err
+		}
+		servers = v
+	}
+	answers, err := c.ask(ctx, q, c.resolvers, func(t tally) bool { return t.present.count > 0 || t.absent.count >= c.quorum })
+	if err != nil {
+		return Verdict{}, err
+	}
+	v := c.verdict(host)
+	v.Operator, v.Note, v.Observations = servers.Operator, servers.Note, append(servers.Observations, answers...)
+	switch t := count(answers); {
+	case t.present.count > 0:
+		v.State, v.Reason = Present, ReasonFound
+	case t.absent.count >= c.quorum:
+		v.State, v.Reason, v.NegativeTTL = Absent, reasonOf(Absent, answers), longestNegativeTTL(answers)
+	case t.bogus > 0:
+		v.Reason = ReasonDNSSEC
 	default:
-		v, err = c.evaluateInOrder(ctx, q)
+		v.Reason = reasonOf(Unknown, answers)
 	}
-	v.Quorum, v.Resolvers = c.quorum, len(c.resolvers)
-	return v, err
-}
-
-// evaluateInOrder queries the name servers, and then the resolvers if they can change the
-// result. A proof does not let the resolvers override name servers that deny the token, or
-// that an attacker may have silenced.
-func (c *Checker) evaluateInOrder(ctx context.Context, q question) (Verdict, error) {
-	servers, err := c.authority.query(ctx, q)
-	if err != nil {
-		return Verdict{}, err
-	}
-	proof := q.purpose == forProof
-	switch {
-	case proof && servers.unreachable && c.config.Mode == ModeAuto:
-		return c.encryptedOnly().replace(ctx, servers.Verdict, q)
-	case !proof && !servers.answered && c.config.Mode == ModeAuto:
-		return c.replace(ctx, servers.Verdict, q)
-	case proof && servers.State == Present:
-		return c.confirm(ctx, servers.Verdict, q)
-	}
-	return servers.Verdict, nil
-}
-
-// encryptedOnly returns the Checker with its resolvers over HTTPS: an attacker that
-// closes or redirects port 53 can forge the answers of the others.
-func (c *Checker) encryptedOnly() *Checker {
-	fewer := *c
-	fewer.resolvers = slices.DeleteFunc(slices.Clone(c.resolvers), func(r resolverClient) bool { return !r.resolver.encrypted() })
-	return &fewer
-}
-
-// replace lets the resolvers decide in place of name servers that did not answer. There must
-// be a quorum of them, in two perspectives if any is named.
-func (c *Checker) replace(ctx context.Context, servers Verdict, q question) (Verdict, error) {
-	var in votes
-	for _, r := range c.resolvers {
-		in.add(r.resolver.perspective())
-	}
-	if len(c.resolvers) < c.quorum || c.span && !in.several {
-		servers.State, servers.Reason, servers.Basis = Unknown, ReasonUnprotected, ByResolvers
-		return servers, nil
-	}
-	v, err := c.poll(ctx, q)
-	if err != nil {
-		return Verdict{}, err
-	}
-	v.Operator, v.Note, v.Observations = servers.Operator, servers.Note, append(servers.Observations, v.Observations...)
 	return v, nil
 }
 
-// confirm lets the resolvers confirm the token that the name servers have. While too few do,
-// the resolvers lag: the token is not absent.
-func (c *Checker) confirm(ctx context.Context, servers Verdict, q question) (Verdict, error) {
-	v, err := c.poll(ctx, q)
-	if err != nil {
-		return Verdict{}, err
-	}
-	v.NegativeTTL = longestNegativeTTL(v.Observations)
-	if v.State == Absent || v.Reason == ReasonDisagree {
-		v.State, v.Reason = Unknown, ReasonLag
-	}
-	v.Basis, v.Operator, v.Observations = ByBoth, servers.Operator, append(servers.Observations, v.Observations...)
-	v.Zone, v.Servers, v.Answered = servers.Zone, servers.Servers, servers.Answered
-	return v, nil
+// verdict returns a verdict by the resolvers that is not known yet.
+func (c *Checker) verdict(host string) Verdict {
+	return Verdict{Host: host, Basis: ByResolvers, Quorum: c.quorum, Resolvers: len(c.resolvers)}
 }
 
-// poll queries the resolvers until the decision is final.
-func (c *Checker) poll(ctx context.Context, q question) (Verdict, error) {
+// askServers returns the verdict of a check by the zone's name servers, and whether any has
+// answered. One with the token is enough: a proof follows. A denial counts if a majority answered,
+// here and in the zones of aliases on the way.
+func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answered bool, err error) {
+	v = c.verdict(q.host)
+	v.Basis = ByAuthority
+	reach := &c.authority.reach
+	if why := reach.closed(time.Now(), authorityTime); why != "" {
+		v.Reason, v.Note = ReasonUnreachable, why
+		return v, false, nil
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
+	defer cancel()
+	w := c.authority.walk(q)
+	var sightings []Observation // of the token, at servers above a zone that others refer to
+	majority := true
+	for v.Reason == "" {
+		p, err := w.ask(limited)
+		if ctx.Err() != nil {
+			return Verdict{}, false, contextError(ctx, q.host)
+		}
+		v.noteServers(w, p)
+		if err != nil {
+			v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(reach.problem(), err.Error())
+			break
+		}
+		down, confirmed := p.delegation()
+		if down != nil && !p.disagree() {
+			if !confirmed {
+				sightings = append(sightings, present(v.Observations)...)
+			}
+			w.enter(*down, confirmed)
+			continue
+		}
+		answered = true
+		majority = majority && p.majority(serverAnswer.definite)
+		switch yes, no, _, aliases := p.kinds(); {
+		case p.disagree():
+			v.Reason = ReasonServersDisagree
+		case len(aliases) > 0:
+			if err := w.follow(aliases[0]); err != nil {
+				v.Reason, v.Note = ReasonAlias, err.Error()
+			}
+		case yes:
+			v.State, v.Reason = Present, ReasonFound
+		case len(sightings) > 0: // it is not absent
+			v.Reason = ReasonServersDisagree
+		case no && majority:
+			v.State, v.Reason = Absent, reasonOf(Absent, v.Observations)
+		case no && !p.zone.isCut():
+			v.Reason, v.Note = failureOf(v.Observations), v.few()
+		case !no && p.majority(serverAnswer.isUseful): // they do not agree
+			v.Reason = ReasonServersDisagree
+		default:
+			v.Reason, v.Note = ReasonTooFew, v.few()
+		}
+	}
+	if v.Reason == ReasonServersDisagree {
+		v.Observations = slices.Concat(sightings, v.Observations)
+	}
+	q.report(&v)
+	return v, answered, nil
+}
+
+// noteServers sets what the servers of a zone have answered. Without a poll none was queried.
+func (v *Verdict) noteServers(w *walk, p *zonePoll) {
+	v.Operator, v.Observations, v.Zone, v.Servers, v.Answered = w.operator, w.observe(p), "", 0, 0
+	if p != nil && p.any(serverAnswer.isUseful) {
+		v.Zone, v.Servers, v.Answered = shownHost(unrooted(p.zone.name)), p.zone.named, p.answered()
+	}
+}
+
+func (v *Verdict) few() string {
+	return fmt.Sprintf("%d of the %d name servers of %s have answered", v.Answered, v.Servers, v.Zone)
+}
+
+// report reports the observations of name servers, and leaves out those that are too many.
+func (q question) report(v *Verdict) {
+	if q.observe != nil {
+		for _, o := range v.Observations {
+			q.observe(o)
+		}
+	}
+	v.Observations = v.Observations[:min(len(v.Observations), maxServerObservations)]
+}
+
+// ask queries these resolvers, all at once, until each has answered, or the answers are enough. It
+// returns the observations in the resolvers' order, without those that are pending.
+func (c *Checker) ask(ctx context.Context, q question, resolvers []resolverClient, enough func(tally) bool) ([]Observation, error) {
 	type result struct {
 		resolver int
 		Observation
@@ -117,24 +151,66 @@ func (c *Checker) poll(ctx context.Context, q question) (Verdict, error) {
 	var queries sync.WaitGroup
 	defer queries.Wait() // after cancel
 	defer cancel()
-	results := make(chan result, len(c.resolvers)) // never blocks
-	for i, r := range c.resolvers {
+	results := make(chan result, len(resolvers)) // never blocks
+	for i, r := range resolvers {
 		queries.Go(func() { results <- result{i, r.queryToken(limited, q)} })
 	}
-	observations := make([]Observation, len(c.resolvers))
-	count := tally{quorum: c.quorum, span: c.span, required: c.config.RequireDNSSEC, pending: len(c.resolvers)}
-	for {
+	observations := make([]Observation, len(resolvers))
+	for range resolvers {
 		r := <-results
 		if ctx.Err() != nil {
-			return Verdict{}, contextError(ctx, q.host)
+			return nil, contextError(ctx, q.host)
 		}
 		observations[r.resolver] = r.Observation
-		count.add(r.Observation)
 		if q.observe != nil {
 			q.observe(r.Observation)
 		}
-		if state, final := decisions[q.purpose](count); final {
-			return count.verdict(state, q.host, observations), nil
+		if enough != nil && enough(count(observations)) {
+			break
 		}
 	}
+	return slices.DeleteFunc(observations, func(o Observation) bool { return o.Reason == "" }), nil
 }
+
+// tally counts answers of resolvers.
+type tally struct {
+	present, absent votes
+	authenticated   int   // present or absent, with AD
+	confirmed       votes // those of them with the token
+	bogus           int
+}
+
+func count(observations []Observation) (t tally) {
+	for _, o := range observations {
+		if o.Reason == ReasonDNSSEC {
+			t.bogus++
+		}
+		if o.Authenticated && o.State != Unknown {
+			t.authenticated++
+		}
+		switch o.State {
+		case Present:
+			t.present.add(o.Perspective)
+			if o.Authenticated {
+				t.confirmed.add(o.Perspective)
+			}
+		case Absent:
+			t.absent.add(o.Perspective)
+		}
+	}
+	return t
+}
+
+func longestNegativeTTL(observations []Observation) (ttl time.Duration) {
+	for _, o := range observations {
+		ttl = max(ttl, o.NegativeTTL)
+	}
+	return ttl
+}
+
+// present returns the observations of the token.
+func present(observations []Observation) []Observation {
+	return slices.DeleteFunc(slices.Clone(observations), func(o Observation) bool { return o.State != Present })
+}
+
+func presentFirst(a, b Observation) int { return cmp.Compare(b.State, a.State) }

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/miekg/dns"
 )
 
 const (
@@ -240,21 +243,34 @@ func (d *diagnosis) aliased() *Observation {
 	return nil
 }
 
-// checkOther checks another name by the basis of the verdict; nil: no result.
+// checkOther checks another name by the basis of the verdict; nil: no result. Of the resolvers it
+// takes a quorum, which is more than half, so that there cannot be two.
 func (c *Checker) checkOther(ctx context.Context, name, token string, basis Basis) *Verdict {
-	q := question{host: name, token: token, purpose: forAdvice}
-	var v serversVerdict
-	var err error
-	switch {
-	case basis != ByAuthority:
-		v.Verdict, err = c.poll(ctx, q)
-	case c.authority != nil:
-		v, err = c.authority.query(ctx, q)
+	q := question{host: name, token: token}
+	v := c.verdict(name)
+	if basis == ByAuthority {
+		if c.authority == nil {
+			return nil
+		}
+		var err error
+		if v, _, err = c.askServers(ctx, q); err != nil || v.State == Unknown {
+			return nil
+		}
+		return &v
 	}
-	if err != nil || v.State == Unknown {
+	answers, err := c.ask(ctx, q, c.resolvers, func(t tally) bool { return max(t.present.count, t.absent.count) >= c.quorum })
+	switch t := count(answers); {
+	case err != nil:
+		return nil
+	case t.present.count >= c.quorum:
+		v.State = Present
+	case t.absent.count >= c.quorum:
+		v.State = Absent
+	default:
 		return nil
 	}
-	return &v.Verdict
+	v.Observations = answers
+	return &v
 }
 
 func (d *diagnosis) addOthers(others []otherName) {
@@ -324,4 +340,97 @@ func (d *diagnosis) addServers(m *serverMismatch) {
 			"make sure to add the record at %s, or change the delegation at the registrar.",
 			m.zone, someNames(m.delegated), someNames(m.own), someNames(m.delegated))
 	}
+}
+
+// serverMismatch is the difference between a zone's own NS records and its delegation. Names
+// are safe to show.
+type serverMismatch struct {
+	zone      string
+	delegated []string // by the parent
+	own       []string // by the zone's NS records
+	holding   []string // those that only the zone names, and that have the token
+}
+
+// findMismatch queries the host's zone for its own NS records, and those of its servers that
+// the parent does not name for the token. It returns nil without a mismatch, if a set has more
+// servers than are queried, or if the delegated servers do not deny the token.
+func (a *authority) findMismatch(ctx context.Context, host, token string) *serverMismatch {
+	if a.reach.closed(time.Now(), authorityTime) != "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
+	defer cancel()
+	r := a.walk(question{host: host, token: token})
+	p, err := r.ask(ctx)
+	for err == nil {
+		down, confirmed := p.delegation()
+		if down == nil || p.disagree() {
+			break
+		}
+		r.enter(*down, confirmed)
+		p, err = r.ask(ctx)
+	}
+	if err != nil || !p.any(serverAnswer.denies) || p.disagree() || p.zone.isCut() || dns.CountLabel(p.zone.name) == 1 {
+		return nil
+	}
+	own := r.ownServers(ctx, p)
+	if len(own) == 0 {
+		return nil
+	}
+	m := &serverMismatch{zone: shownHost(unrooted(p.zone.name)), delegated: namesOf(p.zone.servers), own: namesOf(own)}
+	if slices.Equal(m.delegated, m.own) {
+		return nil
+	}
+	unnamed := slices.DeleteFunc(own, func(s nameServer) bool { return hasServer(p.zone.servers, s.name) })
+	zone := delegation{name: p.zone.name, servers: unnamed, named: len(unnamed)}
+	for _, a := range r.poll(ctx, zone, r.path.name).answers {
+		if name := a.observation.Resolver; a.hasToken() && !slices.Contains(m.holding, name) {
+			m.holding = append(m.holding, name)
+		}
+	}
+	slices.Sort(m.holding)
+	return m
+}
+
+// ownServers returns the name servers in the zone's own NS records, with their addresses in the
+// zone; none if there are more than are queried.
+func (w *walk) ownServers(ctx context.Context, p *zonePoll) []nameServer {
+	const most = 3 // servers to query: all have the same records nearly everywhere
+	var own []nameServer
+	queried := 0
+	for _, a := range p.answers {
+		at, err := netip.ParseAddrPort(a.observation.Address)
+		if err != nil || !a.definite() {
+			continue
+		}
+		if queried++; queried > most {
+			break
+		}
+		to := Resolver{Addr: at, Transport: transportUDP}
+		m, _, err := w.limited.query(ctx, to, transportUDP, query{name: p.zone.name, kind: dns.TypeNS, nonRecursive: true})
+		if err != nil || !m.authoritative || m.rcode != dns.RcodeSuccess {
+			continue
+		}
+		records := slices.DeleteFunc(nsRecords(m.answer), func(ns *dns.NS) bool { return canonical(ns.Hdr.Name) != p.zone.name })
+		names := slices.DeleteFunc(serverNames(records), func(name string) bool { return hasServer(own, name) })
+		if len(own)+len(names) > maxServers {
+			return nil
+		}
+		own = append(own, withGlue(p.zone.name, names, m.additional)...)
+	}
+	return own
+}
+
+func hasServer(servers []nameServer, name string) bool {
+	return slices.ContainsFunc(servers, func(s nameServer) bool { return s.name == name })
+}
+
+// namesOf returns the servers' names, sorted and safe to show.
+func namesOf(servers []nameServer) []string {
+	names := make([]string, 0, len(servers))
+	for _, s := range servers {
+		names = append(names, shownHost(unrooted(s.name)))
+	}
+	slices.Sort(names)
+	return names
 }

@@ -717,7 +717,7 @@ func TestDisproofInWorldsOfChance(t *testing.T) {
 	usual := slices.DeleteFunc(voicesOfAll(), func(v voice) bool { return v.sees || v.blocks || !v.denies && v.name != "fails" })
 	chance := rand.New(rand.NewPCG(20261122, 1))
 	states := make(map[dnscheck.State]int)
-	for i := range 400 {
+	for i := range 600 {
 		from := voices
 		if i%2 == 0 { // otherwise hardly any verdict is Absent
 			from = usual

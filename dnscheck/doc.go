@@ -43,9 +43,8 @@
 // A proof needs the token from a majority, a denial from none, and then the resolvers' quorum
 // as well, since an attacker can spoof a single authoritative answer. If at most half of the
 // servers answer, the result is ReasonTooFew, since an attacker with one of them may be able
-// to silence the others. So of two servers both have to
-// answer, and a zone of 32 is never proven. A disproof needs an answer of every server: a zone of
-// 17 has no absence to act upon.
+// to silence the others. So of two servers both have to answer, and a zone of 32 is never proven.
+// A disproof needs an answer of every server: a zone of 17 has no absence to act upon.
 //
 // If the servers of a top-level domain are all silent, port 53 is taken to be closed for five
 // minutes ([Config.Reach]). A check then uses the resolvers. A proof finds out by itself, in
@@ -62,8 +61,8 @@
 //
 // A quorum ([QuorumOf]) of resolvers has to see the token ([Checker.Prove]), and no operator
 // may have a quorum of its own ([Operators]). A resolver that returns SERVFAIL is queried again
-// with CD (checking disabled), and an answer then is a veto. In a disproof, a negative answer must have the SOA
-// record of its zone (RFC 2308).
+// with CD (checking disabled), and an answer then is a veto. In a disproof, a negative answer must
+// have the SOA record of its zone (RFC 2308).
 //
 // Over UDP each query has a random port, id and case of letters. If a reply has the letters in
 // another case, the query is sent again over TCP. Connections over HTTPS (RFC 8484) stay open for
@@ -78,27 +77,21 @@
 //
 // A file uses those below it:
 //
-//	diagnose.go, diagnose_servers.go   Diagnose: mistakes with a missing record
-//	examine.go                         Examine: test queries to resolvers
-//	prove.go, disprove.go, check.go    Prove, Disprove, Check: combine name servers and resolvers
-//	checker.go                         Config, New, Close
-//	authority.go                       finds a zone's name servers, and decides by their answers
-//	authority_poll.go                  queries the servers of one zone, and counts majorities
-//	authority_lookup.go                finds the servers of a top-level domain, and servers' addresses
-//	authority_resolution.go            the state of one resolution, and its limits
-//	authority_referral.go              reads one server's answer
-//	reachability.go                    whether port 53 is open
-//	operator.go                        Operator: of a zone's name servers
-//	panel.go                           records that a quorum of the resolvers has
-//	tally.go, quorum.go                count resolvers
-//	resolver_state.go                  which resolvers answer
-//	resolver_client.go                 queries one resolver
-//	answer.go                          reads a reply: aliases, values, denials
-//	exchange.go, reply.go              send a query over UDP, TCP or HTTPS, parse its reply
-//	resolver_operators.go, resolver.go operators of resolvers, and their settings
-//	cache.go                           values with a TTL
-//	question.go                        the host, the token and the purpose
-//	evidence.go, verdict.go            results, and their sentences
-//	domain.go, name.go, public.go      names and addresses
-//	txt.go                             values of TXT records, and foreign text for showing
+//	diagnose.go   Diagnose: mistakes with a missing record
+//	examine.go    Examine: test queries to resolvers
+//	prove.go      Prove and Disprove, each a function that is the rule
+//	check.go      Check, and the queries to all resolvers
+//	checker.go    Config, New, Close
+//	walk.go       from a top-level domain down to a name's zone, and to name servers' addresses
+//	poll.go       queries the servers of one zone, and counts majorities
+//	authority.go  the state of a walk, its limits, and whether port 53 is open
+//	referral.go   reads one server's answer
+//	operator.go   Operator: of a zone's name servers
+//	panel.go      queries to resolvers, which of them answer, and records that a quorum has
+//	answer.go     reads a reply: aliases, values, denials
+//	exchange.go   sends a query over UDP, TCP or HTTPS, and parses its reply
+//	resolver.go   resolvers, their operators and their quorum
+//	cache.go      values with a TTL
+//	verdict.go    results, their sentences, and evidence
+//	names.go      names, addresses, and values of TXT records
 package dnscheck

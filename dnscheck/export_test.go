@@ -143,30 +143,6 @@ func Delegation(zone string, records []*dns.NS, additional []dns.RR) (servers, r
 	return len(d.servers), cap(d.servers)
 }
 
-// Said is the result of one server in a disproof. RCode is set if the server answered.
-type Said struct {
-	State  State
-	Reason Reason
-	RCode  string
-}
-
-// Disproved returns the verdict of a disproof by resolvers and, if needed, by name servers.
-func Disproved(quorum int, resolvers []Said, needsServers bool, servers Said) Verdict {
-	count := tally{quorum: quorum, pending: len(resolvers)}
-	var observations []Observation
-	for _, s := range resolvers {
-		o := Observation{State: s.State, Reason: s.Reason, RCode: s.RCode}
-		count.add(o)
-		observations = append(observations, o)
-	}
-	state, _ := count.disproof()
-	d := disproof{resolvers: count.verdict(state, "", observations), needsServers: needsServers}
-	if needsServers {
-		d.servers = serversVerdict{Verdict: Verdict{State: servers.State, Reason: servers.Reason}}
-	}
-	return d.verdict()
-}
-
 const DisproofTime = disproofTime
 
 var OperatorOf = operatorOf

@@ -275,68 +275,6 @@ func FuzzRestoreLetters(f *testing.F) {
 	})
 }
 
-// FuzzDisproof checks the rules of a disproof. Absent needs a quorum of resolvers, the name
-// servers if they count, and no doubtful answer. One answer with the token suffices for
-// Present.
-func FuzzDisproof(f *testing.F) {
-	said := []dnscheck.Said{
-		{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, RCode: "NXDOMAIN"}, {State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, RCode: "NOERROR"},
-		{State: dnscheck.Absent, Reason: dnscheck.ReasonNoRecord, RCode: "NOERROR"}, {Reason: dnscheck.ReasonServFail, RCode: "SERVFAIL"},
-		{Reason: dnscheck.ReasonTimeout}, {Reason: dnscheck.ReasonUnreachable}, {Reason: dnscheck.ReasonRefused, RCode: "NOERROR"}, {Reason: dnscheck.ReasonMalformed},
-		{State: dnscheck.Present, Reason: dnscheck.ReasonFound, RCode: "NOERROR"}, {Reason: dnscheck.ReasonMalformed, RCode: "NXDOMAIN"},
-		{Reason: dnscheck.ReasonAlias, RCode: "NOERROR"}, {Reason: dnscheck.ReasonDNSSEC, RCode: "SERVFAIL"}, {Reason: dnscheck.ReasonServersDisagree},
-	}
-	const doubtless = 8 // the results before this index neither show the token nor contradict an absence
-	for byServers := range 2 {
-		for servers := range said {
-			for i := range 1 << 6 { // each of three resolvers has one of four results
-				f.Add(byte(i), byServers == 1, byte(servers), []byte{byte(i & 3), byte(i >> 2 & 3), byte(i >> 4 & 3 * 3)})
-			}
-		}
-	}
-	f.Fuzz(func(t *testing.T, quorum byte, byServers bool, servers byte, resolvers []byte) {
-		if len(resolvers) == 0 || len(resolvers) > 100 {
-			return
-		}
-		pick := func(b byte, of int) (dnscheck.Said, bool) { return said[int(b)%of], int(b)%of < doubtless }
-		least, err := dnscheck.QuorumOf(0, len(resolvers))
-		if err != nil {
-			t.Fatal(err)
-		}
-		by := least + int(quorum)%(len(resolvers)-least+1)
-		theirs, _ := pick(servers, len(said))
-		seen, sure := byServers && theirs.State == dnscheck.Present, true
-		var all []dnscheck.Said
-		absent := 0
-		for _, b := range resolvers {
-			one, isSure := pick(b, len(said)-1) // no single resolver returns ReasonServersDisagree
-			all = append(all, one)
-			seen = seen || one.State == dnscheck.Present
-			sure = sure && isSure
-			if one.State == dnscheck.Absent {
-				absent++
-			}
-		}
-		v := dnscheck.Disproved(by, all, byServers, theirs)
-		wanted := dnscheck.Unknown
-		switch {
-		case seen:
-			wanted = dnscheck.Present
-		case sure && absent >= by && (!byServers || theirs.State == dnscheck.Absent):
-			wanted = dnscheck.Absent
-		}
-		if v.State != wanted {
-			t.Fatalf("%s, want %s: quorum %d, resolvers %v, name servers %t %v", v.State, wanted, by, all, byServers, theirs)
-		}
-		is := func(r dnscheck.Reason) bool {
-			return slices.ContainsFunc(said, func(s dnscheck.Said) bool { return s.Reason == r && s.State == v.State })
-		}
-		if !is(v.Reason) || v.Plain() == "" {
-			t.Fatalf("%s with reason %q", v.State, v.Reason)
-		}
-	})
-}
-
 // FuzzOperatorOf checks that the key is short, has only characters of host names, and does not
 // depend on the order of name servers.
 func FuzzOperatorOf(f *testing.F) {

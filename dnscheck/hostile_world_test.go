@@ -34,6 +34,7 @@ func TestProofsInHostileWorlds(t *testing.T) {
 	worlds, seed := numberSet(t, "ORGOPS_TEST_HOSTILE_WORLDS", 250), numberSet(t, "ORGOPS_TEST_SEED", rand.Uint64())
 	t.Logf("%d worlds, ORGOPS_TEST_SEED=%d", worlds, seed)
 	present := make(map[bool]int) // by calm
+	large := 0                    // of them in large worlds that are not calm
 	for i := range worlds {
 		synctest.Test(t, func(t *testing.T) {
 			w := newHostileWorld(t, rand.New(rand.NewPCG(seed, i)))
@@ -49,6 +50,9 @@ func TestProofsInHostileWorlds(t *testing.T) {
 				v := w.judged(fmt.Sprintf("world %d of seed %d", i, seed), func() dnscheck.Verdict { return prove(t, checker) })
 				if v.State == dnscheck.Present {
 					present[w.calm]++
+					if w.large && !w.calm {
+						large++
+					}
 				}
 				if v := disprove(t, checker); v.State == dnscheck.Absent && w.published.Load() {
 					t.Errorf("world %d of seed %d, %s: disproved, though published: %+v", i, seed, w.layout, v)
@@ -57,9 +61,9 @@ func TestProofsInHostileWorlds(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("present: %d in calm worlds, %d in others", present[true], present[false])
-	if uint64(present[true]) < worlds/10 || uint64(present[false]) < worlds/50 {
-		t.Errorf("present: %d in calm worlds, %d in others: too few to show anything", present[true], present[false])
+	t.Logf("present: %d in calm worlds, %d in others, of which %d large", present[true], present[false], large)
+	if uint64(present[true]) < worlds/10 || uint64(present[false]) < worlds/50 || uint64(large) < worlds/500 {
+		t.Errorf("present: %d in calm worlds, %d in others, of which %d large: too few to show anything", present[true], present[false], large)
 	}
 }
 
@@ -80,6 +84,7 @@ type hostileWorld struct {
 	*internet
 
 	calm     bool
+	large    bool // the zones on the way to the host have 9 to 16 servers
 	layout   string
 	config   dnscheck.Config
 	members  []*member
@@ -122,7 +127,7 @@ func (w *hostileWorld) silence(q *dns.Msg) *dns.Msg {
 
 func newHostileWorld(t *testing.T, chance *rand.Rand) *hostileWorld {
 	w := &hostileWorld{internet: newInternet(t), chance: chance}
-	w.calm = w.oneIn(4)
+	w.calm, w.large = w.oneIn(4), w.oneIn(4)
 	w.layout = []string{"record", "zone at the host", "alias"}[w.intN(3)]
 	w.published.Store(w.oneIn(2))
 
@@ -173,17 +178,20 @@ func forged(q *dns.Msg) dns.RR {
 	return made(evilAddr, q)
 }
 
-// serve adds two to six servers of a zone, at most half of them hostile, and returns the
-// delegation.
+// serve adds two to six servers of a zone, 9 to 16 in a large world, at most half of them hostile,
+// and returns the delegation.
 func (w *hostileWorld) serve(zone, net string, honest func(q *dns.Msg) *dns.Msg) []dns.RR {
 	var delegation []dns.RR
 	servers := 2 + w.intN(5-2*min(w.depth, 1))
+	if w.large && w.depth == 0 {
+		servers = 9 + w.intN(8)
+	}
 	hostile := 0
 	if !w.calm {
 		hostile = w.intN(servers/2 + 1)
 	}
-	names := "" // the zone of the servers' names, which have no glue then
-	if w.depth < 2 && w.oneIn(3) {
+	names := ""                                             // the zone of the servers' names, which have no glue then
+	if w.depth < 2 && w.oneIn(3) && (!w.large || !w.calm) { // it would take more queries than a proof may send
 		names = fmt.Sprintf("names%d.net", len(w.members))
 	}
 	hosted := []dns.RR{start(cmp.Or(names, zone))}

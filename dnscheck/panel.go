@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -121,4 +122,178 @@ func valueOf(record dns.RR) string {
 		return addr.String()
 	}
 	return ""
+}
+
+type resolverClient struct {
+	resolver Resolver
+	operator string
+	exchange *exchange
+	status   *resolverStatus
+}
+
+// queryToken queries the host, and then the targets of aliases that the answers omit. At the end
+// of the context the observation is empty.
+func (c resolverClient) queryToken(ctx context.Context, q question) Observation {
+	start := time.Now()
+	path := newAliasPath(q.host)
+	authenticated := true
+	o := Observation{Resolver: c.resolver.Name, Operator: c.operator, Perspective: c.resolver.perspective(), Transport: c.resolver.Transport}
+	for {
+		var r reply
+		var err error
+		// If UDP failed for one name, the next one is queried over TCP.
+		r, o.Transport, err = c.query(ctx, o.Transport, query{name: path.name, kind: dns.TypeTXT, checkingDisabled: q.checkingDisabled})
+		if ctx.Err() != nil {
+			return Observation{}
+		}
+		f := exchangeFailure(err)
+		o.RCode, o.EDE, o.Authenticated = "", "", false
+		if err == nil {
+			o.RCode, o.EDE = r.rcodeName(), r.errorText()
+			authenticated = authenticated && r.authenticated
+			o.Authenticated = authenticated
+			f = path.read(r, q.token)
+			if q.thorough {
+				f = f.requireZone(r, path.name).requireNoToken(r, q.token)
+			}
+		}
+		if !f.queryTarget {
+			o.Aliases, o.Took = path.targets, time.Since(start)
+			return o.with(f)
+		}
+	}
+}
+
+// query sends one query, and records that the resolver answers.
+func (c resolverClient) query(ctx context.Context, transport string, q query) (reply, string, error) {
+	r, transport, err := c.exchange.query(ctx, c.resolver, transport, q)
+	if err == nil && r.isAnswer() { // other response codes may be all that it ever returns
+		c.status.answered(time.Now())
+	}
+	return r, transport, err
+}
+
+// exchangeFailure is the finding without a reply.
+func exchangeFailure(err error) finding {
+	reason := ReasonUnreachable
+	if failed, ok := errors.AsType[*exchangeError](err); ok {
+		reason = failed.reason
+	}
+	return unknown(reason, err)
+}
+
+func (o Observation) with(f finding) Observation {
+	o.State, o.Reason, o.NegativeTTL = f.state, f.reason, f.negativeTTL
+	o.Values, o.MoreValues = capValues(f.values)
+	if f.err != nil {
+		o.Err = f.err.Error()
+	}
+	return o
+}
+
+// resolverStatus is when a resolver last answered, and when a probe last failed.
+type resolverStatus struct {
+	mu                   sync.Mutex
+	answeredAt, failedAt time.Time
+	problem              string // of the probe, if the resolver has not answered since
+}
+
+func (s *resolverStatus) answered(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answeredAt, s.problem = now, ""
+}
+
+// probeInterval is for how long a resolver that has answered, or was probed, is not probed.
+const probeInterval = 30 * time.Second
+
+var rootServers = query{name: ".", kind: dns.TypeNS}
+
+// ResolverState is the current state of one resolver of a Checker.
+type ResolverState struct {
+	Name        string
+	Operator    string    // as returned by Operators
+	Perspective string    // "default" if the resolver names none
+	InTheClear  bool      // as of the Resolver
+	AnsweredAt  time.Time // of its last answer; zero: none yet
+	Silent      string    // the error of the last probe, if it has not answered since
+}
+
+// Resolvers returns the states of the resolvers, in the order of Config.Resolvers, without
+// any query.
+func (c *Checker) Resolvers() []ResolverState {
+	all := make([]ResolverState, 0, len(c.resolvers))
+	for _, r := range c.resolvers {
+		s := ResolverState{
+			Name: r.resolver.Name, Operator: r.operator, Perspective: r.resolver.perspective(),
+			InTheClear: r.resolver.InTheClear(),
+		}
+		r.status.mu.Lock()
+		s.AnsweredAt, s.Silent = r.status.answeredAt, r.status.problem
+		r.status.mu.Unlock()
+		all = append(all, s)
+	}
+	return all
+}
+
+// Probe queries each resolver that has not answered for half a minute for the root's name
+// servers, all at once, and returns the states of the resolvers. If ctx ends first, states
+// without an answer stay as they were.
+func (c *Checker) Probe(ctx context.Context) []ResolverState {
+	var probes sync.WaitGroup
+	for _, r := range c.resolvers {
+		if r.status.isDue(time.Now()) {
+			probes.Go(func() { r.probe(ctx) })
+		}
+	}
+	probes.Wait()
+	return c.Resolvers()
+}
+
+func (c resolverClient) probe(ctx context.Context) {
+	r, _, err := c.query(ctx, c.resolver.Transport, rootServers)
+	switch {
+	case err == nil && !r.isAnswer():
+		err = fmt.Errorf("it answers %s when asked for the root's name servers", r.rcodeName())
+	case err == nil || errors.Is(err, context.Canceled):
+		return
+	case ctx.Err() != nil:
+		err = errors.New("no answer in time")
+	}
+	c.status.mu.Lock()
+	defer c.status.mu.Unlock()
+	c.status.failedAt, c.status.problem = time.Now(), err.Error()
+}
+
+// isDue reports whether the resolver should be probed.
+func (s *resolverStatus) isDue(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now.Sub(s.answeredAt) >= probeInterval && now.Sub(s.failedAt) >= probeInterval
+}
+
+// question is a host, and the token that should be there.
+type question struct {
+	host, token      string
+	thorough         bool              // of a disproof: a negative answer needs an SOA record, and no server is left out
+	checkingDisabled bool              // resolvers return bogus answers, too
+	observe          func(Observation) // nil: not called
+}
+
+// validate returns a *QuestionError, or the context's error.
+func (q question) validate(ctx context.Context) error {
+	if err := CheckHost(q.host); err != nil {
+		return err
+	}
+	if q.token == "" {
+		return &QuestionError{Host: q.host, Problem: "the token is empty: any answer would match"}
+	}
+	if ctx.Err() != nil {
+		return contextError(ctx, q.host)
+	}
+	return nil
+}
+
+func contextError(ctx context.Context, host string) error {
+	return fmt.Errorf("check the TXT record at %s: %w", shownHost(host), ctx.Err())
 }

@@ -1,75 +1,295 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
+	"time"
 )
 
-// Prove checks whether the token may be acted upon. It waits for each resolver, because the
-// last one may be a veto.
+// Prove checks whether the token may be acted upon. A false Present gives an organization the
+// logins of a foreign domain, so that every doubt makes the result Unknown, with its Reason. The
+// rule, of which [ModeResolvers] has only the second part:
 //
-// By the resolvers: Present if a quorum sees the token; Absent if a quorum denies it;
-// ReasonDisagree if some see it and others deny it. Nothing is proven
-//   - by a single resolver (ReasonTooFewResolvers)
-//   - if any resolver finds the answer bogus (ReasonDNSSEC)
-//   - by answers that are not authenticated if any answer is (ReasonUnconfirmed), or with
-//     Config.RequireDNSSEC (ReasonUnsigned); so a forged AD can only prevent a proof
-//   - from one perspective if any is named (ReasonOnePerspective)
+// First the zone's name servers, found from the top-level domain down. A majority gives each
+// delegation on the way (two of three at a registry), each alias, and the token. One denial, or one
+// alias, beside anything else is Unknown. The resolvers are not queried before these servers have
+// the token, since they would cache a negative answer; nor do they override a denial. Only if no
+// name server at all can be reached, in ModeAuto, do they decide alone, and then only those over
+// HTTPS: an attacker who closes or redirects port 53 can forge the answers of the others.
 //
-// In the other modes the zone's name servers come first. The resolvers are queried only if
-// these have the token, or if, in ModeAuto, no name server at all can be reached
-// (ReasonUnprotected if too few resolvers are over HTTPS): they must not cache a
-// negative answer, nor override a denial. Until a quorum of them sees the token, too, the
-// result is ReasonLag.
-//
-// Config.RefuseAliases refuses a proof in which an alias leads out of the registered domain
-// (ReasonAliasOut).
+// Then the resolvers, each of which is waited for. A quorum has to see the token, from two
+// perspectives if any is named. One that finds the answer bogus is a veto. If any answer is
+// authenticated (AD), or Config.RequireDNSSEC is set, only authenticated ones count; so a forged AD
+// can only prevent a proof. A single resolver proves nothing.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
-func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
-	q := c.question(host, token, forProof)
-	v, err := c.evaluate(ctx, q)
-	if err == nil && v.State == Present {
-		v, err = c.detectBogus(ctx, v, q)
+func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) { //nolint:gocognit // it is the rule, and reads from top to bottom
+	q := question{host: host, token: token, observe: c.config.Observe}
+	if err := q.validate(ctx); err != nil {
+		return Verdict{}, err
 	}
-	// Others may be able to register the target of a dangling alias, and publish the token there.
-	if _, _, out := v.AliasOut(); err == nil && v.State == Present && c.config.RefuseAliases && out {
-		v = v.refused(ReasonAliasOut)
-	}
-	return v, err
-}
+	v := c.verdict(host)
+	resolvers := c.resolvers
 
-// detectBogus turns a proof into Unknown with ReasonDNSSEC if a resolver that returned
-// SERVFAIL answers with CD set, checking disabled (RFC 4035 section 3.2.2): it found the
-// answer bogus. Some resolvers, BIND 9.18 among them, give no reason (RFC 8914).
-func (c *Checker) detectBogus(ctx context.Context, proof Verdict, q question) (Verdict, error) {
-	q.checkingDisabled = true
-	bogus := make([]bool, len(proof.Observations))
-	var queries sync.WaitGroup
-	for i, o := range proof.Observations {
-		if o.Authority || o.Reason != ReasonServFail {
-			continue
-		}
-		for _, r := range c.resolvers {
-			if r.resolver.Name == o.Resolver {
-				queries.Go(func() { bogus[i] = r.queryToken(ctx, q).State != Unknown })
+	if c.authority != nil {
+		v.Basis = ByAuthority
+		limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
+		defer cancel()
+		w := c.authority.walk(q)
+		var sightings []Observation // of the token, at servers above a zone that others refer to
+		for v.Reason == "" {
+			p, err := w.ask(limited) // all servers of the zone
+			if ctx.Err() != nil {
+				return Verdict{}, contextError(ctx, host)
+			}
+			v.noteServers(w, p)
+			if err != nil {
+				v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(w.reach.problem(), err.Error())
+				break
+			}
+			yes, no, refers, aliases := p.kinds()
+			down, confirmed := p.delegation()
+			switch {
+			case no && (yes || refers || len(aliases) > 0), len(aliases) > 1, len(aliases) > 0 && (yes || refers):
+				v.Reason = ReasonServersDisagree
+			case down != nil:
+				if !confirmed { // it is a majority with those that have the token, which may hold the zone below, too
+					sightings = append(sightings, present(v.Observations)...)
+				}
+				w.enter(*down, confirmed)
+			case p.majority(serverAnswer.isAlias):
+				if err := w.follow(aliases[0]); err != nil {
+					v.Reason, v.Note = ReasonAlias, err.Error()
+				}
+			case p.majority(serverAnswer.hasToken):
+				v.State, v.Reason = Present, ReasonFound
+			case len(sightings) > 0: // it is not absent
+				v.Reason = ReasonServersDisagree
+			case p.majority(serverAnswer.denies):
+				v.State, v.Reason = Absent, reasonOf(Absent, v.Observations)
+			case no && !p.zone.isCut():
+				v.Reason, v.Note = failureOf(v.Observations), v.few()
+			case !no && p.majority(serverAnswer.isUseful): // they do not agree
+				v.Reason = ReasonServersDisagree
+			default: // an attacker with one server may be able to silence the others
+				v.Reason, v.Note = ReasonTooFew, v.few()
 			}
 		}
-	}
-	queries.Wait()
-	if ctx.Err() != nil {
-		return Verdict{}, contextError(ctx, q.host)
-	}
-	for i := range bogus {
-		if bogus[i] {
-			proof = proof.refused(ReasonDNSSEC)
-			proof.Observations[i].Reason, proof.Observations[i].Err = ReasonDNSSEC, "SERVFAIL, and an answer where checking is disabled (CD)"
+		if v.Reason == ReasonServersDisagree {
+			v.Observations = slices.Concat(sightings, v.Observations)
+		}
+		q.report(&v)
+		switch {
+		case w.unreachable && c.config.Mode == ModeAuto:
+			v.Basis = ByResolvers
+			resolvers = slices.DeleteFunc(slices.Clone(resolvers), func(r resolverClient) bool { return !r.resolver.encrypted() })
+			var possible votes
+			for _, r := range resolvers {
+				possible.add(r.resolver.perspective())
+			}
+			if !c.enough(possible) {
+				v.Reason = ReasonUnprotected
+				return v, nil
+			}
+		case v.State != Present:
+			return v, nil
+		default:
+			v.Basis = ByBoth
 		}
 	}
-	return proof, nil
+
+	answers, err := c.ask(ctx, q, resolvers, nil)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if count(answers).present.count >= c.quorum {
+		// A resolver that fails, and has an answer where checking is disabled, found it bogus (RFC
+		// 4035 section 3.2.2). Some give no reason (RFC 8914), BIND 9.18 among them.
+		unchecked := q
+		unchecked.checkingDisabled = true
+		var queries sync.WaitGroup
+		for i, r := range resolvers {
+			if o := &answers[i]; o.Reason == ReasonServFail {
+				queries.Go(func() {
+					if r.queryToken(ctx, unchecked).State != Unknown {
+						o.Reason, o.Err = ReasonDNSSEC, "SERVFAIL, and an answer where checking is disabled (CD)"
+					}
+				})
+			}
+		}
+		queries.Wait()
+		if ctx.Err() != nil {
+			return Verdict{}, contextError(ctx, host)
+		}
+	}
+	v.Observations = append(v.Observations, answers...)
+	t := count(answers)
+	counted := t.present
+	if t.authenticated > 0 || c.config.RequireDNSSEC {
+		counted = t.confirmed
+	}
+	_, _, out := v.AliasOut()
+	v.State = Unknown
+	switch {
+	case t.bogus > 0:
+		v.Reason = ReasonDNSSEC
+	case t.absent.count >= c.quorum:
+		v.State, v.Reason = Absent, reasonOf(Absent, answers)
+	case t.present.count < c.quorum:
+		v.Reason = reasonOf(Unknown, answers)
+	case len(resolvers) < minResolvers:
+		v.Reason = ReasonTooFewResolvers
+	case t.authenticated > 0 && counted.count < c.quorum:
+		v.Reason = ReasonUnconfirmed
+	case counted.count < c.quorum:
+		v.Reason = ReasonUnsigned
+	case !c.enough(counted):
+		v.Reason = ReasonOnePerspective
+	case out && c.config.RefuseAliases: // others may be able to register the target of a dangling alias
+		v.Reason = ReasonAliasOut
+	default:
+		v.State, v.Reason = Present, ReasonFound
+	}
+	if v.State == Absent || v.Basis == ByBoth {
+		v.NegativeTTL = longestNegativeTTL(answers)
+	}
+	if v.Basis == ByBoth && (v.State == Absent || v.Reason == ReasonDisagree) { // the name servers have it
+		v.State, v.Reason = Unknown, ReasonLag
+	}
+	return v, nil
 }
 
-func (v Verdict) refused(why Reason) Verdict {
-	v.State, v.Reason = Unknown, why
-	return v
+// Disprove checks whether the token is gone, before an action against its owner. A false Absent
+// locks a rightful owner out, so that one sighting of the token is Present, and every doubt is
+// Unknown.
+//
+// It queries, and waits for, all resolvers and, in ModeAuto and ModeAuthority, all of the zone's
+// name servers, which it finds from the top-level domain down without cached delegations. Absent
+// needs a majority of the name servers of each zone and a quorum of the resolvers, from two
+// perspectives if any is named. A negative answer of a resolver must have the zone's SOA record.
+// No answer may contradict itself or its signature, and no server may be left out because of our
+// own limits. The resolvers decide without name servers only in ModeResolvers, and in ModeAuto if no
+// name server at all has answered for a day, and two attempts failed.
+//
+// The error is a *QuestionError, or the context's own, wrapped.
+func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) { //nolint:gocognit // as Prove
+	q := question{host: host, token: token, thorough: true, observe: c.config.Observe}
+	if err := q.validate(ctx); err != nil {
+		return Verdict{}, err
+	}
+	v := c.verdict(host)
+	var answers []Observation // of the resolvers
+	var failed error
+	var queries sync.WaitGroup
+	queries.Go(func() { answers, failed = c.ask(ctx, q, c.resolvers, nil) })
+	defer queries.Wait()
+
+	needsServers := c.authority != nil
+	if needsServers {
+		limited, cancel := context.WithTimeoutCause(ctx, disproofTime, errTimeUp)
+		defer cancel()
+		w := c.authority.walk(q)
+		if w.reach.isClosedForSure(time.Now()) {
+			if v.Note = w.reach.closed(time.Now(), authorityTime); v.Note != "" {
+				v.Reason = ReasonUnreachable
+			}
+		}
+		var sightings []Observation // of the token, at servers above a zone that others refer to
+		var contradiction Reason
+		answered, complete := false, true
+		for v.Reason == "" {
+			p, err := w.ask(limited) // all servers of the zone
+			if ctx.Err() != nil {
+				return Verdict{}, contextError(ctx, host)
+			}
+			v.noteServers(w, p)
+			if err != nil {
+				v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(w.reach.problem(), err.Error())
+				break
+			}
+			yes, no, refers, aliases := p.kinds()
+			disagree := no && (yes || refers || len(aliases) > 0) || len(aliases) > 1 || len(aliases) > 0 && (yes || refers)
+			contradiction = cmp.Or(contradiction, p.contradiction())
+			if down, confirmed := p.delegation(); down != nil && !disagree {
+				sightings = append(sightings, present(v.Observations)...)
+				w.enter(*down, confirmed)
+				continue
+			}
+			answered = true
+			complete = complete && p.majority(serverAnswer.definite) && !p.incomplete() && !p.zone.isCut()
+			switch {
+			case yes:
+				v.State, v.Reason = Present, ReasonFound
+			case disagree:
+				v.Reason = ReasonServersDisagree
+			case len(aliases) > 0:
+				if err := w.follow(aliases[0]); err != nil {
+					v.Reason, v.Note = ReasonAlias, err.Error()
+				}
+			case contradiction != "":
+				v.Reason = contradiction
+			case no && complete:
+				v.State, v.Reason = Absent, reasonOf(Absent, v.Observations)
+			case no && !p.zone.isCut():
+				v.Reason, v.Note = failureOf(v.Observations), v.few()
+			case !no && p.majority(serverAnswer.isUseful): // they do not agree
+				v.Reason = ReasonServersDisagree
+			default:
+				v.Reason, v.Note = ReasonTooFew, v.few()
+			}
+		}
+		v.Observations = slices.Concat(sightings, v.Observations)
+		if len(sightings) > 0 {
+			v.State, answered = Present, true
+		}
+		slices.SortStableFunc(v.Observations, presentFirst) // so that none is left out
+		q.report(&v)
+		needsServers = answered || c.config.Mode == ModeAuthority || !w.reach.isClosedForSure(time.Now())
+	}
+
+	queries.Wait()
+	if failed != nil {
+		return Verdict{}, failed
+	}
+	v.Observations = append(v.Observations, answers...)
+	t, servers, why := count(answers), v.State, v.Reason
+	v.Basis = ByResolvers
+	if t.present.count > 0 || servers == Present {
+		switch {
+		case t.present.count > 0 && servers == Present:
+			v.Basis = ByBoth
+		case servers == Present:
+			v.Basis = ByAuthority
+		}
+		v.State, v.Reason = Present, ReasonFound
+		return v, nil
+	}
+	v.NegativeTTL = longestNegativeTTL(v.Observations)
+	if needsServers {
+		v.Basis = ByBoth
+	}
+	doubts := make(map[Reason]int)
+	if needsServers && servers != Absent {
+		doubts[why]++
+	}
+	denied := c.enough(t.absent)
+	for _, o := range answers {
+		if o.State == Unknown && (!denied || slices.ContainsFunc(answers, Observation.isContradiction)) {
+			doubts[o.Reason]++
+		}
+	}
+	if !denied && len(doubts) == 0 {
+		doubts[ReasonOnePerspective]++
+	}
+	if len(doubts) == 0 {
+		v.State, v.Reason = Absent, reasonOf(Absent, answers)
+		return v, nil
+	}
+	v.State, v.Reason = Unknown, firstOf(doubts, doubtful)
+	if needsServers && servers != Absent && v.Reason == why {
+		v.Basis = ByAuthority
+	}
+	return v, nil
 }

@@ -334,9 +334,3 @@ func anyResolver(n int) []dnscheck.Resolver {
 	}
 	return resolvers
 }
-
-// isFor is asksFor for a packed query.
-func isFor(query []byte, name string) bool {
-	q := new(dns.Msg)
-	return q.Unpack(query) == nil && asksFor(q, name)
-}

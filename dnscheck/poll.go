@@ -1,7 +1,6 @@
 package dnscheck
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -18,7 +17,7 @@ const gracePeriod = 500 * time.Millisecond
 
 // zoneQuery queries the servers of one zone for one name, each address once.
 type zoneQuery struct {
-	*resolution
+	*walk
 	zone    delegation
 	name    string
 	answers chan serverAnswer
@@ -31,12 +30,12 @@ type zoneQuery struct {
 // conflict, when all have answered, or a grace period after a majority has; for a disproof
 // only when none is pending. A registry's servers hold nothing of the zones below, so that a
 // majority's referral is enough.
-func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zonePoll {
+func (w *walk) poll(ctx context.Context, zone delegation, name string) *zonePoll {
 	ctx, cancel := context.WithCancel(ctx)
 	var queries sync.WaitGroup
 	defer queries.Wait()
 	defer cancel()
-	q := &zoneQuery{resolution: r, zone: zone, name: name, byAddr: make(map[netip.Addr]func() serverAnswer)}
+	q := &zoneQuery{walk: w, zone: zone, name: name, byAddr: make(map[netip.Addr]func() serverAnswer)}
 	q.answers = make(chan serverAnswer, len(zone.servers)*4*maxAddrs) // as many as firstAddrs returns: never blocks
 	for server := range zone.servers {
 		queries.Go(func() { q.queryServer(ctx, server) })
@@ -45,7 +44,7 @@ func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zo
 		queries.Wait()
 		close(q.answers)
 	}()
-	p := &zonePoll{zone: zone, lookup: r.isLookup()}
+	p := &zonePoll{zone: zone, lookup: w.isLookup()}
 	majorityDecides := isRegistry(zone.name) || p.lookup
 	var grace <-chan time.Time
 	for {
@@ -60,10 +59,10 @@ func (r *resolution) poll(ctx context.Context, zone delegation, name string) *zo
 			}
 			p.add(a)
 		}
-		if !r.disproof && p.conflict() || majorityDecides && p.isConfirmed() {
+		if _, confirmed := p.delegation(); !w.thorough && p.disagree() || majorityDecides && confirmed {
 			return p
 		}
-		if grace == nil && !r.disproof && p.majority(zone.named, serverAnswer.isUseful) {
+		if grace == nil && !w.thorough && p.majority(serverAnswer.isUseful) {
 			grace = time.After(gracePeriod)
 		}
 	}
@@ -125,7 +124,7 @@ func (q *zoneQuery) queryKind(ctx context.Context, addr netip.Addr, kind uint16)
 		return serverAnswer{finding: exchangeFailure(err), observation: o}
 	}
 	a := readServerAnswer(m, q.zone.name, q.name, kind, q.token)
-	if q.disproof && a.alias == "" {
+	if q.thorough && a.alias == "" {
 		a.finding = a.finding.requireNoToken(m, q.token)
 	}
 	o.RCode, o.EDE = m.rcodeName(), m.errorText()
@@ -149,14 +148,12 @@ func (q *zoneQuery) observed(server int, a serverAnswer) serverAnswer {
 type zonePoll struct {
 	zone     delegation
 	answers  []serverAnswer
-	alias    string // the first target
-	timedOut bool   // servers may be missing
-	lookup   bool   // for a name server's addresses: a majority decides, whatever the others answer
+	timedOut bool // servers may be missing
+	lookup   bool // for a name server's addresses: a majority decides, whatever the others answer
 }
 
 func (p *zonePoll) add(a serverAnswer) {
 	p.answers = append(p.answers, a)
-	p.alias = cmp.Or(p.alias, a.alias)
 }
 
 // drain adds the answers that have arrived.
@@ -169,29 +166,38 @@ func (p *zonePoll) drain(answers <-chan serverAnswer) *zonePoll {
 
 func (p *zonePoll) any(is func(serverAnswer) bool) bool { return slices.ContainsFunc(p.answers, is) }
 
-// conflict reports whether two answers exclude each other. The token at one server and the
-// referral of another one do not: the first may hold the zone below as well.
-func (p *zonePoll) conflict() bool {
-	no, yes := p.any(serverAnswer.denies), p.any(serverAnswer.hasToken)
-	alias, referral := p.any(serverAnswer.isAlias), p.any(serverAnswer.isReferral)
-	differs := func(a serverAnswer) bool { return a.isAlias() && !sameName(a.alias, p.alias) }
-	return !p.lookup && (no && (yes || alias || referral) || alias && (yes || referral) || p.any(differs))
+// kinds returns the kinds of answers that the servers gave: the token, a denial, a referral, and
+// the targets of aliases that differ.
+func (p *zonePoll) kinds() (yes, no, refers bool, aliases []string) {
+	for _, a := range p.answers {
+		if a.isAlias() && !slices.ContainsFunc(aliases, func(other string) bool { return sameName(a.alias, other) }) {
+			aliases = append(aliases, a.alias)
+		}
+	}
+	return p.any(serverAnswer.hasToken), p.any(serverAnswer.denies), p.any(serverAnswer.isReferral), aliases
 }
 
-// majority reports whether answers of one kind came from more than half of so many servers.
+// disagree reports whether two answers exclude each other. The token at one server and the
+// referral of another one do not: the first may hold the zone below as well.
+func (p *zonePoll) disagree() bool {
+	yes, no, refers, aliases := p.kinds()
+	return !p.lookup && (no && (yes || refers || len(aliases) > 0) || len(aliases) > 1 || len(aliases) > 0 && (yes || refers))
+}
+
+// majority reports whether answers of one kind came from more than half of all servers of the zone.
 //
 // A server is a name in the delegation and counts once: its owner can give it any number of
 // addresses. The answers must also come from more than half as many addresses: one machine
 // with several names counts once. (It cannot be more than half of all addresses: without IPv6
 // half of them cannot be reached.)
-func (p *zonePoll) majority(servers int, is func(serverAnswer) bool) bool {
-	agreed, addrs, possible := p.count(servers, is)
-	return 2*agreed > servers && 2*addrs > possible
+func (p *zonePoll) majority(is func(serverAnswer) bool) bool {
+	agreed, addrs, possible := p.count(is)
+	return 2*agreed > p.zone.named && 2*addrs > possible
 }
 
 // count returns the number of servers and of addresses with answers of one kind, and how many
 // addresses the servers have: at most one each, and one for each without a known address.
-func (p *zonePoll) count(servers int, is func(serverAnswer) bool) (agreed, addrs, possible int) {
+func (p *zonePoll) count(is func(serverAnswer) bool) (agreed, addrs, possible int) {
 	allServers, allAddrs := make(map[int]bool), make(map[string]bool)
 	someServers, someAddrs := make(map[int]bool), make(map[string]bool)
 	for _, a := range p.answers {
@@ -203,19 +209,20 @@ func (p *zonePoll) count(servers int, is func(serverAnswer) bool) (agreed, addrs
 			someServers[a.server], someAddrs[a.observation.Address] = true, true
 		}
 	}
-	return len(someServers), len(someAddrs), min(servers, len(allAddrs)+servers-len(allServers))
+	return len(someServers), len(someAddrs), min(p.zone.named, len(allAddrs)+p.zone.named-len(allServers))
 }
 
 // answered returns how many of the zone's servers have answered.
 func (p *zonePoll) answered() int {
-	servers, addrs, _ := p.count(p.zone.named, serverAnswer.isUseful)
+	servers, addrs, _ := p.count(serverAnswer.isUseful)
 	return min(servers, addrs)
 }
 
-// delegation returns the zone below to which the servers refer. confirmed: a majority gave it,
-// so that it may be cached. Otherwise it is followed if all referrals are the same, and the
-// servers that gave it are a majority together with those that have the token, which may hold
-// the zone below as well. nil: there is none to follow.
+// delegation returns the zone below to which the servers refer, each of its servers with the
+// addresses (glue) that a majority gave. confirmed: a majority gave it, so that it may be cached.
+// Otherwise it is followed if all referrals are the same, and the servers that gave it are a
+// majority together with those that have the token, which may hold the zone below as well. nil:
+// there is none to follow.
 func (p *zonePoll) delegation() (down *delegation, confirmed bool) {
 	var given []*delegation // that differ
 	for _, a := range p.answers {
@@ -223,35 +230,29 @@ func (p *zonePoll) delegation() (down *delegation, confirmed bool) {
 			given = append(given, a.down)
 		}
 	}
+	var gave func(serverAnswer) bool
 	for _, d := range given {
-		if down := p.supported(d, func(serverAnswer) bool { return false }); down != nil {
-			return down, true
+		if gave = func(a serverAnswer) bool { return d.isSame(a.down) }; p.majority(gave) {
+			down, confirmed = d, true
+			break
 		}
 	}
-	if len(given) == 1 && !p.lookup {
-		return p.supported(given[0], serverAnswer.hasToken), false
+	if len(given) == 1 && !confirmed && !p.lookup {
+		gave = func(a serverAnswer) bool { return a.down != nil || a.hasToken() }
+		if p.majority(gave) {
+			down = given[0]
+		}
 	}
-	return nil, false
-}
-
-func (p *zonePoll) isConfirmed() bool {
-	_, confirmed := p.delegation()
-	return confirmed
-}
-
-// supported returns the delegation, each name server with the addresses (glue) that a majority
-// gave, or nil if no majority gave the delegation. Answers that agree count in any case.
-func (p *zonePoll) supported(d *delegation, agrees func(serverAnswer) bool) *delegation {
-	gave := func(a serverAnswer) bool { return d.isSame(a.down) || agrees(a) }
-	if !p.majority(p.zone.named, gave) {
-		return nil
+	if down == nil {
+		return nil, false
 	}
-	down := *d
+	named := down.servers
+	down = new(*down)
 	down.servers = nil
-	for _, server := range d.servers {
+	for _, server := range named {
 		var glue []netip.Addr
 		for _, a := range p.answers {
-			if d.isSame(a.down) {
+			if down.isSame(a.down) {
 				down.ttl = min(down.ttl, a.down.ttl)
 				glue = append(glue, a.down.glueOf(server.name)...)
 			}
@@ -261,14 +262,14 @@ func (p *zonePoll) supported(d *delegation, agrees func(serverAnswer) bool) *del
 		})
 		down.servers = append(down.servers, nameServer{name: server.name, glue: glue})
 	}
-	return &down
+	return down, confirmed
 }
 
 // agreed returns those of the addresses that a majority of the servers gave.
 func (p *zonePoll) agreed(addrs []netip.Addr, gave func(serverAnswer, netip.Addr) bool) []netip.Addr {
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	return firstAddrs(slices.DeleteFunc(slices.Compact(addrs), func(addr netip.Addr) bool {
-		return !p.majority(p.zone.named, func(a serverAnswer) bool { return gave(a, addr) })
+		return !p.majority(func(a serverAnswer) bool { return gave(a, addr) })
 	}))
 }
 
