@@ -177,7 +177,7 @@ func (w *shipped) killAt(ctx context.Context, s *store, settled int64) error {
 	return w.start()
 }
 
-// judged waits for the end of the sweep's judgement.
+// judged waits for the summary of the sweep.
 func judged(ctx context.Context, s *store) error {
 	for memories := sweep.NewStore(s.admin, tenantName); ; {
 		value, err := memories.State(ctx, sweep.SummaryState)
@@ -189,7 +189,7 @@ func judged(ctx context.Context, s *store) error {
 			return nil
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return fmt.Errorf("wait for the sweep's judgement: %w", err)
+			return fmt.Errorf("wait for the sweep's summary: %w", err)
 		}
 	}
 }

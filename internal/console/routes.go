@@ -50,9 +50,7 @@ func (s *site) routes(mux *http.ServeMux) {
 	for action, do := range runActions {
 		mux.HandleFunc("POST /runs/{id}/"+action, s.acts(s.toRun(action, do)))
 	}
-	mux.HandleFunc("GET /sweeps/preview", s.page("preview", "runs", previewWithin, s.preview))
 	mux.HandleFunc("POST /sweeps", s.acts(s.sweepNow))
-	mux.HandleFunc("POST /sweeps/confirm", s.acts(s.confirmSweep))
 }
 
 //go:embed templates
@@ -71,12 +69,12 @@ func newSite(cfg Config) *site {
 	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
-		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "domainPath": domainPath, "scanState": status.ScanState,
+		"runPath": runPath, "domainURL": domainURL, "domainPath": domainPath, "scanState": status.ScanState,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName, "answerText": status.AnswerText,
 		"took": status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent, "join": strings.Join, "waiting": waiting,
 		"skipped": status.SkippedTick, "sweepText": status.SweepText, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
-	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {
+	for _, name := range []string{"problem", "runs", "run", "domains", "tenants"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return s

@@ -14,7 +14,6 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/pace"
-	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 )
 
@@ -171,11 +170,11 @@ const (
 type Needs struct {
 	TrustPayload bool // records are not read
 	Sweep        bool // there is a schedule
-	Acts         bool // sweeps change records: absent-action, verify-pending
+	Acts         bool // sweeps change records: verify-pending
 }
 
 func needsOf(t tenant.Settings) Needs {
-	return Needs{TrustPayload: t.TrustPayload, Sweep: t.Sweep != tenant.Off, Acts: t.Rules.Action != sweep.Report || t.VerifyPending}
+	return Needs{TrustPayload: t.TrustPayload, Sweep: t.Sweep != tenant.Off, Acts: t.VerifyPending}
 }
 
 // kind is a kind of work, and the scopes that it needs.

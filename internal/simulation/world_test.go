@@ -138,9 +138,12 @@ func (d *simulatedDNS) Check(ctx context.Context, host, token string) (dnscheck.
 		}
 		return d.quorum(p, token), dnscheck.ByResolvers
 	})
-	if v.State == dnscheck.Absent && err == nil {
-		p := d.h.byHost[strings.ToLower(host)]
+	switch p := d.h.byHost[strings.ToLower(host)]; {
+	case err != nil:
+	case v.State == dnscheck.Absent:
 		p.missed = append(p.missed, d.now())
+	case v.State == dnscheck.Present:
+		p.found = append(p.found, d.now())
 	}
 	return v, err
 }
@@ -157,13 +160,12 @@ func (d *simulatedDNS) quorum(p *place, token string) saw {
 
 // Prove implements [kinds.DNS]: name servers and a quorum must have the token.
 func (d *simulatedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	thin := false
-	v, err := d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
+	return d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
 		seen := d.server(p, token)
 		if seen.state != dnscheck.Present {
 			return seen, dnscheck.ByAuthority
 		}
-		if thin = p.thin.holds(d.now()); thin {
+		if p.thin.holds(d.now()) {
 			return saw{dnscheck.Unknown, dnscheck.ReasonTooFew}, dnscheck.ByBoth
 		}
 		if all := d.quorum(p, token); all.state != dnscheck.Present {
@@ -171,13 +173,11 @@ func (d *simulatedDNS) Prove(ctx context.Context, host, token string) (dnscheck.
 		}
 		return seen, dnscheck.ByBoth
 	})
-	v.Thin = thin
-	return v, err
 }
 
-// Disprove implements [kinds.ActDNS]: it queries all servers.
+// Disprove implements [kinds.RevokeDNS]: it queries all servers.
 func (d *simulatedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
+	v, err := d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
 		server := d.server(p, token)
 		present, absent := d.polled(p, token)
 		switch {
@@ -188,6 +188,11 @@ func (d *simulatedDNS) Disprove(ctx context.Context, host, token string) (dnsche
 		}
 		return saw{dnscheck.Unknown, cmp.Or(server.reason, dnscheck.ReasonTimeout)}, dnscheck.ByBoth
 	})
+	if v.State == dnscheck.Absent && err == nil {
+		p := d.h.byHost[strings.ToLower(host)]
+		p.disproofs = append(p.disproofs, d.now())
+	}
+	return v, err
 }
 
 // Operator implements [kinds.Operators].
