@@ -369,7 +369,7 @@ var caseTable = []caseSection{
 			about:   "there, gone, there again",
 			verdict: "each time as it is; a row stays open until it is proven; a verified domain's absence starts again",
 			tests: []string{
-				"TestFlappingRecord", "engine.TestVerifyTokenGone", "engine.TestRelookClears",
+				"TestFlappingRecord", "engine.TestVerifyTokenGone", "engine.TestRecheckLost",
 			},
 		},
 		{
@@ -391,7 +391,7 @@ var caseTable = []caseSection{
 		{
 			about:   "lost and back within the grace window",
 			verdict: "the absence is cleared, and nothing was done; of a row that is not proven yet: open meanwhile, then proven",
-			tests:   []string{"engine.TestRelookClears", "engine.TestVerifyTokenGone"},
+			tests:   []string{"engine.TestRecheckLost", "engine.TestVerifyTokenGone"},
 		},
 		{
 			about:   "a parking zone, with something for every name",

@@ -383,4 +383,3 @@ func andMore(n int) string {
 	}
 	return fmt.Sprintf(" (and %d more)", n)
 }
-

@@ -27,7 +27,7 @@ type Kind struct {
 	// WholeObject: a row is one JSON object with members of its own, and
 	// cannot come as CSV.
 	WholeObject bool
-	// Found: rows are found by a sweep, and cannot be submitted.
+	// Found: rows are found by a sweep, or chosen by a command, and cannot be submitted.
 	Found bool
 
 	check func(r *Row, d Defaults) error
@@ -134,10 +134,9 @@ var kinds = map[string]Kind{
 		check:   checkRemove,
 	},
 	TypeCreate: {Name: TypeCreate, WholeObject: true, check: checkCreate},
-	// Their rows are found by sweeps, or decided on.
+	// Their rows are found by sweeps, or chosen by a command.
 	TypeRecheck: {Name: TypeRecheck, WholeObject: true, Found: true, check: checkFound},
-	TypeAct:     {Name: TypeAct, WholeObject: true, Found: true, check: checkFound},
-	TypeHourly:  {Name: TypeHourly, WholeObject: true, Found: true, check: checkFound},
+	TypeRevoke:  {Name: TypeRevoke, WholeObject: true, Found: true, check: checkFound},
 }
 
 // Kinds are the kinds of runs whose rows can be submitted, by name.

@@ -21,8 +21,7 @@ const (
 	TypeRemove  = "clients:remove"
 	TypeCreate  = "template:create"
 	TypeRecheck = "domain:recheck" // of sweeps
-	TypeAct     = "domain:act"     // actions of sweeps
-	TypeHourly  = "domain:relook"  // checks between sweeps
+	TypeRevoke  = "domain:revoke"  // submitted by one command only
 )
 
 // MaxClients is the largest number of clients that one request names (specification 4.2).

@@ -11,7 +11,8 @@
 //	run.go        the commands
 //	serve.go      the intake over HTTP; new entries of the access file
 //	kinds.go      domains verify and update, clients remove, templates create
-//	sweep.go      domains sweep, and the confirmation of a sweep; sweep_plan.go: its preview
+//	revoke.go     domains revoke, and its undoing
+//	sweep.go      domains sweep; sweep_plan.go: its preview
 //	pending.go    runs whose rows the workers find
 //	dryrun.go     the estimate of a submission
 //	submit.go     submissions

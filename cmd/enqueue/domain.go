@@ -226,10 +226,9 @@ type recordedJSON struct {
 	At           *time.Time   `json:"checked_at"` // of the state
 	FirstPresent *time.Time   `json:"first_present"`
 	LastPresent  *time.Time   `json:"last_present"`
-	Absence      *absenceJSON `json:"absence"`     // null: it is not known to be absent
-	InProgress   *actingJSON  `json:"in_progress"` // null: no request is in progress
-	Taken        *actingJSON  `json:"taken"`       // null: nothing was, or it was restored
-	History      []eventJSON  `json:"history"`     // the oldest first
+	Absence      *absenceJSON `json:"absence"` // null: it is not known to be absent
+	Revoked      *revokedJSON `json:"revoked"` // null: it is not, or it was restored
+	History      []eventJSON  `json:"history"` // the oldest first
 }
 
 type eventJSON struct {
@@ -240,24 +239,20 @@ type eventJSON struct {
 }
 
 type absenceJSON struct {
-	Since     *time.Time   `json:"since"`
-	Last      *time.Time   `json:"last"`
-	Checks    int          `json:"sweeps"` // that did not see the token
-	Operator  string       `json:"name_server_operator,omitempty"`
-	Reported  *time.Time   `json:"reported_at"` // null: its loss was not notified
-	Status    sweep.Status `json:"status"`      // "at_risk", "unsure", "protected", "due", "reported" or "taken"
-	NotBefore *time.Time   `json:"not_before"`  // of at_risk
-	Action    string       `json:"action"`      // of the rules
-	Decision  string       `json:"decision"`    // in words, the breaker apart
+	Since    *time.Time `json:"since"`
+	Last     *time.Time `json:"last"`
+	Checks   int        `json:"sweeps"` // that did not see the token
+	Operator string     `json:"name_server_operator,omitempty"`
+	Lost     *time.Time `json:"lost_since"` // null: it is not lost
+	Decision string     `json:"decision"`   // in words
 }
 
-type actingJSON struct {
-	Action sweep.Action `json:"action"`
-	At     *time.Time   `json:"at"`
-	Host   string       `json:"verification_host"`
-	TXT    string       `json:"verification_txt"`
-	Flag   *bool        `json:"use_for_organization_discovery"` // before; null: not said
-	Back   bool         `json:"restores,omitempty"`
+type revokedJSON struct {
+	Set         sweep.Setting `json:"set"`
+	Run         string        `json:"run"`
+	RequestedAt time.Time     `json:"requested_at"`
+	At          *time.Time    `json:"revoked_at"`                     // null: the request has had no answer
+	Flag        bool          `json:"use_for_organization_discovery"` // before
 }
 
 func recordedAsJSON(r status.SweptDomain) recordedJSON {
@@ -265,7 +260,7 @@ func recordedAsJSON(r status.SweptDomain) recordedJSON {
 		Organization: r.OrganizationID, Name: r.Domain, Sweeps: r.Sweeps,
 		State: r.State, Reason: r.Reason, Sentence: r.Sentence, Values: append([]string{}, r.Values...), At: known(r.At),
 		FirstPresent: known(r.FirstPresent), LastPresent: known(r.LastPresent),
-		InProgress: actingAsJSON(r.InProgress), Taken: actingAsJSON(r.Taken), History: []eventJSON{},
+		History: []eventJSON{},
 	}
 	for _, e := range r.History {
 		shown := eventJSON{At: e.At, Event: e.What, Reason: e.Why}
@@ -278,18 +273,12 @@ func recordedAsJSON(r status.SweptDomain) recordedJSON {
 		j.Sweep = known(status.TickAt(r.Tick))
 	}
 	if a := r.Absence; a != nil {
-		assessment := r.Rules.Assess(r.DomainState)
 		j.Absence = &absenceJSON{
-			Since: known(a.Since), Last: known(a.Last), Checks: a.Checks, Operator: a.Operator, Reported: known(a.Reported),
-			Status: assessment.Status, NotBefore: known(assessment.NotBefore), Action: string(r.Rules.Action), Decision: r.Decision(),
+			Since: known(a.Since), Last: known(a.Last), Checks: a.Checks, Operator: a.Operator, Lost: known(a.Lost), Decision: r.Decision(),
 		}
 	}
-	return j
-}
-
-func actingAsJSON(a *sweep.ActionRequest) *actingJSON {
-	if a == nil {
-		return nil
+	if v := r.Revoked; v != nil {
+		j.Revoked = &revokedJSON{Set: v.Set, Run: v.Run, RequestedAt: v.At, At: known(v.DoneAt), Flag: v.Flag}
 	}
-	return &actingJSON{a.Action, known(a.At), a.Host, a.TXT, a.Flag, a.Back}
+	return j
 }

@@ -28,8 +28,9 @@ type grammar struct {
 		Update  updateCommand  `cmd:"" help:"Set the status or use_for_organization_discovery of discovery domains."`
 		Check   checkCommand   `cmd:"" help:"Check TXT records now and explain each fault; change nothing."`
 		Show    domainCommand  `cmd:"" help:"Show a discovery domain: its rows in all runs, why one is open, and what sweeps found."`
-		History historyCommand `cmd:"" help:"Show the results of sweeps for a discovery domain, and their changes to it."`
-		Sweep   sweepCommand   `cmd:"" help:"Check all verified domains again now, preview that, or confirm a sweep that was held back."`
+		History historyCommand `cmd:"" help:"Show the results of sweeps for a discovery domain, and its revocations."`
+		Sweep   sweepCommand   `cmd:"" help:"Check all verified domains again now, or preview that."`
+		Revoke  revokeCommand  `cmd:"" help:"Revoke domains whose TXT record sweeps have found gone, or undo that."`
 	} `cmd:"" help:"Verify, update, check and inspect discovery domains."`
 	Clients struct {
 		Remove removeCommand `cmd:"" help:"Remove client associations from organizations."`

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"orgops/internal/cli"
@@ -21,40 +20,28 @@ type sweepCommand struct {
 	VerifyPending bool   `noenv:"true" help:"Also check pending domains, and verify those whose TXT record is there."`
 	NoWorkerYet   bool   `help:"Start a sweep of a tenant that no worker has served on this Redis yet. It waits until one starts."`
 	Follow        bool   `noenv:"true" help:"Wait until the sweep has ended, then print the results of its rows."`
-	DryRun        bool   `noenv:"true" help:"Print how long a sweep would take and what it would do to domains known to be absent; change nothing."`
-	Rows          int    `noenv:"true" default:"20" help:"Domains that --dry-run and --confirm print; --json prints all."`
-	Confirm       string `noenv:"true" placeholder:"SWEEP" help:"Confirm a sweep that was held back because it found too many domains absent, instead of starting one. Those domains are acted on at the end of the next sweep."`
+	DryRun        bool   `noenv:"true" help:"Print how long a sweep would take; change nothing."`
 }
 
 func (*sweepCommand) Help() string {
 	return `A worker scans the organizations at the sweeps' share of the tenant's rate and checks the TXT record of each verified domain again.
-Results are recorded. A domain whose record is gone is acted on (worker --absent-action) at the end of a sweep, after --absent-checks
-sweeps have found it gone over at least --grace. If a sweep finds too many domains gone at once, it is held back until an operator confirms it.
+Results are recorded. A domain is reported as lost once --absent-checks sweeps have found its record gone over at least --grace (of the
+worker): the row of each later sweep that finds it gone settles as lost. A sweep takes nothing away: see "enqueue domains revoke".
 
 Sweeps start by schedule (worker --sweep); this command starts one now.
 
-Examples:
+Example:
 
-    enqueue domains sweep --dry-run
-    enqueue domains sweep --confirm 20261122-030000-abcdef`
+    enqueue domains sweep --dry-run`
 }
 
 func (c *sweepCommand) check() error {
 	errs := []error{
 		tasks.CheckTenant(c.Tenant), ifGiven(c.Org, tasks.CheckOrganization),
-		ifGiven(c.ID, tasks.CheckRunID), ifGiven(c.Confirm, tasks.CheckRunID),
-	}
-	if c.Rows < 1 {
-		errs = append(errs, fmt.Errorf("rows: want 1 or more, got %d", c.Rows))
+		ifGiven(c.ID, tasks.CheckRunID),
 	}
 	if c.DryRun && c.Follow {
 		errs = append(errs, errors.New("--dry-run and --follow do not go together: a dry run starts nothing to follow"))
-	}
-	other := firstGiven(
-		flag{c.Org != "", "--org"}, flag{c.ID != "", "--run"}, flag{c.Label != "", "--label"}, flag{c.VerifyPending, "--verify-pending"}, flag{c.Follow, "--follow"}, flag{c.DryRun, "--dry-run"},
-	)
-	if c.Confirm != "" && other != "" {
-		errs = append(errs, fmt.Errorf("--confirm and %s do not go together: it begins no sweep", other))
 	}
 	return cli.Usage(errors.Join(errs...))
 }
@@ -63,11 +50,8 @@ func (c *sweepCommand) Run(ctx context.Context, t *tool) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	switch {
-	case c.Confirm != "":
-		return t.confirmBreaker(ctx, c)
-	case c.DryRun:
-		return t.planSweep(ctx, c.Tenant, c.Org, c.Rows)
+	if c.DryRun {
+		return t.planSweep(ctx, c.Tenant, c.Org)
 	}
 	return t.startSweep(ctx, c)
 }
@@ -86,34 +70,4 @@ func (t *tool) startSweep(ctx context.Context, c *sweepCommand) error {
 		return notStarted(ctx, "sweep "+id, id, err)
 	}
 	return t.started(ctx, run, created, seen, c.Follow)
-}
-
-// confirmBreaker closes the tenant's breaker, if it is that of the sweep, and prints a preview
-// of the next sweep.
-func (t *tool) confirmBreaker(ctx context.Context, c *sweepCommand) error {
-	if err := t.connect(ctx); err != nil {
-		return err
-	}
-	closed, err := status.CloseBreaker(ctx, t.redis, c.Tenant, c.Confirm)
-	if err != nil {
-		return err
-	}
-	preview, err := status.PreviewOf(ctx, t.redis, c.Tenant, "", time.Now())
-	if err != nil {
-		return err
-	}
-	if t.json {
-		return t.printJSON(confirmedJSON{c.Tenant, c.Confirm, closed.Confirmed, candidatesAsJSON(preview.Candidates)})
-	}
-	fmt.Fprintln(t.Stdout, status.BreakerClosed(c.Tenant, closed))
-	fmt.Fprintln(t.Stdout, "Nothing is changed before the next sweep has ended; if it finds the same as the last ones:")
-	return status.WriteCandidates(t.Stdout, preview.Candidates, c.Rows)
-}
-
-// confirmedJSON is the output of --json for a confirmation.
-type confirmedJSON struct {
-	Tenant    string          `json:"tenant"`
-	Sweep     string          `json:"sweep"` // that held domains back
-	Confirmed time.Time       `json:"confirmed_before"`
-	Domains   []candidateJSON `json:"domains"` // all that are absent, or were taken away, as the next sweep would decide
 }

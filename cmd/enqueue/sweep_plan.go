@@ -14,10 +14,9 @@ import (
 
 // sweepPlan is an estimate of the next sweep from the last one.
 type sweepPlan struct {
-	status.Preview
 	tenant    string
-	org       string // empty: all of them
-	rows      int    // that are printed
+	org       string         // empty: all of them
+	last      *sweep.Summary // of the last complete sweep; nil: there was none
 	at        time.Time
 	settings  tenant.Announced
 	announced bool
@@ -35,17 +34,16 @@ type sweepCalls struct {
 	Pages   int64 `json:"organization_pages"`
 	Lists   int64 `json:"domain_lists"` // one for each organization
 	Records int64 `json:"records"`      // at most: one is read before its absence is recorded
-	Actions int64 `json:"actions"`      // a read and a change for each
 }
 
-func (c sweepCalls) sum() int64 { return c.Pages + c.Lists + c.Records + c.Actions }
+func (c sweepCalls) sum() int64 { return c.Pages + c.Lists + c.Records }
 
-// planSweep prints the estimate of a sweep, and the decisions at its end.
-func (t *tool) planSweep(ctx context.Context, name, org string, rows int) error {
+// planSweep prints the estimate of a sweep.
+func (t *tool) planSweep(ctx context.Context, name, org string) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
-	p := sweepPlan{tenant: name, org: org, rows: rows, at: time.Now()}
+	p := sweepPlan{tenant: name, org: org, at: time.Now()}
 	err := t.readSweeps(ctx, &p)
 	if err == nil {
 		err = p.estimate()
@@ -72,7 +70,7 @@ func (t *tool) readSweeps(ctx context.Context, p *sweepPlan) (err error) {
 		return err
 	}
 	p.skipped = ticks.Skipped
-	p.Preview, err = status.PreviewOf(ctx, t.redis, p.tenant, p.org, p.at)
+	p.last, err = status.SummaryOf(ctx, t.redis, p.tenant)
 	return err
 }
 
@@ -98,23 +96,15 @@ func (p *sweepPlan) estimate() (err error) {
 // count counts the requests; nil: not known.
 func (p *sweepPlan) count() *sweepCalls {
 	c := sweepCalls{Lists: 1}
-	for _, one := range p.Candidates {
-		if one.Acts() && one.Action != sweep.Report {
-			c.Actions += 2
-		}
-		if !one.Since.IsZero() {
-			c.Records++
-		}
-	}
 	if p.org != "" {
 		return &c
 	}
-	if p.Summary == nil {
+	if p.last == nil {
 		return nil
 	}
-	c.Lists = p.Summary.Organizations
+	c.Lists = p.last.Organizations
 	c.Pages = max(1, (c.Lists+organizationsAPage-1)/organizationsAPage)
-	c.Records = max(c.Records, p.Summary.Absent)
+	c.Records = p.last.Absent
 	return &c
 }
 
@@ -127,43 +117,23 @@ func (p *sweepPlan) write(out io.Writer) error {
 	w := status.NewTable(out)
 	w.Line("tenant", p.tenant)
 	w.Line("organization", p.org)
-	w.Line("breaker", p.breaker())
 	w.Line("schedule", status.ScheduleText(p.cron, p.at))
 	w.Line("skipped", status.SkippedTick(p.skipped))
-	w.Line("last sweep", p.last())
+	w.Line("last sweep", p.lastSweep())
 	w.Line("API calls", p.requests())
 	w.Line("time", p.time())
 	if p.tooSlow() {
 		w.Line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", status.Span(p.interval)))
 	}
 	w.Line("rules", p.rules())
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if len(p.Candidates) == 0 {
-		_, err := fmt.Fprintln(out, "\nno domain is known to be absent, and none was acted on")
-		return err
-	}
-	fmt.Fprintln(out, "\nif the next sweep finds the same as the last ones:")
-	return status.WriteCandidates(out, p.Candidates, p.rows)
+	return w.Flush()
 }
 
-// breaker describes the breaker, and whether it would open.
-func (p *sweepPlan) breaker() string {
-	text := p.BreakerText()
-	if p.opens() {
-		text += "; the next sweep would open it: " + p.NextBreaker.Why
+func (p *sweepPlan) lastSweep() string {
+	if p.last == nil {
+		return "no complete sweep has ended yet: the number of domains is not known"
 	}
-	return text
-}
-
-func (p *sweepPlan) opens() bool { return p.NextBreaker.Open && !p.Breaker.Open }
-
-func (p *sweepPlan) last() string {
-	if p.Summary == nil {
-		return "no sweep of the whole tenant has ended yet: the number of domains is not known"
-	}
-	return status.SweepText(*p.Summary)
+	return status.SweepText(*p.last)
 }
 
 func (p *sweepPlan) requests() string {
@@ -175,9 +145,9 @@ func (p *sweepPlan) requests() string {
 	if c.Pages > 0 {
 		text += fmt.Sprintf("%d for the list of organizations, ", c.Pages)
 	}
-	text += fmt.Sprintf("%d for the domains of each, up to %d for absent records", c.Lists, c.Records)
-	if c.Actions > 0 {
-		text += fmt.Sprintf(", %d to act", c.Actions)
+	text += fmt.Sprintf("%d for the domains of each", c.Lists)
+	if c.Records > 0 {
+		text += fmt.Sprintf(", up to %d for absent records", c.Records)
 	}
 	return text
 }
@@ -194,7 +164,7 @@ func (p *sweepPlan) time() string {
 }
 
 func (p *sweepPlan) rules() string {
-	text := status.RulesText(p.Rules)
+	text := status.RulesText(p.settings.Rules())
 	if !p.announced {
 		text += " (the defaults, since no worker has announced the tenant's)"
 	}
@@ -203,34 +173,23 @@ func (p *sweepPlan) rules() string {
 
 // sweepPlanJSON is the output of --json for a dry run of a sweep.
 type sweepPlanJSON struct {
-	DryRun        bool            `json:"dry_run"`
-	Tenant        string          `json:"tenant"`
-	Organization  string          `json:"organization_id,omitempty"`
-	Breaker       breakerJSON     `json:"breaker"`
-	Sweep         string          `json:"sweep"`        // the schedule's cron text; empty: there is none
-	Next          *time.Time      `json:"next_tick"`    // null: there is no schedule
-	Skipped       *skipJSON       `json:"skipped"`      // the last tick that was; null: none was
-	Last          *summaryJSON    `json:"last_sweep"`   // of the whole tenant; null: none has ended
-	APICalls      *int64          `json:"api_calls"`    // without retries; null: not known
-	Of            *sweepCalls     `json:"api_calls_of"` // by purpose
-	Rate          string          `json:"rate"`         // of the tenant
-	Reserve       float64         `json:"reserve"`      // the share of it that is left to others
-	SweepShare    float64         `json:"sweep_share"`  // the share of the rest that sweeps get
-	RateAnnounced bool            `json:"rate_announced"`
-	Seconds       *int64          `json:"seconds"`          // that the calls take; 0: the rate is unlimited; null: not known
-	Interval      *int64          `json:"interval_seconds"` // the least time between two ticks; null: there is no schedule
-	TooSlow       bool            `json:"too_slow"`         // the calls take longer than that
-	Rules         rulesJSON       `json:"rules"`
-	Domains       []candidateJSON `json:"domains"` // all that are absent, or were taken away
-}
-
-type breakerJSON struct {
-	Open      bool       `json:"open"`
-	Sweep     string     `json:"sweep,omitempty"`  // that opened it, or held domains back: for --confirm
-	At        *time.Time `json:"at"`               // when it opened; null: it is closed
-	Reason    string     `json:"reason,omitempty"` // it is open, or domains were held back
-	Confirmed *time.Time `json:"confirmed_before"` // domains absent before are confirmed to be gone; null: none is
-	Opens     bool       `json:"would_open"`       // at the end of the next sweep
+	DryRun        bool         `json:"dry_run"`
+	Tenant        string       `json:"tenant"`
+	Organization  string       `json:"organization_id,omitempty"`
+	Sweep         string       `json:"sweep"`        // the schedule's cron text; empty: there is none
+	Next          *time.Time   `json:"next_tick"`    // null: there is no schedule
+	Skipped       *skipJSON    `json:"skipped"`      // the last tick that was; null: none was
+	Last          *summaryJSON `json:"last_sweep"`   // of the whole tenant; null: none has ended
+	APICalls      *int64       `json:"api_calls"`    // without retries; null: not known
+	Of            *sweepCalls  `json:"api_calls_of"` // by purpose
+	Rate          string       `json:"rate"`         // of the tenant
+	Reserve       float64      `json:"reserve"`      // the share of it that is left to others
+	SweepShare    float64      `json:"sweep_share"`  // the share of the rest that sweeps get
+	RateAnnounced bool         `json:"rate_announced"`
+	Seconds       *int64       `json:"seconds"`          // that the calls take; 0: the rate is unlimited; null: not known
+	Interval      *int64       `json:"interval_seconds"` // the least time between two ticks; null: there is no schedule
+	TooSlow       bool         `json:"too_slow"`         // the calls take longer than that
+	Rules         rulesJSON    `json:"rules"`
 }
 
 type skipJSON struct {
@@ -239,48 +198,26 @@ type skipJSON struct {
 	InRow  int       `json:"in_a_row"`
 }
 
-// summaryJSON is the summary of a sweep, with a readable tick and other names of two members.
+// summaryJSON is the summary of a sweep, with a readable tick and another name of a member.
 type summaryJSON struct {
 	sweep.Summary
-	Tick        time.Time `json:"tick"`
-	At          *struct{} `json:"at,omitempty"`
-	EvaluatedAt time.Time `json:"evaluated_at"`
-	Why         *struct{} `json:"why,omitempty"`
-	Reason      string    `json:"reason,omitempty"`
+	Tick    time.Time `json:"tick"`
+	At      *struct{} `json:"at,omitempty"`
+	EndedAt time.Time `json:"ended_at"`
 }
 
 type rulesJSON struct {
-	Action       sweep.Action `json:"absent_action"`
-	GraceSeconds int64        `json:"grace_seconds"`
-	AbsentChecks int          `json:"absent_checks"`
-	Protect      []string     `json:"protect"`
-}
-
-type candidateJSON struct {
-	ID           string       `json:"discovery_domain_id"`
-	Name         string       `json:"domain"`
-	Organization string       `json:"organization_id"`
-	Since        *time.Time   `json:"absent_since"` // null: it is not
-	Checks       int          `json:"sweeps"`       // that have found it gone
-	Status       sweep.Status `json:"status"`       // "at_risk", "unsure", "protected", "due", "reported", "taken" or "present"
-	NotBefore    *time.Time   `json:"not_before"`   // of at_risk
-	Action       sweep.Action `json:"action"`       // of the rules
-	Acts         bool         `json:"acts"`         // it would be done
-	Held         string       `json:"held,omitempty"`
-	Decision     string       `json:"decision"` // in words
+	GraceSeconds int64    `json:"grace_seconds"`
+	AbsentChecks int      `json:"absent_checks"`
+	Protect      []string `json:"protect"`
 }
 
 func (p *sweepPlan) asJSON() sweepPlanJSON {
-	b := p.Breaker
+	rules := p.settings.Rules()
 	j := sweepPlanJSON{
 		DryRun: true, Tenant: p.tenant, Organization: p.org, Sweep: p.cron.String(), Of: p.calls,
-		Breaker: breakerJSON{Open: b.Open, Sweep: b.ID, Reason: b.Why, Confirmed: known(b.Confirmed), Opens: p.opens()},
-		Rate:    p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: p.limit.SweepShare, RateAnnounced: p.announced, TooSlow: p.tooSlow(),
-		Rules:   rulesJSON{p.Rules.Action, int64(p.Rules.Grace / time.Second), p.Rules.AbsentChecks, append([]string{}, p.Rules.Protect...)},
-		Domains: candidatesAsJSON(p.Candidates),
-	}
-	if b.Open {
-		j.Breaker.At = known(b.At)
+		Rate: p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: p.limit.SweepShare, RateAnnounced: p.announced, TooSlow: p.tooSlow(),
+		Rules: rulesJSON{int64(rules.Grace / time.Second), rules.AbsentChecks, append([]string{}, rules.Protect...)},
 	}
 	if j.Sweep != "" {
 		j.Next, j.Interval = known(p.cron.Next(p.at)), new(int64(p.interval/time.Second))
@@ -288,22 +225,11 @@ func (p *sweepPlan) asJSON() sweepPlanJSON {
 	if s := p.skipped; s.Tick != 0 {
 		j.Skipped = &skipJSON{status.TickAt(s.Tick), s.Why, s.InRow}
 	}
-	if l := p.Summary; l != nil {
-		j.Last = &summaryJSON{Summary: *l, Tick: status.TickAt(l.Tick), EvaluatedAt: l.At, Reason: l.Why}
+	if l := p.last; l != nil {
+		j.Last = &summaryJSON{Summary: *l, Tick: status.TickAt(l.Tick), EndedAt: l.At}
 	}
 	if p.calls != nil {
 		j.APICalls, j.Seconds = new(p.calls.sum()), new(int64(p.takes/time.Second))
 	}
 	return j
-}
-
-func candidatesAsJSON(candidates []status.Candidate) []candidateJSON {
-	all := []candidateJSON{}
-	for _, c := range candidates {
-		all = append(all, candidateJSON{
-			ID: c.ID, Name: c.Domain, Organization: c.OrganizationID, Since: known(c.Since), Checks: c.Checks,
-			Status: c.Status, NotBefore: known(c.NotBefore), Action: c.Action, Acts: c.Acts(), Held: c.Held, Decision: c.Decision(),
-		})
-	}
-	return all
 }

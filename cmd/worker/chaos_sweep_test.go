@@ -21,7 +21,7 @@ const (
 	chaosChecks = 2
 	// protectedZone has domains that are never changed.
 	protectedZone = "protected.example"
-	// sweptMost is how many organizations are swept by command: fewer than open the breaker.
+	// sweptMost is how many organizations are swept by command.
 	sweptMost = 12
 )
 
@@ -29,12 +29,12 @@ const (
 // too.
 func sweepSettings() map[string]string {
 	return map[string]string{
-		"ORGOPS_SWEEP": "* * * * *", "ORGOPS_ABSENT_ACTION": "pending", "ORGOPS_GRACE": chaosGrace.String(),
+		"ORGOPS_SWEEP": "* * * * *", "ORGOPS_GRACE": chaosGrace.String(),
 		"ORGOPS_ABSENT_CHECKS": fmt.Sprint(chaosChecks), "ORGOPS_PROTECT": protectedZone,
 	}
 }
 
-// sweptDomain is a domain that only sweeps may change.
+// sweptDomain is a domain that only sweeps and revocations may change.
 type sweptDomain struct {
 	class     string // one of sweptClasses
 	host, txt string
@@ -80,10 +80,10 @@ func (c *chaos) newSwept() *sweptOrganization {
 	return o
 }
 
-// drawSweep returns a function that sweeps an organization, which may be a new one. Before the
-// sweep the token of an absent domain may be published again.
+// drawSweep returns a function that sweeps an organization, which may be a new one, and may revoke
+// lost domains. Before the sweep the token of an absent domain may be published again.
 func (c *chaos) drawSweep(draws *rand.Rand) func() {
-	fresh, pending, back := draws.IntN(4) == 0, draws.IntN(4) == 0, draws.IntN(3) == 0
+	fresh, pending, back, revoke := draws.IntN(4) == 0, draws.IntN(4) == 0, draws.IntN(3) == 0, draws.IntN(2) == 0
 	o := &sweptOrganization{}
 	if n := len(c.sweptOrgs); n == 0 || fresh && n < sweptMost {
 		o = c.newSwept()
@@ -106,11 +106,16 @@ func (c *chaos) drawSweep(draws *rand.Rand) func() {
 	}
 	j := &job{submission: submission{run: id, file: o.file, command: args[:2]}, rows: len(o.domains), args: args}
 	c.addJob(j)
-	return func() { c.submit(j) }
+	return func() {
+		c.submit(j)
+		if revoke { // the domains that complete sweeps have found lost
+			c.enter("domains", "revoke", "--max", "100000")
+		}
+	}
 }
 
-// compareSwept checks that sweeps have set a domain to pending only if the DNS has denied its
-// token, long enough and right before, and to verified only if the DNS had it.
+// compareSwept checks that revocations have set a domain to pending only if the DNS has denied its
+// token, long enough and right before, and sweeps to verified only if the DNS had it.
 func (c *chaos) compareSwept(row *chaosRow, d sandbox.Domain, dns answers) {
 	status, s := "verified", row.swept
 	if strings.HasPrefix(s.class, "pending") {
@@ -154,7 +159,7 @@ func readBefore(p, change sandbox.Request) bool {
 
 // compareTaken checks a request that set a domain to pending.
 func (c *chaos) compareTaken(row *chaosRow, p sandbox.Request, dns answers) {
-	c.done["set to pending by sweeps"]++
+	c.done["revoked"]++
 	s := row.swept
 	if s.class != "absent" {
 		c.addWrong("%v: set to pending by request %d", row, p.Seq)

@@ -162,12 +162,12 @@ var wrongTenant = []settingsCase{
 	{name: "sweep in a zone", args: []string{"--sweep", "CRON_TZ=Europe/Berlin 0 3 * * *"}, want: badCron(`"CRON_TZ=Europe/Berlin 0 3 * * *": the times are in UTC: leave the zone out`)},
 	{name: "sweep on no day", args: []string{"--sweep", "0 0 31 2 *"}, want: badCron(`"0 0 31 2 *": there is no such day in any year`)},
 	{name: "sweep empty", args: []string{"--sweep="}, want: badCron(`"": it is empty`)},
-	{name: "absent-action", args: []string{"--absent-action", "delete"}, want: `absent-action: want report, unroute or pending, got "delete"`},
 	{name: "grace 0", args: []string{"--grace", "0s"}, want: "grace: want a time above 0, at most 8760h0m0s, got 0s"},
 	{name: "grace of hours", args: []string{"--grace", "23h"}, want: "grace: want at least 24h0m0s, got 23h0m0s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)"},
 	{name: "grace of years", args: []string{"--grace", "8761h"}, want: "grace: want a time above 0, at most 8760h0m0s, got 8761h0m0s"},
-	{name: "absent-checks 0", args: []string{"--absent-checks", "0"}, want: "absent-checks: want 1 to 1000, got 0"},
-	{name: "absent-checks 1001", args: []string{"--absent-checks", "1001"}, want: "absent-checks: want 1 to 1000, got 1001"},
+	{name: "absent-checks 0", args: []string{"--absent-checks", "0"}, want: "absent-checks: want 2 to 1000, got 0"},
+	{name: "absent-checks 1", args: []string{"--absent-checks", "1"}, want: "absent-checks: want 2 to 1000, got 1: one bad night is no loss (1 is for a sandbox, whose base URL is on loopback)"},
+	{name: "absent-checks 1001", args: []string{"--absent-checks", "1001"}, want: "absent-checks: want 2 to 1000, got 1001"},
 	{name: "protect a wildcard", args: []string{"--protect", "org_1,*.acme.example"}, want: "protect: want domains (including their subdomains) and organization ids: domain \"*.acme.example\": has a label that domains do not have (\"*\"): no domain has U+002A; give the organization's own domain"},
 	{name: "protect letters that DNS has not", args: []string{"--protect", "bücher.example"}, want: `protect: want "bücher.example" in the form that the DNS has it in: xn--bcher-kva.example`},
 	{name: "several at once", args: []string{"--rate", "fast", "--resolvers", "dns.example.com"}, want: badRate + "\n" + badResolver},
@@ -258,9 +258,8 @@ var invalidFiles = map[string]string{
 	"one-operator":        `line 2: tenants[0] "acme": ` + oneOperator,
 	"dns-mode":            `line 2: tenants[0] "acme": dns-mode: want auto, authority or resolvers, got "sometimes"`,
 	"sweep":               `line 2: tenants[0] "acme": ` + badCron(`"60 3 * * *": end of range (60) above maximum (59): 60`),
-	"absent-action":       `line 2: tenants[0] "acme": absent-action: want report, unroute or pending, got "Report"`,
 	"grace":               `line 2: tenants[0] "acme": grace: want at least 24h0m0s, got 1h0m0s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)`,
-	"absent-checks":       `line 2: tenants[0] "acme": absent-checks: want 1 to 1000, got 0`,
+	"absent-checks":       `line 2: tenants[0] "acme": absent-checks: want 2 to 1000, got 0`,
 	"protect":             `line 2: tenants[0] "acme": protect: want domains (including their subdomains) and organization ids: domain "": is empty; give the organization's own domain`,
 	"verify-pending":      "line 6: cannot unmarshal !!str `perhaps`",
 	"several-rules":       `line 6: tenants[1] "other": ` + noBaseURL + "\n" + noCredentials + "\n" + badRate + "\nresolvers: none is named",
@@ -339,11 +338,11 @@ tenant production:
   refuse-aliases: false
   sweep: 0 3 * * * UTC, 24h0m0s apart or more
   verify-pending: true
-  absent-action: unroute, grace 336h0m0s, absent-checks 5
+  lost: grace 336h0m0s, absent-checks 5
   protect: example.com, org_ExAmPlE000000001
   allow-unproven: false
   webhook-backlog: 10000
-  webhook crm: https://crm.example.com (domain.at_risk, domain.lost, domain.restored), secret [secret]
+  webhook crm: https://crm.example.com (domain.at_risk, domain.lost, domain.found), secret [secret]
   webhook desk: https://10.20.0.7:8443 (all events), secret [secret]
 tenant staging:
   base-url: https://staging.example.com/api/v2
@@ -362,7 +361,7 @@ tenant staging:
   refuse-aliases: false
   sweep: off
   verify-pending: false
-  absent-action: report, grace 168h0m0s, absent-checks 3
+  lost: grace 168h0m0s, absent-checks 3
   allow-unproven: false
 tenant partner:
   base-url: https://partner.example.com/api/v2
@@ -385,7 +384,7 @@ tenant partner:
   refuse-aliases: false
   sweep: off
   verify-pending: false
-  absent-action: report, grace 168h0m0s, absent-checks 3
+  lost: grace 168h0m0s, absent-checks 3
   allow-unproven: false
 `
 	if diff := cmp.Diff(want, stdout); diff != "" || status != 0 || stderr != "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,7 +16,6 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
-	"orgops/internal/followup"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/metrics"
@@ -39,17 +39,16 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 		},
 	})
 	places, queue := corePlaces(t.Limit.Rate), engine.Queue(name)
-	// The commands of dispatcher, scanner and follow-up end with their contexts, apart from
+	// The commands of dispatcher and scanner end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is down can stop.
 	own := ledger.New(w.permits)
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.permits, t.Name), Notifier: notifier}
-	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: t.Rules, Logger: w.logger})
 	c.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
 		Places: places, Place: func() workers.Place { return w.order.Place(name) },
 		Kinds: released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
 		Ended: func(ctx context.Context, run ledger.Run) error {
-			return afterEnd(ctx, own, c.followUp, notifier, run)
+			return afterEnd(ctx, own, states, notifier, run)
 		},
 		Enqueued: func() { w.queues.Wake(queue) },
 	})
@@ -60,9 +59,8 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traces.Traced(c.engine), Full: fullAt}
 }
 
-// actConcurrency is how many actions of sweeps query DNS at a time: each queries all vantage
-// points twice.
-const actConcurrency = 4
+// revokeConcurrency is how many revocations query DNS at a time: each queries all servers twice.
+const revokeConcurrency = 4
 
 // sweepConcurrency is how many DNS checks of sweeps run at a time, apart from those of
 // submitted rows.
@@ -88,7 +86,6 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout,
 		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
 	}
-	submit := submitRow(w.ledger.Core(), name)
 	swept := verify
 	swept.Places = kinds.NewPlaces(sweepConcurrency, sweepConcurrency/2)
 	return map[ledger.Kind]engine.Handler{
@@ -98,14 +95,18 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 			API: api, MaxClients: t.MaxClientsPerRequest, Limit: pace.NewClientLimit(w.redis, t.Name), Logger: logger,
 			Observe: func(clients int) { w.metrics.ClientsPerRequest(t.Name, clients) },
 		}),
-		kinds.Create:      kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout}),
-		kinds.Recheck:     kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: dns, Submit: submit}),
-		kinds.Act:         kinds.NewAct(kinds.ActConfig{API: api, DNS: dns, States: states, Rules: t.Rules, Places: kinds.NewPlaces(actConcurrency, 0), RequestTimeout: timeout, Logger: logger}),
-		kinds.HourlyCheck: kinds.NewHourlyCheck(kinds.HourlyConfig{Tenant: name, States: states, DNS: dns, Places: swept.Places, Submit: submit}),
+		kinds.Create: kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout}),
+		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{
+			Verify: swept, Tenant: name, States: states, Rules: t.Rules, Operators: dns, Submit: submitRow(w.ledger.Core(), name),
+		}),
+		kinds.Revoke: kinds.NewRevoke(kinds.RevokeConfig{
+			API: api, DNS: revokeDNS{dns, observedDNS{t.disprover, w.metrics, w.traces, t.Name}}, States: states, Rules: t.Rules,
+			Places: kinds.NewPlaces(revokeConcurrency, 0), NoServers: t.OnLoopback() && t.Mode == dnscheck.ModeResolvers, RequestTimeout: timeout, Logger: logger,
+		}),
 	}
 }
 
-// ownKeptFor is how long single rows of handlers are stored after their end: each hour may have
+// ownKeptFor is how long single rows of handlers are stored after their end: each sweep may have
 // another one of the same domain.
 const ownKeptFor = 7 * 24 * time.Hour
 
@@ -113,7 +114,7 @@ const ownKeptFor = 7 * 24 * time.Hour
 func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, kinds.OneRow) error {
 	return func(ctx context.Context, r kinds.OneRow) error {
 		_, _, err := l.SubmitRow(ctx, ledger.NewRun{
-			ID: r.ID, Tenant: t, Kind: r.Kind, Description: ledger.Description{Format: intake.FormatJSONL, GiveUp: r.GiveUp, KeepFor: ownKeptFor},
+			ID: r.ID, Tenant: t, Kind: r.Kind, Description: ledger.Description{Format: intake.FormatJSONL, KeepFor: ownKeptFor},
 		}, r.Content)
 		return err
 	}
@@ -153,9 +154,8 @@ func released(maxClients int) map[ledger.Kind]dispatch.Kind {
 		kinds.Recheck: {
 			Operations: dispatch.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}}, Cost: dispatch.Cost{Ready: 2},
 		},
-		// An action that only reports changes nothing, and would not end the block of changes.
-		kinds.Act:         {Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
-		kinds.HourlyCheck: {}, // DNS only
+		// One whose token is there changes nothing, and would not end the block of changes.
+		kinds.Revoke: {Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
 	}
 }
 
@@ -172,7 +172,7 @@ func perSecond(limit pace.Limit) func() float64 {
 // here.
 func metricType(k ledger.Kind) string {
 	switch k {
-	case kinds.Verify, kinds.Update, kinds.Remove, kinds.Create, kinds.Recheck, kinds.Act, kinds.HourlyCheck:
+	case kinds.Verify, kinds.Update, kinds.Remove, kinds.Create, kinds.Recheck, kinds.Revoke:
 		return string(k)
 	}
 	return "unknown"
@@ -224,15 +224,20 @@ func (w *worker) endSession() {
 	}
 }
 
-// afterEnd evaluates a sweep, and notifies that a run has ended, unless lists leave it
-// out or it has the actions of a sweep. If the evaluation of a sweep fails it is repeated,
-// and the end is notified once.
-func afterEnd(ctx context.Context, l *ledger.Ledger, f *followup.FollowUp, notifier events.Notifier, run ledger.Run) error {
-	if err := f.Ended(ctx, run); err != nil {
-		return err
-	}
-	if run.Single || run.Kind == kinds.Act {
+// afterEnd stores the summary of a complete sweep, and notifies that a run has ended, unless lists
+// leave it out. To repeat it is harmless.
+func afterEnd(ctx context.Context, l *ledger.Ledger, states *sweep.States, notifier events.Notifier, run ledger.Run) error {
+	if run.Single {
 		return nil
+	}
+	if run.Kind == kinds.Recheck && run.Scan != nil && !run.Cancelled {
+		var progress sweep.Progress
+		if err := json.Unmarshal(run.Scan.Progress, &progress); err != nil {
+			return fmt.Errorf("sweep %s: read its progress: %w", run.ID, err)
+		}
+		if err := states.Conclude(ctx, string(run.ID), progress); err != nil {
+			return err
+		}
 	}
 	counts, err := l.Counts(ctx, run) // those of the header are a hint
 	if err != nil {
@@ -269,6 +274,17 @@ func (d observedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Ve
 
 func (d observedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	return d.observe(ctx, "disprove", d.Checker.Disprove, host, token)
+}
+
+// revokeDNS has a checker of its own for disproofs.
+type revokeDNS struct {
+	observedDNS
+	disprover observedDNS
+}
+
+// Disprove implements kinds.RevokeDNS.
+func (d revokeDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.disprover.Disprove(ctx, host, token)
 }
 
 func (d observedDNS) observe(ctx context.Context, span string, check func(ctx context.Context, host, token string) (dnscheck.Verdict, error), host, token string) (dnscheck.Verdict, error) {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 )
 
@@ -13,7 +12,7 @@ import (
 const drainEvery = 500 * time.Millisecond
 
 // drained waits until nothing is left that this worker could do: every run of its tenants
-// has ended, and every sweep is evaluated, with the actions that follow. Runs that wait for
+// has ended, and its end was notified. Runs that wait for
 // an operator, a producer or a time are left, and checks between sweeps, of which there are
 // always others. Errors of Redis are logged, and the runs read again.
 func (w *worker) drained(ctx context.Context) error {
@@ -54,8 +53,6 @@ func (w *worker) left(ctx context.Context) (bool, error) {
 // or a time that is yet to come.
 func continues(r ledger.Run, now time.Time) bool {
 	switch c := r.Control; {
-	case r.Kind == kinds.HourlyCheck:
-		return false
 	case r.Ended():
 		return true // until it is finished
 	case r.Staged(), r.Growing && r.Scan == nil:

@@ -80,11 +80,9 @@ func TestGoesOn(t *testing.T) {
 		{with(ledger.Control{NotBefore: now.Add(-time.Minute)}), true},
 		{with(ledger.Control{Paused: true, Cancelled: true}), true},
 		{ledger.Run{Kind: kinds.Recheck, CommittedAt: now, Growing: true, Scan: &ledger.Scan{}}, true},
-		{ledger.Run{Kind: kinds.Recheck, CommittedAt: now, EndedAt: now, Scan: &ledger.Scan{}}, true}, // until it is evaluated
-		{ledger.Run{Kind: kinds.Act, CommittedAt: now}, true},
-		{ledger.Run{Kind: kinds.Act}, false},
-		{ledger.Run{Kind: kinds.HourlyCheck, CommittedAt: now}, false},
-		{ledger.Run{Kind: kinds.HourlyCheck, CommittedAt: now, EndedAt: now}, false},
+		{ledger.Run{Kind: kinds.Recheck, CommittedAt: now, EndedAt: now, Scan: &ledger.Scan{}}, true}, // until its summary is stored
+		{ledger.Run{Kind: kinds.Revoke, CommittedAt: now}, true},
+		{ledger.Run{Kind: kinds.Revoke}, false},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			if got := continues(tt.run, now); got != tt.want {
@@ -100,11 +98,11 @@ func TestReleased(t *testing.T) {
 	w := &worker{}
 	for kind, k := range released(7) {
 		switch kind {
-		case kinds.HourlyCheck, kinds.Recheck:
+		case kinds.Recheck:
 			if len(k.Operations.First)+len(k.Operations.Check) > 0 || k.Cost.First+k.Cost.Check > 0 {
 				t.Errorf("%s: %+v", kind, k)
 			}
-		case kinds.Act:
+		case kinds.Revoke:
 			if k.Cost.First == 0 || slices.ContainsFunc(k.Operations.First, apiclient.Writes) {
 				t.Errorf("%s: %+v", kind, k)
 			}

@@ -50,7 +50,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
-	checker, err := dnscheck.New(dnscheck.Config{
+	dns := dnscheck.Config{
 		Resolvers: t.DNSResolvers, Quorum: t.Quorum, RequireDNSSEC: t.RequireDNSSEC, Mode: t.Mode,
 		RefuseAliases: t.RefuseAliases,
 		Observe: func(o dnscheck.Observation) {
@@ -64,20 +64,32 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 			}
 			logger.Warn("name servers unreachable: checking at the resolvers only", "dns_mode", t.Mode.String(), "error", why)
 		},
-	})
+	}
+	checker, err := dnscheck.New(dns)
 	if err != nil {
+		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
+	}
+	// A disproof queries the name servers in every mode, or nothing is revoked.
+	dns.Mode, dns.Reach = dnscheck.ModeAuthority, nil
+	if t.OnLoopback() {
+		dns.Mode = t.Mode // a sandbox may have no name servers
+	}
+	disprover, err := dnscheck.New(dns)
+	if err != nil {
+		checker.Close()
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.Endpoints, UserAgent: "orgops/" + version, Proxy: t.Network.Proxy, RootCAs: t.Network.RootCAs})
 	if err != nil {
 		checker.Close()
+		disprover.Close()
 		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
 	}
 	s := &served{
 		shown: console.Tenant{
 			Served: health.Served{Settings: t.Announced(), API: api, DNS: checker}, Reach: reach, Errors: problems, Webhooks: t.Endpoints,
 		},
-		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
+		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, disprover: disprover, hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
 	}
 	s.shown.AwaitsToken = func() bool { return w.awaitsToken(s) }
 	notifier, deliveries := w.newNotifier(s)

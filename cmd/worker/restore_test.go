@@ -16,7 +16,7 @@ import (
 	"orgops/tasks"
 )
 
-// TestRestore has a worker execute the row by which a sweep restores a status. The flag of the
+// TestRestore has a worker execute the row by which a command restores a status. The flag of the
 // row applies to a record that omits it: a flag that was changed meanwhile stays.
 func TestRestore(t *testing.T) {
 	t.Parallel()
@@ -46,13 +46,13 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// restore submits the row by which a sweep restores a status.
+// restore submits the row by which a command restores a status.
 func (d *desk) restore(id ledger.RunID, row kinds.VerifyRow) {
 	d.t.Helper()
 	row.Restore = true
 	content, err := json.Marshal(row)
 	if err == nil {
-		err = submitRow(d.ledger.Core(), tasks.DefaultTenant)(d.t.Context(), kinds.OneRow{ID: id, Kind: kinds.Verify, Content: content, GiveUp: time.Hour})
+		_, err = intake.New(d.redis, d.ledger).SubmitChosen(d.t.Context(), ledger.NewRun{ID: id, Tenant: tasks.DefaultTenant, Kind: kinds.Verify, Description: ledger.Description{GiveUp: time.Hour}}, [][]byte{content})
 	}
 	if err != nil {
 		d.t.Fatal(err)
@@ -69,7 +69,7 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 	}
 	taker := intake.New(d.redis, d.ledger)
 	options := intake.RetryOptions{ID: "again", Outcomes: []string{"cancelled"}}
-	if _, err := taker.Retry(t.Context(), "restore", options); err == nil || !strings.Contains(err.Error(), "run restore was submitted by a worker") {
+	if _, err := taker.Retry(t.Context(), "restore", options); err == nil || !strings.Contains(err.Error(), "run restore revokes domains, or undoes that, and is not retried") {
 		t.Errorf("retry: %v", err)
 	}
 	if _, err := d.ledger.Get(t.Context(), "again"); !errors.Is(err, ledger.ErrNotFound) {

@@ -13,9 +13,9 @@ import (
 	"orgops/tasks"
 )
 
-// TestDrainAwaitsTheJudging starts a sweep and a draining worker. The worker exits only when
-// the sweep is evaluated, which happens after the last row has settled.
-func TestDrainAwaitsTheJudging(t *testing.T) {
+// TestDrainAwaitsTheSummary starts a sweep and a draining worker. The worker exits only when the
+// summary is stored, which happens after the last row has settled.
+func TestDrainAwaitsTheSummary(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	box.Seed()

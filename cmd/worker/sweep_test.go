@@ -43,7 +43,7 @@ func TestSweepKilled(t *testing.T) {
 	}
 	f.work("one")
 	awaitFor(t, recovery, "the end of the sweep", func() bool { return f.run("sweep").Ended() })
-	awaitFor(t, recovery, "its judgement", func() bool { return f.judged().Run == "sweep" })
+	awaitFor(t, recovery, "its summary", func() bool { return f.judged().Run == "sweep" })
 
 	f.compareRows(crowd)
 	f.compareMemories(tick, crowd)
@@ -62,7 +62,7 @@ func crowdOf(t *testing.T, seed uint64, o sandbox.BulkOptions) sandbox.Bulk {
 	return startBox(t, sandbox.Options{Seed: seed}).SeedBulk(o)
 }
 
-// judged returns the summary of the last evaluated sweep.
+// judged returns the summary of the last complete sweep.
 func (f *fleet) judged() (j sweep.Summary) {
 	f.t.Helper()
 	value, err := sweep.NewStore(f.redis, tasks.DefaultTenant).State(f.t.Context(), sweep.SummaryState)
@@ -109,7 +109,7 @@ func (f *fleet) compareRows(crowd sandbox.Bulk) {
 }
 
 // compareMemories checks that each domain's state holds the check of this sweep, and that the
-// evaluation counts all domains.
+// summary counts all domains.
 func (f *fleet) compareMemories(tick int64, crowd sandbox.Bulk) {
 	f.t.Helper()
 	memories, states := sweep.NewStore(f.redis, tasks.DefaultTenant), map[string]int64{}
@@ -139,7 +139,7 @@ func (f *fleet) compareMemories(tick int64, crowd sandbox.Bulk) {
 	}
 	j := f.judged()
 	got := map[string]int64{"absent": j.Absent, "unknown": j.Unknown, "present": j.Present}
-	if diff := cmp.Diff(want, got); diff != "" || j.Organizations != int64(crowd.Organizations) || j.Newly != int64(crowd.Absent) {
+	if diff := cmp.Diff(want, got); diff != "" || j.Organizations != int64(crowd.Organizations) || j.Lost != 0 {
 		f.t.Errorf("judged %+v; domains (-want +got):\n%s", j, diff)
 	}
 }

@@ -34,7 +34,6 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 		func() { t.core.dispatcher.Run(ctx) },
 		func() { t.core.scanner.Run(ctx) },
 		func() { t.core.engine.RunAudits(ctx, ledger.New(w.permits)) },
-		func() { t.core.followUp.Run(ctx, t.core.dispatcher.Active) },
 	} {
 		parts.Go(func() {
 			if engine.Sleep(ctx, delay) == nil {
@@ -88,6 +87,7 @@ func (w *worker) shutdown(t *served) {
 func (t *served) close() {
 	t.api.CloseIdle()
 	t.dns.Close()
+	t.disprover.Close()
 	t.hooks.Close()
 }
 

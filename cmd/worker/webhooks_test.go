@@ -117,7 +117,7 @@ func wantMetrics(t *testing.T, metrics string) {
 	t.Helper()
 	for _, want := range []string{
 		`orgops_build_info{`, `orgops_redis_scrape_success 1`, `orgops_pace_limit_per_second{tenant="default"} +Inf`, `orgops_pace_paused_seconds{tenant="default"} 0`,
-		`orgops_breaker_open{tenant="default"} 0`, `orgops_runs_open{tenant="default"} `, `orgops_token_ok{tenant="default"} 1`, `orgops_token_failures_total{tenant="default"} 0`,
+		`orgops_runs_open{tenant="default"} `, `orgops_token_ok{tenant="default"} 1`, `orgops_token_failures_total{tenant="default"} 0`,
 		`orgops_verdicts_total{reason="found",state="present",tenant="default"} `, `orgops_api_requests_total{operation="update_discovery_domain",status="200",tenant="default"} 1`,
 	} {
 		if !strings.Contains(metrics, "\n"+want) {

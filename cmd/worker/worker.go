@@ -22,7 +22,6 @@ import (
 	"orgops/internal/deliveries"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
-	"orgops/internal/followup"
 	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -139,16 +138,17 @@ func (w *worker) intake() intake.Intake { return intake.New(w.redis, w.ledger) }
 // tenant is another one.
 type served struct {
 	tenant.Settings
-	logger   *slog.Logger
-	api      *apiclient.Client
-	tokens   apiclient.TokenSource
-	limiter  *pace.Limiter
-	dns      *dnscheck.Checker
-	core     *core
-	hooks    *webhooks.Sender
-	schedule *schedule.Scheduler // of its sweeps; nil: there is none
-	queues   []queues.Queue
-	shown    console.Tenant // on the operator's pages, and to /readyz
+	logger    *slog.Logger
+	api       *apiclient.Client
+	tokens    apiclient.TokenSource
+	limiter   *pace.Limiter
+	dns       *dnscheck.Checker
+	disprover *dnscheck.Checker // for disproofs
+	core      *core
+	hooks     *webhooks.Sender
+	schedule  *schedule.Scheduler // of its sweeps; nil: there is none
+	queues    []queues.Queue
+	shown     console.Tenant // on the operator's pages, and to /readyz
 
 	mu       sync.Mutex
 	end      func() // ends the parts; nil: it was not started
@@ -166,7 +166,6 @@ type core struct {
 	engine     *engine.Engine
 	dispatcher *dispatch.Dispatcher
 	scanner    *scan.Scanner
-	followUp   *followup.FollowUp
 }
 
 // settingsFile is the file of tenants, whose changes take effect while the worker runs.

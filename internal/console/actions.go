@@ -180,22 +180,6 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// confirmSweep closes the breaker that a sweep has opened: POST /sweeps/confirm.
-func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
-	tenant, sweep := field(r.PostForm, "tenant"), field(r.PostForm, "sweep")
-	if err := errors.Join(checkTenant(r.Context(), tenant), tasks.CheckRunID(sweep)); err != nil {
-		s.lead(w, r, "/runs", "Not done: "+err.Error(), true)
-		return
-	}
-	s.carryOut(w, r, "confirm", "tenant "+tenant, "/runs", func(ctx context.Context) result {
-		closed, err := status.CloseBreaker(ctx, s.Redis, tenant, sweep)
-		if err != nil {
-			return result{err: err}
-		}
-		return result{text: status.BreakerClosed(tenant, closed) + " orgops acts on them at the end of the next sweep. Preview:", path: previewPath(tenant)}
-	})
-}
-
 // stopTenant stops a tenant: POST /tenants/stop. It takes two seconds, after which the stop is
 // effective.
 func (s *site) stopTenant(w http.ResponseWriter, r *http.Request) {

@@ -20,7 +20,6 @@ type attention struct {
 	Tone   string // a class of ops.css: bad, wait
 	What   string
 	Then   string // the remedy, or the next step
-	Sweep  string // whose breaker can be closed; empty: none
 }
 
 // attention returns the warnings about all known tenants, or about one of them, and the names
@@ -60,11 +59,6 @@ func attentionFor(t health.TenantState, tenant, paused string) (all []attention)
 			tone = "wait"
 		}
 		add(tone, printable(o.What), capital(o.Do))
-	}
-	if t.Sweeps != nil && t.Sweeps.Breaker.ID != "" {
-		add("bad", "breaker of the sweeps: "+t.Sweeps.BreakerText(),
-			"First preview the next sweep: enqueue domains sweep --tenant "+tenant+" --dry-run")
-		all[len(all)-1].Sweep = t.Sweeps.Breaker.ID
 	}
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
 		add("wait", "a sweep was skipped: "+status.SkippedTick(t.Ticks.Skipped), "The next scheduled sweep starts once the cause is gone.")

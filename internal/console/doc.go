@@ -13,7 +13,6 @@
 //	actions.go        cancel, retry, and the other actions
 //	failed.go         the failed rows of a run, as a file
 //	runs.go           the page of all runs, and a run as pages show it
-//	preview.go        the page of the decisions of the next sweep
 //	attention.go      warnings about tenants
 //	monitor.go        asynqmon
 //	payload.go        tasks of asynqmon

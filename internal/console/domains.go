@@ -147,6 +147,8 @@ func toDo(row status.DomainRow) string {
 		return "Of run " + string(row.Run.ID) + ", " + status.LostRows(row.Run)
 	case f == nil, f.Well():
 		return ""
+	case f.Outcome == engine.Lost:
+		return "Ask the customer to publish the record again: the next sweep finds it. To revoke lost domains, use: enqueue domains revoke"
 	case f.Outcome == engine.Expired:
 		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " + string(row.Run.ID)
 	case f.Outcome == ledger.Cancelled:

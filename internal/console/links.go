@@ -39,10 +39,6 @@ func tenantsPath(tenant string) string {
 	return link("/tenants", map[string]string{"tenant": tenant})
 }
 
-func previewPath(tenant string) string {
-	return link("/sweeps/preview", map[string]string{"tenant": tenant})
-}
-
 // domainURL returns the page of a domain.
 func domainURL(d status.DomainName) string {
 	return link("/domains", map[string]string{"tenant": d.Tenant, "organization": d.Organization, "domain": d.ID})

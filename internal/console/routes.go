@@ -42,9 +42,7 @@ func routes(cfg Config) []web.Route {
 		{Pattern: "GET /runs", Roles: readers, Serve: s.page("runs", "runs", pageWithin, s.runs)},
 		{Pattern: "GET /runs/{id}", Roles: readers, Serve: s.page("run", "runs", pageWithin, s.run)},
 		{Pattern: "GET /runs/{id}/failed", Roles: readers, Serve: s.failed},
-		{Pattern: "GET /sweeps/preview", Roles: readers, Serve: s.page("preview", "runs", previewWithin, s.preview)},
 		{Pattern: "POST /sweeps", Roles: operators, Serve: s.withForm(s.sweepNow)},
-		{Pattern: "POST /sweeps/confirm", Roles: operators, Serve: s.withForm(s.confirmSweep)},
 		// asynqmon shows all tenants.
 		{Pattern: monitorRoot + "/", Roles: readers, Everywhere: true, Serve: s.monitors()},
 	}
@@ -93,12 +91,12 @@ func newSite(cfg Config) *site {
 	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
-		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "domainPath": domainPath, "scanState": status.ScanState,
+		"runPath": runPath, "domainURL": domainURL, "domainPath": domainPath, "scanState": status.ScanState,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName, "answerText": status.AnswerText,
 		"took": status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent, "join": strings.Join, "waiting": waiting,
 		"skipped": status.SkippedTick, "sweepText": status.SweepText, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
-	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {
+	for _, name := range []string{"problem", "runs", "run", "domains", "tenants"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return s

@@ -44,7 +44,7 @@ type runsFilter struct{ Tenant, Kind, State string }
 // States and kinds of runs to filter by.
 var (
 	runStates = []string{"open", "ended", "unwell"}
-	runKinds  = []string{tasks.TypeVerify, tasks.TypeUpdate, tasks.TypeRecheck, tasks.TypeRemove, tasks.TypeCreate}
+	runKinds  = []string{tasks.TypeVerify, tasks.TypeUpdate, tasks.TypeRecheck, tasks.TypeRevoke, tasks.TypeRemove, tasks.TypeCreate}
 )
 
 func (f runsFilter) is(r ledger.Run) bool {

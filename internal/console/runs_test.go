@@ -589,7 +589,6 @@ func TestAttention(t *testing.T) {
 	mustNot(t, limiter.Block(ctx, "verify", "403: missing scope update:domains"))
 	limiter.Answered(ctx, "verify", http.StatusTooManyRequests, http.Header{"Retry-After": {"120"}})
 	store := sweep.NewStore(d.rdb, "default")
-	d.openBreaker("sweep-1")
 	ticks, err := store.Ticks(ctx)
 	mustNot(t, err)
 	ticks.Tick, ticks.Skipped = 1_900_000_000, sweep.SkippedTick{Tick: 1_900_000_000, Why: "the last sweep is still under way", InRow: 3}
@@ -605,7 +604,6 @@ func TestAttention(t *testing.T) {
 		"the queue default.rows is paused", "Resume it on the page Queues",
 		"the operation verify is blocked: 403: missing scope update:domains",
 		"has asked this tenant to pause (429) until",
-		"breaker of the sweeps: OPEN since", "--confirm sweep-1", "Confirm and close the breaker",
 		"a sweep was skipped: the tick of 2030-03-17T17:46:40Z: the last sweep is still under way (3 in a row)",
 	} {
 		if !strings.Contains(page, want) {
@@ -622,57 +620,6 @@ func TestAttention(t *testing.T) {
 			t.Errorf("%s does not say who stopped the tenant: %s", path, page)
 		}
 	}
-}
-
-// TestPreview checks that the effect of closing the breaker is shown before it is closed, and
-// after.
-func TestPreview(t *testing.T) {
-	d := newDesk(t)
-	d.openBreaker("sweep-1")
-	absent := time.Now().Add(-30 * 24 * time.Hour).UTC().Truncate(time.Second)
-	memory, err := json.Marshal(sweep.DomainState{
-		V: 1, OrganizationID: "org_1", Domain: "shop.example", State: "absent", At: time.Now(),
-		Absence: &sweep.Absence{Since: absent, Tick: absent.Unix(), Last: time.Now(), LastTick: time.Now().Unix(), Checks: 9},
-	})
-	mustNot(t, err)
-	if ok, err := sweep.NewStore(d.rdb, "default").SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_1", Value: memory, Watched: true, Tick: 1}); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	if page := d.get("/runs"); !strings.Contains(page, `href="/sweeps/preview?tenant=default"`) {
-		t.Errorf("no way to it: %s", page)
-	}
-	tell := func(when string, page string, wants ...string) {
-		t.Helper()
-		for _, want := range append(wants, "shop.example ord_1", "org_1", absent.Format("2006-01-02 15:04:05 UTC")+" 9") {
-			if !strings.Contains(page, want) {
-				t.Errorf("%s: the page does not say %q: %s", when, want, page)
-			}
-		}
-	}
-	tell("before", plain(d.get("/sweeps/preview?tenant=default")), "OPEN since", "held back")
-	page, _ := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-1"}})
-	tell("after", page, "the sweep is confirmed", "to be reported")
-	if w := do(d.pages, http.MethodGet, "/sweeps/preview?tenant=No+Tenant", nil); w.Code != http.StatusBadRequest {
-		t.Errorf("no tenant: %d, want 400", w.Code)
-	}
-}
-
-func (d *desk) openBreaker(run string) {
-	d.t.Helper()
-	value, err := json.Marshal(sweep.Breaker{ID: run, Open: true, At: time.Now().UTC().Truncate(time.Second), Why: "40 of 100 organizations"})
-	mustNot(d.t, err)
-	ok, err := sweep.NewStore(d.rdb, "default").SetState(d.t.Context(), sweep.BreakerState, nil, value)
-	if err != nil || !ok {
-		d.t.Fatal(ok, err)
-	}
-}
-
-func (d *desk) breaker() (b sweep.Breaker) {
-	d.t.Helper()
-	value, err := sweep.NewStore(d.rdb, "default").State(d.t.Context(), sweep.BreakerState)
-	mustNot(d.t, err)
-	mustNot(d.t, json.Unmarshal(value, &b))
-	return b
 }
 
 // TestActions checks that each action does the same as its command, reports the result and is
@@ -754,18 +701,6 @@ func TestActions(t *testing.T) {
 			t.Errorf("no tenant: %s", page)
 		}
 	})
-	t.Run("breaker", func(t *testing.T) {
-		d := newDesk(t)
-		d.openBreaker("sweep-1")
-		page, _ := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-2"}})
-		if !d.breaker().Open || !strings.Contains(page, "sweep sweep-1 holds domains of tenant default back") {
-			t.Errorf("another sweep: %+v: %s", d.breaker(), page)
-		}
-		page, at := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-1"}})
-		if b := d.breaker(); b.Open || b.ID != "" || at != "/sweeps/preview" || !strings.Contains(page, "tenant default: the sweep is confirmed.") {
-			t.Errorf("%+v: %s", b, page)
-		}
-	})
 	t.Run("sweep", func(t *testing.T) {
 		d := newDesk(t)
 		for _, form := range []url.Values{{}, {"tenant": {"No Tenant"}}, {"tenant": {"default"}, "organization": {"a b"}}} {
@@ -790,12 +725,11 @@ func TestActionsAreRefused(t *testing.T) {
 	d.handIn("a", tasks.TypeVerify, domains(3))
 	d.handIn("b", tasks.TypeVerify, domains(3))
 	d.settle("b", "refused", "no", 0, 1, 2)
-	d.openBreaker("sweep-1")
 	before := redistest.Keys(t, "*")
 	state := [2]ledger.Run{d.run("a"), d.run("b")}
 	actions := map[string]url.Values{
 		"/runs/a/pause": {}, "/runs/a/resume": {}, "/runs/a/cancel": {}, "/runs/b/retry": {"outcome": {"refused"}},
-		"/sweeps": {"tenant": {"default"}}, "/sweeps/confirm": {"tenant": {"default"}, "sweep": {"sweep-1"}},
+		"/sweeps":       {"tenant": {"default"}},
 		"/tenants/stop": {"tenant": {"default"}}, "/tenants/start": {"tenant": {"default"}},
 	}
 	for path, form := range actions {
@@ -817,8 +751,8 @@ func TestActionsAreRefused(t *testing.T) {
 	if diff := cmp.Diff(before, redistest.Keys(t, "*")); diff != "" {
 		t.Errorf("keys (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff(state, [2]ledger.Run{d.run("a"), d.run("b")}, cmpopts.IgnoreUnexported(ledger.Run{})); diff != "" || !d.breaker().Open {
-		t.Errorf("runs (-before +after), breaker open %v:\n%s", d.breaker().Open, diff)
+	if diff := cmp.Diff(state, [2]ledger.Run{d.run("a"), d.run("b")}, cmpopts.IgnoreUnexported(ledger.Run{})); diff != "" {
+		t.Errorf("runs (-before +after):\n%s", diff)
 	}
 }
 
@@ -949,15 +883,5 @@ func TestAPanicEndsNoWorker(t *testing.T) {
 	page, _ := d.post("/sweeps", url.Values{"tenant": {"default"}})
 	if !strings.Contains(page, "internal error") || !strings.Contains(log.String(), "operator action panicked") {
 		t.Errorf("page %s, log %s", page, log.String())
-	}
-}
-
-// TestEachSweepHasItsForm checks that a form opened for a sweep does not turn into the form of
-// the next sweep when the page is updated.
-func TestEachSweepHasItsForm(t *testing.T) {
-	d := newDesk(t)
-	d.openBreaker("sweep-7")
-	if page := do(d.pages, http.MethodGet, "/runs", nil).Body.String(); !strings.Contains(page, `<details id="confirm-default-sweep-7">`) {
-		t.Errorf("the form is not the sweep's own: %s", page)
 	}
 }

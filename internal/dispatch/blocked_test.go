@@ -26,8 +26,8 @@ func TestBlockedChanges(t *testing.T) {
 					Operations: dispatch.Operations{First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
 					Cost:       dispatch.Cost{First: 2, Ready: 2},
 				},
-				kinds.HourlyCheck: {},
-				kinds.Remove:      {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+				kinds.Recheck: {},
+				kinds.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
 			}
 			o.dispatch.Rate = func() float64 { return 10 }
 			o.dispatch.Pace = func(context.Context) (pace.State, error) {
@@ -43,14 +43,14 @@ func TestBlockedChanges(t *testing.T) {
 					row.Stage = ledger.StageReady
 					return ledger.Result{}, &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
 				}),
-				kinds.HourlyCheck: done,
-				kinds.Remove:      done,
+				kinds.Recheck: done,
+				kinds.Remove:  done,
 			}
 		})
 		const enough = 12 // they need more than two seconds of the pace
 		s.submit("blocked", kinds.Verify, s.domains(enough))
 		s.await("all changes are blocked", func() bool { return changes.Load() == enough })
-		s.submit("checks", kinds.HourlyCheck, s.domains(5))
+		s.submit("checks", kinds.Recheck, s.domains(5))
 		s.submit("removals", kinds.Remove, s.domains(5))
 		s.awaitEnd("checks")
 		s.awaitEnd("removals")
@@ -121,20 +121,20 @@ func TestStoppedTenant(t *testing.T) {
 		s.start(func(o *options) {
 			o.dispatch.Pace = limiter.State
 			o.dispatch.Kinds[kinds.Verify] = dispatch.Kind{Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}}
-			o.dispatch.Kinds[kinds.HourlyCheck] = dispatch.Kind{}
+			o.dispatch.Kinds[kinds.Recheck] = dispatch.Kind{}
 			o.engine.Handlers[kinds.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
 				found.Add(1)
 				row.Stage = ledger.StageReady
 				return ledger.Result{}, limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain)
 			})
-			o.engine.Handlers[kinds.HourlyCheck] = engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+			o.engine.Handlers[kinds.Recheck] = engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 				return ledger.Result{Outcome: ledger.Done}, nil
 			})
 		})
 		const rows = 40 // more than there are places
 		s.submit("updates", kinds.Update, s.domains(rows))
 		s.submit("found", kinds.Verify, s.domains(rows))
-		s.submit("checks", kinds.HourlyCheck, s.domains(rows))
+		s.submit("checks", kinds.Recheck, s.domains(rows))
 		s.awaitEnd("checks")
 		s.await("all rows wait for a permit", func() bool {
 			p, err := s.Sync(t.Context(), "found")

@@ -22,12 +22,12 @@ const (
 )
 
 // ends finishes runs in goroutines: the follow-ups of an end may take longer than the lease
-// lasts, such as the evaluation of a sweep, which reads the state of each watched domain.
+// lasts, since they notify other systems.
 //
 // It works only while its dispatcher is the active one, but learns that the lease has ended
 // only when the dispatcher does. So two dispatchers may finish a run at once, and the
-// follow-ups must be idempotent. The evaluation of a sweep is: it writes by compare-and-set,
-// and the run of its actions has an id of its own.
+// follow-ups must be idempotent: events have ids, and the summary of a sweep is replaced by
+// compare-and-set.
 type ends struct {
 	// finish finishes a run.
 	finish func(context.Context, ledger.RunID) error

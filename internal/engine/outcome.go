@@ -13,6 +13,7 @@ const (
 	Refused    ledger.Outcome = "refused"   // by the API, or for lack of a proof
 	InvalidRow ledger.Outcome = "invalid"   // the row is malformed
 	Expired    ledger.Outcome = "expired"   // the token did not appear in time
+	Lost       ledger.Outcome = "lost"      // a sweep found the token of a verified domain gone for the whole grace period
 )
 
 // The outcomes of an execution that leave a row open.
@@ -31,7 +32,7 @@ const (
 // Settles reports whether an outcome is the last one of a row.
 func Settles(o ledger.Outcome) bool {
 	switch o {
-	case ledger.Done, ledger.Cancelled, Unchanged, Failed, Refused, InvalidRow, Expired:
+	case ledger.Done, ledger.Cancelled, Unchanged, Failed, Refused, InvalidRow, Expired, Lost:
 		return true
 	}
 	return false

@@ -16,17 +16,36 @@ import (
 	"orgops/internal/sweep"
 )
 
-// TestRecheckGrace checks that the first sweep after the grace period acts.
-func TestRecheckGrace(t *testing.T) {
+// TestRecheckLost checks that the first sweep after the grace period, and each later one, reports
+// the domain as lost and changes nothing, until its token is found.
+func TestRecheckLost(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
+	s.rules.Protect = []string{org} // which only protects from revocations
 	s.verified(new(true))
-	s.wantRow(s.sweep(), engine.Unchanged, "absent: ")
-	for range 7 {
-		s.wantDomain("verified", new(true))
+	for day := range 10 {
+		if day == 8 { // a second execution, and one without an answer
+			s.open("", kinds.Recheck, s.rowOf())
+		} else {
+			s.scan()
+		}
+		r := s.finish()
+		if day < 7 {
+			s.wantRow(r, engine.Unchanged, "absent: ")
+		} else {
+			s.wantRow(r, engine.Lost, "gone since ", fmt.Sprintf("by %d sweeps", day+1), "There is no TXT record")
+			if e, err := kinds.ReadEvidence(r.Evidence); err != nil || e.State != "absent" || len(e.Said) < 2 {
+				t.Errorf("evidence %+v, %v", e, err)
+			}
+		}
 		s.clock.advance(24 * time.Hour)
-		s.sweep()
 	}
-	s.wantDomain("pending", new(true))
+	s.wantHistory("lost", "8 sweeps have found it gone, over 7.0 days", 1)
+	s.wantNotified(events.DomainAtRisk, events.DomainLost)
+	s.publish()
+	s.wantRow(s.sweep(), engine.Unchanged, "present")
+	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+	s.wantDomain("verified", new(true))
+	s.wantPatches()
 }
 
 // TestRecheckUnknown checks that sweeps without an answer neither count nor restart the grace
@@ -41,10 +60,12 @@ func TestRecheckUnknown(t *testing.T) {
 		t.Fatalf("state %+v", m)
 	}
 	s.sandbox.SetRCode(d.Host, 2, 0)
-	s.days(1)
-	s.wantDomain("verified", new(true))
-	s.days(1)
-	s.wantDomain("pending", new(true))
+	s.wantRow(s.sweep(), engine.Unchanged, "absent")
+	s.clock.advance(24 * time.Hour)
+	s.wantRow(s.sweep(), engine.Lost)
+	s.sandbox.SetRCode(d.Host, 2, 1<<30)
+	s.clock.advance(24 * time.Hour)
+	s.wantRow(s.sweep(), engine.Unchanged, "unknown: ")
 }
 
 // TestRecheckOnce checks that a domain counts once in a sweep, however often it is checked.
@@ -111,7 +132,7 @@ func TestRecheckPresent(t *testing.T) {
 	s.clock.advance(24 * time.Hour)
 	s.days(2)
 	s.wantRequests()
-	if m := s.domainState(); m.State != "present" || m.Sweeps != 3 || m.Host != "" || m.LastPresent.Sub(m.FirstPresent).Round(time.Minute) != 48*time.Hour {
+	if m := s.domainState(); m.State != "present" || m.Sweeps != 3 || m.LastPresent.Sub(m.FirstPresent).Round(time.Minute) != 48*time.Hour {
 		t.Errorf("state %+v", m)
 	}
 	s.wantNotified()
@@ -125,7 +146,7 @@ func TestRecheckInvalid(t *testing.T) {
 		"tick: want a Unix second":    {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", VerificationTXT: "x", Status: "verified"},
 	} {
 		t.Run(detail, func(t *testing.T) {
-			s := newSweepSite(t, sweep.Report)
+			s := newSweepSite(t, sweep.SetPending)
 			s.open("", kinds.Recheck, row)
 			s.wantRow(s.finish(), engine.InvalidRow, detail)
 			s.wantRequests()
@@ -134,12 +155,11 @@ func TestRecheckInvalid(t *testing.T) {
 }
 
 // TestRecheckUnreadable checks that a state which is damaged or of a newer version settles the
-// row at once, since the evaluation of the sweep, which excludes the domain, waits for the
-// row.
+// row at once.
 func TestRecheckUnreadable(t *testing.T) {
 	for _, value := range []string{"{", `{"v":99}`} {
 		t.Run(value, func(t *testing.T) {
-			s := newSweepSite(t, sweep.Report)
+			s := newSweepSite(t, sweep.SetPending)
 			s.verified(new(true))
 			if ok, err := s.states.Store.SetDomain(t.Context(), sweep.DomainWrite{ID: dom, Value: []byte(value), Watched: true, Tick: 1}); err != nil || !ok {
 				t.Fatal(ok, err)
@@ -154,8 +174,8 @@ func TestRecheckUnreadable(t *testing.T) {
 // TestRecheckUnknownMember checks that a row of a newer version is left open for a newer
 // worker.
 func TestRecheckUnknownMember(t *testing.T) {
-	s := newSweepSite(t, sweep.Report)
-	for _, kind := range []ledger.Kind{kinds.Recheck, kinds.HourlyCheck, kinds.Act} {
+	s := newSweepSite(t, sweep.SetPending)
+	for _, kind := range []ledger.Kind{kinds.Recheck, kinds.Revoke} {
 		s.open("", kind, []byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","tick":1,"new":1}`))
 		s.once()
 		if row := s.row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
@@ -175,93 +195,110 @@ func TestRecheckOthers(t *testing.T) {
 		s.publish()
 		s.days(5)
 		s.wantDomain("pending", new(true))
-		if m := s.domainState(); m.Absence != nil || m.Taken != nil {
+		if m := s.domainState(); m.Absence != nil || m.Revoked != nil {
 			t.Errorf("state %+v", m)
 		}
 	})
 	t.Run("set to verified after our pending", func(t *testing.T) {
 		s := newSweepSite(t, sweep.SetPending)
-		s.lost(new(true))
+		s.revoked(new(true))
 		s.edit(func(d *sandbox.Domain) { d.Status = "verified" })
-		s.days(7)
-		s.wantDomain("verified", new(true))
+		s.days(1)
+		s.wantHistory("changed by others", "", 1)
+		if m := s.domainState(); m.Revoked != nil || m.Absence == nil || m.Absence.Checks != 1 {
+			t.Errorf("state %+v", m)
+		}
+		s.edit(func(d *sandbox.Domain) { d.Status = "pending" })
+		s.publish()
 		s.days(2)
 		s.wantDomain("pending", new(true))
 	})
 	t.Run("routed again after our unroute", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
-		s.lost(new(true))
+		s.revoked(new(true))
 		s.flag(new(true))
 		s.days(1)
-		if m := s.domainState(); m.Taken != nil {
+		if m := s.domainState(); m.Revoked != nil {
 			t.Errorf("state %+v", m)
 		}
 		s.wantHistory("changed by others", "", 1)
 	})
 	t.Run("the scan was before our action", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
-		s.due(new(true))
+		s.decided(new(true))
 		stale := s.rowOf()
-		s.sweep()
+		s.wantRow(s.finish(), ledger.Done)
 		stale.Tick = s.clock.now().Unix() + 1
 		s.open("", kinds.Recheck, stale)
 		s.finish()
-		if m := s.domainState(); m.Taken == nil {
+		if m := s.domainState(); m.Revoked == nil {
 			t.Errorf("state %+v", m)
 		}
 	})
 	t.Run("a read is behind our action", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
-		s.due(new(true))
+		s.decided(new(true))
 		stale := s.rowOf()
-		s.sweep()
+		s.wantRow(s.finish(), ledger.Done)
 		stale.Tick = s.clock.now().Unix() + 1
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2, Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
 		s.open("", kinds.Recheck, stale)
 		s.finish()
-		if m := s.domainState(); m.Taken == nil {
+		if m := s.domainState(); m.Revoked == nil {
 			t.Errorf("state %+v", m)
 		}
 	})
-	t.Run("unrouted before us", func(t *testing.T) {
-		s := newSweepSite(t, sweep.Unroute)
-		s.verified(new(false))
-		s.days(9)
-		s.publish()
-		s.days(2)
-		s.wantDomain("verified", new(false))
-		s.wantPatches()
-	})
 }
 
-// TestRecheckProtected checks that a protected domain is notified as at risk and never acted
-// on.
-func TestRecheckProtected(t *testing.T) {
-	for protect, protects := range map[string]bool{org: true, "example.org": true, "D.example.org.": true, "ample.org": false, "org_11": false} {
-		t.Run(protect, func(t *testing.T) {
-			s := newSweepSite(t, sweep.SetPending)
-			s.rules.Protect = []string{"x.org", protect}
-			s.domain(sandbox.Domain{Domain: "d.example.org", Status: "verified", Use: new(true)}, false)
-			s.days(9)
-			if d, _ := s.sandbox.Domain(org, dom); (d.Status == "verified") != protects {
-				t.Errorf("it is %s", d.Status)
+// TestRecheckUnanswered checks that the sweep after a revocation whose row was given up finds
+// whether its request has had its effect.
+func TestRecheckUnanswered(t *testing.T) {
+	for _, test := range []struct {
+		set    sweep.Setting
+		change func(*sandbox.Domain)
+		what   string // in the history; "": nothing
+		holds  bool
+	}{
+		{sweep.SetPending, func(d *sandbox.Domain) { d.Status = "pending" }, "revoked: pending", true},
+		{sweep.SetPending, func(*sandbox.Domain) {}, "not revoked", false},
+		{sweep.Unroute, func(d *sandbox.Domain) { d.Use = new(false) }, "revoked: unroute", true},
+		{sweep.Unroute, func(*sandbox.Domain) {}, "not revoked", false},
+		{sweep.Unroute, func(d *sandbox.Domain) { d.Use = nil }, "", true},
+	} {
+		t.Run(string(test.set)+"/"+test.what, func(t *testing.T) {
+			s := newSweepSite(t, test.set)
+			s.due(new(true))
+			s.alter(func(m *sweep.DomainState) {
+				m.Revoked = &sweep.Revocation{Set: test.set, Run: "run1", At: s.clock.now(), Since: m.Absence.Since, Flag: true}
+			})
+			s.edit(test.change)
+			s.clock.advance(time.Minute) // a read may be behind
+			s.days(1)
+			if m := s.domainState(); m.Revoked == nil || !m.Revoked.DoneAt.IsZero() {
+				t.Errorf("state %+v after a minute", m)
 			}
-			if protects {
-				s.wantNotified(events.DomainAtRisk)
+			s.days(1)
+			if m := s.domainState(); (m.Revoked != nil) != test.holds || test.holds && m.Revoked.DoneAt.IsZero() != (test.what == "") {
+				t.Errorf("state %+v", m)
 			}
+			if test.what != "" {
+				s.wantHistory(test.what, "run1", 1)
+			}
+			s.wantPatches()
 		})
 	}
 }
 
-// TestRecheckGone checks that the state of a deleted domain is deleted, unless a value was
-// taken from the domain: then a sweep that misses it decides.
+// TestRecheckGone checks that the state of a deleted domain is deleted, unless the domain is
+// revoked: a single answer may be that of a server that is behind.
 func TestRecheckGone(t *testing.T) {
 	t.Run("at risk", func(t *testing.T) {
 		s := newSweepSite(t, sweep.SetPending)
 		s.verified(new(true))
 		s.days(2)
+		s.scan()
 		s.sandbox.RemoveDomain(org, dom)
-		s.sweep()
+		s.finish()
 		if m := s.domainState(); m.V != 0 {
 			t.Errorf("state %+v", m)
 		}
@@ -269,21 +306,15 @@ func TestRecheckGone(t *testing.T) {
 			t.Errorf("%q are watched (%v)", ids, err)
 		}
 	})
-	t.Run("taken", func(t *testing.T) {
+	t.Run("revoked", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
-		d := s.lost(new(true))
+		s.revoked(new(true))
 		s.scan()
 		s.sandbox.RemoveDomain(org, dom)
 		s.finish()
-		if m := s.domainState(); m.Taken == nil {
+		if m := s.domainState(); m.Revoked == nil {
 			t.Errorf("state %+v: one 404 is not enough", m)
 		}
-		s.clock.advance(24 * time.Hour)
-		s.sweep()
-		if m := s.domainState(); m.V != 0 {
-			t.Errorf("state %+v", m)
-		}
-		_ = d
 	})
 }
 
@@ -330,12 +361,12 @@ func TestRecheckInLine(t *testing.T) {
 	}{
 		"as it was":              {func(*sweepSite) {}, "verified", ledger.Done},
 		"verified by others":     {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.Status = "verified" }) }, "verified", engine.Unchanged},
-		"no longer the sweep's":  {func(s *sweepSite) { s.alter(func(m *sweep.DomainState) { m.Taken = nil }) }, "pending", engine.Unchanged},
+		"no longer the sweep's":  {func(s *sweepSite) { s.alter(func(m *sweep.DomainState) { m.Revoked = nil }) }, "pending", engine.Unchanged},
 		"another token, missing": {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.TXT = "other" }) }, "pending", engine.Unchanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
-			s.lost(new(true))
+			s.revoked(new(true))
 			s.publish()
 			s.line = line(time.Minute)
 			s.scan()
@@ -357,7 +388,7 @@ func TestRecheckInLine(t *testing.T) {
 // TestSweepVerifiesWithAFlag checks that a sweep does not verify a pending domain whose record
 // omits its flag, and that a submitted row does.
 func TestSweepVerifiesWithAFlag(t *testing.T) {
-	s := newSweepSite(t, sweep.Report)
+	s := newSweepSite(t, sweep.SetPending)
 	s.prove = true
 	s.domain(sandbox.Domain{Use: new(true)}, true)
 	s.scan() // which has the flag; the record that is read before the PATCH decides
@@ -370,60 +401,42 @@ func TestSweepVerifiesWithAFlag(t *testing.T) {
 }
 
 // TestStatusBringsItsFlag checks that a status is restored with its former flag, unless the
-// record has another one by then. Without any flag it is withheld.
+// record has another one by then, by a sweep and by the row of a command.
 func TestStatusBringsItsFlag(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*sweepSite)
-		want   string // the PATCH that restores the value; "": none
+		want   string // the PATCH that restores the value
 	}{
 		{"the record omits it", func(s *sweepSite) { s.flag(nil) }, patchVerifyNot},
 		{"the record has it", func(*sweepSite) {}, patchVerifyNot},
 		{"the record has another", func(s *sweepSite) { s.flag(new(true)) }, patchVerify},
-		{"it was never known", func(s *sweepSite) {
-			s.flag(nil)
-			s.alter(func(m *sweep.DomainState) { m.Taken.Flag = nil })
-		}, ""},
-		{"it was not known, and the record has it", func(s *sweepSite) { s.alter(func(m *sweep.DomainState) { m.Taken.Flag = nil }) }, patchVerifyNot},
 	} {
-		for _, between := range []bool{false, true} {
-			t.Run(test.name+map[bool]string{false: "/by a sweep", true: "/between two sweeps"}[between], func(t *testing.T) {
+		for _, undo := range []bool{false, true} {
+			t.Run(test.name+map[bool]string{false: "/by a sweep", true: "/undone"}[undo], func(t *testing.T) {
 				s := newSweepSite(t, sweep.SetPending)
-				s.lost(new(false))
+				s.revoked(new(false))
 				test.change(s)
-				var r ledger.Result
-				if between {
-					s.sweep() // the sweep does not find the token yet
-					s.publish()
-					s.hours(12)
+				s.publish()
+				if undo {
+					s.open("", kinds.Verify, kinds.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom, UseForOrganizationDiscovery: &s.domainState().Revoked.Flag, Restore: true})
+					s.wantRow(s.finish(), ledger.Done)
 				} else {
-					s.publish()
-					r = s.sweep()
+					s.wantRow(s.sweep(), ledger.Done)
 				}
-				if test.want != "" {
-					s.wantPatches(patchPendingNot, test.want)
-					s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
-					return
-				}
-				s.wantPatches(patchPendingNot)
-				s.wantStatus("pending")
-				if between {
-					s.wantHistory("not restored", "use_for_organization_discovery", 1)
-				} else {
-					s.wantRow(r, engine.Refused, "has no use_for_organization_discovery", "set the flag")
-				}
+				s.wantPatches(patchPendingNot, test.want)
+				s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 			})
 		}
 	}
 }
 
-// TestRecheckAnotherToken checks that the taken value is restored by the domain's present
-// token.
+// TestRecheckAnotherToken checks that a revocation is undone by the domain's present token.
 func TestRecheckAnotherToken(t *testing.T) {
-	for _, action := range []sweep.Action{sweep.SetPending, sweep.Unroute} {
-		t.Run(string(action), func(t *testing.T) {
-			s := newSweepSite(t, action)
-			s.lost(new(true))
+	for _, set := range []sweep.Setting{sweep.SetPending, sweep.Unroute} {
+		t.Run(string(set), func(t *testing.T) {
+			s := newSweepSite(t, set)
+			s.revoked(new(true))
 			s.edit(func(d *sandbox.Domain) { d.TXT = "another" })
 			s.days(2)
 			if d, _ := s.sandbox.Domain(org, dom); d.Status == "verified" && *d.Use {
@@ -436,72 +449,63 @@ func TestRecheckAnotherToken(t *testing.T) {
 	}
 }
 
-// strictRefusals publish the domain's token in each way that a strict proof refuses, by its
-// words.
-var strictRefusals = map[string]func(s *sweepSite, d sandbox.Domain){
-	"out of the domain": func(s *sweepSite, d sandbox.Domain) {
+// TestStrictSettings checks that a verified domain stays verified with any kind of record, and
+// that a revocation is undone by a strict proof only.
+func TestStrictSettings(t *testing.T) {
+	strictly := func(t *testing.T, set sweep.Setting) *sweepSite {
+		t.Helper()
+		s := newSweepSite(t, set)
+		c := dnscheck.Config{Timeout: patience, RefuseAliases: true}
+		for _, addr := range s.sandbox.DNSAddrs() {
+			r, err := dnscheck.ParseResolver(addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Resolvers = append(c.Resolvers, r)
+		}
+		checker, err := dnscheck.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(checker.Close)
+		s.config.DNS = checker
+		return s
+	}
+	publish := func(s *sweepSite, d sandbox.Domain) {
 		s.sandbox.SetCNAME(d.Host, "token.hosting.example.net")
 		s.sandbox.SetTXT("token.hosting.example.net", d.TXT)
-	},
-}
-
-// strictly has the workers refuse aliases out of the domain.
-func (s *sweepSite) strictly() {
-	s.t.Helper()
-	c := dnscheck.Config{Timeout: patience, RefuseAliases: true}
-	for _, addr := range s.sandbox.DNSAddrs() {
-		r, err := dnscheck.ParseResolver(addr)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		c.Resolvers = append(c.Resolvers, r)
 	}
-	checker, err := dnscheck.New(c)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(checker.Close)
-	s.config.DNS = checker
-}
-
-// TestStrictSettings checks that a verified domain stays verified with any kind of record, and
-// that a taken value is restored by a strict proof only.
-func TestStrictSettings(t *testing.T) {
-	for refusal, put := range strictRefusals {
-		for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
-			t.Run(fmt.Sprintf("%s/%s", refusal, action), func(t *testing.T) {
-				s := newSweepSite(t, action)
-				s.strictly()
-				put(s, s.verified(new(true)))
-				s.days(2)
-				s.wantPatches()
-				s.wantNotified()
-				if m := s.domainState(); m.State != "present" || m.Absence != nil {
-					t.Errorf("state %+v", m)
-				}
-			})
-			t.Run(fmt.Sprintf("%s/back/%s", refusal, action), func(t *testing.T) {
-				s := newSweepSite(t, action)
-				s.strictly()
-				d := s.lost(new(true))
-				taken := s.writes()
-				put(s, d)
-				if r := s.sweep(); action == sweep.SetPending {
-					s.wantRow(r, engine.Unchanged, refusal)
-				} else {
-					s.wantHistory("not restored", refusal, 1)
-				}
-				s.wantPatches(taken...)
-				s.publish()
-				s.clock.advance(24 * time.Hour)
-				s.sweep()
-				s.wantDomain("verified", new(true))
-			})
-		}
+	for _, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending} {
+		t.Run(string(set), func(t *testing.T) {
+			s := strictly(t, set)
+			publish(s, s.verified(new(true)))
+			s.days(2)
+			s.wantPatches()
+			s.wantNotified()
+			if m := s.domainState(); m.State != "present" || m.Absence != nil {
+				t.Errorf("state %+v", m)
+			}
+		})
+		t.Run("back/"+string(set), func(t *testing.T) {
+			s := strictly(t, set)
+			d := s.revoked(new(true))
+			patches := s.writes()
+			publish(s, d)
+			r := s.sweep()
+			if set == sweep.Unroute {
+				r = s.last
+			}
+			s.wantRow(r, engine.Unchanged, "out of the domain")
+			s.wantPatches(patches...)
+			s.publish()
+			s.clock.advance(24 * time.Hour)
+			s.sweep()
+			s.wantDomain("verified", new(true))
+		})
 	}
 }
 
-// TestRecheckPlaces checks that checks of all kinds share the places, and those of slow zones
+// TestRecheckPlaces checks that all checks share the places, and those of slow zones
 // the slow places.
 func TestRecheckPlaces(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -514,7 +518,7 @@ func TestRecheckPlaces(t *testing.T) {
 		"full":     {kinds.NewPlaces(1, 1), dnscheck.ReasonNoName, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSweepSite(t, sweep.Report)
+			s := newSweepSite(t, sweep.SetPending)
 			s.config.Places = test.places
 			s.verified(new(true))
 			s.days(1)
@@ -522,7 +526,7 @@ func TestRecheckPlaces(t *testing.T) {
 			checker := s.checked()
 			asked, hold := make(chan string), make(chan struct{})
 			s.config.DNS = holding{checker, asked, hold}
-			s.open("", kinds.HourlyCheck, kinds.HourlyRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
+			s.scan()
 			task := s.release()
 			worker, _ := s.worker()
 			handlers := s.handlers
@@ -581,7 +585,7 @@ func TestRecheckLostPatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
-			s.lost(new(true))
+			s.revoked(new(true))
 			s.publish()
 			s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
 			s.scan()
@@ -595,7 +599,7 @@ func TestRecheckLostPatch(t *testing.T) {
 			if d.Use != nil && !*d.Use {
 				t.Error("the flag was changed")
 			}
-			if restored := s.domainState().Taken == nil; restored != (test.status == "verified") {
+			if restored := s.domainState().Revoked == nil; restored != (test.status == "verified") {
 				t.Errorf("state %+v", s.domainState())
 			}
 		})
@@ -606,7 +610,7 @@ func TestRecheckLostPatch(t *testing.T) {
 // without an answer, and the run cancelled. A sweep requests no flag, so the row is done.
 func TestRecheckLostAndCancelled(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
-	s.lost(new(true))
+	s.revoked(new(true))
 	s.publish()
 	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
 	s.scan()
@@ -629,7 +633,7 @@ func (s *sweepSite) cancel() {
 // dies in between, and that one which no sweep took is verified.
 func TestRecheckNotifiesAgain(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
-	s.lost(new(true))
+	s.revoked(new(true))
 	s.publish()
 	s.scan()
 	s.on = func(name string) {
@@ -639,7 +643,7 @@ func TestRecheckNotifiesAgain(t *testing.T) {
 		}
 	}
 	s.finish()
-	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
+	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 	content, err := json.Marshal(s.notified[2])
 	if err != nil || !contains(string(content), `"action":"pending"`) {
 		t.Errorf("%s, %v", content, err)

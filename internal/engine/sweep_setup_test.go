@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,13 +28,17 @@ type sweepSite struct {
 	states   *sweep.States // of the test
 	rules    sweep.Rules
 	prove    bool
-	places   *kinds.Places // of actions
+	set      sweep.Setting
+	max      int64         // revocations
+	places   *kinds.Places // of revocations
+	servers  bool          // a disproof needs name servers, and the sandbox has none
 	log      strings.Builder
 	notified []events.Event
 	runs     int
 	// asked are the runs that handlers have submitted and that were not executed yet. known
 	// are the IDs of all.
 	asked []kinds.OneRow
+	last  ledger.Result // of these
 	known map[ledger.RunID]bool
 
 	// dieAt is the point, counted from 1 over all executions, at which a worker dies; 0: no
@@ -45,10 +48,10 @@ type sweepSite struct {
 	stopped      func() // called after that, if not nil
 }
 
-func newSweepSite(t *testing.T, action sweep.Action, change ...func(*sandbox.Options)) *sweepSite {
+func newSweepSite(t *testing.T, set sweep.Setting, change ...func(*sandbox.Options)) *sweepSite {
 	t.Helper()
 	change = append([]func(*sandbox.Options){func(o *sandbox.Options) { o.FlagDefault = sandbox.FlagTrue }}, change...)
-	s := &sweepSite{verifySite: newVerifySite(t, change...), rules: sweep.Rules{Action: action}, known: map[ledger.RunID]bool{}}
+	s := &sweepSite{verifySite: newVerifySite(t, change...), set: set, max: 20, known: map[ledger.RunID]bool{}}
 	s.store = sweep.NewStore(s.rdb, string(tenant))
 	s.states = &sweep.States{Tenant: string(tenant), Store: clockedStore{s.store, s.clock}, Notifier: s}
 	s.config.Logger = slog.New(slog.NewJSONHandler(&s.log, nil))
@@ -106,11 +109,10 @@ func (s *sweepSite) sweepHandlers(cfg kinds.VerifyConfig) map[ledger.Kind]engine
 		return run.ID.Validate()
 	}
 	return map[ledger.Kind]engine.Handler{
-		kinds.Verify:      kinds.NewVerify(cfg),
-		kinds.Recheck:     kinds.NewRecheck(kinds.RecheckConfig{Verify: cfg, Tenant: tenant, States: states, Operators: dns, Submit: submit}),
-		kinds.HourlyCheck: kinds.NewHourlyCheck(kinds.HourlyConfig{Tenant: tenant, States: states, DNS: cfg.DNS, Places: cfg.Places, Submit: submit}),
-		kinds.Act: kinds.NewAct(kinds.ActConfig{
-			API: cfg.API, DNS: dns, States: states, Rules: s.rules, Places: s.places, RequestTimeout: cfg.RequestTimeout, Logger: cfg.Logger,
+		kinds.Verify:  kinds.NewVerify(cfg),
+		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: cfg, Tenant: tenant, States: states, Rules: s.rules, Operators: dns, Submit: submit}),
+		kinds.Revoke: kinds.NewRevoke(kinds.RevokeConfig{
+			API: cfg.API, DNS: dns, States: states, Rules: s.rules, Places: s.places, NoServers: !s.servers, RequestTimeout: cfg.RequestTimeout, Logger: cfg.Logger,
 		}),
 	}
 }
@@ -118,7 +120,7 @@ func (s *sweepSite) sweepHandlers(cfg kinds.VerifyConfig) map[ledger.Kind]engine
 // sweepDNS is the part of a checker that the kinds of sweeps need.
 type sweepDNS interface {
 	kinds.DNS
-	kinds.ActDNS
+	kinds.RevokeDNS
 	kinds.Operators
 }
 
@@ -217,65 +219,43 @@ func (s *sweepSite) scan() (row kinds.RecheckRow) {
 	return row
 }
 
-// sweep checks the domain, evaluates the sweep and carries out its actions. It returns the
-// result of the row.
-func (s *sweepSite) sweep() ledger.Result {
+// sweep checks the domain, and executes the rows that this submits. It returns the result of the
+// check.
+func (s *sweepSite) sweep() (r ledger.Result) {
 	s.t.Helper()
-	if _, ok := s.sandbox.Domain(org, dom); !ok {
-		s.evaluate(s.clock.now().Unix())
-		s.acted()
-		return ledger.Result{}
+	tick := s.clock.now().Unix()
+	if _, ok := s.sandbox.Domain(org, dom); ok {
+		tick = s.scan().Tick
+		r = s.finish()
 	}
-	row := s.scan()
-	return s.conclude(row)
-}
-
-// conclude executes the submitted row, and the rows that it submits.
-func (s *sweepSite) conclude(row kinds.RecheckRow) ledger.Result {
-	s.t.Helper()
-	r := s.finish()
-	s.evaluate(row.Tick)
+	s.conclude(tick)
 	s.acted()
 	return r
 }
 
-// evaluate evaluates the sweep and submits its actions.
-func (s *sweepSite) evaluate(tick int64) {
+// conclude ends a sweep of the tenant.
+func (s *sweepSite) conclude(tick int64) {
 	s.t.Helper()
-	run := cmp.Or(string(s.run.ID), "sweep")
-	e := sweep.Evaluator{States: s.states, Rules: s.rules, Logger: slog.New(slog.DiscardHandler)}
-	rows, err := e.Evaluate(s.t.Context(), sweep.EndedSweep{Run: run, Progress: sweep.Progress{Tick: tick, Read: 1, Ended: true}})
-	if err != nil {
+	if err := s.states.Conclude(s.t.Context(), "sweep", sweep.Progress{Tick: tick, Read: 1}); err != nil {
 		s.t.Fatal(err)
-	}
-	for _, row := range rows {
-		content, err := json.Marshal(row)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.runs++
-		s.asked = append(s.asked, kinds.OneRow{ID: ledger.RunID(fmt.Sprintf("act%d", s.runs)), Kind: kinds.Act, Content: content})
 	}
 }
 
-// acted executes the submitted runs. It returns the result of the last one.
-func (s *sweepSite) acted() (r ledger.Result) {
+// acted executes the submitted runs.
+func (s *sweepSite) acted() {
 	s.t.Helper()
 	for len(s.asked) > 0 {
 		s.begin()
-		r = s.finish()
+		s.last = s.finish()
 	}
-	return r
 }
 
 // begin submits the first of the runs in asked to the ledger.
-func (s *sweepSite) begin() kinds.OneRow {
+func (s *sweepSite) begin() {
 	s.t.Helper()
 	next := s.asked[0]
 	s.asked = s.asked[1:]
 	s.open(next.ID, next.Kind, next.Content)
-	s.run.GiveUp = next.GiveUp
-	return next
 }
 
 // days sweeps once a day.
@@ -284,27 +264,6 @@ func (s *sweepSite) days(n int) {
 	for range n {
 		s.sweep()
 		s.clock.advance(24 * time.Hour)
-	}
-}
-
-// hourlyCheck checks the domain between two sweeps, and submits its restoration if it is
-// permitted.
-func (s *sweepSite) hourlyCheck() ledger.Result {
-	s.t.Helper()
-	s.open("", kinds.HourlyCheck, kinds.HourlyRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
-	r := s.finish()
-	s.acted()
-	return r
-}
-
-// hours checks the domain once an hour.
-func (s *sweepSite) hours(n int) {
-	s.t.Helper()
-	for range n {
-		s.clock.advance(time.Hour)
-		if s.domainState().Watched() {
-			s.hourlyCheck()
-		}
 	}
 }
 
@@ -335,7 +294,7 @@ func (s *sweepSite) age(d time.Duration, sweeps int) {
 	})
 }
 
-// due makes a verified domain whose token is absent and that the next sweep acts on.
+// due makes a verified domain whose token is absent and that the next sweep finds lost.
 func (s *sweepSite) due(use *bool) sandbox.Domain {
 	s.t.Helper()
 	d := s.verified(use)
@@ -359,7 +318,7 @@ func (s *sweepSite) missed() (tick int64) {
 		_, err = s.states.Observe(s.t.Context(), sweep.Observation{
 			DomainID: dom, OrganizationID: org, Domain: row.Domain, Host: row.VerificationHost, TXT: row.VerificationTXT, Tick: row.Tick,
 			Verdict: verdict, Operator: verdict.Operator, FlagOmitted: row.UseForOrganizationDiscovery == nil, At: s.clock.now(),
-		}, state, raw)
+		}, s.rules, state, raw)
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -367,22 +326,28 @@ func (s *sweepSite) missed() (tick int64) {
 	return row.Tick
 }
 
-// decide has a sweep of now not find the token and decide to act. It executes no row, which
-// would take more time than many tests.
-func (s *sweepSite) decide() {
-	s.t.Helper()
-	s.evaluate(s.missed())
-}
-
-// lost makes a domain on which a sweep has acted an hour before.
-func (s *sweepSite) lost(use *bool) sandbox.Domain {
+// decided makes a lost domain, and submits the row that revokes it.
+func (s *sweepSite) decided(use *bool) sandbox.Domain {
 	s.t.Helper()
 	d := s.due(use)
-	s.decide()
-	s.acted()
+	s.conclude(s.missed())
+	s.open("", kinds.Revoke, s.revocation())
+	return d
+}
+
+// revocation returns the row that revokes the domain.
+func (s *sweepSite) revocation() sweep.RevokeRow {
+	return sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Set: s.set, Max: s.max}
+}
+
+// revoked makes a domain that was revoked an hour before.
+func (s *sweepSite) revoked(use *bool) sandbox.Domain {
+	s.t.Helper()
+	d := s.decided(use)
+	s.wantRow(s.finish(), ledger.Done)
 	s.clock.advance(time.Hour)
-	if s.domainState().Taken == nil {
-		s.t.Fatalf("nothing was taken away: %+v", s.domainState())
+	if s.domainState().Revoked == nil {
+		s.t.Fatalf("nothing is revoked: %+v", s.domainState())
 	}
 	return d
 }

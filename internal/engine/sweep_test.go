@@ -6,104 +6,116 @@ import (
 	"testing"
 	"time"
 
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 )
 
-// sweepScene is the last sweep of a grace period, or that of a token's return.
+// sweepScene is the last sweep of a grace period, a revocation, or the sweep of a token's return.
 type sweepScene struct {
-	name   string
-	action sweep.Action
-	begin  func(*sweepSite)
-	end    func(*sweepSite)
-	// requests is the number of requests of the sweep and its actions. points is the least
-	// number of points at which their executions are disturbed.
+	name       string
+	set        sweep.Setting
+	begin, end func(*sweepSite)
+	// requests is the number of requests of the executions. points is the least number of points
+	// at which they are disturbed.
 	requests, points int
+	revokes          bool
 }
 
 func (c sweepScene) site(t *testing.T) *sweepSite {
 	t.Helper()
-	s := newSweepSite(t, c.action)
+	s := newSweepSite(t, c.set)
 	c.begin(s)
 	return s
 }
 
-// returned has the token of a lost domain return, a day later.
-func returned(before func(*sweepSite)) func(*sweepSite) {
-	return func(s *sweepSite) {
-		before(s)
+// play sweeps, or revokes.
+func (c sweepScene) play(s *sweepSite) {
+	s.t.Helper()
+	if !c.revokes {
 		s.sweep()
-		s.publish()
-		s.clock.advance(24 * time.Hour)
+		return
 	}
+	s.open("", kinds.Revoke, s.revocation())
+	s.finish()
 }
 
-func dueWith(use *bool) func(*sweepSite) { return func(s *sweepSite) { s.due(use) } }
-
 func sweepScenes() []sweepScene {
-	lost := func(action sweep.Action, status string, use bool, audited string, requests, points int) sweepScene {
-		return sweepScene{name: "lost " + string(action), action: action, requests: requests, points: points, begin: dueWith(new(true)), end: func(s *sweepSite) {
+	ripe := func(use *bool) func(*sweepSite) {
+		return func(s *sweepSite) {
+			s.due(use)
+			s.conclude(s.missed())
+		}
+	}
+	revoked := func(set sweep.Setting, status string, use bool) sweepScene {
+		return sweepScene{name: "revoke " + string(set), set: set, revokes: true, requests: 2, points: 18, begin: ripe(new(true)), end: func(s *sweepSite) {
 			s.wantDomain(status, new(use))
 			s.wantNotified(events.DomainAtRisk, events.DomainLost)
-			if m := s.domainState(); (m.Taken == nil) != (action == sweep.Report) || m.InProgress != nil {
-				s.t.Errorf("state %+v", m)
+			if !isRevoked(s.domainState()) {
+				s.t.Errorf("state %+v", s.domainState())
 			}
-			if audited != "" {
-				s.wantVerdict("acted on: "+string(action), "absent", audited)
-			}
+			s.wantVerdict("revoked: "+string(set), "absent", "domain revoked: "+string(set))
+			s.wantRow(s.row(0).Result, ledger.Done, string(set)+": ")
 		}}
 	}
-	back := func(action sweep.Action, audited string, requests, points int) sweepScene {
-		return sweepScene{name: "back " + string(action), action: action, requests: requests, points: points, begin: returned(dueWith(new(true))), end: func(s *sweepSite) {
+	back := func(set sweep.Setting, audited string, omitted bool, points int) sweepScene {
+		return sweepScene{name: fmt.Sprintf("back %s, omitted %t", set, omitted), set: set, requests: 2, points: points, begin: func(s *sweepSite) {
+			s.revoked(new(true))
+			s.publish()
+			if omitted {
+				s.flag(nil)
+			}
+		}, end: func(s *sweepSite) {
 			s.wantDomain("verified", new(true))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
+			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 			if m := s.domainState(); m.Watched() {
 				s.t.Errorf("state %+v", m)
 			}
-			if audited != "" {
-				s.wantVerdict("restored", "present", audited)
-			}
-		}}
-	}
-	omitted := func(action sweep.Action) sweepScene {
-		return sweepScene{name: "omitted " + string(action), action: action, requests: 2, points: 22, begin: dueWith(nil), end: func(s *sweepSite) {
-			s.wantPatches()
-			s.wantDomain("verified", nil)
-			s.wantNotified(events.DomainAtRisk, events.DomainLost)
-			if m := s.domainState(); m.Taken != nil || m.InProgress != nil {
-				s.t.Errorf("state %+v", m)
-			}
+			s.wantVerdict("restored", "present", audited)
 		}}
 	}
 	return []sweepScene{
-		lost(sweep.Report, "verified", true, "", 2, 22), lost(sweep.Unroute, "verified", false, "domain unrouted", 3, 30),
-		lost(sweep.SetPending, "pending", true, "domain set to pending", 3, 30),
-		back(sweep.Report, "", 0, 10), back(sweep.Unroute, "domain routed again", 2, 28), back(sweep.SetPending, "domain verified", 2, 18),
-		omitted(sweep.Unroute), omitted(sweep.SetPending),
-		{name: "returned unroute", action: sweep.Unroute, requests: 1, points: 20, begin: func(s *sweepSite) {
-			returned(dueWith(new(true)))(s)
+		{name: "lost", set: sweep.SetPending, requests: 1, points: 10, begin: func(s *sweepSite) { s.due(new(true)) }, end: func(s *sweepSite) {
+			s.wantPatches()
+			s.wantNotified(events.DomainAtRisk, events.DomainLost)
+			s.wantHistory("lost", "sweeps have found it gone", 1)
+			s.wantRow(s.row(0).Result, engine.Lost, "gone since ")
+			if !s.domainState().IsLost() {
+				s.t.Errorf("state %+v", s.domainState())
+			}
+		}},
+		revoked(sweep.Unroute, "verified", false), revoked(sweep.SetPending, "pending", true),
+		back(sweep.Unroute, "domain routed again", false, 26), back(sweep.SetPending, "domain verified", false, 18), back(sweep.SetPending, "domain verified", true, 18),
+		{name: "omitted", set: sweep.Unroute, revokes: true, requests: 1, points: 10, begin: func(s *sweepSite) {
+			ripe(new(true))(s)
 			s.flag(nil)
 		}, end: func(s *sweepSite) {
-			s.wantPatches(patchNoUse)
-			s.wantHistory("not restored", "use_for_organization_discovery", 1)
-			if m := s.domainState(); m.Taken == nil || m.InProgress != nil {
+			s.wantPatches()
+			s.wantDomain("verified", nil)
+			if m := s.domainState(); m.Revoked != nil || !m.IsLost() {
 				s.t.Errorf("state %+v", m)
 			}
 		}},
-		{name: "returned pending", action: sweep.SetPending, requests: 2, points: 18, begin: func(s *sweepSite) {
-			returned(dueWith(new(false)))(s)
+		{name: "returned, omitted", set: sweep.Unroute, requests: 1, points: 18, begin: func(s *sweepSite) {
+			s.revoked(new(true))
+			s.publish()
 			s.flag(nil)
 		}, end: func(s *sweepSite) {
-			s.wantDomain("verified", new(false))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
+			s.wantPatches(patchNoUse)
+			s.wantRow(s.last, engine.Unchanged, "not restored: the record has no use_for_organization_discovery")
+			if !isRevoked(s.domainState()) {
+				s.t.Errorf("state %+v", s.domainState())
+			}
 		}},
 	}
 }
 
-// TestSweepKilled kills a worker at each point of the executions of a sweep and of its
-// actions.
+// TestSweepKilled kills a worker at each point of the executions of a sweep, of a revocation and of
+// what follows.
 func TestSweepKilled(t *testing.T) {
 	t.Parallel()
 	for i, c := range sweepScenes() {
@@ -112,7 +124,7 @@ func TestSweepKilled(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
 				s := c.site(t)
 				s.dieAt, s.count = point, 0
-				s.sweep()
+				c.play(s)
 				c.end(s)
 				if died = s.died; t.Failed() {
 					t.Logf("died %s", died)
@@ -125,7 +137,7 @@ func TestSweepKilled(t *testing.T) {
 	}
 }
 
-// TestSweepInTrouble has each request of a sweep meet trouble.
+// TestSweepInTrouble has each request of these executions meet trouble.
 func TestSweepInTrouble(t *testing.T) {
 	t.Parallel()
 	faults := []struct {
@@ -146,11 +158,12 @@ func TestSweepInTrouble(t *testing.T) {
 			request, fault := k/len(faults), faults[k%len(faults)]
 			t.Run(fmt.Sprintf("%s/%s/%d", c.name, fault.name, request), func(t *testing.T) {
 				s := c.site(t)
+				s.clock.advance(time.Hour)
 				f, before := fault.fault, len(s.requests())
 				f.Skip, f.Count = request, 1
 				f.Match = func(r sandbox.Request) bool { return r.Operation != sandbox.OpToken }
 				s.sandbox.AddFault(f)
-				s.sweep()
+				c.play(s)
 				c.end(s)
 				if met := len(s.requests())-before > request; met != (request < c.requests) {
 					t.Errorf("%d requests, want %d without trouble", len(s.requests())-before, c.requests)

@@ -23,16 +23,15 @@ type Event struct {
 const (
 	DomainVerified = "domain.verified" // a domain was proven and marked verified
 	DomainExpired  = "domain.expired"  // the token of a domain did not appear in time
-	DomainAtRisk   = "domain.at_risk"  // the token of a verified domain was found to be gone for the first time
-	DomainLost     = "domain.lost"     // the token of a verified domain was gone for the whole grace period; action names the action
-	DomainRestored = "domain.restored" // the token of such a domain is there again; if it had been acted on, it was restored
+	DomainAtRisk   = "domain.at_risk"  // a sweep did not find the token of a verified domain for the first time
+	DomainLost     = "domain.lost"     // the token of a verified domain was gone for the whole grace period; nothing was changed
+	DomainFound    = "domain.found"    // the token of such a domain is there again; action names the revocation that was undone, if any
 	RunFinished    = "run.finished"    // all rows of a run are settled
-	BreakerOpen    = "breaker.open"    // a sweep found too many tokens gone at once; no sweep acts on a domain until an operator closes the breaker
 )
 
 // Types lists all types of events.
 var Types = []string{
-	DomainVerified, DomainExpired, DomainAtRisk, DomainLost, DomainRestored, RunFinished, BreakerOpen,
+	DomainVerified, DomainExpired, DomainAtRisk, DomainLost, DomainFound, RunFinished,
 }
 
 // Data is the content of an event; members that do not concern it are left out. Text from
@@ -47,7 +46,7 @@ type Data struct {
 	Tick              int64     `json:"tick,omitempty"`                // of the sweep, a Unix second
 	Reason            string    `json:"reason,omitempty"`              // for people
 	Since             time.Time `json:"since,omitzero"`                // when the token was first seen to be gone
-	Action            string    `json:"action,omitempty"`              // the action on the domain: report, unroute or pending
+	Action            string    `json:"action,omitempty"`              // the revocation that was undone: unroute or pending
 
 	Kind   string           `json:"kind,omitempty"`   // of a run
 	Counts map[string]int64 `json:"counts,omitempty"` // of a run: rows by outcome
@@ -94,7 +93,7 @@ func (e Event) level() slog.Level {
 	switch e.Type {
 	case DomainAtRisk, DomainExpired:
 		return slog.LevelWarn
-	case DomainLost, BreakerOpen:
+	case DomainLost:
 		return slog.LevelError
 	}
 	return slog.LevelInfo

@@ -62,7 +62,7 @@ func TestLog(t *testing.T) {
 
 	levels := map[string]string{
 		events.DomainVerified: "INFO", events.DomainExpired: "WARN", events.DomainAtRisk: "WARN", events.DomainLost: "ERROR",
-		events.DomainRestored: "INFO", events.RunFinished: "INFO", events.BreakerOpen: "ERROR",
+		events.DomainFound: "INFO", events.RunFinished: "INFO",
 	}
 	if len(levels) != len(events.Types) {
 		t.Errorf("%d types, %d levels", len(events.Types), len(levels))

@@ -14,9 +14,9 @@ import (
 // TenantState is the state of a tenant, for the whole fleet. A part that could not be read is
 // nil.
 type TenantState struct {
-	Pace   *pace.State
-	Sweeps *status.SweepState
-	Ticks  *sweep.Ticks
+	Pace  *pace.State
+	Sweep *sweep.Summary // of the last complete sweep; nil also if there was none
+	Ticks *sweep.Ticks
 }
 
 // ReadState reads the state of a tenant. With an error it returns the parts that it could read.
@@ -25,10 +25,8 @@ func ReadState(ctx context.Context, rdb redis.UniversalClient, tenant string) (t
 	if paceErr == nil {
 		t.Pace = &budget
 	}
-	sweeps, sweepsErr := status.SweepStateOf(ctx, rdb, tenant)
-	if sweepsErr == nil {
-		t.Sweeps = &sweeps
-	}
+	var sweepsErr error
+	t.Sweep, sweepsErr = status.SummaryOf(ctx, rdb, tenant)
 	ticks, ticksErr := sweep.NewStore(rdb, tenant).Ticks(ctx)
 	if ticksErr == nil {
 		t.Ticks = &ticks

@@ -14,7 +14,6 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/pace"
-	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 )
 
@@ -170,11 +169,11 @@ const (
 // Needs are the settings that determine which scopes are needed.
 type Needs struct {
 	Sweep bool // there is a schedule
-	Acts  bool // sweeps change records: absent-action, verify-pending
+	Acts  bool // sweeps change records: verify-pending
 }
 
 func needsOf(t tenant.Settings) Needs {
-	return Needs{Sweep: t.Sweep != tenant.Off, Acts: t.Rules.Action != sweep.Report || t.VerifyPending}
+	return Needs{Sweep: t.Sweep != tenant.Off, Acts: t.VerifyPending}
 }
 
 // kind is a kind of work, and the scopes that it needs.

@@ -173,26 +173,25 @@ func (i Intake) createChild(ctx context.Context, parent ledger.RunID, o RetryOpt
 	return from, rows, child, err
 }
 
-// OwnRunError says that a run is not retried, since a worker has submitted it for a sweep.
+// OwnRunError says that rows of a run cannot be submitted again, since each must be chosen by
+// what sweeps have found since.
 type OwnRunError struct{ Run ledger.RunID }
 
-// Error explains that the next check decides instead.
+// Error says what to do instead.
 func (e *OwnRunError) Error() string {
-	return fmt.Sprintf("run %s was submitted by a worker for a sweep, and is not retried: the next check of its domains decides again", e.Run)
+	return fmt.Sprintf("run %s revokes domains, or undoes that, and is not retried: use enqueue domains revoke", e.Run)
 }
 
 // CanRetry reports whether rows of a run of that kind can be submitted again.
-func CanRetry(kind ledger.Kind) bool {
-	return kind != tasks.TypeAct && kind != tasks.TypeHourly
-}
+func CanRetry(kind ledger.Kind) bool { return kind != tasks.TypeRevoke }
 
-// notOwn refuses a run that a worker has submitted: actions, checks between sweeps, and rows
-// that give a status back, which need a full proof whatever the tenant's settings are.
+// notOwn refuses a run that revokes domains, and one that restores their status, which needs a
+// full proof whatever the tenant's settings are.
 func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	if !CanRetry(from.Kind) {
 		return &OwnRunError{from.ID}
 	}
-	if from.Kind != tasks.TypeVerify || from.Rows != 1 {
+	if from.Kind != tasks.TypeVerify {
 		return nil
 	}
 	rows, err := i.Ledger.Rows(ctx, from.ID, 0, 1)

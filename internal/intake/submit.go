@@ -49,17 +49,42 @@ func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Subm
 	s.staging.begin = s.begin
 	rows.work = func(row tasks.Row) error { return s.add(ctx, row) }
 	rows.settled = func(content []byte, r ledger.Result) error { return s.addSettled(ctx, content, r) }
-	if err = rows.check(); err == nil {
-		err = s.commit(ctx)
-	}
-	if err != nil {
-		err = s.failed(ctx, err)
-	} else if err = s.verify(ctx); err != nil {
-		err = &UnfinishedError{s.run.ID, err}
-	}
+	err = s.end(ctx, rows.check())
 	sub := s.submitted(s.run)
 	sub.Found, sub.Created = rows.found, s.created
 	return sub, err
+}
+
+// SubmitChosen submits rows that a command has chosen as one run, whose kind cannot be submitted
+// otherwise. It returns as [Intake.Submit] does.
+func (i Intake) SubmitChosen(ctx context.Context, about ledger.NewRun, rows [][]byte) (Submitted, error) {
+	about.Format = FormatJSONL
+	s := submission{staging: i.newStaging(about.ID, about.Kind), about: about}
+	s.staging.begin, s.requests.changes = s.begin, int64(len(rows))
+	var err error
+	for _, row := range rows {
+		if err = s.addContent(ctx, firstRow{content: row}); err != nil {
+			break
+		}
+	}
+	err = s.end(ctx, err)
+	sub := s.submitted(s.run)
+	sub.Created = s.created
+	return sub, err
+}
+
+// end commits the run unless a row was bad or not stored, and reads it back.
+func (s *submission) end(ctx context.Context, err error) error {
+	if err == nil {
+		err = s.commit(ctx)
+	}
+	if err != nil {
+		return s.failed(ctx, err)
+	}
+	if err = s.verify(ctx); err != nil {
+		return &UnfinishedError{s.run.ID, err}
+	}
+	return nil
 }
 
 // submission is an input on its way into a run.

@@ -231,7 +231,7 @@ func TestCancelEndsAnIncompleteRun(t *testing.T) {
 	w.lose(segment(run, 1))
 	w.sync("a")
 	w.must(w.Cancel, "a")
-	if run := w.get("a"); !run.Ended() || run.Counts[ledger.Cancelled] != 3 || run.Counts[ledger.Lost] != 4 {
+	if run := w.get("a"); !run.Ended() || run.Counts[ledger.Cancelled] != 3 || run.Counts[ledger.Missing] != 4 {
 		t.Errorf("run %+v, want it ended", run)
 	}
 }

@@ -272,7 +272,7 @@ func TestCommandsDuringAScan(t *testing.T) {
 	ended := func(w *worker, run ledger.Run) {
 		cancel(w, run) // again: the last one was not interrupted
 		now := w.sync(run.ID).Run
-		if !now.Ended() || now.Growing || now.Counts.Settled() != now.Rows || now.Counts[ledger.Lost] > 0 {
+		if !now.Ended() || now.Growing || now.Counts.Settled() != now.Rows || now.Counts[ledger.Missing] > 0 {
 			t.Errorf("run %+v, want it ended", now)
 		}
 		for number := range now.Segments {

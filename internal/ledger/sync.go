@@ -108,7 +108,7 @@ func (l *Ledger) conclude(ctx context.Context, p Progress, bits string) (ended b
 				closed = append(closed, n)
 			}
 		}
-		counts[Lost] = p.Run.Rows - rows
+		counts[Missing] = p.Run.Rows - rows
 	}
 	if err := l.reopenSegments(ctx, p.Run, reopened); err != nil {
 		return false, err

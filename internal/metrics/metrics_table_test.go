@@ -31,8 +31,8 @@ import (
 )
 
 var (
-	begun  = time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
-	judged = time.Date(2026, 11, 20, 4, 30, 0, 0, time.UTC)
+	begun = time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
+	ended = time.Date(2026, 11, 20, 4, 30, 0, 0, time.UTC)
 )
 
 // busy is the metrics of a worker that has done something of each, and whose tenant has
@@ -80,8 +80,7 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 func keepSweep(t *testing.T, store *sweep.Store) {
 	t.Helper()
 	for name, state := range map[string]any{
-		sweep.SummaryState: sweep.Summary{At: judged},
-		sweep.BreakerState: sweep.Breaker{ID: "sweep", Open: true, At: judged},
+		sweep.SummaryState: sweep.Summary{At: ended, Present: 90, Absent: 7, Unknown: 3, Lost: 2},
 	} {
 		value, err := json.Marshal(state)
 		if err != nil {
@@ -97,9 +96,9 @@ func keepSweep(t *testing.T, store *sweep.Store) {
 	}
 }
 
-// TestSweepsWithoutEvaluation: one that was cancelled, or whose run is gone, is not
-// reported as started: an alert would wait for its evaluation for ever.
-func TestSweepsWithoutEvaluation(t *testing.T) {
+// TestSweepsWithoutEnd: one that was cancelled, or whose run is gone, is not reported as
+// started: an alert would wait for its end for ever.
+func TestSweepsWithoutEnd(t *testing.T) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
 	for _, id := range []ledger.RunID{"cancelled", "open"} {
@@ -139,22 +138,24 @@ func TestSweepsWithoutEvaluation(t *testing.T) {
 	}
 }
 
-// TestTenantInMetrics: what stands in Redis of a tenant that was paused, blocked, and
-// stopped by the breaker.
+// TestTenantInMetrics: the state in Redis of a tenant that was paused, blocked and swept.
 func TestTenantInMetrics(t *testing.T) {
 	m, _ := busy(t)
 	want := []string{
-		`orgops_breaker_open{tenant="acme"} 1`,
 		`orgops_pace_blocked{operation="create_template",tenant="acme"} 1`,
 		`orgops_pace_limit_per_second{tenant="acme"} 8`,
 		`orgops_pace_used_per_second{tenant="acme"} 0.1`,
 		`orgops_rows_open{tenant="acme"} 0`,
 		`orgops_rows_overdue_seconds{tenant="acme"} 0`,
 		`orgops_runs_open{tenant="acme"} 1`,
-		fmt.Sprintf(`orgops_sweep_evaluated_timestamp_seconds{tenant="acme"} %g`, float64(judged.Unix())),
+		`orgops_sweep_domains{state="absent",tenant="acme"} 5`,
+		`orgops_sweep_domains{state="lost",tenant="acme"} 2`,
+		`orgops_sweep_domains{state="present",tenant="acme"} 90`,
+		`orgops_sweep_domains{state="unknown",tenant="acme"} 3`,
+		fmt.Sprintf(`orgops_sweep_ended_timestamp_seconds{tenant="acme"} %g`, float64(ended.Unix())),
 		fmt.Sprintf(`orgops_sweep_started_timestamp_seconds{tenant="acme"} %g`, float64(begun.Unix())),
 	}
-	got := series(t, m, "orgops_breaker", "orgops_pace_blocked", "orgops_pace_limit", "orgops_pace_used", "orgops_ro", "orgops_runs", "orgops_sweep_started", "orgops_sweep_evaluated")
+	got := series(t, m, "orgops_pace_blocked", "orgops_pace_limit", "orgops_pace_used", "orgops_ro", "orgops_runs", "orgops_sweep_started", "orgops_sweep_domains", "orgops_sweep_ended")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}

@@ -29,12 +29,12 @@ var (
 		"Remaining time of the pause that the API requested; 0 if there is none.", "tenant")
 	paceBlocked = redisDesc("orgops_pace_blocked",
 		"1 while an operation is blocked for all workers. Operation *: all operations.", "tenant", "operation")
-	breakerOpen = redisDesc("orgops_breaker_open",
-		"1 while the breaker is open and sweeps act on no domain.", "tenant")
+	sweepDomains = redisDesc("orgops_sweep_domains",
+		"Domains of the last complete sweep by state: present, absent (those that are lost are counted apart), lost, unknown.", "tenant", "state")
 	sweepStarted = redisDesc("orgops_sweep_started_timestamp_seconds",
 		"Start of the last sweep of the whole tenant, as Unix time, without cancelled and deleted sweeps; absent before the first sweep.", "tenant")
-	sweepEvaluated = redisDesc("orgops_sweep_evaluated_timestamp_seconds",
-		"Last evaluation of a sweep of the whole tenant, as Unix time; absent before the first evaluation.", "tenant")
+	sweepEnded = redisDesc("orgops_sweep_ended_timestamp_seconds",
+		"End of the last complete sweep, as Unix time; absent before the first one.", "tenant")
 )
 
 // tenantMetrics reads pace and sweeps of a tenant, for the whole fleet.
@@ -71,13 +71,12 @@ func budgetMetrics(t tenant.Announced, state *pace.State) ([]prometheus.Metric, 
 }
 
 func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string, state health.TenantState) (metrics []prometheus.Metric, err error) {
-	if state.Sweeps == nil {
-		return nil, nil
-	}
-	breaker, summary := state.Sweeps.Breaker, state.Sweeps.Summary
-	metrics = append(metrics, gauge(breakerOpen, oneIf(breaker.Open), tenant))
+	summary := state.Sweep
 	if summary != nil {
-		metrics = append(metrics, gauge(sweepEvaluated, unixSeconds(summary.At), tenant))
+		metrics = append(metrics,
+			gauge(sweepEnded, unixSeconds(summary.At), tenant),
+			gauge(sweepDomains, float64(summary.Present), tenant, "present"), gauge(sweepDomains, float64(summary.Absent-summary.Lost), tenant, "absent"),
+			gauge(sweepDomains, float64(summary.Lost), tenant, "lost"), gauge(sweepDomains, float64(summary.Unknown), tenant, "unknown"))
 	}
 	if state.Ticks == nil {
 		return metrics, nil
@@ -98,8 +97,8 @@ func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string, state heal
 	return metrics, nil
 }
 
-// counts reports whether a sweep was started and was evaluated, or will be. A cancelled sweep
-// is not evaluated, nor one whose run is deleted.
+// counts reports whether a sweep was started and has ended, or will. A cancelled sweep does not
+// count, nor one whose run is deleted.
 func counts(ctx context.Context, l *runs.Ledger, tenant string, started sweep.TenantSweep, last *sweep.Summary) (bool, error) {
 	if started.Run == "" {
 		return false, nil

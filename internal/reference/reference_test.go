@@ -31,7 +31,7 @@ func TestReferenceOfOutcomes(t *testing.T) {
 	for _, c := range append(constants(t, "../ledger/outcome.go", "Outcome"), constants(t, "../engine/outcome.go", "Outcome")...) {
 		row := []string{reference.Code(c.value), c.comment}
 		switch outcome := ledger.Outcome(c.value); {
-		case engine.Settles(outcome), outcome == ledger.Lost:
+		case engine.Settles(outcome), outcome == ledger.Missing:
 			settled = append(settled, row)
 		default:
 			open = append(open, row)

@@ -558,7 +558,7 @@ func TestFacadeIncomplete(t *testing.T) {
 	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 4 {
 		t.Errorf("cancelled %d rows, %v", rows, err)
 	}
-	if r := get(t, l, "new"); !r.Ended() || r.Settled() != 7 || r.Counts["lost"] != 3 {
+	if r := get(t, l, "new"); !r.Ended() || r.Settled() != 7 || r.Counts["missing"] != 3 {
 		t.Errorf("%+v", r)
 	}
 }

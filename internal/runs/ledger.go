@@ -70,7 +70,7 @@ func (l *Ledger) counts(ctx context.Context, run ledger.Run) (ledger.Counts, err
 		return nil, err
 	}
 	if lost := run.Rows - counts.Settled(); run.Ended() && lost > 0 {
-		counts[ledger.Lost] += lost // the segments of these rows are missing
+		counts[ledger.Missing] += lost // the segments of these rows are missing
 	}
 	return counts, nil
 }

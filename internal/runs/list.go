@@ -83,7 +83,6 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 	var others []ledger.Run
 	for _, r := range headers {
 		switch {
-		case r.Kind == checksBetween:
 		case r.Single && r.Rows <= 1: // its row is open, since it has not ended
 			add(r.Tenant, r.Rows)
 		default:
@@ -99,10 +98,6 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 	}
 	return open, nil
 }
-
-// checksBetween is the kind of the checks between two sweeps. A run of these is open in every
-// hour while a domain is watched, and is no backlog.
-const checksBetween = "domain:relook"
 
 // OpenHeaders returns the runs that have not ended, as their headers have them: counts are up
 // to a minute old.

@@ -75,15 +75,3 @@ func TestSingleRow(t *testing.T) {
 		t.Errorf("ids %v", ids)
 	}
 }
-
-// TestOpenWithoutChecks: the checks between sweeps are no backlog.
-func TestOpenWithoutChecks(t *testing.T) {
-	l, _ := newLedger(t)
-	submitRow(t, l, ledger.NewRun{ID: "single", Kind: updates, Tenant: "acme"}, `{}`)
-	submitInCore(t, l, ledger.NewRun{ID: "checks", Kind: "domain:relook", Tenant: "acme", Description: ledger.Description{Single: true}}, 5)
-	open, err := l.OpenByTenant(t.Context())
-	check(t, err)
-	if o := open["acme"]; o.Runs != 1 || o.Rows != 1 {
-		t.Errorf("open %+v, want the single row", o)
-	}
-}

@@ -19,7 +19,6 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
-	"orgops/internal/followup"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/scan"
@@ -227,15 +226,11 @@ func (p *fleetPart) api() fleetAPI {
 	return fleetAPI{p, newAsking(p.w.f.t, fleetGate{p.limiter})}
 }
 
-// fleetRules are the rules of the sweeps, which only report.
-var fleetRules = sweep.Rules{Action: sweep.Report}
-
 // dispatchConfig releases rows as cmd/worker does.
 func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 	w, name, rate := p.w, p.tn.name, p.tn.limit
 	one := dispatch.Cost{First: 1, Check: 1, Ready: 1}
 	read, change := apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain
-	follow := followup.New(followup.Config{Tenant: name, Ledger: w.ledger, States: states, Rules: fleetRules})
 	return dispatch.Config{
 		Tenant: name, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(name), Session: w.session.ID, Protocol: engine.Protocol, Places: fleetPlaces,
 		Pace: p.limiter.State,
@@ -244,15 +239,14 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 			return left.PerSecond()
 		},
 		Kinds: map[ledger.Kind]dispatch.Kind{
-			kinds.Verify:      {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}}, Cost: dispatch.Cost{First: 2, Ready: 2}},
-			kinds.Update:      {Operations: dispatch.Always(change), Cost: one},
-			kinds.Remove:      {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one, Batch: kinds.MaxRemovals, Group: kinds.RemoveGroup},
-			kinds.Create:      {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
-			kinds.Recheck:     {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
-			kinds.HourlyCheck: {},
+			kinds.Verify:  {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}}, Cost: dispatch.Cost{First: 2, Ready: 2}},
+			kinds.Update:  {Operations: dispatch.Always(change), Cost: one},
+			kinds.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one, Batch: kinds.MaxRemovals, Group: kinds.RemoveGroup},
+			kinds.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
+			kinds.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
 		},
 		Ended: func(ctx context.Context, run ledger.Run) error {
-			if err := follow.Ended(ctx, run); err != nil || run.Single {
+			if err := conclude(ctx, states, run); err != nil || run.Single {
 				return err
 			}
 			return fleetNotifier{w}.Notify(ctx, events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: events.RunFinished, Data: events.Data{Run: string(run.ID)}})
@@ -269,17 +263,16 @@ func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handle
 	}
 	submit := func(ctx context.Context, r kinds.OneRow) error {
 		_, _, err := w.ledger.SubmitRow(ctx, ledger.NewRun{
-			ID: r.ID, Tenant: p.tn.name, Kind: r.Kind, Description: ledger.Description{Format: "jsonl", GiveUp: r.GiveUp},
+			ID: r.ID, Tenant: p.tn.name, Kind: r.Kind, Description: ledger.Description{Format: "jsonl"},
 		}, r.Content)
 		return err
 	}
 	return map[ledger.Kind]engine.Handler{
-		kinds.Verify:      kinds.NewVerify(verify),
-		kinds.Update:      kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: requestTimeout}),
-		kinds.Remove:      kinds.NewRemove(kinds.RemoveConfig{API: api, Limit: pace.NewClientLimit(w.rdb, string(p.tn.name))}),
-		kinds.Create:      kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: requestTimeout}),
-		kinds.Recheck:     kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states, Operators: dns, Submit: submit}),
-		kinds.HourlyCheck: kinds.NewHourlyCheck(kinds.HourlyConfig{Tenant: p.tn.name, States: states, DNS: dns, Places: verify.Places, Submit: submit}),
+		kinds.Verify:  kinds.NewVerify(verify),
+		kinds.Update:  kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: requestTimeout}),
+		kinds.Remove:  kinds.NewRemove(kinds.RemoveConfig{API: api, Limit: pace.NewClientLimit(w.rdb, string(p.tn.name))}),
+		kinds.Create:  kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: requestTimeout}),
+		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states, Operators: dns, Submit: submit}),
 	}
 }
 

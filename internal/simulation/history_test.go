@@ -42,7 +42,7 @@ func (s spans) meets(o span) bool {
 }
 
 // history has the events of a tenant and of its domains' DNS in sixty days. All are decided
-// before the first sweep, except for the actions of sweeps.
+// before the first sweep, except for revocations.
 type history struct {
 	start, end time.Time
 	domains    []*place
@@ -53,9 +53,7 @@ type history struct {
 	outages  spans       // no DNS query is answered
 	lies     spans       // each DNS query is answered with NXDOMAIN
 	refusals spans       // the API answers with 503
-	confirms []time.Time // an operator closes the breaker
-	held     spans       // the breaker may be open
-	opens    spans       // the breaker must open
+	confirms []time.Time // a person revokes all lost domains, whatever their number and operators
 }
 
 // organization has some of the domains.
@@ -87,7 +85,9 @@ type place struct {
 	states      []state
 	thrown      atomic.Uint64 // random numbers so far
 	missed      []time.Time   // checks that found the token absent
-	met         []string      // requests, for the story of a failure
+	found       []time.Time   // checks that found it
+	disproofs   []time.Time
+	met         []string // requests, for the story of a failure
 }
 
 // published is the TXT record of the host from a time on; "": no record.
@@ -163,8 +163,6 @@ func (h *history) troubles() {
 	h.refusals = spans{{h.day(17).Add(hours(12)), h.day(17).Add(hours(20))}, {h.day(53).Add(hours(2)), h.day(53).Add(hours(4))}}
 	h.lies = spans{{h.day(27).Add(hours(2)), h.day(27).Add(hours(6))}, {h.day(30).Add(hours(12)), h.day(30).Add(hours(23))}}
 	h.confirms = []time.Time{h.day(33).Add(hours(9)), h.day(50).Add(hours(9))}
-	h.held = spans{{h.lies[0].from, h.confirms[0]}, {h.day(38), h.confirms[1]}}
-	h.opens = spans{{h.lies[1].from, h.day(32)}, {h.day(38), h.day(40)}}
 }
 
 func (h *history) day(n int) time.Time { return h.start.Add(time.Duration(n) * day) }
@@ -432,7 +430,7 @@ func (p *plotter) people() {
 		d.publish(back.Add(p.days(2, 4)), d.token())
 	})
 	p.deal("acted on, and given back by hand while it is still lost", 15, 2, func(d *place) {
-		d.setFlag(0) // the loss of a domain that is not routed is reported, and not acted on later
+		d.setFlag(0)
 		at := p.moment(1, 8)
 		d.publish(at, "")
 		back := at.Add(p.days(10.5, 12))
@@ -548,21 +546,7 @@ func (p *place) txt(t time.Time) string {
 	return token
 }
 
-// on returns the action on a record: the loss of one without a flag is only reported.
-func (s state) on(a sweep.Action) sweep.Action {
-	if s.flag == nil {
-		return sweep.Report
-	}
-	return a
-}
-
-// takes reports whether the action changes a record, or reports its loss.
-func (s state) takes(a sweep.Action) bool {
-	switch {
-	case s.gone || !s.verified:
-		return false
-	case s.on(a) == sweep.Unroute:
-		return *s.flag
-	}
-	return true
+// takes reports whether a revocation changes the record.
+func (s state) takes(set sweep.Setting) bool {
+	return !s.gone && s.verified && s.flag != nil && (set == sweep.SetPending || *s.flag)
 }

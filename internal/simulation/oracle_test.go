@@ -10,10 +10,10 @@ import (
 )
 
 // The oracle compares the history with the PATCHes and the events. It knows the guarantees:
-// for how long, and by how many sweeps, a token must be found absent, and which actions are
-// forbidden. It does not use the rules by which sweeps decide.
+// for how long, and by how many sweeps, a token must be found absent, and which revocations are
+// forbidden. It does not use the rules by which domains are selected.
 
-// judge compares all actions, and all missing actions, with the history.
+// judge compares all PATCHes and events, and all missing ones, with the history.
 func (s *simulation) judge() {
 	for _, p := range s.api.patches {
 		if wrong := s.wrong(p); wrong != "" {
@@ -31,9 +31,8 @@ func (s *simulation) judge() {
 			s.t.Logf("the story of %s (%s):\n%s", d.id, d.kind, s.story(d))
 		}
 	}
-	s.holdBreaker()
 	if !s.swept() {
-		s.t.Errorf("the last sweep was not evaluated")
+		s.t.Errorf("the last sweep has no summary")
 	}
 }
 
@@ -51,9 +50,9 @@ func (s state) String() string {
 	return text + ", not routed"
 }
 
-// took reports whether the PATCH has performed the action.
+// took reports whether the PATCH has revoked the domain.
 func (s *simulation) took(p patch) bool {
-	return p.before.takes(s.rules.Action) && !p.after.takes(s.rules.Action)
+	return p.before.takes(s.set) && !p.after.takes(s.set)
 }
 
 // undid reports whether the PATCH reverts a restoration whose answer was lost, since the
@@ -66,7 +65,7 @@ func (s *simulation) undid(p patch) bool {
 
 // gaveBack reports whether the PATCH has given that back.
 func (s *simulation) gaveBack(p patch) bool {
-	if s.rules.Action == sweep.Unroute {
+	if s.set == sweep.Unroute {
 		return !routed(p.before) && routed(p.after)
 	}
 	return !p.before.verified && p.after.verified
@@ -76,13 +75,10 @@ func routed(s state) bool { return s.flag == nil || *s.flag }
 
 // wrong returns the fault of a PATCH, or "".
 func (s *simulation) wrong(p patch) string {
-	if s.rules.Action == sweep.Report {
-		return "a PATCH although losses are only reported"
-	}
 	if slices.ContainsFunc(p.place.hands, func(h hand) bool { return !h.at.After(p.at) && p.at.Sub(h.at) <= oldest }) {
 		return "" // the record may have been read as it was before
 	}
-	unroutes := s.rules.Action == sweep.Unroute
+	unroutes := s.set == sweep.Unroute
 	switch {
 	case p.before.flag == nil:
 		return "the flag was changed although the record did not say it"
@@ -101,28 +97,69 @@ func (s *simulation) wrong(p patch) string {
 }
 
 func (s *simulation) wronglyTaken(p patch) string {
-	gone, is := p.place.goneAt(p.at)
-	switch {
-	case !is:
-		return "taken away while the token is there"
-	case p.place.protected:
-		return "taken away although it is protected"
-	case p.place.operator == "closed" && p.at.Before(s.h.confirms[0]):
-		return "taken away before an operator has confirmed it"
-	case s.open.holds(p.at):
-		return "taken away while the breaker is open"
+	n := len(p.place.disproofs)
+	for n > 0 && p.place.disproofs[n-1].After(p.at) {
+		n--
 	}
-	since := gone.from
+	if n == 0 {
+		return "revoked without a disproof"
+	}
+	disproved := p.place.disproofs[n-1]
+	_, before := p.place.goneAt(disproved)
+	switch {
+	case p.at.Sub(disproved) > oldest:
+		return fmt.Sprintf("revoked by a disproof that is %v old", p.at.Sub(disproved))
+	case !before && !p.place.blank.holds(disproved):
+		return "revoked although the record was published from before the disproof until the PATCH"
+	case p.place.protected:
+		return "revoked although it is protected"
+	case p.place.operator == "closed" && p.at.Before(s.h.confirms[0]):
+		return "revoked with others of its operator, whom nobody has named"
+	case p.place.operator == "emptied":
+		return "revoked with others of its operator, which is the cause"
+	}
+	// Sweeps count from the last check that found the token, or from its change.
+	since := s.h.start
+	for _, at := range p.place.found {
+		if at.Before(p.at) && at.After(since) {
+			since = at
+		}
+	}
+	for i, state := range p.place.states {
+		if i > 0 && state.token != p.place.states[i-1].token && state.at.Before(p.at) && state.at.After(since) {
+			since = state.at
+		}
+	}
 	for _, earlier := range s.api.patches {
 		if earlier.place == p.place && s.took(earlier) && earlier.at.Before(p.at) && earlier.at.After(since) {
 			since = earlier.at
 		}
 	}
-	if p.at.Sub(since) < s.rules.Grace {
-		return fmt.Sprintf("taken away %v after it was lost (or last acted on), before the grace was over", p.at.Sub(since))
+	first := slices.IndexFunc(p.place.missed, func(at time.Time) bool { return !at.Before(since) })
+	if first < 0 || p.at.Sub(p.place.missed[first]) < s.rules.Grace {
+		return fmt.Sprintf("revoked before checks had missed it for the grace; they found it, or another token, at %v", since)
 	}
 	if n := p.place.missedOn(span{since, p.at}); n < s.rules.AbsentChecks {
-		return fmt.Sprintf("taken away although checks missed the token on %d days only", n)
+		return fmt.Sprintf("revoked although checks missed the token on %d days only", n)
+	}
+	return s.tooMany(p)
+}
+
+// tooMany returns what is wrong if more domains were revoked in seven days than may be, unless a
+// person has allowed it.
+func (s *simulation) tooMany(p patch) string {
+	week := span{p.at.Add(-7 * day), p.at.Add(time.Second)}
+	if slices.ContainsFunc(s.h.confirms, func(at time.Time) bool { return week.meets(span{at, at.Add(2 * day)}) }) {
+		return ""
+	}
+	domains := map[*place]bool{}
+	for _, other := range s.api.patches {
+		if s.took(other) && week.holds(other.at) {
+			domains[other.place] = true
+		}
+	}
+	if most := max(20, len(s.h.domains)/100); len(domains) > most {
+		return fmt.Sprintf("the %dth domain that was revoked in seven days", len(domains))
 	}
 	return ""
 }
@@ -141,7 +178,7 @@ func (p *place) missedOn(when span) int {
 
 func (s *simulation) wronglyGiven(p patch) string {
 	by := p.before.statusBy
-	if s.rules.Action == sweep.Unroute {
+	if s.set == sweep.Unroute {
 		by = p.before.flagBy
 	}
 	_, gone := p.place.goneAt(p.at)
@@ -225,7 +262,7 @@ func (s span) common(o span) (span, bool) {
 	return s, s.from.Before(s.to)
 }
 
-// latest returns when a domain that is lost from a time on is acted on at the latest.
+// latest returns when a domain that is lost from a time on is reported at the latest.
 func (s *simulation) latest(p *place, lost time.Time) time.Time {
 	seen := s.quiet(p, lost, max(s.slack-1, 1))
 	return s.quiet(p, seen.Add(s.rules.Grace), s.slack)
@@ -245,36 +282,42 @@ func (s *simulation) quiet(p *place, from time.Time, days int) time.Time {
 }
 
 func (s *simulation) troubled(p *place, today span) bool {
-	for _, trouble := range []spans{s.h.outages, s.h.lies, s.h.refusals, s.h.held, p.down, p.thin, p.hidden} {
+	for _, trouble := range []spans{s.h.outages, s.h.lies, s.h.refusals, p.down, p.blank, p.thin, p.hidden} {
 		if trouble.meets(today) {
 			return true
 		}
 	}
-	return p.operator == "closed" && today.from.Before(s.h.confirms[0])
+	return false
 }
 
-// holdLosses checks that a domain which is lost for long enough is acted on, or its loss
-// reported.
+// holdLosses checks that the loss of a domain that lasts long enough is reported, and that the
+// domain is revoked once a person revokes all.
 func (s *simulation) holdLosses(p *place) {
-	if p.protected {
-		return
-	}
 	for _, seg := range s.segments(p) {
-		if !seg.takes(s.rules.Action) {
+		if seg.gone || !seg.verified || s.ours(seg.state) {
 			continue
 		}
 		for _, g := range p.gone() {
 			lost, is := g.common(seg.span)
 			latest := s.latest(p, lost.from)
-			if !is || !latest.Before(lost.to) || seg.on(s.rules.Action) == sweep.Report && s.reported(p, span{g.from.Add(s.rules.Grace), latest}) {
+			if !is || !latest.Before(lost.to) {
 				continue
 			}
-			s.bad[p] = true
-			s.t.Errorf("%s (%s) is lost from %v to %v, and was not acted on by %v", p.id, p.kind, lost.from, lost.to, latest)
+			if !s.reported(p, span{lost.from.Add(s.rules.Grace), latest}) {
+				s.bad[p] = true
+				s.t.Errorf("%s (%s) is lost from %v to %v, and was not reported by %v", p.id, p.kind, lost.from, lost.to, latest)
+			}
+			for _, at := range s.h.confirms {
+				if by := s.quiet(p, at, s.slack); seg.takes(s.set) && !p.protected && latest.Before(at) && by.Before(lost.to) {
+					s.bad[p] = true
+					s.t.Errorf("%s (%s) is lost from %v to %v, and was not revoked by %v", p.id, p.kind, lost.from, lost.to, by)
+				}
+			}
 		}
 	}
 }
 
+// reported reports whether a loss was notified in that time.
 func (s *simulation) reported(p *place, when span) bool {
 	for _, n := range s.events {
 		if n.Type == events.DomainLost && n.Data.DiscoveryDomainID == p.id && when.holds(n.At) {
@@ -284,7 +327,7 @@ func (s *simulation) reported(p *place, when span) bool {
 	return false
 }
 
-// holdReturns checks that the action of a sweep is reverted when the token is published again.
+// holdReturns checks that a revocation is undone when the token is published again.
 func (s *simulation) holdReturns(p *place) {
 	gone := p.gone()
 	for _, seg := range s.segments(p) {
@@ -304,9 +347,9 @@ func (s *simulation) holdReturns(p *place) {
 	}
 }
 
-// ours reports whether the record is in the state that the action of a sweep leaves.
+// ours reports whether the record is in the state that a revocation leaves.
 func (s *simulation) ours(r state) bool {
-	if s.rules.Action == sweep.Unroute {
+	if s.set == sweep.Unroute {
 		return r.verified && !routed(r) && r.flagBy == byUs
 	}
 	return !r.verified && r.statusBy == byUs
@@ -319,18 +362,10 @@ func (s *simulation) holdEvents(p *place) {
 		if n.Data.DiscoveryDomainID != p.id {
 			continue
 		}
-		reported := n.Type == events.DomainLost && n.Data.Action == string(sweep.Report)
-		if _, gone := p.goneAt(n.At); reported && (!gone || p.protected) {
-			s.bad[p] = true
-			s.t.Errorf("%s (%s) is notified as lost at %v, and is not", p.id, p.kind, n.At)
-		}
-		if reported && s.rules.Action != sweep.Report {
-			continue // it was not routed, or the record has no flag: nothing was taken away
-		}
 		notified[n.Type]++
-		if n.Type == events.DomainAtRisk && !s.mayMiss(p, n.At) {
+		if (n.Type == events.DomainAtRisk || n.Type == events.DomainLost) && !s.mayMiss(p, n.At) {
 			s.bad[p] = true
-			s.t.Errorf("%s (%s) is notified as at risk at %v, and its token is there", p.id, p.kind, n.At)
+			s.t.Errorf("%s (%s) is notified as %s at %v, and its token is there", p.id, p.kind, n.Type, n.At)
 		}
 	}
 	var took, back int
@@ -345,13 +380,9 @@ func (s *simulation) holdEvents(p *place) {
 			back++
 		}
 	}
-	if s.rules.Action != sweep.Report && notified[events.DomainLost] != took {
+	if notified[events.DomainLost] < took || notified[events.DomainAtRisk] < notified[events.DomainLost] || notified[events.DomainFound] < back {
 		s.bad[p] = true
-		s.t.Errorf("%s (%s) was acted on %d times, and notified as lost %d times", p.id, p.kind, took, notified[events.DomainLost])
-	}
-	if notified[events.DomainRestored] < back || notified[events.DomainAtRisk] < took {
-		s.bad[p] = true
-		s.t.Errorf("%s (%s) was acted on %d times and given back %d times, and notified: %v", p.id, p.kind, took, back, notified)
+		s.t.Errorf("%s (%s) was revoked %d times and restored %d times, and notified: %v", p.id, p.kind, took, back, notified)
 	}
 }
 
@@ -365,22 +396,7 @@ func (s *simulation) mayMiss(p *place, at time.Time) bool {
 	return gone || was || blank || p.split || p.noisy > 0 || s.h.lies.holds(at)
 }
 
-// holdBreaker checks that losses of many organizations at once open the breaker, and that
-// nothing else does.
-func (s *simulation) holdBreaker() {
-	for _, want := range s.h.opens {
-		if !slices.ContainsFunc(s.open, func(o span) bool { return want.holds(o.from) }) {
-			s.t.Errorf("the breaker did not open between %v and %v", want.from, want.to)
-		}
-	}
-	for _, o := range s.open {
-		if !s.h.held.holds(o.from) {
-			s.t.Errorf("the breaker opened at %v, when nothing had happened", o.from)
-		}
-	}
-}
-
-// fickle are the kinds whose result depends on the hour of an action.
+// fickle are the kinds whose result depends on the hour of a revocation.
 var fickle = []string{"comes and goes", "acted on, given back by hand, and taken away by hand"}
 
 // settled returns the records at the end, of the domains whose last event is so long ago
@@ -392,7 +408,8 @@ func (s *simulation) settled() map[string]string {
 		if n := len(p.hands); n > 0 && p.hands[n-1].at.After(last) {
 			last = p.hands[n-1].at
 		}
-		if s.latest(p, last).Before(s.h.end) && !slices.Contains(fickle, p.kind) {
+		revoked := s.h.confirms[len(s.h.confirms)-1]
+		if s.latest(p, last).Before(revoked) && s.quiet(p, revoked, s.slack).Before(s.h.end) && !slices.Contains(fickle, p.kind) {
 			all[p.id] = p.at(s.h.end).String()
 		}
 	}

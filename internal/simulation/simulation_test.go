@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,9 +17,12 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
+	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
+	"orgops/internal/runs"
 	"orgops/internal/sweep"
 )
 
@@ -29,41 +33,43 @@ const fewest = 120
 
 // TestSimulation sweeps a tenant daily for sixty days of virtual time. Domains lose their
 // tokens and get them back, name servers, resolvers and the API fail, and other clients change
-// records. Sweeps are scheduled, scanned, dispatched, executed, evaluated and acted on by the
-// parts of a worker, with the scripts of an embedded Redis. An oracle, which knows only the
-// guarantees, compares each PATCH, and each missing one, with the history. A worker that is
-// killed again and again must produce the same records.
+// records. Sweeps are scheduled, scanned, dispatched and executed by the parts of a worker, with
+// the scripts of an embedded Redis, and lost domains are revoked by a command each day, and twice
+// by a person who allows any number and each operator. An oracle, which knows only the guarantees,
+// compares each PATCH, and each missing one, with the history: no domain is ever revoked whose
+// record was published at all its servers from before its disproof until its PATCH. A worker that
+// is killed again and again must produce the same records.
 //
 // ORGOPS_TEST_SEED repeats a history, and ORGOPS_TEST_SIMULATION is its number of domains, 120
-// at least. If it is set, each action is tried, and time passes in smaller steps.
+// at least. If it is set, each setting is tried, and time passes in smaller steps.
 func TestSimulation(t *testing.T) {
 	redistest.NeedsLong(t, "takes some 20 seconds")
-	p := plan{domains: fewest, checkEvery: 8 * time.Hour, longestStep: 4 * time.Hour}
+	p := plan{domains: fewest, longestStep: 4 * time.Hour}
 	if text := os.Getenv("ORGOPS_TEST_SIMULATION"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < fewest {
 			t.Fatalf("ORGOPS_TEST_SIMULATION: want a number of at least %d, got %q (%v)", fewest, text, err)
 		}
-		p = plan{domains: n, checkEvery: 6 * time.Hour, longestStep: 2 * time.Hour, all: true}
+		p = plan{domains: n, longestStep: 2 * time.Hour, all: true}
 	}
 	p.seed = seedOf(t)
-	actions := []sweep.Action{sweep.SetPending, sweep.Unroute, sweep.Report}
+	settings := []sweep.Setting{sweep.SetPending, sweep.Unroute}
 	if !p.all {
-		actions = actions[:1]
+		settings = settings[:1]
 	}
 	records := map[string]map[string]string{}
 	var mu sync.Mutex
 	t.Run("history", func(t *testing.T) {
-		for _, action := range actions {
+		for _, set := range settings {
 			for _, kills := range []bool{false, true} {
 				if !p.all && !kills {
 					continue
 				}
-				name := nameOf(action, kills)
+				name := nameOf(set, kills)
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
-						settled := p.simulate(t, action, kills)
+						settled := p.simulate(t, set, kills)
 						mu.Lock()
 						defer mu.Unlock()
 						records[name] = settled
@@ -72,38 +78,36 @@ func TestSimulation(t *testing.T) {
 			}
 		}
 	})
-	for _, action := range actions {
-		calm, killed := records[nameOf(action, false)], records[nameOf(action, true)]
+	for _, set := range settings {
+		calm, killed := records[nameOf(set, false)], records[nameOf(set, true)]
 		if diff := gocmp.Diff(calm, killed); diff != "" && calm != nil && killed != nil {
-			t.Errorf("action %s, the records at the end (-calm +killed):\n%s", action, diff)
+			t.Errorf("setting %s, the records at the end (-calm +killed):\n%s", set, diff)
 		}
 	}
 }
 
-func nameOf(action sweep.Action, kills bool) string {
+func nameOf(set sweep.Setting, kills bool) string {
 	if kills {
-		return string(action) + ", killed"
+		return string(set) + ", killed"
 	}
-	return string(action) + ", calm"
+	return string(set) + ", calm"
 }
 
 // plan is the size of a simulation.
 type plan struct {
 	seed    uint64
 	domains int
-	// checkEvery is how often watched domains are checked between sweeps.
-	checkEvery time.Duration
 	// longestStep is the longest time for which due rows may wait: those of the time between
 	// are executed together.
 	longestStep time.Duration
-	// all simulates each action, with a worker that lives and with one that is killed. The
+	// all simulates each setting, with a worker that lives and with one that is killed. The
 	// records at the end must be the same.
 	all bool
 }
 
 // simulate returns the records at the end.
-func (p plan) simulate(t *testing.T, action sweep.Action, kills bool) map[string]string {
-	s := newSimulation(t, p, action, kills)
+func (p plan) simulate(t *testing.T, set sweep.Setting, kills bool) map[string]string {
+	s := newSimulation(t, p, set, kills)
 	s.pass()
 	s.judge()
 	return s.settled()
@@ -134,6 +138,7 @@ type simulation struct {
 	dns    *simulatedDNS
 	api    *simulatedAPI
 	rules  sweep.Rules
+	set    sweep.Setting
 	dice   *rand.Rand // of steps and kills
 	kills  bool
 	worker *worker
@@ -145,23 +150,21 @@ type simulation struct {
 	again   []time.Time             // when rows and scans are due that wait for a while
 	count   counts
 
-	slack int   // days without trouble until due actions are done
-	open  spans // when the breaker was open
+	slack int // days without trouble until what is due is done
 }
 
 // counts are for the log.
 type counts struct {
-	steps, executions, killed, frozen, ticks, skipped int
-	evaluated                                         map[string]bool
+	steps, executions, killed, frozen, ticks, skipped, submitted, refused int
 }
 
-func newSimulation(t *testing.T, p plan, action sweep.Action, kills bool) *simulation {
+func newSimulation(t *testing.T, p plan, set sweep.Setting, kills bool) *simulation {
 	h := newHistory(p.seed, p.domains, simulatedDays, time.Now().UTC().Truncate(day).Add(day))
 	plots(h, p.seed).lay()
 	s := &simulation{
-		plan: p, t: t, h: h, mini: miniredis.NewMiniRedis(), kills: kills, slack: 3, bad: map[*place]bool{},
-		dice: rand.New(rand.NewPCG(p.seed, 3)), events: map[string]events.Event{}, count: counts{evaluated: map[string]bool{}},
-		rules: sweep.Rules{Action: action, Grace: sweep.DefaultGrace, AbsentChecks: sweep.DefaultAbsentChecks, Protect: h.protect()},
+		plan: p, t: t, h: h, mini: miniredis.NewMiniRedis(), kills: kills, set: set, slack: 3, bad: map[*place]bool{},
+		dice: rand.New(rand.NewPCG(p.seed, 3)), events: map[string]events.Event{},
+		rules: sweep.Rules{Grace: sweep.DefaultGrace, AbsentChecks: sweep.DefaultAbsentChecks, Protect: h.protect()},
 	}
 	t.Cleanup(s.mini.Close)
 	rdb := s.connect(nil)
@@ -208,24 +211,22 @@ func (s *simulation) pass() {
 			s.until(at)
 			switch {
 			case slices.Contains(s.h.confirms, at):
-				s.confirm()
+				s.revoke(100_000, "closed", "emptied")
 			case slices.ContainsFunc(s.h.lies, func(lie span) bool { return lie.to.Equal(at.Add(time.Second)) }):
 				s.settle() // so that enough is checked in that time
 			default:
-				s.check()
+				s.revoke(0)
 			}
 		}
 	}
 	s.until(s.h.end)
-	s.t.Logf("%d DNS checks, requests %v, %d PATCHes, %d events, %+v, breaker open %v",
-		s.dns.checks, s.api.requests, len(s.api.patches), len(s.events), s.count, s.open)
+	s.t.Logf("%d DNS checks, requests %v, %d PATCHes, %d events, %v",
+		s.dns.checks, s.api.requests, len(s.api.patches), len(s.events), s.count)
 }
 
 // stops returns the times of a day at which something happens.
 func (s *simulation) stops(n int) (all []time.Time) {
-	for at := s.h.day(n); at.Before(s.h.day(n + 1)); at = at.Add(s.checkEvery) {
-		all = append(all, at.Add(time.Second))
-	}
+	all = append(all, s.h.day(n).Add(22*time.Hour))
 	for _, at := range s.h.confirms {
 		if at.Truncate(day).Equal(s.h.day(n)) {
 			all = append(all, at)
@@ -295,7 +296,6 @@ func (s *simulation) settle() {
 	s.count.steps++
 	for range 1000 {
 		if s.worker.settle() {
-			s.watchBreaker()
 			return
 		}
 		s.count.killed++
@@ -306,82 +306,72 @@ func (s *simulation) settle() {
 	s.t.Fatalf("%v: what is due is not done", now())
 }
 
-// check submits the checks between sweeps.
-func (s *simulation) check() {
-	for range 20 {
-		ok := false
-		s.worker.do(s.scanRate(), func(ctx context.Context) { ok, _ = s.worker.followUp.Check(ctx, now()) })
-		if ok {
-			return
-		}
-		s.settle()
-		s.sleep(time.Second)
+// revoke submits a run that revokes the lost domains, as the command does: at most that many in
+// seven days, 0: the default.
+func (s *simulation) revoke(most int64, operators ...string) {
+	ctx := s.t.Context()
+	states := sweep.States{Tenant: string(tenant), Store: s.store}
+	selection := sweep.Selection{Rules: s.rules, Operators: operators, At: now()}
+	var err error
+	if selection.Summary, _, err = states.Summary(ctx); err != nil {
+		s.t.Fatal(err)
 	}
-	s.t.Logf("%v: the checks between sweeps were not submitted", now())
+	if selection.Counts, err = s.store.Counts(ctx, selection.Summary.Tick); err != nil {
+		s.t.Fatal(err)
+	}
+	for d, err := range states.Watched(ctx) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		selection.Add(d.ID, d.DomainState)
+	}
+	most = cmp.Or(most, selection.Summary.Max())
+	used, err := s.store.Revocations(ctx, now())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var rows [][]byte
+	candidates, _ := selection.Select()
+	for _, c := range candidates {
+		if c.Unfit != "" {
+			break
+		}
+		row, err := json.Marshal(sweep.RevokeRow{OrganizationID: c.OrganizationID, DiscoveryDomainID: c.ID, Set: s.set, Max: most})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	switch {
+	case int64(len(rows)) > most-used:
+		s.count.refused++
+		return
+	case len(rows) == 0:
+		return
+	}
+	s.count.submitted += len(rows)
+	run := ledger.NewRun{ID: ledger.RunID(fmt.Sprintf("revoke-%d", now().Unix())), Tenant: tenant, Kind: kinds.Revoke}
+	if _, err := (intake.Intake{Ledger: runs.New(s.connect(nil))}).SubmitChosen(ctx, run, rows); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
-// swept reports whether the last sweep has been evaluated.
+// swept reports whether the last sweep has a summary.
 func (s *simulation) swept() bool {
 	ticks, err := s.store.Ticks(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var last sweep.Summary
-	s.state(sweep.SummaryState, &last)
+	states := sweep.States{Tenant: string(tenant), Store: s.store}
+	last, _, err := states.Summary(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	return ticks.Sweep.Run != "" && last.Run == ticks.Sweep.Run
-}
-
-func (s *simulation) state(name string, into any) (value []byte) {
-	s.t.Helper()
-	value, err := s.store.State(s.t.Context(), name)
-	if err == nil && value != nil {
-		err = json.Unmarshal(value, into)
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return value
-}
-
-// confirm closes the breaker, as an operator does.
-func (s *simulation) confirm() {
-	var b sweep.Breaker
-	former := s.state(sweep.BreakerState, &b)
-	if former == nil {
-		return
-	}
-	b.Open, b.Confirmed = false, now()
-	value, err := json.Marshal(b)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if ok, err := s.store.SetState(s.t.Context(), sweep.BreakerState, former, value); err != nil || !ok {
-		s.t.Fatal(ok, err)
-	}
-	s.watchBreaker()
-}
-
-// watchBreaker records when the breaker opens and when it is closed, and which sweeps were
-// evaluated.
-func (s *simulation) watchBreaker() {
-	var b sweep.Breaker
-	s.state(sweep.BreakerState, &b)
-	n := len(s.open)
-	was := n > 0 && s.open[n-1].to.Equal(s.h.end)
-	switch {
-	case b.Open && !was:
-		s.open = append(s.open, span{now(), s.h.end})
-	case !b.Open && was:
-		s.open[n-1].to = now()
-	}
-	var last sweep.Summary
-	if s.state(sweep.SummaryState, &last); last.Run != "" {
-		s.count.evaluated[last.Run] = true
-	}
 }
 
 // String returns the counts.
 func (c counts) String() string {
-	return fmt.Sprintf("%d steps, %d executions, %d kills, %d frozen, %d ticks, %d skipped, %d sweeps evaluated",
-		c.steps, c.executions, c.killed, c.frozen, c.ticks, c.skipped, len(c.evaluated))
+	return fmt.Sprintf("%d steps, %d executions, %d kills, %d frozen, %d ticks, %d skipped, %d revocations submitted, %d submissions refused",
+		c.steps, c.executions, c.killed, c.frozen, c.ticks, c.skipped, c.submitted, c.refused)
 }

@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"runtime"
@@ -20,7 +21,6 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
-	"orgops/internal/followup"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -44,7 +44,6 @@ type worker struct {
 	engine     *engine.Engine
 	dispatcher *dispatch.Dispatcher
 	scanner    *scan.Scanner
-	followUp   *followup.FollowUp
 	scheduler  *schedule.Scheduler
 	inspector  *asynq.Inspector
 
@@ -81,13 +80,11 @@ func (s *simulation) newWorker() *worker {
 	w.ledger, w.inspector = ledger.New(w.rdb), asynq.NewInspectorFromRedisClient(w.rdb)
 	states := &sweep.States{Tenant: string(tenant), Store: sweep.NewStore(w.rdb, string(tenant)), Notifier: w}
 	w.engine = engine.New(engine.Config{Tenant: tenant, Ledger: timed{w.ledger, s}, Session: w.session.ID, Handlers: w.handlers(states)})
-	w.followUp = followup.New(followup.Config{Tenant: tenant, Ledger: w.ledger, States: states, Rules: s.rules})
 	w.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: tenant, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(tenant), Session: w.session.ID, Protocol: engine.Protocol, Places: 50,
-		Kinds: map[ledger.Kind]dispatch.Kind{kinds.Verify: {}, kinds.Recheck: {}, kinds.Act: {}, kinds.HourlyCheck: {}},
+		Kinds: map[ledger.Kind]dispatch.Kind{kinds.Verify: {}, kinds.Recheck: {}, kinds.Revoke: {}},
 		Ended: func(ctx context.Context, run ledger.Run) error {
-			defer w.risk(s.scanRate())()
-			return w.followUp.Ended(ctx, run)
+			return conclude(ctx, states, run)
 		},
 	})
 	w.scanner = scan.New(scan.Config{
@@ -96,6 +93,18 @@ func (s *simulation) newWorker() *worker {
 	})
 	w.scheduler = w.newScheduler()
 	return w
+}
+
+// conclude stores the summary of a sweep whose run has ended, as cmd/worker does.
+func conclude(ctx context.Context, states *sweep.States, run ledger.Run) error {
+	if run.Kind != kinds.Recheck || run.Scan == nil || run.Cancelled {
+		return nil
+	}
+	var progress sweep.Progress
+	if err := json.Unmarshal(run.Scan.Progress, &progress); err != nil {
+		return err
+	}
+	return states.Conclude(ctx, string(run.ID), progress)
 }
 
 func (w *worker) newScheduler() *schedule.Scheduler {
@@ -123,15 +132,14 @@ func (w *worker) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
 	}
 	submit := func(ctx context.Context, r kinds.OneRow) error {
 		_, _, err := w.ledger.SubmitRow(ctx, ledger.NewRun{
-			ID: r.ID, Tenant: tenant, Kind: r.Kind, Description: ledger.Description{Format: "jsonl", GiveUp: r.GiveUp},
+			ID: r.ID, Tenant: tenant, Kind: r.Kind, Description: ledger.Description{Format: "jsonl"},
 		}, r.Content)
 		return err
 	}
 	return map[ledger.Kind]engine.Handler{
-		kinds.Verify:      kinds.NewVerify(verify),
-		kinds.Recheck:     kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: tenant, States: states, Operators: killedDNS{w}, Submit: submit}),
-		kinds.Act:         kinds.NewAct(kinds.ActConfig{API: killedAPI{w}, DNS: killedDNS{w}, States: states, Rules: w.s.rules, RequestTimeout: requestTimeout}),
-		kinds.HourlyCheck: kinds.NewHourlyCheck(kinds.HourlyConfig{Tenant: tenant, States: states, DNS: killedDNS{w}, Submit: submit}),
+		kinds.Verify:  kinds.NewVerify(verify),
+		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: tenant, States: states, Rules: w.s.rules, Operators: killedDNS{w}, Submit: submit}),
+		kinds.Revoke:  kinds.NewRevoke(kinds.RevokeConfig{API: killedAPI{w}, DNS: killedDNS{w}, States: states, Rules: w.s.rules, RequestTimeout: requestTimeout}),
 	}
 }
 
@@ -165,19 +173,6 @@ func (w *worker) do(rate float64, f func(context.Context)) (died bool) {
 	<-done
 	w.rate = 0
 	return w.dead.Load()
-}
-
-// scanRate returns a rate of kills for work that reads the states of all watched domains:
-// mostly it succeeds in one or two attempts.
-func (s *simulation) scanRate() float64 { return .5 / float64(20+s.domains) }
-
-// risk sets the rate of kills until the function that it returns is called.
-func (w *worker) risk(rate float64) func() {
-	former := w.rate
-	if former > 0 {
-		w.rate = rate
-	}
-	return func() { w.rate = former }
 }
 
 // point kills or freezes the worker, if it is its turn here. A dead worker does nothing.
@@ -298,7 +293,7 @@ func (w *worker) execute() (n int, died bool) {
 func (w *worker) process(task *asynq.Task) (died bool) {
 	w.s.count.executions++
 	rate := .0005
-	if kind := ledger.Kind(task.Type()); kind == kinds.Act || kind == kinds.Verify {
+	if kind := ledger.Kind(task.Type()); kind == kinds.Revoke || kind == kinds.Verify {
 		rate = .01 // they are few, and each point must be met
 		if w.s.kills && w.s.dice.IntN(20) == 0 {
 			w.freezeAt = 1 + w.s.dice.IntN(20)

@@ -138,9 +138,12 @@ func (d *simulatedDNS) Check(ctx context.Context, host, token string) (dnscheck.
 		}
 		return d.quorum(p, token), dnscheck.ByResolvers
 	})
-	if v.State == dnscheck.Absent && err == nil {
-		p := d.h.byHost[strings.ToLower(host)]
+	switch p := d.h.byHost[strings.ToLower(host)]; {
+	case err != nil:
+	case v.State == dnscheck.Absent:
 		p.missed = append(p.missed, d.now())
+	case v.State == dnscheck.Present:
+		p.found = append(p.found, d.now())
 	}
 	return v, err
 }
@@ -172,9 +175,9 @@ func (d *simulatedDNS) Prove(ctx context.Context, host, token string) (dnscheck.
 	})
 }
 
-// Disprove implements [kinds.ActDNS]: it queries all servers.
+// Disprove implements [kinds.RevokeDNS]: it queries all servers.
 func (d *simulatedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
+	v, err := d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
 		server := d.server(p, token)
 		present, absent := d.polled(p, token)
 		switch {
@@ -185,6 +188,11 @@ func (d *simulatedDNS) Disprove(ctx context.Context, host, token string) (dnsche
 		}
 		return saw{dnscheck.Unknown, cmp.Or(server.reason, dnscheck.ReasonTimeout)}, dnscheck.ByBoth
 	})
+	if v.State == dnscheck.Absent && err == nil {
+		p := d.h.byHost[strings.ToLower(host)]
+		p.disproofs = append(p.disproofs, d.now())
+	}
+	return v, err
 }
 
 // Operator implements [kinds.Operators].

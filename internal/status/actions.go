@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -95,58 +94,6 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 		return fmt.Errorf("interrupted: "+goOn, child, again, child)
 	}
 	return fmt.Errorf("%w\n"+goOn, err, child, again, child)
-}
-
-// CloseBreaker closes the tenant's breaker if it is that of the sweep with this run.
-// Domains that were absent before that count as gone.
-func CloseBreaker(ctx context.Context, rdb redis.UniversalClient, tenant, run string) (sweep.Breaker, error) {
-	store := sweep.NewStore(rdb, tenant)
-	former, err := store.State(ctx, sweep.BreakerState)
-	var open sweep.Breaker
-	if err == nil && former != nil {
-		err = json.Unmarshal(former, &open)
-	}
-	if err != nil {
-		return sweep.Breaker{}, fmt.Errorf("read the breaker of tenant %s: %w", tenant, err)
-	}
-	if err := checkConfirm(open, tenant, run); err != nil {
-		return sweep.Breaker{}, err
-	}
-	// By Redis' clock: with ours, if it is ahead, a later state would be confirmed unseen.
-	now, err := store.Clock(ctx)
-	if err != nil {
-		return sweep.Breaker{}, err
-	}
-	closed := sweep.Breaker{Confirmed: now.Truncate(time.Second)}
-	value, err := json.Marshal(closed)
-	if err != nil {
-		return sweep.Breaker{}, fmt.Errorf("close the breaker: %w", err)
-	}
-	done, err := store.SetState(ctx, sweep.BreakerState, former, value)
-	if err == nil && !done {
-		err = fmt.Errorf("the breaker of tenant %s was changed meanwhile: try again", tenant)
-	}
-	return closed, err
-}
-
-// checkConfirm refuses to confirm a sweep that holds no domains back: the operator has read
-// the list of another sweep.
-func checkConfirm(b sweep.Breaker, tenant, run string) error {
-	switch {
-	case b.ID != "" && b.ID == run:
-		return nil
-	case b.ID != "":
-		return fmt.Errorf("sweep %s holds domains of tenant %s back, not %s: list them (enqueue domains sweep --tenant %s --dry-run), then use --confirm %s",
-			b.ID, tenant, run, tenant, b.ID)
-	case !b.Confirmed.IsZero():
-		return fmt.Errorf("no sweep holds domains of tenant %s back: each absence before %s is confirmed", tenant, Stamp(b.Confirmed))
-	}
-	return fmt.Errorf("no sweep holds domains of tenant %s back: there is nothing to confirm", tenant)
-}
-
-// BreakerClosed returns the effect of [CloseBreaker] in words.
-func BreakerClosed(tenant string, closed sweep.Breaker) string {
-	return fmt.Sprintf("tenant %s: the sweep is confirmed. Domains absent before %s count as gone: they are not counted again, and no longer held back.", tenant, Stamp(closed.Confirmed))
 }
 
 // SweepNow starts a sweep of the tenant, or of one organization if it is named, and of

@@ -2,13 +2,12 @@
 // pages and the intake over HTTP alike. Its files, each using those below it:
 //
 //	follow.go    progress of runs until they have ended
-//	actions.go   cancel, pause, resume, retry, confirm a sweep: the effect in words
+//	actions.go   cancel, pause, resume, retry, sweep: the effect in words
 //	acts.go      who did what to a run or a tenant
 //	estimate.go  rate, time left and obstacles of runs
 //	domain.go    a domain's rows and its recorded state
 //	swept.go     the state of a domain recorded by sweeps
-//	preview.go   the decisions at the end of the next sweep
-//	sweep.go     breaker, rules, schedule and results of a tenant's sweeps
+//	sweep.go     rules, schedule and results of a tenant's sweeps
 //	check.go     a check of a TXT record now
 //	failed.go    the failed rows of a run
 //	waiting.go   the reasons of a run's open rows

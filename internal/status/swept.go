@@ -11,40 +11,47 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/sweep"
+	"orgops/internal/tenant"
 )
 
 // SweptDomain is a discovery domain with the state that sweeps have stored.
 type SweptDomain struct {
 	ID string
 	sweep.DomainState
-	RuledSweeps
+	Tenant  string
+	Rules   sweep.Rules
+	Summary sweep.Summary // of the last complete sweep; zero: there was none
 }
 
 // SweptDomainOf reads the state of the tenant's domain with that id; ok is false if none is
 // stored.
-func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, tenant, id string) (d SweptDomain, ok bool, err error) {
-	value, err := sweep.NewStore(rdb, tenant).Domain(ctx, id)
+func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, name, id string) (d SweptDomain, ok bool, err error) {
+	value, err := sweep.NewStore(rdb, name).Domain(ctx, id)
 	if err != nil || value == nil {
 		return SweptDomain{}, false, err
 	}
 	state, err := sweep.ReadState(value)
 	if err != nil {
-		return SweptDomain{}, false, fmt.Errorf("discovery domain %s of tenant %s: %w", id, tenant, err)
+		return SweptDomain{}, false, fmt.Errorf("discovery domain %s of tenant %s: %w", id, name, err)
 	}
-	sweeps, err := ruledSweeps(ctx, rdb, tenant)
-	return SweptDomain{id, state, sweeps}, err == nil, err
+	settings, _, err := tenant.ReadAnnounced(ctx, rdb, name)
+	if err != nil {
+		return SweptDomain{}, false, err
+	}
+	d = SweptDomain{ID: id, DomainState: state, Tenant: name, Rules: settings.Rules()}
+	last, err := SummaryOf(ctx, rdb, name)
+	if last != nil {
+		d.Summary = *last
+	}
+	return d, err == nil, err
 }
 
 // Facts returns the domain's state and the decision on it.
 func (d SweptDomain) Facts() []Fact {
-	breaker := ""
-	if d.Absence != nil && d.Breaker.ID != "" {
-		breaker = d.BreakerText()
-	}
 	return facts(
 		Fact{"swept", d.swept()}, Fact{"seen last", d.state()}, Fact{"found there", reason(strings.Join(d.Values, ", "))},
-		Fact{"present", d.present()}, Fact{"absent", d.absent()}, Fact{"decision", d.Decision()}, Fact{"breaker", breaker},
-		Fact{"under way", inProgress(d.InProgress)}, Fact{"acted on", d.taken()},
+		Fact{"present", d.present()}, Fact{"absent", d.absent()}, Fact{"decision", d.Decision()},
+		Fact{"revoked", d.revoked()},
 	)
 }
 
@@ -100,13 +107,20 @@ func (d SweptDomain) Brief() string {
 	return text
 }
 
-// Decision returns the decision on an absent domain by the rules, without the breaker, in
-// words; "": it is not absent.
+// Decision returns whether an absent domain is lost, and whether it may be revoked; "": it is not
+// absent.
 func (d SweptDomain) Decision() string {
 	if d.Absence == nil {
 		return ""
 	}
-	return decision(d.Rules.Assess(d.DomainState), "", d.Rules.ActionOn(d.DomainState))
+	unfit := d.Rules.Unfit(d.DomainState, d.Summary.Tick)
+	switch {
+	case d.Absence.Lost.IsZero():
+		return "at risk: " + reason(d.Rules.TooShort(d.DomainState))
+	case unfit != "":
+		return "lost since " + Stamp(d.Absence.Lost) + "; not to be revoked: " + reason(unfit)
+	}
+	return fmt.Sprintf("lost since %s; to revoke lost domains: enqueue domains revoke --tenant %s", Stamp(d.Absence.Lost), d.Tenant)
 }
 
 func (d SweptDomain) state() string {
@@ -140,24 +154,13 @@ func (d SweptDomain) absent() string {
 	return text
 }
 
-// inProgress describes a request in progress; nil: there is none.
-func inProgress(request *sweep.ActionRequest) string {
-	if request == nil {
+func (d SweptDomain) revoked() string {
+	r := d.Revoked
+	switch {
+	case r == nil:
 		return ""
+	case r.DoneAt.IsZero():
+		return fmt.Sprintf("perhaps (%s), by a request of run %s at %s that has had no answer", r.Set, Shown(r.Run), Stamp(r.At))
 	}
-	if request.Back {
-		return "a request that restores the record, since " + Stamp(request.At)
-	}
-	return fmt.Sprintf("a request that has it %s, since %s", done(request.Action), Stamp(request.At))
-}
-
-func (d SweptDomain) taken() string {
-	if d.Taken == nil {
-		return ""
-	}
-	text := fmt.Sprintf("%s at %s, until the TXT record at %s is there again", done(d.Taken.Action), Stamp(d.Taken.At), Shown(d.Taken.Host))
-	if why := d.Withheld(); why != "" {
-		text += "; not restored: " + why
-	}
-	return text
+	return fmt.Sprintf("%s at %s by run %s, until a sweep finds the TXT record again; to restore it at once: enqueue domains revoke --undo %s", r.Set, Stamp(r.DoneAt), Shown(r.Run), Shown(r.Run))
 }

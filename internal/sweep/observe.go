@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -21,9 +22,10 @@ type Observation struct {
 	At                       time.Time
 }
 
-// Observe returns the state after the observation, and the names to count for its tick.
-// A second observation of a tick, or one of an earlier tick, changes nothing.
-func (s DomainState) Observe(o Observation) (after DomainState, counted []string) {
+// Observe returns the state after the observation, and the names to count for its tick. By the
+// rules the domain is lost from then on. A second observation of a tick, or one of an earlier
+// tick, changes nothing.
+func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, counted []string) {
 	if o.Tick < s.Tick && !isAhead(s.Tick, o.At) {
 		return s, nil
 	}
@@ -44,16 +46,25 @@ func (s DomainState) Observe(o Observation) (after DomainState, counted []string
 			after.FirstPresent = after.At
 		}
 		if after.Absence != nil {
-			after.returned(o.DomainID, o.Tick, o.At)
+			after.Found(o.DomainID, o.At)
 		}
 		after.LastPresent = after.At
 	case dnscheck.Absent:
 		after.describe(o.Verdict)
 		after.countAbsence(o)
+		if a := after.Absence; a != nil && a.Lost.IsZero() && rules.TooShort(after) == "" {
+			a.Lost = after.At
+			why := fmt.Sprintf("%d sweeps have found it gone, over %s: %s", a.Checks, inDays(after.AbsentFor()), after.Sentence)
+			after.Note(o.At, "lost", why)
+			after.notify(events.DomainLost, o.DomainID, o.Tick, o.At, events.Data{Reason: why, Since: a.Since})
+		}
 	default:
 		after.describe(o.Verdict)
 	}
 	counted = []string{after.State}
+	if after.IsLost() {
+		counted = append(counted, countLost)
+	}
 	if after.Operator != "" {
 		counted = append(counted, operatorCount(after.Operator))
 	}
@@ -67,16 +78,16 @@ func (s DomainState) of(o Observation) DomainState {
 	after, hash := s.Clone(), HashToken(o.Host, o.TXT)
 	after.V = stateVersion
 	if s.OrganizationID == o.OrganizationID && s.TokenHash == hash {
-		after.Domain, after.Host, after.TXT = o.Domain, o.Host, o.TXT
+		after.Domain = o.Domain
 		return after
 	}
 	before := after
 	after = DomainState{
-		V: stateVersion, OrganizationID: o.OrganizationID, Domain: o.Domain, TokenHash: hash, Host: o.Host, TXT: o.TXT,
+		V: stateVersion, OrganizationID: o.OrganizationID, Domain: o.Domain, TokenHash: hash,
 		History: before.History, Pending: before.Pending, Operator: before.Operator,
 	}
 	if before.OrganizationID == o.OrganizationID {
-		after.Taken, after.InProgress = before.Taken, before.InProgress
+		after.Revoked = before.Revoked
 	}
 	if before.TokenHash != "" {
 		after.Note(o.At, "another token", "host or token differ from before; earlier checks no longer count")
@@ -84,10 +95,10 @@ func (s DomainState) of(o Observation) DomainState {
 	return after
 }
 
-// countAbsence counts a sweep that did not find the token. After an action it counts
+// countAbsence counts a sweep that did not find the token. Of a revoked domain it counts
 // nothing.
 func (s *DomainState) countAbsence(o Observation) {
-	if s.Taken != nil {
+	if s.Revoked != nil {
 		return
 	}
 	if s.Absence != nil && !isAhead(s.Absence.Tick, o.At) {
@@ -100,13 +111,13 @@ func (s *DomainState) countAbsence(o Observation) {
 	s.notify(events.DomainAtRisk, o.DomainID, o.Tick, o.At, events.Data{Reason: s.Sentence, Since: s.Absence.Since})
 }
 
-// returned clears an absence since the token is there again.
-func (s *DomainState) returned(domainID string, tick int64, at time.Time) {
+// Found clears an absence since the token is there again.
+func (s *DomainState) Found(domainID string, at time.Time) {
 	since := s.Absence.Since
 	s.Absence = nil
 	s.LastPresent = second(at)
 	s.Note(at, "there again", "")
-	s.notify(events.DomainRestored, domainID, tick, at, events.Data{Since: since, Reason: "the token is there again"})
+	s.notify(events.DomainFound, domainID, s.Tick, at, events.Data{Since: since, Reason: "the token is there again"})
 }
 
 // describe stores the verdict for people.
@@ -124,48 +135,8 @@ func (s *DomainState) describe(v dnscheck.Verdict) {
 	}
 }
 
+// countLost is the name that is counted for each lost domain.
+const countLost = "lost"
+
 // operatorCount is the name that is counted for each domain whose name servers the operator runs.
 func operatorCount(operator string) string { return "operator:" + operator }
-
-// longestBetween is how long after the last sweep's check the checks between two sweeps
-// continue.
-const longestBetween = 8 * 24 * time.Hour
-
-// NotBetween reports whether a check between two sweeps at that time would do nothing, so
-// that it need not be submitted.
-func (s DomainState) NotBetween(at time.Time) bool {
-	return s.IdleBetween(at) != "" && len(s.Pending) == 0 // the check would notify pending events
-}
-
-// IdleBetween returns why a check between two sweeps at that time does nothing, whatever
-// its answer; "": it may clear the absence, give back the taken value, or store why not.
-func (s DomainState) IdleBetween(at time.Time) string {
-	switch {
-	case !s.Watched():
-		return "nothing is wrong any more"
-	case at.Sub(s.At) > longestBetween:
-		return "waiting for the next sweep"
-	case s.Host == "" || s.TXT == "":
-		return "the state has no host and token: waiting for the next sweep"
-	case s.Absence != nil:
-		return ""
-	case s.Taken == nil:
-		return "waiting for the result of an action on the domain"
-	case s.TookStatus() && s.Withheld() != "" && s.noted(historyWithheld, s.Withheld()): // only a sweep reads the flag again
-		return "not restored: " + s.Withheld()
-	}
-	return ""
-}
-
-// FoundBetween clears the absence, since a check between two sweeps has found the token. It was
-// made by the state checked, and proves nothing about another token, or about a state that a
-// later sweep has replaced: same reports whether the state is still that one.
-func (s *DomainState) FoundBetween(domainID string, checked DomainState, at time.Time) (same bool) {
-	if s.OrganizationID != checked.OrganizationID || s.TokenHash != checked.TokenHash || s.Tick != checked.Tick {
-		return false
-	}
-	if s.Absence != nil {
-		s.returned(domainID, s.Tick, at)
-	}
-	return true
-}

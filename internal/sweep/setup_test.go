@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -92,21 +91,19 @@ func (s store) SetState(ctx context.Context, name string, former, value []byte) 
 	return ok, s.sab.step("write "+name, func() (err error) { ok, err = s.Store.SetState(ctx, name, former, value); return err })
 }
 
-// world is a tenant whose sweeps are evaluated.
+// world is a tenant that is swept.
 type world struct {
 	t     *testing.T
-	rules sweep.Rules
 	store *sweep.Store
 	now   time.Time
-	log   strings.Builder
 
 	mu       sync.Mutex
 	notified []events.Event // each id once
 	calls    int            // of Notify
 }
 
-func newWorld(t *testing.T, action sweep.Action) *world {
-	return &world{t: t, rules: sweep.Rules{Action: action}, store: sweep.NewStore(redistest.New(t), "acme"), now: day0}
+func newWorld(t *testing.T) *world {
+	return &world{t: t, store: sweep.NewStore(redistest.New(t), "acme"), now: day0}
 }
 
 // states returns the states of a process whose calls the saboteur counts, or undisturbed ones
@@ -158,37 +155,9 @@ func (w *world) check(id string, state dnscheck.State) {
 	w.t.Helper()
 	o := observed(w.now, state)
 	o.DomainID = id
-	if _, err := w.states(nil).Observe(w.t.Context(), o, sweep.DomainState{}, nil); err != nil {
+	if _, err := w.states(nil).Observe(w.t.Context(), o, sweep.Rules{}, sweep.DomainState{}, nil); err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-// ended returns the sweep of now of all organizations.
-func (w *world) ended() sweep.EndedSweep {
-	return sweep.EndedSweep{Run: fmt.Sprintf("sweep-%d", w.now.Unix()), Progress: sweep.Progress{Tick: w.now.Unix(), Read: 1000, Ended: true}}
-}
-
-func (w *world) evaluator(sab *saboteur) sweep.Evaluator {
-	return sweep.Evaluator{States: w.states(sab), Rules: w.rules, Logger: slog.New(slog.NewTextHandler(&w.log, nil))}
-}
-
-// evaluate evaluates the sweep without a disturbance.
-func (w *world) evaluate(s sweep.EndedSweep) []sweep.ActionRow {
-	w.t.Helper()
-	rows, err := w.evaluator(nil).Evaluate(w.t.Context(), s)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return rows
-}
-
-func (w *world) breaker() sweep.Breaker {
-	w.t.Helper()
-	b, _, err := w.states(nil).Breaker(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return b
 }
 
 func (w *world) summary() sweep.Summary {
@@ -198,14 +167,6 @@ func (w *world) summary() sweep.Summary {
 		w.t.Fatal(err)
 	}
 	return s
-}
-
-// setBreaker stores a breaker as an operator or another evaluation does.
-func (w *world) setBreaker(b sweep.Breaker) {
-	w.t.Helper()
-	if err := w.states(nil).SetBreaker(w.t.Context(), b); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 func (w *world) wantNotified(want ...string) {

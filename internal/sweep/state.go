@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -20,12 +21,8 @@ type DomainState struct {
 	Domain         string `json:"domain"`
 	// TokenHash is that of the host and token to which the state belongs: see [HashToken].
 	TokenHash string `json:"token"`
-	// Host and TXT are the host and token to check between two sweeps. They are stored
-	// while the domain is watched.
-	Host   string `json:"host,omitempty"`
-	TXT    string `json:"txt,omitempty"`
-	Tick   int64  `json:"tick"`   // of the last sweep that checked the domain, a Unix second
-	Sweeps int64  `json:"sweeps"` // that checked it
+	Tick      int64  `json:"tick"`   // of the last sweep that checked the domain, a Unix second
+	Sweeps    int64  `json:"sweeps"` // that checked it
 
 	State    string    `json:"state"` // by the last sweep: present, absent or unknown
 	Reason   string    `json:"reason,omitempty"`
@@ -40,17 +37,16 @@ type DomainState struct {
 	FirstPresent time.Time `json:"first_present,omitzero"`
 	LastPresent  time.Time `json:"last_present,omitzero"`
 
-	Absence    *Absence       `json:"absence,omitempty"` // nil: the token is not known to be gone
-	InProgress *ActionRequest `json:"acting,omitempty"`  // a request that may be in progress, or had no response
-	Taken      *ActionRequest `json:"taken,omitempty"`   // the flag or status that an action has taken away, until it is given back
+	Absence *Absence    `json:"absence,omitempty"` // nil: the token is not known to be gone
+	Revoked *Revocation `json:"revoked,omitempty"` // until it is undone; nil: nothing is revoked
 	// Pending are the events whose notification is pending.
-	Pending []events.Event `json:"untold,omitempty"`
+	Pending []events.Event `json:"pending,omitempty"`
 	// History has the last entries, the oldest first.
-	History []HistoryEntry `json:"past,omitempty"`
+	History []HistoryEntry `json:"history,omitempty"`
 }
 
 // Absence is the time in which a token is gone: from the first sweep that did not find it
-// until it is found, the domain is acted on, or the domain gets another token.
+// until it is found, the domain is revoked, or the domain gets another token.
 type Absence struct {
 	Since    time.Time `json:"since"` // of the first check of a sweep that did not find the token
 	Tick     int64     `json:"tick"`  // of that sweep
@@ -58,10 +54,34 @@ type Absence struct {
 	LastTick int64     `json:"last_tick"`
 	Checks   int       `json:"checks"`             // sweeps that did not find it
 	Operator string    `json:"operator,omitempty"` // of the domain's name servers when the absence began
-	Reported time.Time `json:"reported,omitzero"`  // when the loss was notified without another action
-	// ReportedAs is the tenant's action at that time; "": report.
-	ReportedAs Action `json:"reported_as,omitempty"`
+	Lost     time.Time `json:"lost,omitzero"`      // when the domain was first reported as lost; zero: it was not
 }
+
+// Setting is the change by which a domain is revoked.
+type Setting string
+
+// The settings.
+const (
+	SetPending Setting = "pending" // the status is set to pending
+	Unroute    Setting = "unroute" // use_for_organization_discovery is set to false
+)
+
+// Revocation is a PATCH that revokes a domain whose token is gone.
+type Revocation struct {
+	Set   Setting   `json:"set"`
+	Run   string    `json:"run"`   // that asked for it
+	At    time.Time `json:"at"`    // when the request was sent
+	Since time.Time `json:"since"` // of the absence
+	Flag  bool      `json:"flag"`  // use_for_organization_discovery as it was read before
+	// DoneAt is when the request was known to have taken effect; zero: it may be in progress,
+	// or had no answer.
+	DoneAt time.Time `json:"done_at,omitzero"`
+	// Verdict is the evidence for the request, until the history has it.
+	Verdict []byte `json:"verdict,omitempty"`
+}
+
+// EffectiveAt returns the time from which reads show the revocation, unless they are behind.
+func (r Revocation) EffectiveAt() time.Time { return cmp.Or(r.DoneAt, r.At) }
 
 // HistoryEntry is an entry of a domain's history.
 type HistoryEntry struct {
@@ -115,14 +135,20 @@ func (s DomainState) Clone() DomainState {
 	if s.Absence != nil {
 		s.Absence = new(*s.Absence)
 	}
+	if s.Revoked != nil {
+		s.Revoked = new(*s.Revoked)
+	}
 	s.History, s.Pending = slices.Clone(s.History), slices.Clone(s.Pending)
 	return s
 }
 
-// Watched reports whether the end of a sweep has something to decide about the domain, and
-// whether it is checked between two sweeps.
-func (s DomainState) Watched() bool {
-	return s.Absence != nil || s.InProgress != nil || s.Taken != nil
+// Watched reports whether the token is gone, or the domain is revoked: [States.Watched] iterates
+// over such domains.
+func (s DomainState) Watched() bool { return s.Absence != nil || s.Revoked != nil }
+
+// IsLost reports whether the last sweep found the token gone, and the domain is lost by then.
+func (s DomainState) IsLost() bool {
+	return s.State == stateAbsent && s.Absence != nil && !s.Absence.Lost.IsZero()
 }
 
 // AbsentFor returns how long the token has been gone: by the times of the checks or by
@@ -135,24 +161,8 @@ func (s DomainState) AbsentFor() time.Duration {
 	return min(s.Absence.Last.Sub(s.Absence.Since), time.Duration(s.Absence.LastTick-s.Absence.Tick)*time.Second)
 }
 
-// TookStatus reports whether an action has set the domain to pending.
-func (s DomainState) TookStatus() bool { return s.Taken != nil && s.Taken.Action == SetPending }
-
-// Withheld returns why nothing is given back even if the token is there; "": it is given
-// back after a proof. While the record omits the flag, a PATCH of the flag could
-// overwrite a change by hand, and a PATCH of the status alone leaves the flag to the
-// platform's default.
-func (s DomainState) Withheld() string {
-	switch {
-	case s.Taken == nil, s.Taken.Action == SetPending && !s.FlagOmitted:
-		return ""
-	case s.Taken.Flag == nil:
-		return "the record had no use_for_organization_discovery when the domain was acted on, so its earlier value is unknown: set it in the tenant by hand"
-	case s.Taken.Action == Unroute && s.FlagOmitted:
-		return "the record has no use_for_organization_discovery: it is restored once the record has it; or set it in the tenant by hand"
-	}
-	return ""
-}
+// IsPending reports whether a revocation has set the domain to pending.
+func (s DomainState) IsPending() bool { return s.Revoked != nil && s.Revoked.Set == SetPending }
 
 // HashToken returns a hash of host and token, which may be long.
 func HashToken(host, txt string) string {

@@ -22,6 +22,7 @@ type StateStore interface {
 	Counts(ctx context.Context, tick int64) (map[string]int64, error)
 	State(ctx context.Context, name string) ([]byte, error)
 	SetState(ctx context.Context, name string, former, value []byte) (ok bool, err error)
+	CountRevocation(ctx context.Context, name string, at time.Time, most int64) (ok bool, err error)
 	Clock(ctx context.Context) (time.Time, error)
 }
 
@@ -66,9 +67,6 @@ func readState(domainID string, raw []byte) (DomainState, error) {
 func (s *States) Write(ctx context.Context, domainID string, former []byte, state *DomainState, counted ...string) (raw []byte, err error) {
 	if s.Notifier == nil {
 		state.Pending = nil
-	}
-	if !state.Watched() {
-		state.Host, state.TXT = "", ""
 	}
 	if raw, err = s.replace(ctx, domainID, former, *state, counted...); err != nil {
 		return nil, err
@@ -133,9 +131,9 @@ func (s *States) Change(ctx context.Context, domainID string, change func(*Domai
 
 // Observe stores the observation of a domain whose state was read, as [States.Read] returned
 // it. It counts once for its tick, however often it is stored.
-func (s *States) Observe(ctx context.Context, o Observation, state DomainState, raw []byte) (DomainState, error) {
+func (s *States) Observe(ctx context.Context, o Observation, rules Rules, state DomainState, raw []byte) (DomainState, error) {
 	return s.change(ctx, o.DomainID, state, raw, func(after *DomainState) (counted []string) {
-		*after, counted = after.Observe(o)
+		*after, counted = after.Observe(o, rules)
 		return counted
 	})
 }
@@ -181,61 +179,37 @@ type WatchedDomain struct {
 }
 
 // Watched iterates over the watched domains, in no order. With an error that has the id of a
-// domain, the state of that domain cannot be read, and the iteration continues: a caller
-// leaves the domain out, and logs the error with [Unreadable]. Any other error ends it.
+// domain, the state of that domain cannot be read, and the iteration continues. Any other error
+// ends it.
 func (s *States) Watched(ctx context.Context) iter.Seq2[WatchedDomain, error] {
-	return s.watched(ctx, func(string) error { return nil })
-}
-
-// Unreadable is what to do about a state that cannot be read, for a log line.
-const Unreadable = "run the newest orgops that has used this Redis; if the state is damaged, restore Redis from a backup, " +
-	"or delete the key orgops:v1:{watch:TENANT}:domain:ID: what was taken from the domain is then not given back"
-
-// watched is Watched. It calls expired for a domain whose state has expired.
-func (s *States) watched(ctx context.Context, expired func(domainID string) error) iter.Seq2[WatchedDomain, error] {
 	return func(yield func(WatchedDomain, error) bool) {
 		ids, err := s.Store.WatchedDomains(ctx)
+		for page := range slices.Chunk(ids, watchedPage) {
+			var values [][]byte
+			if values, err = s.Store.Domains(ctx, page); err != nil {
+				break
+			}
+			for i, value := range values {
+				if value == nil { // it has expired
+					continue
+				}
+				state, unreadable := readState(page[i], value)
+				if !yield(WatchedDomain{page[i], state}, unreadable) {
+					return
+				}
+			}
+		}
 		if err != nil {
 			yield(WatchedDomain{}, err)
-			return
-		}
-		for page := range slices.Chunk(ids, watchedPage) {
-			more, err := s.yieldPage(ctx, page, expired, yield)
-			if err != nil {
-				yield(WatchedDomain{}, err)
-			}
-			if err != nil || !more {
-				return
-			}
 		}
 	}
 }
 
-// yieldPage reads and yields the states of domains. It returns false if the iteration is over.
-func (s *States) yieldPage(ctx context.Context, ids []string, expired func(domainID string) error, yield func(WatchedDomain, error) bool) (more bool, err error) {
-	values, err := s.Store.Domains(ctx, ids)
-	if err != nil {
-		return false, err
-	}
-	for i, value := range values {
-		if err := ctx.Err(); err != nil { // the store's commands may ignore its end
-			return false, err
-		}
-		if value == nil {
-			if err := expired(ids[i]); err != nil {
-				return false, err
-			}
-			continue
-		}
-		state, unreadable := readState(ids[i], value)
-		if !yield(WatchedDomain{ids[i], state}, unreadable) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
+// Unreadable is what to do about a state that cannot be read.
+const Unreadable = "run the newest orgops that has used this Redis; if the state is damaged, restore Redis from a backup, " +
+	"or delete the key orgops:v1:{watch:TENANT}:domain:ID: what was revoked of the domain is then not restored"
 
-// Verified notifies that a domain was verified by the proof at e.At. If an action had set
+// Verified notifies that a domain was verified by the proof at e.At. If a revocation had set
 // the domain to pending, it stores that the domain is restored, and notifies that instead.
 // To repeat it is harmless.
 func (s *States) Verified(ctx context.Context, e events.Event, proof []byte) error {
@@ -251,7 +225,7 @@ func (s *States) Verified(ctx context.Context, e events.Event, proof []byte) err
 func (s *States) restored(ctx context.Context, e events.Event, proof []byte) (restored bool, err error) {
 	id := e.Data.DiscoveryDomainID
 	_, err = s.Change(ctx, id, func(state *DomainState) {
-		took := state.TookStatus() && state.OrganizationID == e.Data.OrganizationID
+		took := state.IsPending() && state.OrganizationID == e.Data.OrganizationID
 		restored = took || state.RestoredAt(e.At)
 		if took {
 			state.Restored(id, e.At, proof)
@@ -260,43 +234,49 @@ func (s *States) restored(ctx context.Context, e events.Event, proof []byte) (re
 	return restored, err
 }
 
-// Names of a tenant's states.
-const (
-	SummaryState = "evaluated" // [Summary] of the last sweep
-	BreakerState = "breaker"   // [Breaker]
-)
+// SummaryState is the name of the tenant's state that has the [Summary] of its last complete sweep.
+const SummaryState = "summary"
 
-// Breaker returns the tenant's breaker, closed if none is stored, and its stored bytes.
-func (s *States) Breaker(ctx context.Context) (b Breaker, raw []byte, err error) {
-	raw, err = s.read(ctx, BreakerState, &b)
-	return b, raw, err
-}
-
-// Summary returns the summary of the last sweep and its stored bytes; nil bytes: none is
-// stored.
+// Summary returns the summary of the last complete sweep and its stored bytes; nil bytes: none
+// is stored.
 func (s *States) Summary(ctx context.Context) (summary Summary, raw []byte, err error) {
-	raw, err = s.read(ctx, SummaryState, &summary)
-	return summary, raw, err
+	if raw, err = s.Store.State(ctx, SummaryState); err == nil && raw != nil {
+		err = json.Unmarshal(raw, &summary)
+	}
+	if err != nil {
+		return summary, nil, fmt.Errorf("summary of the sweeps of tenant %s: %w", s.Tenant, err)
+	}
+	return summary, raw, nil
 }
 
-func (s *States) read(ctx context.Context, name string, into any) (raw []byte, err error) {
-	if raw, err = s.Store.State(ctx, name); err != nil || raw == nil {
-		return nil, err
+// Conclude stores the summary of a sweep whose run has ended, unless the sweep was not complete
+// or a later one has a summary. To repeat it is harmless.
+func (s *States) Conclude(ctx context.Context, run string, p Progress) error {
+	if p.Organization != "" || !p.Complete() || p.Tick <= 0 {
+		return nil
 	}
-	if err = json.Unmarshal(raw, into); err != nil {
-		err = fmt.Errorf("state %s of tenant %s: %w", name, s.Tenant, err)
+	now, err := s.Store.Clock(ctx)
+	if err != nil {
+		return err
 	}
-	return raw, err
-}
-
-// set replaces a state of the tenant that was read as former, and returns its bytes.
-func (s *States) set(ctx context.Context, name string, former []byte, state any) (raw []byte, err error) {
-	if raw, err = json.Marshal(state); err != nil {
-		return nil, fmt.Errorf("store state %s of tenant %s: %w", name, s.Tenant, err)
+	last, former, err := s.Summary(ctx)
+	if err != nil || last.Tick >= p.Tick && !isAhead(last.Tick, now) {
+		return err
 	}
-	ok, err := s.Store.SetState(ctx, name, former, raw)
+	counts, err := s.Store.Counts(ctx, p.Tick)
+	if err != nil {
+		return err
+	}
+	value, err := json.Marshal(Summary{
+		Tick: p.Tick, Run: run, At: second(now), Organizations: p.Read,
+		Present: counts[statePresent], Absent: counts[stateAbsent], Unknown: counts[stateUnknown], Lost: counts[countLost],
+	})
+	if err != nil {
+		return fmt.Errorf("store the summary of sweep %s: %w", run, err)
+	}
+	ok, err := s.Store.SetState(ctx, SummaryState, former, value)
 	if err == nil && !ok {
 		err = ErrChanged
 	}
-	return raw, err
+	return err
 }

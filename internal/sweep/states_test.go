@@ -16,31 +16,10 @@ import (
 	"orgops/internal/sweep"
 )
 
-// TestStoredWhileWatched checks that host and TXT are stored while a check between two sweeps
-// needs them, and not for the many domains whose token is present.
-func TestStoredWhileWatched(t *testing.T) {
-	w := newWorld(t, sweep.SetPending)
-	for d, test := range []struct {
-		state   dnscheck.State
-		watched bool
-	}{{dnscheck.Present, false}, {dnscheck.Absent, true}, {dnscheck.Unknown, true}, {dnscheck.Present, false}} {
-		w.now = day0.Add(time.Duration(d) * day)
-		w.check("ord_1", test.state)
-		s, _ := w.get("ord_1")
-		if watched := slices.Equal(w.watched(), []string{"ord_1"}); watched != test.watched || (s.Host == host && s.TXT == txt) != test.watched || (s.Host == "" && s.TXT == "") == test.watched {
-			t.Errorf("day %d: watched %t, state %+v", d, watched, s)
-		}
-		if s.TokenHash != sweep.HashToken(host, txt) {
-			t.Errorf("day %d: hash %s", d, s.TokenHash)
-		}
-	}
-	w.wantNotified(events.DomainAtRisk, events.DomainRestored)
-}
-
 // TestOneCountATick checks that an observation which is stored twice, by a killed execution
 // and its successor or concurrently, is counted once.
 func TestOneCountATick(t *testing.T) {
-	w := newWorld(t, sweep.SetPending)
+	w := newWorld(t)
 	for range 3 {
 		w.check("ord_1", dnscheck.Absent)
 	}
@@ -49,7 +28,7 @@ func TestOneCountATick(t *testing.T) {
 		all.Go(func() {
 			o := observed(w.now, dnscheck.Absent)
 			o.DomainID, o.At = "ord_2", o.At.Add(time.Duration(i)*time.Minute)
-			if _, err := w.states(nil).Observe(t.Context(), o, sweep.DomainState{}, nil); err != nil {
+			if _, err := w.states(nil).Observe(t.Context(), o, sweep.Rules{}, sweep.DomainState{}, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -69,7 +48,7 @@ func TestOneCountATick(t *testing.T) {
 // TestChangedMeanwhile checks that of two concurrent writes of a state one fails, and that
 // Change repeats it with the newer state.
 func TestChangedMeanwhile(t *testing.T) {
-	w := newWorld(t, sweep.SetPending)
+	w := newWorld(t)
 	w.check("ord_1", dnscheck.Absent)
 	s, raw, err := w.states(nil).Read(t.Context(), "ord_1")
 	if err != nil {
@@ -107,7 +86,7 @@ func TestChangedMeanwhile(t *testing.T) {
 // TestNothingToStore checks that a change without effect on a domain without a state stores
 // nothing.
 func TestNothingToStore(t *testing.T) {
-	w := newWorld(t, sweep.SetPending)
+	w := newWorld(t)
 	if _, err := w.states(nil).Change(t.Context(), "ord_1", func(*sweep.DomainState) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -154,10 +133,10 @@ func eachCall(t *testing.T, begin func(*testing.T) *world, do func(context.Conte
 // notified under one ID, although the next execution checks at another time.
 func TestObserveKilledAnywhere(t *testing.T) {
 	tick := day0
-	eachCall(t, func(t *testing.T) *world { return newWorld(t, sweep.SetPending) }, func(ctx context.Context, w *world, sab *saboteur) error {
+	eachCall(t, func(t *testing.T) *world { return newWorld(t) }, func(ctx context.Context, w *world, sab *saboteur) error {
 		o := observed(tick, dnscheck.Absent)
 		o.At = w.now
-		_, err := w.states(sab).Observe(ctx, o, sweep.DomainState{}, nil)
+		_, err := w.states(sab).Observe(ctx, o, sweep.Rules{}, sweep.DomainState{}, nil)
 		return err
 	}, func(w *world) {
 		s, _ := w.get("ord_1")
@@ -174,8 +153,8 @@ func TestObserveKilledAnywhere(t *testing.T) {
 // TestForgetKilledAnywhere checks that a state is deleted after its pending events.
 func TestForgetKilledAnywhere(t *testing.T) {
 	eachCall(t, func(t *testing.T) *world {
-		w := newWorld(t, sweep.SetPending)
-		s, _ := sweep.DomainState{}.Observe(observed(w.now, dnscheck.Absent))
+		w := newWorld(t)
+		s, _ := sweep.DomainState{}.Observe(observed(w.now, dnscheck.Absent), sweep.Rules{})
 		if _, err := w.states(kill(2, false)).Change(t.Context(), "ord_1", func(to *sweep.DomainState) { *to = s }); !errors.Is(err, errKilled) {
 			t.Fatal(err)
 		}
@@ -196,7 +175,7 @@ func TestForgetKilledAnywhere(t *testing.T) {
 // TestForgetChangedMeanwhile checks that a state which another process has changed is not
 // deleted.
 func TestForgetChangedMeanwhile(t *testing.T) {
-	w := newWorld(t, sweep.SetPending)
+	w := newWorld(t)
 	w.check("ord_1", dnscheck.Present)
 	sab := &saboteur{call: 1, act: func() error {
 		w.now = w.now.Add(day)
@@ -213,11 +192,11 @@ func TestForgetChangedMeanwhile(t *testing.T) {
 
 // TestWithoutNotifier checks that no event stays pending without a notifier.
 func TestWithoutNotifier(t *testing.T) {
-	w := newWorld(t, sweep.SetPending)
+	w := newWorld(t)
 	states := w.states(nil)
 	states.Notifier = nil
 	o := observed(w.now, dnscheck.Absent)
-	s, err := states.Observe(t.Context(), o, sweep.DomainState{}, nil)
+	s, err := states.Observe(t.Context(), o, sweep.Rules{}, sweep.DomainState{}, nil)
 	if stored, _ := w.get("ord_1"); err != nil || stored.Pending != nil || s.Absence == nil {
 		t.Errorf("%v, state %+v", err, stored)
 	}
@@ -226,22 +205,22 @@ func TestWithoutNotifier(t *testing.T) {
 	}
 }
 
-// taken returns the state of a domain that an action has acted on.
-func taken(action sweep.Action) sweep.DomainState {
+// revoked returns the state of a revoked domain.
+func revoked(set sweep.Setting) sweep.DomainState {
 	s := observe(sweep.DomainState{}, 0, dnscheck.Absent)
-	s.InProgress = &sweep.ActionRequest{Action: action, At: s.At, Tick: s.Tick, Since: s.Absence.Since, Flag: new(true)}
-	s.TookAway("ord_1", s.At, host, txt)
+	s.Revoked = &sweep.Revocation{Set: set, Run: "run1", At: s.At, Since: s.Absence.Since, Flag: true}
+	s.RevokedAt(s.At)
 	s.Pending = nil
 	return s
 }
 
-// TestVerified checks that a domain which a sweep had set to pending is restored and any other
+// TestVerified checks that a domain which a revocation had set to pending is restored and any other
 // verified, also if the process is killed.
 func TestVerified(t *testing.T) {
 	e := events.Event{ID: "domain.verified-1", Type: events.DomainVerified, At: day0.Add(2 * day), Data: events.Data{
 		Tenant: "acme", OrganizationID: "org_1", DiscoveryDomainID: "ord_1", Domain: "org_1.example",
 	}}
-	other := taken(sweep.SetPending)
+	other := revoked(sweep.SetPending)
 	other.OrganizationID = "org_2"
 	for _, test := range []struct {
 		name     string
@@ -251,13 +230,13 @@ func TestVerified(t *testing.T) {
 	}{
 		{"no state", sweep.DomainState{}, events.DomainVerified, ""},
 		{"present", observe(sweep.DomainState{}, 0, dnscheck.Present), events.DomainVerified, ""},
-		{"set to pending by a sweep", taken(sweep.SetPending), events.DomainRestored, "gone, acted on: pending, restored"},
-		{"unrouted by a sweep", taken(sweep.Unroute), events.DomainVerified, "gone, acted on: unroute"},
-		{"set to pending in another organization", other, events.DomainVerified, "gone, acted on: pending"},
+		{"set to pending", revoked(sweep.SetPending), events.DomainFound, "gone, revoked: pending, restored"},
+		{"unrouted", revoked(sweep.Unroute), events.DomainVerified, "gone, revoked: unroute"},
+		{"set to pending in another organization", other, events.DomainVerified, "gone, revoked: pending"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			begin := func(t *testing.T) *world {
-				w := newWorld(t, sweep.SetPending)
+				w := newWorld(t)
 				if test.state.V > 0 {
 					w.put("ord_1", test.state)
 				}
@@ -269,10 +248,10 @@ func TestVerified(t *testing.T) {
 			end := func(w *world) {
 				w.wantNotified(test.notified)
 				s, _ := w.get("ord_1")
-				if past(s) != test.past || (s.Taken != nil) != (test.state.Taken != nil && test.notified == events.DomainVerified) {
+				if past(s) != test.past || (s.Revoked != nil) != (test.state.Revoked != nil && test.notified == events.DomainVerified) {
 					w.t.Errorf("history %q, state %+v", past(s), s)
 				}
-				if test.notified == events.DomainRestored && string(s.History[2].Verdict) != "proof" {
+				if test.notified == events.DomainFound && string(s.History[2].Verdict) != "proof" {
 					w.t.Errorf("history %+v", s.History)
 				}
 			}
@@ -285,7 +264,7 @@ func TestVerified(t *testing.T) {
 					end(w)
 				}
 			})
-			if test.notified == events.DomainRestored {
+			if test.notified == events.DomainFound {
 				eachCall(t, begin, do, end)
 			}
 		})
@@ -295,10 +274,10 @@ func TestVerified(t *testing.T) {
 // TestWatched iterates over the watched domains that have a state. A state that cannot be read
 // yields an error, and does not end the iteration.
 func TestWatched(t *testing.T) {
-	w := newWorld(t, sweep.SetPending)
+	w := newWorld(t)
 	w.check("ord_1", dnscheck.Absent)
 	w.check("ord_2", dnscheck.Present)
-	w.put("ord_3", taken(sweep.Unroute))
+	w.put("ord_3", revoked(sweep.Unroute))
 	if ok, err := w.store.SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_4", Value: []byte(`{"v":2}`), Watched: true, Tick: 1}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -333,54 +312,50 @@ func TestWatched(t *testing.T) {
 	}
 }
 
-// TestNotBetween checks whether a check between two sweeps may act.
-func TestNotBetween(t *testing.T) {
-	withheld := func(noted bool) sweep.DomainState {
-		s := taken(sweep.SetPending)
-		s.FlagOmitted, s.Taken.Flag = true, nil
-		if noted {
-			s.NotRestored(s.At, s.Withheld())
+// TestConclude checks that only complete sweeps have a summary, the last one, also if a process is
+// killed while it stores it.
+func TestConclude(t *testing.T) {
+	swept := func(w *world, ids ...string) {
+		for i, id := range ids {
+			w.check(id, []dnscheck.State{dnscheck.Present, dnscheck.Absent, dnscheck.Unknown}[i])
 		}
-		return s
 	}
-	requested := func(gone bool) sweep.DomainState {
-		s := observe(sweep.DomainState{}, 0, dnscheck.Absent)
-		s.InProgress, s.Pending = &sweep.ActionRequest{Action: sweep.Unroute, At: s.At}, nil
-		if !gone {
-			s.Absence = nil
+	conclude := func(ctx context.Context, w *world, sab *saboteur) error {
+		return w.states(sab).Conclude(ctx, "run1", sweep.Progress{Tick: day0.Unix(), Read: 7})
+	}
+	eachCall(t, func(t *testing.T) *world {
+		w := newWorld(t)
+		swept(w, "ord_1", "ord_2", "ord_3")
+		return w
+	}, conclude, func(w *world) {
+		got := w.summary()
+		got.At = time.Time{}
+		if want := (sweep.Summary{Tick: day0.Unix(), Run: "run1", Organizations: 7, Present: 1, Absent: 1, Unknown: 1}); got != want || got.Domains() != 3 {
+			w.t.Errorf("summary %+v, want %+v", got, want)
 		}
-		return s
+	})
+	w := newWorld(t)
+	if err := conclude(t.Context(), w, nil); err != nil {
+		t.Fatal(err)
 	}
-	gone := observe(sweep.DomainState{}, 0, dnscheck.Absent)
-	gone.Pending = nil
-	nameless := gone
-	nameless.TXT = ""
-	unnotified := nameless
-	unnotified.Pending = []events.Event{{ID: "1"}}
-	omitted := taken(sweep.Unroute)
-	omitted.FlagOmitted = true
-	for _, test := range []struct {
-		name  string
-		state sweep.DomainState
-		after time.Duration
-		not   bool
-	}{
-		{"gone", gone, time.Hour, false},
-		{"gone, and no sweep for a week", gone, 8 * day, false},
-		{"gone, and no sweep for longer", gone, 8*day + time.Second, true},
-		{"present", observe(sweep.DomainState{}, 0, dnscheck.Present), time.Hour, true},
-		{"no state", sweep.DomainState{}, 0, true},
-		{"no token to check", nameless, time.Hour, true},
-		{"an event to notify", unnotified, time.Hour, false},
-		{"taken", taken(sweep.Unroute), time.Hour, false},
-		{"taken, and an action reads whether the flag is there again", omitted, time.Hour, false},
-		{"taken, withheld, and nothing says so yet", withheld(false), time.Hour, false},
-		{"taken and withheld", withheld(true), time.Hour, true},
-		{"a request is in progress", requested(false), time.Hour, true},
-		{"a request is in progress, and the absence may be cleared", requested(true), time.Hour, false},
+	want := w.summary()
+	w.now = day0.Add(day)
+	for name, p := range map[string]sweep.Progress{
+		"of an organization": {Organization: "org_1", Tick: w.now.Unix()}, "without an organization": {Tick: w.now.Unix(), Missed: 1},
+		"ended early": {Tick: w.now.Unix(), Early: "cancelled"}, "no tick": {}, "a former one": {Tick: day0.Unix() - 60}, "the same": {Tick: day0.Unix(), Read: 9},
 	} {
-		if got := test.state.NotBetween(test.state.At.Add(test.after)); got != test.not {
-			t.Errorf("%s: %t, want %t", test.name, got, test.not)
+		if err := w.states(nil).Conclude(t.Context(), "run2", p); err != nil || w.summary() != want {
+			t.Errorf("%s: %v, summary %+v", name, err, w.summary())
 		}
+	}
+	sab := &saboteur{call: 2, act: func() error {
+		return w.states(nil).Conclude(t.Context(), "other", sweep.Progress{Tick: w.now.Unix()})
+	}}
+	if err := w.states(sab).Conclude(t.Context(), "run2", sweep.Progress{Tick: w.now.Unix()}); !errors.Is(err, sweep.ErrChanged) || w.summary().Run != "other" {
+		t.Errorf("%v, summary %+v", err, w.summary())
+	}
+	w.now = day0.Add(-300 * day) // the clock was ahead when the last one was stored
+	if err := w.states(nil).Conclude(t.Context(), "right", sweep.Progress{Tick: w.now.Unix()}); err != nil || w.summary().Run != "right" {
+		t.Errorf("%v, summary %+v", err, w.summary())
 	}
 }

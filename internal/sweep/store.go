@@ -20,11 +20,13 @@ const (
 	// countsTTL is how long the counts of a tick are stored: longer than the longest sweep.
 	countsTTL = 31 * 24 * time.Hour
 	// maxCounts bounds the counts of a tick, since name-server operators choose the names
-	// with a colon. If an operator is not counted, the evaluation knows only the absent
-	// domains of the operator, and holds them back together.
+	// with a colon. Of an operator that is not counted only the absent domains are known: its
+	// name must be given to revoke them together.
 	maxCounts = 10_000
 	// watchedPage is how many watched domains are read at once.
 	watchedPage = 500
+	// BrakeTime is the time in which the revocations of a tenant are counted.
+	BrakeTime = 7 * 24 * time.Hour
 	// statesPage bounds the states that one command returns. A usual one has some 500 bytes,
 	// the largest some 30 KB.
 	statesPage = 250
@@ -37,6 +39,9 @@ var (
 	//go:embed lua/set_state.lua
 	setStateLua    string
 	setStateScript = redis.NewScript(setStateLua)
+	//go:embed lua/count_revocation.lua
+	countRevocationLua    string
+	countRevocationScript = redis.NewScript(countRevocationLua)
 )
 
 // Store stores the states of a tenant's domains, and of the tenant, as bytes in Redis. A
@@ -109,7 +114,7 @@ func (s *Store) SetDomain(ctx context.Context, w DomainWrite) (ok bool, err erro
 	for _, name := range w.Counted {
 		args = append(args, name)
 	}
-	keys := []string{s.domainKey(w.ID), s.key("attended"), s.countsKey(w.Tick)}
+	keys := []string{s.domainKey(w.ID), s.key("watched"), s.countsKey(w.Tick)}
 	done, err := setDomainScript.Run(ctx, s.rdb, keys, args...).Int()
 	if err != nil {
 		return false, fmt.Errorf("store the state of domain %s: %w", w.ID, err)
@@ -123,7 +128,7 @@ func (s *Store) SetDomain(ctx context.Context, w DomainWrite) (ok bool, err erro
 func (s *Store) WatchedDomains(ctx context.Context) (ids []string, err error) {
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
 		var page []string
-		page, cursor, err = s.rdb.SScan(ctx, s.key("attended"), cursor, "", watchedPage).Result()
+		page, cursor, err = s.rdb.SScan(ctx, s.key("watched"), cursor, "", watchedPage).Result()
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, fmt.Errorf("read the watched domains: %w", err)
 		}
@@ -161,6 +166,26 @@ func (s *Store) SetState(ctx context.Context, name string, former, value []byte)
 		return false, fmt.Errorf("store state %s: %w", name, err)
 	}
 	return done == 1, nil
+}
+
+// CountRevocation counts a revocation at a time, unless the tenant has had most others in the
+// seven days before: then ok is false. One that is counted again under the same name counts once.
+func (s *Store) CountRevocation(ctx context.Context, name string, at time.Time, most int64) (ok bool, err error) {
+	done, err := countRevocationScript.Run(ctx, s.rdb, []string{s.key("revocations")},
+		name, at.Unix(), at.Add(-BrakeTime).Unix(), most, BrakeTime.Milliseconds()).Int()
+	if err != nil {
+		return false, fmt.Errorf("count the revocation %s: %w", name, err)
+	}
+	return done == 1, nil
+}
+
+// Revocations returns how many revocations were counted in the seven days before that time.
+func (s *Store) Revocations(ctx context.Context, at time.Time) (int64, error) {
+	n, err := s.rdb.ZCount(ctx, s.key("revocations"), strconv.FormatInt(at.Add(-BrakeTime).Unix(), 10), "+inf").Result()
+	if err != nil {
+		return 0, fmt.Errorf("count the revocations: %w", err)
+	}
+	return n, nil
 }
 
 func (s *Store) read(ctx context.Context, key, name string) ([]byte, error) {

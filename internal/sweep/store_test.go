@@ -125,11 +125,11 @@ func TestState(t *testing.T) {
 		former, value string
 		want          bool
 	}{{"x", "a", false}, {"", "a", true}, {"", "b", false}, {"a", "b", true}, {"b", "", true}, {"", "c", true}} {
-		if ok, err := s.SetState(t.Context(), "breaker", []byte(step.former), []byte(step.value)); err != nil || ok != step.want {
+		if ok, err := s.SetState(t.Context(), "summary", []byte(step.former), []byte(step.value)); err != nil || ok != step.want {
 			t.Errorf("%q by %q: %v, %v", step.former, step.value, ok, err)
 		}
 	}
-	if value, err := s.State(t.Context(), "breaker"); err != nil || string(value) != "c" {
+	if value, err := s.State(t.Context(), "summary"); err != nil || string(value) != "c" {
 		t.Errorf("state %q, %v", value, err)
 	}
 	if value, err := s.State(t.Context(), "judged"); err != nil || value != nil {

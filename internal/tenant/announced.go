@@ -32,9 +32,8 @@ type Announced struct {
 	// they check pending domains too.
 	Sweep         string `json:"sweep"`
 	VerifyPending bool   `json:"verify_pending"`
-	// The action on domains whose token is gone, after which time and number of sweeps; and
-	// the domains and organizations that are never acted on.
-	AbsentAction string        `json:"absent_action"`
+	// After which time and number of sweeps a domain whose token is gone is lost, and the
+	// domains and organizations that are never revoked.
 	Grace        time.Duration `json:"grace_ns"`
 	AbsentChecks int           `json:"absent_checks"`
 	Protect      []string      `json:"protect,omitempty"`
@@ -58,7 +57,7 @@ func (t Settings) Announced() Announced {
 		Tenant: t.Name, Rate: t.Rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100,
 		GiveUp: t.GiveUp, MaxClientsPerRequest: t.MaxClientsPerRequest,
 		Sweep: t.Sweep, VerifyPending: t.VerifyPending,
-		AbsentAction: string(t.Rules.Action), Grace: t.Rules.Grace, AbsentChecks: t.Rules.AbsentChecks, Protect: t.Rules.Protect,
+		Grace: t.Rules.Grace, AbsentChecks: t.Rules.AbsentChecks, Protect: t.Rules.Protect,
 		DNS: DNS{
 			Resolvers: t.Resolvers, Quorum: t.Quorum, Mode: t.Mode.String(), RequireDNSSEC: t.RequireDNSSEC,
 			RefuseAliases: t.RefuseAliases,
@@ -90,8 +89,7 @@ func (s Announced) Schedule() (sweep.Cron, error) {
 // Rules returns the rules of sweeps, with defaults for those that are missing.
 func (s Announced) Rules() sweep.Rules {
 	return sweep.Rules{
-		Action: cmp.Or(sweep.Action(s.AbsentAction), sweep.Report), Grace: cmp.Or(s.Grace, sweep.DefaultGrace),
-		AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks), Protect: s.Protect,
+		Grace: cmp.Or(s.Grace, sweep.DefaultGrace), AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks), Protect: s.Protect,
 	}
 }
 

@@ -18,7 +18,7 @@ func TestSettingsAreAnnounced(t *testing.T) {
 	}
 	want := tenants.Announced{
 		Tenant: "acme", Rate: "16/s", Burst: 50, Reserve: 0.2, SweepShare: 0.2, GiveUp: 72 * time.Hour, MaxClientsPerRequest: 100,
-		Sweep: "0 3 * * *", VerifyPending: true, AbsentAction: "unroute", Grace: 240 * time.Hour, AbsentChecks: 4, Protect: []string{"acme.example", "org_1"},
+		Sweep: "0 3 * * *", VerifyPending: true, Grace: 240 * time.Hour, AbsentChecks: 4, Protect: []string{"acme.example", "org_1"},
 		UpdatedAt: time.Date(2026, 11, 20, 8, 0, 0, 1, time.UTC),
 	}
 	for _, rate := range []string{"2/s", want.Rate} {

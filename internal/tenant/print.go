@@ -94,7 +94,7 @@ func (t *Settings) printSweep(out io.Writer) {
 		fmt.Fprintf(out, "  sweep: %s UTC, %s\n", t.Cron, often)
 	}
 	fmt.Fprintf(out, "  verify-pending: %t\n", t.VerifyPending)
-	fmt.Fprintf(out, "  absent-action: %s, grace %s, absent-checks %d\n", t.Rules.Action, t.Rules.Grace, t.Rules.AbsentChecks)
+	fmt.Fprintf(out, "  lost: grace %s, absent-checks %d\n", t.Rules.Grace, t.Rules.AbsentChecks)
 	if len(t.Protect) > 0 {
 		fmt.Fprintf(out, "  protect: %s\n", strings.Join(t.Protect, ", "))
 	}

@@ -47,10 +47,9 @@ type Settings struct {
 	GiveUp               time.Duration `yaml:"give_up" help:"How long to wait for the TXT record of a domain to appear." default:"72h"`
 	Sweep                string        `yaml:"sweep" help:"Schedule for checking all verified domains again: five cron fields in UTC (0 3 * * *), @daily and the like, or off." default:"off" placeholder:"CRON"`
 	VerifyPending        bool          `yaml:"verify_pending" help:"Let sweeps check pending domains too, and verify those whose TXT record is there."`
-	AbsentAction         string        `yaml:"absent_action" help:"Action on a verified domain whose TXT record is gone: report, unroute (set use_for_organization_discovery to false) or pending (set the status)." default:"report"`
-	Grace                time.Duration `yaml:"grace" help:"How long the TXT record must be gone before the action." default:"168h"`
-	AbsentChecks         int           `yaml:"absent_checks" help:"Number of consecutive sweeps that must find it gone before the action." default:"3"`
-	Protect              []string      `yaml:"protect" help:"Domains (including their subdomains) and organization ids that are never acted on." placeholder:"NAME"`
+	Grace                time.Duration `yaml:"grace" help:"How long the TXT record of a verified domain must be gone until sweeps report the domain as lost, and it may be revoked; at least 24h." default:"168h"`
+	AbsentChecks         int           `yaml:"absent_checks" help:"Number of consecutive sweeps that must find it gone until then; at least 2." default:"3"`
+	Protect              []string      `yaml:"protect" help:"Domains (including their subdomains) and organization ids that are never revoked." placeholder:"NAME"`
 	Webhooks             string        `yaml:"webhooks" help:"YAML file of webhook endpoints." placeholder:"FILE"`
 	WebhookBacklog       int           `yaml:"webhook_backlog" help:"Maximum number of events that wait for one endpoint. If there are more, the oldest are dropped." default:"10000"`
 	AllowUnproven        bool          `yaml:"allow_unproven" help:"Allow domains update to set verified without a proof."`

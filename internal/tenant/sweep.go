@@ -19,8 +19,8 @@ const (
 	// longestGrace is shorter than the states of domains are stored.
 	longestGrace     = 365 * 24 * time.Hour
 	mostAbsentChecks = 1000
-	// fewestAbsentChecks is the number that a single bad night does not reach.
-	fewestAbsentChecks = 3
+	// fewestAbsentChecks is more than a single bad night.
+	fewestAbsentChecks = 2
 )
 
 // checkSweep checks the schedule of sweeps; off is none.
@@ -37,24 +37,22 @@ func (t *Settings) checkSweep() error {
 }
 
 func (t *Settings) checkRules() error {
-	action, err := sweep.ParseAction(t.AbsentAction)
-	if err != nil {
-		return fmt.Errorf("absent-action: %w", err)
-	}
 	switch {
 	case t.Grace <= 0 || t.Grace > longestGrace:
 		return fmt.Errorf("grace: want a time above 0, at most %s, got %s", longestGrace, t.Grace)
-	case t.Grace < shortestGrace && !t.onLoopback():
+	case t.Grace < shortestGrace && !t.OnLoopback():
 		return fmt.Errorf("grace: want at least %s, got %s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)", shortestGrace, t.Grace)
 	case t.AbsentChecks < 1 || t.AbsentChecks > mostAbsentChecks:
-		return fmt.Errorf("absent-checks: want 1 to %d, got %d", mostAbsentChecks, t.AbsentChecks)
+		return fmt.Errorf("absent-checks: want %d to %d, got %d", fewestAbsentChecks, mostAbsentChecks, t.AbsentChecks)
+	case t.AbsentChecks < fewestAbsentChecks && !t.OnLoopback():
+		return fmt.Errorf("absent-checks: want %d to %d, got %d: one bad night is no loss (1 is for a sandbox, whose base URL is on loopback)", fewestAbsentChecks, mostAbsentChecks, t.AbsentChecks)
 	}
 	for _, p := range t.Protect {
 		if err := checkProtected(p); err != nil {
 			return err
 		}
 	}
-	t.Rules = sweep.Rules{Action: action, Grace: t.Grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
+	t.Rules = sweep.Rules{Grace: t.Grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
 	return nil
 }
 
@@ -74,7 +72,8 @@ func checkProtected(p string) error {
 	return nil
 }
 
-func (t *Settings) onLoopback() bool {
+// OnLoopback reports whether the API is on this machine: the tenant is a sandbox.
+func (t *Settings) OnLoopback() bool {
 	u, err := url.Parse(t.BaseURL)
 	if err != nil {
 		return false
@@ -93,9 +92,6 @@ func (t *Settings) Warnings() (all []string) {
 			all = append(all, fmt.Sprintf("require-dnssec: resolver %s is queried without encryption, so a forged answer can claim to be authenticated: name it by https://", t.Resolvers[i]))
 		}
 	}
-	if t.Rules.Action != sweep.Report && t.AbsentChecks < fewestAbsentChecks {
-		all = append(all, fmt.Sprintf("absent-checks: %d: a domain is acted on after fewer than %d sweeps have found its token gone", t.AbsentChecks, fewestAbsentChecks))
-	}
 	if t.Sweep == Off || t.AbsentChecks < 2 {
 		return all
 	}
@@ -105,7 +101,7 @@ func (t *Settings) Warnings() (all []string) {
 		if ok {
 			longer = takes.String() + " at least"
 		}
-		all = append(all, fmt.Sprintf("grace: %s end before %d sweeps by %s, which take %s: nothing is acted on before then", t.Grace, t.AbsentChecks, t.Cron, longer))
+		all = append(all, fmt.Sprintf("grace: %s end before %d sweeps by %s, which take %s: no domain is lost before then", t.Grace, t.AbsentChecks, t.Cron, longer))
 	}
 	return all
 }

@@ -2,8 +2,7 @@
 // reason why its rows may be executed twice. Each file uses those below it:
 //
 //	recheck.go          domain:recheck, a check of a sweep
-//	hourly.go           domain:relook, a check between two sweeps
-//	act.go              domain:act, the action on a domain whose token is gone
+//	revoke.go           domain:revoke, of a domain whose token is gone, and its undoing
 //	verify.go           domain:verify, from the check to the PATCH
 //	verify_event.go     the end of a verified row: log line and event
 //	verify_lost.go      a PATCH of an earlier execution, and its revert
@@ -16,6 +15,6 @@
 //	change.go           PATCHes of domains, and answers that were lost
 //	remove.go           clients:remove
 //	template.go         template:create
-//	states.go           events of domain states, rows that give something back
+//	states.go           events of domain states
 //	row.go              contents and intents of rows, and errors
 package kinds

@@ -2,13 +2,16 @@ package kinds
 
 // A recheck checks a domain and stores the observation in the domain's state, once for each
 // domain, token and tick. A second execution changes nothing there and settles the row as
-// the first would have. It changes nothing at the tenant, with one exception: if a pending
-// domain may be verified and its token is there, the row verifies it as one of kind
-// [Verify] does (verify*.go), with its intents.
+// the first would have. It takes nothing away at the tenant. If a pending domain may be verified
+// and its token is there, the row verifies it as one of kind [Verify] does (verify*.go), with its
+// intents. If a domain is there again that a revocation has unrouted, the row submits a run that
+// routes it, whose id is the same in a second execution.
 
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 
@@ -33,8 +36,8 @@ type RecheckRow struct {
 	Status            apiclient.DomainStatus `json:"status"`
 	// UseForOrganizationDiscovery is nil if the record omits it.
 	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
-	// Prove says that a pending domain is verified if its token is there, even if no sweep
-	// has set it to pending.
+	// Prove says that a pending domain is verified if its token is there, even if no
+	// revocation has set it to pending.
 	Prove bool  `json:"prove,omitempty"`
 	Tick  int64 `json:"tick"` // of the sweep, a Unix second
 }
@@ -97,8 +100,9 @@ type RecheckConfig struct {
 	Verify    VerifyConfig
 	Tenant    ledger.Tenant
 	States    *sweep.States
+	Rules     sweep.Rules
 	Operators Operators
-	// Submit submits a run of kind [Act], unless it exists.
+	// Submit submits a run of kind [Revoke] that routes a domain again, unless it exists.
 	Submit func(context.Context, OneRow) error
 }
 
@@ -146,55 +150,58 @@ func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
 	return r.check(ctx)
 }
 
-// load reads the domain's state and, if the record contradicts it, the record.
+// load reads the domain's state. If the record contradicts a revocation, or its request had no
+// answer, the record is read again, since the scan may have read it before: a revocation that
+// somebody else has changed is not undone.
 func (r *recheck) load(ctx context.Context) (err error) {
-	if r.state, r.raw, err = r.cfg.States.Read(ctx, r.record.DiscoveryDomainID); err != nil {
+	id := r.record.DiscoveryDomainID
+	if r.state, r.raw, err = r.cfg.States.Read(ctx, id); err != nil {
 		return err
 	}
-	if r.state.Taken == nil || !r.record.contradicts(*r.state.Taken) {
+	if revoked := r.state.Revoked; revoked == nil || !revoked.DoneAt.IsZero() && !r.record.contradicts(*revoked) {
 		return nil
 	}
-	if err := r.disownChanged(ctx); err != nil {
+	if err := r.read(ctx); err != nil {
 		return err
 	}
-	r.state, r.raw, err = r.cfg.States.Read(ctx, r.record.DiscoveryDomainID)
+	now := r.x.Now()
+	if _, err = r.cfg.States.Change(ctx, id, func(s *sweep.DomainState) {
+		switch revoked := s.Revoked; {
+		case revoked == nil, now.Sub(revoked.EffectiveAt()) < max(defaultSettled, 2*r.cfg.Verify.RequestTimeout):
+		case r.record.contradicts(*revoked) && revoked.DoneAt.IsZero():
+			s.Revoked = nil
+			s.Note(now, "not revoked", "the request of run "+revoked.Run+" had no effect")
+		case r.record.contradicts(*revoked):
+			s.Revoked = nil
+			s.Note(now, "changed by others", "someone else has changed the value that was revoked")
+		case revoked.DoneAt.IsZero() && (revoked.Set == sweep.SetPending || r.record.UseForOrganizationDiscovery != nil):
+			s.RevokedAt(now)
+		}
+	}); err != nil {
+		return err
+	}
+	r.state, r.raw, err = r.cfg.States.Read(ctx, id)
 	return err
 }
 
-// contradicts reports whether the record reads as if the taken value had been given
-// back, or more had been taken.
-func (r RecheckRow) contradicts(taken sweep.ActionRequest) bool {
-	if taken.Action == sweep.SetPending {
+// contradicts reports whether the record reads as if the revocation had been undone, or more had
+// been taken away.
+func (r RecheckRow) contradicts(revoked sweep.Revocation) bool {
+	if revoked.Set == sweep.SetPending {
 		return r.Status == apiclient.StatusVerified
 	}
 	return r.Status != apiclient.StatusVerified || r.UseForOrganizationDiscovery != nil && *r.UseForOrganizationDiscovery
 }
 
-// disownChanged drops the taken value if another client has changed it: then it is not
-// given back. The scan may have read the record before the action, so it is read again.
-func (r *recheck) disownChanged(ctx context.Context) error {
-	if err := r.read(ctx); err != nil {
-		return err
-	}
-	now := r.x.Now()
-	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s *sweep.DomainState) {
-		if s.Taken != nil && r.record.contradicts(*s.Taken) && now.Sub(s.Taken.EffectiveAt()) >= defaultSettled {
-			s.Taken = nil
-			s.Note(now, "changed by others", "someone else has changed the value that the sweep had taken away")
-		}
-	})
-	return err
-}
-
 // mayVerify reports whether a pending domain is verified if its token is there.
-func (r *recheck) mayVerify() bool { return r.record.Prove || r.state.TookStatus() }
+func (r *recheck) mayVerify() bool { return r.record.Prove || r.state.IsPending() }
 
 // foreign settles the row of a domain that another client has set to pending. The checks
 // made while it was verified count no more.
 func (r *recheck) foreign(ctx context.Context) (ledger.Result, error) {
 	now := r.x.Now()
 	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s *sweep.DomainState) {
-		if s.Absence != nil && s.InProgress == nil {
+		if s.Absence != nil && s.Revoked == nil {
 			s.Absence = nil
 			s.Note(now, "pending", "someone else has set it to pending")
 		}
@@ -254,11 +261,11 @@ func (r *recheck) read(ctx context.Context) error {
 	return nil
 }
 
-// gone deletes the state of a domain that does not exist, unless something is to be given
-// back to it: a single answer may be that of a server that is behind.
+// gone deletes the state of a domain that does not exist, unless it is revoked: a single answer
+// may be that of a server that is behind.
 func (r *recheck) gone(ctx context.Context) error {
 	s, _, err := r.cfg.States.Read(ctx, r.record.DiscoveryDomainID)
-	if err == nil && s.Taken == nil && s.InProgress == nil {
+	if err == nil && s.Revoked == nil {
 		err = r.cfg.States.Forget(ctx, r.record.DiscoveryDomainID)
 	}
 	if err != nil {
@@ -274,7 +281,7 @@ func (r *recheck) pending(ctx context.Context, v dnscheck.Verdict) (ledger.Resul
 		return r.foreign(ctx)
 	case v.State == dnscheck.Present:
 		return r.verify(ctx)
-	case r.state.TookStatus():
+	case r.state.IsPending():
 		if err := r.observe(ctx, v); err != nil {
 			return ledger.Result{}, err
 		}
@@ -287,13 +294,48 @@ func (r *recheck) verified(ctx context.Context, v dnscheck.Verdict) (ledger.Resu
 	if err := r.observe(ctx, v); err != nil {
 		return ledger.Result{}, err
 	}
-	if s := r.state; v.State == dnscheck.Present && s.Taken != nil && !s.TookStatus() {
-		row := sweep.ActionRow{OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID, Tick: r.record.Tick, Back: true}
-		if err := submitRestoring(ctx, r.cfg.Submit, OneRow{ID: restoringID("swept-flag", r.cfg.Tenant, row.DiscoveryDomainID, row.Tick), Kind: Act}, row); err != nil {
-			return ledger.Result{}, err
+	switch revoked := r.state.Revoked; {
+	case v.State == dnscheck.Present && revoked != nil && revoked.Set == sweep.Unroute:
+		if err := r.route(ctx); err != nil {
+			return ledger.Result{}, fmt.Errorf("submit the restoration of the domain: %w", err)
 		}
+	case v.State == dnscheck.Absent && r.state.IsLost():
+		evidence, err := checkEvidence(v, r.x.Now()).pack()
+		a := r.state.Absence
+		why := fmt.Sprintf("gone since %s, by %d sweeps: %s", a.Since.Format("2006-01-02 15:04 MST"), a.Checks, v.Sentence())
+		return ledger.Result{Outcome: engine.Lost, Detail: why, Evidence: evidence}, err
 	}
 	return unchanged(described(v)), nil
+}
+
+// described returns a verdict as the detail of a row.
+func described(v dnscheck.Verdict) string {
+	if v.State == dnscheck.Present {
+		return v.State.String()
+	}
+	return v.State.String() + ": " + v.Sentence()
+}
+
+// OneRow is a run of one row that a handler submits.
+type OneRow struct {
+	ID      ledger.RunID
+	Kind    ledger.Kind
+	Content []byte
+}
+
+// route submits a run that routes the domain again. Its id is derived from domain and sweep: one
+// without success is followed by that of the next sweep. The hash distinguishes tenants, since
+// ids of runs are unique among all.
+func (r *recheck) route(ctx context.Context) error {
+	content, err := json.Marshal(sweep.RevokeRow{
+		OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID, Set: sweep.Unroute, Undo: true,
+	})
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(string(r.cfg.Tenant) + "\x00" + r.record.DiscoveryDomainID))
+	id := ledger.RunID(fmt.Sprintf("restore-%d-%x", r.record.Tick, sum[:8]))
+	return r.cfg.Submit(ctx, OneRow{ID: id, Kind: Revoke, Content: content})
 }
 
 // observe stores the observation.
@@ -310,7 +352,7 @@ func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) error {
 		}
 	}
 	var err error
-	r.state, err = r.cfg.States.Observe(ctx, o, r.state, r.raw)
+	r.state, err = r.cfg.States.Observe(ctx, o, r.cfg.Rules, r.state, r.raw)
 	return err
 }
 
@@ -356,14 +398,14 @@ func (r *recheck) verification(flag *bool) (*verification, error) {
 	return v, err
 }
 
-// knownFlag returns the flag of a domain that an action has set to pending, for a record
-// that omits it: as the scan has read it or else as it was before the action; nil: unknown.
+// knownFlag returns the flag of a domain that a revocation has set to pending, for a record that
+// omits it: as the scan has read it or else as it was before; nil: unknown.
 func (r *recheck) knownFlag() *bool {
 	switch {
-	case !r.state.TookStatus():
+	case !r.state.IsPending():
 		return nil
 	case r.record.UseForOrganizationDiscovery == nil:
-		return r.state.Taken.Flag
+		return new(r.state.Revoked.Flag)
 	}
 	return r.record.UseForOrganizationDiscovery
 }

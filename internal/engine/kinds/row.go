@@ -25,14 +25,6 @@ func decode[T interface{ Validate() error }](row *engine.Row) (content T, err er
 	return content, nil
 }
 
-// checkSwept checks the ids of a domain and the tick of the sweep that checked it.
-func checkSwept(organization, domain string, tick int64) error {
-	if tick <= 0 {
-		return fmt.Errorf("tick: want a Unix second, got %d", tick)
-	}
-	return checkIDs(organization, domain)
-}
-
 func checkIDs(organization, domain string) error {
 	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
 }

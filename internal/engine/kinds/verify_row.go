@@ -18,7 +18,7 @@ type VerifyRow struct {
 	VerificationTXT  string `json:"verification_txt,omitempty"`
 	// UseForOrganizationDiscovery is set as given; nil: unchanged.
 	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
-	// Restore says that a sweep had set the domain to pending and gives the status back: by
+	// Restore says that a revocation had set the domain to pending and is undone: by
 	// a full proof only, and with UseForOrganizationDiscovery only if the record omits the
 	// flag. No submitter can set it: the intake ignores members that begin with orgops_.
 	Restore bool `json:"orgops_restore,omitempty"`

@@ -51,7 +51,7 @@ func claim(ctx context.Context, in intake.Intake, store *sweep.Store, s sweep.Te
 		if ticks.ByHand.Run == s.Run && isClaimed(ticks.ByHand, at) {
 			return nil // the command that claimed it was interrupted
 		}
-		other, err := inProgress(ctx, in, store, ticks, at)
+		other, err := inProgress(ctx, in, ticks, at)
 		if err != nil {
 			return err
 		}

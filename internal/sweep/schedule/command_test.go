@@ -1,7 +1,6 @@
 package schedule_test
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -82,35 +81,6 @@ func (s *swept) end(id string) {
 	}
 }
 
-// judge stores that a sweep of the whole tenant is evaluated.
-func (s *swept) judge(id string) {
-	s.t.Helper()
-	ticks, err := s.store.Ticks(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	judged := sweep.Summary{Run: id, Tick: ticks.Sweep.Tick}
-	if ticks.ByHand.Run == id {
-		judged.Tick = ticks.ByHand.Tick
-	}
-	s.judgeAs(judged)
-}
-
-func (s *swept) judgeAs(judged sweep.Summary) {
-	s.t.Helper()
-	value, err := json.Marshal(judged)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	former, err := s.store.State(s.t.Context(), sweep.SummaryState)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if ok, err := s.store.SetState(s.t.Context(), sweep.SummaryState, former, value); err != nil || !ok {
-		s.t.Fatal(ok, err)
-	}
-}
-
 func TestBeginSweepAgain(t *testing.T) {
 	s := newSwept(t)
 	begin := func(o sweep.Order) (ledger.Run, bool, error) {
@@ -161,8 +131,6 @@ func TestNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.end("first")
-	refused("second", "not evaluated yet")
-	s.judge("first")
 	s.mustNow("second", whole)
 	if _, err := s.ledger.Cancel(t.Context(), "second"); err != nil {
 		t.Fatal(err)
@@ -197,7 +165,6 @@ func TestNowAfterAnOldClaim(t *testing.T) {
 	s.claim(sweep.TenantSweep{Run: "fresh", Tick: now.Unix(), At: now})
 	s.mustNow("fresh", sweep.Order{})
 	s.end("fresh")
-	s.judge("fresh")
 	if _, _, err := s.taker.BeginSweep(t.Context(), ledger.NewRun{ID: "scheduled", Tenant: "default"}, sweep.Order{Tick: now.Unix()}); err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func (s *Scheduler) first(ctx context.Context, ticks sweep.Ticks, tick int64) er
 
 // decide decides on a tick that has come: the newest, if several were missed.
 func (s *Scheduler) decide(ctx context.Context, ticks sweep.Ticks, tick int64, at clocks) error {
-	other, err := inProgress(ctx, s.Intake, s.Store, ticks, at)
+	other, err := inProgress(ctx, s.Intake, ticks, at)
 	if err != nil {
 		return err
 	}

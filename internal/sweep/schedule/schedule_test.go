@@ -169,7 +169,7 @@ func (f *fleet) sweeps() (ids []string) {
 	return ids
 }
 
-// endAll ends and evaluates the running sweeps.
+// endAll ends the running sweeps.
 func (f *fleet) endAll() {
 	f.t.Helper()
 	all, err := f.ledger.List(f.t.Context())
@@ -179,7 +179,6 @@ func (f *fleet) endAll() {
 	for _, r := range all {
 		if !r.Ended() {
 			f.end(string(r.ID))
-			f.judge(string(r.ID))
 		}
 	}
 }
@@ -364,52 +363,30 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	if onRealRedis() {
 		return // Redis' own clock decides when the sweep ended
 	}
-	to(3, nil)
-	f.wantCount(1, 2)
-	f.wantLog("not evaluated yet")
-	f.judge(f.id(1))
 	to(4, nil)
-	f.wantSweeps(1, 4)
+	f.wantSweeps(1, 3)
 	f.wantCount(2, 2)
-	if err := f.ledger.Core().Pause(t.Context(), ledger.RunID(f.id(4))); err != nil {
+	if err := f.ledger.Core().Pause(t.Context(), ledger.RunID(f.id(3))); err != nil {
 		t.Fatal(err)
 	}
 	to(7, nil)
 	f.wantCount(2, 5)
-	if s := f.ticks().Skipped; s.InRow != 3 || !strings.Contains(s.Why, "is paused (enqueue runs resume "+f.id(4)) {
+	if s := f.ticks().Skipped; s.InRow != 4 || !strings.Contains(s.Why, "is paused (enqueue runs resume "+f.id(3)) {
 		t.Errorf("skipped: %+v", s)
 	}
-	if _, err := f.ledger.Cancel(t.Context(), ledger.RunID(f.id(4))); err != nil {
+	if _, err := f.ledger.Cancel(t.Context(), ledger.RunID(f.id(3))); err != nil {
 		t.Fatal(err)
 	}
 	to(8, nil)
-	f.wantSweeps(1, 4, 8)
-	if s := f.ticks().Skipped; s.InRow != 3 || s.Tick != f.start.Add(7*time.Minute).Unix() {
+	f.wantSweeps(1, 3, 8)
+	if s := f.ticks().Skipped; s.InRow != 4 || s.Tick != f.start.Add(7*time.Minute).Unix() {
 		t.Errorf("skipped: %+v, want what was skipped last", s)
 	}
 }
 
-// TestTickAfterAFutureWasJudged checks that present sweeps are evaluated although a sweep with
-// a tick in the future was evaluated while clocks were wrong.
-func TestTickAfterAFutureWasJudged(t *testing.T) {
-	f := newFleet(t)
-	redistest.Mini(t)
-	worker := f.worker("*/10 * * * *", 0)
-	f.once(worker)
-	f.until(f.start.Add(10*time.Minute), time.Minute, nil, worker)
-	f.judgeAs(sweep.Summary{Run: "of-the-future", Tick: f.at.Add(366 * 24 * time.Hour).Unix()})
-	f.end(f.id(10))
-	f.until(f.start.Add(15*time.Minute), 20*time.Second, nil, worker)
-	f.until(f.start.Add(20*time.Minute), 20*time.Second, nil, worker)
-	f.wantCount(1, 1)
-	f.judgeAs(sweep.Summary{Run: f.id(10), Tick: f.start.Add(10 * time.Minute).Unix()})
-	f.until(f.start.Add(30*time.Minute), 20*time.Second, nil, worker)
-	f.wantCount(2, 1)
-}
-
-// TestJudgedWithoutASchedule checks that no sweep starts for a tenant that is swept by hand
+// TestWithoutASchedule checks that no sweep starts for a tenant that is swept by hand
 // alone.
-func TestJudgedWithoutASchedule(t *testing.T) {
+func TestWithoutASchedule(t *testing.T) {
 	f := newFleet(t)
 	redistest.Mini(t)
 	worker := f.worker("* * * * *", 0)
@@ -436,26 +413,11 @@ func TestTickWhileSweptByHand(t *testing.T) {
 	f.wantCount(0, 1)
 	f.wantLog("sweep by-hand still runs")
 	f.end("by-hand")
-	f.judge("by-hand")
 	f.until(f.start.Add(2*time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(1, 1)
 	if _, _, err := f.now("again", sweep.Order{}); err == nil || !strings.Contains(err.Error(), f.id(2)) {
 		t.Errorf("%v, want the schedule's sweep in its way", err)
 	}
-}
-
-// TestSweepThatIsNeverJudged checks that a sweep without an evaluation blocks others for an
-// hour after its end only.
-func TestSweepThatIsNeverJudged(t *testing.T) {
-	f := newFleet(t)
-	redistest.Mini(t)
-	worker := f.worker("*/10 * * * *", 0)
-	f.once(worker)
-	f.until(f.start.Add(10*time.Minute), time.Minute, nil, worker)
-	f.end(f.id(10))
-	f.until(f.start.Add(80*time.Minute), time.Minute, nil, worker)
-	f.wantSweeps(10, 70)
-	f.wantCount(2, 6)
 }
 
 // TestClocksThatAreWrong checks that a tick starts once both the worker's clock and Redis'

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -19,125 +18,160 @@ import (
 	"orgops/internal/sweep"
 )
 
-// decided makes a due domain on which a sweep has decided to act, and submits the row.
-func (s *sweepSite) decided(use *bool) sandbox.Domain {
-	s.t.Helper()
-	d := s.due(use)
-	s.decide()
-	if len(s.asked) != 1 {
-		s.t.Fatalf("actions: %+v", s.asked)
-	}
-	s.begin()
-	return d
-}
-
-// returning makes a lost domain whose token is published again, and submits the row that
-// restores its flag.
+// returning makes a revoked domain whose token is published again, and submits the row that routes
+// it.
 func (s *sweepSite) returning() sandbox.Domain {
 	s.t.Helper()
-	d := s.lost(new(true))
+	d := s.revoked(new(true))
 	s.publish()
 	s.scan()
 	s.finish()
 	if len(s.asked) != 1 {
-		s.t.Fatalf("actions: %+v", s.asked)
+		s.t.Fatalf("runs: %+v", s.asked)
 	}
 	s.begin()
 	return d
 }
 
-// openBreaker opens the tenant's breaker.
-func (s *sweepSite) openBreaker() {
-	s.t.Helper()
-	value, err := json.Marshal(sweep.Breaker{ID: "other", Open: true, Why: "too much at once"})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if ok, err := s.store.SetState(s.t.Context(), sweep.BreakerState, nil, value); err != nil || !ok {
-		s.t.Fatal(ok, err)
-	}
-}
-
-// TestActDecidesAgain checks that an action respects changes since the sweep's decision.
-func TestActDecidesAgain(t *testing.T) {
+// TestRevokeDecidesAgain checks that a row respects what has changed since it was submitted.
+func TestRevokeDecidesAgain(t *testing.T) {
 	t.Parallel()
 	for i, test := range []struct {
 		name    string
 		change  func(*sweepSite, sandbox.Domain)
-		outcome ledger.Outcome
 		detail  string
 		watched bool // in the end
 	}{
-		{"the breaker is open", func(s *sweepSite, _ sandbox.Domain) { s.openBreaker() }, engine.Unchanged, "the breaker is open: too much at once", true},
-		{"a later sweep", func(s *sweepSite, _ sandbox.Domain) { s.alter(func(m *sweep.DomainState) { m.Tick++ }) }, engine.Unchanged, "a later sweep", true},
+		{"no complete sweep", func(s *sweepSite, _ sandbox.Domain) {
+			if ok, err := s.store.SetState(s.t.Context(), sweep.SummaryState, s.summary(), nil); err != nil || !ok {
+				s.t.Fatal(ok, err)
+			}
+		}, "the last complete sweep has not found it gone", true},
+		{"a later sweep has missed it", func(s *sweepSite, _ sandbox.Domain) { s.conclude(s.domainState().Tick + 60) }, "the last complete sweep has not found it gone", true},
+		{"a later sweep had no answer", func(s *sweepSite, _ sandbox.Domain) {
+			s.alter(func(m *sweep.DomainState) { m.State = "unknown" })
+		}, "the last sweep had no answer", true},
 		{"no state", func(s *sweepSite, _ sandbox.Domain) {
 			if err := s.states.Forget(s.t.Context(), dom); err != nil {
 				s.t.Fatal(err)
 			}
-		}, engine.Unchanged, "no stored state", false},
+		}, "no sweep has found the domain", false},
 		{"another organization", func(s *sweepSite, _ sandbox.Domain) {
 			s.alter(func(m *sweep.DomainState) { m.OrganizationID = "org_2" })
-		}, engine.Unchanged, "no stored state", true},
+		}, "no sweep has found the domain", true},
 		{"pending", func(s *sweepSite, _ sandbox.Domain) {
 			s.edit(func(d *sandbox.Domain) { d.Status = "pending" })
-		}, engine.Unchanged, "someone else", false},
+		}, "someone else", false},
 		{"another token", func(s *sweepSite, _ sandbox.Domain) {
 			s.edit(func(d *sandbox.Domain) { d.TXT = "another" })
-		}, engine.Unchanged, "host or token differ", false},
-		{"the token is there", func(s *sweepSite, d sandbox.Domain) { s.publish() }, engine.Unchanged, "the token is there", false},
-		{"no answer", func(s *sweepSite, d sandbox.Domain) { s.sandbox.SetRCode(d.Host, 2, 1<<30) }, engine.Unchanged, "the next sweep decides again", true},
-		{"protected", func(s *sweepSite, d sandbox.Domain) { s.rules.Protect = []string{d.Domain} }, engine.Unchanged, "no longer acted on: protected", true},
-		{"a longer grace period", func(s *sweepSite, d sandbox.Domain) { s.rules.Grace = 100 * 24 * time.Hour }, engine.Unchanged, "no longer acted on: at_risk", true},
-		{"the record omits its flag", func(s *sweepSite, _ sandbox.Domain) { s.flag(nil) }, ledger.Done, "has no use_for_organization_discovery", true},
-		{"only a report", func(s *sweepSite, _ sandbox.Domain) { s.rules.Action = sweep.Report }, ledger.Done, "report: ", true},
-		{"gone", func(s *sweepSite, _ sandbox.Domain) { s.sandbox.RemoveDomain(org, dom) }, engine.Unchanged, "gone", false},
+		}, "host or token differ", false},
+		{"the token is there", func(s *sweepSite, _ sandbox.Domain) { s.publish() }, "the token is there", false},
+		{"no answer", func(s *sweepSite, d sandbox.Domain) { s.sandbox.SetRCode(d.Host, 2, 1<<30) }, "not revoked: ", true},
+		{"no name servers", func(s *sweepSite, d sandbox.Domain) { s.servers = true }, "name servers were not reached", true},
+		{"protected", func(s *sweepSite, d sandbox.Domain) { s.rules.Protect = []string{d.Domain} }, "it is protected", true},
+		{"a longer grace period", func(s *sweepSite, d sandbox.Domain) { s.rules.Grace = 100 * 24 * time.Hour }, "of 100.0 days", true},
+		{"the record omits its flag", func(s *sweepSite, _ sandbox.Domain) { s.flag(nil) }, "has no use_for_organization_discovery", true},
+		{"revoked by another run", func(s *sweepSite, _ sandbox.Domain) {
+			s.alter(func(m *sweep.DomainState) { m.Revoked = &sweep.Revocation{Run: "other", DoneAt: m.At} })
+		}, "was revoked by run other", true},
+		{"gone", func(s *sweepSite, _ sandbox.Domain) { s.sandbox.RemoveDomain(org, dom) }, "the domain is gone", false},
 	} {
-		for k, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
-			if (i+k)%redistest.Stride(2) != 0 { // by default each change meets one of the actions
+		for k, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending} {
+			if (i+k)%redistest.Stride(2) != 0 { // by default each change meets one of the settings
 				continue
 			}
-			t.Run(test.name+"/"+string(action), func(t *testing.T) {
-				s := newSweepSite(t, action)
+			t.Run(test.name+"/"+string(set), func(t *testing.T) {
+				s := newSweepSite(t, set)
 				d := s.decided(new(true))
 				test.change(s, d)
-				s.wantRow(s.finish(), test.outcome, test.detail)
+				s.wantRow(s.finish(), engine.Unchanged, test.detail)
 				s.wantPatches()
-				m := s.domainState()
-				if m.Watched() != test.watched || m.Taken != nil || m.InProgress != nil {
+				if m := s.domainState(); m.Watched() != test.watched || m.Revoked != nil && m.Revoked.Run != "other" {
 					t.Errorf("state %+v", m)
-				}
-				if test.outcome == ledger.Done {
-					s.wantNotified(events.DomainAtRisk, events.DomainLost)
-					if last := s.notified[1].Data; last.Action != "report" {
-						t.Errorf("event %+v", last)
-					}
 				}
 			})
 		}
 	}
+	t.Run("not used for discovery", func(t *testing.T) {
+		s := newSweepSite(t, sweep.Unroute)
+		s.decided(new(false))
+		s.wantRow(s.finish(), engine.Unchanged, "not used for discovery")
+		s.wantPatches()
+	})
+	for name, tighten := range map[string]func(*sweep.RevokeRow){
+		"longer": func(r *sweep.RevokeRow) { r.Grace = 30 * 24 * time.Hour }, "more sweeps": func(r *sweep.RevokeRow) { r.AbsentChecks = 9 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSweepSite(t, sweep.Unroute)
+			s.decided(new(true))
+			row := s.revocation()
+			tighten(&row)
+			s.open("", kinds.Revoke, row)
+			s.wantRow(s.finish(), engine.Unchanged, "not revoked: ", "have found it gone, over")
+			s.wantPatches()
+		})
+	}
 }
 
-// TestActBackDecidesAgain is like TestActDecidesAgain, for an action that restores.
-func TestActBackDecidesAgain(t *testing.T) {
+// summary returns the stored summary of the last complete sweep.
+func (s *sweepSite) summary() []byte {
+	s.t.Helper()
+	value, err := s.store.State(s.t.Context(), sweep.SummaryState)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return value
+}
+
+// TestRevokeBrake checks that no row revokes once the tenant has had the most revocations, and
+// that a row counts once, also if its PATCH is sent again.
+func TestRevokeBrake(t *testing.T) {
+	s := newSweepSite(t, sweep.Unroute)
+	s.max = 2
+	s.decided(new(true))
+	if ok, err := s.store.CountRevocation(t.Context(), "another", s.clock.now(), s.max); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
+	s.wantRow(s.finish(), ledger.Done)
+	s.wantPatches(patchNoUse, patchNoUse) // the first was lost
+	s.alter(func(m *sweep.DomainState) {
+		m.Revoked = nil
+		m.Absence = &sweep.Absence{Since: m.At.Add(-9 * 24 * time.Hour), Tick: m.Tick - 9*86400, Last: m.At, LastTick: m.Tick, Checks: 9}
+	})
+	s.flag(new(true))
+	s.open("", kinds.Revoke, s.revocation())
+	s.wantRow(s.finish(), engine.Unchanged, "2 domains of the tenant were revoked in seven days", "--max")
+	s.wantPatches(patchNoUse, patchNoUse)
+	if m := s.domainState(); m.Revoked != nil || m.Absence == nil {
+		t.Errorf("state %+v", m)
+	}
+	s.max = 3
+	s.open("", kinds.Revoke, s.revocation())
+	s.wantRow(s.finish(), ledger.Done)
+	s.wantPatches(patchNoUse, patchNoUse, patchNoUse)
+}
+
+// TestRouteDecidesAgain is like TestRevokeDecidesAgain, for a row that undoes.
+func TestRouteDecidesAgain(t *testing.T) {
 	for _, test := range []struct {
-		name   string
-		change func(*sweepSite, sandbox.Domain)
-		detail string
-		taken  bool // in the end
+		name    string
+		change  func(*sweepSite, sandbox.Domain)
+		detail  string
+		revoked bool // in the end
 	}{
 		{"pending", func(s *sweepSite, _ sandbox.Domain) { s.edit(func(d *sandbox.Domain) { d.Status = "pending" }) }, "someone else", false},
 		{"routed", func(s *sweepSite, _ sandbox.Domain) { s.flag(new(true)) }, "someone else has restored", false},
-		{"another token", func(s *sweepSite, _ sandbox.Domain) { s.edit(func(d *sandbox.Domain) { d.TXT = "another" }) }, "host or token differ", true},
 		{"the token is gone", func(s *sweepSite, d sandbox.Domain) { s.sandbox.SetTXT(d.Host, "gone") }, "not restored", true},
 		{"the record omits its flag", func(s *sweepSite, _ sandbox.Domain) { s.flag(nil) }, "not restored", true},
-		{"it had none before", func(s *sweepSite, _ sandbox.Domain) {
-			s.alter(func(m *sweep.DomainState) { m.Taken.Flag = nil })
-		}, "not restored", true},
-		{"nothing was taken", func(s *sweepSite, _ sandbox.Domain) { s.alter(func(m *sweep.DomainState) { m.Taken = nil }) }, "nothing to restore", false},
-		{"the status was taken", func(s *sweepSite, _ sandbox.Domain) {
-			s.alter(func(m *sweep.DomainState) { m.Taken = &sweep.ActionRequest{Action: sweep.SetPending} })
+		{"nothing is revoked", func(s *sweepSite, _ sandbox.Domain) { s.alter(func(m *sweep.DomainState) { m.Revoked = nil }) }, "nothing to restore", false},
+		{"a request is in progress", func(s *sweepSite, _ sandbox.Domain) {
+			s.alter(func(m *sweep.DomainState) { m.Revoked.DoneAt = time.Time{} })
 		}, "nothing to restore", true},
-		{"gone", func(s *sweepSite, _ sandbox.Domain) { s.sandbox.RemoveDomain(org, dom) }, "the next sweep shows", true},
+		{"the status was revoked", func(s *sweepSite, _ sandbox.Domain) {
+			s.alter(func(m *sweep.DomainState) { m.Revoked.Set = sweep.SetPending })
+		}, "nothing to restore", true},
+		{"gone", func(s *sweepSite, _ sandbox.Domain) { s.sandbox.RemoveDomain(org, dom) }, "was not found", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
@@ -145,28 +179,29 @@ func TestActBackDecidesAgain(t *testing.T) {
 			test.change(s, d)
 			s.wantRow(s.finish(), engine.Unchanged, test.detail)
 			s.wantPatches(patchNoUse)
-			if m := s.domainState(); (m.Taken != nil) != test.taken || m.InProgress != nil {
+			if m := s.domainState(); (m.Revoked != nil) != test.revoked {
 				t.Errorf("state %+v", m)
 			}
 		})
 	}
-	t.Run("a read is behind the action", func(t *testing.T) {
+	undo := sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.Unroute, Undo: true}
+	t.Run("a read is behind the revocation", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
-		s.due(new(true))
-		s.sweep()
+		s.decided(new(true))
+		s.finish()
 		s.publish()
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2, Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
-		s.open("", kinds.Act, sweep.ActionRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: 1, Back: true})
+		s.open("", kinds.Revoke, undo)
 		s.wantRow(s.finish(), ledger.Done, "restored")
 		s.wantPatches(patchNoUse, patchUse)
 	})
-	t.Run("reads are behind the action after a lost answer", func(t *testing.T) {
+	t.Run("reads are behind the revocation after a lost answer", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
-		s.due(new(true))
-		s.sweep()
+		s.decided(new(true))
+		s.finish()
 		s.publish()
 		s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
-		s.open("", kinds.Act, sweep.ActionRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: 1, Back: true})
+		s.open("", kinds.Revoke, undo)
 		s.once()
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3, Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
 		s.wantRow(s.finish(), ledger.Done, "restored")
@@ -174,51 +209,9 @@ func TestActBackDecidesAgain(t *testing.T) {
 	})
 }
 
-// TestActOmittedFlag checks that a domain whose record omits its flag is reported once, and
-// acted on once the record has the flag.
-func TestActOmittedFlag(t *testing.T) {
-	for i, test := range []struct {
-		action sweep.Action
-		use    bool // the record's flag later
-		want   []string
-	}{
-		{sweep.Unroute, true, []string{patchNoUse}},
-		{sweep.Unroute, false, nil},
-		{sweep.SetPending, true, []string{patchPending}},
-		{sweep.SetPending, false, []string{patchPendingNot}},
-	} {
-		if i%redistest.Stride(3) != 0 { // by default one of each action
-			continue
-		}
-		t.Run(fmt.Sprintf("%s, later %t", test.action, test.use), func(t *testing.T) {
-			s := newSweepSite(t, test.action)
-			s.verified(nil)
-			s.days(11)
-			s.wantPatches()
-			s.wantNotified(events.DomainAtRisk, events.DomainLost)
-			lost := s.notified[1].Data
-			for _, part := range []string{"has no use_for_organization_discovery", string(test.action), "absent-action report", "There is no TXT record"} {
-				if !contains(lost.Reason, part) {
-					t.Errorf("reason %q, want %q", lost.Reason, part)
-				}
-			}
-			s.wantHistory("reported", "use_for_organization_discovery", 1)
-			s.flag(new(test.use))
-			s.days(2)
-			s.wantPatches(test.want...)
-			if d, _ := s.sandbox.Domain(org, dom); test.want == nil && *d.Use != test.use {
-				t.Errorf("the flag is %t", *d.Use)
-			}
-			if m := s.domainState(); (m.Taken != nil) != (test.want != nil) {
-				t.Errorf("state %+v", m)
-			}
-		})
-	}
-}
-
-// TestActLostAnswer loses the answer to an action's PATCH. The record is read until it shows
+// TestRevokeLostAnswer loses the answer to a revocation's PATCH. The record is read until it shows
 // the result, and no other request is sent before.
-func TestActLostAnswer(t *testing.T) {
+func TestRevokeLostAnswer(t *testing.T) {
 	lost := map[string]struct {
 		fault   sandbox.Fault
 		patches int
@@ -228,14 +221,14 @@ func TestActLostAnswer(t *testing.T) {
 		"503":             {sandbox.Fault{Status: http.StatusServiceUnavailable}, 2},
 	}
 	for name, test := range lost {
-		for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
-			t.Run(name+"/"+string(action), func(t *testing.T) {
-				s := newSweepSite(t, action)
+		for _, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending} {
+			t.Run(name+"/"+string(set), func(t *testing.T) {
+				s := newSweepSite(t, set)
 				s.decided(new(true))
 				s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
-				s.wantFound(test.patches, func() { s.wantRow(s.finish(), ledger.Done, string(action)) })
+				s.wantFound(test.patches, func() { s.wantRow(s.finish(), ledger.Done, string(set)) })
 				s.wantNotified(events.DomainAtRisk, events.DomainLost)
-				if m := s.domainState(); m.Taken == nil || m.InProgress != nil {
+				if m := s.domainState(); !isRevoked(m) {
 					t.Errorf("state %+v", m)
 				}
 			})
@@ -246,7 +239,7 @@ func TestActLostAnswer(t *testing.T) {
 			s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
 			s.wantFound(test.patches, func() { s.wantRow(s.finish(), ledger.Done, "restored") })
 			s.wantDomain("verified", new(true))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
+			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 		})
 	}
 }
@@ -273,72 +266,78 @@ func (s *sweepSite) wantFound(patches int, do func()) {
 	}
 }
 
-// TestActLostAndBack has a PATCH executed without an answer, reads that lag behind, and a
+// TestRevokeLostAndBack has a PATCH executed without an answer, reads that lag behind, and a
 // token that is published again. The value that was taken away is restored.
-func TestActLostAndBack(t *testing.T) {
-	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
-		t.Run(string(action), func(t *testing.T) {
-			s := newSweepSite(t, action)
+func TestRevokeLostAndBack(t *testing.T) {
+	for _, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending} {
+		t.Run(string(set), func(t *testing.T) {
+			s := newSweepSite(t, set)
 			s.decided(new(true))
 			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
 			s.once()
 			s.publish()
 			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3, Wrong: func(d *sandbox.Domain) { d.Status, d.Use = "verified", new(true) }})
-			s.wantRow(s.finish(), ledger.Done, string(action))
+			s.wantRow(s.finish(), ledger.Done, string(set))
 			s.clock.advance(time.Hour)
 			s.sweep()
 			s.wantDomain("verified", new(true))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
+			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 		})
 	}
 }
 
-// TestActRefused checks that a refused PATCH has no effect, and that its action is not in
+// TestRevokeRefused checks that a refused PATCH has no effect, and that no request is in
 // progress.
-func TestActRefused(t *testing.T) {
+func TestRevokeRefused(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
 			s.decided(new(true))
 			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Status: status})
 			s.wantRow(s.finish(), engine.Refused)
-			if m := s.domainState(); m.InProgress != nil || m.Taken != nil || m.Absence == nil {
+			if m := s.domainState(); m.Revoked != nil || m.Absence == nil {
 				t.Errorf("state %+v", m)
 			}
 		})
 	}
 }
 
-// TestActGivenUp checks that an action given up with a PATCH in progress is finished at the
-// end of the next sweep, and that the taken value is restored when the token returns.
-func TestActGivenUp(t *testing.T) {
-	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
-		t.Run(string(action), func(t *testing.T) {
-			s := newSweepSite(t, action)
+// isRevoked and isSending report whether the domain was revoked, and whether a request to do so
+// may be in progress.
+func isRevoked(m sweep.DomainState) bool { return m.Revoked != nil && !m.Revoked.DoneAt.IsZero() }
+
+func isSending(m sweep.DomainState) bool { return m.Revoked != nil && m.Revoked.DoneAt.IsZero() }
+
+// TestRevokeGivenUp checks that the result of a row given up with a PATCH in progress is found by
+// the next sweep, and that the domain is restored when the token returns.
+func TestRevokeGivenUp(t *testing.T) {
+	for _, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending} {
+		t.Run(string(set), func(t *testing.T) {
+			s := newSweepSite(t, set)
 			s.decided(new(true))
 			lift := s.sandbox.AddFault(sandbox.Fault{DropAfter: true, Match: func(r sandbox.Request) bool {
-				return r.Method == http.MethodPatch || r.Operation == sandbox.OpGetDiscoveryDomain && s.domainState().InProgress != nil
+				return r.Method == http.MethodPatch || r.Operation == sandbox.OpGetDiscoveryDomain && isSending(s.domainState())
 			}})
 			s.wantRow(s.finish(), engine.Failed, "may have had its effect")
-			if m := s.domainState(); m.InProgress == nil || m.Taken != nil {
+			if m := s.domainState(); !isSending(m) {
 				t.Fatalf("state %+v: want a request in progress", m)
 			}
 			lift()
 			s.days(1)
-			if m := s.domainState(); m.InProgress != nil || m.Taken == nil {
+			if m := s.domainState(); !isRevoked(m) {
 				t.Fatalf("state %+v: want its result", m)
 			}
 			s.publish()
 			s.days(1)
 			s.wantDomain("verified", new(true))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
+			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 		})
 	}
 }
 
-// TestActUnknownResult checks that the result of a PATCH is known once the record has its flag
+// TestRevokeUnknownResult checks that the result of a PATCH is known once the record has its flag
 // again.
-func TestActUnknownResult(t *testing.T) {
+func TestRevokeUnknownResult(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.decided(new(true))
 	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
@@ -347,8 +346,7 @@ func TestActUnknownResult(t *testing.T) {
 	s.wantRow(s.finish(), engine.Unchanged, "the result of a PATCH is unknown")
 	s.days(2)
 	s.wantPatches(patchNoUse)
-	s.wantHistory("whether a PATCH took effect is unknown", "use_for_organization_discovery", 1)
-	if m := s.domainState(); m.InProgress == nil {
+	if m := s.domainState(); !isSending(m) {
 		t.Fatalf("state %+v", m)
 	}
 	s.flag(new(false))
@@ -356,60 +354,19 @@ func TestActUnknownResult(t *testing.T) {
 	s.publish()
 	s.days(1)
 	s.wantPatches(patchNoUse, patchUse)
-	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
+	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 }
 
-// TestActOlderRequest checks that of a request stored without a flag only the result is read.
-func TestActOlderRequest(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		action  sweep.Action
-		back    bool
-		change  func(*sandbox.Domain)
-		taken   bool
-		patches []string
-	}{
-		{"pending, not carried out", sweep.SetPending, false, func(*sandbox.Domain) {}, false, nil},
-		{"pending, carried out", sweep.SetPending, false, func(d *sandbox.Domain) { d.Status = "pending" }, true, nil},
-		{"unroute, carried out", sweep.Unroute, false, func(d *sandbox.Domain) { d.Use = new(false) }, true, nil},
-		{"unroute, and the record omits the flag", sweep.Unroute, false, func(*sandbox.Domain) {}, false, nil},
-		{"given back, and the record omits the flag", sweep.Unroute, true, func(*sandbox.Domain) {}, true, nil},
-		{"given back, not carried out", sweep.Unroute, true, func(d *sandbox.Domain) { d.Use = new(false) }, true, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := newSweepSite(t, test.action)
-			d := s.due(nil)
-			s.alter(func(m *sweep.DomainState) {
-				m.InProgress = &sweep.ActionRequest{Action: test.action, At: s.clock.now(), Tick: m.Tick, Since: m.Absence.Since, Host: d.Host, TXT: d.TXT}
-				if test.back {
-					m.Taken, m.Absence = new(*m.InProgress), nil
-					m.InProgress.Back = true
-				}
-			})
-			s.edit(test.change)
-			s.clock.advance(time.Hour)
-			if test.back {
-				s.publish()
-			}
-			s.days(2)
-			s.wantPatches(test.patches...)
-			if m := s.domainState(); (m.Taken != nil) != test.taken {
-				t.Errorf("state %+v", m)
-			}
-		})
-	}
-}
-
-// TestActStop pauses or cancels the run of an action at each point. No PATCH is sent after
+// TestRevokeStop pauses or cancels the run at each point. No PATCH is sent after
 // that, and the result of one in progress is read.
-func TestActStop(t *testing.T) {
+func TestRevokeStop(t *testing.T) {
 	t.Parallel()
 	type stop = func(*ledger.Ledger, context.Context, ledger.RunID) error
 	faults := []struct {
 		name   string
 		fault  sandbox.Fault
 		points int // at least
-	}{{"", sandbox.Fault{}, 17}, {"carried out", sandbox.Fault{DropAfter: true}, 25}, {"not carried out", sandbox.Fault{DropBefore: true}, 33}}
+	}{{"", sandbox.Fault{}, 15}, {"carried out", sandbox.Fault{DropAfter: true}, 23}, {"not carried out", sandbox.Fault{DropBefore: true}, 29}}
 	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
 		nth := len(name) // the two differ
 		for _, f := range faults {
@@ -470,12 +427,12 @@ func TestActStop(t *testing.T) {
 	}
 }
 
-// TestActKilledAndStopped kills the worker of an action at each point and stops the run
+// TestRevokeKilledAndStopped kills the worker at each point and stops the run
 // before another one executes the row.
-func TestActKilledAndStopped(t *testing.T) {
+func TestRevokeKilledAndStopped(t *testing.T) {
 	t.Parallel()
 	for i, cancelled := range []bool{false, true} {
-		for point := range points(t, 1, 20, 5, i) {
+		for point := range points(t, 1, 18, 5, i) {
 			died := ""
 			t.Run(fmt.Sprintf("cancelled %t/%d", cancelled, point), func(t *testing.T) {
 				s := newSweepSite(t, sweep.Unroute)
@@ -515,9 +472,9 @@ func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
 	m, row := s.domainState(), s.row(0)
 	settled := row.Phase == ledger.PhaseSettled
 	switch changed := *d.Use == back; {
-	case m.InProgress != nil:
+	case isSending(m):
 		s.t.Errorf("stopped %s: the result is not read: %+v", point, m)
-	case *d.Use != (m.Taken == nil):
+	case *d.Use == isRevoked(m):
 		s.t.Errorf("stopped %s: flag %t, state %+v", point, *d.Use, m)
 	case cancelled && !settled, changed && (!settled || row.Result.Outcome != ledger.Done):
 		s.t.Errorf("stopped %s, changed %t: row %+v", point, changed, row)
@@ -526,24 +483,24 @@ func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
 	}
 }
 
-// TestActFenced has the ledger take the row from an execution at each point, and another
+// TestRevokeFenced has the ledger take the row from an execution at each point, and another
 // one settle it, before the first continues: two executions at once.
-func TestActFenced(t *testing.T) {
+func TestRevokeFenced(t *testing.T) {
 	t.Parallel()
-	for i, action := range []sweep.Action{sweep.Unroute, sweep.SetPending, "back"} {
-		for point := range points(t, 1, 18, 7, i) {
+	for i, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending, "back"} {
+		for point := range points(t, 1, 16, 7, i) {
 			fenced := ""
-			t.Run(fmt.Sprintf("%s/%d", action, point), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%d", set, point), func(t *testing.T) {
 				status, use := "verified", true
 				var s *sweepSite
-				switch action {
+				switch set {
 				case "back":
 					s = newSweepSite(t, sweep.Unroute)
 					s.returning()
 				default:
-					s = newSweepSite(t, action)
+					s = newSweepSite(t, set)
 					s.decided(new(true))
-					use = action == sweep.SetPending
+					use = set == sweep.SetPending
 					if use {
 						status = "pending"
 					}
@@ -569,7 +526,7 @@ func TestActFenced(t *testing.T) {
 				}
 				s.wantDomain(status, new(use))
 				m := s.domainState()
-				if m.InProgress != nil || (m.Taken == nil) != (action == "back") {
+				if isSending(m) || isRevoked(m) == (set == "back") {
 					t.Errorf("fenced %s: state %+v", fenced, m)
 				}
 				if r := s.row(0).Result; r.Outcome != ledger.Done {
@@ -583,18 +540,18 @@ func TestActFenced(t *testing.T) {
 	}
 }
 
-// TestActFrozen freezes an execution right before its PATCH for so long that another one finds
+// TestRevokeFrozen freezes an execution right before its PATCH for so long that another one finds
 // it without effect and the token published again. The value that its PATCH then takes away is
 // stored all the same.
-func TestActFrozen(t *testing.T) {
-	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
-		t.Run(string(action), func(t *testing.T) {
-			s := newSweepSite(t, action)
+func TestRevokeFrozen(t *testing.T) {
+	for _, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending} {
+		t.Run(string(set), func(t *testing.T) {
+			s := newSweepSite(t, set)
 			s.decided(new(true))
 			task := s.release()
 			worker, session := s.worker()
 			s.on = func(name string) {
-				if name == "after write state" && s.domainState().InProgress != nil {
+				if name == "after write state" && isSending(s.domainState()) {
 					s.on = func(string) {}
 					s.takeBack(session)
 					s.publish()
@@ -605,7 +562,7 @@ func TestActFrozen(t *testing.T) {
 			_ = worker.ProcessTask(t.Context(), task)
 			s.on = func(string) {}
 			m := s.domainState()
-			if d, _ := s.sandbox.Domain(org, dom); (d.Status == "pending" || !*d.Use) != (m.Taken != nil) {
+			if d, _ := s.sandbox.Domain(org, dom); (d.Status == "pending" || !*d.Use) != isRevoked(m) {
 				t.Errorf("the domain is %s, flag %t, state %+v", d.Status, *d.Use, m)
 			}
 			s.clock.advance(24 * time.Hour)
@@ -622,16 +579,16 @@ func (u unstamped) DiscoveryDomain(ctx context.Context, organization, domain str
 	return u.Domains.DiscoveryDomain(apiclient.BeforeSending(ctx, nil), organization, domain)
 }
 
-// TestActLongLine checks that a record which was not read within a minute before the permit is
+// TestRevokeLongLine checks that a record which was not read within a minute before the permit is
 // read again, and that the token is checked again.
-func TestActLongLine(t *testing.T) {
+func TestRevokeLongLine(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.decided(new(true))
 	api := s.config.API
 	s.config.API = unstamped{api}
 	s.once()
 	row := s.row(0)
-	if row.Checkpoint.Stage != ledger.StageReady || row.Intent != nil || row.Checkpoint.Attempts != 0 || s.domainState().InProgress != nil {
+	if row.Checkpoint.Stage != ledger.StageReady || row.Intent != nil || row.Checkpoint.Attempts != 0 || s.domainState().Revoked != nil {
 		t.Errorf("row %+v, state %+v", row, s.domainState())
 	}
 	s.config.API = api
@@ -652,9 +609,9 @@ func (d disproving) Disprove(ctx context.Context, host, txt string) (dnscheck.Ve
 	return v, err
 }
 
-// TestActPlaces checks that an action without a place for its DNS check is given back without
+// TestRevokePlaces checks that a row without a place for its DNS check is given back without
 // a request. The place is free once DNS has answered.
-func TestActPlaces(t *testing.T) {
+func TestRevokePlaces(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.places = kinds.NewPlaces(1, 0)
 	s.decided(new(true))
@@ -671,7 +628,7 @@ func TestActPlaces(t *testing.T) {
 	<-asked
 	s.config.DNS = dns
 	requests := len(s.requests())
-	s.open("", kinds.Act, sweep.ActionRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
+	s.open("", kinds.Revoke, s.revocation())
 	s.once()
 	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
 		t.Errorf("row without a place: %+v", row)
@@ -682,12 +639,12 @@ func TestActPlaces(t *testing.T) {
 	close(hold)
 	<-ended
 	s.wantPatches(patchNoUse)
-	s.wantRow(s.finish(), engine.Unchanged, "no longer acted on")
+	s.wantRow(s.finish(), engine.Unchanged, "it was revoked by run")
 	s.wantPatches(patchNoUse)
 }
 
-// TestActStopping checks that a stopping worker sends no PATCH.
-func TestActStopping(t *testing.T) {
+// TestRevokeStopping checks that a stopping worker sends no PATCH.
+func TestRevokeStopping(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.decided(new(true))
 	stopping := make(chan struct{})
@@ -701,13 +658,18 @@ func TestActStopping(t *testing.T) {
 	}
 }
 
-// TestActInvalid has a malformed row.
-func TestActInvalid(t *testing.T) {
-	for _, content := range []string{`{"organization_id":"org_1","discovery_domain_id":"ord_1"}`, `{"organization_id":"","discovery_domain_id":"ord_1","tick":1}`} {
-		t.Run(content, func(t *testing.T) {
+// TestRevokeInvalid has malformed rows.
+func TestRevokeInvalid(t *testing.T) {
+	for detail, row := range map[string]sweep.RevokeRow{
+		"max: want 1 or more":        {OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.Unroute},
+		"set: want pending or":       {OrganizationID: org, DiscoveryDomainID: dom, Max: 1},
+		"rows of kind domain:verify": {OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.SetPending, Undo: true},
+		"organization_id":            {DiscoveryDomainID: dom, Set: sweep.Unroute, Max: 1},
+	} {
+		t.Run(detail, func(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
-			s.open("", kinds.Act, []byte(content))
-			s.wantRow(s.finish(), engine.InvalidRow)
+			s.open("", kinds.Revoke, row)
+			s.wantRow(s.finish(), engine.InvalidRow, detail)
 		})
 	}
 }

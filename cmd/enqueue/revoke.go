@@ -1,0 +1,362 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"orgops/internal/cli"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/status"
+	"orgops/internal/sweep"
+	"orgops/tasks"
+)
+
+type revokeCommand struct {
+	Tenant    string        `default:"default" placeholder:"NAME" help:"Tenant of the domains."`
+	Org       string        `noenv:"true" placeholder:"ORG" help:"Only domains of this organization."`
+	Set       sweep.Setting `noenv:"true" enum:"pending,unroute" default:"pending" help:"What is set: pending (the status), or unroute (use_for_organization_discovery becomes false)."`
+	AbsentFor time.Duration `noenv:"true" placeholder:"DURATION" help:"How long the TXT record must be gone, if longer than the tenant's --grace."`
+	Sweeps    int           `noenv:"true" placeholder:"N" help:"How many sweeps in a row must have found it gone, if more than the tenant's --absent-checks."`
+	Max       int64         `noenv:"true" placeholder:"N" help:"Most domains of the tenant to revoke in seven days, those of other runs included (default: 20, or 1 % of the domains of the last complete sweep if that is more)."`
+	Operator  []string      `noenv:"true" placeholder:"NAME" help:"Also revoke domains of this name-server operator although many of its domains are absent."`
+	Undo      string        `noenv:"true" placeholder:"RUN" help:"Prove and restore the domains that this run has revoked, instead."`
+	ID        string        `name:"run" noenv:"true" placeholder:"ID" help:"Run id (default: a new one)."`
+	Label     string        `noenv:"true" placeholder:"TEXT" help:"Label shown with the run."`
+	Follow    bool          `noenv:"true" help:"Wait until the run has ended, then print the results of its rows."`
+	DryRun    bool          `noenv:"true" help:"Print all domains known to be absent, and which of them would be revoked; change nothing."`
+	Rows      int           `noenv:"true" default:"20" help:"Domains that --dry-run prints; --json prints all."`
+}
+
+func (*revokeCommand) Help() string {
+	return `Sweeps report a domain as lost once --absent-checks sweeps have found its TXT record gone over at least --grace; nothing is changed then.
+This command revokes lost domains that the last complete sweep found gone. Before each change a worker reads state and record again, and
+queries all of the zone's name servers and the resolvers: a majority of each must deny the record, and none may have it. A domain whose
+record omits use_for_organization_discovery, and one that --protect of the worker names, is never revoked.
+
+If five or more domains of one name-server operator, and a tenth of all its domains, are absent, the operator may be the cause: they are
+left out unless --operator names it. What was revoked is restored when a sweep finds the TXT record again, or at once by --undo.
+
+Examples:
+
+    enqueue domains revoke --dry-run
+    enqueue domains revoke --set unroute --absent-for 336h --follow
+    enqueue domains revoke --undo 20261122-030000-abcdef
+
+Exit status: 1 if more domains qualify than may be revoked in seven days; none is revoked then.`
+}
+
+func (c *revokeCommand) check() error {
+	errs := []error{tasks.CheckTenant(c.Tenant), ifGiven(c.Org, tasks.CheckOrganization), ifGiven(c.ID, tasks.CheckRunID), ifGiven(c.Undo, tasks.CheckRunID)}
+	if c.AbsentFor < 0 || c.Sweeps < 0 || c.Max < 0 || c.Rows < 1 {
+		errs = append(errs, errors.New("absent-for, sweeps, max and rows: want no negative number, and rows of 1 or more"))
+	}
+	if c.DryRun && c.Follow {
+		errs = append(errs, errors.New("--dry-run and --follow do not go together: a dry run starts nothing to follow"))
+	}
+	other := firstGiven(
+		flag{c.Org != "", "--org"}, flag{c.AbsentFor != 0, "--absent-for"}, flag{c.Sweeps != 0, "--sweeps"}, flag{c.Max != 0, "--max"},
+		flag{len(c.Operator) > 0, "--operator"}, flag{c.DryRun, "--dry-run"},
+	)
+	if c.Undo != "" && other != "" {
+		errs = append(errs, fmt.Errorf("--undo and %s do not go together: it restores what the run has revoked", other))
+	}
+	return cli.Usage(errors.Join(errs...))
+}
+
+func (c *revokeCommand) Run(ctx context.Context, t *tool) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	switch {
+	case c.Undo != "":
+		return t.undoRevocations(ctx, c)
+	case c.DryRun:
+		if err := t.connectToRead(ctx); err != nil {
+			return err
+		}
+		p, err := t.planRevocations(ctx, c)
+		if err != nil {
+			return err
+		}
+		return t.printRevocations(c, p)
+	}
+	return t.revoke(ctx, c)
+}
+
+// revocations are the domains that a command would revoke.
+type revocations struct {
+	candidates []sweep.Candidate // first those that are revoked
+	chosen     int64
+	operators  []sweep.OperatorShare
+	most, used int64 // revocations in seven days
+	unreadable int   // states
+}
+
+// refusal returns why nothing is revoked; nil: the brake allows it.
+func (p revocations) refusal() error {
+	if p.chosen <= p.most-p.used {
+		return nil
+	}
+	return fmt.Errorf("%d domains qualify, and %d may be revoked in seven days, of which %d were: list them by --dry-run; "+
+		"then revoke some (--org, --absent-for), wait, or allow more by --max", p.chosen, p.most, p.used)
+}
+
+// planRevocations selects the domains to revoke by the states that sweeps have stored.
+func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocations, err error) {
+	settings, _, err := t.served(ctx, c.Tenant, false)
+	if err != nil {
+		return p, err
+	}
+	rules := settings.Rules()
+	switch {
+	case c.AbsentFor != 0 && c.AbsentFor < rules.Grace:
+		return p, cli.Usage(fmt.Errorf("absent-for: want at least the tenant's grace, %s, got %s", rules.Grace, c.AbsentFor))
+	case c.Sweeps != 0 && c.Sweeps < rules.AbsentChecks:
+		return p, cli.Usage(fmt.Errorf("sweeps: want at least the tenant's absent-checks, %d, got %d", rules.AbsentChecks, c.Sweeps))
+	}
+	store := sweep.NewStore(t.redis, c.Tenant)
+	states := sweep.States{Tenant: c.Tenant, Store: store}
+	s := sweep.Selection{Rules: rules.Tightened(c.AbsentFor, c.Sweeps), Organization: c.Org, Operators: c.Operator}
+	if s.Summary, _, err = states.Summary(ctx); err != nil {
+		return p, err
+	}
+	if s.Counts, err = store.Counts(ctx, s.Summary.Tick); err != nil {
+		return p, err
+	}
+	if s.At, err = store.Clock(ctx); err != nil {
+		return p, err
+	}
+	for d, err := range states.Watched(ctx) {
+		switch {
+		case err == nil:
+			s.Add(d.ID, d.DomainState)
+		case d.ID == "":
+			return p, err
+		default:
+			p.unreadable++
+			t.log.WarnContext(ctx, "domain state unreadable: the domain is left out", "discovery_domain_id", d.ID, "error", err, "what_to_do", sweep.Unreadable)
+		}
+	}
+	p.candidates, p.operators = s.Select()
+	for _, one := range p.operators {
+		p.chosen += one.Chosen
+	}
+	p.most = cmp.Or(c.Max, s.Summary.Max())
+	p.used, err = store.Revocations(ctx, s.At)
+	return p, err
+}
+
+// revoke submits a run of the domains that qualify.
+func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
+	if err := t.connectToSubmit(ctx); err != nil {
+		return err
+	}
+	p, err := t.planRevocations(ctx, c)
+	if err != nil {
+		return err
+	}
+	if !t.json || p.refusal() != nil {
+		if err := writeOperators(t.Stderr, p); err != nil {
+			return err
+		}
+	}
+	if err := p.refusal(); err != nil {
+		return err
+	}
+	var rows [][]byte
+	for _, d := range p.candidates[:p.chosen] {
+		row, err := json.Marshal(sweep.RevokeRow{
+			OrganizationID: d.OrganizationID, DiscoveryDomainID: d.ID, Set: c.Set, Grace: c.AbsentFor, AbsentChecks: c.Sweeps, Max: p.most,
+		})
+		if err != nil {
+			return fmt.Errorf("domain %s: %w", d.ID, err)
+		}
+		rows = append(rows, row)
+	}
+	return t.submitChosen(ctx, c, ledger.NewRun{Kind: kinds.Revoke}, rows, "no domain qualifies: nothing is revoked")
+}
+
+// undoGiveUp is how long a row that restores a status waits for a proof. Sweeps restore it later.
+const undoGiveUp = time.Hour
+
+// undoRevocations submits a run that restores the domains of another one.
+func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
+	if err := t.connectToSubmit(ctx); err != nil {
+		return err
+	}
+	from, err := t.ledger.Get(ctx, ledger.RunID(c.Undo))
+	switch {
+	case err != nil:
+		return err
+	case from.Kind != kinds.Revoke || string(from.Tenant) != c.Tenant:
+		return cli.Usage(fmt.Errorf("undo: run %s is of kind %s and tenant %s: want one of kind %s and tenant %s", from.ID, from.Kind, from.Tenant, kinds.Revoke, c.Tenant))
+	}
+	states := sweep.States{Tenant: c.Tenant, Store: sweep.NewStore(t.redis, c.Tenant)}
+	run := ledger.NewRun{Kind: kinds.Revoke}
+	var rows [][]byte
+	for first := int64(0); ; {
+		page, err := t.ledger.Rows(ctx, from.ID, first, ledger.SegmentRows)
+		if err != nil {
+			return err
+		}
+		for _, source := range page {
+			var row sweep.RevokeRow
+			if err := json.NewDecoder(bytes.NewReader(source)).Decode(&row); err != nil {
+				return fmt.Errorf("run %s: %w", from.ID, err)
+			}
+			state, _, err := states.Read(ctx, row.DiscoveryDomainID)
+			if err != nil {
+				return err
+			}
+			if state.Revoked == nil || state.Revoked.Run != string(from.ID) {
+				continue // it was not revoked, or is restored
+			}
+			var undo any = sweep.RevokeRow{OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID, Set: row.Set, Undo: true}
+			if row.Set == sweep.SetPending {
+				run.Kind, run.GiveUp = kinds.Verify, undoGiveUp
+				undo = kinds.VerifyRow{
+					OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID, UseForOrganizationDiscovery: &state.Revoked.Flag, Restore: true,
+				}
+			}
+			content, err := json.Marshal(undo)
+			if err != nil {
+				return fmt.Errorf("domain %s: %w", row.DiscoveryDomainID, err)
+			}
+			rows = append(rows, content)
+		}
+		if first += int64(len(page)); len(page) == 0 {
+			break
+		}
+	}
+	return t.submitChosen(ctx, c, run, rows, "nothing that run "+c.Undo+" has revoked is left to restore")
+}
+
+// submitChosen submits the rows as a run, and follows it if the command says so. none is logged if
+// there are no rows.
+func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.NewRun, rows [][]byte, none string) error {
+	if len(rows) == 0 {
+		t.log.InfoContext(ctx, none, "tenant", c.Tenant)
+		if t.json {
+			return t.printJSON(submittedJSON{})
+		}
+		return nil
+	}
+	run.ID, run.Tenant, run.Label = ledger.RunID(cmp.Or(c.ID, tasks.NewRunID(time.Now()))), ledger.Tenant(c.Tenant), c.Label
+	sub, err := t.intake().SubmitChosen(ctx, run, rows)
+	if err != nil {
+		return refusal(sub.Found, unfinished(ctx, string(run.ID), err))
+	}
+	if err := t.printSubmitted(ctx, sub); err != nil || !c.Follow {
+		return err
+	}
+	return t.follow(ctx, []string{string(run.ID)})
+}
+
+// writeOperators writes how many domains go, by operator of their name servers.
+func writeOperators(out io.Writer, p revocations) error {
+	w := status.NewTable(out)
+	fmt.Fprintf(w, "to be revoked\t%d\n", p.chosen)
+	fmt.Fprintf(w, "in seven days\t%d were, at most %d may be\n", p.used, p.most)
+	if p.unreadable > 0 {
+		fmt.Fprintf(w, "unreadable\t%d states of domains, which are left out\n", p.unreadable)
+	}
+	if len(p.operators) > 0 {
+		fmt.Fprintln(w, "\nOPERATOR OF NAME SERVERS\tTO BE REVOKED\tABSENT\tOF ITS DOMAINS")
+	}
+	for _, o := range p.operators {
+		line := fmt.Sprintf("%s\t%d\t%d\t%d", cmp.Or(status.Shown(o.Operator), "unknown"), o.Chosen, o.Absent, o.Domains)
+		if o.Together && o.Chosen == 0 {
+			line += "\tleft out: --operator " + status.Shown(o.Operator)
+		}
+		fmt.Fprintln(w, line)
+	}
+	return w.Flush()
+}
+
+// revocationsJSON is the output of --json for a dry run.
+type revocationsJSON struct {
+	DryRun     bool            `json:"dry_run"`
+	Tenant     string          `json:"tenant"`
+	Set        sweep.Setting   `json:"set"`
+	Revoked    int64           `json:"to_be_revoked"`
+	Used       int64           `json:"revoked_in_seven_days"`
+	Max        int64           `json:"max"`
+	Refused    string          `json:"refused,omitempty"` // why nothing would be revoked
+	Unreadable int             `json:"unreadable,omitempty"`
+	Operators  []operatorJSON  `json:"name_server_operators"`
+	Domains    []candidateJSON `json:"domains"` // all that are absent or revoked
+}
+
+type operatorJSON struct {
+	Operator string `json:"operator"` // empty: unknown
+	Revoked  int64  `json:"to_be_revoked"`
+	Absent   int64  `json:"absent"`
+	Domains  int64  `json:"domains"`
+	Together bool   `json:"needs_operator"` // its domains go only by --operator
+}
+
+type candidateJSON struct {
+	ID           string     `json:"discovery_domain_id"`
+	Name         string     `json:"domain"`
+	Organization string     `json:"organization_id"`
+	Operator     string     `json:"name_server_operator,omitempty"`
+	Since        *time.Time `json:"absent_since"` // null: it is revoked
+	Sweeps       int        `json:"sweeps"`       // that have found it gone
+	Lost         *time.Time `json:"lost_since"`   // null: it is not
+	Revoked      bool       `json:"to_be_revoked"`
+	Reason       string     `json:"reason,omitempty"` // why not
+}
+
+// printRevocations prints what the command would do.
+func (t *tool) printRevocations(c *revokeCommand, p revocations) error {
+	if t.json {
+		j := revocationsJSON{DryRun: true, Tenant: c.Tenant, Set: c.Set, Revoked: p.chosen, Used: p.used, Max: p.most, Unreadable: p.unreadable, Operators: []operatorJSON{}, Domains: []candidateJSON{}}
+		if err := p.refusal(); err != nil {
+			j.Refused = err.Error()
+		}
+		for _, o := range p.operators {
+			j.Operators = append(j.Operators, operatorJSON{o.Operator, o.Chosen, o.Absent, o.Domains, o.Together})
+		}
+		for _, d := range p.candidates {
+			one := candidateJSON{ID: d.ID, Name: d.Domain, Organization: d.OrganizationID, Operator: d.Operator, Revoked: d.Unfit == "", Reason: d.Unfit}
+			if a := d.Absence; a != nil {
+				one.Since, one.Sweeps, one.Lost = known(a.Since), a.Checks, known(a.Lost)
+			}
+			j.Domains = append(j.Domains, one)
+		}
+		return t.printJSON(j)
+	}
+	if err := writeOperators(t.Stdout, p); err != nil {
+		return err
+	}
+	if err := p.refusal(); err != nil {
+		fmt.Fprintf(t.Stdout, "\nnothing would be revoked: %v\n", err)
+	}
+	if len(p.candidates) == 0 {
+		_, err := fmt.Fprintln(t.Stdout, "\nno domain is known to be absent, and none is revoked")
+		return err
+	}
+	w := status.NewTable(t.Stdout)
+	fmt.Fprintln(w, "\nDOMAIN\tNAME\tORGANIZATION\tABSENT SINCE\tSWEEPS\tDECISION")
+	for _, d := range p.candidates[:min(c.Rows, len(p.candidates))] {
+		since, sweeps, decision := "-", "-", "to be revoked: "+string(c.Set)
+		if d.Absence != nil {
+			since, sweeps = status.Stamp(d.Absence.Since), fmt.Sprint(d.Absence.Checks)
+		}
+		if d.Unfit != "" {
+			decision = "not revoked: " + status.Shown(d.Unfit)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", status.Shown(d.ID), status.Shown(d.Domain), status.Shown(d.OrganizationID), since, sweeps, decision)
+	}
+	if more := len(p.candidates) - c.Rows; more > 0 {
+		fmt.Fprintf(w, "and %d more\n", more)
+	}
+	return w.Flush()
+}

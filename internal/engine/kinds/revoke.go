@@ -1,0 +1,420 @@
+package kinds
+
+// A revocation changes a tenant's record and may be killed anywhere. Right before its PATCH
+// it stores an intent with the row and the request in the domain's state, the latter by
+// compare-and-set, so that of two executions one sends it. An execution that finds the intent
+// reads the record: if the PATCH has taken effect, the row is done; if it surely has not, the
+// row begins anew, with a new check that the domain qualifies and another disproof. A sweep
+// reads the result of a request whose row was given up.
+//
+// A PATCH that revokes is idempotent (specification 4.1), and so is one that undoes it. No
+// PATCH is sent while the record omits its flag.
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/internal/sweep"
+)
+
+// Revoke is the kind of rows that revoke a domain whose token is gone, or route it again. A row's
+// content is a [sweep.RevokeRow]. Only a command of an operator submits such rows, and sweeps
+// those that route a domain again.
+const Revoke ledger.Kind = "domain:revoke"
+
+type revokeRow struct{ sweep.RevokeRow }
+
+// Validate checks the row, as far as that needs no tenant.
+func (r revokeRow) Validate() error {
+	switch {
+	case r.Set != sweep.SetPending && r.Set != sweep.Unroute:
+		return fmt.Errorf("set: want pending or unroute, got %.20q", string(r.Set))
+	case r.Undo && r.Set != sweep.Unroute:
+		return fmt.Errorf("set: a status is restored by rows of kind %s", Verify)
+	case !r.Undo && r.Max <= 0:
+		return fmt.Errorf("max: want 1 or more, got %d", r.Max)
+	}
+	return checkIDs(r.OrganizationID, r.DiscoveryDomainID)
+}
+
+// RevokeDNS is the part of [dnscheck.Checker] that revocations need.
+type RevokeDNS interface {
+	Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+	Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+}
+
+// RevokeConfig configures the handler of [Revoke].
+type RevokeConfig struct {
+	API    Domains
+	DNS    RevokeDNS
+	States *sweep.States
+	Rules  sweep.Rules
+	// Places bounds the DNS checks at a time; nil: no limit. They should be of their own,
+	// and few: a disproof queries many servers, of which some may be slow.
+	Places *Places
+	// NoServers says that the tenant is a sandbox, whose zone has no name servers: the
+	// resolvers suffice then.
+	NoServers bool
+	// RequestTimeout is as in [VerifyConfig].
+	RequestTimeout time.Duration
+	Logger         *slog.Logger // nil: none
+}
+
+// NewRevoke returns the handler of [Revoke].
+func NewRevoke(cfg RevokeConfig) engine.Handler {
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+		want, err := decode[revokeRow](row)
+		if err != nil {
+			return ledger.Result{}, err
+		}
+		r := &revocation{
+			change: change{
+				x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: defaultSettled,
+				organization: want.OrganizationID, domain: want.DiscoveryDomainID,
+			},
+			cfg: cfg, want: want,
+		}
+		if row.Intent != nil {
+			r.intent = new(revokeIntent)
+			if err := readIntent(row, r.intent); err != nil {
+				return ledger.Result{}, err
+			}
+		}
+		result, err := r.execute(ctx)
+		return result, stateError(err)
+	})
+}
+
+// revokeIntent is the form in which the intent of a PATCH is stored.
+type revokeIntent struct {
+	At      time.Time `json:"at"`
+	Verdict []byte    `json:"verdict"` // that permits it
+}
+
+// revocation is one execution of a row.
+type revocation struct {
+	change
+
+	cfg    RevokeConfig
+	want   revokeRow
+	intent *revokeIntent // of an earlier execution, then of this one; nil: none
+	state  sweep.DomainState
+	raw    []byte // of state; nil: none is stored
+}
+
+func (r *revocation) execute(ctx context.Context) (result ledger.Result, err error) {
+	if r.state, r.raw, err = r.cfg.States.ReadNotified(ctx, r.domain); err != nil {
+		return result, err
+	}
+	if r.intent != nil {
+		if result, err = r.resume(ctx); err != nil || result.Outcome != "" {
+			return result, err
+		}
+	}
+	if r.x.FinishOnly {
+		return result, stopped(ctx, r.x, r.row)
+	}
+	if why, err := r.unfit(ctx); err != nil || why != "" {
+		return unchanged(why), err
+	}
+	// Before the read, which would be in vain without a place.
+	free, err := r.cfg.Places.take(r.state.Reason)
+	if err != nil {
+		return result, err
+	}
+	defer free()
+	d, err := r.read(r.x.Beginning(ctx, r.stamp))
+	switch {
+	case isNotFound(err):
+		return r.gone(ctx)
+	case err != nil:
+		return result, err
+	}
+	if flag := d.UseForOrganizationDiscovery; (flag == nil) != r.state.FlagOmitted {
+		r.state.FlagOmitted = flag == nil
+		if err := r.write(ctx); err != nil {
+			return result, err
+		}
+	}
+	if r.want.Undo {
+		return r.undo(ctx, d, free)
+	}
+	return r.revoke(ctx, d, free)
+}
+
+// unfit returns why the row has nothing to do by the domain's state; "": its record is read.
+func (r *revocation) unfit(ctx context.Context) (string, error) {
+	switch s := r.state; {
+	case r.raw == nil || s.OrganizationID != r.organization:
+		return "no sweep has found the domain", nil
+	case r.want.Undo && (s.Revoked == nil || s.Revoked.Set != sweep.Unroute || s.Revoked.DoneAt.IsZero()):
+		return "nothing to restore", nil
+	case r.want.Undo:
+		return "", nil
+	}
+	last, _, err := r.cfg.States.Summary(ctx)
+	if err != nil {
+		return "", err
+	}
+	why := r.cfg.Rules.Tightened(r.want.Grace, r.want.AbsentChecks).Unfit(r.state, last.Tick)
+	if why != "" {
+		why = "not revoked: " + why
+	}
+	return why, nil
+}
+
+// gone ends the row of a domain that does not exist. The state of a revoked domain stays: a
+// single answer may be that of a server that is behind.
+func (r *revocation) gone(ctx context.Context) (ledger.Result, error) {
+	if r.state.Revoked != nil {
+		return unchanged("the domain was not found"), nil
+	}
+	return unchanged("the domain is gone"), r.cfg.States.Forget(ctx, r.domain)
+}
+
+// revoke revokes a domain that qualifies by its state. free frees the place of its DNS check.
+func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, free func()) (ledger.Result, error) {
+	flag := d.UseForOrganizationDiscovery
+	switch {
+	case d.Status != apiclient.StatusVerified:
+		return r.clear(ctx, "pending", "someone else has set it to pending")
+	case sweep.HashToken(d.VerificationHost, d.VerificationTXT) != r.state.TokenHash:
+		return r.clear(ctx, "another token", "host or token differ from those that were checked")
+	case flag == nil:
+		return unchanged("not revoked: its record has no use_for_organization_discovery, so what a change would replace is not known: set it explicitly once"), nil
+	case r.want.Set == sweep.Unroute && !*flag:
+		return unchanged("not revoked: it is not used for discovery"), nil
+	}
+	verdict, err := r.cfg.DNS.Disprove(ctx, d.VerificationHost, d.VerificationTXT)
+	free()
+	switch {
+	case err != nil:
+		return ledger.Result{}, err
+	case verdict.State == dnscheck.Present:
+		r.state.Found(r.domain, r.x.Now())
+		return unchanged("not revoked: the token is there"), r.write(ctx)
+	case verdict.State == dnscheck.Absent && verdict.Basis != dnscheck.ByBoth && !r.cfg.NoServers:
+		return unchanged("not revoked: only resolvers deny the token, and the domain's name servers were not reached"), nil
+	case verdict.State != dnscheck.Absent:
+		return unchanged("not revoked: " + verdict.Sentence()), nil
+	}
+	request := sweep.Revocation{Set: r.want.Set, Run: string(r.x.Run), Since: r.state.Absence.Since, Flag: *flag}
+	sent := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag}
+	if r.want.Set == sweep.Unroute {
+		sent = apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(false)}
+	}
+	if err := r.patch(ctx, d, verdict, sent, &request); err != nil {
+		return ledger.Result{}, err
+	}
+	return r.revoked(ctx, request)
+}
+
+// undo routes a domain again.
+func (r *revocation) undo(ctx context.Context, d apiclient.DiscoveryDomain, free func()) (ledger.Result, error) {
+	switch flag := d.UseForOrganizationDiscovery; {
+	case d.Status != apiclient.StatusVerified:
+		return r.clear(ctx, "pending", "someone else has set it to pending: its flag stays as it is")
+	case flag == nil:
+		return unchanged("not restored: the record has no use_for_organization_discovery; it is restored once the record has it"), nil
+	case *flag && r.isRecent():
+		return ledger.Result{}, engine.Later("the record may be read as it was before it was revoked", time.Minute)
+	case *flag:
+		return r.clear(ctx, "changed by others", "someone else has restored the flag")
+	}
+	verdict, err := r.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+	free()
+	switch {
+	case err != nil:
+		return ledger.Result{}, err
+	case verdict.State != dnscheck.Present:
+		return unchanged("not restored: " + verdict.Sentence()), nil
+	}
+	if err := r.patch(ctx, d, verdict, apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}, nil); err != nil {
+		return ledger.Result{}, err
+	}
+	return r.restored(ctx)
+}
+
+// isRecent reports whether reads may show the record as it was before the revocation.
+func (r *revocation) isRecent() bool {
+	return r.state.Revoked != nil && r.x.Now().Sub(r.state.Revoked.EffectiveAt()) < r.settled
+}
+
+// clear drops the absence and the revocation.
+func (r *revocation) clear(ctx context.Context, what, why string) (ledger.Result, error) {
+	r.state.Clear(r.x.Now(), what, why)
+	return unchanged(why), r.write(ctx)
+}
+
+// write stores the state, if it is still the one that was read, and notifies its events.
+func (r *revocation) write(ctx context.Context) (err error) {
+	r.raw, err = r.cfg.States.Write(ctx, r.domain, r.raw, &r.state)
+	return err
+}
+
+// patch sends the PATCH that the verdict permits. With the permit in hand it counts the
+// revocation, stores the intent, which asks the ledger whether the run is stopped, and the
+// request in the state, which must not have changed since it was read. request is nil if the
+// PATCH undoes one.
+func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, verdict dnscheck.Verdict, sent apiclient.DiscoveryDomainUpdate, request *sweep.Revocation) error {
+	packed, err := proofEvidence(verdict, newCompared(r.organization, d), r.x.Now()).pack()
+	if err != nil {
+		return err
+	}
+	if r.x.Stopping() {
+		return engine.ErrStopping
+	}
+	store := func(ctx context.Context) error {
+		if !r.isFresh(r.readAt) {
+			return engine.Ready("the record was read too long before the permit; it is read and checked again")
+		}
+		now := r.x.Now().UTC().Truncate(time.Second)
+		if request != nil {
+			if err := r.count(ctx, now); err != nil {
+				return err
+			}
+		}
+		r.intent = &revokeIntent{At: now, Verdict: packed}
+		if err := intend(ctx, r.x, r.row, r.intent); err != nil || request == nil {
+			return err
+		}
+		request.At, request.Verdict = now, packed
+		r.state.Revoked = new(*request)
+		err := r.write(ctx)
+		if err != nil {
+			r.state.Revoked = nil
+			return withdraw(ctx, r.x, r.row, err)
+		}
+		return nil
+	}
+	noEffect := func(ctx context.Context, reason error) error {
+		if request != nil {
+			r.state.Revoked = nil
+			if err := r.write(ctx); err != nil {
+				return both(reason, err)
+			}
+		}
+		return withdraw(ctx, r.x, r.row, reason)
+	}
+	answer, err := r.send(ctx, sent, store, noEffect)
+	if err != nil {
+		return err
+	}
+	return carriedOut(sent, answer)
+}
+
+// count counts the revocation, or settles its row: the tenant has had too many.
+func (r *revocation) count(ctx context.Context, now time.Time) error {
+	s := r.x.Segment
+	name := fmt.Sprintf("%s/%s/%d/%d", s.Run, s.Incarnation, s.Number, r.row.Number)
+	ok, err := r.cfg.States.Store.CountRevocation(ctx, name, now, r.want.Max)
+	if err != nil || ok {
+		return err
+	}
+	return engine.Settle(unchanged(fmt.Sprintf("not revoked: %d domains of the tenant were revoked in seven days, the most that may be (--max)", r.want.Max)))
+}
+
+// resume ends the request of an earlier execution. An empty result means that the request had
+// no effect, and that another may begin.
+func (r *revocation) resume(ctx context.Context) (ledger.Result, error) {
+	revoked := r.state.Revoked
+	ours := revoked != nil && revoked.At.Equal(r.intent.At) && revoked.Run == string(r.x.Run)
+	switch { // the earlier execution was killed before the row was settled
+	case r.want.Undo && r.state.RestoredAt(r.intent.At):
+		return ledger.Result{Outcome: ledger.Done, Detail: detailRestored, Evidence: r.intent.Verdict}, nil
+	case !r.want.Undo && ours && !revoked.DoneAt.IsZero():
+		return r.result(), nil
+	}
+	d, err := r.read(apiclient.BeforeSending(ctx, r.stamp))
+	switch {
+	case isNotFound(err):
+		return r.gone(ctx)
+	case err != nil: // a refusal says nothing of that request
+		return ledger.Result{}, retryRefused(fmt.Errorf("read the result of a PATCH: %w", err))
+	}
+	flag := d.UseForOrganizationDiscovery
+	switch {
+	case r.want.Undo && flag != nil && *flag && !r.isRecent():
+		return r.restored(ctx)
+	case !r.want.Undo && r.want.Set == sweep.SetPending && d.Status == apiclient.StatusPending,
+		!r.want.Undo && r.want.Set == sweep.Unroute && flag != nil && !*flag:
+		request := sweep.Revocation{Set: r.want.Set, Run: string(r.x.Run), At: r.intent.At, Since: r.intent.At, Flag: true, Verdict: r.intent.Verdict}
+		if ours {
+			request = *revoked
+		} else if flag != nil && r.want.Set == sweep.SetPending {
+			request.Flag = *flag
+		}
+		return r.revoked(ctx, request)
+	}
+	if left := max(r.inFlight(r.intent.At), r.readAgain(r.intent.At)); left > 0 {
+		return ledger.Result{}, engine.Later("a PATCH of this domain had no response; its result is being read again", min(left, time.Minute))
+	}
+	if r.want.Set == sweep.Unroute && d.Status == apiclient.StatusVerified && flag == nil {
+		return unchanged("the result of a PATCH is unknown: the record has no use_for_organization_discovery; sweeps read it again"), nil
+	}
+	if ours && !r.want.Undo {
+		r.state.Revoked = nil
+		if err := r.write(ctx); err != nil {
+			return ledger.Result{}, err
+		}
+	}
+	if r.x.FinishOnly && r.x.Cancelled {
+		const detail = "the run was cancelled; a PATCH was under way, and did not take effect"
+		return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, nil
+	}
+	return ledger.Result{}, nil
+}
+
+// revoked stores that the request has taken effect. It does so even if another execution has
+// dropped the request meanwhile: only a revocation that is stored is undone.
+func (r *revocation) revoked(ctx context.Context, request sweep.Revocation) (ledger.Result, error) {
+	r.audit(ctx, "domain revoked: "+string(request.Set))
+	now := r.x.Now()
+	var err error
+	r.state, err = r.cfg.States.Change(ctx, r.domain, func(s *sweep.DomainState) {
+		if s.OrganizationID == r.organization && (s.Revoked == nil || s.Revoked.DoneAt.IsZero()) {
+			s.Revoked = new(request)
+			s.RevokedAt(now)
+		}
+	})
+	return r.result(), err
+}
+
+// result is the result of a revoked domain.
+func (r *revocation) result() ledger.Result {
+	return ledger.Result{Outcome: ledger.Done, Detail: string(r.want.Set) + ": " + r.state.Sentence, Evidence: r.intent.Verdict}
+}
+
+const detailRestored = "restored: the token is there again"
+
+// restored stores that the domain is routed again.
+func (r *revocation) restored(ctx context.Context) (ledger.Result, error) {
+	r.audit(ctx, "domain routed again")
+	r.state.Restored(r.domain, r.intent.At, r.intent.Verdict)
+	return ledger.Result{Outcome: ledger.Done, Detail: detailRestored, Evidence: r.intent.Verdict}, r.write(ctx)
+}
+
+// audit logs a change of the domain and the verdict that permitted it. An execution that is
+// killed before it stores the change leaves another line to the next one, about the same
+// request.
+func (r *revocation) audit(ctx context.Context, event string) {
+	verdict, err := ReadEvidence(r.intent.Verdict)
+	if err != nil {
+		r.cfg.Logger.WarnContext(ctx, "evidence of a revocation not readable", "discovery_domain_id", r.domain, "error", err)
+	}
+	host := ""
+	if verdict.Compared != nil {
+		host = verdict.Compared.Host
+	}
+	r.cfg.Logger.InfoContext(ctx, "audit", "event", event, "run", r.x.Run,
+		"organization_id", r.organization, "discovery_domain_id", r.domain, "domain", r.state.Domain, "verification_host", host,
+		"decided_at", verdict.At, "state", verdict.State, "reason", verdict.Reason, "basis", verdict.Basis, "quorum", verdict.Quorum, "resolvers", verdict.Resolvers)
+}
