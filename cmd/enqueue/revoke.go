@@ -201,10 +201,10 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	states := sweep.States{Tenant: c.Tenant, Store: sweep.NewStore(t.redis, c.Tenant)}
 	run := ledger.NewRun{Kind: kinds.Revoke}
 	var rows [][]byte
-	for first := int64(0); ; {
+	for first := int64(0); first < from.Total(); {
 		page, err := t.ledger.Rows(ctx, from.ID, first, ledger.SegmentRows)
-		if err != nil {
-			return err
+		if err != nil || len(page) == 0 {
+			return cmp.Or(err, fmt.Errorf("run %s: its rows from %d on cannot be read", from.ID, first))
 		}
 		for _, source := range page {
 			var row sweep.RevokeRow
@@ -218,31 +218,35 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 			if state.Revoked == nil || state.Revoked.Run != string(from.ID) {
 				continue // it was not revoked, or is restored
 			}
-			var undo any = sweep.RevokeRow{OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID, Set: row.Set, Undo: true}
 			if row.Set == sweep.SetPending {
 				run.Kind, run.GiveUp = kinds.Verify, undoGiveUp
-				undo = kinds.VerifyRow{
-					OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID, UseForOrganizationDiscovery: &state.Revoked.Flag, Restore: true,
-				}
 			}
-			content, err := json.Marshal(undo)
+			content, err := undoing(row, state.Revoked.Flag)
 			if err != nil {
 				return fmt.Errorf("domain %s: %w", row.DiscoveryDomainID, err)
 			}
 			rows = append(rows, content)
 		}
-		if first += int64(len(page)); len(page) == 0 {
-			break
-		}
+		first += int64(len(page))
 	}
 	return t.submitChosen(ctx, c, run, rows, "nothing that run "+c.Undo+" has revoked is left to restore")
 }
 
-// submitChosen submits the rows as a run, and follows it if the command says so. none is logged if
-// there are no rows.
-func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.NewRun, rows [][]byte, none string) error {
+// undoing returns the row that undoes the row: a verification restores a status, with its flag.
+func undoing(row sweep.RevokeRow, flag bool) ([]byte, error) {
+	if row.Set == sweep.SetPending {
+		return json.Marshal(kinds.VerifyRow{
+			OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID, UseForOrganizationDiscovery: &flag, Restore: true,
+		})
+	}
+	return json.Marshal(sweep.RevokeRow{OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID, Set: row.Set, Undo: true})
+}
+
+// submitChosen submits the rows as a run, and follows it if the command says so. why is logged if
+// there are none.
+func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.NewRun, rows [][]byte, why string) error {
 	if len(rows) == 0 {
-		t.log.InfoContext(ctx, none, "tenant", c.Tenant)
+		t.log.InfoContext(ctx, "no run submitted", "tenant", c.Tenant, "reason", why)
 		if t.json {
 			return t.printJSON(submittedJSON{})
 		}

@@ -35,13 +35,13 @@ func (r Rules) Tightened(grace time.Duration, checks int) Rules {
 
 // TooShort returns why an absence does not suffice; "": it does.
 func (r Rules) TooShort(s DomainState) string {
-	r = r.Tightened(0, 0)
+	rules := r.Tightened(0, 0)
 	a, gone := s.Absence, s.AbsentFor()
 	if a == nil {
 		return "the token is not known to be gone"
 	}
-	if a.Checks < r.AbsentChecks || gone < r.Grace {
-		return fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, r.AbsentChecks, inDays(gone), inDays(r.Grace))
+	if a.Checks < rules.AbsentChecks || gone < rules.Grace {
+		return fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, rules.AbsentChecks, inDays(gone), inDays(rules.Grace))
 	}
 	return ""
 }
