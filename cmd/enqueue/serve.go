@@ -98,7 +98,7 @@ func (c *serveCommand) checkLimits() error {
 
 type accessCommand struct {
 	Name          string   `arg:"" help:"Name of the user, for the log and for runs."`
-	Role          string   `required:"" noenv:"true" placeholder:"ROLE" help:"reader, support, operator, submitter or customer."`
+	Role          string   `required:"true" noenv:"true" placeholder:"ROLE" help:"reader, support, operator, submitter or customer."`
 	Tenants       []string `default:"*" noenv:"true" placeholder:"NAME" help:"Tenants that the user is limited to."`
 	Organizations []string `noenv:"true" placeholder:"ID" help:"Organizations that a submitter, customer or user of support is limited to."`
 	Kinds         []string `noenv:"true" placeholder:"KIND" help:"Kinds of rows that a submitter may submit, such as domain:verify, or *."`

@@ -104,7 +104,7 @@ func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 // check checks the settings that are not of a tenant.
 func (s settings) check() (err error) {
 	if s.HTTPAddr != off {
-		_, _, err = s.accessFlags.open(s.HTTPAddr, slog.New(slog.DiscardHandler))
+		_, _, err = s.open(s.HTTPAddr, slog.New(slog.DiscardHandler))
 	}
 	if err == nil && s.ProbeAddr != off {
 		if _, _, err = net.SplitHostPort(s.ProbeAddr); err != nil {

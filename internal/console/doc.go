@@ -1,5 +1,6 @@
-// Package console serves the operators' pages of a worker ([Pages]). Package web finds out who sends a request,
-// and refuses those that a user's role does not allow, or that another site makes a browser send.
+// Package console serves the operators' pages of a worker ([Pages]). Package web finds out who
+// sends a request, and refuses those that a user's role does not allow, or that another site makes
+// a browser send.
 //
 // The files, each of which uses those below it:
 //

@@ -68,8 +68,6 @@ func header(name, value string) change {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-func host(name string) change { return func(r *http.Request) { r.Host = name } }
-
 func (p pages) do(method, path string, changes ...change) *http.Response {
 	r := httptest.NewRequest(method, path, nil)
 	r.Host = "127.0.0.1:8080"

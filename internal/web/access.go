@@ -253,7 +253,7 @@ func loadAccess(file string) (map[[sha256.Size]byte]User, error) {
 	}
 	users := map[[sha256.Size]byte]User{}
 	for i, one := range entries {
-		err := one.User.Check()
+		err := one.Check()
 		sum, notHex := hex.DecodeString(one.SHA256)
 		if err == nil && (notHex != nil || len(sum) != sha256.Size) {
 			err = errors.New("sha256: want the SHA-256 of a token, 64 hexadecimal digits, as enqueue access new prints it")

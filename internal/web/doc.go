@@ -1,13 +1,13 @@
-// Package web is the HTTP side that the operators' pages and the intake share: the server and its limits,
-// TLS, who has access, and the guard before every request.
+// Package web is the HTTP side that the operators' pages and the intake share: the server and its
+// limits, TLS, who has access, and the guard before every request.
 //
 // A [Front] has a table of routes, each with the roles that may use it: a route without roles is
-// denied. Users are entries of one file ([Access]), which has the SHA-256 of each user's token. A token
-// has 256 random bits in a fixed form, so that nobody guesses one: there is nothing to slow down, and
-// no slow hash.
+// denied. Users are entries of one file ([Access]), which has the SHA-256 of each user's token. A
+// token has 256 random bits in a fixed form, so that nobody guesses one: there is nothing to slow
+// down, and no slow hash.
 //
-// It is not exporter-toolkit's web package: that takes its own flags and configuration file, owns the
-// listener, and knows no roles.
+// It is not exporter-toolkit's web package: that takes its own flags and configuration file, owns
+// the listener, and knows no roles.
 //
 // The files, each of which uses those below it:
 //

@@ -72,89 +72,109 @@ const StrictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; f
 
 // Handler returns the handler of all requests.
 func (f *Front) Handler() http.Handler {
-	mux, routes := http.NewServeMux(), map[string]Route{}
+	g := &guard{
+		Front: f, mux: http.NewServeMux(), routes: map[string]Route{},
+		places: semaphore.NewWeighted(cmp.Or(f.Limit, 256)), patience: cmp.Or(f.Patience, 30*time.Second),
+	}
 	for _, route := range f.Routes {
-		mux.HandleFunc(route.Pattern, route.Serve)
-		routes[route.Pattern] = route
+		g.mux.HandleFunc(route.Pattern, route.Serve)
+		g.routes[route.Pattern] = route
 	}
-	patience := cmp.Or(f.Patience, 30*time.Second)
-	places := semaphore.NewWeighted(cmp.Or(f.Limit, 256))
-	// serve finds out who sends the request, and serves it, or returns why not.
-	serve := func(w http.ResponseWriter, r *http.Request) *Refusal {
-		found, pattern := mux.Handler(r)
-		r.Pattern = pattern
-		route := routes[pattern]
-		open := slices.Contains(route.Roles, Anybody)
-		if f.Pages || f.Access == nil {
-			if refused := f.foreign(r); refused != nil {
-				return refused
-			}
-		}
-		if !open {
-			if !places.TryAcquire(1) {
-				return &Refusal{
-					Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second,
-					Text: "the server has reached its limit of requests: try again in a moment",
-				}
-			}
-			defer places.Release(1)
-			user, refused := f.user(r)
-			if refused != nil {
-				return refused
-			}
-			Of(r.Context()).User = user
-			if pattern == "" { // there is no such path, or not with this method: the mux knows
-				answer := &recorder{ResponseWriter: nowhere(w.Header()), control: http.NewResponseController(w)}
-				found.ServeHTTP(answer, r)
-				return &Refusal{Status: answer.status, Text: http.StatusText(answer.status)}
-			}
-			if refused := route.Admits(user); refused != nil {
-				return refused
-			}
-		}
-		if f.MaxBody > 0 {
-			r.Body = http.MaxBytesReader(w, r.Body, f.MaxBody)
-		}
-		mux.ServeHTTP(w, r)
-		return nil
+	return g
+}
+
+// guard is the handler of a Front.
+type guard struct {
+	*Front
+	mux      *http.ServeMux
+	routes   map[string]Route // by pattern
+	places   *semaphore.Weighted
+	patience time.Duration
+}
+
+// ServeHTTP serves or refuses a request, and logs it.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start, it := time.Now(), &Request{ID: r.Header.Get("X-Request-Id")}
+	if !idPattern.MatchString(it.ID) {
+		it.ID = strings.ToLower(rand.Text())
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start, it := time.Now(), &Request{ID: r.Header.Get("X-Request-Id")}
-		if !idPattern.MatchString(it.ID) {
-			it.ID = strings.ToLower(rand.Text())
+	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, it))
+	out := &recorder{ResponseWriter: w, control: http.NewResponseController(w), patience: g.patience}
+	g.setHeaders(out.Header(), r, it.ID)
+	// Handlers of bodies and streams set another deadline for reading. One for writing is set
+	// before each write: over HTTP/2, the server's own would end a long upload that has no
+	// answer yet.
+	_ = out.control.SetReadDeadline(start.Add(g.patience))
+	_ = out.control.SetWriteDeadline(time.Time{})
+	defer func() {
+		broken := recover()
+		cut := broken != nil && g.panicked(out, r, broken)
+		g.log(r, it, out, start)
+		if cut {
+			panic(http.ErrAbortHandler) // only a broken connection shows that the rest is missing
 		}
-		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, it))
-		out := &recorder{ResponseWriter: w, control: http.NewResponseController(w), patience: patience}
-		f.setHeaders(out.Header(), r, it.ID)
-		// Handlers of bodies and streams set another deadline for reading. One for writing is set
-		// before each write: over HTTP/2, the server's own would end a long upload that has no
-		// answer yet.
-		_ = out.control.SetReadDeadline(start.Add(patience))
-		_ = out.control.SetWriteDeadline(time.Time{})
-		defer func() {
-			broken := recover()
-			err, _ := broken.(error)
-			cut := broken != nil && (out.status != 0 || errors.Is(err, http.ErrAbortHandler))
-			if broken != nil && !errors.Is(err, http.ErrAbortHandler) {
-				f.Logger.ErrorContext(r.Context(), "panic",
-					"request_id", it.ID, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
-				it.Failed = true
-				if !cut {
-					f.refuse(out, r, &Refusal{
-						Status: http.StatusInternalServerError,
-						Text:   "internal error: the log has the details under request id " + it.ID,
-					})
-				}
-			}
-			f.log(r, it, out, start)
-			if cut {
-				panic(http.ErrAbortHandler) // only a broken connection shows that the rest is missing
-			}
-		}()
-		if refused := serve(out, r); refused != nil {
-			f.refuse(out, r, refused)
+	}()
+	if refused := g.serve(out, r); refused != nil {
+		g.refuse(out, r, refused)
+	}
+}
+
+// serve finds out who sends the request, and serves it, or returns why not.
+func (g *guard) serve(w http.ResponseWriter, r *http.Request) *Refusal {
+	found, pattern := g.mux.Handler(r)
+	r.Pattern = pattern
+	if g.Pages || g.Access == nil {
+		if refused := g.foreign(r); refused != nil {
+			return refused
 		}
+	}
+	if route := g.routes[pattern]; !slices.Contains(route.Roles, Anybody) {
+		if !g.places.TryAcquire(1) {
+			return &Refusal{
+				Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second,
+				Text: "the server has reached its limit of requests: try again in a moment",
+			}
+		}
+		defer g.places.Release(1)
+		user, refused := g.user(r)
+		if refused != nil {
+			return refused
+		}
+		Of(r.Context()).User = user
+		if pattern == "" { // there is no such path, or not with this method: the mux knows
+			answer := &recorder{ResponseWriter: nowhere(w.Header()), control: http.NewResponseController(w)}
+			found.ServeHTTP(answer, r)
+			return &Refusal{Status: answer.status, Text: http.StatusText(answer.status)}
+		}
+		if refused := route.Admits(user); refused != nil {
+			return refused
+		}
+	}
+	if g.MaxBody > 0 {
+		r.Body = http.MaxBytesReader(w, r.Body, g.MaxBody)
+	}
+	g.mux.ServeHTTP(w, r)
+	return nil
+}
+
+// panicked answers a request whose handler has panicked, and reports whether its answer is
+// incomplete, so that the connection has to be cut.
+func (g *guard) panicked(out *recorder, r *http.Request, broken any) (cut bool) {
+	it := Of(r.Context())
+	if err, _ := broken.(error); errors.Is(err, http.ErrAbortHandler) {
+		return true
+	}
+	g.Logger.ErrorContext(r.Context(), "panic",
+		"request_id", it.ID, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
+	it.Failed = true
+	if out.status != 0 {
+		return true
+	}
+	g.refuse(out, r, &Refusal{
+		Status: http.StatusInternalServerError,
+		Text:   "internal error: the log has the details under request id " + it.ID,
 	})
+	return false
 }
 
 // nowhere is a writer of an answer that has only a header.

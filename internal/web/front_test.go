@@ -392,7 +392,7 @@ func TestPanic(t *testing.T) {
 	}
 	func() {
 		defer func() {
-			if recover() != http.ErrAbortHandler {
+			if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
 				t.Error("an answer that is incomplete was not cut off")
 			}
 		}()

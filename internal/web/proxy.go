@@ -74,12 +74,13 @@ func (p Proxy) user(r *http.Request) (User, *Refusal) {
 	case len(values) == 0:
 		return User{}, forbidden(reason, "the proxy did not identify you: this request lacks the header %s", p.Header)
 	case len(values) > 1:
-		return User{}, forbidden(reason, "the header %s came twice: the proxy must replace the header that clients send", p.Header)
+		return User{}, forbidden(reason, "the header %s came twice: the proxy must replace that of clients", p.Header)
 	}
 	name, role, _ := strings.Cut(values[0], "; role=")
 	garbage := strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
 	if name == "" || len(name) > maxUser || !utf8.ValidString(name) || garbage {
-		return User{}, forbidden(reason, "the header %s is not a valid name: want 1 to %d bytes of printable text", p.Header, maxUser)
+		return User{}, forbidden(reason, "the header %s is not a valid name: want 1 to %d bytes of printable text",
+			p.Header, maxUser)
 	}
 	u := Unsigned(Reader)
 	u.Name = name

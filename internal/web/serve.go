@@ -68,7 +68,7 @@ func Serve(
 	go func() {
 		defer close(served)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			logger.ErrorContext(ctx, "http server ended", "url", url, "error", err)
+			logger.ErrorContext(ctx, "http server ended", "addr", addr, "error", err)
 			broken <- err
 		}
 	}()
