@@ -136,16 +136,6 @@ func (s *site) release() *asynq.Task {
 	return s.task(engine.NewTask(s.run, s.segment(), r.Token, r.Rows...))
 }
 
-// next returns the task of the next rows that are due.
-func (s *site) next() *asynq.Task {
-	s.t.Helper()
-	task := s.release()
-	for ; task == nil; task = s.release() {
-		s.rest()
-	}
-	return task
-}
-
 // rest waits after a release of no rows until one is due, or for some time: each release is a
 // script.
 func (s *site) rest() {

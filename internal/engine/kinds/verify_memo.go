@@ -60,8 +60,9 @@ func (s VerifyState) pack() ([]byte, error) {
 		return p
 	})
 	if err == nil && len(memo) > engine.MaxMemo && s.Record != nil {
-		s.Record = nil
-		return s.pack()
+		without := s
+		without.Record = nil
+		return without.pack()
 	}
 	return memo, err
 }
