@@ -154,6 +154,11 @@ type packedObservation struct {
 	Err           string   `json:"f,omitempty"`
 }
 
+// overHTTPS reports whether the name of the resolver says its transport, which is not stored.
+func (o packedObservation) overHTTPS() bool {
+	return !o.Authority && strings.HasPrefix(o.Asked, "https://")
+}
+
 // cuts are how evidence is shortened, one after the other, until it fits: the number of values
 // of an observation, and the length of texts. Each observation stays, with its state, as does
 // the record.
@@ -171,6 +176,9 @@ func (e Evidence) packed(cut int) *packed {
 	p.Sentence, p.Note = "", events.Cut(p.Note, c.text)
 	for _, record := range e.Said {
 		o := packedObservation(record)
+		if o.overHTTPS() {
+			o.Transport = ""
+		}
 		if more := len(o.Values) - c.values; more > 0 {
 			o.Values, o.MoreValues = o.Values[:c.values], o.MoreValues+more
 		}
@@ -200,6 +208,9 @@ func (p packed) unpacked() Evidence {
 		}
 	}
 	for _, o := range p.Said {
+		if o.overHTTPS() {
+			o.Transport = "https"
+		}
 		e.Said = append(e.Said, dnscheck.ObservationRecord(o))
 	}
 	return e
