@@ -170,8 +170,8 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 // needs a majority of the name servers of each zone and a quorum of the resolvers, from two
 // perspectives if any is named. A negative answer of a resolver must have the zone's SOA record.
 // No answer may contradict itself or its signature, and no server may be left out because of our
-// own limits. The resolvers decide without name servers only in ModeResolvers, and in ModeAuto if no
-// name server at all has answered for a day, and two attempts failed.
+// own limits. The resolvers decide without name servers only in ModeResolvers, and in ModeAuto if
+// no name server at all has answered for a day, and two attempts failed.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) { //nolint:gocognit // as Prove

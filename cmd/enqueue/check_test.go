@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/miekg/dns"
 
 	"orgops/internal/cli"
 	"orgops/internal/redistest"
@@ -172,30 +171,4 @@ func check(ctx context.Context, resolver, stdin string, args ...string) (status 
 	var out, log bytes.Buffer
 	status = run(ctx, append([]string{"domains", "check"}, args...), strings.NewReader(stdin), &out, &log, env)
 	return status, out.String(), log.String()
-}
-
-// holds returns a reply with that value at the queried name.
-func holds(q *dns.Msg, value string) *dns.Msg {
-	m := new(dns.Msg)
-	m.SetReply(q)
-	m.RecursionAvailable = true
-	m.Answer = []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 60}, Txt: []string{value}}}
-	return m
-}
-
-// serveDNS runs a resolver over UDP until the test ends, and returns its address.
-func serveDNS(t *testing.T, answer func(q *dns.Msg) *dns.Msg) string {
-	t.Helper()
-	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &dns.Server{PacketConn: packets, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(answer(q)) })}
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.ActivateAndServe() })
-	t.Cleanup(func() {
-		_ = packets.Close()
-		serving.Wait()
-	})
-	return packets.LocalAddr().String()
 }

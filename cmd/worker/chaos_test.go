@@ -144,7 +144,8 @@ func chaosSeed(t *testing.T) uint64 {
 
 func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
-	// A name may be taken twice, and is to be taken once all the same, unless Redis may forget the intent of a POST.
+	// A name may be taken twice, and is to be taken once all the same, unless Redis may forget
+	// the intent of a POST.
 	c := &chaos{seed: seed, box: startBox(t, sandbox.Options{Remember: 2_000_000, RepeatTemplateNames: seed%3 == 0}), commands: map[string]int{}, messages: map[string]string{}, swept: map[string]*sweptDomain{}, lists: map[string][]sandbox.Request{}, done: map[string]int{}}
 	env := map[string]string{"ORGOPS_RATE": fmt.Sprintf("%d/s", chaosRate), "ORGOPS_BURST": fmt.Sprint(chaosBurst), "ORGOPS_NO_WORKER_YET": "true"}
 	maps.Copy(env, sweepSettings())
