@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,8 +18,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
@@ -41,20 +47,32 @@ func run(ctx context.Context, selected []string) (missed int, err error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	for line := range strings.Lines(string(table)) {
+	var untested atomic.Int64
+	var tests errgroup.Group
+	tests.SetLimit(runtime.NumCPU())
+	for i, line := range strings.Split(string(table), "\n") {
 		line = strings.TrimSpace(line)
 		chosen := len(selected) == 0 || slices.ContainsFunc(selected, func(s string) bool { return strings.Contains(line, s) })
 		if line == "" || line[0] == '#' || !chosen {
 			continue
 		}
-		if err := remove(ctx, work, line); ctx.Err() != nil {
-			return missed, ctx.Err()
-		} else if err != nil {
-			missed++
-			fmt.Printf("%s: %v\n", line, err)
-		}
+		tests.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			dir := filepath.Join(work, strconv.Itoa(i))
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				return err
+			}
+			if err := remove(ctx, dir, line); err != nil {
+				untested.Add(1)
+				fmt.Printf("%s: %v\n", line, err)
+			}
+			return nil
+		})
 	}
-	return missed, nil
+	err = tests.Wait()
+	return int(untested.Load()), cmp.Or(ctx.Err(), err)
 }
 
 var wanted = regexp.MustCompile(`(?m)^\s*--- FAIL: `)
