@@ -247,7 +247,7 @@ func TestCore(t *testing.T) {
 	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0", "ORGOPS_RATE": "200/s", "ORGOPS_BURST": "40"})
 	first := begin(t, env)
 	first.says("worker started", nil)
-	if all, err := d.ledger.Core().Sessions(t.Context()); err != nil || len(all) != 1 || all[0].Version != version || !slices.Equal(all[0].Tenants, []ledger.Tenant{"default"}) || len(all[0].Kinds) != 7 {
+	if all, err := d.ledger.Core().Sessions(t.Context()); err != nil || len(all) != 1 || all[0].Version != version || !slices.Equal(all[0].Tenants, []ledger.Tenant{"default"}) || len(all[0].Kinds) != 6 {
 		t.Errorf("sessions %+v, %v", all, err)
 	}
 	d.submitAll(all)

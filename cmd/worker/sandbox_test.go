@@ -62,7 +62,7 @@ func sampleReport(t *testing.T) string {
 	for _, d := range sample.Swept {
 		domain, _ := box.Domain(d.Organization, d.Domain)
 		fmt.Fprintf(&b, "  %s (%s %s): %s%s\n", domain.Domain, d.Organization, d.Domain, d.State, map[string]string{
-			"absent":  ": There is no TXT record at " + domain.Host + ": the name does not exist. (at risk: 1 of 3 sweeps have found it gone, over 0s of 7.0 days; not reported before …)",
+			"absent":  ": There is no TXT record at " + domain.Host + ": the name does not exist. (at risk: 1 of 3 sweeps have found it gone, over 0s of 7.0 days)",
 			"unknown": ": The TXT record at " + domain.Host + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL). (it counts neither as there nor as gone)",
 		}[d.State])
 	}
@@ -119,14 +119,12 @@ func sentence(t *testing.T, story string, d sandbox.Domain) string {
 }
 
 var (
-	from = regexp.MustCompile(`not reported before [^)]+`)
 	took = regexp.MustCompile(`ended after \S+`)
 	gaps = regexp.MustCompile(`(\S) {2,}`)
 )
 
 // evened returns the table without times of day and durations.
 func evened(table string) string {
-	table = from.ReplaceAllString(table, "not reported before …")
 	return gaps.ReplaceAllString(took.ReplaceAllString(table, "ended"), "$1  ")
 }
 

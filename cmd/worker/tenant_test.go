@@ -116,7 +116,7 @@ func askedAsTold(t *testing.T, box *sandbox.Sandbox, log string) {
 			t.Fatalf("JSON was sent: %s", r.Body)
 		}
 	}
-	if !strings.Contains(log, `"msg":"http exchange"`) || !strings.Contains(log, `"path":"/oauth/token"`) {
+	if !strings.Contains(log, `"msg":"http exchange"`) || !strings.Contains(log, `"path":"/oauth/token/"`) {
 		t.Error("the exchanges are not in the log")
 	}
 	for _, secret := range []string{box.ClientSecret(), "eyJhbGci"} { // as tokens begin
