@@ -26,7 +26,7 @@ type grammar struct {
 	Rounds   int    `noenv:"true" default:"5" help:"Rounds of verify and enqueue; medians of them are told."`
 	Profile  string `noenv:"true" placeholder:"DIR" help:"Write a CPU profile of each round of enqueue to this folder, for go tool pprof."`
 
-	Verify  struct{} `cmd:"" help:"Verified domains a second, beside asynq alone and the calls alone."`
+	Verify  struct{} `cmd:"" help:"Verified domains a second, compared with asynq alone and the calls alone."`
 	Enqueue struct {
 		DryRun bool `noenv:"true" help:"Only read the rows, as enqueue --dry-run does: no Redis, one round."`
 	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`

@@ -32,13 +32,13 @@ type endpoint struct {
 	Resolvers    []string `json:"resolvers"`
 }
 
-// usage is what it answers to each line that it reads.
+// usage is the answer to each line on its stdin.
 type usage struct {
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }
 
 // tenantFlags is what the sandbox's process is told by its arguments: the limit of
-// its tenant, none unless said.
+// its tenant; none by default.
 type tenantFlags struct {
 	Rate  float64 `noenv:"true" help:"Requests a second."`
 	Burst int     `noenv:"true" help:"Requests at once."`

@@ -41,7 +41,7 @@ queries all of the zone's name servers and the resolvers: a majority of each mus
 record omits use_for_organization_discovery, and one that --protect of the worker names, is never revoked.
 
 If five or more domains of one name-server operator, and a tenth of all its domains, are absent, the operator may be the cause: they are
-left out unless --operator names it. What was revoked is restored when a sweep finds the TXT record again, or at once by --undo.
+left out unless --operator names it. A revoked domain is restored when a sweep finds its TXT record again, or at once by --undo.
 
 Examples:
 

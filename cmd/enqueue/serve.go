@@ -107,7 +107,7 @@ type accessCommand struct {
 
 func (*accessCommand) Help() string {
 	return `The entry goes to standard output, to be appended to the access file of "worker" or "enqueue serve", and the token to standard error:
-give it to the user, since nobody can find it out again. The file has only its SHA-256.
+give it to the user now: it cannot be shown again. The file has only its SHA-256.
 
     reader     sees the operator pages
     support    finds one domain on them, and checks it
