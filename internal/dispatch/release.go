@@ -246,7 +246,8 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 	if n == 0 {
 		return 0, nil
 	}
-	quota := so.quota(min(n*max(kind.Batch, 1), releaseMost))
+	batch := max(kind.Batch, 1)
+	quota := so.quota(min(n*batch, releaseMost-releaseMost%batch)) // whole batches
 	if kind.Group != nil {
 		quota.Pieces = n
 	}
