@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -35,11 +36,18 @@ const serverUp = 30 * time.Second
 // no RDB. The test is skipped if none is installed.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s := prepare(t)
-	s.args = append(s.args, "--save", "")
-	s.args = append(s.args, settings...)
-	s.Restart()
-	return s
+	for try := 1; ; try++ {
+		s := prepare(t)
+		s.args = append(s.args, "--save", "")
+		s.args = append(s.args, settings...)
+		err := s.run()
+		if err == nil {
+			return s
+		}
+		if try == 3 || !strings.Contains(err.Error(), "Address already in use") { // taken meanwhile
+			t.Fatal(err)
+		}
+	}
 }
 
 // StartSentinel starts a Sentinel that watches a master under a name, and regards it as down
@@ -131,13 +139,19 @@ func (s *Server) Signal(signal os.Signal) {
 // Restart starts it again with the same address and files, and returns when it answers.
 func (s *Server) Restart() {
 	s.t.Helper()
+	if err := s.run(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *Server) run() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), serverUp)
 	defer cancel()
 	s.cmd = exec.Command("redis-server", s.args...) //nolint:noctx // it runs on after this function
 	endWithTest(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		s.cmd = nil
-		s.t.Fatal(err)
+		return err
 	}
 	ended := make(chan struct{})
 	s.ended = ended
@@ -150,7 +164,7 @@ func (s *Server) Restart() {
 	for {
 		err := c.Ping(ctx).Err()
 		if err == nil || redis.IsAuthError(err) { // it has users, and may still load its files
-			return
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -159,7 +173,7 @@ func (s *Server) Restart() {
 			continue
 		}
 		log, _ := os.ReadFile(filepath.Join(s.Dir, "log")) // whatever can be read of it
-		s.t.Fatalf("redis-server at %s does not come up: %v; its log:\n%s", s.Addr, err, log)
+		return fmt.Errorf("redis-server at %s does not come up: %w; its log:\n%s", s.Addr, err, log)
 	}
 }
 
