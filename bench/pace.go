@@ -191,8 +191,8 @@ func (c calls) updateAsToday(ctx context.Context, r row) bool {
 }
 
 // othersComeAndGo makes 3 to 5 requests a second for 10 to 40 seconds, then none
-// for as long, and so on until ctx ends: it asks for organizations, which nobody
-// else here does.
+// for as long, and so on until ctx ends. It lists organizations, as no other client
+// here does.
 func (t *tenant) othersComeAndGo(ctx context.Context) error {
 	c, err := callsTo(t.endpoint)
 	if err != nil {
@@ -206,7 +206,7 @@ func (t *tenant) othersComeAndGo(ctx context.Context) error {
 		until := time.Now().Add(seconds(10, 40))
 		for perSecond := 3 + 2*rand.Float64(); time.Now().Before(until); {
 			if pause(ctx, time.Duration(rand.ExpFloat64()/perSecond*float64(time.Second))) != nil {
-				return nil //nolint:nilerr // it was told to end
+				return nil //nolint:nilerr // its context has ended
 			}
 			_, _, err := c.api.OrganizationsPage(ctx, "") // served or refused, the sandbox has written it down
 			if _, answered := errors.AsType[*apiclient.Error](err); err != nil && !answered && ctx.Err() == nil {
@@ -214,7 +214,7 @@ func (t *tenant) othersComeAndGo(ctx context.Context) error {
 			}
 		}
 		if pause(ctx, seconds(10, 40)) != nil {
-			return nil //nolint:nilerr // it was told to end
+			return nil //nolint:nilerr // its context has ended
 		}
 	}
 }

@@ -27,7 +27,7 @@ import (
 // produceCommand makes of this program one producer.
 const produceCommand = "produce"
 
-// production says what a producer's process does, beside --redis-url and --rows.
+// production has the arguments of a producer's process, in addition to --redis-url and --rows.
 type production struct {
 	As         string `noenv:"true" help:"The variant."`
 	File       string `noenv:"true" help:"Its rows."`

@@ -162,7 +162,7 @@ func (s *store) awaitUp(ctx context.Context) error {
 	}
 }
 
-// freePort is a port that nobody listened at just now.
+// freePort returns a port on which no process listens.
 func freePort(ctx context.Context) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -151,7 +151,7 @@ type report struct {
 	out     io.Writer
 	json    bool
 	about   about
-	heading string // of the rounds that were told last
+	heading string // of the last line
 }
 
 // begin says what the figures depend on.
@@ -166,7 +166,7 @@ func (r *report) begin() error {
 
 func (r *report) encode(v any) error { return json.NewEncoder(r.out).Encode(v) }
 
-// Layouts of lines: of fixed widths, since rounds are told as they end.
+// Layouts of lines: of fixed widths, since each round is printed when it ends.
 const (
 	roundLine  = "%5v  %6v  %8v  %9v  %12v  %12v  %12v   %v\n"
 	handInLine = "%5v  %8v  %8v  %9v  %15v  %8v  %8v  %17v   %v\n"

@@ -23,21 +23,21 @@ type grammar struct {
 	RedisURL string `name:"redis-url" noenv:"true" placeholder:"URL" help:"A Redis to use, redis:// or rediss://, its database empty: it is emptied again. Default: a redis-server of its own."`
 	JSON     bool   `name:"json" noenv:"true" help:"Write one JSON object a line instead of tables."`
 	Rows     *int   `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue, 10,000,000 of its dry run, 5,000 of pace, 160,000 of large."`
-	Rounds   int    `noenv:"true" default:"5" help:"Rounds of verify and enqueue; medians of them are told."`
+	Rounds   int    `noenv:"true" default:"5" help:"Rounds of verify and enqueue; medians of them are printed."`
 	Profile  string `noenv:"true" placeholder:"DIR" help:"Write a CPU profile of each round of enqueue to this folder, for go tool pprof."`
 
 	Verify  struct{} `cmd:"" help:"Verified domains a second, compared with asynq alone and the calls alone."`
 	Enqueue struct {
 		DryRun bool `noenv:"true" help:"Only read the rows, as enqueue --dry-run does: no Redis, one round."`
-	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`
+	} `cmd:"" help:"Rows a second into Redis, next to a plain loop that enqueues as many tasks."`
 	Pace struct {
 		Behind int `noenv:"true" default:"20000" help:"Rows of the run that a small one is submitted behind."`
-	} `cmd:"" help:"What of a tenant's rate is used, alone and beside others, and what is refused."`
+	} `cmd:"" help:"The part of a tenant's rate that is used, alone and next to other clients, and the requests that are refused."`
 	Idle    idleLoad    `cmd:"" help:"The cost of tenants without work, for Redis and a worker."`
 	Large   largeLoad   `cmd:"" help:"How soon a large run is paused, resumed and cancelled, and the longest command of Redis."`
 	Pickup  pickupLoad  `cmd:"" help:"How long a submitted row takes to its first request."`
 	All     struct{}    `cmd:"" default:"1" help:"verify and enqueue (the default)."`
-	Sandbox tenantFlags `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
+	Sandbox tenantFlags `cmd:"" hidden:"" help:"Serve the tenant, controlled by stdin."`
 	Produce production  `cmd:"" hidden:"" help:"Be one producer of enqueue."`
 }
 

@@ -37,8 +37,8 @@ type usage struct {
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }
 
-// tenantFlags is what the sandbox's process is told by its arguments: the limit of
-// its tenant; none by default.
+// tenantFlags are the arguments of the sandbox's process: the limit of its tenant; none
+// by default.
 type tenantFlags struct {
 	Rate  float64 `noenv:"true" help:"Requests a second."`
 	Burst int     `noenv:"true" help:"Requests at once."`

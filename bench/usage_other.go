@@ -4,5 +4,5 @@ package main
 
 import "time"
 
-// ownCPU is not known here; 0 is told as not known.
+// ownCPU returns 0: it is not known on this system.
 func ownCPU() time.Duration { return 0 }

@@ -15,7 +15,7 @@
 // [Plan], [Window], [Permits] and [Gate] decide, and do nothing else. The index is a
 // hint: the next rebuild restores lost entries.
 //
-// The active dispatcher also makes rows of dead sessions due. Beside its rounds it rebuilds the
+// The active dispatcher also makes rows of dead sessions due. Between its rounds it rebuilds the
 // index, finishes runs that have ended, deletes runs after their retention, and trims asynq's
 // archive.
 //

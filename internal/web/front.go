@@ -229,7 +229,7 @@ func (f *Front) user(r *http.Request) (User, *Refusal) {
 	return user, nil
 }
 
-// how tells a client how to send its token.
+// how says how a client sends its token.
 func (f *Front) how() string {
 	if f.Pages {
 		return "sign in with your token as the password; the name does not matter"
