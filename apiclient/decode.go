@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"orgops/internal/foreign"
 )
 
 // requestField names the request as a whole in errors.
@@ -35,7 +37,7 @@ type requestDecoder struct {
 
 func (d *requestDecoder) decode(data []byte) (r TemplateRequest) {
 	if err := checkJSON(data); err != nil {
-		d.fault(requestField, "want JSON: "+Plain(strings.TrimPrefix(err.Error(), "jsontext: "), maxMessage), rawValue(data))
+		d.fault(requestField, "want JSON: "+foreign.Plain(strings.TrimPrefix(err.Error(), "jsontext: "), maxMessage), rawValue(data))
 		return r
 	}
 	members := d.object(requestField, "", data, []string{fieldName, fieldType, fieldDialect, fieldPresentation, fieldIssuers}, fieldCustom)

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"orgops/internal/foreign"
 )
 
 const templatesPath = "/verifiable-credentials/verification/templates"
@@ -149,7 +151,7 @@ func (t Template) checkIs(name string) error {
 		return err
 	}
 	if t.Name != "" && t.Name != name {
-		return fmt.Errorf("it is the template %s, not the requested one", quoted(t.Name, maxName))
+		return fmt.Errorf("it is the template %s, not the requested one", foreign.Quote(t.Name, maxName))
 	}
 	return nil
 }

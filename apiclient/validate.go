@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"orgops/internal/foreign"
 )
 
 // MaxClientsPerRequest is the most clients that one removal may name
@@ -187,7 +189,7 @@ var plainMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 func memberPath(parent, name string) string {
 	switch {
 	case !plainMember.MatchString(name):
-		return parent + "[" + quoted(name, maxName) + "]"
+		return parent + "[" + foreign.Quote(name, maxName) + "]"
 	case parent == "":
 		return name
 	}
