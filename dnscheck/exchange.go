@@ -413,8 +413,8 @@ func readMessage(response *http.Response) ([]byte, error) {
 
 const headerSize = 12 // bytes (RFC 1035 section 4.1.1)
 
-// maxRecords bounds the records of a reply. A thousand TXT records are supported (CASES.md,
-// case 40); a hundred more leave room for the rest of the reply. 64 KiB could hold 4,660
+// maxRecords bounds the records of a reply. A thousand TXT records are supported
+// (CASES.md); a hundred more leave room for the rest of the reply. 64 KiB could hold 4,660
 // records with names of 255 bytes each, which take 20 ms and 6 MB to parse.
 const maxRecords = 1100
 
