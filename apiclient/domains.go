@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"orgops/internal/foreign"
 )
 
 // DomainStatus is the verification status of a discovery domain.
@@ -133,7 +135,7 @@ func (d DiscoveryDomain) checkIs(id string) error {
 		return err
 	}
 	if d.ID != id {
-		return fmt.Errorf("it is the record of %s, not of the requested one", quoted(d.ID, maxName))
+		return fmt.Errorf("it is the record of %s, not of the requested one", foreign.Quote(d.ID, maxName))
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"reflect"
 	"strconv"
+
+	"orgops/internal/foreign"
 )
 
 const (
@@ -197,7 +199,7 @@ func wantRecord(text json.RawMessage, into any) error {
 	case reflect.Bool:
 		want = wantBool
 	}
-	return fmt.Errorf("%s: %s, got %s", Plain(wrong.Field, maxName), want, Plain(wrong.Value, maxValue))
+	return fmt.Errorf("%s: %s, got %s", foreign.Plain(wrong.Field, maxName), want, foreign.Plain(wrong.Value, maxValue))
 }
 
 func wantID(id string) error {

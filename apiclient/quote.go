@@ -3,10 +3,8 @@ package apiclient
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"strconv"
-	"strings"
-	"unicode/utf8"
+
+	"orgops/internal/foreign"
 )
 
 // Bounds of texts of others, in code points: a message, a value, a name.
@@ -16,43 +14,6 @@ const (
 	maxName    = 128
 )
 
-// Plain returns the first most code points of a foreign text on one line, with control and
-// invisible characters as escapes.
-func Plain(s string, most int) string {
-	var b strings.Builder
-	for n := 0; s != ""; n++ {
-		if n == most {
-			b.WriteString("…")
-			break
-		}
-		r, width := utf8.DecodeRuneInString(s)
-		switch {
-		case r == utf8.RuneError && width == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[0])
-		case strconv.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			q := strconv.QuoteRune(r)
-			b.WriteString(q[1 : len(q)-1])
-		}
-		s = s[width:]
-	}
-	return b.String()
-}
-
-// quoted returns the first most code points of s between quotes, followed by an ellipsis if
-// there are more.
-func quoted(s string, most int) string {
-	n := 0
-	for i := range s {
-		if n == most {
-			return strconv.Quote(s[:i]) + "…"
-		}
-		n++
-	}
-	return strconv.Quote(s)
-}
-
 // jsonText returns s as it is between the quotes of a JSON string.
 func jsonText(s string) string {
 	b, _ := json.Marshal(s) // a string always encodes
@@ -60,6 +21,6 @@ func jsonText(s string) string {
 }
 
 // rawValue returns the beginning of JSON on one line.
-func rawValue(raw []byte) string { return Plain(string(bytes.TrimSpace(raw)), maxValue) }
+func rawValue(raw []byte) string { return foreign.Plain(string(bytes.TrimSpace(raw)), maxValue) }
 
-func textValue(s string) string { return quoted(s, maxValue) }
+func textValue(s string) string { return foreign.Quote(s, maxValue) }

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"orgops/internal/foreign"
 )
 
 const templatesPath = "/verifiable-credentials/verification/templates"
@@ -54,7 +56,9 @@ const (
 
 // Validate checks every rule of the specification; the *ValidationError has all broken
 // ones. Lengths are in code points.
-func (r TemplateRequest) Validate() error {
+func (r TemplateRequest) Validate() error { return invalid(r.broken()) }
+
+func (r TemplateRequest) broken() []FieldError {
 	broken := nameRule.check(nil, fieldName, r.Name)
 	broken = typeRule.check(broken, fieldType, r.Type)
 	broken = dialectRule.check(broken, fieldDialect, r.Dialect)
@@ -63,7 +67,7 @@ func (r TemplateRequest) Validate() error {
 	if r.CustomCertificateAuthority != nil {
 		broken = customRule.check(broken, fieldCustom, *r.CustomCertificateAuthority)
 	}
-	return invalid(broken)
+	return broken
 }
 
 // Differences returns the members in which t differs from the request, claims as
@@ -149,7 +153,7 @@ func (t Template) checkIs(name string) error {
 		return err
 	}
 	if t.Name != "" && t.Name != name {
-		return fmt.Errorf("it is the template %s, not the requested one", quoted(t.Name, maxName))
+		return fmt.Errorf("it is the template %s, not the requested one", foreign.Quote(t.Name, maxName))
 	}
 	return nil
 }

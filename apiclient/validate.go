@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"orgops/internal/foreign"
 )
 
 // MaxClientsPerRequest is the most clients that one removal may name
@@ -24,7 +26,6 @@ const (
 	wantObject   = "want an object"
 	wantText     = "want a string"
 	wantBool     = "want true or false"
-	isRequired   = "is required"
 	isUnknown    = "is not a member that the specification knows"
 	unknownClaim = "is not a claim that the specification knows"
 )
@@ -39,7 +40,7 @@ type ValidationError struct {
 type FieldError struct {
 	Field string // the member with its path, such as "clients[3]" or "presentation.portrait"
 	Rule  string // the rule, such as "want true or false"
-	Value string // the beginning of the value as JSON, at most 100 characters; empty: it is missing
+	Value string // the beginning of the value as JSON, at most 100 characters; empty: none is shown
 }
 
 // Error names every field, its rule and its value.
@@ -187,7 +188,7 @@ var plainMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 func memberPath(parent, name string) string {
 	switch {
 	case !plainMember.MatchString(name):
-		return parent + "[" + quoted(name, maxName) + "]"
+		return parent + "[" + foreign.Quote(name, maxName) + "]"
 	case parent == "":
 		return name
 	}

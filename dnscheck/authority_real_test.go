@@ -280,15 +280,15 @@ func TestStrictProofsAtRealServers(t *testing.T) {
 				host string
 				want expected
 			}{
-				{"_v.plain.example.com", isFound},
-				{"_v.near.example.com", isFound},
+				{"_v.plain.example.com", found},
+				{"_v.near.example.com", found},
 				{"_v.far.example.com", isAliasOut},
 				{"_v.moved.example.com", isAliasOut},
-				{"_v.wild.example.com", isFound},
-				{"_v.none.wild.example.com", isFound}, // none.wild.example.com does not exist
-				{"_own.wild.example.com", isFound},
-				{"_own.parked.example.com", isFound},
-				{"_own.gone.example.com", isFound},
+				{"_v.wild.example.com", found},
+				{"_v.none.wild.example.com", found}, // none.wild.example.com does not exist
+				{"_own.wild.example.com", found},
+				{"_own.parked.example.com", found},
+				{"_own.gone.example.com", found},
 				{"_v.parked.example.com", isAliasOut},
 				{"_v.none.parked.example.com", isAliasOut},
 			} {

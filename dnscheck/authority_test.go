@@ -56,19 +56,25 @@ type expected struct {
 	reason dnscheck.Reason
 }
 
-// TestAuthorityFindsTheZone checks that ModeAuthority finds the zone that holds the host, for
-// each kind of delegation and alias, and that the verdict follows the answers of its servers.
-func TestAuthorityFindsTheZone(t *testing.T) {
-	found := expected{dnscheck.Present, dnscheck.ReasonFound}
+var found = expected{dnscheck.Present, dnscheck.ReasonFound}
+
+func absent(r dnscheck.Reason) expected { return expected{dnscheck.Absent, r} }
+
+func unknown(r dnscheck.Reason) expected { return expected{dnscheck.Unknown, r} }
+
+// zoneScene is an internet in which a check has to find the zone that holds the host.
+type zoneScene struct {
+	name  string
+	build func(t *testing.T) *internet
+	want  expected
+}
+
+func zoneScenes() []zoneScene {
 	noRecord := expected{dnscheck.Absent, dnscheck.ReasonNoRecord}
 	noName := expected{dnscheck.Absent, dnscheck.ReasonNoName}
 	has := func(owner string) []dns.RR { return []dns.RR{start(owner), txt(host, token)} }
 	one := func(zone string) []dns.RR { return []dns.RR{ns(zone, "ns."+zone), address("ns."+zone, nsOne)} }
-	tests := []struct {
-		name  string
-		build func(t *testing.T) *internet
-		want  expected
-	}{
+	return []zoneScene{
 		{"the domain is delegated, the record is there", func(t *testing.T) *internet { return delegated(t, txt(host, token)) }, found},
 		{"another value", func(t *testing.T) *internet { return delegated(t, txt(host, other)) }, expected{dnscheck.Absent, dnscheck.ReasonOtherValue}},
 		{"no such name", func(t *testing.T) *internet { return delegated(t) }, noName},
@@ -181,7 +187,12 @@ func TestAuthorityFindsTheZone(t *testing.T) {
 		{"an alias more", func(t *testing.T) *internet { return delegated(t, aliases(dnscheck.MaxAliases+1)...) }, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
 		{"an alias beside a TXT record", func(t *testing.T) *internet { return delegated(t, cname(host, "b.example.com"), txt(host, token)) }, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
 	}
-	for _, test := range tests {
+}
+
+// TestAuthorityFindsTheZone checks that ModeAuthority finds the zone that holds the host, for
+// each kind of delegation and alias, and that the verdict follows the answers of its servers.
+func TestAuthorityFindsTheZone(t *testing.T) {
+	for _, test := range zoneScenes() {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := test.build(t)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/internal/foreign"
 )
 
 const (
@@ -128,7 +130,7 @@ func (d *diagnosis) compare() {
 			}
 			m := similarity(value, d.token)
 			if sentence, is := similarities[m]; is {
-				d.add(m, sentence, at, shown(value, shownValue))
+				d.add(m, sentence, at, foreign.QuoteASCII(value, shownValue))
 			}
 		}
 	}

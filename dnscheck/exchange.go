@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/internal/foreign"
 )
 
 const (
@@ -383,7 +385,7 @@ func (d *dohClient) post(ctx context.Context, message []byte) ([]byte, error) {
 			err = outer.Err
 		}
 		if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok { // its names are foreign text
-			err = &exchangeError{ReasonUnreachable, fmt.Errorf("%w: %s", ErrCertificate, shown(invalid.Err.Error(), 200))}
+			err = &exchangeError{ReasonUnreachable, fmt.Errorf("%w: %s", ErrCertificate, foreign.QuoteASCII(invalid.Err.Error(), 200))}
 		}
 		return nil, err
 	}
@@ -397,7 +399,7 @@ func readMessage(response *http.Response) ([]byte, error) {
 	}
 	kind := response.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(kind); err != nil || media != dnsMessage {
-		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with content of type %s where %s is wanted", shown(kind, 60), dnsMessage)}
+		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with content of type %s where %s is wanted", foreign.QuoteASCII(kind, 60), dnsMessage)}
 	}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxMessage+1))
 	switch {
@@ -411,8 +413,8 @@ func readMessage(response *http.Response) ([]byte, error) {
 
 const headerSize = 12 // bytes (RFC 1035 section 4.1.1)
 
-// maxRecords bounds the records of a reply. A thousand TXT records are supported (CASES.md,
-// case 40); a hundred more leave room for the rest of the reply. 64 KiB could hold 4,660
+// maxRecords bounds the records of a reply. A thousand TXT records are supported
+// (CASES.md); a hundred more leave room for the rest of the reply. 64 KiB could hold 4,660
 // records with names of 255 bytes each, which take 20 ms and 6 MB to parse.
 const maxRecords = 1100
 
@@ -562,7 +564,7 @@ func (r *reply) errorText() string {
 	for _, ede := range r.errors[:min(len(r.errors), most)] {
 		text := fmt.Sprintf("%s (%d)", cmp.Or(dns.ExtendedErrorCodeToString[ede.InfoCode], "extended error"), ede.InfoCode)
 		if ede.ExtraText != "" {
-			text += " " + shown(ede.ExtraText, 100)
+			text += " " + foreign.QuoteASCII(ede.ExtraText, 100)
 		}
 		texts = append(texts, text)
 	}

@@ -78,18 +78,58 @@ func inTurn(zones ...zone) zone {
 	}
 }
 
+// proofScene has the i-th name server or resolver answer as the i-th zone. A nil zone is silent.
+type proofScene struct {
+	name    string
+	answers []zone
+	want    expected
+}
+
+// Verdicts of proofs.
+var (
+	disagree    = unknown(dnscheck.ReasonServersDisagree)
+	tooFew      = unknown(dnscheck.ReasonTooFew)
+	isBogus     = unknown(dnscheck.ReasonDNSSEC)
+	unconfirmed = unknown(dnscheck.ReasonUnconfirmed)
+	unsigned    = unknown(dnscheck.ReasonUnsigned)
+)
+
+var hostileServers = []proofScene{
+	{"a referral, the other denies", []zone{leads, denies}, disagree},
+	{"a referral, three deny", []zone{denies, leads, denies, denies}, disagree},
+	{"a referral, one denies, two are silent", []zone{nil, leads, denies, nil}, disagree},
+	{"two referrals, two deny", []zone{denies, leads, denies, leads}, disagree},
+	{"a referral, the other is silent", []zone{leads, nil}, tooFew},
+	{"a referral, three are silent", []zone{nil, leads, nil, nil}, tooFew},
+	{"two referrals, two are silent", []zone{nil, leads, nil, leads}, tooFew},
+	{"a referral, the others fail", []zone{servfail, leads, refused}, tooFew},
+	{"the token, the other is silent", []zone{publishes, nil}, tooFew},
+	{"the token, three are silent", []zone{nil, nil, publishes, nil}, tooFew},
+	{"the token at two of four, the others are silent", []zone{publishes, nil, publishes, nil}, tooFew},
+	{"the token, the others fail or are lame", []zone{publishes, servfail, refused, noName}, tooFew},
+	{"an alias, the other is silent", []zone{diverts, nil}, tooFew},
+	{"an alias, three are silent", []zone{nil, diverts, nil, nil}, tooFew},
+	{"an alias to a zone of the attacker's, the other is silent", []zone{misleads, nil}, tooFew},
+	{"an alias to a zone of the attacker's at two of four, the others are silent", []zone{misleads, nil, nil, misleads}, tooFew},
+	{"the token beside a referral, two are silent", []zone{publishes, leads, nil, nil}, tooFew},
+	{"one denies, two are silent", []zone{denies, nil, nil}, unknown(dnscheck.ReasonTimeout)},
+	{"the token, the other denies", []zone{publishes, denies}, disagree},
+	{"an alias, the others deny", []zone{denies, diverts, denies}, disagree},
+	{"an alias to a zone of the attacker's, the other denies", []zone{misleads, denies}, disagree},
+	{"an alias beside a referral", []zone{diverts, leads, nil, nil}, disagree},
+	{"an alias beside the token", []zone{diverts, publishes, nil, nil}, disagree},
+}
+
 // TestHostileNameServersProveNothing has an attacker control at most half of a zone's servers
 // while the resolvers see the token. Nothing is proven, whether the other servers deny the
 // token or are silenced.
 func TestHostileNameServersProveNothing(t *testing.T) {
-	for _, c := range allCases() {
-		for _, test := range c.servers {
-			t.Run(test.name, func(t *testing.T) { test.provesNothing(t) })
-		}
+	for _, test := range hostileServers {
+		t.Run(test.name, func(t *testing.T) { test.provesNothing(t) })
 	}
 }
 
-func (s scene) provesNothing(t *testing.T) {
+func (s proofScene) provesNothing(t *testing.T) {
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 		t.Run(mode.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

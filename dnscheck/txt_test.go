@@ -35,37 +35,36 @@ func TestTokenSplitAtEveryOffset(t *testing.T) {
 	}
 }
 
+// splitValue is a value in one or more strings, and the token that is sought.
+type splitValue struct {
+	name  string
+	zone  zone
+	token string
+	want  expected
+}
+
+var splitValues = []splitValue{
+	{"a byte a string", records(strings.Split(token, "")), token, found},
+	{"empty strings around and between", records([]string{"", token[:5], "", "", token[5:], ""}), token, found},
+	{"empty string alone", records([]string{""}), token, absent(dnscheck.ReasonOtherValue)},
+	{"255 bytes", records([]string{strings.Repeat("x", 255)}), strings.Repeat("x", 255), found},
+	{"256 bytes", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 256), found},
+	{"2,000 bytes", records(chunks(strings.Repeat("xyz!", 500))), strings.Repeat("xyz!", 500), found},
+	{"one byte too many", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 255), absent(dnscheck.ReasonOtherValue)},
+	{"in the second record", records([]string{other}, []string{token}), token, found},
+	{"halves in two records", records([]string{token[:16]}, []string{token[16:]}), token, absent(dnscheck.ReasonOtherValue)},
+	{"halves in two records, the other way round", records([]string{token[16:]}, []string{token[:16]}), token, absent(dnscheck.ReasonOtherValue)},
+	{"a blank between the strings", records([]string{token[:16], " ", token[16:]}), token, absent(dnscheck.ReasonOtherValue)},
+}
+
 func TestStringsOfOneRecordAreJoined(t *testing.T) {
-	oneEach := strings.Split(token, "")
-	tests := []struct {
-		name  string
-		zone  zone
-		token string
-		state dnscheck.State
-	}{
-		{"an byte a string", records(oneEach), token, dnscheck.Present},
-		{"empty strings around and between", records([]string{"", token[:5], "", "", token[5:], ""}), token, dnscheck.Present},
-		{"empty string alone", records([]string{""}), token, dnscheck.Absent},
-		{"255 bytes", records([]string{strings.Repeat("x", 255)}), strings.Repeat("x", 255), dnscheck.Present},
-		{"256 bytes", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 256), dnscheck.Present},
-		{"2,000 bytes", records(chunks(strings.Repeat("xyz!", 500))), strings.Repeat("xyz!", 500), dnscheck.Present},
-		{"one byte too many", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 255), dnscheck.Absent},
-		{"in the second record", records([]string{other}, []string{token}), token, dnscheck.Present},
-		{"halves in two records", records([]string{token[:16]}, []string{token[16:]}), token, dnscheck.Absent},
-		{"halves in two records, the other way round", records([]string{token[16:]}, []string{token[:16]}), token, dnscheck.Absent},
-		{"a blank between the strings", records([]string{token[:16], " ", token[16:]}), token, dnscheck.Absent},
-	}
-	for _, test := range tests {
+	for _, test := range splitValues {
 		t.Run(test.name, func(t *testing.T) {
 			v, err := checker(t, both(t, test.zone)).Check(t.Context(), host, test.token)
 			if err != nil {
 				t.Fatal(err)
 			}
-			reason := dnscheck.ReasonFound
-			if test.state == dnscheck.Absent {
-				reason = dnscheck.ReasonOtherValue
-			}
-			want(t, v, test.state, reason)
+			want(t, v, test.want.state, test.want.reason)
 		})
 	}
 }
@@ -96,38 +95,42 @@ func TestThousandRecordsTheTokenLast(t *testing.T) {
 	}
 }
 
+type otherValue struct{ name, value string }
+
+// otherValues are not the token, though they resemble it.
+var otherValues = []otherValue{
+	{"token as prefix", token + "x"},
+	{"token as suffix", "x" + token},
+	{"token as part", "verify=" + token + ";"},
+	{"all but its last byte", token[:31]},
+	{"twice", token + token},
+	{"in quotes", `"` + token + `"`},
+	{"in single quotes", "'" + token + "'"},
+	{"in typographic quotes", "\u201c" + token + "\u201d"},
+	{"blank before", " " + token},
+	{"blank after", token + " "},
+	{"tab after", token + "\t"},
+	{"no-break space after", token + "\u00a0"},
+	{"line break after", token + "\r\n"},
+	{"newline after", token + "\n"},
+	{"NUL after", token + "\x00"},
+	{"NUL within", token[:9] + "\x00" + token[9:]},
+	{"zero-width space within", token[:9] + "\u200b" + token[9:]},
+	{"zero-width joiner after", token + "\u200d"},
+	{"byte order mark before", "\ufeff" + token},
+	{"full-width digits", strings.ReplaceAll(token, "0", "\uff10")},
+	{"upper case", strings.ToUpper(token)},
+	{"URL-encoded", "%30" + token[1:]},
+	{"escaped as zone files are", `\048` + token[1:]},
+	{"backslash before", `\` + token},
+	{"as a zone file's line", host + `. IN TXT "` + token + `"`},
+	{"ellipsis", token[:8] + "\u2026"},
+	{"bytes above ASCII", "\xff\xfe" + token},
+	{"empty", ""},
+}
+
 func TestOnlyTheExactValueCounts(t *testing.T) {
-	tests := []struct{ name, value string }{
-		{"token as prefix", token + "x"},
-		{"token as suffix", "x" + token},
-		{"token as part", "verify=" + token + ";"},
-		{"all but its last byte", token[:31]},
-		{"twice", token + token},
-		{"in quotes", `"` + token + `"`},
-		{"in single quotes", "'" + token + "'"},
-		{"in typographic quotes", "\u201c" + token + "\u201d"},
-		{"blank before", " " + token},
-		{"blank after", token + " "},
-		{"tab after", token + "\t"},
-		{"no-break space after", token + "\u00a0"},
-		{"line break after", token + "\r\n"},
-		{"newline after", token + "\n"},
-		{"NUL after", token + "\x00"},
-		{"NUL within", token[:9] + "\x00" + token[9:]},
-		{"zero-width space within", token[:9] + "\u200b" + token[9:]},
-		{"zero-width joiner after", token + "\u200d"},
-		{"byte order mark before", "\ufeff" + token},
-		{"full-width digits", strings.ReplaceAll(token, "0", "\uff10")},
-		{"upper case", strings.ToUpper(token)},
-		{"URL-encoded", "%30" + token[1:]},
-		{"escaped as zone files are", `\048` + token[1:]},
-		{"backslash before", `\` + token},
-		{"as a zone file's line", host + `. IN TXT "` + token + `"`},
-		{"ellipsis", token[:8] + "\u2026"},
-		{"bytes above ASCII", "\xff\xfe" + token},
-		{"empty", ""},
-	}
-	for _, test := range tests {
+	for _, test := range otherValues {
 		t.Run(test.name, func(t *testing.T) {
 			v := look(t, checker(t, both(t, holding(test.value))))
 			want(t, v, dnscheck.Absent, dnscheck.ReasonOtherValue)

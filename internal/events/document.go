@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-	"unicode/utf8"
+
+	"orgops/internal/foreign"
 )
 
 const (
@@ -43,15 +44,10 @@ func (d Data) cut() Data {
 	for _, text := range []*string{
 		&d.Tenant, &d.OrganizationID, &d.DiscoveryDomainID, &d.Domain, &d.Run, &d.Kind, &d.Reason, &d.Action,
 	} {
-		*text = Cut(*text, maxText)
+		*text = foreign.Cut(*text, maxText)
 	}
 	return d
 }
 
-// Cut returns a text, shortened to most code points.
-func Cut(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
-}
+// Cut is [foreign.Cut].
+func Cut(s string, most int) string { return foreign.Cut(s, most) }

@@ -8,12 +8,12 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/foreign"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 )
@@ -262,7 +262,7 @@ func queues(ctx context.Context, s RedisSettings) []Finding {
 		const most = 5
 		var quoted []string
 		for _, name := range names[:min(len(names), most)] {
-			quoted = append(quoted, strconv.Quote(fmt.Sprintf("%.60s", name)))
+			quoted = append(quoted, foreign.Quote(name, 60))
 		}
 		found = append(found, warn("give orgops a Redis, or a database, of its own", "%d queues in it are not orgops's (%s)", len(names), strings.Join(quoted, ", ")))
 	}

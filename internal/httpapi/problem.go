@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/foreign"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/web"
@@ -222,10 +222,4 @@ func writeJSON(w io.Writer, v any) {
 const shownRunes = 64
 
 // shown returns a client's text, quoted and cut.
-func shown(s string) string {
-	text := fmt.Sprintf("%.*q", shownRunes, s)
-	if utf8.RuneCountInString(s) > shownRunes {
-		text += "…"
-	}
-	return text
-}
+func shown(s string) string { return foreign.Quote(s, shownRunes) }

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
+	"orgops/internal/foreign"
 	"orgops/internal/spelling"
 )
 
@@ -74,18 +74,8 @@ const (
 	shownNames = 8
 )
 
-// quoted returns a value of the input for an error: quoted, control characters escaped, and
-// if it is cut, with its length.
-func quoted(s string) string {
-	runes := 0
-	for i := range s {
-		if runes == shownRunes {
-			return fmt.Sprintf("%s… (%d bytes)", strconv.Quote(s[:i]), len(s))
-		}
-		runes++
-	}
-	return strconv.Quote(s)
-}
+// quoted returns a value of the input for an error.
+func quoted(s string) string { return foreign.Quote(s, shownRunes) }
 
 // names lists names, each with the known one that was probably meant.
 func names(all, known []string) string {

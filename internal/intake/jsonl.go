@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"orgops/internal/foreign"
 	"orgops/tasks"
 )
 
@@ -147,10 +148,7 @@ func shown(value json.RawMessage) string {
 	if json.Unmarshal(value, &text) == nil && value[0] == '"' {
 		return quoted(text)
 	}
-	if runes := []rune(string(value)); len(runes) > shownRunes {
-		return string(runes[:shownRunes]) + "…"
-	}
-	return string(value)
+	return foreign.Plain(string(value), shownRunes)
 }
 
 var (

@@ -43,7 +43,7 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 	refuse := func(line int, msg string) error {
 		return &HeaderError{File: name, Line: line, Msg: msg, Expected: s.expected()}
 	}
-	if msg, err := foreign(in); err != nil {
+	if msg, err := recognize(in); err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	} else if msg != "" {
 		return nil, refuse(1, msg)
@@ -131,9 +131,9 @@ func decompressed(r io.Reader) (io.Reader, error) {
 	return unzipped, nil
 }
 
-// foreign skips a UTF-8 byte order mark, and recognises other kinds of files by their
+// recognize skips a UTF-8 byte order mark, and recognises other kinds of files by their
 // beginning: a message such as "unknown column" would not help there.
-func foreign(in *bufio.Reader) (string, error) {
+func recognize(in *bufio.Reader) (string, error) {
 	start, err := peek(in, 4)
 	if err != nil {
 		return "", err

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"orgops/apiclient"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/foreign"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 )
@@ -129,7 +129,7 @@ const maxHeader = 200
 // headerOf returns the header of a run's rows as text.
 func headerOf(d ledger.Description) string {
 	if d.Format == FormatCSV {
-		return apiclient.Plain(strings.Join(d.Columns, ","), maxHeader)
+		return foreign.Plain(strings.Join(d.Columns, ","), maxHeader)
 	}
 	return "none: JSON Lines"
 }

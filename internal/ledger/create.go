@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"orgops/internal/foreign"
 )
 
 // maxDescription bounds a description as JSON, in bytes: lists read many headers at once.
@@ -157,10 +158,4 @@ func origin(scan bool) string {
 }
 
 // truncated returns at most maxLabel characters of a valid text.
-func truncated(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if utf8.RuneCountInString(text) <= maxLabel {
-		return text
-	}
-	return string([]rune(text)[:maxLabel-1]) + "…"
-}
+func truncated(text string) string { return foreign.Cut(strings.ToValidUTF8(text, "\uFFFD"), maxLabel) }

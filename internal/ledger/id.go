@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"orgops/internal/foreign"
 )
 
 // RunID names a run: 1 to 64 of A-Z, a-z, 0-9, _ and -. It is chosen by the
@@ -144,10 +146,4 @@ func (s Segment) Validate() error {
 }
 
 // quoted returns the beginning of a text in quotes, for error messages.
-func quoted(text string) string {
-	const most = 100
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-	return strconv.Quote(text)
-}
+func quoted(text string) string { return foreign.Quote(text, 100) }

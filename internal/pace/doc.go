@@ -80,7 +80,6 @@
 //	rate.go     rates and limits, and how they are written
 //	clients.go  the limit of clients per request that the API accepts
 //	scripts.go  the scripts, and the names in Redis
-//	text.go     texts of others in logs and errors
 //
 // # Keys
 //

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"orgops/internal/foreign"
 )
 
 // Rate is a number of requests per time. The zero Rate is no limit.
@@ -32,7 +34,7 @@ func ParseRate(text string) (Rate, error) {
 		return Rate{}, nil
 	}
 	wrong := func(rule string) (Rate, error) {
-		return Rate{}, fmt.Errorf("%s: %s", quoted(text), rule)
+		return Rate{}, fmt.Errorf("%s: %s", foreign.Quote(text, 40), rule)
 	}
 	const forms = `want a form such as 16/s, 0.5/s, 150/min, 1000/h, or "unlimited"`
 	count, unit, ok := strings.Cut(text, "/")

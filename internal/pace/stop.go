@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/foreign"
 )
 
 const (
@@ -21,6 +23,9 @@ const (
 	StopEffective = 2 * time.Second
 	// stoppedAgain is the time after which a stopped request is tried again.
 	stoppedAgain = 30 * time.Second
+	// maxReason bounds the reason of a stop or a block, in code points: it quotes a message of
+	// the API, and is shown in logs and on pages.
+	maxReason = 300
 )
 
 // Stop is an operator's stop of a tenant: no request that changes anything is sent until
@@ -64,7 +69,7 @@ func (e *StoppedError) Blocked() bool { return true }
 // stays. It returns after [StopEffective], when no worker that reaches Redis changes
 // anything any more.
 func (l *Limiter) Stop(ctx context.Context, by, reason string) (Stop, error) {
-	about, _ := json.Marshal(Stop{By: quote(by, maxReason), Reason: quote(reason, maxReason)}) // strings always encode
+	about, _ := json.Marshal(Stop{By: foreign.Plain(by, maxReason), Reason: foreign.Plain(reason, maxReason)}) // strings always encode
 	stop, err := l.storeStop(ctx, about)
 	if err != nil {
 		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.cfg.Tenant, err)
@@ -113,7 +118,7 @@ func parseStop(stored string) (s Stop, err error) {
 		err = json.Unmarshal([]byte(about), &s)
 	}
 	if err != nil {
-		return Stop{}, fmt.Errorf("stored stop %s: %w", quoted(stored), err)
+		return Stop{}, fmt.Errorf("stored stop %s: %w", foreign.Quote(stored, 40), err)
 	}
 	s.At = time.UnixMicro(us).UTC()
 	return s, nil

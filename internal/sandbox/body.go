@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"orgops/internal/foreign"
 )
 
 const (
@@ -60,17 +62,4 @@ func parseJSON(data []byte) (any, error) {
 }
 
 // capped returns the beginning of a text of others for a message.
-func capped(s string) string {
-	const most = 60
-	s = strings.ToValidUTF8(s, "�")
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '�'
-		}
-		return r
-	}, s)
-	if utf8.RuneCountInString(s) > most {
-		return string([]rune(s)[:most]) + "…"
-	}
-	return s
-}
+func capped(s string) string { return foreign.Plain(s, 60) }

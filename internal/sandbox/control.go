@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"orgops/internal/foreign"
 )
 
 const (
@@ -49,19 +51,14 @@ func (s *Sandbox) serveControl(w http.ResponseWriter, r *http.Request) {
 // a browser that DNS has directed here uses another name.
 func local(r *http.Request) bool {
 	from, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil || !loopback(from) {
+	if err != nil || !foreign.IsLoopback(from) {
 		return false
 	}
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
 	}
-	return host == "localhost" || loopback(host)
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return foreign.IsLoopback(host)
 }
 
 // getRequests returns the request log after ?since=, optionally of one ?operation=.

@@ -27,7 +27,7 @@ func TestScanState(t *testing.T) {
 		},
 		{
 			name: "missed", told: `{"organizations_read":7,"organizations_missed":2,"why":"organization o: 500\u001b","ended":true}`,
-			want: `organizations read: 7; organizations not read: 2 ("organization o: 500\x1b")`, out: `organizations not read: 2 ("organization o: 500\x1b")`,
+			want: `organizations read: 7; organizations not read: 2 (organization o: 500\x1b)`, out: `organizations not read: 2 (organization o: 500\x1b)`,
 		},
 		{
 			name: "early", told: `{"organizations_read":7,"organizations_missed":1,"why":"o","ended_early":"503","ended":true}`,

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
+
+	"orgops/internal/foreign"
 )
 
 // Fact is a property, for people.
@@ -35,32 +35,21 @@ func (t Table) Line(name, value string) {
 	}
 }
 
-// Shown caps text of a stranger, and quotes it if it contains characters that do not print.
-func Shown(s string) string { return shown(s, longestShown) }
+// longestShown and longestReason are the most characters that are shown of a row's identifier,
+// and of a reason, which may quote the API.
+const (
+	longestShown  = 80
+	longestReason = 500
+)
+
+// Shown caps text of a stranger.
+func Shown(s string) string { return foreign.Plain(s, longestShown) }
 
 // Whole is [Shown] of a text that is copied, such as the value of a TXT record, and of no
 // use if it is cut.
-func Whole(s string) string { return shown(s, len(s)) }
+func Whole(s string) string { return foreign.Plain(s, len(s)) }
 
-// longestShown is the most characters of a row's identifier that are shown.
-const longestShown = 80
-
-// shown is [Shown] with most characters or fewer.
-func shown(s string, most int) string {
-	if utf8.RuneCountInString(s) > most {
-		s = string([]rune(s)[:most]) + "…"
-	}
-	if !utf8.ValidString(s) || slices.ContainsFunc([]rune(s), func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
-}
-
-// reason caps and escapes a reason, which may quote the API.
-func reason(text string) string { return shown(text, longestReason) }
-
-// longestReason is the most characters of a reason that are shown.
-const longestReason = 500
+func reason(text string) string { return foreign.Plain(text, longestReason) }
 
 // Stamp formats a time; "" if it is zero.
 func Stamp(at time.Time) string {

@@ -3,11 +3,11 @@ package sweep
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"orgops/dnscheck"
 	"orgops/internal/events"
+	"orgops/internal/foreign"
 )
 
 // Observation is the result of a check of a domain's token by a sweep.
@@ -122,13 +122,10 @@ func (s *DomainState) Found(domainID string, at time.Time) {
 
 // describe stores the verdict for people.
 func (s *DomainState) describe(v dnscheck.Verdict) {
-	s.Sentence = events.Cut(v.Sentence(), maxSentence)
+	s.Sentence = foreign.Cut(v.Sentence(), maxSentence)
 	for _, o := range v.Observations {
 		for _, value := range o.Values {
-			if len(value) > maxValue {
-				value = value[:maxValue] + "…"
-			}
-			if quoted := strconv.QuoteToASCII(value); len(s.Values) < maxValues && !slices.Contains(s.Values, quoted) {
+			if quoted := foreign.QuoteASCII(value, maxValue); len(s.Values) < maxValues && !slices.Contains(s.Values, quoted) {
 				s.Values = append(s.Values, quoted)
 			}
 		}

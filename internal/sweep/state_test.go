@@ -263,7 +263,7 @@ func TestValues(t *testing.T) {
 		{Values: []string{"a\x00\u202e", strings.Repeat("b", 5000)}}, {Values: []string{"a\x00\u202e", "c", "d"}},
 	}
 	s, _ := sweep.DomainState{}.Observe(o, sweep.Rules{})
-	want := []string{`"a\x00\u202e"`, `"` + strings.Repeat("b", 100) + `\u2026"`, `"c"`}
+	want := []string{`"a\x00\u202e"`, `"` + strings.Repeat("b", 100) + `"…`, `"c"`}
 	if diff := cmp.Diff(want, s.Values); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
 	}

@@ -2,13 +2,13 @@ package tenant
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/foreign"
 	"orgops/internal/sweep"
 )
 
@@ -75,11 +75,7 @@ func checkProtected(p string) error {
 // OnLoopback reports whether the API is on this machine: the tenant is a sandbox.
 func (t *Settings) OnLoopback() bool {
 	u, err := url.Parse(t.BaseURL)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return err == nil && foreign.IsLoopback(u.Hostname())
 }
 
 // Warnings returns the suspicious settings.

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
+
+	"orgops/internal/foreign"
 )
 
-// IsLoopback reports whether only this machine can reach an address, host:port. Of names only
-// localhost counts, since others may be resolved to another address later; an empty host is
-// every address of the machine.
+// IsLoopback reports whether only this machine can reach an address, host:port. An empty host
+// is every address of the machine.
 func IsLoopback(addr string) (bool, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -20,7 +20,7 @@ func IsLoopback(addr string) (bool, error) {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return false, fmt.Errorf("%q: want a port from 0 to 65535, got %q", addr, port)
 	}
-	return strings.EqualFold(host, "localhost") || isLoopback(host), nil
+	return foreign.IsLoopback(host), nil
 }
 
 // Host returns the host that a request is for, as names are compared, without its port.
@@ -35,10 +35,5 @@ func Host(r *http.Request) string {
 // IsLocal reports whether a host, as [Host] returns it, can only be this machine, however its
 // name is resolved.
 func IsLocal(host string) bool {
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || isLoopback(host) // RFC 6761 6.3
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
+	return foreign.IsLoopback(host) || strings.HasSuffix(host, ".localhost") // RFC 6761 6.3
 }

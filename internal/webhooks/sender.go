@@ -20,7 +20,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/events"
+	"orgops/internal/foreign"
 )
 
 // Config configures a [Sender].
@@ -251,15 +251,15 @@ func (r *receiver) unanswered(ctx context.Context, err error, hide *strings.Repl
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	reason := apiclient.Plain(hide.Replace(err.Error()), longestExcerpt)
+	reason := foreign.Plain(hide.Replace(err.Error()), longestExcerpt)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		reason = fmt.Sprintf("no answer within %s", attemptTimeout)
 	}
 	return &DeliveryError{Endpoint: r.endpoint.Name, reason: r.endpoint.Origin() + ": " + reason, cause: err}
 }
 
-// longestExcerpt is how much of an answer is shown, in code points, with an ellipsis.
-const longestExcerpt = 201
+// longestExcerpt is how much of an answer is shown, in code points.
+const longestExcerpt = 200
 
 // excerpt returns the beginning of an answer's text, quoted.
 func excerpt(text string, hide *strings.Replacer) string {
@@ -267,7 +267,7 @@ func excerpt(text string, hide *strings.Replacer) string {
 	if text == "" {
 		return ""
 	}
-	return ": " + strconv.Quote(events.Cut(text, longestExcerpt))
+	return ": " + foreign.Quote(text, longestExcerpt)
 }
 
 // hidden replaces a secret.

@@ -237,7 +237,7 @@ func TestAnswers(t *testing.T) {
 		{"429 until", 429, date.Add(90 * time.Second).Format(http.TimeFormat), "", &said{429, 90 * time.Second, false, "429 Too Many Requests"}},
 		{"429 for a year", 429, "31536000", "", &said{429, 24 * time.Hour, false, "429 Too Many Requests"}},
 		{"429 for nonsense", 429, "soon", "", &said{429, 0, false, "429 Too Many Requests"}},
-		{"500", 500, "", strings.Repeat("ä", 1000), &said{500, 0, false, `500 Internal Server Error: "` + strings.Repeat("ä", 200) + `…"`}},
+		{"500", 500, "", strings.Repeat("ä", 1000), &said{500, 0, false, `500 Internal Server Error: "` + strings.Repeat("ä", 200) + `"…`}},
 		{"503", 503, "120", "", &said{503, 2 * time.Minute, false, "503 Service Unavailable"}},
 		{"599", 599, "", "", &said{599, 0, false, "599"}},
 	} {

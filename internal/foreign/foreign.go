@@ -1,0 +1,74 @@
+// Package foreign shows texts of others, such as values of files and messages of servers, in
+// errors, logs and pages: cut, and so that no character of theirs can hide or imitate another,
+// and tells names of this machine.
+package foreign
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Plain returns the first most code points of a text on one line, with control and invisible
+// characters as escapes, and an ellipsis if there are more.
+func Plain(s string, most int) string {
+	var b strings.Builder
+	for n := 0; s != ""; n++ {
+		if n == most {
+			b.WriteString("…")
+			break
+		}
+		r, width := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && width == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			q := strconv.QuoteRune(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+		s = s[width:]
+	}
+	return b.String()
+}
+
+// Quote returns the first most code points of a text quoted as in Go, followed by an ellipsis
+// if there are more.
+func Quote(s string, most int) string {
+	n := 0
+	for i := range s {
+		if n == most {
+			return strconv.Quote(s[:i]) + "…"
+		}
+		n++
+	}
+	return strconv.Quote(s)
+}
+
+// QuoteASCII is Quote as printable ASCII, for values in which letters that look alike must
+// differ; most is in bytes.
+func QuoteASCII(s string, most int) string {
+	if len(s) > most {
+		return strconv.QuoteToASCII(s[:most]) + "…"
+	}
+	return strconv.QuoteToASCII(s)
+}
+
+// Cut returns a text that has most code points at most, the last of them an ellipsis if it was
+// longer, for storing it.
+func Cut(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}
+
+// IsLoopback reports whether a host can only be this machine. Of names only localhost counts,
+// since others may be resolved to another address later.
+func IsLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}

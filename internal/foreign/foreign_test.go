@@ -1,0 +1,45 @@
+package foreign_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/foreign"
+)
+
+// TestTexts shows each text with at most four characters, or bytes.
+func TestTexts(t *testing.T) {
+	type all struct{ Plain, Quote, ASCII, Cut string }
+	tests := map[string]all{
+		"":          {"", `""`, `""`, ""},
+		"abcd":      {"abcd", `"abcd"`, `"abcd"`, "abcd"},
+		"abcde":     {"abcd…", `"abcd"…`, `"abcd"…`, "abc…"},
+		"äöü€":      {"äöü€", `"äöü€"`, `"\u00e4\u00f6"…`, "äöü€"},
+		"äöü€x":     {"äöü€…", `"äöü€"…`, `"\u00e4\u00f6"…`, "äöü…"},
+		`"\`:        {`"\`, `"\"\\"`, `"\"\\"`, `"\`},
+		"a\nb\x1b":  {`a\nb\x1b`, `"a\nb\x1b"`, `"a\nb\x1b"`, "a\nb\x1b"},
+		"\u202ea":   {`\u202ea`, `"\u202ea"`, `"\u202ea"`, "\u202ea"},
+		"a\xff":     {`a\xff`, `"a\xff"`, `"a\xff"`, "a\xff"},
+		"abc\xffde": {`abc\xff…`, `"abc\xff"…`, `"abc\xff"…`, "abc…"},
+		"\ufffd":    {"\ufffd", "\"\ufffd\"", `"\ufffd"`, "\ufffd"},
+	}
+	for s, want := range tests {
+		got := all{foreign.Plain(s, 4), foreign.Quote(s, 4), foreign.QuoteASCII(s, 4), foreign.Cut(s, 4)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", s, diff)
+		}
+	}
+}
+
+func TestIsLoopback(t *testing.T) {
+	tests := map[string]bool{
+		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "::ffff:127.0.0.1": true, "localhost": true, "LOCALHOST": true,
+		"": false, "0.0.0.0": false, "::": false, "10.0.0.1": false, "example.com": false, "localhost.evil.com": false, "x.localhost": false,
+	}
+	for host, want := range tests {
+		if got := foreign.IsLoopback(host); got != want {
+			t.Errorf("%s: %v, want %v", host, got, want)
+		}
+	}
+}
