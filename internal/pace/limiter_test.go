@@ -787,7 +787,8 @@ func TestSlowAnswers(t *testing.T) {
 type repeating struct{}
 
 // TestAProbeMayRepeatItself checks that a probe may repeat its request once, with a new token,
-// and that other requests wait for the next probe.
+// that other requests wait for the next probe, and that the permission to repeat it ends with
+// the probe.
 func TestAProbeMayRepeatItself(t *testing.T) {
 	for _, blocked := range []string{op, pace.All} {
 		t.Run(blocked, func(t *testing.T) {
@@ -821,34 +822,14 @@ func TestAProbeMayRepeatItself(t *testing.T) {
 				}
 				a.Answered(t.Context(), op, 200, nil)
 				wait(t, b, op)
+				wait(t, a, op)
+				if err := a.Block(t.Context(), blocked, "again"); err != nil {
+					t.Fatal(err)
+				}
+				refused(a, again, "a repetition of the last block's probe")
 			})
 		})
 	}
-}
-
-// TestAProbeThatWasToRepeatItself checks that the permission to repeat a probe ends with the
-// probe.
-func TestAProbeThatWasToRepeatItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, perSecond(100, 100))
-		l := f.process(func(c *pace.Config) {
-			c.Repeats = func(ctx context.Context) bool { return ctx.Value(repeating{}) != nil }
-		})
-		again := context.WithValue(t.Context(), repeating{}, true)
-		if err := l.Block(t.Context(), op, "why"); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(30 * time.Second)
-		wait(t, l, op)
-		l.Answered(t.Context(), op, 200, nil)
-		wait(t, l, op)
-		if err := l.Block(t.Context(), op, "again"); err != nil {
-			t.Fatal(err)
-		}
-		if err := permit(again, l, op); err == nil {
-			t.Error("a repetition of no probe got a permit")
-		}
-	})
 }
 
 func TestBlockingAll(t *testing.T) {
@@ -929,24 +910,6 @@ func TestAPauseHoldsProbesBack(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		wait(t, l, op) // the probe was not spent by the refusal
-	})
-}
-
-func TestUnlimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newFleet(t, pace.Limit{Reserve: 0.2}).process()
-		start := time.Now()
-		for range 500 {
-			wait(t, l, op)
-		}
-		if took := time.Since(start); took != 0 {
-			t.Errorf("500 permits took %v", took)
-		}
-		l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"3"}})
-		wait(t, l, op)
-		if took := time.Since(start); took < 3*time.Second || took > 3100*time.Millisecond {
-			t.Errorf("after a pause of 3s: %v", took)
-		}
 	})
 }
 
@@ -1108,12 +1071,13 @@ func TestOnARealRedisToo(t *testing.T) {
 	}
 }
 
-// TestUnlimitedIsNotUnhindered checks that without a rate few requests query Redis, and that
+// TestUnlimited checks that without a rate requests do not wait, that few query Redis, and that
 // the pauses and blocks of another process still apply, each to its own operation.
-func TestUnlimitedIsNotUnhindered(t *testing.T) {
+func TestUnlimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, pace.Limit{})
+		f := newFleet(t, pace.Limit{Reserve: 0.2})
 		ours, other := f.process(), f.process()
+		start := time.Now()
 		wait(t, ours, op)
 		before := f.redis.CommandCount()
 		for range 1000 {
@@ -1121,6 +1085,9 @@ func TestUnlimitedIsNotUnhindered(t *testing.T) {
 		}
 		if asked := f.redis.CommandCount() - before; asked > 20 {
 			t.Errorf("1,000 requests at once cost %d commands", asked)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("1,000 permits took %v", took)
 		}
 
 		if err := other.Block(t.Context(), "create_template", "no scope"); err != nil {
@@ -1143,9 +1110,9 @@ func TestUnlimitedIsNotUnhindered(t *testing.T) {
 		const list = "list_templates"
 		wait(t, ours, list)
 		ours.Answered(t.Context(), list, http.StatusTooManyRequests, http.Header{"Retry-After": {"7"}})
-		start := time.Now()
+		start = time.Now()
 		wait(t, ours, list)
-		if waited := time.Since(start); waited < 7*time.Second {
+		if waited := time.Since(start); waited < 7*time.Second || waited > 7100*time.Millisecond {
 			t.Errorf("after a 429 of its own it waited %v, want 7 s", waited)
 		}
 	})
