@@ -86,6 +86,11 @@ func wait(t *testing.T, l *pace.Limiter, operation string) {
 	}
 }
 
+// bubble runs a subtest in a synctest bubble.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
 func TestManyProcessesShareOneBudget(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -101,62 +106,60 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 		{"one process alone", perSecond(16, 1), 1, seconds(10, 30)},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, tt.limit)
-				length := tt.length
-				ctx, cancel := context.WithTimeout(t.Context(), length)
-				defer cancel()
-				var mu sync.Mutex
-				var given []time.Time
-				byProcess := make([]int, tt.processes)
-				var wg sync.WaitGroup
-				for p := range tt.processes {
-					l := f.process()
-					for range 8 {
-						wg.Go(func() {
-							for {
-								err := permit(ctx, l, op)
-								if errors.Is(err, context.DeadlineExceeded) {
+		bubble(t, tt.name, func(t *testing.T) {
+			f := newFleet(t, tt.limit)
+			length := tt.length
+			ctx, cancel := context.WithTimeout(t.Context(), length)
+			defer cancel()
+			var mu sync.Mutex
+			var given []time.Time
+			byProcess := make([]int, tt.processes)
+			var wg sync.WaitGroup
+			for p := range tt.processes {
+				l := f.process()
+				for range 8 {
+					wg.Go(func() {
+						for {
+							err := permit(ctx, l, op)
+							if errors.Is(err, context.DeadlineExceeded) {
+								return
+							}
+							if err != nil {
+								if _, ok := errors.AsType[*pace.NoPermitError](err); !ok {
+									t.Error(err)
 									return
 								}
-								if err != nil {
-									if _, ok := errors.AsType[*pace.NoPermitError](err); !ok {
-										t.Error(err)
-										return
-									}
-									continue
-								}
-								mu.Lock()
-								given = append(given, time.Now())
-								byProcess[p]++
-								mu.Unlock()
+								continue
 							}
-						})
-					}
-				}
-				wg.Wait()
-
-				rate, burst := tt.limit.Effective()
-				perSecond := rate.PerSecond()
-				for i, from := range given {
-					for j, to := range given[i:] {
-						if most := to.Sub(from).Seconds()*perSecond + float64(burst) + 1e-6; float64(j+1) > most {
-							t.Fatalf("%d permits within %v, want at most %v", j+1, to.Sub(from), most)
+							mu.Lock()
+							given = append(given, time.Now())
+							byProcess[p]++
+							mu.Unlock()
 						}
+					})
+				}
+			}
+			wg.Wait()
+
+			rate, burst := tt.limit.Effective()
+			perSecond := rate.PerSecond()
+			for i, from := range given {
+				for j, to := range given[i:] {
+					if most := to.Sub(from).Seconds()*perSecond + float64(burst) + 1e-6; float64(j+1) > most {
+						t.Fatalf("%d permits within %v, want at most %v", j+1, to.Sub(from), most)
 					}
 				}
-				// Exclude the first burst, which is granted at once: it must not hide permits
-				// lost later.
-				if later, most := float64(len(given)-burst), perSecond*length.Seconds(); later < 0.97*most {
-					t.Errorf("%v permits in %v after the first burst, want at least 97 %% of %v", later, length, most)
+			}
+			// Exclude the first burst, which is granted at once: it must not hide permits
+			// lost later.
+			if later, most := float64(len(given)-burst), perSecond*length.Seconds(); later < 0.97*most {
+				t.Errorf("%v permits in %v after the first burst, want at least 97 %% of %v", later, length, most)
+			}
+			for p, n := range byProcess {
+				if n < len(given)/tt.processes/2 {
+					t.Errorf("process %d had %d permits of %d: not its share", p, n, len(given))
 				}
-				for p, n := range byProcess {
-					if n < len(given)/tt.processes/2 {
-						t.Errorf("process %d had %d permits of %d: not its share", p, n, len(given))
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -445,59 +448,53 @@ func TestNoPermitInTime(t *testing.T) {
 		}
 		return e
 	}
-	t.Run("a pause longer than the wait is told at once", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			l := newFleet(t, perSecond(10, 5)).process()
-			l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"90"}})
-			start := time.Now()
-			e := asNoPermit(t, permit(t.Context(), l, op))
-			if e.After != 90*time.Second || time.Since(start) != 0 {
-				t.Errorf("%v, after %v; want 90s at once", e, time.Since(start))
-			}
-			if e.Error() != "no permit for a request: the API has asked this tenant to pause: again in 1m30s" {
-				t.Errorf("says %q", e)
-			}
-		})
+	bubble(t, "a pause longer than the wait is told at once", func(t *testing.T) {
+		l := newFleet(t, perSecond(10, 5)).process()
+		l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"90"}})
+		start := time.Now()
+		e := asNoPermit(t, permit(t.Context(), l, op))
+		if e.After != 90*time.Second || time.Since(start) != 0 {
+			t.Errorf("%v, after %v; want 90s at once", e, time.Since(start))
+		}
+		if e.Error() != "no permit for a request: the API has asked this tenant to pause: again in 1m30s" {
+			t.Errorf("says %q", e)
+		}
 	})
-	t.Run("a wait longer than what is left", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 1, Per: time.Minute}})
-			l := f.process(func(c *pace.Config) { c.MaxWait = 59 * time.Second })
-			wait(t, l, op)
-			start := time.Now()
-			e := asNoPermit(t, permit(t.Context(), l, op))
-			if e.After != time.Minute || time.Since(start) != 0 || !strings.Contains(e.Why, "the budget of 1/min is spent") {
+	bubble(t, "a wait longer than what is left", func(t *testing.T) {
+		f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 1, Per: time.Minute}})
+		l := f.process(func(c *pace.Config) { c.MaxWait = 59 * time.Second })
+		wait(t, l, op)
+		start := time.Now()
+		e := asNoPermit(t, permit(t.Context(), l, op))
+		if e.After != time.Minute || time.Since(start) != 0 || !strings.Contains(e.Why, "the budget of 1/min is spent") {
+			t.Errorf("%v, after %v", e, time.Since(start))
+		}
+		if s, err := l.State(t.Context()); err != nil || s.UsedLastMinute != 1 {
+			t.Errorf("%d permits used, %v; want 1", s.UsedLastMinute, err)
+		}
+	})
+	bubble(t, "in the line, by default after 20s", func(t *testing.T) {
+		l := newFleet(t, perSecond(0.2, 1)).process()
+		wait(t, l, op)
+		start := time.Now()
+		errs := make(chan error, 9)
+		for range 9 {
+			go func() { errs <- permit(t.Context(), l, op) }()
+		}
+		served := 0
+		for range 9 {
+			err := <-errs
+			if err == nil {
+				served++
+				continue
+			}
+			if e := asNoPermit(t, err); e.After < time.Second || time.Since(start) > 20*time.Second {
 				t.Errorf("%v, after %v", e, time.Since(start))
 			}
-			if s, err := l.State(t.Context()); err != nil || s.UsedLastMinute != 1 {
-				t.Errorf("%d permits used, %v; want 1", s.UsedLastMinute, err)
-			}
-		})
-	})
-	t.Run("in the line, by default after 20s", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			l := newFleet(t, perSecond(0.2, 1)).process()
-			wait(t, l, op)
-			start := time.Now()
-			errs := make(chan error, 9)
-			for range 9 {
-				go func() { errs <- permit(t.Context(), l, op) }()
-			}
-			served := 0
-			for range 9 {
-				err := <-errs
-				if err == nil {
-					served++
-					continue
-				}
-				if e := asNoPermit(t, err); e.After < time.Second || time.Since(start) > 20*time.Second {
-					t.Errorf("%v, after %v", e, time.Since(start))
-				}
-			}
-			if served < 3 || served > 4 { // after 5, 10, 15 and perhaps 20 s, each with jitter
-				t.Errorf("%d were served", served)
-			}
-		})
+		}
+		if served < 3 || served > 4 { // after 5, 10, 15 and perhaps 20 s, each with jitter
+			t.Errorf("%d were served", served)
+		}
 	})
 }
 
@@ -706,42 +703,40 @@ func TestUnansweredRequests(t *testing.T) {
 		{"more processes than permits", perSecond(2, 2), 5, 5},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, tt.limit)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				permits := make(chan *pace.Limiter, 10_000)
-				var wg sync.WaitGroup
-				fleet := make([]*pace.Limiter, tt.processes)
-				for i := range fleet {
-					fleet[i] = f.process()
-					wait(t, fleet[i], op) // the API has answered
-				}
-				for _, l := range fleet {
-					for range 60 {
-						wg.Go(func() {
-							for ctx.Err() == nil {
-								if l.Wait(ctx, op) == nil {
-									permits <- l
-								}
+		bubble(t, tt.name, func(t *testing.T) {
+			f := newFleet(t, tt.limit)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			permits := make(chan *pace.Limiter, 10_000)
+			var wg sync.WaitGroup
+			fleet := make([]*pace.Limiter, tt.processes)
+			for i := range fleet {
+				fleet[i] = f.process()
+				wait(t, fleet[i], op) // the API has answered
+			}
+			for _, l := range fleet {
+				for range 60 {
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							if l.Wait(ctx, op) == nil {
+								permits <- l
 							}
-						})
-					}
+						}
+					})
 				}
-				time.Sleep(45 * time.Second)
-				if n := len(permits); n < tt.most-tt.processes || n > tt.most {
-					t.Errorf("%d requests are open, want %d", n, tt.most)
-				}
-				l := <-permits
-				open := len(permits)
-				l.Answered(t.Context(), op, 0, nil) // a timeout
-				time.Sleep(2 * time.Second)
-				if n := len(permits); n != open+1 {
-					t.Errorf("%d requests after one was answered, want one more than %d", n, open)
-				}
-				wg.Wait()
-			})
+			}
+			time.Sleep(45 * time.Second)
+			if n := len(permits); n < tt.most-tt.processes || n > tt.most {
+				t.Errorf("%d requests are open, want %d", n, tt.most)
+			}
+			l := <-permits
+			open := len(permits)
+			l.Answered(t.Context(), op, 0, nil) // a timeout
+			time.Sleep(2 * time.Second)
+			if n := len(permits); n != open+1 {
+				t.Errorf("%d requests after one was answered, want one more than %d", n, open)
+			}
+			wg.Wait()
 		})
 	}
 }
@@ -754,32 +749,30 @@ func TestSlowAnswers(t *testing.T) {
 	} {
 		limit.Reserve = 0.2 // the default
 		rate, _ := limit.Effective()
-		t.Run(fmt.Sprintf("%v, burst %d", limit.Rate, limit.Burst), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f, length := newFleet(t, limit), seconds(20, 60)
-				ctx, cancel := context.WithTimeout(t.Context(), length)
-				defer cancel()
-				var permits atomic.Int64
-				var wg sync.WaitGroup
-				for range 2 {
-					l := f.process()
-					for range 30 {
-						wg.Go(func() {
-							for ctx.Err() == nil {
-								if l.Wait(ctx, op) == nil {
-									permits.Add(1)
-									time.Sleep(time.Second)
-									l.Answered(ctx, op, http.StatusOK, nil)
-								}
+		bubble(t, fmt.Sprintf("%v, burst %d", limit.Rate, limit.Burst), func(t *testing.T) {
+			f, length := newFleet(t, limit), seconds(20, 60)
+			ctx, cancel := context.WithTimeout(t.Context(), length)
+			defer cancel()
+			var permits atomic.Int64
+			var wg sync.WaitGroup
+			for range 2 {
+				l := f.process()
+				for range 30 {
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							if l.Wait(ctx, op) == nil {
+								permits.Add(1)
+								time.Sleep(time.Second)
+								l.Answered(ctx, op, http.StatusOK, nil)
 							}
-						})
-					}
+						}
+					})
 				}
-				wg.Wait()
-				if want := length.Seconds() * rate.PerSecond(); float64(permits.Load()) < 0.98*want {
-					t.Errorf("%d permits in %v, want %.0f", permits.Load(), length, want)
-				}
-			})
+			}
+			wg.Wait()
+			if want := length.Seconds() * rate.PerSecond(); float64(permits.Load()) < 0.98*want {
+				t.Errorf("%d permits in %v, want %.0f", permits.Load(), length, want)
+			}
 		})
 	}
 }
@@ -791,43 +784,41 @@ type repeating struct{}
 // the probe.
 func TestAProbeMayRepeatItself(t *testing.T) {
 	for _, blocked := range []string{op, pace.All} {
-		t.Run(blocked, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, perSecond(100, 100))
-				repeats := func(c *pace.Config) {
-					c.Repeats = func(ctx context.Context) bool { return ctx.Value(repeating{}) != nil }
+		bubble(t, blocked, func(t *testing.T) {
+			f := newFleet(t, perSecond(100, 100))
+			repeats := func(c *pace.Config) {
+				c.Repeats = func(ctx context.Context) bool { return ctx.Value(repeating{}) != nil }
+			}
+			a, b := f.process(repeats), f.process(repeats)
+			again := context.WithValue(t.Context(), repeating{}, true)
+			refused := func(l *pace.Limiter, ctx context.Context, who string) {
+				t.Helper()
+				if _, ok := errors.AsType[*pace.BlockedError](permit(ctx, l, op)); !ok {
+					t.Errorf("%s got a permit", who)
 				}
-				a, b := f.process(repeats), f.process(repeats)
-				again := context.WithValue(t.Context(), repeating{}, true)
-				refused := func(l *pace.Limiter, ctx context.Context, who string) {
-					t.Helper()
-					if _, ok := errors.AsType[*pace.BlockedError](permit(ctx, l, op)); !ok {
-						t.Errorf("%s got a permit", who)
-					}
-				}
-				if err := a.Block(t.Context(), blocked, "why"); err != nil {
-					t.Fatal(err)
-				}
-				refused(a, again, "a repetition of a request from before the block")
-				for range 2 {
-					time.Sleep(30 * time.Second)
-					wait(t, a, op)
-					a.Answered(t.Context(), op, 401, nil)
-					refused(a, t.Context(), "another request")
-					refused(b, again, "a repetition in another process")
-					if err := permit(again, a, op); err != nil {
-						t.Errorf("the probe's repetition: %v", err)
-					}
-					refused(a, again, "a second repetition")
-				}
-				a.Answered(t.Context(), op, 200, nil)
-				wait(t, b, op)
+			}
+			if err := a.Block(t.Context(), blocked, "why"); err != nil {
+				t.Fatal(err)
+			}
+			refused(a, again, "a repetition of a request from before the block")
+			for range 2 {
+				time.Sleep(30 * time.Second)
 				wait(t, a, op)
-				if err := a.Block(t.Context(), blocked, "again"); err != nil {
-					t.Fatal(err)
+				a.Answered(t.Context(), op, 401, nil)
+				refused(a, t.Context(), "another request")
+				refused(b, again, "a repetition in another process")
+				if err := permit(again, a, op); err != nil {
+					t.Errorf("the probe's repetition: %v", err)
 				}
-				refused(a, again, "a repetition of the last block's probe")
-			})
+				refused(a, again, "a second repetition")
+			}
+			a.Answered(t.Context(), op, 200, nil)
+			wait(t, b, op)
+			wait(t, a, op)
+			if err := a.Block(t.Context(), blocked, "again"); err != nil {
+				t.Fatal(err)
+			}
+			refused(a, again, "a repetition of the last block's probe")
 		})
 	}
 }
