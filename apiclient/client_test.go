@@ -451,8 +451,8 @@ func TestGateSeesEveryRequest(t *testing.T) {
 	})
 	t.Run("refused", func(t *testing.T) {
 		a := serve(t, answer(204, ""))
-		g := &gate{wait: func(context.Context, string) error { return noPermit{} }}
-		c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate = g })
+		g, tokens := &gate{wait: func(context.Context, string) error { return noPermit{} }}, &lastingSource{}
+		c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate, cfg.Tokens = g, tokens })
 		err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
 		if _, ok := errors.AsType[noPermit](err); !ok {
 			t.Errorf("the gate's error is not reached: %v", err)
@@ -463,6 +463,9 @@ func TestGateSeesEveryRequest(t *testing.T) {
 		}
 		if n := len(a.asked()); n != 0 {
 			t.Errorf("%d requests sent without a permit", n)
+		}
+		if tokens.fetched != 0 {
+			t.Errorf("%d tokens fetched for an operation that may be blocked", tokens.fetched)
 		}
 		if diff := cmp.Diff([]string{"wait remove_organization_clients"}, g.calls); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -636,6 +639,50 @@ type slowSource struct{ apiclient.TokenSource }
 func (s slowSource) Token(ctx context.Context) (apiclient.Secret, error) {
 	time.Sleep(time.Second)
 	return s.TokenSource.Token(ctx)
+}
+
+// lastingSource fetches a token in a second, which lasts for an hour.
+type lastingSource struct {
+	fetched int
+	ends    time.Time
+}
+
+func (s *lastingSource) Token(context.Context) (apiclient.Secret, error) {
+	if !time.Now().Before(s.ends) {
+		time.Sleep(time.Second)
+		s.fetched, s.ends = s.fetched+1, time.Now().Add(time.Hour)
+	}
+	return apiclient.NewSecret(fmt.Sprintf("token-%d", s.fetched)), nil
+}
+
+func (s *lastingSource) Expire(apiclient.Secret) { s.ends = time.Time{} }
+
+// TestTokenThatEndsDuringTheWait has a token end while the permit is awaited: the permit is given
+// up once, and the request has the new token.
+func TestTokenThatEndsDuringTheWait(t *testing.T) {
+	a := serve(t, answer(204, ""))
+	synctest.Test(t, func(t *testing.T) {
+		tokens := &lastingSource{}
+		_, _ = tokens.Token(t.Context())
+		g := &gate{wait: func(ctx context.Context, _ string) error {
+			if !apiclient.IsRepetition(ctx) {
+				time.Sleep(2 * time.Hour)
+			}
+			return nil
+		}}
+		c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate, cfg.Tokens = g, tokens })
+		if err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"}); err != nil {
+			t.Fatal(err)
+		}
+		const op = "remove_organization_clients"
+		want := []string{"wait " + op, "answered " + op + " ", "wait " + op, "answered " + op + " No Content"}
+		if diff := cmp.Diff(want, g.calls); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got := a.headers[0].Get("Authorization"); got != "Bearer token-2" || tokens.fetched != 2 {
+			t.Errorf("sent with %q after %d fetches", got, tokens.fetched)
+		}
+	})
 }
 
 // TestSlowTokenSource checks that a request gives up at most one permit for its token, so

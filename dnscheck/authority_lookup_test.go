@@ -75,40 +75,38 @@ func TestNameServersNamedInAZoneWithOneHostileServer(t *testing.T) {
 	for name, hostile := range answers {
 		for _, published := range []bool{false, true} {
 			for _, silenced := range []int{0, 1, 2} {
-				t.Run(fmt.Sprintf("%s, published %t, %d silenced", name, published, silenced), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						served, evil := denies, publishes
-						if published {
-							served, evil = publishes, denies
+				bubble(t, fmt.Sprintf("%s, published %t, %d silenced", name, published, silenced), func(t *testing.T) {
+					served, evil := denies, publishes
+					if published {
+						served, evil = publishes, denies
+					}
+					n := namedIn(t, served, hostile, silenced)
+					n.at(evilAddr, evil)
+					if !published {
+						n.know(txt(host, token)) // the resolvers query the attacker's server
+					}
+					c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+					for range 2 { // the second uses the cache
+						proof, absence := prove(t, c), disprove(t, c)
+						if proof.State == dnscheck.Present || published && proof.State == dnscheck.Absent {
+							t.Errorf("proof: %s (%s)", proof.State, proof.Reason)
 						}
-						n := namedIn(t, served, hostile, silenced)
-						n.at(evilAddr, evil)
-						if !published {
-							n.know(txt(host, token)) // the resolvers query the attacker's server
+						if published && absence.State == dnscheck.Absent {
+							t.Errorf("disproof: %s (%s)", absence.State, absence.Reason)
 						}
-						c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-						for range 2 { // the second uses the cache
-							proof, absence := prove(t, c), disprove(t, c)
-							if proof.State == dnscheck.Present || published && proof.State == dnscheck.Absent {
-								t.Errorf("proof: %s (%s)", proof.State, proof.Reason)
-							}
-							if published && absence.State == dnscheck.Absent {
-								t.Errorf("disproof: %s (%s)", absence.State, absence.Reason)
-							}
-							found := silenced == 0 || silenced == 1 && name == "its own address beside the right one"
-							if found && !published && proof.State != dnscheck.Absent || found && published && proof.Reason != dnscheck.ReasonLag {
-								t.Errorf("proof: %s (%s), though a majority gives the addresses", proof.State, proof.Reason)
-							}
+						found := silenced == 0 || silenced == 1 && name == "its own address beside the right one"
+						if found && !published && proof.State != dnscheck.Absent || found && published && proof.Reason != dnscheck.ReasonLag {
+							t.Errorf("proof: %s (%s), though a majority gives the addresses", proof.State, proof.Reason)
 						}
-						if n.dials(evilAddr) > 0 {
-							t.Error("the attacker's server was queried")
+					}
+					if n.dials(evilAddr) > 0 {
+						t.Error("the attacker's server was queried")
+					}
+					for _, a := range n.askedOf(resolverAddrs...) {
+						if dns.IsSubDomain("other.net.", a.name) {
+							t.Errorf("a resolver was asked for %s", a.name)
 						}
-						for _, a := range n.askedOf(resolverAddrs...) {
-							if dns.IsSubDomain("other.net.", a.name) {
-								t.Errorf("a resolver was asked for %s", a.name)
-							}
-						}
-					})
+					}
 				})
 			}
 		}
@@ -230,23 +228,21 @@ func TestAddressesOfNameServers(t *testing.T) {
 		{"a zone more", chain(dnscheck.MaxDepth + 1), none},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := test.build(t)
-				n.at("5.4.1.1", zoneOf(start(name), address(name, nsOne)))
-				n.at(evilAddr, publishes)
-				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-				for range 2 {
-					began := time.Now()
-					want(t, prove(t, c), test.want.state, test.want.reason)
-					if took := time.Since(began); took > dnscheck.AuthorityTime {
-						t.Errorf("took %s", took)
-					}
-					if n.dials(evilAddr) > 0 {
-						t.Error("an address of one server was queried")
-					}
+		bubble(t, test.name, func(t *testing.T) {
+			n := test.build(t)
+			n.at("5.4.1.1", zoneOf(start(name), address(name, nsOne)))
+			n.at(evilAddr, publishes)
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			for range 2 {
+				began := time.Now()
+				want(t, prove(t, c), test.want.state, test.want.reason)
+				if took := time.Since(began); took > dnscheck.AuthorityTime {
+					t.Errorf("took %s", took)
 				}
-			})
+				if n.dials(evilAddr) > 0 {
+					t.Error("an address of one server was queried")
+				}
+			}
 		})
 	}
 }
@@ -256,28 +252,26 @@ func TestAddressesOfNameServers(t *testing.T) {
 // port 53 was closed, they were all that answered.
 func TestResolversAddressIsOfATopLevelDomainOnly(t *testing.T) {
 	for _, name := range []string{"a.registry.net", "dns.net"} { // of com and of net
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := overTLD(t, ns("example.com", name))
-				n.know(txt(host, token))
-				n.hosts(address(name, nsOne), address("x.registry.net", "5.5.5.5"))
-				n.at(nsOne, denies)
-				refers := n.servers[hostAddr("net")]
-				n.at(hostAddr("net"), func(q *dns.Msg) *dns.Msg { // as the resolvers' address would answer
-					if asksFor(q, host) {
-						return publishes(q)
-					}
-					return refers(q)
-				})
-				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-				open := n.servers[tldAddr]
-				n.at(tldAddr, nil)
-				want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound) // by the resolvers
-				n.at(tldAddr, open)
-				for range 2 {
-					want(t, prove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
+		bubble(t, name, func(t *testing.T) {
+			n := overTLD(t, ns("example.com", name))
+			n.know(txt(host, token))
+			n.hosts(address(name, nsOne), address("x.registry.net", "5.5.5.5"))
+			n.at(nsOne, denies)
+			refers := n.servers[hostAddr("net")]
+			n.at(hostAddr("net"), func(q *dns.Msg) *dns.Msg { // as the resolvers' address would answer
+				if asksFor(q, host) {
+					return publishes(q)
 				}
+				return refers(q)
 			})
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			open := n.servers[tldAddr]
+			n.at(tldAddr, nil)
+			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound) // by the resolvers
+			n.at(tldAddr, open)
+			for range 2 {
+				want(t, prove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
+			}
 		})
 	}
 }
@@ -408,24 +402,22 @@ func TestProofsOfServersNamedElsewhere(t *testing.T) {
 		"four in a zone whose four servers are in a third": {elsewhere{names: 4, servers: 4, zones: []string{"hoster.net"}, above: "middle.org"},
 			registry + 4*(registry+4*2) + 4*(registry+2*2) + 8, 8},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := test.build(t)
-				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-				for i, most := range []int{test.cold, test.warm, test.warm} {
-					before := n.straight()
-					want(t, prove(t, c), dnscheck.Present, dnscheck.ReasonFound)
-					got := n.straight() - before
-					if t.Logf("%d queries to name servers", got); got > most {
-						t.Errorf("%d queries in proof %d, want at most %d", got, i, most)
-					}
+		bubble(t, name, func(t *testing.T) {
+			n := test.build(t)
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			for i, most := range []int{test.cold, test.warm, test.warm} {
+				before := n.straight()
+				want(t, prove(t, c), dnscheck.Present, dnscheck.ReasonFound)
+				got := n.straight() - before
+				if t.Logf("%d queries to name servers", got); got > most {
+					t.Errorf("%d queries in proof %d, want at most %d", got, i, most)
 				}
-				for _, a := range n.askedOf(resolverAddrs...) {
-					if dns.CountLabel(a.name) > 1 && !strings.Contains(a.name, ".nic.") && !sameName(a.name, host) {
-						t.Errorf("a resolver was asked for %s", a.name)
-					}
+			}
+			for _, a := range n.askedOf(resolverAddrs...) {
+				if dns.CountLabel(a.name) > 1 && !strings.Contains(a.name, ".nic.") && !sameName(a.name, host) {
+					t.Errorf("a resolver was asked for %s", a.name)
 				}
-			})
+			}
 		})
 	}
 }

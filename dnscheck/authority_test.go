@@ -193,21 +193,19 @@ func zoneScenes() []zoneScene {
 // each kind of delegation and alias, and that the verdict follows the answers of its servers.
 func TestAuthorityFindsTheZone(t *testing.T) {
 	for _, test := range zoneScenes() {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := test.build(t)
-				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
-				want(t, v, test.want.state, test.want.reason)
-				if v.NegativeTTL != 0 {
-					t.Errorf("negative TTL %s: nobody keeps a no back", v.NegativeTTL)
+		bubble(t, test.name, func(t *testing.T) {
+			n := test.build(t)
+			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			want(t, v, test.want.state, test.want.reason)
+			if v.NegativeTTL != 0 {
+				t.Errorf("negative TTL %s: nobody keeps a no back", v.NegativeTTL)
+			}
+			n.quietAbout(host)
+			for _, a := range n.everythingAsked() {
+				if resolver := slices.Contains(resolverAddrs, a.address); resolver != a.recursion {
+					t.Errorf("recursion desired of %s: %t", a.address, a.recursion)
 				}
-				n.quietAbout(host)
-				for _, a := range n.everythingAsked() {
-					if resolver := slices.Contains(resolverAddrs, a.address); resolver != a.recursion {
-						t.Errorf("recursion desired of %s: %t", a.address, a.recursion)
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -246,16 +244,14 @@ func TestDNAMEWithoutItsAlias(t *testing.T) {
 		{"longer each time", renames("org-1.example.com", "x.org-1.example.com"), renames("org-1.example.com", "x.org-1.example.com"), expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := overTLD(t, append(twoServers(), ns("elsewhere.com", "ns.elsewhere.com"), address("ns.elsewhere.com", "5.3.0.1"))...)
-				n.at(nsOne, test.first)
-				n.at(nsTwo, test.then)
-				n.at("5.3.0.1", zoneOf(start("elsewhere.com"), txt("_Verify.elsewhere.com", token), txt("_verify.org-1.deep.elsewhere.com", token)))
-				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
-				want(t, v, test.want.state, test.want.reason)
-				n.quietAbout(host)
-			})
+		bubble(t, test.name, func(t *testing.T) {
+			n := overTLD(t, append(twoServers(), ns("elsewhere.com", "ns.elsewhere.com"), address("ns.elsewhere.com", "5.3.0.1"))...)
+			n.at(nsOne, test.first)
+			n.at(nsTwo, test.then)
+			n.at("5.3.0.1", zoneOf(start("elsewhere.com"), txt("_Verify.elsewhere.com", token), txt("_verify.org-1.deep.elsewhere.com", token)))
+			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			want(t, v, test.want.state, test.want.reason)
+			n.quietAbout(host)
 		})
 	}
 }
@@ -313,20 +309,18 @@ func TestForgedLettersOfANameServer(t *testing.T) {
 		"a forged yes": {yes, no, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
 		"a forged no":  {no, yes, expected{dnscheck.Present, dnscheck.ReasonFound}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := overTLD(t, twoServers()...)
-				for _, address := range []string{nsOne, nsTwo} {
-					n.at(address, func(q *dns.Msg) *dns.Msg {
-						asked := n.askedOf(address)
-						if asked[len(asked)-1].network == "udp" {
-							return inLower(test.forged)(q)
-						}
-						return test.right(q)
-					})
-				}
-				want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), test.want.state, test.want.reason)
-			})
+		bubble(t, name, func(t *testing.T) {
+			n := overTLD(t, twoServers()...)
+			for _, address := range []string{nsOne, nsTwo} {
+				n.at(address, func(q *dns.Msg) *dns.Msg {
+					asked := n.askedOf(address)
+					if asked[len(asked)-1].network == "udp" {
+						return inLower(test.forged)(q)
+					}
+					return test.right(q)
+				})
+			}
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), test.want.state, test.want.reason)
 		})
 	}
 }
@@ -384,43 +378,39 @@ func TestServersThatLeadNowhere(t *testing.T) {
 	for _, s := range servers {
 		t.Run(s.name, func(t *testing.T) {
 			for name, records := range map[string][]dns.RR{"beside two that say no": nil, "beside two that say yes": {txt(host, token)}} {
-				t.Run(name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
-						z := zoneOf(append([]dns.RR{start("example.com")}, records...)...)
-						n.at(nsOne, z)
-						n.at(nsTwo, z)
-						n.at("5.1.0.3", s.zone)
-						n.at("6.6.6.6", holding(token))
-						n.hosts(address("ns.evil.net", "6.6.6.6"))
-						v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
-						if len(records) == 0 {
-							want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
-						} else {
-							want(t, v, dnscheck.Present, dnscheck.ReasonFound)
-						}
-						if n.dials("6.6.6.6") != 0 {
-							t.Error("the referral was followed")
-						}
-					})
-				})
-			}
-			t.Run("alone", func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					n := overTLD(t, twoServers()...)
-					n.at(nsOne, s.zone)
-					n.at(nsTwo, s.zone)
+				bubble(t, name, func(t *testing.T) {
+					n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
+					z := zoneOf(append([]dns.RR{start("example.com")}, records...)...)
+					n.at(nsOne, z)
+					n.at(nsTwo, z)
+					n.at("5.1.0.3", s.zone)
 					n.at("6.6.6.6", holding(token))
 					n.hosts(address("ns.evil.net", "6.6.6.6"))
 					v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
-					want(t, v, dnscheck.Unknown, s.reason)
+					if len(records) == 0 {
+						want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
+					} else {
+						want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+					}
 					if n.dials("6.6.6.6") != 0 {
 						t.Error("the referral was followed")
 					}
-					if v.Note == "" {
-						t.Error("nothing is said of why")
-					}
 				})
+			}
+			bubble(t, "alone", func(t *testing.T) {
+				n := overTLD(t, twoServers()...)
+				n.at(nsOne, s.zone)
+				n.at(nsTwo, s.zone)
+				n.at("6.6.6.6", holding(token))
+				n.hosts(address("ns.evil.net", "6.6.6.6"))
+				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+				want(t, v, dnscheck.Unknown, s.reason)
+				if n.dials("6.6.6.6") != 0 {
+					t.Error("the referral was followed")
+				}
+				if v.Note == "" {
+					t.Error("nothing is said of why")
+				}
 			})
 		})
 	}
@@ -434,19 +424,17 @@ func TestNoDataWithNameServersIsAbsent(t *testing.T) {
 		"its own":                {ns("example.com", "ns1.example.com")},
 		"another's, and its SOA": {ns("org-1.example.com", "ns1.example.com"), start("example.com")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := delegated(t)
-				z := func(q *dns.Msg) *dns.Msg {
-					m := straight(answer(q))
-					m.Authoritative = true
-					m.Ns = authority
-					return m
-				}
-				n.at(nsOne, z)
-				n.at(nsTwo, z)
-				want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoRecord)
-			})
+		bubble(t, name, func(t *testing.T) {
+			n := delegated(t)
+			z := func(q *dns.Msg) *dns.Msg {
+				m := straight(answer(q))
+				m.Authoritative = true
+				m.Ns = authority
+				return m
+			}
+			n.at(nsOne, z)
+			n.at(nsTwo, z)
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoRecord)
 		})
 	}
 }
@@ -466,23 +454,21 @@ func TestServersThatDisagree(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 				for way, ask := range ways {
-					t.Run(mode.String()+" "+way, func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							n := overTLD(t, twoServers()...)
-							n.at(nsOne, test.first)
-							n.at(nsTwo, test.then)
-							n.know(txt(host, token)) // must not matter
-							v, err := ask(n.checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
-							if err != nil {
-								t.Fatal(err)
-							}
-							want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
-							want := "The domain's name servers disagree about the TXT record at " + host + ": " + test.sentence
-							if diff := cmp.Diff(want, v.Sentence()); diff != "" {
-								t.Errorf("sentence (-want +got):\n%s", diff)
-							}
-							n.quietAbout(host)
-						})
+					bubble(t, mode.String()+" "+way, func(t *testing.T) {
+						n := overTLD(t, twoServers()...)
+						n.at(nsOne, test.first)
+						n.at(nsTwo, test.then)
+						n.know(txt(host, token)) // must not matter
+						v, err := ask(n.checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
+						if err != nil {
+							t.Fatal(err)
+						}
+						want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+						want := "The domain's name servers disagree about the TXT record at " + host + ": " + test.sentence
+						if diff := cmp.Diff(want, v.Sentence()); diff != "" {
+							t.Errorf("sentence (-want +got):\n%s", diff)
+						}
+						n.quietAbout(host)
 					})
 				}
 			}
@@ -528,19 +514,17 @@ func TestServersOutOfReach(t *testing.T) {
 		{"none of four", 0, nil, expected{dnscheck.Unknown, dnscheck.ReasonUnreachable}},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var servers []dns.RR
-				for i := range 4 {
-					name := fmt.Sprintf("ns%d.example.com", i)
-					servers = append(servers, ns("example.com", name), address(name, fmt.Sprintf("5.1.0.%d", i+1)))
-				}
-				n := overTLD(t, servers...)
-				for i := range test.up {
-					n.at(fmt.Sprintf("5.1.0.%d", i+1), zoneOf(append([]dns.RR{start("example.com")}, test.records...)...))
-				}
-				want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), test.want.state, test.want.reason)
-			})
+		bubble(t, test.name, func(t *testing.T) {
+			var servers []dns.RR
+			for i := range 4 {
+				name := fmt.Sprintf("ns%d.example.com", i)
+				servers = append(servers, ns("example.com", name), address(name, fmt.Sprintf("5.1.0.%d", i+1)))
+			}
+			n := overTLD(t, servers...)
+			for i := range test.up {
+				n.at(fmt.Sprintf("5.1.0.%d", i+1), zoneOf(append([]dns.RR{start("example.com")}, test.records...)...))
+			}
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), test.want.state, test.want.reason)
 		})
 	}
 }
@@ -569,43 +553,37 @@ func TestSilentServerDoesNotDelayADecidedVerdict(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a disagreement is not waited out", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
-			n.at(nsOne, zoneOf(start("example.com")))
-			n.at(nsTwo, zoneOf(start("example.com"), txt(host, token)))
-			n.at("5.1.0.3", nil)
-			began := time.Now()
-			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonServersDisagree)
-			if took := time.Since(began); took != 0 {
-				t.Errorf("took %s", took)
-			}
-		})
+	bubble(t, "a disagreement is not waited out", func(t *testing.T) {
+		n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
+		n.at(nsOne, zoneOf(start("example.com")))
+		n.at(nsTwo, zoneOf(start("example.com"), txt(host, token)))
+		n.at("5.1.0.3", nil)
+		began := time.Now()
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("took %s", took)
+		}
 	})
-	t.Run("a late no is heard while there is time", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
-			z := zoneOf(start("example.com"), txt(host, token))
-			n.at(nsOne, z)
-			n.at(nsTwo, z)
-			n.at("5.1.0.3", func(q *dns.Msg) *dns.Msg {
-				time.Sleep(dnscheck.Grace - time.Millisecond)
-				return zoneOf(start("example.com"))(q)
-			})
-			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+	bubble(t, "a late no is heard while there is time", func(t *testing.T) {
+		n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
+		z := zoneOf(start("example.com"), txt(host, token))
+		n.at(nsOne, z)
+		n.at(nsTwo, z)
+		n.at("5.1.0.3", func(q *dns.Msg) *dns.Msg {
+			time.Sleep(dnscheck.Grace - time.Millisecond)
+			return zoneOf(start("example.com"))(q)
 		})
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonServersDisagree)
 	})
-	t.Run("all silent: bounded", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := overTLD(t, twoServers()...)
-			n.at(nsOne, nil)
-			n.at(nsTwo, nil)
-			began := time.Now()
-			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonTimeout)
-			if took := time.Since(began); took > dnscheck.AuthorityTime {
-				t.Errorf("took %s", took)
-			}
-		})
+	bubble(t, "all silent: bounded", func(t *testing.T) {
+		n := overTLD(t, twoServers()...)
+		n.at(nsOne, nil)
+		n.at(nsTwo, nil)
+		began := time.Now()
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonTimeout)
+		if took := time.Since(began); took > dnscheck.AuthorityTime {
+			t.Errorf("took %s", took)
+		}
 	})
 }
 
@@ -617,43 +595,35 @@ func TestAddressesThatAreNotQueried(t *testing.T) {
 		"::", "::1", "::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::a00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1", "2002:a00:1::1", "2002:7f00:1::1", "3fff::1", "5f00::1", "fc00::1", "fd12::1", "fe80::1", "fec0::1", "ff02::1",
 	}
 	for _, addr := range refused {
-		t.Run(addr, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", addr), ns("example.com", "ns1.hoster.net"))
-				n.hosts(address("ns1.hoster.net", addr))
-				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
-				want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-				if got := n.straight(); got != 1 { // of the top-level domain
-					t.Errorf("dialled %q", n.dialled)
-				}
-			})
-		})
-	}
-	for _, addr := range []string{"1.1.1.1", "9.9.9.9", "172.32.0.1", "192.0.1.1", "223.255.255.255", "2606:4700::1", "2a00::1", "64:ff9b::101:101", "2002:101:101::1"} {
-		t.Run(addr+" is", func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", addr))
-				n.at(addr, zoneOf(start("example.com"), txt(host, token)))
-				want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Present, dnscheck.ReasonFound)
-			})
-		})
-	}
-	t.Run("a top-level domain's too", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := newInternet(t)
-			n.know(ns("com", "a.registry.net"), address("a.registry.net", "10.0.0.1"))
-			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
-			if n.straight() != 0 {
+		bubble(t, addr, func(t *testing.T) {
+			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", addr), ns("example.com", "ns1.hoster.net"))
+			n.hosts(address("ns1.hoster.net", addr))
+			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+			if got := n.straight(); got != 1 { // of the top-level domain
 				t.Errorf("dialled %q", n.dialled)
 			}
 		})
-	})
-	t.Run("unless the settings allow it", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", "10.0.0.1"))
-			n.at("10.0.0.1", zoneOf(start("example.com"), txt(host, token)))
-			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority, AnyNameServer: true})), dnscheck.Present, dnscheck.ReasonFound)
+	}
+	for _, addr := range []string{"1.1.1.1", "9.9.9.9", "172.32.0.1", "192.0.1.1", "223.255.255.255", "2606:4700::1", "2a00::1", "64:ff9b::101:101", "2002:101:101::1"} {
+		bubble(t, addr+" is", func(t *testing.T) {
+			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", addr))
+			n.at(addr, zoneOf(start("example.com"), txt(host, token)))
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Present, dnscheck.ReasonFound)
 		})
+	}
+	bubble(t, "a top-level domain's too", func(t *testing.T) {
+		n := newInternet(t)
+		n.know(ns("com", "a.registry.net"), address("a.registry.net", "10.0.0.1"))
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		if n.straight() != 0 {
+			t.Errorf("dialled %q", n.dialled)
+		}
+	})
+	bubble(t, "unless the settings allow it", func(t *testing.T) {
+		n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", "10.0.0.1"))
+		n.at("10.0.0.1", zoneOf(start("example.com"), txt(host, token)))
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority, AnyNameServer: true})), dnscheck.Present, dnscheck.ReasonFound)
 	})
 }
 
@@ -839,42 +809,40 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 		}, ""},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				level.Clear()
-				n := test.build(t)
-				began := time.Now()
-				v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}).Check(t.Context(), test.host, token)
-				if err != nil {
-					t.Fatal(err)
+		bubble(t, test.name, func(t *testing.T) {
+			level.Clear()
+			n := test.build(t)
+			began := time.Now()
+			v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}).Check(t.Context(), test.host, token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.State != dnscheck.Unknown || test.reason != "" && v.Reason != test.reason {
+				t.Errorf("verdict %s (%s, %s), want unknown (%s)", v.State, v.Reason, v.Note, test.reason)
+			}
+			if took := time.Since(began); took > dnscheck.AuthorityTime {
+				t.Errorf("took %s", took)
+			}
+			if got := n.straight(); got > dnscheck.MaxQueries {
+				t.Errorf("%d queries to name servers, want at most %d", got, dnscheck.MaxQueries)
+			}
+			names, below := make(map[string]bool), make(map[string]bool)
+			for _, a := range n.everythingAsked() {
+				if slices.Contains(resolverAddrs, a.address) {
+					names[a.name] = true
+				} else if a.kind == dns.TypeA {
+					below[a.name] = true
 				}
-				if v.State != dnscheck.Unknown || test.reason != "" && v.Reason != test.reason {
-					t.Errorf("verdict %s (%s, %s), want unknown (%s)", v.State, v.Reason, v.Note, test.reason)
-				}
-				if took := time.Since(began); took > dnscheck.AuthorityTime {
-					t.Errorf("took %s", took)
-				}
-				if got := n.straight(); got > dnscheck.MaxQueries {
-					t.Errorf("%d queries to name servers, want at most %d", got, dnscheck.MaxQueries)
-				}
-				names, below := make(map[string]bool), make(map[string]bool)
-				for _, a := range n.everythingAsked() {
-					if slices.Contains(resolverAddrs, a.address) {
-						names[a.name] = true
-					} else if a.kind == dns.TypeA {
-						below[a.name] = true
-					}
-				}
-				if len(names) > 2*2 { // two top-level domains, each with a server
-					t.Errorf("the resolvers were asked for %d names", len(names))
-				}
-				if len(below) > dnscheck.MaxLookups {
-					t.Errorf("the addresses of %d name servers were looked up", len(below))
-				}
-				if len(v.Observations) > dnscheck.MaxShown {
-					t.Errorf("%d observations", len(v.Observations))
-				}
-			})
+			}
+			if len(names) > 2*2 { // two top-level domains, each with a server
+				t.Errorf("the resolvers were asked for %d names", len(names))
+			}
+			if len(below) > dnscheck.MaxLookups {
+				t.Errorf("the addresses of %d name servers were looked up", len(below))
+			}
+			if len(v.Observations) > dnscheck.MaxShown {
+				t.Errorf("%d observations", len(v.Observations))
+			}
 		})
 	}
 }
@@ -907,18 +875,16 @@ func TestManyServers(t *testing.T) {
 		"as many as can be a majority": {2*dnscheck.MaxServers - 1, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
 		"one more":                     {2 * dnscheck.MaxServers, expected{dnscheck.Unknown, dnscheck.ReasonTooFew}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := overTLD(t, delegatedTo("example.com", test.servers)...)
-				for i := range test.servers {
-					n.at(serverAddr(i), denies)
-				}
-				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
-				want(t, v, test.want.state, test.want.reason)
-				if got := n.straight() - n.dials(tldAddr); got != dnscheck.MaxServers {
-					t.Errorf("%d queries to the zone's servers, want %d", got, dnscheck.MaxServers)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			n := overTLD(t, delegatedTo("example.com", test.servers)...)
+			for i := range test.servers {
+				n.at(serverAddr(i), denies)
+			}
+			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			want(t, v, test.want.state, test.want.reason)
+			if got := n.straight() - n.dials(tldAddr); got != dnscheck.MaxServers {
+				t.Errorf("%d queries to the zone's servers, want %d", got, dnscheck.MaxServers)
+			}
 		})
 	}
 }
@@ -954,39 +920,35 @@ func TestManyAddressesOfEachServer(t *testing.T) {
 // TestAddressLookupsWithoutAnswer checks how long lookups of a name server's address take if
 // nobody answers.
 func TestAddressLookupsWithoutAnswer(t *testing.T) {
-	t.Run("at the resolvers, of a top-level domain's", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := overTLD(t)
-			for _, address := range resolverAddrs {
-				n.at(address, func(q *dns.Msg) *dns.Msg {
-					if sameName(q.Question[0].Name, "a.registry.net") {
-						time.Sleep(time.Minute)
-					}
-					return n.resolver(q)
-				})
-			}
-			began := time.Now()
-			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
-			if took := time.Since(began); took != dnscheck.LookupTime {
-				t.Errorf("took %s, want %s", took, dnscheck.LookupTime)
-			}
-		})
+	bubble(t, "at the resolvers, of a top-level domain's", func(t *testing.T) {
+		n := overTLD(t)
+		for _, address := range resolverAddrs {
+			n.at(address, func(q *dns.Msg) *dns.Msg {
+				if sameName(q.Question[0].Name, "a.registry.net") {
+					time.Sleep(time.Minute)
+				}
+				return n.resolver(q)
+			})
+		}
+		began := time.Now()
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		if took := time.Since(began); took != dnscheck.LookupTime {
+			t.Errorf("took %s, want %s", took, dnscheck.LookupTime)
+		}
 	})
-	t.Run("at the servers of the name's zone", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := overTLD(t, ns("example.com", "ns1.dead.net"))
-			n.hosts(address("ns1.dead.net", nsOne))
-			n.at(hostAddr("dead.net"), nil)
-			began := time.Now()
-			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
-			want(t, v, dnscheck.Unknown, dnscheck.ReasonTimeout)
-			if took := time.Since(began); took != 2*time.Second { // over UDP and TCP
-				t.Errorf("took %s", took)
-			}
-			if want := "its address cannot be found: no name server of dead.net answered with authority"; !strings.Contains(v.Note, want) {
-				t.Errorf("note %q, want %q in it", v.Note, want)
-			}
-		})
+	bubble(t, "at the servers of the name's zone", func(t *testing.T) {
+		n := overTLD(t, ns("example.com", "ns1.dead.net"))
+		n.hosts(address("ns1.dead.net", nsOne))
+		n.at(hostAddr("dead.net"), nil)
+		began := time.Now()
+		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonTimeout)
+		if took := time.Since(began); took != 2*time.Second { // over UDP and TCP
+			t.Errorf("took %s", took)
+		}
+		if want := "its address cannot be found: no name server of dead.net answered with authority"; !strings.Contains(v.Note, want) {
+			t.Errorf("note %q, want %q in it", v.Note, want)
+		}
 	})
 }
 
@@ -1010,60 +972,54 @@ var level sync.Map
 
 // TestNameServersAreCached checks that a second check queries only the zone's servers.
 func TestNameServersAreCached(t *testing.T) {
-	t.Run("till their time is up", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t, txt(host, token))
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
-			look(t, c)
-			resolvers, tld := len(n.askedOf(resolverAddrs...)), len(n.askedOf(tldAddr))
-			look(t, c)
-			if len(n.askedOf(resolverAddrs...)) != resolvers || len(n.askedOf(tldAddr)) != tld {
-				t.Error("the second look asked for the way again")
-			}
-			time.Sleep(301 * time.Second) // the records' TTL
-			look(t, c)
-			if len(n.askedOf(tldAddr)) == tld {
-				t.Error("the TTL is over, and nobody was asked")
-			}
-		})
+	bubble(t, "till their time is up", func(t *testing.T) {
+		n := delegated(t, txt(host, token))
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+		look(t, c)
+		resolvers, tld := len(n.askedOf(resolverAddrs...)), len(n.askedOf(tldAddr))
+		look(t, c)
+		if len(n.askedOf(resolverAddrs...)) != resolvers || len(n.askedOf(tldAddr)) != tld {
+			t.Error("the second look asked for the way again")
+		}
+		time.Sleep(301 * time.Second) // the records' TTL
+		look(t, c)
+		if len(n.askedOf(tldAddr)) == tld {
+			t.Error("the TTL is over, and nobody was asked")
+		}
 	})
-	t.Run("no longer than a quarter of an hour", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := overTLD(t)
-			n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
-				m := straight(answer(q))
-				cut := ns("example.com", "ns1.example.com")
-				cut.Hdr.Ttl = 172800
-				m.Ns, m.Extra = []dns.RR{cut}, []dns.RR{address("ns1.example.com", nsOne)}
-				return m
-			})
-			n.at(nsOne, zoneOf(start("example.com")))
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
-			look(t, c)
-			tld := len(n.askedOf(tldAddr))
-			time.Sleep(14 * time.Minute)
-			look(t, c)
-			if len(n.askedOf(tldAddr)) != tld {
-				t.Error("asked again within it")
-			}
-			time.Sleep(time.Minute)
-			look(t, c)
-			if len(n.askedOf(tldAddr)) == tld {
-				t.Error("not asked again")
-			}
+	bubble(t, "no longer than a quarter of an hour", func(t *testing.T) {
+		n := overTLD(t)
+		n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
+			m := straight(answer(q))
+			cut := ns("example.com", "ns1.example.com")
+			cut.Hdr.Ttl = 172800
+			m.Ns, m.Extra = []dns.RR{cut}, []dns.RR{address("ns1.example.com", nsOne)}
+			return m
 		})
+		n.at(nsOne, zoneOf(start("example.com")))
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+		look(t, c)
+		tld := len(n.askedOf(tldAddr))
+		time.Sleep(14 * time.Minute)
+		look(t, c)
+		if len(n.askedOf(tldAddr)) != tld {
+			t.Error("asked again within it")
+		}
+		time.Sleep(time.Minute)
+		look(t, c)
+		if len(n.askedOf(tldAddr)) == tld {
+			t.Error("not asked again")
+		}
 	})
-	t.Run("not those that do not hold the zone any more", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
-			want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
-			n.at(nsOne, refused)
-			n.at(nsTwo, refused)
-			n.at(tldAddr, zoneOf(start("com"), ns("example.com", "new.example.com"), address("new.example.com", "5.7.0.1")))
-			n.at("5.7.0.1", zoneOf(start("example.com"), txt(host, token)))
-			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
-		})
+	bubble(t, "not those that do not hold the zone any more", func(t *testing.T) {
+		n := delegated(t)
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+		want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
+		n.at(nsOne, refused)
+		n.at(nsTwo, refused)
+		n.at(tldAddr, zoneOf(start("com"), ns("example.com", "new.example.com"), address("new.example.com", "5.7.0.1")))
+		n.at("5.7.0.1", zoneOf(start("example.com"), txt(host, token)))
+		want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
 	})
 }
 
@@ -1082,53 +1038,49 @@ func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
 		{"with the SOA of another zone", []dns.RR{soa("org", 86400, 86400)}, 5 * time.Second},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newInternet(t)
-				for _, address := range resolverAddrs {
-					n.at(address, func(q *dns.Msg) *dns.Msg {
-						m := n.resolver(q)
-						if len(m.Answer) == 0 {
-							m.Ns = test.soa
-						}
-						return m
-					})
-				}
-				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
-				looks := func(after time.Duration, queries int) {
-					time.Sleep(after)
-					before := len(n.askedOf(resolverAddrs...))
-					v := look(t, c)
-					want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-					if want := "find the name servers of com: there are none"; v.Note != want {
-						t.Errorf("note %q, want %q", v.Note, want)
+		bubble(t, test.name, func(t *testing.T) {
+			n := newInternet(t)
+			for _, address := range resolverAddrs {
+				n.at(address, func(q *dns.Msg) *dns.Msg {
+					m := n.resolver(q)
+					if len(m.Answer) == 0 {
+						m.Ns = test.soa
 					}
-					if got := len(n.askedOf(resolverAddrs...)) - before; got != queries {
-						t.Errorf("%s later: %d queries, want %d", after, got, queries)
-					}
+					return m
+				})
+			}
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+			looks := func(after time.Duration, queries int) {
+				time.Sleep(after)
+				before := len(n.askedOf(resolverAddrs...))
+				v := look(t, c)
+				want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+				if want := "find the name servers of com: there are none"; v.Note != want {
+					t.Errorf("note %q, want %q", v.Note, want)
 				}
-				looks(0, len(resolverAddrs))
-				looks(test.kept-time.Nanosecond, 0)
-				looks(time.Nanosecond, len(resolverAddrs))
-				time.Sleep(test.kept)
-				n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
-				n.at(tldAddr, zoneOf(start("com")))
-				want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
-			})
+				if got := len(n.askedOf(resolverAddrs...)) - before; got != queries {
+					t.Errorf("%s later: %d queries, want %d", after, got, queries)
+				}
+			}
+			looks(0, len(resolverAddrs))
+			looks(test.kept-time.Nanosecond, 0)
+			looks(time.Nanosecond, len(resolverAddrs))
+			time.Sleep(test.kept)
+			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
+			n.at(tldAddr, zoneOf(start("com")))
+			want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
 		})
 	}
-	t.Run("not by a minority", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t, txt(host, token))
-			n.at(resolverAddrs[0], nothing)
-			n.at(resolverAddrs[1], servfail)
-			n.at(resolverAddrs[2], servfail)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
-			want(t, look(t, c), dnscheck.Unknown, dnscheck.ReasonUnreachable)
-			n.at(resolverAddrs[1], n.resolver)
-			n.at(resolverAddrs[2], n.resolver)
-			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
-		})
+	bubble(t, "not by a minority", func(t *testing.T) {
+		n := delegated(t, txt(host, token))
+		n.at(resolverAddrs[0], nothing)
+		n.at(resolverAddrs[1], servfail)
+		n.at(resolverAddrs[2], servfail)
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+		want(t, look(t, c), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		n.at(resolverAddrs[1], n.resolver)
+		n.at(resolverAddrs[2], n.resolver)
+		want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
 	})
 }
 
@@ -1246,44 +1198,38 @@ func TestResolversThatMakeAnswersUpDoNotChooseTheNameServers(t *testing.T) {
 func made(addr string, q *dns.Msg) dns.RR { return address(q.Question[0].Name, addr) }
 
 func TestNamesThatNoResolverIsQueriedFor(t *testing.T) {
-	t.Run("of a zone that the host is an alias into", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t, cname(host, "_v.target.org"))
-			n.know(ns("org", "a.registry.org"), address("a.registry.org", "5.0.0.2"))
-			n.at("5.0.0.2", zoneOf(start("org"), ns("target.org", host), ns("target.org", "org-1.example.com")))
-			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
-			n.quietAbout(host)
-		})
+	bubble(t, "of a zone that the host is an alias into", func(t *testing.T) {
+		n := delegated(t, cname(host, "_v.target.org"))
+		n.know(ns("org", "a.registry.org"), address("a.registry.org", "5.0.0.2"))
+		n.at("5.0.0.2", zoneOf(start("org"), ns("target.org", host), ns("target.org", "org-1.example.com")))
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		n.quietAbout(host)
 	})
-	t.Run("of its top-level domain's servers", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t, txt(host, token))
-			n.know(ns("com", "b.registry.net"), address("b.registry.net", "5.0.0.2"), ns("com", "org-1.example.com"), address("org-1.example.com", evilAddr))
-			n.at("5.0.0.2", n.servers[tldAddr])
-			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Present, dnscheck.ReasonFound)
-			n.quietAbout(host)
-		})
+	bubble(t, "of its top-level domain's servers", func(t *testing.T) {
+		n := delegated(t, txt(host, token))
+		n.know(ns("com", "b.registry.net"), address("b.registry.net", "5.0.0.2"), ns("com", "org-1.example.com"), address("org-1.example.com", evilAddr))
+		n.at("5.0.0.2", n.servers[tldAddr])
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Present, dnscheck.ReasonFound)
+		n.quietAbout(host)
 	})
 	for _, name := range []string{host, "org-1.example.com", "ns.example.com", "ns." + host} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := overTLD(t)
-				n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
-					m := straight(answer(q))
-					m.Ns = []dns.RR{ns("example.com", name)} // without glue
-					return m
-				})
-				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
-				want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-				if want := "no address (glue) came with the delegation"; !strings.Contains(v.Note, want) {
-					t.Errorf("note %q, want %q in it", v.Note, want)
-				}
-				for _, a := range n.askedOf(resolverAddrs...) {
-					if a.name != "com." && a.name != "a.registry.net." {
-						t.Errorf("a resolver was asked for %s", a.name)
-					}
-				}
+		bubble(t, name, func(t *testing.T) {
+			n := overTLD(t)
+			n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
+				m := straight(answer(q))
+				m.Ns = []dns.RR{ns("example.com", name)} // without glue
+				return m
 			})
+			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+			if want := "no address (glue) came with the delegation"; !strings.Contains(v.Note, want) {
+				t.Errorf("note %q, want %q in it", v.Note, want)
+			}
+			for _, a := range n.askedOf(resolverAddrs...) {
+				if a.name != "com." && a.name != "a.registry.net." {
+					t.Errorf("a resolver was asked for %s", a.name)
+				}
+			}
 		})
 	}
 }
@@ -1308,97 +1254,87 @@ func TestModeAuto(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			for way, ask := range ways {
-				t.Run(way, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						n := delegated(t, test.zones.authority...)
-						n.know(test.zones.resolvers...)
-						v, err := ask(n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))(t.Context(), host, token)
-						if err != nil {
-							t.Fatal(err)
-						}
-						wanted, asks, basis := test.look, test.lookAsks, dnscheck.ByAuthority
-						if way == "prove" {
-							wanted, asks, basis = test.prove, test.proofAsks, test.basis
-						}
-						want(t, v, wanted.state, wanted.reason)
-						if v.Basis != basis {
-							t.Errorf("basis %s, want %s", v.Basis, basis)
-						}
-						if !asks {
-							n.quietAbout(host)
-						} else if got := hostAsked(n); got == 0 {
-							t.Error("the resolvers were not asked for the host")
-						}
-					})
+				bubble(t, way, func(t *testing.T) {
+					n := delegated(t, test.zones.authority...)
+					n.know(test.zones.resolvers...)
+					v, err := ask(n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))(t.Context(), host, token)
+					if err != nil {
+						t.Fatal(err)
+					}
+					wanted, asks, basis := test.look, test.lookAsks, dnscheck.ByAuthority
+					if way == "prove" {
+						wanted, asks, basis = test.prove, test.proofAsks, test.basis
+					}
+					want(t, v, wanted.state, wanted.reason)
+					if v.Basis != basis {
+						t.Errorf("basis %s, want %s", v.Basis, basis)
+					}
+					if !asks {
+						n.quietAbout(host)
+					} else if got := hostAsked(n); got == 0 {
+						t.Error("the resolvers were not asked for the host")
+					}
 				})
 			}
 		})
 	}
-	t.Run("servers that have nothing to say: the resolvers, for a look", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := overTLD(t, twoServers()...)
-			n.at(nsOne, nil)
-			n.at(nsTwo, refused)
-			n.know(txt(host, token))
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-			v := look(t, c)
-			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
-			if v.Basis != dnscheck.ByResolvers || v.Note == "" {
-				t.Errorf("basis %q, note %q", v.Basis, v.Note)
-			}
-			v = prove(t, c)
-			want(t, v, dnscheck.Unknown, dnscheck.ReasonRefused)
-			if v.Basis != dnscheck.ByAuthority {
-				t.Errorf("basis %q of a proof", v.Basis)
-			}
-		})
+	bubble(t, "servers that have nothing to say: the resolvers, for a look", func(t *testing.T) {
+		n := overTLD(t, twoServers()...)
+		n.at(nsOne, nil)
+		n.at(nsTwo, refused)
+		n.know(txt(host, token))
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		v := look(t, c)
+		want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+		if v.Basis != dnscheck.ByResolvers || v.Note == "" {
+			t.Errorf("basis %q, note %q", v.Basis, v.Note)
+		}
+		v = prove(t, c)
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonRefused)
+		if v.Basis != dnscheck.ByAuthority {
+			t.Errorf("basis %q of a proof", v.Basis)
+		}
 	})
-	t.Run("too few of the servers say no: nobody else is asked", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t)
-			n.at(nsTwo, refused)
-			n.know(txt(host, token))
-			for _, ask := range ways {
-				v, err := ask(n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))(t.Context(), host, token)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want(t, v, dnscheck.Unknown, dnscheck.ReasonRefused)
-			}
-			n.quietAbout(host)
-		})
-	})
-	t.Run("a top-level domain that does not exist: the resolvers", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := newInternet(t)
-			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
-			want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
-			if v.Basis != dnscheck.ByResolvers {
-				t.Errorf("basis %s", v.Basis)
-			}
-		})
-	})
-	t.Run("a negative answer that resolvers keep is told", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t, txt(host, token))
-			for _, address := range resolverAddrs {
-				n.at(address, func(q *dns.Msg) *dns.Msg {
-					m := n.resolver(q)
-					if m.Rcode == dns.RcodeNameError {
-						m.Ns = []dns.RR{soa("example.com", 600, 600)}
-					}
-					return m
-				})
-			}
-			v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Prove(t.Context(), host, token)
+	bubble(t, "too few of the servers say no: nobody else is asked", func(t *testing.T) {
+		n := delegated(t)
+		n.at(nsTwo, refused)
+		n.know(txt(host, token))
+		for _, ask := range ways {
+			v, err := ask(n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))(t.Context(), host, token)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want(t, v, dnscheck.Unknown, dnscheck.ReasonLag)
-			if v.NegativeTTL != 600*time.Second {
-				t.Errorf("negative TTL %s", v.NegativeTTL)
-			}
-		})
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonRefused)
+		}
+		n.quietAbout(host)
+	})
+	bubble(t, "a top-level domain that does not exist: the resolvers", func(t *testing.T) {
+		n := newInternet(t)
+		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+		want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
+		if v.Basis != dnscheck.ByResolvers {
+			t.Errorf("basis %s", v.Basis)
+		}
+	})
+	bubble(t, "a negative answer that resolvers keep is told", func(t *testing.T) {
+		n := delegated(t, txt(host, token))
+		for _, address := range resolverAddrs {
+			n.at(address, func(q *dns.Msg) *dns.Msg {
+				m := n.resolver(q)
+				if m.Rcode == dns.RcodeNameError {
+					m.Ns = []dns.RR{soa("example.com", 600, 600)}
+				}
+				return m
+			})
+		}
+		v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Prove(t.Context(), host, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonLag)
+		if v.NegativeTTL != 600*time.Second {
+			t.Errorf("negative TTL %s", v.NegativeTTL)
+		}
 	})
 }
 
@@ -1429,85 +1365,79 @@ func TestPort53Closed(t *testing.T) {
 	// Some networks block DNS, others redirect it to a server of their own.
 	hijacked := func(q *dns.Msg) *dns.Msg { return holding(token)(q) }
 	for name, tld := range map[string]zone{"nothing comes back": nil, "somebody else answers": hijacked} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := delegated(t, txt(host, token))
-				open := n.servers[tldAddr]
-				n.at(tldAddr, tld)
-				n.know(txt(host, token))
-				var news reachCalls
-				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.record})
-				v := look(t, c)
-				want(t, v, dnscheck.Present, dnscheck.ReasonFound)
-				if v.Basis != dnscheck.ByResolvers || !strings.Contains(v.Note, "port 53") {
-					t.Errorf("basis %q, note %q", v.Basis, v.Note)
-				}
-				before, began := n.straight(), time.Now()
-				v = look(t, c)
-				if n.straight() != before || time.Since(began) != 0 {
-					t.Error("tried again at once")
-				}
-				if !strings.Contains(v.Note, "port 53") {
-					t.Errorf("note %q", v.Note)
-				}
-				time.Sleep(dnscheck.ClosedFor)
-				before = n.dials(tldAddr)
-				var looking sync.WaitGroup
-				for range 10 {
-					looking.Go(func() { look(t, c) })
-				}
-				looking.Wait()
-				if got := n.dials(tldAddr) - before; got < 1 || got > 2 { // over UDP, and over TCP
-					t.Errorf("%d tries when the time was up, want one", got)
-				}
-				n.at(tldAddr, open)
-				time.Sleep(dnscheck.ClosedFor)
-				if v = look(t, c); v.Basis != dnscheck.ByAuthority {
-					t.Errorf("not tried again: basis %q, note %q", v.Basis, v.Note)
-				}
-				if diff := cmp.Diff([]bool{false, true}, news.news); diff != "" {
-					t.Errorf("told (-want +got):\n%s", diff)
-				}
-			})
-		})
-	}
-	t.Run("one top-level domain's servers do not close it for others", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, name, func(t *testing.T) {
 			n := delegated(t, txt(host, token))
-			n.know(ns("broken", "a.broken"), address("a.broken", "5.0.0.9"))
-			n.at("5.0.0.9", nil)
+			open := n.servers[tldAddr]
+			n.at(tldAddr, tld)
+			n.know(txt(host, token))
 			var news reachCalls
 			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.record})
-			look(t, c)
-			if _, err := c.Check(t.Context(), "_v.example.broken", token); err != nil {
-				t.Fatal(err)
-			}
-			if v := look(t, c); v.Basis != dnscheck.ByAuthority {
+			v := look(t, c)
+			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+			if v.Basis != dnscheck.ByResolvers || !strings.Contains(v.Note, "port 53") {
 				t.Errorf("basis %q, note %q", v.Basis, v.Note)
 			}
-			if diff := cmp.Diff([]bool{true}, news.news); diff != "" {
+			before, began := n.straight(), time.Now()
+			v = look(t, c)
+			if n.straight() != before || time.Since(began) != 0 {
+				t.Error("tried again at once")
+			}
+			if !strings.Contains(v.Note, "port 53") {
+				t.Errorf("note %q", v.Note)
+			}
+			time.Sleep(dnscheck.ClosedFor)
+			before = n.dials(tldAddr)
+			var looking sync.WaitGroup
+			for range 10 {
+				looking.Go(func() { look(t, c) })
+			}
+			looking.Wait()
+			if got := n.dials(tldAddr) - before; got < 1 || got > 2 { // over UDP, and over TCP
+				t.Errorf("%d tries when the time was up, want one", got)
+			}
+			n.at(tldAddr, open)
+			time.Sleep(dnscheck.ClosedFor)
+			if v = look(t, c); v.Basis != dnscheck.ByAuthority {
+				t.Errorf("not tried again: basis %q, note %q", v.Basis, v.Note)
+			}
+			if diff := cmp.Diff([]bool{false, true}, news.news); diff != "" {
 				t.Errorf("told (-want +got):\n%s", diff)
 			}
 		})
+	}
+	bubble(t, "one top-level domain's servers do not close it for others", func(t *testing.T) {
+		n := delegated(t, txt(host, token))
+		n.know(ns("broken", "a.broken"), address("a.broken", "5.0.0.9"))
+		n.at("5.0.0.9", nil)
+		var news reachCalls
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.record})
+		look(t, c)
+		if _, err := c.Check(t.Context(), "_v.example.broken", token); err != nil {
+			t.Fatal(err)
+		}
+		if v := look(t, c); v.Basis != dnscheck.ByAuthority {
+			t.Errorf("basis %q, note %q", v.Basis, v.Note)
+		}
+		if diff := cmp.Diff([]bool{true}, news.news); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
 	})
-	t.Run("an asker in a hurry closes nothing", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t, txt(host, token))
-			n.know(ns("com", "b.registry.net"), address("b.registry.net", "5.0.0.9"))
-			open := n.servers[tldAddr]
-			n.at(tldAddr, nil)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-			hurry, cancel := context.WithTimeout(t.Context(), 1900*time.Millisecond) // the other server refuses at once
-			defer cancel()
-			if _, err := c.Check(hurry, host, token); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("error %v, want the context's", err)
-			}
-			n.at(tldAddr, open)
-			n.at("5.0.0.9", open)
-			if v := look(t, c); v.Basis != dnscheck.ByAuthority {
-				t.Errorf("basis %q, note %q", v.Basis, v.Note)
-			}
-		})
+	bubble(t, "an asker in a hurry closes nothing", func(t *testing.T) {
+		n := delegated(t, txt(host, token))
+		n.know(ns("com", "b.registry.net"), address("b.registry.net", "5.0.0.9"))
+		open := n.servers[tldAddr]
+		n.at(tldAddr, nil)
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		hurry, cancel := context.WithTimeout(t.Context(), 1900*time.Millisecond) // the other server refuses at once
+		defer cancel()
+		if _, err := c.Check(hurry, host, token); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want the context's", err)
+		}
+		n.at(tldAddr, open)
+		n.at("5.0.0.9", open)
+		if v := look(t, c); v.Basis != dnscheck.ByAuthority {
+			t.Errorf("basis %q, note %q", v.Basis, v.Note)
+		}
 	})
 }
 

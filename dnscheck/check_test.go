@@ -122,33 +122,31 @@ func TestProofDoesNotDependOnTheOrderOfAnswers(t *testing.T) {
 	}
 	for _, set := range sets {
 		for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
-			t.Run(fmt.Sprintf("%s, %v", set.name, order), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					resolvers := anyResolver(3)
-					var dials []dnscheck.DialFunc
-					for _, z := range set.zones {
-						dials = append(dials, memory{udp: memoryUDP(z.udp)}.dial(t))
-					}
-					c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: resolvers, Quorum: set.quorum}, func(ctx context.Context, network, address string) (net.Conn, error) {
-						for i, r := range resolvers {
-							if r.Addr.String() == address {
-								time.Sleep(time.Duration(order[i]+1) * 100 * time.Millisecond)
-								return dials[i](ctx, network, address)
-							}
+			bubble(t, fmt.Sprintf("%s, %v", set.name, order), func(t *testing.T) {
+				resolvers := anyResolver(3)
+				var dials []dnscheck.DialFunc
+				for _, z := range set.zones {
+					dials = append(dials, memory{udp: memoryUDP(z.udp)}.dial(t))
+				}
+				c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: resolvers, Quorum: set.quorum}, func(ctx context.Context, network, address string) (net.Conn, error) {
+					for i, r := range resolvers {
+						if r.Addr.String() == address {
+							time.Sleep(time.Duration(order[i]+1) * 100 * time.Millisecond)
+							return dials[i](ctx, network, address)
 						}
-						return nil, errors.New("nobody's address")
-					})
-					if err != nil {
-						t.Fatal(err)
 					}
-					v, err := c.Prove(t.Context(), host, token)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if v.State != set.state {
-						t.Errorf("state %s, want %s", v.State, set.state)
-					}
+					return nil, errors.New("nobody's address")
 				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				v, err := c.Prove(t.Context(), host, token)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v.State != set.state {
+					t.Errorf("state %s, want %s", v.State, set.state)
+				}
 			})
 		}
 	}
@@ -355,23 +353,21 @@ func TestContextEnds(t *testing.T) {
 			})
 		}
 	})
-	t.Run("by its deadline, which is nearer than the timeout", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: anyResolver(3), Timeout: time.Hour}, memory{udp: unanswered}.dial(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			began := time.Now()
-			_, err = c.Check(ctx, host, token)
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("error %v, want the context's", err)
-			}
-			if took := time.Since(began); took != time.Second {
-				t.Errorf("took %s, want a second", took)
-			}
-		})
+	bubble(t, "by its deadline, which is nearer than the timeout", func(t *testing.T) {
+		c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: anyResolver(3), Timeout: time.Hour}, memory{udp: unanswered}.dial(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err = c.Check(ctx, host, token)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want the context's", err)
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("took %s, want a second", took)
+		}
 	})
 }
 

@@ -240,58 +240,52 @@ func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 		{"another mistake, and the record there", zoneOf(append(own("new.hoster.net"), txt(host, "'"+token+"'"))...), has, []dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeOtherServers}, "", true},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := overTLD(t, twoServers()...)
-				n.hosts(address("new.hoster.net", newAddr), address("inside.hoster.net", "10.0.0.1"))
-				n.at(nsOne, test.zone)
-				n.at(nsTwo, test.zone)
-				n.at(newAddr, test.moved)
-				n.at("10.0.0.1", has)
-				began := time.Now()
-				d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token)
-				if diff := cmp.Diff(test.want, mistakes(d)); diff != "" {
-					t.Errorf("mistakes (-want +got):\n%s\n%+v", diff, d)
-				}
-				if len(d.Findings) > 0 && !strings.Contains(d.Findings[0].Sentence, test.says) {
-					t.Errorf("sentence %q, want %q in it", d.Findings[0].Sentence, test.says)
-				}
-				if asked := n.dials(newAddr) > 0; asked != test.asked || n.dials("10.0.0.1") > 0 {
-					t.Errorf("dialled %q", n.dialled)
-				}
-				if took := time.Since(began); took > dnscheck.DiagnosisTime {
-					t.Errorf("took %s", took)
-				}
-				n.quietAbout(host)
-			})
+		bubble(t, test.name, func(t *testing.T) {
+			n := overTLD(t, twoServers()...)
+			n.hosts(address("new.hoster.net", newAddr), address("inside.hoster.net", "10.0.0.1"))
+			n.at(nsOne, test.zone)
+			n.at(nsTwo, test.zone)
+			n.at(newAddr, test.moved)
+			n.at("10.0.0.1", has)
+			began := time.Now()
+			d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token)
+			if diff := cmp.Diff(test.want, mistakes(d)); diff != "" {
+				t.Errorf("mistakes (-want +got):\n%s\n%+v", diff, d)
+			}
+			if len(d.Findings) > 0 && !strings.Contains(d.Findings[0].Sentence, test.says) {
+				t.Errorf("sentence %q, want %q in it", d.Findings[0].Sentence, test.says)
+			}
+			if asked := n.dials(newAddr) > 0; asked != test.asked || n.dials("10.0.0.1") > 0 {
+				t.Errorf("dialled %q", n.dialled)
+			}
+			if took := time.Since(began); took > dnscheck.DiagnosisTime {
+				t.Errorf("took %s", took)
+			}
+			n.quietAbout(host)
 		})
 	}
-	t.Run("more in the delegation than are taken", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var servers []dns.RR
-			n := overTLD(t)
-			for i := range dnscheck.MaxServers + 1 {
-				name, addr := fmt.Sprintf("ns%d.example.com", i), fmt.Sprintf("5.1.0.%d", i+1)
-				servers = append(servers, ns(domain, name), address(name, addr))
-				n.at(addr, zoneOf(own("new.hoster.net")...))
-			}
-			n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, servers...)...))
-			n.hosts(address("new.hoster.net", newAddr))
-			n.at(newAddr, has)
-			if d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token); len(d.Findings) > 0 || n.dials(newAddr) > 0 {
-				t.Errorf("findings %+v, dialled %q", d.Findings, n.dialled)
-			}
-		})
+	bubble(t, "more in the delegation than are taken", func(t *testing.T) {
+		var servers []dns.RR
+		n := overTLD(t)
+		for i := range dnscheck.MaxServers + 1 {
+			name, addr := fmt.Sprintf("ns%d.example.com", i), fmt.Sprintf("5.1.0.%d", i+1)
+			servers = append(servers, ns(domain, name), address(name, addr))
+			n.at(addr, zoneOf(own("new.hoster.net")...))
+		}
+		n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, servers...)...))
+		n.hosts(address("new.hoster.net", newAddr))
+		n.at(newAddr, has)
+		if d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token); len(d.Findings) > 0 || n.dials(newAddr) > 0 {
+			t.Errorf("findings %+v, dialled %q", d.Findings, n.dialled)
+		}
 	})
-	t.Run("by the resolvers' word", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := overTLD(t, twoServers()...)
-			n.at(nsOne, zoneOf(own("new.hoster.net")...))
-			n.at(nsTwo, zoneOf(own("new.hoster.net")...))
-			if d := diagnose(t, n.checker(dnscheck.Config{}), token); len(d.Findings) > 0 || n.straight() > 0 {
-				t.Errorf("findings %+v, dialled %q", d.Findings, n.dialled)
-			}
-		})
+	bubble(t, "by the resolvers' word", func(t *testing.T) {
+		n := overTLD(t, twoServers()...)
+		n.at(nsOne, zoneOf(own("new.hoster.net")...))
+		n.at(nsTwo, zoneOf(own("new.hoster.net")...))
+		if d := diagnose(t, n.checker(dnscheck.Config{}), token); len(d.Findings) > 0 || n.straight() > 0 {
+			t.Errorf("findings %+v, dialled %q", d.Findings, n.dialled)
+		}
 	})
 }
 

@@ -260,19 +260,17 @@ func disproofScenes() []disproofScene {
 func TestDisproofByBoth(t *testing.T) {
 	for _, test := range disproofScenes() {
 		for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
-			t.Run(test.name+", "+mode.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					n := threeServers(t, test.servers...)
-					n.resolved(test.resolvers...)
-					v := disprove(t, n.checker(dnscheck.Config{Mode: mode}))
-					want(t, v, test.want.state, test.want.reason)
-					if v.Basis != test.basis {
-						t.Errorf("basis %s, want %s", v.Basis, test.basis)
-					}
-					if v.Operator != "example" || v.Quorum != 2 || v.Resolvers != 3 || v.Host != host {
-						t.Errorf("verdict %+v", v)
-					}
-				})
+			bubble(t, test.name+", "+mode.String(), func(t *testing.T) {
+				n := threeServers(t, test.servers...)
+				n.resolved(test.resolvers...)
+				v := disprove(t, n.checker(dnscheck.Config{Mode: mode}))
+				want(t, v, test.want.state, test.want.reason)
+				if v.Basis != test.basis {
+					t.Errorf("basis %s, want %s", v.Basis, test.basis)
+				}
+				if v.Operator != "example" || v.Quorum != 2 || v.Resolvers != 3 || v.Host != host {
+					t.Errorf("verdict %+v", v)
+				}
 			})
 		}
 	}
@@ -291,26 +289,24 @@ func TestDisproofOfManyServers(t *testing.T) {
 		{24, expected{dnscheck.Unknown, dnscheck.ReasonTooFew}},
 		{2 * dnscheck.MaxServers, expected{dnscheck.Unknown, dnscheck.ReasonTooFew}},
 	} {
-		t.Run(fmt.Sprint(test.servers), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := overTLD(t, delegatedTo("example.com", test.servers)...)
-				for i := range test.servers {
-					n.at(serverAddr(i), denies)
+		bubble(t, fmt.Sprint(test.servers), func(t *testing.T) {
+			n := overTLD(t, delegatedTo("example.com", test.servers)...)
+			for i := range test.servers {
+				n.at(serverAddr(i), denies)
+			}
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			disprove(t, c)
+			for i := range test.servers {
+				if n.dials(serverAddr(i)) == 0 {
+					n.at(serverAddr(i), publishes)
 				}
-				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-				disprove(t, c)
-				for i := range test.servers {
-					if n.dials(serverAddr(i)) == 0 {
-						n.at(serverAddr(i), publishes)
-					}
-				}
-				v := disprove(t, c)
-				want(t, v, test.want.state, test.want.reason)
-				const says = "Only 16 of the 24 name servers of example.com answered for the TXT record at " + host + ": each of them has to."
-				if test.servers == 24 && v.Sentence() != says {
-					t.Errorf("sentence %q, want %q", v.Sentence(), says)
-				}
-			})
+			}
+			v := disprove(t, c)
+			want(t, v, test.want.state, test.want.reason)
+			const says = "Only 16 of the 24 name servers of example.com answered for the TXT record at " + host + ": each of them has to."
+			if test.servers == 24 && v.Sentence() != says {
+				t.Errorf("sentence %q, want %q", v.Sentence(), says)
+			}
 		})
 	}
 }
@@ -358,35 +354,33 @@ func TestDisproofWaitsForAll(t *testing.T) {
 		{"a resolver is silent, over UDP and TCP", []zone{lacks, lacks, lacks}, []zone{noName, noName, never}, dnscheck.Absent, 2 * dnscheck.DefaultTimeout},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := threeServers(t, test.servers...)
-				n.resolved(test.resolvers...)
-				var mu sync.Mutex
-				told := 0
-				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Observe: func(dnscheck.Observation) {
-					mu.Lock()
-					defer mu.Unlock()
-					told++
-				}})
-				began := time.Now()
-				v := disprove(t, c)
-				if v.State != test.want || time.Since(began) != test.took {
-					t.Errorf("%s after %s, want %s after %s", v.State, time.Since(began), test.want, test.took)
-				}
-				var asked []string
-				for _, o := range v.Observations {
-					asked = append(asked, o.Resolver)
-				}
-				slices.Sort(asked)
-				everybody := []string{"9.0.0.1:53", "9.0.1.1:53", "9.0.2.1:53", "ns1.example.com", "ns2.example.com", "ns3.example.com"}
-				if diff := cmp.Diff(everybody, asked); diff != "" {
-					t.Errorf("asked (-want +got):\n%s", diff)
-				}
-				if told != len(everybody) {
-					t.Errorf("told of %d observations", told)
-				}
-			})
+		bubble(t, test.name, func(t *testing.T) {
+			n := threeServers(t, test.servers...)
+			n.resolved(test.resolvers...)
+			var mu sync.Mutex
+			told := 0
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Observe: func(dnscheck.Observation) {
+				mu.Lock()
+				defer mu.Unlock()
+				told++
+			}})
+			began := time.Now()
+			v := disprove(t, c)
+			if v.State != test.want || time.Since(began) != test.took {
+				t.Errorf("%s after %s, want %s after %s", v.State, time.Since(began), test.want, test.took)
+			}
+			var asked []string
+			for _, o := range v.Observations {
+				asked = append(asked, o.Resolver)
+			}
+			slices.Sort(asked)
+			everybody := []string{"9.0.0.1:53", "9.0.1.1:53", "9.0.2.1:53", "ns1.example.com", "ns2.example.com", "ns3.example.com"}
+			if diff := cmp.Diff(everybody, asked); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+			if told != len(everybody) {
+				t.Errorf("told of %d observations", told)
+			}
 		})
 	}
 }
@@ -406,27 +400,25 @@ func TestDisproofCountsServersAboveAReferral(t *testing.T) {
 		"with the token, without authority": {yes, dnscheck.Unknown, "child"},
 	} {
 		for others, count := range map[string]int{"one other": 1, "two others": 2} {
-			t.Run(name+", "+others, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					n := overTLD(t, delegatedTo("example.com", count+1)...)
-					n.at(serverAddr(0), test.beside)
-					for i := range count {
-						n.at(serverAddr(i+1), zoneOf(refers...))
-					}
-					n.hosts(address("ns.child.net", "5.2.0.1"))
-					n.at("5.2.0.1", zoneOf(start(host)))
-					v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
-					operator := test.operator
-					if count == 1 && test.want != dnscheck.Present { // the referral has no majority
-						operator = "example"
-					}
-					if v.State != test.want || v.Operator != operator {
-						t.Errorf("%s, operator %q: %+v", v.State, v.Operator, v.Observations)
-					}
-					if seen := v.Observations[0]; test.want == dnscheck.Present && (seen.State != dnscheck.Present || seen.Resolver != "ns1.example.com") {
-						t.Errorf("first observation %+v", seen)
-					}
-				})
+			bubble(t, name+", "+others, func(t *testing.T) {
+				n := overTLD(t, delegatedTo("example.com", count+1)...)
+				n.at(serverAddr(0), test.beside)
+				for i := range count {
+					n.at(serverAddr(i+1), zoneOf(refers...))
+				}
+				n.hosts(address("ns.child.net", "5.2.0.1"))
+				n.at("5.2.0.1", zoneOf(start(host)))
+				v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+				operator := test.operator
+				if count == 1 && test.want != dnscheck.Present { // the referral has no majority
+					operator = "example"
+				}
+				if v.State != test.want || v.Operator != operator {
+					t.Errorf("%s, operator %q: %+v", v.State, v.Operator, v.Observations)
+				}
+				if seen := v.Observations[0]; test.want == dnscheck.Present && (seen.State != dnscheck.Present || seen.Resolver != "ns1.example.com") {
+					t.Errorf("first observation %+v", seen)
+				}
 			})
 		}
 	}
@@ -446,57 +438,53 @@ func TestDisproofDoesNotFollowTheReferralOfOne(t *testing.T) {
 // TestDisproofThatWasCutShort checks that a disproof is unknown if it exceeds its limit on
 // queries or time.
 func TestDisproofThatWasCutShort(t *testing.T) {
-	t.Run("by its queries", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			big := func(n *internet, zone, net string, records ...dns.RR) (delegation []dns.RR) {
-				for i := range dnscheck.MaxServers {
-					name := fmt.Sprintf("ns%d.%s", i, zone)
-					delegation = append(delegation, ns(zone, name))
-					for j := range 4 {
-						addr := fmt.Sprintf("%s.%d.%d", net, i, j)
-						if j > 1 {
-							addr = fmt.Sprintf("2a00:%s::%d:%d", strings.ReplaceAll(net, ".", ":"), i, j)
-						}
-						delegation = append(delegation, address(name, addr))
-						n.at(addr, zoneOf(append([]dns.RR{start(zone)}, records...)...))
+	bubble(t, "by its queries", func(t *testing.T) {
+		big := func(n *internet, zone, net string, records ...dns.RR) (delegation []dns.RR) {
+			for i := range dnscheck.MaxServers {
+				name := fmt.Sprintf("ns%d.%s", i, zone)
+				delegation = append(delegation, ns(zone, name))
+				for j := range 4 {
+					addr := fmt.Sprintf("%s.%d.%d", net, i, j)
+					if j > 1 {
+						addr = fmt.Sprintf("2a00:%s::%d:%d", strings.ReplaceAll(net, ".", ":"), i, j)
 					}
+					delegation = append(delegation, address(name, addr))
+					n.at(addr, zoneOf(append([]dns.RR{start(zone)}, records...)...))
 				}
-				return delegation
 			}
-			n := newInternet(t)
-			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
-			records := append([]dns.RR{start("com")}, big(n, "example.com", "5.1", cname(host, "_v.a.com"))...)
-			// Each zone takes 66 queries, including two for its delegation. Most servers of
-			// the last zone answer, at some addresses.
-			for i, zone := range []string{"a.com", "b.com", "c.com"} {
-				records = append(records, big(n, zone, fmt.Sprintf("5.%d", i+2), cname("_v."+zone, fmt.Sprintf("_v.%c.com", zone[0]+1)))...)
-			}
-			records = append(records, big(n, "d.com", "5.5")...)
-			n.at(tldAddr, zoneOf(records...))
-			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
-			want(t, v, dnscheck.Unknown, dnscheck.ReasonDelegation)
-			if got := n.straight(); got > dnscheck.MaxQueries {
-				t.Errorf("%d queries", got)
-			}
-		})
+			return delegation
+		}
+		n := newInternet(t)
+		n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
+		records := append([]dns.RR{start("com")}, big(n, "example.com", "5.1", cname(host, "_v.a.com"))...)
+		// Each zone takes 66 queries, including two for its delegation. Most servers of
+		// the last zone answer, at some addresses.
+		for i, zone := range []string{"a.com", "b.com", "c.com"} {
+			records = append(records, big(n, zone, fmt.Sprintf("5.%d", i+2), cname("_v."+zone, fmt.Sprintf("_v.%c.com", zone[0]+1)))...)
+		}
+		records = append(records, big(n, "d.com", "5.5")...)
+		n.at(tldAddr, zoneOf(records...))
+		v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonDelegation)
+		if got := n.straight(); got > dnscheck.MaxQueries {
+			t.Errorf("%d queries", got)
+		}
 	})
-	t.Run("by its time", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			const hops = 4
-			lacks := zoneOf(append([]dns.RR{start("example.com")}, aliases(hops)[:hops]...)...)
-			n := threeServers(t, lacks, lacks, nil) // two seconds per alias
-			com := n.servers[tldAddr]
-			n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
-				time.Sleep(100 * time.Millisecond)
-				return com(q)
-			})
-			began := time.Now()
-			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
-			want(t, v, dnscheck.Unknown, dnscheck.ReasonTimeout)
-			if took := time.Since(began); took != dnscheck.DisproofTime {
-				t.Errorf("took %s", took)
-			}
+	bubble(t, "by its time", func(t *testing.T) {
+		const hops = 4
+		lacks := zoneOf(append([]dns.RR{start("example.com")}, aliases(hops)[:hops]...)...)
+		n := threeServers(t, lacks, lacks, nil) // two seconds per alias
+		com := n.servers[tldAddr]
+		n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
+			time.Sleep(100 * time.Millisecond)
+			return com(q)
 		})
+		began := time.Now()
+		v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonTimeout)
+		if took := time.Since(began); took != dnscheck.DisproofTime {
+			t.Errorf("took %s", took)
+		}
 	})
 }
 
@@ -548,81 +536,69 @@ func TestDisproofWherePort53IsClosed(t *testing.T) {
 			t.Errorf("%s (%s) by %s, note %q", v.State, v.Reason, v.Basis, v.Note)
 		}
 	}
-	t.Run("found out by looks", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := closed(t)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-			look(t, c)
-			unknown(t, disprove(t, c))
-			time.Sleep(dnscheck.ClosedFor)
-			look(t, c)
-			before := n.straight()
-			v := disprove(t, c)
-			want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
-			if v.Basis != dnscheck.ByResolvers || v.Note == "" || v.Operator != "" {
-				t.Errorf("basis %s, note %q, operator %q", v.Basis, v.Note, v.Operator)
-			}
-			if n.straight() != before {
-				t.Error("the name servers were tried again at once")
-			}
-			n.at(resolverAddrs[0], servfail)
-			n.at(resolverAddrs[1], servfail)
-			if v := disprove(t, c); v.State != dnscheck.Unknown {
-				t.Errorf("by a minority: %s", v.State)
-			}
-		})
+	bubble(t, "found out by looks", func(t *testing.T) {
+		n := closed(t)
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		look(t, c)
+		unknown(t, disprove(t, c))
+		time.Sleep(dnscheck.ClosedFor)
+		look(t, c)
+		before := n.straight()
+		v := disprove(t, c)
+		want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
+		if v.Basis != dnscheck.ByResolvers || v.Note == "" || v.Operator != "" {
+			t.Errorf("basis %s, note %q, operator %q", v.Basis, v.Note, v.Operator)
+		}
+		if n.straight() != before {
+			t.Error("the name servers were tried again at once")
+		}
+		n.at(resolverAddrs[0], servfail)
+		n.at(resolverAddrs[1], servfail)
+		if v := disprove(t, c); v.State != dnscheck.Unknown {
+			t.Errorf("by a minority: %s", v.State)
+		}
 	})
-	t.Run("found out by disproofs", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c := closed(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-			unknown(t, disprove(t, c))
-			unknown(t, disprove(t, c))
-			time.Sleep(dnscheck.ClosedFor)
-			want(t, disprove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
-		})
+	bubble(t, "found out by disproofs", func(t *testing.T) {
+		c := closed(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		unknown(t, disprove(t, c))
+		unknown(t, disprove(t, c))
+		time.Sleep(dnscheck.ClosedFor)
+		want(t, disprove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
 	})
-	t.Run("open again", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t, txt(host, token))
-			com := n.servers[tldAddr]
-			n.at(tldAddr, nil)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-			look(t, c)
-			n.at(tldAddr, com)
-			want(t, disprove(t, c), dnscheck.Present, dnscheck.ReasonFound) // without waiting for ClosedFor
-			n.at(tldAddr, nil)
-			time.Sleep(dnscheck.ClosedFor)
-			unknown(t, disprove(t, c))
-		})
+	bubble(t, "open again", func(t *testing.T) {
+		n := delegated(t, txt(host, token))
+		com := n.servers[tldAddr]
+		n.at(tldAddr, nil)
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		look(t, c)
+		n.at(tldAddr, com)
+		want(t, disprove(t, c), dnscheck.Present, dnscheck.ReasonFound) // without waiting for ClosedFor
+		n.at(tldAddr, nil)
+		time.Sleep(dnscheck.ClosedFor)
+		unknown(t, disprove(t, c))
 	})
-	t.Run("reached today", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-			look(t, c)
-			n.at(tldAddr, nil)
-			for range 23 {
-				time.Sleep(time.Hour)
-				unknown(t, disprove(t, c))
-			}
+	bubble(t, "reached today", func(t *testing.T) {
+		n := delegated(t)
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		look(t, c)
+		n.at(tldAddr, nil)
+		for range 23 {
 			time.Sleep(time.Hour)
-			want(t, disprove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
-		})
+			unknown(t, disprove(t, c))
+		}
+		time.Sleep(time.Hour)
+		want(t, disprove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
 	})
-	t.Run("not in the mode that wants them", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c := closed(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
-			for range 3 {
-				unknown(t, disprove(t, c))
-				time.Sleep(dnscheck.ClosedFor)
-			}
-		})
+	bubble(t, "not in the mode that wants them", func(t *testing.T) {
+		c := closed(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+		for range 3 {
+			unknown(t, disprove(t, c))
+			time.Sleep(dnscheck.ClosedFor)
+		}
 	})
-	t.Run("a top-level domain that does not exist", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			v := disprove(t, newInternet(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
-			want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-		})
+	bubble(t, "a top-level domain that does not exist", func(t *testing.T) {
+		v := disprove(t, newInternet(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
 	})
 }
 
@@ -641,15 +617,13 @@ func TestSentencesOfADisproof(t *testing.T) {
 		"the resolvers do not know":  {[]zone{lacks, lacks, lacks}, []zone{servfail, noName, servfail}, "The TXT record at " + host + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL)."},
 		"the resolvers cannot check": {[]zone{lacks, lacks, lacks}, []zone{bogus, noName, noName}, "The TXT record at " + host + " could not be checked: the domain's DNSSEC signatures do not validate. The resolver says: DNSSEC Bogus (6)."},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := threeServers(t, test.servers...)
-				n.resolved(test.resolvers...)
-				v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
-				if diff := cmp.Diff(test.want, v.Sentence()); diff != "" {
-					t.Errorf("sentence (-want +got):\n%s", diff)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			n := threeServers(t, test.servers...)
+			n.resolved(test.resolvers...)
+			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			if diff := cmp.Diff(test.want, v.Sentence()); diff != "" {
+				t.Errorf("sentence (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

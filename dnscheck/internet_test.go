@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/miekg/dns"
 
@@ -36,6 +37,11 @@ type asked struct {
 	address, network, name string
 	kind                   uint16
 	recursion              bool
+}
+
+// bubble runs a subtest in a synctest bubble.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
 var resolverAddrs = []string{"9.0.0.1", "9.0.1.1", "9.0.2.1"} // each of another operator

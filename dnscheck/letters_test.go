@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -181,18 +180,16 @@ func TestServerThatDoesNotKeepLetters(t *testing.T) {
 		v := look(t, checker(t, serve(t, inLower(truncated).udp, nil)))
 		want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
 	})
-	t.Run("silent the second time", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			asked := false
-			v := lookInMemory(t, memory{udp: func(conn net.Conn) {
-				if !asked {
-					asked = true
-					memoryUDP(inLower(yes).udp)(conn)
-					return
-				}
-				unanswered(conn)
-			}})
-			want(t, v, dnscheck.Unknown, dnscheck.ReasonTimeout)
-		})
+	bubble(t, "silent the second time", func(t *testing.T) {
+		asked := false
+		v := lookInMemory(t, memory{udp: func(conn net.Conn) {
+			if !asked {
+				asked = true
+				memoryUDP(inLower(yes).udp)(conn)
+				return
+			}
+			unanswered(conn)
+		}})
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonTimeout)
 	})
 }

@@ -119,53 +119,45 @@ func TestOperatorOfAVerdict(t *testing.T) {
 	for _, test := range tests {
 		for way, ask := range ask {
 			for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
-				t.Run(test.name+", "+way+", "+mode.String(), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						n := test.build(t)
-						v, err := ask(n.checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
-						if err != nil {
-							t.Fatal(err)
+				bubble(t, test.name+", "+way+", "+mode.String(), func(t *testing.T) {
+					n := test.build(t)
+					v, err := ask(n.checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if v.Operator != test.want {
+						t.Errorf("operator %q, want %q; %+v", v.Operator, test.want, v)
+					}
+					for _, a := range n.everythingAsked() {
+						if a.kind == dns.TypeNS && dns.CountLabel(a.name) > 1 {
+							t.Errorf("%s was asked for the name servers of %s", a.address, a.name)
 						}
-						if v.Operator != test.want {
-							t.Errorf("operator %q, want %q; %+v", v.Operator, test.want, v)
-						}
-						for _, a := range n.everythingAsked() {
-							if a.kind == dns.TypeNS && dns.CountLabel(a.name) > 1 {
-								t.Errorf("%s was asked for the name servers of %s", a.address, a.name)
-							}
-						}
-					})
+					}
 				})
 			}
 		}
 	}
-	t.Run("not of a registry", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := newInternet(t)
-			n.know(ns("uk", "a.nic.uk"), address("a.nic.uk", tldAddr), address("ns1.nic.uk", nsOne))
-			n.at(tldAddr, zoneOf(start("uk"), ns("co.uk", "ns1.nic.uk")))
-			n.at(nsOne, zoneOf(start("co.uk")))
-			v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Check(t.Context(), "_v.example.co.uk", token)
-			if err != nil || v.State != dnscheck.Absent || v.Operator != "" {
-				t.Errorf("%s, operator %q, error %v", v.State, v.Operator, err)
-			}
-		})
+	bubble(t, "not of a registry", func(t *testing.T) {
+		n := newInternet(t)
+		n.know(ns("uk", "a.nic.uk"), address("a.nic.uk", tldAddr), address("ns1.nic.uk", nsOne))
+		n.at(tldAddr, zoneOf(start("uk"), ns("co.uk", "ns1.nic.uk")))
+		n.at(nsOne, zoneOf(start("co.uk")))
+		v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Check(t.Context(), "_v.example.co.uk", token)
+		if err != nil || v.State != dnscheck.Absent || v.Operator != "" {
+			t.Errorf("%s, operator %q, error %v", v.State, v.Operator, err)
+		}
 	})
-	t.Run("of memory", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c := route53(t, zoneOf(start("example.com"))).checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-			look(t, c)
-			if v := look(t, c); v.Operator != "awsdns" {
-				t.Errorf("operator %q", v.Operator)
-			}
-		})
+	bubble(t, "of memory", func(t *testing.T) {
+		c := route53(t, zoneOf(start("example.com"))).checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		look(t, c)
+		if v := look(t, c); v.Operator != "awsdns" {
+			t.Errorf("operator %q", v.Operator)
+		}
 	})
-	t.Run("not by resolvers alone", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			if v := look(t, route53(t, nil).checker(dnscheck.Config{})); v.Operator != "" {
-				t.Errorf("operator %q", v.Operator)
-			}
-		})
+	bubble(t, "not by resolvers alone", func(t *testing.T) {
+		if v := look(t, route53(t, nil).checker(dnscheck.Config{})); v.Operator != "" {
+			t.Errorf("operator %q", v.Operator)
+		}
 	})
 }
 
@@ -213,22 +205,20 @@ func TestOperatorByResolvers(t *testing.T) {
 		{"of a host with many labels", []dns.RR{ns("example.com", "ns1.here.net")}, deep, "here", nil},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newInternet(t)
-				n.know(test.known...)
-				if got := operatorBy(t, n.checker(dnscheck.Config{}), test.host); got != test.want {
-					t.Errorf("%q, want %q", got, test.want)
+		bubble(t, test.name, func(t *testing.T) {
+			n := newInternet(t)
+			n.know(test.known...)
+			if got := operatorBy(t, n.checker(dnscheck.Config{}), test.host); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+			asked := namesIn(n.everythingAsked())
+			if test.asked == nil {
+				if len(asked) != dnscheck.MaxCuts {
+					t.Errorf("asked %q", asked)
 				}
-				asked := namesIn(n.everythingAsked())
-				if test.asked == nil {
-					if len(asked) != dnscheck.MaxCuts {
-						t.Errorf("asked %q", asked)
-					}
-				} else if diff := cmp.Diff(test.asked, asked); diff != "" {
-					t.Errorf("asked (-want +got):\n%s", diff)
-				}
-			})
+			} else if diff := cmp.Diff(test.asked, asked); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
 		})
 	}
 }
@@ -251,31 +241,27 @@ func TestOperatorTakesAQuorum(t *testing.T) {
 		{"all are wanted, and there", [2]zone{nil, nil}, 3, "here"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newInternet(t)
-				n.know(ns("example.com", "ns1.here.net"))
-				for i, z := range test.others {
-					if z != nil {
-						n.at(resolverAddrs[i], z)
-					}
-				}
-				if got := operatorBy(t, n.checker(dnscheck.Config{Quorum: test.quorum}), "_v.example.com"); got != test.want {
-					t.Errorf("%q, want %q", got, test.want)
-				}
-			})
-		})
-	}
-	t.Run("one makes answers up", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, test.name, func(t *testing.T) {
 			n := newInternet(t)
 			n.know(ns("example.com", "ns1.here.net"))
-			n.at(resolverAddrs[0], liar)
-			n.at(resolverAddrs[1], nothing)
-			if got := operatorBy(t, n.checker(dnscheck.Config{}), "_v.example.com"); got != "" {
-				t.Errorf("%q", got)
+			for i, z := range test.others {
+				if z != nil {
+					n.at(resolverAddrs[i], z)
+				}
+			}
+			if got := operatorBy(t, n.checker(dnscheck.Config{Quorum: test.quorum}), "_v.example.com"); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
+	}
+	bubble(t, "one makes answers up", func(t *testing.T) {
+		n := newInternet(t)
+		n.know(ns("example.com", "ns1.here.net"))
+		n.at(resolverAddrs[0], liar)
+		n.at(resolverAddrs[1], nothing)
+		if got := operatorBy(t, n.checker(dnscheck.Config{}), "_v.example.com"); got != "" {
+			t.Errorf("%q", got)
+		}
 	})
 }
 

@@ -73,14 +73,12 @@ func TestProofSpansPerspectives(t *testing.T) {
 		})
 	}
 	for _, third := range []zone{noName, servfail} {
-		t.Run("the name servers have it", func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := delegated(t, txt(host, token))
-				n.know(txt(host, token))
-				n.at(resolverAddrs[2], n.only(third))
-				want(t, prove(t, n.checkerIn(dnscheck.ModeAuto, "eu", "eu", "us")), one.state, one.reason)
-				want(t, prove(t, n.checkerIn(dnscheck.ModeAuto, "eu", "us", "us")), found.state, found.reason)
-			})
+		bubble(t, "the name servers have it", func(t *testing.T) {
+			n := delegated(t, txt(host, token))
+			n.know(txt(host, token))
+			n.at(resolverAddrs[2], n.only(third))
+			want(t, prove(t, n.checkerIn(dnscheck.ModeAuto, "eu", "eu", "us")), one.state, one.reason)
+			want(t, prove(t, n.checkerIn(dnscheck.ModeAuto, "eu", "us", "us")), found.state, found.reason)
 		})
 	}
 }
@@ -109,21 +107,19 @@ func TestNameServersByOnePerspective(t *testing.T) {
 		"one perspective names others": {[]string{"eu", "eu", "us"}, dnscheck.Unknown},
 		"two perspectives do":          {[]string{"eu", "us", "us"}, dnscheck.Present},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := delegated(t)
-				for _, address := range resolverAddrs[:2] {
-					n.at(address, namesServersAt("6.6.6.6"))
-				}
-				n.at("6.6.6.6", zoneOf(start("com"), txt(host, token)))
-				c := n.checkerIn(dnscheck.ModeAuthority, test.in...)
-				if v := look(t, c); v.State != test.want {
-					t.Errorf("state %s (%s), want %s", v.State, v.Reason, test.want)
-				}
-				if asked := n.dials("6.6.6.6") > 0; asked != (test.want == dnscheck.Present) {
-					t.Errorf("their server was asked: %t", asked)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			n := delegated(t)
+			for _, address := range resolverAddrs[:2] {
+				n.at(address, namesServersAt("6.6.6.6"))
+			}
+			n.at("6.6.6.6", zoneOf(start("com"), txt(host, token)))
+			c := n.checkerIn(dnscheck.ModeAuthority, test.in...)
+			if v := look(t, c); v.State != test.want {
+				t.Errorf("state %s (%s), want %s", v.State, v.Reason, test.want)
+			}
+			if asked := n.dials("6.6.6.6") > 0; asked != (test.want == dnscheck.Present) {
+				t.Errorf("their server was asked: %t", asked)
+			}
 		})
 	}
 }
@@ -154,10 +150,8 @@ func TestDisproofSpansPerspectives(t *testing.T) {
 		"both deny it":                       {[]string{"eu", "eu", "us"}, []zone{noName, servfail, noName}, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
 		"one denies it, the other sees it":   {[]string{"eu", "eu", "us"}, []zone{noName, noName, yes}, expected{dnscheck.Present, dnscheck.ReasonFound}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				want(t, disprove(t, inMemory(t, dnscheck.Config{Resolvers: in(test.in...)}, test.zones...)), test.want.state, test.want.reason)
-			})
+		bubble(t, name, func(t *testing.T) {
+			want(t, disprove(t, inMemory(t, dnscheck.Config{Resolvers: in(test.in...)}, test.zones...)), test.want.state, test.want.reason)
 		})
 	}
 }

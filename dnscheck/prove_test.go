@@ -3,7 +3,6 @@ package dnscheck_test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -21,13 +20,11 @@ var (
 func provenInEachMode(t *testing.T, strict dnscheck.Config, z zone, wanted expected) {
 	t.Helper()
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
-		t.Run(mode.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := everywhere(t, z)
-				want(t, prove(t, n.checker(dnscheck.Config{Mode: mode})), dnscheck.Present, dnscheck.ReasonFound)
-				strict.Mode = mode
-				want(t, prove(t, n.checker(strict)), wanted.state, wanted.reason)
-			})
+		bubble(t, mode.String(), func(t *testing.T) {
+			n := everywhere(t, z)
+			want(t, prove(t, n.checker(dnscheck.Config{Mode: mode})), dnscheck.Present, dnscheck.ReasonFound)
+			strict.Mode = mode
+			want(t, prove(t, n.checker(strict)), wanted.state, wanted.reason)
 		})
 	}
 }
@@ -62,19 +59,17 @@ func TestAliasOutOfTheDomainAtOneResolver(t *testing.T) {
 		return answer(q, cname(host, "thing.hosting.net"), txt("thing.hosting.net", token))
 	})
 	for name, zones := range map[string][]zone{"the first": {led, yes, yes}, "the last": {yes, yes, led}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				v := prove(t, inMemory(t, strictAliases, zones...))
-				want(t, v, dnscheck.Unknown, dnscheck.ReasonAliasOut)
-				sentence := "The TXT record at " + host + " was found through an alias (CNAME or DNAME) from " + host + " to thing.hosting.net, out of the domain, " +
-					"where others may be able to publish it: publish the record at " + host + " itself, instead of an alias."
-				if diff := cmp.Diff(sentence, v.Sentence()); diff != "" {
-					t.Errorf("sentence (-want +got):\n%s", diff)
-				}
-				if plain := v.Plain(); strings.Contains(plain, "hosting") {
-					t.Errorf("plain %q", plain)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			v := prove(t, inMemory(t, strictAliases, zones...))
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonAliasOut)
+			sentence := "The TXT record at " + host + " was found through an alias (CNAME or DNAME) from " + host + " to thing.hosting.net, out of the domain, " +
+				"where others may be able to publish it: publish the record at " + host + " itself, instead of an alias."
+			if diff := cmp.Diff(sentence, v.Sentence()); diff != "" {
+				t.Errorf("sentence (-want +got):\n%s", diff)
+			}
+			if plain := v.Plain(); strings.Contains(plain, "hosting") {
+				t.Errorf("plain %q", plain)
+			}
 		})
 	}
 }

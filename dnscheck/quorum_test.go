@@ -99,23 +99,19 @@ func TestOneResolverProvesNothing(t *testing.T) {
 		{"a failure", servfail, dnscheck.Unknown, dnscheck.ReasonServFail},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := inMemory(t, dnscheck.Config{}, test.zone)
-				want(t, prove(t, c), test.state, test.prove)
-				if test.prove == dnscheck.ReasonTooFewResolvers {
-					want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
-				}
-			})
+		bubble(t, test.name, func(t *testing.T) {
+			c := inMemory(t, dnscheck.Config{}, test.zone)
+			want(t, prove(t, c), test.state, test.prove)
+			if test.prove == dnscheck.ReasonTooFewResolvers {
+				want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+			}
 		})
 	}
-	t.Run("beside the name servers", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t, txt(host, token))
-			n.know(txt(host, token))
-			want(t, prove(t, n.checkerBy(dnscheck.Config{Mode: dnscheck.ModeAuto}, resolverAddrs[0])), dnscheck.Unknown, dnscheck.ReasonTooFewResolvers)
-			want(t, prove(t, n.checkerBy(dnscheck.Config{Mode: dnscheck.ModeAuto}, resolverAddrs[:2]...)), dnscheck.Present, dnscheck.ReasonFound)
-		})
+	bubble(t, "beside the name servers", func(t *testing.T) {
+		n := delegated(t, txt(host, token))
+		n.know(txt(host, token))
+		want(t, prove(t, n.checkerBy(dnscheck.Config{Mode: dnscheck.ModeAuto}, resolverAddrs[0])), dnscheck.Unknown, dnscheck.ReasonTooFewResolvers)
+		want(t, prove(t, n.checkerBy(dnscheck.Config{Mode: dnscheck.ModeAuto}, resolverAddrs[:2]...)), dnscheck.Present, dnscheck.ReasonFound)
 	})
 }
 
@@ -168,13 +164,11 @@ func TestSignaturesInAProof(t *testing.T) {
 	}
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 		for third, reason := range map[string]dnscheck.Reason{"bogus": dnscheck.ReasonDNSSEC, "authenticated": dnscheck.ReasonUnconfirmed} {
-			t.Run("the name servers have it, one resolver "+third+", "+mode.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					n := delegated(t, txt(host, token))
-					n.know(txt(host, token))
-					n.at(resolverAddrs[2], map[string]zone{"bogus": n.only(bogus), "authenticated": n.only(signed(yes))}[third])
-					want(t, prove(t, n.checker(dnscheck.Config{Mode: mode})), dnscheck.Unknown, reason)
-				})
+			bubble(t, "the name servers have it, one resolver "+third+", "+mode.String(), func(t *testing.T) {
+				n := delegated(t, txt(host, token))
+				n.know(txt(host, token))
+				n.at(resolverAddrs[2], map[string]zone{"bogus": n.only(bogus), "authenticated": n.only(signed(yes))}[third])
+				want(t, prove(t, n.checker(dnscheck.Config{Mode: mode})), dnscheck.Unknown, reason)
 			})
 		}
 	}
@@ -222,14 +216,12 @@ func TestProofWaitsForEachResolver(t *testing.T) {
 		"one is silent":  {never, dnscheck.Present, dnscheck.ReasonFound},
 		"a late failure": {late(servfail), dnscheck.Present, dnscheck.ReasonFound},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began := time.Now()
-				want(t, prove(t, inMemory(t, dnscheck.Config{}, yes, yes, test.last)), test.state, test.reason)
-				if took := time.Since(began); took > 2*dnscheck.DefaultTimeout {
-					t.Errorf("took %s", took)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			began := time.Now()
+			want(t, prove(t, inMemory(t, dnscheck.Config{}, yes, yes, test.last)), test.state, test.reason)
+			if took := time.Since(began); took > 2*dnscheck.DefaultTimeout {
+				t.Errorf("took %s", took)
+			}
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -96,33 +95,29 @@ func TestSentencesOfSilentNameServers(t *testing.T) {
 		{"refusing", refused, false, begin + "declined to answer for this name."},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := overTLD(t, twoServers()...)
-				if !test.closed {
-					n.at(nsOne, test.zone)
-					n.at(nsTwo, test.zone)
+		bubble(t, test.name, func(t *testing.T) {
+			n := overTLD(t, twoServers()...)
+			if !test.closed {
+				n.at(nsOne, test.zone)
+				n.at(nsTwo, test.zone)
+			}
+			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			for what, got := range map[string]string{"sentence": v.Sentence(), "plain": v.Plain()} {
+				if diff := cmp.Diff(test.sentence, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
 				}
-				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
-				for what, got := range map[string]string{"sentence": v.Sentence(), "plain": v.Plain()} {
-					if diff := cmp.Diff(test.sentence, got); diff != "" {
-						t.Errorf("%s (-want +got):\n%s", what, diff)
-					}
-				}
-			})
-		})
-	}
-	t.Run("port 53 closed, at the second look", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			n := delegated(t, txt(host, token))
-			n.at(tldAddr, nil)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
-			look(t, c)
-			v := look(t, c)
-			if got := v.Sentence(); got != begin+"cannot be reached." || len(v.Observations) > 0 {
-				t.Errorf("sentence %q, observations %+v", got, v.Observations)
 			}
 		})
+	}
+	bubble(t, "port 53 closed, at the second look", func(t *testing.T) {
+		n := delegated(t, txt(host, token))
+		n.at(tldAddr, nil)
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+		look(t, c)
+		v := look(t, c)
+		if got := v.Sentence(); got != begin+"cannot be reached." || len(v.Observations) > 0 {
+			t.Errorf("sentence %q, observations %+v", got, v.Observations)
+		}
 	})
 }
 

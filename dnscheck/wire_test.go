@@ -165,20 +165,18 @@ func TestDamagedRepliesArePassedOver(t *testing.T) {
 
 func TestOnlyDamagedRepliesAreUnknown(t *testing.T) {
 	for _, d := range damages() {
-		t.Run(d.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				v := lookInMemory(t, memory{
-					udp: memoryUDP(func(query []byte, send func([]byte)) { send(d.make(holding(token).packed(query))) }),
-					tcp: memoryTCP(func(query []byte, conn net.Conn) {
-						_, _ = conn.Write(frame(d.make(holding(token).packed(query))))
-						unanswered(conn)
-					}),
-				})
-				want(t, v, dnscheck.Unknown, d.alone)
-				if v.Observations[0].Err == "" {
-					t.Error("an observation without an answer must say what happened")
-				}
+		bubble(t, d.name, func(t *testing.T) {
+			v := lookInMemory(t, memory{
+				udp: memoryUDP(func(query []byte, send func([]byte)) { send(d.make(holding(token).packed(query))) }),
+				tcp: memoryTCP(func(query []byte, conn net.Conn) {
+					_, _ = conn.Write(frame(d.make(holding(token).packed(query))))
+					unanswered(conn)
+				}),
 			})
+			want(t, v, dnscheck.Unknown, d.alone)
+			if v.Observations[0].Err == "" {
+				t.Error("an observation without an answer must say what happened")
+			}
 		})
 	}
 }
@@ -365,14 +363,12 @@ func TestByteASecondOverTCPEndsWithTheTimeout(t *testing.T) {
 }
 
 func TestOneTransportDead(t *testing.T) {
-	t.Run("UDP is silent and TCP answers", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			v := lookInMemory(t, memory{udp: unanswered, tcp: memoryTCP(holding(token).tcp)})
-			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
-			if o := v.Observations[0]; o.Transport != "tcp" || o.Took != dnscheck.DefaultTimeout {
-				t.Errorf("answered over %s after %s, want tcp after %s", o.Transport, o.Took, dnscheck.DefaultTimeout)
-			}
-		})
+	bubble(t, "UDP is silent and TCP answers", func(t *testing.T) {
+		v := lookInMemory(t, memory{udp: unanswered, tcp: memoryTCP(holding(token).tcp)})
+		want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+		if o := v.Observations[0]; o.Transport != "tcp" || o.Took != dnscheck.DefaultTimeout {
+			t.Errorf("answered over %s after %s, want tcp after %s", o.Transport, o.Took, dnscheck.DefaultTimeout)
+		}
 	})
 	t.Run("UDP is closed and TCP answers", func(t *testing.T) {
 		v := look(t, checker(t, serve(t, nil, holding(token).tcp)))
@@ -382,10 +378,8 @@ func TestOneTransportDead(t *testing.T) {
 		v := look(t, checker(t, serve(t, holding(token).udp, nil)))
 		want(t, v, dnscheck.Present, dnscheck.ReasonFound)
 	})
-	t.Run("UDP is silent and TCP is closed", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			want(t, lookInMemory(t, memory{udp: unanswered}), dnscheck.Unknown, dnscheck.ReasonTimeout)
-		})
+	bubble(t, "UDP is silent and TCP is closed", func(t *testing.T) {
+		want(t, lookInMemory(t, memory{udp: unanswered}), dnscheck.Unknown, dnscheck.ReasonTimeout)
 	})
 	t.Run("aliases do not wait for the dead UDP again", func(t *testing.T) {
 		chain := chainOf(4, func(q *dns.Msg, at string) *dns.Msg { return answer(q, txt(at, token)) }, true)
@@ -427,10 +421,8 @@ func TestAnswersAroundTheTimeout(t *testing.T) {
 		{"never", func([]byte, func([]byte)) {}, nil, dnscheck.Unknown, dnscheck.ReasonTimeout},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				want(t, lookInMemory(t, memory{udp: memoryUDP(test.udp), tcp: test.tcp}), test.state, test.reason)
-			})
+		bubble(t, test.name, func(t *testing.T) {
+			want(t, lookInMemory(t, memory{udp: memoryUDP(test.udp), tcp: test.tcp}), test.state, test.reason)
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -39,14 +38,12 @@ func inEachWay(t *testing.T, z zone, wanted expected) {
 	t.Helper()
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 		for way, ask := range ways {
-			t.Run(mode.String()+" "+way, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					v, err := ask(everywhere(t, z).checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
-					if err != nil {
-						t.Fatal(err)
-					}
-					want(t, v, wanted.state, wanted.reason)
-				})
+			bubble(t, mode.String()+" "+way, func(t *testing.T) {
+				v, err := ask(everywhere(t, z).checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want(t, v, wanted.state, wanted.reason)
 			})
 		}
 	}
@@ -123,34 +120,32 @@ func TestWorldsOfOneAnswer(t *testing.T) {
 // TestFlappingRecord checks that each verdict reports the current record, without caching.
 func TestFlappingRecord(t *testing.T) {
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
-		t.Run(mode.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				with, without := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"))
-				var there atomic.Bool
-				c := everywhere(t, func(q *dns.Msg) *dns.Msg {
-					if there.Load() {
-						return with(q)
-					}
-					return without(q)
-				}).checker(dnscheck.Config{Mode: mode})
-				for range 5 {
-					for _, now := range []bool{true, false} {
-						there.Store(now)
-						wanted := expected{dnscheck.Absent, dnscheck.ReasonNoName}
-						if now {
-							wanted = expected{dnscheck.Present, dnscheck.ReasonFound}
-						}
-						for _, ask := range ways {
-							v, err := ask(c)(t.Context(), host, token)
-							if err != nil {
-								t.Fatal(err)
-							}
-							want(t, v, wanted.state, wanted.reason)
-						}
-						time.Sleep(time.Minute)
-					}
+		bubble(t, mode.String(), func(t *testing.T) {
+			with, without := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"))
+			var there atomic.Bool
+			c := everywhere(t, func(q *dns.Msg) *dns.Msg {
+				if there.Load() {
+					return with(q)
 				}
-			})
+				return without(q)
+			}).checker(dnscheck.Config{Mode: mode})
+			for range 5 {
+				for _, now := range []bool{true, false} {
+					there.Store(now)
+					wanted := expected{dnscheck.Absent, dnscheck.ReasonNoName}
+					if now {
+						wanted = expected{dnscheck.Present, dnscheck.ReasonFound}
+					}
+					for _, ask := range ways {
+						v, err := ask(c)(t.Context(), host, token)
+						if err != nil {
+							t.Fatal(err)
+						}
+						want(t, v, wanted.state, wanted.reason)
+					}
+					time.Sleep(time.Minute)
+				}
+			}
 		})
 	}
 }
@@ -160,50 +155,48 @@ func TestFlappingRecord(t *testing.T) {
 func TestAllServersDownForAWhile(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"for an hour": time.Hour, "for eight days": 8 * 24 * time.Hour} {
 		for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
-			t.Run(name+", "+mode.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					n := delegated(t, txt(host, token))
-					n.know(txt(host, token))
-					c := n.checker(dnscheck.Config{Mode: mode})
-					want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
-					reason := dnscheck.ReasonTimeout
-					if mode == dnscheck.ModeAuthority {
-						reason = dnscheck.ReasonUnreachable // as port 53 seems closed
-					}
-					addresses := append([]string{tldAddr, nsOne, nsTwo}, resolverAddrs...)
-					up := make(map[string]zone)
-					for _, a := range addresses {
-						up[a] = n.servers[a]
-						n.at(a, nil)
-					}
-					for range 12 {
-						time.Sleep(outage / 12)
-						for way, ask := range ways {
-							v, err := ask(c)(t.Context(), host, token)
-							if err != nil {
-								t.Fatal(err)
-							}
-							wanted := reason
-							if way == "prove" && mode == dnscheck.ModeAuto {
-								wanted = dnscheck.ReasonUnreachable // resolvers do not replace name servers in a proof
-							}
-							want(t, v, dnscheck.Unknown, wanted)
-						}
-					}
-					for _, a := range addresses {
-						n.at(a, up[a])
-					}
-					if mode == dnscheck.ModeAuthority {
-						time.Sleep(dnscheck.ClosedFor) // until it tries port 53 again; in ModeAuto the resolvers answer
-					}
-					for _, ask := range ways {
+			bubble(t, name+", "+mode.String(), func(t *testing.T) {
+				n := delegated(t, txt(host, token))
+				n.know(txt(host, token))
+				c := n.checker(dnscheck.Config{Mode: mode})
+				want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+				reason := dnscheck.ReasonTimeout
+				if mode == dnscheck.ModeAuthority {
+					reason = dnscheck.ReasonUnreachable // as port 53 seems closed
+				}
+				addresses := append([]string{tldAddr, nsOne, nsTwo}, resolverAddrs...)
+				up := make(map[string]zone)
+				for _, a := range addresses {
+					up[a] = n.servers[a]
+					n.at(a, nil)
+				}
+				for range 12 {
+					time.Sleep(outage / 12)
+					for way, ask := range ways {
 						v, err := ask(c)(t.Context(), host, token)
 						if err != nil {
 							t.Fatal(err)
 						}
-						want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+						wanted := reason
+						if way == "prove" && mode == dnscheck.ModeAuto {
+							wanted = dnscheck.ReasonUnreachable // resolvers do not replace name servers in a proof
+						}
+						want(t, v, dnscheck.Unknown, wanted)
 					}
-				})
+				}
+				for _, a := range addresses {
+					n.at(a, up[a])
+				}
+				if mode == dnscheck.ModeAuthority {
+					time.Sleep(dnscheck.ClosedFor) // until it tries port 53 again; in ModeAuto the resolvers answer
+				}
+				for _, ask := range ways {
+					v, err := ask(c)(t.Context(), host, token)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+				}
 			})
 		}
 	}
@@ -218,27 +211,25 @@ func TestCheckOfSilentServersEnds(t *testing.T) {
 	for mode, longest := range map[dnscheck.Mode]time.Duration{
 		dnscheck.ModeResolvers: resolvers, dnscheck.ModeAuto: authority + resolvers, dnscheck.ModeAuthority: authority,
 	} {
-		t.Run(mode.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := everywhere(t, zoneOf(start("parking.com"), txt("_v.parking.com", token)))
-				c := n.checker(dnscheck.Config{Mode: mode})
-				v, err := c.Check(t.Context(), "_v.parking.com", token) // caches the top-level domain's servers
-				if err != nil {
-					t.Fatal(err)
+		bubble(t, mode.String(), func(t *testing.T) {
+			n := everywhere(t, zoneOf(start("parking.com"), txt("_v.parking.com", token)))
+			c := n.checker(dnscheck.Config{Mode: mode})
+			v, err := c.Check(t.Context(), "_v.parking.com", token) // caches the top-level domain's servers
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+			for _, silent := range append([]string{nsOne, nsTwo}, resolverAddrs...) {
+				n.at(silent, nil)
+			}
+			for range 3 { // the duration does not grow
+				began := time.Now()
+				want(t, look(t, c), dnscheck.Unknown, dnscheck.ReasonTimeout)
+				if took := time.Since(began); took > longest {
+					t.Errorf("took %s, want at most %s", took, longest)
 				}
-				want(t, v, dnscheck.Present, dnscheck.ReasonFound)
-				for _, silent := range append([]string{nsOne, nsTwo}, resolverAddrs...) {
-					n.at(silent, nil)
-				}
-				for range 3 { // the duration does not grow
-					began := time.Now()
-					want(t, look(t, c), dnscheck.Unknown, dnscheck.ReasonTimeout)
-					if took := time.Since(began); took > longest {
-						t.Errorf("took %s, want at most %s", took, longest)
-					}
-					time.Sleep(15 * time.Second)
-				}
-			})
+				time.Sleep(15 * time.Second)
+			}
 		})
 	}
 }

@@ -67,14 +67,12 @@ func TestPermitsGoByClass(t *testing.T) {
 			[]pace.Class{pace.Finish, pace.Look}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := newFleet(t, perSecond(tt.rate, 1)).process(byContext)
-				wait(t, l, op)
-				if diff := cmp.Diff(tt.want, served(t, l, tt.asking...)); diff != "" {
-					t.Errorf("served (-want +got):\n%s", diff)
-				}
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			l := newFleet(t, perSecond(tt.rate, 1)).process(byContext)
+			wait(t, l, op)
+			if diff := cmp.Diff(tt.want, served(t, l, tt.asking...)); diff != "" {
+				t.Errorf("served (-want +got):\n%s", diff)
+			}
 		})
 	}
 }
@@ -137,51 +135,49 @@ func TestSweepsAreHeldToTheirShare(t *testing.T) {
 		{"among others", seconds(30, 100), 0.25, true, [2]int{70, 210}, 560},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				// 8 a second are left, in bursts of 8.
-				f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: 0.2, SweepShare: tt.share})
-				ctx, cancel := context.WithTimeout(t.Context(), tt.length)
-				defer cancel()
-				var mu sync.Mutex
-				had := map[pace.Class]int{}
-				var wg sync.WaitGroup
-				ask := func(l *pace.Limiter, c pace.Class) {
-					wg.Go(func() {
-						for {
-							err := permit(context.WithValue(ctx, classKey{}, c), l, op)
-							if errors.Is(err, context.DeadlineExceeded) {
-								return
-							}
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							mu.Lock()
-							had[c]++
-							mu.Unlock()
+		bubble(t, tt.name, func(t *testing.T) {
+			// 8 a second are left, in bursts of 8.
+			f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: 0.2, SweepShare: tt.share})
+			ctx, cancel := context.WithTimeout(t.Context(), tt.length)
+			defer cancel()
+			var mu sync.Mutex
+			had := map[pace.Class]int{}
+			var wg sync.WaitGroup
+			ask := func(l *pace.Limiter, c pace.Class) {
+				wg.Go(func() {
+					for {
+						err := permit(context.WithValue(ctx, classKey{}, c), l, op)
+						if errors.Is(err, context.DeadlineExceeded) {
+							return
 						}
-					})
-				}
-				for range 2 {
-					l := f.process(byContext)
-					for range 3 {
-						ask(l, pace.Sweep)
-						if tt.others {
-							ask(l, pace.Look)
+						if err != nil {
+							t.Error(err)
+							return
 						}
+						mu.Lock()
+						had[c]++
+						mu.Unlock()
+					}
+				})
+			}
+			for range 2 {
+				l := f.process(byContext)
+				for range 3 {
+					ask(l, pace.Sweep)
+					if tt.others {
+						ask(l, pace.Look)
 					}
 				}
-				wg.Wait()
-				per100 := func(n int) int { return n * int(tt.length/time.Second) / 100 }
-				least, most := per100(tt.sweeps[0]), burst+per100(tt.sweeps[1]-burst)
-				if n := had[pace.Sweep]; n < least || n > most {
-					t.Errorf("sweeps had %d permits, want %d to %d", n, least, most)
-				}
-				if n := had[pace.Look]; n < per100(tt.othersLeft) {
-					t.Errorf("others had %d permits, want at least %d", n, per100(tt.othersLeft))
-				}
-			})
+			}
+			wg.Wait()
+			per100 := func(n int) int { return n * int(tt.length/time.Second) / 100 }
+			least, most := per100(tt.sweeps[0]), burst+per100(tt.sweeps[1]-burst)
+			if n := had[pace.Sweep]; n < least || n > most {
+				t.Errorf("sweeps had %d permits, want %d to %d", n, least, most)
+			}
+			if n := had[pace.Look]; n < per100(tt.othersLeft) {
+				t.Errorf("others had %d permits, want at least %d", n, per100(tt.othersLeft))
+			}
 		})
 	}
 }

@@ -236,14 +236,12 @@ func TestAStepBackOfTheClock(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, step := range steps {
-			t.Run(fmt.Sprintf("%s/%v", tt.name, step), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c := newClocked(t, limit)
-					l := c.process()
-					tt.ahead(c, l)
-					c.pass(-step)
-					tt.after(c, l)
-				})
+			bubble(t, fmt.Sprintf("%s/%v", tt.name, step), func(t *testing.T) {
+				c := newClocked(t, limit)
+				l := c.process()
+				tt.ahead(c, l)
+				c.pass(-step)
+				tt.after(c, l)
 			})
 		}
 	}
@@ -278,32 +276,30 @@ func TestAPermitOfAYearAhead(t *testing.T) {
 func TestWhatAnOlderVersionStored(t *testing.T) {
 	limit := perSecond(2, 8)
 	for _, step := range steps[1:] {
-		t.Run(fmt.Sprint(step), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newClocked(t, limit)
-				l := c.process()
-				ahead := c.now.Add(step)
-				c.redis.HSet(paceKey, "tat", micros(ahead), "api_tat", micros(ahead), "sweep_tat", micros(ahead),
-					"blocked:create_template", micros(ahead)+":why", "used:3", micros(ahead)[:10]+":3")
-				if got := c.ask(l, pace.Finish, "create_template"); got != 30*time.Second {
-					t.Errorf("the probe after %v, want 30s", got)
-				}
-				c.emptyFor(l, pace.Finish, 500*time.Millisecond, 500*time.Millisecond)
+		bubble(t, fmt.Sprint(step), func(t *testing.T) {
+			c := newClocked(t, limit)
+			l := c.process()
+			ahead := c.now.Add(step)
+			c.redis.HSet(paceKey, "tat", micros(ahead), "api_tat", micros(ahead), "sweep_tat", micros(ahead),
+				"blocked:create_template", micros(ahead)+":why", "used:3", micros(ahead)[:10]+":3")
+			if got := c.ask(l, pace.Finish, "create_template"); got != 30*time.Second {
+				t.Errorf("the probe after %v, want 30s", got)
+			}
+			c.emptyFor(l, pace.Finish, 500*time.Millisecond, 500*time.Millisecond)
 
-				c.redis.HSet(paceKey, "paused_until", micros(c.now.Add(step)), "tat", micros(c.now.Add(step+4*time.Second)))
-				pause := min(step, time.Hour)
-				if got := c.ask(l, pace.Finish, op); got != pause {
-					t.Errorf("the next permit after %v, want %v", got, pause)
-				}
-				c.pass(pause / 2)
-				if got := c.ask(l, pace.Finish, op); got != pause-pause/2 {
-					t.Errorf("%v later the next permit after %v, want %v", pause/2, got, pause-pause/2)
-				}
-				c.pass(pause - pause/2)
-				if n, next := c.take(l, pace.Finish); n > 1 || next > 500*time.Millisecond {
-					t.Errorf("at the end of the pause %d permits, the next after %v: want one at the most, the next within 500ms", n, next)
-				}
-			})
+			c.redis.HSet(paceKey, "paused_until", micros(c.now.Add(step)), "tat", micros(c.now.Add(step+4*time.Second)))
+			pause := min(step, time.Hour)
+			if got := c.ask(l, pace.Finish, op); got != pause {
+				t.Errorf("the next permit after %v, want %v", got, pause)
+			}
+			c.pass(pause / 2)
+			if got := c.ask(l, pace.Finish, op); got != pause-pause/2 {
+				t.Errorf("%v later the next permit after %v, want %v", pause/2, got, pause-pause/2)
+			}
+			c.pass(pause - pause/2)
+			if n, next := c.take(l, pace.Finish); n > 1 || next > 500*time.Millisecond {
+				t.Errorf("at the end of the pause %d permits, the next after %v: want one at the most, the next within 500ms", n, next)
+			}
 		})
 	}
 }
@@ -350,47 +346,45 @@ func TestWorkersAreNotCountedForAsLongAsTheStep(t *testing.T) {
 // one comes no later than an interval or a pause.
 func TestClockSteps(t *testing.T) {
 	for seed := range uint64(8 / redistest.Stride(4)) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := rand.New(rand.NewPCG(seed, 0))
-				burst := 1 + r.IntN(20)
-				interval := time.Duration(1+r.IntN(2000)) * time.Millisecond
-				c := newClocked(t, pace.Limit{Rate: pace.Rate{Count: 1 / interval.Seconds(), Per: time.Second}, Burst: burst})
-				fleet := []*pace.Limiter{c.process(), c.process()}
-				var steady time.Duration // since the last step
-				permits := 0             // since then
-				var pause, made time.Duration
-				for range 600 {
-					switch d := time.Duration(r.Int64N(int64(3 * interval))); r.IntN(20) {
-					case 0, 1:
-						by := steps[r.IntN(len(steps))]
-						if r.IntN(2) == 0 {
-							by = -by
-						}
-						c.pass(by)
-						steady, permits, made = 0, 0, 0
-					case 2:
-						if n := 1 + r.IntN(5); pause == 0 {
-							pause, made = time.Duration(n)*time.Second, steady
-							fleet[0].Answered(t.Context(), op, 429, http.Header{"Retry-After": {fmt.Sprint(n)}})
-						}
-					default:
-						c.pass(d)
-						steady += d
+		bubble(t, fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 0))
+			burst := 1 + r.IntN(20)
+			interval := time.Duration(1+r.IntN(2000)) * time.Millisecond
+			c := newClocked(t, pace.Limit{Rate: pace.Rate{Count: 1 / interval.Seconds(), Per: time.Second}, Burst: burst})
+			fleet := []*pace.Limiter{c.process(), c.process()}
+			var steady time.Duration // since the last step
+			permits := 0             // since then
+			var pause, made time.Duration
+			for range 600 {
+				switch d := time.Duration(r.Int64N(int64(3 * interval))); r.IntN(20) {
+				case 0, 1:
+					by := steps[r.IntN(len(steps))]
+					if r.IntN(2) == 0 {
+						by = -by
 					}
-					next := c.ask(fleet[r.IntN(2)], pace.Class(r.IntN(int(pace.Sweep))), op)
-					if next == 0 {
-						permits++
-						pause = 0
+					c.pass(by)
+					steady, permits, made = 0, 0, 0
+				case 2:
+					if n := 1 + r.IntN(5); pause == 0 {
+						pause, made = time.Duration(n)*time.Second, steady
+						fleet[0].Answered(t.Context(), op, 429, http.Header{"Retry-After": {fmt.Sprint(n)}})
 					}
-					if most := max(pause-(steady-made), 0) + interval; next > most {
-						t.Fatalf("interval %v, burst %d: the next permit after %v, want it within %v", interval, burst, next, most)
-					}
-					if most := int(steady/interval) + burst; permits > most {
-						t.Fatalf("interval %v, burst %d: %d permits in %v, want at most %d", interval, burst, permits, steady, most)
-					}
+				default:
+					c.pass(d)
+					steady += d
 				}
-			})
+				next := c.ask(fleet[r.IntN(2)], pace.Class(r.IntN(int(pace.Sweep))), op)
+				if next == 0 {
+					permits++
+					pause = 0
+				}
+				if most := max(pause-(steady-made), 0) + interval; next > most {
+					t.Fatalf("interval %v, burst %d: the next permit after %v, want it within %v", interval, burst, next, most)
+				}
+				if most := int(steady/interval) + burst; permits > most {
+					t.Fatalf("interval %v, burst %d: %d permits in %v, want at most %d", interval, burst, permits, steady, most)
+				}
+			}
 		})
 	}
 }

@@ -122,47 +122,43 @@ func TestAPauseThatRedisWasNotToldOf(t *testing.T) {
 			l.Answered(t.Context(), op, http.StatusTooManyRequests, http.Header{"Retry-After": {"1"}})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, perSecond(10, 5))
-				told, other := f.process(), f.process()
-				wait(t, told, op)
-				start := time.Now()
-				miss(t, f, told)
-				wait(t, told, op)
-				if took := time.Since(start); took < pause || took > pause+time.Second {
-					t.Errorf("the next permit came after %v, want %v", took, pause)
-				}
-				start = time.Now()
-				for range 20 {
-					wait(t, other, op)
-				}
-				if took := time.Since(start); took < 1900*time.Millisecond {
-					t.Errorf("20 permits at 10/s within %v of the pause: the bucket was not empty", took)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			f := newFleet(t, perSecond(10, 5))
+			told, other := f.process(), f.process()
+			wait(t, told, op)
+			start := time.Now()
+			miss(t, f, told)
+			wait(t, told, op)
+			if took := time.Since(start); took < pause || took > pause+time.Second {
+				t.Errorf("the next permit came after %v, want %v", took, pause)
+			}
+			start = time.Now()
+			for range 20 {
+				wait(t, other, op)
+			}
+			if took := time.Since(start); took < 1900*time.Millisecond {
+				t.Errorf("20 permits at 10/s within %v of the pause: the bucket was not empty", took)
+			}
 		})
 	}
-	t.Run("once it was told, it is not told again", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet(t, perSecond(10, 5))
-			l := f.process()
-			wait(t, l, op)
-			f.redis.SetError("LOADING")
-			paused(t, l)
-			f.redis.SetError("")
-			short, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if err := permit(short, l, op); err == nil {
-				t.Error("a permit during the pause")
-			}
-			f.redis.FlushAll() // Redis has lost the pause
-			start := time.Now()
-			wait(t, l, op)
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("the next permit came after %v, want it at once", took)
-			}
-		})
+	bubble(t, "once it was told, it is not told again", func(t *testing.T) {
+		f := newFleet(t, perSecond(10, 5))
+		l := f.process()
+		wait(t, l, op)
+		f.redis.SetError("LOADING")
+		paused(t, l)
+		f.redis.SetError("")
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := permit(short, l, op); err == nil {
+			t.Error("a permit during the pause")
+		}
+		f.redis.FlushAll() // Redis has lost the pause
+		start := time.Now()
+		wait(t, l, op)
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("the next permit came after %v, want it at once", took)
+		}
 	})
 }
 

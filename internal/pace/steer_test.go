@@ -148,36 +148,34 @@ func TestUseOfTheRate(t *testing.T) {
 		{"with others, and a reserve", seconds(20, 60), 0.2, true, 0.95, 0, 0.005},
 	}
 	for i, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: tt.reserve})
-				a := newAPI(16, 50)
-				length := tt.length
-				ours, foreign := usage{length: length}, usage{length: length}
-				var wg sync.WaitGroup
-				f.use(a, 3, length, &ours, &wg)
-				if tt.foreign {
-					wg.Go(func() { a.comesAndGoes(length, uint64(i), &foreign) })
-				}
-				wg.Wait()
-				there := 16*length.Seconds() - float64(foreign.inTime)
-				there = min(there, 16*(1-tt.reserve)*length.Seconds())
-				_, burst := f.limit.Effective()
-				// Exclude the first burst, which is granted at once, and requests served after the
-				// end: they must not hide permits lost meanwhile.
-				used := float64(ours.inTime-burst) / there
-				t.Logf("used %.1f %% of what there was; refused of ours %d (%.2f %%), of others' %d of %d",
-					100*used, ours.late, 100*ours.share(), foreign.refused, foreign.served+foreign.refused)
-				if used < tt.used {
-					t.Errorf("used %.3f of what there was, want at least %.2f", used, tt.used)
-				}
-				if ours.share() > tt.ours {
-					t.Errorf("refused %d of ours after the first second, want at most %.1f %%", ours.late, 100*tt.ours)
-				}
-				if foreign.share() > tt.foreignShare {
-					t.Errorf("refused %d of others', want at most %.1f %%", foreign.late, 100*tt.foreignShare)
-				}
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: tt.reserve})
+			a := newAPI(16, 50)
+			length := tt.length
+			ours, foreign := usage{length: length}, usage{length: length}
+			var wg sync.WaitGroup
+			f.use(a, 3, length, &ours, &wg)
+			if tt.foreign {
+				wg.Go(func() { a.comesAndGoes(length, uint64(i), &foreign) })
+			}
+			wg.Wait()
+			there := 16*length.Seconds() - float64(foreign.inTime)
+			there = min(there, 16*(1-tt.reserve)*length.Seconds())
+			_, burst := f.limit.Effective()
+			// Exclude the first burst, which is granted at once, and requests served after the
+			// end: they must not hide permits lost meanwhile.
+			used := float64(ours.inTime-burst) / there
+			t.Logf("used %.1f %% of what there was; refused of ours %d (%.2f %%), of others' %d of %d",
+				100*used, ours.late, 100*ours.share(), foreign.refused, foreign.served+foreign.refused)
+			if used < tt.used {
+				t.Errorf("used %.3f of what there was, want at least %.2f", used, tt.used)
+			}
+			if ours.share() > tt.ours {
+				t.Errorf("refused %d of ours after the first second, want at most %.1f %%", ours.late, 100*tt.ours)
+			}
+			if foreign.share() > tt.foreignShare {
+				t.Errorf("refused %d of others', want at most %.1f %%", foreign.late, 100*tt.foreignShare)
+			}
 		})
 	}
 }
@@ -188,46 +186,44 @@ func TestClocksDoNotMatter(t *testing.T) {
 	for _, wrong := range []struct{ api, redis time.Duration }{
 		{10 * time.Minute, 0}, {-10 * time.Minute, 0}, {0, 10 * time.Minute}, {0, -10 * time.Minute},
 	} {
-		t.Run(fmt.Sprintf("API %v, Redis %v", wrong.api, wrong.redis), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				length := seconds(10, 30)
-				f := newFleet(t, perSecond(16, 50))
-				if wrong.redis != 0 {
-					f.redis.SetTime(time.Now().Add(wrong.redis))
-					stop := make(chan struct{})
-					defer close(stop)
-					go func() {
-						for tick := time.NewTicker(time.Millisecond); ; {
-							select {
-							case <-tick.C:
-								f.redis.SetTime(time.Now().Add(wrong.redis))
-							case <-stop:
-								tick.Stop()
-								return
-							}
+		bubble(t, fmt.Sprintf("API %v, Redis %v", wrong.api, wrong.redis), func(t *testing.T) {
+			length := seconds(10, 30)
+			f := newFleet(t, perSecond(16, 50))
+			if wrong.redis != 0 {
+				f.redis.SetTime(time.Now().Add(wrong.redis))
+				stop := make(chan struct{})
+				defer close(stop)
+				go func() {
+					for tick := time.NewTicker(time.Millisecond); ; {
+						select {
+						case <-tick.C:
+							f.redis.SetTime(time.Now().Add(wrong.redis))
+						case <-stop:
+							tick.Stop()
+							return
 						}
-					}()
-				}
-				a := newAPI(16, 50)
-				a.clock = wrong.api
-				ours := usage{length: length}
-				var wg sync.WaitGroup
-				start := time.Now()
-				f.use(a, 2, length, &ours, &wg)
-				l := f.process()
-				wg.Go(func() { // an unexpected 429 pauses for a second or two, for any clocks
-					time.Sleep(length / 2)
-					_, header := a.take()
-					l.Answered(t.Context(), op, http.StatusTooManyRequests, header)
-				})
-				wg.Wait()
-				if took := time.Since(start); took > length+5*time.Second {
-					t.Errorf("took %v, want %v: something waited for a clock", took, length)
-				}
-				if least := 0.9 * 16 * length.Seconds(); float64(ours.inTime) < least || ours.late > 0 {
-					t.Errorf("served %d, want at least %.0f; refused after the first second %d, want none", ours.inTime, least, ours.late)
-				}
+					}
+				}()
+			}
+			a := newAPI(16, 50)
+			a.clock = wrong.api
+			ours := usage{length: length}
+			var wg sync.WaitGroup
+			start := time.Now()
+			f.use(a, 2, length, &ours, &wg)
+			l := f.process()
+			wg.Go(func() { // an unexpected 429 pauses for a second or two, for any clocks
+				time.Sleep(length / 2)
+				_, header := a.take()
+				l.Answered(t.Context(), op, http.StatusTooManyRequests, header)
 			})
+			wg.Wait()
+			if took := time.Since(start); took > length+5*time.Second {
+				t.Errorf("took %v, want %v: something waited for a clock", took, length)
+			}
+			if least := 0.9 * 16 * length.Seconds(); float64(ours.inTime) < least || ours.late > 0 {
+				t.Errorf("served %d, want at least %.0f; refused after the first second %d, want none", ours.inTime, least, ours.late)
+			}
 		})
 	}
 }

@@ -38,48 +38,46 @@ func isStopped(t *testing.T, err error) {
 // something are refused and others are not, until it is started.
 func TestStop(t *testing.T) {
 	for name, limit := range map[string]pace.Limit{"a rate": perSecond(10, 5), "no rate": {}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, limit)
-				var log bytes.Buffer
-				one := f.process(writes, func(c *pace.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-				two, operator := f.process(writes), f.process()
-				wait(t, one, op)
-				wait(t, two, op)
-				began := time.Now()
-				stop, err := operator.Stop(t.Context(), "alice", "wrong file")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if took := time.Since(began); took != pace.StopEffective {
-					t.Errorf("the stop took %v", took)
-				}
-				for range 3 {
-					isStopped(t, permit(t.Context(), one, op))
-					isStopped(t, permit(t.Context(), two, op))
-				}
-				wait(t, one, read)
-				again, err := operator.Stop(t.Context(), "bob", "me too")
-				if err != nil || !cmp.Equal(again, stop) {
-					t.Errorf("a second stop: %v, %v; want the first, %v", again, err, stop)
-				}
-				state, err := two.State(t.Context())
-				if err != nil || state.Stopped == nil || !cmp.Equal(*state.Stopped, stop) {
-					t.Errorf("the state has %v, %v; want %v", state.Stopped, err, stop)
-				}
-				ended, err := operator.Start(t.Context())
-				if err != nil || ended == nil || !cmp.Equal(*ended, stop) {
-					t.Errorf("start ended %v, %v; want %v", ended, err, stop)
-				}
-				wait(t, one, op)
-				wait(t, two, op)
-				if ended, err = operator.Start(t.Context()); ended != nil || err != nil {
-					t.Errorf("a second start ended %v, %v", ended, err)
-				}
-				if text := log.String(); strings.Count(text, "tenant stopped") != 1 || strings.Count(text, "tenant started again") != 1 {
-					t.Errorf("log: %s", text)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			f := newFleet(t, limit)
+			var log bytes.Buffer
+			one := f.process(writes, func(c *pace.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			two, operator := f.process(writes), f.process()
+			wait(t, one, op)
+			wait(t, two, op)
+			began := time.Now()
+			stop, err := operator.Stop(t.Context(), "alice", "wrong file")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != pace.StopEffective {
+				t.Errorf("the stop took %v", took)
+			}
+			for range 3 {
+				isStopped(t, permit(t.Context(), one, op))
+				isStopped(t, permit(t.Context(), two, op))
+			}
+			wait(t, one, read)
+			again, err := operator.Stop(t.Context(), "bob", "me too")
+			if err != nil || !cmp.Equal(again, stop) {
+				t.Errorf("a second stop: %v, %v; want the first, %v", again, err, stop)
+			}
+			state, err := two.State(t.Context())
+			if err != nil || state.Stopped == nil || !cmp.Equal(*state.Stopped, stop) {
+				t.Errorf("the state has %v, %v; want %v", state.Stopped, err, stop)
+			}
+			ended, err := operator.Start(t.Context())
+			if err != nil || ended == nil || !cmp.Equal(*ended, stop) {
+				t.Errorf("start ended %v, %v; want %v", ended, err, stop)
+			}
+			wait(t, one, op)
+			wait(t, two, op)
+			if ended, err = operator.Start(t.Context()); ended != nil || err != nil {
+				t.Errorf("a second start ended %v, %v", ended, err)
+			}
+			if text := log.String(); strings.Count(text, "tenant stopped") != 1 || strings.Count(text, "tenant started again") != 1 {
+				t.Errorf("log: %s", text)
+			}
 		})
 	}
 }
