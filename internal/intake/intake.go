@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // Intake submits rows.
@@ -90,7 +90,7 @@ func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stag
 	}
 	stager, err = core.NewStager(ctx, header)
 	if err == nil && run.Kind == tasks.TypeRemove {
-		stager.Group(tasks.MaxClients, kinds.RemoveGroup)
+		stager.Group(tasks.MaxClients, handlers.RemoveGroup)
 	}
 	return stager, false, err
 }

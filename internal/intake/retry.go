@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // RetryOptions select rows of a run, and have the properties of the new run.
@@ -198,7 +198,7 @@ func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	var row kinds.VerifyRow
+	var row handlers.VerifyRow
 	if json.Unmarshal(rows[0], &row) == nil && row.Restore {
 		return &OwnRunError{from.ID}
 	}

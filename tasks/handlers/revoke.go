@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // A revocation changes a tenant's record and may be killed anywhere. Right before its PATCH
 // it stores an intent with the row and the request in the domain's state, the latter by

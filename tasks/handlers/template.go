@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // A POST is not idempotent and has no idempotency key. So its intent is stored right
 // before it is sent, and an execution that finds one lists the templates once that POST

@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // A recheck checks a domain and stores the observation in the domain's state, once for each
 // domain, token and tick. A second execution changes nothing there and settles the row as

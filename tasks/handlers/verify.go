@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // A check only reads. A PATCH to verified is idempotent (specification 4.1), and is sent
 // only by the execution that made the proof. Its intent, with the proof, is stored right

@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // DELETE succeeds for a client that is not associated any more, and removes all of its
 // clients or none (specification 4.2), so a second execution removes the clients that

@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // A PATCH is idempotent (specification 4.1): a second one changes nothing. Its intent is
 // stored before it all the same. An execution that finds one reads the record first, and a

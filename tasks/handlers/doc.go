@@ -1,4 +1,4 @@
-// Package kinds has the handlers of the kinds of rows. The file of a handler begins with the
+// Package handlers has the handlers of the kinds of rows. The file of a handler begins with the
 // reason why its rows may be executed twice. Each file uses those below it:
 //
 //	recheck.go          domain:recheck, a check of a sweep
@@ -17,4 +17,4 @@
 //	template.go         template:create
 //	states.go           events of domain states
 //	row.go              contents and intents of rows, and errors
-package kinds
+package handlers

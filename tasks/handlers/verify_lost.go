@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // An execution that finds an intent reads the record. A domain that is verified with the
 // proven host and token is done, by that proof, whoever verified it: nothing is sent. No
