@@ -67,7 +67,7 @@ var rooms = map[string]room{
 	"internal/workers":        {150, "ledger"},
 	"producer":                {200, "intake ledger runs tasks"},
 	"tasks":                   {350, "apiclient dnscheck"},
-	"tasks/handlers":          {3400, "apiclient dnscheck engine events ledger sweep"},
+	"tasks/handlers":          {2950, "apiclient dnscheck engine events ledger sweep"},
 }
 
 // TestRooms compares the packages with rooms, in both directions: an import that is not used any

@@ -3,8 +3,8 @@ package handlers
 // A recheck checks a domain and stores the observation in the domain's state, once for each
 // domain, token and tick. A second execution changes nothing there and settles the row as
 // the first would have. It takes nothing away at the tenant. If a pending domain may be verified
-// and its token is there, the row verifies it as one of kind [Verify] does (verify*.go), with its
-// intents. If a domain is there again that a revocation has unrouted, the row submits a run that
+// and its token is there, the row verifies it as one of kind [Verify] does (verify_proof.go), with
+// its intents. If a domain is there again that a revocation has unrouted, the row submits a run that
 // routes it, whose id is the same in a second execution.
 
 import (
@@ -132,8 +132,13 @@ func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
 	if err := engine.Decode(r.row.Content, &r.record); err != nil {
 		return ledger.Result{}, err
 	}
-	if r.row.Intent != nil {
-		return r.resume(ctx)
+	if r.row.Intent != nil { // the PATCH of an earlier execution
+		p, err := r.proof()
+		if err != nil {
+			return ledger.Result{}, err
+		}
+		p.flag = p.former.Flag
+		return swept(p.resume(ctx))
 	}
 	if err := r.record.Validate(); err != nil {
 		return ledger.Result{}, engine.Invalid(err)
@@ -158,7 +163,7 @@ func (r *recheck) load(ctx context.Context) (err error) {
 	if r.state, r.raw, err = r.cfg.States.Read(ctx, id); err != nil {
 		return err
 	}
-	if revoked := r.state.Revoked; revoked == nil || !revoked.DoneAt.IsZero() && !r.record.contradicts(*revoked) {
+	if revoked := r.state.Revoked; revoked == nil || !revoked.DoneAt.IsZero() && !r.contradicts(*revoked) {
 		return nil
 	}
 	if err := r.read(ctx); err != nil {
@@ -168,10 +173,10 @@ func (r *recheck) load(ctx context.Context) (err error) {
 	if _, err = r.cfg.States.Change(ctx, id, func(s *sweep.DomainState) {
 		switch revoked := s.Revoked; {
 		case revoked == nil, now.Sub(revoked.EffectiveAt()) < max(defaultSettled, 2*r.cfg.Verify.RequestTimeout):
-		case r.record.contradicts(*revoked) && revoked.DoneAt.IsZero():
+		case r.contradicts(*revoked) && revoked.DoneAt.IsZero():
 			s.Revoked = nil
 			s.Note(now, "not revoked", "the request of run "+revoked.Run+" had no effect")
-		case r.record.contradicts(*revoked):
+		case r.contradicts(*revoked):
 			s.Revoked = nil
 			s.Note(now, "changed by others", "someone else has changed the value that was revoked")
 		case revoked.DoneAt.IsZero() && (revoked.Set == sweep.SetPending || r.record.UseForOrganizationDiscovery != nil):
@@ -186,11 +191,38 @@ func (r *recheck) load(ctx context.Context) (err error) {
 
 // contradicts reports whether the record reads as if the revocation had been undone, or more had
 // been taken away.
-func (r RecheckRow) contradicts(revoked sweep.Revocation) bool {
+func (r *recheck) contradicts(revoked sweep.Revocation) bool {
+	status, flag := r.record.Status, r.record.UseForOrganizationDiscovery
 	if revoked.Set == sweep.SetPending {
-		return r.Status == apiclient.StatusVerified
+		return status == apiclient.StatusVerified
 	}
-	return r.Status != apiclient.StatusVerified || r.UseForOrganizationDiscovery != nil && *r.UseForOrganizationDiscovery
+	return status != apiclient.StatusVerified || flag != nil && *flag
+}
+
+// read reads the record. It settles the row of a domain that does not exist, whose state is
+// deleted unless it is revoked: a single answer may be that of a server that is behind.
+func (r *recheck) read(ctx context.Context) error {
+	id := r.record.DiscoveryDomainID
+	d, err := r.cfg.Verify.API.DiscoveryDomain(r.x.Beginning(sweeping.of(ctx)), r.record.OrganizationID, id)
+	if isNotFound(err) {
+		s, _, err := r.cfg.States.Read(ctx, id)
+		if err == nil && s.Revoked == nil {
+			err = r.cfg.States.Forget(ctx, id)
+		}
+		if err != nil {
+			return err
+		}
+		return engine.Settle(unchanged("the domain was deleted after the sweep found it"))
+	}
+	if err != nil {
+		return err
+	}
+	r.record.Domain, r.record.VerificationHost, r.record.VerificationTXT = d.Domain, d.VerificationHost, d.VerificationTXT
+	r.record.Status, r.record.UseForOrganizationDiscovery = d.Status, d.UseForOrganizationDiscovery
+	if err := r.record.CheckRecord(); err != nil {
+		return engine.Refuse("the record cannot be checked: %v", err)
+	}
+	return nil
 }
 
 // mayVerify reports whether a pending domain is verified if its token is there.
@@ -211,86 +243,32 @@ func (r *recheck) foreign(ctx context.Context) (ledger.Result, error) {
 
 // check checks the domain and stores the observation.
 func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
-	verdict, err := r.query(ctx)
+	v, err := r.query(ctx)
+	if err == nil && v.State == dnscheck.Absent && r.record.Status == apiclient.StatusVerified {
+		// Before an absence is stored: host and token are still the record's, or these are checked.
+		before := r.tokenHash()
+		if err = r.read(ctx); err == nil && before != r.tokenHash() {
+			v, err = r.query(ctx)
+		}
+	}
 	if err != nil {
 		return ledger.Result{}, err
 	}
-	if verdict.State == dnscheck.Absent && r.record.Status == apiclient.StatusVerified {
-		if verdict, err = r.ofRecord(ctx, verdict); err != nil {
-			return ledger.Result{}, err
-		}
+	described := v.State.String()
+	if v.State != dnscheck.Present {
+		described += ": " + v.Sentence()
 	}
 	if r.record.Status == apiclient.StatusPending {
-		return r.pending(ctx, verdict)
-	}
-	return r.verified(ctx, verdict)
-}
-
-func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, error) {
-	return r.cfg.Verify.Places.check(ctx, r.cfg.Verify.DNS, r.state.Reason, r.record.VerificationHost, r.record.VerificationTXT)
-}
-
-// ofRecord confirms before an absence is stored that host and token are still the
-// record's. If they are not, it checks those of the record.
-func (r *recheck) ofRecord(ctx context.Context, v dnscheck.Verdict) (dnscheck.Verdict, error) {
-	before := r.record.tokenHash()
-	if err := r.read(ctx); err != nil || before == r.record.tokenHash() {
-		return v, err
-	}
-	return r.query(ctx)
-}
-
-func (r RecheckRow) tokenHash() string {
-	return sweep.HashToken(r.VerificationHost, r.VerificationTXT)
-}
-
-// read reads the record. It settles the row of a domain that does not exist.
-func (r *recheck) read(ctx context.Context) error {
-	d, err := r.cfg.Verify.API.DiscoveryDomain(r.x.Beginning(sweeping.of(ctx)), r.record.OrganizationID, r.record.DiscoveryDomainID)
-	if isNotFound(err) {
-		return r.gone(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	r.record.Domain, r.record.VerificationHost, r.record.VerificationTXT = d.Domain, d.VerificationHost, d.VerificationTXT
-	r.record.Status, r.record.UseForOrganizationDiscovery = d.Status, d.UseForOrganizationDiscovery
-	if err := r.record.CheckRecord(); err != nil {
-		return engine.Refuse("the record cannot be checked: %v", err)
-	}
-	return nil
-}
-
-// gone deletes the state of a domain that does not exist, unless it is revoked: a single answer
-// may be that of a server that is behind.
-func (r *recheck) gone(ctx context.Context) error {
-	s, _, err := r.cfg.States.Read(ctx, r.record.DiscoveryDomainID)
-	if err == nil && s.Revoked == nil {
-		err = r.cfg.States.Forget(ctx, r.record.DiscoveryDomainID)
-	}
-	if err != nil {
-		return err
-	}
-	return engine.Settle(unchanged("the domain was deleted after the sweep found it"))
-}
-
-// pending ends the check of a pending domain.
-func (r *recheck) pending(ctx context.Context, v dnscheck.Verdict) (ledger.Result, error) {
-	switch {
-	case !r.mayVerify(): // it was verified when it was scanned
-		return r.foreign(ctx)
-	case v.State == dnscheck.Present:
-		return r.verify(ctx)
-	case r.state.IsPending():
-		if err := r.observe(ctx, v); err != nil {
-			return ledger.Result{}, err
+		switch {
+		case !r.mayVerify(): // it was verified when it was scanned
+			return r.foreign(ctx)
+		case v.State == dnscheck.Present:
+			return r.verify(ctx)
+		case r.state.IsPending():
+			err = r.observe(ctx, v)
 		}
+		return unchanged("pending; " + described), err
 	}
-	return unchanged("pending; " + described(v)), nil
-}
-
-// verified ends the check of a verified domain.
-func (r *recheck) verified(ctx context.Context, v dnscheck.Verdict) (ledger.Result, error) {
 	if err := r.observe(ctx, v); err != nil {
 		return ledger.Result{}, err
 	}
@@ -305,15 +283,36 @@ func (r *recheck) verified(ctx context.Context, v dnscheck.Verdict) (ledger.Resu
 		why := fmt.Sprintf("gone since %s, by %d sweeps: %s", a.Since.Format("2006-01-02 15:04 MST"), a.Checks, v.Sentence())
 		return ledger.Result{Outcome: engine.Lost, Detail: why, Evidence: evidence}, err
 	}
-	return unchanged(described(v)), nil
+	return unchanged(described), nil
 }
 
-// described returns a verdict as the detail of a row.
-func described(v dnscheck.Verdict) string {
-	if v.State == dnscheck.Present {
-		return v.State.String()
+func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, error) {
+	free, err := r.cfg.Verify.Places.take(r.state.Reason)
+	if err != nil {
+		return dnscheck.Verdict{}, err
 	}
-	return v.State.String() + ": " + v.Sentence()
+	defer free()
+	return r.cfg.Verify.DNS.Check(ctx, r.record.VerificationHost, r.record.VerificationTXT)
+}
+
+func (r *recheck) tokenHash() string {
+	return sweep.HashToken(r.record.VerificationHost, r.record.VerificationTXT)
+}
+
+// observe stores the observation.
+func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) (err error) {
+	o := sweep.Observation{
+		DomainID: r.record.DiscoveryDomainID, OrganizationID: r.record.OrganizationID, Domain: r.record.Domain,
+		Host: r.record.VerificationHost, TXT: r.record.VerificationTXT, Tick: r.record.Tick,
+		Verdict: v, Operator: v.Operator, FlagOmitted: r.record.UseForOrganizationDiscovery == nil, At: r.x.Now(),
+	}
+	if o.Operator == "" && r.state.Operator == "" && v.State == dnscheck.Absent {
+		if o.Operator, err = r.cfg.Operators.Operator(ctx, o.Host); err != nil {
+			return err
+		}
+	}
+	r.state, err = r.cfg.States.Observe(ctx, o, r.cfg.Rules, r.state, r.raw)
+	return err
 }
 
 // OneRow is a run of one row that a handler submits.
@@ -338,74 +337,45 @@ func (r *recheck) route(ctx context.Context) error {
 	return r.cfg.Submit(ctx, OneRow{ID: id, Kind: Revoke, Content: content})
 }
 
-// observe stores the observation.
-func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) error {
-	o := sweep.Observation{
-		DomainID: r.record.DiscoveryDomainID, OrganizationID: r.record.OrganizationID, Domain: r.record.Domain,
-		Host: r.record.VerificationHost, TXT: r.record.VerificationTXT, Tick: r.record.Tick,
-		Verdict: v, Operator: v.Operator, FlagOmitted: r.record.UseForOrganizationDiscovery == nil, At: r.x.Now(),
+// verify verifies a pending domain whose token is there, once a permit is near. It proves the
+// record that it reads, whose host and token may differ from those of the scan.
+func (r *recheck) verify(ctx context.Context) (ledger.Result, error) {
+	p, err := r.proof()
+	if err != nil {
+		return ledger.Result{}, err
 	}
-	if o.Operator == "" && r.state.Operator == "" && v.State == dnscheck.Absent {
-		var err error
-		if o.Operator, err = r.cfg.Operators.Operator(ctx, o.Host); err != nil {
-			return err
+	if r.state.IsPending() { // for a record that omits it: as the scan has read it, or as it was before
+		if p.flag = r.record.UseForOrganizationDiscovery; p.flag == nil {
+			p.flag = new(r.state.Revoked.Flag)
 		}
 	}
-	var err error
-	r.state, err = r.cfg.States.Observe(ctx, o, r.cfg.Rules, r.state, r.raw)
-	return err
-}
-
-// verify verifies a pending domain whose token is there, once a permit is near.
-func (r *recheck) verify(ctx context.Context) (ledger.Result, error) {
-	v, err := r.verification(r.knownFlag())
-	if err != nil {
-		return ledger.Result{}, err
-	}
 	r.row.Stage = ledger.StageReady
-	if err := v.inLine(ctx); err != nil {
+	if err := p.inLine(ctx); err != nil {
 		return ledger.Result{}, err
 	}
-	return v.confirm(ctx)
-}
-
-// resume continues the verification of which an earlier execution may have sent the PATCH.
-func (r *recheck) resume(ctx context.Context) (ledger.Result, error) {
-	former, err := formerIntent(r.row)
+	if p.record, err = p.readYoung(p.x.Beginning(ctx, p.stamp)); err == nil {
+		err = provable(p.record)
+	}
 	if err != nil {
 		return ledger.Result{}, err
 	}
-	v, err := r.verification(former.Flag)
-	if err != nil {
-		return ledger.Result{}, err
-	}
-	return v.resume(ctx)
+	return swept(p.prove(ctx))
 }
 
-// verification returns the verification of the row. It proves the record that it reads,
-// whose host and token may differ from those of the scan.
-func (r *recheck) verification(flag *bool) (*verification, error) {
-	want := VerifyRow{
-		OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID, UseForOrganizationDiscovery: flag,
-	}
-	if err := want.Validate(); err != nil {
+func (r *recheck) proof() (*proof, error) {
+	if err := checkIDs(r.record.OrganizationID, r.record.DiscoveryDomainID); err != nil {
 		return nil, engine.Invalid(err)
 	}
-	v, err := newVerification(r.cfg.Verify, r.x, r.row, want)
-	if err == nil {
-		v.swept = true
-	}
-	return v, err
+	p, err := newProof(r.cfg.Verify, r.x, r.row, r.record.OrganizationID, r.record.DiscoveryDomainID)
+	p.bySweep = true
+	return &p, err
 }
 
-// knownFlag returns the flag of a domain that a revocation has set to pending, for a record that
-// omits it: as the scan has read it or else as it was before; nil: unknown.
-func (r *recheck) knownFlag() *bool {
-	switch {
-	case !r.state.IsPending():
-		return nil
-	case r.record.UseForOrganizationDiscovery == nil:
-		return new(r.state.Revoked.Flag)
+// swept returns the result of a proof. A domain that was not proven is not checked again: the
+// next sweep does that.
+func swept(result ledger.Result, unproven *dnscheck.Verdict, err error) (ledger.Result, error) {
+	if unproven != nil {
+		result = unchanged("pending; the token was seen, but not proven: " + unproven.Sentence())
 	}
-	return r.record.UseForOrganizationDiscovery
+	return result, err
 }
