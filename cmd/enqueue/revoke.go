@@ -235,7 +235,7 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 // undoing returns the row that undoes the row: a verification restores a status, with its flag.
 func undoing(row sweep.RevokeRow, flag bool) ([]byte, error) {
 	if row.Set == sweep.SetPending {
-		return json.Marshal(handlers.VerifyRow{
+		return json.Marshal(tasks.VerifyRow{
 			OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID, UseForOrganizationDiscovery: &flag, Restore: true,
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
@@ -24,6 +23,7 @@ import (
 	"orgops/internal/sweep"
 	"orgops/internal/tracing"
 	"orgops/internal/workers"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -46,7 +46,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 	c.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
 		Places: places, Place: func() workers.Place { return w.order.Place(name) },
-		Kinds: released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
+		Kinds: handlers.Released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return afterEnd(ctx, own, states, notifier, run)
 		},
@@ -120,45 +120,6 @@ func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, handlers
 	}
 }
 
-// released returns how rows of the kinds of the core are released.
-//
-// Each counts as one request, also an update that sets a status without the flag, which
-// makes two: a cost that is too high leaves a part of the tenant's rate unused. One that
-// is too low only has tasks wait in their places for permits, at most as many as there
-// are places.
-//
-// Operations are those that every row of a kind needs. An update that brings the flag
-// needs no read, and would not end the block of the read, so that its run would continue
-// with one row for each probe.
-func released(maxClients int) map[ledger.Kind]dispatch.Kind {
-	one := dispatch.Cost{First: 1, Check: 1, Ready: 1}
-	return map[ledger.Kind]dispatch.Kind{
-		// The first execution reads the record, and changes it if the token is there. It counts as
-		// two requests also if the token is not: with one, rows whose token is there would wait for
-		// permits in their places, and read the record once more in the end. A check needs DNS
-		// only, and is released while operations are blocked.
-		handlers.Verify: {
-			Operations: dispatch.Operations{
-				First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain},
-			},
-			Cost: dispatch.Cost{First: 2, Ready: 2},
-		},
-		handlers.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: one},
-		handlers.Remove: {
-			Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one,
-			Batch: min(maxClients, handlers.MaxRemovals), Group: handlers.RemoveGroup, // a task is a request
-		},
-		handlers.Create: {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
-		// The check needs DNS only, unless the token is gone: then it reads the record. A
-		// pending domain whose token is there is read and changed.
-		handlers.Recheck: {
-			Operations: dispatch.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}}, Cost: dispatch.Cost{Ready: 2},
-		},
-		// One whose token is there changes nothing, and would not end the block of changes.
-		handlers.Revoke: {Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
-	}
-}
-
 // perSecond returns the rate by which rows are released.
 func perSecond(limit pace.Limit) func() float64 {
 	rate, _ := limit.Effective()
@@ -171,16 +132,15 @@ func perSecond(limit pace.Limit) func() float64 {
 // metricType returns the name of a kind as a label, which has only names that are known
 // here.
 func metricType(k ledger.Kind) string {
-	switch k {
-	case handlers.Verify, handlers.Update, handlers.Remove, handlers.Create, handlers.Recheck, handlers.Revoke:
-		return string(k)
+	if known, ok := tasks.KindOf(string(k)); ok {
+		return known.Name
 	}
 	return "unknown"
 }
 
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
-	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Kinds: slices.Sorted(maps.Keys(released(1)))}
+	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
 	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
 	}

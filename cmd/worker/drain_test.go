@@ -96,7 +96,7 @@ func TestGoesOn(t *testing.T) {
 // cost. Rows of sweeps write rarely, and their checks cost nothing.
 func TestReleased(t *testing.T) {
 	w := &worker{}
-	for kind, k := range released(7) {
+	for kind, k := range handlers.Released(7) {
 		switch kind {
 		case handlers.Recheck:
 			if len(k.Operations.First)+len(k.Operations.Check) > 0 || k.Cost.First+k.Cost.Check > 0 {
@@ -118,7 +118,7 @@ func TestReleased(t *testing.T) {
 			t.Errorf("%s has no name in metrics", kind)
 		}
 	}
-	if got := w.about().Kinds; len(got) != len(released(1)) {
-		t.Errorf("the session has kinds %v", got)
+	if got := w.about().Kinds; len(got) != len(tasks.All()) {
+		t.Errorf("the session has kinds %v, want all that are described", got)
 	}
 }

@@ -242,7 +242,7 @@ func TestVerifyKilled(t *testing.T) {
 // TestReleasedVerify checks that checks need no operation of the API, and that a row at the
 // stage ready probes whether a change is possible again.
 func TestReleasedVerify(t *testing.T) {
-	k := released(1)[handlers.Verify]
+	k := handlers.Released(1)[handlers.Verify]
 	if len(k.Operations.Check) != 0 || k.Cost.Check != 0 || !slices.Contains(k.Operations.Ready, apiclient.OpUpdateDiscoveryDomain) {
 		t.Errorf("%+v", k)
 	}

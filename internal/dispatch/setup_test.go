@@ -20,6 +20,7 @@ import (
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -131,7 +132,7 @@ func (s *site) domains(n int) [][]byte {
 	rows := make([][]byte, n)
 	for i := range rows {
 		d := s.sandbox.AddDomain(org, sandbox.Domain{Use: new(true)})
-		row, err := json.Marshal(handlers.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID, UseForOrganizationDiscovery: new(false)})
+		row, err := json.Marshal(tasks.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID, UseForOrganizationDiscovery: new(false)})
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -140,7 +141,7 @@ func TestRecheckPresent(t *testing.T) {
 
 // TestRecheckInvalid checks that a row without a required member settles as invalid.
 func TestRecheckInvalid(t *testing.T) {
-	for detail, row := range map[string]handlers.RecheckRow{
+	for detail, row := range map[string]tasks.RecheckRow{
 		"verification_txt: want 1 to": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", Status: "verified", Tick: 1},
 		"status: want verified or":    {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", VerificationTXT: "x", Tick: 1},
 		"tick: want a Unix second":    {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", VerificationTXT: "x", Status: "verified"},
@@ -395,7 +396,7 @@ func TestSweepVerifiesWithAFlag(t *testing.T) {
 	s.flag(nil)
 	s.wantRow(s.finish(), engine.Refused, "has no use_for_organization_discovery", "nothing was changed", "set the flag explicitly once")
 	s.wantPatches()
-	s.open("", handlers.Verify, handlers.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
+	s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
 	s.finish()
 	s.wantPatches(`{"status":"verified"}`)
 }
@@ -419,7 +420,7 @@ func TestStatusBringsItsFlag(t *testing.T) {
 				test.change(s)
 				s.publish()
 				if undo {
-					s.open("", handlers.Verify, handlers.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom, UseForOrganizationDiscovery: &s.domainState().Revoked.Flag, Restore: true})
+					s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom, UseForOrganizationDiscovery: &s.domainState().Revoked.Flag, Restore: true})
 					s.wantRow(s.finish(), ledger.Done)
 				} else {
 					s.wantRow(s.sweep(), ledger.Done)

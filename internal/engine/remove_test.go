@@ -16,6 +16,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -33,7 +34,7 @@ func clients(n int, bad ...int) (ids []string) {
 
 func removals(organization string, clients ...string) (rows []string) {
 	for _, c := range clients {
-		row, _ := json.Marshal(handlers.RemoveRow{OrganizationID: organization, ClientID: c})
+		row, _ := json.Marshal(tasks.RemoveRow{OrganizationID: organization, ClientID: c})
 		rows = append(rows, string(row))
 	}
 	return rows
@@ -318,7 +319,7 @@ func TestRemoveRows(t *testing.T) {
 		t.Errorf("requests %v, want one that names each client once", got)
 	}
 	for content, want := range map[string]string{rows[0]: org, `[]`: ""} {
-		if got := handlers.RemoveGroup([]byte(content)); got != want {
+		if got := tasks.OrganizationOf([]byte(content)); got != want {
 			t.Errorf("group of %s: %q", content, got)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -203,16 +204,16 @@ func (s *sweepSite) once() bool {
 }
 
 // rowOf returns the sweep's row of the domain in its present state.
-func (s *sweepSite) rowOf() handlers.RecheckRow {
+func (s *sweepSite) rowOf() tasks.RecheckRow {
 	d, _ := s.sandbox.Domain(org, dom)
-	return handlers.RecheckRow{
+	return tasks.RecheckRow{
 		OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.Host, VerificationTXT: d.TXT,
 		Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use, Prove: s.prove, Tick: s.clock.now().Unix(),
 	}
 }
 
 // scan submits the row of a sweep of now.
-func (s *sweepSite) scan() (row handlers.RecheckRow) {
+func (s *sweepSite) scan() (row tasks.RecheckRow) {
 	s.t.Helper()
 	row = s.rowOf()
 	s.open("", handlers.Recheck, row)

@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -519,7 +520,7 @@ func TestVerifyForeign(t *testing.T) {
 			s := newVerifySite(t)
 			d := s.domain(sandbox.Domain{Use: new(false)}, true)
 			s.fail(sandbox.OpUpdateDiscoveryDomain, c.fault)
-			s.verify(func(r *handlers.VerifyRow) { r.UseForOrganizationDiscovery = c.want })
+			s.verify(func(r *tasks.VerifyRow) { r.UseForOrganizationDiscovery = c.want })
 			s.step()
 			now := s.now(d)
 			now.Status, now.Use = "verified", new(true)

@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -254,9 +255,9 @@ func (s *verifySite) domain(d sandbox.Domain, published bool) sandbox.Domain {
 }
 
 // verify submits the row.
-func (s *verifySite) verify(change ...func(*handlers.VerifyRow)) {
+func (s *verifySite) verify(change ...func(*tasks.VerifyRow)) {
 	s.t.Helper()
-	row := handlers.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom}
+	row := tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom}
 	for _, f := range change {
 		f(&row)
 	}
@@ -270,8 +271,8 @@ func (s *verifySite) verify(change ...func(*handlers.VerifyRow)) {
 }
 
 // claim sets host and token of the submitted row.
-func claim(host, txt string) func(*handlers.VerifyRow) {
-	return func(r *handlers.VerifyRow) { r.VerificationHost, r.VerificationTXT = host, txt }
+func claim(host, txt string) func(*tasks.VerifyRow) {
+	return func(r *tasks.VerifyRow) { r.VerificationHost, r.VerificationTXT = host, txt }
 }
 
 // worker returns a worker around whose calls s.on is called.

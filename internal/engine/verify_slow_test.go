@@ -11,6 +11,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -63,7 +64,7 @@ func TestVerifySlowPlaces(t *testing.T) {
 	}}
 	rows := make([]string, slow+1)
 	for i := range rows {
-		row, err := json.Marshal(handlers.VerifyRow{OrganizationID: org, DiscoveryDomainID: fmt.Sprintf("ord_%d", i)})
+		row, err := json.Marshal(tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: fmt.Sprintf("ord_%d", i)})
 		if err != nil {
 			t.Fatal(err)
 		}

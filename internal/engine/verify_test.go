@@ -19,6 +19,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -26,10 +27,10 @@ func contains(text, part string) bool { return strings.Contains(text, part) }
 
 // listed sets the record of the submitted row to the one that a listing returned that long
 // ago.
-func (s *verifySite) listed(ago time.Duration) func(*handlers.VerifyRow) {
+func (s *verifySite) listed(ago time.Duration) func(*tasks.VerifyRow) {
 	d, _ := s.sandbox.Domain(org, dom)
-	return func(r *handlers.VerifyRow) {
-		r.Listed = &handlers.ListedDomain{At: s.clock.now().Add(-ago), DiscoveryDomain: apiclient.DiscoveryDomain{
+	return func(r *tasks.VerifyRow) {
+		r.Listed = &tasks.ListedDomain{At: s.clock.now().Add(-ago), DiscoveryDomain: apiclient.DiscoveryDomain{
 			ID: d.ID, Domain: d.Domain, Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use,
 			VerificationHost: d.Host, VerificationTXT: d.TXT,
 		}}
@@ -168,7 +169,7 @@ func TestVerifyFlag(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newVerifySite(t, func(o *sandbox.Options) { o.FlagDefault, o.OldRecords = c.reading, c.old })
 			s.domain(sandbox.Domain{Use: c.flag}, true)
-			s.verify(func(r *handlers.VerifyRow) { r.UseForOrganizationDiscovery = c.row })
+			s.verify(func(r *tasks.VerifyRow) { r.UseForOrganizationDiscovery = c.row })
 			s.wantResult(ledger.Done, "")
 			if d := s.wantStatus("verified"); *d.Use != c.want {
 				t.Errorf("flag %t, want %t", *d.Use, c.want)

@@ -67,7 +67,8 @@ func (p Proofs) runs(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) 
 	}
 	all, err := readRuns(ctx, l, ids)
 	all = slices.DeleteFunc(all, func(r ledger.Run) bool {
-		return r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeRecheck || p.Tenant != "" && string(r.Tenant) != p.Tenant ||
+		kind, _ := tasks.KindOf(string(r.Kind))
+		return !kind.Proves || p.Tenant != "" && string(r.Tenant) != p.Tenant ||
 			!r.EndedAt.IsZero() && r.EndedAt.Before(p.Since)
 	})
 	slices.SortFunc(all, func(a, b ledger.Run) int {

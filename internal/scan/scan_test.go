@@ -15,6 +15,7 @@ import (
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -454,9 +455,9 @@ func TestPendingRows(t *testing.T) {
 	w.advance(time.Hour)
 	w.pending("")
 	w.scanned()
-	rows := map[string]handlers.VerifyRow{}
+	rows := map[string]tasks.VerifyRow{}
 	for _, row := range w.read(run0).rows {
-		var r handlers.VerifyRow
+		var r tasks.VerifyRow
 		if err := json.Unmarshal(row.Content, &r); err != nil || r.Validate() != nil || row.Result.Outcome != "" || !row.Due.IsZero() {
 			t.Errorf("row %s: %v, %v, result %+v, due %v", row.Content, err, r.Validate(), row.Result, row.Due)
 		}
@@ -492,7 +493,7 @@ func TestListingIsStampedWhenItIsSent(t *testing.T) {
 	w.api = client
 	w.pending("org_1")
 	w.scanned()
-	var r handlers.VerifyRow
+	var r tasks.VerifyRow
 	if err := json.Unmarshal(w.read(run0).rows[0].Content, &r); err != nil {
 		t.Fatal(err)
 	}

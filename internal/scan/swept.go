@@ -8,7 +8,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
-	"orgops/tasks/handlers"
+	"orgops/tasks"
 )
 
 // States is the part of [sweep.Store] that a scan needs.
@@ -44,7 +44,7 @@ func (s Swept) row(ctx context.Context, p sweep.Progress, organization string, l
 		bad = content.CheckRecord()
 	}
 	if bad != nil { // the members that name it
-		content = handlers.RecheckRow{
+		content = tasks.RecheckRow{
 			OrganizationID: organization, DiscoveryDomainID: name(d.ID), Domain: name(d.Domain), Status: apiclient.DomainStatus(name(string(d.Status))), Tick: p.Tick,
 		}
 	}

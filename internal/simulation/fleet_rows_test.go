@@ -14,6 +14,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
 	"orgops/producer"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -70,14 +71,14 @@ func (f *fleet) addRow(r *fleetRun, org string) {
 	switch r.kind {
 	case handlers.Verify:
 		d := tn.domain(org, f.appears())
-		r.add(d.id, handlers.VerifyRow{OrganizationID: org, DiscoveryDomainID: d.id})
+		r.add(d.id, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: d.id})
 	case handlers.Update:
 		d := tn.domain(org, f.start)
-		r.add(d.id, handlers.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.id, UseForOrganizationDiscovery: new(false)})
+		r.add(d.id, tasks.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.id, UseForOrganizationDiscovery: new(false)})
 	case handlers.Remove:
 		c := tn.client(org, true)
 		tn.client(org, false)
-		r.add(c.id, handlers.RemoveRow{OrganizationID: org, ClientID: c.id})
+		r.add(c.id, tasks.RemoveRow{OrganizationID: org, ClientID: c.id})
 	case handlers.Create:
 		name := fmt.Sprintf("%s %d", r.id, len(r.rows))
 		r.add(name, apiclient.TemplateRequest{
@@ -208,7 +209,7 @@ func (f *fleet) submit(r *fleetRun) {
 			return err
 		}
 		if r.kind == handlers.Remove {
-			stager.Group(handlers.MaxRemovals, handlers.RemoveGroup)
+			stager.Group(tasks.MaxClients, tasks.OrganizationOf)
 		}
 		for _, row := range r.rows {
 			if err := stager.Add(ctx, row); err != nil {

@@ -22,6 +22,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -243,7 +244,7 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 		Kinds: map[ledger.Kind]dispatch.Kind{
 			handlers.Verify:  {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}}, Cost: dispatch.Cost{First: 2, Ready: 2}},
 			handlers.Update:  {Operations: dispatch.Always(change), Cost: one},
-			handlers.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one, Batch: handlers.MaxRemovals, Group: handlers.RemoveGroup},
+			handlers.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one, Batch: tasks.MaxClients, Group: tasks.OrganizationOf},
 			handlers.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
 			handlers.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
 		},

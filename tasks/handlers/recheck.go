@@ -17,66 +17,20 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 )
 
 // Recheck is the kind of rows that check a discovery domain for a sweep.
-const Recheck ledger.Kind = "domain:recheck"
+const Recheck ledger.Kind = tasks.TypeRecheck
 
-// RecheckRow is the content of a row of kind [Recheck]: a record as the sweep's scan has
-// read it.
-type RecheckRow struct {
-	OrganizationID    string                 `json:"organization_id"`
-	DiscoveryDomainID string                 `json:"discovery_domain_id"`
-	Domain            string                 `json:"domain"`
-	VerificationHost  string                 `json:"verification_host"`
-	VerificationTXT   string                 `json:"verification_txt"`
-	Status            apiclient.DomainStatus `json:"status"`
-	// UseForOrganizationDiscovery is nil if the record omits it.
-	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
-	// Prove says that a pending domain is verified if its token is there, even if no
-	// revocation has set it to pending.
-	Prove bool  `json:"prove,omitempty"`
-	Tick  int64 `json:"tick"` // of the sweep, a Unix second
-}
-
-// maxDomain bounds the name of a domain, in bytes (specification 2.1).
-const maxDomain = 255
-
-// Validate checks the row, as far as that needs no tenant.
-func (r RecheckRow) Validate() error {
-	if r.Tick <= 0 {
-		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
-	}
-	return r.checkMembers()
-}
-
-// CheckRecord returns why the record cannot be checked; nil: it can.
-func (r RecheckRow) CheckRecord() error {
-	if err := r.checkMembers(); err != nil {
-		return err
-	}
-	return below(apiclient.DiscoveryDomain{Domain: r.Domain, VerificationHost: r.VerificationHost})
-}
-
-func (r RecheckRow) checkMembers() error {
-	if err := checkIDs(r.OrganizationID, r.DiscoveryDomainID); err != nil {
-		return err
-	}
-	switch {
-	case len(r.Domain) > maxDomain:
-		return fmt.Errorf("domain: at most %d bytes, got %d", maxDomain, len(r.Domain))
-	case r.VerificationTXT == "" || len(r.VerificationTXT) > maxToken:
-		return fmt.Errorf("verification_txt: want 1 to %d bytes, got %d", maxToken, len(r.VerificationTXT))
-	case r.Status != apiclient.StatusVerified && r.Status != apiclient.StatusPending:
-		return fmt.Errorf("status: want verified or pending, got %.20q", string(r.Status))
-	}
-	if err := dnscheck.CheckHost(r.VerificationHost); err != nil {
-		return fmt.Errorf("verification_host: %w", err)
-	}
-	return nil
+// releaseRecheck has no operations of a check, which needs DNS only, unless the token is gone: then
+// it reads the record. A pending domain whose token is there is read and changed.
+var releaseRecheck = dispatch.Kind{
+	Operations: dispatch.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}}, Cost: dispatch.Cost{Ready: 2},
 }
 
 // OfScan returns the context of the requests of a scan: they are reads of a sweep, or lead
@@ -123,7 +77,7 @@ type recheck struct {
 	row *engine.Row
 
 	// record is the domain's record as the scan has read it, or this execution.
-	record RecheckRow
+	record tasks.RecheckRow
 	state  sweep.DomainState
 	raw    []byte // of state; nil: none is stored
 }
@@ -363,7 +317,7 @@ func (r *recheck) verify(ctx context.Context) (ledger.Result, error) {
 }
 
 func (r *recheck) proof() (*proof, error) {
-	if err := checkIDs(r.record.OrganizationID, r.record.DiscoveryDomainID); err != nil {
+	if err := tasks.CheckDomainIDs(r.record.OrganizationID, r.record.DiscoveryDomainID); err != nil {
 		return nil, engine.Invalid(err)
 	}
 	p, err := newProof(r.cfg.Verify, r.x, r.row, r.record.OrganizationID, r.record.DiscoveryDomainID)

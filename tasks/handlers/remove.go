@@ -9,7 +9,6 @@ package handlers
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -18,35 +17,21 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/tasks"
 )
 
 // Remove is the kind of rows that remove a client's association with an organization.
-const Remove ledger.Kind = "clients:remove"
+const Remove ledger.Kind = tasks.TypeRemove
 
-// MaxRemovals is the largest number of rows of a task: one request removes as many.
-const MaxRemovals = apiclient.MaxClientsPerRequest
-
-// RemoveRow is the content of a row of kind [Remove].
-type RemoveRow struct {
-	OrganizationID string `json:"organization_id"`
-	ClientID       string `json:"client_id"`
-}
-
-// Validate checks the row, as far as that needs no tenant.
-func (r RemoveRow) Validate() error {
-	return errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("client_id", r.ClientID))
-}
-
-// RemoveGroup returns the organization of a row's content, "" if it has none. Rows of
-// one organization share a request if they share a task.
-func RemoveGroup(content []byte) string {
-	var r RemoveRow
-	if json.Unmarshal(content, &r) != nil {
-		return ""
+// releaseRemove makes a task of the rows that one request removes.
+func releaseRemove(maxClients int) dispatch.Kind {
+	return dispatch.Kind{
+		Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: oneRequest,
+		Batch: min(maxClients, tasks.MaxClients), Group: tasks.OrganizationOf,
 	}
-	return r.OrganizationID
 }
 
 // Clients is the part of the API's client that removals need.
@@ -67,7 +52,7 @@ type ClientLimit interface {
 type RemoveConfig struct {
 	API Clients
 	// MaxClients is the largest number of clients of a request, the setting of Limit; 0:
-	// [MaxRemovals].
+	// [tasks.MaxClients].
 	MaxClients int
 	Limit      ClientLimit
 	// Observe is called with the limit before each request. nil: not called.
@@ -92,7 +77,7 @@ const (
 
 // NewRemove returns the handler of [Remove].
 func NewRemove(cfg RemoveConfig) engine.Handler {
-	cfg.MaxClients, cfg.Logger = cmp.Or(cfg.MaxClients, MaxRemovals), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.MaxClients, cfg.Logger = cmp.Or(cfg.MaxClients, tasks.MaxClients), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &remove{cfg: cfg}
 }
 
@@ -146,7 +131,7 @@ type removal struct {
 
 // removalRow is a row of one of the executions.
 type removalRow struct {
-	RemoveRow
+	tasks.RemoveRow
 
 	execution int
 	number    ledger.Row
@@ -155,7 +140,7 @@ type removalRow struct {
 // add adds the rows of an execution, and answers those that are malformed.
 func (r *removal) add(execution int, rows []*engine.Row) {
 	for _, row := range rows {
-		content, err := decode[RemoveRow](row)
+		content, err := decode[tasks.RemoveRow](row)
 		if err != nil {
 			r.answers[execution][row.Number] = err
 			continue

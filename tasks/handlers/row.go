@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
@@ -26,9 +27,10 @@ func decode[T interface{ Validate() error }](row *engine.Row) (content T, err er
 	return content, nil
 }
 
-func checkIDs(organization, domain string) error {
-	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
-}
+// oneRequest is the cost of rows whose executions make one request, and of those that make two at
+// times: a cost that is too high leaves a part of the tenant's rate unused; one that is too low
+// only has tasks wait in their places for permits, at most as many as there are places.
+var oneRequest = dispatch.Cost{First: 1, Check: 1, Ready: 1}
 
 // intend stores the intent of a request that is about to be sent, as JSON.
 func intend(ctx context.Context, x *engine.Execution, row *engine.Row, intent any) error {

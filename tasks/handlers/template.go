@@ -18,13 +18,16 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/tasks"
 )
 
-// Create is the kind of rows that create a verifiable credential template. The content
-// of a row is the body of the request (specification 4.3).
-const Create ledger.Kind = "template:create"
+// Create is the kind of rows that create a verifiable credential template.
+const Create ledger.Kind = tasks.TypeCreate
+
+var releaseCreate = dispatch.Kind{Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: oneRequest}
 
 // Templates is the part of the API's client that creations need.
 type Templates interface {

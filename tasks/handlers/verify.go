@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -17,13 +16,26 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/tasks"
 )
 
 // Verify is the kind of rows that verify a discovery domain once its token is in DNS.
-const Verify ledger.Kind = "domain:verify"
+const Verify ledger.Kind = tasks.TypeVerify
+
+// releaseVerify counts two requests for a first execution, which reads the record, and changes it
+// if the token is there, also if the token is not: with one, rows whose token is there would wait
+// for permits in their places, and read the record once more in the end. A check needs DNS only,
+// and is released while operations are blocked.
+var releaseVerify = dispatch.Kind{
+	Operations: dispatch.Operations{
+		First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain},
+	},
+	Cost: dispatch.Cost{First: 2, Ready: 2},
+}
 
 // class is the class of a request, in its context.
 type class int
@@ -49,7 +61,7 @@ func Sweeping(ctx context.Context) bool { return ctx.Value(classKey{}) == sweepi
 func NewVerify(cfg VerifyConfig) engine.Handler {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (result ledger.Result, err error) {
-		want, err := decode[VerifyRow](row)
+		want, err := decode[tasks.VerifyRow](row)
 		if err != nil {
 			return result, err
 		}
@@ -78,57 +90,11 @@ func NewVerify(cfg VerifyConfig) engine.Handler {
 	})
 }
 
-// VerifyRow is the content of a row of kind [Verify].
-type VerifyRow struct {
-	OrganizationID    string `json:"organization_id"`
-	DiscoveryDomainID string `json:"discovery_domain_id"`
-	// VerificationHost and VerificationTXT, if given, must be those of the record.
-	VerificationHost string `json:"verification_host,omitempty"`
-	VerificationTXT  string `json:"verification_txt,omitempty"`
-	// UseForOrganizationDiscovery is set as given; nil: unchanged.
-	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
-	// Restore says that a revocation had set the domain to pending and is undone: by
-	// a full proof only, and with UseForOrganizationDiscovery only if the record omits the
-	// flag. No submitter can set it: the intake ignores members that begin with orgops_.
-	Restore bool `json:"orgops_restore,omitempty"`
-	// Listed is the record as a listing returned it; nil for a row that was submitted. No
-	// submitter can set it, as with Restore.
-	Listed *ListedDomain `json:"orgops_listed,omitempty"`
-}
-
-// ListedDomain is a record of a listing.
-type ListedDomain struct {
-	apiclient.DiscoveryDomain
-	// At is when the listing was requested, in Redis' time.
-	At time.Time `json:"at"`
-}
-
-// maxToken bounds verification_txt. A TXT record of that many bytes does not fit a DNS
-// message (RFC 1035 3.2.1).
-const maxToken = 4096
-
-// Validate checks the row, as far as that needs no tenant.
-func (r VerifyRow) Validate() error {
-	err := errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("discovery_domain_id", r.DiscoveryDomainID))
-	if err == nil && r.VerificationHost != "" {
-		if bad := dnscheck.CheckHost(r.VerificationHost); bad != nil {
-			err = fmt.Errorf("verification_host: %w", bad)
-		}
-	}
-	if err == nil && len(r.VerificationTXT) > maxToken {
-		err = fmt.Errorf("verification_txt: at most %d bytes, got %d", maxToken, len(r.VerificationTXT))
-	}
-	if err == nil && r.Listed != nil && r.Listed.ID != r.DiscoveryDomainID {
-		err = fmt.Errorf("listed: record of %.80q, not of %.80q", r.Listed.ID, r.DiscoveryDomainID)
-	}
-	return err
-}
-
 // verification is one execution of a row.
 type verification struct {
 	proof
 
-	want  VerifyRow
+	want  tasks.VerifyRow
 	state VerifyState
 }
 
@@ -218,9 +184,7 @@ func (v *verification) keep(reason error) error {
 }
 
 const (
-	// defaultGiveUp is how long a token may take to appear if the run does not say.
-	defaultGiveUp = 72 * time.Hour
-	// moreForUnknown is how long beyond that a row stays open whose checks have no
+	// moreForUnknown is how long beyond its give-up a row stays open whose checks have no
 	// answer: no answer is not evidence of absence.
 	moreForUnknown = 24 * time.Hour
 	// firstCheck is the age at which a row is checked again first. The intervals double
@@ -242,7 +206,7 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	}
 	// The row's time begins at its submission, or at its first execution if that was after its
 	// time was up.
-	giveUp, start, first := cmp.Or(v.x.GiveUp, defaultGiveUp), v.x.Submitted, v.row.FirstBegun
+	giveUp, start, first := cmp.Or(v.x.GiveUp, tasks.DefaultGiveUp), v.x.Submitted, v.row.FirstBegun
 	if first.IsZero() {
 		first = now
 	}

@@ -24,6 +24,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/tasks"
 )
 
 // DNS is the part of [dnscheck.Checker] that verification needs.
@@ -131,16 +132,12 @@ func provable(d apiclient.DiscoveryDomain) error {
 	return below(d)
 }
 
-// below refuses a record whose domain cannot be any organization's, such as a public
-// suffix, and one whose host is not below its domain.
+// below refuses a record that cannot be proven.
 func below(d apiclient.DiscoveryDomain) error {
-	if _, err := dnscheck.CheckDomain(d.Domain); err != nil {
-		return engine.Refuse("the record's domain cannot be proven: %v", err)
+	if err := tasks.CheckProvable(d.Domain, d.VerificationHost); err != nil {
+		return engine.Refuse("%v", err)
 	}
-	if dnscheck.Within(d.VerificationHost, d.Domain) {
-		return nil
-	}
-	return engine.Refuse("the record's verification host %.260q is not below its domain %.260q, so a proof there proves nothing about the domain", d.VerificationHost, d.Domain)
+	return nil
 }
 
 // prove proves the record by a quorum, and only then sends the PATCH. unproven is the verdict of

@@ -1,6 +1,7 @@
 // Package handlers executes the rows of each kind. The file of a kind begins with the reason why
-// its rows may be executed twice. Each file uses those below it:
+// its rows may be executed twice, and has how they are released. Each file uses those below it:
 //
+//	kinds.go         how the rows of all kinds are released
 //	recheck.go       domain:recheck, the check of a sweep
 //	revoke.go        domain:revoke, of a domain whose token is gone, and its undoing
 //	verify.go        domain:verify: the check, and when a row is checked again or expires
@@ -13,3 +14,17 @@
 //	template.go      template:create
 //	row.go           contents and intents of rows, errors, and events of domain states
 package handlers
+
+import (
+	"orgops/internal/dispatch"
+	"orgops/internal/ledger"
+)
+
+// Released returns how the rows of each kind are released for a tenant whose requests name at most
+// that many clients. Operations are those that every row of a kind needs.
+func Released(maxClients int) map[ledger.Kind]dispatch.Kind {
+	return map[ledger.Kind]dispatch.Kind{
+		Verify: releaseVerify, Update: releaseUpdate, Remove: releaseRemove(maxClients), Create: releaseCreate,
+		Recheck: releaseRecheck, Revoke: releaseRevoke,
+	}
+}
