@@ -67,7 +67,7 @@ var rooms = map[string]room{
 	"internal/workers":        {150, "ledger"},
 	"producer":                {200, "intake ledger runs tasks"},
 	"tasks":                   {650, "apiclient dnscheck"},
-	"tasks/handlers":          {2850, "apiclient dnscheck dispatch engine events ledger sweep tasks"},
+	"tasks/handlers":          {2800, "apiclient dnscheck dispatch engine events ledger sweep tasks"},
 }
 
 // TestRooms compares the packages with rooms, in both directions: an import that is not used any

@@ -47,11 +47,11 @@ func orderOf(r *http.Request) (o order, err error) {
 	return o, err
 }
 
-// namesOf names the kinds that can be submitted, those of which is is true.
-func namesOf(is func(tasks.Kind) bool) string {
+// namesOf names the kinds that can be submitted and that fit.
+func namesOf(fits func(tasks.Kind) bool) string {
 	var names []string
 	for _, kind := range tasks.Kinds() {
-		if is(kind) {
+		if fits(kind) {
 			names = append(names, kind.Name)
 		}
 	}

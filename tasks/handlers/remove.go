@@ -99,7 +99,14 @@ func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]eng
 	r := &removal{remove: h, all: all, answers: make([]engine.Answers, len(all))}
 	for i, x := range all {
 		r.answers[i] = engine.Answers{}
-		r.add(i, x.Rows)
+		for _, row := range x.Rows {
+			content, err := decode[tasks.RemoveRow](row)
+			if err != nil {
+				r.answers[i][row.Number] = err
+				continue
+			}
+			r.rows = append(r.rows, removalRow{content, i, row.Number})
+		}
 	}
 	ctx = apiclient.BeforeSending(ctx, r.allowed)
 	for _, row := range r.rows {
@@ -137,18 +144,6 @@ type removalRow struct {
 	number    ledger.Row
 }
 
-// add adds the rows of an execution, and answers those that are malformed.
-func (r *removal) add(execution int, rows []*engine.Row) {
-	for _, row := range rows {
-		content, err := decode[tasks.RemoveRow](row)
-		if err != nil {
-			r.answers[execution][row.Number] = err
-			continue
-		}
-		r.rows = append(r.rows, removalRow{content, execution, row.Number})
-	}
-}
-
 // isOpen reports whether a row has no answer.
 func (r *removal) isOpen(row removalRow) bool {
 	_, answered := r.answers[row.execution][row.number]
@@ -179,14 +174,17 @@ func (r *removal) open(organization string) (clients []string) {
 func (r *removal) removeAll(ctx context.Context, organization string, clients []string) (all bool, err error) {
 	all = true
 	for len(clients) > 0 {
-		limit, err := r.limit(ctx)
+		limit, err := r.cfg.Limit.InUse(ctx, r.cfg.MaxClients)
 		if err != nil {
 			return false, err
+		}
+		if r.cfg.Observe != nil {
+			r.cfg.Observe(limit)
 		}
 		if r.alone.Load() >= mostAlone {
 			limit = 1
 		}
-		n := min(len(clients), limit)
+		n := min(len(clients), max(limit, 1))
 		removed, err := r.removePiece(ctx, organization, clients[:n])
 		if err != nil {
 			return false, err
@@ -204,8 +202,14 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 	if len(piece) == 0 {
 		return false, nil
 	}
-	if err := r.prepare(ctx); err != nil {
-		return false, err
+	// The first request is always made; another one only if there is time for it.
+	deadline, bounded := ctx.Deadline()
+	if r.requests >= maxRequests || r.requests > 0 && bounded && time.Until(deadline) < enoughTime {
+		return false, engine.Later("the batch is being split; the rest continues", time.Second)
+	}
+	r.requests++
+	for i, x := range r.all {
+		x.End(ctx, r.answers[i]) // of rows that have an answer
 	}
 	isOf := func(row removalRow) bool {
 		return row.OrganizationID == organization && slices.Contains(piece, row.ClientID)
@@ -220,7 +224,10 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 		_, err = r.removePiece(ctx, organization, piece)
 		return false, err
 	case !maySplit(err):
-		return false, explain(organization, err)
+		if answer, ok := errors.AsType[*apiclient.Error](err); ok && answer.Status == http.StatusNotFound {
+			err = engine.Refuse("organization %s does not exist (deleted, or its id is wrong): %s", organization, answer.Message)
+		}
+		return false, err
 	case len(piece) == 1:
 		r.alone.Add(1)
 		r.answer(err, isOf)
@@ -266,32 +273,6 @@ func (r *removal) allowed(ctx context.Context) error {
 	return nil
 }
 
-// prepare ends the rows that have an answer, and returns an error if there is no time
-// for another request. The first one is always made.
-func (r *removal) prepare(ctx context.Context) error {
-	deadline, bounded := ctx.Deadline()
-	if r.requests >= maxRequests || r.requests > 0 && bounded && time.Until(deadline) < enoughTime {
-		return engine.Later("the batch is being split; the rest continues", time.Second)
-	}
-	r.requests++
-	for i, x := range r.all {
-		x.End(ctx, r.answers[i])
-	}
-	return nil
-}
-
-// limit returns how many clients a request may name at present.
-func (h *remove) limit(ctx context.Context) (int, error) {
-	limit, err := h.cfg.Limit.InUse(ctx, h.cfg.MaxClients)
-	if err != nil {
-		return 0, err
-	}
-	if h.cfg.Observe != nil {
-		h.cfg.Observe(limit)
-	}
-	return max(limit, 1), nil
-}
-
 // lower lowers the limit for the fleet: a piece of that size was refused, and both its
 // halves were not. Between the two sizes may be the documented limit; nothing else is
 // known.
@@ -316,12 +297,4 @@ func maySplit(err error) bool {
 	answer, ok := errors.AsType[*apiclient.Error](err)
 	return ok && (answer.Status == http.StatusRequestEntityTooLarge ||
 		answer.Status == http.StatusBadRequest && answer.Code != "invalid_uri" && !answer.RefusesToken())
-}
-
-// explain names the organization if the API does not know it.
-func explain(organization string, err error) error {
-	if answer, ok := errors.AsType[*apiclient.Error](err); ok && answer.Status == http.StatusNotFound {
-		return engine.Refuse("organization %s does not exist (deleted, or its id is wrong): %s", organization, answer.Message)
-	}
-	return err
 }

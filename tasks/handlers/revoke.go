@@ -289,7 +289,7 @@ func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, ver
 			}
 		}
 		r.intent = &revokeIntent{At: now, Verdict: packed}
-		if err := intend(ctx, r.x, r.row, r.intent); err != nil || request == nil {
+		if err := putIntent(ctx, r.x.Intend, r.row, r.intent); err != nil || request == nil {
 			return err
 		}
 		request.At, request.Verdict = now, packed

@@ -32,30 +32,14 @@ func decode[T interface{ Validate() error }](row *engine.Row) (content T, err er
 // only has tasks wait in their places for permits, at most as many as there are places.
 var oneRequest = dispatch.Cost{First: 1, Check: 1, Ready: 1}
 
-// intend stores the intent of a request that is about to be sent, as JSON.
-func intend(ctx context.Context, x *engine.Execution, row *engine.Row, intent any) error {
-	value, err := packIntent(intent)
-	if err != nil {
-		return err
-	}
-	return x.Intend(ctx, row, value)
-}
-
-// amend replaces the row's intent, also in a stopped run.
-func amend(ctx context.Context, x *engine.Execution, row *engine.Row, intent any) error {
-	value, err := packIntent(intent)
-	if err != nil {
-		return err
-	}
-	return x.Amend(ctx, row, value)
-}
-
-func packIntent(intent any) ([]byte, error) {
+// putIntent stores the intent of a request as JSON: by Intend of the execution right before the
+// request is sent, or by Amend, which replaces it, also in a stopped run.
+func putIntent(ctx context.Context, by func(context.Context, *engine.Row, []byte) error, row *engine.Row, intent any) error {
 	value, err := json.Marshal(intent)
 	if err != nil {
-		return nil, fmt.Errorf("intent: %w", err)
+		return fmt.Errorf("intent: %w", err)
 	}
-	return value, nil
+	return by(ctx, row, value)
 }
 
 // readIntent reads the row's intent. Its form may be that of a newer version.

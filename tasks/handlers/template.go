@@ -82,7 +82,7 @@ func (c *creation) execute(ctx context.Context) (ledger.Result, error) {
 			return ledger.Result{}, stopped(ctx, c.x, c.row)
 		}
 	}
-	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx, func(ctx context.Context) error { return intend(ctx, c.x, c.row, struct{}{}) }), c.request)
+	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx, func(ctx context.Context) error { return putIntent(ctx, c.x.Intend, c.row, struct{}{}) }), c.request)
 	answer, answered := errors.AsType[*apiclient.Error](err)
 	switch {
 	case err == nil:
@@ -90,7 +90,7 @@ func (c *creation) execute(ctx context.Context) (ledger.Result, error) {
 	case answered && answer.Status == http.StatusConflict:
 		return c.taken(ctx, err)
 	case !engine.NoEffect(err): // the wait counts from the lost answer
-		err = both(err, amend(ctx, c.x, c.row, struct{}{}))
+		err = both(err, putIntent(ctx, c.x.Amend, c.row, struct{}{}))
 	case former == nil:
 		err = withdraw(ctx, c.x, c.row, err)
 	}

@@ -127,7 +127,7 @@ func (u *update) patch(ctx context.Context) (ledger.Result, error) {
 		if reads && !u.isFresh(u.readAt) {
 			return engine.Later("the record was read too long before the permit; it is read again", time.Second)
 		}
-		return intend(ctx, u.x, u.row, patch{At: u.x.Now()})
+		return putIntent(ctx, u.x.Intend, u.row, patch{At: u.x.Now()})
 	}, u.notSent)
 	if err != nil {
 		return ledger.Result{}, err

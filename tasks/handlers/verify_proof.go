@@ -182,7 +182,7 @@ func (p *proof) prove(ctx context.Context) (result ledger.Result, unproven *dnsc
 		if !p.isFresh(p.readAt) {
 			return engine.Ready("the record was read too long before the permit; it is read and proven again")
 		}
-		return intend(ctx, p.x, p.row, next)
+		return putIntent(ctx, p.x.Intend, p.row, next)
 	}, p.notSent)
 	switch {
 	case err != nil:
@@ -263,7 +263,7 @@ func (p *proof) revert(ctx context.Context, in *verifyIntent, d apiclient.Discov
 	}
 	var lost error
 	sending := apiclient.BeforeSending(ctx, func(ctx context.Context) error {
-		if lost = amend(ctx, p.x, p.row, in); own {
+		if lost = putIntent(ctx, p.x.Amend, p.row, in); own {
 			return nil
 		}
 		return lost
