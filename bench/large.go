@@ -18,11 +18,11 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // largeRows is the number of rows of the large run unless another is given.
@@ -277,7 +277,7 @@ func (m *large) expire(ctx context.Context) error {
 		return nil
 	}
 	run, _, err := m.runs.Core().Create(ctx, ledger.NewRun{
-		ID: runID, Kind: kinds.Update, Tenant: tenantName,
+		ID: runID, Kind: handlers.Update, Tenant: tenantName,
 		Description: ledger.Description{Format: intake.FormatCSV, Columns: []string{"organization_id", "discovery_domain_id"}, KeepFor: time.Second},
 	})
 	if err != nil {

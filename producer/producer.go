@@ -19,7 +19,7 @@ import (
 	"orgops/tasks"
 )
 
-// The kinds of rows.
+// Kinds of rows.
 const (
 	Verify   = tasks.TypeVerify // verify a discovery domain
 	Update   = tasks.TypeUpdate // update a discovery domain
@@ -44,7 +44,7 @@ type Row struct {
 	ID string
 	// Tenant is the tenant's name; empty: default.
 	Tenant string
-	// Kind is [Verify], [Update], [Remove] or [Template].
+	// Kind is one that anyone may submit ([tasks.Kinds]), such as [Verify].
 	Kind string
 	// Row is a JSON object with the columns that a file of this kind has as members, or
 	// the body of a template.
@@ -113,8 +113,12 @@ func (r Row) run() (run ledger.NewRun, content []byte, err error) {
 		return run, nil, err
 	}
 	kind, ok := tasks.KindOf(r.Kind)
-	if !ok || kind.Found {
-		return run, nil, fmt.Errorf("kind: want %s, %s, %s or %s, got %.40q", Verify, Update, Remove, Template, r.Kind)
+	if !ok || kind.Submitter != tasks.Anyone {
+		var names []string
+		for _, kind := range tasks.Kinds() {
+			names = append(names, kind.Name)
+		}
+		return run, nil, fmt.Errorf("kind: want one of %s, got %.40q", strings.Join(names, ", "), r.Kind)
 	}
 	row, err := intake.ParseRow(kind, r.Row)
 	if err != nil {
@@ -125,7 +129,7 @@ func (r Row) run() (run ledger.NewRun, content []byte, err error) {
 		Description: ledger.Description{Label: r.Label, Format: intake.FormatJSONL, Priority: string(r.Priority), GiveUp: r.GiveUp},
 		Control:     ledger.Control{NotBefore: r.NotBefore},
 	}
-	if r.Kind == Remove {
+	if kind.Together > 0 {
 		run.Group, run.BatchWait = row.Organization(), max(cmp.Or(r.BatchWait, tasks.DefaultBatchWait), 0)
 	}
 	content, err = row.Content()

@@ -29,7 +29,7 @@ func ExampleKind_Parse() {
 func ExampleDefaults() {
 	update, _ := tasks.KindOf(tasks.TypeUpdate)
 	for _, status := range []string{"", "verified"} {
-		row, err := update.Parse([]string{"org_1", "ord_1", status, ""}, tasks.Defaults{Status: "pending"})
+		row, err := update.Parse([]string{"org_1", "ord_1", status, ""}, tasks.Defaults{"status": "pending"})
 		if err != nil {
 			panic(err)
 		}

@@ -3,28 +3,39 @@ package tasks_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"orgops/tasks"
 )
 
+// TestKinds checks what commands, pages and the intake read of each kind.
 func TestKinds(t *testing.T) {
-	var names []string
-	for _, k := range tasks.Kinds() {
-		names = append(names, k.Name)
-		if got, ok := tasks.KindOf(k.Name); !ok || got.Name != k.Name {
+	commands, open := map[string]bool{}, tasks.Kinds()
+	for _, k := range tasks.All() {
+		if got, ok := tasks.KindOf(k.Name); !ok || got.Command != k.Command {
 			t.Errorf("kind %s is not found by its name", k.Name)
 		}
-		if k.WholeObject != (len(k.Columns) == 0) {
-			t.Errorf("kind %s: %d columns, whole object %t", k.Name, len(k.Columns), k.WholeObject)
+		if commands[k.Command] || k.Command == "" || k.Label == "" {
+			t.Errorf("kind %s: command %q, label %q", k.Name, k.Command, k.Label)
+		}
+		commands[k.Command] = true
+		if k.WholeObject != (len(k.Columns) == 0) || !k.WholeObject && (k.Columns[0].Name != "organization_id" || !k.Columns[1].Required) {
+			t.Errorf("kind %s: columns %v, whole object %t", k.Name, k.Columns, k.WholeObject)
+		}
+		isOpen := slices.ContainsFunc(open, func(o tasks.Kind) bool { return o.Name == k.Name })
+		if isOpen != (k.Submitter == tasks.Anyone) || isOpen && (k.Help == "" || k.Scopes == nil) {
+			t.Errorf("kind %s: %+v", k.Name, k)
 		}
 	}
-	if got := strings.Join(names, " "); got != "clients:remove domain:update domain:verify template:create" {
-		t.Errorf("kinds %s", got)
+	for _, name := range []string{tasks.TypeRecheck, tasks.TypeRevoke} {
+		if k, _ := tasks.KindOf(name); k.Submitter == tasks.Anyone {
+			t.Errorf("anyone may submit rows of kind %s", name)
+		}
 	}
-	if _, ok := tasks.KindOf("domain:confirm"); ok {
-		t.Error("a kind that does not exist")
+	if k, ok := tasks.KindOf("domain:confirm"); ok {
+		t.Errorf("kind %s, which does not exist", k.Name)
 	}
 }
 
@@ -48,7 +59,7 @@ func parse(t *testing.T, k tasks.Kind, row string, d tasks.Defaults) (tasks.Row,
 }
 
 func TestParse(t *testing.T) {
-	pending := tasks.Defaults{Status: "pending", UseForDiscovery: new(false)}
+	pending := tasks.Defaults{"status": "pending", "use_for_organization_discovery": "false"}
 	for _, test := range []struct {
 		name, kind, row string
 		defaults        tasks.Defaults
@@ -89,7 +100,7 @@ func TestParseDefaults(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			k, _ := tasks.KindOf(tasks.TypeUpdate)
-			r, err := parse(t, k, test.row, tasks.Defaults{Status: "pending", UseForDiscovery: new(false)})
+			r, err := parse(t, k, test.row, tasks.Defaults{"status": "pending", "use_for_organization_discovery": "false"})
 			if err != nil {
 				t.Fatal(err)
 			}

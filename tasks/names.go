@@ -14,29 +14,6 @@ import (
 // DefaultTenant is the tenant of rows that name none.
 const DefaultTenant = "default"
 
-// Names of kinds.
-const (
-	TypeVerify  = "domain:verify"
-	TypeUpdate  = "domain:update"
-	TypeRemove  = "clients:remove"
-	TypeCreate  = "template:create"
-	TypeRecheck = "domain:recheck" // of sweeps
-	TypeRevoke  = "domain:revoke"  // submitted by one command only
-)
-
-// MaxClients is the largest number of clients that one request names (specification 4.2).
-const MaxClients = 100
-
-// DefaultGiveUp is how long a token may take to appear.
-const DefaultGiveUp = 72 * time.Hour
-
-// DefaultBatchWait is how long a removal that is submitted by itself waits for others of its
-// organization, and MaxBatchWait the longest time that it may.
-const (
-	DefaultBatchWait = 2 * time.Second
-	MaxBatchWait     = time.Minute
-)
-
 // Priority says whether the rows of a run are served before those of others.
 type Priority string
 
@@ -54,14 +31,6 @@ func CheckPriority(p Priority) error {
 		return nil
 	}
 	return fmt.Errorf("priority: want high or normal, got %.40q", string(p))
-}
-
-// CheckBatchWait returns an error unless a removal may wait so long for others.
-func CheckBatchWait(d time.Duration) error {
-	if d < 0 || d > MaxBatchWait || d%time.Millisecond != 0 {
-		return fmt.Errorf("batch-wait: want 0s to %s in whole milliseconds, got %s", MaxBatchWait, d)
-	}
-	return nil
 }
 
 // NewRunID returns an id that sorts by time: date, time and random letters.

@@ -17,10 +17,10 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
+	"orgops/tasks/handlers"
 )
 
 // executed are the rows in progress, by run and row.
@@ -135,7 +135,7 @@ func (w *world) advance(ts *testscript.TestScript, d time.Duration) {
 // Go.
 func look(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 7, "look RUN ITEM ORG ID DOMAIN HOST TXT")
-	verify(ts, args, func(*kinds.VerifyConfig) {})
+	verify(ts, args, func(*handlers.VerifyConfig) {})
 }
 
 // noLine is a tenant without requests that wait for a permit.
@@ -143,8 +143,8 @@ type noLine struct{}
 
 func (noLine) Ahead(context.Context) time.Duration { return 0 }
 
-// verify executes a row of kind [kinds.Verify] once.
-func verify(ts *testscript.TestScript, args []string, change func(*kinds.VerifyConfig)) {
+// verify executes a row of kind [handlers.Verify] once.
+func verify(ts *testscript.TestScript, args []string, change func(*handlers.VerifyConfig)) {
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	txt := args[6]
@@ -165,10 +165,10 @@ func verify(ts *testscript.TestScript, args []string, change func(*kinds.VerifyC
 	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers, Timeout: patience})
 	ts.Check(err)
 	defer checker.Close()
-	config := kinds.VerifyConfig{API: api, DNS: checker, Line: noLine{}, RequestTimeout: time.Second}
+	config := handlers.VerifyConfig{API: api, DNS: checker, Line: noLine{}, RequestTimeout: time.Second}
 	change(&config)
 	inSegment(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
-		return executeRow(context.Background(), core, seg, ledger.Row(item), kinds.NewVerify(config))
+		return executeRow(context.Background(), core, seg, ledger.Row(item), handlers.NewVerify(config))
 	})
 }
 

@@ -9,11 +9,11 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 type domainCommand struct {
@@ -116,13 +116,13 @@ func (t *tool) printDomain(c *domainCommand, found status.Domain) error {
 
 // domainJSON is the output of --json for a domain.
 type domainJSON struct {
-	Organization string              `json:"organization_id"`
-	Domain       string              `json:"discovery_domain_id"`
-	Tenant       string              `json:"tenant"`
-	Record       *kinds.VerifyRecord `json:"record"` // null: no worker has read it for an open row
-	Rows         []domainRowJSON     `json:"rows"`   // newest first
-	More         int                 `json:"more_rows"`
-	Recorded     *recordedJSON       `json:"domain_state,omitempty"` // recorded by sweeps; absent: no sweep has found the domain
+	Organization string                 `json:"organization_id"`
+	Domain       string                 `json:"discovery_domain_id"`
+	Tenant       string                 `json:"tenant"`
+	Record       *handlers.VerifyRecord `json:"record"` // null: no worker has read it for an open row
+	Rows         []domainRowJSON        `json:"rows"`   // newest first
+	More         int                    `json:"more_rows"`
+	Recorded     *recordedJSON          `json:"domain_state,omitempty"` // recorded by sweeps; absent: no sweep has found the domain
 }
 
 type domainRowJSON struct {
@@ -139,7 +139,7 @@ type domainRowJSON struct {
 	LastCheck *dnscheck.Evidence `json:"last_check,omitempty"`
 	// Proof is the verdict by which the row's domain was verified, and the record of the
 	// tenant at that time.
-	Proof *kinds.Evidence `json:"proof,omitempty"`
+	Proof *handlers.Evidence `json:"proof,omitempty"`
 }
 
 func domainAsJSON(c *domainCommand, h status.Domain) domainJSON {
@@ -232,10 +232,10 @@ type recordedJSON struct {
 }
 
 type eventJSON struct {
-	At      time.Time       `json:"at"`
-	Event   string          `json:"event"`
-	Reason  string          `json:"reason,omitempty"`
-	Verdict *kinds.Evidence `json:"verdict,omitempty"` // by which the record was changed
+	At      time.Time          `json:"at"`
+	Event   string             `json:"event"`
+	Reason  string             `json:"reason,omitempty"`
+	Verdict *handlers.Evidence `json:"verdict,omitempty"` // by which the record was changed
 }
 
 type absenceJSON struct {
@@ -264,7 +264,7 @@ func recordedAsJSON(r status.SweptDomain) recordedJSON {
 	}
 	for _, e := range r.History {
 		shown := eventJSON{At: e.At, Event: e.What, Reason: e.Why}
-		if verdict, err := kinds.ReadEvidence(e.Verdict); err == nil {
+		if verdict, err := handlers.ReadEvidence(e.Verdict); err == nil {
 			shown.Verdict = &verdict
 		}
 		j.History = append(j.History, shown)

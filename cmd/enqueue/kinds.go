@@ -14,6 +14,29 @@ import (
 const submitStatus = `Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
 invalid or failed.`
 
+// submitHelp returns the help of the command that submits rows of that kind.
+func submitHelp(name string) string {
+	kind, _ := tasks.KindOf(name)
+	columns, optional := "", ""
+	for _, c := range kind.Columns {
+		list := &columns
+		if !c.Required {
+			list = &optional
+		}
+		if *list != "" {
+			*list += ", "
+		}
+		*list += c.Name
+	}
+	if optional != "" {
+		columns += "[, " + optional + "]"
+	}
+	if columns != "" {
+		columns = "Columns: " + columns + "\n\n"
+	}
+	return columns + kind.Help + "\n\n" + submitStatus
+}
+
 type verifyCommand struct {
 	submitFlags
 	oneDomain
@@ -21,19 +44,7 @@ type verifyCommand struct {
 	GiveUp  time.Duration `placeholder:"DURATION" help:"How long to wait for the TXT record to appear (default: the worker's setting, else 72h)."`
 }
 
-func (*verifyCommand) Help() string {
-	return `Columns: organization_id, discovery_domain_id[, verification_host, verification_txt, use_for_organization_discovery]
-
-With --pending no rows are given: a worker scans the organizations, at the tenant's pace, and each pending domain becomes a
-row of the run. That takes one request for each organization and one for each hundred of them.
-
-Examples:
-
-    enqueue domains verify domains.csv --follow
-    enqueue domains verify --pending
-
-` + submitStatus
-}
+func (*verifyCommand) Help() string { return submitHelp(tasks.TypeVerify) }
 
 func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
 	if c.GiveUp < 0 || c.GiveUp%time.Second != 0 {
@@ -60,15 +71,7 @@ type updateCommand struct {
 	UseForDiscovery string `noenv:"true" placeholder:"BOOL" help:"Value of use_for_organization_discovery for rows without one: true or false."`
 }
 
-func (*updateCommand) Help() string {
-	return `Columns: organization_id, discovery_domain_id[, status, use_for_organization_discovery]
-
-Example:
-
-    enqueue domains update --org ORG --domain DOMAIN --status pending
-
-` + submitStatus
-}
+func (*updateCommand) Help() string { return submitHelp(tasks.TypeUpdate) }
 
 func (c *updateCommand) Run(ctx context.Context, t *tool) error {
 	one, err := c.row()
@@ -83,22 +86,19 @@ func (c *updateCommand) Run(ctx context.Context, t *tool) error {
 }
 
 func (c *updateCommand) defaults() (tasks.Defaults, error) {
-	d := tasks.Defaults{Status: c.Status}
 	switch c.Status {
 	case "", "pending":
 	case "verified":
-		return d, cli.Usage(errors.New(`status: verified is not set without a proof; use "enqueue domains verify"`))
+		return nil, cli.Usage(errors.New(`status: verified is not set without a proof; use "enqueue domains verify"`))
 	default:
-		return d, cli.Usage(fmt.Errorf("status: want pending, got %.40q", c.Status))
+		return nil, cli.Usage(fmt.Errorf("status: want pending, got %.40q", c.Status))
 	}
 	switch c.UseForDiscovery {
-	case "":
-	case "true", "false":
-		d.UseForDiscovery = new(c.UseForDiscovery == "true")
+	case "", "true", "false":
 	default:
-		return d, cli.Usage(fmt.Errorf("use-for-discovery: want true or false, got %.40q", c.UseForDiscovery))
+		return nil, cli.Usage(fmt.Errorf("use-for-discovery: want true or false, got %.40q", c.UseForDiscovery))
 	}
-	return d, nil
+	return tasks.Defaults{"status": c.Status, "use_for_organization_discovery": c.UseForDiscovery}, nil
 }
 
 type removeCommand struct {
@@ -106,15 +106,7 @@ type removeCommand struct {
 	BatchWait time.Duration `noenv:"true" default:"2s" placeholder:"DURATION" help:"How long a single row waits for others of its organization, to be removed by the same request; 0s: not at all. The rows of a file are removed together anyway."`
 }
 
-func (*removeCommand) Help() string {
-	return `Columns: organization_id, client_id
-
-Example:
-
-    enqueue clients remove clients.csv --follow
-
-` + submitStatus
-}
+func (*removeCommand) Help() string { return submitHelp(tasks.TypeRemove) }
 
 func (c *removeCommand) Run(ctx context.Context, t *tool) error {
 	if err := tasks.CheckBatchWait(c.BatchWait); err != nil {
@@ -125,15 +117,7 @@ func (c *removeCommand) Run(ctx context.Context, t *tool) error {
 
 type createCommand struct{ submitFlags }
 
-func (*createCommand) Help() string {
-	return `JSON Lines only: one request body a line, with name, type, dialect, presentation, well_known_trusted_issuers[, custom_certificate_authority]
-
-Example:
-
-    enqueue templates create templates.jsonl --follow
-
-` + submitStatus
-}
+func (*createCommand) Help() string { return submitHelp(tasks.TypeCreate) }
 
 func (c *createCommand) Run(ctx context.Context, t *tool) error {
 	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeCreate})

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 type revokeCommand struct {
@@ -180,7 +180,7 @@ func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 		}
 		rows = append(rows, row)
 	}
-	return t.submitChosen(ctx, c, ledger.NewRun{Kind: kinds.Revoke}, rows, "no domain qualifies: nothing is revoked")
+	return t.submitChosen(ctx, c, ledger.NewRun{Kind: handlers.Revoke}, rows, "no domain qualifies: nothing is revoked")
 }
 
 // undoGiveUp is how long a row that restores a status waits for a proof. Sweeps restore it later.
@@ -195,11 +195,11 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	switch {
 	case err != nil:
 		return err
-	case from.Kind != kinds.Revoke || string(from.Tenant) != c.Tenant:
-		return cli.Usage(fmt.Errorf("undo: run %s is of kind %s and tenant %s: want one of kind %s and tenant %s", from.ID, from.Kind, from.Tenant, kinds.Revoke, c.Tenant))
+	case from.Kind != handlers.Revoke || string(from.Tenant) != c.Tenant:
+		return cli.Usage(fmt.Errorf("undo: run %s is of kind %s and tenant %s: want one of kind %s and tenant %s", from.ID, from.Kind, from.Tenant, handlers.Revoke, c.Tenant))
 	}
 	states := sweep.States{Tenant: c.Tenant, Store: sweep.NewStore(t.redis, c.Tenant)}
-	run := ledger.NewRun{Kind: kinds.Revoke}
+	run := ledger.NewRun{Kind: handlers.Revoke}
 	var rows [][]byte
 	for first := int64(0); first < from.Total(); {
 		page, err := t.ledger.Rows(ctx, from.ID, first, ledger.SegmentRows)
@@ -219,7 +219,7 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 				continue // it was not revoked, or is restored
 			}
 			if row.Set == sweep.SetPending {
-				run.Kind, run.GiveUp = kinds.Verify, undoGiveUp
+				run.Kind, run.GiveUp = handlers.Verify, undoGiveUp
 			}
 			content, err := undoing(row, state.Revoked.Flag)
 			if err != nil {
@@ -235,7 +235,7 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 // undoing returns the row that undoes the row: a verification restores a status, with its flag.
 func undoing(row sweep.RevokeRow, flag bool) ([]byte, error) {
 	if row.Set == sweep.SetPending {
-		return json.Marshal(kinds.VerifyRow{
+		return json.Marshal(tasks.VerifyRow{
 			OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID, UseForOrganizationDiscovery: &flag, Restore: true,
 		})
 	}

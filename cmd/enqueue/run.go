@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
@@ -13,6 +14,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/redisconn"
 	"orgops/internal/tracing"
+	"orgops/tasks"
 )
 
 // grammar is the commands and their flags.
@@ -24,19 +26,19 @@ type grammar struct {
 	Version   kong.VersionFlag `help:"Print the version and exit."`
 
 	Domains struct {
-		Verify  verifyCommand  `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and set them to verified."`
-		Update  updateCommand  `cmd:"" help:"Set the status or use_for_organization_discovery of discovery domains."`
+		Verify  verifyCommand  `cmd:"" help:"${domains_verify}"`
+		Update  updateCommand  `cmd:"" help:"${domains_update}"`
 		Check   checkCommand   `cmd:"" help:"Check TXT records now and explain each fault; change nothing."`
 		Show    domainCommand  `cmd:"" help:"Show a discovery domain: its rows in all runs, why one is open, and what sweeps found."`
 		History historyCommand `cmd:"" help:"Show the results of sweeps for a discovery domain, and its revocations."`
-		Sweep   sweepCommand   `cmd:"" help:"Check all verified domains again now, or preview that."`
-		Revoke  revokeCommand  `cmd:"" help:"Revoke domains whose TXT record sweeps have found gone, or undo that."`
+		Sweep   sweepCommand   `cmd:"" help:"${domains_sweep}"`
+		Revoke  revokeCommand  `cmd:"" help:"${domains_revoke}"`
 	} `cmd:"" help:"Verify, update, check and inspect discovery domains."`
 	Clients struct {
-		Remove removeCommand `cmd:"" help:"Remove client associations from organizations."`
+		Remove removeCommand `cmd:"" help:"${clients_remove}"`
 	} `cmd:"" help:"Remove clients from organizations."`
 	Templates struct {
-		Create createCommand `cmd:"" help:"Create verifiable-credential templates, each exactly once."`
+		Create createCommand `cmd:"" help:"${templates_create}"`
 	} `cmd:"" help:"Create verifiable-credential templates."`
 	Evidence struct {
 		Export exportCommand `cmd:"" help:"Write the proofs of verified domains to standard output as JSON Lines."`
@@ -63,11 +65,20 @@ type grammar struct {
 	Serve serveCommand `cmd:"" help:"Serve an HTTP API that accepts rows."`
 }
 
+// labels returns the help of the commands of kinds, by their names: ${domains_verify}.
+func labels() kong.Vars {
+	vars := kong.Vars{}
+	for _, kind := range tasks.All() {
+		vars[strings.ReplaceAll(kind.Command, " ", "_")] = kind.Label
+	}
+	return vars
+}
+
 // run is the command without the process around it.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	t := &tool{Program: cli.Program{
 		Name: "enqueue", Description: "Submit rows and track their results.",
-		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ), Version: cli.ReadBuild(version, commit).String(),
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ), Version: cli.ReadBuild(version, commit).String(), Vars: labels(),
 	}}
 	var g grammar
 	selected, done, err := t.Parse(&g)

@@ -14,12 +14,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/producer"
+	"orgops/tasks/handlers"
 )
 
 // guarded is a Redis server with the users of deploy/redis, and an administrator that reads
@@ -171,9 +171,9 @@ func (f *fleet) controlCore(client redis.UniversalClient) {
 	f.t.Helper()
 	own := desk{f.t, client, runs.New(client)}
 	core, ctx := own.ledger.Core(), f.t.Context()
-	own.submit(ledger.NewRun{ID: "core-held", Kind: kinds.Remove, Control: ledger.Control{Paused: true}}, coreClients)
-	own.submit(ledger.NewRun{ID: "core-dropped", Kind: kinds.Remove, Control: ledger.Control{Paused: true}}, coreClients)
-	own.submit(ledger.NewRun{ID: "core-done", Kind: kinds.Remove}, coreClients)
+	own.submit(ledger.NewRun{ID: "core-held", Kind: handlers.Remove, Control: ledger.Control{Paused: true}}, coreClients)
+	own.submit(ledger.NewRun{ID: "core-dropped", Kind: handlers.Remove, Control: ledger.Control{Paused: true}}, coreClients)
+	own.submit(ledger.NewRun{ID: "core-done", Kind: handlers.Remove}, coreClients)
 	if _, err := producer.New(client).Submit(ctx, producer.Row{ID: "core-single", Kind: producer.Remove, Row: coreClients[0]}); err != nil {
 		f.t.Errorf("submit a single row: %v", err)
 	}

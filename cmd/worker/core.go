@@ -10,11 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -25,6 +23,8 @@ import (
 	"orgops/internal/sweep"
 	"orgops/internal/tracing"
 	"orgops/internal/workers"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // newCore returns the core of a tenant, not started, and the queue of its tasks.
@@ -46,7 +46,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 	c.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
 		Places: places, Place: func() workers.Place { return w.order.Place(name) },
-		Kinds: released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
+		Kinds: handlers.Released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return afterEnd(ctx, own, states, notifier, run)
 		},
@@ -54,7 +54,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 	})
 	c.scanner = scan.New(scan.Config{
 		Tenant: name, Ledger: own, API: t.api, Active: c.dispatcher.Active, Block: t.limiter.Block, Logger: w.logger,
-		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, kinds.Recheck: scan.Swept{States: states.Store}},
+		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}, handlers.Recheck: scan.Swept{States: states.Store}},
 	})
 	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traces.Traced(c.engine), Full: fullAt}
 }
@@ -82,26 +82,26 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
 	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, w.metrics, w.traces, t.Name}
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier}
-	verify := kinds.VerifyConfig{
+	verify := handlers.VerifyConfig{
 		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout,
-		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
+		Places: handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: handlers.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
 	}
 	swept := verify
-	swept.Places = kinds.NewPlaces(sweepConcurrency, sweepConcurrency/2)
+	swept.Places = handlers.NewPlaces(sweepConcurrency, sweepConcurrency/2)
 	return map[ledger.Kind]engine.Handler{
-		kinds.Verify: kinds.NewVerify(verify),
-		kinds.Update: kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: timeout, AllowUnproven: t.AllowUnproven}),
-		kinds.Remove: kinds.NewRemove(kinds.RemoveConfig{
+		handlers.Verify: handlers.NewVerify(verify),
+		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: timeout, AllowUnproven: t.AllowUnproven}),
+		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{
 			API: api, MaxClients: t.MaxClientsPerRequest, Limit: pace.NewClientLimit(w.redis, t.Name), Logger: logger,
 			Observe: func(clients int) { w.metrics.ClientsPerRequest(t.Name, clients) },
 		}),
-		kinds.Create: kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout}),
-		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{
+		handlers.Create: handlers.NewCreate(handlers.CreateConfig{API: api, RequestTimeout: timeout}),
+		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{
 			Verify: swept, Tenant: name, States: states, Rules: t.Rules, Operators: dns, Submit: submitRow(w.ledger.Core(), name),
 		}),
-		kinds.Revoke: kinds.NewRevoke(kinds.RevokeConfig{
+		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
 			API: api, DNS: revokeDNS{dns, observedDNS{t.disprover, w.metrics, w.traces, t.Name}}, States: states, Rules: t.Rules,
-			Places: kinds.NewPlaces(revokeConcurrency, 0), NoServers: t.OnLoopback() && t.Mode == dnscheck.ModeResolvers, RequestTimeout: timeout, Logger: logger,
+			Places: handlers.NewPlaces(revokeConcurrency, 0), NoServers: t.OnLoopback() && t.Mode == dnscheck.ModeResolvers, RequestTimeout: timeout, Logger: logger,
 		}),
 	}
 }
@@ -111,51 +111,12 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 const ownKeptFor = 7 * 24 * time.Hour
 
 // submitRow returns a function that submits the single rows of handlers.
-func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, kinds.OneRow) error {
-	return func(ctx context.Context, r kinds.OneRow) error {
+func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, handlers.OneRow) error {
+	return func(ctx context.Context, r handlers.OneRow) error {
 		_, _, err := l.SubmitRow(ctx, ledger.NewRun{
 			ID: r.ID, Tenant: t, Kind: r.Kind, Description: ledger.Description{Format: intake.FormatJSONL, KeepFor: ownKeptFor},
 		}, r.Content)
 		return err
-	}
-}
-
-// released returns how rows of the kinds of the core are released.
-//
-// Each counts as one request, also an update that sets a status without the flag, which
-// makes two: a cost that is too high leaves a part of the tenant's rate unused. One that
-// is too low only has tasks wait in their places for permits, at most as many as there
-// are places.
-//
-// Operations are those that every row of a kind needs. An update that brings the flag
-// needs no read, and would not end the block of the read, so that its run would continue
-// with one row for each probe.
-func released(maxClients int) map[ledger.Kind]dispatch.Kind {
-	one := dispatch.Cost{First: 1, Check: 1, Ready: 1}
-	return map[ledger.Kind]dispatch.Kind{
-		// The first execution reads the record, and changes it if the token is there. It counts as
-		// two requests also if the token is not: with one, rows whose token is there would wait for
-		// permits in their places, and read the record once more in the end. A check needs DNS
-		// only, and is released while operations are blocked.
-		kinds.Verify: {
-			Operations: dispatch.Operations{
-				First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain},
-			},
-			Cost: dispatch.Cost{First: 2, Ready: 2},
-		},
-		kinds.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: one},
-		kinds.Remove: {
-			Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one,
-			Batch: min(maxClients, kinds.MaxRemovals), Group: kinds.RemoveGroup, // a task is a request
-		},
-		kinds.Create: {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
-		// The check needs DNS only, unless the token is gone: then it reads the record. A
-		// pending domain whose token is there is read and changed.
-		kinds.Recheck: {
-			Operations: dispatch.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}}, Cost: dispatch.Cost{Ready: 2},
-		},
-		// One whose token is there changes nothing, and would not end the block of changes.
-		kinds.Revoke: {Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
 	}
 }
 
@@ -171,16 +132,15 @@ func perSecond(limit pace.Limit) func() float64 {
 // metricType returns the name of a kind as a label, which has only names that are known
 // here.
 func metricType(k ledger.Kind) string {
-	switch k {
-	case kinds.Verify, kinds.Update, kinds.Remove, kinds.Create, kinds.Recheck, kinds.Revoke:
-		return string(k)
+	if known, ok := tasks.KindOf(string(k)); ok {
+		return known.Name
 	}
 	return "unknown"
 }
 
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
-	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Kinds: slices.Sorted(maps.Keys(released(1)))}
+	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
 	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
 	}
@@ -230,7 +190,7 @@ func afterEnd(ctx context.Context, l *ledger.Ledger, states *sweep.States, notif
 	if run.Single {
 		return nil
 	}
-	if run.Kind == kinds.Recheck && run.Scan != nil && !run.Cancelled {
+	if run.Kind == handlers.Recheck && run.Scan != nil && !run.Cancelled {
 		var progress sweep.Progress
 		if err := json.Unmarshal(run.Scan.Progress, &progress); err != nil {
 			return fmt.Errorf("sweep %s: read its progress: %w", run.ID, err)
@@ -263,7 +223,7 @@ type observedDNS struct {
 	tenant  string
 }
 
-// Check implements kinds.DNS, with Prove and Disprove.
+// Check implements handlers.DNS, with Prove and Disprove.
 func (d observedDNS) Check(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	return d.observe(ctx, "look", d.Checker.Check, host, token)
 }
@@ -282,7 +242,7 @@ type revokeDNS struct {
 	disprover observedDNS
 }
 
-// Disprove implements kinds.RevokeDNS.
+// Disprove implements handlers.RevokeDNS.
 func (d revokeDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	return d.disprover.Disprove(ctx, host, token)
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/otlptest"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // stage creates a run of the core and stages its rows, without a commit.
@@ -119,7 +119,7 @@ type coreRuns map[ledger.Kind][][]byte
 
 func ofTheCore(t *testing.T, updates, clients, templates []byte) coreRuns {
 	t.Helper()
-	return coreRuns{kinds.Update: jsonRows(t, updates), kinds.Remove: jsonRows(t, clients), kinds.Create: bytes.Split(bytes.TrimSpace(templates), []byte("\n"))}
+	return coreRuns{handlers.Update: jsonRows(t, updates), handlers.Remove: jsonRows(t, clients), handlers.Create: bytes.Split(bytes.TrimSpace(templates), []byte("\n"))}
 }
 
 func runOf(k ledger.Kind) ledger.RunID { return ledger.RunID(strings.ReplaceAll(string(k), ":", "-")) }
@@ -175,7 +175,7 @@ func (rows coreRuns) effects(t *testing.T, log []sandbox.Request, again int) {
 		member  string
 		effects effects
 		again   int
-	}{{kinds.Update, "discovery_domain_id", updates, again}, {kinds.Remove, "client_id", removals, again}, {kinds.Create, "name", creations, 0}} {
+	}{{handlers.Update, "discovery_domain_id", updates, again}, {handlers.Remove, "client_id", removals, again}, {handlers.Create, "name", creations, 0}} {
 		for _, content := range rows[tt.kind] {
 			var row map[string]any
 			if err := json.Unmarshal(content, &row); err != nil {
@@ -272,9 +272,9 @@ func TestCore(t *testing.T) {
 	if _, metrics := second.page("probe-addr", "/metrics"); !strings.Contains(metrics, `orgops_tasks_total{outcome="done",tenant="default",type="domain:update"}`) {
 		t.Errorf("no updates in\n%s", metrics)
 	}
-	second.says("task", map[string]string{"type": string(kinds.Update), "tenant": "default", "run": string(runOf(kinds.Update)), "outcome": "done"})
+	second.says("task", map[string]string{"type": string(handlers.Update), "tenant": "default", "run": string(runOf(handlers.Update)), "outcome": "done"})
 	for _, r := range box.Requests() {
-		if r.Operation == sandbox.OpUpdateDiscoveryDomain && !strings.HasPrefix(r.CorrelationID, string(runOf(kinds.Update))+":0:") {
+		if r.Operation == sandbox.OpUpdateDiscoveryDomain && !strings.HasPrefix(r.CorrelationID, string(runOf(handlers.Update))+":0:") {
 			t.Errorf("correlation id %q, want that of the row", r.CorrelationID)
 			break
 		}
@@ -317,7 +317,7 @@ func TestCoreKilledAlone(t *testing.T) {
 	rows := jsonRows(t, []byte(file))
 	f.slow(25_000, 0)
 	one := f.work("one")
-	f.submit(ledger.NewRun{ID: "first", Kind: kinds.Update}, rows[:apiTasks])
+	f.submit(ledger.NewRun{ID: "first", Kind: handlers.Update}, rows[:apiTasks])
 	await(t, "tasks in all places", func() bool { return len(f.activeIDs()) == apiTasks })
 	left := f.activeIDs()
 	one.signal(syscall.SIGKILL)
@@ -328,7 +328,7 @@ func TestCoreKilledAlone(t *testing.T) {
 		sessions, err := f.ledger.Core().Sessions(t.Context())
 		return err == nil && len(sessions) == 1
 	})
-	f.submit(ledger.NewRun{ID: "second", Kind: kinds.Update}, rows[apiTasks:])
+	f.submit(ledger.NewRun{ID: "second", Kind: handlers.Update}, rows[apiTasks:])
 	await(t, "rows of the second run", func() bool { return f.counts("second").Settled() > 0 })
 	active := f.activeIDs()
 	if slices.ContainsFunc(left, func(id string) bool { return !slices.Contains(active, id) }) {
@@ -363,7 +363,7 @@ func TestCoreCutOff(t *testing.T) {
 	quick := box.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, AnswerLatency: 20 * time.Second})
 	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_SHUTDOWN_TIMEOUT": "1s"})
 	first := begin(t, env)
-	d.submit(ledger.NewRun{ID: "updates", Kind: kinds.Update}, all)
+	d.submit(ledger.NewRun{ID: "updates", Kind: handlers.Update}, all)
 	patches := func() (n int) {
 		for _, r := range box.Requests() {
 			if r.Operation == sandbox.OpUpdateDiscoveryDomain {
@@ -405,7 +405,7 @@ func TestTraceOfACoreRow(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	p := begin(t, pointedAt(box, redistest.URL(t), nil))
 	rows := jsonRows(t, box.SeedUpdates(2))[1:] // only the status is set
-	d.submit(ledger.NewRun{ID: "job", Kind: kinds.Update, Description: ledger.Description{Trace: "00-" + submission + "-b7ad6b7169203331-01"}}, rows)
+	d.submit(ledger.NewRun{ID: "job", Kind: handlers.Update, Description: ledger.Description{Trace: "00-" + submission + "-b7ad6b7169203331-01"}}, rows)
 	d.finished("job")
 	p.stop()
 	byID, below := map[string]otlptest.Span{}, map[string]bool{}

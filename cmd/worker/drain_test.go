@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -15,6 +14,7 @@ import (
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // TestDrain has a worker drain a ledger with runs of both cores that are paused or another
@@ -26,10 +26,10 @@ func TestDrain(t *testing.T) {
 	for id, control := range map[ledger.RunID]ledger.Control{
 		"core-paused": {Paused: true}, "core-later": {NotBefore: time.Now().Add(time.Hour)},
 	} {
-		d.submit(ledger.NewRun{ID: id, Kind: kinds.Update, Control: control}, row)
+		d.submit(ledger.NewRun{ID: id, Kind: handlers.Update, Control: control}, row)
 	}
-	d.submit(ledger.NewRun{ID: "core-elsewhere", Tenant: "elsewhere", Kind: kinds.Update}, row)
-	d.stage(ledger.NewRun{ID: "core-staged", Kind: kinds.Update}, row)
+	d.submit(ledger.NewRun{ID: "core-elsewhere", Tenant: "elsewhere", Kind: handlers.Update}, row)
+	d.stage(ledger.NewRun{ID: "core-staged", Kind: handlers.Update}, row)
 	d.handIn(ledger.NewRun{ID: "paused"}, tasks.TypeVerify, box.SeedDomains(1))
 	if err := d.ledger.Core().Pause(t.Context(), "paused"); err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := jsonRows(t, box.SeedUpdates(30))
-	d.submit(ledger.NewRun{ID: "own", Kind: kinds.Update}, own)
+	d.submit(ledger.NewRun{ID: "own", Kind: handlers.Update}, own)
 
 	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
 		t.Errorf("status %d", status)
@@ -79,10 +79,10 @@ func TestGoesOn(t *testing.T) {
 		{with(ledger.Control{NotBefore: now.Add(time.Minute)}), false},
 		{with(ledger.Control{NotBefore: now.Add(-time.Minute)}), true},
 		{with(ledger.Control{Paused: true, Cancelled: true}), true},
-		{ledger.Run{Kind: kinds.Recheck, CommittedAt: now, Growing: true, Scan: &ledger.Scan{}}, true},
-		{ledger.Run{Kind: kinds.Recheck, CommittedAt: now, EndedAt: now, Scan: &ledger.Scan{}}, true}, // until its summary is stored
-		{ledger.Run{Kind: kinds.Revoke, CommittedAt: now}, true},
-		{ledger.Run{Kind: kinds.Revoke}, false},
+		{ledger.Run{Kind: handlers.Recheck, CommittedAt: now, Growing: true, Scan: &ledger.Scan{}}, true},
+		{ledger.Run{Kind: handlers.Recheck, CommittedAt: now, EndedAt: now, Scan: &ledger.Scan{}}, true}, // until its summary is stored
+		{ledger.Run{Kind: handlers.Revoke, CommittedAt: now}, true},
+		{ledger.Run{Kind: handlers.Revoke}, false},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			if got := continues(tt.run, now); got != tt.want {
@@ -96,13 +96,13 @@ func TestGoesOn(t *testing.T) {
 // cost. Rows of sweeps write rarely, and their checks cost nothing.
 func TestReleased(t *testing.T) {
 	w := &worker{}
-	for kind, k := range released(7) {
+	for kind, k := range handlers.Released(7) {
 		switch kind {
-		case kinds.Recheck:
+		case handlers.Recheck:
 			if len(k.Operations.First)+len(k.Operations.Check) > 0 || k.Cost.First+k.Cost.Check > 0 {
 				t.Errorf("%s: %+v", kind, k)
 			}
-		case kinds.Revoke:
+		case handlers.Revoke:
 			if k.Cost.First == 0 || slices.ContainsFunc(k.Operations.First, apiclient.Writes) {
 				t.Errorf("%s: %+v", kind, k)
 			}
@@ -111,14 +111,14 @@ func TestReleased(t *testing.T) {
 				t.Errorf("%s: %+v", kind, k)
 			}
 		}
-		if kind == kinds.Remove && k.Batch != 7 {
+		if kind == handlers.Remove && k.Batch != 7 {
 			t.Errorf("%d removals in a task, want the setting", k.Batch)
 		}
 		if metricType(kind) == "unknown" {
 			t.Errorf("%s has no name in metrics", kind)
 		}
 	}
-	if got := w.about().Kinds; len(got) != len(released(1)) {
-		t.Errorf("the session has kinds %v", got)
+	if got := w.about().Kinds; len(got) != len(tasks.All()) {
+		t.Errorf("the session has kinds %v, want all that are described", got)
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // healed is a worker in the middle of two runs, on a Redis of its own, as a user whose rights
@@ -38,7 +38,7 @@ func startHealed(t *testing.T) *healed {
 	h := &healed{box: startBox(t, sandbox.Options{}), admin: server.Client()}
 	h.desk = desk{t, h.admin, runs.New(h.admin)}
 	h.acl("+@all")
-	h.rows = coreRuns{kinds.Update: jsonRows(t, h.box.SeedUpdates(healRows)), kinds.Remove: jsonRows(t, h.box.SeedClients(healRows))}
+	h.rows = coreRuns{handlers.Update: jsonRows(t, h.box.SeedUpdates(healRows)), handlers.Remove: jsonRows(t, h.box.SeedClients(healRows))}
 	h.box.AddFault(sandbox.Fault{AnswerLatency: 100 * time.Millisecond})
 	h.submitAll(h.rows)
 	url := strings.Replace(server.URL(), "redis://", "redis://worker:secret@", 1)

@@ -12,7 +12,6 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/console"
 	"orgops/internal/deliveries"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/health"
 	"orgops/internal/metrics"
 	"orgops/internal/pace"
@@ -23,6 +22,7 @@ import (
 	"orgops/internal/tenant"
 	"orgops/internal/tracing"
 	"orgops/internal/webhooks"
+	"orgops/tasks/handlers"
 )
 
 // serve returns the parts of a tenant, not started. It changes nothing.
@@ -154,7 +154,7 @@ func resolverLabel(o dnscheck.Observation) string {
 
 // classOf returns the pace's class of a request.
 func classOf(ctx context.Context) pace.Class {
-	return pace.ClassOf(kinds.Leading(ctx), kinds.Sweeping(ctx))
+	return pace.ClassOf(handlers.Leading(ctx), handlers.Sweeping(ctx))
 }
 
 // longestWait is how long a request waits for its permit before its row is given back: long enough

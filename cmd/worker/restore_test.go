@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/producer"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // TestRestore has a worker execute the row by which a command restores a status. The flag of the
@@ -25,7 +25,7 @@ func TestRestore(t *testing.T) {
 		record := box.AddDomain("org_1", sandbox.Domain{ID: id, Domain: strings.TrimPrefix(id, "ord_") + ".example.org", Use: flag})
 		box.SetTXT(record.Host, record.TXT)
 		for range 2 { // to submit it again is harmless
-			d.restore(ledger.RunID("restore-"+id), kinds.VerifyRow{OrganizationID: "org_1", DiscoveryDomainID: id, UseForOrganizationDiscovery: new(true)})
+			d.restore(ledger.RunID("restore-"+id), tasks.VerifyRow{OrganizationID: "org_1", DiscoveryDomainID: id, UseForOrganizationDiscovery: new(true)})
 		}
 	}
 	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
@@ -47,12 +47,12 @@ func TestRestore(t *testing.T) {
 }
 
 // restore submits the row by which a command restores a status.
-func (d *desk) restore(id ledger.RunID, row kinds.VerifyRow) {
+func (d *desk) restore(id ledger.RunID, row tasks.VerifyRow) {
 	d.t.Helper()
 	row.Restore = true
 	content, err := json.Marshal(row)
 	if err == nil {
-		_, err = intake.New(d.redis, d.ledger).SubmitChosen(d.t.Context(), ledger.NewRun{ID: id, Tenant: tasks.DefaultTenant, Kind: kinds.Verify, Description: ledger.Description{GiveUp: time.Hour}}, [][]byte{content})
+		_, err = intake.New(d.redis, d.ledger).SubmitChosen(d.t.Context(), ledger.NewRun{ID: id, Tenant: tasks.DefaultTenant, Kind: handlers.Verify, Description: ledger.Description{GiveUp: time.Hour}}, [][]byte{content})
 	}
 	if err != nil {
 		d.t.Fatal(err)
@@ -63,7 +63,7 @@ func (d *desk) restore(id ledger.RunID, row kinds.VerifyRow) {
 // rows which have its member are treated like any other row.
 func TestRestorationIsNotRepeated(t *testing.T) {
 	d := newDesk(t)
-	d.restore("restore", kinds.VerifyRow{OrganizationID: "org_1", DiscoveryDomainID: "ord_1"})
+	d.restore("restore", tasks.VerifyRow{OrganizationID: "org_1", DiscoveryDomainID: "ord_1"})
 	if _, err := d.ledger.Cancel(t.Context(), "restore"); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%s: %q, %v", run, rows, err)
 		}
-		var row kinds.VerifyRow
+		var row tasks.VerifyRow
 		if err := json.Unmarshal(rows[0], &row); err != nil || row.Restore || row.DiscoveryDomainID != "ord_1" {
 			t.Errorf("%s: %s, %v", run, rows[0], err)
 		}

@@ -15,7 +15,6 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -24,6 +23,7 @@ import (
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // verifyRun is a run of domains in the core, and the worker that verifies them.
@@ -102,7 +102,7 @@ func TestVerifyCore(t *testing.T) {
 	t.Parallel()
 	v := startVerify(t)
 	known, later := v.waits("later", "not_yet: There is no TXT record at ")
-	if d := v.domains["later"]; known.Record == nil || *known.Record != (kinds.VerifyRecord{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
+	if d := v.domains["later"]; known.Record == nil || *known.Record != (handlers.VerifyRecord{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
 		t.Errorf("record %+v, want that of %+v", known.Record, d)
 	}
 	if e := later.Findings; e == nil || e.State != "absent" || len(e.Said) == 0 || e.At.IsZero() || e.Compared != nil || e.Next.IsZero() {
@@ -242,7 +242,7 @@ func TestVerifyKilled(t *testing.T) {
 // TestReleasedVerify checks that checks need no operation of the API, and that a row at the
 // stage ready probes whether a change is possible again.
 func TestReleasedVerify(t *testing.T) {
-	k := released(1)[kinds.Verify]
+	k := handlers.Released(1)[handlers.Verify]
 	if len(k.Operations.Check) != 0 || k.Cost.Check != 0 || !slices.Contains(k.Operations.Ready, apiclient.OpUpdateDiscoveryDomain) {
 		t.Errorf("%+v", k)
 	}

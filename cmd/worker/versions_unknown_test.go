@@ -11,9 +11,9 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // unknown is a row with a member that only a newer version knows.
@@ -45,10 +45,10 @@ func TestOlderWorkerUnknown(t *testing.T) {
 	}
 	segments := map[ledger.RunID]ledger.Segment{}
 	for _, u := range []unknown{
-		{"version", kinds.Remove, row(0, ""), engine.Protocol + 1, "", "c", "version "},
-		{"member", kinds.Remove, row(1, ""), engine.Protocol, `"newer":true,`, "c", "a member "},
-		{"stage", kinds.Remove, row(2, ""), engine.Protocol, "", "n", `stage "n"`},
-		{"row", kinds.Remove, row(3, `,"newer":true`), engine.Protocol, "", "c", "a member "},
+		{"version", handlers.Remove, row(0, ""), engine.Protocol + 1, "", "c", "version "},
+		{"member", handlers.Remove, row(1, ""), engine.Protocol, `"newer":true,`, "c", "a member "},
+		{"stage", handlers.Remove, row(2, ""), engine.Protocol, "", "n", `stage "n"`},
+		{"row", handlers.Remove, row(3, `,"newer":true`), engine.Protocol, "", "c", "a member "},
 		{"kind", "clients:newer", row(3, ""), engine.Protocol, "", "c", `kind "clients:newer"`},
 	} {
 		t.Run(string(u.run), func(t *testing.T) { segments[u.run] = n.at(t).wantGivenBack(u) })

@@ -62,6 +62,7 @@ type Program struct {
 	Stderr      io.Writer
 	Env         *Environment
 	Version     string
+	Vars        kong.Vars // for the tags of the grammar, such as help:"${NAME}"; nil: none
 }
 
 // noEnv are the flags without an environment variable. A flag tagged `noenv:"true"` has none
@@ -114,7 +115,7 @@ func (p Program) parser(grammar any) (*kong.Kong, error) {
 	parser, err := kong.New(grammar,
 		kong.Name(p.Name), kong.Description(p.Description), kong.Writers(p.Stdout, p.Stderr),
 		kong.Exit(func(status int) { panic(exited{status}) }),
-		kong.Vars{"version": p.Version},
+		kong.Vars{"version": p.Version}, p.Vars,
 		kong.Resolvers(kong.ResolverFunc(p.resolve)),
 		kong.ValueFormatter(describe),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),

@@ -26,7 +26,6 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/console"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -38,6 +37,7 @@ import (
 	"orgops/internal/tenant"
 	"orgops/internal/web"
 	"orgops/internal/webhooks"
+	"orgops/tasks/handlers"
 )
 
 // lookSite has the pages of a worker whose tenant is a sandbox.
@@ -196,7 +196,7 @@ func TestDomainPageShowsTheRecordWhole(t *testing.T) {
 	wantIn(t, page, "<dt>TXT record at</dt><dd><code>"+d.Host+"</code></dd>", "<dt>Expected value</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
 
 	s.row(t, "run-1", "acme", s.org, d.ID, "", "")
-	s.execute(t, "run-1", kinds.VerifyConfig{DNS: tooFewDNS{}})
+	s.execute(t, "run-1", handlers.VerifyConfig{DNS: tooFewDNS{}})
 	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})
 	_, page = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, d.ID).Encode(), nil)
 	wantIn(t, page, "<dt>TXT record at, as a worker read it</dt><dd><code>"+d.Host+"</code></dd>", "<dt>Expected value then</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
@@ -418,7 +418,7 @@ func TestInvalidChecksAreNotLimited(t *testing.T) {
 }
 
 // tooFewDNS finds the token at too few name servers.
-type tooFewDNS struct{ kinds.DNS }
+type tooFewDNS struct{ handlers.DNS }
 
 func (tooFewDNS) Check(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
 	return dnscheck.Verdict{State: dnscheck.Present, Host: host}, nil
@@ -434,7 +434,7 @@ type noLine struct{}
 func (noLine) Ahead(context.Context) time.Duration { return 0 }
 
 // execute has a worker execute the rows of a run that are due.
-func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg kinds.VerifyConfig) {
+func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg handlers.VerifyConfig) {
 	t.Helper()
 	api, err := apiclient.New(apiclient.Config{BaseURL: s.box.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.box.Token()))})
 	if err != nil {
@@ -445,7 +445,7 @@ func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg kinds.VerifyConfig)
 	core := s.ledger.Core()
 	worker := engine.New(engine.Config{
 		Tenant: "acme", Ledger: core, Session: ledger.NewSessionID(), Logger: slog.New(slog.DiscardHandler),
-		Handlers: map[ledger.Kind]engine.Handler{kinds.Verify: kinds.NewVerify(cfg)},
+		Handlers: map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(cfg)},
 	})
 	run, err := core.Get(t.Context(), id)
 	if err != nil {
@@ -463,5 +463,5 @@ func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg kinds.VerifyConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = worker.ProcessTask(t.Context(), asynq.NewTask(string(kinds.Verify), payload)) // its result is in the ledger
+	_ = worker.ProcessTask(t.Context(), asynq.NewTask(string(handlers.Verify), payload)) // its result is in the ledger
 }

@@ -41,11 +41,8 @@ type runsPage struct {
 // runsFilter selects runs; an empty member selects all.
 type runsFilter struct{ Tenant, Kind, State string }
 
-// States and kinds of runs to filter by.
-var (
-	runStates = []string{"open", "ended", "unwell"}
-	runKinds  = []string{tasks.TypeVerify, tasks.TypeUpdate, tasks.TypeRecheck, tasks.TypeRevoke, tasks.TypeRemove, tasks.TypeCreate}
-)
+// runStates are the states of runs to filter by.
+var runStates = []string{"open", "ended", "unwell"}
 
 func (f runsFilter) is(r ledger.Run) bool {
 	if (f.Tenant != "" && string(r.Tenant) != f.Tenant) || (f.Kind != "" && string(r.Kind) != f.Kind) {
@@ -74,7 +71,10 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	if !ok || (filter.State != "" && !slices.Contains(runStates, filter.State)) {
 		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: the parameter after or state is malformed."}
 	}
-	p := runsPage{Filter: filter, Kinds: runKinds, States: runStates, Searched: runsLooked}
+	p := runsPage{Filter: filter, States: runStates, Searched: runsLooked}
+	for _, kind := range tasks.All() {
+		p.Kinds = append(p.Kinds, kind.Name)
+	}
 	user := web.Of(ctx).User
 	match := func(r ledger.Run) bool { return user.MayTenant(string(r.Tenant)) && filter.is(r) }
 	all, next, err := s.Ledger.Page(ctx, runs.Query{Match: match, After: after, Limit: runsAPage, MaxRead: runsLooked})

@@ -10,10 +10,10 @@ import (
 
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/workers"
+	"orgops/tasks/handlers"
 )
 
 // TestActive has a dispatcher be the active one, lose its lease to one of a newer worker
@@ -110,10 +110,10 @@ func TestRanks(t *testing.T) {
 // them has places for, until those tasks are in progress.
 func TestReleasedForOneMoreWorker(t *testing.T) {
 	s := newSite(t)
-	s.submit("big", kinds.Update, s.domains(10*places))
+	s.submit("big", handlers.Update, s.domains(10*places))
 	d := dispatch.New(dispatch.Config{
 		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places,
-		Place: func() workers.Place { return workers.Place{Workers: 50} }, Kinds: map[ledger.Kind]dispatch.Kind{kinds.Update: {}},
+		Place: func() workers.Place { return workers.Place{Workers: 50} }, Kinds: map[ledger.Kind]dispatch.Kind{handlers.Update: {}},
 	})
 	asynqs := asynq.NewInspectorFromRedisClient(s.rdb)
 	for range 5 {
@@ -152,7 +152,7 @@ func TestRebuildTakesLong(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
 		w := s.start(func(o *options) { o.dispatch.Ledger = tardy{Ledger: o.dispatch.Ledger, rebuild: 10 * time.Minute} })
-		s.submit("a", kinds.Update, s.domains(3*places))
+		s.submit("a", handlers.Update, s.domains(3*places))
 		begun := time.Now()
 		if r := s.awaitEnd("a"); r.Counts[ledger.Done] != 3*places {
 			t.Errorf("counts %v", r.Counts)

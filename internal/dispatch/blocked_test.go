@@ -9,9 +9,9 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/tasks/handlers"
 )
 
 // TestBlockedChanges: proven rows whose change is blocked hold back no first reads of other
@@ -22,12 +22,12 @@ func TestBlockedChanges(t *testing.T) {
 		var changes atomic.Int64
 		s.start(func(o *options) {
 			o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{
-				kinds.Verify: {
+				handlers.Verify: {
 					Operations: dispatch.Operations{First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
 					Cost:       dispatch.Cost{First: 2, Ready: 2},
 				},
-				kinds.Recheck: {},
-				kinds.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+				handlers.Recheck: {},
+				handlers.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
 			}
 			o.dispatch.Rate = func() float64 { return 10 }
 			o.dispatch.Pace = func(context.Context) (pace.State, error) {
@@ -38,20 +38,20 @@ func TestBlockedChanges(t *testing.T) {
 				return ledger.Result{Outcome: ledger.Done}, nil
 			})
 			o.engine.Handlers = map[ledger.Kind]engine.Handler{
-				kinds.Verify: engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
+				handlers.Verify: engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
 					changes.Add(1)
 					row.Stage = ledger.StageReady
 					return ledger.Result{}, &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
 				}),
-				kinds.Recheck: done,
-				kinds.Remove:  done,
+				handlers.Recheck: done,
+				handlers.Remove:  done,
 			}
 		})
 		const enough = 12 // they need more than two seconds of the pace
-		s.submit("blocked", kinds.Verify, s.domains(enough))
+		s.submit("blocked", handlers.Verify, s.domains(enough))
 		s.await("all changes are blocked", func() bool { return changes.Load() == enough })
-		s.submit("checks", kinds.Recheck, s.domains(5))
-		s.submit("removals", kinds.Remove, s.domains(5))
+		s.submit("checks", handlers.Recheck, s.domains(5))
+		s.submit("removals", handlers.Remove, s.domains(5))
 		s.awaitEnd("checks")
 		s.awaitEnd("removals")
 	})
@@ -69,7 +69,7 @@ func TestProbesOfAllRuns(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
 				var older, newer atomic.Int64
 				s.start(func(o *options) {
-					o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{kinds.Verify: {Operations: operations, Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}}
+					o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{handlers.Verify: {Operations: operations, Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}}
 					o.dispatch.Rate = func() float64 { return 10 }
 					o.dispatch.Pace = func(context.Context) (pace.State, error) {
 						at := time.Now()
@@ -79,7 +79,7 @@ func TestProbesOfAllRuns(t *testing.T) {
 						return pace.State{At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at}}}, nil
 					}
 					o.engine.Handlers = map[ledger.Kind]engine.Handler{
-						kinds.Verify: engine.One(func(_ context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+						handlers.Verify: engine.One(func(_ context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 							isBlocked := newer.Load() == 0
 							switch {
 							case operations.First == nil && row.Stage != ledger.StageReady:
@@ -94,9 +94,9 @@ func TestProbesOfAllRuns(t *testing.T) {
 						}),
 					}
 				})
-				s.submit("older", kinds.Verify, s.domains(100))
+				s.submit("older", handlers.Verify, s.domains(100))
 				s.await("a probe of the older run", func() bool { return older.Load() > 0 })
-				s.submit("newer", kinds.Verify, s.domains(5))
+				s.submit("newer", handlers.Verify, s.domains(5))
 				s.awaitEnd("newer")
 				s.awaitEnd("older")
 				if n := older.Load(); n > 3 {
@@ -120,21 +120,21 @@ func TestStoppedTenant(t *testing.T) {
 		var found atomic.Int64
 		s.start(func(o *options) {
 			o.dispatch.Pace = limiter.State
-			o.dispatch.Kinds[kinds.Verify] = dispatch.Kind{Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}}
-			o.dispatch.Kinds[kinds.Recheck] = dispatch.Kind{}
-			o.engine.Handlers[kinds.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
+			o.dispatch.Kinds[handlers.Verify] = dispatch.Kind{Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}}
+			o.dispatch.Kinds[handlers.Recheck] = dispatch.Kind{}
+			o.engine.Handlers[handlers.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
 				found.Add(1)
 				row.Stage = ledger.StageReady
 				return ledger.Result{}, limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain)
 			})
-			o.engine.Handlers[kinds.Recheck] = engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+			o.engine.Handlers[handlers.Recheck] = engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 				return ledger.Result{Outcome: ledger.Done}, nil
 			})
 		})
 		const rows = 40 // more than there are places
-		s.submit("updates", kinds.Update, s.domains(rows))
-		s.submit("found", kinds.Verify, s.domains(rows))
-		s.submit("checks", kinds.Recheck, s.domains(rows))
+		s.submit("updates", handlers.Update, s.domains(rows))
+		s.submit("found", handlers.Verify, s.domains(rows))
+		s.submit("checks", handlers.Recheck, s.domains(rows))
 		s.awaitEnd("checks")
 		s.await("all rows wait for a permit", func() bool {
 			p, err := s.Sync(t.Context(), "found")

@@ -16,17 +16,17 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
+	"orgops/tasks/handlers"
 )
 
 // dispatcher returns a dispatcher whose rounds the test calls, without a worker.
 func (s *site) dispatcher(change ...func(*dispatch.Config)) *dispatch.Dispatcher {
 	c := dispatch.Config{
 		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places,
-		Kinds:  map[ledger.Kind]dispatch.Kind{kinds.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
+		Kinds:  map[ledger.Kind]dispatch.Kind{handlers.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
 		Logger: s.logger(),
 	}
 	for _, f := range change {
@@ -58,7 +58,7 @@ func round(t *testing.T, d *dispatch.Dispatcher) time.Duration {
 // while they are pending.
 func TestRoundReleasesAWindow(t *testing.T) {
 	s := newSite(t)
-	s.submit("a", kinds.Update, s.domains(100))
+	s.submit("a", handlers.Update, s.domains(100))
 	d := s.dispatcher()
 	for range 3 {
 		round(t, d)
@@ -74,7 +74,7 @@ func TestRoundReleasesAWindow(t *testing.T) {
 // TestOneDispatcherIsActive has two dispatchers: the one of the newer protocol releases.
 func TestOneDispatcherIsActive(t *testing.T) {
 	s := newSite(t)
-	s.submit("a", kinds.Update, s.domains(100))
+	s.submit("a", handlers.Update, s.domains(100))
 	newer := s.dispatcher(func(c *dispatch.Config) { c.Protocol = 2 })
 	older := s.dispatcher()
 	round(t, newer)
@@ -87,7 +87,7 @@ func TestOneDispatcherIsActive(t *testing.T) {
 func TestReturnSegments(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
-		s.submit("a", kinds.Update, s.domains(100))
+		s.submit("a", handlers.Update, s.domains(100))
 		older := s.dispatcher()
 		round(t, older)
 		newer := dispatch.NewLease(s.rdb, tenant, ledger.NewSessionID(), 2)
@@ -105,7 +105,7 @@ func TestReturnSegments(t *testing.T) {
 // TestPausedQueue releases nothing while the queue is paused.
 func TestPausedQueue(t *testing.T) {
 	s := newSite(t)
-	s.submit("a", kinds.Update, s.domains(100))
+	s.submit("a", handlers.Update, s.domains(100))
 	d := s.dispatcher()
 	round(t, d)
 	inspector := asynq.NewInspectorFromRedisClient(s.rdb)
@@ -140,8 +140,8 @@ func TestBlockedOperation(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
-			s.submit("a", kinds.Update, s.domains(100))
-			s.submit("b", kinds.Update, s.domains(100))
+			s.submit("a", handlers.Update, s.domains(100))
+			s.submit("b", handlers.Update, s.domains(100))
 			d := s.dispatcher(func(config *dispatch.Config) {
 				config.Pace = func(context.Context) (pace.State, error) {
 					c.state.At = time.Now()
@@ -165,7 +165,7 @@ func TestBurstIsReleased(t *testing.T) {
 	for available, want := range map[int64]int{30: 30, 0: 2} {
 		t.Run(fmt.Sprint(available), func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
-				s.submit("a", kinds.Update, s.domains(40))
+				s.submit("a", handlers.Update, s.domains(40))
 				d := s.dispatcher(func(config *dispatch.Config) {
 					config.Places, config.Rate = 100, func() float64 { return 2 }
 					config.Pace = func(context.Context) (pace.State, error) {
@@ -188,9 +188,9 @@ func TestBurstIsReleased(t *testing.T) {
 func TestBlockedSort(t *testing.T) {
 	s := newSite(t)
 	s.proven("proven", 4)
-	s.submit("new", kinds.Update, s.domains(3))
+	s.submit("new", handlers.Update, s.domains(3))
 	d := s.dispatcher(func(c *dispatch.Config) {
-		c.Kinds = map[ledger.Kind]dispatch.Kind{kinds.Update: {Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}}}
+		c.Kinds = map[ledger.Kind]dispatch.Kind{handlers.Update: {Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}}}
 		c.Pace = func(context.Context) (pace.State, error) {
 			return pace.State{At: time.Now(), Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain}}}, nil
 		}
@@ -238,7 +238,7 @@ func (r *refuse) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func TestGiveBack(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
-		s.submit("a", kinds.Update, s.domains(5))
+		s.submit("a", handlers.Update, s.domains(5))
 		rdb, hook := redistest.New(t), &refuse{}
 		hook.left.Store(3)
 		rdb.AddHook(hook)
@@ -314,7 +314,7 @@ func TestTaskWithoutContent(t *testing.T) {
 	}
 	d := s.dispatcher()
 	for _, run := range []ledger.RunID{"a", "b"} { // the queue is known to asynq from the first task on
-		s.submit(run, kinds.Update, s.domains(2))
+		s.submit(run, handlers.Update, s.domains(2))
 		round(t, d)
 	}
 	if n := s.pending(); n != 4 {
@@ -372,7 +372,7 @@ func TestDeadWorker(t *testing.T) {
 func (s *site) proven(id ledger.RunID, n int) {
 	s.t.Helper()
 	ctx := s.t.Context()
-	run := s.submit(id, kinds.Update, s.domains(n))
+	run := s.submit(id, handlers.Update, s.domains(n))
 	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
 	release, err := s.Release(ctx, seg, ledger.Quota{First: n})
 	if err != nil {
@@ -415,7 +415,7 @@ func (s *site) pendingOf() map[ledger.RunID]int {
 func TestFirstReadsTakeNoTurn(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
-		s.submit("new", kinds.Update, s.domains(8))
+		s.submit("new", handlers.Update, s.domains(8))
 		time.Sleep(time.Millisecond) // the run of the proven rows is the younger one
 		s.proven("proven", 8)
 		d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 0.8 } })
@@ -436,7 +436,7 @@ func TestFirstReadsWait(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.proven("proven", 8)
 		time.Sleep(time.Millisecond) // the run is the older one
-		s.submit("new", kinds.Update, s.domains(8))
+		s.submit("new", handlers.Update, s.domains(8))
 		d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 2 } })
 		for range 3 { // the first learns how many rows are ready
 			time.Sleep(600 * time.Millisecond) // another permit
@@ -477,13 +477,13 @@ func TestLostAnswerOfAResult(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		outcomes, lost := make(chan ledger.Outcome, 10), &atomic.Int64{}
 		lost.Store(2)
-		s.submit("a", kinds.Update, [][]byte{[]byte(`{"n":1}`)})
+		s.submit("a", handlers.Update, [][]byte{[]byte(`{"n":1}`)})
 		s.start(func(o *options) {
 			o.engine.Ledger = lostEnd{o.engine.Ledger, lost}
 			o.engine.Observe = func(_ context.Context, _ ledger.Kind, outcome ledger.Outcome, _ int, _ time.Duration) {
 				outcomes <- outcome
 			}
-			o.engine.Handlers = map[ledger.Kind]engine.Handler{kinds.Update: engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+			o.engine.Handlers = map[ledger.Kind]engine.Handler{handlers.Update: engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 				return ledger.Result{Outcome: engine.Refused, Detail: "no"}, nil
 			})}
 		})

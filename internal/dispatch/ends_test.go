@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"orgops/internal/dispatch"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
+	"orgops/tasks/handlers"
 )
 
 // ended submits runs and cancels them.
@@ -21,7 +21,7 @@ func (s *site) ended(n int) (ids []ledger.RunID) {
 	s.t.Helper()
 	for i := range n {
 		id := ledger.RunID(fmt.Sprintf("ended%d", i))
-		s.submit(id, kinds.Update, s.domains(1))
+		s.submit(id, handlers.Update, s.domains(1))
 		if err := s.Cancel(s.t.Context(), id); err != nil {
 			s.t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestEndsTakeLong(t *testing.T) {
 				t.Fatal("the dispatcher has lost its lease")
 			}
 		}
-		s.submit("a", kinds.Update, s.domains(5))
+		s.submit("a", handlers.Update, s.domains(5))
 		d.Wake()
 		s.await("rows are released", func() bool { return s.pending() == 5 })
 		close(over)

@@ -10,10 +10,10 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks/handlers"
 )
 
 // settled counts how often each row was settled.
@@ -61,7 +61,7 @@ func TestFleet(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	rows := redistest.Amount(250, 2000)
-	s.submit("big", kinds.Update, s.domains(rows))
+	s.submit("big", handlers.Update, s.domains(rows))
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Skip: 100, Count: 20, DropAfter: true})
 	times := &settled{rows: map[ledger.Row]int{}}
 	change := func(o *options) {
@@ -107,10 +107,10 @@ func TestFleet(t *testing.T) {
 func TestSmallRunPassesBigOne(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		rows := redistest.Amount(600, 1500)
-		s.submit("big", kinds.Update, s.domains(rows))
+		s.submit("big", handlers.Update, s.domains(rows))
 		w := s.start(func(o *options) { o.dispatch.Rate = func() float64 { return 200 } })
 		s.await("the big run begins", func() bool { return len(s.patches()) > 50 })
-		s.submit("small", kinds.Update, s.domains(10))
+		s.submit("small", handlers.Update, s.domains(10))
 		begun := time.Now()
 		s.awaitEnd("small")
 		took, open := time.Since(begun), int64(rows)-s.run("big").Counts.Settled()
@@ -126,8 +126,8 @@ func TestRunsShareThePace(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
 		rows := redistest.Amount(150, 600)
-		s.submit("a", kinds.Update, s.domains(rows))
-		s.submit("b", kinds.Update, s.domains(rows))
+		s.submit("a", handlers.Update, s.domains(rows))
+		s.submit("b", handlers.Update, s.domains(rows))
 		w := s.start(func(o *options) { o.dispatch.Rate = func() float64 { return 100 } })
 		s.await("a third is done", func() bool { return len(s.patches()) > 2*rows/3 })
 		w.stop()
@@ -142,7 +142,7 @@ func TestRunsShareThePace(t *testing.T) {
 func TestPauseResumeCancel(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
-		s.submit("a", kinds.Update, s.domains(600))
+		s.submit("a", handlers.Update, s.domains(600))
 		w := s.start(func(o *options) { o.dispatch.Rate = func() float64 { return 150 } })
 		defer w.stop()
 		s.await("the run begins", func() bool { return len(s.patches()) > 20 })
@@ -188,7 +188,7 @@ func TestStop(t *testing.T) {
 	with := func(h engine.Handler) func(*options) {
 		return func(o *options) {
 			o.engine.Handlers[slow] = h
-			o.dispatch.Kinds[slow] = o.dispatch.Kinds[kinds.Update]
+			o.dispatch.Kinds[slow] = o.dispatch.Kinds[handlers.Update]
 		}
 	}
 	s.submit("a", slow, [][]byte{[]byte(`{}`), []byte(`{}`)})

@@ -12,9 +12,9 @@ import (
 
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
+	"orgops/tasks/handlers"
 )
 
 // mortal ends its dispatcher, as kill -9 does, before or after the call of that number.
@@ -76,7 +76,7 @@ func TestKill(t *testing.T) {
 				onSite(t, func(t *testing.T, s *site) {
 					clock := redistest.Mini(t)
 					m.Ledger = s.Ledger
-					s.submit("a", kinds.Update, s.domains(20))
+					s.submit("a", handlers.Update, s.domains(20))
 					first := s.dispatcher(func(c *dispatch.Config) { c.Ledger = m })
 					var life sync.WaitGroup
 					life.Go(func() {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"orgops/internal/engine/kinds"
 	"orgops/internal/redistest"
+	"orgops/tasks/handlers"
 )
 
 // TestAtMaxmemory has Redis refuse writes: the dispatcher tries once a second, and goes on
@@ -19,7 +19,7 @@ func TestAtMaxmemory(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client()
 	s := newSiteOn(t, rdb)
-	s.submit("a", kinds.Update, s.domains(100))
+	s.submit("a", handlers.Update, s.domains(100))
 	d := s.dispatcher()
 	round(t, d) // the scripts are there
 	limit := func(bytes string) {

@@ -16,11 +16,12 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 func TestMain(m *testing.M) {
@@ -44,7 +45,7 @@ type site struct {
 	t       *testing.T
 	rdb     redis.UniversalClient
 	sandbox *sandbox.Sandbox
-	api     kinds.Domains
+	api     handlers.Domains
 	log     *logtest.Buffer
 }
 
@@ -91,19 +92,19 @@ func newAPI(t *testing.T) (*sandbox.Sandbox, *apiclient.Client) {
 // waits for a socket.
 type briefAPI struct{ *apiclient.Client }
 
-// DiscoveryDomain implements [kinds.Domains].
+// DiscoveryDomain implements [handlers.Domains].
 func (a briefAPI) DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error) {
 	defer a.CloseIdle()
 	return a.Client.DiscoveryDomain(ctx, organization, domain)
 }
 
-// UpdateDiscoveryDomain implements [kinds.Domains].
+// UpdateDiscoveryDomain implements [handlers.Domains].
 func (a briefAPI) UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
 	defer a.CloseIdle()
 	return a.Client.UpdateDiscoveryDomain(ctx, organization, domain, u)
 }
 
-func siteOf(t *testing.T, rdb redis.UniversalClient, sb *sandbox.Sandbox, api kinds.Domains) *site {
+func siteOf(t *testing.T, rdb redis.UniversalClient, sb *sandbox.Sandbox, api handlers.Domains) *site {
 	t.Helper()
 	sb.AddOrganization(org, "one")
 	s := &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: api, log: &logtest.Buffer{}}
@@ -131,7 +132,7 @@ func (s *site) domains(n int) [][]byte {
 	rows := make([][]byte, n)
 	for i := range rows {
 		d := s.sandbox.AddDomain(org, sandbox.Domain{Use: new(true)})
-		row, err := json.Marshal(kinds.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID, UseForOrganizationDiscovery: new(false)})
+		row, err := json.Marshal(tasks.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID, UseForOrganizationDiscovery: new(false)})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -187,7 +188,7 @@ func (s *site) engineConfig(l engine.Ledger, session ledger.SessionID) engine.Co
 	return engine.Config{
 		Tenant: tenant, Ledger: l, Session: session, Logger: s.logger(),
 		Handlers: map[ledger.Kind]engine.Handler{
-			kinds.Update: kinds.NewUpdate(kinds.UpdateConfig{API: s.api, RequestTimeout: 50 * time.Millisecond, Settled: 200 * time.Millisecond}),
+			handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: s.api, RequestTimeout: 50 * time.Millisecond, Settled: 200 * time.Millisecond}),
 		},
 	}
 }
@@ -196,12 +197,12 @@ func (s *site) engineConfig(l engine.Ledger, session ledger.SessionID) engine.Co
 func (s *site) start(change ...func(*options)) *worker {
 	s.t.Helper()
 	w := &worker{site: s, stopping: make(chan struct{})}
-	w.session = ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol, Tenants: []ledger.Tenant{tenant}, Kinds: []ledger.Kind{kinds.Update}}
+	w.session = ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol, Tenants: []ledger.Tenant{tenant}, Kinds: []ledger.Kind{handlers.Update}}
 	rdb := redistest.ForServer(s.t)
 	l := ledger.New(rdb)
 	o := options{engine: s.engineConfig(l, w.session.ID), places: places, dispatch: dispatch.Config{
 		Tenant: tenant, Ledger: l, Redis: rdb, Queue: queue, Session: w.session.ID, Protocol: engine.Protocol, Places: places,
-		Kinds:  map[ledger.Kind]dispatch.Kind{kinds.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
+		Kinds:  map[ledger.Kind]dispatch.Kind{handlers.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
 		Logger: s.logger(),
 	}}
 	o.engine.Stopping = w.stopping

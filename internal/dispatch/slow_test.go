@@ -10,8 +10,8 @@ import (
 
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
+	"orgops/tasks/handlers"
 )
 
 // slowly is a hook by which a Redis needs a time for each command, and executes one after
@@ -77,7 +77,7 @@ func (b beginning) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execu
 func TestSlowRedis(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
-		s.submit("a", kinds.Update, s.domains(300))
+		s.submit("a", handlers.Update, s.domains(300))
 		var counted releases
 		s.start(func(o *options) {
 			o.dispatch.Redis.AddHook(&slowly{turn: make(chan struct{}, 1), took: 15 * time.Millisecond})

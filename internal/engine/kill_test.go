@@ -9,14 +9,14 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
+	"orgops/tasks/handlers"
 )
 
 // mortal ends its worker, as kill -9 does, before or after the call of that number.
 type mortal struct {
 	engine.Ledger
-	api   kinds.Domains
+	api   handlers.Domains
 	call  int // that ends the worker, from 0
 	after bool
 	n     int
@@ -76,7 +76,7 @@ func (m *mortal) UpdateDiscoveryDomain(ctx context.Context, organization, domain
 func (s *site) die(m *mortal) {
 	s.t.Helper()
 	worker, session := s.worker(func(c *engine.Config) {
-		c.Ledger, c.Handlers = m, map[ledger.Kind]engine.Handler{kinds.Update: s.updates(m)}
+		c.Ledger, c.Handlers = m, map[ledger.Kind]engine.Handler{handlers.Update: s.updates(m)}
 	})
 	worker.StopClock()
 	task := s.release()

@@ -9,11 +9,12 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // TestRecheckLost checks that the first sweep after the grace period, and each later one, reports
@@ -24,7 +25,7 @@ func TestRecheckLost(t *testing.T) {
 	s.verified(new(true))
 	for day := range 10 {
 		if day == 8 { // a second execution, and one without an answer
-			s.open("", kinds.Recheck, s.rowOf())
+			s.open("", handlers.Recheck, s.rowOf())
 		} else {
 			s.scan()
 		}
@@ -33,7 +34,7 @@ func TestRecheckLost(t *testing.T) {
 			s.wantRow(r, engine.Unchanged, "absent: ")
 		} else {
 			s.wantRow(r, engine.Lost, "gone since ", fmt.Sprintf("by %d sweeps", day+1), "There is no TXT record")
-			if e, err := kinds.ReadEvidence(r.Evidence); err != nil || e.State != "absent" || len(e.Said) < 2 {
+			if e, err := handlers.ReadEvidence(r.Evidence); err != nil || e.State != "absent" || len(e.Said) < 2 {
 				t.Errorf("evidence %+v, %v", e, err)
 			}
 		}
@@ -76,7 +77,7 @@ func TestRecheckOnce(t *testing.T) {
 	s.finish()
 	for range 5 {
 		s.clock.advance(time.Hour)
-		s.open("", kinds.Recheck, row)
+		s.open("", handlers.Recheck, row)
 		s.wantRow(s.finish(), engine.Unchanged, "absent: ")
 	}
 	if m := s.domainState(); m.Absence == nil || m.Absence.Checks != 1 || m.Sweeps != 1 {
@@ -140,14 +141,14 @@ func TestRecheckPresent(t *testing.T) {
 
 // TestRecheckInvalid checks that a row without a required member settles as invalid.
 func TestRecheckInvalid(t *testing.T) {
-	for detail, row := range map[string]kinds.RecheckRow{
+	for detail, row := range map[string]tasks.RecheckRow{
 		"verification_txt: want 1 to": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", Status: "verified", Tick: 1},
 		"status: want verified or":    {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", VerificationTXT: "x", Tick: 1},
 		"tick: want a Unix second":    {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", VerificationTXT: "x", Status: "verified"},
 	} {
 		t.Run(detail, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
-			s.open("", kinds.Recheck, row)
+			s.open("", handlers.Recheck, row)
 			s.wantRow(s.finish(), engine.InvalidRow, detail)
 			s.wantRequests()
 		})
@@ -175,7 +176,7 @@ func TestRecheckUnreadable(t *testing.T) {
 // worker.
 func TestRecheckUnknownMember(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
-	for _, kind := range []ledger.Kind{kinds.Recheck, kinds.Revoke} {
+	for _, kind := range []ledger.Kind{handlers.Recheck, handlers.Revoke} {
 		s.open("", kind, []byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","tick":1,"new":1}`))
 		s.once()
 		if row := s.row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
@@ -229,7 +230,7 @@ func TestRecheckOthers(t *testing.T) {
 		stale := s.rowOf()
 		s.wantRow(s.finish(), ledger.Done)
 		stale.Tick = s.clock.now().Unix() + 1
-		s.open("", kinds.Recheck, stale)
+		s.open("", handlers.Recheck, stale)
 		s.finish()
 		if m := s.domainState(); m.Revoked == nil {
 			t.Errorf("state %+v", m)
@@ -242,7 +243,7 @@ func TestRecheckOthers(t *testing.T) {
 		s.wantRow(s.finish(), ledger.Done)
 		stale.Tick = s.clock.now().Unix() + 1
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2, Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
-		s.open("", kinds.Recheck, stale)
+		s.open("", handlers.Recheck, stale)
 		s.finish()
 		if m := s.domainState(); m.Revoked == nil {
 			t.Errorf("state %+v", m)
@@ -395,7 +396,7 @@ func TestSweepVerifiesWithAFlag(t *testing.T) {
 	s.flag(nil)
 	s.wantRow(s.finish(), engine.Refused, "has no use_for_organization_discovery", "nothing was changed", "set the flag explicitly once")
 	s.wantPatches()
-	s.open("", kinds.Verify, kinds.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
+	s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
 	s.finish()
 	s.wantPatches(`{"status":"verified"}`)
 }
@@ -419,7 +420,7 @@ func TestStatusBringsItsFlag(t *testing.T) {
 				test.change(s)
 				s.publish()
 				if undo {
-					s.open("", kinds.Verify, kinds.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom, UseForOrganizationDiscovery: &s.domainState().Revoked.Flag, Restore: true})
+					s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom, UseForOrganizationDiscovery: &s.domainState().Revoked.Flag, Restore: true})
 					s.wantRow(s.finish(), ledger.Done)
 				} else {
 					s.wantRow(s.sweep(), ledger.Done)
@@ -509,13 +510,13 @@ func TestStrictSettings(t *testing.T) {
 // the slow places.
 func TestRecheckPlaces(t *testing.T) {
 	for name, test := range map[string]struct {
-		places *kinds.Places
+		places *handlers.Places
 		reason dnscheck.Reason
 		open   bool
 	}{
-		"slow":     {kinds.NewPlaces(2, 1), dnscheck.ReasonTimeout, true},
-		"not slow": {kinds.NewPlaces(2, 1), dnscheck.ReasonNoName, false},
-		"full":     {kinds.NewPlaces(1, 1), dnscheck.ReasonNoName, true},
+		"slow":     {handlers.NewPlaces(2, 1), dnscheck.ReasonTimeout, true},
+		"not slow": {handlers.NewPlaces(2, 1), dnscheck.ReasonNoName, false},
+		"full":     {handlers.NewPlaces(1, 1), dnscheck.ReasonNoName, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // clients returns n client IDs. The names of those at bad mark them.
@@ -33,7 +34,7 @@ func clients(n int, bad ...int) (ids []string) {
 
 func removals(organization string, clients ...string) (rows []string) {
 	for _, c := range clients {
-		row, _ := json.Marshal(kinds.RemoveRow{OrganizationID: organization, ClientID: c})
+		row, _ := json.Marshal(tasks.RemoveRow{OrganizationID: organization, ClientID: c})
 		rows = append(rows, string(row))
 	}
 	return rows
@@ -43,23 +44,23 @@ func removals(organization string, clients ...string) (rows []string) {
 // many of them.
 func removing(t *testing.T, most int, ids []string, change ...func(*sandbox.Options)) scene {
 	t.Helper()
-	s := scene{site: newSite(t, change...), kind: kinds.Remove}
+	s := scene{site: newSite(t, change...), kind: handlers.Remove}
 	s.handler = func(sab *saboteur) engine.Handler {
-		cfg := kinds.RemoveConfig{API: s.api, MaxClients: most, Limit: pace.NewClientLimit(s.rdb, string(tenant))}
+		cfg := handlers.RemoveConfig{API: s.api, MaxClients: most, Limit: pace.NewClientLimit(s.rdb, string(tenant))}
 		if sab != nil {
 			cfg.API = sabotagedClients{s.api, sab}
 		}
-		return kinds.NewRemove(cfg)
+		return handlers.NewRemove(cfg)
 	}
 	if len(ids) > 0 {
 		s.sandbox.AddClients(org, ids...)
-		s.submit(kinds.Remove, removals(org, ids...)...)
+		s.submit(handlers.Remove, removals(org, ids...)...)
 	}
 	return s
 }
 
 type sabotagedClients struct {
-	kinds.Clients
+	handlers.Clients
 	*saboteur
 }
 
@@ -205,7 +206,7 @@ func TestAllRefused(t *testing.T) {
 	later := func(id ledger.RunID, want int) {
 		t.Helper()
 		before := len(s.deletes())
-		s.submitAs(id, kinds.Remove, removals(org, clients(20)...)...)
+		s.submitAs(id, handlers.Remove, removals(org, clients(20)...)...)
 		s.drainBounded(e, 64)
 		if n := len(s.deletes()) - before; n != want {
 			t.Errorf("%d requests for 20 rows of run %s, want %d", n, id, want)
@@ -237,7 +238,7 @@ func TestClientLimit(t *testing.T) {
 			before := len(s.deletes())
 			other := clients(100)
 			s.sandbox.AddClients(org, other...)
-			s.submitAs("b", kinds.Remove, removals(org, other...)...)
+			s.submitAs("b", handlers.Remove, removals(org, other...)...)
 			e, _ = s.on(nil)
 			s.drainBounded(e, 64)
 			if n, want := len(s.deletes())-before, (100+c.limit-1)/c.limit; n != want || len(s.sandbox.Clients(org)) > 0 {
@@ -280,7 +281,7 @@ func TestRefusedBatch(t *testing.T) {
 				s.sandbox.AddFault(*c.fault)
 			}
 			rows := slices.Insert(removals("org_2", clients(50)...), 20, removals(org, "a")...)
-			s.submit(kinds.Remove, rows...)
+			s.submit(handlers.Remove, rows...)
 			e, _ := s.on(nil)
 			_ = e.ProcessTask(t.Context(), s.release())
 			for n, row := range s.rows() {
@@ -301,7 +302,7 @@ func TestRemoveRows(t *testing.T) {
 	s := removing(t, 0, nil)
 	s.sandbox.AddClients(org, "a", "b")
 	rows := removals(org, "a", "b", "a", "")
-	s.submit(kinds.Remove, append(rows, `[]`, `{"organization_id":"org_1","client_id":"c","new":1}`)...)
+	s.submit(handlers.Remove, append(rows, `[]`, `{"organization_id":"org_1","client_id":"c","new":1}`)...)
 	e, _ := s.on(nil)
 	_ = e.ProcessTask(t.Context(), s.release())
 	for n, want := range []ledger.Outcome{ledger.Done, ledger.Done, ledger.Done, engine.InvalidRow, engine.InvalidRow, engine.Unrecognized} {
@@ -318,7 +319,7 @@ func TestRemoveRows(t *testing.T) {
 		t.Errorf("requests %v, want one that names each client once", got)
 	}
 	for content, want := range map[string]string{rows[0]: org, `[]`: ""} {
-		if got := kinds.RemoveGroup([]byte(content)); got != want {
+		if got := tasks.OrganizationOf([]byte(content)); got != want {
 			t.Errorf("group of %s: %q", content, got)
 		}
 	}

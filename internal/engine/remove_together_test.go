@@ -11,8 +11,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
+	"orgops/tasks/handlers"
 )
 
 // together is a site with runs of one row each, which remove a client each.
@@ -27,7 +27,7 @@ func removingTogether(t *testing.T, n int) together {
 	s := together{scene: removing(t, 0, nil), ids: clients(n)}
 	s.sandbox.AddClients(org, s.ids...)
 	for i, row := range removals(org, s.ids...) {
-		s.submitAs(ledger.RunID(fmt.Sprintf("run-%d", i)), kinds.Remove, row)
+		s.submitAs(ledger.RunID(fmt.Sprintf("run-%d", i)), handlers.Remove, row)
 		s.runs = append(s.runs, s.run)
 	}
 	return s
@@ -91,7 +91,7 @@ func (s together) finish(dead ledger.SessionID) {
 func TestRemoveTogether(t *testing.T) {
 	t.Parallel()
 	s := removingTogether(t, 4)
-	s.submitAs("malformed", kinds.Remove, `{"organization_id":"org_1"}`)
+	s.submitAs("malformed", handlers.Remove, `{"organization_id":"org_1"}`)
 	s.runs = append(s.runs, s.run)
 	task := s.task()
 	if err := errors.Join(s.Pause(t.Context(), s.runs[0].ID), s.Cancel(t.Context(), s.runs[2].ID)); err != nil {

@@ -10,12 +10,12 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
+	"orgops/tasks/handlers"
 )
 
 // returning makes a revoked domain whose token is published again, and submits the row that routes
@@ -106,7 +106,7 @@ func TestRevokeDecidesAgain(t *testing.T) {
 			s.decided(new(true))
 			row := s.revocation()
 			tighten(&row)
-			s.open("", kinds.Revoke, row)
+			s.open("", handlers.Revoke, row)
 			s.wantRow(s.finish(), engine.Unchanged, "not revoked: ", "have found it gone, over")
 			s.wantPatches()
 		})
@@ -140,14 +140,14 @@ func TestRevokeBrake(t *testing.T) {
 		m.Absence = &sweep.Absence{Since: m.At.Add(-9 * 24 * time.Hour), Tick: m.Tick - 9*86400, Last: m.At, LastTick: m.Tick, Checks: 9}
 	})
 	s.flag(new(true))
-	s.open("", kinds.Revoke, s.revocation())
+	s.open("", handlers.Revoke, s.revocation())
 	s.wantRow(s.finish(), engine.Unchanged, "2 domains of the tenant were revoked in seven days", "--max")
 	s.wantPatches(patchNoUse, patchNoUse)
 	if m := s.domainState(); m.Revoked != nil || m.Absence == nil {
 		t.Errorf("state %+v", m)
 	}
 	s.max = 3
-	s.open("", kinds.Revoke, s.revocation())
+	s.open("", handlers.Revoke, s.revocation())
 	s.wantRow(s.finish(), ledger.Done)
 	s.wantPatches(patchNoUse, patchNoUse, patchNoUse)
 }
@@ -191,7 +191,7 @@ func TestRouteDecidesAgain(t *testing.T) {
 		s.finish()
 		s.publish()
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2, Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
-		s.open("", kinds.Revoke, undo)
+		s.open("", handlers.Revoke, undo)
 		s.wantRow(s.finish(), ledger.Done, "restored")
 		s.wantPatches(patchNoUse, patchUse)
 	})
@@ -201,7 +201,7 @@ func TestRouteDecidesAgain(t *testing.T) {
 		s.finish()
 		s.publish()
 		s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
-		s.open("", kinds.Revoke, undo)
+		s.open("", handlers.Revoke, undo)
 		s.once()
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3, Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
 		s.wantRow(s.finish(), ledger.Done, "restored")
@@ -573,7 +573,7 @@ func TestRevokeFrozen(t *testing.T) {
 }
 
 // unstamped is an API whose reads have no time.
-type unstamped struct{ kinds.Domains }
+type unstamped struct{ handlers.Domains }
 
 func (u unstamped) DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error) {
 	return u.Domains.DiscoveryDomain(apiclient.BeforeSending(ctx, nil), organization, domain)
@@ -613,7 +613,7 @@ func (d disproving) Disprove(ctx context.Context, host, txt string) (dnscheck.Ve
 // a request. The place is free once DNS has answered.
 func TestRevokePlaces(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
-	s.places = kinds.NewPlaces(1, 0)
+	s.places = handlers.NewPlaces(1, 0)
 	s.decided(new(true))
 	dns := s.checked()
 	asked, hold := make(chan struct{}), make(chan struct{})
@@ -628,7 +628,7 @@ func TestRevokePlaces(t *testing.T) {
 	<-asked
 	s.config.DNS = dns
 	requests := len(s.requests())
-	s.open("", kinds.Revoke, s.revocation())
+	s.open("", handlers.Revoke, s.revocation())
 	s.once()
 	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
 		t.Errorf("row without a place: %+v", row)
@@ -668,7 +668,7 @@ func TestRevokeInvalid(t *testing.T) {
 	} {
 		t.Run(detail, func(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
-			s.open("", kinds.Revoke, row)
+			s.open("", handlers.Revoke, row)
 			s.wantRow(s.finish(), engine.InvalidRow, detail)
 		})
 	}

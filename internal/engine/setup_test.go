@@ -13,10 +13,11 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 func TestMain(m *testing.M) {
@@ -110,11 +111,11 @@ func (s *site) submitAs(id ledger.RunID, kind ledger.Kind, rows ...string) {
 func (s *site) update() sandbox.Domain {
 	s.t.Helper()
 	d := s.sandbox.AddDomain(org, sandbox.Domain{Status: "verified", Use: new(false)})
-	row, err := json.Marshal(kinds.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID, Status: new(apiclient.StatusPending)})
+	row, err := json.Marshal(tasks.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID, Status: new(apiclient.StatusPending)})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.submit(kinds.Update, string(row))
+	s.submit(handlers.Update, string(row))
 	return d
 }
 
@@ -159,7 +160,7 @@ func (s *site) worker(change ...func(*engine.Config)) (*engine.Engine, ledger.Se
 	session := ledger.NewSessionID()
 	c := engine.Config{
 		Tenant: tenant, Ledger: s.Ledger, Session: session, Logger: slog.New(slog.DiscardHandler),
-		Handlers: map[ledger.Kind]engine.Handler{kinds.Update: s.updates(s.api)},
+		Handlers: map[ledger.Kind]engine.Handler{handlers.Update: s.updates(s.api)},
 	}
 	for _, f := range change {
 		f(&c)
@@ -167,8 +168,8 @@ func (s *site) worker(change ...func(*engine.Config)) (*engine.Engine, ledger.Se
 	return engine.New(c), session
 }
 
-func (s *site) updates(api kinds.Domains) engine.Handler {
-	return kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: requestTimeout, Settled: 4 * requestTimeout})
+func (s *site) updates(api handlers.Domains) engine.Handler {
+	return handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: requestTimeout, Settled: 4 * requestTimeout})
 }
 
 // handler has a worker use this handler for all kinds.

@@ -14,11 +14,12 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // sweepSite is a verifySite whose domain is swept. Each run has one row.
@@ -29,15 +30,15 @@ type sweepSite struct {
 	rules    sweep.Rules
 	prove    bool
 	set      sweep.Setting
-	max      int64         // revocations
-	places   *kinds.Places // of revocations
-	servers  bool          // a disproof needs name servers, and the sandbox has none
+	max      int64            // revocations
+	places   *handlers.Places // of revocations
+	servers  bool             // a disproof needs name servers, and the sandbox has none
 	log      strings.Builder
 	notified []events.Event
 	runs     int
 	// asked are the runs that handlers have submitted and that were not executed yet. known
 	// are the IDs of all.
-	asked []kinds.OneRow
+	asked []handlers.OneRow
 	last  ledger.Result // of these
 	known map[ledger.RunID]bool
 
@@ -96,11 +97,11 @@ func (s *sweepSite) Notify(_ context.Context, e events.Event) error {
 }
 
 // sweepHandlers returns the handlers of a worker.
-func (s *sweepSite) sweepHandlers(cfg kinds.VerifyConfig) map[ledger.Kind]engine.Handler {
+func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
 	states := &sweep.States{Tenant: string(tenant), Store: probedStore{s.states.Store, s.point}, Notifier: s}
-	cfg.Notify = kinds.NotifyStates(states)
+	cfg.Notify = handlers.NotifyStates(states)
 	dns := s.checked()
-	submit := func(_ context.Context, run kinds.OneRow) error {
+	submit := func(_ context.Context, run handlers.OneRow) error {
 		s.point("before submit")
 		if !s.known[run.ID] {
 			s.known[run.ID], s.asked = true, append(s.asked, run)
@@ -109,9 +110,9 @@ func (s *sweepSite) sweepHandlers(cfg kinds.VerifyConfig) map[ledger.Kind]engine
 		return run.ID.Validate()
 	}
 	return map[ledger.Kind]engine.Handler{
-		kinds.Verify:  kinds.NewVerify(cfg),
-		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: cfg, Tenant: tenant, States: states, Rules: s.rules, Operators: dns, Submit: submit}),
-		kinds.Revoke: kinds.NewRevoke(kinds.RevokeConfig{
+		handlers.Verify:  handlers.NewVerify(cfg),
+		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: cfg, Tenant: tenant, States: states, Rules: s.rules, Operators: dns, Submit: submit}),
+		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
 			API: cfg.API, DNS: dns, States: states, Rules: s.rules, Places: s.places, NoServers: !s.servers, RequestTimeout: cfg.RequestTimeout, Logger: cfg.Logger,
 		}),
 	}
@@ -119,9 +120,9 @@ func (s *sweepSite) sweepHandlers(cfg kinds.VerifyConfig) map[ledger.Kind]engine
 
 // sweepDNS is the part of a checker that the kinds of sweeps need.
 type sweepDNS interface {
-	kinds.DNS
-	kinds.RevokeDNS
-	kinds.Operators
+	handlers.DNS
+	handlers.RevokeDNS
+	handlers.Operators
 }
 
 func (s *sweepSite) checked() sweepDNS {
@@ -203,19 +204,19 @@ func (s *sweepSite) once() bool {
 }
 
 // rowOf returns the sweep's row of the domain in its present state.
-func (s *sweepSite) rowOf() kinds.RecheckRow {
+func (s *sweepSite) rowOf() tasks.RecheckRow {
 	d, _ := s.sandbox.Domain(org, dom)
-	return kinds.RecheckRow{
+	return tasks.RecheckRow{
 		OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.Host, VerificationTXT: d.TXT,
 		Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use, Prove: s.prove, Tick: s.clock.now().Unix(),
 	}
 }
 
 // scan submits the row of a sweep of now.
-func (s *sweepSite) scan() (row kinds.RecheckRow) {
+func (s *sweepSite) scan() (row tasks.RecheckRow) {
 	s.t.Helper()
 	row = s.rowOf()
-	s.open("", kinds.Recheck, row)
+	s.open("", handlers.Recheck, row)
 	return row
 }
 
@@ -331,7 +332,7 @@ func (s *sweepSite) decided(use *bool) sandbox.Domain {
 	s.t.Helper()
 	d := s.due(use)
 	s.conclude(s.missed())
-	s.open("", kinds.Revoke, s.revocation())
+	s.open("", handlers.Revoke, s.revocation())
 	return d
 }
 
@@ -457,7 +458,7 @@ func (s *sweepSite) wantVerdict(what, state, audited string) {
 	s.t.Helper()
 	history := s.domainState().History
 	last := history[len(history)-1]
-	v, err := kinds.ReadEvidence(last.Verdict)
+	v, err := handlers.ReadEvidence(last.Verdict)
 	if err != nil || last.What != what || v.State != state || len(v.Said) != 3 || v.Compared.DiscoveryDomainID != dom {
 		s.t.Errorf("the history ends with %q, by the verdict %+v, %v; want %q, by one that is %s", last.What, v, err, what, state)
 	}

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
+	"orgops/tasks/handlers"
 )
 
 // sweepScene is the last sweep of a grace period, a revocation, or the sweep of a token's return.
@@ -40,7 +40,7 @@ func (c sweepScene) play(s *sweepSite) {
 		s.sweep()
 		return
 	}
-	s.open("", kinds.Revoke, s.revocation())
+	s.open("", handlers.Revoke, s.revocation())
 	s.finish()
 }
 

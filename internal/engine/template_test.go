@@ -15,9 +15,9 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
+	"orgops/tasks/handlers"
 )
 
 // template is the content of a row.
@@ -36,27 +36,27 @@ func same(changes ...func(*sandbox.Template)) sandbox.Template {
 type creation struct {
 	scene
 	timeout time.Duration
-	tenant  kinds.Templates
+	tenant  handlers.Templates
 }
 
 // creating returns a site with rows of these contents.
 func creating(t *testing.T, rows []string, change ...func(*sandbox.Options)) *creation {
 	t.Helper()
-	s := &creation{scene: scene{site: newSite(t, change...), kind: kinds.Create}, timeout: requestTimeout}
+	s := &creation{scene: scene{site: newSite(t, change...), kind: handlers.Create}, timeout: requestTimeout}
 	s.tenant = s.api
 	s.handler = func(sab *saboteur) engine.Handler {
-		cfg := kinds.CreateConfig{API: s.tenant, RequestTimeout: s.timeout}
+		cfg := handlers.CreateConfig{API: s.tenant, RequestTimeout: s.timeout}
 		if sab != nil {
 			cfg.API = sabotagedTemplates{s.tenant, sab}
 		}
-		return kinds.NewCreate(cfg)
+		return handlers.NewCreate(cfg)
 	}
-	s.submit(kinds.Create, rows...)
+	s.submit(handlers.Create, rows...)
 	return s
 }
 
 // templates has a name that is not its method's, so that it can be embedded.
-type templates = kinds.Templates
+type templates = handlers.Templates
 
 type sabotagedTemplates struct {
 	templates
@@ -566,7 +566,7 @@ func TestForgottenIntent(t *testing.T) {
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Match: func(sandbox.Request) bool { <-landing; return false }})
 	worker, session := s.worker(func(c *engine.Config) {
 		c.Ledger = forgetful{c.Ledger}
-		c.Handlers[kinds.Create] = kinds.NewCreate(kinds.CreateConfig{API: fatal{s.tenant, &request}, RequestTimeout: s.timeout})
+		c.Handlers[handlers.Create] = handlers.NewCreate(handlers.CreateConfig{API: fatal{s.tenant, &request}, RequestTimeout: s.timeout})
 	})
 	var life sync.WaitGroup
 	life.Go(func() { s.until(worker, func() bool { return false }) })

@@ -9,9 +9,9 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
+	"orgops/tasks/handlers"
 )
 
 // lose has the tenant lose the answer to the next PATCH, which is carried out or not.
@@ -141,7 +141,7 @@ func TestUpdateRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			s.submit(kinds.Update, c.row)
+			s.submit(handlers.Update, c.row)
 			e, _ := s.worker()
 			_ = e.ProcessTask(t.Context(), s.release())
 			if row := s.row(0); row.Result.Outcome != c.want {
@@ -166,7 +166,7 @@ func TestUpdateMembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			d := s.sandbox.AddDomain(org, sandbox.Domain{Status: "verified", Use: new(false)})
-			s.submit(kinds.Update, fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q,%s}`, org, d.ID, c.member))
+			s.submit(handlers.Update, fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q,%s}`, org, d.ID, c.member))
 			e, _ := s.worker()
 			s.drain(e)
 			if row := s.row(0); row.Result.Outcome != ledger.Done {
@@ -201,7 +201,7 @@ func TestUpdateFlagIsFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.CloseIdle)
-	e, _ = s.worker(func(c *engine.Config) { c.Handlers[kinds.Update] = s.updates(client) })
+	e, _ = s.worker(func(c *engine.Config) { c.Handlers[handlers.Update] = s.updates(client) })
 	s.drain(e)
 	if got, _ := s.sandbox.Domain(org, d.ID); got.Status != "pending" || !*got.Use {
 		t.Errorf("status %s, flag %t: want pending, and the flag of the other client", got.Status, *got.Use)
@@ -235,12 +235,12 @@ func TestUpdateFlagAfresh(t *testing.T) {
 func newUpdateSite(t *testing.T, member string) *verifySite {
 	s := newVerifySite(t)
 	s.sandbox.AddOrganization(org, "one")
-	s.handlers = func(c kinds.VerifyConfig) map[ledger.Kind]engine.Handler {
-		update := kinds.NewUpdate(kinds.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})
-		return map[ledger.Kind]engine.Handler{kinds.Update: update}
+	s.handlers = func(c handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
+		update := handlers.NewUpdate(handlers.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})
+		return map[ledger.Kind]engine.Handler{handlers.Update: update}
 	}
 	s.began = s.clock.now()
-	s.submit(kinds.Update, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+member+`}`)
+	s.submit(handlers.Update, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+member+`}`)
 	return s
 }
 
@@ -303,7 +303,7 @@ func TestStopWhileWaitingForPermit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			d := s.sandbox.AddDomain(org, sandbox.Domain{Use: new(true)})
-			s.submit(kinds.Update, `{"organization_id":"org_1","discovery_domain_id":"`+d.ID+`","use_for_organization_discovery":false}`)
+			s.submit(handlers.Update, `{"organization_id":"org_1","discovery_domain_id":"`+d.ID+`","use_for_organization_discovery":false}`)
 			var e *engine.Engine
 			client, err := apiclient.New(apiclient.Config{
 				BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())),
@@ -318,7 +318,7 @@ func TestStopWhileWaitingForPermit(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(client.CloseIdle)
-			e, _ = s.worker(func(c *engine.Config) { c.Handlers[kinds.Update] = s.updates(client) })
+			e, _ = s.worker(func(c *engine.Config) { c.Handlers[handlers.Update] = s.updates(client) })
 			_ = e.ProcessTask(t.Context(), s.release())
 			row := s.row(0)
 			if row.Phase != c.want || row.Intent != nil || row.Checkpoint.Attempts != 0 || len(s.requests()) != 0 {

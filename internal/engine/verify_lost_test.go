@@ -14,11 +14,12 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // trouble is an event during a row, in addition to the fault of the test at each of its
@@ -93,7 +94,7 @@ func (c trouble) check(s *verifySite, point string, patches int) {
 	switch c.want {
 	case ledger.Done:
 		s.wantEvents(events.DomainVerified)
-		if e, err := kinds.ReadEvidence(r.Evidence); err != nil || e.State != "present" {
+		if e, err := handlers.ReadEvidence(r.Evidence); err != nil || e.State != "present" {
 			s.t.Errorf("%s: evidence %+v, %v", point, e, err)
 		}
 	case engine.Refused:
@@ -519,7 +520,7 @@ func TestVerifyForeign(t *testing.T) {
 			s := newVerifySite(t)
 			d := s.domain(sandbox.Domain{Use: new(false)}, true)
 			s.fail(sandbox.OpUpdateDiscoveryDomain, c.fault)
-			s.verify(func(r *kinds.VerifyRow) { r.UseForOrganizationDiscovery = c.want })
+			s.verify(func(r *tasks.VerifyRow) { r.UseForOrganizationDiscovery = c.want })
 			s.step()
 			now := s.now(d)
 			now.Status, now.Use = "verified", new(true)

@@ -14,11 +14,12 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // clock is ahead of the real time by a shift. Redis' time, as executions know it, and the
@@ -109,7 +110,7 @@ func (l *timed) left(r ledger.Receipt, after time.Duration) {
 // API.
 type probe struct {
 	engine.Ledger
-	api kinds.Domains
+	api handlers.Domains
 	on  func(point string)
 }
 
@@ -156,7 +157,7 @@ func (l *line) Ahead(context.Context) time.Duration { return time.Duration(*l) }
 
 // proving is a DNS whose proofs a test makes.
 type proving struct {
-	kinds.DNS
+	handlers.DNS
 	prove func(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 }
 
@@ -177,12 +178,12 @@ type verifySite struct {
 	clock    *clock
 	timed    *timed
 	line     line
-	config   kinds.VerifyConfig
+	config   handlers.VerifyConfig
 	events   []notified
 	stopping chan struct{}      // of the worker; nil: never
 	on       func(point string) // called around each call of an execution
 	// handlers returns the handlers of workers; nil: the one of kind Verify.
-	handlers func(kinds.VerifyConfig) map[ledger.Kind]engine.Handler
+	handlers func(handlers.VerifyConfig) map[ledger.Kind]engine.Handler
 	engine   *engine.Engine // of the last step
 	points   int
 	began    time.Time
@@ -211,7 +212,7 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	rdb := redistest.New(t)
 	s := &verifySite{clock: c, on: func(string) {}, site: &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: client}}
 	s.timed = &timed{Ledger: s.Ledger, clock: c}
-	s.config = kinds.VerifyConfig{
+	s.config = handlers.VerifyConfig{
 		API: client, DNS: s.checker(), Line: &s.line, RequestTimeout: 30 * time.Second,
 		Notify: func(_ context.Context, e events.Event, evidence []byte) error {
 			s.events = append(s.events, notified{e, evidence})
@@ -254,9 +255,9 @@ func (s *verifySite) domain(d sandbox.Domain, published bool) sandbox.Domain {
 }
 
 // verify submits the row.
-func (s *verifySite) verify(change ...func(*kinds.VerifyRow)) {
+func (s *verifySite) verify(change ...func(*tasks.VerifyRow)) {
 	s.t.Helper()
-	row := kinds.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom}
+	row := tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom}
 	for _, f := range change {
 		f(&row)
 	}
@@ -264,14 +265,14 @@ func (s *verifySite) verify(change ...func(*kinds.VerifyRow)) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.submit(kinds.Verify, string(content))
+	s.submit(handlers.Verify, string(content))
 	s.run.GiveUp = s.giveUp
 	s.began = s.clock.now()
 }
 
 // claim sets host and token of the submitted row.
-func claim(host, txt string) func(*kinds.VerifyRow) {
-	return func(r *kinds.VerifyRow) { r.VerificationHost, r.VerificationTXT = host, txt }
+func claim(host, txt string) func(*tasks.VerifyRow) {
+	return func(r *tasks.VerifyRow) { r.VerificationHost, r.VerificationTXT = host, txt }
 }
 
 // worker returns a worker around whose calls s.on is called.
@@ -281,7 +282,7 @@ func (s *verifySite) worker() (*engine.Engine, ledger.SessionID) {
 	cfg.API = p
 	return s.site.worker(func(c *engine.Config) {
 		c.Ledger, c.Stopping = p, s.stopping
-		c.Handlers = map[ledger.Kind]engine.Handler{kinds.Verify: kinds.NewVerify(cfg)}
+		c.Handlers = map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(cfg)}
 		if s.handlers != nil {
 			c.Handlers = s.handlers(cfg)
 		}
@@ -392,9 +393,9 @@ func (s *verifySite) writes() (bodies []string) {
 }
 
 // state returns the state stored with the open row.
-func (s *verifySite) state() kinds.VerifyState {
+func (s *verifySite) state() handlers.VerifyState {
 	s.t.Helper()
-	state, err := kinds.ReadVerifyState(engine.ParseNote(s.row(0).Checkpoint.Memo).Memo)
+	state, err := handlers.ReadVerifyState(engine.ParseNote(s.row(0).Checkpoint.Memo).Memo)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -9,14 +9,15 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // looking is a DNS whose checks return the verdicts of look.
 type looking struct {
-	kinds.DNS
+	handlers.DNS
 	look func(host string) dnscheck.Verdict
 }
 
@@ -48,7 +49,7 @@ func TestVerifySlowPlaces(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	hold, holding := make(chan struct{}), false
-	s.config.Places = kinds.NewPlaces(0, 1)
+	s.config.Places = handlers.NewPlaces(0, 1)
 	s.config.DNS = looking{look: func(host string) dnscheck.Verdict {
 		mu.Lock()
 		asked = append(asked, host)
@@ -63,15 +64,15 @@ func TestVerifySlowPlaces(t *testing.T) {
 	}}
 	rows := make([]string, slow+1)
 	for i := range rows {
-		row, err := json.Marshal(kinds.VerifyRow{OrganizationID: org, DiscoveryDomainID: fmt.Sprintf("ord_%d", i)})
+		row, err := json.Marshal(tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: fmt.Sprintf("ord_%d", i)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		rows[i] = string(row)
 	}
-	s.submit(kinds.Verify, rows...)
+	s.submit(handlers.Verify, rows...)
 	worker, _ := s.site.worker(func(c *engine.Config) {
-		c.Ledger, c.Handlers = dueAtOnce{s.Ledger}, map[ledger.Kind]engine.Handler{kinds.Verify: kinds.NewVerify(s.config)}
+		c.Ledger, c.Handlers = dueAtOnce{s.Ledger}, map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(s.config)}
 	})
 	// round begins an execution of each row, all at once.
 	round := func() (ended chan struct{}) {
@@ -118,15 +119,15 @@ func TestVerifyPlaces(t *testing.T) {
 		rows[i] = fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":"ord_%d"}`, org, i)
 	}
 	asked, hold := make(chan string, len(rows)), make(chan struct{})
-	s.config.Places = kinds.NewPlaces(1, 0)
+	s.config.Places = handlers.NewPlaces(1, 0)
 	s.config.DNS = looking{look: func(host string) dnscheck.Verdict {
 		asked <- host
 		<-hold
 		return dnscheck.Verdict{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName}
 	}}
-	s.submit(kinds.Verify, rows...)
+	s.submit(handlers.Verify, rows...)
 	worker, _ := s.site.worker(func(c *engine.Config) {
-		c.Ledger, c.Handlers = s.Ledger, map[ledger.Kind]engine.Handler{kinds.Verify: kinds.NewVerify(s.config)}
+		c.Ledger, c.Handlers = s.Ledger, map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(s.config)}
 	})
 	r, err := s.Release(t.Context(), s.segment(), ledger.Quota{First: 2})
 	if err != nil || len(r.Rows) != 2 {
@@ -141,7 +142,7 @@ func TestVerifyPlaces(t *testing.T) {
 	_ = worker.ProcessTask(t.Context(), s.task(engine.NewTask(s.run, s.segment(), r.Token, r.Rows[1])))
 	state := s.row(1)
 	note := engine.ParseNote(state.Checkpoint.Memo)
-	open, err := kinds.ReadOpenVerify(note.Memo)
+	open, err := handlers.ReadOpenVerify(note.Memo)
 	if err != nil || state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 || note.Outcome != engine.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {
 		t.Errorf("%+v, note %+v, record %+v, %v", state, note, open.Record, err)
 	}

@@ -15,21 +15,22 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
 // listed sets the record of the submitted row to the one that a listing returned that long
 // ago.
-func (s *verifySite) listed(ago time.Duration) func(*kinds.VerifyRow) {
+func (s *verifySite) listed(ago time.Duration) func(*tasks.VerifyRow) {
 	d, _ := s.sandbox.Domain(org, dom)
-	return func(r *kinds.VerifyRow) {
-		r.Listed = &kinds.ListedDomain{At: s.clock.now().Add(-ago), DiscoveryDomain: apiclient.DiscoveryDomain{
+	return func(r *tasks.VerifyRow) {
+		r.Listed = &tasks.ListedDomain{At: s.clock.now().Add(-ago), DiscoveryDomain: apiclient.DiscoveryDomain{
 			ID: d.ID, Domain: d.Domain, Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use,
 			VerificationHost: d.Host, VerificationTXT: d.TXT,
 		}}
@@ -74,7 +75,7 @@ func TestVerifyRequests(t *testing.T) {
 			if d := s.wantStatus("verified"); *d.Use {
 				t.Error("the flag was changed")
 			}
-			e, err := kinds.ReadEvidence(r.Evidence)
+			e, err := handlers.ReadEvidence(r.Evidence)
 			if err != nil || e.State != "present" || e.Compared == nil || e.Compared.TXT != d.TXT || len(e.Said) != 3 {
 				t.Errorf("evidence %+v, %v", e, err)
 			}
@@ -168,7 +169,7 @@ func TestVerifyFlag(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newVerifySite(t, func(o *sandbox.Options) { o.FlagDefault, o.OldRecords = c.reading, c.old })
 			s.domain(sandbox.Domain{Use: c.flag}, true)
-			s.verify(func(r *kinds.VerifyRow) { r.UseForOrganizationDiscovery = c.row })
+			s.verify(func(r *tasks.VerifyRow) { r.UseForOrganizationDiscovery = c.row })
 			s.wantResult(ledger.Done, "")
 			if d := s.wantStatus("verified"); *d.Use != c.want {
 				t.Errorf("flag %t, want %t", *d.Use, c.want)
@@ -241,7 +242,7 @@ func TestVerifyRows(t *testing.T) {
 			`{"organization_id":"org_1","discovery_domain_id":"` + dom + `","orgops_listed":{"id":"dom_2"}}`} {
 			t.Run(content, func(t *testing.T) {
 				s := newVerifySite(t)
-				s.submit(kinds.Verify, content)
+				s.submit(handlers.Verify, content)
 				s.wantResult(engine.InvalidRow, "")
 				s.wantRequests()
 			})
@@ -249,7 +250,7 @@ func TestVerifyRows(t *testing.T) {
 	})
 	t.Run("a newer member", func(t *testing.T) {
 		s := newVerifySite(t)
-		s.submit(kinds.Verify, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`","hurry":true}`)
+		s.submit(handlers.Verify, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`","hurry":true}`)
 		s.step()
 		if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
 			t.Errorf("row %+v", row)
@@ -341,7 +342,7 @@ func TestVerifyExpires(t *testing.T) {
 				t.Errorf("expired at the age of %v, want %v", age, c.age)
 			}
 			s.wantRequests("GET")
-			e, err := kinds.ReadEvidence(r.Evidence)
+			e, err := handlers.ReadEvidence(r.Evidence)
 			if err != nil || len(e.Said) < 2 || e.At.Before(s.clock.now().Add(-time.Minute)) {
 				t.Errorf("evidence %+v, %v: want that of the last check", e, err)
 			}
@@ -508,15 +509,15 @@ func TestVerifyStopping(t *testing.T) {
 // all that a PATCH needs, and refuses none.
 func TestNoReadScope(t *testing.T) {
 	for kind, row := range map[ledger.Kind]string{
-		kinds.Verify: `"verification_host":"_ss.shop.example","verification_txt":"token","use_for_organization_discovery":true`,
-		kinds.Update: `"status":"pending"`,
+		handlers.Verify: `"verification_host":"_ss.shop.example","verification_txt":"token","use_for_organization_discovery":true`,
+		handlers.Update: `"status":"pending"`,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := newVerifySite(t)
 			s.domain(sandbox.Domain{Domain: "shop.example", Host: "_ss.shop.example", TXT: "token", Use: new(true)}, true)
-			s.handlers = func(c kinds.VerifyConfig) map[ledger.Kind]engine.Handler {
-				update := kinds.NewUpdate(kinds.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})
-				return map[ledger.Kind]engine.Handler{kinds.Verify: kinds.NewVerify(c), kinds.Update: update}
+			s.handlers = func(c handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
+				update := handlers.NewUpdate(handlers.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})
+				return map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(c), handlers.Update: update}
 			}
 			s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Status: http.StatusForbidden, Count: 3,
 				Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope","errorCode":"insufficient_scope"}`})

@@ -15,6 +15,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/pace"
 	"orgops/internal/tenant"
+	"orgops/tasks"
 )
 
 // Tenant is a tenant that doctor tests.
@@ -60,7 +61,7 @@ func (t Tenant) api(ctx context.Context) []Finding {
 
 // read sends one request that the scopes allow.
 func (t Tenant) read(ctx context.Context, scopes []string) error {
-	if scopes != nil && !slices.Contains(scopes, readOrganizations) && slices.Contains(scopes, readTemplates) {
+	if scopes != nil && !slices.Contains(scopes, readOrganizations) && slices.Contains(scopes, tasks.ReadTemplates) {
 		for _, err := range t.API.Templates(ctx) {
 			if _, bad := errors.AsType[*apiclient.RecordError](err); bad {
 				return nil // the list can be read
@@ -156,15 +157,8 @@ func burstOf(burst int, header string) []Finding {
 	return []Finding{ok("--burst is the tenant's: %d", burst)}
 }
 
-// The scopes (specification 4 and 5; observed behaviour, reads).
-const (
-	readDomains       = "read:organization_discovery_domains"
-	updateDomains     = "update:organization_discovery_domains"
-	deleteClients     = "delete:organization_clients"
-	createTemplates   = "create:vdcs_templates"
-	readTemplates     = "read:vdcs_templates"
-	readOrganizations = "read:organizations"
-)
+// readOrganizations is the scope of scans (observed behaviour).
+const readOrganizations = "read:organizations"
 
 // Needs are the settings that determine which scopes are needed.
 type Needs struct {
@@ -185,17 +179,21 @@ type kind struct {
 }
 
 func (n Needs) kinds() []kind {
-	all := []kind{
-		{name: "domains verify and update", scopes: []string{updateDomains, readDomains}},
-		{name: "clients remove", scopes: []string{deleteClients}},
-		{name: "templates create", scopes: []string{createTemplates, readTemplates}},
+	var all []kind
+	for _, k := range tasks.Kinds() { // those with the same scopes are one
+		i := slices.IndexFunc(all, func(other kind) bool { return slices.Equal(other.scopes, k.Scopes) })
+		if i < 0 {
+			all = append(all, kind{name: k.Command, scopes: k.Scopes})
+		} else {
+			all[i].name += " and " + k.Command
+		}
 	}
-	scopes := []string{readOrganizations, readDomains}
+	scopes := []string{readOrganizations, tasks.ReadDomains}
 	if !n.Sweep {
 		return append(all, kind{name: "domains verify --pending and domains sweep", scopes: scopes, maybe: true})
 	}
 	if n.Acts {
-		scopes = append(scopes, updateDomains)
+		scopes = append(scopes, tasks.UpdateDomains)
 	}
 	return append(all, kind{name: "the schedule of --sweep", scopes: scopes, surely: true})
 }

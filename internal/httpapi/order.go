@@ -29,12 +29,9 @@ type order struct {
 // orderOf reads the head of a request.
 func orderOf(r *http.Request) (o order, err error) {
 	kind, known := tasks.KindOf(r.PathValue("run"))
-	if !known || kind.Found {
-		var names []string
-		for _, kind := range tasks.Kinds() {
-			names = append(names, kind.Name)
-		}
-		return o, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.", shown(r.PathValue("run")), strings.Join(names, ", "))
+	if !known || kind.Submitter != tasks.Anyone {
+		all := namesOf(func(tasks.Kind) bool { return true })
+		return o, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.", shown(r.PathValue("run")), all)
 	}
 	if o, err = orderOfQuery(callerOf(r.Context()), kind, r.URL.Query()); err != nil {
 		return o, err
@@ -48,6 +45,17 @@ func orderOf(r *http.Request) (o order, err error) {
 		o.run.ID = ledger.RunID(id)
 	}
 	return o, err
+}
+
+// namesOf names the kinds that can be submitted and that fit.
+func namesOf(fits func(tasks.Kind) bool) string {
+	var names []string
+	for _, kind := range tasks.Kinds() {
+		if fits(kind) {
+			names = append(names, kind.Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func orderOfQuery(caller web.User, kind tasks.Kind, query url.Values) (o order, err error) {
@@ -68,8 +76,8 @@ func orderOfQuery(caller web.User, kind tasks.Kind, query url.Values) (o order, 
 	var dryRun, skipInvalid, giveUp, batchWait, notBefore error
 	o.dryRun, dryRun = flagOf(query, "dry_run")
 	o.input.SkipInvalid, skipInvalid = flagOf(query, "skip_invalid")
-	o.run.GiveUp, giveUp = giveUpOf(query, kind.Name)
-	o.run.BatchWait, batchWait = batchWaitOf(query, kind.Name)
+	o.run.GiveUp, giveUp = giveUpOf(query, kind)
+	o.run.BatchWait, batchWait = batchWaitOf(query, kind)
 	o.run.NotBefore, notBefore = notBeforeOf(query)
 	return o, cmp.Or(checkCaller(caller, kind.Name, name), checkLabel(o.run.Label), dryRun, skipInvalid, giveUp, batchWait, notBefore)
 }
@@ -107,12 +115,12 @@ func checkLabel(label string) error {
 	return nil
 }
 
-func giveUpOf(query url.Values, kind string) (time.Duration, error) {
+func giveUpOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
 	if !query.Has("give_up") {
 		return 0, nil
 	}
-	if kind != tasks.TypeVerify {
-		return 0, badRequest("The parameter give_up is only for runs of kind %s.", tasks.TypeVerify)
+	if !kind.Awaits {
+		return 0, badRequest("The parameter give_up is only for runs of kind %s.", namesOf(func(k tasks.Kind) bool { return k.Awaits }))
 	}
 	giveUp, err := time.ParseDuration(query.Get("give_up"))
 	if err != nil || giveUp <= 0 || giveUp%time.Second != 0 {
@@ -122,9 +130,9 @@ func giveUpOf(query url.Values, kind string) (time.Duration, error) {
 }
 
 // batchWaitOf returns how long a removal waits for others.
-func batchWaitOf(query url.Values, kind string) (time.Duration, error) {
-	if kind != tasks.TypeRemove && query.Has("batch_wait") {
-		return 0, badRequest("The parameter batch_wait is only for runs of kind %s.", tasks.TypeRemove)
+func batchWaitOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
+	if kind.Together == 0 && query.Has("batch_wait") {
+		return 0, badRequest("The parameter batch_wait is only for runs of kind %s.", namesOf(func(k tasks.Kind) bool { return k.Together > 0 }))
 	}
 	if !query.Has("batch_wait") {
 		return tasks.DefaultBatchWait, nil

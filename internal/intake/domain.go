@@ -51,7 +51,7 @@ func rowsAbout(ctx context.Context, l *runs.Ledger, tenant, text string, wanted 
 			return
 		}
 		for _, r := range all {
-			if string(r.Tenant) != tenant || (r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeUpdate) {
+			if kind, _ := tasks.KindOf(string(r.Kind)); string(r.Tenant) != tenant || !kind.Has("discovery_domain_id") {
 				continue
 			}
 			for row, err := range rowsOfRun(ctx, l, r, text, wanted) {

@@ -51,7 +51,7 @@ func TestSameWork(t *testing.T) {
 	}{
 		{"other quotes and columns that are empty", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_host\no,d,\n\"o\",d,\n", tasks.Defaults{}, 1},
 		{"ids that are one text", tasks.TypeRemove, "organization_id,client_id\nab,c\na,bc\n", tasks.Defaults{}, 0},
-		{"what a flag says and what the row says", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,\no,d,pending\n", tasks.Defaults{Status: "pending"}, 1},
+		{"what a flag says and what the row says", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,\no,d,pending\n", tasks.Defaults{"status": "pending"}, 1},
 		{"domains of two organizations", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,pending\np,d,verified\n", tasks.Defaults{}, 0},
 		{"three of one", tasks.TypeRemove, "organization_id,client_id\na,b\na,b\na,b\n", tasks.Defaults{}, 2},
 		{"templates", tasks.TypeCreate, strings.Repeat(`{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}`+"\n", 2), tasks.Defaults{}, 0},
@@ -85,7 +85,7 @@ func TestContradictions(t *testing.T) {
 	}{
 		{"another flag", tasks.TypeUpdate, "organization_id,discovery_domain_id,use_for_organization_discovery\no,d,true\no,d,false\n", tasks.Defaults{}, domain},
 		{"another status", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,pending\no,d,verified\n", tasks.Defaults{}, domain},
-		{"another status than a flag's", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,\no,d,verified\n", tasks.Defaults{Status: "pending"}, domain},
+		{"another status than a flag's", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,\no,d,verified\n", tasks.Defaults{"status": "pending"}, domain},
 		{"status and flag, each of which is sent with the other", tasks.TypeUpdate, "organization_id,discovery_domain_id,status,use_for_organization_discovery\no,d,pending,\no,d,,true\n", tasks.Defaults{}, domain},
 		{"another host", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_host\no,d,_a.example.com\no,d,_b.example.com\n", tasks.Defaults{}, domain},
 		{"another token", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_txt\no,d,a\no,d,b\n", tasks.Defaults{}, domain},

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // Proven is a domain that a run has verified, and the proof.
@@ -21,7 +21,7 @@ type Proven struct {
 	Tenant string `json:"tenant"`
 	Run    string `json:"run"`
 	Item   int64  `json:"item"` // of the run's rows, from 0
-	kinds.Evidence
+	handlers.Evidence
 }
 
 // Proofs selects proofs.
@@ -67,7 +67,8 @@ func (p Proofs) runs(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) 
 	}
 	all, err := readRuns(ctx, l, ids)
 	all = slices.DeleteFunc(all, func(r ledger.Run) bool {
-		return r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeRecheck || p.Tenant != "" && string(r.Tenant) != p.Tenant ||
+		kind, _ := tasks.KindOf(string(r.Kind))
+		return !kind.Proves || p.Tenant != "" && string(r.Tenant) != p.Tenant ||
 			!r.EndedAt.IsZero() && r.EndedAt.Before(p.Since)
 	})
 	slices.SortFunc(all, func(a, b ledger.Run) int {
@@ -99,7 +100,7 @@ func (p Proofs) of(ctx context.Context, l *runs.Ledger, r ledger.Run) ([]Proven,
 		if err != nil {
 			return nil, err
 		}
-		e, err := kinds.ReadEvidence(row.Evidence)
+		e, err := handlers.ReadEvidence(row.Evidence)
 		if err != nil {
 			return nil, fmt.Errorf("row %d of run %s: %w", row.Item, r.ID, err)
 		}

@@ -115,7 +115,7 @@ func (in Input) open() (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reading{in: in, kind: kind, rows: rows, columns: columnsWith(in.Defaults, rows), duplicates: newDuplicateFinder()}, nil
+	return &reading{in: in, kind: kind, rows: rows, columns: columnsWith(kind, in.Defaults, rows), duplicates: newDuplicateFinder()}, nil
 }
 
 // check checks every row. It passes the rows to work and settled, in their order, until one is

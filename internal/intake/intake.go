@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
@@ -89,8 +88,8 @@ func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stag
 		return nil, false, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
 	}
 	stager, err = core.NewStager(ctx, header)
-	if err == nil && run.Kind == tasks.TypeRemove {
-		stager.Group(tasks.MaxClients, kinds.RemoveGroup)
+	if kind, _ := tasks.KindOf(string(run.Kind)); err == nil && kind.Together > 0 {
+		stager.Group(kind.Together, tasks.OrganizationOf)
 	}
 	return stager, false, err
 }

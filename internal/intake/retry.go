@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 )
@@ -183,7 +182,10 @@ func (e *OwnRunError) Error() string {
 }
 
 // CanRetry reports whether rows of a run of that kind can be submitted again.
-func CanRetry(kind ledger.Kind) bool { return kind != tasks.TypeRevoke }
+func CanRetry(kind ledger.Kind) bool {
+	k, _ := tasks.KindOf(string(kind))
+	return k.Submitter != tasks.Operators
+}
 
 // notOwn refuses a run that revokes domains, and one that restores their status, which needs a
 // full proof whatever the tenant's settings are.
@@ -198,7 +200,7 @@ func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	var row kinds.VerifyRow
+	var row tasks.VerifyRow
 	if json.Unmarshal(rows[0], &row) == nil && row.Restore {
 		return &OwnRunError{from.ID}
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/engine/kinds"
 	"orgops/internal/foreign"
 	"orgops/internal/ledger"
 	"orgops/tasks"
@@ -97,8 +96,8 @@ type submission struct {
 
 // begin creates the run, or finds the one that exists.
 func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, complete bool, err error) {
-	if s.about.Kind == tasks.TypeRemove && s.rows == 1 && s.first[0].result == nil {
-		s.about.Group = kinds.RemoveGroup(s.first[0].content)
+	if s.requests.kind.Together > 0 && s.rows == 1 && s.first[0].result == nil {
+		s.about.Group = tasks.OrganizationOf(s.first[0].content)
 	} else {
 		s.about.BatchWait = 0
 	}

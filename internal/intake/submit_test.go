@@ -55,7 +55,7 @@ func input(t *testing.T, kind, text string, d tasks.Defaults) intake.Input {
 // TestDefaultsAreStored: a row that is handed back has to be complete without
 // the flags that it was submitted with.
 func TestDefaultsAreStored(t *testing.T) {
-	pending := tasks.Defaults{Status: "pending", UseForDiscovery: new(false)}
+	pending := tasks.Defaults{"status": "pending", "use_for_organization_discovery": "false"}
 	tests := []struct {
 		name, text string
 		columns    []string
@@ -103,8 +103,8 @@ func TestSubmitAgain(t *testing.T) {
 	}{
 		{"the same", tasks.TypeUpdate, text, tasks.Defaults{}, runA, ""},
 		{"other line ends", tasks.TypeUpdate, strings.ReplaceAll(text, "\n", "\r\n"), tasks.Defaults{}, runA, ""},
-		{"a flag that says what the row says", tasks.TypeUpdate, text, tasks.Defaults{Status: "pending"}, runA, ""},
-		{"a flag that adds a member", tasks.TypeUpdate, text, tasks.Defaults{UseForDiscovery: new(true)}, runA, "header"},
+		{"a flag that says what the row says", tasks.TypeUpdate, text, tasks.Defaults{"status": "pending"}, runA, ""},
+		{"a flag that adds a member", tasks.TypeUpdate, text, tasks.Defaults{"use_for_organization_discovery": "true"}, runA, "header"},
 		{"another row", tasks.TypeUpdate, strings.ReplaceAll(text, "d1", "d2"), tasks.Defaults{}, runA, "content"},
 		{"a row more", tasks.TypeUpdate, text + "o1,d2,pending\n", tasks.Defaults{}, runA, "content"},
 		{"another column", tasks.TypeUpdate, "status,organization_id,discovery_domain_id\npending,o1,d1\n", tasks.Defaults{}, runA, "header"},

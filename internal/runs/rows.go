@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/foreign"
 	"orgops/internal/ledger"
+	"orgops/tasks/handlers"
 )
 
 // Result is the result of a settled row. Its Detail is safe to show.
@@ -39,7 +39,7 @@ type RowState struct {
 	Result *Result // its result; nil: it is open
 	Open   OpenRow // why it is open, if it is
 	// Record is the record of an open row's domain, as a worker read it; nil: none did.
-	Record *kinds.VerifyRecord
+	Record *handlers.VerifyRecord
 	// Evidence is that of the last check, or the proof of a settled row; nil: none.
 	Evidence []byte
 }
@@ -255,14 +255,14 @@ func (c numbered) note(row ledger.RowState) string {
 
 // verification reads the memo of an open row of domain:verify; the zero value if the row is
 // of another kind, or its memo of a newer version.
-func (c numbered) verification(row ledger.RowState) kinds.OpenVerify {
+func (c numbered) verification(row ledger.RowState) handlers.OpenVerify {
 	memo := engine.ParseNote(row.Checkpoint.Memo).Memo
-	if c.run.Kind != kinds.Verify || len(memo) == 0 {
-		return kinds.OpenVerify{}
+	if c.run.Kind != handlers.Verify || len(memo) == 0 {
+		return handlers.OpenVerify{}
 	}
-	open, err := kinds.ReadOpenVerify(memo)
+	open, err := handlers.ReadOpenVerify(memo)
 	if err != nil {
-		return kinds.OpenVerify{}
+		return handlers.OpenVerify{}
 	}
 	return open
 }

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
+	"orgops/tasks/handlers"
 )
 
 // callsOf returns the calls of an undisturbed scan.
@@ -322,7 +322,7 @@ func TestPauseStopsRequests(t *testing.T) {
 			progress := w.read(run0).Scan.Progress
 			w.delete(run0)
 			w.advance(time.Second)
-			w.create(run0, kinds.Verify, progress)
+			w.create(run0, handlers.Verify, progress)
 		},
 		"inactive": func(w *world) { w.active.Store(false) },
 	} {
@@ -456,7 +456,7 @@ func (m meeting) begin() {
 	sab := &saboteur{at: 4, dies: true}
 	sc := scan.New(scan.Config{
 		Tenant: tenant, Ledger: sabotagedLedger{sab, m.w.memory}, API: sabotagedAPI{sab, m.API},
-		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}}, Active: func() bool { return true },
+		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}}, Active: func() bool { return true },
 	})
 	for range 3 {
 		sc.Round(m.w.t.Context())

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
+	"orgops/tasks/handlers"
 )
 
 // site is a tenant with its ledger in Redis.
@@ -114,7 +114,7 @@ func (s *site) pending() ledger.Run {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.create(kinds.Verify, progress)
+	return s.create(handlers.Verify, progress)
 }
 
 func (s *site) create(kind ledger.Kind, progress []byte) ledger.Run {
@@ -131,7 +131,7 @@ func (s *site) start(l scan.Ledger) (sc *scan.Scanner, stop func()) {
 	s.t.Helper()
 	sc = scan.New(scan.Config{
 		Tenant: tenant, Ledger: l, API: cmp.Or[scan.API](s.lists, s.api), Active: func() bool { return true }, Logger: s.log,
-		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, recheck: scan.Swept{States: states{}}},
+		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}, recheck: scan.Swept{States: states{}}},
 	})
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var running sync.WaitGroup

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 )
 
-// Pending searches for pending domains. Its rows are of kind [kinds.Verify].
+// Pending searches for pending domains. Its rows are of kind [tasks.TypeVerify].
 type Pending struct{}
 
 func (Pending) ofSweep() bool { return false }
@@ -25,13 +25,13 @@ func (Pending) row(_ context.Context, p sweep.Progress, organization string, l l
 	if d.Status == apiclient.StatusVerified {
 		return nil, nil
 	}
-	row := kinds.VerifyRow{OrganizationID: organization, DiscoveryDomainID: d.ID}
+	row := tasks.VerifyRow{OrganizationID: organization, DiscoveryDomainID: d.ID}
 	bad := outsideSpec(organization, l)
 	switch {
 	case bad != nil:
 		row.DiscoveryDomainID = name(d.ID)
 	case recordOf(organization, d, p).CheckRecord() == nil && !at.IsZero():
-		row.Listed = &kinds.ListedDomain{DiscoveryDomain: d, At: at}
+		row.Listed = &tasks.ListedDomain{DiscoveryDomain: d, At: at}
 	}
 	return found(organization, row, bad)
 }

@@ -10,9 +10,9 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 )
 
 // Request is the search of a scan: [Pending] or [Swept].
@@ -38,8 +38,8 @@ func outsideSpec(organization string, l listed) error {
 }
 
 // recordOf returns a record as a sweep's row has it.
-func recordOf(organization string, d apiclient.DiscoveryDomain, p sweep.Progress) kinds.RecheckRow {
-	return kinds.RecheckRow{
+func recordOf(organization string, d apiclient.DiscoveryDomain, p sweep.Progress) tasks.RecheckRow {
+	return tasks.RecheckRow{
 		OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT,
 		Status: d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
 		Prove: p.Pending && d.Status == apiclient.StatusPending, Tick: p.Tick,

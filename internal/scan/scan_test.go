@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // scenario is a scan and its result.
@@ -454,9 +455,9 @@ func TestPendingRows(t *testing.T) {
 	w.advance(time.Hour)
 	w.pending("")
 	w.scanned()
-	rows := map[string]kinds.VerifyRow{}
+	rows := map[string]tasks.VerifyRow{}
 	for _, row := range w.read(run0).rows {
-		var r kinds.VerifyRow
+		var r tasks.VerifyRow
 		if err := json.Unmarshal(row.Content, &r); err != nil || r.Validate() != nil || row.Result.Outcome != "" || !row.Due.IsZero() {
 			t.Errorf("row %s: %v, %v, result %+v, due %v", row.Content, err, r.Validate(), row.Result, row.Due)
 		}
@@ -492,7 +493,7 @@ func TestListingIsStampedWhenItIsSent(t *testing.T) {
 	w.api = client
 	w.pending("org_1")
 	w.scanned()
-	var r kinds.VerifyRow
+	var r tasks.VerifyRow
 	if err := json.Unmarshal(w.read(run0).rows[0].Content, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -532,7 +533,7 @@ type classed struct {
 func (c *classed) note(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.classes = append(c.classes, class{kinds.Leading(ctx), kinds.Sweeping(ctx)})
+	c.classes = append(c.classes, class{handlers.Leading(ctx), handlers.Sweeping(ctx)})
 }
 
 func (c *classed) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {

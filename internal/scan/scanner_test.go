@@ -15,11 +15,11 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
+	"orgops/tasks/handlers"
 )
 
 // TestCrashLoopEnds: a step that takes down each worker that tries it ends the scan after
@@ -197,7 +197,7 @@ func TestRunsInTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.create(ledger.RunID(id), kinds.Verify, progress)
+		w.create(ledger.RunID(id), handlers.Verify, progress)
 	}
 	sc := w.scanner(nil)
 	for range 300 {
@@ -320,7 +320,7 @@ func TestUnknownKind(t *testing.T) {
 func TestSubmittedRuns(t *testing.T) {
 	w := finding().world(t)
 	submitted := &submittedRuns{memory: w.memory}
-	sc := scan.New(scan.Config{Tenant: tenant, Ledger: submitted, API: w.api, Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}}, Active: func() bool { return true }})
+	sc := scan.New(scan.Config{Tenant: tenant, Ledger: submitted, API: w.api, Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}}, Active: func() bool { return true }})
 	for range 10 {
 		w.round(sc)
 	}

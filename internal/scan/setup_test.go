@@ -19,12 +19,12 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
+	"orgops/tasks/handlers"
 )
 
 func TestMain(m *testing.M) {
@@ -118,7 +118,7 @@ func (w *world) scanner(sab *saboteur) *scan.Scanner {
 	}
 	return scan.New(scan.Config{
 		Tenant: tenant, Ledger: sabotagedLedger{sab, w.memory}, API: sabotagedAPI{sab, w.api},
-		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, recheck: swept},
+		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}, recheck: swept},
 		Active:   w.active.Load,
 		Block: func(_ context.Context, operation, _ string) error {
 			w.blocks = append(w.blocks, operation)
@@ -136,7 +136,7 @@ func (w *world) pending(organization string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.create(run0, kinds.Verify, progress)
+	w.create(run0, handlers.Verify, progress)
 }
 
 // sweep creates run0, a sweep.

@@ -9,8 +9,8 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
+	"orgops/tasks/handlers"
 )
 
 const (
@@ -74,7 +74,7 @@ func (s *Scanner) position(ctx context.Context, j *job) (position, error) {
 // read makes the requests of a step.
 func (s *Scanner) read(ctx context.Context, j *job, at position, putOff bool) (outcome, error) {
 	r := &reader{scanner: s, run: j.run, request: s.cfg.Requests[j.run.Kind]}
-	ctx, cancel := context.WithTimeout(kinds.OfScan(ctx, r.request.ofSweep()), s.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(handlers.OfScan(ctx, r.request.ofSweep()), s.cfg.Timeout)
 	defer cancel()
 	ctx = apiclient.WithCorrelationID(ctx, fmt.Sprintf("%s:scan:%d", j.run.ID, at.number))
 	return r.read(ctx, at, putOff)

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 )
 
 // States is the part of [sweep.Store] that a scan needs.
@@ -44,7 +44,7 @@ func (s Swept) row(ctx context.Context, p sweep.Progress, organization string, l
 		bad = content.CheckRecord()
 	}
 	if bad != nil { // the members that name it
-		content = kinds.RecheckRow{
+		content = tasks.RecheckRow{
 			OrganizationID: organization, DiscoveryDomainID: name(d.ID), Domain: name(d.Domain), Status: apiclient.DomainStatus(name(string(d.Status))), Tick: p.Tick,
 		}
 	}

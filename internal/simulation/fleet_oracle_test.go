@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/tasks/handlers"
 )
 
 // check compares the ledger with the tenants.
@@ -178,7 +178,7 @@ func (f *fleet) checkTarget(r *fleetRun, result ledger.Result, target string, ba
 		}
 	}
 	switch r.kind {
-	case kinds.Verify:
+	case handlers.Verify:
 		d := tn.domains[target]
 		expect(d.verified, d.changes)
 		if o := result.Outcome; o == engine.Expired && d.looked.IsZero() {
@@ -187,13 +187,13 @@ func (f *fleet) checkTarget(r *fleetRun, result ledger.Result, target string, ba
 			bad("that the domain is verified was not notified")
 		}
 		return changed, d.appears
-	case kinds.Update:
+	case handlers.Update:
 		d := tn.domains[target]
 		expect(!d.flag, d.changes)
-	case kinds.Remove:
+	case handlers.Remove:
 		c := tn.clients[target]
 		expect(len(c.removed) > 0, c.removed)
-	case kinds.Create:
+	case handlers.Create:
 		var created []sent
 		late := false
 		for _, t := range tn.byName[target] {
@@ -204,7 +204,7 @@ func (f *fleet) checkTarget(r *fleetRun, result ledger.Result, target string, ba
 		if len(created) > 1 && !late {
 			bad("it was created %d times: %v", len(created), created)
 		}
-	case kinds.Recheck:
+	case handlers.Recheck:
 		if d := tn.domains[target]; !d.verified || len(d.changes) > 0 {
 			bad("a sweep that only reports has changed its domain")
 		}

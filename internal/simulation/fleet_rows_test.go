@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
 	"orgops/producer"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // fleetRun is a run of a tenant.
@@ -68,17 +69,17 @@ func (r *fleetRun) add(target string, row any) {
 func (f *fleet) addRow(r *fleetRun, org string) {
 	tn := r.tenant
 	switch r.kind {
-	case kinds.Verify:
+	case handlers.Verify:
 		d := tn.domain(org, f.appears())
-		r.add(d.id, kinds.VerifyRow{OrganizationID: org, DiscoveryDomainID: d.id})
-	case kinds.Update:
+		r.add(d.id, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: d.id})
+	case handlers.Update:
 		d := tn.domain(org, f.start)
-		r.add(d.id, kinds.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.id, UseForOrganizationDiscovery: new(false)})
-	case kinds.Remove:
+		r.add(d.id, tasks.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.id, UseForOrganizationDiscovery: new(false)})
+	case handlers.Remove:
 		c := tn.client(org, true)
 		tn.client(org, false)
-		r.add(c.id, kinds.RemoveRow{OrganizationID: org, ClientID: c.id})
-	case kinds.Create:
+		r.add(c.id, tasks.RemoveRow{OrganizationID: org, ClientID: c.id})
+	case handlers.Create:
 		name := fmt.Sprintf("%s %d", r.id, len(r.rows))
 		r.add(name, apiclient.TemplateRequest{
 			Name: name, Type: "mdl", Dialect: "simplified/1.0", WellKnownTrustedIssuers: "aamva",
@@ -108,10 +109,10 @@ func (f *fleet) produce(all *sync.WaitGroup, tn *fleetTenant, n int) {
 		share float64
 		ends  string // the operator's command for the run
 	}{
-		{"verify-a", kinds.Verify, .25, ""}, {"verify-b", kinds.Verify, .1, "pause"}, {"verify-c", kinds.Verify, .05, "cancel"},
-		{"update-a", kinds.Update, .15, "pause"}, {"update-b", kinds.Update, .1, "cancel"},
-		{"remove-a", kinds.Remove, .15, ""}, {"remove-b", kinds.Remove, .05, "cancel"},
-		{"create-a", kinds.Create, .03, ""}, {"create-b", kinds.Create, .02, "cancel"},
+		{"verify-a", handlers.Verify, .25, ""}, {"verify-b", handlers.Verify, .1, "pause"}, {"verify-c", handlers.Verify, .05, "cancel"},
+		{"update-a", handlers.Update, .15, "pause"}, {"update-b", handlers.Update, .1, "cancel"},
+		{"remove-a", handlers.Remove, .15, ""}, {"remove-b", handlers.Remove, .05, "cancel"},
+		{"create-a", handlers.Create, .03, ""}, {"create-b", handlers.Create, .02, "cancel"},
 	} {
 		r := f.newRun(tn, one.name, one.kind)
 		for i := range max(int(one.share*float64(rows)), 1) {
@@ -129,7 +130,7 @@ func (f *fleet) produce(all *sync.WaitGroup, tn *fleetTenant, n int) {
 	}
 	var singles []*fleetRun
 	for i := range max(rows/20, 4) {
-		kind := []ledger.Kind{kinds.Verify, kinds.Update, kinds.Remove, kinds.Create, kinds.Remove, kinds.Remove}[i%6]
+		kind := []ledger.Kind{handlers.Verify, handlers.Update, handlers.Remove, handlers.Create, handlers.Remove, handlers.Remove}[i%6]
 		r := f.newRun(tn, fmt.Sprintf("single-%d", i), kind)
 		r.single = true
 		f.addRow(r, org(i/3))
@@ -144,7 +145,7 @@ func (f *fleet) produce(all *sync.WaitGroup, tn *fleetTenant, n int) {
 
 // pending has a scan find the pending domains of an organization, which are then verified.
 func (f *fleet) pending(all *sync.WaitGroup, tn *fleetTenant, domains int) {
-	org, r := "org_"+string(tn.name)+"_pending", f.newRun(tn, "pending", kinds.Verify)
+	org, r := "org_"+string(tn.name)+"_pending", f.newRun(tn, "pending", handlers.Verify)
 	for range domains {
 		r.targets[tn.domain(org, f.appears()).id] = true
 	}
@@ -160,7 +161,7 @@ func (f *fleet) pending(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 
 // sweep checks the verified domains of an organization, of which some have lost their tokens.
 func (f *fleet) sweep(all *sync.WaitGroup, tn *fleetTenant, domains int) {
-	org, r := "org_"+string(tn.name)+"_swept", f.newRun(tn, "sweep", kinds.Recheck)
+	org, r := "org_"+string(tn.name)+"_swept", f.newRun(tn, "sweep", handlers.Recheck)
 	for i := range domains {
 		appears := f.start
 		if i%20 == 0 {
@@ -207,8 +208,8 @@ func (f *fleet) submit(r *fleetRun) {
 		if err != nil {
 			return err
 		}
-		if r.kind == kinds.Remove {
-			stager.Group(kinds.MaxRemovals, kinds.RemoveGroup)
+		if r.kind == handlers.Remove {
+			stager.Group(tasks.MaxClients, tasks.OrganizationOf)
 		}
 		for _, row := range r.rows {
 			if err := stager.Add(ctx, row); err != nil {

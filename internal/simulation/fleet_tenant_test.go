@@ -352,7 +352,7 @@ func (a fleetAPI) CreateTemplate(ctx context.Context, r apiclient.TemplateReques
 // fleetPage is the size of the API's pages.
 const fleetPage = 100
 
-// Templates implements [kinds.Templates].
+// Templates implements [handlers.Templates].
 func (a fleetAPI) Templates(ctx context.Context) iter.Seq2[apiclient.Template, error] {
 	return func(yield func(apiclient.Template, error) bool) {
 		for from := 0; ; from += fleetPage {

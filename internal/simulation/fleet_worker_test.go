@@ -17,12 +17,13 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // fleetPlaces is how many tasks a worker executes at a time, for each tenant.
@@ -207,7 +208,9 @@ func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
 	left, _ := tn.limit.Effective()
 	p.limiter = pace.New(pace.Config{
 		Redis: w.rdb, Tenant: string(tn.name), Limit: tn.limit, Stopping: w.stopping, Writes: apiclient.Writes, Repeats: apiclient.IsRepetition,
-		Class:   func(ctx context.Context) pace.Class { return pace.ClassOf(kinds.Leading(ctx), kinds.Sweeping(ctx)) },
+		Class: func(ctx context.Context) pace.Class {
+			return pace.ClassOf(handlers.Leading(ctx), handlers.Sweeping(ctx))
+		},
 		MaxWait: 20*time.Second + time.Duration(2/left.PerSecond()*float64(time.Second)),
 	})
 	states := &sweep.States{Tenant: string(tn.name), Store: sweep.NewStore(w.rdb, string(tn.name)), Notifier: fleetNotifier{w}}
@@ -217,7 +220,7 @@ func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
 	p.dispatcher = dispatch.New(p.dispatchConfig(states))
 	p.scanner = scan.New(scan.Config{
 		Tenant: tn.name, Ledger: w.ledger, API: p.api(), Active: p.dispatcher.Active, Block: p.limiter.Block,
-		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, kinds.Recheck: scan.Swept{States: states.Store}},
+		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}, handlers.Recheck: scan.Swept{States: states.Store}},
 	})
 	return p
 }
@@ -239,11 +242,11 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 			return left.PerSecond()
 		},
 		Kinds: map[ledger.Kind]dispatch.Kind{
-			kinds.Verify:  {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}}, Cost: dispatch.Cost{First: 2, Ready: 2}},
-			kinds.Update:  {Operations: dispatch.Always(change), Cost: one},
-			kinds.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one, Batch: kinds.MaxRemovals, Group: kinds.RemoveGroup},
-			kinds.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
-			kinds.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
+			handlers.Verify:  {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}}, Cost: dispatch.Cost{First: 2, Ready: 2}},
+			handlers.Update:  {Operations: dispatch.Always(change), Cost: one},
+			handlers.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one, Batch: tasks.MaxClients, Group: tasks.OrganizationOf},
+			handlers.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
+			handlers.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
 		},
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			if err := conclude(ctx, states, run); err != nil || run.Single {
@@ -257,22 +260,22 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 
 func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
 	w, api, dns := p.w, p.api(), fleetDNS{p}
-	verify := kinds.VerifyConfig{
-		API: api, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout, Places: kinds.NewPlaces(fleetPlaces, fleetPlaces/2),
-		Notify: kinds.NotifyStates(states),
+	verify := handlers.VerifyConfig{
+		API: api, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout, Places: handlers.NewPlaces(fleetPlaces, fleetPlaces/2),
+		Notify: handlers.NotifyStates(states),
 	}
-	submit := func(ctx context.Context, r kinds.OneRow) error {
+	submit := func(ctx context.Context, r handlers.OneRow) error {
 		_, _, err := w.ledger.SubmitRow(ctx, ledger.NewRun{
 			ID: r.ID, Tenant: p.tn.name, Kind: r.Kind, Description: ledger.Description{Format: "jsonl"},
 		}, r.Content)
 		return err
 	}
 	return map[ledger.Kind]engine.Handler{
-		kinds.Verify:  kinds.NewVerify(verify),
-		kinds.Update:  kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: requestTimeout}),
-		kinds.Remove:  kinds.NewRemove(kinds.RemoveConfig{API: api, Limit: pace.NewClientLimit(w.rdb, string(p.tn.name))}),
-		kinds.Create:  kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: requestTimeout}),
-		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states, Operators: dns, Submit: submit}),
+		handlers.Verify:  handlers.NewVerify(verify),
+		handlers.Update:  handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: requestTimeout}),
+		handlers.Remove:  handlers.NewRemove(handlers.RemoveConfig{API: api, Limit: pace.NewClientLimit(w.rdb, string(p.tn.name))}),
+		handlers.Create:  handlers.NewCreate(handlers.CreateConfig{API: api, RequestTimeout: requestTimeout}),
+		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states, Operators: dns, Submit: submit}),
 	}
 }
 

@@ -17,13 +17,13 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
+	"orgops/tasks/handlers"
 )
 
 const tenant = ledger.Tenant("default")
@@ -350,7 +350,7 @@ func (s *simulation) revoke(most int64, operators ...string) {
 		return
 	}
 	s.count.submitted += len(rows)
-	run := ledger.NewRun{ID: ledger.RunID(fmt.Sprintf("revoke-%d", now().Unix())), Tenant: tenant, Kind: kinds.Revoke}
+	run := ledger.NewRun{ID: ledger.RunID(fmt.Sprintf("revoke-%d", now().Unix())), Tenant: tenant, Kind: handlers.Revoke}
 	if _, err := (intake.Intake{Ledger: runs.New(s.connect(nil))}).SubmitChosen(ctx, run, rows); err != nil {
 		s.t.Fatal(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -28,6 +27,7 @@ import (
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
+	"orgops/tasks/handlers"
 )
 
 const (
@@ -82,14 +82,14 @@ func (s *simulation) newWorker() *worker {
 	w.engine = engine.New(engine.Config{Tenant: tenant, Ledger: timed{w.ledger, s}, Session: w.session.ID, Handlers: w.handlers(states)})
 	w.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: tenant, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(tenant), Session: w.session.ID, Protocol: engine.Protocol, Places: 50,
-		Kinds: map[ledger.Kind]dispatch.Kind{kinds.Verify: {}, kinds.Recheck: {}, kinds.Revoke: {}},
+		Kinds: map[ledger.Kind]dispatch.Kind{handlers.Verify: {}, handlers.Recheck: {}, handlers.Revoke: {}},
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return conclude(ctx, states, run)
 		},
 	})
 	w.scanner = scan.New(scan.Config{
 		Tenant: tenant, Ledger: timedScan{w.ledger, s}, API: killedAPI{w}, Active: w.dispatcher.Active,
-		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, kinds.Recheck: scan.Swept{States: states.Store}},
+		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}, handlers.Recheck: scan.Swept{States: states.Store}},
 	})
 	w.scheduler = w.newScheduler()
 	return w
@@ -97,7 +97,7 @@ func (s *simulation) newWorker() *worker {
 
 // conclude stores the summary of a sweep whose run has ended, as cmd/worker does.
 func conclude(ctx context.Context, states *sweep.States, run ledger.Run) error {
-	if run.Kind != kinds.Recheck || run.Scan == nil || run.Cancelled {
+	if run.Kind != handlers.Recheck || run.Scan == nil || run.Cancelled {
 		return nil
 	}
 	var progress sweep.Progress
@@ -127,23 +127,23 @@ func (w *worker) ticked(what string) {
 }
 
 func (w *worker) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
-	verify := kinds.VerifyConfig{
-		API: killedAPI{w}, DNS: killedDNS{w}, Line: w, RequestTimeout: requestTimeout, Notify: kinds.NotifyStates(states),
+	verify := handlers.VerifyConfig{
+		API: killedAPI{w}, DNS: killedDNS{w}, Line: w, RequestTimeout: requestTimeout, Notify: handlers.NotifyStates(states),
 	}
-	submit := func(ctx context.Context, r kinds.OneRow) error {
+	submit := func(ctx context.Context, r handlers.OneRow) error {
 		_, _, err := w.ledger.SubmitRow(ctx, ledger.NewRun{
 			ID: r.ID, Tenant: tenant, Kind: r.Kind, Description: ledger.Description{Format: "jsonl"},
 		}, r.Content)
 		return err
 	}
 	return map[ledger.Kind]engine.Handler{
-		kinds.Verify:  kinds.NewVerify(verify),
-		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: tenant, States: states, Rules: w.s.rules, Operators: killedDNS{w}, Submit: submit}),
-		kinds.Revoke:  kinds.NewRevoke(kinds.RevokeConfig{API: killedAPI{w}, DNS: killedDNS{w}, States: states, Rules: w.s.rules, RequestTimeout: requestTimeout}),
+		handlers.Verify:  handlers.NewVerify(verify),
+		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: verify, Tenant: tenant, States: states, Rules: w.s.rules, Operators: killedDNS{w}, Submit: submit}),
+		handlers.Revoke:  handlers.NewRevoke(handlers.RevokeConfig{API: killedAPI{w}, DNS: killedDNS{w}, States: states, Rules: w.s.rules, RequestTimeout: requestTimeout}),
 	}
 }
 
-// Ahead implements [kinds.Line]: permits are waited for at times.
+// Ahead implements [handlers.Line]: permits are waited for at times.
 func (w *worker) Ahead(context.Context) time.Duration {
 	if w.s.roll() < .1 {
 		return 3 * time.Second
@@ -293,7 +293,7 @@ func (w *worker) execute() (n int, died bool) {
 func (w *worker) process(task *asynq.Task) (died bool) {
 	w.s.count.executions++
 	rate := .0005
-	if kind := ledger.Kind(task.Type()); kind == kinds.Revoke || kind == kinds.Verify {
+	if kind := ledger.Kind(task.Type()); kind == handlers.Revoke || kind == handlers.Verify {
 		rate = .01 // they are few, and each point must be met
 		if w.s.kills && w.s.dice.IntN(20) == 0 {
 			w.freezeAt = 1 + w.s.dice.IntN(20)

@@ -125,7 +125,7 @@ func (d *simulatedDNS) ask(ctx context.Context, host string, rule func(*place) (
 	return v, nil
 }
 
-// Check implements [kinds.DNS]. It returns the answer of the name servers, or else that of a
+// Check implements [handlers.DNS]. It returns the answer of the name servers, or else that of a
 // quorum.
 func (d *simulatedDNS) Check(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	v, err := d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
@@ -158,7 +158,7 @@ func (d *simulatedDNS) quorum(p *place, token string) saw {
 	return saw{dnscheck.Unknown, dnscheck.ReasonTimeout}
 }
 
-// Prove implements [kinds.DNS]: name servers and a quorum must have the token.
+// Prove implements [handlers.DNS]: name servers and a quorum must have the token.
 func (d *simulatedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	return d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
 		seen := d.server(p, token)
@@ -175,7 +175,7 @@ func (d *simulatedDNS) Prove(ctx context.Context, host, token string) (dnscheck.
 	})
 }
 
-// Disprove implements [kinds.RevokeDNS]: it queries all servers.
+// Disprove implements [handlers.RevokeDNS]: it queries all servers.
 func (d *simulatedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	v, err := d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
 		server := d.server(p, token)
@@ -195,7 +195,7 @@ func (d *simulatedDNS) Disprove(ctx context.Context, host, token string) (dnsche
 	return v, err
 }
 
-// Operator implements [kinds.Operators].
+// Operator implements [handlers.Operators].
 func (d *simulatedDNS) Operator(_ context.Context, host string) (string, error) {
 	return d.h.byHost[strings.ToLower(host)].operator, nil
 }
@@ -313,7 +313,7 @@ func notFound(operation, method string) error {
 	return &apiclient.Error{Operation: operation, Method: method, Path: "/x", Status: http.StatusNotFound, Title: "Not Found", Message: "No organization domain found by that id"}
 }
 
-// DiscoveryDomain implements [kinds.Domains].
+// DiscoveryDomain implements [handlers.Domains].
 func (a *simulatedAPI) DiscoveryDomain(ctx context.Context, org, id string) (d apiclient.DiscoveryDomain, err error) {
 	err = sending(ctx, func(ctx context.Context) (err error) {
 		_, err = a.client.DiscoveryDomain(ctx, org, id)
@@ -337,7 +337,7 @@ func (a *simulatedAPI) DiscoveryDomain(ctx context.Context, org, id string) (d a
 	return a.record(p, s), nil
 }
 
-// UpdateDiscoveryDomain implements [kinds.Domains]. An omitted flag becomes true, the default
+// UpdateDiscoveryDomain implements [handlers.Domains]. An omitted flag becomes true, the default
 // of the specification.
 func (a *simulatedAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string, u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
 	err = sending(ctx, func(ctx context.Context) (err error) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"orgops/dnscheck"
-	"orgops/internal/engine/kinds"
+	"orgops/tasks/handlers"
 )
 
 // TXTRecord is a record to check.
@@ -59,7 +59,7 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 
 // Findings are the findings of a check or a proof.
 type Findings struct {
-	kinds.Evidence
+	handlers.Evidence
 	Diagnosis dnscheck.Diagnosis // of a check by hand
 	Next      time.Time          // when the record is checked next; zero: not known
 }

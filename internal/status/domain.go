@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
+	"orgops/tasks/handlers"
 )
 
 // DomainName names a discovery domain.
@@ -19,10 +19,10 @@ type DomainName struct {
 
 // Domain has the rows of a discovery domain, and the state that sweeps have stored.
 type Domain struct {
-	Rows   []DomainRow         // the newest first
-	More   int                 // how many further rows there are
-	Record *kinds.VerifyRecord // as a worker has read it for an open row; nil: none has
-	Swept  *SweptDomain        // the domain's state by the sweeps; nil: none is stored
+	Rows   []DomainRow            // the newest first
+	More   int                    // how many further rows there are
+	Record *handlers.VerifyRecord // as a worker has read it for an open row; nil: none has
+	Swept  *SweptDomain           // the domain's state by the sweeps; nil: none is stored
 	// Other is another organization with a domain of this id, by rows or sweeps; "": none.
 	Other string
 }
@@ -67,7 +67,7 @@ func (d *Domain) add(ctx context.Context, ledger *runs.Ledger, row intake.Domain
 	d.Record = cmp.Or(d.Record, state.Record)
 	shown := DomainRow{DomainRow: row, State: state}
 	if len(state.Evidence) > 0 {
-		e, err := kinds.ReadEvidence(state.Evidence)
+		e, err := handlers.ReadEvidence(state.Evidence)
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", row.Item, row.Run.ID, err)
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
+	"orgops/tasks/handlers"
 )
 
 // SweptDomain is a discovery domain with the state that sweeps have stored.
@@ -74,7 +74,7 @@ func (d SweptDomain) Write(out io.Writer) error {
 		if e.Verdict == nil || err != nil {
 			continue
 		}
-		verdict, unreadable := kinds.ReadEvidence(e.Verdict)
+		verdict, unreadable := handlers.ReadEvidence(e.Verdict)
 		if unreadable != nil {
 			_, err = fmt.Fprintf(out, "\n%s  %s\nverdict  not readable: %v\n", Shown(e.What), Stamp(e.At), unreadable)
 			continue

@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
+	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
@@ -25,34 +27,19 @@ func decode[T interface{ Validate() error }](row *engine.Row) (content T, err er
 	return content, nil
 }
 
-func checkIDs(organization, domain string) error {
-	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
-}
+// oneRequest is the cost of rows whose executions make one request, and of those that make two at
+// times: a cost that is too high leaves a part of the tenant's rate unused; one that is too low
+// only has tasks wait in their places for permits, at most as many as there are places.
+var oneRequest = dispatch.Cost{First: 1, Check: 1, Ready: 1}
 
-// intend stores the intent of a request that is about to be sent, as JSON.
-func intend(ctx context.Context, x *engine.Execution, row *engine.Row, intent any) error {
-	value, err := packIntent(intent)
-	if err != nil {
-		return err
-	}
-	return x.Intend(ctx, row, value)
-}
-
-// amend replaces the row's intent, also in a stopped run.
-func amend(ctx context.Context, x *engine.Execution, row *engine.Row, intent any) error {
-	value, err := packIntent(intent)
-	if err != nil {
-		return err
-	}
-	return x.Amend(ctx, row, value)
-}
-
-func packIntent(intent any) ([]byte, error) {
+// putIntent stores the intent of a request as JSON: by Intend of the execution right before the
+// request is sent, or by Amend, which replaces it, also in a stopped run.
+func putIntent(ctx context.Context, by func(context.Context, *engine.Row, []byte) error, row *engine.Row, intent any) error {
 	value, err := json.Marshal(intent)
 	if err != nil {
-		return nil, fmt.Errorf("intent: %w", err)
+		return fmt.Errorf("intent: %w", err)
 	}
-	return value, nil
+	return by(ctx, row, value)
 }
 
 // readIntent reads the row's intent. Its form may be that of a newer version.
@@ -107,6 +94,21 @@ func retryRefused(err error) error {
 func isNotFound(err error) bool {
 	answer, ok := errors.AsType[*apiclient.Error](err)
 	return ok && answer.Status == http.StatusNotFound
+}
+
+// NotifyStates returns a function for [VerifyConfig].Notify. The event of a domain that a
+// revocation had set to pending says that it is restored.
+func NotifyStates(s *sweep.States) func(context.Context, events.Event, []byte) error {
+	return func(ctx context.Context, e events.Event, evidence []byte) error {
+		e.Data.Tenant = s.Tenant
+		switch {
+		case e.Type == events.DomainVerified:
+			return s.Verified(ctx, e, evidence)
+		case s.Notifier == nil:
+			return nil
+		}
+		return s.Notifier.Notify(ctx, e)
+	}
 }
 
 // stateError leaves a row open if another process has changed the domain's state, and

@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // A PATCH whose answer was lost may land until twice the request timeout later, and a read
 // may show a record for some minutes as it was before a change. So an execution that finds

@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // A PATCH is idempotent (specification 4.1): a second one changes nothing. Its intent is
 // stored before it all the same. An execution that finds one reads the record first, and a
@@ -9,34 +9,22 @@ package kinds
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"orgops/apiclient"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/tasks"
 )
 
 // Update is the kind of rows that set a discovery domain's status or discovery flag.
-const Update ledger.Kind = "domain:update"
+const Update ledger.Kind = tasks.TypeUpdate
 
-// UpdateRow is the content of a row of kind [Update].
-type UpdateRow struct {
-	OrganizationID    string `json:"organization_id"`
-	DiscoveryDomainID string `json:"discovery_domain_id"`
-	// Status and UseForOrganizationDiscovery are set as given; nil: unchanged.
-	Status                      *apiclient.DomainStatus `json:"status,omitempty"`
-	UseForOrganizationDiscovery *bool                   `json:"use_for_organization_discovery,omitempty"`
-}
-
-// Validate checks the row, as far as that needs no tenant.
-func (r UpdateRow) Validate() error {
-	return errors.Join(checkIDs(r.OrganizationID, r.DiscoveryDomainID), r.update().Validate())
-}
-
-func (r UpdateRow) update() apiclient.DiscoveryDomainUpdate {
-	return apiclient.DiscoveryDomainUpdate{Status: r.Status, UseForOrganizationDiscovery: r.UseForOrganizationDiscovery}
-}
+// releaseUpdate does not have the read of an update that sets a status without the flag. One that
+// brings the flag needs no read, and would not end the block of the read, so that its run would
+// continue with one row for each probe.
+var releaseUpdate = dispatch.Kind{Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: oneRequest}
 
 // UpdateConfig configures the handler of [Update].
 type UpdateConfig struct {
@@ -53,7 +41,7 @@ type UpdateConfig struct {
 func NewUpdate(cfg UpdateConfig) engine.Handler {
 	cfg.Settled = cmp.Or(cfg.Settled, defaultSettled)
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		want, err := decode[UpdateRow](row)
+		want, err := decode[tasks.UpdateRow](row)
 		if err != nil {
 			return ledger.Result{}, err
 		}
@@ -73,7 +61,7 @@ type update struct {
 	change
 
 	cfg  UpdateConfig
-	want UpdateRow
+	want tasks.UpdateRow
 }
 
 // patch is the intent of a PATCH.
@@ -96,7 +84,7 @@ func (u *update) execute(ctx context.Context) (ledger.Result, error) {
 	left, again := u.inFlight(former.At), u.readAgain(former.At)
 	d, err := u.read(ctx)
 	switch {
-	case err == nil && carriedOut(u.want.update(), d) == nil:
+	case err == nil && carriedOut(u.want.Update(), d) == nil:
 		return ledger.Result{Outcome: ledger.Done}, nil
 	case err != nil && !isNotFound(err):
 		return ledger.Result{}, retryRefused(err)
@@ -123,7 +111,7 @@ func (u *update) execute(ctx context.Context) (ledger.Result, error) {
 // the flag, it is sent as it is read. A record that has the row's status already gets it all
 // the same, since the read may be older than the last change.
 func (u *update) patch(ctx context.Context) (ledger.Result, error) {
-	next, result := u.want.update(), ledger.Result{Outcome: ledger.Done}
+	next, result := u.want.Update(), ledger.Result{Outcome: ledger.Done}
 	reads := next.Status != nil && next.UseForOrganizationDiscovery == nil
 	if reads {
 		d, err := u.readYoung(u.x.Beginning(ctx, u.stamp))
@@ -139,7 +127,7 @@ func (u *update) patch(ctx context.Context) (ledger.Result, error) {
 		if reads && !u.isFresh(u.readAt) {
 			return engine.Later("the record was read too long before the permit; it is read again", time.Second)
 		}
-		return intend(ctx, u.x, u.row, patch{At: u.x.Now()})
+		return putIntent(ctx, u.x.Intend, u.row, patch{At: u.x.Now()})
 	}, u.notSent)
 	if err != nil {
 		return ledger.Result{}, err

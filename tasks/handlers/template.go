@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // A POST is not idempotent and has no idempotency key. So its intent is stored right
 // before it is sent, and an execution that finds one lists the templates once that POST
@@ -18,13 +18,16 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/tasks"
 )
 
-// Create is the kind of rows that create a verifiable credential template. The content
-// of a row is the body of the request (specification 4.3).
-const Create ledger.Kind = "template:create"
+// Create is the kind of rows that create a verifiable credential template.
+const Create ledger.Kind = tasks.TypeCreate
+
+var releaseCreate = dispatch.Kind{Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: oneRequest}
 
 // Templates is the part of the API's client that creations need.
 type Templates interface {
@@ -79,7 +82,7 @@ func (c *creation) execute(ctx context.Context) (ledger.Result, error) {
 			return ledger.Result{}, stopped(ctx, c.x, c.row)
 		}
 	}
-	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx, func(ctx context.Context) error { return intend(ctx, c.x, c.row, struct{}{}) }), c.request)
+	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx, func(ctx context.Context) error { return putIntent(ctx, c.x.Intend, c.row, struct{}{}) }), c.request)
 	answer, answered := errors.AsType[*apiclient.Error](err)
 	switch {
 	case err == nil:
@@ -87,7 +90,7 @@ func (c *creation) execute(ctx context.Context) (ledger.Result, error) {
 	case answered && answer.Status == http.StatusConflict:
 		return c.taken(ctx, err)
 	case !engine.NoEffect(err): // the wait counts from the lost answer
-		err = both(err, amend(ctx, c.x, c.row, struct{}{}))
+		err = both(err, putIntent(ctx, c.x.Amend, c.row, struct{}{}))
 	case former == nil:
 		err = withdraw(ctx, c.x, c.row, err)
 	}

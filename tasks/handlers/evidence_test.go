@@ -1,4 +1,4 @@
-package kinds_test
+package handlers_test
 
 import (
 	"fmt"
@@ -17,9 +17,9 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
-	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
+	"orgops/tasks/handlers"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -91,13 +91,13 @@ func TestMemoIsSmall(t *testing.T) {
 		size := 0
 		for range 20 {
 			d := record()
-			s := kinds.Waiting(d, absent(d.VerificationHost, c.servers, c.values...), now)
+			s := handlers.Waiting(d, absent(d.VerificationHost, c.servers, c.values...), now)
 			memo, err := s.Pack()
 			if err != nil {
 				t.Fatal(err)
 			}
 			size += len(memo)
-			got, err := kinds.ReadVerifyState(memo)
+			got, err := handlers.ReadVerifyState(memo)
 			if diff := cmp.Diff(s, got); err != nil || diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
@@ -118,17 +118,17 @@ func TestMemoHasABound(t *testing.T) {
 		record apiclient.DiscoveryDomain
 		kept   bool
 	}{"usual record": {record(), true}, "longest record": {long, false}} {
-		memo, err := kinds.Waiting(c.record, v, now).Pack()
-		if err != nil || len(memo) > kinds.MaxEvidence {
+		memo, err := handlers.Waiting(c.record, v, now).Pack()
+		if err != nil || len(memo) > handlers.MaxEvidence {
 			t.Fatalf("%s: %d bytes, %v", name, len(memo), err)
 		}
-		s, err := kinds.ReadVerifyState(memo)
+		s, err := handlers.ReadVerifyState(memo)
 		if err != nil || (s.Record != nil) != c.kept || s.Evidence == nil || len(s.Evidence.Said) != 24 || s.Evidence.Sentence == "" {
 			t.Errorf("%s: read back %+v, %v", name, s, err)
 		}
 	}
 	for name, memo := range map[string]string{"another version": "\x09x", "cut short": "\x03"} {
-		if _, err := kinds.ReadVerifyState([]byte(memo)); err == nil || !strings.Contains(err.Error(), "newer") {
+		if _, err := handlers.ReadVerifyState([]byte(memo)); err == nil || !strings.Contains(err.Error(), "newer") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -157,11 +157,11 @@ func loud() dnscheck.Verdict {
 
 // TestEvidenceHasABound checks the bound, and that for usual servers nothing is omitted.
 func TestEvidenceHasABound(t *testing.T) {
-	packed, err := kinds.CheckEvidence(loud(), now).Pack()
-	if err != nil || len(packed) > kinds.MaxEvidence {
+	packed, err := handlers.CheckEvidence(loud(), now).Pack()
+	if err != nil || len(packed) > handlers.MaxEvidence {
 		t.Fatalf("%d bytes, %v", len(packed), err)
 	}
-	e, err := kinds.ReadEvidence(packed)
+	e, err := handlers.ReadEvidence(packed)
 	if err != nil || len(e.Said) != 24 {
 		t.Fatalf("%d observations are read back, of 24; %v", len(e.Said), err)
 	}
@@ -173,7 +173,7 @@ func TestEvidenceHasABound(t *testing.T) {
 	}
 
 	v := absent("_v.example.com", 16, "v=spf1 include:_spf.example.net -all", "MS=ms12345678")
-	if packed, err = kinds.CheckEvidence(v, now).Pack(); err != nil || len(packed) > kinds.MaxEvidence {
+	if packed, err = handlers.CheckEvidence(v, now).Pack(); err != nil || len(packed) > handlers.MaxEvidence {
 		t.Fatalf("usual servers: %d bytes, %v", len(packed), err)
 	}
 	want := v.Evidence()
@@ -181,11 +181,11 @@ func TestEvidenceHasABound(t *testing.T) {
 	for i := range want.Said {
 		want.Said[i].Milliseconds = math.Round(want.Said[i].Milliseconds)
 	}
-	if e, err = kinds.ReadEvidence(packed); err != nil || cmp.Diff(want, e.Evidence) != "" {
+	if e, err = handlers.ReadEvidence(packed); err != nil || cmp.Diff(want, e.Evidence) != "" {
 		t.Errorf("usual servers: %v (-want +got):\n%s", err, cmp.Diff(want, e.Evidence))
 	}
 	for name, packed := range map[string]string{"none": "", "of another version": "\x09x", "cut short": "\x02"} {
-		if e, err := kinds.ReadEvidence([]byte(packed)); err == nil {
+		if e, err := handlers.ReadEvidence([]byte(packed)); err == nil {
 			t.Errorf("%s: read %+v", name, e)
 		}
 	}
@@ -236,13 +236,13 @@ func TestProofsAreSmall(t *testing.T) {
 	for range rounds {
 		for name, v := range proofs() {
 			d := record()
-			packed, err := kinds.ProofEvidence(v, kinds.NewCompared(organization, d), now).Pack()
-			if err != nil || len(packed) > kinds.MaxEvidence {
+			packed, err := handlers.ProofEvidence(v, handlers.NewCompared(organization, d), now).Pack()
+			if err != nil || len(packed) > handlers.MaxEvidence {
 				t.Fatalf("%s: %d bytes, %v", name, len(packed), err)
 			}
 			total, sizes[name] = total+len(packed), sizes[name]+len(packed)
-			e, err := kinds.ReadEvidence(packed)
-			want := &kinds.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
+			e, err := handlers.ReadEvidence(packed)
+			want := &handlers.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
 			if err != nil || cmp.Diff(want, e.Compared) != "" || !e.Compared.Is(d) {
 				t.Errorf("%s: read back %+v, %v", name, e, err)
 			}
@@ -261,11 +261,11 @@ func TestProofsAreSmall(t *testing.T) {
 		t.Errorf("the mean is %d bytes, want at most %d", n, mean)
 	}
 	long := apiclient.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
-	packed, err := kinds.ProofEvidence(loud(), kinds.NewCompared(random(64), long), now).Pack()
-	if err != nil || len(packed) > kinds.MaxEvidence {
+	packed, err := handlers.ProofEvidence(loud(), handlers.NewCompared(random(64), long), now).Pack()
+	if err != nil || len(packed) > handlers.MaxEvidence {
 		t.Fatalf("the longest record: %d bytes, %v", len(packed), err)
 	}
-	e, err := kinds.ReadEvidence(packed)
+	e, err := handlers.ReadEvidence(packed)
 	if err != nil || !e.Compared.Is(long) || len(e.Said) != 24 {
 		t.Errorf("the longest record: read back %+v, %v", e.Compared, err)
 	}
@@ -285,7 +285,7 @@ func TestNextCheck(t *testing.T) {
 	} {
 		seen := map[time.Duration]bool{}
 		for range 200 {
-			got := kinds.NextCheck(c.age, c.ttl)
+			got := handlers.NextCheck(c.age, c.ttl)
 			if got < max(c.want*9/10-1, s) || got > c.want*11/10+1 {
 				t.Fatalf("at %v: %v, want %v by a tenth", c.age, got, c.want)
 			}
@@ -295,10 +295,10 @@ func TestNextCheck(t *testing.T) {
 			t.Errorf("at %v: %d values of 200: not spread", c.age, len(seen))
 		}
 	}
-	if got := kinds.NextCheck(0, 5*m); got != 5*m+s {
+	if got := handlers.NextCheck(0, 5*m); got != 5*m+s {
 		t.Errorf("after a negative answer for 5m: %v", got)
 	}
-	if got := kinds.NextCheck(0, 100*h); got != kinds.MaxNegativeTTL+s {
+	if got := handlers.NextCheck(0, 100*h); got != handlers.MaxNegativeTTL+s {
 		t.Errorf("after a negative answer for 100h: %v", got)
 	}
 }
@@ -312,7 +312,7 @@ func TestSizesOfRows(t *testing.T) {
 	const rows = ledger.SegmentRows
 	rdb := redistest.New(t)
 	l := ledger.New(rdb)
-	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "acme", Kind: kinds.Verify})
+	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "acme", Kind: handlers.Verify})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestSizesOfRows(t *testing.T) {
 		}
 	}
 	each(ledger.Quota{First: 250}, func(token ledger.Token, row ledger.Row) { // after a check of two to four name servers
-		memo, err := kinds.Waiting(domains[row], absent(domains[row].VerificationHost, 2+rand.IntN(3)), now).Pack()
+		memo, err := handlers.Waiting(domains[row], absent(domains[row].VerificationHost, 2+rand.IntN(3)), now).Pack()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -365,7 +365,7 @@ func TestSizesOfRows(t *testing.T) {
 	size("waiting", 570)
 	verdicts := slices.Collect(maps.Values(proofs()))
 	each(ledger.Quota{Check: 250}, func(token ledger.Token, row ledger.Row) {
-		packed, err := kinds.ProofEvidence(verdicts[int(row)%len(verdicts)], kinds.NewCompared(organization, domains[row]), now).Pack()
+		packed, err := handlers.ProofEvidence(verdicts[int(row)%len(verdicts)], handlers.NewCompared(organization, domains[row]), now).Pack()
 		if err != nil {
 			t.Fatal(err)
 		}

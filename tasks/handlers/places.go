@@ -1,8 +1,7 @@
-package kinds
+package handlers
 
 import (
 	"cmp"
-	"context"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -59,33 +58,3 @@ func (p *Places) take(reason string) (free func(), err error) {
 }
 
 func untilPlace() time.Duration { return placeAgain/2 + rand.N(placeAgain) }
-
-// Looker checks whether a token is there.
-type Looker interface {
-	Check(ctx context.Context, host, token string) (dnscheck.Verdict, error)
-}
-
-// check checks whether a token is there, in a place that it takes as take does.
-func (p *Places) check(ctx context.Context, dns Looker, reason, host, token string) (dnscheck.Verdict, error) {
-	free, err := p.take(reason)
-	if err != nil {
-		return dnscheck.Verdict{}, err
-	}
-	defer free()
-	return dns.Check(ctx, host, token)
-}
-
-// query checks whether the row's token is there. The reason of a row without a place stays
-// that of its last check.
-func (v *verification) query(ctx context.Context) (dnscheck.Verdict, error) {
-	last := cmp.Or(v.state.Evidence, new(Evidence))
-	free, err := v.cfg.Places.take(last.Reason)
-	if err != nil {
-		if last.Sentence != "" {
-			err = engine.NotYet(last.Sentence, untilPlace())
-		}
-		return dnscheck.Verdict{}, v.keep(err)
-	}
-	defer free()
-	return v.cfg.DNS.Check(ctx, v.state.Record.Host, v.state.Record.TXT)
-}

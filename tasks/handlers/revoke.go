@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // A revocation changes a tenant's record and may be killed anywhere. Right before its PATCH
 // it stores an intent with the row and the request in the domain's state, the latter by
@@ -19,15 +19,21 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 )
 
 // Revoke is the kind of rows that revoke a domain whose token is gone, or route it again. A row's
 // content is a [sweep.RevokeRow]. Only a command of an operator submits such rows, and sweeps
 // those that route a domain again.
-const Revoke ledger.Kind = "domain:revoke"
+const Revoke ledger.Kind = tasks.TypeRevoke
+
+// releaseRevoke does not have the change: a domain whose token is there is not changed, and would
+// not end the block of changes.
+var releaseRevoke = dispatch.Kind{Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}}
 
 type revokeRow struct{ sweep.RevokeRow }
 
@@ -41,7 +47,7 @@ func (r revokeRow) Validate() error {
 	case !r.Undo && r.Max <= 0:
 		return fmt.Errorf("max: want 1 or more, got %d", r.Max)
 	}
-	return checkIDs(r.OrganizationID, r.DiscoveryDomainID)
+	return tasks.CheckDomainIDs(r.OrganizationID, r.DiscoveryDomainID)
 }
 
 // RevokeDNS is the part of [dnscheck.Checker] that revocations need.
@@ -283,7 +289,7 @@ func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, ver
 			}
 		}
 		r.intent = &revokeIntent{At: now, Verdict: packed}
-		if err := intend(ctx, r.x, r.row, r.intent); err != nil || request == nil {
+		if err := putIntent(ctx, r.x.Intend, r.row, r.intent); err != nil || request == nil {
 			return err
 		}
 		request.At, request.Verdict = now, packed

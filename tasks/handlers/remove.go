@@ -1,4 +1,4 @@
-package kinds
+package handlers
 
 // DELETE succeeds for a client that is not associated any more, and removes all of its
 // clients or none (specification 4.2), so a second execution removes the clients that
@@ -9,7 +9,6 @@ package kinds
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -18,35 +17,21 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/tasks"
 )
 
 // Remove is the kind of rows that remove a client's association with an organization.
-const Remove ledger.Kind = "clients:remove"
+const Remove ledger.Kind = tasks.TypeRemove
 
-// MaxRemovals is the largest number of rows of a task: one request removes as many.
-const MaxRemovals = apiclient.MaxClientsPerRequest
-
-// RemoveRow is the content of a row of kind [Remove].
-type RemoveRow struct {
-	OrganizationID string `json:"organization_id"`
-	ClientID       string `json:"client_id"`
-}
-
-// Validate checks the row, as far as that needs no tenant.
-func (r RemoveRow) Validate() error {
-	return errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("client_id", r.ClientID))
-}
-
-// RemoveGroup returns the organization of a row's content, "" if it has none. Rows of
-// one organization share a request if they share a task.
-func RemoveGroup(content []byte) string {
-	var r RemoveRow
-	if json.Unmarshal(content, &r) != nil {
-		return ""
+// releaseRemove makes a task of the rows that one request removes.
+func releaseRemove(maxClients int) dispatch.Kind {
+	return dispatch.Kind{
+		Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: oneRequest,
+		Batch: min(maxClients, tasks.MaxClients), Group: tasks.OrganizationOf,
 	}
-	return r.OrganizationID
 }
 
 // Clients is the part of the API's client that removals need.
@@ -67,7 +52,7 @@ type ClientLimit interface {
 type RemoveConfig struct {
 	API Clients
 	// MaxClients is the largest number of clients of a request, the setting of Limit; 0:
-	// [MaxRemovals].
+	// [tasks.MaxClients].
 	MaxClients int
 	Limit      ClientLimit
 	// Observe is called with the limit before each request. nil: not called.
@@ -92,7 +77,7 @@ const (
 
 // NewRemove returns the handler of [Remove].
 func NewRemove(cfg RemoveConfig) engine.Handler {
-	cfg.MaxClients, cfg.Logger = cmp.Or(cfg.MaxClients, MaxRemovals), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.MaxClients, cfg.Logger = cmp.Or(cfg.MaxClients, tasks.MaxClients), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &remove{cfg: cfg}
 }
 
@@ -114,7 +99,14 @@ func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]eng
 	r := &removal{remove: h, all: all, answers: make([]engine.Answers, len(all))}
 	for i, x := range all {
 		r.answers[i] = engine.Answers{}
-		r.add(i, x.Rows)
+		for _, row := range x.Rows {
+			content, err := decode[tasks.RemoveRow](row)
+			if err != nil {
+				r.answers[i][row.Number] = err
+				continue
+			}
+			r.rows = append(r.rows, removalRow{content, i, row.Number})
+		}
 	}
 	ctx = apiclient.BeforeSending(ctx, r.allowed)
 	for _, row := range r.rows {
@@ -146,22 +138,10 @@ type removal struct {
 
 // removalRow is a row of one of the executions.
 type removalRow struct {
-	RemoveRow
+	tasks.RemoveRow
 
 	execution int
 	number    ledger.Row
-}
-
-// add adds the rows of an execution, and answers those that are malformed.
-func (r *removal) add(execution int, rows []*engine.Row) {
-	for _, row := range rows {
-		content, err := decode[RemoveRow](row)
-		if err != nil {
-			r.answers[execution][row.Number] = err
-			continue
-		}
-		r.rows = append(r.rows, removalRow{content, execution, row.Number})
-	}
 }
 
 // isOpen reports whether a row has no answer.
@@ -194,14 +174,17 @@ func (r *removal) open(organization string) (clients []string) {
 func (r *removal) removeAll(ctx context.Context, organization string, clients []string) (all bool, err error) {
 	all = true
 	for len(clients) > 0 {
-		limit, err := r.limit(ctx)
+		limit, err := r.cfg.Limit.InUse(ctx, r.cfg.MaxClients)
 		if err != nil {
 			return false, err
+		}
+		if r.cfg.Observe != nil {
+			r.cfg.Observe(limit)
 		}
 		if r.alone.Load() >= mostAlone {
 			limit = 1
 		}
-		n := min(len(clients), limit)
+		n := min(len(clients), max(limit, 1))
 		removed, err := r.removePiece(ctx, organization, clients[:n])
 		if err != nil {
 			return false, err
@@ -219,8 +202,14 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 	if len(piece) == 0 {
 		return false, nil
 	}
-	if err := r.prepare(ctx); err != nil {
-		return false, err
+	// The first request is always made; another one only if there is time for it.
+	deadline, bounded := ctx.Deadline()
+	if r.requests >= maxRequests || r.requests > 0 && bounded && time.Until(deadline) < enoughTime {
+		return false, engine.Later("the batch is being split; the rest continues", time.Second)
+	}
+	r.requests++
+	for i, x := range r.all {
+		x.End(ctx, r.answers[i]) // of rows that have an answer
 	}
 	isOf := func(row removalRow) bool {
 		return row.OrganizationID == organization && slices.Contains(piece, row.ClientID)
@@ -235,7 +224,10 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 		_, err = r.removePiece(ctx, organization, piece)
 		return false, err
 	case !maySplit(err):
-		return false, explain(organization, err)
+		if answer, ok := errors.AsType[*apiclient.Error](err); ok && answer.Status == http.StatusNotFound {
+			err = engine.Refuse("organization %s does not exist (deleted, or its id is wrong): %s", organization, answer.Message)
+		}
+		return false, err
 	case len(piece) == 1:
 		r.alone.Add(1)
 		r.answer(err, isOf)
@@ -281,32 +273,6 @@ func (r *removal) allowed(ctx context.Context) error {
 	return nil
 }
 
-// prepare ends the rows that have an answer, and returns an error if there is no time
-// for another request. The first one is always made.
-func (r *removal) prepare(ctx context.Context) error {
-	deadline, bounded := ctx.Deadline()
-	if r.requests >= maxRequests || r.requests > 0 && bounded && time.Until(deadline) < enoughTime {
-		return engine.Later("the batch is being split; the rest continues", time.Second)
-	}
-	r.requests++
-	for i, x := range r.all {
-		x.End(ctx, r.answers[i])
-	}
-	return nil
-}
-
-// limit returns how many clients a request may name at present.
-func (h *remove) limit(ctx context.Context) (int, error) {
-	limit, err := h.cfg.Limit.InUse(ctx, h.cfg.MaxClients)
-	if err != nil {
-		return 0, err
-	}
-	if h.cfg.Observe != nil {
-		h.cfg.Observe(limit)
-	}
-	return max(limit, 1), nil
-}
-
 // lower lowers the limit for the fleet: a piece of that size was refused, and both its
 // halves were not. Between the two sizes may be the documented limit; nothing else is
 // known.
@@ -331,12 +297,4 @@ func maySplit(err error) bool {
 	answer, ok := errors.AsType[*apiclient.Error](err)
 	return ok && (answer.Status == http.StatusRequestEntityTooLarge ||
 		answer.Status == http.StatusBadRequest && answer.Code != "invalid_uri" && !answer.RefusesToken())
-}
-
-// explain names the organization if the API does not know it.
-func explain(organization string, err error) error {
-	if answer, ok := errors.AsType[*apiclient.Error](err); ok && answer.Status == http.StatusNotFound {
-		return engine.Refuse("organization %s does not exist (deleted, or its id is wrong): %s", organization, answer.Message)
-	}
-	return err
 }

@@ -1,0 +1,30 @@
+// Package handlers executes the rows of each kind. The file of a kind begins with the reason why
+// its rows may be executed twice, and has how they are released. Each file uses those below it:
+//
+//	kinds.go         how the rows of all kinds are released
+//	recheck.go       domain:recheck, the check of a sweep
+//	revoke.go        domain:revoke, of a domain whose token is gone, and its undoing
+//	verify.go        domain:verify: the check, and when a row is checked again or expires
+//	verify_proof.go  the proof and PATCH of a row whose token is there, and of one whose answer was lost
+//	places.go        the places of DNS checks
+//	evidence.go      checks and proofs as they are stored, and the state of an open row
+//	update.go        domain:update
+//	change.go        PATCHes of domains, and answers that were lost
+//	remove.go        clients:remove
+//	template.go      template:create
+//	row.go           contents and intents of rows, errors, and events of domain states
+package handlers
+
+import (
+	"orgops/internal/dispatch"
+	"orgops/internal/ledger"
+)
+
+// Released returns how the rows of each kind are released for a tenant whose requests name at most
+// that many clients. Operations are those that every row of a kind needs.
+func Released(maxClients int) map[ledger.Kind]dispatch.Kind {
+	return map[ledger.Kind]dispatch.Kind{
+		Verify: releaseVerify, Update: releaseUpdate, Remove: releaseRemove(maxClients), Create: releaseCreate,
+		Recheck: releaseRecheck, Revoke: releaseRevoke,
+	}
+}

@@ -1,0 +1,335 @@
+package handlers
+
+// A recheck checks a domain and stores the observation in the domain's state, once for each
+// domain, token and tick. A second execution changes nothing there and settles the row as
+// the first would have. It takes nothing away at the tenant. If a pending domain may be verified
+// and its token is there, the row verifies it as one of kind [Verify] does (verify_proof.go),
+// with its intents. If a domain is there again that a revocation has unrouted, the row submits
+// a run that routes it, whose id is the same in a second execution.
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/internal/sweep"
+	"orgops/tasks"
+)
+
+// Recheck is the kind of rows that check a discovery domain for a sweep.
+const Recheck ledger.Kind = tasks.TypeRecheck
+
+// releaseRecheck has no operations of a check, which needs DNS only, unless the token is gone: then
+// it reads the record. A pending domain whose token is there is read and changed.
+var releaseRecheck = dispatch.Kind{
+	Operations: dispatch.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}}, Cost: dispatch.Cost{Ready: 2},
+}
+
+// OfScan returns the context of the requests of a scan: they are reads of a sweep, or lead
+// to checks.
+func OfScan(ctx context.Context, ofSweep bool) context.Context {
+	if ofSweep {
+		return sweeping.of(ctx)
+	}
+	return leading.of(ctx)
+}
+
+// Operators is the part of [dnscheck.Checker] that finds the operators of name servers.
+type Operators interface {
+	Operator(ctx context.Context, host string) (string, error)
+}
+
+// RecheckConfig configures the handler of [Recheck].
+type RecheckConfig struct {
+	// Verify is the configuration of the same tenant's handler of [Verify], with the same
+	// Places.
+	Verify    VerifyConfig
+	Tenant    ledger.Tenant
+	States    *sweep.States
+	Rules     sweep.Rules
+	Operators Operators
+	// Submit submits a run of kind [Revoke] that routes a domain again, unless it exists.
+	Submit func(context.Context, OneRow) error
+}
+
+// NewRecheck returns the handler of [Recheck].
+func NewRecheck(cfg RecheckConfig) engine.Handler {
+	cfg.Verify.Logger = cmp.Or(cfg.Verify.Logger, slog.New(slog.DiscardHandler))
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+		r := &recheck{cfg: cfg, x: x, row: row}
+		result, err := r.execute(ctx)
+		return result, stateError(err)
+	})
+}
+
+// recheck is one execution of a row.
+type recheck struct {
+	cfg RecheckConfig
+	x   *engine.Execution
+	row *engine.Row
+
+	// record is the domain's record as the scan has read it, or this execution.
+	record tasks.RecheckRow
+	state  sweep.DomainState
+	raw    []byte // of state; nil: none is stored
+}
+
+func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
+	if err := engine.Decode(r.row.Content, &r.record); err != nil {
+		return ledger.Result{}, err
+	}
+	if r.row.Intent != nil { // the PATCH of an earlier execution
+		p, err := r.proof()
+		if err != nil {
+			return ledger.Result{}, err
+		}
+		p.flag = p.former.Flag
+		return swept(p.resume(ctx))
+	}
+	if err := r.record.Validate(); err != nil {
+		return ledger.Result{}, engine.Invalid(err)
+	}
+	if err := r.load(ctx); err != nil {
+		return ledger.Result{}, err
+	}
+	switch pending := r.record.Status == apiclient.StatusPending; {
+	case pending && !r.mayVerify():
+		return r.foreign(ctx)
+	case pending && r.row.Stage == ledger.StageReady:
+		return r.verify(ctx)
+	}
+	return r.check(ctx)
+}
+
+// load reads the domain's state. If the record contradicts a revocation, or its request had no
+// answer, the record is read again, since the scan may have read it before: a revocation that
+// somebody else has changed is not undone.
+func (r *recheck) load(ctx context.Context) (err error) {
+	id := r.record.DiscoveryDomainID
+	if r.state, r.raw, err = r.cfg.States.Read(ctx, id); err != nil {
+		return err
+	}
+	if revoked := r.state.Revoked; revoked == nil || !revoked.DoneAt.IsZero() && !r.contradicts(*revoked) {
+		return nil
+	}
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	now := r.x.Now()
+	if _, err = r.cfg.States.Change(ctx, id, func(s *sweep.DomainState) {
+		switch revoked := s.Revoked; {
+		case revoked == nil, now.Sub(revoked.EffectiveAt()) < max(defaultSettled, 2*r.cfg.Verify.RequestTimeout):
+		case r.contradicts(*revoked) && revoked.DoneAt.IsZero():
+			s.Revoked = nil
+			s.Note(now, "not revoked", "the request of run "+revoked.Run+" had no effect")
+		case r.contradicts(*revoked):
+			s.Revoked = nil
+			s.Note(now, "changed by others", "someone else has changed the value that was revoked")
+		case revoked.DoneAt.IsZero() && (revoked.Set == sweep.SetPending || r.record.UseForOrganizationDiscovery != nil):
+			s.RevokedAt(now)
+		}
+	}); err != nil {
+		return err
+	}
+	r.state, r.raw, err = r.cfg.States.Read(ctx, id)
+	return err
+}
+
+// contradicts reports whether the record reads as if the revocation had been undone, or more had
+// been taken away.
+func (r *recheck) contradicts(revoked sweep.Revocation) bool {
+	status, flag := r.record.Status, r.record.UseForOrganizationDiscovery
+	if revoked.Set == sweep.SetPending {
+		return status == apiclient.StatusVerified
+	}
+	return status != apiclient.StatusVerified || flag != nil && *flag
+}
+
+// read reads the record. It settles the row of a domain that does not exist, whose state is
+// deleted unless it is revoked: a single answer may be that of a server that is behind.
+func (r *recheck) read(ctx context.Context) error {
+	id := r.record.DiscoveryDomainID
+	d, err := r.cfg.Verify.API.DiscoveryDomain(r.x.Beginning(sweeping.of(ctx)), r.record.OrganizationID, id)
+	if isNotFound(err) {
+		s, _, err := r.cfg.States.Read(ctx, id)
+		if err == nil && s.Revoked == nil {
+			err = r.cfg.States.Forget(ctx, id)
+		}
+		if err != nil {
+			return err
+		}
+		return engine.Settle(unchanged("the domain was deleted after the sweep found it"))
+	}
+	if err != nil {
+		return err
+	}
+	r.record.Domain, r.record.VerificationHost, r.record.VerificationTXT = d.Domain, d.VerificationHost, d.VerificationTXT
+	r.record.Status, r.record.UseForOrganizationDiscovery = d.Status, d.UseForOrganizationDiscovery
+	if err := r.record.CheckRecord(); err != nil {
+		return engine.Refuse("the record cannot be checked: %v", err)
+	}
+	return nil
+}
+
+// mayVerify reports whether a pending domain is verified if its token is there.
+func (r *recheck) mayVerify() bool { return r.record.Prove || r.state.IsPending() }
+
+// foreign settles the row of a domain that another client has set to pending. The checks
+// made while it was verified count no more.
+func (r *recheck) foreign(ctx context.Context) (ledger.Result, error) {
+	now := r.x.Now()
+	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s *sweep.DomainState) {
+		if s.Absence != nil && s.Revoked == nil {
+			s.Absence = nil
+			s.Note(now, "pending", "someone else has set it to pending")
+		}
+	})
+	return unchanged("pending, but not set by orgops: left unchanged"), err
+}
+
+// check checks the domain and stores the observation.
+func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
+	v, err := r.query(ctx)
+	if err == nil && v.State == dnscheck.Absent && r.record.Status == apiclient.StatusVerified {
+		// Before an absence is stored: host and token are still the record's, or these are checked.
+		before := r.tokenHash()
+		if err = r.read(ctx); err == nil && before != r.tokenHash() {
+			v, err = r.query(ctx)
+		}
+	}
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	described := v.State.String()
+	if v.State != dnscheck.Present {
+		described += ": " + v.Sentence()
+	}
+	if r.record.Status == apiclient.StatusPending {
+		switch {
+		case !r.mayVerify(): // it was verified when it was scanned
+			return r.foreign(ctx)
+		case v.State == dnscheck.Present:
+			return r.verify(ctx)
+		case r.state.IsPending():
+			err = r.observe(ctx, v)
+		}
+		return unchanged("pending; " + described), err
+	}
+	if err := r.observe(ctx, v); err != nil {
+		return ledger.Result{}, err
+	}
+	switch revoked := r.state.Revoked; {
+	case v.State == dnscheck.Present && revoked != nil && revoked.Set == sweep.Unroute:
+		if err := r.route(ctx); err != nil {
+			return ledger.Result{}, fmt.Errorf("submit the restoration of the domain: %w", err)
+		}
+	case v.State == dnscheck.Absent && r.state.IsLost():
+		evidence, err := checkEvidence(v, r.x.Now()).pack()
+		a := r.state.Absence
+		why := fmt.Sprintf("gone since %s, by %d sweeps: %s", a.Since.Format("2006-01-02 15:04 MST"), a.Checks, v.Sentence())
+		return ledger.Result{Outcome: engine.Lost, Detail: why, Evidence: evidence}, err
+	}
+	return unchanged(described), nil
+}
+
+func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, error) {
+	free, err := r.cfg.Verify.Places.take(r.state.Reason)
+	if err != nil {
+		return dnscheck.Verdict{}, err
+	}
+	defer free()
+	return r.cfg.Verify.DNS.Check(ctx, r.record.VerificationHost, r.record.VerificationTXT)
+}
+
+func (r *recheck) tokenHash() string {
+	return sweep.HashToken(r.record.VerificationHost, r.record.VerificationTXT)
+}
+
+// observe stores the observation.
+func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) (err error) {
+	o := sweep.Observation{
+		DomainID: r.record.DiscoveryDomainID, OrganizationID: r.record.OrganizationID, Domain: r.record.Domain,
+		Host: r.record.VerificationHost, TXT: r.record.VerificationTXT, Tick: r.record.Tick,
+		Verdict: v, Operator: v.Operator, FlagOmitted: r.record.UseForOrganizationDiscovery == nil, At: r.x.Now(),
+	}
+	if o.Operator == "" && r.state.Operator == "" && v.State == dnscheck.Absent {
+		if o.Operator, err = r.cfg.Operators.Operator(ctx, o.Host); err != nil {
+			return err
+		}
+	}
+	r.state, err = r.cfg.States.Observe(ctx, o, r.cfg.Rules, r.state, r.raw)
+	return err
+}
+
+// OneRow is a run of one row that a handler submits.
+type OneRow struct {
+	ID      ledger.RunID
+	Kind    ledger.Kind
+	Content []byte
+}
+
+// route submits a run that routes the domain again. Its id is derived from domain and sweep: one
+// without success is followed by that of the next sweep. The hash distinguishes tenants, since
+// ids of runs are unique among all.
+func (r *recheck) route(ctx context.Context) error {
+	content, err := json.Marshal(sweep.RevokeRow{
+		OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID, Set: sweep.Unroute, Undo: true,
+	})
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(string(r.cfg.Tenant) + "\x00" + r.record.DiscoveryDomainID))
+	id := ledger.RunID(fmt.Sprintf("restore-%d-%x", r.record.Tick, sum[:8]))
+	return r.cfg.Submit(ctx, OneRow{ID: id, Kind: Revoke, Content: content})
+}
+
+// verify verifies a pending domain whose token is there, once a permit is near. It proves the
+// record that it reads, whose host and token may differ from those of the scan.
+func (r *recheck) verify(ctx context.Context) (ledger.Result, error) {
+	p, err := r.proof()
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	if r.state.IsPending() { // for a record that omits it: as the scan has read it, or as it was before
+		if p.flag = r.record.UseForOrganizationDiscovery; p.flag == nil {
+			p.flag = new(r.state.Revoked.Flag)
+		}
+	}
+	r.row.Stage = ledger.StageReady
+	if err := p.inLine(ctx); err != nil {
+		return ledger.Result{}, err
+	}
+	if p.record, err = p.readYoung(p.x.Beginning(ctx, p.stamp)); err == nil {
+		err = provable(p.record)
+	}
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	return swept(p.prove(ctx))
+}
+
+func (r *recheck) proof() (*proof, error) {
+	if err := tasks.CheckDomainIDs(r.record.OrganizationID, r.record.DiscoveryDomainID); err != nil {
+		return nil, engine.Invalid(err)
+	}
+	p, err := newProof(r.cfg.Verify, r.x, r.row, r.record.OrganizationID, r.record.DiscoveryDomainID)
+	p.bySweep = true
+	return &p, err
+}
+
+// swept returns the result of a proof. A domain that was not proven is not checked again: the
+// next sweep does that.
+func swept(result ledger.Result, unproven *dnscheck.Verdict, err error) (ledger.Result, error) {
+	if unproven != nil {
+		result = unchanged("pending; the token was seen, but not proven: " + unproven.Sentence())
+	}
+	return result, err
+}

@@ -1,0 +1,289 @@
+package handlers
+
+// A check only reads, and a second one finds what the first did. The proof and the PATCH that
+// follow it may be made twice as verify_proof.go says.
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
+	"orgops/internal/events"
+	"orgops/internal/ledger"
+	"orgops/tasks"
+)
+
+// Verify is the kind of rows that verify a discovery domain once its token is in DNS.
+const Verify ledger.Kind = tasks.TypeVerify
+
+// releaseVerify counts two requests for a first execution, which reads the record, and changes it
+// if the token is there, also if the token is not: with one, rows whose token is there would wait
+// for permits in their places, and read the record once more in the end. A check needs DNS only,
+// and is released while operations are blocked.
+var releaseVerify = dispatch.Kind{
+	Operations: dispatch.Operations{
+		First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain},
+	},
+	Cost: dispatch.Cost{First: 2, Ready: 2},
+}
+
+// class is the class of a request, in its context.
+type class int
+
+const (
+	leading  class = 1 + iota // only leads to a check
+	sweeping                  // is a read of a sweep
+)
+
+type classKey struct{}
+
+func (c class) of(ctx context.Context) context.Context { return context.WithValue(ctx, classKey{}, c) }
+
+// Leading reports whether a request of the context only leads to a check: the requests that
+// finish rows go first.
+func Leading(ctx context.Context) bool { return ctx.Value(classKey{}) == leading }
+
+// Sweeping reports whether a request of the context is a read of a sweep: it has a part of
+// the tenant's pace of its own.
+func Sweeping(ctx context.Context) bool { return ctx.Value(classKey{}) == sweeping }
+
+// NewVerify returns the handler of [Verify].
+func NewVerify(cfg VerifyConfig) engine.Handler {
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (result ledger.Result, err error) {
+		want, err := decode[tasks.VerifyRow](row)
+		if err != nil {
+			return result, err
+		}
+		v := &verification{want: want}
+		if v.state, err = ReadVerifyState(row.Note.Memo); err != nil {
+			return result, err
+		}
+		if v.state.Record == nil && want.Listed != nil {
+			v.state.Record = recordOf(want.Listed.DiscoveryDomain)
+		}
+		if v.proof, err = newProof(cfg, x, row, want.OrganizationID, want.DiscoveryDomainID); err != nil {
+			return result, err
+		}
+		v.flag, v.bySweep = want.UseForOrganizationDiscovery, want.Restore
+		var unproven *dnscheck.Verdict
+		if v.former != nil {
+			result, unproven, err = v.resume(ctx)
+		} else if err = v.check(ctx); err == nil {
+			result, unproven, err = v.prove(ctx)
+		}
+		if unproven != nil {
+			v.state.Record = recordOf(v.record)
+			return result, v.wait(ctx, *unproven, true)
+		}
+		return result, err
+	})
+}
+
+// verification is one execution of a row.
+type verification struct {
+	proof
+
+	want  tasks.VerifyRow
+	state VerifyState
+}
+
+// check queries DNS for the token, and reads the record. It returns nil if the proof is next,
+// since the token is there and a permit is near.
+func (v *verification) check(ctx context.Context) error {
+	if v.row.Stage == ledger.StageReady {
+		return v.fresh(ctx)
+	}
+	read := v.state.Record == nil || v.isListed()
+	if read {
+		if err := v.fresh(leading.of(ctx)); err != nil {
+			return err
+		}
+	}
+	verdict, err := v.query(ctx)
+	if err != nil {
+		return err
+	}
+	if verdict.State != dnscheck.Present {
+		return v.wait(ctx, verdict, false)
+	}
+	v.row.Stage = ledger.StageReady
+	if err := v.inLine(ctx); err != nil {
+		v.state.Evidence = nil
+		return v.keep(err)
+	}
+	if read {
+		return nil
+	}
+	return v.fresh(ctx)
+}
+
+// isListed reports whether the row's listing is fresh.
+func (v *verification) isListed() bool { return v.want.Listed != nil && v.isFresh(v.want.Listed.At) }
+
+// fresh sets the record to prove: listed a moment ago, or read now. It refuses a record that is
+// not the row's, since its host or token differs, and one that cannot be proven, or need not.
+func (v *verification) fresh(ctx context.Context) error {
+	if v.isListed() {
+		v.record, v.readAt = v.want.Listed.DiscoveryDomain, v.want.Listed.At
+	} else {
+		var err error
+		if v.record, err = v.readYoung(v.x.Beginning(ctx, v.stamp)); err != nil {
+			return err
+		}
+	}
+	// For a young row the record may be read as it was before a change.
+	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
+	switch w, d := v.want, v.record; {
+	case w.VerificationTXT != "" && w.VerificationTXT != d.VerificationTXT:
+		return v.readTwice(engine.Refuse(differs, "verification_txt"))
+	case w.VerificationHost != "" && !sameName(w.VerificationHost, d.VerificationHost):
+		return v.readTwice(engine.Refuse(differs, "verification_host"))
+	}
+	v.state.Record = recordOf(v.record)
+	return provable(v.record)
+}
+
+// query checks whether the row's token is there. The reason of a row without a place stays
+// that of its last check.
+func (v *verification) query(ctx context.Context) (dnscheck.Verdict, error) {
+	last := cmp.Or(v.state.Evidence, new(Evidence))
+	free, err := v.cfg.Places.take(last.Reason)
+	if err != nil {
+		if last.Sentence != "" {
+			err = engine.NotYet(last.Sentence, untilPlace())
+		}
+		return dnscheck.Verdict{}, v.keep(err)
+	}
+	defer free()
+	return v.cfg.DNS.Check(ctx, v.state.Record.Host, v.state.Record.TXT)
+}
+
+// keep stores the state with a row that stays open, for the reason given.
+func (v *verification) keep(reason error) error {
+	state := v.state
+	if v.want.Listed != nil && *state.Record == *recordOf(v.want.Listed.DiscoveryDomain) {
+		state.Record = nil // the row's content has it
+	}
+	memo, err := state.pack()
+	if err != nil {
+		return err
+	}
+	v.row.Note.Memo = memo
+	return reason
+}
+
+const (
+	// moreForUnknown is how long beyond its give-up a row stays open whose checks have no
+	// answer: no answer is not evidence of absence.
+	moreForUnknown = 24 * time.Hour
+	// firstCheck is the age at which a row is checked again first. The intervals double
+	// until the row is as old as checksDouble, and are hourly then.
+	firstCheck   = 15 * time.Second
+	checksDouble = 30 * time.Minute
+	hourly       = time.Hour
+	// maxNegativeTTL bounds how long the TTL of a negative answer delays the next check:
+	// strangers choose it.
+	maxNegativeTTL = time.Hour
+)
+
+// wait leaves a row open whose token a check has not found, or was seen but not proven, and
+// expires it once its time is up: by its last check, or the last proof.
+func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen bool) error {
+	now, state, s := v.x.Now(), verdict.State, &v.state
+	if seen {
+		state = dnscheck.Unknown
+	}
+	// The row's time begins at its submission, or at its first execution if that was after its
+	// time was up.
+	giveUp, start, first := cmp.Or(v.x.GiveUp, tasks.DefaultGiveUp), v.x.Submitted, v.row.FirstBegun
+	if first.IsZero() {
+		first = now
+	}
+	if !first.Before(start.Add(giveUp)) {
+		start = first
+	}
+	end := start.Add(giveUp)
+	if state != dnscheck.Absent {
+		end = end.Add(moreForUnknown)
+	}
+	e := checkEvidence(verdict, now)
+	s.Evidence = &e
+	if !now.Before(end) {
+		packed, err := e.pack()
+		if err != nil {
+			return err
+		}
+		expired := events.Event{Type: events.DomainExpired, At: e.At, Data: events.Data{Domain: s.Record.Domain, Reason: e.Sentence}}
+		if err := v.notify(ctx, expired, packed); err != nil {
+			return err
+		}
+		return engine.Expire(e.Sentence, packed)
+	}
+	// If the zone's answer has changed, someone is working on the zone and the token is likely
+	// to come soon: the age begins anew. No answer is no change. That happens only once checks
+	// have become hourly, so that a zone which always answers differently is not checked all the
+	// time.
+	since := start
+	if !seen && s.Since.After(since) {
+		since = s.Since
+	}
+	if state == dnscheck.Absent {
+		found := digest(verdict)
+		if s.Found != nil && !bytes.Equal(s.Found, found) && now.Sub(since) > checksDouble+hourly {
+			s.Since, since = now, now
+		}
+		s.Found = found
+	}
+	after := nextCheck(now.Sub(since), verdict.NegativeTTL)
+	if state == dnscheck.Absent { // the last check may expire the row
+		after = max(min(after, end.Sub(now)), min(verdict.NegativeTTL, maxNegativeTTL))
+	}
+	return v.keep(engine.NotYet(e.Sentence, after))
+}
+
+// digest distinguishes two answers of a zone. Values are strangers', so a hash is stored.
+func digest(v dnscheck.Verdict) []byte {
+	var values []string
+	for _, o := range v.Observations {
+		if o.Reason == v.Reason {
+			values = append(values, o.Values...)
+		}
+	}
+	slices.Sort(values)
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n", v.Reason)
+	for _, value := range slices.Compact(values) {
+		fmt.Fprintf(h, "%q\n", value)
+	}
+	return h.Sum(nil)[:8]
+}
+
+// nextCheck returns when a row of that age is checked again: at ages 15 s and 30 s, then
+// doubling to 30 min, then hourly, each spread by a tenth; never before a negative answer
+// that came from a cache can have expired (RFC 2308).
+func nextCheck(age, negativeTTL time.Duration) time.Duration {
+	age = max(age, 0) // Redis' clock may have been set back
+	at := firstCheck
+	// A check up to a tenth early was for the age that it nearly had.
+	for at <= age+age/8 && at < checksDouble {
+		at *= 2
+	}
+	wait := hourly
+	if at > age {
+		wait = at - age
+	}
+	wait = time.Duration(float64(wait) * (0.9 + 0.2*rand.Float64()))
+	// A second more than the TTL: the cache's clock may be behind.
+	return max(wait, min(negativeTTL, maxNegativeTTL)+time.Second)
+}

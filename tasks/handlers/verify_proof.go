@@ -1,0 +1,323 @@
+package handlers
+
+// A PATCH to verified is idempotent (specification 4.1), and is sent only by the execution
+// that made the proof. Its intent, with the proof, is stored right before it is sent. An
+// execution that finds an intent reads the record. A domain that is verified with the proven
+// host and token is done, by that proof, whoever verified it: nothing is sent. No request is
+// sent and no row is settled otherwise before the former PATCH cannot land any more. A pending
+// domain is then proven again; one that is verified with another host or token is set back to
+// pending. A stopped run sends nothing but that.
+//
+// Of two executions, of which the ledger takes the first for dead, only the second writes.
+// The first asks the ledger right before each request, and compares the answer of its own
+// PATCH even if it has lost the row meanwhile.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/events"
+	"orgops/internal/ledger"
+	"orgops/tasks"
+)
+
+// DNS is the part of [dnscheck.Checker] that verification needs.
+type DNS interface {
+	Check(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+	Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+}
+
+// Line is the part of the tenant's pace that verification needs.
+type Line interface {
+	// Ahead returns about how long a request of the context waits for its permit.
+	Ahead(ctx context.Context) time.Duration
+}
+
+// VerifyConfig configures the handler of [Verify].
+type VerifyConfig struct {
+	API  Domains
+	DNS  DNS
+	Line Line
+	// RequestTimeout is the client's: a request whose answer was lost may have its effect
+	// until twice that time later.
+	RequestTimeout time.Duration
+	// Places bounds the checks that are in progress at a time; nil: no limit.
+	Places *Places
+	// Notify is called with each event and the evidence of the row's result before the row is
+	// settled, and again with the same ID if the execution is repeated. The event has no
+	// tenant. nil: no notifications.
+	Notify func(ctx context.Context, e events.Event, evidence []byte) error
+	// Item returns the number of a row over all segments of its run, for the log line of a
+	// verified domain. nil: the number in its segment.
+	Item   func(context.Context, ledger.Segment, ledger.Row) (int64, error)
+	Logger *slog.Logger // nil: none
+}
+
+// proof is the part of an execution that proves a pending domain and verifies it: of a row of
+// kind [Verify], and of one of kind [Recheck].
+type proof struct {
+	change
+
+	cfg    VerifyConfig
+	flag   *bool                     // of the row; nil: none
+	former *verifyIntent             // of an earlier execution; nil: none
+	record apiclient.DiscoveryDomain // to be proven
+	// bySweep says that a sweep verifies the domain, or that it is restored: flag is then for
+	// a record that omits it, and nothing is verified without one, since a PATCH without a flag
+	// leaves it to the platform's default.
+	bySweep bool
+}
+
+// verifyIntent is the form in which the intent of a PATCH to verified is stored.
+type verifyIntent struct {
+	// Flag is the flag that is sent; nil: none.
+	Flag *bool `json:"flag,omitempty"`
+	// Proof is the evidence of the proof, with the record.
+	Proof []byte `json:"proof"`
+
+	at       time.Time // when it was stored, if an earlier execution did
+	evidence Evidence  // of Proof
+}
+
+// proves reports whether the record is the one that was proven.
+func (in *verifyIntent) proves(d apiclient.DiscoveryDomain) bool { return in.evidence.Compared.is(d) }
+
+// newProof returns the proof of a row's domain, with the row's intent.
+func newProof(cfg VerifyConfig, x *engine.Execution, row *engine.Row, organization, domain string) (proof, error) {
+	p := proof{cfg: cfg, change: change{
+		x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: defaultSettled,
+		organization: organization, domain: domain,
+	}}
+	if row.Intent == nil {
+		return p, nil
+	}
+	p.former = &verifyIntent{at: row.Intent.At}
+	if err := readIntent(row, p.former); err != nil {
+		return p, err
+	}
+	var err error
+	p.former.evidence, err = ReadEvidence(p.former.Proof)
+	if err == nil && p.former.evidence.Compared == nil {
+		err = errors.New("it has no proof")
+	}
+	if err != nil {
+		err = &engine.UnknownError{What: "the row's intent (" + err.Error() + ")"}
+	}
+	return p, err
+}
+
+// longestLine is the time to wait for a permit from which on a row with a token waits in the
+// ledger, where it holds no place of the worker.
+const longestLine = 2 * time.Second
+
+// inLine leaves a row open whose token is there if it would wait long for its permit.
+func (p *proof) inLine(ctx context.Context) error {
+	if p.cfg.Line.Ahead(ctx) < longestLine {
+		return nil
+	}
+	return engine.Ready("the token is there; waiting for a permit to verify the domain")
+}
+
+// provable settles the row of a record that is verified, and refuses one that cannot be proven.
+func provable(d apiclient.DiscoveryDomain) error {
+	if d.Status == apiclient.StatusVerified {
+		return engine.Settle(unchanged("was verified before"))
+	}
+	return below(d)
+}
+
+// below refuses a record that cannot be proven.
+func below(d apiclient.DiscoveryDomain) error {
+	if err := tasks.CheckProvable(d.Domain, d.VerificationHost); err != nil {
+		return engine.Refuse("%v", err)
+	}
+	return nil
+}
+
+// prove proves the record by a quorum, and only then sends the PATCH. unproven is the verdict of
+// a record that was not proven, whose row the caller ends; nil: the row is ended.
+func (p *proof) prove(ctx context.Context) (result ledger.Result, unproven *dnscheck.Verdict, err error) {
+	d, flag := p.record, p.flag
+	if have := d.UseForOrganizationDiscovery; flag == nil || p.bySweep && have != nil {
+		flag = have
+	}
+	if flag == nil && p.bySweep {
+		return result, nil, p.unlessPending(engine.Refuse("the token is there, but the record has no use_for_organization_discovery, " +
+			"and to verify the domain could turn that on by the platform's default; nothing was changed: set the flag explicitly once, " +
+			"or verify the domain by a row that brings use_for_organization_discovery"))
+	}
+	verdict, err := p.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+	if err != nil {
+		return result, nil, err
+	}
+	if verdict.State != dnscheck.Present {
+		if p.former != nil { // a read has shown that its PATCH had no effect, unless the read is behind
+			if again := p.readAgain(p.former.at); again > 0 {
+				return result, nil, engine.Later(unread, again)
+			}
+			if err := p.x.Withdraw(ctx, p.row); err != nil {
+				return result, nil, err
+			}
+		}
+		return result, &verdict, nil
+	}
+	if p.x.Stopping() {
+		return result, nil, engine.ErrStopping
+	}
+	next := &verifyIntent{Flag: flag, evidence: proofEvidence(verdict, newCompared(p.organization, d), p.x.Now())}
+	if next.Proof, err = next.evidence.pack(); err != nil {
+		return result, nil, err
+	}
+	// The flag is sent as it was read, since the specification gives it a default of true (4.1):
+	// a PATCH without it could turn a false into a true.
+	sent := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified), UseForOrganizationDiscovery: flag}
+	p.row.Stage = ledger.StageReady // of a row that gets no permit
+	answer, err := p.send(ctx, sent, func(ctx context.Context) error {
+		if !p.isFresh(p.readAt) {
+			return engine.Ready("the record was read too long before the permit; it is read and proven again")
+		}
+		return putIntent(ctx, p.x.Intend, p.row, next)
+	}, p.notSent)
+	switch {
+	case err != nil:
+		return result, nil, p.unlessPending(err)
+	case !next.proves(answer) || below(answer) != nil:
+		return result, nil, p.revert(ctx, next, answer, true)
+	}
+	if err = carriedOut(sent, answer); err == nil {
+		result, err = p.settle(ctx, next)
+	}
+	return result, nil, err
+}
+
+// unlessPending keeps a refusal from settling a row of which an earlier PATCH may have
+// landed: the record is read first. One that is gone needs no read.
+func (p *proof) unlessPending(err error) error {
+	if p.former == nil || isNotFound(err) {
+		return err
+	}
+	return retryRefused(err)
+}
+
+const changed = "the tenant's record changed while it was being verified: " +
+	"its host or token is no longer the one that was proven; "
+
+// resume continues a row of which an earlier execution may have sent the PATCH. unproven is
+// that of prove.
+func (p *proof) resume(ctx context.Context) (result ledger.Result, unproven *dnscheck.Verdict, err error) {
+	d, err := p.read(apiclient.BeforeSending(ctx, p.stamp))
+	left, again := p.inFlight(p.former.at), p.readAgain(p.former.at)
+	if err != nil && (left == 0 || !isNotFound(err)) {
+		return result, nil, p.unlessPending(err)
+	}
+	verified, proven := d.Status == apiclient.StatusVerified, p.former.proves(d)
+	switch {
+	case verified && proven:
+		result, err = p.settle(ctx, p.former)
+		if sent, have := p.former.Flag, d.UseForOrganizationDiscovery; differ(sent, have) { // it stays
+			result.Detail = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
+				"sent %t, but another client may have changed it since", *have, *sent)
+		}
+		return result, nil, err
+	case left > 0:
+		return result, nil, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
+	case verified:
+		return result, nil, p.revert(ctx, p.former, d, false)
+	case again > 0 && (!proven || p.x.FinishOnly):
+		return result, nil, engine.Later(unread, again)
+	case !proven:
+		return result, nil, engine.Refuse(changed + "it is pending")
+	case p.x.Cancelled:
+		const detail = "the run was cancelled; a PATCH was under way, and the domain is not verified"
+		return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, nil, nil
+	case p.x.FinishOnly:
+		return result, nil, stopped(ctx, p.x, p.row)
+	}
+	p.record = d
+	return p.prove(ctx)
+}
+
+// revertTimeout bounds the revert of an execution's own PATCH, which goes out even if the
+// execution's time is up.
+const revertTimeout = time.Minute
+
+// revert sets the domain back to pending, since a read, or the answer of the execution's own
+// PATCH, shows it as verified with a host or token that was not proven. For an answer that is
+// done even if another execution has the row: that one has read an older record then. If the
+// revert fails, the next execution reads the record.
+func (p *proof) revert(ctx context.Context, in *verifyIntent, d apiclient.DiscoveryDomain, own bool) error {
+	if own {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), revertTimeout)
+		defer cancel()
+	}
+	flag := d.UseForOrganizationDiscovery
+	if flag == nil {
+		flag = in.Flag
+	}
+	var lost error
+	sending := apiclient.BeforeSending(ctx, func(ctx context.Context) error {
+		if lost = putIntent(ctx, p.x.Amend, p.row, in); own {
+			return nil
+		}
+		return lost
+	})
+	_, err := p.api.UpdateDiscoveryDomain(sending, p.organization, p.domain,
+		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag})
+	if lost != nil && !own {
+		return lost
+	}
+	log := p.cfg.Logger.With("run", p.x.Run, "segment", p.x.Segment.Number, "row", int(p.row.Number),
+		"organization_id", p.organization, "discovery_domain_id", p.domain)
+	if err != nil {
+		log.ErrorContext(ctx, "unproven verification not reverted: unless the row reverts it, set the domain to pending by hand", "error", err)
+		return retryRefused(fmt.Errorf("revert an unproven verification: %w", err))
+	}
+	log.ErrorContext(ctx, "domain set back to pending: it was verified with a domain, host or token that was not proven")
+	if lost != nil {
+		return lost
+	}
+	return engine.Refuse(changed + "it was set back to pending")
+}
+
+// settle settles the row of a domain that was verified. An execution that is killed before
+// the row is settled leaves log line and event to the next one, for the same proof.
+func (p *proof) settle(ctx context.Context, in *verifyIntent) (ledger.Result, error) {
+	item, e := int64(p.row.Number), in.evidence
+	if p.cfg.Item != nil {
+		var err error
+		if item, err = p.cfg.Item(ctx, p.x.Segment, p.row.Number); err != nil {
+			p.cfg.Logger.WarnContext(ctx, "number of a verified row not known", "run", p.x.Run, "segment", p.x.Segment.Number, "row", int(p.row.Number), "error", err)
+			item = -1
+		}
+	}
+	p.cfg.Logger.InfoContext(ctx, "audit", "event", "domain verified", "run", p.x.Run, "item", item,
+		"organization_id", p.organization, "discovery_domain_id", p.domain,
+		"domain", e.Compared.Domain, "verification_host", e.Compared.Host,
+		"proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum, "resolvers", e.Resolvers,
+		"operators", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Operator }),
+		"perspectives", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Perspective }))
+	verified := events.Event{Type: events.DomainVerified, At: e.At, Data: events.Data{Domain: e.Compared.Domain}}
+	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, p.notify(ctx, verified, in.Proof)
+}
+
+// notify notifies an event of the row. An execution that is repeated makes it with the same
+// id, and a later run of the same run id with another.
+func (p *proof) notify(ctx context.Context, e events.Event, evidence []byte) error {
+	if p.cfg.Notify == nil {
+		return nil
+	}
+	s := p.x.Segment
+	e.ID = fmt.Sprintf("%s-%s-%s-%d-%d", e.Type, s.Run, s.Incarnation, s.Number, p.row.Number)
+	e.Data.OrganizationID, e.Data.DiscoveryDomainID, e.Data.Run = p.organization, p.domain, string(s.Run)
+	if err := p.cfg.Notify(ctx, e, evidence); err != nil {
+		return fmt.Errorf("notify %s: %w", e.Type, stateError(err))
+	}
+	return nil
+}

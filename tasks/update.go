@@ -1,0 +1,53 @@
+package tasks
+
+import (
+	"errors"
+
+	"orgops/apiclient"
+)
+
+// TypeUpdate is the kind of rows that set a discovery domain's status or discovery flag
+// (specification 4.1).
+const TypeUpdate = "domain:update"
+
+var update = Kind{
+	Name: TypeUpdate, Command: "domains update",
+	Label: "Set the status or use_for_organization_discovery of discovery domains.",
+	Help: `Example:
+
+    enqueue domains update --org ORG --domain DOMAIN --status pending`,
+	Columns: []Column{
+		{Name: "organization_id", Required: true}, {Name: "discovery_domain_id", Required: true},
+		{Name: "status"}, {Name: "use_for_organization_discovery", Bool: true},
+	},
+	Scopes: []string{UpdateDomains, ReadDomains},
+	check: func(r *Row) error {
+		row := UpdateRow{OrganizationID: r.values[0], DiscoveryDomainID: r.values[1]}
+		if status := r.values[2]; status != "" {
+			row.Status = new(apiclient.DomainStatus(status))
+		}
+		if use := r.values[3]; use != "" {
+			row.UseForOrganizationDiscovery = new(use == "true")
+		}
+		return row.Validate()
+	},
+}
+
+// UpdateRow is the content of a row of [TypeUpdate].
+type UpdateRow struct {
+	OrganizationID    string `json:"organization_id"`
+	DiscoveryDomainID string `json:"discovery_domain_id"`
+	// Status and UseForOrganizationDiscovery are set as given; nil: unchanged.
+	Status                      *apiclient.DomainStatus `json:"status,omitempty"`
+	UseForOrganizationDiscovery *bool                   `json:"use_for_organization_discovery,omitempty"`
+}
+
+// Validate checks the row, as far as that needs no tenant.
+func (r UpdateRow) Validate() error {
+	return errors.Join(CheckDomainIDs(r.OrganizationID, r.DiscoveryDomainID), r.Update().Validate())
+}
+
+// Update returns the change that the row asks for.
+func (r UpdateRow) Update() apiclient.DiscoveryDomainUpdate {
+	return apiclient.DiscoveryDomainUpdate{Status: r.Status, UseForOrganizationDiscovery: r.UseForOrganizationDiscovery}
+}

@@ -1,0 +1,105 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+)
+
+// TypeVerify is the kind of rows that verify a discovery domain once its token is in DNS
+// (specification 4.1).
+const TypeVerify = "domain:verify"
+
+var verify = Kind{
+	Name: TypeVerify, Command: "domains verify",
+	Label: "Prove by DNS that organizations own their discovery domains, and set them to verified.",
+	Help: `With --pending no rows are given: a worker scans the organizations, at the tenant's pace, and each pending domain becomes a
+row of the run. That takes one request for each organization and one for each hundred of them.
+
+Examples:
+
+    enqueue domains verify domains.csv --follow
+    enqueue domains verify --pending`,
+	Columns: []Column{
+		{Name: "organization_id", Required: true}, {Name: "discovery_domain_id", Required: true},
+		{Name: "verification_host"}, {Name: "verification_txt"}, {Name: "use_for_organization_discovery", Bool: true},
+	},
+	Scopes:   []string{UpdateDomains, ReadDomains},
+	Awaits:   true,
+	Proves:   true,
+	Requests: 2, // a GET, to prove it, and the PATCH
+	check: func(r *Row) error {
+		return VerifyRow{OrganizationID: r.values[0], DiscoveryDomainID: r.values[1], VerificationHost: r.values[2], VerificationTXT: r.values[3]}.Validate()
+	},
+}
+
+// DefaultGiveUp is how long a token may take to appear.
+const DefaultGiveUp = 72 * time.Hour
+
+// VerifyRow is the content of a row of [TypeVerify].
+type VerifyRow struct {
+	OrganizationID    string `json:"organization_id"`
+	DiscoveryDomainID string `json:"discovery_domain_id"`
+	// VerificationHost and VerificationTXT, if given, must be those of the record.
+	VerificationHost string `json:"verification_host,omitempty"`
+	VerificationTXT  string `json:"verification_txt,omitempty"`
+	// UseForOrganizationDiscovery is set as given; nil: unchanged.
+	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
+	// Restore says that a revocation had set the domain to pending and is undone: by
+	// a full proof only, and with UseForOrganizationDiscovery only if the record omits the
+	// flag. No submitter can set it: the intake ignores members that begin with orgops_.
+	Restore bool `json:"orgops_restore,omitempty"`
+	// Listed is the record as a listing returned it; nil for a row that was submitted. No
+	// submitter can set it, as with Restore.
+	Listed *ListedDomain `json:"orgops_listed,omitempty"`
+}
+
+// ListedDomain is a record of a listing.
+type ListedDomain struct {
+	apiclient.DiscoveryDomain
+	// At is when the listing was requested, in Redis' time.
+	At time.Time `json:"at"`
+}
+
+// maxToken bounds verification_txt in bytes: a TXT record of that many does not fit a DNS
+// message (RFC 1035 3.2.1).
+const maxToken = 4096
+
+// Validate checks the row, as far as that needs no tenant.
+func (r VerifyRow) Validate() error {
+	if err := CheckDomainIDs(r.OrganizationID, r.DiscoveryDomainID); err != nil {
+		return err
+	}
+	if r.VerificationHost != "" {
+		if err := dnscheck.CheckHost(r.VerificationHost); err != nil {
+			return fmt.Errorf("verification_host: %w", err)
+		}
+	}
+	switch {
+	case len(r.VerificationTXT) > maxToken:
+		return fmt.Errorf("verification_txt: at most %d bytes, got %d", maxToken, len(r.VerificationTXT))
+	case r.Listed != nil && r.Listed.ID != r.DiscoveryDomainID:
+		return fmt.Errorf("listed: record of %.80q, not of %.80q", r.Listed.ID, r.DiscoveryDomainID)
+	}
+	return nil
+}
+
+// CheckProvable refuses a record whose domain cannot be any organization's, such as a public
+// suffix, and one whose host is not below its domain.
+func CheckProvable(domain, host string) error {
+	if _, err := dnscheck.CheckDomain(domain); err != nil {
+		return fmt.Errorf("the record's domain cannot be proven: %w", err)
+	}
+	if dnscheck.Within(host, domain) {
+		return nil
+	}
+	return fmt.Errorf("the record's verification host %.260q is not below its domain %.260q, so a proof there proves nothing about the domain", host, domain)
+}
+
+// CheckDomainIDs returns an error unless both ids have their form.
+func CheckDomainIDs(organization, domain string) error {
+	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
+}
