@@ -91,27 +91,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseDefaults: what the row says comes before what the flags say.
-func TestParseDefaults(t *testing.T) {
-	for _, test := range []struct{ name, row, want string }{
-		{"both from the flags", verifyRow(), `"status":"pending","use_for_organization_discovery":false`},
-		{"status of the row", verifyRow("status", "verified"), `"status":"verified","use_for_organization_discovery":false`},
-		{"flag of the row", verifyRow("use_for_organization_discovery", true), `"status":"pending","use_for_organization_discovery":true`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			k, _ := tasks.KindOf(tasks.TypeUpdate)
-			r, err := parse(t, k, test.row, tasks.Defaults{"status": "pending", "use_for_organization_discovery": "false"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := r.Content()
-			if err != nil || !strings.Contains(string(got), test.want) {
-				t.Errorf("content %s, %v; want it to have %s", got, err, test.want)
-			}
-		})
-	}
-}
-
 // TestContentAsJSON: what is written in the short way is what encoding/json writes, of every
 // byte.
 func TestContentAsJSON(t *testing.T) {

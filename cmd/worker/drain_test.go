@@ -1,12 +1,10 @@
 package main
 
 import (
-	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"orgops/apiclient"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -89,36 +87,5 @@ func TestGoesOn(t *testing.T) {
 				t.Errorf("got %t for %+v", got, tt.run)
 			}
 		})
-	}
-}
-
-// TestReleased checks that kinds whose every row writes have an operation that writes, and a
-// cost. Rows of sweeps write rarely, and their checks cost nothing.
-func TestReleased(t *testing.T) {
-	w := &worker{}
-	for kind, k := range handlers.Released(7) {
-		switch kind {
-		case handlers.Recheck:
-			if len(k.Operations.First)+len(k.Operations.Check) > 0 || k.Cost.First+k.Cost.Check > 0 {
-				t.Errorf("%s: %+v", kind, k)
-			}
-		case handlers.Revoke:
-			if k.Cost.First == 0 || slices.ContainsFunc(k.Operations.First, apiclient.Writes) {
-				t.Errorf("%s: %+v", kind, k)
-			}
-		default:
-			if k.Cost.First == 0 || k.Cost.Ready == 0 || !slices.ContainsFunc(k.Operations.Ready, apiclient.Writes) {
-				t.Errorf("%s: %+v", kind, k)
-			}
-		}
-		if kind == handlers.Remove && k.Batch != 7 {
-			t.Errorf("%d removals in a task, want the setting", k.Batch)
-		}
-		if metricType(kind) == "unknown" {
-			t.Errorf("%s has no name in metrics", kind)
-		}
-	}
-	if got := w.about().Kinds; len(got) != len(tasks.All()) {
-		t.Errorf("the session has kinds %v, want all that are described", got)
 	}
 }

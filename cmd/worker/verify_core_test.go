@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/apiclient"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/intake"
@@ -236,14 +234,5 @@ func TestVerifyKilled(t *testing.T) {
 		if n > 1 {
 			t.Errorf("%s was changed %d times: its record was to be read first", d, n)
 		}
-	}
-}
-
-// TestReleasedVerify checks that checks need no operation of the API, and that a row at the
-// stage ready probes whether a change is possible again.
-func TestReleasedVerify(t *testing.T) {
-	k := handlers.Released(1)[handlers.Verify]
-	if len(k.Operations.Check) != 0 || k.Cost.Check != 0 || !slices.Contains(k.Operations.Ready, apiclient.OpUpdateDiscoveryDomain) {
-		t.Errorf("%+v", k)
 	}
 }

@@ -1,0 +1,38 @@
+package handlers_test
+
+import (
+	"slices"
+	"testing"
+
+	"orgops/apiclient"
+	"orgops/internal/ledger"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
+)
+
+// TestReleased checks that kinds whose every row writes have an operation that writes, and a
+// cost. Rows of sweeps write rarely, and their checks cost nothing, as those of domain:verify.
+func TestReleased(t *testing.T) {
+	released := handlers.Released(7)
+	for _, kind := range tasks.All() {
+		k, ok := released[ledger.Kind(kind.Name)]
+		writes := k.Cost.Ready > 0 && slices.ContainsFunc(k.Operations.Ready, apiclient.Writes)
+		freeCheck := len(k.Operations.Check) == 0 && k.Cost.Check == 0
+		switch kind.Name {
+		case tasks.TypeRecheck:
+			ok = ok && writes && freeCheck && len(k.Operations.First) == 0 && k.Cost.First == 0
+		case tasks.TypeRevoke:
+			ok = ok && k.Cost.First > 0 && !slices.ContainsFunc(k.Operations.First, apiclient.Writes)
+		case tasks.TypeVerify:
+			ok = ok && writes && freeCheck && k.Cost.First > 0
+		default:
+			ok = ok && writes && k.Cost.First > 0
+		}
+		if !ok || kind.Together > 0 != (k.Batch == 7) || (k.Group != nil) != (kind.Together > 0) {
+			t.Errorf("%s: %+v", kind.Name, k)
+		}
+	}
+	if len(released) != len(tasks.All()) {
+		t.Errorf("%d kinds are released, and %d described", len(released), len(tasks.All()))
+	}
+}
