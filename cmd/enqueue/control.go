@@ -20,7 +20,7 @@ func (t *tool) printEffect(ctx context.Context, run, effect string) error {
 	if err != nil {
 		return err
 	}
-	return t.printJSON(runAsJSON(r))
+	return t.printJSON(status.RunOf(r))
 }
 
 // change calls f for a run, and prints its effect.
@@ -93,7 +93,7 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	if t.json {
-		return t.printJSON(runAsJSON(r))
+		return t.printJSON(status.RunOf(r))
 	}
 	return t.printEffect(ctx, c.ID, "deleted")
 }

@@ -7,6 +7,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
+	"orgops/internal/status"
 	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
 )
@@ -76,7 +77,7 @@ func (t *tool) started(ctx context.Context, run ledger.Run, created, seen, follo
 		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the run waits until one starts", "tenant", run.Tenant)
 	}
 	if t.json {
-		err = t.printJSON(runAsJSON(run))
+		err = t.printJSON(status.RunOf(run))
 	} else {
 		_, err = fmt.Fprintln(t.Stdout, run.ID)
 	}

@@ -195,19 +195,10 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 		t.log.InfoContext(ctx, "rows submitted", "run", run.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
 	}
 	if t.json {
-		return t.printJSON(submittedJSON{Run: string(run.ID), Rows: sub.Rows, Tasks: sub.Tasks, Invalid: sub.Invalid.Total, Duplicates: sub.Duplicates})
+		return t.printJSON(submission{ID: run.ID, Submitted: sub})
 	}
 	_, err := fmt.Fprintln(t.Stdout, run.ID)
 	return err
-}
-
-// submittedJSON is the output of --json for a submission.
-type submittedJSON struct {
-	Run        string            `json:"run"`
-	Rows       int64             `json:"rows"`
-	Tasks      int64             `json:"tasks"`             // requests that change something, without repetitions
-	Invalid    int64             `json:"invalid,omitempty"` // of the rows, those that are bad
-	Duplicates intake.Duplicates `json:"duplicates,omitzero"`
 }
 
 func cancelled(run string) error {

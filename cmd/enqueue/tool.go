@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -115,6 +116,14 @@ func (t *tool) disconnect() {
 	if err := t.redis.Close(); err != nil {
 		t.log.Debug("close redis", "error", err)
 	}
+}
+
+// print writes v to stdout: as text, or as a line of JSON with --json.
+func (t *tool) print(v interface{ Write(io.Writer) error }) error {
+	if t.json {
+		return t.printJSON(v)
+	}
+	return v.Write(t.Stdout)
 }
 
 // printJSON writes v to stdout as one line.

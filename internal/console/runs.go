@@ -85,7 +85,7 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 		return "", nil, err
 	}
 	for i, ahead := range s.estimator.Estimate(ctx, time.Now(), all) {
-		p.Runs = append(p.Runs, viewOf(all[i], ahead))
+		p.Runs = append(p.Runs, viewOf(status.RunDetails{Run: status.RunOf(all[i])}, ahead))
 	}
 	if next != (runs.Place{}) {
 		p.Older, p.Cut = filter.path(placeText(next)), len(all) < runsAPage
@@ -110,23 +110,29 @@ func placeOf(text string) (runs.Place, bool) {
 
 // runView is a run as pages show it.
 type runView struct {
-	ledger.Run
+	status.RunDetails
 
-	State, Tone    string // in words, and as a class: see tone
-	News           string // the state without its numbers, that change all the time
-	Value, Max     int64  // of the bar
-	Rows           string // "12 of 40 rows settled"
-	Figures, Waits string
-	Trouble        []status.Fact
+	Text, Tone string // the state in words, and as a class: see tone
+	News       string // the state without its numbers, that change all the time
+	Value, Max int64  // of the bar
+	Progress   string // "12 of 40 rows settled"
+	Ahead      status.Estimate
+	Trouble    []status.Fact
 }
 
-func viewOf(r ledger.Run, ahead status.Estimate) runView {
-	v := runView{
-		Run: r, State: status.State(r), Value: min(r.Settled(), r.Rows), Max: max(r.Rows, 1), Rows: settledOf(r),
-		Figures: ahead.Figures(), Waits: ahead.Waits(), Trouble: status.Trouble(r),
-	}
+func viewOf(d status.RunDetails, ahead status.Estimate) runView {
+	r := d.Ledger
+	v := runView{RunDetails: d, Text: status.State(r), Value: min(r.Settled(), r.Rows), Max: max(r.Rows, 1), Ahead: ahead, Trouble: status.Trouble(r)}
 	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed()))
-	v.News, _, _ = strings.Cut(v.State, "; ")
+	v.News, _, _ = strings.Cut(v.Text, "; ")
+	switch v.Progress = grouped(r.Settled()); {
+	case r.Sealed():
+		v.Progress += " of " + grouped(r.Total()) + " rows settled"
+	case r.Scan != nil:
+		v.Progress += " rows settled, " + grouped(r.Rows) + " found so far"
+	default:
+		v.Progress += " rows settled, " + grouped(r.Rows) + " submitted so far"
+	}
 	return v
 }
 
@@ -141,16 +147,6 @@ func tone(r ledger.Run, heldUp bool) string {
 		return "wait"
 	}
 	return "goes"
-}
-
-func settledOf(r ledger.Run) string {
-	switch {
-	case r.Sealed():
-		return grouped(r.Settled()) + " of " + grouped(r.Total()) + " rows settled"
-	case r.Scan != nil:
-		return grouped(r.Settled()) + " rows settled, " + grouped(r.Rows) + " found so far"
-	}
-	return grouped(r.Settled()) + " rows settled, " + grouped(r.Rows) + " submitted so far"
 }
 
 // countsOf returns how many rows of the run have each of some outcomes.
