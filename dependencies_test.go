@@ -58,7 +58,7 @@ var rooms = map[string]room{
 	"internal/scan":           {1200, "apiclient engine engine/kinds ledger sweep"},
 	"internal/simulation":     {50, ""},
 	"internal/spelling":       {50, ""},
-	"internal/status":         {2450, "dnscheck dispatch engine engine/kinds intake ledger pace redisconn runs sweep sweep/schedule tenant tasks"},
+	"internal/status":         {2450, "dnscheck cli dispatch engine engine/kinds intake ledger pace redisconn runs sweep sweep/schedule tenant tasks"},
 	"internal/sweep":          {1400, "dnscheck events"},
 	"internal/sweep/schedule": {500, "intake ledger sweep"},
 	"internal/tenant":         {850, "apiclient dnscheck cli deliveries events pace sweep webhooks tasks"},

@@ -72,7 +72,7 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		if checked++; found.Findings == nil || found.State != dnscheck.Present.String() {
 			missing++
 		}
-		if checked > 1 && !t.json {
+		if checked > 1 && !t.JSON {
 			fmt.Fprintln(t.Stdout)
 		}
 		if err := t.print(found); err != nil {
@@ -153,8 +153,9 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, e
 	case err != nil:
 		return status.TXTRecord{}, err
 	case found.Record == nil:
-		return status.TXTRecord{}, fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no open row of tenant %s names it; submit the domain again (enqueue domains verify), or name the record by --host and --txt",
-			c.Domain, c.Org, c.Tenant)
+		return status.TXTRecord{}, cli.Fixed(
+			fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no open row of tenant %s names it", c.Domain, c.Org, c.Tenant),
+			"submit the domain again (enqueue domains verify), or name the record by --host and --txt")
 	}
 	return status.TXTRecord{Organization: c.Org, ID: c.Domain, Host: found.Record.Host, TXT: found.Record.TXT, Domain: found.Record.Domain}, nil
 }

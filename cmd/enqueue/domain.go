@@ -63,10 +63,10 @@ func (t *tool) readDomain(ctx context.Context, name status.DomainName, rows int)
 func nothing(c *domainCommand, h status.Domain) error {
 	what := fmt.Sprintf("no run of tenant %s has a row about domain %s of organization %s", c.Tenant, c.Domain, c.Org)
 	if h.Other != "" {
-		return fmt.Errorf("%s; but organization %.128q has that domain: use --org", what, h.Other)
+		return cli.Fixed(fmt.Errorf("%s; but organization %.128q has that domain", what, h.Other), "name that organization by --org")
 	}
-	return fmt.Errorf("%s (runs are deleted %d days after their end): to verify it: enqueue domains verify --tenant %s --org %s --domain %s",
-		what, int(ledger.Retention/(24*time.Hour)), c.Tenant, c.Org, c.Domain)
+	return cli.Fixed(fmt.Errorf("%s (runs are deleted %d days after their end)", what, int(ledger.Retention/(24*time.Hour))),
+		"to verify it: enqueue domains verify --tenant %s --org %s --domain %s", c.Tenant, c.Org, c.Domain)
 }
 
 type historyCommand struct {
@@ -95,9 +95,10 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it; to check all verified domains now: enqueue domains sweep --tenant %s", c.Domain, c.Tenant, c.Tenant)
+		return cli.Fixed(fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it", c.Domain, c.Tenant),
+			"to check all verified domains now: enqueue domains sweep --tenant %s", c.Tenant)
 	}
-	if t.json {
+	if t.JSON {
 		return t.printJSON(r)
 	}
 	w := status.NewTable(t.Stdout)

@@ -53,7 +53,7 @@ func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions) (child string, err error) {
 	o.Created = func(run ledger.Run) {
 		child = string(run.ID)
-		if !t.json {
+		if !t.JSON {
 			fmt.Fprintln(t.Stdout, run.ID)
 		}
 	}
@@ -68,10 +68,10 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	t.printLeftOut(from, ledger.RunID(child))
 	if err == nil {
 		t.log.InfoContext(ctx, "failed rows submitted again", "run", sub.Run.ID, "parent", from.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
-	} else if !t.json {
+	} else if !t.JSON {
 		fmt.Fprintln(t.Stdout, err)
 	}
-	if t.json {
+	if t.JSON {
 		return child, t.printJSON(submission{ID: ledger.RunID(child), Parent: from.ID, LeftOut: from.Counts[engine.InvalidRow], Submitted: sub})
 	}
 	return child, nil
@@ -130,7 +130,7 @@ func (c *failedCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	rows, err := intake.ExportFailed(ctx, t.ledger, r, t.json, t.Stdout)
+	rows, err := intake.ExportFailed(ctx, t.ledger, r, t.JSON, t.Stdout)
 	if err != nil {
 		return err
 	}

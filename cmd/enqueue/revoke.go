@@ -122,8 +122,8 @@ func (p revocations) refusal() error {
 	if p.Chosen <= p.Most-p.Used {
 		return nil
 	}
-	return fmt.Errorf("%d domains qualify, and %d may be revoked in seven days, of which %d were: list them by --dry-run; "+
-		"then revoke some (--org, --absent-for), wait, or allow more by --max", p.Chosen, p.Most, p.Used)
+	return cli.Fixed(fmt.Errorf("%d domains qualify, and %d may be revoked in seven days, of which %d were", p.Chosen, p.Most, p.Used),
+		"list them by --dry-run; then revoke some (--org, --absent-for), wait, or allow more by --max")
 }
 
 // planRevocations selects the domains to revoke by the states that sweeps have stored.
@@ -189,7 +189,7 @@ func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 	if err != nil {
 		return err
 	}
-	if !t.json || p.refusal() != nil {
+	if !t.JSON || p.refusal() != nil {
 		if err := p.writeOperators(t.Stderr); err != nil {
 			return err
 		}
@@ -274,7 +274,7 @@ func undoing(row sweep.RevokeRow, flag bool) ([]byte, error) {
 func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.NewRun, rows [][]byte, why string) error {
 	if len(rows) == 0 {
 		t.log.InfoContext(ctx, "no run submitted", "tenant", c.Tenant, "reason", why)
-		if t.json {
+		if t.JSON {
 			return t.printJSON(submission{})
 		}
 		return nil

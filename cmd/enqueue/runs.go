@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,7 +21,7 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	if !t.json {
+	if !t.JSON {
 		if err := status.WriteRuns(t.Stdout, all); err != nil {
 			return err
 		}
@@ -59,8 +60,8 @@ const failedShown = 50
 func (t *tool) follow(ctx context.Context, ids []string) error {
 	all, err := status.Follow(ctx, t.redis, ids, t.Stderr, cli.IsTerminal(t.Stderr))
 	if err != nil && ctx.Err() != nil {
-		again := "enqueue runs follow " + strings.Join(ids, " ")
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: the submitted runs continue; to follow them again: %s", again)}
+		continues := cli.Fixed(errors.New("interrupted: the submitted runs continue"), "to follow them again: enqueue runs follow %s", strings.Join(ids, " "))
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: continues}
 	}
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 
 // printOutcomes prints the runs with their failed rows.
 func (t *tool) printOutcomes(ctx context.Context, all []ledger.Run) error {
-	if !t.json {
+	if !t.JSON {
 		if err := status.WriteRuns(t.Stdout, all); err != nil {
 			return err
 		}
@@ -86,7 +87,7 @@ func (t *tool) printOutcomes(ctx context.Context, all []ledger.Run) error {
 		if err != nil {
 			return err
 		}
-		if !t.json {
+		if !t.JSON {
 			d.WriteFailed(t.Stdout)
 		} else if err := t.printJSON(d); err != nil {
 			return err

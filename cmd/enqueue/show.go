@@ -43,7 +43,7 @@ func (t *tool) printOpen(ctx context.Context, r ledger.Run) (err error) {
 		if err != nil {
 			return err
 		}
-		if t.json {
+		if t.JSON {
 			err = cli.WriteJSON(out, row)
 		} else {
 			_, err = fmt.Fprintln(out, row)

@@ -97,7 +97,8 @@ func (t *tool) connectTo(ctx context.Context, name string, noWorkerYet bool) err
 func (t *tool) served(ctx context.Context, name string, noWorkerYet bool) (settings tenant.Announced, seen bool, err error) {
 	settings, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
 	if err == nil && !seen && !noWorkerYet {
-		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet", name))
+		err = cli.Usage(cli.Fixed(fmt.Errorf("no worker has served tenant %s on this Redis", name),
+			"check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet"))
 	}
 	return settings, seen, err
 }
@@ -133,7 +134,7 @@ func (t *tool) limiter(name string) *pace.Limiter {
 
 // printTenant prints the effect on the tenant, or with --json its state.
 func (t *tool) printTenant(ctx context.Context, name, effect string) error {
-	if t.json {
+	if t.JSON {
 		state, err := status.ReadDetails(ctx, t.redis, name)
 		if err != nil {
 			return err

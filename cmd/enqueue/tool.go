@@ -26,7 +26,6 @@ var (
 // tool has the settings and connections that the commands share.
 type tool struct {
 	cli.Program
-	json        bool
 	redisURL    string
 	urlFromArgs bool
 	log         *slog.Logger
@@ -120,7 +119,7 @@ func (t *tool) disconnect() {
 
 // print writes v to stdout: as text, or as a line of JSON with --json.
 func (t *tool) print(v interface{ Write(io.Writer) error }) error {
-	if t.json {
+	if t.JSON {
 		return t.printJSON(v)
 	}
 	return v.Write(t.Stdout)

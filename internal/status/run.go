@@ -31,8 +31,8 @@ type Run struct {
 	CreatedAt   time.Time     `json:"created_at"`
 	EndedAt     time.Time     `json:"ended_at,omitzero"`
 	CancelledAt time.Time     `json:"cancelled_at,omitzero"`
-	NotBefore   time.Time     `json:"not_before,omitzero"`   // until when it is postponed
-	Scan        *Scan         `json:"scan,omitempty"`        // that finds its rows; nil: they were submitted
+	NotBefore   time.Time     `json:"not_before,omitzero"` // until when it is postponed
+	Scan        *Scan         `json:"scan,omitempty"`      // that finds its rows; nil: they were submitted
 	SilentSince time.Time     `json:"idle_since,omitzero"` // when its producer sent the last rows, if it may have ended
 
 	Ledger ledger.Run `json:"-"`
