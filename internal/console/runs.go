@@ -2,11 +2,9 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -70,7 +68,7 @@ func (f runsFilter) path(after string) string {
 func (s *site) runs(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	query := r.URL.Query()
 	filter := runsFilter{Tenant: query.Get("tenant"), Kind: query.Get("kind"), State: query.Get("state")}
-	after, ok := placeOf(query.Get("after"))
+	after, ok := runs.ParsePlace(query.Get("after"))
 	if !ok || (filter.State != "" && !slices.Contains(runStates, filter.State)) {
 		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: the parameter after or state is malformed."}
 	}
@@ -88,24 +86,12 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 		p.Runs = append(p.Runs, viewOf(status.RunDetails{Run: status.RunOf(all[i])}, ahead))
 	}
 	if next != (runs.Place{}) {
-		p.Older, p.Cut = filter.path(placeText(next)), len(all) < runsAPage
+		p.Older, p.Cut = filter.path(next.String()), len(all) < runsAPage
 	}
 	if after != (runs.Place{}) {
 		p.Newest = filter.path("")
 	}
 	return "Runs", p, nil
-}
-
-// placeText writes a place of the list as a parameter; placeOf reads it.
-func placeText(p runs.Place) string { return fmt.Sprintf("%d-%s", p.CreatedAt.UnixMilli(), p.ID) }
-
-func placeOf(text string) (runs.Place, bool) {
-	if text == "" {
-		return runs.Place{}, true
-	}
-	at, id, _ := strings.Cut(text, "-")
-	ms, err := strconv.ParseInt(at, 10, 64)
-	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: ledger.RunID(id)}, err == nil && ms > 0 && tasks.CheckRunID(id) == nil
 }
 
 // runView is a run as pages show it.

@@ -2,14 +2,10 @@ package httpapi
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
-	"time"
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -95,7 +91,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 			return badRequest("The parameter limit must be a number from 1 to %d, not %s.", mostRuns, shown(text))
 		}
 	}
-	after, ok := placeOf(query.Get("after"))
+	after, ok := runs.ParsePlace(query.Get("after"))
 	if !ok {
 		return badRequest("The parameter after must be copied from \"next\" of the previous page.")
 	}
@@ -109,24 +105,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 		answer.Runs = append(answer.Runs, status.RunOf(run))
 	}
 	if next != (runs.Place{}) {
-		query := url.Values{"limit": {strconv.Itoa(most)}, "after": {placeText(next)}}
+		query := url.Values{"limit": {strconv.Itoa(most)}, "after": {next.String()}}
 		answer.Next = "/v1/runs?" + query.Encode()
 	}
 	answerJSON(w, http.StatusOK, answer)
 	return nil
-}
-
-// placeText writes a place of the list as a parameter; placeOf reads it.
-func placeText(p runs.Place) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", p.CreatedAt.UnixMilli(), p.ID))
-}
-
-func placeOf(text string) (runs.Place, bool) {
-	if text == "" {
-		return runs.Place{}, true
-	}
-	plain, err := base64.RawURLEncoding.DecodeString(text)
-	at, id, found := strings.Cut(string(plain), " ")
-	ms, wrong := strconv.ParseInt(at, 10, 64)
-	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: ledger.RunID(id)}, err == nil && wrong == nil && found && keyPattern.MatchString(id)
 }
