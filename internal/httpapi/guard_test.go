@@ -284,7 +284,8 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestSubmittersSeeNoOperators checks that no answer names who acted on a run, or stopped its tenant.
+// TestSubmittersSeeNoOperators checks that no answer names who acted on a run, or stopped its
+// tenant.
 func TestSubmittersSeeNoOperators(t *testing.T) {
 	w := newWorld(t)
 	const operator = "olga@desk"

@@ -13,8 +13,8 @@ import (
 	"orgops/internal/runs"
 )
 
-// RunDetails is a run with what only those see who may see all of a tenant's: readers and operators.
-// It names operators, the state of the tenant, and rows of other submitters' runs.
+// RunDetails is a run with what only readers and operators see: it names operators, the state of
+// the tenant, and the runs of others that repeat rows.
 type RunDetails struct {
 	Run
 

@@ -1,6 +1,7 @@
-// Package status describes runs, rows, domains, sweeps and tenants. Each has one type, which commands
-// print as text or as JSON, pages render, and the HTTP API sends. A member without a value is left
-// out of the JSON. The doc comment of a type says who may see it. The files, each using those below it:
+// Package status describes runs, rows, domains, sweeps and tenants. Each has one type, which
+// commands print as text or as JSON, pages render, and the HTTP API sends. A member without a value
+// is left out of the JSON. The doc comment of a type says who may see it. The files, each using
+// those below it:
 //
 //	follow.go    progress of runs until they have ended
 //	actions.go   cancel, pause, resume, retry, sweep: the effect in words

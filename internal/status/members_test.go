@@ -13,8 +13,7 @@ import (
 
 // membersOf returns the members of the JSON of a type, those of embedded types too.
 func membersOf(of reflect.Type) (names []string) {
-	for i := range of.NumField() {
-		f := of.Field(i)
+	for f := range of.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "":
