@@ -69,10 +69,13 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		if err != nil {
 			return err
 		}
-		if checked++; found.Verdict.State != dnscheck.Present {
+		if checked++; found.Findings == nil || found.State != dnscheck.Present.String() {
 			missing++
 		}
-		if err := t.printCheck(found, checked == 1); err != nil {
+		if checked > 1 && !t.JSON {
+			fmt.Fprintln(t.Stdout)
+		}
+		if err := t.print(found); err != nil {
 			return err
 		}
 	}
@@ -150,8 +153,9 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, e
 	case err != nil:
 		return status.TXTRecord{}, err
 	case found.Record == nil:
-		return status.TXTRecord{}, fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no open row of tenant %s names it; submit the domain again (enqueue domains verify), or name the record by --host and --txt",
-			c.Domain, c.Org, c.Tenant)
+		return status.TXTRecord{}, cli.Fixed(
+			fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no open row of tenant %s names it", c.Domain, c.Org, c.Tenant),
+			"submit the domain again (enqueue domains verify), or name the record by --host and --txt")
 	}
 	return status.TXTRecord{Organization: c.Org, ID: c.Domain, Host: found.Record.Host, TXT: found.Record.TXT, Domain: found.Record.Domain}, nil
 }
@@ -174,8 +178,10 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTR
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			record := status.TXTRecord{Bad: row.Err}
-			if err == nil && row.Err == nil {
+			record := status.TXTRecord{}
+			if row.Err != nil {
+				record.Error = row.Err.Error()
+			} else if err == nil {
 				record.Host, record.TXT, record.Organization, record.ID = row.Values[0], row.Values[1], row.Values[2], row.Values[3]
 			}
 			if !yield(record, err) || err != nil {
@@ -237,41 +243,4 @@ func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error], ch
 			yield(status.CheckResult{}, ctx.Err())
 		}
 	}
-}
-
-// printCheck writes the result of one record: a table, or a line of JSON.
-func (t *tool) printCheck(found status.CheckResult, first bool) error {
-	if t.json {
-		return t.printJSON(checkAsJSON(found))
-	}
-	if !first {
-		fmt.Fprintln(t.Stdout)
-	}
-	heading := status.Fact{Name: "TXT record"}
-	if found.Host != "" {
-		heading.Text = fmt.Sprintf("at %s, with the value %s", status.Whole(found.Host), status.Whole(found.TXT))
-	}
-	if found.Bad == nil {
-		return found.Write(t.Stdout, heading)
-	}
-	w := status.NewTable(t.Stdout)
-	w.Line(heading.Name, heading.Text)
-	w.Line("verdict", "not checked: "+found.Bad.Error())
-	return w.Flush()
-}
-
-// checkJSON is the output of --json for a record.
-type checkJSON struct {
-	status.TXTRecord
-
-	Error string `json:"error,omitempty"` // why it was not checked; then there are no members below
-	*dnscheck.Evidence
-	dnscheck.Diagnosis
-}
-
-func checkAsJSON(found status.CheckResult) checkJSON {
-	if found.Bad != nil {
-		return checkJSON{TXTRecord: found.TXTRecord, Error: found.Bad.Error()}
-	}
-	return checkJSON{TXTRecord: found.TXTRecord, Evidence: &found.Evidence.Evidence, Diagnosis: found.Diagnosis}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/status"
@@ -12,7 +13,7 @@ import (
 
 // printEffect prints the effect on the run, or with --json the run.
 func (t *tool) printEffect(ctx context.Context, run, effect string) error {
-	if !t.json {
+	if !t.JSON {
 		_, err := fmt.Fprintf(t.Stdout, "run %s: %s\n", run, effect)
 		return err
 	}
@@ -20,7 +21,7 @@ func (t *tool) printEffect(ctx context.Context, run, effect string) error {
 	if err != nil {
 		return err
 	}
-	return t.printJSON(runAsJSON(r))
+	return t.printJSON(status.RunOf(r))
 }
 
 // change calls f for a run, and prints its effect.
@@ -80,20 +81,20 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 	if err == nil && r.Parent != "" && r.Total() > 0 {
 		// Without it the parent's rows could be retried, and carried out, once more.
 		if _, gone := t.ledger.Get(ctx, r.Parent); !errors.Is(gone, ledger.ErrNotFound) {
-			return fmt.Errorf("run %s has retried rows of run %s, which would be forgotten: first delete that run: enqueue runs delete %s", r.ID, r.Parent, r.Parent)
+			return cli.Fixed(fmt.Errorf("run %s has retried rows of run %s, which would be forgotten", r.ID, r.Parent), "first delete that run: enqueue runs delete %s", r.Parent)
 		}
 	}
 	if err == nil {
 		err = t.ledger.Core().Delete(ctx, ledger.RunID(c.ID))
 	}
 	if errors.Is(err, ledger.ErrOpen) {
-		return fmt.Errorf("run %s has not ended: to end it first: enqueue runs cancel %s", c.ID, c.ID)
+		return cli.Fixed(fmt.Errorf("run %s has not ended", c.ID), "to end it first: enqueue runs cancel %s", c.ID)
 	}
 	if err != nil {
 		return err
 	}
-	if t.json {
-		return t.printJSON(runAsJSON(r))
+	if t.JSON {
+		return t.printJSON(status.RunOf(r))
 	}
 	return t.printEffect(ctx, c.ID, "deleted")
 }

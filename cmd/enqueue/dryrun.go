@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"time"
 
@@ -33,65 +34,56 @@ func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 	if err != nil {
 		return interruptedOr(refusal(plan.Found, err))
 	}
-	if err := t.printPlan(in.Kind, name, plan, settings, announced); err != nil || plan.Invalid.Total == 0 {
-		return err
-	}
-	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", plan.Invalid.Total, plan.Rows)}
-}
-
-// planJSON is the output of --json for a dry run.
-type planJSON struct {
-	DryRun        bool                      `json:"dry_run"`
-	Kind          string                    `json:"kind"`
-	Tenant        string                    `json:"tenant"`
-	Rows          int64                     `json:"rows"`
-	Invalid       int64                     `json:"invalid,omitempty"` // rows among these that are left out
-	Duplicates    intake.Duplicates         `json:"duplicates,omitzero"`
-	Tasks         int64                     `json:"tasks"`
-	APICalls      int64                     `json:"api_calls"` // without retries
-	Rate          string                    `json:"rate"`      // of the tenant
-	Reserve       float64                   `json:"reserve"`   // the share of the rate that is left to others
-	RateAnnounced bool                      `json:"rate_announced"`
-	Seconds       int64                     `json:"seconds"` // that the calls take; 0: the rate is unlimited
-	Organizations []intake.OrganizationRows `json:"organizations"`
-	More          int64                     `json:"more_organizations"`
-	Further       int64                     `json:"rows_of_further_organizations"` // always 0: all are counted
-}
-
-func (t *tool) printPlan(kind, name string, plan intake.Plan, settings tenant.Announced, announced bool) error {
 	limit, err := settings.Limit()
 	if err != nil {
 		return err
 	}
 	left, burst := limit.Effective()
-	takes := timeAt(left, burst, plan.Calls)
-	if t.json {
-		return t.printJSON(planJSON{
-			DryRun: true, Kind: kind, Tenant: name, Rows: plan.Rows, Invalid: plan.Invalid.Total, Duplicates: plan.Duplicates, Tasks: plan.Tasks, APICalls: plan.Calls,
-			Rate: settings.Rate, Reserve: settings.Reserve, RateAnnounced: announced, Seconds: int64(takes / time.Second),
-			Organizations: append([]intake.OrganizationRows{}, plan.Organizations...), More: plan.More,
-		})
+	p := submissionPlan{Plan: status.Plan{DryRun: true, Kind: in.Kind, Tenant: name, Plan: plan}, pacing: pacing{
+		Rate: settings.Rate, Reserve: settings.Reserve, Announced: announced, Seconds: int64(timeAt(left, burst, plan.Calls) / time.Second),
+	}}
+	if err := t.print(p); err != nil || plan.Invalid.Total == 0 {
+		return err
 	}
-	w := status.NewTable(t.Stdout)
-	fmt.Fprintf(w, "rows\t%d\n", plan.Rows)
-	if plan.Invalid.Total > 0 {
-		fmt.Fprintf(w, "bad rows\t%d, left out\n", plan.Invalid.Total)
+	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", plan.Invalid.Total, plan.Rows)}
+}
+
+// submissionPlan is the estimate of a submission.
+type submissionPlan struct {
+	status.Plan
+	pacing
+}
+
+// pacing is the rate of a tenant, and how long requests take at it.
+type pacing struct {
+	Rate      string  `json:"rate"`
+	Reserve   float64 `json:"reserve"`           // the share of the rate that is left to others
+	Announced bool    `json:"rate_announced"`    // by a worker; else it is the default
+	Seconds   int64   `json:"seconds,omitempty"` // that the requests take; 0: the rate is unlimited, or their number is not known
+}
+
+// Write writes the plan as text.
+func (p submissionPlan) Write(out io.Writer) error {
+	w := status.NewTable(out)
+	fmt.Fprintf(w, "rows\t%d\n", p.Rows)
+	if p.Invalid.Total > 0 {
+		fmt.Fprintf(w, "bad rows\t%d, left out\n", p.Invalid.Total)
 	}
-	if plan.Duplicates.Total > 0 {
-		fmt.Fprintf(w, "duplicates\t%d, settled without a request\n", plan.Duplicates.Total)
+	if p.Duplicates.Total > 0 {
+		fmt.Fprintf(w, "duplicates\t%d, settled without a request\n", p.Duplicates.Total)
 	}
-	fmt.Fprintf(w, "tasks\t%d\n", plan.Tasks)
-	fmt.Fprintf(w, "API calls\t%d, without retries\n", plan.Calls)
-	fmt.Fprintf(w, "time\t%s\n", inWords(takes, settings, announced))
-	if err := w.Flush(); err != nil || len(plan.Organizations) == 0 {
+	fmt.Fprintf(w, "tasks\t%d\n", p.Tasks)
+	fmt.Fprintf(w, "API calls\t%d, without retries\n", p.Calls)
+	fmt.Fprintf(w, "time\t%s\n", p.time("as fast as the API answers", "", ""))
+	if err := w.Flush(); err != nil || len(p.Organizations) == 0 {
 		return err
 	}
 	fmt.Fprintln(w, "\nORGANIZATION\tROWS")
-	for _, org := range plan.Organizations {
+	for _, org := range p.Organizations {
 		fmt.Fprintf(w, "%s\t%d\n", org.ID, org.Rows)
 	}
-	if plan.More > 0 {
-		fmt.Fprintf(w, "and %d more\n", plan.More)
+	if p.More > 0 {
+		fmt.Fprintf(w, "and %d more\n", p.More)
 	}
 	return w.Flush()
 }
@@ -107,16 +99,14 @@ func timeAt(rate pace.Rate, burst int, calls int64) time.Duration {
 	return time.Duration(min(seconds, float64(most))) * time.Second
 }
 
-func inWords(takes time.Duration, settings tenant.Announced, announced bool) string {
-	if settings.Rate == "unlimited" {
-		return "as fast as the API answers: the tenant's rate is unlimited"
+// time describes how long the requests take.
+func (p pacing) time(unlimited, share, more string) string {
+	if p.Rate == "unlimited" {
+		return unlimited + ": the tenant's rate is unlimited"
 	}
-	return fmt.Sprintf("at least %s, at %s (%s, %g %% of it left to others)", takes, whoseRate(announced), settings.Rate, 100*settings.Reserve)
-}
-
-func whoseRate(announced bool) string {
-	if announced {
-		return "the tenant's rate"
+	whose := "the default rate, since no worker has announced the tenant's"
+	if p.Announced {
+		whose = "the tenant's rate"
 	}
-	return "the default rate, since no worker has announced the tenant's"
+	return fmt.Sprintf("at least %s, at %s%s (%s, %g %% of it left to others%s)", time.Duration(p.Seconds)*time.Second, share, whose, p.Rate, 100*p.Reserve, more)
 }

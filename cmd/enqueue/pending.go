@@ -7,6 +7,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
+	"orgops/internal/status"
 	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
 )
@@ -53,18 +54,18 @@ func notStarted(ctx context.Context, what, id string, err error) error {
 	if apart, ok := errors.AsType[*schedule.ClocksError](err); ok {
 		return apart
 	}
-	again := fmt.Sprintf("to make sure that %s exists, repeat the command with --run %s", what, id)
+	const again = "to make sure that %s exists, repeat the command with --run %s"
 	if ctx.Err() != nil {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: " + again)}
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: cli.Fixed(errors.New("interrupted"), again, what, id)}
 	}
-	return fmt.Errorf("%w\n%s", err, again)
+	return cli.Fixed(err, again, what, id)
 }
 
 // started prints the id of such a run, logs its state, and follows it if follow is set.
 func (t *tool) started(ctx context.Context, run ledger.Run, created, seen, follow bool) (err error) {
 	switch {
 	case !run.CancelledAt.IsZero():
-		return fmt.Errorf("run %s was cancelled: give it another id, if its domains are still wanted", run.ID)
+		return cli.Fixed(fmt.Errorf("run %s was cancelled", run.ID), "give it another id, if its domains are still wanted")
 	case run.Ended():
 		t.log.InfoContext(ctx, "run has ended already", "run", run.ID, "rows", run.Total())
 	case run.Paused:
@@ -75,8 +76,8 @@ func (t *tool) started(ctx context.Context, run ledger.Run, created, seen, follo
 	if !seen {
 		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the run waits until one starts", "tenant", run.Tenant)
 	}
-	if t.json {
-		err = t.printJSON(runAsJSON(run))
+	if t.JSON {
+		err = t.printJSON(status.RunOf(run))
 	} else {
 		_, err = fmt.Fprintln(t.Stdout, run.ID)
 	}

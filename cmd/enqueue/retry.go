@@ -53,7 +53,7 @@ func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions) (child string, err error) {
 	o.Created = func(run ledger.Run) {
 		child = string(run.ID)
-		if !t.json {
+		if !t.JSON {
 			fmt.Fprintln(t.Stdout, run.ID)
 		}
 	}
@@ -68,13 +68,11 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	t.printLeftOut(from, ledger.RunID(child))
 	if err == nil {
 		t.log.InfoContext(ctx, "failed rows submitted again", "run", sub.Run.ID, "parent", from.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
-	} else if !t.json {
+	} else if !t.JSON {
 		fmt.Fprintln(t.Stdout, err)
 	}
-	if t.json {
-		return child, t.printJSON(retriedJSON{
-			Run: child, Parent: string(from.ID), Rows: sub.Rows, Tasks: sub.Tasks, LeftOut: from.Counts[engine.InvalidRow],
-		})
+	if t.JSON {
+		return child, t.printJSON(submission{ID: ledger.RunID(child), Parent: from.ID, LeftOut: from.Counts[engine.InvalidRow], Submitted: sub})
 	}
 	return child, nil
 }
@@ -92,13 +90,12 @@ func (t *tool) printLeftOut(from ledger.Run, child ledger.RunID) {
 	}
 }
 
-// retriedJSON is the output of --json for a retry.
-type retriedJSON struct {
-	Run     string `json:"run,omitempty"` // the new one; absent: there was nothing to retry
-	Parent  string `json:"parent"`
-	Rows    int64  `json:"rows"`
-	Tasks   int64  `json:"tasks"`            // requests that change something, without repetitions
-	LeftOut int64  `json:"invalid_left_out"` // rows of the parent
+// submission is the output of --json for a submission.
+type submission struct {
+	ID     ledger.RunID `json:"run,omitempty"` // "": there was nothing to submit
+	Parent ledger.RunID `json:"parent,omitempty"`
+	intake.Submitted
+	LeftOut int64 `json:"invalid_left_out,omitempty"` // invalid rows of the parent
 }
 
 // explain adds to the error how to proceed. child is empty unless the new run was started.
@@ -133,7 +130,7 @@ func (c *failedCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	rows, err := intake.ExportFailed(ctx, t.ledger, r, t.json, t.Stdout)
+	rows, err := intake.ExportFailed(ctx, t.ledger, r, t.JSON, t.Stdout)
 	if err != nil {
 		return err
 	}

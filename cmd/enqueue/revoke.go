@@ -85,31 +85,50 @@ func (c *revokeCommand) Run(ctx context.Context, t *tool) error {
 		if err != nil {
 			return err
 		}
-		return t.printRevocations(c, p)
+		return t.print(p)
 	}
 	return t.revoke(ctx, c)
 }
 
 // revocations are the domains that a command would revoke.
 type revocations struct {
-	candidates []sweep.Candidate // first those that are revoked
-	chosen     int64
-	operators  []sweep.OperatorShare
-	most, used int64 // revocations in seven days
-	unreadable int   // states
+	DryRun     bool                  `json:"dry_run"`
+	Tenant     string                `json:"tenant"`
+	Set        sweep.Setting         `json:"set"`
+	Chosen     int64                 `json:"to_be_revoked"`
+	Used       int64                 `json:"revoked_in_seven_days"`
+	Most       int64                 `json:"max"`
+	Refused    string                `json:"refused,omitempty"`    // why nothing would be revoked
+	Unreadable int                   `json:"unreadable,omitempty"` // states
+	Operators  []sweep.OperatorShare `json:"name_server_operators,omitempty"`
+	Candidates []candidate           `json:"domains,omitempty"` // that are absent or revoked, first those to be revoked
+
+	rows int // to print
+}
+
+// candidate is a domain that is absent or revoked.
+type candidate struct {
+	ID           string          `json:"discovery_domain_id"`
+	Name         string          `json:"domain"`
+	Organization string          `json:"organization_id"`
+	Operator     string          `json:"name_server_operator,omitempty"`
+	Absence      *status.Absence `json:"absence,omitempty"` // nil: it is revoked
+	Chosen       bool            `json:"to_be_revoked"`
+	Unfit        string          `json:"reason,omitempty"` // why not
 }
 
 // refusal returns why nothing is revoked; nil: the brake allows it.
 func (p revocations) refusal() error {
-	if p.chosen <= p.most-p.used {
+	if p.Chosen <= p.Most-p.Used {
 		return nil
 	}
-	return fmt.Errorf("%d domains qualify, and %d may be revoked in seven days, of which %d were: list them by --dry-run; "+
-		"then revoke some (--org, --absent-for), wait, or allow more by --max", p.chosen, p.most, p.used)
+	return cli.Fixed(fmt.Errorf("%d domains qualify, and %d may be revoked in seven days, of which %d were", p.Chosen, p.Most, p.Used),
+		"list them by --dry-run; then revoke some (--org, --absent-for), wait, or allow more by --max")
 }
 
 // planRevocations selects the domains to revoke by the states that sweeps have stored.
 func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocations, err error) {
+	p = revocations{DryRun: c.DryRun, Tenant: c.Tenant, Set: c.Set, rows: c.Rows}
 	settings, _, err := t.served(ctx, c.Tenant, false)
 	if err != nil {
 		return p, err
@@ -140,17 +159,25 @@ func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocat
 		case d.ID == "":
 			return p, err
 		default:
-			p.unreadable++
+			p.Unreadable++
 			t.log.WarnContext(ctx, "domain state unreadable: the domain is left out", "discovery_domain_id", d.ID, "error", err, "what_to_do", sweep.Unreadable)
 		}
 	}
-	p.candidates, p.operators = s.Select()
-	for _, one := range p.operators {
-		p.chosen += one.Chosen
+	candidates, operators := s.Select()
+	for _, d := range candidates {
+		p.Candidates = append(p.Candidates, candidate{d.ID, d.Domain, d.OrganizationID, d.Operator, (*status.Absence)(d.Absence), d.Unfit == "", d.Unfit})
 	}
-	p.most = cmp.Or(c.Max, s.Summary.Max())
-	p.used, err = store.Revocations(ctx, s.At)
-	return p, err
+	for _, one := range operators {
+		p.Chosen += one.Chosen
+	}
+	p.Operators, p.Most = operators, cmp.Or(c.Max, s.Summary.Max())
+	if p.Used, err = store.Revocations(ctx, s.At); err != nil {
+		return p, err
+	}
+	if refused := p.refusal(); refused != nil {
+		p.Refused = refused.Error()
+	}
+	return p, nil
 }
 
 // revoke submits a run of the domains that qualify.
@@ -162,8 +189,8 @@ func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 	if err != nil {
 		return err
 	}
-	if !t.json || p.refusal() != nil {
-		if err := writeOperators(t.Stderr, p); err != nil {
+	if !t.JSON || p.refusal() != nil {
+		if err := p.writeOperators(t.Stderr); err != nil {
 			return err
 		}
 	}
@@ -171,9 +198,9 @@ func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 		return err
 	}
 	var rows [][]byte
-	for _, d := range p.candidates[:p.chosen] {
+	for _, d := range p.Candidates[:p.Chosen] {
 		row, err := json.Marshal(sweep.RevokeRow{
-			OrganizationID: d.OrganizationID, DiscoveryDomainID: d.ID, Set: c.Set, Grace: c.AbsentFor, AbsentChecks: c.Sweeps, Max: p.most,
+			OrganizationID: d.Organization, DiscoveryDomainID: d.ID, Set: c.Set, Grace: c.AbsentFor, AbsentChecks: c.Sweeps, Max: p.Most,
 		})
 		if err != nil {
 			return fmt.Errorf("domain %s: %w", d.ID, err)
@@ -247,8 +274,8 @@ func undoing(row sweep.RevokeRow, flag bool) ([]byte, error) {
 func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.NewRun, rows [][]byte, why string) error {
 	if len(rows) == 0 {
 		t.log.InfoContext(ctx, "no run submitted", "tenant", c.Tenant, "reason", why)
-		if t.json {
-			return t.printJSON(submittedJSON{})
+		if t.JSON {
+			return t.printJSON(submission{})
 		}
 		return nil
 	}
@@ -264,17 +291,17 @@ func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.Ne
 }
 
 // writeOperators writes how many domains go, by operator of their name servers.
-func writeOperators(out io.Writer, p revocations) error {
+func (p revocations) writeOperators(out io.Writer) error {
 	w := status.NewTable(out)
-	fmt.Fprintf(w, "to be revoked\t%d\n", p.chosen)
-	fmt.Fprintf(w, "in seven days\t%d were, at most %d may be\n", p.used, p.most)
-	if p.unreadable > 0 {
-		fmt.Fprintf(w, "unreadable\t%d states of domains, which are left out\n", p.unreadable)
+	fmt.Fprintf(w, "to be revoked\t%d\n", p.Chosen)
+	fmt.Fprintf(w, "in seven days\t%d were, at most %d may be\n", p.Used, p.Most)
+	if p.Unreadable > 0 {
+		fmt.Fprintf(w, "unreadable\t%d states of domains, which are left out\n", p.Unreadable)
 	}
-	if len(p.operators) > 0 {
+	if len(p.Operators) > 0 {
 		fmt.Fprintln(w, "\nOPERATOR OF NAME SERVERS\tTO BE REVOKED\tABSENT\tOF ITS DOMAINS")
 	}
-	for _, o := range p.operators {
+	for _, o := range p.Operators {
 		line := fmt.Sprintf("%s\t%d\t%d\t%d", cmp.Or(status.Shown(o.Operator), "unknown"), o.Chosen, o.Absent, o.Domains)
 		if o.Together && o.Chosen == 0 {
 			line += "\tleft out: --operator " + status.Shown(o.Operator)
@@ -284,82 +311,31 @@ func writeOperators(out io.Writer, p revocations) error {
 	return w.Flush()
 }
 
-// revocationsJSON is the output of --json for a dry run.
-type revocationsJSON struct {
-	DryRun     bool            `json:"dry_run"`
-	Tenant     string          `json:"tenant"`
-	Set        sweep.Setting   `json:"set"`
-	Revoked    int64           `json:"to_be_revoked"`
-	Used       int64           `json:"revoked_in_seven_days"`
-	Max        int64           `json:"max"`
-	Refused    string          `json:"refused,omitempty"` // why nothing would be revoked
-	Unreadable int             `json:"unreadable,omitempty"`
-	Operators  []operatorJSON  `json:"name_server_operators"`
-	Domains    []candidateJSON `json:"domains"` // all that are absent or revoked
-}
-
-type operatorJSON struct {
-	Operator string `json:"operator"` // empty: unknown
-	Revoked  int64  `json:"to_be_revoked"`
-	Absent   int64  `json:"absent"`
-	Domains  int64  `json:"domains"`
-	Together bool   `json:"needs_operator"` // its domains go only by --operator
-}
-
-type candidateJSON struct {
-	ID           string     `json:"discovery_domain_id"`
-	Name         string     `json:"domain"`
-	Organization string     `json:"organization_id"`
-	Operator     string     `json:"name_server_operator,omitempty"`
-	Since        *time.Time `json:"absent_since"` // null: it is revoked
-	Sweeps       int        `json:"sweeps"`       // that have found it gone
-	Lost         *time.Time `json:"lost_since"`   // null: it is not
-	Revoked      bool       `json:"to_be_revoked"`
-	Reason       string     `json:"reason,omitempty"` // why not
-}
-
-// printRevocations prints what the command would do.
-func (t *tool) printRevocations(c *revokeCommand, p revocations) error {
-	if t.json {
-		j := revocationsJSON{DryRun: true, Tenant: c.Tenant, Set: c.Set, Revoked: p.chosen, Used: p.used, Max: p.most, Unreadable: p.unreadable, Operators: []operatorJSON{}, Domains: []candidateJSON{}}
-		if err := p.refusal(); err != nil {
-			j.Refused = err.Error()
-		}
-		for _, o := range p.operators {
-			j.Operators = append(j.Operators, operatorJSON{o.Operator, o.Chosen, o.Absent, o.Domains, o.Together})
-		}
-		for _, d := range p.candidates {
-			one := candidateJSON{ID: d.ID, Name: d.Domain, Organization: d.OrganizationID, Operator: d.Operator, Revoked: d.Unfit == "", Reason: d.Unfit}
-			if a := d.Absence; a != nil {
-				one.Since, one.Sweeps, one.Lost = known(a.Since), a.Checks, known(a.Lost)
-			}
-			j.Domains = append(j.Domains, one)
-		}
-		return t.printJSON(j)
-	}
-	if err := writeOperators(t.Stdout, p); err != nil {
+// Write writes what the command would do as text.
+func (p revocations) Write(out io.Writer) error {
+	if err := p.writeOperators(out); err != nil {
 		return err
 	}
-	if err := p.refusal(); err != nil {
-		fmt.Fprintf(t.Stdout, "\nnothing would be revoked: %v\n", err)
+	if p.Refused != "" {
+		fmt.Fprintf(out, "\nnothing would be revoked: %s\n", p.Refused)
 	}
-	if len(p.candidates) == 0 {
-		_, err := fmt.Fprintln(t.Stdout, "\nno domain is known to be absent, and none is revoked")
+	if len(p.Candidates) == 0 {
+		_, err := fmt.Fprintln(out, "\nno domain is known to be absent, and none is revoked")
 		return err
 	}
-	w := status.NewTable(t.Stdout)
+	w := status.NewTable(out)
 	fmt.Fprintln(w, "\nDOMAIN\tNAME\tORGANIZATION\tABSENT SINCE\tSWEEPS\tDECISION")
-	for _, d := range p.candidates[:min(c.Rows, len(p.candidates))] {
-		since, sweeps, decision := "-", "-", "to be revoked: "+string(c.Set)
+	for _, d := range p.Candidates[:min(p.rows, len(p.Candidates))] {
+		since, sweeps, decision := "-", "-", "to be revoked: "+string(p.Set)
 		if d.Absence != nil {
 			since, sweeps = status.Stamp(d.Absence.Since), fmt.Sprint(d.Absence.Checks)
 		}
 		if d.Unfit != "" {
 			decision = "not revoked: " + status.Shown(d.Unfit)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", status.Shown(d.ID), status.Shown(d.Domain), status.Shown(d.OrganizationID), since, sweeps, decision)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", status.Shown(d.ID), status.Shown(d.Name), status.Shown(d.Organization), since, sweeps, decision)
 	}
-	if more := len(p.candidates) - c.Rows; more > 0 {
+	if more := len(p.Candidates) - p.rows; more > 0 {
 		fmt.Fprintf(w, "and %d more\n", more)
 	}
 	return w.Flush()

@@ -154,15 +154,15 @@ func refusal(found intake.Found, err error) error {
 	mismatch, differs := errors.AsType[*ledger.MismatchError](err)
 	switch {
 	case isHeader && len(header.Unknown) > 0 && header.Msg == "":
-		return cli.Usage(fmt.Errorf("%w (leave columns out with --ignore-columns)", err))
+		return cli.Usage(cli.Fixed(err, "leave columns out with --ignore-columns"))
 	case isHeader, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyRows), errors.Is(err, intake.ErrTooManyBad):
 		return cli.Usage(err)
 	case isBad:
-		others := ""
+		refused := fmt.Errorf("bad rows: %d of %d; nothing was submitted", bad.Total, found.Rows)
 		if bad.Total < found.Rows {
-			others = " (--skip-invalid submits the others)"
+			refused = cli.Fixed(refused, "to submit the others: --skip-invalid")
 		}
-		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted%s", bad.Total, found.Rows, others)}
+		return &cli.StatusError{Status: cli.StatusRejected, Err: refused}
 	case differs:
 		return cli.Usage(mismatch)
 	}
@@ -194,24 +194,15 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 	default:
 		t.log.InfoContext(ctx, "rows submitted", "run", run.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
 	}
-	if t.json {
-		return t.printJSON(submittedJSON{Run: string(run.ID), Rows: sub.Rows, Tasks: sub.Tasks, Invalid: sub.Invalid.Total, Duplicates: sub.Duplicates})
+	if t.JSON {
+		return t.printJSON(submission{ID: run.ID, Submitted: sub})
 	}
 	_, err := fmt.Fprintln(t.Stdout, run.ID)
 	return err
 }
 
-// submittedJSON is the output of --json for a submission.
-type submittedJSON struct {
-	Run        string            `json:"run"`
-	Rows       int64             `json:"rows"`
-	Tasks      int64             `json:"tasks"`             // requests that change something, without repetitions
-	Invalid    int64             `json:"invalid,omitempty"` // of the rows, those that are bad
-	Duplicates intake.Duplicates `json:"duplicates,omitzero"`
-}
-
 func cancelled(run string) error {
-	return fmt.Errorf("run %s was cancelled: submit these rows under another id, if they are still wanted", run)
+	return cli.Fixed(fmt.Errorf("run %s was cancelled", run), "submit these rows under another id, if they are still wanted")
 }
 
 // unfinished returns how to continue a run that was submitted in part.
@@ -225,7 +216,7 @@ func unfinished(ctx context.Context, run string, err error) error {
 	}
 	const again = "run %s is not complete; to complete it, repeat the command with the same rows and --run %s"
 	if ctx.Err() != nil {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: "+again, run, run)}
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: cli.Fixed(errors.New("interrupted"), again, run, run)}
 	}
-	return fmt.Errorf("%w\n"+again, part.Err, run, run)
+	return cli.Fixed(part.Err, again, run, run)
 }

@@ -262,7 +262,7 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 	})
 	for range 2 {
 		status, _, stderr := typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job")
-		if status != 1 || !strings.Contains(stderr, "enqueue: run job was cancelled: submit these rows under another id, if they are still wanted\n") {
+		if status != 1 || !strings.Contains(stderr, "enqueue: run job was cancelled\nsubmit these rows under another id, if they are still wanted\n") {
 			t.Errorf("exit status %d, stderr %q", status, stderr)
 		}
 	}

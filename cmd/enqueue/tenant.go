@@ -11,6 +11,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/status"
 	"orgops/internal/tenant"
 	"orgops/tasks"
 )
@@ -49,7 +50,7 @@ func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	t.addAct(ctx, "tenant "+c.Tenant, by, "stop")
-	return t.printStop(c.Tenant, &stop, stop.String())
+	return t.printTenant(ctx, c.Tenant, stop.String())
 }
 
 type startCommand struct{ oneTenant }
@@ -75,7 +76,7 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	if stop != nil {
 		effect = "started; it was " + stop.String()
 	}
-	return t.printStop(c.Tenant, nil, effect)
+	return t.printTenant(ctx, c.Tenant, effect)
 }
 
 // connectTo connects to the Redis of a tenant that a worker has served there.
@@ -96,7 +97,8 @@ func (t *tool) connectTo(ctx context.Context, name string, noWorkerYet bool) err
 func (t *tool) served(ctx context.Context, name string, noWorkerYet bool) (settings tenant.Announced, seen bool, err error) {
 	settings, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
 	if err == nil && !seen && !noWorkerYet {
-		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet", name))
+		err = cli.Usage(cli.Fixed(fmt.Errorf("no worker has served tenant %s on this Redis", name),
+			"check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet"))
 	}
 	return settings, seen, err
 }
@@ -130,22 +132,14 @@ func (t *tool) limiter(name string) *pace.Limiter {
 	return pace.New(pace.Config{Redis: t.redis, Tenant: name})
 }
 
-// stopJSON is the output of --json for a tenant.
-type stopJSON struct {
-	Tenant  string       `json:"tenant"`
-	Stopped *stoppedJSON `json:"stopped"` // null: it is not
-}
-
-type stoppedJSON struct {
-	At     time.Time `json:"at"`
-	By     string    `json:"by"`
-	Reason string    `json:"reason,omitempty"`
-}
-
-// printStop prints the effect on the tenant, or with --json its state.
-func (t *tool) printStop(name string, stop *pace.Stop, effect string) error {
-	if t.json {
-		return t.printJSON(stopJSON{Tenant: name, Stopped: (*stoppedJSON)(stop)})
+// printTenant prints the effect on the tenant, or with --json its state.
+func (t *tool) printTenant(ctx context.Context, name, effect string) error {
+	if t.JSON {
+		state, err := status.ReadDetails(ctx, t.redis, name)
+		if err != nil {
+			return err
+		}
+		return t.printJSON(state)
 	}
 	_, err := fmt.Fprintf(t.Stdout, "tenant %s: %s\n", name, effect)
 	return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -25,7 +26,6 @@ var (
 // tool has the settings and connections that the commands share.
 type tool struct {
 	cli.Program
-	json        bool
 	redisURL    string
 	urlFromArgs bool
 	log         *slog.Logger
@@ -115,6 +115,14 @@ func (t *tool) disconnect() {
 	if err := t.redis.Close(); err != nil {
 		t.log.Debug("close redis", "error", err)
 	}
+}
+
+// print writes v to stdout: as text, or as a line of JSON with --json.
+func (t *tool) print(v interface{ Write(io.Writer) error }) error {
+	if t.JSON {
+		return t.printJSON(v)
+	}
+	return v.Write(t.Stdout)
 }
 
 // printJSON writes v to stdout as one line.

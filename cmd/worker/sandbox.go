@@ -155,8 +155,8 @@ domain waiting for?), and takes rows from go run ./cmd/enqueue: docs/tutorial.md
 )
 
 // expectedIn returns the record that the row of a domain expects in the sandbox's DNS.
-func expectedIn(box *sandbox.Sandbox) func(status.FailedRow) string {
-	return func(row status.FailedRow) string {
+func expectedIn(box *sandbox.Sandbox) func(status.Row) string {
+	return func(row status.Row) string {
 		domain, ok := box.Domain(row.Organization, row.Domain)
 		if !ok {
 			return ""

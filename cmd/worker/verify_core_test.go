@@ -103,14 +103,14 @@ func TestVerifyCore(t *testing.T) {
 	if d := v.domains["later"]; known.Record == nil || *known.Record != (handlers.VerifyRecord{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
 		t.Errorf("record %+v, want that of %+v", known.Record, d)
 	}
-	if e := later.Findings; e == nil || e.State != "absent" || len(e.Said) == 0 || e.At.IsZero() || e.Compared != nil || e.Next.IsZero() {
+	if e := later.Evidence; e == nil || e.State != "absent" || len(e.Said) == 0 || e.At.IsZero() || e.Compared != nil || e.Next.IsZero() {
 		t.Errorf("evidence %+v", e)
 	}
-	if _, other := v.waits("other", "holds another value than the expected one"); other.Findings == nil || other.Findings.Reason != "other_value" {
-		t.Errorf("evidence of another value: %+v", other.Findings)
+	if _, other := v.waits("other", "holds another value than the expected one"); other.Evidence == nil || other.Evidence.Reason != "other_value" {
+		t.Errorf("evidence of another value: %+v", other.Evidence)
 	}
-	if _, failing := v.waits("failing", "could not be checked"); failing.Findings == nil || failing.Findings.State != "unknown" {
-		t.Errorf("evidence of a zone that fails: %+v", failing.Findings)
+	if _, failing := v.waits("failing", "could not be checked"); failing.Evidence == nil || failing.Evidence.State != "unknown" {
+		t.Errorf("evidence of a zone that fails: %+v", failing.Evidence)
 	}
 	if noted, n, err := v.ledger.Notes(t.Context(), "job", 10); err != nil || n != 4 || len(noted) != 4 {
 		t.Errorf("%d notes of %d, %v; want 4", len(noted), n, err)
@@ -150,7 +150,7 @@ func (v verifyRun) wantProofs() {
 			v.t.Errorf("%s: %+v", name, got)
 		}
 		_, state := v.state(name)
-		if e := state.Findings; state.Item != item || e == nil || e.State != "present" || e.Compared == nil || e.Compared.TXT != d.TXT || exported[d.ID] != item {
+		if e := state.Evidence; state.Item != item || e == nil || e.State != "present" || e.Compared == nil || e.Compared.TXT != d.TXT || exported[d.ID] != item {
 			v.t.Errorf("%s: row %d, evidence %+v, exported as row %d", name, state.Item, e, exported[d.ID])
 		}
 		if n := v.requests(name); n[sandbox.OpUpdateDiscoveryDomain] != 1 || n[sandbox.OpGetDiscoveryDomain] != map[bool]int{true: 1, false: 2}[name == "there"] {
@@ -179,8 +179,8 @@ func (v verifyRun) wantExpired() {
 	v.t.Helper()
 	for name, reason := range map[string]string{"never": "There is no TXT record at ", "other": "holds another value"} {
 		_, state := v.state(name)
-		if f := state.State.Result; f == nil || f.Outcome != "expired" || !strings.Contains(f.Detail, reason) || state.Findings == nil || state.Findings.State != "absent" {
-			v.t.Errorf("%s: %+v, evidence %+v", name, f, state.Findings)
+		if f := state.Row; f.Outcome != "expired" || !strings.Contains(f.Reason, reason) || state.Evidence == nil || state.Evidence.State != "absent" {
+			v.t.Errorf("%s: %+v, evidence %+v", name, f, state.Evidence)
 		}
 		if _, line := v.line("event", map[string]string{"event": events.DomainExpired, "discovery_domain_id": v.domains[name].ID, "reason": reason, "domain": v.domains[name].Domain}); line == nil {
 			v.t.Errorf("%s: no event", name)

@@ -38,6 +38,22 @@ func Usage(err error) error {
 	return &StatusError{StatusUsage, err}
 }
 
+// FixError is an error with the way to fix it, which [Program.Fail] prints apart from it.
+type FixError struct {
+	Err error
+	Fix string // an instruction, such as "to end it first: enqueue runs cancel a"
+}
+
+// Fixed returns err with the way to fix it.
+func Fixed(err error, fix string, args ...any) error {
+	return &FixError{err, fmt.Sprintf(fix, args...)}
+}
+
+// Error returns the error and the fix on one line, for logs and pages.
+func (e *FixError) Error() string { return e.Err.Error() + "; " + e.Fix }
+
+func (e *FixError) Unwrap() error { return e.Err }
+
 // Status returns the exit status of err.
 func Status(err error) int {
 	var s *StatusError
@@ -63,6 +79,7 @@ type Program struct {
 	Env         *Environment
 	Version     string
 	Vars        kong.Vars // for the tags of the grammar, such as help:"${NAME}"; nil: none
+	JSON        bool      // errors are printed as JSON
 }
 
 // noEnv are the flags without an environment variable. A flag tagged `noenv:"true"` has none
@@ -169,14 +186,28 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Fail prints the error and returns the exit status. An interruption is printed only if a
-// [StatusError] describes it.
+// Fail prints the error, with its fix on a line of its own or, with JSON, as members of an object,
+// and returns the exit status. An interruption is printed only if a [StatusError] describes it.
 func (p Program) Fail(err error) int {
 	status := Status(err)
 	var described *StatusError
 	if err == nil || (status == StatusInterrupted && !errors.As(err, &described)) {
 		return status
 	}
+	fix := ""
+	if fixed, ok := errors.AsType[*FixError](err); ok {
+		err, fix = fixed.Err, fixed.Fix
+	}
+	if p.JSON {
+		_ = WriteJSON(p.Stderr, struct {
+			Error string `json:"error"`
+			Fix   string `json:"fix,omitempty"`
+		}{err.Error(), fix})
+		return status
+	}
 	fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, err)
+	if fix != "" {
+		fmt.Fprintln(p.Stderr, fix)
+	}
 	return status
 }

@@ -1,15 +1,11 @@
 package console
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/health"
-	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
 )
@@ -42,26 +38,17 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 }
 
 // attentionOf reads the state of a tenant, and returns its warnings.
-func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (health.TenantState, []attention, error) {
-	state, err := health.ReadState(ctx, rdb, tenant)
-	paused, pausedErr := status.PausedQueue(ctx, rdb, tenant)
-	return state, attentionFor(state, tenant, paused), errors.Join(err, pausedErr)
-}
-
-// attentionFor returns the warnings about a tenant, whose queue of rows may be paused.
-func attentionFor(t health.TenantState, tenant, paused string) (all []attention) {
-	add := func(tone, what, then string) {
-		all = append(all, attention{Tenant: tenant, Tone: tone, What: what, Then: then})
-	}
-	for _, o := range status.Obstacles(tenant, *cmp.Or(t.Pace, &pace.State{}), paused) {
+func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (t status.Tenant, all []attention, err error) {
+	t, err = status.ReadDetails(ctx, rdb, tenant)
+	for _, o := range t.Obstacles {
 		tone := "bad"
-		if o.Passes {
+		if o.Kind == status.TenantPaused {
 			tone = "wait"
 		}
-		add(tone, printable(o.What), capital(o.Do))
+		all = append(all, attention{tenant, tone, printable(o.What), capital(o.Fix)})
 	}
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
-		add("wait", "a sweep was skipped: "+status.SkippedTick(t.Ticks.Skipped), "The next scheduled sweep starts once the cause is gone.")
+		all = append(all, attention{tenant, "wait", "a sweep was skipped: " + status.SkippedTick(t.Ticks.Skipped), "The next scheduled sweep starts once the cause is gone."})
 	}
-	return all
+	return t, all, err
 }

@@ -47,10 +47,10 @@ func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.Disco
 	switch {
 	case err != nil:
 		v.Problem = "the check did not finish in time: " + printable(err.Error())
-	case found.Bad != nil:
-		v.Problem = "the record was not checked: " + printable(found.Bad.Error())
+	case found.Error != "":
+		v.Problem = "the record was not checked: " + printable(found.Error)
 	default:
-		v.Findings = &found.Findings
+		v.Findings = found.Findings
 	}
 	return v
 }

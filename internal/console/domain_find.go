@@ -107,7 +107,7 @@ func (s *site) candidates(ctx context.Context, asked status.DomainName, byName b
 			return nil, errors.New(unread(err))
 		}
 		if ok {
-			add(r.OrganizationID, asked.ID)
+			add(r.Organization, asked.ID)
 		}
 	}
 	rows := intake.DomainRows

@@ -139,28 +139,27 @@ func (s *site) known(ctx context.Context, name status.DomainName) (status.Domain
 
 // toDo returns the remedy for a failed or waiting row; empty: there is nothing to do.
 func toDo(row status.DomainRow) string {
-	f := row.State.Result
 	switch {
-	case f == nil && row.Run.Paused:
-		return "The run is paused. Resume it on its page or with: enqueue runs resume " + string(row.Run.ID)
-	case f == nil && row.Run.Incomplete:
-		return "Of run " + string(row.Run.ID) + ", " + status.LostRows(row.Run)
-	case f == nil, f.Well():
+	case row.Outcome == "" && row.Ledger.Incomplete:
+		return "Of run " + string(row.Run) + ", " + status.LostRows(row.Ledger)
+	case row.Outcome == "" && row.Ledger.Paused:
+		return "The run is paused. Resume it on its page or with: enqueue runs resume " + string(row.Run)
+	case row.Outcome == "", row.Well():
 		return ""
-	case f.Outcome == engine.Lost:
+	case row.Outcome == engine.Lost:
 		return "Ask the customer to publish the record again: the next sweep finds it. To revoke lost domains, use: enqueue domains revoke"
-	case f.Outcome == engine.Expired:
-		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " + string(row.Run.ID)
-	case f.Outcome == ledger.Cancelled:
+	case row.Outcome == engine.Expired:
+		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " + string(row.Run)
+	case row.Outcome == ledger.Cancelled:
 		return "The run was cancelled. To check the domain again, use: enqueue domains verify"
 	}
-	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + string(row.Run.ID)
+	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + string(row.Run)
 }
 
 // summarize returns the answer of the page.
 func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain) summary {
 	refused, _ := errors.AsType[*apiclient.Error](err)
-	open := slices.IndexFunc(known.Rows, func(d status.DomainRow) bool { return d.State.Result == nil })
+	open := slices.IndexFunc(known.Rows, func(d status.DomainRow) bool { return d.Outcome == "" })
 	switch {
 	case refused != nil && refused.Status == http.StatusNotFound:
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.", "Compare both ids with those in the tenant."}
@@ -170,10 +169,10 @@ func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain)
 		return summary{"good", "Verified", "The API reports the domain as verified. There is nothing to do.", ""}
 	case open >= 0:
 		row := known.Rows[open]
-		return summary{"wait", "Not verified yet: a run is checking it", printable(row.StateText()), cmp.Or(toDo(row), "Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
-	case len(known.Rows) > 0 && !known.Rows[0].State.Result.Well():
+		return summary{"wait", "Not verified yet: a run is checking it", printable(row.Text()), cmp.Or(toDo(row), "Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
+	case len(known.Rows) > 0 && !known.Rows[0].Well():
 		row := known.Rows[0]
-		return summary{"bad", "Not verified, and no run checks it any more", printable(row.StateText()), toDo(row)}
+		return summary{"bad", "Not verified, and no run checks it any more", printable(row.Text()), toDo(row)}
 	case err == nil:
 		return summary{"bad", "Not verified, and no run checks it", "The domain is " + printable(string(record.Status)) + ", and no run has an open row for it.", "To verify it, run enqueue domains verify with --tenant, --org and --domain as above."}
 	}

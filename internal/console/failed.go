@@ -1,6 +1,7 @@
 package console
 
 import (
+	"io"
 	"net/http"
 
 	"orgops/internal/intake"
@@ -25,18 +26,15 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, r, http.StatusBadRequest, "runs", "Unknown format: the rows of this run are available as "+status.Shown(run.Format)+" and as jsonl.")
 		return
 	}
-	file := &web.Download{To: w, Name: string(run.ID) + "-failed.jsonl", Type: "application/jsonl"}
+	name, mediaType := string(run.ID)+"-failed.jsonl", "application/jsonl"
 	if form == intake.FormatCSV {
-		file.Name, file.Type = string(run.ID)+"-failed.csv", "text/csv; charset=utf-8"
+		name, mediaType = string(run.ID)+"-failed.csv", "text/csv; charset=utf-8"
 	}
-	_, err = intake.ExportFailed(r.Context(), s.Ledger, run, form != intake.FormatCSV, file)
-	switch {
-	case err == nil:
-		file.Begin()
-	case !file.Begun:
+	err = web.SendFile(w, r, name, mediaType, s.Logger, func(out io.Writer) error {
+		_, err := intake.ExportFailed(r.Context(), s.Ledger, run, form != intake.FormatCSV, out)
+		return err
+	})
+	if err != nil {
 		s.fail(w, r, "runs", err)
-	default:
-		s.Logger.WarnContext(r.Context(), "download cut off", "run", run.ID, "error", err)
-		panic(http.ErrAbortHandler) // so that the browser reports an incomplete file
 	}
 }

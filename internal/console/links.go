@@ -46,7 +46,7 @@ func domainURL(d status.DomainName) string {
 
 // domainPath returns the page of the discovery domain that a row of the run names; empty: it
 // names none.
-func domainPath(r ledger.Run, row status.RowName) string {
+func domainPath(r status.Run, row status.Row) string {
 	if row.Domain == "" || !strings.HasPrefix(string(r.Kind), "domain:") {
 		return ""
 	}

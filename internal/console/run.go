@@ -33,17 +33,14 @@ const (
 type runPage struct {
 	runView
 
-	Children []status.Child
-	Acts     []status.Act
-	Waiting  *status.Waiting // nil: nothing is known
-	Offers   offers
-	Failed   failedView
-	Open     openView
+	Offers offers
+	Failed failedView
+	Open   openView
 }
 
 // failedView are the failed rows.
 type failedView struct {
-	Rows     []status.FailedRow
+	Rows     []status.Row
 	Total    int64
 	Outcome  string // requested; empty: any
 	Text     string
@@ -56,7 +53,7 @@ type failedView struct {
 
 // openView are the rows that are not settled.
 type openView struct {
-	Rows  []status.OpenRow
+	Rows  []status.Row
 	Total int64 // 0: not known
 	More  string
 	First string
@@ -119,25 +116,15 @@ func (q rowsQuery) path(run string, from, open int64) string {
 }
 
 func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runPage, err error) {
-	p.runView = viewOf(run, s.estimator.Estimate(ctx, time.Now(), []ledger.Run{run})[0])
-	p.Offers = offersOf(run)
-	if p.Children, err = status.Children(ctx, s.Ledger, run); err != nil {
-		return p, err
-	}
-	for _, child := range p.Children {
-		if child.Missing || !child.Sealed() {
-			p.Offers.Complete = string(child.ID)
-		}
-	}
-	if p.Acts, err = status.Acts(ctx, s.Redis, "run "+string(run.ID), run.CreatedAt); err != nil {
-		return p, err
-	}
-	w, err := status.WaitingOf(ctx, s.Ledger, run, waitingLooked)
+	d, err := status.DetailsOf(ctx, s.Redis, s.Ledger, run, waitingLooked)
 	if err != nil {
 		return p, err
 	}
-	if w.Read > 0 || w.WithoutReason > 0 {
-		p.Waiting = &w
+	p.runView, p.Offers = viewOf(d, s.estimator.Estimate(ctx, time.Now(), []ledger.Run{run})[0]), offersOf(run)
+	for _, child := range d.Children {
+		if child.Rows == nil {
+			p.Offers.Complete = string(child.ID)
+		}
 	}
 	if p.Failed, err = s.failedRows(ctx, run, q); err != nil {
 		return p, err

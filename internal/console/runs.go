@@ -2,11 +2,9 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -67,7 +65,7 @@ func (f runsFilter) path(after string) string {
 func (s *site) runs(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	query := r.URL.Query()
 	filter := runsFilter{Tenant: query.Get("tenant"), Kind: query.Get("kind"), State: query.Get("state")}
-	after, ok := placeOf(query.Get("after"))
+	after, ok := runs.ParsePlace(query.Get("after"))
 	if !ok || (filter.State != "" && !slices.Contains(runStates, filter.State)) {
 		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: the parameter after or state is malformed."}
 	}
@@ -85,10 +83,10 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 		return "", nil, err
 	}
 	for i, ahead := range s.estimator.Estimate(ctx, time.Now(), all) {
-		p.Runs = append(p.Runs, viewOf(all[i], ahead))
+		p.Runs = append(p.Runs, viewOf(status.RunDetails{Run: status.RunOf(all[i])}, ahead))
 	}
 	if next != (runs.Place{}) {
-		p.Older, p.Cut = filter.path(placeText(next)), len(all) < runsAPage
+		p.Older, p.Cut = filter.path(next.String()), len(all) < runsAPage
 	}
 	if after != (runs.Place{}) {
 		p.Newest = filter.path("")
@@ -96,37 +94,31 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	return "Runs", p, nil
 }
 
-// placeText writes a place of the list as a parameter; placeOf reads it.
-func placeText(p runs.Place) string { return fmt.Sprintf("%d-%s", p.CreatedAt.UnixMilli(), p.ID) }
-
-func placeOf(text string) (runs.Place, bool) {
-	if text == "" {
-		return runs.Place{}, true
-	}
-	at, id, _ := strings.Cut(text, "-")
-	ms, err := strconv.ParseInt(at, 10, 64)
-	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: ledger.RunID(id)}, err == nil && ms > 0 && tasks.CheckRunID(id) == nil
-}
-
 // runView is a run as pages show it.
 type runView struct {
-	ledger.Run
+	status.RunDetails
 
-	State, Tone    string // in words, and as a class: see tone
-	News           string // the state without its numbers, that change all the time
-	Value, Max     int64  // of the bar
-	Rows           string // "12 of 40 rows settled"
-	Figures, Waits string
-	Trouble        []status.Fact
+	Text, Tone string // the state in words, and as a class: see tone
+	News       string // the state without its numbers, that change all the time
+	Value, Max int64  // of the bar
+	Progress   string // "12 of 40 rows settled"
+	Ahead      status.Estimate
+	Trouble    []status.Fact
 }
 
-func viewOf(r ledger.Run, ahead status.Estimate) runView {
-	v := runView{
-		Run: r, State: status.State(r), Value: min(r.Settled(), r.Rows), Max: max(r.Rows, 1), Rows: settledOf(r),
-		Figures: ahead.Figures(), Waits: ahead.Waits(), Trouble: status.Trouble(r),
-	}
+func viewOf(d status.RunDetails, ahead status.Estimate) runView {
+	r := d.Ledger
+	v := runView{RunDetails: d, Text: status.State(r), Value: min(r.Settled(), r.Rows), Max: max(r.Rows, 1), Ahead: ahead, Trouble: status.Trouble(r)}
 	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed()))
-	v.News, _, _ = strings.Cut(v.State, "; ")
+	v.News, _, _ = strings.Cut(v.Text, "; ")
+	switch v.Progress = grouped(r.Settled()); {
+	case r.Sealed():
+		v.Progress += " of " + grouped(r.Total()) + " rows settled"
+	case r.Scan != nil:
+		v.Progress += " rows settled, " + grouped(r.Rows) + " found so far"
+	default:
+		v.Progress += " rows settled, " + grouped(r.Rows) + " submitted so far"
+	}
 	return v
 }
 
@@ -141,16 +133,6 @@ func tone(r ledger.Run, heldUp bool) string {
 		return "wait"
 	}
 	return "goes"
-}
-
-func settledOf(r ledger.Run) string {
-	switch {
-	case r.Sealed():
-		return grouped(r.Settled()) + " of " + grouped(r.Total()) + " rows settled"
-	case r.Scan != nil:
-		return grouped(r.Settled()) + " rows settled, " + grouped(r.Rows) + " found so far"
-	}
-	return grouped(r.Settled()) + " rows settled, " + grouped(r.Rows) + " submitted so far"
 }
 
 // countsOf returns how many rows of the run have each of some outcomes.

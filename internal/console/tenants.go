@@ -16,7 +16,6 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/deliveries"
-	"orgops/internal/health"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
@@ -39,7 +38,7 @@ type tenantsPage struct {
 // others.
 type tenantView struct {
 	Tenant
-	health.TenantState
+	State status.Tenant
 
 	Name       string
 	ServedHere bool
@@ -54,7 +53,6 @@ type tenantView struct {
 	Resolvers  []dnscheck.ResolverState
 	Deliveries *asynq.QueueInfo // nil: there was never a delivery
 	Errors     []APIError
-	Acts       []status.Act
 }
 
 func (v *tenantView) warn(tone, what, then string) {
@@ -137,7 +135,7 @@ func (s *site) tenantNames(ctx context.Context, queues []string) (names []string
 func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string, queues []string) tenantView {
 	t, served := s.tenant(name)
 	state, warnings, stateErr := attentionOf(ctx, rdb, name)
-	v := tenantView{Tenant: t, TenantState: state, Name: name, ServedHere: served, Announced: true, Used: -1, Warnings: warnings}
+	v := tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Announced: true, Used: -1, Warnings: warnings}
 	var settingsErr error
 	if !served {
 		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, rdb, name)
@@ -149,14 +147,12 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 		settingsErr = v.showSettings()
 	}
 	deliveriesErr := v.showDeliveries(rdb, queues)
-	var actsErr error
-	v.Acts, actsErr = status.Acts(ctx, rdb, "tenant "+name, time.Time{})
 	if served {
 		v.showToken()
 		v.showDNS()
 		v.Errors = t.Errors.Last()
 	}
-	if err := errors.Join(stateErr, settingsErr, deliveriesErr, actsErr); err != nil {
+	if err := errors.Join(stateErr, settingsErr, deliveriesErr); err != nil {
 		v.Problem = unread(err)
 	}
 	return v
@@ -171,11 +167,11 @@ func (v *tenantView) showSettings() error {
 	switch {
 	case limit.Rate.IsUnlimited():
 		v.UsedText = "Unlimited rate: permits are not counted"
-	case v.Pace != nil:
+	case v.State.Pace != nil:
 		left, _ := limit.Effective()
 		perMinute := 60 * left.PerSecond()
-		v.Used = min(float64(v.Pace.UsedLastMinute)/perMinute, 1)
-		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.Pace.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
+		v.Used = min(float64(v.State.Pace.UsedLastMinute)/perMinute, 1)
+		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.State.Pace.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
 	}
 	cron, err := v.Settings.Schedule()
 	if err == nil {

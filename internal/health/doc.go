@@ -16,7 +16,6 @@
 //	redis.go      doctor: version, settings, clock and rights of a Redis
 //	machine.go    doctor: files, variables and limits; openfiles_unix.go, openfiles_other.go
 //	resolvers.go  evaluates resolvers and name servers: whether they can prove a domain
-//	state.go      the state of a tenant in Redis, for pages and metrics too
 //	poll.go       a slow function, called once for all callers
 //	finding.go    the result of a test
 package health

@@ -86,7 +86,7 @@ func heldBy(obstacles []status.Obstacle, err error) Finding {
 	var texts []string
 	for _, o := range obstacles {
 		texts = append(texts, o.String())
-		if o.Fault {
+		if o.Kind == status.OperationBlocked {
 			found.Level = Wrong
 		}
 	}

@@ -144,7 +144,7 @@ func testCancelledOnTheWay(t *testing.T, kind string) {
 	id := u.stored(1)
 	got := w.do(call{method: "POST", path: "/v1/runs/" + id + "/cancel", token: billing})
 	got.want(t, 200, "")
-	if !got.run(t).Cancelled || got.run(t).State != "ended" {
+	if got.run(t).CancelledAt.IsZero() || got.run(t).State != "ended" {
 		t.Errorf("run %+v, want it cancelled", got.run(t))
 	}
 	u.answer().want(t, 409, "state")
@@ -166,7 +166,7 @@ func TestCancelledRetry(t *testing.T) {
 	w.do(call{method: "POST", path: "/v1/runs/" + got.run(t).Run + "/cancel", token: billing}).want(t, 200, "")
 	again := w.do(c)
 	again.want(t, 200, "")
-	if again.run(t).Run != got.run(t).Run || !again.run(t).Cancelled {
+	if again.run(t).Run != got.run(t).Run || again.run(t).CancelledAt.IsZero() {
 		t.Errorf("run %+v; want %s, cancelled", again.run(t), got.run(t).Run)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/status"
 	"orgops/internal/web"
 )
 
@@ -22,7 +23,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, run ledger.Run) 
 	}
 	defer s.streams.Release(1)
 	known := r.Header.Get("Last-Event-ID")
-	text, id := eventOf(runAsJSON(run))
+	text, id := eventOf(status.RunOf(run))
 	if run.Ended() && known == id {
 		w.WriteHeader(http.StatusNoContent) // an EventSource does not reconnect then
 		return nil
@@ -58,7 +59,7 @@ func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 		if err != nil && problemOf(err).Status == http.StatusNotFound {
 			return
 		}
-		text, eventID := eventOf(runAsJSON(run))
+		text, eventID := eventOf(status.RunOf(run))
 		switch {
 		case err == nil && eventID != stream.known: // if Redis does not answer, heartbeats continue
 			sent = time.Now()
@@ -77,7 +78,7 @@ func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 	}
 }
 
-func eventOf(j runJSON) (text []byte, id string) {
+func eventOf(j status.Run) (text []byte, id string) {
 	text, err := json.Marshal(j)
 	if err != nil { // it has only texts and numbers
 		panic(fmt.Sprintf("httpapi: JSON of a run: %v", err))

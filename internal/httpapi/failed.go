@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -29,20 +30,14 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, run ledger.Run) 
 	// A long export reads nothing from the client, which may be slow to receive it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	w.Header().Set("Vary", "Accept")
-	out := &web.Download{To: w, Type: form, Name: string(run.ID) + "-failed.jsonl"}
+	name := string(run.ID) + "-failed.jsonl"
 	if form == csvType {
-		out.Name = string(run.ID) + "-failed.csv"
+		name = string(run.ID) + "-failed.csv"
 	}
-	_, err = intake.ExportFailed(r.Context(), s.cfg.Ledger, run, form != csvType, out)
-	switch {
-	case err != nil && out.Begun:
-		s.log.WarnContext(r.Context(), "export failed", "request_id", web.Of(r.Context()).ID, "run", run.ID, "error", err)
-		panic(http.ErrAbortHandler) // only a broken connection shows that the rest is missing
-	case err != nil:
+	return web.SendFile(w, r, name, form, s.log, func(out io.Writer) error {
+		_, err := intake.ExportFailed(r.Context(), s.cfg.Ledger, run, form != csvType, out)
 		return err
-	}
-	out.Begin()
-	return nil
+	})
 }
 
 // formOf returns the format that the client accepts: the run's own, if that is among several.

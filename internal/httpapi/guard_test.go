@@ -17,6 +17,7 @@ import (
 
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/status"
 	"orgops/internal/web"
@@ -265,7 +266,7 @@ func TestScope(t *testing.T) {
 	for path, method := range map[string]string{"": "GET", "/failed": "GET", "/events": "GET", "/cancel": "POST", "/retry": "POST"} {
 		w.do(call{method: method, path: "/v1/runs/" + run.Run + path, token: crm, key: "k"}).want(t, 404, "not-found")
 	}
-	if got := w.do(call{path: "/v1/runs", token: crm}); got.body != `{"runs":[],"next":null}`+"\n" {
+	if got := w.do(call{path: "/v1/runs", token: crm}); got.body != `{"runs":[]}`+"\n" {
 		t.Errorf("crm sees %s", got.body)
 	}
 	if r := w.sealed(run.Run); r.Ended() {
@@ -280,6 +281,33 @@ func TestScope(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"billing: retry", "billing: cancel"}, did); diff != "" || err != nil {
 		t.Errorf("%v; who did what (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestSubmittersSeeNoOperators checks that no answer names who acted on a run, or stopped its
+// tenant.
+func TestSubmittersSeeNoOperators(t *testing.T) {
+	w := newWorld(t)
+	const operator = "olga@desk"
+	run := w.submit("k", rows(1)).Run
+	if err := status.AddAct(t.Context(), w.rdb, "run "+run, operator, "pause"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pace.New(pace.Config{Redis: w.rdb, Tenant: "default"}).Stop(t.Context(), operator, "asked by "+operator); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []call{
+		{path: "/v1/runs"}, {path: "/v1/runs/" + run}, {method: "POST", path: "/v1/runs/domain:verify", key: "k", body: rows(1)},
+		{method: "POST", path: "/v1/runs/" + run + "/cancel"}, {path: "/v1/runs/" + run + "/events"}, {path: "/v1/runs/" + run + "/failed"},
+	} {
+		c.token = billing
+		if got := w.do(c); got.StatusCode >= 300 || strings.Contains(got.body, operator) || strings.Contains(got.body, "obstacles") {
+			t.Errorf("%s %s: status %d: %s", c.method, c.path, got.StatusCode, got.body)
+		}
+	}
+	details, err := status.DetailsOf(t.Context(), w.rdb, w.ledger, w.sealed(run), 1)
+	if err != nil || len(details.Acts) != 2 || details.Acts[1].By != operator {
+		t.Errorf("operators see %+v, %v; want %s among the acts", details.Acts, err, operator)
 	}
 }
 

@@ -23,22 +23,15 @@ import (
 
 // problem is an error as a client gets it: a problem document of RFC 9457.
 type problem struct {
-	Type     string    `json:"type"` // typePrefix and a name that programs may rely on
-	Title    string    `json:"title"`
-	Status   int       `json:"status"`
-	Detail   string    `json:"detail,omitempty"`
-	Instance string    `json:"instance"`       // the request's id
-	Rows     []rowJSON `json:"rows,omitempty"` // bad rows, the first of them
-	BadRows  int64     `json:"bad_rows,omitempty"`
+	Type     string          `json:"type"` // typePrefix and a name that programs may rely on
+	Title    string          `json:"title"`
+	Status   int             `json:"status"`
+	Detail   string          `json:"detail,omitempty"`
+	Instance string          `json:"instance"` // the request's id
+	Invalid  *intake.BadRows `json:"invalid,omitempty"`
 
 	retryAfter time.Duration // with 503 and 507
 	cause      error         // for the log only
-}
-
-// rowJSON is a bad row.
-type rowJSON struct {
-	Line    int    `json:"line"` // from 1
-	Message string `json:"message"`
 }
 
 const typePrefix = "urn:orgops:problem:"
@@ -111,7 +104,10 @@ func problemOf(err error) *problem {
 		return p
 	}
 	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
-		return badRows(bad)
+		p := newProblem(http.StatusUnprocessableEntity, "bad-rows",
+			"Correct the rows below and send all of them again, or send them with ?skip_invalid=1 to submit the valid ones.")
+		p.Invalid = bad
+		return p
 	}
 	_, header := errors.AsType[*intake.HeaderError](err)
 	_, retried := errors.AsType[*intake.RetriedError](err)
@@ -155,23 +151,6 @@ func isStore(err error) bool {
 		return true
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
-}
-
-func badRows(bad *intake.BadRows) *problem {
-	p := newProblem(http.StatusUnprocessableEntity, "bad-rows",
-		"Correct the rows below and send all of them again, or send them with ?skip_invalid=1 to submit the valid ones.")
-	p.Rows, p.BadRows = rowsAsJSON(bad.First), bad.Total
-	return p
-}
-
-func rowsAsJSON(bad []error) []rowJSON {
-	rows := make([]rowJSON, 0, len(bad))
-	for _, err := range bad {
-		if row, ok := errors.AsType[*intake.RowError](err); ok {
-			rows = append(rows, rowJSON{Line: row.Line, Message: row.Msg})
-		}
-	}
-	return rows
 }
 
 // fail answers with the problem of an error, and adds it to the request's line in the log.

@@ -2,14 +2,10 @@ package httpapi
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
-	"time"
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -17,71 +13,16 @@ import (
 	"orgops/internal/status"
 )
 
-// runJSON is a run, by the names that enqueue's --json has.
-type runJSON struct {
-	Run       string        `json:"run"`
-	Kind      string        `json:"kind"`
-	Tenant    string        `json:"tenant"`
-	Label     string        `json:"label,omitempty"`
-	Parent    string        `json:"parent,omitempty"` // of a retry
-	State     string        `json:"state"`            // "being submitted", "open", "paused", "incomplete" or "ended"
-	Rows      *int64        `json:"rows"`             // null: not known yet
-	Settled   int64         `json:"settled"`
-	Counts    ledger.Counts `json:"counts"` // of settled rows, by outcome
-	CreatedAt time.Time     `json:"created_at"`
-	EndedAt   *time.Time    `json:"ended_at"`             // null: it has not
-	NotBefore *time.Time    `json:"not_before,omitempty"` // when its rows may start, of a run that is postponed
-	Cancelled bool          `json:"cancelled"`
-	// Submission is set in the answer to a body.
-	Submission *submittedJSON `json:"submission,omitempty"`
-}
+// submittedRun is a run with the answer to a body: its rows, the bad ones among them, and
+// whether a worker has served the tenant. Else the rows wait for one.
+type submittedRun struct {
+	status.Run
 
-// submittedJSON has the numbers of rows of a body, and its bad rows and duplicates.
-type submittedJSON struct {
-	Rows          int64              `json:"rows"`
-	Invalid       int64              `json:"invalid"`      // with skip_invalid=1
-	InvalidRows   []rowJSON          `json:"invalid_rows"` // the first of them
-	Duplicates    int64              `json:"duplicates"`   // rows that are no work of their own
-	DuplicateRows []intake.Duplicate `json:"duplicate_rows"`
-	WorkerSeen    bool               `json:"worker_seen"` // else the rows wait for one
-}
+	Submission struct {
+		intake.Submitted
 
-func submittedAsJSON(f intake.Found, workerSeen bool) *submittedJSON {
-	return &submittedJSON{
-		Rows: f.Rows, Invalid: f.Invalid.Total, InvalidRows: rowsAsJSON(f.Invalid.First),
-		Duplicates: f.Duplicates.Total, DuplicateRows: append([]intake.Duplicate{}, f.Duplicates.First...), WorkerSeen: workerSeen,
-	}
-}
-
-func runAsJSON(r ledger.Run) runJSON {
-	j := runJSON{
-		Run: string(r.ID), Kind: string(r.Kind), Tenant: string(r.Tenant), Label: r.Label, Parent: string(r.Parent), State: state(r),
-		Settled: r.Settled(), Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(),
-	}
-	if r.Sealed() {
-		j.Rows = &r.Rows
-	}
-	if r.NotBefore.After(time.Now()) {
-		j.NotBefore = &r.NotBefore
-	}
-	if r.Ended() {
-		j.EndedAt = &r.EndedAt
-	}
-	return j
-}
-
-func state(r ledger.Run) string {
-	switch {
-	case r.Ended():
-		return "ended"
-	case r.Incomplete: // before paused: a run that is resumed is still incomplete
-		return "incomplete"
-	case r.Paused:
-		return "paused"
-	case !r.Sealed():
-		return "being submitted"
-	}
-	return "open"
+		WorkerSeen bool `json:"worker_seen"`
+	} `json:"submission"`
 }
 
 // own returns the run of that id, if it is the caller's. For other callers it does not exist.
@@ -101,7 +42,7 @@ func (s *Server) own(ctx context.Context, id string) (ledger.Run, error) {
 
 // show answers with a run: GET /v1/runs/{run}.
 func (s *Server) show(w http.ResponseWriter, _ *http.Request, run ledger.Run) error {
-	answerJSON(w, http.StatusOK, runAsJSON(run))
+	answerJSON(w, http.StatusOK, status.RunOf(run))
 	return nil
 }
 
@@ -135,8 +76,8 @@ const (
 )
 
 type listJSON struct {
-	Runs []runJSON `json:"runs"`
-	Next *string   `json:"next"` // path of the next page; null: there is none
+	Runs []status.Run `json:"runs"`
+	Next string       `json:"next,omitempty"` // path of the next page
 }
 
 // list answers with the caller's runs: GET /v1/runs.
@@ -150,7 +91,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 			return badRequest("The parameter limit must be a number from 1 to %d, not %s.", mostRuns, shown(text))
 		}
 	}
-	after, ok := placeOf(query.Get("after"))
+	after, ok := runs.ParsePlace(query.Get("after"))
 	if !ok {
 		return badRequest("The parameter after must be copied from \"next\" of the previous page.")
 	}
@@ -159,29 +100,14 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := listJSON{Runs: make([]runJSON, 0, len(page))}
+	answer := listJSON{Runs: make([]status.Run, 0, len(page))}
 	for _, run := range page {
-		answer.Runs = append(answer.Runs, runAsJSON(run))
+		answer.Runs = append(answer.Runs, status.RunOf(run))
 	}
 	if next != (runs.Place{}) {
-		query := url.Values{"limit": {strconv.Itoa(most)}, "after": {placeText(next)}}
-		answer.Next = new("/v1/runs?" + query.Encode())
+		query := url.Values{"limit": {strconv.Itoa(most)}, "after": {next.String()}}
+		answer.Next = "/v1/runs?" + query.Encode()
 	}
 	answerJSON(w, http.StatusOK, answer)
 	return nil
-}
-
-// placeText writes a place of the list as a parameter; placeOf reads it.
-func placeText(p runs.Place) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", p.CreatedAt.UnixMilli(), p.ID))
-}
-
-func placeOf(text string) (runs.Place, bool) {
-	if text == "" {
-		return runs.Place{}, true
-	}
-	plain, err := base64.RawURLEncoding.DecodeString(text)
-	at, id, found := strings.Cut(string(plain), " ")
-	ms, wrong := strconv.ParseInt(at, 10, 64)
-	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: ledger.RunID(id)}, err == nil && wrong == nil && found && keyPattern.MatchString(id)
 }

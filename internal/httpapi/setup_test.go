@@ -274,9 +274,10 @@ type run struct {
 	Rows                                    *int64
 	Settled                                 int64
 	Counts                                  map[string]int64
-	Cancelled                               bool
+	CancelledAt                             time.Time `json:"cancelled_at"`
 	Submission                              *struct {
-		Rows, Invalid, Duplicates int64
+		Rows                int64
+		Invalid, Duplicates struct{ Rows int64 }
 	}
 }
 

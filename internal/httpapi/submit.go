@@ -13,6 +13,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/status"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
 )
@@ -101,9 +102,9 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 	}
 	s.log.InfoContext(ctx, "rows submitted",
 		"run", run.ID, "caller", run.Caller, "rows", submitted.Rows, "tasks", submitted.Tasks, "settled_before", submitted.Settled)
-	j := runAsJSON(run)
-	j.Submission = submittedAsJSON(submitted.Found, seen)
-	answerRun(w, j)
+	answer := submittedRun{Run: status.RunOf(run)}
+	answer.Submission.Submitted, answer.Submission.WorkerSeen = submitted, seen
+	answerRun(w, run, answer)
 	return nil
 }
 
@@ -129,26 +130,13 @@ func (s *Server) submitProblem(err error, committed bool) error {
 }
 
 // answerRun answers with a run that was submitted, now or before.
-func answerRun(w http.ResponseWriter, j runJSON) {
-	status := http.StatusAccepted
-	if j.EndedAt != nil {
-		status = http.StatusOK
+func answerRun(w http.ResponseWriter, run ledger.Run, answer any) {
+	code := http.StatusAccepted
+	if run.Ended() {
+		code = http.StatusOK
 	}
-	w.Header().Set("Location", "/v1/runs/"+j.Run)
-	answerJSON(w, status, j)
-}
-
-// planJSON is the estimate of a submission.
-type planJSON struct {
-	DryRun      bool      `json:"dry_run"`
-	Kind        string    `json:"kind"`
-	Tenant      string    `json:"tenant"`
-	Rows        int64     `json:"rows"`
-	Invalid     int64     `json:"invalid"`
-	InvalidRows []rowJSON `json:"invalid_rows"`
-	Duplicates  int64     `json:"duplicates"`
-	Tasks       int64     `json:"tasks"`
-	APICalls    int64     `json:"api_calls"` // if none has to be repeated
+	w.Header().Set("Location", "/v1/runs/"+string(run.ID))
+	answerJSON(w, code, answer)
 }
 
 // answerPlan answers with the estimate of a submission. It changes nothing.
@@ -161,11 +149,7 @@ func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order)
 	if err != nil {
 		return err
 	}
-	answerJSON(w, http.StatusOK, planJSON{
-		DryRun: true, Kind: o.input.Kind, Tenant: string(o.run.Tenant),
-		Rows: plan.Rows, Invalid: plan.Invalid.Total, InvalidRows: rowsAsJSON(plan.Invalid.First),
-		Duplicates: plan.Duplicates.Total, Tasks: plan.Tasks, APICalls: plan.Calls,
-	})
+	answerJSON(w, http.StatusOK, status.Plan{DryRun: true, Kind: o.input.Kind, Tenant: string(o.run.Tenant), Plan: plan})
 	return nil
 }
 
@@ -200,7 +184,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	}
 	s.addAct(ctx, parent.ID, "retry")
 	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows", sub.Rows, "tasks", sub.Tasks)
-	answerRun(w, runAsJSON(run))
+	answerRun(w, run, status.RunOf(run))
 	return nil
 }
 

@@ -149,17 +149,19 @@ func testBadRows(t *testing.T, kind string) {
 	got := w.do(c)
 	got.want(t, 422, "bad-rows")
 	var told struct {
-		BadRows int64 `json:"bad_rows"`
-		Rows    []struct {
-			Line    int
-			Message string
+		Invalid struct {
+			Rows  int64
+			First []struct {
+				Line    int
+				Message string
+			}
 		}
 	}
 	if err := json.Unmarshal([]byte(got.body), &told); err != nil {
 		t.Fatal(err)
 	}
-	if told.BadRows != 60 || len(told.Rows) != 50 || told.Rows[0].Line != 3 || told.Rows[0].Message != w.body("discovery_domain_id is missing") {
-		t.Errorf("told of %d rows, %d of them: %+v", told.BadRows, len(told.Rows), told.Rows[0])
+	if bad := told.Invalid; bad.Rows != 60 || len(bad.First) != 50 || bad.First[0].Line != 3 || bad.First[0].Message != w.body("discovery_domain_id is missing") {
+		t.Errorf("of %d rows: %+v", bad.Rows, bad.First)
 	}
 	w.noRuns()
 
@@ -167,7 +169,7 @@ func testBadRows(t *testing.T, kind string) {
 	c.path += "?skip_invalid=1"
 	got = w.do(c)
 	got.want(t, 202, "")
-	if run := got.run(t); run.Submission.Invalid != 60 || run.Submission.Rows != 61 {
+	if run := got.run(t); run.Submission.Invalid.Rows != 60 || run.Submission.Rows != 61 {
 		t.Errorf("submission %+v, want 60 of 61 rows bad", run.Submission)
 	}
 	if r := w.sealed(got.run(t).Run); r.Total() != 61 || r.Counts["invalid"] != 60 {
@@ -227,9 +229,13 @@ func TestDryRun(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.body), &plan); err != nil {
 		t.Fatal(err)
 	}
-	delete(plan, "invalid_rows")
 	want := map[string]any{
-		"dry_run": true, "kind": "domain:verify", "tenant": "default", "rows": 4.0, "invalid": 1.0, "duplicates": 0.0, "tasks": 3.0, "api_calls": 6.0,
+		"dry_run": true, "kind": "domain:verify", "tenant": "default", "rows": 4.0, "tasks": 3.0, "api_calls": 6.0,
+		"invalid": map[string]any{"rows": 1.0, "first": []any{map[string]any{"line": 5.0, "message": "1 cell where the header has 2"}}},
+		"organizations": []any{
+			map[string]any{"organization_id": "org_0000000000000000", "rows": 1.0}, map[string]any{"organization_id": "org_0000000000000001", "rows": 1.0},
+			map[string]any{"organization_id": "org_0000000000000002", "rows": 1.0},
+		},
 	}
 	if diff := cmp.Diff(want, plan); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)

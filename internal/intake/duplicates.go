@@ -11,7 +11,7 @@ import (
 // earlier row is the only one that becomes work.
 type Duplicates struct {
 	Total int64       `json:"rows"`
-	First []Duplicate `json:"first"` // the first of them
+	First []Duplicate `json:"first,omitempty"` // the first of them
 }
 
 // Duplicate is one of them: the lines in which it and the first row like it begin.

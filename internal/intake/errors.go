@@ -14,10 +14,10 @@ import (
 // are quoted there, and cut.
 type RowError struct {
 	// File is the name given to Open.
-	File string
+	File string `json:"-"`
 	// Line is where the row begins, from 1.
-	Line int
-	Msg  string
+	Line int    `json:"line"`
+	Msg  string `json:"message"`
 }
 
 // Error returns "rows.csv:17: " and the message.
@@ -29,7 +29,7 @@ func (e *RowError) Error() string {
 // is too long to be one.
 type HeaderError struct {
 	// File is the name given to Open, Line that of the header, or of the row.
-	File string
+	File string `json:"-"`
 	Line int
 	// Missing, Unknown and Double are names of columns: required and not there,
 	// there and not in the schema, there more than once.

@@ -41,18 +41,18 @@ type Input struct {
 
 // Found has the numbers of rows of an input, and its bad rows and duplicates.
 type Found struct {
-	Rows    int64
-	Invalid BadRows // with SkipInvalid
+	Rows    int64   `json:"rows"`
+	Invalid BadRows `json:"invalid,omitzero"` // with SkipInvalid
 	// Duplicates are rows that become no work, since a row before them does.
-	Duplicates Duplicates
+	Duplicates Duplicates `json:"duplicates,omitzero"`
 	// CutLine is the line of the last row, if that has no end; 0: it has one.
-	CutLine int
+	CutLine int `json:"-"`
 }
 
 // BadRows is the error of an input of which rows are bad.
 type BadRows struct {
-	First []error // the first of them, each a *RowError
-	Total int64
+	Total int64   `json:"rows"`
+	First []error `json:"first,omitempty"` // the first of them, each a *RowError
 }
 
 // mostBadRows is how many bad rows are listed one by one.

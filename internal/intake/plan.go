@@ -14,14 +14,14 @@ import (
 type Plan struct {
 	Found
 	// Tasks is how many requests that change something the rows take, apart from retries.
-	Tasks int64
+	Tasks int64 `json:"tasks"`
 	// Calls is how many requests to the API there would be if none had to be
 	// repeated, and if every token were published.
-	Calls int64
+	Calls int64 `json:"api_calls"`
 	// Organizations are those with the most rows that become work, and More is the number of
 	// the others.
-	Organizations []OrganizationRows
-	More          int64
+	Organizations []OrganizationRows `json:"organizations,omitempty"`
+	More          int64              `json:"more_organizations,omitempty"`
 }
 
 // OrganizationRows is how many rows are about an organization.

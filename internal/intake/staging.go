@@ -149,11 +149,11 @@ func (s *staging) verify(ctx context.Context) error {
 type Submitted struct {
 	Found
 	// Run is the run as it was found, or created without rows.
-	Run ledger.Run
+	Run ledger.Run `json:"-"`
 	// Created says that there was no run of that id; a retry does not set it.
-	Created bool
-	Tasks   int64 // requests that change something, apart from retries
-	Settled int64 // rows of a run that existed that are settled
+	Created bool  `json:"-"`
+	Tasks   int64 `json:"tasks"` // requests that change something, apart from retries
+	Settled int64 `json:"-"`     // rows of a run that existed that are settled
 }
 
 // submitted returns the numbers of rows and of requests.

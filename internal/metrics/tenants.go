@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 )
@@ -39,7 +39,7 @@ var (
 
 // tenantMetrics reads pace and sweeps of a tenant, for the whole fleet.
 func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t tenant.Announced) ([]prometheus.Metric, error) {
-	state, stateErr := health.ReadState(ctx, rdb, t.Tenant)
+	state, stateErr := status.ReadTenant(ctx, rdb, t.Tenant)
 	budget, budgetErr := budgetMetrics(t, state.Pace)
 	sweeps, sweepsErr := sweepMetrics(ctx, runs.New(rdb), t.Tenant, state)
 	return slices.Concat(budget, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)
@@ -70,7 +70,7 @@ func budgetMetrics(t tenant.Announced, state *pace.State) ([]prometheus.Metric, 
 	return metrics, nil
 }
 
-func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string, state health.TenantState) (metrics []prometheus.Metric, err error) {
+func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string, state status.Tenant) (metrics []prometheus.Metric, err error) {
 	summary := state.Sweep
 	if summary != nil {
 		metrics = append(metrics,
@@ -99,7 +99,7 @@ func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string, state heal
 
 // counts reports whether a sweep was started and has ended, or will. A cancelled sweep does not
 // count, nor one whose run is deleted.
-func counts(ctx context.Context, l *runs.Ledger, tenant string, started sweep.TenantSweep, last *sweep.Summary) (bool, error) {
+func counts(ctx context.Context, l *runs.Ledger, tenant string, started sweep.TenantSweep, last *status.Sweep) (bool, error) {
 	if started.Run == "" {
 		return false, nil
 	}

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -149,6 +152,21 @@ type Place struct {
 	CreatedAt time.Time // to the millisecond
 	ID        ledger.RunID
 }
+
+// String returns the place as a parameter of an address; see [ParsePlace].
+func (p Place) String() string { return fmt.Sprintf("%d-%s", p.CreatedAt.UnixMilli(), p.ID) }
+
+// ParsePlace reads a place of [Place.String]; "" is the zero Place. The id may be of no run.
+func ParsePlace(text string) (p Place, ok bool) {
+	if text == "" {
+		return Place{}, true
+	}
+	at, id, _ := strings.Cut(text, "-")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	return Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: ledger.RunID(id)}, err == nil && ms > 0 && placeID.MatchString(id)
+}
+
+var placeID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // order compares places: the newest first, of the same time the greater id.
 func order(a, b Place) int {

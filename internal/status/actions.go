@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
@@ -73,27 +74,26 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 	if open, ok := errors.AsType[*intake.RetriedError](err); ok {
 		switch {
 		case open.Ended:
-			return fmt.Errorf("%w: enqueue runs retry %s", err, open.Child)
+			return cli.Fixed(err, "enqueue runs retry %s", open.Child)
 		case open.Incomplete:
-			return fmt.Errorf("%w: complete it (%s --run %s), or end it (enqueue runs cancel %s)", err, again, open.Child, open.Child)
+			return cli.Fixed(err, "complete it (%s --run %s), or end it (enqueue runs cancel %s)", again, open.Child, open.Child)
 		}
-		return fmt.Errorf("%w: follow it to its end: enqueue runs follow %s", err, open.Child)
+		return cli.Fixed(err, "follow it to its end: enqueue runs follow %s", open.Child)
 	}
 	switch {
 	case errors.Is(err, ledger.ErrMismatch) && child == "":
-		return fmt.Errorf("%w; a retry is completed by the same command as before, the same outcomes too", err)
+		return cli.Fixed(err, "a retry is completed by the same command as before, the same outcomes too")
 	case errors.Is(err, ledger.ErrOpen):
-		return fmt.Errorf("run %s has not ended, and its open rows may still succeed: follow it to its end (enqueue runs follow %s), or end it (enqueue runs cancel %s)", run, run, run)
+		return cli.Fixed(fmt.Errorf("run %s has not ended, and its open rows may still succeed", run),
+			"follow it to its end (enqueue runs follow %s), or end it (enqueue runs cancel %s)", run, run)
 	case errors.Is(err, intake.ErrCancelled):
-		return fmt.Errorf("run %s was cancelled: retry these rows under another id, if they are still wanted", child)
+		return cli.Fixed(fmt.Errorf("run %s was cancelled", child), "retry these rows under another id, if they are still wanted")
 	case child == "":
 		return err
+	case errors.Is(err, context.Canceled):
+		err = errors.New("interrupted")
 	}
-	const goOn = "only a part of run %s is submitted; to submit the rest: %s --run %s"
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("interrupted: "+goOn, child, again, child)
-	}
-	return fmt.Errorf("%w\n"+goOn, err, child, again, child)
+	return cli.Fixed(err, "only a part of run %s is submitted; to submit the rest: %s --run %s", child, again, child)
 }
 
 // SweepNow starts a sweep of the tenant, or of one organization if it is named, and of

@@ -21,33 +21,32 @@ type TXTRecord struct {
 	TXT          string `json:"verification_txt"`
 
 	Domain string `json:"-"` // that has the host; empty: not known
-	Bad    error  `json:"-"` // why the record cannot be checked; nil: it can
+	// Error is why the record cannot be checked; "": it can.
+	Error string `json:"error,omitempty"`
 }
 
 // CheckResult is the result of a check of a record.
 type CheckResult struct {
 	TXTRecord
-	Findings
-
-	Verdict dnscheck.Verdict
+	*Findings // nil: it was not checked
 }
 
 // Check checks one record, as a worker does right before it sets its domain to verified. The
-// result of a record that cannot be checked has Bad set; the error is the context's.
+// result of a record that cannot be checked has its Error set; the error is the context's.
 func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (CheckResult, error) {
 	found := CheckResult{TXTRecord: record}
-	if record.Bad != nil {
+	if record.Error != "" {
 		return found, nil
 	}
 	verdict, err := checker.Prove(ctx, record.Host, record.TXT)
 	if question, ok := errors.AsType[*dnscheck.QuestionError](err); ok {
-		found.Bad = question
+		found.Error = question.Error()
 		return found, nil
 	}
 	if err != nil {
 		return found, err
 	}
-	found.Verdict, found.Evidence.Evidence = verdict, verdict.Evidence()
+	found.Findings = &Findings{Evidence: handlers.Evidence{Evidence: verdict.Evidence()}}
 	found.At = time.Now().UTC().Truncate(time.Second)
 	if name, target, out := verdict.AliasOut(); out && verdict.State == dnscheck.Present {
 		warning := fmt.Sprintf("the alias %s leads out of the domain, to %s: the owner of that name can prove the domain; --refuse-aliases refuses that", Shown(name), Shown(target))
@@ -60,18 +59,33 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 // Findings are the findings of a check or a proof.
 type Findings struct {
 	handlers.Evidence
-	Diagnosis dnscheck.Diagnosis // of a check by hand
-	Next      time.Time          // when the record is checked next; zero: not known
+	dnscheck.Diagnosis           // of a check by hand
+	Next               time.Time `json:"-"` // when the record is checked next; zero: not known
+}
+
+// Write writes the record and the findings as text.
+func (c CheckResult) Write(out io.Writer) error {
+	heading := Fact{Name: "TXT record"}
+	if c.Host != "" {
+		heading.Text = fmt.Sprintf("at %s, with the value %s", Whole(c.Host), Whole(c.TXT))
+	}
+	if c.Findings != nil {
+		return c.Findings.Write(out, heading)
+	}
+	w := NewTable(out)
+	w.Line(heading.Name, heading.Text)
+	w.Line("verdict", "not checked: "+c.Error)
+	return w.Flush()
 }
 
 // Facts describes the findings, apart from the verdict and the answers. The first may have no
 // name: it explains the verdict.
 func (f Findings) Facts() []Fact {
 	all := []Fact{{"", f.Sentence}, {"note", f.Note}}
-	for _, one := range f.Diagnosis.Findings {
+	for _, one := range f.Findings {
 		all = append(all, Fact{"what to do", one.Sentence})
 	}
-	for _, name := range f.Diagnosis.Unanswered {
+	for _, name := range f.Unanswered {
 		all = append(all, Fact{"no answer", "for " + Shown(name) + ", where such records often end up by mistake"})
 	}
 	return facts(append(all, Fact{"next check", Stamp(f.Next)})...)

@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -50,11 +51,8 @@ func TestActions(t *testing.T) {
 
 	r, err := l.Get(ctx, "new")
 	want(status.State(r), err, "open")
-	var out strings.Builder
-	if err := status.WriteOpen(ctx, &out, l, r, 10); err != nil {
-		t.Fatal(err)
-	}
-	want(out.String(), nil, "\nrun new (domain:update), open rows:\n  row 0 (org_1 c): waiting for a worker\n  row 1 (not a row): waiting for a worker\n")
+	rows, _, err := status.OpenPage(ctx, l, r, 0, 10)
+	want(fmt.Sprint(rows), err, "[row 0 (org_1 c): waiting for a worker row 1 (not a row): waiting for a worker]")
 	got, err = status.Cancel(ctx, l, "new")
 	want(got, err, "cancelled; rows that were open: 2")
 }
@@ -64,8 +62,8 @@ func TestStopped(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	committed := func(c ledger.Control) ledger.Run { return ledger.Run{CommittedAt: time.Now(), Control: c} }
 	for want, r := range map[string]ledger.Run{
-		"paused":     committed(ledger.Control{Paused: true, Incomplete: true}),
-		"incomplete": committed(ledger.Control{Incomplete: true, NotBefore: later}),
+		"paused":     committed(ledger.Control{Paused: true, NotBefore: later}),
+		"incomplete": committed(ledger.Control{Paused: true, Incomplete: true, NotBefore: later}),
 		"postponed until " + later.Format(time.RFC3339): committed(ledger.Control{NotBefore: later}),
 		"open":            committed(ledger.Control{NotBefore: time.Now().Add(-time.Hour)}),
 		"being submitted": {},
@@ -73,8 +71,8 @@ func TestStopped(t *testing.T) {
 		if have := status.State(r); have != want {
 			t.Errorf("state %q, want %q", have, want)
 		}
-		row := status.WithStop(r, runs.OpenRow{Reason: "transient: 503", Next: later})
-		if stopped := status.Stopped(r); stopped == "" && row.Reason != "transient: 503" || stopped != "" && (row.Reason != stopped+"; before: transient: 503" || !row.Next.IsZero()) {
+		row := status.OpenRow(r, runs.OpenRow{Reason: "transient: 503", Next: later})
+		if stopped := status.Stopped(r); stopped == "" && row.Reason != "transient: 503" || stopped != "" && (row.Reason != stopped+"; before: transient: 503" || !row.NextCheck.IsZero()) {
 			t.Errorf("a row of a run that is %s: %+v", want, row)
 		}
 	}

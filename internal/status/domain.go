@@ -4,43 +4,54 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks/handlers"
 )
 
 // DomainName names a discovery domain.
 type DomainName struct {
-	Tenant, Organization, ID string
+	Organization string `json:"organization_id"`
+	ID           string `json:"discovery_domain_id"`
+	Tenant       string `json:"tenant"`
 }
 
-// Domain has the rows of a discovery domain, and the state that sweeps have stored.
+// Domain has the rows of a discovery domain, and the state that sweeps have stored. It is for
+// those who may see the domain's organization: readers, operators, and support with that
+// organization.
 type Domain struct {
-	Rows   []DomainRow            // the newest first
-	More   int                    // how many further rows there are
-	Record *handlers.VerifyRecord // as a worker has read it for an open row; nil: none has
-	Swept  *SweptDomain           // the domain's state by the sweeps; nil: none is stored
+	DomainName
+
+	Record *handlers.VerifyRecord `json:"record,omitempty"`       // as a worker has read it for an open row
+	Rows   []DomainRow            `json:"rows,omitempty"`         // the newest first
+	More   int                    `json:"more_rows,omitempty"`    // how many further rows there are
+	Swept  *SweptDomain           `json:"domain_state,omitempty"` // by sweeps; nil: none is stored
 	// Other is another organization with a domain of this id, by rows or sweeps; "": none.
-	Other string
+	Other string `json:"-"`
 }
 
-// DomainRow is a row of the domain, and its state.
+// DomainRow is a row about the domain.
 type DomainRow struct {
-	intake.DomainRow
-
-	State runs.RowState
-	// Findings are those of the proof of a domain that was verified, else of the last check
-	// that did not find the token; nil: there is none.
-	Findings *Findings
+	Run       ledger.RunID `json:"run"`
+	Kind      ledger.Kind  `json:"kind"`
+	CreatedAt time.Time    `json:"created_at"` // of the run
+	Row
+	// Evidence is that of the proof of a domain that was verified, else of the last check that
+	// did not find the token.
+	Evidence *Findings  `json:"evidence,omitempty"`
+	Ledger   ledger.Run `json:"-"`
 }
 
 // DomainOf reads the domain from Redis, with at most so many of its rows.
-func DomainOf(ctx context.Context, rdb redis.UniversalClient, ledger *runs.Ledger, name DomainName, rows int) (Domain, error) {
-	var found Domain
-	for row, err := range intake.DomainRows(ctx, ledger, name.Tenant, name.ID) {
+func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, name DomainName, rows int) (Domain, error) {
+	found := Domain{DomainName: name}
+	for row, err := range intake.DomainRows(ctx, l, name.Tenant, name.ID) {
 		switch {
 		case err != nil:
 			return found, err
@@ -51,58 +62,90 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, ledger *runs.Ledge
 			found.More++
 			continue
 		}
-		if err := found.add(ctx, ledger, row); err != nil {
+		if err := found.add(ctx, l, row); err != nil {
 			return found, err
 		}
 	}
-	return found, found.readSwept(ctx, rdb, name)
+	swept, ok, err := SweptDomainOf(ctx, rdb, name.Tenant, name.ID)
+	if ok && swept.Organization != name.Organization {
+		found.Other = cmp.Or(found.Other, swept.Organization)
+	} else if ok {
+		found.Swept = &swept
+	}
+	return found, err
 }
 
 // add reads the state of the row.
-func (d *Domain) add(ctx context.Context, ledger *runs.Ledger, row intake.DomainRow) error {
-	state, err := ledger.Row(ctx, row.Run.ID, row.Item)
+func (d *Domain) add(ctx context.Context, l *runs.Ledger, found intake.DomainRow) error {
+	r := found.Run
+	state, err := l.Row(ctx, r.ID, found.Item)
 	if err != nil {
 		return err
 	}
 	d.Record = cmp.Or(d.Record, state.Record)
-	shown := DomainRow{DomainRow: row, State: state}
+	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: openRow(r, state.Open), Ledger: r}
+	if state.Result != nil {
+		row.Row = settledRow(*state.Result)
+	}
 	if len(state.Evidence) > 0 {
 		e, err := handlers.ReadEvidence(state.Evidence)
 		if err != nil {
-			return fmt.Errorf("row %d of run %s: %w", row.Item, row.Run.ID, err)
+			return fmt.Errorf("row %d of run %s: %w", found.Item, r.ID, err)
 		}
-		shown.Findings = &Findings{Evidence: e}
-		if state.Result == nil {
-			shown.Findings.Next = WithStop(row.Run, state.Open).Next
-		}
+		row.Evidence = &Findings{Evidence: e, Next: row.NextCheck}
 	}
-	d.Rows = append(d.Rows, shown)
+	d.Rows = append(d.Rows, row)
 	return nil
 }
 
-// readSwept adds the domain's state by the sweeps, if it is the organization's.
-func (d *Domain) readSwept(ctx context.Context, rdb redis.UniversalClient, name DomainName) error {
-	swept, ok, err := SweptDomainOf(ctx, rdb, name.Tenant, name.ID)
-	switch {
-	case err != nil || !ok:
+// Text returns the row's result, or why it is open and when it is checked next.
+func (d DomainRow) Text() string {
+	if d.Outcome == "" {
+		return "open: " + d.Row.Text()
+	}
+	return d.Row.Text()
+}
+
+// Write writes the domain as text.
+func (d Domain) Write(out io.Writer) error {
+	w := NewTable(out)
+	w.Line("organization", d.Organization)
+	w.Line("domain", d.ID)
+	w.Line("tenant", d.Tenant)
+	if r := d.Record; r != nil {
+		fmt.Fprintf(w, "name\t%s\n", Shown(r.Domain))
+		fmt.Fprintf(w, "TXT record\tat %s, with the value %s\n", Whole(r.Host), Whole(r.TXT))
+	}
+	fmt.Fprintln(w)
+	if err := w.Flush(); err != nil {
 		return err
-	case swept.OrganizationID != name.Organization:
-		d.Other = cmp.Or(d.Other, swept.OrganizationID)
-	default:
-		d.Swept = &swept
 	}
-	return nil
-}
-
-// String returns the row with its run and its state.
-func (d DomainRow) String() string {
-	return fmt.Sprintf("run %s (%s, %s), row %d: %s", d.Run.ID, d.Run.Kind, Stamp(d.Run.CreatedAt), d.Item, d.StateText())
-}
-
-// StateText returns the row's result, or why it is open and when it is checked next.
-func (d DomainRow) StateText() string {
-	if f := d.State.Result; f != nil {
-		return resultText(*f)
+	for i, row := range d.Rows {
+		fmt.Fprintf(out, "run %s (%s, %s), row %d: %s\n", row.Run, row.Kind, Stamp(row.CreatedAt), row.Item, row.Text())
+		if row.Evidence == nil {
+			continue
+		}
+		fmt.Fprintln(out)
+		heading := Fact{"checked at", Stamp(row.Evidence.At)}
+		if row.Evidence.Compared != nil {
+			heading.Name = "proven at"
+		}
+		if err := row.Evidence.Write(out, heading); err != nil {
+			return err
+		}
+		if i+1 < len(d.Rows) || d.More > 0 {
+			fmt.Fprintln(out)
+		}
 	}
-	return "open: " + waits(d.Run, d.State.Open)
+	if d.More > 0 {
+		fmt.Fprintf(out, "and %d more\n", d.More)
+	}
+	if d.Swept == nil {
+		return nil
+	}
+	if len(d.Rows) > 0 {
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintln(out, "what sweeps have seen:")
+	return d.Swept.Write(out)
 }

@@ -272,7 +272,7 @@ func held(r ledger.Run, of budget) (why []string) {
 	case Stopped(r) != "":
 		why = append(why, Stopped(r))
 	case r.Scanning():
-		why = append(why, "scanning for rows; "+ScanState(r))
+		why = append(why, "scanning for rows; "+scanOf(r).String())
 	case !r.Sealed():
 		why = append(why, "still being submitted")
 	}

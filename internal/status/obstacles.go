@@ -13,22 +13,32 @@ import (
 
 // Obstacle is a reason why rows of a tenant are not executed.
 type Obstacle struct {
-	What   string
-	Do     string // the remedy
-	Fault  bool   // requests are refused for a fault
-	Passes bool   // it ends by itself
+	Kind ObstacleKind `json:"kind"`
+	What string       `json:"reason"`
+	Fix  string       `json:"fix"`
 }
 
+// ObstacleKind is a kind of obstacle.
+type ObstacleKind string
+
+// The kinds.
+const (
+	TenantStopped    ObstacleKind = "tenant stopped"
+	OperationBlocked ObstacleKind = "operation blocked" // requests are refused for a fault
+	QueuePaused      ObstacleKind = "queue paused"
+	TenantPaused     ObstacleKind = "tenant paused" // by the API; it ends by itself
+)
+
 // String returns the obstacle and its remedy.
-func (o Obstacle) String() string { return o.What + "; " + o.Do }
+func (o Obstacle) String() string { return o.What + "; " + o.Fix }
 
 // Obstacles returns the obstacles of a tenant whose budget has that state, the worst first.
 // queue is its queue of rows if it is paused: see [PausedQueue].
 func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) {
 	if budget.Stopped != nil {
 		all = append(all, Obstacle{
-			What: "the tenant is " + budget.Stopped.String(),
-			Do:   "nothing is changed there, and rows stay open; to start it: enqueue tenant start " + tenant,
+			Kind: TenantStopped, What: "the tenant is " + budget.Stopped.String(),
+			Fix: "nothing is changed there, and rows stay open; to start it: enqueue tenant start " + tenant,
 		})
 	}
 	for _, b := range budget.Blocks {
@@ -37,19 +47,19 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 			operation = "every operation"
 		}
 		all = append(all, Obstacle{
-			What: operation + " is blocked: " + b.Reason, Fault: true,
-			Do: "fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds",
+			Kind: OperationBlocked, What: operation + " is blocked: " + b.Reason,
+			Fix: "fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds",
 		})
 	}
 	if queue != "" {
 		all = append(all, Obstacle{
-			What: "the queue " + queue + " is paused: no row is released", Do: "resume it on the page Queues",
+			Kind: QueuePaused, What: "the queue " + queue + " is paused: no row is released", Fix: "resume it on the page Queues",
 		})
 	}
 	if !budget.PausedUntil.IsZero() {
 		all = append(all, Obstacle{
-			What: "the API has asked this tenant to pause (429) until " + clock(budget.PausedUntil), Passes: true,
-			Do: "work resumes by itself; if this happens often, lower --rate or raise --reserve",
+			Kind: TenantPaused, What: "the API has asked this tenant to pause (429) until " + clock(budget.PausedUntil),
+			Fix: "work resumes by itself; if this happens often, lower --rate or raise --reserve",
 		})
 	}
 	return all

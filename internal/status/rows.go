@@ -7,29 +7,66 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
+	"time"
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 )
 
-// OpenRow is a row that is not settled.
-type OpenRow struct {
-	runs.OpenRow
-	RowName
+// Row describes a row of a run.
+type Row struct {
+	Item      int64          `json:"item"`              // from 0
+	Name      string         `json:"row,omitempty"`     // its identifiers, safe to print
+	Outcome   ledger.Outcome `json:"outcome,omitempty"` // "": it is open
+	Reason    string         `json:"reason,omitempty"`  // of the outcome, or why it is open
+	NextCheck time.Time      `json:"next_check,omitzero"`
+
+	// The ids of these as they were submitted; "": the row names none.
+	Organization, Domain string `json:"-"`
 }
 
-// RowName identifies a row. Name has its identifiers, safe to print; Organization and Domain
-// are the ids of these as they were submitted, empty if the row names none.
-type RowName struct {
-	Name                 string
-	Organization, Domain string
+// Well reports whether the row succeeded.
+func (row Row) Well() bool { return row.Outcome == ledger.Done || row.Outcome == "unchanged" }
+
+// settledRow describes a settled row without its name.
+func settledRow(f runs.Result) Row { return Row{Item: f.Item, Outcome: f.Outcome, Reason: f.Detail} }
+
+// openRow describes an open row of the run without its name. If the run is stopped, that is the
+// reason.
+func openRow(r ledger.Run, row runs.OpenRow) Row {
+	stopped := Stopped(r)
+	if stopped == "" {
+		return Row{Item: row.Item, Reason: row.Reason, NextCheck: row.Next}
+	}
+	if row.Reason != "" {
+		stopped += "; before: " + row.Reason
+	}
+	return Row{Item: row.Item, Reason: stopped}
 }
+
+// String returns the row with its name.
+func (row Row) String() string { return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, row.Text()) }
+
+// Text returns the result of a settled row, or why an open one waits and when it is checked next.
+func (row Row) Text() string {
+	switch {
+	case row.Outcome == "":
+		return row.Waits() + nextAt("check", row.NextCheck)
+	case row.Reason == "": // as of a cancel
+		return string(row.Outcome)
+	}
+	return string(row.Outcome) + ": " + row.Reason
+}
+
+// Waits returns why the row is open.
+func (row Row) Waits() string { return cmp.Or(row.Reason, "waiting for a worker") }
 
 // OpenPage returns at most that many open rows, from row first on. If there may be more, next is
 // the row to continue from; else it is 0.
-func OpenPage(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int64, most int) (page []OpenRow, next int64, err error) {
+func OpenPage(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int64, most int) (page []Row, next int64, err error) {
 	for row, err := range OpenFrom(ctx, ledger, r, first) {
 		if err != nil {
 			return nil, 0, err
@@ -43,72 +80,126 @@ func OpenPage(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int6
 }
 
 // OpenFrom returns the open rows from row first on. It holds few of them at a time.
-func OpenFrom(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int64) iter.Seq2[OpenRow, error] {
-	return func(yield func(OpenRow, error) bool) {
+func OpenFrom(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int64) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
 		names := rowNames{ledger: ledger, run: r}
-		for row, err := range ledger.OpenFrom(ctx, r.ID, first) {
-			var name RowName
+		for open, err := range ledger.OpenFrom(ctx, r.ID, first) {
+			row := openRow(r, open)
 			if err == nil {
-				name, err = names.of(ctx, row.Item)
+				err = names.name(ctx, &row)
 			}
-			if !yield(OpenRow{WithStop(r, row), name}, err) || err != nil {
+			if !yield(row, err) || err != nil {
 				return
 			}
 		}
 	}
 }
 
-// WithStop returns an open row; if its run is stopped, with that as the reason.
-func WithStop(r ledger.Run, row runs.OpenRow) runs.OpenRow {
-	stopped := Stopped(r)
-	if stopped == "" {
-		return row
+// FirstFailed returns the first most failed rows.
+func FirstFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, most int) ([]Row, error) {
+	if Failed(r) == 0 {
+		return nil, nil
 	}
-	if row.Reason != "" {
-		stopped += "; before: " + row.Reason
-	}
-	return runs.OpenRow{Item: row.Item, Reason: stopped}
+	failed, _, err := FailedPage(ctx, l, r, FailedQuery{Limit: most})
+	return failed, err
 }
 
-// waits returns why the row of the run is open, and when it is checked next.
-func waits(r ledger.Run, row runs.OpenRow) string {
-	row = WithStop(r, row)
-	return cmp.Or(row.Reason, forWorker) + nextAt("check", row.Next)
+// FailedQuery selects a page of failed rows.
+type FailedQuery struct {
+	From    int64  // the first row that may be on it
+	Outcome string // of the rows; empty: any
+	Text    string // contained in a row's name or reason, in any case; empty: any
+	Limit   int    // the most rows of the page
+	MaxRead int    // the most rows to read; 0: no bound
 }
 
-// forWorker is the reason of rows that were not executed yet.
-const forWorker = "waiting for a worker"
-
-// Waits returns why the row is open.
-func (row OpenRow) Waits() string { return cmp.Or(row.Reason, forWorker) }
-
-// WriteOpen writes a line for each of the first most open rows, with the reason and the time
-// of the next check, and the number of the others.
-func WriteOpen(ctx context.Context, out io.Writer, ledger *runs.Ledger, r ledger.Run, most int) error {
-	if r.Ended() {
-		return nil
+// FailedPage returns failed rows, in their order. If there may be more, next is the row to
+// continue from; else it is 0. A page for which MaxRead rows were read may be short of Limit,
+// or empty. Of one outcome it reads no more rows than r counts.
+func FailedPage(ctx context.Context, l *runs.Ledger, r ledger.Run, w FailedQuery) (page []Row, next int64, err error) {
+	names, read, found := rowNames{ledger: l, run: r}, 0, int64(0)
+	if w.Outcome != "" && r.Counts[ledger.Outcome(w.Outcome)] == 0 {
+		return nil, 0, nil
 	}
-	open, _, err := OpenPage(ctx, ledger, r, 0, most)
-	if err != nil || (len(open) == 0 && most > 0) {
+	text := strings.ToLower(w.Text)
+	for result, err := range l.Results(ctx, r.ID, w.From) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if read++; w.MaxRead > 0 && read > w.MaxRead {
+			return page, result.Item, nil
+		}
+		if result.Well() || (w.Outcome != "" && string(result.Outcome) != w.Outcome) {
+			continue
+		}
+		if len(page) == w.Limit {
+			return page, result.Item, nil
+		}
+		row := settledRow(result)
+		if err := names.name(ctx, &row); err != nil {
+			return nil, 0, err
+		}
+		if strings.Contains(strings.ToLower(row.Name), text) || strings.Contains(strings.ToLower(row.Reason), text) {
+			page = append(page, row)
+		}
+		if found++; w.From == 0 && w.Outcome != "" && found == r.Counts[ledger.Outcome(w.Outcome)] {
+			return page, 0, nil
+		}
+	}
+	return page, 0, nil
+}
+
+// WriteFailedByReason writes why rows of the run failed: each reason once, the most frequent
+// first, with the rows that failed for it. It reads no more than most rows. about returns
+// more about a row, or "".
+func WriteFailedByReason(ctx context.Context, out io.Writer, l *runs.Ledger, r ledger.Run, most int, about func(Row) string) error {
+	failed, err := FirstFailed(ctx, l, r, most)
+	if err != nil || len(failed) == 0 {
 		return err
 	}
-	fmt.Fprintf(out, "\nrun %s (%s), open rows:\n", r.ID, r.Kind)
-	for _, row := range open {
-		fmt.Fprintf(out, "  %s\n", row)
+	fmt.Fprintf(out, "\nrun %s (%s), %d of %d rows failed:\n", r.ID, r.Kind, Failed(r), r.Total())
+	var groups [][]Row
+	place := map[string]int{}
+	for _, row := range failed {
+		i, known := place[row.plainReason()]
+		if !known {
+			i, groups = len(groups), append(groups, nil)
+			place[row.plainReason()] = i
+		}
+		groups[i] = append(groups[i], row)
 	}
-	if r.Sealed() {
-		more(out, r.Total()-r.Settled()-int64(len(open)))
+	slices.SortStableFunc(groups, func(a, b []Row) int { return len(b) - len(a) })
+	const named = 3 // rows of one reason
+	for _, rows := range groups {
+		reason := rows[0].plainReason()
+		if len(rows) == 1 { // nothing is shared: the reason as it is
+			reason = rows[0].Text()
+		}
+		fmt.Fprintf(out, "  %d %s\n", len(rows), reason)
+		for _, row := range rows[:min(len(rows), named)] {
+			fmt.Fprintf(out, "     row %d (%s)", row.Item, row.Name)
+			if more := about(row); more != "" {
+				fmt.Fprintf(out, ": %s", more)
+			}
+			fmt.Fprintln(out)
+		}
+		if rest := len(rows) - named; rest > 0 {
+			fmt.Fprintf(out, "     and %d more\n", rest)
+		}
 	}
+	more(out, Failed(r)-int64(len(failed)))
 	return nil
 }
 
-// String returns the row with the reason why it is open.
-func (row OpenRow) String() string {
-	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, waits(ledger.Run{}, row.OpenRow))
+// plainReason is the row's text without the words that contain its identifiers, such as a
+// verification host.
+func (row Row) plainReason() string {
+	return mask(row.Text(), ".:,", func(word string) bool {
+		return row.Organization != "" && strings.Contains(word, row.Organization) || row.Domain != "" && strings.Contains(word, row.Domain)
+	})
 }
 
-// rowNames returns the names of rows. It caches the last chunk, since rows are named in
-// their order.
+// rowNames names rows. It caches the last chunk, since rows are named in their order.
 type rowNames struct {
 	ledger *runs.Ledger
 	run    ledger.Run
@@ -120,48 +211,46 @@ type rowNames struct {
 // chunk is the number of rows that are read at once: the ledger compresses as many together.
 const chunk = 128
 
-func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
-	if first := item - item%chunk; n.chunk == nil || n.first != first {
+// name sets the name of the row and the ids in it. The row is stored as an object, or as the input
+// of an invalid row, which is the list of its cells if it was CSV.
+func (n *rowNames) name(ctx context.Context, row *Row) error {
+	if first := row.Item - row.Item%chunk; n.chunk == nil || n.first != first {
 		rows, err := n.ledger.Rows(ctx, n.run.ID, first, chunk)
 		if err != nil {
-			return RowName{}, err
+			return err
 		}
 		n.first, n.chunk = first, rows
 	}
-	at := item - n.first
+	at := row.Item - n.first
 	if at >= int64(len(n.chunk)) {
-		return RowName{Name: "not stored"}, nil
+		row.Name = "not stored"
+		return nil
 	}
-	return rowName(n.run, n.chunk[at]), nil
-}
-
-// rowName returns the name of a stored row: an object, or the input of an invalid row, which
-// is the list of its cells if it was CSV.
-func rowName(r ledger.Run, source []byte) RowName {
-	var row any
-	text := intake.PlainText(source)
-	if json.Unmarshal(text, &row) != nil { // a line that could not be read
-		return RowName{Name: Shown(string(text))}
+	var stored any
+	text := intake.PlainText(n.chunk[at])
+	if json.Unmarshal(text, &stored) != nil { // a line that could not be read
+		row.Name = Shown(string(text))
+		return nil
 	}
-	values, _ := row.(map[string]any)
-	if cells, ok := row.([]any); ok {
-		if len(cells) == 1 && len(r.Columns) != 1 { // a line of CSV that could not be read
-			return RowName{Name: Shown(fmt.Sprint(cells[0]))}
+	values, _ := stored.(map[string]any)
+	if cells, ok := stored.([]any); ok {
+		if len(cells) == 1 && len(n.run.Columns) != 1 { // a line of CSV that could not be read
+			row.Name = Shown(fmt.Sprint(cells[0]))
+			return nil
 		}
 		values = map[string]any{}
-		for i, column := range r.Columns[:min(len(r.Columns), len(cells))] {
+		for i, column := range n.run.Columns[:min(len(n.run.Columns), len(cells))] {
 			values[column] = cells[i]
 		}
 	}
-	value := func(member string) string {
-		text, _ := values[member].(string)
-		return text
-	}
+	row.Organization, _ = values["organization_id"].(string)
+	row.Domain, _ = values["discovery_domain_id"].(string)
 	var names []string
 	for _, member := range []string{"organization_id", "discovery_domain_id", "client_id", "name"} {
-		if value(member) != "" {
-			names = append(names, Shown(value(member)))
+		if name, _ := values[member].(string); name != "" {
+			names = append(names, Shown(name))
 		}
 	}
-	return RowName{strings.Join(names, " "), value("organization_id"), value("discovery_domain_id")}
+	row.Name = strings.Join(names, " ")
+	return nil
 }

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,38 +11,114 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 )
+
+// Run describes a run to everybody who may see it, its submitter over HTTP among them: commands
+// print it, pages render it, and the HTTP API sends it. Members without a value are left out of
+// the JSON. [RunDetails] has what a submitter does not see.
+type Run struct {
+	ID          ledger.RunID  `json:"run"`
+	Kind        ledger.Kind   `json:"kind"`
+	Tenant      ledger.Tenant `json:"tenant"`
+	Label       string        `json:"label,omitempty"`
+	Priority    string        `json:"priority,omitempty"`
+	Parent      ledger.RunID  `json:"parent,omitempty"` // the run whose rows it repeats
+	Caller      string        `json:"caller,omitempty"` // the client that submitted it over HTTP
+	State       string        `json:"state"`            // one of the states below
+	Rows        *int64        `json:"rows,omitempty"`   // nil: not known yet
+	Settled     int64         `json:"settled"`
+	Counts      ledger.Counts `json:"counts"` // of settled rows, by outcome
+	CreatedAt   time.Time     `json:"created_at"`
+	EndedAt     time.Time     `json:"ended_at,omitzero"`
+	CancelledAt time.Time     `json:"cancelled_at,omitzero"`
+	NotBefore   time.Time     `json:"not_before,omitzero"` // until when it is postponed
+	Scan        *Scan         `json:"scan,omitempty"`      // that finds its rows; nil: they were submitted
+	SilentSince time.Time     `json:"idle_since,omitzero"` // when its producer sent the last rows, if it may have ended
+
+	Ledger ledger.Run `json:"-"`
+}
+
+// The states of a run, in the order in which they apply.
+const (
+	Ended          = "ended"
+	BeingCancelled = "being cancelled"
+	Incomplete     = "incomplete" // Redis has lost rows of it
+	Paused         = "paused"
+	Postponed      = "postponed"
+	Scanning       = "scanning for rows"
+	BeingSubmitted = "being submitted"
+	Open           = "open"
+	NotStarted     = "not started" // a retry that was interrupted before its run was created
+)
+
+// RunOf describes the run.
+func RunOf(r ledger.Run) Run {
+	d := Run{
+		ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Priority: r.Priority, Parent: r.Parent, Caller: r.Caller,
+		State: stateOf(r), Settled: r.Settled(), Counts: r.Counts, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt,
+		CancelledAt: r.CancelledAt, Scan: scanOf(r), SilentSince: SilentSince(r, time.Now()), Ledger: r,
+	}
+	if r.Sealed() {
+		d.Rows = &r.Rows
+	}
+	if r.NotBefore.After(time.Now()) {
+		d.NotBefore = r.NotBefore
+	}
+	return d
+}
+
+func stateOf(r ledger.Run) string {
+	switch {
+	case r.Ended():
+		return Ended
+	case !r.CancelledAt.IsZero():
+		return BeingCancelled
+	case r.Incomplete: // before paused: it still is when it is resumed
+		return Incomplete
+	case r.Paused:
+		return Paused
+	case r.NotBefore.After(time.Now()):
+		return Postponed
+	case r.Scanning():
+		return Scanning
+	case !r.Sealed():
+		return BeingSubmitted
+	}
+	return Open
+}
+
+// Ended reports whether every row of the run is settled.
+func (r Run) Ended() bool { return r.State == Ended }
+
+// Brief returns the state and the counts of a run that is named by another.
+func (r Run) Brief() string {
+	if r.State == NotStarted {
+		return fmt.Sprintf("interrupted before it started; to complete it: enqueue runs retry %s --run %s", r.Parent, r.ID)
+	}
+	return State(r.Ledger) + "; " + Counts(r.Ledger)
+}
 
 // State returns the state of a run in a few words.
 func State(r ledger.Run) string {
-	switch {
-	case r.Ended() && !r.CancelledAt.IsZero():
+	switch state := stateOf(r); {
+	case state == Ended && !r.CancelledAt.IsZero():
 		return "cancelled after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
-	case !r.CancelledAt.IsZero():
-		return "cancelled; " + UnderWay(r)
-	case r.Ended():
+	case state == Ended:
 		return "ended after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
-	case Stopped(r) != "":
-		return Stopped(r)
-	case r.Scanning():
-		return "scanning for rows"
-	case !r.Sealed():
-		return "being submitted"
+	case state == BeingCancelled:
+		return "cancelled; " + UnderWay(r)
+	case state == Postponed:
+		return "postponed until " + Stamp(r.NotBefore)
+	default:
+		return state
 	}
-	return "open"
 }
 
 // Stopped returns why no row of the run starts: it is paused, incomplete or postponed. "":
 // rows start.
 func Stopped(r ledger.Run) string {
-	switch {
-	case r.Paused:
-		return "paused"
-	case r.Incomplete:
-		return "incomplete"
-	case r.NotBefore.After(time.Now()):
-		return "postponed until " + Stamp(r.NotBefore)
+	if slices.Contains([]string{Incomplete, Paused, Postponed}, stateOf(r)) {
+		return State(r)
 	}
 	return ""
 }
@@ -85,7 +160,7 @@ func Failure(all ...ledger.Run) (err error) {
 	failed := int64(0)
 	for _, r := range all {
 		failed += Failed(r)
-		if out := LeftOut(r); out != "" {
+		if out := scanOf(r).LeftOut(); out != "" {
 			err = errors.Join(err, fmt.Errorf("run %s: the scan left domains out: %s", r.ID, out))
 		}
 	}
@@ -100,11 +175,11 @@ func Failed(r ledger.Run) int64 { return r.Settled() - r.Counts["done"] - r.Coun
 
 // Trouble returns the faults of a run that an operator has to correct.
 func Trouble(r ledger.Run) []Fact {
-	scan := ""
-	if LeftOut(r) != "" {
-		scan = ScanState(r)
+	scan := scanOf(r)
+	if scan.LeftOut() == "" {
+		scan = nil
 	}
-	return facts(Fact{"lost", LostRows(r)}, Fact{"scan", scan}, Fact{"producer", SilentProducer(r)})
+	return facts(Fact{"lost", LostRows(r)}, Fact{"scan", scan.String()}, Fact{"producer", SilentProducer(r)})
 }
 
 // LostRows describes how to proceed if Redis has lost rows of the run; "": it has not.
@@ -155,39 +230,4 @@ func WriteRuns(out io.Writer, all []ledger.Run) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Kind, r.Tenant, Total(r), r.Settled(), State(r), Counts(r))
 	}
 	return w.Flush()
-}
-
-// Child is a run that repeats rows of another.
-type Child struct {
-	ledger.Run
-
-	Missing bool // it was interrupted before it was created
-}
-
-// String returns the child's id and state.
-func (c Child) String() string { return string(c.ID) + " (" + c.State() + ")" }
-
-// State returns the state and counts of the child.
-func (c Child) State() string {
-	if c.Missing {
-		return fmt.Sprintf("interrupted before it started; to complete it: enqueue runs retry %s --run %s", c.Parent, c.ID)
-	}
-	return State(c.Run) + "; " + Counts(c.Run)
-}
-
-// Children returns the runs that repeat rows of this one.
-func Children(ctx context.Context, l *runs.Ledger, r ledger.Run) ([]Child, error) {
-	var all []Child
-	for _, id := range r.Children {
-		one, err := l.Get(ctx, id)
-		switch {
-		case errors.Is(err, ledger.ErrNotFound):
-			all = append(all, Child{ledger.Run{ID: id, Description: ledger.Description{Parent: r.ID}}, true})
-		case err != nil:
-			return nil, err
-		default:
-			all = append(all, Child{Run: one})
-		}
-	}
-	return all, nil
 }

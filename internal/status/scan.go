@@ -3,74 +3,80 @@ package status
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
 
-// ScanOf returns the progress of the scan that finds the run's rows; ok is false if there
-// is none.
-func ScanOf(r ledger.Run) (w sweep.Progress, ok bool) {
-	if r.Scan == nil || json.Unmarshal(r.Scan.Progress, &w) != nil {
-		return sweep.Progress{}, false
-	}
-	return w, true
+// Scan is the progress of the scan that finds a run's rows.
+type Scan struct {
+	sweep.Progress
+
+	Reason    string    `json:"reason,omitempty"` // why it does not continue
+	NextTry   time.Time `json:"next_try,omitzero"`
+	Cancelled bool      `json:"-"`
 }
 
-// ScanState describes the progress of the scan that finds the run's rows, and why it waits;
-// "": there is none.
-func ScanState(r ledger.Run) string {
-	w, ok := ScanOf(r)
-	if !ok {
+// scanOf returns the scan that finds the run's rows; nil: there is none.
+func scanOf(r ledger.Run) *Scan {
+	var s Scan
+	if r.Scan == nil || json.Unmarshal(r.Scan.Progress, &s.Progress) != nil {
+		return nil
+	}
+	if s.Cancelled = !r.CancelledAt.IsZero(); !s.Cancelled && !s.Ended {
+		s.Reason, s.NextTry = r.Scan.Note, r.Scan.NextAt
+	}
+	return &s
+}
+
+// String describes the progress, and why the scan waits; "": there is no scan.
+func (s *Scan) String() string {
+	if s == nil {
 		return ""
 	}
-	text := sweepOf(w) + fmt.Sprintf("organizations read: %d", w.Read)
-	if w.Gone > 0 {
-		text += fmt.Sprintf("; gone since they were listed: %d", w.Gone)
+	text := ""
+	if s.Tick != 0 {
+		text = "sweep of " + Stamp(TickAt(s.Tick))
+		if s.SpreadUntil > s.Tick {
+			text += ", checks until " + Stamp(TickAt(s.SpreadUntil))
+		}
+		if s.Pending {
+			text += ", pending domains too"
+		}
+		text += "; "
 	}
-	if out := LeftOut(r); out != "" {
+	text += fmt.Sprintf("organizations read: %d", s.Read)
+	if s.Gone > 0 {
+		text += fmt.Sprintf("; gone since they were listed: %d", s.Gone)
+	}
+	if out := s.LeftOut(); out != "" {
 		text += "; " + out
 	}
 	switch {
-	case w.Ended:
+	case s.Ended:
 		return text
-	case !r.CancelledAt.IsZero():
+	case s.Cancelled:
 		return text + "; stopped by the cancel"
-	case r.Scan.Note != "":
-		return text + "; waits: " + r.Scan.Note + nextAt("try", r.Scan.NextAt)
+	case s.Reason != "":
+		return text + "; waits: " + s.Reason + nextAt("try", s.NextTry)
 	}
 	return text + "; continues"
 }
 
-// LeftOut describes the organizations that the scan did not read, so that rows may be
-// missing; "": it read all.
-func LeftOut(r ledger.Run) string {
-	w, _ := ScanOf(r)
-	w.Why, w.Early = reason(w.Why), reason(w.Early)
-	missed := fmt.Sprintf("organizations not read: %d (%s)", w.Missed, w.Why)
+// LeftOut describes the organizations that the scan did not read, so that rows may be missing;
+// "": it read all.
+func (s *Scan) LeftOut() string {
+	if s == nil || s.Complete() {
+		return ""
+	}
+	why, early := reason(s.Why), reason(s.Early)
+	missed := fmt.Sprintf("organizations not read: %d (%s)", s.Missed, why)
 	switch {
-	case w.Complete():
-		return ""
-	case w.Early == "":
+	case early == "":
 		return missed
-	case w.Missed == 0:
-		return "ended early: " + w.Early
+	case s.Missed == 0:
+		return "ended early: " + early
 	}
-	return "ended early: " + w.Early + "; " + missed
-}
-
-// sweepOf returns the tick of a sweep and until when its checks are spread, in words; "": the
-// scan is not a sweep's.
-func sweepOf(w sweep.Progress) string {
-	if w.Tick == 0 {
-		return ""
-	}
-	text := "sweep of " + Stamp(TickAt(w.Tick))
-	if w.SpreadUntil > w.Tick {
-		text += ", checks until " + Stamp(TickAt(w.SpreadUntil))
-	}
-	if w.Pending {
-		text += ", pending domains too"
-	}
-	return text + "; "
+	return "ended early: " + early + "; " + missed
 }

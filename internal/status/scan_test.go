@@ -39,15 +39,16 @@ func TestScanState(t *testing.T) {
 				test.run.Scan = &ledger.Scan{}
 			}
 			test.run.Scan.Progress = []byte(test.told)
-			if got := status.ScanState(test.run); got != test.want {
+			scan := status.RunOf(test.run).Scan
+			if got := scan.String(); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
-			if got := status.LeftOut(test.run); got != test.out {
+			if got := scan.LeftOut(); got != test.out {
 				t.Errorf("left out: %q, want %q", got, test.out)
 			}
 		})
 	}
-	if got := status.ScanState(ledger.Run{}); got != "" {
+	if got := status.RunOf(ledger.Run{}).Scan.String(); got != "" {
 		t.Errorf("of a run that is submitted: %q", got)
 	}
 }

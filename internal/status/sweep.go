@@ -11,14 +11,27 @@ import (
 	"orgops/internal/sweep"
 )
 
-// SummaryOf reads the summary of the tenant's last complete sweep; nil: there was none.
-func SummaryOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (*sweep.Summary, error) {
+// Sweep is the result of a complete sweep of a tenant.
+type Sweep struct {
+	sweep.Summary
+
+	Tick time.Time `json:"tick"` // instead of the Unix second
+}
+
+// SweepOf reads the result of the tenant's last complete sweep; nil: there was none.
+func SweepOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (*Sweep, error) {
 	states := sweep.States{Tenant: tenant, Store: sweep.NewStore(rdb, tenant)}
 	summary, raw, err := states.Summary(ctx)
 	if err != nil || raw == nil {
 		return nil, err
 	}
-	return &summary, nil
+	return &Sweep{summary, TickAt(summary.Tick)}, nil
+}
+
+// String describes the result.
+func (s Sweep) String() string {
+	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %d present, %d absent (%d lost), %d unknown",
+		Stamp(s.Tick), Shown(s.Run), s.Organizations, s.Domains(), s.Present, s.Absent, s.Lost, s.Unknown)
 }
 
 // RulesText describes when a domain is lost, and what is never revoked.
@@ -48,10 +61,4 @@ func SkippedTick(s sweep.SkippedTick) string {
 		text += fmt.Sprintf(" (%d in a row)", s.InRow)
 	}
 	return text
-}
-
-// SweepText describes the result of a sweep.
-func SweepText(s sweep.Summary) string {
-	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %d present, %d absent (%d lost), %d unknown",
-		Stamp(TickAt(s.Tick)), Shown(s.Run), s.Organizations, s.Domains(), s.Present, s.Absent, s.Lost, s.Unknown)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -14,13 +15,55 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// SweptDomain is a discovery domain with the state that sweeps have stored.
+// SweptDomain is the state of a discovery domain that sweeps have stored.
 type SweptDomain struct {
-	ID string
-	sweep.DomainState
-	Tenant  string
-	Rules   sweep.Rules
-	Summary sweep.Summary // of the last complete sweep; zero: there was none
+	Tenant       string         `json:"tenant"`
+	ID           string         `json:"discovery_domain_id"`
+	Organization string         `json:"organization_id"`
+	Domain       string         `json:"domain"`             // its name
+	Sweeps       int64          `json:"sweeps"`             // that have checked it
+	Sweep        time.Time      `json:"sweep,omitzero"`     // the tick of the last one of these
+	State        string         `json:"state"`              // present, absent or unknown
+	Reason       string         `json:"reason,omitempty"`   // of the state
+	Sentence     string         `json:"sentence,omitempty"` // the same for people; empty unless absent
+	Values       []string       `json:"values,omitempty"`   // found instead of the token, quoted
+	At           time.Time      `json:"checked_at,omitzero"`
+	FirstPresent time.Time      `json:"first_present,omitzero"`
+	LastPresent  time.Time      `json:"last_present,omitzero"`
+	Absence      *Absence       `json:"absence,omitempty"`  // nil: it is not known to be absent
+	Decision     string         `json:"decision,omitempty"` // on an absent domain, in words
+	Revoked      *Revocation    `json:"revoked,omitempty"`  // nil: it is not, or it was restored
+	History      []HistoryEntry `json:"history,omitempty"`  // the oldest first
+}
+
+// Absence is a [sweep.Absence].
+type Absence struct {
+	Since    time.Time `json:"since"`
+	Tick     int64     `json:"-"`
+	Last     time.Time `json:"last"`
+	LastTick int64     `json:"-"`
+	Checks   int       `json:"sweeps"` // that did not find the token
+	Operator string    `json:"name_server_operator,omitempty"`
+	Lost     time.Time `json:"lost_since,omitzero"`
+}
+
+// Revocation is a [sweep.Revocation].
+type Revocation struct {
+	Set     sweep.Setting `json:"set"`
+	Run     string        `json:"run"`
+	At      time.Time     `json:"requested_at"`
+	Since   time.Time     `json:"-"`
+	Flag    bool          `json:"use_for_organization_discovery"` // before
+	DoneAt  time.Time     `json:"revoked_at,omitzero"`            // zero: the request has had no answer
+	Verdict []byte        `json:"-"`
+}
+
+// HistoryEntry is an entry of a domain's history.
+type HistoryEntry struct {
+	At       time.Time `json:"at"`
+	Event    string    `json:"event"`
+	Reason   string    `json:"reason,omitempty"`
+	Evidence *Findings `json:"evidence,omitempty"` // by which the record was changed
 }
 
 // SweptDomainOf reads the state of the tenant's domain with that id; ok is false if none is
@@ -30,7 +73,7 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, name, id stri
 	if err != nil || value == nil {
 		return SweptDomain{}, false, err
 	}
-	state, err := sweep.ReadState(value)
+	s, err := sweep.ReadState(value)
 	if err != nil {
 		return SweptDomain{}, false, fmt.Errorf("discovery domain %s of tenant %s: %w", id, name, err)
 	}
@@ -38,25 +81,91 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, name, id stri
 	if err != nil {
 		return SweptDomain{}, false, err
 	}
-	d = SweptDomain{ID: id, DomainState: state, Tenant: name, Rules: settings.Rules()}
-	last, err := SummaryOf(ctx, rdb, name)
-	if last != nil {
-		d.Summary = *last
+	last, err := SweepOf(ctx, rdb, name)
+	if err != nil {
+		return SweptDomain{}, false, err
 	}
-	return d, err == nil, err
+	d = SweptDomain{
+		Tenant: name, ID: id, Organization: s.OrganizationID, Domain: s.Domain, Sweeps: s.Sweeps, State: s.State, Reason: s.Reason,
+		Sentence: s.Sentence, Values: s.Values, At: s.At, FirstPresent: s.FirstPresent, LastPresent: s.LastPresent,
+		Absence: (*Absence)(s.Absence), Revoked: (*Revocation)(s.Revoked),
+	}
+	if s.Tick != 0 {
+		d.Sweep = TickAt(s.Tick)
+	}
+	if s.Absence != nil {
+		tick := int64(0)
+		if last != nil {
+			tick = last.Summary.Tick
+		}
+		d.Decision = decision(settings.Rules(), s, tick, name)
+	}
+	for _, e := range s.History {
+		entry := HistoryEntry{At: e.At, Event: e.What, Reason: e.Why}
+		if e.Verdict != nil {
+			evidence, err := handlers.ReadEvidence(e.Verdict)
+			if err != nil {
+				entry.Reason = joined(entry.Reason, fmt.Sprintf("evidence not readable: %v", err))
+			} else {
+				entry.Evidence = &Findings{Evidence: evidence}
+			}
+		}
+		d.History = append(d.History, entry)
+	}
+	return d, true, nil
+}
+
+// decision returns whether an absent domain is lost, and whether it may be revoked.
+func decision(rules sweep.Rules, s sweep.DomainState, lastTick int64, tenant string) string {
+	if s.Absence.Lost.IsZero() {
+		return "at risk: " + reason(rules.TooShort(s))
+	}
+	lost := "lost since " + Stamp(s.Absence.Lost)
+	if unfit := rules.Unfit(s, lastTick); unfit != "" {
+		return lost + "; not to be revoked: " + reason(unfit)
+	}
+	return lost + "; to revoke lost domains: enqueue domains revoke --tenant " + tenant
 }
 
 // Facts returns the domain's state and the decision on it.
 func (d SweptDomain) Facts() []Fact {
+	swept := "once, by the sweep of " + Stamp(d.Sweep)
+	if d.Sweeps > 1 {
+		swept = fmt.Sprintf("%d times, last by the sweep of %s", d.Sweeps, Stamp(d.Sweep))
+	}
+	seen := Shown(d.State)
+	if d.Reason != "" {
+		seen += " (" + Shown(d.Reason) + ")"
+	}
+	seen += ", at " + Stamp(d.At)
+	if d.Sentence != "" {
+		seen += ": " + reason(d.Sentence)
+	}
+	present := "never seen by a sweep"
+	if !d.LastPresent.IsZero() {
+		present = fmt.Sprintf("from %s to %s", Stamp(d.FirstPresent), Stamp(d.LastPresent))
+	}
+	absent := ""
+	if a := d.Absence; a != nil {
+		absent = fmt.Sprintf("since %s, last confirmed at %s, by %s", Stamp(a.Since), Stamp(a.Last), count(int64(a.Checks), "sweep"))
+		if a.Operator != "" {
+			absent += "; name servers of " + Shown(a.Operator)
+		}
+	}
+	revoked := ""
+	if r := d.Revoked; r != nil && r.DoneAt.IsZero() {
+		revoked = fmt.Sprintf("perhaps (%s), by a request of run %s at %s that has had no answer", r.Set, Shown(r.Run), Stamp(r.At))
+	} else if r != nil {
+		revoked = fmt.Sprintf("%s at %s by run %s, until a sweep finds the TXT record again; to restore it at once: enqueue domains revoke --undo %s", r.Set, Stamp(r.DoneAt), Shown(r.Run), Shown(r.Run))
+	}
 	return facts(
-		Fact{"swept", d.swept()}, Fact{"seen last", d.state()}, Fact{"found there", reason(strings.Join(d.Values, ", "))},
-		Fact{"present", d.present()}, Fact{"absent", d.absent()}, Fact{"decision", d.Decision()},
-		Fact{"revoked", d.revoked()},
+		Fact{"swept", swept}, Fact{"seen last", seen}, Fact{"found there", reason(strings.Join(d.Values, ", "))}, Fact{"present", present},
+		Fact{"absent", absent}, Fact{"decision", d.Decision}, Fact{"revoked", revoked},
 	)
 }
 
-// Write writes the facts, two columns a line, then the domain's history, and the findings that
-// led to each change of its record.
+// Write writes the facts, two columns a line, then the domain's history, and the evidence for each
+// change of its record.
 func (d SweptDomain) Write(out io.Writer) error {
 	w := NewTable(out)
 	for _, f := range d.Facts() {
@@ -67,29 +176,16 @@ func (d SweptDomain) Write(out io.Writer) error {
 	}
 	fmt.Fprintln(w, "\nWHEN\tWHAT\tWHY")
 	for _, e := range d.History {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", Stamp(e.At), Shown(e.What), reason(e.Why))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", Stamp(e.At), Shown(e.Event), reason(e.Reason))
 	}
 	err := w.Flush()
 	for _, e := range d.History {
-		if e.Verdict == nil || err != nil {
-			continue
+		if e.Evidence != nil && err == nil {
+			fmt.Fprintln(out)
+			err = e.Evidence.Write(out, Fact{Shown(e.Event), Stamp(e.At)})
 		}
-		verdict, unreadable := handlers.ReadEvidence(e.Verdict)
-		if unreadable != nil {
-			_, err = fmt.Fprintf(out, "\n%s  %s\nverdict  not readable: %v\n", Shown(e.What), Stamp(e.At), unreadable)
-			continue
-		}
-		fmt.Fprintln(out)
-		err = Findings{Evidence: verdict}.Write(out, Fact{Shown(e.What), Stamp(e.At)})
 	}
 	return err
-}
-
-func (d SweptDomain) swept() string {
-	if d.Sweeps <= 1 {
-		return "once, by the sweep of " + Stamp(TickAt(d.Tick))
-	}
-	return fmt.Sprintf("%d times, last by the sweep of %s", d.Sweeps, Stamp(TickAt(d.Tick)))
 }
 
 // Brief returns the last sweep's result for the domain and the decision on it, in a line.
@@ -98,69 +194,11 @@ func (d SweptDomain) Brief() string {
 	if d.Sentence != "" {
 		text += ": " + reason(d.Sentence)
 	}
-	switch decision := d.Decision(); {
-	case decision != "":
-		text += " (" + decision + ")"
+	switch {
+	case d.Decision != "":
+		text += " (" + d.Decision + ")"
 	case d.State == dnscheck.Unknown.String():
 		text += " (it counts neither as there nor as gone)"
 	}
 	return text
-}
-
-// Decision returns whether an absent domain is lost, and whether it may be revoked; "": it is not
-// absent.
-func (d SweptDomain) Decision() string {
-	if d.Absence == nil {
-		return ""
-	}
-	unfit := d.Rules.Unfit(d.DomainState, d.Summary.Tick)
-	switch {
-	case d.Absence.Lost.IsZero():
-		return "at risk: " + reason(d.Rules.TooShort(d.DomainState))
-	case unfit != "":
-		return "lost since " + Stamp(d.Absence.Lost) + "; not to be revoked: " + reason(unfit)
-	}
-	return fmt.Sprintf("lost since %s; to revoke lost domains: enqueue domains revoke --tenant %s", Stamp(d.Absence.Lost), d.Tenant)
-}
-
-func (d SweptDomain) state() string {
-	text := Shown(d.State)
-	if d.Reason != "" {
-		text += " (" + Shown(d.Reason) + ")"
-	}
-	text += ", at " + Stamp(d.At)
-	if d.Sentence != "" {
-		text += ": " + reason(d.Sentence)
-	}
-	return text
-}
-
-func (d SweptDomain) present() string {
-	if d.LastPresent.IsZero() {
-		return "never seen by a sweep"
-	}
-	return fmt.Sprintf("from %s to %s", Stamp(d.FirstPresent), Stamp(d.LastPresent))
-}
-
-func (d SweptDomain) absent() string {
-	a := d.Absence
-	if a == nil {
-		return ""
-	}
-	text := fmt.Sprintf("since %s, last confirmed at %s, by %s", Stamp(a.Since), Stamp(a.Last), count(int64(a.Checks), "sweep"))
-	if a.Operator != "" {
-		text += "; name servers of " + Shown(a.Operator)
-	}
-	return text
-}
-
-func (d SweptDomain) revoked() string {
-	r := d.Revoked
-	switch {
-	case r == nil:
-		return ""
-	case r.DoneAt.IsZero():
-		return fmt.Sprintf("perhaps (%s), by a request of run %s at %s that has had no answer", r.Set, Shown(r.Run), Stamp(r.At))
-	}
-	return fmt.Sprintf("%s at %s by run %s, until a sweep finds the TXT record again; to restore it at once: enqueue domains revoke --undo %s", r.Set, Stamp(r.DoneAt), Shown(r.Run), Shown(r.Run))
 }

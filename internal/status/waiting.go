@@ -18,20 +18,20 @@ import (
 
 // Waiting counts the open rows of a run by the reason why they wait.
 type Waiting struct {
-	Reasons []WaitingFor // the most frequent ones, in falling order
-	Further int64        // rows that have other reasons
+	Reasons []WaitingFor `json:"reasons,omitempty"`       // the most frequent ones, in falling order
+	Further int64        `json:"rows_with_other_reasons"` // apart from these
 	// Read is the number of rows that were read, and WithReason the number of all open rows
 	// with a reason. If they differ, the counts are those of a sample.
-	Read, WithReason int64
-	WithoutReason    int64     // open rows that were not executed yet
-	Next             time.Time // the earliest next check; zero: not known
+	Read          int64 `json:"rows_read"`
+	WithReason    int64 `json:"rows_with_reason"`
+	WithoutReason int64 `json:"rows_without_reason"` // that were not executed yet
 }
 
-// WaitingFor is a reason that rows have in common, without the parts that differ.
+// WaitingFor is a reason that rows have in common, with … for the parts that differ.
 type WaitingFor struct {
-	Reason string
-	Rows   int64
-	Next   time.Time // the earliest next check; zero: not known
+	Rows   int64     `json:"rows"`
+	Reason string    `json:"reason"`
+	Next   time.Time `json:"next_check,omitzero"` // the earliest
 }
 
 const (
@@ -43,27 +43,31 @@ const (
 )
 
 // WaitingOf counts the open rows of the run by reason, from about sample of them, so that
-// its cost does not grow with the run.
-func WaitingOf(ctx context.Context, ledger *runs.Ledger, r ledger.Run, sample int) (Waiting, error) {
+// its cost does not grow with the run. The result is nil if nothing is known.
+func WaitingOf(ctx context.Context, ledger *runs.Ledger, r ledger.Run, sample int) (*Waiting, error) {
 	if r.Ended() || Stopped(r) != "" {
-		return Waiting{}, nil
+		return nil, nil
 	}
 	notes, noted, err := ledger.Notes(ctx, r.ID, sample)
 	if err != nil {
-		return Waiting{}, err
+		return nil, err
 	}
 	w := Waiting{Read: int64(len(notes)), WithReason: max(noted, int64(len(notes)))}
 	if r.Sealed() {
 		w.WithoutReason = max(r.Total()-r.Settled()-w.WithReason, 0)
+	}
+	if w.Read == 0 && w.WithoutReason == 0 {
+		return nil, nil
 	}
 	count := map[string]WaitingFor{}
 	for _, row := range notes {
 		one := count[common(row.Reason)]
 		one.Reason = common(row.Reason)
 		one.Rows++
-		one.Next = earlier(one.Next, row.Next)
+		if one.Next.IsZero() || (!row.Next.IsZero() && row.Next.Before(one.Next)) {
+			one.Next = row.Next
+		}
 		count[one.Reason] = one
-		w.Next = earlier(w.Next, row.Next)
 	}
 	w.Reasons = slices.SortedFunc(maps.Values(count), func(a, b WaitingFor) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), strings.Compare(a.Reason, b.Reason))
@@ -74,15 +78,7 @@ func WaitingOf(ctx context.Context, ledger *runs.Ledger, r ledger.Run, sample in
 		}
 		w.Reasons = w.Reasons[:mostReasons]
 	}
-	return w, nil
-}
-
-// earlier returns the earlier of two times; zero is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
-		return b
-	}
-	return a
+	return &w, nil
 }
 
 var (
@@ -101,10 +97,10 @@ func common(reason string) string {
 }
 
 // Sampled reports whether the counts are those of a sample.
-func (w Waiting) Sampled() bool { return w.Read < w.WithReason }
+func (w *Waiting) Sampled() bool { return w.Read < w.WithReason }
 
 // Estimated returns the number of rows with a reason that so many of the read rows have.
-func (w Waiting) Estimated(rows int64) int64 {
+func (w *Waiting) Estimated(rows int64) int64 {
 	if !w.Sampled() {
 		return rows
 	}
@@ -112,8 +108,8 @@ func (w Waiting) Estimated(rows int64) int64 {
 }
 
 // Write writes a line for each reason under a heading, or nothing if there is none.
-func (w Waiting) Write(out io.Writer) error {
-	if w.Read == 0 {
+func (w *Waiting) Write(out io.Writer) error {
+	if w == nil || w.Read == 0 {
 		return nil
 	}
 	of, about := "", ""

@@ -56,11 +56,11 @@ type Candidate struct {
 
 // OperatorShare says how many domains of a name-server operator are absent.
 type OperatorShare struct {
-	Operator string
-	Chosen   int64 // that are revoked
-	Absent   int64 // or were revoked in the last BrakeTime
-	Domains  int64
-	Together bool // they go only by the operator's name
+	Operator string `json:"operator"`      // "": unknown
+	Chosen   int64  `json:"to_be_revoked"` // of its domains
+	Absent   int64  `json:"absent"`        // or revoked in the last BrakeTime
+	Domains  int64  `json:"domains"`
+	Together bool   `json:"needs_operator"` // its domains go only by its name
 }
 
 // Summary is the result of a complete sweep: one that has read every organization of the tenant.
@@ -68,7 +68,7 @@ type OperatorShare struct {
 type Summary struct {
 	Tick          int64     `json:"tick"`
 	Run           string    `json:"run"`
-	At            time.Time `json:"at"`            // when its run ended
+	At            time.Time `json:"ended_at"`      // of its run
 	Organizations int64     `json:"organizations"` // that were read
 	Present       int64     `json:"present"`
 	Absent        int64     `json:"absent"`

@@ -15,10 +15,10 @@
 //	front.go     the guard of each request: user, role, limits, panics, log
 //	origin.go    requests that another site makes a browser send
 //	proxy.go     the user whom a proxy names
+//	download.go  a file that is sent while it is made
 //	request.go   the facts about a request: user, refusal, answer
 //	access.go    the access file: tokens, roles and their limits
 //	serve.go     an HTTP server with its limits
-//	download.go  a file that is sent while it is made
 //	loopback.go  addresses and hosts that only this machine reaches
 //	reload.go    a value of files, which is read again when they change
 package web

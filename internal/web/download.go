@@ -2,31 +2,47 @@ package web
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 )
 
-// Download is the answer to a request for a file, which is sent while it is made. Its head is
-// written with the first bytes, so that an earlier error can be answered as usual.
-type Download struct {
-	To         http.ResponseWriter
-	Name, Type string
-	// Begun reports whether the head is written.
-	Begun bool
+// SendFile answers with a file that write makes. Its head is written with the first bytes, so an
+// error before them is returned, to be answered as usual. A later one is logged and ends the
+// connection: only that shows that the rest is missing.
+func SendFile(w http.ResponseWriter, r *http.Request, name, mediaType string, log *slog.Logger, write func(io.Writer) error) error {
+	f := file{to: w, name: name, mediaType: mediaType}
+	err := write(&f)
+	switch {
+	case err != nil && f.begun:
+		log.WarnContext(r.Context(), "download cut off", "request_id", Of(r.Context()).ID, "file", name, "error", err)
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		return err
+	}
+	f.begin()
+	return nil
 }
 
-// Begin writes the head; an empty file has nothing else.
-func (d *Download) Begin() {
-	if d.Begun {
+type file struct {
+	to              http.ResponseWriter
+	name, mediaType string
+	begun           bool // the head is written
+}
+
+// begin writes the head; an empty file has nothing else.
+func (f *file) begin() {
+	if f.begun {
 		return
 	}
-	d.Begun = true
-	d.To.Header().Set("Content-Type", d.Type)
-	d.To.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", d.Name))
-	d.To.WriteHeader(http.StatusOK)
+	f.begun = true
+	f.to.Header().Set("Content-Type", f.mediaType)
+	f.to.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", f.name))
+	f.to.WriteHeader(http.StatusOK)
 }
 
 // Write writes a part of the file.
-func (d *Download) Write(p []byte) (int, error) {
-	d.Begin()
-	return d.To.Write(p)
+func (f *file) Write(p []byte) (int, error) {
+	f.begin()
+	return f.to.Write(p)
 }

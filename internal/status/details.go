@@ -1,0 +1,127 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+)
+
+// RunDetails is a run with what only readers and operators see: it names operators, the state of
+// the tenant, and the runs of others that repeat rows.
+type RunDetails struct {
+	Run
+
+	Obstacles  []Obstacle `json:"obstacles,omitempty"`   // why no row is executed
+	Children   []Run      `json:"children,omitempty"`    // the runs that repeat rows of it
+	Acts       []Act      `json:"acts,omitempty"`        // who did what to it, the last act first
+	Waiting    *Waiting   `json:"waiting_for,omitempty"` // why its open rows wait; nil: not known
+	OpenRows   []Row      `json:"open_rows,omitempty"`   // the first of them
+	FailedRows []Row      `json:"failed_rows,omitempty"` // the first of them
+}
+
+// DetailsOf reads the details of a run, apart from its rows and obstacles. sample is the number of
+// notes to read to count why rows wait.
+func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, r ledger.Run, sample int) (d RunDetails, err error) {
+	d.Run = RunOf(r)
+	for _, id := range r.Children {
+		child, err := l.Get(ctx, id)
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			d.Children = append(d.Children, Run{ID: id, Parent: r.ID, State: NotStarted})
+		case err != nil:
+			return d, err
+		default:
+			d.Children = append(d.Children, RunOf(child))
+		}
+	}
+	if d.Acts, err = Acts(ctx, rdb, "run "+string(r.ID), r.CreatedAt); err != nil {
+		return d, err
+	}
+	d.Waiting, err = WaitingOf(ctx, l, r, sample)
+	return d, err
+}
+
+// ReadRows adds why no row is executed, and the first most open rows and failed rows.
+func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, most int) (err error) {
+	if !d.Ended() {
+		budget, err := pace.New(pace.Config{Redis: rdb, Tenant: string(d.Tenant)}).State(ctx)
+		if err != nil {
+			return err
+		}
+		queue, err := PausedQueue(ctx, rdb, string(d.Tenant))
+		if err != nil {
+			return err
+		}
+		d.Obstacles = Obstacles(string(d.Tenant), budget, queue)
+		if d.OpenRows, _, err = OpenPage(ctx, l, d.Ledger, 0, most); err != nil {
+			return err
+		}
+	}
+	d.FailedRows, err = FirstFailed(ctx, l, d.Ledger, most)
+	return err
+}
+
+// Write writes the details as text.
+func (d RunDetails) Write(out io.Writer) error {
+	w, r := NewTable(out), d.Ledger
+	w.Line("run", string(d.ID))
+	w.Line("kind", string(d.Kind))
+	w.Line("tenant", string(d.Tenant))
+	w.Line("label", d.Label)
+	w.Line("priority", d.Priority)
+	w.Line("parent", string(d.Parent))
+	w.Line("submitted by", d.Caller)
+	w.Line("state", State(r))
+	w.Line("lost", LostRows(r))
+	w.Line("scan", d.Scan.String())
+	w.Line("producer", SilentProducer(r))
+	for _, o := range d.Obstacles {
+		w.Line("waits", o.String())
+	}
+	w.Line("rows", Total(r))
+	w.Line("settled", fmt.Sprintf("%d: %s", d.Settled, Counts(r)))
+	w.Line("created", Stamp(d.CreatedAt))
+	w.Line("ended", Stamp(d.EndedAt))
+	for _, c := range d.Children {
+		w.Line("retried by", fmt.Sprintf("%s (%s)", c.ID, c.Brief()))
+	}
+	for _, act := range d.Acts {
+		w.Line("done by", act.String())
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := d.Waiting.Write(out); err != nil {
+		return err
+	}
+	open := int64(len(d.OpenRows))
+	if d.Rows != nil {
+		open = *d.Rows - d.Settled
+	}
+	d.writeRows(out, "open", d.OpenRows, open)
+	d.WriteFailed(out)
+	return nil
+}
+
+// WriteFailed writes the failed rows under a heading, or nothing if there is none.
+func (d RunDetails) WriteFailed(out io.Writer) {
+	d.writeRows(out, "failed", d.FailedRows, Failed(d.Ledger))
+}
+
+func (d RunDetails) writeRows(out io.Writer, what string, rows []Row, all int64) {
+	if all == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nrun %s (%s), %s rows:\n", d.ID, d.Kind, what)
+	for _, row := range rows {
+		fmt.Fprintf(out, "  %s\n", row)
+	}
+	more(out, all-int64(len(rows)))
+}

@@ -1,0 +1,61 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/pace"
+	"orgops/internal/sweep"
+)
+
+// Tenant is the state of a tenant, for the whole fleet. It is for readers and operators: it names
+// operators. A part that could not be read is nil.
+type Tenant struct {
+	Name      string       `json:"tenant"`
+	Stopped   *Stop        `json:"stopped,omitempty"`
+	Obstacles []Obstacle   `json:"obstacles,omitempty"`  // why no row of it is executed, the worst first
+	Sweep     *Sweep       `json:"last_sweep,omitempty"` // the last complete one; nil also if there was none
+	Acts      []Act        `json:"acts,omitempty"`       // who did what to it, the last act first
+	Pace      *pace.State  `json:"-"`
+	Ticks     *sweep.Ticks `json:"-"`
+}
+
+// Stop is a [pace.Stop].
+type Stop struct {
+	At     time.Time `json:"at"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// ReadTenant reads the state of a tenant. With an error it returns the parts that it could read.
+func ReadTenant(ctx context.Context, rdb redis.UniversalClient, name string) (Tenant, error) {
+	t := Tenant{Name: name}
+	budget, paceErr := pace.New(pace.Config{Redis: rdb, Tenant: name}).State(ctx)
+	if paceErr == nil {
+		t.Pace, t.Stopped = &budget, (*Stop)(budget.Stopped)
+	}
+	var sweepsErr error
+	t.Sweep, sweepsErr = SweepOf(ctx, rdb, name)
+	ticks, ticksErr := sweep.NewStore(rdb, name).Ticks(ctx)
+	if ticksErr == nil {
+		t.Ticks = &ticks
+	}
+	return t, errors.Join(paceErr, sweepsErr, ticksErr)
+}
+
+// ReadDetails reads the state of a tenant with its obstacles, and who did what to it.
+func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string) (Tenant, error) {
+	t, err := ReadTenant(ctx, rdb, name)
+	paused, pausedErr := PausedQueue(ctx, rdb, name)
+	budget := pace.State{}
+	if t.Pace != nil {
+		budget = *t.Pace
+	}
+	t.Obstacles = Obstacles(name, budget, paused)
+	var actsErr error
+	t.Acts, actsErr = Acts(ctx, rdb, "tenant "+name, time.Time{})
+	return t, errors.Join(err, pausedErr, actsErr)
+}
