@@ -459,10 +459,7 @@ func TestServersThatDisagree(t *testing.T) {
 						n.at(nsOne, test.first)
 						n.at(nsTwo, test.then)
 						n.know(txt(host, token)) // must not matter
-						v, err := ask(n.checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
-						if err != nil {
-							t.Fatal(err)
-						}
+						v := ask(t, n.checker(dnscheck.Config{Mode: mode}))
 						want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
 						want := "The domain's name servers disagree about the TXT record at " + host + ": " + test.sentence
 						if diff := cmp.Diff(want, v.Sentence()); diff != "" {
@@ -476,15 +473,8 @@ func TestServersThatDisagree(t *testing.T) {
 	}
 }
 
-// ways holds the two methods of a checker that return a verdict on a host.
-var ways = map[string]func(*dnscheck.Checker) func(context.Context, string, string) (dnscheck.Verdict, error){
-	"look": func(c *dnscheck.Checker) func(context.Context, string, string) (dnscheck.Verdict, error) {
-		return c.Check
-	},
-	"prove": func(c *dnscheck.Checker) func(context.Context, string, string) (dnscheck.Verdict, error) {
-		return c.Prove
-	},
-}
+// ways holds a check and a proof.
+var ways = map[string]func(*testing.T, *dnscheck.Checker) dnscheck.Verdict{"look": look, "prove": prove}
 
 // TestAddressesOfOneServerThatDisagree checks that different answers from two addresses of one
 // name server are a disagreement.
@@ -1257,10 +1247,7 @@ func TestModeAuto(t *testing.T) {
 				bubble(t, way, func(t *testing.T) {
 					n := delegated(t, test.zones.authority...)
 					n.know(test.zones.resolvers...)
-					v, err := ask(n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))(t.Context(), host, token)
-					if err != nil {
-						t.Fatal(err)
-					}
+					v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
 					wanted, asks, basis := test.look, test.lookAsks, dnscheck.ByAuthority
 					if way == "prove" {
 						wanted, asks, basis = test.prove, test.proofAsks, test.basis
@@ -1300,10 +1287,7 @@ func TestModeAuto(t *testing.T) {
 		n.at(nsTwo, refused)
 		n.know(txt(host, token))
 		for _, ask := range ways {
-			v, err := ask(n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))(t.Context(), host, token)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
 			want(t, v, dnscheck.Unknown, dnscheck.ReasonRefused)
 		}
 		n.quietAbout(host)
@@ -1327,10 +1311,7 @@ func TestModeAuto(t *testing.T) {
 				return m
 			})
 		}
-		v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Prove(t.Context(), host, token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
 		want(t, v, dnscheck.Unknown, dnscheck.ReasonLag)
 		if v.NegativeTTL != 600*time.Second {
 			t.Errorf("negative TTL %s", v.NegativeTTL)

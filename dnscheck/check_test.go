@@ -97,10 +97,7 @@ func TestResolversThatDiffer(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			v, err := quorumOf(t, test.quorum, test.zones...).Prove(t.Context(), host, token)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := prove(t, quorumOf(t, test.quorum, test.zones...))
 			want(t, v, test.prove.state, test.prove.reason)
 		})
 	}
@@ -140,10 +137,7 @@ func TestProofDoesNotDependOnTheOrderOfAnswers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				v, err := c.Prove(t.Context(), host, token)
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := prove(t, c)
 				if v.State != set.state {
 					t.Errorf("state %s, want %s", v.State, set.state)
 				}

@@ -70,10 +70,7 @@ func covering(records []dns.RR, name string) (found []dns.RR, exists bool) {
 // diagnose returns the diagnosis of an absent record.
 func diagnose(t *testing.T, c *dnscheck.Checker, token string) dnscheck.Diagnosis {
 	t.Helper()
-	v, err := c.Check(t.Context(), host, token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := look(t, c)
 	if v.State != dnscheck.Absent {
 		t.Fatalf("verdict %s (%s), want absent", v.State, v.Reason)
 	}
@@ -384,10 +381,7 @@ func TestDiagnosisDomain(t *testing.T) {
 func TestDiagnosisOfADomainBelowTheRegisteredOne(t *testing.T) {
 	const host = "_verify.mail.example.com"
 	c := checker(t, both(t, recursor(txt(host+".example.com", token))))
-	v, err := c.Check(t.Context(), host, token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := look(t, c)
 	d, err := c.Diagnose(t.Context(), host, "mail.example.com", token, v)
 	if err != nil {
 		t.Fatal(err)

@@ -111,20 +111,13 @@ func TestOperatorOfAVerdict(t *testing.T) {
 			return n
 		}, ""},
 	}
-	ask := map[string]func(*dnscheck.Checker) ask{
-		"look":     func(c *dnscheck.Checker) ask { return c.Check },
-		"prove":    func(c *dnscheck.Checker) ask { return c.Prove },
-		"disprove": func(c *dnscheck.Checker) ask { return c.Disprove },
-	}
+	ways := map[string]func(*testing.T, *dnscheck.Checker) dnscheck.Verdict{"look": look, "prove": prove, "disprove": disprove}
 	for _, test := range tests {
-		for way, ask := range ask {
+		for way, ask := range ways {
 			for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 				bubble(t, test.name+", "+way+", "+mode.String(), func(t *testing.T) {
 					n := test.build(t)
-					v, err := ask(n.checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
-					if err != nil {
-						t.Fatal(err)
-					}
+					v := ask(t, n.checker(dnscheck.Config{Mode: mode}))
 					if v.Operator != test.want {
 						t.Errorf("operator %q, want %q; %+v", v.Operator, test.want, v)
 					}

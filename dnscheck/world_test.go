@@ -39,10 +39,7 @@ func inEachWay(t *testing.T, z zone, wanted expected) {
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 		for way, ask := range ways {
 			bubble(t, mode.String()+" "+way, func(t *testing.T) {
-				v, err := ask(everywhere(t, z).checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := ask(t, everywhere(t, z).checker(dnscheck.Config{Mode: mode}))
 				want(t, v, wanted.state, wanted.reason)
 			})
 		}
@@ -137,10 +134,7 @@ func TestFlappingRecord(t *testing.T) {
 						wanted = expected{dnscheck.Present, dnscheck.ReasonFound}
 					}
 					for _, ask := range ways {
-						v, err := ask(c)(t.Context(), host, token)
-						if err != nil {
-							t.Fatal(err)
-						}
+						v := ask(t, c)
 						want(t, v, wanted.state, wanted.reason)
 					}
 					time.Sleep(time.Minute)
@@ -173,10 +167,7 @@ func TestAllServersDownForAWhile(t *testing.T) {
 				for range 12 {
 					time.Sleep(outage / 12)
 					for way, ask := range ways {
-						v, err := ask(c)(t.Context(), host, token)
-						if err != nil {
-							t.Fatal(err)
-						}
+						v := ask(t, c)
 						wanted := reason
 						if way == "prove" && mode == dnscheck.ModeAuto {
 							wanted = dnscheck.ReasonUnreachable // resolvers do not replace name servers in a proof
@@ -191,10 +182,7 @@ func TestAllServersDownForAWhile(t *testing.T) {
 					time.Sleep(dnscheck.ClosedFor) // until it tries port 53 again; in ModeAuto the resolvers answer
 				}
 				for _, ask := range ways {
-					v, err := ask(c)(t.Context(), host, token)
-					if err != nil {
-						t.Fatal(err)
-					}
+					v := ask(t, c)
 					want(t, v, dnscheck.Present, dnscheck.ReasonFound)
 				}
 			})
