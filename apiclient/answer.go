@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // Bounds of an answer's body, in bytes after decompression: a record has some hundreds, a
@@ -112,18 +112,18 @@ func (a answer) describe() string {
 	case len(bytes.TrimSpace(a.body)) == 0:
 		text = "an empty body"
 	case media != "":
-		text = "a body of type " + foreign.Quote(a.mask.text(media), maxServer)
+		text = "a body of type " + untrusted.Quote(a.mask.text(media), maxServer)
 	}
 	for _, name := range []string{"Server", "Via"} {
 		if value := a.header.Get(name); value != "" {
-			text += ", " + strings.ToLower(name) + " " + foreign.Quote(a.mask.text(value), maxServer)
+			text += ", " + strings.ToLower(name) + " " + untrusted.Quote(a.mask.text(value), maxServer)
 		}
 	}
 	return text
 }
 
 func (a answer) requestID() string {
-	return foreign.Plain(a.mask.text(requestID(a.header)), maxName)
+	return untrusted.Plain(a.mask.text(requestID(a.header)), maxName)
 }
 
 // requestID returns the request's id for the service's support: the first of the headers
@@ -149,7 +149,7 @@ func parseErrorBody(body []byte, m mask) errorBody {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(body, &members)
 	text := func(name string, most int) string {
-		return foreign.Plain(strings.TrimSpace(m.text(memberText(members[name]))), most)
+		return untrusted.Plain(strings.TrimSpace(m.text(memberText(members[name]))), most)
 	}
 	parsed := errorBody{
 		title:   text("error", maxName),

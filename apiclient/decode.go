@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // requestField names the request as a whole in errors.
@@ -68,7 +68,7 @@ func DecodeTemplateRequest(data []byte) (TemplateRequest, error) {
 func faultOf(err error, data []byte) FieldError {
 	wrong, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
-		return FieldError{Field: requestField, Rule: "want JSON: " + foreign.Plain(strings.TrimPrefix(err.Error(), "jsontext: "), maxMessage), Value: rawValue(data)}
+		return FieldError{Field: requestField, Rule: "want JSON: " + untrusted.Plain(strings.TrimPrefix(err.Error(), "jsontext: "), maxMessage), Value: rawValue(data)}
 	}
 	field, rule := "", wantObject
 	for name := range wrong.JSONPointer.Tokens() {

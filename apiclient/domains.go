@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"strings"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // DomainStatus is the verification status of a discovery domain.
@@ -135,7 +135,7 @@ func (d DiscoveryDomain) checkIs(id string) error {
 		return err
 	}
 	if d.ID != id {
-		return fmt.Errorf("it is the record of %s, not of the requested one", foreign.Quote(d.ID, maxName))
+		return fmt.Errorf("it is the record of %s, not of the requested one", untrusted.Quote(d.ID, maxName))
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // Error is an error that the API answered, or a 408, 429 or 5xx from any sender. Its
@@ -67,7 +67,7 @@ type AnswerError struct {
 // Error names the operation, the request, and the fault of the answer.
 func (e *AnswerError) Error() string {
 	return fmt.Sprintf("%s: %s %s: the answer %d cannot be used: %s%s", e.Operation, e.Method, e.Path, e.Status,
-		foreign.Plain(e.Err.Error(), maxMessage), notes("", e.RequestID))
+		untrusted.Plain(e.Err.Error(), maxMessage), notes("", e.RequestID))
 }
 
 // Unwrap returns Err.
@@ -90,7 +90,7 @@ func (e *TransportError) Error() string {
 	if e.Sent {
 		state = "the request may have arrived"
 	}
-	return fmt.Sprintf("%s: %s %s: no answer (%s): %s", e.Operation, e.Method, e.Path, state, foreign.Plain(e.Err.Error(), maxMessage))
+	return fmt.Sprintf("%s: %s %s: no answer (%s): %s", e.Operation, e.Method, e.Path, state, untrusted.Plain(e.Err.Error(), maxMessage))
 }
 
 // Unwrap returns the reason.
@@ -178,7 +178,7 @@ type TokenError struct {
 func (e *TokenError) Error() string {
 	parts := []string{"no token"}
 	if e.Err != nil {
-		parts = append(parts, foreign.Plain(e.Err.Error(), maxMessage))
+		parts = append(parts, untrusted.Plain(e.Err.Error(), maxMessage))
 	}
 	if e.Status != 0 {
 		parts = append(parts, strings.TrimSpace(fmt.Sprintf("the token endpoint answered %d %s", e.Status, http.StatusText(e.Status))))

@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"time"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // request is one call of the API.
@@ -224,7 +224,7 @@ func (c *Client) observed(ctx context.Context, k request, status int, header htt
 	c.cfg.Observe(k.operation, status, took)
 	c.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "api request",
 		slog.String("operation", k.operation), slog.String("method", k.method), slog.String("path", k.path),
-		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", foreign.Plain(requestID(header), maxName)),
+		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", untrusted.Plain(requestID(header), maxName)),
 		slog.String("correlation_id", correlationID(ctx)))
 }
 

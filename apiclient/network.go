@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // Network configures the connections to an API and its token endpoint. The zero value
@@ -32,7 +32,7 @@ func (n Network) log(req *http.Request, resp *http.Response, err error, started 
 	if n.Exchanges == nil {
 		return
 	}
-	shown := func(text string) string { return foreign.Plain(secrets.text(text), maxMessage) }
+	shown := func(text string) string { return untrusted.Plain(secrets.text(text), maxMessage) }
 	line := []any{"method", req.Method, "path", shown(req.URL.Path), "took", time.Since(started)}
 	if resp != nil {
 		line = append(line, "status", resp.StatusCode, "request_id", shown(requestID(resp.Header)))
@@ -75,7 +75,7 @@ func parseEndpoint(name, address string) (*url.URL, error) {
 		return nil, fmt.Errorf("%s: want https://HOST/…, got the scheme %s", name, textValue(u.Scheme))
 	case host == "" || u.Opaque != "":
 		return nil, fmt.Errorf("%s: no host in it: want https://HOST/…", name)
-	case u.Scheme == "http" && !foreign.IsLoopback(host):
+	case u.Scheme == "http" && !untrusted.IsLoopback(host):
 		return nil, fmt.Errorf("%s: http is for loopback addresses only, and %s is none: want https", name, textValue(host))
 	case u.Port() != "" && !isPort(u.Port()):
 		return nil, fmt.Errorf("%s: want a port of 1 to 65535, got %s", name, textValue(u.Port()))

@@ -12,7 +12,7 @@ import (
 	"reflect"
 	"strconv"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -199,7 +199,7 @@ func wantRecord(text json.RawMessage, into any) error {
 	case reflect.Bool:
 		want = wantBool
 	}
-	return fmt.Errorf("%s: %s, got %s", foreign.Plain(wrong.Field, maxName), want, foreign.Plain(wrong.Value, maxValue))
+	return fmt.Errorf("%s: %s, got %s", untrusted.Plain(wrong.Field, maxName), want, untrusted.Plain(wrong.Value, maxValue))
 }
 
 func wantID(id string) error {

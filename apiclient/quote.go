@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // Bounds of texts of others, in code points: a message, a value, a name.
@@ -21,6 +21,6 @@ func jsonText(s string) string {
 }
 
 // rawValue returns the beginning of JSON on one line.
-func rawValue(raw []byte) string { return foreign.Plain(string(bytes.TrimSpace(raw)), maxValue) }
+func rawValue(raw []byte) string { return untrusted.Plain(string(bytes.TrimSpace(raw)), maxValue) }
 
-func textValue(s string) string { return foreign.Quote(s, maxValue) }
+func textValue(s string) string { return untrusted.Quote(s, maxValue) }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 const templatesPath = "/verifiable-credentials/verification/templates"
@@ -153,7 +153,7 @@ func (t Template) checkIs(name string) error {
 		return err
 	}
 	if t.Name != "" && t.Name != name {
-		return fmt.Errorf("it is the template %s, not the requested one", foreign.Quote(t.Name, maxName))
+		return fmt.Errorf("it is the template %s, not the requested one", untrusted.Quote(t.Name, maxName))
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // MaxClientsPerRequest is the most clients that one removal may name
@@ -188,7 +188,7 @@ var plainMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 func memberPath(parent, name string) string {
 	switch {
 	case !plainMember.MatchString(name):
-		return parent + "[" + foreign.Quote(name, maxName) + "]"
+		return parent + "[" + untrusted.Quote(name, maxName) + "]"
 	case parent == "":
 		return name
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // DefaultTimeout is the timeout of one attempt over one transport. Public resolvers answer
@@ -60,7 +60,7 @@ func (m Mode) String() string {
 func ParseMode(s string) (Mode, error) {
 	m := slices.Index(modes, s)
 	if m < 0 {
-		return 0, fmt.Errorf("dns mode %s: want auto, authority or resolvers", foreign.QuoteASCII(s, 20))
+		return 0, fmt.Errorf("dns mode %s: want auto, authority or resolvers", untrusted.QuoteASCII(s, 20))
 	}
 	return Mode(m), nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -130,7 +130,7 @@ func (d *diagnosis) compare() {
 			}
 			m := similarity(value, d.token)
 			if sentence, is := similarities[m]; is {
-				d.add(m, sentence, at, foreign.QuoteASCII(value, shownValue))
+				d.add(m, sentence, at, untrusted.QuoteASCII(value, shownValue))
 			}
 		}
 	}

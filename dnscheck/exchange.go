@@ -23,7 +23,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -385,7 +385,7 @@ func (d *dohClient) post(ctx context.Context, message []byte) ([]byte, error) {
 			err = outer.Err
 		}
 		if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok { // its names are foreign text
-			err = &exchangeError{ReasonUnreachable, fmt.Errorf("%w: %s", ErrCertificate, foreign.QuoteASCII(invalid.Err.Error(), 200))}
+			err = &exchangeError{ReasonUnreachable, fmt.Errorf("%w: %s", ErrCertificate, untrusted.QuoteASCII(invalid.Err.Error(), 200))}
 		}
 		return nil, err
 	}
@@ -399,7 +399,7 @@ func readMessage(response *http.Response) ([]byte, error) {
 	}
 	kind := response.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(kind); err != nil || media != dnsMessage {
-		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with content of type %s where %s is wanted", foreign.QuoteASCII(kind, 60), dnsMessage)}
+		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with content of type %s where %s is wanted", untrusted.QuoteASCII(kind, 60), dnsMessage)}
 	}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxMessage+1))
 	switch {
@@ -564,7 +564,7 @@ func (r *reply) errorText() string {
 	for _, ede := range r.errors[:min(len(r.errors), most)] {
 		text := fmt.Sprintf("%s (%d)", cmp.Or(dns.ExtendedErrorCodeToString[ede.InfoCode], "extended error"), ede.InfoCode)
 		if ede.ExtraText != "" {
-			text += " " + foreign.QuoteASCII(ede.ExtraText, 100)
+			text += " " + untrusted.QuoteASCII(ede.ExtraText, 100)
 		}
 		texts = append(texts, text)
 	}

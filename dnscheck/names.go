@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // QuestionError is a permanent error: the host is not a name that the DNS could hold a
@@ -25,7 +25,7 @@ type QuestionError struct {
 
 // Error contains the host, quoted and capped, and the problem.
 func (e *QuestionError) Error() string {
-	return fmt.Sprintf("verification host %s: %s", foreign.QuoteASCII(e.Host, maxName), e.Problem)
+	return fmt.Sprintf("verification host %s: %s", untrusted.QuoteASCII(e.Host, maxName), e.Problem)
 }
 
 // CheckHost checks that host can be queried: at least two labels, each of 1 to 63 letters,
@@ -48,7 +48,7 @@ type DomainError struct {
 
 // Error contains the domain, quoted and capped, and the problem.
 func (e *DomainError) Error() string {
-	return fmt.Sprintf("domain %s: %s", foreign.QuoteASCII(e.Domain, maxName), e.Problem)
+	return fmt.Sprintf("domain %s: %s", untrusted.QuoteASCII(e.Domain, maxName), e.Problem)
 }
 
 // CheckDomain returns the form in which the DNS holds a domain whose logins an organization
@@ -77,7 +77,7 @@ func CheckDomain(domain string) (ascii string, err error) {
 		if problem := addressProblem(domain, wholeDomain); problem != "" {
 			return refuse(problem)
 		}
-		return refuse(fmt.Sprintf("has a label that domains do not have (%s): %s; give %s", foreign.QuoteASCII(invalidLabel(domain), maxLabel), plainIDNA(err), wholeDomain))
+		return refuse(fmt.Sprintf("has a label that domains do not have (%s): %s; give %s", untrusted.QuoteASCII(invalidLabel(domain), maxLabel), plainIDNA(err), wholeDomain))
 	}
 	if problem := nameProblem(ascii, wholeDomain); problem != "" {
 		return refuse(problem)
@@ -216,7 +216,7 @@ func labelProblem(label string) string {
 		return "has an empty label (a dot too many)"
 	}
 	if len(label) > maxLabel {
-		return fmt.Sprintf("has a label of %d bytes (%s); a label has at most %d", len(label), foreign.QuoteASCII(label, 20), maxLabel)
+		return fmt.Sprintf("has a label of %d bytes (%s); a label has at most %d", len(label), untrusted.QuoteASCII(label, 20), maxLabel)
 	}
 	for _, r := range label {
 		switch {
@@ -261,7 +261,7 @@ func isOdd(r rune) bool { return r != '.' && !isHostRune(r) }
 // shownHost returns a host name as it is, and quotes any other name.
 func shownHost(name string) string {
 	if name == "" || len(name) > maxName+1 || strings.ContainsFunc(name, isOdd) {
-		return foreign.QuoteASCII(name, maxName)
+		return untrusted.QuoteASCII(name, maxName)
 	}
 	return name
 }

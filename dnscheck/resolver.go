@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // The transports of queries to a resolver.
@@ -84,7 +84,7 @@ func (r Resolver) shown() string {
 	if r.ServerName == "" && r.Path == "" && r.Perspective == "" {
 		return r.String()
 	}
-	return foreign.QuoteASCII(r.String(), 100)
+	return untrusted.QuoteASCII(r.String(), 100)
 }
 
 // Protected reports whether no attacker on the path can forge the resolver's answers: it is
@@ -121,7 +121,7 @@ func ParseResolver(s string) (Resolver, error) {
 	}
 	port, known := defaultPorts[r.Transport]
 	if err == nil && !known {
-		err = fmt.Errorf("unknown scheme %s; use an address, or tcp:// or https:// and an address", foreign.QuoteASCII(scheme, 20))
+		err = fmt.Errorf("unknown scheme %s; use an address, or tcp:// or https:// and an address", untrusted.QuoteASCII(scheme, 20))
 	}
 	if err == nil && port != defaultPort {
 		rest, r.ServerName, err = cutName(rest, "#")
@@ -137,7 +137,7 @@ func ParseResolver(s string) (Resolver, error) {
 		r.Addr, err = parseAddr(rest, port)
 	}
 	if err != nil {
-		return Resolver{}, fmt.Errorf("resolver %s: %w", foreign.QuoteASCII(s, 100), err)
+		return Resolver{}, fmt.Errorf("resolver %s: %w", untrusted.QuoteASCII(s, 100), err)
 	}
 	r.Name = r.String()
 	return r, r.check()
@@ -203,7 +203,7 @@ func (r Resolver) check() error {
 			return fmt.Errorf("resolver %s: want a plain path, such as %s", r.shown(), defaultPath)
 		}
 	default:
-		return fmt.Errorf("resolver %s: unknown transport %s; use udp, tcp or https", r.Addr, foreign.QuoteASCII(r.Transport, 20))
+		return fmt.Errorf("resolver %s: unknown transport %s; use udp, tcp or https", r.Addr, untrusted.QuoteASCII(r.Transport, 20))
 	}
 	if r.ServerName != "" {
 		if problem := nameProblem(r.ServerName, "the name in its certificate"); problem != "" {

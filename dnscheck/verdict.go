@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // State is the state of the token at the host.
@@ -165,7 +165,7 @@ func (v Verdict) Sentence() string {
 	switch {
 	case v.Reason == ReasonOtherValue && len(o.Values) > 0:
 		more := andMore(len(o.Values) - 1 + o.MoreValues)
-		return fmt.Sprintf("%s: %s%s.", strings.TrimSuffix(v.Plain(), "."), foreign.QuoteASCII(o.Values[0], shownValue), more)
+		return fmt.Sprintf("%s: %s%s.", strings.TrimSuffix(v.Plain(), "."), untrusted.QuoteASCII(o.Values[0], shownValue), more)
 	case (v.Reason == ReasonNoName || v.Reason == ReasonNoRecord) && len(o.Aliases) > 0:
 		lacks := "does not exist"
 		if v.Reason == ReasonNoRecord {
@@ -356,7 +356,7 @@ func (o Observation) record() ObservationRecord {
 		NegativeTTL: o.NegativeTTL.Seconds(), Milliseconds: float64(o.Took.Microseconds()) / 1000, Err: o.Err,
 	}
 	for _, value := range o.Values {
-		r.Values = append(r.Values, foreign.QuoteASCII(value, shownValue))
+		r.Values = append(r.Values, untrusted.QuoteASCII(value, shownValue))
 	}
 	for _, name := range o.Aliases {
 		r.Aliases = append(r.Aliases, shownHost(name))

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // stamp returns a time as pages show it, readable by scripts and screen readers.
@@ -43,4 +43,4 @@ func grouped(n int64) string {
 const mostPrintable = 500
 
 // printable returns foreign text on one line: control characters escaped, its length bounded.
-func printable(text string) string { return foreign.Plain(text, mostPrintable) }
+func printable(text string) string { return untrusted.Plain(text, mostPrintable) }

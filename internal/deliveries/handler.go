@@ -10,7 +10,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // Handler is the asynq handler of a tenant's deliveries.
@@ -210,7 +210,7 @@ const longestName = 64
 // log writes the line of an execution.
 func (h *Handler) log(ctx context.Context, t *asynq.Task, x execution, v *verdict, took time.Duration) {
 	attrs := []slog.Attr{
-		slog.String("type", foreign.Cut(t.Type(), longestName)), slog.String("tenant", foreign.Cut(x.Tenant, longestName)), slog.String("task_id", x.taskID),
+		slog.String("type", untrusted.Cut(t.Type(), longestName)), slog.String("tenant", untrusted.Cut(x.Tenant, longestName)), slog.String("task_id", x.taskID),
 		slog.String("outcome", string(v.outcome)), slog.Duration("took", took), slog.Int("attempt", x.retried),
 	}
 	if v.reason != "" {

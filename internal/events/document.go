@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -44,10 +44,10 @@ func (d Data) cut() Data {
 	for _, text := range []*string{
 		&d.Tenant, &d.OrganizationID, &d.DiscoveryDomainID, &d.Domain, &d.Run, &d.Kind, &d.Reason, &d.Action,
 	} {
-		*text = foreign.Cut(*text, maxText)
+		*text = untrusted.Cut(*text, maxText)
 	}
 	return d
 }
 
-// Cut is [foreign.Cut].
-func Cut(s string, most int) string { return foreign.Cut(s, most) }
+// Cut is [untrusted.Cut].
+func Cut(s string, most int) string { return untrusted.Cut(s, most) }

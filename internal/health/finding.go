@@ -3,7 +3,7 @@ package health
 import (
 	"fmt"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // Level is the severity of a finding.
@@ -62,5 +62,5 @@ func (f Finding) String() string {
 	if f.Fix != "" {
 		text += " -> " + f.Fix
 	}
-	return fmt.Sprintf("%-8s %s: %s", f.Level, foreign.Plain(f.Subject, maxLine), foreign.Plain(text, maxLine))
+	return fmt.Sprintf("%-8s %s: %s", f.Level, untrusted.Plain(f.Subject, maxLine), untrusted.Plain(text, maxLine))
 }

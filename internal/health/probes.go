@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strings"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // maxText bounds each text of an answer, in characters.
@@ -69,8 +69,8 @@ func reportOf(f Finding) checkReport {
 	if f.Fix != "" {
 		text += ": " + f.Fix
 	}
-	text = foreign.Plain(text, maxText)
-	one := checkReport{Name: foreign.Plain(f.Subject, maxText), OK: f.Level != Wrong}
+	text = untrusted.Plain(text, maxText)
+	one := checkReport{Name: untrusted.Plain(f.Subject, maxText), OK: f.Level != Wrong}
 	if one.OK {
 		one.Note = text
 	} else {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/foreign"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
+	"orgops/internal/untrusted"
 )
 
 // RedisSettings are the Redis to be tested.
@@ -262,7 +262,7 @@ func queues(ctx context.Context, s RedisSettings) []Finding {
 		const most = 5
 		var quoted []string
 		for _, name := range names[:min(len(names), most)] {
-			quoted = append(quoted, foreign.Quote(name, 60))
+			quoted = append(quoted, untrusted.Quote(name, 60))
 		}
 		found = append(found, warn("give orgops a Redis, or a database, of its own", "%d queues in it are not orgops's (%s)", len(names), strings.Join(quoted, ", ")))
 	}

@@ -15,9 +15,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/foreign"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 	"orgops/internal/web"
 )
 
@@ -201,4 +201,4 @@ func writeJSON(w io.Writer, v any) {
 const shownRunes = 64
 
 // shown returns a client's text, quoted and cut.
-func shown(s string) string { return foreign.Quote(s, shownRunes) }
+func shown(s string) string { return untrusted.Quote(s, shownRunes) }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"orgops/internal/foreign"
 	"orgops/internal/spelling"
+	"orgops/internal/untrusted"
 )
 
 // RowError describes a bad row: all of its errors are in Msg, in one line. Values of the row
@@ -75,7 +75,7 @@ const (
 )
 
 // quoted returns a value of the input for an error.
-func quoted(s string) string { return foreign.Quote(s, shownRunes) }
+func quoted(s string) string { return untrusted.Quote(s, shownRunes) }
 
 // names lists names, each with the known one that was probably meant.
 func names(all, known []string) string {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -148,7 +148,7 @@ func shown(value json.RawMessage) string {
 	if json.Unmarshal(value, &text) == nil && value[0] == '"' {
 		return quoted(text)
 	}
-	return foreign.Plain(string(value), shownRunes)
+	return untrusted.Plain(string(value), shownRunes)
 }
 
 var (

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/foreign"
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -128,7 +128,7 @@ const maxHeader = 200
 // headerOf returns the header of a run's rows as text.
 func headerOf(d ledger.Description) string {
 	if d.Format == FormatCSV {
-		return foreign.Plain(strings.Join(d.Columns, ","), maxHeader)
+		return untrusted.Plain(strings.Join(d.Columns, ","), maxHeader)
 	}
 	return "none: JSON Lines"
 }

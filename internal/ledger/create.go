@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // maxDescription bounds a description as JSON, in bytes: lists read many headers at once.
@@ -158,4 +158,6 @@ func origin(scan bool) string {
 }
 
 // truncated returns at most maxLabel characters of a valid text.
-func truncated(text string) string { return foreign.Cut(strings.ToValidUTF8(text, "\uFFFD"), maxLabel) }
+func truncated(text string) string {
+	return untrusted.Cut(strings.ToValidUTF8(text, "\uFFFD"), maxLabel)
+}

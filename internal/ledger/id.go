@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // RunID names a run: 1 to 64 of A-Z, a-z, 0-9, _ and -. It is chosen by the
@@ -146,4 +146,4 @@ func (s Segment) Validate() error {
 }
 
 // quoted returns the beginning of a text in quotes, for error messages.
-func quoted(text string) string { return foreign.Quote(text, 100) }
+func quoted(text string) string { return untrusted.Quote(text, 100) }

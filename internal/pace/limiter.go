@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -381,13 +381,13 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 func (l *Limiter) Block(ctx context.Context, operation, reason string) error {
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	fresh, err := blockScript.Run(own, l.cfg.Redis, []string{l.key}, operation, foreign.Plain(reason, maxReason)).Bool()
+	fresh, err := blockScript.Run(own, l.cfg.Redis, []string{l.key}, operation, untrusted.Plain(reason, maxReason)).Bool()
 	if err != nil {
 		return fmt.Errorf("block %s of tenant %s: %w", operation, l.cfg.Tenant, err)
 	}
 	l.remember(operation)
 	if fresh {
-		l.cfg.Logger.WarnContext(ctx, "operation blocked", "operation", operation, "reason", foreign.Plain(reason, maxReason))
+		l.cfg.Logger.WarnContext(ctx, "operation blocked", "operation", operation, "reason", untrusted.Plain(reason, maxReason))
 	}
 	return nil
 }

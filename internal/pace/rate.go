@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // Rate is a number of requests per time. The zero Rate is no limit.
@@ -34,7 +34,7 @@ func ParseRate(text string) (Rate, error) {
 		return Rate{}, nil
 	}
 	wrong := func(rule string) (Rate, error) {
-		return Rate{}, fmt.Errorf("%s: %s", foreign.Quote(text, 40), rule)
+		return Rate{}, fmt.Errorf("%s: %s", untrusted.Quote(text, 40), rule)
 	}
 	const forms = `want a form such as 16/s, 0.5/s, 150/min, 1000/h, or "unlimited"`
 	count, unit, ok := strings.Cut(text, "/")

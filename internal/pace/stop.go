@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -69,7 +69,7 @@ func (e *StoppedError) Blocked() bool { return true }
 // stays. It returns after [StopEffective], when no worker that reaches Redis changes
 // anything any more.
 func (l *Limiter) Stop(ctx context.Context, by, reason string) (Stop, error) {
-	about, _ := json.Marshal(Stop{By: foreign.Plain(by, maxReason), Reason: foreign.Plain(reason, maxReason)}) // strings always encode
+	about, _ := json.Marshal(Stop{By: untrusted.Plain(by, maxReason), Reason: untrusted.Plain(reason, maxReason)}) // strings always encode
 	stop, err := l.storeStop(ctx, about)
 	if err != nil {
 		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.cfg.Tenant, err)
@@ -118,7 +118,7 @@ func parseStop(stored string) (s Stop, err error) {
 		err = json.Unmarshal([]byte(about), &s)
 	}
 	if err != nil {
-		return Stop{}, fmt.Errorf("stored stop %s: %w", foreign.Quote(stored, 40), err)
+		return Stop{}, fmt.Errorf("stored stop %s: %w", untrusted.Quote(stored, 40), err)
 	}
 	s.At = time.UnixMicro(us).UTC()
 	return s, nil

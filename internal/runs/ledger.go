@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/foreign"
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 )
 
 // MaxRows is the most rows of a run.
@@ -53,7 +53,7 @@ func (l *Ledger) Exact(ctx context.Context, run ledger.Run) (ledger.Run, error) 
 func readable(run ledger.Run, counts ledger.Counts) ledger.Run {
 	run.Counts = maps.Clone(counts)
 	maps.DeleteFunc(run.Counts, func(_ ledger.Outcome, rows int64) bool { return rows == 0 })
-	run.Label, run.Caller = foreign.Plain(run.Label, maxLabel), foreign.Plain(run.Caller, maxLabel)
+	run.Label, run.Caller = untrusted.Plain(run.Label, maxLabel), untrusted.Plain(run.Caller, maxLabel)
 	if run.Cancelled {
 		run.Control = ledger.Control{Cancelled: true}
 	}

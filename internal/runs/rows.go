@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"orgops/internal/engine"
-	"orgops/internal/foreign"
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 	"orgops/tasks/handlers"
 )
 
@@ -215,7 +215,7 @@ func (l *Ledger) ItemOf(ctx context.Context, seg ledger.Segment, row ledger.Row)
 
 // resultOf returns the result of a settled row.
 func resultOf(item int64, r ledger.Result) Result {
-	r.Detail = foreign.Plain(r.Detail, maxDetail)
+	r.Detail = untrusted.Plain(r.Detail, maxDetail)
 	return Result{Item: item, Result: r}
 }
 
@@ -240,7 +240,7 @@ func (c numbered) openRow(item int64, row ledger.RowState) OpenRow {
 // note returns, in words, why the last execution left an open row.
 func (c numbered) note(row ledger.RowState) string {
 	if row.Err != nil {
-		return foreign.Plain(row.Err.Error(), maxDetail)
+		return untrusted.Plain(row.Err.Error(), maxDetail)
 	}
 	note := engine.ParseNote(row.Checkpoint.Memo)
 	text := string(note.Outcome)
@@ -250,7 +250,7 @@ func (c numbered) note(row ledger.RowState) string {
 	if note.Reason != "" {
 		text += ": " + note.Reason
 	}
-	return foreign.Plain(cmp.Or(row.Checkpoint.Note, text), maxDetail)
+	return untrusted.Plain(cmp.Or(row.Checkpoint.Note, text), maxDetail)
 }
 
 // verification reads the memo of an open row of domain:verify; the zero value if the row is

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -62,4 +62,4 @@ func parseJSON(data []byte) (any, error) {
 }
 
 // capped returns the beginning of a text of others for a message.
-func capped(s string) string { return foreign.Plain(s, 60) }
+func capped(s string) string { return untrusted.Plain(s, 60) }

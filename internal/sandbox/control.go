@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -51,14 +51,14 @@ func (s *Sandbox) serveControl(w http.ResponseWriter, r *http.Request) {
 // a browser that DNS has directed here uses another name.
 func local(r *http.Request) bool {
 	from, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil || !foreign.IsLoopback(from) {
+	if err != nil || !untrusted.IsLoopback(from) {
 		return false
 	}
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
 	}
-	return foreign.IsLoopback(host)
+	return untrusted.IsLoopback(host)
 }
 
 // getRequests returns the request log after ?since=, optionally of one ?operation=.

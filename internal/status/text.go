@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // Fact is a property, for people.
@@ -43,13 +43,13 @@ const (
 )
 
 // Shown caps text of a stranger.
-func Shown(s string) string { return foreign.Plain(s, longestShown) }
+func Shown(s string) string { return untrusted.Plain(s, longestShown) }
 
 // Whole is [Shown] of a text that is copied, such as the value of a TXT record, and of no
 // use if it is cut.
-func Whole(s string) string { return foreign.Plain(s, len(s)) }
+func Whole(s string) string { return untrusted.Plain(s, len(s)) }
 
-func reason(text string) string { return foreign.Plain(text, longestReason) }
+func reason(text string) string { return untrusted.Plain(text, longestReason) }
 
 // Stamp formats a time; "" if it is zero.
 func Stamp(at time.Time) string {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"orgops/internal/events"
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 const historyRestored = "restored"
@@ -46,7 +46,7 @@ func (s *DomainState) Clear(at time.Time, what, why string) {
 
 // Note adds an entry to the history.
 func (s *DomainState) Note(at time.Time, what, why string) {
-	s.History = append(s.History, HistoryEntry{At: second(at), What: what, Why: foreign.Cut(why, maxSentence)})
+	s.History = append(s.History, HistoryEntry{At: second(at), What: what, Why: untrusted.Cut(why, maxSentence)})
 	if more := len(s.History) - maxHistory; more > 0 {
 		s.History = s.History[more:]
 	}

@@ -7,7 +7,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/events"
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // Observation is the result of a check of a domain's token by a sweep.
@@ -122,10 +122,10 @@ func (s *DomainState) Found(domainID string, at time.Time) {
 
 // describe stores the verdict for people.
 func (s *DomainState) describe(v dnscheck.Verdict) {
-	s.Sentence = foreign.Cut(v.Sentence(), maxSentence)
+	s.Sentence = untrusted.Cut(v.Sentence(), maxSentence)
 	for _, o := range v.Observations {
 		for _, value := range o.Values {
-			if quoted := foreign.QuoteASCII(value, maxValue); len(s.Values) < maxValues && !slices.Contains(s.Values, quoted) {
+			if quoted := untrusted.QuoteASCII(value, maxValue); len(s.Values) < maxValues && !slices.Contains(s.Values, quoted) {
 				s.Values = append(s.Values, quoted)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/foreign"
 	"orgops/internal/sweep"
+	"orgops/internal/untrusted"
 )
 
 // Bounds of the rules for domains whose token is gone.
@@ -75,7 +75,7 @@ func checkProtected(p string) error {
 // OnLoopback reports whether the API is on this machine: the tenant is a sandbox.
 func (t *Settings) OnLoopback() bool {
 	u, err := url.Parse(t.BaseURL)
-	return err == nil && foreign.IsLoopback(u.Hostname())
+	return err == nil && untrusted.IsLoopback(u.Hostname())
 }
 
 // Warnings returns the suspicious settings.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // IsLoopback reports whether only this machine can reach an address, host:port. An empty host
@@ -20,7 +20,7 @@ func IsLoopback(addr string) (bool, error) {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return false, fmt.Errorf("%q: want a port from 0 to 65535, got %q", addr, port)
 	}
-	return foreign.IsLoopback(host), nil
+	return untrusted.IsLoopback(host), nil
 }
 
 // Host returns the host that a request is for, as names are compared, without its port.
@@ -35,5 +35,5 @@ func Host(r *http.Request) string {
 // IsLocal reports whether a host, as [Host] returns it, can only be this machine, however its
 // name is resolved.
 func IsLocal(host string) bool {
-	return foreign.IsLoopback(host) || strings.HasSuffix(host, ".localhost") // RFC 6761 6.3
+	return untrusted.IsLoopback(host) || strings.HasSuffix(host, ".localhost") // RFC 6761 6.3
 }

@@ -20,7 +20,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // Config configures a [Sender].
@@ -251,7 +251,7 @@ func (r *receiver) unanswered(ctx context.Context, err error, hide *strings.Repl
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	reason := foreign.Plain(hide.Replace(err.Error()), longestExcerpt)
+	reason := untrusted.Plain(hide.Replace(err.Error()), longestExcerpt)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		reason = fmt.Sprintf("no answer within %s", attemptTimeout)
 	}
@@ -267,7 +267,7 @@ func excerpt(text string, hide *strings.Replacer) string {
 	if text == "" {
 		return ""
 	}
-	return ": " + foreign.Quote(text, longestExcerpt)
+	return ": " + untrusted.Quote(text, longestExcerpt)
 }
 
 // hidden replaces a secret.

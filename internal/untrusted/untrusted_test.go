@@ -1,11 +1,11 @@
-package foreign_test
+package untrusted_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/internal/foreign"
+	"orgops/internal/untrusted"
 )
 
 // TestTexts shows each text with at most four characters, or bytes.
@@ -25,7 +25,7 @@ func TestTexts(t *testing.T) {
 		"\ufffd":    {"\ufffd", "\"\ufffd\"", `"\ufffd"`, "\ufffd"},
 	}
 	for s, want := range tests {
-		got := all{foreign.Plain(s, 4), foreign.Quote(s, 4), foreign.QuoteASCII(s, 4), foreign.Cut(s, 4)}
+		got := all{untrusted.Plain(s, 4), untrusted.Quote(s, 4), untrusted.QuoteASCII(s, 4), untrusted.Cut(s, 4)}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", s, diff)
 		}
@@ -38,7 +38,7 @@ func TestIsLoopback(t *testing.T) {
 		"": false, "0.0.0.0": false, "::": false, "10.0.0.1": false, "example.com": false, "localhost.evil.com": false, "x.localhost": false,
 	}
 	for host, want := range tests {
-		if got := foreign.IsLoopback(host); got != want {
+		if got := untrusted.IsLoopback(host); got != want {
 			t.Errorf("%s: %v, want %v", host, got, want)
 		}
 	}

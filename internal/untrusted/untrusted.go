@@ -1,7 +1,7 @@
-// Package foreign shows texts of others, such as values of files and messages of servers, in
-// errors, logs and pages: cut, and so that no character of theirs can hide or imitate another,
-// and tells names of this machine.
-package foreign
+// Package untrusted shows text that comes from outside, such as values of files and messages of
+// servers, in errors, logs and pages: cut, and with escapes for characters that could hide or
+// imitate others. It also reports whether a host that somebody names is this machine.
+package untrusted
 
 import (
 	"fmt"
