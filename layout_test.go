@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // listFrom is the number of files from which on a package lists them in its comment.
@@ -49,7 +52,8 @@ func TestFilesReadDownward(t *testing.T) {
 			t.Errorf("%s: %s is listed, but there is no such file", name, file)
 		}
 		if up := upwardUses(files, list); len(up) != upward[name] {
-			t.Errorf("%s: files use %d names of files above them, want %d:\n\t%s", name, len(up), upward[name], strings.Join(up, "\n\t"))
+			t.Errorf("%s: files use %d names of files above them, want %d:\n\t%s", name, len(up), upward[name],
+				strings.Join(up, "\n\t"))
 		}
 	}
 }
@@ -137,4 +141,58 @@ func upwardUses(files map[string]*ast.File, list []string) (uses []string) {
 		}
 	}
 	return slices.Sorted(maps.Keys(seen))
+}
+
+// mostColumns is the largest width of a line of code. A line may be longer by a literal of its
+// own, such as a message or the tag of a field, which is not broken.
+const mostColumns = 120
+
+// TestLinesAreShort checks the width of all lines of code; that of comments is the linter's.
+func TestLinesAreShort(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && entry.Name() == ".git":
+			return fs.SkipDir
+		case entry.IsDir() || filepath.Ext(path) != ".go":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		literals := widestLiterals(path, text)
+		for i, line := range strings.Split(string(text), "\n") {
+			comment := strings.HasPrefix(strings.TrimSpace(line), "//")
+			if width := utf8.RuneCountInString(line); width > mostColumns && !comment && literals[i+1] < mostColumns/3 {
+				t.Errorf("%s:%d has %d columns, want at most %d", path, i+1, width, mostColumns)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// widestLiterals returns the width of the widest string literal of each line.
+func widestLiterals(path string, text []byte) map[int]int {
+	set := token.NewFileSet()
+	file := set.AddFile(path, -1, len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, 0)
+	widths := map[int]int{}
+	for {
+		at, kind, literal := s.Scan()
+		if kind == token.EOF {
+			return widths
+		}
+		if kind == token.STRING {
+			for i, line := range strings.Split(literal, "\n") {
+				n := set.Position(at).Line + i
+				widths[n] = max(widths[n], utf8.RuneCountInString(line))
+			}
+		}
+	}
 }

@@ -126,7 +126,8 @@ func privateKeyOfPEM(content []byte) (jose.JSONWebKey, error) {
 	return jose.JSONWebKey{}, errNoPrivateKey
 }
 
-var errEncrypted = errors.New("its key is encrypted, and the worker has no passphrase for it: store it unencrypted, in a file that only the worker can read")
+var errEncrypted = errors.New(
+	"its key is encrypted, and the worker has no passphrase for it: store it unencrypted, in a file that only the worker can read")
 
 func privateKeyOfJWK(content []byte) (jose.JSONWebKey, error) {
 	var key jose.JSONWebKey
@@ -147,7 +148,8 @@ func fitting(key jose.JSONWebKey, wanted jose.SignatureAlgorithm) (jose.Signatur
 	var only string
 	switch k := key.Key.(type) {
 	case *rsa.PrivateKey:
-		can, only = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.PS256}, "an RSA key signs with RS256, RS384 or PS256"
+		can, only = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.PS256},
+			"an RSA key signs with RS256, RS384 or PS256"
 		if bits := k.N.BitLen(); bits < leastRSABits {
 			return "", fmt.Errorf("an RSA key of %d bits is too small: want %d or more", bits, leastRSABits)
 		}

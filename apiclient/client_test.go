@@ -107,7 +107,8 @@ func answer(status int, body string) http.HandlerFunc {
 
 // refuse answers with an error of the API.
 func refuse(status int, message string) http.HandlerFunc {
-	return answer(status, fmt.Sprintf(`{"statusCode":%d,"error":%q,"message":%q}`, status, http.StatusText(status), message))
+	return answer(status, fmt.Sprintf(`{"statusCode":%d,"error":%q,"message":%q}`, status,
+		http.StatusText(status), message))
 }
 
 // noJWT is the live service's answer to a bearer token that is no JWT.
@@ -128,15 +129,18 @@ func TestBaseURL(t *testing.T) {
 		{"http on localhost", "http://localhost:80/api/v2", ""},
 		{"port 65535", "https://tenant.example:65535/api/v2", ""},
 		{"empty", "", "base URL: missing: want https://HOST/api/v2"},
-		{"http elsewhere", "http://tenant.example/api/v2", `base URL: http is for loopback addresses only, and "tenant.example" is none: want https`},
-		{"http on a private address", "http://10.0.0.1/api/v2", `base URL: http is for loopback addresses only, and "10.0.0.1" is none: want https`},
+		{"http elsewhere", "http://tenant.example/api/v2",
+			`base URL: http is for loopback addresses only, and "tenant.example" is none: want https`},
+		{"http on a private address", "http://10.0.0.1/api/v2",
+			`base URL: http is for loopback addresses only, and "10.0.0.1" is none: want https`},
 		{"another scheme", "ftp://tenant.example/api/v2", `base URL: want https://HOST/…, got the scheme "ftp"`},
 		{"no scheme", "tenant.example/api/v2", `base URL: want https://HOST/…, got the scheme ""`},
 		{"opaque", "https:tenant.example/api/v2", "base URL: no host in it: want https://HOST/…"},
 		{"no host", "https:///api/v2", "base URL: no host in it: want https://HOST/…"},
 		{"no path", "https://tenant.example", `base URL: want a path that ends in /api/v2, got ""`},
 		{"another path", "https://tenant.example/api/v3", `base URL: want a path that ends in /api/v2, got "/api/v3"`},
-		{"a last slash", "https://tenant.example/api/v2/", `base URL: want a path that ends in /api/v2, got "/api/v2/": leave the last / out`},
+		{"a last slash", "https://tenant.example/api/v2/",
+			`base URL: want a path that ends in /api/v2, got "/api/v2/": leave the last / out`},
 		{"a double slash", "https://tenant.example//api/v2", `base URL: want a plain path, got "//api/v2"`},
 		{"dots", "https://tenant.example/x/../api/v2", `base URL: want a plain path, got "/x/../api/v2"`},
 		{"escaped", "https://tenant.example/a%2Fb/api/v2", `base URL: want a plain path, got "/a%2Fb/api/v2"`},
@@ -189,9 +193,12 @@ func TestNewRefusesWrongSettings(t *testing.T) {
 	}{
 		{"base URL", func(c *apiclient.Config) { c.BaseURL = "" }, "api client: base URL: missing: want https://HOST/api/v2"},
 		{"tokens", func(c *apiclient.Config) { c.Tokens = nil }, "api client: no token source"},
-		{"user agent", func(c *apiclient.Config) { c.UserAgent = "a\nb" }, `api client: user agent: "a\nb" has characters that a header cannot carry`},
-		{"timeout", func(c *apiclient.Config) { c.Timeout = -1 }, "api client: want a timeout of 0 (the default) or more, got -1ns"},
-		{"connections", func(c *apiclient.Config) { c.MaxConns = -1 }, "api client: want 0 (the default) or more connections, got -1"},
+		{"user agent", func(c *apiclient.Config) { c.UserAgent = "a\nb" },
+			`api client: user agent: "a\nb" has characters that a header cannot carry`},
+		{"timeout", func(c *apiclient.Config) { c.Timeout = -1 },
+			"api client: want a timeout of 0 (the default) or more, got -1ns"},
+		{"connections", func(c *apiclient.Config) { c.MaxConns = -1 },
+			"api client: want 0 (the default) or more connections, got -1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := good
@@ -226,7 +233,8 @@ func TestRequestsOnTheWire(t *testing.T) {
 					apiclient.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: new(false)})
 				return err
 			},
-			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID, Body: `{"status":"verified","use_for_organization_discovery":false}`},
+			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID,
+				Body: `{"status":"verified","use_for_organization_discovery":false}`},
 		},
 		{
 			"patch the status alone", 200, domainRecord,
@@ -234,15 +242,18 @@ func TestRequestsOnTheWire(t *testing.T) {
 				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID, apiclient.DiscoveryDomainUpdate{Status: &verified})
 				return err
 			},
-			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID, Body: `{"status":"verified"}`},
+			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID,
+				Body: `{"status":"verified"}`},
 		},
 		{
 			"patch the flag alone", 200, domainRecord,
 			func(ctx context.Context, c *apiclient.Client) error {
-				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID, apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)})
+				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID,
+					apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)})
 				return err
 			},
-			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID, Body: `{"use_for_organization_discovery":true}`},
+			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID,
+				Body: `{"use_for_organization_discovery":true}`},
 		},
 		{
 			"get", 200, domainRecord,
@@ -265,7 +276,8 @@ func TestRequestsOnTheWire(t *testing.T) {
 				_, err := c.CreateTemplate(ctx, goodTemplate())
 				return err
 			},
-			seen{Method: "POST", Path: "/verifiable-credentials/verification/templates", Body: `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`},
+			seen{Method: "POST", Path: "/verifiable-credentials/verification/templates",
+				Body: `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`},
 		},
 		{
 			"create with everything", 201, `{"id":"vct_1"}`,
@@ -276,7 +288,8 @@ func TestRequestsOnTheWire(t *testing.T) {
 				_, err := c.CreateTemplate(ctx, r)
 				return err
 			},
-			seen{Method: "POST", Path: "/verifiable-credentials/verification/templates", Body: `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"birth_date":false,"portrait":true}}},"well_known_trusted_issuers":"aamva","custom_certificate_authority":"PEM"}`},
+			seen{Method: "POST", Path: "/verifiable-credentials/verification/templates",
+				Body: `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"birth_date":false,"portrait":true}}},"well_known_trusted_issuers":"aamva","custom_certificate_authority":"PEM"}`},
 		},
 		{
 			"list organizations", 200, `{"organizations":[]}`,
@@ -457,7 +470,8 @@ func TestGateSeesEveryRequest(t *testing.T) {
 		if _, ok := errors.AsType[noPermit](err); !ok {
 			t.Errorf("the gate's error is not reached: %v", err)
 		}
-		want := "remove_organization_clients: DELETE /organizations/" + orgID + "/clients: no permit to send: no permit within 20s"
+		want := "remove_organization_clients: DELETE /organizations/" + orgID +
+			"/clients: no permit to send: no permit within 20s"
 		if err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
@@ -578,7 +592,8 @@ func TestBeforeSending(t *testing.T) {
 }
 
 func TestObserveAndLog(t *testing.T) {
-	a := serve(t, answer(404, `{"statusCode":404,"error":"Not Found","message":"No organization found by that id or name"}`))
+	a := serve(t,
+		answer(404, `{"statusCode":404,"error":"Not Found","message":"No organization found by that id or name"}`))
 	var observed []string
 	var logged bytes.Buffer
 	c := a.client(t, func(cfg *apiclient.Config) {

@@ -85,7 +85,8 @@ func of(box *sandbox.Sandbox) apiclient.ClientCredentialsConfig {
 func TestAuthMethods(t *testing.T) {
 	box := startSandbox(t)
 	box.TrustKeys(rsaKey().Public(), ecKey().Public())
-	params := pemOf("EC PARAMETERS", []byte{6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7}) // as openssl writes before the key
+	// as openssl writes before the key
+	params := pemOf("EC PARAMETERS", []byte{6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7})
 	sec1 := pemOf("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(ecKey())))
 	for _, tc := range []struct {
 		name      string
@@ -132,7 +133,8 @@ func TestAuthMethods(t *testing.T) {
 	})
 	t.Run("an audience that is not the server", func(t *testing.T) {
 		cfg := of(box)
-		cfg.Method, cfg.KeyFile, cfg.AssertionAudience = apiclient.AuthPrivateKeyJWT, keyFile(t, pkcs8(rsaKey())), "https://other.example/"
+		cfg.Method, cfg.KeyFile, cfg.AssertionAudience = apiclient.AuthPrivateKeyJWT, keyFile(t, pkcs8(rsaKey())),
+			"https://other.example/"
 		_, err := apiclient.ClientCredentials(cfg).Token(t.Context())
 		if got := tokenError(t, err); got.Status != 401 || !strings.Contains(got.Description, "aud") {
 			t.Errorf("got %v", err)
@@ -150,7 +152,8 @@ func TestBasic(t *testing.T) {
 		t.Errorf("the secret is in the form too: %v", e.forms[0])
 	}
 	// Both are form-encoded first (RFC 6749 section 2.3.1).
-	if want := "Basic " + base64.StdEncoding.EncodeToString([]byte("the+id:a%3Ab+c%25")); e.headers[0].Get("Authorization") != want {
+	if want := "Basic " + base64.StdEncoding.EncodeToString([]byte("the+id:a%3Ab+c%25")); e.headers[0].Get(
+		"Authorization") != want {
 		t.Errorf("got %q, want %q", e.headers[0].Get("Authorization"), want)
 	}
 }
@@ -162,7 +165,8 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locked := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-256-CBC,00"}, Bytes: []byte("x")}))
+	locked := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+		Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-256-CBC,00"}, Bytes: []byte("x")}))
 	const encrypted = "its key is encrypted, and the worker has no passphrase for it: store it unencrypted, in a file that only the worker can read"
 	const none = "it has no private key: want PEM (PKCS#8, PKCS#1 or SEC1) or a JWK"
 	for _, tc := range []struct{ name, key, algorithm, want string }{
@@ -170,7 +174,8 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 		{"small JWK", jwk(small, "", ""), "", "an RSA key of 1024 bits is too small: want 2048 or more"},
 		{"another curve", pkcs8(p384), "", "a key on the curve P-384 cannot be used: want P-256"},
 		{"another kind", pkcs8(ed), "", "a key of this kind cannot be used: want RSA or P-256"},
-		{"a shared secret as JWK", jwk([]byte(clientSecret), "", ""), "", "a key of this kind cannot be used: want RSA or P-256"},
+		{"a shared secret as JWK", jwk([]byte(clientSecret), "", ""), "",
+			"a key of this kind cannot be used: want RSA or P-256"},
 		{"RSA for ES256", pkcs8(rsaKey()), "ES256", `an RSA key signs with RS256, RS384 or PS256, not with "ES256"`},
 		{"RSA for none", pkcs8(rsaKey()), "none", `an RSA key signs with RS256, RS384 or PS256, not with "none"`},
 		{"P-256 for RS256", pkcs8(ecKey()), "RS256", `a P-256 key signs with ES256, not with "RS256"`},
@@ -191,8 +196,10 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 			}
 		})
 	}
-	for _, broken := range []string{pemOf("PRIVATE KEY", []byte(clientSecret)), `{"kty":"RSA","n":"` + clientSecret + `"`} {
-		if err := apiclient.CheckKeyFile(keyFile(t, broken), ""); err == nil || strings.Contains(err.Error(), clientSecret) || !strings.Contains(err.Error(), "cannot be read") {
+	for _, broken := range []string{pemOf("PRIVATE KEY", []byte(clientSecret)),
+		`{"kty":"RSA","n":"` + clientSecret + `"`} {
+		if err := apiclient.CheckKeyFile(keyFile(t, broken), ""); err == nil || strings.Contains(err.Error(), clientSecret) ||
+			!strings.Contains(err.Error(), "cannot be read") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -229,7 +236,8 @@ func TestAssertion(t *testing.T) {
 		if form.Has("client_secret") || e.headers[i].Get("Authorization") != "" {
 			t.Errorf("a secret is sent as well: %v", form)
 		}
-		if form.Get("client_id") != "the id" || form.Get("audience") != "https://tenant.example/api/v2/" || form.Get("grant_type") != "client_credentials" {
+		if form.Get("client_id") != "the id" || form.Get("audience") != "https://tenant.example/api/v2/" ||
+			form.Get("grant_type") != "client_credentials" {
 			t.Errorf("form %v", form)
 		}
 		if got := form.Get("client_assertion_type"); got != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
@@ -262,7 +270,8 @@ func TestClocksThatDiffer(t *testing.T) {
 					there := time.Now().Add(ahead)
 					now, claims := float64(there.Unix()), part(t, e.forms[n-1].Get("client_assertion"), 1)
 					date := there.UTC().Format(http.TimeFormat)
-					if claims["nbf"].(float64) > now || claims["iat"].(float64) > now || claims["exp"].(float64) <= now || claims["exp"].(float64) > now+300 {
+					if claims["nbf"].(float64) > now || claims["iat"].(float64) > now || claims["exp"].(float64) <= now ||
+						claims["exp"].(float64) > now+300 {
 						refused++
 						return response(401, `{"error":"invalid_client"}`, "Date", date), nil
 					}
@@ -301,7 +310,8 @@ func TestClocksThatDiffer(t *testing.T) {
 		file := keyFile(t, pkcs8(ecKey()))
 		synctest.Test(t, func(t *testing.T) {
 			e := &endpoint{answer: func(context.Context, int, *http.Request) (reply, error) {
-				return response(401, `{"error":"invalid_client"}`, "Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)), nil
+				return response(401, `{"error":"invalid_client"}`, "Date",
+					time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)), nil
 			}}
 			s := e.source(func(cfg *apiclient.ClientCredentialsConfig) {
 				cfg.Method, cfg.AssertionAudience, cfg.KeyFile = apiclient.AuthPrivateKeyJWT, "https://tenant.example/", file

@@ -77,7 +77,8 @@ func response(status int, body string, header ...string) reply {
 }
 
 func tokenBody(n int, expiresIn int) string {
-	return fmt.Sprintf(`{"access_token":"token-%d","token_type":"Bearer","expires_in":%d,"scope":"read:organizations"}`, n, expiresIn)
+	return fmt.Sprintf(`{"access_token":"token-%d","token_type":"Bearer","expires_in":%d,"scope":"read:organizations"}`, n,
+		expiresIn)
 }
 
 func giving(expiresIn int) func(context.Context, int, *http.Request) (reply, error) {
@@ -239,7 +240,8 @@ func TestRenewedBeforeItEnds(t *testing.T) {
 	t.Run("a clock that is behind does not fetch for every call", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e := &endpoint{answer: func(context.Context, int, *http.Request) (reply, error) {
-				return response(200, `{"token_type":"bearer","access_token":"`+jwt("x", time.Now().Add(-time.Hour).Unix())+`"}`), nil
+				return response(200,
+					`{"token_type":"bearer","access_token":"`+jwt("x", time.Now().Add(-time.Hour).Unix())+`"}`), nil
 			}}
 			s := e.source()
 			for range 10 {
@@ -364,32 +366,44 @@ func TestTokenErrors(t *testing.T) {
 	}{
 		{"denied", response(401, `{"error":"access_denied","error_description":"Unauthorized"}`),
 			apiclient.TokenError{Status: 401, Code: "access_denied", Description: "Unauthorized"},
-			at + "the token endpoint answered 401 Unauthorized: access_denied: Unauthorized (check the client id, its secret or key, and the audience)"},
-		{"audience", response(403, `{"error":"access_denied","error_description":"Service not enabled within domain: x\u0000"}`),
+			at +
+				"the token endpoint answered 401 Unauthorized: access_denied: Unauthorized (check the client id, its secret or key, and the audience)"},
+		{"audience",
+			response(403, `{"error":"access_denied","error_description":"Service not enabled within domain: x\u0000"}`),
 			apiclient.TokenError{Status: 403, Code: "access_denied", Description: `Service not enabled within domain: x\x00`},
-			at + `the token endpoint answered 403 Forbidden: access_denied: Service not enabled within domain: x\x00 (check the client id, its secret or key, and the audience)`},
+			at +
+				`the token endpoint answered 403 Forbidden: access_denied: Service not enabled within domain: x\x00 (check the client id, its secret or key, and the audience)`},
 		{"quota", response(429, `{"error":"too_many_requests","error_description":"quota"}`, "Retry-After", "30"),
 			apiclient.TokenError{Status: 429, Code: "too_many_requests", Description: "quota", RetryAfter: 30 * time.Second},
 			at + "the token endpoint answered 429 Too Many Requests: too_many_requests: quota"},
 		{"an error with a 200", response(200, `{"error":"invalid_client"}`),
-			apiclient.TokenError{Status: 200, Permanent: true, Code: "invalid_client"}, at + "the token endpoint answered 200 OK: invalid_client"},
+			apiclient.TokenError{Status: 200, Permanent: true, Code: "invalid_client"},
+			at + "the token endpoint answered 200 OK: invalid_client"},
 		{"html", response(502, "<html>"),
 			apiclient.TokenError{Status: 502, Description: `a body of type "application/json"`},
 			at + `the token endpoint answered 502 Bad Gateway: a body of type "application/json"`},
-		{"empty", response(503, ""), apiclient.TokenError{Status: 503}, at + "the token endpoint answered 503 Service Unavailable"},
+		{"empty", response(503, ""), apiclient.TokenError{Status: 503},
+			at + "the token endpoint answered 503 Service Unavailable"},
 		{"a redirect", response(307, "", "Location", "https://other.example/"),
-			apiclient.TokenError{Status: 307}, at + "the token endpoint answered 307 Temporary Redirect (redirects are not followed: check the token URL)"},
+			apiclient.TokenError{Status: 307},
+			at + "the token endpoint answered 307 Temporary Redirect (redirects are not followed: check the token URL)"},
 		{"a redirect to nowhere", response(302, "", "Location", "http://[x"),
-			apiclient.TokenError{Status: 302}, at + "the token endpoint answered 302 Found (redirects are not followed: check the token URL)"},
+			apiclient.TokenError{Status: 302},
+			at + "the token endpoint answered 302 Found (redirects are not followed: check the token URL)"},
 		{"no JSON", response(200, "<html>"), apiclient.TokenError{Status: 200, Permanent: true},
-			at + "oauth2: cannot parse json: invalid character '<' looking for beginning of value: the token endpoint answered 200 OK"},
+			at +
+				"oauth2: cannot parse json: invalid character '<' looking for beginning of value: the token endpoint answered 200 OK"},
 		{"no token in it", response(200, "{}"), apiclient.TokenError{Status: 200, Permanent: true},
 			at + "oauth2: server response missing access_token: the token endpoint answered 200 OK"},
-		{"a lifetime that is none", response(200, `{"access_token":"a","expires_in":"soon"}`), apiclient.TokenError{Status: 200, Permanent: true},
-			at + "oauth2: cannot parse json: json: invalid number literal, trying to unmarshal (left out): the token endpoint answered 200 OK"},
-		{"another type of token", response(200, `{"access_token":"a","token_type":"DPoP"}`), apiclient.TokenError{Status: 200, Permanent: true},
+		{"a lifetime that is none", response(200, `{"access_token":"a","expires_in":"soon"}`),
+			apiclient.TokenError{Status: 200, Permanent: true},
+			at +
+				"oauth2: cannot parse json: json: invalid number literal, trying to unmarshal (left out): the token endpoint answered 200 OK"},
+		{"another type of token", response(200, `{"access_token":"a","token_type":"DPoP"}`),
+			apiclient.TokenError{Status: 200, Permanent: true},
 			at + "it gave something that cannot be sent as a bearer token: the token endpoint answered 200 OK"},
-		{"a token with a line end", response(200, `{"access_token":"a\nb","token_type":"Bearer"}`), apiclient.TokenError{Status: 200, Permanent: true},
+		{"a token with a line end", response(200, `{"access_token":"a\nb","token_type":"Bearer"}`),
+			apiclient.TokenError{Status: 200, Permanent: true},
 			at + "it gave something that cannot be sent as a bearer token: the token endpoint answered 200 OK"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -410,7 +424,8 @@ func TestTokenErrors(t *testing.T) {
 	}
 	t.Run("a stranger's words are bounded", func(t *testing.T) {
 		e := &endpoint{answer: func(context.Context, int, *http.Request) (reply, error) {
-			return response(400, `{"error":"`+strings.Repeat("e", 1000)+`","error_description":"`+strings.Repeat("d", 1000)+`"}`), nil
+			return response(400,
+				`{"error":"`+strings.Repeat("e", 1000)+`","error_description":"`+strings.Repeat("d", 1000)+`"}`), nil
 		}}
 		_, err := e.source().Token(t.Context())
 		if n := len(tokenError(t, err).Error()); n > 700 {
@@ -427,18 +442,23 @@ func TestTokenSettings(t *testing.T) {
 	}{
 		{"http elsewhere", func(c *apiclient.ClientCredentialsConfig) { c.TokenURL = "http://tenant.example/oauth/token" },
 			`no token: token URL: http is for loopback addresses only, and "tenant.example" is none: want https`},
-		{"no URL", func(c *apiclient.ClientCredentialsConfig) { c.TokenURL = "" }, `no token: token URL: want https://HOST/…, got the scheme ""`},
+		{"no URL", func(c *apiclient.ClientCredentialsConfig) { c.TokenURL = "" },
+			`no token: token URL: want https://HOST/…, got the scheme ""`},
 		{"no id", func(c *apiclient.ClientCredentialsConfig) { c.ClientID = "" }, "no token: no client id was set"},
-		{"no secret", func(c *apiclient.ClientCredentialsConfig) { c.ClientSecret = apiclient.Secret{} }, "no token: no client secret was set"},
+		{"no secret", func(c *apiclient.ClientCredentialsConfig) { c.ClientSecret = apiclient.Secret{} },
+			"no token: no client secret was set"},
 		{"no audience", func(c *apiclient.ClientCredentialsConfig) { c.Audience = "" }, "no token: no audience was set"},
-		{"no such method", func(c *apiclient.ClientCredentialsConfig) { c.Method = "tls" }, `no token: want body, basic or private-key-jwt, got "tls"`},
+		{"no such method", func(c *apiclient.ClientCredentialsConfig) { c.Method = "tls" },
+			`no token: want body, basic or private-key-jwt, got "tls"`},
 		{"no key", func(c *apiclient.ClientCredentialsConfig) {
 			c.Method, c.AssertionAudience = apiclient.AuthPrivateKeyJWT, "a"
 		}, "no token: no client key was set"},
 		{"an assertion for nobody", func(c *apiclient.ClientCredentialsConfig) {
 			c.Method, c.KeyFile = apiclient.AuthPrivateKeyJWT, "f"
 		}, "no token: no audience of the assertion was set"},
-		{"a secret's file that is not there", func(c *apiclient.ClientCredentialsConfig) { c.ClientSecretFile = "nowhere/at-all" },
+		{"a secret's file that is not there", func(c *apiclient.ClientCredentialsConfig) {
+			c.ClientSecretFile = "nowhere/at-all"
+		},
 			"no token: client secret: open nowhere/at-all: no such file or directory"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -458,7 +478,8 @@ func TestCheckTokenURL(t *testing.T) {
 	for _, tc := range []struct{ name, url, want string }{
 		{"https", "https://tenant.example/oauth/token/", ""},
 		{"http on loopback", "http://127.0.0.1:8080/oauth/token", ""},
-		{"http elsewhere", "http://tenant.example/oauth/token", `token URL: http is for loopback addresses only, and "tenant.example" is none: want https`},
+		{"http elsewhere", "http://tenant.example/oauth/token",
+			`token URL: http is for loopback addresses only, and "tenant.example" is none: want https`},
 		{"credentials", "https://u:hunter2@tenant.example/", "token URL: must not contain a user or password"},
 		{"a query", "https://tenant.example/?audience=a", "token URL: must not contain a query"},
 	} {
@@ -573,7 +594,9 @@ func TestTokenEndpointThatHangs(t *testing.T) {
 // TestTokenEndpointOnTheNetwork checks that redirects are not followed and requests are not
 // retried, since either could disclose the secret.
 func TestTokenEndpointOnTheNetwork(t *testing.T) {
-	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("reached by %s", r.Method) }))
+	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("reached by %s", r.Method)
+	}))
 	defer stranger.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		s := httptest.NewServer(http.RedirectHandler(stranger.URL, status))
@@ -585,7 +608,8 @@ func TestTokenEndpointOnTheNetwork(t *testing.T) {
 		}
 		s.Close()
 	}
-	for name, handler := range map[string]http.HandlerFunc{"endless": endless(200), "cut": cutShort(200), "endless error": endless(500)} {
+	for name, handler := range map[string]http.HandlerFunc{"endless": endless(200), "cut": cutShort(200),
+		"endless error": endless(500)} {
 		s := httptest.NewServer(handler)
 		source := apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
 			TokenURL: s.URL, Audience: "a", ClientID: "i", ClientSecret: apiclient.NewSecret(clientSecret),

@@ -20,15 +20,16 @@ var errNull = errors.New("must not be null")
 
 // strictly refuses members that are unknown at any depth, or null. Without any option, decoding
 // refuses members that occur twice, and invalid Unicode.
-var strictly = json.JoinOptions(json.RejectUnknownMembers(true), json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, _ any) error {
-	if d.PeekKind() != 'n' {
-		return json.SkipFunc
-	}
-	if _, err := d.ReadToken(); err != nil { // another word that begins with n
-		return err
-	}
-	return errNull
-})))
+var strictly = json.JoinOptions(json.RejectUnknownMembers(true),
+	json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, _ any) error {
+		if d.PeekKind() != 'n' {
+			return json.SkipFunc
+		}
+		if _, err := d.ReadToken(); err != nil { // another word that begins with n
+			return err
+		}
+		return errNull
+	})))
 
 // DecodeTemplateRequest reads the body of 4.3 strictly. If it is malformed, or has an unknown
 // member or one of a wrong type, the *ValidationError has the first of these faults, with its full
@@ -51,7 +52,8 @@ func DecodeTemplateRequest(data []byte) (TemplateRequest, error) {
 		return TemplateRequest{}, invalid([]FieldError{faultOf(err, data)})
 	}
 	r := TemplateRequest{
-		Name: read.Name, Type: read.Type, Dialect: read.Dialect, Presentation: Presentation{read.Presentation.Document.Claims},
+		Name: read.Name, Type: read.Type, Dialect: read.Dialect,
+		Presentation:            Presentation{read.Presentation.Document.Claims},
 		WellKnownTrustedIssuers: read.Issuers, CustomCertificateAuthority: read.Custom,
 	}
 	broken := r.broken()
@@ -68,7 +70,10 @@ func DecodeTemplateRequest(data []byte) (TemplateRequest, error) {
 func faultOf(err error, data []byte) FieldError {
 	wrong, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
-		return FieldError{Field: requestField, Rule: "want JSON: " + untrusted.Plain(strings.TrimPrefix(err.Error(), "jsontext: "), maxMessage), Value: rawValue(data)}
+		return FieldError{
+			Field: requestField, Rule: "want JSON: " + untrusted.Plain(strings.TrimPrefix(err.Error(), "jsontext: "),
+				maxMessage), Value: rawValue(data),
+		}
 	}
 	field, rule := "", wantObject
 	for name := range wrong.JSONPointer.Tokens() {

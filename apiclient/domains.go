@@ -29,8 +29,9 @@ type DiscoveryDomain struct {
 	Status DomainStatus `json:"status"`
 	// nil: missing in the record, which means neither true nor false
 	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
-	VerificationTXT             string `json:"verification_txt"`  // the token in DNS, opaque
-	VerificationHost            string `json:"verification_host"` // the name of its TXT record, in the case that the service uses
+	VerificationTXT             string `json:"verification_txt"` // the token in DNS, opaque
+	// the name of its TXT record, in the case that the service uses
+	VerificationHost string `json:"verification_host"`
 }
 
 // DiscoveryDomainUpdate is the body of 4.1. A nil member is omitted. An omitted status does
@@ -54,7 +55,8 @@ func (u DiscoveryDomainUpdate) check(broken []FieldError) []FieldError {
 		})
 	}
 	if u.Status != nil && !u.Status.known() {
-		return append(broken, FieldError{Field: "status", Rule: "want pending or verified", Value: textValue(string(*u.Status))})
+		return append(broken, FieldError{Field: "status", Rule: "want pending or verified",
+			Value: textValue(string(*u.Status))})
 	}
 	return broken
 }
@@ -62,7 +64,11 @@ func (u DiscoveryDomainUpdate) check(broken []FieldError) []FieldError {
 func (s DomainStatus) known() bool { return s == StatusPending || s == StatusVerified }
 
 // domainRule is the rule of specification 2.1.
-var domainRule = textRule{least: 3, most: 255, pattern: regexp.MustCompile(`^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])$`)}
+var domainRule = textRule{
+	least: 3, most: 255,
+	pattern: regexp.MustCompile(
+		`^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])$`),
+}
 
 func (d DiscoveryDomain) identifier() string { return d.ID }
 
@@ -97,7 +103,8 @@ func (d DiscoveryDomain) check() error {
 // UpdateDiscoveryDomain changes status, flag or both (PATCH, specification 4.1) and returns
 // the updated record. It is idempotent. Neither the client nor the service proves a domain
 // that is set to verified: the caller must.
-func (c *Client) UpdateDiscoveryDomain(ctx context.Context, org, id string, u DiscoveryDomainUpdate) (DiscoveryDomain, error) {
+func (c *Client) UpdateDiscoveryDomain(ctx context.Context, org, id string,
+	u DiscoveryDomainUpdate) (DiscoveryDomain, error) {
 	k := domainRequest(OpUpdateDiscoveryDomain, http.MethodPatch, org, id)
 	k.body, k.invalid = u, invalid(u.check(checkDomainIDs(org, id)))
 	return c.discoveryDomain(ctx, k, id)
@@ -142,8 +149,10 @@ func (d DiscoveryDomain) checkIs(id string) error {
 
 // DiscoveryDomainsPage returns one page of an organization's domains, as
 // [Client.OrganizationsPage] does of the organizations.
-func (c *Client) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []Listed[DiscoveryDomain], next string, err error) {
-	l := list{operation: OpListDiscoveryDomains, path: domainsPath(org), member: "domains", invalid: CheckID("organization_id", org)}
+func (c *Client) DiscoveryDomainsPage(ctx context.Context,
+	org, from string) (page []Listed[DiscoveryDomain], next string, err error) {
+	l := list{operation: OpListDiscoveryDomains, path: domainsPath(org), member: "domains",
+		invalid: CheckID("organization_id", org)}
 	page, next, _, err = pageOf[DiscoveryDomain](ctx, c, l, from)
 	return page, next, err
 }

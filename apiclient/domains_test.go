@@ -36,10 +36,15 @@ func TestDiscoveryDomainUpdateRules(t *testing.T) {
 		{"pending", apiclient.DiscoveryDomainUpdate{Status: status("pending")}, ""},
 		{"verified", apiclient.DiscoveryDomainUpdate{Status: status("verified")}, ""},
 		{"the flag alone", apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(false)}, ""},
-		{"nothing", apiclient.DiscoveryDomainUpdate{}, "update: want at least one of status, use_for_organization_discovery, got {}"},
+		{
+			"nothing", apiclient.DiscoveryDomainUpdate{},
+			"update: want at least one of status, use_for_organization_discovery, got {}",
+		},
 		{"empty status", apiclient.DiscoveryDomainUpdate{Status: status("")}, `status: want pending or verified, got ""`},
-		{"another case", apiclient.DiscoveryDomainUpdate{Status: status("Verified")}, `status: want pending or verified, got "Verified"`},
-		{"unknown", apiclient.DiscoveryDomainUpdate{Status: status("failed\n"), UseForOrganizationDiscovery: new(true)}, `status: want pending or verified, got "failed\n"`},
+		{"another case", apiclient.DiscoveryDomainUpdate{Status: status("Verified")},
+			`status: want pending or verified, got "Verified"`},
+		{"unknown", apiclient.DiscoveryDomainUpdate{Status: status("failed\n"), UseForOrganizationDiscovery: new(true)},
+			`status: want pending or verified, got "failed\n"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := serve(t, answer(200, domainRecord))
@@ -73,7 +78,8 @@ func TestDiscoveryDomainRecord(t *testing.T) {
 		{"no host", with(`"verification_host":`, `"_":`), "missing or empty: verification_host"},
 		{"no token", with(`"verification_txt":`, `"_":`), "missing or empty: verification_txt"},
 		{"empty token", with(`"0123456789abcdef0123456789abcdef"`, `""`), "missing or empty: verification_txt"},
-		{"null host", with(`"_ss-verification.org_0123456789abcdef.example.com"`, `null`), "missing or empty: verification_host"},
+		{"null host", with(`"_ss-verification.org_0123456789abcdef.example.com"`, `null`),
+			"missing or empty: verification_host"},
 		{"another id", with(domainID, "ord_other"), `it is the record of "ord_other", not of the requested one`},
 		{"unknown status", with(`"verified"`, `"failed"`), `status: want pending or verified, got "failed"`},
 		{"domain of 3", domain("a.b"), ""},
@@ -92,7 +98,8 @@ func TestDiscoveryDomainRecord(t *testing.T) {
 			a := serve(t, answer(200, tc.body))
 			c := a.client(t)
 			_, read := c.DiscoveryDomain(t.Context(), orgID, domainID)
-			_, wrote := c.UpdateDiscoveryDomain(t.Context(), orgID, domainID, apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)})
+			_, wrote := c.UpdateDiscoveryDomain(t.Context(), orgID, domainID,
+				apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)})
 			for _, err := range []error{read, wrote} {
 				if tc.want != "" {
 					wantAnswer(t, err, tc.want)

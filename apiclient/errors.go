@@ -42,7 +42,8 @@ func (e *Error) Error() string {
 // LacksScope reports whether the API refused the request because the token does not have
 // the scope for it.
 func (e *Error) LacksScope() bool {
-	return e.Status == http.StatusForbidden && (e.Code == "insufficient_scope" || strings.HasPrefix(e.Message, "Insufficient scope"))
+	return e.Status == http.StatusForbidden && (e.Code == "insufficient_scope" ||
+		strings.HasPrefix(e.Message, "Insufficient scope"))
 }
 
 // RefusesToken reports whether the API refused the token: by a 401, or by the 400 for a
@@ -90,7 +91,8 @@ func (e *TransportError) Error() string {
 	if e.Sent {
 		state = "the request may have arrived"
 	}
-	return fmt.Sprintf("%s: %s %s: no answer (%s): %s", e.Operation, e.Method, e.Path, state, untrusted.Plain(e.Err.Error(), maxMessage))
+	return fmt.Sprintf("%s: %s %s: no answer (%s): %s", e.Operation, e.Method, e.Path, state,
+		untrusted.Plain(e.Err.Error(), maxMessage))
 }
 
 // Unwrap returns the reason.
@@ -181,7 +183,8 @@ func (e *TokenError) Error() string {
 		parts = append(parts, untrusted.Plain(e.Err.Error(), maxMessage))
 	}
 	if e.Status != 0 {
-		parts = append(parts, strings.TrimSpace(fmt.Sprintf("the token endpoint answered %d %s", e.Status, http.StatusText(e.Status))))
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("the token endpoint answered %d %s", e.Status,
+			http.StatusText(e.Status))))
 	}
 	for _, s := range []string{e.Code, e.Description} {
 		if s != "" {

@@ -30,12 +30,15 @@ func TestErrorFromAnswer(t *testing.T) {
 			"404 Not Found: No organization domain found by that id",
 		},
 		{
-			"scope", 403, `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: read:organization_clients","errorCode":"insufficient_scope"}`,
-			apiclient.Error{Title: "Forbidden", Message: "Insufficient scope, expected any of: read:organization_clients", Code: "insufficient_scope"},
+			"scope", 403,
+			`{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: read:organization_clients","errorCode":"insufficient_scope"}`,
+			apiclient.Error{Title: "Forbidden", Message: "Insufficient scope, expected any of: read:organization_clients",
+				Code: "insufficient_scope"},
 			"403 Forbidden: Insufficient scope, expected any of: read:organization_clients (insufficient_scope)",
 		},
 		{
-			"body invalid", 400, `{"statusCode":400,"error":"Bad Request","message":"Payload validation error: 'x'","errorCode":"invalid_body"}`,
+			"body invalid", 400,
+			`{"statusCode":400,"error":"Bad Request","message":"Payload validation error: 'x'","errorCode":"invalid_body"}`,
 			apiclient.Error{Title: "Bad Request", Message: "Payload validation error: 'x'", Code: "invalid_body"},
 			"400 Bad Request: Payload validation error: 'x' (invalid_body)",
 		},
@@ -52,9 +55,12 @@ func TestErrorFromAnswer(t *testing.T) {
 		{"empty", 500, "", apiclient.Error{Message: "Internal Server Error"}, "500 Internal Server Error"},
 		{"blank", 500, " \n", apiclient.Error{Message: "Internal Server Error"}, "500 Internal Server Error"},
 		{"a status without a name", 599, "", apiclient.Error{}, "599"},
-		{"an array", 500, `[1]`, apiclient.Error{Message: `a body of type "application/json"`}, `500 Internal Server Error: a body of type "application/json"`},
-		{"null", 500, `null`, apiclient.Error{Message: `a body of type "application/json"`}, `500 Internal Server Error: a body of type "application/json"`},
-		{"an empty object", 500, `{}`, apiclient.Error{Message: `a body of type "application/json"`}, `500 Internal Server Error: a body of type "application/json"`},
+		{"an array", 500, `[1]`, apiclient.Error{Message: `a body of type "application/json"`},
+			`500 Internal Server Error: a body of type "application/json"`},
+		{"null", 500, `null`, apiclient.Error{Message: `a body of type "application/json"`},
+			`500 Internal Server Error: a body of type "application/json"`},
+		{"an empty object", 500, `{}`, apiclient.Error{Message: `a body of type "application/json"`},
+			`500 Internal Server Error: a body of type "application/json"`},
 		{
 			"control characters", 400, `{"statusCode":400,"error":"Bad Request","message":"a\u0000b\u001b[31mc\nd\u202ee"}`,
 			apiclient.Error{Title: "Bad Request", Message: `a\x00b\x1b[31mc\nd\u202ee`},
@@ -71,7 +77,9 @@ func TestErrorFromAnswer(t *testing.T) {
 			`500 Internal Server Error: a body of type "application/json"`,
 		},
 		{
-			"it repeats the token", 401, `{"statusCode":401,"error":"Unauthorized","message":"Bad token ` + testToken + `","errorCode":"` + testToken[:30] + `"}`,
+			"it repeats the token", 401,
+			`{"statusCode":401,"error":"Unauthorized","message":"Bad token ` + testToken + `","errorCode":"` +
+				testToken[:30] + `"}`,
 			apiclient.Error{Title: "Unauthorized", Message: "Bad token [secret]", Code: "[secret]"},
 			"401 Unauthorized: Bad token [secret] ([secret])",
 		},
@@ -143,19 +151,23 @@ func TestRetryAfter(t *testing.T) {
 		{"nothing said", 429, nil, 0},
 		{"seconds", 429, map[string]string{"Retry-After": "7"}, 7 * time.Second},
 		{"seconds on a 503", 503, map[string]string{"Retry-After": "7"}, 7 * time.Second},
-		{"a date against the server's", 429, map[string]string{"Retry-After": "Fri, 20 Nov 2026 10:00:09 GMT", "Date": date}, 9 * time.Second},
+		{"a date against the server's", 429, map[string]string{"Retry-After": "Fri, 20 Nov 2026 10:00:09 GMT", "Date": date},
+			9 * time.Second},
 		{"a date in the past", 429, map[string]string{"Retry-After": "Fri, 20 Nov 2026 09:00:00 GMT", "Date": date}, 0},
-		{"a far date without the server's", 429, map[string]string{"Retry-After": "Fri, 20 Nov 2999 10:00:09 GMT", "Date": "-"}, 24 * time.Hour},
+		{"a far date without the server's", 429, map[string]string{"Retry-After": "Fri, 20 Nov 2999 10:00:09 GMT",
+			"Date": "-"}, 24 * time.Hour},
 		{"negative", 429, map[string]string{"Retry-After": "-5"}, 0},
 		{"nonsense", 429, map[string]string{"Retry-After": "soon"}, 0},
 		{"huge", 429, map[string]string{"Retry-After": "9223372036854775807"}, 24 * time.Hour},
 		{"beyond numbers", 429, map[string]string{"Retry-After": "92233720368547758070"}, 0},
-		{"reset against the server's date", 429, map[string]string{"X-RateLimit-Reset": "1795168811", "Date": date}, 11 * time.Second},
+		{"reset against the server's date", 429, map[string]string{"X-RateLimit-Reset": "1795168811", "Date": date},
+			11 * time.Second},
 		{"reset in the past", 429, map[string]string{"X-RateLimit-Reset": "1795168700", "Date": date}, 0},
 		{"reset without a date", 429, map[string]string{"X-RateLimit-Reset": "1795168811", "Date": "-"}, 0},
 		{"reset far away", 429, map[string]string{"X-RateLimit-Reset": "9223372036854775807", "Date": date}, 24 * time.Hour},
 		{"reset where nothing was limited", 503, map[string]string{"X-RateLimit-Reset": "1795168811", "Date": date}, 0},
-		{"Retry-After before reset", 429, map[string]string{"Retry-After": "3", "X-RateLimit-Reset": "1795168811", "Date": date}, 3 * time.Second},
+		{"Retry-After before reset", 429, map[string]string{"Retry-After": "3", "X-RateLimit-Reset": "1795168811",
+			"Date": date}, 3 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -277,7 +289,8 @@ func TestAnswersOfOthers(t *testing.T) {
 			const advice = "it is not the API's (check the base URL, and the proxy or firewall before the API) but "
 			wantAnswer(t, get(t.Context(), c), advice+tc.want)
 			wantAnswer(t, create(t.Context(), c), advice+tc.want)
-			want := []string{"wait get_discovery_domain", "answered get_discovery_domain ", "wait create_template", "answered create_template "}
+			want := []string{"wait get_discovery_domain", "answered get_discovery_domain ", "wait create_template",
+				"answered create_template "}
 			if diff := cmp.Diff(want, g.calls); diff != "" {
 				t.Errorf("the gate (-want +got):\n%s", diff)
 			}

@@ -23,9 +23,10 @@ func exampleServer() *httptest.Server {
 		}
 		fmt.Fprint(w, `{"organizations":[{"id":"org_2","name":"contoso"}]}`)
 	})
-	mux.HandleFunc("PATCH /api/v2/organizations/org_1/discovery-domains/ord_1", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, domain, "verified")
-	})
+	mux.HandleFunc("PATCH /api/v2/organizations/org_1/discovery-domains/ord_1",
+		func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, domain, "verified")
+		})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "2")
 		w.WriteHeader(http.StatusTooManyRequests)

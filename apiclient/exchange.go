@@ -43,7 +43,8 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	}
 	fresh, err := c.fresher(ctx, a)
 	if err != nil {
-		return answer{}, fmt.Errorf("%s: %s %s: the API refused the token, and there is no other: %w", k.operation, k.method, k.path, err)
+		return answer{}, fmt.Errorf("%s: %s %s: the API refused the token, and there is no other: %w",
+			k.operation, k.method, k.path, err)
 	}
 	if !fresh.Equal(a.token) {
 		if a, err = c.attempts(repetition(ctx), k); err != nil {
@@ -224,7 +225,8 @@ func (c *Client) observed(ctx context.Context, k request, status int, header htt
 	c.cfg.Observe(k.operation, status, took)
 	c.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "api request",
 		slog.String("operation", k.operation), slog.String("method", k.method), slog.String("path", k.path),
-		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", untrusted.Plain(requestID(header), maxName)),
+		slog.Int("status", status), slog.Duration("took", took),
+		slog.String("request_id", untrusted.Plain(requestID(header), maxName)),
 		slog.String("correlation_id", correlationID(ctx)))
 }
 

@@ -24,7 +24,8 @@ func TestFormOnTheWire(t *testing.T) {
 		want string
 	}{
 		{"update", func(c *apiclient.Client) error {
-			_, err := c.UpdateDiscoveryDomain(t.Context(), orgID, domainID, apiclient.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: &yes})
+			_, err := c.UpdateDiscoveryDomain(t.Context(), orgID, domainID,
+				apiclient.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: &yes})
 			return err
 		}, "status=verified&use_for_organization_discovery=true"},
 		{"remove", func(c *apiclient.Client) error {
@@ -59,7 +60,8 @@ func TestFormOnTheWire(t *testing.T) {
 			}
 		})
 	}
-	if _, err := apiclient.New(apiclient.Config{BaseURL: "https://t.example/api/v2", Tokens: apiclient.StaticToken(apiclient.NewSecret("t")), Body: "xml"}); err == nil {
+	if _, err := apiclient.New(apiclient.Config{BaseURL: "https://t.example/api/v2",
+		Tokens: apiclient.StaticToken(apiclient.NewSecret("t")), Body: "xml"}); err == nil {
 		t.Error("a format that there is not is taken")
 	}
 }
@@ -80,7 +82,8 @@ func randomText(r *rand.Rand, most int) string {
 }
 
 func randomTemplate(r *rand.Rand) apiclient.TemplateRequest {
-	t := apiclient.TemplateRequest{Name: randomText(r, 255), Type: randomText(r, 255), Dialect: "simplified/1.0", WellKnownTrustedIssuers: "aamva"}
+	t := apiclient.TemplateRequest{Name: randomText(r, 255), Type: randomText(r, 255), Dialect: "simplified/1.0",
+		WellKnownTrustedIssuers: "aamva"}
 	for _, claim := range apiclient.Claims {
 		switch r.IntN(3) {
 		case 0:

@@ -28,7 +28,8 @@ const (
 // logging returns a log at the lowest level, and the network that writes to it.
 func logging() (*bytes.Buffer, apiclient.Network) {
 	var log bytes.Buffer
-	return &log, apiclient.Network{Exchanges: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	return &log,
+		apiclient.Network{Exchanges: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 }
 
 // gossip repeats everything in the request in all parts of its response.
@@ -48,7 +49,8 @@ func gossip(status int, mediaType string) http.HandlerFunc {
 			"message": told, "access_token": canaryToken, "token_type": "Bearer", "expires_in": 3600,
 			"nested":  []any{map[string]any{"client_secret": canarySecret, "refresh_token": []string{canaryToken}}},
 			"domains": []any{map[string]string{"verification_txt": canaryTXT, "verification_host": "_ss.acme.example"}},
-			"token":   map[string]any{"value": canaryToken}, "client_secret": canaryNumber, "jwt": canaryToken, "private_key": canarySecret,
+			"token":   map[string]any{"value": canaryToken}, "client_secret": canaryNumber, "jwt": canaryToken,
+			"private_key":   canarySecret,
 			"organizations": []any{map[string]any{"id": orgID, "metadata": map[string]any{"crm": canarySecret}}},
 		})
 	}
@@ -76,7 +78,8 @@ func TestExchangesHaveNoSecrets(t *testing.T) {
 				}
 				noCanary(t, log.String())
 				for _, form := range a.asked() {
-					if values, err := url.ParseQuery(form.Body); err == nil && values.Get("client_assertion") != "" && strings.Contains(log.String(), values.Get("client_assertion")[:40]) {
+					if values, err := url.ParseQuery(form.Body); err == nil && values.Get("client_assertion") != "" &&
+						strings.Contains(log.String(), values.Get("client_assertion")[:40]) {
 						t.Error("an assertion is shown")
 					}
 				}
@@ -92,13 +95,15 @@ func TestExchangesHaveNoSecrets(t *testing.T) {
 
 func noCanary(t *testing.T, log string) {
 	t.Helper()
-	for _, canary := range []string{canaryToken, canarySecret, canaryCookie, canaryTXT, canaryInHeader, fmt.Sprint(canaryNumber)} {
+	for _, canary := range []string{canaryToken, canarySecret, canaryCookie, canaryTXT, canaryInHeader,
+		fmt.Sprint(canaryNumber)} {
 		quotedJSON, err := json.Marshal(canary)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, form := range []string{
-			canary, url.QueryEscape(canary), strings.Trim(string(quotedJSON), `"`), base64.StdEncoding.EncodeToString([]byte(canary)),
+			canary, url.QueryEscape(canary), strings.Trim(string(quotedJSON), `"`),
+			base64.StdEncoding.EncodeToString([]byte(canary)),
 			base64.StdEncoding.EncodeToString([]byte("the-client:" + url.QueryEscape(canary))),
 		} {
 			if at := strings.Index(log, form); at >= 0 {
@@ -126,7 +131,8 @@ func TestExchanges(t *testing.T) {
 		t.Fatalf("%d lines:\n%s", len(lines), log)
 	}
 	for i, want := range [][]string{
-		{`"msg":"http exchange","method":"GET","path":"/api/v2/organizations/`, `"took":`, `"status":200,"request_id":"the-request"`},
+		{`"msg":"http exchange","method":"GET","path":"/api/v2/organizations/`, `"took":`,
+			`"status":200,"request_id":"the-request"`},
 		{`"msg":"http exchange","method":"GET"`, `"error":"dial tcp`},
 	} {
 		for _, part := range want {

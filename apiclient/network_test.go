@@ -175,7 +175,9 @@ func TestLostOverHTTP2(t *testing.T) {
 		lose  func(f *http2.Framer, s stream) bool
 		again bool // for methods other than POST
 	}{
-		{"refused", func(f *http2.Framer, s stream) bool { return f.WriteRSTStream(s.id, http2.ErrCodeRefusedStream) == nil }, true},
+		{"refused", func(f *http2.Framer, s stream) bool {
+			return f.WriteRSTStream(s.id, http2.ErrCodeRefusedStream) == nil
+		}, true},
 		{"above the last of a GOAWAY", func(f *http2.Framer, _ stream) bool {
 			_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
 			return false
@@ -185,7 +187,9 @@ func TestLostOverHTTP2(t *testing.T) {
 			return false
 		}, false},
 		{"cut off", func(*http2.Framer, stream) bool { return false }, false},
-		{"given up by the server", func(f *http2.Framer, s stream) bool { return f.WriteRSTStream(s.id, http2.ErrCodeInternal) == nil }, false},
+		{"given up by the server", func(f *http2.Framer, s stream) bool {
+			return f.WriteRSTStream(s.id, http2.ErrCodeInternal) == nil
+		}, false},
 	} {
 		for method, call := range calls {
 			t.Run(tc.name+" "+method, func(t *testing.T) {
@@ -202,7 +206,9 @@ func TestLostOverHTTP2(t *testing.T) {
 					return respond(f, s.id, "200", domainRecord)
 				})
 				gate := &counting{}
-				err := call(t.Context(), newClient(t, origin, func(cfg *apiclient.Config) { cfg.Network, cfg.Gate = network, gate }))
+				err := call(t.Context(), newClient(t, origin, func(cfg *apiclient.Config) {
+					cfg.Network, cfg.Gate = network, gate
+				}))
 				mu.Lock()
 				defer mu.Unlock()
 				if permits := int(gate.waits.Load()); permits != len(seen) {
@@ -237,11 +243,14 @@ func TestRootCAs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := get(t.Context(), newClient(t, s.URL, func(cfg *apiclient.Config) { cfg.Network.RootCAs = pool })); err != nil {
+	if err := get(t.Context(), newClient(t, s.URL, func(cfg *apiclient.Config) {
+		cfg.Network.RootCAs = pool
+	})); err != nil {
 		t.Error(err)
 	}
 	writeFile(t, file, "something else")
-	if _, err := apiclient.ReadRootCAs(file); err == nil || err.Error() != file+": it has no certificate: want PEM, BEGIN CERTIFICATE" {
+	if _, err := apiclient.ReadRootCAs(file); err == nil ||
+		err.Error() != file+": it has no certificate: want PEM, BEGIN CERTIFICATE" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -273,7 +282,8 @@ func TestProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
-		TokenURL: s.URL + "/oauth/token", Audience: "a", ClientID: "i", ClientSecret: apiclient.NewSecret(clientSecret), Network: network,
+		TokenURL: s.URL + "/oauth/token", Audience: "a", ClientID: "i",
+		ClientSecret: apiclient.NewSecret(clientSecret), Network: network,
 	}).Token(t.Context())
 	if got := tokenError(t, err); got.Status != 200 {
 		t.Errorf("the token endpoint is not reached: %v", err)

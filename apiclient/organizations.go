@@ -24,8 +24,10 @@ func (o Organization) check() error { return wantID(o.ID) }
 // the service's order: the first, or the one at the checkpoint from. next is the checkpoint
 // of the next page, empty after the last. The caller must bound the number of pages that it
 // follows.
-func (c *Client) OrganizationsPage(ctx context.Context, from string) (page []Listed[Organization], next string, err error) {
-	page, next, _, err = pageOf[Organization](ctx, c, list{operation: OpListOrganizations, path: organizationsPath, member: "organizations"}, from)
+func (c *Client) OrganizationsPage(ctx context.Context,
+	from string) (page []Listed[Organization], next string, err error) {
+	page, next, _, err = pageOf[Organization](ctx, c, list{operation: OpListOrganizations, path: organizationsPath,
+		member: "organizations"}, from)
 	return page, next, err
 }
 

@@ -113,12 +113,14 @@ func (l list) request(from string) request {
 	if from != "" {
 		query.Set("from", from)
 	}
-	return request{operation: l.operation, method: http.MethodGet, path: l.path, query: query, limit: maxPageBytes, invalid: l.invalid}
+	return request{operation: l.operation, method: http.MethodGet, path: l.path, query: query,
+		limit: maxPageBytes, invalid: l.invalid}
 }
 
 // pageOf returns one page of the list, and the checkpoint of the next one, which is empty
 // after the last.
-func pageOf[T record](ctx context.Context, c *Client, l list, from string) (records []Listed[T], next string, a answer, err error) {
+func pageOf[T record](ctx context.Context, c *Client, l list,
+	from string) (records []Listed[T], next string, a answer, err error) {
 	_, a, err = call(ctx, c, l.request(from), func(members map[string]json.RawMessage, a answer) (err error) {
 		records, next, err = readPage[T](members, l.member, a.mask)
 		return err
@@ -129,7 +131,8 @@ func pageOf[T record](ctx context.Context, c *Client, l list, from string) (reco
 	return records, next, a, nil
 }
 
-func readPage[T record](members map[string]json.RawMessage, member string, m mask) (records []Listed[T], next string, err error) {
+func readPage[T record](members map[string]json.RawMessage, member string,
+	m mask) (records []Listed[T], next string, err error) {
 	var raw []json.RawMessage
 	if members[member] != nil {
 		err = json.Unmarshal(members[member], &raw)
@@ -148,7 +151,8 @@ func readPage[T record](members map[string]json.RawMessage, member string, m mas
 			bad++
 		}
 		if bad > pageSize {
-			return nil, "", fmt.Errorf("more than %d of its records are outside the specification, the last one %w", pageSize, l.Err)
+			return nil, "", fmt.Errorf("more than %d of its records are outside the specification, the last one %w",
+				pageSize, l.Err)
 		}
 		records = append(records, l)
 	}
@@ -199,7 +203,8 @@ func wantRecord(text json.RawMessage, into any) error {
 	case reflect.Bool:
 		want = wantBool
 	}
-	return fmt.Errorf("%s: %s, got %s", untrusted.Plain(wrong.Field, maxName), want, untrusted.Plain(wrong.Value, maxValue))
+	return fmt.Errorf("%s: %s, got %s", untrusted.Plain(wrong.Field, maxName), want,
+		untrusted.Plain(wrong.Value, maxValue))
 }
 
 func wantID(id string) error {

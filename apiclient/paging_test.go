@@ -92,8 +92,10 @@ func TestListsOfEverySort(t *testing.T) {
 		}[r.URL.Path])(w, r)
 	})
 	c := a.client(t)
-	wantRecords(t, onePage(c.OrganizationsPage(t.Context(), "")), []apiclient.Organization{{ID: "org_1", Name: "n"}, {ID: "org_2"}})
-	wantRecords(t, c.Templates(t.Context()), []apiclient.Template{{ID: "vct_1", TemplateRequest: apiclient.TemplateRequest{Name: "n"}}})
+	wantRecords(t, onePage(c.OrganizationsPage(t.Context(), "")),
+		[]apiclient.Organization{{ID: "org_1", Name: "n"}, {ID: "org_2"}})
+	wantRecords(t, c.Templates(t.Context()),
+		[]apiclient.Template{{ID: "vct_1", TemplateRequest: apiclient.TemplateRequest{Name: "n"}}})
 }
 
 func wantRecords[T any](t *testing.T, records iter.Seq2[T, error], want []T) {
@@ -118,9 +120,11 @@ func TestListsThatCannotBeRead(t *testing.T) {
 		{"null", `{"templates":null}`, `want an array "templates" in it: there is none`},
 		{"another type", `{"templates":{}}`, `want an array "templates" in it`},
 		{"a bare array", `[{"id":"c"}]`, "its body is not the expected JSON"},
-		{"more bad records than a page has", `{"templates":[` + strings.Repeat(`{},`, 100) + `{}]}`, "more than 100 of its records are outside the specification, the last one templates[100], which has no valid id: missing or empty: id"},
+		{"more bad records than a page has", `{"templates":[` + strings.Repeat(`{},`, 100) + `{}]}`,
+			"more than 100 of its records are outside the specification, the last one templates[100], which has no valid id: missing or empty: id"},
 		{"next of another type", `{"templates":[],"next":5}`, `want a string or null in "next"`},
-		{"a long next", `{"templates":[],"next":"` + strings.Repeat("n", 4097) + `"}`, `its "next" is longer than 4096 bytes`},
+		{"a long next", `{"templates":[],"next":"` + strings.Repeat("n", 4097) + `"}`,
+			`its "next" is longer than 4096 bytes`},
 		{"html", "<html>", "its body is not the expected JSON"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -144,21 +148,28 @@ var badDomains = []struct {
 	status       apiclient.DomainStatus
 	want         string
 }{
-	{"unknown status", changedRecord("status", `"suspended"`), domainID, "suspended", `status: want pending or verified, got "suspended"`},
-	{"status of another case", changedRecord("status", `"Verified"`), domainID, "Verified", `status: want pending or verified, got "Verified"`},
+	{"unknown status", changedRecord("status", `"suspended"`), domainID, "suspended",
+		`status: want pending or verified, got "suspended"`},
+	{"status of another case", changedRecord("status", `"Verified"`), domainID, "Verified",
+		`status: want pending or verified, got "Verified"`},
 	{"status of another type", changedRecord("status", `true`), domainID, "", `status: want a string, got bool`},
 	{"no status", changedRecord("status", ``), domainID, "", `missing or empty: status`},
-	{"underscore in the domain", changedRecord("domain", `"_dmarc.example.com"`), domainID, "verified", `domain: must match ^((`},
-	{"domain of another type", changedRecord("domain", `["example.com"]`), domainID, "verified", `domain: want a string, got array`},
+	{"underscore in the domain", changedRecord("domain", `"_dmarc.example.com"`), domainID, "verified",
+		`domain: must match ^((`},
+	{"domain of another type", changedRecord("domain", `["example.com"]`), domainID, "verified",
+		`domain: want a string, got array`},
 	{"no domain", changedRecord("domain", ``), domainID, "verified", `missing or empty: domain`},
 	{"empty token", changedRecord("verification_txt", `""`), domainID, "verified", `missing or empty: verification_txt`},
 	{"null token", changedRecord("verification_txt", `null`), domainID, "verified", `missing or empty: verification_txt`},
-	{"token of another type", changedRecord("verification_txt", `{"a":1}`), domainID, "verified", `verification_txt: want a string, got object`},
+	{"token of another type", changedRecord("verification_txt", `{"a":1}`), domainID, "verified",
+		`verification_txt: want a string, got object`},
 	{"no host", changedRecord("verification_host", ``), domainID, "verified", `missing or empty: verification_host`},
-	{"flag of another type", changedRecord("use_for_organization_discovery", `"yes"`), domainID, "verified", `use_for_organization_discovery: want true or false, got string`},
+	{"flag of another type", changedRecord("use_for_organization_discovery", `"yes"`), domainID, "verified",
+		`use_for_organization_discovery: want true or false, got string`},
 	{"no id", changedRecord("id", ``), "", "verified", `missing or empty: id`},
 	{"id of another type", changedRecord("id", `12345678901234567890`), "", "verified", `id: want a string, got number`},
-	{"id that fits no path, and no status", `{"id":"../x\u001b[31m"}`, "", "", `missing or empty: domain, status, verification_host, verification_txt`},
+	{"id that fits no path, and no status", `{"id":"../x\u001b[31m"}`, "", "",
+		`missing or empty: domain, status, verification_host, verification_txt`},
 	{"empty object", `{}`, "", "", `missing or empty: id, domain, status, verification_host, verification_txt`},
 	{"text", `"` + domainID + `"`, "", "", `want an object, got "` + domainID + `"`},
 	{"null", `null`, "", "", `want an object, got null`},
@@ -208,7 +219,8 @@ func TestPageWithABadRecord(t *testing.T) {
 			if !ok || bad.Place != "domains[42]" || bad.ID != tc.id || !strings.HasPrefix(bad.Err.Error(), tc.want) {
 				t.Errorf("error %#v: %v\nwant id %q and %s", bad, page[42].Err, tc.id, tc.want)
 			}
-			if text := page[42].Err.Error(); !strings.Contains(text, bad.Err.Error()) || !strings.Contains(text, bad.ID) || len(text) > 800 ||
+			if text := page[42].Err.Error(); !strings.Contains(text, bad.Err.Error()) || !strings.Contains(text, bad.ID) ||
+				len(text) > 800 ||
 				strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
 				t.Errorf("says %q", text)
 			}
@@ -234,19 +246,24 @@ func TestBadRecordWithoutSecrets(t *testing.T) {
 func TestListsGoOnPastBadRecords(t *testing.T) {
 	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		answer(200, map[string]string{
-			"/api/v2/organizations":                                 `{"organizations":[{"id":"org_1"},{"name":"n"},7,{"id":"org_2","name":{}},{"id":"org_3"}]}`,
-			"/api/v2/organizations/org_1/discovery-domains":         `{"domains":[` + changedRecord("status", `"new"`) + `,` + domainRecord + `]}`,
+			"/api/v2/organizations": `{"organizations":[{"id":"org_1"},{"name":"n"},7,{"id":"org_2","name":{}},{"id":"org_3"}]}`,
+			"/api/v2/organizations/org_1/discovery-domains": `{"domains":[` + changedRecord("status", `"new"`) + `,` +
+				domainRecord + `]}`,
 			"/api/v2/verifiable-credentials/verification/templates": `{"templates":[{"name":"n"},{"id":5,"name":"m"},{"id":"vct_1","type":[],"name":"o","created_at":"2026-11-20T10:00:00Z"},{"id":"vct_2","name":"p"}]}`,
 		}[r.URL.Path])(w, r)
 	})
 	c := a.client(t)
-	wantListed(t, onePage(c.OrganizationsPage(t.Context(), "")), func(o apiclient.Organization) string { return o.ID + " " + o.Name },
-		"org_1 ", " n: organizations[1], which has no valid id: missing or empty: id", " : organizations[2], which has no valid id: want an object, got 7",
+	wantListed(t, onePage(c.OrganizationsPage(t.Context(), "")),
+		func(o apiclient.Organization) string { return o.ID + " " + o.Name },
+		"org_1 ", " n: organizations[1], which has no valid id: missing or empty: id",
+		" : organizations[2], which has no valid id: want an object, got 7",
 		"org_2 : organizations[3], id org_2: name: want a string, got object", "org_3 ")
-	wantListed(t, onePage(c.DiscoveryDomainsPage(t.Context(), "org_1", "")), func(d apiclient.DiscoveryDomain) string { return d.ID },
+	wantListed(t, onePage(c.DiscoveryDomainsPage(t.Context(), "org_1", "")),
+		func(d apiclient.DiscoveryDomain) string { return d.ID },
 		domainID+": domains[0], id "+domainID+`: status: want pending or verified, got "new"`, domainID)
 	wantListed(t, c.Templates(t.Context()), func(t apiclient.Template) string { return t.ID + " " + t.Name },
-		" n: templates[0], which has no valid id: missing or empty: id", " m: templates[1], which has no valid id: id: want a string, got number",
+		" n: templates[0], which has no valid id: missing or empty: id",
+		" m: templates[1], which has no valid id: id: want a string, got number",
 		"vct_1 o: templates[2], id vct_1: type: want a string, got array", "vct_2 p")
 }
 
@@ -387,7 +404,8 @@ func FuzzListedDomain(f *testing.F) {
 		}
 		l := apiclient.ReadDomain(text)
 		if l.Err == nil {
-			if d := l.Record; d.ID == "" || d.VerificationTXT == "" || d.VerificationHost == "" || d.Status != apiclient.StatusPending && d.Status != apiclient.StatusVerified {
+			if d := l.Record; d.ID == "" || d.VerificationTXT == "" || d.VerificationHost == "" ||
+				d.Status != apiclient.StatusPending && d.Status != apiclient.StatusVerified {
 				t.Errorf("taken: %+v", d)
 			}
 			return

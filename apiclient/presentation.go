@@ -99,5 +99,6 @@ func (p Presentation) differences(other Presentation) []string {
 	all := map[string]bool{}
 	maps.Copy(all, p.Claims)
 	maps.Copy(all, other.Claims)
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool { return p.Claims[name] == other.Claims[name] })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)),
+		func(name string) bool { return p.Claims[name] == other.Claims[name] })
 }

@@ -85,7 +85,8 @@ func TestResendsNeedPermits(t *testing.T) {
 				t.Errorf("after the connections were lost: %v", err)
 			}
 			if permits := gate.waits.Load(); seen.Load() > permits || permits > kept+4 {
-				t.Errorf("%d requests were seen for %d permits; want no more, and few resends of the last one", seen.Load(), permits)
+				t.Errorf("%d requests were seen for %d permits; want no more, and few resends of the last one",
+					seen.Load(), permits)
 			}
 		})
 	}

@@ -36,7 +36,8 @@ func TestSecretCannotBePrinted(t *testing.T) {
 		outputs["slice "+verb] = fmt.Sprintf(verb, []apiclient.Secret{s})
 		outputs["map "+verb] = fmt.Sprintf(verb, map[string]any{"s": s})
 	}
-	for name, v := range map[string]any{"json": s, "json field": struct{ S apiclient.Secret }{s}, "json key": map[apiclient.Secret]int{s: 1}} {
+	for name, v := range map[string]any{"json": s, "json field": struct{ S apiclient.Secret }{s},
+		"json key": map[apiclient.Secret]int{s: 1}} {
 		b, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +64,8 @@ func TestSecretComparison(t *testing.T) {
 	if !a.Equal(b) || a.Equal(apiclient.NewSecret("y")) || a.Equal(apiclient.Secret{}) {
 		t.Error("Equal does not compare contents")
 	}
-	if !apiclient.NewSecret("").IsZero() || !(apiclient.Secret{}).Equal(apiclient.NewSecret("")) || (apiclient.Secret{}).Reveal() != "" {
+	if !apiclient.NewSecret("").IsZero() || !(apiclient.Secret{}).Equal(apiclient.NewSecret("")) ||
+		(apiclient.Secret{}).Reveal() != "" {
 		t.Error("an empty secret is not zero")
 	}
 }
@@ -149,7 +151,8 @@ func TestNoSecretInAnyError(t *testing.T) {
 	forms := map[string]func(string) string{
 		"plain": func(dump string) string { return dump },
 		"json": func(dump string) string {
-			b, _ := json.Marshal(map[string]string{"error": dump, "message": dump, "errorCode": dump, "error_description": dump, "id": dump})
+			b, _ := json.Marshal(map[string]string{"error": dump, "message": dump, "errorCode": dump,
+				"error_description": dump, "id": dump})
 			return string(b)
 		},
 		"quoted": strconv.Quote,
@@ -161,7 +164,8 @@ func TestNoSecretInAnyError(t *testing.T) {
 		})
 	}
 	for form, write := range forms {
-		for _, contentType := range []string{"application/json", "text/html", "text/plain", "application/x-www-form-urlencoded", "a/b;c=" + testToken} {
+		for _, contentType := range []string{"application/json", "text/html", "text/plain",
+			"application/x-www-form-urlencoded", "a/b;c=" + testToken} {
 			for _, status := range []int{200, 201, 302, 400, 401, 403, 404, 429, 500} {
 				t.Run(fmt.Sprintf("api %s %s %d", form, strings.Split(contentType, ";")[0], status), func(t *testing.T) {
 					a := serve(t, echo(status, contentType, write))

@@ -78,11 +78,13 @@ func TestTemplateRules(t *testing.T) {
 		{"two issuers", func(r *request) { r.WellKnownTrustedIssuers = "aamva,aamva" }, []string{issuersMatch}},
 		{"issuers in capitals", func(r *request) { r.WellKnownTrustedIssuers = "AAMVA" }, []string{issuersMatch}},
 		{"issuers of 255", func(r *request) { r.WellKnownTrustedIssuers = ascii(255) }, []string{issuersMatch}},
-		{"issuers of 256", func(r *request) { r.WellKnownTrustedIssuers = ascii(256) }, []string{issuersLength, issuersMatch}},
+		{"issuers of 256", func(r *request) { r.WellKnownTrustedIssuers = ascii(256) },
+			[]string{issuersLength, issuersMatch}},
 		{"authority of 0", func(r *request) { r.CustomCertificateAuthority = new("") }, []string{customLength}},
 		{"authority of 1", func(r *request) { r.CustomCertificateAuthority = new("x") }, nil},
 		{"authority of 4096 code points", func(r *request) { r.CustomCertificateAuthority = new(wide(4096)) }, nil},
-		{"authority of 4097 code points", func(r *request) { r.CustomCertificateAuthority = new(wide(4097)) }, []string{customLength}},
+		{"authority of 4097 code points", func(r *request) { r.CustomCertificateAuthority = new(wide(4097)) },
+			[]string{customLength}},
 		{"no claims", func(r *request) { r.Presentation.Claims = map[string]bool{} }, nil},
 		{"every claim", func(r *request) {
 			r.Presentation.Claims = map[string]bool{}
@@ -138,7 +140,8 @@ func TestPresentationJSON(t *testing.T) {
 	}{
 		{"nil", apiclient.Presentation{}, wrap(`{}`)},
 		{"empty", apiclient.Presentation{Claims: map[string]bool{}}, wrap(`{}`)},
-		{"two", apiclient.Presentation{Claims: map[string]bool{"portrait": true, "birth_date": false}}, wrap(`{"birth_date":false,"portrait":true}`)},
+		{"two", apiclient.Presentation{Claims: map[string]bool{"portrait": true, "birth_date": false}},
+			wrap(`{"birth_date":false,"portrait":true}`)},
 	} {
 		t.Run("write "+tc.name, func(t *testing.T) {
 			got, err := json.Marshal(tc.p)
@@ -157,7 +160,8 @@ func TestPresentationJSON(t *testing.T) {
 		{"an unknown claim", wrap(`{"eye_colour":true}`), map[string]bool{"eye_colour": true}, false},
 		{"an unknown claim of another type", wrap(`{"eye_colour":{"retain":true}}`), map[string]bool{}, false},
 		{"a claim that is null", wrap(`{"portrait":null}`), map[string]bool{}, false},
-		{"unknown members beside", `{"a":1,"org.iso.18013.5.1.mDL":{"b":2,"org.iso.18013.5.1":{}}}`, map[string]bool{}, false},
+		{"unknown members beside", `{"a":1,"org.iso.18013.5.1.mDL":{"b":2,"org.iso.18013.5.1":{}}}`,
+			map[string]bool{}, false},
 		{"another document", `{"org.iso.23220.photoid.1":{}}`, nil, false},
 		{"null", `null`, nil, false},
 		{"a claim of another type", wrap(`{"portrait":"yes"}`), nil, true},
@@ -255,15 +259,21 @@ func TestDifferences(t *testing.T) {
 		{"claims", func(_ *apiclient.TemplateRequest, t *apiclient.Template) {
 			t.Presentation.Claims = map[string]bool{"birth_date": true, "nationality": true}
 		}, []string{"presentation.birth_date", "presentation.nationality", "presentation.portrait"}},
-		{"a presentation of another sort", func(_ *apiclient.TemplateRequest, t *apiclient.Template) { t.Presentation.Claims = nil }, []string{"presentation"}},
+		{"a presentation of another sort", func(_ *apiclient.TemplateRequest, t *apiclient.Template) {
+			t.Presentation.Claims = nil
+		}, []string{"presentation"}},
 		{"neither has claims", func(r *apiclient.TemplateRequest, t *apiclient.Template) {
 			r.Presentation.Claims, t.Presentation.Claims = nil, nil
 		}, nil},
 		{"both empty", func(r *apiclient.TemplateRequest, t *apiclient.Template) {
 			r.Presentation.Claims, t.Presentation.Claims = nil, map[string]bool{}
 		}, nil},
-		{"no authority here", func(r *apiclient.TemplateRequest, _ *apiclient.Template) { r.CustomCertificateAuthority = nil }, []string{"custom_certificate_authority"}},
-		{"no authority there", func(_ *apiclient.TemplateRequest, t *apiclient.Template) { t.CustomCertificateAuthority = nil }, []string{"custom_certificate_authority"}},
+		{"no authority here", func(r *apiclient.TemplateRequest, _ *apiclient.Template) {
+			r.CustomCertificateAuthority = nil
+		}, []string{"custom_certificate_authority"}},
+		{"no authority there", func(_ *apiclient.TemplateRequest, t *apiclient.Template) {
+			t.CustomCertificateAuthority = nil
+		}, []string{"custom_certificate_authority"}},
 		{"an empty authority there", func(r *apiclient.TemplateRequest, t *apiclient.Template) {
 			r.CustomCertificateAuthority, t.CustomCertificateAuthority = nil, new("")
 		}, nil},
@@ -282,7 +292,8 @@ func TestDifferences(t *testing.T) {
 }
 
 func TestNameTaken(t *testing.T) {
-	a := serve(t, answer(409, `{"statusCode":409,"error":"Conflict","message":"A template with the same name already exists"}`))
+	a := serve(t,
+		answer(409, `{"statusCode":409,"error":"Conflict","message":"A template with the same name already exists"}`))
 	_, err := a.client(t).CreateTemplate(t.Context(), goodTemplate())
 	e, ok := errors.AsType[*apiclient.Error](err)
 	if !ok || e.Status != http.StatusConflict || e.Message != "A template with the same name already exists" {

@@ -39,7 +39,8 @@ func (c *Client) TokenHealth() TokenHealth {
 	defer c.refused.mu.Unlock()
 	h.Failures += c.refused.times
 	if h.Err == nil && time.Since(c.refused.at) < refusedFor {
-		h.Err = errors.New("the API refuses the token, and a fresh one too (401): check the audience, and that the API knows who issued it")
+		h.Err = errors.New(
+			"the API refuses the token, and a fresh one too (401): check the audience, and that the API knows who issued it")
 	}
 	return h
 }

@@ -61,7 +61,8 @@ func TestTokenHealthOfClientCredentials(t *testing.T) {
 		status = http.StatusOK
 		fetch()
 		got := time.Now()
-		good := apiclient.TokenHealth{Failures: 1, GotAt: got, ExpiresAt: got.Add(time.Hour), Scopes: []string{"read:organizations"}}
+		good := apiclient.TokenHealth{Failures: 1, GotAt: got, ExpiresAt: got.Add(time.Hour),
+			Scopes: []string{"read:organizations"}}
 		wantHealth(t, "there is one", c, "", good)
 		time.Sleep(59 * time.Minute)
 		status = http.StatusUnauthorized
@@ -88,7 +89,8 @@ func TestTokenHealthOfATokenFile(t *testing.T) {
 		c := clientOf(t, s)
 		wantHealth(t, "the token is there", c, "", apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour)})
 		time.Sleep(time.Hour)
-		wantHealth(t, "it has ended", c, "ended at 2000-01-01T01:00:00Z: "+path+" is not being renewed", apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour)})
+		wantHealth(t, "it has ended", c, "ended at 2000-01-01T01:00:00Z: "+path+" is not being renewed",
+			apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour)})
 		writeFile(t, path, "opaque")
 		wantToken(t, s, "opaque")
 		wantHealth(t, "another", c, "", apiclient.TokenHealth{GotAt: time.Now()})

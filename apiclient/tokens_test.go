@@ -146,7 +146,8 @@ func TestTokenFile(t *testing.T) {
 				}
 				return
 			}
-			if got, want := tokenError(t, err).Error(), "no token: token file: "+strings.Replace(tc.want, "PATH", path, 1); got != want {
+			if got, want := tokenError(t, err).Error(),
+				"no token: token file: "+strings.Replace(tc.want, "PATH", path, 1); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 		})
@@ -267,9 +268,11 @@ func TestMissingScope(t *testing.T) {
 	}{
 		{"granted", missing, 25 * time.Second, "token-2", response(200, tokenBody(2, 86400)), 2, 2, "token-2"},
 		{"still missing", missing, time.Hour, "none", response(200, tokenBody(2, 86400)), 2, 2, "token-2"},
-		{"the token has just come", missing, 24 * time.Second, "token-2", response(200, tokenBody(2, 86400)), 1, 1, "token-1"},
+		{"the token has just come", missing, 24 * time.Second, "token-2",
+			response(200, tokenBody(2, 86400)), 1, 1, "token-1"},
 		{"the fetch fails", missing, time.Hour, "token-2", response(503, ""), 2, 1, "token-1"},
-		{"refused for another reason", `{"statusCode":403,"error":"Forbidden","message":"not for you"}`, time.Hour, "token-2", response(200, tokenBody(2, 86400)), 1, 1, "token-1"},
+		{"refused for another reason", `{"statusCode":403,"error":"Forbidden","message":"not for you"}`, time.Hour, "token-2",
+			response(200, tokenBody(2, 86400)), 1, 1, "token-1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -297,7 +300,8 @@ func TestMissingScope(t *testing.T) {
 				c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens, cfg.Gate = source, g })
 				err := create(t.Context(), c) // a POST too, since a 403 has no effect
 				refusal, refused := errors.AsType[*apiclient.Error](err)
-				if granted := tc.requests == 2 && tc.granted == "token-2"; granted && err != nil || !granted && (!refused || refusal.Status != 403) {
+				if granted := tc.requests == 2 && tc.granted == "token-2"; granted && err != nil ||
+					!granted && (!refused || refusal.Status != 403) {
 					t.Errorf("got %v", err)
 				}
 				if n := len(a.asked()); n != tc.requests || e.count() != tc.fetches {
@@ -339,7 +343,8 @@ func TestMissingScopeOfATokenFile(t *testing.T) {
 					answer(201, domainRecord)(w, r)
 					return
 				}
-				answer(403, `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope","errorCode":"insufficient_scope"}`)(w, r)
+				answer(403,
+					`{"statusCode":403,"error":"Forbidden","message":"Insufficient scope","errorCode":"insufficient_scope"}`)(w, r)
 			})
 			c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens = source })
 			writeFile(t, path, tc.content)

@@ -55,7 +55,8 @@ func newTransport(n Network, conns int) *http.Transport {
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		Protocols:              protocols,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: pingTimeout},
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
+			WriteByteTimeout: pingTimeout},
 	}
 	if n.Proxy != nil {
 		t.Proxy = func(r *http.Request) (*url.URL, error) { return n.Proxy(r.URL) }

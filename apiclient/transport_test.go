@@ -276,7 +276,8 @@ func TestUnusableAnswers(t *testing.T) {
 		{"something behind it", answer(200, domainRecord+"x"), "its body is not the expected JSON"},
 		{"null", answer(200, "null"), "missing or empty: id, domain, status, verification_host, verification_txt"},
 		{"an array", answer(200, "["+domainRecord+"]"), "its body is not the expected JSON"},
-		{"wrong type", answer(200, strings.Replace(domainRecord, `"`+domainID+`"`, "5", 1)), "its body is not the expected JSON"},
+		{"wrong type", answer(200, strings.Replace(domainRecord, `"`+domainID+`"`, "5", 1)),
+			"its body is not the expected JSON"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -284,10 +285,12 @@ func TestUnusableAnswers(t *testing.T) {
 				tc.handler(w, r)
 			})
 			e := answerError(t, get(t.Context(), a.client(t)), tc.want)
-			if e.RequestID != "req-1" || e.Operation != apiclient.OpGetDiscoveryDomain || e.Method != "GET" || e.Status/100 != 2 {
+			if e.RequestID != "req-1" || e.Operation != apiclient.OpGetDiscoveryDomain || e.Method != "GET" ||
+				e.Status/100 != 2 {
 				t.Errorf("incomplete: %+v", e)
 			}
-			wantAnswer(t, create(t.Context(), a.client(t)), "create_template: POST /verifiable-credentials/verification/templates: the answer")
+			wantAnswer(t, create(t.Context(), a.client(t)),
+				"create_template: POST /verifiable-credentials/verification/templates: the answer")
 		})
 	}
 }
@@ -578,11 +581,13 @@ func (g *counting) Answered(context.Context, string, int, http.Header) { g.answe
 func TestPermitsDoNotWaitForTheToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, `{"id":"d","domain":"a.example","status":"pending","verification_txt":"t","verification_host":"_x.a.example"}`)
+			_, _ = io.WriteString(w,
+				`{"id":"d","domain":"a.example","status":"pending","verification_txt":"t","verification_host":"_x.a.example"}`)
 		}))
 		defer server.Close()
 		gate, tokens := &counting{}, &slowFirst{then: server.Start} // no time passes while the server accepts connections
-		client, err := apiclient.New(apiclient.Config{BaseURL: "http://" + server.Listener.Addr().String() + "/api/v2", Tokens: tokens, Gate: gate})
+		client, err := apiclient.New(apiclient.Config{BaseURL: "http://" + server.Listener.Addr().String() + "/api/v2",
+			Tokens: tokens, Gate: gate})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -593,7 +598,8 @@ func TestPermitsDoNotWaitForTheToken(t *testing.T) {
 			}
 		}
 		if waits, answers := gate.waits.Load(), gate.answers.Load(); waits != 3 || answers != 3 {
-			t.Errorf("%d permits and %d answers for two requests, one of which waited for its token; want 3 and 3", waits, answers)
+			t.Errorf("%d permits and %d answers for two requests, one of which waited for its token; want 3 and 3",
+				waits, answers)
 		}
 	})
 }

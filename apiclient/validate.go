@@ -114,8 +114,10 @@ var mistakes = map[string]struct {
 	rule    string
 	example string
 }{
-	"organization_id":     {"ord_", "want an organization's identifier, not a discovery domain's (are the two swapped?)", "org_2iEQW5K6I4KggeE5"},
-	"discovery_domain_id": {"org_", "want a discovery domain's identifier, not an organization's (are the two swapped?)", "ord_NTC6ExXjNUM91N94wxGrPQ"},
+	"organization_id": {"ord_", "want an organization's identifier, not a discovery domain's (are the two swapped?)",
+		"org_2iEQW5K6I4KggeE5"},
+	"discovery_domain_id": {"org_", "want a discovery domain's identifier, not an organization's (are the two swapped?)",
+		"ord_NTC6ExXjNUM91N94wxGrPQ"},
 }
 
 // isID uses a loop: a pattern takes a fifth of the time of reading a row.

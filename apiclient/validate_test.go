@@ -46,8 +46,14 @@ func TestIDRules(t *testing.T) {
 func TestMistakenIDs(t *testing.T) {
 	const swapped = " (are the two swapped?)"
 	for _, tc := range []struct{ field, id, want string }{
-		{"organization_id", "ord_NTC6ExXjNUM91N94wxGrPQ", "want an organization's identifier, not a discovery domain's" + swapped},
-		{"discovery_domain_id", "org_2iEQW5K6I4KggeE5", "want a discovery domain's identifier, not an organization's" + swapped},
+		{
+			"organization_id", "ord_NTC6ExXjNUM91N94wxGrPQ",
+			"want an organization's identifier, not a discovery domain's" + swapped,
+		},
+		{
+			"discovery_domain_id", "org_2iEQW5K6I4KggeE5",
+			"want a discovery domain's identifier, not an organization's" + swapped,
+		},
 		{"discovery_domain_id", "example.com", "want an identifier, such as ord_NTC6ExXjNUM91N94wxGrPQ, not a name"},
 		{"organization_id", "acme.example", "want an identifier, such as org_2iEQW5K6I4KggeE5, not a name"},
 		{"clients[0]", "a.b", "want 1 to 128 letters, digits, _, | or -"},
@@ -73,7 +79,8 @@ func TestEveryMethodChecksItsIDs(t *testing.T) {
 		want []string
 	}{
 		{"update", func(c *apiclient.Client) error {
-			_, err := c.UpdateDiscoveryDomain(ctx, "a/b", "a/b", apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)})
+			_, err := c.UpdateDiscoveryDomain(ctx, "a/b", "a/b",
+				apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)})
 			return err
 		}, []string{organization, domain}},
 		{"update nothing", func(c *apiclient.Client) error {
@@ -84,8 +91,10 @@ func TestEveryMethodChecksItsIDs(t *testing.T) {
 			_, err := c.DiscoveryDomain(ctx, "a/b", "a/b")
 			return err
 		}, []string{organization, domain}},
-		{"list domains", func(c *apiclient.Client) error { return drain(onePage(c.DiscoveryDomainsPage(ctx, "a/b", ""))) }, []string{organization}},
-		{"remove", func(c *apiclient.Client) error { return c.RemoveOrganizationClients(ctx, "a/b", []string{"a"}) }, []string{organization}},
+		{"list domains", func(c *apiclient.Client) error { return drain(onePage(c.DiscoveryDomainsPage(ctx, "a/b", ""))) },
+			[]string{organization}},
+		{"remove", func(c *apiclient.Client) error { return c.RemoveOrganizationClients(ctx, "a/b", []string{"a"}) },
+			[]string{organization}},
 		{"remove nothing", func(c *apiclient.Client) error { return c.RemoveOrganizationClients(ctx, "a/b", nil) },
 			[]string{organization, "clients: want 1 to 100 elements, got 0 elements"}},
 	} {

@@ -90,7 +90,8 @@ func (s *store) worker(ctx context.Context) (program string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("go list, in the directory bench: %w", err)
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(module)), "-o", program, "./cmd/worker").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(module)), "-o", program,
+		"./cmd/worker").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the worker: %w: %s", err, out)
 	}
 	return program, nil
@@ -139,8 +140,9 @@ func fleetConfig(tenants []served) (file []byte, secrets []string) {
 		secrets = append(secrets, variable+"="+t.tenant.ClientSecret)
 		m := member{
 			"name": t.name, "base_url": t.tenant.BaseURL, "auth_url": t.tenant.AuthURL,
-			"client_id": t.tenant.ClientID, "client_secret_env": variable, "resolvers": t.tenant.Resolvers, "dns_mode": "resolvers",
-			"rate": fmt.Sprintf("%d/s", t.rate), "burst": t.burst, "reserve": t.reserve,
+			"client_id": t.tenant.ClientID, "client_secret_env": variable, "resolvers": t.tenant.Resolvers,
+			"dns_mode": "resolvers",
+			"rate":     fmt.Sprintf("%d/s", t.rate), "burst": t.burst, "reserve": t.reserve,
 		}
 		if t.rate == 0 {
 			m["rate"], m["burst"] = "unlimited", 1
@@ -179,7 +181,8 @@ func (w *shipped) awaitReady(ctx context.Context) error {
 			return nil
 		}
 		if pause(ctx, 100*time.Millisecond) != nil {
-			return errors.Join(fmt.Errorf("the worker is not ready after %s: GET /readyz: status %d", workerUp, status), err, w.said())
+			return errors.Join(fmt.Errorf("the worker is not ready after %s: GET /readyz: status %d", workerUp, status),
+				err, w.said())
 		}
 	}
 }

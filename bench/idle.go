@@ -30,7 +30,8 @@ type idleLoad struct {
 
 func (l idleLoad) check() error {
 	if l.Tenants < 1 || l.Workers < 1 || l.Seconds < 1 || l.Settle < 0 {
-		return fmt.Errorf("tenants, workers, seconds: want 1 or more of each, got %d, %d and %d; settle %s", l.Tenants, l.Workers, l.Seconds, l.Settle)
+		return fmt.Errorf("tenants, workers, seconds: want 1 or more of each, got %d, %d and %d; settle %s", l.Tenants,
+			l.Workers, l.Seconds, l.Settle)
 	}
 	return nil
 }
@@ -90,7 +91,8 @@ func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(stderr, "%d workers of %d tenants each, measured after %s for %d s\n", l.Workers, l.Tenants, l.Settle, l.Seconds)
+		fmt.Fprintf(stderr, "%d workers of %d tenants each, measured after %s for %d s\n", l.Workers,
+			l.Tenants, l.Settle, l.Seconds)
 		if err := pause(ctx, l.Settle); err != nil {
 			return err
 		}
@@ -148,7 +150,8 @@ func (l idleLoad) measure(ctx context.Context, s *store, workers []*shipped) (id
 
 // pagesOf reads the pages of a worker, each twice: parts of them are cached for a while.
 func pagesOf(ctx context.Context, w *shipped) ([]idlePage, error) {
-	pages := []idlePage{{Path: "/metrics", Aim: aimProbe}, {Path: "/readyz", Aim: aimProbe}, {Path: "/runs", Aim: aimPage}, {Path: "/tenants", Aim: aimPage}}
+	pages := []idlePage{{Path: "/metrics", Aim: aimProbe}, {Path: "/readyz", Aim: aimProbe}, {Path: "/runs", Aim: aimPage},
+		{Path: "/tenants", Aim: aimPage}}
 	for i := range pages {
 		p, at := &pages[i], w.pages
 		if p.Aim == aimProbe {
@@ -265,9 +268,11 @@ idle: %d workers of %d tenants each, without work
   connections of a worker                    %8.1f  (aim for 30 tenants: %d)
   share of a core, Redis                     %7.1f%%  (aim for 100 tenants, 4 workers: %d%%)
   share of a core, a worker                  %7.1f%%
-`, result.Workers, result.Tenants, result.Commands, aimCommands, result.All, result.Connections, aimConnections, result.Redis, aimRedisShare, result.Worker)
+`, result.Workers, result.Tenants, result.Commands, aimCommands, result.All, result.Connections, aimConnections,
+		result.Redis, aimRedisShare, result.Worker)
 	for _, p := range result.Pages {
-		fmt.Fprintf(r.out, "  %-8s first, again: seconds       %7.3f  %7.3f  (aim for 1,000 tenants: %g), status %d\n", p.Path, p.First, p.Again, p.Aim, p.Status)
+		fmt.Fprintf(r.out, "  %-8s first, again: seconds       %7.3f  %7.3f  (aim for 1,000 tenants: %g), status %d\n",
+			p.Path, p.First, p.Again, p.Aim, p.Status)
 	}
 	_, err := fmt.Fprintf(r.out, `  memory of a worker after that              %5.0f MB  (aim for 1,000 tenants: %d)
   seconds from SIGTERM to its end            %8.2f  (aim: %d, the default --shutdown-timeout)

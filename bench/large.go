@@ -206,7 +206,8 @@ func (m *large) after(ctx context.Context, t time.Time) (first, last time.Durati
 }
 
 // command measures a command, and the requests that the tenant gets after it.
-func (m *large) command(ctx context.Context, name string, do func() error) (took float64, first, last time.Duration, err error) {
+func (m *large) command(ctx context.Context, name string,
+	do func() error) (took float64, first, last time.Duration, err error) {
 	err = m.part(ctx, name, func() error {
 		began := time.Now()
 		if err := do(); err != nil {
@@ -278,7 +279,8 @@ func (m *large) expire(ctx context.Context) error {
 	}
 	run, _, err := m.runs.Core().Create(ctx, ledger.NewRun{
 		ID: runID, Kind: handlers.Update, Tenant: tenantName,
-		Description: ledger.Description{Format: intake.FormatCSV, Columns: []string{"organization_id", "discovery_domain_id"}, KeepFor: time.Second},
+		Description: ledger.Description{Format: intake.FormatCSV,
+			Columns: []string{"organization_id", "discovery_domain_id"}, KeepFor: time.Second},
 	})
 	if err != nil {
 		return err
@@ -290,7 +292,9 @@ func (m *large) expire(ctx context.Context) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range m.load.Expired {
 		row := fmt.Appendf(nil, "%s,%s", randomID(random, "org_"), randomID(random, "ord_"))
-		result := ledger.Result{Outcome: engine.Refused, Detail: "404: the organization " + randomID(random, "org_") + " does not exist"}
+		result := ledger.Result{
+			Outcome: engine.Refused, Detail: "404: the organization " + randomID(random, "org_") + " does not exist",
+		}
 		if err := stager.AddSettled(ctx, row, result); err != nil {
 			return err
 		}
@@ -299,7 +303,8 @@ func (m *large) expire(ctx context.Context) error {
 		return err
 	}
 	return m.part(ctx, "expire", func() error {
-		ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Minute, errors.New("the workers do not remove a run whose time is over"))
+		ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Minute,
+			errors.New("the workers do not remove a run whose time is over"))
 		defer cancel()
 		for {
 			all, err := m.runs.IDs(ctx)
@@ -392,7 +397,8 @@ large: a run of %d rows of %.0f bytes in Redis, executed by two workers at %d/s;
   cancel    %7.3f  %12.3f  (the last request; aim: %g), ended after %.1f
   delete    %7.3f
 longest time that Redis was busy with one command, in ms (aim: %d)
-`, result.Rows, result.Bytes, paceRate, result.Pause, result.Paused, aimControl, result.Resume, result.Resumed, aimControl, result.Tasks,
+`, result.Rows, result.Bytes, paceRate, result.Pause, result.Paused, aimControl, result.Resume, result.Resumed,
+		aimControl, result.Tasks,
 		result.Cancel, result.Cancelled, aimControl, result.Ended, result.Delete, aimBusy)
 	for _, part := range slices.Sorted(maps.Keys(result.Longest)) {
 		if err == nil {

@@ -38,9 +38,11 @@ func callsTo(to endpoint) (calls, error) {
 		}
 		resolvers = append(resolvers, r)
 	}
-	api, err := apiclient.New(apiclient.Config{BaseURL: to.BaseURL, Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
-		TokenURL: apiclient.DefaultTokenURL(to.AuthURL), Audience: audience, ClientID: to.ClientID, ClientSecret: apiclient.NewSecret(to.ClientSecret),
-	})})
+	api, err := apiclient.New(apiclient.Config{BaseURL: to.BaseURL,
+		Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
+			TokenURL: apiclient.DefaultTokenURL(to.AuthURL), Audience: audience, ClientID: to.ClientID,
+			ClientSecret: apiclient.NewSecret(to.ClientSecret),
+		})})
 	if err != nil {
 		return calls{}, err
 	}

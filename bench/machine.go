@@ -12,5 +12,6 @@ type machine struct {
 }
 
 func machineOf(redisVersion string) machine {
-	return machine{Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(), Redis: redisVersion}
+	return machine{Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Go: runtime.Version(), Redis: redisVersion}
 }

@@ -36,7 +36,8 @@ func prepareNoop(ctx context.Context, s *store, _ *tenant, file []byte) (contend
 	}
 	n := &noop{rdb: rdb, queue: asynq.NewClientFromRedisClient(rdb), ended: make(chan struct{})}
 	n.server = asynq.NewServerFromRedisClient(rdb, asynq.Config{
-		Concurrency: dnsConcurrency + apiConcurrency, Queues: map[string]int{noopQueue: 1}, TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 200 * time.Millisecond,
+		Concurrency: dnsConcurrency + apiConcurrency, Queues: map[string]int{noopQueue: 1},
+		TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 200 * time.Millisecond,
 		ShutdownTimeout: shutdownTimeout, LogLevel: asynq.FatalLevel,
 	})
 	if err := n.handIn(ctx, file); err != nil {
@@ -65,7 +66,8 @@ func (n *noop) handIn(ctx context.Context, file []byte) error {
 			if err != nil {
 				return err
 			}
-			_, err = n.queue.EnqueueContext(ctx, asynq.NewTask(noopQueue, payload), asynq.TaskID(fmt.Sprintf("%s-%d", runID, i)), asynq.Queue(noopQueue))
+			_, err = n.queue.EnqueueContext(ctx, asynq.NewTask(noopQueue, payload),
+				asynq.TaskID(fmt.Sprintf("%s-%d", runID, i)), asynq.Queue(noopQueue))
 			return err
 		})
 	}

@@ -178,7 +178,8 @@ func (c calls) updateAsToday(ctx context.Context, r row) bool {
 	const attempts = 3
 	pending, no := apiclient.StatusPending, false
 	for range attempts {
-		_, err := c.api.UpdateDiscoveryDomain(ctx, r.organization, r.domain, apiclient.DiscoveryDomainUpdate{Status: &pending, UseForOrganizationDiscovery: &no})
+		_, err := c.api.UpdateDiscoveryDomain(ctx, r.organization, r.domain,
+			apiclient.DiscoveryDomainUpdate{Status: &pending, UseForOrganizationDiscovery: &no})
 		if err == nil {
 			return true
 		}
@@ -232,7 +233,8 @@ func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took
 				return err
 			}
 			began := time.Now()
-			if _, err := submit(ctx, s.url, tasks.TypeVerify, string(one.run), "domains.csv", bytes.NewReader(file)); err != nil {
+			if _, err := submit(ctx, s.url, tasks.TypeVerify, string(one.run), "domains.csv",
+				bytes.NewReader(file)); err != nil {
 				return fmt.Errorf("submit: %w", err)
 			}
 			if one.run == runID {

@@ -90,9 +90,11 @@ func (r *report) pace(result paceResult) error {
 	if heading := "pace"; r.heading != heading {
 		r.heading = heading
 		fmt.Fprintf(r.out, "\npace: at %d/s, burst %d; %d workers\n", paceRate, paceBurst, paceWorkers)
-		fmt.Fprintf(r.out, paceLine, "ROWS", "LOST", "SECONDS", "USED", "429s", "AFTER 1st SECOND", "OTHERS", "OF 429s", "VARIANT")
+		fmt.Fprintf(r.out, paceLine, "ROWS", "LOST", "SECONDS", "USED", "429s", "AFTER 1st SECOND",
+			"OTHERS", "OF 429s", "VARIANT")
 	}
-	_, err := fmt.Fprintf(r.out, paceLine, result.Rows, result.Lost, fmt.Sprintf("%.1f", result.Seconds), fmt.Sprintf("%.1f %%", 100*result.Used),
+	_, err := fmt.Fprintf(r.out, paceLine, result.Rows, result.Lost, fmt.Sprintf("%.1f", result.Seconds),
+		fmt.Sprintf("%.1f %%", 100*result.Used),
 		result.Refused, result.RefusedLater, result.Others, result.OthersRefused, result.Variant)
 	return err
 }
@@ -106,6 +108,7 @@ func (r *report) smallRun(result smallRunResult) error {
 		result.about = r.about
 		return r.encode(result)
 	}
-	_, err := fmt.Fprintf(r.out, "%d rows to verify, submitted behind %d: %.1f s (aimed at: below %.0f)\n", result.Rows, result.Behind, result.Seconds, aimSmallRun.Seconds())
+	_, err := fmt.Fprintf(r.out, "%d rows to verify, submitted behind %d: %.1f s (aimed at: below %.0f)\n", result.Rows,
+		result.Behind, result.Seconds, aimSmallRun.Seconds())
 	return err
 }

@@ -112,7 +112,8 @@ func (p *pickup) ready(ctx context.Context, rdb redis.UniversalClient, n int) (e
 }
 
 // measure submits n rows, each a random time of up to gap after the request of the one before.
-func (p *pickup) measure(ctx context.Context, n int, gap time.Duration, to func(i int) string) (r pickupResult, err error) {
+func (p *pickup) measure(ctx context.Context, n int, gap time.Duration,
+	to func(i int) string) (r pickupResult, err error) {
 	took := make([]time.Duration, n)
 	for i := range took {
 		if err := pause(ctx, rand.N(gap)); err != nil {
@@ -123,18 +124,21 @@ func (p *pickup) measure(ctx context.Context, n int, gap time.Duration, to func(
 		}
 	}
 	return pickupResult{
-		Benchmark: "pickup", Rows: n, P50: milliseconds(quantile(took, 0.5)), P99: milliseconds(quantile(took, 0.99)), Max: milliseconds(quantile(took, 1)),
+		Benchmark: "pickup", Rows: n, P50: milliseconds(quantile(took, 0.5)), P99: milliseconds(quantile(took, 0.99)),
+		Max: milliseconds(quantile(took, 1)),
 	}, nil
 }
 
 // one submits a row, and returns the time from the call to the arrival of its PATCH.
 func (p *pickup) one(ctx context.Context, tenant string) (time.Duration, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("no request came within a minute of a row for %s", tenant))
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute,
+		fmt.Errorf("no request came within a minute of a row for %s", tenant))
 	defer cancel()
 	next := p.rows[0]
 	p.rows = p.rows[1:]
 	content, err := json.Marshal(map[string]any{
-		"organization_id": next.organization, "discovery_domain_id": next.domain, "status": "pending", "use_for_organization_discovery": false,
+		"organization_id": next.organization, "discovery_domain_id": next.domain, "status": "pending",
+		"use_for_organization_discovery": false,
 	})
 	if err != nil {
 		return 0, err
@@ -168,7 +172,8 @@ func (r *report) pickup(result pickupResult) error {
 	if result.Tenant == "idle" {
 		half, most = aimIdle, aimIdleMost
 	}
-	_, err := fmt.Fprintf(r.out, "pickup: %d rows of %s tenants, ms from submission to request: p50 %.1f (aim: %d), p99 %.1f (aim: %d), longest %.1f\n",
+	_, err := fmt.Fprintf(r.out,
+		"pickup: %d rows of %s tenants, ms from submission to request: p50 %.1f (aim: %d), p99 %.1f (aim: %d), longest %.1f\n",
 		result.Rows, result.Tenant, result.P50, half, result.P99, most, result.Max)
 	return err
 }

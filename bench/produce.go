@@ -74,7 +74,8 @@ func submit(ctx context.Context, url, kind, run, name string, rows io.Reader) (n
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, rdb.Close()) }()
-	sum, err := intake.New(rdb, runs.New(rdb)).Submit(ctx, inputOf(kind, name, rows), ledger.NewRun{ID: ledger.RunID(run), Tenant: tenantName, Description: ledger.Description{Label: "benchmark"}})
+	sum, err := intake.New(rdb, runs.New(rdb)).Submit(ctx, inputOf(kind, name, rows),
+		ledger.NewRun{ID: ledger.RunID(run), Tenant: tenantName, Description: ledger.Description{Label: "benchmark"}})
 	return sum.Rows, err
 }
 
@@ -118,7 +119,8 @@ func enqueuePlainly(ctx context.Context, url string, rows int) (err error) {
 	for range plainGoroutines {
 		g.Go(func() error {
 			for i := int(next.Add(1)) - 1; i < rows; i = int(next.Add(1)) - 1 {
-				body := fmt.Appendf(nil, `{"v":1,"tenant":"default","run":"bench","item":%d,"created_at":"2026-11-20T12:00:00.123Z","organization_id":"org_%016d","discovery_domain_id":"ord_%016d","give_up_at":"2026-11-23T12:00:00.123Z"}`, i, i/10, i)
+				body := fmt.Appendf(nil,
+					`{"v":1,"tenant":"default","run":"bench","item":%d,"created_at":"2026-11-20T12:00:00.123Z","organization_id":"org_%016d","discovery_domain_id":"ord_%016d","give_up_at":"2026-11-23T12:00:00.123Z"}`, i, i/10, i)
 				if _, err := client.EnqueueContext(ctx, asynq.NewTask(tasks.TypeVerify, body), queue); err != nil {
 					return err
 				}

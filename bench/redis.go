@@ -113,7 +113,9 @@ const redisUp = 10 * time.Second
 func startRedis(ctx context.Context) (*store, func() error, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, nil, errors.New("redis-server is not installed: install it (apt-get install redis-server, brew install redis), or name a Redis with an empty database by --redis-url redis://host:port/number")
+		return nil, nil,
+			errors.New(
+				"redis-server is not installed: install it (apt-get install redis-server, brew install redis), or name a Redis with an empty database by --redis-url redis://host:port/number")
 	}
 	dir, err := os.MkdirTemp("", "orgops-bench-")
 	if err != nil {

@@ -90,8 +90,9 @@ func summarize(results []verifyResult) verifySummary {
 		rates[r.Variant] = append(rates[r.Variant], r.PerSecond)
 	}
 	return verifySummary{
-		Benchmark: "verify_summary", Rounds: len(rates[variantOurs]), Ratio: median(ratios(rates[variantOurs], rates[variantLoop])),
-		Ours: median(rates[variantOurs]), Noop: median(rates[variantNoop]), Loop: median(rates[variantLoop]),
+		Benchmark: "verify_summary", Rounds: len(rates[variantOurs]),
+		Ratio: median(ratios(rates[variantOurs], rates[variantLoop])),
+		Ours:  median(rates[variantOurs]), Noop: median(rates[variantNoop]), Loop: median(rates[variantLoop]),
 	}
 }
 
@@ -133,7 +134,8 @@ func summarizeEnqueue(results []enqueueResult) enqueueSummary {
 	}
 	return enqueueSummary{
 		Benchmark: "enqueue_summary", Rounds: len(rates[variantOurs]), Peak: peak,
-		Ours: median(rates[variantOurs]), Plain: median(rates[variantPlain]), Ratio: median(ratios(rates[variantOurs], rates[variantPlain])),
+		Ours: median(rates[variantOurs]), Plain: median(rates[variantPlain]),
+		Ratio: median(ratios(rates[variantOurs], rates[variantPlain])),
 	}
 }
 
@@ -160,7 +162,8 @@ func (r *report) begin() error {
 		return nil
 	}
 	m := r.about.Machine
-	_, err := fmt.Fprintf(r.out, "%s\n%d cores, %s/%s, %s, Redis %s\n", r.about.Command, m.Cores, m.OS, m.Arch, m.Go, m.Redis)
+	_, err := fmt.Fprintf(r.out, "%s\n%d cores, %s/%s, %s, Redis %s\n", r.about.Command, m.Cores,
+		m.OS, m.Arch, m.Go, m.Redis)
 	return err
 }
 
@@ -193,10 +196,13 @@ func (r *report) round(result verifyResult) error {
 	}
 	r.head("verify: from two ids to a verified domain", roundLine,
 		"ROUND", "ROWS", "SECONDS", "ROWS/S", "CPU OF BENCH", "OF REDIS", "OF SANDBOX", "VARIANT")
-	_, err := fmt.Fprintf(r.out, roundLine, result.Round, result.Rows, fmt.Sprintf("%.2f", result.Seconds), fmt.Sprintf("%.0f", result.PerSecond),
-		each(result.CPU.Bench, result.Rows), each(result.CPU.Redis, result.Rows), each(result.CPU.Sandbox, result.Rows), titles[result.Variant])
+	_, err := fmt.Fprintf(r.out, roundLine, result.Round, result.Rows, fmt.Sprintf("%.2f", result.Seconds),
+		fmt.Sprintf("%.0f", result.PerSecond),
+		each(result.CPU.Bench, result.Rows), each(result.CPU.Redis, result.Rows),
+		each(result.CPU.Sandbox, result.Rows), titles[result.Variant])
 	if err == nil && result.Scripts > 0 {
-		_, err = fmt.Fprintf(r.out, "scripts a row: %.2f (aim: %.1f); requests a row: %.2f (aim: %.2f)\n", result.Scripts, aimScripts, result.Requests, aimRequests)
+		_, err = fmt.Fprintf(r.out, "scripts a row: %.2f (aim: %.1f); requests a row: %.2f (aim: %.2f)\n", result.Scripts,
+			aimScripts, result.Requests, aimRequests)
 	}
 	return err
 }
@@ -224,8 +230,10 @@ func (r *report) enqueueRound(result enqueueResult) error {
 	}
 	r.head(heading, handInLine,
 		"ROUND", "ROWS", "SECONDS", "ROWS/S", "CPU OF PRODUCER", "OF REDIS", "PEAK, MB", "REDIS BYTES A ROW", "VARIANT")
-	_, err := fmt.Fprintf(r.out, handInLine, result.Round, result.Rows, fmt.Sprintf("%.2f", result.Seconds), fmt.Sprintf("%.0f", result.PerSecond),
-		each(result.CPU.Bench, result.Rows), each(result.CPU.Redis, result.Rows), fmt.Sprintf("%.1f", result.Peak), fmt.Sprintf("%.0f", result.RedisBytes),
+	_, err := fmt.Fprintf(r.out, handInLine, result.Round, result.Rows, fmt.Sprintf("%.2f", result.Seconds),
+		fmt.Sprintf("%.0f", result.PerSecond),
+		each(result.CPU.Bench, result.Rows), each(result.CPU.Redis, result.Rows), fmt.Sprintf("%.1f", result.Peak),
+		fmt.Sprintf("%.0f", result.RedisBytes),
 		titles[result.Variant])
 	return err
 }
@@ -235,7 +243,9 @@ func (r *report) enqueueSummary(s enqueueSummary) error {
 		s.about = r.about
 		return r.encode(s)
 	}
-	_, err := fmt.Fprintf(r.out, "medians, rows/s: %s %.0f (aimed at: %d); %s %.0f; ratio %.2f (aimed at: %d)\nhighest peak of %s: %.1f MB (aimed at: below %d)\n",
-		titles[variantOurs], s.Ours, aimEnqueued, titles[variantPlain], s.Plain, s.Ratio, aimTimes, titles[variantOurs], s.Peak, aimPeak)
+	_, err := fmt.Fprintf(r.out,
+		"medians, rows/s: %s %.0f (aimed at: %d); %s %.0f; ratio %.2f (aimed at: %d)\nhighest peak of %s: %.1f MB (aimed at: below %d)\n",
+		titles[variantOurs], s.Ours, aimEnqueued, titles[variantPlain], s.Plain, s.Ratio, aimTimes,
+		titles[variantOurs], s.Peak, aimPeak)
 	return err
 }

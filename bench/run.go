@@ -127,7 +127,8 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 func newReport(p cli.Program, g grammar, redisVersion string) *report {
 	return &report{
 		out: p.Stdout, json: g.JSON,
-		about: about{Command: strings.Join(append([]string{"go run -C bench ."}, p.Args...), " "), Machine: machineOf(redisVersion)},
+		about: about{Command: strings.Join(append([]string{"go run -C bench ."}, p.Args...), " "),
+			Machine: machineOf(redisVersion)},
 	}
 }
 
@@ -153,7 +154,9 @@ func openStore(ctx context.Context, url string) (*store, func() error, error) {
 // claim refuses a Redis that is not the benchmark's to empty.
 func (s *store) claim(ctx context.Context) error {
 	if _, ok := s.admin.(*redis.Client); !ok {
-		return cli.Usage(errors.New("redis-url: want redis:// or rediss://: the benchmark empties its database, of a Cluster it would be all"))
+		return cli.Usage(
+			errors.New(
+				"redis-url: want redis:// or rediss://: the benchmark empties its database, of a Cluster it would be all"))
 	}
 	if err := redisconn.Ready(ctx, s.admin); err != nil {
 		return err
@@ -163,7 +166,9 @@ func (s *store) claim(ctx context.Context) error {
 		return fmt.Errorf("count the keys in %s: %w", redisconn.Mask(s.url), err)
 	}
 	if keys > 0 {
-		return cli.Usage(fmt.Errorf("redis-url: %s has %d keys; the benchmark empties its database, so name one that is empty (another number at the URL's end)", redisconn.Mask(s.url), keys))
+		return cli.Usage(
+			fmt.Errorf(
+				"redis-url: %s has %d keys; the benchmark empties its database, so name one that is empty (another number at the URL's end)", redisconn.Mask(s.url), keys))
 	}
 	return nil
 }

@@ -50,7 +50,8 @@ func lines(t *testing.T, out string) []measured {
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		if m.Machine.Cores < 1 || m.Machine.Go == "" || m.Machine.Redis == "" || !strings.HasPrefix(m.Command, "go run -C bench . ") {
+		if m.Machine.Cores < 1 || m.Machine.Go == "" || m.Machine.Redis == "" ||
+			!strings.HasPrefix(m.Command, "go run -C bench . ") {
 			t.Errorf("a line that does not say where it was measured: %s", line)
 		}
 		all = append(all, m)
@@ -77,7 +78,8 @@ func TestVerify(t *testing.T) {
 			continue
 		}
 		order = append(order, m.Variant)
-		if m.Benchmark != "verify" || m.Rows != 12 || m.PerSecond <= 0 || (m.Variant == variantOurs && (m.RequestsPerRow < 2 || m.RequestsPerRow > 2.5)) {
+		if m.Benchmark != "verify" || m.Rows != 12 || m.PerSecond <= 0 ||
+			(m.Variant == variantOurs && (m.RequestsPerRow < 2 || m.RequestsPerRow > 2.5)) {
 			t.Errorf("got %+v", m)
 		}
 	}
@@ -99,7 +101,8 @@ func TestIdle(t *testing.T) {
 		t.Skip("an embedded Redis counts no commands: set " + redistest.EnvURL)
 	}
 	redistest.Single(t, ofACluster)
-	status, out, errs := typed(t, "idle", "--tenants", "2", "--seconds", "2", "--settle", "3s", "--json", "--redis-url", redistest.URL(t))
+	status, out, errs := typed(t, "idle", "--tenants", "2", "--seconds", "2", "--settle", "3s", "--json",
+		"--redis-url", redistest.URL(t))
 	if status != cli.StatusOK {
 		t.Fatalf("status %d: %s", status, errs)
 	}
@@ -107,7 +110,8 @@ func TestIdle(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Benchmark != "idle" || r.Tenants != 2 || r.Workers != 1 || r.Commands <= 0 || r.All < r.Commands || r.Connections < 1 || r.Memory <= 0 || r.Stop <= 0 {
+	if r.Benchmark != "idle" || r.Tenants != 2 || r.Workers != 1 || r.Commands <= 0 || r.All < r.Commands ||
+		r.Connections < 1 || r.Memory <= 0 || r.Stop <= 0 {
 		t.Errorf("got %+v", r)
 	}
 	for _, p := range r.Pages {
@@ -126,7 +130,8 @@ func TestLarge(t *testing.T) {
 	}
 	redistest.Single(t, ofACluster)
 	settings := redistest.New(t).ConfigGet(t.Context(), "slowlog-*").Val()
-	status, out, errs := typed(t, "large", "--rows", "2000", "--watch", "1s", "--expired", "0", "--json", "--redis-url", redistest.URL(t))
+	status, out, errs := typed(t, "large", "--rows", "2000", "--watch", "1s", "--expired", "0", "--json",
+		"--redis-url", redistest.URL(t))
 	if status != cli.StatusOK {
 		t.Fatalf("status %d: %s", status, errs)
 	}
@@ -138,7 +143,8 @@ func TestLarge(t *testing.T) {
 	if r.Rows != 2000 || r.Bytes == 0 || r.Resumed <= 0 || r.Pause <= 0 || r.Cancel <= 0 || r.Ended <= 0 || r.Delete <= 0 {
 		t.Errorf("got %+v", r)
 	}
-	if want := []string{"cancel", "delete", "execute", "pause", "resume", "submit"}; !slices.Equal(slices.Sorted(maps.Keys(r.Longest)), want) {
+	if want := []string{"cancel", "delete", "execute", "pause", "resume",
+		"submit"}; !slices.Equal(slices.Sorted(maps.Keys(r.Longest)), want) {
 		t.Errorf("longest commands of %v, want %v", r.Longest, want)
 	}
 	if after := redistest.New(t).ConfigGet(t.Context(), "slowlog-*").Val(); !maps.Equal(after, settings) {
@@ -148,7 +154,8 @@ func TestLarge(t *testing.T) {
 
 func TestPickup(t *testing.T) {
 	redistest.Single(t, ofACluster)
-	status, out, errs := typed(t, "pickup", "--tenants", "2", "--active", "3", "--settle", "1s", "--json", "--redis-url", redistest.URL(t))
+	status, out, errs := typed(t, "pickup", "--tenants", "2", "--active", "3", "--settle", "1s", "--json",
+		"--redis-url", redistest.URL(t))
 	if status != cli.StatusOK {
 		t.Fatalf("status %d: %s", status, errs)
 	}
@@ -259,16 +266,24 @@ func TestPaceResult(t *testing.T) {
 
 func TestTables(t *testing.T) {
 	var out bytes.Buffer
-	r := &report{out: &out, about: about{Command: "go run -C bench .", Machine: machine{Cores: 2, OS: "linux", Arch: "amd64", Go: "go1.26", Redis: "7.0.15"}}}
+	r := &report{
+		out: &out, about: about{Command: "go run -C bench .",
+			Machine: machine{Cores: 2, OS: "linux", Arch: "amd64", Go: "go1.26", Redis: "7.0.15"}},
+	}
 	steps := []error{
 		r.begin(),
-		r.round(verifyResult{Variant: variantLoop, Round: 1, Rows: 1000, Seconds: 0.5, PerSecond: 2000, CPU: cpu{Bench: 0.4, Sandbox: 0.25}}),
-		r.round(verifyResult{Variant: variantOurs, Round: 1, Rows: 1000, Seconds: 0.625, PerSecond: 1600, CPU: cpu{Bench: 0.5, Redis: 0.1, Sandbox: 0.25}}),
+		r.round(verifyResult{Variant: variantLoop, Round: 1, Rows: 1000, Seconds: 0.5, PerSecond: 2000,
+			CPU: cpu{Bench: 0.4, Sandbox: 0.25}}),
+		r.round(verifyResult{Variant: variantOurs, Round: 1, Rows: 1000, Seconds: 0.625, PerSecond: 1600,
+			CPU: cpu{Bench: 0.5, Redis: 0.1, Sandbox: 0.25}}),
 		r.summary(verifySummary{Ours: 1600, Noop: 6000, Loop: 2000, Ratio: 0.8}),
-		r.enqueueRound(enqueueResult{Variant: variantPlain, Round: 1, Rows: 1_000_000, Seconds: 20, PerSecond: 50_000, CPU: cpu{Bench: 12, Redis: 10}, Peak: 25.04, RedisBytes: 756}),
-		r.enqueueRound(enqueueResult{Variant: variantOurs, Round: 1, Rows: 1_000_000, Seconds: 16, PerSecond: 62_500, CPU: cpu{Bench: 15, Redis: 8}, Peak: 51.2, RedisBytes: 722}),
+		r.enqueueRound(enqueueResult{Variant: variantPlain, Round: 1, Rows: 1_000_000, Seconds: 20, PerSecond: 50_000,
+			CPU: cpu{Bench: 12, Redis: 10}, Peak: 25.04, RedisBytes: 756}),
+		r.enqueueRound(enqueueResult{Variant: variantOurs, Round: 1, Rows: 1_000_000, Seconds: 16, PerSecond: 62_500,
+			CPU: cpu{Bench: 15, Redis: 8}, Peak: 51.2, RedisBytes: 722}),
 		r.enqueueSummary(enqueueSummary{Ours: 62_500, Plain: 50_000, Ratio: 1.25, Peak: 51.2}),
-		r.pace(paceResult{Variant: "orgops, reserve 20 %", Rows: 5000, Seconds: 387.5, Used: 0.998, Requests: 5000, Others: 700, OthersRefused: 1}),
+		r.pace(paceResult{Variant: "orgops, reserve 20 %", Rows: 5000, Seconds: 387.5, Used: 0.998, Requests: 5000,
+			Others: 700, OthersRefused: 1}),
 		r.smallRun(smallRunResult{Rows: 10, Behind: 20_000, Seconds: 2.84}),
 	}
 	for _, err := range steps {
@@ -315,7 +330,8 @@ func TestRefusals(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"a database with keys", []string{"--redis-url", redistest.URL(t)}, cli.StatusUsage, "has 1 keys; the benchmark empties its database"},
+		{"a database with keys", []string{"--redis-url", redistest.URL(t)}, cli.StatusUsage,
+			"has 1 keys; the benchmark empties its database"},
 		{"a cluster", []string{"--redis-url", "redis-cluster://127.0.0.1:1"}, cli.StatusUsage, "want redis:// or rediss://"},
 		{"no URL", []string{"--redis-url", "cache:6379"}, cli.StatusUsage, "redis-url: it has no scheme"},
 		{"no rows", []string{"verify", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},

@@ -54,7 +54,8 @@ func serveSandbox(f tenantFlags, stdin io.Reader, stdout io.Writer) (err error) 
 	defer func() { err = errors.Join(err, box.Close()) }()
 	answers := json.NewEncoder(stdout)
 	err = answers.Encode(endpoint{
-		BaseURL: box.BaseURL(), AuthURL: box.AuthURL(), ClientID: box.ClientID(), ClientSecret: box.ClientSecret(), Resolvers: box.DNSAddrs(),
+		BaseURL: box.BaseURL(), AuthURL: box.AuthURL(), ClientID: box.ClientID(), ClientSecret: box.ClientSecret(),
+		Resolvers: box.DNSAddrs(),
 	})
 	for asked := bufio.NewScanner(stdin); err == nil && asked.Scan(); { // its end: who has started it is gone
 		err = answers.Encode(usage{ownCPU()})
@@ -73,7 +74,8 @@ type tenant struct {
 
 // withTenant calls use with a fresh sandbox, which is started with these arguments, and an empty
 // Redis, which is emptied again.
-func withTenant(ctx context.Context, s *store, stderr io.Writer, use func(t *tenant) error, args ...string) (err error) {
+func withTenant(ctx context.Context, s *store, stderr io.Writer, use func(t *tenant) error,
+	args ...string) (err error) {
 	if err := s.empty(ctx); err != nil {
 		return err
 	}

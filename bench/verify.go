@@ -101,7 +101,8 @@ func round(ctx context.Context, s *store, t *tenant, v variant, rows int) (resul
 	if err != nil {
 		return result, err
 	}
-	result = verifyResult{Variant: v.name, Rows: rows, Seconds: took.Seconds(), PerSecond: float64(rows) / took.Seconds(), CPU: after.minus(before)}
+	result = verifyResult{Variant: v.name, Rows: rows, Seconds: took.Seconds(), PerSecond: float64(rows) / took.Seconds(),
+		CPU: after.minus(before)}
 	if _, ok := c.(*ours); ok {
 		result.Scripts = float64(s.scripts(ctx)-scripts) / float64(rows)
 	}

@@ -141,7 +141,8 @@ func TestRedisUsersOfCompose(t *testing.T) {
 		}
 		found++
 		secret := "redis_" + at.User.Username()
-		if got := service.Environment["ORGOPS_REDIS_PASSWORD_FILE"]; got != "/run/secrets/"+secret || !slices.Contains(service.Secrets, secret) {
+		if got := service.Environment["ORGOPS_REDIS_PASSWORD_FILE"]; got != "/run/secrets/"+secret ||
+			!slices.Contains(service.Secrets, secret) {
 			t.Errorf("%s logs in as %q with the password in %q, of secrets %q", name, at.User.Username(), got, service.Secrets)
 		}
 	}
@@ -250,7 +251,8 @@ func TestExpressionsParse(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"check", "rules", file}, {"check", "rules", "prometheus/orgops.rules.yaml"},
-		{"check", "config", "prometheus/prometheus.yaml"}, {"test", "rules", "prometheus/orgops.rules.test.yaml", "prometheus/orgops.rules.days.test.yaml"},
+		{"check", "config", "prometheus/prometheus.yaml"},
+		{"test", "rules", "prometheus/orgops.rules.test.yaml", "prometheus/orgops.rules.days.test.yaml"},
 	} {
 		if out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -262,7 +264,8 @@ func TestExpressionsParse(t *testing.T) {
 // which a test of internal/metrics holds to what a worker tells; so are the labels.
 func TestMetricsExist(t *testing.T) {
 	labels := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(orgops_\\w+)` \\| (\\w+) \\|([^|]*)\\|").FindAllStringSubmatch(read(t, "../docs/reference/metrics.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(orgops_\\w+)` \\| (\\w+) \\|([^|]*)\\|").
+		FindAllStringSubmatch(read(t, "../docs/reference/metrics.md"), -1) {
 		names := strings.Fields(strings.ReplaceAll(row[3], ",", " "))
 		labels[row[1]] = names
 		if row[2] == "histogram" {
@@ -278,7 +281,8 @@ func TestMetricsExist(t *testing.T) {
 	for _, a := range alerts(t) {
 		asked = append(asked, a.Expr)
 	}
-	asked = append(asked, regexp.MustCompile(`query: .*orgops_.*`).FindString(read(t, "kubernetes/overlays/keda/scaledobject.yaml")))
+	asked = append(asked, regexp.MustCompile(`query: .*orgops_.*`).FindString(read(t,
+		"kubernetes/overlays/keda/scaledobject.yaml")))
 	metric, matcher := regexp.MustCompile(`(orgops_\w+)(?:\{([^}]*)\})?`), regexp.MustCompile(`(\w+)\s*[=!]~?\s*"`)
 	for _, expr := range asked {
 		for _, use := range metric.FindAllStringSubmatch(expr, -1) {

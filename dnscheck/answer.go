@@ -119,7 +119,8 @@ func (f finding) requireZone(r reply, name string) finding {
 	if soa := soaOf(r.authority, name); soa != nil && dns.CountLabel(soa.Hdr.Name) > 0 {
 		return f
 	}
-	return unknown(ReasonRefused, errors.New("the answer is empty and has no SOA record, so it may not come from the zone (RFC 2308)"))
+	return unknown(ReasonRefused,
+		errors.New("the answer is empty and has no SOA record, so it may not come from the zone (RFC 2308)"))
 }
 
 // requireNoToken turns any finding but Present into Unknown if the token is anywhere in the
@@ -190,7 +191,8 @@ var errNoSuchName = errors.New("the DNAME there makes an invalid name (YXDOMAIN)
 func renamed(d *dns.DNAME, zone, name string) (string, error) {
 	owner, labels := canonical(d.Hdr.Name), dns.Split(name)
 	below := len(labels) - dns.CountLabel(owner)
-	if d.Hdr.Class != dns.ClassINET || below < 1 || !dns.IsSubDomain(owner, canonical(name)) || !dns.IsSubDomain(zone, owner) {
+	if d.Hdr.Class != dns.ClassINET || below < 1 || !dns.IsSubDomain(owner, canonical(name)) ||
+		!dns.IsSubDomain(zone, owner) {
 		return "", nil
 	}
 	prefix := name
@@ -265,7 +267,8 @@ func (r *reply) hasError(codes []uint16) bool {
 func notZones(r reply) (finding, bool) {
 	switch {
 	case r.hasError(bogus):
-		return unknown(ReasonDNSSEC, errors.New("the resolver has found that the answer's signatures do not hold, and gives it all the same")), true
+		return unknown(ReasonDNSSEC,
+			errors.New("the resolver has found that the answer's signatures do not hold, and gives it all the same")), true
 	case r.hasError(byPolicy):
 		return unknown(ReasonRefused, errors.New("the resolver's policy answers in place of the zone")), true
 	case r.hasError(stale):

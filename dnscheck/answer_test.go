@@ -51,7 +51,8 @@ func answerScenes() []answerScene {
 		{"NXDOMAIN without SOA", nothing, absent(dnscheck.ReasonNoName), 0},
 		{"NODATA with SOA", referring(soa("example.com", 30, 600)), absent(dnscheck.ReasonNoRecord), 30 * time.Second},
 		{"NODATA without SOA", holding(), absent(dnscheck.ReasonNoRecord), 0},
-		{"NODATA with the SOA of the root", referring(soa(".", 86400, 86400)), absent(dnscheck.ReasonNoRecord), 24 * time.Hour},
+		{"NODATA with the SOA of the root", referring(soa(".", 86400, 86400)),
+			absent(dnscheck.ReasonNoRecord), 24 * time.Hour},
 		{"NODATA with the SOA of another zone", referring(soa("example.net", 30, 600)), absent(dnscheck.ReasonNoRecord), 0},
 		{"SOA with TTL 0", referring(soa("example.com", 0, 600)), absent(dnscheck.ReasonNoRecord), 0},
 		{"SOA with TTL 2^31", referring(soa("example.com", 1<<31, 600)), absent(dnscheck.ReasonNoRecord), 0},
@@ -88,7 +89,8 @@ func answerScenes() []answerScene {
 			m.Ns = []dns.RR{ns(".", "a.root-servers.net")}
 		}), unknown(dnscheck.ReasonRefused), 0},
 		{"REFUSED", func(q *dns.Msg) *dns.Msg { return rcode(q, dns.RcodeRefused) }, unknown(dnscheck.ReasonRefused), 0},
-		{"SERVFAIL", func(q *dns.Msg) *dns.Msg { return rcode(q, dns.RcodeServerFailure) }, unknown(dnscheck.ReasonServFail), 0},
+		{"SERVFAIL", func(q *dns.Msg) *dns.Msg { return rcode(q, dns.RcodeServerFailure) },
+			unknown(dnscheck.ReasonServFail), 0},
 		{"NOTAUTH", func(q *dns.Msg) *dns.Msg { return rcode(q, dns.RcodeNotAuth) }, unknown(dnscheck.ReasonRCode), 0},
 		{"YXDOMAIN", func(q *dns.Msg) *dns.Msg { return rcode(q, dns.RcodeYXDomain) }, unknown(dnscheck.ReasonRCode), 0},
 		{"code without a name", func(q *dns.Msg) *dns.Msg { return rcode(q, 13) }, unknown(dnscheck.ReasonRCode), 0},
@@ -111,8 +113,10 @@ func answerScenes() []answerScene {
 			m.Rcode = dns.RcodeNameError
 			m.Answer = []dns.RR{cname(name, "a.example"), txt("a.example", token)}
 		}), unknown(dnscheck.ReasonMalformed), 0},
-		{"TXT of another name, no alias", unrelated(txt("_verify.org-2.example.com", token)), unknown(dnscheck.ReasonMalformed), 0},
-		{"TXT of a name with an escaped dot", unrelated(txt(`_Verify\.Org-1.Example.com`, token)), unknown(dnscheck.ReasonMalformed), 0},
+		{"TXT of another name, no alias", unrelated(txt("_verify.org-2.example.com", token)),
+			unknown(dnscheck.ReasonMalformed), 0},
+		{"TXT of a name with an escaped dot", unrelated(txt(`_Verify\.Org-1.Example.com`, token)),
+			unknown(dnscheck.ReasonMalformed), 0},
 		{"TXT of the parent", unrelated(txt("org-1.example.com", token)), unknown(dnscheck.ReasonMalformed), 0},
 		{"class CHAOS", unrelated(chaos), unknown(dnscheck.ReasonMalformed), 0},
 		{"type SPF", unrelated(spf), unknown(dnscheck.ReasonMalformed), 0},
@@ -128,13 +132,16 @@ func answerScenes() []answerScene {
 			m.Ns = []dns.RR{soa("example.com", 50, 50)}
 			return m
 		}, false), absent(dnscheck.ReasonNoName), 0},
-		{"NODATA at the target", chainOf(2, func(q *dns.Msg, _ string) *dns.Msg { return answer(q) }, false), absent(dnscheck.ReasonNoRecord), 0},
-		{"another value at the target", chainOf(2, func(q *dns.Msg, at string) *dns.Msg { return answer(q, txt(at, other)) }, false), absent(dnscheck.ReasonOtherValue), 300 * time.Second},
+		{"NODATA at the target", chainOf(2, func(q *dns.Msg, _ string) *dns.Msg { return answer(q) }, false),
+			absent(dnscheck.ReasonNoRecord), 0},
+		{"another value at the target", chainOf(2, func(q *dns.Msg, at string) *dns.Msg { return answer(q, txt(at, other)) },
+			false), absent(dnscheck.ReasonOtherValue), 300 * time.Second},
 		{"token at the first name of the chain, one case", chainOf(2, func(q *dns.Msg, at string) *dns.Msg {
 			return answer(q, txt(at, other), txt("unrelated.example", token))
 		}, false), absent(dnscheck.ReasonOtherValue), 300 * time.Second},
 
-		{"alias of itself", saying(func(m *dns.Msg, name string) { m.Answer = []dns.RR{cname(name, name)} }), unknown(dnscheck.ReasonAlias), 0},
+		{"alias of itself", saying(func(m *dns.Msg, name string) { m.Answer = []dns.RR{cname(name, name)} }),
+			unknown(dnscheck.ReasonAlias), 0},
 		{"alias of itself in other letters", saying(func(m *dns.Msg, name string) {
 			m.Answer = []dns.RR{cname(name, "_VERIFY.ORG-1.EXAMPLE.COM")}
 		}), unknown(dnscheck.ReasonAlias), 0},
@@ -153,7 +160,8 @@ func answerScenes() []answerScene {
 			m.Answer = []dns.RR{cname(name, "a.example"), txt(name, token), txt("a.example", token)}
 		}), unknown(dnscheck.ReasonAlias), 0},
 		{"two aliases", saying(func(m *dns.Msg, name string) {
-			m.Answer = []dns.RR{cname(name, "a.example"), cname(name, "b.example"), txt("a.example", token), txt("b.example", token)}
+			m.Answer = []dns.RR{cname(name, "a.example"), cname(name, "b.example"), txt("a.example", token),
+				txt("b.example", token)}
 		}), unknown(dnscheck.ReasonAlias), 0},
 		{"the same alias twice", saying(func(m *dns.Msg, name string) {
 			m.Answer = []dns.RR{cname(name, "a.example"), cname(name, "A.example"), txt("a.example", token)}
@@ -167,7 +175,8 @@ func answerScenes() []answerScene {
 		{"DNAME and another alias", saying(func(m *dns.Msg, name string) {
 			m.Answer = []dns.RR{cname(name, "_verify.org-2.example.net"), dname, txt("_verify.org-2.example.net", token)}
 		}), unknown(dnscheck.ReasonAlias), 0},
-		{"DNAME above the token", saying(func(m *dns.Msg, name string) { m.Answer = []dns.RR{dname, txt(name, token)} }), unknown(dnscheck.ReasonAlias), 0},
+		{"DNAME above the token", saying(func(m *dns.Msg, name string) { m.Answer = []dns.RR{dname, txt(name, token)} }),
+			unknown(dnscheck.ReasonAlias), 0},
 		{"DNAME of another class", saying(func(m *dns.Msg, _ string) {
 			renames := &dns.DNAME{Hdr: dname.Hdr, Target: dname.Target}
 			renames.Hdr.Class = dns.ClassCHAOS
@@ -195,7 +204,8 @@ func TestAnswersOfAResolver(t *testing.T) {
 		})
 	}
 	t.Run("the target is refused", func(t *testing.T) {
-		v := look(t, checker(t, both(t, chainOf(1, func(q *dns.Msg, _ string) *dns.Msg { return rcode(q, dns.RcodeRefused) }, true))))
+		v := look(t,
+			checker(t, both(t, chainOf(1, func(q *dns.Msg, _ string) *dns.Msg { return rcode(q, dns.RcodeRefused) }, true))))
 		want(t, v, dnscheck.Unknown, dnscheck.ReasonRefused)
 		if diff := cmp.Diff([]string{"Hop-1.Example.net"}, v.Observations[0].Aliases); diff != "" {
 			t.Errorf("aliases (-want +got):\n%s", diff)
@@ -249,7 +259,8 @@ func TestExtendedErrors(t *testing.T) {
 			want(t, look(t, checker(t, both(t, extended(servfail, code, "")))), dnscheck.Unknown, reason)
 		})
 	}
-	for name, z := range map[string]zone{"yes": holding(token), "NXDOMAIN": nothing, "NODATA": holding(), "another value": holding(other)} {
+	for name, z := range map[string]zone{"yes": holding(token), "NXDOMAIN": nothing, "NODATA": holding(),
+		"another value": holding(other)} {
 		for _, code := range withheld {
 			t.Run(fmt.Sprintf("%s by policy, %d", name, code), func(t *testing.T) {
 				want(t, look(t, checker(t, both(t, extended(z, code, "")))), dnscheck.Unknown, dnscheck.ReasonRefused)
@@ -261,7 +272,8 @@ func TestExtendedErrors(t *testing.T) {
 			})
 		}
 	}
-	for name, z := range map[string]zone{"yes": holding(token), "NXDOMAIN": nothing, "NODATA": holding(), "another value": holding(other)} {
+	for name, z := range map[string]zone{"yes": holding(token), "NXDOMAIN": nothing, "NODATA": holding(),
+		"another value": holding(other)} {
 		for _, code := range []uint16{6, 7, 8, 9, 10, 11, 12, 25} {
 			t.Run(fmt.Sprintf("%s, found bogus, %d", name, code), func(t *testing.T) {
 				want(t, look(t, checker(t, both(t, extended(z, code, "")))), dnscheck.Unknown, dnscheck.ReasonDNSSEC)
@@ -274,7 +286,8 @@ func TestExtendedErrors(t *testing.T) {
 		})
 	}
 	t.Run("a remark does not change a yes", func(t *testing.T) {
-		want(t, look(t, checker(t, both(t, extended(holding(token), dns.ExtendedErrorCodeSynthesized, "")))), dnscheck.Present, dnscheck.ReasonFound)
+		want(t, look(t, checker(t, both(t, extended(holding(token), dns.ExtendedErrorCodeSynthesized, "")))),
+			dnscheck.Present, dnscheck.ReasonFound)
 	})
 	t.Run("its text is told, quoted", func(t *testing.T) {
 		v := look(t, checker(t, both(t, extended(servfail, 22, "no answer\x1b[31m from ns1"))))

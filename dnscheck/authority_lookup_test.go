@@ -95,7 +95,8 @@ func TestNameServersNamedInAZoneWithOneHostileServer(t *testing.T) {
 							t.Errorf("disproof: %s (%s)", absence.State, absence.Reason)
 						}
 						found := silenced == 0 || silenced == 1 && name == "its own address beside the right one"
-						if found && !published && proof.State != dnscheck.Absent || found && published && proof.Reason != dnscheck.ReasonLag {
+						if found && !published && proof.State != dnscheck.Absent ||
+							found && published && proof.Reason != dnscheck.ReasonLag {
 							t.Errorf("proof: %s (%s), though a majority gives the addresses", proof.State, proof.Reason)
 						}
 					}
@@ -179,8 +180,10 @@ func TestAddressesOfNameServers(t *testing.T) {
 		{"of both families", at(holds(address(name, six), address(name, nsOne))), yes},
 		{"no record", at(holds(txt(name, "v=spf1 -all"))), none},
 		{"no such name", at(holds()), none},
-		{"an alias, with the target's address (RFC 2181 section 10.3)", at(holds(cname(name, "a.hoster.net"), address("a.hoster.net", nsOne))), none},
-		{"the address of another name", at(says(address("a.hoster.net", nsOne))), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+		{"an alias, with the target's address (RFC 2181 section 10.3)",
+			at(holds(cname(name, "a.hoster.net"), address("a.hoster.net", nsOne))), none},
+		{"the address of another name", at(says(address("a.hoster.net", nsOne))),
+			expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
 		{"no such name, and its address", at(func(q *dns.Msg) *dns.Msg {
 			m := right(q)
 			m.Rcode = dns.RcodeNameError
@@ -195,12 +198,19 @@ func TestAddressesOfNameServers(t *testing.T) {
 		{"two of three servers give it, one denies it", at(right, holds(), right), yes},
 		{"two of three servers give it, one fails", at(right, servfail, right), yes},
 		{"two of three servers give it, one has an alias", at(right, holds(cname(name, "a.hoster.net")), right), yes},
-		{"two of three servers give it, one refers", at(right, holds(ns(name, "ns."+name), address("ns."+name, evilAddr)), right), yes},
+		{
+			"two of three servers give it, one refers",
+			at(right, holds(ns(name, "ns."+name), address("ns."+name, evilAddr)), right), yes,
+		},
 		{"one of two servers gives it, one another", at(right, holds(address(name, evilAddr))), few},
 		{"one of two servers gives it, one is silent", at(right, nil), few},
-		{"one of two servers gives it, one refers", at(right, holds(ns(name, "ns."+name), address("ns."+name, evilAddr))), few},
+		{
+			"one of two servers gives it, one refers",
+			at(right, holds(ns(name, "ns."+name), address("ns."+name, evilAddr))), few,
+		},
 		{"in a zone below, to which both servers refer", at(
-			holds(ns(name, "ns."+name), address("ns."+name, "5.4.1.1")), holds(ns(name, "ns."+name), address("ns."+name, "5.4.1.1"))), yes},
+			holds(ns(name, "ns."+name), address("ns."+name, "5.4.1.1")),
+			holds(ns(name, "ns."+name), address("ns."+name, "5.4.1.1"))), yes},
 		{"the zone's own glue", func(t *testing.T) *internet {
 			n := served(t, name)
 			n.at(hostAddr("net"), zoneOf(start("net"), ns("hoster.net", name), address(name, nsOne)))
@@ -208,8 +218,10 @@ func TestAddressesOfNameServers(t *testing.T) {
 		}, yes},
 		{"two zones of which each is served by both names", func(t *testing.T) *internet {
 			n := served(t, name, "ns1.middle.org")
-			n.at(hostAddr("net"), zoneOf(start("net"), ns("hoster.net", name), ns("hoster.net", "ns1.middle.org"), address(name, nsOne)))
-			n.at(hostAddr("org"), zoneOf(start("org"), ns("middle.org", name), ns("middle.org", "ns1.middle.org"), address("ns1.middle.org", nsTwo)))
+			n.at(hostAddr("net"), zoneOf(start("net"), ns("hoster.net", name),
+				ns("hoster.net", "ns1.middle.org"), address(name, nsOne)))
+			n.at(hostAddr("org"), zoneOf(start("org"), ns("middle.org", name), ns("middle.org", "ns1.middle.org"),
+				address("ns1.middle.org", nsTwo)))
 			n.at(nsTwo, publishes)
 			return n
 		}, yes},
@@ -395,11 +407,16 @@ func TestProofsOfServersNamedElsewhere(t *testing.T) {
 		cold, warm int
 	}{
 		"four in four top-level domains (Route 53)": {elsewhere{names: 4, servers: 4,
-			zones: []string{"awsdns-01.com", "awsdns-02.net", "awsdns-03.org", "awsdns-04.co.uk"}}, registry + 4*(registry+4*2) + 8, 8},
-		"two in a zone of five servers":       {elsewhere{names: 2, servers: 5, zones: []string{"hoster.net"}}, registry + 2*(registry+5*2) + 4, 4},
-		"four that are their zone's own":      {elsewhere{names: 4, own: true, zones: []string{"hoster.net"}}, registry + 4*registry + 8, 8},
-		"eight in a zone of thirteen servers": {elsewhere{names: 8, servers: 13, zones: []string{"hoster.net"}}, registry + 8*(registry+13*2) + 16, 16},
-		"four in a zone whose four servers are in a third": {elsewhere{names: 4, servers: 4, zones: []string{"hoster.net"}, above: "middle.org"},
+			zones: []string{"awsdns-01.com", "awsdns-02.net", "awsdns-03.org", "awsdns-04.co.uk"}},
+			registry + 4*(registry+4*2) + 8, 8},
+		"two in a zone of five servers": {elsewhere{names: 2, servers: 5, zones: []string{"hoster.net"}},
+			registry + 2*(registry+5*2) + 4, 4},
+		"four that are their zone's own": {elsewhere{names: 4, own: true, zones: []string{"hoster.net"}},
+			registry + 4*registry + 8, 8},
+		"eight in a zone of thirteen servers": {elsewhere{names: 8, servers: 13, zones: []string{"hoster.net"}},
+			registry + 8*(registry+13*2) + 16, 16},
+		"four in a zone whose four servers are in a third": {elsewhere{names: 4, servers: 4,
+			zones: []string{"hoster.net"}, above: "middle.org"},
 			registry + 4*(registry+4*2) + 4*(registry+2*2) + 8, 8},
 	} {
 		bubble(t, name, func(t *testing.T) {

@@ -122,10 +122,13 @@ func TestZonesAtRealServers(t *testing.T) {
 			child := zoneFile{zone: "_ss-verification.org.example.com", records: apex(realChild) + "@ TXT " + token + "\n"}
 			serveZones(t, by[0], port, realOne, zone)
 			serveZones(t, by[1], port, realTwo, zone, child)
-			serveZones(t, by[1], port, realChild, child, zoneFile{zone: "org-2.example.com", records: apex(realChild) + "_verify TXT " + token + "\n"})
-			serveZones(t, by[0], port, realElse, zoneFile{zone: "elsewhere.com", records: apex(realElse) + "_verify TXT " + token + "\n"})
+			serveZones(t, by[1], port, realChild, child, zoneFile{zone: "org-2.example.com",
+				records: apex(realChild) + "_verify TXT " + token + "\n"})
+			serveZones(t, by[0], port, realElse, zoneFile{zone: "elsewhere.com",
+				records: apex(realElse) + "_verify TXT " + token + "\n"})
 			resolver := runUnbound(t, port, map[string][]string{
-				"com": {realTLD}, "example.com": {realOne, realTwo}, "elsewhere.com": {realElse}, child.zone: {realChild}, "org-2.example.com": {realChild},
+				"com": {realTLD}, "example.com": {realOne, realTwo}, "elsewhere.com": {realElse}, child.zone: {realChild},
+				"org-2.example.com": {realChild},
 			})
 			c := atReal(t, resolver, dnscheck.ModeAuto, port)
 			for _, name := range []string{
@@ -169,7 +172,8 @@ func TestDiagnosisAtRealServers(t *testing.T) {
 			records := realApex + "@ NS ns3\nns3 A " + realElse + "\n"
 			serveZones(t, by[0], port, realOne, zoneFile{zone: "example.com", records: records})
 			serveZones(t, by[1], port, realTwo, zoneFile{zone: "example.com", records: records})
-			serveZones(t, by[1], port, realElse, zoneFile{zone: "example.com", records: records + host + ". TXT " + token + "\n"})
+			serveZones(t, by[1], port, realElse, zoneFile{zone: "example.com",
+				records: records + host + ". TXT " + token + "\n"})
 			resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne, realTwo}})
 			d := diagnose(t, atReal(t, resolver, dnscheck.ModeAuto, port), token)
 			if diff := cmp.Diff([]dnscheck.Mistake{dnscheck.MistakeOtherServers}, mistakes(d)); diff != "" {
@@ -210,7 +214,8 @@ func TestDisproofAtRealServers(t *testing.T) {
 			first.publish(t, realApex)
 			says("nowhere", fresh, dnscheck.Absent, dnscheck.ReasonNoName, dnscheck.ByBoth)
 			second.publish(t, realApex+unasked)
-			says("at one, after the resolver was told that it is not", fresh, dnscheck.Present, dnscheck.ReasonFound, dnscheck.ByAuthority)
+			says("at one, after the resolver was told that it is not", fresh, dnscheck.Present,
+				dnscheck.ReasonFound, dnscheck.ByAuthority)
 			if operator := operatorBy(t, c, fresh); operator != "example" {
 				t.Errorf("operator %q by the resolver", operator)
 			}
@@ -220,7 +225,8 @@ func TestDisproofAtRealServers(t *testing.T) {
 
 // atBoth returns the resolver at both of its addresses.
 func atBoth(unbound dnscheck.Resolver) []dnscheck.Resolver {
-	too := dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(unboundToo), unbound.Addr.Port()), Name: "unbound too"}
+	too := dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(unboundToo), unbound.Addr.Port()),
+		Name: "unbound too"}
 	return []dnscheck.Resolver{unbound, too}
 }
 
@@ -262,15 +268,19 @@ func TestStrictProofsAtRealServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			port := freePort(t)
-			serveZones(t, by[0], port, realTLD, zoneFile{zone: "com", records: realDelegation + "elsewhere NS ns.elsewhere\nns.elsewhere A " + realElse + "\n"})
+			serveZones(t, by[0], port, realTLD, zoneFile{zone: "com",
+				records: realDelegation + "elsewhere NS ns.elsewhere\nns.elsewhere A " + realElse + "\n"})
 			records := realApex + "*.wild TXT " + token + "\n_own.wild TXT " + token + "\n" +
-				"*.parked CNAME _v.elsewhere.com.\n_own.parked TXT " + token + "\n*.gone CNAME gone.elsewhere.com.\n_own.gone TXT " + token + "\n" +
+				"*.parked CNAME _v.elsewhere.com.\n_own.parked TXT " + token +
+				"\n*.gone CNAME gone.elsewhere.com.\n_own.gone TXT " + token + "\n" +
 				"_v.plain TXT " + token + "\n_v.near CNAME _v.plain\n_v.far CNAME _v.elsewhere.com.\nmoved DNAME elsewhere.com.\n"
 			for i, addr := range []string{realOne, realTwo} {
 				serveZones(t, by[i], port, addr, zoneFile{zone: "example.com", records: records})
 			}
-			serveZones(t, by[0], port, realElse, zoneFile{zone: "elsewhere.com", records: "@ NS ns\nns A " + realElse + "\n_v TXT " + token + "\n"})
-			resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne, realTwo}, "elsewhere.com": {realElse}})
+			serveZones(t, by[0], port, realElse, zoneFile{zone: "elsewhere.com",
+				records: "@ NS ns\nns A " + realElse + "\n_v TXT " + token + "\n"})
+			resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne, realTwo},
+				"elsewhere.com": {realElse}})
 			strict := func(c dnscheck.Config) *dnscheck.Checker {
 				c.Resolvers, c.Mode, c.NameServerPort, c.AnyNameServer = atBoth(resolver), dnscheck.ModeAuto, port, true
 				return build(t, c)

@@ -75,11 +75,18 @@ func zoneScenes() []zoneScene {
 	has := func(owner string) []dns.RR { return []dns.RR{start(owner), txt(host, token)} }
 	one := func(zone string) []dns.RR { return []dns.RR{ns(zone, "ns."+zone), address("ns."+zone, nsOne)} }
 	return []zoneScene{
-		{"the domain is delegated, the record is there", func(t *testing.T) *internet { return delegated(t, txt(host, token)) }, found},
-		{"another value", func(t *testing.T) *internet { return delegated(t, txt(host, other)) }, expected{dnscheck.Absent, dnscheck.ReasonOtherValue}},
+		{"the domain is delegated, the record is there", func(t *testing.T) *internet {
+			return delegated(t, txt(host, token))
+		}, found},
+		{"another value", func(t *testing.T) *internet { return delegated(t, txt(host, other)) },
+			expected{dnscheck.Absent, dnscheck.ReasonOtherValue}},
 		{"no such name", func(t *testing.T) *internet { return delegated(t) }, noName},
-		{"a name without TXT records", func(t *testing.T) *internet { return delegated(t, address(host, "5.5.5.5")) }, noRecord},
-		{"a name that others lie below", func(t *testing.T) *internet { return delegated(t, txt("x."+host, token)) }, noRecord},
+		{"a name without TXT records", func(t *testing.T) *internet {
+			return delegated(t, address(host, "5.5.5.5"))
+		}, noRecord},
+		{"a name that others lie below", func(t *testing.T) *internet {
+			return delegated(t, txt("x."+host, token))
+		}, noRecord},
 		{"one of many, split", func(t *testing.T) *internet {
 			return delegated(t, txt(host, other), txt(host, token[:5], "", token[5:]))
 		}, found},
@@ -94,7 +101,8 @@ func zoneScenes() []zoneScene {
 		}, found},
 		{"every label is delegated", func(t *testing.T) *internet {
 			n := overTLD(t, ns("example.com", "ns.example.com"), address("ns.example.com", "5.1.1.1"))
-			n.at("5.1.1.1", zoneOf(start("example.com"), ns("org-1.example.com", "ns.org-1.example.com"), address("ns.org-1.example.com", "5.1.1.2")))
+			n.at("5.1.1.1", zoneOf(start("example.com"), ns("org-1.example.com", "ns.org-1.example.com"),
+				address("ns.org-1.example.com", "5.1.1.2")))
 			n.at("5.1.1.2", zoneOf(start("org-1.example.com"), ns(host, "ns."+host), address("ns."+host, "5.1.1.3")))
 			n.at("5.1.1.3", zoneOf(has(host)...))
 			return n
@@ -139,7 +147,8 @@ func zoneScenes() []zoneScene {
 			return n
 		}, found},
 		{"two names at one address", func(t *testing.T) *internet {
-			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne), ns("example.com", "ns2.example.com"), address("ns2.example.com", nsOne))
+			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne),
+				ns("example.com", "ns2.example.com"), address("ns2.example.com", nsOne))
 			n.at(nsOne, zoneOf(start("example.com"), txt(host, token)))
 			return n
 		}, found},
@@ -175,17 +184,24 @@ func zoneScenes() []zoneScene {
 		}, noName},
 		{"a DNAME above the host", func(t *testing.T) *internet {
 			n := delegated(t, dname("org-1.example.com", "elsewhere.com"))
-			n.at(tldAddr, zoneOf(append(append([]dns.RR{start("com")}, twoServers()...), ns("elsewhere.com", "ns.elsewhere.com"), address("ns.elsewhere.com", "5.3.0.1"))...))
+			n.at(tldAddr, zoneOf(append(append([]dns.RR{start("com")}, twoServers()...), ns("elsewhere.com", "ns.elsewhere.com"),
+				address("ns.elsewhere.com", "5.3.0.1"))...))
 			n.at("5.3.0.1", zoneOf(start("elsewhere.com"), txt("_verify.elsewhere.com", token)))
 			return n
 		}, found},
 		{"aliases in a circle", func(t *testing.T) *internet {
 			return delegated(t, cname(host, "b.example.com"), cname("b.example.com", host))
 		}, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
-		{"an alias of itself", func(t *testing.T) *internet { return delegated(t, cname(host, host)) }, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
-		{"as many aliases as are followed", func(t *testing.T) *internet { return delegated(t, aliases(dnscheck.MaxAliases)...) }, found},
-		{"an alias more", func(t *testing.T) *internet { return delegated(t, aliases(dnscheck.MaxAliases+1)...) }, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
-		{"an alias beside a TXT record", func(t *testing.T) *internet { return delegated(t, cname(host, "b.example.com"), txt(host, token)) }, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
+		{"an alias of itself", func(t *testing.T) *internet { return delegated(t, cname(host, host)) },
+			expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
+		{"as many aliases as are followed", func(t *testing.T) *internet {
+			return delegated(t, aliases(dnscheck.MaxAliases)...)
+		}, found},
+		{"an alias more", func(t *testing.T) *internet { return delegated(t, aliases(dnscheck.MaxAliases+1)...) },
+			expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
+		{"an alias beside a TXT record", func(t *testing.T) *internet {
+			return delegated(t, cname(host, "b.example.com"), txt(host, token))
+		}, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
 	}
 }
 
@@ -231,24 +247,38 @@ func TestDNAMEWithoutItsAlias(t *testing.T) {
 		first, then zone
 		want        expected
 	}{
-		{"followed to its own zone", renames("org-1.example.com", "elsewhere.com"), renames("org-1.example.com", "elsewhere.com"), expected{dnscheck.Present, dnscheck.ReasonFound}},
-		{"above all of the zone", renames("example.com", "deep.elsewhere.com"), renames("example.com", "deep.elsewhere.com"), expected{dnscheck.Present, dnscheck.ReasonFound}},
-		{"nothing there", renames("org-1.example.com", "gone.elsewhere.com"), renames("org-1.example.com", "gone.elsewhere.com"), expected{dnscheck.Absent, dnscheck.ReasonNoName}},
-		{"beside a server that writes it", renames("org-1.example.com", "elsewhere.com"), zoneOf(start("example.com"), dname("org-1.example.com", "elsewhere.com")), expected{dnscheck.Present, dnscheck.ReasonFound}},
-		{"beside a server that has another", renames("org-1.example.com", "elsewhere.com"), renames("org-1.example.com", "gone.elsewhere.com"), expected{dnscheck.Unknown, dnscheck.ReasonServersDisagree}},
-		{"of the host itself, which it does not rename", says(dname(host, "elsewhere.com")), says(dname(host, "elsewhere.com")), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
-		{"above the zone, where it is not theirs", says(dname("com", "elsewhere.com")), says(dname("com", "elsewhere.com")), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
-		{"of another name", says(dname("org-2.example.com", "elsewhere.com")), says(dname("org-2.example.com", "elsewhere.com")), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
-		{"a name as long as can be", renames("example.com", fits), renames("example.com", fits), expected{dnscheck.Absent, dnscheck.ReasonNoName}},
-		{"a name that is too long", renames("example.com", "a"+fits), renames("example.com", "a"+fits), expected{dnscheck.Unknown, dnscheck.ReasonRCode}},
-		{"longer each time", renames("org-1.example.com", "x.org-1.example.com"), renames("org-1.example.com", "x.org-1.example.com"), expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
+		{"followed to its own zone", renames("org-1.example.com", "elsewhere.com"),
+			renames("org-1.example.com", "elsewhere.com"), expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"above all of the zone", renames("example.com", "deep.elsewhere.com"), renames("example.com", "deep.elsewhere.com"),
+			expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"nothing there", renames("org-1.example.com", "gone.elsewhere.com"),
+			renames("org-1.example.com", "gone.elsewhere.com"), expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"beside a server that writes it", renames("org-1.example.com", "elsewhere.com"),
+			zoneOf(start("example.com"), dname("org-1.example.com", "elsewhere.com")),
+			expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"beside a server that has another", renames("org-1.example.com", "elsewhere.com"),
+			renames("org-1.example.com", "gone.elsewhere.com"), expected{dnscheck.Unknown, dnscheck.ReasonServersDisagree}},
+		{"of the host itself, which it does not rename", says(dname(host, "elsewhere.com")),
+			says(dname(host, "elsewhere.com")), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+		{"above the zone, where it is not theirs", says(dname("com", "elsewhere.com")), says(dname("com", "elsewhere.com")),
+			expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+		{"of another name", says(dname("org-2.example.com", "elsewhere.com")),
+			says(dname("org-2.example.com", "elsewhere.com")), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+		{"a name as long as can be", renames("example.com", fits), renames("example.com", fits),
+			expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"a name that is too long", renames("example.com", "a"+fits), renames("example.com", "a"+fits),
+			expected{dnscheck.Unknown, dnscheck.ReasonRCode}},
+		{"longer each time", renames("org-1.example.com", "x.org-1.example.com"),
+			renames("org-1.example.com", "x.org-1.example.com"), expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
 	}
 	for _, test := range tests {
 		bubble(t, test.name, func(t *testing.T) {
-			n := overTLD(t, append(twoServers(), ns("elsewhere.com", "ns.elsewhere.com"), address("ns.elsewhere.com", "5.3.0.1"))...)
+			n := overTLD(t, append(twoServers(), ns("elsewhere.com", "ns.elsewhere.com"),
+				address("ns.elsewhere.com", "5.3.0.1"))...)
 			n.at(nsOne, test.first)
 			n.at(nsTwo, test.then)
-			n.at("5.3.0.1", zoneOf(start("elsewhere.com"), txt("_Verify.elsewhere.com", token), txt("_verify.org-1.deep.elsewhere.com", token)))
+			n.at("5.3.0.1", zoneOf(start("elsewhere.com"), txt("_Verify.elsewhere.com", token),
+				txt("_verify.org-1.deep.elsewhere.com", token)))
 			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			want(t, v, test.want.state, test.want.reason)
 			n.quietAbout(host)
@@ -377,9 +407,11 @@ func TestServersThatLeadNowhere(t *testing.T) {
 	}
 	for _, s := range servers {
 		t.Run(s.name, func(t *testing.T) {
-			for name, records := range map[string][]dns.RR{"beside two that say no": nil, "beside two that say yes": {txt(host, token)}} {
+			for name, records := range map[string][]dns.RR{"beside two that say no": nil,
+				"beside two that say yes": {txt(host, token)}} {
 				bubble(t, name, func(t *testing.T) {
-					n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
+					n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"),
+						address("ns3.example.com", "5.1.0.3"))...)
 					z := zoneOf(append([]dns.RR{start("example.com")}, records...)...)
 					n.at(nsOne, z)
 					n.at(nsTwo, z)
@@ -445,10 +477,15 @@ func TestServersThatDisagree(t *testing.T) {
 		first, then zone
 		sentence    string
 	}{
-		{"one has it, one does not know the name", zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com")), "ns1.example.com has it, ns2.example.com does not."},
-		{"one has it, one another value", zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"), txt(host, other)), "ns1.example.com has it, ns2.example.com does not."},
-		{"one has it, one an alias", zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"), cname(host, "b.example.com")), "ns1.example.com has it, ns2.example.com does not."},
-		{"two aliases", zoneOf(start("example.com"), cname(host, "a.example.com")), zoneOf(start("example.com"), cname(host, "b.example.com")), "they name different aliases (CNAME), or only some have one."},
+		{"one has it, one does not know the name", zoneOf(start("example.com"), txt(host, token)),
+			zoneOf(start("example.com")), "ns1.example.com has it, ns2.example.com does not."},
+		{"one has it, one another value", zoneOf(start("example.com"), txt(host, token)),
+			zoneOf(start("example.com"), txt(host, other)), "ns1.example.com has it, ns2.example.com does not."},
+		{"one has it, one an alias", zoneOf(start("example.com"), txt(host, token)),
+			zoneOf(start("example.com"), cname(host, "b.example.com")), "ns1.example.com has it, ns2.example.com does not."},
+		{"two aliases", zoneOf(start("example.com"), cname(host, "a.example.com")),
+			zoneOf(start("example.com"), cname(host, "b.example.com")),
+			"they name different aliases (CNAME), or only some have one."},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -480,10 +517,12 @@ var ways = map[string]func(*testing.T, *dnscheck.Checker) dnscheck.Verdict{"look
 // name server are a disagreement.
 func TestAddressesOfOneServerThatDisagree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne), address("ns1.example.com", "2a00::1"))
+		n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne),
+			address("ns1.example.com", "2a00::1"))
 		n.at(nsOne, zoneOf(start("example.com"), txt(host, token)))
 		n.at("2a00::1", zoneOf(start("example.com")))
-		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown,
+			dnscheck.ReasonServersDisagree)
 	})
 }
 
@@ -526,7 +565,8 @@ func TestSilentServerDoesNotDelayADecidedVerdict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range 20 { // servers are queried in random order
 				synctest.Test(t, func(t *testing.T) {
-					n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
+					n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"),
+						address("ns3.example.com", "5.1.0.3"))...)
 					z := zoneOf(append([]dns.RR{start("example.com")}, records...)...)
 					n.at(nsOne, z)
 					n.at(nsTwo, z)
@@ -549,7 +589,8 @@ func TestSilentServerDoesNotDelayADecidedVerdict(t *testing.T) {
 		n.at(nsTwo, zoneOf(start("example.com"), txt(host, token)))
 		n.at("5.1.0.3", nil)
 		began := time.Now()
-		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown,
+			dnscheck.ReasonServersDisagree)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("took %s", took)
 		}
@@ -563,7 +604,8 @@ func TestSilentServerDoesNotDelayADecidedVerdict(t *testing.T) {
 			time.Sleep(dnscheck.Grace - time.Millisecond)
 			return zoneOf(start("example.com"))(q)
 		})
-		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown,
+			dnscheck.ReasonServersDisagree)
 	})
 	bubble(t, "all silent: bounded", func(t *testing.T) {
 		n := overTLD(t, twoServers()...)
@@ -580,13 +622,16 @@ func TestSilentServerDoesNotDelayADecidedVerdict(t *testing.T) {
 // TestAddressesThatAreNotQueried checks that no query is sent to special-purpose addresses.
 func TestAddressesThatAreNotQueried(t *testing.T) {
 	refused := []string{
-		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.1.1",
+		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255",
+		"192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.1.1",
 		"198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
-		"::", "::1", "::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::a00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1", "2002:a00:1::1", "2002:7f00:1::1", "3fff::1", "5f00::1", "fc00::1", "fd12::1", "fe80::1", "fec0::1", "ff02::1",
+		"::", "::1", "::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::a00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1",
+		"2002:a00:1::1", "2002:7f00:1::1", "3fff::1", "5f00::1", "fc00::1", "fd12::1", "fe80::1", "fec0::1", "ff02::1",
 	}
 	for _, addr := range refused {
 		bubble(t, addr, func(t *testing.T) {
-			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", addr), ns("example.com", "ns1.hoster.net"))
+			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", addr),
+				ns("example.com", "ns1.hoster.net"))
 			n.hosts(address("ns1.hoster.net", addr))
 			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
@@ -595,7 +640,8 @@ func TestAddressesThatAreNotQueried(t *testing.T) {
 			}
 		})
 	}
-	for _, addr := range []string{"1.1.1.1", "9.9.9.9", "172.32.0.1", "192.0.1.1", "223.255.255.255", "2606:4700::1", "2a00::1", "64:ff9b::101:101", "2002:101:101::1"} {
+	for _, addr := range []string{"1.1.1.1", "9.9.9.9", "172.32.0.1", "192.0.1.1", "223.255.255.255", "2606:4700::1",
+		"2a00::1", "64:ff9b::101:101", "2002:101:101::1"} {
 		bubble(t, addr+" is", func(t *testing.T) {
 			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", addr))
 			n.at(addr, zoneOf(start("example.com"), txt(host, token)))
@@ -605,7 +651,8 @@ func TestAddressesThatAreNotQueried(t *testing.T) {
 	bubble(t, "a top-level domain's too", func(t *testing.T) {
 		n := newInternet(t)
 		n.know(ns("com", "a.registry.net"), address("a.registry.net", "10.0.0.1"))
-		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown,
+			dnscheck.ReasonUnreachable)
 		if n.straight() != 0 {
 			t.Errorf("dialled %q", n.dialled)
 		}
@@ -613,7 +660,8 @@ func TestAddressesThatAreNotQueried(t *testing.T) {
 	bubble(t, "unless the settings allow it", func(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", "10.0.0.1"))
 		n.at("10.0.0.1", zoneOf(start("example.com"), txt(host, token)))
-		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority, AnyNameServer: true})), dnscheck.Present, dnscheck.ReasonFound)
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority, AnyNameServer: true})),
+			dnscheck.Present, dnscheck.ReasonFound)
 	})
 }
 
@@ -656,8 +704,11 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 			return overTLD(t, many("example.com", 300, func(i int) string { return fmt.Sprintf("n%d.victim.net", i) })...)
 		}, dnscheck.ReasonUnreachable},
 		{"such referrals one below the other, each from a server that is there", host, func(t *testing.T) *internet {
-			n := overTLD(t, append(many("example.com", 100, func(i int) string { return fmt.Sprintf("n%d.victim.net", i) }), ns("example.com", "ns.example.com"), address("ns.example.com", nsOne))...)
-			n.at(nsOne, zoneOf(append(many("org-1.example.com", 100, func(i int) string { return fmt.Sprintf("m%d.victim.net", i) }), start("example.com"))...))
+			n := overTLD(t, append(many("example.com", 100, func(i int) string { return fmt.Sprintf("n%d.victim.net", i) }),
+				ns("example.com", "ns.example.com"), address("ns.example.com", nsOne))...)
+			n.at(nsOne,
+				zoneOf(append(many("org-1.example.com", 100, func(i int) string { return fmt.Sprintf("m%d.victim.net", i) }),
+					start("example.com"))...))
 			return n
 		}, ""},
 		{"a referral to hundreds of addresses", host, func(t *testing.T) *internet {
@@ -711,7 +762,8 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 		}, dnscheck.ReasonTimeout},
 		{"names in zones whose servers have names in further zones, without end", host, func(t *testing.T) *internet {
 			return endless(t, func(q *dns.Msg, i int) string {
-				return fmt.Sprintf("ns%d.z%d.net", i, crc32.ChecksumIEEE([]byte(strings.ToLower(q.Question[0].Name)+string(rune(i)))))
+				return fmt.Sprintf("ns%d.z%d.net", i,
+					crc32.ChecksumIEEE([]byte(strings.ToLower(q.Question[0].Name)+string(rune(i)))))
 			})
 		}, ""},
 		{"names in two zones, each with the other's", host, func(t *testing.T) *internet {
@@ -770,7 +822,8 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 				zone := fmt.Sprintf("z%d.com", i)
 				for j := range 8 {
 					name := fmt.Sprintf("ns%d.%s", j, zone)
-					records = append(records, ns(zone, name), address(name, fmt.Sprintf("6.1.%d.%d", i, j)), address(name, fmt.Sprintf("6.2.%d.%d", i, j)),
+					records = append(records, ns(zone, name), address(name, fmt.Sprintf("6.1.%d.%d", i, j)),
+						address(name, fmt.Sprintf("6.2.%d.%d", i, j)),
 						address(name, fmt.Sprintf("2a00:1::%x:%x", i+1, j)), address(name, fmt.Sprintf("2a00:2::%x:%x", i+1, j)))
 				}
 			}
@@ -898,7 +951,8 @@ func TestManyAddressesOfEachServer(t *testing.T) {
 		n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, records...)...))
 		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 		want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
-		if got := n.straight(); got > 2+8*4 { // two to the top-level domain (UDP, TCP), two addresses of each family per server
+		// two to the top-level domain (UDP, TCP), two addresses of each family per server
+		if got := n.straight(); got > 2+8*4 {
 			t.Errorf("%d queries", got)
 		}
 		if got := len(v.Observations); got != dnscheck.MaxShown {
@@ -921,7 +975,8 @@ func TestAddressLookupsWithoutAnswer(t *testing.T) {
 			})
 		}
 		began := time.Now()
-		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown,
+			dnscheck.ReasonUnreachable)
 		if took := time.Since(began); took != dnscheck.LookupTime {
 			t.Errorf("took %s, want %s", took, dnscheck.LookupTime)
 		}
@@ -936,7 +991,8 @@ func TestAddressLookupsWithoutAnswer(t *testing.T) {
 		if took := time.Since(began); took != 2*time.Second { // over UDP and TCP
 			t.Errorf("took %s", took)
 		}
-		if want := "its address cannot be found: no name server of dead.net answered with authority"; !strings.Contains(v.Note, want) {
+		if want := "its address cannot be found: no name server of dead.net answered with authority"; !strings.Contains(
+			v.Note, want) {
 			t.Errorf("note %q, want %q in it", v.Note, want)
 		}
 	})
@@ -1192,12 +1248,14 @@ func TestNamesThatNoResolverIsQueriedFor(t *testing.T) {
 		n := delegated(t, cname(host, "_v.target.org"))
 		n.know(ns("org", "a.registry.org"), address("a.registry.org", "5.0.0.2"))
 		n.at("5.0.0.2", zoneOf(start("org"), ns("target.org", host), ns("target.org", "org-1.example.com")))
-		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown,
+			dnscheck.ReasonUnreachable)
 		n.quietAbout(host)
 	})
 	bubble(t, "of its top-level domain's servers", func(t *testing.T) {
 		n := delegated(t, txt(host, token))
-		n.know(ns("com", "b.registry.net"), address("b.registry.net", "5.0.0.2"), ns("com", "org-1.example.com"), address("org-1.example.com", evilAddr))
+		n.know(ns("com", "b.registry.net"), address("b.registry.net", "5.0.0.2"), ns("com", "org-1.example.com"),
+			address("org-1.example.com", evilAddr))
 		n.at("5.0.0.2", n.servers[tldAddr])
 		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Present, dnscheck.ReasonFound)
 		n.quietAbout(host)
@@ -1236,10 +1294,14 @@ func TestModeAuto(t *testing.T) {
 		lookAsks    bool           // whether resolvers are queried for the host
 		proofAsks   bool
 	}{
-		{"both have it", zones{has, has}, expected{dnscheck.Present, dnscheck.ReasonFound}, expected{dnscheck.Present, dnscheck.ReasonFound}, dnscheck.ByBoth, false, true},
-		{"neither has it", zones{lacks, lacks}, expected{dnscheck.Absent, dnscheck.ReasonNoName}, expected{dnscheck.Absent, dnscheck.ReasonNoName}, dnscheck.ByAuthority, false, false},
-		{"the resolvers do not see it yet", zones{has, lacks}, expected{dnscheck.Present, dnscheck.ReasonFound}, expected{dnscheck.Unknown, dnscheck.ReasonLag}, dnscheck.ByBoth, false, true},
-		{"the resolvers still see it", zones{lacks, has}, expected{dnscheck.Absent, dnscheck.ReasonNoName}, expected{dnscheck.Absent, dnscheck.ReasonNoName}, dnscheck.ByAuthority, false, false},
+		{"both have it", zones{has, has}, expected{dnscheck.Present, dnscheck.ReasonFound},
+			expected{dnscheck.Present, dnscheck.ReasonFound}, dnscheck.ByBoth, false, true},
+		{"neither has it", zones{lacks, lacks}, expected{dnscheck.Absent, dnscheck.ReasonNoName},
+			expected{dnscheck.Absent, dnscheck.ReasonNoName}, dnscheck.ByAuthority, false, false},
+		{"the resolvers do not see it yet", zones{has, lacks}, expected{dnscheck.Present, dnscheck.ReasonFound},
+			expected{dnscheck.Unknown, dnscheck.ReasonLag}, dnscheck.ByBoth, false, true},
+		{"the resolvers still see it", zones{lacks, has}, expected{dnscheck.Absent, dnscheck.ReasonNoName},
+			expected{dnscheck.Absent, dnscheck.ReasonNoName}, dnscheck.ByAuthority, false, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -1425,15 +1487,19 @@ func TestPort53Closed(t *testing.T) {
 // TestWhatAnObservationOfANameServerHolds checks the fields of a name server's observation.
 func TestWhatAnObservationOfANameServerHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne), ns("example.com", "ns2.example.com"), address("ns2.example.com", "10.0.0.1"))
+		n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne),
+			ns("example.com", "ns2.example.com"), address("ns2.example.com", "10.0.0.1"))
 		n.at(nsOne, zoneOf(start("example.com"), txt(host, other)))
 		var seen []dnscheck.Observation
-		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority, Observe: func(o dnscheck.Observation) { seen = append(seen, o) }}))
+		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority,
+			Observe: func(o dnscheck.Observation) { seen = append(seen, o) }}))
 		byName := func(a, b dnscheck.Observation) int { return strings.Compare(a.Resolver, b.Resolver) }
 		slices.SortFunc(v.Observations, byName)
 		wanted := []dnscheck.Observation{
-			{Resolver: "ns1.example.com", Authority: true, Address: nsOne + ":53", Transport: "udp", State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, Values: []string{other}, RCode: "NOERROR"},
-			{Resolver: "ns2.example.com", Authority: true, Reason: dnscheck.ReasonUnreachable, Err: "its address 10.0.0.1 is not public unicast: not queried"},
+			{Resolver: "ns1.example.com", Authority: true, Address: nsOne + ":53", Transport: "udp", State: dnscheck.Absent,
+				Reason: dnscheck.ReasonOtherValue, Values: []string{other}, RCode: "NOERROR"},
+			{Resolver: "ns2.example.com", Authority: true, Reason: dnscheck.ReasonUnreachable,
+				Err: "its address 10.0.0.1 is not public unicast: not queried"},
 		}
 		if diff := cmp.Diff(wanted, v.Observations); diff != "" {
 			t.Errorf("observations (-want +got):\n%s", diff)

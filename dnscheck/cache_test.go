@@ -109,7 +109,8 @@ func TestCacheStoresNoError(t *testing.T) {
 			})
 		}
 		finding.Wait()
-		if v, err := m.Load(t.Context(), "a", func() (int, time.Duration, error) { return 1, time.Minute, nil }); v != 1 || err != nil {
+		if v, err := m.Load(t.Context(), "a", func() (int, time.Duration, error) { return 1, time.Minute, nil }); v != 1 ||
+			err != nil {
 			t.Errorf("%d, %v", v, err)
 		}
 	})

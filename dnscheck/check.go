@@ -30,7 +30,9 @@ func (c *Checker) Check(ctx context.Context, host, token string) (Verdict, error
 		}
 		servers = v
 	}
-	answers, err := c.ask(ctx, q, c.resolvers, func(t tally) bool { return t.present.count > 0 || t.absent.count >= c.quorum })
+	answers, err := c.ask(ctx, q, c.resolvers, func(t tally) bool {
+		return t.present.count > 0 || t.absent.count >= c.quorum
+	})
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -142,7 +144,8 @@ func (q question) report(v *Verdict) {
 
 // ask queries these resolvers, all at once, until each has answered, or the answers are enough. It
 // returns the observations in the resolvers' order, without those that are pending.
-func (c *Checker) ask(ctx context.Context, q question, resolvers []resolverClient, enough func(tally) bool) ([]Observation, error) {
+func (c *Checker) ask(ctx context.Context, q question, resolvers []resolverClient,
+	enough func(tally) bool) ([]Observation, error) {
 	type result struct {
 		resolver int
 		Observation

@@ -125,15 +125,16 @@ func TestProofDoesNotDependOnTheOrderOfAnswers(t *testing.T) {
 				for _, z := range set.zones {
 					dials = append(dials, memory{udp: memoryUDP(z.udp)}.dial(t))
 				}
-				c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: resolvers, Quorum: set.quorum}, func(ctx context.Context, network, address string) (net.Conn, error) {
-					for i, r := range resolvers {
-						if r.Addr.String() == address {
-							time.Sleep(time.Duration(order[i]+1) * 100 * time.Millisecond)
-							return dials[i](ctx, network, address)
+				c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: resolvers, Quorum: set.quorum},
+					func(ctx context.Context, network, address string) (net.Conn, error) {
+						for i, r := range resolvers {
+							if r.Addr.String() == address {
+								time.Sleep(time.Duration(order[i]+1) * 100 * time.Millisecond)
+								return dials[i](ctx, network, address)
+							}
 						}
-					}
-					return nil, errors.New("nobody's address")
-				})
+						return nil, errors.New("nobody's address")
+					})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -303,9 +304,11 @@ func TestContextEnds(t *testing.T) {
 		asked := make(chan struct{}, 1)
 		seen := make(chan dnscheck.Observation, 3)
 		c := build(t, dnscheck.Config{
-			Resolvers: []dnscheck.Resolver{both(t, yes), serve(t, func([]byte, func([]byte)) { <-seen; asked <- struct{}{} }, nil)},
-			Timeout:   long,
-			Observe:   func(o dnscheck.Observation) { seen <- o },
+			Resolvers: []dnscheck.Resolver{
+				both(t, yes), serve(t, func([]byte, func([]byte)) { <-seen; asked <- struct{}{} }, nil),
+			},
+			Timeout: long,
+			Observe: func(o dnscheck.Observation) { seen <- o },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -348,7 +351,8 @@ func TestContextEnds(t *testing.T) {
 		}
 	})
 	bubble(t, "by its deadline, which is nearer than the timeout", func(t *testing.T) {
-		c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: anyResolver(3), Timeout: time.Hour}, memory{udp: unanswered}.dial(t))
+		c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: anyResolver(3), Timeout: time.Hour},
+			memory{udp: unanswered}.dial(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -443,7 +447,8 @@ func TestWhatAnObservationHolds(t *testing.T) {
 	got := v.Observations[0]
 	got.Took = 0
 	wanted := dnscheck.Observation{
-		Resolver: "the first resolver", Operator: resolver.Addr.String(), Perspective: "default", Transport: "udp", State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue,
+		Resolver: "the first resolver", Operator: resolver.Addr.String(), Perspective: "default", Transport: "udp",
+		State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue,
 		Values: []string{"first", "second"}, RCode: "NOERROR", NegativeTTL: 300 * time.Second,
 	}
 	if diff := cmp.Diff(wanted, got); diff != "" {
@@ -462,11 +467,16 @@ func TestConfigThatDoesNotFit(t *testing.T) {
 	}{
 		{"no resolvers", "no resolvers: name at least one", dnscheck.Config{}},
 		{"resolver without an address", "a resolver has no address", dnscheck.Config{Resolvers: []dnscheck.Resolver{{}}}},
-		{"resolver named twice", "resolver 192.0.2.1:53 is named twice: it would count twice for the quorum; name each once", dnscheck.Config{Resolvers: append(anyResolver(2), three[0])}},
-		{"quorum too high", "resolver quorum 4: want 2 to 3 of 3 resolvers, or 0 for 2", dnscheck.Config{Resolvers: three, Quorum: 4}},
-		{"quorum below 0", "resolver quorum -1: want 2 to 3 of 3 resolvers, or 0 for 2", dnscheck.Config{Resolvers: three, Quorum: -1}},
-		{"timeout below 0", "dns timeout -1s: must not be negative; leave it out to mean 3s", dnscheck.Config{Resolvers: three, Timeout: -time.Second}},
-		{"unknown transport", `resolver 192.0.2.1:53: unknown transport "quic"; use udp, tcp or https`, dnscheck.Config{Resolvers: []dnscheck.Resolver{{Addr: three[0].Addr, Transport: "quic"}}}},
+		{"resolver named twice", "resolver 192.0.2.1:53 is named twice: it would count twice for the quorum; name each once",
+			dnscheck.Config{Resolvers: append(anyResolver(2), three[0])}},
+		{"quorum too high", "resolver quorum 4: want 2 to 3 of 3 resolvers, or 0 for 2",
+			dnscheck.Config{Resolvers: three, Quorum: 4}},
+		{"quorum below 0", "resolver quorum -1: want 2 to 3 of 3 resolvers, or 0 for 2",
+			dnscheck.Config{Resolvers: three, Quorum: -1}},
+		{"timeout below 0", "dns timeout -1s: must not be negative; leave it out to mean 3s",
+			dnscheck.Config{Resolvers: three, Timeout: -time.Second}},
+		{"unknown transport", `resolver 192.0.2.1:53: unknown transport "quic"; use udp, tcp or https`,
+			dnscheck.Config{Resolvers: []dnscheck.Resolver{{Addr: three[0].Addr, Transport: "quic"}}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

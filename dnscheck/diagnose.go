@@ -42,8 +42,9 @@ const (
 	MistakeWildcard   Mistake = "wildcard"        // the value comes from a wildcard, the host has no record
 	MistakeAlias      Mistake = "cname"           // a CNAME leads to a name without the token
 
-	MistakeOtherServers  Mistake = "other_name_servers"  // the token is at name servers to which the zone is not delegated
-	MistakeServersDiffer Mistake = "name_servers_differ" // the zone names other name servers than its delegation, and no other mistake was found
+	MistakeOtherServers Mistake = "other_name_servers" // the token is at name servers to which the zone is not delegated
+	// the zone names other name servers than its delegation, and no other mistake was found
+	MistakeServersDiffer Mistake = "name_servers_differ"
 )
 
 // Finding is one mistake with the record.
@@ -122,7 +123,8 @@ func (d *diagnosis) compare() {
 		}
 		split := d.isJoined(o.Values)
 		if split {
-			d.add(MistakeSplit, "The value is cut in two at %s, a part in each of two TXT records: put it into one record, as one value.", at)
+			d.add(MistakeSplit,
+				"The value is cut in two at %s, a part in each of two TXT records: put it into one record, as one value.", at)
 		}
 		for _, value := range o.Values {
 			if split && strings.Contains(d.token, value) {
@@ -260,7 +262,9 @@ func (c *Checker) checkOther(ctx context.Context, name, token string, basis Basi
 		}
 		return &v
 	}
-	answers, err := c.ask(ctx, q, c.resolvers, func(t tally) bool { return max(t.present.count, t.absent.count) >= c.quorum })
+	answers, err := c.ask(ctx, q, c.resolvers, func(t tally) bool {
+		return max(t.present.count, t.absent.count) >= c.quorum
+	})
 	switch t := count(answers); {
 	case err != nil:
 		return nil
@@ -284,14 +288,17 @@ func (d *diagnosis) addOthers(others []otherName) {
 			d.Unanswered = append(d.Unanswered, a.name)
 		case a.verdict.State == Absent && a.mistake == MistakeWildcard && d.resembles(*a.verdict):
 			d.wildcard = true
-			d.add(a.mistake, "The value at %s comes from a wildcard record (*), which answers for every name that has no record of its own: "+
-				"add the TXT record at exactly %s.", at, at)
+			d.add(a.mistake,
+				"The value at %s comes from a wildcard record (*), which answers for every name that has no record of its own: "+
+					"add the TXT record at exactly %s.", at, at)
 		case a.verdict.State != Present:
 		case a.mistake == MistakeWildcard:
-			d.add(MistakeAtWildcard, "The record is at a wildcard (*), which does not answer for %s; it must be at exactly %s.", at, at)
+			d.add(MistakeAtWildcard,
+				"The record is at a wildcard (*), which does not answer for %s; it must be at exactly %s.", at, at)
 		case a.mistake == MistakeDoubled:
 			d.add(a.mistake, "The record is at %s; it must be at %s. The DNS provider appends the domain itself: "+
-				"enter %s as the record's name there, or the full name with a final dot.", shownHost(a.name), at, shownHost(a.short))
+				"enter %s as the record's name there, or the full name with a final dot.",
+				shownHost(a.name), at, shownHost(a.short))
 		default:
 			d.add(a.mistake, "The record is at %s; it must be at %s.", shownHost(a.name), at)
 		}
@@ -320,8 +327,10 @@ func (d *diagnosis) addAliases() {
 	at, target := shownHost(d.host), o.Aliases[0]
 	name := plainName(target)
 	switch {
-	case strings.EqualFold(name, d.token) || len(name) > len(d.token) && strings.EqualFold(name[:len(d.token)+1], d.token+"."):
-		d.add(MistakeAsAlias, "The expected value is in a CNAME record at %s: delete that, and add a TXT record with the value.", at)
+	case strings.EqualFold(name, d.token) ||
+		len(name) > len(d.token) && strings.EqualFold(name[:len(d.token)+1], d.token+"."):
+		d.add(MistakeAsAlias,
+			"The expected value is in a CNAME record at %s: delete that, and add a TXT record with the value.", at)
 	case !d.wildcard:
 		d.add(MistakeAlias, "There is a CNAME record at %s, which leads to %s, and next to a CNAME no other record counts: "+
 			"delete it and add the TXT record, or add the TXT record at %s.",
@@ -334,8 +343,9 @@ func (d *diagnosis) addServers(m *serverMismatch) {
 	switch {
 	case m == nil:
 	case len(m.holding) > 0:
-		d.add(MistakeOtherServers, "%s is delegated to the name servers %s; the record was found at %s, which the delegation does not name: "+
-			"add the record at %s, or change the delegation at the registrar to %s.",
+		d.add(MistakeOtherServers,
+			"%s is delegated to the name servers %s; the record was found at %s, which the delegation does not name: "+
+				"add the record at %s, or change the delegation at the registrar to %s.",
 			m.zone, someNames(m.delegated), someNames(m.holding), someNames(m.delegated), someNames(m.own))
 	case len(d.Findings) == 0:
 		d.add(MistakeServersDiffer, "%s is delegated to the name servers %s, while the zone itself names %s: "+
@@ -413,7 +423,9 @@ func (w *walk) ownServers(ctx context.Context, p *zonePoll) []nameServer {
 		if err != nil || !m.authoritative || m.rcode != dns.RcodeSuccess {
 			continue
 		}
-		records := slices.DeleteFunc(nsRecords(m.answer), func(ns *dns.NS) bool { return canonical(ns.Hdr.Name) != p.zone.name })
+		records := slices.DeleteFunc(nsRecords(m.answer), func(ns *dns.NS) bool {
+			return canonical(ns.Hdr.Name) != p.zone.name
+		})
 		names := slices.DeleteFunc(serverNames(records), func(name string) bool { return hasServer(own, name) })
 		if len(own)+len(names) > maxServers {
 			return nil

@@ -116,8 +116,10 @@ func TestDiagnosis(t *testing.T) {
 		{"tab", []dns.RR{txt(host, "\t"+token)}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
 		{"no-break space", []dns.RR{txt(host, token+"\u00a0")}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
 		{"line's end", []dns.RR{txt(host, token+"\r\n")}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
-		{"zero-width space, byte order mark", []dns.RR{txt(host, "\ufeff"+token+"\u200b")}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
-		{"cut short with dots", []dns.RR{txt(host, token[:8]+"…")}, []dnscheck.Mistake{dnscheck.MistakeCut}, `("01234567\u2026"): enter all of it.`},
+		{"zero-width space, byte order mark", []dns.RR{txt(host, "\ufeff"+token+"\u200b")},
+			[]dnscheck.Mistake{dnscheck.MistakePadded}, ""},
+		{"cut short with dots", []dns.RR{txt(host, token[:8]+"…")}, []dnscheck.Mistake{dnscheck.MistakeCut},
+			`("01234567\u2026"): enter all of it.`},
 		{"cut in the middle", []dns.RR{txt(host, token[:4]+"..."+token[28:])}, []dnscheck.Mistake{dnscheck.MistakeCut}, ""},
 		{"end missing", []dns.RR{txt(host, token[:31])}, []dnscheck.Mistake{dnscheck.MistakeCut}, ""},
 		{"beginning missing", []dns.RR{txt(host, token[1:])}, []dnscheck.Mistake{dnscheck.MistakeCut}, ""},
@@ -126,16 +128,23 @@ func TestDiagnosis(t *testing.T) {
 			"cut in two at _Verify.Org-1.Example.com, a part in each of two TXT records: put it into one record, as one value."},
 		{"other case", []dns.RR{txt(host, strings.ToUpper(token))}, []dnscheck.Mistake{dnscheck.MistakeLetters}, ""},
 		{"the whole line", []dns.RR{txt(host, "_verify IN TXT "+token)}, []dnscheck.Mistake{dnscheck.MistakeAlong}, ""},
-		{"as a CNAME", []dns.RR{cname(host, token)}, []dnscheck.Mistake{dnscheck.MistakeAsAlias}, "The expected value is in a CNAME record at _Verify.Org-1.Example.com"},
-		{"as a CNAME, domain appended", []dns.RR{cname(host, strings.ToUpper(token)+"."+domain)}, []dnscheck.Mistake{dnscheck.MistakeAsAlias}, ""},
+		{"as a CNAME", []dns.RR{cname(host, token)}, []dnscheck.Mistake{dnscheck.MistakeAsAlias},
+			"The expected value is in a CNAME record at _Verify.Org-1.Example.com"},
+		{"as a CNAME, domain appended", []dns.RR{cname(host, strings.ToUpper(token)+"."+domain)},
+			[]dnscheck.Mistake{dnscheck.MistakeAsAlias}, ""},
 		{"alias to nothing", []dns.RR{cname(host, "gone.example.net")}, []dnscheck.Mistake{dnscheck.MistakeAlias},
 			"There is a CNAME record at _Verify.Org-1.Example.com, which leads to gone.example.net"},
-		{"alias to another value", []dns.RR{cname(host, "there.example.net"), txt("there.example.net", other)}, []dnscheck.Mistake{dnscheck.MistakeAlias}, ""},
-		{"wildcard with another value", []dns.RR{txt("*.org-1.example.com", other)}, []dnscheck.Mistake{dnscheck.MistakeWildcard},
+		{"alias to another value", []dns.RR{cname(host, "there.example.net"), txt("there.example.net", other)},
+			[]dnscheck.Mistake{dnscheck.MistakeAlias}, ""},
+		{"wildcard with another value", []dns.RR{txt("*.org-1.example.com", other)},
+			[]dnscheck.Mistake{dnscheck.MistakeWildcard},
 			"The value at _Verify.Org-1.Example.com comes from a wildcard record (*)"},
-		{"wildcard alias", []dns.RR{cname("*.example.com", "parking.example.net"), address("parking.example.net", "5.5.5.5")}, []dnscheck.Mistake{dnscheck.MistakeWildcard}, ""},
-		{"token at a wildcard beside the host", []dns.RR{address(host, "5.5.5.5"), txt("*.org-1.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeAtWildcard}, ""},
-		{"two mistakes", []dns.RR{txt(host, "'"+token+"'"), txt(domain, token)}, []dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeApex}, ""},
+		{"wildcard alias", []dns.RR{cname("*.example.com", "parking.example.net"), address("parking.example.net", "5.5.5.5")},
+			[]dnscheck.Mistake{dnscheck.MistakeWildcard}, ""},
+		{"token at a wildcard beside the host", []dns.RR{address(host, "5.5.5.5"), txt("*.org-1.example.com", token)},
+			[]dnscheck.Mistake{dnscheck.MistakeAtWildcard}, ""},
+		{"two mistakes", []dns.RR{txt(host, "'"+token+"'"), txt(domain, token)},
+			[]dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeApex}, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -206,19 +215,30 @@ func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 		asked bool // whether the server at newAddr is queried
 	}{
 		{"the same servers", zoneOf(own("NS2.example.com", "ns1.example.com")...), has, nil, "", false},
-		{"the record is at another one", zoneOf(own("ns1.example.com", "new.hoster.net")...), has, []dnscheck.Mistake{dnscheck.MistakeOtherServers},
-			delegation + "; the record was found at new.hoster.net, which the delegation does not name: add the record at ns1.example.com, ns2.example.com, " +
+		{"the record is at another one", zoneOf(own("ns1.example.com", "new.hoster.net")...), has,
+			[]dnscheck.Mistake{dnscheck.MistakeOtherServers},
+			delegation +
+				"; the record was found at new.hoster.net, which the delegation does not name: add the record at ns1.example.com, ns2.example.com, " +
 				"or change the delegation at the registrar to new.hoster.net, ns1.example.com.", true},
-		{"at another one in the zone", zoneOf(append(own("ns9.example.com"), address("ns9.example.com", newAddr))...), has, []dnscheck.Mistake{dnscheck.MistakeOtherServers},
+		{"at another one in the zone", zoneOf(append(own("ns9.example.com"), address("ns9.example.com", newAddr))...), has,
+			[]dnscheck.Mistake{dnscheck.MistakeOtherServers},
 			"the record was found at ns9.example.com", true},
-		{"it is not there either", zoneOf(own("new.hoster.net")...), zoneOf(start(domain)), []dnscheck.Mistake{dnscheck.MistakeServersDiffer},
-			delegation + ", while the zone itself names new.hoster.net: make sure to add the record at ns1.example.com, ns2.example.com, or change the delegation at the registrar.", true},
-		{"fewer servers", zoneOf(own("ns2.example.com")...), has, []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
-		{"the other one keeps silent", zoneOf(own("new.hoster.net")...), nil, []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", true},
-		{"the other one does not hold the zone", zoneOf(own("new.hoster.net")...), holding(token), []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", true},
-		{"at an address that is not public", zoneOf(own("inside.hoster.net")...), has, []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
-		{"in the zone, and without an address", zoneOf(own("ns9.example.com")...), has, []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
-		{"as many as are taken", zoneOf(own(many(dnscheck.MaxServers)...)...), has, []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "and 12 more", false},
+		{"it is not there either", zoneOf(own("new.hoster.net")...), zoneOf(start(domain)),
+			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer},
+			delegation +
+				", while the zone itself names new.hoster.net: make sure to add the record at ns1.example.com, ns2.example.com, or change the delegation at the registrar.", true},
+		{"fewer servers", zoneOf(own("ns2.example.com")...), has,
+			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
+		{"the other one keeps silent", zoneOf(own("new.hoster.net")...), nil,
+			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", true},
+		{"the other one does not hold the zone", zoneOf(own("new.hoster.net")...), holding(token),
+			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", true},
+		{"at an address that is not public", zoneOf(own("inside.hoster.net")...), has,
+			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
+		{"in the zone, and without an address", zoneOf(own("ns9.example.com")...), has,
+			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
+		{"as many as are taken", zoneOf(own(many(dnscheck.MaxServers)...)...), has,
+			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "and 12 more", false},
 		{"more than are taken", zoneOf(own(many(dnscheck.MaxServers + 1)...)...), has, nil, "", false},
 		{"nothing is said of them", zoneOf(start(domain)), has, nil, "", false},
 		{"without authority", func(q *dns.Msg) *dns.Msg {
@@ -233,8 +253,10 @@ func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 			}
 			return m
 		}, has, nil, "", false},
-		{"another mistake says more", zoneOf(append(own("new.hoster.net"), txt(host, "'"+token+"'"))...), zoneOf(start(domain)), []dnscheck.Mistake{dnscheck.MistakeQuoted}, "", true},
-		{"another mistake, and the record there", zoneOf(append(own("new.hoster.net"), txt(host, "'"+token+"'"))...), has, []dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeOtherServers}, "", true},
+		{"another mistake says more", zoneOf(append(own("new.hoster.net"), txt(host, "'"+token+"'"))...),
+			zoneOf(start(domain)), []dnscheck.Mistake{dnscheck.MistakeQuoted}, "", true},
+		{"another mistake, and the record there", zoneOf(append(own("new.hoster.net"), txt(host, "'"+token+"'"))...), has,
+			[]dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeOtherServers}, "", true},
 	}
 	for _, test := range tests {
 		bubble(t, test.name, func(t *testing.T) {
@@ -272,7 +294,8 @@ func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 		n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, servers...)...))
 		n.hosts(address("new.hoster.net", newAddr))
 		n.at(newAddr, has)
-		if d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token); len(d.Findings) > 0 || n.dials(newAddr) > 0 {
+		if d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token); len(d.Findings) > 0 ||
+			n.dials(newAddr) > 0 {
 			t.Errorf("findings %+v, dialled %q", d.Findings, n.dialled)
 		}
 	})
@@ -292,18 +315,23 @@ func TestDiagnosisQueriesFewNames(t *testing.T) {
 		records []dns.RR
 		want    []string
 	}{
-		"another value":         {[]dns.RR{txt(host, other)}, []string{sibling, "_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."}},
-		"no name, no wildcard":  {nil, []string{"_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."}},
-		"no name, but an alias": {[]dns.RR{cname(host, "gone.example.net")}, []string{sibling, "_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."}},
+		"another value": {[]dns.RR{txt(host, other)},
+			[]string{sibling, "_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."}},
+		"no name, no wildcard": {
+			nil, []string{"_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."},
+		},
+		"no name, but an alias": {[]dns.RR{cname(host, "gone.example.net")},
+			[]string{sibling, "_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var queries counter
 			z := recursor(test.records...)
 			observed := make(chan dnscheck.Observation, 10)
-			c := build(t, dnscheck.Config{Timeout: long, Observe: func(o dnscheck.Observation) { observed <- o }, Resolvers: []dnscheck.Resolver{both(t, func(q *dns.Msg) *dns.Msg {
-				queries.add(q)
-				return z(q)
-			})}})
+			c := build(t, dnscheck.Config{Timeout: long, Observe: func(o dnscheck.Observation) { observed <- o },
+				Resolvers: []dnscheck.Resolver{both(t, func(q *dns.Msg) *dns.Msg {
+					queries.add(q)
+					return z(q)
+				})}})
 			v := look(t, c)
 			before := len(queries.seen())
 			if _, err := c.Diagnose(t.Context(), host, domain, token, v); err != nil {
@@ -386,7 +414,8 @@ func TestDiagnosisOfADomainBelowTheRegisteredOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(d.Findings) != 1 || d.Findings[0].Mistake != dnscheck.MistakeDoubled || !strings.Contains(d.Findings[0].Sentence, "enter _verify.mail as") {
+	if len(d.Findings) != 1 || d.Findings[0].Mistake != dnscheck.MistakeDoubled ||
+		!strings.Contains(d.Findings[0].Sentence, "enter _verify.mail as") {
 		t.Errorf("findings %+v", d.Findings)
 	}
 }
@@ -398,7 +427,8 @@ func TestDiagnosisOfWhatIsNotAbsent(t *testing.T) {
 		return answer(q)
 	}))
 	for _, state := range []dnscheck.State{dnscheck.Present, dnscheck.Unknown} {
-		d, err := c.Diagnose(t.Context(), host, domain, token, dnscheck.Verdict{State: state, Observations: []dnscheck.Observation{{State: state, Values: []string{token}}}})
+		d, err := c.Diagnose(t.Context(), host, domain, token,
+			dnscheck.Verdict{State: state, Observations: []dnscheck.Observation{{State: state, Values: []string{token}}}})
 		if err != nil || len(d.Findings) > 0 || len(queries.seen()) > 0 {
 			t.Errorf("%s: %+v, %v, %d queries", state, d, err, len(queries.seen()))
 		}
@@ -409,10 +439,11 @@ func TestDiagnosisOfWhatIsNotAbsent(t *testing.T) {
 // no finding.
 func TestDiagnosisDoesNotBlameWhatIsRight(t *testing.T) {
 	c := quorumOf(t, 0, recursor(txt(host, token)), nothing, nothing)
-	v := dnscheck.Verdict{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, Host: host, Basis: dnscheck.ByResolvers, Observations: []dnscheck.Observation{
-		{State: dnscheck.Present, Reason: dnscheck.ReasonFound, Values: []string{token}},
-		{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName}, {State: dnscheck.Absent, Reason: dnscheck.ReasonNoName},
-	}}
+	v := dnscheck.Verdict{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, Host: host, Basis: dnscheck.ByResolvers,
+		Observations: []dnscheck.Observation{
+			{State: dnscheck.Present, Reason: dnscheck.ReasonFound, Values: []string{token}},
+			{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName}, {State: dnscheck.Absent, Reason: dnscheck.ReasonNoName},
+		}}
 	d, err := c.Diagnose(t.Context(), host, domain, token, v)
 	if err != nil || len(d.Findings) > 0 {
 		t.Errorf("%+v, %v", d, err)
@@ -459,7 +490,8 @@ func TestDiagnosisEndsInTime(t *testing.T) {
 func TestDiagnosisOfNoQuestion(t *testing.T) {
 	c := checker(t, both(t, nothing))
 	for _, q := range [][2]string{{"", token}, {"localhost", token}, {host, ""}} {
-		if _, err := c.Diagnose(t.Context(), q[0], domain, q[1], dnscheck.Verdict{State: dnscheck.Absent}); !asQuestionError(err) {
+		if _, err := c.Diagnose(t.Context(), q[0], domain, q[1],
+			dnscheck.Verdict{State: dnscheck.Absent}); !asQuestionError(err) {
 			t.Errorf("%q: error %v", q, err)
 		}
 	}
@@ -481,7 +513,8 @@ func FuzzDiagnosis(f *testing.F) {
 			return
 		}
 		for _, finding := range d.Findings { // two names of 253 bytes, in the worst case escaped as \x00
-			if slices.ContainsFunc([]byte(finding.Sentence), func(b byte) bool { return b < 0x20 }) || len(finding.Sentence) > 3000 {
+			if slices.ContainsFunc([]byte(finding.Sentence), func(b byte) bool { return b < 0x20 }) ||
+				len(finding.Sentence) > 3000 {
 				t.Errorf("sentence %q", finding.Sentence)
 			}
 		}

@@ -95,35 +95,43 @@ var resolverDisproofs = []resolverDisproof{
 	{"one refuses", []zone{refused, noName, noName}, 0, absent(dnscheck.ReasonNoName)},
 	{"one refers upward", []zone{noName, upward, noName}, 0, absent(dnscheck.ReasonNoName)},
 	{"one filters", []zone{noName, with(dns.ExtendedErrorCodeFiltered, noName), noName}, 0, absent(dnscheck.ReasonNoName)},
-	{"one has an old no", []zone{noName, noName, with(dns.ExtendedErrorCodeStaleNXDOMAINAnswer, noName)}, 0, absent(dnscheck.ReasonNoName)},
+	{"one has an old no", []zone{noName, noName, with(dns.ExtendedErrorCodeStaleNXDOMAINAnswer, noName)}, 0,
+		absent(dnscheck.ReasonNoName)},
 	{"two fail", []zone{servfail, noName, servfail}, 0, unknown(dnscheck.ReasonServFail)},
 	{"two are silent", []zone{never, never, noName}, 0, unknown(dnscheck.ReasonTimeout)},
 	{"two refuse", []zone{noName, refused, refused}, 0, unknown(dnscheck.ReasonRefused)},
-	{"two filter", []zone{with(dns.ExtendedErrorCodeBlocked, noName), with(dns.ExtendedErrorCodeCensored, noName), noName}, 0, unknown(dnscheck.ReasonRefused)},
-	{"two have an old no", []zone{with(dns.ExtendedErrorCodeStaleAnswer, noName), noName, with(dns.ExtendedErrorCodeStaleNXDOMAINAnswer, noName)}, 0, unknown(dnscheck.ReasonServFail)},
+	{"two filter", []zone{with(dns.ExtendedErrorCodeBlocked, noName), with(dns.ExtendedErrorCodeCensored, noName), noName},
+		0, unknown(dnscheck.ReasonRefused)},
+	{"two have an old no", []zone{with(dns.ExtendedErrorCodeStaleAnswer, noName), noName,
+		with(dns.ExtendedErrorCodeStaleNXDOMAINAnswer, noName)}, 0, unknown(dnscheck.ReasonServFail)},
 	{"one fails and one is silent", []zone{noName, servfail, never}, 0, unknown(dnscheck.ReasonServFail)},
 	{"two of four", []zone{noName, noName, servfail, servfail}, 0, unknown(dnscheck.ReasonServFail)},
 	{"three of four", []zone{noName, noName, noName, servfail}, 0, absent(dnscheck.ReasonNoName)},
 	{"one of one", []zone{noName}, 0, absent(dnscheck.ReasonNoName)},
 	{"one of two", []zone{noName, never}, 0, unknown(dnscheck.ReasonTimeout)},
-	{"a majority that is no quorum", []zone{noName, noName, noName, servfail, servfail}, 0, unknown(dnscheck.ReasonServFail)},
+	{"a majority that is no quorum", []zone{noName, noName, noName, servfail, servfail}, 0,
+		unknown(dnscheck.ReasonServFail)},
 	{"four of five", []zone{noName, noName, noName, noName, servfail}, 0, absent(dnscheck.ReasonNoName)},
 	{"a high quorum that is not reached", []zone{noName, noName, servfail}, 3, unknown(dnscheck.ReasonServFail)},
 	{"a high quorum", []zone{noName, noName, noName}, 3, absent(dnscheck.ReasonNoName)},
 
-	{"an old yes shows nothing, and is not nothing", []zone{noName, noName, with(dns.ExtendedErrorCodeStaleAnswer, yes)}, 0, unknown(dnscheck.ReasonMalformed)},
+	{"an old yes shows nothing, and is not nothing", []zone{noName, noName, with(dns.ExtendedErrorCodeStaleAnswer, yes)},
+		0, unknown(dnscheck.ReasonMalformed)},
 	{"the token at another name beside a no", []zone{noName, beside, noName}, 0, unknown(dnscheck.ReasonMalformed)},
 	{"one speaks against itself", []zone{noName, against, noName}, 0, unknown(dnscheck.ReasonMalformed)},
 	{"one has an alias beside records", []zone{noName, ambiguous, noName}, 0, unknown(dnscheck.ReasonAlias)},
 	{"one finds it bogus", []zone{noName, noName, bogus}, 0, unknown(dnscheck.ReasonDNSSEC)},
-	{"one finds it bogus and gives it", []zone{with(dns.ExtendedErrorCodeDNSBogus, yes), noName, noName}, 0, unknown(dnscheck.ReasonDNSSEC)},
+	{"one finds it bogus and gives it", []zone{with(dns.ExtendedErrorCodeDNSBogus, yes), noName, noName}, 0,
+		unknown(dnscheck.ReasonDNSSEC)},
 
 	{"one says no without a zone", []zone{noName, noName, saidBy()}, 0, absent(dnscheck.ReasonNoName)},
 	{"two say no without a zone", []zone{saidBy(), noName, saidBy()}, 0, unknown(dnscheck.ReasonRefused)},
 	{"all say so without a zone", []zone{empty, empty, empty}, 0, unknown(dnscheck.ReasonRefused)},
 	{"all say so for the root", []zone{saidBy("."), saidBy("."), saidBy(".")}, 0, unknown(dnscheck.ReasonRefused)},
-	{"all say so for another zone", []zone{saidBy("rpz.local"), saidBy("org-2.example.com"), saidBy("com.evil.net")}, 0, unknown(dnscheck.ReasonRefused)},
-	{"by the domain, the top-level domain and the host", []zone{saidBy("example.com"), saidBy("com"), saidBy("org", host)}, 0, absent(dnscheck.ReasonNoName)},
+	{"all say so for another zone", []zone{saidBy("rpz.local"), saidBy("org-2.example.com"), saidBy("com.evil.net")}, 0,
+		unknown(dnscheck.ReasonRefused)},
+	{"by the domain, the top-level domain and the host", []zone{saidBy("example.com"), saidBy("com"), saidBy("org", host)},
+		0, absent(dnscheck.ReasonNoName)},
 }
 
 // TestDisproofByResolvers checks ModeResolvers: the verdict must not depend on the order of
@@ -196,7 +204,8 @@ type disproofScene struct {
 }
 
 func disproofScenes() []disproofScene {
-	has, lacks, another := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com")), zoneOf(start("example.com"), txt(host, other))
+	has, lacks, another := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com")),
+		zoneOf(start("example.com"), txt(host, other))
 	aliased := func(target string) zone { return zoneOf(start("example.com"), cname(host, target)) }
 	lameAtHost := zone(func(q *dns.Msg) *dns.Msg {
 		if asksFor(q, host) {
@@ -207,51 +216,81 @@ func disproofScenes() []disproofScene {
 	no := []zone{noName, noName, noName}
 	return []disproofScene{
 		{"nobody has it", []zone{lacks, lacks, lacks}, no, absent(dnscheck.ReasonNoName), dnscheck.ByBoth},
-		{"no in several ways", []zone{another, lacks, lacks}, []zone{noValue, noRecord, noName}, absent(dnscheck.ReasonOtherValue), dnscheck.ByBoth},
+		{"no in several ways", []zone{another, lacks, lacks}, []zone{noValue, noRecord, noName},
+			absent(dnscheck.ReasonOtherValue), dnscheck.ByBoth},
 		{"everybody has it", []zone{has, has, has}, []zone{yes, yes, yes}, found, dnscheck.ByBoth},
 		{"one name server has it", []zone{lacks, lacks, has}, no, found, dnscheck.ByAuthority},
 		{"one name server has it, the others are silent", []zone{nil, has, nil}, no, found, dnscheck.ByAuthority},
-		{"one name server has it, another an alias", []zone{aliased("a.example.com"), has, lacks}, no, found, dnscheck.ByAuthority},
+		{"one name server has it, another an alias", []zone{aliased("a.example.com"), has, lacks}, no,
+			found, dnscheck.ByAuthority},
 		{"the resolvers still have it", []zone{lacks, lacks, lacks}, []zone{yes, yes, yes}, found, dnscheck.ByResolvers},
 		{"one resolver still has it", []zone{lacks, lacks, lacks}, []zone{noName, yes, noName}, found, dnscheck.ByResolvers},
-		{"one resolver still has it, the name servers are silent", []zone{nil, nil, nil}, []zone{noName, yes, noName}, found, dnscheck.ByResolvers},
+		{"one resolver still has it, the name servers are silent", []zone{nil, nil, nil}, []zone{noName, yes, noName},
+			found, dnscheck.ByResolvers},
 
 		{"all name servers are silent", []zone{nil, nil, nil}, no, unknown(dnscheck.ReasonTimeout), dnscheck.ByAuthority},
-		{"all name servers fail", []zone{servfail, servfail, servfail}, no, unknown(dnscheck.ReasonServFail), dnscheck.ByAuthority},
-		{"all name servers refuse", []zone{refused, refused, refused}, no, unknown(dnscheck.ReasonRefused), dnscheck.ByAuthority},
+		{"all name servers fail", []zone{servfail, servfail, servfail}, no,
+			unknown(dnscheck.ReasonServFail), dnscheck.ByAuthority},
+		{"all name servers refuse", []zone{refused, refused, refused}, no,
+			unknown(dnscheck.ReasonRefused), dnscheck.ByAuthority},
 		{"all name servers are lame", []zone{noName, noName, noName}, no, unknown(dnscheck.ReasonLame), dnscheck.ByAuthority},
-		{"all name servers refer upward", []zone{upward, upward, upward}, no, unknown(dnscheck.ReasonLame), dnscheck.ByAuthority},
-		{"all name servers have an old no", []zone{with(dns.ExtendedErrorCodeStaleAnswer, lacks), with(dns.ExtendedErrorCodeStaleAnswer, lacks), servfail}, no, unknown(dnscheck.ReasonServFail), dnscheck.ByAuthority},
+		{"all name servers refer upward", []zone{upward, upward, upward}, no,
+			unknown(dnscheck.ReasonLame), dnscheck.ByAuthority},
+		{"all name servers have an old no", []zone{with(dns.ExtendedErrorCodeStaleAnswer, lacks),
+			with(dns.ExtendedErrorCodeStaleAnswer, lacks), servfail}, no,
+			unknown(dnscheck.ReasonServFail), dnscheck.ByAuthority},
 		{"one name server fails", []zone{lacks, lacks, servfail}, no, absent(dnscheck.ReasonNoName), dnscheck.ByBoth},
 		{"one name server is silent", []zone{nil, lacks, lacks}, no, absent(dnscheck.ReasonNoName), dnscheck.ByBoth},
 		{"one name server is lame", []zone{lacks, noName, lacks}, no, absent(dnscheck.ReasonNoName), dnscheck.ByBoth},
-		{"two name servers fail", []zone{lacks, servfail, servfail}, no, unknown(dnscheck.ReasonServFail), dnscheck.ByAuthority},
+		{"two name servers fail", []zone{lacks, servfail, servfail}, no,
+			unknown(dnscheck.ReasonServFail), dnscheck.ByAuthority},
 		{"two name servers are lame", []zone{refused, lacks, noName}, no, unknown(dnscheck.ReasonLame), dnscheck.ByAuthority},
 
 		{"a lame name server has it", []zone{lacks, yes, lacks}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
-		{"a name server has it of before", []zone{lacks, with(dns.ExtendedErrorCodeStaleAnswer, has), lacks}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
-		{"a name server speaks against itself", []zone{authoritatively(against), lacks, lacks}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
-		{"a name server has an alias beside records", []zone{authoritatively(ambiguous), lacks, lacks}, no, unknown(dnscheck.ReasonAlias), dnscheck.ByAuthority},
-		{"a name server answers for another name", []zone{says(txt("_v.org-2.example.com", other)), lacks, lacks}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
-		{"a lame name server has it, the others an alias of nothing", []zone{aliased("a.example.com"), lameAtHost, aliased("a.example.com")}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
-		{"one name server has an alias", []zone{lacks, aliased("a.example.com"), lacks}, no, unknown(dnscheck.ReasonServersDisagree), dnscheck.ByAuthority},
-		{"two aliases", []zone{aliased("a.example.com"), aliased("b.example.com"), aliased("a.example.com")}, no, unknown(dnscheck.ReasonServersDisagree), dnscheck.ByAuthority},
-		{"aliases in a circle", []zone{aliased(host), aliased(host), aliased(host)}, no, unknown(dnscheck.ReasonAlias), dnscheck.ByAuthority},
-		{"an alias of nothing", []zone{aliased("a.example.com"), aliased("a.example.com"), aliased("a.example.com")}, no, absent(dnscheck.ReasonNoName), dnscheck.ByBoth},
+		{"a name server has it of before", []zone{lacks, with(dns.ExtendedErrorCodeStaleAnswer, has), lacks}, no,
+			unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
+		{"a name server speaks against itself", []zone{authoritatively(against), lacks, lacks}, no,
+			unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
+		{"a name server has an alias beside records", []zone{authoritatively(ambiguous), lacks, lacks}, no,
+			unknown(dnscheck.ReasonAlias), dnscheck.ByAuthority},
+		{"a name server answers for another name", []zone{says(txt("_v.org-2.example.com", other)), lacks, lacks}, no,
+			unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
+		{"a lame name server has it, the others an alias of nothing",
+			[]zone{aliased("a.example.com"), lameAtHost, aliased("a.example.com")}, no,
+			unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
+		{"one name server has an alias", []zone{lacks, aliased("a.example.com"), lacks}, no,
+			unknown(dnscheck.ReasonServersDisagree), dnscheck.ByAuthority},
+		{"two aliases", []zone{aliased("a.example.com"), aliased("b.example.com"), aliased("a.example.com")}, no,
+			unknown(dnscheck.ReasonServersDisagree), dnscheck.ByAuthority},
+		{"aliases in a circle", []zone{aliased(host), aliased(host), aliased(host)}, no,
+			unknown(dnscheck.ReasonAlias), dnscheck.ByAuthority},
+		{"an alias of nothing", []zone{aliased("a.example.com"), aliased("a.example.com"), aliased("a.example.com")}, no,
+			absent(dnscheck.ReasonNoName), dnscheck.ByBoth},
 
-		{"a resolver fails", []zone{lacks, lacks, lacks}, []zone{servfail, noName, noName}, absent(dnscheck.ReasonNoName), dnscheck.ByBoth},
-		{"two resolvers fail", []zone{lacks, lacks, lacks}, []zone{servfail, noName, never}, unknown(dnscheck.ReasonServFail), dnscheck.ByBoth},
-		{"all resolvers are silent", []zone{lacks, lacks, lacks}, []zone{never, never, never}, unknown(dnscheck.ReasonTimeout), dnscheck.ByBoth},
-		{"a resolver finds it bogus", []zone{lacks, lacks, lacks}, []zone{noName, bogus, noName}, unknown(dnscheck.ReasonDNSSEC), dnscheck.ByBoth},
-		{"what lies with the domain is told first", []zone{nil, nil, nil}, []zone{bogus, bogus, bogus}, unknown(dnscheck.ReasonDNSSEC), dnscheck.ByBoth},
+		{"a resolver fails", []zone{lacks, lacks, lacks}, []zone{servfail, noName, noName},
+			absent(dnscheck.ReasonNoName), dnscheck.ByBoth},
+		{"two resolvers fail", []zone{lacks, lacks, lacks}, []zone{servfail, noName, never},
+			unknown(dnscheck.ReasonServFail), dnscheck.ByBoth},
+		{"all resolvers are silent", []zone{lacks, lacks, lacks}, []zone{never, never, never},
+			unknown(dnscheck.ReasonTimeout), dnscheck.ByBoth},
+		{"a resolver finds it bogus", []zone{lacks, lacks, lacks}, []zone{noName, bogus, noName},
+			unknown(dnscheck.ReasonDNSSEC), dnscheck.ByBoth},
+		{"what lies with the domain is told first", []zone{nil, nil, nil}, []zone{bogus, bogus, bogus},
+			unknown(dnscheck.ReasonDNSSEC), dnscheck.ByBoth},
 
 		{"a parked zone", []zone{says(txt(host, "for sale")), says(txt(host, "for sale")), says(txt(host, "for sale"))},
-			[]zone{holding("for sale"), holding("for sale"), holding("for sale")}, absent(dnscheck.ReasonOtherValue), dnscheck.ByBoth},
-		{"a parked zone with one address for each name", []zone{says(address(host, "5.5.5.5")), says(address(host, "5.5.5.5")), says(address(host, "5.5.5.5"))},
+			[]zone{holding("for sale"), holding("for sale"), holding("for sale")},
+			absent(dnscheck.ReasonOtherValue), dnscheck.ByBoth},
+		{"a parked zone with one address for each name", []zone{says(address(host, "5.5.5.5")),
+			says(address(host, "5.5.5.5")), says(address(host, "5.5.5.5"))},
 			no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
-		{"a wildcard with another value", []zone{withWildcard(txt("*.example.com", other), start("example.com")), withWildcard(txt("*.example.com", other), start("example.com")), lacks},
+		{"a wildcard with another value", []zone{withWildcard(txt("*.example.com", other), start("example.com")),
+			withWildcard(txt("*.example.com", other), start("example.com")), lacks},
 			[]zone{noValue, noValue, noName}, absent(dnscheck.ReasonOtherValue), dnscheck.ByBoth},
-		{"a wildcard with the token at one name server", []zone{lacks, lacks, withWildcard(txt("*.example.com", token), start("example.com"))}, no, found, dnscheck.ByAuthority},
+		{
+			"a wildcard with the token at one name server", []zone{lacks, lacks,
+				withWildcard(txt("*.example.com", token), start("example.com"))}, no, found, dnscheck.ByAuthority,
+		},
 	}
 }
 
@@ -303,7 +342,8 @@ func TestDisproofOfManyServers(t *testing.T) {
 			}
 			v := disprove(t, c)
 			want(t, v, test.want.state, test.want.reason)
-			const says = "Only 16 of the 24 name servers of example.com answered for the TXT record at " + host + ": each of them has to."
+			const says = "Only 16 of the 24 name servers of example.com answered for the TXT record at " + host +
+				": each of them has to."
 			if test.servers == 24 && v.Sentence() != says {
 				t.Errorf("sentence %q, want %q", v.Sentence(), says)
 			}
@@ -318,7 +358,8 @@ func TestDisproofUsesNoCache(t *testing.T) {
 		n := delegated(t)
 		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
 		want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
-		n.at(tldAddr, zoneOf(start("com"), ns("example.com", "ns.moved.com"), ns("moved.com", "ns.moved.com"), address("ns.moved.com", "5.7.0.1")))
+		n.at(tldAddr, zoneOf(start("com"), ns("example.com", "ns.moved.com"), ns("moved.com", "ns.moved.com"),
+			address("ns.moved.com", "5.7.0.1")))
 		n.at("5.7.0.1", zoneOf(start("example.com"), txt(host, token)))
 		want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
 		v := disprove(t, c)
@@ -346,12 +387,18 @@ func TestDisproofWaitsForAll(t *testing.T) {
 		took               time.Duration
 	}{
 		{"nobody is slow", []zone{lacks, lacks, lacks}, []zone{noName, noName, noName}, dnscheck.Absent, 0},
-		{"a resolver sees it late", []zone{lacks, lacks, lacks}, []zone{noName, noName, late(dnscheck.DefaultTimeout-time.Millisecond, yes)}, dnscheck.Present, dnscheck.DefaultTimeout - time.Millisecond},
-		{"a name server has it late", []zone{lacks, lacks, late(990*time.Millisecond, has)}, []zone{noName, noName, noName}, dnscheck.Present, 990 * time.Millisecond},
-		{"a name server has it late, after a contradiction", []zone{lacks, zoneOf(start("example.com"), cname(host, "a.example.com")), late(990*time.Millisecond, has)},
+		{"a resolver sees it late", []zone{lacks, lacks, lacks},
+			[]zone{noName, noName, late(dnscheck.DefaultTimeout-time.Millisecond, yes)}, dnscheck.Present,
+			dnscheck.DefaultTimeout - time.Millisecond},
+		{"a name server has it late", []zone{lacks, lacks, late(990*time.Millisecond, has)}, []zone{noName, noName, noName},
+			dnscheck.Present, 990 * time.Millisecond},
+		{"a name server has it late, after a contradiction",
+			[]zone{lacks, zoneOf(start("example.com"), cname(host, "a.example.com")), late(990*time.Millisecond, has)},
 			[]zone{noName, noName, noName}, dnscheck.Present, 990 * time.Millisecond},
-		{"a name server is silent, over UDP and TCP", []zone{lacks, lacks, nil}, []zone{noName, noName, noName}, dnscheck.Absent, 2 * time.Second},
-		{"a resolver is silent, over UDP and TCP", []zone{lacks, lacks, lacks}, []zone{noName, noName, never}, dnscheck.Absent, 2 * dnscheck.DefaultTimeout},
+		{"a name server is silent, over UDP and TCP", []zone{lacks, lacks, nil}, []zone{noName, noName, noName},
+			dnscheck.Absent, 2 * time.Second},
+		{"a resolver is silent, over UDP and TCP", []zone{lacks, lacks, lacks}, []zone{noName, noName, never},
+			dnscheck.Absent, 2 * dnscheck.DefaultTimeout},
 	}
 	for _, test := range tests {
 		bubble(t, test.name, func(t *testing.T) {
@@ -374,7 +421,8 @@ func TestDisproofWaitsForAll(t *testing.T) {
 				asked = append(asked, o.Resolver)
 			}
 			slices.Sort(asked)
-			everybody := []string{"9.0.0.1:53", "9.0.1.1:53", "9.0.2.1:53", "ns1.example.com", "ns2.example.com", "ns3.example.com"}
+			everybody := []string{"9.0.0.1:53", "9.0.1.1:53", "9.0.2.1:53", "ns1.example.com",
+				"ns2.example.com", "ns3.example.com"}
 			if diff := cmp.Diff(everybody, asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}
@@ -395,8 +443,9 @@ func TestDisproofCountsServersAboveAReferral(t *testing.T) {
 		want     dnscheck.State
 		operator string
 	}{
-		"with the token":                    {holds(txt(host, token)), dnscheck.Present, "child"},
-		"with another value":                {holds(txt(host, other)), dnscheck.Unknown, "example"}, // contradicts the referrals
+		"with the token": {holds(txt(host, token)), dnscheck.Present, "child"},
+		// contradicts the referrals
+		"with another value":                {holds(txt(host, other)), dnscheck.Unknown, "example"},
 		"with the token, without authority": {yes, dnscheck.Unknown, "child"},
 	} {
 		for others, count := range map[string]int{"one other": 1, "two others": 2} {
@@ -416,7 +465,8 @@ func TestDisproofCountsServersAboveAReferral(t *testing.T) {
 				if v.State != test.want || v.Operator != operator {
 					t.Errorf("%s, operator %q: %+v", v.State, v.Operator, v.Observations)
 				}
-				if seen := v.Observations[0]; test.want == dnscheck.Present && (seen.State != dnscheck.Present || seen.Resolver != "ns1.example.com") {
+				if seen := v.Observations[0]; test.want == dnscheck.Present && (seen.State != dnscheck.Present ||
+					seen.Resolver != "ns1.example.com") {
 					t.Errorf("first observation %+v", seen)
 				}
 			})
@@ -460,7 +510,8 @@ func TestDisproofThatWasCutShort(t *testing.T) {
 		// Each zone takes 66 queries, including two for its delegation. Most servers of
 		// the last zone answer, at some addresses.
 		for i, zone := range []string{"a.com", "b.com", "c.com"} {
-			records = append(records, big(n, zone, fmt.Sprintf("5.%d", i+2), cname("_v."+zone, fmt.Sprintf("_v.%c.com", zone[0]+1)))...)
+			records = append(records, big(n, zone, fmt.Sprintf("5.%d", i+2),
+				cname("_v."+zone, fmt.Sprintf("_v.%c.com", zone[0]+1)))...)
 		}
 		records = append(records, big(n, "d.com", "5.5")...)
 		n.at(tldAddr, zoneOf(records...))
@@ -609,13 +660,24 @@ func TestSentencesOfADisproof(t *testing.T) {
 		servers, resolvers []zone
 		want               string
 	}{
-		"gone":                       {[]zone{lacks, lacks, lacks}, []zone{noName, noName, noName}, "There is no TXT record at " + host + ": the name does not exist."},
-		"another value":              {[]zone{lacks, lacks, lacks}, []zone{noName, noName, noValue}, "The TXT record at " + host + ` holds another value than the expected one: "another-value".`},
-		"name servers are silent":    {[]zone{nil, nil, nil}, []zone{noName, noName, noName}, "The TXT record at " + host + " could not be checked: the domain's name servers did not answer in time."},
-		"a name server has it":       {[]zone{lacks, lacks, zoneOf(start("example.com"), txt(host, token))}, []zone{noName, noName, noName}, "The TXT record at " + host + " holds the expected value."},
-		"name servers do not agree":  {[]zone{lacks, lacks, zoneOf(start("example.com"), cname(host, "a.example.com"))}, []zone{noName, noName, noName}, "The domain's name servers disagree about the TXT record at " + host + ": they name different aliases (CNAME), or only some have one."},
-		"the resolvers do not know":  {[]zone{lacks, lacks, lacks}, []zone{servfail, noName, servfail}, "The TXT record at " + host + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL)."},
-		"the resolvers cannot check": {[]zone{lacks, lacks, lacks}, []zone{bogus, noName, noName}, "The TXT record at " + host + " could not be checked: the domain's DNSSEC signatures do not validate. The resolver says: DNSSEC Bogus (6)."},
+		"gone": {[]zone{lacks, lacks, lacks}, []zone{noName, noName, noName},
+			"There is no TXT record at " + host + ": the name does not exist."},
+		"another value": {[]zone{lacks, lacks, lacks}, []zone{noName, noName, noValue},
+			"The TXT record at " + host + ` holds another value than the expected one: "another-value".`},
+		"name servers are silent": {[]zone{nil, nil, nil}, []zone{noName, noName, noName},
+			"The TXT record at " + host + " could not be checked: the domain's name servers did not answer in time."},
+		"a name server has it": {[]zone{lacks, lacks, zoneOf(start("example.com"), txt(host, token))},
+			[]zone{noName, noName, noName}, "The TXT record at " + host + " holds the expected value."},
+		"name servers do not agree": {[]zone{lacks, lacks, zoneOf(start("example.com"), cname(host, "a.example.com"))},
+			[]zone{noName, noName, noName},
+			"The domain's name servers disagree about the TXT record at " + host +
+				": they name different aliases (CNAME), or only some have one."},
+		"the resolvers do not know": {[]zone{lacks, lacks, lacks}, []zone{servfail, noName, servfail},
+			"The TXT record at " + host +
+				" could not be checked: the domain's name servers do not answer as they should (SERVFAIL)."},
+		"the resolvers cannot check": {[]zone{lacks, lacks, lacks}, []zone{bogus, noName, noName},
+			"The TXT record at " + host +
+				" could not be checked: the domain's DNSSEC signatures do not validate. The resolver says: DNSSEC Bogus (6)."},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			n := threeServers(t, test.servers...)
@@ -669,19 +731,24 @@ func voicesOfAll() []voice {
 	lacks := zoneOf(start("example.com"))
 	return []voice{
 		{"has it", yes, zoneOf(start("example.com"), txt(host, token)), true, false, false},
-		{"has it among others", holding(other, token), zoneOf(start("example.com"), txt(host, other), txt(host, token)), true, false, false},
+		{"has it among others", holding(other, token), zoneOf(start("example.com"), txt(host, other), txt(host, token)), true,
+			false, false},
 		{"no name", noName, lacks, false, true, false},
 		{"no record", noRecord, zoneOf(start("example.com"), address(host, "5.5.5.5")), false, true, false},
 		{"another value", noValue, zoneOf(start("example.com"), txt(host, other)), false, true, false},
-		{"half of it", holding(token[:16], token[16:]), zoneOf(start("example.com"), txt(host, token[:16]), txt(host, token[16:])), false, true, false},
+		{"half of it", holding(token[:16], token[16:]), zoneOf(start("example.com"), txt(host, token[:16]),
+			txt(host, token[16:])), false, true, false},
 		{"fails", servfail, servfail, false, false, false},
 		{"refuses", refused, refused, false, false, false},
 		{"is silent", never, never, false, false, false},
 		{"refers upward", upward, upward, false, false, false},
 		{"has no zone", saidBy(), noName, false, false, false},
-		{"filters", with(dns.ExtendedErrorCodeFiltered, noName), with(dns.ExtendedErrorCodeFiltered, lacks), false, false, false},
-		{"has an old no", with(dns.ExtendedErrorCodeStaleAnswer, noName), with(dns.ExtendedErrorCodeStaleAnswer, lacks), false, false, false},
-		{"has an old yes", with(dns.ExtendedErrorCodeStaleAnswer, yes), with(dns.ExtendedErrorCodeStaleAnswer, zoneOf(start("example.com"), txt(host, token))), false, false, true},
+		{"filters", with(dns.ExtendedErrorCodeFiltered, noName),
+			with(dns.ExtendedErrorCodeFiltered, lacks), false, false, false},
+		{"has an old no", with(dns.ExtendedErrorCodeStaleAnswer, noName),
+			with(dns.ExtendedErrorCodeStaleAnswer, lacks), false, false, false},
+		{"has an old yes", with(dns.ExtendedErrorCodeStaleAnswer, yes),
+			with(dns.ExtendedErrorCodeStaleAnswer, zoneOf(start("example.com"), txt(host, token))), false, false, true},
 		{"speaks against itself", against, authoritatively(against), false, false, true},
 		{"is ambiguous", ambiguous, authoritatively(ambiguous), false, false, true},
 	}
@@ -691,7 +758,9 @@ func voicesOfAll() []voice {
 func TestDisproofInWorldsOfChance(t *testing.T) {
 	t.Parallel()
 	voices := voicesOfAll()
-	usual := slices.DeleteFunc(voicesOfAll(), func(v voice) bool { return v.sees || v.blocks || !v.denies && v.name != "fails" })
+	usual := slices.DeleteFunc(voicesOfAll(), func(v voice) bool {
+		return v.sees || v.blocks || !v.denies && v.name != "fails"
+	})
 	chance := rand.New(rand.NewPCG(20261122, 1))
 	states := make(map[dnscheck.State]int)
 	for i := range 600 {

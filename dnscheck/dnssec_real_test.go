@@ -38,7 +38,8 @@ func (s signing) sign(t *testing.T, records string) (zone zoneFile, anchor strin
 	prepare := func(t *testing.T, master string) {
 		t.Helper()
 		with := func(args []string) string {
-			ldns(t, dir, "ldns-signzone", append(append([]string(nil), args...), "-o", s.zone, "-f", master+".signed", master, key)...)
+			ldns(t, dir, "ldns-signzone", append(append([]string(nil), args...), "-o", s.zone, "-f",
+				master+".signed", master, key)...)
 			text, err := os.ReadFile(master + ".signed")
 			if err != nil {
 				t.Fatal(err)
@@ -184,7 +185,8 @@ func TestValidatedAtRealResolvers(t *testing.T) {
 }
 
 func validated(t *testing.T, by validator) {
-	const records = signedApex + "_verify TXT " + token + "\n_other TXT " + other + "\nhere A 5.5.5.5\n*.wild TXT " + token + "\nalias CNAME _verify\n"
+	const records = signedApex + "_verify TXT " + token + "\n_other TXT " + other + "\nhere A 5.5.5.5\n*.wild TXT " +
+		token + "\nalias CNAME _verify\n"
 	denials := map[string][]string{"nsec.com": nil, "nsec3.com": {"-n"}, "optout.com": {"-n", "-p"}}
 	var zones []signing
 	for zone, args := range denials {
@@ -214,7 +216,8 @@ func validated(t *testing.T, by validator) {
 			v, err := c.Prove(t.Context(), name, token)
 			wantReal(t, name, v, err, test.state, test.reason)
 			wanted := !test.open || zone != "optout.com"
-			if len(v.Observations) != 2 || v.Observations[0].Authenticated != wanted || v.Observations[1].Authenticated != wanted {
+			if len(v.Observations) != 2 || v.Observations[0].Authenticated != wanted ||
+				v.Observations[1].Authenticated != wanted {
 				t.Errorf("%s: want authenticated to be %t: %+v", name, wanted, v.Observations)
 			}
 			if test.state != dnscheck.Present {
@@ -239,8 +242,10 @@ func TestZoneWithoutSignaturesAtUnbound(t *testing.T) {
 	signed, anchor := signing{zone: "example.com"}.sign(t, signedApex+"sub NS ns.sub\nns.sub A "+realChild+"\n")
 	serveZones(t, nsdSoftware, port, realTLD, zoneFile{zone: "com", records: "@ NS a.nic\na.nic A " + realTLD + "\n"})
 	serveZones(t, nsdSoftware, port, realOne, signed)
-	serveZones(t, nsdSoftware, port, realChild, zoneFile{zone: "sub.example.com", records: "@ NS ns\nns A " + realChild + "\n_verify TXT " + token + "\n"})
-	resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne}, "sub.example.com": {realChild}},
+	serveZones(t, nsdSoftware, port, realChild, zoneFile{zone: "sub.example.com",
+		records: "@ NS ns\nns A " + realChild + "\n_verify TXT " + token + "\n"})
+	resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne},
+		"sub.example.com": {realChild}},
 		`module-config: "validator iterator"`, `trust-anchor-file: "`+anchor+`"`, "trust-anchor-signaling: no")
 	c := atReal(t, resolver, dnscheck.ModeResolvers, port)
 	for name, want := range map[string]expected{
@@ -283,7 +288,11 @@ func bogusAt(t *testing.T, by validator, reason dnscheck.Reason) {
 
 		host string
 	}{
-		{signing{zone: "altered.com", damage: func(text string) string { return altered.ReplaceAllString(text, "${1}AAAA${2}") }}, yes},
+		{
+			signing{zone: "altered.com", damage: func(text string) string {
+				return altered.ReplaceAllString(text, "${1}AAAA${2}")
+			}}, yes,
+		},
 		{signing{zone: "expired.com", txt: []string{"-i", "20240101", "-e", "20240201"}}, yes},
 		{signing{zone: "early.com", txt: []string{"-i", "20361201", "-e", "20361231"}}, yes},
 		{signing{zone: "all-expired.com", args: []string{"-i", "20240101", "-e", "20240201"}}, yes},

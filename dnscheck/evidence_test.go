@@ -13,15 +13,19 @@ import (
 // fullVerdict returns a verdict without empty fields.
 func fullVerdict() dnscheck.Verdict {
 	return dnscheck.Verdict{
-		State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, Host: "_v.example.com", Basis: dnscheck.ByBoth, Note: "ns2.example.com: refused",
+		State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, Host: "_v.example.com", Basis: dnscheck.ByBoth,
+		Note:        "ns2.example.com: refused",
 		NegativeTTL: 90 * time.Second, Quorum: 2, Resolvers: 3,
 		Observations: []dnscheck.Observation{
 			{
-				Resolver: "ns1.example.com", Authority: true, Address: "192.0.2.1:53", Transport: "tcp", State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue,
-				Values: []string{"a\x1b[2J\xff", strings.Repeat("x", 255), "c", "d"}, MoreValues: 5, Aliases: []string{"one.example", "two\n.example"}, RCode: "NOERROR", Took: 1500 * time.Microsecond,
+				Resolver: "ns1.example.com", Authority: true, Address: "192.0.2.1:53", Transport: "tcp", State: dnscheck.Absent,
+				Reason: dnscheck.ReasonOtherValue,
+				Values: []string{"a\x1b[2J\xff", strings.Repeat("x", 255), "c", "d"}, MoreValues: 5,
+				Aliases: []string{"one.example", "two\n.example"}, RCode: "NOERROR", Took: 1500 * time.Microsecond,
 			},
 			{
-				Resolver: "9.9.9.9:53", Operator: "Quad9", Perspective: "default", Transport: "udp", State: dnscheck.Unknown, Reason: dnscheck.ReasonServFail, RCode: "SERVFAIL", EDE: "network error (22)",
+				Resolver: "9.9.9.9:53", Operator: "Quad9", Perspective: "default", Transport: "udp", State: dnscheck.Unknown,
+				Reason: dnscheck.ReasonServFail, RCode: "SERVFAIL", EDE: "network error (22)",
 				Authenticated: true, NegativeTTL: 90 * time.Second, Took: 20 * time.Millisecond, Err: "server failure",
 			},
 		},
@@ -35,12 +39,14 @@ func TestEvidence(t *testing.T) {
 		Quorum:   2, Resolvers: 3, NegativeTTL: 90,
 		Said: []dnscheck.ObservationRecord{
 			{
-				Asked: "ns1.example.com", Authority: true, Address: "192.0.2.1:53", Transport: "tcp", State: "absent", Reason: "other_value",
+				Asked: "ns1.example.com", Authority: true, Address: "192.0.2.1:53", Transport: "tcp",
+				State: "absent", Reason: "other_value",
 				Values: []string{`"a\x1b[2J\xff"`, `"` + strings.Repeat("x", 100) + `"…`, `"c"`, `"d"`}, MoreValues: 5,
 				Aliases: []string{"one.example", `"two\n.example"`}, RCode: "NOERROR", Milliseconds: 1.5,
 			},
 			{
-				Asked: "9.9.9.9:53", Operator: "Quad9", Perspective: "default", Transport: "udp", State: "unknown", Reason: "servfail", RCode: "SERVFAIL", EDE: "network error (22)",
+				Asked: "9.9.9.9:53", Operator: "Quad9", Perspective: "default", Transport: "udp", State: "unknown",
+				Reason: "servfail", RCode: "SERVFAIL", EDE: "network error (22)",
 				Authenticated: true, NegativeTTL: 90, Milliseconds: 20, Err: "server failure",
 			},
 		},

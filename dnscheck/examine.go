@@ -68,7 +68,8 @@ func (c resolverClient) examine(ctx context.Context) Examination {
 	tests.Go(func() {
 		// There is no such top-level domain. Some resolvers make up addresses only.
 		for _, kind := range []uint16{dns.TypeTXT, dns.TypeA} {
-			if r, _, err := c.query(ctx, c.resolver.Transport, query{name: randomLabel() + "." + randomLabel() + ".", kind: kind}); err == nil {
+			if r, _, err := c.query(ctx, c.resolver.Transport,
+				query{name: randomLabel() + "." + randomLabel() + ".", kind: kind}); err == nil {
 				if e.Lies = fabricationIn(r); e.Lies != "" {
 					e.Lies += fmt.Sprintf(" (%s)", dns.Type(kind))
 					return
@@ -115,7 +116,8 @@ func (a *authority) examine(ctx context.Context) Outward {
 func (a *authority) examineRoot(ctx context.Context, name, address string) Outward {
 	addr, err := netip.ParseAddr(address)
 	if err == nil && !a.anyAddress && !IsPublic(addr) {
-		err = fmt.Errorf("the resolvers say that %s, a name server of the root, is at %s, which is not a public address", shownHost(name), address)
+		err = fmt.Errorf("the resolvers say that %s, a name server of the root, is at %s, which is not a public address",
+			shownHost(name), address)
 	}
 	if err != nil {
 		return Outward{Err: err}

@@ -30,8 +30,10 @@ func TestExamine(t *testing.T) {
 		want := []dnscheck.Examination{
 			{Name: "r0", Operator: "192.0.2.1", Perspective: "default", Transport: "udp", EDNS: true, Validates: true},
 			{Name: "r1", Operator: "192.0.2.2", Perspective: "default", Transport: "udp"},
-			{Name: "r2", Operator: "192.0.2.3", Perspective: "default", Transport: "udp", EDNS: true, Validates: true, Lies: "it has 1 records for a name that does not exist (TXT)"},
-			{Name: "r3", Operator: "192.0.2.4", Perspective: "default", Transport: "udp", EDNS: true, Validates: true, Lies: "it has 1 records for a name that does not exist (A)"},
+			{Name: "r2", Operator: "192.0.2.3", Perspective: "default", Transport: "udp", EDNS: true, Validates: true,
+				Lies: "it has 1 records for a name that does not exist (TXT)"},
+			{Name: "r3", Operator: "192.0.2.4", Perspective: "default", Transport: "udp", EDNS: true, Validates: true,
+				Lies: "it has 1 records for a name that does not exist (A)"},
 		}
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(dnscheck.Examination{}, "Err", "TCP")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -132,7 +132,8 @@ func (x *exchange) attempt(ctx context.Context, to Resolver, transport string, q
 }
 
 // carry sends the query over a connection of its own.
-func (x *exchange) carry(ctx context.Context, to netip.AddrPort, transport string, q query) (r reply, skipped, err error) {
+func (x *exchange) carry(ctx context.Context, to netip.AddrPort, transport string,
+	q query) (r reply, skipped, err error) {
 	ctx, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
 	conn, err := x.dialer.DialContext(ctx, transport, to.String())
@@ -251,7 +252,8 @@ type query struct {
 // (RFC 6840 section 5.7). Padding is to a multiple of 128 bytes (RFC 8467 section 4.1).
 func (q query) pack(id uint16) ([]byte, error) {
 	m := &dns.Msg{
-		MsgHdr:   dns.MsgHdr{Id: id, RecursionDesired: !q.nonRecursive, AuthenticatedData: true, CheckingDisabled: q.checkingDisabled},
+		MsgHdr: dns.MsgHdr{Id: id, RecursionDesired: !q.nonRecursive, AuthenticatedData: true,
+			CheckingDisabled: q.checkingDisabled},
 		Question: []dns.Question{{Name: q.name, Qtype: q.kind, Qclass: dns.ClassINET}},
 	}
 	if q.edns {
@@ -338,7 +340,8 @@ func (x *exchange) newDoHClient(r Resolver, roots *x509.CertPool) *dohClient {
 				TLSClientConfig:     &tls.Config{ServerName: r.certified(), RootCAs: roots, MinVersion: tls.VersionTLS12},
 				TLSHandshakeTimeout: x.timeout,
 				ForceAttemptHTTP2:   true,
-				HTTP2:               &http.HTTP2Config{SendPingTimeout: x.timeout, PingTimeout: x.timeout}, // detects dead connections
+				// detects dead connections
+				HTTP2:               &http.HTTP2Config{SendPingTimeout: x.timeout, PingTimeout: x.timeout},
 				MaxIdleConnsPerHost: maxConnections,
 				IdleConnTimeout:     idleTimeout,
 				DisableCompression:  true,
@@ -385,7 +388,9 @@ func (d *dohClient) post(ctx context.Context, message []byte) ([]byte, error) {
 			err = outer.Err
 		}
 		if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok { // its names are foreign text
-			err = &exchangeError{ReasonUnreachable, fmt.Errorf("%w: %s", ErrCertificate, untrusted.QuoteASCII(invalid.Err.Error(), 200))}
+			err = &exchangeError{
+				ReasonUnreachable, fmt.Errorf("%w: %s", ErrCertificate, untrusted.QuoteASCII(invalid.Err.Error(), 200)),
+			}
 		}
 		return nil, err
 	}
@@ -395,18 +400,28 @@ func (d *dohClient) post(ctx context.Context, message []byte) ([]byte, error) {
 
 func readMessage(response *http.Response) ([]byte, error) {
 	if response.StatusCode != http.StatusOK {
-		return nil, &exchangeError{ReasonRefused, fmt.Errorf("the resolver answered HTTP %d where 200 is wanted (redirects are not followed)", response.StatusCode)}
+		return nil,
+			&exchangeError{
+				ReasonRefused, fmt.Errorf("the resolver answered HTTP %d where 200 is wanted (redirects are not followed)",
+					response.StatusCode),
+			}
 	}
 	kind := response.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(kind); err != nil || media != dnsMessage {
-		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with content of type %s where %s is wanted", untrusted.QuoteASCII(kind, 60), dnsMessage)}
+		return nil,
+			&exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with content of type %s where %s is wanted",
+				untrusted.QuoteASCII(kind, 60), dnsMessage)}
 	}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxMessage+1))
 	switch {
 	case err != nil:
 		return nil, err
 	case len(raw) > maxMessage:
-		return nil, &exchangeError{ReasonMalformed, fmt.Errorf("the resolver answered with more than the %d bytes that a message can have", maxMessage)}
+		return nil,
+			&exchangeError{
+				ReasonMalformed, fmt.Errorf("the resolver answered with more than the %d bytes that a message can have",
+					maxMessage),
+			}
 	}
 	return raw, nil
 }
@@ -499,7 +514,8 @@ func checkQuestion(raw []byte, name string, kind uint16) (end int, err error) {
 	}
 	gotKind, class := binary.BigEndian.Uint16(raw[off:]), binary.BigEndian.Uint16(raw[off+2:])
 	if !sameName(gotName, name) || gotKind != kind || class != dns.ClassINET {
-		return 0, fmt.Errorf("a reply to another question: %s %s %s", shownHost(unrooted(gotName)), dns.Class(class), dns.Type(gotKind))
+		return 0, fmt.Errorf("a reply to another question: %s %s %s", shownHost(unrooted(gotName)),
+			dns.Class(class), dns.Type(gotKind))
 	}
 	return off + 4, nil
 }

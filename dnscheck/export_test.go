@@ -51,7 +51,8 @@ func NewOver(c Config, d DialFunc) (*Checker, error) {
 }
 
 // ReadReply parses a reply to a query with this id for the host, and returns its result.
-func ReadReply(raw []byte, id uint16, host, token string) (sections [3]int, state State, reason Reason, values []string, err error) {
+func ReadReply(raw []byte, id uint16,
+	host, token string) (sections [3]int, state State, reason Reason, values []string, err error) {
 	path := newAliasPath(host)
 	r, err := parseReply(raw, id, path.name, dns.TypeTXT)
 	if err != nil || r.truncated {

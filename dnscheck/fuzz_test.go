@@ -48,7 +48,8 @@ func FuzzReadReply(f *testing.F) {
 		if got := [3]int{len(m.Answer), len(m.Ns), len(m.Extra)}; got != sections {
 			t.Fatalf("sections of %v records, the codec has %v", sections, got)
 		}
-		if (state == dnscheck.Present) != (reason == dnscheck.ReasonFound) || state == dnscheck.Present != slices.Contains(values, token) {
+		if (state == dnscheck.Present) != (reason == dnscheck.ReasonFound) ||
+			state == dnscheck.Present != slices.Contains(values, token) {
 			t.Fatalf("state %s (%s) with values %q", state, reason, values)
 		}
 		if state == dnscheck.Present && !slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
@@ -98,7 +99,8 @@ func zoneReply(packed string) ([]byte, error) {
 // FuzzCheckHost checks that an accepted host can be queried, and that sentences and errors are
 // printable ASCII.
 func FuzzCheckHost(f *testing.F) {
-	for _, s := range []string{host, "", ".", "a..b", "192.0.2.1", "bücher.example", "a b.c", "x.local", strings.Repeat("a.", 126) + "b", "\x1b"} {
+	for _, s := range []string{host, "", ".", "a..b", "192.0.2.1", "bücher.example", "a b.c", "x.local",
+		strings.Repeat("a.", 126) + "b", "\x1b"} {
 		f.Add(s, "example.com")
 	}
 	f.Fuzz(func(t *testing.T, name, domain string) {
@@ -135,7 +137,8 @@ func FuzzCheckHost(f *testing.F) {
 // FuzzCheckDomain checks that an accepted domain has a stable ASCII form, and that errors are
 // printable ASCII.
 func FuzzCheckDomain(f *testing.F) {
-	for _, s := range []string{"example.com", "Bücher.example", "xn--bcher-kva.example", "co.uk", "foo.ck", "192.0.2.1", "例え.テスト", "a。b", "faß.de", "\u200d.x", "א1.example", "_x.y.z", "x.invalid", strings.Repeat("ü", 60) + ".de"} {
+	for _, s := range []string{"example.com", "Bücher.example", "xn--bcher-kva.example", "co.uk", "foo.ck", "192.0.2.1",
+		"例え.テスト", "a。b", "faß.de", "\u200d.x", "א1.example", "_x.y.z", "x.invalid", strings.Repeat("ü", 60) + ".de"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, domain string) {
@@ -177,7 +180,8 @@ func FuzzReadStatement(f *testing.F) {
 	for _, z := range []zone{
 		zoneOf(start("example.com"), txt(host, token)),
 		zoneOf(start("example.com"), cname(host, "b.example.com")),
-		zoneOf(start("example.com"), ns("org-1.example.com", "ns.org-1.example.com"), address("ns.org-1.example.com", nsOne), ns("org-1.example.com", "ns.hoster.net")),
+		zoneOf(start("example.com"), ns("org-1.example.com", "ns.org-1.example.com"), address("ns.org-1.example.com", nsOne),
+			ns("org-1.example.com", "ns.hoster.net")),
 		zoneOf(start("com"), ns(host, "ns."+host), address("ns."+host, "2a00::1")),
 		zoneOf(start("example.com"), dname("org-1.example.com", "elsewhere.com")),
 		refused, servfail, noName,
@@ -194,7 +198,8 @@ func FuzzReadStatement(f *testing.F) {
 			return
 		}
 		if said.Down != "" {
-			if said.Down == "example.com." || !dns.IsSubDomain("example.com.", said.Down) || !dns.IsSubDomain(said.Down, dns.CanonicalName(host)) {
+			if said.Down == "example.com." || !dns.IsSubDomain("example.com.", said.Down) ||
+				!dns.IsSubDomain(said.Down, dns.CanonicalName(host)) {
 				t.Fatalf("referred to %q", said.Down)
 			}
 			if len(said.Servers) > dnscheck.MaxServers {
@@ -222,7 +227,9 @@ func FuzzReadStatement(f *testing.F) {
 // FuzzParseResolver checks that an accepted resolver survives String and ParseResolver, and
 // that errors are printable ASCII.
 func FuzzParseResolver(f *testing.F) {
-	for _, s := range []string{"1.1.1.1", "tcp://[::1]:5353", "https://8.8.8.8/dns-query#dns.google", "https://[2606::1]:8443/a/b", "https://dns.google/", "https://1.1.1.1#", "fe80::1%eth0", "https://1.1.1.1/%2e?x#y#z", "https://10.1.2.3#dns.eu.example@eu", "1.1.1.1@default"} {
+	for _, s := range []string{"1.1.1.1", "tcp://[::1]:5353", "https://8.8.8.8/dns-query#dns.google",
+		"https://[2606::1]:8443/a/b", "https://dns.google/", "https://1.1.1.1#", "fe80::1%eth0", "https://1.1.1.1/%2e?x#y#z",
+		"https://10.1.2.3#dns.eu.example@eu", "1.1.1.1@default"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -269,7 +276,8 @@ func FuzzRestoreLetters(f *testing.F) {
 			}
 			return
 		}
-		if !bytes.Equal(before[12:12+len(sent)], sent) || !bytes.Equal(dnscheck.QuestionName(raw), given) || !bytes.EqualFold(raw, before) {
+		if !bytes.Equal(before[12:12+len(sent)], sent) || !bytes.Equal(dnscheck.QuestionName(raw), given) ||
+			!bytes.EqualFold(raw, before) {
 			t.Fatalf("%q became %q", before, raw)
 		}
 	})
@@ -278,7 +286,8 @@ func FuzzRestoreLetters(f *testing.F) {
 // FuzzOperatorOf checks that the key is short, has only characters of host names, and does not
 // depend on the order of name servers.
 func FuzzOperatorOf(f *testing.F) {
-	for _, s := range []string{"ns-1.awsdns-02.co.uk.", "a.b.c.", ".", "", `\000.\.x.com`, "1-2.3.", "--.--", "xn--1-.com", "\xff.com", "ns.ſ.com"} {
+	for _, s := range []string{"ns-1.awsdns-02.co.uk.", "a.b.c.", ".", "", `\000.\.x.com`, "1-2.3.", "--.--", "xn--1-.com",
+		"\xff.com", "ns.ſ.com"} {
 		f.Add(s, "ns1.example.com")
 	}
 	f.Fuzz(func(t *testing.T, one, two string) {

@@ -69,12 +69,14 @@ func runInside(t *testing.T, seed uint64) {
 	enqueue := os.Getenv("ORGOPS_TEST_ENQUEUE")
 	if enqueue == "" {
 		enqueue = filepath.Join(t.TempDir(), "enqueue")
-		if said, err := exec.CommandContext(t.Context(), "go", "build", "-o", enqueue, "orgops/cmd/enqueue").CombinedOutput(); err != nil {
+		if said, err := exec.CommandContext(t.Context(), "go", "build", "-o", enqueue,
+			"orgops/cmd/enqueue").CombinedOutput(); err != nil {
 			t.Fatalf("build enqueue: %v\n%s", err, said)
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHostileWorldsOverSockets$", "-test.parallel=24")
-	cmd.Env = append(os.Environ(), insideVar+"="+ip, "ORGOPS_TEST_ENQUEUE="+enqueue, fmt.Sprintf("ORGOPS_TEST_SEED=%d", seed))
+	cmd.Env = append(os.Environ(), insideVar+"="+ip, "ORGOPS_TEST_ENQUEUE="+enqueue,
+		fmt.Sprintf("ORGOPS_TEST_SEED=%d", seed))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if os.Geteuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -110,7 +112,8 @@ type verdictIn struct {
 // writeRoots writes the certificate file that enqueue trusts.
 func (c *command) writeRoots(t *testing.T) {
 	c.roots = filepath.Join(t.TempDir(), "roots.pem")
-	if err := os.WriteFile(c.roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.cert.Raw}), 0o600); err != nil {
+	if err := os.WriteFile(c.roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.cert.Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -137,7 +140,8 @@ func enterNetwork(t *testing.T) {
 	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{"link set lo up", "route add local default dev lo", "-6 route add local default dev lo"} {
+	for _, args := range []string{"link set lo up", "route add local default dev lo",
+		"-6 route add local default dev lo"} {
 		said, err := exec.CommandContext(t.Context(), os.Getenv(insideVar), strings.Fields(args)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("ip %s: %v: %s", args, err, said)
@@ -171,7 +175,9 @@ func (c *command) listen(w *hostileWorld) {
 // anyAddress listens at addresses that no interface has, which needs IP_FREEBIND for IPv6.
 var anyAddress = net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
 	var set error
-	err := conn.Control(func(fd uintptr) { set = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, syscall.IP_FREEBIND, 1) })
+	err := conn.Control(func(fd uintptr) {
+		set = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, syscall.IP_FREEBIND, 1)
+	})
 	return errors.Join(err, set)
 }}
 

@@ -38,7 +38,8 @@ func delegatedTo(zone string, n int) []dns.RR {
 // servedBy delegates example.com to these servers. The resolvers see the token. The attacker
 // runs a further server at evilAddr.
 func servedBy(t *testing.T, servers ...zone) *internet {
-	n := overTLD(t, append(delegatedTo("example.com", len(servers)), ns("evil.com", "ns.evil.com"), address("ns.evil.com", evilAddr))...)
+	n := overTLD(t, append(delegatedTo("example.com", len(servers)), ns("evil.com", "ns.evil.com"),
+		address("ns.evil.com", evilAddr))...)
 	for i, z := range servers {
 		n.at(serverAddr(i), z)
 	}
@@ -53,7 +54,8 @@ var (
 	denies    = zoneOf(start("example.com"))
 	leads     = zoneOf(start("example.com"), ns(host, "ns."+host), address("ns."+host, evilAddr))
 	misleads  = zoneOf(start("example.com"), cname(host, "_v.evil.com"))
-	diverts   = zoneOf(start("example.com"), cname(host, "_v.evil.example.com"), ns("evil.example.com", "ns.evil.example.com"), address("ns.evil.example.com", evilAddr))
+	diverts   = zoneOf(start("example.com"), cname(host, "_v.evil.example.com"),
+		ns("evil.example.com", "ns.evil.example.com"), address("ns.evil.example.com", evilAddr))
 )
 
 func prove(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
@@ -110,7 +112,8 @@ var hostileServers = []proofScene{
 	{"an alias, the other is silent", []zone{diverts, nil}, tooFew},
 	{"an alias, three are silent", []zone{nil, diverts, nil, nil}, tooFew},
 	{"an alias to a zone of the attacker's, the other is silent", []zone{misleads, nil}, tooFew},
-	{"an alias to a zone of the attacker's at two of four, the others are silent", []zone{misleads, nil, nil, misleads}, tooFew},
+	{"an alias to a zone of the attacker's at two of four, the others are silent",
+		[]zone{misleads, nil, nil, misleads}, tooFew},
 	{"the token beside a referral, two are silent", []zone{publishes, leads, nil, nil}, tooFew},
 	{"one denies, two are silent", []zone{denies, nil, nil}, unknown(dnscheck.ReasonTimeout)},
 	{"the token, the other denies", []zone{publishes, denies}, disagree},
@@ -156,7 +159,8 @@ func (s proofScene) provesNothing(t *testing.T) {
 
 // TestServerThatChangesItsAnswers has one hostile server give another answer to each query.
 func TestServerThatChangesItsAnswers(t *testing.T) {
-	for name, others := range map[string]zone{"the other denies": denies, "the other is silent": nil, "the other fails": servfail} {
+	for name, others := range map[string]zone{"the other denies": denies, "the other is silent": nil,
+		"the other fails": servfail} {
 		bubble(t, name, func(t *testing.T) {
 			n := servedBy(t, inTurn(leads, publishes, diverts, nil, publishes, leads, refused), others)
 			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
@@ -201,8 +205,14 @@ func TestOneDeadServerOfTwo(t *testing.T) {
 		v := prove(t, c)
 		want(t, v, dnscheck.Unknown, dnscheck.ReasonTooFew)
 		for what, sentences := range map[string][2]string{
-			"sentence": {v.Sentence(), "Only 1 of the 2 name servers of example.com answered for the TXT record at " + host + ": more than half of them have to."},
-			"plain":    {v.Plain(), "Too few of the domain's name servers answered for the TXT record at " + host + ": more than half of them have to."},
+			"sentence": {
+				v.Sentence(), "Only 1 of the 2 name servers of example.com answered for the TXT record at " + host +
+					": more than half of them have to.",
+			},
+			"plain": {
+				v.Plain(), "Too few of the domain's name servers answered for the TXT record at " + host +
+					": more than half of them have to.",
+			},
 		} {
 			if diff := cmp.Diff(sentences[1], sentences[0]); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
@@ -264,7 +274,9 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 	}{
 		{"one server", func(t *testing.T) *internet { return servedBy(t, publishes) }, 2, 1},
 		{"two servers", func(t *testing.T) *internet { return servedBy(t, publishes, publishes) }, 3, 2},
-		{"four servers", func(t *testing.T) *internet { return servedBy(t, publishes, publishes, publishes, publishes) }, 5, 4},
+		{"four servers", func(t *testing.T) *internet {
+			return servedBy(t, publishes, publishes, publishes, publishes)
+		}, 5, 4},
 		{"eight servers", func(t *testing.T) *internet {
 			return servedBy(t, publishes, publishes, publishes, publishes, publishes, publishes, publishes, publishes)
 		}, 1 + 8, 8},
@@ -281,7 +293,8 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 			return n
 		}, 3*2 + 32, 32},
 		{"two names at one address", func(t *testing.T) *internet {
-			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne), ns("example.com", "ns2.example.com"), address("ns2.example.com", nsOne))
+			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne),
+				ns("example.com", "ns2.example.com"), address("ns2.example.com", nsOne))
 			n.at(nsOne, publishes)
 			n.know(txt(host, token))
 			return n
@@ -296,7 +309,9 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 			n.known = append(n.known, txt(host, token))
 			return n
 		}, 1 + 2 + 2*2, 2 + 2*2},
-		{"one dead server of three", func(t *testing.T) *internet { return servedBy(t, publishes, nil, publishes) }, 1 + 3, 3},
+		{"one dead server of three", func(t *testing.T) *internet {
+			return servedBy(t, publishes, nil, publishes)
+		}, 1 + 3, 3},
 		{"a zone for each label", func(t *testing.T) *internet {
 			n := servedBy(t, at(cut("org-1.example.com", "5.2.0.1")), at(cut("org-1.example.com", "5.2.0.1")))
 			n.at("5.2.0.1", zoneOf(append([]dns.RR{start("org-1.example.com")}, cut(host, "5.2.0.2")...)...))
@@ -314,7 +329,8 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 		}, 1 + 2 + 1, 2 + 1}, // a delegation without a majority is not cached
 		{"an alias into another zone", func(t *testing.T) *internet {
 			n := servedBy(t, at([]dns.RR{cname(host, "_v.target.com")}), at([]dns.RR{cname(host, "_v.target.com")}))
-			n.at(tldAddr, zoneOf(slices.Concat([]dns.RR{start("com")}, delegatedTo("example.com", 2), cut("target.com", "5.3.0.1"))...))
+			n.at(tldAddr, zoneOf(slices.Concat([]dns.RR{start("com")}, delegatedTo("example.com", 2),
+				cut("target.com", "5.3.0.1"))...))
 			n.at("5.3.0.1", zoneOf(start("target.com"), txt("_v.target.com", token)))
 			return n
 		}, 1 + 2 + 1 + 1, 2 + 1},
@@ -364,15 +380,22 @@ func TestMajorityCountsNamesAndAddresses(t *testing.T) {
 		up        []string
 		reason    dnscheck.Reason
 	}{
-		{"one name with four addresses, the other is silent", [][]dns.RR{name(1, "6.0.0.1", "6.0.0.2", "2a00::1", "2a00::2"), name(2, nsTwo)},
+		{"one name with four addresses, the other is silent",
+			[][]dns.RR{name(1, "6.0.0.1", "6.0.0.2", "2a00::1", "2a00::2"), name(2, nsTwo)},
 			[]string{"6.0.0.1", "6.0.0.2", "2a00::1", "2a00::2"}, dnscheck.ReasonTooFew},
-		{"two names at one address, the third is silent", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsTwo)}, []string{nsOne}, dnscheck.ReasonTooFew},
-		{"one name with an address, the other without", [][]dns.RR{name(1, nsOne), name(2)}, []string{nsOne}, dnscheck.ReasonTooFew},
-		{"four names at two addresses, three names without", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsThree), name(4, nsThree), name(5), name(6), name(7)},
+		{"two names at one address, the third is silent", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsTwo)},
+			[]string{nsOne}, dnscheck.ReasonTooFew},
+		{"one name with an address, the other without", [][]dns.RR{name(1, nsOne), name(2)},
+			[]string{nsOne}, dnscheck.ReasonTooFew},
+		{"four names at two addresses, three names without",
+			[][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsThree), name(4, nsThree), name(5), name(6), name(7)},
 			[]string{nsOne, nsThree}, dnscheck.ReasonTooFew},
-		{"two names at one address, two silent ones", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsTwo), name(4, nsThree)}, []string{nsOne}, dnscheck.ReasonTooFew},
-		{"two names at two addresses, the third is silent", [][]dns.RR{name(1, nsOne), name(2, nsThree), name(3, nsTwo)}, []string{nsOne, nsThree}, dnscheck.ReasonFound},
-		{"two addresses of one name, one of them silent", [][]dns.RR{name(1, nsOne, nsTwo)}, []string{nsOne}, dnscheck.ReasonFound},
+		{"two names at one address, two silent ones", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsTwo),
+			name(4, nsThree)}, []string{nsOne}, dnscheck.ReasonTooFew},
+		{"two names at two addresses, the third is silent", [][]dns.RR{name(1, nsOne), name(2, nsThree), name(3, nsTwo)},
+			[]string{nsOne, nsThree}, dnscheck.ReasonFound},
+		{"two addresses of one name, one of them silent", [][]dns.RR{name(1, nsOne, nsTwo)},
+			[]string{nsOne}, dnscheck.ReasonFound},
 	}
 	for _, test := range tests {
 		bubble(t, test.name, func(t *testing.T) {
@@ -459,7 +482,8 @@ func TestDelegationsThatDiffer(t *testing.T) {
 			}
 			want(t, v, test.want.state, test.want.reason)
 			if test.want.reason == dnscheck.ReasonServersDisagree {
-				const sentence = "The domain's name servers disagree about the TXT record at " + host + ": they refer to different name servers."
+				const sentence = "The domain's name servers disagree about the TXT record at " + host +
+					": they refer to different name servers."
 				if diff := cmp.Diff(sentence, v.Sentence()); diff != "" {
 					t.Errorf("sentence (-want +got):\n%s", diff)
 				}
@@ -468,11 +492,13 @@ func TestDelegationsThatDiffer(t *testing.T) {
 	}
 	t.Run("at a registry", func(t *testing.T) {
 		for lies, wanted := range []expected{
-			{dnscheck.Absent, dnscheck.ReasonNoName}, {dnscheck.Absent, dnscheck.ReasonNoName}, {dnscheck.Present, dnscheck.ReasonFound},
+			{dnscheck.Absent, dnscheck.ReasonNoName}, {dnscheck.Absent, dnscheck.ReasonNoName},
+			{dnscheck.Present, dnscheck.ReasonFound},
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				n := servedBy(t, denies, denies)
-				honest, hostile := n.servers[tldAddr], zoneOf(start("com"), ns("example.com", "ns.example.com"), address("ns.example.com", evilAddr))
+				honest, hostile := n.servers[tldAddr],
+					zoneOf(start("com"), ns("example.com", "ns.example.com"), address("ns.example.com", evilAddr))
 				for i := range 3 {
 					name, addr := fmt.Sprintf("%c.registry.net", 'b'+i), fmt.Sprintf("5.0.1.%d", i)
 					n.know(address(name, addr))
@@ -539,7 +565,8 @@ func TestGlueOfOneServerIsRejected(t *testing.T) {
 		}
 		return zoneOf(records...)
 	}
-	for name, hostile := range map[string]zone{"in place of the right one": cut(evilAddr), "beside the right one": cut("5.2.0.1", evilAddr), "none": cut()} {
+	for name, hostile := range map[string]zone{"in place of the right one": cut(evilAddr),
+		"beside the right one": cut("5.2.0.1", evilAddr), "none": cut()} {
 		bubble(t, name, func(t *testing.T) {
 			n := servedBy(t, hostile, cut("5.2.0.1"), cut("5.2.0.1"))
 			n.at("5.2.0.1", zoneOf(start(host)))
@@ -583,8 +610,9 @@ func TestSentenceOfAReferralNextToAnAnswer(t *testing.T) {
 		other zone
 		says  string
 	}{
-		"a no":     {denies, "ns2.example.com does not, ns1.example.com refers to other name servers."},
-		"an alias": {zoneOf(start("example.com"), cname(host, "a.example.com")), "ns2.example.com does not, ns1.example.com refers to other name servers."},
+		"a no": {denies, "ns2.example.com does not, ns1.example.com refers to other name servers."},
+		"an alias": {zoneOf(start("example.com"), cname(host, "a.example.com")),
+			"ns2.example.com does not, ns1.example.com refers to other name servers."},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			v := prove(t, servedBy(t, leads, test.other).checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
@@ -638,12 +666,18 @@ func TestRedirectedPort53(t *testing.T) {
 		note     string
 		sentence string
 	}{
-		{"redirected, in the clear", box, 0, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected}, "port 53 is redirected on the way",
-			"The TXT record at " + host + " could not be proven: the domain's name servers cannot be reached from here, and too few resolvers are queried over HTTPS to do without."},
-		{"redirected, one over HTTPS", box, 1, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected}, "port 53 is redirected on the way", ""},
-		{"redirected, two over HTTPS", box, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "port 53 is redirected on the way", ""},
-		{"redirected to what refuses, two over HTTPS", refused, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "is port 53 outwards open?", ""},
-		{"closed, in the clear", nil, 0, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected}, "is port 53 outwards open?", ""},
+		{"redirected, in the clear", box, 0, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected},
+			"port 53 is redirected on the way",
+			"The TXT record at " + host +
+				" could not be proven: the domain's name servers cannot be reached from here, and too few resolvers are queried over HTTPS to do without."},
+		{"redirected, one over HTTPS", box, 1, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected},
+			"port 53 is redirected on the way", ""},
+		{"redirected, two over HTTPS", box, 2, expected{dnscheck.Present, dnscheck.ReasonFound},
+			"port 53 is redirected on the way", ""},
+		{"redirected to what refuses, two over HTTPS", refused, 2, expected{dnscheck.Present, dnscheck.ReasonFound},
+			"is port 53 outwards open?", ""},
+		{"closed, in the clear", nil, 0, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected},
+			"is port 53 outwards open?", ""},
 		{"closed, two over HTTPS", nil, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "is port 53 outwards open?", ""},
 	}
 	for _, test := range tests {
@@ -657,7 +691,8 @@ func TestRedirectedPort53(t *testing.T) {
 			}
 			config := dnscheck.Config{Mode: dnscheck.ModeAuto, Quorum: 2, RootCAs: a.roots, Resolvers: secure(n, test.secure)}
 			for _, addr := range resolverAddrs[:3-test.secure] {
-				config.Resolvers = append(config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53)})
+				config.Resolvers = append(config.Resolvers,
+					dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53)})
 			}
 			c, err := dnscheck.NewOver(config, func(ctx context.Context, network, address string) (net.Conn, error) {
 				if netip.MustParseAddrPort(address).Addr().IsLoopback() {

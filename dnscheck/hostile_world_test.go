@@ -63,7 +63,8 @@ func TestProofsInHostileWorlds(t *testing.T) {
 	}
 	t.Logf("present: %d in calm worlds, %d in others, of which %d large", present[true], present[false], large)
 	if uint64(present[true]) < worlds/10 || uint64(present[false]) < worlds/50 || uint64(large) < worlds/500 {
-		t.Errorf("present: %d in calm worlds, %d in others, of which %d large: too few to show anything", present[true], present[false], large)
+		t.Errorf("present: %d in calm worlds, %d in others, of which %d large: too few to show anything",
+			present[true], present[false], large)
 	}
 }
 
@@ -96,7 +97,8 @@ type hostileWorld struct {
 	elsewhere []dns.RR // the delegations of the zones with name servers' names
 	depth     int      // of those that are being made
 
-	published, served, resolved atomic.Bool // the token: published; returned in this proof by an honest server; by an honest resolver
+	// the token: published; returned in this proof by an honest server; by an honest resolver
+	published, served, resolved atomic.Bool
 
 	mu     sync.Mutex
 	chance *rand.Rand
@@ -152,9 +154,11 @@ func newHostileWorld(t *testing.T, chance *rand.Rand) *hostileWorld {
 		registry = append(registry, w.serve("example.com", "5.1", holds("example.com", host))...)
 	case "zone at the host":
 		below := w.serve(host, "5.2", holds(host, host))
-		registry = append(registry, w.serve("example.com", "5.1", zoneOf(append([]dns.RR{start("example.com")}, below...)...))...)
+		registry = append(registry, w.serve("example.com", "5.1",
+			zoneOf(append([]dns.RR{start("example.com")}, below...)...))...)
 	case "alias":
-		registry = append(registry, w.serve("example.com", "5.1", zoneOf(start("example.com"), cname(host, "_v.target.com")))...)
+		registry = append(registry, w.serve("example.com", "5.1",
+			zoneOf(start("example.com"), cname(host, "_v.target.com")))...)
 		registry = append(registry, w.serve("target.com", "5.2", holds("target.com", "_v.target.com"))...)
 	}
 	for i := range 1 + w.intN(3) {
@@ -162,7 +166,8 @@ func newHostileWorld(t *testing.T, chance *rand.Rand) *hostileWorld {
 		w.know(ns("com", name), address(name, addr))
 		w.at(addr, zoneOf(registry...))
 	}
-	w.know(ns("net", "a.nic.net"), address("a.nic.net", "5.0.1.1"), ns("net", "b.nic.net"), address("b.nic.net", "5.0.1.2"))
+	w.know(ns("net", "a.nic.net"), address("a.nic.net", "5.0.1.1"), ns("net", "b.nic.net"),
+		address("b.nic.net", "5.0.1.2"))
 	for _, addr := range []string{"5.0.1.1", "5.0.1.2"} {
 		w.at(addr, zoneOf(append([]dns.RR{start("net")}, w.elsewhere...)...))
 	}
@@ -201,7 +206,8 @@ func (w *hostileWorld) serve(zone, net string, honest func(q *dns.Msg) *dns.Msg)
 		w.members = append(w.members, m)
 		name := fmt.Sprintf("ns%d-%d.%s", i, w.depth, cmp.Or(names, zone)) // glue is of no name that a zone has
 		delegation = append(delegation, ns(zone, name))
-		addrs := []string{fmt.Sprintf("%s.%d.1", net, i), fmt.Sprintf("%s.%d.2", net, i), fmt.Sprintf("2a00:%d::%d", len(w.members), i)}
+		addrs := []string{fmt.Sprintf("%s.%d.1", net, i), fmt.Sprintf("%s.%d.2", net, i),
+			fmt.Sprintf("2a00:%d::%d", len(w.members), i)}
 		if i >= hostile || w.oneIn(2) { // an attacker can add addresses to a name of theirs
 			addrs = addrs[:1]
 		}
@@ -315,7 +321,8 @@ func (w *hostileWorld) resolvers() {
 			perspective = "eu"
 		}
 		addr := fmt.Sprintf("9.0.%d.1", i+1) // each has another operator
-		w.config.Resolvers = append(w.config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53), Perspective: perspective})
+		w.config.Resolvers = append(w.config.Resolvers,
+			dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53), Perspective: perspective})
 		if i < hostile {
 			w.at(addr, func(q *dns.Msg) *dns.Msg {
 				switch kind := q.Question[0].Qtype; {
@@ -375,7 +382,8 @@ func (w *hostileWorld) judged(which string, prove func() dnscheck.Verdict) dnsch
 	v := prove()
 	switch published := w.published.Load(); {
 	case v.State == dnscheck.Present && (!published || !w.served.Load() || !w.resolved.Load()):
-		w.t.Errorf("%s, %s: present, though published %t, served %t, resolved %t: %+v", which, w.layout, published, w.served.Load(), w.resolved.Load(), v)
+		w.t.Errorf("%s, %s: present, though published %t, served %t, resolved %t: %+v", which, w.layout, published,
+			w.served.Load(), w.resolved.Load(), v)
 	case published && v.State == dnscheck.Absent:
 		w.t.Errorf("%s, %s: absent, though published: %+v", which, w.layout, v)
 	case w.calm && published && v.State != dnscheck.Present, w.calm && !published && v.State != dnscheck.Absent:

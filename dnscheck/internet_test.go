@@ -153,7 +153,8 @@ func (n *internet) dial(_ context.Context, network, address string) (net.Conn, e
 func (n *internet) note(address, network string, q *dns.Msg) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.log = append(n.log, asked{address, network, strings.ToLower(q.Question[0].Name), q.Question[0].Qtype, q.RecursionDesired})
+	n.log = append(n.log, asked{address, network, strings.ToLower(q.Question[0].Name),
+		q.Question[0].Qtype, q.RecursionDesired})
 }
 
 // askedOf returns the queries to these addresses.
@@ -195,7 +196,8 @@ func (n *internet) straight() int {
 	defer n.mu.Unlock()
 	count := 0
 	for _, d := range n.dialled {
-		if addr := netip.MustParseAddrPort(d).Addr().String(); !slices.Contains(resolverAddrs, addr) && !strings.HasPrefix(addr, "7.") {
+		if addr := netip.MustParseAddrPort(d).Addr().String(); !slices.Contains(resolverAddrs, addr) &&
+			!strings.HasPrefix(addr, "7.") {
 			count++
 		}
 	}

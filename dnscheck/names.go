@@ -77,7 +77,8 @@ func CheckDomain(domain string) (ascii string, err error) {
 		if problem := addressProblem(domain, wholeDomain); problem != "" {
 			return refuse(problem)
 		}
-		return refuse(fmt.Sprintf("has a label that domains do not have (%s): %s; give %s", untrusted.QuoteASCII(invalidLabel(domain), maxLabel), plainIDNA(err), wholeDomain))
+		return refuse(fmt.Sprintf("has a label that domains do not have (%s): %s; give %s",
+			untrusted.QuoteASCII(invalidLabel(domain), maxLabel), plainIDNA(err), wholeDomain))
 	}
 	if problem := nameProblem(ascii, wholeDomain); problem != "" {
 		return refuse(problem)
@@ -216,7 +217,8 @@ func labelProblem(label string) string {
 		return "has an empty label (a dot too many)"
 	}
 	if len(label) > maxLabel {
-		return fmt.Sprintf("has a label of %d bytes (%s); a label has at most %d", len(label), untrusted.QuoteASCII(label, 20), maxLabel)
+		return fmt.Sprintf("has a label of %d bytes (%s); a label has at most %d", len(label),
+			untrusted.QuoteASCII(label, 20), maxLabel)
 	}
 	for _, r := range label {
 		switch {
@@ -271,16 +273,17 @@ func shownHost(name string) string {
 // network gets packets. It has the IANA special-purpose address registries (RFC 6890), and
 // the addresses at which clouds serve only their own machines.
 var notPublic = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"),         // this network: RFC 791 section 3.2
-	netip.MustParsePrefix("10.0.0.0/8"),        // private: RFC 1918
-	netip.MustParsePrefix("100.64.0.0/10"),     // shared behind carriers' NAT: RFC 6598; Alibaba Cloud's metadata
-	netip.MustParsePrefix("127.0.0.0/8"),       // loopback: RFC 1122 section 3.2.1.3
-	netip.MustParsePrefix("161.26.0.0/16"),     // IBM Cloud's infrastructure services
-	netip.MustParsePrefix("166.8.0.0/14"),      // IBM Cloud's private service endpoints
-	netip.MustParsePrefix("168.63.129.16/32"),  // Azure's platform: configuration of machines, DNS, health probes
-	netip.MustParsePrefix("169.254.0.0/16"),    // link-local, most clouds' metadata among them: RFC 3927
-	netip.MustParsePrefix("172.16.0.0/12"),     // private: RFC 1918
-	netip.MustParsePrefix("192.0.0.0/24"),      // protocol assignments: RFC 6890 section 2.1; Oracle Cloud's former metadata
+	netip.MustParsePrefix("0.0.0.0/8"),        // this network: RFC 791 section 3.2
+	netip.MustParsePrefix("10.0.0.0/8"),       // private: RFC 1918
+	netip.MustParsePrefix("100.64.0.0/10"),    // shared behind carriers' NAT: RFC 6598; Alibaba Cloud's metadata
+	netip.MustParsePrefix("127.0.0.0/8"),      // loopback: RFC 1122 section 3.2.1.3
+	netip.MustParsePrefix("161.26.0.0/16"),    // IBM Cloud's infrastructure services
+	netip.MustParsePrefix("166.8.0.0/14"),     // IBM Cloud's private service endpoints
+	netip.MustParsePrefix("168.63.129.16/32"), // Azure's platform: configuration of machines, DNS, health probes
+	netip.MustParsePrefix("169.254.0.0/16"),   // link-local, most clouds' metadata among them: RFC 3927
+	netip.MustParsePrefix("172.16.0.0/12"),    // private: RFC 1918
+	// protocol assignments: RFC 6890 section 2.1; Oracle Cloud's former metadata
+	netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("192.0.2.0/24"),      // documentation: RFC 5737
 	netip.MustParsePrefix("192.31.196.0/24"),   // AS112, anycast, which every network may run itself: RFC 7535
 	netip.MustParsePrefix("192.52.193.0/24"),   // multicast tunnels' relays, anycast likewise: RFC 7450

@@ -37,7 +37,9 @@ func (c *Checker) Operator(ctx context.Context, host string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, operatorTime)
 	defer cancel()
 	for _, name := range possibleCuts(host) {
-		operator, err := c.operators.load(limited, name, func() (string, time.Duration, error) { return c.operatorAt(limited, name) })
+		operator, err := c.operators.load(limited, name, func() (string, time.Duration, error) {
+			return c.operatorAt(limited, name)
+		})
 		switch {
 		case ctx.Err() != nil:
 			return "", contextError(ctx, host)

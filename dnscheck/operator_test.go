@@ -24,7 +24,8 @@ func TestOperatorOf(t *testing.T) {
 		want    string
 	}{
 		{"none", nil, ""},
-		{"spread over numbered domains and suffixes", []string{"ns-123.awsdns-12.com.", "ns-5.awsdns-40.co.uk.", "ns-1536.awsdns-00.co.uk.", "ns-900.awsdns-48.net."}, "awsdns"},
+		{"spread over numbered domains and suffixes", []string{"ns-123.awsdns-12.com.", "ns-5.awsdns-40.co.uk.",
+			"ns-1536.awsdns-00.co.uk.", "ns-900.awsdns-48.net."}, "awsdns"},
 		{"one name of many", []string{"ns1.digitalocean.com."}, "digitalocean"},
 		{"numbered hosts", []string{"ns1-09.azure-dns.com.", "ns2-09.azure-dns.net.", "ns4-09.azure-dns.info."}, "azure-dns"},
 		{"two operators", []string{"ns2.b.org.", "ns1.a.net."}, "a+b"},
@@ -78,7 +79,8 @@ func TestOperatorOfAVerdict(t *testing.T) {
 		build func(t *testing.T) *internet
 		want  string
 	}{
-		{"there", func(t *testing.T) *internet { return route53(t, zoneOf(start("example.com"), txt(host, token))) }, "awsdns"},
+		{"there", func(t *testing.T) *internet { return route53(t, zoneOf(start("example.com"), txt(host, token))) },
+			"awsdns"},
 		{"not there", func(t *testing.T) *internet { return route53(t, zoneOf(start("example.com"))) }, "awsdns"},
 		{"silent", func(t *testing.T) *internet { return route53(t, nil) }, "awsdns"},
 		{"lame", func(t *testing.T) *internet { return route53(t, refused) }, "awsdns"},
@@ -100,7 +102,8 @@ func TestOperatorOfAVerdict(t *testing.T) {
 		{"more servers than are asked, of two operators", func(t *testing.T) *internet {
 			var records []dns.RR
 			for i := range 2 * dnscheck.MaxServers {
-				records = append(records, ns("example.com", fmt.Sprintf("ns%d.%s.net", i, []string{"many", "more"}[i/(2*dnscheck.MaxServers-1)])))
+				records = append(records, ns("example.com", fmt.Sprintf("ns%d.%s.net", i,
+					[]string{"many", "more"}[i/(2*dnscheck.MaxServers-1)])))
 			}
 			return overTLD(t, records...)
 		}, "many+more"},
@@ -111,7 +114,8 @@ func TestOperatorOfAVerdict(t *testing.T) {
 			return n
 		}, ""},
 	}
-	ways := map[string]func(*testing.T, *dnscheck.Checker) dnscheck.Verdict{"look": look, "prove": prove, "disprove": disprove}
+	ways := map[string]func(*testing.T, *dnscheck.Checker) dnscheck.Verdict{"look": look,
+		"prove": prove, "disprove": disprove}
 	for _, test := range tests {
 		for way, ask := range ways {
 			for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
@@ -185,15 +189,21 @@ func TestOperatorByResolvers(t *testing.T) {
 		want  string
 		asked []string
 	}{
-		{"of the domain", []dns.RR{ns("example.com", "ns-1.awsdns-02.org"), ns("example.com", "ns-3.awsdns-04.net")}, host, "awsdns",
+		{"of the domain", []dns.RR{ns("example.com", "ns-1.awsdns-02.org"), ns("example.com", "ns-3.awsdns-04.net")},
+			host, "awsdns",
 			[]string{"_verify.org-1.example.com.", "org-1.example.com.", "example.com."}},
-		{"of the lowest zone", []dns.RR{ns("example.com", "ns1.upper.net"), ns("org-1.example.com", "ns1.lower.net")}, host, "lower",
+		{"of the lowest zone", []dns.RR{ns("example.com", "ns1.upper.net"), ns("org-1.example.com", "ns1.lower.net")},
+			host, "lower",
 			[]string{"_verify.org-1.example.com.", "org-1.example.com."}},
-		{"of the host itself", []dns.RR{ns("example.com", "ns1.upper.net"), ns(host, "ns1.lower.net")}, host, "lower", []string{"_verify.org-1.example.com."}},
-		{"not where the host's alias leads", []dns.RR{cname(host, "_v.target.com"), ns("_v.target.com", "ns1.there.net"), ns("example.com", "ns1.here.net")}, host, "here",
+		{"of the host itself", []dns.RR{ns("example.com", "ns1.upper.net"), ns(host, "ns1.lower.net")}, host, "lower",
+			[]string{"_verify.org-1.example.com."}},
+		{"not where the host's alias leads", []dns.RR{cname(host, "_v.target.com"), ns("_v.target.com", "ns1.there.net"),
+			ns("example.com", "ns1.here.net")}, host, "here",
 			[]string{"_verify.org-1.example.com.", "org-1.example.com.", "example.com."}},
-		{"of no registry", []dns.RR{ns("com", "a.registry.net"), ns("co.uk", "a.nic.uk")}, "_v.example.co.uk", "", []string{"_v.example.co.uk.", "example.co.uk."}},
-		{"of a suffix that has one owner", []dns.RR{ns("github.io", "dns1.p05.nsone.net")}, "_v.me.github.io", "nsone", []string{"_v.me.github.io.", "me.github.io.", "github.io."}},
+		{"of no registry", []dns.RR{ns("com", "a.registry.net"), ns("co.uk", "a.nic.uk")}, "_v.example.co.uk", "",
+			[]string{"_v.example.co.uk.", "example.co.uk."}},
+		{"of a suffix that has one owner", []dns.RR{ns("github.io", "dns1.p05.nsone.net")}, "_v.me.github.io", "nsone",
+			[]string{"_v.me.github.io.", "me.github.io.", "github.io."}},
 		{"nowhere", nil, host, "", []string{"_verify.org-1.example.com.", "org-1.example.com.", "example.com."}},
 		{"of a host with many labels", []dns.RR{ns("example.com", "ns1.here.net")}, deep, "here", nil},
 	}
@@ -314,7 +324,8 @@ func TestOperatorOfNoQuestion(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		began := time.Now()
-		if got := operatorBy(t, c, strings.Repeat("a.", 7)+"example.com"); got != "" || time.Since(began) > dnscheck.OperatorTime {
+		if got := operatorBy(t, c, strings.Repeat("a.", 7)+"example.com"); got != "" ||
+			time.Since(began) > dnscheck.OperatorTime {
 			t.Errorf("%q after %s", got, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -137,12 +137,14 @@ func (c resolverClient) queryToken(ctx context.Context, q question) Observation 
 	start := time.Now()
 	path := newAliasPath(q.host)
 	authenticated := true
-	o := Observation{Resolver: c.resolver.Name, Operator: c.operator, Perspective: c.resolver.perspective(), Transport: c.resolver.Transport}
+	o := Observation{Resolver: c.resolver.Name, Operator: c.operator, Perspective: c.resolver.perspective(),
+		Transport: c.resolver.Transport}
 	for {
 		var r reply
 		var err error
 		// If UDP failed for one name, the next one is queried over TCP.
-		r, o.Transport, err = c.query(ctx, o.Transport, query{name: path.name, kind: dns.TypeTXT, checkingDisabled: q.checkingDisabled})
+		r, o.Transport, err = c.query(ctx, o.Transport, query{name: path.name, kind: dns.TypeTXT,
+			checkingDisabled: q.checkingDisabled})
 		if ctx.Err() != nil {
 			return Observation{}
 		}

@@ -48,20 +48,27 @@ func runRegion(t *testing.T, a certifier, r region, port, overHTTPS uint16, anch
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{"fullchain.pem": {Type: "CERTIFICATE", Bytes: cert.Certificate[0]}, "key.pem": {Type: "PRIVATE KEY", Bytes: key}} {
+	for file, block := range map[string]*pem.Block{"fullchain.pem": {Type: "CERTIFICATE", Bytes: cert.Certificate[0]},
+		"key.pem": {Type: "PRIVATE KEY", Bytes: key}} {
 		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	conf := documented(t)
 	for _, change := range []struct{ of, to string }{
-		{"interface: 198.51.100.10@443", fmt.Sprintf("interface: %s@%d\n  interface: %s@%d", r.addr, overHTTPS, r.addr, port)}, // the second interface serves the readiness check
+		// the second interface serves the readiness check
+		{"interface: 198.51.100.10@443", fmt.Sprintf("interface: %s@%d\n  interface: %s@%d", r.addr,
+			overHTTPS, r.addr, port)},
 		{"https-port: 443", fmt.Sprintf("https-port: %d", overHTTPS)},
 		{"/etc/unbound/tls/fullchain.pem", filepath.Join(dir, "fullchain.pem")},
 		{"/etc/unbound/tls/key.pem", filepath.Join(dir, "key.pem")},
 		{"access-control: 203.0.113.0/24 allow", "access-control: 127.0.0.0/8 allow"},
 		{`auto-trust-anchor-file: "/var/lib/unbound/root.key"`, fmt.Sprintf("trust-anchor-file: %q", anchor)},
-		{"remote-control:", fmt.Sprintf("  trust-anchor-signaling: no\n  do-not-query-localhost: no\n  do-ip6: no\n  num-threads: 1\n  username: \"\"\n  chroot: \"\"\n  directory: %q\n  pidfile: \"\"\n  use-syslog: no\nremote-control:", dir)},
+		{
+			"remote-control:",
+			fmt.Sprintf(
+				"  trust-anchor-signaling: no\n  do-not-query-localhost: no\n  do-ip6: no\n  num-threads: 1\n  username: \"\"\n  chroot: \"\"\n  directory: %q\n  pidfile: \"\"\n  use-syslog: no\nremote-control:", dir),
+		},
 	} {
 		if strings.Count(conf, change.of) != 1 {
 			t.Fatalf("docs/perspectives.md: want %q once in Unbound's configuration", change.of)
@@ -93,8 +100,10 @@ func TestPerspectivesAtUnbound(t *testing.T) {
 		delegations += name + " NS ns1." + name + "\nns1." + name + " A " + realOne + "\n"
 	}
 	serveZones(t, nsdSoftware, port, realTLD, zoneFile{zone: "com", records: delegations})
-	serveZones(t, nsdSoftware, port, realOne, signed, zoneFile{zone: "plain.com", records: records + "_verify TXT " + token + "\n"}, zoneFile{zone: "hijacked.com", records: records})
-	serveZones(t, nsdSoftware, port, realTwo, zoneFile{zone: "hijacked.com", records: records + "_verify TXT " + token + "\n"})
+	serveZones(t, nsdSoftware, port, realOne, signed, zoneFile{zone: "plain.com",
+		records: records + "_verify TXT " + token + "\n"}, zoneFile{zone: "hijacked.com", records: records})
+	serveZones(t, nsdSoftware, port, realTwo, zoneFile{zone: "hijacked.com",
+		records: records + "_verify TXT " + token + "\n"})
 	a := newCertifier(t)
 	var resolvers []dnscheck.Resolver
 	for i, name := range []string{"eu", "us", "ap"} {
@@ -102,7 +111,8 @@ func TestPerspectivesAtUnbound(t *testing.T) {
 		if name == "ap" {
 			zones["hijacked.com"] = realOne
 		}
-		resolvers = append(resolvers, runRegion(t, a, region{name, fmt.Sprintf("127.0.53.%d", 21+i), zones}, port, overHTTPS, anchor))
+		resolvers = append(resolvers, runRegion(t, a, region{name, fmt.Sprintf("127.0.53.%d", 21+i), zones},
+			port, overHTTPS, anchor))
 	}
 	proves := func(config dnscheck.Config, name string, state dnscheck.State, reason dnscheck.Reason) dnscheck.Verdict {
 		t.Helper()
@@ -117,12 +127,14 @@ func TestPerspectivesAtUnbound(t *testing.T) {
 			var got []string
 			for _, o := range v.Observations {
 				if !o.Authority {
-					got = append(got, fmt.Sprintf("%s of %s over %s, authenticated: %t", o.Perspective, o.Operator, o.Transport, o.Authenticated))
+					got = append(got, fmt.Sprintf("%s of %s over %s, authenticated: %t", o.Perspective, o.Operator,
+						o.Transport, o.Authenticated))
 				}
 			}
 			var wanted []string
 			for i, name := range []string{"eu", "us", "ap"} {
-				wanted = append(wanted, fmt.Sprintf("%s of %s over https, authenticated: %t", name, netip.AddrPortFrom(resolvers[i].Addr.Addr(), overHTTPS), authenticated))
+				wanted = append(wanted, fmt.Sprintf("%s of %s over https, authenticated: %t", name,
+					netip.AddrPortFrom(resolvers[i].Addr.Addr(), overHTTPS), authenticated))
 			}
 			if diff := cmp.Diff(wanted, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -132,5 +144,6 @@ func TestPerspectivesAtUnbound(t *testing.T) {
 	}
 	resolvers[1].Perspective = "eu"
 	proves(dnscheck.Config{Resolvers: resolvers}, "_verify.hijacked.com", dnscheck.Unknown, dnscheck.ReasonOnePerspective)
-	proves(dnscheck.Config{Resolvers: resolvers, Mode: dnscheck.ModeAuto}, "_verify.hijacked.com", dnscheck.Absent, dnscheck.ReasonNoName)
+	proves(dnscheck.Config{Resolvers: resolvers, Mode: dnscheck.ModeAuto}, "_verify.hijacked.com",
+		dnscheck.Absent, dnscheck.ReasonNoName)
 }

@@ -42,20 +42,29 @@ func TestProofSpansPerspectives(t *testing.T) {
 		{"two perspectives of three see it", []string{"eu", "us", "ap"}, []zone{yes, servfail, yes}, false, found},
 		{"the default one and another", []string{"", "", "eu"}, []zone{yes, servfail, yes}, false, found},
 		{"a quorum in one perspective, the other fails", []string{"eu", "eu", "us"}, []zone{yes, yes, servfail}, false, one},
-		{"a quorum in one perspective, the other denies it", []string{"eu", "eu", "us"}, []zone{yes, yes, noName}, false, one},
+		{"a quorum in one perspective, the other denies it", []string{"eu", "eu", "us"},
+			[]zone{yes, yes, noName}, false, one},
 		{"a quorum in one perspective, the other is silent", []string{"eu", "eu", "us"}, []zone{yes, yes, never}, false, one},
 		{"a quorum in the default one, the other denies it", []string{"", "", "eu"}, []zone{yes, yes, noValue}, false, one},
-		{"four in one perspective, the fifth fails", []string{"eu", "eu", "us", "eu", "eu"}, []zone{yes, yes, servfail, yes, yes}, false, one},
+		{"four in one perspective, the fifth fails", []string{"eu", "eu", "us", "eu", "eu"},
+			[]zone{yes, yes, servfail, yes, yes}, false, one},
 		{"none is named", []string{"", "", ""}, []zone{yes, yes, servfail}, false, found},
-		{"too few see it", []string{"eu", "us", "ap"}, []zone{yes, noName, servfail}, false, expected{dnscheck.Unknown, dnscheck.ReasonDisagree}},
-		{"a quorum in one perspective denies it", []string{"eu", "eu", "us"}, []zone{noName, noName, yes}, false, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
-		{"one finds it bogus", []string{"eu", "eu", "us"}, []zone{yes, yes, bogus}, false, expected{dnscheck.Unknown, dnscheck.ReasonDNSSEC}},
+		{"too few see it", []string{"eu", "us", "ap"}, []zone{yes, noName, servfail}, false,
+			expected{dnscheck.Unknown, dnscheck.ReasonDisagree}},
+		{"a quorum in one perspective denies it", []string{"eu", "eu", "us"}, []zone{noName, noName, yes}, false,
+			expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"one finds it bogus", []string{"eu", "eu", "us"}, []zone{yes, yes, bogus}, false,
+			expected{dnscheck.Unknown, dnscheck.ReasonDNSSEC}},
 
 		{"authenticated, in both", []string{"eu", "eu", "us"}, []zone{signed(yes), signed(yes), signed(yes)}, false, found},
-		{"authenticated in one, in the other not", []string{"eu", "eu", "us"}, []zone{signed(yes), signed(yes), yes}, false, one},
-		{"authenticated in one, in the other not, and required", []string{"eu", "eu", "us"}, []zone{signed(yes), signed(yes), yes}, true, one},
-		{"authenticated in both, and required", []string{"eu", "eu", "us"}, []zone{signed(yes), yes, signed(yes)}, true, found},
-		{"authenticated nowhere, and required", []string{"eu", "eu", "us"}, []zone{yes, yes, yes}, true, expected{dnscheck.Unknown, dnscheck.ReasonUnsigned}},
+		{"authenticated in one, in the other not", []string{"eu", "eu", "us"},
+			[]zone{signed(yes), signed(yes), yes}, false, one},
+		{"authenticated in one, in the other not, and required", []string{"eu", "eu", "us"},
+			[]zone{signed(yes), signed(yes), yes}, true, one},
+		{"authenticated in both, and required", []string{"eu", "eu", "us"},
+			[]zone{signed(yes), yes, signed(yes)}, true, found},
+		{"authenticated nowhere, and required", []string{"eu", "eu", "us"}, []zone{yes, yes, yes}, true,
+			expected{dnscheck.Unknown, dnscheck.ReasonUnsigned}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -88,7 +97,8 @@ func (n *internet) checkerIn(mode dnscheck.Mode, names ...string) *dnscheck.Chec
 	n.t.Helper()
 	c := dnscheck.Config{Mode: mode}
 	for i, name := range names {
-		c.Resolvers = append(c.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(resolverAddrs[i]), 53), Perspective: name})
+		c.Resolvers = append(c.Resolvers,
+			dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(resolverAddrs[i]), 53), Perspective: name})
 	}
 	checker, err := dnscheck.NewOver(c, n.dial)
 	if err != nil {
@@ -145,13 +155,18 @@ func TestDisproofSpansPerspectives(t *testing.T) {
 		zones []zone
 		want  expected
 	}{
-		"one denies it, the other is silent": {[]string{"eu", "eu", "us"}, []zone{noName, noName, never}, expected{dnscheck.Unknown, dnscheck.ReasonTimeout}},
-		"one denies it, the other fails":     {[]string{"", "", "us"}, []zone{noName, noName, servfail}, expected{dnscheck.Unknown, dnscheck.ReasonServFail}},
-		"both deny it":                       {[]string{"eu", "eu", "us"}, []zone{noName, servfail, noName}, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
-		"one denies it, the other sees it":   {[]string{"eu", "eu", "us"}, []zone{noName, noName, yes}, expected{dnscheck.Present, dnscheck.ReasonFound}},
+		"one denies it, the other is silent": {[]string{"eu", "eu", "us"}, []zone{noName, noName, never},
+			expected{dnscheck.Unknown, dnscheck.ReasonTimeout}},
+		"one denies it, the other fails": {[]string{"", "", "us"}, []zone{noName, noName, servfail},
+			expected{dnscheck.Unknown, dnscheck.ReasonServFail}},
+		"both deny it": {[]string{"eu", "eu", "us"}, []zone{noName, servfail, noName},
+			expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		"one denies it, the other sees it": {[]string{"eu", "eu", "us"}, []zone{noName, noName, yes},
+			expected{dnscheck.Present, dnscheck.ReasonFound}},
 	} {
 		bubble(t, name, func(t *testing.T) {
-			want(t, disprove(t, inMemory(t, dnscheck.Config{Resolvers: in(test.in...)}, test.zones...)), test.want.state, test.want.reason)
+			want(t, disprove(t, inMemory(t, dnscheck.Config{Resolvers: in(test.in...)}, test.zones...)),
+				test.want.state, test.want.reason)
 		})
 	}
 }
@@ -176,7 +191,8 @@ func TestPerspectivesWherePort53IsClosed(t *testing.T) {
 				r.Perspective = perspective
 				config.Resolvers = append(config.Resolvers, r)
 			}
-			config.Resolvers = append(config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(resolverAddrs[0]), 53), Perspective: "us"})
+			config.Resolvers = append(config.Resolvers,
+				dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(resolverAddrs[0]), 53), Perspective: "us"})
 			c, err := dnscheck.NewOver(config, func(ctx context.Context, network, address string) (net.Conn, error) {
 				if netip.MustParseAddrPort(address).Addr().IsLoopback() {
 					return new(net.Dialer).DialContext(ctx, network, address)
@@ -195,7 +211,10 @@ func TestPerspectivesWherePort53IsClosed(t *testing.T) {
 func TestPerspectivesThatCannotBeSpanned(t *testing.T) {
 	tests := []struct{ name, resolvers, want string }{
 		{"two", "10.0.0.1@eu,10.0.0.2@us", ""},
-		{"one's own, of one domain and network", "https://5.5.5.1#a.example.com@eu,https://5.5.5.2#b.example.com@us,https://5.5.5.3#c.example.com@ap", ""},
+		{
+			"one's own, of one domain and network",
+			"https://5.5.5.1#a.example.com@eu,https://5.5.5.2#b.example.com@us,https://5.5.5.3#c.example.com@ap", "",
+		},
 		{"one's own next to public ones here", "https://5.5.5.1#a.example.com@eu,1.1.1.1,8.8.8.8", ""},
 		{"one alone, which proves nothing anyway", "10.0.0.1@eu", ""},
 		{"one perspective", "10.0.0.1@eu,10.0.0.2@eu,10.0.0.3@eu",
@@ -211,7 +230,8 @@ func TestPerspectivesThatCannotBeSpanned(t *testing.T) {
 		{"one's own of one network, none named", "5.5.5.1,5.5.5.2,8.8.8.8",
 			"resolvers 5.5.5.1:53 and 5.5.5.2:53 are of one operator (5.5.5.0/24), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators; or set the quorum to 3"},
 		{"the default one by its name is none", "10.0.0.1@default,10.0.0.2", ""},
-		{"one server in two", "10.0.0.1@eu,10.0.0.1:54@us", "resolver 10.0.0.1:54@us is named twice: it would count twice for the quorum; name each once"},
+		{"one server in two", "10.0.0.1@eu,10.0.0.1:54@us",
+			"resolver 10.0.0.1:54@us is named twice: it would count twice for the quorum; name each once"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -74,7 +74,8 @@ func (w *walk) poll(ctx context.Context, zone delegation, name string) *zonePoll
 func (q *zoneQuery) queryServer(ctx context.Context, server int) {
 	addrs, err := q.addressesOf(ctx, q.zone.name, q.zone.servers[server])
 	if err != nil {
-		q.answers <- q.observed(server, serverAnswer{finding: exchangeFailure(err), observation: Observation{Authority: true}})
+		q.answers <- q.observed(server, serverAnswer{finding: exchangeFailure(err),
+			observation: Observation{Authority: true}})
 		return
 	}
 	var queries sync.WaitGroup
@@ -181,7 +182,8 @@ func (p *zonePoll) kinds() (yes, no, refers bool, aliases []string) {
 // referral of another one do not: the first may hold the zone below as well.
 func (p *zonePoll) disagree() bool {
 	yes, no, refers, aliases := p.kinds()
-	return !p.lookup && (no && (yes || refers || len(aliases) > 0) || len(aliases) > 1 || len(aliases) > 0 && (yes || refers))
+	return !p.lookup && (no && (yes || refers || len(aliases) > 0) || len(aliases) > 1 ||
+		len(aliases) > 0 && (yes || refers))
 }
 
 // majority reports whether answers of one kind came from more than half of all servers of the zone.

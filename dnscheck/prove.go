@@ -25,7 +25,9 @@ import (
 // can only prevent a proof. A single resolver proves nothing.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
-func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) { //nolint:gocognit // it is the rule, and reads from top to bottom
+//
+//nolint:gocognit // it is the rule, and reads from top to bottom
+func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
 	q := question{host: host, token: token, observe: c.config.Observe}
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
@@ -84,7 +86,8 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		switch {
 		case w.unreachable && c.config.Mode == ModeAuto:
 			v.Basis = ByResolvers
-			resolvers = slices.DeleteFunc(slices.Clone(resolvers), func(r resolverClient) bool { return !r.resolver.encrypted() })
+			resolvers = slices.DeleteFunc(slices.Clone(resolvers),
+				func(r resolverClient) bool { return !r.resolver.encrypted() })
 			var possible votes
 			for _, r := range resolvers {
 				possible.add(r.resolver.perspective())

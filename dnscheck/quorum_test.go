@@ -45,7 +45,8 @@ func TestQuorumOfAProof(t *testing.T) {
 		for set := -1; set <= n+1; set++ {
 			c, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers, Quorum: set})
 			if set != 0 && (set < least[n] || set > n) {
-				wanted := fmt.Sprintf("resolver quorum %d: want %d to %d of %d resolvers, or 0 for %d", set, least[n], n, n, least[n])
+				wanted := fmt.Sprintf("resolver quorum %d: want %d to %d of %d resolvers, or 0 for %d", set,
+					least[n], n, n, least[n])
 				if err == nil || err.Error() != wanted {
 					t.Errorf("%d of %d: error %v, want %s", set, n, err, wanted)
 				}
@@ -110,8 +111,10 @@ func TestOneResolverProvesNothing(t *testing.T) {
 	bubble(t, "beside the name servers", func(t *testing.T) {
 		n := delegated(t, txt(host, token))
 		n.know(txt(host, token))
-		want(t, prove(t, n.checkerBy(dnscheck.Config{Mode: dnscheck.ModeAuto}, resolverAddrs[0])), dnscheck.Unknown, dnscheck.ReasonTooFewResolvers)
-		want(t, prove(t, n.checkerBy(dnscheck.Config{Mode: dnscheck.ModeAuto}, resolverAddrs[:2]...)), dnscheck.Present, dnscheck.ReasonFound)
+		want(t, prove(t, n.checkerBy(dnscheck.Config{Mode: dnscheck.ModeAuto}, resolverAddrs[0])), dnscheck.Unknown,
+			dnscheck.ReasonTooFewResolvers)
+		want(t, prove(t, n.checkerBy(dnscheck.Config{Mode: dnscheck.ModeAuto}, resolverAddrs[:2]...)),
+			dnscheck.Present, dnscheck.ReasonFound)
 	})
 }
 
@@ -163,7 +166,8 @@ func TestSignaturesInAProof(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) { test.proves(t, true) })
 	}
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
-		for third, reason := range map[string]dnscheck.Reason{"bogus": dnscheck.ReasonDNSSEC, "authenticated": dnscheck.ReasonUnconfirmed} {
+		for third, reason := range map[string]dnscheck.Reason{"bogus": dnscheck.ReasonDNSSEC,
+			"authenticated": dnscheck.ReasonUnconfirmed} {
 			bubble(t, "the name servers have it, one resolver "+third+", "+mode.String(), func(t *testing.T) {
 				n := delegated(t, txt(host, token))
 				n.know(txt(host, token))
@@ -235,20 +239,28 @@ func TestOperatorsOfResolvers(t *testing.T) {
 		{"the defaults", "1.1.1.1,8.8.8.8,9.9.9.9", []string{"Cloudflare", "Google", "Quad9"}},
 		{"second addresses", "1.0.0.1,8.8.4.4,149.112.112.112", []string{"Cloudflare", "Google", "Quad9"}},
 		{"IPv6", "2606:4700:4700::1001,2001:4860:4860::8844,2620:fe::9", []string{"Cloudflare", "Google", "Quad9"}},
-		{"variants", "1.1.1.2,1.0.0.3,9.9.9.11,149.112.112.10,2620:fe::11", []string{"Cloudflare", "Cloudflare", "Quad9", "Quad9", "Quad9"}},
-		{"OpenDNS", "208.67.222.222,208.67.220.123,2620:119:35::35,2620:119:53::53", []string{"OpenDNS", "OpenDNS", "OpenDNS", "OpenDNS"}},
+		{"variants", "1.1.1.2,1.0.0.3,9.9.9.11,149.112.112.10,2620:fe::11",
+			[]string{"Cloudflare", "Cloudflare", "Quad9", "Quad9", "Quad9"}},
+		{"OpenDNS", "208.67.222.222,208.67.220.123,2620:119:35::35,2620:119:53::53",
+			[]string{"OpenDNS", "OpenDNS", "OpenDNS", "OpenDNS"}},
 		{"AdGuard", "94.140.14.14,94.140.15.15,2a10:50c0::ad1:ff", []string{"AdGuard", "AdGuard", "AdGuard"}},
-		{"by name, at addresses that are not known", "https://104.16.248.249/dns-query#cloudflare-dns.com,https://5.5.5.5#DNS.Google.,https://6.6.6.6#dns11.quad9.net,https://7.7.7.7#one.one.one.one",
+		{"by name, at addresses that are not known",
+			"https://104.16.248.249/dns-query#cloudflare-dns.com,https://5.5.5.5#DNS.Google.,https://6.6.6.6#dns11.quad9.net,https://7.7.7.7#one.one.one.one",
 			[]string{"Cloudflare", "Google", "Quad9", "Cloudflare"}},
 		{"by address, whatever the name", "https://1.1.1.1#dns.example.com,1.0.0.1", []string{"Cloudflare", "Cloudflare"}},
 		{"one network", "5.5.5.1,5.5.5.200,5.5.6.1", []string{"5.5.5.0/24", "5.5.5.0/24", "5.5.6.0/24"}},
-		{"one network of IPv6", "2a00:1:2::1,2a00:1:2:3::1,2a00:1:3::1", []string{"2a00:1:2::/48", "2a00:1:2::/48", "2a00:1:3::/48"}},
-		{"one domain", "https://5.5.5.5#a.dns.example.co.uk,https://6.6.6.6#b.example.co.uk,https://7.7.7.7#c.other.co.uk", []string{"example.co.uk", "example.co.uk", "other.co.uk"}},
-		{"one network and one domain overlap", "https://5.5.5.5#a.example.com,5.5.5.6,https://6.6.6.6#b.example.com", []string{"example.com", "example.com", "example.com"}},
-		{"a chain of them", "https://5.5.5.5#a.example.com,https://6.6.6.6#b.example.net,https://5.5.5.6#c.example.net", []string{"example.com", "example.com", "example.com"}},
+		{"one network of IPv6", "2a00:1:2::1,2a00:1:2:3::1,2a00:1:3::1",
+			[]string{"2a00:1:2::/48", "2a00:1:2::/48", "2a00:1:3::/48"}},
+		{"one domain", "https://5.5.5.5#a.dns.example.co.uk,https://6.6.6.6#b.example.co.uk,https://7.7.7.7#c.other.co.uk",
+			[]string{"example.co.uk", "example.co.uk", "other.co.uk"}},
+		{"one network and one domain overlap", "https://5.5.5.5#a.example.com,5.5.5.6,https://6.6.6.6#b.example.com",
+			[]string{"example.com", "example.com", "example.com"}},
+		{"a chain of them", "https://5.5.5.5#a.example.com,https://6.6.6.6#b.example.net,https://5.5.5.6#c.example.net",
+			[]string{"example.com", "example.com", "example.com"}},
 		{"a name that is a public suffix", "https://5.5.5.5#co.uk", []string{"5.5.5.0/24"}},
 		{"loopback", "127.0.0.1:5301,127.0.0.1:5302,[::1]:5303", []string{"127.0.0.1:5301", "127.0.0.1:5302", "[::1]:5303"}},
-		{"private, of one domain too", "10.1.2.3,10.1.2.4,https://10.1.2.5#dns.eu.example.com,https://10.2.2.5#dns.us.example.com,fd00::1",
+		{"private, of one domain too",
+			"10.1.2.3,10.1.2.4,https://10.1.2.5#dns.eu.example.com,https://10.2.2.5#dns.us.example.com,fd00::1",
 			[]string{"10.1.2.3", "10.1.2.4", "10.1.2.5", "10.2.2.5", "fd00::1"}},
 		{"a private way to a known one", "https://10.1.2.3#dns.google,8.8.8.8", []string{"Google", "Google"}},
 		{"by way of NAT64", "64:ff9b::808:808", []string{"Google"}},
@@ -292,7 +304,10 @@ func TestNoOperatorIsAQuorum(t *testing.T) {
 		{"two of three, and all are wanted", "1.1.1.1,1.0.0.1,8.8.8.8", 3, ""},
 		{"by IPv4 and IPv6", "8.8.8.8,9.9.9.9,2001:4860:4860::8888", 0,
 			"resolvers 8.8.8.8:53 and [2001:4860:4860::8888]:53 are of one operator (Google), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators; or set the quorum to 3"},
-		{"by IPv4 and IPv6, each of three operators", "8.8.8.8,2001:4860:4860::8888,1.1.1.1,2606:4700:4700::1111,9.9.9.9,2620:fe::fe", 0, ""},
+		{
+			"by IPv4 and IPv6, each of three operators",
+			"8.8.8.8,2001:4860:4860::8888,1.1.1.1,2606:4700:4700::1111,9.9.9.9,2620:fe::fe", 0, "",
+		},
 		{"three of four", "9.9.9.9,https://149.112.112.112#dns.quad9.net,2620:fe::fe,1.1.1.1", 0,
 			"resolvers 9.9.9.9:53, https://149.112.112.112:443/dns-query#dns.quad9.net and [2620:fe::fe]:53 are of one operator (Quad9), which reaches the quorum of 3 alone: keep one of them, and add resolvers of other operators; or set the quorum to 4"},
 		{"three of five", "9.9.9.9,9.9.9.10,9.9.9.11,1.1.1.1,8.8.8.8", 0, ""},

@@ -39,8 +39,9 @@ type software struct {
 	conf    func(s *zoneServer, addr string, port uint16) string
 }
 
-var nsdSoftware = software{program: "nsd", args: []string{"-d", "-c"}, conf: func(s *zoneServer, addr string, port uint16) string {
-	conf := fmt.Sprintf(`server:
+var nsdSoftware = software{program: "nsd", args: []string{"-d", "-c"},
+	conf: func(s *zoneServer, addr string, port uint16) string {
+		conf := fmt.Sprintf(`server:
   ip-address: %s@%d
   server-count: 1
   username: ""
@@ -55,14 +56,15 @@ var nsdSoftware = software{program: "nsd", args: []string{"-d", "-c"}, conf: fun
 remote-control:
   control-enable: no
 `, addr, port, s.dir, s.in("pid"), s.in("xfrd"), s.dir, s.in("list"), s.in("log"))
-	for _, z := range s.zones {
-		conf += fmt.Sprintf("zone:\n  name: %s\n  zonefile: %q\n", z.zone, s.master(z))
-	}
-	return conf
-}}
+		for _, z := range s.zones {
+			conf += fmt.Sprintf("zone:\n  name: %s\n  zonefile: %q\n", z.zone, s.master(z))
+		}
+		return conf
+	}}
 
-var knotSoftware = software{program: "knotd", args: []string{"-c"}, conf: func(s *zoneServer, addr string, port uint16) string {
-	conf := fmt.Sprintf(`server:
+var knotSoftware = software{program: "knotd", args: []string{"-c"},
+	conf: func(s *zoneServer, addr string, port uint16) string {
+		conf := fmt.Sprintf(`server:
     listen: %s@%d
     rundir: %q
     background-workers: 1
@@ -79,14 +81,15 @@ template:
     zonefile-sync: -1
 zone:
 `, addr, port, s.dir, s.in("log"), s.dir)
-	for _, z := range s.zones {
-		conf += fmt.Sprintf("  - domain: %s\n    file: %q\n", z.zone, s.master(z))
-	}
-	return conf
-}}
+		for _, z := range s.zones {
+			conf += fmt.Sprintf("  - domain: %s\n    file: %q\n", z.zone, s.master(z))
+		}
+		return conf
+	}}
 
-var bindSoftware = software{program: "named", relayed: true, args: []string{"-g", "-n", "1", "-c"}, conf: func(s *zoneServer, addr string, port uint16) string {
-	conf := fmt.Sprintf(`options {
+var bindSoftware = software{program: "named", relayed: true, args: []string{"-g", "-n", "1", "-c"},
+	conf: func(s *zoneServer, addr string, port uint16) string {
+		conf := fmt.Sprintf(`options {
 	directory %q;
 	listen-on port %d { %s; };
 	listen-on-v6 { none; };
@@ -101,11 +104,11 @@ var bindSoftware = software{program: "named", relayed: true, args: []string{"-g"
 };
 controls { };
 `, s.dir, port, addr)
-	for _, z := range s.zones {
-		conf += fmt.Sprintf("zone %q { type primary; file %q; };\n", z.zone, s.master(z))
-	}
-	return conf
-}}
+		for _, z := range s.zones {
+			conf += fmt.Sprintf("zone %q { type primary; file %q; };\n", z.zone, s.master(z))
+		}
+		return conf
+	}}
 
 // zoneServer is a running authoritative server.
 type zoneServer struct {
@@ -316,7 +319,8 @@ func start53(t *testing.T, program, dir, conf string, args ...string) *os.Proces
 }
 
 // packages maps programs to their Debian packages, if the names differ.
-var packages = map[string]string{"knotd": "knot", "named": "bind9", "ldns-keygen": "ldnsutils", "ldns-signzone": "ldnsutils"}
+var packages = map[string]string{"knotd": "knot", "named": "bind9", "ldns-keygen": "ldnsutils",
+	"ldns-signzone": "ldnsutils"}
 
 // daemon returns the path of a program, or skips the test if it is not installed.
 func daemon(t *testing.T, program string) string {

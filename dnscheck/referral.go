@@ -102,7 +102,9 @@ func readServerAnswer(r reply, zone, name string, kind uint16, token string) ser
 		return serverAnswer{down: down}
 	}
 	if !r.authoritative {
-		return withFinding(unknown(ReasonLame, errors.New("the server answers without authority (AA=0): it is named as a name server of the zone and does not hold it")))
+		return withFinding(unknown(ReasonLame,
+			errors.New(
+				"the server answers without authority (AA=0): it is named as a name server of the zone and does not hold it")))
 	}
 	target, err := aliasAt(r.answer, zone, name)
 	if err != nil {
@@ -181,7 +183,8 @@ func newDelegation(zone string, names []string, additional []dns.RR) *delegation
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(maphash.String(serverSeed, a), maphash.String(serverSeed, b)), cmp.Compare(a, b))
 	})
-	d := &delegation{name: zone, named: len(names), set: maphash.String(serverSeed, strings.Join(names, "\x00")), ttl: longestTTL}
+	d := &delegation{name: zone, named: len(names), set: maphash.String(serverSeed, strings.Join(names, "\x00")),
+		ttl: longestTTL}
 	most := maxServers
 	if isRegistry(zone) {
 		most = registryServers

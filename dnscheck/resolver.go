@@ -26,7 +26,8 @@ const (
 	defaultHTTPSPort = 443
 )
 
-var defaultPorts = map[string]uint16{transportUDP: defaultPort, transportTCP: defaultPort, transportHTTPS: defaultHTTPSPort}
+var defaultPorts = map[string]uint16{transportUDP: defaultPort, transportTCP: defaultPort,
+	transportHTTPS: defaultHTTPSPort}
 
 // defaultPath is the path of public resolvers over HTTPS, as in RFC 8484 section 4.1.1.
 const defaultPath = "/dns-query"
@@ -51,7 +52,8 @@ const longestPerspective = 20
 
 // DefaultResolvers returns resolvers of three operators over HTTPS, for [ParseResolver].
 func DefaultResolvers() []string {
-	return []string{"https://1.1.1.1/dns-query#one.one.one.one", "https://8.8.8.8/dns-query#dns.google", "https://9.9.9.9/dns-query#dns.quad9.net"}
+	return []string{"https://1.1.1.1/dns-query#one.one.one.one", "https://8.8.8.8/dns-query#dns.google",
+		"https://9.9.9.9/dns-query#dns.quad9.net"}
 }
 
 // InTheClear reports whether an attacker on the path can forge the resolver's answers: it is
@@ -121,7 +123,8 @@ func ParseResolver(s string) (Resolver, error) {
 	}
 	port, known := defaultPorts[r.Transport]
 	if err == nil && !known {
-		err = fmt.Errorf("unknown scheme %s; use an address, or tcp:// or https:// and an address", untrusted.QuoteASCII(scheme, 20))
+		err = fmt.Errorf("unknown scheme %s; use an address, or tcp:// or https:// and an address",
+			untrusted.QuoteASCII(scheme, 20))
 	}
 	if err == nil && port != defaultPort {
 		rest, r.ServerName, err = cutName(rest, "#")
@@ -203,7 +206,8 @@ func (r Resolver) check() error {
 			return fmt.Errorf("resolver %s: want a plain path, such as %s", r.shown(), defaultPath)
 		}
 	default:
-		return fmt.Errorf("resolver %s: unknown transport %s; use udp, tcp or https", r.Addr, untrusted.QuoteASCII(r.Transport, 20))
+		return fmt.Errorf("resolver %s: unknown transport %s; use udp, tcp or https", r.Addr,
+			untrusted.QuoteASCII(r.Transport, 20))
 	}
 	if r.ServerName != "" {
 		if problem := nameProblem(r.ServerName, "the name in its certificate"); problem != "" {
@@ -236,18 +240,23 @@ type publicOperator struct {
 // publicOperators are the widely used operators that have several networks or domains, as
 // they publish them.
 var publicOperators = []publicOperator{
-	publicResolvers("Cloudflare", "1.1.1.0/24 1.0.0.0/24 2606:4700:4700::/48", "cloudflare-dns.com one.one.one.one cloudflare-gateway.com"),
+	publicResolvers("Cloudflare", "1.1.1.0/24 1.0.0.0/24 2606:4700:4700::/48",
+		"cloudflare-dns.com one.one.one.one cloudflare-gateway.com"),
 	publicResolvers("Google", "8.8.8.0/24 8.8.4.0/24 2001:4860:4860::/48", "dns.google dns.google.com dns64.dns.google"),
 	publicResolvers("Quad9", "9.9.9.0/24 149.112.112.0/24 2620:fe::/48", "quad9.net"),
-	publicResolvers("OpenDNS", "208.67.222.0/24 208.67.220.0/24 2620:119:35::/48 2620:119:53::/48 2620:0:ccc::/48 2620:0:ccd::/48", "opendns.com umbrella.com dns.sse.cisco.com"),
+	publicResolvers("OpenDNS",
+		"208.67.222.0/24 208.67.220.0/24 2620:119:35::/48 2620:119:53::/48 2620:0:ccc::/48 2620:0:ccd::/48",
+		"opendns.com umbrella.com dns.sse.cisco.com"),
 	publicResolvers("AdGuard", "94.140.14.0/24 94.140.15.0/24 2a10:50c0::/48", "adguard-dns.com adguard.com"),
-	publicResolvers("CleanBrowsing", "185.228.168.0/24 185.228.169.0/24 2a0d:2a00:1::/48 2a0d:2a00:2::/48", "cleanbrowsing.org"),
+	publicResolvers("CleanBrowsing", "185.228.168.0/24 185.228.169.0/24 2a0d:2a00:1::/48 2a0d:2a00:2::/48",
+		"cleanbrowsing.org"),
 	publicResolvers("Control D", "76.76.2.0/24 76.76.10.0/24 2606:1a40::/48 2606:1a40:1::/48", "controld.com"),
 	publicResolvers("NextDNS", "45.90.28.0/24 45.90.30.0/24 2a07:a8c0::/48 2a07:a8c1::/48", "nextdns.io"),
 	publicResolvers("DNS.SB", "185.222.222.0/24 45.11.45.0/24 2a09::/48 2a11::/48", "dns.sb"),
 	publicResolvers("DNS.WATCH", "84.200.69.0/24 84.200.70.0/24 2001:1608:10::/48", "dns.watch"),
 	publicResolvers("CIRA", "149.112.121.0/24 149.112.122.0/24 2620:10a:80bb::/48 2620:10a:80bc::/48", "cira.ca"),
-	publicResolvers("Vercara", "64.6.64.0/24 64.6.65.0/24 156.154.70.0/24 156.154.71.0/24 2620:74:1b::/48 2620:74:1c::/48 2610:a1:1018::/48 2610:a1:1019::/48", "ultradns.com"),
+	publicResolvers("Vercara",
+		"64.6.64.0/24 64.6.65.0/24 156.154.70.0/24 156.154.71.0/24 2620:74:1b::/48 2620:74:1c::/48 2610:a1:1018::/48 2610:a1:1019::/48", "ultradns.com"),
 	publicResolvers("Level 3", "4.2.2.0/24 209.244.0.0/24", ""),
 	publicResolvers("Hurricane Electric", "74.82.42.0/24 2001:470:20::/48", "he.net"),
 	publicResolvers("Yandex", "77.88.8.0/24 2a02:6b8::/48 2a02:6b8:0:1::/64", "yandex.net"),
@@ -368,7 +377,8 @@ func QuorumOf(set, resolvers int) (int, error) {
 	case set == 0:
 		return least, nil
 	case set < least || set > resolvers:
-		return 0, fmt.Errorf("resolver quorum %d: want %d to %d of %d resolvers, or 0 for %d", set, least, resolvers, resolvers, least)
+		return 0, fmt.Errorf("resolver quorum %d: want %d to %d of %d resolvers, or 0 for %d", set, least,
+			resolvers, resolvers, least)
 	}
 	return set, nil
 }
@@ -410,8 +420,10 @@ func checkPerspectives(resolvers []Resolver) error {
 	operators := Operators(resolvers)
 	for i, r := range resolvers {
 		if r.perspective() != DefaultPerspective && isPublicOperator(operators[i]) {
-			return fmt.Errorf("resolver %s is a public one (%s): it is anycast, so that the instance nearest to this machine answers, "+
-				"whatever perspective is named; leave out @%s, and name a resolver of your own for that perspective", r, operators[i], r.Perspective)
+			return fmt.Errorf(
+				"resolver %s is a public one (%s): it is anycast, so that the instance nearest to this machine answers, "+
+					"whatever perspective is named; leave out @%s, and name a resolver of your own for that perspective", r,
+				operators[i], r.Perspective)
 		}
 		in.add(r.perspective())
 	}

@@ -14,7 +14,8 @@ func TestParseResolver(t *testing.T) {
 		{"https://1.1.1.1", "1.1.1.1:443", "https", "https://1.1.1.1:443/dns-query"},
 		{"https://1.1.1.1/", "1.1.1.1:443", "https", "https://1.1.1.1:443/dns-query"},
 		{"https://8.8.8.8/dns-query#dns.google", "8.8.8.8:443", "https", "https://8.8.8.8:443/dns-query#dns.google"},
-		{"https://[2606:4700:4700::1111]:8443/a/b", "[2606:4700:4700::1111]:8443", "https", "https://[2606:4700:4700::1111]:8443/a/b"},
+		{"https://[2606:4700:4700::1111]:8443/a/b", "[2606:4700:4700::1111]:8443", "https",
+			"https://[2606:4700:4700::1111]:8443/a/b"},
 		{"1.1.1.1", "1.1.1.1:53", "udp", "1.1.1.1:53"},
 		{"1.1.1.1:5353", "1.1.1.1:5353", "udp", "1.1.1.1:5353"},
 		{"udp://1.1.1.1", "1.1.1.1:53", "udp", "1.1.1.1:53"},
@@ -29,7 +30,8 @@ func TestParseResolver(t *testing.T) {
 		{"10.1.2.3:54@eu", "10.1.2.3:54", "udp", "10.1.2.3:54@eu"},
 		{"tcp://[fd00::1]@eu-west-1", "[fd00::1]:53", "tcp", "tcp://[fd00::1]:53@eu-west-1"},
 		{"https://10.1.2.3@eu", "10.1.2.3:443", "https", "https://10.1.2.3:443/dns-query@eu"},
-		{"https://10.1.2.3/dns-query#dns.eu.example@eu", "10.1.2.3:443", "https", "https://10.1.2.3:443/dns-query#dns.eu.example@eu"},
+		{"https://10.1.2.3/dns-query#dns.eu.example@eu", "10.1.2.3:443", "https",
+			"https://10.1.2.3:443/dns-query#dns.eu.example@eu"},
 		{"10.1.2.3@default", "10.1.2.3:53", "udp", "10.1.2.3:53"},
 	}
 	for _, test := range tests {
@@ -81,7 +83,10 @@ func TestParseResolverRefuses(t *testing.T) {
 		{"quic://1.1.1.1", `unknown scheme "quic"`},
 		{"\x1b[31m", `"\x1b[31m"`},
 		{"10.1.2.3@", "no name after the @"},
-		{"10.1.2.3@EU", "the perspective after the @ must have at most 20 characters, each a lower-case letter, a digit or a hyphen"},
+		{
+			"10.1.2.3@EU",
+			"the perspective after the @ must have at most 20 characters, each a lower-case letter, a digit or a hyphen",
+		},
 		{"10.1.2.3@eu west", "the perspective after the @"},
 		{"10.1.2.3@a23456789012345678901", "the perspective after the @"},
 		{"10.1.2.3@eu\x1b[31m", `@eu\x1b[31m": the perspective after the @`},
@@ -113,7 +118,8 @@ func TestInTheClear(t *testing.T) {
 	for text, want := range map[string]bool{
 		"9.9.9.9": true, "tcp://9.9.9.9": true, "2620:fe::fe": true,
 		"https://9.9.9.9/dns-query": false,
-		"127.0.0.1:5353":            false, "10.0.0.53": false, "[::1]": false, "fd00::53": false, // this machine, or a private network
+		// this machine, or a private network
+		"127.0.0.1:5353": false, "10.0.0.53": false, "[::1]": false, "fd00::53": false,
 	} {
 		r, err := dnscheck.ParseResolver(text)
 		if err != nil || r.InTheClear() != want {

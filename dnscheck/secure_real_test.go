@@ -80,7 +80,9 @@ func secured(t *testing.T, by string, cert tls.Certificate) dnscheck.Resolver {
 	for name, text := range map[string][]byte{
 		"cert": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}),
 		"key":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
-		"zone": []byte(zoneFile{zone: "example.com", records: "@ NS a.nic\na.nic A 127.0.0.1\n" + host + ". TXT " + token + "\n"}.text(1)),
+		"zone": []byte(zoneFile{
+			zone: "example.com", records: "@ NS a.nic\na.nic A 127.0.0.1\n" + host + ". TXT " + token + "\n",
+		}.text(1)),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -183,10 +185,11 @@ func TestRealResolversUnderAnotherName(t *testing.T) {
 // over returns a Checker of the resolver that counts its connections.
 func (a certifier) over(t *testing.T, resolver dnscheck.Resolver, dials *atomic.Int64) *dnscheck.Checker {
 	t.Helper()
-	c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: []dnscheck.Resolver{resolver}, RootCAs: a.roots}, func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials.Add(1)
-		return new(net.Dialer).DialContext(ctx, network, address)
-	})
+	c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: []dnscheck.Resolver{resolver}, RootCAs: a.roots},
+		func(ctx context.Context, network, address string) (net.Conn, error) {
+			dials.Add(1)
+			return new(net.Dialer).DialContext(ctx, network, address)
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,8 @@ func newCertifier(t *testing.T) certifier {
 	}
 	a := certifier{t: t, key: key, roots: x509.NewCertPool()}
 	a.cert = a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "a test's authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: "a test's authority"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:  x509.KeyUsageCertSign,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}, key)
 	a.roots.AddCert(a.cert)
@@ -129,7 +130,8 @@ func postsTo(t *testing.T, cert tls.Certificate, http2 bool, handle http.Handler
 }
 
 // postsOn is postsTo with another listener than one on loopback.
-func postsOn(t *testing.T, listener net.Listener, cert tls.Certificate, http2 bool, handle http.HandlerFunc) (dnscheck.Resolver, *posted) {
+func postsOn(t *testing.T, listener net.Listener, cert tls.Certificate, http2 bool,
+	handle http.HandlerFunc) (dnscheck.Resolver, *posted) {
 	t.Helper()
 	p := &posted{Server: httptest.NewUnstartedServer(handle)}
 	if listener != nil {
@@ -181,7 +183,8 @@ func TestResolverOverHTTPS(t *testing.T) {
 		return m
 	})
 	resolver, server := postsTo(t, a.issue(nil), true, func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor != 2 || r.Method != http.MethodPost || r.URL.Path != "/dns-query" || r.URL.RawQuery != "" || r.Header.Get("Content-Type") != "application/dns-message" ||
+		if r.ProtoMajor != 2 || r.Method != http.MethodPost || r.URL.Path != "/dns-query" || r.URL.RawQuery != "" ||
+			r.Header.Get("Content-Type") != "application/dns-message" ||
 			r.Header.Get("Accept") != "application/dns-message" || r.Header.Get("User-Agent") != "" || r.ContentLength%128 != 0 {
 			t.Errorf("%s %s %s with %v and %d bytes", r.Proto, r.Method, r.URL, r.Header, r.ContentLength)
 		}
@@ -234,13 +237,19 @@ func TestCertificatesThatDoNotHold(t *testing.T) {
 		cert                   tls.Certificate
 	}{
 		{"signed by somebody else", "", "unknown authority", other.issue(nil)},
-		{"for another address", "", "127.0.0.1", a.issue(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} })},
+		{
+			"for another address", "", "127.0.0.1",
+			a.issue(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} }),
+		},
 		{"for no address", "", "127.0.0.1", a.issue(func(c *x509.Certificate) { c.IPAddresses = nil })},
 		{"for another name", "dns.example", "dns.example", a.issue(nil)},
-		{"for the name in its subject only", "dns.example", "dns.example", a.issue(func(c *x509.Certificate) { c.DNSNames, c.Subject.CommonName = nil, "dns.example" })},
+		{"for the name in its subject only", "dns.example", "dns.example",
+			a.issue(func(c *x509.Certificate) { c.DNSNames, c.Subject.CommonName = nil, "dns.example" })},
 		{"expired", "", "expired", a.issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })},
-		{"not valid yet", "", "expired or is not yet valid", a.issue(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) })},
-		{"for signing code", "", "incompatible key usage", a.issue(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning} })},
+		{"not valid yet", "", "expired or is not yet valid",
+			a.issue(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) })},
+		{"for signing code", "", "incompatible key usage",
+			a.issue(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning} })},
 		{"with names to be printed", "", `\x1b`, a.issue(func(c *x509.Certificate) {
 			c.IPAddresses, c.DNSNames, c.Subject.CommonName = nil, []string{"a\x1b[31m"}, "x"
 		})},
@@ -365,11 +374,13 @@ func TestResponsesThatAreNoAnswer(t *testing.T) {
 		reason dnscheck.Reason
 		part   string
 	}{
-		{"type with a parameter", typed("Application/DNS-Message; charset=x", yes.packed), dnscheck.Present, dnscheck.ReasonFound, ""},
+		{"type with a parameter", typed("Application/DNS-Message; charset=x", yes.packed), dnscheck.Present,
+			dnscheck.ReasonFound, ""},
 		{"404", status(404), dnscheck.Unknown, dnscheck.ReasonRefused, "HTTP 404"},
 		{"429", status(429), dnscheck.Unknown, dnscheck.ReasonRefused, "HTTP 429"},
 		{"500", status(500), dnscheck.Unknown, dnscheck.ReasonRefused, "HTTP 500"},
-		{"204 without anything", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, dnscheck.Unknown, dnscheck.ReasonRefused, "HTTP 204"},
+		{"204 without anything", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, dnscheck.Unknown,
+			dnscheck.ReasonRefused, "HTTP 204"},
 		{"203", status(203), dnscheck.Unknown, dnscheck.ReasonRefused, "HTTP 203"},
 		{"redirect 302", status(302), dnscheck.Unknown, dnscheck.ReasonRefused, "redirects are not followed"},
 		{"redirect 307", status(307), dnscheck.Unknown, dnscheck.ReasonRefused, "redirects are not followed"},
@@ -422,7 +433,9 @@ func TestResponsesThatAreNoAnswer(t *testing.T) {
 // TestNoProxyIsUsed checks that proxy variables of the environment do not apply to HTTPS
 // resolvers.
 func TestNoProxyIsUsed(t *testing.T) {
-	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") }))
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the proxy was asked")
+	}))
 	defer proxy.Close()
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY"} {
 		t.Setenv(name, proxy.URL)
@@ -489,7 +502,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	two, second := postsTo(t, cert, false, yes.post)
 	before := sockets(t)
 	for range 10 {
-		c, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{one, two}, Quorum: 2, Timeout: long, RootCAs: a.roots})
+		c, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{one, two}, Quorum: 2,
+			Timeout: long, RootCAs: a.roots})
 		if err != nil {
 			t.Fatal(err)
 		}

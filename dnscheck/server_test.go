@@ -278,7 +278,8 @@ func cname(owner, target string) *dns.CNAME {
 }
 
 func soa(owner string, ttl, minimum uint32) *dns.SOA {
-	return &dns.SOA{Hdr: header(owner, dns.TypeSOA, ttl), Ns: "ns.example.com.", Mbox: "root.example.com.", Serial: 1, Minttl: minimum}
+	return &dns.SOA{Hdr: header(owner, dns.TypeSOA, ttl), Ns: "ns.example.com.", Mbox: "root.example.com.",
+		Serial: 1, Minttl: minimum}
 }
 
 func ns(owner, target string) *dns.NS {
@@ -330,7 +331,9 @@ func asQuestionError(err error) bool {
 func anyResolver(n int) []dnscheck.Resolver {
 	var resolvers []dnscheck.Resolver
 	for i := range n {
-		resolvers = append(resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), 53)})
+		resolvers = append(resolvers, dnscheck.Resolver{
+			Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), 53),
+		})
 	}
 	return resolvers
 }

@@ -50,11 +50,15 @@ var splitValues = []splitValue{
 	{"255 bytes", records([]string{strings.Repeat("x", 255)}), strings.Repeat("x", 255), found},
 	{"256 bytes", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 256), found},
 	{"2,000 bytes", records(chunks(strings.Repeat("xyz!", 500))), strings.Repeat("xyz!", 500), found},
-	{"one byte too many", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 255), absent(dnscheck.ReasonOtherValue)},
+	{"one byte too many", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 255),
+		absent(dnscheck.ReasonOtherValue)},
 	{"in the second record", records([]string{other}, []string{token}), token, found},
-	{"halves in two records", records([]string{token[:16]}, []string{token[16:]}), token, absent(dnscheck.ReasonOtherValue)},
-	{"halves in two records, the other way round", records([]string{token[16:]}, []string{token[:16]}), token, absent(dnscheck.ReasonOtherValue)},
-	{"a blank between the strings", records([]string{token[:16], " ", token[16:]}), token, absent(dnscheck.ReasonOtherValue)},
+	{"halves in two records", records([]string{token[:16]}, []string{token[16:]}), token,
+		absent(dnscheck.ReasonOtherValue)},
+	{"halves in two records, the other way round", records([]string{token[16:]}, []string{token[:16]}), token,
+		absent(dnscheck.ReasonOtherValue)},
+	{"a blank between the strings", records([]string{token[:16], " ", token[16:]}), token,
+		absent(dnscheck.ReasonOtherValue)},
 }
 
 func TestStringsOfOneRecordAreJoined(t *testing.T) {
@@ -148,7 +152,8 @@ func TestOddTokensAreFound(t *testing.T) {
 		every.WriteByte(byte(octet))
 	}
 	for _, odd := range []string{
-		"name=value", `with "quotes"`, `back\slash`, `\034`, `\\`, `\`, `"`, " blanks ", "tab\t", "line\r\n", "\x00", "\x7f", "Grüße", "\xff\xfe", "\u202e", every.String(),
+		"name=value", `with "quotes"`, `back\slash`, `\034`, `\\`, `\`, `"`, " blanks ", "tab\t", "line\r\n", "\x00", "\x7f",
+		"Grüße", "\xff\xfe", "\u202e", every.String(),
 	} {
 		t.Run(fmt.Sprintf("%.20q", odd), func(t *testing.T) {
 			v, err := checker(t, both(t, records(chunks(odd)))).Check(t.Context(), host, odd)
@@ -184,7 +189,8 @@ func TestEmptyTokenIsRefused(t *testing.T) {
 
 func TestUnescape(t *testing.T) {
 	tests := []struct{ escaped, packed string }{
-		{``, ``}, {`plain`, `plain`}, {`a\"b`, `a"b`}, {`a\\b`, `a\b`}, {`\000\255`, "\x00\xff"}, {`\\034`, `\034`}, {`\0341`, `"1`},
+		{``, ``}, {`plain`, `plain`}, {`a\"b`, `a"b`}, {`a\\b`, `a\b`}, {`\000\255`, "\x00\xff"},
+		{`\\034`, `\034`}, {`\0341`, `"1`},
 		{`\`, `\`}, {`\1`, `\1`}, {`\12`, `\12`}, {`\256`, `\256`}, {`\x41`, `\x41`}, {`\\\"`, `\"`},
 	}
 	for _, test := range tests {

@@ -38,37 +38,45 @@ type Reason string
 // The reasons. ReasonFound belongs to Present; ReasonNoRecord, ReasonOtherValue and
 // ReasonNoName to Absent; the others to Unknown.
 const (
-	ReasonFound       Reason = "found"               // the token is there
-	ReasonNoRecord    Reason = "no_txt_record"       // the name exists, and has no TXT record (NODATA)
-	ReasonOtherValue  Reason = "other_value"         // TXT records, none with the token
-	ReasonNoName      Reason = "name_does_not_exist" // NXDOMAIN
-	ReasonServFail    Reason = "servfail"            // SERVFAIL; or an old answer served because the zone does not answer
-	ReasonRefused     Reason = "refused"             // REFUSED, a referral elsewhere, or an answer withheld by policy (RFC 8914 codes 4, 15 to 18)
-	ReasonTimeout     Reason = "timeout"             // no answer in time
-	ReasonUnreachable Reason = "unreachable"         // the resolver cannot be reached, or closed the connection
-	ReasonMalformed   Reason = "malformed_answer"    // an answer that cannot be read, or does not answer the question
-	ReasonAlias       Reason = "alias_chain"         // CNAMEs in a circle, too many in a row, or ambiguous
-	ReasonDisagree    Reason = "resolvers_disagree"  // some see the token, others see that it is not there
-	ReasonDNSSEC      Reason = "dnssec_bogus"        // signatures do not validate according to at least one resolver, by SERVFAIL or by an extended error
-	ReasonRCode       Reason = "unexpected_rcode"    // another response code
+	ReasonFound      Reason = "found"               // the token is there
+	ReasonNoRecord   Reason = "no_txt_record"       // the name exists, and has no TXT record (NODATA)
+	ReasonOtherValue Reason = "other_value"         // TXT records, none with the token
+	ReasonNoName     Reason = "name_does_not_exist" // NXDOMAIN
+	ReasonServFail   Reason = "servfail"            // SERVFAIL; or an old answer served because the zone does not answer
+	// REFUSED, a referral elsewhere, or an answer withheld by policy (RFC 8914 codes 4, 15 to 18)
+	ReasonRefused     Reason = "refused"
+	ReasonTimeout     Reason = "timeout"            // no answer in time
+	ReasonUnreachable Reason = "unreachable"        // the resolver cannot be reached, or closed the connection
+	ReasonMalformed   Reason = "malformed_answer"   // an answer that cannot be read, or does not answer the question
+	ReasonAlias       Reason = "alias_chain"        // CNAMEs in a circle, too many in a row, or ambiguous
+	ReasonDisagree    Reason = "resolvers_disagree" // some see the token, others see that it is not there
+	// signatures do not validate according to at least one resolver, by SERVFAIL or by an extended
+	// error
+	ReasonDNSSEC Reason = "dnssec_bogus"
+	ReasonRCode  Reason = "unexpected_rcode" // another response code
 
 	// Reasons of a proof in which a quorum of the resolvers sees the token.
-	ReasonUnconfirmed     Reason = "dnssec_unconfirmed" // some answers are authenticated by DNSSEC, and too few of those have the token
-	ReasonUnsigned        Reason = "dnssec_missing"     // no answer is authenticated by DNSSEC, and that is required
-	ReasonTooFewResolvers Reason = "too_few_resolvers"  // there is only one resolver
-	ReasonOnePerspective  Reason = "one_perspective"    // perspectives are named, and the token is seen from only one
+
+	// some answers are authenticated by DNSSEC, and too few of those have the token
+	ReasonUnconfirmed     Reason = "dnssec_unconfirmed"
+	ReasonUnsigned        Reason = "dnssec_missing"    // no answer is authenticated by DNSSEC, and that is required
+	ReasonTooFewResolvers Reason = "too_few_resolvers" // there is only one resolver
+	ReasonOnePerspective  Reason = "one_perspective"   // perspectives are named, and the token is seen from only one
 
 	// A proof that Config.RefuseAliases refuses.
 	ReasonAliasOut Reason = "alias_out_of_domain" // through an alias that leads out of the domain
 
 	// Reasons from the zone's own name servers.
 	ReasonServersDisagree Reason = "name_servers_disagree" // some have the token, others say that it is not there
-	ReasonLag             Reason = "resolvers_lag"         // the name servers have the token, and too few of the resolvers see it yet
-	ReasonLame            Reason = "lame_delegation"       // the servers in the delegation do not hold the zone
-	ReasonDelegation      Reason = "endless_delegation"    // the way to the zone's name servers takes too many referrals or queries
-	ReasonTooFew          Reason = "too_few_name_servers"  // at most half of the servers of a zone have answered
-	ReasonUnprotected     Reason = "resolvers_unprotected" // a proof without name servers, and too few resolvers are queried over HTTPS
-	ReasonReferral        Reason = "referral"              // of an observation only: the name server refers to others
+	// the name servers have the token, and too few of the resolvers see it yet
+	ReasonLag  Reason = "resolvers_lag"
+	ReasonLame Reason = "lame_delegation" // the servers in the delegation do not hold the zone
+	// the way to the zone's name servers takes too many referrals or queries
+	ReasonDelegation Reason = "endless_delegation"
+	ReasonTooFew     Reason = "too_few_name_servers" // at most half of the servers of a zone have answered
+	// a proof without name servers, and too few resolvers are queried over HTTPS
+	ReasonUnprotected Reason = "resolvers_unprotected"
+	ReasonReferral    Reason = "referral" // of an observation only: the name server refers to others
 )
 
 // Basis names the servers on whose answers a verdict is based.
@@ -84,20 +92,22 @@ const (
 // Observation is the result of one resolver or name server. All texts but Values are safe to
 // show.
 type Observation struct {
-	Resolver      string        // the resolver's name, or the name server's
-	Authority     bool          // it is one of the zone's own name servers
-	Address       string        // of a name server: "192.0.2.1:53"; empty if it has none that may be queried
-	Operator      string        // of a resolver: as returned by Operators
-	Perspective   string        // of a resolver: "default" if it names none
-	Transport     string        // of the last query: "udp", "tcp" or "https"
-	State         State         //
-	Reason        Reason        //
-	Values        []string      // of the TXT records: strings joined, foreign bytes, at most 255 of each; at most 10
-	MoreValues    int           // values beyond those 10
-	Aliases       []string      // targets of the CNAMEs that were followed, in order, without the final dot
-	RCode         string        // of the last answer: "NOERROR", "NXDOMAIN", …; empty without an answer
-	EDE           string        // extended errors of the last answer (RFC 8914), capped, control characters quoted
-	Authenticated bool          // each answer had AD: the resolver validated it (RFC 4035 section 3.2.3); as reliable as resolver and transport
+	Resolver    string   // the resolver's name, or the name server's
+	Authority   bool     // it is one of the zone's own name servers
+	Address     string   // of a name server: "192.0.2.1:53"; empty if it has none that may be queried
+	Operator    string   // of a resolver: as returned by Operators
+	Perspective string   // of a resolver: "default" if it names none
+	Transport   string   // of the last query: "udp", "tcp" or "https"
+	State       State    //
+	Reason      Reason   //
+	Values      []string // of the TXT records: strings joined, foreign bytes, at most 255 of each; at most 10
+	MoreValues  int      // values beyond those 10
+	Aliases     []string // targets of the CNAMEs that were followed, in order, without the final dot
+	RCode       string   // of the last answer: "NOERROR", "NXDOMAIN", …; empty without an answer
+	EDE         string   // extended errors of the last answer (RFC 8914), capped, control characters quoted
+	// each answer had AD: the resolver validated it (RFC 4035 section 3.2.3); as reliable as resolver
+	// and transport
+	Authenticated bool
 	NegativeTTL   time.Duration // for how long the resolver may cache that the token is absent; 0: not known
 	Took          time.Duration // from the first query to the last answer
 	Err           string        // for an operator; empty if the answer could be read
@@ -165,13 +175,15 @@ func (v Verdict) Sentence() string {
 	switch {
 	case v.Reason == ReasonOtherValue && len(o.Values) > 0:
 		more := andMore(len(o.Values) - 1 + o.MoreValues)
-		return fmt.Sprintf("%s: %s%s.", strings.TrimSuffix(v.Plain(), "."), untrusted.QuoteASCII(o.Values[0], shownValue), more)
+		return fmt.Sprintf("%s: %s%s.", strings.TrimSuffix(v.Plain(), "."),
+			untrusted.QuoteASCII(o.Values[0], shownValue), more)
 	case (v.Reason == ReasonNoName || v.Reason == ReasonNoRecord) && len(o.Aliases) > 0:
 		lacks := "does not exist"
 		if v.Reason == ReasonNoRecord {
 			lacks = "has no TXT record"
 		}
-		return fmt.Sprintf("%s is an alias (CNAME) of %s, which %s.", shownHost(v.Host), shownHost(o.Aliases[len(o.Aliases)-1]), lacks)
+		return fmt.Sprintf("%s is an alias (CNAME) of %s, which %s.", shownHost(v.Host),
+			shownHost(o.Aliases[len(o.Aliases)-1]), lacks)
 	case v.Reason == ReasonServersDisagree:
 		return strings.TrimSuffix(v.Plain(), ".") + ": " + v.sides() + "."
 	case v.Reason == ReasonTooFew && v.Servers > 0:
@@ -183,8 +195,9 @@ func (v Verdict) Sentence() string {
 			v.Answered, v.Servers, v.Zone, shownHost(v.Host), enough)
 	case v.Reason == ReasonAliasOut:
 		name, target, _ := v.AliasOut()
-		return fmt.Sprintf("The TXT record at %s was found through an alias (CNAME or DNAME) from %s to %s, out of the domain, where others may be able to publish it: "+
-			"publish the record at %[1]s itself, instead of an alias.", shownHost(v.Host), shownHost(name), shownHost(target))
+		return fmt.Sprintf(
+			"The TXT record at %s was found through an alias (CNAME or DNAME) from %s to %s, out of the domain, where others may be able to publish it: "+
+				"publish the record at %[1]s itself, instead of an alias.", shownHost(v.Host), shownHost(name), shownHost(target))
 	case v.State == Unknown && o.EDE != "":
 		role := "resolver"
 		if o.Authority {
@@ -279,7 +292,8 @@ func (v Verdict) Plain() string {
 		sentence = plain[ReasonNoRecord]
 	case v.Reason == ReasonTimeout && v.Basis == ByAuthority:
 		sentence = unchecked + "the domain's name servers did not answer in time."
-	case v.Reason == ReasonOnePerspective && slices.ContainsFunc(v.Observations, func(o Observation) bool { return !o.Authority && o.State == Absent }):
+	case v.Reason == ReasonOnePerspective && slices.ContainsFunc(v.Observations,
+		func(o Observation) bool { return !o.Authority && o.State == Absent }):
 		sentence += "have the domain's name servers give the same answer to every network."
 	case v.Reason == ReasonOnePerspective:
 		sentence += "have the operators of the resolvers in the other networks repair them."
@@ -352,7 +366,8 @@ func (v Verdict) Evidence() Evidence {
 func (o Observation) record() ObservationRecord {
 	r := ObservationRecord{
 		Asked: o.Resolver, Authority: o.Authority, Address: o.Address, Operator: o.Operator, Perspective: o.Perspective,
-		Transport: o.Transport, State: o.State.String(), Reason: string(o.Reason), MoreValues: o.MoreValues, RCode: o.RCode, EDE: o.EDE, Authenticated: o.Authenticated,
+		Transport: o.Transport, State: o.State.String(), Reason: string(o.Reason), MoreValues: o.MoreValues, RCode: o.RCode,
+		EDE: o.EDE, Authenticated: o.Authenticated,
 		NegativeTTL: o.NegativeTTL.Seconds(), Milliseconds: float64(o.Took.Microseconds()) / 1000, Err: o.Err,
 	}
 	for _, value := range o.Values {
@@ -381,7 +396,8 @@ func reasonOf(state State, observations []Observation) Reason {
 
 // failureOf is the reason why servers did not answer.
 func failureOf(observations []Observation) Reason {
-	failed := slices.DeleteFunc(slices.Clone(observations), func(o Observation) bool { return o.State != Unknown || o.Reason == ReasonReferral })
+	failed := slices.DeleteFunc(slices.Clone(observations),
+		func(o Observation) bool { return o.State != Unknown || o.Reason == ReasonReferral })
 	if len(failed) == 0 {
 		return ReasonTimeout
 	}

@@ -20,45 +20,75 @@ func TestSentences(t *testing.T) {
 		observation     dnscheck.Observation
 		sentence, plain string // empty plain: same as sentence
 	}{
-		{"found", dnscheck.Present, dnscheck.ReasonFound, found("secret-looking"), "The TXT record at " + h + " holds the expected value.", ""},
+		{"found", dnscheck.Present, dnscheck.ReasonFound, found("secret-looking"),
+			"The TXT record at " + h + " holds the expected value.", ""},
 		{"no record", dnscheck.Absent, dnscheck.ReasonNoRecord, found(), "There is no TXT record at " + h + ".", ""},
-		{"no record behind an alias", dnscheck.Absent, dnscheck.ReasonNoRecord, dnscheck.Observation{Aliases: []string{"a.example", "B.example"}},
+		{"no record behind an alias", dnscheck.Absent, dnscheck.ReasonNoRecord,
+			dnscheck.Observation{Aliases: []string{"a.example", "B.example"}},
 			h + " is an alias (CNAME) of B.example, which has no TXT record.", "There is no TXT record at " + h + "."},
-		{"no name", dnscheck.Absent, dnscheck.ReasonNoName, found(), "There is no TXT record at " + h + ": the name does not exist.", ""},
-		{"no name behind an alias", dnscheck.Absent, dnscheck.ReasonNoName, dnscheck.Observation{Aliases: []string{"B.example"}},
+		{"no name", dnscheck.Absent, dnscheck.ReasonNoName, found(),
+			"There is no TXT record at " + h + ": the name does not exist.", ""},
+		{"no name behind an alias", dnscheck.Absent, dnscheck.ReasonNoName,
+			dnscheck.Observation{Aliases: []string{"B.example"}},
 			h + " is an alias (CNAME) of B.example, which does not exist.", "There is no TXT record at " + h + "."},
 		{"other value", dnscheck.Absent, dnscheck.ReasonOtherValue, found("v=spf1 -all"),
-			`The TXT record at ` + h + ` holds another value than the expected one: "v=spf1 -all".`, "The TXT record at " + h + " holds another value than the expected one."},
-		{"other values", dnscheck.Absent, dnscheck.ReasonOtherValue, dnscheck.Observation{Values: []string{"a", "b", "c"}, MoreValues: 4},
-			`The TXT record at ` + h + ` holds another value than the expected one: "a" (and 6 more).`, "The TXT record at " + h + " holds another value than the expected one."},
+			`The TXT record at ` + h + ` holds another value than the expected one: "v=spf1 -all".`,
+			"The TXT record at " + h + " holds another value than the expected one."},
+		{"other values", dnscheck.Absent, dnscheck.ReasonOtherValue,
+			dnscheck.Observation{Values: []string{"a", "b", "c"}, MoreValues: 4},
+			`The TXT record at ` + h + ` holds another value than the expected one: "a" (and 6 more).`,
+			"The TXT record at " + h + " holds another value than the expected one."},
 		{"control characters", dnscheck.Absent, dnscheck.ReasonOtherValue, found("\"x\"\r\n\x1b[31m\u202e\xff"),
-			`The TXT record at ` + h + ` holds another value than the expected one: "\"x\"\r\n\x1b[31m\u202e\xff".`, "The TXT record at " + h + " holds another value than the expected one."},
+			`The TXT record at ` + h + ` holds another value than the expected one: "\"x\"\r\n\x1b[31m\u202e\xff".`,
+			"The TXT record at " + h + " holds another value than the expected one."},
 		{"long value", dnscheck.Absent, dnscheck.ReasonOtherValue, found(strings.Repeat("x", 101)),
-			`The TXT record at ` + h + ` holds another value than the expected one: "` + strings.Repeat("x", 100) + `"….`, "The TXT record at " + h + " holds another value than the expected one."},
-		{"servfail", dnscheck.Unknown, dnscheck.ReasonServFail, dnscheck.Observation{EDE: `No Reachable Authority (22) "ns1"`},
-			"The TXT record at " + h + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL). The resolver says: No Reachable Authority (22) \"ns1\".",
-			"The TXT record at " + h + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL)."},
-		{"refused", dnscheck.Unknown, dnscheck.ReasonRefused, found(), "The TXT record at " + h + " could not be checked: the resolver declined to answer for this name.", ""},
-		{"timeout", dnscheck.Unknown, dnscheck.ReasonTimeout, found(), "The TXT record at " + h + " could not be checked: no answer came in time.", ""},
-		{"unreachable", dnscheck.Unknown, dnscheck.ReasonUnreachable, found(), "The TXT record at " + h + " could not be checked: the resolver cannot be reached.", ""},
-		{"malformed", dnscheck.Unknown, dnscheck.ReasonMalformed, found(), "The TXT record at " + h + " could not be checked: the answer could not be understood.", ""},
-		{"aliases", dnscheck.Unknown, dnscheck.ReasonAlias, found(), "The TXT record at " + h + " could not be checked: the aliases (CNAME) there are too many, run in a circle, or contradict other records.", ""},
-		{"disagree", dnscheck.Unknown, dnscheck.ReasonDisagree, found(), "Resolvers disagree about the TXT record at " + h + ": some see the expected value and others do not (yet).", ""},
-		{"bogus", dnscheck.Unknown, dnscheck.ReasonDNSSEC, found(), "The TXT record at " + h + " could not be checked: the domain's DNSSEC signatures do not validate.", ""},
-		{"odd code", dnscheck.Unknown, dnscheck.ReasonRCode, found(), "The TXT record at " + h + " could not be checked: the answer was an unexpected error.", ""},
+			`The TXT record at ` + h + ` holds another value than the expected one: "` + strings.Repeat("x", 100) + `"….`,
+			"The TXT record at " + h + " holds another value than the expected one."},
+		{"servfail", dnscheck.Unknown, dnscheck.ReasonServFail,
+			dnscheck.Observation{EDE: `No Reachable Authority (22) "ns1"`},
+			"The TXT record at " + h +
+				" could not be checked: the domain's name servers do not answer as they should (SERVFAIL). The resolver says: No Reachable Authority (22) \"ns1\".",
+			"The TXT record at " + h +
+				" could not be checked: the domain's name servers do not answer as they should (SERVFAIL)."},
+		{"refused", dnscheck.Unknown, dnscheck.ReasonRefused, found(),
+			"The TXT record at " + h + " could not be checked: the resolver declined to answer for this name.", ""},
+		{"timeout", dnscheck.Unknown, dnscheck.ReasonTimeout, found(),
+			"The TXT record at " + h + " could not be checked: no answer came in time.", ""},
+		{"unreachable", dnscheck.Unknown, dnscheck.ReasonUnreachable, found(),
+			"The TXT record at " + h + " could not be checked: the resolver cannot be reached.", ""},
+		{"malformed", dnscheck.Unknown, dnscheck.ReasonMalformed, found(),
+			"The TXT record at " + h + " could not be checked: the answer could not be understood.", ""},
+		{"aliases", dnscheck.Unknown, dnscheck.ReasonAlias, found(),
+			"The TXT record at " + h +
+				" could not be checked: the aliases (CNAME) there are too many, run in a circle, or contradict other records.", ""},
+		{"disagree", dnscheck.Unknown, dnscheck.ReasonDisagree, found(),
+			"Resolvers disagree about the TXT record at " + h + ": some see the expected value and others do not (yet).", ""},
+		{"bogus", dnscheck.Unknown, dnscheck.ReasonDNSSEC, found(),
+			"The TXT record at " + h + " could not be checked: the domain's DNSSEC signatures do not validate.", ""},
+		{"odd code", dnscheck.Unknown, dnscheck.ReasonRCode, found(),
+			"The TXT record at " + h + " could not be checked: the answer was an unexpected error.", ""},
 		{"unconfirmed", dnscheck.Unknown, dnscheck.ReasonUnconfirmed, found(),
-			"Only some resolvers confirm by DNSSEC what they found at " + h + ", and too few of those see the expected value: check again later; if that lasts, one of the resolvers does not validate DNSSEC, and has to be replaced by one that does.", ""},
+			"Only some resolvers confirm by DNSSEC what they found at " + h +
+				", and too few of those see the expected value: check again later; if that lasts, one of the resolvers does not validate DNSSEC, and has to be replaced by one that does.", ""},
 		{"unsigned", dnscheck.Unknown, dnscheck.ReasonUnsigned, found(),
-			"The TXT record at " + h + " holds the expected value, but is not secured by DNSSEC, which is required: sign the domain's zone, and have its DS record published by the registrar.", ""},
+			"The TXT record at " + h +
+				" holds the expected value, but is not secured by DNSSEC, which is required: sign the domain's zone, and have its DS record published by the registrar.", ""},
 		{"too few resolvers", dnscheck.Unknown, dnscheck.ReasonTooFewResolvers, found(),
-			"The TXT record at " + h + " holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked.", ""},
+			"The TXT record at " + h +
+				" holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked.", ""},
 		{"one perspective", dnscheck.Unknown, dnscheck.ReasonOnePerspective, found(),
-			"The TXT record at " + h + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the operators of the resolvers in the other networks repair them.", ""},
-		{"one perspective, and another denies it", dnscheck.Unknown, dnscheck.ReasonOnePerspective, dnscheck.Observation{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName},
-			"The TXT record at " + h + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the domain's name servers give the same answer to every network.", ""},
-		{"alias out of the domain", dnscheck.Unknown, dnscheck.ReasonAliasOut, dnscheck.Observation{State: dnscheck.Present, Aliases: []string{"b.example.com", "C.example"}},
-			"The TXT record at " + h + " was found through an alias (CNAME or DNAME) from b.example.com to C.example, out of the domain, where others may be able to publish it: publish the record at " + h + " itself, instead of an alias.",
-			"The TXT record at " + h + " was found through an alias (CNAME or DNAME) that leads out of the domain, where others may be able to publish it: publish the record at " + h + " itself, instead of an alias."},
+			"The TXT record at " + h +
+				" holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the operators of the resolvers in the other networks repair them.", ""},
+		{"one perspective, and another denies it", dnscheck.Unknown, dnscheck.ReasonOnePerspective,
+			dnscheck.Observation{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName},
+			"The TXT record at " + h +
+				" holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the domain's name servers give the same answer to every network.", ""},
+		{"alias out of the domain", dnscheck.Unknown, dnscheck.ReasonAliasOut,
+			dnscheck.Observation{State: dnscheck.Present, Aliases: []string{"b.example.com", "C.example"}},
+			"The TXT record at " + h +
+				" was found through an alias (CNAME or DNAME) from b.example.com to C.example, out of the domain, where others may be able to publish it: publish the record at " + h + " itself, instead of an alias.",
+			"The TXT record at " + h +
+				" was found through an alias (CNAME or DNAME) that leads out of the domain, where others may be able to publish it: publish the record at " + h + " itself, instead of an alias."},
 		{"nothing yet", dnscheck.Unknown, "", found(), "Nothing is known yet of the TXT record at " + h + ".", ""},
 	}
 	for _, test := range tests {
@@ -138,7 +168,9 @@ func TestStateString(t *testing.T) {
 func ExampleVerdict_Sentence() {
 	v := dnscheck.Verdict{
 		State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, Host: "_verify.example.com",
-		Observations: []dnscheck.Observation{{Reason: dnscheck.ReasonOtherValue, Values: []string{"google-site-verification=abc", "v=spf1 -all"}}},
+		Observations: []dnscheck.Observation{
+			{Reason: dnscheck.ReasonOtherValue, Values: []string{"google-site-verification=abc", "v=spf1 -all"}},
+		},
 	}
 	fmt.Println(v.Sentence())
 	fmt.Println(v.Plain())

@@ -50,7 +50,8 @@ func (w *walk) askZone(ctx context.Context) (*zonePoll, error) {
 	p.timedOut = ctx.Err() != nil
 	w.recordReach(ctx, p)
 	if !p.any(serverAnswer.isUseful) {
-		err := fmt.Errorf("no name server of %s answered with authority: %s", shownHost(unrooted(w.zone.name)), p.firstError())
+		err := fmt.Errorf("no name server of %s answered with authority: %s",
+			shownHost(unrooted(w.zone.name)), p.firstError())
 		return p, &exchangeError{failureOf(w.observe(p)), err}
 	}
 	return p, nil
@@ -112,7 +113,8 @@ func (w *walk) recordReach(ctx context.Context, p *zonePoll) {
 		if p.any(serverAnswer.isLame) {
 			why = "cannot be reached: another server answers in their place: port 53 is redirected on the way."
 		}
-		w.unreachable = w.reach.silent(time.Now(), "the name servers of "+shownHost(unrooted(p.zone.name))+" "+why+" "+p.firstError())
+		w.unreachable = w.reach.silent(time.Now(),
+			"the name servers of "+shownHost(unrooted(p.zone.name))+" "+why+" "+p.firstError())
 	}
 }
 

@@ -86,13 +86,23 @@ func damages() []damage {
 		{"no question", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question = nil })},
 		{"question that is not counted", dnscheck.ReasonMalformed, octet(5, func(byte) byte { return 0 })},
 		{"question that is counted twice", dnscheck.ReasonMalformed, octet(5, func(byte) byte { return 2 })},
-		{"two questions", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question = append(m.Question, m.Question[0]) })},
-		{"wrong name in the question", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question[0].Name = "_verify.org-2.example.com." })},
-		{"parent name in the question", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question[0].Name = "example.com." })},
-		{"escaped dot in the question", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question[0].Name = `_verify\.org-1.example.com.` })},
-		{"wrong type in the question", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question[0].Qtype = dns.TypeSPF })},
-		{"wrong class in the question", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question[0].Qclass = dns.ClassCHAOS })},
-		{"trailing garbage", dnscheck.ReasonMalformed, func(good []byte) []byte { return append(append([]byte(nil), good...), "more"...) }},
+		{
+			"two questions", dnscheck.ReasonMalformed,
+			changed(func(m *dns.Msg) { m.Question = append(m.Question, m.Question[0]) }),
+		},
+		{"wrong name in the question", dnscheck.ReasonMalformed,
+			changed(func(m *dns.Msg) { m.Question[0].Name = "_verify.org-2.example.com." })},
+		{"parent name in the question", dnscheck.ReasonMalformed,
+			changed(func(m *dns.Msg) { m.Question[0].Name = "example.com." })},
+		{"escaped dot in the question", dnscheck.ReasonMalformed,
+			changed(func(m *dns.Msg) { m.Question[0].Name = `_verify\.org-1.example.com.` })},
+		{"wrong type in the question", dnscheck.ReasonMalformed,
+			changed(func(m *dns.Msg) { m.Question[0].Qtype = dns.TypeSPF })},
+		{"wrong class in the question", dnscheck.ReasonMalformed,
+			changed(func(m *dns.Msg) { m.Question[0].Qclass = dns.ClassCHAOS })},
+		{"trailing garbage", dnscheck.ReasonMalformed, func(good []byte) []byte {
+			return append(append([]byte(nil), good...), "more"...)
+		}},
 		{"cut in a record", dnscheck.ReasonMalformed, func(good []byte) []byte { return good[:len(good)-3] }},
 		{"count of answers too high", dnscheck.ReasonMalformed, octet(7, func(b byte) byte { return b + 5 })},
 		{"count of answers too low", dnscheck.ReasonMalformed, octet(7, func(b byte) byte { return b - 1 })},
@@ -109,11 +119,19 @@ func damages() []damage {
 		}},
 		{"pointer past the end", dnscheck.ReasonMalformed, afterQuestion(record(0xFF, 0xFF)...)},
 		{"over-long name", dnscheck.ReasonMalformed, afterQuestion(record(append(overlong, 0)...)...)},
-		{"label of 64 bytes", dnscheck.ReasonMalformed, afterQuestion(record(append([]byte{64}, strings.Repeat("a", 64)+"\x00"...)...)...)},
+		{
+			"label of 64 bytes", dnscheck.ReasonMalformed,
+			afterQuestion(record(append([]byte{64}, strings.Repeat("a", 64)+"\x00"...)...)...),
+		},
 		{"reserved label type", dnscheck.ReasonMalformed, afterQuestion(record(0x80, 0)...)},
-		{"string longer than its record", dnscheck.ReasonMalformed, afterQuestion(0xC0, 12, 0, 16, 0, 1, 0, 0, 0, 9, 0, 2, 9, 'x')},
-		{"record longer than the message", dnscheck.ReasonMalformed, afterQuestion(0xC0, 12, 0, 16, 0, 1, 0, 0, 0, 9, 0, 9, 1, 'x')},
-		{"two OPT records", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.SetEdns0(1232, false); m.SetEdns0(1232, false) })},
+		{"string longer than its record", dnscheck.ReasonMalformed,
+			afterQuestion(0xC0, 12, 0, 16, 0, 1, 0, 0, 0, 9, 0, 2, 9, 'x')},
+		{"record longer than the message", dnscheck.ReasonMalformed,
+			afterQuestion(0xC0, 12, 0, 16, 0, 1, 0, 0, 0, 9, 0, 9, 1, 'x')},
+		{
+			"two OPT records", dnscheck.ReasonMalformed,
+			changed(func(m *dns.Msg) { m.SetEdns0(1232, false); m.SetEdns0(1232, false) }),
+		},
 		{"random bytes behind our id", dnscheck.ReasonMalformed, func(good []byte) []byte {
 			random := rand.New(rand.NewPCG(1, 2))
 			bad := append([]byte(nil), good[:2]...)
@@ -276,12 +294,17 @@ func TestTruncatedReplyIsFetchedByTCP(t *testing.T) {
 		reason dnscheck.Reason
 	}{
 		{"empty part", truncated(holding()).udp, holding(token), dnscheck.Present, dnscheck.ReasonFound},
-		{"part holds the token, the whole too", truncated(holding(token)).udp, holding(other, token), dnscheck.Present, dnscheck.ReasonFound},
-		{"part holds the token, the whole does not", truncated(holding(token)).udp, holding(other), dnscheck.Absent, dnscheck.ReasonOtherValue},
-		{"part lacks the token", truncated(holding(other)).udp, holding(other, token), dnscheck.Present, dnscheck.ReasonFound},
+		{"part holds the token, the whole too", truncated(holding(token)).udp, holding(other, token),
+			dnscheck.Present, dnscheck.ReasonFound},
+		{"part holds the token, the whole does not", truncated(holding(token)).udp, holding(other), dnscheck.Absent,
+			dnscheck.ReasonOtherValue},
+		{"part lacks the token", truncated(holding(other)).udp, holding(other, token),
+			dnscheck.Present, dnscheck.ReasonFound},
 		{"part ends in a record", halfway, holding(other, token), dnscheck.Present, dnscheck.ReasonFound},
-		{"part says that the name does not exist", truncated(nothing).udp, holding(token), dnscheck.Present, dnscheck.ReasonFound},
-		{"truncated over TCP too", truncated(holding(token)).udp, truncated(holding(token)), dnscheck.Unknown, dnscheck.ReasonMalformed},
+		{"part says that the name does not exist", truncated(nothing).udp, holding(token),
+			dnscheck.Present, dnscheck.ReasonFound},
+		{"truncated over TCP too", truncated(holding(token)).udp, truncated(holding(token)), dnscheck.Unknown,
+			dnscheck.ReasonMalformed},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -412,12 +435,15 @@ func TestAnswersAroundTheTimeout(t *testing.T) {
 		state  dnscheck.State
 		reason dnscheck.Reason
 	}{
-		{"just before", after(dnscheck.DefaultTimeout-time.Millisecond, holding(token)), nil, dnscheck.Present, dnscheck.ReasonFound},
-		{"just after", after(dnscheck.DefaultTimeout+time.Millisecond, holding(token)), nil, dnscheck.Unknown, dnscheck.ReasonTimeout},
-		{"late yes, while TCP says no", after(dnscheck.DefaultTimeout+time.Millisecond, holding(token)), memoryTCP(func(query []byte, conn net.Conn) {
-			time.Sleep(time.Second)
-			holding(other).tcp(query, conn)
-		}), dnscheck.Absent, dnscheck.ReasonOtherValue},
+		{"just before", after(dnscheck.DefaultTimeout-time.Millisecond, holding(token)), nil,
+			dnscheck.Present, dnscheck.ReasonFound},
+		{"just after", after(dnscheck.DefaultTimeout+time.Millisecond, holding(token)), nil, dnscheck.Unknown,
+			dnscheck.ReasonTimeout},
+		{"late yes, while TCP says no", after(dnscheck.DefaultTimeout+time.Millisecond, holding(token)),
+			memoryTCP(func(query []byte, conn net.Conn) {
+				time.Sleep(time.Second)
+				holding(other).tcp(query, conn)
+			}), dnscheck.Absent, dnscheck.ReasonOtherValue},
 		{"never", func([]byte, func([]byte)) {}, nil, dnscheck.Unknown, dnscheck.ReasonTimeout},
 	}
 	for _, test := range tests {
@@ -490,7 +516,8 @@ func TestQueryAsItGoesOut(t *testing.T) {
 	}))
 	look(t, c)
 	q := queries.seen()[0]
-	if len(q.Question) != 1 || !asksFor(q, host) || q.Question[0].Qtype != dns.TypeTXT || q.Question[0].Qclass != dns.ClassINET {
+	if len(q.Question) != 1 || !asksFor(q, host) || q.Question[0].Qtype != dns.TypeTXT ||
+		q.Question[0].Qclass != dns.ClassINET {
 		t.Errorf("question %v, want the TXT records of %s", q.Question, host)
 	}
 	if !q.RecursionDesired || !q.AuthenticatedData || q.CheckingDisabled {

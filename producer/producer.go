@@ -126,8 +126,9 @@ func (r Row) run() (run ledger.NewRun, content []byte, err error) {
 	}
 	run = ledger.NewRun{
 		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(r.Kind),
-		Description: ledger.Description{Label: r.Label, Format: intake.FormatJSONL, Priority: string(r.Priority), GiveUp: r.GiveUp},
-		Control:     ledger.Control{NotBefore: r.NotBefore},
+		Description: ledger.Description{Label: r.Label, Format: intake.FormatJSONL,
+			Priority: string(r.Priority), GiveUp: r.GiveUp},
+		Control: ledger.Control{NotBefore: r.NotBefore},
 	}
 	if kind.Together > 0 {
 		run.Group, run.BatchWait = row.Organization(), max(cmp.Or(r.BatchWait, tasks.DefaultBatchWait), 0)

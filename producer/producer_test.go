@@ -53,12 +53,14 @@ func TestSubmitAsAFile(t *testing.T) {
 	for kind, row := range rows {
 		t.Run(kind, func(t *testing.T) {
 			ctx, name := t.Context(), strings.ReplaceAll(kind, ":", "-")
-			id, err := p.Submit(ctx, producer.Row{ID: name, Kind: kind, Row: []byte(strings.ReplaceAll(row, `:"`, ` : "`)), GiveUp: time.Hour})
+			id, err := p.Submit(ctx, producer.Row{ID: name, Kind: kind,
+				Row: []byte(strings.ReplaceAll(row, `:"`, ` : "`)), GiveUp: time.Hour})
 			if err != nil || id != name {
 				t.Fatalf("id %s, %v", id, err)
 			}
 			file := intake.Input{Name: "rows.jsonl", Kind: kind, Rows: strings.NewReader(row)}
-			if _, err := in.Submit(ctx, file, ledger.NewRun{ID: ledger.RunID(name + "-file"), Tenant: tasks.DefaultTenant, Description: ledger.Description{GiveUp: time.Hour, BatchWait: tasks.DefaultBatchWait}}); err != nil {
+			if _, err := in.Submit(ctx, file, ledger.NewRun{ID: ledger.RunID(name + "-file"), Tenant: tasks.DefaultTenant,
+				Description: ledger.Description{GiveUp: time.Hour, BatchWait: tasks.DefaultBatchWait}}); err != nil {
 				t.Fatal(err)
 			}
 			single, content := submitted(t, rdb, name)
@@ -68,7 +70,8 @@ func TestSubmitAsAFile(t *testing.T) {
 			}
 			about := single.Description
 			about.Single, about.Digest = false, run.Digest
-			if fmt.Sprint(about) != fmt.Sprint(run.Description) || single.Kind != run.Kind || single.Tenant != run.Tenant || single.Rows != 1 || single.Staged() {
+			if fmt.Sprint(about) != fmt.Sprint(run.Description) || single.Kind != run.Kind || single.Tenant != run.Tenant ||
+				single.Rows != 1 || single.Staged() {
 				t.Errorf("run %+v, want as %+v", single, run)
 			}
 		})
@@ -96,7 +99,8 @@ func TestSubmitProperties(t *testing.T) {
 	}
 	run, _ := submitted(t, rdb, ids[0])
 	about := run.Description
-	if run.Tenant != "acme" || about.Label != row.Label || about.Priority != "normal" || about.GiveUp != time.Minute || !run.NotBefore.Equal(later) {
+	if run.Tenant != "acme" || about.Label != row.Label || about.Priority != "normal" || about.GiveUp != time.Minute ||
+		!run.NotBefore.Equal(later) {
 		t.Errorf("run %+v", run)
 	}
 }
@@ -117,11 +121,15 @@ func TestSubmitRefuses(t *testing.T) {
 		"rows of sweeps": {func(r *producer.Row) { r.Kind = tasks.TypeRecheck }, "kind: "},
 		"no row":         {func(r *producer.Row) { r.Row = nil }, "row a: "},
 		"two rows":       {func(r *producer.Row) { r.Row = append(bytes.Clone(r.Row), r.Row...) }, "row a: "},
-		"unknown member": {func(r *producer.Row) { r.Row = []byte(`{"organization_id":"o","client_id":"c","clientid":"c"}`) }, `unknown member "clientid"`},
-		"member twice":   {func(r *producer.Row) { r.Row = []byte(`{"organization_id":"o","client_id":"c","client_id":"d"}`) }, "client_id"},
+		"unknown member": {func(r *producer.Row) { r.Row = []byte(`{"organization_id":"o","client_id":"c","clientid":"c"}`) },
+			`unknown member "clientid"`},
+		"member twice": {func(r *producer.Row) {
+			r.Row = []byte(`{"organization_id":"o","client_id":"c","client_id":"d"}`)
+		}, "client_id"},
 		"member missing": {func(r *producer.Row) { r.Row = []byte(`{"organization_id":"o"}`) }, "client_id"},
-		"bad id":         {func(r *producer.Row) { r.Row = []byte(`{"organization_id":"o/../p","client_id":"c"}`) }, "organization_id"},
-		"too long":       {func(r *producer.Row) { r.Row = bytes.Repeat([]byte(" "), 2<<20) }, "bytes"},
+		"bad id": {func(r *producer.Row) { r.Row = []byte(`{"organization_id":"o/../p","client_id":"c"}`) },
+			"organization_id"},
+		"too long": {func(r *producer.Row) { r.Row = bytes.Repeat([]byte(" "), 2<<20) }, "bytes"},
 	} {
 		r := good
 		c.change(&r)
@@ -173,7 +181,8 @@ func TestSubmitAtOnce(t *testing.T) {
 		submitters.Go(func() {
 			client := i % n
 			row := fmt.Appendf(nil, `{"organization_id":"org_1","client_id":"client_%d"}`, client)
-			if _, err := p.Submit(t.Context(), producer.Row{ID: fmt.Sprint("row-", client), Kind: producer.Remove, Row: row, BatchWait: -1}); err != nil {
+			if _, err := p.Submit(t.Context(), producer.Row{ID: fmt.Sprint("row-", client), Kind: producer.Remove, Row: row,
+				BatchWait: -1}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -201,7 +210,8 @@ func TestSubmitToANewerRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := redistest.Keys(t, "*")
-	_, err := producer.New(rdb).Submit(t.Context(), producer.Row{ID: "a", Kind: producer.Remove, Row: []byte(rows[producer.Remove])})
+	_, err := producer.New(rdb).Submit(t.Context(), producer.Row{ID: "a", Kind: producer.Remove,
+		Row: []byte(rows[producer.Remove])})
 	if err == nil || !strings.Contains(err.Error(), "newer orgops") || len(redistest.Keys(t, "*")) != len(before) {
 		t.Errorf("submitted: %v", err)
 	}
@@ -222,7 +232,8 @@ func TestBatchWait(t *testing.T) {
 			t.Errorf("%v: %+v, want %v", c.wait, run.Description, c.want)
 		}
 	}
-	if _, err := producer.New(rdb).Submit(t.Context(), producer.Row{Kind: producer.Remove, Row: removal, BatchWait: time.Hour}); err == nil {
+	if _, err := producer.New(rdb).Submit(t.Context(),
+		producer.Row{Kind: producer.Remove, Row: removal, BatchWait: time.Hour}); err == nil {
 		t.Error("a wait of an hour is accepted")
 	}
 }

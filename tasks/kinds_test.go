@@ -21,7 +21,8 @@ func TestKinds(t *testing.T) {
 			t.Errorf("kind %s: command %q, label %q", k.Name, k.Command, k.Label)
 		}
 		commands[k.Command] = true
-		if k.WholeObject != (len(k.Columns) == 0) || !k.WholeObject && (k.Columns[0].Name != "organization_id" || !k.Columns[1].Required) {
+		if k.WholeObject != (len(k.Columns) == 0) ||
+			!k.WholeObject && (k.Columns[0].Name != "organization_id" || !k.Columns[1].Required) {
 			t.Errorf("kind %s: columns %v, whole object %t", k.Name, k.Columns, k.WholeObject)
 		}
 		isOpen := slices.ContainsFunc(open, func(o tasks.Kind) bool { return o.Name == k.Name })
@@ -69,7 +70,8 @@ func TestParse(t *testing.T) {
 		{"verify, no organization", tasks.TypeVerify, row("discovery_domain_id", "d"), tasks.Defaults{}, "organization_id"},
 		{"verify, no domain", tasks.TypeVerify, row("organization_id", "o"), tasks.Defaults{}, "discovery_domain_id"},
 		{"verify, host", tasks.TypeVerify, verifyRow("verification_host", "a b"), tasks.Defaults{}, "verification_host"},
-		{"verify, long token", tasks.TypeVerify, verifyRow("verification_txt", strings.Repeat("x", 5000)), tasks.Defaults{}, "verification_txt"},
+		{"verify, long token", tasks.TypeVerify, verifyRow("verification_txt", strings.Repeat("x", 5000)),
+			tasks.Defaults{}, "verification_txt"},
 		{"update", tasks.TypeUpdate, verifyRow("status", "pending"), tasks.Defaults{}, ""},
 		{"update of nothing", tasks.TypeUpdate, verifyRow(), tasks.Defaults{}, "status"},
 		{"update by defaults", tasks.TypeUpdate, verifyRow(), pending, ""},
@@ -78,7 +80,8 @@ func TestParse(t *testing.T) {
 		{"remove, no client", tasks.TypeRemove, row("organization_id", "o"), tasks.Defaults{}, "client_id"},
 		{"remove, bad client", tasks.TypeRemove, row("organization_id", "o", "client_id", "a/b"), tasks.Defaults{}, "a/b"},
 		{"create", tasks.TypeCreate, template, tasks.Defaults{}, ""},
-		{"create, unknown claim", tasks.TypeCreate, strings.Replace(template, "portrait", "shoe_size", 1), tasks.Defaults{}, "shoe_size"},
+		{"create, unknown claim", tasks.TypeCreate, strings.Replace(template, "portrait", "shoe_size", 1),
+			tasks.Defaults{}, "shoe_size"},
 		{"create, no object", tasks.TypeCreate, `[]`, tasks.Defaults{}, "object"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -109,7 +112,8 @@ func TestContentAsJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := r.Content()
-		if whole := `{"organization_id":"o","discovery_domain_id":"d","verification_txt":` + string(want) + `}`; err != nil || string(got) != whole {
+		if whole := `{"organization_id":"o","discovery_domain_id":"d","verification_txt":` + string(want) + `}`; err != nil ||
+			string(got) != whole {
 			t.Errorf("%s, %v, want %s", got, err, whole)
 		}
 	}

@@ -32,7 +32,8 @@ Examples:
 	Proves:   true,
 	Requests: 2, // a GET, to prove it, and the PATCH
 	check: func(r *Row) error {
-		return VerifyRow{OrganizationID: r.values[0], DiscoveryDomainID: r.values[1], VerificationHost: r.values[2], VerificationTXT: r.values[3]}.Validate()
+		return VerifyRow{OrganizationID: r.values[0], DiscoveryDomainID: r.values[1], VerificationHost: r.values[2],
+			VerificationTXT: r.values[3]}.Validate()
 	},
 }
 
@@ -96,10 +97,12 @@ func CheckProvable(domain, host string) error {
 	if dnscheck.Within(host, domain) {
 		return nil
 	}
-	return fmt.Errorf("the record's verification host %.260q is not below its domain %.260q, so a proof there proves nothing about the domain", host, domain)
+	return fmt.Errorf(
+		"the record's verification host %.260q is not below its domain %.260q, so a proof there proves nothing about the domain", host, domain)
 }
 
 // CheckDomainIDs returns an error unless both ids have their form.
 func CheckDomainIDs(organization, domain string) error {
-	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
+	return errors.Join(apiclient.CheckID("organization_id", organization),
+		apiclient.CheckID("discovery_domain_id", domain))
 }

@@ -52,7 +52,8 @@ func run(ctx context.Context, selected []string) (missed int, err error) {
 	tests.SetLimit(runtime.NumCPU())
 	for i, line := range strings.Split(string(table), "\n") {
 		line = strings.TrimSpace(line)
-		chosen := len(selected) == 0 || slices.ContainsFunc(selected, func(s string) bool { return strings.Contains(line, s) })
+		chosen := len(selected) == 0 ||
+			slices.ContainsFunc(selected, func(s string) bool { return strings.Contains(line, s) })
 		if line == "" || line[0] == '#' || !chosen {
 			continue
 		}
@@ -101,7 +102,8 @@ func remove(ctx context.Context, work, line string) error {
 	if n := strings.Count(string(text[body[0]:body[1]]), before); n != 1 {
 		return fmt.Errorf("%s has the code %d times: follow the code", function, n)
 	}
-	changed := string(text[:body[0]]) + strings.Replace(string(text[body[0]:body[1]]), before, strings.TrimSpace(after), 1) + string(text[body[1]:])
+	changed := string(text[:body[0]]) + strings.Replace(string(text[body[0]:body[1]]), before, strings.TrimSpace(after),
+		1) + string(text[body[1]:])
 	mutant, overlay := filepath.Join(work, file), filepath.Join(work, "overlay.json")
 	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutant}})
 	if err != nil {
@@ -113,7 +115,8 @@ func remove(ctx context.Context, work, line string) error {
 	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
 		return err
 	}
-	output, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-timeout=180s", "-overlay", overlay, "-run", fields[1], "./dnscheck").CombinedOutput()
+	output, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-timeout=180s", "-overlay", overlay, "-run",
+		fields[1], "./dnscheck").CombinedOutput()
 	switch {
 	case err == nil:
 		return fmt.Errorf("%s DOES NOT FAIL without it", fields[1])

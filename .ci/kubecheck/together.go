@@ -41,7 +41,8 @@ func together(all []runtime.Object) (failed []error) {
 	for _, object := range all {
 		switch o := object.(type) {
 		case *core.Service:
-			failed = append(failed, reaches("service "+o.Name, labels.SelectorFromSet(o.Spec.Selector), pods, servicePorts(o))...)
+			failed = append(failed, reaches("service "+o.Name, labels.SelectorFromSet(o.Spec.Selector),
+				pods, servicePorts(o))...)
 		case *policy.PodDisruptionBudget:
 			failed = append(failed, reaches("poddisruptionbudget "+o.Name, selectorOf(o.Spec.Selector), pods, nil)...)
 		case *networking.NetworkPolicy:
@@ -134,7 +135,8 @@ func (w workload) restricted() (failed []error) {
 			no("may gain privileges")
 		case s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem:
 			no("can write to its root")
-		case s.Capabilities == nil || len(s.Capabilities.Drop) != 1 || s.Capabilities.Drop[0] != "ALL" || len(s.Capabilities.Add) > 0:
+		case s.Capabilities == nil || len(s.Capabilities.Drop) != 1 || s.Capabilities.Drop[0] != "ALL" ||
+			len(s.Capabilities.Add) > 0:
 			no("keeps capabilities")
 		}
 		if _, tag, _ := strings.Cut(c.Image[strings.LastIndex(c.Image, "/")+1:], ":"); tag == "" || tag == "latest" {

@@ -20,7 +20,8 @@ func (w workload) redisUser(all []runtime.Object) (failed []error) {
 			continue
 		}
 		if file := path.Base(env["ORGOPS_REDIS_PASSWORD_FILE"]); file != "redis-"+at.User.Username() {
-			failed = append(failed, fmt.Errorf("%s: %s is to log in to Redis as %q with the password in %s", w.name, c.Name, at.User.Username(), file))
+			failed = append(failed, fmt.Errorf("%s: %s is to log in to Redis as %q with the password in %s", w.name, c.Name,
+				at.User.Username(), file))
 		}
 	}
 	return failed

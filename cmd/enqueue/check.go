@@ -63,7 +63,8 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	checked, missing := 0, 0
-	for found, err := range inOrder(ctx, records, func(ctx context.Context, r status.TXTRecord) (status.CheckResult, error) {
+	for found, err := range inOrder(ctx, records, func(ctx context.Context,
+		r status.TXTRecord) (status.CheckResult, error) {
 		return status.Check(ctx, checker, r)
 	}) {
 		if err != nil {
@@ -97,10 +98,12 @@ func (c *checkCommand) settle(ctx context.Context, t *tool) {
 		if len(dns.Resolvers) == 0 {
 			c.Resolvers = dnscheck.DefaultResolvers()
 		} else {
-			t.log.InfoContext(ctx, "querying the resolvers of the tenant's workers", "tenant", c.Tenant, "resolvers", dns.Resolvers)
+			t.log.InfoContext(ctx, "querying the resolvers of the tenant's workers", "tenant", c.Tenant,
+				"resolvers", dns.Resolvers)
 			c.Resolvers, c.ResolverQuorum = dns.Resolvers, cmp.Or(c.ResolverQuorum, dns.Quorum)
 		}
-		c.DNSMode, c.RequireDNSSEC, c.RefuseAliases = cmp.Or(c.DNSMode, dns.Mode), c.RequireDNSSEC || dns.RequireDNSSEC, c.RefuseAliases || dns.RefuseAliases
+		c.DNSMode, c.RequireDNSSEC, c.RefuseAliases = cmp.Or(c.DNSMode, dns.Mode), c.RequireDNSSEC || dns.RequireDNSSEC,
+			c.RefuseAliases || dns.RefuseAliases
 	}
 	c.DNSMode = cmp.Or(c.DNSMode, dnscheck.ModeAuto.String())
 }
@@ -154,10 +157,12 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, e
 		return status.TXTRecord{}, err
 	case found.Record == nil:
 		return status.TXTRecord{}, cli.Fixed(
-			fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no open row of tenant %s names it", c.Domain, c.Org, c.Tenant),
+			fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no open row of tenant %s names it",
+				c.Domain, c.Org, c.Tenant),
 			"submit the domain again (enqueue domains verify), or name the record by --host and --txt")
 	}
-	return status.TXTRecord{Organization: c.Org, ID: c.Domain, Host: found.Record.Host, TXT: found.Record.TXT, Domain: found.Record.Domain}, nil
+	return status.TXTRecord{Organization: c.Org, ID: c.Domain, Host: found.Record.Host, TXT: found.Record.TXT,
+		Domain: found.Record.Domain}, nil
 }
 
 // rows returns the records of the file: any rows of domains verify that have host and value.
@@ -204,7 +209,8 @@ func (c *checkCommand) read(file *rowsFile) (*intake.Reader, error) {
 
 // inOrder yields the results of check for the records, in their order. At most rowsAtOnce
 // checks are running. It ends after an error of a record or of the context.
-func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error], check func(context.Context, status.TXTRecord) (status.CheckResult, error)) iter.Seq2[status.CheckResult, error] {
+func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error],
+	check func(context.Context, status.TXTRecord) (status.CheckResult, error)) iter.Seq2[status.CheckResult, error] {
 	type outcome struct {
 		found status.CheckResult
 		err   error

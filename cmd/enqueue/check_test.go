@@ -112,13 +112,15 @@ func TestRowsAreCheckedConcurrently(t *testing.T) {
 func TestRowsEndWithAnError(t *testing.T) {
 	broken := errors.New("line 3 is broken")
 	records := func(yield func(status.TXTRecord, error) bool) {
-		_ = yield(status.TXTRecord{Host: "first"}, nil) && yield(status.TXTRecord{Host: "second"}, nil) && yield(status.TXTRecord{}, broken) && yield(status.TXTRecord{Host: "fourth"}, nil)
+		_ = yield(status.TXTRecord{Host: "first"}, nil) && yield(status.TXTRecord{Host: "second"}, nil) &&
+			yield(status.TXTRecord{}, broken) && yield(status.TXTRecord{Host: "fourth"}, nil)
 	}
 	var hosts []string
 	var failed error
-	for found, err := range inOrder(t.Context(), records, func(_ context.Context, r status.TXTRecord) (status.CheckResult, error) {
-		return status.CheckResult{TXTRecord: r}, nil
-	}) {
+	for found, err := range inOrder(t.Context(), records,
+		func(_ context.Context, r status.TXTRecord) (status.CheckResult, error) {
+			return status.CheckResult{TXTRecord: r}, nil
+		}) {
 		if failed = err; err == nil {
 			hosts = append(hosts, found.Host)
 		}
@@ -138,7 +140,8 @@ func TestCheckQueriesTheTenantsResolvers(t *testing.T) {
 	t.Cleanup(func() { _ = box.Close() })
 	box.SetTXT("_v.shop.example", "token")
 	client := redistest.New(t)
-	err = tenant.Announce(t.Context(), client, tenant.Announced{Tenant: "acme", Rate: "2/s", DNS: tenant.DNS{Resolvers: box.DNSAddrs(), Quorum: 3, Mode: "resolvers"}})
+	err = tenant.Announce(t.Context(), client, tenant.Announced{Tenant: "acme", Rate: "2/s",
+		DNS: tenant.DNS{Resolvers: box.DNSAddrs(), Quorum: 3, Mode: "resolvers"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +153,8 @@ func TestCheckQueriesTheTenantsResolvers(t *testing.T) {
 		return status, out.String(), log.String()
 	}
 	status, stdout, stderr := asked(nil, "--tenant", "acme", "--json")
-	if status != 0 || !strings.Contains(stdout, `"quorum":3,"resolvers":3`) || !strings.Contains(stderr, "querying the resolvers of the tenant's workers") {
+	if status != 0 || !strings.Contains(stdout, `"quorum":3,"resolvers":3`) ||
+		!strings.Contains(stderr, "querying the resolvers of the tenant's workers") {
 		t.Errorf("status %d, stdout %s\nstderr %s", status, stdout, stderr)
 	}
 	for _, env := range [][]string{nil, {"ORGOPS_RESOLVERS=" + box.DNSAddr()}} { // by a flag, and by the environment
@@ -159,7 +163,8 @@ func TestCheckQueriesTheTenantsResolvers(t *testing.T) {
 			args = append(args, "--resolvers", box.DNSAddr())
 		}
 		status, stdout, stderr = asked(env, args...)
-		if status != cli.StatusRejected || !strings.Contains(stdout, "too_few_resolvers") || strings.Contains(stderr, "tenant's workers") {
+		if status != cli.StatusRejected || !strings.Contains(stdout, "too_few_resolvers") ||
+			strings.Contains(stderr, "tenant's workers") {
 			t.Errorf("status %d, stdout %s\nstderr %s", status, stdout, stderr)
 		}
 	}

@@ -25,7 +25,8 @@ func (t *tool) printEffect(ctx context.Context, run, effect string) error {
 }
 
 // change calls f for a run, and prints its effect.
-func (t *tool) change(ctx context.Context, run, what string, f func(context.Context, *runs.Ledger, string) (string, error)) error {
+func (t *tool) change(ctx context.Context, run, what string,
+	f func(context.Context, *runs.Ledger, string) (string, error)) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
@@ -81,7 +82,8 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 	if err == nil && r.Parent != "" && r.Total() > 0 {
 		// Without it the parent's rows could be retried, and carried out, once more.
 		if _, gone := t.ledger.Get(ctx, r.Parent); !errors.Is(gone, ledger.ErrNotFound) {
-			return cli.Fixed(fmt.Errorf("run %s has retried rows of run %s, which would be forgotten", r.ID, r.Parent), "first delete that run: enqueue runs delete %s", r.Parent)
+			return cli.Fixed(fmt.Errorf("run %s has retried rows of run %s, which would be forgotten", r.ID, r.Parent),
+				"first delete that run: enqueue runs delete %s", r.Parent)
 		}
 	}
 	if err == nil {

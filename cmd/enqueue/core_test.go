@@ -38,7 +38,8 @@ func firstSegment(ctx context.Context, l *runs.Ledger, run string) (ledger.Segme
 }
 
 // release releases a row. Others that are released with it are given back.
-func release(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, row ledger.Row) (ledger.Token, ledger.ReleasedRow, error) {
+func release(ctx context.Context, core *ledger.Ledger, seg ledger.Segment,
+	row ledger.Row) (ledger.Token, ledger.ReleasedRow, error) {
 	released, err := core.Release(ctx, seg, ledger.Quota{First: 250, Check: 250, Ready: 250})
 	if err != nil {
 		return released.Token, ledger.ReleasedRow{}, err
@@ -85,7 +86,8 @@ func (e executed) request(ctx context.Context, core *ledger.Ledger, seg ledger.S
 }
 
 // settle ends the execution of a row, or settles one that is not executed.
-func (e executed) settle(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, item int64, outcome, detail string) error {
+func (e executed) settle(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, item int64,
+	outcome, detail string) error {
 	result := ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}
 	if nonce, ok := e[e.key(string(seg.Run), item)]; ok {
 		return effective(core.End(ctx, seg, nonce, ledger.RowEnd{Row: ledger.Row(item), Ending: result}))
@@ -94,7 +96,8 @@ func (e executed) settle(ctx context.Context, core *ledger.Ledger, seg ledger.Se
 }
 
 // note executes a row once, so that it waits with outcome and reason.
-func (e executed) note(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, item int64, note string, after time.Duration) error {
+func (e executed) note(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, item int64, note string,
+	after time.Duration) error {
 	if err := e.begin(ctx, core, seg, item); err != nil {
 		return err
 	}
@@ -153,7 +156,8 @@ func verify(ts *testscript.TestScript, args []string, change func(*handlers.Veri
 	}
 	box := zone(ts)
 	box.AddDomain(args[2], sandbox.Domain{ID: args[3], Domain: args[4], Host: args[5], TXT: txt})
-	api, err := apiclient.New(apiclient.Config{BaseURL: box.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(box.Token()))})
+	api, err := apiclient.New(apiclient.Config{BaseURL: box.BaseURL(),
+		Tokens: apiclient.StaticToken(apiclient.NewSecret(box.Token()))})
 	ts.Check(err)
 	defer api.CloseIdle()
 	var resolvers []dnscheck.Resolver
@@ -187,8 +191,9 @@ func executeRow(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, ro
 		return err
 	}
 	worker := engine.New(engine.Config{
-		Tenant: run.Tenant, Ledger: core, Session: ledger.NewSessionID(), Handlers: map[ledger.Kind]engine.Handler{run.Kind: h},
-		Logger: slog.New(slog.DiscardHandler),
+		Tenant: run.Tenant, Ledger: core, Session: ledger.NewSessionID(),
+		Handlers: map[ledger.Kind]engine.Handler{run.Kind: h},
+		Logger:   slog.New(slog.DiscardHandler),
 	})
 	_ = worker.ProcessTask(ctx, asynq.NewTask(string(run.Kind), payload))
 	return nil

@@ -50,7 +50,8 @@ func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 
 // readDomain checks the name, connects to read, and returns the domain with its newest rows.
 func (t *tool) readDomain(ctx context.Context, name status.DomainName, rows int) (status.Domain, error) {
-	if err := errors.Join(apiclient.CheckID("org", name.Organization), apiclient.CheckID("domain", name.ID), tasks.CheckTenant(name.Tenant)); err != nil {
+	if err := errors.Join(apiclient.CheckID("org", name.Organization), apiclient.CheckID("domain", name.ID),
+		tasks.CheckTenant(name.Tenant)); err != nil {
 		return status.Domain{}, cli.Usage(err)
 	}
 	if err := t.connectToRead(ctx); err != nil {
@@ -63,9 +64,11 @@ func (t *tool) readDomain(ctx context.Context, name status.DomainName, rows int)
 func nothing(c *domainCommand, h status.Domain) error {
 	what := fmt.Sprintf("no run of tenant %s has a row about domain %s of organization %s", c.Tenant, c.Domain, c.Org)
 	if h.Other != "" {
-		return cli.Fixed(fmt.Errorf("%s; but organization %.128q has that domain", what, h.Other), "name that organization by --org")
+		return cli.Fixed(fmt.Errorf("%s; but organization %.128q has that domain", what, h.Other),
+			"name that organization by --org")
 	}
-	return cli.Fixed(fmt.Errorf("%s (runs are deleted %d days after their end)", what, int(ledger.Retention/(24*time.Hour))),
+	return cli.Fixed(fmt.Errorf("%s (runs are deleted %d days after their end)", what,
+		int(ledger.Retention/(24*time.Hour))),
 		"to verify it: enqueue domains verify --tenant %s --org %s --domain %s", c.Tenant, c.Org, c.Domain)
 }
 
@@ -95,7 +98,8 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	if !ok {
-		return cli.Fixed(fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it", c.Domain, c.Tenant),
+		return cli.Fixed(fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it",
+			c.Domain, c.Tenant),
 			"to check all verified domains now: enqueue domains sweep --tenant %s", c.Tenant)
 	}
 	if t.JSON {

@@ -24,7 +24,8 @@ func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 	}
 	settings, announced, err := t.announced(ctx, name)
 	if err != nil {
-		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", name, "rate", assumed.Rate, "error", err)
+		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", name, "rate",
+			assumed.Rate, "error", err)
 	}
 	if !announced {
 		settings = assumed
@@ -40,12 +41,14 @@ func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 	}
 	left, burst := limit.Effective()
 	p := submissionPlan{Plan: status.Plan{DryRun: true, Kind: in.Kind, Tenant: name, Plan: plan}, pacing: pacing{
-		Rate: settings.Rate, Reserve: settings.Reserve, Announced: announced, Seconds: int64(timeAt(left, burst, plan.Calls) / time.Second),
+		Rate: settings.Rate, Reserve: settings.Reserve, Announced: announced,
+		Seconds: int64(timeAt(left, burst, plan.Calls) / time.Second),
 	}}
 	if err := t.print(p); err != nil || plan.Invalid.Total == 0 {
 		return err
 	}
-	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", plan.Invalid.Total, plan.Rows)}
+	return &cli.StatusError{Status: cli.StatusRejected,
+		Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", plan.Invalid.Total, plan.Rows)}
 }
 
 // submissionPlan is the estimate of a submission.
@@ -57,9 +60,10 @@ type submissionPlan struct {
 // pacing is the rate of a tenant, and how long requests take at it.
 type pacing struct {
 	Rate      string  `json:"rate"`
-	Reserve   float64 `json:"reserve"`           // the share of the rate that is left to others
-	Announced bool    `json:"rate_announced"`    // by a worker; else it is the default
-	Seconds   int64   `json:"seconds,omitempty"` // that the requests take; 0: the rate is unlimited, or their number is not known
+	Reserve   float64 `json:"reserve"`        // the share of the rate that is left to others
+	Announced bool    `json:"rate_announced"` // by a worker; else it is the default
+	// that the requests take; 0: the rate is unlimited, or their number is not known
+	Seconds int64 `json:"seconds,omitempty"`
 }
 
 // Write writes the plan as text.
@@ -108,5 +112,6 @@ func (p pacing) time(unlimited, share, more string) string {
 	if p.Announced {
 		whose = "the tenant's rate"
 	}
-	return fmt.Sprintf("at least %s, at %s%s (%s, %g %% of it left to others%s)", time.Duration(p.Seconds)*time.Second, share, whose, p.Rate, 100*p.Reserve, more)
+	return fmt.Sprintf("at least %s, at %s%s (%s, %g %% of it left to others%s)", time.Duration(p.Seconds)*time.Second,
+		share, whose, p.Rate, 100*p.Reserve, more)
 }

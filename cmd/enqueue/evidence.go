@@ -58,5 +58,7 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
 		return now.Add(-age), nil
 	}
-	return time.Time{}, fmt.Errorf("since: want a date such as 2026-11-01, a time such as 2026-11-01T08:00:00Z, or an age such as 24h, got %.40q", text)
+	return time.Time{},
+		fmt.Errorf(
+			"since: want a date such as 2026-11-01, a time such as 2026-11-01T08:00:00Z, or an age such as 24h, got %.40q", text)
 }

@@ -74,7 +74,9 @@ func parseNotBefore(text string, now time.Time) (time.Time, error) {
 	}
 	switch {
 	case err != nil:
-		return time.Time{}, fmt.Errorf("not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h, got %.40q", text)
+		return time.Time{},
+			fmt.Errorf(
+				"not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h, got %.40q", text)
 	case !at.After(now):
 		return time.Time{}, fmt.Errorf("not-before: %s is in the past", at.UTC().Format(time.RFC3339))
 	}

@@ -320,7 +320,8 @@ func executeRows(t *testing.T, l *runs.Ledger, rows int) {
 	}
 	r, err := l.Get(t.Context(), "job")
 	if err != nil || !r.Ended() || r.Total() != int64(rows) || r.Counts["done"] != int64(rows) || len(ran) != rows {
-		t.Errorf("ended %v: %d rows, %d different ones run, counts %v, %v: want %d done", r.EndedAt, r.Total(), len(ran), r.Counts, err, rows)
+		t.Errorf("ended %v: %d rows, %d different ones run, counts %v, %v: want %d done", r.EndedAt, r.Total(),
+			len(ran), r.Counts, err, rows)
 	}
 	if all, err := l.List(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%d runs, %v: want one", len(all), err)
@@ -399,7 +400,8 @@ func TestRedisKilledUnderAProducer(t *testing.T) {
 			}
 			server.Kill()
 			close(g.opened)
-			await(t, "the producer to say that Redis is away", func() bool { return strings.Contains(p.errors.String(), "Redis unavailable: retrying") })
+			await(t, "the producer to say that Redis is away",
+				func() bool { return strings.Contains(p.errors.String(), "Redis unavailable: retrying") })
 			server.Restart()
 			p.ends(t)
 			l := runs.New(server.Client())

@@ -15,13 +15,16 @@ import (
 // checkPending refuses flags that --pending excludes.
 func (c *verifyCommand) checkPending() error {
 	if other := firstGiven(
-		flag{c.File != "", "a file"}, flag{c.Domain != "", "--domain"}, flag{c.SkipInvalid, "--skip-invalid"}, flag{c.Rejected != "", "--rejected"},
+		flag{c.File != "", "a file"}, flag{c.Domain != "", "--domain"}, flag{c.SkipInvalid, "--skip-invalid"},
+		flag{c.Rejected != "", "--rejected"},
 		flag{len(c.IgnoreColumns) > 0, "--ignore-columns"}, flag{c.NotBefore != "", "--not-before"},
 	); other != "" {
 		return cli.Usage(fmt.Errorf("--pending and %s do not go together: the rows are what the workers find pending", other))
 	}
 	if c.DryRun {
-		return cli.Usage(errors.New("--pending and --dry-run do not go together: how many rows there are is known once a worker has scanned the tenant"))
+		return cli.Usage(
+			errors.New(
+				"--pending and --dry-run do not go together: how many rows there are is known once a worker has scanned the tenant"))
 	}
 	return cli.Usage(ifGiven(c.Org, tasks.CheckOrganization))
 }
@@ -69,12 +72,14 @@ func (t *tool) started(ctx context.Context, run ledger.Run, created, seen, follo
 	case run.Ended():
 		t.log.InfoContext(ctx, "run has ended already", "run", run.ID, "rows", run.Total())
 	case run.Paused:
-		t.log.WarnContext(ctx, "run exists and is paused: resume it to continue", "run", run.ID, "command", "enqueue runs resume "+run.ID)
+		t.log.WarnContext(ctx, "run exists and is paused: resume it to continue", "run", run.ID, "command",
+			"enqueue runs resume "+run.ID)
 	case !created:
 		t.log.InfoContext(ctx, "run exists and continues", "run", run.ID, "rows", run.Rows, "settled", run.Settled())
 	}
 	if !seen {
-		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the run waits until one starts", "tenant", run.Tenant)
+		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the run waits until one starts", "tenant",
+			run.Tenant)
 	}
 	if t.JSON {
 		err = t.printJSON(status.RunOf(run))

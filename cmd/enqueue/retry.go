@@ -67,12 +67,15 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	}
 	t.printLeftOut(from, ledger.RunID(child))
 	if err == nil {
-		t.log.InfoContext(ctx, "failed rows submitted again", "run", sub.Run.ID, "parent", from.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
+		t.log.InfoContext(ctx, "failed rows submitted again", "run", sub.Run.ID, "parent", from.ID, "rows", sub.Rows, "tasks",
+			sub.Tasks, "settled_before", sub.Settled)
 	} else if !t.JSON {
 		fmt.Fprintln(t.Stdout, err)
 	}
 	if t.JSON {
-		return child, t.printJSON(submission{ID: ledger.RunID(child), Parent: from.ID, LeftOut: from.Counts[engine.InvalidRow], Submitted: sub})
+		return child,
+			t.printJSON(submission{ID: ledger.RunID(child), Parent: from.ID,
+				LeftOut: from.Counts[engine.InvalidRow], Submitted: sub})
 	}
 	return child, nil
 }
@@ -80,13 +83,16 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 // printLeftOut prints which rows a child does not retry, and how to proceed with them.
 func (t *tool) printLeftOut(from ledger.Run, child ledger.RunID) {
 	if n := from.Counts[engine.InvalidRow]; n > 0 {
-		fmt.Fprintf(t.Stderr, "invalid rows: %d, left out because they would be invalid again; to correct them: enqueue runs failed %s\n", n, from.ID)
+		fmt.Fprintf(t.Stderr,
+			"invalid rows: %d, left out because they would be invalid again; to correct them: enqueue runs failed %s\n",
+			n, from.ID)
 	}
 	for _, earlier := range from.Children {
 		if earlier == child {
 			break
 		}
-		fmt.Fprintf(t.Stderr, "rows that run %[1]s has retried are left out; those that failed there: enqueue runs retry %[1]s\n", earlier)
+		fmt.Fprintf(t.Stderr,
+			"rows that run %[1]s has retried are left out; those that failed there: enqueue runs retry %[1]s\n", earlier)
 	}
 }
 

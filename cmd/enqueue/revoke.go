@@ -53,7 +53,8 @@ Exit status: 1 if more domains qualify than may be revoked in seven days; none i
 }
 
 func (c *revokeCommand) check() error {
-	errs := []error{tasks.CheckTenant(c.Tenant), ifGiven(c.Org, tasks.CheckOrganization), ifGiven(c.ID, tasks.CheckRunID), ifGiven(c.Undo, tasks.CheckRunID)}
+	errs := []error{tasks.CheckTenant(c.Tenant), ifGiven(c.Org, tasks.CheckOrganization), ifGiven(c.ID, tasks.CheckRunID),
+		ifGiven(c.Undo, tasks.CheckRunID)}
 	if c.AbsentFor < 0 || c.Sweeps < 0 || c.Max < 0 || c.Rows < 1 {
 		errs = append(errs, errors.New("absent-for, sweeps, max and rows: want no negative number, and rows of 1 or more"))
 	}
@@ -61,7 +62,8 @@ func (c *revokeCommand) check() error {
 		errs = append(errs, errors.New("--dry-run and --follow do not go together: a dry run starts nothing to follow"))
 	}
 	other := firstGiven(
-		flag{c.Org != "", "--org"}, flag{c.AbsentFor != 0, "--absent-for"}, flag{c.Sweeps != 0, "--sweeps"}, flag{c.Max != 0, "--max"},
+		flag{c.Org != "", "--org"}, flag{c.AbsentFor != 0, "--absent-for"}, flag{c.Sweeps != 0, "--sweeps"},
+		flag{c.Max != 0, "--max"},
 		flag{len(c.Operator) > 0, "--operator"}, flag{c.DryRun, "--dry-run"},
 	)
 	if c.Undo != "" && other != "" {
@@ -122,7 +124,8 @@ func (p revocations) refusal() error {
 	if p.Chosen <= p.Most-p.Used {
 		return nil
 	}
-	return cli.Fixed(fmt.Errorf("%d domains qualify, and %d may be revoked in seven days, of which %d were", p.Chosen, p.Most, p.Used),
+	return cli.Fixed(fmt.Errorf("%d domains qualify, and %d may be revoked in seven days, of which %d were",
+		p.Chosen, p.Most, p.Used),
 		"list them by --dry-run; then revoke some (--org, --absent-for), wait, or allow more by --max")
 }
 
@@ -138,7 +141,8 @@ func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocat
 	case c.AbsentFor != 0 && c.AbsentFor < rules.Grace:
 		return p, cli.Usage(fmt.Errorf("absent-for: want at least the tenant's grace, %s, got %s", rules.Grace, c.AbsentFor))
 	case c.Sweeps != 0 && c.Sweeps < rules.AbsentChecks:
-		return p, cli.Usage(fmt.Errorf("sweeps: want at least the tenant's absent-checks, %d, got %d", rules.AbsentChecks, c.Sweeps))
+		return p,
+			cli.Usage(fmt.Errorf("sweeps: want at least the tenant's absent-checks, %d, got %d", rules.AbsentChecks, c.Sweeps))
 	}
 	store := sweep.NewStore(t.redis, c.Tenant)
 	states := sweep.States{Tenant: c.Tenant, Store: store}
@@ -160,12 +164,14 @@ func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocat
 			return p, err
 		default:
 			p.Unreadable++
-			t.log.WarnContext(ctx, "domain state unreadable: the domain is left out", "discovery_domain_id", d.ID, "error", err, "what_to_do", sweep.Unreadable)
+			t.log.WarnContext(ctx, "domain state unreadable: the domain is left out", "discovery_domain_id", d.ID, "error", err,
+				"what_to_do", sweep.Unreadable)
 		}
 	}
 	candidates, operators := s.Select()
 	for _, d := range candidates {
-		p.Candidates = append(p.Candidates, candidate{d.ID, d.Domain, d.OrganizationID, d.Operator, (*status.Absence)(d.Absence), d.Unfit == "", d.Unfit})
+		p.Candidates = append(p.Candidates, candidate{d.ID, d.Domain, d.OrganizationID, d.Operator,
+			(*status.Absence)(d.Absence), d.Unfit == "", d.Unfit})
 	}
 	for _, one := range operators {
 		p.Chosen += one.Chosen
@@ -200,7 +206,8 @@ func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 	var rows [][]byte
 	for _, d := range p.Candidates[:p.Chosen] {
 		row, err := json.Marshal(sweep.RevokeRow{
-			OrganizationID: d.Organization, DiscoveryDomainID: d.ID, Set: c.Set, Grace: c.AbsentFor, AbsentChecks: c.Sweeps, Max: p.Most,
+			OrganizationID: d.Organization, DiscoveryDomainID: d.ID, Set: c.Set, Grace: c.AbsentFor,
+			AbsentChecks: c.Sweeps, Max: p.Most,
 		})
 		if err != nil {
 			return fmt.Errorf("domain %s: %w", d.ID, err)
@@ -223,7 +230,8 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	case err != nil:
 		return err
 	case from.Kind != handlers.Revoke || string(from.Tenant) != c.Tenant:
-		return cli.Usage(fmt.Errorf("undo: run %s is of kind %s and tenant %s: want one of kind %s and tenant %s", from.ID, from.Kind, from.Tenant, handlers.Revoke, c.Tenant))
+		return cli.Usage(fmt.Errorf("undo: run %s is of kind %s and tenant %s: want one of kind %s and tenant %s", from.ID,
+			from.Kind, from.Tenant, handlers.Revoke, c.Tenant))
 	}
 	states := sweep.States{Tenant: c.Tenant, Store: sweep.NewStore(t.redis, c.Tenant)}
 	run := ledger.NewRun{Kind: handlers.Revoke}
@@ -263,10 +271,12 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 func undoing(row sweep.RevokeRow, flag bool) ([]byte, error) {
 	if row.Set == sweep.SetPending {
 		return json.Marshal(tasks.VerifyRow{
-			OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID, UseForOrganizationDiscovery: &flag, Restore: true,
+			OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID,
+			UseForOrganizationDiscovery: &flag, Restore: true,
 		})
 	}
-	return json.Marshal(sweep.RevokeRow{OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID, Set: row.Set, Undo: true})
+	return json.Marshal(sweep.RevokeRow{OrganizationID: row.OrganizationID, DiscoveryDomainID: row.DiscoveryDomainID,
+		Set: row.Set, Undo: true})
 }
 
 // submitChosen submits the rows as a run, and follows it if the command says so. why is logged if
@@ -279,7 +289,8 @@ func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.Ne
 		}
 		return nil
 	}
-	run.ID, run.Tenant, run.Label = ledger.RunID(cmp.Or(c.ID, tasks.NewRunID(time.Now()))), ledger.Tenant(c.Tenant), c.Label
+	run.ID, run.Tenant, run.Label = ledger.RunID(cmp.Or(c.ID, tasks.NewRunID(time.Now()))),
+		ledger.Tenant(c.Tenant), c.Label
 	sub, err := t.intake().SubmitChosen(ctx, run, rows)
 	if err != nil {
 		return refusal(sub.Found, unfinished(ctx, string(run.ID), err))
@@ -333,7 +344,8 @@ func (p revocations) Write(out io.Writer) error {
 		if d.Unfit != "" {
 			decision = "not revoked: " + status.Shown(d.Unfit)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", status.Shown(d.ID), status.Shown(d.Name), status.Shown(d.Organization), since, sweeps, decision)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", status.Shown(d.ID), status.Shown(d.Name), status.Shown(d.Organization),
+			since, sweeps, decision)
 	}
 	if more := len(p.Candidates) - p.rows; more > 0 {
 		fmt.Fprintf(w, "and %d more\n", more)

@@ -78,7 +78,8 @@ func labels() kong.Vars {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	t := &tool{Program: cli.Program{
 		Name: "enqueue", Description: "Submit rows and track their results.",
-		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ), Version: cli.ReadBuild(version, commit).String(), Vars: labels(),
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ),
+		Version: cli.ReadBuild(version, commit).String(), Vars: labels(),
 	}}
 	var g grammar
 	selected, done, err := t.Parse(&g)

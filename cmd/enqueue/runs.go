@@ -60,7 +60,8 @@ const failedShown = 50
 func (t *tool) follow(ctx context.Context, ids []string) error {
 	all, err := status.Follow(ctx, t.redis, ids, t.Stderr, cli.IsTerminal(t.Stderr))
 	if err != nil && ctx.Err() != nil {
-		continues := cli.Fixed(errors.New("interrupted: the submitted runs continue"), "to follow them again: enqueue runs follow %s", strings.Join(ids, " "))
+		continues := cli.Fixed(errors.New("interrupted: the submitted runs continue"),
+			"to follow them again: enqueue runs follow %s", strings.Join(ids, " "))
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: continues}
 	}
 	if err != nil {

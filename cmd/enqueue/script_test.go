@@ -298,7 +298,8 @@ func announce(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "announce TENANT GIVE-UP")
 	giveUp, err := time.ParseDuration(args[1])
 	ts.Check(err)
-	ts.Check(tenant.Announce(context.Background(), of(ts).client, tenant.Announced{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
+	ts.Check(tenant.Announce(context.Background(), of(ts).client,
+		tenant.Announced{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
 }
 
 // announceSettings announces settings, given as JSON.
@@ -312,7 +313,8 @@ func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
 // half creates a run in the core whose rows are never staged.
 func half(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "half RUN KIND")
-	_, _, err := of(ts).ledger().Core().Create(context.Background(), ledger.NewRun{ID: ledger.RunID(args[0]), Kind: ledger.Kind(args[1]), Tenant: "default"})
+	_, _, err := of(ts).ledger().Core().Create(context.Background(),
+		ledger.NewRun{ID: ledger.RunID(args[0]), Kind: ledger.Kind(args[1]), Tenant: "default"})
 	ts.Check(err)
 }
 
@@ -355,7 +357,8 @@ func remember(ts *testscript.TestScript, neg bool, args []string) {
 		former, err := store.Domain(context.Background(), id)
 		ts.Check(err)
 		attend := strings.Contains(value, `"absence"`) || strings.Contains(value, `"taken"`)
-		_, err = store.SetDomain(context.Background(), sweep.DomainWrite{ID: id, Former: former, Value: []byte(value), Watched: attend, Tick: 1})
+		_, err = store.SetDomain(context.Background(), sweep.DomainWrite{ID: id, Former: former, Value: []byte(value),
+			Watched: attend, Tick: 1})
 		ts.Check(err)
 	}
 }
@@ -373,7 +376,8 @@ func state(ts *testscript.TestScript, neg bool, args []string) {
 // single submits a single row, as a Go service does.
 func single(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, false, args, 3, "single ID KIND ROW")
-	_, err := producer.New(of(ts).client).Submit(context.Background(), producer.Row{ID: args[0], Kind: args[1], Row: []byte(args[2])})
+	_, err := producer.New(of(ts).client).Submit(context.Background(),
+		producer.Row{ID: args[0], Kind: args[1], Row: []byte(args[2])})
 	if neg && !errors.Is(err, producer.ErrMismatch) {
 		ts.Fatalf("submitted: %v", err)
 	}

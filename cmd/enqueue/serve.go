@@ -73,7 +73,8 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 func (c *serveCommand) check() error {
 	switch {
 	case c.Access == "" && !c.NoAuth:
-		return errors.New("access: name a file of entries by enqueue access new; or, to try it on this machine only, add --no-auth")
+		return errors.New(
+			"access: name a file of entries by enqueue access new; or, to try it on this machine only, add --no-auth")
 	case c.Access != "" && c.NoAuth:
 		return errors.New("--access and --no-auth do not go together")
 	}
@@ -124,7 +125,8 @@ Example:
 
 func (c *accessCommand) Run(_ context.Context, t *tool) error {
 	token, entry, err := web.NewEntry(web.User{
-		Name: c.Name, Role: web.Role(c.Role), Tenants: c.Tenants, Organizations: c.Organizations, Kinds: c.Kinds, RowsADay: c.RowsADay,
+		Name: c.Name, Role: web.Role(c.Role), Tenants: c.Tenants, Organizations: c.Organizations,
+		Kinds: c.Kinds, RowsADay: c.RowsADay,
 	})
 	if err != nil {
 		return cli.Usage(err)

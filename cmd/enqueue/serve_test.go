@@ -47,7 +47,8 @@ func TestServe(t *testing.T) {
 		t.Fatalf("ended with status %d:\n%s", status, log.String())
 	}
 	const row = `{"organization_id":"org_0000000000000000","client_id":"c"}`
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/runs/clients:remove", strings.NewReader(row))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		url+"/v1/runs/clients:remove", strings.NewReader(row))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,8 @@ func (t *tool) submit(ctx context.Context, o order) error {
 		return err
 	}
 	defer rows.close()
-	in := intake.Input{Name: rows.name, Rows: rows, Kind: o.kind, Defaults: o.defaults, Ignore: o.IgnoreColumns, SkipInvalid: o.SkipInvalid, File: rows.regular}
+	in := intake.Input{Name: rows.name, Rows: rows, Kind: o.kind, Defaults: o.defaults, Ignore: o.IgnoreColumns,
+		SkipInvalid: o.SkipInvalid, File: rows.regular}
 	if o.DryRun {
 		return t.dryRun(ctx, in, o.Tenant)
 	}
@@ -86,7 +87,8 @@ func (t *tool) submit(ctx context.Context, o order) error {
 }
 
 // submitRows submits the rows, prints the run's id, and returns it.
-func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile, in intake.Input, run ledger.NewRun) (id string, err error) {
+func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile, in intake.Input,
+	run ledger.NewRun) (id string, err error) {
 	seen, err := t.connectToSubmitTo(ctx, &run, o.NoWorkerYet)
 	if err != nil {
 		return "", err
@@ -97,19 +99,22 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile, in intak
 		return "", refusal(sub.Found, unfinished(ctx, string(sub.Run.ID), err))
 	}
 	if !seen {
-		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the rows wait until one starts", "tenant", run.Tenant)
+		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the rows wait until one starts", "tenant",
+			run.Tenant)
 	}
 	if err := t.printSubmitted(ctx, sub); err != nil {
 		return "", err
 	}
 	if bad := sub.Invalid.Total; bad > 0 && !o.Follow {
-		err = &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; the others were submitted", bad, sub.Rows)}
+		err = &cli.StatusError{Status: cli.StatusRejected,
+			Err: fmt.Errorf("bad rows: %d of %d; the others were submitted", bad, sub.Rows)}
 	}
 	return string(sub.Run.ID), err
 }
 
 // submitTo submits and, with --rejected, writes the bad rows to a file.
-func (t *tool) submitTo(ctx context.Context, rejected string, rows *rowsFile, in intake.Input, run ledger.NewRun) (sub intake.Submitted, err error) {
+func (t *tool) submitTo(ctx context.Context, rejected string, rows *rowsFile, in intake.Input,
+	run ledger.NewRun) (sub intake.Submitted, err error) {
 	if rejected == "" {
 		return t.intake().Submit(ctx, in, run)
 	}
@@ -155,7 +160,8 @@ func refusal(found intake.Found, err error) error {
 	switch {
 	case isHeader && len(header.Unknown) > 0 && header.Msg == "":
 		return cli.Usage(cli.Fixed(err, "leave columns out with --ignore-columns"))
-	case isHeader, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyRows), errors.Is(err, intake.ErrTooManyBad):
+	case isHeader, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyRows),
+		errors.Is(err, intake.ErrTooManyBad):
 		return cli.Usage(err)
 	case isBad:
 		refused := fmt.Errorf("bad rows: %d of %d; nothing was submitted", bad.Total, found.Rows)
@@ -184,15 +190,18 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 		return cancelled(string(run.ID))
 	}
 	if !sub.Created {
-		t.log.InfoContext(ctx, "run was submitted before: existing rows stay as they are", "run", run.ID, "settled", run.Settled())
+		t.log.InfoContext(ctx, "run was submitted before: existing rows stay as they are", "run", run.ID,
+			"settled", run.Settled())
 	}
 	switch {
 	case run.Ended():
 		t.log.InfoContext(ctx, "run has ended: nothing to submit", "run", run.ID, "rows", run.Total())
 	case run.Sealed() && run.Paused:
-		t.log.WarnContext(ctx, "run is complete and paused: resume it to continue", "run", run.ID, "command", "enqueue runs resume "+run.ID)
+		t.log.WarnContext(ctx, "run is complete and paused: resume it to continue", "run", run.ID, "command",
+			"enqueue runs resume "+run.ID)
 	default:
-		t.log.InfoContext(ctx, "rows submitted", "run", run.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
+		t.log.InfoContext(ctx, "rows submitted", "run", run.ID, "rows", sub.Rows, "tasks", sub.Tasks,
+			"settled_before", sub.Settled)
 	}
 	if t.JSON {
 		return t.printJSON(submission{ID: run.ID, Submitted: sub})
@@ -202,7 +211,8 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 }
 
 func cancelled(run string) error {
-	return cli.Fixed(fmt.Errorf("run %s was cancelled", run), "submit these rows under another id, if they are still wanted")
+	return cli.Fixed(fmt.Errorf("run %s was cancelled", run),
+		"submit these rows under another id, if they are still wanted")
 }
 
 // unfinished returns how to continue a run that was submitted in part.

@@ -27,7 +27,8 @@ func typed(ctx context.Context, t *testing.T, stdin string, args ...string) (sta
 	t.Helper()
 	url := redistest.URL(t)
 	var out, errs bytes.Buffer
-	status = run(ctx, args, strings.NewReader(stdin), &out, &errs, []string{"ORGOPS_REDIS_URL=" + url, "ORGOPS_NO_WORKER_YET=true"})
+	status = run(ctx, args, strings.NewReader(stdin), &out, &errs,
+		[]string{"ORGOPS_REDIS_URL=" + url, "ORGOPS_NO_WORKER_YET=true"})
 	return status, out.String(), errs.String()
 }
 
@@ -53,7 +54,8 @@ func TestWireContract(t *testing.T) {
 			},
 		},
 		{
-			name: "a domain to verify, the least of it", args: []string{"domains", "verify", "--org", "org_1", "--domain", "dom_1", "--tenant", "acme"},
+			name: "a domain to verify, the least of it", args: []string{"domains", "verify", "--org", "org_1", "--domain",
+				"dom_1", "--tenant", "acme"},
 			typ: "domain:verify", tenant: "acme",
 			rows: []string{`{"organization_id":"org_1","discovery_domain_id":"dom_1"}`},
 		},
@@ -68,10 +70,13 @@ func TestWireContract(t *testing.T) {
 			},
 		},
 		{
-			name: "a domain to update, by flags", args: []string{"domains", "update", "--status", "pending", "--use-for-discovery", "false"},
+			name: "a domain to update, by flags", args: []string{"domains", "update", "--status", "pending",
+				"--use-for-discovery", "false"},
 			stdin: "organization_id,discovery_domain_id,status\norg_1,dom_1,\n",
 			typ:   "domain:update",
-			rows:  []string{`{"organization_id":"org_1","discovery_domain_id":"dom_1","status":"pending","use_for_organization_discovery":false}`},
+			rows: []string{
+				`{"organization_id":"org_1","discovery_domain_id":"dom_1","status":"pending","use_for_organization_discovery":false}`,
+			},
 		},
 		{
 			name: "a client to remove", args: []string{"clients", "remove"},
@@ -186,8 +191,10 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 		want   string
 		staged bool
 	}{
-		{"by a signal", func(_ *testing.T, cancel func()) { cancel() }, 130, "enqueue: interrupted: nothing was submitted\n", false},
-		{"by Redis", func(t *testing.T, _ func()) { refuse(t) }, 1, "run job is not complete; to complete it, repeat the command with the same rows and --run job\n", true},
+		{"by a signal", func(_ *testing.T, cancel func()) { cancel() }, 130,
+			"enqueue: interrupted: nothing was submitted\n", false},
+		{"by Redis", func(t *testing.T, _ func()) { refuse(t) }, 1,
+			"run job is not complete; to complete it, repeat the command with the same rows and --run job\n", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -262,7 +269,9 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 	})
 	for range 2 {
 		status, _, stderr := typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job")
-		if status != 1 || !strings.Contains(stderr, "enqueue: run job was cancelled\nsubmit these rows under another id, if they are still wanted\n") {
+		if status != 1 ||
+			!strings.Contains(stderr,
+				"enqueue: run job was cancelled\nsubmit these rows under another id, if they are still wanted\n") {
 			t.Errorf("exit status %d, stderr %q", status, stderr)
 		}
 	}
@@ -368,7 +377,8 @@ func TestInterruptedWhileTyping(t *testing.T) {
 	at(t, 1, func(command string, args []string) bool { return command == "GET" && args[0] == "orgops:schema" }, cancel)
 	url := redistest.URL(t)
 	var out, errs bytes.Buffer
-	status := run(ctx, []string{"clients", "remove", "-", "--redis-url", url, "--no-worker-yet"}, blocked(done), &out, &errs, nil)
+	status := run(ctx, []string{"clients", "remove", "-", "--redis-url", url, "--no-worker-yet"},
+		blocked(done), &out, &errs, nil)
 	if status != 130 || out.String() != "" || errs.String() != "enqueue: interrupted: nothing was submitted\n" {
 		t.Errorf("exit status %d, stdout %q, stderr %q", status, out.String(), errs.String())
 	}
@@ -377,7 +387,8 @@ func TestInterruptedWhileTyping(t *testing.T) {
 // TestStoredRows checks that the rows and their format are stored, so that they can be
 // exported.
 func TestStoredRows(t *testing.T) {
-	status, _, stderr := typed(t.Context(), t, clientRows(2500), "clients", "remove", "--run", "job", "--label", "July\x1b[2J")
+	status, _, stderr := typed(t.Context(), t, clientRows(2500), "clients", "remove", "--run", "job",
+		"--label", "July\x1b[2J")
 	if status != 0 {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
@@ -389,7 +400,8 @@ func TestStoredRows(t *testing.T) {
 	want := ledger.Run{
 		ID: "job", Incarnation: r.Incarnation, Kind: "clients:remove", Tenant: "default",
 		Description: ledger.Description{
-			Label: `July\x1b[2J`, Format: "csv", Columns: []string{"organization_id", "client_id"}, Digest: r.Digest, GiveUp: 72 * time.Hour, Trace: r.Trace,
+			Label: `July\x1b[2J`, Format: "csv", Columns: []string{"organization_id", "client_id"}, Digest: r.Digest,
+			GiveUp: 72 * time.Hour, Trace: r.Trace,
 		},
 		Reserved: 1, Segments: 1, Rows: 2500, Counts: ledger.Counts{},
 		CreatedAt: r.CreatedAt, StagedAt: r.StagedAt, CommittedAt: r.CommittedAt,

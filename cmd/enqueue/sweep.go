@@ -65,7 +65,9 @@ func (t *tool) startSweep(ctx context.Context, c *sweepCommand) error {
 		return err
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
-	run, created, seen, err := status.SweepNow(ctx, t.redis, t.intake(), ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(c.Tenant), Description: ledger.Description{Label: c.Label}}, c.Org, c.VerifyPending)
+	run, created, seen, err := status.SweepNow(ctx, t.redis, t.intake(),
+		ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(c.Tenant), Description: ledger.Description{Label: c.Label}},
+		c.Org, c.VerifyPending)
 	if err != nil {
 		return notStarted(ctx, "sweep "+id, id, err)
 	}

@@ -142,11 +142,14 @@ func (p sweepPlan) Write(out io.Writer) error {
 	}
 	w.Line("API calls", calls)
 	if p.CallsOf != nil {
-		w.Line("time", p.time("as fast as the API and the DNS answer", "the sweeps' share of ", fmt.Sprintf(", %g %% of the rest for sweeps", 100*p.SweepShare)))
+		w.Line("time", p.time("as fast as the API and the DNS answer", "the sweeps' share of ",
+			fmt.Sprintf(", %g %% of the rest for sweeps", 100*p.SweepShare)))
 	}
 	if p.TooSlow {
-		w.Line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often",
-			status.Span(time.Duration(p.IntervalSeconds)*time.Second)))
+		w.Line("too slow",
+			fmt.Sprintf(
+				"ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often",
+				status.Span(time.Duration(p.IntervalSeconds)*time.Second)))
 	}
 	rules := p.Rules.text
 	if !p.Announced {

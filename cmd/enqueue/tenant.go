@@ -94,7 +94,8 @@ func (t *tool) connectTo(ctx context.Context, name string, noWorkerYet bool) err
 // served returns the settings of the tenant's workers, and whether there are any. It is an
 // error if there are none, unless noWorkerYet: rows would wait for ever if the name of the
 // tenant, or the URL of Redis, is a mistake.
-func (t *tool) served(ctx context.Context, name string, noWorkerYet bool) (settings tenant.Announced, seen bool, err error) {
+func (t *tool) served(ctx context.Context, name string,
+	noWorkerYet bool) (settings tenant.Announced, seen bool, err error) {
 	settings, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
 	if err == nil && !seen && !noWorkerYet {
 		err = cli.Usage(cli.Fixed(fmt.Errorf("no worker has served tenant %s on this Redis", name),

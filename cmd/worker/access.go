@@ -36,9 +36,11 @@ func (f accessFlags) open(addr string, logger *slog.Logger) (c console.Config, c
 	case err != nil:
 		return c, nil, fmt.Errorf("http-addr: %w", err)
 	case f.Access != "" && c.Proxy.Header != "":
-		return c, nil, errors.New("access and ops-proxy-header are both set: choose whether the pages or the proxy sign users in")
+		return c, nil,
+			errors.New("access and ops-proxy-header are both set: choose whether the pages or the proxy sign users in")
 	case !local && c.Proxy.Header != "" && len(c.Proxy.From) == 0:
-		return c, nil, errors.New("ops-proxy-header is set, but anyone could send it: set ops-proxy-from to the proxy's addresses")
+		return c, nil,
+			errors.New("ops-proxy-header is set, but anyone could send it: set ops-proxy-from to the proxy's addresses")
 	}
 	c.Access, certificate, err = f.Open("http-addr", addr, c.Proxy.Header != "", logger)
 	return c, certificate, err

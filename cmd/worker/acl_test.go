@@ -132,7 +132,8 @@ func TestRedisUsers(t *testing.T) {
 		t.Errorf("refused of what an operator looks at: %q", refused)
 	}
 	for _, args := range [][]string{
-		{"runs", "cancel", "held"}, {"runs", "delete", "templates"}, {"runs", "resume", "held"}, {"tenant", "stop", "default"},
+		{"runs", "cancel", "held"}, {"runs", "delete", "templates"}, {"runs", "resume", "held"},
+		{"tenant", "stop", "default"},
 		{"clients", "remove", filepath.Join(f.dir, "clients.csv")},
 	} {
 		err := f.command("refused", "enqueue", args...).Run()
@@ -172,15 +173,18 @@ func (f *fleet) controlCore(client redis.UniversalClient) {
 	own := desk{f.t, client, runs.New(client)}
 	core, ctx := own.ledger.Core(), f.t.Context()
 	own.submit(ledger.NewRun{ID: "core-held", Kind: handlers.Remove, Control: ledger.Control{Paused: true}}, coreClients)
-	own.submit(ledger.NewRun{ID: "core-dropped", Kind: handlers.Remove, Control: ledger.Control{Paused: true}}, coreClients)
+	own.submit(ledger.NewRun{ID: "core-dropped", Kind: handlers.Remove, Control: ledger.Control{Paused: true}},
+		coreClients)
 	own.submit(ledger.NewRun{ID: "core-done", Kind: handlers.Remove}, coreClients)
-	if _, err := producer.New(client).Submit(ctx, producer.Row{ID: "core-single", Kind: producer.Remove, Row: coreClients[0]}); err != nil {
+	if _, err := producer.New(client).Submit(ctx, producer.Row{ID: "core-single", Kind: producer.Remove,
+		Row: coreClients[0]}); err != nil {
 		f.t.Errorf("submit a single row: %v", err)
 	}
 	own.finished("core-done")
 	own.finished("core-single")
 	for what, err := range map[string]error{
-		"pause": core.Pause(ctx, "core-held"), "cancel": core.Cancel(ctx, "core-dropped"), "delete": core.Delete(ctx, "core-done"),
+		"pause": core.Pause(ctx, "core-held"), "cancel": core.Cancel(ctx, "core-dropped"),
+		"delete": core.Delete(ctx, "core-done"),
 	} {
 		if err != nil {
 			f.t.Errorf("%s: %v", what, err)
@@ -234,7 +238,8 @@ func (f *fleet) looks(remembered string) {
 	f.t.Helper()
 	domain := f.rowsOf("domains.csv")[0]
 	for _, args := range [][]string{
-		{"runs", "list"}, {"runs", "show", "held"}, {"runs", "show", "held", "--open"}, {"runs", "show", "domains"}, {"runs", "follow", "clients"},
+		{"runs", "list"}, {"runs", "show", "held"}, {"runs", "show", "held", "--open"}, {"runs", "show", "domains"},
+		{"runs", "follow", "clients"},
 		{"runs", "failed", "cancelled"}, {"domains", "show", "--org", domain[0], "--domain", domain[1]},
 		{"domains", "history", "--domain", remembered},
 	} {
@@ -255,10 +260,13 @@ func TestRedisUsersAreBounded(t *testing.T) {
 		{"FLUSHALL"}, {"FLUSHDB"}, {"SWAPDB", 0, 1}, {"KEYS", "*"}, {"SCAN", 0}, {"RANDOMKEY"}, {"DBSIZE"},
 		{"CONFIG", "GET", "*"}, {"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"}, {"CONFIG", "REWRITE"},
 		{"ACL", "LIST"}, {"ACL", "SETUSER", "me", "on", "nopass", "~*", "+@all"}, {"MONITOR"}, {"SHUTDOWN", "NOSAVE"},
-		{"SAVE"}, {"BGREWRITEAOF"}, {"REPLICAOF", "192.0.2.1", 6379}, {"MODULE", "LIST"}, {"FUNCTION", "FLUSH"}, {"SCRIPT", "FLUSH"},
+		{"SAVE"}, {"BGREWRITEAOF"}, {"REPLICAOF", "192.0.2.1", 6379}, {"MODULE", "LIST"},
+		{"FUNCTION", "FLUSH"}, {"SCRIPT", "FLUSH"},
 		{"CLIENT", "LIST"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"SLOWLOG", "GET"}, {"CLUSTER", "RESET"},
-		{"MIGRATE", "192.0.2.1", 6379, "orgops:schema", 0, 100}, {"DUMP", "other"}, {"RESTORE", "orgops:x", 0, "x"}, {"SORT", "orgops:x"},
-		{"GET", "other"}, {"SET", "other", 1}, {"EVAL", "return redis.call('GET', 'other')", 0}, {"EVAL", "return redis.call('FLUSHALL')", 0},
+		{"MIGRATE", "192.0.2.1", 6379, "orgops:schema", 0, 100}, {"DUMP", "other"},
+		{"RESTORE", "orgops:x", 0, "x"}, {"SORT", "orgops:x"},
+		{"GET", "other"}, {"SET", "other", 1}, {"EVAL", "return redis.call('GET', 'other')", 0},
+		{"EVAL", "return redis.call('FLUSHALL')", 0},
 		{"SUBSCRIBE", "other"}, {"PUBLISH", "other", "x"}, {"RENAME", "orgops:schema", "other"},
 	}
 	own := map[string][][]any{
@@ -269,11 +277,14 @@ func TestRedisUsersAreBounded(t *testing.T) {
 			// A tenant's settings belong to the workers.
 			{"SET", "orgops:v1:{tenant:default}:settings", "{}"}, {"DEL", "orgops:v1:{tenant:default}:workers"},
 			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:{tenant:default}:settings"},
-			{"PUBLISH", "asynq:cancel", "x"}, {"SUBSCRIBE", "asynq:cancel"}, {"SUBSCRIBE", "orgops:v2:wake"}, {"DEL", "asynq:servers"}, {"SET", "asynq:other", 1},
+			{"PUBLISH", "asynq:cancel", "x"}, {"SUBSCRIBE", "asynq:cancel"}, {"SUBSCRIBE", "orgops:v2:wake"},
+			{"DEL", "asynq:servers"}, {"SET", "asynq:other", 1},
 		},
 		"operator": {
-			{"SET", "orgops:schema", 2}, {"DEL", "orgops:v1:other"}, {"LPUSH", "asynq:{default.api}:pending", "x"}, {"PUBLISH", "asynq:cancel", "x"},
-			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:other"}, {"HSET", "orgops:v1:{tenant:default}:pace", "tat", 1},
+			{"SET", "orgops:schema", 2}, {"DEL", "orgops:v1:other"}, {"LPUSH", "asynq:{default.api}:pending", "x"},
+			{"PUBLISH", "asynq:cancel", "x"},
+			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:other"},
+			{"HSET", "orgops:v1:{tenant:default}:pace", "tat", 1},
 			{"PUBLISH", "orgops:v2:wake", "default"}, {"HSET", "orgops:v2:{run:a}:header", "flags", "p"},
 		},
 	}
@@ -288,7 +299,8 @@ func TestRedisUsersAreBounded(t *testing.T) {
 	}
 	// The commands refused above are valid: the user that may run them succeeds.
 	for user, command := range map[string][]any{
-		"health": {"PING"}, "producer": {"PUBLISH", "orgops:v2:wake", "default"}, "worker": {"SET", "orgops:v1:{tenant:default}:settings", "{}"}, "operator": {"HGETALL", "orgops:v2:{run:a}:header"},
+		"health": {"PING"}, "producer": {"PUBLISH", "orgops:v2:wake", "default"},
+		"worker": {"SET", "orgops:v1:{tenant:default}:settings", "{}"}, "operator": {"HGETALL", "orgops:v2:{run:a}:header"},
 	} {
 		if err := g.try(user, command); err != nil && err != redis.Nil { //nolint:errorlint // as the client gives it
 			t.Errorf("%s: %v: %v", user, command, err)
@@ -301,7 +313,8 @@ func refused(err error) bool {
 	if err == nil {
 		return false
 	}
-	return redis.IsPermissionError(err) || redis.IsAuthError(err) || strings.Contains(err.Error(), "The user executing the script can't")
+	return redis.IsPermissionError(err) || redis.IsAuthError(err) ||
+		strings.Contains(err.Error(), "The user executing the script can't")
 }
 
 // TestRedisUsersKeepTransactions checks that a Redis with these users retains the writes of a
@@ -331,7 +344,8 @@ func TestRedisUsersKeepTransactions(t *testing.T) {
 // try sends one command on a connection of its own, since some commands change the
 // connection's state.
 func (g *guarded) try(user string, command []any) error {
-	o := &redis.Options{Addr: g.server.Addr, Username: user, Password: g.passwords[user], DisableIdentity: true, MaxRetries: -1}
+	o := &redis.Options{Addr: g.server.Addr, Username: user, Password: g.passwords[user],
+		DisableIdentity: true, MaxRetries: -1}
 	if user == "default" {
 		o.Username, o.Protocol = "", 2
 	}

@@ -23,7 +23,8 @@ func TestBlockedForTheFleet(t *testing.T) {
 		fault       sandbox.Fault
 		row, worker string // in the row and in the worker's readiness
 	}{
-		{"a scope is missing", sandbox.Fault{Status: http.StatusForbidden, Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: x","errorCode":"insufficient_scope"}`},
+		{"a scope is missing", sandbox.Fault{Status: http.StatusForbidden,
+			Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: x","errorCode":"insufficient_scope"}`},
 			"Insufficient scope", "the operation update_discovery_domain is blocked: 403"},
 		{"no token is good", sandbox.Fault{Status: http.StatusUnauthorized}, "401", "every operation is blocked: 401"},
 	} {
@@ -31,7 +32,8 @@ func TestBlockedForTheFleet(t *testing.T) {
 			t.Parallel()
 			const rows = 12
 			box, d := startBox(t, sandbox.Options{}), newDesk(t)
-			env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0", "ORGOPS_RATE": "50/s", "ORGOPS_BURST": "10"})
+			env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0",
+				"ORGOPS_RATE": "50/s", "ORGOPS_BURST": "10"})
 			fleet := []*process{begin(t, env), begin(t, env)}
 			for _, p := range fleet {
 				p.says("worker started", nil)

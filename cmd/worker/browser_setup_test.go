@@ -193,12 +193,13 @@ func (b *tab) as(l look) {
 	if l.width < 600 {
 		options = append(options, chromedp.EmulateMobile)
 	}
-	b.do("look as "+l.String(), chromedp.EmulateViewport(l.width, l.height, options...), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.scheme}},
-		})
-		return err
-	}))
+	b.do("look as "+l.String(), chromedp.EmulateViewport(l.width, l.height, options...),
+		chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+			_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.scheme}},
+			})
+			return err
+		}))
 }
 
 // evaluate returns the value of an expression.
@@ -252,7 +253,8 @@ func (b *tab) accessible(where, axe string) {
 	found := evaluate[[]struct {
 		ID, Impact, Help string
 		Nodes            []string
-	}](b, `axe.run(document, {resultTypes: ["violations"]}).then((all) => all.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+	}](b,
+		`axe.run(document, {resultTypes: ["violations"]}).then((all) => all.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
 		.map((v) => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map((n) => n.target.join(" ") + ": " + n.failureSummary.slice(0, 300))})))`)
 	for _, f := range found {
 		b.t.Errorf("%s: %s (%s): %s\n  %s", where, f.ID, f.Impact, f.Help, strings.Join(f.Nodes, "\n  "))

@@ -62,9 +62,11 @@ func operate(t *testing.T) operated {
 	p := begin(t, settings)
 	at, _ := p.says("listening", map[string]string{"for": "http-addr"})["url"].(string)
 	o := operated{newDesk(t), strings.TrimSuffix(at, "/"), token, box.Seed()}
-	o.handIn(ledger.NewRun{ID: sampleRun, Description: ledger.Description{Label: "from the CRM", GiveUp: sandboxGiveUp}}, tasks.TypeVerify, o.sample.Domains)
+	o.handIn(ledger.NewRun{ID: sampleRun, Description: ledger.Description{Label: "from the CRM", GiveUp: sandboxGiveUp}},
+		tasks.TypeVerify, o.sample.Domains)
 	o.ended(sampleRun)
-	o.handIn(ledger.NewRun{ID: slowRun, Description: ledger.Description{Label: "clients of customers who left"}}, tasks.TypeRemove, box.SeedClients(20_000))
+	o.handIn(ledger.NewRun{ID: slowRun, Description: ledger.Description{Label: "clients of customers who left"}},
+		tasks.TypeRemove, box.SeedClients(20_000))
 	await(t, "the first rows of "+slowRun, func() bool { return o.run(slowRun).Settled() > 0 })
 	return o
 }
@@ -136,7 +138,8 @@ func (o operated) looksWell(t *testing.T, b *browser, axe string) {
 				tab.accessible(where, axe)
 				tab.picture(p.name + "-" + l.String())
 			}
-			if icon := evaluate[int](tab, `fetch(document.querySelector("link[rel=icon]").href).then((a) => a.status)`); icon != http.StatusOK {
+			if icon := evaluate[int](tab, `fetch(document.querySelector("link[rel=icon]").href).then((a) => a.status)`); icon !=
+				http.StatusOK {
 				t.Errorf("the icon: %d, want 200", icon)
 			}
 		})
@@ -146,7 +149,8 @@ func (o operated) looksWell(t *testing.T, b *browser, axe string) {
 // lookup returns the path of the page of a sample domain.
 func (o operated) lookup() string {
 	d := o.sample.Swept[0]
-	return "/domains?" + url.Values{"tenant": {tasks.DefaultTenant}, "organization": {d.Organization}, "domain": {d.Domain}}.Encode()
+	return "/domains?" + url.Values{"tenant": {tasks.DefaultTenant}, "organization": {d.Organization},
+		"domain": {d.Domain}}.Encode()
 }
 
 // isLive checks that a run's bar grows without a reload of the page.
@@ -165,12 +169,15 @@ func (o operated) isLive(t *testing.T, b *browser) {
 
 // staysText has markup in a run's label and in the address of a page.
 func (o operated) staysText(t *testing.T, b *browser) {
-	o.handIn(ledger.NewRun{ID: markupRun, Description: ledger.Description{Label: markup}}, tasks.TypeRemove, []byte("organization_id,client_id\norg_0000000000000000,c\n"))
+	o.handIn(ledger.NewRun{ID: markupRun, Description: ledger.Description{Label: markup}}, tasks.TypeRemove,
+		[]byte("organization_id,client_id\norg_0000000000000000,c\n"))
 	tab := b.tab(t)
 	tab.quietly = []string{"status of 40"} // pages that do not exist
 	for _, path := range []string{
-		"/runs", runPath(markupRun), runPath(sampleRun) + "?q=" + url.QueryEscape(markup), "/runs?tenant=" + url.QueryEscape(markup),
-		"/runs/" + url.PathEscape("x"+markup), "/domains?" + url.Values{"tenant": {markup}, "organization": {markup}, "domain": {markup}}.Encode(),
+		"/runs", runPath(markupRun), runPath(sampleRun) + "?q=" + url.QueryEscape(markup),
+		"/runs?tenant=" + url.QueryEscape(markup),
+		"/runs/" + url.PathEscape("x"+markup),
+		"/domains?" + url.Values{"tenant": {markup}, "organization": {markup}, "domain": {markup}}.Encode(),
 	} {
 		tab.open(path, "main")
 		if title := evaluate[string](tab, "document.title"); strings.Contains(title, "owned") {
@@ -212,7 +219,8 @@ func (o operated) reasonsAreSeen(t *testing.T, b *browser) {
 	tab := b.tab(t)
 	tab.open(runPath(sampleRun), "#failed tbody tr")
 	rows := evaluate[int](tab, `document.querySelectorAll("#failed tbody tr").length`)
-	why := evaluate[int](tab, `[...document.querySelectorAll("#failed tbody .why")].filter((e) => e.innerText.trim().length > 10).length`)
+	why := evaluate[int](tab,
+		`[...document.querySelectorAll("#failed tbody .why")].filter((e) => e.innerText.trim().length > 10).length`)
 	if rows == 0 || why != rows {
 		t.Errorf("%d rows that did not settle well, %d of them with a reason", rows, why)
 	}
@@ -223,8 +231,11 @@ func (o operated) filters(t *testing.T, b *browser) {
 	tab := b.tab(t)
 	tab.open(runPath(sampleRun), "#outcome")
 	outcome := evaluate[string](tab, `document.querySelector("#outcome").options[1].value`)
-	tab.do("choose "+outcome, chromedp.SetValue(chromedp.CSS("#outcome"), outcome), chromedp.Submit(chromedp.CSS("#outcome")))
-	tab.until("the page of "+outcome, fmt.Sprintf("new URLSearchParams(location.search).get('outcome') === %q && document.querySelector('#failed')", outcome))
+	tab.do("choose "+outcome, chromedp.SetValue(chromedp.CSS("#outcome"), outcome),
+		chromedp.Submit(chromedp.CSS("#outcome")))
+	tab.until("the page of "+outcome,
+		fmt.Sprintf(
+			"new URLSearchParams(location.search).get('outcome') === %q && document.querySelector('#failed')", outcome))
 	got := evaluate[[]string](tab, `[...document.querySelectorAll("#failed tbody .badge")].map((e) => e.innerText)`)
 	for _, one := range got {
 		if one != outcome {
@@ -241,9 +252,11 @@ func (o operated) queues(t *testing.T, b *browser) {
 	tab := b.tab(t)
 	tab.open("/runs", "main h1")
 	tab.do("go to the queues", chromedp.Click(chromedp.CSS(`nav a[href="/monitor/"]`)))
-	tab.until("the queues", `location.pathname.startsWith("/monitor/") && document.body.innerText.includes("default.rows")`)
+	tab.until("the queues",
+		`location.pathname.startsWith("/monitor/") && document.body.innerText.includes("default.rows")`)
 	tab.picture("queues")
-	icons := evaluate[int](tab, `[...document.querySelectorAll("svg")].filter((e) => e.getBoundingClientRect().width > 8).length`)
+	icons := evaluate[int](tab,
+		`[...document.querySelectorAll("svg")].filter((e) => e.getBoundingClientRect().width > 8).length`)
 	if icons == 0 {
 		t.Error("no icons are seen")
 	}
@@ -257,12 +270,14 @@ func (o operated) queues(t *testing.T, b *browser) {
 func (o operated) actions(t *testing.T, b *browser) {
 	tab := b.tab(t)
 	tab.open(runPath(slowRun), "#do-cancel")
-	tab.do("cancel", chromedp.Click(chromedp.CSS("#do-cancel summary")), chromedp.Click(chromedp.CSS("#do-cancel form button")))
+	tab.do("cancel", chromedp.Click(chromedp.CSS("#do-cancel summary")),
+		chromedp.Click(chromedp.CSS("#do-cancel form button")))
 	await(t, "the run is cancelled", func() bool { return !o.run(slowRun).CancelledAt.IsZero() })
 	tab.until("it is told", `document.querySelector(".banner[role=status]")?.innerText.includes("cancelled")`)
 	o.ended(slowRun)
 	tab.until("a retry is offered", `document.querySelector("#do-retry")`)
-	tab.do("retry", chromedp.Click(chromedp.CSS("#do-retry summary")), chromedp.Click(chromedp.CSS("#do-retry form button")))
+	tab.do("retry", chromedp.Click(chromedp.CSS("#do-retry summary")),
+		chromedp.Click(chromedp.CSS("#do-retry form button")))
 	var again string
 	await(t, "the retry", func() bool {
 		all, err := o.ledger.List(t.Context())

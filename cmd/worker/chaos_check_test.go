@@ -193,7 +193,9 @@ func (c *chaos) hasForgotten() bool {
 func (c *chaos) once(row *chaosRow, mayRepeat bool) {
 	for i := 1; i < len(row.changes); i++ {
 		first, next := row.changes[i-1], row.changes[i]
-		disturbed := slices.ContainsFunc(c.faults, func(d disturbance) bool { return d.overlaps(first.At.Add(-2*time.Second), next.At) })
+		disturbed := slices.ContainsFunc(c.faults, func(d disturbance) bool {
+			return d.overlaps(first.At.Add(-2*time.Second), next.At)
+		})
 		if c.repeated++; !mayRepeat || !disturbed {
 			c.addDoubled("%v: changed by request %d and again by %d, %v later", row, first.Seq, next.Seq, next.At.Sub(first.At))
 		}
@@ -223,7 +225,8 @@ func (c *chaos) settledAs(row *chaosRow, there bool) {
 		// A removal has no intent, and Redis may have lost one.
 		excused := row.job.command[1] == "remove" || c.hasForgotten()
 		if !row.job.tried || there && !excused {
-			c.addWrong("%v: it is so in the tenant: %t, after %d changes; cancelled by the test: %t", row, there, len(row.changes), row.job.tried)
+			c.addWrong("%v: it is so in the tenant: %t, after %d changes; cancelled by the test: %t", row, there,
+				len(row.changes), row.job.tried)
 		}
 	default:
 		c.addWrong("%v", row)
@@ -247,7 +250,8 @@ const quorum = 2
 // compareProof checks that resolvers had the token, and that the record was read or listed, right
 // before a PATCH to verified.
 func (c *chaos) compareProof(row *chaosRow, p sandbox.Request, found []time.Time) {
-	read := slices.ContainsFunc(append(row.reads, c.lists[p.Organization]...), func(r sandbox.Request) bool { return shortlyBefore(r.At, p) })
+	read := slices.ContainsFunc(append(row.reads, c.lists[p.Organization]...),
+		func(r sandbox.Request) bool { return shortlyBefore(r.At, p) })
 	if n := countBefore(found, p); n < quorum || !read {
 		c.addWrong("%v: PATCHed by request %d after %d answers of DNS; read before: %t", row, p.Seq, n, read)
 	}
@@ -275,7 +279,8 @@ func (c *chaos) compareUpdated(row *chaosRow, d sandbox.Domain) {
 	}
 	for _, p := range row.changes {
 		err := json.Unmarshal([]byte(p.Body), &body)
-		if err != nil || status != "" && body.Status != status || use != "" && (body.Use == nil || fmt.Sprint(*body.Use) != use) {
+		if err != nil || status != "" && body.Status != status ||
+			use != "" && (body.Use == nil || fmt.Sprint(*body.Use) != use) {
 			c.addWrong("%v: PATCHed with %s", row, p.Body)
 		}
 	}
@@ -369,9 +374,11 @@ func (c *chaos) compareRate(log []sandbox.Request) {
 			from, most, when = low, over, r.At
 		}
 	}
-	c.t.Logf("rate: at most %.0f requests more than %.0f/s in any window, of %.0f, from %s to %s", most, rate, limit, from.Format(clockTime), when.Format(clockTime))
+	c.t.Logf("rate: at most %.0f requests more than %.0f/s in any window, of %.0f, from %s to %s", most, rate, limit,
+		from.Format(clockTime), when.Format(clockTime))
 	if most > limit {
-		c.addWrong("%.0f requests more than the rate from %s to %s, want at most %.0f", most, from.Format(clockTime), when.Format(clockTime), limit)
+		c.addWrong("%.0f requests more than the rate from %s to %s, want at most %.0f", most, from.Format(clockTime),
+			when.Format(clockTime), limit)
 	}
 }
 

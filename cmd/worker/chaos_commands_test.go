@@ -146,7 +146,8 @@ func (c *chaos) newJob(draws *rand.Rand) *job {
 	}
 	s.run = fmt.Sprintf("%s-%d", s.run, c.ids.Add(1))
 	seed := map[string]func(int) []byte{
-		"domains.csv": c.box.SeedDomains, "updates.csv": c.box.SeedUpdates, "clients.csv": c.box.SeedClients, "templates.jsonl": c.box.SeedTemplates,
+		"domains.csv": c.box.SeedDomains, "updates.csv": c.box.SeedUpdates, "clients.csv": c.box.SeedClients,
+		"templates.jsonl": c.box.SeedTemplates,
 	}[s.file]
 	s.file = s.run + filepath.Ext(s.file)
 	write(c.t, filepath.Join(c.dir, s.file), string(seed(n)))
@@ -209,8 +210,10 @@ func (c *chaos) enterFor(length time.Duration, args ...string) (out string, stat
 	stdout, err := cmd.Output()
 	status = cmd.ProcessState.ExitCode()
 	text := stderr.String()
-	documented := slices.Contains(statuses, status) || status == 2 && regexp.MustCompile("exists with another (content|header) ").MatchString(text)
-	if !documented || strings.Contains(text, "panic") || strings.Contains(text, "goroutine ") || status == 1 && text == "" {
+	documented := slices.Contains(statuses, status) ||
+		status == 2 && regexp.MustCompile("exists with another (content|header) ").MatchString(text)
+	if !documented || strings.Contains(text, "panic") || strings.Contains(text, "goroutine ") ||
+		status == 1 && text == "" {
 		c.t.Errorf("enqueue %q: %v; stderr:\n%s", args, err, text)
 	}
 	what := fmt.Sprintf("%s %s: %d", args[0], args[1], status)
@@ -219,7 +222,8 @@ func (c *chaos) enterFor(length time.Duration, args ...string) (out string, stat
 	c.commands[what]++
 	if status != 0 {
 		lines := strings.Split(strings.TrimSpace(text), "\n")
-		c.t.Logf("%s to %s: %q: exit status %d: %s", begun.Format(clockTime), time.Now().Format(clockTime), args, status, lines[len(lines)-1])
+		c.t.Logf("%s to %s: %q: exit status %d: %s", begun.Format(clockTime), time.Now().Format(clockTime), args,
+			status, lines[len(lines)-1])
 		c.messages[what] = lines[len(lines)-1]
 	}
 	return string(stdout), status
@@ -253,7 +257,8 @@ func (c *chaos) typeCommands(ctx context.Context) {
 // drawCommand returns a function that runs a random command on a run.
 func (c *chaos) drawCommand(draws *rand.Rand, j *job) func() {
 	reads := [][]string{
-		{"runs", "list"}, {"runs", "show", j.run}, {"runs", "show", j.run, "--open"}, {"runs", "failed", j.run}, {"runs", "list", "--json"},
+		{"runs", "list"}, {"runs", "show", j.run}, {"runs", "show", j.run, "--open"}, {"runs", "failed", j.run},
+		{"runs", "list", "--json"},
 		{"evidence", "export", "--since", "1h"},
 	}
 	if j.command[0] == "domains" {

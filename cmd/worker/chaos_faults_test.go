@@ -26,7 +26,8 @@ func (f fault) String() string { return fmt.Sprintf("%s (%s) for %v", f.kind, f.
 
 // draw draws a fault. It depends on draws alone, so that a seed repeats its faults.
 func (c *chaos) draw(draws *rand.Rand) fault {
-	all := []func(*rand.Rand) fault{c.apiLink, c.apiLink, c.killed, c.suspended, c.terminated, c.answers, c.answers, c.readsDropped, c.readsDropped, c.readsDropped}
+	all := []func(*rand.Rand) fault{c.apiLink, c.apiLink, c.killed, c.suspended, c.terminated, c.answers, c.answers,
+		c.readsDropped, c.readsDropped, c.readsDropped}
 	if c.guarded != nil {
 		all = append(all, c.redisLink, c.redisLink, c.producersLink, c.redisRestart, c.redisSuspended, c.redisFull, c.rights)
 	} else {
@@ -234,7 +235,8 @@ func (c *chaos) redisFull(draws *rand.Rand) fault {
 // rights takes rights from the workers' user: all, those of scripts, or one command, which
 // fails within scripts after others have taken effect.
 func (c *chaos) rights(draws *rand.Rand) fault {
-	rules := []string{"off", "off", "-evalsha", "-@write", "resetkeys", "-hset", "-zadd", "-zrem", "-del", "-lpush", "-publish", "-subscribe", "-setbit"}
+	rules := []string{"off", "off", "-evalsha", "-@write", "resetkeys", "-hset", "-zadd", "-zrem", "-del", "-lpush",
+		"-publish", "-subscribe", "-setbit"}
 	rule := rules[draws.IntN(len(rules))]
 	return fault{
 		kind: "workers without rights (" + rule + ")", on: theRedis, hold: upTo(draws, 6*time.Second),

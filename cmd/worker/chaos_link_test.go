@@ -17,7 +17,8 @@ const (
 	answersLost          // requests arrive, answers are lost
 )
 
-var linkFaults = map[linkMode]string{severed: "cut", stalled: "stalled", blackholed: "blackholed", answersLost: "answers lost"}
+var linkFaults = map[linkMode]string{severed: "cut", stalled: "stalled", blackholed: "blackholed",
+	answersLost: "answers lost"}
 
 // link is a TCP proxy. When the mode changes, it resets connections that lost bytes.
 type link struct {
@@ -45,7 +46,8 @@ func newLink(t *testing.T, target string) *link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &link{addr: listener.Addr().String(), target: target, listener: listener, changed: make(chan struct{}), carried: map[*carried]bool{}}
+	l := &link{addr: listener.Addr().String(), target: target, listener: listener, changed: make(chan struct{}),
+		carried: map[*carried]bool{}}
 	l.carrying.Go(l.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()

@@ -38,7 +38,8 @@ func (r *chaosRow) String() string {
 	if r.swept != nil {
 		return fmt.Sprintf("swept domain %s (%s)", strings.Join(r.cells, " "), r.swept.class)
 	}
-	return fmt.Sprintf("run %s: row %d (%s) is %s (%s)", r.job.run, r.item, strings.Join(r.cells, " "), r.fate.Outcome, r.fate.Detail)
+	return fmt.Sprintf("run %s: row %d (%s) is %s (%s)", r.job.run, r.item, strings.Join(r.cells, " "),
+		r.fate.Outcome, r.fate.Detail)
 }
 
 // keyOf names the record that a row changes: organization and domain or client, or the
@@ -79,7 +80,8 @@ func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 		}
 		row.job, row.item = j, i
 		row.quiet = append(row.quiet, j.quiet...)
-		row.unpublished = slices.ContainsFunc(j.unpublished, func(d sandbox.Domain) bool { return d.ID == cells[1] }) && !j.retried
+		row.unpublished = slices.ContainsFunc(j.unpublished, func(d sandbox.Domain) bool { return d.ID == cells[1] }) &&
+			!j.retried
 		switch {
 		case got != nil:
 			row.fate = c.fateOf(row, got)
@@ -170,7 +172,8 @@ func (c *chaos) resultsOf(j *job) *results {
 		counts[fate.Outcome]++
 	}
 	r := got.run
-	enough := r.Total() == int64(j.rows) || j.command[1] == "sweep" || r.Total() > int64(j.rows) && j.found() && c.hasForgotten() || r.Total() < int64(j.rows) && j.tried && j.found()
+	enough := r.Total() == int64(j.rows) || j.command[1] == "sweep" ||
+		r.Total() > int64(j.rows) && j.found() && c.hasForgotten() || r.Total() < int64(j.rows) && j.tried && j.found()
 	if diff := cmp.Diff(r.Counts, counts); diff != "" || !enough || r.Settled() != r.Total() {
 		c.addLost("run %s: %d rows, %d settled, want %d; (-counts +rows):\n%s", j.run, r.Total(), r.Settled(), j.rows, diff)
 	}

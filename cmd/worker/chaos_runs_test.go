@@ -154,7 +154,8 @@ func (c *chaos) compareDeleted(row *chaosRow) {
 // tokens of pending domains first.
 func (c *chaos) retryOne() {
 	for _, parent := range c.jobsThat(func(j *job) bool {
-		return j.ended && !j.retried && j.deleted.IsZero() && j.command[1] != "sweep" && (j.cancelled || len(j.unpublished) > 0)
+		return j.ended && !j.retried && j.deleted.IsZero() && j.command[1] != "sweep" &&
+			(j.cancelled || len(j.unpublished) > 0)
 	}) {
 		if child := c.newRetry(parent); child != nil {
 			c.count("runs retried")

@@ -167,8 +167,10 @@ func (c *chaos) compareTaken(row *chaosRow, p sandbox.Request, dns answers) {
 	}
 	first := slices.MinFunc(append(slices.Clone(dns.denied), p.At), time.Time.Compare)
 	// Each sweep, and the check before the change, needs a quorum. States have whole seconds.
-	if n := countBefore(dns.denied, p); n < quorum || len(dns.denied) < quorum*(chaosChecks+1) || p.At.Sub(first) < chaosGrace-time.Second {
-		c.addWrong("%v: set to pending by request %d, after %d denials by the DNS, the first %v before", row, p.Seq, n, p.At.Sub(first))
+	if n := countBefore(dns.denied, p); n < quorum || len(dns.denied) < quorum*(chaosChecks+1) ||
+		p.At.Sub(first) < chaosGrace-time.Second {
+		c.addWrong("%v: set to pending by request %d, after %d denials by the DNS, the first %v before", row,
+			p.Seq, n, p.At.Sub(first))
 	}
 	if after := p.At.Sub(s.published); !s.published.IsZero() && after > quietAfter && !c.heldUp(s.published, p.At) {
 		c.addWrong("%v: set to pending by request %d, %v after its token came back", row, p.Seq, after)

@@ -146,8 +146,11 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
 	// A name may be taken twice, and is to be taken once all the same, unless Redis may forget
 	// the intent of a POST.
-	c := &chaos{seed: seed, box: startBox(t, sandbox.Options{Remember: 2_000_000, RepeatTemplateNames: seed%3 == 0}), commands: map[string]int{}, messages: map[string]string{}, swept: map[string]*sweptDomain{}, lists: map[string][]sandbox.Request{}, done: map[string]int{}}
-	env := map[string]string{"ORGOPS_RATE": fmt.Sprintf("%d/s", chaosRate), "ORGOPS_BURST": fmt.Sprint(chaosBurst), "ORGOPS_NO_WORKER_YET": "true"}
+	c := &chaos{seed: seed, box: startBox(t, sandbox.Options{Remember: 2_000_000, RepeatTemplateNames: seed%3 == 0}),
+		commands: map[string]int{}, messages: map[string]string{}, swept: map[string]*sweptDomain{},
+		lists: map[string][]sandbox.Request{}, done: map[string]int{}}
+	env := map[string]string{"ORGOPS_RATE": fmt.Sprintf("%d/s", chaosRate), "ORGOPS_BURST": fmt.Sprint(chaosBurst),
+		"ORGOPS_NO_WORKER_YET": "true"}
 	maps.Copy(env, sweepSettings())
 	if seed%3 == 2 {
 		c.startSentinel(t, env)
@@ -181,7 +184,8 @@ func (c *chaos) startSingle(t *testing.T, env map[string]string) {
 	c.fleet = build(desk{t, client, runs.New(client)})
 	c.authURL, c.env = c.box.AuthURL(), pointedAt(c.box, "", env)
 	as := func(user string, l *link) map[string]string {
-		return map[string]string{"ORGOPS_REDIS_URL": "redis://" + user + "@" + l.addr + "/0", "ORGOPS_REDIS_PASSWORD": g.passwords[user]}
+		return map[string]string{"ORGOPS_REDIS_URL": "redis://" + user + "@" + l.addr + "/0",
+			"ORGOPS_REDIS_PASSWORD": g.passwords[user]}
 	}
 	c.inbound = newLink(t, g.server.Addr)
 	c.producer = c.with(as("producer", c.inbound))
@@ -228,8 +232,9 @@ func (c *chaos) startWorker(i int, toRedis *link, env map[string]string) {
 		cancel()
 		keeping.Wait()
 		if c.t.Failed() {
-			log, _ := os.ReadFile(c.logOf(w.name))                                                         // best effort
-			_ = os.WriteFile(filepath.Join(c.t.ArtifactDir(), filepath.Base(c.logOf(w.name))), log, 0o600) // see go test -artifacts
+			log, _ := os.ReadFile(c.logOf(w.name)) // best effort
+			// see go test -artifacts
+			_ = os.WriteFile(filepath.Join(c.t.ArtifactDir(), filepath.Base(c.logOf(w.name))), log, 0o600)
 		}
 	})
 }
@@ -335,7 +340,8 @@ func (c *chaos) disturb(until time.Time) {
 	draws := rand.New(rand.NewPCG(c.seed, 1))
 	for time.Now().Before(until) {
 		faults := []fault{c.draw(draws)}
-		if second := c.draw(draws); draws.IntN(3) == 0 && second.on != faults[0].on && second.on != theTenant && faults[0].on != theTenant {
+		if second := c.draw(draws); draws.IntN(3) == 0 && second.on != faults[0].on && second.on != theTenant &&
+			faults[0].on != theTenant {
 			faults = append(faults, second)
 		}
 		hold, rest := time.Duration(0), time.Duration(500+draws.IntN(2500))*time.Millisecond
@@ -403,7 +409,8 @@ func (c *chaos) report() {
 		c.t.Logf("command failed: %s: %s", failed, c.messages[failed])
 	}
 	c.t.Logf("typed, by exit status: %v; done: %v", c.commands, c.done)
-	c.t.Logf("seed %d, %s: %d runs, %d rows, %d requests, %d faults; lost %d, doubled %d, wrong %d, repeated after a fault %d; recovery median %v, longest %v (%s)",
+	c.t.Logf(
+		"seed %d, %s: %d runs, %d rows, %d requests, %d faults; lost %d, doubled %d, wrong %d, repeated after a fault %d; recovery median %v, longest %v (%s)",
 		c.seed, world, len(c.jobs), rows, len(c.box.Requests()), len(c.faults), c.lost, c.doubled, c.wrong, c.repeated,
 		times[len(times)/2].Round(time.Millisecond), slowest.recovery.Round(time.Millisecond), slowest.kind)
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {

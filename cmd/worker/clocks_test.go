@@ -105,7 +105,8 @@ func buildWithClock(t *testing.T) (path string) {
 	redistest.NeedsLong(t, "builds the worker with another clock")
 	dir := t.TempDir()
 	path = filepath.Join(dir, "worker")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", clockOverlay(t, dir), "-o", path, "orgops/cmd/worker").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", clockOverlay(t, dir), "-o", path,
+		"orgops/cmd/worker").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return path
@@ -116,7 +117,8 @@ func buildWithClock(t *testing.T) (path string) {
 func newClockFleet(t *testing.T, worker string, eachTakes time.Duration) *clockFleet {
 	t.Helper()
 	box := startBox(t, sandbox.Options{})
-	f := &clockFleet{fleet: &fleet{desk: newDesk(t), dir: t.TempDir(), authURL: box.AuthURL()}, box: box, hooks: receiveSlowly(t, eachTakes)}
+	f := &clockFleet{fleet: &fleet{desk: newDesk(t), dir: t.TempDir(), authURL: box.AuthURL()}, box: box,
+		hooks: receiveSlowly(t, eachTakes)}
 	f.env = pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_WEBHOOKS": f.hooks.file, "HOOK": hookSecret})
 	if err := os.Symlink(worker, filepath.Join(f.dir, "worker")); err != nil {
 		t.Fatal(err)
@@ -177,7 +179,8 @@ type slowReceiver struct {
 
 func receiveSlowly(t *testing.T, each time.Duration) *slowReceiver {
 	t.Helper()
-	r := &slowReceiver{t: t, takes: each, types: map[string]string{}, times: map[string]int{}, file: filepath.Join(t.TempDir(), "hooks.yaml")}
+	r := &slowReceiver{t: t, takes: each, types: map[string]string{}, times: map[string]int{},
+		file: filepath.Join(t.TempDir(), "hooks.yaml")}
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
 	write(t, r.file, "endpoints:\n  - {name: crm, url: '"+server.URL+"', secret_env: HOOK, allow_private: true}\n")
@@ -296,7 +299,8 @@ func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	slow := f.box.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, AnswerLatency: 15 * time.Second})
 	late := f.box.SeedUnpublished(rows)
 	f.handIn(ledger.NewRun{ID: "late", Description: ledger.Description{GiveUp: minutesApart / 2}}, tasks.TypeVerify, late)
-	f.handIn(ledger.NewRun{ID: "expires", Description: ledger.Description{GiveUp: time.Second}}, tasks.TypeVerify, f.box.SeedUnpublished(rows))
+	f.handIn(ledger.NewRun{ID: "expires", Description: ledger.Description{GiveUp: time.Second}}, tasks.TypeVerify,
+		f.box.SeedUnpublished(rows))
 	f.handInFile(submissions[3], tasks.TypeCreate, f.box.SeedTemplates(rows))
 	await(t, "the templates", func() bool { return len(f.box.Templates()) == rows })
 	f.openFor("late", rows, "no TXT record")
@@ -340,7 +344,9 @@ func (f *clockFleet) queried(csv []byte) []sandbox.Query {
 	for _, d := range f.domains(csv) {
 		hosts[strings.ToLower(d.Host)] = true
 	}
-	return slices.DeleteFunc(f.box.Queries(), func(q sandbox.Query) bool { return !hosts[strings.ToLower(strings.TrimSuffix(q.Name, "."))] })
+	return slices.DeleteFunc(f.box.Queries(), func(q sandbox.Query) bool {
+		return !hosts[strings.ToLower(strings.TrimSuffix(q.Name, "."))]
+	})
 }
 
 // domains returns the tenant's domains of a file.

@@ -94,7 +94,8 @@ func (f *fleet) submitBig(s site, rows int) {
 		f.t.Logf("master %d: %d rows, %.1f MB", i+1, n, float64(memoryOf(f.t, m)-before[i])/1e6)
 	}
 	mean := float64(rows) / float64(len(have))
-	f.t.Logf("rows on a master: %.1f %% to %.1f %% of the mean", 100*float64(slices.Min(have))/mean, 100*float64(slices.Max(have))/mean)
+	f.t.Logf("rows on a master: %.1f %% to %.1f %% of the mean", 100*float64(slices.Min(have))/mean,
+		100*float64(slices.Max(have))/mean)
 	start = time.Now()
 	f.typed("runs", "cancel", "big")
 	f.t.Logf("cancelled in %v", time.Since(start).Round(time.Millisecond))
@@ -167,7 +168,8 @@ func (f *fleet) executeBig(s site, rows int) {
 	reach := func(percent int64) {
 		f.t.Helper()
 		want := int64(rows) * percent / 100
-		awaitFor(f.t, time.Hour, fmt.Sprintf("%d %% of the rows", percent), func() bool { return f.settledOf(updates) >= want })
+		awaitFor(f.t, time.Hour, fmt.Sprintf("%d %% of the rows", percent),
+			func() bool { return f.settledOf(updates) >= want })
 		now := f.settledOf(updates)
 		f.t.Logf("executed to %d %%: %.0f rows/s", percent, float64(now-done)/time.Since(at).Seconds())
 		at, done = time.Now(), now
@@ -191,7 +193,8 @@ func (f *fleet) reshard(s site) {
 	f.t.Helper()
 	start := time.Now()
 	from, to := s.masters[1].Client(), s.masters[2].Client()
-	s.cluster.Manage("reshard", s.masters[1].Addr, "--cluster-from", idOf(f.t, from), "--cluster-to", idOf(f.t, to), "--cluster-slots", "500")
+	s.cluster.Manage("reshard", s.masters[1].Addr, "--cluster-from", idOf(f.t, from), "--cluster-to", idOf(f.t, to),
+		"--cluster-slots", "500")
 	f.t.Logf("500 slots moved in %v", time.Since(start).Round(time.Second))
 }
 

@@ -57,9 +57,11 @@ func checkTogether(selected *kong.Context, s systems, sandbox bool) error {
 	case len(given) == 0:
 		return nil
 	case sandbox:
-		return cli.Usage(fmt.Errorf("--%s and --sandbox do not go together: the sandbox brings its own tenant and Redis", given[0]))
+		return cli.Usage(fmt.Errorf("--%s and --sandbox do not go together: the sandbox brings its own tenant and Redis",
+			given[0]))
 	case s.Config != "":
-		return cli.Usage(fmt.Errorf("--%s and --config do not go together: with a file, the tenants' settings are in it", given[0]))
+		return cli.Usage(fmt.Errorf("--%s and --config do not go together: with a file, the tenants' settings are in it",
+			given[0]))
 	}
 	return nil
 }
@@ -114,7 +116,8 @@ func (s settings) check() (err error) {
 	switch {
 	case err != nil:
 	case sameAddr(s.HTTPAddr, s.ProbeAddr):
-		err = fmt.Errorf("http-addr and probe-addr are both %s: give the probes another port: they require no sign-in", s.HTTPAddr)
+		err = fmt.Errorf("http-addr and probe-addr are both %s: give the probes another port: they require no sign-in",
+			s.HTTPAddr)
 	case s.DebugHTTP && s.LogLevel != "debug":
 		err = fmt.Errorf("debug-http: it logs at debug level, and log-level is %.20q: set log-level to debug", s.LogLevel)
 	case s.ShutdownTimeout < time.Second:

@@ -83,29 +83,51 @@ func TestWrongSettings(t *testing.T) {
 var wrongFlags = []settingsCase{
 	{name: "unknown flag", args: []string{"--frob"}, want: "unknown flag --frob" + forHelp},
 	{name: "unknown command", args: []string{"play"}, want: "unexpected argument play" + forHelp},
-	{name: "bad duration", args: []string{"--give-up", "soon"}, want: `--give-up: expected duration but got "soon": time: invalid duration "soon"` + forHelp},
-	{name: "bad duration in the environment", env: map[string]string{"ORGOPS_GIVE_UP": "soon"}, want: `--give-up: expected duration but got "soon": time: invalid duration "soon"` + forHelp},
-	{name: "burst is no number", args: []string{"--burst", "many"}, want: `--burst: expected a valid 64 bit int but got "many"` + forHelp},
-	{name: "log format", args: []string{"--log-format", "xml"}, want: `--log-format must be one of "json","text","" but got "xml"` + forHelp},
-	{name: "log level", args: []string{"--log-level", "loud"}, want: `log-level: want debug, info, warn or error, got "loud"`},
-	{name: "http-addr without a port", args: []string{"--http-addr", "localhost"}, want: `http-addr: "localhost": want host:port, such as 127.0.0.1:8080`},
-	{name: "probe-addr without a port", args: []string{"--probe-addr", "localhost"}, want: "probe-addr: address localhost: missing port in address: want host:port, such as 127.0.0.1:8081"},
-	{name: "debug-http unseen", args: []string{"--debug-http"}, want: `debug-http: it logs at debug level, and log-level is "info": set log-level to debug`},
-	{name: "shutdown-timeout 0", args: []string{"--shutdown-timeout", "0s"}, want: "shutdown-timeout: want at least 1s, got 0s"},
-	{name: "redis-url of another kind", args: []string{"--redis-url", "http://127.0.0.1"}, want: `redis-url: scheme "http": want redis, rediss, redis-sentinel or redis-cluster`},
+	{name: "bad duration", args: []string{"--give-up", "soon"},
+		want: `--give-up: expected duration but got "soon": time: invalid duration "soon"` + forHelp},
+	{name: "bad duration in the environment", env: map[string]string{"ORGOPS_GIVE_UP": "soon"},
+		want: `--give-up: expected duration but got "soon": time: invalid duration "soon"` + forHelp},
+	{name: "burst is no number", args: []string{"--burst", "many"},
+		want: `--burst: expected a valid 64 bit int but got "many"` + forHelp},
+	{name: "log format", args: []string{"--log-format", "xml"},
+		want: `--log-format must be one of "json","text","" but got "xml"` + forHelp},
+	{name: "log level", args: []string{"--log-level", "loud"},
+		want: `log-level: want debug, info, warn or error, got "loud"`},
+	{name: "http-addr without a port", args: []string{"--http-addr", "localhost"},
+		want: `http-addr: "localhost": want host:port, such as 127.0.0.1:8080`},
+	{name: "probe-addr without a port", args: []string{"--probe-addr", "localhost"},
+		want: "probe-addr: address localhost: missing port in address: want host:port, such as 127.0.0.1:8081"},
+	{name: "debug-http unseen", args: []string{"--debug-http"},
+		want: `debug-http: it logs at debug level, and log-level is "info": set log-level to debug`},
+	{name: "shutdown-timeout 0", args: []string{"--shutdown-timeout", "0s"},
+		want: "shutdown-timeout: want at least 1s, got 0s"},
+	{name: "redis-url of another kind", args: []string{"--redis-url", "http://127.0.0.1"},
+		want: `redis-url: scheme "http": want redis, rediss, redis-sentinel or redis-cluster`},
 	{name: "password in --redis-url", args: []string{"--redis-url", "redis://:s3cret@127.0.0.1/0"}, want: urlPassword},
-	{name: "redis password twice", env: map[string]string{"ORGOPS_REDIS_PASSWORD": "s3cret", "ORGOPS_REDIS_PASSWORD_FILE": "testdata/empty"}, want: "ORGOPS_REDIS_PASSWORD and ORGOPS_REDIS_PASSWORD_FILE are both set: unset one of them"},
-	{name: "base-url with a file", args: []string{"--config", "testdata/two.yaml"}, want: "base-url and config are both set: with a file, the tenants are in it"},
-	{name: "a tenant's flag with a file", env: map[string]string{"ORGOPS_BASE_URL": ""}, args: []string{"--config", "testdata/two.yaml", "--rate", "5/s"}, want: "--rate and --config do not go together: with a file, the tenants' settings are in it"},
-	{name: "a tenant's flag with the sandbox", args: []string{"--sandbox", "--base-url", "https://acme.example.com/api/v2"}, want: "--base-url and --sandbox do not go together: the sandbox brings its own tenant and Redis"},
-	{name: "a file with the sandbox", args: []string{"--sandbox", "--config", "testdata/two.yaml"}, want: "--config and --sandbox do not go together: the sandbox brings its own tenant and Redis"},
-	{name: "a Redis with the sandbox", args: []string{"--redis-url", "redis://127.0.0.1/0", "--sandbox"}, want: "--redis-url and --sandbox do not go together: the sandbox brings its own tenant and Redis"},
-	{name: "unreadable file", env: map[string]string{"ORGOPS_BASE_URL": ""}, args: []string{"--config", "testdata/nowhere.yaml"}, want: "testdata/nowhere.yaml: open testdata/nowhere.yaml: no such file or directory"},
+	{name: "redis password twice", env: map[string]string{"ORGOPS_REDIS_PASSWORD": "s3cret",
+		"ORGOPS_REDIS_PASSWORD_FILE": "testdata/empty"},
+		want: "ORGOPS_REDIS_PASSWORD and ORGOPS_REDIS_PASSWORD_FILE are both set: unset one of them"},
+	{name: "base-url with a file", args: []string{"--config", "testdata/two.yaml"},
+		want: "base-url and config are both set: with a file, the tenants are in it"},
+	{name: "a tenant's flag with a file", env: map[string]string{"ORGOPS_BASE_URL": ""},
+		args: []string{"--config", "testdata/two.yaml", "--rate", "5/s"},
+		want: "--rate and --config do not go together: with a file, the tenants' settings are in it"},
+	{name: "a tenant's flag with the sandbox", args: []string{"--sandbox", "--base-url",
+		"https://acme.example.com/api/v2"},
+		want: "--base-url and --sandbox do not go together: the sandbox brings its own tenant and Redis"},
+	{name: "a file with the sandbox", args: []string{"--sandbox", "--config", "testdata/two.yaml"},
+		want: "--config and --sandbox do not go together: the sandbox brings its own tenant and Redis"},
+	{name: "a Redis with the sandbox", args: []string{"--redis-url", "redis://127.0.0.1/0", "--sandbox"},
+		want: "--redis-url and --sandbox do not go together: the sandbox brings its own tenant and Redis"},
+	{name: "unreadable file", env: map[string]string{"ORGOPS_BASE_URL": ""},
+		args: []string{"--config", "testdata/nowhere.yaml"},
+		want: "testdata/nowhere.yaml: open testdata/nowhere.yaml: no such file or directory"},
 }
 
 // byKey returns credentials with a private key.
 func byKey(file string) map[string]string {
-	return map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_AUTH": "private-key-jwt", "ORGOPS_CLIENT_KEY_FILE": file}
+	return map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_AUTH": "private-key-jwt",
+		"ORGOPS_CLIENT_KEY_FILE": file}
 }
 
 const oneOperator = "resolvers: resolvers 1.1.1.1:53 and 1.0.0.1:53 are of one operator (Cloudflare), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators; or set the quorum to 3"
@@ -118,83 +140,154 @@ const (
 
 var wrongTenant = []settingsCase{
 	{name: "no such body", args: []string{"--body", "xml"}, want: `body: want json or form, got "xml"`},
-	{name: "ca file missing", args: []string{"--ca-file", "testdata/nowhere"}, want: "ca-file: open testdata/nowhere: no such file or directory"},
-	{name: "ca file without a certificate", args: []string{"--ca-file", "testdata/two.yaml"}, want: "ca-file: testdata/two.yaml: it has no certificate: want PEM, BEGIN CERTIFICATE"},
-	{name: "a proxy that is none", env: map[string]string{"HTTPS_PROXY": "http://me:s3cret@[x"}, want: "HTTPS_PROXY: it cannot be read: want http://HOST:PORT, https:// or socks5://"},
-	{name: "a proxy of another sort", env: map[string]string{"https_proxy": "ftp://proxy.example"}, want: `HTTPS_PROXY: want http://HOST:PORT, https:// or socks5://, got the scheme "ftp"`},
-	{name: "nothing at all", env: map[string]string{"ORGOPS_BASE_URL": "", "ORGOPS_CLIENT_ID": "", "ORGOPS_CLIENT_SECRET": ""}, want: noBaseURL + "\n" + noCredentials},
+	{name: "ca file missing", args: []string{"--ca-file", "testdata/nowhere"},
+		want: "ca-file: open testdata/nowhere: no such file or directory"},
+	{name: "ca file without a certificate", args: []string{"--ca-file", "testdata/two.yaml"},
+		want: "ca-file: testdata/two.yaml: it has no certificate: want PEM, BEGIN CERTIFICATE"},
+	{name: "a proxy that is none", env: map[string]string{"HTTPS_PROXY": "http://me:s3cret@[x"},
+		want: "HTTPS_PROXY: it cannot be read: want http://HOST:PORT, https:// or socks5://"},
+	{name: "a proxy of another sort", env: map[string]string{"https_proxy": "ftp://proxy.example"},
+		want: `HTTPS_PROXY: want http://HOST:PORT, https:// or socks5://, got the scheme "ftp"`},
+	{name: "nothing at all", env: map[string]string{"ORGOPS_BASE_URL": "", "ORGOPS_CLIENT_ID": "",
+		"ORGOPS_CLIENT_SECRET": ""}, want: noBaseURL + "\n" + noCredentials},
 	{name: "base-url missing", env: map[string]string{"ORGOPS_BASE_URL": ""}, want: noBaseURL},
-	{name: "base-url http", args: []string{"--base-url", "http://acme.example.com/api/v2"}, want: `base URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
-	{name: "base-url with another path", args: []string{"--base-url", "https://acme.example.com/api/v1"}, want: `base URL: want a path that ends in /api/v2, got "/api/v1"`},
-	{name: "base-url with a password", args: []string{"--base-url", "https://me:s3cret@acme.example.com/api/v2"}, want: "base URL: must not contain a user or password"},
-	{name: "auth-url http", args: []string{"--auth-url", "http://acme.example.com"}, want: `token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
-	{name: "token-url http", args: []string{"--token-url", "http://acme.example.com/oauth/token"}, want: `token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
-	{name: "tenant", args: []string{"--tenant", "Acme"}, want: `tenant: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got "Acme"`},
+	{name: "base-url http", args: []string{"--base-url", "http://acme.example.com/api/v2"},
+		want: `base URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
+	{name: "base-url with another path", args: []string{"--base-url", "https://acme.example.com/api/v1"},
+		want: `base URL: want a path that ends in /api/v2, got "/api/v1"`},
+	{name: "base-url with a password", args: []string{"--base-url", "https://me:s3cret@acme.example.com/api/v2"},
+		want: "base URL: must not contain a user or password"},
+	{name: "auth-url http", args: []string{"--auth-url", "http://acme.example.com"},
+		want: `token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
+	{name: "token-url http", args: []string{"--token-url", "http://acme.example.com/oauth/token"},
+		want: `token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
+	{name: "tenant", args: []string{"--tenant", "Acme"},
+		want: `tenant: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got "Acme"`},
 	{name: "rate fast", args: []string{"--rate", "fast"}, want: badRate},
 	{name: "rate in the environment", env: map[string]string{"ORGOPS_RATE": "fast"}, want: badRate},
-	{name: "rate below what a task needs", args: []string{"--rate", "2/min", "--reserve", "50"}, want: "rate: 2/min less the reserve of 50 percent is less than one request in 30 s: a task that needs several could not end"},
+	{name: "rate below what a task needs", args: []string{"--rate", "2/min", "--reserve", "50"},
+		want: "rate: 2/min less the reserve of 50 percent is less than one request in 30 s: a task that needs several could not end"},
 	{name: "burst 0", args: []string{"--burst", "0"}, want: "burst: want at least 1, got 0"},
 	{name: "reserve 99", args: []string{"--reserve", "99"}, want: "reserve: want 0 to 95 percent, got 99"},
 	{name: "reserve below 0", args: []string{"--reserve=-1"}, want: "reserve: want 0 to 95 percent, got -1"},
 	{name: "sweep-share 0", args: []string{"--sweep-share", "0"}, want: "sweep-share: want above 0 to 100 percent, got 0"},
-	{name: "sweep-share 101", args: []string{"--sweep-share", "101"}, want: "sweep-share: want above 0 to 100 percent, got 101"},
-	{name: "sweep-share no number", args: []string{"--sweep-share", "NaN"}, want: "sweep-share: want above 0 to 100 percent, got NaN"},
+	{name: "sweep-share 101", args: []string{"--sweep-share", "101"},
+		want: "sweep-share: want above 0 to 100 percent, got 101"},
+	{name: "sweep-share no number", args: []string{"--sweep-share", "NaN"},
+		want: "sweep-share: want above 0 to 100 percent, got NaN"},
 	{name: "reserve no number", args: []string{"--reserve", "NaN"}, want: "reserve: want 0 to 95 percent, got NaN"},
-	{name: "max-clients-per-request 0", args: []string{"--max-clients-per-request", "0"}, want: "max-clients-per-request: want 1 to 100, got 0"},
-	{name: "max-clients-per-request 101", args: []string{"--max-clients-per-request", "101"}, want: "max-clients-per-request: want 1 to 100, got 101"},
+	{name: "max-clients-per-request 0", args: []string{"--max-clients-per-request", "0"},
+		want: "max-clients-per-request: want 1 to 100, got 0"},
+	{name: "max-clients-per-request 101", args: []string{"--max-clients-per-request", "101"},
+		want: "max-clients-per-request: want 1 to 100, got 101"},
 	{name: "give-up 0", args: []string{"--give-up", "0s"}, want: "give-up: want a time above 0, got 0s"},
 	{name: "no resolvers", args: []string{"--resolvers="}, want: "resolvers: none is named"},
 	{name: "resolver is a host name", args: []string{"--resolvers", "1.1.1.1,dns.example.com"}, want: badResolver},
-	{name: "resolver by HTTPS without the name", args: []string{"--resolvers", "https://1.1.1.1#"}, want: `resolvers: resolver "https://1.1.1.1#": there is no name after the #`},
-	{name: "resolver by HTTPS and a host name", args: []string{"--resolvers", "https://dns.google/dns-query"}, want: `resolvers: resolver "https://dns.google/dns-query": want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first (https:// takes the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)`},
-	{name: "resolver twice", args: []string{"--resolvers", "1.1.1.1,tcp://1.1.1.1:53"}, want: "resolvers: resolver tcp://1.1.1.1:53 is named twice: it would count twice for the quorum; name each once"},
-	{name: "quorum above the resolvers", args: []string{"--resolver-quorum", "4"}, want: "resolvers: resolver quorum 4: want 2 to 3 of 3 resolvers, or 0 for 2"},
-	{name: "quorum below 0", args: []string{"--resolver-quorum=-1"}, want: "resolvers: resolver quorum -1: want 2 to 3 of 3 resolvers, or 0 for 2"},
-	{name: "quorum of one", args: []string{"--resolver-quorum", "1"}, want: "resolvers: resolver quorum 1: want 2 to 3 of 3 resolvers, or 0 for 2"},
-	{name: "quorum of a bare majority", args: []string{"--resolvers", "1.1.1.1,8.8.8.8,9.9.9.9,208.67.222.222,94.140.14.14", "--resolver-quorum", "3"}, want: "resolvers: resolver quorum 3: want 4 to 5 of 5 resolvers, or 0 for 4"},
-	{name: "one resolver", args: []string{"--resolvers", "1.1.1.1"}, want: "resolvers: want at least two, of different operators, since one alone proves nothing; got only 1.1.1.1"},
+	{name: "resolver by HTTPS without the name", args: []string{"--resolvers", "https://1.1.1.1#"},
+		want: `resolvers: resolver "https://1.1.1.1#": there is no name after the #`},
+	{name: "resolver by HTTPS and a host name", args: []string{"--resolvers", "https://dns.google/dns-query"},
+		want: `resolvers: resolver "https://dns.google/dns-query": want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first (https:// takes the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)`},
+	{name: "resolver twice", args: []string{"--resolvers", "1.1.1.1,tcp://1.1.1.1:53"},
+		want: "resolvers: resolver tcp://1.1.1.1:53 is named twice: it would count twice for the quorum; name each once"},
+	{name: "quorum above the resolvers", args: []string{"--resolver-quorum", "4"},
+		want: "resolvers: resolver quorum 4: want 2 to 3 of 3 resolvers, or 0 for 2"},
+	{name: "quorum below 0", args: []string{"--resolver-quorum=-1"},
+		want: "resolvers: resolver quorum -1: want 2 to 3 of 3 resolvers, or 0 for 2"},
+	{name: "quorum of one", args: []string{"--resolver-quorum", "1"},
+		want: "resolvers: resolver quorum 1: want 2 to 3 of 3 resolvers, or 0 for 2"},
+	{
+		name: "quorum of a bare majority", args: []string{"--resolvers",
+			"1.1.1.1,8.8.8.8,9.9.9.9,208.67.222.222,94.140.14.14", "--resolver-quorum", "3"},
+		want: "resolvers: resolver quorum 3: want 4 to 5 of 5 resolvers, or 0 for 4",
+	},
+	{name: "one resolver", args: []string{"--resolvers", "1.1.1.1"},
+		want: "resolvers: want at least two, of different operators, since one alone proves nothing; got only 1.1.1.1"},
 	{name: "one perspective", args: []string{"--resolvers", "10.0.0.1@eu,10.0.0.2@eu"}, want: onePerspective},
 	{name: "a public resolver elsewhere", args: []string{"--resolvers", "1.1.1.1@eu,10.0.0.2@us"}, want: publicElsewhere},
 	{name: "one operator is a quorum", args: []string{"--resolvers", "1.1.1.1,1.0.0.1,8.8.8.8"}, want: oneOperator},
-	{name: "no such dns mode", args: []string{"--dns-mode", "always"}, want: `dns-mode: want auto, authority or resolvers, got "always"`},
-	{name: "sweep is no cron text", args: []string{"--sweep", "nightly"}, want: badCron(`"nightly": expected exactly 5 fields, found 1: [nightly]`)},
-	{name: "sweep every so often", args: []string{"--sweep", "@every 1h"}, want: badCron(`"@every 1h": @every counts from when a worker starts: name the minutes instead, such as 0 */6 * * *`)},
-	{name: "sweep in a zone", args: []string{"--sweep", "CRON_TZ=Europe/Berlin 0 3 * * *"}, want: badCron(`"CRON_TZ=Europe/Berlin 0 3 * * *": the times are in UTC: leave the zone out`)},
-	{name: "sweep on no day", args: []string{"--sweep", "0 0 31 2 *"}, want: badCron(`"0 0 31 2 *": there is no such day in any year`)},
+	{name: "no such dns mode", args: []string{"--dns-mode", "always"},
+		want: `dns-mode: want auto, authority or resolvers, got "always"`},
+	{name: "sweep is no cron text", args: []string{"--sweep", "nightly"},
+		want: badCron(`"nightly": expected exactly 5 fields, found 1: [nightly]`)},
+	{name: "sweep every so often", args: []string{"--sweep", "@every 1h"},
+		want: badCron(`"@every 1h": @every counts from when a worker starts: name the minutes instead, such as 0 */6 * * *`)},
+	{name: "sweep in a zone", args: []string{"--sweep", "CRON_TZ=Europe/Berlin 0 3 * * *"},
+		want: badCron(`"CRON_TZ=Europe/Berlin 0 3 * * *": the times are in UTC: leave the zone out`)},
+	{name: "sweep on no day", args: []string{"--sweep", "0 0 31 2 *"},
+		want: badCron(`"0 0 31 2 *": there is no such day in any year`)},
 	{name: "sweep empty", args: []string{"--sweep="}, want: badCron(`"": it is empty`)},
 	{name: "grace 0", args: []string{"--grace", "0s"}, want: "grace: want a time above 0, at most 8760h0m0s, got 0s"},
-	{name: "grace of hours", args: []string{"--grace", "23h"}, want: "grace: want at least 24h0m0s, got 23h0m0s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)"},
-	{name: "grace of years", args: []string{"--grace", "8761h"}, want: "grace: want a time above 0, at most 8760h0m0s, got 8761h0m0s"},
+	{name: "grace of hours", args: []string{"--grace", "23h"},
+		want: "grace: want at least 24h0m0s, got 23h0m0s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)"},
+	{name: "grace of years", args: []string{"--grace", "8761h"},
+		want: "grace: want a time above 0, at most 8760h0m0s, got 8761h0m0s"},
 	{name: "absent-checks 0", args: []string{"--absent-checks", "0"}, want: "absent-checks: want 2 to 1000, got 0"},
-	{name: "absent-checks 1", args: []string{"--absent-checks", "1"}, want: "absent-checks: want 2 to 1000, got 1: one bad night is no loss (1 is for a sandbox, whose base URL is on loopback)"},
-	{name: "absent-checks 1001", args: []string{"--absent-checks", "1001"}, want: "absent-checks: want 2 to 1000, got 1001"},
-	{name: "protect a wildcard", args: []string{"--protect", "org_1,*.acme.example"}, want: "protect: want domains (including their subdomains) and organization ids: domain \"*.acme.example\": has a label that domains do not have (\"*\"): no domain has U+002A; give the organization's own domain"},
-	{name: "protect letters that DNS has not", args: []string{"--protect", "bücher.example"}, want: `protect: want "bücher.example" in the form that the DNS has it in: xn--bcher-kva.example`},
-	{name: "several at once", args: []string{"--rate", "fast", "--resolvers", "dns.example.com"}, want: badRate + "\n" + badResolver},
+	{name: "absent-checks 1", args: []string{"--absent-checks", "1"},
+		want: "absent-checks: want 2 to 1000, got 1: one bad night is no loss (1 is for a sandbox, whose base URL is on loopback)"},
+	{name: "absent-checks 1001", args: []string{"--absent-checks", "1001"},
+		want: "absent-checks: want 2 to 1000, got 1001"},
+	{name: "protect a wildcard", args: []string{"--protect", "org_1,*.acme.example"},
+		want: "protect: want domains (including their subdomains) and organization ids: domain \"*.acme.example\": has a label that domains do not have (\"*\"): no domain has U+002A; give the organization's own domain"},
+	{name: "protect letters that DNS has not", args: []string{"--protect", "bücher.example"},
+		want: `protect: want "bücher.example" in the form that the DNS has it in: xn--bcher-kva.example`},
+	{name: "several at once", args: []string{"--rate", "fast", "--resolvers", "dns.example.com"},
+		want: badRate + "\n" + badResolver},
 }
 
 var wrongSecrets = []settingsCase{
 	{name: "no credentials", env: map[string]string{"ORGOPS_CLIENT_SECRET": ""}, want: noCredentials},
-	{name: "secret and token", env: map[string]string{"ORGOPS_TOKEN": "t0ken"}, want: "both a token and a client secret are set: set one of them"},
-	{name: "secret without client-id", env: map[string]string{"ORGOPS_CLIENT_ID": ""}, want: "client-id is missing: a client secret is set"},
-	{name: "secret twice", env: map[string]string{"ORGOPS_CLIENT_SECRET_FILE": "testdata/empty"}, want: "client secret: a file and an environment variable are both named: name one of them"},
-	{name: "secret file missing", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_SECRET_FILE": "testdata/nowhere"}, want: "client secret: open testdata/nowhere: no such file or directory"},
-	{name: "secret file empty", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_SECRET_FILE": "testdata/empty"}, want: "client secret: testdata/empty is empty"},
-	{name: "token file missing", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN_FILE": "testdata/nowhere"}, want: "token: open testdata/nowhere: no such file or directory"},
-	{name: "token file empty", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN_FILE": "testdata/empty"}, want: "token: testdata/empty is empty"},
-	{name: "no such client-auth", args: []string{"--client-auth", "tls"}, want: `client-auth: want body, basic or private-key-jwt, got "tls"`},
-	{name: "secret and key", args: []string{"--client-auth", "private-key-jwt", "--client-key-file", "testdata/empty"}, want: "both a client secret and client-auth private-key-jwt are set: set one of them"},
-	{name: "token and key", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN": "t0ken"}, args: []string{"--client-key-file", "testdata/empty"}, want: "both a token and a client key are set: set one of them"},
-	{name: "a key that is not used", args: []string{"--client-key-file", "testdata/empty"}, want: "client-key-file is set, and client-auth is body: a key is for private-key-jwt"},
-	{name: "an algorithm that is not used", args: []string{"--client-key-alg", "RS256"}, want: "client-key-alg is set, and client-auth is body: it is for private-key-jwt"},
-	{name: "an assertion that is not used", args: []string{"--assertion-audience", "https://a.example/"}, want: "assertion-audience is set, and client-auth is body: it is for private-key-jwt"},
-	{name: "token and an assertion", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN": "t0ken"}, args: []string{"--assertion-audience", "https://a.example/"}, want: "assertion-audience is set, and client-auth is body: it is for private-key-jwt"},
-	{name: "token and client-auth", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN": "t0ken"}, args: []string{"--client-auth", "basic"}, want: "both a token and client-auth basic are set: set one of them"},
-	{name: "no key", env: byKey(""), want: "client-key-file is missing: client-auth private-key-jwt signs with a private key, PEM or JWK"},
-	{name: "key without client-id", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_ID": "", "ORGOPS_CLIENT_AUTH": "private-key-jwt", "ORGOPS_CLIENT_KEY_FILE": "testdata/empty"}, want: "client-id is missing: a client key is set"},
-	{name: "key file missing", env: byKey("testdata/nowhere"), want: "client-key-file: open testdata/nowhere: no such file or directory"},
-	{name: "key file without a key", env: byKey("testdata/two.yaml"), want: "client-key-file: testdata/two.yaml: it has no private key: want PEM (PKCS#8, PKCS#1 or SEC1) or a JWK"},
-	{name: "redis password file missing", env: map[string]string{"ORGOPS_REDIS_PASSWORD_FILE": "testdata/nowhere"}, want: "ORGOPS_REDIS_PASSWORD_FILE: open testdata/nowhere: no such file or directory"},
+	{name: "secret and token", env: map[string]string{"ORGOPS_TOKEN": "t0ken"},
+		want: "both a token and a client secret are set: set one of them"},
+	{name: "secret without client-id", env: map[string]string{"ORGOPS_CLIENT_ID": ""},
+		want: "client-id is missing: a client secret is set"},
+	{name: "secret twice", env: map[string]string{"ORGOPS_CLIENT_SECRET_FILE": "testdata/empty"},
+		want: "client secret: a file and an environment variable are both named: name one of them"},
+	{
+		name: "secret file missing", env: map[string]string{"ORGOPS_CLIENT_SECRET": "",
+			"ORGOPS_CLIENT_SECRET_FILE": "testdata/nowhere"},
+		want: "client secret: open testdata/nowhere: no such file or directory",
+	},
+	{
+		name: "secret file empty", env: map[string]string{"ORGOPS_CLIENT_SECRET": "",
+			"ORGOPS_CLIENT_SECRET_FILE": "testdata/empty"}, want: "client secret: testdata/empty is empty",
+	},
+	{
+		name: "token file missing", env: map[string]string{"ORGOPS_CLIENT_SECRET": "",
+			"ORGOPS_TOKEN_FILE": "testdata/nowhere"}, want: "token: open testdata/nowhere: no such file or directory",
+	},
+	{name: "token file empty", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN_FILE": "testdata/empty"},
+		want: "token: testdata/empty is empty"},
+	{name: "no such client-auth", args: []string{"--client-auth", "tls"},
+		want: `client-auth: want body, basic or private-key-jwt, got "tls"`},
+	{name: "secret and key", args: []string{"--client-auth", "private-key-jwt", "--client-key-file", "testdata/empty"},
+		want: "both a client secret and client-auth private-key-jwt are set: set one of them"},
+	{name: "token and key", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN": "t0ken"},
+		args: []string{"--client-key-file", "testdata/empty"},
+		want: "both a token and a client key are set: set one of them"},
+	{name: "a key that is not used", args: []string{"--client-key-file", "testdata/empty"},
+		want: "client-key-file is set, and client-auth is body: a key is for private-key-jwt"},
+	{name: "an algorithm that is not used", args: []string{"--client-key-alg", "RS256"},
+		want: "client-key-alg is set, and client-auth is body: it is for private-key-jwt"},
+	{name: "an assertion that is not used", args: []string{"--assertion-audience", "https://a.example/"},
+		want: "assertion-audience is set, and client-auth is body: it is for private-key-jwt"},
+	{name: "token and an assertion", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN": "t0ken"},
+		args: []string{"--assertion-audience", "https://a.example/"},
+		want: "assertion-audience is set, and client-auth is body: it is for private-key-jwt"},
+	{name: "token and client-auth", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN": "t0ken"},
+		args: []string{"--client-auth", "basic"}, want: "both a token and client-auth basic are set: set one of them"},
+	{
+		name: "no key", env: byKey(""),
+		want: "client-key-file is missing: client-auth private-key-jwt signs with a private key, PEM or JWK",
+	},
+	{name: "key without client-id", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_ID": "",
+		"ORGOPS_CLIENT_AUTH": "private-key-jwt", "ORGOPS_CLIENT_KEY_FILE": "testdata/empty"},
+		want: "client-id is missing: a client key is set"},
+	{name: "key file missing", env: byKey("testdata/nowhere"),
+		want: "client-key-file: open testdata/nowhere: no such file or directory"},
+	{name: "key file without a key", env: byKey("testdata/two.yaml"),
+		want: "client-key-file: testdata/two.yaml: it has no private key: want PEM (PKCS#8, PKCS#1 or SEC1) or a JWK"},
+	{name: "redis password file missing", env: map[string]string{"ORGOPS_REDIS_PASSWORD_FILE": "testdata/nowhere"},
+		want: "ORGOPS_REDIS_PASSWORD_FILE: open testdata/nowhere: no such file or directory"},
 }
 
 // invalidFiles maps the name of each testdata/invalid-*.yml to its error. Each file breaks one
@@ -257,12 +350,14 @@ var invalidFiles = map[string]string{
 	"public-elsewhere":    `line 2: tenants[0] "acme": ` + publicElsewhere,
 	"one-operator":        `line 2: tenants[0] "acme": ` + oneOperator,
 	"dns-mode":            `line 2: tenants[0] "acme": dns-mode: want auto, authority or resolvers, got "sometimes"`,
-	"sweep":               `line 2: tenants[0] "acme": ` + badCron(`"60 3 * * *": end of range (60) above maximum (59): 60`),
-	"grace":               `line 2: tenants[0] "acme": grace: want at least 24h0m0s, got 1h0m0s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)`,
-	"absent-checks":       `line 2: tenants[0] "acme": absent-checks: want 2 to 1000, got 0`,
-	"protect":             `line 2: tenants[0] "acme": protect: want domains (including their subdomains) and organization ids: domain "": is empty; give the organization's own domain`,
-	"verify-pending":      "line 6: cannot unmarshal !!str `perhaps`",
-	"several-rules":       `line 6: tenants[1] "other": ` + noBaseURL + "\n" + noCredentials + "\n" + badRate + "\nresolvers: none is named",
+	"sweep": `line 2: tenants[0] "acme": ` +
+		badCron(`"60 3 * * *": end of range (60) above maximum (59): 60`),
+	"grace":          `line 2: tenants[0] "acme": grace: want at least 24h0m0s, got 1h0m0s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)`,
+	"absent-checks":  `line 2: tenants[0] "acme": absent-checks: want 2 to 1000, got 0`,
+	"protect":        `line 2: tenants[0] "acme": protect: want domains (including their subdomains) and organization ids: domain "": is empty; give the organization's own domain`,
+	"verify-pending": "line 6: cannot unmarshal !!str `perhaps`",
+	"several-rules": `line 6: tenants[1] "other": ` + noBaseURL + "\n" + noCredentials + "\n" + badRate +
+		"\nresolvers: none is named",
 }
 
 func TestInvalidFiles(t *testing.T) {
@@ -280,7 +375,8 @@ func TestInvalidFiles(t *testing.T) {
 			if !ok {
 				t.Fatal("nothing is known of this file")
 			}
-			env := map[string]string{"SECRET": "s3cret", "ORGOPS_CONFIG": file, "ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "off"}
+			env := map[string]string{"SECRET": "s3cret", "ORGOPS_CONFIG": file, "ORGOPS_HTTP_ADDR": "off",
+				"ORGOPS_PROBE_ADDR": "off"}
 			status, stdout, stderr := typed(t, env)
 			if diff := cmp.Diff("worker: "+file+": "+want+"\n", stderr); diff != "" || status != 2 || stdout != "" {
 				t.Errorf("status %d, stdout %q, stderr (-want +got):\n%s", status, stdout, diff)
@@ -313,7 +409,8 @@ func TestDeployedConfig(t *testing.T) {
 	write(t, filepath.Join(dir, "webhooks.yaml"), strings.ReplaceAll(string(hooks), "/etc/orgops/", dir+"/"))
 	write(t, filepath.Join(dir, "crm-hook"), hookSecret+"\n"+hookSecret+"\n")
 
-	status, stdout, stderr := typed(t, map[string]string{"STAGING_TOKEN": "t0ken", "DESK_HOOK_SECRET": hookSecret}, "--config", file, "--check-config")
+	status, stdout, stderr := typed(t, map[string]string{"STAGING_TOKEN": "t0ken", "DESK_HOOK_SECRET": hookSecret},
+		"--config", file, "--check-config")
 	stdout = strings.ReplaceAll(stdout, dir, "/etc/orgops")
 	const want = `redis-url: redis://127.0.0.1:6379/0
 http-addr: 127.0.0.1:8080
@@ -427,11 +524,14 @@ func TestProxySettings(t *testing.T) {
 		want string // empty: none
 	}{
 		{"none", nil, ""},
-		{"HTTPS_PROXY", map[string]string{"HTTPS_PROXY": "http://me:s3cret@proxy.example:3128"}, "  proxy: http://me:xxxxx@proxy.example:3128\n"},
-		{"lower case, no scheme", map[string]string{"https_proxy": "proxy.example:3128"}, "  proxy: http://proxy.example:3128\n"},
+		{"HTTPS_PROXY", map[string]string{"HTTPS_PROXY": "http://me:s3cret@proxy.example:3128"},
+			"  proxy: http://me:xxxxx@proxy.example:3128\n"},
+		{"lower case, no scheme", map[string]string{"https_proxy": "proxy.example:3128"},
+			"  proxy: http://proxy.example:3128\n"},
 		{"NO_PROXY", map[string]string{"HTTPS_PROXY": "http://proxy.example:3128", "NO_PROXY": ".example.com"}, ""},
 		{"HTTP_PROXY is not for https", map[string]string{"HTTP_PROXY": "http://proxy.example:3128"}, ""},
-		{"loopback is reached directly", map[string]string{"HTTP_PROXY": "http://proxy.example:3128", "ORGOPS_BASE_URL": "http://127.0.0.1:9/api/v2"}, ""},
+		{"loopback is reached directly", map[string]string{"HTTP_PROXY": "http://proxy.example:3128",
+			"ORGOPS_BASE_URL": "http://127.0.0.1:9/api/v2"}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			status, stdout, stderr := typed(t, enough(tc.env), "--check-config")
@@ -454,7 +554,8 @@ func TestFlagsSayTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, byFlags, _ := typed(t, enough(nil), "--check-config")
-	_, byFile, _ := typed(t, map[string]string{"SECRET": "s3cret"}, "--config", file, "--check-config", "--http-addr=off", "--probe-addr=off")
+	_, byFile, _ := typed(t, map[string]string{"SECRET": "s3cret"}, "--config", file, "--check-config",
+		"--http-addr=off", "--probe-addr=off")
 	if diff := cmp.Diff(byFlags, byFile); diff != "" || byFlags == "" {
 		t.Errorf("(-by flags +by file):\n%s", diff)
 	}
@@ -482,7 +583,8 @@ func TestNoSecretIsShown(t *testing.T) {
 		{name: "both", args: []string{"--check-config"}, status: 2},
 		{name: "two passwords of Redis", without: []string{"ORGOPS_TOKEN"}, args: []string{"--drain"}, status: 2},
 		{name: "at work", without: []string{"ORGOPS_TOKEN", "ORGOPS_REDIS_PASSWORD"}, args: []string{"--log-level=debug"}},
-		{name: "at work, without the password in the URL", without: []string{"ORGOPS_TOKEN", "ORGOPS_REDIS_URL"}, args: []string{"--log-level=debug", "--redis-url=redis://127.0.0.1:1/0"}},
+		{name: "at work, without the password in the URL", without: []string{"ORGOPS_TOKEN", "ORGOPS_REDIS_URL"},
+			args: []string{"--log-level=debug", "--redis-url=redis://127.0.0.1:1/0"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			env := enough(secrets)
@@ -509,7 +611,8 @@ func TestBaseURLAsPeopleWriteIt(t *testing.T) {
 		"https://api.example.com/acme/api/v2": "https://api.example.com/acme/api/v2",
 	} {
 		status, stdout, stderr := typed(t, enough(map[string]string{"ORGOPS_BASE_URL": given}), "--check-config")
-		if status != 0 || !strings.Contains(stdout, "  base-url: "+want+"\n") || !strings.Contains(stdout, "  audience: https://") {
+		if status != 0 || !strings.Contains(stdout, "  base-url: "+want+"\n") ||
+			!strings.Contains(stdout, "  audience: https://") {
 			t.Errorf("%s: status %d, want %s\n%s%s", given, status, want, stdout, stderr)
 		}
 	}
@@ -517,7 +620,8 @@ func TestBaseURLAsPeopleWriteIt(t *testing.T) {
 
 func TestUnknownVariableIsReported(t *testing.T) {
 	status, _, stderr := typed(t, enough(map[string]string{"ORGOPS_RESERV": "10"}), "--check-config")
-	if status != 0 || !strings.Contains(stderr, "unknown environment variable") || !strings.Contains(stderr, "did you mean ORGOPS_RESERVE?") {
+	if status != 0 || !strings.Contains(stderr, "unknown environment variable") ||
+		!strings.Contains(stderr, "did you mean ORGOPS_RESERVE?") {
 		t.Errorf("status %d, stderr %s", status, stderr)
 	}
 }

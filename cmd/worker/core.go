@@ -32,7 +32,8 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 	name := ledger.Tenant(t.Name)
 	c := &core{}
 	c.engine = engine.New(engine.Config{
-		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping, Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
+		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping,
+		Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, _ int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
 			w.traces.Ended(ctx, string(outcome))
@@ -54,9 +55,11 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 	})
 	c.scanner = scan.New(scan.Config{
 		Tenant: name, Ledger: own, API: t.api, Active: c.dispatcher.Active, Block: t.limiter.Block, Logger: w.logger,
-		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}, handlers.Recheck: scan.Swept{States: states.Store}},
+		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{},
+			handlers.Recheck: scan.Swept{States: states.Store}},
 	})
-	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traces.Traced(c.engine), Full: fullAt}
+	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places),
+		Handler: w.traces.Traced(c.engine), Full: fullAt}
 }
 
 // revokeConcurrency is how many revocations query DNS at a time: each queries all servers twice.
@@ -84,24 +87,28 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier}
 	verify := handlers.VerifyConfig{
 		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout,
-		Places: handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: handlers.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
+		Places: handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: handlers.NotifyStates(states),
+		Item: w.ledger.ItemOf, Logger: logger,
 	}
 	swept := verify
 	swept.Places = handlers.NewPlaces(sweepConcurrency, sweepConcurrency/2)
 	return map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
-		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: timeout, AllowUnproven: t.AllowUnproven}),
+		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: timeout,
+			AllowUnproven: t.AllowUnproven}),
 		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{
 			API: api, MaxClients: t.MaxClientsPerRequest, Limit: pace.NewClientLimit(w.redis, t.Name), Logger: logger,
 			Observe: func(clients int) { w.metrics.ClientsPerRequest(t.Name, clients) },
 		}),
 		handlers.Create: handlers.NewCreate(handlers.CreateConfig{API: api, RequestTimeout: timeout}),
 		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{
-			Verify: swept, Tenant: name, States: states, Rules: t.Rules, Operators: dns, Submit: submitRow(w.ledger.Core(), name),
+			Verify: swept, Tenant: name, States: states, Rules: t.Rules, Operators: dns,
+			Submit: submitRow(w.ledger.Core(), name),
 		}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
 			API: api, DNS: revokeDNS{dns, observedDNS{t.disprover, w.metrics, w.traces, t.Name}}, States: states, Rules: t.Rules,
-			Places: handlers.NewPlaces(revokeConcurrency, 0), NoServers: t.OnLoopback() && t.Mode == dnscheck.ModeResolvers, RequestTimeout: timeout, Logger: logger,
+			Places: handlers.NewPlaces(revokeConcurrency, 0), NoServers: t.OnLoopback() && t.Mode == dnscheck.ModeResolvers,
+			RequestTimeout: timeout, Logger: logger,
 		}),
 	}
 }
@@ -140,7 +147,8 @@ func metricType(k ledger.Kind) string {
 
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
-	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
+	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol,
+		Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
 	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
 	}
@@ -186,7 +194,8 @@ func (w *worker) endSession() {
 
 // afterEnd stores the summary of a complete sweep, and notifies that a run has ended, unless lists
 // leave it out. To repeat it is harmless.
-func afterEnd(ctx context.Context, l *ledger.Ledger, states *sweep.States, notifier events.Notifier, run ledger.Run) error {
+func afterEnd(ctx context.Context, l *ledger.Ledger, states *sweep.States,
+	notifier events.Notifier, run ledger.Run) error {
 	if run.Single {
 		return nil
 	}
@@ -208,11 +217,13 @@ func afterEnd(ctx context.Context, l *ledger.Ledger, states *sweep.States, notif
 
 // endOf returns the event of the end of a run.
 func endOf(run ledger.Run, counts ledger.Counts) events.Event {
-	data := events.Data{Tenant: string(run.Tenant), Run: string(run.ID), Kind: string(run.Kind), Counts: map[string]int64{}}
+	data := events.Data{Tenant: string(run.Tenant), Run: string(run.ID), Kind: string(run.Kind),
+		Counts: map[string]int64{}}
 	for outcome, n := range counts {
 		data.Counts[string(outcome)] = n
 	}
-	return events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: events.RunFinished, At: run.EndedAt, Data: data}
+	return events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: events.RunFinished,
+		At: run.EndedAt, Data: data}
 }
 
 // observedDNS counts and traces the verdicts of a tenant's checker.
@@ -247,7 +258,9 @@ func (d revokeDNS) Disprove(ctx context.Context, host, token string) (dnscheck.V
 	return d.disprover.Disprove(ctx, host, token)
 }
 
-func (d observedDNS) observe(ctx context.Context, span string, check func(ctx context.Context, host, token string) (dnscheck.Verdict, error), host, token string) (dnscheck.Verdict, error) {
+func (d observedDNS) observe(ctx context.Context, span string,
+	check func(ctx context.Context, host, token string) (dnscheck.Verdict, error),
+	host, token string) (dnscheck.Verdict, error) {
 	ctx, traced := d.traces.DNS(ctx, span)
 	v, err := check(ctx, host, token)
 	traced(v, err)

@@ -119,7 +119,8 @@ type coreRuns map[ledger.Kind][][]byte
 
 func ofTheCore(t *testing.T, updates, clients, templates []byte) coreRuns {
 	t.Helper()
-	return coreRuns{handlers.Update: jsonRows(t, updates), handlers.Remove: jsonRows(t, clients), handlers.Create: bytes.Split(bytes.TrimSpace(templates), []byte("\n"))}
+	return coreRuns{handlers.Update: jsonRows(t, updates), handlers.Remove: jsonRows(t, clients),
+		handlers.Create: bytes.Split(bytes.TrimSpace(templates), []byte("\n"))}
 }
 
 func runOf(k ledger.Kind) ledger.RunID { return ledger.RunID(strings.ReplaceAll(string(k), ":", "-")) }
@@ -175,7 +176,8 @@ func (rows coreRuns) effects(t *testing.T, log []sandbox.Request, again int) {
 		member  string
 		effects effects
 		again   int
-	}{{handlers.Update, "discovery_domain_id", updates, again}, {handlers.Remove, "client_id", removals, again}, {handlers.Create, "name", creations, 0}} {
+	}{{handlers.Update, "discovery_domain_id", updates, again}, {handlers.Remove, "client_id", removals, again},
+		{handlers.Create, "name", creations, 0}} {
 		for _, content := range rows[tt.kind] {
 			var row map[string]any
 			if err := json.Unmarshal(content, &row); err != nil {
@@ -186,7 +188,8 @@ func (rows coreRuns) effects(t *testing.T, log []sandbox.Request, again int) {
 			}
 		}
 		if len(tt.effects.on) != len(rows[tt.kind]) || tt.effects.again > tt.again {
-			t.Errorf("%s: %d of %d rows, %d requests sent again, want at most %d", tt.kind, len(tt.effects.on), len(rows[tt.kind]), tt.effects.again, tt.again)
+			t.Errorf("%s: %d of %d rows, %d requests sent again, want at most %d", tt.kind, len(tt.effects.on),
+				len(rows[tt.kind]), tt.effects.again, tt.again)
 		}
 	}
 }
@@ -244,10 +247,12 @@ func TestCore(t *testing.T) {
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	all := ofTheCore(t, box.SeedUpdates(rows), box.SeedClients(rows), box.SeedTemplates(rows))
 	slow := box.AddFault(sandbox.Fault{AnswerLatency: 50 * time.Millisecond})
-	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0", "ORGOPS_RATE": "200/s", "ORGOPS_BURST": "40"})
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0",
+		"ORGOPS_RATE": "200/s", "ORGOPS_BURST": "40"})
 	first := begin(t, env)
 	first.says("worker started", nil)
-	if all, err := d.ledger.Core().Sessions(t.Context()); err != nil || len(all) != 1 || all[0].Version != version || !slices.Equal(all[0].Tenants, []ledger.Tenant{"default"}) || len(all[0].Kinds) != 6 {
+	if all, err := d.ledger.Core().Sessions(t.Context()); err != nil || len(all) != 1 || all[0].Version != version ||
+		!slices.Equal(all[0].Tenants, []ledger.Tenant{"default"}) || len(all[0].Kinds) != 6 {
 		t.Errorf("sessions %+v, %v", all, err)
 	}
 	d.submitAll(all)
@@ -269,12 +274,15 @@ func TestCore(t *testing.T) {
 		wantEvent(t, kind, rows, first, second)
 	}
 	// Removals are three requests, of which the first worker may have made all.
-	if _, metrics := second.page("probe-addr", "/metrics"); !strings.Contains(metrics, `orgops_tasks_total{outcome="done",tenant="default",type="domain:update"}`) {
+	if _, metrics := second.page("probe-addr", "/metrics"); !strings.Contains(metrics,
+		`orgops_tasks_total{outcome="done",tenant="default",type="domain:update"}`) {
 		t.Errorf("no updates in\n%s", metrics)
 	}
-	second.says("task", map[string]string{"type": string(handlers.Update), "tenant": "default", "run": string(runOf(handlers.Update)), "outcome": "done"})
+	second.says("task", map[string]string{"type": string(handlers.Update), "tenant": "default",
+		"run": string(runOf(handlers.Update)), "outcome": "done"})
 	for _, r := range box.Requests() {
-		if r.Operation == sandbox.OpUpdateDiscoveryDomain && !strings.HasPrefix(r.CorrelationID, string(runOf(handlers.Update))+":0:") {
+		if r.Operation == sandbox.OpUpdateDiscoveryDomain &&
+			!strings.HasPrefix(r.CorrelationID, string(runOf(handlers.Update))+":0:") {
 			t.Errorf("correlation id %q, want that of the row", r.CorrelationID)
 			break
 		}
@@ -342,7 +350,8 @@ func TestCoreKilledAlone(t *testing.T) {
 // core's queue.
 func (d desk) activeIDs() (ids []string) {
 	d.t.Helper()
-	all, err := asynq.NewInspectorFromRedisClient(d.redis).ListActiveTasks(engine.Queue(tasks.DefaultTenant), asynq.PageSize(10*apiTasks))
+	all, err := asynq.NewInspectorFromRedisClient(d.redis).ListActiveTasks(engine.Queue(tasks.DefaultTenant),
+		asynq.PageSize(10*apiTasks))
 	if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
 		d.t.Fatal(err)
 	}
@@ -405,7 +414,8 @@ func TestTraceOfACoreRow(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	p := begin(t, pointedAt(box, redistest.URL(t), nil))
 	rows := jsonRows(t, box.SeedUpdates(2))[1:] // only the status is set
-	d.submit(ledger.NewRun{ID: "job", Kind: handlers.Update, Description: ledger.Description{Trace: "00-" + submission + "-b7ad6b7169203331-01"}}, rows)
+	d.submit(ledger.NewRun{ID: "job", Kind: handlers.Update,
+		Description: ledger.Description{Trace: "00-" + submission + "-b7ad6b7169203331-01"}}, rows)
 	d.finished("job")
 	p.stop()
 	byID, below := map[string]otlptest.Span{}, map[string]bool{}
@@ -430,7 +440,8 @@ func TestTraceOfACoreRow(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(below))); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
 	}
-	if !slices.Equal(root.Links, []string{submission}) || root.Attributes["orgops.outcome"] != "done" || root.Attributes["orgops.run"] != "job" || root.Attributes["orgops.row"] != "0" {
+	if !slices.Equal(root.Links, []string{submission}) || root.Attributes["orgops.outcome"] != "done" ||
+		root.Attributes["orgops.run"] != "job" || root.Attributes["orgops.row"] != "0" {
 		t.Errorf("the execution says %+v", root)
 	}
 	if line := p.says("task", map[string]string{"run": "job"}); line["trace_id"] != root.Trace {

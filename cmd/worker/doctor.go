@@ -82,7 +82,8 @@ func (d doctorCommand) write(out io.Writer, found []health.Finding) (err error) 
 }
 
 // examine runs all tests at the same time, and returns the findings in order.
-func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Settings, at redisconn.Config, client redis.UniversalClient) ([]health.Finding, error) {
+func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Settings, at redisconn.Config,
+	client redis.UniversalClient) ([]health.Finding, error) {
 	// All are built before the first test, so that an error closes nothing that is in use.
 	tested := make([]health.Tenant, len(tenants))
 	for i, t := range tenants {
@@ -96,7 +97,8 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Setting
 	parts := make([][]health.Finding, 1+2*len(tenants))
 	var all sync.WaitGroup
 	all.Go(func() {
-		parts[0] = health.Redis(ctx, health.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString, Schema: runs.New(client).Core().ReadSchema})
+		parts[0] = health.Redis(ctx, health.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString,
+			Schema: runs.New(client).Core().ReadSchema})
 	})
 	files := []string{env.Get(cli.EnvName("redis-password") + "_FILE")}
 	for i, t := range tenants {
@@ -106,7 +108,8 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Setting
 	}
 	all.Wait()
 	files = slices.DeleteFunc(files, func(path string) bool { return path == "" })
-	return slices.Concat(append(parts, health.Variables(env.Unknown()), health.Files(files), health.ReadLimits().Test(len(tenants)))...), nil
+	return slices.Concat(append(parts, health.Variables(env.Unknown()), health.Files(files),
+		health.ReadLimits().Test(len(tenants)))...), nil
 }
 
 // ours matches the queues of all tenants.
@@ -118,9 +121,13 @@ func testedTenant(t tenant.Settings, client redis.UniversalClient) (health.Tenan
 	if err != nil {
 		return health.Tenant{}, nil, err
 	}
-	headers := &health.Headers{Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.Limit, MaxWait: longestWait(t.Limit), Writes: apiclient.Writes, Repeats: apiclient.IsRepetition})}
+	headers := &health.Headers{
+		Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.Limit, MaxWait: longestWait(t.Limit),
+			Writes: apiclient.Writes, Repeats: apiclient.IsRepetition}),
+	}
 	api, err := apiclient.New(apiclient.Config{
-		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body), Gate: headers, UserAgent: "orgops/" + version,
+		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body), Gate: headers,
+		UserAgent: "orgops/" + version,
 	})
 	if err != nil {
 		return health.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)

@@ -26,9 +26,11 @@ func everything(t *testing.T) string {
 		asked := q.Question[0]
 		switch asked.Qtype {
 		case dns.TypeTXT:
-			m.Answer = append(m.Answer, &dns.TXT{Hdr: dns.RR_Header{Name: asked.Name, Rrtype: asked.Qtype, Class: dns.ClassINET}, Txt: []string{"yes"}})
+			m.Answer = append(m.Answer, &dns.TXT{Hdr: dns.RR_Header{Name: asked.Name, Rrtype: asked.Qtype, Class: dns.ClassINET},
+				Txt: []string{"yes"}})
 		case dns.TypeA:
-			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: asked.Name, Rrtype: asked.Qtype, Class: dns.ClassINET}, A: net.IPv4(192, 0, 2, 1)})
+			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: asked.Name, Rrtype: asked.Qtype, Class: dns.ClassINET},
+				A: net.IPv4(192, 0, 2, 1)})
 		}
 		_ = w.WriteMsg(m)
 	})}
@@ -53,15 +55,19 @@ func TestDoctor(t *testing.T) {
 			env["ORGOPS_CLIENT_SECRET"] = "not-the-secret"
 		}, nil, 1, []string{"wrong    tenant default: no token: POST "}},
 		{"a missing scope", func(_ *testing.T, _ map[string]string, box *sandbox.Sandbox) {
-			box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(), func(s string) bool { return s == "update:organization_discovery_domains" })...)
-		}, nil, 1, []string{"wrong    tenant default: the token has no update:organization_discovery_domains: domains verify and domains update would be held back -> grant the client update:organization_discovery_domains"}},
+			box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(),
+				func(s string) bool { return s == "update:organization_discovery_domains" })...)
+		}, nil, 1, []string{
+			"wrong    tenant default: the token has no update:organization_discovery_domains: domains verify and domains update would be held back -> grant the client update:organization_discovery_domains",
+		}},
 		{"a resolver that lies", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join(append(all[:2:2], everything(t)), ",")
 		}, nil, 1, []string{"wrong    tenant default: resolver 127.0.0.1:"}},
 		{"another burst", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) { env["ORGOPS_BURST"] = "10" },
 			nil, 0, nil},
-		{"a policy that evicts", nil, []string{"--maxmemory-policy", "volatile-lru"}, 1, []string{"wrong    redis: maxmemory-policy volatile-lru"}},
+		{"a policy that evicts", nil, []string{"--maxmemory-policy", "volatile-lru"}, 1,
+			[]string{"wrong    redis: maxmemory-policy volatile-lru"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +83,8 @@ func TestDoctor(t *testing.T) {
 			}
 			var got []string
 			for line := range strings.Lines(p.stdout.String()) {
-				if !strings.HasPrefix(line, "ok ") && !slices.ContainsFunc(expected, func(e string) bool { return strings.Contains(line, e) }) {
+				if !strings.HasPrefix(line, "ok ") && !slices.ContainsFunc(expected,
+					func(e string) bool { return strings.Contains(line, e) }) {
 					got = append(got, line)
 				}
 			}
@@ -113,7 +120,8 @@ func TestDoctorInJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(line), &first); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"level": "ok", "subject": "redis", "text": "it answers at " + server.URL()}, first); diff != "" {
+	if diff := cmp.Diff(map[string]string{"level": "ok", "subject": "redis", "text": "it answers at " + server.URL()},
+		first); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -20,7 +20,9 @@ import (
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	row := [][]byte{[]byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","use_for_organization_discovery":true}`)}
+	row := [][]byte{
+		[]byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","use_for_organization_discovery":true}`),
+	}
 	for id, control := range map[ledger.RunID]ledger.Control{
 		"core-paused": {Paused: true}, "core-later": {NotBefore: time.Now().Add(time.Hour)},
 	} {
@@ -34,7 +36,8 @@ func TestDrain(t *testing.T) {
 	}
 	d.handIn(ledger.NewRun{ID: "elsewhere", Tenant: "elsewhere"}, tasks.TypeVerify, box.SeedDomains(1))
 	swept := ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}
-	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), sweep.NewStore(d.redis, tasks.DefaultTenant), swept, sweep.Order{}); err != nil {
+	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), sweep.NewStore(d.redis, tasks.DefaultTenant),
+		swept, sweep.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.ledger.Core().Pause(t.Context(), "sweep"); err != nil {
@@ -78,7 +81,8 @@ func TestGoesOn(t *testing.T) {
 		{with(ledger.Control{NotBefore: now.Add(-time.Minute)}), true},
 		{with(ledger.Control{Paused: true, Cancelled: true}), true},
 		{ledger.Run{Kind: handlers.Recheck, CommittedAt: now, Growing: true, Scan: &ledger.Scan{}}, true},
-		{ledger.Run{Kind: handlers.Recheck, CommittedAt: now, EndedAt: now, Scan: &ledger.Scan{}}, true}, // until its summary is stored
+		// until its summary is stored
+		{ledger.Run{Kind: handlers.Recheck, CommittedAt: now, EndedAt: now, Scan: &ledger.Scan{}}, true},
 		{ledger.Run{Kind: handlers.Revoke, CommittedAt: now}, true},
 		{ledger.Run{Kind: handlers.Revoke}, false},
 	} {

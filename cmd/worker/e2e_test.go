@@ -93,7 +93,8 @@ var commands = sync.OnceValues(func() (dir string, err error) {
 		return "", err
 	}
 	commandsDir.Store(&dir)
-	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", dir, "orgops/cmd/worker", "orgops/cmd/enqueue").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", dir, "orgops/cmd/worker",
+		"orgops/cmd/enqueue").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}
 	return dir, nil
@@ -124,7 +125,8 @@ func (f *fleet) startTenant(redisURL string, args ...string) {
 	}
 	f.env = settingsOf(lines)
 	maps.Copy(f.env, map[string]string{
-		"ORGOPS_REDIS_URL": redisURL, "ORGOPS_NO_WORKER_YET": "true", "ORGOPS_RATE": "unlimited", "ORGOPS_HTTP_ADDR": "127.0.0.1:0", "ORGOPS_PROBE_ADDR": "127.0.0.1:0",
+		"ORGOPS_REDIS_URL": redisURL, "ORGOPS_NO_WORKER_YET": "true", "ORGOPS_RATE": "unlimited",
+		"ORGOPS_HTTP_ADDR": "127.0.0.1:0", "ORGOPS_PROBE_ADDR": "127.0.0.1:0",
 	})
 	f.authURL = f.env["ORGOPS_AUTH_URL"]
 	if f.authURL == "" {
@@ -262,7 +264,8 @@ func (f *fleet) enqueue(rows int, submissions ...submission) (wait func()) {
 	}
 	var all sync.WaitGroup
 	for _, s := range submissions {
-		cmd := f.command("enqueue", "enqueue", append(slices.Clone(s.command), "--run", s.run, filepath.Join(f.dir, s.file))...)
+		cmd := f.command("enqueue", "enqueue", append(slices.Clone(s.command), "--run", s.run,
+			filepath.Join(f.dir, s.file))...)
 		all.Go(func() {
 			out, err := cmd.Output()
 			if err != nil && f.forgets {
@@ -592,7 +595,8 @@ func domainsOf(s sandbox.State) map[string]sandbox.Domain {
 // compareDomains checks that each domain is verified, and was read before its PATCH.
 func (f *fleet) compareDomains(rows, again int, log []sandbox.Request, state sandbox.State) {
 	f.t.Helper()
-	reads, patches, domains := asked(log, sandbox.OpGetDiscoveryDomain), asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
+	reads, patches, domains := asked(log, sandbox.OpGetDiscoveryDomain),
+		asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
 	fates, extra := f.outcomes("domains", rows), 0
 	for i, row := range f.rowsOf("domains.csv") {
 		key := row[0] + " " + row[1]
@@ -685,7 +689,8 @@ func (f *fleet) compareClients(rows, again int, log []sandbox.Request, state san
 	fates := f.outcomes("clients", rows)
 	for i, row := range f.rowsOf("clients.csv") {
 		if fates[i].Outcome != "done" || removed[row[0]+" "+row[1]] == 0 || slices.Contains(state.Clients[row[0]], row[1]) {
-			f.t.Errorf("row %d (%s %s) is %s (%s), named by %d requests", i, row[0], row[1], fates[i].Outcome, fates[i].Detail, removed[row[0]+" "+row[1]])
+			f.t.Errorf("row %d (%s %s) is %s (%s), named by %d requests", i, row[0], row[1], fates[i].Outcome, fates[i].Detail,
+				removed[row[0]+" "+row[1]])
 		}
 	}
 	f.few("clients", twice, again)
@@ -723,8 +728,10 @@ func (f *fleet) compareTemplates(rows int, outcomes string, log []sandbox.Reques
 		if err := json.Unmarshal([]byte(line), &n); err != nil {
 			f.t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{fates[i].Detail}, there[n.Name]); diff != "" || !strings.Contains(outcomes, string(fates[i].Outcome)) || created[n.Name] != 1 {
-			f.t.Errorf("row %d (%s) is %s, created %d times (-ledger +tenant):\n%s", i, n.Name, fates[i].Outcome, created[n.Name], diff)
+		if diff := cmp.Diff([]string{fates[i].Detail}, there[n.Name]); diff != "" ||
+			!strings.Contains(outcomes, string(fates[i].Outcome)) || created[n.Name] != 1 {
+			f.t.Errorf("row %d (%s) is %s, created %d times (-ledger +tenant):\n%s", i, n.Name,
+				fates[i].Outcome, created[n.Name], diff)
 		}
 		i++
 	}

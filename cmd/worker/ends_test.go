@@ -14,7 +14,8 @@ func TestEndOfARunAnew(t *testing.T) {
 	if id := endOf(ledger.Run{ID: "job", EndedAt: ended}, nil).ID; id != "run-job-1795309323" {
 		t.Errorf("id %s", id)
 	}
-	if endOf(ledger.Run{ID: "job", EndedAt: ended}, nil).ID == endOf(ledger.Run{ID: "job", EndedAt: ended.Add(time.Second)}, nil).ID {
+	if endOf(ledger.Run{ID: "job", EndedAt: ended}, nil).ID == endOf(ledger.Run{ID: "job",
+		EndedAt: ended.Add(time.Second)}, nil).ID {
 		t.Error("two ends have one id")
 	}
 }

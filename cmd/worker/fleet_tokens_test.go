@@ -19,7 +19,8 @@ import (
 // and a function that ends the session.
 func idleWorker(t *testing.T, box *sandbox.Sandbox, redis string, n int, secret string) (w *worker, end func()) {
 	t.Helper()
-	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: redis, AllowURLPassword: true}, slog.New(slog.DiscardHandler))
+	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: redis, AllowURLPassword: true},
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,8 @@ import (
 
 // pageOf is a fault: a gateway answers a request of the operation after some others.
 func pageOf(operation string, status, skip int) string {
-	return fmt.Sprintf(`{"operation":%q,"status":%d,"html":true,"body":"no such host is configured","count":1,"skip":%d}`, operation, status, skip)
+	return fmt.Sprintf(`{"operation":%q,"status":%d,"html":true,"body":"no such host is configured","count":1,"skip":%d}`,
+		operation, status, skip)
 }
 
 // TestPendingBehindAGateway has a gateway answer one page of domains and one of
@@ -24,7 +25,8 @@ func pageOf(operation string, status, skip int) string {
 func TestPendingBehindAGateway(t *testing.T) {
 	t.Parallel()
 	f := assemble(t)
-	if status, body := fetch(t, http.MethodGet, f.authURL+"/_sandbox/rows/domains.csv?n=300", ""); status != http.StatusOK {
+	if status, body := fetch(t, http.MethodGet, f.authURL+"/_sandbox/rows/domains.csv?n=300",
+		""); status != http.StatusOK {
 		t.Fatalf("rows: %d %s", status, body)
 	}
 	f.fault(pageOf(sandbox.OpListOrganizations, http.StatusNotFound, 0))
@@ -45,7 +47,8 @@ func TestRowsBehindAGateway(t *testing.T) {
 	t.Parallel()
 	const rows = 20
 	f := assemble(t)
-	for _, op := range []string{sandbox.OpGetDiscoveryDomain, sandbox.OpUpdateDiscoveryDomain, sandbox.OpRemoveOrganizationClients} {
+	for _, op := range []string{sandbox.OpGetDiscoveryDomain, sandbox.OpUpdateDiscoveryDomain,
+		sandbox.OpRemoveOrganizationClients} {
 		f.fault(pageOf(op, http.StatusForbidden, 0))
 		f.fault(pageOf(op, http.StatusNotFound, 0))
 	}
@@ -55,7 +58,8 @@ func TestRowsBehindAGateway(t *testing.T) {
 		f.desk.well(s.run, rows)
 	}
 
-	f.fault(`{"status":400,"body":"{\"statusCode\":400,\"error\":\"Bad Request\",\"message\":\"Bad HTTP authentication header format\",\"errorCode\":\"Bearer\"}"}`)
+	f.fault(
+		`{"status":400,"body":"{\"statusCode\":400,\"error\":\"Bad Request\",\"message\":\"Bad HTTP authentication header format\",\"errorCode\":\"Bearer\"}"}`)
 	status, body := fetch(t, http.MethodGet, f.authURL+"/_sandbox/rows/clients.csv?n=20", "")
 	if status != http.StatusOK {
 		t.Fatalf("rows: %d %s", status, body)
@@ -80,7 +84,8 @@ func TestPendingBesideAPage(t *testing.T) {
 		box.AddFault(sandbox.Fault{Operation: op, Status: http.StatusNotFound, HTML: true, Skip: skip, Count: 1})
 	}
 	d := newDesk(t)
-	if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "", ledger.NewRun{ID: "job", Tenant: "default"}); err != nil {
+	if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "",
+		ledger.NewRun{ID: "job", Tenant: "default"}); err != nil {
 		t.Fatal(err)
 	}
 	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {

@@ -69,7 +69,8 @@ func TestReleaseNeedsNoDiagnosis(t *testing.T) {
 	f := assembleOn(desk{t, server.Client(), runs.New(server.Client())}, server.URL())
 	for _, set := range []string{"archived", "completed"} {
 		key := "asynq:{default.rows}:" + set
-		if err := server.Client().ZAdd(t.Context(), key, redis.Z{Score: float64(time.Now().Unix()), Member: "ghost"}).Err(); err != nil {
+		if err := server.Client().ZAdd(t.Context(), key, redis.Z{Score: float64(time.Now().Unix()),
+			Member: "ghost"}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -31,7 +31,8 @@ type grammar struct {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := cli.Program{
 		Name: "worker", Description: "Process bulk operations on an identity platform's Management API.",
-		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ), Version: cli.ReadBuild(version, commit).String(),
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ),
+		Version: cli.ReadBuild(version, commit).String(),
 	}
 	var g grammar
 	selected, done, err := p.Parse(&g)

@@ -23,7 +23,8 @@ func written(t *testing.T, args ...string) string {
 
 func TestManPage(t *testing.T) {
 	page := written(t, "man")
-	for _, want := range []string{".TH WORKER 1", `.B \-\-redis\-url=`, "$ORGOPS_RESOLVERS", ".SS worker doctor", ".SS worker sandbox"} {
+	for _, want := range []string{".TH WORKER 1", `.B \-\-redis\-url=`, "$ORGOPS_RESOLVERS",
+		".SS worker doctor", ".SS worker sandbox"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in the page", want)
 		}

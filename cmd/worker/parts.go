@@ -29,7 +29,9 @@ import (
 func (w *worker) serve(t tenant.Settings) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
 	stopping := make(chan struct{})
-	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit, Class: classOf, MaxWait: longestWait(t.Limit), Stopping: stopping, Writes: apiclient.Writes, Repeats: apiclient.IsRepetition, Logger: w.logger})
+	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit, Class: classOf,
+		MaxWait: longestWait(t.Limit), Stopping: stopping, Writes: apiclient.Writes,
+		Repeats: apiclient.IsRepetition, Logger: w.logger})
 	if w.settings.DebugHTTP {
 		t.Network.Exchanges = logger
 	}
@@ -39,7 +41,8 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	}
 	problems, reach := new(console.APIErrors), new(atomic.Pointer[console.Reach])
 	api, err := apiclient.New(apiclient.Config{
-		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
+		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body),
+		Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
 		MaxConns: corePlaces(t.Limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
@@ -79,7 +82,8 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		checker.Close()
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
-	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.Endpoints, UserAgent: "orgops/" + version, Proxy: t.Network.Proxy, RootCAs: t.Network.RootCAs})
+	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.Endpoints, UserAgent: "orgops/" + version,
+		Proxy: t.Network.Proxy, RootCAs: t.Network.RootCAs})
 	if err != nil {
 		checker.Close()
 		disprover.Close()
@@ -87,9 +91,11 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	}
 	s := &served{
 		shown: console.Tenant{
-			Served: health.Served{Settings: t.Announced(), API: api, DNS: checker}, Reach: reach, Errors: problems, Webhooks: t.Endpoints,
+			Served: health.Served{Settings: t.Announced(), API: api, DNS: checker}, Reach: reach,
+			Errors: problems, Webhooks: t.Endpoints,
 		},
-		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, disprover: disprover, hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
+		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, disprover: disprover,
+		hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
 	}
 	s.shown.AwaitsToken = func() bool { return w.awaitsToken(s) }
 	notifier, deliveries := w.newNotifier(s)
@@ -124,10 +130,14 @@ var _ interface {
 func (w *worker) newNotifier(t *served) (*deliveries.Notifier, queues.Queue) {
 	queue := deliveries.Queue(t.Name)
 	cfg := deliveries.Config{
-		Tenant: t.Name, Receivers: t.hooks, Redis: w.redis, Enqueuer: w.queue, Enqueued: func() { w.queues.Wake(queue) }, Backlog: t.WebhookBacklog,
-		Meter: w.metrics, Headers: w.traces.Headers, Ended: w.traces.Ended, Stopping: t.stopping, Logger: w.logger, Now: w.clock.Now,
+		Tenant: t.Name, Receivers: t.hooks, Redis: w.redis, Enqueuer: w.queue, Enqueued: func() { w.queues.Wake(queue) },
+		Backlog: t.WebhookBacklog,
+		Meter:   w.metrics, Headers: w.traces.Headers, Ended: w.traces.Ended, Stopping: t.stopping,
+		Logger: w.logger, Now: w.clock.Now,
 	}
-	return deliveries.NewNotifier(cfg), queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(), Handler: w.traces.Traced(deliveries.NewHandler(cfg))}
+	return deliveries.NewNotifier(cfg),
+		queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(),
+			Handler: w.traces.Traced(deliveries.NewHandler(cfg))}
 }
 
 // schedule returns the scheduler of the tenant's sweeps; nil if it has no schedule, or if the

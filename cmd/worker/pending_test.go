@@ -21,7 +21,8 @@ func TestPending(t *testing.T) {
 		box.SetTXT(d.Host, d.TXT)
 	}
 	d := newDesk(t)
-	if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "", ledger.NewRun{ID: "job", Tenant: "default"}); err != nil {
+	if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "",
+		ledger.NewRun{ID: "job", Tenant: "default"}); err != nil {
 		t.Fatal(err)
 	}
 	p := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain") // waits for the run, sealed or not
@@ -68,7 +69,8 @@ func TestPendingBesideABadRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_outcome":"refused",` +
-		`"orgops_error":"organization org_1: domains[1], id ord_1: status: want pending or verified, got \"suspended\""}` + "\n"
+		`"orgops_error":"organization org_1: domains[1], id ord_1: status: want pending or verified, got \"suspended\""}` +
+		"\n"
 	if out.String() != want {
 		t.Errorf("exported %s\nwant %s", out.String(), want)
 	}

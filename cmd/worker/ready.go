@@ -25,7 +25,8 @@ func (w *worker) findings(ctx context.Context) []health.Finding {
 	found := w.ready.Load().Findings(ctx)
 	if w.file != nil && w.file.refused.Load() {
 		found = append(found, health.Finding{
-			Level: health.Warning, Subject: "settings", Text: "the changed file of tenants is refused, and the former settings are in force: see the log",
+			Level: health.Warning, Subject: "settings",
+			Text: "the changed file of tenants is refused, and the former settings are in force: see the log",
 		})
 	}
 	if at := w.lost.Load(); at != nil {
@@ -65,7 +66,8 @@ func (w *worker) Renew(ctx context.Context, s ledger.Session) (isNew bool, err e
 	if err == nil && w.renewed.Swap(true) && isNew {
 		now := time.Now()
 		w.lost.Store(&now)
-		w.logger.ErrorContext(ctx, "redis has lost data", "fix", "compare the runs with what was submitted, and submit again what is missing")
+		w.logger.ErrorContext(ctx, "redis has lost data", "fix",
+			"compare the runs with what was submitted, and submit again what is missing")
 	}
 	return isNew, err
 }

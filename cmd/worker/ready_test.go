@@ -41,33 +41,42 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{"nothing", nil, http.StatusOK, []string{"redis: ok\n", "tenant default: ok\n", "tenant default queue: ok\n", "tenant default token: ok\n", "tenant default resolvers: ok\n"}},
+		{"nothing", nil, http.StatusOK, []string{"redis: ok\n", "tenant default: ok\n", "tenant default queue: ok\n",
+			"tenant default token: ok\n", "tenant default resolvers: ok\n"}},
 		{"a paused queue", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			rdb := redistest.New(t)
-			_, err := asynq.NewClientFromRedisClient(rdb).Enqueue(asynq.NewTask("domain:update", nil), asynq.Queue("default.rows"))
+			_, err := asynq.NewClientFromRedisClient(rdb).Enqueue(asynq.NewTask("domain:update", nil),
+				asynq.Queue("default.rows"))
 			if err == nil {
 				err = asynq.NewInspectorFromRedisClient(rdb).PauseQueue("default.rows")
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-		}, http.StatusOK, []string{"ready\n", "tenant default queue: ok, but the queue default.rows is paused", "resume it on the page Queues"}},
+		}, http.StatusOK, []string{"ready\n", "tenant default queue: ok, but the queue default.rows is paused",
+			"resume it on the page Queues"}},
 		{"one resolver of three", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join(append(all[:2:2], closed(t)), ",")
-		}, http.StatusOK, []string{"ready\n", "tenant default resolvers: ok, but 1 of 3 resolvers do not answer: 127.0.0.1:"}},
+		}, http.StatusOK, []string{
+			"ready\n", "tenant default resolvers: ok, but 1 of 3 resolvers do not answer: 127.0.0.1:",
+		}},
 		{"the quorum of resolvers", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join([]string{all[0], closed(t), closed(t)}, ",")
-		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 2 of 3 resolvers do not answer: 127.0.0.1:", "a proof needs 2: check that this machine"}},
+		}, http.StatusServiceUnavailable, []string{"not ready\n",
+			"tenant default resolvers: 2 of 3 resolvers do not answer: 127.0.0.1:", "a proof needs 2: check that this machine"}},
 		{"all of one perspective", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join([]string{all[0] + "@eu", all[1] + "@eu", closed(t) + "@us"}, ",")
-		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 1 of 3 resolvers do not answer: 127.0.0.1:", "a proof needs 2 of two perspectives: check that this machine"}},
+		}, http.StatusServiceUnavailable, []string{"not ready\n",
+			"tenant default resolvers: 1 of 3 resolvers do not answer: 127.0.0.1:",
+			"a proof needs 2 of two perspectives: check that this machine"}},
 		{"the secret", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			env["ORGOPS_CLIENT_SECRET"] = "no such secret"
 		},
-			http.StatusServiceUnavailable, []string{"not ready\n", "tenant default token: no token: POST http://", "401", "check the client id"}},
+			http.StatusServiceUnavailable, []string{"not ready\n", "tenant default token: no token: POST http://", "401",
+				"check the client id"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -131,8 +140,10 @@ func TestNotReadyBeforeTheFirstToken(t *testing.T) {
 
 func TestStartedNamesTheSettings(t *testing.T) {
 	box := startBox(t, sandbox.Options{})
-	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0", "ORGOPS_RATE": "100/s", "ORGOPS_BURST": "20", "ORGOPS_RESERVE": "10"})
-	line := begin(t, env).says("worker started", map[string]string{"tenant": "default", "version": "dev", "rate": "100/s", "dns_mode": "resolvers"})
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0", "ORGOPS_RATE": "100/s",
+		"ORGOPS_BURST": "20", "ORGOPS_RESERVE": "10"})
+	line := begin(t, env).says("worker started", map[string]string{"tenant": "default", "version": "dev", "rate": "100/s",
+		"dns_mode": "resolvers"})
 	api, err := url.Parse(box.BaseURL())
 	if err != nil {
 		t.Fatal(err)
@@ -152,9 +163,12 @@ func TestStartedNamesTheSettings(t *testing.T) {
 func TestRedisThatRefusesInfo(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--rename-command", "INFO", "", "--rename-command", "CONFIG", "")
-	p := begin(t, pointedAt(startBox(t, sandbox.Options{}), server.URL(), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
+	p := begin(t, pointedAt(startBox(t, sandbox.Options{}), server.URL(),
+		map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
 	p.says("worker started", nil)
-	p.says("redis may lose data", map[string]string{"fix": "allow this user INFO, so that version, policy and persistence can be checked"})
+	p.says("redis may lose data", map[string]string{
+		"fix": "allow this user INFO, so that version, policy and persistence can be checked",
+	})
 	await(t, "the note", func() bool {
 		status, body := p.page("probe-addr", "/readyz")
 		return status == http.StatusOK && strings.Contains(body, "redis data: ok, but its INFO cannot be read: ")
@@ -167,7 +181,8 @@ func TestRedisThatLosesData(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru", "--save", "900 1")
 	var log bytes.Buffer
-	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: server.URL(), AllowURLPassword: true}, slog.New(slog.NewTextHandler(&log, nil)))
+	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: server.URL(), AllowURLPassword: true},
+		slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,8 @@ func TestReference(t *testing.T) {
 	reference.Check(t, "settings.md", "worker", reference.Settings(work, members))
 	for _, member := range members {
 		if !strings.Contains(reference.Page(t, "settings.md"), reference.Code(member)) {
-			t.Errorf("docs/reference/settings.md: no %s, which is a member of a tenant in a file: add it to the credentials", member)
+			t.Errorf(
+				"docs/reference/settings.md: no %s, which is a member of a tenant in a file: add it to the credentials", member)
 		}
 	}
 }

@@ -127,7 +127,8 @@ func (w *worker) replace(ctx context.Context, former map[string]*served, next []
 		return
 	}
 	slices.Sort(removed)
-	w.logger.InfoContext(ctx, "settings reloaded", "file", w.file.path, "added", added, "changed", changed, "removed", removed)
+	w.logger.InfoContext(ctx, "settings reloaded", "file", w.file.path, "added", added, "changed",
+		changed, "removed", removed)
 	for _, t := range next {
 		w.logger.LogAttrs(ctx, slog.LevelInfo, "serving tenant", t.attrs()...)
 	}

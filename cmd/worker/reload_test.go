@@ -37,7 +37,8 @@ func newTenantFile(t *testing.T, box *sandbox.Sandbox) tenantFile {
 
 // entry returns a tenant of the file, with more members.
 func (f tenantFile) entry(name, more string) string {
-	return fmt.Sprintf("  - {name: %s, base_url: %q, client_id: %s, client_secret_env: SECRET, resolvers: [%s], dns_mode: resolvers%s}\n",
+	return fmt.Sprintf(
+		"  - {name: %s, base_url: %q, client_id: %s, client_secret_env: SECRET, resolvers: [%s], dns_mode: resolvers%s}\n",
 		name, f.box.BaseURL(), f.box.ClientID(), strings.Join(f.box.DNSAddrs(), ", "), more)
 }
 
@@ -114,7 +115,8 @@ func TestReload(t *testing.T) {
 		t.Error("the metrics do not show that the file is refused")
 	}
 	for _, name := range []string{"keep", "faster", "gone"} {
-		d.handIn(ledger.NewRun{ID: ledger.RunID("former-" + name), Tenant: ledger.Tenant(name)}, tasks.TypeUpdate, box.SeedUpdates(1))
+		d.handIn(ledger.NewRun{ID: ledger.RunID("former-" + name), Tenant: ledger.Tenant(name)},
+			tasks.TypeUpdate, box.SeedUpdates(1))
 		d.ended("former-" + name)
 	}
 
@@ -122,7 +124,8 @@ func TestReload(t *testing.T) {
 	slow := box.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, AnswerLatency: 3 * time.Second})
 	before := patches(box)
 	for _, name := range []string{"keep", "faster", "gone"} {
-		d.handIn(ledger.NewRun{ID: ledger.RunID("during-" + name), Tenant: ledger.Tenant(name)}, tasks.TypeUpdate, box.SeedUpdates(rows))
+		d.handIn(ledger.NewRun{ID: ledger.RunID("during-" + name), Tenant: ledger.Tenant(name)},
+			tasks.TypeUpdate, box.SeedUpdates(rows))
 	}
 	await(t, "requests in progress", func() bool { return patches(box) == before+3*rows })
 	slow()
@@ -145,7 +148,8 @@ func TestReload(t *testing.T) {
 		t.Errorf("%d attempts were used up", most)
 	}
 	for _, name := range []string{"keep", "faster", "added"} {
-		d.handIn(ledger.NewRun{ID: ledger.RunID("after-" + name), Tenant: ledger.Tenant(name)}, tasks.TypeUpdate, box.SeedUpdates(1))
+		d.handIn(ledger.NewRun{ID: ledger.RunID("after-" + name), Tenant: ledger.Tenant(name)},
+			tasks.TypeUpdate, box.SeedUpdates(1))
 		d.ended("after-" + name)
 	}
 
@@ -165,14 +169,17 @@ func TestReload(t *testing.T) {
 	})
 	_, body := p.page("probe-addr", "/metrics")
 	for text, want := range map[string]bool{
-		`orgops_token_ok{tenant="added"} 1`: true, `orgops_token_ok{tenant="faster"} 1`: true, `orgops_pace_limit_per_second{tenant="faster"} 160`: true,
-		`tenant="gone",type="domain:update"`: false, `orgops_token_ok{tenant="gone"}`: false, "orgops_settings_refused 0": true,
+		`orgops_token_ok{tenant="added"} 1`: true, `orgops_token_ok{tenant="faster"} 1`: true,
+		`orgops_pace_limit_per_second{tenant="faster"} 160`: true,
+		`tenant="gone",type="domain:update"`:                false, `orgops_token_ok{tenant="gone"}`: false,
+		"orgops_settings_refused 0": true,
 	} {
 		if strings.Contains(body, text) != want {
 			t.Errorf("metrics with %s: %t, want %t", text, !want, want)
 		}
 	}
-	if _, page := p.page("http-addr", "/tenants"); !strings.Contains(page, `id="tenant-added"`) || !strings.Contains(page, "200/s") {
+	if _, page := p.page("http-addr", "/tenants"); !strings.Contains(page, `id="tenant-added"`) ||
+		!strings.Contains(page, "200/s") {
 		t.Errorf("the page of tenants:\n%s", page)
 	}
 	d.handIn(ledger.NewRun{ID: "late", Tenant: "gone"}, tasks.TypeUpdate, box.SeedUpdates(1))
@@ -198,15 +205,18 @@ func (f tenantFile) watched() (w *worker, log *logtest.Buffer) {
 	f.t.Helper()
 	log = new(logtest.Buffer)
 	env := func(name string) string {
-		return map[string]string{"SECRET": f.box.ClientSecret(), "HOOK": "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))}[name]
+		return map[string]string{"SECRET": f.box.ClientSecret(),
+			"HOOK": "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))}[name]
 	}
 	s := settings{HTTPAddr: off, ProbeAddr: off, ShutdownTimeout: 10 * time.Second}
 	s.Config = f.path
-	w, err := newWorker(f.t.Context(), s, redisconn.Config{URL: redistest.URL(f.t), AllowURLPassword: true}, slog.New(slog.NewTextHandler(log, nil)))
+	w, err := newWorker(f.t.Context(), s, redisconn.Config{URL: redistest.URL(f.t), AllowURLPassword: true},
+		slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	w.file = &settingsFile{path: f.path, read: func() ([]tenant.Settings, error) { return s.tenants(env) }, content: tenant.Digest(f.path), every: 20 * time.Millisecond}
+	w.file = &settingsFile{path: f.path, read: func() ([]tenant.Settings, error) { return s.tenants(env) },
+		content: tenant.Digest(f.path), every: 20 * time.Millisecond}
 	all, err := w.file.read()
 	if err != nil {
 		f.t.Fatal(err)
@@ -269,7 +279,8 @@ func TestReloadLeaksNothing(t *testing.T) {
 	for i := range rounds {
 		f.write(first, second)
 		await(t, "the tenant", func() bool { return len(w.tenants()) == 2 })
-		for kind, rows := range map[string][]byte{tasks.TypeUpdate: box.SeedUpdates(3), tasks.TypeVerify: box.SeedDomains(3)} {
+		for kind, rows := range map[string][]byte{tasks.TypeUpdate: box.SeedUpdates(3),
+			tasks.TypeVerify: box.SeedDomains(3)} {
 			id := fmt.Sprintf("%s-%d", strings.ReplaceAll(kind, ":", "-"), i)
 			d.handIn(ledger.NewRun{ID: ledger.RunID(id), Tenant: "second"}, kind, rows)
 			d.ended(id)
@@ -297,7 +308,8 @@ func TestReloadByPolling(t *testing.T) {
 	f, dir := newTenantFile(t, box), t.TempDir()
 	hooks, token := filepath.Join(dir, "webhooks.yaml"), filepath.Join(dir, "token")
 	endpoint := func(name string) string {
-		return fmt.Sprintf("endpoints:\n  - {name: %s, url: \"https://127.0.0.1:9/\", secret_env: HOOK, allow_private: true}\n", name)
+		return fmt.Sprintf(
+			"endpoints:\n  - {name: %s, url: \"https://127.0.0.1:9/\", secret_env: HOOK, allow_private: true}\n", name)
 	}
 	write(t, hooks, endpoint("crm"))
 	quiet, notified := f.entry("quiet", ""), f.entry("notified", ", webhooks: "+hooks)
@@ -368,7 +380,8 @@ func TestStopDuringReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows, err := core.Rows(t.Context(), ledger.Segment{Run: r.ID, Incarnation: r.Incarnation}, 0, 1); err != nil || rows[0].Checkpoint.Attempts != 0 {
+	if rows, err := core.Rows(t.Context(), ledger.Segment{Run: r.ID, Incarnation: r.Incarnation}, 0, 1); err != nil ||
+		rows[0].Checkpoint.Attempts != 0 {
 		t.Errorf("rows %+v, %v, want no attempt: the worker does not wait for the request", rows, err)
 	}
 }

@@ -21,7 +21,8 @@ import (
 func halves(box *sandbox.Sandbox, rows int) (one, other []byte) {
 	lines := slices.Collect(bytes.Lines(box.SeedClients(2 * rows)))
 	header := lines[0]
-	return bytes.Join(append([][]byte{header}, lines[1:1+rows]...), nil), bytes.Join(append([][]byte{header}, lines[1+rows:]...), nil)
+	return bytes.Join(append([][]byte{header}, lines[1:1+rows]...), nil),
+		bytes.Join(append([][]byte{header}, lines[1+rows:]...), nil)
 }
 
 // clientsOf returns the clients of a file, as <organization>,<client>, sorted.
@@ -80,7 +81,8 @@ func TestRerun(t *testing.T) {
 			}
 			first := d.withdraw("nightly")
 			before := removedFrom(box)
-			if n := len(before); n < tt.already || n >= rows || first.Counts["done"] != int64(n) || first.Counts["cancelled"] != int64(rows-n) {
+			if n := len(before); n < tt.already || n >= rows || first.Counts["done"] != int64(n) ||
+				first.Counts["cancelled"] != int64(rows-n) {
 				t.Errorf("%d of %d clients were removed, the run says %v", n, rows, first.Counts)
 			}
 			d.handIn(ledger.NewRun{ID: "nightly"}, tasks.TypeRemove, right)
@@ -150,7 +152,8 @@ func TestPauseOfManyRows(t *testing.T) {
 	d.watch(time.Second)
 	await(t, "the end of the rows in progress", func() bool {
 		p, err := d.ledger.Core().Sync(t.Context(), "many")
-		return err == nil && !slices.ContainsFunc(p.Segments, func(s ledger.SegmentState) bool { return s.Open.Released+s.Open.Running > 0 })
+		return err == nil && !slices.ContainsFunc(p.Segments,
+			func(s ledger.SegmentState) bool { return s.Open.Released+s.Open.Running > 0 })
 	})
 	before := patched(box)
 	d.watch(3 * time.Second)
@@ -185,7 +188,8 @@ func TestBlockedWithManyRows(t *testing.T) {
 	const rows = 150 // fifteen times as many as may be executed while the operation is blocked
 	// The worker must fetch another token: a token has the scopes at the time of its grant.
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(), func(scope string) bool { return scope == "update:organization_discovery_domains" })...)
+	box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(),
+		func(scope string) bool { return scope == "update:organization_discovery_domains" })...)
 	lines := bytes.SplitAfter(box.SeedUpdates(rows+1), []byte("\n"))
 	p := begin(t, pointedAt(box, redistest.URL(t), nil))
 	d.handIn(ledger.NewRun{ID: "first"}, tasks.TypeUpdate, bytes.Join(lines[:2], nil))

@@ -95,7 +95,8 @@ func TestResetConnectionsCostPermits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := pace.New(pace.Config{Redis: f.redis, Tenant: tasks.DefaultTenant, Limit: pace.Limit{Rate: limit, Burst: 30}}).State(t.Context())
+	state, err := pace.New(pace.Config{Redis: f.redis, Tenant: tasks.DefaultTenant,
+		Limit: pace.Limit{Rate: limit, Burst: 30}}).State(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

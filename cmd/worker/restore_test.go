@@ -22,17 +22,20 @@ func TestRestore(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	for id, flag := range map[string]*bool{"ord_false": new(false), "ord_omits": nil} {
-		record := box.AddDomain("org_1", sandbox.Domain{ID: id, Domain: strings.TrimPrefix(id, "ord_") + ".example.org", Use: flag})
+		record := box.AddDomain("org_1", sandbox.Domain{ID: id,
+			Domain: strings.TrimPrefix(id, "ord_") + ".example.org", Use: flag})
 		box.SetTXT(record.Host, record.TXT)
 		for range 2 { // to submit it again is harmless
-			d.restore(ledger.RunID("restore-"+id), tasks.VerifyRow{OrganizationID: "org_1", DiscoveryDomainID: id, UseForOrganizationDiscovery: new(true)})
+			d.restore(ledger.RunID("restore-"+id), tasks.VerifyRow{OrganizationID: "org_1", DiscoveryDomainID: id,
+				UseForOrganizationDiscovery: new(true)})
 		}
 	}
 	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
 	for id, want := range map[string]string{
-		"ord_false": `{"status":"verified","use_for_organization_discovery":false}`, "ord_omits": `{"status":"verified","use_for_organization_discovery":true}`,
+		"ord_false": `{"status":"verified","use_for_organization_discovery":false}`,
+		"ord_omits": `{"status":"verified","use_for_organization_discovery":true}`,
 	} {
 		var got []string
 		for _, r := range box.Requests() {
@@ -52,7 +55,9 @@ func (d *desk) restore(id ledger.RunID, row tasks.VerifyRow) {
 	row.Restore = true
 	content, err := json.Marshal(row)
 	if err == nil {
-		_, err = intake.New(d.redis, d.ledger).SubmitChosen(d.t.Context(), ledger.NewRun{ID: id, Tenant: tasks.DefaultTenant, Kind: handlers.Verify, Description: ledger.Description{GiveUp: time.Hour}}, [][]byte{content})
+		_, err = intake.New(d.redis, d.ledger).SubmitChosen(d.t.Context(),
+			ledger.NewRun{ID: id, Tenant: tasks.DefaultTenant, Kind: handlers.Verify,
+				Description: ledger.Description{GiveUp: time.Hour}}, [][]byte{content})
 	}
 	if err != nil {
 		d.t.Fatal(err)
@@ -69,7 +74,8 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 	}
 	taker := intake.New(d.redis, d.ledger)
 	options := intake.RetryOptions{ID: "again", Outcomes: []string{"cancelled"}}
-	if _, err := taker.Retry(t.Context(), "restore", options); err == nil || !strings.Contains(err.Error(), "run restore revokes domains, or undoes that, and is not retried") {
+	if _, err := taker.Retry(t.Context(), "restore", options); err == nil ||
+		!strings.Contains(err.Error(), "run restore revokes domains, or undoes that, and is not retried") {
 		t.Errorf("retry: %v", err)
 	}
 	if _, err := d.ledger.Get(t.Context(), "again"); !errors.Is(err, ledger.ErrNotFound) {
@@ -77,7 +83,8 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 	}
 	const content = `{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_restore":true}`
 	d.handIn(ledger.NewRun{ID: "file"}, tasks.TypeVerify, []byte(content+"\n"))
-	if _, err := producer.New(d.redis).Submit(t.Context(), producer.Row{ID: "service", Kind: producer.Verify, Row: []byte(content)}); err != nil {
+	if _, err := producer.New(d.redis).Submit(t.Context(),
+		producer.Row{ID: "service", Kind: producer.Verify, Row: []byte(content)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, run := range []string{"file", "service"} {

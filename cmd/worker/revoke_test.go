@@ -19,7 +19,8 @@ func TestRevoke(t *testing.T) {
 	t.Parallel()
 	for set, bodies := range map[string][2]string{
 		"unroute": {`{"use_for_organization_discovery":false}`, `{"use_for_organization_discovery":true}`},
-		"pending": {`{"status":"pending","use_for_organization_discovery":true}`, `{"status":"verified","use_for_organization_discovery":true}`},
+		"pending": {`{"status":"pending","use_for_organization_discovery":true}`,
+			`{"status":"verified","use_for_organization_discovery":true}`},
 	} {
 		t.Run(set, func(t *testing.T) {
 			s := &sweeps{fleet: build(newDesk(t)), box: startBox(t, sandbox.Options{FlagDefault: sandbox.FlagTrue}), name: set}
@@ -41,7 +42,8 @@ func TestRevoke(t *testing.T) {
 					t.Errorf("the loss of %s was notified %d times, want once", name, n)
 				}
 			}
-			if shown := s.typed("domains", "revoke", "--dry-run"); !strings.Contains(shown, "its record has no use_for_organization_discovery") || !strings.Contains(shown, "to be revoked: pending") {
+			if shown := s.typed("domains", "revoke", "--dry-run"); !strings.Contains(shown,
+				"its record has no use_for_organization_discovery") || !strings.Contains(shown, "to be revoked: pending") {
 				t.Errorf("dry run:\n%s", shown)
 			}
 			run := strings.TrimSpace(s.typed("domains", "revoke", "--set", set))

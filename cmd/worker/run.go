@@ -72,7 +72,8 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	if cause := context.Cause(running); cause != nil && ctx.Err() == nil {
 		err = cause
 	}
-	w.logger.InfoContext(ctx, "worker stopping: running tasks may finish, the others are requeued", "within", w.settings.ShutdownTimeout)
+	w.logger.InfoContext(ctx, "worker stopping: running tasks may finish, the others are requeued", "within",
+		w.settings.ShutdownTimeout)
 	cancel() // no tenant is started any more
 	var stops sync.WaitGroup
 	for _, t := range w.tenants() {
@@ -151,7 +152,8 @@ func (w *worker) listen(ctx context.Context) error {
 		}
 	}
 	if w.settings.ProbeAddr != off {
-		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil, health.Probes(version, w.findings, w.metrics.Handler()))
+		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil,
+			health.Probes(version, w.findings, w.metrics.Handler()))
 	}
 	return nil
 }

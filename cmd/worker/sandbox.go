@@ -42,7 +42,8 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	}
 	asSet := cli.SwitchLevelBySignal(ctx, logger, level, signal.Notify, signal.Stop)
 	defer asSet()
-	options := sandbox.Options{APIAddr: sandboxAPI, RedisAddr: sandboxRedis, Rate: sandboxRate, Burst: sandboxRate, Resolvers: sandboxResolvers, NegativeTTL: sandboxNegativeTTL, Logger: logger}
+	options := sandbox.Options{APIAddr: sandboxAPI, RedisAddr: sandboxRedis, Rate: sandboxRate, Burst: sandboxRate,
+		Resolvers: sandboxResolvers, NegativeTTL: sandboxNegativeTTL, Logger: logger}
 	if s.Drain {
 		// No pages are opened and no command connects, so no fixed address has to be free.
 		options.APIAddr, options.RedisAddr, s.HTTPAddr, s.ProbeAddr = "", "127.0.0.1:0", off, off
@@ -127,7 +128,9 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 		_, err := fmt.Fprintf(p.Stderr, sandboxNext, defaultHTTPAddr)
 		return err
 	}
-	fmt.Fprintf(p.Stderr, "\nThe sample runs have ended. The worker keeps running, with its pages at http://%s/; stop it with Ctrl-C.\n", w.settings.HTTPAddr)
+	fmt.Fprintf(p.Stderr,
+		"\nThe sample runs have ended. The worker keeps running, with its pages at http://%s/; stop it with Ctrl-C.\n",
+		w.settings.HTTPAddr)
 	<-ctx.Done()
 	return nil
 }
@@ -195,14 +198,17 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 		{"sample-templates", tasks.TypeCreate, sample.Templates},
 	} {
 		input := intake.Input{Name: one.id, Kind: one.kind, Rows: bytes.NewReader(one.rows)}
-		_, err := in.Submit(ctx, input, ledger.NewRun{ID: ledger.RunID(one.id), Tenant: tasks.DefaultTenant, Description: ledger.Description{Label: "the sandbox's sample", GiveUp: sandboxGiveUp}})
+		_, err := in.Submit(ctx, input, ledger.NewRun{ID: ledger.RunID(one.id), Tenant: tasks.DefaultTenant,
+			Description: ledger.Description{Label: "the sandbox's sample", GiveUp: sandboxGiveUp}})
 		if err != nil {
 			return nil, err
 		}
 		ids = append(ids, one.id)
 	}
-	sampleRun := ledger.NewRun{ID: sampleSweep, Tenant: tasks.DefaultTenant, Description: ledger.Description{Label: "the sandbox's sample"}}
-	run, _, err := schedule.Now(ctx, in, sweep.NewStore(w.redis, tasks.DefaultTenant), sampleRun, sweep.Order{Organization: sample.Swept[0].Organization})
+	sampleRun := ledger.NewRun{ID: sampleSweep, Tenant: tasks.DefaultTenant,
+		Description: ledger.Description{Label: "the sandbox's sample"}}
+	run, _, err := schedule.Now(ctx, in, sweep.NewStore(w.redis, tasks.DefaultTenant), sampleRun,
+		sweep.Order{Organization: sample.Swept[0].Organization})
 	return append(ids, string(run.ID)), err
 }
 
@@ -229,7 +235,8 @@ func (c sandboxCommand) check() error {
 	case c.Organizations < 0:
 		return cli.Usage(fmt.Errorf("organizations: want 0 or more, got %d", c.Organizations))
 	case !(c.Absent >= 0 && c.Servfail >= 0 && c.Absent+c.Servfail <= 100):
-		return cli.Usage(fmt.Errorf("absent and servfail: want 0 to 100 percent, and no more in all, got %v and %v", c.Absent, c.Servfail))
+		return cli.Usage(fmt.Errorf("absent and servfail: want 0 to 100 percent, and no more in all, got %v and %v", c.Absent,
+			c.Servfail))
 	}
 	return nil
 }
@@ -251,15 +258,19 @@ func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
 		return cli.Usage(err)
 	}
 	if c.Organizations > 0 {
-		crowd := box.SeedBulk(sandbox.BulkOptions{Organizations: c.Organizations, Absent: c.Absent / 100, Servfail: c.Servfail / 100})
-		fmt.Fprintf(p.Stderr, "%d organizations have %d verified domains; %d have no TXT record, DNS answers SERVFAIL for %d\n",
+		crowd := box.SeedBulk(sandbox.BulkOptions{Organizations: c.Organizations, Absent: c.Absent / 100,
+			Servfail: c.Servfail / 100})
+		fmt.Fprintf(p.Stderr,
+			"%d organizations have %d verified domains; %d have no TXT record, DNS answers SERVFAIL for %d\n",
 			crowd.Organizations, crowd.Domains, crowd.Absent, crowd.Servfail)
 	}
 	for _, line := range box.Settings() {
 		fmt.Fprintln(p.Stdout, line)
 	}
-	fmt.Fprintf(p.Stderr, "Sample rows: %[1]s/_sandbox/rows/domains.csv?n=1000 (clients.csv, updates.csv, templates.jsonl); requests received: %[1]s/_sandbox/requests and %[1]s/_sandbox/counts\n", box.AuthURL())
-	fmt.Fprintln(p.Stderr, "Serving until Ctrl-C. No worker and no Redis run here; worker --sandbox starts everything in one process.")
+	fmt.Fprintf(p.Stderr,
+		"Sample rows: %[1]s/_sandbox/rows/domains.csv?n=1000 (clients.csv, updates.csv, templates.jsonl); requests received: %[1]s/_sandbox/requests and %[1]s/_sandbox/counts\n", box.AuthURL())
+	fmt.Fprintln(p.Stderr,
+		"Serving until Ctrl-C. No worker and no Redis run here; worker --sandbox starts everything in one process.")
 	<-ctx.Done()
 	return box.Close()
 }

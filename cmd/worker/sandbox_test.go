@@ -31,7 +31,9 @@ func TestSandboxDrain(t *testing.T) {
 	if diff := cmp.Diff(want, evened(p.stdout.String())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, word := range []string{"This is a sandbox, all in memory", "Management API at http://127.0.0.1:", "Four sample runs start now", "Next: run it without --drain", "http://127.0.0.1:8080/", "run sample-domains: ", "run sample-clients: 230 of 230 rows, 230 done"} {
+	for _, word := range []string{"This is a sandbox, all in memory", "Management API at http://127.0.0.1:",
+		"Four sample runs start now", "Next: run it without --drain", "http://127.0.0.1:8080/", "run sample-domains: ",
+		"run sample-clients: 230 of 230 rows, 230 done"} {
 		if !strings.Contains(p.stderr.String(), word) {
 			t.Errorf("stderr has no %q", word)
 		}
@@ -49,21 +51,26 @@ func sampleReport(t *testing.T) string {
 	var b strings.Builder
 	d, c, f := sample.ExpectDomains, sample.ExpectClients, sample.ExpectTemplates
 	fmt.Fprintln(&b, "RUN  KIND  TENANT  ROWS  SETTLED  STATE  OUTCOMES")
-	fmt.Fprintf(&b, "sample-domains  domain:verify  default  %d  %[1]d  ended  %d done, %d expired, %d unchanged\n", len(sample.DomainRows), d.Done, d.Expired, d.Unchanged)
+	fmt.Fprintf(&b, "sample-domains  domain:verify  default  %d  %[1]d  ended  %d done, %d expired, %d unchanged\n",
+		len(sample.DomainRows), d.Done, d.Expired, d.Unchanged)
 	fmt.Fprintf(&b, "sample-clients  clients:remove  default  %d  %[1]d  ended  %[1]d done\n", c.Done)
-	fmt.Fprintf(&b, "sample-templates  template:create  default  %d  %[1]d  ended  %d done, %d refused, %d unchanged\n", f.Done+f.Refused+f.Unchanged, f.Done, f.Refused, f.Unchanged)
+	fmt.Fprintf(&b, "sample-templates  template:create  default  %d  %[1]d  ended  %d done, %d refused, %d unchanged\n",
+		f.Done+f.Refused+f.Unchanged, f.Done, f.Refused, f.Unchanged)
 	fmt.Fprintf(&b, "sample-sweep  domain:recheck  default  %d  %[1]d  ended  %[1]d unchanged\n", len(sample.Swept))
 	fmt.Fprintf(&b, "\nrun sample-domains (domain:verify), %d of %d rows failed:\n", d.Expired, len(sample.DomainRows))
 	b.WriteString(expiredReport(t, box, sample))
 	taken := box.Templates()[0]
 	fmt.Fprintf(&b, "\nrun sample-templates (template:create), 1 of %d rows failed:\n", f.Done+f.Refused+f.Unchanged)
-	fmt.Fprintf(&b, "  1 refused: a template named %q exists already as %q with other content (presentation.portrait); rename one of the two\n     row 7 (%s)\n", taken.Name, taken.ID, taken.Name)
+	fmt.Fprintf(&b,
+		"  1 refused: a template named %q exists already as %q with other content (presentation.portrait); rename one of the two\n     row 7 (%s)\n", taken.Name, taken.ID, taken.Name)
 	fmt.Fprintln(&b, "\nrun sample-sweep (domain:recheck), what each domain's next sweep goes by:")
 	for _, d := range sample.Swept {
 		domain, _ := box.Domain(d.Organization, d.Domain)
 		fmt.Fprintf(&b, "  %s (%s %s): %s%s\n", domain.Domain, d.Organization, d.Domain, d.State, map[string]string{
-			"absent":  ": There is no TXT record at " + domain.Host + ": the name does not exist. (at risk: 1 of 3 sweeps have found it gone, over 0s of 7.0 days)",
-			"unknown": ": The TXT record at " + domain.Host + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL). (it counts neither as there nor as gone)",
+			"absent": ": There is no TXT record at " + domain.Host +
+				": the name does not exist. (at risk: 1 of 3 sweeps have found it gone, over 0s of 7.0 days)",
+			"unknown": ": The TXT record at " + domain.Host +
+				" could not be checked: the domain's name servers do not answer as they should (SERVFAIL). (it counts neither as there nor as gone)",
 		}[d.State])
 	}
 	return b.String()
@@ -87,7 +94,8 @@ func expiredReport(t *testing.T, box *sandbox.Sandbox, sample sandbox.Sample) st
 		if at < 0 {
 			at, groups = len(groups), append(groups, &group{reason: reason, shared: shared})
 		}
-		groups[at].rows = append(groups[at].rows, fmt.Sprintf("row %d (%s %s): %s TXT %q", i, row.Organization, row.Domain, domain.Host, domain.TXT))
+		groups[at].rows = append(groups[at].rows, fmt.Sprintf("row %d (%s %s): %s TXT %q", i, row.Organization, row.Domain,
+			domain.Host, domain.TXT))
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int { return len(b.rows) - len(a.rows) })
 	var b strings.Builder
@@ -180,13 +188,15 @@ func TestSandboxCrowd(t *testing.T) {
 	}
 	defer func() { _ = like.Close() }()
 	crowd := like.SeedBulk(sandbox.BulkOptions{Organizations: 200, Absent: 0.1, Servfail: 0.05})
-	want := fmt.Sprintf("200 organizations have %d verified domains; %d have no TXT record, DNS answers SERVFAIL for %d\n", crowd.Domains, crowd.Absent, crowd.Servfail)
+	want := fmt.Sprintf("200 organizations have %d verified domains; %d have no TXT record, DNS answers SERVFAIL for %d\n",
+		crowd.Domains, crowd.Absent, crowd.Servfail)
 	if !strings.Contains(p.stderr.String(), want) {
 		t.Errorf("want %q in:\n%s", want, &p.stderr)
 	}
 	base, _, _ := strings.Cut(settingsOf(strings.Split(p.stdout.String(), "\n"))["ORGOPS_BASE_URL"], "/api/v2")
 	fetch(t, http.MethodGet, base+"/api/v2/organizations", "")
-	if status, body := fetch(t, http.MethodGet, base+"/_sandbox/counts", ""); status != http.StatusOK || !strings.Contains(body, `"list_organizations":{"all":1,`) {
+	if status, body := fetch(t, http.MethodGet, base+"/_sandbox/counts", ""); status != http.StatusOK ||
+		!strings.Contains(body, `"list_organizations":{"all":1,`) {
 		t.Errorf("counts: %d %s", status, body)
 	}
 	for _, bad := range []string{"--organizations=-1", "--absent=-1", "--absent=60 --servfail=50", "--absent=NaN"} {
@@ -202,15 +212,19 @@ func TestTwoTenants(t *testing.T) {
 	t.Parallel()
 	one, other := startBox(t, sandbox.Options{}), startBox(t, sandbox.Options{Seed: 7})
 	env := map[string]string{
-		"ONE_SECRET": one.ClientSecret(), "ORGOPS_REDIS_URL": redistest.URL(t), "ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "127.0.0.1:0",
-		"ORGOPS_CONFIG": filepath.Join(t.TempDir(), "config.yaml"),
+		"ONE_SECRET": one.ClientSecret(), "ORGOPS_REDIS_URL": redistest.URL(t), "ORGOPS_HTTP_ADDR": "off",
+		"ORGOPS_PROBE_ADDR": "127.0.0.1:0",
+		"ORGOPS_CONFIG":     filepath.Join(t.TempDir(), "config.yaml"),
 	}
 	secret := filepath.Join(t.TempDir(), "secret")
 	write(t, secret, other.ClientSecret()+"\n")
 	entry := func(name string, box *sandbox.Sandbox, secret string) string {
-		return fmt.Sprintf("  - {name: %s, base_url: %q, client_id: %s, %s, rate: unlimited, resolvers: [%s], dns_mode: resolvers}\n", name, box.BaseURL(), box.ClientID(), secret, strings.Join(box.DNSAddrs(), ", "))
+		return fmt.Sprintf(
+			"  - {name: %s, base_url: %q, client_id: %s, %s, rate: unlimited, resolvers: [%s], dns_mode: resolvers}\n", name,
+			box.BaseURL(), box.ClientID(), secret, strings.Join(box.DNSAddrs(), ", "))
 	}
-	write(t, env["ORGOPS_CONFIG"], "tenants:\n"+entry("one", one, "client_secret_env: ONE_SECRET")+entry("other", other, "client_secret_file: "+secret))
+	write(t, env["ORGOPS_CONFIG"],
+		"tenants:\n"+entry("one", one, "client_secret_env: ONE_SECRET")+entry("other", other, "client_secret_file: "+secret))
 
 	p, d := begin(t, env), newDesk(t)
 	d.handIn(ledger.NewRun{ID: "of-one", Tenant: "one"}, tasks.TypeVerify, one.SeedDomains(20))
@@ -221,7 +235,8 @@ func TestTwoTenants(t *testing.T) {
 	if got, want := d.ended("of-other").Counts["done"], int64(30); got != want {
 		t.Errorf("%d rows of the other are done, want %d", got, want)
 	}
-	if status, body := p.page("probe-addr", "/readyz"); status != http.StatusOK || !strings.Contains(body, "\ntenant one: ok\n") || !strings.Contains(body, "\ntenant other: ok\n") {
+	if status, body := p.page("probe-addr", "/readyz"); status != http.StatusOK ||
+		!strings.Contains(body, "\ntenant one: ok\n") || !strings.Contains(body, "\ntenant other: ok\n") {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
 	if status := p.stop(); status != 0 {
@@ -369,10 +384,12 @@ func TestAPIDown(t *testing.T) {
 		words []string
 	}{
 		{name: "503", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, words: []string{"transient: ", "503"}},
-		{name: "503 in the middle", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, warm: true, words: []string{"transient: ", "503"}},
+		{name: "503 in the middle", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, warm: true,
+			words: []string{"transient: ", "503"}},
 		{name: "a proxy's page", fault: sandbox.Fault{HTML: true}, warm: true, words: []string{"transient: ", "502"}},
 		{name: "connections are dropped", fault: sandbox.Fault{DropBefore: true}, words: []string{"transient: "}},
-		{name: "connections are dropped in the middle", fault: sandbox.Fault{DropBefore: true}, warm: true, words: []string{"transient: "}},
+		{name: "connections are dropped in the middle", fault: sandbox.Fault{DropBefore: true}, warm: true,
+			words: []string{"transient: "}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -448,7 +465,9 @@ func TestStopped(t *testing.T) {
 	p := begin(t, env)
 	d.handIn(ledger.NewRun{ID: "templates"}, tasks.TypeCreate, box.SeedTemplates(rows))
 	await(t, "an answer", func() bool {
-		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool { return r.Operation == sandbox.OpCreateTemplate && r.Finished })
+		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool {
+			return r.Operation == sandbox.OpCreateTemplate && r.Finished
+		})
 	})
 	if status := p.stop(); status != 0 {
 		t.Errorf("status %d", status)
@@ -478,7 +497,9 @@ func TestStoppedInTime(t *testing.T) {
 	p := begin(t, env)
 	d.handIn(ledger.NewRun{ID: "clients"}, tasks.TypeRemove, box.SeedClients(3))
 	await(t, "the request", func() bool {
-		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool { return r.Operation == sandbox.OpRemoveOrganizationClients })
+		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool {
+			return r.Operation == sandbox.OpRemoveOrganizationClients
+		})
 	})
 	if status := p.stop(); status != 0 {
 		t.Errorf("status %d", status)

@@ -53,10 +53,12 @@ func TestSweepOfTheSchedule(t *testing.T) {
 		return value != nil && json.Unmarshal(value, &judged) == nil
 	})
 	ticks, err := store.Ticks(t.Context())
-	if err != nil || ticks.Sweep.Tick != ticks.Tick || ticks.Tick != due.Truncate(time.Minute).Unix() || judged.Run != ticks.Sweep.Run || judged.Tick != ticks.Tick || judged.Present != domains {
+	if err != nil || ticks.Sweep.Tick != ticks.Tick || ticks.Tick != due.Truncate(time.Minute).Unix() ||
+		judged.Run != ticks.Sweep.Run || judged.Tick != ticks.Tick || judged.Present != domains {
 		t.Errorf("ticks %+v, judged %+v, %v", ticks, judged, err)
 	}
-	if r := d.run(judged.Run); !r.Ended() || r.Kind != tasks.TypeRecheck || r.Total() != domains || !strings.HasPrefix(r.Label, "scheduled for ") {
+	if r := d.run(judged.Run); !r.Ended() || r.Kind != tasks.TypeRecheck || r.Total() != domains ||
+		!strings.HasPrefix(r.Label, "scheduled for ") {
 		t.Errorf("run %+v", r)
 	}
 	s, ok, err := tenant.ReadAnnounced(t.Context(), d.redis, tasks.DefaultTenant)

@@ -35,7 +35,8 @@ func TestSchemaIsReplaced(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			rdb := redistest.New(t)
 			var log bytes.Buffer
-			w, err := newWorker(t.Context(), settings{HTTPAddr: off, ProbeAddr: off}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.NewTextHandler(&log, nil)))
+			w, err := newWorker(t.Context(), settings{HTTPAddr: off, ProbeAddr: off},
+				redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.NewTextHandler(&log, nil)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +64,8 @@ func TestSchemaIsReplaced(t *testing.T) {
 					}
 				}
 			})
-			if tt.want == "" && !errors.Is(err, errContinues) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			if tt.want == "" && !errors.Is(err, errContinues) ||
+				tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 			if !strings.Contains(log.String(), tt.log) || tt.log == "" && strings.Contains(log.String(), "level=ERROR") {
@@ -77,7 +79,8 @@ func TestSchemaIsReplaced(t *testing.T) {
 func TestSchemaCannotBeRead(t *testing.T) {
 	m := redistest.Mini(t)
 	var log logtest.Buffer
-	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: "redis://" + m.Addr()}, slog.New(slog.NewTextHandler(&log, nil)))
+	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: "redis://" + m.Addr()},
+		slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ func TestSizesOfSweeps(t *testing.T) {
 	crowd := box.SeedBulk(sandbox.BulkOptions{Organizations: 500, Absent: 0.02, Servfail: 0.01})
 	d := newDesk(t)
 	begin(t, pointedAt(box, redistest.URL(t), nil))
-	if _, _, err := intake.New(d.redis, d.ledger).BeginSweep(t.Context(), ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}, sweep.Order{Tick: time.Now().Unix()}); err != nil {
+	if _, _, err := intake.New(d.redis, d.ledger).BeginSweep(t.Context(),
+		ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}, sweep.Order{Tick: time.Now().Unix()}); err != nil {
 		t.Fatal(err)
 	}
 	d.ended("sweep")
@@ -45,7 +46,8 @@ func TestSizesOfSweeps(t *testing.T) {
 	} {
 		t.Logf("%s: %d bytes", what, is.got)
 		if is.got > is.documented || is.got < is.documented*3/4 {
-			t.Errorf("%s: %d bytes, and %d are documented: want at most these, and three quarters at least", what, is.got, is.documented)
+			t.Errorf("%s: %d bytes, and %d are documented: want at most these, and three quarters at least",
+				what, is.got, is.documented)
 		}
 	}
 }

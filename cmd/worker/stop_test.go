@@ -22,7 +22,8 @@ func TestStoppedTenant(t *testing.T) {
 	t.Parallel()
 	const rows = 200
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0", "ORGOPS_RATE": "60/s", "ORGOPS_BURST": "10"})
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0",
+		"ORGOPS_RATE": "60/s", "ORGOPS_BURST": "10"})
 	fleet := []*process{begin(t, env), begin(t, env)}
 	for _, p := range fleet {
 		p.says("worker started", nil)
@@ -46,12 +47,14 @@ func TestStoppedTenant(t *testing.T) {
 		t.Fatalf("%d of %d rows were changed before the stop: too late to tell", before, rows)
 	}
 	for _, p := range fleet {
-		if status, body := p.page("probe-addr", "/readyz"); status != http.StatusOK || !strings.Contains(body, "stopped by alice") {
+		if status, body := p.page("probe-addr", "/readyz"); status != http.StatusOK ||
+			!strings.Contains(body, "stopped by alice") {
 			t.Errorf("/readyz: %d %s; want it to say who stopped the tenant", status, body)
 		}
 	}
 	for row, why := range d.reasons("updates") {
-		expected := regexp.MustCompile(`^$|tenant default is stopped by alice|^paced: |^released to a worker|^in progress since `)
+		expected := regexp.MustCompile(
+			`^$|tenant default is stopped by alice|^paced: |^released to a worker|^in progress since `)
 		if !expected.MatchString(why) {
 			t.Errorf("row %d is open for %q", row, why)
 		}

@@ -90,7 +90,8 @@ func TestStoredKeys(t *testing.T) {
 			t.Errorf("%s: at %d of %d keys; want that it expires: %t", key, at, len(all), expires)
 		}
 	}
-	for _, key := range []string{"orgops:other", "orgops:v2:{a}:results", "orgops:v2:{abc.1}:resultsx", "asynq:{acme.rows}:t:"} {
+	for _, key := range []string{"orgops:other", "orgops:v2:{a}:results", "orgops:v2:{abc.1}:resultsx",
+		"asynq:{acme.rows}:t:"} {
 		if slices.ContainsFunc(all, func(s stored) bool { return s.name.MatchString(key) }) {
 			t.Errorf("%s is in the tables", key)
 		}

@@ -28,7 +28,8 @@ func TestStrictSettings(t *testing.T) {
 			box.SetTXT("*."+parent, wild.TXT)
 
 			d := newDesk(t)
-			if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "", ledger.NewRun{ID: "job", Tenant: "default"}); err != nil {
+			if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "",
+				ledger.NewRun{ID: "job", Tenant: "default"}); err != nil {
 				t.Fatal(err)
 			}
 			p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{setting: "true"}))

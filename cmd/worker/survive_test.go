@@ -193,7 +193,8 @@ func (f *fleet) typed(args ...string) string {
 func (f *fleet) compareLoosely() {
 	f.t.Helper()
 	log, state := f.requests(), f.state()
-	reads, patches, domains := asked(log, sandbox.OpGetDiscoveryDomain), asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
+	reads, patches, domains := asked(log, sandbox.OpGetDiscoveryDomain),
+		asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
 	for i, fate := range f.well("domains") {
 		row := f.rowsOf("domains.csv")[i]
 		key := row[0] + " " + row[1]
@@ -280,7 +281,8 @@ func TestSentinelFailover(t *testing.T) {
 func startWatched(t *testing.T) (master, replica, sentinel *redistest.Server) {
 	t.Helper()
 	master = redistest.Start(t)
-	replica = redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1), "--repl-diskless-sync-delay", "0")
+	replica = redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1),
+		"--repl-diskless-sync-delay", "0")
 	awaitInStep(t, replica.Client())
 	sentinel = redistest.StartSentinel(t, "main", master)
 	await(t, "the Sentinel to know the replica", func() bool {

@@ -32,14 +32,16 @@ func TestSweepKilled(t *testing.T) {
 	f.slow(20, 30)
 	one := f.work("one")
 	tick := time.Now().Unix()
-	if _, _, err := intake.New(f.redis, f.ledger).BeginSweep(t.Context(), ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}, sweep.Order{Tick: tick}); err != nil {
+	if _, _, err := intake.New(f.redis, f.ledger).BeginSweep(t.Context(),
+		ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}, sweep.Order{Tick: tick}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "two fifths of the rows", func() bool { return f.run("sweep").Settled() > int64(crowd.Domains)*2/5 })
 	one.signal(syscall.SIGKILL)
 	_ = one.wait(patience) // killed
 	if r := f.run("sweep"); r.Sealed() {
-		t.Errorf("all was found before the worker was killed, and %d rows settled: the test shows nothing of the walk", r.Settled())
+		t.Errorf("all was found before the worker was killed, and %d rows settled: the test shows nothing of the walk",
+			r.Settled())
 	}
 	f.work("one")
 	awaitFor(t, recovery, "the end of the sweep", func() bool { return f.run("sweep").Ended() })
@@ -79,7 +81,8 @@ func (f *fleet) judged() (j sweep.Summary) {
 func (f *fleet) compareRows(crowd sandbox.Bulk) {
 	f.t.Helper()
 	run := f.run("sweep")
-	if diff := cmp.Diff(ledger.Counts{"unchanged": int64(crowd.Domains)}, run.Counts); diff != "" || run.Total() != int64(crowd.Domains) {
+	if diff := cmp.Diff(ledger.Counts{"unchanged": int64(crowd.Domains)}, run.Counts); diff != "" ||
+		run.Total() != int64(crowd.Domains) {
 		f.t.Errorf("%d rows (-want +got):\n%s", run.Total(), diff)
 	}
 	rows, err := f.ledger.Rows(f.t.Context(), "sweep", 0, int(run.Total()))
@@ -132,7 +135,8 @@ func (f *fleet) compareMemories(tick int64, crowd sandbox.Bulk) {
 		states[m.State]++
 	}
 	want := map[string]int64{
-		"absent": int64(crowd.Absent), "unknown": int64(crowd.Servfail), "present": int64(crowd.Domains - crowd.Absent - crowd.Servfail),
+		"absent": int64(crowd.Absent), "unknown": int64(crowd.Servfail),
+		"present": int64(crowd.Domains - crowd.Absent - crowd.Servfail),
 	}
 	if diff := cmp.Diff(want, states); diff != "" {
 		f.t.Errorf("remembered (-want +got):\n%s", diff)

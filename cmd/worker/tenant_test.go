@@ -61,7 +61,8 @@ func TestOneTenantsOutage(t *testing.T) {
 		{"API down", sandbox.Fault{DropBefore: true}, []string{"transient: "}},
 		{"API slow", sandbox.Fault{Latency: 5 * time.Second, Status: http.StatusServiceUnavailable}, nil},
 		{"429 always", sandbox.Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}}, nil},
-		{"token endpoint down", sandbox.Fault{Operation: sandbox.OpToken, Status: http.StatusServiceUnavailable}, []string{"transient: ", "token"}},
+		{"token endpoint down", sandbox.Fault{Operation: sandbox.OpToken, Status: http.StatusServiceUnavailable},
+			[]string{"transient: ", "token"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -69,10 +70,12 @@ func TestOneTenantsOutage(t *testing.T) {
 			ill, healthy := startBox(t, sandbox.Options{}), startBox(t, sandbox.Options{Seed: 7})
 			env := map[string]string{
 				"ILL": ill.ClientSecret(), "HEALTHY": healthy.ClientSecret(), "ORGOPS_REDIS_URL": redistest.URL(t),
-				"ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "off", "ORGOPS_DEBUG_HTTP": "true", "ORGOPS_LOG_LEVEL": "debug", "ORGOPS_CONFIG": filepath.Join(t.TempDir(), "config.yaml"),
+				"ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "off", "ORGOPS_DEBUG_HTTP": "true", "ORGOPS_LOG_LEVEL": "debug",
+				"ORGOPS_CONFIG": filepath.Join(t.TempDir(), "config.yaml"),
 			}
 			entry := func(name string, box *sandbox.Sandbox) string {
-				return fmt.Sprintf("  - {name: %s, base_url: %q, client_id: %s, client_secret_env: %s, client_auth: basic, body: form, rate: unlimited, resolvers: [%s], dns_mode: resolvers}\n",
+				return fmt.Sprintf(
+					"  - {name: %s, base_url: %q, client_id: %s, client_secret_env: %s, client_auth: basic, body: form, rate: unlimited, resolvers: [%s], dns_mode: resolvers}\n",
 					name, box.BaseURL(), box.ClientID(), strings.ToUpper(name), strings.Join(box.DNSAddrs(), ", "))
 			}
 			write(t, env["ORGOPS_CONFIG"], "tenants:\n"+entry("ill", ill)+entry("healthy", healthy))

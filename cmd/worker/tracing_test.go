@@ -43,7 +43,9 @@ func TestTraceOfARow(t *testing.T) {
 		byID[s.ID], byName[s.Name] = s, s
 	}
 	execution := byName["process domain:verify"]
-	if !slices.Equal(execution.Links, []string{byName["submit"].Trace}) || execution.Attributes["orgops.outcome"] != "done" || execution.Attributes["orgops.run"] != "job" || execution.Attributes["orgops.row"] != "0" {
+	if !slices.Equal(execution.Links, []string{byName["submit"].Trace}) ||
+		execution.Attributes["orgops.outcome"] != "done" || execution.Attributes["orgops.run"] != "job" ||
+		execution.Attributes["orgops.row"] != "0" {
 		t.Errorf("the execution says %+v, want a link to %+v", execution, byName["submit"])
 	}
 	below := map[string]bool{}

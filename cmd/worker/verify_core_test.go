@@ -35,7 +35,8 @@ type verifyRun struct {
 // state reads the state of a domain as commands and pages do.
 func (v verifyRun) state(name string) (status.Domain, status.DomainRow) {
 	v.t.Helper()
-	d, err := status.DomainOf(v.t.Context(), v.redis, v.ledger, status.DomainName{Tenant: tasks.DefaultTenant, Organization: "org_1", ID: v.domains[name].ID}, 2)
+	d, err := status.DomainOf(v.t.Context(), v.redis, v.ledger,
+		status.DomainName{Tenant: tasks.DefaultTenant, Organization: "org_1", ID: v.domains[name].ID}, 2)
 	if err != nil || len(d.Rows) != 1 {
 		v.t.Fatalf("%s: %d rows, %v", name, len(d.Rows), err)
 	}
@@ -90,7 +91,8 @@ func startVerify(t *testing.T) verifyRun {
 	v.box.SetTXT(v.domains["other"].Host, "of-another-service")
 	v.box.SetRCode(v.domains["failing"].Host, dns.RcodeServerFailure, -1)
 	v.worker = begin(t, pointedAt(v.box, redistest.URL(t), nil))
-	v.handIn(ledger.NewRun{ID: "job", Description: ledger.Description{GiveUp: 20 * time.Second}}, tasks.TypeVerify, []byte(file))
+	v.handIn(ledger.NewRun{ID: "job", Description: ledger.Description{GiveUp: 20 * time.Second}},
+		tasks.TypeVerify, []byte(file))
 	return v
 }
 
@@ -100,16 +102,20 @@ func TestVerifyCore(t *testing.T) {
 	t.Parallel()
 	v := startVerify(t)
 	known, later := v.waits("later", "not_yet: There is no TXT record at ")
-	if d := v.domains["later"]; known.Record == nil || *known.Record != (handlers.VerifyRecord{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
+	if d := v.domains["later"]; known.Record == nil ||
+		*known.Record != (handlers.VerifyRecord{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
 		t.Errorf("record %+v, want that of %+v", known.Record, d)
 	}
-	if e := later.Evidence; e == nil || e.State != "absent" || len(e.Said) == 0 || e.At.IsZero() || e.Compared != nil || e.Next.IsZero() {
+	if e := later.Evidence; e == nil || e.State != "absent" || len(e.Said) == 0 || e.At.IsZero() || e.Compared != nil ||
+		e.Next.IsZero() {
 		t.Errorf("evidence %+v", e)
 	}
-	if _, other := v.waits("other", "holds another value than the expected one"); other.Evidence == nil || other.Evidence.Reason != "other_value" {
+	if _, other := v.waits("other", "holds another value than the expected one"); other.Evidence == nil ||
+		other.Evidence.Reason != "other_value" {
 		t.Errorf("evidence of another value: %+v", other.Evidence)
 	}
-	if _, failing := v.waits("failing", "could not be checked"); failing.Evidence == nil || failing.Evidence.State != "unknown" {
+	if _, failing := v.waits("failing", "could not be checked"); failing.Evidence == nil ||
+		failing.Evidence.State != "unknown" {
 		t.Errorf("evidence of a zone that fails: %+v", failing.Evidence)
 	}
 	if noted, n, err := v.ledger.Notes(t.Context(), "job", 10); err != nil || n != 4 || len(noted) != 4 {
@@ -150,17 +156,21 @@ func (v verifyRun) wantProofs() {
 			v.t.Errorf("%s: %+v", name, got)
 		}
 		_, state := v.state(name)
-		if e := state.Evidence; state.Item != item || e == nil || e.State != "present" || e.Compared == nil || e.Compared.TXT != d.TXT || exported[d.ID] != item {
+		if e := state.Evidence; state.Item != item || e == nil || e.State != "present" || e.Compared == nil ||
+			e.Compared.TXT != d.TXT || exported[d.ID] != item {
 			v.t.Errorf("%s: row %d, evidence %+v, exported as row %d", name, state.Item, e, exported[d.ID])
 		}
-		if n := v.requests(name); n[sandbox.OpUpdateDiscoveryDomain] != 1 || n[sandbox.OpGetDiscoveryDomain] != map[bool]int{true: 1, false: 2}[name == "there"] {
+		if n := v.requests(name); n[sandbox.OpUpdateDiscoveryDomain] != 1 ||
+			n[sandbox.OpGetDiscoveryDomain] != map[bool]int{true: 1, false: 2}[name == "there"] {
 			v.t.Errorf("%s: requests %v, want one PATCH, and a read of the row and one right before the proof", name, n)
 		}
-		_, audit := v.line("audit", map[string]string{"event": "domain verified", "tenant": "default", "run": "job", "discovery_domain_id": d.ID, "organization_id": "org_1", "domain": d.Domain, "verification_host": d.Host})
+		_, audit := v.line("audit", map[string]string{"event": "domain verified", "tenant": "default", "run": "job",
+			"discovery_domain_id": d.ID, "organization_id": "org_1", "domain": d.Domain, "verification_host": d.Host})
 		if audit == nil || audit["item"] != float64(item) || audit["quorum"] == nil || audit["operators"] == nil {
 			v.t.Errorf("%s: audit line %v", name, audit)
 		}
-		event, _ := v.line("event", map[string]string{"event": events.DomainVerified, "discovery_domain_id": d.ID, "run": "job", "tenant": "default"})
+		event, _ := v.line("event", map[string]string{"event": events.DomainVerified, "discovery_domain_id": d.ID,
+			"run": "job", "tenant": "default"})
 		settled := -1
 		for i, line := range logLines(v.worker.stderr.String()) {
 			if line["msg"] == "task" && line["outcome"] == "done" && line["row"] == float64(item) {
@@ -179,10 +189,12 @@ func (v verifyRun) wantExpired() {
 	v.t.Helper()
 	for name, reason := range map[string]string{"never": "There is no TXT record at ", "other": "holds another value"} {
 		_, state := v.state(name)
-		if f := state.Row; f.Outcome != "expired" || !strings.Contains(f.Reason, reason) || state.Evidence == nil || state.Evidence.State != "absent" {
+		if f := state.Row; f.Outcome != "expired" || !strings.Contains(f.Reason, reason) || state.Evidence == nil ||
+			state.Evidence.State != "absent" {
 			v.t.Errorf("%s: %+v, evidence %+v", name, f, state.Evidence)
 		}
-		if _, line := v.line("event", map[string]string{"event": events.DomainExpired, "discovery_domain_id": v.domains[name].ID, "reason": reason, "domain": v.domains[name].Domain}); line == nil {
+		if _, line := v.line("event", map[string]string{"event": events.DomainExpired,
+			"discovery_domain_id": v.domains[name].ID, "reason": reason, "domain": v.domains[name].Domain}); line == nil {
 			v.t.Errorf("%s: no event", name)
 		} else if id := fmt.Sprint(line["id"]); strings.Contains(id, ".") {
 			v.t.Errorf("%s: event id %q", name, id)

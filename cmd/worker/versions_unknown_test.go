@@ -115,7 +115,8 @@ const lease = "orgops:v2:{tenant:" + tasks.DefaultTenant + "}:dispatcher"
 // lead takes the lease while the newer version dispatches, so that no other worker does.
 func (n newer) lead() {
 	n.t.Helper()
-	if err := n.redis.Set(n.t.Context(), lease, fmt.Sprintf("%d:%s", engine.Protocol+1, n.session), time.Hour).Err(); err != nil {
+	if err := n.redis.Set(n.t.Context(), lease, fmt.Sprintf("%d:%s", engine.Protocol+1, n.session),
+		time.Hour).Err(); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -148,7 +149,8 @@ func (n newer) wantGivenBack(u unknown) ledger.Segment {
 		after = n.row(seg)
 		return after.Phase == ledger.PhaseSettled || after.Phase == ledger.PhaseWaiting && after.Checkpoint.Note != ""
 	})
-	if note := after.Checkpoint.Note; !strings.Contains(note, "does not know "+u.what) || !strings.Contains(note, "a newer worker is needed") {
+	if note := after.Checkpoint.Note; !strings.Contains(note, "does not know "+u.what) ||
+		!strings.Contains(note, "a newer worker is needed") {
 		n.t.Errorf("note %q, want that %s is not known", note, u.what)
 	}
 	after.Checkpoint.Note = ""
@@ -223,7 +225,8 @@ func (n newer) deliver(run ledger.Run, seg ledger.Segment, u unknown) {
 	payload, err := task.Marshal()
 	if err == nil {
 		payload = []byte(strings.Replace(string(payload), "{", "{"+u.member, 1))
-		_, err = asynq.NewClientFromRedisClient(n.redis).EnqueueContext(n.t.Context(), asynq.NewTask(string(run.Kind), payload),
+		_, err = asynq.NewClientFromRedisClient(n.redis).EnqueueContext(n.t.Context(),
+			asynq.NewTask(string(run.Kind), payload),
 			asynq.Queue(engine.Queue(run.Tenant)), asynq.TaskID(task.ID()), asynq.Timeout(engine.TaskTimeout))
 	}
 	if err != nil {

@@ -39,7 +39,8 @@ func listen(t *testing.T, up bool) *listener {
 	l := &listener{t: t, up: up, got: map[string][]string{}, file: filepath.Join(t.TempDir(), "hooks.yaml")}
 	server := httptest.NewServer(l)
 	t.Cleanup(server.Close)
-	write(t, l.file, "endpoints:\n  - {name: crm, url: '"+server.URL+"/?token=canary', secret_env: HOOK, allow_private: true}\n")
+	write(t, l.file, "endpoints:\n  - {name: crm, url: '"+server.URL+
+		"/?token=canary', secret_env: HOOK, allow_private: true}\n")
 	return l
 }
 
@@ -116,9 +117,12 @@ func (l *listener) turnedAway() int {
 func wantMetrics(t *testing.T, metrics string) {
 	t.Helper()
 	for _, want := range []string{
-		`orgops_build_info{`, `orgops_redis_scrape_success 1`, `orgops_pace_limit_per_second{tenant="default"} +Inf`, `orgops_pace_paused_seconds{tenant="default"} 0`,
-		`orgops_runs_open{tenant="default"} `, `orgops_token_ok{tenant="default"} 1`, `orgops_token_failures_total{tenant="default"} 0`,
-		`orgops_verdicts_total{reason="found",state="present",tenant="default"} `, `orgops_api_requests_total{operation="update_discovery_domain",status="200",tenant="default"} 1`,
+		`orgops_build_info{`, `orgops_redis_scrape_success 1`, `orgops_pace_limit_per_second{tenant="default"} +Inf`,
+		`orgops_pace_paused_seconds{tenant="default"} 0`,
+		`orgops_runs_open{tenant="default"} `, `orgops_token_ok{tenant="default"} 1`,
+		`orgops_token_failures_total{tenant="default"} 0`,
+		`orgops_verdicts_total{reason="found",state="present",tenant="default"} `,
+		`orgops_api_requests_total{operation="update_discovery_domain",status="200",tenant="default"} 1`,
 	} {
 		if !strings.Contains(metrics, "\n"+want) {
 			t.Errorf("no metric %s", want)
@@ -143,10 +147,12 @@ func wantMetrics(t *testing.T, metrics string) {
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	box := startBox(t, sandbox.Options{})
-	proven, expires := box.AddDomain("org_1", sandbox.Domain{ID: "ord_1"}), box.AddDomain("org_2", sandbox.Domain{ID: "ord_2"})
+	proven, expires := box.AddDomain("org_1", sandbox.Domain{ID: "ord_1"}),
+		box.AddDomain("org_2", sandbox.Domain{ID: "ord_2"})
 	box.SetTXT(proven.Host, proven.TXT)
 	d, l := newDesk(t), listen(t, false)
-	p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_WEBHOOKS": l.file, "HOOK": hookSecret, "ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
+	p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_WEBHOOKS": l.file, "HOOK": hookSecret,
+		"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
 	rows := "organization_id,discovery_domain_id\norg_1," + proven.ID + "\norg_2," + expires.ID + "\n"
 	d.handIn(ledger.NewRun{ID: "job", Description: ledger.Description{GiveUp: 1}}, tasks.TypeVerify, []byte(rows))
 	d.ended("job")
@@ -158,7 +164,8 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("events %q, want %q", got, want)
 	}
 	if status, metrics := p.page("probe-addr", "/metrics"); status != http.StatusOK ||
-		!strings.Contains(metrics, `orgops_events_total{tenant="default",type="run.finished"} 1`) || !strings.Contains(metrics, `orgops_webhook_deliveries_total{endpoint="crm",outcome="delivered",tenant="default"}`) {
+		!strings.Contains(metrics, `orgops_events_total{tenant="default",type="run.finished"} 1`) ||
+		!strings.Contains(metrics, `orgops_webhook_deliveries_total{endpoint="crm",outcome="delivered",tenant="default"}`) {
 		t.Errorf("metrics: %d %s", status, metrics)
 	} else {
 		wantMetrics(t, metrics)
@@ -189,7 +196,9 @@ func TestWebhooksOutliveAWorker(t *testing.T) {
 	if out, err := f.command("enqueue", "enqueue", "domains", "verify", "--run", "domains", file).Output(); err != nil {
 		t.Fatalf("enqueue: %v: %s", err, out)
 	}
-	await(t, "a third of the rows, and an attempt", func() bool { return f.run("domains").Settled() > rows/3 && l.turnedAway() > 0 })
+	await(t, "a third of the rows, and an attempt", func() bool {
+		return f.run("domains").Settled() > rows/3 && l.turnedAway() > 0
+	})
 	one.signal(syscall.SIGKILL)
 	_ = one.wait(patience) // killed
 	if f.run("domains").Ended() {

@@ -100,7 +100,8 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	build := cli.ReadBuild(version, commit)
 	measured.BuildInfo(build.Version, build.Commit)
 	w := &worker{
-		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages, queue: asynq.NewClientFromRedisClient(client),
+		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages,
+		queue:  asynq.NewClientFromRedisClient(client),
 		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces, schemaEvery: schemaEvery,
 	}
 	w.queues = queues.New(queues.Config{

@@ -49,7 +49,8 @@ func (e *Environment) Unknown() (all []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for name := range e.values {
-		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envPrefix+"TEST_") || e.read[name] || slices.Contains(variables, name) {
+		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envPrefix+"TEST_") || e.read[name] ||
+			slices.Contains(variables, name) {
 			continue
 		}
 		text := name + " is not a setting"
@@ -68,7 +69,9 @@ func (p Program) WarnOfUnknownVariables(logger *slog.Logger) { warnOf(logger, p.
 // WarnOfMisspeltVariables logs only those of them that resemble a setting: a program that does
 // not read the tenants' file does not know the variables that the file names.
 func (p Program) WarnOfMisspeltVariables(logger *slog.Logger) {
-	warnOf(logger, slices.DeleteFunc(p.Env.Unknown(), func(problem string) bool { return !strings.Contains(problem, didYouMean) }))
+	warnOf(logger, slices.DeleteFunc(p.Env.Unknown(), func(problem string) bool {
+		return !strings.Contains(problem, didYouMean)
+	}))
 }
 
 func warnOf(logger *slog.Logger, problems []string) {

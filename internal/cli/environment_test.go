@@ -19,7 +19,8 @@ func environ(env map[string]string) (all []string) {
 
 func TestUnknownVariables(t *testing.T) {
 	e := cli.NewEnvironment([]string{
-		"PATH=/bin", "ORGOPS_RATE=2/s", "ORGOPS_RESOLVER=1.1.1.1", "ORGOPS_COLOUR=blue", "ORGOPS_ACME_SECRET=s", "ORGOPS_TEST_SEED=7", "ORGOPS_REDIS_URI=r", "nonsense",
+		"PATH=/bin", "ORGOPS_RATE=2/s", "ORGOPS_RESOLVER=1.1.1.1", "ORGOPS_COLOUR=blue", "ORGOPS_ACME_SECRET=s",
+		"ORGOPS_TEST_SEED=7", "ORGOPS_REDIS_URI=r", "nonsense",
 	})
 	if got := e.Get("ORGOPS_ACME_SECRET"); got != "s" { // as a tenants' file names one
 		t.Errorf("got %q", got)

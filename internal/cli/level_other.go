@@ -9,6 +9,7 @@ import (
 )
 
 // SwitchLevelBySignal does nothing: there are no such signals.
-func SwitchLevelBySignal(context.Context, *slog.Logger, *slog.LevelVar, func(chan<- os.Signal, ...os.Signal), func(chan<- os.Signal)) (end func()) {
+func SwitchLevelBySignal(context.Context, *slog.Logger, *slog.LevelVar, func(chan<- os.Signal, ...os.Signal),
+	func(chan<- os.Signal)) (end func()) {
 	return func() {}
 }

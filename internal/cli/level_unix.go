@@ -13,7 +13,8 @@ import (
 // SwitchLevelBySignal makes SIGUSR1 set the log level to debug, and SIGUSR2 to the configured
 // level, until end is called. Both are logged. notify and stop are those of os/signal, which
 // only commands use.
-func SwitchLevelBySignal(ctx context.Context, logger *slog.Logger, level *slog.LevelVar, notify func(chan<- os.Signal, ...os.Signal), stop func(chan<- os.Signal)) (end func()) {
+func SwitchLevelBySignal(ctx context.Context, logger *slog.Logger, level *slog.LevelVar,
+	notify func(chan<- os.Signal, ...os.Signal), stop func(chan<- os.Signal)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 8) // more at once may be lost
 	notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)

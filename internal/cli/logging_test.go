@@ -41,7 +41,8 @@ func TestSwitchLevel(t *testing.T) {
 			_, line, _ = strings.Cut(strings.TrimSpace(line), " ") // without its time
 			told = append(told, line)
 		}
-		want := []string{`level=INFO msg="log level changed" log_level=DEBUG`, "level=DEBUG msg=told when=while", `level=INFO msg="log level changed" log_level=DEBUG`, `level=INFO msg="log level changed" log_level=WARN`}
+		want := []string{`level=INFO msg="log level changed" log_level=DEBUG`, "level=DEBUG msg=told when=while",
+			`level=INFO msg="log level changed" log_level=DEBUG`, `level=INFO msg="log level changed" log_level=WARN`}
 		if diff := cmp.Diff(want, told); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}

@@ -27,7 +27,8 @@ type manCommand struct{}
 func (manCommand) Run(k *kong.Context) error {
 	var b strings.Builder
 	app := k.Model
-	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B %s\n[\\fIFLAG\\fR ...] [\\fICOMMAND\\fR] [\\fIARGUMENT\\fR ...]\n",
+	fmt.Fprintf(&b,
+		".TH %s 1\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B %s\n[\\fIFLAG\\fR ...] [\\fICOMMAND\\fR] [\\fIARGUMENT\\fR ...]\n",
 		strings.ToUpper(app.Name), app.Name, roff(strings.TrimSuffix(app.Help, ".")), app.Name)
 	b.WriteString(".SH FLAGS\n")
 	writeFlags(&b, app.Flags)
@@ -37,8 +38,10 @@ func (manCommand) Run(k *kong.Context) error {
 		writeDetail(&b, n.Detail)
 		writeFlags(&b, n.Flags)
 	}
-	b.WriteString(".SH ENVIRONMENT\nEach flag can also be set by the environment variable named with it. Secrets are set only by variables, or by files that variables name.\n")
-	b.WriteString(".SH EXIT STATUS\n0: success. 1: failure. 2: usage or settings error. 3: a row was rejected or failed. 130: interrupted.\n")
+	b.WriteString(
+		".SH ENVIRONMENT\nEach flag can also be set by the environment variable named with it. Secrets are set only by variables, or by files that variables name.\n")
+	b.WriteString(
+		".SH EXIT STATUS\n0: success. 1: failure. 2: usage or settings error. 3: a row was rejected or failed. 130: interrupted.\n")
 	_, err := io.WriteString(k.Stdout, b.String())
 	return err
 }
@@ -151,7 +154,8 @@ func words(n *kong.Node) (all []string) {
 // writeBash writes a function that follows the commands typed so far and completes the next
 // word, or else files.
 func writeBash(b *strings.Builder, app *kong.Application) {
-	fmt.Fprintf(b, "_%[1]s() {\n\tlocal at=%[1]s word next\n\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase \"$at $word\" in\n", app.Name)
+	fmt.Fprintf(b,
+		"_%[1]s() {\n\tlocal at=%[1]s word next\n\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase \"$at $word\" in\n", app.Name)
 	all := append([]*kong.Node{app.Node}, nodesOf(app.Node)...)
 	for _, n := range all[1:] {
 		fmt.Fprintf(b, "\t\t%q) at=%q ;;\n", strings.TrimSpace(n.FullPath()), strings.TrimSpace(n.FullPath()))
@@ -160,7 +164,8 @@ func writeBash(b *strings.Builder, app *kong.Application) {
 	for _, n := range all {
 		fmt.Fprintf(b, "\t%q) next=%q ;;\n", strings.TrimSpace(n.FullPath()), strings.Join(words(n), " "))
 	}
-	fmt.Fprintf(b, "\tesac\n\tCOMPREPLY=($(compgen -W \"$next\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\ncomplete -o default -F _%[1]s %[1]s\n", app.Name)
+	fmt.Fprintf(b,
+		"\tesac\n\tCOMPREPLY=($(compgen -W \"$next\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\ncomplete -o default -F _%[1]s %[1]s\n", app.Name)
 }
 
 // nodesOf returns all commands below n, groups of commands too.

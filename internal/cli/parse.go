@@ -13,10 +13,12 @@ import (
 
 // Exit statuses. docs/reference/exit-codes.md has their comments.
 const (
-	StatusOK          = 0   // the command succeeded
-	StatusFailed      = 1   // the command failed, or worker doctor found something wrong
-	StatusUsage       = 2   // arguments, settings, or the header of a file, are wrong
-	StatusRejected    = 3   // a row was rejected or failed, a scan left domains out, or enqueue domains check did not find a token
+	StatusOK     = 0 // the command succeeded
+	StatusFailed = 1 // the command failed, or worker doctor found something wrong
+	StatusUsage  = 2 // arguments, settings, or the header of a file, are wrong
+	// a row was rejected or failed, a scan left domains out, or enqueue domains check did not find a
+	// token
+	StatusRejected    = 3
 	StatusInterrupted = 130 // the command was interrupted (SIGINT, SIGTERM)
 )
 

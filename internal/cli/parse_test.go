@@ -67,7 +67,8 @@ func TestHelpNamesTheVariables(t *testing.T) {
 	if _, done, err := p.Parse(&g); !done || err != nil {
 		t.Fatal(done, err)
 	}
-	if text := out.String(); !strings.Contains(text, "$ORGOPS_RATE") || strings.Contains(text, "ORGOPS_PLAIN") || strings.Contains(text, "a value") {
+	if text := out.String(); !strings.Contains(text, "$ORGOPS_RATE") || strings.Contains(text, "ORGOPS_PLAIN") ||
+		strings.Contains(text, "a value") {
 		t.Errorf("help:\n%s", text)
 	}
 }
@@ -81,7 +82,8 @@ func TestStatus(t *testing.T) {
 		{nil, 0, ""},
 		{errors.New("no"), 1, "prog: no\n"},
 		{cli.Usage(errors.New("what?")), 2, "prog: what?\n"},
-		{fmt.Errorf("row 7: %w", &cli.StatusError{Status: cli.StatusRejected, Err: errors.New("bad")}), 3, "prog: row 7: bad\n"},
+		{fmt.Errorf("row 7: %w", &cli.StatusError{Status: cli.StatusRejected, Err: errors.New("bad")}),
+			3, "prog: row 7: bad\n"},
 		{fmt.Errorf("asked redis: %w", context.Canceled), 130, ""},
 		{&cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("the run goes on")}, 130, "prog: the run goes on\n"},
 	} {

@@ -31,7 +31,8 @@ func ReadBuild(version, commit string) Build {
 }
 
 func buildOf(version, commit string, info *debug.BuildInfo) Build {
-	b := Build{Version: version, Commit: commit, Go: cmp.Or(info.GoVersion, runtime.Version()), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := Build{Version: version, Commit: commit, Go: cmp.Or(info.GoVersion, runtime.Version()),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if version == unreleased && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		b.Version = info.Main.Version
 	}

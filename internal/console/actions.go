@@ -54,7 +54,8 @@ type result struct {
 // carryOut executes an action on a run or tenant, and redirects the browser to its result. A
 // long action continues after the redirect, or when the browser has gone; one that the end of
 // this worker interrupts is continued by requesting it again.
-func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path string, do func(context.Context) result) {
+func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path string,
+	do func(context.Context) result) {
 	log := s.Logger.With("action", action, "of", to, "user", userOf(r.Context()))
 	if _, busy := s.acting.LoadOrStore(to, true); busy {
 		s.lead(w, r, path, "Not done: another action on "+to+" is in progress. Try again when it has finished.", true)
@@ -88,7 +89,9 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 		s.lead(w, r, path, c.text, false)
 	case <-r.Context().Done(): // the browser has gone, or the worker stops
 	case <-late.C:
-		s.lead(w, r, path, action+" of "+to+" is still in progress. This page shows its progress, and the worker's log will have its result.", false)
+		s.lead(w, r, path,
+			action+" of "+to+" is still in progress. This page shows its progress, and the worker's log will have its result.",
+			false)
 	}
 }
 
@@ -108,7 +111,8 @@ type runAction func(s *site, ctx context.Context, run ledger.Run, form url.Value
 
 // runActions are the actions on runs, by the last part of their paths.
 var runActions = map[string]runAction{
-	"pause": byCommand(status.Pause), "resume": byCommand(status.Resume), "cancel": byCommand(status.Cancel), "retry": (*site).retry,
+	"pause": byCommand(status.Pause), "resume": byCommand(status.Resume),
+	"cancel": byCommand(status.Cancel), "retry": (*site).retry,
 }
 
 // byCommand returns an action that is also a command.
@@ -129,7 +133,8 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 			s.fail(w, r, "runs", err)
 			return
 		}
-		s.carryOut(w, r, action, "run "+string(run.ID), runPath(run.ID), func(ctx context.Context) result { return do(s, ctx, run, r.PostForm) })
+		s.carryOut(w, r, action, "run "+string(run.ID), runPath(run.ID),
+			func(ctx context.Context) result { return do(s, ctx, run, r.PostForm) })
 	}
 }
 
@@ -152,7 +157,8 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 		}
 		return c
 	}
-	return result{text: grouped(sub.Rows) + " rows of run " + string(run.ID) + " were submitted again as this run.", path: runPath(ledger.RunID(child))}
+	return result{text: grouped(sub.Rows) + " rows of run " + string(run.ID) + " were submitted again as this run.",
+		path: runPath(ledger.RunID(child))}
 }
 
 // sweepNow starts a sweep: POST /sweeps.
@@ -167,12 +173,16 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.carryOut(w, r, "sweep", "tenant "+tenant, "/runs", func(ctx context.Context) result {
-		run, created, announced, err := status.SweepNow(ctx, s.Redis, s.Intake, ledger.NewRun{Tenant: ledger.Tenant(tenant)}, organization, r.PostForm.Has("pending"))
+		run, created, announced, err := status.SweepNow(ctx, s.Redis, s.Intake, ledger.NewRun{Tenant: ledger.Tenant(tenant)},
+			organization, r.PostForm.Has("pending"))
 		switch {
 		case err != nil:
 			return result{err: err}
 		case !announced:
-			return result{text: "The sweep is created, but no worker of tenant " + tenant + " was ever seen on this Redis. It starts once a worker starts.", path: runPath(run.ID)}
+			return result{
+				text: "The sweep is created, but no worker of tenant " + tenant +
+					" was ever seen on this Redis. It starts once a worker starts.", path: runPath(run.ID),
+			}
 		case !created:
 			return result{text: "This sweep already exists.", path: runPath(run.ID)}
 		}
@@ -202,7 +212,8 @@ func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
 }
 
 // toTenant executes an action on the tenant of the form.
-func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action string, do func(context.Context, *pace.Limiter) result) {
+func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action string,
+	do func(context.Context, *pace.Limiter) result) {
 	tenant := field(r.PostForm, "tenant")
 	if err := checkTenant(r.Context(), tenant); err != nil {
 		s.lead(w, r, tenantsPath(""), "Not done: "+err.Error(), true)

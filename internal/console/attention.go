@@ -38,7 +38,8 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 }
 
 // attentionOf reads the state of a tenant, and returns its warnings.
-func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (t status.Tenant, all []attention, err error) {
+func attentionOf(ctx context.Context, rdb redis.UniversalClient,
+	tenant string) (t status.Tenant, all []attention, err error) {
 	t, err = status.ReadDetails(ctx, rdb, tenant)
 	for _, o := range t.Obstacles {
 		tone := "bad"
@@ -48,7 +49,8 @@ func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) 
 		all = append(all, attention{tenant, tone, printable(o.What), capital(o.Fix)})
 	}
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
-		all = append(all, attention{tenant, "wait", "a sweep was skipped: " + status.SkippedTick(t.Ticks.Skipped), "The next scheduled sweep starts once the cause is gone."})
+		all = append(all, attention{tenant, "wait", "a sweep was skipped: " + status.SkippedTick(t.Ticks.Skipped),
+			"The next scheduled sweep starts once the cause is gone."})
 	}
 	return t, all, err
 }

@@ -13,7 +13,11 @@ import (
 // submitToCore submits three rows of a domain:update run to the core.
 func (d *desk) submitToCore(id ledger.RunID) ledger.Run {
 	d.t.Helper()
-	run, _, err := d.ledger.Core().Create(d.t.Context(), ledger.NewRun{ID: id, Tenant: "default", Kind: "domain:update", Description: ledger.Description{Format: "csv", Columns: []string{"organization_id", "discovery_domain_id", "status"}}})
+	run, _, err := d.ledger.Core().Create(d.t.Context(),
+		ledger.NewRun{ID: id, Tenant: "default", Kind: "domain:update",
+			Description: ledger.Description{
+				Format: "csv", Columns: []string{"organization_id", "discovery_domain_id", "status"},
+			}})
 	mustNot(d.t, err)
 	stager, err := d.ledger.Core().NewStager(d.t.Context(), run)
 	mustNot(d.t, err)
@@ -43,7 +47,8 @@ func (d *desk) endInCore(run ledger.Run, endings ...ledger.Ending) {
 		rows = append(rows, row.Row)
 		ends = append(ends, ledger.RowEnd{Row: row.Row, Ending: endings[i]})
 	}
-	_, err = core.Begin(ctx, seg, ledger.Execution{Token: released.Token, Nonce: nonce, Session: ledger.NewSessionID()}, rows...)
+	_, err = core.Begin(ctx, seg, ledger.Execution{Token: released.Token, Nonce: nonce,
+		Session: ledger.NewSessionID()}, rows...)
 	mustNot(d.t, err)
 	_, err = core.End(ctx, seg, nonce, ends...)
 	mustNot(d.t, err)
@@ -53,12 +58,14 @@ func (d *desk) endInCore(run ledger.Run, endings ...ledger.Ending) {
 func TestRunOfTheCore(t *testing.T) {
 	d := newDesk(t)
 	run := d.submitToCore("a")
-	d.endInCore(run, ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute, Memo: []byte("transient\x00503 Service Unavailable\x00")}, ledger.Result{Outcome: "refused", Detail: "403 Forbidden"})
+	d.endInCore(run, ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute,
+		Memo: []byte("transient\x00503 Service Unavailable\x00")}, ledger.Result{Outcome: "refused", Detail: "403 Forbidden"})
 	if ids := listed(d.get("/runs?state=open")); !slices.Equal(ids, []string{"a"}) {
 		t.Errorf("listed: %v", ids)
 	}
 	page := d.get("/runs/a")
-	for _, want := range []string{"1 of 3 rows settled", "org_0 dom_0", "transient: 503 Service Unavailable", "org_1 dom_1", "403 Forbidden", "org_2 dom_2"} {
+	for _, want := range []string{"1 of 3 rows settled", "org_0 dom_0", "transient: 503 Service Unavailable",
+		"org_1 dom_1", "403 Forbidden", "org_2 dom_2"} {
 		if !strings.Contains(plain(page), want) {
 			t.Errorf("the page lacks %q:\n%s", want, plain(page))
 		}
@@ -92,7 +99,8 @@ func TestStagedRunOfTheCore(t *testing.T) {
 	if page := plain(d.get("/runs/a")); !strings.Contains(page, "being submitted") {
 		t.Errorf("staged:\n%s", page)
 	}
-	if page, at := d.post("/runs/a/cancel", url.Values{}); at != "/runs/a" || !strings.Contains(page, "cancelled: it was still being submitted") {
+	if page, at := d.post("/runs/a/cancel", url.Values{}); at != "/runs/a" ||
+		!strings.Contains(page, "cancelled: it was still being submitted") {
 		t.Errorf("cancelled, at %s:\n%s", at, plain(page))
 	}
 }

@@ -27,7 +27,8 @@ type checkView struct {
 // checkNow checks the domain as a worker does before it PATCHes it to verified. Host and value
 // are those of the API's record or, if that was not read, of the record that a worker read
 // before. They are never a user's input, since the page shows the records that are found there.
-func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.DiscoveryDomain, known status.Domain) *checkView {
+func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.DiscoveryDomain,
+	known status.Domain) *checkView {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
 	asked := status.TXTRecord{Host: record.VerificationHost, TXT: record.VerificationTXT, Domain: record.Domain}

@@ -57,11 +57,14 @@ func checkAsked(ctx context.Context, asked status.DomainName) error {
 	}
 	switch {
 	case asked.Organization != "" && !user.MayOrganization(asked.Organization):
-		return &web.Refusal{Status: http.StatusForbidden, Text: "your access does not include organization " + asked.Organization}
+		return &web.Refusal{
+			Status: http.StatusForbidden, Text: "your access does not include organization " + asked.Organization,
+		}
 	case asked.ID == "":
 		err = errors.Join(err, errors.New("domain: want its id or its name"))
 	case len(asked.ID) < leastAsked:
-		err = errors.Join(err, fmt.Errorf("domain: too short, too many rows would match: want %d characters or more", leastAsked))
+		err = errors.Join(err, fmt.Errorf("domain: too short, too many rows would match: want %d characters or more",
+			leastAsked))
 	case strings.Contains(asked.ID, "."):
 		err = errors.Join(err, dnscheck.CheckHost(asked.ID))
 	default:
@@ -76,11 +79,13 @@ func checkAsked(ctx context.Context, asked status.DomainName) error {
 func notFound(asked status.DomainName, byName bool) string {
 	switch {
 	case byName && asked.Organization != "":
-		return fmt.Sprintf("organization %s has no domain of that name among those read; try the id of the domain", asked.Organization)
+		return fmt.Sprintf("organization %s has no domain of that name among those read; try the id of the domain",
+			asked.Organization)
 	case byName:
 		return "no stored row has a host below that domain: name the organization too, or use the id of the domain"
 	}
-	return fmt.Sprintf("no run of tenant %s has a row for that domain, and no sweep has checked it: name the organization too", asked.Tenant)
+	return fmt.Sprintf(
+		"no run of tenant %s has a row for that domain, and no sweep has checked it: name the organization too", asked.Tenant)
 }
 
 // candidates returns the domains that may be meant, each once.
@@ -96,8 +101,10 @@ func (s *site) candidates(ctx context.Context, asked status.DomainName, byName b
 	var found []status.DomainName
 	add := func(organization, id string) {
 		d := status.DomainName{Tenant: asked.Tenant, Organization: organization, ID: id}
-		fits := (asked.Organization == "" || asked.Organization == organization) && web.Of(ctx).User.MayOrganization(organization)
-		if fits && apiclient.CheckID("organization", organization) == nil && apiclient.CheckID("domain", id) == nil && !slices.Contains(found, d) {
+		fits := (asked.Organization == "" || asked.Organization == organization) &&
+			web.Of(ctx).User.MayOrganization(organization)
+		if fits && apiclient.CheckID("organization", organization) == nil && apiclient.CheckID("domain", id) == nil &&
+			!slices.Contains(found, d) {
 			found = append(found, d)
 		}
 	}

@@ -23,15 +23,20 @@ const (
 // mayRead waits until the API may be read once.
 func (s *site) mayRead(ctx context.Context) error {
 	if err := s.reads.Wait(ctx); err != nil {
-		return fmt.Errorf("too many requests to the API: these pages send at most two a second (%w); try again in a few seconds", err)
+		return fmt.Errorf(
+			"too many requests to the API: these pages send at most two a second (%w); try again in a few seconds", err)
 	}
 	return nil
 }
 
 // readRecord reads the API's record; its request waits for a permit.
-func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name status.DomainName) (apiclient.DiscoveryDomain, error) {
+func (s *site) readRecord(ctx context.Context, t Tenant, served bool,
+	name status.DomainName) (apiclient.DiscoveryDomain, error) {
 	if !served || t.API == nil {
-		return apiclient.DiscoveryDomain{}, fmt.Errorf("this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does", name.Tenant)
+		return apiclient.DiscoveryDomain{},
+			fmt.Errorf(
+				"this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does",
+				name.Tenant)
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
@@ -40,7 +45,9 @@ func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name statu
 	}
 	record, err := t.API.DiscoveryDomain(ctx, name.Organization, name.ID)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return record, fmt.Errorf("no answer within %s, including the wait for a permit: see the tenant's page for delays (%w)", recordWait, err)
+		return record,
+			fmt.Errorf("no answer within %s, including the wait for a permit: see the tenant's page for delays (%w)",
+				recordWait, err)
 	}
 	return record, err
 }

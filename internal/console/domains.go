@@ -62,13 +62,17 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 			"too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
 		return
 	}
-	s.Logger.InfoContext(r.Context(), "domain checked by hand", "user", userOf(r.Context()), "tenant", p.Tenant, "organization", p.Organization, "domain", p.ID)
+	s.Logger.InfoContext(r.Context(), "domain checked by hand", "user", userOf(r.Context()), "tenant", p.Tenant,
+		"organization", p.Organization, "domain", p.ID)
 	s.domain(w, r, p, true)
 }
 
 // askedFor returns the page of a request, without its answer.
 func (s *site) askedFor(ctx context.Context, asked url.Values) domainPage {
-	p := domainPage{DomainName: status.DomainName{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"), ID: field(asked, "domain")}}
+	p := domainPage{
+		DomainName: status.DomainName{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"),
+			ID: field(asked, "domain")},
+	}
 	for _, t := range s.Tenants() {
 		if web.Of(ctx).User.MayTenant(t.Settings.Tenant) {
 			p.Tenants = append(p.Tenants, t.Settings.Tenant)
@@ -149,7 +153,8 @@ func toDo(row status.DomainRow) string {
 	case row.Outcome == engine.Lost:
 		return "Ask the customer to publish the record again: the next sweep finds it. To revoke lost domains, use: enqueue domains revoke"
 	case row.Outcome == engine.Expired:
-		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " + string(row.Run)
+		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " +
+			string(row.Run)
 	case row.Outcome == ledger.Cancelled:
 		return "The run was cancelled. To check the domain again, use: enqueue domains verify"
 	}
@@ -162,21 +167,28 @@ func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain)
 	open := slices.IndexFunc(known.Rows, func(d status.DomainRow) bool { return d.Outcome == "" })
 	switch {
 	case refused != nil && refused.Status == http.StatusNotFound:
-		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.", "Compare both ids with those in the tenant."}
+		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.",
+			"Compare both ids with those in the tenant."}
 	case err == nil && record.Status == apiclient.StatusVerified && known.Swept != nil && known.Swept.Absence != nil:
-		return summary{"wait", "Verified, but the TXT record is missing", known.Swept.Brief(), "Ask the customer to publish the record again at the host below."}
+		return summary{"wait", "Verified, but the TXT record is missing", known.Swept.Brief(),
+			"Ask the customer to publish the record again at the host below."}
 	case err == nil && record.Status == apiclient.StatusVerified:
 		return summary{"good", "Verified", "The API reports the domain as verified. There is nothing to do.", ""}
 	case open >= 0:
 		row := known.Rows[open]
-		return summary{"wait", "Not verified yet: a run is checking it", printable(row.Text()), cmp.Or(toDo(row), "Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
+		return summary{"wait", "Not verified yet: a run is checking it", printable(row.Text()),
+			cmp.Or(toDo(row),
+				"Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
 	case len(known.Rows) > 0 && !known.Rows[0].Well():
 		row := known.Rows[0]
 		return summary{"bad", "Not verified, and no run checks it any more", printable(row.Text()), toDo(row)}
 	case err == nil:
-		return summary{"bad", "Not verified, and no run checks it", "The domain is " + printable(string(record.Status)) + ", and no run has an open row for it.", "To verify it, run enqueue domains verify with --tenant, --org and --domain as above."}
+		return summary{"bad", "Not verified, and no run checks it",
+			"The domain is " + printable(string(record.Status)) + ", and no run has an open row for it.",
+			"To verify it, run enqueue domains verify with --tenant, --org and --domain as above."}
 	}
-	return summary{"wait", "Unknown", "The API's record could not be read, and no run has an open row for the domain.", "See the data from Redis below."}
+	return summary{"wait", "Unknown", "The API's record could not be read, and no run has an open row for the domain.",
+		"See the data from Redis below."}
 }
 
 // verdictTone returns a class of ops.css for the state of a verdict.

@@ -61,14 +61,17 @@ func newLookSite(t *testing.T) lookSite {
 	}
 	mini := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr()})
-	s := lookSite{box: box, mini: mini, rdb: rdb, ledger: runs.New(rdb), log: new(bytes.Buffer), pace: pace.New(pace.Config{Redis: rdb, Tenant: "acme"})}
+	s := lookSite{box: box, mini: mini, rdb: rdb, ledger: runs.New(rdb), log: new(bytes.Buffer),
+		pace: pace.New(pace.Config{Redis: rdb, Tenant: "acme"})}
 	s.org = box.AddOrganization("", "northwind")
 	s.domain = box.AddDomain(s.org, sandbox.Domain{Domain: "northwind.example"})
 
 	failed := new(console.APIErrors)
-	api, err := apiclient.New(apiclient.Config{BaseURL: box.BaseURL(), Gate: s.pace, Failed: failed.Note, Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
-		TokenURL: apiclient.DefaultTokenURL(box.AuthURL()), Audience: box.BaseURL() + "/", ClientID: box.ClientID(), ClientSecret: apiclient.NewSecret(box.ClientSecret()),
-	})})
+	api, err := apiclient.New(apiclient.Config{BaseURL: box.BaseURL(), Gate: s.pace, Failed: failed.Note,
+		Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
+			TokenURL: apiclient.DefaultTokenURL(box.AuthURL()), Audience: box.BaseURL() + "/", ClientID: box.ClientID(),
+			ClientSecret: apiclient.NewSecret(box.ClientSecret()),
+		})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +91,14 @@ func newLookSite(t *testing.T) lookSite {
 	reach.Store(&console.Reach{Why: "port 53 is closed"})
 	receivers := endpoints(t)
 	s.Handler = console.Pages(console.Config{
-		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Unsigned: web.Operator, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Unsigned: web.Operator,
+		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 		Tenants: func() []console.Tenant {
 			return []console.Tenant{{
 				Served: health.Served{
-					Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *", DNS: tenant.DNS{Mode: "resolvers", Quorum: 2}},
-					API:      api, DNS: checker,
+					Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *",
+						DNS: tenant.DNS{Mode: "resolvers", Quorum: 2}},
+					API: api, DNS: checker,
 				},
 				Reach: reach, Errors: failed, Webhooks: receivers,
 			}}
@@ -116,7 +121,8 @@ func newLookSite(t *testing.T) lookSite {
 func endpoints(t *testing.T) []webhooks.Endpoint {
 	t.Helper()
 	hooks := filepath.Join(t.TempDir(), "hooks.yaml")
-	if err := os.WriteFile(hooks, []byte("endpoints: [{name: crm, url: https://crm.example/token, secret_env: SECRET}]"), 0o600); err != nil {
+	if err := os.WriteFile(hooks, []byte("endpoints: [{name: crm, url: https://crm.example/token, secret_env: SECRET}]"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	receivers, err := webhooks.ReadEndpoints(hooks, webhooks.Surroundings{Getenv: func(string) string {
@@ -150,7 +156,8 @@ func asked(tenant, organization, domain string) url.Values {
 func (s lookSite) row(t *testing.T, run, tenant, org, domain, host, reason string) {
 	t.Helper()
 	row := fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q,"verification_host":%q}`, org, domain, host)
-	runstest.Submit(t, s.ledger, ledger.NewRun{ID: ledger.RunID(run), Tenant: ledger.Tenant(tenant), Description: ledger.Description{Format: "jsonl"}}, row)
+	runstest.Submit(t, s.ledger, ledger.NewRun{ID: ledger.RunID(run), Tenant: ledger.Tenant(tenant),
+		Description: ledger.Description{Format: "jsonl"}}, row)
 	if reason != "" {
 		runstest.Wait(t, s.ledger, run, reason, time.Minute, 1)
 	}
@@ -191,15 +198,18 @@ func TestDomainPageSaysWhyItIsNotVerified(t *testing.T) {
 // customer. Half a value proves nothing.
 func TestDomainPageShowsTheRecordWhole(t *testing.T) {
 	s := newLookSite(t)
-	d := s.box.AddDomain(s.org, sandbox.Domain{Domain: strings.Repeat("subsidiary.", 9) + "example", TXT: "token=" + strings.Repeat("0123456789abcdef", 12) + "  &end"})
+	d := s.box.AddDomain(s.org, sandbox.Domain{Domain: strings.Repeat("subsidiary.", 9) + "example",
+		TXT: "token=" + strings.Repeat("0123456789abcdef", 12) + "  &end"})
 	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, d.ID).Encode(), nil)
-	wantIn(t, page, "<dt>TXT record at</dt><dd><code>"+d.Host+"</code></dd>", "<dt>Expected value</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
+	wantIn(t, page, "<dt>TXT record at</dt><dd><code>"+d.Host+"</code></dd>",
+		"<dt>Expected value</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
 
 	s.row(t, "run-1", "acme", s.org, d.ID, "", "")
 	s.execute(t, "run-1", handlers.VerifyConfig{DNS: tooFewDNS{}})
 	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})
 	_, page = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, d.ID).Encode(), nil)
-	wantIn(t, page, "<dt>TXT record at, as a worker read it</dt><dd><code>"+d.Host+"</code></dd>", "<dt>Expected value then</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
+	wantIn(t, page, "<dt>TXT record at, as a worker read it</dt><dd><code>"+d.Host+"</code></dd>",
+		"<dt>Expected value then</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
 }
 
 func TestDomainIsFoundByIdOrName(t *testing.T) {
@@ -215,18 +225,24 @@ func TestDomainIsFoundByIdOrName(t *testing.T) {
 	}{
 		{"nothing asked for", url.Values{}, http.StatusOK, []string{"Find out why a domain is not verified"}},
 		{"the id alone", asked("acme", "", s.domain.ID), http.StatusOK, []string{`id="summary"`, "northwind.example"}},
-		{"its name, by the API", asked("acme", s.org, "NORTHWIND.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
+		{"its name, by the API", asked("acme", s.org, "NORTHWIND.example"), http.StatusOK,
+			[]string{`id="summary"`, s.domain.ID}},
 		{"its name, by a row", asked("acme", "", "northwind.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
-		{"a name of two", asked("acme", "", "southwind.example"), http.StatusOK, []string{`id="candidates"`, "ord_2", "ord_3"}},
-		{"a name of nobody", asked("acme", "", "elsewhere.example"), http.StatusBadRequest, []string{"name the organization too"}},
+		{"a name of two", asked("acme", "", "southwind.example"), http.StatusOK,
+			[]string{`id="candidates"`, "ord_2", "ord_3"}},
+		{"a name of nobody", asked("acme", "", "elsewhere.example"), http.StatusBadRequest,
+			[]string{"name the organization too"}},
 		{"an id of nobody", asked("acme", "", "ord_none"), http.StatusBadRequest, []string{"name the organization too"}},
 		{"no such record", asked("acme", s.org, "ord_none"), http.StatusOK, []string{"The API has no such domain"}},
 		{"a letter", asked("acme", "", "o"), http.StatusBadRequest, []string{"want 4 characters or more"}},
-		{"its name, by a row, in capitals", asked("acme", "", "NorthWind.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
+		{"its name, by a row, in capitals", asked("acme", "", "NorthWind.example"), http.StatusOK,
+			[]string{`id="summary"`, s.domain.ID}},
 		{"not an id", asked("acme", s.org, script), http.StatusBadRequest, []string{`id="problem"`}},
 		{"not a tenant", asked("A/../b", s.org, "ord_1"), http.StatusBadRequest, []string{`id="problem"`}},
-		{"the organization alone", asked("acme", s.org, ""), http.StatusBadRequest, []string{"domain: want its id or its name"}},
-		{"another worker's", asked("other", s.org, s.domain.ID), http.StatusOK, []string{`id="not-served"`, "does not serve tenant other"}},
+		{"the organization alone", asked("acme", s.org, ""), http.StatusBadRequest,
+			[]string{"domain: want its id or its name"}},
+		{"another worker's", asked("other", s.org, s.domain.ID), http.StatusOK,
+			[]string{`id="not-served"`, "does not serve tenant other"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, page := s.do(t, http.MethodGet, "/domains?"+c.asked.Encode(), nil)
@@ -244,7 +260,8 @@ func TestDomainIsFoundByIdOrName(t *testing.T) {
 func TestDomainIsFoundNextToABadRecord(t *testing.T) {
 	s := newLookSite(t)
 	list := func(records ...string) {
-		s.box.AddFault(sandbox.Fault{Operation: sandbox.OpListDiscoveryDomains, Count: 1, Body: `{"domains":[` + strings.Join(records, ",") + `]}`})
+		s.box.AddFault(sandbox.Fault{Operation: sandbox.OpListDiscoveryDomains, Count: 1,
+			Body: `{"domains":[` + strings.Join(records, ",") + `]}`})
 	}
 	good, err := json.Marshal(s.domain)
 	if err != nil {
@@ -253,7 +270,8 @@ func TestDomainIsFoundNextToABadRecord(t *testing.T) {
 	for _, c := range []struct{ name, bad, want string }{
 		{"its name", `{"id":"ord_bad","domain":"a_b.example"}`, s.domain.ID},
 		{"the bad one's name", `{"id":"` + s.domain.ID + `","domain":"Bad.example","status":"new"}`, s.domain.ID},
-		{"the name of one without an id", `{"domain":"bad.example","status":"pending"}`, "of that name violates the specification: domains[0], which has no valid id"},
+		{"the name of one without an id", `{"domain":"bad.example","status":"pending"}`,
+			"of that name violates the specification: domains[0], which has no valid id"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			list(c.bad, string(good))
@@ -306,13 +324,15 @@ func TestCheckNow(t *testing.T) {
 // TestTenantsPageAfterAFailedToken: the page has the reason why nothing works.
 func TestTenantsPageAfterAFailedToken(t *testing.T) {
 	s := newLookSite(t)
-	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpToken, Status: http.StatusUnauthorized, Body: `{"error":"access_denied","error_description":"the client is gone"}`})
+	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpToken, Status: http.StatusUnauthorized,
+		Body: `{"error":"access_denied","error_description":"the client is gone"}`})
 	_, _ = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil) // fetches a token
 	status, page := s.do(t, http.MethodGet, "/tenants", nil)
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, "No valid API token: ", "<dt>State</dt><dd>no valid token</dd>", "<dt>Last error</dt><dd>", "the client is gone", "<dt>Failures</dt>")
+	wantIn(t, page, "No valid API token: ", "<dt>State</dt><dd>no valid token</dd>", "<dt>Last error</dt><dd>",
+		"the client is gone", "<dt>Failures</dt>")
 }
 
 func TestTenantsPage(t *testing.T) {
@@ -326,8 +346,11 @@ func TestTenantsPage(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, `id="tenant-acme" data-live`, `id="tenant-other"`, "update_discovery_domain is blocked", "403 insufficient_scope &lt;script&gt;", "10/s, burst 5",
-		"ok, fetched at", "Operator 127.0.0.1:", ", perspective default", "unreachable", "0 3 * * *, next at", "https://crm.example", "1 of 480 permits used in the last minute", "No errors since the start", "shown only on the pages of workers that serve this tenant")
+	wantIn(t, page, `id="tenant-acme" data-live`, `id="tenant-other"`, "update_discovery_domain is blocked",
+		"403 insufficient_scope &lt;script&gt;", "10/s, burst 5",
+		"ok, fetched at", "Operator 127.0.0.1:", ", perspective default", "unreachable", "0 3 * * *, next at",
+		"https://crm.example", "1 of 480 permits used in the last minute", "No errors since the start",
+		"shown only on the pages of workers that serve this tenant")
 	wantNotIn(t, page, script, s.box.ClientSecret(), "eyJ")
 }
 
@@ -350,19 +373,25 @@ func TestMonitorWrites(t *testing.T) {
 	}{
 		{"pause", http.MethodPost, queue + ":pause", "", http.StatusNoContent, true, 1, 0},
 		{"archive one", http.MethodPost, queue + "/pending_tasks/run-1-0-0:archive", "", http.StatusNoContent, false, 0, 1},
-		{"archive those chosen", http.MethodPost, queue + "/pending_tasks:batch_archive", `{"task_ids":["run-1-0-0"]}`, http.StatusOK, false, 0, 1},
+		{"archive those chosen", http.MethodPost, queue + "/pending_tasks:batch_archive", `{"task_ids":["run-1-0-0"]}`,
+			http.StatusOK, false, 0, 1},
 		{"delete one", http.MethodDelete, queue + "/pending_tasks/run-1-0-0", "", http.StatusNoContent, false, 0, 0},
 		{"delete the queue", http.MethodDelete, queue, "", http.StatusForbidden, false, 1, 0},
-		{"delete all that wait", http.MethodDelete, queue + "/pending_tasks:delete_all", "", http.StatusForbidden, false, 1, 0},
-		{"archive all that wait", http.MethodPost, queue + "/pending_tasks:archive_all", "", http.StatusForbidden, false, 1, 0},
-		{"cancel what runs", http.MethodPost, queue + "/active_tasks/run-1-0-0:cancel", "", http.StatusForbidden, false, 1, 0},
-		{"too long", http.MethodPost, queue + "/pending_tasks:batch_delete", strings.Repeat(" ", 65<<10), http.StatusRequestEntityTooLarge, false, 1, 0},
+		{"delete all that wait", http.MethodDelete, queue + "/pending_tasks:delete_all", "",
+			http.StatusForbidden, false, 1, 0},
+		{"archive all that wait", http.MethodPost, queue + "/pending_tasks:archive_all", "",
+			http.StatusForbidden, false, 1, 0},
+		{"cancel what runs", http.MethodPost, queue + "/active_tasks/run-1-0-0:cancel", "",
+			http.StatusForbidden, false, 1, 0},
+		{"too long", http.MethodPost, queue + "/pending_tasks:batch_delete", strings.Repeat(" ", 65<<10),
+			http.StatusRequestEntityTooLarge, false, 1, 0},
 		{"a page", http.MethodPost, "/monitor/", "", http.StatusMethodNotAllowed, false, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newLookSite(t)
 			task := asynq.NewTask("domain:verify", []byte(`{}`))
-			if _, err := asynq.NewClientFromRedisClient(s.rdb).EnqueueContext(t.Context(), task, asynq.Queue("acme.rows"), asynq.TaskID("run-1-0-0")); err != nil {
+			if _, err := asynq.NewClientFromRedisClient(s.rdb).EnqueueContext(t.Context(), task, asynq.Queue("acme.rows"),
+				asynq.TaskID("run-1-0-0")); err != nil {
 				t.Fatal(err)
 			}
 			request := func(site string) *httptest.ResponseRecorder {
@@ -386,7 +415,8 @@ func TestMonitorWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			if info.Paused != c.paused || info.Pending != c.pending || info.Archived != c.archived {
-				t.Errorf("paused %v, pending %d, archived %d; want %v, %d, %d", info.Paused, info.Pending, info.Archived, c.paused, c.pending, c.archived)
+				t.Errorf("paused %v, pending %d, archived %d; want %v, %d, %d", info.Paused, info.Pending, info.Archived,
+					c.paused, c.pending, c.archived)
 			}
 			acts, err := status.Acts(t.Context(), s.rdb, "tenant acme", time.Time{})
 			if kept := len(acts) == 1; err != nil || kept != (c.want < 300) {
@@ -404,10 +434,12 @@ func TestMonitorWrites(t *testing.T) {
 func TestInvalidChecksAreNotLimited(t *testing.T) {
 	s := newLookSite(t)
 	for range 5 {
-		if status, page := s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, "a/b!")); status != http.StatusBadRequest {
+		if status, page := s.do(t, http.MethodPost, "/domains/check",
+			asked("acme", s.org, "a/b!")); status != http.StatusBadRequest {
 			t.Errorf("no id: status %d: %s", status, page)
 		}
-		if status, page := s.do(t, http.MethodPost, "/domains/check", asked("other", s.org, s.domain.ID)); status != http.StatusOK {
+		if status, page := s.do(t, http.MethodPost, "/domains/check",
+			asked("other", s.org, s.domain.ID)); status != http.StatusOK {
 			t.Errorf("another worker's: status %d: %s", status, page)
 		}
 	}
@@ -436,7 +468,8 @@ func (noLine) Ahead(context.Context) time.Duration { return 0 }
 // execute has a worker execute the rows of a run that are due.
 func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg handlers.VerifyConfig) {
 	t.Helper()
-	api, err := apiclient.New(apiclient.Config{BaseURL: s.box.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.box.Token()))})
+	api, err := apiclient.New(apiclient.Config{BaseURL: s.box.BaseURL(),
+		Tokens: apiclient.StaticToken(apiclient.NewSecret(s.box.Token()))})
 	if err != nil {
 		t.Fatal(err)
 	}

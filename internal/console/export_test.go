@@ -19,5 +19,6 @@ var PageData = map[string]any{
 
 // PageOf returns the data of a page and of its layout.
 func PageOf(data any, role web.Role) any {
-	return page{Title: "Title", Section: "runs", User: web.Unsigned(role), Notice: "Notice", Failed: role == web.Operator, Data: data}
+	return page{Title: "Title", Section: "runs", User: web.Unsigned(role), Notice: "Notice",
+		Failed: role == web.Operator, Data: data}
 }

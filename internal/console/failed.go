@@ -23,7 +23,8 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 	case intake.FormatJSONL:
 		form = asked
 	default:
-		s.problem(w, r, http.StatusBadRequest, "runs", "Unknown format: the rows of this run are available as "+status.Shown(run.Format)+" and as jsonl.")
+		s.problem(w, r, http.StatusBadRequest, "runs",
+			"Unknown format: the rows of this run are available as "+status.Shown(run.Format)+" and as jsonl.")
 		return
 	}
 	name, mediaType := string(run.ID)+"-failed.jsonl", "application/jsonl"

@@ -18,7 +18,8 @@ func stamp(t time.Time) template.HTML {
 	}
 	t = t.UTC()
 	//nolint:gosec // only digits
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05")+" UTC"))
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339),
+		t.Format("2006-01-02 15:04:05")+" UTC"))
 }
 
 // capital returns a label with its first letter in upper case.

@@ -71,7 +71,8 @@ func TestRolesOfRoutes(t *testing.T) {
 	}
 	file, tokens := access(t, users...)
 	d := newDesk(t)
-	config := console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file, Logger: slog.New(slog.DiscardHandler)}
+	config := console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file,
+		Logger: slog.New(slog.DiscardHandler)}
 	h := console.Pages(config)
 	for _, route := range console.Routes(config) {
 		roles, listed := want[route.Pattern]
@@ -110,7 +111,8 @@ func TestTenantsOfAUser(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("mine", tasks.TypeVerify, domains(3))
 	in := strings.NewReader("organization_id,discovery_domain_id\norg_9,dom_9\n")
-	_, err := d.taker.Submit(t.Context(), intake.Input{Name: "rows", Kind: tasks.TypeVerify, Rows: in}, ledger.NewRun{ID: "theirs", Tenant: "other"})
+	_, err := d.taker.Submit(t.Context(), intake.Input{Name: "rows", Kind: tasks.TypeVerify, Rows: in},
+		ledger.NewRun{ID: "theirs", Tenant: "other"})
 	mustNot(t, err)
 	file, tokens := access(t,
 		web.User{Name: "olga", Role: web.Operator, Tenants: []string{"default"}},
@@ -118,19 +120,23 @@ func TestTenantsOfAUser(t *testing.T) {
 		web.User{Name: "desk", Role: web.Support, Tenants: []string{"default"}, Organizations: []string{"org_1"}},
 	)
 	var log bytes.Buffer
-	h := console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	h := console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	get := func(user, path string) *httptest.ResponseRecorder {
 		return do(h, http.MethodGet, path, nil, basic(tokens[user]))
 	}
 
 	for user, sees := range map[string]bool{"olga": false, "all": true} {
 		for _, path := range []string{"/runs", "/runs?tenant=other", "/tenants"} {
-			if w := get(user, path); w.Code != 200 || strings.Contains(w.Body.String(), `id="run-theirs"`) != (sees && path != "/tenants") || strings.Contains(w.Body.String(), `id="tenant-other"`) != (sees && path == "/tenants") {
+			if w := get(user, path); w.Code != 200 ||
+				strings.Contains(w.Body.String(), `id="run-theirs"`) != (sees && path != "/tenants") ||
+				strings.Contains(w.Body.String(), `id="tenant-other"`) != (sees && path == "/tenants") {
 				t.Errorf("%s sees the other tenant on %s, or does not: %d\n%s", user, path, w.Code, plain(w.Body.String()))
 			}
 		}
 		want := map[bool][2]int{true: {200, 303}, false: {404, 404}}[sees]
-		for path, code := range map[string]int{"/runs/theirs": want[0], "/runs/theirs/failed": want[0], "/monitor/": map[bool]int{true: 200, false: 403}[sees]} {
+		for path, code := range map[string]int{"/runs/theirs": want[0], "/runs/theirs/failed": want[0],
+			"/monitor/": map[bool]int{true: 200, false: 403}[sees]} {
 			if w := get(user, path); w.Code != code {
 				t.Errorf("%s: GET %s: %d, want %d", user, path, w.Code, code)
 			}
@@ -148,11 +154,13 @@ func TestTenantsOfAUser(t *testing.T) {
 		"/tenants/stop": {"tenant": {"other"}}, "/tenants/start": {"tenant": {"other"}}, "/sweeps": {"tenant": {"other"}},
 	} {
 		w := do(h, http.MethodPost, path, form, basic(tokens["olga"]))
-		if page := get("olga", w.Header().Get("Location")).Body.String(); w.Code != 303 || !strings.Contains(page, "Not done: your access does not include tenant other") {
+		if page := get("olga", w.Header().Get("Location")).Body.String(); w.Code != 303 ||
+			!strings.Contains(page, "Not done: your access does not include tenant other") {
 			t.Errorf("%s: %d: %s", path, w.Code, plain(page))
 		}
 	}
-	if after := d.run("theirs"); after.Paused != before.Paused || strings.Contains(log.String(), "operator action done") != strings.Contains(log.String(), "user=all") {
+	if after := d.run("theirs"); after.Paused != before.Paused ||
+		strings.Contains(log.String(), "operator action done") != strings.Contains(log.String(), "user=all") {
 		t.Errorf("the other tenant was changed: %s", &log)
 	}
 	for query, want := range map[string]int{
@@ -177,9 +185,11 @@ func TestActionsNameTheUser(t *testing.T) {
 	d.handIn("a", tasks.TypeVerify, domains(3))
 	file, tokens := access(t, web.User{Name: "ada", Role: web.Operator, Tenants: []string{"*"}})
 	var log bytes.Buffer
-	d.pages = console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	d.pages = console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	do(d.pages, http.MethodPost, "/runs/a/cancel", url.Values{}, basic(tokens["ada"]))
-	for _, want := range []string{`action=cancel of="run a" user=ada result="run a: cancelled; rows that were open: 3"`, `route="POST /runs/{id}/cancel" status=303`} {
+	for _, want := range []string{`action=cancel of="run a" user=ada result="run a: cancelled; rows that were open: 3"`,
+		`route="POST /runs/{id}/cancel" status=303`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("%q is not in the log: %s", want, &log)
 		}
@@ -195,7 +205,8 @@ func TestActionsNameTheUser(t *testing.T) {
 	}
 	log.Reset()
 	do(d.pages, http.MethodPost, "/monitor/api/queues/x%0aevil:pause", nil, basic(tokens["ada"]))
-	if text := log.String(); !strings.Contains(text, "user=ada") || !strings.Contains(text, "queue changed by hand") || strings.Count(text, "\n") != 2 {
+	if text := log.String(); !strings.Contains(text, "user=ada") || !strings.Contains(text, "queue changed by hand") ||
+		strings.Count(text, "\n") != 2 {
 		t.Errorf("log %q, want two lines of the action", text)
 	}
 	log.Reset()
@@ -209,10 +220,14 @@ func TestActionsNameTheUser(t *testing.T) {
 func TestTraversal(t *testing.T) {
 	h := newPages(t)
 	for _, path := range []string{
-		"/static/../guard.go", "/static/../../../../etc/passwd", "/static/%2e%2e/site.go", "/static/..%2fsite.go", "/static/%2e%2e%2fsite.go",
-		"/static/%252e%252e%252fsite.go", `/static/..\site.go`, "/static/..%5csite.go", "/static/....//site.go", "/static//etc/passwd", "/static/%00", "/static/ops.css%00.html",
-		"/monitor/../../../../etc/passwd", "/monitor/%2e%2e/%2e%2e/etc/passwd", "/monitor/static/%2e%2e/%2e%2e/index.html", "/monitor/static/..%2f..%2f..%2fetc%2fpasswd", `/monitor/static/..\..\etc\passwd`,
-		"//evil.example/", "/%2f%2fevil.example", `/\evil.example`, "/templates/layout.html", "/static/../templates/layout.html", "/static/", "/monitor/static/js/none.js", "/monitor/etc/passwd",
+		"/static/../guard.go", "/static/../../../../etc/passwd", "/static/%2e%2e/site.go", "/static/..%2fsite.go",
+		"/static/%2e%2e%2fsite.go",
+		"/static/%252e%252e%252fsite.go", `/static/..\site.go`, "/static/..%5csite.go", "/static/....//site.go",
+		"/static//etc/passwd", "/static/%00", "/static/ops.css%00.html",
+		"/monitor/../../../../etc/passwd", "/monitor/%2e%2e/%2e%2e/etc/passwd", "/monitor/static/%2e%2e/%2e%2e/index.html",
+		"/monitor/static/..%2f..%2f..%2fetc%2fpasswd", `/monitor/static/..\..\etc\passwd`,
+		"//evil.example/", "/%2f%2fevil.example", `/\evil.example`, "/templates/layout.html",
+		"/static/../templates/layout.html", "/static/", "/monitor/static/js/none.js", "/monitor/etc/passwd",
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		u, err := url.ParseRequestURI(path)
@@ -224,7 +239,8 @@ func TestTraversal(t *testing.T) {
 		if strings.Contains(body, "root:") || strings.Contains(body, "package console") || strings.Contains(body, "{{") {
 			t.Errorf("%s: served %.100q", path, body)
 		}
-		if to := w.Header().Get("Location"); strings.HasPrefix(to, "//") || strings.HasPrefix(to, `/\`) || strings.Contains(to, "://") {
+		if to := w.Header().Get("Location"); strings.HasPrefix(to, "//") || strings.HasPrefix(to, `/\`) ||
+			strings.Contains(to, "://") {
 			t.Errorf("%s: led to %s", path, to)
 		}
 		if w.Code < 300 {

@@ -72,7 +72,8 @@ var _ asynq.RedisConnOpt = connOpt{}
 func (c connOpt) MakeRedisClient() any { return c.client }
 
 // monitorViews are the paths of asynqmon's script, each of which is its index page.
-var monitorViews = regexp.MustCompile(`^` + monitorRoot + `/(|servers|schedulers|redis|metrics|settings|queues/[^/]+(/tasks/[^/]+)?)$`)
+var monitorViews = regexp.MustCompile(`^` + monitorRoot +
+	`/(|servers|schedulers|redis|metrics|settings|queues/[^/]+(/tasks/[^/]+)?)$`)
 
 // ServeHTTP serves the index page, asynqmon's files, and the requests of its script.
 func (m *monitor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -145,7 +146,8 @@ var farLinks = regexp.MustCompile(`<link\b[^>]*\b(href="https?://|rel="manifest"
 func localIndex(index []byte) []byte {
 	index = farLinks.ReplaceAll(index, nil)
 	return bytes.Replace(index, []byte("</head>"),
-		[]byte(`<link rel="stylesheet" href="/static/monitor.css"><script src="/static/monitor.js" defer></script></head>`), 1)
+		[]byte(`<link rel="stylesheet" href="/static/monitor.css"><script src="/static/monitor.js" defer></script></head>`),
+		1)
 }
 
 // inlineScripts finds the inline scripts of a page.
@@ -196,8 +198,11 @@ func (c *capture) Write(p []byte) (int, error) { return c.body.Write(p) }
 // chosen tasks; and all tasks of a state only if no row can lose its task by that.
 var (
 	queueWrite = regexp.MustCompile(`^POST ` + monitorRoot + `/api/queues/[^/]+:(pause|resume)$`)
-	taskWrite  = regexp.MustCompile(`^(DELETE|POST) ` + monitorRoot + `/api/queues/[^/]+/(pending|scheduled|retry|archived|completed)_tasks(/[^/]+|:batch_(run|archive|delete))$`)
-	allWrite   = regexp.MustCompile(`^(POST ` + monitorRoot + `/api/queues/[^/]+/(scheduled|retry|archived)_tasks:run_all|DELETE ` + monitorRoot + `/api/queues/[^/]+/(archived|completed)_tasks:delete_all)$`)
+	taskWrite  = regexp.MustCompile(`^(DELETE|POST) ` + monitorRoot +
+		`/api/queues/[^/]+/(pending|scheduled|retry|archived|completed)_tasks(/[^/]+|:batch_(run|archive|delete))$`)
+	allWrite = regexp.MustCompile(
+		`^(POST ` + monitorRoot + `/api/queues/[^/]+/(scheduled|retry|archived)_tasks:run_all|DELETE ` + monitorRoot +
+			`/api/queues/[^/]+/(archived|completed)_tasks:delete_all)$`)
 )
 
 // mayWrite reports whether the write is allowed, and logs it with its user; else it answers
@@ -213,8 +218,9 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 	}
 	what := r.Method + " " + r.URL.Path
 	if !queueWrite.MatchString(what) && !taskWrite.MatchString(what) && !allWrite.MatchString(what) {
-		return refuse(http.StatusForbidden, "refused: this page cannot delete a queue, cancel a running task, or delete or archive all waiting tasks of a queue, "+
-			"because their rows would stay open without a task. Pause or cancel the run on its page instead")
+		return refuse(http.StatusForbidden,
+			"refused: this page cannot delete a queue, cancel a running task, or delete or archive all waiting tasks of a queue, "+
+				"because their rows would stay open without a task. Pause or cancel the run on its page instead")
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -225,7 +231,8 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 		IDs []string `json:"task_ids"`
 	}
 	_ = json.Unmarshal(body, &chosen) // most have none; asynqmon refuses invalid ones
-	m.logger.InfoContext(r.Context(), "queue changed by hand", "user", userOf(r.Context()), "method", r.Method, "path", printable(r.URL.Path), "tasks", printable(strings.Join(chosen.IDs, " ")))
+	m.logger.InfoContext(r.Context(), "queue changed by hand", "user", userOf(r.Context()), "method", r.Method, "path",
+		printable(r.URL.Path), "tasks", printable(strings.Join(chosen.IDs, " ")))
 	act := strings.TrimPrefix(r.URL.Path, monitorRoot+"/api/queues/")
 	if tenant, _, _ := strings.Cut(act, "."); tasks.CheckTenant(tenant) == nil {
 		what := r.Method + " queue " + printable(act)

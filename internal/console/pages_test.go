@@ -57,7 +57,8 @@ func newPages(t *testing.T, changes ...func(*console.Config)) pages {
 func (p pages) enqueue(t *testing.T, typ, payload string) {
 	t.Helper()
 	task := asynq.NewTask(typ, []byte(payload))
-	if _, err := asynq.NewClientFromRedisClient(p.rdb).EnqueueContext(t.Context(), task, asynq.Queue("default.dns")); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(p.rdb).EnqueueContext(t.Context(), task,
+		asynq.Queue("default.dns")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -150,7 +151,8 @@ func decode(t *testing.T, resp *http.Response, into any) {
 func TestPayloads(t *testing.T) {
 	tests := []struct{ name, payload, want string }{
 		{"empty", ``, ``},
-		{"numbers as they are", `{"b":1.0,"a":12345678901234567890,"c":[],"d":{}}`, `{"b":1.0,"a":12345678901234567890,"c":[],"d":{}}`},
+		{"numbers as they are", `{"b":1.0,"a":12345678901234567890,"c":[],"d":{}}`,
+			`{"b":1.0,"a":12345678901234567890,"c":[],"d":{}}`},
 		{"escapes", `{"a":"<b>\u001b\""}`, `{"a":"<b>\u001b\""}`},
 		{"the value of a TXT record", `{"verification_txt":"` + token + `"}`, `{"verification_txt":"` + token + `"}`},
 		{"a value alone", `"a"`, `"a"`},
@@ -187,7 +189,8 @@ func TestMonitorWorksUnderItsPolicy(t *testing.T) {
 		resp := p.do(http.MethodGet, path)
 		page := text(t, resp)
 		policy := resp.Header.Get("Content-Security-Policy")
-		if resp.StatusCode != http.StatusOK || !strings.Contains(page, `FLAG_ROOT_PATH="\/monitor"`) || !strings.Contains(page, `FLAG_READ_ONLY="true"`) {
+		if resp.StatusCode != http.StatusOK || !strings.Contains(page, `FLAG_ROOT_PATH="\/monitor"`) ||
+			!strings.Contains(page, `FLAG_READ_ONLY="true"`) {
 			t.Fatalf("GET %s: %s\n%s", path, resp.Status, page)
 		}
 		inline := regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindAllStringSubmatch(page, -1)
@@ -202,7 +205,8 @@ func TestMonitorWorksUnderItsPolicy(t *testing.T) {
 		}
 		for _, file := range regexp.MustCompile(`src="([^"]+\.js)"`).FindAllStringSubmatch(page, -1) {
 			script := p.do(http.MethodGet, file[1])
-			if script.StatusCode != http.StatusOK || !strings.Contains(strings.Split(script.Header.Get("Content-Type"), ";")[0], "/javascript") {
+			if script.StatusCode != http.StatusOK ||
+				!strings.Contains(strings.Split(script.Header.Get("Content-Type"), ";")[0], "/javascript") {
 				t.Errorf("GET %s: %s, %s", file[1], script.Status, script.Header.Get("Content-Type"))
 			}
 		}
@@ -231,8 +235,10 @@ func TestPagesAreReadOnly(t *testing.T) {
 		{"post on the root", http.MethodPost, "/", sameOrigin, http.StatusMethodNotAllowed},
 		{"from another site", http.MethodPost, pause, []change{header("Sec-Fetch-Site", "cross-site")}, http.StatusForbidden},
 		{"from another port", http.MethodPost, pause, []change{header("Sec-Fetch-Site", "same-site")}, http.StatusForbidden},
-		{"from another origin, old browser", http.MethodPost, pause, []change{header("Origin", "http://evil.example")}, http.StatusForbidden},
-		{"override in a header", http.MethodGet, "/monitor/api/queues/default.dns", []change{header("X-HTTP-Method-Override", "DELETE")}, http.StatusOK},
+		{"from another origin, old browser", http.MethodPost, pause,
+			[]change{header("Origin", "http://evil.example")}, http.StatusForbidden},
+		{"override in a header", http.MethodGet, "/monitor/api/queues/default.dns",
+			[]change{header("X-HTTP-Method-Override", "DELETE")}, http.StatusOK},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -273,8 +279,10 @@ func TestMonitorListsOnePage(t *testing.T) {
 		p.enqueue(t, "domain:verify", `{}`)
 	}
 	for query, want := range map[string]int{
-		"": 20, "?size=30": 30, "?size=100": 100, "?size=101": 100, "?size=400000": 100, "?size=0": 1, "?size=-1": 1, "?size=x": 20, "?size=99999999999999999999": 20,
-		"?size=0&size=0": 1, "?size=50&size=0": 50, "?size=%2D1": 1, "?size=100&page=2": 50, "?size=100&page=-1": 100, "?size=100&page=9223372036854775807": 0,
+		"": 20, "?size=30": 30, "?size=100": 100, "?size=101": 100, "?size=400000": 100, "?size=0": 1, "?size=-1": 1,
+		"?size=x": 20, "?size=99999999999999999999": 20,
+		"?size=0&size=0": 1, "?size=50&size=0": 50, "?size=%2D1": 1, "?size=100&page=2": 50, "?size=100&page=-1": 100,
+		"?size=100&page=9223372036854775807": 0,
 	} {
 		var list struct {
 			Tasks []json.RawMessage `json:"tasks"`

@@ -48,8 +48,10 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 		took := map[string]int64{}
 		m := metrics.New(prometheus.NewRegistry())
 		m.WatchRedis(p.rdb, l, func() []tenant.Announced { return settings }, slog.New(slog.DiscardHandler))
-		cfg := console.Config{Redis: p.rdb, Ledger: l, Unsigned: web.Reader, Tenants: func() []console.Tenant { return tenants }}
-		for path, h := range map[string]http.Handler{"/metrics": m.Handler(), "/runs": console.Pages(cfg), "/tenants": console.Pages(cfg)} {
+		cfg := console.Config{Redis: p.rdb, Ledger: l, Unsigned: web.Reader,
+			Tenants: func() []console.Tenant { return tenants }}
+		for path, h := range map[string]http.Handler{"/metrics": m.Handler(), "/runs": console.Pages(cfg),
+			"/tenants": console.Pages(cfg)} {
 			before := count.Load()
 			if w := do(h, http.MethodGet, path, nil); w.Code != http.StatusOK {
 				t.Fatalf("%s: %d\n%s", path, w.Code, w.Body)
@@ -61,7 +63,8 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 	for i := range n {
 		name := fmt.Sprint("tenant-", i)
 		if i < redistest.Amount(80, n) {
-			runstest.Submit(t, l, ledger.NewRun{ID: ledger.RunID("of-" + name), Tenant: ledger.Tenant(name)}, `{"organization_id":"org_1","discovery_domain_id":"ord_1"}`)
+			runstest.Submit(t, l, ledger.NewRun{ID: ledger.RunID("of-" + name), Tenant: ledger.Tenant(name)},
+				`{"organization_id":"org_1","discovery_domain_id":"ord_1"}`)
 		}
 		for _, queue := range []string{".rows", ".webhook"} {
 			_, err := client.Enqueue(asynq.NewTask("x", nil), asynq.Queue(name+queue))
@@ -86,12 +89,15 @@ func TestManyTenants(t *testing.T) {
 	var tenants []console.Tenant
 	for i := range 120 {
 		name := fmt.Sprintf("tenant-%03d", i)
-		tenants = append(tenants, console.Tenant{Served: health.Served{Settings: tenant.Announced{Tenant: name, Rate: "10/s", Burst: 10}}})
+		tenants = append(tenants, console.Tenant{
+			Served: health.Served{Settings: tenant.Announced{Tenant: name, Rate: "10/s", Burst: 10}},
+		})
 	}
 	ids := regexp.MustCompile(`<section id="tenant-(tenant-\d+)"`)
 	shown := func(n int, path string) (names []string, page string) {
 		t.Helper()
-		w := do(console.Pages(console.Config{Redis: p.rdb, Ledger: runs.New(p.rdb), Unsigned: web.Reader, Tenants: func() []console.Tenant { return tenants[:n] }}), http.MethodGet, path, nil)
+		w := do(console.Pages(console.Config{Redis: p.rdb, Ledger: runs.New(p.rdb), Unsigned: web.Reader,
+			Tenants: func() []console.Tenant { return tenants[:n] }}), http.MethodGet, path, nil)
 		if w.Code != http.StatusOK {
 			t.Fatalf("%s: %d", path, w.Code)
 		}
@@ -118,10 +124,12 @@ func TestManyTenants(t *testing.T) {
 	if names, _ := shown(120, "/tenants?tenant=tenant-077"); len(names) != 43 || names[0] != "tenant-077" {
 		t.Errorf("from tenant-077: %q", names)
 	}
-	if names, page := shown(120, "/tenants?tenant=no<ne"); len(names) != 50 || !strings.Contains(page, "There is no tenant no&lt;ne in this Redis.") {
+	if names, page := shown(120, "/tenants?tenant=no<ne"); len(names) != 50 ||
+		!strings.Contains(page, "There is no tenant no&lt;ne in this Redis.") {
 		t.Errorf("an unknown tenant: %q", names)
 	}
-	if names, page := shown(50, "/tenants?tenant=tenant-020"); len(names) != 50 || strings.Contains(page, "50 tenants") || link(page, "First")+link(page, "Next") != "" {
+	if names, page := shown(50, "/tenants?tenant=tenant-020"); len(names) != 50 || strings.Contains(page, "50 tenants") ||
+		link(page, "First")+link(page, "Next") != "" {
 		t.Errorf("of 50 tenants: %q", names)
 	}
 }

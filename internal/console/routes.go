@@ -90,10 +90,13 @@ func newSite(cfg Config) *site {
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
 	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
+		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable,
+		"capital": capital, "tone": toneOf,
 		"runPath": runPath, "domainURL": domainURL, "domainPath": domainPath,
-		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName, "answerText": status.AnswerText,
-		"took": status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent, "join": strings.Join, "waiting": waiting,
+		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
+		"answerText": status.AnswerText,
+		"took":       status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent,
+		"join": strings.Join, "waiting": waiting,
 		"skipped": status.SkippedTick, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	for _, name := range []string{"problem", "runs", "run", "domains", "tenants"} {

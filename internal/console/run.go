@@ -70,7 +70,10 @@ func (s *site) found(ctx context.Context, id string) (run ledger.Run, err error)
 		err = ledger.ErrNotFound
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
-		err = &web.Refusal{Status: http.StatusNotFound, Text: "There is no run " + status.Shown(id) + ". It never existed, or it was deleted after its retention (30 days after its end by default)."}
+		err = &web.Refusal{
+			Status: http.StatusNotFound, Text: "There is no run " + status.Shown(id) +
+				". It never existed, or it was deleted after its retention (30 days after its end by default).",
+		}
 	}
 	return run, err
 }
@@ -83,7 +86,8 @@ func (s *site) run(ctx context.Context, r *http.Request) (title string, data any
 	}
 	query, ok := rowsQueryOf(r)
 	if !ok {
-		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: from and open must be row numbers."}
+		return "", nil, &web.Refusal{Status: http.StatusBadRequest,
+			Text: "Invalid address: from and open must be row numbers."}
 	}
 	p, err := s.runPage(ctx, run, query)
 	return "Run " + string(run.ID), p, err
@@ -112,7 +116,8 @@ func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
 
 // path returns the page of the same selection from these rows on.
 func (q rowsQuery) path(run string, from, open int64) string {
-	return link(runPath(ledger.RunID(run)), map[string]string{"outcome": q.outcome, "q": q.text, "from": rowParameter(from), "open": rowParameter(open)})
+	return link(runPath(ledger.RunID(run)), map[string]string{"outcome": q.outcome, "q": q.text,
+		"from": rowParameter(from), "open": rowParameter(open)})
 }
 
 func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runPage, err error) {

@@ -67,7 +67,8 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	filter := runsFilter{Tenant: query.Get("tenant"), Kind: query.Get("kind"), State: query.Get("state")}
 	after, ok := runs.ParsePlace(query.Get("after"))
 	if !ok || (filter.State != "" && !slices.Contains(runStates, filter.State)) {
-		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: the parameter after or state is malformed."}
+		return "", nil, &web.Refusal{Status: http.StatusBadRequest,
+			Text: "Invalid address: the parameter after or state is malformed."}
 	}
 	p := runsPage{Filter: filter, States: runStates, Searched: runsLooked}
 	for _, kind := range tasks.All() {
@@ -108,7 +109,8 @@ type runView struct {
 
 func viewOf(d status.RunDetails, ahead status.Estimate) runView {
 	r := d.Ledger
-	v := runView{RunDetails: d, Text: status.State(r), Value: min(r.Settled(), r.Rows), Max: max(r.Rows, 1), Ahead: ahead, Trouble: status.Trouble(r)}
+	v := runView{RunDetails: d, Text: status.State(r), Value: min(r.Settled(), r.Rows), Max: max(r.Rows, 1), Ahead: ahead,
+		Trouble: status.Trouble(r)}
 	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed()))
 	v.News, _, _ = strings.Cut(v.Text, "; ")
 	switch v.Progress = grouped(r.Settled()); {

@@ -51,9 +51,11 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	rdb := redistest.New(t)
-	d := &desk{t: t, rdb: rdb, ledger: runs.New(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb), log: &logtest.Buffer{}}
+	d := &desk{t: t, rdb: rdb, ledger: runs.New(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb),
+		log: &logtest.Buffer{}}
 	d.taker = intake.New(rdb, d.ledger)
-	if err := tenant.Announce(t.Context(), rdb, tenant.Announced{Tenant: "default", Rate: "10/s", Burst: 10, MaxClientsPerRequest: 100}); err != nil {
+	if err := tenant.Announce(t.Context(), rdb, tenant.Announced{Tenant: "default", Rate: "10/s", Burst: 10,
+		MaxClientsPerRequest: 100}); err != nil {
 		t.Fatal(err)
 	}
 	config := console.Config{
@@ -73,7 +75,8 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) handIn(id, kind, rows string) ledger.Run {
 	d.t.Helper()
 	in := intake.Input{Name: "rows", Kind: kind, SkipInvalid: true, Rows: strings.NewReader(rows)}
-	if _, err := d.taker.Submit(d.t.Context(), in, ledger.NewRun{ID: ledger.RunID(id), Tenant: "default", Description: ledger.Description{Label: "label of " + id}}); err != nil {
+	if _, err := d.taker.Submit(d.t.Context(), in, ledger.NewRun{ID: ledger.RunID(id), Tenant: "default",
+		Description: ledger.Description{Label: "label of " + id}}); err != nil {
 		d.t.Fatal(err)
 	}
 	return d.run(id)
@@ -121,7 +124,8 @@ func ledgerRows(items []int64) []ledger.Row {
 // settle settles rows of a small run that no worker has started.
 func (d *desk) settle(id, outcome, detail string, items ...int64) {
 	d.t.Helper()
-	_, err := d.ledger.Core().Dismiss(d.t.Context(), firstSegment(d.header(id)), ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}, ledgerRows(items)...)
+	_, err := d.ledger.Core().Dismiss(d.t.Context(), firstSegment(d.header(id)),
+		ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}, ledgerRows(items)...)
 	mustNot(d.t, err)
 }
 
@@ -151,7 +155,8 @@ func (d *desk) begin(id string, item int64) (seg ledger.Segment, nonce ledger.No
 func (d *desk) note(id string, item int64, text string) {
 	d.t.Helper()
 	seg, nonce := d.begin(id, item)
-	_, err := d.ledger.Core().End(d.t.Context(), seg, nonce, ledger.Ends(ledger.GiveBack{After: time.Hour, Note: text}, ledger.Row(item))...)
+	_, err := d.ledger.Core().End(d.t.Context(), seg, nonce,
+		ledger.Ends(ledger.GiveBack{After: time.Hour, Note: text}, ledger.Row(item))...)
 	mustNot(d.t, err)
 }
 
@@ -261,7 +266,8 @@ func TestEveryStateOfARun(t *testing.T) {
 			"silent", func(d *desk) {
 				run := runstest.Create(d.t, d.ledger, ledger.NewRun{ID: "a"})
 				hourAgo := time.Now().Add(-time.Hour).UnixMilli()
-				mustNot(d.t, d.rdb.HSet(d.t.Context(), "orgops:v2:{run:"+string(run.ID)+"}:header", "created_at", hourAgo, "staged_at", hourAgo).Err())
+				mustNot(d.t, d.rdb.HSet(d.t.Context(), "orgops:v2:{run:"+string(run.ID)+"}:header", "created_at", hourAgo,
+					"staged_at", hourAgo).Err())
 			},
 			[]string{"producer: silent since", "enqueue runs cancel a"}, []string{"pause", "cancel"},
 		},
@@ -505,10 +511,12 @@ func TestForeignTextIsEscaped(t *testing.T) {
 	const script = `<script>alert(1)</script>`
 	header, _, err := d.ledger.Core().Create(t.Context(), ledger.NewRun{
 		ID: "a", Kind: tasks.TypeVerify, Tenant: "default",
-		Description: ledger.Description{Label: script, Caller: script, Format: "csv", Columns: []string{"organization_id", "discovery_domain_id"}},
+		Description: ledger.Description{Label: script, Caller: script, Format: "csv",
+			Columns: []string{"organization_id", "discovery_domain_id"}},
 	})
 	mustNot(t, err)
-	row, err := json.Marshal(map[string]string{"organization_id": script, "discovery_domain_id": `"><img src=x onerror=alert(1)>` + "\x1b[2J"})
+	row, err := json.Marshal(map[string]string{"organization_id": script,
+		"discovery_domain_id": `"><img src=x onerror=alert(1)>` + "\x1b[2J"})
 	mustNot(t, err)
 	stager, err := d.ledger.Core().NewStager(t.Context(), header)
 	mustNot(t, err)
@@ -518,13 +526,15 @@ func TestForeignTextIsEscaped(t *testing.T) {
 	mustNot(t, err)
 	d.settle("a", "refused", "the API says "+script, 0)
 	d.note("a", 1, "not_yet: "+script)
-	for _, path := range []string{"/runs", "/runs/a", "/runs/a?q=" + url.QueryEscape(`"><script>`), "/runs?tenant=" + url.QueryEscape(`"><script>`), "/runs/%3Cscript%3E"} {
+	for _, path := range []string{"/runs", "/runs/a", "/runs/a?q=" + url.QueryEscape(`"><script>`),
+		"/runs?tenant=" + url.QueryEscape(`"><script>`), "/runs/%3Cscript%3E"} {
 		w := do(d.pages, http.MethodGet, path, nil)
 		page := w.Body.String()
 		if strings.Count(page, "<script") != 1 || strings.Contains(page, "<img") || strings.Contains(page, "\x1b") {
 			t.Errorf("GET %s: something of a stranger's is live: %s", path, page)
 		}
-		if policy := w.Header().Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || !strings.Contains(policy, "script-src 'self'") {
+		if policy := w.Header().Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") ||
+			!strings.Contains(policy, "script-src 'self'") {
 			t.Errorf("GET %s: policy %q", path, policy)
 		}
 		if strings.Contains(page, " style=") || regexp.MustCompile(` on[a-z]+="`).MatchString(page) {
@@ -539,7 +549,8 @@ func TestDownload(t *testing.T) {
 	run := d.handIn("a", tasks.TypeVerify, domains(40))
 	d.settle("a", "refused", "=404: no such domain", 1, 5, 9)
 	d.settle("a", "done", "", 2)
-	for path, asJSON := range map[string]bool{"/runs/a/failed": false, "/runs/a/failed?format=csv": false, "/runs/a/failed?format=jsonl": true} {
+	for path, asJSON := range map[string]bool{"/runs/a/failed": false, "/runs/a/failed?format=csv": false,
+		"/runs/a/failed?format=jsonl": true} {
 		var want bytes.Buffer
 		_, err := intake.ExportFailed(t.Context(), d.ledger, run, asJSON, &want)
 		mustNot(t, err)
@@ -585,18 +596,21 @@ func TestAttention(t *testing.T) {
 	ctx := t.Context()
 	_, _, err := d.taker.BeginPending(ctx, "", ledger.NewRun{ID: "a", Tenant: "default"})
 	mustNot(t, err)
-	limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10}})
+	limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default",
+		Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10}})
 	mustNot(t, limiter.Block(ctx, "verify", "403: missing scope update:domains"))
 	limiter.Answered(ctx, "verify", http.StatusTooManyRequests, http.Header{"Retry-After": {"120"}})
 	store := sweep.NewStore(d.rdb, "default")
 	ticks, err := store.Ticks(ctx)
 	mustNot(t, err)
-	ticks.Tick, ticks.Skipped = 1_900_000_000, sweep.SkippedTick{Tick: 1_900_000_000, Why: "the last sweep is still under way", InRow: 3}
+	ticks.Tick, ticks.Skipped = 1_900_000_000,
+		sweep.SkippedTick{Tick: 1_900_000_000, Why: "the last sweep is still under way", InRow: 3}
 	ok, err := store.SetTicks(ctx, &ticks)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	_, err = asynq.NewClientFromRedisClient(d.rdb).Enqueue(asynq.NewTask("domain:update", nil), asynq.Queue("default.rows"))
+	_, err = asynq.NewClientFromRedisClient(d.rdb).Enqueue(asynq.NewTask("domain:update", nil),
+		asynq.Queue("default.rows"))
 	mustNot(t, err)
 	mustNot(t, asynq.NewInspectorFromRedisClient(d.rdb).PauseQueue("default.rows"))
 	page := plain(d.get("/runs"))
@@ -616,7 +630,8 @@ func TestAttention(t *testing.T) {
 	_, err = limiter.Stop(ctx, "alice", "wrong file")
 	mustNot(t, err)
 	for _, path := range []string{"/runs", "/runs/a", "/tenants"} {
-		if page := plain(d.get(path)); !strings.Contains(page, "stopped by alice at ") || !strings.Contains(page, "enqueue tenant start default") {
+		if page := plain(d.get(path)); !strings.Contains(page, "stopped by alice at ") ||
+			!strings.Contains(page, "enqueue tenant start default") {
 			t.Errorf("%s does not say who stopped the tenant: %s", path, page)
 		}
 	}
@@ -630,7 +645,8 @@ func TestActions(t *testing.T) {
 		d := newDesk(t)
 		d.handIn("a", tasks.TypeVerify, domains(3))
 		page, at := d.post("/runs/a/pause", url.Values{})
-		if !d.run("a").Paused || at != "/runs/a" || !strings.Contains(page, "run a: paused; to continue: enqueue runs resume a") {
+		if !d.run("a").Paused || at != "/runs/a" ||
+			!strings.Contains(page, "run a: paused; to continue: enqueue runs resume a") {
 			t.Errorf("paused %v, at %s: %s", d.run("a").Paused, at, page)
 		}
 		page, _ = d.post("/runs/a/resume", url.Values{})
@@ -645,7 +661,8 @@ func TestActions(t *testing.T) {
 		d := newDesk(t)
 		d.handIn("a", tasks.TypeVerify, domains(3))
 		page, _ := d.post("/runs/a/cancel", url.Values{})
-		if r := d.run("a"); !r.Ended() || r.Counts["cancelled"] != 3 || !strings.Contains(page, "run a: cancelled; rows that were open: 3") {
+		if r := d.run("a"); !r.Ended() || r.Counts["cancelled"] != 3 ||
+			!strings.Contains(page, "run a: cancelled; rows that were open: 3") {
 			t.Errorf("%+v: %s", r, page)
 		}
 		page, _ = d.post("/runs/a/pause", url.Values{})
@@ -664,17 +681,20 @@ func TestActions(t *testing.T) {
 		}
 		page, at := d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
 		children := d.run("a").Children
-		if len(children) != 1 || at != "/runs/"+string(children[0]) || !strings.Contains(page, "2 rows of run a were submitted again as this run.") {
+		if len(children) != 1 || at != "/runs/"+string(children[0]) ||
+			!strings.Contains(page, "2 rows of run a were submitted again as this run.") {
 			t.Fatalf("children %q, at %s: %s", children, at, page)
 		}
 		if r := d.run(string(children[0])); r.Total() != 2 || r.Parent != "a" || !strings.Contains(page, "Retry of a ") {
 			t.Errorf("child %+v: %s", r, page)
 		}
 		page, at = d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
-		if len(d.run("a").Children) != 1 || at != "/runs/"+string(children[0]) || !strings.Contains(page, string("follow it to its end: enqueue runs follow "+children[0])) {
+		if len(d.run("a").Children) != 1 || at != "/runs/"+string(children[0]) ||
+			!strings.Contains(page, string("follow it to its end: enqueue runs follow "+children[0])) {
 			t.Errorf("a second retry: %s", page)
 		}
-		if page := plain(d.get("/runs/a")); !strings.Contains(page, string("Retried by "+children[0]+" (open; none settled)")) {
+		if page := plain(d.get("/runs/a")); !strings.Contains(page,
+			string("Retried by "+children[0]+" (open; none settled)")) {
 			t.Errorf("the parent does not name its child: %s", page)
 		}
 	})
@@ -684,17 +704,20 @@ func TestActions(t *testing.T) {
 		limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default"})
 		page, at := d.post("/tenants/stop", url.Values{"tenant": {"default"}, "reason": {" wrong file "}})
 		state, err := limiter.State(t.Context())
-		if err != nil || state.Stopped == nil || state.Stopped.Reason != "wrong file" || at != "/tenants" || !strings.Contains(page, "The tenant is stopped by anybody at ") {
+		if err != nil || state.Stopped == nil || state.Stopped.Reason != "wrong file" || at != "/tenants" ||
+			!strings.Contains(page, "The tenant is stopped by anybody at ") {
 			t.Errorf("%+v, %v, at %s: %s", state.Stopped, err, at, page)
 		}
 		if !strings.Contains(page, "Start default") || strings.Contains(page, "Stop default") {
 			t.Errorf("the page offers no start, or a second stop: %s", page)
 		}
 		page, _ = d.post("/tenants/start", url.Values{"tenant": {"default"}})
-		if state, err = limiter.State(t.Context()); err != nil || state.Stopped != nil || !strings.Contains(page, "The tenant is started") || !strings.Contains(page, "Stop default") {
+		if state, err = limiter.State(t.Context()); err != nil || state.Stopped != nil ||
+			!strings.Contains(page, "The tenant is started") || !strings.Contains(page, "Stop default") {
 			t.Errorf("%+v, %v: %s", state.Stopped, err, page)
 		}
-		if page, _ = d.post("/tenants/start", url.Values{"tenant": {"default"}}); !strings.Contains(page, "The tenant was not stopped.") {
+		if page, _ = d.post("/tenants/start", url.Values{"tenant": {"default"}}); !strings.Contains(page,
+			"The tenant was not stopped.") {
 			t.Errorf("a second start: %s", page)
 		}
 		if page, _ = d.post("/tenants/stop", url.Values{"tenant": {"No Tenant"}}); !strings.Contains(page, "Not done: ") {
@@ -709,10 +732,12 @@ func TestActions(t *testing.T) {
 			}
 		}
 		page, at := d.post("/sweeps", url.Values{"tenant": {"default"}})
-		if r := d.run(strings.TrimPrefix(at, "/runs/")); r.Kind != tasks.TypeRecheck || r.Scan == nil || !strings.Contains(page, "The sweep has started as this run.") {
+		if r := d.run(strings.TrimPrefix(at, "/runs/")); r.Kind != tasks.TypeRecheck || r.Scan == nil ||
+			!strings.Contains(page, "The sweep has started as this run.") {
 			t.Errorf("%+v: %s", r, page)
 		}
-		if page, _ = d.post("/sweeps", url.Values{"tenant": {"default"}}); !strings.Contains(page, "Failed, possibly in part: ") {
+		if page, _ = d.post("/sweeps", url.Values{"tenant": {"default"}}); !strings.Contains(page,
+			"Failed, possibly in part: ") {
 			t.Errorf("a second sweep: %s", page)
 		}
 	})
@@ -738,10 +763,11 @@ func TestActionsAreRefused(t *testing.T) {
 			w    *httptest.ResponseRecorder
 			want int
 		}{
-			"read-only":  {do(d.shown, http.MethodPost, path, form), http.StatusForbidden},
-			"cross-site": {do(d.pages, http.MethodPost, path, form, header("Origin", "https://evil.example"), header("Sec-Fetch-Site", "cross-site")), http.StatusForbidden},
-			"large":      {do(d.pages, http.MethodPost, path, large), http.StatusRequestEntityTooLarge},
-			"by GET":     {do(d.pages, http.MethodGet, path, nil), http.StatusMethodNotAllowed},
+			"read-only": {do(d.shown, http.MethodPost, path, form), http.StatusForbidden},
+			"cross-site": {do(d.pages, http.MethodPost, path, form, header("Origin", "https://evil.example"),
+				header("Sec-Fetch-Site", "cross-site")), http.StatusForbidden},
+			"large":  {do(d.pages, http.MethodPost, path, large), http.StatusRequestEntityTooLarge},
+			"by GET": {do(d.pages, http.MethodGet, path, nil), http.StatusMethodNotAllowed},
 		} {
 			if attempt.w.Code != attempt.want {
 				t.Errorf("%s %s: %d, want %d", path, name, attempt.w.Code, attempt.want)
@@ -759,21 +785,25 @@ func TestActionsAreRefused(t *testing.T) {
 // TestANoticeCannotBeForged checks that no parameter of an address adds a notice to a page.
 func TestANoticeCannotBeForged(t *testing.T) {
 	d := newDesk(t)
-	if page := plain(d.get("/runs?notice=" + url.QueryEscape("All runs were cancelled"))); strings.Contains(page, "cancelled") {
+	if page := plain(d.get("/runs?notice=" + url.QueryEscape("All runs were cancelled"))); strings.Contains(page,
+		"cancelled") {
 		t.Errorf("the page says what its address does: %s", page)
 	}
 }
 
 func TestUnknownRuns(t *testing.T) {
 	d := newDesk(t)
-	for _, path := range []string{"/runs/none", "/runs/none/failed", "/runs/a%20b", "/runs/..%2Fx", "/runs/" + strings.Repeat("x", 2000)} {
+	for _, path := range []string{"/runs/none", "/runs/none/failed", "/runs/a%20b", "/runs/..%2Fx",
+		"/runs/" + strings.Repeat("x", 2000)} {
 		w := do(d.pages, http.MethodGet, path, nil)
-		if w.Code != http.StatusNotFound || !strings.Contains(plain(w.Body.String()), "There is no run") || len(w.Body.String()) > 4000 {
+		if w.Code != http.StatusNotFound || !strings.Contains(plain(w.Body.String()), "There is no run") ||
+			len(w.Body.String()) > 4000 {
 			t.Errorf("GET %s: %d: %s", path, w.Code, w.Body)
 		}
 	}
 	for action := range map[string]bool{"pause": true, "resume": true, "cancel": true, "retry": true} {
-		if w := do(d.pages, http.MethodPost, "/runs/none/"+action, url.Values{"outcome": {"failed"}}); w.Code != http.StatusNotFound {
+		if w := do(d.pages, http.MethodPost, "/runs/none/"+action,
+			url.Values{"outcome": {"failed"}}); w.Code != http.StatusNotFound {
 			t.Errorf("POST %s: %d, want 404", action, w.Code)
 		}
 	}
@@ -802,7 +832,8 @@ func TestPagesWithoutRedis(t *testing.T) {
 	d.rdb.AddHook(away{})
 	for _, path := range []string{"/runs", "/runs/a", "/runs/a/failed"} {
 		w := do(d.pages, http.MethodGet, path, nil)
-		if w.Code != http.StatusServiceUnavailable || !strings.Contains(plain(w.Body.String()), "Reading Redis failed: ") || !strings.Contains(w.Body.String(), "</html>") {
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(plain(w.Body.String()), "Reading Redis failed: ") ||
+			!strings.Contains(w.Body.String(), "</html>") {
 			t.Errorf("GET %s: %d: %s", path, w.Code, w.Body)
 		}
 	}
@@ -822,7 +853,8 @@ func TestLiveRequestsReadLittle(t *testing.T) {
 		t.Fatalf("the row is not found: %s", page)
 	}
 	live := header("Orgops-Live", "1")
-	if page := d.get("/runs/a?q=such", live); strings.Contains(page, `id="failed"`) || !strings.Contains(page, `id="now"`) {
+	if page := d.get("/runs/a?q=such", live); strings.Contains(page, `id="failed"`) ||
+		!strings.Contains(page, `id="now"`) {
 		t.Errorf("asked again, rows are searched through again, or how it stands is not told: %s", page)
 	}
 	if page := d.get("/runs/a", live); !strings.Contains(page, found) {
@@ -839,10 +871,12 @@ func TestSearchForAnOutcomeIsBounded(t *testing.T) {
 	d.settle("a", "refused", "no", 1, 2, 3)
 	reads := &rowsRead{}
 	d.rdb.AddHook(reads)
-	for path, rows := range map[string]int{"/runs/a?outcome=other": 0, "/runs/a?outcome=done": 0, "/runs/a?outcome=expired": 1, "/runs/a?outcome=refused": 3} {
+	for path, rows := range map[string]int{"/runs/a?outcome=other": 0, "/runs/a?outcome=done": 0,
+		"/runs/a?outcome=expired": 1, "/runs/a?outcome=refused": 3} {
 		reads.results = 0
 		page := d.get(path, header("Orgops-Live", "1"))
-		if got := strings.Count(page, `<tr id="row-`); got != rows || (reads.results > 0) != (rows > 0) || !strings.Contains(page, `id="failed"`) {
+		if got := strings.Count(page, `<tr id="row-`); got != rows || (reads.results > 0) != (rows > 0) ||
+			!strings.Contains(page, `id="failed"`) {
 			t.Errorf("%s: %d rows, read %d times; want %d", path, got, reads.results, rows)
 		}
 	}
@@ -879,7 +913,9 @@ func (r *rowsRead) count(cmd redis.Cmder) {
 func TestAPanicEndsNoWorker(t *testing.T) {
 	var log bytes.Buffer
 	d := newDesk(t)
-	d.pages = console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Unsigned: web.Operator, Logger: slog.New(slog.NewTextHandler(&log, nil))}) // and no Intake
+	// and no Intake
+	d.pages = console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Unsigned: web.Operator,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	page, _ := d.post("/sweeps", url.Values{"tenant": {"default"}})
 	if !strings.Contains(page, "internal error") || !strings.Contains(log.String(), "operator action panicked") {
 		t.Errorf("page %s, log %s", page, log.String())

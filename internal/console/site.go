@@ -103,7 +103,8 @@ const pageWithin = 10 * time.Second
 
 // page returns the handler of a page whose title and data build returns within that time. An
 // error that is no *web.Refusal is one of Redis.
-func (s *site) page(name, section string, within time.Duration, build func(ctx context.Context, r *http.Request) (title string, data any, err error)) http.HandlerFunc {
+func (s *site) page(name, section string, within time.Duration,
+	build func(ctx context.Context, r *http.Request) (title string, data any, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), within)
 		defer cancel()
@@ -139,7 +140,8 @@ func (s *site) withForm(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := r.ParseForm()
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			s.problem(w, r, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", maxBody))
+			s.problem(w, r, http.StatusRequestEntityTooLarge, "",
+				fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", maxBody))
 			return
 		}
 		if err != nil {

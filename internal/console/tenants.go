@@ -171,7 +171,8 @@ func (v *tenantView) showSettings() error {
 		left, _ := limit.Effective()
 		perMinute := 60 * left.PerSecond()
 		v.Used = min(float64(v.State.Pace.UsedLastMinute)/perMinute, 1)
-		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.State.Pace.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
+		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.State.Pace.UsedLastMinute,
+			int(math.Round(perMinute)), 100*v.Used)
 	}
 	cron, err := v.Settings.Schedule()
 	if err == nil {
@@ -188,7 +189,8 @@ func (v *tenantView) showToken() {
 	health := v.API.TokenHealth()
 	v.Token = &health
 	if health.Err != nil {
-		v.warn("bad", "No valid API token: "+printable(health.Err.Error()), "Fix the client's credentials. Until then all work that needs the API waits.")
+		v.warn("bad", "No valid API token: "+printable(health.Err.Error()),
+			"Fix the client's credentials. Until then all work that needs the API waits.")
 	}
 }
 
@@ -202,11 +204,13 @@ func (v *tenantView) showDNS() {
 		v.Reach = v.Tenant.Reach.Load()
 	}
 	if v.Reach != nil && !v.Reach.Reached {
-		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use https:// resolvers, or set --dns-mode resolvers.")
+		v.warn("wait",
+			"The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use https:// resolvers, or set --dns-mode resolvers.")
 	}
 	for _, r := range v.Resolvers {
 		if r.InTheClear {
-			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.", "Use https:// for it in --resolvers.")
+			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.",
+				"Use https:// for it in --resolvers.")
 		}
 	}
 }
@@ -221,7 +225,8 @@ func (v *tenantView) showDeliveries(rdb redis.UniversalClient, queues []string) 
 		return fmt.Errorf("queue of deliveries: %w", err)
 	}
 	if given := v.Deliveries.Archived; given > 0 {
-		v.warn("wait", fmt.Sprintf("orgops gave up %d webhook deliveries.", given), "Fix the receiver, then run the archived tasks in the queue "+queue+", which also have the errors.")
+		v.warn("wait", fmt.Sprintf("orgops gave up %d webhook deliveries.", given),
+			"Fix the receiver, then run the archived tasks in the queue "+queue+", which also have the errors.")
 	}
 	return nil
 }

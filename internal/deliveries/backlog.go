@@ -40,7 +40,8 @@ type backlog struct {
 }
 
 func newBacklog(cfg Config) *backlog {
-	return &backlog{redis: cfg.Redis, queue: asynq.NewInspectorFromRedisClient(cfg.Redis), tenant: cfg.Tenant, bound: cfg.Backlog}
+	return &backlog{redis: cfg.Redis, queue: asynq.NewInspectorFromRedisClient(cfg.Redis),
+		tenant: cfg.Tenant, bound: cfg.Backlog}
 }
 
 // key returns the key of a receiver's set. All keys of a tenant have one hash tag.
@@ -50,9 +51,11 @@ func (b *backlog) key(endpoint string) string {
 
 // add adds a task of an event of that age, unless it is there. It returns the oldest tasks
 // if there are more than the bound.
-func (b *backlog) add(ctx context.Context, endpoint, task string, age time.Duration) (added bool, excess []string, err error) {
+func (b *backlog) add(ctx context.Context, endpoint, task string,
+	age time.Duration) (added bool, excess []string, err error) {
 	age = min(max(age, 0), lifetime) // clocks differ
-	answer, err := addScript.Run(ctx, b.redis, []string{b.key(endpoint)}, task, age.Microseconds(), backlogTTL.Milliseconds(), b.bound, dropsAtOnce).StringSlice()
+	answer, err := addScript.Run(ctx, b.redis, []string{b.key(endpoint)}, task, age.Microseconds(),
+		backlogTTL.Milliseconds(), b.bound, dropsAtOnce).StringSlice()
 	if err == nil && len(answer) == 0 {
 		err = errors.New("the script returned nothing")
 	}

@@ -129,7 +129,8 @@ func TestBacklogsAreApart(t *testing.T) {
 			t.Errorf("%s: %d dropped, want 3", endpoint, got)
 		}
 	}
-	w.cfg.Receivers = receivers{wants: map[string][]string{"crm": {"domain.lost"}, "desk": {"domain.lost"}}, attempt: func(string, string, time.Time, []byte) error { return nil }}
+	w.cfg.Receivers = receivers{wants: map[string][]string{"crm": {"domain.lost"}, "desk": {"domain.lost"}},
+		attempt: func(string, string, time.Time, []byte) error { return nil }}
 	h := deliveries.NewHandler(w.cfg)
 	for _, id := range ids(4, 8) {
 		if err := w.process(h, "webhook-acme-desk-"+id); err != nil {
@@ -262,7 +263,8 @@ func TestArchivedTasksAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.notify(n, ids(2, 3)...)
-	if info, err := w.inspector.GetTaskInfo("acme.webhook", task); err != nil || info.State != asynq.TaskStateArchived || w.meter.count(dropped) != 0 {
+	if info, err := w.inspector.GetTaskInfo("acme.webhook", task); err != nil || info.State != asynq.TaskStateArchived ||
+		w.meter.count(dropped) != 0 {
 		t.Errorf("task %+v, %v; %d dropped", info, err, w.meter.count(dropped))
 	}
 	if got, want := w.backlog(), ids(2, 3); !slices.Equal(got, want) {
@@ -303,7 +305,8 @@ func TestDropsAreLoggedOnceAMinute(t *testing.T) {
 		}
 	}
 	line := func(n int) string {
-		return fmt.Sprintf(`level=WARN msg="webhook events dropped: too many wait for the endpoint" tenant=acme endpoint=crm dropped=%d backlog=1 what_to_do="bring the receiver back, or remove the endpoint from the webhooks file of all workers"`, n)
+		return fmt.Sprintf(
+			`level=WARN msg="webhook events dropped: too many wait for the endpoint" tenant=acme endpoint=crm dropped=%d backlog=1 what_to_do="bring the receiver back, or remove the endpoint from the webhooks file of all workers"`, n)
 	}
 	if want := []string{line(1), line(3)}; !slices.Equal(lines, want) {
 		t.Errorf("warnings %q, want %q", lines, want)
@@ -347,7 +350,8 @@ func TestNamesOfStrangers(t *testing.T) {
 	w := newWorld(t, crm(func(string, string, time.Time, []byte) error { return attemptError{} }), 10)
 	body := `{"v":1,"tenant":"acme","created_at":"2026-11-22T01:02:03Z","endpoint":"stranger","id":"x","event":{}}`
 	w.cfg.Now = func() time.Time { return at }
-	if err := deliveries.NewHandler(w.cfg).Process(t.Context(), asynq.NewTask(deliveries.TaskType, []byte(body)), "id", 0); err == nil {
+	if err := deliveries.NewHandler(w.cfg).Process(t.Context(),
+		asynq.NewTask(deliveries.TaskType, []byte(body)), "id", 0); err == nil {
 		t.Error("delivered")
 	}
 	if got := redistest.Keys(t, "orgops:*"); len(got) > 0 {
@@ -409,7 +413,8 @@ func TestDroppingFails(t *testing.T) {
 	hook.after = 2 // the two scripts that add and enqueue
 	w.notify(n, "event-002")
 	hook.refuse()
-	if got := w.backlog(); !slices.Equal(got, ids(1, 2)) || !strings.Contains(w.log.String(), "webhook events not dropped") {
+	if got := w.backlog(); !slices.Equal(got, ids(1, 2)) ||
+		!strings.Contains(w.log.String(), "webhook events not dropped") {
 		t.Errorf("backlog %q; log: %s", got, w.log)
 	}
 	w.notify(n, "event-003")

@@ -93,6 +93,7 @@ const (
 // ServerConfig returns how an asynq server executes deliveries.
 func ServerConfig() asynq.Config {
 	return asynq.Config{
-		Concurrency: places, TaskCheckInterval: pollEvery, DelayedTaskCheckInterval: forwardEvery, RetryDelayFunc: retryDelay, IsFailure: isFailure,
+		Concurrency: places, TaskCheckInterval: pollEvery, DelayedTaskCheckInterval: forwardEvery,
+		RetryDelayFunc: retryDelay, IsFailure: isFailure,
 	}
 }

@@ -31,7 +31,8 @@ func TestAttempts(t *testing.T) {
 // TestBackoff: a lost lease, and other errors of asynq's own, are followed by the delays of
 // attempts that failed, of whole seconds.
 func TestBackoff(t *testing.T) {
-	for retried, want := range map[int]time.Duration{0: 5 * time.Second, 1: 30 * time.Second, 6: 2 * time.Hour, 7: 4 * time.Hour, 39: 4 * time.Hour} {
+	for retried, want := range map[int]time.Duration{0: 5 * time.Second, 1: 30 * time.Second, 6: 2 * time.Hour,
+		7: 4 * time.Hour, 39: 4 * time.Hour} {
 		for range 50 {
 			got := deliveries.RetryDelay(retried, asynq.ErrLeaseExpired, nil)
 			if got != got.Truncate(time.Second) || got < want*9/10 || got > want*11/10+time.Second {

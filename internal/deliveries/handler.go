@@ -84,9 +84,11 @@ const (
 func (h *Handler) unfit(t *asynq.Task, x execution) *verdict {
 	switch {
 	case x.Tenant != h.cfg.Tenant:
-		return &verdict{outcome: invalid, reason: fmt.Sprintf("payload: a task of tenant %.40q in a queue of tenant %q", x.Tenant, h.cfg.Tenant)}
+		return &verdict{outcome: invalid, reason: fmt.Sprintf("payload: a task of tenant %.40q in a queue of tenant %q",
+			x.Tenant, h.cfg.Tenant)}
 	case t.Type() != TaskType || x.Version > version:
-		reason := fmt.Sprintf("no handler for type %.40q version %d in this worker; a newer one is needed", t.Type(), x.Version)
+		reason := fmt.Sprintf("no handler for type %.40q version %d in this worker; a newer one is needed", t.Type(),
+			x.Version)
 		if h.cfg.Now().Sub(x.CreatedAt) < unknownFor {
 			return &verdict{outcome: paced, reason: reason, after: unknownAgain}
 		}
@@ -95,7 +97,12 @@ func (h *Handler) unfit(t *asynq.Task, x execution) *verdict {
 		// Checked before the attempt, so that a delivery which kills its worker ends too:
 		// asynq counts an attempt for each lost lease.
 		h.count(x.Endpoint, "given_up")
-		return &verdict{outcome: failed, reason: fmt.Sprintf("given up after %d attempts; the last ones ended without an answer (its worker died, or the task ran out of time)", x.retried)}
+		return &verdict{
+			outcome: failed,
+			reason: fmt.Sprintf(
+				"given up after %d attempts; the last ones ended without an answer (its worker died, or the task ran out of time)",
+				x.retried),
+		}
 	}
 	return nil
 }
@@ -131,7 +138,8 @@ func (h *Handler) attempt(ctx context.Context, p payload, now time.Time) (err er
 	defer func() {
 		if value := recover(); value != nil {
 			err = fmt.Errorf("panic: %v", value)
-			h.cfg.Logger.ErrorContext(ctx, "handler panicked", "task_id", p.taskID(), "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+			h.cfg.Logger.ErrorContext(ctx, "handler panicked", "task_id", p.taskID(), "panic", fmt.Sprint(value),
+				"stack", string(debug.Stack()))
 		}
 	}()
 	return h.cfg.Receivers.Deliver(ctx, p.Endpoint, p.ID, now, p.Event)
@@ -151,7 +159,8 @@ func (h *Handler) rest(p payload, retried int, retryAfter time.Duration, err err
 }
 
 func givenUp(attempts int, created, now time.Time, last error) *verdict {
-	return &verdict{outcome: failed, reason: fmt.Sprintf("given up after %d attempts in %s; the last: %v", attempts, now.Sub(created).Round(time.Second), last)}
+	return &verdict{outcome: failed, reason: fmt.Sprintf("given up after %d attempts in %s; the last: %v", attempts,
+		now.Sub(created).Round(time.Second), last)}
 }
 
 // failure returns the details of a [FailedAttempt], and zero values for other errors.
@@ -210,7 +219,8 @@ const longestName = 64
 // log writes the line of an execution.
 func (h *Handler) log(ctx context.Context, t *asynq.Task, x execution, v *verdict, took time.Duration) {
 	attrs := []slog.Attr{
-		slog.String("type", untrusted.Cut(t.Type(), longestName)), slog.String("tenant", untrusted.Cut(x.Tenant, longestName)), slog.String("task_id", x.taskID),
+		slog.String("type", untrusted.Cut(t.Type(), longestName)),
+		slog.String("tenant", untrusted.Cut(x.Tenant, longestName)), slog.String("task_id", x.taskID),
 		slog.String("outcome", string(v.outcome)), slog.Duration("took", took), slog.Int("attempt", x.retried),
 	}
 	if v.reason != "" {

@@ -16,7 +16,9 @@ import (
 func TestDeliver(t *testing.T) {
 	const event = `{"type":"domain.lost"}`
 	payload := func(change string) []byte {
-		return []byte(`{"v":1,"tenant":"acme","created_at":"2026-11-22T01:02:03Z","endpoint":"crm","id":"x","event":` + event + change + `}`)
+		return []byte(
+			`{"v":1,"tenant":"acme","created_at":"2026-11-22T01:02:03Z","endpoint":"crm","id":"x","event":` + event +
+				change + `}`)
 	}
 	replaced := func(old, by string) []byte { return []byte(strings.Replace(string(payload("")), old, by, 1)) }
 	counted := func(delivery, task string) (all []string) {
@@ -41,31 +43,72 @@ func TestDeliver(t *testing.T) {
 		counted []string
 	}{
 		{name: "delivered", counted: counted("crm delivered", "webhook:deliver done")},
-		{name: "the first attempt fails", attempt: attemptError{}, outcome: "transient", reason: again, after: [2]time.Duration{5 * time.Second, 7 * time.Second}, counted: counted("crm again", "webhook:deliver transient")},
-		{name: "the fifth", attempt: attemptError{}, retried: 4, age: time.Hour, outcome: "transient", reason: again, after: [2]time.Duration{27 * time.Minute, 34 * time.Minute}, counted: counted("crm again", "webhook:deliver transient")},
-		{name: "beyond the attempts of rows", attempt: attemptError{}, retried: 20, age: 60 * time.Hour, outcome: "transient", reason: again, after: [2]time.Duration{3*time.Hour + 36*time.Minute, 4*time.Hour + 25*time.Minute}, counted: counted("crm again", "webhook:deliver transient")},
-		{name: "the receiver asks for more", attempt: attemptError{asked: 10 * time.Minute}, outcome: "transient", reason: again, after: [2]time.Duration{10 * time.Minute, 10*time.Minute + 2*time.Second}, counted: counted("crm again", "webhook:deliver transient")},
-		{name: "time is up", attempt: attemptError{}, retried: 24, age: 71 * time.Hour, outcome: "failed", reason: "given up after 25 attempts in 71h0m0s; the last: the receiver answered 503", counted: counted("crm given_up", "webhook:deliver failed")},
-		{name: "the last of all attempts", attempt: attemptError{}, retried: 39, outcome: "failed", reason: "given up after 40 attempts in 0s; the last: the receiver answered 503", counted: counted("crm given_up", "webhook:deliver failed")},
-		{name: "the receiver rests", attempt: attemptError{asked: 3500 * time.Millisecond, unsent: true}, retried: 5, age: time.Hour, outcome: "paced", reason: again, after: [2]time.Duration{3*time.Minute + 22*time.Second, 4*time.Minute + 8*time.Second}, counted: counted("", "webhook:deliver paced")},
-		{name: "it rests for no time", attempt: attemptError{unsent: true}, outcome: "paced", reason: again, after: [2]time.Duration{time.Second, time.Second}, counted: counted("", "webhook:deliver paced")},
-		{name: "it rests until time is up", attempt: attemptError{asked: time.Minute, unsent: true}, retried: 24, age: 72 * time.Hour, outcome: "failed", reason: "given up after 24 attempts in 72h0m0s; the last: the receiver answered 503", counted: counted("crm given_up", "webhook:deliver failed")},
-		{name: "late, and it succeeds", retried: 24, age: 100 * time.Hour, counted: counted("crm delivered", "webhook:deliver done")},
-		{name: "another attempt would fail too", attempt: attemptError{final: true}, outcome: "failed", reason: again, counted: counted("crm given_up", "webhook:deliver failed")},
-		{name: "a panic", panics: true, outcome: "transient", reason: "panic: out of range", after: [2]time.Duration{5 * time.Second, 7 * time.Second}, counted: counted("crm again", "webhook:deliver transient")},
-		{name: "the worker stops", stopped: true, outcome: "stopping", reason: "the worker is stopping", counted: counted("", "webhook:deliver stopping")},
-		{name: "its workers die", retried: 40, outcome: "failed", reason: "given up after 40 attempts; the last ones ended without an answer (its worker died, or the task ran out of time)", counted: counted("crm given_up", "webhook:deliver failed")},
-		{name: "a member of a newer worker", payload: payload(`,"more":1`), counted: counted("crm delivered", "webhook:deliver done")},
-		{name: "trailing data", payload: append(payload(""), '{', '}'), outcome: "invalid", reason: `payload: invalid character '{' after top-level value`, counted: counted("", "webhook:deliver invalid")},
-		{name: "no JSON", payload: []byte("x"), outcome: "invalid", reason: `payload: invalid character 'x' looking for beginning of value`, counted: counted("", "webhook:deliver invalid")},
-		{name: "no id", payload: replaced(`"id":"x"`, `"id":""`), outcome: "invalid", reason: `payload: id is missing`, counted: counted("", "webhook:deliver invalid")},
-		{name: "no endpoint", payload: replaced(`"crm"`, `""`), outcome: "invalid", reason: `payload: endpoint is missing`, counted: counted("", "webhook:deliver invalid")},
-		{name: "too long", payload: replaced(`"domain.lost"`, `"`+strings.Repeat("x", 20<<10)+`"`), outcome: "invalid", reason: `payload: event: want 1 to 20480 bytes, got 20491`, counted: counted("", "webhook:deliver invalid")},
-		{name: "of another tenant", payload: replaced(`"acme"`, `"other"`), outcome: "invalid", reason: `payload: a task of tenant "other" in a queue of tenant "acme"`, counted: counted("", "webhook:deliver invalid")},
-		{name: "of a newer worker", payload: replaced(`"v":1`, `"v":2,"more":1`), age: 23 * time.Hour, outcome: "paced", reason: `no handler for type "webhook:deliver" version 2 in this worker; a newer one is needed`, after: [2]time.Duration{5 * time.Minute, 5 * time.Minute}, counted: counted("", "webhook:deliver paced")},
-		{name: "of a newer worker that does not come", payload: replaced(`"v":1`, `"v":2`), age: 24 * time.Hour, outcome: "invalid", reason: `no handler for type "webhook:deliver" version 2 in this worker; a newer one is needed`, counted: counted("", "webhook:deliver invalid")},
-		{name: "of another type", typ: "webhook:\xff", outcome: "paced", reason: `no handler for type "webhook:\xff" version 1 in this worker; a newer one is needed`, after: [2]time.Duration{5 * time.Minute, 5 * time.Minute}, counted: counted("", "unknown paced")},
-		{name: "of an unknown endpoint", attempt: attemptError{}, payload: replaced(`"crm"`, `"\u0000x"`), outcome: "transient", reason: again, after: [2]time.Duration{5 * time.Second, 7 * time.Second}, counted: counted("unknown again", "webhook:deliver transient")},
+		{name: "the first attempt fails", attempt: attemptError{}, outcome: "transient", reason: again,
+			after:   [2]time.Duration{5 * time.Second, 7 * time.Second},
+			counted: counted("crm again", "webhook:deliver transient")},
+		{name: "the fifth", attempt: attemptError{}, retried: 4, age: time.Hour, outcome: "transient", reason: again,
+			after:   [2]time.Duration{27 * time.Minute, 34 * time.Minute},
+			counted: counted("crm again", "webhook:deliver transient")},
+		{name: "beyond the attempts of rows", attempt: attemptError{}, retried: 20, age: 60 * time.Hour, outcome: "transient",
+			reason: again, after: [2]time.Duration{3*time.Hour + 36*time.Minute, 4*time.Hour + 25*time.Minute},
+			counted: counted("crm again", "webhook:deliver transient")},
+		{name: "the receiver asks for more", attempt: attemptError{asked: 10 * time.Minute}, outcome: "transient",
+			reason: again, after: [2]time.Duration{10 * time.Minute, 10*time.Minute + 2*time.Second},
+			counted: counted("crm again", "webhook:deliver transient")},
+		{name: "time is up", attempt: attemptError{}, retried: 24, age: 71 * time.Hour, outcome: "failed",
+			reason:  "given up after 25 attempts in 71h0m0s; the last: the receiver answered 503",
+			counted: counted("crm given_up", "webhook:deliver failed")},
+		{name: "the last of all attempts", attempt: attemptError{}, retried: 39, outcome: "failed",
+			reason:  "given up after 40 attempts in 0s; the last: the receiver answered 503",
+			counted: counted("crm given_up", "webhook:deliver failed")},
+		{name: "the receiver rests", attempt: attemptError{asked: 3500 * time.Millisecond, unsent: true}, retried: 5,
+			age: time.Hour, outcome: "paced", reason: again, after: [2]time.Duration{3*time.Minute + 22*time.Second,
+				4*time.Minute + 8*time.Second}, counted: counted("", "webhook:deliver paced")},
+		{name: "it rests for no time", attempt: attemptError{unsent: true}, outcome: "paced", reason: again,
+			after: [2]time.Duration{time.Second, time.Second}, counted: counted("", "webhook:deliver paced")},
+		{name: "it rests until time is up", attempt: attemptError{asked: time.Minute, unsent: true}, retried: 24,
+			age: 72 * time.Hour, outcome: "failed",
+			reason:  "given up after 24 attempts in 72h0m0s; the last: the receiver answered 503",
+			counted: counted("crm given_up", "webhook:deliver failed")},
+		{name: "late, and it succeeds", retried: 24, age: 100 * time.Hour,
+			counted: counted("crm delivered", "webhook:deliver done")},
+		{name: "another attempt would fail too", attempt: attemptError{final: true}, outcome: "failed", reason: again,
+			counted: counted("crm given_up", "webhook:deliver failed")},
+		{name: "a panic", panics: true, outcome: "transient", reason: "panic: out of range",
+			after:   [2]time.Duration{5 * time.Second, 7 * time.Second},
+			counted: counted("crm again", "webhook:deliver transient")},
+		{name: "the worker stops", stopped: true, outcome: "stopping", reason: "the worker is stopping",
+			counted: counted("", "webhook:deliver stopping")},
+		{name: "its workers die", retried: 40, outcome: "failed",
+			reason: "given up after 40 attempts; the last ones ended without an answer (its worker died, or the task ran out of time)", counted: counted("crm given_up", "webhook:deliver failed")},
+		{name: "a member of a newer worker", payload: payload(`,"more":1`),
+			counted: counted("crm delivered", "webhook:deliver done")},
+		{name: "trailing data", payload: append(payload(""), '{', '}'), outcome: "invalid",
+			reason: `payload: invalid character '{' after top-level value`, counted: counted("", "webhook:deliver invalid")},
+		{name: "no JSON", payload: []byte("x"), outcome: "invalid",
+			reason:  `payload: invalid character 'x' looking for beginning of value`,
+			counted: counted("", "webhook:deliver invalid")},
+		{name: "no id", payload: replaced(`"id":"x"`, `"id":""`), outcome: "invalid", reason: `payload: id is missing`,
+			counted: counted("", "webhook:deliver invalid")},
+		{name: "no endpoint", payload: replaced(`"crm"`, `""`), outcome: "invalid", reason: `payload: endpoint is missing`,
+			counted: counted("", "webhook:deliver invalid")},
+		{name: "too long", payload: replaced(`"domain.lost"`, `"`+strings.Repeat("x", 20<<10)+`"`), outcome: "invalid",
+			reason: `payload: event: want 1 to 20480 bytes, got 20491`, counted: counted("", "webhook:deliver invalid")},
+		{name: "of another tenant", payload: replaced(`"acme"`, `"other"`), outcome: "invalid",
+			reason:  `payload: a task of tenant "other" in a queue of tenant "acme"`,
+			counted: counted("", "webhook:deliver invalid")},
+		{name: "of a newer worker", payload: replaced(`"v":1`, `"v":2,"more":1`), age: 23 * time.Hour, outcome: "paced",
+			reason: `no handler for type "webhook:deliver" version 2 in this worker; a newer one is needed`,
+			after:  [2]time.Duration{5 * time.Minute, 5 * time.Minute}, counted: counted("", "webhook:deliver paced")},
+		{name: "of a newer worker that does not come", payload: replaced(`"v":1`, `"v":2`), age: 24 * time.Hour,
+			outcome: "invalid", reason: `no handler for type "webhook:deliver" version 2 in this worker; a newer one is needed`,
+			counted: counted("", "webhook:deliver invalid")},
+		{name: "of another type", typ: "webhook:\xff", outcome: "paced",
+			reason: `no handler for type "webhook:\xff" version 1 in this worker; a newer one is needed`,
+			after:  [2]time.Duration{5 * time.Minute, 5 * time.Minute}, counted: counted("", "unknown paced")},
+		{name: "of an unknown endpoint", attempt: attemptError{}, payload: replaced(`"crm"`, `"\u0000x"`),
+			outcome: "transient", reason: again, after: [2]time.Duration{5 * time.Second, 7 * time.Second},
+			counted: counted("unknown again", "webhook:deliver transient")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := at.Add(c.age)
@@ -107,7 +150,8 @@ func TestDeliver(t *testing.T) {
 			} else if ends {
 				return
 			}
-			if after := deliveries.RetryDelay(c.retried, err, nil); after < c.after[0] || after > c.after[1] || deliveries.IsFailure(err) != (c.outcome == "transient") {
+			if after := deliveries.RetryDelay(c.retried, err, nil); after < c.after[0] || after > c.after[1] ||
+				deliveries.IsFailure(err) != (c.outcome == "transient") {
 				t.Errorf("again in %s, want %v; counted %t", after, c.after, deliveries.IsFailure(err))
 			}
 		})
@@ -133,7 +177,8 @@ func TestSchedule(t *testing.T) {
 	if attempts < 20 || attempts > 30 || sum[len(sum)-1] < 67*time.Hour || sum[len(sum)-1] > 72*time.Hour {
 		t.Errorf("%d attempts, the last after %s", attempts, sum[len(sum)-1])
 	}
-	for i, want := range []time.Duration{5 * time.Second, 35 * time.Second, 155 * time.Second, 755 * time.Second, 2555 * time.Second, 6155 * time.Second, 13355 * time.Second} {
+	for i, want := range []time.Duration{5 * time.Second, 35 * time.Second, 155 * time.Second, 755 * time.Second,
+		2555 * time.Second, 6155 * time.Second, 13355 * time.Second} {
 		if off := sum[i] - want; off < -want/10 || off > want/10+10*time.Second {
 			t.Errorf("attempt %d after %s, want about %s", i+2, sum[i], want)
 		}

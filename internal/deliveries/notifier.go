@@ -25,7 +25,8 @@ var _ events.Notifier = (*Notifier)(nil)
 // NewNotifier returns the notifier of a tenant.
 func NewNotifier(cfg Config) *Notifier {
 	cfg = cfg.withDefaults()
-	return &Notifier{cfg: cfg, backlog: newBacklog(cfg), drops: drops{unlogged: map[string]int{}, logged: map[string]time.Time{}}}
+	return &Notifier{cfg: cfg, backlog: newBacklog(cfg),
+		drops: drops{unlogged: map[string]int{}, logged: map[string]time.Time{}}}
 }
 
 // Notify implements [events.Notifier].
@@ -87,14 +88,17 @@ func (n *Notifier) drop(ctx context.Context, endpoint string, excess []string) {
 	}
 	dropped, err := n.backlog.drop(ctx, endpoint, excess)
 	if err != nil {
-		n.cfg.Logger.WarnContext(ctx, "webhook events not dropped", "tenant", n.cfg.Tenant, "endpoint", endpoint, "error", err)
+		n.cfg.Logger.WarnContext(ctx, "webhook events not dropped", "tenant", n.cfg.Tenant,
+			"endpoint", endpoint, "error", err)
 	}
 	for range dropped {
 		n.cfg.Meter.Delivery(n.cfg.Tenant, endpoint, "dropped")
 	}
 	if report := n.drops.add(endpoint, dropped, n.cfg.Now()); report > 0 {
-		n.cfg.Logger.WarnContext(ctx, "webhook events dropped: too many wait for the endpoint", "tenant", n.cfg.Tenant, "endpoint", endpoint,
-			"dropped", report, "backlog", n.cfg.Backlog, "what_to_do", "bring the receiver back, or remove the endpoint from the webhooks file of all workers")
+		n.cfg.Logger.WarnContext(ctx, "webhook events dropped: too many wait for the endpoint", "tenant",
+			n.cfg.Tenant, "endpoint", endpoint,
+			"dropped", report, "backlog", n.cfg.Backlog, "what_to_do",
+			"bring the receiver back, or remove the endpoint from the webhooks file of all workers")
 	}
 }
 

@@ -20,7 +20,10 @@ import (
 // TestNotify checks that each endpoint that wants an event gets one task, and that the
 // event is logged and counted.
 func TestNotify(t *testing.T) {
-	w := newWorld(t, receivers{wants: map[string][]string{"crm": {events.DomainLost}, "desk": {events.DomainLost, events.DomainVerified}, "other": {events.DomainVerified}}}, 10)
+	w := newWorld(t, receivers{
+		wants: map[string][]string{"crm": {events.DomainLost}, "desk": {events.DomainLost, events.DomainVerified},
+			"other": {events.DomainVerified}},
+	}, 10)
 	w.cfg.Now = func() time.Time { return at }
 	n := deliveries.NewNotifier(w.cfg)
 	for range 2 {
@@ -33,7 +36,8 @@ func TestNotify(t *testing.T) {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
 	slices.SortFunc(tasks, func(a, b *asynq.TaskInfo) int { return strings.Compare(a.ID, b.ID) })
-	if a, b := tasks[0].ID, tasks[1].ID; a != "webhook-acme-crm-domain_lost-ord_1-1795309323" || b != "webhook-acme-desk-domain_lost-ord_1-1795309323" {
+	if a, b := tasks[0].ID, tasks[1].ID; a != "webhook-acme-crm-domain_lost-ord_1-1795309323" ||
+		b != "webhook-acme-desk-domain_lost-ord_1-1795309323" {
 		t.Errorf("tasks %s and %s", a, b)
 	}
 	const event = `{"type":"domain.lost","timestamp":"2026-11-22T01:02:03Z","data":{"tenant":"acme","organization_id":"org_1","discovery_domain_id":"ord_1","domain":"example.com","tick":1795309200,"reason":"no TXT record","since":"2026-11-15T01:02:03Z","action":"pending"}}`
@@ -41,7 +45,8 @@ func TestNotify(t *testing.T) {
 	if diff := cmp.Diff(want, string(tasks[0].Payload)); diff != "" {
 		t.Errorf("payload (-want +got):\n%s", diff)
 	}
-	if task := tasks[0]; task.Type != "webhook:deliver" || task.Retention != time.Hour || task.MaxRetry != deliveries.MaxRetry || !task.Deadline.IsZero() {
+	if task := tasks[0]; task.Type != "webhook:deliver" || task.Retention != time.Hour ||
+		task.MaxRetry != deliveries.MaxRetry || !task.Deadline.IsZero() {
 		t.Errorf("task %+v", task)
 	}
 	const line = `level=ERROR msg=event event=domain.lost id=domain_lost-ord_1-1795309323 tenant=acme organization_id=org_1 discovery_domain_id=ord_1 domain=example.com reason="no TXT record" action=pending tick=1795309200 since=2026-11-15T01:02:03.000Z` + "\n"
@@ -82,13 +87,15 @@ func TestNotifyFails(t *testing.T) {
 // TestDocumentsStaySmall: the longest document fits into a task.
 func TestDocumentsStaySmall(t *testing.T) {
 	for name, text := range map[string]string{
-		"long": strings.Repeat("ä", 20000), "control characters": strings.Repeat("\x00", 20000), "astral": strings.Repeat("\U0001F511", 20000), "no UTF-8": strings.Repeat("\xff", 20000),
+		"long": strings.Repeat("ä", 20000), "control characters": strings.Repeat("\x00", 20000),
+		"astral": strings.Repeat("\U0001F511", 20000), "no UTF-8": strings.Repeat("\xff", 20000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []byte
 			w := newWorld(t, crm(func(_, _ string, _ time.Time, body []byte) error { got = body; return nil }), 10)
 			e := events.Event{ID: "x", Type: events.DomainLost, At: at, Data: events.Data{
-				OrganizationID: text, DiscoveryDomainID: text, Domain: text, Run: text, Reason: text, Action: text, Kind: text, Counts: map[string]int64{"done": 1},
+				OrganizationID: text, DiscoveryDomainID: text, Domain: text, Run: text, Reason: text, Action: text, Kind: text,
+				Counts: map[string]int64{"done": 1},
 			}}
 			if err := deliveries.NewNotifier(w.cfg).Notify(t.Context(), e); err != nil {
 				t.Fatal(err)
@@ -97,7 +104,8 @@ func TestDocumentsStaySmall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := deliveries.NewHandler(w.cfg).Process(t.Context(), asynq.NewTask(task.Type, task.Payload), task.ID, 0); err != nil {
+			if err := deliveries.NewHandler(w.cfg).Process(t.Context(), asynq.NewTask(task.Type, task.Payload),
+				task.ID, 0); err != nil {
 				t.Error(err)
 			}
 			if len(got) > 20<<10 || !json.Valid(got) {

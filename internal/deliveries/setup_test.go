@@ -22,7 +22,8 @@ var at = time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
 
 func lost(id string) events.Event {
 	return events.Event{ID: id, Type: events.DomainLost, At: at, Data: events.Data{
-		OrganizationID: "org_1", DiscoveryDomainID: "ord_1", Domain: "example.com", Tick: 1795309200, Reason: "no TXT record", Since: at.Add(-7 * 24 * time.Hour), Action: "pending",
+		OrganizationID: "org_1", DiscoveryDomainID: "ord_1", Domain: "example.com", Tick: 1795309200, Reason: "no TXT record",
+		Since: at.Add(-7 * 24 * time.Hour), Action: "pending",
 	}}
 }
 
@@ -111,9 +112,11 @@ func newWorld(t *testing.T, to receivers, backlog int) *world {
 }
 
 func newWorldIn(t *testing.T, rdb redis.UniversalClient, to receivers, backlog int) *world {
-	w := &world{t: t, rdb: rdb, client: asynq.NewClientFromRedisClient(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb), meter: new(meter), log: new(strings.Builder)}
+	w := &world{t: t, rdb: rdb, client: asynq.NewClientFromRedisClient(rdb),
+		inspector: asynq.NewInspectorFromRedisClient(rdb), meter: new(meter), log: new(strings.Builder)}
 	w.cfg = deliveries.Config{
-		Tenant: "acme", Receivers: to, Redis: rdb, Enqueuer: w.client, Backlog: backlog, Meter: w.meter, Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
+		Tenant: "acme", Receivers: to, Redis: rdb, Enqueuer: w.client, Backlog: backlog, Meter: w.meter,
+		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
 	}
 	return w
 }
@@ -148,7 +151,8 @@ func eventIDs(tasks []string) []string {
 func (w *world) waiting() []string {
 	w.t.Helper()
 	var all []string
-	for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){w.inspector.ListPendingTasks, w.inspector.ListRetryTasks, w.inspector.ListScheduledTasks} {
+	for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){w.inspector.ListPendingTasks,
+		w.inspector.ListRetryTasks, w.inspector.ListScheduledTasks} {
 		tasks, err := list("acme.webhook", asynq.PageSize(1000))
 		if err != nil {
 			w.t.Fatal(err)
@@ -164,7 +168,8 @@ func (w *world) waiting() []string {
 // serve starts a server, and stops it with the test.
 func (w *world) serve() {
 	w.t.Helper()
-	server := queues.NewServer(w.rdb, queues.Queue{Name: deliveries.Queue("acme"), Tenant: "acme", Config: deliveries.ServerConfig()}, time.Second, slog.New(slog.DiscardHandler))
+	server := queues.NewServer(w.rdb, queues.Queue{Name: deliveries.Queue("acme"), Tenant: "acme",
+		Config: deliveries.ServerConfig()}, time.Second, slog.New(slog.DiscardHandler))
 	if err := server.Start(deliveries.NewHandler(w.cfg)); err != nil {
 		w.t.Fatal(err)
 	}

@@ -58,7 +58,8 @@ func (p payload) task() (*asynq.Task, []asynq.Option, error) {
 		return nil, nil, fmt.Errorf("payload of %s: %w", p.taskID(), err)
 	}
 	return asynq.NewTask(TaskType, body), []asynq.Option{
-		asynq.TaskID(p.taskID()), asynq.Queue(Queue(p.Tenant)), asynq.MaxRetry(maxRetry), asynq.Timeout(timeout), asynq.Retention(retention),
+		asynq.TaskID(p.taskID()), asynq.Queue(Queue(p.Tenant)), asynq.MaxRetry(maxRetry), asynq.Timeout(timeout),
+		asynq.Retention(retention),
 	}, nil
 }
 

@@ -22,7 +22,8 @@ func TestActive(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
 		dispatcher := func(protocol int) *dispatch.Dispatcher {
-			return dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: protocol, Places: places})
+			return dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue,
+				Session: ledger.NewSessionID(), Protocol: protocol, Places: places})
 		}
 		want := func(d *dispatch.Dispatcher, want bool) {
 			t.Helper()
@@ -56,7 +57,8 @@ func TestActiveWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
 		mini := redistest.Mini(t)
-		d := dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places})
+		d := dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue,
+			Session: ledger.NewSessionID(), Protocol: 1, Places: places})
 		if _, err := d.Round(t.Context()); err != nil || !d.Active() {
 			t.Fatalf("active %t, %v", d.Active(), err)
 		}
@@ -76,7 +78,8 @@ func TestRanks(t *testing.T) {
 	s := newSite(t)
 	dispatcher := func(rank int) *dispatch.Dispatcher {
 		return dispatch.New(dispatch.Config{
-			Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places,
+			Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(),
+			Protocol: 1, Places: places,
 			Place: func() workers.Place { return workers.Place{Rank: rank, Workers: 3} },
 		})
 	}
@@ -112,8 +115,10 @@ func TestReleasedForOneMoreWorker(t *testing.T) {
 	s := newSite(t)
 	s.submit("big", handlers.Update, s.domains(10*places))
 	d := dispatch.New(dispatch.Config{
-		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places,
-		Place: func() workers.Place { return workers.Place{Workers: 50} }, Kinds: map[ledger.Kind]dispatch.Kind{handlers.Update: {}},
+		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(),
+		Protocol: 1, Places: places,
+		Place: func() workers.Place { return workers.Place{Workers: 50} },
+		Kinds: map[ledger.Kind]dispatch.Kind{handlers.Update: {}},
 	})
 	asynqs := asynq.NewInspectorFromRedisClient(s.rdb)
 	for range 5 {

@@ -28,7 +28,9 @@ func TestBatchesHaveOneGroup(t *testing.T) {
 	}
 	s.submit("a", kind, rows)
 	d := s.dispatcher(func(c *dispatch.Config) {
-		c.Kinds = map[ledger.Kind]dispatch.Kind{kind: {Batch: 10, Group: func(content []byte) string { return string(content) }}}
+		c.Kinds = map[ledger.Kind]dispatch.Kind{
+			kind: {Batch: 10, Group: func(content []byte) string { return string(content) }},
+		}
 	})
 	for range 3 {
 		round(t, d)
@@ -138,7 +140,9 @@ func TestTogether(t *testing.T) {
 	s.submitOne("alone-1", kind, "", 0)
 	s.submitOne("alone-2", kind, "", 0)
 	d := s.dispatcher(func(c *dispatch.Config) {
-		c.Kinds = map[ledger.Kind]dispatch.Kind{kind: {Batch: 8, Group: func(content []byte) string { return string(content) }}}
+		c.Kinds = map[ledger.Kind]dispatch.Kind{
+			kind: {Batch: 8, Group: func(content []byte) string { return string(content) }},
+		}
 	})
 	for range 3 {
 		round(t, d)
@@ -157,7 +161,8 @@ func TestTogether(t *testing.T) {
 	for _, of := range sizes {
 		slices.Sort(of)
 	}
-	if want := map[string][]int{`"a"`: {2, 8}, `"b"`: {7, 8}, `""`: {1, 1}}; len(seen) != 27 || !reflect.DeepEqual(sizes, want) {
+	if want := map[string][]int{`"a"`: {2, 8}, `"b"`: {7, 8}, `""`: {1, 1}}; len(seen) != 27 ||
+		!reflect.DeepEqual(sizes, want) {
 		t.Errorf("tasks of %v rows of %d runs, want %v", sizes, len(seen), want)
 	}
 }
@@ -176,7 +181,9 @@ func TestTogetherNotEnqueued(t *testing.T) {
 		t.Fatal(err)
 	}
 	change := func(c *dispatch.Config) {
-		c.Kinds = map[ledger.Kind]dispatch.Kind{kind: {Batch: 100, Group: func(content []byte) string { return string(content) }}}
+		c.Kinds = map[ledger.Kind]dispatch.Kind{
+			kind: {Batch: 100, Group: func(content []byte) string { return string(content) }},
+		}
 	}
 	if _, err := s.dispatcher(change).Round(t.Context()); err == nil {
 		t.Fatal("tasks were enqueued")

@@ -23,16 +23,20 @@ func TestBlockedChanges(t *testing.T) {
 		s.start(func(o *options) {
 			o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{
 				handlers.Verify: {
-					Operations: dispatch.Operations{First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
-					Cost:       dispatch.Cost{First: 2, Ready: 2},
+					Operations: dispatch.Operations{First: []string{apiclient.OpGetDiscoveryDomain},
+						Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
+					Cost: dispatch.Cost{First: 2, Ready: 2},
 				},
 				handlers.Recheck: {},
-				handlers.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+				handlers.Remove: {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients),
+					Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
 			}
 			o.dispatch.Rate = func() float64 { return 10 }
 			o.dispatch.Pace = func(context.Context) (pace.State, error) {
 				at := time.Now()
-				return pace.State{At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at.Add(time.Minute)}}}, nil
+				return pace.State{
+					At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at.Add(time.Minute)}},
+				}, nil
 			}
 			done := engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 				return ledger.Result{Outcome: ledger.Done}, nil
@@ -69,14 +73,18 @@ func TestProbesOfAllRuns(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
 				var older, newer atomic.Int64
 				s.start(func(o *options) {
-					o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{handlers.Verify: {Operations: operations, Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}}
+					o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{
+						handlers.Verify: {Operations: operations, Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+					}
 					o.dispatch.Rate = func() float64 { return 10 }
 					o.dispatch.Pace = func(context.Context) (pace.State, error) {
 						at := time.Now()
 						if newer.Load() > 0 {
 							return pace.State{At: at}, nil
 						}
-						return pace.State{At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at}}}, nil
+						return pace.State{
+							At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at}},
+						}, nil
 					}
 					o.engine.Handlers = map[ledger.Kind]engine.Handler{
 						handlers.Verify: engine.One(func(_ context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
@@ -120,14 +128,18 @@ func TestStoppedTenant(t *testing.T) {
 		var found atomic.Int64
 		s.start(func(o *options) {
 			o.dispatch.Pace = limiter.State
-			o.dispatch.Kinds[handlers.Verify] = dispatch.Kind{Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}}
+			o.dispatch.Kinds[handlers.Verify] = dispatch.Kind{
+				Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
+			}
 			o.dispatch.Kinds[handlers.Recheck] = dispatch.Kind{}
-			o.engine.Handlers[handlers.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
+			o.engine.Handlers[handlers.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution,
+				row *engine.Row) (ledger.Result, error) {
 				found.Add(1)
 				row.Stage = ledger.StageReady
 				return ledger.Result{}, limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain)
 			})
-			o.engine.Handlers[handlers.Recheck] = engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+			o.engine.Handlers[handlers.Recheck] = engine.One(func(context.Context, *engine.Execution,
+				*engine.Row) (ledger.Result, error) {
 				return ledger.Result{Outcome: ledger.Done}, nil
 			})
 		})
@@ -156,7 +168,8 @@ func TestStoppedTenant(t *testing.T) {
 				t.Errorf("row %+v", row)
 			}
 		}
-		if p, err := s.Sync(t.Context(), "updates"); err != nil || p.Segments[0].Open.Queued != rows || len(s.patches()) != 0 {
+		if p, err := s.Sync(t.Context(), "updates"); err != nil || p.Segments[0].Open.Queued != rows ||
+			len(s.patches()) != 0 {
 			t.Errorf("segment %+v, %v, %d PATCHes", p.Segments, err, len(s.patches()))
 		}
 	})

@@ -25,8 +25,12 @@ import (
 // dispatcher returns a dispatcher whose rounds the test calls, without a worker.
 func (s *site) dispatcher(change ...func(*dispatch.Config)) *dispatch.Dispatcher {
 	c := dispatch.Config{
-		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places,
-		Kinds:  map[ledger.Kind]dispatch.Kind{handlers.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
+		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(),
+		Protocol: 1, Places: places,
+		Kinds: map[ledger.Kind]dispatch.Kind{
+			handlers.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
+				Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+		},
 		Logger: s.logger(),
 	}
 	for _, f := range change {
@@ -190,7 +194,9 @@ func TestBlockedSort(t *testing.T) {
 	s.proven("proven", 4)
 	s.submit("new", handlers.Update, s.domains(3))
 	d := s.dispatcher(func(c *dispatch.Config) {
-		c.Kinds = map[ledger.Kind]dispatch.Kind{handlers.Update: {Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}}}
+		c.Kinds = map[ledger.Kind]dispatch.Kind{
+			handlers.Update: {Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}},
+		}
 		c.Pace = func(context.Context) (pace.State, error) {
 			return pace.State{At: time.Now(), Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain}}}, nil
 		}
@@ -225,7 +231,8 @@ func (*refuse) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 func (r *refuse) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		args := cmd.Args()
-		if len(args) > 4 && strings.HasPrefix(cmd.Name(), "eval") && strings.Contains(fmt.Sprint(args[3]), "asynq:{"+queue+"}:t:") && r.left.Add(-1) >= 0 {
+		if len(args) > 4 && strings.HasPrefix(cmd.Name(), "eval") &&
+			strings.Contains(fmt.Sprint(args[3]), "asynq:{"+queue+"}:t:") && r.left.Add(-1) >= 0 {
 			cmd.SetErr(errors.New("OOM command not allowed when used memory > 'maxmemory'"))
 			return cmd.Err()
 		}
@@ -266,7 +273,8 @@ func TestTrimArchive(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	client, inspector := asynq.NewClientFromRedisClient(s.rdb), asynq.NewInspectorFromRedisClient(s.rdb)
-	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("test", nil), asynq.Queue(queue), asynq.TaskID("0")); err != nil {
+	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("test", nil), asynq.Queue(queue),
+		asynq.TaskID("0")); err != nil {
 		t.Fatal(err)
 	}
 	const key = "asynq:{" + queue + "}:"
@@ -307,7 +315,8 @@ func TestTaskWithoutContent(t *testing.T) {
 	now := time.Now()
 	const key = "asynq:{" + queue + "}:"
 	for i := range 150 { // more than are deleted at once
-		s.rdb.ZAdd(t.Context(), key+"archived", redis.Z{Member: fmt.Sprint("gone-", i), Score: float64(now.Add(-time.Hour).Unix())})
+		s.rdb.ZAdd(t.Context(), key+"archived", redis.Z{Member: fmt.Sprint("gone-", i),
+			Score: float64(now.Add(-time.Hour).Unix())})
 	}
 	for _, set := range []string{"archived", "completed", "retry", "scheduled"} {
 		s.rdb.ZAdd(t.Context(), key+set, redis.Z{Member: "gone", Score: float64(now.Unix())})
@@ -387,7 +396,8 @@ func (s *site) proven(id ledger.RunID, n int) {
 		s.t.Fatal(err)
 	}
 	receipt, err := s.End(ctx, seg, e.Nonce, ledger.Ends(ledger.Waiting{Stage: ledger.StageReady}, rows...)...)
-	if err != nil || len(receipt.Statuses) != n || slices.ContainsFunc(receipt.Statuses, func(s ledger.Status) bool { return s != ledger.RowWritten }) {
+	if err != nil || len(receipt.Statuses) != n ||
+		slices.ContainsFunc(receipt.Statuses, func(s ledger.Status) bool { return s != ledger.RowWritten }) {
 		s.t.Fatalf("%+v, %v", receipt, err)
 	}
 }
@@ -462,7 +472,8 @@ type lostEnd struct {
 	lost *atomic.Int64 // are still to be lost
 }
 
-func (l lostEnd) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+func (l lostEnd) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (ledger.Receipt, error) {
 	r, err := l.Ledger.End(ctx, seg, n, ends...)
 	if err == nil && l.lost.Add(-1) >= 0 {
 		return ledger.Receipt{}, errors.New("the answer was lost")
@@ -483,7 +494,8 @@ func TestLostAnswerOfAResult(t *testing.T) {
 			o.engine.Observe = func(_ context.Context, _ ledger.Kind, outcome ledger.Outcome, _ int, _ time.Duration) {
 				outcomes <- outcome
 			}
-			o.engine.Handlers = map[ledger.Kind]engine.Handler{handlers.Update: engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+			o.engine.Handlers = map[ledger.Kind]engine.Handler{handlers.Update: engine.One(func(context.Context,
+				*engine.Execution, *engine.Row) (ledger.Result, error) {
 				return ledger.Result{Outcome: engine.Refused, Detail: "no"}, nil
 			})}
 		})

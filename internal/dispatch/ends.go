@@ -153,7 +153,9 @@ func (e *ends) done(ctx context.Context, run ledger.RunID, err error) {
 func (e *ends) prune() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	maps.DeleteFunc(e.later, func(run ledger.RunID, l later) bool { return !e.known[run] && time.Since(l.at) > 2*upkeepEvery })
+	maps.DeleteFunc(e.later, func(run ledger.RunID, l later) bool {
+		return !e.known[run] && time.Since(l.at) > 2*upkeepEvery
+	})
 }
 
 // finish has the follow-ups of a run's end carried out, unless they were.
@@ -184,7 +186,8 @@ func (d *Dispatcher) end(ctx context.Context, run ledger.RunID) error {
 
 func (d *Dispatcher) endFailed(ctx context.Context, run ledger.RunID, err error, again time.Duration) {
 	if p, ok := errors.AsType[*engine.PanicError](err); ok {
-		d.cfg.Logger.ErrorContext(ctx, "run not finished", "tenant", d.cfg.Tenant, "run", run, "error", err, "again_in", again, "stack", string(p.Stack))
+		d.cfg.Logger.ErrorContext(ctx, "run not finished", "tenant", d.cfg.Tenant, "run", run, "error", err, "again_in",
+			again, "stack", string(p.Stack))
 		return
 	}
 	d.cfg.Logger.WarnContext(ctx, "run not finished", "tenant", d.cfg.Tenant, "run", run, "error", err, "again_in", again)

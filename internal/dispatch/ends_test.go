@@ -245,7 +245,8 @@ func TestEndsBackOff(t *testing.T) {
 		if want := []int{0, 1, 3, 7, 12, 17}; !slices.Equal(tried, want) {
 			t.Errorf("tried in minutes %v, want %v", tried, want)
 		}
-		if want := []time.Duration{1, 2, 4, 5, 5, 5}; !slices.EqualFunc(waits, want, func(a, b time.Duration) bool { return a == b*time.Minute }) {
+		if want := []time.Duration{1, 2, 4, 5, 5, 5}; !slices.EqualFunc(waits, want,
+			func(a, b time.Duration) bool { return a == b*time.Minute }) {
 			t.Errorf("again in %v, want %v minutes", waits, want)
 		}
 		e.Suspend()

@@ -28,7 +28,8 @@ type counted struct {
 	*settled
 }
 
-func (c counted) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+func (c counted) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (ledger.Receipt, error) {
 	receipt, err := c.Ledger.End(ctx, seg, n, ends...)
 	c.mu.Lock()
 	defer c.mu.Unlock()

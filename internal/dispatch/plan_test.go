@@ -30,15 +30,18 @@ func TestPlan(t *testing.T) {
 			runs: []dispatch.Candidate{{Run: "a", ServedAt: at(5), Limit: -1}, {Run: "b", ServedAt: at(1), Limit: -1}},
 			want: []dispatch.Grant{{"a", 3}, {"b", 4}}},
 		{name: "one of nine to a bulk run", rows: 9,
-			runs: []dispatch.Candidate{{Run: "bulk", Class: dispatch.Bulk, ServedAt: at(1), Limit: -1}, {Run: "small", ServedAt: at(5), Limit: -1}},
+			runs: []dispatch.Candidate{{Run: "bulk", Class: dispatch.Bulk, ServedAt: at(1), Limit: -1},
+				{Run: "small", ServedAt: at(5), Limit: -1}},
 			want: []dispatch.Grant{{"bulk", 1}, {"small", 8}}},
 		{name: "the rest to bulk runs", rows: 9,
-			runs: []dispatch.Candidate{{Run: "bulk", Class: dispatch.Bulk, ServedAt: at(5), Limit: -1}, {Run: "small", ServedAt: at(5), Limit: 2}},
+			runs: []dispatch.Candidate{{Run: "bulk", Class: dispatch.Bulk, ServedAt: at(5), Limit: -1},
+				{Run: "small", ServedAt: at(5), Limit: 2}},
 			want: []dispatch.Grant{{"bulk", 7}, {"small", 2}}},
 		{name: "a probe", rows: 100,
 			runs: []dispatch.Candidate{{Run: "a", Limit: 1}, {Run: "b", Limit: 0}}, want: []dispatch.Grant{{"a", 1}}},
 		{name: "permits are shared too", rows: 100, rate: 8,
-			runs: []dispatch.Candidate{{Run: "a", Limit: -1, Cost: 2}, {Run: "b", ServedAt: at(-9), Limit: -1, Cost: 2}, {Run: "dns", ServedAt: at(-9), Class: dispatch.Bulk, Limit: 3}},
+			runs: []dispatch.Candidate{{Run: "a", Limit: -1, Cost: 2}, {Run: "b", ServedAt: at(-9), Limit: -1, Cost: 2},
+				{Run: "dns", ServedAt: at(-9), Class: dispatch.Bulk, Limit: 3}},
 			want: []dispatch.Grant{{"a", 2}, {"b", 2}, {"dns", 3}}},
 		{name: "many", rows: 5000, runs: []dispatch.Candidate{{Run: "a", Limit: -1}}, want: []dispatch.Grant{{"a", 5000}}},
 	} {
@@ -64,7 +67,8 @@ func permits(rate float64) dispatch.Permits {
 // TestPlanStarvesNoRun plans one row at a time: the ninth goes to the bulk run.
 func TestPlanStarvesNoRun(t *testing.T) {
 	turn, bulk := 0, 0
-	runs := []dispatch.Candidate{{Run: "bulk", Class: dispatch.Bulk, Limit: -1}, {Run: "small", ServedAt: time.Unix(9, 0), Limit: -1}}
+	runs := []dispatch.Candidate{{Run: "bulk", Class: dispatch.Bulk, Limit: -1},
+		{Run: "small", ServedAt: time.Unix(9, 0), Limit: -1}}
 	for range 90 {
 		if g := dispatch.Plan(1, permits(0), runs, &turn); g[0].Run == "bulk" {
 			bulk++

@@ -69,7 +69,8 @@ func (d *Dispatcher) reclaim(ctx context.Context, now time.Time) error {
 	}
 	reclaimed, err := d.cfg.Ledger.ReclaimDead(ctx, segs...)
 	for _, r := range reclaimed {
-		d.cfg.Logger.WarnContext(ctx, "rows of a dead worker reclaimed", "tenant", d.cfg.Tenant, "run", r.Segment.Run, "rows", r.Rows)
+		d.cfg.Logger.WarnContext(ctx, "rows of a dead worker reclaimed", "tenant", d.cfg.Tenant, "run",
+			r.Segment.Run, "rows", r.Rows)
 		d.taken.wake(r.Segment)
 	}
 	return err
@@ -77,7 +78,8 @@ func (d *Dispatcher) reclaim(ctx context.Context, now time.Time) error {
 
 // pass shares free tasks once among the runs that are not in unused, and returns the number of
 // tasks enqueued, and whether a run was granted any. It adds the runs that have used none.
-func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int, unused map[ledger.RunID]bool) (tasks int, granted bool, err error) {
+func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int,
+	unused map[ledger.RunID]bool) (tasks int, granted bool, err error) {
 	d.prober = d.nextProber(now, unused)
 	for _, g := range Plan(free, d.permits, d.candidates(now, unused), &d.turn) {
 		granted = true
@@ -191,7 +193,8 @@ func (d *Dispatcher) serve(ctx context.Context, r *run, n int, now time.Time) (t
 }
 
 // serveSort releases rows of one sort for up to n tasks.
-func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment, so sort, n int, now time.Time) (tasks int, err error) {
+func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment, so sort, n int,
+	now time.Time) (tasks int, err error) {
 	limit := d.gateRows(r, so, now)
 	if limit >= 0 { // 0 also if another run has the probe
 		n = min(n, limit)
@@ -240,7 +243,8 @@ const releaseMost = 250
 
 // releaseSort releases rows of one sort for up to n tasks. Of a kind with groups, rows that
 // waited may have less in common than a batch holds, and make up to releaseMost tasks.
-func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sort, n int, now time.Time) (tasks int, err error) {
+func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sort, n int,
+	now time.Time) (tasks int, err error) {
 	kind := d.cfg.Kinds[r.Kind]
 	n = d.permits.Rows(n, kind.Cost.of(so))
 	if n == 0 {
@@ -268,7 +272,8 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 // of one that does not exist any more, and of which nothing is due then, and none
 // while a Cluster moves the segment's slot: until that is finished, which an interrupted
 // redis-cli leaves undone, each script fails.
-func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota, now time.Time) (ledger.Release, error) {
+func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota,
+	now time.Time) (ledger.Release, error) {
 	release, err := d.cfg.Ledger.Release(ctx, s.id, q)
 	if isMoving(err) {
 		d.logMoving(ctx, s.id, err)
@@ -285,7 +290,8 @@ func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota
 func isMoving(err error) bool { return redis.IsTryAgainError(err) }
 
 func (d *Dispatcher) logMoving(ctx context.Context, seg ledger.Segment, err error) {
-	d.cfg.Logger.WarnContext(ctx, "rows wait: a slot of the Cluster is being moved", "tenant", d.cfg.Tenant, "run", seg.Run, "segment", seg.Number, "error", err)
+	d.cfg.Logger.WarnContext(ctx, "rows wait: a slot of the Cluster is being moved", "tenant", d.cfg.Tenant, "run",
+		seg.Run, "segment", seg.Number, "error", err)
 }
 
 // put puts a segment back into the index if nothing of it is due now.
@@ -314,7 +320,8 @@ const enqueuers = 16
 
 // enqueue enqueues the rows of a release, and gives back those of tasks that were not
 // enqueued. A task that was enqueued all the same finds its rows with another token.
-func (d *Dispatcher) enqueue(ctx context.Context, r ledger.Run, seg ledger.Segment, release ledger.Release) (tasks int, err error) {
+func (d *Dispatcher) enqueue(ctx context.Context, r ledger.Run, seg ledger.Segment,
+	release ledger.Release) (tasks int, err error) {
 	rows, err := d.readable(ctx, seg, release.Rows)
 	if err != nil {
 		return 0, err
@@ -378,7 +385,8 @@ func (k Kind) batches(rows []ledger.ReleasedRow) (all [][]ledger.ReleasedRow) {
 }
 
 // readable returns the rows whose content can be read, and settles the others as failed.
-func (d *Dispatcher) readable(ctx context.Context, seg ledger.Segment, rows []ledger.ReleasedRow) (good []ledger.ReleasedRow, err error) {
+func (d *Dispatcher) readable(ctx context.Context, seg ledger.Segment,
+	rows []ledger.ReleasedRow) (good []ledger.ReleasedRow, err error) {
 	for _, row := range rows {
 		if row.Err == nil {
 			good = append(good, row)

@@ -99,7 +99,8 @@ func (a briefAPI) DiscoveryDomain(ctx context.Context, organization, domain stri
 }
 
 // UpdateDiscoveryDomain implements [handlers.Domains].
-func (a briefAPI) UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
+func (a briefAPI) UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
+	u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
 	defer a.CloseIdle()
 	return a.Client.UpdateDiscoveryDomain(ctx, organization, domain, u)
 }
@@ -132,7 +133,8 @@ func (s *site) domains(n int) [][]byte {
 	rows := make([][]byte, n)
 	for i := range rows {
 		d := s.sandbox.AddDomain(org, sandbox.Domain{Use: new(true)})
-		row, err := json.Marshal(tasks.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID, UseForOrganizationDiscovery: new(false)})
+		row, err := json.Marshal(tasks.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID,
+			UseForOrganizationDiscovery: new(false)})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -188,7 +190,8 @@ func (s *site) engineConfig(l engine.Ledger, session ledger.SessionID) engine.Co
 	return engine.Config{
 		Tenant: tenant, Ledger: l, Session: session, Logger: s.logger(),
 		Handlers: map[ledger.Kind]engine.Handler{
-			handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: s.api, RequestTimeout: 50 * time.Millisecond, Settled: 200 * time.Millisecond}),
+			handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: s.api, RequestTimeout: 50 * time.Millisecond,
+				Settled: 200 * time.Millisecond}),
 		},
 	}
 }
@@ -197,12 +200,16 @@ func (s *site) engineConfig(l engine.Ledger, session ledger.SessionID) engine.Co
 func (s *site) start(change ...func(*options)) *worker {
 	s.t.Helper()
 	w := &worker{site: s, stopping: make(chan struct{})}
-	w.session = ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol, Tenants: []ledger.Tenant{tenant}, Kinds: []ledger.Kind{handlers.Update}}
+	w.session = ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol,
+		Tenants: []ledger.Tenant{tenant}, Kinds: []ledger.Kind{handlers.Update}}
 	rdb := redistest.ForServer(s.t)
 	l := ledger.New(rdb)
 	o := options{engine: s.engineConfig(l, w.session.ID), places: places, dispatch: dispatch.Config{
 		Tenant: tenant, Ledger: l, Redis: rdb, Queue: queue, Session: w.session.ID, Protocol: engine.Protocol, Places: places,
-		Kinds:  map[ledger.Kind]dispatch.Kind{handlers.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
+		Kinds: map[ledger.Kind]dispatch.Kind{
+			handlers.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
+				Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+		},
 		Logger: s.logger(),
 	}}
 	o.engine.Stopping = w.stopping

@@ -66,7 +66,8 @@ type beginning struct {
 	*releases
 }
 
-func (b beginning) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (ledger.Begun, error) {
+func (b beginning) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
+	rows ...ledger.Row) (ledger.Begun, error) {
 	begun, err := b.Ledger.Begin(ctx, seg, e, rows...)
 	b.now.Add(-int64(len(rows)))
 	return begun, err

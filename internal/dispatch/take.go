@@ -58,7 +58,8 @@ func (d *Dispatcher) add(ctx context.Context, seg ledger.Segment, now time.Time)
 		return nil
 	}
 	if _, known := d.cfg.Kinds[r.Kind]; !known { // the next rebuild brings it back
-		d.cfg.Logger.WarnContext(ctx, "kind is unknown: a newer worker is needed", "tenant", d.cfg.Tenant, "run", r.ID, "kind", r.Kind)
+		d.cfg.Logger.WarnContext(ctx, "kind is unknown: a newer worker is needed", "tenant", d.cfg.Tenant,
+			"run", r.ID, "kind", r.Kind)
 		return nil
 	}
 	d.taken.add(r, seg, now)

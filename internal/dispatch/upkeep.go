@@ -53,7 +53,8 @@ func (d *Dispatcher) upkeep(ctx context.Context) error {
 			d.finish(p.Run)
 		}
 		if len(p.Missing) > 0 {
-			d.cfg.Logger.ErrorContext(ctx, "run is incomplete", "tenant", d.cfg.Tenant, "run", p.Run.ID, "missing_segments", len(p.Missing))
+			d.cfg.Logger.ErrorContext(ctx, "run is incomplete", "tenant", d.cfg.Tenant, "run", p.Run.ID,
+				"missing_segments", len(p.Missing))
 		}
 	}
 	_, err = d.cfg.Ledger.Sweep(ctx, d.cfg.Tenant)

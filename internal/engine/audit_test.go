@@ -23,7 +23,8 @@ type forgetting struct {
 	begun, listed func()
 }
 
-func (f *forgetting) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (ledger.Begun, error) {
+func (f *forgetting) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
+	rows ...ledger.Row) (ledger.Begun, error) {
 	b, err := f.Ledger.Begin(ctx, seg, e, rows...)
 	if f.begun != nil {
 		f.begun()
@@ -31,7 +32,8 @@ func (f *forgetting) Begin(ctx context.Context, seg ledger.Segment, e ledger.Exe
 	return b, err
 }
 
-func (f *forgetting) Running(ctx context.Context, of ledger.SessionID, segs ...ledger.Segment) ([]ledger.Running, error) {
+func (f *forgetting) Running(ctx context.Context, of ledger.SessionID,
+	segs ...ledger.Segment) ([]ledger.Running, error) {
 	if f.empty {
 		return nil, nil
 	}
@@ -42,7 +44,8 @@ func (f *forgetting) Running(ctx context.Context, of ledger.SessionID, segs ...l
 	return all, err
 }
 
-func (f *forgetting) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+func (f *forgetting) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (ledger.Receipt, error) {
 	if f.losing {
 		return ledger.Receipt{Statuses: slices.Repeat([]ledger.Status{ledger.RowWritten}, len(ends))}, nil
 	}
@@ -79,7 +82,8 @@ func TestAudit(t *testing.T) {
 	if due, err := s.TakeDue(t.Context(), tenant, 1); err != nil || len(due.Segments) != 1 {
 		t.Errorf("due %+v, %v, want the segment", due, err)
 	}
-	if !strings.Contains(log.String(), `msg="rows given back whose execution has ended"`) || !strings.Contains(log.String(), "rows=2") {
+	if !strings.Contains(log.String(), `msg="rows given back whose execution has ended"`) ||
+		!strings.Contains(log.String(), "rows=2") {
 		t.Errorf("the log does not name two rows: %s", log.String())
 	}
 	s.drain(e)

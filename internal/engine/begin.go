@@ -12,7 +12,8 @@ func (e *Engine) newExecutions(task Task) (all []*Execution) {
 	for _, p := range task.parts() {
 		all = append(all, &Execution{
 			task: task.ID(), Run: p.Run, Segment: p.segment(), Kind: task.Kind, Submitted: time.UnixMilli(p.Submitted),
-			GiveUp: time.Duration(p.GiveUp) * time.Millisecond, engine: e, ledger: e.cfg.Ledger, all: p.numbers(), answers: Answers{},
+			GiveUp: time.Duration(p.GiveUp) * time.Millisecond, engine: e, ledger: e.cfg.Ledger,
+			all: p.numbers(), answers: Answers{},
 			identity: ledger.Execution{Token: p.Token, Nonce: ledger.NewNonce(), Session: e.cfg.Session},
 		})
 	}
@@ -46,7 +47,8 @@ func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 		}
 	}
 	if len(x.Rows) == 0 {
-		e.cfg.Logger.DebugContext(ctx, "task without work", "run", x.Run, "segment", x.Segment.Number, "status", begun.Rows[0].Status)
+		e.cfg.Logger.DebugContext(ctx, "task without work", "run", x.Run, "segment", x.Segment.Number,
+			"status", begun.Rows[0].Status)
 	}
 	return nil
 }
@@ -54,7 +56,8 @@ func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 func newRow(b ledger.BegunRow, content []byte) *Row {
 	return &Row{
 		Number: b.Row, Content: content,
-		Stage: b.Checkpoint.Stage, Attempts: b.Checkpoint.Attempts, Died: b.Checkpoint.Died, FirstBegun: b.Checkpoint.FirstBegun,
-		Note: ParseNote(b.Checkpoint.Memo), Intent: b.Intent, Intended: b.Intent != nil, damage: b.Err,
+		Stage: b.Checkpoint.Stage, Attempts: b.Checkpoint.Attempts, Died: b.Checkpoint.Died,
+		FirstBegun: b.Checkpoint.FirstBegun,
+		Note:       ParseNote(b.Checkpoint.Memo), Intent: b.Intent, Intended: b.Intent != nil, damage: b.Err,
 	}
 }

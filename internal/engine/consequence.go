@@ -155,7 +155,8 @@ func redisRefuses(err error) bool {
 // script, those before it had their effect.
 func redisDenies(err error) bool {
 	answer, ok := errors.AsType[redis.Error](err)
-	return ok && (redis.IsPermissionError(answer) || strings.Contains(answer.Error(), "The user executing the script can't"))
+	return ok && (redis.IsPermissionError(answer) ||
+		strings.Contains(answer.Error(), "The user executing the script can't"))
 }
 
 // redisAway reports whether Redis refused the write or could not be reached: the row is

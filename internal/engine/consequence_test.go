@@ -54,7 +54,8 @@ func (a redisAnswer) Error() string { return string(a) }
 func (redisAnswer) RedisError()     {}
 
 func answer(status int) *apiclient.Error {
-	return &apiclient.Error{Operation: apiclient.OpGetDiscoveryDomain, Method: "GET", Path: "/x", Status: status, Message: "says so"}
+	return &apiclient.Error{Operation: apiclient.OpGetDiscoveryDomain, Method: "GET", Path: "/x",
+		Status: status, Message: "says so"}
 }
 
 // TestDecide checks the consequence of each error, also of one that is wrapped or joined.
@@ -115,11 +116,15 @@ func TestDecide(t *testing.T) {
 		{"no permit of package pace", &pace.NoPermitError{After: 5 * s, Why: "it is used up"}, paced(5 * s)},
 		{"blocked", blocked{30 * s}, decided{engine.Blocked, 30 * s, false, ""}},
 		{"blocked, the probe is due", blocked{}, decided{engine.Blocked, 30 * s, false, ""}},
-		{"blocked by package pace", &pace.BlockedError{Operation: "x", Reason: "y", After: 12 * s}, decided{engine.Blocked, 30 * s, false, ""}},
+		{"blocked by package pace", &pace.BlockedError{Operation: "x", Reason: "y", After: 12 * s},
+			decided{engine.Blocked, 30 * s, false, ""}},
 
 		{"no permit for a year", noPermit{after: 365 * 24 * time.Hour}, paced(time.Hour)},
-		{"no permit of package pace for two hours", &pace.NoPermitError{After: 2 * time.Hour, Why: "the budget of 1/h is spent"}, paced(time.Hour)},
-		{"blocked, and the probe is due in five minutes", blocked{5 * time.Minute}, decided{engine.Blocked, 30 * s, false, ""}}, // unless another row ends the block
+		{"no permit of package pace for two hours", &pace.NoPermitError{After: 2 * time.Hour,
+			Why: "the budget of 1/h is spent"}, paced(time.Hour)},
+		// unless another row ends the block
+		{"blocked, and the probe is due in five minutes", blocked{5 * time.Minute},
+			decided{engine.Blocked, 30 * s, false, ""}},
 
 		{"token: no answer", &apiclient.TokenError{}, trouble},
 		{"token: 400", &apiclient.TokenError{Status: 400}, all},
@@ -134,7 +139,8 @@ func TestDecide(t *testing.T) {
 		{"token: no token in it", &apiclient.TokenError{Status: 200, Permanent: true}, all},
 		{"token: none that can be sent", &apiclient.TokenError{Permanent: true}, all},
 
-		{"token: 503 with Retry-After", &apiclient.TokenError{Status: 503, RetryAfter: 90 * s}, decided{engine.Transient, 90 * s, true, ""}},
+		{"token: 503 with Retry-After", &apiclient.TokenError{Status: 503, RetryAfter: 90 * s},
+			decided{engine.Transient, 90 * s, true, ""}},
 		{"503 with Retry-After", overloaded, decided{engine.Transient, 90 * s, true, ""}},
 		{"503 with Retry-After of a day", overloadedForLong, decided{engine.Transient, time.Hour, true, ""}},
 
@@ -164,24 +170,43 @@ func TestDecide(t *testing.T) {
 		{"an answer that cannot be read", &apiclient.AnswerError{Status: 200, Err: errors.New("x")}, trouble},
 		{"no connection", &apiclient.TransportError{Err: errors.New("x")}, trouble},
 		{"timeout", &apiclient.TransportError{Sent: true, Err: context.DeadlineExceeded}, trouble},
-		{"own request not valid", &apiclient.ValidationError{Fields: []apiclient.FieldError{{Field: "f", Rule: "r", Value: "v"}}}, invalid},
+		{
+			"own request not valid", &apiclient.ValidationError{
+				Fields: []apiclient.FieldError{{Field: "f", Rule: "r", Value: "v"}},
+			}, invalid,
+		},
 		{"id not valid", apiclient.CheckID("organization_id", "a/b"), invalid},
 		{"host not a name", dnscheck.CheckHost("not a name"), refused},
 		{"no token", &dnscheck.QuestionError{Host: "h", Problem: "p"}, refused},
 
 		{"redis: no memory", redisAnswer("OOM command not allowed when used memory > 'maxmemory'."), away},
-		{"redis: no memory, in a script of 6.2", redisAnswer("ERR Error running script (call to f_1f): @user_script:3: @user_script: 3: -OOM command not allowed when used memory > 'maxmemory'."), away},
-		{"redis: no disk", redisAnswer("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."), away},
+		{
+			"redis: no memory, in a script of 6.2",
+			redisAnswer(
+				"ERR Error running script (call to f_1f): @user_script:3: @user_script: 3: -OOM command not allowed when used memory > 'maxmemory'."), away,
+		},
+		{
+			"redis: no disk",
+			redisAnswer("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."),
+			away,
+		},
 		{"redis: a replica", redisAnswer("READONLY You can't write against a read only replica."), away},
 		{"redis: too few replicas", redisAnswer("NOREPLICAS Not enough good replicas to write."), away},
 		{"redis: loading", redisAnswer("LOADING Redis is loading the dataset in memory"), away},
 		{"redis: cluster down", redisAnswer("CLUSTERDOWN The cluster is down"), away},
-		{"redis: master down", redisAnswer("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."), away},
+		{
+			"redis: master down",
+			redisAnswer("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."), away,
+		},
 		{"redis: no connection", unreachable, away},
 		{"redis: wrong type", redisAnswer("WRONGTYPE Operation against a key holding the wrong kind of value"), trouble},
 		{"redis: a script fails", redisAnswer("ERR user_script:3: OOM is no function"), trouble},
 		{"redis: may not", redisAnswer("NOPERM this user has no permissions to run the 'set' command"), away},
-		{"redis: may not, in a script", redisAnswer("ERR The user executing the script can't run this command or subcommand script: f_1f, on @user_script:3."), away},
+		{
+			"redis: may not, in a script",
+			redisAnswer(
+				"ERR The user executing the script can't run this command or subcommand script: f_1f, on @user_script:3."), away,
+		},
 		{"redis: may not, by the ledger's check", redisAnswer("DENIED this user may not run HSET"), away},
 		{"redis: nothing there", redis.Nil, trouble},
 		{"redis: the connection breaks", &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset")}, trouble},

@@ -48,22 +48,26 @@ type sabotaged struct {
 	*saboteur
 }
 
-func (l sabotaged) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (b ledger.Begun, err error) {
+func (l sabotaged) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
+	rows ...ledger.Row) (b ledger.Begun, err error) {
 	l.step("begin", func() { b, err = l.Ledger.Begin(ctx, seg, e, rows...) })
 	return b, err
 }
 
-func (l sabotaged) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte, rows ...ledger.Row) (r ledger.Receipt, err error) {
+func (l sabotaged) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte,
+	rows ...ledger.Row) (r ledger.Receipt, err error) {
 	l.step("intend", func() { r, err = l.Ledger.Intend(ctx, seg, n, intent, rows...) })
 	return r, err
 }
 
-func (l sabotaged) Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce, rows ...ledger.Row) (r ledger.Receipt, err error) {
+func (l sabotaged) Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	rows ...ledger.Row) (r ledger.Receipt, err error) {
 	l.step("withdraw", func() { r, err = l.Ledger.Withdraw(ctx, seg, n, rows...) })
 	return r, err
 }
 
-func (l sabotaged) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (r ledger.Receipt, err error) {
+func (l sabotaged) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (r ledger.Receipt, err error) {
 	l.step("end", func() { r, err = l.Ledger.End(ctx, seg, n, ends...) })
 	return r, err
 }

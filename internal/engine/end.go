@@ -64,7 +64,9 @@ func endings(rows []*Row, answers Answers, failure error, abandoned bool) []endi
 func decideRow(row *Row, answer error, d delays) Consequence {
 	j := Decide(answer)
 	if j.Counts && row.Attempts+1 >= MaxAttempts {
-		j = Consequence{Outcome: Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason)}
+		j = Consequence{
+			Outcome: Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason),
+		}
 	}
 	if j.Counts {
 		j.After = max(j.After, d.after(row.Attempts))
@@ -210,12 +212,14 @@ func (e *Engine) log(ctx context.Context, x *Execution, all []ending) {
 // attrs are the members of the log line of an ending that n rows share.
 func (e ending) attrs(x *Execution, n int, outcome ledger.Outcome, took time.Duration) []slog.Attr {
 	all := []slog.Attr{
-		slog.String("type", string(x.Kind)), slog.String("run", string(x.Run)), slog.Int("segment", x.Segment.Number), slog.Int("row", int(e.row.Number)),
+		slog.String("type", string(x.Kind)), slog.String("run", string(x.Run)), slog.Int("segment", x.Segment.Number),
+		slog.Int("row", int(e.row.Number)),
 	}
 	if n > 1 {
 		all = append(all, slog.Int("rows", n))
 	}
-	all = append(all, slog.String("task_id", x.task), slog.String("outcome", string(outcome)), slog.Duration("took", took), slog.Int("attempt", e.row.Attempts))
+	all = append(all, slog.String("task_id", x.task), slog.String("outcome", string(outcome)), slog.Duration("took", took),
+		slog.Int("attempt", e.row.Attempts))
 	if reason := e.consequence.Reason; reason != "" {
 		all = append(all, slog.String("reason", reason))
 	}

@@ -68,7 +68,8 @@ func New(cfg Config) *Engine {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Logger = cfg.Logger.With("tenant", cfg.Tenant)
-	return &Engine{cfg: cfg, now: time.Now, running: map[ledger.Nonce]*Execution{}, segments: map[ledger.Segment]time.Time{}}
+	return &Engine{cfg: cfg, now: time.Now, running: map[ledger.Nonce]*Execution{},
+		segments: map[ledger.Segment]time.Time{}}
 }
 
 // ProcessTask implements [asynq.Handler]. An error is for asynq's archive only: it says
@@ -220,7 +221,8 @@ func (e *Engine) carryOut(ctx context.Context, all []*Execution) (answers []Answ
 		return err
 	})
 	if p, ok := errors.AsType[*PanicError](err); ok {
-		e.cfg.Logger.ErrorContext(ctx, "handler panicked", "run", x.Run, "kind", x.Kind, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+		e.cfg.Logger.ErrorContext(ctx, "handler panicked", "run", x.Run, "kind", x.Kind, "panic", fmt.Sprint(p.Value),
+			"stack", string(p.Stack))
 	}
 	return answers, err
 }
@@ -236,7 +238,8 @@ func exhausted(x *Execution) Answers {
 		case row.damage != nil:
 			detail = row.damage.Error()
 		case row.Attempts >= MaxAttempts:
-			detail = doubt(row) + fmt.Sprintf("given up after %d attempts; the last ended without an answer (its worker died or its time was up)", row.Attempts)
+			detail = doubt(row) + fmt.Sprintf(
+				"given up after %d attempts; the last ended without an answer (its worker died or its time was up)", row.Attempts)
 		default:
 			left = append(left, row)
 			continue
@@ -291,7 +294,8 @@ func (e *Engine) GiveBack(ctx context.Context) error {
 		if ctx.Err() != nil { // commands go on after it, and each waits for a Redis that is away
 			return errors.Join(failed, ctx.Err())
 		}
-		receipt, err := e.cfg.Ledger.End(ctx, x.Segment, nonce, ledger.Ends(ledger.GiveBack{Note: ErrStopping.Error()}, x.all...)...)
+		receipt, err := e.cfg.Ledger.End(ctx, x.Segment, nonce,
+			ledger.Ends(ledger.GiveBack{Note: ErrStopping.Error()}, x.all...)...)
 		if err == nil {
 			e.hint(ctx, x.Segment, receipt)
 		}

@@ -38,21 +38,34 @@ func TestEndings(t *testing.T) {
 		note     string // within the note of a row that is given back
 	}{
 		{name: "done", phase: ledger.PhaseSettled, outcome: ledger.Done},
-		{name: "unchanged", result: ledger.Result{Outcome: engine.Unchanged, Detail: "so before"}, phase: ledger.PhaseSettled, outcome: engine.Unchanged},
+		{name: "unchanged", result: ledger.Result{Outcome: engine.Unchanged, Detail: "so before"}, phase: ledger.PhaseSettled,
+			outcome: engine.Unchanged},
 		{name: "refused", err: engine.Refuse("no"), phase: ledger.PhaseSettled, outcome: engine.Refused, archived: true},
-		{name: "refused by the API", err: api(404, "none"), phase: ledger.PhaseSettled, outcome: engine.Refused, archived: true},
-		{name: "invalid", err: engine.Invalid(errors.New("bad")), phase: ledger.PhaseSettled, outcome: engine.InvalidRow, archived: true},
-		{name: "expired", err: engine.Expire("too late", []byte("seen")), phase: ledger.PhaseSettled, outcome: engine.Expired, archived: true},
-		{name: "not yet", err: engine.NotYet("no record", time.Hour), phase: ledger.PhaseWaiting, outcome: engine.NotYetFound, stage: ledger.StageCheck, after: 59 * time.Minute},
-		{name: "ready", err: engine.Ready("no permit"), phase: ledger.PhaseWaiting, outcome: engine.Paced, stage: ledger.StageReady},
-		{name: "too far away", err: engine.Later("tomorrow", 100*time.Hour), phase: ledger.PhaseWaiting, outcome: engine.Paced, stage: ledger.StageCheck, after: 23 * time.Hour},
+		{name: "refused by the API", err: api(404, "none"), phase: ledger.PhaseSettled,
+			outcome: engine.Refused, archived: true},
+		{name: "invalid", err: engine.Invalid(errors.New("bad")), phase: ledger.PhaseSettled,
+			outcome: engine.InvalidRow, archived: true},
+		{name: "expired", err: engine.Expire("too late", []byte("seen")), phase: ledger.PhaseSettled,
+			outcome: engine.Expired, archived: true},
+		{name: "not yet", err: engine.NotYet("no record", time.Hour), phase: ledger.PhaseWaiting, outcome: engine.NotYetFound,
+			stage: ledger.StageCheck, after: 59 * time.Minute},
+		{name: "ready", err: engine.Ready("no permit"), phase: ledger.PhaseWaiting, outcome: engine.Paced,
+			stage: ledger.StageReady},
+		{name: "too far away", err: engine.Later("tomorrow", 100*time.Hour), phase: ledger.PhaseWaiting,
+			outcome: engine.Paced, stage: ledger.StageCheck, after: 23 * time.Hour},
 		{name: "paced", err: api(429, "slow"), phase: ledger.PhaseWaiting, outcome: engine.Paced, stage: ledger.StageCheck},
-		{name: "transient", err: api(503, "busy"), phase: ledger.PhaseWaiting, outcome: engine.Transient, stage: ledger.StageCheck, attempts: 1, after: 800 * time.Millisecond},
-		{name: "blocked", err: api(403, "Insufficient scope"), phase: ledger.PhaseWaiting, outcome: engine.Blocked, stage: ledger.StageCheck, after: 29 * time.Second},
-		{name: "unknown member", err: engine.Decode([]byte(`{"new":1}`), &struct{}{}), phase: ledger.PhaseWaiting, stage: ledger.StageCheck, after: 4 * time.Second, note: "a newer worker is needed"},
-		{name: "stopping", err: engine.ErrStopping, phase: ledger.PhaseWaiting, stage: ledger.StageCheck, note: "the worker is stopping"},
-		{name: "no memory", err: ledger.ErrNoMemory, phase: ledger.PhaseWaiting, outcome: engine.Transient, stage: ledger.StageCheck, after: 8 * time.Second},
-		{name: "other", err: errors.New("broken"), phase: ledger.PhaseWaiting, outcome: engine.Transient, stage: ledger.StageCheck, attempts: 1},
+		{name: "transient", err: api(503, "busy"), phase: ledger.PhaseWaiting, outcome: engine.Transient,
+			stage: ledger.StageCheck, attempts: 1, after: 800 * time.Millisecond},
+		{name: "blocked", err: api(403, "Insufficient scope"), phase: ledger.PhaseWaiting, outcome: engine.Blocked,
+			stage: ledger.StageCheck, after: 29 * time.Second},
+		{name: "unknown member", err: engine.Decode([]byte(`{"new":1}`), &struct{}{}), phase: ledger.PhaseWaiting,
+			stage: ledger.StageCheck, after: 4 * time.Second, note: "a newer worker is needed"},
+		{name: "stopping", err: engine.ErrStopping, phase: ledger.PhaseWaiting, stage: ledger.StageCheck,
+			note: "the worker is stopping"},
+		{name: "no memory", err: ledger.ErrNoMemory, phase: ledger.PhaseWaiting, outcome: engine.Transient,
+			stage: ledger.StageCheck, after: 8 * time.Second},
+		{name: "other", err: errors.New("broken"), phase: ledger.PhaseWaiting, outcome: engine.Transient,
+			stage: ledger.StageCheck, attempts: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
@@ -74,7 +87,8 @@ func TestEndings(t *testing.T) {
 			if row.Phase == ledger.PhaseSettled {
 				outcome = row.Result.Outcome
 			}
-			if row.Phase != c.phase || outcome != c.outcome || row.Phase == ledger.PhaseWaiting && row.Checkpoint.Stage != c.stage || row.Checkpoint.Attempts != c.attempts {
+			if row.Phase != c.phase || outcome != c.outcome ||
+				row.Phase == ledger.PhaseWaiting && row.Checkpoint.Stage != c.stage || row.Checkpoint.Attempts != c.attempts {
 				t.Errorf("row %+v, note %+v", row, note)
 			}
 			if given := row.Checkpoint.Note; (given == "") != (c.note == "") || !strings.Contains(given, c.note) {
@@ -132,7 +146,8 @@ func TestNewerTask(t *testing.T) {
 				return ledger.Result{}, nil
 			}))
 			before := s.now()
-			if err := e.ProcessTask(t.Context(), asynq.NewTask(task.Type(), []byte(change(string(task.Payload()))))); err != nil {
+			if err := e.ProcessTask(t.Context(), asynq.NewTask(task.Type(),
+				[]byte(change(string(task.Payload()))))); err != nil {
 				t.Error(err)
 			}
 			row, after := s.row(0), s.now()
@@ -174,7 +189,8 @@ func TestAttempts(t *testing.T) {
 		}
 	}
 	err := e.ProcessTask(t.Context(), s.release())
-	if row := s.row(0); n != 1 || row.Result.Outcome != engine.Failed || err == nil || !strings.Contains(row.Result.Detail, "given up after 17 attempts: panic: no such thing") {
+	if row := s.row(0); n != 1 || row.Result.Outcome != engine.Failed || err == nil ||
+		!strings.Contains(row.Result.Detail, "given up after 17 attempts: panic: no such thing") {
 		t.Errorf("executed %d times, row %+v, %v", n, row, err)
 	}
 }
@@ -272,7 +288,8 @@ type faulty struct {
 	begun      int
 }
 
-func (f *faulty) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (ledger.Begun, error) {
+func (f *faulty) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
+	rows ...ledger.Row) (ledger.Begun, error) {
 	f.begun++
 	b, err := f.Ledger.Begin(ctx, seg, e, rows...)
 	if f.begin != nil {
@@ -281,7 +298,8 @@ func (f *faulty) Begin(ctx context.Context, seg ledger.Segment, e ledger.Executi
 	return b, err
 }
 
-func (f *faulty) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+func (f *faulty) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (ledger.Receipt, error) {
 	f.ended++
 	receipt, err := f.Ledger.End(ctx, seg, n, ends...)
 	if f.end != nil {
@@ -295,11 +313,13 @@ func TestMixedEndings(t *testing.T) {
 	s := newSite(t)
 	s.submit(kind, `{}`, `{}`, `{}`, `{}`, `{}`)
 	f := &faulty{Ledger: s.Ledger}
-	errs := map[ledger.Row]error{1: engine.Refuse("no"), 2: engine.NotYet("no record", time.Hour), 3: engine.ErrSuperseded, 4: engine.Retry(errors.New("busy"))}
+	errs := map[ledger.Row]error{1: engine.Refuse("no"), 2: engine.NotYet("no record", time.Hour), 3: engine.ErrSuperseded,
+		4: engine.Retry(errors.New("busy"))}
 	e, _ := s.worker(handler(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		return ledger.Result{}, errs[row.Number]
 	}), func(c *engine.Config) { c.Ledger = f })
-	if err := e.ProcessTask(t.Context(), s.release()); !errors.Is(err, asynq.SkipRetry) || !strings.Contains(err.Error(), "refused: no") {
+	if err := e.ProcessTask(t.Context(), s.release()); !errors.Is(err, asynq.SkipRetry) ||
+		!strings.Contains(err.Error(), "refused: no") {
 		t.Errorf("error %v", err)
 	}
 	for n, want := range map[ledger.Row]string{

@@ -51,9 +51,12 @@ func operations() []operation {
 			page, _, err := c.OrganizationsPage(ctx, "")
 			return firstOf(page, err)
 		}, nil},
-		{sandbox.OpListTemplates, func(ctx context.Context, c *apiclient.Client) error { return first(c.Templates(ctx)) }, nil},
+		{sandbox.OpListTemplates, func(ctx context.Context, c *apiclient.Client) error {
+			return first(c.Templates(ctx))
+		}, nil},
 		{sandbox.OpUpdateDiscoveryDomain, func(ctx context.Context, c *apiclient.Client) error {
-			_, err := c.UpdateDiscoveryDomain(ctx, org, dom, apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified)})
+			_, err := c.UpdateDiscoveryDomain(ctx, org, dom,
+				apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified)})
 			return err
 		}, verified},
 		{sandbox.OpRemoveOrganizationClients, func(ctx context.Context, c *apiclient.Client) error {
@@ -121,7 +124,8 @@ func matrixFaults(elsewhere string) []matrixFault {
 	return []matrixFault{
 		{name: "none", outcome: ledger.Done, effect: landed},
 		{name: "400", fault: status(400), outcome: engine.Refused, token: engine.Blocked},
-		{name: "401 once", fault: once(status(401)), outcome: ledger.Done, effect: landed, requests: 2, token: engine.Blocked},
+		{name: "401 once", fault: once(status(401)), outcome: ledger.Done, effect: landed,
+			requests: 2, token: engine.Blocked},
 		{name: "401 always", fault: status(401), outcome: engine.Blocked, requests: 2},
 		{name: "403", fault: status(403), outcome: engine.Refused, token: engine.Blocked},
 		{name: "403 insufficient_scope", fault: sandbox.Fault{Status: 403, Body: scope}, outcome: engine.Blocked},
@@ -132,33 +136,57 @@ func matrixFaults(elsewhere string) []matrixFault {
 		{name: "422", fault: status(422), outcome: engine.Refused, token: engine.Blocked},
 		{name: "429", fault: status(429), outcome: engine.Paced, after: time.Second},
 		{name: "429, Retry-After", fault: status(429, "Retry-After", "7"), outcome: engine.Paced, after: 7 * time.Second},
-		{name: "429, Retry-After of a week", fault: status(429, "Retry-After", "604800"), outcome: engine.Paced, after: time.Hour},
+		{name: "429, Retry-After of a week", fault: status(429, "Retry-After", "604800"),
+			outcome: engine.Paced, after: time.Hour},
 		{name: "500", fault: status(500), outcome: engine.Transient, effect: unknown},
-		{name: "500, after the work", fault: sandbox.Fault{Status: 500, Handled: true}, outcome: engine.Transient, effect: landed},
+		{name: "500, after the work", fault: sandbox.Fault{Status: 500, Handled: true},
+			outcome: engine.Transient, effect: landed},
 		{name: "502", fault: status(502), outcome: engine.Transient, effect: unknown},
-		{name: "502, a page", fault: sandbox.Fault{HTML: true, Body: "bad gateway"}, outcome: engine.Transient, effect: unknown},
-		{name: "503, Retry-After", fault: status(503, "Retry-After", "7"), outcome: engine.Transient, after: 7 * time.Second, effect: unknown},
-		{name: "504, after the work", fault: sandbox.Fault{Status: 504, Handled: true}, outcome: engine.Transient, effect: landed},
+		{name: "502, a page", fault: sandbox.Fault{HTML: true, Body: "bad gateway"},
+			outcome: engine.Transient, effect: unknown},
+		{name: "503, Retry-After", fault: status(503, "Retry-After", "7"), outcome: engine.Transient,
+			after: 7 * time.Second, effect: unknown},
+		{name: "504, after the work", fault: sandbox.Fault{Status: 504, Handled: true},
+			outcome: engine.Transient, effect: landed},
 		{name: "reset before", fault: sandbox.Fault{DropBefore: true}, outcome: engine.Transient, effect: unknown},
 		{name: "reset after", fault: sandbox.Fault{DropAfter: true}, outcome: engine.Transient, effect: landed},
-		{name: "body cut short", fault: sandbox.Fault{Truncate: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
-		{name: "400, a page", fault: sandbox.Fault{HTML: true, Status: 400}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+		{name: "body cut short", fault: sandbox.Fault{Truncate: true}, outcome: engine.Transient,
+			effect: landed, bodiless: ledger.Done},
+		{name: "400, a page", fault: sandbox.Fault{HTML: true, Status: 400}, outcome: engine.Transient,
+			effect: unknown, token: engine.Blocked},
 		{name: "400, no JWT", fault: sandbox.Fault{Status: 400, Body: noJWT}, outcome: engine.Blocked, requests: 2},
-		{name: "401, a page", fault: sandbox.Fault{HTML: true, Status: 401}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
-		{name: "403, a page", fault: sandbox.Fault{HTML: true, Status: 403}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
-		{name: "404, a page", fault: sandbox.Fault{HTML: true, Status: 404}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
-		{name: "409, a page", fault: sandbox.Fault{HTML: true, Status: 409}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
-		{name: "404, JSON of a gateway", fault: sandbox.Fault{Status: 404, Body: `{"message":"no Route matched"}`}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
-		{name: "200, a page", fault: sandbox.Fault{HTML: true, Status: 200, Body: "log in"}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
-		{name: "200, not JSON", fault: sandbox.Fault{Body: "<html>", Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done, token: engine.Blocked},
-		{name: "200, another record", fault: sandbox.Fault{Body: `{"id":"another","name":"another","domains":[{"id":"x"}],"organizations":[{}],"clients":[{}],"templates":[{}]}`, Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done, token: engine.Blocked},
-		{name: "200, an empty body", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done, token: engine.Blocked},
-		{name: "200, without end", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true, Endless: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done, patient: true},
-		{name: "too late, handled", fault: sandbox.Fault{AnswerLatency: time.Minute}, outcome: engine.Transient, effect: landed},
+		{name: "401, a page", fault: sandbox.Fault{HTML: true, Status: 401}, outcome: engine.Transient,
+			effect: unknown, token: engine.Blocked},
+		{name: "403, a page", fault: sandbox.Fault{HTML: true, Status: 403}, outcome: engine.Transient,
+			effect: unknown, token: engine.Blocked},
+		{name: "404, a page", fault: sandbox.Fault{HTML: true, Status: 404}, outcome: engine.Transient,
+			effect: unknown, token: engine.Blocked},
+		{name: "409, a page", fault: sandbox.Fault{HTML: true, Status: 409}, outcome: engine.Transient,
+			effect: unknown, token: engine.Blocked},
+		{name: "404, JSON of a gateway", fault: sandbox.Fault{Status: 404, Body: `{"message":"no Route matched"}`},
+			outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+		{name: "200, a page", fault: sandbox.Fault{HTML: true, Status: 200, Body: "log in"}, outcome: engine.Transient,
+			effect: unknown, token: engine.Blocked},
+		{name: "200, not JSON", fault: sandbox.Fault{Body: "<html>", Handled: true}, outcome: engine.Transient,
+			effect: landed, bodiless: ledger.Done, token: engine.Blocked},
+		{
+			name: "200, another record", fault: sandbox.Fault{
+				Body: `{"id":"another","name":"another","domains":[{"id":"x"}],"organizations":[{}],"clients":[{}],"templates":[{}]}`, Handled: true,
+			}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done, token: engine.Blocked,
+		},
+		{name: "200, an empty body", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true}, outcome: engine.Transient,
+			effect: landed, bodiless: ledger.Done, token: engine.Blocked},
+		{name: "200, without end", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true, Endless: true},
+			outcome: engine.Transient, effect: landed, bodiless: ledger.Done, patient: true},
+		{name: "too late, handled", fault: sandbox.Fault{AnswerLatency: time.Minute},
+			outcome: engine.Transient, effect: landed},
 		{name: "too late", fault: sandbox.Fault{Latency: time.Minute}, outcome: engine.Transient, effect: unknown},
-		{name: "dripping", fault: sandbox.Fault{Drip: time.Minute}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
-		{name: "redirect elsewhere", fault: sandbox.Fault{Redirect: elsewhere}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
-		{name: "redirect elsewhere that keeps the method", fault: sandbox.Fault{Redirect: elsewhere, Status: 308}, outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+		{name: "dripping", fault: sandbox.Fault{Drip: time.Minute}, outcome: engine.Transient,
+			effect: landed, bodiless: ledger.Done},
+		{name: "redirect elsewhere", fault: sandbox.Fault{Redirect: elsewhere}, outcome: engine.Transient,
+			effect: unknown, token: engine.Blocked},
+		{name: "redirect elsewhere that keeps the method", fault: sandbox.Fault{Redirect: elsewhere, Status: 308},
+			outcome: engine.Transient, effect: unknown, token: engine.Blocked},
 		{name: "not HTTP", fault: sandbox.Fault{NotHTTP: true}, outcome: engine.Transient, effect: unknown},
 	}
 }
@@ -179,10 +207,12 @@ func matrixTenant(t *testing.T, base, token string, timeout time.Duration) (*san
 	if token == "" {
 		token = s.AuthURL() + "/oauth/token/"
 	}
-	c, err := apiclient.New(apiclient.Config{BaseURL: base, Timeout: timeout, Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
-		TokenURL: token, Audience: s.BaseURL() + "/", ClientID: s.ClientID(), ClientSecret: apiclient.NewSecret(s.ClientSecret()),
-		Timeout: timeout,
-	})})
+	c, err := apiclient.New(apiclient.Config{BaseURL: base, Timeout: timeout,
+		Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
+			TokenURL: token, Audience: s.BaseURL() + "/", ClientID: s.ClientID(),
+			ClientSecret: apiclient.NewSecret(s.ClientSecret()),
+			Timeout:      timeout,
+		})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +299,8 @@ func (f matrixFault) at(t *testing.T, op operation) {
 		time.Sleep(time.Millisecond)
 	}
 	sent := arrived()
-	again := op.landed == nil && (f.fault.DropBefore || f.fault.DropAfter) && sent == 2 // net/http repeats a read on a new connection
+	// net/http repeats a read on a new connection
+	again := op.landed == nil && (f.fault.DropBefore || f.fault.DropAfter) && sent == 2
 	if sent != max(f.requests, 1) && !again {
 		t.Errorf("%d requests, want %d", sent, max(f.requests, 1))
 	}
@@ -292,7 +323,8 @@ func (f matrixFault) atTokenEndpoint(t *testing.T) {
 		fault.Body = `{"access_token":5,"token_type":"mac"}`
 	}
 	s.AddFault(fault)
-	_, err := c.CreateTemplate(t.Context(), apiclient.TemplateRequest{Name: "n", Type: "t", Dialect: "simplified/1.0", WellKnownTrustedIssuers: "aamva"})
+	_, err := c.CreateTemplate(t.Context(), apiclient.TemplateRequest{Name: "n", Type: "t", Dialect: "simplified/1.0",
+		WellKnownTrustedIssuers: "aamva"})
 	want := f.outcome
 	if f.token != "" {
 		want = f.token
@@ -352,7 +384,8 @@ func TestFaultsOnTheWay(t *testing.T) {
 						t.Errorf("got %v", err)
 					}
 					// TLS has sent its hello, which counts out of caution.
-					if sure := !strings.Contains(name, "TLS") && !strings.Contains(name, "certificate"); sure && !engine.NoEffect(err) {
+					if sure := !strings.Contains(name, "TLS") && !strings.Contains(name, "certificate"); sure &&
+						!engine.NoEffect(err) {
 						t.Errorf("not sure that nothing was sent: %v", err)
 					}
 				})

@@ -37,22 +37,26 @@ func (m *mortal) step(name string, call func()) {
 	}
 }
 
-func (m *mortal) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (b ledger.Begun, err error) {
+func (m *mortal) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
+	rows ...ledger.Row) (b ledger.Begun, err error) {
 	m.step("begin", func() { b, err = m.Ledger.Begin(ctx, seg, e, rows...) })
 	return b, err
 }
 
-func (m *mortal) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte, rows ...ledger.Row) (r ledger.Receipt, err error) {
+func (m *mortal) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte,
+	rows ...ledger.Row) (r ledger.Receipt, err error) {
 	m.step("intend", func() { r, err = m.Ledger.Intend(ctx, seg, n, intent, rows...) })
 	return r, err
 }
 
-func (m *mortal) Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce, rows ...ledger.Row) (r ledger.Receipt, err error) {
+func (m *mortal) Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	rows ...ledger.Row) (r ledger.Receipt, err error) {
 	m.step("withdraw", func() { r, err = m.Ledger.Withdraw(ctx, seg, n, rows...) })
 	return r, err
 }
 
-func (m *mortal) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (r ledger.Receipt, err error) {
+func (m *mortal) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (r ledger.Receipt, err error) {
 	m.step("end", func() { r, err = m.Ledger.End(ctx, seg, n, ends...) })
 	return r, err
 }
@@ -62,12 +66,14 @@ func (m *mortal) Hint(ctx context.Context, t ledger.Tenant, hints ...ledger.Hint
 	return err
 }
 
-func (m *mortal) DiscoveryDomain(ctx context.Context, organization, domain string) (d apiclient.DiscoveryDomain, err error) {
+func (m *mortal) DiscoveryDomain(ctx context.Context,
+	organization, domain string) (d apiclient.DiscoveryDomain, err error) {
 	m.step("GET", func() { d, err = m.api.DiscoveryDomain(ctx, organization, domain) })
 	return d, err
 }
 
-func (m *mortal) UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
+func (m *mortal) UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
+	u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
 	m.step("PATCH", func() { d, err = m.api.UpdateDiscoveryDomain(ctx, organization, domain, u) })
 	return d, err
 }

@@ -10,7 +10,8 @@ import (
 // between any two calls.
 type Ledger interface {
 	Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (ledger.Begun, error)
-	Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte, rows ...ledger.Row) (ledger.Receipt, error)
+	Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte,
+		rows ...ledger.Row) (ledger.Receipt, error)
 	Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce, rows ...ledger.Row) (ledger.Receipt, error)
 	End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error)
 	Running(ctx context.Context, of ledger.SessionID, segs ...ledger.Segment) ([]ledger.Running, error)

@@ -18,9 +18,10 @@ const (
 
 // The outcomes of an execution that leave a row open.
 const (
-	NotYetFound  ledger.Outcome = "not_yet"    // the token is not in DNS yet
-	Paced        ledger.Outcome = "paced"      // the tenant's rate allows no request yet
-	Blocked      ledger.Outcome = "blocked"    // the API refuses the credentials, they lack a scope, or an operator has stopped the tenant
+	NotYetFound ledger.Outcome = "not_yet" // the token is not in DNS yet
+	Paced       ledger.Outcome = "paced"   // the tenant's rate allows no request yet
+	// the API refuses the credentials, they lack a scope, or an operator has stopped the tenant
+	Blocked      ledger.Outcome = "blocked"
 	Transient    ledger.Outcome = "transient"  // the attempt failed and is repeated
 	Stopping     ledger.Outcome = "stopping"   // the worker stops
 	Stopped      ledger.Outcome = "stopped"    // the run is paused or cancelled

@@ -133,7 +133,8 @@ func TestRecheckPresent(t *testing.T) {
 	s.clock.advance(24 * time.Hour)
 	s.days(2)
 	s.wantRequests()
-	if m := s.domainState(); m.State != "present" || m.Sweeps != 3 || m.LastPresent.Sub(m.FirstPresent).Round(time.Minute) != 48*time.Hour {
+	if m := s.domainState(); m.State != "present" || m.Sweeps != 3 ||
+		m.LastPresent.Sub(m.FirstPresent).Round(time.Minute) != 48*time.Hour {
 		t.Errorf("state %+v", m)
 	}
 	s.wantNotified()
@@ -142,9 +143,12 @@ func TestRecheckPresent(t *testing.T) {
 // TestRecheckInvalid checks that a row without a required member settles as invalid.
 func TestRecheckInvalid(t *testing.T) {
 	for detail, row := range map[string]tasks.RecheckRow{
-		"verification_txt: want 1 to": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", Status: "verified", Tick: 1},
-		"status: want verified or":    {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", VerificationTXT: "x", Tick: 1},
-		"tick: want a Unix second":    {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", VerificationTXT: "x", Status: "verified"},
+		"verification_txt: want 1 to": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
+			Status: "verified", Tick: 1},
+		"status: want verified or": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
+			VerificationTXT: "x", Tick: 1},
+		"tick: want a Unix second": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
+			VerificationTXT: "x", Status: "verified"},
 	} {
 		t.Run(detail, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
@@ -162,7 +166,8 @@ func TestRecheckUnreadable(t *testing.T) {
 		t.Run(value, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
 			s.verified(new(true))
-			if ok, err := s.states.Store.SetDomain(t.Context(), sweep.DomainWrite{ID: dom, Value: []byte(value), Watched: true, Tick: 1}); err != nil || !ok {
+			if ok, err := s.states.Store.SetDomain(t.Context(),
+				sweep.DomainWrite{ID: dom, Value: []byte(value), Watched: true, Tick: 1}); err != nil || !ok {
 				t.Fatal(ok, err)
 			}
 			s.scan()
@@ -242,7 +247,8 @@ func TestRecheckOthers(t *testing.T) {
 		stale := s.rowOf()
 		s.wantRow(s.finish(), ledger.Done)
 		stale.Tick = s.clock.now().Unix() + 1
-		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2, Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
+		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2,
+			Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
 		s.open("", handlers.Recheck, stale)
 		s.finish()
 		if m := s.domainState(); m.Revoked == nil {
@@ -279,7 +285,8 @@ func TestRecheckUnanswered(t *testing.T) {
 				t.Errorf("state %+v after a minute", m)
 			}
 			s.days(1)
-			if m := s.domainState(); (m.Revoked != nil) != test.holds || test.holds && m.Revoked.DoneAt.IsZero() != (test.what == "") {
+			if m := s.domainState(); (m.Revoked != nil) != test.holds ||
+				test.holds && m.Revoked.DoneAt.IsZero() != (test.what == "") {
 				t.Errorf("state %+v", m)
 			}
 			if test.what != "" {
@@ -360,10 +367,13 @@ func TestRecheckInLine(t *testing.T) {
 		status string
 		want   ledger.Outcome
 	}{
-		"as it was":              {func(*sweepSite) {}, "verified", ledger.Done},
-		"verified by others":     {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.Status = "verified" }) }, "verified", engine.Unchanged},
-		"no longer the sweep's":  {func(s *sweepSite) { s.alter(func(m *sweep.DomainState) { m.Revoked = nil }) }, "pending", engine.Unchanged},
-		"another token, missing": {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.TXT = "other" }) }, "pending", engine.Unchanged},
+		"as it was": {func(*sweepSite) {}, "verified", ledger.Done},
+		"verified by others": {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.Status = "verified" }) },
+			"verified", engine.Unchanged},
+		"no longer the sweep's": {func(s *sweepSite) { s.alter(func(m *sweep.DomainState) { m.Revoked = nil }) },
+			"pending", engine.Unchanged},
+		"another token, missing": {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.TXT = "other" }) },
+			"pending", engine.Unchanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
@@ -394,7 +404,8 @@ func TestSweepVerifiesWithAFlag(t *testing.T) {
 	s.domain(sandbox.Domain{Use: new(true)}, true)
 	s.scan() // which has the flag; the record that is read before the PATCH decides
 	s.flag(nil)
-	s.wantRow(s.finish(), engine.Refused, "has no use_for_organization_discovery", "nothing was changed", "set the flag explicitly once")
+	s.wantRow(s.finish(), engine.Refused, "has no use_for_organization_discovery", "nothing was changed",
+		"set the flag explicitly once")
 	s.wantPatches()
 	s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
 	s.finish()
@@ -420,7 +431,8 @@ func TestStatusBringsItsFlag(t *testing.T) {
 				test.change(s)
 				s.publish()
 				if undo {
-					s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom, UseForOrganizationDiscovery: &s.domainState().Revoked.Flag, Restore: true})
+					s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom,
+						UseForOrganizationDiscovery: &s.domainState().Revoked.Flag, Restore: true})
 					s.wantRow(s.finish(), ledger.Done)
 				} else {
 					s.wantRow(s.sweep(), ledger.Done)
@@ -580,9 +592,12 @@ func TestRecheckLostPatch(t *testing.T) {
 		"token gone": {sandbox.Fault{DropBefore: true}, func(s *sweepSite) {
 			s.sandbox.SetTXT(s.now(sandbox.Domain{ID: dom}).Host, "gone")
 		}, engine.Unchanged, "pending"},
-		"cancelled, carried out": {sandbox.Fault{DropAfter: true}, func(s *sweepSite) { s.cancel() }, ledger.Done, "verified"},
-		"cancelled, not carried": {sandbox.Fault{DropBefore: true}, func(s *sweepSite) { s.cancel() }, ledger.Cancelled, "pending"},
-		"flag omitted since":     {sandbox.Fault{DropBefore: true}, func(s *sweepSite) { s.flag(nil) }, ledger.Done, "verified"},
+		"cancelled, carried out": {sandbox.Fault{DropAfter: true}, func(s *sweepSite) { s.cancel() },
+			ledger.Done, "verified"},
+		"cancelled, not carried": {sandbox.Fault{DropBefore: true}, func(s *sweepSite) { s.cancel() },
+			ledger.Cancelled, "pending"},
+		"flag omitted since": {sandbox.Fault{DropBefore: true}, func(s *sweepSite) { s.flag(nil) },
+			ledger.Done, "verified"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)

@@ -64,7 +64,8 @@ type sabotagedClients struct {
 	*saboteur
 }
 
-func (c sabotagedClients) RemoveOrganizationClients(ctx context.Context, organization string, clients []string) (err error) {
+func (c sabotagedClients) RemoveOrganizationClients(ctx context.Context, organization string,
+	clients []string) (err error) {
 	c.step("DELETE", func() { err = c.Clients.RemoveOrganizationClients(ctx, organization, clients) })
 	return err
 }
@@ -148,7 +149,8 @@ func TestBadClients(t *testing.T) {
 			rows, left := s.rows(), s.sandbox.Clients(org)
 			for i, client := range all {
 				bad, row := slices.Contains(c.bad, i), rows[i]
-				if slices.Contains(left, client) != bad || bad != (row.Result.Outcome == engine.Refused && strings.Contains(row.Result.Detail, "no such client")) {
+				if slices.Contains(left, client) != bad ||
+					bad != (row.Result.Outcome == engine.Refused && strings.Contains(row.Result.Detail, "no such client")) {
 					t.Errorf("client %s: row %+v", client, row)
 				}
 			}
@@ -251,7 +253,8 @@ func TestClientLimit(t *testing.T) {
 // TestTooLarge splits a batch whose request is answered with 413.
 func TestTooLarge(t *testing.T) {
 	s := removing(t, 0, clients(100))
-	s.sandbox.AddFault(sandbox.Fault{Match: func(r sandbox.Request) bool { return len(r.Clients) > 30 }, Status: http.StatusRequestEntityTooLarge})
+	s.sandbox.AddFault(sandbox.Fault{Match: func(r sandbox.Request) bool { return len(r.Clients) > 30 },
+		Status: http.StatusRequestEntityTooLarge})
 	e, _ := s.on(nil)
 	s.drain(e)
 	if n := len(s.deletes()); n > 7 || s.counts()[ledger.Done] != 100 {
@@ -270,9 +273,12 @@ func TestRefusedBatch(t *testing.T) {
 		want  string
 	}{
 		"no such organization": {nil, "organization org_2 does not exist"},
-		"path":                 {fault(400, `{"statusCode":400,"error":"Bad Request","message":"Path validation error","errorCode":"invalid_uri"}`), "Path validation error"},
-		"forbidden":            {fault(403, ""), "403"},
-		"conflict":             {fault(409, ""), "409"},
+		"path": {
+			fault(400, `{"statusCode":400,"error":"Bad Request","message":"Path validation error","errorCode":"invalid_uri"}`),
+			"Path validation error",
+		},
+		"forbidden": {fault(403, ""), "403"},
+		"conflict":  {fault(409, ""), "409"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := removing(t, 0, nil)
@@ -285,7 +291,8 @@ func TestRefusedBatch(t *testing.T) {
 			e, _ := s.on(nil)
 			_ = e.ProcessTask(t.Context(), s.release())
 			for n, row := range s.rows() {
-				if n == 20 && row.Result.Outcome != ledger.Done || n != 20 && (row.Result.Outcome != engine.Refused || !strings.Contains(row.Result.Detail, c.want)) {
+				if n == 20 && row.Result.Outcome != ledger.Done ||
+					n != 20 && (row.Result.Outcome != engine.Refused || !strings.Contains(row.Result.Detail, c.want)) {
 					t.Errorf("row %d: %+v", n, row)
 				}
 			}
@@ -305,7 +312,8 @@ func TestRemoveRows(t *testing.T) {
 	s.submit(handlers.Remove, append(rows, `[]`, `{"organization_id":"org_1","client_id":"c","new":1}`)...)
 	e, _ := s.on(nil)
 	_ = e.ProcessTask(t.Context(), s.release())
-	for n, want := range []ledger.Outcome{ledger.Done, ledger.Done, ledger.Done, engine.InvalidRow, engine.InvalidRow, engine.Unrecognized} {
+	for n, want := range []ledger.Outcome{ledger.Done, ledger.Done, ledger.Done, engine.InvalidRow,
+		engine.InvalidRow, engine.Unrecognized} {
 		row := s.row(ledger.Row(n))
 		have := row.Result.Outcome
 		if row.Phase == ledger.PhaseWaiting && strings.Contains(row.Checkpoint.Note, "newer worker") {

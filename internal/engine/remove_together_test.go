@@ -104,7 +104,8 @@ func TestRemoveTogether(t *testing.T) {
 	if got := s.deletes(); len(got) != 1 || !slices.Equal(got[0], []string{s.ids[1], s.ids[3]}) {
 		t.Errorf("requests %v", got)
 	}
-	if got, want := s.outcomes(), []ledger.Outcome{"", ledger.Done, ledger.Cancelled, ledger.Done, engine.InvalidRow}; !slices.Equal(got, want) {
+	if got, want := s.outcomes(), []ledger.Outcome{"", ledger.Done, ledger.Cancelled, ledger.Done,
+		engine.InvalidRow}; !slices.Equal(got, want) {
 		t.Errorf("outcomes %q, want %q", got, want)
 	}
 	if row := s.of(0).row(0); row.Checkpoint.Attempts > 0 {

@@ -47,7 +47,8 @@ func TestRevokeDecidesAgain(t *testing.T) {
 				s.t.Fatal(ok, err)
 			}
 		}, "the last complete sweep has not found it gone", true},
-		{"a later sweep has missed it", func(s *sweepSite, _ sandbox.Domain) { s.conclude(s.domainState().Tick + 60) }, "the last complete sweep has not found it gone", true},
+		{"a later sweep has missed it", func(s *sweepSite, _ sandbox.Domain) { s.conclude(s.domainState().Tick + 60) },
+			"the last complete sweep has not found it gone", true},
 		{"a later sweep had no answer", func(s *sweepSite, _ sandbox.Domain) {
 			s.alter(func(m *sweep.DomainState) { m.State = "unknown" })
 		}, "the last sweep had no answer", true},
@@ -69,8 +70,11 @@ func TestRevokeDecidesAgain(t *testing.T) {
 		{"no answer", func(s *sweepSite, d sandbox.Domain) { s.sandbox.SetRCode(d.Host, 2, 1<<30) }, "not revoked: ", true},
 		{"no name servers", func(s *sweepSite, d sandbox.Domain) { s.servers = true }, "name servers were not reached", true},
 		{"protected", func(s *sweepSite, d sandbox.Domain) { s.rules.Protect = []string{d.Domain} }, "it is protected", true},
-		{"a longer grace period", func(s *sweepSite, d sandbox.Domain) { s.rules.Grace = 100 * 24 * time.Hour }, "of 100.0 days", true},
-		{"the record omits its flag", func(s *sweepSite, _ sandbox.Domain) { s.flag(nil) }, "has no use_for_organization_discovery", true},
+		{"a longer grace period", func(s *sweepSite, d sandbox.Domain) {
+			s.rules.Grace = 100 * 24 * time.Hour
+		}, "of 100.0 days", true},
+		{"the record omits its flag", func(s *sweepSite, _ sandbox.Domain) { s.flag(nil) },
+			"has no use_for_organization_discovery", true},
 		{"revoked by another run", func(s *sweepSite, _ sandbox.Domain) {
 			s.alter(func(m *sweep.DomainState) { m.Revoked = &sweep.Revocation{Run: "other", DoneAt: m.At} })
 		}, "was revoked by run other", true},
@@ -99,7 +103,8 @@ func TestRevokeDecidesAgain(t *testing.T) {
 		s.wantPatches()
 	})
 	for name, tighten := range map[string]func(*sweep.RevokeRow){
-		"longer": func(r *sweep.RevokeRow) { r.Grace = 30 * 24 * time.Hour }, "more sweeps": func(r *sweep.RevokeRow) { r.AbsentChecks = 9 },
+		"longer":      func(r *sweep.RevokeRow) { r.Grace = 30 * 24 * time.Hour },
+		"more sweeps": func(r *sweep.RevokeRow) { r.AbsentChecks = 9 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
@@ -137,7 +142,8 @@ func TestRevokeBrake(t *testing.T) {
 	s.wantPatches(patchNoUse, patchNoUse) // the first was lost
 	s.alter(func(m *sweep.DomainState) {
 		m.Revoked = nil
-		m.Absence = &sweep.Absence{Since: m.At.Add(-9 * 24 * time.Hour), Tick: m.Tick - 9*86400, Last: m.At, LastTick: m.Tick, Checks: 9}
+		m.Absence = &sweep.Absence{Since: m.At.Add(-9 * 24 * time.Hour), Tick: m.Tick - 9*86400, Last: m.At,
+			LastTick: m.Tick, Checks: 9}
 	})
 	s.flag(new(true))
 	s.open("", handlers.Revoke, s.revocation())
@@ -160,11 +166,16 @@ func TestRouteDecidesAgain(t *testing.T) {
 		detail  string
 		revoked bool // in the end
 	}{
-		{"pending", func(s *sweepSite, _ sandbox.Domain) { s.edit(func(d *sandbox.Domain) { d.Status = "pending" }) }, "someone else", false},
+		{"pending", func(s *sweepSite, _ sandbox.Domain) { s.edit(func(d *sandbox.Domain) { d.Status = "pending" }) },
+			"someone else", false},
 		{"routed", func(s *sweepSite, _ sandbox.Domain) { s.flag(new(true)) }, "someone else has restored", false},
-		{"the token is gone", func(s *sweepSite, d sandbox.Domain) { s.sandbox.SetTXT(d.Host, "gone") }, "not restored", true},
+		{"the token is gone", func(s *sweepSite, d sandbox.Domain) {
+			s.sandbox.SetTXT(d.Host, "gone")
+		}, "not restored", true},
 		{"the record omits its flag", func(s *sweepSite, _ sandbox.Domain) { s.flag(nil) }, "not restored", true},
-		{"nothing is revoked", func(s *sweepSite, _ sandbox.Domain) { s.alter(func(m *sweep.DomainState) { m.Revoked = nil }) }, "nothing to restore", false},
+		{"nothing is revoked", func(s *sweepSite, _ sandbox.Domain) {
+			s.alter(func(m *sweep.DomainState) { m.Revoked = nil })
+		}, "nothing to restore", false},
 		{"a request is in progress", func(s *sweepSite, _ sandbox.Domain) {
 			s.alter(func(m *sweep.DomainState) { m.Revoked.DoneAt = time.Time{} })
 		}, "nothing to restore", true},
@@ -190,7 +201,8 @@ func TestRouteDecidesAgain(t *testing.T) {
 		s.decided(new(true))
 		s.finish()
 		s.publish()
-		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2, Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
+		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2,
+			Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
 		s.open("", handlers.Revoke, undo)
 		s.wantRow(s.finish(), ledger.Done, "restored")
 		s.wantPatches(patchNoUse, patchUse)
@@ -203,7 +215,8 @@ func TestRouteDecidesAgain(t *testing.T) {
 		s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
 		s.open("", handlers.Revoke, undo)
 		s.once()
-		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3, Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
+		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
+			Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
 		s.wantRow(s.finish(), ledger.Done, "restored")
 		s.wantDomain("verified", new(true))
 	})
@@ -276,7 +289,8 @@ func TestRevokeLostAndBack(t *testing.T) {
 			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
 			s.once()
 			s.publish()
-			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3, Wrong: func(d *sandbox.Domain) { d.Status, d.Use = "verified", new(true) }})
+			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
+				Wrong: func(d *sandbox.Domain) { d.Status, d.Use = "verified", new(true) }})
 			s.wantRow(s.finish(), ledger.Done, string(set))
 			s.clock.advance(time.Hour)
 			s.sweep()
@@ -366,7 +380,8 @@ func TestRevokeStop(t *testing.T) {
 		name   string
 		fault  sandbox.Fault
 		points int // at least
-	}{{"", sandbox.Fault{}, 15}, {"carried out", sandbox.Fault{DropAfter: true}, 23}, {"not carried out", sandbox.Fault{DropBefore: true}, 29}}
+	}{{"", sandbox.Fault{}, 15}, {"carried out", sandbox.Fault{DropAfter: true}, 23},
+		{"not carried out", sandbox.Fault{DropBefore: true}, 29}}
 	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
 		nth := len(name) // the two differ
 		for _, f := range faults {
@@ -575,7 +590,8 @@ func TestRevokeFrozen(t *testing.T) {
 // unstamped is an API whose reads have no time.
 type unstamped struct{ handlers.Domains }
 
-func (u unstamped) DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error) {
+func (u unstamped) DiscoveryDomain(ctx context.Context,
+	organization, domain string) (apiclient.DiscoveryDomain, error) {
 	return u.Domains.DiscoveryDomain(apiclient.BeforeSending(ctx, nil), organization, domain)
 }
 
@@ -588,7 +604,8 @@ func TestRevokeLongLine(t *testing.T) {
 	s.config.API = unstamped{api}
 	s.once()
 	row := s.row(0)
-	if row.Checkpoint.Stage != ledger.StageReady || row.Intent != nil || row.Checkpoint.Attempts != 0 || s.domainState().Revoked != nil {
+	if row.Checkpoint.Stage != ledger.StageReady || row.Intent != nil || row.Checkpoint.Attempts != 0 ||
+		s.domainState().Revoked != nil {
 		t.Errorf("row %+v, state %+v", row, s.domainState())
 	}
 	s.config.API = api

@@ -16,7 +16,8 @@ import (
 // It does not end the session: call [ledger.Ledger.EndSession] after ended, once no row
 // belongs to the session any more. The rows of a session that is not ended are due again
 // 15 s later.
-func KeepSession(ctx context.Context, l Sessions, own func() ledger.Session, log *slog.Logger) (registered, ended <-chan struct{}) {
+func KeepSession(ctx context.Context, l Sessions, own func() ledger.Session,
+	log *slog.Logger) (registered, ended <-chan struct{}) {
 	first, last := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(last)

@@ -111,7 +111,8 @@ func (s *site) submitAs(id ledger.RunID, kind ledger.Kind, rows ...string) {
 func (s *site) update() sandbox.Domain {
 	s.t.Helper()
 	d := s.sandbox.AddDomain(org, sandbox.Domain{Status: "verified", Use: new(false)})
-	row, err := json.Marshal(tasks.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID, Status: new(apiclient.StatusPending)})
+	row, err := json.Marshal(tasks.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID,
+		Status: new(apiclient.StatusPending)})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -110,10 +110,12 @@ func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]eng
 		return run.ID.Validate()
 	}
 	return map[ledger.Kind]engine.Handler{
-		handlers.Verify:  handlers.NewVerify(cfg),
-		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: cfg, Tenant: tenant, States: states, Rules: s.rules, Operators: dns, Submit: submit}),
+		handlers.Verify: handlers.NewVerify(cfg),
+		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: cfg, Tenant: tenant, States: states,
+			Rules: s.rules, Operators: dns, Submit: submit}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
-			API: cfg.API, DNS: dns, States: states, Rules: s.rules, Places: s.places, NoServers: !s.servers, RequestTimeout: cfg.RequestTimeout, Logger: cfg.Logger,
+			API: cfg.API, DNS: dns, States: states, Rules: s.rules, Places: s.places, NoServers: !s.servers,
+			RequestTimeout: cfg.RequestTimeout, Logger: cfg.Logger,
 		}),
 	}
 }
@@ -208,7 +210,8 @@ func (s *sweepSite) rowOf() tasks.RecheckRow {
 	d, _ := s.sandbox.Domain(org, dom)
 	return tasks.RecheckRow{
 		OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.Host, VerificationTXT: d.TXT,
-		Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use, Prove: s.prove, Tick: s.clock.now().Unix(),
+		Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use, Prove: s.prove,
+		Tick: s.clock.now().Unix(),
 	}
 }
 
@@ -317,7 +320,8 @@ func (s *sweepSite) missed() (tick int64) {
 	verdict, err := s.checked().Check(s.t.Context(), row.VerificationHost, row.VerificationTXT)
 	if err == nil {
 		_, err = s.states.Observe(s.t.Context(), sweep.Observation{
-			DomainID: dom, OrganizationID: org, Domain: row.Domain, Host: row.VerificationHost, TXT: row.VerificationTXT, Tick: row.Tick,
+			DomainID: dom, OrganizationID: org, Domain: row.Domain, Host: row.VerificationHost,
+			TXT: row.VerificationTXT, Tick: row.Tick,
 			Verdict: verdict, Operator: verdict.Operator, FlagOmitted: row.UseForOrganizationDiscovery == nil, At: s.clock.now(),
 		}, s.rules, state, raw)
 	}
@@ -460,7 +464,8 @@ func (s *sweepSite) wantVerdict(what, state, audited string) {
 	last := history[len(history)-1]
 	v, err := handlers.ReadEvidence(last.Verdict)
 	if err != nil || last.What != what || v.State != state || len(v.Said) != 3 || v.Compared.DiscoveryDomainID != dom {
-		s.t.Errorf("the history ends with %q, by the verdict %+v, %v; want %q, by one that is %s", last.What, v, err, what, state)
+		s.t.Errorf("the history ends with %q, by the verdict %+v, %v; want %q, by one that is %s",
+			last.What, v, err, what, state)
 	}
 	if n := strings.Count(s.log.String(), `"msg":"audit","event":"`+audited+`"`); n < 1 || n > 2 {
 		s.t.Errorf("%d audit lines %q, want one, or another one of a second execution", n, audited)

@@ -52,44 +52,48 @@ func sweepScenes() []sweepScene {
 		}
 	}
 	revoked := func(set sweep.Setting, status string, use bool) sweepScene {
-		return sweepScene{name: "revoke " + string(set), set: set, revokes: true, requests: 2, points: 18, begin: ripe(new(true)), end: func(s *sweepSite) {
-			s.wantDomain(status, new(use))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost)
-			if !isRevoked(s.domainState()) {
-				s.t.Errorf("state %+v", s.domainState())
-			}
-			s.wantVerdict("revoked: "+string(set), "absent", "domain revoked: "+string(set))
-			s.wantRow(s.row(0).Result, ledger.Done, string(set)+": ")
-		}}
+		return sweepScene{name: "revoke " + string(set), set: set, revokes: true, requests: 2, points: 18,
+			begin: ripe(new(true)), end: func(s *sweepSite) {
+				s.wantDomain(status, new(use))
+				s.wantNotified(events.DomainAtRisk, events.DomainLost)
+				if !isRevoked(s.domainState()) {
+					s.t.Errorf("state %+v", s.domainState())
+				}
+				s.wantVerdict("revoked: "+string(set), "absent", "domain revoked: "+string(set))
+				s.wantRow(s.row(0).Result, ledger.Done, string(set)+": ")
+			}}
 	}
 	back := func(set sweep.Setting, audited string, omitted bool, points int) sweepScene {
-		return sweepScene{name: fmt.Sprintf("back %s, omitted %t", set, omitted), set: set, requests: 2, points: points, begin: func(s *sweepSite) {
-			s.revoked(new(true))
-			s.publish()
-			if omitted {
-				s.flag(nil)
-			}
-		}, end: func(s *sweepSite) {
-			s.wantDomain("verified", new(true))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
-			if m := s.domainState(); m.Watched() {
-				s.t.Errorf("state %+v", m)
-			}
-			s.wantVerdict("restored", "present", audited)
-		}}
+		return sweepScene{name: fmt.Sprintf("back %s, omitted %t", set, omitted), set: set, requests: 2, points: points,
+			begin: func(s *sweepSite) {
+				s.revoked(new(true))
+				s.publish()
+				if omitted {
+					s.flag(nil)
+				}
+			}, end: func(s *sweepSite) {
+				s.wantDomain("verified", new(true))
+				s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+				if m := s.domainState(); m.Watched() {
+					s.t.Errorf("state %+v", m)
+				}
+				s.wantVerdict("restored", "present", audited)
+			}}
 	}
 	return []sweepScene{
-		{name: "lost", set: sweep.SetPending, requests: 1, points: 10, begin: func(s *sweepSite) { s.due(new(true)) }, end: func(s *sweepSite) {
-			s.wantPatches()
-			s.wantNotified(events.DomainAtRisk, events.DomainLost)
-			s.wantHistory("lost", "sweeps have found it gone", 1)
-			s.wantRow(s.row(0).Result, engine.Lost, "gone since ")
-			if !s.domainState().IsLost() {
-				s.t.Errorf("state %+v", s.domainState())
-			}
-		}},
+		{name: "lost", set: sweep.SetPending, requests: 1, points: 10, begin: func(s *sweepSite) { s.due(new(true)) },
+			end: func(s *sweepSite) {
+				s.wantPatches()
+				s.wantNotified(events.DomainAtRisk, events.DomainLost)
+				s.wantHistory("lost", "sweeps have found it gone", 1)
+				s.wantRow(s.row(0).Result, engine.Lost, "gone since ")
+				if !s.domainState().IsLost() {
+					s.t.Errorf("state %+v", s.domainState())
+				}
+			}},
 		revoked(sweep.Unroute, "verified", false), revoked(sweep.SetPending, "pending", true),
-		back(sweep.Unroute, "domain routed again", false, 26), back(sweep.SetPending, "domain verified", false, 18), back(sweep.SetPending, "domain verified", true, 18),
+		back(sweep.Unroute, "domain routed again", false, 26), back(sweep.SetPending, "domain verified", false, 18),
+		back(sweep.SetPending, "domain verified", true, 18),
 		{name: "omitted", set: sweep.Unroute, revokes: true, requests: 1, points: 10, begin: func(s *sweepSite) {
 			ripe(new(true))(s)
 			s.flag(nil)

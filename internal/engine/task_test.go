@@ -15,7 +15,8 @@ func TestTaskContent(t *testing.T) {
 	run := ledger.Run{ID: "a", Kind: "domain:verify"}
 	seg := ledger.Segment{Run: "a", Incarnation: "0123456789abcdef"}
 	task := engine.NewTask(run, seg, ledger.NewToken(),
-		ledger.ReleasedRow{Row: 0, Content: []byte(`{"verification_txt":"t"}`)}, ledger.ReleasedRow{Row: 1, Content: []byte("!{\xff")})
+		ledger.ReleasedRow{Row: 0, Content: []byte(`{"verification_txt":"t"}`)},
+		ledger.ReleasedRow{Row: 1, Content: []byte("!{\xff")})
 	payload, err := task.Marshal()
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,8 @@ const template = `{"name":"mdl","type":"mdl","dialect":"simplified/1.0","present
 
 // same returns the tenant's template of the row.
 func same(changes ...func(*sandbox.Template)) sandbox.Template {
-	m := sandbox.Template{Name: "mdl", Type: "mdl", Dialect: "simplified/1.0", Claims: map[string]bool{"portrait": true}, WellKnownTrustedIssuers: "aamva"}
+	m := sandbox.Template{Name: "mdl", Type: "mdl", Dialect: "simplified/1.0", Claims: map[string]bool{"portrait": true},
+		WellKnownTrustedIssuers: "aamva"}
 	for _, change := range changes {
 		change(&m)
 	}
@@ -63,7 +64,8 @@ type sabotagedTemplates struct {
 	*saboteur
 }
 
-func (c sabotagedTemplates) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (made apiclient.Template, err error) {
+func (c sabotagedTemplates) CreateTemplate(ctx context.Context,
+	r apiclient.TemplateRequest) (made apiclient.Template, err error) {
 	c.step("POST", func() { made, err = c.templates.CreateTemplate(ctx, r) })
 	return made, err
 }
@@ -271,8 +273,9 @@ func TestTemplateNameTaken(t *testing.T) {
 	}{
 		"same content":          {same(), engine.Unchanged, nil},
 		"a claim that is false": {same(func(m *sandbox.Template) { m.Claims["nationality"] = false }), engine.Unchanged, nil},
-		"another claim":         {same(func(m *sandbox.Template) { m.Claims["nationality"] = true }), engine.Refused, []string{`"mdl"`, "presentation.nationality", "rename"}},
-		"another type":          {same(func(m *sandbox.Template) { m.Type = "other" }), engine.Refused, []string{"type"}},
+		"another claim": {same(func(m *sandbox.Template) { m.Claims["nationality"] = true }), engine.Refused,
+			[]string{`"mdl"`, "presentation.nationality", "rename"}},
+		"another type": {same(func(m *sandbox.Template) { m.Type = "other" }), engine.Refused, []string{"type"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := creating(t, []string{template})
@@ -324,7 +327,8 @@ func TestTemplateTakenButNotListed(t *testing.T) {
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Status: http.StatusConflict, Count: 1})
 	e, _ := s.on(nil)
 	_ = e.ProcessTask(t.Context(), s.release())
-	if note := engine.ParseNote(s.row(0).Checkpoint.Memo); note.Outcome != engine.Transient || !strings.Contains(note.Reason, "does not list it") {
+	if note := engine.ParseNote(s.row(0).Checkpoint.Memo); note.Outcome != engine.Transient ||
+		!strings.Contains(note.Reason, "does not list it") {
 		t.Errorf("note %+v", note)
 	}
 	s.drain(e)
@@ -360,7 +364,8 @@ func TestTemplateRows(t *testing.T) {
 func TestBadTemplateListed(t *testing.T) {
 	t.Parallel()
 	for bad, open := range map[string]bool{
-		`{"name":"other"}`: false, `{"id":"vct_9","name":"other","dialect":7}`: false, `{"name":"mdl"}`: true, `{}`: true, `7`: true,
+		`{"name":"other"}`: false, `{"id":"vct_9","name":"other","dialect":7}`: false,
+		`{"name":"mdl"}`: true, `{}`: true, `7`: true,
 	} {
 		t.Run(bad, func(t *testing.T) {
 			t.Parallel()
@@ -370,7 +375,8 @@ func TestBadTemplateListed(t *testing.T) {
 			_ = e.ProcessTask(t.Context(), s.release())
 			made := s.sandbox.Templates()[0]
 			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, Count: 1, Body: `{"templates":[` + bad +
-				`,{"id":"` + made.ID + `",` + template[1:len(template)-1] + `,"created_at":"` + made.CreatedAt.Format(time.RFC3339) + `"}]}`})
+				`,{"id":"` + made.ID + `",` + template[1:len(template)-1] + `,"created_at":"` +
+				made.CreatedAt.Format(time.RFC3339) + `"}]}`})
 			s.until(e, func() bool { return s.lists() == 1 })
 			if row := s.row(0); (row.Phase != ledger.PhaseSettled) != open {
 				t.Errorf("row %+v", row)
@@ -445,7 +451,8 @@ func TestTemplateStopped(t *testing.T) {
 				e, _ := s.on(nil)
 				if name == "cancel" {
 					s.drain(e)
-					if want := map[bool]ledger.Outcome{true: ledger.Done, false: ledger.Cancelled}[s.posts() > 0]; s.row(0).Result.Outcome != want {
+					if want := map[bool]ledger.Outcome{true: ledger.Done,
+						false: ledger.Cancelled}[s.posts() > 0]; s.row(0).Result.Outcome != want {
 						t.Errorf("%s: row %+v, want %s", sab.acted, s.row(0), want)
 					}
 					return
@@ -470,7 +477,8 @@ func TestStopAfterLostTemplate(t *testing.T) {
 	lose := func(t *testing.T, landed bool) (*creation, *engine.Engine) {
 		t.Parallel()
 		s := creating(t, []string{template}, repeatNames)
-		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropAfter: landed, DropBefore: !landed})
+		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1,
+			DropAfter: landed, DropBefore: !landed})
 		e, _ := s.on(nil)
 		_ = e.ProcessTask(t.Context(), s.release())
 		return s, e
@@ -563,10 +571,12 @@ func TestForgottenIntent(t *testing.T) {
 	landing := make(chan struct{})
 	land := sync.OnceFunc(func() { close(landing) })
 	defer land()
-	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Match: func(sandbox.Request) bool { <-landing; return false }})
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate,
+		Match: func(sandbox.Request) bool { <-landing; return false }})
 	worker, session := s.worker(func(c *engine.Config) {
 		c.Ledger = forgetful{c.Ledger}
-		c.Handlers[handlers.Create] = handlers.NewCreate(handlers.CreateConfig{API: fatal{s.tenant, &request}, RequestTimeout: s.timeout})
+		c.Handlers[handlers.Create] = handlers.NewCreate(handlers.CreateConfig{API: fatal{s.tenant, &request},
+			RequestTimeout: s.timeout})
 	})
 	var life sync.WaitGroup
 	life.Go(func() { s.until(worker, func() bool { return false }) })

@@ -16,7 +16,8 @@ import (
 
 // lose has the tenant lose the answer to the next PATCH, which is carried out or not.
 func (s *site) lose(carriedOut bool) {
-	f := sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Count: 1, DropAfter: carriedOut, DropBefore: !carriedOut}
+	f := sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Count: 1, DropAfter: carriedOut,
+		DropBefore: !carriedOut}
 	s.sandbox.AddFault(f)
 }
 
@@ -98,7 +99,8 @@ func TestPauseDuringPatch(t *testing.T) {
 			s.rest()
 		}
 	}
-	if row, n := s.row(0), count(s.requests(), http.MethodPatch); row.Phase != ledger.PhaseWaiting || row.Intent != nil || n != 1 {
+	if row, n := s.row(0), count(s.requests(), http.MethodPatch); row.Phase != ledger.PhaseWaiting ||
+		row.Intent != nil || n != 1 {
 		t.Errorf("%d PATCHes, row %+v", n, row)
 	}
 	if err := s.Resume(t.Context(), s.run.ID); err != nil {
@@ -134,10 +136,11 @@ func TestUpdateRows(t *testing.T) {
 		row  string
 		want ledger.Outcome
 	}{
-		"verified":       {`{"organization_id":"org_1","discovery_domain_id":"dom_1","status":"verified"}`, engine.Refused},
-		"no change":      {`{"organization_id":"org_1","discovery_domain_id":"dom_1"}`, engine.InvalidRow},
-		"no row":         {`[]`, engine.InvalidRow},
-		"no such domain": {`{"organization_id":"org_1","discovery_domain_id":"dom_1","use_for_organization_discovery":true}`, engine.Refused},
+		"verified":  {`{"organization_id":"org_1","discovery_domain_id":"dom_1","status":"verified"}`, engine.Refused},
+		"no change": {`{"organization_id":"org_1","discovery_domain_id":"dom_1"}`, engine.InvalidRow},
+		"no row":    {`[]`, engine.InvalidRow},
+		"no such domain": {`{"organization_id":"org_1","discovery_domain_id":"dom_1","use_for_organization_discovery":true}`,
+			engine.Refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -252,7 +255,8 @@ func TestUpdateStaleRead(t *testing.T) {
 	s.lose(true)
 	s.step()
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Status: http.StatusBadRequest})
-	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3, Wrong: func(d *sandbox.Domain) { d.Status = "verified" }})
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
+		Wrong: func(d *sandbox.Domain) { d.Status = "verified" }})
 	s.wantResult(ledger.Done, "")
 	s.wantRequests("GET", "PATCH", "GET", "GET", "GET", "PATCH", "GET")
 }
@@ -303,7 +307,8 @@ func TestStopWhileWaitingForPermit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			d := s.sandbox.AddDomain(org, sandbox.Domain{Use: new(true)})
-			s.submit(handlers.Update, `{"organization_id":"org_1","discovery_domain_id":"`+d.ID+`","use_for_organization_discovery":false}`)
+			s.submit(handlers.Update, `{"organization_id":"org_1","discovery_domain_id":"`+d.ID+
+				`","use_for_organization_discovery":false}`)
 			var e *engine.Engine
 			client, err := apiclient.New(apiclient.Config{
 				BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())),

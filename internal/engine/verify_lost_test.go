@@ -313,7 +313,8 @@ func TestVerifyFencedReverts(t *testing.T) {
 		t.Errorf("result %+v", r)
 	}
 	s.wantStatus("pending")
-	if !contains(log.String(), "level=ERROR") || !contains(log.String(), "was not proven") || !contains(log.String(), "discovery_domain_id="+dom) {
+	if !contains(log.String(), "level=ERROR") || !contains(log.String(), "was not proven") ||
+		!contains(log.String(), "discovery_domain_id="+dom) {
 		t.Errorf("log %s, want the revert in it", &log)
 	}
 	writes := s.writes()
@@ -592,7 +593,8 @@ func TestVerifyLandsLate(t *testing.T) {
 func TestVerifyNeverSent(t *testing.T) {
 	s := newVerifySite(t)
 	d := s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Status: http.StatusForbidden, Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope","errorCode":"insufficient_scope"}`})
+	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Status: http.StatusForbidden,
+		Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope","errorCode":"insufficient_scope"}`})
 	s.verify()
 	s.step()
 	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady {
@@ -613,10 +615,12 @@ func TestVerifyRefusedAfterLost(t *testing.T) {
 			s := newVerifySite(t)
 			s.domain(sandbox.Domain{Use: new(false)}, true)
 			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: landed, DropBefore: !landed})
-			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Status: http.StatusBadRequest, Count: 2})
+			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain,
+				Status: http.StatusBadRequest, Count: 2})
 			s.verify()
 			s.step()
-			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2, Wrong: func(d *sandbox.Domain) { d.Status = "pending" }})
+			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2,
+				Wrong: func(d *sandbox.Domain) { d.Status = "pending" }})
 			s.wantResult(ledger.Done, "")
 			s.wantStatus("verified")
 		})

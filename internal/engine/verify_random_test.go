@@ -61,7 +61,8 @@ func (s *verifySite) disturb(r *rand.Rand, d *sandbox.Domain) string {
 		s.clock.advance(time.Duration(r.IntN(20)) * time.Second)
 		return "time passes"
 	case 4, 5:
-		f := []sandbox.Fault{{DropAfter: true}, {DropBefore: true}, {Status: 503}, {Status: 503, Handled: true}, {Status: 429}, {Truncate: true}}[r.IntN(6)]
+		f := []sandbox.Fault{{DropAfter: true}, {DropBefore: true}, {Status: 503}, {Status: 503, Handled: true},
+			{Status: 429}, {Truncate: true}}[r.IntN(6)]
 		s.fail([]string{sandbox.OpUpdateDiscoveryDomain, sandbox.OpGetDiscoveryDomain}[r.IntN(2)], f)
 		return fmt.Sprintf("fault %+v", f)
 	case 6:

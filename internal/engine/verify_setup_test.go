@@ -55,7 +55,8 @@ type timed struct {
 	after         time.Duration
 }
 
-func (l *timed) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (ledger.Begun, error) {
+func (l *timed) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
+	rows ...ledger.Row) (ledger.Begun, error) {
 	b, err := l.Ledger.Begin(ctx, seg, e, rows...)
 	b.Now = b.Now.Add(l.clock.ahead())
 	for i := range b.Rows {
@@ -69,7 +70,8 @@ func (l *timed) Begin(ctx context.Context, seg ledger.Segment, e ledger.Executio
 	return b, err
 }
 
-func (l *timed) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte, rows ...ledger.Row) (ledger.Receipt, error) {
+func (l *timed) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte,
+	rows ...ledger.Row) (ledger.Receipt, error) {
 	r, err := l.Ledger.Intend(ctx, seg, n, intent, rows...)
 	if err == nil && r.Statuses[0] == ledger.RowWritten {
 		l.intent = l.clock.ahead()
@@ -77,7 +79,8 @@ func (l *timed) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, 
 	return r, err
 }
 
-func (l *timed) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+func (l *timed) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (ledger.Receipt, error) {
 	after, stays := time.Duration(0), true
 	switch e := ends[0].Ending.(type) {
 	case ledger.Waiting:
@@ -120,32 +123,38 @@ func (p *probe) around(call string, f func()) {
 	p.on("after " + call)
 }
 
-func (p *probe) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (b ledger.Begun, err error) {
+func (p *probe) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
+	rows ...ledger.Row) (b ledger.Begun, err error) {
 	p.around("begin", func() { b, err = p.Ledger.Begin(ctx, seg, e, rows...) })
 	return b, err
 }
 
-func (p *probe) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte, rows ...ledger.Row) (r ledger.Receipt, err error) {
+func (p *probe) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte,
+	rows ...ledger.Row) (r ledger.Receipt, err error) {
 	p.around("intend", func() { r, err = p.Ledger.Intend(ctx, seg, n, intent, rows...) })
 	return r, err
 }
 
-func (p *probe) Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce, rows ...ledger.Row) (r ledger.Receipt, err error) {
+func (p *probe) Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	rows ...ledger.Row) (r ledger.Receipt, err error) {
 	p.around("withdraw", func() { r, err = p.Ledger.Withdraw(ctx, seg, n, rows...) })
 	return r, err
 }
 
-func (p *probe) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (r ledger.Receipt, err error) {
+func (p *probe) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (r ledger.Receipt, err error) {
 	p.around("end", func() { r, err = p.Ledger.End(ctx, seg, n, ends...) })
 	return r, err
 }
 
-func (p *probe) DiscoveryDomain(ctx context.Context, organization, domain string) (d apiclient.DiscoveryDomain, err error) {
+func (p *probe) DiscoveryDomain(ctx context.Context,
+	organization, domain string) (d apiclient.DiscoveryDomain, err error) {
 	p.around("GET", func() { d, err = p.api.DiscoveryDomain(ctx, organization, domain) })
 	return d, err
 }
 
-func (p *probe) UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
+func (p *probe) UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
+	u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
 	p.around("PATCH", func() { d, err = p.api.UpdateDiscoveryDomain(ctx, organization, domain, u) })
 	return d, err
 }
@@ -210,7 +219,8 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	}
 	t.Cleanup(client.CloseIdle)
 	rdb := redistest.New(t)
-	s := &verifySite{clock: c, on: func(string) {}, site: &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: client}}
+	s := &verifySite{clock: c, on: func(string) {}, site: &site{Ledger: ledger.New(rdb), t: t, rdb: rdb,
+		sandbox: sb, api: client}}
 	s.timed = &timed{Ledger: s.Ledger, clock: c}
 	s.config = handlers.VerifyConfig{
 		API: client, DNS: s.checker(), Line: &s.line, RequestTimeout: 30 * time.Second,
@@ -446,7 +456,8 @@ func (s *verifySite) takeBack(session ledger.SessionID) {
 	}
 	for _, set := range []string{"check", "ready", "intended_check", "intended_ready"} {
 		key := "orgops:v2:{" + string(s.run.Incarnation) + ".0}:" + set
-		if err := s.rdb.ZAddXX(s.t.Context(), key, redis.Z{Score: float64(r.Now.UnixMilli()), Member: "0"}).Err(); err != nil {
+		if err := s.rdb.ZAddXX(s.t.Context(), key, redis.Z{Score: float64(r.Now.UnixMilli()),
+			Member: "0"}).Err(); err != nil {
 			s.t.Fatal(err)
 		}
 	}

@@ -28,7 +28,8 @@ func (d looking) Check(_ context.Context, host, _ string) (dnscheck.Verdict, err
 // dueAtOnce has rows that wait be due at once.
 type dueAtOnce struct{ engine.Ledger }
 
-func (l dueAtOnce) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+func (l dueAtOnce) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (ledger.Receipt, error) {
 	for i, e := range ends {
 		if w, ok := e.Ending.(ledger.Waiting); ok {
 			w.After = 0
@@ -44,7 +45,8 @@ func TestVerifySlowPlaces(t *testing.T) {
 	s := newVerifySite(t)
 	const slow = 4
 	for i := range slow + 1 {
-		s.sandbox.AddDomain(org, sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example", i), Host: fmt.Sprintf("_ss.d%d.example", i), TXT: "t"})
+		s.sandbox.AddDomain(org, sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example", i),
+			Host: fmt.Sprintf("_ss.d%d.example", i), TXT: "t"})
 	}
 	var mu sync.Mutex
 	var asked []string
@@ -72,7 +74,8 @@ func TestVerifySlowPlaces(t *testing.T) {
 	}
 	s.submit(handlers.Verify, rows...)
 	worker, _ := s.site.worker(func(c *engine.Config) {
-		c.Ledger, c.Handlers = dueAtOnce{s.Ledger}, map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(s.config)}
+		c.Ledger, c.Handlers = dueAtOnce{s.Ledger},
+			map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(s.config)}
 	})
 	// round begins an execution of each row, all at once.
 	round := func() (ended chan struct{}) {
@@ -115,7 +118,8 @@ func TestVerifyPlaces(t *testing.T) {
 	s := newVerifySite(t)
 	rows := make([]string, 2)
 	for i := range rows {
-		s.sandbox.AddDomain(org, sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example", i), Host: fmt.Sprintf("_ss.d%d.example", i), TXT: "t"})
+		s.sandbox.AddDomain(org, sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example", i),
+			Host: fmt.Sprintf("_ss.d%d.example", i), TXT: "t"})
 		rows[i] = fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":"ord_%d"}`, org, i)
 	}
 	asked, hold := make(chan string, len(rows)), make(chan struct{})
@@ -143,7 +147,8 @@ func TestVerifyPlaces(t *testing.T) {
 	state := s.row(1)
 	note := engine.ParseNote(state.Checkpoint.Memo)
 	open, err := handlers.ReadOpenVerify(note.Memo)
-	if err != nil || state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 || note.Outcome != engine.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {
+	if err != nil || state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 ||
+		note.Outcome != engine.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {
 		t.Errorf("%+v, note %+v, record %+v, %v", state, note, open.Record, err)
 	}
 	if len(asked) > 0 {

@@ -92,7 +92,8 @@ func TestVerifyReady(t *testing.T) {
 	s.line = line(2 * time.Second)
 	s.verify()
 	s.step()
-	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 || s.timed.after != 0 {
+	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Stage != ledger.StageReady ||
+		row.Checkpoint.Attempts != 0 || s.timed.after != 0 {
 		t.Errorf("row %+v, due after %v", row, s.timed.after)
 	}
 	s.wantRequests("GET")
@@ -131,7 +132,8 @@ func TestVerifyStaleRecord(t *testing.T) {
 	s.domain(sandbox.Domain{}, true)
 	wait := time.Minute
 	gate := slowGate{func() { s.engine.Pass(wait) }}
-	client, err := apiclient.New(apiclient.Config{BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())), Gate: gate})
+	client, err := apiclient.New(apiclient.Config{BaseURL: s.sandbox.BaseURL(),
+		Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())), Gate: gate})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +141,8 @@ func TestVerifyStaleRecord(t *testing.T) {
 	s.config.API = client
 	s.verify(s.listed(time.Second))
 	s.step()
-	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 || len(s.requests()) != 0 {
+	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 ||
+		len(s.requests()) != 0 {
 		t.Errorf("requests %v, row %+v", s.requests(), row)
 	}
 	s.clock.advance(wait)
@@ -188,15 +191,22 @@ func TestVerifyRefuses(t *testing.T) {
 		detail string
 		young  bool // refused by a second read only
 	}{
-		{name: "a host outside the domain", domain: sandbox.Domain{Domain: "shop.example", Host: "_ss.elsewhere.example"}, detail: "not below its domain"},
-		{name: "a suffix of a label", domain: sandbox.Domain{Domain: "shop.example", Host: "_ss.notshop.example"}, detail: "not below its domain"},
+		{name: "a host outside the domain", domain: sandbox.Domain{Domain: "shop.example", Host: "_ss.elsewhere.example"},
+			detail: "not below its domain"},
+		{name: "a suffix of a label", domain: sandbox.Domain{Domain: "shop.example", Host: "_ss.notshop.example"},
+			detail: "not below its domain"},
 		{name: "a public suffix", domain: sandbox.Domain{Domain: "co.uk", Host: "_ss.co.uk"}, detail: "is a public suffix"},
-		{name: "an address", domain: sandbox.Domain{Domain: "192.0.2.1", Host: "_ss.shop.example"}, detail: "is an IP address"},
-		{name: "a public suffix in another script", domain: sandbox.Domain{Domain: "xn--gmqw5a.xn--j6w193g", Host: "_ss.xn--gmqw5a.xn--j6w193g"}, detail: "is a public suffix"},
-		{name: "a public suffix by a wildcard", domain: sandbox.Domain{Domain: "foo.ck", Host: "_ss.foo.ck"}, detail: "is a public suffix"},
-		{name: "a malformed label", domain: sandbox.Domain{Domain: "xn--0.example", Host: "_ss.xn--0.example"}, detail: `"xn--0"`},
+		{name: "an address", domain: sandbox.Domain{Domain: "192.0.2.1", Host: "_ss.shop.example"},
+			detail: "is an IP address"},
+		{name: "a public suffix in another script", domain: sandbox.Domain{Domain: "xn--gmqw5a.xn--j6w193g",
+			Host: "_ss.xn--gmqw5a.xn--j6w193g"}, detail: "is a public suffix"},
+		{name: "a public suffix by a wildcard", domain: sandbox.Domain{Domain: "foo.ck", Host: "_ss.foo.ck"},
+			detail: "is a public suffix"},
+		{name: "a malformed label", domain: sandbox.Domain{Domain: "xn--0.example", Host: "_ss.xn--0.example"},
+			detail: `"xn--0"`},
 		{name: "one label", domain: sandbox.Domain{Domain: "com", Host: "_ss.shop.com"}, detail: "one label"},
-		{name: "a name without public DNS", domain: sandbox.Domain{Domain: "shop.invalid", Host: "_ss.shop.example"}, detail: "public DNS does not serve"},
+		{name: "a name without public DNS", domain: sandbox.Domain{Domain: "shop.invalid", Host: "_ss.shop.example"},
+			detail: "public DNS does not serve"},
 		{name: "another token", claim: [2]string{"", "mine"}, detail: "verification_txt", young: true},
 		{name: "another host", claim: [2]string{"_ss.mine.example", ""}, detail: "verification_host", young: true},
 		{name: "both", claim: [2]string{"_ss.mine.example", "mine"}, detail: "verification_txt", young: true},
@@ -238,7 +248,8 @@ func TestVerifyRows(t *testing.T) {
 		s.wantResult(ledger.Done, "")
 	})
 	t.Run("malformed", func(t *testing.T) {
-		for _, content := range []string{`[]`, `{}`, `{"organization_id":"org_1"}`, `{"organization_id":"org_1","discovery_domain_id":"` + dom + `","verification_host":"a b"}`,
+		for _, content := range []string{`[]`, `{}`, `{"organization_id":"org_1"}`,
+			`{"organization_id":"org_1","discovery_domain_id":"` + dom + `","verification_host":"a b"}`,
 			`{"organization_id":"org_1","discovery_domain_id":"` + dom + `","orgops_listed":{"id":"dom_2"}}`} {
 			t.Run(content, func(t *testing.T) {
 				s := newVerifySite(t)
@@ -324,8 +335,10 @@ func TestVerifyExpires(t *testing.T) {
 		detail string
 	}{
 		{"nothing there", func(*verifySite, sandbox.Domain) {}, 0, giveUp, "does not exist"},
-		{"another value", func(s *verifySite, d sandbox.Domain) { s.sandbox.SetTXT(d.Host, "another") }, 0, giveUp, `"another"`},
-		{"no answer", func(s *verifySite, d sandbox.Domain) { s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, -1) }, 0, giveUp + 24*time.Hour, "SERVFAIL"},
+		{"another value", func(s *verifySite, d sandbox.Domain) { s.sandbox.SetTXT(d.Host, "another") },
+			0, giveUp, `"another"`},
+		{"no answer", func(s *verifySite, d sandbox.Domain) { s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, -1) }, 0,
+			giveUp + 24*time.Hour, "SERVFAIL"},
 		{"checked late", func(*verifySite, sandbox.Domain) {}, giveUp / 2, giveUp, "does not exist"},
 		{"first checked when its time is up", func(*verifySite, sandbox.Domain) {}, 2 * giveUp, 3 * giveUp, "does not exist"},
 	} {
@@ -476,7 +489,8 @@ func TestVerifyTokenGone(t *testing.T) {
 	s.verify()
 	s.step()
 	row := s.row(0)
-	if e := s.state().Evidence; row.Checkpoint.Stage != ledger.StageCheck || e == nil || !contains(e.Sentence, `"gone"`) || s.timed.after < 10*time.Second {
+	if e := s.state().Evidence; row.Checkpoint.Stage != ledger.StageCheck || e == nil || !contains(e.Sentence, `"gone"`) ||
+		s.timed.after < 10*time.Second {
 		t.Errorf("row %+v, state %+v, due after %v", row, s.state(), s.timed.after)
 	}
 	s.wantRequests("GET")
@@ -525,7 +539,8 @@ func TestNoReadScope(t *testing.T) {
 			for range 3 {
 				s.step()
 				r := s.row(0)
-				if note := engine.ParseNote(r.Checkpoint.Memo); r.Phase != ledger.PhaseWaiting || r.Checkpoint.Attempts != 0 || note.Outcome != engine.Blocked {
+				if note := engine.ParseNote(r.Checkpoint.Memo); r.Phase != ledger.PhaseWaiting || r.Checkpoint.Attempts != 0 ||
+					note.Outcome != engine.Blocked {
 					t.Errorf("row %+v, note %+v", r, note)
 				}
 			}
@@ -545,7 +560,8 @@ func TestVerifyAudit(t *testing.T) {
 	d := s.domain(sandbox.Domain{}, true)
 	s.verify()
 	s.wantResult(ledger.Done, "")
-	for _, part := range []string{"msg=audit", `event="domain verified"`, "organization_id=" + org, "domain=" + d.Domain, "basis=resolvers", "quorum=2", "perspectives=[default]", "operators="} {
+	for _, part := range []string{"msg=audit", `event="domain verified"`, "organization_id=" + org, "domain=" + d.Domain,
+		"basis=resolvers", "quorum=2", "perspectives=[default]", "operators="} {
 		if !contains(log.String(), part) {
 			t.Errorf("the log has no %s: %s", part, &log)
 		}
@@ -563,7 +579,8 @@ func TestVerifyMemo(t *testing.T) {
 	if r := state.Record; r == nil || r.Domain != d.Domain || r.Host != d.Host || r.TXT != d.TXT {
 		t.Errorf("record %+v", r)
 	}
-	if e := state.Evidence; e == nil || e.State != "absent" || len(e.Said) < 2 || !slices.Equal(e.Said[0].Values, []string{`"v=other"`, `"v=more\a"`}) {
+	if e := state.Evidence; e == nil || e.State != "absent" || len(e.Said) < 2 ||
+		!slices.Equal(e.Said[0].Values, []string{`"v=other"`, `"v=more\a"`}) {
 		t.Errorf("evidence %+v", e)
 	}
 	note := engine.ParseNote(s.row(0).Checkpoint.Memo)

@@ -24,9 +24,11 @@ const (
 	DomainVerified = "domain.verified" // a domain was proven and marked verified
 	DomainExpired  = "domain.expired"  // the token of a domain did not appear in time
 	DomainAtRisk   = "domain.at_risk"  // a sweep did not find the token of a verified domain for the first time
-	DomainLost     = "domain.lost"     // the token of a verified domain was gone for the whole grace period; nothing was changed
-	DomainFound    = "domain.found"    // the token of such a domain is there again; action names the revocation that was undone, if any
-	RunFinished    = "run.finished"    // all rows of a run are settled
+	// the token of a verified domain was gone for the whole grace period; nothing was changed
+	DomainLost = "domain.lost"
+	// the token of such a domain is there again; action names the revocation that was undone, if any
+	DomainFound = "domain.found"
+	RunFinished = "run.finished" // all rows of a run are settled
 )
 
 // Types lists all types of events.
@@ -46,7 +48,8 @@ type Data struct {
 	Tick              int64     `json:"tick,omitempty"`                // of the sweep, a Unix second
 	Reason            string    `json:"reason,omitempty"`              // for people
 	Since             time.Time `json:"since,omitzero"`                // when the token was first seen to be gone
-	Action            string    `json:"action,omitempty"`              // the revocation that was undone: unroute or pending
+	// the revocation that was undone: unroute or pending
+	Action string `json:"action,omitempty"`
 
 	Kind   string           `json:"kind,omitempty"`   // of a run
 	Counts map[string]int64 `json:"counts,omitempty"` // of a run: rows by outcome

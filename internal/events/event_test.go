@@ -22,15 +22,22 @@ func lost() events.Event {
 }
 
 func TestDocument(t *testing.T) {
-	ended := events.Event{ID: "run-r1-1795309323", Type: events.RunFinished, At: at.In(time.FixedZone("", 3600)), Data: events.Data{
-		Tenant: "acme", Run: "r1", Kind: "domain:verify", Counts: map[string]int64{"failed": 1, "done": 2},
-	}}
+	ended := events.Event{ID: "run-r1-1795309323", Type: events.RunFinished,
+		At: at.In(time.FixedZone("", 3600)), Data: events.Data{
+			Tenant: "acme", Run: "r1", Kind: "domain:verify", Counts: map[string]int64{"failed": 1, "done": 2},
+		}}
 	for _, test := range []struct {
 		event events.Event
 		want  string
 	}{
-		{lost(), `{"type":"domain.lost","timestamp":"2026-11-22T01:02:03Z","data":{"tenant":"acme","organization_id":"org_1","discovery_domain_id":"ord_1","domain":"example.com","tick":1795309200,"reason":"no TXT record","since":"2026-11-15T01:02:03Z","action":"pending"}}`},
-		{ended, `{"type":"run.finished","timestamp":"2026-11-22T01:02:03Z","data":{"tenant":"acme","run":"r1","kind":"domain:verify","counts":{"done":2,"failed":1}}}`},
+		{
+			lost(),
+			`{"type":"domain.lost","timestamp":"2026-11-22T01:02:03Z","data":{"tenant":"acme","organization_id":"org_1","discovery_domain_id":"ord_1","domain":"example.com","tick":1795309200,"reason":"no TXT record","since":"2026-11-15T01:02:03Z","action":"pending"}}`,
+		},
+		{
+			ended,
+			`{"type":"run.finished","timestamp":"2026-11-22T01:02:03Z","data":{"tenant":"acme","run":"r1","kind":"domain:verify","counts":{"done":2,"failed":1}}}`,
+		},
 	} {
 		got, err := test.event.Document()
 		if diff := cmp.Diff(test.want, string(got)); diff != "" || err != nil {
@@ -55,7 +62,8 @@ func TestLog(t *testing.T) {
 		t.Errorf("line (-want +got):\n%s", diff)
 	}
 	log.Reset()
-	events.Event{ID: "x", Type: events.RunFinished, Data: events.Data{Tenant: "acme", Run: "r1", Kind: "client:remove", Counts: map[string]int64{"done": 2}}}.Log(t.Context(), logger(&log))
+	events.Event{ID: "x", Type: events.RunFinished, Data: events.Data{Tenant: "acme", Run: "r1", Kind: "client:remove",
+		Counts: map[string]int64{"done": 2}}}.Log(t.Context(), logger(&log))
 	if want := "level=INFO msg=event event=run.finished id=x tenant=acme run=r1 kind=client:remove counts=map[done:2]\n"; log.String() != want {
 		t.Errorf("line %s, want %s", log.String(), want)
 	}
@@ -88,10 +96,12 @@ func logger(log *strings.Builder) *slog.Logger {
 // TestDocumentsStaySmall: 20 KiB are enough for any text of a stranger.
 func TestDocumentsStaySmall(t *testing.T) {
 	for name, text := range map[string]string{
-		"long": strings.Repeat("ä", 20000), "control characters": strings.Repeat("\x00", 20000), "astral": strings.Repeat("\U0001F511", 20000), "no UTF-8": strings.Repeat("\xff", 20000),
+		"long": strings.Repeat("ä", 20000), "control characters": strings.Repeat("\x00", 20000),
+		"astral": strings.Repeat("\U0001F511", 20000), "no UTF-8": strings.Repeat("\xff", 20000),
 	} {
 		body, err := events.Event{ID: "x", Type: events.DomainLost, At: at, Data: events.Data{
-			Tenant: "acme", OrganizationID: text, DiscoveryDomainID: text, Domain: text, Run: text, Reason: text, Action: text, Kind: text, Counts: map[string]int64{"done": 1},
+			Tenant: "acme", OrganizationID: text, DiscoveryDomainID: text, Domain: text, Run: text, Reason: text, Action: text,
+			Kind: text, Counts: map[string]int64{"done": 1},
 		}}.Document()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

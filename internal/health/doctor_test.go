@@ -24,16 +24,21 @@ func TestScopes(t *testing.T) {
 		scopes string
 		want   []string
 	}{
-		{"all", health.Needs{Sweep: true, Acts: true}, domains + templates + "delete:organization_clients read:organizations", nil},
+		{
+			"all", health.Needs{Sweep: true, Acts: true},
+			domains + templates + "delete:organization_clients read:organizations", nil,
+		},
 		{"a kind is not meant", health.Needs{}, domains + templates + "read:organizations", []string{
 			"warning  : the token has no delete:organization_clients: clients remove would be held back -> grant the client delete:organization_clients, if that is meant to be done"}},
-		{"half of a kind", health.Needs{}, domains + "delete:organization_clients create:vdcs_templates read:organizations", []string{
-			"wrong    : the token has no read:vdcs_templates: templates create would be held back -> grant the client read:vdcs_templates"}},
+		{"half of a kind", health.Needs{},
+			domains + "delete:organization_clients create:vdcs_templates read:organizations", []string{
+				"wrong    : the token has no read:vdcs_templates: templates create would be held back -> grant the client read:vdcs_templates"}},
 		{"organizations cannot be listed", health.Needs{}, domains + templates + "delete:organization_clients", []string{
 			"warning  : the token has no read:organizations: domains verify --pending and domains sweep would be held back -> grant the client read:organizations, if that is meant to be done"}},
-		{"records are not read", health.Needs{}, "update:organization_discovery_domains delete:organization_clients read:organizations " + templates, []string{
-			"wrong    : the token has no read:organization_discovery_domains: domains verify and domains update would be held back -> grant the client read:organization_discovery_domains",
-			"warning  : the token has no read:organization_discovery_domains: domains verify --pending and domains sweep would be held back -> grant the client read:organization_discovery_domains, if that is meant to be done"}},
+		{"records are not read", health.Needs{},
+			"update:organization_discovery_domains delete:organization_clients read:organizations " + templates, []string{
+				"wrong    : the token has no read:organization_discovery_domains: domains verify and domains update would be held back -> grant the client read:organization_discovery_domains",
+				"warning  : the token has no read:organization_discovery_domains: domains verify --pending and domains sweep would be held back -> grant the client read:organization_discovery_domains, if that is meant to be done"}},
 		{"sweeps by command alone", health.Needs{}, "read:organizations read:organization_discovery_domains", []string{
 			"wrong    : the token has no update:organization_discovery_domains: domains verify and domains update would be held back -> grant the client update:organization_discovery_domains",
 			"warning  : the token has no delete:organization_clients: clients remove would be held back -> grant the client delete:organization_clients, if that is meant to be done",
@@ -52,7 +57,8 @@ func TestScopes(t *testing.T) {
 			}
 		})
 	}
-	if got := complaints(health.Needs{}.Test(nil)); len(got) != 1 || !strings.HasPrefix(got[0], "warning  : unknown scopes") {
+	if got := complaints(health.Needs{}.Test(nil)); len(got) != 1 ||
+		!strings.HasPrefix(got[0], "warning  : unknown scopes") {
 		t.Errorf("not told: %q", got)
 	}
 }
@@ -78,19 +84,30 @@ func TestResolvers(t *testing.T) {
 		want   []string
 	}{
 		{"good", 2, []dnscheck.Examination{good("1.1.1.1"), good("8.8.8.8"), good("9.9.9.9")}, []string{onePlace}},
-		{"two perspectives", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")), in("us", good("10.0.0.2")), good("8.8.8.8")}, nil},
-		{"one perspective is left", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")), in("eu", good("10.0.0.2")), in("us", bad(good("10.0.0.3"), silent))}, []string{
+		{
+			"two perspectives", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")),
+				in("us", good("10.0.0.2")), good("8.8.8.8")}, nil,
+		},
+		{"one perspective is left", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")), in("eu", good("10.0.0.2")),
+			in("us", bad(good("10.0.0.3"), silent))}, []string{
 			"wrong    : resolver 10.0.0.3:53 does not answer: no answer -> check that this machine reaches it, or name another by --resolvers",
 			"wrong    : 2 of 3 resolvers are usable, in eu, and a proof needs 2 of two perspectives -> nothing can be proven"}},
-		{"in the clear", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.InTheClear = true }), good("8.8.8.8"), good("9.9.9.9")}, []string{
+		{"in the clear", 2, []dnscheck.Examination{
+			bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.InTheClear = true }), good("8.8.8.8"), good("9.9.9.9"),
+		}, []string{
 			"warning  : resolver 1.1.1.1:53 is queried without encryption: whoever is on the path to it can forge its answers -> name it by https://", onePlace}},
-		{"port 443 is closed", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "https", errors.New("i/o timeout") }), good("8.8.8.8"), good("9.9.9.9")}, []string{
+		{"port 443 is closed", 2, []dnscheck.Examination{
+			bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "https", errors.New("i/o timeout") }),
+			good("8.8.8.8"), good("9.9.9.9"),
+		}, []string{
 			"wrong    : resolver 1.1.1.1:53 does not answer: i/o timeout -> let TCP to port 443 out, or name another by --resolvers", onePlace}},
 		{"another server answers over TLS", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) {
 			e.Transport, e.Err = "https", fmt.Errorf("%w: valid for proxy.example", dnscheck.ErrCertificate)
 		}), good("8.8.8.8"), good("9.9.9.9")}, []string{
 			"wrong    : resolver 1.1.1.1:53 does not answer: the resolver's certificate is not valid: valid for proxy.example -> exempt this connection from TLS inspection, or correct the name after its #, or name another by --resolvers", onePlace}},
-		{"too few", 2, []dnscheck.Examination{good("1.1.1.1"), bad(good("8.8.8.8"), func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }), bad(good("9.9.9.9"), func(e *dnscheck.Examination) { e.Lies = "it has 1 records" })}, []string{
+		{"too few", 2, []dnscheck.Examination{good("1.1.1.1"),
+			bad(good("8.8.8.8"), func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }),
+			bad(good("9.9.9.9"), func(e *dnscheck.Examination) { e.Lies = "it has 1 records" })}, []string{
 			"wrong    : resolver 8.8.8.8:53 does not answer: no answer -> check that this machine reaches it, or name another by --resolvers",
 			"wrong    : resolver 9.9.9.9:53 answers for names that do not exist: it has 1 records -> name another by --resolvers",
 			onePlace,
@@ -108,7 +125,8 @@ func TestOperatorsAreNamed(t *testing.T) {
 	use := func(name, operator, perspective string) dnscheck.Examination {
 		return dnscheck.Examination{Name: name, Operator: operator, Perspective: perspective, EDNS: true, Validates: true}
 	}
-	found := health.Resolvers([]dnscheck.Examination{use("1.1.1.1:53", "Cloudflare", "default"), use("10.0.0.1:53", "example.com", "eu"), use("10.0.0.2:53", "example.com", "us")}, 2)
+	found := health.Resolvers([]dnscheck.Examination{use("1.1.1.1:53", "Cloudflare", "default"),
+		use("10.0.0.1:53", "example.com", "eu"), use("10.0.0.2:53", "example.com", "us")}, 2)
 	const want = "3 of 3 resolvers are usable, in default, eu, us, a proof needs 2 of two perspectives; their operators: Cloudflare, example.com"
 	if len(found) != 1 || found[0].Level != health.OK || found[0].Text != want {
 		t.Errorf("got %+v, want %s", found, want)
@@ -124,7 +142,9 @@ func TestOutward(t *testing.T) {
 		"does not answer over TCP": {Server: "a", TCP: no},
 	} {
 		got := complaints(health.Outward(o, dnscheck.ModeAuto, nil, 2))
-		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0], want) || !strings.Contains(got[0], "--dns-mode resolvers")) {
+		if want == "" && len(got) > 0 ||
+			want != "" && (len(got) != 1 || !strings.Contains(got[0], want) ||
+				!strings.Contains(got[0], "--dns-mode resolvers")) {
 			t.Errorf("%+v: %q, want %q", o, got, want)
 		}
 	}
@@ -142,15 +162,19 @@ func TestPort53Closed(t *testing.T) {
 		all  []dnscheck.Examination
 		want string
 	}{
-		{"resolvers over HTTPS", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "default"), over("https", "default"), over("udp", "default")},
+		{"resolvers over HTTPS", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "default"), over("https", "default"),
+			over("udp", "default")},
 			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over HTTPS alone, of which a proof needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
-		{"one over HTTPS is silent", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "default"), silent, over("udp", "default")},
+		{"one over HTTPS is silent", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "default"), silent,
+			over("udp", "default")},
 			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 1 resolvers over HTTPS are usable, and a proof without name servers needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by https://"},
-		{"those over HTTPS are in one perspective", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "eu"), over("https", "eu"), over("udp", "us")},
+		{"those over HTTPS are in one perspective", dnscheck.ModeAuto,
+			[]dnscheck.Examination{over("https", "eu"), over("https", "eu"), over("udp", "us")},
 			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 2 resolvers over HTTPS are usable, in eu, and a proof without name servers needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by https://"},
 		{"those over HTTPS are in two", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "eu"), over("https", "us")},
 			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over HTTPS alone, in eu, us, of which a proof needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
-		{"never by the resolvers alone", dnscheck.ModeAuthority, []dnscheck.Examination{over("https", "default"), over("https", "default")},
+		{"never by the resolvers alone", dnscheck.ModeAuthority,
+			[]dnscheck.Examination{over("https", "default"), over("https", "default")},
 			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: --dns-mode authority never goes by the resolvers alone -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -172,7 +196,8 @@ func TestMachine(t *testing.T) {
 		"warning  machine: 1024 files may be open at a time, and 2 tenants may need more -> raise it to 3000 (LimitNOFILE= or ulimit -n)",
 		"warning  machine: memory is limited to 512 MiB, and Go does not know: it may be killed rather than tidy up -> set GOMEMLIMIT=460MiB",
 	}
-	if diff := cmp.Diff(want, complaints(health.Limits{OpenFiles: 1024, Memory: 512 << 20, GoMemory: math.MaxInt64, Procs: 2}.Test(2))); diff != "" {
+	if diff := cmp.Diff(want, complaints(health.Limits{OpenFiles: 1024, Memory: 512 << 20, GoMemory: math.MaxInt64,
+		Procs: 2}.Test(2))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -198,7 +223,11 @@ func TestFiles(t *testing.T) {
 		t.Errorf("its directory lets nobody in: got %v", got)
 	}
 	mode(dir, 0o755)
-	want := []string{"warning  machine: secret file " + path + " may be read by every user of this machine (-rw-r--r--) -> have it owned by the worker's user, and then chmod o= " + path}
+	want := []string{
+		"warning  machine: secret file " + path +
+			" may be read by every user of this machine (-rw-r--r--) -> have it owned by the worker's user, and then chmod o= " +
+			path,
+	}
 	if diff := cmp.Diff(want, complaints(health.Files([]string{path}))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

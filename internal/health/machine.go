@@ -24,7 +24,8 @@ func Files(paths []string) []Finding {
 			continue
 		}
 		if info.Mode()&0o004 != 0 && !closedToOthers(filepath.Dir(path)) {
-			found = append(found, warn("have it owned by the worker's user, and then chmod o= "+path, "secret file %s may be read by every user of this machine (%s)", path, info.Mode().Perm()))
+			found = append(found, warn("have it owned by the worker's user, and then chmod o= "+path,
+				"secret file %s may be read by every user of this machine (%s)", path, info.Mode().Perm()))
 		}
 	}
 	return about("machine", found)
@@ -62,7 +63,8 @@ type Limits struct {
 
 // ReadLimits reads the limits of this process.
 func ReadLimits() Limits {
-	return Limits{OpenFiles: openFiles(), Memory: groupMemory(os.DirFS("/sys/fs/cgroup")), GoMemory: debug.SetMemoryLimit(-1), Procs: runtime.GOMAXPROCS(0)}
+	return Limits{OpenFiles: openFiles(), Memory: groupMemory(os.DirFS("/sys/fs/cgroup")),
+		GoMemory: debug.SetMemoryLimit(-1), Procs: runtime.GOMAXPROCS(0)}
 }
 
 // groupMemory reads the control group's limit (version 2, as a container sees it).
@@ -87,10 +89,12 @@ func (l Limits) Test(tenants int) []Finding {
 	const mib = 1 << 20
 	var found []Finding
 	if need := uint64(filesPerTenant * tenants); l.OpenFiles > 0 && l.OpenFiles < need {
-		found = append(found, warn(fmt.Sprintf("raise it to %d (LimitNOFILE= or ulimit -n)", need), "%d files may be open at a time, and %d tenants may need more", l.OpenFiles, tenants))
+		found = append(found, warn(fmt.Sprintf("raise it to %d (LimitNOFILE= or ulimit -n)", need),
+			"%d files may be open at a time, and %d tenants may need more", l.OpenFiles, tenants))
 	}
 	if l.Memory > 0 && l.GoMemory == math.MaxInt64 {
-		found = append(found, warn(fmt.Sprintf("set GOMEMLIMIT=%dMiB", l.Memory*9/10/mib), "memory is limited to %d MiB, and Go does not know: it may be killed rather than tidy up", l.Memory/mib))
+		found = append(found, warn(fmt.Sprintf("set GOMEMLIMIT=%dMiB", l.Memory*9/10/mib),
+			"memory is limited to %d MiB, and Go does not know: it may be killed rather than tidy up", l.Memory/mib))
 	}
 	found = append(found, ok("%d CPUs are used at a time", l.Procs))
 	return about("machine", found)

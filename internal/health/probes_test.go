@@ -37,7 +37,8 @@ func text(t *testing.T, resp *http.Response) string {
 }
 
 func TestProbes(t *testing.T) {
-	checks := []health.Finding{{Level: health.OK, Subject: "redis"}, {Level: health.Wrong, Subject: "tenant a", Text: "blocked: \x1b[31mbad\ntoken"}}
+	checks := []health.Finding{{Level: health.OK, Subject: "redis"},
+		{Level: health.Wrong, Subject: "tenant a", Text: "blocked: \x1b[31mbad\ntoken"}}
 	tests := []struct {
 		name   string
 		path   string
@@ -49,10 +50,16 @@ func TestProbes(t *testing.T) {
 		{"alive", "/healthz", checks, "", http.StatusOK, "ok\n"},
 		{"alive in JSON", "/healthz", checks, "application/json", http.StatusOK, `{"status":"ok","version":"v1"}` + "\n"},
 		{"ready", "/readyz", checks[:1], "*/*", http.StatusOK, "ready\nredis: ok\n"},
-		{"ready, with a note", "/readyz", []health.Finding{{Level: health.Warning, Subject: "dns", Text: "one is\nsilent"}}, "", http.StatusOK, "ready\ndns: ok, but one is\\nsilent\n"},
-		{"ready, with a note, in JSON", "/readyz", []health.Finding{{Level: health.Warning, Subject: "dns", Text: "one is silent"}}, "application/json", http.StatusOK, `{"status":"ready","version":"v1","checks":[{"name":"dns","ok":true,"note":"one is silent"}]}` + "\n"},
+		{"ready, with a note", "/readyz", []health.Finding{{Level: health.Warning, Subject: "dns", Text: "one is\nsilent"}},
+			"", http.StatusOK, "ready\ndns: ok, but one is\\nsilent\n"},
+		{
+			"ready, with a note, in JSON", "/readyz",
+			[]health.Finding{{Level: health.Warning, Subject: "dns", Text: "one is silent"}}, "application/json", http.StatusOK,
+			`{"status":"ready","version":"v1","checks":[{"name":"dns","ok":true,"note":"one is silent"}]}` + "\n",
+		},
 		{"ready without checks", "/readyz", nil, "", http.StatusOK, "ready\n"},
-		{"not ready", "/readyz", checks, "text/plain", http.StatusServiceUnavailable, "not ready\nredis: ok\ntenant a: blocked: \\x1b[31mbad\\ntoken\n"},
+		{"not ready", "/readyz", checks, "text/plain", http.StatusServiceUnavailable,
+			"not ready\nredis: ok\ntenant a: blocked: \\x1b[31mbad\\ntoken\n"},
 		{
 			"not ready in JSON", "/readyz", checks, "text/html, application/json;q=0.9", http.StatusServiceUnavailable,
 			`{"status":"not ready","version":"v1","checks":[{"name":"redis","ok":true},{"name":"tenant a","ok":false,"error":"blocked: \\x1b[31mbad\\ntoken"}]}` + "\n",
@@ -100,7 +107,8 @@ func TestReadyIsBounded(t *testing.T) {
 			return []health.Finding{{Level: health.Wrong, Subject: "redis", Text: ctx.Err().Error()}}
 		}, nil)
 		resp := get(h, "/readyz")
-		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text(t, resp), "redis: context deadline exceeded") {
+		if resp.StatusCode != http.StatusServiceUnavailable ||
+			!strings.Contains(text(t, resp), "redis: context deadline exceeded") {
 			t.Errorf("readyz: %s, want 503 that names redis", resp.Status)
 		}
 		if took := time.Since(start); took != 3*time.Second {

@@ -72,5 +72,6 @@ func unanswered(took time.Duration) Finding {
 
 // polled returns a poll whose answers are valid for all checks within two seconds.
 func polled[T any](ask func(context.Context) T) *Poll[T] {
-	return &Poll[T]{Ask: ask, Within: checkTime, Patience: checkTime, Fresh: func(T, time.Duration) time.Duration { return readyFor }}
+	return &Poll[T]{Ask: ask, Within: checkTime, Patience: checkTime,
+		Fresh: func(T, time.Duration) time.Duration { return readyFor }}
 }

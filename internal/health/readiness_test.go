@@ -46,7 +46,8 @@ func TestReadinessChecksSideBySide(t *testing.T) {
 			}})
 		want := func(hangs string) {
 			t.Helper()
-			want := []string{"a: wrong: bad", "b: warning: so so", "hangs: wrong: " + hangs, "obeys: wrong: this check has not answered for 2.5s"}
+			want := []string{"a: wrong: bad", "b: warning: so so", "hangs: wrong: " + hangs,
+				"obeys: wrong: this check has not answered for 2.5s"}
 			if diff := cmp.Diff(want, shortly(r.Findings(t.Context()))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -82,7 +83,8 @@ func TestReadinessOfACancelledRequest(t *testing.T) {
 		}})
 		leaving, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if diff := cmp.Diff([]string{"a: wrong: this check has not answered for 0s"}, shortly(r.Findings(leaving))); diff != "" {
+		if diff := cmp.Diff([]string{"a: wrong: this check has not answered for 0s"},
+			shortly(r.Findings(leaving))); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]string{"a: ok: "}, shortly(r.Findings(t.Context()))); diff != "" {

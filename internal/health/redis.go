@@ -87,7 +87,8 @@ func nodes(ctx context.Context, client redis.UniversalClient, all bool) []Findin
 		slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(a.Text, b.Text) })
 	}
 	if err != nil {
-		found = append(found, wrong("check that this machine reaches every node", "not all masters of the Cluster answer: %v", err))
+		found = append(found, wrong("check that this machine reaches every node",
+			"not all masters of the Cluster answer: %v", err))
 	}
 	return found
 }
@@ -95,7 +96,8 @@ func nodes(ctx context.Context, client redis.UniversalClient, all bool) []Findin
 func nodeOf(ctx context.Context, client redis.Cmdable, all bool) []Finding {
 	info, err := client.Info(ctx).Result()
 	if err != nil {
-		return []Finding{warn("allow this user INFO, so that version, policy and persistence can be checked", "its INFO cannot be read: %v", err)}
+		return []Finding{warn("allow this user INFO, so that version, policy and persistence can be checked",
+			"its INFO cannot be read: %v", err)}
 	}
 	n := node{Info: fieldsOf(info)}
 	if !all {
@@ -147,7 +149,8 @@ func (n node) version() Finding {
 	case version == "":
 		return warn("make sure that it is Redis 6.2 or newer, or compatible with it", "its version is unknown")
 	case !redisconn.IsRecent(version):
-		return wrong("upgrade it to 6.2 or newer", "version %.20s is too old: the scripts of queues and ledger do not run on it", version)
+		return wrong("upgrade it to 6.2 or newer",
+			"version %.20s is too old: the scripts of queues and ledger do not run on it", version)
 	}
 	return ok("version %.20s", version)
 }
@@ -166,7 +169,8 @@ func (n node) policy() Finding {
 func (n node) persistence() Finding {
 	switch {
 	case n.Info["aof_enabled"] == "1" && n.Configured && n.AppendFsync == "no":
-		return warn("set appendfsync everysec, or always", "appendfsync no: a power cut loses what the kernel has not written, up to half a minute of work")
+		return warn("set appendfsync everysec, or always",
+			"appendfsync no: a power cut loses what the kernel has not written, up to half a minute of work")
 	case n.Info["aof_enabled"] == "1" && n.Configured && n.AppendFsync == "everysec":
 		return ok("appendonly yes, appendfsync everysec (a power cut takes a second; always takes nothing, and costs writes)")
 	case n.Info["aof_enabled"] == "1" && n.Configured:
@@ -176,16 +180,21 @@ func (n node) persistence() Finding {
 	case n.Info["aof_enabled"] == "":
 		return warn("make sure that it writes an append-only file", "whether it persists anything is unknown")
 	case n.Configured && n.Save == "":
-		return wrong("set appendonly yes", "it persists nothing: appendonly no, and no save points; a restart forgets every run")
+		return wrong("set appendonly yes",
+			"it persists nothing: appendonly no, and no save points; a restart forgets every run")
 	case n.Configured:
-		return warn("set appendonly yes", "appendonly no: a crash loses everything since the last snapshot (save %.60s)", n.Save)
+		return warn("set appendonly yes",
+			"appendonly no: a crash loses everything since the last snapshot (save %.60s)", n.Save)
 	}
-	return wrong("set appendonly yes", "appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read)")
+	return wrong("set appendonly yes",
+		"appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read)")
 }
 
 func (n node) role() []Finding {
 	if role := n.Info["role"]; role != "" && role != "master" {
-		return []Finding{wrong("name the master, or its Sentinels by redis-sentinel://", "it is a %.20s and takes no writes", role)}
+		return []Finding{
+			wrong("name the master, or its Sentinels by redis-sentinel://", "it is a %.20s and takes no writes", role),
+		}
 	}
 	return nil
 }
@@ -242,7 +251,10 @@ func allowed(ctx context.Context, client redis.UniversalClient) []Finding {
 	}
 	if len(refused) > 0 {
 		const most = 3
-		return []Finding{wrong("allow the user ~orgops:* ~asynq:* &asynq:* &orgops:* and +@all -@admin -@dangerous +info, as deploy/ has it", "this user may not %s", strings.Join(refused[:min(len(refused), most)], ", nor "))}
+		return []Finding{
+			wrong("allow the user ~orgops:* ~asynq:* &asynq:* &orgops:* and +@all -@admin -@dangerous +info, as deploy/ has it",
+				"this user may not %s", strings.Join(refused[:min(len(refused), most)], ", nor ")),
+		}
 	}
 	return []Finding{ok("this user has the permissions that are needed")}
 }
@@ -264,7 +276,8 @@ func queues(ctx context.Context, s RedisSettings) []Finding {
 		for _, name := range names[:min(len(names), most)] {
 			quoted = append(quoted, untrusted.Quote(name, 60))
 		}
-		found = append(found, warn("give orgops a Redis, or a database, of its own", "%d queues in it are not orgops's (%s)", len(names), strings.Join(quoted, ", ")))
+		found = append(found, warn("give orgops a Redis, or a database, of its own", "%d queues in it are not orgops's (%s)",
+			len(names), strings.Join(quoted, ", ")))
 	}
 	return found
 }

@@ -54,13 +54,21 @@ func TestRealRedis(t *testing.T) {
 	}{
 		{"as it should be", []string{"--appendonly", "yes"}, nil},
 		{"it evicts", []string{"--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"},
-			[]string{"wrong    redis: maxmemory-policy allkeys-lru deletes rows when memory is full -> set maxmemory-policy noeviction"}},
+			[]string{
+				"wrong    redis: maxmemory-policy allkeys-lru deletes rows when memory is full -> set maxmemory-policy noeviction",
+			}},
 		{"it keeps nothing", nil,
-			[]string{"wrong    redis: it persists nothing: appendonly no, and no save points; a restart forgets every run -> set appendonly yes"}},
+			[]string{
+				"wrong    redis: it persists nothing: appendonly no, and no save points; a restart forgets every run -> set appendonly yes",
+			}},
 		{"snapshots alone", []string{"--save", "900 1"},
-			[]string{"warning  redis: appendonly no: a crash loses everything since the last snapshot (save 900 1) -> set appendonly yes"}},
+			[]string{
+				"warning  redis: appendonly no: a crash loses everything since the last snapshot (save 900 1) -> set appendonly yes",
+			}},
 		{"nobody syncs", []string{"--appendonly", "yes", "--appendfsync", "no"},
-			[]string{"warning  redis: appendfsync no: a power cut loses what the kernel has not written, up to half a minute of work -> set appendfsync everysec, or always"}},
+			[]string{
+				"warning  redis: appendfsync no: a power cut loses what the kernel has not written, up to half a minute of work -> set appendfsync everysec, or always",
+			}},
 		{"CONFIG is forbidden", []string{"--appendonly", "yes", "--rename-command", "CONFIG", ""}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -76,7 +84,8 @@ func TestRealRedis(t *testing.T) {
 		master := redistest.Start(t, "--appendonly", "yes")
 		replica := redistest.Start(t, "--appendonly", "yes", "--replicaof", strings.Replace(master.Addr, ":", " ", 1))
 		got := strings.Join(complaints(examined(t, replica.URL(), nil)), "\n")
-		for _, want := range []string{"wrong    redis: it is a slave and takes no writes -> name the master", "this user may not write orgops:{doctor}:"} {
+		for _, want := range []string{"wrong    redis: it is a slave and takes no writes -> name the master",
+			"this user may not write orgops:{doctor}:"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s\nwant %q", got, want)
 			}
@@ -85,11 +94,14 @@ func TestRealRedis(t *testing.T) {
 	t.Run("a user who may read alone", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t, "--appendonly", "yes")
-		if err := server.Client().ACLSetUser(t.Context(), "reader", "on", ">secret-of-reader", "~*", "+@read", "+@connection").Err(); err != nil {
+		if err := server.Client().ACLSetUser(t.Context(), "reader", "on", ">secret-of-reader", "~*", "+@read",
+			"+@connection").Err(); err != nil {
 			t.Fatal(err)
 		}
-		got := strings.Join(complaints(examined(t, strings.Replace(server.URL(), "redis://", "redis://reader:secret-of-reader@", 1), nil)), "\n")
-		for _, want := range []string{"warning  redis: its INFO cannot be read", "wrong    redis: this user may not write orgops:{doctor}:"} {
+		got := strings.Join(complaints(examined(t, strings.Replace(server.URL(), "redis://",
+			"redis://reader:secret-of-reader@", 1), nil)), "\n")
+		for _, want := range []string{"warning  redis: its INFO cannot be read",
+			"wrong    redis: this user may not write orgops:{doctor}:"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s\nwant %q", got, want)
 			}
@@ -131,7 +143,8 @@ func TestStorage(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, complaints(health.Storage(t.Context(), redistest.Start(t, tc.settings...).Client()))); diff != "" {
+			if diff := cmp.Diff(tc.want, complaints(health.Storage(t.Context(),
+				redistest.Start(t, tc.settings...).Client()))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -142,7 +155,11 @@ func TestStorage(t *testing.T) {
 // settings have the address or a name.
 func TestUnencryptedRedis(t *testing.T) {
 	const unnamed = "cache.orgops.invalid" // RFC 6761: it has no address anywhere
-	client := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(strings.TrimSuffix(pretend(t, "redis_version:7.0.0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\nrole:master\r\n", time.Now), "/0"), "redis://")})
+	client := redis.NewClient(&redis.Options{
+		Addr: strings.TrimPrefix(strings.TrimSuffix(pretend(t,
+			"redis_version:7.0.0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\nrole:master\r\n", time.Now), "/0"),
+			"redis://"),
+	})
 	t.Cleanup(func() { _ = client.Close() })
 	for url, host := range map[string]string{
 		"redis://127.0.0.1:6379/0":                      "",
@@ -157,10 +174,13 @@ func TestUnencryptedRedis(t *testing.T) {
 		t.Run(url, func(t *testing.T) {
 			var want []string
 			if host != "" {
-				want = []string{"warning  redis: the password and all rows are sent to " + host + " unencrypted -> use rediss://, or a tunnel"}
+				want = []string{
+					"warning  redis: the password and all rows are sent to " + host + " unencrypted -> use rediss://, or a tunnel",
+				}
 			}
 			got := complaints(health.Redis(t.Context(), health.RedisSettings{
-				Client: client, URL: url, Known: func(string) bool { return true }, Schema: func(context.Context) error { return nil },
+				Client: client, URL: url, Known: func(string) bool { return true },
+				Schema: func(context.Context) error { return nil },
 			}))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -171,14 +191,17 @@ func TestUnencryptedRedis(t *testing.T) {
 
 func TestRedisThatIsTooOld(t *testing.T) {
 	url := pretend(t, "redis_version:5.0.7\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\nrole:master\r\n", time.Now)
-	want := []string{"wrong    redis: version 5.0.7 is too old: the scripts of queues and ledger do not run on it -> upgrade it to 6.2 or newer"}
+	want := []string{
+		"wrong    redis: version 5.0.7 is too old: the scripts of queues and ledger do not run on it -> upgrade it to 6.2 or newer",
+	}
 	if diff := cmp.Diff(want, complaints(examined(t, url, nil))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestRedisWhoseClockIsWrong(t *testing.T) {
-	url := pretend(t, "redis_version:7.0.0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\nrole:master\r\n", func() time.Time { return time.Now().Add(-time.Hour) })
+	url := pretend(t, "redis_version:7.0.0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\nrole:master\r\n",
+		func() time.Time { return time.Now().Add(-time.Hour) })
 	want := []string{"wrong    redis: Redis's clock is 1h0m0s behind this machine's -> synchronize both clocks by NTP"}
 	if diff := cmp.Diff(want, complaints(examined(t, url, nil))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -187,7 +210,8 @@ func TestRedisWhoseClockIsWrong(t *testing.T) {
 
 func TestUnreachableRedis(t *testing.T) {
 	got := complaints(examined(t, "redis://:secret-word@127.0.0.1:1/0", nil)) // no process is given that port
-	if len(got) != 1 || !strings.HasPrefix(got[0], "wrong    redis: redis at 127.0.0.1:") || !strings.Contains(got[0], "-> check --redis-url") || strings.Contains(got[0], "secret-word") {
+	if len(got) != 1 || !strings.HasPrefix(got[0], "wrong    redis: redis at 127.0.0.1:") ||
+		!strings.Contains(got[0], "-> check --redis-url") || strings.Contains(got[0], "secret-word") {
 		t.Errorf("got %q", got)
 	}
 }

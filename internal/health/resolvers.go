@@ -70,7 +70,8 @@ func answering(all []dnscheck.ResolverState, quorum int) Finding {
 	case usable.prove():
 		return warn("", "%s", text)
 	}
-	return wrong("check that this machine reaches them (TCP to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers",
+	return wrong(
+		"check that this machine reaches them (TCP to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers",
 		"%s; a proof needs %s", text, usable.needs())
 }
 
@@ -101,7 +102,8 @@ func Resolvers(all []dnscheck.Examination, quorum int) (found []Finding) {
 			"all resolvers are queried from this network alone: whoever forges routes or answers near it misleads all of them"))
 	}
 	if !v.prove() {
-		return append(found, wrong("nothing can be proven", "%d of %d resolvers are usable%s, and a proof needs %s", v.count, len(all), v.where(), v.needs()))
+		return append(found, wrong("nothing can be proven", "%d of %d resolvers are usable%s, and a proof needs %s", v.count,
+			len(all), v.where(), v.needs()))
 	}
 	return append(found, ok("%d of %d resolvers are usable%s, a proof needs %s; their operators: %s",
 		v.count, len(all), v.where(), v.needs(), strings.Join(operators, ", ")))
@@ -117,16 +119,19 @@ func faultsOf(e dnscheck.Examination) (found []Finding) {
 		return []Finding{wrong(others, "resolver %s answers for names that do not exist: %s", e.Name, e.Lies)}
 	}
 	if e.InTheClear {
-		found = append(found, warn("name it by https://", "resolver %s is queried without encryption: whoever is on the path to it can forge its answers", e.Name))
+		found = append(found, warn("name it by https://",
+			"resolver %s is queried without encryption: whoever is on the path to it can forge its answers", e.Name))
 	}
 	if e.TCP != nil {
-		found = append(found, warn("let TCP to port 53 out, or name it by https://", "resolver %s does not answer over TCP: long answers are not seen: %v", e.Name, e.TCP))
+		found = append(found, warn("let TCP to port 53 out, or name it by https://",
+			"resolver %s does not answer over TCP: long answers are not seen: %v", e.Name, e.TCP))
 	}
 	if !e.EDNS {
 		found = append(found, warn(others, "resolver %s does not support EDNS: long answers need a second query", e.Name))
 	}
 	if !e.Validates {
-		found = append(found, warn(others, "resolver %s does not validate DNSSEC: forged answers of signed zones would be believed", e.Name))
+		found = append(found, warn(others,
+			"resolver %s does not validate DNSSEC: forged answers of signed zones would be believed", e.Name))
 	}
 	return found
 }
@@ -148,7 +153,10 @@ func Outward(o dnscheck.Outward, mode dnscheck.Mode, all []dnscheck.Examination,
 	const fix = "let UDP and TCP to port 53 out, or set --dns-mode resolvers"
 	switch {
 	case o.Server != "" && (o.Err != nil || o.UDP != nil && o.TCP != nil):
-		return []Finding{closed(fix, fmt.Sprintf("port 53 is closed or redirected: name server %s: %v", o.Server, cmp.Or(o.Err, o.UDP)), mode, all, quorum)}
+		return []Finding{
+			closed(fix, fmt.Sprintf("port 53 is closed or redirected: name server %s: %v", o.Server, cmp.Or(o.Err, o.UDP)), mode,
+				all, quorum),
+		}
 	case o.Err != nil:
 		return []Finding{warn(fix, "domains' own name servers cannot be queried: %v", o.Err)}
 	case o.Server == "":
@@ -169,8 +177,10 @@ func closed(fix, why string, mode dnscheck.Mode, all []dnscheck.Examination, quo
 	case mode == dnscheck.ModeAuthority:
 		return wrong(fix, "%s; nothing can be proven: --dns-mode authority never goes by the resolvers alone", why)
 	case !v.prove():
-		return wrong(fix+"; or name resolvers by https://", "%s; nothing can be proven: %d resolvers over HTTPS are usable%s, and a proof without name servers needs %s",
+		return wrong(fix+"; or name resolvers by https://",
+			"%s; nothing can be proven: %d resolvers over HTTPS are usable%s, and a proof without name servers needs %s",
 			why, v.count, v.where(), v.needs())
 	}
-	return warn(fix, "%s; domains are proven by the %d resolvers over HTTPS alone%s, of which a proof needs %s", why, v.count, v.where(), v.needs())
+	return warn(fix, "%s; domains are proven by the %d resolvers over HTTPS alone%s, of which a proof needs %s", why,
+		v.count, v.where(), v.needs())
 }

@@ -34,7 +34,8 @@ func (t Tenant) Test(ctx context.Context) []Finding {
 	both.Go(func() { api = t.api(ctx) })
 	both.Go(func() {
 		resolvers, outward := t.DNS.Examine(ctx)
-		dns = append(Resolvers(resolvers, t.Settings.Quorum), Outward(outward, t.Settings.Mode, resolvers, t.Settings.Quorum)...)
+		dns = append(Resolvers(resolvers, t.Settings.Quorum),
+			Outward(outward, t.Settings.Mode, resolvers, t.Settings.Quorum)...)
 	})
 	both.Wait()
 	return about("tenant "+t.Settings.Name, append(api, dns...))
@@ -80,13 +81,15 @@ func (t Tenant) read(ctx context.Context, scopes []string) error {
 // notTried says why the gate let no request through.
 func notTried(held error) Finding {
 	if blocked, is := errors.AsType[*pace.BlockedError](held); is {
-		return wrong("grant the client that scope, or correct its credentials; workers retry by themselves", "the API is not queried: %v", blocked)
+		return wrong("grant the client that scope, or correct its credentials; workers retry by themselves",
+			"the API is not queried: %v", blocked)
 	}
 	if pause, is := errors.AsType[*pace.NoPermitError](held); is {
 		return warn("wait and try again; workers wait too", "the API is not queried: %v", pause)
 	}
 	if errors.Is(held, context.DeadlineExceeded) {
-		return warn("try again when workers have less to do; fix Redis first if it has a finding", "the API is not queried: no permit came in time")
+		return warn("try again when workers have less to do; fix Redis first if it has a finding",
+			"the API is not queried: no permit came in time")
 	}
 	return warn("fix redis first: it keeps the pace", "the API is not queried: %v", held)
 }
@@ -150,9 +153,15 @@ func burstOf(burst int, header string) []Finding {
 	case err != nil || limit < 1:
 		return nil // there is nothing to compare
 	case burst > limit:
-		return []Finding{warn(fmt.Sprintf("set --burst %d", limit), "--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): it will answer 429", burst, limit)}
+		return []Finding{
+			warn(fmt.Sprintf("set --burst %d", limit),
+				"--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): it will answer 429", burst, limit),
+		}
 	case burst < limit:
-		return []Finding{ok("--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): cautious; workers follow x-ratelimit-remaining only where both are the same", burst, limit)}
+		return []Finding{
+			ok(
+				"--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): cautious; workers follow x-ratelimit-remaining only where both are the same", burst, limit),
+		}
 	}
 	return []Finding{ok("--burst is the tenant's: %d", burst)}
 }
@@ -203,7 +212,9 @@ func (n Needs) kinds() []kind {
 // else can be done.
 func (n Needs) Test(scopes []string) []Finding {
 	if scopes == nil {
-		return []Finding{warn("check the client's grants in the tenant", "unknown scopes: neither the token nor its endpoint names them")}
+		return []Finding{
+			warn("check the client's grants in the tenant", "unknown scopes: neither the token nor its endpoint names them"),
+		}
 	}
 	var found []Finding
 	able := 0

@@ -20,14 +20,20 @@ func (s shut) Answered(context.Context, string, int, http.Header) {}
 // TestHeldBack: if the gate let no request through, the finding does not blame the network.
 func TestHeldBack(t *testing.T) {
 	for want, err := range map[string]error{
-		"warning  : the API is not queried: no permit for a request: the API said 429: again in 3m0s -> wait":                                              &pace.NoPermitError{After: 3 * time.Minute, Why: "the API said 429"},
-		"wrong    : the API is not queried: list_organizations is blocked: insufficient_scope read:organizations: tried again in 1m0s -> grant the client": &pace.BlockedError{Operation: "list_organizations", Reason: "insufficient_scope read:organizations", After: time.Minute},
-		"warning  : the API is not queried: no permit came in time -> try again":                                                                           context.DeadlineExceeded,
-		"warning  : the API is not queried: dial tcp: connection refused -> fix redis first":                                                               errors.New("dial tcp: connection refused"),
+		"warning  : the API is not queried: no permit for a request: the API said 429: again in 3m0s -> wait": &pace.NoPermitError{
+			After: 3 * time.Minute, Why: "the API said 429",
+		},
+		"wrong    : the API is not queried: list_organizations is blocked: insufficient_scope read:organizations: tried again in 1m0s -> grant the client": &pace.BlockedError{
+			Operation: "list_organizations", Reason: "insufficient_scope read:organizations", After: time.Minute,
+		},
+		"warning  : the API is not queried: no permit came in time -> try again": context.DeadlineExceeded,
+		"warning  : the API is not queried: dial tcp: connection refused -> fix redis first": errors.New(
+			"dial tcp: connection refused"),
 	} {
 		headers := &Headers{Gate: shut{err}}
 		tenant := Tenant{Tokens: apiclient.StaticToken(apiclient.NewSecret("abc")), Headers: headers}
-		api, failed := apiclient.New(apiclient.Config{BaseURL: "https://127.0.0.1:1/api/v2", Tokens: tenant.Tokens, Gate: headers})
+		api, failed := apiclient.New(apiclient.Config{BaseURL: "https://127.0.0.1:1/api/v2",
+			Tokens: tenant.Tokens, Gate: headers})
 		if failed != nil {
 			t.Fatal(failed)
 		}

@@ -109,5 +109,6 @@ func Token(h apiclient.TokenHealth, awaited bool) Finding {
 	case h.ExpiresAt.IsZero():
 		return warn("", "it could not be renewed: %v", h.LastErr)
 	}
-	return warn("", "it could not be renewed: %v; the present one ends at %s", h.LastErr, h.ExpiresAt.UTC().Format(time.RFC3339))
+	return warn("", "it could not be renewed: %v; the present one ends at %s", h.LastErr,
+		h.ExpiresAt.UTC().Format(time.RFC3339))
 }

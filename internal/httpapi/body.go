@@ -31,7 +31,8 @@ func checkType(r *http.Request) error {
 		return unsupported("The Content-Type %s is malformed.", shown(given))
 	}
 	if strings.HasPrefix(mediaType, "multipart/") {
-		return unsupported("Send the rows as the request body, not as a form: with curl, use --data-binary @FILE instead of -F.")
+		return unsupported(
+			"Send the rows as the request body, not as a form: with curl, use --data-binary @FILE instead of -F.")
 	}
 	if !slices.Contains(mediaTypes, mediaType) {
 		return unsupported("Send rows as text/csv or application/jsonl, optionally gzipped, not as %s.", shown(mediaType))
@@ -156,7 +157,8 @@ func (s *Server) decoded(body io.Reader, announced bool) (io.Reader, error) {
 }
 
 func (s *Server) tooLarge() *problem {
-	return newProblem(http.StatusRequestEntityTooLarge, "too-large", "The body, or its expanded content, is larger than %d bytes. Submit the rows as several runs.", s.limits.MaxBytes)
+	return newProblem(http.StatusRequestEntityTooLarge, "too-large",
+		"The body, or its expanded content, is larger than %d bytes. Submit the rows as several runs.", s.limits.MaxBytes)
 }
 
 // bodyProblem returns why a body could not be read.
@@ -170,7 +172,8 @@ func (s *Server) bodyProblem(err error) error {
 	reason := fmt.Sprintf("%.100q", err)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return newProblem(http.StatusRequestTimeout, "body-timeout", "No data arrived for %s, or the upload took longer than %s.", s.limits.Idle, s.limits.Upload).because(err)
+		return newProblem(http.StatusRequestTimeout, "body-timeout",
+			"No data arrived for %s, or the upload took longer than %s.", s.limits.Idle, s.limits.Upload).because(err)
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
 		reason = err.Error()
 	case errors.Is(err, io.ErrUnexpectedEOF):

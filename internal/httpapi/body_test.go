@@ -30,7 +30,8 @@ func TestRefusedAfterTheFirstRows(t *testing.T) {
 		{"too many bytes", many, strings.Repeat("x", 100_000), 413, "too-large"},
 		{"gzip that is cut off", whole[:len(whole)-20], "", 400, "bad-request"},
 		{"gzip with a wrong checksum", whole[:len(whole)-8], "12345678", 400, "bad-request"},
-		{"gzip that expands", zipped(t, many+strings.Repeat("\n", 50_000)), zipped(t, strings.Repeat("\n", 50_000)), 413, "too-large"},
+		{"gzip that expands", zipped(t, many+strings.Repeat("\n", 50_000)),
+			zipped(t, strings.Repeat("\n", 50_000)), 413, "too-large"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -168,7 +169,8 @@ func TestRefusedWhileItIsSent(t *testing.T) {
 	}
 	defer c.Close()
 	body := "colour\n" + strings.Repeat("red\n", 5_000_000)
-	_, err = fmt.Fprintf(c, "POST /v1/runs/domain:verify HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s", billing, len(body), body)
+	_, err = fmt.Fprintf(c,
+		"POST /v1/runs/domain:verify HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s", billing, len(body), body)
 	if err != nil {
 		t.Fatal(err)
 	}

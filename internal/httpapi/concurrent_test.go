@@ -152,7 +152,8 @@ func testCancelledOnTheWay(t *testing.T, kind string) {
 	if err != nil || r.Total() != 0 || r.CancelledAt.IsZero() {
 		t.Errorf("run %+v, %v; want it cancelled without rows", r, err)
 	}
-	w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: w.body(rows(3))}).want(t, 409, "state")
+	w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: w.body(rows(3))}).want(t,
+		409, "state")
 }
 
 // TestCancelledRetry: the retry of a retry that was cancelled is the cancelled run.

@@ -57,7 +57,8 @@ func formOf(r *http.Request, run ledger.Run) (string, error) {
 			return form, nil
 		}
 	}
-	return "", newProblem(http.StatusNotAcceptable, "not-acceptable", "The rows of this run are available as: %s.", strings.Join(forms, ", "))
+	return "", newProblem(http.StatusNotAcceptable, "not-acceptable", "The rows of this run are available as: %s.",
+		strings.Join(forms, ", "))
 }
 
 // accepts reports whether a range of the Accept header includes a type. Weights other than

@@ -39,9 +39,12 @@ func fuzzWorld(f *testing.F) *world {
 // FuzzBody sends any body as rows of any kind.
 func FuzzBody(f *testing.F) {
 	seeds := []string{
-		"", rows(2), rows(51), zipped(f, rows(2)), zipped(f, zipped(f, rows(2))), zipped(f, rows(2))[:30], "\x1f\x8b", "\x1f\x8b\x08",
-		`{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"}`, "[]", "PK\x03\x04", "\xff\xfe", "organization_id\n\"",
-		"organization_id,client_id\norg_0000000000000000,c1\n", `{"name":"x"}`, "\xef\xbb\xbf" + rows(1), strings.Repeat("x", 100_001),
+		"", rows(2), rows(51), zipped(f, rows(2)), zipped(f, zipped(f, rows(2))), zipped(f, rows(2))[:30],
+		"\x1f\x8b", "\x1f\x8b\x08",
+		`{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"}`, "[]", "PK\x03\x04",
+		"\xff\xfe", "organization_id\n\"",
+		"organization_id,client_id\norg_0000000000000000,c1\n", `{"name":"x"}`, "\xef\xbb\xbf" + rows(1),
+		strings.Repeat("x", 100_001),
 	}
 	for i, body := range seeds {
 		f.Add([]byte(body), byte(i), i%2 == 0, "")
@@ -64,10 +67,12 @@ func FuzzBody(f *testing.F) {
 
 // FuzzRequest sends any method, path, query and headers.
 func FuzzRequest(f *testing.F) {
-	for _, path := range []string{"", "/", "/v1/runs", "/v1/runs/x", "/v1/runs/x/failed", "/v1/runs/x/events", "/v1/runs/domain:verify", "/v1/runs/x/retry", "/v1/runs/x/cancel", "//", "/v1/../v1/runs", "/v1/runs/%2e%2e"} {
+	for _, path := range []string{"", "/", "/v1/runs", "/v1/runs/x", "/v1/runs/x/failed", "/v1/runs/x/events",
+		"/v1/runs/domain:verify", "/v1/runs/x/retry", "/v1/runs/x/cancel", "//", "/v1/../v1/runs", "/v1/runs/%2e%2e"} {
 		f.Add("GET", path, "limit=1", "Bearer "+billing, "key", "", "", "")
 		f.Add("POST", path, "label=%zz", "", `"key"`, "text/csv", "gzip", "req-1")
-		f.Add("POST", path, "tenant=acme&give_up=1h&skip_invalid=1&ignore_columns=a,b&dry_run=1", "Bearer "+crm, "", "multipart/form-data", "br", "\x00")
+		f.Add("POST", path, "tenant=acme&give_up=1h&skip_invalid=1&ignore_columns=a,b&dry_run=1", "Bearer "+crm, "",
+			"multipart/form-data", "br", "\x00")
 		f.Add("HEAD", path, "after=MTIzIHg", "Bearer "+billing, "k k", "text/csv; charset=x", "identity", "x")
 	}
 	w := fuzzWorld(f)
@@ -78,7 +83,8 @@ func FuzzRequest(f *testing.F) {
 		}
 		r.URL.Path, r.URL.RawQuery, r.RequestURI = path, rawQuery, path
 		for name, value := range map[string]string{
-			"Authorization": authorization, "Idempotency-Key": key, "Content-Type": mediaType, "Content-Encoding": coding, "X-Request-Id": id, "Accept": mediaType, "Last-Event-ID": id,
+			"Authorization": authorization, "Idempotency-Key": key, "Content-Type": mediaType, "Content-Encoding": coding,
+			"X-Request-Id": id, "Accept": mediaType, "Last-Event-ID": id,
 		} {
 			r.Header.Set(name, value)
 		}
@@ -87,7 +93,8 @@ func FuzzRequest(f *testing.F) {
 		if out.Code >= 300 && out.Code < 400 { // net/http cleans paths
 			return
 		}
-		if out.Code != http.StatusNoContent && out.Code != http.StatusNotAcceptable && out.Code != http.StatusConflict && !slices.Contains(documented, out.Code) {
+		if out.Code != http.StatusNoContent && out.Code != http.StatusNotAcceptable && out.Code != http.StatusConflict &&
+			!slices.Contains(documented, out.Code) {
 			t.Fatalf("status %d: %s\n%s", out.Code, out.Body, w.log)
 		}
 		if got := out.Header().Get("X-Request-Id"); got == "" || strings.ContainsAny(got, "\r\n\x00 ") {

@@ -63,7 +63,8 @@ func TestLog(t *testing.T) {
 	w.do(call{path: "/v1/runs/x?" + secret + "=1", token: billing}).want(t, 400, "bad-request")
 	w.eventually(func() bool { return strings.Count(w.log.String(), "msg=request ") == 3 })
 	text := w.log.String()
-	for _, want := range []string{`request_id=the-request method=POST route="POST /v1/runs/{run}" status=202`, "user=billing", "run=" + got.run(t).Run, "problem=not-found"} {
+	for _, want := range []string{`request_id=the-request method=POST route="POST /v1/runs/{run}" status=202`,
+		"user=billing", "run=" + got.run(t).Run, "problem=not-found"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in the log:\n%s", want, text)
 		}
@@ -167,11 +168,13 @@ func TestAllAtOnce(t *testing.T) {
 			w.do(call{path: "/v1/runs/" + run.Run + "/failed", token: billing}).want(t, 200, "")
 			w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/cancel", token: billing}).want(t, 200, "")
 			w.do(call{path: "/v1/runs/" + run.Run + "/events", token: billing}).want(t, 200, "")
-			w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/retry", token: billing, key: fmt.Sprint("r", i)}).want(t, 202, "")
+			w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/retry", token: billing,
+				key: fmt.Sprint("r", i)}).want(t, 202, "")
 		})
 	}
 	callers.Wait()
-	all, _, err := w.ledger.Page(t.Context(), runs.Query{Match: func(r ledger.Run) bool { return r.Caller == "billing" }, Limit: 100})
+	all, _, err := w.ledger.Page(t.Context(),
+		runs.Query{Match: func(r ledger.Run) bool { return r.Caller == "billing" }, Limit: 100})
 	if err != nil || len(all) != 12 {
 		t.Errorf("%d runs, %v; want 12", len(all), err)
 	}
@@ -216,7 +219,8 @@ func TestRolesOfRoutes(t *testing.T) {
 		method, path, _ := strings.Cut(route.Pattern, " ")
 		path = strings.ReplaceAll(path, "{run}", "x")
 		got := w.do(call{method: method, path: path})
-		if open := got.StatusCode == http.StatusOK; open != (roles == "*") || !open && got.Header.Get("WWW-Authenticate") != `Bearer realm="orgops"` {
+		if open := got.StatusCode == http.StatusOK; open != (roles == "*") ||
+			!open && got.Header.Get("WWW-Authenticate") != `Bearer realm="orgops"` {
 			t.Errorf("%s without a token: %d, %v", route.Pattern, got.StatusCode, got.Header)
 		}
 		for role, token := range tokens {
@@ -263,7 +267,8 @@ func TestScope(t *testing.T) {
 	w := newWorld(t)
 	run := w.submit("k", rows(1))
 	w.sealed(run.Run)
-	for path, method := range map[string]string{"": "GET", "/failed": "GET", "/events": "GET", "/cancel": "POST", "/retry": "POST"} {
+	for path, method := range map[string]string{"": "GET", "/failed": "GET", "/events": "GET",
+		"/cancel": "POST", "/retry": "POST"} {
 		w.do(call{method: method, path: "/v1/runs/" + run.Run + path, token: crm, key: "k"}).want(t, 404, "not-found")
 	}
 	if got := w.do(call{path: "/v1/runs", token: crm}); got.body != `{"runs":[]}`+"\n" {
@@ -293,15 +298,19 @@ func TestSubmittersSeeNoOperators(t *testing.T) {
 	if err := status.AddAct(t.Context(), w.rdb, "run "+run, operator, "pause"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pace.New(pace.Config{Redis: w.rdb, Tenant: "default"}).Stop(t.Context(), operator, "asked by "+operator); err != nil {
+	if _, err := pace.New(pace.Config{Redis: w.rdb, Tenant: "default"}).Stop(t.Context(), operator,
+		"asked by "+operator); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []call{
-		{path: "/v1/runs"}, {path: "/v1/runs/" + run}, {method: "POST", path: "/v1/runs/domain:verify", key: "k", body: rows(1)},
-		{method: "POST", path: "/v1/runs/" + run + "/cancel"}, {path: "/v1/runs/" + run + "/events"}, {path: "/v1/runs/" + run + "/failed"},
+		{path: "/v1/runs"}, {path: "/v1/runs/" + run}, {method: "POST", path: "/v1/runs/domain:verify",
+			key: "k", body: rows(1)},
+		{method: "POST", path: "/v1/runs/" + run + "/cancel"}, {path: "/v1/runs/" + run + "/events"},
+		{path: "/v1/runs/" + run + "/failed"},
 	} {
 		c.token = billing
-		if got := w.do(c); got.StatusCode >= 300 || strings.Contains(got.body, operator) || strings.Contains(got.body, "obstacles") {
+		if got := w.do(c); got.StatusCode >= 300 || strings.Contains(got.body, operator) ||
+			strings.Contains(got.body, "obstacles") {
 			t.Errorf("%s %s: status %d: %s", c.method, c.path, got.StatusCode, got.body)
 		}
 	}
@@ -316,12 +325,14 @@ func TestSubmittersSeeNoOperators(t *testing.T) {
 func TestOrganizations(t *testing.T) {
 	w := newWorld(t)
 	const header = "organization_id,client_id\n"
-	got := w.do(call{method: "POST", path: "/v1/runs/clients:remove", token: few, key: "a", body: header + "org_1,c\norg_3,c\n"})
+	got := w.do(call{method: "POST", path: "/v1/runs/clients:remove", token: few, key: "a",
+		body: header + "org_1,c\norg_3,c\n"})
 	got.want(t, 422, "bad-rows")
 	if !strings.Contains(got.body, `\"org_3\" is not one of those`) || strings.Contains(got.body, "org_1") {
 		t.Errorf("%s, want the row of org_3", got.body)
 	}
-	got = w.do(call{method: "POST", path: "/v1/runs/clients:remove?skip_invalid=1", token: few, key: "b", body: header + "org_1,c\norg_3,c\norg_2,c\n"})
+	got = w.do(call{method: "POST", path: "/v1/runs/clients:remove?skip_invalid=1", token: few, key: "b",
+		body: header + "org_1,c\norg_3,c\norg_2,c\n"})
 	got.want(t, 202, "")
 	if run := got.run(t); run.Counts["invalid"] != 1 || *run.Rows != 3 {
 		t.Errorf("run %+v, want one invalid row of 3", run)
@@ -333,7 +344,8 @@ func TestOrganizations(t *testing.T) {
 	w.stop()
 	w.start()
 	w.settle(w.do(call{path: "/v1/runs", token: few}).runs(t)[0].Run, "failed", "", 0, 2)
-	got = w.do(call{method: "POST", path: "/v1/runs/" + w.do(call{path: "/v1/runs", token: few}).runs(t)[0].Run + "/retry", token: few, key: "d"})
+	got = w.do(call{method: "POST", path: "/v1/runs/" + w.do(call{path: "/v1/runs", token: few}).runs(t)[0].Run + "/retry",
+		token: few, key: "d"})
 	got.want(t, 202, "")
 	if run := got.run(t); run.Counts["invalid"] != 1 || *run.Rows != 2 {
 		t.Errorf("retry %+v, want the row of org_2 invalid", run)
@@ -360,7 +372,8 @@ func TestRowsADay(t *testing.T) {
 	submit("a", 7).want(t, 202, "") // the same run
 	got := submit("b", 4)
 	got.want(t, 429, "rows-a-day")
-	if after, err := strconv.Atoi(got.Header.Get("Retry-After")); err != nil || after < 1 || after > 24*60*60+1 || !strings.Contains(got.body, "1 too many") {
+	if after, err := strconv.Atoi(got.Header.Get("Retry-After")); err != nil || after < 1 || after > 24*60*60+1 ||
+		!strings.Contains(got.body, "1 too many") {
 		t.Errorf("Retry-After %q, %s; want the time until midnight", got.Header.Get("Retry-After"), got.body)
 	}
 	submit("b", 3).want(t, 202, "") // its rows were deleted, so other ones may come
@@ -375,7 +388,8 @@ func TestRowsADay(t *testing.T) {
 // TestWithoutAccess tests a server without authentication.
 func TestWithoutAccess(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Access = nil })
-	w.do(call{method: "POST", path: "/v1/runs/clients:remove?tenant=any", key: "k", body: "organization_id,client_id\norg_0000000000000000,client-1\n"}).want(t, 202, "")
+	w.do(call{method: "POST", path: "/v1/runs/clients:remove?tenant=any", key: "k",
+		body: "organization_id,client_id\norg_0000000000000000,client-1\n"}).want(t, 202, "")
 	for name, change := range map[string]func(r *http.Request){
 		"by another name":   func(r *http.Request) { r.Host = "evil.example" },
 		"from another site": func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") },

@@ -31,7 +31,8 @@ func orderOf(r *http.Request) (o order, err error) {
 	kind, known := tasks.KindOf(r.PathValue("run"))
 	if !known || kind.Submitter != tasks.Anyone {
 		all := namesOf(func(tasks.Kind) bool { return true })
-		return o, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.", shown(r.PathValue("run")), all)
+		return o, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.",
+			shown(r.PathValue("run")), all)
 	}
 	if o, err = orderOfQuery(callerOf(r.Context()), kind, r.URL.Query()); err != nil {
 		return o, err
@@ -69,7 +70,9 @@ func orderOfQuery(caller web.User, kind tasks.Kind, query url.Values) (o order, 
 			return o, badRequest("The parameter tenant: %s.", err)
 		}
 	}
-	o = order{input: intake.Input{Name: "body", Kind: kind.Name, MayOrganization: caller.MayOrganization}, run: ledger.NewRun{Tenant: ledger.Tenant(name), Description: ledger.Description{Caller: caller.Name, Label: query.Get("label")}}}
+	o = order{input: intake.Input{Name: "body", Kind: kind.Name, MayOrganization: caller.MayOrganization},
+		run: ledger.NewRun{Tenant: ledger.Tenant(name), Description: ledger.Description{Caller: caller.Name,
+			Label: query.Get("label")}}}
 	if names := query.Get("ignore_columns"); names != "" {
 		o.input.Ignore = strings.Split(names, ",")
 	}
@@ -79,16 +82,19 @@ func orderOfQuery(caller web.User, kind tasks.Kind, query url.Values) (o order, 
 	o.run.GiveUp, giveUp = giveUpOf(query, kind)
 	o.run.BatchWait, batchWait = batchWaitOf(query, kind)
 	o.run.NotBefore, notBefore = notBeforeOf(query)
-	return o, cmp.Or(checkCaller(caller, kind.Name, name), checkLabel(o.run.Label), dryRun, skipInvalid, giveUp, batchWait, notBefore)
+	return o, cmp.Or(checkCaller(caller, kind.Name, name), checkLabel(o.run.Label), dryRun, skipInvalid,
+		giveUp, batchWait, notBefore)
 }
 
 // checkCaller returns an error for rows that the caller may not submit.
 func checkCaller(caller web.User, kind, tenant string) error {
 	switch {
 	case !caller.MayKind(kind):
-		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s does not allow runs of kind %s.", caller.Name, kind)
+		return newProblem(http.StatusForbidden, "not-allowed",
+			"The token of %s does not allow runs of kind %s.", caller.Name, kind)
 	case !caller.MayTenant(tenant):
-		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s does not allow tenant %s.", caller.Name, tenant)
+		return newProblem(http.StatusForbidden, "not-allowed",
+			"The token of %s does not allow tenant %s.", caller.Name, tenant)
 	}
 	return nil
 }
@@ -120,11 +126,13 @@ func giveUpOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
 		return 0, nil
 	}
 	if !kind.Awaits {
-		return 0, badRequest("The parameter give_up is only for runs of kind %s.", namesOf(func(k tasks.Kind) bool { return k.Awaits }))
+		return 0, badRequest("The parameter give_up is only for runs of kind %s.",
+			namesOf(func(k tasks.Kind) bool { return k.Awaits }))
 	}
 	giveUp, err := time.ParseDuration(query.Get("give_up"))
 	if err != nil || giveUp <= 0 || giveUp%time.Second != 0 {
-		return 0, badRequest("The parameter give_up must be in whole seconds, such as 72h or 90m, not %s.", shown(query.Get("give_up")))
+		return 0, badRequest("The parameter give_up must be in whole seconds, such as 72h or 90m, not %s.",
+			shown(query.Get("give_up")))
 	}
 	return giveUp, nil
 }
@@ -132,14 +140,16 @@ func giveUpOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
 // batchWaitOf returns how long a removal waits for others.
 func batchWaitOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
 	if kind.Together == 0 && query.Has("batch_wait") {
-		return 0, badRequest("The parameter batch_wait is only for runs of kind %s.", namesOf(func(k tasks.Kind) bool { return k.Together > 0 }))
+		return 0, badRequest("The parameter batch_wait is only for runs of kind %s.",
+			namesOf(func(k tasks.Kind) bool { return k.Together > 0 }))
 	}
 	if !query.Has("batch_wait") {
 		return tasks.DefaultBatchWait, nil
 	}
 	wait, err := time.ParseDuration(query.Get("batch_wait"))
 	if err != nil || tasks.CheckBatchWait(wait) != nil {
-		return 0, badRequest("The parameter batch_wait must be 0s to %s, such as 500ms, not %s.", tasks.MaxBatchWait, shown(query.Get("batch_wait")))
+		return 0, badRequest("The parameter batch_wait must be 0s to %s, such as 500ms, not %s.", tasks.MaxBatchWait,
+			shown(query.Get("batch_wait")))
 	}
 	return wait, nil
 }
@@ -152,7 +162,8 @@ func notBeforeOf(query url.Values) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, query.Get("not_before"))
 	if err != nil {
-		return time.Time{}, badRequest("The parameter not_before must be a time such as 2026-12-01T02:00:00Z, not %s.", shown(query.Get("not_before")))
+		return time.Time{}, badRequest("The parameter not_before must be a time such as 2026-12-01T02:00:00Z, not %s.",
+			shown(query.Get("not_before")))
 	}
 	return at.UTC(), nil
 }
@@ -167,7 +178,9 @@ var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 func runOf(r *http.Request, caller string) (string, error) {
 	given := r.Header.Values("Idempotency-Key")
 	if len(given) == 0 {
-		return "", badRequest("The header Idempotency-Key is missing. Choose a unique key for this submission, such as a UUID. A repeated request with the same key returns the same run.")
+		return "",
+			badRequest(
+				"The header Idempotency-Key is missing. Choose a unique key for this submission, such as a UUID. A repeated request with the same key returns the same run.")
 	}
 	key := given[0]
 	if len(key) > 1 && strings.HasPrefix(key, `"`) && strings.HasSuffix(key, `"`) {

@@ -91,11 +91,13 @@ func badRequest(detail string, a ...any) *problem {
 }
 
 func busy(what string) *problem {
-	return newProblem(http.StatusServiceUnavailable, "busy", "The server has reached its limit of %s. Try again in a moment.", what).after(retryAfter)
+	return newProblem(http.StatusServiceUnavailable, "busy",
+		"The server has reached its limit of %s. Try again in a moment.", what).after(retryAfter)
 }
 
 func noSuchRun(id string) *problem {
-	return newProblem(http.StatusNotFound, "not-found", "You have no run %s: it never existed, or it ended more than 30 days ago.", shown(id))
+	return newProblem(http.StatusNotFound, "not-found",
+		"You have no run %s: it never existed, or it ended more than 30 days ago.", shown(id))
 }
 
 // problemOf returns the problem that an error is to a client. All answers use it.
@@ -119,10 +121,12 @@ func problemOf(err error) *problem {
 		return newProblem(http.StatusUnprocessableEntity, "bad-input", "%s", err)
 	case differs:
 		return newProblem(http.StatusUnprocessableEntity, "key-reused",
-			"You have used this key for run %[2]s with a different %[1]s. Use a new key for each submission.", mismatch.Member, mismatch.Run)
+			"You have used this key for run %[2]s with a different %[1]s. Use a new key for each submission.",
+			mismatch.Member, mismatch.Run)
 	case errors.Is(err, ledger.ErrNotFound):
 		return newProblem(http.StatusNotFound, "not-found", "The run no longer exists.")
-	case retried, own, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, ledger.ErrOpen), errors.Is(err, ledger.ErrEnded), errors.Is(err, intake.ErrCancelled):
+	case retried, own, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, ledger.ErrOpen),
+		errors.Is(err, ledger.ErrEnded), errors.Is(err, intake.ErrCancelled):
 		return newProblem(http.StatusConflict, "state", "%s", err)
 	case room, errors.Is(err, ledger.ErrNoMemory):
 		return newProblem(http.StatusInsufficientStorage, "full",
@@ -134,12 +138,14 @@ func problemOf(err error) *problem {
 }
 
 func internal() *problem {
-	return newProblem(http.StatusInternalServerError, "internal", "The server's log has the details under this request's id.")
+	return newProblem(http.StatusInternalServerError, "internal",
+		"The server's log has the details under this request's id.")
 }
 
 // storeProblem says that Redis failed.
 func storeProblem(cause error) *problem {
-	return newProblem(http.StatusServiceUnavailable, "store", "Repeat the request in a moment; with the same Idempotency-Key this is safe.").because(cause).after(retryAfter)
+	return newProblem(http.StatusServiceUnavailable, "store",
+		"Repeat the request in a moment; with the same Idempotency-Key this is safe.").because(cause).after(retryAfter)
 }
 
 // isStore reports whether Redis failed, or the connection to it.

@@ -96,7 +96,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("The parameter after must be copied from \"next\" of the previous page.")
 	}
 	caller := callerOf(ctx).Name
-	page, next, err := s.cfg.Ledger.Page(ctx, runs.Query{Match: func(r ledger.Run) bool { return r.Caller == caller }, After: after, Limit: most})
+	page, next, err := s.cfg.Ledger.Page(ctx, runs.Query{Match: func(r ledger.Run) bool { return r.Caller == caller },
+		After: after, Limit: most})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,8 @@ func TestList(t *testing.T) {
 	w := newWorld(t)
 	for i := range 7 {
 		caller := []string{"billing", "crm"}[i%2]
-		runstest.Create(t, w.ledger, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("run", i)), Description: ledger.Description{Caller: caller}})
+		runstest.Create(t, w.ledger, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("run", i)),
+			Description: ledger.Description{Caller: caller}})
 	}
 	var got []string
 	pages := 0
@@ -114,7 +115,8 @@ func testCancel(t *testing.T, kind string) {
 	for range 2 { // the second time it changes nothing
 		got := w.do(call{method: "POST", path: "/v1/runs/" + id + "/cancel", token: billing})
 		got.want(t, 200, "")
-		if r := got.run(t); r.CancelledAt.IsZero() || r.State != "ended" || r.Counts["cancelled"] != 2 || r.Counts["done"] != 1 {
+		if r := got.run(t); r.CancelledAt.IsZero() || r.State != "ended" || r.Counts["cancelled"] != 2 ||
+			r.Counts["done"] != 1 {
 			t.Errorf("run %+v, want 2 rows cancelled", r)
 		}
 	}
@@ -126,7 +128,8 @@ func testFailed(t *testing.T, kind string) {
 	w := newWorld(t)
 	w.kind = kind
 	csv := w.submit("csv", rows(3)).Run
-	jsonl := w.submit("jsonl", `{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"}`).Run
+	jsonl := w.submit("jsonl",
+		`{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"}`).Run
 	for _, id := range []string{csv, jsonl} {
 		w.sealed(id)
 		w.settle(id, "expired", `=cmd|' /C calc'!A0`, 0)
@@ -164,7 +167,8 @@ func testFailed(t *testing.T, kind string) {
 		})
 	}
 	t.Run("none", func(t *testing.T) {
-		id := w.submit("none", `{"organization_id":"org_0000000000000001","discovery_domain_id":"ord_0000000000000000000000"}`).Run
+		id := w.submit("none",
+			`{"organization_id":"org_0000000000000001","discovery_domain_id":"ord_0000000000000000000000"}`).Run
 		w.sealed(id)
 		got := w.do(call{path: "/v1/runs/" + id + "/failed", token: billing})
 		got.want(t, 200, "")
@@ -252,7 +256,8 @@ func testEvents(t *testing.T, kind string) {
 				continue
 			}
 			lines := strings.Split(text, "\n")
-			if len(lines) != 3 || lines[0] != "event: run" || !strings.HasPrefix(lines[1], "id: ") || !strings.HasPrefix(lines[2], "data: ") {
+			if len(lines) != 3 || lines[0] != "event: run" || !strings.HasPrefix(lines[1], "id: ") ||
+				!strings.HasPrefix(lines[2], "data: ") {
 				t.Fatalf("event %q", text)
 			}
 			ids = append(ids, strings.TrimPrefix(lines[1], "id: "))

@@ -121,7 +121,8 @@ func (w *world) start() { w.run(nil) }
 func (w *world) run(certificate *tls.Config) {
 	w.t.Helper()
 	w.server = httpapi.New(w.config)
-	url, _, stop, err := web.Serve(context.Background(), "127.0.0.1:0", certificate, w.server, slog.New(slog.DiscardHandler))
+	url, _, stop, err := web.Serve(context.Background(), "127.0.0.1:0", certificate, w.server,
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -227,7 +228,8 @@ func holdToDescription(t testing.TB, r *http.Request, got *http.Response, body [
 	_, router := description()
 	route, params, err := router.FindRoute(r)
 	if errors.Is(err, routers.ErrPathNotFound) || errors.Is(err, routers.ErrMethodNotAllowed) {
-		if got.StatusCode != http.StatusNotFound && got.StatusCode != http.StatusMethodNotAllowed && got.StatusCode != http.StatusServiceUnavailable {
+		if got.StatusCode != http.StatusNotFound && got.StatusCode != http.StatusMethodNotAllowed &&
+			got.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%s %s: status %d of what openapi.yaml does not know", r.Method, r.URL.Path, got.StatusCode)
 		}
 		return
@@ -423,7 +425,8 @@ func (u *upload) stored(n int) (id string) {
 			u.w.t.Fatal(err)
 		}
 		for _, r := range all {
-			if run, err := u.w.ledger.Core().Get(u.w.t.Context(), ledger.RunID(r.ID)); err == nil && run.Staged() && run.Reserved >= n {
+			if run, err := u.w.ledger.Core().Get(u.w.t.Context(),
+				ledger.RunID(r.ID)); err == nil && run.Staged() && run.Reserved >= n {
 				id = string(r.ID)
 			}
 		}

@@ -167,7 +167,8 @@ func TestRedisFailsAtRetry(t *testing.T) {
 func (w *world) parent() {
 	w.t.Helper()
 	in := intake.Input{Name: "rows", Rows: strings.NewReader(rows(4)), Kind: "domain:verify"}
-	if _, err := intake.New(nil, w.ledger).Submit(w.t.Context(), in, ledger.NewRun{ID: "parent", Tenant: "default", Description: ledger.Description{Caller: "billing"}}); err != nil {
+	if _, err := intake.New(nil, w.ledger).Submit(w.t.Context(), in,
+		ledger.NewRun{ID: "parent", Tenant: "default", Description: ledger.Description{Caller: "billing"}}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.settle("parent", "done", "", 0)
@@ -239,7 +240,8 @@ func TestRedisIsFull(t *testing.T) {
 	if r, err := w.ledger.Get(t.Context(), ledger.RunID(id)); err == nil {
 		t.Errorf("run %+v; want it deleted", r)
 	}
-	w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(1)}).want(t, 507, "full")
+	w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(1)}).want(t,
+		507, "full")
 	limit("0")
 	if r := w.sealed(w.submit("k", rows(manyRows)).Run); r.Total() != manyRows {
 		t.Errorf("run %+v; want %d rows", r, manyRows)
@@ -348,10 +350,12 @@ func TestTraceparent(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			header := http.Header{"Traceparent": {test.header}}
-			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: test.name, body: rows(1), header: header})
+			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: test.name,
+				body: rows(1), header: header})
 			got.want(t, 202, "")
 			w.settle(got.run(t).Run, "expired", "", 0)
-			again := w.do(call{method: "POST", path: "/v1/runs/" + got.run(t).Run + "/retry", token: billing, key: test.name + "-again", header: header})
+			again := w.do(call{method: "POST", path: "/v1/runs/" + got.run(t).Run + "/retry", token: billing,
+				key: test.name + "-again", header: header})
 			again.want(t, 202, "")
 			for _, id := range []string{got.run(t).Run, again.run(t).Run} {
 				r, err := w.ledger.Core().Get(t.Context(), ledger.RunID(id))

@@ -101,7 +101,8 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 		return err
 	}
 	s.log.InfoContext(ctx, "rows submitted",
-		"run", run.ID, "caller", run.Caller, "rows", submitted.Rows, "tasks", submitted.Tasks, "settled_before", submitted.Settled)
+		"run", run.ID, "caller", run.Caller, "rows", submitted.Rows, "tasks", submitted.Tasks,
+		"settled_before", submitted.Settled)
 	answer := submittedRun{Run: status.RunOf(run)}
 	answer.Submission.Submitted, answer.Submission.WorkerSeen = submitted, seen
 	answerRun(w, run, answer)
@@ -124,7 +125,8 @@ func (s *Server) submitProblem(err error, committed bool) error {
 			"Another request stored other rows under this Idempotency-Key at the same time. Repeat one of the two, and send the other with a key of its own.").because(err)
 	case errors.Is(err, ledger.ErrNotFound): // another request created the run, failed, and deleted it
 		return newProblem(http.StatusServiceUnavailable, "busy",
-			"Another request with this Idempotency-Key failed at the same time. Repeat the request in a moment.").because(err).after(retryAfter)
+			"Another request with this Idempotency-Key failed at the same time. Repeat the request in a moment.").
+			because(err).after(retryAfter)
 	}
 	return err
 }
@@ -183,7 +185,8 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 		return err
 	}
 	s.addAct(ctx, parent.ID, "retry")
-	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows", sub.Rows, "tasks", sub.Tasks)
+	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows",
+		sub.Rows, "tasks", sub.Tasks)
 	answerRun(w, run, status.RunOf(run))
 	return nil
 }
@@ -199,7 +202,8 @@ func retryOrder(r *http.Request, parent ledger.Run) (o intake.RetryOptions, err 
 	o.NotBefore, start = notBeforeOf(query)
 	id, key := runOf(r, caller.Name)
 	o.ID = ledger.RunID(id)
-	if err := cmp.Or(checkCaller(caller, string(parent.Kind), string(parent.Tenant)), checkLabel(o.Label), start, key); err != nil {
+	if err := cmp.Or(checkCaller(caller, string(parent.Kind), string(parent.Tenant)), checkLabel(o.Label),
+		start, key); err != nil {
 		return o, err
 	}
 	if err := o.Check(); err != nil {
@@ -233,6 +237,8 @@ func (s *Server) countRows(ctx context.Context, caller web.User, run ledger.RunI
 		return err
 	}
 	midnight := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
-	return newProblem(http.StatusTooManyRequests, "rows-a-day", "You may submit %d rows in a day (UTC), and these are %d too many. "+
-		"Submit fewer, or repeat the request tomorrow.", caller.RowsADay, -left).after(midnight.Sub(now).Round(time.Second) + time.Second)
+	return newProblem(http.StatusTooManyRequests, "rows-a-day",
+		"You may submit %d rows in a day (UTC), and these are %d too many. "+
+			"Submit fewer, or repeat the request tomorrow.", caller.RowsADay,
+		-left).after(midnight.Sub(now).Round(time.Second) + time.Second)
 }

@@ -45,7 +45,8 @@ func TestNotBefore(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.body), &told); err != nil || !told.NotBefore.Equal(later) {
 		t.Errorf("%s, %v; want not_before %v", got.body, err, later)
 	}
-	w.do(call{method: "POST", path: "/v1/runs/domain:verify" + query("not_before", "tonight"), token: billing, key: "k2", body: rows(1)}).want(t, http.StatusBadRequest, "bad-request")
+	w.do(call{method: "POST", path: "/v1/runs/domain:verify" + query("not_before", "tonight"), token: billing, key: "k2",
+		body: rows(1)}).want(t, http.StatusBadRequest, "bad-request")
 }
 
 func TestSubmit(t *testing.T) {
@@ -66,10 +67,12 @@ func TestSubmit(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify" + query("label", "spring"), token: billing, key: "k1", body: test.body, header: test.header})
+			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify" + query("label", "spring"), token: billing,
+				key: "k1", body: test.body, header: test.header})
 			got.want(t, http.StatusAccepted, "")
 			told := got.run(t)
-			if got.Header.Get("Location") != "/v1/runs/"+told.Run || told.Label != "spring" || told.Tenant != "default" || told.State != "open" || told.Rows == nil || *told.Rows != 1 || told.Submission.Rows != 1 {
+			if got.Header.Get("Location") != "/v1/runs/"+told.Run || told.Label != "spring" || told.Tenant != "default" ||
+				told.State != "open" || told.Rows == nil || *told.Rows != 1 || told.Submission.Rows != 1 {
 				t.Errorf("Location %q, run %+v", got.Header.Get("Location"), told)
 			}
 			r := w.sealed(told.Run)
@@ -93,32 +96,65 @@ func TestSubmitRefuses(t *testing.T) {
 		{"no key", call{path: "/v1/runs/domain:verify"}, 400, "bad-request", "Idempotency-Key"},
 		{"a key with blanks", call{path: "/v1/runs/domain:verify", key: "a b"}, 400, "bad-request", "Idempotency-Key"},
 		{"a key too long", call{path: "/v1/runs/domain:verify", key: strings.Repeat("k", 65)}, 400, "bad-request", "64"},
-		{"an unknown parameter", call{path: "/v1/runs/domain:verify?skip_inavlid=1", key: "k"}, 400, "bad-request", "skip_invalid"},
-		{"a parameter given twice", call{path: "/v1/runs/domain:verify?label=a&label=b", key: "k"}, 400, "bad-request", "more than once"},
+		{"an unknown parameter", call{path: "/v1/runs/domain:verify?skip_inavlid=1", key: "k"}, 400,
+			"bad-request", "skip_invalid"},
+		{"a parameter given twice", call{path: "/v1/runs/domain:verify?label=a&label=b", key: "k"}, 400,
+			"bad-request", "more than once"},
 		{"a query that is none", call{path: "/v1/runs/domain:verify?label=%zz", key: "k"}, 400, "bad-request", "query"},
-		{"a flag that is none", call{path: "/v1/runs/domain:verify?skip_invalid=yes", key: "k"}, 400, "bad-request", "1 or 0"},
+		{"a flag that is none", call{path: "/v1/runs/domain:verify?skip_invalid=yes", key: "k"}, 400,
+			"bad-request", "1 or 0"},
 		{"a tenant that is none", call{path: "/v1/runs/domain:verify?tenant=A%20B", key: "k"}, 400, "bad-request", "tenant"},
 		{"half a second", call{path: "/v1/runs/domain:verify?give_up=0.5s", key: "k"}, 400, "bad-request", "whole seconds"},
-		{"give_up of another kind", call{path: "/v1/runs/clients:remove?give_up=1h", key: "k"}, 400, "bad-request", "domain:verify"},
-		{"a long label", call{path: "/v1/runs/domain:verify?label=" + strings.Repeat("x", 201), key: "k"}, 400, "bad-request", "200"},
-		{"a column that rows are made of", call{path: "/v1/runs/domain:verify?ignore_columns=organization_id", key: "k", body: rows(1)}, 422, "bad-input", "cannot be ignored"},
-		{"a form", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"multipart/form-data; boundary=x"}}}, 415, "unsupported-type", "--data-binary"},
-		{"a picture", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"image/png"}}}, 415, "unsupported-type", "text/csv"},
-		{"a type that is none", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"; ;"}}}, 415, "unsupported-type", ""},
-		{"another charset", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"text/csv; charset=latin1"}}}, 415, "unsupported-type", "UTF-8"},
-		{"another coding", call{path: "/v1/runs/domain:verify", key: "k", body: rows(1), header: http.Header{"Content-Encoding": {"br"}}}, 415, "unsupported-type", "gzip"},
-		{"gzip that is none", call{path: "/v1/runs/domain:verify", key: "k", body: rows(1), header: http.Header{"Content-Encoding": {"gzip"}}}, 400, "bad-request", "is not gzipped"},
-		{"gzip that is cut off", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, rows(9))[:40]}, 400, "bad-request", "cut off"},
-		{"gzip that is broken", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, rows(9))[:60] + strings.Repeat("x", 60)}, 400, "bad-request", ""},
-		{"gzip in gzip", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, zipped(t, rows(1)))}, 400, "bad-request", "more than once"},
+		{"give_up of another kind", call{path: "/v1/runs/clients:remove?give_up=1h", key: "k"}, 400,
+			"bad-request", "domain:verify"},
+		{"a long label", call{path: "/v1/runs/domain:verify?label=" + strings.Repeat("x", 201), key: "k"},
+			400, "bad-request", "200"},
+		{"a column that rows are made of", call{path: "/v1/runs/domain:verify?ignore_columns=organization_id", key: "k",
+			body: rows(1)}, 422, "bad-input", "cannot be ignored"},
+		{
+			"a form", call{path: "/v1/runs/domain:verify", key: "k",
+				header: http.Header{"Content-Type": {"multipart/form-data; boundary=x"}}}, 415, "unsupported-type", "--data-binary",
+		},
+		{"a picture", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"image/png"}}}, 415,
+			"unsupported-type", "text/csv"},
+		{"a type that is none", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"; ;"}}},
+			415, "unsupported-type", ""},
+		{
+			"another charset", call{path: "/v1/runs/domain:verify", key: "k",
+				header: http.Header{"Content-Type": {"text/csv; charset=latin1"}}}, 415, "unsupported-type", "UTF-8",
+		},
+		{
+			"another coding", call{path: "/v1/runs/domain:verify", key: "k", body: rows(1),
+				header: http.Header{"Content-Encoding": {"br"}}}, 415, "unsupported-type", "gzip",
+		},
+		{"gzip that is none", call{path: "/v1/runs/domain:verify", key: "k", body: rows(1),
+			header: http.Header{"Content-Encoding": {"gzip"}}}, 400, "bad-request", "is not gzipped"},
+		{"gzip that is cut off", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, rows(9))[:40]}, 400,
+			"bad-request", "cut off"},
+		{
+			"gzip that is broken", call{path: "/v1/runs/domain:verify", key: "k",
+				body: zipped(t, rows(9))[:60] + strings.Repeat("x", 60)}, 400, "bad-request", "",
+		},
+		{"gzip in gzip", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, zipped(t, rows(1)))}, 400,
+			"bad-request", "more than once"},
 		{"no rows", call{path: "/v1/runs/domain:verify", key: "k", body: rows(0)}, 422, "bad-input", "no rows"},
 		{"nothing", call{path: "/v1/runs/domain:verify", key: "k"}, 422, "bad-input", "empty"},
 		{"an array", call{path: "/v1/runs/domain:verify", key: "k", body: "[{}]"}, 422, "bad-input", "line of its own"},
-		{"another header", call{path: "/v1/runs/domain:verify", key: "k", body: "organization_id,colour\na,b\n"}, 422, "bad-input", "colour"},
-		{"too many bytes, told at once", call{path: "/v1/runs/domain:verify", key: "k", body: big}, 413, "too-large", "50000 bytes"},
-		{"too many bytes, told by nobody", call{path: "/v1/runs/domain:verify", key: "k", reader: io.MultiReader(strings.NewReader(big))}, 413, "too-large", "50000 bytes"},
-		{"gzip that expands", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, big)}, 413, "too-large", "expanded"},
-		{"gzip of empty gzips", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, strings.Repeat(zipped(t, ""), 4000)), header: http.Header{"Content-Encoding": {"gzip"}}}, 413, "too-large", "expanded"},
+		{"another header", call{path: "/v1/runs/domain:verify", key: "k", body: "organization_id,colour\na,b\n"},
+			422, "bad-input", "colour"},
+		{"too many bytes, told at once", call{path: "/v1/runs/domain:verify", key: "k", body: big}, 413,
+			"too-large", "50000 bytes"},
+		{
+			"too many bytes, told by nobody", call{path: "/v1/runs/domain:verify", key: "k",
+				reader: io.MultiReader(strings.NewReader(big))}, 413, "too-large", "50000 bytes",
+		},
+		{"gzip that expands", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, big)}, 413,
+			"too-large", "expanded"},
+		{
+			"gzip of empty gzips", call{path: "/v1/runs/domain:verify", key: "k",
+				body: zipped(t, strings.Repeat(zipped(t, ""), 4000)), header: http.Header{"Content-Encoding": {"gzip"}}}, 413,
+			"too-large", "expanded",
+		},
 		{"too many rows", call{path: "/v1/runs/domain:verify", key: "k", body: rows(101)}, 413, "too-large", "at most 100"},
 	}
 	w := newWorld(t, func(c *httpapi.Config) { c.Limits.MaxBytes, c.Limits.MaxRows = 50_000, 100 })
@@ -160,7 +196,8 @@ func testBadRows(t *testing.T, kind string) {
 	if err := json.Unmarshal([]byte(got.body), &told); err != nil {
 		t.Fatal(err)
 	}
-	if bad := told.Invalid; bad.Rows != 60 || len(bad.First) != 50 || bad.First[0].Line != 3 || bad.First[0].Message != w.body("discovery_domain_id is missing") {
+	if bad := told.Invalid; bad.Rows != 60 || len(bad.First) != 50 || bad.First[0].Line != 3 ||
+		bad.First[0].Message != w.body("discovery_domain_id is missing") {
 		t.Errorf("of %d rows: %+v", bad.Rows, bad.First)
 	}
 	w.noRuns()
@@ -186,7 +223,8 @@ func testSameKey(t *testing.T, kind string) {
 	w.sealed(first.Run)
 
 	t.Run("the same content", func(t *testing.T) {
-		got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: `"k"`, body: zipped(t, w.body(rows(3)))})
+		got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: `"k"`,
+			body: zipped(t, w.body(rows(3)))})
 		got.want(t, 202, "")
 		if run := got.run(t); run.Run != first.Run || run.State != "open" {
 			t.Errorf("run %+v, want %s as it stands", run, first.Run)
@@ -200,7 +238,8 @@ func testSameKey(t *testing.T, kind string) {
 		}
 	})
 	t.Run("another tenant", func(t *testing.T) {
-		got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind + "?tenant=acme", token: billing, key: "k", body: w.body(rows(3))})
+		got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind + "?tenant=acme", token: billing,
+			key: "k", body: w.body(rows(3))})
 		got.want(t, 422, "key-reused")
 	})
 	t.Run("another caller", func(t *testing.T) {
@@ -223,7 +262,8 @@ func testSameKey(t *testing.T, kind string) {
 
 func TestDryRun(t *testing.T) {
 	w := newWorld(t)
-	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify?dry_run=1&skip_invalid=1", token: billing, body: rows(3) + "org_x\n"})
+	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify?dry_run=1&skip_invalid=1", token: billing,
+		body: rows(3) + "org_x\n"})
 	got.want(t, 200, "")
 	var plan map[string]any
 	if err := json.Unmarshal([]byte(got.body), &plan); err != nil {
@@ -231,9 +271,12 @@ func TestDryRun(t *testing.T) {
 	}
 	want := map[string]any{
 		"dry_run": true, "kind": "domain:verify", "tenant": "default", "rows": 4.0, "tasks": 3.0, "api_calls": 6.0,
-		"invalid": map[string]any{"rows": 1.0, "first": []any{map[string]any{"line": 5.0, "message": "1 cell where the header has 2"}}},
+		"invalid": map[string]any{
+			"rows": 1.0, "first": []any{map[string]any{"line": 5.0, "message": "1 cell where the header has 2"}},
+		},
 		"organizations": []any{
-			map[string]any{"organization_id": "org_0000000000000000", "rows": 1.0}, map[string]any{"organization_id": "org_0000000000000001", "rows": 1.0},
+			map[string]any{"organization_id": "org_0000000000000000", "rows": 1.0},
+			map[string]any{"organization_id": "org_0000000000000001", "rows": 1.0},
 			map[string]any{"organization_id": "org_0000000000000002", "rows": 1.0},
 		},
 	}
@@ -245,13 +288,15 @@ func TestDryRun(t *testing.T) {
 
 func TestGiveUp(t *testing.T) {
 	w := newWorld(t)
-	if err := tenant.Announce(t.Context(), w.rdb, tenant.Announced{Tenant: "default", Rate: "2/s", GiveUp: 5 * time.Hour}); err != nil {
+	if err := tenant.Announce(t.Context(), w.rdb, tenant.Announced{Tenant: "default", Rate: "2/s",
+		GiveUp: 5 * time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.sealed(w.submit("announced", rows(1)).Run); r.GiveUp != 5*time.Hour {
 		t.Errorf("gives up after %s, want what the worker says, 5h", r.GiveUp)
 	}
-	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify?give_up=90m", token: billing, key: "given", body: rows(1)})
+	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify?give_up=90m", token: billing,
+		key: "given", body: rows(1)})
 	got.want(t, 202, "")
 	if r := w.sealed(got.run(t).Run); r.GiveUp != 90*time.Minute {
 		t.Errorf("gives up after %s, want 90m", r.GiveUp)
@@ -282,7 +327,9 @@ func TestBatchWait(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", c.query, d, err, c.want)
 		}
 	}
-	for _, path := range []string{path + query("batch_wait", "2m"), path + query("batch_wait", "soon"), "/v1/runs/domain:verify" + query("batch_wait", "1s")} {
-		w.do(call{method: "POST", path: path, token: billing, key: "bad", body: row}).want(t, http.StatusBadRequest, "bad-request")
+	for _, path := range []string{path + query("batch_wait", "2m"), path + query("batch_wait", "soon"),
+		"/v1/runs/domain:verify" + query("batch_wait", "1s")} {
+		w.do(call{method: "POST", path: path, token: billing, key: "bad", body: row}).want(t,
+			http.StatusBadRequest, "bad-request")
 	}
 }

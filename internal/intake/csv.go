@@ -198,7 +198,8 @@ func quoteError(text []byte, line int, cells []string, err *csv.ParseError) stri
 		opened := line + strings.Count(strings.Join(cells, ""), "\n")
 		return fmt.Sprintf("the quote opened in line %d is never closed; the rest of the input was read as one cell", opened)
 	}
-	return fmt.Sprintf("a quote in the middle of cell %d; put the whole cell in quotes and double each quote in it", len(cells)+1)
+	return fmt.Sprintf("a quote in the middle of cell %d; put the whole cell in quotes and double each quote in it",
+		len(cells)+1)
 }
 
 // recorder records the text of an input until the rows in it are cut off. It ends the reading

@@ -43,7 +43,8 @@ func NameRows(ctx context.Context, l *runs.Ledger, tenant, name string) iter.Seq
 }
 
 // rowsAbout returns the wanted rows among those that contain the text, in any case.
-func rowsAbout(ctx context.Context, l *runs.Ledger, tenant, text string, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
+func rowsAbout(ctx context.Context, l *runs.Ledger, tenant, text string,
+	wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		all, err := listedOrOpen(ctx, l)
 		if err != nil {
@@ -81,7 +82,8 @@ func listedOrOpen(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) {
 }
 
 // rowsOfRun returns the wanted rows of one run. A run that is deleted meanwhile has none.
-func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, text string, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
+func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, text string,
+	wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		stored, err := newStoredRows(l, r)
 		if err = cmp.Or(ctx.Err(), err); err != nil {

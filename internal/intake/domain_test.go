@@ -20,12 +20,17 @@ import (
 // nowhere else.
 func TestNameRows(t *testing.T) {
 	l := runs.New(redistest.New(t))
-	for i, host := range []string{"_v.shop.example", "shop.example.", "_v.workshop.example", "_v.shop.example.org", "", "_V.Shop.EXAMPLE"} {
+	for i, host := range []string{"_v.shop.example", "shop.example.", "_v.workshop.example", "_v.shop.example.org",
+		"", "_V.Shop.EXAMPLE"} {
 		id := fmt.Sprintf("r%d", i)
-		row := fmt.Sprintf(`{"organization_id":"org_%d","discovery_domain_id":"ord_%d","verification_host":%q,"verification_txt":"x"}`, i, i, host)
-		runstest.Submit(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: "acme", Description: ledger.Description{Format: "jsonl"}}, row)
+		row := fmt.Sprintf(
+			`{"organization_id":"org_%d","discovery_domain_id":"ord_%d","verification_host":%q,"verification_txt":"x"}`,
+			i, i, host)
+		runstest.Submit(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: "acme",
+			Description: ledger.Description{Format: "jsonl"}}, row)
 	}
-	for tenant, want := range map[string]map[string]string{"acme": {"ord_0": "org_0", "ord_1": "org_1", "ord_5": "org_5"}, "other": {}} {
+	for tenant, want := range map[string]map[string]string{"acme": {"ord_0": "org_0", "ord_1": "org_1", "ord_5": "org_5"},
+		"other": {}} {
 		for _, name := range []string{"shop.example", "SHOP.example."} {
 			got := map[string]string{}
 			for row, err := range intake.NameRows(t.Context(), l, tenant, name) {
@@ -48,7 +53,8 @@ func TestLookUpsEnd(t *testing.T) {
 	l := runs.New(rdb)
 	for i := range 3 {
 		id := fmt.Sprintf("r%d", i)
-		runstest.Submit(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: "acme", Description: ledger.Description{Format: "jsonl"}}, `{"discovery_domain_id":"ord_1"}`)
+		runstest.Submit(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: "acme",
+			Description: ledger.Description{Format: "jsonl"}}, `{"discovery_domain_id":"ord_1"}`)
 	}
 	rdb.AddHook(detached{})
 	ctx, cancel := context.WithCancel(t.Context())

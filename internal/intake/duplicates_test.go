@@ -49,12 +49,19 @@ func TestSameWork(t *testing.T) {
 		flags            tasks.Defaults
 		want             int64
 	}{
-		{"other quotes and columns that are empty", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_host\no,d,\n\"o\",d,\n", tasks.Defaults{}, 1},
+		{"other quotes and columns that are empty", tasks.TypeVerify,
+			"organization_id,discovery_domain_id,verification_host\no,d,\n\"o\",d,\n", tasks.Defaults{}, 1},
 		{"ids that are one text", tasks.TypeRemove, "organization_id,client_id\nab,c\na,bc\n", tasks.Defaults{}, 0},
-		{"what a flag says and what the row says", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,\no,d,pending\n", tasks.Defaults{"status": "pending"}, 1},
-		{"domains of two organizations", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,pending\np,d,verified\n", tasks.Defaults{}, 0},
+		{"what a flag says and what the row says", tasks.TypeUpdate,
+			"organization_id,discovery_domain_id,status\no,d,\no,d,pending\n", tasks.Defaults{"status": "pending"}, 1},
+		{"domains of two organizations", tasks.TypeUpdate,
+			"organization_id,discovery_domain_id,status\no,d,pending\np,d,verified\n", tasks.Defaults{}, 0},
 		{"three of one", tasks.TypeRemove, "organization_id,client_id\na,b\na,b\na,b\n", tasks.Defaults{}, 2},
-		{"templates", tasks.TypeCreate, strings.Repeat(`{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}`+"\n", 2), tasks.Defaults{}, 0},
+		{
+			"templates", tasks.TypeCreate,
+			strings.Repeat(
+				`{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}`+"\n", 2), tasks.Defaults{}, 0,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plan, err := input(t, test.kind, test.text, test.flags).Plan(0)
@@ -83,16 +90,38 @@ func TestContradictions(t *testing.T) {
 		flags            tasks.Defaults
 		subject          string // "": the rows are no contradiction
 	}{
-		{"another flag", tasks.TypeUpdate, "organization_id,discovery_domain_id,use_for_organization_discovery\no,d,true\no,d,false\n", tasks.Defaults{}, domain},
-		{"another status", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,pending\no,d,verified\n", tasks.Defaults{}, domain},
-		{"another status than a flag's", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,\no,d,verified\n", tasks.Defaults{"status": "pending"}, domain},
-		{"status and flag, each of which is sent with the other", tasks.TypeUpdate, "organization_id,discovery_domain_id,status,use_for_organization_discovery\no,d,pending,\no,d,,true\n", tasks.Defaults{}, domain},
-		{"another host", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_host\no,d,_a.example.com\no,d,_b.example.com\n", tasks.Defaults{}, domain},
-		{"another token", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_txt\no,d,a\no,d,b\n", tasks.Defaults{}, domain},
-		{"a flag, and none", tasks.TypeVerify, `{"organization_id":"o","discovery_domain_id":"d"}` + "\n" + `{"organization_id":"o","discovery_domain_id":"d","use_for_organization_discovery":true}`, tasks.Defaults{}, domain},
-		{"a template with another body", tasks.TypeCreate, template + strings.Replace(template, "portrait", "birth_date", 1), tasks.Defaults{}, name},
-		{"a template in another order", tasks.TypeCreate, template + `{"type":"mdl",` + strings.Replace(template, `"type":"mdl",`, "", 1)[1:], tasks.Defaults{}, ""},
-		{"a template of another name", tasks.TypeCreate, template + strings.Replace(template, `"n"`, `"m"`, 1), tasks.Defaults{}, ""},
+		{
+			"another flag", tasks.TypeUpdate,
+			"organization_id,discovery_domain_id,use_for_organization_discovery\no,d,true\no,d,false\n",
+			tasks.Defaults{}, domain,
+		},
+		{"another status", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,pending\no,d,verified\n",
+			tasks.Defaults{}, domain},
+		{"another status than a flag's", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,\no,d,verified\n",
+			tasks.Defaults{"status": "pending"}, domain},
+		{"status and flag, each of which is sent with the other", tasks.TypeUpdate,
+			"organization_id,discovery_domain_id,status,use_for_organization_discovery\no,d,pending,\no,d,,true\n",
+			tasks.Defaults{}, domain},
+		{
+			"another host", tasks.TypeVerify,
+			"organization_id,discovery_domain_id,verification_host\no,d,_a.example.com\no,d,_b.example.com\n",
+			tasks.Defaults{}, domain,
+		},
+		{"another token", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_txt\no,d,a\no,d,b\n",
+			tasks.Defaults{}, domain},
+		{
+			"a flag, and none", tasks.TypeVerify,
+			`{"organization_id":"o","discovery_domain_id":"d"}` + "\n" +
+				`{"organization_id":"o","discovery_domain_id":"d","use_for_organization_discovery":true}`, tasks.Defaults{}, domain,
+		},
+		{"a template with another body", tasks.TypeCreate, template + strings.Replace(template, "portrait", "birth_date", 1),
+			tasks.Defaults{}, name},
+		{
+			"a template in another order", tasks.TypeCreate,
+			template + `{"type":"mdl",` + strings.Replace(template, `"type":"mdl",`, "", 1)[1:], tasks.Defaults{}, "",
+		},
+		{"a template of another name", tasks.TypeCreate, template + strings.Replace(template, `"n"`, `"m"`, 1),
+			tasks.Defaults{}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := input(t, test.kind, test.text, test.flags)
@@ -108,7 +137,8 @@ func TestContradictions(t *testing.T) {
 			if test.text[0] != '{' {
 				first = 2 // after the header
 			}
-			want := fmt.Sprintf("rows:%d: it contradicts line %d, which has the same %s and other values: remove one of the two", first+1, first, test.subject)
+			want := fmt.Sprintf("rows:%d: it contradicts line %d, which has the same %s and other values: remove one of the two",
+				first+1, first, test.subject)
 			if !refused || bad.Total != 1 || bad.First[0].Error() != want {
 				t.Fatalf("%v, want %s", err, want)
 			}
@@ -171,7 +201,8 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(ledger.Counts{"invalid": n / 8, "unchanged": n / 8}, run.Counts); diff != "" || run.Total() != n || run.Settled() != n/4 {
+	if diff := cmp.Diff(ledger.Counts{"invalid": n / 8, "unchanged": n / 8}, run.Counts); diff != "" || run.Total() != n ||
+		run.Settled() != n/4 {
 		t.Errorf("total %d, settled %d, counts:\n%s", run.Total(), run.Settled(), diff)
 	}
 	for fate, err := range l.Results(t.Context(), "a", 0) {

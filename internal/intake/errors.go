@@ -50,7 +50,8 @@ func (e *HeaderError) Error() string {
 		names, known []string
 	}{{"missing", e.Missing, nil}, {"unknown", e.Unknown, e.Known}, {"double", e.Double, nil}} {
 		if len(list.names) > 0 {
-			broken = append(broken, fmt.Sprintf("%s %s %s", list.what, plural(len(list.names), "column"), names(list.names, list.known)))
+			broken = append(broken, fmt.Sprintf("%s %s %s", list.what, plural(len(list.names), "column"),
+				names(list.names, list.known)))
 		}
 	}
 	if e.Msg != "" {

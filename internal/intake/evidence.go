@@ -104,7 +104,8 @@ func (p Proofs) of(ctx context.Context, l *runs.Ledger, r ledger.Run) ([]Proven,
 		if err != nil {
 			return nil, fmt.Errorf("row %d of run %s: %w", row.Item, r.ID, err)
 		}
-		if e.Compared == nil || e.At.Before(p.Since) || p.Domain != "" && !strings.EqualFold(e.Compared.Domain, p.Domain) && e.Compared.DiscoveryDomainID != p.Domain {
+		if e.Compared == nil || e.At.Before(p.Since) ||
+			p.Domain != "" && !strings.EqualFold(e.Compared.Domain, p.Domain) && e.Compared.DiscoveryDomainID != p.Domain {
 			continue
 		}
 		proofs = append(proofs, Proven{Tenant: string(r.Tenant), Run: string(r.ID), Item: row.Item, Evidence: e})

@@ -15,7 +15,8 @@ import (
 // orgops_outcome and orgops_error. The output can be submitted unchanged; CSV is safe to open
 // in a spreadsheet. It holds a chunk of rows at a time, and returns the number of rows. Rows
 // that are settled meanwhile may or may not be among them.
-func ExportFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, asJSON bool, out io.Writer) (rows int64, err error) {
+func ExportFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, asJSON bool,
+	out io.Writer) (rows int64, err error) {
 	stored, err := newStoredRows(l, r)
 	if err != nil {
 		return 0, err

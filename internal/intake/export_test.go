@@ -22,7 +22,8 @@ func handInAs(t *testing.T, id, kind, text string) ledger.Run {
 	rdb := redistest.New(t)
 	store := runs.New(rdb)
 	in := input(t, kind, text, tasks.Defaults{})
-	if _, err := intake.New(rdb, store).Submit(t.Context(), in, ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}); err != nil {
+	if _, err := intake.New(rdb, store).Submit(t.Context(), in,
+		ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	run, err := store.Get(t.Context(), ledger.RunID(id))
@@ -54,7 +55,8 @@ func settleAs(t *testing.T, run ledger.Run, outcome, detail string, items ...int
 	}
 	for number, some := range rows {
 		seg := ledger.Segment{Run: header.ID, Incarnation: header.Incarnation, Number: number}
-		if _, err := core.Dismiss(t.Context(), seg, ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}, some...); err != nil {
+		if _, err := core.Dismiss(t.Context(), seg, ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail},
+			some...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +74,8 @@ func export(t *testing.T, run ledger.Run, asJSON bool) (text string, rows int64)
 
 // hostile are cells that spreadsheets, CSV and JSON may take for something else.
 var hostile = []string{
-	`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)", "\tx", "\rx", "'=x", "''+x", "'plain", "'", `"`, `a "b", c`,
+	`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)", "\tx", "\rx", "'=x", "''+x",
+	"'plain", "'", `"`, `a "b", c`,
 	"two\nlines", "two\r\nlines", "\r\n", " =x", "=", "ünï \u2028 code", `\.`, "{}", "<script>&",
 }
 
@@ -184,7 +187,8 @@ func TestExportForms(t *testing.T) {
 		},
 		{
 			name: "a whole object", kind: tasks.TypeCreate,
-			text: `{"name":"n0",` + shape + "\n" + `{"orgops_outcome":"failed","orgops_error":"<x>","name":"=n1",` + shape + "\n",
+			text: `{"name":"n0",` + shape + "\n" + `{"orgops_outcome":"failed","orgops_error":"<x>","name":"=n1",` +
+				shape + "\n",
 			want: `{"name":"=n1",` + strings.TrimSuffix(shape, "}") + `,"orgops_outcome":"refused","orgops_error":"why"}` + "\n",
 		},
 	}

@@ -75,7 +75,8 @@ func checkWords(t *testing.T, err error) {
 
 func FuzzCSV(f *testing.F) {
 	const header = "organization_id,discovery_domain_id,note\n"
-	for _, rows := range []string{"", "o,d,\n", "o,\"d\"\"\r\n\",1\r\n\r\no,d,{}", "\"o", "o\"x\"\no,d,", "\"\"\r\n,,\n", "\"o\"\r,d,\n", "\xff,\x00,\n"} {
+	for _, rows := range []string{"", "o,d,\n", "o,\"d\"\"\r\n\",1\r\n\r\no,d,{}", "\"o", "o\"x\"\no,d,", "\"\"\r\n,,\n",
+		"\"o\"\r,d,\n", "\xff,\x00,\n"} {
 		f.Add([]byte(rows))
 	}
 	f.Fuzz(func(t *testing.T, rows []byte) {
@@ -84,7 +85,8 @@ func FuzzCSV(f *testing.F) {
 }
 
 func FuzzCSVHeader(f *testing.F) {
-	for _, text := range []string{"organization_id,discovery_domain_id\no,d", "\ufeff\"organization_id\"", "a;b", "\x1f\x8b", "PK\x03\x04", "[", " \n\n,"} {
+	for _, text := range []string{"organization_id,discovery_domain_id\no,d", "\ufeff\"organization_id\"", "a;b",
+		"\x1f\x8b", "PK\x03\x04", "[", " \n\n,"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) { drain(t, text, domains) })
@@ -92,7 +94,8 @@ func FuzzCSVHeader(f *testing.F) {
 
 func FuzzJSONLines(f *testing.F) {
 	for _, line := range []string{
-		`"organization_id":"o","discovery_domain_id":"d"}`, `"organization_id":"\ud800\u0000"}` + "\r\n\n{}", `}`, `"note":{"a":[1,{"a":2,"a":3}]}}`,
+		`"organization_id":"o","discovery_domain_id":"d"}`, `"organization_id":"\ud800\u0000"}` + "\r\n\n{}", `}`,
+		`"note":{"a":[1,{"a":2,"a":3}]}}`,
 		`"orgops_error":1,"use_for_organization_discovery":true} {}`, "\x00\xff", "\n[]\nnull",
 	} {
 		f.Add([]byte(line))
@@ -173,7 +176,8 @@ func FuzzCSVThereAndBack(f *testing.F) {
 // member by member, or whole.
 func FuzzJSONLinesThereAndBack(f *testing.F) {
 	for _, line := range []string{
-		`"organization_id":"o","discovery_domain_id":"d","verification_txt":"\u0000\ud83d\ude00"}`, `} ` + "\n{\n[]\n" + `{"organization_id":"o"}`,
+		`"organization_id":"o","discovery_domain_id":"d","verification_txt":"\u0000\ud83d\ude00"}`,
+		`} ` + "\n{\n[]\n" + `{"organization_id":"o"}`,
 		`"organization_id":"o","discovery_domain_id":"d","orgops_error":{"a":[1e400]}}` + "\r\n",
 		`"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{},"well_known_trusted_issuers":"aamva"}`,
 	} {
@@ -193,7 +197,8 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
 	id := strings.ReplaceAll(kind, ":", "-") // a test has one run of a kind
-	if _, err := intake.New(rdb, l).Submit(t.Context(), in, ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}); err != nil {
+	if _, err := intake.New(rdb, l).Submit(t.Context(), in,
+		ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}); err != nil {
 		checkWords(t, err)
 		return
 	}
@@ -238,7 +243,8 @@ func same(t *testing.T, k tasks.Kind, want, got []record, out string) {
 	for i := range want {
 		in, back := work(k, want[i]), work(k, got[i])
 		if in != back {
-			t.Fatalf("row %d went in as %q (%v), and came out as %q (%v): %q", want[i].Item, in, want[i].Err, back, got[i].Err, out)
+			t.Fatalf("row %d went in as %q (%v), and came out as %q (%v): %q", want[i].Item, in,
+				want[i].Err, back, got[i].Err, out)
 		}
 	}
 }

@@ -107,7 +107,9 @@ func (in Input) open() (*reading, error) {
 	schema := schemaOf(kind)
 	for _, c := range kind.Columns {
 		if slices.Contains(in.Ignore, c.Name) {
-			return nil, &HeaderError{File: in.Name, Line: 1, Msg: fmt.Sprintf("column %s belongs to these rows, and cannot be ignored", c.Name), Expected: schema.expected()}
+			return nil,
+				&HeaderError{File: in.Name, Line: 1, Msg: fmt.Sprintf("column %s belongs to these rows, and cannot be ignored",
+					c.Name), Expected: schema.expected()}
 		}
 	}
 	schema.Ignore = in.Ignore
@@ -115,7 +117,8 @@ func (in Input) open() (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reading{in: in, kind: kind, rows: rows, columns: columnsWith(kind, in.Defaults, rows), duplicates: newDuplicateFinder()}, nil
+	return &reading{in: in, kind: kind, rows: rows, columns: columnsWith(kind, in.Defaults, rows),
+		duplicates: newDuplicateFinder()}, nil
 }
 
 // check checks every row. It passes the rows to work and settled, in their order, until one is
@@ -162,7 +165,8 @@ func (r *reading) add(record Record) error {
 	if record.Cut && r.in.File {
 		r.found.CutLine = record.Line
 	} else if record.Cut && record.Err == nil {
-		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: "the last line has no end, so the input may have been cut off: if it is complete, add a line end"}
+		record.Err = &RowError{File: r.in.Name, Line: record.Line,
+			Msg: "the last line has no end, so the input may have been cut off: if it is complete, add a line end"}
 	}
 	if record.Err != nil {
 		return r.addBad(record)
@@ -178,7 +182,9 @@ func (r *reading) add(record Record) error {
 	first, same := r.duplicates.first(record, row)
 	switch {
 	case !same: // both would run at the same time, and either could be the last
-		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: fmt.Sprintf("it contradicts line %d, which has the same %s and other values: remove one of the two", first.line, subjectOf(r.kind))}
+		record.Err = &RowError{File: r.in.Name, Line: record.Line,
+			Msg: fmt.Sprintf("it contradicts line %d, which has the same %s and other values: remove one of the two",
+				first.line, subjectOf(r.kind))}
 		return r.addBad(record)
 	case r.failed():
 		return nil
@@ -223,7 +229,8 @@ func (r *reading) addBad(record Record) error {
 	}
 	content, result := r.badContent(), resultOf(engine.InvalidRow, "line %d: %s", record.Line, reason(record.Err))
 	if r.skipped += len(content) + len(result.Detail); r.skipped > maxSkipped {
-		return fmt.Errorf("%s: %w; the first of %d: %w", r.in.Name, ErrTooManyBad, r.found.Invalid.Total, r.found.Invalid.First[0])
+		return fmt.Errorf("%s: %w; the first of %d: %w", r.in.Name, ErrTooManyBad, r.found.Invalid.Total,
+			r.found.Invalid.First[0])
 	}
 	return r.settled(content, result)
 }

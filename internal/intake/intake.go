@@ -129,5 +129,6 @@ func mayLose(ctx context.Context, rdb redis.UniversalClient) bool {
 		return !answered || redis.IsPermissionError(err)
 	}
 	replicas := redisconn.InfoValue(info, "connected_slaves")
-	return redisconn.InfoValue(info, "aof_enabled") == "1" || replicas != "" && replicas != "0" || redisconn.InfoValue(info, "cluster_enabled") == "1"
+	return redisconn.InfoValue(info, "aof_enabled") == "1" || replicas != "" && replicas != "0" ||
+		redisconn.InfoValue(info, "cluster_enabled") == "1"
 }

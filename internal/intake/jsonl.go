@@ -111,7 +111,8 @@ func (j *jsonlReader) values(members []member) (values, broken []string) {
 		values[place] = value
 	}
 	if len(unknown) > 0 {
-		broken = append(broken, fmt.Sprintf("unknown %s %s (expected %s)", plural(len(unknown), "member"), names(unknown, j.schema.names()), j.schema.expected()))
+		broken = append(broken, fmt.Sprintf("unknown %s %s (expected %s)", plural(len(unknown), "member"),
+			names(unknown, j.schema.names()), j.schema.expected()))
 	}
 	if len(broken) == 0 {
 		broken = j.schema.missing(values)

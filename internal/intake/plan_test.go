@@ -34,7 +34,8 @@ func TestPlanTellsTheLargestOrganizations(t *testing.T) {
 		t.Errorf("%d told, %d more, the first %+v", len(plan.Organizations), plan.More, first)
 	}
 	plan.Organizations = nil
-	if diff := cmp.Diff(intake.Plan{Found: intake.Found{Rows: 465}, Tasks: 465, Calls: 2 * 465, More: 10}, plan); diff != "" {
+	if diff := cmp.Diff(intake.Plan{Found: intake.Found{Rows: 465}, Tasks: 465, Calls: 2 * 465, More: 10},
+		plan); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

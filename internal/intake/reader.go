@@ -57,7 +57,9 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 	case first == '[':
 		return nil, refuse(line, "the input is a JSON array; write each object on a line of its own")
 	case first != '{' && s.Object:
-		return nil, refuse(line, fmt.Sprintf("the first line does not begin with { but with %s, and CSV cannot hold these rows", quoted(string(rune(first)))))
+		return nil,
+			refuse(line, fmt.Sprintf("the first line does not begin with { but with %s, and CSV cannot hold these rows",
+				quoted(string(rune(first)))))
 	}
 
 	reader := &Reader{name: name, schema: s}

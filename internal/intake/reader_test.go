@@ -89,7 +89,8 @@ func zipped(t *testing.T, text string) []byte {
 func TestCSV(t *testing.T) {
 	const header = "organization_id,discovery_domain_id,verification_txt,use_for_organization_discovery\n"
 	ok := func(item int64, line int) seen {
-		return seen{Item: item, Line: line, Source: `["o","d","",""]`, Object: `{"organization_id":"o","discovery_domain_id":"d"}`}
+		return seen{Item: item, Line: line, Source: `["o","d","",""]`,
+			Object: `{"organization_id":"o","discovery_domain_id":"d"}`}
 	}
 	tests := []struct {
 		name, text string
@@ -106,10 +107,11 @@ func TestCSV(t *testing.T) {
 			Line: 2, Source: `["o","d","t","true"]`,
 			Object: `{"organization_id":"o","discovery_domain_id":"d","verification_txt":"t","use_for_organization_discovery":true}`,
 		}}},
-		{"columns in another order", "use_for_organization_discovery,discovery_domain_id,organization_id\nFALSE,d,o\n", []seen{{
-			Line: 2, Source: `["FALSE","d","o"]`,
-			Object: `{"organization_id":"o","discovery_domain_id":"d","use_for_organization_discovery":false}`,
-		}}},
+		{"columns in another order",
+			"use_for_organization_discovery,discovery_domain_id,organization_id\nFALSE,d,o\n", []seen{{
+				Line: 2, Source: `["FALSE","d","o"]`,
+				Object: `{"organization_id":"o","discovery_domain_id":"d","use_for_organization_discovery":false}`,
+			}}},
 		{"quotes", "\"organization_id\",discovery_domain_id\n\"o\",\"d\"\n", []seen{{
 			Line: 2, Source: `["o","d"]`, Object: `{"organization_id":"o","discovery_domain_id":"d"}`,
 		}}},
@@ -128,20 +130,29 @@ func TestCSV(t *testing.T) {
 			Line: 2, Source: `["o","d","{ \"a\": [1, 2.50] }"]`,
 			Object: `{"organization_id":"o","discovery_domain_id":"d","note":"{ \"a\": [1, 2.50] }"}`,
 		}}},
-		{"columns of an export are ignored", "orgops_outcome,organization_id,discovery_domain_id,orgops_error,orgops_error\nrefused,o,d,why,\n", []seen{{
-			Line: 2, Source: `["refused","o","d","why",""]`, Object: `{"organization_id":"o","discovery_domain_id":"d"}`,
-		}}},
+		{"columns of an export are ignored",
+			"orgops_outcome,organization_id,discovery_domain_id,orgops_error,orgops_error\nrefused,o,d,why,\n", []seen{{
+				Line: 2, Source: `["refused","o","d","why",""]`, Object: `{"organization_id":"o","discovery_domain_id":"d"}`,
+			}}},
 		{"a bad row does not end the reading", header + "o,,,yes\no,d,,\n", []seen{
 			{Line: 2, Source: `["o","","","yes"]`, Err: `rows:2: use_for_organization_discovery: want true or false, got "yes"`},
 			ok(1, 3),
 		}},
-		{"a required cell is empty", header + ",d,,\n", []seen{{Line: 2, Source: `["","d","",""]`, Err: "rows:2: organization_id is missing"}}},
+		{
+			"a required cell is empty", header + ",d,,\n",
+			[]seen{{Line: 2, Source: `["","d","",""]`, Err: "rows:2: organization_id is missing"}},
+		},
 		{"the header again", header + "o,d,,\n" + header, []seen{ok(0, 2), {
-			Item: 1, Line: 3, Source: `["organization_id","discovery_domain_id","verification_txt","use_for_organization_discovery"]`,
-			Err: "rows:3: this is the header line again: remove it",
+			Item: 1, Line: 3,
+			Source: `["organization_id","discovery_domain_id","verification_txt","use_for_organization_discovery"]`,
+			Err:    "rows:3: this is the header line again: remove it",
 		}}},
-		{"nothing but commas", header + ",,,\n", []seen{{Line: 2, Source: `["","","",""]`, Err: "rows:2: every cell is empty: remove the line"}}},
-		{"one quoted empty cell is a record", header + "\"\"\n", []seen{{Line: 2, Source: `[""]`, Err: "rows:2: 1 cell where the header has 4"}}},
+		{
+			"nothing but commas", header + ",,,\n",
+			[]seen{{Line: 2, Source: `["","","",""]`, Err: "rows:2: every cell is empty: remove the line"}},
+		},
+		{"one quoted empty cell is a record", header + "\"\"\n",
+			[]seen{{Line: 2, Source: `[""]`, Err: "rows:2: 1 cell where the header has 4"}}},
 		{"too few cells, too many", header + "o,d\no,d,,,\n", []seen{
 			{Line: 2, Source: `["o","d"]`, Err: "rows:2: 2 cells where the header has 4"},
 			{Item: 1, Line: 3, Source: `["o","d","","",""]`, Err: "rows:3: 5 cells where the header has 4"},
@@ -172,12 +183,16 @@ func TestCSV(t *testing.T) {
 		{"a quote that is never closed", header + "o,d,,\no,\n\"d,,\no,d,,\n", []seen{
 			ok(0, 2),
 			{Item: 1, Line: 3, Source: `["o",""]`, Err: "rows:3: 2 cells where the header has 4"},
-			{Item: 2, Line: 4, Err: "rows:4: the quote opened in line 4 is never closed; the rest of the input was read as one cell"},
+			{
+				Item: 2, Line: 4,
+				Err: "rows:4: the quote opened in line 4 is never closed; the rest of the input was read as one cell",
+			},
 		}},
-		{"control characters are quoted, long values cut", header + "o,d,,\"\x1b[31m" + strings.Repeat("x", 100) + "\"\n", []seen{{
-			Line: 2, Source: `["o","d","","\u001b[31m` + strings.Repeat("x", 100) + `"]`,
-			Err: `rows:2: use_for_organization_discovery: want true or false, got "\x1b[31m` + strings.Repeat("x", 55) + `"…`,
-		}}},
+		{"control characters are quoted, long values cut",
+			header + "o,d,,\"\x1b[31m" + strings.Repeat("x", 100) + "\"\n", []seen{{
+				Line: 2, Source: `["o","d","","\u001b[31m` + strings.Repeat("x", 100) + `"]`,
+				Err: `rows:2: use_for_organization_discovery: want true or false, got "\x1b[31m` + strings.Repeat("x", 55) + `"…`,
+			}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -215,24 +230,50 @@ func TestHeader(t *testing.T) {
 		{"empty", "", domains, "rows:1: the input is empty; expected " + domainsExpected},
 		{"blanks alone", " \r\n\t\n", templates, "rows:3: the input is empty; expected one JSON object a line"},
 		{"a byte order mark alone", "\ufeff", domains, "rows:1: the input is empty; expected " + domainsExpected},
-		{"missing", "\n\norganization_id\n", domains, `rows:3: missing column "discovery_domain_id"; expected ` + domainsExpected},
-		{"unknown, as it stands", required + ", Verification_TXT\n", domains, `rows:1: unknown column " Verification_TXT" (did you mean verification_txt?); expected ` + domainsExpected},
-		{"misspelt", "organisation_id,discoverydomainid,colour\n", domains, `rows:1: missing columns "organization_id", "discovery_domain_id"; unknown columns "organisation_id" (did you mean organization_id?), "discoverydomainid" (did you mean discovery_domain_id?), "colour"; expected ` + domainsExpected},
-		{"double", required + ",organization_id,organization_id\n", domains, `rows:1: double column "organization_id"; expected ` + domainsExpected},
-		{"all at once", "organization_id,organization_id,x\x1b\n", domains, `rows:1: missing column "discovery_domain_id"; unknown column "x\x1b"; double column "organization_id"; expected ` + domainsExpected},
-		{"many unknown", required + "," + strings.Join(manyColumns, ",") + "\n", domains, `rows:1: unknown columns "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7" and 4 more; expected ` + domainsExpected},
+		{
+			"missing", "\n\norganization_id\n", domains,
+			`rows:3: missing column "discovery_domain_id"; expected ` + domainsExpected,
+		},
+		{"unknown, as it stands", required + ", Verification_TXT\n", domains,
+			`rows:1: unknown column " Verification_TXT" (did you mean verification_txt?); expected ` + domainsExpected},
+		{"misspelt", "organisation_id,discoverydomainid,colour\n", domains,
+			`rows:1: missing columns "organization_id", "discovery_domain_id"; unknown columns "organisation_id" (did you mean organization_id?), "discoverydomainid" (did you mean discovery_domain_id?), "colour"; expected ` + domainsExpected},
+		{"double", required + ",organization_id,organization_id\n", domains,
+			`rows:1: double column "organization_id"; expected ` + domainsExpected},
+		{"all at once", "organization_id,organization_id,x\x1b\n", domains,
+			`rows:1: missing column "discovery_domain_id"; unknown column "x\x1b"; double column "organization_id"; expected ` +
+				domainsExpected},
+		{"many unknown", required + "," + strings.Join(manyColumns, ",") + "\n", domains,
+			`rows:1: unknown columns "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7" and 4 more; expected ` + domainsExpected},
 		{"an empty name", required + ",\n", domains, `rows:1: unknown column ""; expected ` + domainsExpected},
-		{"semicolons", "organization_id;discovery_domain_id\n", domains, `rows:1: missing columns "organization_id", "discovery_domain_id"; unknown column "organization_id;discovery_domain_id"; the columns seem to be separated by ";"; separate them by commas; expected ` + domainsExpected},
-		{"not UTF-8", required + ",\xff\n", domains, "rows:1: the header's column 3 is not UTF-8; expected " + domainsExpected},
+		{"semicolons", "organization_id;discovery_domain_id\n", domains,
+			`rows:1: missing columns "organization_id", "discovery_domain_id"; unknown column "organization_id;discovery_domain_id"; the columns seem to be separated by ";"; separate them by commas; expected ` + domainsExpected},
+		{
+			"not UTF-8", required + ",\xff\n", domains,
+			"rows:1: the header's column 3 is not UTF-8; expected " + domainsExpected,
+		},
 		{"NUL", required + ",\x00\n", domains, "rows:1: the header's column 3 has a NUL in it; expected " + domainsExpected},
-		{"broken quoting", "\"organization_id,discovery_domain_id\n", domains, "rows:1: the quote opened in line 1 is never closed; the rest of the input was read as one cell; expected " + domainsExpected},
-		{"too long", strings.Repeat("x", intake.MaxCSVRow+1) + "\n", domains, "rows:1: the row is longer than 262144 bytes: is each quote closed? The rows after it were not read; expected " + domainsExpected},
-		{"a JSON array", "[{}]", domains, "rows:1: the input is a JSON array; write each object on a line of its own; expected " + domainsExpected},
-		{"CSV for whole objects", "\nname,type\n", templates, `rows:2: the first line does not begin with { but with "n", and CSV cannot hold these rows; expected one JSON object a line`},
+		{"broken quoting", "\"organization_id,discovery_domain_id\n", domains,
+			"rows:1: the quote opened in line 1 is never closed; the rest of the input was read as one cell; expected " +
+				domainsExpected},
+		{"too long", strings.Repeat("x", intake.MaxCSVRow+1) + "\n", domains,
+			"rows:1: the row is longer than 262144 bytes: is each quote closed? The rows after it were not read; expected " +
+				domainsExpected},
+		{
+			"a JSON array", "[{}]", domains,
+			"rows:1: the input is a JSON array; write each object on a line of its own; expected " + domainsExpected,
+		},
+		{"CSV for whole objects", "\nname,type\n", templates,
+			`rows:2: the first line does not begin with { but with "n", and CSV cannot hold these rows; expected one JSON object a line`},
 		{"UTF-16", "\xff\xfeo\x00", domains, "rows:1: this is UTF-16; save it as UTF-8; expected " + domainsExpected},
-		{"a spreadsheet", "PK\x03\x04....", domains, "rows:1: this is a zip archive or a spreadsheet; save it as CSV; expected " + domainsExpected},
-		{"optional columns alone", "x\n", intake.Schema{Columns: []tasks.Column{{Name: "a"}, {Name: "b"}}}, `rows:1: unknown column "x"; expected [a, b]`},
-		{"required columns alone", "x\n", intake.Schema{Columns: []tasks.Column{{Name: "a", Required: true}}}, `rows:1: missing column "a"; unknown column "x"; expected a`},
+		{
+			"a spreadsheet", "PK\x03\x04....", domains,
+			"rows:1: this is a zip archive or a spreadsheet; save it as CSV; expected " + domainsExpected,
+		},
+		{"optional columns alone", "x\n", intake.Schema{Columns: []tasks.Column{{Name: "a"}, {Name: "b"}}},
+			`rows:1: unknown column "x"; expected [a, b]`},
+		{"required columns alone", "x\n", intake.Schema{Columns: []tasks.Column{{Name: "a", Required: true}}},
+			`rows:1: missing column "a"; unknown column "x"; expected a`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -261,36 +302,61 @@ func TestJSONLines(t *testing.T) {
 		{"the last line without its end, blank lines, CR LF", "\n" + ok + "\r\n \t\r\n" + ok, []seen{
 			{Line: 2, Source: ok, Object: ok}, {Item: 1, Line: 4, Source: ok, Object: ok},
 		}},
-		{"members in another order, blanks, escapes, ignored members", `{ "note" : "\u0041" , "use_for_organization_discovery":true,"orgops_error":{"a":1}, "discovery_domain_id":"\u0064" ,"verification_txt":"","organization_id":"o" } `, []seen{{
-			Line:   1,
-			Source: `{ "note" : "\u0041" , "use_for_organization_discovery":true,"orgops_error":{"a":1}, "discovery_domain_id":"\u0064" ,"verification_txt":"","organization_id":"o" } `,
-			Object: `{"organization_id":"o","discovery_domain_id":"d","use_for_organization_discovery":true,"note":"A"}`,
-		}}},
+		{"members in another order, blanks, escapes, ignored members",
+			`{ "note" : "\u0041" , "use_for_organization_discovery":true,"orgops_error":{"a":1}, "discovery_domain_id":"\u0064" ,"verification_txt":"","organization_id":"o" } `, []seen{{
+				Line:   1,
+				Source: `{ "note" : "\u0041" , "use_for_organization_discovery":true,"orgops_error":{"a":1}, "discovery_domain_id":"\u0064" ,"verification_txt":"","organization_id":"o" } `,
+				Object: `{"organization_id":"o","discovery_domain_id":"d","use_for_organization_discovery":true,"note":"A"}`,
+			}}},
 		{"a pair of surrogates", with(`"verification_txt":"\ud83d\ude00\\ud800"`), []seen{{
 			Line: 1, Source: with(`"verification_txt":"\ud83d\ude00\\ud800"`), Object: with(`"verification_txt":"😀\\ud800"`),
 		}}},
-		{"half a pair", with(`"verification_txt":"\ud83dx"`), bad(with(`"verification_txt":"\ud83dx"`), `verification_txt: want text without half a surrogate pair, got "�x"`)},
-		{"the second half first", with(`"verification_txt":"\ude00\ud83d"`), bad(with(`"verification_txt":"\ude00\ud83d"`), `verification_txt: want text without half a surrogate pair, got "��"`)},
-		{"an escaped NUL", with(`"verification_txt":"\u0000"`), bad(with(`"verification_txt":"\u0000"`), `verification_txt: want text without NUL, got "\x00"`)},
-		{"a boolean as text", with(`"use_for_organization_discovery":"yes"`), bad(with(`"use_for_organization_discovery":"yes"`), `use_for_organization_discovery: want true or false, got "yes"`)},
-		{"null", with(`"use_for_organization_discovery":null,"verification_txt":null`), bad(with(`"use_for_organization_discovery":null,"verification_txt":null`), `use_for_organization_discovery: want true or false, got null; verification_txt: want text, got null`)},
-		{"a number for text", with(`"verification_txt":1e400`), bad(with(`"verification_txt":1e400`), `verification_txt: want text, got 1e400`)},
-		{"a long array for text", with(`"verification_txt":[` + strings.Repeat("1,", 50) + `1]`), bad(with(`"verification_txt":[`+strings.Repeat("1,", 50)+`1]`), `verification_txt: want text, got [`+strings.Repeat("1,", 29)+"1…")},
-		{"required and empty", `{"organization_id":"","discovery_domain_id":"d"}`, bad(`{"organization_id":"","discovery_domain_id":"d"}`, `organization_id: want text that is not empty, got ""`)},
+		{"half a pair", with(`"verification_txt":"\ud83dx"`),
+			bad(with(`"verification_txt":"\ud83dx"`), `verification_txt: want text without half a surrogate pair, got "�x"`)},
+		{"the second half first", with(`"verification_txt":"\ude00\ud83d"`),
+			bad(with(`"verification_txt":"\ude00\ud83d"`),
+				`verification_txt: want text without half a surrogate pair, got "��"`)},
+		{"an escaped NUL", with(`"verification_txt":"\u0000"`),
+			bad(with(`"verification_txt":"\u0000"`), `verification_txt: want text without NUL, got "\x00"`)},
+		{"a boolean as text", with(`"use_for_organization_discovery":"yes"`),
+			bad(with(`"use_for_organization_discovery":"yes"`),
+				`use_for_organization_discovery: want true or false, got "yes"`)},
+		{"null", with(`"use_for_organization_discovery":null,"verification_txt":null`),
+			bad(with(`"use_for_organization_discovery":null,"verification_txt":null`),
+				`use_for_organization_discovery: want true or false, got null; verification_txt: want text, got null`)},
+		{"a number for text", with(`"verification_txt":1e400`),
+			bad(with(`"verification_txt":1e400`), `verification_txt: want text, got 1e400`)},
+		{"a long array for text", with(`"verification_txt":[` + strings.Repeat("1,", 50) + `1]`),
+			bad(with(`"verification_txt":[`+strings.Repeat("1,", 50)+`1]`),
+				`verification_txt: want text, got [`+strings.Repeat("1,", 29)+"1…")},
+		{"required and empty", `{"organization_id":"","discovery_domain_id":"d"}`,
+			bad(`{"organization_id":"","discovery_domain_id":"d"}`, `organization_id: want text that is not empty, got ""`)},
 		{"missing", `{}`, bad(`{}`, "organization_id is missing; discovery_domain_id is missing")},
-		{"unknown", with(`"Note":1,"x\u001b":2`), bad(with(`"Note":1,"x\u001b":2`), `unknown members "Note" (did you mean note?), "x\x1b" (expected `+domainsExpected+`)`)},
-		{"double", with(`"organization_\u0069d":"p"`), bad(with(`"organization_\u0069d":"p"`), `member "organization_id" occurs twice`)},
-		{"double, deep down", with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`), bad(with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`), `member "b" occurs twice`)},
-		{"broken JSON", `{"organization_id":"o",}`, bad(`{"organization_id":"o",}`, "not JSON: invalid character '}' looking for beginning of object key string at byte 24")},
+		{
+			"unknown", with(`"Note":1,"x\u001b":2`), bad(with(`"Note":1,"x\u001b":2`),
+				`unknown members "Note" (did you mean note?), "x\x1b" (expected `+domainsExpected+`)`),
+		},
+		{"double", with(`"organization_\u0069d":"p"`), bad(with(`"organization_\u0069d":"p"`),
+			`member "organization_id" occurs twice`)},
+		{"double, deep down", with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`),
+			bad(with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`), `member "b" occurs twice`)},
+		{
+			"broken JSON", `{"organization_id":"o",}`, bad(`{"organization_id":"o",}`,
+				"not JSON: invalid character '}' looking for beginning of object key string at byte 24"),
+		},
 		{"cut", `{"organization_id":"o"`, bad(`{"organization_id":"o"`, "not JSON: unexpected end of JSON input at byte 22")},
-		{"two values in a line", ok + " " + ok, bad(ok+" "+ok, "not JSON: invalid character '{' after top-level value at byte 51")},
+		{
+			"two values in a line", ok + " " + ok,
+			bad(ok+" "+ok, "not JSON: invalid character '{' after top-level value at byte 51"),
+		},
 		{"not an object", ok + "\n[]\nnull\n" + ok, []seen{
 			{Line: 1, Source: ok, Object: ok},
 			{Item: 1, Line: 2, Source: "[]", Err: "rows:2: not a JSON object: it must begin with {"},
 			{Item: 2, Line: 3, Source: "null", Err: "rows:3: not a JSON object: it must begin with {"},
 			{Item: 3, Line: 4, Source: ok, Object: ok},
 		}},
-		{"not UTF-8", with("\"verification_txt\":\"\xff\""), bad(with("\"verification_txt\":\"\xff\""), "the line is not UTF-8")},
+		{"not UTF-8", with("\"verification_txt\":\"\xff\""),
+			bad(with("\"verification_txt\":\"\xff\""), "the line is not UTF-8")},
 		{"NUL", "{\x00}", bad("{\x00}", "the line has a NUL in it")},
 	}
 	for _, test := range tests {
@@ -313,11 +379,19 @@ func TestWholeObjects(t *testing.T) {
 		name, line, object, err string
 	}{
 		{name: "as it is", line: ` { "name" : "a",  "x": [1.0, null] }`, object: `{ "name" : "a",  "x": [1.0, null] }`},
-		{name: "without what an export added", line: `{"orgops_outcome":"failed", "name" : "a" ,"orgops_error":"why","x":{"orgops_y":1}}`, object: `{"name":"a","x":{"orgops_y":1}}`},
+		{
+			name:   "without what an export added",
+			line:   `{"orgops_outcome":"failed", "name" : "a" ,"orgops_error":"why","x":{"orgops_y":1}}`,
+			object: `{"name":"a","x":{"orgops_y":1}}`,
+		},
 		{name: "nothing left", line: `{"orgops_outcome":"failed"}`, object: `{}`},
-		{name: "the same name on two levels", line: `{"name":{"name":{"name":1},"a":[{"name":2}]}}`, object: `{"name":{"name":{"name":1},"a":[{"name":2}]}}`},
+		{name: "the same name on two levels", line: `{"name":{"name":{"name":1},"a":[{"name":2}]}}`,
+			object: `{"name":{"name":{"name":1},"a":[{"name":2}]}}`},
 		{name: "double", line: `{"name":"a","name":"b"}`, err: `rows:1: member "name" occurs twice`},
-		{name: "not an object", line: `{]`, err: "rows:1: not JSON: invalid character ']' looking for beginning of object key string at byte 2"},
+		{
+			name: "not an object", line: `{]`,
+			err: "rows:1: not JSON: invalid character ']' looking for beginning of object key string at byte 2",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -331,8 +405,10 @@ func TestWholeObjects(t *testing.T) {
 }
 
 func TestSameObjectFromBothFormats(t *testing.T) {
-	csv := open(t, "note,verification_txt,organization_id,use_for_organization_discovery,discovery_domain_id\n\"[1, \"\"<é>\"\"]\",\"a\"\"<b>é\",o,TRUE,d\n", domains)
-	jsonl := open(t, `{"note":"[1, \"<é>\"]","use_for_organization_discovery":true,"verification_txt":"a\"\u003cb>\u00e9","discovery_domain_id":"d","organization_id":"o"}`, domains)
+	csv := open(t,
+		"note,verification_txt,organization_id,use_for_organization_discovery,discovery_domain_id\n\"[1, \"\"<é>\"\"]\",\"a\"\"<b>é\",o,TRUE,d\n", domains)
+	jsonl := open(t,
+		`{"note":"[1, \"<é>\"]","use_for_organization_discovery":true,"verification_txt":"a\"\u003cb>\u00e9","discovery_domain_id":"d","organization_id":"o"}`, domains)
 	fromCSV, fromJSON := readAll(t, csv, domains), readAll(t, jsonl, domains)
 	if fromCSV[0].Err != "" || fromJSON[0].Err != "" {
 		t.Fatalf("errors %q and %q, want none", fromCSV[0].Err, fromJSON[0].Err)
@@ -350,11 +426,13 @@ func TestRowLimit(t *testing.T) {
 		most int
 		text string
 	}{
-		"CSV cell":         {intake.MaxCSVRow, header + "o,d,\n\no,d," + fill + "\no,d,\n"},
-		"CSV commas":       {intake.MaxCSVRow, header + "o,d,\n\n" + strings.Repeat(",", intake.MaxCSVRow+1) + "\no,d,\n"},
-		"CSV quoted lines": {intake.MaxCSVRow, header + "o,d,\n\no,d,\"" + strings.Repeat("\n", intake.MaxCSVRow) + "\"\no,d,\n"},
-		"CSV much longer":  {intake.MaxCSVRow, header + "o,d,\n\no,d," + fill + fill + "\no,d,\n"},
-		"JSON":             {intake.MaxRow, "\n" + longLine + "\"}\n\n" + longLine + long + "\"}\n" + longLine + "\"}\n"},
+		"CSV cell":   {intake.MaxCSVRow, header + "o,d,\n\no,d," + fill + "\no,d,\n"},
+		"CSV commas": {intake.MaxCSVRow, header + "o,d,\n\n" + strings.Repeat(",", intake.MaxCSVRow+1) + "\no,d,\n"},
+		"CSV quoted lines": {
+			intake.MaxCSVRow, header + "o,d,\n\no,d,\"" + strings.Repeat("\n", intake.MaxCSVRow) + "\"\no,d,\n",
+		},
+		"CSV much longer": {intake.MaxCSVRow, header + "o,d,\n\no,d," + fill + fill + "\no,d,\n"},
+		"JSON":            {intake.MaxRow, "\n" + longLine + "\"}\n\n" + longLine + long + "\"}\n" + longLine + "\"}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := open(t, tt.text, domains)
@@ -362,7 +440,9 @@ func TestRowLimit(t *testing.T) {
 				t.Fatalf("the row before it: %v, %v", first.Err, err)
 			}
 			_, err := r.Next()
-			want := fmt.Sprintf("rows:4: the row is longer than %d bytes: is each quote closed? The rows after it were not read; expected %s", tt.most, domainsExpected)
+			want := fmt.Sprintf(
+				"rows:4: the row is longer than %d bytes: is each quote closed? The rows after it were not read; expected %s",
+				tt.most, domainsExpected)
 			if _, refused := errors.AsType[*intake.HeaderError](err); !refused || err.Error() != want {
 				t.Errorf("error %v, want %s", err, want)
 			}
@@ -413,7 +493,8 @@ func TestRowAtTheLimitIsTaken(t *testing.T) {
 		t.Error("a JSON line of MaxRow+1 bytes was taken")
 	}
 	row := "o,d," + strings.Repeat("x", intake.MaxCSVRow-len("o,d,")-len("\n")) + "\n"
-	if got := readAll(t, open(t, "organization_id,discovery_domain_id,verification_txt\n"+row, domains), domains); got[0].Err != "" {
+	if got := readAll(t, open(t, "organization_id,discovery_domain_id,verification_txt\n"+row, domains),
+		domains); got[0].Err != "" {
 		t.Errorf("a CSV record of MaxCSVRow bytes: %s", got[0].Err)
 	}
 }
@@ -421,7 +502,8 @@ func TestRowAtTheLimitIsTaken(t *testing.T) {
 func TestGzip(t *testing.T) {
 	const text = "\ufefforganization_id,discovery_domain_id\r\no,d\r\no,\r\n\r\n"
 	twoMembers := append(zipped(t, text[:20]), zipped(t, text[20:])...)
-	for name, data := range map[string][]byte{"plain": []byte(text), "gzip": zipped(t, text), "gzip of two members": twoMembers} {
+	for name, data := range map[string][]byte{"plain": []byte(text), "gzip": zipped(t, text),
+		"gzip of two members": twoMembers} {
 		t.Run(name, func(t *testing.T) {
 			r, err := intake.Open("rows", iotest.OneByteReader(bytes.NewReader(data)), domains)
 			if err != nil {
@@ -448,12 +530,17 @@ func TestBrokenInput(t *testing.T) {
 		want  string
 	}{
 		{"before the header", iotest.ErrReader(broken), broken, "read rows: disk on fire"},
-		{"in the header", io.MultiReader(strings.NewReader(text[:20]), iotest.ErrReader(broken)), broken, "read rows at line 1: disk on fire"},
-		{"in a CSV row", io.MultiReader(strings.NewReader(text[:42]), iotest.ErrReader(broken)), broken, "read rows at line 3: disk on fire"},
-		{"in a JSON row", io.MultiReader(strings.NewReader("{}\n{}\n{"), iotest.ErrReader(broken)), broken, "read rows at line 3: disk on fire"},
+		{"in the header", io.MultiReader(strings.NewReader(text[:20]), iotest.ErrReader(broken)), broken,
+			"read rows at line 1: disk on fire"},
+		{"in a CSV row", io.MultiReader(strings.NewReader(text[:42]), iotest.ErrReader(broken)), broken,
+			"read rows at line 3: disk on fire"},
+		{"in a JSON row", io.MultiReader(strings.NewReader("{}\n{}\n{"), iotest.ErrReader(broken)), broken,
+			"read rows at line 3: disk on fire"},
 		{"gzip cut", bytes.NewReader(whole[:len(whole)-10]), io.ErrUnexpectedEOF, ""},
-		{"gzip with junk after it", bytes.NewReader(append(bytes.Clone(whole), "junk that is longer than a header"...)), gzip.ErrHeader, ""},
-		{"gzip's header alone", bytes.NewReader(whole[:5]), io.ErrUnexpectedEOF, "read rows: it begins like gzip: unexpected EOF"},
+		{"gzip with junk after it", bytes.NewReader(append(bytes.Clone(whole), "junk that is longer than a header"...)),
+			gzip.ErrHeader, ""},
+		{"gzip's header alone", bytes.NewReader(whole[:5]), io.ErrUnexpectedEOF,
+			"read rows: it begins like gzip: unexpected EOF"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -523,7 +610,8 @@ func TestCutInput(t *testing.T) {
 		"organization_id,client_id\norg_1,client_1\norg_2,client_23\n",
 		"organization_id,client_id\norg_1,client_1\n\"org_2\",\"client_23\"\n",
 		"organization_id,client_id\r\norg_1,client_1\r\norg_2,client_23\r\n",
-		`{"organization_id":"org_1","client_id":"client_1"}` + "\n" + `{"organization_id":"org_2","client_id":"client_23"}` + "\n",
+		`{"organization_id":"org_1","client_id":"client_1"}` + "\n" +
+			`{"organization_id":"org_2","client_id":"client_23"}` + "\n",
 	} {
 		first := strings.Index(text, "client_1") + len(`client_1"}`)
 		first += strings.IndexByte(text[first-3:], '\n') - 2 // the last row begins here

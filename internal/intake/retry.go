@@ -37,7 +37,8 @@ type RetryOptions struct {
 var ErrNothingToRetry = errors.New("there is nothing to retry")
 
 // retryable are the outcomes of rows that can be submitted again unchanged.
-var retryable = []string{string(ledger.Cancelled), string(engine.Expired), string(engine.Failed), string(engine.Refused)}
+var retryable = []string{string(ledger.Cancelled), string(engine.Expired),
+	string(engine.Failed), string(engine.Refused)}
 
 // Check returns an error if the options are invalid for every run.
 func (o RetryOptions) Check() error {
@@ -130,7 +131,8 @@ func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) 
 // createChild creates the child of a run, or finds the one that was created before, and
 // chooses its rows. The error is [ledger.ErrRaced] if another process has changed the parent
 // meanwhile.
-func (i Intake) createChild(ctx context.Context, parent ledger.RunID, o RetryOptions) (from ledger.Run, rows chosenRows, child ledger.Run, err error) {
+func (i Intake) createChild(ctx context.Context, parent ledger.RunID,
+	o RetryOptions) (from ledger.Run, rows chosenRows, child ledger.Run, err error) {
 	from, err = i.Ledger.Get(ctx, parent)
 	if err == nil && !from.Ended() {
 		err = fmt.Errorf("run %s: retry: %w", parent, ledger.ErrOpen)
@@ -154,7 +156,8 @@ func (i Intake) createChild(ctx context.Context, parent ledger.RunID, o RetryOpt
 	n := ledger.NewRun{
 		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant,
 		Description: ledger.Description{
-			Label: o.Label, Digest: rows.digest(from.ID), Format: from.Format, Columns: from.Columns, Parent: from.ID, Outcomes: o.Outcomes,
+			Label: o.Label, Digest: rows.digest(from.ID), Format: from.Format, Columns: from.Columns,
+			Parent: from.ID, Outcomes: o.Outcomes,
 			Caller: from.Caller, Priority: from.Priority, GiveUp: from.GiveUp, KeepFor: from.KeepFor,
 		},
 		Control: ledger.Control{NotBefore: o.NotBefore},
@@ -210,7 +213,8 @@ func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 // notTaken returns the outcomes to retry, without those whose rows an earlier child has taken.
 // taken names such a child that has failed rows; nil: there is none. The error is a
 // [RetriedError] if an earlier child has not ended.
-func (i Intake) notTaken(ctx context.Context, from ledger.Run, o RetryOptions) (outcomes []string, taken *RetriedError, err error) {
+func (i Intake) notTaken(ctx context.Context, from ledger.Run,
+	o RetryOptions) (outcomes []string, taken *RetriedError, err error) {
 	outcomes = slices.Clone(o.Outcomes)
 	if len(outcomes) == 0 {
 		outcomes = slices.Clone(retryable)
@@ -234,7 +238,9 @@ func (i Intake) notTaken(ctx context.Context, from ledger.Run, o RetryOptions) (
 		outcomes = slices.DeleteFunc(outcomes, func(outcome string) bool {
 			return len(child.Outcomes) == 0 || slices.Contains(child.Outcomes, outcome) // an older producer stored none
 		})
-		failed := slices.ContainsFunc(retryable, func(outcome string) bool { return child.Counts[ledger.Outcome(outcome)] > 0 })
+		failed := slices.ContainsFunc(retryable, func(outcome string) bool {
+			return child.Counts[ledger.Outcome(outcome)] > 0
+		})
 		if len(outcomes) < has && failed {
 			taken = &RetriedError{Run: from.ID, Child: id, Ended: true}
 		}

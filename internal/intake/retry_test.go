@@ -72,22 +72,27 @@ func TestRetryChooses(t *testing.T) {
 		outcomes []string
 		want     []string
 	}{
-		{"what is not well, but what is invalid", nil, []string{`{"organization_id":"o2","client_id":"c2"}`, `{"organization_id":"o3","client_id":"c3"}`, `{"organization_id":"o5","client_id":"c5"}`, `{"organization_id":"o6","client_id":"c6"}`}},
-		{"some outcomes", []string{"cancelled", "failed"}, []string{`{"organization_id":"o2","client_id":"c2"}`, `{"organization_id":"o6","client_id":"c6"}`}},
+		{"what is not well, but what is invalid", nil, []string{`{"organization_id":"o2","client_id":"c2"}`,
+			`{"organization_id":"o3","client_id":"c3"}`, `{"organization_id":"o5","client_id":"c5"}`,
+			`{"organization_id":"o6","client_id":"c6"}`}},
+		{"some outcomes", []string{"cancelled", "failed"},
+			[]string{`{"organization_id":"o2","client_id":"c2"}`, `{"organization_id":"o6","client_id":"c6"}`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			ended(t, 7, all...)
 			i := taker(t)
 			var begun ledger.Run
-			sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l", Created: func(r ledger.Run) { begun = r }})
+			sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l",
+				Created: func(r ledger.Run) { begun = r }})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, storedOf(t, i.Ledger, "b")); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
-			if want := int64(len(tt.want)); sub.Run.Parent != "a" || begun.ID != "b" || sub.Run.Label != "l" || sub.Rows != want || sub.Tasks != want {
+			if want := int64(len(tt.want)); sub.Run.Parent != "a" || begun.ID != "b" || sub.Run.Label != "l" ||
+				sub.Rows != want || sub.Tasks != want {
 				t.Errorf("child %+v, begun %q, %+v", sub.Run, begun.ID, sub)
 			}
 			parent, err := i.Ledger.Get(t.Context(), "a")
@@ -109,14 +114,21 @@ func TestRetryRefuses(t *testing.T) {
 	}{
 		{"no such run", func(*testing.T) {}, intake.RetryOptions{}, is(ledger.ErrNotFound)},
 		{"a run that is open", open, intake.RetryOptions{}, is(ledger.ErrOpen)},
-		{"nothing to retry", func(t *testing.T) { ended(t, 2, "done", "invalid") }, intake.RetryOptions{}, is(intake.ErrNothingToRetry)},
+		{"nothing to retry", func(t *testing.T) { ended(t, 2, "done", "invalid") }, intake.RetryOptions{},
+			is(intake.ErrNothingToRetry)},
 		{"none of that outcome", failed, intake.RetryOptions{Outcomes: []string{"refused"}}, is(intake.ErrNothingToRetry)},
 		{"the run itself", failed, intake.RetryOptions{ID: "a"}, is(ledger.ErrMismatch)},
-		{"an outcome of which rows do not change", failed, intake.RetryOptions{Outcomes: []string{"invalid"}}, func(err error) bool { return err != nil }},
-		{"no outcome at all", failed, intake.RetryOptions{Outcomes: []string{"broken"}}, func(err error) bool { return err != nil }},
-		{"other rows than before", func(t *testing.T) { failed(t); retry(t, intake.RetryOptions{ID: "b"}) }, intake.RetryOptions{ID: "b", Outcomes: []string{"failed"}}, is(ledger.ErrMismatch)},
+		{"an outcome of which rows do not change", failed, intake.RetryOptions{Outcomes: []string{"invalid"}},
+			func(err error) bool { return err != nil }},
+		{"no outcome at all", failed, intake.RetryOptions{Outcomes: []string{"broken"}},
+			func(err error) bool { return err != nil }},
+		{"other rows than before", func(t *testing.T) { failed(t); retry(t, intake.RetryOptions{ID: "b"}) },
+			intake.RetryOptions{ID: "b", Outcomes: []string{"failed"}}, is(ledger.ErrMismatch)},
 		{
-			"a child that has not ended", func(t *testing.T) { failed(t); retry(t, intake.RetryOptions{ID: "b"}) }, intake.RetryOptions{},
+			"a child that has not ended", func(t *testing.T) {
+				failed(t)
+				retry(t, intake.RetryOptions{ID: "b"})
+			}, intake.RetryOptions{},
 			func(err error) bool {
 				open, ok := errors.AsType[*intake.RetriedError](err)
 				return ok && cmp.Equal(*open, intake.RetriedError{Run: "a", Child: "b"})
@@ -277,11 +289,14 @@ func TestRetryTakesEachRowOnce(t *testing.T) {
 		err           func(error) bool
 	}{
 		{"all are done", nil, nil, settled("done"), nil, is(intake.ErrNothingToRetry)},
-		{"one failed again", nil, nil, settled("failed"), nil, isRetried(intake.RetriedError{Run: "a", Child: "b", Ended: true})},
+		{"one failed again", nil, nil, settled("failed"), nil,
+			isRetried(intake.RetriedError{Run: "a", Child: "b", Ended: true})},
 		{"the others", []string{"expired"}, nil, settled("done"), []string{client(0)}, nil},
 		{"the others, one failed again", []string{"expired"}, nil, settled("failed"), []string{client(0)}, nil},
-		{"the same outcome, which failed again", []string{"expired"}, []string{"expired"}, settled("failed"), nil, isRetried(intake.RetriedError{Run: "a", Child: "b", Ended: true})},
-		{"another outcome, which no row has", []string{"expired"}, []string{"refused"}, settled("failed"), nil, is(intake.ErrNothingToRetry)},
+		{"the same outcome, which failed again", []string{"expired"}, []string{"expired"}, settled("failed"), nil,
+			isRetried(intake.RetriedError{Run: "a", Child: "b", Ended: true})},
+		{"another outcome, which no row has", []string{"expired"}, []string{"refused"}, settled("failed"), nil,
+			is(intake.ErrNothingToRetry)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ended(t, 3, "failed", "done", "expired")
@@ -299,7 +314,8 @@ func TestRetryTakesEachRowOnce(t *testing.T) {
 			} else if diff := cmp.Diff(tt.want, storedOf(t, i.Ledger, "c")); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
-			if sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.first}); err != nil || !sub.Run.Ended() {
+			if sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.first}); err != nil ||
+				!sub.Run.Ended() {
 				t.Errorf("the first retry once more: %+v, %v", sub.Run, err)
 			}
 		})
@@ -319,7 +335,8 @@ func TestRetryAfterOneWithoutRows(t *testing.T) {
 	ended(t, 3, "failed")
 	i := taker(t)
 	for scripts := 1; ; scripts++ {
-		if _, err := dyingTaker(t, scripts).Retry(t.Context(), "a", intake.RetryOptions{ID: "b"}); !errors.Is(err, errKilled) {
+		if _, err := dyingTaker(t, scripts).Retry(t.Context(), "a",
+			intake.RetryOptions{ID: "b"}); !errors.Is(err, errKilled) {
 			t.Fatalf("after %d scripts: %v", scripts, err)
 		}
 		if _, err := i.Ledger.Get(t.Context(), "b"); err == nil {
@@ -379,8 +396,10 @@ func skipped(t *testing.T, kind, text string) ledger.Run {
 func TestBadRowsComeBack(t *testing.T) {
 	const csvText = "organization_id,discovery_domain_id,use_for_organization_discovery\n" +
 		"o0,d0,true\no1,,\no2,d2,perhaps\no3,d3,,more\no\"4,d4,\n,,\no6,\x00,\no7,\xff,\no8,d8,\"no end\n"
-	const jsonText = `{"organization_id":"o0","discovery_domain_id":"d0"}` + "\n" + `{"organization_id":"o1","colour":1}` + "\nnot JSON\n" +
-		`{"organization_id":"o3","organization_id":"o4"}` + "\n[]\n" + `{"organization_id":"o5","discovery_domain_id":"` + "\xff\"}\n"
+	const jsonText = `{"organization_id":"o0","discovery_domain_id":"d0"}` + "\n" + `{"organization_id":"o1","colour":1}` +
+		"\nnot JSON\n" +
+		`{"organization_id":"o3","organization_id":"o4"}` + "\n[]\n" + `{"organization_id":"o5","discovery_domain_id":"` +
+		"\xff\"}\n"
 	tests := []struct {
 		name, text string
 		asJSON     bool
@@ -391,8 +410,10 @@ func TestBadRowsComeBack(t *testing.T) {
 			"organization_id,discovery_domain_id,use_for_organization_discovery,orgops_outcome,orgops_error",
 			"o0,d0,true,cancelled,", "o1,,,invalid,line 3: discovery_domain_id is missing",
 			"o2,d2,perhaps,invalid,\"line 4: use_for_organization_discovery: want true or false, got \"\"perhaps\"\"\"",
-			",,,invalid,line 5: 4 cells where the header has 3", ",,,invalid,line 6: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it",
-			",,,invalid,line 7: every cell is empty: remove the line", "o6,\x00,,invalid,\"line 8: column 2 (\"\"discovery_domain_id\"\") has a NUL in it\"",
+			",,,invalid,line 5: 4 cells where the header has 3",
+			",,,invalid,line 6: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it",
+			",,,invalid,line 7: every cell is empty: remove the line",
+			"o6,\x00,,invalid,\"line 8: column 2 (\"\"discovery_domain_id\"\") has a NUL in it\"",
 			"o7,\ufffd,,invalid,\"line 9: column 2 (\"\"discovery_domain_id\"\") is not UTF-8\"",
 			",,,invalid,line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell",
 		}, `{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true}`},
@@ -404,7 +425,8 @@ func TestBadRowsComeBack(t *testing.T) {
 			`{"orgops_outcome":"invalid","orgops_error":"line 6: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 7: every cell is empty: remove the line"}`,
 			`{"organization_id":"o6","discovery_domain_id":"\u0000","orgops_outcome":"invalid","orgops_error":"line 8: column 2 (\"discovery_domain_id\") has a NUL in it"}`,
-			`{"organization_id":"o7","discovery_domain_id":"` + "\ufffd" + `","orgops_outcome":"invalid","orgops_error":"line 9: column 2 (\"discovery_domain_id\") is not UTF-8"}`,
+			`{"organization_id":"o7","discovery_domain_id":"` + "\ufffd" +
+				`","orgops_outcome":"invalid","orgops_error":"line 9: column 2 (\"discovery_domain_id\") is not UTF-8"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell"}`,
 		}, `{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true}`},
 		{"json lines", jsonText, false, []string{
@@ -413,7 +435,8 @@ func TestBadRowsComeBack(t *testing.T) {
 			`{"orgops_outcome":"invalid","orgops_error":"line 3: not a JSON object: it must begin with {"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 4: member \"organization_id\" occurs twice"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 5: not a JSON object: it must begin with {"}`,
-			`{"organization_id":"o5","discovery_domain_id":"` + "\xff" + `","orgops_outcome":"invalid","orgops_error":"line 6: the line is not UTF-8"}`,
+			`{"organization_id":"o5","discovery_domain_id":"` + "\xff" +
+				`","orgops_outcome":"invalid","orgops_error":"line 6: the line is not UTF-8"}`,
 		}, `{"organization_id":"o0","discovery_domain_id":"d0"}`},
 	}
 	for _, tt := range tests {
@@ -442,7 +465,8 @@ func TestResumeOfARunWithBadRows(t *testing.T) {
 	if err := l.Core().Resume(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if resumed, err := l.Get(t.Context(), "a"); err != nil || resumed.Paused || resumed.Total() != 3 || resumed.Settled() != 2 {
+	if resumed, err := l.Get(t.Context(), "a"); err != nil || resumed.Paused || resumed.Total() != 3 ||
+		resumed.Settled() != 2 {
 		t.Errorf("resumed %+v, %v, want 2 of 3 rows settled", resumed, err)
 	}
 }

@@ -27,8 +27,9 @@ type RoomError struct {
 
 // Error returns the amounts and what to do.
 func (e *RoomError) Error() string {
-	return fmt.Sprintf("%d rows may take %s of Redis' memory while they wait, and %s of %s are left for them (maxmemory, less the memory that is used, or reserved for the open rows of other runs): "+
-		"raise maxmemory by %s, submit the rows in parts one after the other, or delete runs",
+	return fmt.Sprintf(
+		"%d rows may take %s of Redis' memory while they wait, and %s of %s are left for them (maxmemory, less the memory that is used, or reserved for the open rows of other runs): "+
+			"raise maxmemory by %s, submit the rows in parts one after the other, or delete runs",
 		e.Rows, megabytes(e.Need), megabytes(e.Free), megabytes(e.Max), megabytes(e.Need-e.Free))
 }
 

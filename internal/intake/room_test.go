@@ -68,12 +68,14 @@ func TestRoom(t *testing.T) {
 		{"together with the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 16_000, 16_000, ""},
 		{"too many together with the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 16_000, 16_001,
 			"raise maxmemory by 1 MB, submit the rows in parts one after the other, or delete runs"},
-		{"more is used already", memory{used: 30 * mb, most: 20 * mb}, 0, 1, "1 rows may take 1 MB of Redis' memory while they wait, and 0 MB of 20 MB are left"},
+		{"more is used already", memory{used: 30 * mb, most: 20 * mb}, 0, 1,
+			"1 rows may take 1 MB of Redis' memory while they wait, and 0 MB of 20 MB are left"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			i := taker(t)
 			if tt.others > 0 {
-				if _, err := i.Submit(t.Context(), input(t, tasks.TypeRemove, removals(0, tt.others), tasks.Defaults{}), ledger.NewRun{ID: "other", Tenant: "other"}); err != nil {
+				if _, err := i.Submit(t.Context(), input(t, tasks.TypeRemove, removals(0, tt.others), tasks.Defaults{}),
+					ledger.NewRun{ID: "other", Tenant: "other"}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -108,7 +110,8 @@ func TestRoomOfACommittedRun(t *testing.T) {
 	}
 	rdb := redistest.New(t)
 	rdb.AddHook(&memory{used: 10, most: 10})
-	sum, err := intake.New(rdb, runs.New(rdb)).Submit(t.Context(), input(t, tasks.TypeRemove, text, tasks.Defaults{}), runA)
+	sum, err := intake.New(rdb, runs.New(rdb)).Submit(t.Context(),
+		input(t, tasks.TypeRemove, text, tasks.Defaults{}), runA)
 	if err != nil || sum.Created || sum.Rows != 10_000 {
 		t.Errorf("%+v, %v", sum, err)
 	}

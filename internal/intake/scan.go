@@ -15,7 +15,8 @@ import (
 // BeginPending creates the run whose rows are the pending domains of one organization, or of
 // all if that is empty, which a scan finds. A repetition changes nothing; if a run for
 // something else has the id, the error is a *ledger.MismatchError.
-func (i Intake) BeginPending(ctx context.Context, organization string, n ledger.NewRun) (run ledger.Run, created bool, err error) {
+func (i Intake) BeginPending(ctx context.Context, organization string,
+	n ledger.NewRun) (run ledger.Run, created bool, err error) {
 	progress, err := scan.PendingProgress(organization)
 	if err != nil {
 		return ledger.Run{}, false, err
@@ -33,7 +34,8 @@ const sweepKeepFor = 7 * 24 * time.Hour
 // nothing: the sweep keeps the tick with which it was created. If a run for something else
 // has the id, the error is a *ledger.MismatchError. orgops/internal/sweep/schedule decides
 // whether a sweep may start.
-func (i Intake) BeginSweep(ctx context.Context, n ledger.NewRun, o sweep.Order) (run ledger.Run, created bool, err error) {
+func (i Intake) BeginSweep(ctx context.Context, n ledger.NewRun,
+	o sweep.Order) (run ledger.Run, created bool, err error) {
 	if o.Organization != "" {
 		if err := tasks.CheckOrganization(o.Organization); err != nil {
 			return ledger.Run{}, false, err

@@ -30,7 +30,8 @@ type storedRows struct {
 func newStoredRows(l *runs.Ledger, r ledger.Run) (*storedRows, error) {
 	kind, ok := tasks.KindOf(string(r.Kind))
 	if !ok {
-		return nil, fmt.Errorf("run %s: its rows are of kind %s, which this orgops does not know: use a newer one", r.ID, quoted(string(r.Kind)))
+		return nil, fmt.Errorf("run %s: its rows are of kind %s, which this orgops does not know: use a newer one",
+			r.ID, quoted(string(r.Kind)))
 	}
 	return &storedRows{ledger: l, run: r, kind: kind}, nil
 }

@@ -108,7 +108,8 @@ func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, complete
 	case s.run.Caller != s.about.Caller:
 		err = &ledger.MismatchError{Run: s.run.ID, Member: ledger.MemberCaller}
 	case s.run.Format != s.about.Format || !slices.Equal(s.run.Columns, s.about.Columns):
-		err = &ledger.MismatchError{Run: s.run.ID, Member: ledger.MemberHeader, Have: headerOf(s.run.Description), Want: headerOf(s.about.Description)}
+		err = &ledger.MismatchError{Run: s.run.ID, Member: ledger.MemberHeader, Have: headerOf(s.run.Description),
+			Want: headerOf(s.about.Description)}
 	}
 	if err != nil {
 		return nil, false, err

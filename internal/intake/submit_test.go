@@ -64,10 +64,13 @@ func TestDefaultsAreStored(t *testing.T) {
 		{
 			"csv without the columns", "organization_id,discovery_domain_id\no1,d1\n",
 			[]string{"organization_id", "discovery_domain_id", "status", "use_for_organization_discovery"},
-			[]string{`{"organization_id":"o1","discovery_domain_id":"d1","status":"pending","use_for_organization_discovery":false}`},
+			[]string{
+				`{"organization_id":"o1","discovery_domain_id":"d1","status":"pending","use_for_organization_discovery":false}`,
+			},
 		},
 		{
-			"csv whose cells win", "status,organization_id,discovery_domain_id,use_for_organization_discovery\n,o1,d1,true\npending,o1,d2,\n",
+			"csv whose cells win",
+			"status,organization_id,discovery_domain_id,use_for_organization_discovery\n,o1,d1,true\npending,o1,d2,\n",
 			[]string{"status", "organization_id", "discovery_domain_id", "use_for_organization_discovery"},
 			[]string{
 				`{"organization_id":"o1","discovery_domain_id":"d1","status":"pending","use_for_organization_discovery":true}`,
@@ -76,7 +79,9 @@ func TestDefaultsAreStored(t *testing.T) {
 		},
 		{
 			"json lines", `{"organization_id":"o1","discovery_domain_id":"d1","use_for_organization_discovery":true}`, nil,
-			[]string{`{"organization_id":"o1","discovery_domain_id":"d1","status":"pending","use_for_organization_discovery":true}`},
+			[]string{
+				`{"organization_id":"o1","discovery_domain_id":"d1","status":"pending","use_for_organization_discovery":true}`,
+			},
 		},
 	}
 	for _, tt := range tests {
@@ -104,13 +109,16 @@ func TestSubmitAgain(t *testing.T) {
 		{"the same", tasks.TypeUpdate, text, tasks.Defaults{}, runA, ""},
 		{"other line ends", tasks.TypeUpdate, strings.ReplaceAll(text, "\n", "\r\n"), tasks.Defaults{}, runA, ""},
 		{"a flag that says what the row says", tasks.TypeUpdate, text, tasks.Defaults{"status": "pending"}, runA, ""},
-		{"a flag that adds a member", tasks.TypeUpdate, text, tasks.Defaults{"use_for_organization_discovery": "true"}, runA, "header"},
+		{"a flag that adds a member", tasks.TypeUpdate, text,
+			tasks.Defaults{"use_for_organization_discovery": "true"}, runA, "header"},
 		{"another row", tasks.TypeUpdate, strings.ReplaceAll(text, "d1", "d2"), tasks.Defaults{}, runA, "content"},
 		{"a row more", tasks.TypeUpdate, text + "o1,d2,pending\n", tasks.Defaults{}, runA, "content"},
-		{"another column", tasks.TypeUpdate, "status,organization_id,discovery_domain_id\npending,o1,d1\n", tasks.Defaults{}, runA, "header"},
+		{"another column", tasks.TypeUpdate, "status,organization_id,discovery_domain_id\npending,o1,d1\n",
+			tasks.Defaults{}, runA, "header"},
 		{"another kind", tasks.TypeVerify, "organization_id,discovery_domain_id\no1,d1\n", tasks.Defaults{}, runA, "kind"},
 		{"another tenant", tasks.TypeUpdate, text, tasks.Defaults{}, ledger.NewRun{ID: "a", Tenant: "other"}, "tenant"},
-		{"another caller", tasks.TypeUpdate, text, tasks.Defaults{}, ledger.NewRun{ID: "a", Tenant: "default", Description: ledger.Description{Caller: "crm"}}, "caller"},
+		{"another caller", tasks.TypeUpdate, text, tasks.Defaults{},
+			ledger.NewRun{ID: "a", Tenant: "default", Description: ledger.Description{Caller: "crm"}}, "caller"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l, _ := submitAll(t, input(t, tasks.TypeUpdate, text, tasks.Defaults{}))
@@ -142,9 +150,12 @@ func TestRefusedLeavesNothing(t *testing.T) {
 	}{
 		{"a bad row", input(t, tasks.TypeRemove, "organization_id,client_id\no,c\no,\n", tasks.Defaults{}), isBadRows},
 		{"a bad row after many", input(t, tasks.TypeRemove, many+"o,\n", tasks.Defaults{}), isBadRows},
-		{"no rows", input(t, tasks.TypeRemove, "organization_id,client_id\n", tasks.Defaults{}), func(err error) bool { return errors.Is(err, intake.ErrNoRows) }},
-		{"too many rows", limited(input(t, tasks.TypeRemove, many, tasks.Defaults{}), rows-1), func(err error) bool { return errors.Is(err, intake.ErrTooManyRows) }},
-		{"cut off", breaking(input(t, tasks.TypeRemove, many, tasks.Defaults{}), broken), func(err error) bool { return errors.Is(err, broken) }},
+		{"no rows", input(t, tasks.TypeRemove, "organization_id,client_id\n", tasks.Defaults{}),
+			func(err error) bool { return errors.Is(err, intake.ErrNoRows) }},
+		{"too many rows", limited(input(t, tasks.TypeRemove, many, tasks.Defaults{}), rows-1),
+			func(err error) bool { return errors.Is(err, intake.ErrTooManyRows) }},
+		{"cut off", breaking(input(t, tasks.TypeRemove, many, tasks.Defaults{}), broken),
+			func(err error) bool { return errors.Is(err, broken) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			i := taker(t)
@@ -253,7 +264,8 @@ func TestLongBadRows(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
 	for _, text := range []string{
 		"organization_id,client_id\no,c\n" + strings.Repeat("a/b,"+long+"\n", 20),
-		`{"organization_id":"o","client_id":"c"}` + "\n" + strings.Repeat(`{"organization_id":"a/b","client_id":"`+long+`"}`+"\n", 20),
+		`{"organization_id":"o","client_id":"c"}` + "\n" +
+			strings.Repeat(`{"organization_id":"a/b","client_id":"`+long+`"}`+"\n", 20),
 	} {
 		t.Run(text[:1], func(t *testing.T) { testLongBadRows(t, text) })
 	}

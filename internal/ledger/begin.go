@@ -106,7 +106,8 @@ func parseBegunRow(row Row, a answer, now time.Time) BegunRow {
 }
 
 // parseStored reads checkpoint and intent of an open row.
-func parseStored(row Row, value string, damaged bool, intent string, now time.Time) (c Checkpoint, i *Intent, err error) {
+func parseStored(row Row, value string, damaged bool, intent string,
+	now time.Time) (c Checkpoint, i *Intent, err error) {
 	if damaged {
 		err = errors.New("stored values: damaged")
 	} else {
@@ -144,7 +145,8 @@ func parseCheckpoint(stored string, now time.Time) (Checkpoint, error) {
 	if err = cmp.Or(err, err2, err3, err4); err != nil || size > len(rest) {
 		return Checkpoint{}, fmt.Errorf("stored checkpoint %s: %w", quoted(stored), err)
 	}
-	c := Checkpoint{Stage: stageOf(parts[1]), Attempts: attempts, Died: died, FirstBegun: notAfter(fromMillis(ms), now), Note: rest[:size]}
+	c := Checkpoint{Stage: stageOf(parts[1]), Attempts: attempts, Died: died,
+		FirstBegun: notAfter(fromMillis(ms), now), Note: rest[:size]}
 	if memo := rest[size:]; memo != "" {
 		c.Memo = []byte(memo)
 	}

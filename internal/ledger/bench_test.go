@@ -166,7 +166,8 @@ func BenchmarkBlocking(b *testing.B) {
 			}
 			s.token = r.Token
 		}, func(s *state) error {
-			_, err := s.Begin(b.Context(), s.seg, ledger.Execution{Token: s.token, Nonce: ledger.NewNonce(), Session: s.session}, rows(250)...)
+			_, err := s.Begin(b.Context(), s.seg, ledger.Execution{Token: s.token, Nonce: ledger.NewNonce(), Session: s.session},
+				rows(250)...)
 			return err
 		}},
 		{"settle 250 rows with results", begun, func(s *state) error {
@@ -175,7 +176,8 @@ func BenchmarkBlocking(b *testing.B) {
 			return err
 		}},
 		{"let 250 rows wait", begun, func(s *state) error {
-			_, err := s.Wait(b.Context(), s.seg, s.e.nonce, ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 250)}, own...)
+			_, err := s.Wait(b.Context(), s.seg, s.e.nonce, ledger.Waiting{Stage: ledger.StageCheck,
+				Memo: make([]byte, 250)}, own...)
 			return err
 		}},
 		{"reclaim 1000 rows", begun, func(s *state) error {
@@ -198,7 +200,8 @@ func BenchmarkBlocking(b *testing.B) {
 			return err
 		}},
 		{"cancel queued rows", queued, func(s *state) error { return s.Cancel(b.Context(), "a") }},
-		{"cancel waiting rows", func(s *state) { s.makeWait(s.seg, s.r) }, func(s *state) error { return s.Cancel(b.Context(), "a") }},
+		{"cancel waiting rows", func(s *state) { s.makeWait(s.seg, s.r) },
+			func(s *state) error { return s.Cancel(b.Context(), "a") }},
 		{"cancel with 1000 rows in progress", begun, func(s *state) error { return s.Cancel(b.Context(), "a") }},
 		{"sync", func(s *state) { s.makeWait(s.seg, s.r) }, func(s *state) error {
 			_, err := s.Sync(b.Context(), "a")
@@ -208,7 +211,9 @@ func BenchmarkBlocking(b *testing.B) {
 			_, err := s.Rows(b.Context(), s.seg, 1000, 250)
 			return err
 		}},
-		{"read rows with memos of 2 KiB", func(s *state) { s.fillAll(s.seg, ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 2<<10)}) }, func(s *state) error {
+		{"read rows with memos of 2 KiB", func(s *state) {
+			s.fillAll(s.seg, ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 2<<10)})
+		}, func(s *state) error {
 			_, err := s.Rows(b.Context(), s.seg, 1000, 250)
 			return err
 		}},
@@ -231,7 +236,8 @@ func BenchmarkBlocking(b *testing.B) {
 			s.end(s.seg, e, ledger.Ends(ledger.GiveBack{}, numbers(r)...)...)
 			s.token = s.releaseAny(s.seg, ledger.Quota{Check: 250}).Token
 		}, func(s *state) error {
-			_, err := s.Begin(b.Context(), s.seg, ledger.Execution{Token: s.token, Nonce: ledger.NewNonce(), Session: s.session}, rows(250)...)
+			_, err := s.Begin(b.Context(), s.seg, ledger.Execution{Token: s.token, Nonce: ledger.NewNonce(), Session: s.session},
+				rows(250)...)
 			return err
 		}},
 		{"end 250 rows with memos of 2 KiB", begun, func(s *state) error {
@@ -242,9 +248,12 @@ func BenchmarkBlocking(b *testing.B) {
 			s.intend(s.seg, s.e, strings.Repeat("x", 2<<10), own...)
 			return nil
 		}},
-		{"cancel all waiting with intents", func(s *state) { s.intendAll(s.seg) }, func(s *state) error { return s.Cancel(b.Context(), "a") }},
-		{"cancel all in progress", func(s *state) { s.beginAll(s.seg) }, func(s *state) error { return s.Cancel(b.Context(), "a") }},
-		{"cancel all released", func(s *state) { s.releaseAll(s.seg) }, func(s *state) error { return s.Cancel(b.Context(), "a") }},
+		{"cancel all waiting with intents", func(s *state) { s.intendAll(s.seg) },
+			func(s *state) error { return s.Cancel(b.Context(), "a") }},
+		{"cancel all in progress", func(s *state) { s.beginAll(s.seg) },
+			func(s *state) error { return s.Cancel(b.Context(), "a") }},
+		{"cancel all released", func(s *state) { s.releaseAll(s.seg) },
+			func(s *state) error { return s.Cancel(b.Context(), "a") }},
 		{"reclaim none of all in progress", func(s *state) {
 			s.beginAll(s.seg)
 		}, func(s *state) error {

@@ -70,7 +70,8 @@ func TestLapsesByAJumpCountNoAttempt(t *testing.T) {
 			e, row := w.take(seg)
 			tt.jump(func(d time.Duration) { clock.SetTime(now.Add(d)) }, func() { w.release(seg, ledger.Quota{}) })
 			again := w.begin(seg, w.release(seg, all).Token, row)
-			if c := again.Rows[0].Checkpoint; c.Attempts != tt.attempts || c.FirstBegun.IsZero() || c.FirstBegun.After(again.Now) {
+			if c := again.Rows[0].Checkpoint; c.Attempts != tt.attempts || c.FirstBegun.IsZero() ||
+				c.FirstBegun.After(again.Now) {
 				t.Errorf("checkpoint %+v, want %d attempts", c, tt.attempts)
 			}
 			want(t, w.settle(seg, e, row), ledger.RowSuperseded)

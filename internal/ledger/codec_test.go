@@ -13,7 +13,8 @@ func TestChunksGetFewerRowsIfRowsAreLarge(t *testing.T) {
 	for _, tt := range tests {
 		p, err := pack(slices.Repeat([][]byte{make([]byte, tt.size)}, tt.rows))
 		if err != nil || p.per != tt.per || len(p.chunks) != (tt.rows+tt.per-1)/tt.per {
-			t.Errorf("%d rows of %d bytes: %d rows in each of %d chunks, %v; want %d", tt.rows, tt.size, p.per, len(p.chunks), err, tt.per)
+			t.Errorf("%d rows of %d bytes: %d rows in each of %d chunks, %v; want %d", tt.rows, tt.size, p.per,
+				len(p.chunks), err, tt.per)
 		}
 	}
 }

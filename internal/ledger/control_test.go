@@ -313,7 +313,8 @@ func TestStaleResumeDoesNotUndoPause(t *testing.T) {
 		if !i.done() {
 			break
 		}
-		if rows := numbers(w.release(segment(run, 0), ledger.Quota{First: 1})); later && (!w.get(id).Paused || len(rows) > 0) {
+		if rows := numbers(w.release(segment(run, 0), ledger.Quota{First: 1})); later &&
+			(!w.get(id).Paused || len(rows) > 0) {
 			t.Errorf("paused before command %d of a resume: control %+v, released %v", n, w.get(id).Control, rows)
 		}
 		shown = shown || later
@@ -346,7 +347,8 @@ func TestChangeOfLostControl(t *testing.T) {
 		{"resume, then cancel", pause, resume, cancel, ledger.Control{Cancelled: true}},
 		{"incomplete, then pause", none, incomplete, pause, ledger.Control{Paused: true, Incomplete: true}},
 		{"incomplete, then resume", pause, incomplete, resume, ledger.Control{Incomplete: true}},
-		{"pause and resume, then cancel", none, func(w *worker) { pause(w); resume(w) }, cancel, ledger.Control{Cancelled: true}},
+		{"pause and resume, then cancel", none, func(w *worker) { pause(w); resume(w) }, cancel,
+			ledger.Control{Cancelled: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

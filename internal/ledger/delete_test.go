@@ -111,7 +111,8 @@ func TestRunOfAnEarlierIncarnationIsFencedOut(t *testing.T) {
 	if _, err := w.Begin(t.Context(), segment(wrong, 0), begin, 0); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("begin of the former run: %v, want %v", err, ledger.ErrNotFound)
 	}
-	if _, err := w.Settle(t.Context(), segment(wrong, 0), e.nonce, ledger.Result{Outcome: ledger.Done}, row); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := w.Settle(t.Context(), segment(wrong, 0), e.nonce, ledger.Result{Outcome: ledger.Done},
+		row); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("settle of the former run: %v, want %v", err, ledger.ErrNotFound)
 	}
 	want(t, w.begin(segment(right, 0), r.Token, 0).Receipt, ledger.RowSuperseded)
@@ -264,7 +265,8 @@ func TestSweepDeletesAllThatIsDue(t *testing.T) {
 	if err := w.rdb.Set(t.Context(), ledger.HeaderKey("b"), "no hash", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.rdb.ZAdd(t.Context(), ledger.EndedKey(tenant), redis.Z{Member: "b/" + string(ledger.NewNonce())}).Err(); err != nil {
+	if err := w.rdb.ZAdd(t.Context(), ledger.EndedKey(tenant),
+		redis.Z{Member: "b/" + string(ledger.NewNonce())}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if deleted, err := w.Sweep(t.Context(), tenant); err == nil || deleted != n {
@@ -326,7 +328,8 @@ func (w *worker) abandon(run ledger.Run) {
 	w.t.Helper()
 	w.age(ledger.OpenKey(tenant), ledger.AbandonedAfter+time.Minute)
 	yesterday := run.CreatedAt.Add(-ledger.AbandonedAfter - time.Minute).UnixMilli()
-	if err := w.rdb.HSet(w.t.Context(), ledger.HeaderKey(run.ID), "staged_at", strconv.FormatInt(yesterday, 10)).Err(); err != nil {
+	if err := w.rdb.HSet(w.t.Context(), ledger.HeaderKey(run.ID), "staged_at",
+		strconv.FormatInt(yesterday, 10)).Err(); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -337,7 +340,8 @@ func (w *worker) sweepFor(m *miniredis.Miniredis, now *time.Time, d time.Duratio
 	return w.sweepEvery(time.Minute, m, now, d)
 }
 
-func (w *worker) sweepEvery(interval time.Duration, m *miniredis.Miniredis, now *time.Time, d time.Duration) (deleted int) {
+func (w *worker) sweepEvery(interval time.Duration, m *miniredis.Miniredis, now *time.Time,
+	d time.Duration) (deleted int) {
 	w.t.Helper()
 	for end := now.Add(d); now.Before(end); *now = now.Add(interval) {
 		m.SetTime(*now)
@@ -422,7 +426,8 @@ func (w *worker) retain(id ledger.RunID) {
 // finishedEarlier makes the time at which a run was finished two minutes earlier.
 func (w *worker) finishedEarlier(id ledger.RunID) {
 	w.t.Helper()
-	if err := w.rdb.HIncrBy(w.t.Context(), ledger.HeaderKey(id), "finished_at", -2*time.Minute.Milliseconds()).Err(); err != nil {
+	if err := w.rdb.HIncrBy(w.t.Context(), ledger.HeaderKey(id), "finished_at",
+		-2*time.Minute.Milliseconds()).Err(); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -435,7 +440,8 @@ func (w *worker) ageTrash() {
 		segments, at, _ := strings.Cut(value, ":")
 		ms, err := strconv.ParseInt(at, 10, 64)
 		if err == nil {
-			err = w.rdb.HSet(w.t.Context(), ledger.TrashKey(tenant), entry, fmt.Sprintf("%s:%d", segments, ms-time.Hour.Milliseconds())).Err()
+			err = w.rdb.HSet(w.t.Context(), ledger.TrashKey(tenant), entry,
+				fmt.Sprintf("%s:%d", segments, ms-time.Hour.Milliseconds())).Err()
 		}
 		if err != nil {
 			w.t.Fatal(err)
@@ -470,7 +476,8 @@ func (w *worker) age(key string, d time.Duration) {
 		w.t.Fatal(err)
 	}
 	for _, e := range entries {
-		if err := w.rdb.ZAdd(w.t.Context(), key, redis.Z{Score: e.Score - float64(d.Milliseconds()), Member: e.Member}).Err(); err != nil {
+		if err := w.rdb.ZAdd(w.t.Context(), key, redis.Z{Score: e.Score - float64(d.Milliseconds()),
+			Member: e.Member}).Err(); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -185,7 +185,8 @@ func (l *Ledger) Overdue(ctx context.Context, t Tenant) (longest time.Duration, 
 
 // readWaits stores whether the runs of due segments wait for a dispatcher, unless that is
 // known.
-func (l *Ledger) readWaits(ctx context.Context, t Tenant, due []dueSegment, now time.Time, waits map[string]bool) error {
+func (l *Ledger) readWaits(ctx context.Context, t Tenant, due []dueSegment, now time.Time,
+	waits map[string]bool) error {
 	var page []entry
 	for _, d := range due {
 		if _, known := waits[d.entry]; known {

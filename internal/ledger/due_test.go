@@ -30,7 +30,8 @@ func TestCommittedSegmentsAreDue(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 3, 4)
 	due, next := w.takeDue()
-	if !slices.Contains(due, segment(run, 0)) || !slices.Contains(due, segment(run, 1)) || len(due) != 2 || !next.IsZero() {
+	if !slices.Contains(due, segment(run, 0)) || !slices.Contains(due, segment(run, 1)) || len(due) != 2 ||
+		!next.IsZero() {
 		t.Errorf("due %v, next %v, want both segments", due, next)
 	}
 	if due, _ := w.takeDue(); len(due) != 0 {
@@ -40,7 +41,8 @@ func TestCommittedSegmentsAreDue(t *testing.T) {
 
 func TestHintsWhileASegmentIsInspected(t *testing.T) {
 	now := time.Now()
-	early, late := now.Add(time.Hour).Truncate(time.Millisecond).UTC(), now.Add(2*time.Hour).Truncate(time.Millisecond).UTC()
+	early, late := now.Add(time.Hour).Truncate(time.Millisecond).UTC(),
+		now.Add(2*time.Hour).Truncate(time.Millisecond).UTC()
 	tests := []struct {
 		name            string
 		hint, put, want time.Time

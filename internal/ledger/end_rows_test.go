@@ -52,7 +52,8 @@ func TestEndEachRowInItsOwnWay(t *testing.T) {
 		ledger.RowEnd{Row: 4, Ending: ledger.GiveBack{After: time.Hour}},
 		ledger.RowEnd{Row: 5, Ending: ledger.GiveBack{}}, // not in progress
 	)
-	want(t, r, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten, ledger.RowSuperseded)
+	want(t, r, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten,
+		ledger.RowWritten, ledger.RowSuperseded)
 
 	rows := w.rows(seg)
 	if got := rows[0]; got.Result.Outcome != "refused" || got.Result.Detail != "why" {
@@ -74,8 +75,10 @@ func TestEndEachRowInItsOwnWay(t *testing.T) {
 	} {
 		got := rows[tt.row]
 		c := got.Checkpoint
-		if got.Phase != ledger.PhaseWaiting || c.Stage != tt.stage || c.Attempts != tt.attempts || string(c.Memo) != tt.memo ||
-			c.Note != tt.note || c.FirstBegun.IsZero() || (got.Intent != nil) != tt.intent || got.Due.After(e.Now.Add(time.Minute)) != tt.later {
+		if got.Phase != ledger.PhaseWaiting || c.Stage != tt.stage || c.Attempts != tt.attempts ||
+			string(c.Memo) != tt.memo ||
+			c.Note != tt.note || c.FirstBegun.IsZero() || (got.Intent != nil) != tt.intent ||
+			got.Due.After(e.Now.Add(time.Minute)) != tt.later {
 			t.Errorf("row %d: %+v, want %+v", tt.row, got, tt)
 		}
 	}
@@ -85,7 +88,9 @@ func TestGiveBackKeepsTheCheckpoint(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 1), 0)
 	e := w.takeRows(seg, 1)
-	w.end(seg, e, ledger.RowEnd{Ending: ledger.Waiting{Stage: ledger.StageReady, CountAttempt: true, Memo: []byte("memo")}})
+	w.end(seg, e, ledger.RowEnd{
+		Ending: ledger.Waiting{Stage: ledger.StageReady, CountAttempt: true, Memo: []byte("memo")},
+	})
 	first := w.rows(seg)[0].Checkpoint
 	released := w.release(seg, ledger.Quota{Ready: 1})
 	if len(released.Rows) != 1 {
@@ -93,7 +98,8 @@ func TestGiveBackKeepsTheCheckpoint(t *testing.T) {
 	}
 	w.end(seg, w.begin(seg, released.Token, 0), ledger.RowEnd{Ending: ledger.GiveBack{Note: "stopping"}})
 	again := w.rows(seg)[0].Checkpoint
-	if again.Note != "stopping" || again.Attempts != 1 || string(again.Memo) != "memo" || !again.FirstBegun.Equal(first.FirstBegun) {
+	if again.Note != "stopping" || again.Attempts != 1 || string(again.Memo) != "memo" ||
+		!again.FirstBegun.Equal(first.FirstBegun) {
 		t.Errorf("checkpoint %+v, want the note and else %+v", again, first)
 	}
 	w.end(seg, w.begin(seg, w.release(seg, all).Token, 0), ledger.RowEnd{Ending: ledger.Waiting{Stage: ledger.StageCheck}})
@@ -110,7 +116,9 @@ func TestEndManyRows(t *testing.T) {
 	e1, e2, e3 := w.takeRows(seg, 250), w.takeRows(seg, 250), w.takeRows(seg, 100)
 	var ends []ledger.RowEnd
 	for row := range ledger.Row(600) {
-		ends = append(ends, ledger.RowEnd{Row: row, Ending: ledger.Waiting{Stage: ledger.StageCheck, Memo: bytes.Repeat([]byte{byte(row)}, 1000)}})
+		ends = append(ends, ledger.RowEnd{
+			Row: row, Ending: ledger.Waiting{Stage: ledger.StageCheck, Memo: bytes.Repeat([]byte{byte(row)}, 1000)},
+		})
 	}
 	for i, e := range []execution{e1, e2, e3} {
 		r := w.end(seg, e, ends...)
@@ -240,9 +248,12 @@ func TestReceiptsCountOpenRows(t *testing.T) {
 		return ledger.Waiting{Stage: stage, After: after}
 	}
 	w.end(seg, e,
-		ledger.RowEnd{Row: 0, Ending: wait(ledger.StageCheck, 0)}, ledger.RowEnd{Row: 1, Ending: wait(ledger.StageCheck, time.Hour)},
-		ledger.RowEnd{Row: 2, Ending: wait(ledger.StageReady, 0)}, ledger.RowEnd{Row: 3, Ending: wait(ledger.StageReady, time.Hour)},
-		ledger.RowEnd{Row: 4, Ending: wait(ledger.StageReady, 0)}, ledger.RowEnd{Row: 5, Ending: ledger.Result{Outcome: ledger.Done}})
+		ledger.RowEnd{Row: 0, Ending: wait(ledger.StageCheck, 0)},
+		ledger.RowEnd{Row: 1, Ending: wait(ledger.StageCheck, time.Hour)},
+		ledger.RowEnd{Row: 2, Ending: wait(ledger.StageReady, 0)},
+		ledger.RowEnd{Row: 3, Ending: wait(ledger.StageReady, time.Hour)},
+		ledger.RowEnd{Row: 4, Ending: wait(ledger.StageReady, 0)},
+		ledger.RowEnd{Row: 5, Ending: ledger.Result{Outcome: ledger.Done}})
 	back := w.release(seg, ledger.Quota{First: 3})
 	if _, err := w.GiveBack(t.Context(), seg, back.Token, back.Rows[0].Row); err != nil {
 		t.Fatal(err)

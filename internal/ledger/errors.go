@@ -90,7 +90,8 @@ type MissingError struct {
 
 // Error names the first segment and the number of segments.
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("run %s is incomplete: %d segments are missing, the first is %d: submit the run again under the same id",
+	return fmt.Sprintf(
+		"run %s is incomplete: %d segments are missing, the first is %d: submit the run again under the same id",
 		e.Run, len(e.Segments), e.Segments[0])
 }
 

@@ -168,7 +168,8 @@ func TestTimesFarInTheFutureCountAsPast(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)
 	e, waiting := w.take(seg)
-	if _, err := w.Wait(t.Context(), seg, e.nonce, ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}, waiting); err != nil {
+	if _, err := w.Wait(t.Context(), seg, e.nonce, ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour},
+		waiting); err != nil {
 		t.Fatal(err)
 	}
 	w.take(seg)
@@ -335,7 +336,8 @@ func TestResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, r, ledger.RowSettled)
-		if got := w.rows(seg)[i].Result; got.Outcome != result.Outcome || got.Detail != result.Detail || string(got.Evidence) != string(result.Evidence) {
+		if got := w.rows(seg)[i].Result; got.Outcome != result.Outcome || got.Detail != result.Detail ||
+			string(got.Evidence) != string(result.Evidence) {
 			t.Errorf("row %d: %+v, want %+v", i, got, result)
 		}
 	}

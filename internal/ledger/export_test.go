@@ -39,7 +39,8 @@ func SetNotBefore(ctx context.Context, rdb redis.UniversalClient, run Run, at ti
 func SegmentKey(seg Segment, part string) string { return segmentKey(seg, part) }
 
 // StageGrouped stages a segment as a [Stager] does. results are those of settled rows.
-func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, last bool, rows [][]byte, most int, key func([]byte) string, results map[Row]Result, dues map[Row]time.Time) (Sum, error) {
+func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, last bool, rows [][]byte, most int,
+	key func([]byte) string, results map[Row]Result, dues map[Row]time.Time) (Sum, error) {
 	p, err := pack(rows)
 	if err != nil {
 		return Sum{}, err

@@ -59,11 +59,14 @@ func TestGroupedRelease(t *testing.T) {
 	}{
 		{"whole pieces", 9, nil, []ledger.Quota{first(3), first(6)}, "[0 10 20] [1 11 21 2 12 22]"},
 		{"no part of a piece", 9, nil, []ledger.Quota{first(5), first(8)}, "[0 10 20] [1 11 21 2 12 22]"},
-		{"a piece that is larger than the quota", 9, nil, []ledger.Quota{first(2), first(2), first(4)}, "[0 10] [20] [1 11 21]"},
+		{"a piece that is larger than the quota", 9, nil, []ledger.Quota{first(2), first(2), first(4)},
+			"[0 10] [20] [1 11 21]"},
 		{"groups that are cut", 2, nil, []ledger.Quota{first(2), first(2), first(4)}, "[0 10] [20] [1 11 21]"},
 		{"pieces of one row", 1, nil, []ledger.Quota{first(2), first(3)}, "[0 1] [2 3 4]"},
-		{"settled rows", 2, func(i int) bool { return i < 12 }, []ledger.Quota{first(4), first(3), first(99)}, "[12 22 13 23] [14 24 15] [16 17 18 19 20 21]"},
-		{"so many pieces", 9, nil, []ledger.Quota{{First: 99, Pieces: 2}, {First: 99, Pieces: 1}}, "[0 10 20 1 11 21] [2 12 22]"},
+		{"settled rows", 2, func(i int) bool { return i < 12 }, []ledger.Quota{first(4), first(3), first(99)},
+			"[12 22 13 23] [14 24 15] [16 17 18 19 20 21]"},
+		{"so many pieces", 9, nil, []ledger.Quota{{First: 99, Pieces: 2}, {First: 99, Pieces: 1}},
+			"[0 10 20 1 11 21] [2 12 22]"},
 		{"pieces of a quota without rows", 9, nil, []ledger.Quota{{Check: 5, Pieces: 2}, first(3)}, "[] [0 10 20]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -80,7 +80,8 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 		r.Counts, err = parseCounts(hash["counts"])
 	}
 	if err == nil {
-		err = cmp.Or(r.Tenant.Validate(), r.segment(0).Validate(), checkSegments("reserved", r.Reserved), checkSegments("segments", r.Segments))
+		err = cmp.Or(r.Tenant.Validate(), r.segment(0).Validate(), checkSegments("reserved", r.Reserved),
+			checkSegments("segments", r.Segments))
 	}
 	if err != nil {
 		return Run{}, fmt.Errorf("run %s: stored header: %w", id, err)

@@ -12,7 +12,8 @@ const tenantsKey = prefix + "tenants"
 // lua/header.lua names them. They share one hash tag.
 func headerKeys(run RunID) []string {
 	tag := prefix + "{run:" + string(run) + "}:"
-	return []string{tag + "header", tag + "closed", tag + "sums", tag + "scan", tag + "found", tag + "scratch", tag + "seen"}
+	return []string{tag + "header", tag + "closed", tag + "sums", tag + "scan", tag + "found",
+		tag + "scratch", tag + "seen"}
 }
 
 // seenKeys is the place in headerKeys of the keys of found rows.
@@ -55,7 +56,8 @@ func segmentKey(s Segment, part string) string {
 // lua/tenant.lua names them. They share one hash tag.
 func tenantKeys(t Tenant) []string {
 	tag := prefix + "{tenant:" + string(t) + "}:"
-	return []string{tag + "runs", tag + "open", tag + "ended", tag + "trash", tag + "due", tag + "singles", tag + "clock", tag + "scratch"}
+	return []string{tag + "runs", tag + "open", tag + "ended", tag + "trash", tag + "due", tag + "singles",
+		tag + "clock", tag + "scratch"}
 }
 
 // The places of a tenant's lists in tenantKeys.

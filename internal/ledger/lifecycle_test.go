@@ -134,7 +134,8 @@ func (s *lifecycle) operate() {
 	}
 	l := s.Ledger
 	if !s.losing {
-		operations = append(operations, func(*ledger.Ledger) { s.pass() }, func(*ledger.Ledger) { s.pass() }, func(*ledger.Ledger) { s.jump() })
+		operations = append(operations, func(*ledger.Ledger) { s.pass() }, func(*ledger.Ledger) { s.pass() },
+			func(*ledger.Ledger) { s.jump() })
 		if s.rand.IntN(4) == 0 {
 			l = s.lossy
 			s.faults.arm(s.rand.IntN(8), s.rand.IntN(2) == 0)
@@ -336,7 +337,8 @@ func (s *lifecycle) settle(l *ledger.Ledger, seg ledger.Segment, r ledger.Releas
 	}
 	var receipt ledger.Receipt
 	if leave && s.rand.IntN(4) == 0 {
-		receipt, err = l.Wait(s.t.Context(), seg, e.Nonce, ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute}, rows...)
+		receipt, err = l.Wait(s.t.Context(), seg, e.Nonce,
+			ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute}, rows...)
 	} else {
 		receipt, err = l.Settle(s.t.Context(), seg, e.Nonce, ledger.Result{Outcome: ledger.Done}, rows...)
 	}
@@ -464,7 +466,8 @@ func (s *lifecycle) lose() {
 		}
 	}
 	s.losing = false
-	parts := []string{"", "{tenant:", "orgops:v2:tenants", "{run:run-0}", "{run:run-1}", "{run:run-2}", "{run:run-3}", ".0}", ".1}", ".2}"}
+	parts := []string{"", "{tenant:", "orgops:v2:tenants", "{run:run-0}", "{run:run-1}", "{run:run-2}",
+		"{run:run-3}", ".0}", ".1}", ".2}"}
 	part := parts[s.rand.IntN(len(parts))]
 	s.note("lose %q", part)
 	saved.restore(s.t, s.rdb, part)

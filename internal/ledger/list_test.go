@@ -84,7 +84,8 @@ func TestMalformedNumber(t *testing.T) {
 			for operation, err := range map[string]error{
 				"stage": stage, "commit": commit, "settle": settle, "delete": w.Delete(t.Context(), run.ID),
 			} {
-				if err == nil || !strings.Contains(err.Error(), string(run.ID)) || !strings.Contains(err.Error(), "stored header: "+field) {
+				if err == nil || !strings.Contains(err.Error(), string(run.ID)) ||
+					!strings.Contains(err.Error(), "stored header: "+field) {
 					t.Errorf("%s: %v, want an error that names the run and %s", operation, err, field)
 				}
 			}

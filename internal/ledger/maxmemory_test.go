@@ -43,7 +43,8 @@ func TestAtMaxmemory(t *testing.T) {
 			return err
 		}, func(s *state) bool { return s.rows(s.seg)[15].Phase == ledger.PhaseSettled }},
 		{"wait", func(s *state) error {
-			_, err := s.Wait(s.t.Context(), s.seg, s.e.nonce, ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 300)}, 0)
+			_, err := s.Wait(s.t.Context(), s.seg, s.e.nonce, ledger.Waiting{Stage: ledger.StageCheck,
+				Memo: make([]byte, 300)}, 0)
 			return err
 		}, func(s *state) bool { return s.rows(s.seg)[0].Phase == ledger.PhaseWaiting }},
 		{"give back a row in progress", func(s *state) error {
@@ -134,7 +135,8 @@ func TestAtMaxmemory(t *testing.T) {
 			w.must(w.Pause, "paused")
 			w.submit("last", 1)
 			w.submit("half", 5)
-			if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("half"), "flags", "c", "v", "9000000000000000").Err(); err != nil {
+			if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("half"), "flags", "c", "v",
+				"9000000000000000").Err(); err != nil {
 				t.Fatal(err)
 			}
 			w.stage(w.create("staged"), 0, false)
@@ -177,7 +179,9 @@ func (w *worker) lostPart() {
 		return nil
 	})
 	if err == nil {
-		err = w.rdb.Eval(w.t.Context(), `redis.call('DEL', 'none'); return redis.call('HSET', KEYS[1], 'segments', '0', 'rows', '0', 'reserved', '0')`, []string{key}).Err()
+		err = w.rdb.Eval(w.t.Context(),
+			`redis.call('DEL', 'none'); return redis.call('HSET', KEYS[1], 'segments', '0', 'rows', '0', 'reserved', '0')`,
+			[]string{key}).Err()
 	}
 	if err != nil {
 		w.t.Fatal(err)

@@ -113,7 +113,8 @@ func (s *modelSegment) firstOf(row ledger.Row, apart map[ledger.Row]bool) ledger
 func (m *model) clone() *model {
 	c := &model{now: m.now, header: m.header}
 	for _, s := range m.segments {
-		c.segments = append(c.segments, &modelSegment{control: s.control, grouped: s.grouped, pieces: s.pieces, rows: slices.Clone(s.rows)})
+		c.segments = append(c.segments, &modelSegment{control: s.control, grouped: s.grouped, pieces: s.pieces,
+			rows: slices.Clone(s.rows)})
 	}
 	return c
 }

@@ -102,7 +102,8 @@ func TestOverdueBehindManyPausedSegments(t *testing.T) {
 	w.hint(seg, time.Now().Add(time.Minute))
 	w.ageIndex(time.Hour + time.Minute + time.Second)
 	for n := range 2500 {
-		w.rdb.ZAdd(t.Context(), ledger.DueKey(tenant), redis.Z{Score: 1, Member: fmt.Sprintf("a/%s/%d", paused.Incarnation, n)})
+		w.rdb.ZAdd(t.Context(), ledger.DueKey(tenant),
+			redis.Z{Score: 1, Member: fmt.Sprintf("a/%s/%d", paused.Incarnation, n)})
 	}
 	if got := w.overdue(); got != time.Hour {
 		t.Errorf("overdue for %v, want an hour", got)

@@ -135,6 +135,7 @@ func (l *Ledger) GiveBack(ctx context.Context, seg Segment, t Token, rows ...Row
 // cannot be read. Other rows are RowSuperseded.
 func (l *Ledger) Dismiss(ctx context.Context, seg Segment, r Result, rows ...Row) (Receipt, error) {
 	return l.write(ctx, seg, rowWrite{
-		"dismiss", dismissScript, cmp.Or(r.validate(), checkRows(rows)), []any{string(r.Outcome), r.stored()}, rowParts(rows, scriptRows),
+		"dismiss", dismissScript, cmp.Or(r.validate(), checkRows(rows)), []any{string(r.Outcome), r.stored()},
+		rowParts(rows, scriptRows),
 	})
 }

@@ -78,7 +78,8 @@ func TestReclaimDeadOfManySegments(t *testing.T) {
 		t.Errorf("%d round trips, want 3 at most", n)
 	}
 	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, other)
-	all, err := l.ReclaimDead(t.Context(), append(segs, ledger.Segment{Run: "gone", Incarnation: run.Incarnation, Number: 9})...)
+	all, err := l.ReclaimDead(t.Context(),
+		append(segs, ledger.Segment{Run: "gone", Incarnation: run.Incarnation, Number: 9})...)
 	if err != nil || len(all) != 1 || all[0].Segment != segs[4] || all[0].Rows != 1 {
 		t.Errorf("reclaimed %+v, %v, want a row of %s", all, err, segs[4])
 	}

@@ -54,15 +54,17 @@ func TestAddDue(t *testing.T) {
 		later    func(i int) time.Duration
 		at, hour string // released at once, and an hour later
 	}{
-		"all":               {every(1, time.Hour), "[]", "[0 1 2 3 4 5]"},
-		"none":              {every(1, 0), "[0 1 2 3 4 5]", "[]"},
-		"some":              {every(2, time.Hour), "[1 3 5]", "[0 2 4]"},
-		"the first":         {every(9, time.Hour), "[1 2 3 4 5]", "[0]"},
-		"the last":          {func(i int) time.Duration { return time.Duration(i/5) * time.Hour }, "[0 1 2 3 4]", "[5]"},
-		"in the past":       {every(2, -time.Hour), "[0 2 4 1 3 5]", "[]"},
-		"one after another": {func(i int) time.Duration { return time.Hour - time.Duration(i)*time.Minute }, "[]", "[5 4 3 2 1 0]"},
-		"beyond MaxDue":     {every(2, ledger.MaxDue+2*time.Hour), "[0 2 4 1 3 5]", "[]"},
-		"up to MaxDue":      {every(2, ledger.MaxDue), "[1 3 5]", "[]"},
+		"all":         {every(1, time.Hour), "[]", "[0 1 2 3 4 5]"},
+		"none":        {every(1, 0), "[0 1 2 3 4 5]", "[]"},
+		"some":        {every(2, time.Hour), "[1 3 5]", "[0 2 4]"},
+		"the first":   {every(9, time.Hour), "[1 2 3 4 5]", "[0]"},
+		"the last":    {func(i int) time.Duration { return time.Duration(i/5) * time.Hour }, "[0 1 2 3 4]", "[5]"},
+		"in the past": {every(2, -time.Hour), "[0 2 4 1 3 5]", "[]"},
+		"one after another": {func(i int) time.Duration {
+			return time.Hour - time.Duration(i)*time.Minute
+		}, "[]", "[5 4 3 2 1 0]"},
+		"beyond MaxDue": {every(2, ledger.MaxDue+2*time.Hour), "[0 2 4 1 3 5]", "[]"},
+		"up to MaxDue":  {every(2, ledger.MaxDue), "[1 3 5]", "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorker(t)
@@ -90,7 +92,8 @@ func TestAddDue(t *testing.T) {
 				}
 			}
 			w.pass(seg, time.Hour)
-			second := slices.DeleteFunc(numbers(w.release(seg, all)), func(r ledger.Row) bool { return slices.Contains(first, r) })
+			second := slices.DeleteFunc(numbers(w.release(seg, all)),
+				func(r ledger.Row) bool { return slices.Contains(first, r) })
 			if fmt.Sprint(second) != tt.hour {
 				t.Errorf("released %v an hour later, want %s", second, tt.hour)
 			}
@@ -162,7 +165,8 @@ func TestDueTimesAreReplaced(t *testing.T) {
 				}
 				return m
 			}
-			if _, err := w.StageGrouped(t.Context(), run, 0, true, content(0, 8), 1, nil, nil, dues(every(2, time.Hour))); err != nil {
+			if _, err := w.StageGrouped(t.Context(), run, 0, true, content(0, 8), 1, nil, nil,
+				dues(every(2, time.Hour))); err != nil {
 				t.Fatal(err)
 			}
 			run = w.commit(w.fillDue(run, 8, now, later))

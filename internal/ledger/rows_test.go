@@ -36,7 +36,8 @@ func TestRowsPages(t *testing.T) {
 			t.Errorf("%d rows from %d on, want %d to %d", len(rows), tt.from, tt.atLeast, tt.atMost)
 		}
 		for i, row := range rows {
-			if number := tt.from + ledger.Row(i); row.Row != number || row.Err != nil || string(row.Content) != string(content(int(number), 1)[0]) {
+			if number := tt.from + ledger.Row(i); row.Row != number || row.Err != nil ||
+				string(row.Content) != string(content(int(number), 1)[0]) {
 				t.Errorf("row %d is %+v", number, row)
 			}
 		}

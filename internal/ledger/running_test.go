@@ -33,7 +33,8 @@ func TestRunning(t *testing.T) {
 		}
 		rows[r.Nonce] = slices.Sorted(slices.Values(r.Rows))
 	}
-	for nonce, want := range map[ledger.Nonce][]ledger.Row{most.nonce: numbers(first), one.nonce: {row}, two.nonce: {second}} {
+	for nonce, want := range map[ledger.Nonce][]ledger.Row{most.nonce: numbers(first),
+		one.nonce: {row}, two.nonce: {second}} {
 		if !slices.Equal(rows[nonce], want) {
 			t.Errorf("rows %v, want %v", rows[nonce], want)
 		}

@@ -119,7 +119,8 @@ func (l *Ledger) found(ctx context.Context, run Run) (found, error) {
 	read := numbers{hash: map[string]string{
 		"staged": stored[0], "past": stored[1], "cut": stored[2], "rows": stored[3], "since": stored[4],
 	}}
-	f.staged, f.past, f.cut, f.rows, f.since = read.int("staged"), read.int("past"), read.int("cut"), read.int("rows"), read.time("since")
+	f.staged, f.past, f.cut, f.rows, f.since = read.int("staged"), read.int("past"), read.int("cut"),
+		read.int("rows"), read.time("since")
 	f.kept, err = parseKept(stored[5])
 	return f, cmp.Or(read.err, err)
 }

@@ -125,7 +125,8 @@ func (w *worker) complete(run ledger.Run, atLeast bool) {
 	if end := w.sync(run.ID).Run; !end.Ended() || end.Counts.Settled() != end.Rows {
 		w.t.Errorf("run %+v, want it ended", end)
 	}
-	if n, err := w.rdb.Exists(w.t.Context(), ledger.SegmentKey(segment(run, now.Run.Segments), "head")).Result(); err != nil || n > 0 {
+	if n, err := w.rdb.Exists(w.t.Context(), ledger.SegmentKey(segment(run, now.Run.Segments),
+		"head")).Result(); err != nil || n > 0 {
 		w.t.Errorf("there is a segment %d, %v", now.Run.Segments, err)
 	}
 	w.gone(run)
@@ -323,7 +324,8 @@ func TestCommandsDuringAScan(t *testing.T) {
 		})
 	})
 	t.Run("sync", func(t *testing.T) {
-		eachCommand(t, func(w *worker, run ledger.Run) { w.sync(run.ID) }, func(w *worker, run ledger.Run) { w.complete(run, false) })
+		eachCommand(t, func(w *worker, run ledger.Run) { w.sync(run.ID) },
+			func(w *worker, run ledger.Run) { w.complete(run, false) })
 	})
 }
 

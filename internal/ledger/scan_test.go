@@ -15,7 +15,8 @@ import (
 // scan creates a run whose rows are found by a scan.
 func (w *worker) scan(id ledger.RunID) ledger.Run {
 	w.t.Helper()
-	run, _, err := w.Create(w.t.Context(), ledger.NewRun{ID: id, Tenant: w.tenant, Kind: kind, Scan: []byte("nothing yet")})
+	run, _, err := w.Create(w.t.Context(), ledger.NewRun{ID: id, Tenant: w.tenant, Kind: kind,
+		Scan: []byte("nothing yet")})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -82,7 +83,8 @@ func (w *worker) contents(run ledger.Run) (all []string) {
 func TestScan(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
-	if run.Staged() || !run.Growing || run.Segments != 0 || run.Scan == nil || string(run.Scan.Progress) != "nothing yet" || run.Scan.Step != 1 {
+	if run.Staged() || !run.Growing || run.Segments != 0 || run.Scan == nil ||
+		string(run.Scan.Progress) != "nothing yet" || run.Scan.Step != 1 {
 		t.Fatalf("run %+v, scan %+v", run, run.Scan)
 	}
 	if _, cursor, err := w.ScanCursor(t.Context(), run); err != nil || cursor != nil {
@@ -163,7 +165,8 @@ func TestScanFindsARowTwice(t *testing.T) {
 		t.Errorf("%d rows, want 5", now.Rows)
 	}
 	keyless := foundRows(6, 1)[0]
-	w.step(run, true, slices.Concat(rows(0, 4), rows(5, 2500), []ledger.FoundRow{keyless, keyless})...) // more keys than one command takes
+	// more keys than one command takes
+	w.step(run, true, slices.Concat(rows(0, 4), rows(5, 2500), []ledger.FoundRow{keyless, keyless})...)
 	w.commitFound(run)
 	w.keptEarlier(run)
 	if now, _ := w.commitFound(run); now.Growing || now.Rows != 5+2500+2 {

@@ -50,9 +50,15 @@ func (l *Ledger) readSchema(ctx context.Context) (stored bool, err error) {
 	version, err := strconv.Atoi(text)
 	switch {
 	case err != nil || version <= 0:
-		return false, &SchemaError{fmt.Sprintf("redis key %s holds %s, which is no version: is this Redis orgops's own?", schemaKey, quoted(text))}
+		return false,
+			&SchemaError{fmt.Sprintf("redis key %s holds %s, which is no version: is this Redis orgops's own?",
+				schemaKey, quoted(text))}
 	case version > schema:
-		return false, &SchemaError{fmt.Sprintf("redis holds runs of version %d, this orgops knows versions up to %d: use a newer orgops", version, schema)}
+		return false,
+			&SchemaError{
+				fmt.Sprintf("redis holds runs of version %d, this orgops knows versions up to %d: use a newer orgops",
+					version, schema),
+			}
 	case version < schema:
 		return false, &SchemaError{fmt.Sprintf(
 			"redis holds data of version %d, which this orgops cannot read: let its runs end with the older orgops, stop that, and start this one on an empty Redis", version)}

@@ -15,9 +15,13 @@ func TestSchema(t *testing.T) {
 	}{
 		{"empty", "", "", "2"},
 		{"this version", "2", "", "2"},
-		{"older version", "1", "redis holds data of version 1, which this orgops cannot read: let its runs end with the older orgops, stop that, and start this one on an empty Redis", "1"},
+		{
+			"older version", "1",
+			"redis holds data of version 1, which this orgops cannot read: let its runs end with the older orgops, stop that, and start this one on an empty Redis", "1",
+		},
 		{"newer version", "3", "redis holds runs of version 3, this orgops knows versions up to 2: use a newer orgops", "3"},
-		{"no number", "what\n", `redis key orgops:schema holds "what\n", which is no version: is this Redis orgops's own?`, "what\n"},
+		{"no number", "what\n", `redis key orgops:schema holds "what\n", which is no version: is this Redis orgops's own?`,
+			"what\n"},
 		{"no version", "0", `redis key orgops:schema holds "0", which is no version: is this Redis orgops's own?`, "0"},
 	}
 	for _, tt := range tests {
@@ -51,7 +55,8 @@ func TestSchema(t *testing.T) {
 func TestSchemaIsNotRead(t *testing.T) {
 	w := newWorker(t)
 	w.rdb.HSet(t.Context(), "orgops:schema", "a", "b")
-	for name, check := range map[string]error{"ReadSchema": w.ReadSchema(t.Context()), "CheckSchema": w.CheckSchema(t.Context())} {
+	for name, check := range map[string]error{"ReadSchema": w.ReadSchema(t.Context()),
+		"CheckSchema": w.CheckSchema(t.Context())} {
 		var schema *ledger.SchemaError
 		if check == nil || errors.As(check, &schema) {
 			t.Errorf("%s: %v", name, check)

@@ -115,8 +115,10 @@ func headerScript(name string) *redis.Script {
 
 // segmentScript returns a script of a segment that uses functions of other files.
 func segmentScript(name string, of ...string) *redis.Script {
-	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes = %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
-		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), (MaxDue + clockMargin).Milliseconds(),
+	limits := fmt.Sprintf(
+		"local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes = %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
+		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(),
+		(MaxDue + clockMargin).Milliseconds(),
 		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, scriptBytes, releaseBytes)
 	shared := []string{source("clock"), limits, source("segment")}
 	for _, file := range of {
@@ -136,7 +138,8 @@ func sessionsScriptOf(name string) *redis.Script {
 }
 
 // readOnly are the scripts that write nothing, whose users may lack the right to write.
-var readOnly = []string{"header_cursor", "header_found", "segment_rows", "segment_running", "segment_server", "tenant_overdue", "sessions_dead", "sessions_list"}
+var readOnly = []string{"header_cursor", "header_found", "segment_rows", "segment_running", "segment_server",
+	"tenant_overdue", "sessions_dead", "sessions_list"}
 
 // writeOnce are scripts that write one thing of each row, which cannot stay half-done.
 var writeOnce = []string{"segment_intend"}

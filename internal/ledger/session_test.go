@@ -116,7 +116,8 @@ func TestSessionAfterALoss(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if isNew, err := w.Renew(t.Context(), ledger.Session{ID: w.session, Version: fmt.Sprint(i)}); err != nil || isNew != want {
+		if isNew, err := w.Renew(t.Context(), ledger.Session{ID: w.session, Version: fmt.Sprint(i)}); err != nil ||
+			isNew != want {
 			t.Errorf("renewal %d: new %v, %v; want %v", i, isNew, err, want)
 		}
 	}

@@ -57,7 +57,8 @@ func TestAddSettled(t *testing.T) {
 				if settledRow(i) {
 					want.Phase, want.Result = ledger.PhaseSettled, r
 				}
-				if fmt.Sprint(row.Phase, row.Result) != fmt.Sprint(want.Phase, want.Result) || string(row.Content) != fmt.Sprint("row ", i) {
+				if fmt.Sprint(row.Phase, row.Result) != fmt.Sprint(want.Phase, want.Result) ||
+					string(row.Content) != fmt.Sprint("row ", i) {
 					t.Fatalf("row %d is %+v, want %+v", i, row, want)
 				}
 			}

@@ -105,7 +105,8 @@ func (w *worker) notBefore(id ledger.RunID, d time.Duration) {
 }
 
 // TakeDue takes due segments of one tenant.
-func (w *worker) TakeDue(ctx context.Context, t ledger.Tenant, n int) (due []ledger.Segment, next time.Time, err error) {
+func (w *worker) TakeDue(ctx context.Context, t ledger.Tenant,
+	n int) (due []ledger.Segment, next time.Time, err error) {
 	all, err := w.Ledger.TakeDue(ctx, t, n)
 	return all.Segments, all.Next, err
 }

@@ -16,14 +16,15 @@ func (s *simulation) endEach() {
 	for _, row := range rows {
 		ends = append(ends, ledger.RowEnd{Row: row, Ending: s.ending()})
 	}
-	s.attempt(fmt.Sprintf("end %+v of segment %d", ends, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		return l.End(s.t.Context(), seg, n, ends...)
-	}, func(m *modelSegment) (all []ledger.Status) {
-		for _, e := range ends {
-			all = append(all, m.end(n, e, s.model.now))
-		}
-		return all
-	})
+	s.attempt(fmt.Sprintf("end %+v of segment %d", ends, seg.Number), seg, m,
+		func(l *ledger.Ledger) (ledger.Receipt, error) {
+			return l.End(s.t.Context(), seg, n, ends...)
+		}, func(m *modelSegment) (all []ledger.Status) {
+			for _, e := range ends {
+				all = append(all, m.end(n, e, s.model.now))
+			}
+			return all
+		})
 }
 
 // ending returns a random ending.

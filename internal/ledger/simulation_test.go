@@ -108,10 +108,12 @@ func (s *simulation) submitSome(id ledger.RunID) {
 				dues[row] = time.Duration(s.rand.IntN(3)) * time.Hour
 				times[row] = s.start.Add(dues[row])
 			case row > 0 && s.rand.IntN(6) == 0:
-				settled[row] = ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))], Detail: []string{"", "invalid"}[s.rand.IntN(2)]}
+				settled[row] = ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))],
+					Detail: []string{"", "invalid"}[s.rand.IntN(2)]}
 			}
 		}
-		sum, err := s.StageGrouped(s.t.Context(), run, number, number == segments-1, content(0, size), most, modelKey, settled, times)
+		sum, err := s.StageGrouped(s.t.Context(), run, number, number == segments-1, content(0, size), most,
+			modelKey, settled, times)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -201,7 +203,8 @@ func (s *simulation) execution(m *modelSegment, rows []ledger.Row) ledger.Execut
 
 // attempt runs an operation on a segment. Now and then the connection is lost: then the
 // ledger must be as before the operation, or as after it, and the model follows.
-func (s *simulation) attempt(name string, seg ledger.Segment, on *modelSegment, do func(*ledger.Ledger) (ledger.Receipt, error), apply func(*modelSegment) []ledger.Status) {
+func (s *simulation) attempt(name string, seg ledger.Segment, on *modelSegment,
+	do func(*ledger.Ledger) (ledger.Receipt, error), apply func(*modelSegment) []ledger.Status) {
 	s.t.Helper()
 	lossy := s.rand.IntN(6) == 0
 	l := s.Ledger
@@ -249,7 +252,8 @@ func (s *simulation) dispatch() {
 		later.lapse(later.segments[n])
 		ready, check, waiting, queued := later.releasable(later.segments[n])
 		if len(ready)+len(check)+len(waiting)+len(queued) > 0 && !slices.Contains(due, segment(s.subject, n)) {
-			s.fail("segment %d has rows that are due: %v at stage ready, %v at check, %v never begun, %v never released", n, ready, check, waiting, queued)
+			s.fail("segment %d has rows that are due: %v at stage ready, %v at check, %v never begun, %v never released", n,
+				ready, check, waiting, queued)
 		}
 	}
 	for _, seg := range due {
@@ -325,7 +329,8 @@ func (s *simulation) within(sort string, rows, of []ledger.Row, quota int) {
 func (s *simulation) begin() {
 	seg, m := s.pick()
 	rows := s.some(m, ledger.PhaseReleased)
-	e := ledger.Execution{Token: s.tokens[s.rand.IntN(len(s.tokens))], Nonce: ledger.NewNonce(), Session: s.sessions[s.rand.IntN(len(s.sessions))]}
+	e := ledger.Execution{Token: s.tokens[s.rand.IntN(len(s.tokens))], Nonce: ledger.NewNonce(),
+		Session: s.sessions[s.rand.IntN(len(s.sessions))]}
 	if token := m.rows[rows[0]].token; token != "" && s.rand.IntN(8) > 0 {
 		e.Token = token
 	}
@@ -333,12 +338,13 @@ func (s *simulation) begin() {
 		e = s.execution(m, rows) // once more
 	}
 	s.nonces = append(s.nonces, e)
-	s.attempt(fmt.Sprintf("begin %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		b, err := l.Begin(s.t.Context(), seg, e, rows...)
-		return b.Receipt, err
-	}, func(m *modelSegment) []ledger.Status {
-		return each(rows, func(row ledger.Row) ledger.Status { return s.model.begin(m, e, row) })
-	})
+	s.attempt(fmt.Sprintf("begin %v of segment %d", rows, seg.Number), seg, m,
+		func(l *ledger.Ledger) (ledger.Receipt, error) {
+			b, err := l.Begin(s.t.Context(), seg, e, rows...)
+			return b.Receipt, err
+		}, func(m *modelSegment) []ledger.Status {
+			return each(rows, func(row ledger.Row) ledger.Status { return s.model.begin(m, e, row) })
+		})
 }
 
 func each(rows []ledger.Row, f func(ledger.Row) ledger.Status) []ledger.Status {
@@ -356,11 +362,12 @@ func (s *simulation) settle() {
 	rows := s.some(m, ledger.PhaseInProgress)
 	n := s.execution(m, rows).Nonce
 	r := ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))], Detail: []string{"", "why: a:b"}[s.rand.IntN(2)]}
-	s.attempt(fmt.Sprintf("settle %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		return l.Settle(s.t.Context(), seg, n, r, rows...)
-	}, func(m *modelSegment) []ledger.Status {
-		return each(rows, func(row ledger.Row) ledger.Status { return m.finish(n, r.Outcome, r.Detail, row) })
-	})
+	s.attempt(fmt.Sprintf("settle %v of segment %d", rows, seg.Number), seg, m,
+		func(l *ledger.Ledger) (ledger.Receipt, error) {
+			return l.Settle(s.t.Context(), seg, n, r, rows...)
+		}, func(m *modelSegment) []ledger.Status {
+			return each(rows, func(row ledger.Row) ledger.Status { return m.finish(n, r.Outcome, r.Detail, row) })
+		})
 }
 
 func (s *simulation) dismiss() {
@@ -370,11 +377,12 @@ func (s *simulation) dismiss() {
 	seg, m := s.pick()
 	rows := s.some(m, ledger.PhaseQueued)[:1]
 	r := ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))], Detail: "dismissed"}
-	s.attempt(fmt.Sprintf("dismiss %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		return l.Dismiss(s.t.Context(), seg, r, rows...)
-	}, func(m *modelSegment) []ledger.Status {
-		return each(rows, func(row ledger.Row) ledger.Status { return m.dismiss(r.Outcome, r.Detail, row) })
-	})
+	s.attempt(fmt.Sprintf("dismiss %v of segment %d", rows, seg.Number), seg, m,
+		func(l *ledger.Ledger) (ledger.Receipt, error) {
+			return l.Dismiss(s.t.Context(), seg, r, rows...)
+		}, func(m *modelSegment) []ledger.Status {
+			return each(rows, func(row ledger.Row) ledger.Status { return m.dismiss(r.Outcome, r.Detail, row) })
+		})
 }
 
 func (s *simulation) wait() {
@@ -385,25 +393,26 @@ func (s *simulation) wait() {
 		Stage: []ledger.Stage{ledger.StageCheck, ledger.StageReady}[s.rand.IntN(2)], CountAttempt: s.rand.IntN(2) == 0,
 		After: time.Duration(s.rand.IntN(3)) * time.Hour, Memo: []byte([]string{"", "a;b,c:1", "\x00\xff"}[s.rand.IntN(3)]),
 	}
-	s.attempt(fmt.Sprintf("wait %v with %v of segment %d", w.After, rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		return l.Wait(s.t.Context(), seg, n, w, rows...)
-	}, func(m *modelSegment) []ledger.Status {
-		return each(rows, func(row ledger.Row) ledger.Status {
-			r, status := m.ending(n, row)
-			if r == nil {
+	s.attempt(fmt.Sprintf("wait %v with %v of segment %d", w.After, rows, seg.Number), seg, m,
+		func(l *ledger.Ledger) (ledger.Receipt, error) {
+			return l.Wait(s.t.Context(), seg, n, w, rows...)
+		}, func(m *modelSegment) []ledger.Status {
+			return each(rows, func(row ledger.Row) ledger.Status {
+				r, status := m.ending(n, row)
+				if r == nil {
+					return status
+				}
+				r.ready, r.memo, r.note, r.died = w.Stage == ledger.StageReady, string(w.Memo), "", 0
+				if w.CountAttempt {
+					r.attempts++
+				}
+				m.wait(r, s.model.now+w.After)
+				if r.phase == ledger.PhaseSettled {
+					return ledger.RowCancelled
+				}
 				return status
-			}
-			r.ready, r.memo, r.note, r.died = w.Stage == ledger.StageReady, string(w.Memo), "", 0
-			if w.CountAttempt {
-				r.attempts++
-			}
-			m.wait(r, s.model.now+w.After)
-			if r.phase == ledger.PhaseSettled {
-				return ledger.RowCancelled
-			}
-			return status
+			})
 		})
-	})
 }
 
 func (s *simulation) giveUp() {
@@ -411,22 +420,23 @@ func (s *simulation) giveUp() {
 	rows := s.some(m, ledger.PhaseInProgress)
 	n := s.execution(m, rows).Nonce
 	after := time.Duration(s.rand.IntN(2)) * time.Hour
-	s.attempt(fmt.Sprintf("give up %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		return l.GiveUp(s.t.Context(), seg, n, after, rows...)
-	}, func(m *modelSegment) []ledger.Status {
-		return each(rows, func(row ledger.Row) ledger.Status {
-			r, status := m.ending(n, row)
-			if r == nil {
+	s.attempt(fmt.Sprintf("give up %v of segment %d", rows, seg.Number), seg, m,
+		func(l *ledger.Ledger) (ledger.Receipt, error) {
+			return l.GiveUp(s.t.Context(), seg, n, after, rows...)
+		}, func(m *modelSegment) []ledger.Status {
+			return each(rows, func(row ledger.Row) ledger.Status {
+				r, status := m.ending(n, row)
+				if r == nil {
+					return status
+				}
+				r.note = ""
+				m.wait(r, s.model.now+after)
+				if r.phase == ledger.PhaseSettled {
+					return ledger.RowCancelled
+				}
 				return status
-			}
-			r.note = ""
-			m.wait(r, s.model.now+after)
-			if r.phase == ledger.PhaseSettled {
-				return ledger.RowCancelled
-			}
-			return status
+			})
 		})
-	})
 }
 
 func (s *simulation) giveBack() {
@@ -436,44 +446,46 @@ func (s *simulation) giveBack() {
 	if own := m.rows[rows[0]].token; own != "" {
 		token = own
 	}
-	s.attempt(fmt.Sprintf("give back %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		return l.GiveBack(s.t.Context(), seg, token, rows...)
-	}, func(m *modelSegment) []ledger.Status {
-		return each(rows, func(row ledger.Row) ledger.Status {
-			r := &m.rows[row]
-			switch {
-			case r.phase == ledger.PhaseSettled:
-				return ledger.RowSettled
-			case r.phase == ledger.PhaseReleased && r.token == token:
-				r.ended = string(token)
-			case r.ended == string(token):
-				return ledger.RowEnded
-			default:
-				return ledger.RowSuperseded
-			}
-			m.wait(r, s.model.now)
-			if r.phase == ledger.PhaseSettled {
-				return ledger.RowCancelled
-			}
-			return ledger.RowWritten
+	s.attempt(fmt.Sprintf("give back %v of segment %d", rows, seg.Number), seg, m,
+		func(l *ledger.Ledger) (ledger.Receipt, error) {
+			return l.GiveBack(s.t.Context(), seg, token, rows...)
+		}, func(m *modelSegment) []ledger.Status {
+			return each(rows, func(row ledger.Row) ledger.Status {
+				r := &m.rows[row]
+				switch {
+				case r.phase == ledger.PhaseSettled:
+					return ledger.RowSettled
+				case r.phase == ledger.PhaseReleased && r.token == token:
+					r.ended = string(token)
+				case r.ended == string(token):
+					return ledger.RowEnded
+				default:
+					return ledger.RowSuperseded
+				}
+				m.wait(r, s.model.now)
+				if r.phase == ledger.PhaseSettled {
+					return ledger.RowCancelled
+				}
+				return ledger.RowWritten
+			})
 		})
-	})
 }
 
 func (s *simulation) reclaim() {
 	seg, m := s.pick()
 	dead := s.sessions[s.rand.IntN(len(s.sessions))]
-	s.attempt(fmt.Sprintf("reclaim segment %d from %s", seg.Number, dead), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		_, r, err := l.Reclaim(s.t.Context(), seg, dead)
-		return r, err
-	}, func(m *modelSegment) []ledger.Status {
-		for i := range m.rows {
-			if r := &m.rows[i]; r.phase == ledger.PhaseInProgress && r.session == dead {
-				m.die(r, s.model.now)
+	s.attempt(fmt.Sprintf("reclaim segment %d from %s", seg.Number, dead), seg, m,
+		func(l *ledger.Ledger) (ledger.Receipt, error) {
+			_, r, err := l.Reclaim(s.t.Context(), seg, dead)
+			return r, err
+		}, func(m *modelSegment) []ledger.Status {
+			for i := range m.rows {
+				if r := &m.rows[i]; r.phase == ledger.PhaseInProgress && r.session == dead {
+					m.die(r, s.model.now)
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 }
 
 func (s *simulation) intend() {
@@ -481,35 +493,37 @@ func (s *simulation) intend() {
 	rows := s.some(m, ledger.PhaseInProgress)
 	n := s.execution(m, rows).Nonce
 	intent := fmt.Sprintf("intent:%d", s.rand.IntN(3))
-	s.attempt(fmt.Sprintf("intend %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		return l.Intend(s.t.Context(), seg, n, []byte(intent), rows...)
-	}, func(m *modelSegment) []ledger.Status {
-		return each(rows, func(row ledger.Row) ledger.Status {
-			status := m.allowed(n, row)
-			if status != ledger.RowAdmitted {
-				return status
-			}
-			m.rows[row].intent = intent
-			return ledger.RowWritten
+	s.attempt(fmt.Sprintf("intend %v of segment %d", rows, seg.Number), seg, m,
+		func(l *ledger.Ledger) (ledger.Receipt, error) {
+			return l.Intend(s.t.Context(), seg, n, []byte(intent), rows...)
+		}, func(m *modelSegment) []ledger.Status {
+			return each(rows, func(row ledger.Row) ledger.Status {
+				status := m.allowed(n, row)
+				if status != ledger.RowAdmitted {
+					return status
+				}
+				m.rows[row].intent = intent
+				return ledger.RowWritten
+			})
 		})
-	})
 }
 
 func (s *simulation) withdraw() {
 	seg, m := s.pick()
 	rows := s.some(m, ledger.PhaseInProgress)
 	n := s.execution(m, rows).Nonce
-	s.attempt(fmt.Sprintf("withdraw %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		return l.Withdraw(s.t.Context(), seg, n, rows...)
-	}, func(m *modelSegment) []ledger.Status {
-		return each(rows, func(row ledger.Row) ledger.Status {
-			r, status := m.owned(n, row)
-			if r != nil {
-				r.intent = ""
-			}
-			return status
+	s.attempt(fmt.Sprintf("withdraw %v of segment %d", rows, seg.Number), seg, m,
+		func(l *ledger.Ledger) (ledger.Receipt, error) {
+			return l.Withdraw(s.t.Context(), seg, n, rows...)
+		}, func(m *modelSegment) []ledger.Status {
+			return each(rows, func(row ledger.Row) ledger.Status {
+				r, status := m.owned(n, row)
+				if r != nil {
+					r.intent = ""
+				}
+				return status
+			})
 		})
-	})
 }
 
 // pass lets time pass for the ledger and the model.

@@ -33,7 +33,8 @@ func TestEvenIncarnations(t *testing.T) {
 			continue
 		}
 		if n := s.uneven(all); n > 0 {
-			t.Errorf("checksum %#x: of %d segments one of 6 masters has more or less than the mean by more than 20 %%", uint16(s), n)
+			t.Errorf("checksum %#x: of %d segments one of 6 masters has more or less than the mean by more than 20 %%",
+				uint16(s), n)
 		}
 	}
 	t.Logf("even incarnations of 65536, by the range of segment 0: %v", even)

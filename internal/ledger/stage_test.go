@@ -223,7 +223,8 @@ func TestCreateAndFinishAtTheSameTime(t *testing.T) {
 		}}
 		rdb := redistest.New(t)
 		rdb.AddHook(i)
-		if _, created, err := ledger.New(rdb).Create(t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: kind}); err != nil || created {
+		if _, created, err := ledger.New(rdb).Create(t.Context(),
+			ledger.NewRun{ID: id, Tenant: tenant, Kind: kind}); err != nil || created {
 			t.Fatalf("command %d: created %v, %v", n, created, err)
 		}
 		done = i.done()
@@ -231,7 +232,9 @@ func TestCreateAndFinishAtTheSameTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if open := slices.ContainsFunc(entries, func(e string) bool { return strings.HasPrefix(e, string(id)+"/") }); open == finished {
+		if open := slices.ContainsFunc(entries, func(e string) bool {
+			return strings.HasPrefix(e, string(id)+"/")
+		}); open == finished {
 			t.Errorf("command %d: finished %v, listed as open %v", n, finished, open)
 		}
 	}

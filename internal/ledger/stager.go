@@ -160,7 +160,8 @@ func (s *Stager) Commit(ctx context.Context) (Run, error) {
 	case !s.compares:
 		return s.ledger.Commit(ctx, s.run, s.sums)
 	case len(s.sums) != len(s.stored):
-		return Run{}, &MismatchError{Run: s.run.ID, Member: MemberContent, Have: fmt.Sprintf("%d rows", s.run.Rows), Want: fmt.Sprintf("%d rows", s.Rows())}
+		return Run{}, &MismatchError{Run: s.run.ID, Member: MemberContent, Have: fmt.Sprintf("%d rows", s.run.Rows),
+			Want: fmt.Sprintf("%d rows", s.Rows())}
 	}
 	return s.run, nil
 }
@@ -181,7 +182,8 @@ func (s *Stager) complete(ctx context.Context) error {
 // completeSegment stores that all results of a segment are known. The error is a
 // [MismatchError] if not as many rows are settled.
 func (s *Stager) completeSegment(ctx context.Context, number int) error {
-	return s.ledger.stageResults(ctx, s.run, staged{number: number, packed: packed{sum: s.sums[number]}, settled: s.known[number]})
+	return s.ledger.stageResults(ctx, s.run, staged{number: number, packed: packed{sum: s.sums[number]},
+		settled: s.known[number]})
 }
 
 // Verify reads back the committed run. It stages and commits again the segments that

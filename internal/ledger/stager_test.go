@@ -183,7 +183,8 @@ func TestStagerSettlesAgainWhatRedisLost(t *testing.T) {
 	w.uncommit(run)
 	for number := range 3 {
 		head := ledger.SegmentKey(segment(run, number), "head")
-		if err := errors.Join(w.rdb.HDel(t.Context(), head, "v", "flags", "not_before").Err(), w.rdb.HSet(t.Context(), head, "awaits", 1).Err()); err != nil {
+		if err := errors.Join(w.rdb.HDel(t.Context(), head, "v", "flags", "not_before").Err(),
+			w.rdb.HSet(t.Context(), head, "awaits", 1).Err()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,7 +217,8 @@ func TestStagerCompletesWhatItForgot(t *testing.T) {
 		w.uncommit(run)
 		for number := range 3 {
 			head := ledger.SegmentKey(segment(run, number), "head")
-			if err := errors.Join(w.rdb.HDel(t.Context(), head, "v", "flags", "not_before").Err(), w.rdb.HSet(t.Context(), head, "awaits", 1).Err()); err != nil {
+			if err := errors.Join(w.rdb.HDel(t.Context(), head, "v", "flags", "not_before").Err(),
+				w.rdb.HSet(t.Context(), head, "awaits", 1).Err()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -364,7 +366,8 @@ func (w *worker) lose(seg ledger.Segment) {
 // uncommit makes the header lose its commit.
 func (w *worker) uncommit(run ledger.Run) {
 	w.t.Helper()
-	if err := w.rdb.HDel(w.t.Context(), ledger.HeaderKey(run.ID), "segments", "rows", "committed_at", "sealed", "ended_at").Err(); err != nil {
+	if err := w.rdb.HDel(w.t.Context(), ledger.HeaderKey(run.ID), "segments", "rows", "committed_at", "sealed",
+		"ended_at").Err(); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -155,7 +155,8 @@ func TestSubmitRowAtOnce(t *testing.T) {
 			})
 		}
 		submitters.Wait()
-		if first, second := [2]int{4, 0}, [2]int{0, 4}; (won != first || refused != second) && (won != second || refused != first) {
+		if first, second := [2]int{4, 0}, [2]int{0, 4}; (won != first || refused != second) &&
+			(won != second || refused != first) {
 			t.Errorf("by row %v submissions succeeded, %v were refused; want all of one row and none of the other", won, refused)
 		}
 		seg := segment(w.get(id), 0)

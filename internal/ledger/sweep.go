@@ -39,7 +39,8 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	}
 	c := clock{steady: fromMillis(a.int(1)), now: fromMillis(a.int(2)), end: time.Now().Add(sweepFor)}
 	ended, open, trash := l.sweepEnded(ctx, t, c), l.sweepOpen(ctx, t, c), l.sweepTrash(ctx, t, c)
-	return ended.deleted + open.deleted, errors.Join(joined("runs", trash.failed), joined("runs", ended.failed), joined("runs", open.failed))
+	return ended.deleted + open.deleted,
+		errors.Join(joined("runs", trash.failed), joined("runs", ended.failed), joined("runs", open.failed))
 }
 
 // swept has the results for the entries of a list.

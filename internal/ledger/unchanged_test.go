@@ -20,7 +20,8 @@ func TestRebuildOfManySingleRows(t *testing.T) {
 		segs = append(segs, segment(run, 0))
 	}
 	e, row := w.take(segs[3])
-	later := w.end(segs[3], e, ledger.RowEnd{Row: row, Ending: ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}}).Due
+	later := w.end(segs[3], e, ledger.RowEnd{Row: row,
+		Ending: ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}}).Due
 	if err := w.rdb.Del(t.Context(), ledger.DueKey(tenant)).Err(); err != nil {
 		t.Fatal(err)
 	}

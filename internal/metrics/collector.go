@@ -28,7 +28,8 @@ type redisCollector struct {
 // WatchRedis adds the metrics in Redis: of the queues, of the open runs and overdue rows of all
 // tenants, and of pace and sweeps of the tenants that the function returns, with their settings.
 // It is called once.
-func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants func() []tenant.Announced, logger *slog.Logger) {
+func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger,
+	tenants func() []tenant.Announced, logger *slog.Logger) {
 	paceAndSweeps := source(func(ctx context.Context) ([]prometheus.Metric, error) {
 		return readEach(ctx, rdb, tenants(), tenantMetrics)
 	})

@@ -24,10 +24,12 @@ func given(i inspector) func(redis.UniversalClient) inspector {
 
 // NewRunCollector collects the open runs that open gives.
 func NewRunCollector(open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
-	return &redisCollector{[]*health.Poll[reading]{openRuns(open, func() []tenant.Announced { return nil })}, slog.New(slog.DiscardHandler)}
+	return &redisCollector{[]*health.Poll[reading]{openRuns(open, func() []tenant.Announced { return nil })},
+		slog.New(slog.DiscardHandler)}
 }
 
 // NewCollector collects the open runs that open gives, and the queues.
 func NewCollector(i inspector, open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
-	return &redisCollector{[]*health.Poll[reading]{openRuns(open, func() []tenant.Announced { return nil }), queueSource(nil, given(i)).eachTime()}, slog.New(slog.DiscardHandler)}
+	return &redisCollector{[]*health.Poll[reading]{openRuns(open, func() []tenant.Announced { return nil }),
+		queueSource(nil, given(i)).eachTime()}, slog.New(slog.DiscardHandler)}
 }

@@ -66,19 +66,34 @@ func New(registry *prometheus.Registry) *Metrics {
 	}
 	m.tasks = counter("orgops_tasks_total", "Task executions by outcome.", "tenant", "type", "outcome")
 	m.taskTime = histogram("orgops_task_duration_seconds", "Duration of a task execution.", taskBuckets, "tenant", "type")
-	m.requests = counter("orgops_api_requests_total", "Requests to the Management API. Status none: no answer.", "tenant", "operation", "status")
-	m.requestTime = histogram("orgops_api_request_duration_seconds", "Duration of a request to the Management API, without the wait for its permit.", requestBuckets, "tenant", "operation")
-	m.queries = counter("orgops_dns_queries_total", "DNS queries by the meaning of their answer. Resolver authority: a zone's own name server. Rcode none: no answer.", "resolver", "transport", "rcode", "state", "reason")
-	m.queryTime = histogram("orgops_dns_query_duration_seconds", "Duration of a DNS query.", queryBuckets, "resolver", "transport")
-	m.permitWait = histogram("orgops_permit_wait_seconds", "Time that a request waited for a permit of the tenant's rate.", waitBuckets, "tenant")
-	m.clientLimit = gauge("orgops_clients_per_request_limit", "Maximum number of clients in one removal: the setting, or less if the API accepts fewer.", "tenant")
-	m.events = counter("orgops_events_total", "Events written to the log and sent to the endpoints that subscribe to them.", "tenant", "type")
-	m.deliveries = counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again or given_up; and events dropped because too many waited for the endpoint: dropped. Endpoint unknown: this worker has no endpoint of that name.", "tenant", "endpoint", "outcome")
-	m.sweepTicks = counter("orgops_sweep_ticks_total", "Scheduled sweeps by result: started or skipped.", "tenant", "result")
-	m.verdicts = counter("orgops_verdicts_total", "Results of DNS checks and proofs of a domain's token.", "tenant", "state", "reason")
-	m.refused = with.NewGauge(prometheus.GaugeOpts{Name: "orgops_settings_refused", Help: "1 while a changed file of tenants is refused and the former settings are in force."})
-	m.build = gauge("orgops_build_info", "Always 1; the labels describe the running build.", "version", "commit", "go_version")
-	m.ofTenants = append(m.ofTenants, m.tasks, m.taskTime, m.requests, m.requestTime, m.permitWait, m.clientLimit, m.events, m.deliveries, m.sweepTicks, m.verdicts)
+	m.requests = counter("orgops_api_requests_total", "Requests to the Management API. Status none: no answer.",
+		"tenant", "operation", "status")
+	m.requestTime = histogram("orgops_api_request_duration_seconds",
+		"Duration of a request to the Management API, without the wait for its permit.",
+		requestBuckets, "tenant", "operation")
+	m.queries = counter("orgops_dns_queries_total",
+		"DNS queries by the meaning of their answer. Resolver authority: a zone's own name server. Rcode none: no answer.",
+		"resolver", "transport", "rcode", "state", "reason")
+	m.queryTime = histogram("orgops_dns_query_duration_seconds", "Duration of a DNS query.", queryBuckets,
+		"resolver", "transport")
+	m.permitWait = histogram("orgops_permit_wait_seconds",
+		"Time that a request waited for a permit of the tenant's rate.", waitBuckets, "tenant")
+	m.clientLimit = gauge("orgops_clients_per_request_limit",
+		"Maximum number of clients in one removal: the setting, or less if the API accepts fewer.", "tenant")
+	m.events = counter("orgops_events_total",
+		"Events written to the log and sent to the endpoints that subscribe to them.", "tenant", "type")
+	m.deliveries = counter("orgops_webhook_deliveries_total",
+		"Attempts to deliver an event: delivered, again or given_up; and events dropped because too many waited for the endpoint: dropped. Endpoint unknown: this worker has no endpoint of that name.", "tenant", "endpoint", "outcome")
+	m.sweepTicks = counter("orgops_sweep_ticks_total",
+		"Scheduled sweeps by result: started or skipped.", "tenant", "result")
+	m.verdicts = counter("orgops_verdicts_total", "Results of DNS checks and proofs of a domain's token.",
+		"tenant", "state", "reason")
+	m.refused = with.NewGauge(prometheus.GaugeOpts{Name: "orgops_settings_refused",
+		Help: "1 while a changed file of tenants is refused and the former settings are in force."})
+	m.build = gauge("orgops_build_info", "Always 1; the labels describe the running build.",
+		"version", "commit", "go_version")
+	m.ofTenants = append(m.ofTenants, m.tasks, m.taskTime, m.requests, m.requestTime, m.permitWait, m.clientLimit,
+		m.events, m.deliveries, m.sweepTicks, m.verdicts)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -97,10 +112,12 @@ func (m *Metrics) WatchTenant(tenant string, api *apiclient.Client) (forget func
 	of := prometheus.Labels{"tenant": tenant}
 	token := []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "orgops_token_ok", Help: "0 if this worker needs a token and has none that the API accepts, otherwise 1.", ConstLabels: of,
+			Name: "orgops_token_ok", Help: "0 if this worker needs a token and has none that the API accepts, otherwise 1.",
+			ConstLabels: of,
 		}, func() float64 { return oneIf(api.TokenHealth().Err == nil) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "orgops_token_failures_total", Help: "Failed token requests, and new tokens that the API refused.", ConstLabels: of,
+			Name: "orgops_token_failures_total", Help: "Failed token requests, and new tokens that the API refused.",
+			ConstLabels: of,
 		}, func() float64 { return float64(api.TokenHealth().Failures) }),
 	}
 	m.registry.MustRegister(token...)

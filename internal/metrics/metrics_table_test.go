@@ -54,12 +54,14 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	rdb := redistest.New(t)
 	enqueue(t, rdb, tasks.TypeVerify)
 	client := asynq.NewClientFromRedisClient(rdb)
-	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("acme.api"), asynq.ProcessIn(time.Hour)); err != nil {
+	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("acme.api"),
+		asynq.ProcessIn(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	l := runs.New(rdb)
 	runstest.Create(t, l, ledger.NewRun{ID: "job", Tenant: "acme"})
-	limiter := pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: .2}})
+	limiter := pace.New(pace.Config{Redis: rdb, Tenant: "acme",
+		Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: .2}})
 	for range 6 {
 		if err := limiter.Wait(t.Context(), "get_discovery_domain"); err != nil {
 			t.Fatal(err)
@@ -90,7 +92,8 @@ func keepSweep(t *testing.T, store *sweep.Store) {
 			t.Fatalf("state %s: %t, %v", name, ok, err)
 		}
 	}
-	ticks := sweep.Ticks{Sweep: sweep.TenantSweep{Run: "sweep", At: begun, Started: true}, ByHand: sweep.TenantSweep{Run: "older", At: begun.Add(-time.Hour)}}
+	ticks := sweep.Ticks{Sweep: sweep.TenantSweep{Run: "sweep", At: begun, Started: true},
+		ByHand: sweep.TenantSweep{Run: "older", At: begun.Add(-time.Hour)}}
 	if ok, err := store.SetTicks(t.Context(), &ticks); err != nil || !ok {
 		t.Fatalf("ticks: %t, %v", ok, err)
 	}
@@ -129,7 +132,8 @@ func TestSweepsWithoutEnd(t *testing.T) {
 			m.WatchRedis(rdb, l, func() []tenant.Announced { return []tenant.Announced{{Tenant: name}} }, quiet)
 			var want []string
 			if !test.want.IsZero() {
-				want = append(want, fmt.Sprintf(`orgops_sweep_started_timestamp_seconds{tenant="%s"} %g`, name, float64(test.want.Unix())))
+				want = append(want, fmt.Sprintf(`orgops_sweep_started_timestamp_seconds{tenant="%s"} %g`, name,
+					float64(test.want.Unix())))
 			}
 			if diff := cmp.Diff(want, series(t, m, "orgops_sweep_started")); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)
@@ -155,13 +159,15 @@ func TestTenantInMetrics(t *testing.T) {
 		fmt.Sprintf(`orgops_sweep_ended_timestamp_seconds{tenant="acme"} %g`, float64(ended.Unix())),
 		fmt.Sprintf(`orgops_sweep_started_timestamp_seconds{tenant="acme"} %g`, float64(begun.Unix())),
 	}
-	got := series(t, m, "orgops_pace_blocked", "orgops_pace_limit", "orgops_pace_used", "orgops_ro", "orgops_runs", "orgops_sweep_started", "orgops_sweep_domains", "orgops_sweep_ended")
+	got := series(t, m, "orgops_pace_blocked", "orgops_pace_limit", "orgops_pace_used", "orgops_ro", "orgops_runs",
+		"orgops_sweep_started", "orgops_sweep_domains", "orgops_sweep_ended")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	var left float64
 	paused := series(t, m, "orgops_pace_paused")
-	if _, err := fmt.Sscanf(strings.Join(paused, "\n"), `orgops_pace_paused_seconds{tenant="acme"} %g`, &left); err != nil || left <= 0 || left > 600 {
+	if _, err := fmt.Sscanf(strings.Join(paused, "\n"), `orgops_pace_paused_seconds{tenant="acme"} %g`,
+		&left); err != nil || left <= 0 || left > 600 {
 		t.Errorf("%q, %v: want what is left of ten minutes", paused, err)
 	}
 }
@@ -192,7 +198,8 @@ func TestOpenRunsAreNotReadEachTime(t *testing.T) {
 		}))
 		want := func(when string, reading int) {
 			t.Helper()
-			if diff := cmp.Diff([]string{fmt.Sprintf(`orgops_runs_open{tenant="default"} %d`, reading)}, series(t, m, "orgops_runs_open")); diff != "" {
+			if diff := cmp.Diff([]string{fmt.Sprintf(`orgops_runs_open{tenant="default"} %d`, reading)},
+				series(t, m, "orgops_runs_open")); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", when, diff)
 			}
 		}
@@ -253,7 +260,8 @@ func TestOpenRunsThatCannotBeRead(t *testing.T) {
 			return nil, errors.New("i/o timeout")
 		}))
 		for i, wanted := range []int{1, 1, 2} { // at 0, 6 and 12 s
-			if diff := cmp.Diff([]string{"orgops_redis_scrape_success 0"}, series(t, m, "orgops_redis", "orgops_runs_open")); diff != "" || readings != wanted {
+			if diff := cmp.Diff([]string{"orgops_redis_scrape_success 0"},
+				series(t, m, "orgops_redis", "orgops_runs_open")); diff != "" || readings != wanted {
 				t.Errorf("scrape %d: %d readings, want %d (-want +got):\n%s", i, readings, wanted, diff)
 			}
 			time.Sleep(6 * time.Second)
@@ -277,7 +285,8 @@ func TestReference(t *testing.T) {
 		for _, pair := range f.GetMetric()[0].GetLabel() {
 			labels = append(labels, pair.GetName())
 		}
-		rows = append(rows, []string{reference.Code(f.GetName()), strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), reference.Prose(f.GetHelp())})
+		rows = append(rows, []string{reference.Code(f.GetName()), strings.ToLower(f.GetType().String()),
+			strings.Join(labels, ", "), reference.Prose(f.GetHelp())})
 	}
 	reference.Check(t, "metrics.md", "metrics", reference.Table([]string{"name", "type", "labels", "meaning"}, rows))
 }
@@ -285,7 +294,8 @@ func TestReference(t *testing.T) {
 // clientWith is a client with that token.
 func clientWith(t *testing.T, token string) *apiclient.Client {
 	t.Helper()
-	c, err := apiclient.New(apiclient.Config{BaseURL: "https://tenant.example/api/v2", Tokens: apiclient.StaticToken(apiclient.NewSecret(token))})
+	c, err := apiclient.New(apiclient.Config{BaseURL: "https://tenant.example/api/v2",
+		Tokens: apiclient.StaticToken(apiclient.NewSecret(token))})
 	if err != nil {
 		t.Fatal(err)
 	}

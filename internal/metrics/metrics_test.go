@@ -45,7 +45,8 @@ func series(t *testing.T, m *metrics.Metrics, prefixes ...string) []string {
 	}
 	var lines []string
 	for line := range strings.Lines(w.Body.String()) {
-		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(line, p) }) && !strings.Contains(line, "_bucket{") {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(line, p) }) &&
+			!strings.Contains(line, "_bucket{") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
@@ -113,7 +114,8 @@ func TestMetricsAcceptAnyLabel(t *testing.T) {
 
 func enqueue(t *testing.T, rdb redis.UniversalClient, typ string) {
 	t.Helper()
-	if _, err := asynq.NewClientFromRedisClient(rdb).EnqueueContext(t.Context(), asynq.NewTask(typ, []byte("{}")), asynq.Queue("default.dns")); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(rdb).EnqueueContext(t.Context(), asynq.NewTask(typ, []byte("{}")),
+		asynq.Queue("default.dns")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -123,7 +125,8 @@ func TestQueues(t *testing.T) {
 	enqueue(t, rdb, "domain:verify")
 	enqueue(t, rdb, "domain:verify")
 	client := asynq.NewClientFromRedisClient(rdb)
-	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("default.api"), asynq.ProcessIn(time.Hour)); err != nil {
+	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("default.api"),
+		asynq.ProcessIn(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if err := asynq.NewInspectorFromRedisClient(rdb).PauseQueue("default.api"); err != nil {
@@ -132,9 +135,11 @@ func TestQueues(t *testing.T) {
 	m, _ := newMetrics(t)
 	m.WatchRedis(rdb, runs.New(rdb), func() []tenant.Announced { return nil }, quiet)
 	var want []string
-	for _, queue := range []struct{ name, pending, scheduled string }{{"default.api", "0", "1"}, {"default.dns", "2", "0"}} {
+	for _, queue := range []struct{ name, pending, scheduled string }{{"default.api", "0", "1"},
+		{"default.dns", "2", "0"}} {
 		for _, state := range []struct{ name, tasks string }{
-			{"active", "0"}, {"aggregating", "0"}, {"archived", "0"}, {"completed", "0"}, {"pending", queue.pending}, {"retry", "0"}, {"scheduled", queue.scheduled},
+			{"active", "0"}, {"aggregating", "0"}, {"archived", "0"}, {"completed", "0"}, {"pending", queue.pending},
+			{"retry", "0"}, {"scheduled", queue.scheduled},
 		} {
 			want = append(want, `orgops_queue_tasks{queue="`+queue.name+`",state="`+state.name+`"} `+state.tasks)
 		}
@@ -142,7 +147,8 @@ func TestQueues(t *testing.T) {
 	if diff := cmp.Diff(want, series(t, m, "orgops_queue_tasks")); diff != "" {
 		t.Errorf("queue sizes (-want +got):\n%s", diff)
 	}
-	want = []string{`orgops_queue_paused{queue="default.api"} 1`, `orgops_queue_paused{queue="default.dns"} 0`, `orgops_redis_scrape_success 1`}
+	want = []string{`orgops_queue_paused{queue="default.api"} 1`, `orgops_queue_paused{queue="default.dns"} 0`,
+		`orgops_redis_scrape_success 1`}
 	if diff := cmp.Diff(want, series(t, m, "orgops_queue_paused", "orgops_redis_scrape")); diff != "" {
 		t.Errorf("queue states (-want +got):\n%s", diff)
 	}
@@ -215,7 +221,8 @@ func TestOverdueRows(t *testing.T) {
 	core := ledger.New(rdb)
 	for _, name := range []ledger.Tenant{"served", "unserved"} {
 		id := ledger.RunID("of-" + name)
-		if _, _, err := core.SubmitRow(t.Context(), ledger.NewRun{ID: id, Tenant: name, Kind: "domain:update"}, []byte("{}")); err != nil {
+		if _, _, err := core.SubmitRow(t.Context(), ledger.NewRun{ID: id, Tenant: name, Kind: "domain:update"},
+			[]byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -229,7 +236,8 @@ func TestOverdueRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := series(t, m, "orgops_rows_overdue_seconds")
-	if len(got) != 3 || got[0] != `orgops_rows_overdue_seconds{tenant="new"} 0` || got[1] != `orgops_rows_overdue_seconds{tenant="served"} 0` ||
+	if len(got) != 3 || got[0] != `orgops_rows_overdue_seconds{tenant="new"} 0` ||
+		got[1] != `orgops_rows_overdue_seconds{tenant="served"} 0` ||
 		!strings.HasPrefix(got[2], `orgops_rows_overdue_seconds{tenant="unserved"} `) || strings.HasSuffix(got[2], " 0") {
 		t.Errorf("metrics %q", got)
 	}

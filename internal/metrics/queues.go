@@ -37,7 +37,8 @@ func queueSource(rdb redis.UniversalClient, inspect func(redis.UniversalClient) 
 		if err != nil {
 			return nil, fmt.Errorf("list queues: %w", err)
 		}
-		return readEach(ctx, rdb, names, func(_ context.Context, rdb redis.UniversalClient, name string) ([]prometheus.Metric, error) {
+		return readEach(ctx, rdb, names, func(_ context.Context, rdb redis.UniversalClient,
+			name string) ([]prometheus.Metric, error) {
 			queue, err := inspect(rdb).GetQueueInfo(name)
 			if err != nil {
 				return nil, fmt.Errorf("queue %q: %w", name, err)

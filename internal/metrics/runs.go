@@ -38,7 +38,8 @@ const (
 
 // openRuns reads the open runs of all tenants, and those of these tenants even if there are
 // none. The reading may be old: a million open runs must not delay the other metrics.
-func openRuns(open func(context.Context) (map[string]runs.OpenCounts, error), tenants func() []tenant.Announced) *health.Poll[reading] {
+func openRuns(open func(context.Context) (map[string]runs.OpenCounts, error),
+	tenants func() []tenant.Announced) *health.Poll[reading] {
 	read := source(func(ctx context.Context) (all []prometheus.Metric, err error) {
 		byTenant, err := open(ctx)
 		if err != nil {
@@ -75,7 +76,8 @@ func overdueRows(rdb redis.UniversalClient, tenants func() []tenant.Announced) s
 			names = append(names, ledger.Tenant(t.Tenant))
 		}
 		slices.Sort(names)
-		return readEach(ctx, rdb, slices.Compact(names), func(ctx context.Context, rdb redis.UniversalClient, name ledger.Tenant) ([]prometheus.Metric, error) {
+		return readEach(ctx, rdb, slices.Compact(names), func(ctx context.Context, rdb redis.UniversalClient,
+			name ledger.Tenant) ([]prometheus.Metric, error) {
 			overdue, err := ledger.New(rdb).Overdue(ctx, name)
 			if err != nil {
 				return nil, err

@@ -42,7 +42,8 @@ type reading struct {
 
 // readEach reads the metrics of many tenants or queues. It returns the first errors only, since
 // they may all have the same cause.
-func readEach[T any](ctx context.Context, rdb redis.UniversalClient, each []T, read func(context.Context, redis.UniversalClient, T) ([]prometheus.Metric, error)) (all []prometheus.Metric, _ error) {
+func readEach[T any](ctx context.Context, rdb redis.UniversalClient, each []T,
+	read func(context.Context, redis.UniversalClient, T) ([]prometheus.Metric, error)) (all []prometheus.Metric, _ error) {
 	const most = 3
 	readings := make([]reading, len(each))
 	errs := []error{redisconn.Batch(ctx, rdb, len(each), func(i int, rdb redis.UniversalClient) error {

@@ -20,7 +20,8 @@ import (
 
 var (
 	paceLimit = redisDesc("orgops_pace_limit_per_second",
-		"Requests per second that all workers together may send: the tenant's rate minus the reserve; +Inf if unlimited.", "tenant")
+		"Requests per second that all workers together may send: the tenant's rate minus the reserve; +Inf if unlimited.",
+		"tenant")
 	paceUsed = redisDesc("orgops_pace_used_per_second",
 		"Permits per second given to all workers in the last minute; 0 if the rate is unlimited, since permits are not counted then.", "tenant")
 	paceStopped = redisDesc("orgops_tenant_stopped",
@@ -70,13 +71,16 @@ func budgetMetrics(t tenant.Announced, state *pace.State) ([]prometheus.Metric, 
 	return metrics, nil
 }
 
-func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string, state status.Tenant) (metrics []prometheus.Metric, err error) {
+func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string,
+	state status.Tenant) (metrics []prometheus.Metric, err error) {
 	summary := state.Sweep
 	if summary != nil {
 		metrics = append(metrics,
 			gauge(sweepEnded, unixSeconds(summary.At), tenant),
-			gauge(sweepDomains, float64(summary.Present), tenant, "present"), gauge(sweepDomains, float64(summary.Absent-summary.Lost), tenant, "absent"),
-			gauge(sweepDomains, float64(summary.Lost), tenant, "lost"), gauge(sweepDomains, float64(summary.Unknown), tenant, "unknown"))
+			gauge(sweepDomains, float64(summary.Present), tenant, "present"),
+			gauge(sweepDomains, float64(summary.Absent-summary.Lost), tenant, "absent"),
+			gauge(sweepDomains, float64(summary.Lost), tenant, "lost"),
+			gauge(sweepDomains, float64(summary.Unknown), tenant, "unknown"))
 	}
 	if state.Ticks == nil {
 		return metrics, nil
@@ -99,7 +103,8 @@ func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string, state stat
 
 // counts reports whether a sweep was started and has ended, or will. A cancelled sweep does not
 // count, nor one whose run is deleted.
-func counts(ctx context.Context, l *runs.Ledger, tenant string, started sweep.TenantSweep, last *status.Sweep) (bool, error) {
+func counts(ctx context.Context, l *runs.Ledger, tenant string, started sweep.TenantSweep,
+	last *status.Sweep) (bool, error) {
 	if started.Run == "" {
 		return false, nil
 	}

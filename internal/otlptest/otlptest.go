@@ -96,7 +96,8 @@ func (c *Collector) take(request *collector.ExportTraceServiceRequest) {
 		for _, scope := range from.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
 				span := Span{
-					Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
+					Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()),
+					Parent:  hex.EncodeToString(s.GetParentSpanId()),
 					Service: service, Name: s.GetName(), Attributes: texts(s.GetAttributes()),
 				}
 				for _, link := range s.GetLinks() {

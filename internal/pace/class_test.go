@@ -137,7 +137,8 @@ func TestSweepsAreHeldToTheirShare(t *testing.T) {
 	for _, tt := range tests {
 		bubble(t, tt.name, func(t *testing.T) {
 			// 8 a second are left, in bursts of 8.
-			f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: 0.2, SweepShare: tt.share})
+			f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10,
+				Reserve: 0.2, SweepShare: tt.share})
 			ctx, cancel := context.WithTimeout(t.Context(), tt.length)
 			defer cancel()
 			var mu sync.Mutex
@@ -184,7 +185,8 @@ func TestSweepsAreHeldToTheirShare(t *testing.T) {
 
 func TestASweepWaitingForItsShareHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 4, SweepShare: 0.01}).process(byContext)
+		l := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 4,
+			SweepShare: 0.01}).process(byContext)
 		if err := permit(as(t, pace.Sweep), l, op); err != nil {
 			t.Fatal(err)
 		}

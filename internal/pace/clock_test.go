@@ -173,7 +173,8 @@ func TestAStepBackOfTheClock(t *testing.T) {
 				c.pass(20 * time.Second)
 				n, next := c.take(l, pace.Finish)
 				if n > 1 || next > interval {
-					c.t.Errorf("at the end of the pause %d permits, the next after %v; want one at the most, the next within %v", n, next, interval)
+					c.t.Errorf("at the end of the pause %d permits, the next after %v; want one at the most, the next within %v", n,
+						next, interval)
 				}
 				c.pass(next)
 				if n, next := c.take(l, pace.Finish); n != 1 || next != interval {
@@ -298,7 +299,8 @@ func TestWhatAnOlderVersionStored(t *testing.T) {
 			}
 			c.pass(pause - pause/2)
 			if n, next := c.take(l, pace.Finish); n > 1 || next > 500*time.Millisecond {
-				t.Errorf("at the end of the pause %d permits, the next after %v: want one at the most, the next within 500ms", n, next)
+				t.Errorf(
+					"at the end of the pause %d permits, the next after %v: want one at the most, the next within 500ms", n, next)
 			}
 		})
 	}

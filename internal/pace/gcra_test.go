@@ -192,7 +192,8 @@ func TestGCRANeverExceedsItsRate(t *testing.T) {
 		for i, from := range given {
 			for j, to := range given[i:] {
 				if most := (to-from)/g.Interval() + g.Burst(); int64(j+1) > most {
-					t.Fatalf("interval %d, burst %d: %d permits in %d µs, want at most %d", g.Interval(), g.Burst(), j+1, to-from, most)
+					t.Fatalf("interval %d, burst %d: %d permits in %d µs, want at most %d", g.Interval(),
+						g.Burst(), j+1, to-from, most)
 				}
 			}
 		}

@@ -114,8 +114,10 @@ func New(c Config) *Limiter {
 	rate, burst := c.Limit.Effective()
 	return &Limiter{
 		cfg: c, key: key(c.Tenant, "pace"), members: key(c.Tenant, "workers"), id: cryptorand.Text(),
-		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.untouched()),
-		answered: make(chan struct{}, 1), blocked: map[string]bool{}, probing: map[string]time.Time{}, unhindered: map[string]time.Time{},
+		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()),
+		api:      newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.untouched()),
+		answered: make(chan struct{}, 1), blocked: map[string]bool{}, probing: map[string]time.Time{},
+		unhindered: map[string]time.Time{},
 	}
 }
 
@@ -272,7 +274,8 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	news, repeats := l.news(), l.repeatsProbe(ctx, operation)
 	answer, err := takeScript.Run(own, l.cfg.Redis, []string{l.key, l.members},
 		operation, l.gcra.interval, l.gcra.burst, share.interval, share.burst,
-		l.api.interval, l.api.burst, max(time.Until(news.full).Microseconds(), -1), news.empty, news.id, workersFor.Microseconds(),
+		l.api.interval, l.api.burst, max(time.Until(news.full).Microseconds(), -1), news.empty, news.id,
+		workersFor.Microseconds(),
 		max(time.Until(news.paused), 0).Microseconds(), l.cfg.Writes(operation), repeats).Slice()
 	if err != nil {
 		l.setFailed(ctx, err)
@@ -341,7 +344,8 @@ func (l *Limiter) Answered(ctx context.Context, operation string, status int, he
 		l.pause(ctx, operation, pauseOf(header))
 	case status >= 200 && status < 300:
 		l.clear(ctx, operation)
-	case slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity}, status):
+	case slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict,
+		http.StatusUnprocessableEntity}, status):
 		// The API refuses the request, and not the client.
 		l.clear(ctx, operation)
 	}
@@ -363,10 +367,12 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 	l.setPaused(until, false)
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	fresh, err := pauseScript.Run(own, l.cfg.Redis, []string{l.key}, l.gcra.interval, l.gcra.burst, pause.Microseconds()).Bool()
+	fresh, err := pauseScript.Run(own, l.cfg.Redis, []string{l.key}, l.gcra.interval, l.gcra.burst,
+		pause.Microseconds()).Bool()
 	if err != nil {
 		l.setPaused(until, true)
-		l.cfg.Logger.ErrorContext(ctx, "storing a pause failed: retrying with the next permit", "operation", operation, "error", err)
+		l.cfg.Logger.ErrorContext(ctx, "storing a pause failed: retrying with the next permit", "operation",
+			operation, "error", err)
 		return
 	}
 	if fresh {
@@ -387,7 +393,8 @@ func (l *Limiter) Block(ctx context.Context, operation, reason string) error {
 	}
 	l.remember(operation)
 	if fresh {
-		l.cfg.Logger.WarnContext(ctx, "operation blocked", "operation", operation, "reason", untrusted.Plain(reason, maxReason))
+		l.cfg.Logger.WarnContext(ctx, "operation blocked", "operation", operation, "reason",
+			untrusted.Plain(reason, maxReason))
 	}
 	return nil
 }

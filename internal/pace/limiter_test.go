@@ -99,7 +99,8 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 		length    time.Duration
 	}{
 		{"the default", perSecond(2, 2), 2, seconds(60, 120)},
-		{"enterprise, with a reserve", pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: 0.2}, 5, seconds(10, 20)},
+		{"enterprise, with a reserve", pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: 0.2}, 5,
+			seconds(10, 20)},
 		{"by the minute", pace.Limit{Rate: pace.Rate{Count: 150, Per: time.Minute}, Burst: 10}, 3, seconds(60, 120)},
 		{"no burst", perSecond(50, 1), 4, seconds(3, 10)},
 		{"fast", perSecond(250, 50), 4, time.Duration(redistest.Amount(2500, 3000)) * time.Millisecond},
@@ -296,7 +297,8 @@ func TestWhoGivesUpWhileRedisAnswersGivesThePermitBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.AddHook(cancelDuring{cancel})
-		if err := permit(ctx, pace.New(pace.Config{Redis: c, Tenant: "acme", Limit: f.limit}), op); !errors.Is(err, context.Canceled) {
+		if err := permit(ctx, pace.New(pace.Config{Redis: c, Tenant: "acme", Limit: f.limit}),
+			op); !errors.Is(err, context.Canceled) {
 			t.Fatalf("got %v, want the context's end", err)
 		}
 		if s, err := other.State(t.Context()); err != nil || s.UsedLastMinute != 0 {
@@ -333,7 +335,8 @@ func TestA429PausesEverybody(t *testing.T) {
 		if err != nil || !s.PausedUntil.Equal(start.Add(5*time.Second)) {
 			t.Errorf("paused until %v, %v; want %v", s.PausedUntil, err, start.Add(5*time.Second))
 		}
-		if n := strings.Count(log.String(), `"tenant paused","tenant":"acme","operation":"update_discovery_domain","pause_seconds":5`); n != 1 {
+		if n := strings.Count(log.String(),
+			`"tenant paused","tenant":"acme","operation":"update_discovery_domain","pause_seconds":5`); n != 1 {
 			t.Errorf("logged %d times, want once:\n%s", n, log.String())
 		}
 		var mu sync.Mutex
@@ -387,12 +390,14 @@ func TestHowLongA429Pauses(t *testing.T) {
 		{"nothing said", header(), time.Second},
 		{"no headers", nil, time.Second},
 		{"Retry-After", header("Retry-After", "7"), 7 * time.Second},
-		{"Retry-After wins", header("Retry-After", "7", "Date", date, "x-ratelimit-reset", fmt.Sprint(at+3)), 7 * time.Second},
+		{"Retry-After wins", header("Retry-After", "7", "Date", date, "x-ratelimit-reset", fmt.Sprint(at+3)),
+			7 * time.Second},
 		{"Retry-After 0", header("Retry-After", "0"), time.Second},
 		{"Retry-After as a date", header("Retry-After", "Fri, 20 Nov 2026 08:00:12 GMT", "Date", date), 12 * time.Second},
 		{"Retry-After as a past date, no Date", header("Retry-After", "Fri, 20 Nov 2020 08:00:12 GMT"), time.Second},
 		{"Retry-After as a far date, no Date", header("Retry-After", "Fri, 20 Nov 2999 08:00:12 GMT"), time.Hour},
-		{"Retry-After unreadable", header("Retry-After", "soon", "Date", date, "x-ratelimit-reset", fmt.Sprint(at+3)), 3 * time.Second},
+		{"Retry-After unreadable", header("Retry-After", "soon", "Date", date, "x-ratelimit-reset", fmt.Sprint(at+3)),
+			3 * time.Second},
 		{"Retry-After negative", header("Retry-After", "-5"), time.Second},
 		{"Retry-After of a day", header("Retry-After", "86400"), time.Hour},
 		{"Retry-After of ages", header("Retry-After", strings.Repeat("9", 40)), time.Hour},
@@ -542,7 +547,8 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 			t.Helper()
 			err := permit(t.Context(), l, op)
 			e, ok := errors.AsType[*pace.BlockedError](err)
-			if !ok || !e.Blocked() || e.Operation != op || e.Reason != strings.ReplaceAll(reason, "\x1b", `\x1b`) || e.RetryIn() != after {
+			if !ok || !e.Blocked() || e.Operation != op || e.Reason != strings.ReplaceAll(reason, "\x1b", `\x1b`) ||
+				e.RetryIn() != after {
 				t.Errorf("got %v, want it blocked for %v", err, after)
 			}
 		}
@@ -567,7 +573,10 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 		blocked(c, 30*time.Second)
 
 		s, err := c.State(t.Context())
-		want := []pace.Block{{Operation: op, Reason: strings.ReplaceAll(reason, "\x1b", `\x1b`), NextProbe: time.Now().Add(30 * time.Second).UTC()}}
+		want := []pace.Block{
+			{Operation: op, Reason: strings.ReplaceAll(reason, "\x1b", `\x1b`),
+				NextProbe: time.Now().Add(30 * time.Second).UTC()},
+		}
 		if diff := cmp.Diff(want, s.Blocks); diff != "" || err != nil {
 			t.Errorf("%v, blocks (-want +got):\n%s", err, diff)
 		}
@@ -592,7 +601,8 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 func TestBlockEndsByProof(t *testing.T) {
 	for status, ends := range map[int]bool{
 		200: true, 201: true, 204: true, 400: true, 404: true, 409: true, 422: true,
-		0: false, 302: false, 401: false, 403: false, 405: false, 407: false, 408: false, 421: false, 429: false, 451: false, 500: false, 503: false,
+		0: false, 302: false, 401: false, 403: false, 405: false, 407: false, 408: false, 421: false, 429: false,
+		451: false, 500: false, 503: false,
 	} {
 		for _, blocked := range []string{op, pace.All} {
 			synctest.Test(t, func(t *testing.T) {
@@ -634,10 +644,12 @@ func TestProbesBackOff(t *testing.T) {
 			}
 		}
 		const s = time.Second
-		if diff := cmp.Diff([]time.Duration{30 * s, 60 * s, 120 * s, 240 * s, 480 * s, 780 * s}, probes[:6]); diff != "" || len(probes) > 300 {
+		if diff := cmp.Diff([]time.Duration{30 * s, 60 * s, 120 * s, 240 * s, 480 * s, 780 * s}, probes[:6]); diff != "" ||
+			len(probes) > 300 {
 			t.Errorf("%d probes in a day, want at most 300; the first (-want +got):\n%s", len(probes), diff)
 		}
-		if s, err := fleet[0].State(t.Context()); err != nil || len(s.Blocks) != 1 || s.Blocks[0].NextProbe.Sub(s.At) > 5*time.Minute {
+		if s, err := fleet[0].State(t.Context()); err != nil || len(s.Blocks) != 1 ||
+			s.Blocks[0].NextProbe.Sub(s.At) > 5*time.Minute {
 			t.Errorf("%v, %v; want a probe within five minutes", s.Blocks, err)
 		}
 	})
@@ -745,7 +757,8 @@ func TestUnansweredRequests(t *testing.T) {
 // if they came at once.
 func TestSlowAnswers(t *testing.T) {
 	for _, limit := range []pace.Limit{
-		perSecond(2, 2), {Rate: pace.Rate{Count: 150, Per: time.Minute}, Burst: 10}, perSecond(16, 50), perSecond(2, 10), perSecond(50, 50), perSecond(20, 1),
+		perSecond(2, 2), {Rate: pace.Rate{Count: 150, Per: time.Minute}, Burst: 10}, perSecond(16, 50), perSecond(2, 10),
+		perSecond(50, 50), perSecond(20, 1),
 	} {
 		limit.Reserve = 0.2 // the default
 		rate, _ := limit.Effective()
@@ -1029,7 +1042,8 @@ func TestRedisIsGone(t *testing.T) {
 // large numbers differently than miniredis.
 func TestOnARealRedisToo(t *testing.T) {
 	rdb := redistest.New(t)
-	l := pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: pace.Limit{Rate: pace.Rate{Count: 1, Per: time.Hour}, Burst: 4}})
+	l := pace.New(pace.Config{Redis: rdb, Tenant: "acme",
+		Limit: pace.Limit{Rate: pace.Rate{Count: 1, Per: time.Hour}, Burst: 4}})
 	before := rdb.Time(t.Context()).Val()
 	for range 3 {
 		wait(t, l, op)
@@ -1056,7 +1070,8 @@ func TestOnARealRedisToo(t *testing.T) {
 	}
 	for field, value := range rdb.HGetAll(t.Context(), "orgops:v1:{tenant:acme}:pace").Val() {
 		number, _, _ := strings.Cut(value, ":")
-		if digits := len(number); strings.Trim(number, "0123456789") != "" || digits != 16 && !strings.HasPrefix(field, "used:") {
+		if digits := len(number); strings.Trim(number, "0123456789") != "" ||
+			digits != 16 && !strings.HasPrefix(field, "used:") {
 			t.Errorf("%s is stored as %q: want whole microseconds", field, value)
 		}
 	}

@@ -21,7 +21,8 @@ import (
 func TestNoPermitsWithoutRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const processes = 3
-		f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 20, Reserve: 0.1}) // 9 a second are left
+		// 9 a second are left
+		f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 20, Reserve: 0.1})
 		var log bytes.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -38,7 +38,8 @@ func (l *Limiter) observe(ctx context.Context, header http.Header) {
 		l.seen.full = later(l.seen.full, time.Now().Add(missing))
 	case !l.seen.warned:
 		l.seen.warned = true
-		l.cfg.Logger.WarnContext(ctx, "burst differs from the API's x-ratelimit-limit: x-ratelimit-remaining is ignored", "burst", l.cfg.Limit.Burst, "x_ratelimit_limit", holds)
+		l.cfg.Logger.WarnContext(ctx, "burst differs from the API's x-ratelimit-limit: x-ratelimit-remaining is ignored",
+			"burst", l.cfg.Limit.Burst, "x_ratelimit_limit", holds)
 	}
 }
 

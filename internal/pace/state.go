@@ -78,7 +78,8 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	for _, block := range blocks {
 		b, _ := block.([]any)
 		probe, _ := b[1].(int64)
-		s.Blocks = append(s.Blocks, Block{Operation: fmt.Sprint(b[0]), Reason: fmt.Sprint(b[2]), NextProbe: time.UnixMicro(probe).UTC()})
+		s.Blocks = append(s.Blocks, Block{Operation: fmt.Sprint(b[0]), Reason: fmt.Sprint(b[2]),
+			NextProbe: time.UnixMicro(probe).UTC()})
 	}
 	slices.SortFunc(s.Blocks, func(a, b Block) int { return strings.Compare(a.Operation, b.Operation) })
 	return s, nil

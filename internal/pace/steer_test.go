@@ -222,7 +222,8 @@ func TestClocksDoNotMatter(t *testing.T) {
 				t.Errorf("took %v, want %v: something waited for a clock", took, length)
 			}
 			if least := 0.9 * 16 * length.Seconds(); float64(ours.inTime) < least || ours.late > 0 {
-				t.Errorf("served %d, want at least %.0f; refused after the first second %d, want none", ours.inTime, least, ours.late)
+				t.Errorf("served %d, want at least %.0f; refused after the first second %d, want none",
+					ours.inTime, least, ours.late)
 			}
 		})
 	}
@@ -237,7 +238,8 @@ func TestAnotherBucketIsNotLookedAt(t *testing.T) {
 		start := time.Now()
 		for _, limit := range []string{"5", "200", "", "-1", "no number"} {
 			for _, remaining := range []string{"0", "", "-3", "99999999999999999999"} {
-				l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {limit}, "X-Ratelimit-Remaining": {remaining}})
+				l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {limit},
+					"X-Ratelimit-Remaining": {remaining}})
 			}
 		}
 		for range 15 {

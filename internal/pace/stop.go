@@ -69,18 +69,21 @@ func (e *StoppedError) Blocked() bool { return true }
 // stays. It returns after [StopEffective], when no worker that reaches Redis changes
 // anything any more.
 func (l *Limiter) Stop(ctx context.Context, by, reason string) (Stop, error) {
-	about, _ := json.Marshal(Stop{By: untrusted.Plain(by, maxReason), Reason: untrusted.Plain(reason, maxReason)}) // strings always encode
+	// strings always encode
+	about, _ := json.Marshal(Stop{By: untrusted.Plain(by, maxReason), Reason: untrusted.Plain(reason, maxReason)})
 	stop, err := l.storeStop(ctx, about)
 	if err != nil {
 		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.cfg.Tenant, err)
 	}
 	select {
 	case <-ctx.Done():
-		return stop, fmt.Errorf("tenant %s is stopped, but it was not checked that Redis has kept that: %w", l.cfg.Tenant, ctx.Err())
+		return stop, fmt.Errorf("tenant %s is stopped, but it was not checked that Redis has kept that: %w",
+			l.cfg.Tenant, ctx.Err())
 	case <-time.After(StopEffective):
 	}
 	if stop, err = l.storeStop(ctx, about); err != nil {
-		return Stop{}, fmt.Errorf("tenant %s was stopped, but it was not checked that Redis has kept that: repeat it: %w", l.cfg.Tenant, err)
+		return Stop{}, fmt.Errorf("tenant %s was stopped, but it was not checked that Redis has kept that: repeat it: %w",
+			l.cfg.Tenant, err)
 	}
 	return stop, nil
 }

@@ -75,7 +75,8 @@ func TestStop(t *testing.T) {
 			if ended, err = operator.Start(t.Context()); ended != nil || err != nil {
 				t.Errorf("a second start ended %v, %v", ended, err)
 			}
-			if text := log.String(); strings.Count(text, "tenant stopped") != 1 || strings.Count(text, "tenant started again") != 1 {
+			if text := log.String(); strings.Count(text, "tenant stopped") != 1 ||
+				strings.Count(text, "tenant started again") != 1 {
 				t.Errorf("log: %s", text)
 			}
 		})
@@ -138,14 +139,17 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 			if err := operators.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">secret", "~*", "+@all").Err(); err != nil {
 				t.Fatal(err)
 			}
-			workers := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "worker", Password: "secret", MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+			workers := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "worker", Password: "secret",
+				MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
 			defer func() { _ = workers.Close() }()
-			worker := pace.New(pace.Config{Redis: workers, Tenant: "acme", Limit: perSecond(1000, 10), MaxWait: time.Second / 2, Writes: writesOp})
+			worker := pace.New(pace.Config{Redis: workers, Tenant: "acme", Limit: perSecond(1000, 10),
+				MaxWait: time.Second / 2, Writes: writesOp})
 			operator := pace.New(pace.Config{Redis: operators, Tenant: "acme"})
 			none := func(when string) {
 				t.Helper()
 				err := permit(t.Context(), worker, op)
-				if _, ok := errors.AsType[*pace.NoPermitError](err); !ok || !strings.Contains(err.Error(), "ask redis for a permit to "+op) {
+				if _, ok := errors.AsType[*pace.NoPermitError](err); !ok ||
+					!strings.Contains(err.Error(), "ask redis for a permit to "+op) {
 					t.Errorf("%s: %v, want no permit", when, err)
 				}
 			}
@@ -162,14 +166,16 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 				t.Errorf("no block: %v", err)
 			}
 			operator.Answered(t.Context(), op, http.StatusTooManyRequests, http.Header{"Retry-After": {"600"}})
-			if s, err := operator.State(t.Context()); err != nil || s.Stopped == nil || s.PausedUntil.IsZero() || len(s.Blocks) != 1 {
+			if s, err := operator.State(t.Context()); err != nil || s.Stopped == nil || s.PausedUntil.IsZero() ||
+				len(s.Blocks) != 1 {
 				t.Errorf("%+v, %v; want it stopped, paused and blocked", s, err)
 			}
 			if _, ok := errors.AsType[*pace.BlockedError](permit(t.Context(), worker, read)); !ok {
 				t.Error("a read is not blocked")
 			}
 			operator.Answered(t.Context(), op, http.StatusOK, nil)
-			if err := permit(t.Context(), worker, read); err == nil || !strings.Contains(err.Error(), "has asked this tenant to pause") {
+			if err := permit(t.Context(), worker, read); err == nil ||
+				!strings.Contains(err.Error(), "has asked this tenant to pause") {
 				t.Errorf("a read: %v, want a pause", err)
 			}
 			if _, err := operator.Start(t.Context()); err != nil {
@@ -190,7 +196,8 @@ func TestStopText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := stop.String(); len(text) > 400 || strings.Contains(text, "\n") || !strings.HasPrefix(text, `stopped by eve\n at 20`) {
+	if text := stop.String(); len(text) > 400 || strings.Contains(text, "\n") ||
+		!strings.HasPrefix(text, `stopped by eve\n at 20`) {
 		t.Errorf("%s", text)
 	}
 }

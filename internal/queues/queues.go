@@ -254,7 +254,8 @@ func (s *Servers) loads(ctx context.Context) (map[string]load, error) {
 	_, err := s.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, name := range names {
 			prefix := prefixOf(name)
-			read[name] = reading{p.Exists(ctx, keys(name)...), p.LLen(ctx, prefix+"pending"), p.LLen(ctx, prefix+"active"), p.LIndex(ctx, prefix+"pending", -1)}
+			read[name] = reading{p.Exists(ctx, keys(name)...), p.LLen(ctx, prefix+"pending"), p.LLen(ctx, prefix+"active"),
+				p.LIndex(ctx, prefix+"pending", -1)}
 		}
 		return nil
 	})

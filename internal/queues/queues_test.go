@@ -34,7 +34,8 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 func newSite(t *testing.T, idle time.Duration) *site {
 	s := &site{t: t, rdb: redistest.New(t), hold: make(chan struct{})}
 	close(s.hold)
-	s.Servers = queues.New(queues.Config{Redis: s.rdb, Servers: s.rdb, Idle: idle, ShutdownTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	s.Servers = queues.New(queues.Config{Redis: s.rdb, Servers: s.rdb, Idle: idle, ShutdownTimeout: 5 * time.Second,
+		Logger: slog.New(slog.DiscardHandler)})
 	for i := range 3 {
 		s.Add(s.queue(fmt.Sprint("q", i)))
 	}
@@ -50,7 +51,10 @@ func (s *site) queue(name string) queues.Queue {
 	}
 	return queues.Queue{
 		Name: name, Tenant: "acme", Full: full,
-		Config: asynq.Config{Concurrency: 2, TaskCheckInterval: 50 * time.Millisecond, DelayedTaskCheckInterval: 100 * time.Millisecond, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 0 }},
+		Config: asynq.Config{Concurrency: 2, TaskCheckInterval: 50 * time.Millisecond,
+			DelayedTaskCheckInterval: 100 * time.Millisecond, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration {
+				return 0
+			}},
 		Handler: asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
 			<-s.hold
 			s.done.Add(1)
@@ -89,7 +93,8 @@ func (s *site) removeAll() (shutdown func()) {
 
 func (s *site) enqueue(queue string, options ...asynq.Option) {
 	s.t.Helper()
-	_, err := asynq.NewClientFromRedisClient(s.rdb).Enqueue(asynq.NewTask("count", nil), append(options, asynq.Queue(queue))...)
+	_, err := asynq.NewClientFromRedisClient(s.rdb).Enqueue(asynq.NewTask("count", nil),
+		append(options, asynq.Queue(queue))...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -195,7 +200,8 @@ func TestRanks(t *testing.T) {
 // ranked is another worker of the site, of that rank for all tenants.
 func (s *site) ranked(rank int) *site {
 	other := &site{t: s.t, rdb: s.rdb, hold: s.hold}
-	other.Servers = queues.New(queues.Config{Redis: s.rdb, Servers: s.rdb, Rank: func(string) int { return rank }, Idle: time.Second, ShutdownTimeout: time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	other.Servers = queues.New(queues.Config{Redis: s.rdb, Servers: s.rdb, Rank: func(string) int { return rank },
+		Idle: time.Second, ShutdownTimeout: time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	for _, name := range []string{"q0", "q1", "q2"} {
 		other.Add(s.queue(name))
 	}

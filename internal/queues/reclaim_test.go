@@ -135,7 +135,8 @@ func TestForgetsKilledServers(t *testing.T) {
 		lists := []string{"asynq:servers", "asynq:workers"}
 		for _, list := range lists {
 			for name, seen := range map[string]time.Duration{"killed": -2 * time.Hour, "alive": 10 * time.Second} {
-				if err := s.rdb.ZAdd(ctx, list, redis.Z{Member: name, Score: float64(time.Now().Add(seen).Unix())}).Err(); err != nil {
+				if err := s.rdb.ZAdd(ctx, list, redis.Z{Member: name,
+					Score: float64(time.Now().Add(seen).Unix())}).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -30,7 +30,8 @@ const (
 //
 // It exists since go-redis' AutoPipeline is experimental, sends batches at times that depend
 // on the scheduler, and does not end with a context.
-func Batch(ctx context.Context, rdb redis.UniversalClient, n int, f func(i int, rdb redis.UniversalClient) error) error {
+func Batch(ctx context.Context, rdb redis.UniversalClient, n int,
+	f func(i int, rdb redis.UniversalClient) error) error {
 	calls := min(n, batchCalls)
 	b := &batch{n: n, running: calls, exec: func(cmds []redis.Cmder) error {
 		if err := ctx.Err(); err != nil {
@@ -84,7 +85,9 @@ func (b *batch) client() *redis.Client {
 		PoolSize: 1, PipelinePoolSize: -1, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	client.AddHook(around(func(_ context.Context, cmds []redis.Cmder, _ func(context.Context) error) error { return b.do(cmds) }))
+	client.AddHook(around(func(_ context.Context, cmds []redis.Cmder, _ func(context.Context) error) error {
+		return b.do(cmds)
+	}))
 	return client
 }
 

@@ -100,7 +100,9 @@ func TestBatch(t *testing.T) {
 			if _, err := asynq.NewClientFromRedisClient(rdb).Enqueue(asynq.NewTask("x", nil), asynq.Queue("q")); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error { return p.Ping(t.Context()).Err() }); err != nil {
+			if _, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+				return p.Ping(t.Context()).Err()
+			}); err != nil {
 				t.Fatal(err) // it connects, which takes round trips too
 			}
 			trips := new(roundTrips)
@@ -176,12 +178,16 @@ func TestBatchFails(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = redisconn.Batch(ended, rdb, 3, func(_ int, rdb redis.UniversalClient) error { return rdb.Get(t.Context(), "a").Err() })
+	err = redisconn.Batch(ended, rdb, 3, func(_ int, rdb redis.UniversalClient) error {
+		return rdb.Get(t.Context(), "a").Err()
+	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("after its context: %v", err)
 	}
 	rdb.AddHook(inner{func(context.Context, ...redis.Cmder) error { return errDone }})
-	err = redisconn.Batch(t.Context(), rdb, 3, func(_ int, rdb redis.UniversalClient) error { return rdb.Get(t.Context(), "a").Err() })
+	err = redisconn.Batch(t.Context(), rdb, 3, func(_ int, rdb redis.UniversalClient) error {
+		return rdb.Get(t.Context(), "a").Err()
+	})
 	if !errors.Is(err, errDone) {
 		t.Errorf("not sent: %v", err)
 	}

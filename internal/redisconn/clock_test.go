@@ -37,8 +37,10 @@ func serve(t *testing.T, ahead time.Duration, seed func(*clockSite)) (*clockSite
 	client := redistest.ForServer(t)
 	client.AddHook(redisconn.NewClock(client))
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
-		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 50 * time.Millisecond, JanitorInterval: 50 * time.Millisecond,
-		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour }, LogLevel: asynq.FatalLevel, ShutdownTimeout: time.Millisecond,
+		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 50 * time.Millisecond,
+		JanitorInterval: 50 * time.Millisecond,
+		RetryDelayFunc:  func(int, error, *asynq.Task) time.Duration { return time.Hour }, LogLevel: asynq.FatalLevel,
+		ShutdownTimeout: time.Millisecond,
 	})
 	ended := make(chan struct{})
 	if err := server.Start(asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
@@ -109,7 +111,8 @@ func TestAsynqWritesRedisTime(t *testing.T) {
 					{"done", "completed", 2 * time.Hour},
 					{"archive", "archived", 0},
 				} {
-					if _, err := client.Enqueue(asynq.NewTask(tt.task, nil), asynq.TaskID(tt.task), asynq.Retention(2*time.Hour)); err != nil {
+					if _, err := client.Enqueue(asynq.NewTask(tt.task, nil), asynq.TaskID(tt.task),
+						asynq.Retention(2*time.Hour)); err != nil {
 						t.Fatal(err)
 					}
 					if got := s.score(tt.set, tt.task); (got - tt.want).Abs() > near {

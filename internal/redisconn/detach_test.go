@@ -107,7 +107,10 @@ func TestAnAcknowledgementIsTriedAgain(t *testing.T) {
 	srv := asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency: 1, TaskCheckInterval: 10 * time.Millisecond, Logger: silent{}, ShutdownTimeout: time.Minute,
 	})
-	if err := srv.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { handled.Add(1); return nil })); err != nil {
+	if err := srv.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		handled.Add(1)
+		return nil
+	})); err != nil {
 		t.Fatal(err)
 	}
 	rdb := redistest.New(t)
@@ -120,7 +123,8 @@ func TestAnAcknowledgementIsTriedAgain(t *testing.T) {
 		t.Fatal("no acknowledgement was sent")
 	}
 	srv.Shutdown() // tries what is left to try before it returns
-	if left := redistest.Keys(t, "asynq:{default}:*"); holds(left, ":t:a") || holds(left, ":active") || holds(left, ":lease") {
+	if left := redistest.Keys(t, "asynq:{default}:*"); holds(left, ":t:a") || holds(left, ":active") ||
+		holds(left, ":lease") {
 		t.Errorf("the task is still there, to be run again: %v", left)
 	}
 	if n := handled.Load(); n != 1 {

@@ -54,7 +54,8 @@ func TestWhatClosesAQueue(t *testing.T) {
 		{"no memory", oom, dequeueKeys("a"), time.Second},
 		{"no disk", answer("MISCONF Redis is configured to save RDB snapshots"), dequeueKeys("a"), time.Second},
 		{"a replica", answer("READONLY You can't write against a read only replica."), dequeueKeys("a"), time.Second},
-		{"wrong type", answer("WRONGTYPE Operation against a key holding the wrong kind of value"), dequeueKeys("a"), time.Second},
+		{"wrong type", answer("WRONGTYPE Operation against a key holding the wrong kind of value"),
+			dequeueKeys("a"), time.Second},
 		{"no connection", io.EOF, dequeueKeys("a"), time.Second},
 		{"empty", redis.Nil, dequeueKeys("a"), 0},
 		{"script unknown", redis.ErrNoScript, dequeueKeys("a"), 0},
@@ -153,7 +154,8 @@ func TestAnIdleServerAtMaxmemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m memory
 		srv := asynq.NewServerFromRedisClient(offline(t, m.see), asynq.Config{
-			Concurrency: 1, TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 200 * time.Millisecond, Logger: silent{},
+			Concurrency: 1, TaskCheckInterval: 10 * time.Millisecond,
+			DelayedTaskCheckInterval: 200 * time.Millisecond, Logger: silent{},
 		})
 		if err := srv.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })); err != nil {
 			t.Fatal(err)
@@ -164,7 +166,8 @@ func TestAnIdleServerAtMaxmemory(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if dequeues, others := m.fill(false); dequeues < 10 || dequeues > 11 || others > 20 {
-			t.Errorf("%d dequeues and %d other scripts in 10s at maxmemory, want one dequeue a second and at most two others", dequeues, others)
+			t.Errorf("%d dequeues and %d other scripts in 10s at maxmemory, want one dequeue a second and at most two others",
+				dequeues, others)
 		}
 		time.Sleep(10 * time.Second)
 		if dequeues, _ := m.fill(true); dequeues < 500 {

@@ -17,7 +17,8 @@ func Ready(ctx context.Context, client redis.UniversalClient) error {
 }
 
 // queueCommands are the commands of asynq's scripts by which tasks begin and end.
-var queueCommands = []string{"RPOPLPUSH", "LPUSH", "RPUSH", "LREM", "HSET", "HDEL", "HGET", "ZADD", "ZREM", "DEL", "INCR", "EXPIREAT", "GET", "SET", "EXISTS"}
+var queueCommands = []string{"RPOPLPUSH", "LPUSH", "RPUSH", "LREM", "HSET", "HDEL", "HGET", "ZADD", "ZREM", "DEL",
+	"INCR", "EXPIREAT", "GET", "SET", "EXISTS"}
 
 // CheckRights returns an error that names commands that this user may not run, of those by
 // which asynq begins and ends tasks, and of others. Each must have a key among its first
@@ -35,7 +36,8 @@ func CheckRights(ctx context.Context, client redis.UniversalClient, others ...st
 		return explain(client, err)
 	}
 	if denied, _ := answer.(string); denied != "" { // the answer of a test server may be no text
-		return fmt.Errorf("redis%s: this user may not run %s, so rows cannot be begun or settled: allow it, as deploy/redis has it",
+		return fmt.Errorf(
+			"redis%s: this user may not run %s, so rows cannot be begun or settled: allow it, as deploy/redis has it",
 			at(client), denied)
 	}
 	return nil

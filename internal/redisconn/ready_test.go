@@ -54,18 +54,26 @@ func TestReadySaysWhatIsWrong(t *testing.T) {
 		want   string
 	}{
 		{"all well", redisconn.Config{URL: "redis://worker@" + m.Addr(), Password: "s3cret"}, ""},
-		{"nobody there", redisconn.Config{URL: "redis://worker@" + nobody, Password: "s3cret"}, "redis at " + nobody + " does not answer: "},
-		{"no password", redisconn.Config{URL: "redis://" + m.Addr()}, "redis at " + m.Addr() + " wants a password: set one: NOAUTH"},
-		{"a wrong password", redisconn.Config{URL: "redis://worker@" + m.Addr(), Password: "s3cretive"}, "redis at " + m.Addr() + " refuses this user or password: WRONGPASS"},
-		{"a wrong user", redisconn.Config{URL: "redis://other@" + m.Addr(), Password: "s3cret"}, "redis at " + m.Addr() + " refuses this user or password: WRONGPASS"},
-		{"loading", redisconn.Config{URL: "redis://" + loading.Addr()}, "redis at " + loading.Addr() + " is not ready: LOADING"},
-		{"no cluster there", redisconn.Config{URL: "redis-cluster://worker@" + nobody, Password: "s3cret"}, "redis cluster at " + nobody + " does not answer: "},
-		{"no Sentinel there", redisconn.Config{URL: "redis-sentinel://worker@" + nobody + "/main", Password: "s3cret"}, "redis behind Sentinel does not answer: "},
+		{"nobody there", redisconn.Config{URL: "redis://worker@" + nobody, Password: "s3cret"},
+			"redis at " + nobody + " does not answer: "},
+		{"no password", redisconn.Config{URL: "redis://" + m.Addr()},
+			"redis at " + m.Addr() + " wants a password: set one: NOAUTH"},
+		{"a wrong password", redisconn.Config{URL: "redis://worker@" + m.Addr(), Password: "s3cretive"},
+			"redis at " + m.Addr() + " refuses this user or password: WRONGPASS"},
+		{"a wrong user", redisconn.Config{URL: "redis://other@" + m.Addr(), Password: "s3cret"},
+			"redis at " + m.Addr() + " refuses this user or password: WRONGPASS"},
+		{"loading", redisconn.Config{URL: "redis://" + loading.Addr()},
+			"redis at " + loading.Addr() + " is not ready: LOADING"},
+		{"no cluster there", redisconn.Config{URL: "redis-cluster://worker@" + nobody, Password: "s3cret"},
+			"redis cluster at " + nobody + " does not answer: "},
+		{"no Sentinel there", redisconn.Config{URL: "redis-sentinel://worker@" + nobody + "/main", Password: "s3cret"},
+			"redis behind Sentinel does not answer: "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			client := open(t, tt.config)
-			for name, err := range map[string]error{"Ready": redisconn.Ready(t.Context(), client), "CheckVersion": redisconn.CheckVersion(t.Context(), client)} {
+			for name, err := range map[string]error{"Ready": redisconn.Ready(t.Context(), client),
+				"CheckVersion": redisconn.CheckVersion(t.Context(), client)} {
 				if tt.want == "" {
 					if err != nil {
 						t.Errorf("%s: %v", name, err)
@@ -189,7 +197,8 @@ func TestClusterAnswers(t *testing.T) {
 
 func TestOpenDoesNotConnect(t *testing.T) {
 	m := miniredis.RunT(t)
-	for _, url := range []string{"redis://" + m.Addr(), "redis-cluster://" + m.Addr(), "redis-sentinel://" + m.Addr() + "/main"} {
+	for _, url := range []string{"redis://" + m.Addr(), "redis-cluster://" + m.Addr(),
+		"redis-sentinel://" + m.Addr() + "/main"} {
 		client, err := redisconn.ForServer(redisconn.Config{URL: url, PoolSize: 3})
 		if err != nil {
 			t.Fatal(err)

@@ -47,7 +47,8 @@ func TestRetry(t *testing.T) {
 		took   [2]time.Duration
 	}{
 		{"gone for 20 s", io.EOF, 20 * time.Second, 0, errDone, [2]time.Duration{20 * time.Second, 21 * time.Second}},
-		{"a replica for 5 s", answer("READONLY You can't write against a read only replica."), 5 * time.Second, 0, errDone, [2]time.Duration{5 * time.Second, 6 * time.Second}},
+		{"a replica for 5 s", answer("READONLY You can't write against a read only replica."), 5 * time.Second, 0, errDone,
+			[2]time.Duration{5 * time.Second, 6 * time.Second}},
 		{"gone for good", io.ErrUnexpectedEOF, 0, 0, io.ErrUnexpectedEOF, [2]time.Duration{time.Minute, 61 * time.Second}},
 		{"given up by its caller", io.EOF, 0, 3 * time.Second, io.EOF, [2]time.Duration{3 * time.Second, 3 * time.Second}},
 		{"an answer", refused, 0, 0, refused, [2]time.Duration{}},
@@ -87,7 +88,8 @@ func TestRetry(t *testing.T) {
 					if !errors.Is(err, tt.want) || took < tt.took[0] || took > tt.took[1] {
 						t.Errorf("%s: %v after %v, want %v after %v", what, err, took, tt.want, tt.took)
 					}
-					if want := int(took/(10*time.Second)) + 1; tt.took[1] > 0 && (told < 1 || told > want) || tt.took[1] == 0 && (told > 0 || a.sent != 1) {
+					if want := int(took/(10*time.Second)) + 1; tt.took[1] > 0 && (told < 1 || told > want) ||
+						tt.took[1] == 0 && (told > 0 || a.sent != 1) {
 						t.Errorf("%s: sent %d times, told %d times within %v", what, a.sent, told, took)
 					}
 				})

@@ -183,8 +183,9 @@ func parseHost(text, defaultPort string) (string, error) {
 	is6 := notAddr == nil && addr.Is6()
 	n, badPort := strconv.ParseUint(port, 10, 16)
 	if err != nil || is6 != (text[0] == '[') || !is6 && !hostPattern.MatchString(host) || badPort != nil || n == 0 {
-		return "", errors.New("invalid host or port: want host, host:port or [IPv6 address]:port, with a port from 1 to 65535; " +
-			"if a password was meant, an @ is missing after it")
+		return "",
+			errors.New("invalid host or port: want host, host:port or [IPv6 address]:port, with a port from 1 to 65535; " +
+				"if a password was meant, an @ is missing after it")
 	}
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }

@@ -57,23 +57,45 @@ func TestURLs(t *testing.T) {
 		{"redis://127.0.0.1:6379/0", single("127.0.0.1:6379"), "redis://127.0.0.1:6379/0"},
 		{"redis://cache", single("cache:6379"), "redis://cache:6379/0"},
 		{"redis://cache/", single("cache:6379"), "redis://cache:6379/0"},
-		{"redis://my_cache.example.com:7000/15", with(single("my_cache.example.com:7000"), func(o *opened) { o.DB = 15 }), "redis://my_cache.example.com:7000/15"},
+		{"redis://my_cache.example.com:7000/15", with(single("my_cache.example.com:7000"), func(o *opened) { o.DB = 15 }),
+			"redis://my_cache.example.com:7000/15"},
 		{"redis://[::1]", single("[::1]:6379"), "redis://[::1]:6379/0"},
-		{"redis://[fe80::1]:7000/2", with(single("[fe80::1]:7000"), func(o *opened) { o.DB = 2 }), "redis://[fe80::1]:7000/2"},
-		{"redis://worker@cache", with(single("cache:6379"), func(o *opened) { o.User = "worker" }), "redis://worker@cache:6379/0"},
-		{"redis://worker:s3cret@cache/1", with(single("cache:6379"), func(o *opened) { o.User, o.Password, o.DB = "worker", "s3cret", 1 }), "redis://worker:***@cache:6379/1"},
-		{"redis://:s3cret@cache", with(single("cache:6379"), func(o *opened) { o.Password = "s3cret" }), "redis://:***@cache:6379/0"},
-		{"redis://w%40x:s3%2Fc%25@cache", with(single("cache:6379"), func(o *opened) { o.User, o.Password = "w@x", "s3/c%" }), "redis://w%40x:***@cache:6379/0"},
-		{"redis://worker:a/b?c#d@e:f@cache:1/1", with(single("cache:1"), func(o *opened) { o.User, o.Password, o.DB = "worker", "a/b?c#d@e:f", 1 }), "redis://worker:***@cache:1/1"},
-		{"redis://worker:s3+cret@cache", with(single("cache:6379"), func(o *opened) { o.User, o.Password = "worker", "s3+cret" }), "redis://worker:***@cache:6379/0"},
-		{"redis://worker:@cache", with(single("cache:6379"), func(o *opened) { o.User = "worker" }), "redis://worker@cache:6379/0"},
-		{"rediss://worker@cache:7000/3", with(single("cache:7000"), func(o *opened) { o.User, o.DB, o.TLS = "worker", 3, true }), "rediss://worker@cache:7000/3"},
-		{"redis-sentinel://s1,s2:7,[::1]/main", opened{Kind: "sentinel"}, "redis-sentinel://s1:26379,s2:7,[::1]:26379/main/0"},
-		{"redis-sentinel://worker:s3cret@s1/main/4", opened{Kind: "sentinel", User: "worker", Password: "s3cret", DB: 4}, "redis-sentinel://worker:***@s1:26379/main/4"},
+		{"redis://[fe80::1]:7000/2", with(single("[fe80::1]:7000"), func(o *opened) { o.DB = 2 }),
+			"redis://[fe80::1]:7000/2"},
+		{"redis://worker@cache", with(single("cache:6379"), func(o *opened) { o.User = "worker" }),
+			"redis://worker@cache:6379/0"},
+		{
+			"redis://worker:s3cret@cache/1", with(single("cache:6379"),
+				func(o *opened) { o.User, o.Password, o.DB = "worker", "s3cret", 1 }), "redis://worker:***@cache:6379/1",
+		},
+		{"redis://:s3cret@cache", with(single("cache:6379"), func(o *opened) { o.Password = "s3cret" }),
+			"redis://:***@cache:6379/0"},
+		{"redis://w%40x:s3%2Fc%25@cache", with(single("cache:6379"), func(o *opened) { o.User, o.Password = "w@x", "s3/c%" }),
+			"redis://w%40x:***@cache:6379/0"},
+		{
+			"redis://worker:a/b?c#d@e:f@cache:1/1", with(single("cache:1"),
+				func(o *opened) { o.User, o.Password, o.DB = "worker", "a/b?c#d@e:f", 1 }), "redis://worker:***@cache:1/1",
+		},
+		{
+			"redis://worker:s3+cret@cache", with(single("cache:6379"),
+				func(o *opened) { o.User, o.Password = "worker", "s3+cret" }), "redis://worker:***@cache:6379/0",
+		},
+		{"redis://worker:@cache", with(single("cache:6379"), func(o *opened) { o.User = "worker" }),
+			"redis://worker@cache:6379/0"},
+		{
+			"rediss://worker@cache:7000/3", with(single("cache:7000"),
+				func(o *opened) { o.User, o.DB, o.TLS = "worker", 3, true }), "rediss://worker@cache:7000/3",
+		},
+		{"redis-sentinel://s1,s2:7,[::1]/main", opened{Kind: "sentinel"},
+			"redis-sentinel://s1:26379,s2:7,[::1]:26379/main/0"},
+		{"redis-sentinel://worker:s3cret@s1/main/4", opened{Kind: "sentinel", User: "worker", Password: "s3cret", DB: 4},
+			"redis-sentinel://worker:***@s1:26379/main/4"},
 		{"rediss-sentinel://s1/main", opened{Kind: "sentinel", TLS: true}, "rediss-sentinel://s1:26379/main/0"},
 		{"redis-cluster://n1", opened{Kind: "cluster", Addrs: []string{"n1:6379"}}, "redis-cluster://n1:6379"},
-		{"redis-cluster://worker:s3cret@n1,n2:7000/0", opened{Kind: "cluster", Addrs: []string{"n1:6379", "n2:7000"}, User: "worker", Password: "s3cret"}, "redis-cluster://worker:***@n1:6379,n2:7000"},
-		{"rediss-cluster://n1:1,n2:2/", opened{Kind: "cluster", Addrs: []string{"n1:1", "n2:2"}, TLS: true}, "rediss-cluster://n1:1,n2:2"},
+		{"redis-cluster://worker:s3cret@n1,n2:7000/0", opened{Kind: "cluster", Addrs: []string{"n1:6379", "n2:7000"},
+			User: "worker", Password: "s3cret"}, "redis-cluster://worker:***@n1:6379,n2:7000"},
+		{"rediss-cluster://n1:1,n2:2/", opened{Kind: "cluster", Addrs: []string{"n1:1", "n2:2"}, TLS: true},
+			"rediss-cluster://n1:1,n2:2"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.url, func(t *testing.T) {
@@ -134,7 +156,8 @@ func TestURLsRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.url, func(t *testing.T) {
 			client, err := redisconn.Open(redisconn.Config{URL: tt.url, AllowURLPassword: true})
-			if err == nil || client != nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cret") {
+			if err == nil || client != nil || !strings.Contains(err.Error(), tt.want) ||
+				strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("got %v, want it to say %q and no password", err, tt.want)
 			}
 			if got := redisconn.Mask(tt.url); got != tt.mask {
@@ -156,17 +179,23 @@ func TestPasswords(t *testing.T) {
 	}{
 		{"none", redisconn.Config{URL: "redis://worker@cache"}, "", ""},
 		{"beside the URL", redisconn.Config{URL: "redis://worker@cache", Password: "s3cret"}, "s3cret", ""},
-		{"in a URL where it must not be", redisconn.Config{URL: "redis://worker:s3cret@cache"}, "", "set ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE"},
-		{"in a URL where it may be", redisconn.Config{URL: "redis://worker:s3cret@cache", AllowURLPassword: true}, "s3cret", ""},
-		{"twice the same", redisconn.Config{URL: "redis://worker:s3cret@cache", Password: "s3cret", AllowURLPassword: true}, "s3cret", ""},
-		{"twice", redisconn.Config{URL: "redis://worker:s3cret@cache", Password: "s3cret2", AllowURLPassword: true}, "", "give one of them"},
+		{"in a URL where it must not be", redisconn.Config{URL: "redis://worker:s3cret@cache"}, "",
+			"set ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE"},
+		{"in a URL where it may be", redisconn.Config{URL: "redis://worker:s3cret@cache", AllowURLPassword: true},
+			"s3cret", ""},
+		{"twice the same", redisconn.Config{URL: "redis://worker:s3cret@cache", Password: "s3cret", AllowURLPassword: true},
+			"s3cret", ""},
+		{"twice", redisconn.Config{URL: "redis://worker:s3cret@cache", Password: "s3cret2", AllowURLPassword: true},
+			"", "give one of them"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			for name, open := range map[string]func(redisconn.Config) (redis.UniversalClient, error){"Open": redisconn.Open, "ForServer": redisconn.ForServer} {
+			for name, open := range map[string]func(redisconn.Config) (redis.UniversalClient, error){"Open": redisconn.Open,
+				"ForServer": redisconn.ForServer} {
 				client, err := open(tt.config)
 				if tt.want != "" {
-					if err == nil || client != nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cret") {
+					if err == nil || client != nil || !strings.Contains(err.Error(), tt.want) ||
+						strings.Contains(err.Error(), "s3cret") {
 						t.Errorf("%s: got %v, want it to say %q and no password", name, err, tt.want)
 					}
 					continue
@@ -183,7 +212,8 @@ func TestPasswords(t *testing.T) {
 }
 
 func FuzzMaskNeverShowsThePassword(f *testing.F) {
-	for _, seed := range []string{"redis://worker:%s@cache/0", "redis-sentinel://:%s@a,b/m/1", "redis://%s", "%s", "redis://cache:%s", "redis://cache?p=%s", "x://%s@:%s@@"} {
+	for _, seed := range []string{"redis://worker:%s@cache/0", "redis-sentinel://:%s@a,b/m/1", "redis://%s", "%s",
+		"redis://cache:%s", "redis://cache?p=%s", "x://%s@:%s@@"} {
 		f.Add(seed)
 	}
 	const secret = "S3CRET" // upper case: no scheme can hold it
@@ -197,7 +227,8 @@ func FuzzMaskNeverShowsThePassword(f *testing.F) {
 		}
 		info := rest[:max(strings.LastIndex(rest, "@"), 0)]
 		user, password, _ := strings.Cut(info, ":")
-		if !strings.Contains(password, secret) || strings.Contains(user, secret) || strings.Contains(rest[len(info):], secret) {
+		if !strings.Contains(password, secret) || strings.Contains(user, secret) ||
+			strings.Contains(rest[len(info):], secret) {
 			return
 		}
 		if shown := redisconn.Mask(text); strings.Contains(shown, secret) {

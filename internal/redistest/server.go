@@ -60,7 +60,8 @@ func StartSentinel(t testing.TB, name string, master *Server) *Server {
 		t.Fatal(err)
 	}
 	config := filepath.Join(s.Dir, "sentinel.conf") // it stores its state there
-	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 1\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", name, host, port)
+	text := fmt.Sprintf(
+		"sentinel monitor %[1]s %[2]s %[3]s 1\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", name, host, port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ func StartCluster(t testing.TB, masters, replicas int, settings ...string) *Clus
 	t.Helper()
 	c := &Cluster{t: t}
 	for range masters * (1 + replicas) {
-		node := append([]string{"--cluster-enabled", "yes", "--cluster-port", freePort(t), "--repl-diskless-sync-delay", "0"}, settings...)
+		node := append([]string{"--cluster-enabled", "yes", "--cluster-port", freePort(t), "--repl-diskless-sync-delay", "0"},
+			settings...)
 		c.Nodes = append(c.Nodes, Start(t, node...))
 	}
 	c.Manage("create", append(c.addresses(), "--cluster-replicas", strconv.Itoa(replicas))...)
@@ -33,7 +34,9 @@ func StartCluster(t testing.TB, masters, replicas int, settings ...string) *Clus
 		client := node.Client()
 		c.await("cluster_state:ok", client.ClusterInfo)
 		if i >= masters {
-			c.await("master_link_status:up", func(ctx context.Context) *redis.StringCmd { return client.Info(ctx, "replication") })
+			c.await("master_link_status:up", func(ctx context.Context) *redis.StringCmd {
+				return client.Info(ctx, "replication")
+			})
 		}
 	}
 	return c

@@ -52,7 +52,8 @@ func writeOperation(b *strings.Builder, name string, o *openapi3.Operation, para
 	if len(parameters) > 0 {
 		var rows [][]string
 		for _, p := range parameters {
-			rows = append(rows, []string{reference.Code(p.Value.Name), p.Value.In, typeOf(p.Value.Schema), isRequired(p.Value.Required), reference.Prose(p.Value.Description)})
+			rows = append(rows, []string{reference.Code(p.Value.Name), p.Value.In, typeOf(p.Value.Schema),
+				isRequired(p.Value.Required), reference.Prose(p.Value.Description)})
 		}
 		fmt.Fprintln(b, reference.Table([]string{"parameter", "in", "type", "required", "meaning"}, rows))
 	}
@@ -76,7 +77,9 @@ func writeResponses(b *strings.Builder, responses map[string]*openapi3.ResponseR
 	var bodies strings.Builder
 	for status, r := range sorted(responses) {
 		row := []string{reference.Code(status), contentOf(r.Value.Content), reference.Prose(*r.Value.Description)}
-		if same := slices.IndexFunc(rows, func(before []string) bool { return slices.Equal(before[1:], row[1:]) }); same >= 0 {
+		if same := slices.IndexFunc(rows, func(before []string) bool {
+			return slices.Equal(before[1:], row[1:])
+		}); same >= 0 {
 			rows[same][0] += ", " + row[0]
 		} else {
 			rows = append(rows, row)
@@ -116,7 +119,8 @@ func schemaText(s *openapi3.Schema) string {
 // name of their own.
 func memberRows(s *openapi3.Schema, in string) (rows [][]string) {
 	for name, member := range sorted(s.Properties) {
-		rows = append(rows, []string{reference.Code(in + name), typeOf(member), isRequired(slices.Contains(s.Required, name)), reference.Prose(member.Value.Description)})
+		rows = append(rows, []string{reference.Code(in + name), typeOf(member), isRequired(slices.Contains(s.Required, name)),
+			reference.Prose(member.Value.Description)})
 		if member.Ref == "" {
 			rows = append(rows, memberRows(member.Value, in+name+".")...)
 		}

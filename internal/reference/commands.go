@@ -63,7 +63,8 @@ func Settings(n *kong.Node, members map[string]string) string {
 		if rows[group] == nil {
 			groups = append(groups, group)
 		}
-		rows[group] = append(rows[group], []string{Code("--" + f.Name), Code(members[f.Name]), Code(cli.Variable(f)), initial(f.Value), Prose(f.Help)})
+		rows[group] = append(rows[group], []string{Code("--" + f.Name), Code(members[f.Name]), Code(cli.Variable(f)),
+			initial(f.Value), Prose(f.Help)})
 	}
 	var b strings.Builder
 	for _, group := range groups {

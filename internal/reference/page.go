@@ -35,7 +35,8 @@ func Check(t testing.TB, page, part, text string) {
 		return
 	}
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("docs/reference/%s differs from the code: run go generate ./internal/reference (-code +page):\n%s", page, diff)
+		t.Errorf("docs/reference/%s differs from the code: run go generate ./internal/reference (-code +page):\n%s",
+			page, diff)
 	}
 }
 

@@ -1,6 +1,7 @@
 package reference_test
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -28,7 +29,8 @@ func TestReferenceOfExitCodes(t *testing.T) {
 
 func TestReferenceOfOutcomes(t *testing.T) {
 	var settled, open [][]string
-	for _, c := range append(constants(t, "../ledger/outcome.go", "Outcome"), constants(t, "../engine/outcome.go", "Outcome")...) {
+	for _, c := range append(constants(t, "../ledger/outcome.go", "Outcome"),
+		constants(t, "../engine/outcome.go", "Outcome")...) {
 		row := []string{reference.Code(c.value), c.comment}
 		switch outcome := ledger.Outcome(c.value); {
 		case engine.Settles(outcome), outcome == ledger.Missing:
@@ -99,7 +101,7 @@ func constants(t *testing.T, file, kind string) (all []constant) {
 		if !ok || typ == nil && !strings.HasPrefix(spec.Names[0].Name, kind) || typ != nil && typ.Name != kind {
 			return true
 		}
-		c := constant{value.Value, comment(t, spec.Names[0].Name, spec.Comment)}
+		c := constant{value.Value, comment(t, spec.Names[0].Name, cmp.Or(spec.Comment, spec.Doc))}
 		if text, err := strconv.Unquote(value.Value); err == nil {
 			c.value = text
 		}
@@ -120,7 +122,8 @@ func members(t *testing.T) (rows [][]string) {
 			name := field.Names[0].Name
 			goField, _ := reflect.TypeFor[events.Data]().FieldByName(name)
 			member, _, _ := strings.Cut(goField.Tag.Get("json"), ",")
-			rows = append(rows, []string{reference.Code(member), inJSON(t, goField.Type), comment(t, name, field.Comment)})
+			rows = append(rows, []string{reference.Code(member), inJSON(t, goField.Type),
+				comment(t, name, cmp.Or(field.Comment, field.Doc))})
 		}
 		return false
 	})
@@ -131,7 +134,8 @@ func members(t *testing.T) (rows [][]string) {
 func inJSON(t *testing.T, typ reflect.Type) string {
 	t.Helper()
 	name, ok := map[string]string{
-		"string": "string", "int64": "integer", "time.Time": "string, a time by RFC 3339", "map[string]int64": "object of integers",
+		"string": "string", "int64": "integer", "time.Time": "string, a time by RFC 3339",
+		"map[string]int64": "object of integers",
 	}[typ.String()]
 	if !ok {
 		t.Fatalf("%s: say here what it is in JSON", typ)
@@ -152,7 +156,7 @@ func parsed(t *testing.T, file string) *ast.File {
 func comment(t *testing.T, name string, group *ast.CommentGroup) string {
 	t.Helper()
 	if group == nil {
-		t.Errorf("%s has no comment behind it, which is its text in docs/reference", name)
+		t.Errorf("%s has no comment behind or above it, which is its text in docs/reference", name)
 	}
 	return reference.Prose(group.Text())
 }

@@ -27,7 +27,8 @@ func TestFacadeAdopt(t *testing.T) {
 	if !slices.Equal(r.Children, []ledger.RunID{"child"}) {
 		t.Errorf("children %q", r.Children)
 	}
-	child := submitInCore(t, l, ledger.NewRun{ID: "child", Kind: updates, Tenant: "acme", Description: ledger.Description{Parent: "new"}}, 1)
+	child := submitInCore(t, l, ledger.NewRun{ID: "child", Kind: updates, Tenant: "acme",
+		Description: ledger.Description{Parent: "new"}}, 1)
 	child.end(0, done())
 	check(t, l.Core().Delete(ctx, "child"))
 	if r := get(t, l, "new"); len(r.Children) != 0 {
@@ -51,7 +52,8 @@ func TestFacadeSettledRows(t *testing.T) {
 	if r := get(t, l, "new"); r.Total() != 2 || r.Settled() != 1 || r.Counts["invalid"] != 1 || r.Ended() {
 		t.Errorf("%+v", r)
 	}
-	if have := results(t, l, "new"); len(have) != 1 || have[0].Item != 1 || have[0].Outcome != "invalid" || have[0].Detail != "no domain" {
+	if have := results(t, l, "new"); len(have) != 1 || have[0].Item != 1 || have[0].Outcome != "invalid" ||
+		have[0].Detail != "no domain" {
 		t.Errorf("results %+v", have)
 	}
 	if open := collect(t, l.OpenFrom(ctx, "new", 0)); len(open) != 1 || open[0].Item != 0 {
@@ -72,7 +74,8 @@ func TestItemOf(t *testing.T) {
 			t.Errorf("row %d of segment %d is item %d, %v; want %d", c.row, c.segment, item, err, c.want)
 		}
 	}
-	for _, seg := range []ledger.Segment{{Run: "none", Incarnation: core.run.Incarnation, Number: 1}, core.segment(4), {Run: "new", Incarnation: "other", Number: 1}} {
+	for _, seg := range []ledger.Segment{{Run: "none", Incarnation: core.run.Incarnation, Number: 1}, core.segment(4),
+		{Run: "new", Incarnation: "other", Number: 1}} {
 		if item, err := l.ItemOf(t.Context(), seg, 0); err == nil {
 			t.Errorf("item %d of %+v", item, seg)
 		}

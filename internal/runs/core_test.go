@@ -74,7 +74,8 @@ func (c coreRun) take(number, n int) (ledger.Nonce, []ledger.Row) {
 		rows = append(rows, row.Row)
 	}
 	nonce := ledger.NewNonce()
-	if _, err := c.Core().Begin(c.t.Context(), c.segment(number), ledger.Execution{Token: r.Token, Nonce: nonce, Session: c.session}, rows...); err != nil {
+	if _, err := c.Core().Begin(c.t.Context(), c.segment(number),
+		ledger.Execution{Token: r.Token, Nonce: nonce, Session: c.session}, rows...); err != nil {
 		c.t.Fatal(err)
 	}
 	return nonce, rows
@@ -121,7 +122,8 @@ func factsOf(t *testing.T, l *runs.Ledger, id string) (f facts) {
 	ctx := t.Context()
 	r := get(t, l, id)
 	f.run = runFacts{
-		description: r.Description, sealed: r.Sealed(), rows: r.Rows, settled: r.Settled(), counts: r.Counts, paused: r.Paused,
+		description: r.Description, sealed: r.Sealed(), rows: r.Rows, settled: r.Settled(),
+		counts: r.Counts, paused: r.Paused,
 	}
 	f.results = results(t, l, id)
 	f.later = collect(t, l.Results(ctx, ledger.RunID(id), 4))
@@ -208,8 +210,10 @@ func TestFacade(t *testing.T) {
 		texts = append(texts, string(row))
 	}
 	want := facts{
-		run:    runFacts{description: ledger.Description{Label: `a\tb`, Format: "jsonl", Caller: "crm", Digest: digest}, sealed: true, rows: 8, counts: ledger.Counts{}},
-		open:   []string{`0 "" false`, `1 "" false`, `2 "" false`, `3 "" false`, `4 "" false`, `5 "" false`, `6 "" false`, `7 "" false`},
+		run: runFacts{description: ledger.Description{Label: `a\tb`, Format: "jsonl", Caller: "crm", Digest: digest},
+			sealed: true, rows: 8, counts: ledger.Counts{}},
+		open: []string{`0 "" false`, `1 "" false`, `2 "" false`, `3 "" false`, `4 "" false`, `5 "" false`,
+			`6 "" false`, `7 "" false`},
 		rows:   texts,
 		found:  []string{`0{"organization_id":"org_0"}`, `5{"organization_id":"org_5"}`},
 		states: []string{},
@@ -229,7 +233,8 @@ func TestFacade(t *testing.T) {
 
 	core.end(0, done(), ledger.Result{Outcome: "refused", Detail: "no\nproof"},
 		ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute, Memo: []byte("transient\x00503\x00own")})
-	core.end(1, ledger.Result{Outcome: "done", Detail: "tpl_1"}, ledger.Result{Outcome: "unchanged", Evidence: []byte("seen")},
+	core.end(1, ledger.Result{Outcome: "done", Detail: "tpl_1"},
+		ledger.Result{Outcome: "unchanged", Evidence: []byte("seen")},
 		ledger.GiveBack{After: time.Minute, Note: "the worker stops"})
 	want.run.settled, want.run.counts = 4, ledger.Counts{"done": 2, "refused": 1, "unchanged": 1}
 	want.results = []runs.Result{
@@ -241,11 +246,14 @@ func TestFacade(t *testing.T) {
 	want.open = []string{`2 "transient: 503" true`, `5 "the worker stops" true`, `6 "" false`, `7 "" false`}
 	want.noted, want.total = want.open[:2], 2
 	states = []string{
-		`{0 done }, evidence ""`, `{1 refused no\nproof}, evidence ""`, `2 "transient: 503" true, evidence ""`, `{3 done tpl_1}, evidence ""`,
-		`{4 unchanged }, evidence "seen"`, `5 "the worker stops" true, evidence ""`, `6 "" false, evidence ""`, `7 "" false, evidence ""`,
+		`{0 done }, evidence ""`, `{1 refused no\nproof}, evidence ""`, `2 "transient: 503" true, evidence ""`,
+		`{3 done tpl_1}, evidence ""`,
+		`{4 unchanged }, evidence "seen"`, `5 "the worker stops" true, evidence ""`, `6 "" false, evidence ""`,
+		`7 "" false, evidence ""`,
 	}
 	compare("in progress", states...)
-	if have := collect(t, l.Evidence(ctx, "new")); len(have) != 1 || have[0].Item != 4 || string(have[0].Evidence) != "seen" {
+	if have := collect(t, l.Evidence(ctx, "new")); len(have) != 1 || have[0].Item != 4 ||
+		string(have[0].Evidence) != "seen" {
 		t.Errorf("evidence %+v", have)
 	}
 	if open := openTexts(collect(t, l.OpenFrom(ctx, "new", 6))); len(open) != 2 {
@@ -302,7 +310,8 @@ func TestFacadeInProgress(t *testing.T) {
 	_, err := l.Core().Release(t.Context(), core.segment(0), ledger.Quota{First: 1})
 	check(t, err)
 	open := collect(t, l.OpenFrom(t.Context(), "new", 0))
-	if len(open) != 3 || !strings.HasPrefix(open[0].Reason, "in progress since ") || open[1].Reason != "released to a worker" || open[2].Reason != "" {
+	if len(open) != 3 || !strings.HasPrefix(open[0].Reason, "in progress since ") ||
+		open[1].Reason != "released to a worker" || open[2].Reason != "" {
 		t.Errorf("open rows %+v", open)
 	}
 	if rows, err := l.Cancel(t.Context(), "new"); err != nil || rows != 2 {
@@ -361,8 +370,11 @@ func TestFacadeIDs(t *testing.T) {
 		err    error
 		member string
 	}{
-		"other kind":               {inCore(ledger.NewRun{ID: "new", Kind: "domain:verify", Tenant: "acme"}), "kind"},
-		"other digest":             {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme", Description: ledger.Description{Digest: "ab"}}), "content"},
+		"other kind": {inCore(ledger.NewRun{ID: "new", Kind: "domain:verify", Tenant: "acme"}), "kind"},
+		"other digest": {
+			inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme", Description: ledger.Description{Digest: "ab"}}),
+			"content",
+		},
 		"other tenant":             {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "beta"}), "tenant"},
 		"single row":               {single("new", "acme"), "content"},
 		"single row, other tenant": {single("new", "beta"), "tenant"},
@@ -418,7 +430,8 @@ func TestFacadeControls(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
 	later := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
-	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme", Control: ledger.Control{NotBefore: later}}, 1)
+	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme",
+		Control: ledger.Control{NotBefore: later}}, 1)
 	if r := get(t, l, "new"); !r.NotBefore.Equal(later) || r.Paused || r.Incomplete {
 		t.Errorf("%+v", r)
 	}
@@ -433,7 +446,8 @@ func TestFacadePages(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
 	for i := range 12 {
-		submitInCore(t, l, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("new", i)), Kind: updates, Tenant: ledger.Tenant(fmt.Sprint("t", i%4))}, 1)
+		submitInCore(t, l, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("new", i)), Kind: updates,
+			Tenant: ledger.Tenant(fmt.Sprint("t", i%4))}, 1)
 		time.Sleep(2 * time.Millisecond)
 	}
 	all, err := l.List(ctx)
@@ -485,7 +499,8 @@ func TestFacadePagesOfOneTime(t *testing.T) {
 		id := fmt.Sprint("r", i)
 		tenant := fmt.Sprint("t", i%2)
 		run := submitInCore(t, l, ledger.NewRun{ID: ledger.RunID(id), Kind: updates, Tenant: ledger.Tenant(tenant)}, 1).run
-		check(t, rdb.ZAdd(ctx, "orgops:v2:{tenant:"+tenant+"}:runs", redis.Z{Score: 1000, Member: id + "/" + string(run.Incarnation)}).Err())
+		check(t, rdb.ZAdd(ctx, "orgops:v2:{tenant:"+tenant+"}:runs",
+			redis.Z{Score: 1000, Member: id + "/" + string(run.Incarnation)}).Err())
 		want = append([]string{id}, want...)
 	}
 	for most := range 7 {

@@ -22,7 +22,8 @@ func TestEvidenceOfSettledRows(t *testing.T) {
 		core.end(number, endings...)
 	}
 	all := collect(t, l.Evidence(t.Context(), "a"))
-	if len(all) != 400 || all[199].Item != 199 || string(all[199].Evidence) != "proof of 0\x00" || all[200].Item != 200 || string(all[200].Evidence) != "proof of 1\x00" {
+	if len(all) != 400 || all[199].Item != 199 || string(all[199].Evidence) != "proof of 0\x00" || all[200].Item != 200 ||
+		string(all[200].Evidence) != "proof of 1\x00" {
 		t.Errorf("%d rows with evidence", len(all))
 	}
 	state, err := l.Row(t.Context(), "a", 207)

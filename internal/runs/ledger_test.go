@@ -17,7 +17,8 @@ import (
 func TestCreate(t *testing.T) {
 	l, _ := newLedger(t)
 	n := ledger.NewRun{ID: "2026-11-20_a", Kind: "clients:remove", Tenant: "acme", Description: ledger.Description{
-		Label: "spring\tcleaning", Digest: "ab12", Format: "csv", Parent: "before", Caller: "crm", Columns: []string{"organization_id", "client_id"},
+		Label: "spring\tcleaning", Digest: "ab12", Format: "csv", Parent: "before", Caller: "crm",
+		Columns:  []string{"organization_id", "client_id"},
 		Priority: "high", GiveUp: time.Hour, KeepFor: 48 * time.Hour,
 	}}
 	_, created, err := l.Core().Create(t.Context(), n)

@@ -26,7 +26,9 @@ func (l *Ledger) List(ctx context.Context) ([]ledger.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(list, func(a, b ledger.Run) int { return order(Place{a.CreatedAt, a.ID}, Place{b.CreatedAt, b.ID}) })
+	slices.SortStableFunc(list, func(a, b ledger.Run) int {
+		return order(Place{a.CreatedAt, a.ID}, Place{b.CreatedAt, b.ID})
+	})
 	return list, nil
 }
 
@@ -110,7 +112,8 @@ func (l *Ledger) OpenHeaders(ctx context.Context) ([]ledger.Run, error) {
 }
 
 // eachTenant returns the runs that list returns of all tenants.
-func (l *Ledger) eachTenant(ctx context.Context, list func(*ledger.Ledger, context.Context, ledger.Tenant) ([]ledger.Run, error)) ([]ledger.Run, error) {
+func (l *Ledger) eachTenant(ctx context.Context,
+	list func(*ledger.Ledger, context.Context, ledger.Tenant) ([]ledger.Run, error)) ([]ledger.Run, error) {
 	tenants, err := l.core.Tenants(ctx)
 	if err != nil {
 		return nil, err
@@ -163,7 +166,8 @@ func ParsePlace(text string) (p Place, ok bool) {
 	}
 	at, id, _ := strings.Cut(text, "-")
 	ms, err := strconv.ParseInt(at, 10, 64)
-	return Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: ledger.RunID(id)}, err == nil && ms > 0 && placeID.MatchString(id)
+	return Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: ledger.RunID(id)},
+		err == nil && ms > 0 && placeID.MatchString(id)
 }
 
 var placeID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)

@@ -64,7 +64,8 @@ func (c numbered) segment(number int) ledger.Segment {
 
 // from calls f for each segment that has rows from item on, with the first of these,
 // until it returns false or an error.
-func (c numbered) from(ctx context.Context, item int64, f func(segment int, row ledger.Row) (more bool, err error)) error {
+func (c numbered) from(ctx context.Context, item int64,
+	f func(segment int, row ledger.Row) (more bool, err error)) error {
 	number, row, found := c.place(max(item, 0))
 	for ; found && number < len(c.past); number++ {
 		if err := ctx.Err(); err != nil {

@@ -105,7 +105,8 @@ func (l *Ledger) yieldRuns(ctx context.Context, entries []ledger.Entry, yield fu
 // order: n or more, unless there are no more. It reads n or more of each list. Those of a
 // list that has more are complete but for the earliest time among them, and so are those of
 // all lists together but for the latest such time: the rest is left for the next call.
-func (l *Ledger) entriesAfter(ctx context.Context, tenants []ledger.Tenant, after Place, n int) ([]ledger.Entry, error) {
+func (l *Ledger) entriesAfter(ctx context.Context, tenants []ledger.Tenant, after Place,
+	n int) ([]ledger.Entry, error) {
 	for ; ; n *= 2 {
 		lists, err := l.core.Entries(ctx, after.CreatedAt, n, tenants...)
 		if err != nil {

@@ -17,7 +17,8 @@ func TestPage(t *testing.T) {
 	var want []string
 	for i := range 20 {
 		id := fmt.Sprintf("of-%02d", i)
-		create(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(fmt.Sprint("tenant-", i)), Description: ledger.Description{Caller: "billing"}})
+		create(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(fmt.Sprint("tenant-", i)),
+			Description: ledger.Description{Caller: "billing"}})
 		want = append(want, id)
 	}
 	for i := range redistest.Amount(303, 603) {

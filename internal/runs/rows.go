@@ -172,7 +172,8 @@ func (l *Ledger) Search(ctx context.Context, run ledger.RunID, needles ...[]byte
 
 // each yields the results of list for the rows of the run. An error, such as [ledger.ErrNotFound],
 // comes last.
-func each[T any](ctx context.Context, l *Ledger, run ledger.RunID, list func(c numbered, yield func(T) bool) error) iter.Seq2[T, error] {
+func each[T any](ctx context.Context, l *Ledger, run ledger.RunID,
+	list func(c numbered, yield func(T) bool) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		c, err := l.read(ctx, run)
 		if err == nil {

@@ -62,7 +62,8 @@ func TestSingleRow(t *testing.T) {
 		t.Errorf("submitted again: created %v, %v", created, err)
 	}
 	_, _, err = l.Core().SubmitRow(ctx, one, []byte(`{"organization_id":"org_2"}`))
-	if e, ok := errors.AsType[*ledger.MismatchError](err); !ok || e.Member != "content" || !errors.Is(err, ledger.ErrMismatch) {
+	if e, ok := errors.AsType[*ledger.MismatchError](err); !ok || e.Member != "content" ||
+		!errors.Is(err, ledger.ErrMismatch) {
 		t.Errorf("another row: %v", err)
 	}
 	check(t, l.Core().Delete(ctx, "single"))

@@ -91,7 +91,8 @@ func Begin(t testing.TB, l *runs.Ledger, id string, n int) (ledger.Segment, ledg
 	for _, row := range released.Rows {
 		rows = append(rows, row.Row)
 	}
-	_, err = l.Core().Begin(t.Context(), seg, ledger.Execution{Token: released.Token, Nonce: nonce, Session: ledger.NewSessionID()}, rows...)
+	_, err = l.Core().Begin(t.Context(), seg, ledger.Execution{Token: released.Token, Nonce: nonce,
+		Session: ledger.NewSessionID()}, rows...)
 	if err != nil {
 		t.Fatal(err)
 	}

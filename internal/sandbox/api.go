@@ -35,7 +35,8 @@ func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.pause(f.AnswerLatency)
 	// Logged before it is sent: a client that has the answer finds it in the log.
 	s.log.finish(c.Request, a.status, handled, f.DropAfter || f.Truncate || f.Endless)
-	s.options.Logger.DebugContext(r.Context(), "sandbox request", "operation", c.Operation, "method", c.Method, "path", c.Path, "status", a.status, "handled", handled)
+	s.options.Logger.DebugContext(r.Context(), "sandbox request", "operation", c.Operation, "method", c.Method, "path",
+		c.Path, "status", a.status, "handled", handled)
 	if f.DropAfter {
 		reset(w)
 		return
@@ -198,7 +199,8 @@ func (c *call) check() *answer {
 		return new(badRequest("Path", err, "invalid_uri"))
 	}
 	if utf8.RuneCountInString(c.CorrelationID) > 64 {
-		return new(badRequest("Header", errors.New("'String is too long, maximum 64' on property X-Correlation-ID"), "invalid_headers"))
+		return new(badRequest("Header", errors.New("'String is too long, maximum 64' on property X-Correlation-ID"),
+			"invalid_headers"))
 	}
 	if err := c.checkQuery(); err != nil {
 		return new(badRequest("Query", err, "invalid_query_string"))
@@ -208,7 +210,8 @@ func (c *call) check() *answer {
 	}
 	switch {
 	case c.tooLarge:
-		return new(refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("Payload content length greater than maximum allowed: %d", bodyLimit), ""))
+		return new(refuse(http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("Payload content length greater than maximum allowed: %d", bodyLimit), ""))
 	case c.mediaType != jsonType && c.mediaType != formType:
 		return new(refuse(http.StatusUnsupportedMediaType, "Unsupported Media Type", ""))
 	case c.treeErr != nil:

@@ -62,13 +62,20 @@ func TestUpdateDiscoveryDomain(t *testing.T) {
 		useIfTrue   *bool // under FlagTrue
 	}{
 		{"nothing", sandbox.Domain{Status: "pending", Use: new(false)}, asJSON, `{}`, "pending", new(false), new(true)},
-		{"nothing in a form", sandbox.Domain{Status: "pending", Use: new(false)}, asForm, ``, "pending", new(false), new(true)},
-		{"status alone", sandbox.Domain{Status: "pending", Use: new(false)}, asJSON, `{"status":"verified"}`, "verified", new(false), new(true)},
-		{"status alone, flag absent", sandbox.Domain{Status: "pending"}, asJSON, `{"status":"verified"}`, "verified", nil, new(true)},
-		{"back to pending", sandbox.Domain{Status: "verified", Use: new(true)}, asJSON, `{"status":"pending"}`, "pending", new(true), new(true)},
-		{"both", sandbox.Domain{Status: "pending"}, asJSON + "; charset=UTF-8", `{"status":"verified","use_for_organization_discovery":false}`, "verified", new(false), new(false)},
-		{"flag alone", sandbox.Domain{Status: "verified"}, asJSON, `{"use_for_organization_discovery":true}`, "verified", new(true), new(true)},
-		{"form", sandbox.Domain{Status: "pending"}, asForm, `status=verified&use_for_organization_discovery=false`, "verified", new(false), new(false)},
+		{"nothing in a form", sandbox.Domain{Status: "pending", Use: new(false)}, asForm, ``,
+			"pending", new(false), new(true)},
+		{"status alone", sandbox.Domain{Status: "pending", Use: new(false)}, asJSON, `{"status":"verified"}`,
+			"verified", new(false), new(true)},
+		{"status alone, flag absent", sandbox.Domain{Status: "pending"}, asJSON, `{"status":"verified"}`,
+			"verified", nil, new(true)},
+		{"back to pending", sandbox.Domain{Status: "verified", Use: new(true)}, asJSON, `{"status":"pending"}`,
+			"pending", new(true), new(true)},
+		{"both", sandbox.Domain{Status: "pending"}, asJSON + "; charset=UTF-8",
+			`{"status":"verified","use_for_organization_discovery":false}`, "verified", new(false), new(false)},
+		{"flag alone", sandbox.Domain{Status: "verified"}, asJSON, `{"use_for_organization_discovery":true}`,
+			"verified", new(true), new(true)},
+		{"form", sandbox.Domain{Status: "pending"}, asForm, `status=verified&use_for_organization_discovery=false`,
+			"verified", new(false), new(false)},
 	}
 	for _, tt := range tests {
 		for reading, use := range map[sandbox.FlagReading]*bool{sandbox.KeepFlag: tt.use, sandbox.FlagTrue: tt.useIfTrue} {
@@ -106,7 +113,8 @@ func TestOldRecords(t *testing.T) {
 	d := s.AddDomain(s.AddOrganization("org_a", ""), sandbox.Domain{Use: new(false)})
 	for _, a := range []ask{
 		{method: "GET", path: domainPath("org_a", d.ID)},
-		{method: "PATCH", path: domainPath("org_a", d.ID), contentType: asJSON, body: `{"use_for_organization_discovery":false}`},
+		{method: "PATCH", path: domainPath("org_a", d.ID), contentType: asJSON,
+			body: `{"use_for_organization_discovery":false}`},
 		{method: "GET", path: "/organizations/org_a/discovery-domains"},
 	} {
 		if got := do(t, s, a); got.status != http.StatusOK || strings.Contains(got.raw, "use_for") {
@@ -132,7 +140,8 @@ func TestRemoveOrganizationClients(t *testing.T) {
 			s := start(t, sandbox.Options{})
 			s.AddClients("org_a", "a", "b", "c")
 			for range 2 { // the second time they are not associated any more
-				got := do(t, s, ask{method: "DELETE", path: "/organizations/org_a/clients", contentType: tt.contentType, body: tt.body})
+				got := do(t, s, ask{method: "DELETE", path: "/organizations/org_a/clients",
+					contentType: tt.contentType, body: tt.body})
 				if got.status != http.StatusNoContent || got.raw != "" {
 					t.Fatalf("got %d %q", got.status, got.raw)
 				}
@@ -156,14 +165,18 @@ func TestCreateTemplate(t *testing.T) {
 	s := start(t, sandbox.Options{Clock: now.Now})
 	got := do(t, s, ask{method: "POST", path: templatesPath, contentType: asJSON, body: goodTemplate})
 	want := map[string]any{
-		"id": "vct_0000000000000001", "name": "Age check", "type": "mdl", "dialect": "simplified/1.0", "well_known_trusted_issuers": "aamva",
-		"presentation": map[string]any{"org.iso.18013.5.1.mDL": map[string]any{"org.iso.18013.5.1": map[string]any{"family_name": true, "portrait": false}}},
-		"created_at":   "2026-11-20T12:00:00.000Z", "updated_at": "2026-11-20T12:00:00.000Z",
+		"id": "vct_0000000000000001", "name": "Age check", "type": "mdl", "dialect": "simplified/1.0",
+		"well_known_trusted_issuers": "aamva",
+		"presentation": map[string]any{
+			"org.iso.18013.5.1.mDL": map[string]any{"org.iso.18013.5.1": map[string]any{"family_name": true, "portrait": false}},
+		},
+		"created_at": "2026-11-20T12:00:00.000Z", "updated_at": "2026-11-20T12:00:00.000Z",
 	}
 	if diff := cmp.Diff(want, got.json); got.status != http.StatusCreated || diff != "" {
 		t.Errorf("status %d (-want +got):\n%s", got.status, diff)
 	}
-	if again := do(t, s, ask{method: "POST", path: templatesPath, contentType: asJSON, body: goodTemplate}); again.status == http.StatusConflict {
+	if again := do(t, s, ask{method: "POST", path: templatesPath, contentType: asJSON,
+		body: goodTemplate}); again.status == http.StatusConflict {
 		wantError(t, again, http.StatusConflict, "", "already exists")
 	} else {
 		t.Errorf("the name twice: status %d", again.status)
@@ -179,7 +192,8 @@ func TestCreateTemplate(t *testing.T) {
 		t.Errorf("form: %d %s", got.status, got.raw)
 	}
 	made := s.Templates()
-	if diff := cmp.Diff(map[string]bool{"birth_date": true, "portrait": false}, made[1].Claims); len(made) != 2 || diff != "" {
+	if diff := cmp.Diff(map[string]bool{"birth_date": true, "portrait": false}, made[1].Claims); len(made) != 2 ||
+		diff != "" {
 		t.Errorf("%d templates; claims (-want +got):\n%s", len(made), diff)
 	}
 	if log := s.Requests(); log[0].Template != "Age check" || log[2].Template != "By form" {
@@ -190,7 +204,8 @@ func TestCreateTemplate(t *testing.T) {
 func TestTemplateNamesMayRepeat(t *testing.T) {
 	s := start(t, sandbox.Options{RepeatTemplateNames: true})
 	for range 2 {
-		if got := do(t, s, ask{method: "POST", path: templatesPath, contentType: asJSON, body: goodTemplate}); got.status != http.StatusCreated {
+		if got := do(t, s, ask{method: "POST", path: templatesPath, contentType: asJSON,
+			body: goodTemplate}); got.status != http.StatusCreated {
 			t.Error(got.status, got.raw)
 		}
 	}
@@ -214,7 +229,8 @@ func TestNotFound(t *testing.T) {
 		{"GET domain", ask{method: "GET", path: domainPath("org_a", "ord_x")}, noDomain},
 		{"list domains", ask{method: "GET", path: "/organizations/org_b/discovery-domains"}, noOrg},
 		{"list clients", ask{method: "GET", path: "/organizations/org_b/clients"}, noOrg},
-		{"DELETE", ask{method: "DELETE", path: "/organizations/org_b/clients", contentType: asJSON, body: `{"clients":["a"]}`}, noOrg},
+		{"DELETE", ask{method: "DELETE", path: "/organizations/org_b/clients", contentType: asJSON,
+			body: `{"clients":["a"]}`}, noOrg},
 		{"no such path", ask{method: "GET", path: "/clients"}, "Not Found"},
 		{"slash at the end", ask{method: "GET", path: "/organizations/"}, "Not Found"},
 		{"empty id", ask{method: "GET", path: "/organizations//clients"}, "Not Found"},
@@ -292,9 +308,11 @@ func TestPathsHeadersAndQueries(t *testing.T) {
 		{"from empty", "/organizations?from=", nil, 400, "invalid_query_string"},
 		{"from of another list", "/organizations/org_a/clients?from=" + other, nil, 400, "invalid_query_string"},
 		{"from of this list", "/organizations?from=" + other, nil, 200, ""},
-		{"take where there are no pages", "/organizations/org_a/discovery-domains/ord_x?take=1", nil, 400, "invalid_query_string"},
+		{"take where there are no pages", "/organizations/org_a/discovery-domains/ord_x?take=1", nil, 400,
+			"invalid_query_string"},
 		{"correlation id", "/organizations", http.Header{"X-Correlation-Id": {strings.Repeat("x", 64)}}, 200, ""},
-		{"correlation id too long", "/organizations", http.Header{"X-Correlation-Id": {strings.Repeat("x", 65)}}, 400, "invalid_headers"},
+		{"correlation id too long", "/organizations", http.Header{"X-Correlation-Id": {strings.Repeat("x", 65)}},
+			400, "invalid_headers"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -392,15 +410,19 @@ func TestPagingByOffset(t *testing.T) {
 			if len(all) != tt.records || tt.first != "" && all[0].(map[string]any)["id"] != tt.first {
 				t.Errorf("%d organizations, want %d from %q: %s", len(all), tt.records, tt.first, got.raw)
 			}
-			if _, next := got.json["next"]; got.json["start"] != tt.start || got.json["limit"] != tt.limit || got.json["total"] != tt.totals || next != tt.next {
+			if _, next := got.json["next"]; got.json["start"] != tt.start || got.json["limit"] != tt.limit ||
+				got.json["total"] != tt.totals || next != tt.next {
 				t.Errorf("start %v, limit %v, total %v, next %t", got.json["start"], got.json["limit"], got.json["total"], next)
 			}
 		})
 	}
-	if got := do(t, s, ask{method: "GET", path: "/organizations?per_page=2"}); !strings.HasPrefix(got.raw, `[{"id":"org_000"`) {
+	if got := do(t, s, ask{method: "GET", path: "/organizations?per_page=2"}); !strings.HasPrefix(got.raw,
+		`[{"id":"org_000"`) {
 		t.Errorf("without totals: %s, want an array", got.raw)
 	}
-	if got := do(t, s, ask{method: "GET", path: "/organizations/org_000/discovery-domains?include_totals=true"}); got.json["total"] != 120.0 {
+	if got := do(t, s, ask{
+		method: "GET", path: "/organizations/org_000/discovery-domains?include_totals=true",
+	}); got.json["total"] != 120.0 {
 		t.Errorf("domains: %s", got.raw)
 	}
 }
@@ -409,14 +431,19 @@ func TestReadsByName(t *testing.T) {
 	s := start(t, sandbox.Options{})
 	s.AddOrganization("org_a", "acme")
 	d := s.AddDomain("org_a", sandbox.Domain{Domain: "shop.example"})
-	if got := do(t, s, ask{method: "GET", path: "/organizations/org_a"}); got.json["id"] != "org_a" || got.json["name"] != "acme" {
+	if got := do(t, s, ask{method: "GET", path: "/organizations/org_a"}); got.json["id"] != "org_a" ||
+		got.json["name"] != "acme" {
 		t.Errorf("the organization: %d %s", got.status, got.raw)
 	}
-	wantError(t, do(t, s, ask{method: "GET", path: "/organizations/org_none"}), http.StatusNotFound, "", "No organization found by that id or name")
-	if got := do(t, s, ask{method: "GET", path: "/organizations/org_a/discovery-domains/name/Shop.Example"}); got.json["id"] != d.ID {
+	wantError(t, do(t, s, ask{method: "GET", path: "/organizations/org_none"}), http.StatusNotFound, "",
+		"No organization found by that id or name")
+	if got := do(t, s, ask{
+		method: "GET", path: "/organizations/org_a/discovery-domains/name/Shop.Example",
+	}); got.json["id"] != d.ID {
 		t.Errorf("the domain: %d %s", got.status, got.raw)
 	}
-	wantError(t, do(t, s, ask{method: "GET", path: "/organizations/org_a/discovery-domains/name/other.example"}), http.StatusNotFound, "", "No organization domain found by that id")
+	wantError(t, do(t, s, ask{method: "GET", path: "/organizations/org_a/discovery-domains/name/other.example"}),
+		http.StatusNotFound, "", "No organization domain found by that id")
 }
 
 func TestPagingGoesOnWhereItWas(t *testing.T) {
@@ -432,7 +459,8 @@ func TestPagingGoesOnWhereItWas(t *testing.T) {
 	s.AddClients("org_a", "late")
 	second := do(t, s, ask{method: "GET", path: path + "?take=50&from=" + first.json["next"].(string)})
 	clients := second.json["clients"].([]any)
-	if len(clients) != 41 || clients[0].(map[string]any)["client_id"] != "c60" || clients[40].(map[string]any)["client_id"] != "late" {
+	if len(clients) != 41 || clients[0].(map[string]any)["client_id"] != "c60" ||
+		clients[40].(map[string]any)["client_id"] != "late" {
 		t.Errorf("got %d: %v", len(clients), clients)
 	}
 }
@@ -462,7 +490,8 @@ func TestReadLag(t *testing.T) {
 		t.Helper()
 		now.Add(after)
 		if patch != "" {
-			got := do(t, s, ask{method: "PATCH", path: domainPath("org_a", d.ID), contentType: asJSON, body: `{"status":"` + patch + `"}`})
+			got := do(t, s, ask{method: "PATCH", path: domainPath("org_a", d.ID), contentType: asJSON,
+				body: `{"status":"` + patch + `"}`})
 			if got.json["status"] != patch {
 				t.Errorf("PATCH answers %s", got.raw)
 			}
@@ -506,7 +535,8 @@ func TestRequestLog(t *testing.T) {
 		method: "PATCH", path: domainPath("org_a", d.ID), contentType: asJSON, body: `{"status":"verified"}`,
 		header: http.Header{"X-Correlation-Id": {"run1-7"}},
 	})
-	do(t, s, ask{method: "DELETE", path: "/organizations/org_a/clients", contentType: asJSON, body: `{"clients":["` + strings.Repeat("x", 2000) + `"]}`})
+	do(t, s, ask{method: "DELETE", path: "/organizations/org_a/clients", contentType: asJSON,
+		body: `{"clients":["` + strings.Repeat("x", 2000) + `"]}`})
 	do(t, s, ask{method: "GET", path: "/nowhere?x=1", token: "none"})
 	got := s.Requests()
 	for i := range got {
@@ -518,11 +548,14 @@ func TestRequestLog(t *testing.T) {
 	want := []sandbox.Request{
 		{
 			Seq: 1, Operation: sandbox.OpUpdateDiscoveryDomain, Method: "PATCH", Path: "/api/v2" + domainPath("org_a", d.ID),
-			Organization: "org_a", Domain: d.ID, Body: `{"status":"verified"}`, CorrelationID: "run1-7", Status: 200, Handled: true, Finished: true,
+			Organization: "org_a", Domain: d.ID, Body: `{"status":"verified"}`, CorrelationID: "run1-7", Status: 200,
+			Handled: true, Finished: true,
 		},
 		{
-			Seq: 2, Operation: sandbox.OpRemoveOrganizationClients, Method: "DELETE", Path: "/api/v2/organizations/org_a/clients",
-			Organization: "org_a", Clients: []string{strings.Repeat("x", 2000)}, Body: `{"clients":["` + strings.Repeat("x", 1024-13),
+			Seq: 2, Operation: sandbox.OpRemoveOrganizationClients, Method: "DELETE",
+			Path:         "/api/v2/organizations/org_a/clients",
+			Organization: "org_a", Clients: []string{strings.Repeat("x", 2000)},
+			Body:   `{"clients":["` + strings.Repeat("x", 1024-13),
 			Status: 204, Handled: true, Finished: true,
 		},
 		{Seq: 3, Method: "GET", Path: "/api/v2/nowhere", Query: "x=1", Status: 404, Handled: true, Finished: true},
@@ -542,11 +575,13 @@ func TestManyAtOnce(t *testing.T) {
 			s.AddClients(org, "a", "b")
 			s.SetTXT(d.Host, d.TXT)
 			for range 5 {
-				if got := do(t, s, ask{method: "PATCH", path: domainPath(org, d.ID), contentType: asJSON, body: `{"status":"verified"}`}); got.status != 200 {
+				if got := do(t, s, ask{method: "PATCH", path: domainPath(org, d.ID), contentType: asJSON,
+					body: `{"status":"verified"}`}); got.status != 200 {
 					t.Error(got.status, got.raw)
 				}
 				do(t, s, ask{method: "GET", path: "/organizations?take=2"})
-				do(t, s, ask{method: "DELETE", path: "/organizations/" + org + "/clients", contentType: asJSON, body: `{"clients":["a"]}`})
+				do(t, s, ask{method: "DELETE", path: "/organizations/" + org + "/clients", contentType: asJSON,
+					body: `{"clients":["a"]}`})
 				remove := s.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, Status: 500})
 				do(t, s, ask{method: "GET", path: templatesPath})
 				remove()

@@ -50,7 +50,8 @@ func TestAssertions(t *testing.T) {
 	s.TrustKeys(crypto.PublicKey(key.Public()))
 	at := func(d time.Duration) int64 { return now.Add(d).Unix() }
 	claims := func(with map[string]any) map[string]any {
-		c := map[string]any{"iss": s.ClientID(), "sub": s.ClientID(), "aud": s.AuthURL() + "/", "jti": rand.Text(), "iat": at(0), "exp": at(time.Minute)}
+		c := map[string]any{"iss": s.ClientID(), "sub": s.ClientID(), "aud": s.AuthURL() + "/", "jti": rand.Text(),
+			"iat": at(0), "exp": at(time.Minute)}
 		maps.Copy(c, with)
 		maps.DeleteFunc(c, func(_ string, v any) bool { return v == nil })
 		return c
@@ -67,7 +68,8 @@ func TestAssertions(t *testing.T) {
 		{"good", used, nil, 200, ""},
 		{"used again", used, nil, 401, "used before"},
 		{"without client_id", signed(t, key, header, claims(nil)), map[string]string{"client_id": ""}, 200, ""},
-		{"a list of audiences", signed(t, key, header, claims(map[string]any{"aud": []string{"x", s.AuthURL() + "/"}})), nil, 200, ""},
+		{"a list of audiences", signed(t, key, header, claims(map[string]any{"aud": []string{"x", s.AuthURL() + "/"}})),
+			nil, 200, ""},
 		{"of another client", signed(t, key, header, claims(nil)), map[string]string{"client_id": "x"}, 401, ""},
 		{"by another key", signed(t, other, header, claims(nil)), nil, 401, "no key"},
 		{"said to be by RS256", signed(t, key, map[string]any{"alg": "RS256"}, claims(nil)), nil, 401, "no key"},
@@ -83,10 +85,13 @@ func TestAssertions(t *testing.T) {
 		{"made tomorrow", signed(t, key, header, claims(map[string]any{"iat": at(time.Second)})), nil, 401, "future"},
 		{"valid tomorrow", signed(t, key, header, claims(map[string]any{"nbf": at(time.Second)})), nil, 401, "future"},
 		{"no jti", signed(t, key, header, claims(map[string]any{"jti": nil})), nil, 401, "jti"},
-		{"critical", signed(t, key, map[string]any{"alg": "ES256", "crit": []string{"b64"}}, claims(nil)), nil, 401, "header"},
+		{"critical", signed(t, key, map[string]any{"alg": "ES256", "crit": []string{"b64"}}, claims(nil)), nil, 401,
+			"header"},
 		{"no JWT", "a.b", nil, 401, "no JWT"},
-		{"another type", signed(t, key, header, claims(nil)), map[string]string{"client_assertion_type": "x"}, 400, "client_assertion_type"},
-		{"with a secret", signed(t, key, header, claims(nil)), map[string]string{"client_secret": s.ClientSecret()}, 400, "twice"},
+		{"another type", signed(t, key, header, claims(nil)), map[string]string{"client_assertion_type": "x"}, 400,
+			"client_assertion_type"},
+		{"with a secret", signed(t, key, header, claims(nil)),
+			map[string]string{"client_secret": s.ClientSecret()}, 400, "twice"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			form := credentials(s)
@@ -99,7 +104,8 @@ func TestAssertions(t *testing.T) {
 					form.Del(name)
 				}
 			}
-			got := do(t, s, ask{method: "POST", path: s.AuthURL() + "/oauth/token", token: "none", contentType: asForm, body: form.Encode()})
+			got := do(t, s, ask{method: "POST", path: s.AuthURL() + "/oauth/token", token: "none",
+				contentType: asForm, body: form.Encode()})
 			if got.status != tt.status || !strings.Contains(got.raw, tt.words) {
 				t.Errorf("status %d, want %d with %q: %s", got.status, tt.status, tt.words, got.raw)
 			}

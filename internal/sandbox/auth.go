@@ -67,11 +67,13 @@ func (s *Sandbox) grant(c *call) answer {
 		return *refused
 	}
 	if g := form.Get("grant_type"); g != "client_credentials" {
-		return oauthError(http.StatusBadRequest, "unsupported_grant_type", "want grant_type client_credentials, got "+capped(g))
+		return oauthError(http.StatusBadRequest, "unsupported_grant_type",
+			"want grant_type client_credentials, got "+capped(g))
 	}
 	audience := form.Get("audience")
 	if audience == "" {
-		return oauthError(http.StatusForbidden, "access_denied", "No audience parameter was provided, and no default audience has been configured")
+		return oauthError(http.StatusForbidden, "access_denied",
+			"No audience parameter was provided, and no default audience has been configured")
 	}
 	if !slices.Contains(s.audiences(c.http), audience) {
 		return oauthError(http.StatusForbidden, "access_denied", "Service not found: "+capped(audience))
@@ -82,7 +84,9 @@ func (s *Sandbox) grant(c *call) answer {
 	}
 	if form.Has("scope") {
 		requested := strings.Fields(form.Get("scope"))
-		scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !slices.Contains(requested, scope) })
+		scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool {
+			return !slices.Contains(requested, scope)
+		})
 	}
 	return answer{
 		status: http.StatusOK,
@@ -102,7 +106,8 @@ func (s *Sandbox) checkClient(r *http.Request, form url.Values) *answer {
 	asserted := form.Has("client_assertion") || form.Has("client_assertion_type")
 	basic := r.Header.Get("Authorization") != ""
 	if asserted && (basic || form.Has("client_secret")) || basic && form.Has("client_secret") {
-		return new(oauthError(http.StatusBadRequest, "invalid_request", "credentials given twice: want a secret in the form, or by Basic, or an assertion"))
+		return new(oauthError(http.StatusBadRequest, "invalid_request",
+			"credentials given twice: want a secret in the form, or by Basic, or an assertion"))
 	}
 	switch {
 	case asserted:
@@ -118,7 +123,8 @@ func (s *Sandbox) checkClient(r *http.Request, form url.Values) *answer {
 func (s *Sandbox) checkBasic(r *http.Request, form url.Values) *answer {
 	user, password, ok := r.BasicAuth()
 	if form.Has("client_id") && form.Get("client_id") != user {
-		return new(oauthError(http.StatusBadRequest, "invalid_request", "client_id and the Authorization header name two clients"))
+		return new(oauthError(http.StatusBadRequest, "invalid_request",
+			"client_id and the Authorization header name two clients"))
 	}
 	id, idErr := url.QueryUnescape(user) // both are form-encoded before Basic encodes them
 	secret, secretErr := url.QueryUnescape(password)
@@ -130,7 +136,8 @@ func (s *Sandbox) checkBasic(r *http.Request, form url.Values) *answer {
 
 func (s *Sandbox) checkAssertion(r *http.Request, form url.Values) *answer {
 	if t := form.Get("client_assertion_type"); t != assertionType {
-		return new(oauthError(http.StatusBadRequest, "invalid_request", "want client_assertion_type "+assertionType+", got "+capped(t)))
+		return new(oauthError(http.StatusBadRequest, "invalid_request",
+			"want client_assertion_type "+assertionType+", got "+capped(t)))
 	}
 	if form.Has("client_id") && form.Get("client_id") != s.clientID {
 		return new(invalidClient("Unauthorized"))

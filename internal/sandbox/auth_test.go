@@ -25,9 +25,11 @@ func credentials(s *sandbox.Sandbox) url.Values {
 func TestTokenEndpoint(t *testing.T) {
 	for _, path := range []string{"/oauth/token", "/oauth/token/"} {
 		s := start(t, sandbox.Options{TokenLifetime: 90 * time.Second, Rate: 1})
-		got := do(t, s, ask{method: "POST", path: s.AuthURL() + path, token: "none", contentType: asForm, body: credentials(s).Encode()})
+		got := do(t, s, ask{method: "POST", path: s.AuthURL() + path, token: "none", contentType: asForm,
+			body: credentials(s).Encode()})
 		token, _ := got.json["access_token"].(string)
-		want := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": 90.0, "scope": strings.Join(sandbox.AllScopes(), " ")}
+		want := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": 90.0,
+			"scope": strings.Join(sandbox.AllScopes(), " ")}
 		if diff := cmp.Diff(want, got.json); got.status != 200 || strings.Count(token, ".") != 2 || diff != "" {
 			t.Errorf("%s: status %d\n%s", path, got.status, diff)
 		}
@@ -38,7 +40,8 @@ func TestTokenEndpoint(t *testing.T) {
 			t.Errorf("its use: %d %s", used.status, used.raw)
 		}
 		logged := s.Requests()[0]
-		if logged.Operation != sandbox.OpToken || strings.Contains(logged.Body, s.ClientSecret()) || !strings.Contains(logged.Body, s.ClientID()) {
+		if logged.Operation != sandbox.OpToken || strings.Contains(logged.Body, s.ClientSecret()) ||
+			!strings.Contains(logged.Body, s.ClientID()) {
 			t.Errorf("logged %+v", logged)
 		}
 	}
@@ -67,14 +70,24 @@ func TestTokenRequests(t *testing.T) {
 	}{
 		{"good", nil, asForm, nil, 200, ""},
 		{"unknown parameter", []func(url.Values){set("tenant", "x")}, asForm, nil, 200, ""},
-		{"audience of another name", []func(url.Values){set("audience", strings.Replace(s.BaseURL(), "127.0.0.1", "localhost", 1)+"/")}, asForm, nil, 403, "access_denied"},
-		{"Basic", []func(url.Values){set("client_id"), set("client_secret")}, asForm, basic(s.ClientID(), s.ClientSecret()), 200, ""},
-		{"Basic, escaped", []func(url.Values){set("client_id"), set("client_secret")}, asForm, basic(escapedFirst(s.ClientID()), s.ClientSecret()), 200, ""},
-		{"Basic and client_id", []func(url.Values){set("client_secret")}, asForm, basic(s.ClientID(), s.ClientSecret()), 200, ""},
+		{
+			"audience of another name", []func(url.Values){
+				set("audience", strings.Replace(s.BaseURL(), "127.0.0.1", "localhost", 1)+"/"),
+			}, asForm, nil, 403, "access_denied",
+		},
+		{"Basic", []func(url.Values){set("client_id"), set("client_secret")}, asForm,
+			basic(s.ClientID(), s.ClientSecret()), 200, ""},
+		{"Basic, escaped", []func(url.Values){set("client_id"), set("client_secret")}, asForm,
+			basic(escapedFirst(s.ClientID()), s.ClientSecret()), 200, ""},
+		{"Basic and client_id", []func(url.Values){set("client_secret")}, asForm,
+			basic(s.ClientID(), s.ClientSecret()), 200, ""},
 		{"Basic and secret", nil, asForm, basic(s.ClientID(), s.ClientSecret()), 400, "invalid_request"},
-		{"Basic, wrong", []func(url.Values){set("client_id"), set("client_secret")}, asForm, basic(s.ClientID(), "x"), 401, "invalid_client"},
-		{"Basic, bad escape", []func(url.Values){set("client_id"), set("client_secret")}, asForm, basic(s.ClientID(), "%zz"), 401, "invalid_client"},
-		{"another scheme", []func(url.Values){set("client_id"), set("client_secret")}, asForm, http.Header{"Authorization": {"Bearer x"}}, 401, "invalid_client"},
+		{"Basic, wrong", []func(url.Values){set("client_id"), set("client_secret")}, asForm,
+			basic(s.ClientID(), "x"), 401, "invalid_client"},
+		{"Basic, bad escape", []func(url.Values){set("client_id"), set("client_secret")}, asForm,
+			basic(s.ClientID(), "%zz"), 401, "invalid_client"},
+		{"another scheme", []func(url.Values){set("client_id"), set("client_secret")}, asForm,
+			http.Header{"Authorization": {"Bearer x"}}, 401, "invalid_client"},
 		{"wrong secret", []func(url.Values){set("client_secret", "x")}, asForm, nil, 401, "invalid_client"},
 		{"no secret", []func(url.Values){set("client_secret")}, asForm, nil, 401, "invalid_client"},
 		{"wrong client", []func(url.Values){set("client_id", "x")}, asForm, nil, 401, "invalid_client"},
@@ -83,7 +96,8 @@ func TestTokenRequests(t *testing.T) {
 		{"audience a path", []func(url.Values){set("audience", "/api/v2/")}, asForm, nil, 403, "access_denied"},
 		{"no grant", []func(url.Values){set("grant_type")}, asForm, nil, 400, "unsupported_grant_type"},
 		{"other grant", []func(url.Values){set("grant_type", "password")}, asForm, nil, 400, "unsupported_grant_type"},
-		{"parameter twice", []func(url.Values){set("audience", s.BaseURL()+"/", s.BaseURL()+"/")}, asForm, nil, 400, "invalid_request"},
+		{"parameter twice", []func(url.Values){set("audience", s.BaseURL()+"/", s.BaseURL()+"/")}, asForm, nil,
+			400, "invalid_request"},
 		{"JSON", nil, asJSON, nil, 400, "invalid_request"},
 	}
 	for _, tt := range tests {
@@ -92,7 +106,8 @@ func TestTokenRequests(t *testing.T) {
 			for _, change := range tt.change {
 				change(form)
 			}
-			got := do(t, s, ask{method: "POST", path: s.AuthURL() + "/oauth/token", token: "none", header: tt.header, contentType: tt.contentType, body: form.Encode()})
+			got := do(t, s, ask{method: "POST", path: s.AuthURL() + "/oauth/token", token: "none", header: tt.header,
+				contentType: tt.contentType, body: form.Encode()})
 			if got.status != tt.status {
 				t.Fatalf("status %d, want %d: %s", got.status, tt.status, got.raw)
 			}
@@ -105,7 +120,8 @@ func TestTokenRequests(t *testing.T) {
 			}
 		})
 	}
-	bad := do(t, s, ask{method: "POST", path: s.AuthURL() + "/oauth/token", token: "none", contentType: asForm, body: "%zz"})
+	bad := do(t, s, ask{method: "POST", path: s.AuthURL() + "/oauth/token", token: "none",
+		contentType: asForm, body: "%zz"})
 	if bad.status != 400 || bad.json["error"] != "invalid_request" {
 		t.Errorf("unreadable form: %d %s", bad.status, bad.raw)
 	}
@@ -125,9 +141,11 @@ func TestAudienceByTheNameItIsCalledBy(t *testing.T) {
 	s := start(t, sandbox.Options{})
 	form := credentials(s)
 	form.Set("audience", "http://sandbox.internal:81/api/v2/")
-	got := do(t, s, ask{method: "POST", path: s.AuthURL() + "/oauth/token", host: "sandbox.internal:81", token: "none", contentType: asForm, body: form.Encode()})
+	got := do(t, s, ask{method: "POST", path: s.AuthURL() + "/oauth/token", host: "sandbox.internal:81", token: "none",
+		contentType: asForm, body: form.Encode()})
 	token, _ := got.json["access_token"].(string)
-	if used := do(t, s, ask{method: "GET", path: "/organizations", host: "sandbox.internal:81", token: token}); used.status != 200 {
+	if used := do(t, s, ask{method: "GET", path: "/organizations", host: "sandbox.internal:81",
+		token: token}); used.status != 200 {
 		t.Errorf("under that name: %d %s", used.status, used.raw)
 	}
 	wantError(t, do(t, s, ask{method: "GET", path: "/organizations", token: token}), 401, "", "Bad audience")
@@ -141,7 +159,8 @@ func TestScopesGranted(t *testing.T) {
 		if asked != "" {
 			form.Set("scope", asked)
 		}
-		got := do(t, s, ask{method: "POST", path: s.AuthURL() + "/oauth/token/", token: "none", contentType: asForm, body: form.Encode()})
+		got := do(t, s, ask{method: "POST", path: s.AuthURL() + "/oauth/token/", token: "none",
+			contentType: asForm, body: form.Encode()})
 		return got.json["scope"].(string)
 	}
 	if got := granted(""); got != "read:organizations update:organization_discovery_domains" {
@@ -160,14 +179,17 @@ func TestScopesGranted(t *testing.T) {
 func operations(s *sandbox.Sandbox) map[string]ask {
 	d := s.AddDomain("org_a", sandbox.Domain{})
 	return map[string]ask{
-		"update:organization_discovery_domains": {method: "PATCH", path: domainPath("org_a", d.ID), contentType: asJSON, body: `{}`},
-		"read:organization_discovery_domains":   {method: "GET", path: domainPath("org_a", d.ID)},
-		"read:organization_discovery_domains ":  {method: "GET", path: "/organizations/org_a/discovery-domains"},
-		"read:organizations":                    {method: "GET", path: "/organizations"},
-		"delete:organization_clients":           {method: "DELETE", path: "/organizations/org_a/clients", contentType: asJSON, body: `{"clients":["a"]}`},
-		"read:organization_clients":             {method: "GET", path: "/organizations/org_a/clients"},
-		"create:vdcs_templates":                 {method: "POST", path: templatesPath, contentType: asJSON, body: goodTemplate},
-		"read:vdcs_templates":                   {method: "GET", path: templatesPath},
+		"update:organization_discovery_domains": {method: "PATCH", path: domainPath("org_a", d.ID),
+			contentType: asJSON, body: `{}`},
+		"read:organization_discovery_domains":  {method: "GET", path: domainPath("org_a", d.ID)},
+		"read:organization_discovery_domains ": {method: "GET", path: "/organizations/org_a/discovery-domains"},
+		"read:organizations":                   {method: "GET", path: "/organizations"},
+		"delete:organization_clients": {method: "DELETE", path: "/organizations/org_a/clients", contentType: asJSON,
+			body: `{"clients":["a"]}`},
+		"read:organization_clients": {method: "GET", path: "/organizations/org_a/clients"},
+		"create:vdcs_templates": {method: "POST", path: templatesPath,
+			contentType: asJSON, body: goodTemplate},
+		"read:vdcs_templates": {method: "GET", path: templatesPath},
 	}
 }
 
@@ -238,7 +260,8 @@ func TestUnauthorized(t *testing.T) {
 		})
 	}
 	twice := http.Header{"Authorization": {"Bearer " + good, "Bearer " + good}}
-	wantError(t, do(t, s, ask{method: "GET", path: "/organizations", token: "none", header: twice}), http.StatusBadRequest, "Bearer", noJWT)
+	wantError(t, do(t, s, ask{method: "GET", path: "/organizations", token: "none", header: twice}),
+		http.StatusBadRequest, "Bearer", noJWT)
 
 	now.Add(time.Minute - time.Second)
 	lower := http.Header{"Authorization": {"bearer " + good}}

@@ -86,7 +86,8 @@ func testsIn(t *testing.T, directory string) string {
 func TestRecordsAreAsSpecified(t *testing.T) {
 	s := start(t, sandbox.Options{})
 	s.SeedDomains(30)
-	pattern := regexp.MustCompile(`^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])$`)
+	pattern := regexp.MustCompile(
+		`^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])$`)
 	required := []string{"domain", "id", "status", "verification_host", "verification_txt"}
 	known := append([]string{"use_for_organization_discovery"}, required...)
 	domains := 0
@@ -117,8 +118,10 @@ func TestRecordsAreAsSpecified(t *testing.T) {
 	if domains == 0 {
 		t.Fatal("no domain was seeded")
 	}
-	made := do(t, s, ask{method: "POST", path: templatesPath, contentType: asJSON, body: with("custom_certificate_authority", `"PEM"`)})
-	want := strings.Fields("created_at custom_certificate_authority dialect id name presentation type updated_at well_known_trusted_issuers")
+	made := do(t, s, ask{method: "POST", path: templatesPath, contentType: asJSON,
+		body: with("custom_certificate_authority", `"PEM"`)})
+	want := strings.Fields(
+		"created_at custom_certificate_authority dialect id name presentation type updated_at well_known_trusted_issuers")
 	if got := slices.Sorted(maps.Keys(made.json)); !slices.Equal(got, want) {
 		t.Errorf("a template has %q, want %q", got, want)
 	}

@@ -19,7 +19,8 @@ import (
 
 func control(t *testing.T, s *sandbox.Sandbox, method, path, body string) reply {
 	t.Helper()
-	return do(t, s, ask{method: method, path: s.AuthURL() + "/_sandbox/" + path, token: "none", contentType: asJSON, body: body})
+	return do(t, s, ask{method: method, path: s.AuthURL() + "/_sandbox/" + path, token: "none",
+		contentType: asJSON, body: body})
 }
 
 func logged(t *testing.T, s *sandbox.Sandbox, query string) []sandbox.Request {
@@ -82,7 +83,8 @@ func TestControlRows(t *testing.T) {
 		return all
 	}
 	domains := rows("domains.csv?n=120")
-	if diff := cmp.Diff([]string{"organization_id", "discovery_domain_id"}, domains[0]); diff != "" || len(domains) != 121 {
+	if diff := cmp.Diff([]string{"organization_id", "discovery_domain_id"}, domains[0]); diff != "" ||
+		len(domains) != 121 {
 		t.Error(len(domains), diff)
 	}
 	for _, row := range domains[1:] {
@@ -97,7 +99,8 @@ func TestControlRows(t *testing.T) {
 	}
 	unpublished := rows("unpublished.csv?n=1")
 	d, ok := s.Domain(unpublished[1][0], unpublished[1][1])
-	if got := formatAnswer(lookUp(t, s, "udp", d.Host, dns.TypeTXT)); !ok || d.Status != "pending" || slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, d.TXT) }) {
+	if got := formatAnswer(lookUp(t, s, "udp", d.Host, dns.TypeTXT)); !ok || d.Status != "pending" ||
+		slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, d.TXT) }) {
 		t.Errorf("%+v, %q", d, got)
 	}
 
@@ -106,7 +109,8 @@ func TestControlRows(t *testing.T) {
 	for _, row := range updates {
 		changes = append(changes, row[2:])
 	}
-	if diff := cmp.Diff([][]string{{"status", "use_for_organization_discovery"}, {"pending", "false"}, {"pending", ""}, {"", "false"}}, changes); diff != "" {
+	if diff := cmp.Diff([][]string{{"status", "use_for_organization_discovery"}, {"pending", "false"}, {"pending", ""},
+		{"", "false"}}, changes); diff != "" {
 		t.Error(diff)
 	}
 	if d, _ := s.Domain(updates[1][0], updates[1][1]); d.Status != "verified" || !*d.Use {
@@ -114,7 +118,8 @@ func TestControlRows(t *testing.T) {
 	}
 
 	clients := rows("clients.csv?n=101")
-	if len(clients) != 102 || len(s.Clients(clients[1][0])) != 100 || len(s.Clients(clients[101][0])) != 1 || s.Clients(clients[1][0])[0] != clients[1][1] {
+	if len(clients) != 102 || len(s.Clients(clients[1][0])) != 100 || len(s.Clients(clients[101][0])) != 1 ||
+		s.Clients(clients[1][0])[0] != clients[1][1] {
 		t.Error(len(clients))
 	}
 
@@ -202,7 +207,8 @@ func TestControlFaults(t *testing.T) {
 			t.Errorf("%s: got %s, want %q in it", body, text, want)
 		}
 	}
-	for _, bad := range []string{`{"operation":"verify"}`, `{"status":99}`, `{"status":600}`, `{"count":-1}`, `{"latency_ms":-1}`, `{"wrong":true}`, `{`} {
+	for _, bad := range []string{`{"operation":"verify"}`, `{"status":99}`, `{"status":600}`, `{"count":-1}`,
+		`{"latency_ms":-1}`, `{"wrong":true}`, `{`} {
 		if got := control(t, s, "POST", "faults", bad); got.status != 400 {
 			t.Error(bad, got.status)
 		}
@@ -224,7 +230,8 @@ func TestControlIsForThisMachine(t *testing.T) {
 			t.Errorf("host %q: %d, want %d", host, got.status, status)
 		}
 	}
-	for _, a := range []ask{{method: "POST", path: path}, {method: "GET", path: s.AuthURL() + "/_sandbox/"}, {method: "OPTIONS", path: s.AuthURL() + "/_sandbox/faults"}} {
+	for _, a := range []ask{{method: "POST", path: path}, {method: "GET", path: s.AuthURL() + "/_sandbox/"},
+		{method: "OPTIONS", path: s.AuthURL() + "/_sandbox/faults"}} {
 		if got := do(t, s, a); got.status != 404 {
 			t.Errorf("%s %s: %d", a.method, a.path, got.status)
 		}

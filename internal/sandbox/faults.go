@@ -10,12 +10,14 @@ import (
 // Fault is a misbehaviour. Of all faults only the first one that matches a request applies
 // to it. Zero members have no effect.
 type Fault struct {
-	Operation string             `json:"operation"` // one of the Op names; empty: every request
-	Match     func(Request) bool `json:"-"`         // the requests; nil: all. Status and the members after it are not set yet
-	Skip      int                `json:"skip"`      // the number of matching requests before the first fault
-	Count     int                `json:"count"`     // the number of faults; 0: until it is removed
+	Operation string `json:"operation"` // one of the Op names; empty: every request
+	// the requests; nil: all. Status and the members after it are not set yet
+	Match func(Request) bool `json:"-"`
+	Skip  int                `json:"skip"`  // the number of matching requests before the first fault
+	Count int                `json:"count"` // the number of faults; 0: until it is removed
 
-	Latency       time.Duration `json:"-"` // before the request is handled, in real time; it is executed even if the client has disconnected
+	// before the request is handled, in real time; it is executed even if the client has disconnected
+	Latency       time.Duration `json:"-"`
 	AnswerLatency time.Duration `json:"-"` // between the execution of the request and its answer
 
 	// An answer instead of the operation's. With only Body or Header the status is 200 or
@@ -28,7 +30,8 @@ type Fault struct {
 	Redirect string      `json:"redirect"` // Location
 	Handled  bool        `json:"handled"`  // the request is executed first
 
-	Wrong func(*Domain) `json:"-"` // changes the discovery domains in the answer, not the tenant's; it must not call the sandbox
+	// changes the discovery domains in the answer, not the tenant's; it must not call the sandbox
+	Wrong func(*Domain) `json:"-"`
 
 	DropBefore bool          `json:"drop_before"` // the connection is reset, and the request not executed
 	DropAfter  bool          `json:"drop_after"`  // the request is executed, then the connection is reset

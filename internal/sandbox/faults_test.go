@@ -41,18 +41,26 @@ func TestFaultAnswers(t *testing.T) {
 		header  map[string]string
 		handled bool
 	}{
-		{"status", sandbox.Fault{Status: 503}, 503, `"statusCode":503`, map[string]string{"Content-Type": "application/json; charset=utf-8"}, false},
-		{"status after the work", sandbox.Fault{Status: 500, Handled: true}, 500, `"message":"Internal Server Error"`, nil, true},
-		{"429", sandbox.Fault{Status: 429, Header: http.Header{"retry-after": {"7"}}}, 429, `"errorCode":"too_many_requests"`, map[string]string{"Retry-After": "7"}, false},
-		{"header alone", sandbox.Fault{Header: http.Header{"X-Test": {"1"}}}, 200, `"status":"verified"`, map[string]string{"X-Test": "1"}, true},
-		{"status and body", sandbox.Fault{Status: 400, Body: "oops", Header: http.Header{"Content-Type": {"text/plain"}}}, 400, "oops", map[string]string{"Content-Type": "text/plain"}, false},
+		{"status", sandbox.Fault{Status: 503}, 503, `"statusCode":503`,
+			map[string]string{"Content-Type": "application/json; charset=utf-8"}, false},
+		{"status after the work", sandbox.Fault{Status: 500, Handled: true}, 500,
+			`"message":"Internal Server Error"`, nil, true},
+		{"429", sandbox.Fault{Status: 429, Header: http.Header{"retry-after": {"7"}}}, 429, `"errorCode":"too_many_requests"`,
+			map[string]string{"Retry-After": "7"}, false},
+		{"header alone", sandbox.Fault{Header: http.Header{"X-Test": {"1"}}}, 200, `"status":"verified"`,
+			map[string]string{"X-Test": "1"}, true},
+		{"status and body", sandbox.Fault{Status: 400, Body: "oops", Header: http.Header{"Content-Type": {"text/plain"}}},
+			400, "oops", map[string]string{"Content-Type": "text/plain"}, false},
 		{"body alone", sandbox.Fault{Body: `{"id":5}`}, 200, `{"id":5}`, nil, false},
-		{"page", sandbox.Fault{HTML: true, Body: "nginx"}, 502, "<body>nginx</body>", map[string]string{"Content-Type": "text/html; charset=utf-8"}, false},
+		{"page", sandbox.Fault{HTML: true, Body: "nginx"}, 502, "<body>nginx</body>",
+			map[string]string{"Content-Type": "text/html; charset=utf-8"}, false},
 		{"page with 200", sandbox.Fault{HTML: true, Status: 200}, 200, "<html>", nil, false},
-		{"redirect", sandbox.Fault{Redirect: "https://elsewhere.example/"}, 302, "", map[string]string{"Location": "https://elsewhere.example/"}, false},
+		{"redirect", sandbox.Fault{Redirect: "https://elsewhere.example/"}, 302, "",
+			map[string]string{"Location": "https://elsewhere.example/"}, false},
 		{"redirect 307", sandbox.Fault{Redirect: "/x", Status: 307}, 307, "", map[string]string{"Location": "/x"}, false},
 		{"204 with nothing", sandbox.Fault{Status: 204, Body: "never sent"}, 204, "", nil, false},
-		{"latency", sandbox.Fault{Latency: time.Nanosecond, AnswerLatency: time.Nanosecond}, 200, `"status":"verified"`, nil, true},
+		{"latency", sandbox.Fault{Latency: time.Nanosecond, AnswerLatency: time.Nanosecond}, 200,
+			`"status":"verified"`, nil, true},
 		{"drip", sandbox.Fault{Drip: time.Nanosecond}, 200, `"status":"verified"`, nil, true},
 		{"nothing", sandbox.Fault{}, 200, `"status":"verified"`, nil, true},
 	}
@@ -185,7 +193,8 @@ func TestWhichRequestsAFaultFits(t *testing.T) {
 			return false
 		}})
 		removal := func(c string) ask {
-			return ask{method: "DELETE", path: "/organizations/org_a/clients", contentType: asJSON, body: `{"clients":["` + c + `"]}`}
+			return ask{method: "DELETE", path: "/organizations/org_a/clients", contentType: asJSON,
+				body: `{"clients":["` + c + `"]}`}
 		}
 		if diff := cmp.Diff([]int{204}, statuses(s, 1, removal("a"))); diff != "" {
 			t.Error(diff)
@@ -197,8 +206,10 @@ func TestWhichRequestsAFaultFits(t *testing.T) {
 	})
 	t.Run("token", func(t *testing.T) {
 		s := start(t, sandbox.Options{})
-		a := ask{method: "POST", path: s.AuthURL() + "/oauth/token/", token: "none", contentType: asForm, body: credentials(s).Encode()}
-		s.AddFault(sandbox.Fault{Operation: sandbox.OpToken, Status: 404, Match: func(r sandbox.Request) bool { return strings.HasSuffix(r.Path, "/") }})
+		a := ask{method: "POST", path: s.AuthURL() + "/oauth/token/", token: "none", contentType: asForm,
+			body: credentials(s).Encode()}
+		s.AddFault(sandbox.Fault{Operation: sandbox.OpToken, Status: 404,
+			Match: func(r sandbox.Request) bool { return strings.HasSuffix(r.Path, "/") }})
 		got := statuses(s, 1, a)
 		a.path = s.AuthURL() + "/oauth/token"
 		if diff := cmp.Diff([]int{404, 200}, append(got, statuses(s, 1, a)...)); diff != "" {
@@ -236,7 +247,8 @@ func TestLatencyOutlivesTheCaller(t *testing.T) {
 		return true
 	}})
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodPatch, s.BaseURL()+domainPath("org_a", d.ID), strings.NewReader(`{"status":"verified"}`))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPatch, s.BaseURL()+domainPath("org_a", d.ID),
+		strings.NewReader(`{"status":"verified"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +288,8 @@ func TestAnswerThatIsNoHTTP(t *testing.T) {
 func TestAnswerWithoutEnd(t *testing.T) {
 	s, d := faultTenant(t)
 	s.AddFault(sandbox.Fault{Endless: true, Count: 1})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, s.BaseURL()+domainPath("org_a", d.ID), strings.NewReader(`{"status":"verified"}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, s.BaseURL()+domainPath("org_a", d.ID),
+		strings.NewReader(`{"status":"verified"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,10 +34,18 @@ func TestParseForm(t *testing.T) {
 		{"listed", "a[]=1&a[]=2", object{"a": list{"1", "2"}}, ""},
 		{"listed and repeated", "a=1&a[]=2&a=3", object{"a": list{"1", "2", "3"}}, ""},
 		{"numbered", "a[0]=1&a[1]=2", object{"a": object{"0": text("1"), "1": text("2")}}, ""},
-		{"parts", "a[b.c][d]=1&a[b.c][e]=2&a[f]=", object{"a": object{"b.c": object{"d": text("1"), "e": text("2")}, "f": text("")}}, ""},
+		{
+			"parts", "a[b.c][d]=1&a[b.c][e]=2&a[f]=",
+			object{"a": object{"b.c": object{"d": text("1"), "e": text("2")}, "f": text("")}}, "",
+		},
 		{"parts of a list", "a[b][]=1", object{"a": object{"b": list{"1"}}}, ""},
 		{"brackets escaped", "a%5Bb%5D=1", object{"a": object{"b": text("1")}}, ""},
-		{"eight parts", "a[b][c][d][e][f][g][h]=1", object{"a": object{"b": object{"c": object{"d": object{"e": object{"f": object{"g": object{"h": text("1")}}}}}}}}, ""},
+		{
+			"eight parts", "a[b][c][d][e][f][g][h]=1",
+			object{
+				"a": object{"b": object{"c": object{"d": object{"e": object{"f": object{"g": object{"h": text("1")}}}}}}},
+			}, "",
+		},
 		{"nine parts", "a[b][c][d][e][f][g][h][i]=1", nil, "want name"},
 		{"no name", "=1", nil, "want name"},
 		{"no name before the bracket", "[a]=1", nil, "want name"},
@@ -101,8 +109,10 @@ func written(at string, v any, pairs *[]string) {
 
 func FuzzParseForm(f *testing.F) {
 	for _, seed := range []string{
-		"", "a", "status=verified&use_for_organization_discovery=true", "clients[]=a&clients[]=b", "clients[0]=a&clients%5B1%5D=b",
-		"presentation[org.iso.18013.5.1.mDL][org.iso.18013.5.1][family_name]=true", "a[b=1", "a]=1", "a[][b]=1", "%zz", "a=1&a[b]=2", "a[b][]=%00&;",
+		"", "a", "status=verified&use_for_organization_discovery=true", "clients[]=a&clients[]=b",
+		"clients[0]=a&clients%5B1%5D=b",
+		"presentation[org.iso.18013.5.1.mDL][org.iso.18013.5.1][family_name]=true", "a[b=1", "a]=1", "a[][b]=1", "%zz",
+		"a=1&a[b]=2", "a[b][]=%00&;",
 	} {
 		f.Add(seed)
 	}
@@ -128,7 +138,8 @@ func FuzzParseForm(f *testing.F) {
 
 func FuzzParseJSON(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `null`, `{"clients":["a",1.5e3,true,null]}`, `{"a":1,"a":2}`, `{"a":{"b":[]}}`, `[1,]`, `{"a"}`, `{} {}`, `{"a":1}]`, `"\ud800"`, "\xff",
+		`{}`, `null`, `{"clients":["a",1.5e3,true,null]}`, `{"a":1,"a":2}`, `{"a":{"b":[]}}`, `[1,]`, `{"a"}`, `{} {}`,
+		`{"a":1}]`, `"\ud800"`, "\xff",
 		goodTemplate,
 	} {
 		f.Add([]byte(seed))

@@ -35,7 +35,8 @@ type listQuery struct {
 // readList reads the parameters of the list of that id.
 func readList(query url.Values, id string) (listQuery, error) {
 	q := listQuery{id: id}
-	q.offset = !query.Has("from") && !query.Has("take") && (query.Has("page") || query.Has("per_page") || query.Has("include_totals"))
+	q.offset = !query.Has("from") && !query.Has("take") && (query.Has("page") || query.Has("per_page") ||
+		query.Has("include_totals"))
 	page, err1 := integer(query, "page", 0, 1<<20, 0)
 	perPage, err2 := integer(query, "per_page", 0, mostTake, usualTake)
 	take, err3 := integer(query, "take", 1, mostTake, usualTake)
@@ -61,7 +62,8 @@ func integer(query url.Values, name string, least, most, usual int) (int, error)
 	}
 	n, err := strconv.Atoi(query.Get(name))
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("'Expected an integer from %d to %d but found: %s' on property %s", least, most, capped(query.Get(name)), name)
+		return 0, fmt.Errorf("'Expected an integer from %d to %d but found: %s' on property %s", least, most,
+			capped(query.Get(name)), name)
 	}
 	return n, nil
 }
@@ -93,7 +95,9 @@ func listAnswer[T, V any](q listQuery, name string, list *ordered[T], see func(T
 	if !q.totals {
 		return answer{status: http.StatusOK, body: found}
 	}
-	return answer{status: http.StatusOK, body: map[string]any{name: found, "start": q.start, "limit": q.take, "total": len(all)}}
+	return answer{
+		status: http.StatusOK, body: map[string]any{name: found, "start": q.start, "limit": q.take, "total": len(all)},
+	}
 }
 
 // from reads a checkpoint: the number after which its page begins.

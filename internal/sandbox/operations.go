@@ -38,16 +38,26 @@ const (
 )
 
 var operations = []operation{
-	{name: OpUpdateDiscoveryDomain, method: http.MethodPatch, path: domainPath, scope: "update:organization_discovery_domains", do: (*Sandbox).updateDiscoveryDomain},
-	{name: OpGetDiscoveryDomain, method: http.MethodGet, path: domainPath, scope: "read:organization_discovery_domains", do: (*Sandbox).getDiscoveryDomain},
-	{name: OpFindDiscoveryDomain, method: http.MethodGet, path: byNamePath, scope: "read:organization_discovery_domains", do: (*Sandbox).findDiscoveryDomain},
-	{name: OpListDiscoveryDomains, method: http.MethodGet, path: "/organizations/*/discovery-domains", scope: "read:organization_discovery_domains", paged: true, do: (*Sandbox).listDiscoveryDomains},
-	{name: OpListOrganizations, method: http.MethodGet, path: "/organizations", scope: "read:organizations", paged: true, do: (*Sandbox).listOrganizations},
-	{name: OpGetOrganization, method: http.MethodGet, path: "/organizations/*", scope: "read:organizations", do: (*Sandbox).getOrganization},
-	{name: OpRemoveOrganizationClients, method: http.MethodDelete, path: "/organizations/*/clients", scope: "delete:organization_clients", do: (*Sandbox).removeOrganizationClients},
-	{name: OpListOrganizationClients, method: http.MethodGet, path: "/organizations/*/clients", scope: "read:organization_clients", paged: true, do: (*Sandbox).listOrganizationClients},
-	{name: OpCreateTemplate, method: http.MethodPost, path: templatesPath, scope: "create:vdcs_templates", do: (*Sandbox).createTemplate},
-	{name: OpListTemplates, method: http.MethodGet, path: templatesPath, scope: "read:vdcs_templates", paged: true, do: (*Sandbox).listTemplates},
+	{name: OpUpdateDiscoveryDomain, method: http.MethodPatch, path: domainPath,
+		scope: "update:organization_discovery_domains", do: (*Sandbox).updateDiscoveryDomain},
+	{name: OpGetDiscoveryDomain, method: http.MethodGet, path: domainPath, scope: "read:organization_discovery_domains",
+		do: (*Sandbox).getDiscoveryDomain},
+	{name: OpFindDiscoveryDomain, method: http.MethodGet, path: byNamePath, scope: "read:organization_discovery_domains",
+		do: (*Sandbox).findDiscoveryDomain},
+	{name: OpListDiscoveryDomains, method: http.MethodGet, path: "/organizations/*/discovery-domains",
+		scope: "read:organization_discovery_domains", paged: true, do: (*Sandbox).listDiscoveryDomains},
+	{name: OpListOrganizations, method: http.MethodGet, path: "/organizations", scope: "read:organizations", paged: true,
+		do: (*Sandbox).listOrganizations},
+	{name: OpGetOrganization, method: http.MethodGet, path: "/organizations/*", scope: "read:organizations",
+		do: (*Sandbox).getOrganization},
+	{name: OpRemoveOrganizationClients, method: http.MethodDelete, path: "/organizations/*/clients",
+		scope: "delete:organization_clients", do: (*Sandbox).removeOrganizationClients},
+	{name: OpListOrganizationClients, method: http.MethodGet, path: "/organizations/*/clients",
+		scope: "read:organization_clients", paged: true, do: (*Sandbox).listOrganizationClients},
+	{name: OpCreateTemplate, method: http.MethodPost, path: templatesPath, scope: "create:vdcs_templates",
+		do: (*Sandbox).createTemplate},
+	{name: OpListTemplates, method: http.MethodGet, path: templatesPath, scope: "read:vdcs_templates", paged: true,
+		do: (*Sandbox).listTemplates},
 }
 
 // call is one request, as far as it could be read.
@@ -214,7 +224,8 @@ func (s *Sandbox) createTemplate(c *call) answer {
 func (s *Sandbox) listTemplates(c *call) answer {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
-	return listAnswer(c.list, "templates", &s.tenant.templates, func(t Template) (templateRecord, bool) { return templateRecordOf(t), true })
+	return listAnswer(c.list, "templates", &s.tenant.templates,
+		func(t Template) (templateRecord, bool) { return templateRecordOf(t), true })
 }
 
 // templateRecord is a template of the API (specification 2.2).

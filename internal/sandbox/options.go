@@ -35,7 +35,8 @@ type Options struct {
 	Rate  float64 // permits per second of the tenant's bucket; 0: no limit and no x-ratelimit headers
 	Burst int     // the bucket's size; 0: the permits of one second, at least 1
 
-	NegativeTTL time.Duration // SOA TTL and MINIMUM in negative answers, and the TTL of every record; whole seconds, rounded up
+	// SOA TTL and MINIMUM in negative answers, and the TTL of every record; whole seconds, rounded up
+	NegativeTTL time.Duration
 
 	FlagDefault         FlagReading   // the default of specification 4.1
 	TokenLifetime       time.Duration // of access tokens, whole seconds, rounded up; 0: 24 h

@@ -13,22 +13,23 @@ const (
 
 // Request is one request that arrived at the API or the token endpoint.
 type Request struct {
-	Seq           int64     `json:"seq"`                    // counts from 1 in order of arrival
-	At            time.Time `json:"at"`                     // when it was read, by the sandbox's clock
-	Operation     string    `json:"operation"`              // one of the Op names; empty for an unknown path or method
-	Method        string    `json:"method"`                 //
-	Path          string    `json:"path"`                   // with the escapes of the request
-	Query         string    `json:"query,omitempty"`        // without the question mark
-	Organization  string    `json:"organization,omitempty"` // from the path
-	Domain        string    `json:"domain,omitempty"`       // the discovery domain's id, from the path
-	Clients       []string  `json:"clients,omitempty"`      // of a removal, as far as the body could be read
-	Template      string    `json:"template,omitempty"`     // name in a template's creation, as far as the body could be read
-	Body          string    `json:"body,omitempty"`         // its first 1,024 bytes; of a token request without its secret
-	CorrelationID string    `json:"correlation_id,omitempty"`
-	Status        int       `json:"status"`   // of the answer; 0: there was none
-	Handled       bool      `json:"handled"`  // it was executed; false if a fault answered instead
-	Lost          bool      `json:"lost"`     // the client got no complete answer
-	Finished      bool      `json:"finished"` // Status, Handled and Lost are final
+	Seq          int64     `json:"seq"`                    // counts from 1 in order of arrival
+	At           time.Time `json:"at"`                     // when it was read, by the sandbox's clock
+	Operation    string    `json:"operation"`              // one of the Op names; empty for an unknown path or method
+	Method       string    `json:"method"`                 //
+	Path         string    `json:"path"`                   // with the escapes of the request
+	Query        string    `json:"query,omitempty"`        // without the question mark
+	Organization string    `json:"organization,omitempty"` // from the path
+	Domain       string    `json:"domain,omitempty"`       // the discovery domain's id, from the path
+	Clients      []string  `json:"clients,omitempty"`      // of a removal, as far as the body could be read
+	// name in a template's creation, as far as the body could be read
+	Template      string `json:"template,omitempty"`
+	Body          string `json:"body,omitempty"` // its first 1,024 bytes; of a token request without its secret
+	CorrelationID string `json:"correlation_id,omitempty"`
+	Status        int    `json:"status"`   // of the answer; 0: there was none
+	Handled       bool   `json:"handled"`  // it was executed; false if a fault answered instead
+	Lost          bool   `json:"lost"`     // the client got no complete answer
+	Finished      bool   `json:"finished"` // Status, Handled and Lost are final
 }
 
 // requestLog has the last requests, and counts all.

@@ -183,7 +183,8 @@ func TestTemplateRules(t *testing.T) {
 		{"type 256", "", with("type", quoted(256)), "on property type"},
 		{"type empty", "", with("type", `""`), "on property type"},
 		{"dialect as its pattern has it", "", with("dialect", `"simplified/1x0"`), ""},
-		{"dialect other", "", with("dialect", `"simplified/2.0"`), "does not match pattern ^simplified/1.0$: simplified/2.0' on property dialect"},
+		{"dialect other", "", with("dialect", `"simplified/2.0"`),
+			"does not match pattern ^simplified/1.0$: simplified/2.0' on property dialect"},
 		{"dialect longer", "", with("dialect", `"simplified/1.0 "`), "on property dialect"},
 		{"dialect with a line behind", "", with("dialect", `"simplified/1.0\n"`), "on property dialect"},
 		{"dialect empty", "", with("dialect", `""`), "on property dialect"},
@@ -198,17 +199,23 @@ func TestTemplateRules(t *testing.T) {
 		{"authority empty", "", with("custom_certificate_authority", `""`), "too short"},
 		{"authority null", "", with("custom_certificate_authority", `null`), "found type null"},
 		{"another member", "", with("id", `"vct_1"`), "Additional properties not allowed: id"},
-		{"presentation null", "", with("presentation", `null`), "Expected type object but found type null' on property presentation"},
+		{"presentation null", "", with("presentation", `null`),
+			"Expected type object but found type null' on property presentation"},
 		{"presentation empty", "", with("presentation", `{}`), "Missing required property: org.iso.18013.5.1.mDL"},
-		{"presentation other", "", with("presentation", `{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}},"other":{}}`), "Additional properties not allowed: other"},
-		{"document empty", "", with("presentation", `{"org.iso.18013.5.1.mDL":{}}`), "Missing required property: org.iso.18013.5.1'"},
-		{"document other", "", with("presentation", `{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{},"x":{}}}`), "Additional properties not allowed: x"},
+		{"presentation other", "", with("presentation", `{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}},"other":{}}`),
+			"Additional properties not allowed: other"},
+		{"document empty", "", with("presentation", `{"org.iso.18013.5.1.mDL":{}}`),
+			"Missing required property: org.iso.18013.5.1'"},
+		{"document other", "", with("presentation", `{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{},"x":{}}}`),
+			"Additional properties not allowed: x"},
 		{"document a list", "", with("presentation", `{"org.iso.18013.5.1.mDL":[]}`), "found type array"},
 		{"claims empty", "", with("presentation", mdl(`{}`)), ""},
 		{"claims null", "", with("presentation", mdl(`null`)), "found type null"},
 		{"claim unknown", "", with("presentation", mdl(`{"sex":true}`)), "Additional properties not allowed: sex"},
-		{"claim a word", "", with("presentation", mdl(`{"portrait":"true"}`)), "Expected type boolean but found type string' on property presentation.org.iso.18013.5.1.mDL.org.iso.18013.5.1.portrait"},
-		{"claim twice", "", strings.Replace(goodTemplate, `"portrait":false`, `"portrait":false,"portrait":true`, 1), "given twice"},
+		{"claim a word", "", with("presentation", mdl(`{"portrait":"true"}`)),
+			"Expected type boolean but found type string' on property presentation.org.iso.18013.5.1.mDL.org.iso.18013.5.1.portrait"},
+		{"claim twice", "", strings.Replace(goodTemplate, `"portrait":false`, `"portrait":false,"portrait":true`, 1),
+			"given twice"},
 
 		{"form, no claims", asForm, form + claims + "=", ""},
 		{"form, claims", asForm, form + claims + "[portrait]=true" + claims + "[family_name]=false", ""},
@@ -263,9 +270,11 @@ func TestBodyTypes(t *testing.T) {
 			}
 		})
 	}
-	huge := do(t, s, ask{method: "PATCH", path: domainPath("org_a", d.ID), contentType: asJSON, body: strings.Repeat(" ", 1<<20) + "{}"})
+	huge := do(t, s, ask{method: "PATCH", path: domainPath("org_a", d.ID), contentType: asJSON,
+		body: strings.Repeat(" ", 1<<20) + "{}"})
 	wantError(t, huge, http.StatusRequestEntityTooLarge, "", "")
-	most := do(t, s, ask{method: "PATCH", path: domainPath("org_a", d.ID), contentType: asJSON, body: strings.Repeat(" ", 1<<20-2) + "{}"})
+	most := do(t, s, ask{method: "PATCH", path: domainPath("org_a", d.ID), contentType: asJSON,
+		body: strings.Repeat(" ", 1<<20-2) + "{}"})
 	if most.status != 200 {
 		t.Error(most.status, most.raw)
 	}

@@ -11,7 +11,9 @@ import (
 
 // Sample has a run of each kind, an organization to sweep, and the expected results.
 type Sample struct {
-	Domains   []byte // CSV: organization_id, discovery_domain_id, verification_host, verification_txt; most rows have the two ids only
+	// CSV: organization_id, discovery_domain_id, verification_host, verification_txt; most rows have
+	// the two ids only
+	Domains   []byte
 	Clients   []byte // CSV: organization_id, client_id; one organization's 230
 	Templates []byte // JSON Lines: 25 requests
 
@@ -27,8 +29,10 @@ type Sample struct {
 // SampleRow is a domain of the sample and its case.
 type SampleRow struct {
 	Organization, Domain string // ids
-	Case                 string // "at_once", "late", "servfail_first", "never", "other_value", "quoted", "doubled_host", "verified_before", "flag_false", "flag_absent", "split", "alias"
-	Outcome              string // "done", "unchanged" or "expired"
+	// "at_once", "late", "servfail_first", "never", "other_value", "quoted", "doubled_host",
+	// "verified_before", "flag_false", "flag_absent", "split", "alias"
+	Case    string
+	Outcome string // "done", "unchanged" or "expired"
 }
 
 // SweptDomain is a verified domain, and the state that a sweep finds.
@@ -76,7 +80,9 @@ type sampleCase struct {
 }
 
 var sampleCases = []sampleCase{
-	{name: "late", outcome: outcomeDone, rows: 10, publish: func(s *Sandbox, d Domain, late time.Duration) { s.SetTXTAt(d.Host, late, d.TXT) }},
+	{name: "late", outcome: outcomeDone, rows: 10, publish: func(s *Sandbox, d Domain, late time.Duration) {
+		s.SetTXTAt(d.Host, late, d.TXT)
+	}},
 	{name: "servfail_first", outcome: outcomeDone, rows: 6, publish: func(s *Sandbox, d Domain, _ time.Duration) {
 		s.SetTXT(d.Host, d.TXT)
 		s.SetRCode(d.Host, dns.RcodeServerFailure, 2)
@@ -85,9 +91,12 @@ var sampleCases = []sampleCase{
 	{name: "other_value", outcome: outcomeExpired, rows: 6, publish: func(s *Sandbox, d Domain, _ time.Duration) {
 		s.SetTXT(d.Host, "v=spf1 -all", s.names.token())
 	}},
-	{name: "quoted", outcome: outcomeExpired, rows: 4, publish: func(s *Sandbox, d Domain, _ time.Duration) { s.SetTXT(d.Host, `"`+d.TXT+`"`) }},
-	{name: "doubled_host", outcome: outcomeExpired, rows: 4, publish: func(s *Sandbox, d Domain, _ time.Duration) { s.SetTXT(d.Host+"."+d.Domain, d.TXT) }},
-	{name: "verified_before", outcome: outcomeUnchanged, rows: 10, record: func(d *Domain) { d.Status, d.Use = statusVerified, new(true) }},
+	{name: "quoted", outcome: outcomeExpired, rows: 4,
+		publish: func(s *Sandbox, d Domain, _ time.Duration) { s.SetTXT(d.Host, `"`+d.TXT+`"`) }},
+	{name: "doubled_host", outcome: outcomeExpired, rows: 4,
+		publish: func(s *Sandbox, d Domain, _ time.Duration) { s.SetTXT(d.Host+"."+d.Domain, d.TXT) }},
+	{name: "verified_before", outcome: outcomeUnchanged, rows: 10,
+		record: func(d *Domain) { d.Status, d.Use = statusVerified, new(true) }},
 	{name: "flag_false", outcome: outcomeDone, rows: 8, record: func(d *Domain) { d.Use = new(false) }},
 	{name: "flag_absent", outcome: outcomeDone, rows: 8, record: func(d *Domain) { d.Use = nil }},
 	{name: "split", outcome: outcomeDone, rows: 8, publish: func(s *Sandbox, d Domain, _ time.Duration) {
@@ -141,7 +150,8 @@ func (s *Sandbox) seedDomains(sample *Sample) {
 		if i%8 == 0 {
 			row[2], row[3] = d.Host, d.TXT
 		}
-		sample.DomainRows = append(sample.DomainRows, SampleRow{Organization: org, Domain: d.ID, Case: c.name, Outcome: c.outcome})
+		sample.DomainRows = append(sample.DomainRows, SampleRow{Organization: org, Domain: d.ID,
+			Case: c.name, Outcome: c.outcome})
 		sample.ExpectDomains.add(c.outcome)
 		return row
 	})

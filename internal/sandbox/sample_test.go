@@ -36,7 +36,8 @@ func TestSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"organization_id", "discovery_domain_id", "verification_host", "verification_txt"}, rows[0]); diff != "" {
+	if diff := cmp.Diff([]string{"organization_id", "discovery_domain_id", "verification_host", "verification_txt"},
+		rows[0]); diff != "" {
 		t.Error(diff)
 	}
 	rows = rows[1:]
@@ -72,7 +73,8 @@ func TestSample(t *testing.T) {
 		} else if !*d.Use {
 			flag = "false"
 		}
-		if want := map[string]string{"flag_false": "false", "flag_absent": "absent"}[story.Case]; want != flag && (want != "" || flag != "true") {
+		if want := map[string]string{"flag_false": "false", "flag_absent": "absent"}[story.Case]; want != flag &&
+			(want != "" || flag != "true") {
 			t.Errorf("%s has its flag %s", story.Case, flag)
 		}
 	}
@@ -87,7 +89,8 @@ func TestSample(t *testing.T) {
 		t.Errorf("%d rows in %d organizations, %d with all columns", len(rows), len(organizations), full)
 	}
 	want := sandbox.Expected{Done: outcomes["done"], Unchanged: outcomes["unchanged"], Expired: outcomes["expired"]}
-	if diff := cmp.Diff(sandbox.Expected{Done: 170, Unchanged: 10, Expired: 20}, sample.ExpectDomains); diff != "" || want != sample.ExpectDomains {
+	if diff := cmp.Diff(sandbox.Expected{Done: 170, Unchanged: 10, Expired: 20}, sample.ExpectDomains); diff != "" ||
+		want != sample.ExpectDomains {
 		t.Error(diff)
 	}
 
@@ -102,7 +105,8 @@ func TestSample(t *testing.T) {
 		if found != (story.Outcome != "expired") {
 			t.Errorf("%s: token there %v, to be %s", story.Case, found, story.Outcome)
 		}
-		if late := slices.Contains([]string{"late", "servfail_first"}, story.Case); story.Outcome != "expired" && before[story.Domain] == late {
+		if late := slices.Contains([]string{"late", "servfail_first"}, story.Case); story.Outcome != "expired" &&
+			before[story.Domain] == late {
 			t.Errorf("%s was there at once: %v", story.Case, before[story.Domain])
 		}
 		if story.Case == "doubled_host" {
@@ -159,7 +163,8 @@ func TestSampleClientsAndTemplates(t *testing.T) {
 	if diff := cmp.Diff(map[int]int{201: 23, 409: 2}, statuses); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(sample.ExpectTemplates, got); diff != "" || got != (sandbox.Expected{Done: 23, Unchanged: 1, Refused: 1}) {
+	if diff := cmp.Diff(sample.ExpectTemplates, got); diff != "" ||
+		got != (sandbox.Expected{Done: 23, Unchanged: 1, Refused: 1}) {
 		t.Error(diff, got)
 	}
 }

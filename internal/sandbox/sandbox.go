@@ -75,7 +75,8 @@ func Start(options Options) (*Sandbox, error) {
 		s.redis = miniredis.NewMiniRedis()
 		s.redis.ClockTTL(true) // otherwise keys never expire
 		if err := s.redis.StartAddr(o.RedisAddr); err != nil {
-			return nil, errors.Join(fmt.Errorf("sandbox: Redis on %s: %w", o.RedisAddr, inUse(err)), s.dns.close(), listener.Close())
+			return nil, errors.Join(fmt.Errorf("sandbox: Redis on %s: %w", o.RedisAddr, inUse(err)),
+				s.dns.close(), listener.Close())
 		}
 	}
 	s.serve(listener)

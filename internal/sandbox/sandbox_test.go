@@ -155,7 +155,11 @@ func TestStartRefusesWhatMakesNoSense(t *testing.T) {
 		{"ttl", sandbox.Options{NegativeTTL: -1}, "below zero"},
 		{"API address taken", sandbox.Options{APIAddr: strings.TrimPrefix(taken.AuthURL(), "http://")}, "API on"},
 		{"DNS address taken", sandbox.Options{DNSAddr: taken.DNSAddr()}, "DNS on"},
-		{"Redis address taken", sandbox.Options{RedisAddr: strings.TrimSuffix(strings.TrimPrefix(taken.RedisURL(), "redis://"), "/0")}, "Redis on"},
+		{
+			"Redis address taken", sandbox.Options{
+				RedisAddr: strings.TrimSuffix(strings.TrimPrefix(taken.RedisURL(), "redis://"), "/0"),
+			}, "Redis on",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -55,18 +55,19 @@ func (s *Sandbox) seedPending(n int, publish func(Domain)) []byte {
 // use_for_organization_discovery. Of three rows one sets the status to pending, one the
 // flag to false, and one both.
 func (s *Sandbox) SeedUpdates(n int) []byte {
-	return s.csvRows(n, rowsPerOrganization, "organization_id,discovery_domain_id,status,use_for_organization_discovery", func(org string, i int) []string {
-		d := s.AddDomain(org, Domain{Status: statusVerified, Use: new(true)})
-		s.SetTXT(d.Host, d.TXT)
-		row := []string{org, d.ID, statusPending, strconv.FormatBool(false)}
-		switch i % 3 {
-		case 1:
-			row[3] = ""
-		case 2:
-			row[2] = ""
-		}
-		return row
-	})
+	return s.csvRows(n, rowsPerOrganization, "organization_id,discovery_domain_id,status,use_for_organization_discovery",
+		func(org string, i int) []string {
+			d := s.AddDomain(org, Domain{Status: statusVerified, Use: new(true)})
+			s.SetTXT(d.Host, d.TXT)
+			row := []string{org, d.ID, statusPending, strconv.FormatBool(false)}
+			switch i % 3 {
+			case 1:
+				row[3] = ""
+			case 2:
+				row[2] = ""
+			}
+			return row
+		})
 }
 
 // SeedClients associates n clients, and returns the input file to remove them: CSV of

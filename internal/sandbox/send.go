@@ -22,7 +22,8 @@ func (f Fault) answer() answer {
 	a := refuse(status, "", "")
 	switch {
 	case f.HTML:
-		a.raw = []byte("<html><head><title>" + http.StatusText(status) + "</title></head><body>" + f.Body + "</body></html>\n")
+		a.raw = []byte("<html><head><title>" + http.StatusText(status) + "</title></head><body>" + f.Body +
+			"</body></html>\n")
 		a.header.Set("Content-Type", "text/html; charset=utf-8")
 	case f.Body != "":
 		a.raw = []byte(f.Body)
@@ -52,7 +53,8 @@ func (s *Sandbox) send(w http.ResponseWriter, r *http.Request, a answer, f Fault
 	w.WriteHeader(a.status)
 	switch {
 	case f.Endless:
-		for blank := []byte(strings.Repeat(" ", 32<<10)); r.Context().Err() == nil && s.closing.Err() == nil && write(w, blank); {
+		for blank := []byte(strings.Repeat(" ", 32<<10)); r.Context().Err() == nil && s.closing.Err() == nil &&
+			write(w, blank); {
 			continue
 		}
 	case f.Truncate:

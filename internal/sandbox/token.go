@@ -37,7 +37,8 @@ func (s *Sandbox) tokenSeconds() int64 {
 
 func (s *Sandbox) mint(audience string, scopes []string) string {
 	now := s.now().Unix()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: s.tokens.key}, new(jose.SignerOptions).WithType("JWT"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: s.tokens.key},
+		new(jose.SignerOptions).WithType("JWT"))
 	if err != nil {
 		return "" // the key fits
 	}

@@ -67,10 +67,14 @@ func TestZone(t *testing.T) {
 		qtype uint16
 		want  []string
 	}{
-		{"_ss-verification.org_AbC.one.example", dns.TypeTXT, []string{"NOERROR", `_ss-verification.org_AbC.one.example. 2 IN TXT "token"`}},
-		{"_SS-verification.ORG_abc.one.EXAMPLE", dns.TypeTXT, []string{"NOERROR", `_SS-verification.ORG_abc.one.EXAMPLE. 2 IN TXT "token"`}},
-		{"two.one.example", dns.TypeTXT, []string{"NOERROR", `two.one.example. 2 IN TXT "a"`, `two.one.example. 2 IN TXT "b"`}},
-		{"two.one.example", dns.TypeANY, []string{"NOERROR", `two.one.example. 2 IN TXT "a"`, `two.one.example. 2 IN TXT "b"`}},
+		{"_ss-verification.org_AbC.one.example", dns.TypeTXT,
+			[]string{"NOERROR", `_ss-verification.org_AbC.one.example. 2 IN TXT "token"`}},
+		{"_SS-verification.ORG_abc.one.EXAMPLE", dns.TypeTXT,
+			[]string{"NOERROR", `_SS-verification.ORG_abc.one.EXAMPLE. 2 IN TXT "token"`}},
+		{"two.one.example", dns.TypeTXT, []string{"NOERROR", `two.one.example. 2 IN TXT "a"`,
+			`two.one.example. 2 IN TXT "b"`}},
+		{"two.one.example", dns.TypeANY, []string{"NOERROR", `two.one.example. 2 IN TXT "a"`,
+			`two.one.example. 2 IN TXT "b"`}},
 		{"two.one.example", dns.TypeA, []string{"NOERROR", soa}},
 		{"empty.one.example", dns.TypeTXT, []string{"NOERROR", soa}},
 		{"one.example", dns.TypeTXT, []string{"NOERROR", soa}},            // it has names below it
@@ -82,21 +86,39 @@ func TestZone(t *testing.T) {
 		{"replaced.one.example", dns.TypeTXT, []string{"NOERROR", `replaced.one.example. 2 IN TXT "y"`}},
 		{"split.one.example", dns.TypeTXT, []string{"NOERROR", `split.one.example. 2 IN TXT "to" "" "ken"`}},
 		{"odd.one.example", dns.TypeTXT, []string{"NOERROR", `odd.one.example. 2 IN TXT "\"quoted\" \\ \\065 \000\255\010"`}},
-		{"long.one.example", dns.TypeTXT, []string{"NOERROR", `long.one.example. 2 IN TXT "` + strings.Repeat("x", 255) + `" "` + strings.Repeat("x", 45) + `"`}},
-		{"alias.one.example", dns.TypeTXT, []string{"NOERROR", `alias.one.example. 2 IN CNAME Two.one.example.`, `Two.one.example. 2 IN TXT "a"`, `Two.one.example. 2 IN TXT "b"`}},
+		{
+			"long.one.example", dns.TypeTXT,
+			[]string{
+				"NOERROR", `long.one.example. 2 IN TXT "` + strings.Repeat("x", 255) + `" "` + strings.Repeat("x", 45) + `"`,
+			},
+		},
+		{"alias.one.example", dns.TypeTXT, []string{"NOERROR", `alias.one.example. 2 IN CNAME Two.one.example.`,
+			`Two.one.example. 2 IN TXT "a"`, `Two.one.example. 2 IN TXT "b"`}},
 		{"alias.one.example", dns.TypeCNAME, []string{"NOERROR", `alias.one.example. 2 IN CNAME Two.one.example.`}},
-		{"alias2.one.example", dns.TypeA, []string{"NOERROR", `alias2.one.example. 2 IN CNAME alias.one.example.`, `alias.one.example. 2 IN CNAME Two.one.example.`, soa}},
-		{"dangling.one.example", dns.TypeTXT, []string{"NXDOMAIN", `dangling.one.example. 2 IN CNAME gone.one.example.`, soa}},
+		{"alias2.one.example", dns.TypeA, []string{"NOERROR", `alias2.one.example. 2 IN CNAME alias.one.example.`,
+			`alias.one.example. 2 IN CNAME Two.one.example.`, soa}},
+		{
+			"dangling.one.example", dns.TypeTXT, []string{"NXDOMAIN", `dangling.one.example. 2 IN CNAME gone.one.example.`, soa},
+		},
 		{"loop.one.example", dns.TypeTXT, []string{"SERVFAIL"}},
 		{"any.wild.one.example", dns.TypeTXT, []string{"NOERROR", `any.wild.one.example. 2 IN TXT "w"`}},
 		{"any.any.wild.one.example", dns.TypeTXT, []string{"NOERROR", `any.any.wild.one.example. 2 IN TXT "w"`}},
 		{"any.wild.one.example", dns.TypeA, []string{"NOERROR", soa}},
 		{"own.wild.one.example", dns.TypeTXT, []string{"NOERROR", `own.wild.one.example. 2 IN TXT "o"`}},
-		{"any.own.wild.one.example", dns.TypeTXT, []string{"NXDOMAIN", soa}},   // an existing name hides the wildcard from names below it
+		// an existing name hides the wildcard from names below it
+		{"any.own.wild.one.example", dns.TypeTXT, []string{"NXDOMAIN", soa}},
 		{"empty.wild.one.example", dns.TypeTXT, []string{"NOERROR", soa}},      //
 		{"any.empty.wild.one.example", dns.TypeTXT, []string{"NXDOMAIN", soa}}, //
-		{"any.parked.one.example", dns.TypeTXT, []string{"NOERROR", `any.parked.one.example. 2 IN CNAME own.wild.one.example.`, `own.wild.one.example. 2 IN TXT "o"`}},
-		{"elsewhere", dns.TypeTXT, []string{"NXDOMAIN", "elsewhere. 2 IN SOA ns1.elsewhere. hostmaster.elsewhere. 1 3600 600 86400 2"}},
+		{
+			"any.parked.one.example", dns.TypeTXT,
+			[]string{"NOERROR", `any.parked.one.example. 2 IN CNAME own.wild.one.example.`,
+				`own.wild.one.example. 2 IN TXT "o"`},
+		},
+		{
+			"elsewhere", dns.TypeTXT, []string{
+				"NXDOMAIN", "elsewhere. 2 IN SOA ns1.elsewhere. hostmaster.elsewhere. 1 3600 600 86400 2",
+			},
+		},
 		{".", dns.TypeTXT, []string{"NOERROR", ". 2 IN SOA ns1. hostmaster. 1 3600 600 86400 2"}},
 	}
 	for _, transport := range []string{"udp", "tcp"} {
@@ -106,7 +128,8 @@ func TestZone(t *testing.T) {
 				if diff := cmp.Diff(tt.want, formatAnswer(got)); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
-				if !got.RecursionAvailable || got.Authoritative || got.AuthenticatedData || got.Question[0].Name != dns.Fqdn(tt.name) {
+				if !got.RecursionAvailable || got.Authoritative || got.AuthenticatedData ||
+					got.Question[0].Name != dns.Fqdn(tt.name) {
 					t.Errorf("header %+v", got.MsgHdr)
 				}
 			})
@@ -156,11 +179,13 @@ func TestLateRecords(t *testing.T) {
 		return said
 	}
 	now.Add(3*time.Second - 1)
-	if diff := cmp.Diff(map[string]string{"new": "NXDOMAIN", "old": `"before"`, "gone": `"before"`, "never": `"instead"`}, all()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"new": "NXDOMAIN", "old": `"before"`, "gone": `"before"`, "never": `"instead"`},
+		all()); diff != "" {
 		t.Errorf("before: %s", diff)
 	}
 	now.Add(1)
-	if diff := cmp.Diff(map[string]string{"new": `"token"`, "old": `"after"`, "gone": "NOERROR", "never": `"instead"`}, all()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"new": `"token"`, "old": `"after"`, "gone": "NOERROR", "never": `"instead"`},
+		all()); diff != "" {
 		t.Errorf("then: %s", diff)
 	}
 }

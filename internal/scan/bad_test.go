@@ -30,27 +30,38 @@ func badRecords() []badRecord {
 	}
 	const id, none = "id ord_bad: ", "which has no valid id: "
 	return []badRecord{
-		{name: "unknown status", change: set("status", "suspended"), id: "ord_bad", why: id + `status: want pending or verified, got "suspended"`},
+		{name: "unknown status", change: set("status", "suspended"), id: "ord_bad",
+			why: id + `status: want pending or verified, got "suspended"`},
 		{name: "no status", change: without("status"), id: "ord_bad", why: id + "missing or empty: status"},
-		{name: "status of another type", change: set("status", 1), id: "ord_bad", why: id + "status: want a string, got number"},
-		{name: "status without end", change: set("status", strings.Repeat("s", 1<<20)), id: "ord_bad", why: id + "status: want pending or verified, got "},
-		{name: "underscore in the domain", change: set("domain", "_x.example.org"), id: "ord_bad", why: id + "domain: must match ", status: "pending"},
-		{name: "empty token", change: set("verification_txt", ""), id: "ord_bad", why: id + "missing or empty: verification_txt", status: "pending"},
-		{name: "token of another type", change: set("verification_txt", []string{"t"}), id: "ord_bad", why: id + "verification_txt: want a string, got array", status: "pending"},
-		{name: "no host", change: without("verification_host"), id: "ord_bad", why: id + "missing or empty: verification_host", status: "pending"},
-		{name: "flag of another type", change: set("use_for_organization_discovery", "no"), id: "ord_bad", why: id + "use_for_organization_discovery: want true or false, got string", status: "pending"},
+		{name: "status of another type", change: set("status", 1), id: "ord_bad",
+			why: id + "status: want a string, got number"},
+		{name: "status without end", change: set("status", strings.Repeat("s", 1<<20)), id: "ord_bad",
+			why: id + "status: want pending or verified, got "},
+		{name: "underscore in the domain", change: set("domain", "_x.example.org"), id: "ord_bad",
+			why: id + "domain: must match ", status: "pending"},
+		{name: "empty token", change: set("verification_txt", ""), id: "ord_bad",
+			why: id + "missing or empty: verification_txt", status: "pending"},
+		{name: "token of another type", change: set("verification_txt", []string{"t"}), id: "ord_bad",
+			why: id + "verification_txt: want a string, got array", status: "pending"},
+		{name: "no host", change: without("verification_host"), id: "ord_bad",
+			why: id + "missing or empty: verification_host", status: "pending"},
+		{name: "flag of another type", change: set("use_for_organization_discovery", "no"), id: "ord_bad",
+			why: id + "use_for_organization_discovery: want true or false, got string", status: "pending"},
 		{name: "no id", change: without("id"), why: none + "missing or empty: id", status: "pending"},
 		{name: "id of another type", change: set("id", 7), why: none + "id: want a string, got number", status: "pending"},
 		{name: "empty id", change: set("id", ""), why: none + "missing or empty: id", status: "pending"},
-		{name: "nothing in it", change: func(members map[string]any) { clear(members) }, why: none + "missing or empty: id, domain, status, verification_host, verification_txt"},
-		{name: "id that fits no path", change: set("id", "../x\x1b[31m"), id: "../x\x1b[31m", why: `discovery_domain_id: want 1 to 128 letters, digits, _, | or -, got "../x\x1b[31m"`, status: "pending"},
+		{name: "nothing in it", change: func(members map[string]any) { clear(members) },
+			why: none + "missing or empty: id, domain, status, verification_host, verification_txt"},
+		{name: "id that fits no path", change: set("id", "../x\x1b[31m"), id: "../x\x1b[31m",
+			why: `discovery_domain_id: want 1 to 128 letters, digits, _, | or -, got "../x\x1b[31m"`, status: "pending"},
 	}
 }
 
 // record returns the record, with that status unless the status is its bad member.
 func (b badRecord) record(status string) json.RawMessage {
 	members := map[string]any{
-		"id": "ord_bad", "domain": "bad.example.org", "status": status, "verification_txt": "0123456789abcdef0123456789abcdef",
+		"id": "ord_bad", "domain": "bad.example.org", "status": status,
+		"verification_txt":  "0123456789abcdef0123456789abcdef",
 		"verification_host": "_ss-verification.org_1.bad.example.org",
 	}
 	b.change(members)
@@ -96,7 +107,8 @@ func TestScanOfAPageWithABadRecord(t *testing.T) {
 				w := newWorld(t)
 				var want []string
 				for i := range 99 {
-					d := w.sandbox.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example.org", i), Status: of.status})
+					d := w.sandbox.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i),
+						Domain: fmt.Sprintf("d%d.example.org", i), Status: of.status})
 					want = append(want, "org_1/"+d.ID)
 				}
 				w.servePage(42, bad.record(of.status))
@@ -104,7 +116,8 @@ func TestScanOfAPageWithABadRecord(t *testing.T) {
 				w.scanned()
 				w.wantFound(append(want, "org_1/"+bad.id)...)
 				ids, reasons := w.read(run0).refused(t)
-				if len(ids) != 1 || ids[0] != bad.id || !strings.HasPrefix(reasons[0], "organization org_1: ") || !strings.Contains(reasons[0], strings.ReplaceAll(bad.why, "\x1b", `\x1b`)) {
+				if len(ids) != 1 || ids[0] != bad.id || !strings.HasPrefix(reasons[0], "organization org_1: ") ||
+					!strings.Contains(reasons[0], strings.ReplaceAll(bad.why, "\x1b", `\x1b`)) {
 					t.Errorf("refused are %q with %q; want one, %q with %q", ids, reasons, bad.id, bad.why)
 				}
 				if p := w.progress(); p.Read != 1 || !p.Complete() || !p.Ended {
@@ -190,25 +203,31 @@ func TestScanOfBadOrganizations(t *testing.T) {
 	w := newWorld(t)
 	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
 	w.sandbox.AddDomain("org_2", sandbox.Domain{ID: "ord_2"})
-	w.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListOrganizations, Body: `{"organizations":[{"name":"x"},{"id":"org_1","name":"n"},{"id":"org_2","name":7}]}`})
+	w.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListOrganizations,
+		Body: `{"organizations":[{"name":"x"},{"id":"org_1","name":"n"},{"id":"org_2","name":7}]}`})
 	w.pending("")
 	w.scanned()
 	w.wantFound("org_1/ord_1", "org_2/ord_2")
-	w.wantProgress(sweep.Progress{Read: 2, Missed: 1, Why: "an organization: organizations[0], which has no valid id: missing or empty: id", Ended: true})
+	w.wantProgress(sweep.Progress{
+		Read: 2, Missed: 1, Why: "an organization: organizations[0], which has no valid id: missing or empty: id",
+		Ended: true,
+	})
 }
 
 // TestScanOfAPageThatIsNone: an answer that is no page of records keeps the organization
 // from being read, and no other.
 func TestScanOfAPageThatIsNone(t *testing.T) {
 	for name, body := range map[string]string{
-		"no domains": `{"next":null}`, "another type": `{"domains":{}}`, "no JSON": `{"domains":[`, "next of another type": `{"domains":[],"next":{}}`,
+		"no domains": `{"next":null}`, "another type": `{"domains":{}}`, "no JSON": `{"domains":[`,
+		"next of another type":    `{"domains":[],"next":{}}`,
 		"bad records without end": `{"domains":[` + strings.Repeat("{},", 200) + `{}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
 			w.sandbox.AddDomain("org_2", sandbox.Domain{ID: "ord_2"})
-			w.sandbox.AddFault(sandbox.Fault{Status: http.StatusOK, Body: body, Match: func(r sandbox.Request) bool { return strings.Contains(r.Path, "/org_1/") }})
+			w.sandbox.AddFault(sandbox.Fault{Status: http.StatusOK, Body: body,
+				Match: func(r sandbox.Request) bool { return strings.Contains(r.Path, "/org_1/") }})
 			w.pending("")
 			w.scanned()
 			w.wantFound("org_2/ord_2")

@@ -233,7 +233,8 @@ func TestDeletedAnywhere(t *testing.T) {
 					if again {
 						w.advance(time.Second)
 						w.create(run0, first.Kind, first.Scan.Progress)
-						w.sandbox.AddDomain("org_9", sandbox.Domain{ID: "ord_9", Status: map[bool]string{true: "verified", false: "pending"}[first.Kind == recheck]})
+						w.sandbox.AddDomain("org_9", sandbox.Domain{ID: "ord_9",
+							Status: map[bool]string{true: "verified", false: "pending"}[first.Kind == recheck]})
 					}
 				}
 				sc := w.scanner(sab)
@@ -287,7 +288,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-var lacksScope = sandbox.Fault{Status: http.StatusForbidden, Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: x","errorCode":"insufficient_scope"}`}
+var lacksScope = sandbox.Fault{Status: http.StatusForbidden,
+	Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: x","errorCode":"insufficient_scope"}`}
 
 // line lets requests pass one after the other, and does something before one of them.
 type line struct {
@@ -441,12 +443,14 @@ type meeting struct {
 	w *world
 }
 
-func (m meeting) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+func (m meeting) OrganizationsPage(ctx context.Context,
+	from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
 	m.begin()
 	return m.API.OrganizationsPage(ctx, from)
 }
 
-func (m meeting) DiscoveryDomainsPage(ctx context.Context, org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+func (m meeting) DiscoveryDomainsPage(ctx context.Context,
+	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	m.begin()
 	return m.API.DiscoveryDomainsPage(ctx, org, from)
 }

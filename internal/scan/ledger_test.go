@@ -62,14 +62,16 @@ func (a *briefAPI) begin() {
 }
 
 // OrganizationsPage implements [scan.API].
-func (a *briefAPI) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+func (a *briefAPI) OrganizationsPage(ctx context.Context,
+	from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
 	a.begin()
 	defer a.CloseIdle()
 	return a.Client.OrganizationsPage(ctx, from)
 }
 
 // DiscoveryDomainsPage implements [scan.API].
-func (a *briefAPI) DiscoveryDomainsPage(ctx context.Context, organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+func (a *briefAPI) DiscoveryDomainsPage(ctx context.Context,
+	organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	a.begin()
 	defer a.CloseIdle()
 	return a.Client.DiscoveryDomainsPage(ctx, organization, from)
@@ -82,13 +84,15 @@ type shifting struct {
 	before []apiclient.Listed[apiclient.Organization]
 }
 
-func (a *shifting) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+func (a *shifting) OrganizationsPage(ctx context.Context,
+	from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
 	page, next, err := a.briefAPI.OrganizationsPage(ctx, from)
 	page, a.before = append(page, a.before...), page
 	return page, next, err
 }
 
-func (a *shifting) DiscoveryDomainsPage(ctx context.Context, organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+func (a *shifting) DiscoveryDomainsPage(ctx context.Context,
+	organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	page, next, err := a.briefAPI.DiscoveryDomainsPage(ctx, organization, from)
 	return append(page, page...), next, err
 }
@@ -100,7 +104,8 @@ func (s *site) domains(organizations int) []string {
 		s.sandbox.AddOrganization(o, "")
 		for d := range i % 4 {
 			s.sandbox.AddDomain(o, sandbox.Domain{
-				ID: fmt.Sprintf("ord_%d_%d", i, d), Domain: fmt.Sprintf("d%d.o%d.example.org", d, i), Status: []string{"pending", "verified"}[(i+d)%2],
+				ID: fmt.Sprintf("ord_%d_%d", i, d), Domain: fmt.Sprintf("d%d.o%d.example.org", d, i),
+				Status: []string{"pending", "verified"}[(i+d)%2],
 			})
 		}
 	}
@@ -239,7 +244,8 @@ func TestLedgerOfASweep(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
 		for i := range 20 {
-			s.sandbox.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example.org", i), Status: "verified"})
+			s.sandbox.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i),
+				Domain: fmt.Sprintf("d%d.example.org", i), Status: "verified"})
 		}
 		s.sandbox.AddDomain("org_2", sandbox.Domain{ID: "ord_bad", Status: "verified", Host: "_x.elsewhere.net"})
 		now, err := s.Now(t.Context())

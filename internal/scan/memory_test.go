@@ -39,7 +39,8 @@ func (m *memory) create(id ledger.RunID, kind ledger.Kind, progress []byte) ledg
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	run := ledger.Run{
-		ID: id, Incarnation: ledger.Incarnation(fmt.Sprint("incarnation", len(m.runs), m.time.UnixNano())), Tenant: tenant, Kind: kind,
+		ID: id, Incarnation: ledger.Incarnation(fmt.Sprint("incarnation", len(m.runs), m.time.UnixNano())),
+		Tenant: tenant, Kind: kind,
 		Growing: true, CreatedAt: m.time, CommittedAt: m.time, Scan: &ledger.Scan{Step: 1, Progress: progress},
 	}
 	m.runs[id] = &stored{Run: run}

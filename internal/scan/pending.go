@@ -20,7 +20,8 @@ func (Pending) ofSweep() bool { return false }
 // which begins within a minute needs no read of its own; but not one that its check would
 // refuse, which reads the record again and says what is wrong. A record outside the
 // specification may be pending unless it reads as verified: it is a refused row.
-func (Pending) row(_ context.Context, p sweep.Progress, organization string, l listed, at time.Time) (*ledger.FoundRow, error) {
+func (Pending) row(_ context.Context, p sweep.Progress, organization string, l listed,
+	at time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
 	if d.Status == apiclient.StatusVerified {
 		return nil, nil

@@ -137,7 +137,8 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 // readDomains reads a page of the domains of each organization. left are those that have
 // another page, or could not be requested now; late are those that failed. The error is why
 // none could be read, unless those that failed are to be put off.
-func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization, putOff bool) (left, late []organization, err error) {
+func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization,
+	putOff bool) (left, late []organization, err error) {
 	pages, progress := make([]page, len(batch)), o.progress
 	var all errgroup.Group
 	all.SetLimit(Parallel)
@@ -188,7 +189,8 @@ func isGone(err error) bool {
 // recovered makes an error of a panic: a failed attempt.
 func (r *reader) recovered(ctx context.Context, err *error) {
 	if p := recover(); p != nil {
-		r.scanner.cfg.Logger.ErrorContext(ctx, "scan panicked", "run", r.run.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		r.scanner.cfg.Logger.ErrorContext(ctx, "scan panicked", "run", r.run.ID, "panic", fmt.Sprint(p),
+			"stack", string(debug.Stack()))
 		*err = engine.Retry(fmt.Errorf("panic: %v", p))
 	}
 }

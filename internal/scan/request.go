@@ -40,8 +40,9 @@ func outsideSpec(organization string, l listed) error {
 // recordOf returns a record as a sweep's row has it.
 func recordOf(organization string, d apiclient.DiscoveryDomain, p sweep.Progress) tasks.RecheckRow {
 	return tasks.RecheckRow{
-		OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT,
-		Status: d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
+		OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.VerificationHost,
+		VerificationTXT: d.VerificationTXT,
+		Status:          d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
 		Prove: p.Pending && d.Status == apiclient.StatusPending, Tick: p.Tick,
 	}
 }

@@ -136,7 +136,8 @@ func TestScanOfAThousand(t *testing.T) {
 			if (i+d)%3 == 0 {
 				status = "verified"
 			}
-			w.sandbox.AddDomain(o, sandbox.Domain{ID: fmt.Sprintf("ord_%d_%d", i, d), Domain: fmt.Sprintf("d%d.o%d.example.org", d, i), Status: status})
+			w.sandbox.AddDomain(o, sandbox.Domain{ID: fmt.Sprintf("ord_%d_%d", i, d),
+				Domain: fmt.Sprintf("d%d.o%d.example.org", d, i), Status: status})
 		}
 	}
 	w.pending("")
@@ -185,23 +186,27 @@ func TestScanLeavesOut(t *testing.T) {
 		want         sweep.Progress // but for Ended
 	}{
 		{
-			name: "an organization that never answers", fault: answering(http.StatusServiceUnavailable), path: "/org_2/", found: []string{"org_1/ord_1", "org_3/ord_3"},
-			want: sweep.Progress{Read: 2, Missed: 1, Why: "organization org_2: given up after 17 attempts"},
+			name: "an organization that never answers", fault: answering(http.StatusServiceUnavailable), path: "/org_2/",
+			found: []string{"org_1/ord_1", "org_3/ord_3"},
+			want:  sweep.Progress{Read: 2, Missed: 1, Why: "organization org_2: given up after 17 attempts"},
 		},
 		{
-			name: "an organization that is refused", fault: answering(http.StatusForbidden), path: "/org_2/", found: []string{"org_1/ord_1", "org_3/ord_3"},
-			want: sweep.Progress{Read: 2, Missed: 1, Why: "organization org_2: "},
+			name: "an organization that is refused", fault: answering(http.StatusForbidden), path: "/org_2/",
+			found: []string{"org_1/ord_1", "org_3/ord_3"},
+			want:  sweep.Progress{Read: 2, Missed: 1, Why: "organization org_2: "},
 		},
 		{
-			name: "an organization that is gone", fault: answering(http.StatusNotFound), path: "/org_2/", found: []string{"org_1/ord_1", "org_3/ord_3"},
-			want: sweep.Progress{Read: 2, Gone: 1},
+			name: "an organization that is gone", fault: answering(http.StatusNotFound), path: "/org_2/",
+			found: []string{"org_1/ord_1", "org_3/ord_3"},
+			want:  sweep.Progress{Read: 2, Gone: 1},
 		},
 		{
 			name: "all organizations are gone", fault: answering(http.StatusNotFound), path: "/discovery-domains",
 			want: sweep.Progress{Missed: 3, Why: "organization org_"},
 		},
 		{
-			name: "the one organization does not exist", organization: "org_2", fault: answering(http.StatusNotFound), path: "/org_2/",
+			name: "the one organization does not exist", organization: "org_2",
+			fault: answering(http.StatusNotFound), path: "/org_2/",
 			want: sweep.Progress{Organization: "org_2", Missed: 1, Why: "organization org_2: "},
 		},
 		{
@@ -219,14 +224,16 @@ func TestScanLeavesOut(t *testing.T) {
 				w.sandbox.AddDomain(fmt.Sprintf("org_%d", i+1), sandbox.Domain{ID: fmt.Sprintf("ord_%d", i+1)})
 			}
 			test.fault.Match = func(r sandbox.Request) bool {
-				return strings.HasSuffix(r.Path, test.path) || strings.HasSuffix(test.path, "/") && strings.Contains(r.Path, test.path)
+				return strings.HasSuffix(r.Path, test.path) ||
+					strings.HasSuffix(test.path, "/") && strings.Contains(r.Path, test.path)
 			}
 			w.sandbox.AddFault(test.fault)
 			w.pending(test.organization)
 			w.scanned()
 			w.wantFound(test.found...)
 			got := w.progress()
-			if !strings.Contains(got.Why, test.want.Why) || !strings.Contains(got.Early, test.want.Early) || (got.Early == "") != (test.want.Early == "") {
+			if !strings.Contains(got.Why, test.want.Why) || !strings.Contains(got.Early, test.want.Early) ||
+				(got.Early == "") != (test.want.Early == "") {
 				t.Errorf("progress %+v, want %+v", got, test.want)
 			}
 			got.Why, got.Early, test.want.Why, test.want.Early, test.want.Ended = "", "", "", "", true
@@ -302,7 +309,8 @@ func TestScanOfManyThatCannotBeRead(t *testing.T) {
 	w.sandbox.AddFault(fault)
 	w.pending("")
 	w.scanned()
-	if p := w.progress(); p.Read != 0 || p.Missed < 100 || p.Missed > 200 || !strings.Contains(p.Early, "given up after 17 attempts") {
+	if p := w.progress(); p.Read != 0 || p.Missed < 100 || p.Missed > 200 ||
+		!strings.Contains(p.Early, "given up after 17 attempts") {
 		t.Errorf("progress %+v, want it ended early with 100 to 200 missed", p)
 	}
 }
@@ -315,7 +323,8 @@ type circle struct {
 	empty          bool
 }
 
-func (c *circle) OrganizationsPage(_ context.Context, _ string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+func (c *circle) OrganizationsPage(_ context.Context,
+	_ string) ([]apiclient.Listed[apiclient.Organization], string, error) {
 	at := c.pages
 	c.pages++
 	if at >= c.before {
@@ -324,10 +333,12 @@ func (c *circle) OrganizationsPage(_ context.Context, _ string) ([]apiclient.Lis
 	if c.empty {
 		return nil, fmt.Sprint("checkpoint ", at), nil
 	}
-	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: fmt.Sprint("org_", at)}}}, fmt.Sprint("checkpoint ", at), nil
+	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: fmt.Sprint("org_", at)}}},
+		fmt.Sprint("checkpoint ", at), nil
 }
 
-func (c *circle) DiscoveryDomainsPage(_ context.Context, _, _ string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+func (c *circle) DiscoveryDomainsPage(_ context.Context,
+	_, _ string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	return nil, "", nil
 }
 
@@ -367,11 +378,13 @@ type endless struct {
 	asked int
 }
 
-func (e *endless) OrganizationsPage(context.Context, string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+func (e *endless) OrganizationsPage(context.Context,
+	string) ([]apiclient.Listed[apiclient.Organization], string, error) {
 	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: "org_1"}}}, "", nil
 }
 
-func (e *endless) DiscoveryDomainsPage(context.Context, string, string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+func (e *endless) DiscoveryDomainsPage(context.Context, string,
+	string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	e.asked++
 	return nil, fmt.Sprint(e.asked), nil
 }
@@ -403,7 +416,8 @@ func (a *slowing) answer() (answers, never bool) {
 	return a.answers >= 0, a.never
 }
 
-func (a *slowing) DiscoveryDomainsPage(ctx context.Context, org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+func (a *slowing) DiscoveryDomainsPage(ctx context.Context,
+	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	switch answers, never := a.answer(); {
 	case answers:
 		return a.API.DiscoveryDomainsPage(ctx, org, from)
@@ -458,13 +472,15 @@ func TestPendingRows(t *testing.T) {
 	rows := map[string]tasks.VerifyRow{}
 	for _, row := range w.read(run0).rows {
 		var r tasks.VerifyRow
-		if err := json.Unmarshal(row.Content, &r); err != nil || r.Validate() != nil || row.Result.Outcome != "" || !row.Due.IsZero() {
+		if err := json.Unmarshal(row.Content, &r); err != nil || r.Validate() != nil || row.Result.Outcome != "" ||
+			!row.Due.IsZero() {
 			t.Errorf("row %s: %v, %v, result %+v, due %v", row.Content, err, r.Validate(), row.Result, row.Due)
 		}
 		rows[r.DiscoveryDomainID] = r
 	}
 	l := rows["ord_1"].Listed
-	if l == nil || l.ID != "ord_1" || l.VerificationHost != d.Host || l.VerificationTXT != d.TXT || l.Status != apiclient.StatusPending || l.UseForOrganizationDiscovery == nil || *l.UseForOrganizationDiscovery {
+	if l == nil || l.ID != "ord_1" || l.VerificationHost != d.Host || l.VerificationTXT != d.TXT ||
+		l.Status != apiclient.StatusPending || l.UseForOrganizationDiscovery == nil || *l.UseForOrganizationDiscovery {
 		t.Errorf("listed is %+v, want the record %+v", l, d)
 	}
 	if at := l.At.Sub(start.Add(time.Hour)); at < 0 || at > time.Minute {
@@ -536,12 +552,14 @@ func (c *classed) note(ctx context.Context) {
 	c.classes = append(c.classes, class{handlers.Leading(ctx), handlers.Sweeping(ctx)})
 }
 
-func (c *classed) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+func (c *classed) OrganizationsPage(ctx context.Context,
+	from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
 	c.note(ctx)
 	return c.API.OrganizationsPage(ctx, from)
 }
 
-func (c *classed) DiscoveryDomainsPage(ctx context.Context, org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+func (c *classed) DiscoveryDomainsPage(ctx context.Context,
+	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	c.note(ctx)
 	return c.API.DiscoveryDomainsPage(ctx, org, from)
 }

@@ -312,5 +312,6 @@ func (s *Scanner) commit(ctx context.Context, j *job) {
 // API is the part of [apiclient.Client] that a scan needs.
 type API interface {
 	OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error)
-	DiscoveryDomainsPage(ctx context.Context, organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error)
+	DiscoveryDomainsPage(ctx context.Context,
+		organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error)
 }

@@ -40,7 +40,8 @@ func TestCrashLoopEnds(t *testing.T) {
 				}
 			}
 			p := w.progress()
-			if reason := p.Early + p.Why; workers != engine.MaxAttempts+1 || !p.Ended || !strings.Contains(reason, "given up after 17 attempts; the last ended without an answer") {
+			if reason := p.Early + p.Why; workers != engine.MaxAttempts+1 || !p.Ended ||
+				!strings.Contains(reason, "given up after 17 attempts; the last ended without an answer") {
 				t.Errorf("progress %+v after %d workers", p, workers)
 			}
 		})
@@ -85,7 +86,8 @@ func TestBlocked(t *testing.T) {
 func TestWaitSurvivesTheScanner(t *testing.T) {
 	w := newWorld(t)
 	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
-	w.sandbox.AddFault(sandbox.Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"600"}}, Count: 1})
+	w.sandbox.AddFault(sandbox.Fault{Status: http.StatusTooManyRequests,
+		Header: http.Header{"Retry-After": {"600"}}, Count: 1})
 	w.pending("")
 	w.until(w.scanner(nil), func(r stored) bool { return r.Scan.Note != "" })
 	sc := w.scanner(nil)
@@ -170,7 +172,8 @@ func (p *pages) OrganizationsPage(context.Context, string) ([]apiclient.Listed[a
 	return nil, "", errors.New("not expected")
 }
 
-func (p *pages) DiscoveryDomainsPage(_ context.Context, org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+func (p *pages) DiscoveryDomainsPage(_ context.Context,
+	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.w.advance(p.took)
@@ -182,7 +185,8 @@ func (p *pages) DiscoveryDomainsPage(_ context.Context, org, from string) ([]api
 		next = fmt.Sprint(n + 1)
 	}
 	d := apiclient.DiscoveryDomain{
-		ID: fmt.Sprintf("ord_%s_%d", org, n), Domain: "example.org", VerificationHost: "_x.example.org", VerificationTXT: "t", Status: apiclient.StatusPending,
+		ID: fmt.Sprintf("ord_%s_%d", org, n), Domain: "example.org", VerificationHost: "_x.example.org", VerificationTXT: "t",
+		Status: apiclient.StatusPending,
 	}
 	return []apiclient.Listed[apiclient.DiscoveryDomain]{{Record: d}}, next, nil
 }
@@ -283,7 +287,8 @@ func TestNewerVersion(t *testing.T) {
 				w.round(sc)
 			}
 			after := w.read(run0)
-			if w.requests() > 0 || after.Scan.Step != before.Scan.Step || string(after.cursor) != string(before.cursor) || !strings.Contains(after.Scan.Note, "newer worker") {
+			if w.requests() > 0 || after.Scan.Step != before.Scan.Step || string(after.cursor) != string(before.cursor) ||
+				!strings.Contains(after.Scan.Note, "newer worker") {
 				t.Errorf("%d requests, scan %+v", w.requests(), after.Scan)
 			}
 		})
@@ -311,7 +316,8 @@ func TestUnknownKind(t *testing.T) {
 	for w.sinceStart() < time.Minute {
 		w.round(sc)
 	}
-	if r := w.read(run0); w.requests() > 0 || r.Scan.Step != 1 || !strings.Contains(w.log.String(), "a newer worker is needed") {
+	if r := w.read(run0); w.requests() > 0 || r.Scan.Step != 1 ||
+		!strings.Contains(w.log.String(), "a newer worker is needed") {
 		t.Errorf("%d requests, scan %+v, log:\n%s", w.requests(), r.Scan, w.log.String())
 	}
 }
@@ -320,7 +326,10 @@ func TestUnknownKind(t *testing.T) {
 func TestSubmittedRuns(t *testing.T) {
 	w := finding().world(t)
 	submitted := &submittedRuns{memory: w.memory}
-	sc := scan.New(scan.Config{Tenant: tenant, Ledger: submitted, API: w.api, Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}}, Active: func() bool { return true }})
+	sc := scan.New(scan.Config{Tenant: tenant, Ledger: submitted, API: w.api,
+		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}}, Active: func() bool {
+			return true
+		}})
 	for range 10 {
 		w.round(sc)
 	}
@@ -347,7 +356,8 @@ type panicking struct {
 	times int
 }
 
-func (p *panicking) DiscoveryDomainsPage(ctx context.Context, org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+func (p *panicking) DiscoveryDomainsPage(ctx context.Context,
+	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	p.mu.Lock()
 	p.times--
 	panics := p.times >= 0
@@ -395,14 +405,16 @@ func TestReasonsAreShort(t *testing.T) {
 // talkative is an API whose refusals are long.
 type talkative struct{}
 
-func (talkative) OrganizationsPage(_ context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+func (talkative) OrganizationsPage(_ context.Context,
+	from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
 	if from == "" {
 		return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: "org_1"}}}, "next", nil
 	}
 	return nil, "", &apiclient.Error{Status: http.StatusBadRequest, Message: strings.Repeat("ä", 1<<20)}
 }
 
-func (talkative) DiscoveryDomainsPage(context.Context, string, string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+func (talkative) DiscoveryDomainsPage(context.Context, string,
+	string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	return nil, "", &apiclient.Error{Status: http.StatusBadRequest, Message: strings.Repeat("ü", 1<<20)}
 }
 

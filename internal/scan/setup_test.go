@@ -384,12 +384,14 @@ type sabotagedAPI struct {
 	api scan.API
 }
 
-func (a sabotagedAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
+func (a sabotagedAPI) OrganizationsPage(ctx context.Context,
+	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
 	err = a.call("organizations", func() error { page, next, err = a.api.OrganizationsPage(ctx, from); return err })
 	return page, next, err
 }
 
-func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
+func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context,
+	org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
 	err = a.call("domains", func() error { page, next, err = a.api.DiscoveryDomainsPage(ctx, org, from); return err })
 	return page, next, err
 }

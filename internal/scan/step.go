@@ -36,7 +36,9 @@ func (s *Scanner) step(ctx context.Context, j *job) {
 	}
 	attempts := at.cursor.Attempts
 	if attempts >= engine.MaxAttempts {
-		s.end(ctx, j, at, fmt.Sprintf("given up after %d attempts; the last ended without an answer (its worker died, or its time was up)", attempts))
+		s.end(ctx, j, at,
+			fmt.Sprintf("given up after %d attempts; the last ended without an answer (its worker died, or its time was up)",
+				attempts))
 		return
 	}
 	if !j.warm {
@@ -166,7 +168,8 @@ func (s *Scanner) failed(ctx context.Context, j *job, at position, attempts int,
 	}
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
-	if _, notCounted := s.count(detached, j, at, attempts-at.cursor.Attempts); notCounted != nil && !errors.Is(notCounted, engine.ErrSuperseded) {
+	if _, notCounted := s.count(detached, j, at, attempts-at.cursor.Attempts); notCounted != nil &&
+		!errors.Is(notCounted, engine.ErrSuperseded) {
 		s.cfg.Logger.WarnContext(ctx, "attempt of a scan not counted", "run", j.run.ID, "error", notCounted)
 	}
 	if left {
@@ -212,7 +215,8 @@ func (s *Scanner) wait(ctx context.Context, j *job, v engine.Consequence) {
 		}
 	}
 	j.due = s.redisNow().Add(v.After)
-	if err := s.cfg.Ledger.NoteScan(ctx, j.run, engine.Clip(string(v.Outcome)+": "+v.Reason, maxReason), j.due); err != nil {
+	if err := s.cfg.Ledger.NoteScan(ctx, j.run, engine.Clip(string(v.Outcome)+": "+v.Reason, maxReason),
+		j.due); err != nil {
 		s.cfg.Logger.WarnContext(ctx, "scan's note not stored", "run", j.run.ID, "error", err)
 	}
 }

@@ -27,7 +27,8 @@ func (Swept) ofSweep() bool { return true }
 // row returns the row of a verified domain, and of a pending one if the sweep is to prove
 // these or the domain has a state: a sweep may have set it to pending. A record outside
 // the specification may be verified unless it reads as pending.
-func (s Swept) row(ctx context.Context, p sweep.Progress, organization string, l listed, _ time.Time) (*ledger.FoundRow, error) {
+func (s Swept) row(ctx context.Context, p sweep.Progress, organization string, l listed,
+	_ time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
 	wanted := d.Status == apiclient.StatusVerified || l.Err != nil
 	if d.Status == apiclient.StatusPending {
@@ -45,7 +46,8 @@ func (s Swept) row(ctx context.Context, p sweep.Progress, organization string, l
 	}
 	if bad != nil { // the members that name it
 		content = tasks.RecheckRow{
-			OrganizationID: organization, DiscoveryDomainID: name(d.ID), Domain: name(d.Domain), Status: apiclient.DomainStatus(name(string(d.Status))), Tick: p.Tick,
+			OrganizationID: organization, DiscoveryDomainID: name(d.ID), Domain: name(d.Domain),
+			Status: apiclient.DomainStatus(name(string(d.Status))), Tick: p.Tick,
 		}
 	}
 	row, err := found(organization, content, bad)

@@ -58,10 +58,12 @@ func TestSweptRows(t *testing.T) {
 	}
 	for id, r := range rows {
 		d, _ := w.sandbox.Domain(r.OrganizationID, id)
-		if r.Domain != d.Domain || r.VerificationHost != d.Host || r.VerificationTXT != d.TXT || r.Status != d.Status || r.Prove || r.Tick != start.Unix() {
+		if r.Domain != d.Domain || r.VerificationHost != d.Host || r.VerificationTXT != d.TXT || r.Status != d.Status ||
+			r.Prove || r.Tick != start.Unix() {
 			t.Errorf("row %+v of domain %+v", r, d)
 		}
-		if (r.UseForOrganizationDiscovery == nil) != (d.Use == nil) || d.Use != nil && *d.Use != *r.UseForOrganizationDiscovery {
+		if (r.UseForOrganizationDiscovery == nil) != (d.Use == nil) ||
+			d.Use != nil && *d.Use != *r.UseForOrganizationDiscovery {
 			t.Errorf("flag %v of domain %+v", r.UseForOrganizationDiscovery, d)
 		}
 		if !due[id].IsZero() {
@@ -77,7 +79,8 @@ func TestSweepSpreadsItsChecks(t *testing.T) {
 	scanAt := func(t *testing.T, tick int64) map[string]time.Duration {
 		w := newWorld(t)
 		for i := range domains {
-			w.sandbox.AddDomain(fmt.Sprintf("org_%d", i%8), sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example.org", i), Status: "verified"})
+			w.sandbox.AddDomain(fmt.Sprintf("org_%d", i%8), sandbox.Domain{ID: fmt.Sprintf("ord_%d", i),
+				Domain: fmt.Sprintf("d%d.example.org", i), Status: "verified"})
 		}
 		w.sweep(sweep.Order{Tick: tick, SpreadUntil: tick + hours*3600})
 		w.scanned()
@@ -145,15 +148,23 @@ func TestSweepOfWhatCannotBeChecked(t *testing.T) {
 		record apiclient.DiscoveryDomain
 		why    string
 	}{
-		"public suffix":  {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "co.uk", VerificationHost: "_x.co.uk", VerificationTXT: "t"}, "cannot be proven"},
-		"host elsewhere": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.net", VerificationTXT: "t"}, "not below"},
-		"no host":        {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationTXT: "t"}, "host"},
-		"no token":       {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.org"}, "verification_txt"},
-		"long token":     {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.org", VerificationTXT: strings.Repeat("t", 5000)}, "verification_txt"},
-		"odd id":         {apiclient.DiscoveryDomain{ID: "../x", Domain: "example.org", VerificationHost: "_x.example.org", VerificationTXT: "t"}, "discovery_domain_id"},
-		"odd host":       {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "a b.example.org", VerificationTXT: "t"}, "host"},
-		"long all":       {apiclient.DiscoveryDomain{ID: long("i"), Domain: long("d"), VerificationHost: long("h"), VerificationTXT: long("t")}, "discovery_domain_id"},
-		"long names":     {apiclient.DiscoveryDomain{ID: "ord_1", Domain: long("d"), VerificationHost: long("h"), VerificationTXT: long("t")}, "domain"},
+		"public suffix": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "co.uk", VerificationHost: "_x.co.uk",
+			VerificationTXT: "t"}, "cannot be proven"},
+		"host elsewhere": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.net",
+			VerificationTXT: "t"}, "not below"},
+		"no host": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationTXT: "t"}, "host"},
+		"no token": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.org"},
+			"verification_txt"},
+		"long token": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.org",
+			VerificationTXT: strings.Repeat("t", 5000)}, "verification_txt"},
+		"odd id": {apiclient.DiscoveryDomain{ID: "../x", Domain: "example.org", VerificationHost: "_x.example.org",
+			VerificationTXT: "t"}, "discovery_domain_id"},
+		"odd host": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "a b.example.org",
+			VerificationTXT: "t"}, "host"},
+		"long all": {apiclient.DiscoveryDomain{ID: long("i"), Domain: long("d"), VerificationHost: long("h"),
+			VerificationTXT: long("t")}, "discovery_domain_id"},
+		"long names": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: long("d"), VerificationHost: long("h"),
+			VerificationTXT: long("t")}, "domain"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -162,7 +173,8 @@ func TestSweepOfWhatCannotBeChecked(t *testing.T) {
 			w.sweep(sweep.Order{Organization: "org_1", Tick: 1})
 			w.scanned()
 			rows := w.read(run0).rows
-			if ids, reasons := w.read(run0).refused(t); len(rows) != 1 || len(ids) != 1 || !strings.Contains(reasons[0], tt.why) {
+			if ids, reasons := w.read(run0).refused(t); len(rows) != 1 || len(ids) != 1 ||
+				!strings.Contains(reasons[0], tt.why) {
 				t.Errorf("rows %.300s with %q, want one with %q", names(t, rows), reasons, tt.why)
 			}
 			if text := string(rows[0].Content); len(text) > 4096 || !strings.Contains(text, `"organization_id":"org_1"`) {
@@ -178,7 +190,8 @@ type onePage struct {
 	record apiclient.DiscoveryDomain
 }
 
-func (o onePage) DiscoveryDomainsPage(context.Context, string, string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+func (o onePage) DiscoveryDomainsPage(context.Context, string,
+	string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	return []apiclient.Listed[apiclient.DiscoveryDomain]{{Record: o.record}}, "", nil
 }
 
@@ -187,7 +200,8 @@ func TestLongestRows(t *testing.T) {
 	label := strings.Repeat("a", 63)
 	domain := strings.Join([]string{label, label, label[:20], "example.org"}, ".")
 	id := strings.Repeat("i", 128)
-	record := apiclient.DiscoveryDomain{ID: id, Domain: domain, VerificationHost: "_ss-verification." + domain, VerificationTXT: strings.Repeat("\x01", 4096)}
+	record := apiclient.DiscoveryDomain{ID: id, Domain: domain, VerificationHost: "_ss-verification." + domain,
+		VerificationTXT: strings.Repeat("\x01", 4096)}
 	for _, kind := range []string{"pending", "verified"} {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
@@ -199,7 +213,8 @@ func TestLongestRows(t *testing.T) {
 				w.sweep(sweep.Order{Organization: "org_1", Tick: 1})
 			}
 			w.scanned()
-			if rows := w.read(run0).rows; len(rows) != 1 || rows[0].Result.Outcome != "" || len(rows[0].Content) > ledger.MaxFoundRow {
+			if rows := w.read(run0).rows; len(rows) != 1 || rows[0].Result.Outcome != "" ||
+				len(rows[0].Content) > ledger.MaxFoundRow {
 				t.Errorf("%d rows: %+.300v", len(rows), rows)
 			}
 		})

@@ -91,7 +91,8 @@ func (f *fleet) checkRow(r *fleetRun, key fleetRow, row ledger.RowState, target 
 	r.outcomes[outcome]++
 	h := cmp.Or(f.histories[key], &rowHistory{})
 	bad := func(format string, args ...any) {
-		f.problem("run %s, row %d, about %s, is %s (%s %.200s): %s; begun %v, to wait %v, settled %v", r.id, key.row, target, row.Phase, outcome, row.Result.Detail,
+		f.problem("run %s, row %d, about %s, is %s (%s %.200s): %s; begun %v, to wait %v, settled %v", r.id, key.row, target,
+			row.Phase, outcome, row.Result.Detail,
 			fmt.Sprintf(format, args...), h.begun, h.plans, h.settles)
 	}
 	if row.Phase != ledger.PhaseSettled {
@@ -133,7 +134,8 @@ const hitFor = time.Minute
 // execution, and there are two more: the last one, and releases that were lost. The time in
 // which the row was not due, its run was paused or no worker was running does not count, nor
 // does a step back of Redis' clock. All requests of the tenant may have preceded the row's.
-func (f *fleet) checkWait(r *fleetRun, h *rowHistory, outcome ledger.Outcome, from time.Time, bad func(string, ...any)) {
+func (f *fleet) checkWait(r *fleetRun, h *rowHistory, outcome ledger.Outcome, from time.Time,
+	bad func(string, ...any)) {
 	if len(h.settles) == 0 || outcome == ledger.Cancelled {
 		return
 	}
@@ -160,7 +162,8 @@ func latest(a, b time.Time) time.Time {
 
 // checkTarget compares a row's result with the state of its target. It returns when the row
 // had its last effect, and when it could have it.
-func (f *fleet) checkTarget(r *fleetRun, result ledger.Result, target string, bad func(string, ...any)) (changed, from time.Time) {
+func (f *fleet) checkTarget(r *fleetRun, result ledger.Result, target string,
+	bad func(string, ...any)) (changed, from time.Time) {
 	tn := r.tenant
 	expect := func(is bool, changes []sent) {
 		for _, c := range changes {
@@ -216,7 +219,8 @@ func (f *fleet) checkTarget(r *fleetRun, result ledger.Result, target string, ba
 // token.
 func (f *fleet) checkVerified(tn *fleetTenant, d *fleetDomain, s sent) {
 	if d.proven.IsZero() || d.proven.After(s.at) || s.permit.Sub(d.proven) > time.Minute {
-		f.problem("tenant %s: domain %s was verified at %v, with a permit of %v; its last proof was at %v", tn.name, d.id, s.at, s.permit, d.proven)
+		f.problem("tenant %s: domain %s was verified at %v, with a permit of %v; its last proof was at %v", tn.name, d.id,
+			s.at, s.permit, d.proven)
 	}
 }
 
@@ -268,7 +272,9 @@ func (f *fleet) checkRate(tn *fleetTenant) {
 		}
 	}
 	for _, flawed := range f.redis.flawed {
-		pardons = append(pardons, pardon{flawed.from, (flawed.to.Sub(flawed.from) + time.Second).Seconds() * rate.PerSecond()})
+		pardons = append(pardons, pardon{
+			flawed.from, (flawed.to.Sub(flawed.from) + time.Second).Seconds() * rate.PerSecond(),
+		})
 	}
 	slices.SortFunc(pardons, func(a, b pardon) int { return a.at.Compare(b.at) })
 	level, at, most := 0.0, f.start, 0.0
@@ -284,6 +290,7 @@ func (f *fleet) checkRate(tn *fleetTenant) {
 	}
 	const rounding = .01
 	if most > float64(burst)+rounding {
-		f.problem("tenant %s: at %v, %.2f more requests had got a permit than %s gives, and the burst is %d", tn.name, when, most, rate, burst)
+		f.problem("tenant %s: at %v, %.2f more requests had got a permit than %s gives, and the burst is %d", tn.name,
+			when, most, rate, burst)
 	}
 }

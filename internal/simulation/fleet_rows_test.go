@@ -49,7 +49,8 @@ const (
 )
 
 func (f *fleet) newRun(tn *fleetTenant, name string, kind ledger.Kind) *fleetRun {
-	r := &fleetRun{id: ledger.RunID(string(tn.name) + "-" + name), tenant: tn, kind: kind, targets: map[string]bool{}, outcomes: map[ledger.Outcome]int{}}
+	r := &fleetRun{id: ledger.RunID(string(tn.name) + "-" + name), tenant: tn, kind: kind, targets: map[string]bool{},
+		outcomes: map[ledger.Outcome]int{}}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.runs[r.id] = r
@@ -109,7 +110,8 @@ func (f *fleet) produce(all *sync.WaitGroup, tn *fleetTenant, n int) {
 		share float64
 		ends  string // the operator's command for the run
 	}{
-		{"verify-a", handlers.Verify, .25, ""}, {"verify-b", handlers.Verify, .1, "pause"}, {"verify-c", handlers.Verify, .05, "cancel"},
+		{"verify-a", handlers.Verify, .25, ""}, {"verify-b", handlers.Verify, .1, "pause"},
+		{"verify-c", handlers.Verify, .05, "cancel"},
 		{"update-a", handlers.Update, .15, "pause"}, {"update-b", handlers.Update, .1, "cancel"},
 		{"remove-a", handlers.Remove, .15, ""}, {"remove-b", handlers.Remove, .05, "cancel"},
 		{"create-a", handlers.Create, .03, ""}, {"create-b", handlers.Create, .02, "cancel"},
@@ -130,7 +132,8 @@ func (f *fleet) produce(all *sync.WaitGroup, tn *fleetTenant, n int) {
 	}
 	var singles []*fleetRun
 	for i := range max(rows/20, 4) {
-		kind := []ledger.Kind{handlers.Verify, handlers.Update, handlers.Remove, handlers.Create, handlers.Remove, handlers.Remove}[i%6]
+		kind := []ledger.Kind{handlers.Verify, handlers.Update, handlers.Remove, handlers.Create,
+			handlers.Remove, handlers.Remove}[i%6]
 		r := f.newRun(tn, fmt.Sprintf("single-%d", i), kind)
 		r.single = true
 		f.addRow(r, org(i/3))
@@ -152,7 +155,8 @@ func (f *fleet) pending(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 	all.Go(func() {
 		f.sleep(f.upTo(time.Minute))
 		f.must(func(ctx context.Context) error {
-			_, _, err := f.intake().BeginPending(ctx, org, ledger.NewRun{ID: r.id, Tenant: tn.name, Description: ledger.Description{GiveUp: fleetGiveUp}})
+			_, _, err := f.intake().BeginPending(ctx, org, ledger.NewRun{ID: r.id, Tenant: tn.name,
+				Description: ledger.Description{GiveUp: fleetGiveUp}})
 			return err
 		})
 		r.from = now()
@@ -173,7 +177,8 @@ func (f *fleet) sweep(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 	}
 	all.Go(func() {
 		f.must(func(ctx context.Context) error {
-			_, _, err := f.intake().BeginSweep(ctx, ledger.NewRun{ID: r.id, Tenant: tn.name}, sweep.Order{Organization: org, Tick: f.start.Unix()})
+			_, _, err := f.intake().BeginSweep(ctx, ledger.NewRun{ID: r.id, Tenant: tn.name},
+				sweep.Order{Organization: org, Tick: f.start.Unix()})
 			return err
 		})
 		r.from = now()
@@ -200,7 +205,8 @@ const loses = 2100 * time.Millisecond
 // submit stages and commits a run, and stores lost parts of it again.
 func (f *fleet) submit(r *fleetRun) {
 	f.must(func(ctx context.Context) error {
-		run, _, err := f.ledger.Create(ctx, ledger.NewRun{ID: r.id, Tenant: r.tenant.name, Kind: r.kind, Description: ledger.Description{Format: "jsonl", GiveUp: fleetGiveUp}})
+		run, _, err := f.ledger.Create(ctx, ledger.NewRun{ID: r.id, Tenant: r.tenant.name, Kind: r.kind,
+			Description: ledger.Description{Format: "jsonl", GiveUp: fleetGiveUp}})
 		if err != nil {
 			return err
 		}
@@ -232,7 +238,8 @@ func (f *fleet) submitSingles(all []*fleetRun) {
 	p := producer.New(f.outside)
 	submit := func(r *fleetRun) {
 		f.must(func(ctx context.Context) error {
-			_, err := p.Submit(ctx, producer.Row{ID: string(r.id), Tenant: string(r.tenant.name), Kind: string(r.kind), Row: r.rows[0], GiveUp: fleetGiveUp})
+			_, err := p.Submit(ctx, producer.Row{ID: string(r.id), Tenant: string(r.tenant.name), Kind: string(r.kind),
+				Row: r.rows[0], GiveUp: fleetGiveUp})
 			return err
 		})
 	}

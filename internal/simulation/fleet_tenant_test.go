@@ -90,7 +90,8 @@ type fleetTemplate struct {
 
 func (f *fleet) newTenant(n int) *fleetTenant {
 	tn := &fleetTenant{
-		f: f, name: ledger.Tenant(fmt.Sprintf("t%03d", n)), domains: map[string]*fleetDomain{}, ofOrg: map[string][]*fleetDomain{},
+		f: f, name: ledger.Tenant(fmt.Sprintf("t%03d", n)), domains: map[string]*fleetDomain{},
+		ofOrg:  map[string][]*fleetDomain{},
 		byHost: map[string]*fleetDomain{}, clients: map[string]*fleetClient{}, byName: map[string][]*fleetTemplate{},
 		limit: pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: .2},
 	}
@@ -177,7 +178,8 @@ const (
 )
 
 var troubles = map[trouble]string{
-	unavailable: "503", tooMany: "429", lostBefore: "request lost", lostAfter: "answer lost", failedAfter: "500 after its effect", landsLate: "lands late",
+	unavailable: "503", tooMany: "429", lostBefore: "request lost", lostAfter: "answer lost",
+	failedAfter: "500 after its effect", landsLate: "lands late",
 }
 
 func (tn *fleetTenant) trouble() (t trouble) {
@@ -207,7 +209,8 @@ func (tn *fleetTenant) trouble() (t trouble) {
 
 // call sends a request to the tenant. It waits for its permit, and then for the answer. The
 // request is executed while the tenant is locked.
-func call[T any](ctx context.Context, a fleetAPI, operation, method string, request func(context.Context) error, effect func(sent) (T, error)) (answer T, err error) {
+func call[T any](ctx context.Context, a fleetAPI, operation, method string, request func(context.Context) error,
+	effect func(sent) (T, error)) (answer T, err error) {
 	var permit time.Time
 	if err := a.w.point(); err != nil {
 		return answer, err
@@ -219,9 +222,11 @@ func call[T any](ctx context.Context, a fleetAPI, operation, method string, requ
 		return answer, err
 	}
 	answered := func(code int) error {
-		return &apiclient.Error{Operation: operation, Method: method, Path: "/x", Status: code, Title: http.StatusText(code), RetryAfter: 2 * time.Second}
+		return &apiclient.Error{Operation: operation, Method: method, Path: "/x", Status: code, Title: http.StatusText(code),
+			RetryAfter: 2 * time.Second}
 	}
-	lost := &apiclient.TransportError{Operation: operation, Method: method, Path: "/x", Sent: true, Err: errors.New("connection reset by peer")}
+	lost := &apiclient.TransportError{Operation: operation, Method: method, Path: "/x", Sent: true,
+		Err: errors.New("connection reset by peer")}
 	tn, header := a.tn, http.Header{}
 	time.Sleep(tn.f.upTo(80 * time.Millisecond))
 	carryOut := func(header http.Header) (none T, err error) {
@@ -294,7 +299,8 @@ func (a fleetAPI) DiscoveryDomain(ctx context.Context, org, id string) (apiclien
 	})
 }
 
-func (a fleetAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
+func (a fleetAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string,
+	u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
 	return call(ctx, a, apiclient.OpUpdateDiscoveryDomain, http.MethodPatch, func(ctx context.Context) error {
 		_, err := a.client.UpdateDiscoveryDomain(ctx, org, id, u)
 		return err
@@ -339,10 +345,15 @@ func (a fleetAPI) CreateTemplate(ctx context.Context, r apiclient.TemplateReques
 	}, func(s sent) (apiclient.Template, error) {
 		// The name of a template is refused whose intent Redis may have forgotten, as the API
 		// refuses all names that are taken. No other is: the oracle is to see it twice.
-		if slices.ContainsFunc(a.tn.byName[r.Name], func(t *fleetTemplate) bool { return a.tn.f.redis.wasLost(t.created.permit) }) {
-			return apiclient.Template{}, &apiclient.Error{Operation: apiclient.OpCreateTemplate, Method: http.MethodPost, Path: "/x", Status: http.StatusConflict, Title: "Conflict"}
+		if slices.ContainsFunc(a.tn.byName[r.Name], func(t *fleetTemplate) bool {
+			return a.tn.f.redis.wasLost(t.created.permit)
+		}) {
+			return apiclient.Template{}, &apiclient.Error{Operation: apiclient.OpCreateTemplate, Method: http.MethodPost,
+				Path: "/x", Status: http.StatusConflict, Title: "Conflict"}
 		}
-		t := &fleetTemplate{apiclient.Template{ID: fmt.Sprintf("vct_%d", len(a.tn.templates)), TemplateRequest: r, CreatedAt: s.at}, s}
+		t := &fleetTemplate{
+			apiclient.Template{ID: fmt.Sprintf("vct_%d", len(a.tn.templates)), TemplateRequest: r, CreatedAt: s.at}, s,
+		}
 		a.tn.templates = append(a.tn.templates, t)
 		a.tn.byName[r.Name] = append(a.tn.byName[r.Name], t)
 		return t.Template, nil
@@ -394,18 +405,22 @@ func pageOf[R, T any](all []R, from string, record func(R) T) (page []apiclient.
 	return page, next
 }
 
-func (a fleetAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
+func (a fleetAPI) OrganizationsPage(ctx context.Context,
+	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
 	page, err = call(ctx, a, apiclient.OpListOrganizations, http.MethodGet, func(ctx context.Context) error {
 		_, _, err := a.client.OrganizationsPage(ctx, from)
 		return err
 	}, func(sent) (some []apiclient.Listed[apiclient.Organization], err error) {
-		some, next = pageOf(a.tn.orgs, from, func(id string) apiclient.Organization { return apiclient.Organization{ID: id, Name: id} })
+		some, next = pageOf(a.tn.orgs, from, func(id string) apiclient.Organization {
+			return apiclient.Organization{ID: id, Name: id}
+		})
 		return some, nil
 	})
 	return page, next, err
 }
 
-func (a fleetAPI) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
+func (a fleetAPI) DiscoveryDomainsPage(ctx context.Context,
+	org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
 	page, err = call(ctx, a, apiclient.OpListDiscoveryDomains, http.MethodGet, func(ctx context.Context) error {
 		_, _, err := a.client.DiscoveryDomainsPage(ctx, org, from)
 		return err
@@ -425,7 +440,8 @@ func (d fleetDNS) ask(host, token string, proves bool) (v dnscheck.Verdict, err 
 		return v, err
 	}
 	f := d.tn.f
-	v = dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonTimeout, Host: host, Basis: dnscheck.ByBoth, Quorum: 2, Resolvers: resolvers}
+	v = dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonTimeout, Host: host, Basis: dnscheck.ByBoth,
+		Quorum: 2, Resolvers: resolvers}
 	if f.roll() < .01 {
 		time.Sleep(8 * time.Second)
 		return v, d.w.point()

@@ -33,7 +33,8 @@ import (
 func TestFleet(t *testing.T) {
 	size := fleetSize{tenants: 2, workers: 3, rows: redistest.Amount(120, 300)}
 	if text := os.Getenv("ORGOPS_TEST_FLEET"); text != "" {
-		if _, err := fmt.Sscanf(text, "%dx%dx%d", &size.tenants, &size.workers, &size.rows); err != nil || size.tenants < 1 || size.workers < 1 {
+		if _, err := fmt.Sscanf(text, "%dx%dx%d", &size.tenants, &size.workers, &size.rows); err != nil || size.tenants < 1 ||
+			size.workers < 1 {
 			t.Fatalf("ORGOPS_TEST_FLEET: want TENANTSxWORKERSxROWS, such as 10x8x20000, got %q (%v)", text, err)
 		}
 	}
@@ -86,9 +87,11 @@ type fleet struct {
 // newFleet returns a fleet with its tenants and workers, without rows.
 func newFleet(t *testing.T, size fleetSize, seed uint64) *fleet {
 	f := &fleet{
-		fleetSize: size, t: t, redis: newFleetRedis(t), start: now(), done: make(chan struct{}), dice: rand.New(rand.NewPCG(seed, 7)),
-		faults: map[string]int{}, events: map[string]int{}, executing: map[string]*fleetWorker{}, serving: map[ledger.Tenant][]*fleetPart{},
-		runs: map[ledger.RunID]*fleetRun{}, histories: map[fleetRow]*rowHistory{},
+		fleetSize: size, t: t, redis: newFleetRedis(t), start: now(), done: make(chan struct{}),
+		dice:   rand.New(rand.NewPCG(seed, 7)),
+		faults: map[string]int{}, events: map[string]int{}, executing: map[string]*fleetWorker{},
+		serving: map[ledger.Tenant][]*fleetPart{},
+		runs:    map[ledger.RunID]*fleetRun{}, histories: map[fleetRow]*rowHistory{},
 	}
 	f.outside = f.redis.connect(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
 		if err := f.redis.run(run); err != nil {
@@ -326,7 +329,8 @@ func (f *fleet) report() string {
 	}
 	line("tenants, workers", "%d, %d (%d in all)", len(f.tenants), f.workers, len(f.all))
 	line("rows", "%d in %d runs: %v", total, len(f.runs), rows)
-	line("commands per row", "%.1f, of them %.1f scripts, by workers", float64(f.commands.Load())/float64(total), float64(f.scripts.Load())/float64(total))
+	line("commands per row", "%.1f, of them %.1f scripts, by workers", float64(f.commands.Load())/float64(total),
+		float64(f.scripts.Load())/float64(total))
 	line("requests per row", "%.2f, %d refused by the API's own bucket", float64(requests)/float64(total), refused)
 	line("virtual time", "%v", now().Sub(f.start).Round(time.Second))
 	for i, r := range f.longest() {
@@ -340,6 +344,8 @@ func (f *fleet) report() string {
 
 // longest returns the runs with the rows that waited longest.
 func (f *fleet) longest() []*fleetRun {
-	all := slices.SortedFunc(maps.Values(f.runs), func(a, b *fleetRun) int { return cmp.Compare(b.longest.total, a.longest.total) })
+	all := slices.SortedFunc(maps.Values(f.runs), func(a, b *fleetRun) int {
+		return cmp.Compare(b.longest.total, a.longest.total)
+	})
 	return all[:min(len(all), 5)]
 }

@@ -50,7 +50,8 @@ type watched struct {
 }
 
 // Begin records executions of rows. If its answer is lost, they may have begun.
-func (l watched) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (ledger.Begun, error) {
+func (l watched) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
+	rows ...ledger.Row) (ledger.Begun, error) {
 	begun, err := l.Ledger.Begin(ctx, seg, e, rows...)
 	if errors.Is(err, errKilled) { // before the command was sent
 		return begun, err
@@ -66,11 +67,14 @@ func (l watched) Begin(ctx context.Context, seg ledger.Segment, e ledger.Executi
 }
 
 func admitted(begun ledger.Begun, row ledger.Row) bool {
-	return slices.ContainsFunc(begun.Rows, func(r ledger.BegunRow) bool { return r.Row == row && r.Status == ledger.RowAdmitted })
+	return slices.ContainsFunc(begun.Rows, func(r ledger.BegunRow) bool {
+		return r.Row == row && r.Status == ledger.RowAdmitted
+	})
 }
 
 // End records results and waits. If its answer was lost they may have been written.
-func (l watched) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+func (l watched) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (ledger.Receipt, error) {
 	receipt, err := l.Ledger.End(ctx, seg, n, ends...)
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
@@ -205,7 +209,8 @@ func TestFleetRecords(t *testing.T) {
 	for err, want := range map[error]int{errKilled: 0, errLost: 1} {
 		f := &fleet{histories: map[fleetRow]*rowHistory{}}
 		seg := ledger.Segment{Run: "r"}
-		_, _ = watched{refusing{err: err}, f}.End(t.Context(), seg, "n", ledger.Ends(ledger.Result{Outcome: ledger.Done}, 3)...)
+		_, _ = watched{refusing{err: err}, f}.End(t.Context(), seg, "n",
+			ledger.Ends(ledger.Result{Outcome: ledger.Done}, 3)...)
 		if got := f.at(seg, 3).settles; len(got) != want || want == 1 && !got[0].doubt {
 			t.Errorf("%v: results %v, want %d in doubt", err, got, want)
 		}
@@ -216,10 +221,14 @@ func TestFleetRecords(t *testing.T) {
 func TestFleetWaits(t *testing.T) {
 	start := now()
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
-	f := &fleet{redis: &fleetRedis{lost: spans{{at(79), at(81)}}, steps: []step{{at(5), 9 * time.Second}, {at(60), -4 * time.Second}, {at(200), -time.Hour}}}}
+	f := &fleet{
+		redis: &fleetRedis{lost: spans{{at(79), at(81)}}, steps: []step{{at(5), 9 * time.Second}, {at(60), -4 * time.Second},
+			{at(200), -time.Hour}}},
+	}
 	r := &fleetRun{tenant: &fleetTenant{alone: spans{{at(39), at(42)}}}, paused: span{at(25), at(40)}}
 	h := &rowHistory{
-		plans: []plannedWait{{span{at(-5), at(2)}, engine.Transient}, {span{at(10), at(30)}, engine.NotYetFound}, {span{at(12), at(20)}, engine.Paced}},
+		plans: []plannedWait{{span{at(-5), at(2)}, engine.Transient}, {span{at(10), at(30)}, engine.NotYetFound},
+			{span{at(12), at(20)}, engine.Paced}},
 		// One that Redis has lost, one that may not have been written, and the one that was.
 		settles: []settle{{at(80), ledger.Done, false}, {at(90), ledger.Done, true}, {at(100), ledger.Done, false}},
 	}

@@ -146,7 +146,8 @@ func (f *fleet) newWorker(tenants []*fleetTenant) *fleetWorker {
 
 // run runs the parts once the session is registered.
 func (w *fleetWorker) run() {
-	registered, ended := engine.KeepSession(w.ctx, w.ledger, func() ledger.Session { return w.session }, slog.New(slog.DiscardHandler))
+	registered, ended := engine.KeepSession(w.ctx, w.ledger, func() ledger.Session { return w.session },
+		slog.New(slog.DiscardHandler))
 	select {
 	case <-registered:
 	case <-w.ctx.Done():
@@ -207,20 +208,24 @@ func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
 	p := &fleetPart{w: w, tn: tn, bell: make(chan struct{}, 1), places: make(chan struct{}, fleetPlaces)}
 	left, _ := tn.limit.Effective()
 	p.limiter = pace.New(pace.Config{
-		Redis: w.rdb, Tenant: string(tn.name), Limit: tn.limit, Stopping: w.stopping, Writes: apiclient.Writes, Repeats: apiclient.IsRepetition,
+		Redis: w.rdb, Tenant: string(tn.name), Limit: tn.limit, Stopping: w.stopping, Writes: apiclient.Writes,
+		Repeats: apiclient.IsRepetition,
 		Class: func(ctx context.Context) pace.Class {
 			return pace.ClassOf(handlers.Leading(ctx), handlers.Sweeping(ctx))
 		},
 		MaxWait: 20*time.Second + time.Duration(2/left.PerSecond()*float64(time.Second)),
 	})
-	states := &sweep.States{Tenant: string(tn.name), Store: sweep.NewStore(w.rdb, string(tn.name)), Notifier: fleetNotifier{w}}
+	states := &sweep.States{Tenant: string(tn.name), Store: sweep.NewStore(w.rdb, string(tn.name)),
+		Notifier: fleetNotifier{w}}
 	p.engine = engine.New(engine.Config{
-		Tenant: tn.name, Ledger: watched{w.ledger, w.f}, Session: w.session.ID, Handlers: p.handlers(states), Stopping: w.stopping, Block: p.limiter.Block,
+		Tenant: tn.name, Ledger: watched{w.ledger, w.f}, Session: w.session.ID, Handlers: p.handlers(states),
+		Stopping: w.stopping, Block: p.limiter.Block,
 	})
 	p.dispatcher = dispatch.New(p.dispatchConfig(states))
 	p.scanner = scan.New(scan.Config{
 		Tenant: tn.name, Ledger: w.ledger, API: p.api(), Active: p.dispatcher.Active, Block: p.limiter.Block,
-		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}, handlers.Recheck: scan.Swept{States: states.Store}},
+		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{},
+			handlers.Recheck: scan.Swept{States: states.Store}},
 	})
 	return p
 }
@@ -235,16 +240,19 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 	one := dispatch.Cost{First: 1, Check: 1, Ready: 1}
 	read, change := apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain
 	return dispatch.Config{
-		Tenant: name, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(name), Session: w.session.ID, Protocol: engine.Protocol, Places: fleetPlaces,
+		Tenant: name, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(name), Session: w.session.ID,
+		Protocol: engine.Protocol, Places: fleetPlaces,
 		Pace: p.limiter.State,
 		Rate: func() float64 {
 			left, _ := rate.Effective()
 			return left.PerSecond()
 		},
 		Kinds: map[ledger.Kind]dispatch.Kind{
-			handlers.Verify:  {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}}, Cost: dispatch.Cost{First: 2, Ready: 2}},
-			handlers.Update:  {Operations: dispatch.Always(change), Cost: one},
-			handlers.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one, Batch: tasks.MaxClients, Group: tasks.OrganizationOf},
+			handlers.Verify: {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}},
+				Cost: dispatch.Cost{First: 2, Ready: 2}},
+			handlers.Update: {Operations: dispatch.Always(change), Cost: one},
+			handlers.Remove: {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one,
+				Batch: tasks.MaxClients, Group: tasks.OrganizationOf},
 			handlers.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
 			handlers.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
 		},
@@ -252,7 +260,8 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 			if err := conclude(ctx, states, run); err != nil || run.Single {
 				return err
 			}
-			return fleetNotifier{w}.Notify(ctx, events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: events.RunFinished, Data: events.Data{Run: string(run.ID)}})
+			return fleetNotifier{w}.Notify(ctx, events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()),
+				Type: events.RunFinished, Data: events.Data{Run: string(run.ID)}})
 		},
 		Enqueued: func() { w.f.ring(name) },
 	}
@@ -261,7 +270,8 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
 	w, api, dns := p.w, p.api(), fleetDNS{p}
 	verify := handlers.VerifyConfig{
-		API: api, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout, Places: handlers.NewPlaces(fleetPlaces, fleetPlaces/2),
+		API: api, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout,
+		Places: handlers.NewPlaces(fleetPlaces, fleetPlaces/2),
 		Notify: handlers.NotifyStates(states),
 	}
 	submit := func(ctx context.Context, r handlers.OneRow) error {
@@ -271,11 +281,13 @@ func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handle
 		return err
 	}
 	return map[ledger.Kind]engine.Handler{
-		handlers.Verify:  handlers.NewVerify(verify),
-		handlers.Update:  handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: requestTimeout}),
-		handlers.Remove:  handlers.NewRemove(handlers.RemoveConfig{API: api, Limit: pace.NewClientLimit(w.rdb, string(p.tn.name))}),
-		handlers.Create:  handlers.NewCreate(handlers.CreateConfig{API: api, RequestTimeout: requestTimeout}),
-		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states, Operators: dns, Submit: submit}),
+		handlers.Verify: handlers.NewVerify(verify),
+		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: requestTimeout}),
+		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{API: api,
+			Limit: pace.NewClientLimit(w.rdb, string(p.tn.name))}),
+		handlers.Create: handlers.NewCreate(handlers.CreateConfig{API: api, RequestTimeout: requestTimeout}),
+		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states,
+			Operators: dns, Submit: submit}),
 	}
 }
 
@@ -355,7 +367,8 @@ func (p *fleetPart) takeTask(ctx context.Context) bool {
 		return false
 	}
 	pending, active, lease, tasks := keysOf(p.tn)
-	msg, err := dequeue.Run(ctx, p.w.rdb, []string{pending, active, lease}, tasks, time.Now().Add(30*time.Second).Unix()).Text()
+	msg, err := dequeue.Run(ctx, p.w.rdb, []string{pending, active, lease}, tasks,
+		time.Now().Add(30*time.Second).Unix()).Text()
 	if err != nil {
 		<-p.places
 		return false
@@ -408,7 +421,8 @@ func (f *fleet) recover(tn *fleetTenant) {
 		f.mu.Unlock()
 		if w == nil || w.isAway() {
 			f.count("task delivered again")
-			if err := putBack.Run(context.Background(), f.outside, []string{active, lease, pending}, tasks, id).Err(); err != nil {
+			if err := putBack.Run(context.Background(), f.outside, []string{active, lease, pending},
+				tasks, id).Err(); err != nil {
 				f.t.Error(err)
 			}
 		}

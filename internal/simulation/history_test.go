@@ -159,9 +159,12 @@ func newHistory(seed uint64, domains, days int, start time.Time) *history {
 
 // troubles sets those of sixty days.
 func (h *history) troubles() {
-	h.outages = spans{{h.day(5).Add(hours(1)), h.day(5).Add(hours(9))}, {h.day(14).Add(hours(13)), h.day(14).Add(hours(22))}}
-	h.refusals = spans{{h.day(17).Add(hours(12)), h.day(17).Add(hours(20))}, {h.day(53).Add(hours(2)), h.day(53).Add(hours(4))}}
-	h.lies = spans{{h.day(27).Add(hours(2)), h.day(27).Add(hours(6))}, {h.day(30).Add(hours(12)), h.day(30).Add(hours(23))}}
+	h.outages = spans{{h.day(5).Add(hours(1)), h.day(5).Add(hours(9))},
+		{h.day(14).Add(hours(13)), h.day(14).Add(hours(22))}}
+	h.refusals = spans{{h.day(17).Add(hours(12)), h.day(17).Add(hours(20))},
+		{h.day(53).Add(hours(2)), h.day(53).Add(hours(4))}}
+	h.lies = spans{{h.day(27).Add(hours(2)), h.day(27).Add(hours(6))},
+		{h.day(30).Add(hours(12)), h.day(30).Add(hours(23))}}
 	h.confirms = []time.Time{h.day(33).Add(hours(9)), h.day(50).Add(hours(9))}
 }
 
@@ -437,7 +440,9 @@ func (p *plotter) people() {
 		d.byHandAt(back, setStatus(true))
 		d.byHandAt(back, setFlag(true))
 	})
-	p.deal("its flag is turned by hand", 20, 2, func(d *place) { d.byHandAt(p.moment(1, 50), setFlag(p.dice.IntN(2) == 0)) })
+	p.deal("its flag is turned by hand", 20, 2, func(d *place) {
+		d.byHandAt(p.moment(1, 50), setFlag(p.dice.IntN(2) == 0))
+	})
 	p.deal("pending, and never verified by us", 40, 2, func(d *place) {
 		d.states[0].verified = false
 		if p.dice.IntN(2) == 0 {

@@ -381,7 +381,8 @@ func (s *simulation) holdEvents(p *place) {
 			back++
 		}
 	}
-	if notified[events.DomainLost] < took || notified[events.DomainAtRisk] < notified[events.DomainLost] || notified[events.DomainFound] < back {
+	if notified[events.DomainLost] < took || notified[events.DomainAtRisk] < notified[events.DomainLost] ||
+		notified[events.DomainFound] < back {
 		s.bad[p] = true
 		s.t.Errorf("%s (%s) was revoked %d times and restored %d times, and notified: %v", p.id, p.kind, took, back, notified)
 	}
@@ -410,7 +411,8 @@ func (s *simulation) settled() map[string]string {
 			last = p.hands[n-1].at
 		}
 		revoked := s.h.confirms[len(s.h.confirms)-1]
-		if s.latest(p, last).Before(revoked) && s.quiet(p, revoked, s.slack).Before(s.h.end) && !slices.Contains(fickle, p.kind) {
+		if s.latest(p, last).Before(revoked) && s.quiet(p, revoked, s.slack).Before(s.h.end) &&
+			!slices.Contains(fickle, p.kind) {
 			all[p.id] = p.at(s.h.end).String()
 		}
 	}

@@ -336,7 +336,8 @@ func (s *simulation) revoke(most int64, operators ...string) {
 		if c.Unfit != "" {
 			break
 		}
-		row, err := json.Marshal(sweep.RevokeRow{OrganizationID: c.OrganizationID, DiscoveryDomainID: c.ID, Set: s.set, Max: most})
+		row, err := json.Marshal(sweep.RevokeRow{OrganizationID: c.OrganizationID,
+			DiscoveryDomainID: c.ID, Set: s.set, Max: most})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -372,6 +373,7 @@ func (s *simulation) swept() bool {
 
 // String returns the counts.
 func (c counts) String() string {
-	return fmt.Sprintf("%d steps, %d executions, %d kills, %d frozen, %d ticks, %d skipped, %d revocations submitted, %d submissions refused",
+	return fmt.Sprintf(
+		"%d steps, %d executions, %d kills, %d frozen, %d ticks, %d skipped, %d revocations submitted, %d submissions refused",
 		c.steps, c.executions, c.killed, c.frozen, c.ticks, c.skipped, c.submitted, c.refused)
 }

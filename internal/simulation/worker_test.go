@@ -75,13 +75,16 @@ func (s *simulation) connect(w *worker) *redis.Client {
 }
 
 func (s *simulation) newWorker() *worker {
-	w := &worker{s: s, session: ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol, Tenants: []ledger.Tenant{tenant}}}
+	w := &worker{s: s, session: ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol,
+		Tenants: []ledger.Tenant{tenant}}}
 	w.rdb = s.connect(w)
 	w.ledger, w.inspector = ledger.New(w.rdb), asynq.NewInspectorFromRedisClient(w.rdb)
 	states := &sweep.States{Tenant: string(tenant), Store: sweep.NewStore(w.rdb, string(tenant)), Notifier: w}
-	w.engine = engine.New(engine.Config{Tenant: tenant, Ledger: timed{w.ledger, s}, Session: w.session.ID, Handlers: w.handlers(states)})
+	w.engine = engine.New(engine.Config{Tenant: tenant, Ledger: timed{w.ledger, s}, Session: w.session.ID,
+		Handlers: w.handlers(states)})
 	w.dispatcher = dispatch.New(dispatch.Config{
-		Tenant: tenant, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(tenant), Session: w.session.ID, Protocol: engine.Protocol, Places: 50,
+		Tenant: tenant, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(tenant), Session: w.session.ID,
+		Protocol: engine.Protocol, Places: 50,
 		Kinds: map[ledger.Kind]dispatch.Kind{handlers.Verify: {}, handlers.Recheck: {}, handlers.Revoke: {}},
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return conclude(ctx, states, run)
@@ -89,7 +92,8 @@ func (s *simulation) newWorker() *worker {
 	})
 	w.scanner = scan.New(scan.Config{
 		Tenant: tenant, Ledger: timedScan{w.ledger, s}, API: killedAPI{w}, Active: w.dispatcher.Active,
-		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}, handlers.Recheck: scan.Swept{States: states.Store}},
+		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{},
+			handlers.Recheck: scan.Swept{States: states.Store}},
 	})
 	w.scheduler = w.newScheduler()
 	return w
@@ -113,7 +117,8 @@ func (w *worker) newScheduler() *schedule.Scheduler {
 		w.s.t.Fatal(err)
 	}
 	return &schedule.Scheduler{
-		Intake: intake.New(w.rdb, runs.New(w.rdb)), Store: sweep.NewStore(w.rdb, string(tenant)), Tenant: string(tenant), Cron: cron,
+		Intake: intake.New(w.rdb, runs.New(w.rdb)), Store: sweep.NewStore(w.rdb, string(tenant)),
+		Tenant: string(tenant), Cron: cron,
 		Logger: slog.New(slog.DiscardHandler), Ticked: w.ticked,
 	}
 }
@@ -137,9 +142,11 @@ func (w *worker) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
 		return err
 	}
 	return map[ledger.Kind]engine.Handler{
-		handlers.Verify:  handlers.NewVerify(verify),
-		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: verify, Tenant: tenant, States: states, Rules: w.s.rules, Operators: killedDNS{w}, Submit: submit}),
-		handlers.Revoke:  handlers.NewRevoke(handlers.RevokeConfig{API: killedAPI{w}, DNS: killedDNS{w}, States: states, Rules: w.s.rules, RequestTimeout: requestTimeout}),
+		handlers.Verify: handlers.NewVerify(verify),
+		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: verify, Tenant: tenant, States: states,
+			Rules: w.s.rules, Operators: killedDNS{w}, Submit: submit}),
+		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{API: killedAPI{w}, DNS: killedDNS{w}, States: states,
+			Rules: w.s.rules, RequestTimeout: requestTimeout}),
 	}
 }
 
@@ -380,7 +387,8 @@ func (a killedAPI) DiscoveryDomain(ctx context.Context, org, id string) (d apicl
 	return d, err
 }
 
-func (a killedAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string, u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
+func (a killedAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string,
+	u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
 	err = around(a.w, func() error {
 		d, err = a.w.s.api.UpdateDiscoveryDomain(ctx, org, id, u)
 		return err
@@ -388,7 +396,8 @@ func (a killedAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string, u 
 	return d, err
 }
 
-func (a killedAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
+func (a killedAPI) OrganizationsPage(ctx context.Context,
+	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
 	err = around(a.w, func() error {
 		page, next, err = a.w.s.api.OrganizationsPage(ctx, from)
 		return err
@@ -396,7 +405,8 @@ func (a killedAPI) OrganizationsPage(ctx context.Context, from string) (page []a
 	return page, next, err
 }
 
-func (a killedAPI) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
+func (a killedAPI) DiscoveryDomainsPage(ctx context.Context,
+	org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
 	err = around(a.w, func() error {
 		page, next, err = a.w.s.api.DiscoveryDomainsPage(ctx, org, from)
 		return err
@@ -410,7 +420,8 @@ type timed struct {
 	s *simulation
 }
 
-func (l timed) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+func (l timed) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (ledger.Receipt, error) {
 	for _, end := range ends {
 		switch e := end.Ending.(type) {
 		case ledger.Waiting:

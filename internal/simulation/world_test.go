@@ -100,7 +100,8 @@ func (d *simulatedDNS) polled(p *place, token string) (present, absent int) {
 	return present, absent
 }
 
-func (d *simulatedDNS) ask(ctx context.Context, host string, rule func(*place) (saw, dnscheck.Basis)) (dnscheck.Verdict, error) {
+func (d *simulatedDNS) ask(ctx context.Context, host string,
+	rule func(*place) (saw, dnscheck.Basis)) (dnscheck.Verdict, error) {
 	if err := ctx.Err(); err != nil {
 		return dnscheck.Verdict{}, err
 	}
@@ -112,7 +113,8 @@ func (d *simulatedDNS) ask(ctx context.Context, host string, rule func(*place) (
 		return dnscheck.Verdict{}, fmt.Errorf("a check of %q, which is no host of the history", host)
 	}
 	found, basis := rule(p)
-	v := dnscheck.Verdict{State: found.state, Reason: found.reason, Host: host, Basis: basis, Quorum: 2, Resolvers: resolvers}
+	v := dnscheck.Verdict{State: found.state, Reason: found.reason, Host: host, Basis: basis,
+		Quorum: 2, Resolvers: resolvers}
 	if found.state != dnscheck.Unknown {
 		v.Operator = p.operator
 	}
@@ -222,7 +224,9 @@ func newAsking(t *testing.T, gate apiclient.Gate) *apiclient.Client {
 	t.Helper()
 	client, err := apiclient.New(apiclient.Config{
 		BaseURL: "https://tenant.example/api/v2", Gate: gate, Tokens: apiclient.StaticToken(apiclient.NewSecret("token")),
-		Network: apiclient.Network{Proxy: func(*url.URL) (*url.URL, error) { return nil, errors.New("a simulation has no network") }},
+		Network: apiclient.Network{Proxy: func(*url.URL) (*url.URL, error) {
+			return nil, errors.New("a simulation has no network")
+		}},
 		Trace: func(ctx context.Context, _, _ string) (context.Context, func(int)) {
 			if sent, ok := ctx.Value(sentKey{}).(*bool); ok {
 				*sent = true
@@ -260,7 +264,8 @@ const oldest = 5 * time.Minute
 // trouble returns the error of a request, before or after it has had its effect.
 func (a *simulatedAPI) trouble(operation, method string, p *place) (before, after error) {
 	answer := func(status int) error {
-		return &apiclient.Error{Operation: operation, Method: method, Path: "/x", Status: status, Title: http.StatusText(status), RetryAfter: 2 * time.Second}
+		return &apiclient.Error{Operation: operation, Method: method, Path: "/x", Status: status,
+			Title: http.StatusText(status), RetryAfter: 2 * time.Second}
 	}
 	a.requests[operation]++
 	if a.h.refusals.holds(a.now()) {
@@ -270,7 +275,8 @@ func (a *simulatedAPI) trouble(operation, method string, p *place) (before, afte
 	if method == http.MethodPatch {
 		rate = .15
 	}
-	lost := &apiclient.TransportError{Operation: operation, Method: method, Path: "/x", Sent: true, Err: errors.New("connection reset by peer")}
+	lost := &apiclient.TransportError{Operation: operation, Method: method, Path: "/x", Sent: true,
+		Err: errors.New("connection reset by peer")}
 	switch x := p.throw(a.seed) / rate; {
 	case x < .2:
 		return answer(http.StatusServiceUnavailable), nil
@@ -310,7 +316,8 @@ func (a *simulatedAPI) record(p *place, s state) apiclient.DiscoveryDomain {
 }
 
 func notFound(operation, method string) error {
-	return &apiclient.Error{Operation: operation, Method: method, Path: "/x", Status: http.StatusNotFound, Title: "Not Found", Message: "No organization domain found by that id"}
+	return &apiclient.Error{Operation: operation, Method: method, Path: "/x", Status: http.StatusNotFound,
+		Title: "Not Found", Message: "No organization domain found by that id"}
 }
 
 // DiscoveryDomain implements [handlers.Domains].
@@ -339,7 +346,8 @@ func (a *simulatedAPI) DiscoveryDomain(ctx context.Context, org, id string) (d a
 
 // UpdateDiscoveryDomain implements [handlers.Domains]. An omitted flag becomes true, the default
 // of the specification.
-func (a *simulatedAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string, u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
+func (a *simulatedAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string,
+	u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
 	err = sending(ctx, func(ctx context.Context) (err error) {
 		_, err = a.client.UpdateDiscoveryDomain(ctx, org, id, u)
 		return err
@@ -381,7 +389,8 @@ func (s state) patched(now time.Time, u apiclient.DiscoveryDomainUpdate) state {
 }
 
 // OrganizationsPage implements [scan.API].
-func (a *simulatedAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
+func (a *simulatedAPI) OrganizationsPage(ctx context.Context,
+	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
 	const most = 100
 	err = sending(ctx, func(ctx context.Context) (err error) {
 		_, _, err = a.client.OrganizationsPage(ctx, "")
@@ -409,7 +418,8 @@ func (a *simulatedAPI) OrganizationsPage(ctx context.Context, from string) (page
 }
 
 // DiscoveryDomainsPage implements [scan.API].
-func (a *simulatedAPI) DiscoveryDomainsPage(ctx context.Context, org, _ string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
+func (a *simulatedAPI) DiscoveryDomainsPage(ctx context.Context,
+	org, _ string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
 	err = sending(ctx, func(ctx context.Context) (err error) {
 		_, _, err = a.client.DiscoveryDomainsPage(ctx, org, "")
 		return err

@@ -87,7 +87,8 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 		return cli.Fixed(fmt.Errorf("run %s has not ended, and its open rows may still succeed", run),
 			"follow it to its end (enqueue runs follow %s), or end it (enqueue runs cancel %s)", run, run)
 	case errors.Is(err, intake.ErrCancelled):
-		return cli.Fixed(fmt.Errorf("run %s was cancelled", child), "retry these rows under another id, if they are still wanted")
+		return cli.Fixed(fmt.Errorf("run %s was cancelled", child),
+			"retry these rows under another id, if they are still wanted")
 	case child == "":
 		return err
 	case errors.Is(err, context.Canceled):
@@ -99,7 +100,8 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 // SweepNow starts a sweep of the tenant, or of one organization if it is named, and of
 // pending domains too if pending or the tenant's settings say so. announced is false if no
 // worker has served the tenant on this Redis.
-func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, r ledger.NewRun, organization string, pending bool) (run ledger.Run, created, announced bool, err error) {
+func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, r ledger.NewRun, organization string,
+	pending bool) (run ledger.Run, created, announced bool, err error) {
 	name := string(r.Tenant)
 	settings, announced, err := tenant.ReadAnnounced(ctx, rdb, name)
 	if err != nil {

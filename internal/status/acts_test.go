@@ -19,7 +19,8 @@ func TestActs(t *testing.T) {
 		}
 	}
 	acts, err := status.Acts(t.Context(), rdb, "run a", time.Time{})
-	if err != nil || len(acts) != 50 || acts[0].What != "pause 59" || acts[49].What != "pause 10" || acts[0].By != "ada" || acts[0].At.IsZero() {
+	if err != nil || len(acts) != 50 || acts[0].What != "pause 59" || acts[49].What != "pause 10" || acts[0].By != "ada" ||
+		acts[0].At.IsZero() {
 		t.Fatalf("acts %v, %v; want the last 50", acts, err)
 	}
 	for _, other := range []string{"run b", "tenant a"} {

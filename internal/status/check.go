@@ -49,7 +49,8 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 	found.Findings = &Findings{Evidence: handlers.Evidence{Evidence: verdict.Evidence()}}
 	found.At = time.Now().UTC().Truncate(time.Second)
 	if name, target, out := verdict.AliasOut(); out && verdict.State == dnscheck.Present {
-		warning := fmt.Sprintf("the alias %s leads out of the domain, to %s: the owner of that name can prove the domain; --refuse-aliases refuses that", Shown(name), Shown(target))
+		warning := fmt.Sprintf(
+			"the alias %s leads out of the domain, to %s: the owner of that name can prove the domain; --refuse-aliases refuses that", Shown(name), Shown(target))
 		found.Note = joined(found.Note, warning)
 	}
 	found.Diagnosis, err = checker.Diagnose(ctx, record.Host, record.Domain, record.TXT, verdict)

@@ -72,11 +72,13 @@ func TestStopped(t *testing.T) {
 			t.Errorf("state %q, want %q", have, want)
 		}
 		row := status.OpenRow(r, runs.OpenRow{Reason: "transient: 503", Next: later})
-		if stopped := status.Stopped(r); stopped == "" && row.Reason != "transient: 503" || stopped != "" && (row.Reason != stopped+"; before: transient: 503" || !row.NextCheck.IsZero()) {
+		if stopped := status.Stopped(r); stopped == "" && row.Reason != "transient: 503" ||
+			stopped != "" && (row.Reason != stopped+"; before: transient: 503" || !row.NextCheck.IsZero()) {
 			t.Errorf("a row of a run that is %s: %+v", want, row)
 		}
 	}
-	if lost := status.LostRows(ledger.Run{ID: "new", Control: ledger.Control{Incomplete: true}}); !strings.Contains(lost, "--run new") {
+	if lost := status.LostRows(ledger.Run{ID: "new", Control: ledger.Control{Incomplete: true}}); !strings.Contains(lost,
+		"--run new") {
 		t.Errorf("an incomplete run: %q", lost)
 	}
 }

@@ -28,7 +28,8 @@ type RunDetails struct {
 
 // DetailsOf reads the details of a run, apart from its rows and obstacles. sample is the number of
 // notes to read to count why rows wait.
-func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, r ledger.Run, sample int) (d RunDetails, err error) {
+func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, r ledger.Run,
+	sample int) (d RunDetails, err error) {
 	d.Run = RunOf(r)
 	for _, id := range r.Children {
 		child, err := l.Get(ctx, id)

@@ -49,7 +49,8 @@ type DomainRow struct {
 }
 
 // DomainOf reads the domain from Redis, with at most so many of its rows.
-func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, name DomainName, rows int) (Domain, error) {
+func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, name DomainName,
+	rows int) (Domain, error) {
 	found := Domain{DomainName: name}
 	for row, err := range intake.DomainRows(ctx, l, name.Tenant, name.ID) {
 		switch {

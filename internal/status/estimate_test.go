@@ -78,7 +78,8 @@ func (f *followed) run(id, kind string, rows int, columns, row string) {
 		stored = append(stored, string(text))
 	}
 	runstest.Submit(f.t, f.ledger, ledger.NewRun{
-		ID: ledger.RunID(id), Kind: ledger.Kind(kind), Description: ledger.Description{Format: "csv", Columns: strings.Split(columns, ","), GiveUp: 50 * time.Hour},
+		ID: ledger.RunID(id), Kind: ledger.Kind(kind), Description: ledger.Description{Format: "csv",
+			Columns: strings.Split(columns, ","), GiveUp: 50 * time.Hour},
 	}, stored...)
 	f.ids = append(f.ids, id)
 }
@@ -131,14 +132,16 @@ func TestLeft(t *testing.T) {
 			f.note("not_yet: There is no TXT record at x.example.", 10)
 			f.note("transient: no answer", 10)
 		}, "4.0 rows/s, about 5s left"},
-		{"all of it waits for another attempt", announced, func(f *followed) { f.note("transient: no answer", 40) }, "4.0 rows/s"},
+		{"all of it waits for another attempt", announced,
+			func(f *followed) { f.note("transient: no answer", 40) }, "4.0 rows/s"},
 		{"it is paused", announced, func(f *followed) {
 			if err := f.ledger.Core().Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "4.0 rows/s"},
 		{"its tenant is blocked", announced, func(f *followed) {
-			if err := pace.New(pace.Config{Redis: redistest.New(f.t), Tenant: "default"}).Block(f.t.Context(), pace.All, "401"); err != nil {
+			if err := pace.New(pace.Config{Redis: redistest.New(f.t), Tenant: "default"}).Block(f.t.Context(),
+				pace.All, "401"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "4.0 rows/s"},
@@ -248,24 +251,29 @@ func TestHeld(t *testing.T) {
 		want     string
 	}{
 		{"nothing", announced, func(*followed, *pace.Limiter) {}, ""},
-		{"no worker", tenants.Announced{}, func(*followed, *pace.Limiter) {}, "no worker for tenant default has been seen on this Redis"},
-		{"DNS", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) }, "12 wait for DNS, until UNTIL at most"},
+		{"no worker", tenants.Announced{}, func(*followed, *pace.Limiter) {},
+			"no worker for tenant default has been seen on this Redis"},
+		{"DNS", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) },
+			"12 wait for DNS, until UNTIL at most"},
 		{"another attempt", announced, func(f *followed, _ *pace.Limiter) {
 			f.note("transient: get_discovery_domain: GET /organizations/org_1/x: 404 Not Found: No domain found by that id", 11)
 			f.note("transient: no answer", 5)
 		}, "16 wait for another attempt: get_discovery_domain: GET …: 404 Not Found: No domain found by that id"},
-		{"DNS, a row", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 1) }, "1 waits for DNS, until UNTIL at most"},
+		{"DNS, a row", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 1) },
+			"1 waits for DNS, until UNTIL at most"},
 		{"a block", announced, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden"); err != nil {
 				f.t.Fatal(err)
 			}
-		}, "the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds"},
+		},
+			"the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds"},
 		{"all is blocked", announced, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), pace.All, "401"); err != nil {
 				f.t.Fatal(err)
 			}
 			f.note("not_yet: there is none", 2)
-		}, "every operation is blocked: 401; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
+		},
+			"every operation is blocked: 401; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", announced, func(f *followed, _ *pace.Limiter) {
 			if err := f.ledger.Core().Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
@@ -294,9 +302,11 @@ func TestHeld(t *testing.T) {
 func TestObstacleOfAPause(t *testing.T) {
 	f := follow(t, announced)
 	f.verify("a", 80)
-	budget := pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 1}})
+	budget := pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default",
+		Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 1}})
 	budget.Answered(t.Context(), "get_discovery_domain", http.StatusTooManyRequests, http.Header{"Retry-After": {"600"}})
-	if got := f.see(time.Now())[0].Waits(); !strings.HasPrefix(got, "the API has asked this tenant to pause (429) until ") {
+	if got := f.see(time.Now())[0].Waits(); !strings.HasPrefix(got,
+		"the API has asked this tenant to pause (429) until ") {
 		t.Errorf("%q", got)
 	}
 }

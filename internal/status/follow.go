@@ -28,7 +28,8 @@ const (
 
 // Follow shows progress, time left and obstacles of the runs until all have ended, or ctx is
 // done: live bars on a terminal, else a line every five seconds.
-func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer, terminal bool) ([]ledger.Run, error) {
+func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer,
+	terminal bool) ([]ledger.Run, error) {
 	l := runs.New(rdb)
 	estimator := NewEstimator(rdb)
 	show := follower(&lines{out: out, ended: map[ledger.RunID]bool{}})
@@ -97,7 +98,8 @@ func (l *lines) show(all []ledger.Run, ahead []Estimate) {
 			continue
 		}
 		l.ended[r.ID] = r.Ended()
-		fmt.Fprintln(l.out, joined(fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled(), Total(r), Counts(r)), ahead[i].Figures(), ahead[i].Waits()))
+		fmt.Fprintln(l.out, joined(fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled(), Total(r), Counts(r)),
+			ahead[i].Figures(), ahead[i].Waits()))
 	}
 }
 
@@ -118,7 +120,8 @@ type bar struct {
 type barText struct{ right, below string }
 
 func newBars(ctx context.Context, out io.Writer) *bars {
-	return &bars{progress: mpb.NewWithContext(ctx, mpb.WithOutput(out), mpb.WithWidth(40), mpb.WithRefreshRate(barEvery)), bars: map[ledger.RunID]*bar{}}
+	return &bars{progress: mpb.NewWithContext(ctx, mpb.WithOutput(out), mpb.WithWidth(40), mpb.WithRefreshRate(barEvery)),
+		bars: map[ledger.RunID]*bar{}}
 }
 
 func (b *bars) show(all []ledger.Run, ahead []Estimate) {
@@ -140,7 +143,8 @@ func (b *bars) add(r ledger.Run) *bar {
 	one := &bar{}
 	one.text.Store(&barText{})
 	one.Bar = b.progress.AddBar(r.Total(),
-		mpb.PrependDecorators(decor.Name(string(r.Kind), decor.WCSyncSpaceR), decor.CountersNoUnit("%d/%d", decor.WCSyncSpace)),
+		mpb.PrependDecorators(decor.Name(string(r.Kind), decor.WCSyncSpaceR),
+			decor.CountersNoUnit("%d/%d", decor.WCSyncSpace)),
 		mpb.AppendDecorators(decor.Percentage(decor.WCSyncSpace), decor.Any(func(decor.Statistics) string {
 			return "  " + one.text.Load().right
 		})),

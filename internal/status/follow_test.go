@@ -43,7 +43,8 @@ func TestFollowDuringARestart(t *testing.T) {
 	if err != nil || len(all) != 1 || !all[0].Ended() || trouble.left != 0 {
 		t.Errorf("got %v, %v with %d failures to come; want the run ended", all, err, trouble.left)
 	}
-	if _, err := status.Follow(t.Context(), rdb, []string{"never-was"}, io.Discard, false); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := status.Follow(t.Context(), rdb, []string{"never-was"}, io.Discard,
+		false); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("a run that there is not: %v", err)
 	}
 }

@@ -53,7 +53,8 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 	}
 	if queue != "" {
 		all = append(all, Obstacle{
-			Kind: QueuePaused, What: "the queue " + queue + " is paused: no row is released", Fix: "resume it on the page Queues",
+			Kind: QueuePaused, What: "the queue " + queue + " is paused: no row is released",
+			Fix: "resume it on the page Queues",
 		})
 	}
 	if !budget.PausedUntil.IsZero() {

@@ -66,7 +66,8 @@ func (row Row) Waits() string { return cmp.Or(row.Reason, "waiting for a worker"
 
 // OpenPage returns at most that many open rows, from row first on. If there may be more, next is
 // the row to continue from; else it is 0.
-func OpenPage(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int64, most int) (page []Row, next int64, err error) {
+func OpenPage(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int64,
+	most int) (page []Row, next int64, err error) {
 	for row, err := range OpenFrom(ctx, ledger, r, first) {
 		if err != nil {
 			return nil, 0, err
@@ -152,7 +153,8 @@ func FailedPage(ctx context.Context, l *runs.Ledger, r ledger.Run, w FailedQuery
 // WriteFailedByReason writes why rows of the run failed: each reason once, the most frequent
 // first, with the rows that failed for it. It reads no more than most rows. about returns
 // more about a row, or "".
-func WriteFailedByReason(ctx context.Context, out io.Writer, l *runs.Ledger, r ledger.Run, most int, about func(Row) string) error {
+func WriteFailedByReason(ctx context.Context, out io.Writer, l *runs.Ledger, r ledger.Run, most int,
+	about func(Row) string) error {
 	failed, err := FirstFailed(ctx, l, r, most)
 	if err != nil || len(failed) == 0 {
 		return err
@@ -195,7 +197,8 @@ func WriteFailedByReason(ctx context.Context, out io.Writer, l *runs.Ledger, r l
 // verification host.
 func (row Row) plainReason() string {
 	return mask(row.Text(), ".:,", func(word string) bool {
-		return row.Organization != "" && strings.Contains(word, row.Organization) || row.Domain != "" && strings.Contains(word, row.Domain)
+		return row.Organization != "" && strings.Contains(word, row.Organization) ||
+			row.Domain != "" && strings.Contains(word, row.Domain)
 	})
 }
 

@@ -19,19 +19,25 @@ func TestScanState(t *testing.T) {
 	}{
 		{name: "goes on", told: `{"organizations_read":7}`, want: "organizations read: 7; continues"},
 		{name: "through", told: `{"organizations_read":7,"ended":true}`, want: "organizations read: 7"},
-		{name: "gone", told: `{"organizations_read":7,"organizations_gone":2,"ended":true}`, want: "organizations read: 7; gone since they were listed: 2"},
-		{name: "cancelled", run: ledger.Run{CancelledAt: at}, told: `{"organizations_read":7}`, want: "organizations read: 7; stopped by the cancel"},
+		{name: "gone", told: `{"organizations_read":7,"organizations_gone":2,"ended":true}`,
+			want: "organizations read: 7; gone since they were listed: 2"},
+		{name: "cancelled", run: ledger.Run{CancelledAt: at}, told: `{"organizations_read":7}`,
+			want: "organizations read: 7; stopped by the cancel"},
 		{
-			name: "waits", run: ledger.Run{Scan: &ledger.Scan{Note: "blocked: 403", NextAt: at}}, told: `{"organizations_read":7}`,
+			name: "waits", run: ledger.Run{Scan: &ledger.Scan{Note: "blocked: 403", NextAt: at}},
+			told: `{"organizations_read":7}`,
 			want: "organizations read: 7; waits: blocked: 403 (next try 2031-02-03T04:05:06Z)",
 		},
 		{
-			name: "missed", told: `{"organizations_read":7,"organizations_missed":2,"why":"organization o: 500\u001b","ended":true}`,
-			want: `organizations read: 7; organizations not read: 2 (organization o: 500\x1b)`, out: `organizations not read: 2 (organization o: 500\x1b)`,
+			name: "missed",
+			told: `{"organizations_read":7,"organizations_missed":2,"why":"organization o: 500\u001b","ended":true}`,
+			want: `organizations read: 7; organizations not read: 2 (organization o: 500\x1b)`,
+			out:  `organizations not read: 2 (organization o: 500\x1b)`,
 		},
 		{
 			name: "early", told: `{"organizations_read":7,"organizations_missed":1,"why":"o","ended_early":"503","ended":true}`,
-			want: "organizations read: 7; ended early: 503; organizations not read: 1 (o)", out: "ended early: 503; organizations not read: 1 (o)",
+			want: "organizations read: 7; ended early: 503; organizations not read: 1 (o)",
+			out:  "ended early: 503; organizations not read: 1 (o)",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

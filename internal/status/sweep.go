@@ -36,7 +36,8 @@ func (s Sweep) String() string {
 
 // RulesText describes when a domain is lost, and what is never revoked.
 func RulesText(r sweep.Rules) string {
-	text := fmt.Sprintf("a domain is lost once %d sweeps have found its record gone over %s", r.AbsentChecks, Span(r.Grace))
+	text := fmt.Sprintf("a domain is lost once %d sweeps have found its record gone over %s",
+		r.AbsentChecks, Span(r.Grace))
 	if len(r.Protect) > 0 {
 		text += "; never revoked: " + strings.Join(r.Protect, ", ")
 	}

@@ -68,7 +68,8 @@ type HistoryEntry struct {
 
 // SweptDomainOf reads the state of the tenant's domain with that id; ok is false if none is
 // stored.
-func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, name, id string) (d SweptDomain, ok bool, err error) {
+func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient,
+	name, id string) (d SweptDomain, ok bool, err error) {
 	value, err := sweep.NewStore(rdb, name).Domain(ctx, id)
 	if err != nil || value == nil {
 		return SweptDomain{}, false, err
@@ -86,7 +87,8 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, name, id stri
 		return SweptDomain{}, false, err
 	}
 	d = SweptDomain{
-		Tenant: name, ID: id, Organization: s.OrganizationID, Domain: s.Domain, Sweeps: s.Sweeps, State: s.State, Reason: s.Reason,
+		Tenant: name, ID: id, Organization: s.OrganizationID, Domain: s.Domain, Sweeps: s.Sweeps,
+		State: s.State, Reason: s.Reason,
 		Sentence: s.Sentence, Values: s.Values, At: s.At, FirstPresent: s.FirstPresent, LastPresent: s.LastPresent,
 		Absence: (*Absence)(s.Absence), Revoked: (*Revocation)(s.Revoked),
 	}
@@ -147,19 +149,23 @@ func (d SweptDomain) Facts() []Fact {
 	}
 	absent := ""
 	if a := d.Absence; a != nil {
-		absent = fmt.Sprintf("since %s, last confirmed at %s, by %s", Stamp(a.Since), Stamp(a.Last), count(int64(a.Checks), "sweep"))
+		absent = fmt.Sprintf("since %s, last confirmed at %s, by %s", Stamp(a.Since), Stamp(a.Last),
+			count(int64(a.Checks), "sweep"))
 		if a.Operator != "" {
 			absent += "; name servers of " + Shown(a.Operator)
 		}
 	}
 	revoked := ""
 	if r := d.Revoked; r != nil && r.DoneAt.IsZero() {
-		revoked = fmt.Sprintf("perhaps (%s), by a request of run %s at %s that has had no answer", r.Set, Shown(r.Run), Stamp(r.At))
+		revoked = fmt.Sprintf("perhaps (%s), by a request of run %s at %s that has had no answer", r.Set,
+			Shown(r.Run), Stamp(r.At))
 	} else if r != nil {
-		revoked = fmt.Sprintf("%s at %s by run %s, until a sweep finds the TXT record again; to restore it at once: enqueue domains revoke --undo %s", r.Set, Stamp(r.DoneAt), Shown(r.Run), Shown(r.Run))
+		revoked = fmt.Sprintf(
+			"%s at %s by run %s, until a sweep finds the TXT record again; to restore it at once: enqueue domains revoke --undo %s", r.Set, Stamp(r.DoneAt), Shown(r.Run), Shown(r.Run))
 	}
 	return facts(
-		Fact{"swept", swept}, Fact{"seen last", seen}, Fact{"found there", reason(strings.Join(d.Values, ", "))}, Fact{"present", present},
+		Fact{"swept", swept}, Fact{"seen last", seen}, Fact{"found there", reason(strings.Join(d.Values, ", "))},
+		Fact{"present", present},
 		Fact{"absent", absent}, Fact{"decision", d.Decision}, Fact{"revoked", revoked},
 	)
 }

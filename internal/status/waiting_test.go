@@ -33,7 +33,8 @@ func TestWaiting(t *testing.T) {
 		}
 	}
 	note(4, `not_yet: There is no TXT record at _ss-verification.org_%d.example: the name does not exist.`, at)
-	note(3, `not_yet: The TXT record at _ss.org_A%d.example holds another value than the expected one: "v=spf1 \"-all" (and 1 more).`, at+time.Minute)
+	note(3,
+		`not_yet: The TXT record at _ss.org_A%d.example holds another value than the expected one: "v=spf1 \"-all" (and 1 more).`, at+time.Minute)
 	note(2, `blocked: PATCH /organizations/o%d/discovery-domains/d: 403 Forbidden: Insufficient scope`, time.Minute)
 	note(1, "paced: one", at-time.Second)
 	note(1, "paced: two", at)

@@ -35,7 +35,9 @@ func (s *DomainState) Restored(domainID string, at time.Time, proof []byte) {
 
 // RestoredAt reports whether the history has a restoration by a proof of that time.
 func (s DomainState) RestoredAt(at time.Time) bool {
-	return slices.ContainsFunc(s.History, func(e HistoryEntry) bool { return e.What == historyRestored && e.At.Equal(second(at)) })
+	return slices.ContainsFunc(s.History, func(e HistoryEntry) bool {
+		return e.What == historyRestored && e.At.Equal(second(at))
+	})
 }
 
 // Clear drops the absence and the revocation, which is no longer undone.
@@ -62,5 +64,6 @@ func (s *DomainState) noteVerdict(at time.Time, what, why string, verdict []byte
 // that make the same change of the same state make the same event.
 func (s *DomainState) notify(typ, domainID string, tick int64, at time.Time, data events.Data) {
 	data.OrganizationID, data.DiscoveryDomainID, data.Domain, data.Tick = s.OrganizationID, domainID, s.Domain, tick
-	s.Pending = append(s.Pending, events.Event{ID: fmt.Sprintf("%s-%s-%d", typ, domainID, at.Unix()), Type: typ, At: second(at), Data: data})
+	s.Pending = append(s.Pending, events.Event{ID: fmt.Sprintf("%s-%s-%d", typ, domainID, at.Unix()), Type: typ,
+		At: second(at), Data: data})
 }

@@ -27,7 +27,10 @@ const longestCron = 200
 func ParseCron(text string) (Cron, error) {
 	text = strings.TrimSpace(text)
 	refuse := func(why string) (Cron, error) {
-		return Cron{}, fmt.Errorf("want five fields (minute hour day month weekday, in UTC) such as 0 3 * * *, or @daily and the like, got %.60q: %s", text, why)
+		return Cron{},
+			fmt.Errorf(
+				"want five fields (minute hour day month weekday, in UTC) such as 0 3 * * *, or @daily and the like, got %.60q: %s",
+				text, why)
 	}
 	switch {
 	case text == "":

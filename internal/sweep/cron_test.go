@@ -48,14 +48,16 @@ func TestCronTextsThatAreRefused(t *testing.T) {
 // TestCronLatest compares the last tick with the sequence of ticks.
 func TestCronLatest(t *testing.T) {
 	start := time.Date(2026, 2, 27, 22, 0, 0, 0, time.UTC)
-	for _, text := range []string{"* * * * *", "0 3 * * *", "@daily", "@hourly", "*/7 1-3,22 * * 1-5", "30 23 28,29 2 *", "0 0 1 * 0", "59 23 31 12 *"} {
+	for _, text := range []string{"* * * * *", "0 3 * * *", "@daily", "@hourly", "*/7 1-3,22 * * 1-5", "30 23 28,29 2 *",
+		"0 0 1 * 0", "59 23 31 12 *"} {
 		c := mustCron(t, text)
 		latest, ok := c.Latest(start)
 		if !ok || latest.After(start) || !c.Next(latest.Add(-time.Second)).Equal(latest) || !c.Next(latest).After(start) {
 			t.Errorf("%s: the last before %v is %v, %v", text, start, latest, ok)
 		}
 		next := c.Next(start)
-		for at := start; at.Before(start.Add(50 * time.Hour)); at = at.Add(61 * time.Second * time.Duration(redistest.Stride(7))) {
+		for at := start; at.Before(start.Add(50 * time.Hour)); at = at.Add(
+			61 * time.Second * time.Duration(redistest.Stride(7))) {
 			for !next.After(at) {
 				latest, next = next, c.Next(next)
 			}
@@ -74,7 +76,8 @@ func TestCronIsInUTC(t *testing.T) {
 		t.Skip(err)
 	}
 	c := mustCron(t, "30 1 * * *")
-	for _, day := range []time.Time{time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC), time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC)} {
+	for _, day := range []time.Time{time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC),
+		time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC)} {
 		want := day.Add(90 * time.Minute)
 		if got := c.Next(day.In(zone)); !got.Equal(want) {
 			t.Errorf("next of %v: %v, want %v", day, got, want)
@@ -116,7 +119,8 @@ func TestCronShortest(t *testing.T) {
 }
 
 func FuzzParseCron(f *testing.F) {
-	for _, text := range []string{"0 3 * * *", "@daily", "*/5 1-3 1,15 jan-mar MON", "TZ=", "CRON_TZ=UTC 0 3 * * *", "0 0 31 2 *"} {
+	for _, text := range []string{"0 3 * * *", "@daily", "*/5 1-3 1,15 jan-mar MON", "TZ=",
+		"CRON_TZ=UTC 0 3 * * *", "0 0 31 2 *"} {
 		f.Add(text)
 	}
 	at := time.Date(2026, 11, 22, 0, 40, 0, 0, time.UTC)

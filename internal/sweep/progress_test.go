@@ -16,7 +16,8 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	got, err := sweep.Order{Organization: "org_1", Tick: 10, SpreadUntil: 20, Pending: true}.Progress()
-	if want := (sweep.Progress{Organization: "org_1", Tick: 10, SpreadUntil: 20, Pending: true}); got != want || err != nil {
+	if want := (sweep.Progress{Organization: "org_1", Tick: 10, SpreadUntil: 20, Pending: true}); got != want ||
+		err != nil {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 }
@@ -26,7 +27,8 @@ func TestComplete(t *testing.T) {
 		p    sweep.Progress
 		want bool
 	}{
-		{sweep.Progress{Read: 5, Gone: 1}, true}, {sweep.Progress{Read: 5, Missed: 1}, false}, {sweep.Progress{Read: 5, Early: "x"}, false},
+		{sweep.Progress{Read: 5, Gone: 1}, true}, {sweep.Progress{Read: 5, Missed: 1}, false},
+		{sweep.Progress{Read: 5, Early: "x"}, false},
 	} {
 		if got := test.p.Complete(); got != test.want {
 			t.Errorf("%+v: complete %t", test.p, got)
@@ -57,7 +59,8 @@ func TestDue(t *testing.T) {
 			t.Errorf("%d domains in hour %d", n, hour)
 		}
 	}
-	for _, p := range []sweep.Progress{{Tick: tick}, {Tick: tick, SpreadUntil: tick}, {Tick: tick, SpreadUntil: tick - 1}} {
+	for _, p := range []sweep.Progress{{Tick: tick}, {Tick: tick, SpreadUntil: tick},
+		{Tick: tick, SpreadUntil: tick - 1}} {
 		if got := p.Due("ord_1"); got != 0 {
 			t.Errorf("%+v: due %d, want at once", p, got)
 		}

@@ -108,7 +108,8 @@ func (s *Selection) Select() ([]Candidate, []OperatorShare) {
 	}
 	for name, share := range shares {
 		share.Domains = max(s.Counts[operatorCount(name)], share.Absent)
-		share.Together = name != "" && share.Absent >= togetherLeast && float64(share.Absent) >= togetherShare*float64(share.Domains)
+		share.Together = name != "" && share.Absent >= togetherLeast &&
+			float64(share.Absent) >= togetherShare*float64(share.Domains)
 	}
 	var chosen []Candidate
 	for _, c := range s.all {
@@ -116,14 +117,16 @@ func (s *Selection) Select() ([]Candidate, []OperatorShare) {
 			continue
 		}
 		if share := shares[c.Operator]; c.Unfit == "" && share.Together && !slices.Contains(s.Operators, c.Operator) {
-			c.Unfit = fmt.Sprintf("%d of %d domains of operator %s are absent: the cause may be the operator", share.Absent, share.Domains, c.Operator)
+			c.Unfit = fmt.Sprintf("%d of %d domains of operator %s are absent: the cause may be the operator", share.Absent,
+				share.Domains, c.Operator)
 		} else if c.Unfit == "" {
 			share.Chosen++
 		}
 		chosen = append(chosen, c)
 	}
 	slices.SortFunc(chosen, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(min(len(a.Unfit), 1), min(len(b.Unfit), 1)), cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(min(len(a.Unfit), 1), min(len(b.Unfit), 1)), cmp.Compare(a.Operator, b.Operator),
+			cmp.Compare(a.ID, b.ID))
 	})
 	var all []OperatorShare
 	for _, share := range shares {

@@ -59,13 +59,16 @@ func TestSelect(t *testing.T) {
 		{"a few", gone("dns", 4), "", nil, 4, map[string]int64{"dns": 4}, 0},
 		{"five of many", gone("dns", 5), "", nil, 51, map[string]int64{"dns": 5}, 0},
 		{"five, a tenth", join(gone("dns", 5), gone("small", 1)), "", nil, 50, map[string]int64{"dns": 0, "small": 1}, 5},
-		{"five, a tenth, by name", join(gone("dns", 5), gone("small", 1)), "", []string{"other", "dns"}, 50, map[string]int64{"dns": 5, "small": 1}, 0},
+		{"five, a tenth, by name", join(gone("dns", 5), gone("small", 1)), "", []string{"other", "dns"}, 50,
+			map[string]int64{"dns": 5, "small": 1}, 0},
 		{"five of an operator that is not counted", gone("dns", 5), "", nil, 0, map[string]int64{"dns": 0}, 5},
 		{"operators that are not known", gone("", 30), "", nil, 0, map[string]int64{"": 30}, 0},
 		{"one of an organization", gone("dns", 5), "org_dns0", nil, 50, map[string]int64{"dns": 0}, 1},
 		{"one of an organization of few", gone("dns", 3), "org_dns0", nil, 50, map[string]int64{"dns": 1}, 0},
-		{"with those that were revoked lately", join(gone("dns", 2), revokedAt(gone("dns", 3), at.Add(-6*day))), "", nil, 50, map[string]int64{"dns": 0}, 5},
-		{"with those that were revoked long ago", join(gone("dns", 2), revokedAt(gone("dns", 3), at.Add(-8*day))), "", nil, 50, map[string]int64{"dns": 2}, 3},
+		{"with those that were revoked lately", join(gone("dns", 2), revokedAt(gone("dns", 3), at.Add(-6*day))), "", nil, 50,
+			map[string]int64{"dns": 0}, 5},
+		{"with those that were revoked long ago", join(gone("dns", 2), revokedAt(gone("dns", 3), at.Add(-8*day))), "", nil,
+			50, map[string]int64{"dns": 2}, 3},
 		{"those at risk count", join(gone("dns", 1), risk), "", nil, 50, map[string]int64{"dns": 0}, 10},
 		{"those that are protected count", join(gone("dns", 4), protected), "", nil, 50, map[string]int64{"dns": 0}, 5},
 		{"none", nil, "", nil, 0, map[string]int64{}, 0},
@@ -73,7 +76,8 @@ func TestSelect(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := sweep.Selection{
 				Rules: sweep.Rules{Protect: []string{"org_bank"}}, Organization: test.organized, Operators: test.operators,
-				Summary: sweep.Summary{Tick: day0.Add(7 * day).Unix()}, Counts: map[string]int64{"operator:dns": test.domains}, At: at,
+				Summary: sweep.Summary{Tick: day0.Add(7 * day).Unix()},
+				Counts:  map[string]int64{"operator:dns": test.domains}, At: at,
 			}
 			for i, state := range test.states {
 				s.Add(fmt.Sprintf("ord_%d", i), state)
@@ -141,7 +145,8 @@ func TestCountRevocation(t *testing.T) {
 		{s, "newest", 7*day + time.Second, 2, false},
 		{other, "new", 0, 1, true},
 	} {
-		if ok, err := step.store.CountRevocation(t.Context(), step.name, day0.Add(step.after), step.most); err != nil || ok != step.want {
+		if ok, err := step.store.CountRevocation(t.Context(), step.name, day0.Add(step.after), step.most); err != nil ||
+			ok != step.want {
 			t.Errorf("%s after %s with at most %d: %t, %v", step.name, step.after, step.most, ok, err)
 		}
 	}

@@ -29,7 +29,8 @@ type Rules struct {
 
 // Tightened returns the rules with a longer grace and more sweeps, if these are more.
 func (r Rules) Tightened(grace time.Duration, checks int) Rules {
-	r.Grace, r.AbsentChecks = max(cmp.Or(r.Grace, DefaultGrace), grace), max(cmp.Or(r.AbsentChecks, DefaultAbsentChecks), checks)
+	r.Grace, r.AbsentChecks = max(cmp.Or(r.Grace, DefaultGrace), grace),
+		max(cmp.Or(r.AbsentChecks, DefaultAbsentChecks), checks)
 	return r
 }
 
@@ -41,7 +42,8 @@ func (r Rules) TooShort(s DomainState) string {
 		return "the token is not known to be gone"
 	}
 	if a.Checks < rules.AbsentChecks || gone < rules.Grace {
-		return fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, rules.AbsentChecks, inDays(gone), inDays(rules.Grace))
+		return fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, rules.AbsentChecks,
+			inDays(gone), inDays(rules.Grace))
 	}
 	return ""
 }
@@ -76,7 +78,8 @@ func (r Rules) protects(organization, domain string) bool {
 	domain = strings.TrimSuffix(domain, ".")
 	return slices.ContainsFunc(r.Protect, func(p string) bool {
 		p = strings.TrimSuffix(p, ".")
-		return p == organization || strings.EqualFold(p, domain) || len(domain) > len(p) && strings.EqualFold(domain[len(domain)-len(p)-1:], "."+p)
+		return p == organization || strings.EqualFold(p, domain) ||
+			len(domain) > len(p) && strings.EqualFold(domain[len(domain)-len(p)-1:], "."+p)
 	})
 }
 

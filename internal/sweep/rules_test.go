@@ -34,7 +34,8 @@ func TestUnfit(t *testing.T) {
 	}{
 		{"gone for the grace period", sweep.Rules{}, func(*sweep.DomainState) {}, last, ""},
 		{"present", sweep.Rules{}, func(s *sweep.DomainState) { s.Absence = nil }, last, "not known to be gone"},
-		{"a second before the end of the grace period", sweep.Rules{}, func(s *sweep.DomainState) { s.Absence.Last = s.Absence.Last.Add(-time.Second) }, last, "of 7.0 days"},
+		{"a second before the end of the grace period", sweep.Rules{},
+			func(s *sweep.DomainState) { s.Absence.Last = s.Absence.Last.Add(-time.Second) }, last, "of 7.0 days"},
 		{"a clock ahead", sweep.Rules{}, func(s *sweep.DomainState) {
 			s.Absence.LastTick, s.Absence.Last = day0.Unix()+7200, s.Absence.Last.Add(30*day)
 		}, last, "over 2h0m0s of 7.0 days"},
@@ -42,24 +43,36 @@ func TestUnfit(t *testing.T) {
 			s.Absence.LastTick, s.Absence.Since = day0.Unix()+7200, day0.Add(-30*day)
 		}, last, "over 2h0m0s of 7.0 days"},
 		{"two checks", sweep.Rules{}, func(s *sweep.DomainState) { s.Absence.Checks = 2 }, last, "2 of 3 sweeps"},
-		{"rules with more checks", sweep.Rules{AbsentChecks: 9}, func(*sweep.DomainState) {}, last, "8 of 9 sweeps have found it gone, over 7.0 days of 7.0 days"},
+		{"rules with more checks", sweep.Rules{AbsentChecks: 9}, func(*sweep.DomainState) {}, last,
+			"8 of 9 sweeps have found it gone, over 7.0 days of 7.0 days"},
 		{"rules with a longer grace period", sweep.Rules{Grace: 8 * day}, func(*sweep.DomainState) {}, last, "of 8.0 days"},
 		{"tightened to a longer one", sweep.Rules{}.Tightened(8*day, 0), func(*sweep.DomainState) {}, last, "of 8.0 days"},
 		{"tightened to more checks", sweep.Rules{}.Tightened(0, 9), func(*sweep.DomainState) {}, last, "8 of 9 sweeps"},
-		{"not loosened", sweep.Rules{AbsentChecks: 9}.Tightened(time.Second, 1), func(*sweep.DomainState) {}, last, "8 of 9 sweeps have found it gone, over 7.0 days of 7.0 days"},
-		{"the last check had no answer", sweep.Rules{}, func(s *sweep.DomainState) { s.State = "unknown" }, last, "no answer"},
+		{"not loosened", sweep.Rules{AbsentChecks: 9}.Tightened(time.Second, 1), func(*sweep.DomainState) {}, last,
+			"8 of 9 sweeps have found it gone, over 7.0 days of 7.0 days"},
+		{"the last check had no answer", sweep.Rules{}, func(s *sweep.DomainState) {
+			s.State = "unknown"
+		}, last, "no answer"},
 		{"no complete sweep", sweep.Rules{}, func(*sweep.DomainState) {}, 0, "the last complete sweep"},
-		{"not found by the last complete sweep", sweep.Rules{}, func(*sweep.DomainState) {}, last + 60, "the last complete sweep"},
+		{"not found by the last complete sweep", sweep.Rules{}, func(*sweep.DomainState) {}, last + 60,
+			"the last complete sweep"},
 		{"found gone by a later sweep too", sweep.Rules{}, func(*sweep.DomainState) {}, last - 60, ""},
-		{"found gone by later sweeps only", sweep.Rules{}, func(*sweep.DomainState) {}, day0.Unix() - 60, "the last complete sweep"},
+		{"found gone by later sweeps only", sweep.Rules{}, func(*sweep.DomainState) {}, day0.Unix() - 60,
+			"the last complete sweep"},
 		{"protected organization", sweep.Rules{Protect: []string{"org_1"}}, func(*sweep.DomainState) {}, last, "protected"},
-		{"protected domain", sweep.Rules{Protect: []string{"ORG_1.example."}}, func(*sweep.DomainState) {}, last, "protected"},
-		{"protected domain with a full stop", sweep.Rules{Protect: []string{"example"}}, func(s *sweep.DomainState) { s.Domain += "." }, last, "protected"},
-		{"protected parent", sweep.Rules{Protect: []string{"example"}}.Tightened(1, 1), func(*sweep.DomainState) {}, last, "protected"},
+		{"protected domain", sweep.Rules{Protect: []string{"ORG_1.example."}},
+			func(*sweep.DomainState) {}, last, "protected"},
+		{"protected domain with a full stop", sweep.Rules{Protect: []string{"example"}},
+			func(s *sweep.DomainState) { s.Domain += "." }, last, "protected"},
+		{"protected parent", sweep.Rules{Protect: []string{"example"}}.Tightened(1, 1),
+			func(*sweep.DomainState) {}, last, "protected"},
 		{"another is protected", sweep.Rules{Protect: []string{"g_1.example", "org"}}, func(*sweep.DomainState) {}, last, ""},
-		{"the record omits its flag", sweep.Rules{}, func(s *sweep.DomainState) { s.FlagOmitted = true }, last, "has no use_for_organization_discovery"},
-		{"revoked", sweep.Rules{}, func(s *sweep.DomainState) { s.Revoked = &sweep.Revocation{Run: "run1", DoneAt: day0} }, last, "was revoked by run run1"},
-		{"a request in progress", sweep.Rules{}, func(s *sweep.DomainState) { s.Revoked = &sweep.Revocation{Run: "run1"} }, last, "may have revoked it"},
+		{"the record omits its flag", sweep.Rules{}, func(s *sweep.DomainState) { s.FlagOmitted = true }, last,
+			"has no use_for_organization_discovery"},
+		{"revoked", sweep.Rules{}, func(s *sweep.DomainState) { s.Revoked = &sweep.Revocation{Run: "run1", DoneAt: day0} },
+			last, "was revoked by run run1"},
+		{"a request in progress", sweep.Rules{}, func(s *sweep.DomainState) { s.Revoked = &sweep.Revocation{Run: "run1"} },
+			last, "may have revoked it"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := absent("org_1", 7, 8)

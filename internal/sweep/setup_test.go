@@ -88,7 +88,10 @@ func (s store) State(ctx context.Context, name string) (value []byte, err error)
 }
 
 func (s store) SetState(ctx context.Context, name string, former, value []byte) (ok bool, err error) {
-	return ok, s.sab.step("write "+name, func() (err error) { ok, err = s.Store.SetState(ctx, name, former, value); return err })
+	return ok, s.sab.step("write "+name, func() (err error) {
+		ok, err = s.Store.SetState(ctx, name, former, value)
+		return err
+	})
 }
 
 // world is a tenant that is swept.

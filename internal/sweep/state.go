@@ -119,7 +119,8 @@ func ReadState(value []byte) (DomainState, error) {
 		return s, &UnreadableError{err.Error()}
 	}
 	if s.V > stateVersion {
-		return s, &UnreadableError{fmt.Sprintf("version %d, this orgops knows versions up to %d: use a newer one", s.V, stateVersion)}
+		return s,
+			&UnreadableError{fmt.Sprintf("version %d, this orgops knows versions up to %d: use a newer one", s.V, stateVersion)}
 	}
 	return s, nil
 }

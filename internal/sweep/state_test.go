@@ -27,7 +27,8 @@ func observed(at time.Time, state dnscheck.State) sweep.Observation {
 		v.Reason = dnscheck.ReasonTimeout
 	}
 	return sweep.Observation{
-		DomainID: "ord_1", OrganizationID: "org_1", Domain: "org_1.example", Host: host, TXT: txt, Tick: at.Unix(), Verdict: v, At: at.Add(time.Minute),
+		DomainID: "ord_1", OrganizationID: "org_1", Domain: "org_1.example", Host: host, TXT: txt, Tick: at.Unix(),
+		Verdict: v, At: at.Add(time.Minute),
 	}
 }
 
@@ -76,25 +77,29 @@ func TestObserveAbsent(t *testing.T) {
 	s := observe(sweep.DomainState{}, 0, dnscheck.Present, dnscheck.Absent, dnscheck.Absent, dnscheck.Absent)
 	since := day0.Add(day)
 	want := &sweep.Absence{
-		Since: since.Add(time.Minute), Tick: since.Unix(), Last: since.Add(2*day + time.Minute), LastTick: since.Add(2 * day).Unix(), Checks: 3,
+		Since: since.Add(time.Minute), Tick: since.Unix(), Last: since.Add(2*day + time.Minute),
+		LastTick: since.Add(2 * day).Unix(), Checks: 3,
 	}
 	if diff := cmp.Diff(want, s.Absence); diff != "" {
 		t.Errorf("absence (-want +got):\n%s", diff)
 	}
-	if !s.Watched() || s.State != "absent" || s.Reason != string(dnscheck.ReasonNoRecord) || !strings.Contains(s.Sentence, host) || past(s) != "gone" || s.AbsentFor() != 2*day {
+	if !s.Watched() || s.State != "absent" || s.Reason != string(dnscheck.ReasonNoRecord) ||
+		!strings.Contains(s.Sentence, host) || past(s) != "gone" || s.AbsentFor() != 2*day {
 		t.Errorf("state %+v", s)
 	}
 	event := []events.Event{{
 		ID: fmt.Sprintf("domain.at_risk-ord_1-%d", since.Unix()+60), Type: events.DomainAtRisk, At: since.Add(time.Minute),
 		Data: events.Data{
-			OrganizationID: "org_1", DiscoveryDomainID: "ord_1", Domain: "org_1.example", Tick: since.Unix(), Reason: s.Sentence, Since: since.Add(time.Minute),
+			OrganizationID: "org_1", DiscoveryDomainID: "ord_1", Domain: "org_1.example", Tick: since.Unix(), Reason: s.Sentence,
+			Since: since.Add(time.Minute),
 		},
 	}}
 	if diff := cmp.Diff(event, s.Pending); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	back := observe(s, 4, dnscheck.Present)
-	if back.Absence != nil || back.Watched() || types(back.Pending) != "domain.at_risk domain.found" || past(back) != "gone, there again" {
+	if back.Absence != nil || back.Watched() || types(back.Pending) != "domain.at_risk domain.found" ||
+		past(back) != "gone, there again" {
 		t.Errorf("state %+v", back)
 	}
 	if s.Absence.Checks != 3 || len(s.History) != 1 {
@@ -105,7 +110,8 @@ func TestObserveAbsent(t *testing.T) {
 // TestUnknownNeitherCountsNorClears checks that checks without an answer neither lengthen an
 // absence nor restart the grace period.
 func TestUnknownNeitherCountsNorClears(t *testing.T) {
-	s := observe(sweep.DomainState{}, 0, dnscheck.Absent, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown)
+	s := observe(sweep.DomainState{}, 0, dnscheck.Absent, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown,
+		dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown)
 	if s.Absence == nil || s.Absence.Checks != 1 || s.AbsentFor() != 0 || s.State != "unknown" {
 		t.Fatalf("state %+v", s)
 	}
@@ -167,7 +173,8 @@ func TestLost(t *testing.T) {
 	rules := sweep.Rules{Grace: 2 * day, AbsentChecks: 2}
 	var s sweep.DomainState
 	for d, want := range []string{"absent", "absent", "absent lost", "absent lost", "unknown", "absent lost", "present"} {
-		state := map[string]dnscheck.State{"absent": dnscheck.Absent, "unknown": dnscheck.Unknown, "present": dnscheck.Present}[strings.Fields(want)[0]]
+		state := map[string]dnscheck.State{"absent": dnscheck.Absent, "unknown": dnscheck.Unknown,
+			"present": dnscheck.Present}[strings.Fields(want)[0]]
 		var counted []string
 		before := s.Clone()
 		s, counted = s.Observe(observed(day0.Add(time.Duration(d)*day), state), rules)
@@ -178,11 +185,13 @@ func TestLost(t *testing.T) {
 			t.Error("the former state was modified")
 		}
 	}
-	if types(s.Pending) != "domain.at_risk domain.lost domain.found" || past(s) != "gone, lost, there again" || s.Watched() {
+	if types(s.Pending) != "domain.at_risk domain.lost domain.found" || past(s) != "gone, lost, there again" ||
+		s.Watched() {
 		t.Errorf("state %+v", s)
 	}
 	lost := s.Pending[1]
-	if !lost.Data.Since.Equal(day0.Add(time.Minute)) || !lost.At.Equal(day0.Add(2*day+time.Minute)) || !strings.Contains(lost.Data.Reason, "3 sweeps have found it gone, over 2.0 days") || lost.Data.Action != "" {
+	if !lost.Data.Since.Equal(day0.Add(time.Minute)) || !lost.At.Equal(day0.Add(2*day+time.Minute)) ||
+		!strings.Contains(lost.Data.Reason, "3 sweeps have found it gone, over 2.0 days") || lost.Data.Action != "" {
 		t.Errorf("event %+v", lost)
 	}
 }
@@ -202,11 +211,13 @@ func TestAnotherToken(t *testing.T) {
 	o.TXT = "token-2"
 	after, _ := s.Observe(o, sweep.Rules{})
 	if after.Absence != nil || !after.FirstPresent.IsZero() || after.Sweeps != 1 || after.Revoked == nil ||
-		after.TokenHash != sweep.HashToken(host, "token-2") || after.Operator != "dns" || past(after) != "gone, another token" || types(after.Pending) != "domain.at_risk" {
+		after.TokenHash != sweep.HashToken(host, "token-2") || after.Operator != "dns" ||
+		past(after) != "gone, another token" || types(after.Pending) != "domain.at_risk" {
 		t.Errorf("state %+v", after)
 	}
 	o.OrganizationID = "org_2"
-	if after, _ = s.Observe(o, sweep.Rules{}); after.Revoked != nil || after.OrganizationID != "org_2" || after.Absence == nil || after.Absence.Checks != 1 {
+	if after, _ = s.Observe(o, sweep.Rules{}); after.Revoked != nil || after.OrganizationID != "org_2" ||
+		after.Absence == nil || after.Absence.Checks != 1 {
 		t.Errorf("state %+v", after)
 	}
 }
@@ -216,16 +227,19 @@ func TestAnotherToken(t *testing.T) {
 func TestRevoked(t *testing.T) {
 	s := observe(sweep.DomainState{}, 0, dnscheck.Absent, dnscheck.Absent)
 	since := s.Absence.Since
-	s.Revoked = &sweep.Revocation{Set: sweep.SetPending, Run: "run1", At: day0.Add(day), Since: since, Flag: true, Verdict: []byte("why")}
+	s.Revoked = &sweep.Revocation{Set: sweep.SetPending, Run: "run1", At: day0.Add(day), Since: since,
+		Flag: true, Verdict: []byte("why")}
 	before := s.Clone()
 	s.RevokedAt(day0.Add(day + time.Minute))
-	if !s.IsPending() || s.Absence != nil || s.Revoked.Verdict != nil || !s.Revoked.EffectiveAt().Equal(day0.Add(day+time.Minute)) || types(s.Pending) != "domain.at_risk" || !s.Watched() {
+	if !s.IsPending() || s.Absence != nil || s.Revoked.Verdict != nil ||
+		!s.Revoked.EffectiveAt().Equal(day0.Add(day+time.Minute)) || types(s.Pending) != "domain.at_risk" || !s.Watched() {
 		t.Errorf("state %+v", s)
 	}
 	if !before.Revoked.DoneAt.IsZero() || !before.Revoked.EffectiveAt().Equal(day0.Add(day)) {
 		t.Errorf("the former state was modified: %+v", before.Revoked)
 	}
-	if last := s.History[len(s.History)-1]; last.What != "revoked: pending" || last.Why != "by run run1" || string(last.Verdict) != "why" {
+	if last := s.History[len(s.History)-1]; last.What != "revoked: pending" || last.Why != "by run run1" ||
+		string(last.Verdict) != "why" {
 		t.Errorf("history %+v", s.History)
 	}
 	s = observe(s, 2, dnscheck.Absent, dnscheck.Present)
@@ -237,7 +251,8 @@ func TestRevoked(t *testing.T) {
 		t.Errorf("state %+v", cleared)
 	}
 	s.Restored("ord_1", day0.Add(4*day), []byte("proof"))
-	if s.Watched() || !s.RestoredAt(day0.Add(4*day)) || s.RestoredAt(day0.Add(5*day)) || types(s.Pending) != "domain.at_risk domain.found" {
+	if s.Watched() || !s.RestoredAt(day0.Add(4*day)) || s.RestoredAt(day0.Add(5*day)) ||
+		types(s.Pending) != "domain.at_risk domain.found" {
 		t.Errorf("state %+v", s)
 	}
 	if last := s.Pending[1].Data; last.Action != "pending" || !last.Since.Equal(since) {

@@ -64,7 +64,8 @@ func readState(domainID string, raw []byte) (DomainState, error) {
 
 // Write replaces the state that was read as former, counts the names for its tick, and
 // notifies pending events. It returns the bytes that are stored then, or [ErrChanged].
-func (s *States) Write(ctx context.Context, domainID string, former []byte, state *DomainState, counted ...string) (raw []byte, err error) {
+func (s *States) Write(ctx context.Context, domainID string, former []byte, state *DomainState,
+	counted ...string) (raw []byte, err error) {
 	if s.Notifier == nil {
 		state.Pending = nil
 	}
@@ -75,14 +76,16 @@ func (s *States) Write(ctx context.Context, domainID string, former []byte, stat
 }
 
 // replace stores the state, if it differs from former.
-func (s *States) replace(ctx context.Context, domainID string, former []byte, state DomainState, counted ...string) (raw []byte, err error) {
+func (s *States) replace(ctx context.Context, domainID string, former []byte, state DomainState,
+	counted ...string) (raw []byte, err error) {
 	if raw, err = json.Marshal(state); err != nil {
 		return nil, fmt.Errorf("store the state of domain %s: %w", domainID, err)
 	}
 	if bytes.Equal(raw, former) {
 		return raw, nil
 	}
-	ok, err := s.Store.SetDomain(ctx, DomainWrite{ID: domainID, Former: former, Value: raw, Watched: state.Watched(), Tick: state.Tick, Counted: counted})
+	ok, err := s.Store.SetDomain(ctx, DomainWrite{ID: domainID, Former: former, Value: raw, Watched: state.Watched(),
+		Tick: state.Tick, Counted: counted})
 	if err == nil && !ok {
 		err = ErrChanged
 	}
@@ -92,7 +95,8 @@ func (s *States) replace(ctx context.Context, domainID string, former []byte, st
 // notifyPending notifies the pending events of a state that is stored as former, then removes
 // them from it. If the process is killed in between, the next one notifies them again: each
 // is notified at least once, under the same id.
-func (s *States) notifyPending(ctx context.Context, domainID string, former []byte, state *DomainState) (raw []byte, err error) {
+func (s *States) notifyPending(ctx context.Context, domainID string, former []byte,
+	state *DomainState) (raw []byte, err error) {
 	if len(state.Pending) == 0 {
 		return former, nil
 	}
@@ -131,7 +135,8 @@ func (s *States) Change(ctx context.Context, domainID string, change func(*Domai
 
 // Observe stores the observation of a domain whose state was read, as [States.Read] returned
 // it. It counts once for its tick, however often it is stored.
-func (s *States) Observe(ctx context.Context, o Observation, rules Rules, state DomainState, raw []byte) (DomainState, error) {
+func (s *States) Observe(ctx context.Context, o Observation, rules Rules, state DomainState,
+	raw []byte) (DomainState, error) {
 	return s.change(ctx, o.DomainID, state, raw, func(after *DomainState) (counted []string) {
 		*after, counted = after.Observe(o, rules)
 		return counted
@@ -139,7 +144,8 @@ func (s *States) Observe(ctx context.Context, o Observation, rules Rules, state 
 }
 
 // change changes and writes a state, and counts the names that change returns.
-func (s *States) change(ctx context.Context, domainID string, state DomainState, raw []byte, change func(*DomainState) (counted []string)) (DomainState, error) {
+func (s *States) change(ctx context.Context, domainID string, state DomainState, raw []byte,
+	change func(*DomainState) (counted []string)) (DomainState, error) {
 	const attempts = 5
 	for range attempts {
 		after := state.Clone()

@@ -100,7 +100,8 @@ func TestNothingToStore(t *testing.T) {
 
 // eachCall kills a process before and after each call of do, and calls end after the
 // next process has done the same undisturbed.
-func eachCall(t *testing.T, begin func(*testing.T) *world, do func(context.Context, *world, *saboteur) error, end func(*world)) {
+func eachCall(t *testing.T, begin func(*testing.T) *world,
+	do func(context.Context, *world, *saboteur) error, end func(*world)) {
 	t.Helper()
 	for _, after := range []bool{false, true} {
 		calls := 0
@@ -133,21 +134,22 @@ func eachCall(t *testing.T, begin func(*testing.T) *world, do func(context.Conte
 // notified under one ID, although the next execution checks at another time.
 func TestObserveKilledAnywhere(t *testing.T) {
 	tick := day0
-	eachCall(t, func(t *testing.T) *world { return newWorld(t) }, func(ctx context.Context, w *world, sab *saboteur) error {
-		o := observed(tick, dnscheck.Absent)
-		o.At = w.now
-		_, err := w.states(sab).Observe(ctx, o, sweep.Rules{}, sweep.DomainState{}, nil)
-		return err
-	}, func(w *world) {
-		s, _ := w.get("ord_1")
-		if s.Absence == nil || s.Absence.Checks != 1 || s.Pending != nil || s.Sweeps != 1 {
-			w.t.Errorf("state %+v", s)
-		}
-		if tally, err := w.store.Counts(w.t.Context(), tick.Unix()); err != nil || tally["absent"] != 1 {
-			w.t.Errorf("tally %v, %v", tally, err)
-		}
-		w.wantNotified(events.DomainAtRisk)
-	})
+	eachCall(t, func(t *testing.T) *world { return newWorld(t) },
+		func(ctx context.Context, w *world, sab *saboteur) error {
+			o := observed(tick, dnscheck.Absent)
+			o.At = w.now
+			_, err := w.states(sab).Observe(ctx, o, sweep.Rules{}, sweep.DomainState{}, nil)
+			return err
+		}, func(w *world) {
+			s, _ := w.get("ord_1")
+			if s.Absence == nil || s.Absence.Checks != 1 || s.Pending != nil || s.Sweeps != 1 {
+				w.t.Errorf("state %+v", s)
+			}
+			if tally, err := w.store.Counts(w.t.Context(), tick.Unix()); err != nil || tally["absent"] != 1 {
+				w.t.Errorf("tally %v, %v", tally, err)
+			}
+			w.wantNotified(events.DomainAtRisk)
+		})
 }
 
 // TestForgetKilledAnywhere checks that a state is deleted after its pending events.
@@ -155,7 +157,8 @@ func TestForgetKilledAnywhere(t *testing.T) {
 	eachCall(t, func(t *testing.T) *world {
 		w := newWorld(t)
 		s, _ := sweep.DomainState{}.Observe(observed(w.now, dnscheck.Absent), sweep.Rules{})
-		if _, err := w.states(kill(2, false)).Change(t.Context(), "ord_1", func(to *sweep.DomainState) { *to = s }); !errors.Is(err, errKilled) {
+		if _, err := w.states(kill(2, false)).Change(t.Context(), "ord_1",
+			func(to *sweep.DomainState) { *to = s }); !errors.Is(err, errKilled) {
 			t.Fatal(err)
 		}
 		if s, _ := w.get("ord_1"); len(s.Pending) != 1 {
@@ -200,7 +203,8 @@ func TestWithoutNotifier(t *testing.T) {
 	if stored, _ := w.get("ord_1"); err != nil || stored.Pending != nil || s.Absence == nil {
 		t.Errorf("%v, state %+v", err, stored)
 	}
-	if err := states.Verified(t.Context(), events.Event{Type: events.DomainVerified, Data: events.Data{DiscoveryDomainID: "ord_2"}}, nil); err != nil {
+	if err := states.Verified(t.Context(), events.Event{Type: events.DomainVerified,
+		Data: events.Data{DiscoveryDomainID: "ord_2"}}, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -248,7 +252,8 @@ func TestVerified(t *testing.T) {
 			end := func(w *world) {
 				w.wantNotified(test.notified)
 				s, _ := w.get("ord_1")
-				if past(s) != test.past || (s.Revoked != nil) != (test.state.Revoked != nil && test.notified == events.DomainVerified) {
+				if past(s) != test.past ||
+					(s.Revoked != nil) != (test.state.Revoked != nil && test.notified == events.DomainVerified) {
 					w.t.Errorf("history %q, state %+v", past(s), s)
 				}
 				if test.notified == events.DomainFound && string(s.History[2].Verdict) != "proof" {
@@ -278,7 +283,8 @@ func TestWatched(t *testing.T) {
 	w.check("ord_1", dnscheck.Absent)
 	w.check("ord_2", dnscheck.Present)
 	w.put("ord_3", revoked(sweep.Unroute))
-	if ok, err := w.store.SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_4", Value: []byte(`{"v":2}`), Watched: true, Tick: 1}); !ok || err != nil {
+	if ok, err := w.store.SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_4", Value: []byte(`{"v":2}`), Watched: true,
+		Tick: 1}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	var read, unread []string
@@ -293,7 +299,8 @@ func TestWatched(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"ord_1", "ord_3"}, {"ord_4"}}, [][]string{read, unread}); diff != "" {
 		t.Errorf("read and unreadable (-want +got):\n%s", diff)
 	}
-	if ok, err := w.store.SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_4", Former: []byte(`{"v":2}`), Tick: 1}); !ok || err != nil {
+	if ok, err := w.store.SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_4", Former: []byte(`{"v":2}`),
+		Tick: 1}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if diff := cmp.Diff([]string{"ord_1", "ord_3"}, w.watched()); diff != "" {
@@ -330,7 +337,8 @@ func TestConclude(t *testing.T) {
 	}, conclude, func(w *world) {
 		got := w.summary()
 		got.At = time.Time{}
-		if want := (sweep.Summary{Tick: day0.Unix(), Run: "run1", Organizations: 7, Present: 1, Absent: 1, Unknown: 1}); got != want || got.Domains() != 3 {
+		if want := (sweep.Summary{Tick: day0.Unix(), Run: "run1", Organizations: 7, Present: 1, Absent: 1,
+			Unknown: 1}); got != want || got.Domains() != 3 {
 			w.t.Errorf("summary %+v, want %+v", got, want)
 		}
 	})
@@ -341,8 +349,11 @@ func TestConclude(t *testing.T) {
 	want := w.summary()
 	w.now = day0.Add(day)
 	for name, p := range map[string]sweep.Progress{
-		"of an organization": {Organization: "org_1", Tick: w.now.Unix()}, "without an organization": {Tick: w.now.Unix(), Missed: 1},
-		"ended early": {Tick: w.now.Unix(), Early: "cancelled"}, "no tick": {}, "a former one": {Tick: day0.Unix() - 60}, "the same": {Tick: day0.Unix(), Read: 9},
+		"of an organization":      {Organization: "org_1", Tick: w.now.Unix()},
+		"without an organization": {Tick: w.now.Unix(), Missed: 1},
+		"ended early":             {Tick: w.now.Unix(), Early: "cancelled"}, "no tick": {},
+		"a former one": {Tick: day0.Unix() - 60},
+		"the same":     {Tick: day0.Unix(), Read: 9},
 	} {
 		if err := w.states(nil).Conclude(t.Context(), "run2", p); err != nil || w.summary() != want {
 			t.Errorf("%s: %v, summary %+v", name, err, w.summary())
@@ -351,11 +362,13 @@ func TestConclude(t *testing.T) {
 	sab := &saboteur{call: 2, act: func() error {
 		return w.states(nil).Conclude(t.Context(), "other", sweep.Progress{Tick: w.now.Unix()})
 	}}
-	if err := w.states(sab).Conclude(t.Context(), "run2", sweep.Progress{Tick: w.now.Unix()}); !errors.Is(err, sweep.ErrChanged) || w.summary().Run != "other" {
+	if err := w.states(sab).Conclude(t.Context(), "run2",
+		sweep.Progress{Tick: w.now.Unix()}); !errors.Is(err, sweep.ErrChanged) || w.summary().Run != "other" {
 		t.Errorf("%v, summary %+v", err, w.summary())
 	}
 	w.now = day0.Add(-300 * day) // the clock was ahead when the last one was stored
-	if err := w.states(nil).Conclude(t.Context(), "right", sweep.Progress{Tick: w.now.Unix()}); err != nil || w.summary().Run != "right" {
+	if err := w.states(nil).Conclude(t.Context(), "right", sweep.Progress{Tick: w.now.Unix()}); err != nil ||
+		w.summary().Run != "right" {
 		t.Errorf("%v, summary %+v", err, w.summary())
 	}
 }

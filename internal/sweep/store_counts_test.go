@@ -19,7 +19,8 @@ func TestTallyIsBounded(t *testing.T) {
 	s := sweep.NewStore(rdb, "acme")
 	count := func(domain int, words ...string) {
 		t.Helper()
-		ok, err := s.SetDomain(ctx, sweep.DomainWrite{ID: fmt.Sprint("d", domain), Value: []byte("{}"), Tick: 7, Counted: words})
+		ok, err := s.SetDomain(ctx, sweep.DomainWrite{ID: fmt.Sprint("d", domain), Value: []byte("{}"),
+			Tick: 7, Counted: words})
 		if err != nil || !ok {
 			t.Fatalf("domain %d: %v, %v", domain, ok, err)
 		}
@@ -38,7 +39,8 @@ func TestTallyIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(tally) != most+1 || tally["absent"] != 2 || tally["operator:0-0"] != 2 {
-		t.Errorf("%d words, absent %d, operator:0-0 %d, want %d, 2 and 2", len(tally), tally["absent"], tally["operator:0-0"], most+1)
+		t.Errorf("%d words, absent %d, operator:0-0 %d, want %d, 2 and 2", len(tally), tally["absent"],
+			tally["operator:0-0"], most+1)
 	}
 	for _, key := range redistest.Keys(t, "*tally*") {
 		if ttl := rdb.PTTL(ctx, key).Val(); ttl <= 0 || ttl > 32*24*time.Hour || !strings.Contains(key, "acme") {

@@ -17,7 +17,8 @@ func TestRememberReplacesOnlyWhatIsKnown(t *testing.T) {
 	s := sweep.NewStore(redistest.New(t), "default")
 	remember := func(former, value string, want bool) {
 		t.Helper()
-		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_1", Former: []byte(former), Value: []byte(value), Watched: true, Tick: 7, Counted: []string{"present"}}); err != nil || ok != want {
+		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: "ord_1", Former: []byte(former), Value: []byte(value),
+			Watched: true, Tick: 7, Counted: []string{"present"}}); err != nil || ok != want {
 			t.Errorf("%q by %q: %v, %v, want %v", former, value, ok, err, want)
 		}
 	}
@@ -47,14 +48,17 @@ func TestAttended(t *testing.T) {
 		id     string
 		attend bool
 	}{{"a", true}, {"b", false}, {"c", true}, {"d", true}} {
-		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: d.id, Value: []byte("1"), Watched: d.attend, Tick: 1}); err != nil || !ok {
+		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: d.id, Value: []byte("1"), Watched: d.attend,
+			Tick: 1}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 	}
-	if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: "d", Former: []byte("1"), Value: []byte("2"), Tick: 1}); err != nil || !ok {
+	if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: "d", Former: []byte("1"), Value: []byte("2"),
+		Tick: 1}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	if ok, err := other.SetDomain(t.Context(), sweep.DomainWrite{ID: "e", Value: []byte("1"), Watched: true, Tick: 1}); err != nil || !ok {
+	if ok, err := other.SetDomain(t.Context(), sweep.DomainWrite{ID: "e", Value: []byte("1"), Watched: true,
+		Tick: 1}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	if got, err := s.WatchedDomains(t.Context()); err != nil || !slices.Equal(got, []string{"a", "c"}) {
@@ -77,7 +81,8 @@ func TestMemories(t *testing.T) {
 		if i < 60 {
 			want[id] = 50_000
 		}
-		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: id, Value: bytes.Repeat([]byte("x"), want[id]), Tick: 1}); err != nil || !ok {
+		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: id, Value: bytes.Repeat([]byte("x"), want[id]),
+			Tick: 1}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 	}
@@ -105,7 +110,8 @@ func TestReadsEnd(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	s := sweep.NewStore(rdb, "default")
 	for i := range 10 {
-		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: fmt.Sprint("ord_", i), Value: []byte("1"), Watched: true, Tick: 1}); err != nil || !ok {
+		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: fmt.Sprint("ord_", i), Value: []byte("1"), Watched: true,
+			Tick: 1}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 	}
@@ -125,7 +131,8 @@ func TestState(t *testing.T) {
 		former, value string
 		want          bool
 	}{{"x", "a", false}, {"", "a", true}, {"", "b", false}, {"a", "b", true}, {"b", "", true}, {"", "c", true}} {
-		if ok, err := s.SetState(t.Context(), "summary", []byte(step.former), []byte(step.value)); err != nil || ok != step.want {
+		if ok, err := s.SetState(t.Context(), "summary", []byte(step.former), []byte(step.value)); err != nil ||
+			ok != step.want {
 			t.Errorf("%q by %q: %v, %v", step.former, step.value, ok, err)
 		}
 	}

@@ -58,7 +58,8 @@ func (s *Store) Ticks(ctx context.Context) (Ticks, error) {
 		return t, fmt.Errorf("read the ticks of tenant %s: %w", s.tenant, err)
 	}
 	if t.V > ticksVersion {
-		return t, fmt.Errorf("the ticks of tenant %s are of version %d, this orgops knows versions up to %d: use a newer one", s.tenant, t.V, ticksVersion)
+		return t, fmt.Errorf("the ticks of tenant %s are of version %d, this orgops knows versions up to %d: use a newer one",
+			s.tenant, t.V, ticksVersion)
 	}
 	t.stored = stored
 	return t, nil

@@ -71,7 +71,8 @@ func (s Announced) Limit() (pace.Limit, error) {
 	if err != nil {
 		return pace.Limit{}, fmt.Errorf("settings of tenant %s: %w", s.Tenant, err)
 	}
-	return pace.Limit{Rate: rate, Burst: s.Burst, Reserve: s.Reserve, SweepShare: cmp.Or(s.SweepShare, pace.DefaultSweepShare)}, nil
+	return pace.Limit{Rate: rate, Burst: s.Burst, Reserve: s.Reserve,
+		SweepShare: cmp.Or(s.SweepShare, pace.DefaultSweepShare)}, nil
 }
 
 // Schedule returns the times of the tenant's sweeps; the zero Cron: there are none.
@@ -89,7 +90,8 @@ func (s Announced) Schedule() (sweep.Cron, error) {
 // Rules returns the rules of sweeps, with defaults for those that are missing.
 func (s Announced) Rules() sweep.Rules {
 	return sweep.Rules{
-		Grace: cmp.Or(s.Grace, sweep.DefaultGrace), AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks), Protect: s.Protect,
+		Grace: cmp.Or(s.Grace, sweep.DefaultGrace), AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks),
+		Protect: s.Protect,
 	}
 }
 

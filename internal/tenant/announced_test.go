@@ -17,8 +17,10 @@ func TestSettingsAreAnnounced(t *testing.T) {
 		t.Errorf("before: %v, %v, %v", got, ok, err)
 	}
 	want := tenants.Announced{
-		Tenant: "acme", Rate: "16/s", Burst: 50, Reserve: 0.2, SweepShare: 0.2, GiveUp: 72 * time.Hour, MaxClientsPerRequest: 100,
-		Sweep: "0 3 * * *", VerifyPending: true, Grace: 240 * time.Hour, AbsentChecks: 4, Protect: []string{"acme.example", "org_1"},
+		Tenant: "acme", Rate: "16/s", Burst: 50, Reserve: 0.2, SweepShare: 0.2, GiveUp: 72 * time.Hour,
+		MaxClientsPerRequest: 100,
+		Sweep:                "0 3 * * *", VerifyPending: true, Grace: 240 * time.Hour, AbsentChecks: 4,
+		Protect:   []string{"acme.example", "org_1"},
 		UpdatedAt: time.Date(2026, 11, 20, 8, 0, 0, 1, time.UTC),
 	}
 	for _, rate := range []string{"2/s", want.Rate} {
@@ -48,7 +50,8 @@ func TestSettingsOfNoTenant(t *testing.T) {
 		}
 	}
 	rdb.Set(t.Context(), "orgops:v1:{tenant:acme}:settings", "no JSON", 0)
-	if _, _, err := tenants.ReadAnnounced(t.Context(), rdb, "acme"); err == nil || !strings.Contains(err.Error(), "tenant acme") {
+	if _, _, err := tenants.ReadAnnounced(t.Context(), rdb, "acme"); err == nil ||
+		!strings.Contains(err.Error(), "tenant acme") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -22,7 +22,8 @@ func TestSame(t *testing.T) {
 	read := func(change func(*tenants.Settings)) tenants.Settings {
 		t.Helper()
 		s := tenants.Default()
-		s.BaseURL, s.ClientID, s.ClientSecretFile, s.Webhooks, s.Sweep = "https://acme.example/api/v2", "id", secret, hooks, "@daily"
+		s.BaseURL, s.ClientID, s.ClientSecretFile, s.Webhooks, s.Sweep = "https://acme.example/api/v2",
+			"id", secret, hooks, "@daily"
 		if change != nil {
 			change(&s)
 		}

@@ -21,7 +21,8 @@ import (
 // checked without a connection.
 func (t *Settings) Complete(env func(string) string) error {
 	t.Files = t.DigestFiles()
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.checkLimit(),
+		t.checkResolvers(), t.checkDNSMode(), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
 }
 
 func (t *Settings) checkURLs() error {
@@ -91,7 +92,8 @@ func (t *Settings) readSecrets(env func(string) string) (err error) {
 	case !byKey && t.ClientKeyFile != "":
 		return fmt.Errorf("client-key-file is set, and client-auth is %s: a key is for private-key-jwt", method)
 	case !byKey && t.Secret.IsZero():
-		return errors.New("no credentials: set client-id with ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE (or with client-auth private-key-jwt and client-key-file), or set ORGOPS_TOKEN or ORGOPS_TOKEN_FILE (in a file: client_secret_file, client_secret_env, token_file or token_env)")
+		return errors.New(
+			"no credentials: set client-id with ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE (or with client-auth private-key-jwt and client-key-file), or set ORGOPS_TOKEN or ORGOPS_TOKEN_FILE (in a file: client_secret_file, client_secret_env, token_file or token_env)")
 	case t.ClientID == "" && byKey:
 		return errors.New("client-id is missing: a client key is set")
 	case t.ClientID == "":
@@ -141,7 +143,9 @@ func (t *Settings) checkLimit() error {
 	}
 	t.Limit = pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100}
 	if left, _ := t.Limit.Effective(); left.PerSecond() < slowestRate {
-		return fmt.Errorf("rate: %s less the reserve of %g percent is less than one request in 30 s: a task that needs several could not end", t.Rate, t.Reserve)
+		return fmt.Errorf(
+			"rate: %s less the reserve of %g percent is less than one request in 30 s: a task that needs several could not end",
+			t.Rate, t.Reserve)
 	}
 	return nil
 }
@@ -159,7 +163,8 @@ func (t *Settings) checkResolvers() error {
 		t.DNSResolvers = append(t.DNSResolvers, r)
 	}
 	if len(t.DNSResolvers) < 2 {
-		return fmt.Errorf("resolvers: want at least two, of different operators, since one alone proves nothing; got only %s", t.Resolvers[0])
+		return fmt.Errorf("resolvers: want at least two, of different operators, since one alone proves nothing; got only %s",
+			t.Resolvers[0])
 	}
 	// New checks the resolvers, and sends no query.
 	if _, err := dnscheck.New(dnscheck.Config{Resolvers: t.DNSResolvers, Quorum: t.ResolverQuorum}); err != nil {

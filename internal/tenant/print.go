@@ -38,7 +38,8 @@ func (t Settings) printCredentials(out io.Writer) {
 	case !t.Token.IsZero():
 		fmt.Fprintf(out, "  token: %s\n", t.Token)
 	case t.ClientKeyFile != "":
-		fmt.Fprintf(out, "  client-id: %s\n  client-auth: %s\n  client-key-file: %s\n  assertion-audience: %s\n", t.ClientID, t.ClientAuth, t.ClientKeyFile, t.AssertionAudience)
+		fmt.Fprintf(out, "  client-id: %s\n  client-auth: %s\n  client-key-file: %s\n  assertion-audience: %s\n", t.ClientID,
+			t.ClientAuth, t.ClientKeyFile, t.AssertionAudience)
 	default:
 		fmt.Fprintf(out, "  client-id: %s\n  client-auth: %s\n  client secret: %s\n", t.ClientID, t.ClientAuth, t.Secret)
 	}

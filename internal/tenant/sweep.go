@@ -41,11 +41,15 @@ func (t *Settings) checkRules() error {
 	case t.Grace <= 0 || t.Grace > longestGrace:
 		return fmt.Errorf("grace: want a time above 0, at most %s, got %s", longestGrace, t.Grace)
 	case t.Grace < shortestGrace && !t.OnLoopback():
-		return fmt.Errorf("grace: want at least %s, got %s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)", shortestGrace, t.Grace)
+		return fmt.Errorf(
+			"grace: want at least %s, got %s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)",
+			shortestGrace, t.Grace)
 	case t.AbsentChecks < 1 || t.AbsentChecks > mostAbsentChecks:
 		return fmt.Errorf("absent-checks: want %d to %d, got %d", fewestAbsentChecks, mostAbsentChecks, t.AbsentChecks)
 	case t.AbsentChecks < fewestAbsentChecks && !t.OnLoopback():
-		return fmt.Errorf("absent-checks: want %d to %d, got %d: one bad night is no loss (1 is for a sandbox, whose base URL is on loopback)", fewestAbsentChecks, mostAbsentChecks, t.AbsentChecks)
+		return fmt.Errorf(
+			"absent-checks: want %d to %d, got %d: one bad night is no loss (1 is for a sandbox, whose base URL is on loopback)",
+			fewestAbsentChecks, mostAbsentChecks, t.AbsentChecks)
 	}
 	for _, p := range t.Protect {
 		if err := checkProtected(p); err != nil {
@@ -82,10 +86,14 @@ func (t *Settings) OnLoopback() bool {
 func (t *Settings) Warnings() (all []string) {
 	for i, r := range t.DNSResolvers {
 		if r.InTheClear() {
-			all = append(all, fmt.Sprintf("resolvers: %s is queried without encryption, so an attacker on the path to it can forge its answers and prove any domain: name it by https://, as the default does", t.Resolvers[i]))
+			all = append(all,
+				fmt.Sprintf(
+					"resolvers: %s is queried without encryption, so an attacker on the path to it can forge its answers and prove any domain: name it by https://, as the default does", t.Resolvers[i]))
 		}
 		if t.RequireDNSSEC && !r.Protected() {
-			all = append(all, fmt.Sprintf("require-dnssec: resolver %s is queried without encryption, so a forged answer can claim to be authenticated: name it by https://", t.Resolvers[i]))
+			all = append(all,
+				fmt.Sprintf(
+					"require-dnssec: resolver %s is queried without encryption, so a forged answer can claim to be authenticated: name it by https://", t.Resolvers[i]))
 		}
 	}
 	if t.Sweep == Off || t.AbsentChecks < 2 {
@@ -97,7 +105,8 @@ func (t *Settings) Warnings() (all []string) {
 		if ok {
 			longer = takes.String() + " at least"
 		}
-		all = append(all, fmt.Sprintf("grace: %s end before %d sweeps by %s, which take %s: no domain is lost before then", t.Grace, t.AbsentChecks, t.Cron, longer))
+		all = append(all, fmt.Sprintf("grace: %s end before %d sweeps by %s, which take %s: no domain is lost before then",
+			t.Grace, t.AbsentChecks, t.Cron, longer))
 	}
 	return all
 }

@@ -39,7 +39,8 @@ var propagator = propagation.TraceContext{}
 // New returns a Tracing of the OTEL_* variables, or nil if none of them names an endpoint. It
 // does not connect, and a missing collector delays nothing. The logger gets a line for spans
 // that could not be sent.
-func New(ctx context.Context, getenv func(string) string, service, version string, logger *slog.Logger) (*Tracing, error) {
+func New(ctx context.Context, getenv func(string) string, service, version string,
+	logger *slog.Logger) (*Tracing, error) {
 	endpoint := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
 	if endpoint == "" || getenv("OTEL_SDK_DISABLED") == "true" || getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, nil
@@ -104,7 +105,8 @@ func (t *Tracing) Submission(ctx context.Context) string {
 
 // Begin starts a span, and returns the function that ends it. The text of an error may contain
 // text of others, so only the log has it.
-func (t *Tracing) Begin(ctx context.Context, name string) (context.Context, func(failed bool, about ...attribute.KeyValue)) {
+func (t *Tracing) Begin(ctx context.Context,
+	name string) (context.Context, func(failed bool, about ...attribute.KeyValue)) {
 	if t == nil {
 		return ctx, func(bool, ...attribute.KeyValue) {}
 	}
@@ -123,7 +125,8 @@ func (t *Tracing) Begin(ctx context.Context, name string) (context.Context, func
 func (t *Tracing) Request(ctx context.Context, operation, method string) (context.Context, func(status int)) {
 	ctx, end := t.Begin(ctx, operation)
 	return ctx, func(status int) {
-		end(status == 0 || status >= 400, attribute.String("http.request.method", method), attribute.Int("http.response.status_code", status))
+		end(status == 0 || status >= 400, attribute.String("http.request.method", method),
+			attribute.Int("http.response.status_code", status))
 	}
 }
 
@@ -132,7 +135,8 @@ func (t *Tracing) Request(ctx context.Context, operation, method string) (contex
 func (t *Tracing) DNS(ctx context.Context, name string) (context.Context, func(dnscheck.Verdict, error)) {
 	ctx, end := t.Begin(ctx, "dns "+name)
 	return ctx, func(v dnscheck.Verdict, err error) {
-		end(err != nil, attribute.Stringer("orgops.dns.state", v.State), attribute.String("orgops.dns.reason", string(v.Reason)))
+		end(err != nil, attribute.Stringer("orgops.dns.state", v.State),
+			attribute.String("orgops.dns.reason", string(v.Reason)))
 	}
 }
 
@@ -153,8 +157,10 @@ func (t *Tracing) Traced(next asynq.Handler) asynq.Handler {
 		}
 		_ = json.Unmarshal(task.Payload(), &of) // the task's handler reports a bad payload
 		ctx = propagator.Extract(ctx, propagation.MapCarrier(task.Headers()))
-		ctx, span := t.tracer.Start(ctx, "process "+text(task.Type()), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
-			attribute.String("orgops.tenant", text(of.Tenant)), attribute.String("orgops.run", text(of.Run)), attribute.Int("orgops.rows", len(of.Rows))))
+		ctx, span := t.tracer.Start(ctx, "process "+text(task.Type()),
+			trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+				attribute.String("orgops.tenant", text(of.Tenant)), attribute.String("orgops.run", text(of.Run)),
+				attribute.Int("orgops.rows", len(of.Rows))))
 		defer span.End()
 		if len(of.Rows) > 0 {
 			span.SetAttributes(attribute.Int("orgops.segment", of.Segment), attribute.Int64("orgops.row", of.Rows[0].Row))

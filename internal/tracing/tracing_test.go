@@ -57,7 +57,8 @@ func TestLogNamesTheTrace(t *testing.T) {
 	traces.Close()
 	span := c.Spans()[0]
 	lines := strings.Split(out.String(), "\n")
-	if !strings.HasSuffix(lines[0], "tenant=acme trace_id="+span.Trace+" span_id="+span.ID) || strings.Contains(lines[1], "trace_id") {
+	if !strings.HasSuffix(lines[0], "tenant=acme trace_id="+span.Trace+" span_id="+span.ID) ||
+		strings.Contains(lines[1], "trace_id") {
 		t.Errorf("log %q, want the first line to name %+v", lines, span)
 	}
 }
@@ -69,7 +70,8 @@ func TestRowsOfTheEngine(t *testing.T) {
 	c := otlptest.Start(t)
 	traces := start(t, c.URL)
 	rows := []ledger.ReleasedRow{{Row: 5, Content: []byte(`{}`)}, {Row: 9, Content: []byte(`{}`)}}
-	run := ledger.Run{ID: "job", Kind: "clients:remove", Description: ledger.Description{Trace: "00-" + id + "-b7ad6b7169203331-01"}}
+	run := ledger.Run{ID: "job", Kind: "clients:remove",
+		Description: ledger.Description{Trace: "00-" + id + "-b7ad6b7169203331-01"}}
 	rowsOfTwo := engine.NewTask(run, ledger.Segment{Run: "job", Incarnation: "a", Number: 2}, "t", rows...)
 	const other = "1af7651916cd43dd8448eb211c80319c"
 	run.Trace = "00-" + other + "-b7ad6b7169203331-01"
@@ -87,11 +89,13 @@ func TestRowsOfTheEngine(t *testing.T) {
 	}
 	traces.Close()
 	spans := c.Spans()
-	if len(spans) != 1 || spans[0].Parent != "" || spans[0].Trace == id || !cmp.Equal(spans[0].Links, []string{other, id}) {
+	if len(spans) != 1 || spans[0].Parent != "" || spans[0].Trace == id ||
+		!cmp.Equal(spans[0].Links, []string{other, id}) {
 		t.Fatalf("spans %+v, want a root that links to %s and %s", spans, id, other)
 	}
 	want := map[string]string{
-		"orgops.tenant": "", "orgops.run": "job", "orgops.segment": "2", "orgops.row": "5", "orgops.rows": "2", "orgops.outcome": "done",
+		"orgops.tenant": "", "orgops.run": "job", "orgops.segment": "2", "orgops.row": "5", "orgops.rows": "2",
+		"orgops.outcome": "done",
 	}
 	if diff := cmp.Diff(want, spans[0].Attributes); diff != "" {
 		t.Errorf("attributes (-want +got):\n%s", diff)
@@ -115,7 +119,8 @@ func TestRetriesKeepTheTrace(t *testing.T) {
 		defer func() { executed <- retried }()
 		switch {
 		case at.Type() == "first":
-			next := asynq.NewTaskWithHeaders("delivery", []byte(`{"tenant":"`+strings.Repeat("x", 127)+`é"}`), traces.Headers(ctx))
+			next := asynq.NewTaskWithHeaders("delivery", []byte(`{"tenant":"`+strings.Repeat("x", 127)+`é"}`),
+				traces.Headers(ctx))
 			_, err := client.EnqueueContext(ctx, next)
 			return err
 		case retried == 0:
@@ -143,7 +148,8 @@ func TestRetriesKeepTheTrace(t *testing.T) {
 		t.Fatalf("spans %v, want a root of the service mine, and two of a delivery", byName)
 	}
 	for _, s := range deliveries {
-		if s.Parent != first[0].ID || s.Trace != first[0].Trace || s.Attributes["orgops.tenant"] != strings.Repeat("x", 127)+"\ufffd" {
+		if s.Parent != first[0].ID || s.Trace != first[0].Trace ||
+			s.Attributes["orgops.tenant"] != strings.Repeat("x", 127)+"\ufffd" {
 			t.Errorf("%+v: want it below %s of %s", s, first[0].ID, first[0].Trace)
 		}
 	}
@@ -155,7 +161,8 @@ func TestSubmissions(t *testing.T) {
 	c := otlptest.Start(t)
 	traces := start(t, c.URL)
 	const id, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-	for header, want := range map[string]string{"00-" + id + "-" + parent + "-01": id, "00-" + id + "-" + parent + "-00": id, "": "", "rubbish\x00": ""} {
+	for header, want := range map[string]string{"00-" + id + "-" + parent + "-01": id,
+		"00-" + id + "-" + parent + "-00": id, "": "", "rubbish\x00": ""} {
 		got := traces.Submission(traces.Remote(t.Context(), header))
 		if !strings.Contains(got, want) || len(got) != 55 {
 			t.Errorf("traceparent %q: got %q, want the trace %q", header, got, want)
@@ -203,7 +210,8 @@ func TestVariables(t *testing.T) {
 			switch {
 			case tc.want == "" && (traces != nil || err != nil):
 				t.Errorf("got %v, %v, want no tracing", traces, err)
-			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "s3cret")):
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) ||
+				strings.Contains(err.Error(), "s3cret")):
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})

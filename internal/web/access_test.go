@@ -73,7 +73,9 @@ func TestNewEntry(t *testing.T) {
 		if diff := cmp.Diff(want, got); !known || diff != "" {
 			t.Errorf("known %v (-want +got):\n%s", known, diff)
 		}
-		for name, wrong := range map[string]string{"cut": token[:70], "longer": token + "0", "in capitals": strings.ToUpper(token), "without its beginning": token[7:], "its hash": hashOf(token), "with a line end": token + "\n"} {
+		for name, wrong := range map[string]string{"cut": token[:70], "longer": token + "0",
+			"in capitals": strings.ToUpper(token), "without its beginning": token[7:], "its hash": hashOf(token),
+			"with a line end": token + "\n"} {
 			if _, known := access.User(wrong); known {
 				t.Errorf("a token %s gets in", name)
 			}
@@ -108,7 +110,8 @@ func TestAccessFile(t *testing.T) {
 		{"an unknown kind", entry("role: submitter, kinds: [x]"), "known kinds: "},
 		{"a kind that nobody submits", entry("role: submitter, kinds: [domain:recheck]"), "known kinds: "},
 		{"kinds of a reader", entry("role: reader, kinds: [domain:verify]"), "kinds: is only for the roles submitter"},
-		{"organizations of an operator", entry("role: operator, organizations: [org_1]"), "organizations: is only for the roles"},
+		{"organizations of an operator", entry("role: operator, organizations: [org_1]"),
+			"organizations: is only for the roles"},
 		{"rows of an operator", entry("role: operator, rows_a_day: 1"), "rows_a_day: is only for"},
 		{"rows below nothing", entry("role: submitter, kinds: ['*'], rows_a_day: -1"), "rows_a_day: want 1 or more"},
 		{"a customer of all", entry("role: customer, organizations: ['*']"), "organizations: a customer needs"},
@@ -122,7 +125,8 @@ func TestAccessFile(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			file := accessFile(t, test.text)
 			_, err := web.ReadAccess(file, quiet, time.Now)
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), hashOf(tokenOf("a"))) {
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), file) ||
+				strings.Contains(err.Error(), hashOf(tokenOf("a"))) {
 				t.Errorf("error %v, want one with the file and %q, without the hash", err, test.want)
 			}
 		})
@@ -188,14 +192,16 @@ func TestAccessFileChanges(t *testing.T) {
 	if n := strings.Count(log.String(), "nobody has access"); n != 3 {
 		t.Errorf("logged %d times that nobody has access, want 3:\n%s", n, log.String())
 	}
-	if _, err := web.ReadAccess(file, quiet, time.Now); err == nil || !strings.Contains(err.Error(), "every user of this machine can write to it") {
+	if _, err := web.ReadAccess(file, quiet, time.Now); err == nil ||
+		!strings.Contains(err.Error(), "every user of this machine can write to it") {
 		t.Errorf("a start with a file that everybody may write to: %v", err)
 	}
 }
 
 // FuzzAccess reads any file.
 func FuzzAccess(f *testing.F) {
-	for _, text := range []string{"", entries(), "- {", "- {name: a, role: reader, sha256: b}\n", "&a [*a]", "a: b", `[{"name":"a"}]`} {
+	for _, text := range []string{"", entries(), "- {", "- {name: a, role: reader, sha256: b}\n", "&a [*a]",
+		"a: b", `[{"name":"a"}]`} {
 		f.Add([]byte(text))
 	}
 	file := filepath.Join(f.TempDir(), "access.yaml")

@@ -10,7 +10,8 @@ import (
 // SendFile answers with a file that write makes. Its head is written with the first bytes, so an
 // error before them is returned, to be answered as usual. A later one is logged and ends the
 // connection: only that shows that the rest is missing.
-func SendFile(w http.ResponseWriter, r *http.Request, name, mediaType string, log *slog.Logger, write func(io.Writer) error) error {
+func SendFile(w http.ResponseWriter, r *http.Request, name, mediaType string, log *slog.Logger,
+	write func(io.Writer) error) error {
 	f := file{to: w, name: name, mediaType: mediaType}
 	err := write(&f)
 	switch {

@@ -38,7 +38,8 @@ func front(t *testing.T, changes ...func(*web.Front)) (http.Handler, *bytes.Buff
 			{Pattern: "GET /nobody", Serve: who},
 			{Pattern: "GET /all", Roles: []web.Role{web.Reader}, Everywhere: true, Serve: who},
 			{Pattern: "GET /open", Roles: []web.Role{web.Anybody}, Serve: who},
-			{Pattern: "GET /panic", Roles: []web.Role{web.Reader}, Serve: func(http.ResponseWriter, *http.Request) { panic("broken") }},
+			{Pattern: "GET /panic", Roles: []web.Role{web.Reader},
+				Serve: func(http.ResponseWriter, *http.Request) { panic("broken") }},
 			{Pattern: "GET /cut", Roles: []web.Role{web.Reader}, Serve: func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, "half")
 				panic("broken")
@@ -105,16 +106,26 @@ func TestSignIn(t *testing.T) {
 		{"a token as bearer", []change{with("Authorization", "Bearer "+tokenOf("a"))}, "401", "alice operator", ""},
 		{"in another case", []change{with("Authorization", "bearer "+tokenOf("c"))}, "401", "crm submitter", ""},
 		{"an unknown one as password", []change{basic(unknown)}, "401", "401", `Bearer realm="orgops"`},
-		{"an unknown one as bearer", []change{with("Authorization", "Bearer "+unknown)}, "401", "401", `Bearer realm="orgops", error="invalid_token"`},
+		{"an unknown one as bearer", []change{with("Authorization", "Bearer "+unknown)}, "401", "401",
+			`Bearer realm="orgops", error="invalid_token"`},
 		{"no token at all", []change{basic("")}, "401", "401", `Bearer realm="orgops"`},
-		{"an empty bearer", []change{with("Authorization", "Bearer ")}, "401", "401", `Bearer realm="orgops", error="invalid_token"`},
+		{"an empty bearer", []change{with("Authorization", "Bearer ")}, "401", "401",
+			`Bearer realm="orgops", error="invalid_token"`},
 		{"only a scheme", []change{with("Authorization", "Bearer")}, "401", "401", `Bearer realm="orgops"`},
-		{"the hash", []change{with("Authorization", "Bearer "+hashOf(tokenOf("a")))}, "401", "401", `Bearer realm="orgops", error="invalid_token"`},
+		{"the hash", []change{with("Authorization", "Bearer "+hashOf(tokenOf("a")))}, "401", "401",
+			`Bearer realm="orgops", error="invalid_token"`},
 		{"not Base64", []change{with("Authorization", "Basic ?")}, "401", "401", `Bearer realm="orgops"`},
-		{"twice", []change{with("Authorization", "Bearer "+tokenOf("a"), "Bearer "+tokenOf("c"))}, "401", "401", `Bearer realm="orgops"`},
-		{"a password twice", []change{basic(tokenOf("a")), func(r *http.Request) { r.Header.Add("Authorization", "Basic eA==") }}, "401", "401", `Bearer realm="orgops"`},
-		{"a proxy's header", []change{with("X-Forwarded-User", "alice; role=operator")}, "401", "401", `Bearer realm="orgops"`},
-		{"a query", []change{func(r *http.Request) { r.URL.RawQuery = "token=" + tokenOf("a") }}, "401", "401", `Bearer realm="orgops"`},
+		{"twice", []change{with("Authorization", "Bearer "+tokenOf("a"), "Bearer "+tokenOf("c"))}, "401", "401",
+			`Bearer realm="orgops"`},
+		{
+			"a password twice", []change{basic(tokenOf("a")), func(r *http.Request) {
+				r.Header.Add("Authorization", "Basic eA==")
+			}}, "401", "401", `Bearer realm="orgops"`,
+		},
+		{"a proxy's header", []change{with("X-Forwarded-User", "alice; role=operator")}, "401", "401",
+			`Bearer realm="orgops"`},
+		{"a query", []change{func(r *http.Request) { r.URL.RawQuery = "token=" + tokenOf("a") }}, "401", "401",
+			`Bearer realm="orgops"`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -127,7 +138,8 @@ func TestSignIn(t *testing.T) {
 					want = strings.Replace(want, "401", "Unauthorized", 1)
 				}
 				challenge := got.Header().Get("WWW-Authenticate")
-				if pages && (got.Code == 401) != (challenge == `Basic realm="orgops", charset="UTF-8"`) || !pages && challenge != test.challenges {
+				if pages && (got.Code == 401) != (challenge == `Basic realm="orgops", charset="UTF-8"`) ||
+					!pages && challenge != test.challenges {
 					t.Errorf("pages %v: challenge %q", pages, challenge)
 				}
 				if answer != want {
@@ -175,10 +187,12 @@ func TestRoutesAreDenied(t *testing.T) {
 		}
 		got := do(h, test.method, test.path, changes...)
 		if got.Code != test.want || got.Header().Get("Allow") != test.allow {
-			t.Errorf("%s %s with %.8q: %d, Allow %q; want %d, %q", test.method, test.path, test.token, got.Code, got.Header().Get("Allow"), test.want, test.allow)
+			t.Errorf("%s %s with %.8q: %d, Allow %q; want %d, %q", test.method, test.path, test.token, got.Code,
+				got.Header().Get("Allow"), test.want, test.allow)
 		}
 	}
-	if !strings.Contains(log.String(), `route="POST /act" status=200`) || !strings.Contains(log.String(), "user=robin reason=role") {
+	if !strings.Contains(log.String(), `route="POST /act" status=200`) ||
+		!strings.Contains(log.String(), "user=robin reason=role") {
 		t.Errorf("the log names neither who acted nor who was refused:\n%s", log)
 	}
 }
@@ -201,12 +215,14 @@ func TestProxyHeader(t *testing.T) {
 		{"from elsewhere", []change{from("192.0.2.9:1"), with(name, "alice")}, "reason=not_by_the_proxy"},
 		{"from this machine", []change{from("127.0.0.1:1"), with(name, "alice")}, "reason=not_by_the_proxy"},
 		{"from nowhere", []change{from("@"), with(name, "alice")}, "reason=not_by_the_proxy"},
-		{"from elsewhere that says it is the proxy", []change{from("192.0.2.9:1"), with(name, "alice"), with("X-Forwarded-For", "10.1.2.3"), with("Forwarded", "for=10.1.2.3")}, "reason=not_by_the_proxy"},
+		{"from elsewhere that says it is the proxy", []change{from("192.0.2.9:1"), with(name, "alice"),
+			with("X-Forwarded-For", "10.1.2.3"), with("Forwarded", "for=10.1.2.3")}, "reason=not_by_the_proxy"},
 		{"without it", []change{trusted}, "reason=no_user"},
 		{"empty", []change{trusted, with(name, "")}, "reason=no_user"},
 		{"a role without a name", []change{trusted, with(name, "; role=operator")}, "reason=no_user"},
 		{"twice", []change{trusted, with(name, "alice", "mallory")}, "reason=no_user"},
-		{"by another spelling", []change{trusted, func(r *http.Request) { r.Header["X_Forwarded_User"] = []string{"alice"} }}, "reason=no_user"},
+		{"by another spelling", []change{trusted, func(r *http.Request) { r.Header["X_Forwarded_User"] = []string{"alice"} }},
+			"reason=no_user"},
 		{"with a control character", []change{trusted, with(name, "al\x1b[31mice")}, "reason=no_user"},
 		{"not UTF-8", []change{trusted, with(name, "al\xffice")}, "reason=no_user"},
 		{"too long", []change{trusted, with(name, strings.Repeat("a", 257))}, "reason=no_user"},
@@ -224,7 +240,8 @@ func TestProxyHeader(t *testing.T) {
 			if strings.Contains(answer, "\x1b") || strings.Contains(answer, "\xff") {
 				t.Errorf("the answer %q repeats what was sent", answer)
 			}
-			if reason, refused := strings.CutPrefix(test.want, "reason="); refused != (got.Code == http.StatusForbidden) || !refused && answer != test.want || refused && !strings.Contains(log.String(), "reason="+reason) {
+			if reason, refused := strings.CutPrefix(test.want, "reason="); refused != (got.Code == http.StatusForbidden) ||
+				!refused && answer != test.want || refused && !strings.Contains(log.String(), "reason="+reason) {
 				t.Errorf("%d %q, log %q; want %s", got.Code, answer, log, test.want)
 			}
 		})
@@ -270,16 +287,21 @@ func TestOrigin(t *testing.T) {
 		{"an action of another site", "POST", []change{foreign}, 403, 403},
 		{"an action of another site's form", "POST", []change{foreign, site("cross-site", "navigate", "document")}, 403, 403},
 		{"an action of another port", "POST", []change{with("Origin", "http://127.0.0.1:9090")}, 403, 403},
-		{"an action of two origins", "POST", []change{with("Origin", "http://127.0.0.1:8080", "http://evil.example")}, 403, 403},
+		{"an action of two origins", "POST", []change{with("Origin", "http://127.0.0.1:8080", "http://evil.example")},
+			403, 403},
 		{"an action that says both", "POST", []change{own, site("cross-site", "navigate", "document")}, 403, 403},
 		{"an action of a file", "POST", []change{with("Origin", "file://127.0.0.1:8080")}, 403, 403},
 		{"an action by a name of the settings", "POST", byName, 200, 200},
-		{"an action through a proxy that changes the host", "POST", []change{with("Origin", "https://ops.example.com")}, 200, 200},
-		{"an action by a name that begins like one", "POST", []change{with("Origin", "https://ops.example.com.evil.example")}, 403, 403},
+		{"an action through a proxy that changes the host", "POST",
+			[]change{with("Origin", "https://ops.example.com")}, 200, 200},
+		{"an action by a name that begins like one", "POST",
+			[]change{with("Origin", "https://ops.example.com.evil.example")}, 403, 403},
 	}
 	for _, test := range tests {
 		for pages, want := range map[bool]int{true: test.pages, false: test.unsigned} {
-			h, log := front(t, func(f *web.Front) { f.Pages, f.Unsigned, f.Hosts = pages, web.Operator, []string{"ops.example.com"} })
+			h, log := front(t, func(f *web.Front) {
+				f.Pages, f.Unsigned, f.Hosts = pages, web.Operator, []string{"ops.example.com"}
+			})
 			path := "/"
 			if test.method == "POST" {
 				path = "/act"
@@ -292,7 +314,8 @@ func TestOrigin(t *testing.T) {
 	}
 	// A program's token is in no browser.
 	h, _ := front(t, func(f *web.Front) { f.Pages, f.Access = false, readAccess(t, entries()) })
-	if got := do(h, "POST", "/act", host("intake.example.com"), foreign, with("Authorization", "Bearer "+tokenOf("a"))); got.Code != 200 {
+	if got := do(h, "POST", "/act", host("intake.example.com"), foreign,
+		with("Authorization", "Bearer "+tokenOf("a"))); got.Code != 200 {
 		t.Errorf("by a token: %d, want 200", got.Code)
 	}
 }
@@ -356,11 +379,14 @@ func TestHost(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	h, _ := front(t)
 	want := map[string]string{
-		"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
-		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Content-Security-Policy": web.StrictPolicy,
+		"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+		"Cache-Control":              "no-store",
+		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+		"Content-Security-Policy": web.StrictPolicy,
 	}
 	for name, got := range map[string]*httptest.ResponseRecorder{
-		"a page": do(h, "GET", "/"), "missing": do(h, "GET", "/missing"), "refused": do(h, "GET", "/", host("evil.example")), "open": do(h, "GET", "/open"),
+		"a page": do(h, "GET", "/"), "missing": do(h, "GET", "/missing"), "refused": do(h, "GET", "/", host("evil.example")),
+		"open": do(h, "GET", "/open"),
 	} {
 		has := map[string]string{}
 		for header := range want {
@@ -378,7 +404,8 @@ func TestRequestIDs(t *testing.T) {
 	var ours []string
 	for _, given := range []string{"req-1.A_b", "", "has blank", "x\"y", strings.Repeat("x", 65)} {
 		id := do(h, "GET", "/", with("X-Request-Id", given)).Header().Get("X-Request-Id")
-		if kept := id == given; kept != (given == "req-1.A_b") || id == "" || slices.Contains(ours, id) || !strings.Contains(log.String(), "request_id="+id) {
+		if kept := id == given; kept != (given == "req-1.A_b") || id == "" || slices.Contains(ours, id) ||
+			!strings.Contains(log.String(), "request_id="+id) {
 			t.Errorf("for %q the id is %q; log %q", given, id, log)
 		}
 		ours = append(ours, id)
@@ -407,10 +434,11 @@ func TestLimits(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	h, _ := front(t, func(f *web.Front) {
 		f.Limit = 1
-		f.Routes = append(f.Routes, web.Route{Pattern: "GET /wait", Roles: []web.Role{web.Reader}, Serve: func(http.ResponseWriter, *http.Request) {
-			close(entered)
-			<-release
-		}})
+		f.Routes = append(f.Routes, web.Route{Pattern: "GET /wait", Roles: []web.Role{web.Reader},
+			Serve: func(http.ResponseWriter, *http.Request) {
+				close(entered)
+				<-release
+			}})
 	})
 	ended := make(chan struct{})
 	go func() { do(h, "GET", "/wait"); close(ended) }()
@@ -445,12 +473,13 @@ func TestDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := front(t, func(f *web.Front) {
 			f.Patience = 10 * time.Second
-			f.Routes = append(f.Routes, web.Route{Pattern: "GET /slow", Roles: []web.Role{web.Reader}, Serve: func(w http.ResponseWriter, _ *http.Request) {
-				for range 2 {
-					time.Sleep(time.Hour)
-					_, _ = io.WriteString(w, "part")
-				}
-			}})
+			f.Routes = append(f.Routes, web.Route{Pattern: "GET /slow", Roles: []web.Role{web.Reader},
+				Serve: func(w http.ResponseWriter, _ *http.Request) {
+					for range 2 {
+						time.Sleep(time.Hour)
+						_, _ = io.WriteString(w, "part")
+					}
+				}})
 		})
 		start := time.Now()
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
@@ -461,7 +490,8 @@ func TestDeadlines(t *testing.T) {
 		if diff := cmp.Diff([]time.Time{start.Add(patience)}, w.read); diff != "" {
 			t.Errorf("for reading (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]time.Time{{}, start.Add(time.Hour + patience), start.Add(2*time.Hour + patience)}, w.write); diff != "" {
+		if diff := cmp.Diff([]time.Time{{}, start.Add(time.Hour + patience), start.Add(2*time.Hour + patience)},
+			w.write); diff != "" {
 			t.Errorf("for writing (-want +got):\n%s", diff)
 		}
 	})
@@ -502,7 +532,8 @@ func TestMalformedRequests(t *testing.T) {
 	} {
 		answer := raw(t, addr, head+hidden)
 		status, _, _ := strings.Cut(answer, "\r\n")
-		if !strings.HasPrefix(status, "HTTP/1.1 4") && !strings.HasPrefix(status, "HTTP/1.1 5") || strings.Count(answer, "HTTP/1.1 ") != 1 {
+		if !strings.HasPrefix(status, "HTTP/1.1 4") && !strings.HasPrefix(status, "HTTP/1.1 5") ||
+			strings.Count(answer, "HTTP/1.1 ") != 1 {
 			t.Errorf("%s: %q, want one refusal", name, answer)
 		}
 	}
@@ -537,11 +568,13 @@ func TestTLSOfPages(t *testing.T) {
 		_ = resp.Body.Close()
 		got[name] = resp.Proto + " " + resp.Header.Get("Strict-Transport-Security")
 	}
-	want := map[string]string{"ops.example.com": "HTTP/2.0 max-age=31536000", "localhost": "HTTP/2.0 ", "127.0.0.1": "HTTP/2.0 ", "evil.example": "HTTP/2.0 max-age=31536000"}
+	want := map[string]string{"ops.example.com": "HTTP/2.0 max-age=31536000", "localhost": "HTTP/2.0 ",
+		"127.0.0.1": "HTTP/2.0 ", "evil.example": "HTTP/2.0 max-age=31536000"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("protocol and header (-want +got):\n%s", diff)
 	}
-	if answer := raw(t, strings.TrimPrefix(url, "https://"), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.0 400") {
+	if answer := raw(t, strings.TrimPrefix(url, "https://"),
+		"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.0 400") {
 		t.Errorf("without TLS: %q, want 400", answer)
 	}
 	transport.CloseIdleConnections()

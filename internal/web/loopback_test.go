@@ -8,7 +8,8 @@ import (
 )
 
 func TestIsLoopback(t *testing.T) {
-	tests := map[string]bool{"127.9.9.9:0": true, "[::1]:65535": true, "LOCALHOST:1": true, ":8080": false, "[::]:8080": false, "example.com:8080": false}
+	tests := map[string]bool{"127.9.9.9:0": true, "[::1]:65535": true, "LOCALHOST:1": true, ":8080": false,
+		"[::]:8080": false, "example.com:8080": false}
 	for addr, want := range tests {
 		if got, err := web.IsLoopback(addr); err != nil || got != want {
 			t.Errorf("%s: %v, %v; want %v", addr, got, err, want)

@@ -74,7 +74,9 @@ func TestServe(t *testing.T) {
 	if status, body := request(t, client, addr); status != http.StatusOK || body != "here" {
 		t.Errorf("answer %d %q, want 200 here", status, body)
 	}
-	if status, _ := request(t, client, addr, func(r *http.Request) { r.Header.Set("X-Long", strings.Repeat("x", 32<<10)) }); status != http.StatusRequestHeaderFieldsTooLarge {
+	if status, _ := request(t, client, addr, func(r *http.Request) {
+		r.Header.Set("X-Long", strings.Repeat("x", 32<<10))
+	}); status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("32 KiB of headers: %d, want 431", status)
 	}
 }
@@ -89,17 +91,19 @@ func TestServeOnAnAddressInUse(t *testing.T) {
 
 func TestStopWaitsForRequests(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
-	url, _, stop, err := web.Serve(t.Context(), "127.0.0.1:0", nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(entered)
-		<-release
-		_, _ = io.WriteString(w, "finished")
-	}), quiet)
+	url, _, stop, err := web.Serve(t.Context(), "127.0.0.1:0", nil,
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			close(entered)
+			<-release
+			_, _ = io.WriteString(w, "finished")
+		}), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	answer := make(chan string, 1)
 	go func() {
-		_, body := request(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, strings.TrimPrefix(url, "http://"))
+		_, body := request(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+			strings.TrimPrefix(url, "http://"))
 		answer <- body
 	}()
 	<-entered
@@ -119,10 +123,11 @@ func TestStopWaitsForRequests(t *testing.T) {
 
 func TestStopCutsOffAtItsEnd(t *testing.T) {
 	entered := make(chan struct{})
-	url, _, stop, err := web.Serve(t.Context(), "127.0.0.1:0", nil, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		close(entered)
-		<-r.Context().Done()
-	}), quiet)
+	url, _, stop, err := web.Serve(t.Context(), "127.0.0.1:0", nil,
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			close(entered)
+			<-r.Context().Done()
+		}), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +169,8 @@ func TestStopEndsStreams(t *testing.T) {
 	}
 	answer := make(chan string, 1)
 	go func() {
-		_, body := request(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, strings.TrimPrefix(url, "http://"))
+		_, body := request(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+			strings.TrimPrefix(url, "http://"))
 		answer <- body
 	}()
 	<-entered
@@ -184,7 +190,8 @@ func certificate(t *testing.T, certFile, keyFile string, serial int64) *x509.Cer
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -195,7 +202,8 @@ func certificate(t *testing.T, certFile, keyFile string, serial int64) *x509.Cer
 		t.Fatal(err)
 	}
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if err := errors.Join(os.WriteFile(certFile, certPEM, 0o600), os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(certFile, certPEM, 0o600),
+		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	pool := x509.NewCertPool()

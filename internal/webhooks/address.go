@@ -16,7 +16,8 @@ const connectTimeout = 10 * time.Second
 
 // errRefused refuses one address, and errAddress a host all of whose addresses are refused.
 var errRefused = errors.New("it is loopback, link-local, private or reserved")
-var errAddress = errors.New("all addresses of the host are loopback, link-local, private or reserved: set allow_private to permit them (for http: only loopback)")
+var errAddress = errors.New(
+	"all addresses of the host are loopback, link-local, private or reserved: set allow_private to permit them (for http: only loopback)")
 
 // dialer connects for a transport.
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)

@@ -166,7 +166,8 @@ func checkURL(text string, allowPrivate bool) (*url.URL, error) {
 	return u, checkHost(u, allowPrivate)
 }
 
-var hostName = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?$`)
+var hostName = regexp.MustCompile(
+	`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?$`)
 
 // checkHost refuses hosts by their name; addresses are checked when a connection is made. The
 // last label must begin with a letter: 2130706433 or 127.1 is an address to some resolvers.

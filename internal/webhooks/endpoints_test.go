@@ -75,7 +75,11 @@ endpoints:
 // TestEndpointsKeepTheirSecrets prints endpoints in every format and checks that no secret
 // appears.
 func TestEndpointsKeepTheirSecrets(t *testing.T) {
-	all := read(t, "endpoints: [{name: crm, url: 'https://crm.example.com/very-long-path-token?token=canary', secret_env: HOOK}]", map[string]string{"HOOK": secret})
+	all := read(t,
+		"endpoints: [{name: crm, url: 'https://crm.example.com/very-long-path-token?token=canary', secret_env: HOOK}]",
+		map[string]string{
+			"HOOK": secret,
+		})
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "one", all[0], "all", all)
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "one", all[0], "all", all)
@@ -106,30 +110,46 @@ func TestRefusedEndpoints(t *testing.T) {
 	entry := func(members string) string { return "endpoints:\n  - {name: crm, " + members + "}\n" }
 	at := func(url string) string { return entry("secret_env: HOOK, url: '" + url + "'") }
 	env := map[string]string{
-		"HOOK": secret, "CANARY": "canary-canary", "PLAIN": "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "SHORT": "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRY=",
-		"LONG": "whsec_" + strings.Repeat("AAAA", 21) + "AAA=", "SECOND": secret + " whsec_!canary", "MANY": strings.Repeat(secret+"\n", 6),
+		"HOOK": secret, "CANARY": "canary-canary", "PLAIN": "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		"SHORT": "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRY=",
+		"LONG":  "whsec_" + strings.Repeat("AAAA", 21) + "AAA=", "SECOND": secret + " whsec_!canary",
+		"MANY": strings.Repeat(secret+"\n", 6),
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", "line 1: endpoints: there is none: name at least one, or leave the file out of the settings"},
-		{"no entry", "endpoints: []\n", "line 1: endpoints: there is none: name at least one, or leave the file out of the settings"},
+		{
+			"no entry", "endpoints: []\n",
+			"line 1: endpoints: there is none: name at least one, or leave the file out of the settings",
+		},
 		{"not YAML", "endpoints: [\n", "line 1: did not find expected node content"},
 		{"a list", "- name: crm\n", "line 1: cannot unmarshal !!seq"},
 		{"unknown member", "endpoints:\n  - name: crm\n    secret: canary\n", "line 3: unknown member secret"},
 		{"unknown member above", "hooks: []\n", "line 1: unknown member hooks"},
-		{"member twice", "endpoints:\n  - name: crm\n    name: crm\n", `line 3: mapping key "name" already defined at line 2`},
+		{"member twice", "endpoints:\n  - name: crm\n    name: crm\n",
+			`line 3: mapping key "name" already defined at line 2`},
 		{"no flag", entry("allow_private: canary"), "line 2: cannot unmarshal !!str `canary`"},
-		{"second document", at("https://crm.example.com/") + "---\nendpoints: []\n", "there is a second document: put all endpoints into one"},
-		{"no name", "endpoints:\n\n  - url: https://crm.example.com/\n", `line 3: name: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got ""`},
-		{"bad name", "endpoints: [{name: 'Crm\\'}]\n", `line 1: name: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got "Crm\\"`},
-		{"name twice", at("https://crm.example.com/") + "  - {name: crm, url: 'https://a.example.com/', secret_env: HOOK}\n", `line 3: name: there are two endpoints "crm": each needs a name of its own`},
+		{"second document", at("https://crm.example.com/") + "---\nendpoints: []\n",
+			"there is a second document: put all endpoints into one"},
+		{"no name", "endpoints:\n\n  - url: https://crm.example.com/\n",
+			`line 3: name: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got ""`},
+		{
+			"bad name", "endpoints: [{name: 'Crm\\'}]\n",
+			`line 1: name: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got "Crm\\"`,
+		},
+		{"name twice", at("https://crm.example.com/") + "  - {name: crm, url: 'https://a.example.com/', secret_env: HOOK}\n",
+			`line 3: name: there are two endpoints "crm": each needs a name of its own`},
 		{"no url", entry("secret_env: HOOK"), "line 2: url: it is missing: want https://HOST/PATH"},
 		{"no scheme", at("crm.example.com/hooks"), "line 2: " + noRead},
 		{"no host", at("https:///hooks?canary"), "line 2: " + noRead},
 		{"opaque", at("https:crm.example.com"), "line 2: " + noRead},
 		{"unreadable", at("https://crm.example.com/%zzcanary"), "line 2: " + noRead},
 		{"too long", at("https://crm.example.com/" + strings.Repeat("x", 2048)), "line 2: " + noRead},
-		{"user", at("https://canary@crm.example.com/"), "line 2: url: must not contain a user or password: the signature identifies the sender"},
-		{"password", at("https://user:canary@crm.example.com/"), "line 2: url: must not contain a user or password: the signature identifies the sender"},
+		{
+			"user", at("https://canary@crm.example.com/"),
+			"line 2: url: must not contain a user or password: the signature identifies the sender",
+		},
+		{"password", at("https://user:canary@crm.example.com/"),
+			"line 2: url: must not contain a user or password: the signature identifies the sender"},
 		{"fragment", at("https://crm.example.com/#canary"), "line 2: url: must not contain a fragment (#)"},
 		{"scheme", at("ftp://crm.example.com/canary"), `line 2: url: want https, got "ftp"`},
 		{"port", at("https://crm.example.com:65536/"), "line 2: url: invalid port: want 1 to 65535"},
@@ -158,18 +178,30 @@ func TestRefusedEndpoints(t *testing.T) {
 		{"octal", at("https://0177.0.0.1/"), "line 2: " + neither},
 		{"address with a dot", at("https://127.0.0.1./"), "line 2: " + neither},
 		{"not ASCII", at("https://crm.exämple.com/"), "line 2: " + neither},
-		{"no events", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: []"), "line 2: events: the list is empty: leave it out to receive all events"},
-		{"unknown event", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: [domain.found]"), `line 2: events: unknown event "domain.found": want some of domain.lost, domain.verified, run.finished`},
-		{"no secret", entry("url: 'https://crm.example.com/'"), "line 2: secret: none is named: set secret_file or secret_env"},
-		{"two places", entry("url: 'https://crm.example.com/', secret_env: HOOK, secret_file: /hook"), "line 2: secret: a file and an environment variable are both named: name one of them"},
-		{"no variable", entry("url: 'https://crm.example.com/', secret_env: NONE"), `line 2: secret: the environment variable "NONE" is not set, or empty`},
-		{"no file", entry("url: 'https://crm.example.com/', secret_file: /there/is/none"), "line 2: secret: open /there/is/none: no such file or directory"},
-		{"not base64", entry("url: 'https://crm.example.com/', secret_env: CANARY"), "line 2: secret: value 1 of 1: " + noForm},
-		{"without prefix", entry("url: 'https://crm.example.com/', secret_env: PLAIN"), "line 2: secret: value 1 of 1: " + noForm},
-		{"short", entry("url: 'https://crm.example.com/', secret_env: SHORT"), "line 2: secret: value 1 of 1: want a key of 24 to 64 bytes, got 23"},
-		{"long", entry("url: 'https://crm.example.com/', secret_env: LONG"), "line 2: secret: value 1 of 1: want a key of 24 to 64 bytes, got 65"},
-		{"the second", entry("url: 'https://crm.example.com/', secret_env: SECOND"), "line 2: secret: value 2 of 2: " + noForm},
-		{"too many", entry("url: 'https://crm.example.com/', secret_env: MANY"), "line 2: secret: want at most 5 values, got 6"},
+		{"no events", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: []"),
+			"line 2: events: the list is empty: leave it out to receive all events"},
+		{"unknown event", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: [domain.found]"),
+			`line 2: events: unknown event "domain.found": want some of domain.lost, domain.verified, run.finished`},
+		{"no secret", entry("url: 'https://crm.example.com/'"),
+			"line 2: secret: none is named: set secret_file or secret_env"},
+		{"two places", entry("url: 'https://crm.example.com/', secret_env: HOOK, secret_file: /hook"),
+			"line 2: secret: a file and an environment variable are both named: name one of them"},
+		{"no variable", entry("url: 'https://crm.example.com/', secret_env: NONE"),
+			`line 2: secret: the environment variable "NONE" is not set, or empty`},
+		{"no file", entry("url: 'https://crm.example.com/', secret_file: /there/is/none"),
+			"line 2: secret: open /there/is/none: no such file or directory"},
+		{"not base64", entry("url: 'https://crm.example.com/', secret_env: CANARY"),
+			"line 2: secret: value 1 of 1: " + noForm},
+		{"without prefix", entry("url: 'https://crm.example.com/', secret_env: PLAIN"),
+			"line 2: secret: value 1 of 1: " + noForm},
+		{"short", entry("url: 'https://crm.example.com/', secret_env: SHORT"),
+			"line 2: secret: value 1 of 1: want a key of 24 to 64 bytes, got 23"},
+		{"long", entry("url: 'https://crm.example.com/', secret_env: LONG"),
+			"line 2: secret: value 1 of 1: want a key of 24 to 64 bytes, got 65"},
+		{"the second", entry("url: 'https://crm.example.com/', secret_env: SECOND"),
+			"line 2: secret: value 2 of 2: " + noForm},
+		{"too many", entry("url: 'https://crm.example.com/', secret_env: MANY"),
+			"line 2: secret: want at most 5 values, got 6"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := written(t, c.text)
@@ -194,7 +226,8 @@ func TestRefusedEndpoints(t *testing.T) {
 // FuzzEndpoints checks that every endpoint accepted from a file is one that the rules allow.
 func FuzzEndpoints(f *testing.F) {
 	f.Add("endpoints: [{name: crm, url: 'https://crm.example.com/', secret_env: HOOK}]")
-	f.Add("endpoints:\n  - &a {name: crm, url: 'https://1.1.1.1/?x', secret_env: HOOK, events: [domain.lost]}\n  - <<: *a\n    name: b\n")
+	f.Add(
+		"endpoints:\n  - &a {name: crm, url: 'https://1.1.1.1/?x', secret_env: HOOK, events: [domain.lost]}\n  - <<: *a\n    name: b\n")
 	f.Add("x: &x [{name: a, url: 'http://localhost/', secret_env: HOOK, allow_private: true}]\nendpoints: *x\n")
 	f.Add("endpoints: [null, ~, {}]\n---\n")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -211,7 +244,8 @@ func FuzzEndpoints(f *testing.F) {
 				t.Fatalf("two are %q", e.Name)
 			}
 			names = append(names, e.Name)
-			if origin := e.Origin(); !strings.HasPrefix(origin, "https://") && !strings.HasPrefix(origin, "http://") || strings.ContainsAny(origin, "@?#") {
+			if origin := e.Origin(); !strings.HasPrefix(origin, "https://") && !strings.HasPrefix(origin, "http://") ||
+				strings.ContainsAny(origin, "@?#") {
 				t.Fatalf("sends to %q", origin)
 			}
 		}

@@ -153,7 +153,9 @@ func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time,
 	r, ok := s.receivers[endpoint]
 	if !ok {
 		// A worker that was started later may know it.
-		return &DeliveryError{Endpoint: endpoint, reason: "this worker has no endpoint of that name: is it in the file that --webhooks names?"}
+		return &DeliveryError{
+			Endpoint: endpoint, reason: "this worker has no endpoint of that name: is it in the file that --webhooks names?",
+		}
 	}
 	request, secrets, err := r.request(id, at, body)
 	if err != nil {
@@ -161,7 +163,8 @@ func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time,
 	}
 	request.Header.Set("User-Agent", s.userAgent)
 	if wait := r.rest.begin(); wait > 0 {
-		return &DeliveryError{Endpoint: endpoint, RetryAfter: wait, Unsent: true, reason: "paused for a moment, since the last attempts failed"}
+		return &DeliveryError{Endpoint: endpoint, RetryAfter: wait, Unsent: true,
+			reason: "paused for a moment, since the last attempts failed"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()

@@ -39,7 +39,8 @@ const body = `{"type":"domain.lost","timestamp":"2026-11-22T00:00:00Z","data":{"
 // endpointAt returns an endpoint "crm" at the URL that may be on loopback.
 func endpointAt(t *testing.T, url, secrets string) []webhooks.Endpoint {
 	t.Helper()
-	return read(t, "endpoints: [{name: crm, url: '"+url+"', secret_env: HOOK, allow_private: true}]", map[string]string{"HOOK": secrets})
+	return read(t, "endpoints: [{name: crm, url: '"+url+"', secret_env: HOOK, allow_private: true}]",
+		map[string]string{"HOOK": secrets})
 }
 
 func newSender(t *testing.T, c webhooks.Config) *webhooks.Sender {
@@ -105,11 +106,13 @@ func TestDelivery(t *testing.T) {
 		headers <- r.Header
 		w.WriteHeader(http.StatusNoContent)
 	})
-	s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, at+"/hooks?token=x", secret+" "+otherSecret), RootCAs: roots})
+	s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, at+"/hooks?token=x", secret+" "+otherSecret),
+		RootCAs: roots})
 	if err := s.Deliver(t.Context(), "crm", "domain:verify-run-3", attemptAt, []byte(body)); err != nil {
 		t.Fatal(err)
 	}
-	want := request{"POST", "/hooks?token=x", "HTTP/1.1", "application/json", "orgops/test", "domain:verify-run-3", "1795305600", body}
+	want := request{"POST", "/hooks?token=x", "HTTP/1.1", "application/json", "orgops/test",
+		"domain:verify-run-3", "1795305600", body}
 	if diff := cmp.Diff(want, <-got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -122,7 +125,8 @@ func TestDelivery(t *testing.T) {
 			t.Error("a changed body passes")
 		}
 	}
-	if err := verified(header, []byte(body), "whsec_"+base64.StdEncoding.EncodeToString(make([]byte, 24)), attemptAt); err == nil {
+	if err := verified(header, []byte(body), "whsec_"+base64.StdEncoding.EncodeToString(make([]byte, 24)),
+		attemptAt); err == nil {
 		t.Error("another secret passes")
 	}
 	if n := len(strings.Fields(header.Get("webhook-signature"))); n != 2 {
@@ -143,7 +147,8 @@ key = base64.b64decode(secret.removeprefix("whsec_"))
 print("v1," + base64.b64encode(hmac.new(key, f"{id}.{at}.{body}".encode(), hashlib.sha256).digest()).decode(), end="")
 `
 	for i, one := range []string{secret, otherSecret} {
-		out, err := exec.CommandContext(t.Context(), python, "-c", program, header.Get("webhook-id"), header.Get("webhook-timestamp"), body, one).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), python, "-c", program, header.Get("webhook-id"),
+			header.Get("webhook-timestamp"), body, one).CombinedOutput()
 		if err != nil {
 			t.Fatalf("python3: %v: %s", err, out)
 		}
@@ -158,7 +163,8 @@ func TestPublishedSignature(t *testing.T) {
 	headers := make(chan http.Header, 1)
 	at, roots := receiver(t, func(_ http.ResponseWriter, r *http.Request) { headers <- r.Header })
 	s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, at, secret), RootCAs: roots})
-	err := s.Deliver(t.Context(), "crm", "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
+	err := s.Deliver(t.Context(), "crm", "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0),
+		[]byte(`{"test": 2432232314}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,18 +232,36 @@ func TestAnswers(t *testing.T) {
 		{"201", 201, "", "", nil},
 		{"204", 204, "", "", nil},
 		{"299", 299, "", "", nil},
-		{"301", 301, "", "", &said{301, 0, false, "301 Moved Permanently: redirects are not followed; put the new address into the file"}},
-		{"304", 304, "", "", &said{304, 0, false, "304 Not Modified: redirects are not followed; put the new address into the file"}},
+		{
+			"301", 301, "", "", &said{
+				301, 0, false, "301 Moved Permanently: redirects are not followed; put the new address into the file",
+			},
+		},
+		{
+			"304", 304, "", "", &said{
+				304, 0, false, "304 Not Modified: redirects are not followed; put the new address into the file",
+			},
+		},
 		{"400", 400, "", " bad\r\n\x1b[31m request\n", &said{400, 0, false, `400 Bad Request: "bad\r\n\x1b[31m request"`}},
 		{"401", 401, "", "", &said{401, 0, false, "401 Unauthorized"}},
-		{"404", 404, "", "Cannot POST /hooks/very-long-path-token?token=canary", &said{404, 0, false, `404 Not Found: "Cannot POST /hooks/[hidden]?[hidden]"`}},
-		{"410", 410, "", "", &said{410, 0, true, "410 Gone: the receiver wants no more events; remove the endpoint from the file"}},
-		{"422", 422, "", "no such key: " + secret + ", " + secret[6:], &said{422, 0, false, `422 Unprocessable Entity: "no such key: [hidden], [hidden]"`}},
+		{"404", 404, "", "Cannot POST /hooks/very-long-path-token?token=canary",
+			&said{404, 0, false, `404 Not Found: "Cannot POST /hooks/[hidden]?[hidden]"`}},
+		{
+			"410", 410, "", "", &said{
+				410, 0, true, "410 Gone: the receiver wants no more events; remove the endpoint from the file",
+			},
+		},
+		{"422", 422, "", "no such key: " + secret + ", " + secret[6:],
+			&said{422, 0, false, `422 Unprocessable Entity: "no such key: [hidden], [hidden]"`}},
 		{"429", 429, "7", "", &said{429, 7 * time.Second, false, "429 Too Many Requests"}},
-		{"429 until", 429, date.Add(90 * time.Second).Format(http.TimeFormat), "", &said{429, 90 * time.Second, false, "429 Too Many Requests"}},
+		{"429 until", 429, date.Add(90 * time.Second).Format(http.TimeFormat), "",
+			&said{429, 90 * time.Second, false, "429 Too Many Requests"}},
 		{"429 for a year", 429, "31536000", "", &said{429, 24 * time.Hour, false, "429 Too Many Requests"}},
 		{"429 for nonsense", 429, "soon", "", &said{429, 0, false, "429 Too Many Requests"}},
-		{"500", 500, "", strings.Repeat("ä", 1000), &said{500, 0, false, `500 Internal Server Error: "` + strings.Repeat("ä", 200) + `"…`}},
+		{
+			"500", 500, "", strings.Repeat("ä", 1000), &said{500, 0, false,
+				`500 Internal Server Error: "` + strings.Repeat("ä", 200) + `"…`},
+		},
 		{"503", 503, "120", "", &said{503, 2 * time.Minute, false, "503 Service Unavailable"}},
 		{"599", 599, "", "", &said{599, 0, false, "599"}},
 	} {
@@ -251,7 +275,8 @@ func TestAnswers(t *testing.T) {
 				w.WriteHeader(c.status)
 				_, _ = io.WriteString(w, c.text)
 			})
-			s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, at+"/hooks/very-long-path-token?token=canary", secret), RootCAs: roots})
+			s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, at+"/hooks/very-long-path-token?token=canary", secret),
+				RootCAs: roots})
 			err := s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body))
 			if c.want == nil {
 				if err != nil {
@@ -260,7 +285,8 @@ func TestAnswers(t *testing.T) {
 				return
 			}
 			failure := failed(t, err)
-			got := said{failure.Status, failure.RetryAfter, failure.Permanent, strings.TrimPrefix(failure.Error(), "webhook endpoint crm: "+at+" answered ")}
+			got := said{failure.Status, failure.RetryAfter, failure.Permanent,
+				strings.TrimPrefix(failure.Error(), "webhook endpoint crm: "+at+" answered ")}
 			if diff := cmp.Diff(*c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -277,7 +303,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		for _, status := range []int{301, 302, 303, 307, 308} {
 			at, roots := receiver(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, status) })
 			s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, at, secret), RootCAs: roots})
-			if failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body))); failure.Status != status || failure.Permanent {
+			if failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body))); failure.Status != status ||
+				failure.Permanent {
 				t.Errorf("%d to %s: status %d, permanent %t", status, to, failure.Status, failure.Permanent)
 			}
 		}
@@ -327,19 +354,33 @@ func TestHostileReceivers(t *testing.T) {
 	}{
 		{"hangs", untilClosed, "no answer within 15s"},
 		{"closes", func(net.Conn) {}, "EOF"},
-		{"header without end", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n"); forever(conn, "X-A: b\r\n") }, "net/http: server response headers exceeded 65536 bytes; aborted"},
-		{"header by and by", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-A: "); untilClosed(conn) }, "no answer within 15s"},
-		{"early hints without end", func(conn net.Conn) { forever(conn, "HTTP/1.1 103 Early Hints\r\n\r\n") }, "server response headers exceeded 65536 bytes; aborted"},
+		{"header without end", func(conn net.Conn) {
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
+			forever(conn, "X-A: b\r\n")
+		}, "net/http: server response headers exceeded 65536 bytes; aborted"},
+		{"header by and by", func(conn net.Conn) {
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-A: ")
+			untilClosed(conn)
+		}, "no answer within 15s"},
+		{"early hints without end", func(conn net.Conn) { forever(conn, "HTTP/1.1 103 Early Hints\r\n\r\n") },
+			"server response headers exceeded 65536 bytes; aborted"},
 		{"body without end", func(conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
 			forever(conn, strings.Repeat("x", 4096))
 		}, ""},
-		{"body by and by", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\nx"); untilClosed(conn) }, ""},
-		{"error page by and by", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 500 Oh\r\n\r\nx"); untilClosed(conn) }, `answered 500 Internal Server Error: "x"`},
+		{"body by and by", func(conn net.Conn) {
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\nx")
+			untilClosed(conn)
+		}, ""},
+		{"error page by and by", func(conn net.Conn) {
+			_, _ = io.WriteString(conn, "HTTP/1.1 500 Oh\r\n\r\nx")
+			untilClosed(conn)
+		}, `answered 500 Internal Server Error: "x"`},
 		{"bomb", func(conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 500 Oh\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00")
 		}, `answered 500 Internal Server Error: "\x1f\x8b\b\x00\x00\x00\x00\x00"`},
-		{"not HTTP", func(conn net.Conn) { _, _ = io.WriteString(conn, "\x1b[31mSSH-2.0\r\n\r\n") }, `malformed HTTP response`},
+		{"not HTTP", func(conn net.Conn) { _, _ = io.WriteString(conn, "\x1b[31mSSH-2.0\r\n\r\n") },
+			`malformed HTTP response`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -353,7 +394,8 @@ func TestHostileReceivers(t *testing.T) {
 					return
 				}
 				failure := failed(t, err)
-				if !strings.Contains(failure.Error(), c.want) || failure.Permanent || strings.Contains(failure.Error(), "canary") || strings.Contains(failure.Error(), "\x1b") {
+				if !strings.Contains(failure.Error(), c.want) || failure.Permanent || strings.Contains(failure.Error(), "canary") ||
+					strings.Contains(failure.Error(), "\x1b") {
 					t.Errorf("permanent %t: %v; want %s", failure.Permanent, failure, c.want)
 				}
 			})
@@ -366,7 +408,8 @@ func TestNobodyThere(t *testing.T) {
 	const at = "127.0.0.1:1" // given to no process, unlike a port that was closed a moment ago
 	s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, "https://"+at+"/?token=canary", secret)})
 	failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body)))
-	if want := "webhook endpoint crm: https://" + at + ": dial tcp " + at + ": connect: connection refused"; failure.Error() != want || failure.Permanent {
+	if want := "webhook endpoint crm: https://" + at + ": dial tcp " + at +
+		": connect: connection refused"; failure.Error() != want || failure.Permanent {
 		t.Errorf("permanent %t: %v\nwant %s", failure.Permanent, failure, want)
 	}
 }
@@ -393,16 +436,19 @@ func names(t *testing.T, answers ...[]string) *net.Resolver {
 		t.Fatal(err)
 	}
 	started := make(chan struct{})
-	server := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(started) }, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
-		reply := new(dns.Msg).SetReply(q)
-		if q.Question[0].Qtype == dns.TypeA {
-			n := int(asked.Add(1)) - 1
-			for _, addr := range answers[min(n, len(answers)-1)] {
-				reply.Answer = append(reply.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.ParseIP(addr)})
+	server := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(started) },
+		Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+			reply := new(dns.Msg).SetReply(q)
+			if q.Question[0].Qtype == dns.TypeA {
+				n := int(asked.Add(1)) - 1
+				for _, addr := range answers[min(n, len(answers)-1)] {
+					reply.Answer = append(reply.Answer,
+						&dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET},
+							A: net.ParseIP(addr)})
+				}
 			}
-		}
-		_ = w.WriteMsg(reply)
-	})}
+			_ = w.WriteMsg(reply)
+		})}
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); _ = server.ActivateAndServe() }()
 	<-started
@@ -446,12 +492,15 @@ const notAllowed = "all addresses of the host are loopback, link-local, private 
 // TestPrivateAddressesBehindNames has public names with private addresses.
 func TestPrivateAddressesBehindNames(t *testing.T) {
 	port, connected := at127(t, "127.0.0.1:0")
-	for _, address := range []string{"127.0.0.1", "169.254.169.254", "10.0.0.1", "0.0.0.0", "100.64.0.1", "168.63.129.16"} {
-		all := read(t, "endpoints: [{name: crm, url: 'https://crm.example.com:"+port+"/', secret_env: HOOK}]", map[string]string{"HOOK": secret})
+	for _, address := range []string{"127.0.0.1", "169.254.169.254", "10.0.0.1", "0.0.0.0",
+		"100.64.0.1", "168.63.129.16"} {
+		all := read(t, "endpoints: [{name: crm, url: 'https://crm.example.com:"+port+"/', secret_env: HOOK}]",
+			map[string]string{"HOOK": secret})
 		webhooks.SetResolver(t, names(t, []string{address}))
 		s := newSender(t, webhooks.Config{Endpoints: all})
 		failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body)))
-		if want := "webhook endpoint crm: https://crm.example.com:" + port + ": " + notAllowed; failure.Error() != want || failure.Permanent {
+		if want := "webhook endpoint crm: https://crm.example.com:" + port + ": " + notAllowed; failure.Error() != want ||
+			failure.Permanent {
 			t.Errorf("%s: permanent %t: %v\nwant %s", address, failure.Permanent, failure, want)
 		}
 	}
@@ -466,7 +515,8 @@ func TestNamesThatChange(t *testing.T) {
 	webhooks.SetPublic(t, func(a netip.Addr) bool { return a.String() == "127.0.0.2" || a.String() == "127.0.0.3" })
 	port, outside := at127(t, "127.0.0.2:0")
 	_, inside := at127(t, "127.0.0.1:"+port)
-	all := read(t, "endpoints: [{name: crm, url: 'https://crm.example.com:"+port+"/', secret_env: HOOK}]", map[string]string{"HOOK": secret})
+	all := read(t, "endpoints: [{name: crm, url: 'https://crm.example.com:"+port+"/', secret_env: HOOK}]",
+		map[string]string{"HOOK": secret})
 	for _, c := range []struct {
 		name    string
 		answers [][]string
@@ -500,10 +550,12 @@ func TestNamesThatChange(t *testing.T) {
 
 // TestHTTPStaysOnLoopback has a name for this machine that resolves to another address.
 func TestHTTPStaysOnLoopback(t *testing.T) {
-	all := read(t, "endpoints: [{name: crm, url: 'http://crm.localhost:1/', secret_env: HOOK, allow_private: true}]", map[string]string{"HOOK": secret})
+	all := read(t, "endpoints: [{name: crm, url: 'http://crm.localhost:1/', secret_env: HOOK, allow_private: true}]",
+		map[string]string{"HOOK": secret})
 	webhooks.SetResolver(t, names(t, []string{"10.0.0.1"}))
 	s := newSender(t, webhooks.Config{Endpoints: all})
-	if failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body))); failure.Permanent || !strings.Contains(failure.Error(), notAllowed) {
+	if failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body))); failure.Permanent ||
+		!strings.Contains(failure.Error(), notAllowed) {
 		t.Errorf("permanent %t: %v", failure.Permanent, failure)
 	}
 }
@@ -517,7 +569,8 @@ func TestProxy(t *testing.T) {
 		http.Error(w, "not here", http.StatusForbidden)
 	}))
 	t.Cleanup(proxy.Close)
-	all := read(t, "endpoints: [{name: crm, url: 'https://crm.example.com/?token=canary', secret_env: HOOK}]", map[string]string{"HOOK": secret})
+	all := read(t, "endpoints: [{name: crm, url: 'https://crm.example.com/?token=canary', secret_env: HOOK}]",
+		map[string]string{"HOOK": secret})
 	through, err := url.Parse(proxy.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -528,7 +581,8 @@ func TestProxy(t *testing.T) {
 	if got := <-asked; got != "CONNECT crm.example.com:443" {
 		t.Errorf("the proxy was asked to %s", got)
 	}
-	if failure.Permanent || strings.Contains(failure.Error(), "canary") || !strings.Contains(failure.Error(), "Forbidden") {
+	if failure.Permanent || strings.Contains(failure.Error(), "canary") ||
+		!strings.Contains(failure.Error(), "Forbidden") {
 		t.Errorf("permanent %t: %v", failure.Permanent, failure)
 	}
 }
@@ -542,9 +596,18 @@ func TestWhatIsNotSent(t *testing.T) {
 		permanent    bool
 		want         string
 	}{
-		{"other", "id", false, "webhook endpoint other: this worker has no endpoint of that name: is it in the file that --webhooks names?"},
-		{"crm", "a.1", true, `webhook endpoint crm: the event's id cannot be signed: want 1 to 255 of A-Z a-z 0-9 _ : | -, got "a.1"`},
-		{"crm", "a\r\nX: y", true, `webhook endpoint crm: the event's id cannot be signed: want 1 to 255 of A-Z a-z 0-9 _ : | -, got "a\r\nX: y"`},
+		{
+			"other", "id", false,
+			"webhook endpoint other: this worker has no endpoint of that name: is it in the file that --webhooks names?",
+		},
+		{
+			"crm", "a.1", true,
+			`webhook endpoint crm: the event's id cannot be signed: want 1 to 255 of A-Z a-z 0-9 _ : | -, got "a.1"`,
+		},
+		{
+			"crm", "a\r\nX: y", true,
+			`webhook endpoint crm: the event's id cannot be signed: want 1 to 255 of A-Z a-z 0-9 _ : | -, got "a\r\nX: y"`,
+		},
 	} {
 		failure := failed(t, s.Deliver(t.Context(), c.endpoint, c.id, attemptAt, []byte(body)))
 		if failure.Error() != c.want || failure.Permanent != c.permanent {
@@ -607,7 +670,8 @@ func TestSilentReceiversAreLeftAlone(t *testing.T) {
 				t.Errorf("%d of 3 sent, over %d connections", sent, connects.Load()-before)
 			}
 		}
-		if want := []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, time.Minute}; !slices.Equal(rests, want) {
+		if want := []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute,
+			time.Minute}; !slices.Equal(rests, want) {
 			t.Errorf("rests %v, want %v", rests, want)
 		}
 		down.Store(false)

@@ -17,7 +17,8 @@ import (
 // Domains is the part of the API's client that changes of discovery domains need.
 type Domains interface {
 	DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error)
-	UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error)
+	UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
+		u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error)
 }
 
 const (
@@ -126,10 +127,12 @@ func (c *change) notSent(ctx context.Context, reason error) error {
 // carriedOut compares the answer, or a record, with the request.
 func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDomain) error {
 	if sent.Status != nil && got.Status != *sent.Status {
-		return engine.Retry(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q", string(got.Status), string(*sent.Status)))
+		return engine.Retry(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q",
+			string(got.Status), string(*sent.Status)))
 	}
 	if flag, have := sent.UseForOrganizationDiscovery, got.UseForOrganizationDiscovery; differ(flag, have) {
-		return engine.Retry(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *have, *flag))
+		return engine.Retry(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t",
+			*have, *flag))
 	}
 	return nil
 }

@@ -190,7 +190,8 @@ func (e Evidence) packed(cut int) *packed {
 			*text = events.Cut(*text, c.text)
 		}
 		if c.text <= 2 { // the last cut: who is left out, and what was said stays
-			o = packedObservation{Asked: o.Asked, Authority: o.Authority, Operator: o.Operator, State: o.State, Reason: o.Reason, Authenticated: o.Authenticated}
+			o = packedObservation{Asked: o.Asked, Authority: o.Authority, Operator: o.Operator, State: o.State, Reason: o.Reason,
+				Authenticated: o.Authenticated}
 		}
 		p.Said = append(p.Said, o)
 	}

@@ -64,7 +64,8 @@ func record() apiclient.DiscoveryDomain {
 // absent returns the verdict of a check that n name servers answer with no such name, or
 // with other values.
 func absent(host string, n int, values ...string) dnscheck.Verdict {
-	v := dnscheck.Verdict{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, Host: host, Basis: dnscheck.ByAuthority, Quorum: 2, Resolvers: 3}
+	v := dnscheck.Verdict{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, Host: host, Basis: dnscheck.ByAuthority,
+		Quorum: 2, Resolvers: 3}
 	rcode := "NXDOMAIN"
 	if len(values) > 0 {
 		v.Reason, rcode = dnscheck.ReasonOtherValue, "NOERROR"
@@ -72,7 +73,8 @@ func absent(host string, n int, values ...string) dnscheck.Verdict {
 	provider := random(8)
 	for i := range n {
 		v.Observations = append(v.Observations, dnscheck.Observation{
-			Resolver: fmt.Sprintf("ns%d.%s.com", i+1, provider), Authority: true, Transport: "udp", State: v.State, Reason: v.Reason, RCode: rcode, Values: values,
+			Resolver: fmt.Sprintf("ns%d.%s.com", i+1, provider), Authority: true, Transport: "udp", State: v.State,
+			Reason: v.Reason, RCode: rcode, Values: values,
 			Address: fmt.Sprintf("%d.%d.%d.%d:53", 1+rand.IntN(200), rand.IntN(256), rand.IntN(256), rand.IntN(256)),
 			Took:    time.Duration(1+rand.IntN(90_000)) * time.Microsecond,
 		})
@@ -87,7 +89,8 @@ func TestMemoIsSmall(t *testing.T) {
 	for name, c := range map[string]struct {
 		servers int
 		values  []string
-	}{"two servers": {2, nil}, "four servers": {4, nil}, "another value": {2, []string{"v=spf1 include:_spf.example.net -all"}}, "another token": {4, []string{token}}} {
+	}{"two servers": {2, nil}, "four servers": {4, nil},
+		"another value": {2, []string{"v=spf1 include:_spf.example.net -all"}}, "another token": {4, []string{token}}} {
 		size := 0
 		for range 20 {
 			d := record()
@@ -123,7 +126,8 @@ func TestMemoHasABound(t *testing.T) {
 			t.Fatalf("%s: %d bytes, %v", name, len(memo), err)
 		}
 		s, err := handlers.ReadVerifyState(memo)
-		if err != nil || (s.Record != nil) != c.kept || s.Evidence == nil || len(s.Evidence.Said) != 24 || s.Evidence.Sentence == "" {
+		if err != nil || (s.Record != nil) != c.kept || s.Evidence == nil || len(s.Evidence.Said) != 24 ||
+			s.Evidence.Sentence == "" {
 			t.Errorf("%s: read back %+v, %v", name, s, err)
 		}
 	}
@@ -137,15 +141,19 @@ func TestMemoHasABound(t *testing.T) {
 // loud returns the verdict of a check that sixteen name servers and eight resolvers answer with as
 // much as they can.
 func loud() dnscheck.Verdict {
-	v := dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonServersDisagree, Host: "_v.example.com", Basis: dnscheck.ByAuthority, Note: random(2000), Quorum: 2, Resolvers: 3}
+	v := dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonServersDisagree, Host: "_v.example.com",
+		Basis: dnscheck.ByAuthority, Note: random(2000), Quorum: 2, Resolvers: 3}
 	said := []struct {
 		state  dnscheck.State
 		reason dnscheck.Reason
-	}{{dnscheck.Absent, dnscheck.ReasonOtherValue}, {dnscheck.Present, dnscheck.ReasonFound}, {dnscheck.Unknown, dnscheck.ReasonTimeout}, {dnscheck.Unknown, dnscheck.ReasonServFail}}
+	}{{dnscheck.Absent, dnscheck.ReasonOtherValue}, {dnscheck.Present, dnscheck.ReasonFound},
+		{dnscheck.Unknown, dnscheck.ReasonTimeout}, {dnscheck.Unknown, dnscheck.ReasonServFail}}
 	for i := range 24 {
 		o := dnscheck.Observation{
-			Resolver: random(250), Authority: i < 16, Address: fmt.Sprintf("[2001:db8::%x]:53", i), Transport: "udp", State: said[i*7%4].state, Reason: said[i*7%4].reason,
-			Operator: random(100), Perspective: random(100), Aliases: []string{random(250), random(250)}, MoreValues: 990, EDE: random(300), Err: random(300), Authenticated: i%3 == 0,
+			Resolver: random(250), Authority: i < 16, Address: fmt.Sprintf("[2001:db8::%x]:53", i), Transport: "udp",
+			State: said[i*7%4].state, Reason: said[i*7%4].reason,
+			Operator: random(100), Perspective: random(100), Aliases: []string{random(250), random(250)}, MoreValues: 990,
+			EDE: random(300), Err: random(300), Authenticated: i%3 == 0,
 		}
 		for range 10 {
 			o.Values = append(o.Values, noise(255))
@@ -167,7 +175,8 @@ func TestEvidenceHasABound(t *testing.T) {
 	}
 	for i, o := range loud().Observations {
 		got := e.Said[i]
-		if got.State != o.State.String() || got.Reason != string(o.Reason) || got.Authority != o.Authority || got.Authenticated != o.Authenticated || got.Asked == "" {
+		if got.State != o.State.String() || got.Reason != string(o.Reason) || got.Authority != o.Authority ||
+			got.Authenticated != o.Authenticated || got.Asked == "" {
 			t.Errorf("observation %d: %+v, want %+v", i, got, o)
 		}
 	}
@@ -194,21 +203,27 @@ func TestEvidenceHasABound(t *testing.T) {
 // proofs returns verdicts by which domains are verified, as they are in the field.
 func proofs() map[string]dnscheck.Verdict {
 	resolvers := []dnscheck.Observation{
-		{Resolver: "https://1.1.1.1:443/dns-query#one.one.one.one", Operator: "Cloudflare", Perspective: "default", Transport: "https"},
-		{Resolver: "https://8.8.8.8:443/dns-query#dns.google", Operator: "Google", Perspective: "default", Transport: "https"},
-		{Resolver: "https://9.9.9.9:443/dns-query#dns.quad9.net", Operator: "Quad9", Perspective: "default", Transport: "https"},
+		{Resolver: "https://1.1.1.1:443/dns-query#one.one.one.one", Operator: "Cloudflare",
+			Perspective: "default", Transport: "https"},
+		{Resolver: "https://8.8.8.8:443/dns-query#dns.google", Operator: "Google",
+			Perspective: "default", Transport: "https"},
+		{Resolver: "https://9.9.9.9:443/dns-query#dns.quad9.net", Operator: "Quad9",
+			Perspective: "default", Transport: "https"},
 	}
 	all := map[string]dnscheck.Verdict{}
 	for name, zone := range map[string]struct {
 		servers []string
 		alias   string
 	}{
-		"two servers":        {servers: []string{"dns1.registrar-servers.com", "dns2.registrar-servers.com"}},
-		"four of a provider": {servers: []string{"ns-1234.awsdns-26.org", "ns-567.awsdns-06.net", "ns-2001.awsdns-58.co.uk", "ns-42.awsdns-05.com"}},
-		"an alias":           {servers: []string{"dns1.p01.nsone.net", "dns2.p01.nsone.net"}, alias: "verify-4711.dns-delegation.example.net"},
-		"other values":       {servers: []string{"ns1.digitalocean.com", "ns2.digitalocean.com", "ns3.digitalocean.com"}},
+		"two servers": {servers: []string{"dns1.registrar-servers.com", "dns2.registrar-servers.com"}},
+		"four of a provider": {servers: []string{"ns-1234.awsdns-26.org", "ns-567.awsdns-06.net", "ns-2001.awsdns-58.co.uk",
+			"ns-42.awsdns-05.com"}},
+		"an alias": {servers: []string{"dns1.p01.nsone.net", "dns2.p01.nsone.net"},
+			alias: "verify-4711.dns-delegation.example.net"},
+		"other values": {servers: []string{"ns1.digitalocean.com", "ns2.digitalocean.com", "ns3.digitalocean.com"}},
 	} {
-		v := dnscheck.Verdict{State: dnscheck.Present, Reason: dnscheck.ReasonFound, Basis: dnscheck.ByBoth, Quorum: 2, Resolvers: 3}
+		v := dnscheck.Verdict{State: dnscheck.Present, Reason: dnscheck.ReasonFound, Basis: dnscheck.ByBoth,
+			Quorum: 2, Resolvers: 3}
 		add := func(o dnscheck.Observation) {
 			o.State, o.Reason, o.RCode, o.Values = dnscheck.Present, dnscheck.ReasonFound, "NOERROR", []string{token}
 			o.Took = time.Duration(1+rand.IntN(90)) * time.Millisecond
@@ -218,7 +233,9 @@ func proofs() map[string]dnscheck.Verdict {
 			v.Observations = append(v.Observations, o)
 		}
 		for _, server := range zone.servers {
-			add(dnscheck.Observation{Resolver: server, Authority: true, Address: fmt.Sprintf("%d.%d.%d.%d:53", 1+rand.IntN(200), rand.IntN(256), rand.IntN(256), rand.IntN(256)), Transport: "udp"})
+			add(dnscheck.Observation{Resolver: server, Authority: true,
+				Address:   fmt.Sprintf("%d.%d.%d.%d:53", 1+rand.IntN(200), rand.IntN(256), rand.IntN(256), rand.IntN(256)),
+				Transport: "udp"})
 		}
 		for _, o := range resolvers {
 			add(o)
@@ -242,7 +259,8 @@ func TestProofsAreSmall(t *testing.T) {
 			}
 			total, sizes[name] = total+len(packed), sizes[name]+len(packed)
 			e, err := handlers.ReadEvidence(packed)
-			want := &handlers.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
+			want := &handlers.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain,
+				Host: d.VerificationHost, TXT: d.VerificationTXT}
 			if err != nil || cmp.Diff(want, e.Compared) != "" || !e.Compared.Is(d) {
 				t.Errorf("%s: read back %+v, %v", name, e, err)
 			}
@@ -260,7 +278,8 @@ func TestProofsAreSmall(t *testing.T) {
 	if n := total / len(proofs()); n > mean {
 		t.Errorf("the mean is %d bytes, want at most %d", n, mean)
 	}
-	long := apiclient.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
+	long := apiclient.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253),
+		VerificationTXT: random(4096)}
 	packed, err := handlers.ProofEvidence(loud(), handlers.NewCompared(random(64), long), now).Pack()
 	if err != nil || len(packed) > handlers.MaxEvidence {
 		t.Fatalf("the longest record: %d bytes, %v", len(packed), err)
@@ -280,7 +299,8 @@ func TestProofsAreSmall(t *testing.T) {
 func TestNextCheck(t *testing.T) {
 	const s, m, h = time.Second, time.Minute, time.Hour
 	for _, c := range []struct{ age, ttl, want time.Duration }{
-		{0, 0, 15 * s}, {15 * s, 0, 15 * s}, {30 * s, 0, 30 * s}, {m, 0, m}, {8 * m, 0, 8 * m}, {16 * m, 0, 16 * m}, {29 * m, 0, 3 * m}, {30 * m, 0, 2 * m},
+		{0, 0, 15 * s}, {15 * s, 0, 15 * s}, {30 * s, 0, 30 * s}, {m, 0, m}, {8 * m, 0, 8 * m}, {16 * m, 0, 16 * m},
+		{29 * m, 0, 3 * m}, {30 * m, 0, 2 * m},
 		{32 * m, 0, h}, {100 * h, 0, h}, {-h, 0, 15 * s},
 	} {
 		seen := map[time.Duration]bool{}
@@ -365,7 +385,8 @@ func TestSizesOfRows(t *testing.T) {
 	size("waiting", 570)
 	verdicts := slices.Collect(maps.Values(proofs()))
 	each(ledger.Quota{Check: 250}, func(token ledger.Token, row ledger.Row) {
-		packed, err := handlers.ProofEvidence(verdicts[int(row)%len(verdicts)], handlers.NewCompared(organization, domains[row]), now).Pack()
+		packed, err := handlers.ProofEvidence(verdicts[int(row)%len(verdicts)],
+			handlers.NewCompared(organization, domains[row]), now).Pack()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,8 @@ const Recheck ledger.Kind = tasks.TypeRecheck
 // releaseRecheck has no operations of a check, which needs DNS only, unless the token is gone: then
 // it reads the record. A pending domain whose token is there is read and changed.
 var releaseRecheck = dispatch.Kind{
-	Operations: dispatch.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}}, Cost: dispatch.Cost{Ready: 2},
+	Operations: dispatch.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}},
+	Cost:       dispatch.Cost{Ready: 2},
 }
 
 // OfScan returns the context of the requests of a scan: they are reads of a sweep, or lead
@@ -281,7 +282,8 @@ type OneRow struct {
 // ids of runs are unique among all.
 func (r *recheck) route(ctx context.Context) error {
 	content, err := json.Marshal(sweep.RevokeRow{
-		OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID, Set: sweep.Unroute, Undo: true,
+		OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID,
+		Set: sweep.Unroute, Undo: true,
 	})
 	if err != nil {
 		return err

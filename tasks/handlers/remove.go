@@ -77,7 +77,8 @@ const (
 
 // NewRemove returns the handler of [Remove].
 func NewRemove(cfg RemoveConfig) engine.Handler {
-	cfg.MaxClients, cfg.Logger = cmp.Or(cfg.MaxClients, tasks.MaxClients), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.MaxClients, cfg.Logger = cmp.Or(cfg.MaxClients, tasks.MaxClients),
+		cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &remove{cfg: cfg}
 }
 

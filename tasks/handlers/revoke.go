@@ -33,7 +33,8 @@ const Revoke ledger.Kind = tasks.TypeRevoke
 
 // releaseRevoke does not have the change: a domain whose token is there is not changed, and would
 // not end the block of changes.
-var releaseRevoke = dispatch.Kind{Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}}
+var releaseRevoke = dispatch.Kind{Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain),
+	Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}}
 
 type revokeRow struct{ sweep.RevokeRow }
 
@@ -195,7 +196,8 @@ func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, fr
 	case sweep.HashToken(d.VerificationHost, d.VerificationTXT) != r.state.TokenHash:
 		return r.clear(ctx, "another token", "host or token differ from those that were checked")
 	case flag == nil:
-		return unchanged("not revoked: its record has no use_for_organization_discovery, so what a change would replace is not known: set it explicitly once"), nil
+		return unchanged(
+			"not revoked: its record has no use_for_organization_discovery, so what a change would replace is not known: set it explicitly once"), nil
 	case r.want.Set == sweep.Unroute && !*flag:
 		return unchanged("not revoked: it is not used for discovery"), nil
 	}
@@ -229,7 +231,8 @@ func (r *revocation) undo(ctx context.Context, d apiclient.DiscoveryDomain, free
 	case d.Status != apiclient.StatusVerified:
 		return r.clear(ctx, "pending", "someone else has set it to pending: its flag stays as it is")
 	case flag == nil:
-		return unchanged("not restored: the record has no use_for_organization_discovery; it is restored once the record has it"), nil
+		return unchanged(
+			"not restored: the record has no use_for_organization_discovery; it is restored once the record has it"), nil
 	case *flag && r.isRecent():
 		return ledger.Result{}, engine.Later("the record may be read as it was before it was revoked", time.Minute)
 	case *flag:
@@ -243,7 +246,8 @@ func (r *revocation) undo(ctx context.Context, d apiclient.DiscoveryDomain, free
 	case verdict.State != dnscheck.Present:
 		return unchanged("not restored: " + verdict.Sentence()), nil
 	}
-	if err := r.patch(ctx, d, verdict, apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}, nil); err != nil {
+	if err := r.patch(ctx, d, verdict, apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)},
+		nil); err != nil {
 		return ledger.Result{}, err
 	}
 	return r.restored(ctx)
@@ -270,7 +274,8 @@ func (r *revocation) write(ctx context.Context) (err error) {
 // revocation, stores the intent, which asks the ledger whether the run is stopped, and the
 // request in the state, which must not have changed since it was read. request is nil if the
 // PATCH undoes one.
-func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, verdict dnscheck.Verdict, sent apiclient.DiscoveryDomainUpdate, request *sweep.Revocation) error {
+func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, verdict dnscheck.Verdict,
+	sent apiclient.DiscoveryDomainUpdate, request *sweep.Revocation) error {
 	packed, err := proofEvidence(verdict, newCompared(r.organization, d), r.x.Now()).pack()
 	if err != nil {
 		return err
@@ -325,7 +330,9 @@ func (r *revocation) count(ctx context.Context, now time.Time) error {
 	if err != nil || ok {
 		return err
 	}
-	return engine.Settle(unchanged(fmt.Sprintf("not revoked: %d domains of the tenant were revoked in seven days, the most that may be (--max)", r.want.Max)))
+	return engine.Settle(unchanged(
+		fmt.Sprintf("not revoked: %d domains of the tenant were revoked in seven days, the most that may be (--max)",
+			r.want.Max)))
 }
 
 // resume ends the request of an earlier execution. An empty result means that the request had
@@ -352,7 +359,8 @@ func (r *revocation) resume(ctx context.Context) (ledger.Result, error) {
 		return r.restored(ctx)
 	case !r.want.Undo && r.want.Set == sweep.SetPending && d.Status == apiclient.StatusPending,
 		!r.want.Undo && r.want.Set == sweep.Unroute && flag != nil && !*flag:
-		request := sweep.Revocation{Set: r.want.Set, Run: string(r.x.Run), At: r.intent.At, Since: r.intent.At, Flag: true, Verdict: r.intent.Verdict}
+		request := sweep.Revocation{Set: r.want.Set, Run: string(r.x.Run), At: r.intent.At, Since: r.intent.At, Flag: true,
+			Verdict: r.intent.Verdict}
 		if ours {
 			request = *revoked
 		} else if flag != nil && r.want.Set == sweep.SetPending {
@@ -361,10 +369,12 @@ func (r *revocation) resume(ctx context.Context) (ledger.Result, error) {
 		return r.revoked(ctx, request)
 	}
 	if left := max(r.inFlight(r.intent.At), r.readAgain(r.intent.At)); left > 0 {
-		return ledger.Result{}, engine.Later("a PATCH of this domain had no response; its result is being read again", min(left, time.Minute))
+		return ledger.Result{}, engine.Later("a PATCH of this domain had no response; its result is being read again",
+			min(left, time.Minute))
 	}
 	if r.want.Set == sweep.Unroute && d.Status == apiclient.StatusVerified && flag == nil {
-		return unchanged("the result of a PATCH is unknown: the record has no use_for_organization_discovery; sweeps read it again"), nil
+		return unchanged(
+			"the result of a PATCH is unknown: the record has no use_for_organization_discovery; sweeps read it again"), nil
 	}
 	if ours && !r.want.Undo {
 		r.state.Revoked = nil
@@ -396,7 +406,8 @@ func (r *revocation) revoked(ctx context.Context, request sweep.Revocation) (led
 
 // result is the result of a revoked domain.
 func (r *revocation) result() ledger.Result {
-	return ledger.Result{Outcome: ledger.Done, Detail: string(r.want.Set) + ": " + r.state.Sentence, Evidence: r.intent.Verdict}
+	return ledger.Result{Outcome: ledger.Done, Detail: string(r.want.Set) + ": " + r.state.Sentence,
+		Evidence: r.intent.Verdict}
 }
 
 const detailRestored = "restored: the token is there again"
@@ -421,6 +432,8 @@ func (r *revocation) audit(ctx context.Context, event string) {
 		host = verdict.Compared.Host
 	}
 	r.cfg.Logger.InfoContext(ctx, "audit", "event", event, "run", r.x.Run,
-		"organization_id", r.organization, "discovery_domain_id", r.domain, "domain", r.state.Domain, "verification_host", host,
-		"decided_at", verdict.At, "state", verdict.State, "reason", verdict.Reason, "basis", verdict.Basis, "quorum", verdict.Quorum, "resolvers", verdict.Resolvers)
+		"organization_id", r.organization, "discovery_domain_id", r.domain, "domain", r.state.Domain,
+		"verification_host", host,
+		"decided_at", verdict.At, "state", verdict.State, "reason", verdict.Reason, "basis", verdict.Basis, "quorum",
+		verdict.Quorum, "resolvers", verdict.Resolvers)
 }

@@ -34,7 +34,8 @@ var oneRequest = dispatch.Cost{First: 1, Check: 1, Ready: 1}
 
 // putIntent stores the intent of a request as JSON: by Intend of the execution right before the
 // request is sent, or by Amend, which replaces it, also in a stopped run.
-func putIntent(ctx context.Context, by func(context.Context, *engine.Row, []byte) error, row *engine.Row, intent any) error {
+func putIntent(ctx context.Context, by func(context.Context, *engine.Row, []byte) error,
+	row *engine.Row, intent any) error {
 	value, err := json.Marshal(intent)
 	if err != nil {
 		return fmt.Errorf("intent: %w", err)

@@ -68,7 +68,9 @@ func (c *creation) execute(ctx context.Context) (ledger.Result, error) {
 	former := c.row.Intent
 	if former != nil {
 		if left := former.At.Add(2 * c.cfg.RequestTimeout).Sub(c.x.Now()); left > 0 {
-			return ledger.Result{}, engine.Later("a request to create the template had no answer; the templates are listed once it cannot land any more", left)
+			return ledger.Result{},
+				engine.Later(
+					"a request to create the template had no answer; the templates are listed once it cannot land any more", left)
 		}
 		same, _, err := c.find(ctx)
 		switch {
@@ -77,12 +79,16 @@ func (c *creation) execute(ctx context.Context) (ledger.Result, error) {
 		case same != nil:
 			return ledger.Result{Outcome: ledger.Done, Detail: same.ID}, nil
 		case c.x.Cancelled:
-			return ledger.Result{Outcome: ledger.Cancelled, Detail: "the run was cancelled; a request to create the template had no answer, and the template was not created"}, nil
+			return ledger.Result{
+				Outcome: ledger.Cancelled,
+				Detail:  "the run was cancelled; a request to create the template had no answer, and the template was not created",
+			}, nil
 		case c.x.FinishOnly:
 			return ledger.Result{}, stopped(ctx, c.x, c.row)
 		}
 	}
-	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx, func(ctx context.Context) error { return putIntent(ctx, c.x.Intend, c.row, struct{}{}) }), c.request)
+	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx,
+		func(ctx context.Context) error { return putIntent(ctx, c.x.Intend, c.row, struct{}{}) }), c.request)
 	answer, answered := errors.AsType[*apiclient.Error](err)
 	switch {
 	case err == nil:
@@ -113,10 +119,12 @@ func (c *creation) taken(ctx context.Context, conflict error) (ledger.Result, er
 	case same != nil:
 		return unchanged(same.ID), nil
 	case other != nil:
-		return ledger.Result{}, engine.Refuse("a template named %.255q exists already as %.64q with other content (%s); rename one of the two",
-			c.request.Name, other.ID, strings.Join(c.request.Differences(*other), ", "))
+		return ledger.Result{},
+			engine.Refuse("a template named %.255q exists already as %.64q with other content (%s); rename one of the two",
+				c.request.Name, other.ID, strings.Join(c.request.Differences(*other), ", "))
 	}
-	return ledger.Result{}, engine.Retry(fmt.Errorf("the API says that the name is taken, but does not list it: %w", conflict))
+	return ledger.Result{},
+		engine.Retry(fmt.Errorf("the API says that the name is taken, but does not list it: %w", conflict))
 }
 
 // find lists the templates, and returns the oldest of the row's name with its content, and

@@ -72,7 +72,8 @@ type patch struct {
 
 func (u *update) execute(ctx context.Context) (ledger.Result, error) {
 	if s := u.want.Status; s != nil && *s == apiclient.StatusVerified && !u.cfg.AllowUnproven {
-		return ledger.Result{}, engine.Refuse("status verified is not set without a proof: submit the domain with `enqueue domains verify`")
+		return ledger.Result{},
+			engine.Refuse("status verified is not set without a proof: submit the domain with `enqueue domains verify`")
 	}
 	if u.row.Intent == nil {
 		return u.patch(ctx)
@@ -95,7 +96,10 @@ func (u *update) execute(ctx context.Context) (ledger.Result, error) {
 	case u.x.FinishOnly && again > 0:
 		return ledger.Result{}, engine.Later(unread, again)
 	case u.x.Cancelled:
-		return ledger.Result{Outcome: ledger.Cancelled, Detail: "the run was cancelled; a PATCH was under way, and the domain is not as the row asks"}, nil
+		return ledger.Result{
+			Outcome: ledger.Cancelled,
+			Detail:  "the run was cancelled; a PATCH was under way, and the domain is not as the row asks",
+		}, nil
 	case u.x.FinishOnly:
 		return ledger.Result{}, stopped(ctx, u.x, u.row)
 	}

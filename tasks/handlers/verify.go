@@ -32,7 +32,8 @@ const Verify ledger.Kind = tasks.TypeVerify
 // and is released while operations are blocked.
 var releaseVerify = dispatch.Kind{
 	Operations: dispatch.Operations{
-		First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain},
+		First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpGetDiscoveryDomain,
+			apiclient.OpUpdateDiscoveryDomain},
 	},
 	Cost: dispatch.Cost{First: 2, Ready: 2},
 }
@@ -224,7 +225,8 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 		if err != nil {
 			return err
 		}
-		expired := events.Event{Type: events.DomainExpired, At: e.At, Data: events.Data{Domain: s.Record.Domain, Reason: e.Sentence}}
+		expired := events.Event{Type: events.DomainExpired, At: e.At,
+			Data: events.Data{Domain: s.Record.Domain, Reason: e.Sentence}}
 		if err := v.notify(ctx, expired, packed); err != nil {
 			return err
 		}

@@ -148,9 +148,10 @@ func (p *proof) prove(ctx context.Context) (result ledger.Result, unproven *dnsc
 		flag = have
 	}
 	if flag == nil && p.bySweep {
-		return result, nil, p.unlessPending(engine.Refuse("the token is there, but the record has no use_for_organization_discovery, " +
-			"and to verify the domain could turn that on by the platform's default; nothing was changed: set the flag explicitly once, " +
-			"or verify the domain by a row that brings use_for_organization_discovery"))
+		return result, nil,
+			p.unlessPending(engine.Refuse("the token is there, but the record has no use_for_organization_discovery, " +
+				"and to verify the domain could turn that on by the platform's default; nothing was changed: set the flag explicitly once, " +
+				"or verify the domain by a row that brings use_for_organization_discovery"))
 	}
 	verdict, err := p.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
 	if err != nil {
@@ -276,7 +277,8 @@ func (p *proof) revert(ctx context.Context, in *verifyIntent, d apiclient.Discov
 	log := p.cfg.Logger.With("run", p.x.Run, "segment", p.x.Segment.Number, "row", int(p.row.Number),
 		"organization_id", p.organization, "discovery_domain_id", p.domain)
 	if err != nil {
-		log.ErrorContext(ctx, "unproven verification not reverted: unless the row reverts it, set the domain to pending by hand", "error", err)
+		log.ErrorContext(ctx,
+			"unproven verification not reverted: unless the row reverts it, set the domain to pending by hand", "error", err)
 		return retryRefused(fmt.Errorf("revert an unproven verification: %w", err))
 	}
 	log.ErrorContext(ctx, "domain set back to pending: it was verified with a domain, host or token that was not proven")
@@ -293,7 +295,8 @@ func (p *proof) settle(ctx context.Context, in *verifyIntent) (ledger.Result, er
 	if p.cfg.Item != nil {
 		var err error
 		if item, err = p.cfg.Item(ctx, p.x.Segment, p.row.Number); err != nil {
-			p.cfg.Logger.WarnContext(ctx, "number of a verified row not known", "run", p.x.Run, "segment", p.x.Segment.Number, "row", int(p.row.Number), "error", err)
+			p.cfg.Logger.WarnContext(ctx, "number of a verified row not known", "run", p.x.Run, "segment", p.x.Segment.Number,
+				"row", int(p.row.Number), "error", err)
 			item = -1
 		}
 	}

@@ -61,6 +61,8 @@ func (e *ClocksError) Error() string {
 	if e.Own.After(e.Redis) {
 		relation = "ahead of"
 	}
-	return fmt.Sprintf("sweep %s: this machine's clock (%s) is %v %s that of Redis (%s), and its tick would be wrong: set the wrong clock, then start the sweep again",
-		e.Sweep, e.Own.UTC().Format(time.RFC3339), e.Own.Sub(e.Redis).Abs().Round(time.Second), relation, e.Redis.UTC().Format(time.RFC3339))
+	return fmt.Sprintf(
+		"sweep %s: this machine's clock (%s) is %v %s that of Redis (%s), and its tick would be wrong: set the wrong clock, then start the sweep again",
+		e.Sweep, e.Own.UTC().Format(time.RFC3339), e.Own.Sub(e.Redis).Abs().Round(time.Second), relation,
+		e.Redis.UTC().Format(time.RFC3339))
 }

@@ -16,7 +16,8 @@ import (
 // If the clocks of this machine and Redis are far apart the present is unknown, and the
 // error is a *[ClocksError]. While a sweep of the whole tenant is in progress, by command or
 // of the schedule, another one of the whole tenant is refused with an *[InProgressError].
-func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r ledger.NewRun, o sweep.Order) (run ledger.Run, created bool, err error) {
+func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r ledger.NewRun,
+	o sweep.Order) (run ledger.Run, created bool, err error) {
 	at, err := readClocks(ctx, in, store)
 	if err != nil {
 		return ledger.Run{}, false, err

@@ -71,7 +71,8 @@ func (s *swept) end(id string) {
 	core := s.ledger.Core()
 	run, err := core.Get(s.t.Context(), ledger.RunID(id))
 	if err == nil {
-		_, err = core.AddStep(s.t.Context(), run, ledger.ScanStep{Number: run.Scan.Step, Progress: run.Scan.Progress, Last: true})
+		_, err = core.AddStep(s.t.Context(), run, ledger.ScanStep{Number: run.Scan.Step,
+			Progress: run.Scan.Progress, Last: true})
 	}
 	if err == nil {
 		run, _, err = core.CommitFound(s.t.Context(), run)
@@ -90,7 +91,8 @@ func TestBeginSweepAgain(t *testing.T) {
 	if err != nil || !created || run.Kind != tasks.TypeRecheck || !run.Scanning() {
 		t.Fatalf("created %v: %+v, %v", created, run, err)
 	}
-	if again, created, err := begin(sweep.Order{Tick: 120}); err != nil || created || string(again.Scan.Progress) != string(run.Scan.Progress) {
+	if again, created, err := begin(sweep.Order{Tick: 120}); err != nil || created ||
+		string(again.Scan.Progress) != string(run.Scan.Progress) {
 		t.Errorf("again: created %v: %+v, %v", created, again, err)
 	}
 	for _, o := range []sweep.Order{{Tick: 60, Pending: true}, {Tick: 60, Organization: "org_1"}} {
@@ -114,7 +116,8 @@ func TestNow(t *testing.T) {
 	refused := func(id, words string) {
 		t.Helper()
 		_, _, err := s.now(id, whole)
-		if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "first" || !strings.Contains(err.Error(), words) {
+		if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "first" ||
+			!strings.Contains(err.Error(), words) {
 			t.Errorf("%v, want sweep first named, and %q", err, words)
 		}
 	}
@@ -150,7 +153,8 @@ func TestNowWhileAnotherIsAboutToStart(t *testing.T) {
 	now := s.clock()
 	claim := func(at time.Time) { s.claim(sweep.TenantSweep{Run: "claimed", Tick: at.Unix(), At: at}) }
 	claim(now)
-	if _, _, err := s.now("other", sweep.Order{}); err == nil || !strings.Contains(err.Error(), "sweep claimed is about to start") {
+	if _, _, err := s.now("other", sweep.Order{}); err == nil ||
+		!strings.Contains(err.Error(), "sweep claimed is about to start") {
 		t.Errorf("%v", err)
 	}
 	claim(now.Add(-time.Hour))
@@ -165,7 +169,8 @@ func TestNowAfterAnOldClaim(t *testing.T) {
 	s.claim(sweep.TenantSweep{Run: "fresh", Tick: now.Unix(), At: now})
 	s.mustNow("fresh", sweep.Order{})
 	s.end("fresh")
-	if _, _, err := s.taker.BeginSweep(t.Context(), ledger.NewRun{ID: "scheduled", Tenant: "default"}, sweep.Order{Tick: now.Unix()}); err != nil {
+	if _, _, err := s.taker.BeginSweep(t.Context(), ledger.NewRun{ID: "scheduled", Tenant: "default"},
+		sweep.Order{Tick: now.Unix()}); err != nil {
 		t.Fatal(err)
 	}
 	ticks, err := s.store.Ticks(t.Context())
@@ -219,7 +224,8 @@ func TestNowClaimsOnce(t *testing.T) {
 	rival := newSwept(t)
 	rdb := redistest.New(t)
 	rdb.AddHook(&beforeScript{do: func() { rival.mustNow("rival", sweep.Order{}) }})
-	_, _, err := schedule.Now(t.Context(), s.taker, sweep.NewStore(rdb, "default"), ledger.NewRun{ID: "slow", Tenant: "default"}, sweep.Order{})
+	_, _, err := schedule.Now(t.Context(), s.taker, sweep.NewStore(rdb, "default"),
+		ledger.NewRun{ID: "slow", Tenant: "default"}, sweep.Order{})
 	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "rival" {
 		t.Errorf("%v, want the rival's named", err)
 	}

@@ -99,7 +99,8 @@ func (s *Scheduler) Once(ctx context.Context) error {
 		return err
 	}
 	if at.apart() > maxApart && s.again(&s.apart) {
-		s.Logger.ErrorContext(ctx, "clocks of this worker and Redis differ: sweeps wait for the slower one", "own", at.own.UTC(), "redis", at.redis)
+		s.Logger.ErrorContext(ctx, "clocks of this worker and Redis differ: sweeps wait for the slower one", "own",
+			at.own.UTC(), "redis", at.redis)
 	}
 	tick := s.latest(at.earlier())
 	switch {
@@ -107,7 +108,8 @@ func (s *Scheduler) Once(ctx context.Context) error {
 	case ticks.Tick == 0:
 		return s.first(ctx, ticks, tick)
 	case at.isAhead(ticks.Tick):
-		s.Logger.ErrorContext(ctx, "sweep started early because clocks were wrong: the schedule continues from now", "tick", tickText(ticks.Tick), "now", at.later())
+		s.Logger.ErrorContext(ctx, "sweep started early because clocks were wrong: the schedule continues from now", "tick",
+			tickText(ticks.Tick), "now", at.later())
 		return s.first(ctx, ticks, tick)
 	case tick > ticks.Tick:
 		return s.decide(ctx, ticks, tick, at)
@@ -151,12 +153,14 @@ func (s *Scheduler) decide(ctx context.Context, ticks sweep.Ticks, tick int64, a
 	}
 	former := ticks.Sweep
 	ticks.Tick = tick
-	ticks.Sweep = sweep.TenantSweep{Run: sweepID(s.Tenant, tick), Tick: tick, At: at.redis, SpreadUntil: s.spreadUntil(tick), Pending: s.Pending}
+	ticks.Sweep = sweep.TenantSweep{Run: sweepID(s.Tenant, tick), Tick: tick, At: at.redis,
+		SpreadUntil: s.spreadUntil(tick), Pending: s.Pending}
 	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
 		return err
 	}
 	if former.Run != "" && !former.Started {
-		s.Logger.WarnContext(ctx, "sweep not started before the next one was due: its worker died", "run", former.Run, "tick", tickText(former.Tick))
+		s.Logger.WarnContext(ctx, "sweep not started before the next one was due: its worker died", "run", former.Run,
+			"tick", tickText(former.Tick))
 	}
 	return s.start(ctx, ticks)
 }
@@ -181,11 +185,13 @@ func (s *Scheduler) skip(ctx context.Context, ticks sweep.Ticks, tick int64, oth
 	if ticks.Skipped.Tick == ticks.Tick {
 		inRow += ticks.Skipped.InRow
 	}
-	ticks.Tick, ticks.Skipped = tick, sweep.SkippedTick{Tick: tick, Why: fmt.Sprintf("sweep %s %s", other.Run, other.Why), InRow: inRow}
+	ticks.Tick, ticks.Skipped = tick,
+		sweep.SkippedTick{Tick: tick, Why: fmt.Sprintf("sweep %s %s", other.Run, other.Why), InRow: inRow}
 	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
 		return err
 	}
-	s.Logger.WarnContext(ctx, "sweep skipped", "tick", tickText(tick), "run", other.Run, "reason", ticks.Skipped.Why, "in_row", inRow)
+	s.Logger.WarnContext(ctx, "sweep skipped", "tick", tickText(tick), "run", other.Run, "reason",
+		ticks.Skipped.Why, "in_row", inRow)
 	s.ticked(TickSkipped)
 	return nil
 }
@@ -195,7 +201,8 @@ func (s *Scheduler) skip(ctx context.Context, ticks sweep.Ticks, tick int64, oth
 func (s *Scheduler) start(ctx context.Context, ticks sweep.Ticks) error {
 	decided, tick := ticks.Sweep, tickText(ticks.Sweep.Tick)
 	order := sweep.Order{Tick: decided.Tick, SpreadUntil: decided.SpreadUntil, Pending: decided.Pending}
-	_, _, err := s.Intake.BeginSweep(ctx, ledger.NewRun{ID: ledger.RunID(decided.Run), Tenant: ledger.Tenant(s.Tenant), Description: ledger.Description{Label: "scheduled for " + tick}}, order)
+	_, _, err := s.Intake.BeginSweep(ctx, ledger.NewRun{ID: ledger.RunID(decided.Run), Tenant: ledger.Tenant(s.Tenant),
+		Description: ledger.Description{Label: "scheduled for " + tick}}, order)
 	idTaken := errors.Is(err, ledger.ErrMismatch)
 	if err != nil && !idTaken {
 		return fmt.Errorf("start the sweep of %s: %w", tick, err)
@@ -212,7 +219,8 @@ func (s *Scheduler) start(ctx context.Context, ticks sweep.Ticks) error {
 		s.ticked(TickSkipped)
 		return nil
 	}
-	s.Logger.InfoContext(ctx, "sweep started", "run", decided.Run, "tick", tick, "next", s.Cron.Next(time.Unix(decided.Tick, 0)))
+	s.Logger.InfoContext(ctx, "sweep started", "run", decided.Run, "tick", tick, "next",
+		s.Cron.Next(time.Unix(decided.Tick, 0)))
 	s.ticked(TickStarted)
 	return nil
 }

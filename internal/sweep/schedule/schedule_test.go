@@ -234,7 +234,8 @@ func (f *fleet) wantLog(words string) {
 func TestEachTickOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	workers := []*schedule.Scheduler{f.worker("* * * * *", -30*time.Second), f.worker("* * * * *", 0), f.worker("* * * * *", 30*time.Second)}
+	workers := []*schedule.Scheduler{f.worker("* * * * *", -30*time.Second), f.worker("* * * * *", 0),
+		f.worker("* * * * *", 30*time.Second)}
 	f.once(workers...)
 	ticks := redistest.Amount(23, 100) // both end before a worker has the next tick
 	f.until(f.start.Add(time.Duration(ticks)*time.Minute+31*time.Second), 7*time.Second, func() {
@@ -356,7 +357,8 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	to(2, nil)
 	f.wantCount(1, 1)
 	f.wantLog("still runs, with 0 of 0 rows settled")
-	if s := f.ticks().Skipped; s.Tick != f.start.Add(2*time.Minute).Unix() || s.InRow != 1 || !strings.Contains(s.Why, f.id(1)+" still runs") {
+	if s := f.ticks().Skipped; s.Tick != f.start.Add(2*time.Minute).Unix() || s.InRow != 1 ||
+		!strings.Contains(s.Why, f.id(1)+" still runs") {
 		t.Errorf("skipped: %+v", s)
 	}
 	f.end(f.id(1))
@@ -448,7 +450,8 @@ func TestClocksThatAreWrong(t *testing.T) {
 			}
 			f.wantCount(tc.begun, 0)
 			apart := tc.worker.Abs() > 5*time.Minute || tc.redis.Abs() > 5*time.Minute
-			if told := strings.Count(f.log.String(), "clocks of this worker and Redis differ"); told != map[bool]int{true: 1}[apart] {
+			if told := strings.Count(f.log.String(),
+				"clocks of this worker and Redis differ"); told != map[bool]int{true: 1}[apart] {
 				t.Errorf("told %d times:\n%s", told, &f.log)
 			}
 			mini.SetTime(f.at)
