@@ -14,10 +14,11 @@ import (
 //
 // First the zone's name servers, found from the top-level domain down. A majority gives each
 // delegation on the way (two of three at a registry), each alias, and the token. One denial, or one
-// alias, beside anything else is Unknown. The resolvers are not queried before these servers have
-// the token, since they would cache a negative answer; nor do they override a denial. Only if no
-// name server at all can be reached, in ModeAuto, do they decide alone, and then only those over
-// HTTPS: an attacker who closes or redirects port 53 can forge the answers of the others.
+// alias, together with any other answer is Unknown. The resolvers are not queried before these
+// servers have the token, since they would cache a negative answer; nor do they override a denial.
+// Only if no name server at all can be reached, in ModeAuto, do they decide alone, and then only
+// those over HTTPS: an attacker who closes or redirects port 53 can forge the answers of the
+// others.
 //
 // Then the resolvers, each of which is waited for. A quorum has to see the token, from two
 // perspectives if any is named. One that finds the answer bogus is a veto. If any answer is

@@ -119,7 +119,7 @@ func TestRedisUsers(t *testing.T) {
 	await(t, "the looks of the sweep", func() bool { return f.run("swept").Ended() })
 	remembered := f.swept(g.client("worker"))
 	f.control()
-	f.controlCore(g.client("producer"))
+	f.controlRuns(g.client("producer"))
 	f.looks(remembered)
 	if refused := g.refusals(); len(refused) > 0 {
 		t.Errorf("refused of what producer and worker do: %q", refused)
@@ -127,7 +127,7 @@ func TestRedisUsers(t *testing.T) {
 
 	g.as("operator", f)
 	f.looks(remembered)
-	f.looksInCore(g.client("operator"))
+	f.readsRuns(g.client("operator"))
 	if refused := g.refusals(); len(refused) > 0 {
 		t.Errorf("refused of what an operator looks at: %q", refused)
 	}
@@ -163,28 +163,28 @@ func (f *fleet) control() {
 	f.typed("runs", "delete", "updates")
 }
 
-// coreClients are the rows of the producer's runs of the core.
-var coreClients = [][]byte{[]byte(`{"organization_id":"org_none","client_id":"client_none"}`)}
+// noSuchClients are the rows of the producer's runs.
+var noSuchClients = [][]byte{[]byte(`{"organization_id":"org_none","client_id":"client_none"}`)}
 
-// controlCore applies every command of a producer to runs of the core, and has the workers
+// controlRuns applies every command of a producer to runs, and has the workers
 // execute one.
-func (f *fleet) controlCore(client redis.UniversalClient) {
+func (f *fleet) controlRuns(client redis.UniversalClient) {
 	f.t.Helper()
 	own := desk{f.t, client, runs.New(client)}
 	core, ctx := own.ledger.Core(), f.t.Context()
-	own.submit(ledger.NewRun{ID: "core-held", Kind: handlers.Remove, Control: ledger.Control{Paused: true}}, coreClients)
-	own.submit(ledger.NewRun{ID: "core-dropped", Kind: handlers.Remove, Control: ledger.Control{Paused: true}},
-		coreClients)
-	own.submit(ledger.NewRun{ID: "core-done", Kind: handlers.Remove}, coreClients)
-	if _, err := producer.New(client).Submit(ctx, producer.Row{ID: "core-single", Kind: producer.Remove,
-		Row: coreClients[0]}); err != nil {
+	own.submit(ledger.NewRun{ID: "run-held", Kind: handlers.Remove, Control: ledger.Control{Paused: true}}, noSuchClients)
+	own.submit(ledger.NewRun{ID: "run-dropped", Kind: handlers.Remove, Control: ledger.Control{Paused: true}},
+		noSuchClients)
+	own.submit(ledger.NewRun{ID: "run-done", Kind: handlers.Remove}, noSuchClients)
+	if _, err := producer.New(client).Submit(ctx, producer.Row{ID: "run-single", Kind: producer.Remove,
+		Row: noSuchClients[0]}); err != nil {
 		f.t.Errorf("submit a single row: %v", err)
 	}
-	own.finished("core-done")
-	own.finished("core-single")
+	own.finished("run-done")
+	own.finished("run-single")
 	for what, err := range map[string]error{
-		"pause": core.Pause(ctx, "core-held"), "cancel": core.Cancel(ctx, "core-dropped"),
-		"delete": core.Delete(ctx, "core-done"),
+		"pause": core.Pause(ctx, "run-held"), "cancel": core.Cancel(ctx, "run-dropped"),
+		"delete": core.Delete(ctx, "run-done"),
 	} {
 		if err != nil {
 			f.t.Errorf("%s: %v", what, err)
@@ -192,13 +192,13 @@ func (f *fleet) controlCore(client redis.UniversalClient) {
 	}
 }
 
-// looksInCore reads runs of the core in every way that the commands offer.
-func (f *fleet) looksInCore(client redis.UniversalClient) {
+// readsRuns reads runs in every way that the commands offer.
+func (f *fleet) readsRuns(client redis.UniversalClient) {
 	f.t.Helper()
 	own := desk{f.t, client, runs.New(client)}
 	core, ctx := own.ledger.Core(), f.t.Context()
-	run := own.coreRun("core-held")
-	_ = own.counts("core-held")
+	run := own.runOfID("run-held")
+	_ = own.counts("run-held")
 	if _, err := core.OpenRuns(ctx, run.Tenant); err != nil {
 		f.t.Error(err)
 	}

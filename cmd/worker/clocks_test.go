@@ -308,7 +308,7 @@ func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	first.signal(syscall.SIGKILL)
 	_ = first.wait(patience) // killed
 	slow()
-	run := f.coreRun("templates")
+	run := f.runOfID("templates")
 	for row := range ledger.Row(rows) {
 		f.ageIntent(ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, row)
 	}

@@ -9,7 +9,7 @@
 //	reload.go     changes of the file of tenants; drain.go: --drain
 //	ready.go      /readyz, and the tokens that a worker fetches before it needs them
 //	tenant.go     a tenant of the worker: start and stop
-//	parts.go      builds the parts of a tenant; core.go: those that execute its rows
+//	parts.go      builds the parts of a tenant; execution.go: those that execute its rows
 //	worker.go     a worker, its connections and its tenants
 //	config.go     the flags; access.go: those of access to the pages
 package main

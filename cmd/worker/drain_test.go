@@ -15,7 +15,7 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// TestDrain has a worker drain a ledger with runs of both cores that are paused or another
+// TestDrain has a worker drain a ledger with runs that are paused or another
 // tenant's. It ends when its own run has ended and the event was sent.
 func TestDrain(t *testing.T) {
 	t.Parallel()
@@ -24,12 +24,12 @@ func TestDrain(t *testing.T) {
 		[]byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","use_for_organization_discovery":true}`),
 	}
 	for id, control := range map[ledger.RunID]ledger.Control{
-		"core-paused": {Paused: true}, "core-later": {NotBefore: time.Now().Add(time.Hour)},
+		"run-paused": {Paused: true}, "run-later": {NotBefore: time.Now().Add(time.Hour)},
 	} {
 		d.submit(ledger.NewRun{ID: id, Kind: handlers.Update, Control: control}, row)
 	}
-	d.submit(ledger.NewRun{ID: "core-elsewhere", Tenant: "elsewhere", Kind: handlers.Update}, row)
-	d.stage(ledger.NewRun{ID: "core-staged", Kind: handlers.Update}, row)
+	d.submit(ledger.NewRun{ID: "run-elsewhere", Tenant: "elsewhere", Kind: handlers.Update}, row)
+	d.stage(ledger.NewRun{ID: "run-staged", Kind: handlers.Update}, row)
 	d.handIn(ledger.NewRun{ID: "paused"}, tasks.TypeVerify, box.SeedDomains(1))
 	if err := d.ledger.Core().Pause(t.Context(), "paused"); err != nil {
 		t.Fatal(err)
@@ -49,20 +49,20 @@ func TestDrain(t *testing.T) {
 	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	if r := d.coreRun("own"); r.FinishedAt.IsZero() {
+	if r := d.runOfID("own"); r.FinishedAt.IsZero() {
 		t.Errorf("run own is not finished: %+v", r)
 	}
 	if c := d.counts("own"); c[ledger.Done] != int64(len(own)) {
 		t.Errorf("run own: %v", c)
 	}
-	for _, id := range []ledger.RunID{"core-paused", "core-later", "core-elsewhere"} {
+	for _, id := range []ledger.RunID{"run-paused", "run-later", "run-elsewhere"} {
 		if c := d.counts(id); c.Settled() != 0 {
 			t.Errorf("run %s: %v, want it open", id, c)
 		}
 	}
 }
 
-// TestGoesOn compares the runs of the core for which a draining worker waits.
+// TestGoesOn compares the runs for which a draining worker waits.
 func TestGoesOn(t *testing.T) {
 	now := time.Now()
 	open := ledger.Run{CommittedAt: now}

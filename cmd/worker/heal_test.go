@@ -25,7 +25,7 @@ type healed struct {
 	box   *sandbox.Sandbox
 	admin *redis.Client
 	work  *process
-	rows  coreRuns
+	rows  rowsOfKinds
 }
 
 // healRows is the number of rows of each run.
@@ -38,14 +38,14 @@ func startHealed(t *testing.T) *healed {
 	h := &healed{box: startBox(t, sandbox.Options{}), admin: server.Client()}
 	h.desk = desk{t, h.admin, runs.New(h.admin)}
 	h.acl("+@all")
-	h.rows = coreRuns{handlers.Update: jsonRows(t, h.box.SeedUpdates(healRows)),
+	h.rows = rowsOfKinds{handlers.Update: jsonRows(t, h.box.SeedUpdates(healRows)),
 		handlers.Remove: jsonRows(t, h.box.SeedClients(healRows))}
 	h.box.AddFault(sandbox.Fault{AnswerLatency: 100 * time.Millisecond})
 	h.submitAll(h.rows)
 	url := strings.Replace(server.URL(), "redis://", "redis://worker:secret@", 1)
 	h.work = begin(t, pointedAt(h.box, url, map[string]string{"ORGOPS_RATE": "20/s", "ORGOPS_BURST": "5",
 		"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
-	await(t, "some results", func() bool { return h.settledInCore(h.rows) > healRows/5 })
+	await(t, "some results", func() bool { return h.settledOf(h.rows) > healRows/5 })
 	return h
 }
 

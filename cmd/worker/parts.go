@@ -43,7 +43,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body),
 		Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
-		MaxConns: corePlaces(t.Limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
+		MaxConns: rowPlaces(t.Limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},
@@ -100,7 +100,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	s.shown.AwaitsToken = func() bool { return w.awaitsToken(s) }
 	notifier, deliveries := w.newNotifier(s)
 	var rows queues.Queue
-	s.core, rows = w.newCore(s, notifier)
+	s.execution, rows = w.newExecution(s, notifier)
 	s.queues = []queues.Queue{rows, deliveries}
 	return s, nil
 }

@@ -89,8 +89,8 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 func (w *worker) wake(name ledger.Tenant) {
 	for _, t := range w.tenants() {
 		if ledger.Tenant(t.Name) == name {
-			t.core.dispatcher.Wake()
-			t.core.scanner.Wake()
+			t.execution.dispatcher.Wake()
+			t.execution.scanner.Wake()
 		}
 	}
 }

@@ -31,9 +31,9 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	var parts sync.WaitGroup
 	for _, run := range []func(){
-		func() { t.core.dispatcher.Run(ctx) },
-		func() { t.core.scanner.Run(ctx) },
-		func() { t.core.engine.RunAudits(ctx, ledger.New(w.permits)) },
+		func() { t.execution.dispatcher.Run(ctx) },
+		func() { t.execution.scanner.Run(ctx) },
+		func() { t.execution.engine.RunAudits(ctx, ledger.New(w.permits)) },
 	} {
 		parts.Go(func() {
 			if engine.Sleep(ctx, delay) == nil {

@@ -55,7 +55,7 @@ func TestTraceOfARow(t *testing.T) {
 	}
 	want := []string{
 		"orgops-enqueue submit < ",
-		"orgops-worker dns look < process domain:verify",
+		"orgops-worker dns check < process domain:verify",
 		"orgops-worker dns prove < process domain:verify",
 		"orgops-worker get_discovery_domain < process domain:verify",
 		"orgops-worker permit < process domain:verify",

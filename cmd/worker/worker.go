@@ -145,7 +145,7 @@ type served struct {
 	limiter   *pace.Limiter
 	dns       *dnscheck.Checker
 	disprover *dnscheck.Checker // for disproofs
-	core      *core
+	execution *execution
 	hooks     *webhooks.Sender
 	schedule  *schedule.Scheduler // of its sweeps; nil: there is none
 	queues    []queues.Queue
@@ -161,9 +161,9 @@ type served struct {
 	lacksToken   bool        // of fetchTokens: the last attempt failed
 }
 
-// core executes the rows of a tenant that a dispatcher releases, that of this worker or
+// execution executes the rows of a tenant that a dispatcher releases, that of this worker or
 // of another.
-type core struct {
+type execution struct {
 	engine     *engine.Engine
 	dispatcher *dispatch.Dispatcher
 	scanner    *scan.Scanner

@@ -8,7 +8,7 @@
 //
 //	process domain:verify
 //	├ permit, get_discovery_domain
-//	├ dns look
+//	├ dns check
 //	├ dns prove
 //	└ permit, update_discovery_domain
 //

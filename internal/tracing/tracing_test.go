@@ -228,7 +228,7 @@ func TestOff(t *testing.T) {
 	ctx := t.Context()
 	began, end := off.Begin(ctx, "permit")
 	end(true)
-	checked, endCheck := off.DNS(began, "look")
+	checked, endCheck := off.DNS(began, "check")
 	endCheck(dnscheck.Verdict{}, nil)
 	if asked, answered := off.Request(checked, "get", "GET"); off.Remote(asked, "x") != ctx {
 		t.Error("another context")

@@ -32,8 +32,8 @@ const Verify ledger.Kind = tasks.TypeVerify
 // and is released while operations are blocked.
 var releaseVerify = dispatch.Kind{
 	Operations: dispatch.Operations{
-		First: []string{apiclient.OpGetDiscoveryDomain}, Ready: []string{apiclient.OpGetDiscoveryDomain,
-			apiclient.OpUpdateDiscoveryDomain},
+		First: []string{apiclient.OpGetDiscoveryDomain},
+		Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain},
 	},
 	Cost: dispatch.Cost{First: 2, Ready: 2},
 }

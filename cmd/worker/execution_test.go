@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,19 +13,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/otlptest"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
-// stage creates a run of the core and stages its rows, without a commit.
+// stage creates a run and stages its rows, without a commit.
 func (d desk) stage(n ledger.NewRun, rows [][]byte) *ledger.Stager {
 	d.t.Helper()
 	if n.Tenant == "" {
@@ -49,7 +46,7 @@ func (d desk) stage(n ledger.NewRun, rows [][]byte) *ledger.Stager {
 	return s
 }
 
-// submit submits a run of the core.
+// submit submits a run.
 func (d desk) submit(n ledger.NewRun, rows [][]byte) {
 	d.t.Helper()
 	run, err := d.stage(n, rows).Commit(d.t.Context())
@@ -61,8 +58,8 @@ func (d desk) submit(n ledger.NewRun, rows [][]byte) {
 	}
 }
 
-// coreRun reads a run of the core.
-func (d desk) coreRun(id ledger.RunID) ledger.Run {
+// runOfID reads a run of the ledger.
+func (d desk) runOfID(id ledger.RunID) ledger.Run {
 	d.t.Helper()
 	r, err := d.ledger.Core().Get(d.t.Context(), id)
 	if err != nil {
@@ -71,20 +68,20 @@ func (d desk) coreRun(id ledger.RunID) ledger.Run {
 	return r
 }
 
-// counts reads the exact number of settled rows of a run of the core.
+// counts reads the exact number of settled rows of a run of the ledger.
 func (d desk) counts(id ledger.RunID) ledger.Counts {
 	d.t.Helper()
-	c, err := d.ledger.Core().Counts(d.t.Context(), d.coreRun(id))
+	c, err := d.ledger.Core().Counts(d.t.Context(), d.runOfID(id))
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	return c
 }
 
-// finished waits until a run of the core has ended and its end is processed.
+// finished waits until a run of the ledger has ended and its end is processed.
 func (d desk) finished(id ledger.RunID) {
 	d.t.Helper()
-	await(d.t, "the end of run "+string(id), func() bool { return !d.coreRun(id).FinishedAt.IsZero() })
+	await(d.t, "the end of run "+string(id), func() bool { return !d.runOfID(id).FinishedAt.IsZero() })
 }
 
 // jsonRows returns rows of the sandbox's CSV as the contents of rows.
@@ -114,27 +111,27 @@ func jsonRows(t *testing.T, file []byte) (rows [][]byte) {
 	return rows
 }
 
-// coreRuns are rows of each kind of the core.
-type coreRuns map[ledger.Kind][][]byte
+// rowsOfKinds are rows by their kinds.
+type rowsOfKinds map[ledger.Kind][][]byte
 
-func ofTheCore(t *testing.T, updates, clients, templates []byte) coreRuns {
+func rowsByKind(t *testing.T, updates, clients, templates []byte) rowsOfKinds {
 	t.Helper()
-	return coreRuns{handlers.Update: jsonRows(t, updates), handlers.Remove: jsonRows(t, clients),
+	return rowsOfKinds{handlers.Update: jsonRows(t, updates), handlers.Remove: jsonRows(t, clients),
 		handlers.Create: bytes.Split(bytes.TrimSpace(templates), []byte("\n"))}
 }
 
 func runOf(k ledger.Kind) ledger.RunID { return ledger.RunID(strings.ReplaceAll(string(k), ":", "-")) }
 
 // submitAll submits a run of each kind.
-func (d desk) submitAll(rows coreRuns) {
+func (d desk) submitAll(rows rowsOfKinds) {
 	d.t.Helper()
 	for kind, of := range rows {
 		d.submit(ledger.NewRun{ID: runOf(kind), Kind: kind, Description: ledger.Description{Format: "csv"}}, of)
 	}
 }
 
-// settledInCore returns the number of settled rows of all runs.
-func (d desk) settledInCore(rows coreRuns) (n int64) {
+// settledOf returns the number of settled rows of all runs.
+func (d desk) settledOf(rows rowsOfKinds) (n int64) {
 	d.t.Helper()
 	for kind := range rows {
 		n += d.counts(runOf(kind)).Settled()
@@ -143,7 +140,7 @@ func (d desk) settledInCore(rows coreRuns) (n int64) {
 }
 
 // wantDone checks that every row of the runs is done.
-func (d desk) wantDone(rows coreRuns) {
+func (d desk) wantDone(rows rowsOfKinds) {
 	d.t.Helper()
 	for kind, of := range rows {
 		d.finished(runOf(kind))
@@ -155,7 +152,7 @@ func (d desk) wantDone(rows coreRuns) {
 
 // effects checks that each row has taken effect, by the requests. again is how many requests
 // of a kind may have been repeated. A template must never be created twice.
-func (rows coreRuns) effects(t *testing.T, log []sandbox.Request, again int) {
+func (rows rowsOfKinds) effects(t *testing.T, log []sandbox.Request, again int) {
 	t.Helper()
 	updates, removals, creations := effects{}, effects{}, effects{}
 	for _, r := range log {
@@ -238,14 +235,14 @@ func wantEvent(t *testing.T, kind ledger.Kind, rows int, from ...*process) {
 	}
 }
 
-// TestCore has a worker execute a run of each kind of the core, stops it in the middle, and
+// TestStoppedAndContinued has a worker execute a run of each kind, stops it in the middle, and
 // has another one continue. Every change is made once, and the end of each run is an event.
-func TestCore(t *testing.T) {
+func TestStoppedAndContinued(t *testing.T) {
 	redistest.NeedsLong(t, "executes 750 rows")
 	t.Parallel()
 	const rows = 250
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	all := ofTheCore(t, box.SeedUpdates(rows), box.SeedClients(rows), box.SeedTemplates(rows))
+	all := rowsByKind(t, box.SeedUpdates(rows), box.SeedClients(rows), box.SeedTemplates(rows))
 	slow := box.AddFault(sandbox.Fault{AnswerLatency: 50 * time.Millisecond})
 	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0",
 		"ORGOPS_RATE": "200/s", "ORGOPS_BURST": "40"})
@@ -256,11 +253,11 @@ func TestCore(t *testing.T) {
 		t.Errorf("sessions %+v, %v", all, err)
 	}
 	d.submitAll(all)
-	await(t, "some rows", func() bool { return d.settledInCore(all) > 50 })
+	await(t, "some rows", func() bool { return d.settledOf(all) > 50 })
 	if status := first.stop(); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	if n := d.settledInCore(all); n == 3*rows {
+	if n := d.settledOf(all); n == 3*rows {
 		t.Error("all was done before the worker was stopped: the test shows nothing")
 	}
 	if all, err := d.ledger.Core().Sessions(t.Context()); err != nil || len(all) != 0 {
@@ -289,36 +286,10 @@ func TestCore(t *testing.T) {
 	}
 }
 
-// TestCoreFleet kills one of two workers in the middle of runs of the core, and restarts it.
-// Every row ends once, and only requests in progress may be repeated.
-func TestCoreFleet(t *testing.T) {
-	t.Parallel()
-	const rows = 1000
-	f := assemble(t)
-	f.slow(20, 30)
-	file := func(name string) []byte {
-		_, body := fetch(t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/%s?n=%d", f.authURL, name, rows), "")
-		return []byte(body)
-	}
-	all := ofTheCore(t, file("updates.csv"), file("clients.csv"), file("templates.jsonl"))
-	one := f.work("one")
-	f.work("other")
-	f.submitAll(all)
-	await(t, "some rows", func() bool { return f.settledInCore(all) > rows/2 })
-	one.signal(syscall.SIGKILL)
-	_ = one.wait(patience) // killed
-	if f.settledInCore(all) == 3*rows {
-		t.Error("all was done before the worker was killed: the test shows nothing")
-	}
-	f.work("one")
-	f.wantDone(all)
-	all.effects(t, f.requests(), apiTasks)
-}
-
-// TestCoreKilledAlone kills the only worker while its requests fill all places, and starts
+// TestKilledAlone kills the only worker while its requests fill all places, and starts
 // another. A run is executed before asynq has found the tasks of the killed one, for which it
 // needs a minute or two.
-func TestCoreKilledAlone(t *testing.T) {
+func TestKilledAlone(t *testing.T) {
 	t.Parallel()
 	f := assemble(t)
 	_, file := fetch(t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/updates.csv?n=%d", f.authURL, 2*apiTasks), "")
@@ -347,7 +318,7 @@ func TestCoreKilledAlone(t *testing.T) {
 }
 
 // activeIDs returns the ids of the tasks that asynq takes for being in progress, of the
-// core's queue.
+// tenant's queue.
 func (d desk) activeIDs() (ids []string) {
 	d.t.Helper()
 	all, err := asynq.NewInspectorFromRedisClient(d.redis).ListActiveTasks(engine.Queue(tasks.DefaultTenant),
@@ -361,10 +332,10 @@ func (d desk) activeIDs() (ids []string) {
 	return ids
 }
 
-// TestCoreCutOff stops a worker whose requests take longer than the shutdown timeout. The
+// TestCutOff stops a worker whose requests take longer than the shutdown timeout. The
 // worker returns their rows at once. Another worker reads the results of the requests and
 // executes the rows.
-func TestCoreCutOff(t *testing.T) {
+func TestCutOff(t *testing.T) {
 	t.Parallel()
 	const rows = 12
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
@@ -385,7 +356,7 @@ func TestCoreCutOff(t *testing.T) {
 	if status := first.stop(); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	run := d.coreRun("updates")
+	run := d.runOfID("updates")
 	states, err := d.ledger.Core().Rows(t.Context(), ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, 0, rows)
 	if err != nil {
 		t.Fatal(err)
@@ -403,48 +374,5 @@ func TestCoreCutOff(t *testing.T) {
 	}
 	if n := patches(); n != rows {
 		t.Errorf("%d PATCHes for %d rows", n, rows)
-	}
-}
-
-// TestTraceOfACoreRow checks that an execution is a trace which links to the submission, that
-// its permits and requests are spans, and that its log line names it.
-func TestTraceOfACoreRow(t *testing.T) {
-	const submission = "0af7651916cd43dd8448eb211c80319c"
-	box, d, collector := startBox(t, sandbox.Options{}), newDesk(t), otlptest.Start(t)
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	p := begin(t, pointedAt(box, redistest.URL(t), nil))
-	rows := jsonRows(t, box.SeedUpdates(2))[1:] // only the status is set
-	d.submit(ledger.NewRun{ID: "job", Kind: handlers.Update,
-		Description: ledger.Description{Trace: "00-" + submission + "-b7ad6b7169203331-01"}}, rows)
-	d.finished("job")
-	p.stop()
-	byID, below := map[string]otlptest.Span{}, map[string]bool{}
-	for _, s := range collector.Spans() {
-		byID[s.ID] = s
-	}
-	var root otlptest.Span
-	for _, s := range byID {
-		if s.Name == "process domain:update" {
-			root = s
-		}
-	}
-	for _, s := range byID {
-		if s.Trace == root.Trace {
-			below[s.Name+" < "+byID[s.Parent].Name] = true
-		}
-	}
-	want := []string{
-		"get_discovery_domain < process domain:update", "permit < process domain:update",
-		"process domain:update < ", "update_discovery_domain < process domain:update",
-	}
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(below))); diff != "" {
-		t.Errorf("spans (-want +got):\n%s", diff)
-	}
-	if !slices.Equal(root.Links, []string{submission}) || root.Attributes["orgops.outcome"] != "done" ||
-		root.Attributes["orgops.run"] != "job" || root.Attributes["orgops.row"] != "0" {
-		t.Errorf("the execution says %+v", root)
-	}
-	if line := p.says("task", map[string]string{"run": "job"}); line["trace_id"] != root.Trace {
-		t.Errorf("line %v, want trace %s", line, root.Trace)
 	}
 }

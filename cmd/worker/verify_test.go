@@ -239,7 +239,7 @@ func TestVerifyKilled(t *testing.T) {
 			n++
 		}
 	}
-	if again := n - 2*rows; len(patched) != rows || again < 0 || again > 2*corePlaces(pace.Rate{}) {
+	if again := n - 2*rows; len(patched) != rows || again < 0 || again > 2*rowPlaces(pace.Rate{}) {
 		t.Errorf("%d domains were changed, with %d requests more than two for each", len(patched), again)
 	}
 	for d, n := range patched {

@@ -27,10 +27,10 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// newCore returns the core of a tenant, not started, and the queue of its tasks.
-func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Queue) {
+// newExecution returns the execution of rows of a tenant, not started, and the queue of its tasks.
+func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, queues.Queue) {
 	name := ledger.Tenant(t.Name)
-	c := &core{}
+	c := &execution{}
 	c.engine = engine.New(engine.Config{
 		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping,
 		Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
@@ -39,7 +39,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) (*core, queues.Que
 			w.traces.Ended(ctx, string(outcome))
 		},
 	})
-	places, queue := corePlaces(t.Limit.Rate), engine.Queue(name)
+	places, queue := rowPlaces(t.Limit.Rate), engine.Queue(name)
 	// The commands of dispatcher and scanner end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is down can stop.
 	own := ledger.New(w.permits)
@@ -73,14 +73,14 @@ const sweepConcurrency = 100
 // as many as the checks of slow zones in a sweep, which have the fewest places.
 const fullAt = sweepConcurrency / 2
 
-// corePlaces is how many tasks of the core run at a time. DNS checks, which may wait 8 s for
+// rowPlaces is how many tasks with rows run at a time. DNS checks, which may wait 8 s for
 // name servers that do not answer, have [dnsConcurrency] of them, and those of sweeps
 // [sweepConcurrency], so that as many are left for tasks that need the API as in a worker without
 // DNS checks. The dispatcher fills places and starts of a second: a check that finds no place
 // starts, and makes room, at once.
-func corePlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + apiConcurrency(rate) }
+func rowPlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + apiConcurrency(rate) }
 
-// handlers returns the handlers of the kinds of the core.
+// handlers returns the handlers of all kinds.
 func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
 	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
 	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, w.metrics, w.traces, t.Name}
@@ -184,7 +184,7 @@ func (w *worker) endSession() {
 	defer cancel()
 	var failed []error
 	for _, t := range w.tenants() {
-		failed = append(failed, t.core.engine.GiveBack(ctx))
+		failed = append(failed, t.execution.engine.GiveBack(ctx))
 	}
 	failed = append(failed, ledger.New(w.permits).EndSession(ctx, w.session)) // ends with ctx
 	if err := errors.Join(failed...); err != nil {
@@ -236,7 +236,7 @@ type observedDNS struct {
 
 // Check implements handlers.DNS, with Prove and Disprove.
 func (d observedDNS) Check(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(ctx, "look", d.Checker.Check, host, token)
+	return d.observe(ctx, "check", d.Checker.Check, host, token)
 }
 
 func (d observedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
