@@ -244,9 +244,7 @@ func passOf(t *testing.T, args []string, file string) int64 {
 	g := newGate(t, 0)
 	produce(t, g.url, append(args[:2:2], "--run", "job", file)...).ends(t)
 	g.close()
-	if err := redistest.New(t).FlushDB(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Empty(t)
 	return g.octets()
 }
 

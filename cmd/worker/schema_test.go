@@ -49,7 +49,7 @@ func TestSchemaIsReplaced(t *testing.T) {
 			errContinues := errors.New("it continues")
 			err = w.work(t.Context(), []tenant.Settings{one}, func(ctx context.Context) error {
 				if tt.stored == "" {
-					rdb.FlushDB(ctx)
+					redistest.Empty(t)
 				} else {
 					rdb.Set(ctx, "orgops:schema", tt.stored, 0)
 				}

@@ -22,6 +22,18 @@ func New(t testing.TB) redis.UniversalClient {
 	return c
 }
 
+// Empty deletes all keys of this test's database. Unlike FLUSHDB it keeps the lock that the test
+// has on a Cluster.
+func Empty(t testing.TB) {
+	t.Helper()
+	rdb := New(t)
+	for _, key := range keysOf(t, rdb, "*") {
+		if err := rdb.Unlink(t.Context(), key).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // ForServer returns a client like [redisconn.ForServer] on the database of this test.
 func ForServer(t testing.TB) redis.UniversalClient {
 	t.Helper()

@@ -49,9 +49,14 @@ type change struct {
 	readAt time.Time // when the record was requested, in Redis' time
 }
 
-// inFlight returns for how long a PATCH that was sent at that time may still land.
+// inFlight returns for how long a PATCH that was sent at that time may still land; 0: it cannot
+// any more. A wait that ended by a clock a little behind would cost another read.
 func (c *change) inFlight(at time.Time) time.Duration {
-	return max(at.Add(2*c.timeout).Sub(c.x.Now()), 0)
+	const behind = 200 * time.Millisecond
+	if left := at.Add(2 * c.timeout).Sub(c.x.Now()); left > 0 {
+		return left + behind
+	}
+	return 0
 }
 
 // readAgain returns when to read a record again that may be older than a PATCH that was
