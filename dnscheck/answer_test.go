@@ -122,7 +122,7 @@ func answerScenes() []answerScene {
 		{"type SPF", unrelated(spf), unknown(dnscheck.ReasonMalformed), 0},
 		{"type NULL", unrelated(null), unknown(dnscheck.ReasonMalformed), 0},
 
-		{"NXDOMAIN beside the alias", chainOf(2, func(q *dns.Msg, _ string) *dns.Msg {
+		{"NXDOMAIN together with the alias", chainOf(2, func(q *dns.Msg, _ string) *dns.Msg {
 			m := rcode(q, dns.RcodeNameError)
 			m.Ns = []dns.RR{soa("example.net", 50, 50)}
 			return m
@@ -156,7 +156,7 @@ func answerScenes() []answerScene {
 			m.Rcode = dns.RcodeNameError
 			m.Answer = []dns.RR{cname(name, name)}
 		}), unknown(dnscheck.ReasonAlias), 0},
-		{"alias beside the token", saying(func(m *dns.Msg, name string) {
+		{"alias together with the token", saying(func(m *dns.Msg, name string) {
 			m.Answer = []dns.RR{cname(name, "a.example"), txt(name, token), txt("a.example", token)}
 		}), unknown(dnscheck.ReasonAlias), 0},
 		{"two aliases", saying(func(m *dns.Msg, name string) {

@@ -165,7 +165,7 @@ func zoneScenes() []zoneScene {
 			n.at("5.0.0.2", zoneOf(start("org")))
 			return n
 		}, noName},
-		{"an alias within the zone, with the target's record beside it", func(t *testing.T) *internet {
+		{"an alias within the zone, with the target's record next to it", func(t *testing.T) *internet {
 			return delegated(t, cname(host, "_v.example.com"), txt("_v.example.com", token))
 		}, found},
 		{"what a zone says of another's names is not heard", func(t *testing.T) *internet {
@@ -199,7 +199,7 @@ func zoneScenes() []zoneScene {
 		}, found},
 		{"an alias more", func(t *testing.T) *internet { return delegated(t, aliases(dnscheck.MaxAliases+1)...) },
 			expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
-		{"an alias beside a TXT record", func(t *testing.T) *internet {
+		{"an alias together with a TXT record", func(t *testing.T) *internet {
 			return delegated(t, cname(host, "b.example.com"), txt(host, token))
 		}, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
 	}

@@ -117,9 +117,10 @@ var resolverDisproofs = []resolverDisproof{
 
 	{"an old yes shows nothing, and is not nothing", []zone{noName, noName, with(dns.ExtendedErrorCodeStaleAnswer, yes)},
 		0, unknown(dnscheck.ReasonMalformed)},
-	{"the token at another name beside a no", []zone{noName, beside, noName}, 0, unknown(dnscheck.ReasonMalformed)},
+	{"the token at another name together with a denial", []zone{noName, beside, noName}, 0,
+		unknown(dnscheck.ReasonMalformed)},
 	{"one speaks against itself", []zone{noName, against, noName}, 0, unknown(dnscheck.ReasonMalformed)},
-	{"one has an alias beside records", []zone{noName, ambiguous, noName}, 0, unknown(dnscheck.ReasonAlias)},
+	{"one has an alias together with records", []zone{noName, ambiguous, noName}, 0, unknown(dnscheck.ReasonAlias)},
 	{"one finds it bogus", []zone{noName, noName, bogus}, 0, unknown(dnscheck.ReasonDNSSEC)},
 	{"one finds it bogus and gives it", []zone{with(dns.ExtendedErrorCodeDNSBogus, yes), noName, noName}, 0,
 		unknown(dnscheck.ReasonDNSSEC)},
@@ -215,7 +216,7 @@ func disproofScenes() []disproofScene {
 	})
 	no := []zone{noName, noName, noName}
 	return []disproofScene{
-		{"nobody has it", []zone{lacks, lacks, lacks}, no, absent(dnscheck.ReasonNoName), dnscheck.ByBoth},
+		{"none has it", []zone{lacks, lacks, lacks}, no, absent(dnscheck.ReasonNoName), dnscheck.ByBoth},
 		{"no in several ways", []zone{another, lacks, lacks}, []zone{noValue, noRecord, noName},
 			absent(dnscheck.ReasonOtherValue), dnscheck.ByBoth},
 		{"everybody has it", []zone{has, has, has}, []zone{yes, yes, yes}, found, dnscheck.ByBoth},
@@ -251,7 +252,7 @@ func disproofScenes() []disproofScene {
 			unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
 		{"a name server speaks against itself", []zone{authoritatively(against), lacks, lacks}, no,
 			unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
-		{"a name server has an alias beside records", []zone{authoritatively(ambiguous), lacks, lacks}, no,
+		{"a name server has an alias together with records", []zone{authoritatively(ambiguous), lacks, lacks}, no,
 			unknown(dnscheck.ReasonAlias), dnscheck.ByAuthority},
 		{"a name server answers for another name", []zone{says(txt("_v.org-2.example.com", other)), lacks, lacks}, no,
 			unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
@@ -275,7 +276,7 @@ func disproofScenes() []disproofScene {
 			unknown(dnscheck.ReasonTimeout), dnscheck.ByBoth},
 		{"a resolver finds it bogus", []zone{lacks, lacks, lacks}, []zone{noName, bogus, noName},
 			unknown(dnscheck.ReasonDNSSEC), dnscheck.ByBoth},
-		{"what lies with the domain is told first", []zone{nil, nil, nil}, []zone{bogus, bogus, bogus},
+		{"the domain's own fault is reported first", []zone{nil, nil, nil}, []zone{bogus, bogus, bogus},
 			unknown(dnscheck.ReasonDNSSEC), dnscheck.ByBoth},
 
 		{"a parked zone", []zone{says(txt(host, "for sale")), says(txt(host, "for sale")), says(txt(host, "for sale"))},

@@ -114,13 +114,13 @@ var hostileServers = []proofScene{
 	{"an alias to a zone of the attacker's, the other is silent", []zone{misleads, nil}, tooFew},
 	{"an alias to a zone of the attacker's at two of four, the others are silent",
 		[]zone{misleads, nil, nil, misleads}, tooFew},
-	{"the token beside a referral, two are silent", []zone{publishes, leads, nil, nil}, tooFew},
+	{"the token together with a referral, two are silent", []zone{publishes, leads, nil, nil}, tooFew},
 	{"one denies, two are silent", []zone{denies, nil, nil}, unknown(dnscheck.ReasonTimeout)},
 	{"the token, the other denies", []zone{publishes, denies}, disagree},
 	{"an alias, the others deny", []zone{denies, diverts, denies}, disagree},
 	{"an alias to a zone of the attacker's, the other denies", []zone{misleads, denies}, disagree},
-	{"an alias beside a referral", []zone{diverts, leads, nil, nil}, disagree},
-	{"an alias beside the token", []zone{diverts, publishes, nil, nil}, disagree},
+	{"an alias together with a referral", []zone{diverts, leads, nil, nil}, disagree},
+	{"an alias together with the token", []zone{diverts, publishes, nil, nil}, disagree},
 }
 
 // TestHostileNameServersProveNothing has an attacker control at most half of a zone's servers
