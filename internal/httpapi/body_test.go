@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -163,15 +164,16 @@ func TestPatience(t *testing.T) {
 // which is refused at its first line.
 func TestRefusedWhileItIsSent(t *testing.T) {
 	w := newWorld(t)
+	body := "colour\n" + strings.Repeat("red\n", 5_000_000)
+	// Before the connection is opened: its header must arrive within five seconds.
+	request := fmt.Sprintf("POST /v1/runs/domain:verify HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+		"Idempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s", billing, len(body), body)
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(w.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	body := "colour\n" + strings.Repeat("red\n", 5_000_000)
-	_, err = fmt.Fprintf(c,
-		"POST /v1/runs/domain:verify HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s", billing, len(body), body)
-	if err != nil {
+	if _, err := io.WriteString(c, request); err != nil {
 		t.Fatal(err)
 	}
 	got, err := http.ReadResponse(bufio.NewReader(c), nil)
