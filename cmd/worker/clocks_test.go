@@ -220,8 +220,9 @@ func (r *slowReceiver) held() int {
 	return r.holding
 }
 
-// wantOnce waits for that number of events of each type, and checks that each came once.
-func (r *slowReceiver) wantOnce(want map[string]int) {
+// want waits for that number of events of each type, and checks that each came at most so many
+// times.
+func (r *slowReceiver) want(times int, want map[string]int) {
 	r.t.Helper()
 	var got map[string]int
 	await(r.t, "the events", func() bool {
@@ -236,7 +237,7 @@ func (r *slowReceiver) wantOnce(want map[string]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, n := range r.times {
-		if n != 1 {
+		if n > times {
 			r.t.Errorf("event %s (%s) was delivered %d times", id, r.types[id], n)
 		}
 	}
@@ -279,7 +280,7 @@ func clocksApart(t *testing.T, worker string) {
 	for _, s := range submissions {
 		f.ended(s.run)
 	}
-	f.hooks.wantOnce(map[string]int{"domain.verified": rows, "run.finished": len(submissions)})
+	f.hooks.want(1, map[string]int{"domain.verified": rows, "run.finished": len(submissions)})
 	log, state := f.requests(), f.state()
 	f.compareDomains(rows, 0, log, state)
 	f.compareUpdates(rows, 0, log, state)
@@ -326,7 +327,8 @@ func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	}
 	f.ended("templates")
 	f.compareTemplates(rows, "done", f.requests(), f.state())
-	f.hooks.wantOnce(map[string]int{"domain.verified": rows, "domain.expired": rows, "run.finished": 3})
+	// Twice, if its worker was killed before it had stored the receiver's answer.
+	f.hooks.want(2, map[string]int{"domain.verified": rows, "domain.expired": rows, "run.finished": 3})
 }
 
 // publish publishes the tokens of pending domains.

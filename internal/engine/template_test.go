@@ -172,8 +172,9 @@ func TestLostTemplate(t *testing.T) {
 			s.sandbox.AddFault(fault)
 			e, _ := s.on(nil)
 			_ = e.ProcessTask(t.Context(), s.release())
-			if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 {
-				t.Errorf("row %+v", row)
+			row := s.row(0)
+			if row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 || row.Intent == nil {
+				t.Fatalf("row %+v", row)
 			}
 			s.drain(e)
 			made := s.sandbox.Templates()
@@ -181,8 +182,8 @@ func TestLostTemplate(t *testing.T) {
 				t.Fatalf("%d templates, %d POSTs, %d lists", len(made), s.posts(), s.lists())
 			}
 			s.wantRow(0, ledger.Done, made[0].ID)
-			if waited := s.of(sandbox.OpListTemplates)[0].At.Sub(s.of(sandbox.OpCreateTemplate)[0].At); waited < 2*s.timeout {
-				t.Errorf("listed after %v", waited)
+			if waited := s.of(sandbox.OpListTemplates)[0].At.Sub(row.Intent.At); waited < 2*s.timeout {
+				t.Errorf("listed %v after the POST", waited)
 			}
 		})
 	}
