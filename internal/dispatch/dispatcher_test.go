@@ -420,6 +420,14 @@ func (s *site) pendingOf() map[ledger.RunID]int {
 	return n
 }
 
+// proving has first reads lead to checks, which send no request, at a rate of a tenant.
+func proving(rate float64) func(*dispatch.Config) {
+	return func(c *dispatch.Config) {
+		c.Kinds = map[ledger.Kind]dispatch.Kind{handlers.Update: {Cost: dispatch.Cost{First: 1, Ready: 1}}}
+		c.Rate = func() float64 { return rate }
+	}
+}
+
 // TestFirstReadsTakeNoTurn has a pace that gives one permit at a time: an older run whose first
 // reads wait does not keep it from the run of the proven rows.
 func TestFirstReadsTakeNoTurn(t *testing.T) {
@@ -428,7 +436,7 @@ func TestFirstReadsTakeNoTurn(t *testing.T) {
 		s.submit("new", handlers.Update, s.domains(8))
 		time.Sleep(time.Millisecond) // the run of the proven rows is the younger one
 		s.proven("proven", 8)
-		d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 0.8 } })
+		d := s.dispatcher(proving(0.8))
 		for range 8 {
 			time.Sleep(1250 * time.Millisecond) // another permit
 			round(t, d)
@@ -447,7 +455,7 @@ func TestFirstReadsWait(t *testing.T) {
 		s.proven("proven", 8)
 		time.Sleep(time.Millisecond) // the run is the older one
 		s.submit("new", handlers.Update, s.domains(8))
-		d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 2 } })
+		d := s.dispatcher(proving(2))
 		for range 3 { // the first learns how many rows are ready
 			time.Sleep(600 * time.Millisecond) // another permit
 			round(t, d)
