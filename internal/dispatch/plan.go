@@ -65,8 +65,8 @@ const (
 // Plan shares rows and permits among runs: those of the first class that has a candidate take equal
 // shares, the one served the longest ago first, and each ninth portion goes to the run
 // of any class that was served the longest ago. turn counts portions across plans.
-// Grants are in the order of their first portions, in which they are to be served: the cost of a run
-// may turn out higher, and must not take the permits of a run that comes before it.
+// Grants are in the order of their first portions, in which they are to be served: a run may cost
+// more than planned, and must not take the permits of a run that comes before it.
 func Plan(rows int, permits Permits, runs []Candidate, turn *int) []Grant {
 	granted, order := make([]int, len(runs)), []int{}
 	portion := max(1, rows/planSteps)
