@@ -131,8 +131,9 @@ func (s *site) remove(organization, client string, wait time.Duration) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if _, _, err := s.SubmitRow(s.t.Context(), ledger.NewRun{ID: ledger.RunID(client), Tenant: tenant, Kind: handlers.Remove,
-		Description: ledger.Description{Group: organization, BatchWait: wait}}, row); err != nil {
+	n := ledger.NewRun{ID: ledger.RunID(client), Tenant: tenant, Kind: handlers.Remove,
+		Description: ledger.Description{Group: organization, BatchWait: wait}}
+	if _, _, err := s.SubmitRow(s.t.Context(), n, row); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -50,7 +51,7 @@ func TestEndIsCountedOnce(t *testing.T) {
 		{"waits after its worker has given it back", engine.NotYet("not there", 0), giveBackAll, engine.Superseded, true},
 	} {
 		for lost := range int64(3) {
-			t.Run(c.name, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, %d answers are lost", c.name, lost), func(t *testing.T) {
 				redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
 					s, log, left := newLedgerSite(t), &logtest.Buffer{}, &atomic.Int64{}
 					var counted []ledger.Outcome
@@ -77,8 +78,9 @@ func TestEndIsCountedOnce(t *testing.T) {
 					if len(counted) != 1 || counted[0] != c.want {
 						t.Errorf("metrics have %v, want %s once", counted, c.want)
 					}
-					if n := strings.Count(log.String(), "msg=task "); n != 1 || !strings.Contains(log.String(), "outcome="+string(c.want)) {
-						t.Errorf("%d lines, want one of outcome %s:\n%s", n, c.want, log)
+					lines, outcome := strings.Count(log.String(), "msg=task "), "outcome="+string(c.want)
+					if lines != 1 || !strings.Contains(log.String(), outcome) {
+						t.Errorf("%d lines, want one with %s:\n%s", lines, outcome, log)
 					}
 					switch row := s.row(0); {
 					case c.open != (row.Phase != ledger.PhaseSettled), !c.open && row.Result.Outcome != c.want:
