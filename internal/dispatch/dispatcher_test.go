@@ -378,10 +378,10 @@ func TestDeadWorker(t *testing.T) {
 }
 
 // proven submits a run of rows that were proven and need a permit.
-func (s *site) proven(id ledger.RunID, n int) {
+func (s *site) proven(id ledger.RunID, n int, change ...func(*ledger.NewRun)) {
 	s.t.Helper()
 	ctx := s.t.Context()
-	run := s.submit(id, handlers.Update, s.domains(n))
+	run := s.submit(id, handlers.Update, s.domains(n), change...)
 	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
 	release, err := s.Release(ctx, seg, ledger.Quota{First: n})
 	if err != nil {
@@ -420,10 +420,11 @@ func (s *site) pendingOf() map[ledger.RunID]int {
 	return n
 }
 
-// proving has first reads lead to checks, which send no request, at a rate of a tenant.
+// proving has first reads of updates lead to checks, which send no request, at a rate of a tenant.
 func proving(rate float64) func(*dispatch.Config) {
 	return func(c *dispatch.Config) {
-		c.Kinds = map[ledger.Kind]dispatch.Kind{handlers.Update: {Cost: dispatch.Cost{First: 1, Ready: 1}}}
+		c.Kinds = map[ledger.Kind]dispatch.Kind{handlers.Update: {Cost: dispatch.Cost{First: 1, Ready: 1}},
+			handlers.Remove: {Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}}
 		c.Rate = func() float64 { return rate }
 	}
 }
@@ -472,4 +473,34 @@ func TestFirstReadsWait(t *testing.T) {
 			t.Errorf("tasks %v at the first read", n)
 		}
 	})
+}
+
+// TestOthersDoNotWait: proven rows that keep the pace busy keep neither first reads of a run of an
+// earlier class nor rows that are not proven from being released.
+func TestOthersDoNotWait(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		priority string // of the run of the proven rows
+		kind     ledger.Kind
+	}{
+		{"first reads of a small run", "normal", handlers.Update},
+		{"rows that are not proven", "", handlers.Remove},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				s.proven("proven", 12, func(n *ledger.NewRun) { n.Priority = c.priority })
+				d := s.dispatcher(proving(2))
+				round(t, d) // learns how many rows are ready
+				s.submit("other", c.kind, s.domains(4))
+				for range 3 {
+					time.Sleep(600 * time.Millisecond) // another permit
+					round(t, d)
+				}
+				if n := s.pendingOf(); n["other"] == 0 {
+					t.Errorf("tasks %v", n)
+				}
+			})
+		})
+	}
 }
