@@ -48,6 +48,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
 		Places: places, Place: func() workers.Place { return w.order.Place(name) },
 		Kinds: handlers.Released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
+		Ahead: func() time.Duration { return t.limiter.Ahead(context.Background()) },
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return afterEnd(ctx, own, states, notifier, run)
 		},

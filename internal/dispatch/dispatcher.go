@@ -64,6 +64,8 @@ type Config struct {
 	Pace func(context.Context) (pace.State, error)
 	// Rate returns the tenant's rate in requests per second; nil: no limit.
 	Rate func() float64
+	// Ahead estimates how long a request of a row would wait for its permit; nil: not at all.
+	Ahead func() time.Duration
 	// Ended carries out the follow-ups of a run's end. It is repeated until it returns nil, at
 	// longer and longer intervals, and the run is then finished. It is called for several
 	// runs at a time, and must return soon after the end of its context, which ends when the
@@ -125,7 +127,9 @@ type Dispatcher struct {
 	window   Window
 	permits  Permits
 	gate     Gate
-	prober   *run // of the present pass: see nextProber
+	line     time.Duration  // that a request waits for its permit, at the last release
+	prober   *run           // of the present pass: see nextProber
+	proven   [Bulk + 1]bool // of the present pass: see provenEnough
 	turn     int
 	ends     ends
 }
@@ -137,6 +141,9 @@ func New(cfg Config) *Dispatcher {
 	}
 	if cfg.Rate == nil {
 		cfg.Rate = func() float64 { return math.Inf(1) }
+	}
+	if cfg.Ahead == nil {
+		cfg.Ahead = func() time.Duration { return 0 }
 	}
 	if cfg.Place == nil {
 		cfg.Place = func() workers.Place { return workers.Place{Workers: 1} }
@@ -241,6 +248,8 @@ func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error)
 		return busyEvery, nil
 	case len(d.candidates(now, nil)) > 0 && !d.load.Paused:
 		return fullEvery, nil
+	case d.line >= longestLine:
+		return min(max(d.line-longestLine, fullEvery), d.untilDue()), nil
 	}
 	return d.untilDue(), nil
 }

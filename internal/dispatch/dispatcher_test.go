@@ -378,10 +378,10 @@ func TestDeadWorker(t *testing.T) {
 }
 
 // proven submits a run of rows that were proven and need a permit.
-func (s *site) proven(id ledger.RunID, n int) {
+func (s *site) proven(id ledger.RunID, n int, change ...func(*ledger.NewRun)) {
 	s.t.Helper()
 	ctx := s.t.Context()
-	run := s.submit(id, handlers.Update, s.domains(n))
+	run := s.submit(id, handlers.Update, s.domains(n), change...)
 	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
 	release, err := s.Release(ctx, seg, ledger.Quota{First: n})
 	if err != nil {
@@ -420,6 +420,15 @@ func (s *site) pendingOf() map[ledger.RunID]int {
 	return n
 }
 
+// proving has first reads of updates lead to checks, which send no request, at a rate of a tenant.
+func proving(rate float64) func(*dispatch.Config) {
+	return func(c *dispatch.Config) {
+		c.Kinds = map[ledger.Kind]dispatch.Kind{handlers.Update: {Cost: dispatch.Cost{First: 1, Ready: 1}},
+			handlers.Remove: {Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}}
+		c.Rate = func() float64 { return rate }
+	}
+}
+
 // TestFirstReadsTakeNoTurn has a pace that gives one permit at a time: an older run whose first
 // reads wait does not keep it from the run of the proven rows.
 func TestFirstReadsTakeNoTurn(t *testing.T) {
@@ -428,7 +437,7 @@ func TestFirstReadsTakeNoTurn(t *testing.T) {
 		s.submit("new", handlers.Update, s.domains(8))
 		time.Sleep(time.Millisecond) // the run of the proven rows is the younger one
 		s.proven("proven", 8)
-		d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 0.8 } })
+		d := s.dispatcher(proving(0.8))
 		for range 8 {
 			time.Sleep(1250 * time.Millisecond) // another permit
 			round(t, d)
@@ -447,7 +456,7 @@ func TestFirstReadsWait(t *testing.T) {
 		s.proven("proven", 8)
 		time.Sleep(time.Millisecond) // the run is the older one
 		s.submit("new", handlers.Update, s.domains(8))
-		d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 2 } })
+		d := s.dispatcher(proving(2))
 		for range 3 { // the first learns how many rows are ready
 			time.Sleep(600 * time.Millisecond) // another permit
 			round(t, d)
@@ -466,44 +475,32 @@ func TestFirstReadsWait(t *testing.T) {
 	})
 }
 
-// lostEnd is a ledger whose first answers to End are lost.
-type lostEnd struct {
-	engine.Ledger
-	lost *atomic.Int64 // are still to be lost
-}
-
-func (l lostEnd) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
-	ends ...ledger.RowEnd) (ledger.Receipt, error) {
-	r, err := l.Ledger.End(ctx, seg, n, ends...)
-	if err == nil && l.lost.Add(-1) >= 0 {
-		return ledger.Receipt{}, errors.New("the answer was lost")
-	}
-	return r, err
-}
-
-// TestLostAnswerOfAResult loses the answer to the write of a result: metrics and log have the
-// result, as the ledger does, and not an execution that was superseded.
-func TestLostAnswerOfAResult(t *testing.T) {
+// TestOthersDoNotWait: proven rows that keep the pace busy keep neither first reads of a run of an
+// earlier class nor rows that are not proven from being released.
+func TestOthersDoNotWait(t *testing.T) {
 	t.Parallel()
-	onSite(t, func(t *testing.T, s *site) {
-		outcomes, lost := make(chan ledger.Outcome, 10), &atomic.Int64{}
-		lost.Store(2)
-		s.submit("a", handlers.Update, [][]byte{[]byte(`{"n":1}`)})
-		s.start(func(o *options) {
-			o.engine.Ledger = lostEnd{o.engine.Ledger, lost}
-			o.engine.Observe = func(_ context.Context, _ ledger.Kind, outcome ledger.Outcome, _ int, _ time.Duration) {
-				outcomes <- outcome
-			}
-			o.engine.Handlers = map[ledger.Kind]engine.Handler{handlers.Update: engine.One(func(context.Context,
-				*engine.Execution, *engine.Row) (ledger.Result, error) {
-				return ledger.Result{Outcome: engine.Refused, Detail: "no"}, nil
-			})}
+	for _, c := range []struct {
+		name     string
+		priority string // of the run of the proven rows
+		kind     ledger.Kind
+	}{
+		{"first reads of a small run", "normal", handlers.Update},
+		{"rows that are not proven", "", handlers.Remove},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				s.proven("proven", 12, func(n *ledger.NewRun) { n.Priority = c.priority })
+				d := s.dispatcher(proving(2))
+				round(t, d) // learns how many rows are ready
+				s.submit("other", c.kind, s.domains(4))
+				for range 3 {
+					time.Sleep(600 * time.Millisecond) // another permit
+					round(t, d)
+				}
+				if n := s.pendingOf(); n["other"] == 0 {
+					t.Errorf("tasks %v", n)
+				}
+			})
 		})
-		if got := <-outcomes; got != engine.Refused {
-			t.Errorf("metrics have %s", got)
-		}
-		if r := s.awaitEnd("a"); r.Counts[engine.Refused] != 1 {
-			t.Errorf("counts %v", r.Counts)
-		}
-	})
+	}
 }

@@ -65,9 +65,10 @@ const (
 // Plan shares rows and permits among runs: those of the first class that has a candidate take equal
 // shares, the one served the longest ago first, and each ninth portion goes to the run
 // of any class that was served the longest ago. turn counts portions across plans.
-// Grants are in the order of the runs given; runs without rows are left out.
+// Grants are in the order of their first portions, in which they are to be served: a run may cost
+// more than planned, and must not take the permits of a run that comes before it.
 func Plan(rows int, permits Permits, runs []Candidate, turn *int) []Grant {
-	granted := make([]int, len(runs))
+	granted, order := make([]int, len(runs)), []int{}
 	portion := max(1, rows/planSteps)
 	for rows > 0 {
 		i := next(runs, granted, permits, (*turn+1)%longestEvery == 0)
@@ -79,15 +80,16 @@ func Plan(rows int, permits Permits, runs []Candidate, turn *int) []Grant {
 		if limit := runs[i].Limit; limit >= 0 {
 			n = min(n, limit-granted[i])
 		}
+		if granted[i] == 0 {
+			order = append(order, i)
+		}
 		granted[i] += n
 		rows -= n
 		permits.Spend(n, runs[i].Cost)
 	}
 	var grants []Grant
-	for i, n := range granted {
-		if n > 0 {
-			grants = append(grants, Grant{Run: runs[i].Run, Rows: n})
-		}
+	for _, i := range order {
+		grants = append(grants, Grant{Run: runs[i].Run, Rows: granted[i]})
 	}
 	return grants
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 	d.window.Took(d.took, d.load.Pending+d.load.Active)
 	d.window.Observe(now, d.load.Pending)
 	d.permits.Refill(now, d.cfg.Rate())
+	d.line = d.cfg.Ahead()
 	free := d.window.Free(d.places(), d.load.Pending, d.load.Active)
 	if d.load.Paused {
 		return 0, nil
@@ -81,6 +83,7 @@ func (d *Dispatcher) reclaim(ctx context.Context, now time.Time) error {
 func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int,
 	unused map[ledger.RunID]bool) (tasks int, granted bool, err error) {
 	d.prober = d.nextProber(now, unused)
+	d.proven = d.provenEnough(now)
 	for _, g := range Plan(free, d.permits, d.candidates(now, unused), &d.turn) {
 		granted = true
 		n, err := d.serve(ctx, d.taken[g.Run], g.Rows, now)
@@ -98,50 +101,62 @@ func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int,
 // candidates returns the runs that may have due rows, and are not in unused.
 func (d *Dispatcher) candidates(now time.Time, unused map[ledger.RunID]bool) []Candidate {
 	var all []Candidate
-	groups, proven := map[group]bool{}, d.provenEnough(now)
+	groups := map[group]bool{}
 	for _, r := range d.taken.ordered() {
 		g, grouped := d.group(r)
 		if groups[g] { // its first run has it released
 			continue
 		}
-		if unused[r.ID] || proven && d.onlyReads(r, now) {
+		if unused[r.ID] {
 			groups[g] = grouped
-			continue
-		}
-		if limit := d.limit(r, now); limit != 0 {
+		} else if limit, cost := d.limit(r, now); limit != 0 {
 			groups[g] = grouped
-			cost := d.cfg.Kinds[r.Kind].Cost
-			all = append(all, Candidate{
-				Run: r.ID, Class: ClassOf(r.Run), ServedAt: r.servedAt, Limit: limit, Cost: min(cost.First, cost.Check, cost.Ready),
-			})
+			all = append(all, Candidate{Run: r.ID, Class: ClassOf(r.Run), ServedAt: r.servedAt, Limit: limit, Cost: cost})
 		}
 	}
 	return all
 }
 
-// onlyReads reports whether the run has no due rows but those that wait while proven rows keep
-// the pace busy.
-func (d *Dispatcher) onlyReads(r *run, now time.Time) bool {
-	return d.cfg.Kinds[r.Kind].Cost.First > 0 && r.idle(ready, now) && r.idle(check, now)
-}
-
-// limit returns the largest number of rows of a run to release now; -1: no limit.
-func (d *Dispatcher) limit(r *run, now time.Time) (most int) {
+// limit returns the largest number of rows of a run to release now, -1: no limit, and the cost of
+// the cheapest of them.
+func (d *Dispatcher) limit(r *run, now time.Time) (most int, cost float64) {
+	cost = math.Inf(1)
 	for so := range sorts {
-		if r.idle(so, now) {
+		n := 0
+		if !r.idle(so, now) {
+			n = d.gateRows(r, so, now)
+		}
+		if n == 0 {
 			continue
 		}
-		n := d.gateRows(r, so, now)
-		if n < 0 {
-			return n
+		cost = min(cost, d.cfg.Kinds[r.Kind].Cost.of(so))
+		if n < 0 || most < 0 {
+			most = -1
+		} else {
+			most = max(most, n)
 		}
-		most = max(most, n)
 	}
-	return most
+	return most, cost
 }
 
+// longestLine is how long requests may wait for their permits before rows of bulk runs wait.
+const longestLine = time.Second
+
 // gateRows returns the largest number of rows of a sort to release now; -1: no limit.
+//
+// Rows of a bulk run that need requests wait while others wait long for their permits, since
+// executions make more requests than they cost on average, or the rate is lower than it is set to
+// be: the rows of small runs would wait behind all of them. First reads that lead to checks wait
+// while proven rows of their class, or of one before it, keep the pace busy: they would only add
+// to these.
 func (d *Dispatcher) gateRows(r *run, so sort, now time.Time) int {
+	class, cost := ClassOf(r.Run), d.cfg.Kinds[r.Kind].Cost
+	if class == Bulk && cost.of(so) > 0 && d.line >= longestLine {
+		return 0
+	}
+	if so == first && cost.First > 0 && cost.Check == 0 && d.proven[class] {
+		return 0
+	}
 	n := d.gate.Rows(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so))
 	if n > 0 && r != d.prober {
 		return 0
@@ -200,7 +215,7 @@ func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment,
 		n = min(n, limit)
 	}
 	for _, s := range segments {
-		if tasks >= n || now.Before(s.until[so]) || so == first && d.cfg.Kinds[r.Kind].Cost.First > 0 && d.provenEnough(now) {
+		if tasks >= n || now.Before(s.until[so]) {
 			continue
 		}
 		some, err := d.releaseSort(ctx, r, s, so, n-tasks, now)
@@ -222,20 +237,25 @@ func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment,
 // reads would only add rows that wait for a permit.
 const provenMost = 2 * time.Second
 
-// provenEnough reports whether rows at stage ready that may be released need more permits
-// than provenMost of the pace gives.
-func (d *Dispatcher) provenEnough(now time.Time) bool {
-	need := 0.0
+// provenEnough reports, by class, whether rows at stage ready that may be released, of its runs and
+// of those of the classes before it, need more permits than provenMost of the pace gives.
+func (d *Dispatcher) provenEnough(now time.Time) (enough [Bulk + 1]bool) {
+	var need [Bulk + 1]float64
 	for _, r := range d.taken {
 		if d.gateRows(r, ready, now) >= 0 {
 			continue
 		}
 		cost := d.cfg.Kinds[r.Kind].Cost.Ready
 		for _, s := range r.segments {
-			need += cost * float64(s.open.Ready)
+			for class := ClassOf(r.Run); class <= Bulk; class++ {
+				need[class] += cost * float64(s.open.Ready)
+			}
 		}
 	}
-	return need > 0 && need >= provenMost.Seconds()*d.cfg.Rate()
+	for class := range enough {
+		enough[class] = need[class] > 0 && need[class] >= provenMost.Seconds()*d.cfg.Rate()
+	}
+	return enough
 }
 
 // releaseMost is how many rows of a sort one call of [ledger.Ledger.Release] releases.

@@ -144,10 +144,14 @@ func (s *site) domains(n int) [][]byte {
 }
 
 // submit creates and commits a run, as a producer does.
-func (s *site) submit(id ledger.RunID, kind ledger.Kind, rows [][]byte) ledger.Run {
+func (s *site) submit(id ledger.RunID, kind ledger.Kind, rows [][]byte, change ...func(*ledger.NewRun)) ledger.Run {
 	s.t.Helper()
 	ctx := s.t.Context()
-	run, _, err := s.Create(ctx, ledger.NewRun{ID: id, Tenant: tenant, Kind: kind})
+	n := ledger.NewRun{ID: id, Tenant: tenant, Kind: kind}
+	for _, f := range change {
+		f(&n)
+	}
+	run, _, err := s.Create(ctx, n)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -30,8 +30,10 @@ func (d *Dispatcher) together(r *run, now time.Time) (all []*run) {
 		return nil
 	}
 	for _, other := range d.taken.ordered() {
-		if of, ok := d.group(other); ok && of == g && d.limit(other, now) != 0 {
-			all = append(all, other)
+		if of, ok := d.group(other); ok && of == g {
+			if limit, _ := d.limit(other, now); limit != 0 {
+				all = append(all, other)
+			}
 		}
 	}
 	return all
@@ -42,7 +44,7 @@ func (d *Dispatcher) together(r *run, now time.Time) (all []*run) {
 func (d *Dispatcher) serveTogether(ctx context.Context, all []*run, n int, now time.Time) (tasks int, err error) {
 	kind := d.cfg.Kinds[all[0].Kind]
 	for batch := range slices.Chunk(all, kind.Batch) {
-		if tasks >= n || d.permits.Rows(1, kind.Cost.First) == 0 || d.provenEnough(now) {
+		if tasks >= n || d.permits.Rows(1, kind.Cost.First) == 0 {
 			break
 		}
 		some, err := d.releaseTogether(ctx, batch, now)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,30 +17,44 @@ import (
 )
 
 // process is a worker process that executes tasks side by side. It dies once each of them has
-// ended or is in its handler, if the row is among the latter that takes it down.
+// ended or is in its handler, if a row of the latter takes it down.
 type process struct {
-	settled chan ledger.Row // rows that are in the handler, and rows whose task has ended
+	settled chan int // tasks that are in the handler, and tasks that have ended
 	poison  atomic.Bool
 	decided chan struct{}
 }
 
-func (p *process) handle(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
-	if string(row.Content) == `{"poison":true}` {
-		p.poison.Store(true)
+type taskKey struct{}
+
+// Execute implements [engine.Handler].
+func (p *process) Execute(ctx context.Context, x *engine.Execution) (engine.Answers, error) {
+	for _, row := range x.Rows {
+		if string(row.Content) == `{"poison":true}` {
+			p.poison.Store(true)
+		}
 	}
-	p.settled <- row.Number
+	p.settled <- ctx.Value(taskKey{}).(int)
 	<-p.decided
 	if p.poison.Load() {
 		runtime.Goexit() // as all others of this process
 	}
-	return ledger.Result{}, nil
+	return nil, nil
 }
 
-// TestCrashLoop has a row take its worker down again and again, and twenty rows in progress at a
+// TestCrashLoop has a row take its worker down again and again, and ten tasks in progress at a
 // time: that row fails in the end, and each of 300 others is done without an attempt lost.
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	for _, batch := range []int{1, 10} {
+		t.Run(fmt.Sprintf("%d rows a task", batch), func(t *testing.T) {
+			t.Parallel()
+			crashLoop(t, batch)
+		})
+	}
+}
+
+func crashLoop(t *testing.T, batch int) {
+	s := newLedgerSite(t)
 	clock, now := redistest.Mini(t), time.Now()
 	rows := []string{`{"poison":true}`}
 	for i := range 300 {
@@ -50,24 +65,26 @@ func TestCrashLoop(t *testing.T) {
 	for range 1000 {
 		now = now.Add(40 * time.Minute) // each row that waits is due
 		clock.SetTime(now)
-		r, err := s.Release(t.Context(), s.segment(), ledger.Quota{First: 10, Check: 10})
+		r, err := s.Release(t.Context(), s.segment(), ledger.Quota{First: 5 * batch, Check: 5 * batch})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(r.Rows) == 0 {
 			break
 		}
-		p := &process{settled: make(chan ledger.Row, 2*len(r.Rows)), decided: make(chan struct{})}
-		e, session := s.worker(func(c *engine.Config) { c.Handlers["test"] = engine.One(p.handle) })
+		p := &process{settled: make(chan int, 2*len(r.Rows)), decided: make(chan struct{})}
+		e, session := s.worker(func(c *engine.Config) { c.Handlers["test"] = p })
 		var tasks sync.WaitGroup
-		for _, row := range r.Rows {
+		all := slices.Collect(slices.Chunk(r.Rows, batch))
+		for i, rows := range all {
+			task := s.task(engine.NewTask(s.run, s.segment(), r.Token, rows...))
 			tasks.Go(func() {
-				defer func() { p.settled <- row.Row }()
-				_ = e.ProcessTask(t.Context(), s.task(engine.NewTask(s.run, s.segment(), r.Token, row)))
+				defer func() { p.settled <- i }()
+				_ = e.ProcessTask(context.WithValue(t.Context(), taskKey{}, i), task)
 			})
 		}
-		for rows := map[ledger.Row]bool{}; len(rows) < len(r.Rows); {
-			rows[<-p.settled] = true
+		for settled := map[int]bool{}; len(settled) < len(all); {
+			settled[<-p.settled] = true
 		}
 		close(p.decided)
 		tasks.Wait()

@@ -85,7 +85,7 @@ func (e *Engine) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	e.track(parts)
 	defer e.untrack(parts)
 	all := e.beginAll(ctx, task, parts)
-	end := e.isolate(all)
+	end := e.isolate(ctx, all)
 	defer end()
 	ctx = apiclient.WithCorrelationID(ctx, task.correlation())
 	var failed error
@@ -120,9 +120,9 @@ const (
 )
 
 // isolate leaves a suspected row alone in its task, and the only one of this process until the
-// function that it returns is called: it must not use up the attempts of others. Rows that have
-// to wait leave the executions with their answers.
-func (e *Engine) isolate(all []*Execution) (end func()) {
+// function that it returns is called: it must not use up the attempts of others. The execution of
+// rows that have to wait ends at once, so that they do not die with the suspected one.
+func (e *Engine) isolate(ctx context.Context, all []*Execution) (end func()) {
 	var suspect *Row
 	for _, x := range all {
 		for _, row := range x.Rows {
@@ -136,21 +136,19 @@ func (e *Engine) isolate(all []*Execution) (end func()) {
 	}
 	alone := e.cfg.Alone.TryLock()
 	for _, x := range all {
-		rows := x.Rows
-		x.Rows = nil
-		for _, row := range rows {
+		waiting := Answers{}
+		for _, row := range x.Rows {
 			suspected := row.Died >= suspectedFrom
 			if alone && row == suspect || !alone && !suspected {
-				x.Rows = append(x.Rows, row)
 				continue
 			}
 			waits := &Consequence{Outcome: Isolated, Reason: "waits for the end of a row that may have taken workers down"}
 			if suspected {
 				waits.After = spread(aloneAgain)
 			}
-			x.ended = append(x.ended, row)
-			x.answers[row.Number] = waits
+			waiting[row.Number] = waits
 		}
+		x.End(ctx, waiting)
 	}
 	if alone {
 		return e.cfg.Alone.Unlock

@@ -276,17 +276,6 @@ func (s *modelSegment) owned(n ledger.Nonce, row ledger.Row) (*modelRow, ledger.
 	}
 }
 
-// ending returns the row if the nonce executes it, which ends, or the status of the write.
-func (s *modelSegment) ending(n ledger.Nonce, row ledger.Row) (*modelRow, ledger.Status) {
-	r, status := s.owned(n, row)
-	if r != nil {
-		r.ended = string(n)
-	} else if s.rows[row].ended == string(n) {
-		status = ledger.RowEnded
-	}
-	return r, status
-}
-
 // allowed returns whether the execution may make a request for the row.
 func (s *modelSegment) allowed(n ledger.Nonce, row ledger.Row) ledger.Status {
 	r, status := s.owned(n, row)
@@ -317,7 +306,7 @@ func (s *modelSegment) finish(n ledger.Nonce, o ledger.Outcome, detail string, r
 	if r := &s.rows[row]; r.phase == ledger.PhaseSettled && r.outcome == o && r.detail == detail {
 		return ledger.RowEnded
 	}
-	r, status := s.ending(n, row)
+	r, status := s.owned(n, row)
 	if r != nil {
 		r.settle(o, detail)
 	}
@@ -341,10 +330,17 @@ func (s *modelSegment) end(n ledger.Nonce, e ledger.RowEnd, now time.Duration) l
 	if result, ok := e.Ending.(ledger.Result); ok {
 		return s.finish(n, result.Outcome, result.Detail, e.Row)
 	}
-	r, status := s.ending(n, e.Row)
+	r, status := s.owned(n, e.Row)
 	if r == nil {
+		switch left := s.rows[e.Row]; {
+		case left.phase == ledger.PhaseSettled && left.outcome == ledger.Cancelled:
+			return ledger.RowCancelled
+		case left.ended == string(n) && left.leftBy(e.Ending):
+			return ledger.RowEnded
+		}
 		return status
 	}
+	r.ended = string(n)
 	switch ending := e.Ending.(type) {
 	case ledger.Waiting:
 		r.ready, r.memo, r.note, r.died = ending.Stage == ledger.StageReady, string(ending.Memo), "", 0
@@ -360,6 +356,17 @@ func (s *modelSegment) end(n ledger.Nonce, e ledger.RowEnd, now time.Duration) l
 		return ledger.RowCancelled
 	}
 	return status
+}
+
+// leftBy reports whether the open row is as the ending leaves it.
+func (r modelRow) leftBy(e ledger.Ending) bool {
+	switch e := e.(type) {
+	case ledger.Waiting:
+		return r.ready == (e.Stage == ledger.StageReady) && r.memo == string(e.Memo) && r.note == ""
+	case ledger.GiveBack:
+		return r.note == e.Note
+	}
+	return false
 }
 
 // report counts the open rows.

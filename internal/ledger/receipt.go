@@ -28,11 +28,11 @@ const (
 	// row due again; Intend has written nothing.
 	RowStopped Status = "stopped"
 	// RowCancelled: the run was cancelled. End and GiveBack have settled the row as
-	// cancelled; Intend has written nothing.
+	// cancelled, perhaps by an earlier call; Intend has written nothing.
 	RowCancelled Status = "cancelled"
-	// RowEnded: this release or execution of the row was ended by an earlier call, whose
-	// answer may have been lost; or the row is settled with the same result. Nothing was
-	// written.
+	// RowEnded: an earlier call, whose answer may have been lost, has ended this release or
+	// execution of the row in the same way; or the row is settled with the same result. Nothing
+	// was written.
 	RowEnded Status = "ended"
 )
 

@@ -398,19 +398,7 @@ func (s *simulation) wait() {
 			return l.Wait(s.t.Context(), seg, n, w, rows...)
 		}, func(m *modelSegment) []ledger.Status {
 			return each(rows, func(row ledger.Row) ledger.Status {
-				r, status := m.ending(n, row)
-				if r == nil {
-					return status
-				}
-				r.ready, r.memo, r.note, r.died = w.Stage == ledger.StageReady, string(w.Memo), "", 0
-				if w.CountAttempt {
-					r.attempts++
-				}
-				m.wait(r, s.model.now+w.After)
-				if r.phase == ledger.PhaseSettled {
-					return ledger.RowCancelled
-				}
-				return status
+				return m.end(n, ledger.RowEnd{Row: row, Ending: w}, s.model.now)
 			})
 		})
 }
@@ -425,16 +413,7 @@ func (s *simulation) giveUp() {
 			return l.GiveUp(s.t.Context(), seg, n, after, rows...)
 		}, func(m *modelSegment) []ledger.Status {
 			return each(rows, func(row ledger.Row) ledger.Status {
-				r, status := m.ending(n, row)
-				if r == nil {
-					return status
-				}
-				r.note = ""
-				m.wait(r, s.model.now+after)
-				if r.phase == ledger.PhaseSettled {
-					return ledger.RowCancelled
-				}
-				return status
+				return m.end(n, ledger.RowEnd{Row: row, Ending: ledger.GiveBack{After: after}}, s.model.now)
 			})
 		})
 }

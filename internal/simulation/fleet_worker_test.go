@@ -242,7 +242,7 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 	return dispatch.Config{
 		Tenant: name, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(name), Session: w.session.ID,
 		Protocol: engine.Protocol, Places: fleetPlaces,
-		Pace: p.limiter.State,
+		Pace: p.limiter.State, Ahead: func() time.Duration { return p.limiter.Ahead(w.ctx) },
 		Rate: func() float64 {
 			left, _ := rate.Effective()
 			return left.PerSecond()

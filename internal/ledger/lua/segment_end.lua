@@ -5,21 +5,26 @@ local h = redis.call('HMGET', head, 'v', 'flags')
 if not h[1] then return {'missing'} end
 local nonce, flags, t = ARGV[1], h[2], now()
 
--- repeats reports whether a settled row has this result, as after an earlier call whose
--- answer was lost.
-local function repeats(row, outcome, result)
-  local simple = redis.call('GETBIT', cancelled, row) == 1 and 'cancelled:' or 'done:'
-  return (redis.call('HGET', results, row) or simple) == outcome .. ':' .. result
+-- again answers for a settled row, whose ending may repeat an earlier call: its answer was lost.
+-- An execution that left the row open has settled it if the run was cancelled.
+local function again(row, ending, outcome, result)
+  local simple = redis.call('GETBIT', cancelled, row) == 1 and 'cancelled' or 'done'
+  if ending ~= 's' then return simple == 'cancelled' and simple or 'settled' end
+  return (redis.call('HGET', results, row) or simple .. ':') == outcome .. ':' .. result and 'ended' or 'settled'
+end
+
+-- left reports whether this execution has left the open row by the same ending.
+local function left(row, ending, a, b, d)
+  local v = read(row)
+  if v.ended ~= short(nonce) then return false end
+  if ending == 'g' then return v.note == b end
+  return ending == 'w' and v.stage == a and v.memo == d and v.note == ''
 end
 
 local function finish(row, ending, a, b, c, d)
-  if redis.call('GETBIT', settled, row) == 1 then
-    return ending == 's' and repeats(row, a, b) and 'ended' or 'settled'
-  end
+  if redis.call('GETBIT', settled, row) == 1 then return again(row, ending, a, b) end
   local execution = redis.call('HGET', executions, row)
-  if not owned(execution, nonce) then
-    return read(row).ended == short(nonce) and 'ended' or 'superseded'
-  end
+  if not owned(execution, nonce) then return left(row, ending, a, b, d) and 'ended' or 'superseded' end
   if ending == 's' then
     free(row, execution)
     settle(row, a, b)

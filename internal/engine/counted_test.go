@@ -1,0 +1,97 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/internal/logtest"
+	"orgops/internal/redistest"
+)
+
+// lostAnswers is a ledger whose first answers to End are lost.
+type lostAnswers struct {
+	engine.Ledger
+	left *atomic.Int64
+}
+
+func (l lostAnswers) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (ledger.Receipt, error) {
+	r, err := l.Ledger.End(ctx, seg, n, ends...)
+	if err == nil && l.left.Add(-1) >= 0 {
+		return ledger.Receipt{}, errors.New("the answer was lost")
+	}
+	return r, err
+}
+
+// TestEndIsCountedOnce loses the answer to the write that ends an execution, which is repeated:
+// metrics and log have the end once, and as the ledger does.
+func TestEndIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		answer error
+		during func(*site, *engine.Engine) error // while the handler executes the row; nil: nothing happens
+		want   ledger.Outcome
+		open   bool // in the ledger
+	}{
+		{"done", nil, nil, ledger.Done, false},
+		{"refused", engine.Refuse("no"), nil, engine.Refused, false},
+		{"waits", engine.NotYet("not there", time.Minute), nil, engine.NotYetFound, true},
+		{"given back", engine.ErrStopping, nil, engine.Stopping, true},
+		{"waits in a cancelled run", engine.NotYet("not there", time.Minute), cancelRun, ledger.Cancelled, false},
+		{"done after its worker has given it back", nil, giveBackAll, engine.Superseded, true},
+		{"waits after its worker has given it back", engine.NotYet("not there", 0), giveBackAll, engine.Superseded, true},
+	} {
+		for lost := range int64(3) {
+			t.Run(fmt.Sprintf("%s, %d answers are lost", c.name, lost), func(t *testing.T) {
+				redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
+					s, log, left := newLedgerSite(t), &logtest.Buffer{}, &atomic.Int64{}
+					var counted []ledger.Outcome
+					var e *engine.Engine
+					e, _ = s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+						if c.during != nil {
+							if err := c.during(s, e); err != nil {
+								return ledger.Result{}, err
+							}
+						}
+						left.Store(lost)
+						return ledger.Result{}, c.answer
+					}), func(cfg *engine.Config) {
+						cfg.Ledger = lostAnswers{cfg.Ledger, left}
+						cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+						cfg.Observe = func(_ context.Context, _ ledger.Kind, o ledger.Outcome, n int, _ time.Duration) {
+							for range n {
+								counted = append(counted, o)
+							}
+						}
+					})
+					s.submit("test", `{}`)
+					_ = e.ProcessTask(t.Context(), s.release())
+					if len(counted) != 1 || counted[0] != c.want {
+						t.Errorf("metrics have %v, want %s once", counted, c.want)
+					}
+					lines, outcome := strings.Count(log.String(), "msg=task "), "outcome="+string(c.want)
+					if lines != 1 || !strings.Contains(log.String(), outcome) {
+						t.Errorf("%d lines, want one with %s:\n%s", lines, outcome, log)
+					}
+					switch row := s.row(0); {
+					case c.open != (row.Phase != ledger.PhaseSettled), !c.open && row.Result.Outcome != c.want:
+						t.Errorf("the ledger has %+v", row)
+					}
+				})
+			})
+		}
+	}
+}
+
+func cancelRun(s *site, _ *engine.Engine) error { return s.Cancel(s.t.Context(), s.run.ID) }
+
+func giveBackAll(s *site, e *engine.Engine) error { return e.GiveBack(s.t.Context()) }
