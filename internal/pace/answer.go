@@ -14,6 +14,8 @@ const (
 	shortestPause = time.Second
 	// longestPause bounds the effect of one answer on the fleet.
 	longestPause = time.Hour
+	// latestTime, in seconds, is of the year 5138; in milliseconds it is of 1973.
+	latestTime = 100_000_000_000
 )
 
 // pauseOf returns how long a 429 pauses the tenant: by Retry-After, seconds or a date (RFC 9110
@@ -38,6 +40,9 @@ func pauseOf(header http.Header) time.Duration {
 	at, err := strconv.ParseInt(strings.TrimSpace(header.Get("X-Ratelimit-Reset")), 10, 64)
 	if err != nil || noDate != nil {
 		return shortestPause
+	}
+	for at > latestTime { // it is in milliseconds, or smaller units
+		at /= 1000
 	}
 	return between(date.Unix(), at)
 }

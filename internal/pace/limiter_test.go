@@ -407,6 +407,10 @@ func TestHowLongA429Pauses(t *testing.T) {
 		{"reset in ages", header("Date", date, "x-ratelimit-reset", "9223372036854775807"), time.Hour},
 		{"reset, no Date: our clock is not asked", header("x-ratelimit-reset", fmt.Sprint(at+3)), time.Second},
 		{"reset unreadable", header("Date", date, "x-ratelimit-reset", "soon"), time.Second},
+		{"reset in milliseconds", header("Date", date, "x-ratelimit-reset", fmt.Sprint(1000*(at+3))), 3 * time.Second},
+		{"reset in nanoseconds", header("Date", date, "x-ratelimit-reset", fmt.Sprint(1e9*(at+3))), 3 * time.Second},
+		{"reset in milliseconds, in the past", header("Date", date, "x-ratelimit-reset", fmt.Sprint(1000*(at-9))),
+			time.Second},
 	}
 	m := redistest.Mini(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
