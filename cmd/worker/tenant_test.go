@@ -62,7 +62,7 @@ func TestOneTenantsOutage(t *testing.T) {
 		{"API slow", sandbox.Fault{Latency: 5 * time.Second, Status: http.StatusServiceUnavailable}, nil},
 		{"429 always", sandbox.Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}}, nil},
 		{"token endpoint down", sandbox.Fault{Operation: sandbox.OpToken, Status: http.StatusServiceUnavailable},
-			[]string{"transient: ", "token"}},
+			[]string{"blocked: ", "token"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

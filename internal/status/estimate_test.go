@@ -266,14 +266,14 @@ func TestHeld(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		},
-			"the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds"},
+			"the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds"},
 		{"all is blocked", announced, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), pace.All, "401"); err != nil {
 				f.t.Fatal(err)
 			}
 			f.note("not_yet: there is none", 2)
 		},
-			"every operation is blocked: 401; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
+			"every operation is blocked: 401; fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", announced, func(f *followed, _ *pace.Limiter) {
 			if err := f.ledger.Core().Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)

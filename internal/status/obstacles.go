@@ -48,7 +48,7 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 		}
 		all = append(all, Obstacle{
 			Kind: OperationBlocked, What: operation + " is blocked: " + b.Reason,
-			Fix: "fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds",
+			Fix: "fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds",
 		})
 	}
 	if queue != "" {
