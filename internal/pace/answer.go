@@ -18,7 +18,7 @@ const (
 	latestTime = 100_000_000_000
 )
 
-// pauseOf returns how long a 429 pauses the tenant: by Retry-After, seconds or a date (RFC 9110
+// pauseOf returns how long a 429 pauses: by Retry-After, seconds or a date (RFC 9110
 // section 10.2.3), otherwise until the limit resets. Both are measured by the API's clock, its
 // Date header. If there is none, a date in Retry-After is compared with the local clock, and
 // the reset, an upper bound, is ignored.
