@@ -244,7 +244,7 @@ func (s *clientCredentials) setClock(header http.Header) bool {
 func (s *clientCredentials) request(ctx context.Context, address string) (fetched, http.Header, *TokenError) {
 	config, secret, err := s.cfg.config(address, time.Now().Add(s.clock))
 	if err != nil {
-		return fetched{}, nil, &TokenError{Err: err, Permanent: true}
+		return fetched{}, nil, &TokenError{Err: err}
 	}
 	x := &tokenExchange{source: s, answer: answer{mask: mask{secret}}}
 	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: x}))
@@ -254,10 +254,7 @@ func (s *clientCredentials) request(ctx context.Context, address string) (fetche
 			return got, x.header, nil
 		}
 	}
-	e := &TokenError{
-		Status: x.status, RetryAfter: retryAfter(x.status, x.header),
-		Permanent: isSuccess(x.status) && x.bodyErr == nil,
-	}
+	e := &TokenError{Status: x.status, RetryAfter: retryAfter(x.status, x.header)}
 	if _, refused := errors.AsType[*oauth2.RetrieveError](err); refused {
 		parsed := parseErrorBody(x.body, x.mask)
 		if len(x.body) > 0 && !json.Valid(x.body) {
@@ -269,7 +266,9 @@ func (s *clientCredentials) request(ctx context.Context, address string) (fetche
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // without its quoted URL
 	}
-	e.Err = fmt.Errorf("POST %s: %w", address, x.mask.err(withoutQuote(err)))
+	// The timeout of the fetch is not that of a caller.
+	err = ownReason(context.Background(), x.mask.err(withoutQuote(err)))
+	e.Err = fmt.Errorf("POST %s: %w", address, err)
 	return fetched{}, x.header, e
 }
 

@@ -166,13 +166,25 @@ func timedOut(after time.Duration) error {
 	return &flatError{text: fmt.Sprintf("timed out: no whole answer within %v", after), timeout: true}
 }
 
-// TokenError says why there is no token. It contains no secret.
+// ProxyError is the refusal of a proxy to connect to the API or its token endpoint. It is in
+// the chain of a [TransportError] or a [TokenError].
+type ProxyError struct {
+	Host   string // of the proxy
+	Status int
+}
+
+// Error names the proxy and its status.
+func (e *ProxyError) Error() string {
+	return fmt.Sprintf("the proxy %s refused to connect: %d %s", e.Host, e.Status, http.StatusText(e.Status))
+}
+
+// TokenError says why there is no token. It contains no secret. errors.Is finds
+// context.Canceled and context.DeadlineExceeded in it only if the caller's context has ended.
 type TokenError struct {
 	Status      int           // of the token endpoint's answer; 0: there was none, or no request
 	Code        string        // OAuth's "error", such as "access_denied"; may be empty
 	Description string        // OAuth's "error_description", or what body came instead
 	RetryAfter  time.Duration // that the endpoint requests; 0: unknown
-	Permanent   bool          // settings, a file or the token has to be corrected
 	Err         error         // the source, and the reason; may be nil
 }
 

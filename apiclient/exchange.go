@@ -115,7 +115,7 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, error) {
 		if usableToken(token) {
 			err = beforeSending(ctx)
 		} else {
-			err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry"), Permanent: true}
+			err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry")}
 		}
 		if err != nil {
 			c.unanswered(ctx, k)

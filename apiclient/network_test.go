@@ -297,6 +297,40 @@ func TestProxy(t *testing.T) {
 	}
 }
 
+// TestProxyRefuses has a proxy refuse to connect: errors of requests and of tokens name it and
+// its status, and nothing was sent.
+func TestProxyRefuses(t *testing.T) {
+	for status, text := range map[int]string{407: "407 Proxy Authentication Required", 403: "403 Forbidden",
+		503: "503 Service Unavailable"} {
+		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		t.Cleanup(proxy.Close)
+		through, err := url.Parse(proxy.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network := apiclient.Network{Proxy: func(*url.URL) (*url.URL, error) { return through, nil }}
+		want := "the proxy " + through.Host + " refused to connect: " + text
+		refused := func(err error) {
+			t.Helper()
+			got, ok := errors.AsType[*apiclient.ProxyError](err)
+			if !ok || got.Status != status || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		}
+		c := newClient(t, "https://api.example.com", func(cfg *apiclient.Config) { cfg.Network = network })
+		err = get(t.Context(), c)
+		refused(err)
+		if lost, ok := errors.AsType[*apiclient.TransportError](err); !ok || lost.Sent {
+			t.Errorf("got %v, want that nothing was sent", err)
+		}
+		_, err = apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
+			TokenURL: "https://api.example.com/oauth/token", Audience: "a", ClientID: "i",
+			ClientSecret: apiclient.NewSecret(clientSecret), Network: network,
+		}).Token(t.Context())
+		refused(tokenError(t, err))
+	}
+}
+
 // tunnel handles CONNECT as a proxy does.
 func tunnel(w http.ResponseWriter, r *http.Request) {
 	there, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", r.Host)

@@ -11,6 +11,9 @@ import (
 // wrong unit.
 const maxRetryAfter = 24 * time.Hour
 
+// latestTime, in seconds, is of the year 5138; in milliseconds it is of 1973.
+const latestTime = 100_000_000_000
+
 // retryAfter returns how long an answer asks to wait; 0: unknown. A time in it is compared
 // with the answer's own Date: an SDK that compared it with the local clock waited too short.
 func retryAfter(status int, header http.Header) time.Duration {
@@ -23,15 +26,14 @@ func retryAfter(status int, header http.Header) time.Duration {
 		return 0
 	}
 	seconds, err := strconv.ParseInt(strings.TrimSpace(header.Get("X-RateLimit-Reset")), 10, 64)
-	if err != nil {
-		return 0
-	}
 	date, ok := dateOf(header)
-	if !ok {
+	if err != nil || !ok {
 		return 0
 	}
-	// Beyond that, in the year 36812, differences of times would overflow.
-	return until(date, time.Unix(min(max(seconds, 0), 1<<40), 0))
+	for seconds > latestTime { // it is in milliseconds, or smaller units
+		seconds /= 1000
+	}
+	return until(date, time.Unix(max(seconds, 0), 0))
 }
 
 // RetryAfter returns how long an answer's Retry-After asks to wait, in seconds or by a date

@@ -85,7 +85,7 @@ func (s *givenToken) Token(ctx context.Context) (Secret, error) {
 		}
 	}
 	if s.token.IsZero() {
-		return Secret{}, &TokenError{Err: errors.New("none was set"), Permanent: true}
+		return Secret{}, &TokenError{Err: errors.New("none was set")}
 	}
 	return s.token, nil
 }
@@ -111,7 +111,7 @@ func (s *givenToken) Expire(refused Secret) {
 func (s *givenToken) read() error {
 	token, err := readToken(s.path)
 	if err != nil {
-		e := &TokenError{Err: fmt.Errorf("token file: %w", err), Permanent: true}
+		e := &TokenError{Err: fmt.Errorf("token file: %w", err)}
 		s.past.note(nil, e, time.Now())
 		return e
 	}

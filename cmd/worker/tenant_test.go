@@ -3,8 +3,12 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,11 +62,13 @@ func TestOneTenantsOutage(t *testing.T) {
 		fault sandbox.Fault
 		words []string
 	}{
-		{"API down", sandbox.Fault{DropBefore: true}, []string{"transient: "}},
+		{"removals down", sandbox.Fault{Operation: sandbox.OpRemoveOrganizationClients, DropBefore: true},
+			[]string{"transient: "}},
+		{"API down, and its token endpoint", sandbox.Fault{DropBefore: true}, []string{"blocked: "}},
 		{"API slow", sandbox.Fault{Latency: 5 * time.Second, Status: http.StatusServiceUnavailable}, nil},
 		{"429 always", sandbox.Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}}, nil},
 		{"token endpoint down", sandbox.Fault{Operation: sandbox.OpToken, Status: http.StatusServiceUnavailable},
-			[]string{"transient: ", "token"}},
+			[]string{"blocked: ", "token"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -103,6 +109,47 @@ func TestOneTenantsOutage(t *testing.T) {
 			}
 			askedAsTold(t, healthy, p.stderr.String())
 		})
+	}
+}
+
+// TestLimitOfOneOperation has a proxy before the API answer 429 to all but a few reads. A run of
+// verifications waits for it; removals are sent meanwhile.
+func TestLimitOfOneOperation(t *testing.T) {
+	redistest.NeedsLong(t, "takes some seconds")
+	t.Parallel()
+	box, d := startBox(t, sandbox.Options{Rate: 20, Burst: 20}), newDesk(t)
+	target, err := url.Parse(box.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Path = ""
+	through, reads := httputil.NewSingleHostReverseProxy(target), atomic.Int64{}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && reads.Add(1) > 5 {
+			w.Header().Set("Retry-After", "1000")
+			w.Header().Set("X-Ratelimit-Limit", "5")
+			w.Header().Set("X-Ratelimit-Remaining", "0")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		through.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "20/s", "ORGOPS_BURST": "20",
+		"ORGOPS_BASE_URL": proxy.URL + "/api/v2", "ORGOPS_AUDIENCE": box.BaseURL() + "/",
+		"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
+	d.handIn(ledger.NewRun{ID: "domains"}, tasks.TypeVerify, box.SeedDomains(40))
+	await(t, "the pause of reads", func() bool {
+		_, body := p.page("probe-addr", "/readyz")
+		return strings.Contains(body, "the API has asked to pause get_discovery_domain (429)")
+	})
+	for i := range 5 {
+		id := fmt.Sprintf("clients-%d", i)
+		d.handIn(ledger.NewRun{ID: ledger.RunID(id)}, tasks.TypeRemove, box.SeedClients(4))
+		d.well(id, 4)
+	}
+	if r := d.run("domains"); r.Ended() {
+		t.Error("the verifications have ended: nothing was limited")
 	}
 }
 

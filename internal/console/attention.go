@@ -43,7 +43,7 @@ func attentionOf(ctx context.Context, rdb redis.UniversalClient,
 	t, err = status.ReadDetails(ctx, rdb, tenant)
 	for _, o := range t.Obstacles {
 		tone := "bad"
-		if o.Kind == status.TenantPaused {
+		if o.Kind == status.TenantPaused || o.Kind == status.OperationPaused {
 			tone = "wait"
 		}
 		all = append(all, attention{tenant, tone, printable(o.What), capital(o.Fix)})

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"orgops/internal/pace"
@@ -11,15 +12,15 @@ import (
 const probeEvery = 30 * time.Second
 
 // Gate decides which kinds may be released while the tenant is stopped or paused, or
-// operations are blocked. The zero Gate is ready.
+// operations are paused or blocked. The zero Gate is ready.
 type Gate struct {
 	probed map[string]time.Time // operation -> when its last probe was released
 }
 
 // Rows returns the largest number of rows to release for a kind that needs the
-// operations: none while the tenant is stopped or paused, one for each probe while one of them
-// is blocked, else -1 for no limit. Before the next probe gets a permit it is not released: it
-// would be back after 30 s without a request. Rows that need no operation, such as DNS
+// operations: none while the tenant is stopped or paused or one of them is paused, one for each
+// probe while one is blocked, else -1 for no limit. Before the next probe gets a permit it is not
+// released: it would be back after 30 s without a request. Rows that need no operation, such as DNS
 // checks, are always released. Some send a request in the end, for which they need a permit
 // as all do: while the tenant is stopped none changes a record, and during a pause none is
 // sent.
@@ -27,7 +28,8 @@ func (g *Gate) Rows(now time.Time, s pace.State, operations []string) int {
 	if len(operations) == 0 {
 		return -1
 	}
-	if s.Stopped != nil || s.PausedUntil.After(s.At) {
+	paused := func(p pace.Pause) bool { return slices.Contains(operations, p.Operation) && p.Until.After(s.At) }
+	if s.Stopped != nil || s.PausedUntil.After(s.At) || slices.ContainsFunc(s.Pauses, paused) {
 		return 0
 	}
 	limit := -1

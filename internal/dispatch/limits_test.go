@@ -187,6 +187,7 @@ func TestPermits(t *testing.T) {
 func TestGate(t *testing.T) {
 	now := time.Unix(1000, 0)
 	paused := pace.State{At: now, PausedUntil: now.Add(time.Second)}
+	limited := pace.State{At: now, Pauses: []pace.Pause{{Operation: "get", Until: now.Add(time.Second)}}}
 	stopped := pace.State{At: now, Stopped: &pace.Stop{By: "alice"}}
 	blocked := pace.State{At: now, Blocks: []pace.Block{{Operation: "update"}}}
 	early := pace.State{At: now, Blocks: []pace.Block{{Operation: "update", NextProbe: now.Add(time.Second)}}}
@@ -202,6 +203,8 @@ func TestGate(t *testing.T) {
 		{"open", 0, pace.State{At: now}, []string{"update"}, -1},
 		{"paused", 0, paused, []string{"get"}, 0},
 		{"paused, DNS checks", 0, paused, nil, -1},
+		{"an operation is paused", 0, limited, []string{"get", "update"}, 0},
+		{"another operation is paused", 0, limited, []string{"update"}, -1},
 		{"stopped by an operator", 0, stopped, []string{"get"}, 0},
 		{"stopped by an operator, DNS checks", 0, stopped, nil, -1},
 		{"all operations are blocked, DNS checks", 0, all, nil, -1},

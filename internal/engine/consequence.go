@@ -51,6 +51,7 @@ func decide(err error) Consequence {
 		}
 		api     *apiclient.Error
 		token   *apiclient.TokenError
+		proxy   *apiclient.ProxyError
 		request *apiclient.ValidationError
 		query   *dnscheck.QuestionError
 	)
@@ -71,6 +72,8 @@ func decide(err error) Consequence {
 		return decidePace(pace, pace.RetryIn())
 	case errors.As(err, &token):
 		return decideToken(token)
+	case errors.As(err, &proxy) && proxy.Status < 500: // until somebody corrects its settings
+		return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: proxy.Error()}
 	case errors.As(err, &api):
 		return decideAnswer(api)
 	case errors.As(err, &request):
@@ -106,9 +109,10 @@ func decideToken(err *apiclient.TokenError) Consequence {
 	switch {
 	case err.Status == http.StatusTooManyRequests:
 		return paced(err.RetryAfter)
-	case err.Status < 300 && !err.Permanent, err.Status == http.StatusRequestTimeout, err.Status >= 500:
-		return Consequence{Outcome: Transient, Counts: true, After: min(err.RetryAfter, longestRetryAfter)}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the execution did not wait
+		return Consequence{Outcome: Transient, Counts: true}
 	}
+	// Without a token no row can succeed, whatever the reason and however long it lasts.
 	return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: err.Error()}
 }
 

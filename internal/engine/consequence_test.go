@@ -126,21 +126,20 @@ func TestDecide(t *testing.T) {
 		{"blocked, and the probe is due in five minutes", blocked{5 * time.Minute},
 			decided{engine.Blocked, 30 * s, false, ""}},
 
-		{"token: no answer", &apiclient.TokenError{}, trouble},
+		{"token: no answer", &apiclient.TokenError{}, all},
 		{"token: 400", &apiclient.TokenError{Status: 400}, all},
 		{"token: 401", &apiclient.TokenError{Status: 401}, all},
 		{"token: 403", &apiclient.TokenError{Status: 403}, all},
 		{"token: 404", &apiclient.TokenError{Status: 404}, all},
-		{"token: 408", &apiclient.TokenError{Status: 408}, trouble},
+		{"token: 408", &apiclient.TokenError{Status: 408}, all},
 		{"token: 429", &apiclient.TokenError{Status: 429, RetryAfter: 9 * s}, paced(9 * s)},
 		{"token: 429 without Retry-After", &apiclient.TokenError{Status: 429}, paced(s)},
-		{"token: 503", &apiclient.TokenError{Status: 503}, trouble},
-		{"token: no answer in it", &apiclient.TokenError{Status: 200}, trouble},
-		{"token: no token in it", &apiclient.TokenError{Status: 200, Permanent: true}, all},
-		{"token: none that can be sent", &apiclient.TokenError{Permanent: true}, all},
+		{"token: 503", &apiclient.TokenError{Status: 503}, all},
+		{"token: none in a 200", &apiclient.TokenError{Status: 200}, all},
+		{"token: 503 with Retry-After", &apiclient.TokenError{Status: 503, RetryAfter: 90 * s}, all},
+		{"token: the caller did not wait", &apiclient.TokenError{Err: fmt.Errorf("wait: %w", context.Canceled)}, trouble},
+		{"token: the execution's time is over", &apiclient.TokenError{Err: context.DeadlineExceeded}, trouble},
 
-		{"token: 503 with Retry-After", &apiclient.TokenError{Status: 503, RetryAfter: 90 * s},
-			decided{engine.Transient, 90 * s, true, ""}},
 		{"503 with Retry-After", overloaded, decided{engine.Transient, 90 * s, true, ""}},
 		{"503 with Retry-After of a day", overloadedForLong, decided{engine.Transient, time.Hour, true, ""}},
 
@@ -169,6 +168,9 @@ func TestDecide(t *testing.T) {
 		{"404 of a proxy", &apiclient.AnswerError{Status: 404, Err: errors.New("x")}, trouble},
 		{"an answer that cannot be read", &apiclient.AnswerError{Status: 200, Err: errors.New("x")}, trouble},
 		{"no connection", &apiclient.TransportError{Err: errors.New("x")}, trouble},
+		{"a proxy that wants to be authorized to", &apiclient.TransportError{Err: &apiclient.ProxyError{Status: 407}}, all},
+		{"a proxy that forbids the host", &apiclient.TransportError{Err: &apiclient.ProxyError{Status: 403}}, all},
+		{"a proxy that does not reach the API", &apiclient.TransportError{Err: &apiclient.ProxyError{Status: 503}}, trouble},
 		{"timeout", &apiclient.TransportError{Sent: true, Err: context.DeadlineExceeded}, trouble},
 		{
 			"own request not valid", &apiclient.ValidationError{
@@ -212,7 +214,7 @@ func TestDecide(t *testing.T) {
 		{"redis: the connection breaks", &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset")}, trouble},
 		{"redis: silent", io.EOF, trouble},
 		{"no connection to the API", &apiclient.TransportError{Err: unreachable}, trouble},
-		{"no connection to the token endpoint", &apiclient.TokenError{Err: unreachable}, trouble},
+		{"no connection to the token endpoint", &apiclient.TokenError{Err: unreachable}, all},
 		{"text that names an answer", errors.New("OOM command not allowed"), trouble},
 
 		{"context cancelled", context.Canceled, trouble},

@@ -108,7 +108,8 @@ type matrixFault struct {
 	// bodiless is the outcome of a removal, for which the body does not matter; empty: the
 	// same.
 	bodiless ledger.Outcome
-	// token is the outcome if the token endpoint has the fault; empty: the same.
+	// token is the outcome if the token endpoint has the fault; empty: the same if it is done or
+	// paced, otherwise blocked.
 	token ledger.Outcome
 }
 
@@ -123,17 +124,17 @@ func matrixFaults(elsewhere string) []matrixFault {
 	once := func(f sandbox.Fault) sandbox.Fault { f.Count = 1; return f }
 	return []matrixFault{
 		{name: "none", outcome: ledger.Done, effect: landed},
-		{name: "400", fault: status(400), outcome: engine.Refused, token: engine.Blocked},
+		{name: "400", fault: status(400), outcome: engine.Refused},
 		{name: "401 once", fault: once(status(401)), outcome: ledger.Done, effect: landed,
 			requests: 2, token: engine.Blocked},
 		{name: "401 always", fault: status(401), outcome: engine.Blocked, requests: 2},
-		{name: "403", fault: status(403), outcome: engine.Refused, token: engine.Blocked},
+		{name: "403", fault: status(403), outcome: engine.Refused},
 		{name: "403 insufficient_scope", fault: sandbox.Fault{Status: 403, Body: scope}, outcome: engine.Blocked},
-		{name: "404", fault: status(404), outcome: engine.Refused, token: engine.Blocked},
+		{name: "404", fault: status(404), outcome: engine.Refused},
 		{name: "408", fault: status(408), outcome: engine.Transient, effect: unknown},
-		{name: "409", fault: status(409), outcome: engine.Refused, token: engine.Blocked},
-		{name: "413", fault: status(413), outcome: engine.Refused, token: engine.Blocked},
-		{name: "422", fault: status(422), outcome: engine.Refused, token: engine.Blocked},
+		{name: "409", fault: status(409), outcome: engine.Refused},
+		{name: "413", fault: status(413), outcome: engine.Refused},
+		{name: "422", fault: status(422), outcome: engine.Refused},
 		{name: "429", fault: status(429), outcome: engine.Paced, after: time.Second},
 		{name: "429, Retry-After", fault: status(429, "Retry-After", "7"), outcome: engine.Paced, after: 7 * time.Second},
 		{name: "429, Retry-After of a week", fault: status(429, "Retry-After", "604800"),
@@ -153,29 +154,29 @@ func matrixFaults(elsewhere string) []matrixFault {
 		{name: "body cut short", fault: sandbox.Fault{Truncate: true}, outcome: engine.Transient,
 			effect: landed, bodiless: ledger.Done},
 		{name: "400, a page", fault: sandbox.Fault{HTML: true, Status: 400}, outcome: engine.Transient,
-			effect: unknown, token: engine.Blocked},
+			effect: unknown},
 		{name: "400, no JWT", fault: sandbox.Fault{Status: 400, Body: noJWT}, outcome: engine.Blocked, requests: 2},
 		{name: "401, a page", fault: sandbox.Fault{HTML: true, Status: 401}, outcome: engine.Transient,
-			effect: unknown, token: engine.Blocked},
+			effect: unknown},
 		{name: "403, a page", fault: sandbox.Fault{HTML: true, Status: 403}, outcome: engine.Transient,
-			effect: unknown, token: engine.Blocked},
+			effect: unknown},
 		{name: "404, a page", fault: sandbox.Fault{HTML: true, Status: 404}, outcome: engine.Transient,
-			effect: unknown, token: engine.Blocked},
+			effect: unknown},
 		{name: "409, a page", fault: sandbox.Fault{HTML: true, Status: 409}, outcome: engine.Transient,
-			effect: unknown, token: engine.Blocked},
+			effect: unknown},
 		{name: "404, JSON of a gateway", fault: sandbox.Fault{Status: 404, Body: `{"message":"no Route matched"}`},
-			outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+			outcome: engine.Transient, effect: unknown},
 		{name: "200, a page", fault: sandbox.Fault{HTML: true, Status: 200, Body: "log in"}, outcome: engine.Transient,
-			effect: unknown, token: engine.Blocked},
+			effect: unknown},
 		{name: "200, not JSON", fault: sandbox.Fault{Body: "<html>", Handled: true}, outcome: engine.Transient,
-			effect: landed, bodiless: ledger.Done, token: engine.Blocked},
+			effect: landed, bodiless: ledger.Done},
 		{
 			name: "200, another record", fault: sandbox.Fault{
 				Body: `{"id":"another","name":"another","domains":[{"id":"x"}],"organizations":[{}],"clients":[{}],"templates":[{}]}`, Handled: true,
-			}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done, token: engine.Blocked,
+			}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done,
 		},
 		{name: "200, an empty body", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true}, outcome: engine.Transient,
-			effect: landed, bodiless: ledger.Done, token: engine.Blocked},
+			effect: landed, bodiless: ledger.Done},
 		{name: "200, without end", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true, Endless: true},
 			outcome: engine.Transient, effect: landed, bodiless: ledger.Done, patient: true},
 		{name: "too late, handled", fault: sandbox.Fault{AnswerLatency: time.Minute},
@@ -184,9 +185,9 @@ func matrixFaults(elsewhere string) []matrixFault {
 		{name: "dripping", fault: sandbox.Fault{Drip: time.Minute}, outcome: engine.Transient,
 			effect: landed, bodiless: ledger.Done},
 		{name: "redirect elsewhere", fault: sandbox.Fault{Redirect: elsewhere}, outcome: engine.Transient,
-			effect: unknown, token: engine.Blocked},
+			effect: unknown},
 		{name: "redirect elsewhere that keeps the method", fault: sandbox.Fault{Redirect: elsewhere, Status: 308},
-			outcome: engine.Transient, effect: unknown, token: engine.Blocked},
+			outcome: engine.Transient, effect: unknown},
 		{name: "not HTTP", fault: sandbox.Fault{NotHTTP: true}, outcome: engine.Transient, effect: unknown},
 	}
 }
@@ -326,8 +327,11 @@ func (f matrixFault) atTokenEndpoint(t *testing.T) {
 	_, err := c.CreateTemplate(t.Context(), apiclient.TemplateRequest{Name: "n", Type: "t", Dialect: "simplified/1.0",
 		WellKnownTrustedIssuers: "aamva"})
 	want := f.outcome
-	if f.token != "" {
+	switch {
+	case f.token != "":
 		want = f.token
+	case want != ledger.Done && want != engine.Paced:
+		want = engine.Blocked
 	}
 	f.consequence(t, err, want)
 	if made := len(s.Templates()); err != nil && (made > 0 || !engine.NoEffect(err)) {
@@ -345,7 +349,7 @@ func (f matrixFault) consequence(t *testing.T, err error, want ledger.Outcome) e
 	if j.Outcome != want {
 		t.Fatalf("%s (%v), want %s", j.Outcome, err, want)
 	}
-	if j.After < f.after || f.after > 0 && j.After > f.after {
+	if want != engine.Blocked && (j.After < f.after || f.after > 0 && j.After > f.after) {
 		t.Errorf("again in %v, want %v", j.After, f.after)
 	}
 	if j.Counts != (want == engine.Transient) {
@@ -393,8 +397,8 @@ func TestFaultsOnTheWay(t *testing.T) {
 			t.Run(sandbox.OpToken, func(t *testing.T) {
 				_, c := matrixTenant(t, "", origin+"/oauth/token/", 0)
 				_, err := c.DiscoveryDomain(t.Context(), org, dom)
-				if j := engine.Decide(err); j.Outcome != engine.Transient || !j.Counts || !engine.NoEffect(err) {
-					t.Errorf("%+v, want transient, an attempt counted, nothing done", j)
+				if j := engine.Decide(err); j.Outcome != engine.Blocked || j.Operation != "*" || j.Counts || !engine.NoEffect(err) {
+					t.Errorf("%+v, want all operations blocked, no attempt counted, nothing done", j)
 				}
 			})
 		})

@@ -14,9 +14,11 @@ const (
 	shortestPause = time.Second
 	// longestPause bounds the effect of one answer on the fleet.
 	longestPause = time.Hour
+	// latestTime, in seconds, is of the year 5138; in milliseconds it is of 1973.
+	latestTime = 100_000_000_000
 )
 
-// pauseOf returns how long a 429 pauses the tenant: by Retry-After, seconds or a date (RFC 9110
+// pauseOf returns how long a 429 pauses: by Retry-After, seconds or a date (RFC 9110
 // section 10.2.3), otherwise until the limit resets. Both are measured by the API's clock, its
 // Date header. If there is none, a date in Retry-After is compared with the local clock, and
 // the reset, an upper bound, is ignored.
@@ -38,6 +40,9 @@ func pauseOf(header http.Header) time.Duration {
 	at, err := strconv.ParseInt(strings.TrimSpace(header.Get("X-Ratelimit-Reset")), 10, 64)
 	if err != nil || noDate != nil {
 		return shortestPause
+	}
+	for at > latestTime { // it is in milliseconds, or smaller units
+		at /= 1000
 	}
 	return between(date.Unix(), at)
 }

@@ -4,11 +4,12 @@
 // of a tenant share one token bucket in Redis, by Redis' clock: a permit is one
 // script, which reads blocks, pause and bucket in one step, so that no two
 // workers spend the same permit. The bucket is the generic cell rate algorithm
-// (GCRA): one number, the theoretical arrival time, is its level. gcra.go and
-// lua/gcra.lua have the same arithmetic, and one test table compares them.
+// (GCRA): one number, the theoretical arrival time, is its level (lua/gcra.lua).
 //
 //   - A 429 pauses the tenant for the fleet, for as long as the API says by its
-//     own clock; after the pause the bucket is empty, so that there is no burst.
+//     own clock; after the pause the bucket is empty, so that there is no burst. If the
+//     headers and the pace show that the tenant's budget is not used up, as for a limit of
+//     one endpoint, it pauses that operation alone (seen.go).
 //   - Responses that show that an operation cannot work (for example a missing
 //     scope) block it for the fleet. One request is let through as a probe after 30 s,
 //     then at longer and longer intervals, at most five minutes, and once more if it
@@ -47,22 +48,11 @@
 // # The clock of Redis
 //
 // It may step, and a failover may lead to a replica whose clock is behind. Times that were
-// stored before are then further ahead than intended; a script that reads one corrects it to
-// the furthest possible intention (lua/stored.lua):
-//
-//   - A bucket is empty at the most, so that the next permit comes within one
-//     interval, and a step back gives no burst. If the worker that set the arrival time has
-//     other settings, it may be as far ahead as that worker set it: with a steady
-//     clock nothing is ever corrected, and workers with different settings take
-//     no more together than before.
-//   - A pause lasts no longer than its own length from then on, and a pause that
-//     is over does not come back.
-//   - The probe of a blocked operation is due within five minutes, and workers are
-//     counted for a minute more.
-//
-// A step forward is time that passes: it fills the bucket, and ends a pause.
-// A time that an older version stored has no length next to it: then the reader's
-// settings bound it, and an hour bounds a pause.
+// stored before are then further ahead than they were meant to be. So a bucket is empty at the
+// most, whatever is stored, a pause lasts an hour at the most, and a probe that is more than five
+// minutes ahead is due. Workers whose settings differ, as while these are changed, share the
+// buckets: the largest of theirs counts, or one would fill the bucket of the other. A step
+// forward is time that passes: it fills the bucket, and ends a pause.
 //
 // # Files
 //
@@ -70,20 +60,20 @@
 //
 //	state.go    reads the state of a budget
 //	limiter.go  gives permits, and records answers, pauses and blocks
-//	answer.go   how long a 429 pauses the tenant
-//	seen.go     the level of the API's bucket, as responses show it
+//	answer.go   how long a 429 pauses
+//	seen.go     the API's bucket as responses show it, and whose limit a 429 is
 //	news.go     what a worker sends to Redis with the request for a permit
 //	line.go     the order of requests within a process
 //	stop.go     an operator's stop of a tenant
 //	errors.go   the result of a request for a permit, and its errors
-//	gcra.go     the arithmetic of a bucket
+//	gcra.go     the interval and burst of a bucket
 //	rate.go     rates and limits, and how they are written
 //	clients.go  the limit of clients per request that the API accepts
 //	scripts.go  the scripts, and the names in Redis
 //
 // # Keys
 //
-//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat and paused_until in µs, blocked:<operation>, blocked_since:<operation>, used:<0 to 11>, stopped;
-//	                                    of the first four <field>_set: the time it was set from, and how far ahead of that it was, in µs
+//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat and sweep_tat in µs, and of each <field>_reach, how far ahead it may be;
+//	                                    paused_until, paused:<operation>, blocked:<operation>, blocked_since:<operation>, used:<0 to 11>, stopped
 //	orgops:v1:{tenant:<name>}:workers   sorted set: workers by when they were last counted, in µs
 package pace

@@ -5,26 +5,24 @@ import (
 	"strconv"
 )
 
-// gcra is the arithmetic of the bucket, without clock or store, in whole
-// microseconds: these stay exact in Lua's doubles until the year 2255.
-//
-// tat, the theoretical arrival time, is when the bucket will be full again; each
-// permit moves it by interval. burst permits fit into the bucket.
+// gcra is a bucket, as the scripts take it: see lua/gcra.lua for its arithmetic, in whole
+// microseconds.
 type gcra struct {
-	interval int64 // between two permits; 0: unlimited
-	burst    int64 // at least 1
+	Field    string `json:"field"`    // of the tenant's hash, with the theoretical arrival time
+	Interval int64  `json:"interval"` // between two permits; 0: unlimited
+	Burst    int64  `json:"burst"`    // permits that fit into it, at least 1
 }
 
 // newGCRA rounds the interval up, so that the rate is never exceeded: above
 // 10,000 a second that costs up to 1 % of it.
-func newGCRA(rate Rate, burst int) gcra {
-	b := int64(min(max(burst, 1), maxBurst))
-	if rate.IsUnlimited() {
-		return gcra{burst: b}
+func newGCRA(field string, rate Rate, burst int) gcra {
+	g := gcra{Field: field, Burst: int64(min(max(burst, 1), maxBurst))}
+	if !rate.IsUnlimited() {
+		const noise = 1e-6 // of binary fractions, which must not cost a microsecond
+		interval := math.Ceil(1e6/rate.PerSecond() - noise)
+		g.Interval = int64(min(max(interval, 1), maxInterval))
 	}
-	const noise = 1e-6 // of binary fractions, which must not cost a microsecond
-	interval := math.Ceil(1e6/rate.PerSecond() - noise)
-	return gcra{interval: int64(min(max(interval, 1), maxInterval)), burst: b}
+	return g
 }
 
 const (
@@ -36,8 +34,8 @@ const (
 // arrival time; empty: the bucket is full.
 func (g gcra) available(now int64, stored string) int64 {
 	tat, err := strconv.ParseInt(stored, 10, 64)
-	if err != nil || g.interval == 0 {
-		return g.burst
+	if err != nil || g.Interval == 0 {
+		return g.Burst
 	}
-	return max(g.burst-(max(tat-now, 0)+g.interval-1)/g.interval, 0)
+	return max(g.Burst-(max(tat-now, 0)+g.Interval-1)/g.Interval, 0)
 }

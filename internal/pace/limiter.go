@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	cryptorand "crypto/rand"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -112,12 +113,13 @@ func New(c Config) *Limiter {
 	c.Logger = c.Logger.With("tenant", c.Tenant)
 	c.MaxWait = cmp.Or(c.MaxWait, defaultMaxWait)
 	rate, burst := c.Limit.Effective()
+	sweepRate, sweepBurst := c.Limit.Sweeps()
 	return &Limiter{
 		cfg: c, key: key(c.Tenant, "pace"), members: key(c.Tenant, "workers"), id: cryptorand.Text(),
-		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()),
-		api:      newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.untouched()),
+		rate: rate, gcra: newGCRA("tat", rate, burst), sweep: newGCRA("sweep_tat", sweepRate, sweepBurst),
+		api:      newGCRA("api_tat", c.Limit.Rate, c.Limit.Burst-c.Limit.untouched()),
 		answered: make(chan struct{}, 1), blocked: map[string]bool{}, probing: map[string]time.Time{},
-		unhindered: map[string]time.Time{},
+		unhindered: map[string]time.Time{}, seen: seen{limits: map[string]int64{}},
 	}
 }
 
@@ -130,8 +132,13 @@ func New(c Config) *Limiter {
 // With an unlimited rate only pauses and blocks are read, not for each request, and permits are
 // not counted.
 func (l *Limiter) Wait(ctx context.Context, operation string) error {
-	if l.rate.IsUnlimited() && l.isUnhindered(operation) {
-		return l.interrupted(ctx, operation)
+	if l.rate.IsUnlimited() {
+		l.mu.Lock()
+		unhindered := time.Now().Before(l.unhindered[operation])
+		l.mu.Unlock()
+		if unhindered {
+			return l.interrupted(ctx, operation)
+		}
 	}
 	w := wait{Limiter: l, operation: operation, until: time.Now().Add(l.cfg.MaxWait)}
 	w.place = l.line.enter(l.cfg.Class(ctx))
@@ -148,7 +155,7 @@ func (l *Limiter) Ahead(ctx context.Context) time.Duration {
 	workers, paused := max(l.workers, 1), l.paused
 	l.mu.Unlock()
 	permits := int64(l.line.entering(l.cfg.Class(ctx))) * workers
-	return max(time.Duration(permits*l.gcra.interval)*time.Microsecond, time.Until(paused), 0)
+	return max(time.Duration(permits*l.gcra.Interval)*time.Microsecond, time.Until(paused), 0)
 }
 
 // wait is the wait of one request.
@@ -180,7 +187,7 @@ func (w *wait) turn(ctx context.Context) error {
 		return nil
 	case <-time.After(time.Until(w.until)):
 		ahead := w.place.ahead()
-		after := max(time.Duration(int64(ahead)*w.gcra.interval)*time.Microsecond, shortestRetry)
+		after := max(time.Duration(int64(ahead)*w.gcra.Interval)*time.Microsecond, shortestRetry)
 		return &NoPermitError{After: after, Why: fmt.Sprintf("%d requests of this process were before it", ahead)}
 	case <-w.cfg.Stopping:
 	case <-ctx.Done():
@@ -241,9 +248,9 @@ func ended(ctx context.Context, operation string) error {
 // the bucket holds more than one, a small delay costs nothing; otherwise a fiftieth of the
 // interval costs at most 1 % of the rate.
 func (l *Limiter) jitter() time.Duration {
-	share := l.gcra.interval / 4
-	if l.gcra.burst == 1 || l.api.burst == 1 {
-		share = l.gcra.interval / 50
+	share := l.gcra.Interval / 4
+	if l.gcra.Burst == 1 || l.api.Burst == 1 {
+		share = l.gcra.Interval / 50
 	}
 	const most = 50_000 // 50 ms: more than round trips differ
 	return time.Duration(rand.Int64N(min(share, most)+1)) * time.Microsecond
@@ -262,23 +269,47 @@ func (l *Limiter) busy() <-chan struct{} {
 	return l.answered
 }
 
+// request is the argument of take.lua and, with the last three members, of pause.lua. Times are
+// microseconds from now; 0: there is none.
+type request struct {
+	Operation string `json:"operation"`
+	Buckets   []gcra `json:"buckets"` // the tenant's after the reserve, the API's, and for a sweep that of its share
+	Missing   int64  `json:"missing"` // how long the API's bucket needs to be full, as last seen
+	Empty     bool   `json:"empty"`   // the tenant's bucket is to be emptied first
+	Worker    string `json:"worker"`  // who is to be counted; empty: nobody
+	WorkerFor int64  `json:"worker_for"`
+	Paused    int64  `json:"paused"`  // a pause that could not be stored before
+	Writes    bool   `json:"writes"`  // it changes something
+	Repeats   bool   `json:"repeats"` // it repeats a probe, which no block holds up
+	Pause     int64  `json:"pause"`   // that a 429 asks for
+	Alone     bool   `json:"alone"`   // the operation may be paused instead of the tenant
+	Holds     int    `json:"holds"`   // permits of the API's bucket
+}
+
+// until returns the time until then, as the scripts take it.
+func until(then time.Time) int64 { return max(time.Until(then), 0).Microseconds() }
+
 // take requests a permit of Redis once. The script also completes if ctx ends, since the permit
 // would be lost otherwise. If ctx has ended by then, the permit is given back.
 func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt, error) {
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	var share gcra
-	if c == Sweep {
-		share = l.sweep
-	}
 	news, repeats := l.news(), l.repeatsProbe(ctx, operation)
-	answer, err := takeScript.Run(own, l.cfg.Redis, []string{l.key, l.members},
-		operation, l.gcra.interval, l.gcra.burst, share.interval, share.burst,
-		l.api.interval, l.api.burst, max(time.Until(news.full).Microseconds(), -1), news.empty, news.id,
-		workersFor.Microseconds(),
-		max(time.Until(news.paused), 0).Microseconds(), l.cfg.Writes(operation), repeats).Slice()
+	asks := request{Operation: operation, Buckets: []gcra{l.gcra, l.api}, Missing: until(news.full),
+		Empty: news.empty, Worker: news.id, WorkerFor: workersFor.Microseconds(), Paused: until(news.paused),
+		Writes: l.cfg.Writes(operation), Repeats: repeats}
+	if c == Sweep {
+		asks.Buckets = append(asks.Buckets, l.sweep)
+	}
+	ask, _ := json.Marshal(asks) // numbers and strings always encode
+	answer, err := takeScript.Run(own, l.cfg.Redis, []string{l.key, l.members}, ask).Slice()
 	if err != nil {
-		l.setFailed(ctx, err)
+		l.mu.Lock()
+		if !l.failed { // the log has the first of several failures
+			l.cfg.Logger.ErrorContext(ctx, "Redis gives no permits: no request is sent", "error", err)
+		}
+		l.failed, l.counted = true, time.Time{} // the next request counts this worker
+		l.mu.Unlock()
 		return attempt{wait: shortestRetry, why: fmt.Sprintf("ask redis for a permit to %s: %v", operation, err)}, nil
 	}
 	status, _ := answer[0].(string)
@@ -300,7 +331,7 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 		probed := strings.Fields(operations)
 		l.remember(probed...)
 		if ctx.Err() != nil {
-			return attempt{}, l.giveBack(ctx, operation, share, probed)
+			return attempt{}, l.giveBack(ctx, operation, ask, operations)
 		}
 		l.taken(operation, len(probed) > 0, repeats)
 		return attempt{ok: true}, nil
@@ -308,51 +339,35 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 		l.remember(operations)
 		return attempt{}, &BlockedError{Operation: operation, Reason: why, After: wait}
 	case "paused":
+		if operations != "" { // at once: the requests behind it may be of another one
+			return attempt{}, &NoPermitError{After: wait, Why: "the API has asked to pause " + operation}
+		}
 		return attempt{wait: wait, why: "the API has asked this tenant to pause"}, nil
 	}
 	switch why {
-	case "share":
+	case l.sweep.Field:
 		return attempt{wait: wait, share: true, why: "the sweeps' share of the budget is spent"}, nil
-	case "others":
+	case l.api.Field:
 		return attempt{wait: wait, why: "the rest of the tenant's bucket is reserved for others"}, nil
 	}
 	return attempt{wait: wait, why: fmt.Sprintf("the budget of %v is spent", l.rate)}, nil
 }
 
-func (l *Limiter) giveBack(ctx context.Context, operation string, share gcra, probed []string) error {
+func (l *Limiter) giveBack(ctx context.Context, operation string, ask []byte, probed string) error {
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	args := []any{l.gcra.interval, l.gcra.burst, share.interval, l.api.interval}
-	for _, p := range probed {
-		args = append(args, p)
-	}
-	if err := refundScript.Run(own, l.cfg.Redis, []string{l.key}, args...).Err(); err != nil {
+	if err := refundScript.Run(own, l.cfg.Redis, []string{l.key}, ask, probed).Err(); err != nil {
 		l.cfg.Logger.WarnContext(ctx, "returning a permit failed", "operation", operation, "error", err)
 	}
 	return ended(ctx, operation)
 }
 
 // Answered records the result of a request that got a permit; status is 0 if the API gave no
-// answer. A 429 pauses the tenant for the fleet, an answer that only a client with the
-// right scope gets clears the block of its operation, and the headers have the level of the
-// API's bucket, which other callers use too. ctx may have ended.
+// answer. A 429 pauses the tenant for the fleet, or the operation alone if the tenant's budget
+// is surely not used up. An answer that only a client with the right scope gets clears the
+// block of its operation, and the headers have the level of the API's bucket, which other
+// callers use too. ctx may have ended.
 func (l *Limiter) Answered(ctx context.Context, operation string, status int, header http.Header) {
-	l.free()
-	l.observe(ctx, header)
-	switch {
-	case status == http.StatusTooManyRequests:
-		l.pause(ctx, operation, pauseOf(header))
-	case status >= 200 && status < 300:
-		l.clear(ctx, operation)
-	case slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict,
-		http.StatusUnprocessableEntity}, status):
-		// The API refuses the request, and not the client.
-		l.clear(ctx, operation)
-	}
-}
-
-// free gives the place of an unanswered request back.
-func (l *Limiter) free() {
 	l.mu.Lock()
 	l.unanswered = max(l.unanswered-1, 0)
 	l.mu.Unlock()
@@ -360,23 +375,39 @@ func (l *Limiter) free() {
 	case l.answered <- struct{}{}:
 	default: // it was sent before
 	}
+	ofTenant := l.observe(ctx, operation, status, header)
+	switch {
+	case status == http.StatusTooManyRequests:
+		l.pause(ctx, operation, pauseOf(header), ofTenant)
+	case status >= 200 && status < 300, slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound,
+		http.StatusConflict, http.StatusUnprocessableEntity}, status): // the API refuses the request, and not the client
+		l.clear(ctx, operation)
+	}
 }
 
-func (l *Limiter) pause(ctx context.Context, operation string, pause time.Duration) {
-	until := time.Now().Add(pause)
-	l.setPaused(until, false)
+func (l *Limiter) pause(ctx context.Context, operation string, pause time.Duration, ofTenant bool) {
+	end := time.Now().Add(pause)
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	fresh, err := pauseScript.Run(own, l.cfg.Redis, []string{l.key}, l.gcra.interval, l.gcra.burst,
-		pause.Microseconds()).Bool()
+	about, _ := json.Marshal(request{Operation: operation, Buckets: []gcra{l.gcra, l.api}, Missing: until(l.news().full),
+		Pause: pause.Microseconds(), Alone: !ofTenant, Holds: l.cfg.Limit.Burst})
+	answer, err := pauseScript.Run(own, l.cfg.Redis, []string{l.key}, about).Int64Slice()
 	if err != nil {
-		l.setPaused(until, true)
+		l.setPaused(end, true)
 		l.cfg.Logger.ErrorContext(ctx, "storing a pause failed: retrying with the next permit", "operation",
 			operation, "error", err)
 		return
 	}
-	if fresh {
-		l.cfg.Logger.WarnContext(ctx, "tenant paused", "operation", operation, "pause_seconds", pause.Seconds())
+	alone, fresh := answer[0] == 1, answer[1] == 1
+	if alone {
+		end = time.Time{}
+	}
+	l.setPaused(end, false)
+	switch logger := l.cfg.Logger.With("operation", operation, "pause_seconds", pause.Seconds()); {
+	case fresh && alone:
+		logger.WarnContext(ctx, "operation paused")
+	case fresh:
+		logger.WarnContext(ctx, "tenant paused")
 	}
 }
 
@@ -417,12 +448,6 @@ func (l *Limiter) clear(ctx context.Context, operation string) {
 	}
 }
 
-func (l *Limiter) isUnhindered(operation string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Before(l.unhindered[operation])
-}
-
 // taken records that a request of the operation got a permit, and whether past a block: as a
 // probe, or as the repetition of one, which is not repeated again.
 func (l *Limiter) taken(operation string, past, repeats bool) {
@@ -439,8 +464,8 @@ func (l *Limiter) taken(operation string, past, repeats bool) {
 	}
 }
 
-// setPaused records a pause, and whether storing it in Redis failed. The next request of each
-// operation reads Redis again.
+// setPaused records a pause of the tenant, if until is not zero, and whether storing it in Redis
+// failed. The next request of each operation reads Redis again.
 func (l *Limiter) setPaused(until time.Time, owed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -497,17 +522,6 @@ func (l *Limiter) recall(operations ...string) (fields []string) {
 		}
 	}
 	return fields
-}
-
-// setFailed records that Redis gave no answer to a request for a permit: the next one counts
-// this worker. The log has the first of several failures.
-func (l *Limiter) setFailed(ctx context.Context, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.failed {
-		l.cfg.Logger.ErrorContext(ctx, "Redis gives no permits: no request is sent", "error", err)
-	}
-	l.failed, l.counted = true, time.Time{}
 }
 
 // detached returns ctx without its end but with a timeout.

@@ -372,6 +372,117 @@ func TestA429PausesEverybody(t *testing.T) {
 	})
 }
 
+// TestA429OfOneOperation answers 429 to an operation: it is paused alone if the headers and the
+// pace show that the tenant's budget is not used up; otherwise the tenant is.
+func TestA429OfOneOperation(t *testing.T) {
+	const other, third = "remove_organization_clients", "list_discovery_domains"
+	bucket := func(limit, remaining int) http.Header {
+		return http.Header{"X-Ratelimit-Limit": {fmt.Sprint(limit)}, "X-Ratelimit-Remaining": {fmt.Sprint(remaining)}}
+	}
+	type answers map[string]http.Header // of successes before, by operation
+	for _, tt := range []struct {
+		name   string
+		limit  pace.Limit
+		before answers
+		header http.Header
+		alone  bool
+	}{
+		{"the tenant's bucket has permits left", perSecond(10, 50), nil, bucket(50, 30), true},
+		{"the tenant's bucket is empty", perSecond(10, 50), nil, bucket(50, 0), false},
+		{"a bucket of its own", perSecond(10, 50), answers{op: bucket(5, 1), other: bucket(50, 40)}, bucket(5, 0), true},
+		{"a bucket of its own, before any success", perSecond(10, 50), nil, bucket(5, 0), true},
+		{"a bucket of a group, and another operation names none", perSecond(10, 50),
+			answers{third: bucket(5, 1), other: nil}, bucket(5, 0), true},
+		{"all name the same bucket: the burst is set wrong", perSecond(10, 50),
+			answers{op: bucket(5, 1), other: bucket(5, 1)}, bucket(5, 0), false},
+		{"no bucket is named, as by a proxy", perSecond(10, 50), answers{other: bucket(50, 40)}, nil, true},
+		{"no bucket is ever named", perSecond(10, 50), answers{op: nil, other: nil}, nil, false},
+		{"the tenant's bucket was empty just now", perSecond(10, 50), answers{other: bucket(50, 0)}, bucket(5, 0), false},
+		{"the smallest burst with one request", perSecond(2, 2), answers{other: bucket(2, 1)}, nil, true},
+		{"no burst", perSecond(10, 1), answers{other: bucket(1, 0)}, bucket(5, 0), false},
+		{"no rate, the bucket has permits left", pace.Limit{}, answers{other: bucket(50, 40)}, bucket(50, 30), true},
+		{"no rate, the bucket is empty", pace.Limit{}, answers{op: bucket(50, 1), other: bucket(50, 40)}, bucket(50, 0),
+			false},
+		{"no rate, another operation names no bucket", pace.Limit{}, answers{other: nil}, bucket(5, 0), true},
+		{"no rate, no bucket is ever named", pace.Limit{}, answers{op: nil, other: nil}, nil, false},
+	} {
+		bubble(t, tt.name, func(t *testing.T) {
+			f := newFleet(t, tt.limit)
+			var log bytes.Buffer
+			l := f.process(func(c *pace.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			for operation, header := range tt.before {
+				l.Answered(t.Context(), operation, http.StatusOK, header)
+			}
+			wait(t, l, op)
+			time.Sleep(50 * time.Millisecond) // until the answer
+			header := tt.header.Clone()
+			if header == nil {
+				header = http.Header{}
+			}
+			header.Set("Retry-After", "20")
+			end := time.Now().Add(20 * time.Second)
+			for range 3 {
+				l.Answered(t.Context(), op, http.StatusTooManyRequests, header)
+			}
+			s, err := f.process().State(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			what := "tenant paused"
+			if tt.alone {
+				what = "operation paused"
+				want := []pace.Pause{{Operation: op, Until: end.UTC()}}
+				if diff := cmp.Diff(want, s.Pauses); diff != "" || !s.PausedUntil.IsZero() {
+					t.Errorf("the tenant is paused until %v; pauses (-want +got):\n%s", s.PausedUntil, diff)
+				}
+			} else if !s.PausedUntil.Equal(end) || len(s.Pauses) > 0 {
+				t.Errorf("the tenant is paused until %v, operations %v; want the tenant until %v", s.PausedUntil, s.Pauses, end)
+			}
+			if n := strings.Count(log.String(), what); n != 1 {
+				t.Errorf("%q is logged %d times, want once: %s", what, n, log.String())
+			}
+		})
+	}
+}
+
+// TestAPausedOperation has others go on at their rate while one is paused. Its requests are
+// refused at once, without a place in the line, and no burst follows the pause.
+func TestAPausedOperation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const other = "remove_organization_clients"
+		f := newFleet(t, perSecond(10, 50))
+		a, b := f.process(), f.process()
+		wait(t, a, op)
+		start := time.Now()
+		a.Answered(t.Context(), op, http.StatusTooManyRequests, http.Header{"Retry-After": {"20"},
+			"X-Ratelimit-Limit": {"50"}, "X-Ratelimit-Remaining": {"40"}})
+		for _, l := range []*pace.Limiter{a, b} {
+			err := permit(t.Context(), l, op)
+			e, ok := errors.AsType[*pace.NoPermitError](err)
+			if !ok || e.After != 20*time.Second || e.Why != "the API has asked to pause "+op {
+				t.Errorf("got %v, want that the operation is paused for 20s", err)
+			}
+			for range 10 {
+				wait(t, l, other)
+			}
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("20 permits of another operation took %v", took)
+		}
+		time.Sleep(20 * time.Second)
+		start = time.Now()
+		for i := range 20 {
+			wait(t, b, op)
+			if took, least := time.Since(start), time.Duration(i)*100*time.Millisecond; took < least {
+				t.Errorf("permit %d came %v after the pause, want not before %v", i+1, took, least)
+			}
+		}
+		if s, err := a.State(t.Context()); err != nil || len(s.Pauses) > 0 {
+			t.Errorf("pauses %v, %v; want none", s.Pauses, err)
+		}
+	})
+}
+
 func TestHowLongA429Pauses(t *testing.T) {
 	const date = "Fri, 20 Nov 2026 08:00:00 GMT"
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).Unix()
@@ -407,6 +518,10 @@ func TestHowLongA429Pauses(t *testing.T) {
 		{"reset in ages", header("Date", date, "x-ratelimit-reset", "9223372036854775807"), time.Hour},
 		{"reset, no Date: our clock is not asked", header("x-ratelimit-reset", fmt.Sprint(at+3)), time.Second},
 		{"reset unreadable", header("Date", date, "x-ratelimit-reset", "soon"), time.Second},
+		{"reset in milliseconds", header("Date", date, "x-ratelimit-reset", fmt.Sprint(1000*(at+3))), 3 * time.Second},
+		{"reset in nanoseconds", header("Date", date, "x-ratelimit-reset", fmt.Sprint(1e9*(at+3))), 3 * time.Second},
+		{"reset in milliseconds, in the past", header("Date", date, "x-ratelimit-reset", fmt.Sprint(1000*(at-9))),
+			time.Second},
 	}
 	m := redistest.Mini(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -1071,7 +1186,7 @@ func TestOnARealRedisToo(t *testing.T) {
 	for field, value := range rdb.HGetAll(t.Context(), "orgops:v1:{tenant:acme}:pace").Val() {
 		number, _, _ := strings.Cut(value, ":")
 		if digits := len(number); strings.Trim(number, "0123456789") != "" ||
-			digits != 16 && !strings.HasPrefix(field, "used:") {
+			digits != 16 && !strings.HasPrefix(field, "used:") && !strings.HasSuffix(field, "_reach") {
 			t.Errorf("%s is stored as %q: want whole microseconds", field, value)
 		}
 	}

@@ -128,8 +128,8 @@ func TestIntervals(t *testing.T) {
 		{0, 0, 0, 0},
 	}
 	for _, tt := range tests {
-		r, burst := pace.Limit{Rate: pace.Rate{Count: tt.rate, Per: tt.per}, Reserve: tt.reserve}.Effective()
-		if got := pace.NewGCRA(r, burst).Interval(); got != tt.want {
+		r, _ := pace.Limit{Rate: pace.Rate{Count: tt.rate, Per: tt.per}, Reserve: tt.reserve}.Effective()
+		if got := pace.Interval(r); got != tt.want {
 			t.Errorf("%v less %v: %d µs, want %d", tt.rate, tt.reserve, got, tt.want)
 		}
 	}

@@ -12,10 +12,10 @@ var lua embed.FS
 
 var (
 	takeScript   = script("gcra", "prelude", "stored", "take")
-	refundScript = script("gcra", "prelude", "refund")
+	refundScript = script("prelude", "refund")
 	pauseScript  = script("gcra", "prelude", "stored", "pause")
 	blockScript  = script("prelude", "block")
-	stateScript  = script("gcra", "prelude", "stored", "state")
+	stateScript  = script("prelude", "state")
 	stopScript   = script("prelude", "stop")
 	startScript  = script("prelude", "start")
 	lowerScript  = script("lower")

@@ -17,6 +17,8 @@ type State struct {
 	PausedUntil time.Time
 	// Stopped is the operator's stop of the tenant; nil if there is none.
 	Stopped *Stop
+	// Pauses are those of single operations, by name.
+	Pauses []Pause
 	// Blocks are the blocked operations, by name.
 	Blocks []Block
 	// UsedLastMinute counts the permits given in the last 55 to 60 seconds; not
@@ -25,6 +27,12 @@ type State struct {
 	// Available is how many permits can be taken at once, apart from blocks; 0 during a
 	// pause, and the burst for an unlimited rate.
 	Available int64
+}
+
+// Pause is the pause of an operation that the API has asked for.
+type Pause struct {
+	Operation string
+	Until     time.Time
 }
 
 // Block is a blocked operation: it does not work at present.
@@ -39,7 +47,8 @@ type Block struct {
 
 // The fields of the tenant's hash; lua/ knows them too.
 const (
-	usedField = "used:"
+	usedField   = "used:"
+	pausedField = "paused:"
 
 	slotLength = 5_000_000 // µs
 	slots      = 12
@@ -57,12 +66,8 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 		return s, err
 	}
 	now, _ := answer[0].(int64)
-	paused, _ := answer[1].(int64)
 	s.At = time.UnixMicro(now).UTC()
-	if paused > now {
-		s.PausedUntil = time.UnixMicro(paused).UTC()
-	}
-	flat, _ := answer[2].([]any)
+	flat, _ := answer[1].([]any)
 	fields := map[string]string{}
 	for pair := range slices.Chunk(flat, 2) {
 		name, value := fmt.Sprint(pair[0]), fmt.Sprint(pair[1])
@@ -74,13 +79,14 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	if s.PausedUntil.IsZero() {
 		s.Available = min(l.gcra.available(now, fields["tat"]), l.api.available(now, fields["api_tat"]))
 	}
-	blocks, _ := answer[3].([]any)
+	blocks, _ := answer[2].([]any)
 	for _, block := range blocks {
 		b, _ := block.([]any)
 		probe, _ := b[1].(int64)
 		s.Blocks = append(s.Blocks, Block{Operation: fmt.Sprint(b[0]), Reason: fmt.Sprint(b[2]),
 			NextProbe: time.UnixMicro(probe).UTC()})
 	}
+	slices.SortFunc(s.Pauses, func(a, b Pause) int { return strings.Compare(a.Operation, b.Operation) })
 	slices.SortFunc(s.Blocks, func(a, b Block) int { return strings.Compare(a.Operation, b.Operation) })
 	return s, nil
 }
@@ -96,6 +102,14 @@ func (s *State) read(now int64, field, value string) error {
 	n, err := strconv.ParseInt(before, 10, 64)
 	if err != nil {
 		return err
+	}
+	until := time.UnixMicro(min(n, now+longestPause.Microseconds())).UTC()
+	if operation, is := strings.CutPrefix(field, pausedField); until.After(s.At) {
+		if is {
+			s.Pauses = append(s.Pauses, Pause{Operation: operation, Until: until})
+		} else if field == "paused_until" {
+			s.PausedUntil = until
+		}
 	}
 	if slot := now / slotLength; strings.HasPrefix(field, usedField) && n > slot-slots && n <= slot {
 		used, err := strconv.ParseInt(after, 10, 64)

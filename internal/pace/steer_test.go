@@ -97,7 +97,8 @@ func (f *fleet) use(a *api, processes int, length time.Duration, ours *usage, wg
 			wg.Go(func() {
 				for time.Since(start) < length {
 					err := l.Wait(f.t.Context(), op)
-					if _, ok := errors.AsType[*pace.NoPermitError](err); ok {
+					if later, ok := errors.AsType[*pace.NoPermitError](err); ok {
+						time.Sleep(later.After)
 						continue
 					}
 					if err != nil {

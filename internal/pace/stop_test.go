@@ -124,13 +124,16 @@ func TestStopIsStoredAgain(t *testing.T) {
 // workers: none of them changes anything from then on, and each says who has stopped the
 // tenant. Before, and after its start, Redis gives no permits at all.
 func TestStopWhileRedisRefusesWrites(t *testing.T) {
+	denied := func(right string) func(context.Context, redis.UniversalClient) error {
+		return func(ctx context.Context, rdb redis.UniversalClient) error {
+			return rdb.Do(ctx, "ACL", "SETUSER", "worker", right).Err()
+		}
+	}
 	for name, refuse := range map[string]func(context.Context, redis.UniversalClient) error{
 		"at maxmemory": func(ctx context.Context, rdb redis.UniversalClient) error {
 			return rdb.ConfigSet(ctx, "maxmemory", "1mb").Err()
 		},
-		"a right is missing": func(ctx context.Context, rdb redis.UniversalClient) error {
-			return rdb.Do(ctx, "ACL", "SETUSER", "worker", "-zadd", "-hset").Err()
-		},
+		"ZADD is denied": denied("-zadd"), "HSET is denied": denied("-hset"), "all writes are denied": denied("-@write"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,8 +145,9 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 			workers := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "worker", Password: "secret",
 				MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
 			defer func() { _ = workers.Close() }()
-			worker := pace.New(pace.Config{Redis: workers, Tenant: "acme", Limit: perSecond(1000, 10),
-				MaxWait: time.Second / 2, Writes: writesOp})
+			config := pace.Config{Redis: workers, Tenant: "acme", Limit: perSecond(1000, 10),
+				MaxWait: time.Second / 2, Writes: writesOp}
+			worker := pace.New(config)
 			operator := pace.New(pace.Config{Redis: operators, Tenant: "acme"})
 			none := func(when string) {
 				t.Helper()
@@ -154,6 +158,7 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 				}
 			}
 			wait(t, worker, op)
+			worker = pace.New(config) // it is not counted among the workers yet
 			if err := refuse(t.Context(), operators); err != nil {
 				t.Fatal(err)
 			}
@@ -187,6 +192,25 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 			none("the tenant is started")
 		})
 	}
+}
+
+// TestStopWithOneRight stops a tenant as a user who may run no other write than HSET.
+func TestStopWithOneRight(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "operator", "on", ">secret", "~*", "+@all", "-@write",
+		"+hset").Err(); err != nil {
+		t.Fatal(err)
+	}
+	restricted := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "operator", Password: "secret",
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+	defer func() { _ = restricted.Close() }()
+	operator := pace.New(pace.Config{Redis: restricted, Tenant: "acme"})
+	if _, err := operator.Stop(t.Context(), "alice", "wrong file"); err != nil {
+		t.Fatal(err)
+	}
+	worker := pace.New(pace.Config{Redis: server.Client(), Tenant: "acme", Writes: writesOp})
+	isStopped(t, permit(t.Context(), worker, op))
 }
 
 // TestStopText checks that typed text is truncated, and printed as stored.

@@ -266,14 +266,14 @@ func TestHeld(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		},
-			"the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds"},
+			"the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds"},
 		{"all is blocked", announced, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), pace.All, "401"); err != nil {
 				f.t.Fatal(err)
 			}
 			f.note("not_yet: there is none", 2)
 		},
-			"every operation is blocked: 401; fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
+			"every operation is blocked: 401; fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", announced, func(f *followed, _ *pace.Limiter) {
 			if err := f.ledger.Core().Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
@@ -298,7 +298,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestObstacleOfAPause: a pause after a 429 is an obstacle.
+// TestObstacleOfAPause: a pause after a 429 is an obstacle, of the tenant or of an operation.
 func TestObstacleOfAPause(t *testing.T) {
 	f := follow(t, announced)
 	f.verify("a", 80)
@@ -308,6 +308,13 @@ func TestObstacleOfAPause(t *testing.T) {
 	if got := f.see(time.Now())[0].Waits(); !strings.HasPrefix(got,
 		"the API has asked this tenant to pause (429) until ") {
 		t.Errorf("%q", got)
+	}
+	now := time.Now()
+	all := status.Obstacles("default", pace.State{At: now,
+		Pauses: []pace.Pause{{Operation: "get_discovery_domain", Until: now.Add(time.Minute)}}}, "")
+	if len(all) != 1 || all[0].Kind != status.OperationPaused || !strings.HasPrefix(all[0].String(),
+		"the API has asked to pause get_discovery_domain (429) until ") {
+		t.Errorf("%v", all)
 	}
 }
 

@@ -26,7 +26,8 @@ const (
 	TenantStopped    ObstacleKind = "tenant stopped"
 	OperationBlocked ObstacleKind = "operation blocked" // requests are refused for a fault
 	QueuePaused      ObstacleKind = "queue paused"
-	TenantPaused     ObstacleKind = "tenant paused" // by the API; it ends by itself
+	TenantPaused     ObstacleKind = "tenant paused"    // by the API; it ends by itself
+	OperationPaused  ObstacleKind = "operation paused" // likewise
 )
 
 // String returns the obstacle and its remedy.
@@ -48,7 +49,7 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 		}
 		all = append(all, Obstacle{
 			Kind: OperationBlocked, What: operation + " is blocked: " + b.Reason,
-			Fix: "fix the credentials or grant the missing scope; a test request is sent from time to time, and work resumes once it succeeds",
+			Fix: "fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds",
 		})
 	}
 	if queue != "" {
@@ -61,6 +62,12 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 		all = append(all, Obstacle{
 			Kind: TenantPaused, What: "the API has asked this tenant to pause (429) until " + clock(budget.PausedUntil),
 			Fix: "work resumes by itself; if this happens often, lower --rate or raise --reserve",
+		})
+	}
+	for _, p := range budget.Pauses {
+		all = append(all, Obstacle{
+			Kind: OperationPaused, What: "the API has asked to pause " + p.Operation + " (429) until " + clock(p.Until),
+			Fix: "other operations go on, and work resumes by itself",
 		})
 	}
 	return all

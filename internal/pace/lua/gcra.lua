@@ -1,4 +1,8 @@
--- The same as gcra.go, in whole microseconds; see there.
+-- The arithmetic of a bucket, in whole microseconds, which stay exact in Lua's doubles until the
+-- year 2255. tat, the theoretical arrival time, is when the bucket will be full again; each
+-- permit moves it by interval. burst permits fit into the bucket. interval 0: unlimited.
+
+-- Returns the tat to store and 0, or the unchanged tat and the time until a permit can be there.
 local function gcra_take(interval, burst, now, tat)
   local next = math.max(now, tat) + interval
   local wait = next - burst * interval - now
@@ -6,14 +10,7 @@ local function gcra_take(interval, burst, now, tat)
   return next, 0
 end
 
-local function gcra_refund(interval, burst, tat)
-  return tat - interval
-end
-
-local function gcra_bound(interval, burst, due, meant, tat)
-  return math.min(tat, due + math.max(burst * interval, meant))
-end
-
+-- Empties the bucket: its first permit is there at due, and the others follow one by one.
 local function gcra_drain(interval, burst, due, tat)
   return math.max(tat, due + (burst - 1) * interval)
 end

@@ -1,12 +1,19 @@
--- ARGV: interval, burst, how long. Answers 1 if the tenant was not paused before.
-local at = now()
+-- ARGV[1] is a request: see limiter.go. Pauses the operation if it may be paused alone and the
+-- API's bucket, as far as it is known, has a permit left; otherwise the tenant. Answers 1 if the
+-- operation was paused, and 1 if what was paused was not before.
+local ask, at = cjson.decode(ARGV[1]), now()
 allow_writes()
-local due = at + ARGV[3]
-local r = redis.call('HMGET', pace, 'tat', 'tat_set', 'paused_until', 'paused_until_set')
-local before = read_pause(at, r[3], r[4])
+local own, api = ask.buckets[1], ask.buckets[2]
+local field, due = 'paused:' .. ask.operation, at + ask.pause
+local r = read({'paused_until', field}, ask.buckets)
+local before = read_pause(at, 'paused_until', r[1])
+read_bucket(own, math.max(at, before), r[3], r[4])
+read_bucket(api, at, r[5], r[6])
+lower(api, ask.missing, at)
+local alone = ask.alone and api.tat <= at + (ask.holds - 1) * api.interval
+if alone then before = read_pause(at, field, r[2]) end
 if due > before then
-  local tat = read_tat('tat', ARGV[1], ARGV[2], math.max(at, before), r[1], r[2])
-  put('tat', gcra_drain(tonumber(ARGV[1]), tonumber(ARGV[2]), due, tat), due)
-  put('paused_until', due, at)
+  redis.call('HSET', pace, alone and field or 'paused_until', text(due))
+  if not alone then drain(own, due) end
 end
-return before <= at and 1 or 0
+return {alone and 1 or 0, before <= at and 1 or 0}

@@ -7,8 +7,9 @@ local function now()
 end
 local function text(n) return string.format('%.0f', n) end
 
--- A write that needs no memory lets the writes after it pass at maxmemory.
-local function allow_writes() redis.call('HDEL', pace, '') end
+-- A write that needs no memory lets the writes after it pass at maxmemory. A user who may not
+-- run it may still run those.
+local function allow_writes() redis.pcall('HDEL', pace, '') end
 
 -- A block is stored as <time of its next probe>:<reason>, and its beginning in a field of its
 -- own. It is probed first after 30 s, and then at intervals as long as it has lasted, at
@@ -18,13 +19,14 @@ local function allow_writes() redis.call('HDEL', pace, '') end
 local first_probe, longest_probe, unprobed_for = 30000000, 300000000, 60000000
 
 -- Returns when the next probe of a block is due, the reason, and the interval to the one after
--- it; nil: there is no block, or it has expired. A probe that is further ahead was set while
--- the clock was.
+-- it; nil: there is no block, or it has expired. A probe that is further ahead than any was set
+-- while the clock was, and is due.
 local function read_block(at, value, since)
   if not value then return nil end
   local due, reason = string.match(value, '^(%d+):(.*)$')
   local every = math.min(math.max(at - (since or at), first_probe), longest_probe)
-  local probe_at = math.min(tonumber(due), at + every)
+  local probe_at = tonumber(due)
+  if probe_at > at + longest_probe then probe_at = at end
   if at > probe_at + unprobed_for then return nil end
   return probe_at, reason, every
 end

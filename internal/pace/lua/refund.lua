@@ -1,21 +1,17 @@
--- ARGV: interval, burst, interval of a sweep's share or 0, interval of the API's
--- bucket, then the blocks that the permit was to probe.
-local at = now()
-local r = redis.call('HMGET', pace, 'tat', 'paused_until', 'sweep_tat', 'api_tat')
-local function give_back(field, interval, value)
-  if value then redis.call('HSET', pace, field, text(gcra_refund(tonumber(interval), 1, tonumber(value)))) end
-end
+-- ARGV[1] is the request whose permit is given back, ARGV[2] the blocks that it was to probe.
+local ask, at = cjson.decode(ARGV[1]), now()
 -- A pause that came meanwhile has set how the tenant restarts.
-if tonumber(r[2] or '0') <= at then
-  give_back('tat', ARGV[1], r[1])
-  give_back('sweep_tat', ARGV[3], r[3])
-  give_back('api_tat', ARGV[4], r[4])
+if tonumber(redis.call('HGET', pace, 'paused_until') or '0') <= at then
+  for _, bucket in ipairs(ask.buckets) do
+    local tat = redis.call('HGET', pace, bucket.field)
+    if tat then redis.call('HSET', pace, bucket.field, text(tat - bucket.interval)) end
+  end
 end
 count_use(at, -1)
-for i = 5, #ARGV do
-  local value = redis.call('HGET', pace, 'blocked:' .. ARGV[i])
+for operation in string.gmatch(ARGV[2], '%S+') do
+  local value = redis.call('HGET', pace, 'blocked:' .. operation)
   if value then
-    redis.call('HSET', pace, 'blocked:' .. ARGV[i], text(at) .. string.match(value, ':.*$'))
+    redis.call('HSET', pace, 'blocked:' .. operation, text(at) .. string.match(value, ':.*$'))
   end
 end
 return 0

@@ -1,39 +1,49 @@
--- Times that lie ahead. Redis's clock may step back, and a failover may lead to a
--- replica whose clock is behind: what was set before is then further ahead than it was
--- ever meant to be. Each such time is stored with the time that it was set from and how
--- far ahead of that it was, in <field>_set, and is brought back to that distance when it
--- is read. Writing it back keeps it from moving along with the clock.
+-- Times that lie ahead. Redis' clock may step back, and a failover may lead to a replica whose
+-- clock is behind, so each is bounded when it is read. It is written back, or it would move along
+-- with the clock; a Redis that refuses that bounds it the next time.
 local longest_pause = 3600000000 -- that of answer.go
 
-local function put(field, value, from)
-  redis.call('HSET', pace, field, text(value), field .. '_set', text(from) .. ':' .. text(math.max(value - from, 0)))
+local function bounded(field, value, most)
+  if value > most then redis.pcall('HSET', pace, field, text(most)) end
+  return math.min(value, most)
 end
 
--- Returns how far ahead the value was meant to be, or nil if it is a later one of a
--- version that does not store that.
-local function meant(value, set)
-  local from, ahead = string.match(set or '', '^(%d+):(%d+)$')
-  if from and value <= from + ahead then return tonumber(ahead) end
+-- Returns the end of the pause that a field has.
+local function read_pause(at, field, stored)
+  return bounded(field, tonumber(stored or '0'), at + longest_pause)
 end
 
--- Returns the end of the pause.
-local function pause_end(at, value, set)
-  local due = tonumber(value or '0')
-  return math.min(due, at + math.min(meant(due, set) or longest_pause, longest_pause))
+-- Sets the arrival time of a bucket from which there is no permit before due: it is empty at the
+-- most. Workers whose settings differ share the bucket, so the largest of theirs counts.
+local function read_bucket(bucket, due, tat, reach)
+  bucket.reach = math.max(tonumber(reach or '0'), bucket.interval * bucket.burst)
+  bucket.tat = bounded(bucket.field, tonumber(tat or '0'), due + bucket.reach)
 end
 
--- Returns the end of the pause, and stores it if it was too far ahead.
-local function read_pause(at, value, set)
-  local due = pause_end(at, value, set)
-  if value and due < tonumber(value) then put('paused_until', due, at) end
-  return due
+-- Returns the fields of the tenant's hash, and behind them two of each bucket.
+local function read(fields, buckets)
+  for _, bucket in ipairs(buckets) do
+    fields[#fields + 1] = bucket.field
+    fields[#fields + 1] = bucket.field .. '_reach'
+  end
+  return redis.call('HMGET', pace, unpack(fields))
 end
 
--- Returns the arrival time of a bucket from which there is no permit before due, and
--- stores it if it was too far ahead.
-local function read_tat(field, interval, burst, due, value, set)
-  local stored = tonumber(value or '0')
-  local tat = gcra_bound(tonumber(interval), tonumber(burst), due, meant(stored, set) or 0, stored)
-  if tat < stored then put(field, tat, due) end
-  return tat
+local function store_bucket(bucket)
+  redis.call('HSET', pace, bucket.field, text(bucket.tat), bucket.field .. '_reach', text(bucket.reach))
+end
+
+-- Empties a bucket until due.
+local function drain(bucket, due)
+  bucket.tat = gcra_drain(bucket.interval, bucket.burst, due, bucket.tat)
+  store_bucket(bucket)
+end
+
+-- What the API says of its bucket only ever lowers what is believed of it: that fills by itself
+-- at the known rate. missing is by how much it was last seen to be short of full.
+local function lower(bucket, missing, at)
+  if at + missing > bucket.tat then
+    bucket.tat = at + missing
+    store_bucket(bucket)
+  end
 end

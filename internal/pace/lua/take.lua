@@ -1,88 +1,62 @@
--- KEYS[2] is the sorted set of the tenant's workers.
--- ARGV: operation, interval, burst; interval and burst of the share that a sweep is held to,
--- or 0 and 0; interval and burst of the API's bucket; by how much that was last seen to be
--- short of full, or -1; 1 if the tenant's bucket is to be emptied first; who asks, or '' where
--- that is known, and how long a worker is counted; how long the tenant is to be paused, which
--- the worker could not store before, or 0; 1 if the request changes something; 1 if it repeats
--- a probe, which no block holds up.
--- Answers what came of it, how long to wait, the blocks concerned, the reason or what the wait
--- is for, and how many workers there are, 0 where that was not counted.
--- Stop, blocks and pause are read and answered before anything is written: a Redis that
+-- KEYS[2] is the sorted set of the tenant's workers. ARGV[1] is a request: see request in
+-- limiter.go.
+-- Answers what came of it, how long to wait, the blocks concerned or the paused operation, the
+-- reason or the bucket that is waited for, and how many workers there are, 0 where that was not
+-- counted.
+-- Stop, blocks and pauses are read and answered before anything is written: a Redis that
 -- refuses writes still applies them.
-local at = now()
-local operations = {ARGV[1], '*'}
-local is_sweep = tonumber(ARGV[5]) > 0
-local r = redis.call('HMGET', pace, 'tat', 'tat_set', 'api_tat', 'api_tat_set', 'sweep_tat', 'sweep_tat_set',
-  'paused_until', 'paused_until_set', 'stopped', 'blocked:' .. ARGV[1], 'blocked_since:' .. ARGV[1], 'blocked:*', 'blocked_since:*')
-if ARGV[13] == '1' and r[9] then return {'stopped', 0, '', r[9], 0} end
+local ask, at = cjson.decode(ARGV[1]), now()
+local pause_field = 'paused:' .. ask.operation
+local r = read({'stopped', 'paused_until', pause_field, 'blocked:' .. ask.operation,
+  'blocked_since:' .. ask.operation, 'blocked:*', 'blocked_since:*'}, ask.buckets)
+if ask.writes and r[1] then return {'stopped', 0, '', r[1], 0} end
 
 local probes, blocked_for, blocked_by, why = {}, 0, '', ''
-for i, operation in ipairs(operations) do
-  local value = r[8 + 2 * i]
-  local probe_at, reason, every = read_block(at, value, r[9 + 2 * i])
+for i, operation in ipairs({ask.operation, '*'}) do
+  local probe_at, reason, every = read_block(at, r[2 + 2 * i], r[3 + 2 * i])
   if probe_at then
-    local corrected = text(probe_at) .. ':' .. reason
-    if corrected ~= value then redis.call('HSET', pace, 'blocked:' .. operation, corrected) end
     if probe_at - at > blocked_for then
       blocked_for, blocked_by, why = probe_at - at, operation, reason
     end
     probes[#probes + 1] = {operation, at + every, reason}
   end
 end
-if blocked_for > 0 and ARGV[14] ~= '1' then return {'blocked', blocked_for, blocked_by, why, 0} end
+if blocked_for > 0 and not ask.repeats then return {'blocked', blocked_for, blocked_by, why, 0} end
 
-local paused_until = read_pause(at, r[7], r[8])
-local tat = read_tat('tat', ARGV[2], ARGV[3], math.max(at, paused_until), r[1], r[2])
-local due = at + ARGV[12]
-if due > math.max(at, paused_until) then
-  paused_until = due
-  tat = gcra_drain(tonumber(ARGV[2]), tonumber(ARGV[3]), due, tat)
-  put('tat', tat, due)
-  put('paused_until', due, at)
+local own, api = ask.buckets[1], ask.buckets[2]
+local paused_until, operation_until = read_pause(at, 'paused_until', r[2]), read_pause(at, pause_field, r[3])
+if ask.paused > 0 and at + ask.paused > paused_until then
+  paused_until = at + ask.paused
+  read_bucket(own, paused_until, r[8], r[9])
+  drain(own, paused_until)
+  redis.call('HSET', pace, 'paused_until', text(paused_until))
 end
 if paused_until > at then return {'paused', paused_until - at, '', '', 0} end
--- A pause that is over must not come back if the clock does.
-if r[7] then redis.call('HDEL', pace, 'paused_until', 'paused_until_set') end
+if operation_until > at then return {'paused', operation_until - at, ask.operation, '', 0} end
 
-local api_tat = read_tat('api_tat', ARGV[6], ARGV[7], at, r[3], r[4])
-local sweep_tat = 0
-if is_sweep then sweep_tat = read_tat('sweep_tat', ARGV[4], ARGV[5], at, r[5], r[6]) end
-if ARGV[10] ~= '' then
-  -- A worker that was counted while the clock was ahead is not counted for as long as that.
-  for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. text(at), '+inf')) do
-    redis.call('ZADD', KEYS[2], text(at), worker)
-  end
-  redis.call('ZADD', KEYS[2], at, ARGV[10])
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(at - ARGV[11]))
-  redis.call('PEXPIRE', KEYS[2], math.ceil(ARGV[11] / 1000))
+for i, bucket in ipairs(ask.buckets) do read_bucket(bucket, at, r[6 + 2 * i], r[7 + 2 * i]) end
+if ask.worker ~= '' then
+  redis.call('ZADD', KEYS[2], text(at), ask.worker)
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(at - ask.worker_for))
+  -- Those that were counted while the clock was ahead are counted again when they ask.
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '(' .. text(at), '+inf')
+  redis.call('PEXPIRE', KEYS[2], math.ceil(ask.worker_for / 1000))
 end
 local workers = redis.call('ZCARD', KEYS[2])
+lower(api, ask.missing, at)
+if ask.empty or r[3] then drain(own, at) end -- no burst follows a pause
 
--- What the API says of its bucket only ever lowers what is believed of it: that
--- fills by itself at the known rate.
-local missing = tonumber(ARGV[8])
-if missing >= 0 and at + missing > api_tat then
-  api_tat = at + missing
-  put('api_tat', api_tat, at)
+local wait, of = 0, ''
+for _, bucket in ipairs(ask.buckets) do
+  local tat, missing = gcra_take(bucket.interval, bucket.burst, at, bucket.tat)
+  bucket.tat = tat
+  if missing > wait then wait, of = missing, bucket.field end
 end
-if ARGV[9] == '1' then
-  tat = gcra_drain(tonumber(ARGV[2]), tonumber(ARGV[3]), at, tat)
-  put('tat', tat, at)
-end
-
-local wait, share_wait, api_wait = 0, 0, 0
-tat, wait = gcra_take(tonumber(ARGV[2]), tonumber(ARGV[3]), at, tat)
-api_tat, api_wait = gcra_take(tonumber(ARGV[6]), tonumber(ARGV[7]), at, api_tat)
-if is_sweep then
-  sweep_tat, share_wait = gcra_take(tonumber(ARGV[4]), tonumber(ARGV[5]), at, sweep_tat)
-end
-if share_wait > math.max(wait, api_wait) then return {'wait', share_wait, '', 'share', workers} end
-if api_wait > wait then return {'wait', api_wait, '', 'others', workers} end
-if wait > 0 then return {'wait', wait, '', 'rate', workers} end
-put('tat', tat, at)
-put('api_tat', api_tat, at)
-if is_sweep then put('sweep_tat', sweep_tat, at) end
+if wait > 0 then return {'wait', wait, '', of, workers} end
+for _, bucket in ipairs(ask.buckets) do store_bucket(bucket) end
 count_use(at, 1)
+-- A pause that is over must not come back if the clock does.
+if r[2] or r[3] then redis.call('HDEL', pace, 'paused_until', pause_field) end
 
 -- Whoever gets a permit past a block whose probe is due is the probe.
 local probed = {}
