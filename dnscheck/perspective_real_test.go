@@ -67,7 +67,7 @@ func runRegion(t *testing.T, a certifier, r region, port, overHTTPS uint16, anch
 		{
 			"remote-control:",
 			fmt.Sprintf(
-				"  trust-anchor-signaling: no\n  do-not-query-localhost: no\n  do-ip6: no\n  num-threads: 1\n  username: \"\"\n  chroot: \"\"\n  directory: %q\n  pidfile: \"\"\n  use-syslog: no\nremote-control:", dir),
+				"  trust-anchor-signaling: no\n  do-not-query-localhost: no\n  outgoing-port-avoid: 20000-32000\n  do-ip6: no\n  num-threads: 1\n  username: \"\"\n  chroot: \"\"\n  directory: %q\n  pidfile: \"\"\n  use-syslog: no\nremote-control:", dir),
 		},
 	} {
 		if strings.Count(conf, change.of) != 1 {

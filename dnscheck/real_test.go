@@ -268,6 +268,7 @@ func runUnbound(t *testing.T, port uint16, zones map[string][]string, settings .
   interface: %s@%d
   interface: %s@%d
   do-not-query-localhost: no
+  outgoing-port-avoid: 20000-32000
   do-ip6: no
   username: ""
   chroot: ""
@@ -347,7 +348,7 @@ var chosenPorts sync.Map
 // ephemeral range, so that no outgoing connection takes it first.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
-	const from, below = 20_000, 32_000
+	const from, below = 20_000, 32_000 // which Unbound avoids
 	for {
 		port := from + rand.IntN(below-from)
 		if _, chosen := chosenPorts.LoadOrStore(port, true); chosen {
