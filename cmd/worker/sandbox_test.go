@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -383,11 +384,11 @@ func TestAPIDown(t *testing.T) {
 		warm  bool // the worker has a token already
 		words []string
 	}{
-		{name: "503", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, words: []string{"transient: ", "503"}},
+		{name: "503", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, words: []string{"blocked: ", "503"}},
 		{name: "503 in the middle", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, warm: true,
 			words: []string{"transient: ", "503"}},
 		{name: "a proxy's page", fault: sandbox.Fault{HTML: true}, warm: true, words: []string{"transient: ", "502"}},
-		{name: "connections are dropped", fault: sandbox.Fault{DropBefore: true}, words: []string{"transient: "}},
+		{name: "connections are dropped", fault: sandbox.Fault{DropBefore: true}, words: []string{"blocked: "}},
 		{name: "connections are dropped in the middle", fault: sandbox.Fault{DropBefore: true}, warm: true,
 			words: []string{"transient: "}},
 	} {
@@ -408,7 +409,18 @@ func TestAPIDown(t *testing.T) {
 				d.handIn(ledger.NewRun{ID: ledger.RunID(id)}, b.kind, b.rows)
 			}
 			for id := range batches {
-				d.openFor(id, rows, tc.words...)
+				if tc.warm {
+					d.openFor(id, rows, tc.words...)
+				}
+			}
+			if !tc.warm { // without a token the tenant is blocked: not every row is begun
+				await(t, "a row that is "+strings.Join(tc.words, ""), func() bool {
+					var all string
+					for id := range batches {
+						all += fmt.Sprintln(slices.Collect(maps.Values(d.reasons(id))))
+					}
+					return !slices.ContainsFunc(tc.words, func(word string) bool { return !strings.Contains(all, word) })
+				})
 			}
 			up()
 			for id := range batches {
