@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -164,14 +166,21 @@ func (s *store) awaitUp(ctx context.Context) error {
 	}
 }
 
-// freePort returns a port on which no process listens.
+// freePort returns a port of loopback on which no process listens. It is below the ports that
+// systems give to outgoing connections: one of those could take it before the server does.
 func freePort(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+	const from, below = 20_000, 32_000
+	for {
+		port := strconv.Itoa(from + rand.IntN(below-from))
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+		case err != nil:
+			return "", fmt.Errorf("find a free port: %w", err)
+		default:
+			return port, listener.Close()
+		}
 	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, errors.Join(err, listener.Close())
 }
 
 func lastLine(path string) string {
