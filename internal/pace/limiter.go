@@ -276,7 +276,7 @@ type request struct {
 	Buckets   []gcra `json:"buckets"` // the tenant's after the reserve, the API's, and for a sweep that of its share
 	Missing   int64  `json:"missing"` // how long the API's bucket needs to be full, as last seen
 	Empty     bool   `json:"empty"`   // the tenant's bucket is to be emptied first
-	Worker    string `json:"worker"`  // who is to be counted; empty: nobody
+	Worker    string `json:"worker"`  // the worker to count; empty: none
 	WorkerFor int64  `json:"worker_for"`
 	Paused    int64  `json:"paused"`  // a pause that could not be stored before
 	Writes    bool   `json:"writes"`  // it changes something
