@@ -49,7 +49,7 @@ var rooms = map[string]room{
 	"internal/intake": {
 		3100, "dnscheck engine ledger redisconn runs scan spelling sweep untrusted tasks tasks/handlers",
 	},
-	"internal/ledger":     {6100, "untrusted"},
+	"internal/ledger":     {5150, "untrusted"},
 	"internal/logtest":    {50, ""},
 	"internal/metrics":    {700, "apiclient health ledger pace redisconn runs status sweep tenant"},
 	"internal/otlptest":   {150, ""},
@@ -58,7 +58,7 @@ var rooms = map[string]room{
 	"internal/redisconn":  {1050, ""},
 	"internal/redistest":  {1000, "redisconn"},
 	"internal/reference":  {250, "cli"},
-	"internal/runs":       {950, "engine ledger redisconn untrusted tasks/handlers"},
+	"internal/runs":       {870, "engine ledger redisconn untrusted tasks/handlers"},
 	"internal/runstest":   {150, "ledger runs"},
 	"internal/sandbox":    {3750, "untrusted"},
 	"internal/scan":       {1200, "apiclient engine ledger sweep tasks tasks/handlers"},

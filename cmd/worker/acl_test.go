@@ -18,6 +18,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/producer"
 	"orgops/tasks/handlers"
 )
@@ -183,8 +184,9 @@ func (f *fleet) controlRuns(client redis.UniversalClient) {
 	own.finished("run-done")
 	own.finished("run-single")
 	for what, err := range map[string]error{
-		"pause": core.Pause(ctx, "run-held"), "cancel": core.Cancel(ctx, "run-dropped"),
-		"delete": core.Delete(ctx, "run-done"),
+		"pause":  runstest.Control(ctx, core, (*ledger.Ledger).Pause, "run-held"),
+		"cancel": runstest.Control(ctx, core, (*ledger.Ledger).Cancel, "run-dropped"),
+		"delete": runstest.Control(ctx, core, (*ledger.Ledger).Delete, "run-done"),
 	} {
 		if err != nil {
 			f.t.Errorf("%s: %v", what, err)
@@ -205,7 +207,8 @@ func (f *fleet) readsRuns(client redis.UniversalClient) {
 	if _, err := core.Sessions(ctx); err != nil {
 		f.t.Error(err)
 	}
-	if _, err := core.Rows(ctx, ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, 0, 1); err != nil {
+	if _, err := core.Rows(ctx, ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}, 0,
+		1); err != nil {
 		f.t.Error(err)
 	}
 }
@@ -277,7 +280,7 @@ func TestRedisUsersAreBounded(t *testing.T) {
 			// A tenant's settings belong to the workers.
 			{"SET", "orgops:v1:{tenant:default}:settings", "{}"}, {"DEL", "orgops:v1:{tenant:default}:workers"},
 			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:{tenant:default}:settings"},
-			{"PUBLISH", "asynq:cancel", "x"}, {"SUBSCRIBE", "asynq:cancel"}, {"SUBSCRIBE", "orgops:v2:wake"},
+			{"PUBLISH", "asynq:cancel", "x"}, {"SUBSCRIBE", "asynq:cancel"}, {"SUBSCRIBE", "orgops:v3:wake"},
 			{"DEL", "asynq:servers"}, {"SET", "asynq:other", 1},
 		},
 		"operator": {
@@ -285,7 +288,7 @@ func TestRedisUsersAreBounded(t *testing.T) {
 			{"PUBLISH", "asynq:cancel", "x"},
 			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:other"},
 			{"HSET", "orgops:v1:{tenant:default}:pace", "tat", 1},
-			{"PUBLISH", "orgops:v2:wake", "default"}, {"HSET", "orgops:v2:{run:a}:header", "flags", "p"},
+			{"PUBLISH", "orgops:v3:wake", "default"}, {"HSET", "orgops:v3:{tenant:default}:run:a:header", "flags", "p"},
 		},
 	}
 	for user, others := range own {
@@ -299,8 +302,8 @@ func TestRedisUsersAreBounded(t *testing.T) {
 	}
 	// The commands refused above are valid: the user that may run them succeeds.
 	for user, command := range map[string][]any{
-		"health": {"PING"}, "producer": {"PUBLISH", "orgops:v2:wake", "default"},
-		"worker": {"SET", "orgops:v1:{tenant:default}:settings", "{}"}, "operator": {"HGETALL", "orgops:v2:{run:a}:header"},
+		"health": {"PING"}, "producer": {"PUBLISH", "orgops:v3:wake", "default"},
+		"worker": {"SET", "orgops:v1:{tenant:default}:settings", "{}"}, "operator": {"HGETALL", "orgops:v3:{tenant:default}:run:a:header"},
 	} {
 		if err := g.try(user, command); err != nil && err != redis.Nil { //nolint:errorlint // as the client gives it
 			t.Errorf("%s: %v: %v", user, command, err)
@@ -323,7 +326,7 @@ func TestRedisUsersKeepTransactions(t *testing.T) {
 	inProcesses(t)
 	t.Parallel()
 	g := startGuarded(t, "--appendonly", "yes", "--appendfsync", "always")
-	keys := []string{"orgops:v2:a", "orgops:v2:b"}
+	keys := []string{"orgops:v3:a", "orgops:v3:b"}
 	const script = "redis.call('SET', KEYS[1], 1) redis.call('SET', KEYS[2], 1) return 1"
 	if err := g.client("worker").Eval(t.Context(), script, keys).Err(); err != nil {
 		t.Fatal(err)

@@ -58,8 +58,8 @@ func (c *chaos) bringOn(j *job) {
 		j.ended = true
 	case err == nil && r.Paused && j.found(): // the scan does not continue before
 		c.enter("runs", "resume", j.run)
-	case err == nil && !r.Incomplete && j.found(): // its scan continues
-	case missing || err == nil && (!r.Sealed() && !j.cancelled || r.Incomplete):
+	case err == nil && j.found(): // its scan continues
+	case missing || err == nil && !r.Sealed() && !j.cancelled:
 		c.t.Logf("run %s is not submitted whole (%v, submitted before: %t; %+v): once more", j.run, err, j.submitted, r)
 		c.submit(j)
 	case err != nil:

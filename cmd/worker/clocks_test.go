@@ -311,7 +311,7 @@ func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	slow()
 	run := f.runOfID("templates")
 	for row := range ledger.Row(rows) {
-		f.ageIntent(ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, row)
+		f.ageIntent(ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}, row)
 	}
 	checked := len(f.queried(late))
 	f.workAhead("one", ahead)

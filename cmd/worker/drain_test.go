@@ -8,6 +8,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
+	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
@@ -31,7 +32,7 @@ func TestDrain(t *testing.T) {
 	d.submit(ledger.NewRun{ID: "run-elsewhere", Tenant: "elsewhere", Kind: handlers.Update}, row)
 	d.stage(ledger.NewRun{ID: "run-staged", Kind: handlers.Update}, row)
 	d.handIn(ledger.NewRun{ID: "paused"}, tasks.TypeVerify, box.SeedDomains(1))
-	if err := d.ledger.Core().Pause(t.Context(), "paused"); err != nil {
+	if err := runstest.Control(t.Context(), d.ledger.Core(), (*ledger.Ledger).Pause, "paused"); err != nil {
 		t.Fatal(err)
 	}
 	d.handIn(ledger.NewRun{ID: "elsewhere", Tenant: "elsewhere"}, tasks.TypeVerify, box.SeedDomains(1))
@@ -40,7 +41,7 @@ func TestDrain(t *testing.T) {
 		swept, sweep.Order{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.ledger.Core().Pause(t.Context(), "sweep"); err != nil {
+	if err := runstest.Control(t.Context(), d.ledger.Core(), (*ledger.Ledger).Pause, "sweep"); err != nil {
 		t.Fatal(err)
 	}
 	own := jsonRows(t, box.SeedUpdates(30))
@@ -76,7 +77,6 @@ func TestGoesOn(t *testing.T) {
 		{ledger.Run{CommittedAt: now, Growing: true}, false},
 		{ledger.Run{CommittedAt: now, EndedAt: now, Control: ledger.Control{Paused: true}}, true},
 		{with(ledger.Control{Paused: true}), false},
-		{with(ledger.Control{Incomplete: true}), false},
 		{with(ledger.Control{NotBefore: now.Add(time.Minute)}), false},
 		{with(ledger.Control{NotBefore: now.Add(-time.Minute)}), true},
 		{with(ledger.Control{Paused: true, Cancelled: true}), true},

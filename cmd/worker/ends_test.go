@@ -11,11 +11,11 @@ import (
 // events.
 func TestEndOfARunAnew(t *testing.T) {
 	ended := time.Unix(1795309323, 999)
-	if id := endOf(ledger.Run{ID: "job", EndedAt: ended}, nil).ID; id != "run-job-1795309323" {
+	if id := endOf(ledger.Run{ID: "job", EndedAt: ended}).ID; id != "run-job-1795309323" {
 		t.Errorf("id %s", id)
 	}
-	if endOf(ledger.Run{ID: "job", EndedAt: ended}, nil).ID == endOf(ledger.Run{ID: "job",
-		EndedAt: ended.Add(time.Second)}, nil).ID {
+	if endOf(ledger.Run{ID: "job", EndedAt: ended}).ID == endOf(ledger.Run{ID: "job",
+		EndedAt: ended.Add(time.Second)}).ID {
 		t.Error("two ends have one id")
 	}
 }

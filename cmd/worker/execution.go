@@ -50,7 +50,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 		Kinds: handlers.Released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
 		Ahead: func() time.Duration { return t.limiter.Ahead(context.Background()) },
 		Ended: func(ctx context.Context, run ledger.Run) error {
-			return afterEnd(ctx, own, states, notifier, run)
+			return afterEnd(ctx, states, notifier, run)
 		},
 		Enqueued: func() { w.queues.Wake(queue) },
 	})
@@ -195,8 +195,7 @@ func (w *worker) endSession() {
 
 // afterEnd stores the summary of a complete sweep, and notifies that a run has ended, unless lists
 // leave it out. To repeat it is harmless.
-func afterEnd(ctx context.Context, l *ledger.Ledger, states *sweep.States,
-	notifier events.Notifier, run ledger.Run) error {
+func afterEnd(ctx context.Context, states *sweep.States, notifier events.Notifier, run ledger.Run) error {
 	if run.Single {
 		return nil
 	}
@@ -209,18 +208,14 @@ func afterEnd(ctx context.Context, l *ledger.Ledger, states *sweep.States,
 			return err
 		}
 	}
-	counts, err := l.Counts(ctx, run) // those of the header are a hint
-	if err != nil {
-		return err
-	}
-	return notifier.Notify(ctx, endOf(run, counts))
+	return notifier.Notify(ctx, endOf(run))
 }
 
 // endOf returns the event of the end of a run.
-func endOf(run ledger.Run, counts ledger.Counts) events.Event {
+func endOf(run ledger.Run) events.Event {
 	data := events.Data{Tenant: string(run.Tenant), Run: string(run.ID), Kind: string(run.Kind),
 		Counts: map[string]int64{}}
-	for outcome, n := range counts {
+	for outcome, n := range run.Counts {
 		data.Counts[string(outcome)] = n
 	}
 	return events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: events.RunFinished,

@@ -380,7 +380,8 @@ func TestStopDuringReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows, err := core.Rows(t.Context(), ledger.Segment{Run: r.ID, Incarnation: r.Incarnation}, 0, 1); err != nil ||
+	if rows, err := core.Rows(t.Context(), ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}, 0,
+		1); err != nil ||
 		rows[0].Checkpoint.Attempts != 0 {
 		t.Errorf("rows %+v, %v, want no attempt: the worker does not wait for the request", rows, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
+	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
@@ -52,7 +53,7 @@ func (d desk) withdraw(id string) ledger.Run {
 		d.t.Fatal(err)
 	}
 	r := d.ended(id)
-	if err := d.ledger.Core().Delete(d.t.Context(), ledger.RunID(id)); err != nil {
+	if err := runstest.Control(d.t.Context(), d.ledger.Core(), (*ledger.Ledger).Delete, ledger.RunID(id)); err != nil {
 		d.t.Fatal(err)
 	}
 	return r
@@ -146,13 +147,13 @@ func TestPauseOfManyRows(t *testing.T) {
 	begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "20/s", "ORGOPS_BURST": "5"}))
 	await(t, "some changes", func() bool { return patched(box) >= 20 })
 	d.watch(time.Second)
-	if err := d.ledger.Core().Pause(t.Context(), "many"); err != nil {
+	if err := runstest.Control(t.Context(), d.ledger.Core(), (*ledger.Ledger).Pause, "many"); err != nil {
 		t.Fatal(err)
 	}
 	d.watch(time.Second)
 	await(t, "the end of the rows in progress", func() bool {
-		p, err := d.ledger.Core().Sync(t.Context(), "many")
-		return err == nil && !slices.ContainsFunc(p.Segments,
+		segments, err := d.ledger.Core().Segments(t.Context(), d.runOfID("many"))
+		return err == nil && !slices.ContainsFunc(segments,
 			func(s ledger.SegmentState) bool { return s.Open.Released+s.Open.Running > 0 })
 	})
 	before := patched(box)
@@ -166,7 +167,7 @@ func TestPauseOfManyRows(t *testing.T) {
 	if n := d.queued(); n != 0 {
 		t.Errorf("%d tasks are in the queue while the run is paused", n)
 	}
-	if err := d.ledger.Core().Resume(t.Context(), "many"); err != nil {
+	if err := runstest.Control(t.Context(), d.ledger.Core(), (*ledger.Ledger).Resume, "many"); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "further changes", func() bool { return patched(box) >= before+20 })

@@ -24,7 +24,7 @@ type stored struct {
 }
 
 // storedKeys returns the keys of the table. A key in the table that begins with a colon has
-// the same prefix as the key before it; words in capitals match any text.
+// the same prefix as the first key of its line; words in capitals match any text.
 var storedKeys = sync.OnceValues(func() (all []stored, err error) {
 	page, err := os.ReadFile(storedPage)
 	if err != nil {
@@ -41,9 +41,8 @@ var storedKeys = sync.OnceValues(func() (all []stored, err error) {
 			name := key[1]
 			if strings.HasPrefix(name, ":") {
 				name = prefix + name
-			}
-			if tag, _, ok := strings.Cut(name, "}:"); ok {
-				prefix = tag + "}"
+			} else {
+				prefix = name[:max(strings.LastIndexByte(name, ':'), 0)]
 			}
 			pattern := "^" + word.ReplaceAllString(regexp.QuoteMeta(name), "[^{}]+") + "$"
 			all = append(all, stored{regexp.MustCompile(pattern), strings.HasPrefix(cells[3], "expires ")})
@@ -82,7 +81,7 @@ func TestStoredKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, expires := range map[string]bool{
-		"orgops:schema": false, "orgops:v2:{abcdefghijklmnop.12}:results": false, "orgops:v1:{watch:acme}:domain:ord_1": true,
+		"orgops:schema": false, "orgops:v3:{tenant:acme}:abcdefghijklmnop.12:results": false, "orgops:v1:{watch:acme}:domain:ord_1": true,
 		"asynq:{acme.rows}:failed:2026-11-24": true, "asynq:{acme.webhook}:t:crm/1": false,
 	} {
 		at := slices.IndexFunc(all, func(s stored) bool { return s.name.MatchString(key) })
@@ -90,7 +89,7 @@ func TestStoredKeys(t *testing.T) {
 			t.Errorf("%s: at %d of %d keys; want that it expires: %t", key, at, len(all), expires)
 		}
 	}
-	for _, key := range []string{"orgops:other", "orgops:v2:{a}:results", "orgops:v2:{abc.1}:resultsx",
+	for _, key := range []string{"orgops:other", "orgops:v3:{tenant:acme}:results", "orgops:v3:{tenant:acme}:abcdefghijklmnop.1:resultsx",
 		"asynq:{acme.rows}:t:"} {
 		if slices.ContainsFunc(all, func(s stored) bool { return s.name.MatchString(key) }) {
 			t.Errorf("%s is in the tables", key)

@@ -141,7 +141,8 @@ func (f *fleet) inProgress(id ledger.SessionID, of []submission) (all []ledger.R
 		}
 		var some []ledger.Running
 		if err == nil {
-			some, err = f.ledger.Core().Running(f.t.Context(), id, ledger.Segment{Run: run.ID, Incarnation: run.Incarnation})
+			some, err = f.ledger.Core().Running(f.t.Context(), id,
+				ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation})
 		}
 		if err != nil {
 			f.t.Fatal(err)
@@ -156,7 +157,8 @@ func (f *fleet) inProgress(id ledger.SessionID, of []submission) (all []ledger.R
 // seconds can take effect here.
 func (f *fleet) ageIntent(seg ledger.Segment, row ledger.Row) {
 	f.t.Helper()
-	key, field := fmt.Sprintf("orgops:v2:{%s.%d}:intents", seg.Incarnation, seg.Number), fmt.Sprint(row)
+	key, field := fmt.Sprintf("orgops:v3:{tenant:%s}:%s.%d:intents", seg.Tenant, seg.Incarnation, seg.Number),
+		fmt.Sprint(row)
 	intent, err := f.redis.HGet(f.t.Context(), key, field).Result()
 	if errors.Is(err, redis.Nil) {
 		return

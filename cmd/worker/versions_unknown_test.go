@@ -110,7 +110,7 @@ func (n newer) at(t *testing.T) newer {
 }
 
 // lease is the key of the tenant's lease, as internal/dispatch names it.
-const lease = "orgops:v2:{tenant:" + tasks.DefaultTenant + "}:dispatcher"
+const lease = "orgops:v3:{tenant:" + tasks.DefaultTenant + "}:dispatcher"
 
 // lead takes the lease while the newer version dispatches, so that no other worker does.
 func (n newer) lead() {
@@ -139,7 +139,7 @@ func (n newer) wantGivenBack(u unknown) ledger.Segment {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+	seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
 	n.execute(seg, ledger.Waiting{Stage: ledger.StageCheck, CountAttempt: true, Memo: []byte("transient\x00503\x00")})
 	n.restage(seg, "c", u.stage)
 	before := n.row(seg)
@@ -203,7 +203,7 @@ func (n newer) execute(seg ledger.Segment, e ledger.Ending) {
 // one attempt. The ledger's own functions write no unknown stage.
 func (n newer) restage(seg ledger.Segment, from, to string) {
 	n.t.Helper()
-	key := fmt.Sprintf("orgops:v2:{%s.%d}:values", seg.Incarnation, seg.Number)
+	key := fmt.Sprintf("orgops:v3:{tenant:%s}:%s.%d:values", seg.Tenant, seg.Incarnation, seg.Number)
 	value, err := n.redis.HGet(n.t.Context(), key, "0").Result()
 	if err == nil && !strings.Contains(value, ":"+from+"1,") {
 		err = fmt.Errorf("stored %q, want stage %s", value, from)

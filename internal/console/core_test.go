@@ -37,7 +37,7 @@ func (d *desk) submitToCore(id ledger.RunID) ledger.Run {
 func (d *desk) endInCore(run ledger.Run, endings ...ledger.Ending) {
 	d.t.Helper()
 	ctx, core := d.t.Context(), d.ledger.Core()
-	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+	seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
 	released, err := core.Release(ctx, seg, ledger.Quota{First: len(endings)})
 	mustNot(d.t, err)
 	nonce := ledger.NewNonce()

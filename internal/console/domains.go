@@ -144,8 +144,6 @@ func (s *site) known(ctx context.Context, name status.DomainName) (status.Domain
 // toDo returns the remedy for a failed or waiting row; empty: there is nothing to do.
 func toDo(row status.DomainRow) string {
 	switch {
-	case row.Outcome == "" && row.Ledger.Incomplete:
-		return "Of run " + string(row.Run) + ", " + status.LostRows(row.Ledger)
 	case row.Outcome == "" && row.Ledger.Paused:
 		return "The run is paused. Resume it on its page or with: enqueue runs resume " + string(row.Run)
 	case row.Outcome == "", row.Well():

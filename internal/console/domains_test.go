@@ -484,7 +484,7 @@ func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg handlers.VerifyConf
 	if err != nil {
 		t.Fatal(err)
 	}
-	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+	seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
 	released, err := core.Release(t.Context(), seg, ledger.Quota{First: 1, Check: 1, Ready: 1})
 	if err != nil {
 		t.Fatal(err)

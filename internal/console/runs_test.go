@@ -110,7 +110,7 @@ func (d *desk) header(id string) ledger.Run {
 }
 
 func firstSegment(r ledger.Run) ledger.Segment {
-	return ledger.Segment{Run: r.ID, Incarnation: r.Incarnation}
+	return ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}
 }
 
 func ledgerRows(items []int64) []ledger.Row {
@@ -266,7 +266,8 @@ func TestEveryStateOfARun(t *testing.T) {
 			"silent", func(d *desk) {
 				run := runstest.Create(d.t, d.ledger, ledger.NewRun{ID: "a"})
 				hourAgo := time.Now().Add(-time.Hour).UnixMilli()
-				mustNot(d.t, d.rdb.HSet(d.t.Context(), "orgops:v2:{run:"+string(run.ID)+"}:header", "created_at", hourAgo,
+				mustNot(d.t, d.rdb.HSet(d.t.Context(), "orgops:v3:{tenant:default}:run:"+string(run.ID)+":header",
+					"created_at", hourAgo,
 					"staged_at", hourAgo).Err())
 			},
 			[]string{"producer: silent since", "enqueue runs cancel a"}, []string{"pause", "cancel"},
@@ -274,7 +275,7 @@ func TestEveryStateOfARun(t *testing.T) {
 		{
 			"paused", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(4))
-				mustNot(d.t, d.ledger.Core().Pause(d.t.Context(), "a"))
+				mustNot(d.t, runstest.Control(d.t.Context(), d.ledger.Core(), (*ledger.Ledger).Pause, "a"))
 			},
 			[]string{"paused; to continue: enqueue runs resume a"}, []string{"resume", "cancel"},
 		},

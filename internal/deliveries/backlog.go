@@ -46,7 +46,7 @@ func newBacklog(cfg Config) *backlog {
 
 // key returns the key of a receiver's set. All keys of a tenant have one hash tag.
 func (b *backlog) key(endpoint string) string {
-	return "orgops:v2:{webhooks:" + b.tenant + "}:" + endpoint
+	return "orgops:v3:{webhooks:" + b.tenant + "}:" + endpoint
 }
 
 // add adds a task of an event of that age, unless it is there. It returns the oldest tasks

@@ -137,7 +137,7 @@ func TestBacklogsAreApart(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := redistest.Keys(t, "orgops:v2:{webhooks:acme}:*"); !slices.Equal(got, []string{backlogKey}) {
+	if got := redistest.Keys(t, "orgops:v3:{webhooks:acme}:*"); !slices.Equal(got, []string{backlogKey}) {
 		t.Errorf("keys %q, want that of crm alone", got)
 	}
 }

@@ -128,7 +128,7 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-const backlogKey = "orgops:v2:{webhooks:acme}:crm"
+const backlogKey = "orgops:v3:{webhooks:acme}:crm"
 
 // backlog returns the ids of the events in the backlog of crm, oldest first.
 func (w *world) backlog() []string {

@@ -131,17 +131,17 @@ func TestReleasedForOneMoreWorker(t *testing.T) {
 	}
 }
 
-// tardy is a ledger that takes a while to rebuild the index, or to read it.
+// tardy is a ledger that takes a while to sweep, or to read the index.
 type tardy struct {
 	dispatch.Ledger
-	rebuild, take time.Duration
+	sweep, take time.Duration
 }
 
-func (l tardy) Rebuild(ctx context.Context, t ledger.Tenant) ([]ledger.Progress, error) {
-	if err := engine.Sleep(ctx, l.rebuild); err != nil {
-		return nil, err
+func (l tardy) Sweep(ctx context.Context, t ledger.Tenant) (int, error) {
+	if err := engine.Sleep(ctx, l.sweep); err != nil {
+		return 0, err
 	}
-	return l.Ledger.Rebuild(ctx, t)
+	return l.Ledger.Sweep(ctx, t)
 }
 
 func (l tardy) TakeDue(ctx context.Context, t ledger.Tenant, n int) (ledger.DueSegments, error) {
@@ -151,12 +151,12 @@ func (l tardy) TakeDue(ctx context.Context, t ledger.Tenant, n int) (ledger.DueS
 	return l.Ledger.TakeDue(ctx, t, n)
 }
 
-// TestRebuildTakesLong has a rebuild that takes ten minutes, as with very many open runs: rows
+// TestSweepTakesLong has a sweep that takes ten minutes, as with very many runs to delete: rows
 // are released meanwhile, and one that has begun ends when the dispatcher does.
-func TestRebuildTakesLong(t *testing.T) {
+func TestSweepTakesLong(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
-		w := s.start(func(o *options) { o.dispatch.Ledger = tardy{Ledger: o.dispatch.Ledger, rebuild: 10 * time.Minute} })
+		w := s.start(func(o *options) { o.dispatch.Ledger = tardy{Ledger: o.dispatch.Ledger, sweep: 10 * time.Minute} })
 		s.submit("a", handlers.Update, s.domains(3*places))
 		begun := time.Now()
 		if r := s.awaitEnd("a"); r.Counts[ledger.Done] != 3*places {

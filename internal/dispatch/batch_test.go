@@ -41,7 +41,7 @@ func TestBatchesHaveOneGroup(t *testing.T) {
 	}
 	seen, sizes := map[ledger.Row]bool{}, map[string][]int{}
 	for _, info := range tasks {
-		task, err := engine.ParseTask(info.Payload)
+		task, err := engine.ParseTask(tenant, info.Payload)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func (s *site) tasks() (all []engine.Task) {
 		s.t.Fatal(err)
 	}
 	for _, info := range infos {
-		task, err := engine.ParseTask(info.Payload)
+		task, err := engine.ParseTask(tenant, info.Payload)
 		if err != nil {
 			s.t.Fatal(err)
 		}

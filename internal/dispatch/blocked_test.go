@@ -149,17 +149,14 @@ func TestStoppedTenant(t *testing.T) {
 		s.submit("checks", handlers.Recheck, s.domains(rows))
 		s.awaitEnd("checks")
 		s.await("all rows wait for a permit", func() bool {
-			p, err := s.Sync(t.Context(), "found")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return p.Segments[0].Open.Ready == rows
+			return s.segments("found")[0].Open.Ready == rows
 		})
 		if n := found.Load(); n != rows {
 			t.Errorf("%d executions of %d rows", n, rows)
 		}
 		run := s.run("found")
-		states, err := s.Rows(t.Context(), ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, 0, rows)
+		states, err := s.Rows(t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID,
+			Incarnation: run.Incarnation}, 0, rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,9 +165,8 @@ func TestStoppedTenant(t *testing.T) {
 				t.Errorf("row %+v", row)
 			}
 		}
-		if p, err := s.Sync(t.Context(), "updates"); err != nil || p.Segments[0].Open.Queued != rows ||
-			len(s.patches()) != 0 {
-			t.Errorf("segment %+v, %v, %d PATCHes", p.Segments, err, len(s.patches()))
+		if all := s.segments("updates"); all[0].Open.Queued != rows || len(s.patches()) != 0 {
+			t.Errorf("segment %+v, %d PATCHes", all, len(s.patches()))
 		}
 	})
 }

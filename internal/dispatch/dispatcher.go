@@ -79,15 +79,14 @@ type Config struct {
 
 // Ledger is the part of [ledger.Ledger] that a dispatcher uses.
 type Ledger interface {
-	Get(ctx context.Context, run ledger.RunID) (ledger.Run, error)
+	Run(ctx context.Context, t ledger.Tenant, run ledger.RunID) (ledger.Run, error)
 	TakeDue(ctx context.Context, t ledger.Tenant, n int) (ledger.DueSegments, error)
-	Hint(ctx context.Context, t ledger.Tenant, hints ...ledger.Hint) error
+	Recall(ctx context.Context, t ledger.Tenant) error
 	Release(ctx context.Context, seg ledger.Segment, q ledger.Quota) (ledger.Release, error)
 	GiveBack(ctx context.Context, seg ledger.Segment, t ledger.Token, rows ...ledger.Row) (ledger.Receipt, error)
 	Dismiss(ctx context.Context, seg ledger.Segment, r ledger.Result, rows ...ledger.Row) (ledger.Receipt, error)
 	ReclaimDead(ctx context.Context, segs ...ledger.Segment) ([]ledger.Reclaimed, error)
-	Rebuild(ctx context.Context, t ledger.Tenant) ([]ledger.Progress, error)
-	Finish(ctx context.Context, run ledger.RunID) error
+	Finish(ctx context.Context, t ledger.Tenant, run ledger.RunID) error
 	Sweep(ctx context.Context, t ledger.Tenant) (deleted int, err error)
 }
 
@@ -117,21 +116,22 @@ type Dispatcher struct {
 	activeAt time.Time // when it became active
 	leaseAt  time.Time // of the last attempt
 	upkeepAt time.Time
-	upkept   chan error // has the result of the upkeep in progress; nil: there is none
-	stateAt  time.Time
-	pace     pace.State
-	taken    taken
-	nextDue  time.Duration // from the last reading of the index on
-	load     Load
-	took     time.Duration // by the last release
-	window   Window
-	permits  Permits
-	gate     Gate
-	line     time.Duration  // that a request waits for its permit, at the last release
-	prober   *run           // of the present pass: see nextProber
-	proven   [Bulk + 1]bool // of the present pass: see provenEnough
-	turn     int
-	ends     ends
+	// upkeeping says that an upkeep is in progress.
+	upkeeping atomic.Bool
+	stateAt   time.Time
+	pace      pace.State
+	taken     taken
+	nextDue   time.Duration // from the last reading of the index on
+	load      Load
+	took      time.Duration // by the last release
+	window    Window
+	permits   Permits
+	gate      Gate
+	line      time.Duration  // that a request waits for its permit, at the last release
+	prober    *run           // of the present pass: see nextProber
+	proven    [Bulk + 1]bool // of the present pass: see provenEnough
+	turn      int
+	ends      ends
 }
 
 // New returns a dispatcher that is not active.
@@ -230,9 +230,7 @@ func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error)
 	stop := d.renew(ctx)
 	defer stop()
 	d.ends.resume(ctx)
-	if err := d.tend(now); err != nil {
-		return afterError, err
-	}
+	d.tend(now)
 	if err := d.take(ctx, now); err != nil {
 		return afterError, err
 	}
@@ -257,8 +255,8 @@ func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error)
 // untilDue returns when to read the index again while nothing in memory is due.
 func (d *Dispatcher) untilDue() time.Duration { return min(max(d.nextDue, busyEvery), idleEvery) }
 
-// elect gets or renews the lease. A dispatcher that becomes active begins with a
-// rebuild; one that is not active any more returns its segments.
+// elect gets or renews the lease. A dispatcher that becomes active recalls the segments of the former
+// one, which forgets them.
 func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err error) {
 	rank := d.cfg.Place().Rank
 	if now.Sub(d.leaseAt) < d.electEvery(rank) {
@@ -278,8 +276,10 @@ func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err e
 	}
 	if held != d.active {
 		d.cfg.Logger.InfoContext(ctx, "dispatcher changed", "tenant", d.cfg.Tenant, "active", held)
-		d.active, d.activeAt, d.upkeepAt = held, now, time.Time{}
-		err = d.returnSegments(ctx)
+		d.active, d.activeAt, d.upkeepAt, d.taken = held, now, time.Time{}, taken{}
+		if held {
+			err = d.cfg.Ledger.Recall(ctx, d.cfg.Tenant)
+		}
 	}
 	d.leaseAt = now
 	return held, err
@@ -316,17 +316,4 @@ func (d *Dispatcher) electEvery(rank int) time.Duration {
 		return leaseEvery
 	}
 	return time.Duration(rank) * leaseFor
-}
-
-// returnSegments puts all segments in memory back into the index, as due now: the rebuild of the
-// next active dispatcher may have been before they were taken.
-func (d *Dispatcher) returnSegments(ctx context.Context) error {
-	var hints []ledger.Hint
-	for _, r := range d.taken {
-		for _, s := range r.segments {
-			hints = append(hints, ledger.Hint{Segment: s.id, Due: ledger.DueNow})
-		}
-	}
-	d.taken = taken{}
-	return d.cfg.Ledger.Hint(ctx, d.cfg.Tenant, hints...)
 }

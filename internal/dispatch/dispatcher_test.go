@@ -87,8 +87,8 @@ func TestOneDispatcherIsActive(t *testing.T) {
 	}
 }
 
-// TestReturnSegments has a dispatcher put its segments back once another one is active.
-func TestReturnSegments(t *testing.T) {
+// TestRecallSegments has the next dispatcher release rows of segments that the former has in memory.
+func TestRecallSegments(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
 		s.submit("a", handlers.Update, s.domains(100))
@@ -100,8 +100,12 @@ func TestReturnSegments(t *testing.T) {
 		}
 		time.Sleep(1100 * time.Millisecond) // until the older one renews its lease
 		round(t, older)
-		if due, err := s.TakeDue(t.Context(), tenant, 10); err != nil || len(due.Segments) != 1 {
-			t.Errorf("due %v, %v", due, err)
+		if _, err := asynq.NewInspectorFromRedisClient(s.rdb).DeleteAllPendingTasks(queue); err != nil {
+			t.Fatal(err)
+		}
+		round(t, s.dispatcher(func(c *dispatch.Config) { c.Protocol = 3 }))
+		if n := s.pending(); n != places {
+			t.Errorf("%d tasks, want %d of the next dispatcher", n, places)
 		}
 	})
 }
@@ -253,9 +257,8 @@ func TestGiveBack(t *testing.T) {
 		if after, err := d.Round(t.Context()); err == nil || after < time.Second {
 			t.Errorf("the next round in %v, %v", after, err)
 		}
-		p, err := s.Sync(t.Context(), "a")
-		if err != nil || s.pending() != 2 || p.Segments[0].Open.Queued != 3 || p.Segments[0].Open.Released != 2 {
-			t.Errorf("%d tasks, segment %+v, %v", s.pending(), p.Segments, err)
+		if o := s.segments("a")[0].Open; s.pending() != 2 || o.Queued != 3 || o.Released != 2 {
+			t.Errorf("%d tasks, open rows %+v", s.pending(), o)
 		}
 		time.Sleep(1100 * time.Millisecond) // until the sort is asked for again
 		s.await("5 tasks", func() bool {
@@ -382,7 +385,7 @@ func (s *site) proven(id ledger.RunID, n int, change ...func(*ledger.NewRun)) {
 	s.t.Helper()
 	ctx := s.t.Context()
 	run := s.submit(id, handlers.Update, s.domains(n), change...)
-	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+	seg := ledger.Segment{Tenant: tenant, Run: run.ID, Incarnation: run.Incarnation}
 	release, err := s.Release(ctx, seg, ledger.Quota{First: n})
 	if err != nil {
 		s.t.Fatal(err)
@@ -411,7 +414,7 @@ func (s *site) pendingOf() map[ledger.RunID]int {
 	}
 	n := map[ledger.RunID]int{}
 	for _, info := range tasks {
-		task, err := engine.ParseTask(info.Payload)
+		task, err := engine.ParseTask(tenant, info.Payload)
 		if err != nil {
 			s.t.Fatal(err)
 		}

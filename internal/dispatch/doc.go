@@ -7,17 +7,16 @@
 // number. Two at a time do no harm, since a row is released by one script.
 //
 //	index of due segments --> candidates --> Plan --> Release --> asynq
-//	          ^                                |
-//	          |                                +-- window: free places and starts per second
-//	     Rebuild, at takeover                  +-- permits: one second of the tenant's pace, or its burst
-//	     and once a minute                     +-- blocks: a probe every 30 s
+//	                                           |
+//	                                           +-- window: free places and starts per second
+//	                                           +-- permits: one second of the tenant's pace, or its burst
+//	                                           +-- blocks: a probe every 30 s
 //
-// [Plan], [Window], [Permits] and [Gate] decide, and do nothing else. The index is a
-// hint: the next rebuild restores lost entries.
+// [Plan], [Window], [Permits] and [Gate] decide, and do nothing else. The scripts of the ledger keep the
+// index.
 //
-// The active dispatcher also makes rows of dead sessions due. Between its rounds it rebuilds the
-// index, finishes runs that have ended, deletes runs after their retention, and trims asynq's
-// archive.
+// The active dispatcher also makes rows of dead sessions due, and finishes runs that have ended. Once
+// a minute it deletes runs after their retention, and trims asynq's archive.
 //
 // Files, each uses those below it:
 //

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// upkeepEvery is how often the index is rebuilt, runs that have ended are found, and runs
-	// are deleted.
+	// upkeepEvery is how often runs are deleted.
 	upkeepEvery = time.Minute
 	// endsAtOnce is how many runs are finished at a time.
 	endsAtOnce = 4
@@ -158,17 +157,10 @@ func (e *ends) prune() {
 	})
 }
 
-// finish has the follow-ups of a run's end carried out, unless they were.
-func (d *Dispatcher) finish(r ledger.Run) {
-	if r.FinishedAt.IsZero() {
-		d.ends.add(r.ID)
-	}
-}
-
 // end carries out the follow-ups of a run's end, then finishes the run. The header is read
 // again, since the run may have been finished while it was in the queue.
 func (d *Dispatcher) end(ctx context.Context, run ledger.RunID) error {
-	r, err := d.cfg.Ledger.Get(ctx, run)
+	r, err := d.cfg.Ledger.Run(ctx, d.cfg.Tenant, run)
 	if err == nil && (!r.Ended() || !r.FinishedAt.IsZero()) {
 		return nil
 	}
@@ -176,7 +168,7 @@ func (d *Dispatcher) end(ctx context.Context, run ledger.RunID) error {
 		err = d.cfg.Ended(ctx, r)
 	}
 	if err == nil {
-		err = d.cfg.Ledger.Finish(ctx, run)
+		err = d.cfg.Ledger.Finish(ctx, d.cfg.Tenant, run)
 	}
 	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrOpen) { // deleted, or open again
 		return nil

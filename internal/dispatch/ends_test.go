@@ -22,7 +22,7 @@ func (s *site) ended(n int) (ids []ledger.RunID) {
 	for i := range n {
 		id := ledger.RunID(fmt.Sprintf("ended%d", i))
 		s.submit(id, handlers.Update, s.domains(1))
-		if err := s.Cancel(s.t.Context(), id); err != nil {
+		if err := s.Cancel(s.t.Context(), tenant, id); err != nil {
 			s.t.Fatal(err)
 		}
 		ids = append(ids, id)

@@ -74,8 +74,8 @@ func TestFleet(t *testing.T) {
 	}
 	s.await("the run begins", func() bool { return len(s.patches()) > rows/10 })
 	leaves.stop()
-	for _, control := range []func(context.Context, ledger.RunID) error{s.Pause, s.Resume} {
-		if err := control(t.Context(), "big"); err != nil {
+	for _, control := range []func(context.Context, ledger.Tenant, ledger.RunID) error{s.Pause, s.Resume} {
+		if err := control(t.Context(), tenant, "big"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -147,7 +147,7 @@ func TestPauseResumeCancel(t *testing.T) {
 		w := s.start(func(o *options) { o.dispatch.Rate = func() float64 { return 150 } })
 		defer w.stop()
 		s.await("the run begins", func() bool { return len(s.patches()) > 20 })
-		if err := s.Pause(t.Context(), "a"); err != nil {
+		if err := s.Pause(t.Context(), tenant, "a"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(300 * time.Millisecond)
@@ -156,11 +156,11 @@ func TestPauseResumeCancel(t *testing.T) {
 		if n := len(s.patches()); n != paused {
 			t.Errorf("%d requests were made while the run was paused", n-paused)
 		}
-		if err := s.Resume(t.Context(), "a"); err != nil {
+		if err := s.Resume(t.Context(), tenant, "a"); err != nil {
 			t.Fatal(err)
 		}
 		s.await("the run goes on", func() bool { return len(s.patches()) > paused+20 })
-		if err := s.Cancel(t.Context(), "a"); err != nil {
+		if err := s.Cancel(t.Context(), tenant, "a"); err != nil {
 			t.Fatal(err)
 		}
 		run := s.awaitEnd("a")

@@ -45,19 +45,14 @@ func (m *mortal) TakeDue(ctx context.Context, t ledger.Tenant, n int) (due ledge
 	return due, err
 }
 
-func (m *mortal) Hint(ctx context.Context, t ledger.Tenant, hints ...ledger.Hint) (err error) {
-	m.step(func() { err = m.Ledger.Hint(ctx, t, hints...) })
+func (m *mortal) Recall(ctx context.Context, t ledger.Tenant) (err error) {
+	m.step(func() { err = m.Ledger.Recall(ctx, t) })
 	return err
 }
 
 func (m *mortal) Release(ctx context.Context, seg ledger.Segment, q ledger.Quota) (r ledger.Release, err error) {
 	m.step(func() { r, err = m.Ledger.Release(ctx, seg, q) })
 	return r, err
-}
-
-func (m *mortal) Rebuild(ctx context.Context, t ledger.Tenant) (all []ledger.Progress, err error) {
-	m.step(func() { all, err = m.Ledger.Rebuild(ctx, t) })
-	return all, err
 }
 
 // TestKill kills a dispatcher before and after each call of its rounds, or each third. Another

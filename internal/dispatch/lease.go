@@ -32,7 +32,7 @@ type Lease struct {
 
 // NewLease returns a lease that is not held.
 func NewLease(rdb redis.UniversalClient, t ledger.Tenant, session ledger.SessionID, protocol int) *Lease {
-	key := "orgops:v2:{tenant:" + string(t) + "}:dispatcher"
+	key := "orgops:v3:{tenant:" + string(t) + "}:dispatcher"
 	return &Lease{rdb: rdb, key: key, tenant: t, session: session, protocol: protocol}
 }
 

@@ -200,9 +200,7 @@ func (d *Dispatcher) serve(ctx context.Context, r *run, n int, now time.Time) (t
 		r.servedAt = now
 	}
 	for _, s := range segments {
-		if err := d.put(ctx, s, now); err != nil {
-			return tasks, err
-		}
+		d.put(s, now)
 	}
 	return tasks, nil
 }
@@ -288,7 +286,7 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 	return tasks, err
 }
 
-// releaseFrom releases rows of a segment, and stores its due time and counts. It releases none
+// releaseFrom releases rows of a segment, and learns its due time and counts. It releases none
 // of one that does not exist any more, and of which nothing is due then, and none
 // while a Cluster moves the segment's slot: until that is finished, which an interrupted
 // redis-cli leaves undone, each script fails.
@@ -314,25 +312,11 @@ func (d *Dispatcher) logMoving(ctx context.Context, seg ledger.Segment, err erro
 		seg.Run, "segment", seg.Number, "error", err)
 }
 
-// put puts a segment back into the index if nothing of it is due now.
-func (d *Dispatcher) put(ctx context.Context, s *segment, now time.Time) error {
-	if !s.idle(now) || s.due.Equal(ledger.DueNow) {
-		return nil
+// put drops a segment of which nothing is due now: the index has when something is.
+func (d *Dispatcher) put(s *segment, now time.Time) {
+	if s.idle(now) && !s.due.Equal(ledger.DueNow) {
+		d.taken.drop(s.id)
 	}
-	if s.due.IsZero() { // the last row was settled: the run may have ended
-		r, err := d.cfg.Ledger.Get(ctx, s.id.Run)
-		switch {
-		case errors.Is(err, ledger.ErrNotFound):
-		case isMoving(err): // the next upkeep finds the end
-			d.logMoving(ctx, s.id, err)
-		case err != nil:
-			return err
-		case r.Ended() && r.Incarnation == s.id.Incarnation:
-			d.finish(r)
-		}
-	}
-	d.taken.drop(s.id)
-	return d.cfg.Ledger.Hint(ctx, d.cfg.Tenant, ledger.Hint{Segment: s.id, Due: s.due}) // without a due time it stays out
 }
 
 // enqueuers is how many tasks are enqueued at a time, to hide round trips.

@@ -284,11 +284,11 @@ func (s *site) await(what string, holds func() bool) {
 // run returns a run with its counts.
 func (s *site) run(id ledger.RunID) ledger.Run {
 	s.t.Helper()
-	p, err := s.Sync(s.t.Context(), id)
+	run, err := s.Get(s.t.Context(), id)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return p.Run
+	return run
 }
 
 // awaitEnd waits for the end of a run and returns it.
@@ -313,4 +313,14 @@ func (s *site) patches() map[string]int {
 		}
 	}
 	return n
+}
+
+// segments returns the states of a run's segments.
+func (s *site) segments(id ledger.RunID) []ledger.SegmentState {
+	s.t.Helper()
+	all, err := s.Segments(s.t.Context(), s.run(id))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all
 }

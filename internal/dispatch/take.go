@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"orgops/internal/ledger"
@@ -16,20 +15,26 @@ const (
 	takePage = 500
 )
 
-// take takes all due segments from the index. All, since a run whose segments are taken
-// late would be served late.
+// take takes all due segments from the index, and has runs finished that have ended. All, since a
+// run whose segments are taken late would be served late.
 func (d *Dispatcher) take(ctx context.Context, now time.Time) error {
 	for {
 		due, err := d.cfg.Ledger.TakeDue(ctx, d.cfg.Tenant, takePage)
-		if err != nil { // segments may be lost with the answer: the next round rebuilds
-			d.upkeepAt = time.Time{}
+		if err != nil && len(due.Segments)+len(due.Ended) == 0 {
 			return err
 		}
+		failed := []error{err}
+		for _, run := range due.Ended {
+			d.ends.add(run)
+		}
 		for _, seg := range due.Segments {
-			if err := d.add(ctx, seg, now); err != nil {
-				d.upkeepAt = time.Time{} // the segments after it are lost too
+			failed = append(failed, d.add(ctx, seg, now))
+		}
+		if err := errors.Join(failed...); err != nil { // these are due again, and keep no others waiting
+			if ctx.Err() != nil {
 				return err
 			}
+			d.cfg.Logger.WarnContext(ctx, "segments not read", "tenant", d.cfg.Tenant, "error", err)
 		}
 		if len(due.Segments) < takePage {
 			d.nextDue = idleEvery
@@ -41,8 +46,7 @@ func (d *Dispatcher) take(ctx context.Context, now time.Time) error {
 	}
 }
 
-// add takes a segment into memory, unless its run has ended or vanished, or is of an
-// unknown kind.
+// add takes a segment into memory, unless its run has vanished, or is of an unknown kind.
 func (d *Dispatcher) add(ctx context.Context, seg ledger.Segment, now time.Time) error {
 	r, err := d.header(ctx, seg)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -52,12 +56,7 @@ func (d *Dispatcher) add(ctx context.Context, seg ledger.Segment, now time.Time)
 	if err != nil {
 		return err
 	}
-	if r.Ended() {
-		d.finish(r)
-		d.taken.drop(seg)
-		return nil
-	}
-	if _, known := d.cfg.Kinds[r.Kind]; !known { // the next rebuild brings it back
+	if _, known := d.cfg.Kinds[r.Kind]; !known { // it is due again
 		d.cfg.Logger.WarnContext(ctx, "kind is unknown: a newer worker is needed", "tenant", d.cfg.Tenant,
 			"run", r.ID, "kind", r.Kind)
 		return nil
@@ -66,15 +65,13 @@ func (d *Dispatcher) add(ctx context.Context, seg ledger.Segment, now time.Time)
 	return nil
 }
 
-// header returns the run of a segment. One that is in memory is not read again, unless
-// the segment is there too: its hint may mean that the run has ended.
+// header returns the run of a segment. One that is in memory is not read again: what changes of it
+// is obeyed by the scripts.
 func (d *Dispatcher) header(ctx context.Context, seg ledger.Segment) (ledger.Run, error) {
-	have := d.taken[seg.Run]
-	known := have != nil && have.Incarnation == seg.Incarnation
-	if known && !slices.ContainsFunc(have.segments, func(s *segment) bool { return s.id == seg }) {
+	if have := d.taken[seg.Run]; have != nil && have.Incarnation == seg.Incarnation {
 		return have.Run, nil
 	}
-	r, err := d.cfg.Ledger.Get(ctx, seg.Run)
+	r, err := d.cfg.Ledger.Run(ctx, d.cfg.Tenant, seg.Run)
 	if err == nil && r.Incarnation != seg.Incarnation {
 		err = ledger.ErrNotFound
 	}

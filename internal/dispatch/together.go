@@ -86,7 +86,7 @@ func (d *Dispatcher) releaseTogether(ctx context.Context, batch []*run, now time
 	}
 	for _, r := range batch {
 		for _, s := range slices.Clone(r.segments) {
-			err = errors.Join(err, d.put(ctx, s, now))
+			d.put(s, now)
 		}
 	}
 	return tasks, err

@@ -83,6 +83,5 @@ func (e *Engine) giveBackEnded(ctx context.Context, l Ledger, r ledger.Running) 
 	}
 	e.cfg.Logger.WarnContext(ctx, "rows given back whose execution has ended", "run", r.Segment.Run, "segment",
 		r.Segment.Number, "rows", given)
-	e.hint(ctx, r.Segment, receipt)
 	return nil
 }

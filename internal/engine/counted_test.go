@@ -92,6 +92,6 @@ func TestEndIsCountedOnce(t *testing.T) {
 	}
 }
 
-func cancelRun(s *site, _ *engine.Engine) error { return s.Cancel(s.t.Context(), s.run.ID) }
+func cancelRun(s *site, _ *engine.Engine) error { return s.Cancel(s.t.Context(), tenant, s.run.ID) }
 
 func giveBackAll(s *site, e *engine.Engine) error { return e.GiveBack(s.t.Context()) }

@@ -122,14 +122,12 @@ func (d delays) after(failures int) time.Duration {
 // write writes the endings, and stores with each why it was not written.
 func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 	var ends []ledger.RowEnd
-	soon := false
 	for i, one := range all {
 		if one.form == nil {
 			all[i].err = ErrSuperseded
 			continue
 		}
 		ends = append(ends, ledger.RowEnd{Row: one.row.Number, Ending: one.form})
-		soon = soon || !Settles(one.consequence.Outcome) && one.consequence.After < ledger.ReleaseTimeout
 	}
 	if len(ends) == 0 {
 		return
@@ -142,9 +140,6 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 	if errors.Is(err, ledger.ErrNotFound) {
 		err = ErrSuperseded
 	}
-	if err == nil && (soon || receipt.Ended) {
-		e.hint(ctx, x.Segment, receipt)
-	}
 	statuses := receipt.Statuses
 	for i, one := range all {
 		switch {
@@ -154,20 +149,6 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 		default:
 			all[i].err, statuses = refusal(statuses[0]), statuses[1:]
 		}
-	}
-}
-
-// hint stores in the index when to inspect the segment. A segment whose rows are due
-// later than a release lapses is inspected before anyway. A run that has ended is due
-// at once: the dispatcher finishes it. A hint that is lost costs a minute at most.
-func (e *Engine) hint(ctx context.Context, seg ledger.Segment, r ledger.Receipt) {
-	if r.Ended {
-		r.Due = ledger.DueNow
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
-	if err := e.cfg.Ledger.Hint(ctx, e.cfg.Tenant, ledger.Hint{Segment: seg, Due: r.Due}); err != nil {
-		e.cfg.Logger.DebugContext(ctx, "due time not stored", "run", seg.Run, "segment", seg.Number, "error", err)
 	}
 }
 

@@ -75,7 +75,7 @@ func New(cfg Config) *Engine {
 // ProcessTask implements [asynq.Handler]. An error is for asynq's archive only: it says
 // why rows have failed.
 func (e *Engine) ProcessTask(ctx context.Context, t *asynq.Task) error {
-	task, err := ParseTask(t.Payload())
+	task, err := ParseTask(e.cfg.Tenant, t.Payload())
 	var unknown *UnknownError
 	if err != nil && !errors.As(err, &unknown) {
 		e.cfg.Logger.WarnContext(ctx, "task is unreadable", "error", err)
@@ -292,11 +292,8 @@ func (e *Engine) GiveBack(ctx context.Context) error {
 		if ctx.Err() != nil { // commands go on after it, and each waits for a Redis that is away
 			return errors.Join(failed, ctx.Err())
 		}
-		receipt, err := e.cfg.Ledger.End(ctx, x.Segment, nonce,
+		_, err := e.cfg.Ledger.End(ctx, x.Segment, nonce,
 			ledger.Ends(ledger.GiveBack{Note: ErrStopping.Error()}, x.all...)...)
-		if err == nil {
-			e.hint(ctx, x.Segment, receipt)
-		}
 		failed = errors.Join(failed, err)
 	}
 	return failed

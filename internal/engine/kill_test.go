@@ -61,11 +61,6 @@ func (m *mortal) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 	return r, err
 }
 
-func (m *mortal) Hint(ctx context.Context, t ledger.Tenant, hints ...ledger.Hint) (err error) {
-	m.step("hint", func() { err = m.Ledger.Hint(ctx, t, hints...) })
-	return err
-}
-
 func (m *mortal) DiscoveryDomain(ctx context.Context,
 	organization, domain string) (d apiclient.DiscoveryDomain, err error) {
 	m.step("GET", func() { d, err = m.api.DiscoveryDomain(ctx, organization, domain) })
@@ -128,10 +123,7 @@ func TestKill(t *testing.T) {
 // PATCH followed another without a read.
 func (s *site) wantOnce(domain, died string) {
 	s.t.Helper()
-	counts, err := s.Counts(s.t.Context(), s.run)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	counts := s.counts()
 	if counts[ledger.Done]+counts[engine.Unchanged] != 1 || counts.Settled() != 1 {
 		s.t.Errorf("died %s: counts %v", died, counts)
 	}

@@ -15,7 +15,6 @@ type Ledger interface {
 	Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce, rows ...ledger.Row) (ledger.Receipt, error)
 	End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error)
 	Running(ctx context.Context, of ledger.SessionID, segs ...ledger.Segment) ([]ledger.Running, error)
-	Hint(ctx context.Context, t ledger.Tenant, hints ...ledger.Hint) error
 }
 
 // Sessions is the part of [ledger.Ledger] that keeps a session alive.

@@ -640,7 +640,7 @@ func TestRecheckLostAndCancelled(t *testing.T) {
 
 func (s *sweepSite) cancel() {
 	s.t.Helper()
-	if err := s.Cancel(s.t.Context(), s.run.ID); err != nil {
+	if err := s.Cancel(s.t.Context(), tenant, s.run.ID); err != nil {
 		s.t.Fatal(err)
 	}
 }

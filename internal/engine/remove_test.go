@@ -93,11 +93,11 @@ func (s *site) named() map[string]int {
 
 func (s *site) counts() ledger.Counts {
 	s.t.Helper()
-	counts, err := s.Counts(s.t.Context(), s.run)
+	run, err := s.Get(s.t.Context(), s.run.ID)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return counts
+	return run.Counts
 }
 
 // refuseBad makes the tenant refuse every removal that names a bad client.
@@ -439,11 +439,11 @@ func TestRemoveKilled(t *testing.T) {
 func TestRemoveStopped(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(scene, ledger.SessionID) error{
-		"cancel": func(s scene, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), s.run.ID) },
-		"pause":  func(s scene, _ ledger.SessionID) error { return s.Pause(s.t.Context(), s.run.ID) },
+		"cancel": func(s scene, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), tenant, s.run.ID) },
+		"pause":  func(s scene, _ ledger.SessionID) error { return s.Pause(s.t.Context(), tenant, s.run.ID) },
 		"fence": func(s scene, session ledger.SessionID) error {
 			s.reclaim(session)
-			return s.Pause(s.t.Context(), s.run.ID)
+			return s.Pause(s.t.Context(), tenant, s.run.ID)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -467,7 +467,7 @@ func TestRemoveStopped(t *testing.T) {
 				}
 				s.wantStopped(name, sab.acted)
 				if name != "cancel" {
-					if err := s.Resume(t.Context(), s.run.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
+					if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
 						t.Fatal(err)
 					}
 					e, _ := s.on(nil)

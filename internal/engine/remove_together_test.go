@@ -94,7 +94,8 @@ func TestRemoveTogether(t *testing.T) {
 	s.submitAs("malformed", handlers.Remove, `{"organization_id":"org_1"}`)
 	s.runs = append(s.runs, s.run)
 	task := s.task()
-	if err := errors.Join(s.Pause(t.Context(), s.runs[0].ID), s.Cancel(t.Context(), s.runs[2].ID)); err != nil {
+	if err := errors.Join(s.Pause(t.Context(), tenant, s.runs[0].ID),
+		s.Cancel(t.Context(), tenant, s.runs[2].ID)); err != nil {
 		t.Fatal(err)
 	}
 	e, session := s.on(nil)
@@ -111,7 +112,7 @@ func TestRemoveTogether(t *testing.T) {
 	if row := s.of(0).row(0); row.Checkpoint.Attempts > 0 {
 		t.Errorf("the row of the paused run: %+v", row)
 	}
-	if err := s.Resume(t.Context(), s.runs[0].ID); err != nil {
+	if err := s.Resume(t.Context(), tenant, s.runs[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	s.finish(session)
@@ -126,11 +127,11 @@ func TestRemoveTogether(t *testing.T) {
 func TestRemoveTogetherStopped(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(together, ledger.SessionID) error{
-		"cancel": func(s together, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), s.runs[1].ID) },
-		"pause":  func(s together, _ ledger.SessionID) error { return s.Pause(s.t.Context(), s.runs[1].ID) },
+		"cancel": func(s together, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), tenant, s.runs[1].ID) },
+		"pause":  func(s together, _ ledger.SessionID) error { return s.Pause(s.t.Context(), tenant, s.runs[1].ID) },
 		"fence": func(s together, session ledger.SessionID) error {
 			s.of(1).reclaim(session)
-			return s.Pause(s.t.Context(), s.runs[1].ID)
+			return s.Pause(s.t.Context(), tenant, s.runs[1].ID)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,8 +187,9 @@ func TestRemoveTogetherKilled(t *testing.T) {
 			}
 		}
 		for n, run := range s.runs {
-			if counts, err := s.Counts(t.Context(), run); err != nil || counts[ledger.Done] != 1 || counts.Settled() != 1 {
-				t.Errorf("%s: run %d: counts %v, %v", sab.acted, n, counts, err)
+			now, err := s.Get(t.Context(), run.ID)
+			if err != nil || now.Counts[ledger.Done] != 1 || now.Settled() != 1 {
+				t.Errorf("%s: run %d: counts %v, %v", sab.acted, n, now.Counts, err)
 			}
 		}
 	})

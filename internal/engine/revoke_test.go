@@ -375,7 +375,7 @@ func TestRevokeUnknownResult(t *testing.T) {
 // that, and the result of one in progress is read.
 func TestRevokeStop(t *testing.T) {
 	t.Parallel()
-	type stop = func(*ledger.Ledger, context.Context, ledger.RunID) error
+	type stop = func(*ledger.Ledger, context.Context, ledger.Tenant, ledger.RunID) error
 	faults := []struct {
 		name   string
 		fault  sandbox.Fault
@@ -403,7 +403,7 @@ func TestRevokeStop(t *testing.T) {
 						s.on = func(at string) {
 							if n++; n == point && s.row(0).Phase != ledger.PhaseSettled {
 								stopped = at
-								if err := do(s.Ledger, t.Context(), s.run.ID); err != nil {
+								if err := do(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
 									t.Error(err)
 								}
 							}
@@ -426,7 +426,7 @@ func TestRevokeStop(t *testing.T) {
 						}
 						s.checkStopped(stopped, name == "cancel", back)
 						if name == "pause" && s.row(0).Phase != ledger.PhaseSettled {
-							if err := s.Resume(t.Context(), s.run.ID); err != nil {
+							if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
 								t.Fatal(err)
 							}
 							s.wantRow(s.finish(), ledger.Done)
@@ -460,7 +460,7 @@ func TestRevokeKilledAndStopped(t *testing.T) {
 					if cancelled {
 						do = s.Cancel
 					}
-					if err := do(t.Context(), s.run.ID); err != nil {
+					if err := do(t.Context(), tenant, s.run.ID); err != nil {
 						t.Error(err)
 					}
 				}

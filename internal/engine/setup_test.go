@@ -121,7 +121,7 @@ func (s *site) update() sandbox.Domain {
 }
 
 func (s *site) segment() ledger.Segment {
-	return ledger.Segment{Run: s.run.ID, Incarnation: s.run.Incarnation}
+	return ledger.Segment{Tenant: tenant, Run: s.run.ID, Incarnation: s.run.Incarnation}
 }
 
 // release releases the due rows and returns their task; nil if none is due.
@@ -189,11 +189,11 @@ func (s *site) drain(e *engine.Engine) {
 			_ = e.ProcessTask(s.t.Context(), task)
 			continue
 		}
-		p, err := s.Sync(s.t.Context(), s.run.ID)
+		run, err := s.Get(s.t.Context(), s.run.ID)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if p.Run.Ended() {
+		if run.Ended() {
 			return
 		}
 		s.rest()

@@ -28,6 +28,7 @@ type Task struct {
 
 // Part is the rows of one segment that were released together.
 type Part struct {
+	tenant ledger.Tenant // whose queue has the task
 	// Run, Incarnation and Segment name the segment.
 	Run         ledger.RunID       `json:"run"`
 	Incarnation ledger.Incarnation `json:"incarnation"`
@@ -54,7 +55,7 @@ type TaskRow struct {
 // token.
 func NewTask(run ledger.Run, seg ledger.Segment, token ledger.Token, rows ...ledger.ReleasedRow) Task {
 	p := Part{
-		Run: seg.Run, Incarnation: seg.Incarnation, Segment: seg.Number,
+		tenant: seg.Tenant, Run: seg.Run, Incarnation: seg.Incarnation, Segment: seg.Number,
 		Token: token, Submitted: run.CreatedAt.UnixMilli(), GiveUp: milliseconds(run.GiveUp),
 		Trace: run.Trace,
 	}
@@ -114,7 +115,7 @@ func (p Part) first() ledger.Row {
 }
 
 func (p Part) segment() ledger.Segment {
-	return ledger.Segment{Run: p.Run, Incarnation: p.Incarnation, Number: p.Segment}
+	return ledger.Segment{Tenant: p.tenant, Run: p.Run, Incarnation: p.Incarnation, Number: p.Segment}
 }
 
 // numbers returns the numbers of the rows.
@@ -126,11 +127,15 @@ func (p Part) numbers() []ledger.Row {
 	return rows
 }
 
-// ParseTask reads a payload. With an [UnknownError] the task names its rows, which can be
+// ParseTask reads a payload of the tenant's queue. With an [UnknownError] the task names its rows, which can be
 // given back; with any other error it is unusable.
-func ParseTask(payload []byte) (Task, error) {
+func ParseTask(tenant ledger.Tenant, payload []byte) (Task, error) {
 	var t Task
 	unknown, err := decode(payload, &t)
+	t.tenant = tenant
+	for i := range t.More {
+		t.More[i].tenant = tenant
+	}
 	if err == nil {
 		err = t.validate()
 	}

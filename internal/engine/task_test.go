@@ -13,7 +13,7 @@ import (
 // refused.
 func TestTaskContent(t *testing.T) {
 	run := ledger.Run{ID: "a", Kind: "domain:verify"}
-	seg := ledger.Segment{Run: "a", Incarnation: "0123456789abcdef"}
+	seg := ledger.Segment{Tenant: tenant, Run: "a", Incarnation: "0123456789abcdef"}
 	task := engine.NewTask(run, seg, ledger.NewToken(),
 		ledger.ReleasedRow{Row: 0, Content: []byte(`{"verification_txt":"t"}`)},
 		ledger.ReleasedRow{Row: 1, Content: []byte("!{\xff")})
@@ -29,7 +29,7 @@ func TestTaskContent(t *testing.T) {
 	if err := json.Unmarshal(payload, &shown); err != nil || string(shown.Rows[0].Content) != `{"verification_txt":"t"}` {
 		t.Errorf("%s, %v", payload, err)
 	}
-	read, err := engine.ParseTask(payload)
+	read, err := engine.ParseTask(tenant, payload)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -423,11 +423,11 @@ func TestTemplateKilled(t *testing.T) {
 func TestTemplateStopped(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*creation, ledger.SessionID) error{
-		"cancel": func(s *creation, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), s.run.ID) },
-		"pause":  func(s *creation, _ ledger.SessionID) error { return s.Pause(s.t.Context(), s.run.ID) },
+		"cancel": func(s *creation, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), tenant, s.run.ID) },
+		"pause":  func(s *creation, _ ledger.SessionID) error { return s.Pause(s.t.Context(), tenant, s.run.ID) },
 		"fence": func(s *creation, session ledger.SessionID) error {
 			s.reclaim(session)
-			return s.Pause(s.t.Context(), s.run.ID)
+			return s.Pause(s.t.Context(), tenant, s.run.ID)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -458,7 +458,7 @@ func TestTemplateStopped(t *testing.T) {
 					}
 					return
 				}
-				if err := s.Resume(t.Context(), s.run.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
+				if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
 					t.Fatal(err)
 				}
 				s.drain(e)
@@ -487,7 +487,7 @@ func TestStopAfterLostTemplate(t *testing.T) {
 	for _, landed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("cancel, landed %t", landed), func(t *testing.T) {
 			s, e := lose(t, landed)
-			if err := s.Cancel(t.Context(), s.run.ID); err != nil {
+			if err := s.Cancel(t.Context(), tenant, s.run.ID); err != nil {
 				t.Fatal(err)
 			}
 			s.drain(e)
@@ -506,7 +506,7 @@ func TestStopAfterLostTemplate(t *testing.T) {
 		var e *engine.Engine
 		sab := &saboteur{call: 1, after: true} // the list
 		sab.act = func() {
-			if err := s.Cancel(t.Context(), s.run.ID); err != nil {
+			if err := s.Cancel(t.Context(), tenant, s.run.ID); err != nil {
 				t.Error(err)
 			}
 			e.Pass(staleAnswer)
@@ -520,7 +520,7 @@ func TestStopAfterLostTemplate(t *testing.T) {
 	})
 	t.Run("pause", func(t *testing.T) {
 		s, e := lose(t, false)
-		if err := s.Pause(t.Context(), s.run.ID); err != nil {
+		if err := s.Pause(t.Context(), tenant, s.run.ID); err != nil {
 			t.Fatal(err)
 		}
 		s.until(e, func() bool { return s.row(0).Intent == nil })
@@ -530,7 +530,7 @@ func TestStopAfterLostTemplate(t *testing.T) {
 		if s.posts() != 1 || s.lists() != 1 {
 			t.Errorf("%d POSTs, %d lists", s.posts(), s.lists())
 		}
-		if err := s.Resume(t.Context(), s.run.ID); err != nil {
+		if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
 			t.Fatal(err)
 		}
 		s.drain(e)

@@ -65,7 +65,7 @@ func TestCancelDuringPatch(t *testing.T) {
 			s.lose(c.landed)
 			e, _ := s.worker()
 			_ = e.ProcessTask(t.Context(), s.release())
-			if err := s.Cancel(t.Context(), s.run.ID); err != nil {
+			if err := s.Cancel(t.Context(), tenant, s.run.ID); err != nil {
 				t.Fatal(err)
 			}
 			s.drain(e)
@@ -89,7 +89,7 @@ func TestPauseDuringPatch(t *testing.T) {
 	s.lose(false)
 	e, _ := s.worker()
 	_ = e.ProcessTask(t.Context(), s.release())
-	if err := s.Pause(t.Context(), s.run.ID); err != nil {
+	if err := s.Pause(t.Context(), tenant, s.run.ID); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(patience); s.row(0).Intent != nil && time.Now().Before(end); {
@@ -103,7 +103,7 @@ func TestPauseDuringPatch(t *testing.T) {
 		row.Intent != nil || n != 1 {
 		t.Errorf("%d PATCHes, row %+v", n, row)
 	}
-	if err := s.Resume(t.Context(), s.run.ID); err != nil {
+	if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
 		t.Fatal(err)
 	}
 	s.drain(e)
@@ -301,7 +301,7 @@ func (slowGate) Answered(context.Context, string, int, http.Header) {}
 func TestStopWhileWaitingForPermit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		stop func(*ledger.Ledger, context.Context, ledger.RunID) error
+		stop func(*ledger.Ledger, context.Context, ledger.Tenant, ledger.RunID) error
 		want ledger.Phase
 	}{"pause": {(*ledger.Ledger).Pause, ledger.PhaseWaiting}, "cancel": {(*ledger.Ledger).Cancel, ledger.PhaseSettled}} {
 		t.Run(name, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestStopWhileWaitingForPermit(t *testing.T) {
 				BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())),
 				Gate: slowGate{func() {
 					e.Pass(staleAnswer)
-					if err := c.stop(s.Ledger, t.Context(), s.run.ID); err != nil {
+					if err := c.stop(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
 						t.Error(err)
 					}
 				}},

@@ -76,10 +76,10 @@ func (s *verifySite) disturb(r *rand.Rand, d *sandbox.Domain) string {
 		return "token replaced"
 	case 7:
 		if r.IntN(2) == 0 {
-			_ = s.Pause(s.t.Context(), s.run.ID)
+			_ = s.Pause(s.t.Context(), tenant, s.run.ID)
 			return "paused"
 		}
-		_ = s.Resume(s.t.Context(), s.run.ID)
+		_ = s.Resume(s.t.Context(), tenant, s.run.ID)
 		return "resumed"
 	}
 	s.step()
@@ -93,12 +93,12 @@ func (s *verifySite) calm(r *rand.Rand, d sandbox.Domain) {
 		return
 	}
 	if r.IntN(3) == 0 {
-		if err := s.Cancel(s.t.Context(), s.run.ID); err != nil {
+		if err := s.Cancel(s.t.Context(), tenant, s.run.ID); err != nil {
 			s.t.Error(err)
 		}
 		return
 	}
-	_ = s.Resume(s.t.Context(), s.run.ID)
+	_ = s.Resume(s.t.Context(), tenant, s.run.ID)
 	if r.IntN(2) == 0 {
 		s.sandbox.SetTXT(d.Host, d.TXT)
 	}

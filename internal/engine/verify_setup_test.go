@@ -455,7 +455,7 @@ func (s *verifySite) takeBack(session ledger.SessionID) {
 		s.t.Fatal(err)
 	}
 	for _, set := range []string{"check", "ready", "intended_check", "intended_ready"} {
-		key := "orgops:v2:{" + string(s.run.Incarnation) + ".0}:" + set
+		key := "orgops:v3:{tenant:" + string(tenant) + "}:" + string(s.run.Incarnation) + ".0:" + set
 		if err := s.rdb.ZAddXX(s.t.Context(), key, redis.Z{Score: float64(r.Now.UnixMilli()),
 			Member: "0"}).Err(); err != nil {
 			s.t.Fatal(err)

@@ -243,7 +243,7 @@ func allowed(ctx context.Context, client redis.UniversalClient) []Finding {
 		try("read "+key, client.Get(ctx, key).Err())
 		try("run scripts on "+key, client.Eval(ctx, `return redis.call("DEL", KEYS[1])`, []string{key}).Err())
 	}
-	try("publish to orgops:v2:wake", ledger.New(client).Wake(ctx, "doctor")) // without due rows it has no effect
+	try("publish to orgops:v3:wake", ledger.New(client).Wake(ctx, "doctor")) // without due rows it has no effect
 	try("list asynq:queues", client.SMembers(ctx, "asynq:queues").Err())
 	try("publish to asynq:cancel", client.Publish(ctx, "asynq:cancel", "orgops-doctor-"+id).Err()) // no task is called so
 	if len(refused) == 0 {

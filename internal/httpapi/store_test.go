@@ -319,7 +319,7 @@ func TestRedisLosesTheRun(t *testing.T) {
 				if id == "" {
 					return nil
 				}
-				return w.rdb.Del(t.Context(), "orgops:v2:{run:"+id+"}:header").Err()
+				return w.rdb.Del(t.Context(), "orgops:v3:{tenant:default}:run:"+id+":header").Err()
 			})
 			w.do(c).want(t, 503, "store")
 			hook.heal()

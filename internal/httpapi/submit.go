@@ -231,7 +231,7 @@ return left`)
 // however often its request is repeated on that day.
 func (s *Server) countRows(ctx context.Context, caller web.User, run ledger.RunID, rows int64) error {
 	now := time.Now().UTC()
-	key := "orgops:v2:{rows:" + caller.Name + "}:" + now.Format(time.DateOnly)
+	key := "orgops:v3:{rows:" + caller.Name + "}:" + now.Format(time.DateOnly)
 	left, err := countScript.Run(ctx, s.cfg.Redis, []string{key}, string(run), rows, caller.RowsADay).Int64()
 	if err != nil || left >= 0 {
 		return err

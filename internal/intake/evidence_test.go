@@ -7,8 +7,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 )
 
 // beforeCommand does something before a number of commands and pipelines was sent.
@@ -48,7 +50,7 @@ func TestProofsOfDeletedRun(t *testing.T) {
 		settleAs(t, run, "expired", "", 0)
 		rdb := redistest.New(t)
 		h := &beforeCommand{left: before, do: func() {
-			if err := store.Core().Delete(t.Context(), "run"); err != nil {
+			if err := runstest.Control(t.Context(), store.Core(), (*ledger.Ledger).Delete, "run"); err != nil {
 				t.Error(err)
 			}
 		}}

@@ -54,7 +54,7 @@ func settleAs(t *testing.T, run ledger.Run, outcome, detail string, items ...int
 		rows[number] = append(rows[number], ledger.Row(item))
 	}
 	for number, some := range rows {
-		seg := ledger.Segment{Run: header.ID, Incarnation: header.Incarnation, Number: number}
+		seg := ledger.Segment{Tenant: header.Tenant, Run: header.ID, Incarnation: header.Incarnation, Number: number}
 		if _, err := core.Dismiss(t.Context(), seg, ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail},
 			some...); err != nil {
 			t.Fatal(err)

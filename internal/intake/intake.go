@@ -58,8 +58,7 @@ func (i Intake) create(ctx context.Context, n ledger.NewRun) (run ledger.Run, cr
 	if err != nil {
 		return ledger.Run{}, false, err
 	}
-	run, err = i.Ledger.Exact(ctx, run)
-	return run, created, err
+	return runs.Exact(run), created, nil
 }
 
 // ErrCancelled says that rows were to be added to a run that was cancelled.
@@ -70,19 +69,13 @@ var ErrCancelled = errors.New("the run was cancelled: no more of its rows can be
 // [ErrCancelled] if the run was cancelled before all of its rows were stored.
 func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stager, complete bool, err error) {
 	core, cancelled := i.Ledger.Core(), !run.CancelledAt.IsZero()
-	header, err := core.Get(ctx, run.ID)
+	header, err := core.Run(ctx, run.Tenant, run.ID)
 	if err != nil {
 		return nil, false, err
 	}
 	if run.Sealed() && (!cancelled || run.Total() > 0) {
-		progress, err := core.Sync(ctx, header.ID)
-		if err != nil {
-			return nil, false, err
-		}
-		if progress.Run.Ended() || len(progress.Missing) == 0 {
-			stager, err = core.NewComparer(ctx, header)
-			return stager, true, err
-		}
+		stager, err = core.NewComparer(ctx, header)
+		return stager, true, err
 	}
 	if cancelled {
 		return nil, false, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)

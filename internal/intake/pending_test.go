@@ -8,6 +8,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/tasks"
 )
 
@@ -35,13 +36,13 @@ func TestBeginPendingAgain(t *testing.T) {
 	if mismatch, ok := errors.AsType[*ledger.MismatchError](err); !ok || mismatch.Member != "content" {
 		t.Errorf("%v, want the content refused", err)
 	}
-	if err := l.Core().Pause(t.Context(), "a"); err != nil {
+	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Pause, "a"); err != nil {
 		t.Fatal(err)
 	}
 	if run, created := begin(); created || !run.Paused {
 		t.Errorf("paused: created %v, run %+v", created, run)
 	}
-	if err := l.Core().Resume(t.Context(), "a"); err != nil {
+	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Resume, "a"); err != nil {
 		t.Error(err)
 	}
 	if _, err := l.Cancel(t.Context(), "a"); err != nil {

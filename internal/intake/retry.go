@@ -63,7 +63,7 @@ type RetriedError struct {
 	// Ended says that the child has ended, so that its failed rows can be retried.
 	Ended bool
 	// Incomplete says that not all rows of the child are stored: its producer is storing
-	// them, or was interrupted, or Redis has lost them.
+	// them, or was interrupted.
 	Incomplete bool
 }
 
@@ -232,7 +232,7 @@ func (i Intake) notTaken(ctx context.Context, from ledger.Run,
 		case child.Parent != from.ID || child.Ended() && child.Total() == 0: // cancelled before it had its rows
 			continue
 		case !child.Ended():
-			return nil, nil, &RetriedError{Run: from.ID, Child: id, Incomplete: child.Incomplete || !child.Sealed()}
+			return nil, nil, &RetriedError{Run: from.ID, Child: id, Incomplete: !child.Sealed()}
 		}
 		has := len(outcomes)
 		outcomes = slices.DeleteFunc(outcomes, func(outcome string) bool {

@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/tasks"
 )
 
@@ -459,10 +460,10 @@ func TestResumeOfARunWithBadRows(t *testing.T) {
 	in := input(t, tasks.TypeRemove, "organization_id,client_id\no0,c0\no1,\no2,c2,more\n", tasks.Defaults{})
 	in.SkipInvalid = true
 	l, _ := submitAll(t, in)
-	if err := l.Core().Pause(t.Context(), "a"); err != nil {
+	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Pause, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Core().Resume(t.Context(), "a"); err != nil {
+	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Resume, "a"); err != nil {
 		t.Fatal(err)
 	}
 	if resumed, err := l.Get(t.Context(), "a"); err != nil || resumed.Paused || resumed.Total() != 3 ||

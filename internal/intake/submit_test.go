@@ -14,6 +14,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/tasks"
 )
 
@@ -237,7 +238,7 @@ func deleteRun(t *testing.T, id string) {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Core().Delete(t.Context(), ledger.RunID(id)); err != nil {
+	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Delete, ledger.RunID(id)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -199,14 +199,10 @@ func BenchmarkBlocking(b *testing.B) {
 			_, err := s.Stage(b.Context(), s.run, 0, true, rows)
 			return err
 		}},
-		{"cancel queued rows", queued, func(s *state) error { return s.Cancel(b.Context(), "a") }},
+		{"cancel queued rows", queued, func(s *state) error { return s.Cancel(b.Context(), tenant, "a") }},
 		{"cancel waiting rows", func(s *state) { s.makeWait(s.seg, s.r) },
-			func(s *state) error { return s.Cancel(b.Context(), "a") }},
-		{"cancel with 1000 rows in progress", begun, func(s *state) error { return s.Cancel(b.Context(), "a") }},
-		{"sync", func(s *state) { s.makeWait(s.seg, s.r) }, func(s *state) error {
-			_, err := s.Sync(b.Context(), "a")
-			return err
-		}},
+			func(s *state) error { return s.Cancel(b.Context(), tenant, "a") }},
+		{"cancel with 1000 rows in progress", begun, func(s *state) error { return s.Cancel(b.Context(), tenant, "a") }},
 		{"read rows", func(s *state) { s.makeWait(s.seg, s.r) }, func(s *state) error {
 			_, err := s.Rows(b.Context(), s.seg, 1000, 250)
 			return err
@@ -249,11 +245,11 @@ func BenchmarkBlocking(b *testing.B) {
 			return nil
 		}},
 		{"cancel all waiting with intents", func(s *state) { s.intendAll(s.seg) },
-			func(s *state) error { return s.Cancel(b.Context(), "a") }},
+			func(s *state) error { return s.Cancel(b.Context(), tenant, "a") }},
 		{"cancel all in progress", func(s *state) { s.beginAll(s.seg) },
-			func(s *state) error { return s.Cancel(b.Context(), "a") }},
+			func(s *state) error { return s.Cancel(b.Context(), tenant, "a") }},
 		{"cancel all released", func(s *state) { s.releaseAll(s.seg) },
-			func(s *state) error { return s.Cancel(b.Context(), "a") }},
+			func(s *state) error { return s.Cancel(b.Context(), tenant, "a") }},
 		{"reclaim none of all in progress", func(s *state) {
 			s.beginAll(s.seg)
 		}, func(s *state) error {
@@ -284,7 +280,7 @@ func BenchmarkBlocking(b *testing.B) {
 		{"delete results", func(s *state) {
 			s.refuseAll(s.seg)
 			s.must(s.Finish, "a")
-		}, func(s *state) error { return s.Delete(b.Context(), "a") }},
+		}, func(s *state) error { return s.Delete(b.Context(), tenant, "a") }},
 		{"expire results", func(s *state) { s.refuseAll(s.seg) }, func(s *state) error {
 			// As the expiry of the segment does it: at once, in Redis' own thread.
 			return s.rdb.Del(b.Context(), ledger.SegmentKey(s.seg, "results"), ledger.SegmentKey(s.seg, "chunks")).Err()
@@ -466,14 +462,10 @@ func BenchmarkControl(b *testing.B) {
 		name string
 		do   func() error
 	}{
-		{"pause", func() error { return w.Pause(b.Context(), "a") }},
-		{"resume", func() error { return w.Resume(b.Context(), "a") }},
-		{"rebuild", func() error {
-			_, err := w.Rebuild(b.Context(), tenant)
-			return err
-		}},
-		{"cancel", func() error { return w.Cancel(b.Context(), "a") }},
-		{"delete", func() error { return w.Delete(b.Context(), "a") }},
+		{"pause", func() error { return w.Pause(b.Context(), tenant, "a") }},
+		{"resume", func() error { return w.Resume(b.Context(), tenant, "a") }},
+		{"cancel", func() error { return w.Cancel(b.Context(), tenant, "a") }},
+		{"delete", func() error { return w.Delete(b.Context(), tenant, "a") }},
 	} {
 		start := time.Now()
 		if err := step.do(); err != nil {

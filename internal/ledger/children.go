@@ -31,12 +31,12 @@ func (l *Ledger) Adopt(ctx context.Context, parent Run, child RunID) (err error)
 
 // disown takes a run that is deleted out of the children of its parent. It reads no more of
 // the parent than that: a header that is damaged must not prevent the deletion.
-func (l *Ledger) disown(ctx context.Context, parent, child RunID) error {
+func (l *Ledger) disown(ctx context.Context, t Tenant, parent, child RunID) error {
 	if parent.Validate() != nil {
 		return nil
 	}
 	for {
-		head, err := l.rdb.HMGet(ctx, headerKeys(parent)[0], "inc", "children").Result()
+		head, err := l.rdb.HMGet(ctx, headerKey(t, parent, "header"), "inc", "children").Result()
 		if err != nil {
 			return fmt.Errorf("read children of run %s: %w", parent, err)
 		}
@@ -46,7 +46,8 @@ func (l *Ledger) disown(ctx context.Context, parent, child RunID) error {
 		if len(left) == len(children) {
 			return nil
 		}
-		err = l.setChildren(ctx, Run{ID: parent, Incarnation: Incarnation(answer(head).text(0))}, have, joinRuns(left))
+		err = l.setChildren(ctx, Run{ID: parent, Tenant: t, Incarnation: Incarnation(answer(head).text(0))}, have,
+			joinRuns(left))
 		if err == nil || isNotFound(err) {
 			return nil
 		}

@@ -79,7 +79,7 @@ func TestDeletedChildLeavesItsParent(t *testing.T) {
 	if children := w.get("a").Children; !slices.Equal(children, []ledger.RunID{"b", "d"}) {
 		t.Errorf("children %q", children)
 	}
-	w.rdb.HDel(t.Context(), ledger.HeaderKey("a"), "ended_at")
+	w.rdb.HDel(t.Context(), ledger.HeaderKey(tenant, "a"), "ended_at")
 	w.must(w.Delete, "d")
 	if children := w.get("a").Children; !slices.Equal(children, []ledger.RunID{"b"}) {
 		t.Errorf("children %q", children)
@@ -96,7 +96,7 @@ func TestChildThatIsCreatedAgain(t *testing.T) {
 	w.ended("a", "")
 	w.adopt("a", "b")
 	w.ended("b", "a")
-	w.rdb.HSet(t.Context(), ledger.HeaderKey("b"), "deleting_at", "1")
+	w.rdb.HSet(t.Context(), ledger.HeaderKey(tenant, "b"), "deleting_at", "1")
 	w.adopt("a", "b")
 	w.ended("b", "a")
 	if children := w.get("a").Children; !slices.Equal(children, []ledger.RunID{"b"}) {

@@ -54,6 +54,15 @@ func parseSum(stored string) (Sum, error) {
 	return s, nil
 }
 
+// splitSums divides the sums of a run's segments as they are stored.
+func splitSums(stored string) []string {
+	sums := make([]string, len(stored)/sumBytes)
+	for i := range sums {
+		sums[i] = stored[i*sumBytes : (i+1)*sumBytes]
+	}
+	return sums
+}
+
 // packed is a segment's rows as they are stored.
 type packed struct {
 	sum    Sum

@@ -19,39 +19,74 @@ func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (committed Run
 	if err := checkSegments("sums", len(sums)); err != nil {
 		return Run{}, err
 	}
-	missing, err := l.missing(ctx, run, sums)
-	if err != nil {
-		return Run{}, err
-	}
-	if len(missing) > 0 {
-		return Run{}, &MissingError{Run: run.ID, Segments: missing}
-	}
-	var rows int64
-	var stored strings.Builder
+	rows, due := int64(0), int64(0)
 	for _, s := range sums {
 		rows += int64(s.Rows)
-		stored.WriteString(s.stored())
 	}
-	if err := l.relist(ctx, run); err != nil {
-		return Run{}, err
+	if wait := run.BatchWait; wait > 0 {
+		due = run.CreatedAt.Truncate(wait).Add(wait).UnixMilli()
 	}
-	_, err = l.onHeader(ctx, commitScript, run, len(sums), rows, stored.String())
+	given := storedSums(sums)
+	a, err := l.onHeader(ctx, commitScript, run, len(sums), rows, given, due)
+	if stored := a.text(1); err == nil && a.status() == statusDiffers && strings.HasPrefix(stored, given) {
+		// An earlier producer of the run has staged more rows.
+		for number := len(stored)/sumBytes - 1; number >= len(sums) && err == nil; number-- {
+			_, err = l.onSegment(ctx, unstageScript, run.segment(number), run.segment(number).String())
+		}
+		if err == nil {
+			a, err = l.onHeader(ctx, commitScript, run, len(sums), rows, given, due)
+		}
+	}
 	if err != nil {
 		return Run{}, otherRows(err, run, fmt.Sprintf("%d rows", rows))
 	}
-	progress, err := l.Sync(ctx, run.ID)
-	if err == nil {
-		_ = l.Wake(ctx, run.Tenant) // else the next poll finds the rows
+	if a.status() == statusDiffers {
+		missing, err := l.missing(ctx, run, a.text(1), sums)
+		if err != nil {
+			return Run{}, err
+		}
+		return Run{}, &MissingError{Run: run.ID, Segments: missing}
 	}
-	return progress.Run, err
+	_ = l.Wake(ctx, run.Tenant) // else the next poll finds the rows
+	return parseRun(run.ID, a.hash(1))
+}
+
+// storedSums returns the sums of a run's segments as they are stored.
+func storedSums(sums []Sum) string {
+	var stored strings.Builder
+	for _, s := range sums {
+		stored.WriteString(s.stored())
+	}
+	return stored.String()
+}
+
+// missing returns the numbers of the segments that are not stored with these sums, or without all
+// of their results, given the sums that are stored.
+func (l *Ledger) missing(ctx context.Context, run Run, stored string, sums []Sum) (missing []int, err error) {
+	heads, err := l.heads(ctx, run, len(sums))
+	if err != nil {
+		return nil, err
+	}
+	have := splitSums(stored)
+	for number, s := range sums {
+		if number >= len(have) || have[number] != s.stored() || heads[number].awaits {
+			missing = append(missing, number)
+		}
+	}
+	return missing, nil
 }
 
 // Sums returns the sums of the segments that are committed, by number.
 func (l *Ledger) Sums(ctx context.Context, run Run) ([]Sum, error) {
 	stored, err := l.storedSums(ctx, run)
-	sums := make([]Sum, len(stored))
-	for i := range stored {
-		sums[i], err = parseSum(stored[i])
+	if err == nil && len(stored) < run.Segments {
+		err = ErrNotFound // deleted, or replaced, since the header was read
+	}
+	sums := make([]Sum, run.Segments) // it may have grown since
+	for i := range sums {
+		if err == nil {
+			sums[i], err = parseSum(stored[i])
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
@@ -59,37 +94,19 @@ func (l *Ledger) Sums(ctx context.Context, run Run) ([]Sum, error) {
 	return sums, nil
 }
 
-// Verify reads back the segments and the header of a committed run, two seconds after the
-// commit, and restores its entries in the lists of runs and tenants. If committed is false
-// the producer stages the missing segments again, which are returned by number, and commits
-// again. No segment is missing of a run that has ended. The error is [ErrNotFound] if the
-// whole run was lost.
+// Verify reads back a committed run, two seconds after the commit. If committed is false the
+// producer stages the missing segments again, which are returned by number, and commits again. The
+// error is [ErrNotFound] if the whole run was lost.
 func (l *Ledger) Verify(ctx context.Context, run Run, sums []Sum) (committed bool, missing []int, err error) {
 	defer wrap(&err, "run %s: verify", run.ID)
 	now, err := l.same(ctx, run)
-	if err == nil {
-		err = l.relist(ctx, now)
-	}
-	if err != nil || now.Ended() {
+	if err != nil || !now.Staged() {
 		return err == nil, nil, err
 	}
-	if missing, err = l.missing(ctx, run, sums); err != nil {
+	stored, err := l.rdb.Get(ctx, headerKey(run.Tenant, run.ID, "sums")).Result()
+	if err != nil && !absent(err) {
 		return false, nil, err
 	}
-	return !now.Staged() && !now.Growing && now.Segments == len(sums) && len(missing) == 0, missing, nil
-}
-
-// missing returns the numbers of the segments that are not stored with these sums, or
-// without all of their results.
-func (l *Ledger) missing(ctx context.Context, run Run, sums []Sum) (missing []int, err error) {
-	heads, err := l.heads(ctx, run, len(sums))
-	if err != nil {
-		return nil, err
-	}
-	for number, h := range heads {
-		if h.awaits || h.sum != sums[number].stored() {
-			missing = append(missing, number)
-		}
-	}
-	return missing, nil
+	missing, err = l.missing(ctx, run, stored, sums)
+	return false, missing, err
 }

@@ -41,12 +41,6 @@ func TestStoppedRunsReleaseNothing(t *testing.T) {
 // TestResumeEndsAPauseOnly resumes runs that something else stops too.
 func TestResumeEndsAPauseOnly(t *testing.T) {
 	for name, submit := range map[string]func(w *worker) ledger.Run{
-		"incomplete": func(w *worker) ledger.Run {
-			run := w.submit("a", 3, 3)
-			w.lose(segment(run, 1))
-			w.sync("a")
-			return run
-		},
 		"not before": func(w *worker) ledger.Run {
 			return w.submitWith("a", ledger.Control{NotBefore: w.redisNow().Add(time.Hour)}, 3)
 		},
@@ -67,41 +61,30 @@ func TestResumeEndsAPauseOnly(t *testing.T) {
 	}
 }
 
-// TestSyncCompletesAControl has a command killed after it has changed the header.
-func TestSyncCompletesAControl(t *testing.T) {
-	w := newWorker(t)
-	w.submit("a", 3, 3, 3)
+// TestInterruptedCancel has a cancel killed after each of its commands: once the header is changed
+// no row begins any more, and a dispatcher settles the rows.
+func TestInterruptedCancel(t *testing.T) {
 	f := &faults{}
 	lossy := redistest.New(t)
 	lossy.AddHook(f)
-	before := w.get("a")
-	for n := 0; w.get("a").Control == before.Control; n++ { // until the header was changed
+	for n, cancelled := 0, false; n == 0 || f.disarm(); n++ {
+		w, id := newWorker(t), ledger.RunID(fmt.Sprintf("run-%d", n))
+		run := w.submit(id, 3, 3, 3)
+		released := w.release(segment(run, 1), ledger.Quota{First: 1})
 		f.arm(n, true)
-		err := ledger.New(lossy).Cancel(t.Context(), "a")
-		if lost := f.disarm(); !lost || err == nil {
-			t.Fatalf("cancel: %v, connection lost: %v", err, lost)
+		_ = ledger.New(lossy).Cancel(t.Context(), tenant, id) // fails
+		if !w.get(id).Cancelled {
+			if cancelled {
+				t.Fatalf("killed after %d commands: not cancelled any more", n)
+			}
+			continue
 		}
-	}
-	p := w.sync("a")
-	if !p.Run.Ended() || p.Run.Counts[ledger.Cancelled] != 9 {
-		t.Errorf("run %+v, want it cancelled and ended", p.Run)
-	}
-}
-
-// TestSyncAdoptsANewerControl has the node of the header lose a pause that a segment has.
-func TestSyncAdoptsANewerControl(t *testing.T) {
-	w := newWorker(t)
-	w.submit("a", 3, 3)
-	saved := remember(t, w.rdb)
-	w.must(w.Pause, "a")
-	saved.restore(t, w.rdb, "{run:a}")
-	if p := w.sync("a"); !p.Run.Paused {
-		t.Errorf("control %+v, want it paused", p.Run.Control)
-	}
-	saved.restore(t, w.rdb, "{run:a}")
-	w.must(w.Cancel, "a") // another control than the lost one
-	if c := w.get("a").Control; !c.Paused || !c.Cancelled {
-		t.Errorf("control %+v, want it paused and cancelled", c)
+		cancelled = true
+		want(t, w.begin(segment(run, 1), released.Token, 0).Receipt, ledger.RowSettled)
+		w.dispatch()
+		if now := w.get(id); !now.Ended() || now.Counts[ledger.Cancelled] != 9 {
+			t.Errorf("killed after %d commands: run %+v, want it ended", n, now)
+		}
 	}
 }
 
@@ -159,7 +142,7 @@ func TestCancel(t *testing.T) {
 	if r := w.settle(seg, e, withIntent); !r.Ended {
 		t.Error("the run has not ended")
 	}
-	if counts := w.sync("a").Run.Counts; counts[ledger.Done] != 2 || counts[ledger.Cancelled] != 18 {
+	if counts := w.get("a").Counts; counts[ledger.Done] != 2 || counts[ledger.Cancelled] != 18 {
 		t.Errorf("counts %v", counts)
 	}
 }
@@ -181,7 +164,7 @@ func TestControlRefuses(t *testing.T) {
 	w.submit("ended")
 	tests := []struct {
 		name string
-		do   func(context.Context, ledger.RunID) error
+		do   func(context.Context, ledger.Tenant, ledger.RunID) error
 		id   ledger.RunID
 		want error
 	}{
@@ -191,48 +174,10 @@ func TestControlRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := tt.do(context.WithoutCancel(t.Context()), tt.id); !errors.Is(err, tt.want) {
+			if err := tt.do(context.WithoutCancel(t.Context()), tenant, tt.id); !errors.Is(err, tt.want) {
 				t.Errorf("error %v, want %v", err, tt.want)
 			}
 		})
-	}
-}
-
-// TestLostSegmentStopsTheRun loses a segment after the commit was verified, by a disaster of
-// one node.
-func TestLostSegmentStopsTheRun(t *testing.T) {
-	w := newWorker(t)
-	rows := content(0, ledger.SegmentRows+10)
-	s := w.fill(w.create("a"), rows)
-	run := w.commit(s)
-	w.lose(segment(run, 1))
-
-	p := w.sync("a")
-	if !p.Run.Incomplete || !slices.Equal(p.Missing, []int{1}) {
-		t.Fatalf("progress %+v, want segment 1 missing", p)
-	}
-	if rows := numbers(w.release(segment(run, 0), all)); len(rows) != 0 {
-		t.Errorf("released %v", rows)
-	}
-	if err := s.Verify(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if p := w.sync("a"); p.Run.Incomplete {
-		t.Error("the run is still incomplete")
-	}
-	if rows := numbers(w.release(segment(run, 1), all)); len(rows) != 10 {
-		t.Errorf("released %v", rows)
-	}
-}
-
-func TestCancelEndsAnIncompleteRun(t *testing.T) {
-	w := newWorker(t)
-	run := w.submit("a", 3, 4)
-	w.lose(segment(run, 1))
-	w.sync("a")
-	w.must(w.Cancel, "a")
-	if run := w.get("a"); !run.Ended() || run.Counts[ledger.Cancelled] != 3 || run.Counts[ledger.Missing] != 4 {
-		t.Errorf("run %+v, want it ended", run)
 	}
 }
 
@@ -266,25 +211,10 @@ func TestExecutionsAfterACancelSettleTheirRows(t *testing.T) {
 			if err := end(w, seg, e, row); err != nil {
 				t.Fatal(err)
 			}
-			if run := w.sync("a").Run; !run.Ended() || run.Counts[ledger.Cancelled] != 2 {
+			if run := w.get("a"); !run.Ended() || run.Counts[ledger.Cancelled] != 2 {
 				t.Errorf("run %+v, want it ended", run)
 			}
 		})
-	}
-}
-
-// TestSegmentThatDiffersStopsTheRun has a segment with other rows than the committed ones.
-func TestSegmentThatDiffersStopsTheRun(t *testing.T) {
-	w := newWorker(t)
-	run := w.submit("a", 3, 4)
-	if err := w.rdb.HSet(t.Context(), ledger.SegmentKey(segment(run, 1), "head"), "sum", "other").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if p := w.sync("a"); !p.Run.Incomplete || !slices.Equal(p.Missing, []int{1}) {
-		t.Errorf("progress %+v, want the run incomplete", p)
-	}
-	if rows := numbers(w.release(segment(run, 0), all)); len(rows) > 0 {
-		t.Errorf("released %v", rows)
 	}
 }
 
@@ -307,7 +237,7 @@ func TestStaleResumeDoesNotUndoPause(t *testing.T) {
 		}}
 		rdb := redistest.New(t)
 		rdb.AddHook(i)
-		if err := ledger.New(rdb).Resume(t.Context(), id); err != nil {
+		if err := ledger.New(rdb).Resume(t.Context(), tenant, id); err != nil {
 			t.Fatal(err)
 		}
 		if !i.done() {
@@ -321,53 +251,5 @@ func TestStaleResumeDoesNotUndoPause(t *testing.T) {
 	}
 	if !shown {
 		t.Error("no pause came between: the test shows nothing")
-	}
-}
-
-// TestChangeOfLostControl changes the control of a run whose header has lost an earlier
-// change. Both apply.
-func TestChangeOfLostControl(t *testing.T) {
-	none := func(*worker) {}
-	pause := func(w *worker) { w.must(w.Pause, "a") }
-	resume := func(w *worker) { w.must(w.Resume, "a") }
-	cancel := func(w *worker) { w.must(w.Cancel, "a") }
-	incomplete := func(w *worker) {
-		w.lose(segment(w.get("a"), 2))
-		w.sync("a")
-	}
-	tests := []struct {
-		name   string
-		before func(w *worker)
-		lost   func(w *worker)
-		change func(w *worker)
-		want   ledger.Control
-	}{
-		{"pause, then cancel", none, pause, cancel, ledger.Control{Paused: true, Cancelled: true}},
-		{"pause, then resume", none, pause, resume, ledger.Control{}},
-		{"resume, then cancel", pause, resume, cancel, ledger.Control{Cancelled: true}},
-		{"incomplete, then pause", none, incomplete, pause, ledger.Control{Paused: true, Incomplete: true}},
-		{"incomplete, then resume", pause, incomplete, resume, ledger.Control{Incomplete: true}},
-		{"pause and resume, then cancel", none, func(w *worker) { pause(w); resume(w) }, cancel,
-			ledger.Control{Cancelled: true}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorker(t)
-			run := w.submit("a", 2, 2, 2)
-			tt.before(w)
-			saved := remember(t, w.rdb)
-			tt.lost(w)
-			saved.restore(t, w.rdb, "{run:a}")
-			tt.change(w)
-			if have := w.get("a").Control; have != tt.want {
-				t.Errorf("control %+v, want %+v", have, tt.want)
-			}
-			stopped := tt.want != (ledger.Control{})
-			for n := range 2 {
-				if rows := numbers(w.release(segment(run, n), all)); (len(rows) == 0) != stopped {
-					t.Errorf("segment %d released %v", n, rows)
-				}
-			}
-		})
 	}
 }

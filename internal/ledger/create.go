@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -19,7 +18,7 @@ type NewRun struct {
 	Tenant Tenant
 	Kind   Kind
 	Description
-	// Control is the run's first. Cancelled and Incomplete must be false.
+	// Control is the run's first. Cancelled must be false.
 	Control
 	// Scan is the progress of a scan before its first step, in the scanner's own form, at most
 	// 16 KiB; nil: the rows are submitted. The rows of a run with a scan are found by its
@@ -43,74 +42,39 @@ func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, e
 	if err != nil {
 		return Run{}, false, fmt.Errorf("run %s: create: %w", n.ID, err)
 	}
-	for {
-		run, created, err = l.create(ctx, n, about)
-		if errors.Is(err, errDiscarded) { // and its deletion may have been interrupted
-			run.Parent = "" // the new run may have been adopted by it already
-			err = l.discard(ctx, run)
-			if err == nil {
-				continue
-			}
-		}
-		if err != nil {
-			return Run{}, false, fmt.Errorf("run %s: create: %w", n.ID, err)
-		}
-		return run, created, nil
-	}
-}
-
-// errDiscarded says that the run of an id is being deleted.
-var errDiscarded = errors.New("the former run of that id is being deleted")
-
-// create adds the run to its tenant's lists and then stores its header. In this order an
-// interruption cannot leave a header that is not listed.
-func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, created bool, err error) {
+	defer wrap(&err, "run %s: create", n.ID)
 	if err := l.rdb.SAdd(ctx, tenantsKey, string(n.Tenant)).Err(); err != nil {
 		return Run{}, false, noMemory(err)
 	}
-	own := Run{ID: n.ID, Incarnation: n.incarnation(), Tenant: n.Tenant, Description: n.Description}
-	if err := l.enlist(ctx, own); err != nil {
+	// An id is not used twice. If two tenants use one at the same moment, each has its run.
+	if other, err := l.Get(ctx, n.ID); err == nil && other.Tenant != n.Tenant {
+		return other, false, n.Compare(other)
+	} else if err != nil && !isNotFound(err) {
 		return Run{}, false, err
 	}
-	args := []any{string(n.Tenant), string(n.Kind), about, n.flags(), toMillis(n.NotBefore)}
+	own := Run{ID: n.ID, Incarnation: Incarnation(random()), Tenant: n.Tenant}
+	args := []any{string(n.Tenant), string(n.Kind), about, n.flags(), toMillis(n.NotBefore), flag(n.Single)}
 	if n.Scan != nil {
 		args = append(args, n.Scan)
 	}
-	a, err := l.onHeader(ctx, createScript, own, args...)
-	if err == nil {
-		run, err = parseRun(n.ID, a.hash(1))
-	}
-	if err != nil {
-		return Run{}, false, err
-	}
-	// The status does not suffice: the client repeats a script whose answer was lost.
-	created = run.Incarnation == own.Incarnation
-	if !created {
-		if err := l.unlist(ctx, own); err != nil {
+	for {
+		a, err := l.onHeader(ctx, createScript, own, args...)
+		if err != nil {
 			return Run{}, false, err
 		}
-		if !run.DeletingAt.IsZero() {
-			return run, false, errDiscarded
+		if run, err = parseRun(n.ID, a.hash(1)); err != nil {
+			return Run{}, false, err
+		}
+		if run.DeletingAt.IsZero() {
+			// The status does not suffice: the client repeats a script whose answer was lost.
+			return run, run.Incarnation == own.Incarnation, n.Compare(run)
+		}
+		// Its deletion may have been interrupted.
+		run.Parent = "" // the new run may have been adopted by it already
+		if err := l.discard(ctx, run, max(run.Reserved, run.Segments)); err != nil {
+			return Run{}, false, err
 		}
 	}
-	// Again, since Sweep may have trimmed the entry before there was a header, or Redis
-	// may have lost it. A run in the trash has a header if a node of Redis went back.
-	err = l.enlist(ctx, run)
-	if isNotFound(err) {
-		return run, false, errDiscarded
-	}
-	if err == nil && !created {
-		err = n.Compare(run)
-	}
-	return run, created, err
-}
-
-// incarnation returns the incarnation of a new run. A run of one segment has nothing to spread.
-func (n NewRun) incarnation() Incarnation {
-	if n.Single {
-		return Incarnation(random())
-	}
-	return newIncarnation()
 }
 
 func (n NewRun) validate() error {
@@ -119,8 +83,8 @@ func (n NewRun) validate() error {
 			return err
 		}
 	}
-	if n.Cancelled || n.Incomplete {
-		return fmt.Errorf("run %s: create: want neither cancelled nor incomplete", n.ID)
+	if n.Cancelled {
+		return fmt.Errorf("run %s: create: want a run that is not cancelled", n.ID)
 	}
 	if len(n.Scan) > maxProgress {
 		return fmt.Errorf("run %s: create: progress of %d bytes: want at most %d", n.ID, len(n.Scan), maxProgress)

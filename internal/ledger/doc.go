@@ -12,6 +12,10 @@
 //	                                              ^        GiveBack           |
 //	                                              +- Reclaim, ExecutionLimit -+
 //
+// All keys of a tenant share a hash tag, so that they are in one slot of a Cluster: a script changes
+// header, segment and lists together, and a Redis that loses its last second loses the last
+// part of a tenant's history, never one of its middle. A Cluster spreads tenants.
+//
 // # Submitting
 //
 // A producer creates a run, stages its rows with a [Stager], and commits. Staged
@@ -34,27 +38,14 @@
 // last second, its creator calls [Ledger.Create] again two seconds later.
 //
 // A scanner reads progress and cursor ([Ledger.ScanCursor]), continues from there, and
-// stores both with the rows that it found as a step ([Ledger.AddStep]). A step is in the
-// slot of the header, whole or not at all, and is stored once: several scanners do no harm.
+// stores both with the rows that it found as a step ([Ledger.AddStep]). A step is stored
+// whole or not at all, and once: several scanners do no harm.
 // Keys of its rows are stored with it, so that a row which is listed twice is there once.
 //
-//	        AddStep                  CommitFound                          5 s later
-//	(found) ----------> in the list -------------> a committed segment, -----------> in the segment
-//	                    of blocks                  and still in the list             only
-//
-// [Ledger.CommitFound] stages rows of that list as the run's next segment and commits it. Any
-// process may call it. Which rows the segment has is stored in the header before it is
-// staged, so that all stage the same. The more segments a run has, the longer rows wait for
-// others. After the last step, once the list is empty, it commits the run finally.
-//
-// Redis may lose its last second, each node by itself:
-//
-//   - A step is lost: it is made again.
-//   - A segment is lost after its commit: CommitFound stages it again. Its rows are in the list
-//     for five seconds.
-//   - The header loses the commit of a segment: CommitFound, [Ledger.Sync] and each control
-//     commit it again as it is. If the list does not have its rows, or others, these are
-//     committed by the next segment. A row that was found twice is then there twice.
+// [Ledger.CommitFound] stages the rows that steps have found as the run's next segment and commits
+// it. Any process may call it. The more segments a run has, the longer rows wait for
+// others. After the last step, once no row is left, it commits the run finally. A step that
+// Redis has lost is made again.
 //
 // A cancelled run takes no more steps, and rows that are not committed are dropped.
 //
@@ -77,8 +68,9 @@
 // something in common ([Stager.Group]), so that one request serves several of them.
 //
 // Which segments to inspect, and when, a dispatcher reads from its tenant's index
-// ([Ledger.TakeDue]). The index is a hint, which [Ledger.Rebuild] makes from the open
-// runs. A segment that is inspected in vain costs one script.
+// ([Ledger.TakeDue]). Each script that makes a row due stores it there, and a release stores
+// when the segment is due next, so that a segment is inspected too early at worst. What a
+// dispatcher has read is due again ten seconds later, in case it dies.
 //
 // Before a request whose answer may be lost, the execution stores an intent
 // ([Ledger.Intend]). A row with an intent is finished even if its run is paused or
@@ -87,72 +79,66 @@
 //
 // # Controls
 //
-// Whether a run is paused or cancelled is an intention in its header, with a version, and
-// each segment has a copy, which its scripts obey, also of the time before which no row
-// may begin. A command changes
-// the header, then the segments, and returns when all have the change. [Ledger.Sync]
-// brings them together after a crash. If Redis has lost the control of the header or of
-// a segment, the newest that any of them has wins.
+// Whether a run is paused or cancelled is in its header, which the scripts of its segments read: it
+// holds from the next command on. A cancel settles the rows of each segment afterwards, or
+// the dispatcher does when it inspects them.
 //
 // # The end
 //
-// The settle that closes a segment sets the segment's bit in the header. The run ends
-// once, when it is committed and all bits are set; if Redis loses that, it ends again. It
-// remains among [Ledger.OpenRuns] until [Ledger.Finish], which the dispatcher calls after
-// notifications and other follow-ups of the end. [Ledger.Sweep] syncs a finished run once
-// more, a minute later, then starts its retention, and deletes it at the end of that.
+// The script that settles the last row of a run ends it. [Ledger.TakeDue] returns the run
+// until [Ledger.Finish], which the dispatcher calls after notifications and other follow-ups
+// of the end. From then on its retention counts, at the end of which [Ledger.Sweep] deletes it.
 //
 // # Keys
 //
 // Each line of keys shares a hash tag, thus a slot of a Cluster, and every script
-// touches one slot. The incarnation is such that a run's segments are spread evenly over a
-// Cluster.
+// touches one slot.
 //
 //	orgops:schema                      string: the version of all of this: see [Ledger.CheckSchema]
-//	orgops:v2:tenants                  set: the tenants that have or had a run
-//	orgops:v2:{tenant:<tenant>}:runs   sorted set: <run>/<incarnation> by creation in ms
-//	                           :singles the same, of single rows, which are not in runs
-//	                           :open   the same, of all runs that are not finished, by the clock of the sweeps
-//	                           :ended  sorted set: finished runs by when they are deleted, in ms
-//	                           :trash  hash: <run>/<incarnation> of deleted runs -> <segments>:<time in ms>
-//	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
-//	                                   to be inspected, in ms; or, if that is at once, by since when, less 2^42 ms
-//	                           :clock  hash: Redis' time of the last sweep, and the time by which runs are
-//	                                   deleted, in ms
-//	orgops:v2:{sessions}:seen          sorted set: sessions by their last renewal in ms
+//	orgops:v3:tenants                  set: the tenants that have or had a run
+//	orgops:v3:{sessions}:seen          sorted set: sessions by their last renewal in ms
 //	                    :about         hash: session -> Session as JSON
 //	                    :since         string: from when on the fleet has renewed without a gap, in ms
-//	orgops:v2:{run:<id>}:header        hash: see Run
-//	                    :closed        bitmap: a bit for each segment without open rows
-//	                    :sums          string: number of rows and digest of each segment, 18 bytes each
-//	                    :scan          hash: cursor of the scan; numbers of the first block in the list, of the
-//	                                   first that is not committed, behind the last, and behind the last of the
-//	                                   next segment; rows that are not committed, and since when the oldest
-//	                                   waits; for each segment that Redis may lose <number>,<first
-//	                                   block>,<behind the last>,<time in ms>; and the token of a step's first parts
-//	                    :seen          set: keys of the rows that a scan has found, until it is committed finally
-//	                    :found         list: blocks of found rows, compressed, those of a step that is not yet
-//	                                   stored whole last
-//	orgops:v2:{<incarnation>.<number>}:head  hash: sum, control with version, counters, place of the next row to
-//	                                   release, whether results are awaited
-//	                    :order         string: the rows in the order of release, if that is not the one of their
+//	orgops:v3:{tenant:<tenant>}:runs   sorted set: <run>/<incarnation> by creation in ms
+//	                           :singles the same, of single rows, which are not in runs
+//	                           :open   the same, of all runs that are not finished, by the clock of the sweeps
+//	                           :staged the same, of those that are not committed
+//	                           :finishing sorted set: runs that have ended and are not finished, by their end in ms
+//	                           :ended  sorted set: finished runs by when they are deleted, in ms
+//	                           :trash  hash: <run>/<incarnation> of runs whose deletion is under way -> <segments>
+//	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
+//	                                   to be inspected, in ms, in a day at the latest; or, if that is at once,
+//	                                   by since when, less 2^42 ms
+//	                           :clock  hash: Redis' time of the last sweep, and the time by which runs are
+//	                                   deleted, in ms
+//	...:run:<id>:header                hash: see Run; results with which rows were staged apart from those of the run
+//	            :sums                  string: number of rows and digest of each segment, 18 bytes each
+//	            :scan                  hash: cursor of the scan; number of the first block in the list, and of the
+//	                                   one behind the last; rows in these, and since when the oldest waits; and
+//	                                   the token of a step's first parts
+//	            :seen                  set: keys of the rows that a scan has found, until it is committed finally
+//	            :found                 list: blocks of found rows that are not committed, compressed, those of a
+//	                                   step that is not yet stored whole last
+//	...:<incarnation>.<number>:head    hash: sum, counters, place of the next row to release, whether results are
+//	                                   awaited, whether a cancel has settled the rows
+//	            :order                 string: the rows in the order of release, if that is not the one of their
 //	                                   numbers: two bytes each, the top bit set for the first row of a piece
-//	                    :chunks        hash: number -> compressed rows, 128 or fewer
-//	                    :first         sorted set: waiting rows that were never in progress, by due time in ms; they
+//	            :chunks                hash: number -> compressed rows, 128 or fewer
+//	            :first                 sorted set: waiting rows that were never in progress, by due time in ms; they
 //	                                   are the first in order, if they were never released
-//	                    :check :ready  the same, of other rows at these stages that have no intent
-//	                    :intended_check :intended_ready  the same, of rows at these stages that have one
-//	                    :values        hash: a quarter of the row -> <row>:<size>:<value> of up to four rows, each
+//	            :check :ready          the same, of other rows at these stages that have no intent
+//	            :intended_check :intended_ready  the same, of rows at these stages that have one
+//	            :values                hash: a quarter of the row -> <row>:<size>:<value> of up to four rows, each
 //	                                   value <stage><attempts>,<first begin in ms>,<first characters of the token or
 //	                                   nonce that ended last><executions that died since>;<memo>, or with a note
 //	                                   ,<size of note>;<note><memo>
-//	                    :released :running  sorted sets: rows by when they were released, or began, in ms
-//	                    :executions    hash: row -> r<token>, or b<nonce>,<session>
-//	                    :active        bitmap: rows in progress or with an intent, which a cancel does not settle
-//	                    :sessions      hash: session -> number of rows in progress
-//	                    :intents       hash: row -> <time in ms>:<intent>
-//	                    :settled :cancelled  bitmaps: a bit for each row
-//	                    :results       hash: row -> <outcome>:<detail>, a NUL and evidence
+//	            :released :running     sorted sets: rows by when they were released, or began, in ms
+//	            :executions            hash: row -> r<token>, or b<nonce>,<session>
+//	            :active                bitmap: rows in progress or with an intent, which a cancel does not settle
+//	            :sessions              hash: session -> number of rows in progress
+//	            :intents               hash: row -> <time in ms>:<intent>
+//	            :settled :cancelled    bitmaps: a bit for each row
+//	            :results               hash: row -> <outcome>:<detail>, a NUL and evidence
 //
 // A row is only in the settled bitmap if it was simply done, in both bitmaps if it was
 // simply cancelled, and in the results otherwise. Rows that a cancel has settled may remain
@@ -161,11 +147,8 @@
 //
 // # Guarantees
 //
-//   - A run is listed before its header exists, a segment is counted in the header
-//     before it exists, and a deleted run is in the trash until, a minute later, nothing
-//     of it is found: neither an interruption nor a node of Redis that loses its last
-//     second leaves a key that no list leads to. A run in the trash is never listed again,
-//     and its segments are not due.
+//   - A run is in its tenant's lists as long as it has a header, and in the trash while its
+//     segments are removed: an interruption leaves no key that no list leads to.
 //   - Tokens and nonces are random and compared for equality. If Redis has lost its last
 //     second, none is issued twice.
 //   - At most one execution of a row writes to it at any time. Its effects outside
@@ -174,9 +157,10 @@
 //   - Whatever ends an execution, stops work, frees memory or keeps a fleet alive works
 //     while Redis is at maxmemory. Create, Stage, Commit, Release and Intend are refused
 //     there, with [ErrNoMemory], and so are AddStep and CommitFound.
-//   - No script and no deletion works on more than one segment. A script writes or reads at
-//     most 128 rows and 128 KiB, stores 1,000 due times or the keys of a step's rows, or
-//     releases 250 rows of 512 KiB. Longer operations are divided.
+//   - A script writes or reads rows of one segment: at most
+//     128 rows and 128 KiB, 1,000 due times or the keys of a step's rows, or it
+//     releases 250 rows of 512 KiB. Longer operations are divided, apart from index entries: a
+//     commit, a resume, a cancel and a deletion store or remove one for each segment of a run.
 //   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
 //     deletes nothing, and no time counts in which no sweep runs: the time by which runs
 //     are deleted advances with the sweeps. No key expires by itself.
@@ -190,11 +174,9 @@
 //	scan_commit.go        the segments of rows that a scan found
 //	scan.go               the steps of a scan, and found rows as they are stored
 //	group.go, stage.go    rows that are released together; the storing of a segment
-//	due.go                the dispatcher's side: due segments
+//	due.go                the dispatcher's side: due segments, and wake-ups
 //	sweep.go              deletion after the retention, and of leftovers
-//	sync.go               header and segments brought together, and the end
-//	control.go            pause and cancel, in the header and its segments
-//	hint.go               when segments are due, and wake-ups
+//	control.go            pause, cancel and the finished end
 //	create.go, delete.go  the beginning of a run, and its deletion
 //	children.go           runs that repeat rows of another
 //	session.go            living and dead workers
@@ -204,9 +186,9 @@
 //	segment.go            the state of segments
 //	receipt.go            the answer to a write
 //	list.go               the lists of a tenant's runs
-//	header.go, run.go     the header of a run, as it is stored, with the closed segments; its type
+//	header.go, run.go     the header of a run, as it is stored; its type
 //	schema.go             versions of the data
-//	spread.go, outcome.go slots of a Cluster; outcomes and results
+//	outcome.go            outcomes and results
 //	codec.go              rows as they are stored
 //	scripts.go, keys.go   scripts with their limits, and keys
 //	errors.go, id.go, ledger.go

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// Each tenant has an index of the times at which the dispatcher is to inspect segments.
-// It is a hint: the next [Ledger.Rebuild] restores a lost entry.
+// Each tenant has an index of the times at which the dispatcher is to inspect segments. The scripts
+// that write rows store them.
 
 // DueSegments are the segments of a tenant to inspect now.
 type DueSegments struct {
@@ -20,116 +18,51 @@ type DueSegments struct {
 	Next time.Time
 	// Now is Redis' time.
 	Now time.Time
+	// Ended are runs that have ended and are not finished, those that ended first; at most 100.
+	Ended []RunID
 }
 
-// TakeDue takes up to n segments of a tenant that are due for inspection out of the index.
-// For the segments the dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release], and stores
-// the due time of the release with [Ledger.Hint]. If entries of the index are no segments it
-// returns the others and an error; the next [Ledger.Rebuild] restores entries taken with an
-// answer that was lost.
+// TakeDue returns up to n segments of a tenant that are due for inspection, for which the
+// dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release]. They are due again ten seconds later,
+// or with [Ledger.Recall], unless Release has stored another time. If entries of the index are no segments it returns the
+// others and an error.
 func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments, err error) {
 	if err := t.Validate(); err != nil {
 		return due, err
 	}
-	a, err := l.onTenant(ctx, takeScript, t, n)
+	defer wrap(&err, "take due segments of %s", t)
+	a, err := l.onTenant(ctx, takeScript, t, n, takenFor.Milliseconds())
 	if err != nil {
-		return due, fmt.Errorf("take due segments of %s: %w", t, err)
+		return due, err
 	}
 	due.Next, due.Now = parseDue(a.int(2)), fromMillis(a.int(3))
 	for _, text := range a.list(1).texts() {
-		seg, malformed := ParseSegment(text)
+		seg, malformed := ParseSegment(t, text)
 		if malformed != nil {
-			err = errors.Join(err, fmt.Errorf("take due segments of %s: %w", t, malformed))
+			err = errors.Join(err, malformed)
 			continue
 		}
 		due.Segments = append(due.Segments, seg)
 	}
+	for _, entry := range a.list(4).texts() {
+		run, malformed := listed(t, entry)
+		if malformed != nil {
+			err = errors.Join(err, malformed)
+			continue
+		}
+		due.Ended = append(due.Ended, run.ID)
+	}
 	return due, err
 }
 
-// Rebuild syncs every open run of a tenant, which also stores hints for its segments,
-// removes other runs from the index, and returns the open ones, with ended runs that are not
-// finished. It leaves out runs of one row that nobody has paused or cancelled, and that the
-// index has for later: there may be very many, and each is inspected when it is due. A
-// dispatcher calls it when it becomes active, and once a minute. If a run cannot be read or
-// synced, Rebuild returns the others and an error.
-func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
-	before, err := l.indexed(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	runs, failed := l.OpenRuns(ctx, t)
-	if failed == nil {
-		failed = l.prune(ctx, t, before, runs)
-	}
-	now, err := l.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	runs = slices.DeleteFunc(runs, func(r Run) bool { return before[r.segment(0).String()].After(now) && r.plain() })
-	var all []Progress
-	var hints []Hint
-	unchanged := l.unchanged(ctx, runs)
-	for _, run := range runs {
-		if s, found := unchanged[run.entry()]; found {
-			all = append(all, Progress{Run: run, Segments: []SegmentState{s}})
-			hints = append(hints, run.hint(s))
-			continue
-		}
-		if ctx.Err() != nil {
-			return all, ctx.Err()
-		}
-		p, err := l.sync(ctx, run.ID)
-		if isNotFound(err) { // deleted meanwhile
-			continue
-		}
+// Recall makes segments due that another dispatcher has taken. One that becomes active calls it.
+func (l *Ledger) Recall(ctx context.Context, t Tenant) error {
+	for more := true; more; {
+		a, err := l.onTenant(ctx, recallScript, t, takenFor.Milliseconds())
 		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("run %s: sync: %w", run.ID, err))
-			continue
+			return fmt.Errorf("recall due segments of %s: %w", t, err)
 		}
-		all = append(all, p)
-	}
-	return all, errors.Join(failed, l.Hint(ctx, t, hints...))
-}
-
-// indexed returns the segments in the index of a tenant, and when each is due.
-func (l *Ledger) indexed(ctx context.Context, t Tenant) (map[string]time.Time, error) {
-	all := map[string]time.Time{}
-	for cursor := uint64(0); ; {
-		page, next, err := l.rdb.ZScan(ctx, tenantKeys(t)[dueIndex], cursor, "", scriptNumbers).Result()
-		if err != nil {
-			return nil, fmt.Errorf("read due segments of %s: %w", t, err)
-		}
-		for pair := range slices.Chunk(page, 2) {
-			ms, err := strconv.ParseFloat(pair[1], 64)
-			if err != nil {
-				return nil, fmt.Errorf("due time of segment %s: %w", quoted(pair[0]), err)
-			}
-			all[pair[0]] = fromMillis(int64(ms))
-		}
-		if cursor = next; cursor == 0 {
-			return all, nil
-		}
-	}
-}
-
-// prune removes segments of runs that are not open from the index. The segments were read
-// before the runs: a run is listed before it has a hint.
-func (l *Ledger) prune(ctx context.Context, t Tenant, segments map[string]time.Time, runs []Run) error {
-	open := make(map[string]bool, len(runs))
-	for _, run := range runs {
-		open[run.entry()] = true
-	}
-	var gone []string
-	for segment := range segments {
-		if !open[runOf(segment)] {
-			gone = append(gone, segment)
-		}
-	}
-	for page := range slices.Chunk(gone, scriptNumbers) {
-		if err := l.rdb.ZRem(ctx, tenantKeys(t)[dueIndex], texts(page)...).Err(); err != nil {
-			return fmt.Errorf("remove due segments of %s: %w", t, err)
-		}
+		more = a.int(1) == scriptNumbers
 	}
 	return nil
 }
@@ -221,4 +154,38 @@ func (l *Ledger) dueSince(ctx context.Context, t Tenant, n, skip int) (all []due
 		all = append(all, dueSegment{entry: runOf(list.text(i)), since: fromMillis(list.int(i + 1))})
 	}
 	return all, fromMillis(a.int(2)), err
+}
+
+// wakeChannel is the channel on which tenants with work that is due now are published.
+const wakeChannel = prefix + "wake"
+
+// Wake notifies the dispatchers that the tenant has due rows. A commit and
+// [Ledger.Resume] call it; if it is lost, the next poll finds the rows within a second.
+func (l *Ledger) Wake(ctx context.Context, t Tenant) error {
+	if err := l.rdb.Publish(ctx, wakeChannel, string(t)).Err(); err != nil {
+		return fmt.Errorf("wake the dispatchers of %s: %w", t, err)
+	}
+	return nil
+}
+
+// Wakes calls f with the tenant of each [Ledger.Wake], until ctx ends. One subscription
+// serves all tenants of a process. f must not block. A message that is published while
+// Redis cannot be reached is lost.
+func (l *Ledger) Wakes(ctx context.Context, f func(Tenant)) {
+	sub := l.rdb.Subscribe(ctx, wakeChannel)
+	defer func() { _ = sub.Close() }()
+	messages := sub.Channel()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m, open := <-messages:
+			if !open {
+				return
+			}
+			if t := Tenant(m.Payload); t.Validate() == nil {
+				f(t)
+			}
+		}
+	}
 }

@@ -1,13 +1,13 @@
 package ledger_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"orgops/internal/ledger"
-	"orgops/internal/redistest"
 )
 
 func (w *worker) takeDue() ([]ledger.Segment, time.Time) {
@@ -19,180 +19,86 @@ func (w *worker) takeDue() ([]ledger.Segment, time.Time) {
 	return due, next
 }
 
-func (w *worker) hint(seg ledger.Segment, due time.Time) {
+// due is a hint of a segment in the index, as the scripts store it.
+func (w *worker) due(seg ledger.Segment, at time.Time) {
 	w.t.Helper()
-	if err := w.Hint(w.t.Context(), w.tenant, ledger.Hint{Segment: seg, Due: due}); err != nil {
+	entry := redis.Z{Score: float64(at.UnixMilli()), Member: seg.String()}
+	if err := w.rdb.ZAdd(w.t.Context(), ledger.DueKey(w.tenant), entry).Err(); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
+// TestCommittedSegmentsAreDue has the dispatcher that has taken the segments die: they are due again
+// after ten seconds.
 func TestCommittedSegmentsAreDue(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 3, 4)
-	due, next := w.takeDue()
-	if !slices.Contains(due, segment(run, 0)) || !slices.Contains(due, segment(run, 1)) || len(due) != 2 ||
-		!next.IsZero() {
-		t.Errorf("due %v, next %v, want both segments", due, next)
-	}
-	if due, _ := w.takeDue(); len(due) != 0 {
-		t.Errorf("due %v, want each segment taken once", due)
-	}
-}
-
-func TestHintsWhileASegmentIsInspected(t *testing.T) {
-	now := time.Now()
-	early, late := now.Add(time.Hour).Truncate(time.Millisecond).UTC(),
-		now.Add(2*time.Hour).Truncate(time.Millisecond).UTC()
-	tests := []struct {
-		name            string
-		hint, put, want time.Time
-	}{
-		{"no hint", time.Time{}, late, late},
-		{"no hint, nothing due", time.Time{}, time.Time{}, time.Time{}},
-		{"an earlier hint", early, late, early},
-		{"a later hint", late, early, early},
-		{"a hint, nothing due otherwise", late, time.Time{}, late},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorker(t)
-			seg := segment(w.submit("a", 3), 0)
-			w.takeDue()
-			w.hint(seg, tt.hint)
-			w.hint(seg, tt.put)
-			if _, next := w.takeDue(); !next.Equal(tt.want) {
-				t.Errorf("next due %v, want %v", next, tt.want)
-			}
-		})
-	}
-}
-
-func TestHintsOnlyLowerDueTimes(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 3), 0)
-	w.hint(seg, time.Now().Add(time.Hour))
-	if due, _ := w.takeDue(); !slices.Equal(due, []ledger.Segment{seg}) {
-		t.Errorf("due %v, want the segment in spite of the later hint", due)
-	}
-}
-
-// TestRebuild loses the whole index, or has its dispatcher die with segments that it had
-// taken. A run of one row that the index has for later is not read again: 100,000 of these
-// would keep a dispatcher from releasing.
-func TestRebuild(t *testing.T) {
-	w := newWorker(t)
-	waiting := segment(w.submit("a", 1), 0)
-	e, row := w.take(waiting)
-	r, err := w.Wait(t.Context(), waiting, e.nonce, ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}, row)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.takeDue()
-	w.hint(waiting, r.Due)
-	queued := segment(w.submit("b", 1), 0)
-	w.create("staged")
-	w.submit("ended")
-	for name, tt := range map[string]struct {
-		lose func()
-		runs int
-	}{
-		"the index":      {func() { w.rdb.Del(t.Context(), ledger.DueKey(tenant)) }, 4},
-		"the dispatcher": {func() { w.takeDue() }, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tt.lose()
-			all, err := w.Rebuild(t.Context(), tenant)
-			if err != nil || len(all) != tt.runs {
-				t.Fatalf("%d runs, %v, want %d", len(all), err, tt.runs)
-			}
-			due, next := w.takeDue()
-			if !slices.Equal(due, []ledger.Segment{queued}) {
-				t.Errorf("due %v, want %s", due, queued)
-			}
-			w.hint(queued, time.UnixMilli(1))
-			if !next.Equal(r.Due) {
-				t.Errorf("next due %v, want %v", next, r.Due)
-			}
-		})
-	}
-}
-
-// TestRebuildRemovesEntriesThatLeadNowhere has entries in the index, due in a year, of deleted
-// or finished runs. A run that cannot be read retains its entry.
-func TestRebuildRemovesEntriesThatLeadNowhere(t *testing.T) {
-	w := newWorker(t)
-	later := time.Now().Add(365 * 24 * time.Hour)
-	for _, id := range []ledger.RunID{"deleted", "finished", "open"} {
-		run := w.submit(id, 2)
-		w.takeDue()
-		w.hint(segment(run, 0), later)
-	}
-	w.must(w.Pause, "open")
-	for _, id := range []ledger.RunID{"deleted", "finished"} {
-		w.must(w.Cancel, id)
-		w.must(w.Finish, id)
-	}
-	w.must(w.Delete, "deleted")
-	rebuild := func() error {
-		_, err := w.Rebuild(t.Context(), tenant)
-		return err
-	}
-	entries := func() int { return int(w.rdb.ZCard(t.Context(), ledger.DueKey(tenant)).Val()) }
-	if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("open"), "rows", "many").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := rebuild(); err == nil || entries() != 3 {
-		t.Errorf("rebuild: %v, %d entries, want an error and all 3", err, entries())
-	}
-	if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("open"), "rows", 2).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := rebuild(); err != nil || entries() != 1 {
-		t.Errorf("rebuild: %v, %d entries, want that of the open run", err, entries())
-	}
-}
-
-// TestRebuildKeepsNewEntries commits a run before each command of a rebuild. It stays due.
-func TestRebuildKeepsNewEntries(t *testing.T) {
-	w := newWorker(t)
-	w.submit("open", 2)
-	for n, done := 0, true; done; n++ {
-		var run ledger.Run
-		i := &interruption{after: n, do: func() { run = w.submit(ledger.RunID(fmt.Sprintf("run-%d", n)), 1) }}
-		interrupted := redistest.New(t)
-		interrupted.AddHook(i)
-		if _, err := ledger.New(interrupted).Rebuild(t.Context(), tenant); err != nil {
-			t.Fatal(err)
+	both := []ledger.Segment{segment(run, 0), segment(run, 1)}
+	for range 2 {
+		if due, _ := w.takeDue(); !slices.Equal(due, both) {
+			t.Errorf("due %v, want both segments", due)
 		}
-		if done = i.done(); !done {
-			break
+		if due, next := w.takeDue(); len(due) != 0 || next.Sub(w.redisNow()) > 10*time.Second {
+			t.Errorf("due %v, next %v, want them in ten seconds", due, next)
 		}
-		if due, _ := w.takeDue(); !slices.Contains(due, segment(run, 0)) {
-			t.Errorf("command %d: due %v, want the run's segment", n, due)
-		}
-		w.must(w.Cancel, run.ID)
-		w.must(w.Delete, run.ID)
+		w.ageIndex(11 * time.Second)
 	}
 }
 
-func TestControlsMakeSegmentsDue(t *testing.T) {
+// TestIndex compares the index with the segments after each write that changes when one is due.
+func TestIndex(t *testing.T) {
+	const hour = time.Hour
+	waiting := func(after time.Duration) ledger.Waiting {
+		return ledger.Waiting{Stage: ledger.StageCheck, After: after}
+	}
 	w := newWorker(t)
-	seg := segment(w.submit("a", 3), 0)
+	seg := segment(w.submit("a", 4), 0)
+	next := func(what string, want time.Duration) {
+		t.Helper()
+		scores, err := w.rdb.ZRangeWithScores(t.Context(), ledger.DueKey(tenant), 0, -1).Result()
+		if err != nil || len(scores) > 1 || (len(scores) == 0) != (want < 0) {
+			t.Fatalf("%s: index %v, %v", what, scores, err)
+		}
+		if want < 0 {
+			return
+		}
+		got := time.Duration(max(int64(scores[0].Score)-w.redisNow().UnixMilli(), 0)) * time.Millisecond
+		if (want - got).Abs() > 5*time.Second {
+			t.Errorf("%s: due in %v, want %v", what, got, want)
+		}
+	}
+	next("committed", 0)
+	r := w.release(seg, ledger.Quota{First: 3})
+	next("released, and more are due", 10*time.Second)
+	e := w.begin(seg, r.Token, 0, 1, 2)
+	w.end(seg, e, ledger.RowEnd{Row: 0, Ending: waiting(hour)})
+	w.end(seg, e, ledger.RowEnd{Row: 1, Ending: waiting(2 * hour)})
+	next("rows wait", 10*time.Second) // the release is not inspected again before
+	w.end(seg, e, ledger.RowEnd{Row: 2, Ending: ledger.GiveBack{}})
+	next("a row was given back", 0)
+	r = w.release(seg, all)
+	w.settle(seg, w.begin(seg, r.Token, 2, 3), 2, 3)
+	w.release(seg, all)
+	next("others are settled", hour)
 	w.must(w.Pause, "a")
-	w.takeDue()
-	w.hint(seg, w.release(seg, all).Due)
-	if due, next := w.takeDue(); len(due) > 0 || !next.IsZero() {
-		t.Errorf("due %v, next %v, want none while the run is paused", due, next)
-	}
+	w.pass(seg, hour)
+	w.release(seg, all)
+	next("paused", -1)
 	w.must(w.Resume, "a")
-	if due, _ := w.takeDue(); !slices.Equal(due, []ledger.Segment{seg}) {
-		t.Errorf("due %v, want the segment", due)
+	next("resumed", 0)
+	r = w.release(seg, all)
+	e = w.begin(seg, r.Token, 0)
+	if _, _, err := w.Reclaim(t.Context(), seg, w.session); err != nil {
+		t.Fatal(err)
 	}
+	next("its worker died", 0)
+	w.must(w.Cancel, "a")
+	next("cancelled", -1)
 }
 
 func TestPostponedRunIsDueAtItsTime(t *testing.T) {
 	w := newWorker(t)
-	at := w.redisNow().Add(48 * time.Hour)
+	at := w.redisNow().Add(20 * time.Hour)
 	seg := segment(w.submitWith("a", ledger.Control{NotBefore: at}, 3), 0)
 	if due, next := w.takeDue(); len(due) > 0 || !next.Equal(at) {
 		t.Errorf("due %v, next %v, want %v", due, next, at)

@@ -210,9 +210,9 @@ func TestReceiptsReportTheControl(t *testing.T) {
 		stopped, cancelled bool
 	}{
 		{"open", func(*worker) error { return nil }, false, false},
-		{"paused", func(w *worker) error { return w.Pause(w.t.Context(), "a") }, true, false},
+		{"paused", func(w *worker) error { return w.Pause(w.t.Context(), tenant, "a") }, true, false},
 		{"postponed", func(w *worker) error { w.notBefore("a", time.Hour); return nil }, true, false},
-		{"cancelled", func(w *worker) error { return w.Cancel(w.t.Context(), "a") }, false, true},
+		{"cancelled", func(w *worker) error { return w.Cancel(w.t.Context(), tenant, "a") }, false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -267,8 +267,8 @@ func TestReceiptsCountOpenRows(t *testing.T) {
 	if r.Open != counts {
 		t.Errorf("%+v, want %+v", r.Open, counts)
 	}
-	if p := w.sync("a"); p.Segments[0].Open.Queued != 9 {
-		t.Errorf("segment %+v", p.Segments[0])
+	if s := w.segments("a")[0]; s.Open.Queued != 9 {
+		t.Errorf("segment %+v", s)
 	}
 
 	w.must(w.Pause, "a") // row 2 alone may be released

@@ -28,7 +28,6 @@ func Example() {
 		for _, row := range release.Rows {
 			succeed(execute(ctx, l, seg, release.Token, row))
 		}
-		succeed(l.Hint(ctx, "acme", ledger.Hint{Segment: seg, Due: release.Due}))
 	}
 	// Output:
 	// executing org_1,dom_1

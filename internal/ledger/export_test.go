@@ -2,10 +2,8 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,14 +19,15 @@ func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Dur
 	return nil
 }
 
-// SetNotBefore replaces the time before which no row of a committed run may begin. A run with
-// rows in progress is in this state if Redis' clock has gone back.
+// SetNotBefore replaces the time before which no row of a committed run may begin, and makes its
+// segments due. A run with rows in progress is in this state if Redis' clock has gone back.
 func SetNotBefore(ctx context.Context, rdb redis.UniversalClient, run Run, at time.Time) error {
-	if err := rdb.HSet(ctx, HeaderKey(run.ID), "not_before", toMillis(at)).Err(); err != nil {
+	if err := rdb.HSet(ctx, headerKey(run.Tenant, run.ID, "header"), "not_before", toMillis(at)).Err(); err != nil {
 		return err
 	}
 	for number := range run.Segments {
-		if err := rdb.HSet(ctx, segmentKey(run.segment(number), "head"), "not_before", toMillis(at)).Err(); err != nil {
+		due := redis.Z{Score: -1, Member: run.segment(number).String()}
+		if err := rdb.ZAdd(ctx, DueKey(run.Tenant), due).Err(); err != nil {
 			return err
 		}
 	}
@@ -59,21 +58,15 @@ func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, last boo
 // WakeChannel is the channel of [Ledger.Wake].
 const WakeChannel = wakeChannel
 
-// HeaderKey returns the key of a run's header.
-func HeaderKey(run RunID) string { return headerKeys(run)[0] }
+// HeaderKey returns the key of a run's header, and ListKey that of one of a tenant's lists.
+func HeaderKey(t Tenant, run RunID) string { return headerKey(t, run, "header") }
 
-// EndedKey returns the key of a tenant's ended runs, and OpenKey that of its open ones.
-func EndedKey(t Tenant) string { return tenantKeys(t)[endedList] }
-
-// OpenKey returns the key of a tenant's open runs.
-func OpenKey(t Tenant) string { return tenantKeys(t)[openList] }
-
-// TrashKey returns the key of a tenant's discarded runs.
-func TrashKey(t Tenant) string { return tenantKeys(t)[trashList] }
+// ListKey returns the key of one of a tenant's lists, such as "open".
+func ListKey(t Tenant, list string) string { return tenantKey(t, list) }
 
 // AgeIndex moves the due times of a tenant's index back by d.
 func AgeIndex(ctx context.Context, rdb redis.UniversalClient, t Tenant, d time.Duration) error {
-	return ageScores(ctx, rdb, tenantKeys(t)[dueIndex], d)
+	return ageScores(ctx, rdb, tenantKey(t, "due"), d)
 }
 
 // LoseSessions has Redis forget all sessions.
@@ -104,7 +97,7 @@ func ageScores(ctx context.Context, rdb redis.UniversalClient, key string, d tim
 }
 
 // DueKey returns the key of a tenant's index.
-func DueKey(t Tenant) string { return tenantKeys(t)[dueIndex] }
+func DueKey(t Tenant) string { return tenantKey(t, "due") }
 
 // Settle, Wait and GiveUp call [Ledger.End] with the same ending for all rows.
 func (l *Ledger) Settle(ctx context.Context, seg Segment, n Nonce, r Result, rows ...Row) (Receipt, error) {
@@ -119,26 +112,10 @@ func (l *Ledger) GiveUp(ctx context.Context, seg Segment, n Nonce, after time.Du
 	return l.End(ctx, seg, n, Ends(GiveBack{After: after}, rows...)...)
 }
 
-// AgeScan moves the times at which a scan's segments were committed and its uncommitted rows
-// were found back by d.
-func AgeScan(ctx context.Context, rdb redis.UniversalClient, run RunID, d time.Duration) error {
-	key := headerKeys(run)[3]
+// AgeScan moves the time since which a scan's uncommitted rows wait back by d.
+func AgeScan(ctx context.Context, rdb redis.UniversalClient, run Run, d time.Duration) error {
+	key := headerKey(run.Tenant, run.ID, "scan")
 	if exists, err := rdb.HExists(ctx, key, "since").Result(); err != nil || !exists {
-		return err
-	}
-	stored, err := rdb.HGet(ctx, key, "kept").Result()
-	if err != nil && !absent(err) {
-		return err
-	}
-	segments, err := parseKept(stored)
-	if err != nil {
-		return err
-	}
-	var text strings.Builder
-	for _, k := range segments {
-		fmt.Fprintf(&text, "%d,%d,%d,%d;", k.number, k.from, k.past, k.at.Add(-d).UnixMilli())
-	}
-	if err := rdb.HSet(ctx, key, "kept", text.String()).Err(); err != nil {
 		return err
 	}
 	return rdb.HIncrBy(ctx, key, "since", -d.Milliseconds()).Err()
@@ -146,3 +123,9 @@ func AgeScan(ctx context.Context, rdb redis.UniversalClient, run RunID, d time.D
 
 // Forget removes all segments from the stager's memory.
 func (s *Stager) Forget() { s.recent, s.recentBytes = nil, 0 }
+
+// Counts returns the counters of a run as they are now.
+func (l *Ledger) Counts(ctx context.Context, run Run) (Counts, error) {
+	now, err := l.same(ctx, run)
+	return now.Counts, err
+}

@@ -46,7 +46,7 @@ func TestFleet(t *testing.T) {
 	if n := f.ended.Load(); n > 1 { // 0: it ended by a control, which does not report it
 		t.Errorf("the run ended %d times", n)
 	}
-	if counts := w.sync("a").Run.Counts; counts[ledger.Done] != int64(all) {
+	if counts := w.get("a").Counts; counts[ledger.Done] != int64(all) {
 		t.Errorf("counts %v", counts)
 	}
 }
@@ -84,14 +84,7 @@ func (f *fleet) check(err error) bool {
 }
 
 func (f *fleet) dispatch() {
-	for n := 0; !f.over(); n++ {
-		if n%20 == 0 {
-			all, err := f.Rebuild(f.t.Context(), f.tenant)
-			f.check(err)
-			for _, p := range all {
-				f.ended.Add(int64(count(p.Ended)))
-			}
-		}
+	for !f.over() {
 		due, _, err := f.TakeDue(f.t.Context(), f.tenant, 2)
 		f.check(err)
 		for _, seg := range due {
@@ -102,15 +95,17 @@ func (f *fleet) dispatch() {
 					f.queue <- delivery{seg, r.Token, row.Row}
 				}
 			}
-			f.check(f.Hint(f.t.Context(), f.tenant, ledger.Hint{Segment: seg, Due: r.Due}))
+			if r.Due.Equal(ledger.DueNow) { // as one of which rows are still due
+				f.check(ledger.AgeIndex(f.t.Context(), f.rdb, f.tenant, 10*time.Second))
+			}
 		}
 	}
 }
 
 func (f *fleet) control() {
 	for !f.over() {
-		_ = f.Pause(f.t.Context(), f.run.ID) // fails after the end
-		_ = f.Resume(f.t.Context(), f.run.ID)
+		_ = f.Pause(f.t.Context(), tenant, f.run.ID) // fails after the end
+		_ = f.Resume(f.t.Context(), tenant, f.run.ID)
 	}
 }
 
@@ -121,7 +116,7 @@ func (f *fleet) work() {
 		if !f.check(err) {
 			continue // read on, or the dispatchers would wait for ever
 		}
-		f.report(d.seg, b.Receipt)
+		f.report(b.Receipt)
 		if b.Rows[0].Status == ledger.RowAdmitted {
 			f.execute(d, e)
 		}
@@ -135,16 +130,16 @@ func (f *fleet) execute(d delivery, e ledger.Execution) {
 	case 0:
 		_, r, err := f.Reclaim(ctx, d.seg, e.Session)
 		f.check(err)
-		f.report(d.seg, r)
+		f.report(r)
 	case 1:
 		r, err := f.Wait(ctx, d.seg, e.Nonce, ledger.Waiting{Stage: ledger.StageReady}, d.row)
 		f.check(err)
-		f.report(d.seg, r)
+		f.report(r)
 		return
 	case 2:
 		r, err := f.GiveUp(ctx, d.seg, e.Nonce, 0, d.row)
 		f.check(err)
-		f.report(d.seg, r)
+		f.report(r)
 		return
 	case 3:
 		_, err := f.Intend(ctx, d.seg, e.Nonce, []byte("PATCH"), d.row)
@@ -152,7 +147,7 @@ func (f *fleet) execute(d delivery, e ledger.Execution) {
 	}
 	r, err := f.Settle(ctx, d.seg, e.Nonce, ledger.Result{Outcome: ledger.Done}, d.row)
 	f.check(err)
-	f.report(d.seg, r)
+	f.report(r)
 	if len(r.Statuses) == 1 && r.Statuses[0] == ledger.RowWritten {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -163,13 +158,7 @@ func (f *fleet) execute(d delivery, e ledger.Execution) {
 	}
 }
 
-// report stores the hint of a receipt, as a worker does.
-func (f *fleet) report(seg ledger.Segment, r ledger.Receipt) {
-	f.ended.Add(int64(count(r.Ended)))
-	if r.Due.Before(time.Now().Add(time.Second)) {
-		f.check(f.Hint(f.t.Context(), f.tenant, ledger.Hint{Segment: seg, Due: r.Due}))
-	}
-}
+func (f *fleet) report(r ledger.Receipt) { f.ended.Add(int64(count(r.Ended))) }
 
 func count(b bool) int {
 	if b {

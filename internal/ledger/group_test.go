@@ -127,7 +127,7 @@ func TestCancelOfGroupedRows(t *testing.T) {
 	if r := w.settle(seg, e, 0, 10, 20); !r.Ended {
 		t.Errorf("receipt %+v, want the end", r)
 	}
-	if run := w.sync("a").Run; run.Counts[ledger.Cancelled] != 22 || run.Counts[ledger.Done] != 3 {
+	if run := w.get("a"); run.Counts[ledger.Cancelled] != 22 || run.Counts[ledger.Done] != 3 {
 		t.Errorf("counts %v", run.Counts)
 	}
 }

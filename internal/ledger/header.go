@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,14 +12,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// onHeader runs a script on the header of a run, whose incarnation is its first argument.
+// onHeader runs a script on the header of a run, whose entry in the lists is its first argument.
 func (l *Ledger) onHeader(ctx context.Context, s *redis.Script, run Run, args ...any) (answer, error) {
-	return l.do(ctx, s, headerKeys(run.ID), append([]any{string(run.Incarnation)}, args...))
+	return l.do(ctx, s, runKeys(run), append([]any{run.entry()}, args...))
 }
 
-// Get returns a run, or [ErrNotFound].
-func (l *Ledger) Get(ctx context.Context, id RunID) (Run, error) {
-	hash, err := l.header(ctx, id)
+// runKeys returns the keys of a script of a header: see runParts.
+func runKeys(run Run) []string {
+	lists := tenantKeys(run.Tenant)
+	return append(headerKeys(run.Tenant, run.ID), lists[:len(lists)-1]...)
+}
+
+// Run returns a run of a tenant, or [ErrNotFound].
+func (l *Ledger) Run(ctx context.Context, t Tenant, id RunID) (Run, error) {
+	hash, err := l.header(ctx, t, id)
 	if err != nil {
 		return Run{}, err
 	}
@@ -28,23 +33,53 @@ func (l *Ledger) Get(ctx context.Context, id RunID) (Run, error) {
 }
 
 // header returns the header of a run that is not being deleted, or [ErrNotFound].
-func (l *Ledger) header(ctx context.Context, id RunID) (map[string]string, error) {
-	if err := id.Validate(); err != nil {
+func (l *Ledger) header(ctx context.Context, t Tenant, id RunID) (map[string]string, error) {
+	if err := cmp.Or(t.Validate(), id.Validate()); err != nil {
 		return nil, err
 	}
-	hash, err := l.rdb.HGetAll(ctx, headerKeys(id)[0]).Result()
+	hash, err := l.rdb.HGetAll(ctx, headerKey(t, id, "header")).Result()
 	if err != nil {
 		return nil, fmt.Errorf("run %s: read: %w", id, err)
 	}
-	if len(hash) == 0 || hash["deleting_at"] != "" {
+	if !exists(hash) {
 		return nil, fmt.Errorf("run %s: %w", id, ErrNotFound)
 	}
 	return hash, nil
 }
 
+// exists reports whether a header is that of a run which is not being deleted.
+func exists(hash map[string]string) bool { return len(hash) > 0 && hash["deleting_at"] == "" }
+
+// Get returns the run of that id, of whatever tenant, or [ErrNotFound]. It takes two round trips.
+func (l *Ledger) Get(ctx context.Context, id RunID) (Run, error) {
+	if err := id.Validate(); err != nil {
+		return Run{}, err
+	}
+	tenants, err := l.Tenants(ctx)
+	if err != nil {
+		return Run{}, fmt.Errorf("run %s: read: %w", id, err)
+	}
+	hashes := make([]*redis.MapStringStringCmd, len(tenants))
+	_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, t := range tenants {
+			hashes[i] = p.HGetAll(ctx, headerKey(t, id, "header"))
+		}
+		return nil
+	})
+	if err != nil {
+		return Run{}, fmt.Errorf("run %s: read: %w", id, err)
+	}
+	for _, hash := range hashes {
+		if exists(hash.Val()) {
+			return parseRun(id, hash.Val())
+		}
+	}
+	return Run{}, fmt.Errorf("run %s: %w", id, ErrNotFound)
+}
+
 // same reads a run again.
 func (l *Ledger) same(ctx context.Context, run Run) (Run, error) {
-	now, err := l.Get(ctx, run.ID)
+	now, err := l.Run(ctx, run.Tenant, run.ID)
 	if err == nil && now.Incarnation != run.Incarnation {
 		err = ErrNotFound
 	}
@@ -56,14 +91,11 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 	r := Run{
 		ID: id, Incarnation: Incarnation(hash["inc"]), Tenant: Tenant(hash["tenant"]), Kind: Kind(hash["kind"]),
 		Control:  parseControl(hash["flags"], read.int("not_before")),
-		Reserved: int(read.int("reserved")), Segments: int(read.int("segments")), Rows: read.int("rows"),
+		Reserved: int(read.int("staged")), Segments: int(read.int("segments")), Rows: read.int("rows"),
 		CreatedAt: read.time("created_at"), StagedAt: read.time("staged_at"),
 		CommittedAt: read.time("committed_at"), CancelledAt: read.time("cancelled_at"), EndedAt: read.time("ended_at"),
 		FinishedAt: read.time("finished_at"), DeletingAt: read.time("deleting_at"),
-		Children: parseRuns(hash["children"]), version: read.int("v"),
-	}
-	if r.base = read.int("base"); r.base == 0 {
-		r.base = r.version
+		Children: parseRuns(hash["children"]), Counts: Counts{},
 	}
 	r.Growing = !r.CommittedAt.IsZero() && hash["sealed"] == ""
 	if progress, ok := hash["scan"]; ok {
@@ -77,10 +109,10 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 		err = json.Unmarshal([]byte(hash["about"]), &r.Description)
 	}
 	if err == nil {
-		r.Counts, err = parseCounts(hash["counts"])
+		r.Counts, err = countsOf(hash)
 	}
 	if err == nil {
-		err = cmp.Or(r.Tenant.Validate(), r.segment(0).Validate(), checkSegments("reserved", r.Reserved),
+		err = cmp.Or(r.Tenant.Validate(), r.segment(0).Validate(), checkSegments("staged", r.Reserved),
 			checkSegments("segments", r.Segments))
 	}
 	if err != nil {
@@ -97,17 +129,15 @@ func checkSegments(field string, n int) error {
 	return nil
 }
 
-func parseCounts(text string) (Counts, error) {
-	c := Counts{}
-	for part := range strings.FieldsSeq(text) {
-		outcome, digits, _ := strings.Cut(part, "=")
-		n, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("count of %s: %w", quoted(outcome), err)
+// countsOf returns the counters of a header, or of the head of a segment.
+func countsOf(hash map[string]string) (Counts, error) {
+	counts, read := Counts{}, numbers{hash: hash}
+	for field := range hash {
+		if outcome, ok := strings.CutPrefix(field, "n:"); ok {
+			counts[Outcome(outcome)] = read.int(field)
 		}
-		c[Outcome(outcome)] = n
 	}
-	return c, nil
+	return counts, read.err
 }
 
 // numbers reads a hash's decimal fields and keeps the first error. A field that does not
@@ -136,47 +166,4 @@ func parseRuns(stored string) (ids []RunID) {
 		ids = append(ids, RunID(id))
 	}
 	return ids
-}
-
-// closeSegments sets the bits of segments. It reports whether the run ended by this call,
-// also if there are none, since a commit may have been cut short.
-func (l *Ledger) closeSegments(ctx context.Context, run Run, closed []int) (ended bool, err error) {
-	for {
-		page := closed[:min(scriptNumbers, len(closed))]
-		a, err := l.onHeader(ctx, closeScript, run, ints(page)...)
-		if err != nil {
-			return false, fmt.Errorf("close segments: %w", err)
-		}
-		ended = ended || a.status() == statusConcluded
-		if closed = closed[len(page):]; len(closed) == 0 {
-			return ended, nil
-		}
-	}
-}
-
-// closedBits returns the bitmap of the segments that the header has as closed.
-func (l *Ledger) closedBits(ctx context.Context, run Run) (string, error) {
-	bits, err := l.rdb.Get(ctx, headerKeys(run.ID)[1]).Result()
-	if err != nil && !absent(err) {
-		return "", fmt.Errorf("read closed segments: %w", err)
-	}
-	return bits, nil
-}
-
-// reopenSegments clears the bits of open segments that the header has as closed: their
-// Redis has lost how rows were settled.
-func (l *Ledger) reopenSegments(ctx context.Context, run Run, numbers []int) error {
-	if len(numbers) == 0 {
-		return nil
-	}
-	// First the list: once the header has no end, the run must be found as open.
-	if _, err := l.onTenant(ctx, tenantReopenScript, run.Tenant, run.entry()); err != nil {
-		return err
-	}
-	for page := range slices.Chunk(numbers, scriptNumbers) {
-		if _, err := l.onHeader(ctx, reopenScript, run, ints(page)...); err != nil {
-			return err
-		}
-	}
-	return nil
 }

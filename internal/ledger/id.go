@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"strconv"
@@ -26,6 +27,7 @@ type Incarnation string
 
 // Segment names a part of a run.
 type Segment struct {
+	Tenant      Tenant
 	Run         RunID
 	Incarnation Incarnation
 	// Number counts from 0.
@@ -112,13 +114,14 @@ func checkRandom(name, text string) error {
 	return nil
 }
 
-// String returns the segment's name as run/incarnation/number. It fits into a task id.
+// String returns the segment's name among those of its tenant, as run/incarnation/number. It fits
+// into a task id.
 func (s Segment) String() string {
 	return string(s.Run) + "/" + string(s.Incarnation) + "/" + strconv.Itoa(s.Number)
 }
 
-// ParseSegment is the inverse of [Segment.String].
-func ParseSegment(text string) (Segment, error) {
+// ParseSegment is the inverse of [Segment.String], for a segment of the tenant.
+func ParseSegment(t Tenant, text string) (Segment, error) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {
 		return Segment{}, fmt.Errorf("segment %s: want run/incarnation/number", quoted(text))
@@ -127,13 +130,13 @@ func ParseSegment(text string) (Segment, error) {
 	if err != nil {
 		return Segment{}, fmt.Errorf("segment %s: number: want digits", quoted(text))
 	}
-	s := Segment{Run: RunID(parts[0]), Incarnation: Incarnation(parts[1]), Number: number}
+	s := Segment{Tenant: t, Run: RunID(parts[0]), Incarnation: Incarnation(parts[1]), Number: number}
 	return s, s.Validate()
 }
 
 // Validate returns an error unless a run can have a segment of that name.
 func (s Segment) Validate() error {
-	if err := s.Run.Validate(); err != nil {
+	if err := cmp.Or(s.Tenant.Validate(), s.Run.Validate()); err != nil {
 		return err
 	}
 	if err := checkRandom("incarnation", string(s.Incarnation)); err != nil {

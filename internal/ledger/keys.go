@@ -3,69 +3,67 @@ package ledger
 import "strconv"
 
 // prefix begins every key of this package.
-const prefix = "orgops:v2:"
+const prefix = "orgops:v3:"
 
 // tenantsKey is the set of the tenants that have, or had, a run.
 const tenantsKey = prefix + "tenants"
 
-// headerKeys returns the keys of a run's header, in the order in which
-// lua/header.lua names them. They share one hash tag.
-func headerKeys(run RunID) []string {
-	tag := prefix + "{run:" + string(run) + "}:"
-	return []string{tag + "header", tag + "closed", tag + "sums", tag + "scan", tag + "found",
-		tag + "scratch", tag + "seen"}
+// tenantTag begins the keys of a tenant, which share a hash tag: the tenant's runs are in one slot
+// of a Cluster.
+func tenantTag(t Tenant) string { return prefix + "{tenant:" + string(t) + "}:" }
+
+// The last parts of keys. The scripts name their keys after them: see newScript.
+var (
+	headerParts  = []string{"header", "sums", "scan", "found", "seen", "scratch"}
+	tenantParts  = []string{"runs", "singles", "open", "staged", "finishing", "ended", "trash", "due", "clock", "scratch"}
+	sessionParts = []string{"seen", "about", "since", "scratch"}
+	segmentParts = []string{
+		"head", "chunks", "first", "check", "ready", "intended_check", "intended_ready",
+		"values", "released", "running", "executions",
+		"settled", "cancelled", "results", "intents", "active", "sessions", "order",
+		"scratch", "mask",
+	}
+)
+
+// headerKey returns one of the keys of a run's header.
+func headerKey(t Tenant, run RunID, part string) string {
+	return tenantTag(t) + "run:" + string(run) + ":" + part
 }
 
-// seenKeys is the place in headerKeys of the keys of found rows.
-const seenKeys = 6
-
-// sessionKeys returns the keys of the sessions, in the order in which lua/sessions.lua
-// names them. They share one hash tag: a fleet of 50 workers renews ten a second.
-func sessionKeys() []string {
-	tag := prefix + "{sessions}:"
-	return []string{tag + "seen", tag + "about", tag + "since", tag + "scratch"}
+// headerKeys returns the keys of a run's header.
+func headerKeys(t Tenant, run RunID) []string {
+	return keysOf(headerParts, func(part string) string { return headerKey(t, run, part) })
 }
 
-// segmentParts are the last parts of a segment's keys, in the order in which
-// lua/segment.lua names them.
-var segmentParts = []string{
-	"head", "chunks", "first", "check", "ready", "intended_check", "intended_ready",
-	"values", "released", "running", "executions",
-	"settled", "cancelled", "results", "intents", "active", "sessions", "order",
-	"scratch", "mask",
+// segmentKey returns one of a segment's keys. They have the incarnation and not the run's id: a run
+// that is created after another of the same id was deleted never sees the other's rows.
+func segmentKey(s Segment, part string) string {
+	return tenantTag(s.Tenant) + string(s.Incarnation) + "." + strconv.Itoa(s.Number) + ":" + part
 }
 
-// segmentKeys returns the keys of a segment. They share one hash tag, which holds the
-// incarnation and not the run's id: a run that is created after another of the same
-// id was deleted never sees the other's rows.
+// segmentKeys returns the keys of a segment.
 func segmentKeys(s Segment) []string {
-	tag := prefix + "{" + string(s.Incarnation) + "." + strconv.Itoa(s.Number) + "}:"
-	keys := make([]string, len(segmentParts))
-	for i, part := range segmentParts {
-		keys[i] = tag + part
+	return keysOf(segmentParts, func(part string) string { return segmentKey(s, part) })
+}
+
+// tenantKey returns the key of one of a tenant's lists.
+func tenantKey(t Tenant, part string) string { return tenantTag(t) + part }
+
+// tenantKeys returns the keys of a tenant's lists.
+func tenantKeys(t Tenant) []string {
+	return keysOf(tenantParts, func(part string) string { return tenantKey(t, part) })
+}
+
+// sessionKeys returns the keys of the sessions. They share one hash tag: a fleet of 50 workers
+// renews ten a second.
+func sessionKeys() []string {
+	return keysOf(sessionParts, func(part string) string { return prefix + "{sessions}:" + part })
+}
+
+func keysOf(parts []string, key func(part string) string) []string {
+	keys := make([]string, len(parts))
+	for i, part := range parts {
+		keys[i] = key(part)
 	}
 	return keys
 }
-
-// segmentKey returns one of a segment's keys.
-func segmentKey(s Segment, part string) string {
-	return prefix + "{" + string(s.Incarnation) + "." + strconv.Itoa(s.Number) + "}:" + part
-}
-
-// tenantKeys returns the keys of a tenant's lists, in the order in which
-// lua/tenant.lua names them. They share one hash tag.
-func tenantKeys(t Tenant) []string {
-	tag := prefix + "{tenant:" + string(t) + "}:"
-	return []string{tag + "runs", tag + "open", tag + "ended", tag + "trash", tag + "due", tag + "singles",
-		tag + "clock", tag + "scratch"}
-}
-
-// The places of a tenant's lists in tenantKeys.
-const (
-	runsList = iota
-	openList
-	endedList
-	trashList
-	dueIndex
-	singlesList
-)

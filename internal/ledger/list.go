@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -40,7 +39,7 @@ func (l *Ledger) OpenTenants(ctx context.Context) ([]Tenant, error) {
 	open := map[Tenant]*redis.IntCmd{}
 	_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, t := range tenants {
-			open[t] = p.ZCard(ctx, tenantKeys(t)[openList])
+			open[t] = p.ZCard(ctx, tenantKey(t, "open"))
 		}
 		return nil
 	})
@@ -52,18 +51,18 @@ func (l *Ledger) OpenTenants(ctx context.Context) ([]Tenant, error) {
 
 // Runs returns the runs of a tenant without single rows, the newest first. If headers
 // cannot be read it returns the other runs and an error.
-func (l *Ledger) Runs(ctx context.Context, t Tenant) ([]Run, error) { return l.list(ctx, t, runsList) }
+func (l *Ledger) Runs(ctx context.Context, t Tenant) ([]Run, error) { return l.list(ctx, t, "runs") }
 
 // OpenRuns returns the runs of a tenant that are staged or open, or that have ended but
 // are not finished, the newest first. If headers cannot be read it returns the other runs
 // and an error.
 func (l *Ledger) OpenRuns(ctx context.Context, t Tenant) ([]Run, error) {
-	open, err := l.list(ctx, t, openList)
+	open, err := l.list(ctx, t, "open")
 	return slices.DeleteFunc(open, func(r Run) bool { return !r.FinishedAt.IsZero() }), err
 }
 
 // list returns the runs of a tenant's list that are not being deleted.
-func (l *Ledger) list(ctx context.Context, t Tenant, list int) (all []Run, err error) {
+func (l *Ledger) list(ctx context.Context, t Tenant, list string) (all []Run, err error) {
 	defer wrap(&err, "list runs of %s", t)
 	if err := t.Validate(); err != nil {
 		return nil, err
@@ -96,10 +95,10 @@ type entry struct {
 
 // eachPage calls f with the entries of a tenant's list, the latest first, listPage at a
 // time.
-func (l *Ledger) eachPage(ctx context.Context, t Tenant, list int, f func([]entry)) error {
+func (l *Ledger) eachPage(ctx context.Context, t Tenant, list string, f func([]entry)) error {
 	from := redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: listPage}
 	for {
-		members, err := l.rdb.ZRevRangeByScoreWithScores(ctx, tenantKeys(t)[list], &from).Result()
+		members, err := l.rdb.ZRevRangeByScoreWithScores(ctx, tenantKey(t, list), &from).Result()
 		if err != nil {
 			return err
 		}
@@ -139,7 +138,7 @@ func (l *Ledger) readHeaders(ctx context.Context, page []entry) {
 	hashes := make([]*redis.MapStringStringCmd, len(page))
 	_, _ = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its error
 		for i, e := range page {
-			hashes[i] = p.HGetAll(ctx, headerKeys(e.run.ID)[0])
+			hashes[i] = p.HGetAll(ctx, headerKey(e.run.Tenant, e.run.ID, "header"))
 		}
 		return nil
 	})
@@ -167,52 +166,19 @@ func (e *entry) read(hash map[string]string, err error) {
 	e.run, e.found = run, true
 }
 
-// relist stores a run in its tenant's lists again: a node of Redis may have lost the entry,
-// and a run that no list has is never released. At maxmemory it leaves the list of tenants
-// as it is. The error is [ErrNotFound] if the run is being deleted.
-func (l *Ledger) relist(ctx context.Context, run Run) error {
-	err := noMemory(l.rdb.SAdd(ctx, tenantsKey, string(run.Tenant)).Err())
-	if err != nil && !errors.Is(err, ErrNoMemory) {
-		return err
-	}
-	return l.enlist(ctx, run)
-}
-
-// enlist stores a run in its tenant's lists. The error is [ErrNotFound] if the run is being
-// deleted.
-func (l *Ledger) enlist(ctx context.Context, run Run) error {
-	_, err := l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry(), flag(run.Single))
-	return err
-}
-
-// unlist takes a run out of its tenant's lists.
-func (l *Ledger) unlist(ctx context.Context, run Run) error {
-	keys := tenantKeys(run.Tenant)
-	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, list := range []int{runsList, singlesList, openList, endedList} {
-			p.ZRem(ctx, keys[list], run.entry())
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("take the run out of its tenant's lists: %w", err)
-	}
-	return nil
-}
-
 // Entry is an entry of a tenant's list of runs, or of single rows.
 type Entry struct {
 	Run         RunID
 	Incarnation Incarnation
 	Tenant      Tenant
-	// At is when the run was created, or later if Redis has lost the entry since.
+	// At is when the run was created.
 	At time.Time
 }
 
 // Singles returns the single rows of a tenant, and the other runs that lists leave out, the
 // latest first. It reads no headers.
 func (l *Ledger) Singles(ctx context.Context, t Tenant) ([]Entry, error) {
-	lists, err := l.entries(ctx, singlesList, &redis.ZRangeBy{Min: "-inf", Max: "+inf"}, t)
+	lists, err := l.entries(ctx, "singles", &redis.ZRangeBy{Min: "-inf", Max: "+inf"}, t)
 	if err != nil {
 		return nil, err
 	}
@@ -227,18 +193,18 @@ func (l *Ledger) Entries(ctx context.Context, notAfter time.Time, n int, tenants
 	if !notAfter.IsZero() {
 		span.Max = strconv.FormatInt(toMillis(notAfter), 10)
 	}
-	return l.entries(ctx, runsList, span, tenants...)
+	return l.entries(ctx, "runs", span, tenants...)
 }
 
 // entries returns a range of a list of each of the tenants.
-func (l *Ledger) entries(ctx context.Context, list int, span *redis.ZRangeBy, tenants ...Tenant) ([][]Entry, error) {
+func (l *Ledger) entries(ctx context.Context, list string, span *redis.ZRangeBy, tenants ...Tenant) ([][]Entry, error) {
 	lists := make([]*redis.ZSliceCmd, len(tenants))
 	if len(tenants) == 0 {
 		return nil, nil
 	}
 	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, t := range tenants {
-			lists[i] = p.ZRevRangeByScoreWithScores(ctx, tenantKeys(t)[list], span)
+			lists[i] = p.ZRevRangeByScoreWithScores(ctx, tenantKey(t, list), span)
 		}
 		return nil
 	})

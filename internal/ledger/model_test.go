@@ -19,11 +19,7 @@ type model struct {
 	segments []*modelSegment
 }
 
-// modelControl is a control, the higher version the newer.
-type modelControl struct {
-	version           int
-	paused, cancelled bool
-}
+type modelControl struct{ paused, cancelled bool }
 
 type modelSegment struct {
 	control modelControl
@@ -139,19 +135,18 @@ func (m *model) counts() ledger.Counts {
 	return c
 }
 
-// sync has the newest control everywhere.
-func (m *model) sync() {
-	newest := m.header
-	for _, s := range m.segments {
-		if s.control.version > newest.version {
-			newest = s.control
-		}
+// change changes the control of the run.
+func (m *model) change(name string) {
+	cancels := name == "cancel" && !m.header.cancelled
+	switch name {
+	case "cancel":
+		m.header.cancelled = true
+	case "pause", "resume":
+		m.header.paused = name == "pause"
 	}
-	m.header = newest
 	for _, s := range m.segments {
-		cancel := newest.cancelled && !s.control.cancelled
-		s.control = newest
-		if cancel {
+		s.control = m.header
+		if cancels {
 			s.cancel()
 		}
 	}

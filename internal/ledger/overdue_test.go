@@ -40,22 +40,14 @@ func TestOverdue(t *testing.T) {
 		{"taken by a dispatcher", func(w *worker, _ ledger.Segment) { w.ageIndex(hour); w.takeDue() }, 0},
 		{"due again later", func(w *worker, seg ledger.Segment) {
 			w.takeDue()
-			w.hint(seg, time.Now().Add(2*hour))
+			w.due(seg, time.Now().Add(2*hour))
 			w.ageIndex(hour)
 		}, 0},
 		{"due since then", func(w *worker, seg ledger.Segment) {
 			w.takeDue()
-			w.hint(seg, time.Now().Add(hour))
+			w.due(seg, time.Now().Add(hour))
 			w.ageIndex(3*hour + time.Second)
 		}, 2 * hour},
-		{"a row that waited an hour for the pace", func(w *worker, seg ledger.Segment) {
-			w.takeDue()
-			w.hint(seg, time.Now().Add(-hour))
-		}, 0},
-		{"a hint for now of a segment that is due already", func(w *worker, seg ledger.Segment) {
-			w.ageIndex(hour)
-			w.hint(seg, time.UnixMilli(1))
-		}, hour},
 		{"paused", func(w *worker, _ ledger.Segment) { w.must(w.Pause, "a"); w.ageIndex(hour) }, 0},
 		{"postponed", func(w *worker, _ ledger.Segment) { w.notBefore("a", hour); w.ageIndex(hour) }, 0},
 		{"resumed", func(w *worker, _ ledger.Segment) {
@@ -99,7 +91,7 @@ func TestOverdueBehindManyPausedSegments(t *testing.T) {
 	w.must(w.Pause, "a")
 	seg := segment(w.submit("b", 1), 0)
 	w.takeDue()
-	w.hint(seg, time.Now().Add(time.Minute))
+	w.due(seg, time.Now().Add(time.Minute))
 	w.ageIndex(time.Hour + time.Minute + time.Second)
 	for n := range 2500 {
 		w.rdb.ZAdd(t.Context(), ledger.DueKey(tenant),

@@ -24,7 +24,7 @@ const (
 	// RowSuperseded: the row belongs to another release or execution, or to none. Nothing
 	// was written, and nothing more may be done for the row.
 	RowSuperseded Status = "superseded"
-	// RowStopped: the run is paused, incomplete or not yet to start. Begin has made the
+	// RowStopped: the run is paused or not yet to start. Begin has made the
 	// row due again; Intend has written nothing.
 	RowStopped Status = "stopped"
 	// RowCancelled: the run was cancelled. End and GiveBack have settled the row as
@@ -44,12 +44,11 @@ type Receipt struct {
 	Now time.Time
 	// Due is when the first of the rows is due that the call left open; zero if it left none.
 	Due time.Time
-	// Stopped reports whether the run is paused, incomplete or not yet to start, and
+	// Stopped reports whether the run is paused or not yet to start, and
 	// Cancelled whether it is cancelled. In both cases no new request may begin, also
 	// for a row that has an intent: only the request of that intent is finished.
 	Stopped, Cancelled bool
-	// Ended reports whether the run ended by this call. At most one call reports it; a
-	// dispatcher finds ended runs among [Ledger.OpenRuns].
+	// Ended reports whether the run ended by this call.
 	Ended bool
 }
 
@@ -64,17 +63,10 @@ type OpenRows struct {
 	Released, Running                int
 }
 
-// receipt reads the part of the answer that all scripts for rows have in common. It
-// closes the segment in the header if every row is settled. If that fails, the next
-// call for the segment or the next Sync does it.
-func (l *Ledger) receipt(ctx context.Context, seg Segment, a answer) (Receipt, error) {
-	r := Receipt{Due: parseDue(a.int(2)), Now: fromMillis(a.int(3)), Stopped: a.int(4) == 1, Cancelled: a.int(5) == 1}
-	if a.int(1) == 0 {
-		return r, nil
-	}
-	var err error
-	r.Ended, err = l.closeSegments(ctx, Run{ID: seg.Run, Incarnation: seg.Incarnation}, []int{seg.Number})
-	return r, err
+// parseReceipt reads the part of the answer that all scripts for rows have in common.
+func parseReceipt(a answer) Receipt {
+	return Receipt{Ended: a.int(1) == 1, Due: parseDue(a.int(2)), Now: fromMillis(a.int(3)),
+		Stopped: a.int(4) == 1, Cancelled: a.int(5) == 1}
 }
 
 // parseOpenRows reads the phases that the scripts' function report returns.
@@ -116,13 +108,11 @@ func (l *Ledger) write(ctx context.Context, seg Segment, w rowWrite) (r Receipt,
 		if err != nil {
 			return r, err
 		}
-		one, err := l.receipt(ctx, seg, a)
+		one := parseReceipt(a)
 		for _, status := range a.list(6).texts() {
 			one.Statuses = append(one.Statuses, Status(status))
 		}
-		if r.add(one); err != nil {
-			return r, err
-		}
+		r.add(one)
 	}
 	return r, nil
 }

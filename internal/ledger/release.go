@@ -55,8 +55,8 @@ type Quota struct {
 type Release struct {
 	Token Token
 	Rows  []ReleasedRow
-	// Receipt has no statuses. Its Due is when the dispatcher is to inspect the segment, as
-	// in [SegmentState].
+	// Receipt has no statuses. Its Due is when the segment is to be inspected, as in [SegmentState],
+	// and is stored in the index.
 	Receipt
 	// Open counts the segment's open rows after the release.
 	Open OpenRows
@@ -80,7 +80,7 @@ const releaseRows = 250
 // never released come in the order of their numbers, or by groups: see [Stager.Group].
 // The rows carry a new token, which [Ledger.Begin] exchanges. A row that is not begun
 // within [ReleaseTimeout] is due again; so is one whose execution takes longer than
-// [ExecutionLimit]. While the run is paused, incomplete or not yet to start, only rows
+// [ExecutionLimit]. While the run is paused or not yet to start, only rows
 // with an intent are released. At most 250 rows are released at once, and fewer if
 // they are large: see [OpenRows] for those that are due. At maxmemory nothing is released
 // and the segment stays as it is.
@@ -92,15 +92,11 @@ func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (r Release, 
 	if err != nil {
 		return Release{}, err
 	}
-	receipt, err := l.receipt(ctx, seg, a)
-	if err != nil {
-		return Release{}, err
-	}
 	rows, err := releasedRows(a.list(6))
 	if err != nil {
 		return Release{}, err
 	}
-	return Release{Token: token, Rows: rows, Receipt: receipt, Open: parseOpenRows(a.list(7))}, nil
+	return Release{Token: token, Rows: rows, Receipt: parseReceipt(a), Open: parseOpenRows(a.list(7))}, nil
 }
 
 // releasedRows reads rows and chunks from the values of the script.

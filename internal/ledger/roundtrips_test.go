@@ -79,7 +79,7 @@ func TestReclaimDeadOfManySegments(t *testing.T) {
 	}
 	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, other)
 	all, err := l.ReclaimDead(t.Context(),
-		append(segs, ledger.Segment{Run: "gone", Incarnation: run.Incarnation, Number: 9})...)
+		append(segs, ledger.Segment{Tenant: tenant, Run: "gone", Incarnation: run.Incarnation, Number: 9})...)
 	if err != nil || len(all) != 1 || all[0].Segment != segs[4] || all[0].Rows != 1 {
 		t.Errorf("reclaimed %+v, %v, want a row of %s", all, err, segs[4])
 	}

@@ -223,14 +223,22 @@ func (l *Ledger) OpenSegments(ctx context.Context, run Run) ([]Segment, error) {
 	if run.Ended() {
 		return nil, nil
 	}
-	bits, err := l.closedBits(ctx, run)
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.ID, err)
-	}
 	var open []Segment
-	for number := range run.Segments {
-		if !bit(bits, number) {
-			open = append(open, run.segment(number))
+	for from := 0; from < run.Segments; from += listPage {
+		var heads []*redis.SliceCmd
+		_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for number := from; number < min(from+listPage, run.Segments); number++ {
+				heads = append(heads, p.HMGet(ctx, segmentKey(run.segment(number), "head"), "rows", "settled"))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("run %s: read segments: %w", run.ID, err)
+		}
+		for i, head := range heads {
+			if a := answer(head.Val()); a.text(0) != a.text(1) {
+				open = append(open, run.segment(from+i))
+			}
 		}
 	}
 	return open, nil

@@ -75,7 +75,7 @@ func TestAddDue(t *testing.T) {
 			for i := range 6 {
 				later += flag(tt.later(i) > 0 && tt.later(i) <= ledger.MaxDue)
 			}
-			if o := w.sync("a").Segments[0].Open; o.Later != later || o.Queued != 6-later {
+			if o := w.segments("a")[0].Open; o.Later != later || o.Queued != 6-later {
 				t.Errorf("open rows %+v, want %d later", o, later)
 			}
 			first := numbers(w.release(seg, all))
@@ -109,7 +109,7 @@ func TestSegmentIsDueWithItsNextRow(t *testing.T) {
 	run := w.commit(w.fillDue(w.create("a"), 3, due, func(i int) time.Duration { return time.Duration(i) * time.Minute }))
 	seg := segment(run, 0)
 	w.settleAll(seg) // row 0, which has no due time
-	if at := w.sync("a").Segments[0].Due; !at.Equal(due.Add(time.Minute)) {
+	if at := w.segments("a")[0].Due; !at.Equal(due.Add(time.Minute)) {
 		t.Errorf("due at %v, want %v", at, due.Add(time.Minute))
 	}
 	if segments, next := w.takeDue(); len(segments) > 1 || len(segments) == 0 && !next.Equal(due.Add(time.Minute)) {
@@ -135,7 +135,7 @@ func TestCancelSettlesRowsThatAreDueLater(t *testing.T) {
 	if _, err := w.Dismiss(t.Context(), segment(run, 0), ledger.Result{Outcome: ledger.Cancelled}, 0, 1); err != nil {
 		t.Fatal(err)
 	}
-	if o := w.sync("a").Segments[0].Open; o.Later != 2 || o.Queued != 2 {
+	if o := w.segments("a")[0].Open; o.Later != 2 || o.Queued != 2 {
 		t.Errorf("open rows %+v", o)
 	}
 	w.must(w.Cancel, "a")
@@ -181,7 +181,7 @@ func TestDueTimesAreReplaced(t *testing.T) {
 			if n := len(rows) + len(dues(later)); n != 8 {
 				t.Errorf("%d rows are released or due later, want 8", n)
 			}
-			if o := w.sync("a").Segments[0].Open; o.Queued != 8-len(rows) || o.Released != len(rows) {
+			if o := w.segments("a")[0].Open; o.Queued != 8-len(rows) || o.Released != len(rows) {
 				t.Errorf("open rows %+v", o)
 			}
 		})
@@ -220,37 +220,16 @@ func TestGroupsWithoutRowsThatAreDueLater(t *testing.T) {
 	}
 }
 
-// TestVerifyStoresDueTimesAgain has Redis lose a segment with due times, which Verify stores
-// again.
-func TestVerifyStoresDueTimesAgain(t *testing.T) {
-	w := newWorker(t)
-	s := w.fillDue(w.create("a"), 6, w.redisNow(), every(2, time.Hour))
-	run := w.commit(s)
-	memory{}.restore(t, w.rdb, ".0}")
-	if p := w.sync("a"); len(p.Missing) != 1 {
-		t.Errorf("progress %+v, want a missing segment", p)
-	}
-	if err := s.Verify(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if rows := numbers(w.release(segment(run, 0), all)); fmt.Sprint(rows) != "[1 3 5]" {
-		t.Errorf("released %v", rows)
-	}
-	if o := w.sync("a").Segments[0].Open; o.Later != 3 {
-		t.Errorf("open rows %+v", o)
-	}
-}
-
 // TestManyDueTimes has more rows than one script stores due times of.
 func TestManyDueTimes(t *testing.T) {
 	w := newWorker(t)
 	const n = ledger.SegmentRows + 10
 	run := w.commit(w.fillDue(w.create("a"), n, w.redisNow(), every(2, time.Hour)))
-	p := w.sync("a")
-	if o := p.Segments[0].Open; o.Later != ledger.SegmentRows/2 || o.Queued != ledger.SegmentRows/2 {
+	segments := w.segments("a")
+	if o := segments[0].Open; o.Later != ledger.SegmentRows/2 || o.Queued != ledger.SegmentRows/2 {
 		t.Errorf("open rows %+v", o)
 	}
-	if o := p.Segments[1].Open; o.Later != 5 || o.Queued != 5 || run.Rows != n {
+	if o := segments[1].Open; o.Later != 5 || o.Queued != 5 || run.Rows != n {
 		t.Errorf("open rows %+v", o)
 	}
 }

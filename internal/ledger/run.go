@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"strconv"
 	"strings"
 	"time"
 )
@@ -44,29 +43,26 @@ type Description struct {
 	BatchWait time.Duration `json:"batch_wait,omitempty"`
 }
 
-// Control is the intended state of a run. While it is paused, incomplete or not yet to
-// start, only rows with an intent begin.
+// Control is the intended state of a run. While it is paused or not yet to start, only rows with
+// an intent begin.
 type Control struct {
 	// Paused is set by people.
 	Paused bool
 	// Cancelled settles every row that has not begun. It is final.
 	Cancelled bool
-	// Incomplete is set while segments are missing: see [MissingError].
-	Incomplete bool
 	// NotBefore is when rows may begin, in Redis' time; zero: at once. It does not change.
 	NotBefore time.Time
 }
 
 // stopped reports whether no row without an intent may begin at a time of Redis.
 func (c Control) stopped(now time.Time) bool {
-	return c.Paused || c.Cancelled || c.Incomplete || c.NotBefore.After(now)
+	return c.Paused || c.Cancelled || c.NotBefore.After(now)
 }
 
 // The letters by which a control's flags are stored.
 const (
-	pausedFlag     = "p"
-	cancelledFlag  = "c"
-	incompleteFlag = "i"
+	pausedFlag    = "p"
+	cancelledFlag = "c"
 )
 
 func (c Control) flags() (flags string) {
@@ -76,30 +72,19 @@ func (c Control) flags() (flags string) {
 	if c.Cancelled {
 		flags += cancelledFlag
 	}
-	if c.Incomplete {
-		flags += incompleteFlag
-	}
 	return flags
 }
 
 func parseControl(flags string, notBefore int64) Control {
 	return Control{
-		Paused:     strings.Contains(flags, pausedFlag),
-		Cancelled:  strings.Contains(flags, cancelledFlag),
-		Incomplete: strings.Contains(flags, incompleteFlag),
-		NotBefore:  fromMillis(notBefore),
+		Paused:    strings.Contains(flags, pausedFlag),
+		Cancelled: strings.Contains(flags, cancelledFlag),
+		NotBefore: fromMillis(notBefore),
 	}
 }
 
 // Counts is a number of rows by outcome.
 type Counts map[Outcome]int64
-
-// add adds the other counts.
-func (c Counts) add(other Counts) {
-	for outcome, n := range other {
-		c[outcome] += n
-	}
-}
 
 // Settled returns the sum of all outcomes.
 func (c Counts) Settled() (n int64) {
@@ -107,15 +92,6 @@ func (c Counts) Settled() (n int64) {
 		n += of
 	}
 	return n
-}
-
-// String returns the counts as outcome=number, separated by spaces, in no order.
-func (c Counts) String() string {
-	var parts []string
-	for outcome, n := range c {
-		parts = append(parts, string(outcome)+"="+strconv.FormatInt(n, 10))
-	}
-	return strings.Join(parts, " ")
 }
 
 // Scan is the state of the scan that finds the rows of a run: see [NewRun.Scan].
@@ -142,7 +118,7 @@ type Run struct {
 	Description
 	Control
 
-	// Reserved is the number of segments that exist or did, also of a staged run.
+	// Reserved is the number of segments that are stored, also of a staged run.
 	Reserved int
 	// Segments and Rows count the committed segments and their rows.
 	Segments int
@@ -155,8 +131,7 @@ type Run struct {
 	// Children are the runs that repeat rows of this one, in the order of [Ledger.Adopt].
 	Children []RunID
 
-	// Counts is an earlier sum of the segments' counters. It is a hint: see [Ledger.Counts].
-	// Of a run that package runs has read, it is exact.
+	// Counts is the number of settled rows by outcome, of those that are committed.
 	Counts Counts
 
 	CreatedAt time.Time
@@ -169,10 +144,6 @@ type Run struct {
 	FinishedAt time.Time
 	// DeletingAt is when the run was to be deleted. It is about to vanish.
 	DeletingAt time.Time
-
-	version int64
-	// base is the version that the present one replaced.
-	base int64
 }
 
 // Staged reports whether no row of the run is committed.
@@ -199,7 +170,7 @@ func (r Run) Total() int64 {
 func (r Run) Settled() int64 { return r.Counts.Settled() }
 
 func (r Run) segment(number int) Segment {
-	return Segment{Run: r.ID, Incarnation: r.Incarnation, Number: number}
+	return Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation, Number: number}
 }
 
 // entry is the run's name in its tenant's lists.

@@ -21,7 +21,7 @@ func TestRunning(t *testing.T) {
 	two, second := w.take(small)
 	other.take(small)
 	other.take(strange)
-	gone := ledger.Segment{Run: "gone", Incarnation: run.Incarnation, Number: 9}
+	gone := ledger.Segment{Tenant: tenant, Run: "gone", Incarnation: run.Incarnation, Number: 9}
 	all, err := w.Running(t.Context(), w.session, gone, large, small, strange)
 	if err != nil || len(all) != 3 {
 		t.Fatalf("%d executions, %v, want 3", len(all), err)

@@ -101,7 +101,7 @@ func (l *Ledger) unseen(ctx context.Context, run Run, rows []FoundRow) (left []F
 		for i, r := range part {
 			members[i] = r.Key
 		}
-		stored, err := l.rdb.SMIsMember(ctx, headerKeys(run.ID)[seenKeys], members...).Result()
+		stored, err := l.rdb.SMIsMember(ctx, headerKey(run.Tenant, run.ID, "seen"), members...).Result()
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the keys of found rows: %w", err)
 		}

@@ -64,7 +64,7 @@ func (w *worker) commitFound(run ledger.Run) (now ledger.Run, left bool) {
 // keptEarlier moves the times at which segments were committed and rows were found far back.
 func (w *worker) keptEarlier(run ledger.Run) {
 	w.t.Helper()
-	if err := ledger.AgeScan(w.t.Context(), w.rdb, run.ID, time.Hour); err != nil {
+	if err := ledger.AgeScan(w.t.Context(), w.rdb, run, time.Hour); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -102,7 +102,7 @@ func TestScan(t *testing.T) {
 		t.Errorf("due %v before the commit", due)
 	}
 	now, left := w.commitFound(run)
-	if !left || now.Rows != 3 || now.Segments != 1 || !now.Growing || now.Reserved != 1 {
+	if left || now.Rows != 3 || now.Segments != 1 || !now.Growing || now.Reserved != 1 {
 		t.Errorf("run %+v, left %v", now, left)
 	}
 	if due, _ := w.takeDue(); !slices.Equal(due, []ledger.Segment{segment(run, 0)}) {
@@ -116,14 +116,13 @@ func TestScan(t *testing.T) {
 	if made, err := w.AddStep(t.Context(), run, scanStep(3, false)); err != nil || made {
 		t.Errorf("a step after the last: %v, %v", made, err)
 	}
-	if now, left = w.commitFound(run); !left || !now.Growing || !now.Scan.Ended || now.Rows != 5 {
+	if now, left = w.commitFound(run); left || now.Growing || !now.Scan.Ended || now.Rows != 5 {
 		t.Errorf("run %+v, left %v", now, left)
 	}
-	if last := w.settleAll(segment(run, 1)); last.Ended {
-		t.Error("the run has ended before its final commit")
+	if last := w.settleAll(segment(run, 1)); !last.Ended {
+		t.Error("the run has not ended")
 	}
-	w.keptEarlier(run)
-	if now, left = w.commitFound(run); left || now.Growing || !now.Ended() || now.Counts[ledger.Done] != 5 {
+	if now, left = w.commitFound(run); left || !now.Ended() || now.Counts[ledger.Done] != 5 {
 		t.Errorf("run %+v, left %v", now, left)
 	}
 	if want := "[row 0 row 1 row 2 row 3 row 4]"; fmt.Sprint(w.contents(now)) != want {
@@ -212,7 +211,7 @@ func TestFoundRowsKeepDueTimesAndResults(t *testing.T) {
 	if fmt.Sprint(states[2].Result) != fmt.Sprint(invalid) {
 		t.Errorf("row 2 is %+v, want %+v", states[2], invalid)
 	}
-	if o := w.sync("a").Segments[0].Open; o.Later != 1 || o.Queued != 0 || o.Released != 2 {
+	if o := w.segments("a")[0].Open; o.Later != 1 || o.Queued != 0 || o.Released != 2 {
 		t.Errorf("open rows %+v", o)
 	}
 }
@@ -228,7 +227,7 @@ func TestLargeStep(t *testing.T) {
 	}
 	w.step(run, true, rows...)
 	now, left := w.commitFound(run)
-	if !left || now.Rows != n || now.Segments < 3 || now.Segments > 4 {
+	if left || now.Rows != n || now.Segments < 3 || now.Segments > 4 {
 		t.Errorf("%d rows in %d segments, left %v", now.Rows, now.Segments, left)
 	}
 	for i, row := range w.contents(now) {
@@ -248,8 +247,8 @@ func TestRowsWaitForOthers(t *testing.T) {
 	run := w.scan("a")
 	for i := range 100 {
 		w.step(run, false, foundRows(i, 1)...)
-		if _, left := w.commitFound(run); !left {
-			t.Errorf("step %d: nothing is left to do", i)
+		if now, left := w.commitFound(run); left != (now.Rows <= int64(i)) {
+			t.Errorf("step %d: %d rows are committed, left %v", i, now.Rows, left)
 		}
 	}
 	if now := w.get("a"); now.Segments == 0 || now.Segments > 30 || now.Rows == 0 {
@@ -326,5 +325,30 @@ func TestScanRefusesSubmittedRows(t *testing.T) {
 	}
 	if again := w.scan("a"); again.Incarnation != run.Incarnation || again.Scan.Step != 1 {
 		t.Errorf("created again: %+v", again)
+	}
+}
+
+// TestCancelBesideStagedRows cancels a run while a scanner has staged a segment, of settled rows
+// alone, and not committed it: neither the segment nor its rows count.
+func TestCancelBesideStagedRows(t *testing.T) {
+	w := newWorker(t)
+	run := w.scan("a")
+	w.step(run, false, foundRows(0, 1)...)
+	run, _ = w.commitFound(run)
+	e, row := w.take(segment(run, 0))
+	if _, err := w.StageGrouped(t.Context(), run, 1, false, content(1, 1), 1, nil,
+		map[ledger.Row]ledger.Result{0: invalid}, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.must(w.Cancel, "a")
+	if now := w.get("a"); now.Ended() || now.Settled() != 0 {
+		t.Errorf("run %+v, want its row in progress", now)
+	}
+	if r := w.settle(segment(run, 0), e, row); !r.Ended {
+		t.Error("the run has not ended")
+	}
+	w.must(w.Delete, "a")
+	if keys := keysOf(t, run); len(keys) > 0 {
+		t.Errorf("keys %q remain", keys)
 	}
 }

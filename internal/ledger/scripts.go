@@ -36,6 +36,9 @@ const (
 )
 
 const (
+	// takenFor is how long due segments are those of the dispatcher that has read them: when one
+	// stops, its successor finds them after that.
+	takenFor = 10 * time.Second
 	// inspectEvery is how often the dispatcher inspects a segment that has rows in progress.
 	inspectEvery = RenewEvery
 	// silentFleet is the time without any renewal after which Redis counts as having been
@@ -56,17 +59,12 @@ const (
 // then negative until 2109.
 const atOnce = 1 << 42
 
-// The scripts, by the keys that they take: those of a header, a segment, a tenant's lists
-// or the sessions. Each touches one slot of a Cluster.
+// The scripts, by the keys that they take. Each touches one slot of a Cluster.
 var (
 	createScript   = headerScript("create")
-	reserveScript  = headerScript("reserve")
 	commitScript   = headerScript("commit")
 	controlScript  = headerScript("control")
 	childrenScript = headerScript("children")
-	closeScript    = headerScript("close")
-	reopenScript   = headerScript("reopen")
-	countsScript   = headerScript("counts")
 	finishScript   = headerScript("finish")
 	deleteScript   = headerScript("delete")
 	unlinkScript   = headerScript("unlink")
@@ -75,15 +73,14 @@ var (
 	stepScript   = headerScript("step")
 	noteScript   = headerScript("note")
 	foundScript  = headerScript("found")
-	cutScript    = headerScript("cut")
 	partScript   = headerScript("part")
-	keptScript   = headerScript("kept")
 	sealScript   = headerScript("seal")
 
 	stageScript    = segmentScript("stage")
+	unstageScript  = segmentScript("unstage")
 	dueScript      = segmentScript("stage_due")
 	resultsScript  = segmentScript("stage_results")
-	applyScript    = segmentScript("apply", "report")
+	stateScript    = segmentScript("state", "report")
 	releaseScript  = segmentScript("release", "report")
 	beginScript    = segmentScript("begin")
 	endScript      = segmentScript("end")
@@ -94,14 +91,10 @@ var (
 	intendScript   = segmentScript("intend")
 	rowsScript     = segmentScript("rows")
 
-	tenantAddScript    = tenantScript("add")
-	tenantFinishScript = tenantScript("finish")
-	tenantReopenScript = tenantScript("reopen")
-	tenantTrashScript  = tenantScript("trash")
-	clockScript        = tenantScript("clock")
-	hintScript         = tenantScript("hint")
-	takeScript         = tenantScript("take")
-	overdueScript      = tenantScript("overdue")
+	clockScript   = tenantScript("clock")
+	takeScript    = tenantScript("take")
+	recallScript  = tenantScript("recall")
+	overdueScript = tenantScript("overdue")
 
 	renewScript    = sessionsScriptOf("renew")
 	forgetScript   = sessionsScriptOf("forget")
@@ -109,18 +102,35 @@ var (
 	sessionsScript = sessionsScriptOf("list")
 )
 
+// The keys of the scripts of a header are its own and those of its tenant's lists, and the scripts
+// of a segment have four keys of its run and tenant behind its own.
+var (
+	runParts  = slices.Concat(headerParts, tenantParts[:len(tenantParts)-1])
+	rowsParts = slices.Concat(segmentParts, []string{"header", "sums", "due", "finishing"})
+)
+
+// named gives a script's keys the names of their last parts.
+func named(parts []string) string { return "local " + strings.Join(parts, ", ") + " = unpack(KEYS)\n" }
+
 func headerScript(name string) *redis.Script {
-	return newScript("header_"+name, source("clock")+source("header"))
+	return newScript("header_"+name,
+		named(runParts)+limits()+source("clock")+source("index")+source("steady")+source("header"))
+}
+
+// limits has the constants that scripts of headers, segments and lists share.
+func limits() string {
+	return fmt.Sprintf("local jump_ms, at_once, wait_ms, ahead_ms = %d, %d, %d, %d\n", clockJump.Milliseconds(),
+		int64(atOnce), MaxWait.Milliseconds(), (MaxWait + clockMargin).Milliseconds())
 }
 
 // segmentScript returns a script of a segment that uses functions of other files.
 func segmentScript(name string, of ...string) *redis.Script {
-	limits := fmt.Sprintf(
-		"local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes = %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
-		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(),
-		(MaxDue + clockMargin).Milliseconds(),
-		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, scriptBytes, releaseBytes)
-	shared := []string{source("clock"), limits, source("segment")}
+	own := fmt.Sprintf("local release_ms, execution_ms, due_ms, inspect_ms, away_ms, taken_ms = %d, %d, %d, %d, %d, %d\n"+
+		"local value_rows, page_bytes, release_bytes = %d, %d, %d\n",
+		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(),
+		(MaxDue + clockMargin).Milliseconds(), inspectEvery.Milliseconds(), awayAfter.Milliseconds(),
+		takenFor.Milliseconds(), valueRows, scriptBytes, releaseBytes)
+	shared := []string{named(rowsParts), limits(), own, source("clock"), source("index"), source("segment")}
 	for _, file := range of {
 		shared = append(shared, source(file))
 	}
@@ -128,17 +138,16 @@ func segmentScript(name string, of ...string) *redis.Script {
 }
 
 func tenantScript(name string) *redis.Script {
-	limits := fmt.Sprintf("local jump_ms, at_once = %d, %d\n", clockJump.Milliseconds(), int64(atOnce))
-	return newScript("tenant_"+name, source("clock")+limits+source("tenant"))
+	return newScript("tenant_"+name, named(tenantParts)+limits()+source("clock")+source("steady")+source("tenant"))
 }
 
 func sessionsScriptOf(name string) *redis.Script {
-	limits := fmt.Sprintf("local dead_ms, gap_ms = %d, %d\n", DeadAfter.Milliseconds(), silentFleet.Milliseconds())
-	return newScript("sessions_"+name, source("clock")+limits+source("sessions"))
+	own := fmt.Sprintf("local dead_ms, gap_ms = %d, %d\n", DeadAfter.Milliseconds(), silentFleet.Milliseconds())
+	return newScript("sessions_"+name, named(sessionParts)+own+source("clock")+source("sessions"))
 }
 
 // readOnly are the scripts that write nothing, whose users may lack the right to write.
-var readOnly = []string{"header_cursor", "header_found", "segment_rows", "segment_running", "segment_server",
+var readOnly = []string{"header_cursor", "header_found", "segment_rows", "segment_running", "segment_state",
 	"tenant_overdue", "sessions_dead", "sessions_list"}
 
 // writeOnce are scripts that write one thing of each row, which cannot stay half-done.
@@ -166,7 +175,7 @@ end
 
 // Commands returns the commands by which rows are released, begun and settled.
 func Commands() []string {
-	return commandsOf(source("clock") + source("segment") + source("report"))
+	return commandsOf(source("clock") + source("index") + source("segment") + source("report"))
 }
 
 // commandsOf returns the commands that the text of a script calls.
@@ -196,9 +205,7 @@ type status string
 const (
 	statusMissing   status = "missing"
 	statusMalformed status = "malformed"
-	statusDiffers   status = "differs"   // another segment is committed
-	statusNewer     status = "newer"     // the segment has a control that the header does not know
-	statusConcluded status = "concluded" // the run has ended by this call
+	statusDiffers   status = "differs" // other segments are staged
 )
 
 // refusals are the errors of statuses with which a script has changed nothing.
@@ -217,7 +224,9 @@ var refusals = map[status]error{
 type answer []any
 
 func (l *Ledger) onSegment(ctx context.Context, s *redis.Script, seg Segment, args ...any) (answer, error) {
-	return l.do(ctx, s, segmentKeys(seg), args)
+	keys := append(segmentKeys(seg), headerKey(seg.Tenant, seg.Run, "header"), headerKey(seg.Tenant, seg.Run, "sums"),
+		tenantKey(seg.Tenant, "due"), tenantKey(seg.Tenant, "finishing"))
+	return l.do(ctx, s, keys, args)
 }
 
 func (l *Ledger) onTenant(ctx context.Context, s *redis.Script, t Tenant, args ...any) (answer, error) {

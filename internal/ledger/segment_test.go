@@ -49,7 +49,7 @@ func TestCancelFreesMemory(t *testing.T) {
 					t.Errorf("%s is left", part)
 				}
 			}
-			if counts := w.sync("a").Run.Counts; counts[ledger.Cancelled] != 4 || counts[ledger.Done] != 2 {
+			if counts := w.get("a").Counts; counts[ledger.Cancelled] != 4 || counts[ledger.Done] != 2 {
 				t.Errorf("counts %v", counts)
 			}
 		})

@@ -49,7 +49,7 @@ func TestAddSettled(t *testing.T) {
 			if run.Ended() || run.Counts[r.Outcome] != int64(settled) {
 				t.Errorf("run %+v", run)
 			}
-			if s := w.sync("a").Segments[0]; s.Settled != settled || s.Open.Queued != n-settled {
+			if s := w.segments("a")[0]; s.Settled != settled || s.Open.Queued != n-settled {
 				t.Errorf("segment %+v", s)
 			}
 			for i, row := range w.rows(seg) {
@@ -123,7 +123,7 @@ func TestSettledRowsOfAProducerThatWasKilled(t *testing.T) {
 		run := w.create(ledger.RunID(fmt.Sprintf("run-%d", n)))
 		done = w.killAt(n, run)
 		run = w.commit(w.fillSettled(w.get(run.ID), 400, invalid))
-		if run.Counts["invalid"] != 133 || run.Incomplete {
+		if run.Counts["invalid"] != 133 {
 			t.Errorf("killed before command %d: run %+v, want 133 invalid rows", n, run)
 		}
 	}
@@ -183,45 +183,7 @@ func TestReplacedSegmentForgetsResults(t *testing.T) {
 		t.Fatalf("%d segments of %d rows are staged, want 1", run.Reserved, s.Rows())
 	}
 	run = w.commit(w.fill(run, content(7, 5)))
-	if run.Counts.Settled() != 0 || w.sync("a").Segments[0].Open.Queued != 5 {
+	if run.Counts.Settled() != 0 || w.segments("a")[0].Open.Queued != 5 {
 		t.Errorf("run %+v, want no settled row", run)
-	}
-}
-
-// TestVerifyStoresResultsAgain has Redis lose results of settled rows, and the commit of their
-// segment.
-func TestVerifyStoresResultsAgain(t *testing.T) {
-	for name, lose := range map[string]func(*worker, ledger.Segment){
-		"results": func(w *worker, seg ledger.Segment) {
-			head := ledger.SegmentKey(seg, "head")
-			w.rdb.HDel(w.t.Context(), head, "v", "flags", "not_before", "n:invalid")
-			w.rdb.HSet(w.t.Context(), head, "awaits", "1", "settled", "0")
-			w.rdb.Del(w.t.Context(), ledger.SegmentKey(seg, "settled"))
-			w.rdb.Del(w.t.Context(), ledger.SegmentKey(seg, "results"))
-		},
-		"the segment": func(w *worker, seg ledger.Segment) {
-			for _, key := range redistest.Keys(w.t, "*{"+string(seg.Incarnation)+".0}*") {
-				w.rdb.Del(w.t.Context(), key)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorker(t)
-			s := w.fillSettled(w.create("a"), 9, invalid)
-			run := w.commit(s)
-			lose(w, segment(run, 0))
-			if p := w.sync("a"); len(p.Missing) != 1 || !p.Run.Incomplete {
-				t.Errorf("progress %+v, want a missing segment", p)
-			}
-			if err := s.Verify(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if p := w.sync("a"); len(p.Missing) > 0 || p.Run.Counts["invalid"] != 3 || p.Segments[0].Open.Queued != 6 {
-				t.Errorf("progress %+v", p)
-			}
-			if rows := numbers(w.release(segment(run, 0), all)); fmt.Sprint(rows) != "[0 2 3 5 6 8]" {
-				t.Errorf("released %v", rows)
-			}
-		})
 	}
 }

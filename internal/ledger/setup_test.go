@@ -112,7 +112,7 @@ func (w *worker) TakeDue(ctx context.Context, t ledger.Tenant,
 }
 
 func segment(run ledger.Run, number int) ledger.Segment {
-	return ledger.Segment{Run: run.ID, Incarnation: run.Incarnation, Number: number}
+	return ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation, Number: number}
 }
 
 // release releases rows, and fails unless their contents are their numbers.
@@ -206,13 +206,23 @@ func (w *worker) get(id ledger.RunID) ledger.Run {
 	return run
 }
 
-func (w *worker) sync(id ledger.RunID) ledger.Progress {
+// segments returns the states of a run's segments.
+func (w *worker) segments(id ledger.RunID) []ledger.SegmentState {
 	w.t.Helper()
-	p, err := w.Sync(w.t.Context(), id)
+	all, err := w.Segments(w.t.Context(), w.get(id))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return p
+	return all
+}
+
+// dispatch inspects all segments that are due, as a dispatcher does that releases nothing.
+func (w *worker) dispatch() {
+	w.t.Helper()
+	due, _ := w.takeDue()
+	for _, seg := range due {
+		w.release(seg, ledger.Quota{})
+	}
 }
 
 // rows returns the states of a segment's rows.
@@ -232,10 +242,17 @@ func (w *worker) rows(seg ledger.Segment) []ledger.RowState {
 	return all
 }
 
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // must fails the test unless the operation succeeds.
-func (w *worker) must(operation func(context.Context, ledger.RunID) error, id ledger.RunID) {
+func (w *worker) must(operation func(context.Context, ledger.Tenant, ledger.RunID) error, id ledger.RunID) {
 	w.t.Helper()
-	if err := operation(w.t.Context(), id); err != nil {
+	if err := operation(w.t.Context(), w.tenant, id); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -243,7 +260,7 @@ func (w *worker) must(operation func(context.Context, ledger.RunID) error, id le
 // keysOf returns the keys that belong to a run, or to any where inc is empty.
 func keysOf(t testing.TB, run ledger.Run) []string {
 	t.Helper()
-	return append(redistest.Keys(t, "*{run:"+string(run.ID)+"}*"), redistest.Keys(t, "*{"+string(run.Incarnation)+".*")...)
+	return append(redistest.Keys(t, "*:run:"+string(run.ID)+":*"), redistest.Keys(t, "*:"+string(run.Incarnation)+".*")...)
 }
 
 // pass lets time pass, by moving all stored times of a segment back: only the clock of

@@ -57,6 +57,7 @@ func (s *simulation) receipt() {
 		s.fail("release none: %v, %v", numbers(released), err)
 		return
 	}
+	s.learn(seg, released.Due)
 	s.model.lapse(m)
 	s.note("receipt of segment %d: %+v, open %+v", seg.Number, r, released.Open)
 	have, open := released.Open, m.report(s.model.now)

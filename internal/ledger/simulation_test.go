@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,19 +17,13 @@ import (
 )
 
 // TestModel applies random operations to the ledger and to a model of it and compares
-// the two after each. Connections are lost before and after commands; Redis, or one
-// node of a Cluster, forgets its last writes. It prints its seed; ORGOPS_TEST_SEED
+// the two after each. Connections are lost before and after commands; Redis forgets its last
+// writes. It prints its seed; ORGOPS_TEST_SEED
 // repeats one, ORGOPS_TEST_LEDGER_WORLDS makes more worlds than usual.
 func TestModel(t *testing.T) {
 	first, worlds := worldsOf(t, 10)
-	later := func() {} // of a real Redis time passes by itself
 	if os.Getenv(redistest.EnvURL) == "" {
-		mini, now := redistest.Mini(t), time.Now()
-		later = func() { // otherwise time stays: no world is too slow
-			now = now.Add(10 * time.Millisecond)
-			mini.SetTime(now)
-		}
-		later()
+		redistest.Mini(t).SetTime(time.Now()) // time stays: no world is too slow
 	}
 	rdb := redistest.New(t)
 	lossy := redistest.New(t)
@@ -41,7 +34,6 @@ func TestModel(t *testing.T) {
 		seed := first + uint64(i)
 		memory{}.restore(t, rdb, "") // remove the keys of the world before
 		s := newSimulation(on(t, rdb), ledger.New(lossy), f, seed)
-		s.later = later
 		if !world(t, seed, &s.log, func() { slow += flag(!s.run()) }) {
 			return
 		}
@@ -56,7 +48,6 @@ type simulation struct {
 	*worker
 	lossy  *ledger.Ledger // by a connection with faults
 	faults *faults
-	later  func() // lets some time pass: versions of controls are times
 	rand   *rand.Rand
 	log    []string
 	start  time.Time
@@ -69,8 +60,8 @@ type simulation struct {
 	tokens []ledger.Token
 	nonces []ledger.Execution
 
-	// unsynced reports that Redis lost writes and no dispatcher has synced the run since.
-	unsynced bool
+	// taken are the segments that the dispatcher has in memory, since rows of them are due.
+	taken map[ledger.Segment]bool
 
 	saved       memory
 	savedModel  *model
@@ -78,7 +69,8 @@ type simulation struct {
 }
 
 func newSimulation(w *worker, lossy *ledger.Ledger, f *faults, seed uint64) *simulation {
-	s := &simulation{worker: w, lossy: lossy, faults: f, rand: rand.New(rand.NewPCG(seed, 0))}
+	s := &simulation{worker: w, lossy: lossy, faults: f, rand: rand.New(rand.NewPCG(seed, 0)),
+		taken: map[ledger.Segment]bool{}}
 	var err error
 	if s.start, err = w.Now(w.t.Context()); err != nil {
 		w.t.Fatal(err)
@@ -131,7 +123,7 @@ func (s *simulation) submitSome(id ledger.RunID) {
 func (s *simulation) run() (whole bool) {
 	operations := []func(){
 		s.dispatch, s.dispatch, s.dispatch, s.begin, s.begin, s.begin, s.settle, s.settle, s.wait, s.wait,
-		s.intend, s.withdraw, s.giveUp, s.giveBack, s.dismiss, s.reclaim, s.pass, s.control, s.converge, s.save, s.forget,
+		s.intend, s.withdraw, s.giveUp, s.giveBack, s.dismiss, s.reclaim, s.pass, s.control, s.save, s.forget,
 		s.endEach, s.endEach, s.receipt,
 	}
 	for range 120 {
@@ -221,8 +213,6 @@ func (s *simulation) attempt(name string, seg ledger.Segment, on *modelSegment,
 		if s.difference() != "" {
 			*on = before
 		}
-		s.model.sync()
-		s.sync(s.subject.ID)
 		return
 	}
 	if err != nil {
@@ -232,52 +222,52 @@ func (s *simulation) attempt(name string, seg ledger.Segment, on *modelSegment,
 	if fmt.Sprint(receipt.Statuses) != fmt.Sprint(statuses) {
 		s.fail("%s: statuses %v, want %v", name, receipt.Statuses, statuses)
 	}
-	s.hint(seg, receipt.Due)
 }
 
 // dispatch releases rows of every segment that the index has as due. These must be all
 // that have rows to be released.
 func (s *simulation) dispatch() {
-	if s.unsynced { // as a dispatcher does every minute
-		s.rebuild()
-	}
 	due, _, err := s.TakeDue(s.t.Context(), s.tenant, 100)
 	if err != nil {
 		s.fail("take due segments: %v", err)
 		return
 	}
-	s.note("due: %v", due)
+	s.note("due: %v, taken before: %v", due, s.taken)
+	for _, seg := range due {
+		s.taken[seg] = true
+	}
 	for n := range s.model.segments {
 		later := s.model.clone()
 		later.lapse(later.segments[n])
 		ready, check, waiting, queued := later.releasable(later.segments[n])
-		if len(ready)+len(check)+len(waiting)+len(queued) > 0 && !slices.Contains(due, segment(s.subject, n)) {
+		if len(ready)+len(check)+len(waiting)+len(queued) > 0 && !s.taken[segment(s.subject, n)] {
 			s.fail("segment %d has rows that are due: %v at stage ready, %v at check, %v never begun, %v never released", n,
 				ready, check, waiting, queued)
 		}
 	}
-	for _, seg := range due {
-		next, ok := s.release(seg, s.model.segments[seg.Number])
+	for n := range s.model.segments {
+		seg := segment(s.subject, n)
+		if !s.taken[seg] {
+			continue
+		}
+		next, ok := s.release(seg, s.model.segments[n])
 		if !ok {
 			return
 		}
-		s.hint(seg, next)
+		s.learn(seg, next)
 	}
-	if s.rand.IntN(10) == 0 { // a dispatcher that died, and its successor
-		if _, _, err := s.TakeDue(s.t.Context(), s.tenant, 100); err != nil {
-			s.fail("take due segments: %v", err)
-		}
-		s.rebuild()
+	if s.rand.IntN(10) == 0 { // its successor finds the segments ten seconds later
+		s.taken = map[ledger.Segment]bool{}
+		s.ageIndex(10 * time.Second)
 	}
 }
 
-func (s *simulation) rebuild() {
-	if _, err := s.Rebuild(s.t.Context(), s.tenant); err != nil {
-		s.fail("rebuild: %v", err)
+// learn keeps a segment in memory while rows of it are due.
+func (s *simulation) learn(seg ledger.Segment, due time.Time) {
+	delete(s.taken, seg)
+	if due.Equal(ledger.DueNow) {
+		s.taken[seg] = true
 	}
-	s.model.sync()
-	s.unsynced = false
-	s.note("rebuild")
 }
 
 func (s *simulation) release(seg ledger.Segment, m *modelSegment) (due time.Time, ok bool) {
@@ -512,87 +502,53 @@ func (s *simulation) pass() {
 	for n := range s.model.segments {
 		s.worker.pass(segment(s.subject, n), d)
 	}
-	if err := ledger.AgeIndex(s.t.Context(), s.rdb, s.tenant, d); err != nil {
-		s.fail("age: %v", err)
-	}
+	s.ageIndex(d)
 	s.model.now += d
 	s.savedPassed = append(s.savedPassed, d)
 }
 
-// control changes the run's control, at times not in all segments, since the command
-// was killed.
+// control changes the run's control. At times the command is killed; that of a cancel is then
+// repeated.
 func (s *simulation) control() {
-	do, change := s.change()
-	before := s.model.clone()
-	lossy := s.rand.IntN(2) == 0
-	l := s.Ledger
+	change, do := "resume", (*ledger.Ledger).Resume
+	switch s.rand.IntN(5) {
+	case 0:
+		change, do = "cancel", (*ledger.Ledger).Cancel
+	case 1, 2:
+		change, do = "pause", (*ledger.Ledger).Pause
+	}
+	l, lossy := s.Ledger, s.rand.IntN(2) == 0
 	if lossy {
 		l = s.lossy
-		s.faults.arm(s.rand.IntN(12), s.rand.IntN(2) == 0)
+		s.faults.arm(s.rand.IntN(6), s.rand.IntN(2) == 0)
 	}
-	s.model.sync()
-	err := do(l, s.t.Context(), s.subject.ID)
+	err := do(l, s.t.Context(), s.tenant, s.subject.ID)
 	lost := lossy && s.faults.disarm()
 	s.note("control %s: %v, lost %v", change, err, lost)
-	if s.unsynced && !lost && errors.Is(err, ledger.ErrEnded) {
-		s.model = before // a segment has forgotten that the run ended
-		return
-	}
-	if change == "pause" && before.header.cancelled && !lost {
-		if !errors.Is(err, ledger.ErrEnded) {
-			s.fail("pause of a cancelled run: %v, want %v", err, ledger.ErrEnded)
+	now := s.get(s.subject.ID)
+	switch {
+	case s.model.ended() || change == "pause" && s.model.header.cancelled:
+		if !lost && !errors.Is(err, ledger.ErrEnded) {
+			s.fail("%s of a run that has ended or was cancelled: %v, want %v", change, err, ledger.ErrEnded)
 		}
-		s.model = before
 		return
-	}
-	ended := s.get(s.subject.ID).Ended()
-	if err != nil && !lost && (!ended || !before.ended()) {
+	case !lost && err != nil:
 		s.fail("control %s: %v", change, err)
-	}
-	if lost {
-		s.sync(s.subject.ID)
-		after := before.clone()
-		after.sync()
-		after.change(change)
-		s.model = before
-		s.model.sync()
-		if c := s.get(s.subject.ID).Control; c.Paused == after.header.paused && c.Cancelled == after.header.cancelled {
-			s.model = after
+	case change == "cancel" && !now.Cancelled, change != "cancel" && now.Paused != (change == "pause"):
+		if !lost {
+			s.fail("control %s: %+v", change, now.Control)
 		}
-		return
+		return // the command was lost
 	}
-	if err == nil {
-		s.model.change(change)
+	s.model.change(change)
+	if change == "cancel" {
+		if err := s.Cancel(s.t.Context(), s.tenant, s.subject.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
+			s.fail("cancel again: %v", err)
+		}
+		for _, m := range s.model.segments { // it inspects them
+			s.model.lapse(m)
+		}
 	}
-}
-
-func (s *simulation) change() (do func(*ledger.Ledger, context.Context, ledger.RunID) error, name string) {
-	if s.rand.IntN(5) == 0 {
-		return (*ledger.Ledger).Cancel, "cancel"
-	}
-	if s.rand.IntN(2) == 0 {
-		return (*ledger.Ledger).Pause, "pause"
-	}
-	return (*ledger.Ledger).Resume, "resume"
-}
-
-// change changes the control of a model whose controls agree. That of a run whose rows are
-// all settled changes too while the header has not stored, or has forgotten, that it ended.
-func (m *model) change(name string) {
-	switch name {
-	case "cancel":
-		m.header.cancelled = true
-	case "pause", "resume":
-		m.header.paused = name == "pause"
-	}
-	m.header.version++
-	m.sync()
-}
-
-func (s *simulation) converge() {
-	s.note("sync")
-	s.sync(s.subject.ID)
-	s.model.sync()
 }
 
 // save stores the present state, to which Redis may go back.
@@ -601,44 +557,24 @@ func (s *simulation) save() {
 	s.note("save")
 }
 
-// forget makes Redis lose all writes since save: all of Redis, or the node of one segment, of
-// the header or of the tenant's lists. Time does not go back. Often the run is not synced
-// until the next dispatch.
+// forget makes Redis lose all writes since save. Time does not go back.
 func (s *simulation) forget() {
 	if s.saved == nil {
 		return
 	}
-	lost := s.rand.IntN(len(s.model.segments)+3) - 3
 	var aged time.Duration
 	for _, d := range s.savedPassed {
 		aged += d
 	}
-	s.note("forget %d", lost)
-	s.later()
+	s.note("forget")
 	now := s.model.now
-	switch lost {
-	case -3:
-		s.saved.restore(s.t, s.rdb, "{tenant:")
-	case -2:
-		s.saved.restore(s.t, s.rdb, "")
-		s.model = s.savedModel.clone()
-		s.model.now = now
-		for n := range s.model.segments {
-			s.worker.pass(segment(s.subject, n), aged)
-		}
-	case -1:
-		s.saved.restore(s.t, s.rdb, "{run:")
-		s.model.header = s.savedModel.header
-	default:
-		seg := segment(s.subject, lost)
-		s.saved.restore(s.t, s.rdb, fmt.Sprintf("{%s.%d}", seg.Incarnation, seg.Number))
-		c := s.savedModel.clone().segments[lost]
-		s.model.segments[lost] = c
-		s.worker.pass(seg, aged)
+	s.saved.restore(s.t, s.rdb, "")
+	s.model = s.savedModel.clone()
+	s.model.now = now
+	for n := range s.model.segments {
+		s.worker.pass(segment(s.subject, n), aged)
 	}
-	if s.unsynced = true; s.rand.IntN(3) == 0 {
-		s.converge()
-	}
+	s.ageIndex(aged + 10*time.Second) // what was taken then is due again
 }
 
 // compare checks every row.
@@ -690,9 +626,7 @@ func (s *simulation) compareRunning() {
 // end resumes the run, executes due rows until none is left, and checks that the run has ended
 // once, with the counts of the model.
 func (s *simulation) end() {
-	s.sync(s.subject.ID) // as a dispatcher does: a segment may have forgotten that the run ended
-	s.model.sync()
-	_ = s.Resume(s.t.Context(), s.subject.ID) // fails after the end, which is checked below
+	_ = s.Resume(s.t.Context(), s.tenant, s.subject.ID) // fails after the end, which is checked below
 	if !s.model.ended() {
 		s.model.change("resume")
 	}
@@ -705,16 +639,19 @@ func (s *simulation) end() {
 			s.settleRows(seg, m, r)
 		}
 	}
-	p := s.sync(s.subject.ID)
-	if !p.Run.Ended() {
-		s.fail("the run has not ended: %+v", p)
+	run, counts := s.get(s.subject.ID), s.model.counts()
+	if !run.Ended() || !equalCounts(run.Counts, counts) {
+		s.fail("run %+v, want it ended with %v", run, counts)
 	}
-	counts := s.model.counts()
-	if !equalCounts(p.Run.Counts, counts) {
-		s.fail("counts %v, want %v", p.Run.Counts, counts)
+	var sum int
+	for _, segment := range s.segments(s.subject.ID) {
+		sum += segment.Settled
 	}
-	if exact, err := s.Counts(s.t.Context(), p.Run); err != nil || !equalCounts(exact, counts) {
-		s.fail("counts of the segments %v, %v, want %v", exact, err, counts)
+	if int64(sum) != run.Rows {
+		s.fail("%d rows settled in the segments, want %d", sum, run.Rows)
+	}
+	if due, _, err := s.TakeDue(s.t.Context(), s.tenant, 100); err != nil || len(due) > 0 {
+		s.fail("due after the end: %v, %v", due, err)
 	}
 }
 

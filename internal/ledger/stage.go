@@ -82,20 +82,8 @@ func (l *Ledger) Stage(ctx context.Context, run Run, number int, last bool, rows
 }
 
 func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
-	if err := l.stageRows(ctx, run, s); err != nil {
-		return err
-	}
-	return l.relist(ctx, run) // Redis may have lost the entry that Create made
-}
-
-// stageRows is stage without the lists.
-func (l *Ledger) stageRows(ctx context.Context, run Run, s staged) error {
-	sum := s.packed.sum.stored()
-	if _, err := l.onHeader(ctx, reserveScript, run, s.number, sum); err != nil {
-		return mismatch(err, run, s.packed.sum)
-	}
 	args := []any{
-		run.segment(s.number).String(), string(run.Tenant), string(run.Kind), s.packed.sum.Rows, sum, s.packed.per,
+		run.segment(s.number).String(), s.packed.sum.Rows, s.packed.sum.stored(), s.packed.per,
 		flag(s.last), flag(s.late || len(s.dues)+len(s.results) > 0), s.order, len(s.dues),
 	}
 	for _, chunk := range s.packed.chunks {

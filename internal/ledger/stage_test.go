@@ -25,8 +25,8 @@ func TestStagedRowsAreNotReleased(t *testing.T) {
 	if _, err := w.Release(t.Context(), segment(run, 0), all); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("release of a staged segment: %v, want %v", err, ledger.ErrNotFound)
 	}
-	if p := w.sync("a"); !p.Run.Staged() || len(p.Segments) != 0 {
-		t.Errorf("progress %+v, want a staged run", p)
+	if due, _ := w.takeDue(); !w.get("a").Staged() || len(due) > 0 {
+		t.Errorf("due %v, want a staged run", due)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestCreateAndFinishAtTheSameTime(t *testing.T) {
 			t.Fatalf("command %d: created %v, %v", n, created, err)
 		}
 		done = i.done()
-		entries, err := w.rdb.ZRange(t.Context(), ledger.OpenKey(tenant), 0, -1).Result()
+		entries, err := w.rdb.ZRange(t.Context(), ledger.ListKey(tenant, "open"), 0, -1).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,14 +294,39 @@ func TestCancelEndsAStagedRun(t *testing.T) {
 	}
 }
 
-// TestOtherRowsDoNotReplaceCommittedSegments has the header lose the commit of a run whose
-// rows are executed already.
+// TestOtherRowsDoNotReplaceCommittedSegments stages other rows for a run that is committed.
 func TestOtherRowsDoNotReplaceCommittedSegments(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 3)
-	w.uncommit(run)
 	var mismatch *ledger.MismatchError
-	if _, err := w.Stage(t.Context(), run, 0, true, content(7, 3)); !errors.As(err, &mismatch) {
-		t.Errorf("stage other rows: %v, want a mismatch", err)
+	for number := range 2 {
+		if _, err := w.Stage(t.Context(), run, number, true, content(7, 3)); !errors.As(err, &mismatch) {
+			t.Errorf("stage other rows as segment %d: %v, want a mismatch", number, err)
+		}
+	}
+}
+
+// TestFewerRowsReplaceStagedSegments has an earlier producer stage more segments than there are
+// rows in the end, some of them settled.
+func TestFewerRowsReplaceStagedSegments(t *testing.T) {
+	w := newWorker(t)
+	run := w.create("a")
+	for number := range 3 {
+		_, err := w.StageGrouped(t.Context(), run, number, number == 2, content(0, 2), 1, nil,
+			map[ledger.Row]ledger.Result{0: invalid, 1: invalid}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run = w.commit(w.fill(w.get("a"), content(0, 5)))
+	if run.Ended() || run.Rows != 5 || run.Settled() != 0 {
+		t.Errorf("run %+v, want 5 open rows", run)
+	}
+	if r := w.settleAll(segment(run, 0)); !r.Ended {
+		t.Error("the run has not ended")
+	}
+	w.must(w.Delete, "a")
+	if keys := keysOf(t, run); len(keys) > 0 {
+		t.Errorf("keys %q remain", keys)
 	}
 }

@@ -57,15 +57,11 @@ func (l *Ledger) NewStager(ctx context.Context, run Run) (*Stager, error) {
 	if run.Scan != nil {
 		return nil, fmt.Errorf("run %s: stage: %w", run.ID, errScan)
 	}
-	heads, err := l.heads(ctx, run, max(run.Reserved, run.Segments))
+	stored, err := l.storedSums(ctx, run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	s := &Stager{ledger: l, run: run}
-	for _, h := range heads {
-		s.stored = append(s.stored, h.sum)
-	}
-	return s, nil
+	return &Stager{ledger: l, run: run, stored: stored}, nil
 }
 
 // NewComparer returns a stager for a committed run that stores nothing: it compares the rows
@@ -73,6 +69,9 @@ func (l *Ledger) NewStager(ctx context.Context, run Run) (*Stager, error) {
 // Add or Commit is a [MismatchError].
 func (l *Ledger) NewComparer(ctx context.Context, run Run) (*Stager, error) {
 	stored, err := l.storedSums(ctx, run)
+	if err == nil && len(stored) < run.Segments {
+		err = ErrNotFound // deleted, or replaced, since the header was read
+	}
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}

@@ -3,11 +3,14 @@ package ledger_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 )
 
 // fill adds rows to a new stager for the run.
@@ -92,52 +95,11 @@ func TestStagerContinues(t *testing.T) {
 	}
 }
 
-// TestStagerStagesAgainWhatRedisLost has Redis lose the last writes of a producer that has
-// received every answer.
-func TestStagerStagesAgainWhatRedisLost(t *testing.T) {
-	rows := content(0, ledger.SegmentRows+10)
-	tests := []struct {
-		name string
-		lose func(w *worker, run ledger.Run)
-	}{
-		{"nothing", func(*worker, ledger.Run) {}},
-		{"a segment", func(w *worker, run ledger.Run) { w.lose(segment(run, 0)) }},
-		{"the control of a segment", func(w *worker, run ledger.Run) {
-			w.rdb.HDel(w.t.Context(), ledger.SegmentKey(segment(run, 1), "head"), "v", "flags", "not_before")
-		}},
-		{"the commit", func(w *worker, run ledger.Run) { w.uncommit(run) }},
-		{"the commit and all segments", func(w *worker, run ledger.Run) {
-			w.uncommit(run)
-			w.lose(segment(run, 0))
-			w.lose(segment(run, 1))
-		}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorker(t)
-			s := w.fill(w.create("a"), rows)
-			run := w.commit(s)
-			tt.lose(w, run)
-			if err := s.Verify(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			w.sync("a")
-			n := 0
-			for number := range run.Segments {
-				n += len(numbers(w.release(segment(run, number), all)))
-			}
-			if n != 260 { // 250 of the first
-				t.Errorf("%d rows released, want 260", n)
-			}
-		})
-	}
-}
-
 func TestStagerCannotStageARunThatRedisLost(t *testing.T) {
 	w := newWorker(t)
 	s := w.fill(w.create("a"), content(0, 3))
 	run := w.commit(s)
-	if err := w.rdb.Del(t.Context(), ledger.HeaderKey(run.ID)).Err(); err != nil {
+	if err := w.rdb.Del(t.Context(), ledger.HeaderKey(tenant, run.ID)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Verify(t.Context()); !errors.Is(err, ledger.ErrNotFound) {
@@ -171,95 +133,72 @@ func (w *worker) fillAwaiting(run ledger.Run, rows [][]byte, duplicates ...int) 
 	return s, run, err
 }
 
-// TestStagerSettlesAgainWhatRedisLost has Redis lose the commit and the results of the
-// segments. The second segment has no results.
-func TestStagerSettlesAgainWhatRedisLost(t *testing.T) {
-	w := newWorker(t)
-	rows := content(0, 2*ledger.SegmentRows+10)
-	s, run, err := w.fillAwaiting(w.create("a"), rows, 2*ledger.SegmentRows+2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.uncommit(run)
-	for number := range 3 {
-		head := ledger.SegmentKey(segment(run, number), "head")
-		if err := errors.Join(w.rdb.HDel(t.Context(), head, "v", "flags", "not_before").Err(),
-			w.rdb.HSet(t.Context(), head, "awaits", 1).Err()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	last := segment(run, 2)
-	if err := errors.Join(
-		w.rdb.HSet(t.Context(), ledger.SegmentKey(last, "head"), "settled", 0).Err(),
-		w.rdb.HDel(t.Context(), ledger.SegmentKey(last, "head"), "n:unchanged").Err(),
-		w.rdb.Del(t.Context(), ledger.SegmentKey(last, "settled"), ledger.SegmentKey(last, "results")).Err(),
-	); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Verify(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.sync("a")
-	if counts, err := w.Counts(t.Context(), run); err != nil || counts["unchanged"] != 1 || counts["invalid"] != 1 {
-		t.Errorf("counts %v, %v", counts, err)
-	}
-}
-
-// TestStagerCompletesWhatItForgot has Redis lose the record that all results are known, of
-// segments that are no longer in memory, and in the end a segment.
-func TestStagerCompletesWhatItForgot(t *testing.T) {
-	w := newWorker(t)
-	s, run, err := w.fillAwaiting(w.create("a"), content(0, 2*ledger.SegmentRows+10))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lose := func() {
-		w.uncommit(run)
-		for number := range 3 {
-			head := ledger.SegmentKey(segment(run, number), "head")
-			if err := errors.Join(w.rdb.HDel(t.Context(), head, "v", "flags", "not_before").Err(),
-				w.rdb.HSet(t.Context(), head, "awaits", 1).Err()); err != nil {
-				t.Fatal(err)
+// TestVerifyAfterALoss has Redis go back to before each command of a producer that has received
+// every answer, or before some of them. The producer stores again what was lost.
+func TestVerifyAfterALoss(t *testing.T) {
+	rows := content(0, ledger.SegmentRows+40)
+	due := time.Now().Add(time.Hour)
+	for name, add := range map[string]func(s *ledger.Stager, i int, row []byte) error{
+		"rows": func(s *ledger.Stager, _ int, row []byte) error { return s.Add(t.Context(), row) },
+		"results": func(s *ledger.Stager, i int, row []byte) error {
+			if i%64 == 3 {
+				return s.AddSettled(t.Context(), row, invalid)
 			}
-		}
-	}
-	s.Forget()
-	lose()
-	if err := s.Verify(t.Context()); err != nil {
-		t.Error(err)
-	}
-	lose()
-	w.lose(segment(run, 1))
-	missing, ok := errors.AsType[*ledger.MissingError](s.Verify(t.Context()))
-	if !ok || !slices.Equal(missing.Segments, []int{1}) {
-		t.Errorf("%v, want segment 1 missing", missing)
-	}
-}
-
-// TestStagerForgotDueTimes has Redis lose the due times of a segment. Once the segment is no
-// longer in memory, Verify must not complete it: its rows would be due at once.
-func TestStagerForgotDueTimes(t *testing.T) {
-	w := newWorker(t)
-	s := w.fill(w.create("a"), nil)
-	for _, row := range content(0, 3) {
-		if err := s.AddDue(t.Context(), row, time.Now().Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run := w.commit(s)
-	s.Forget()
-	w.uncommit(run)
-	seg := segment(run, 0)
-	head := ledger.SegmentKey(seg, "head")
-	if err := errors.Join(
-		w.rdb.HDel(t.Context(), head, "v", "flags", "not_before").Err(), w.rdb.HSet(t.Context(), head, "awaits", 1).Err(),
-		w.rdb.Del(t.Context(), ledger.SegmentKey(seg, "first")).Err(),
-	); err != nil {
-		t.Fatal(err)
-	}
-	missing, ok := errors.AsType[*ledger.MissingError](s.Verify(t.Context()))
-	if !ok || !slices.Equal(missing.Segments, []int{0}) {
-		t.Errorf("%v, want segment 0 missing", missing)
+			return s.Add(t.Context(), row)
+		},
+		"results that are awaited": func(s *ledger.Stager, i int, row []byte) error {
+			if i == 0 {
+				s.AwaitResults()
+			}
+			if i%64 == 3 {
+				return s.AddSettled(t.Context(), row, invalid)
+			}
+			return s.Add(t.Context(), row)
+		},
+		"due times": func(s *ledger.Stager, _ int, row []byte) error { return s.AddDue(t.Context(), row, due) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			stride := redistest.Stride(3)
+			for n, done := someOf(stride), false; !done; n += stride {
+				id := ledger.RunID(fmt.Sprint("run-", n))
+				var saved memory
+				i := &interruption{after: n, do: func() { saved = remember(t, w.rdb) }}
+				rdb := redistest.New(t)
+				rdb.AddHook(i)
+				run := w.create(id)
+				s, err := ledger.New(rdb).NewStager(t.Context(), run)
+				for i, row := range rows {
+					err = errors.Join(err, add(s, i, row))
+				}
+				if err == nil {
+					_, err = s.Commit(t.Context())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if done = !i.done(); done {
+					break
+				}
+				saved.restore(t, w.rdb, "")
+				if err := s.Verify(t.Context()); err != nil {
+					t.Fatalf("lost from command %d on: %v", n, err)
+				}
+				now := w.get(id)
+				if now.Rows != int64(len(rows)) {
+					t.Fatalf("lost from command %d on: run %+v", n, now)
+				}
+				if settled := now.Settled(); strings.HasPrefix(name, "results") != (settled == 129) {
+					t.Errorf("lost from command %d on: %d rows settled", n, settled)
+				}
+				for number := range 2 {
+					released := w.release(segment(now, number), ledger.Quota{First: 10})
+					if (name == "due times") != (len(released.Rows) == 0) {
+						t.Errorf("lost from command %d on: released %v", n, numbers(released))
+					}
+				}
+			}
+		})
 	}
 }
 
@@ -350,24 +289,5 @@ func TestComparer(t *testing.T) {
 				t.Errorf("counts %v, %v", counts, err)
 			}
 		})
-	}
-}
-
-// lose removes a segment.
-func (w *worker) lose(seg ledger.Segment) {
-	w.t.Helper()
-	for _, part := range []string{"head", "chunks", "settled", "released", "executions"} {
-		if err := w.rdb.Del(w.t.Context(), ledger.SegmentKey(seg, part)).Err(); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-// uncommit makes the header lose its commit.
-func (w *worker) uncommit(run ledger.Run) {
-	w.t.Helper()
-	if err := w.rdb.HDel(w.t.Context(), ledger.HeaderKey(run.ID), "segments", "rows", "committed_at", "sealed",
-		"ended_at").Err(); err != nil {
-		w.t.Fatal(err)
 	}
 }

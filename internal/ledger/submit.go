@@ -22,16 +22,14 @@ func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, 
 		return Run{}, false, fmt.Errorf("run %s: %w", n.ID, err)
 	}
 	n.Single, n.Digest = true, rowDigest(row)
-	if run, created, err = l.Create(ctx, n); err != nil {
-		return Run{}, false, err
+	if run, created, err = l.Create(ctx, n); err != nil || !run.Staged() {
+		return run, created, err
 	}
-	if created {
-		run, err = l.commitRow(ctx, run, staged{last: true, packed: p})
-	} else {
-		run, err = l.completeRow(ctx, run, p)
+	if err = l.stage(ctx, run, staged{last: true, packed: p}); err == nil {
+		run, err = l.Commit(ctx, run, []Sum{p.sum})
 	}
 	if isMismatch(err) { // a staged run that was cancelled takes no row
-		if now, failed := l.Get(ctx, n.ID); failed == nil && now.Cancelled {
+		if now, failed := l.Run(ctx, n.Tenant, n.ID); failed == nil && now.Cancelled {
 			return now, created, nil
 		}
 	}
@@ -46,58 +44,4 @@ func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, 
 func rowDigest(row []byte) string {
 	sum := sha256.Sum256(append([]byte("row\x00"), row...))
 	return hex.EncodeToString(sum[:])
-}
-
-// completeRow completes the submission of a single row that was interrupted, or of which
-// Redis has lost a part.
-func (l *Ledger) completeRow(ctx context.Context, run Run, p packed) (Run, error) {
-	if run.Ended() || run.Cancelled {
-		return run, nil
-	}
-	if !run.Staged() {
-		state, err := l.Sync(ctx, run.ID)
-		if err != nil || len(state.Missing) == 0 {
-			return state.Run, err
-		}
-	}
-	return l.commitRow(ctx, run, staged{last: true, packed: p})
-}
-
-// commitRow stages and commits the row of a run.
-func (l *Ledger) commitRow(ctx context.Context, run Run, s staged) (Run, error) {
-	p := s.packed
-	if err := l.stageRows(ctx, run, s); err != nil {
-		return Run{}, err
-	}
-	a, err := l.onHeader(ctx, commitScript, run, 1, 1, p.sum.stored())
-	if err != nil {
-		return Run{}, mismatch(err, run, p.sum)
-	}
-	if run, err = parseRun(run.ID, a.hash(1)); err != nil {
-		return Run{}, err
-	}
-	run, err = l.startRow(ctx, run, p.sum)
-	if err == nil {
-		_ = l.Wake(ctx, run.Tenant) // else the next poll finds the row
-	}
-	return run, err
-}
-
-// startRow copies the control of a committed run of one row to its segment, and stores when
-// it is due. It does what [Ledger.Sync] does for a segment that nothing has happened to,
-// and leaves any other to Sync.
-func (l *Ledger) startRow(ctx context.Context, run Run, sum Sum) (Run, error) {
-	a, err := l.onSegment(ctx, applyScript, run.segment(0), applyArgs(run, sum.stored())...)
-	if err != nil && !isNotFound(err) {
-		return Run{}, err
-	}
-	state := copied{Progress: Progress{Run: run}}
-	if err := state.add(0, a); err != nil {
-		return Run{}, err
-	}
-	if run.Incomplete || len(state.Segments) == 0 || state.Segments[0].Closed() {
-		p, err := l.Sync(ctx, run.ID)
-		return p.Run, err
-	}
-	return run, l.hint(ctx, state.Progress)
 }

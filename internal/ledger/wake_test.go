@@ -55,7 +55,7 @@ func TestWakeOfOperations(t *testing.T) {
 	}
 	for name, do := range map[string]func(ledger.RunID) error{
 		"commit": func(ledger.RunID) error { w.submit("other", 1); return nil },
-		"resume": func(id ledger.RunID) error { return w.Resume(t.Context(), id) },
+		"resume": func(id ledger.RunID) error { return w.Resume(t.Context(), tenant, id) },
 	} {
 		id := ledger.RunID(name)
 		w.submit(id, 1)

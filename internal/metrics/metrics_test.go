@@ -232,7 +232,7 @@ func TestOverdueRows(t *testing.T) {
 	m, _ := newMetrics(t)
 	m.WatchRedis(rdb, runs.New(rdb), func() []tenant.Announced { return []tenant.Announced{{Tenant: "new"}} }, quiet)
 	time.Sleep(10 * time.Millisecond)
-	if err := rdb.SAdd(t.Context(), "orgops:v2:tenants", "Bad").Err(); err != nil {
+	if err := rdb.SAdd(t.Context(), "orgops:v3:tenants", "Bad").Err(); err != nil {
 		t.Fatal(err)
 	}
 	got := series(t, m, "orgops_rows_overdue_seconds")

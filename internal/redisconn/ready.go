@@ -31,7 +31,7 @@ func CheckRights(ctx context.Context, client redis.UniversalClient, others ...st
 	for _, name := range slices.Compact(names) {
 		args = append(args, name)
 	}
-	answer, err := client.Eval(ctx, rightsLua, []string{"orgops:v2:{rights}"}, args...).Result()
+	answer, err := client.Eval(ctx, rightsLua, []string{"orgops:v3:{rights}"}, args...).Result()
 	if err != nil {
 		return explain(client, err)
 	}

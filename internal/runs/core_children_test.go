@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"orgops/internal/ledger"
+	"orgops/internal/runstest"
 )
 
 // TestFacadeAdopt: a run of the core keeps the ids of its children.
@@ -30,7 +31,7 @@ func TestFacadeAdopt(t *testing.T) {
 	child := submitInCore(t, l, ledger.NewRun{ID: "child", Kind: updates, Tenant: "acme",
 		Description: ledger.Description{Parent: "new"}}, 1)
 	child.end(0, done())
-	check(t, l.Core().Delete(ctx, "child"))
+	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Delete, "child"))
 	if r := get(t, l, "new"); len(r.Children) != 0 {
 		t.Errorf("the child was deleted: %q", r.Children)
 	}
@@ -74,7 +75,8 @@ func TestItemOf(t *testing.T) {
 			t.Errorf("row %d of segment %d is item %d, %v; want %d", c.row, c.segment, item, err, c.want)
 		}
 	}
-	for _, seg := range []ledger.Segment{{Run: "none", Incarnation: core.run.Incarnation, Number: 1}, core.segment(4),
+	for _, seg := range []ledger.Segment{{Tenant: core.run.Tenant, Run: "none", Incarnation: core.run.Incarnation,
+		Number: 1}, core.segment(4),
 		{Run: "new", Incarnation: "other", Number: 1}} {
 		if item, err := l.ItemOf(t.Context(), seg, 0); err == nil {
 			t.Errorf("item %d of %+v", item, seg)

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
-	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 )
 
 // updates is the kind of the runs in the core.
@@ -59,7 +59,7 @@ func content(first, n int) [][]byte {
 }
 
 func (c coreRun) segment(number int) ledger.Segment {
-	return ledger.Segment{Run: c.run.ID, Incarnation: c.run.Incarnation, Number: number}
+	return ledger.Segment{Tenant: c.run.Tenant, Run: c.run.ID, Incarnation: c.run.Incarnation, Number: number}
 }
 
 // take releases and begins the next rows of a segment.
@@ -184,7 +184,7 @@ func TestGivenBackRowHasNoNextTime(t *testing.T) {
 	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 1)
 	run, err := l.Core().Get(ctx, "new")
 	check(t, err)
-	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+	seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
 	released, err := l.Core().Release(ctx, seg, ledger.Quota{First: 1})
 	check(t, err)
 	_, err = l.Core().GiveBack(ctx, seg, released.Token, 0)
@@ -260,10 +260,10 @@ func TestFacade(t *testing.T) {
 		t.Errorf("open from row 6: %v", open)
 	}
 
-	check(t, l.Core().Pause(ctx, "new"))
+	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Pause, "new"))
 	want.run.paused = true
 	compare("paused", states...)
-	check(t, l.Core().Resume(ctx, "new"))
+	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Resume, "new"))
 	want.run.paused = false
 	compare("resumed", states...)
 
@@ -274,7 +274,7 @@ func TestFacade(t *testing.T) {
 	if all, err := l.Open(ctx); err != nil || !slices.Equal(idsOf(all), []string{"new"}) {
 		t.Errorf("open: %v, %v", all, err)
 	}
-	if err := l.Core().Delete(ctx, "new"); !errors.Is(err, ledger.ErrOpen) {
+	if err := runstest.Control(ctx, l.Core(), (*ledger.Ledger).Delete, "new"); !errors.Is(err, ledger.ErrOpen) {
 		t.Errorf("deleting an open run: %v", err)
 	}
 	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 4 {
@@ -290,13 +290,13 @@ func TestFacade(t *testing.T) {
 	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
 		t.Errorf("second cancel: %d rows, %v", rows, err)
 	}
-	if err := l.Core().Pause(ctx, "new"); !errors.Is(err, ledger.ErrEnded) {
+	if err := runstest.Control(ctx, l.Core(), (*ledger.Ledger).Pause, "new"); !errors.Is(err, ledger.ErrEnded) {
 		t.Errorf("pause: %v", err)
 	}
-	if err := l.Core().Resume(ctx, "new"); !errors.Is(err, ledger.ErrEnded) {
+	if err := runstest.Control(ctx, l.Core(), (*ledger.Ledger).Resume, "new"); !errors.Is(err, ledger.ErrEnded) {
 		t.Errorf("resume: %v", err)
 	}
-	check(t, l.Core().Delete(ctx, "new"))
+	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Delete, "new"))
 	if _, err := l.Get(ctx, "new"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("it was deleted: %v", err)
 	}
@@ -422,7 +422,7 @@ func TestFacadeStaged(t *testing.T) {
 	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
 		t.Errorf("cancel again: %d, %v", rows, err)
 	}
-	check(t, l.Core().Delete(ctx, "new"))
+	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Delete, "new"))
 }
 
 // TestFacadeControls: whatever stops a run is in it.
@@ -432,11 +432,11 @@ func TestFacadeControls(t *testing.T) {
 	later := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme",
 		Control: ledger.Control{NotBefore: later}}, 1)
-	if r := get(t, l, "new"); !r.NotBefore.Equal(later) || r.Paused || r.Incomplete {
+	if r := get(t, l, "new"); !r.NotBefore.Equal(later) || r.Paused {
 		t.Errorf("%+v", r)
 	}
-	check(t, l.Core().Pause(ctx, "new"))
-	if r := get(t, l, "new"); !r.NotBefore.Equal(later) || !r.Paused || r.Incomplete {
+	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Pause, "new"))
+	if r := get(t, l, "new"); !r.NotBefore.Equal(later) || !r.Paused {
 		t.Errorf("paused: %+v", r)
 	}
 }
@@ -499,7 +499,7 @@ func TestFacadePagesOfOneTime(t *testing.T) {
 		id := fmt.Sprint("r", i)
 		tenant := fmt.Sprint("t", i%2)
 		run := submitInCore(t, l, ledger.NewRun{ID: ledger.RunID(id), Kind: updates, Tenant: ledger.Tenant(tenant)}, 1).run
-		check(t, rdb.ZAdd(ctx, "orgops:v2:{tenant:"+tenant+"}:runs",
+		check(t, rdb.ZAdd(ctx, "orgops:v3:{tenant:"+tenant+"}:runs",
 			redis.Z{Score: 1000, Member: id + "/" + string(run.Incarnation)}).Err())
 		want = append([]string{id}, want...)
 	}
@@ -544,36 +544,5 @@ func TestFacadeEnd(t *testing.T) {
 	}
 	if open, err := l.OpenByTenant(t.Context()); err != nil || len(open) != 0 {
 		t.Errorf("open: %v, %v", open, err)
-	}
-}
-
-// TestFacadeIncomplete: the other rows of a run that has lost a segment can be read, and
-// once it is cancelled the lost ones are counted.
-func TestFacadeIncomplete(t *testing.T) {
-	l, rdb := newLedger(t)
-	ctx := t.Context()
-	core := submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 2, 3, 2)
-	for _, key := range redistest.Keys(t, "orgops:v2:{"+string(core.run.Incarnation)+".1}:*") {
-		check(t, rdb.Del(ctx, key).Err())
-	}
-	_, err := l.Core().Sync(ctx, "new")
-	check(t, err)
-	if r := get(t, l, "new"); !r.Incomplete || r.Ended() {
-		t.Errorf("%+v", r)
-	}
-	if open := collect(t, l.OpenFrom(ctx, "new", 0)); len(open) != 4 || open[2].Item != 5 {
-		t.Errorf("open rows %+v", open)
-	}
-	if found := collect(t, l.Search(ctx, "new", []byte("org_6"))); len(found) != 1 || found[0].Item != 6 {
-		t.Errorf("found %+v", found)
-	}
-	if rows, err := l.Rows(ctx, "new", 0, 7); err != nil || len(rows) != 2 {
-		t.Errorf("rows %q, %v", rows, err)
-	}
-	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 4 {
-		t.Errorf("cancelled %d rows, %v", rows, err)
-	}
-	if r := get(t, l, "new"); !r.Ended() || r.Settled() != 7 || r.Counts["missing"] != 3 {
-		t.Errorf("%+v", r)
 	}
 }

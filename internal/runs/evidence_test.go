@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"orgops/internal/ledger"
+	"orgops/internal/runstest"
 )
 
 // TestEvidenceOfSettledRows: evidence is kept with the outcome, read back by row and by run,
@@ -33,7 +34,7 @@ func TestEvidenceOfSettledRows(t *testing.T) {
 	if all := results(t, l, "a"); len(all) != 0 {
 		t.Errorf("rows that are plainly done have results %v", all)
 	}
-	check(t, l.Core().Delete(t.Context(), "a"))
+	check(t, runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Delete, "a"))
 	for row, err := range l.Evidence(t.Context(), "a") {
 		if !errors.Is(err, ledger.ErrNotFound) {
 			t.Errorf("after the run was deleted: %+v, %v", row, err)

@@ -33,46 +33,22 @@ func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb, ledger.New(rdb
 // Core returns the ledger that has the runs, by which they are created and controlled.
 func (l *Ledger) Core() *ledger.Ledger { return l.core }
 
-// Get returns a run with exact counts, or [ledger.ErrNotFound].
+// Get returns a run, as [Exact] shows it, or [ledger.ErrNotFound].
 func (l *Ledger) Get(ctx context.Context, id ledger.RunID) (ledger.Run, error) {
 	run, err := l.core.Get(ctx, id)
-	if err != nil {
-		return ledger.Run{}, err
-	}
-	return l.Exact(ctx, run)
+	return Exact(run), err
 }
 
-// Exact returns a run for its readers: with exact counts, and with texts that are safe to
-// show. A cancelled run is no longer paused, incomplete or postponed.
-func (l *Ledger) Exact(ctx context.Context, run ledger.Run) (ledger.Run, error) {
-	counts, err := l.counts(ctx, run)
-	return readable(run, counts), err
-}
-
-// readable returns the run with these counts, and as [Ledger.Exact] shows it.
-func readable(run ledger.Run, counts ledger.Counts) ledger.Run {
-	run.Counts = maps.Clone(counts)
+// Exact returns a run for its readers: with texts that are safe to show. A cancelled run is no longer
+// paused or postponed.
+func Exact(run ledger.Run) ledger.Run {
+	run.Counts = maps.Clone(run.Counts)
 	maps.DeleteFunc(run.Counts, func(_ ledger.Outcome, rows int64) bool { return rows == 0 })
 	run.Label, run.Caller = untrusted.Plain(run.Label, maxLabel), untrusted.Plain(run.Caller, maxLabel)
 	if run.Cancelled {
 		run.Control = ledger.Control{Cancelled: true}
 	}
 	return run
-}
-
-// counts returns the exact counts of a run.
-func (l *Ledger) counts(ctx context.Context, run ledger.Run) (ledger.Counts, error) {
-	if run.Ended() && run.Settled() == run.Rows {
-		return run.Counts, nil // the header's were summed after the end
-	}
-	counts, err := l.core.Counts(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	if lost := run.Rows - counts.Settled(); run.Ended() && lost > 0 {
-		counts[ledger.Missing] += lost // the segments of these rows are missing
-	}
-	return counts, nil
 }
 
 // Cancel cancels a run and returns how many rows that settled: none if the run has ended.
@@ -84,16 +60,15 @@ func (l *Ledger) Cancel(ctx context.Context, id ledger.RunID) (rows int64, err e
 	if err != nil {
 		return 0, err
 	}
-	if err := l.core.Cancel(ctx, id); err != nil {
+	if err := l.core.Cancel(ctx, before.Tenant, id); err != nil {
 		if errors.Is(err, ledger.ErrEnded) {
 			return 0, nil
 		}
 		return 0, err
 	}
-	after, err := l.core.Get(ctx, id) // it may have been committed meanwhile
+	after, err := l.core.Run(ctx, before.Tenant, id) // it may have been committed meanwhile
 	if err != nil {
 		return 0, err
 	}
-	counts, err := l.core.Counts(ctx, after)
-	return counts[ledger.Cancelled] - before.Counts[ledger.Cancelled], err
+	return after.Counts[ledger.Cancelled] - before.Counts[ledger.Cancelled], nil
 }

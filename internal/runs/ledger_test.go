@@ -11,6 +11,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
+	"orgops/internal/runstest"
 )
 
 // TestCreate: readers see every member of a run's description.
@@ -50,9 +51,9 @@ func TestNoSuchRun(t *testing.T) {
 		},
 		"Notes":  func() error { _, _, err := l.Notes(ctx, "a", 1); return err },
 		"Cancel": func() error { _, err := l.Cancel(ctx, "a"); return err },
-		"Pause":  func() error { return l.Core().Pause(ctx, "a") },
-		"Resume": func() error { return l.Core().Resume(ctx, "a") },
-		"Delete": func() error { return l.Core().Delete(ctx, "a") },
+		"Pause":  func() error { return runstest.Control(ctx, l.Core(), (*ledger.Ledger).Pause, "a") },
+		"Resume": func() error { return runstest.Control(ctx, l.Core(), (*ledger.Ledger).Resume, "a") },
+		"Delete": func() error { return runstest.Control(ctx, l.Core(), (*ledger.Ledger).Delete, "a") },
 		"Results": func() error {
 			for _, err := range l.Results(ctx, "a", 0) {
 				return err

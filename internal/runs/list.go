@@ -22,10 +22,7 @@ func (l *Ledger) List(ctx context.Context) ([]ledger.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := l.forList(ctx, headers)
-	if err != nil {
-		return nil, err
-	}
+	list := exact(headers)
 	slices.SortStableFunc(list, func(a, b ledger.Run) int {
 		return order(Place{a.CreatedAt, a.ID}, Place{b.CreatedAt, b.ID})
 	})
@@ -38,7 +35,16 @@ func (l *Ledger) Open(ctx context.Context) ([]ledger.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list open runs: %w", err)
 	}
-	return l.forList(ctx, headers)
+	return exact(headers), nil
+}
+
+// exact returns runs as [Exact] shows them.
+func exact(runs []ledger.Run) []ledger.Run {
+	all := make([]ledger.Run, len(runs))
+	for i, run := range runs {
+		all[i] = Exact(run)
+	}
+	return all
 }
 
 // IDs returns, in order, the ids of all runs, single rows among them. Some may be deleted
@@ -81,31 +87,14 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 		return nil, fmt.Errorf("list open runs: %w", err)
 	}
 	open := map[string]OpenCounts{}
-	add := func(tenant ledger.Tenant, rows int64) {
-		o := open[string(tenant)]
-		open[string(tenant)] = OpenCounts{Runs: o.Runs + 1, Rows: o.Rows + rows}
-	}
-	var others []ledger.Run
 	for _, r := range headers {
-		switch {
-		case r.Single && r.Rows <= 1: // its row is open, since it has not ended
-			add(r.Tenant, r.Rows)
-		default:
-			others = append(others, r)
-		}
-	}
-	all, err := l.forList(ctx, others)
-	if err != nil {
-		return nil, fmt.Errorf("read open runs: %w", err)
-	}
-	for _, r := range all {
-		add(r.Tenant, max(0, r.Rows-r.Settled()))
+		o := open[string(r.Tenant)]
+		open[string(r.Tenant)] = OpenCounts{Runs: o.Runs + 1, Rows: o.Rows + max(0, r.Rows-r.Settled())}
 	}
 	return open, nil
 }
 
-// OpenHeaders returns the runs that have not ended, as their headers have them: counts are up
-// to a minute old.
+// OpenHeaders returns the runs that have not ended, as their headers have them.
 func (l *Ledger) OpenHeaders(ctx context.Context) ([]ledger.Run, error) {
 	open, err := l.eachTenant(ctx, (*ledger.Ledger).OpenRuns)
 	return slices.DeleteFunc(open, ledger.Run.Ended), err
@@ -125,29 +114,6 @@ func (l *Ledger) eachTenant(ctx context.Context,
 	})
 	return slices.Concat(lists...), err
 }
-
-// forList returns runs for a list, in their order.
-func (l *Ledger) forList(ctx context.Context, headers []ledger.Run) ([]ledger.Run, error) {
-	all := make([]ledger.Run, len(headers))
-	err := redisconn.Batch(ctx, l.rdb, len(headers), func(i int, rdb redis.UniversalClient) error {
-		counts, err := New(rdb).listCounts(ctx, headers[i])
-		all[i] = readable(headers[i], counts)
-		return err
-	})
-	return all, err
-}
-
-// listCounts returns the counts of a run for a list.
-func (l *Ledger) listCounts(ctx context.Context, run ledger.Run) (ledger.Counts, error) {
-	if !run.Ended() && run.Segments > fewSegments {
-		return run.Counts, nil
-	}
-	return l.counts(ctx, run)
-}
-
-// fewSegments is the largest number of segments of an open run whose counts are read for a
-// list. The counts of a larger run come from its header and are at most a minute old.
-const fewSegments = 16
 
 // Place is a run's place in the list of all runs, which is ordered by time of creation and
 // then by id. The zero Place is before the newest.

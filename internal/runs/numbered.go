@@ -3,7 +3,6 @@ package runs
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sort"
 
@@ -59,7 +58,7 @@ func (c numbered) place(item int64) (segment int, row ledger.Row, found bool) {
 }
 
 func (c numbered) segment(number int) ledger.Segment {
-	return ledger.Segment{Run: c.run.ID, Incarnation: c.run.Incarnation, Number: number}
+	return ledger.Segment{Tenant: c.run.Tenant, Run: c.run.ID, Incarnation: c.run.Incarnation, Number: number}
 }
 
 // from calls f for each segment that has rows from item on, with the first of these,
@@ -84,9 +83,6 @@ func (c numbered) each(ctx context.Context, item int64, n int, f func(item int64
 	return c.from(ctx, item, func(number int, row ledger.Row) (bool, error) {
 		for {
 			page, err := c.core.Rows(ctx, c.segment(number), row, min(n, rowsPage))
-			if errors.Is(err, ledger.ErrNotFound) && c.run.Incomplete {
-				return true, nil // Redis has lost the segment
-			}
 			if err != nil || len(page) == 0 {
 				return true, err
 			}

@@ -134,10 +134,9 @@ func (l *Ledger) readEntries(ctx context.Context, entries []ledger.Entry) (map[l
 	if err != nil {
 		return nil, err
 	}
-	list, err := l.forList(ctx, headers)
-	found := make(map[ledger.RunID]ledger.Run, len(list))
-	for _, r := range list {
-		found[r.ID] = r
+	found := make(map[ledger.RunID]ledger.Run, len(headers))
+	for _, r := range headers {
+		found[r.ID] = Exact(r)
 	}
-	return found, err
+	return found, nil
 }

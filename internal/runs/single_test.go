@@ -7,6 +7,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 )
 
 // submitRow submits a single row to the core.
@@ -48,11 +49,11 @@ func TestSingleRow(t *testing.T) {
 	if found := collect(t, l.Search(ctx, "single", []byte("org_1"))); len(found) != 1 {
 		t.Errorf("found %v", found)
 	}
-	check(t, l.Core().Pause(ctx, "single"))
+	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Pause, "single"))
 	if r := get(t, l, "single"); !r.Paused || !r.Sealed() || r.Total() != 1 || r.Ended() {
 		t.Errorf("paused %+v", r)
 	}
-	check(t, l.Core().Resume(ctx, "single"))
+	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Resume, "single"))
 	row.end(0, ledger.Result{Outcome: "failed", Detail: "no"})
 	onlyTheRun("ended")
 	if r := get(t, l, "single"); !r.Ended() || r.Counts["failed"] != 1 {
@@ -66,7 +67,7 @@ func TestSingleRow(t *testing.T) {
 		!errors.Is(err, ledger.ErrMismatch) {
 		t.Errorf("another row: %v", err)
 	}
-	check(t, l.Core().Delete(ctx, "single"))
+	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Delete, "single"))
 	if _, err := l.Get(ctx, "single"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("deleted: %v", err)
 	}

@@ -2,6 +2,7 @@
 package runstest
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -59,11 +60,11 @@ func Commit(t testing.TB, l *runs.Ledger, run ledger.Run, rows ...string) {
 // segment returns the run's first segment. Its commit may be under way.
 func segment(t testing.TB, l *runs.Ledger, id string) ledger.Segment {
 	t.Helper()
-	p, err := l.Core().Sync(t.Context(), ledger.RunID(id))
+	run, err := l.Core().Get(t.Context(), ledger.RunID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ledger.Segment{Run: p.Run.ID, Incarnation: p.Run.Incarnation}
+	return ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
 }
 
 // Settle settles rows of a run's first segment that are not in progress.
@@ -109,4 +110,14 @@ func Wait(t testing.TB, l *runs.Ledger, id, note string, after time.Duration, n 
 	if _, err := l.Core().End(t.Context(), seg, nonce, ledger.Ends(ending, rows...)...); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Control does an operation of the core on the run of that id, such as (*ledger.Ledger).Pause.
+func Control[ID ~string](ctx context.Context, l *ledger.Ledger,
+	do func(*ledger.Ledger, context.Context, ledger.Tenant, ledger.RunID) error, id ID) error {
+	run, err := l.Get(ctx, ledger.RunID(id))
+	if err != nil {
+		return err
+	}
+	return do(l, ctx, run.Tenant, run.ID)
 }

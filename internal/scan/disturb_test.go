@@ -315,11 +315,10 @@ func (l *line) Wait(context.Context, string) error {
 // answered by then is stored.
 func TestPauseStopsRequests(t *testing.T) {
 	for name, stop := range map[string]func(*world){
-		"paused":     func(w *world) { w.control(pause) },
-		"incomplete": func(w *world) { w.control(func(r *stored) { r.Incomplete = true }) },
-		"postponed":  func(w *world) { w.control(func(r *stored) { r.NotBefore = start.Add(time.Hour) }) },
-		"cancelled":  func(w *world) { w.control(cancel) },
-		"deleted":    func(w *world) { w.delete(run0) },
+		"paused":    func(w *world) { w.control(pause) },
+		"postponed": func(w *world) { w.control(func(r *stored) { r.NotBefore = start.Add(time.Hour) }) },
+		"cancelled": func(w *world) { w.control(cancel) },
+		"deleted":   func(w *world) { w.delete(run0) },
 		"created again": func(w *world) {
 			progress := w.read(run0).Scan.Progress
 			w.delete(run0)
@@ -366,7 +365,7 @@ func TestPauseStopsRequests(t *testing.T) {
 				t.Errorf("%d rows of %d organizations that were read", n, w.requests(sandbox.OpListDiscoveryDomains))
 			}
 			w.active.Store(true)
-			w.control(func(r *stored) { r.Paused, r.Incomplete = false, false })
+			w.control(func(r *stored) { r.Paused = false })
 			sc.Wake()
 			w.drain(sc)
 			w.wantFound(pendingDomains(w.sandbox)...)
@@ -377,14 +376,13 @@ func TestPauseStopsRequests(t *testing.T) {
 	}
 }
 
-// TestStoppedRunIsNotBegun: a run that is paused, incomplete or postponed from the
+// TestStoppedRunIsNotBegun: a run that is paused or postponed from the
 // beginning gets no step, and begins once that is over.
 func TestStoppedRunIsNotBegun(t *testing.T) {
 	for name, control := range map[string]func(*stored){
-		"paused":     pause,
-		"incomplete": func(r *stored) { r.Incomplete = true },
-		"postponed":  func(r *stored) { r.NotBefore = start.Add(time.Hour) },
-		"cancelled":  cancel,
+		"paused":    pause,
+		"postponed": func(r *stored) { r.NotBefore = start.Add(time.Hour) },
+		"cancelled": cancel,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := finding()
@@ -400,7 +398,7 @@ func TestStoppedRunIsNotBegun(t *testing.T) {
 			if name == "cancelled" {
 				return
 			}
-			w.control(func(r *stored) { r.Paused, r.Incomplete = false, false })
+			w.control(func(r *stored) { r.Paused = false })
 			w.drain(sc)
 			s.end(w)
 			if late := w.sinceStart() - time.Hour; name == "postponed" && late > 20*time.Second {

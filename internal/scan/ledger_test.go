@@ -170,7 +170,7 @@ func (s *site) rows() (all []ledger.RowState) {
 	s.t.Helper()
 	run := s.header()
 	for number := range run.Segments {
-		seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation, Number: number}
+		seg := ledger.Segment{Tenant: tenant, Run: run.ID, Incarnation: run.Incarnation, Number: number}
 		for from := ledger.Row(0); ; {
 			page, err := s.Rows(s.t.Context(), seg, from, 128)
 			if err != nil {
@@ -363,7 +363,7 @@ func TestLedgerPaused(t *testing.T) {
 		s.pending()
 		var failed atomic.Value
 		s.before(120, func() {
-			if err := s.Pause(context.WithoutCancel(t.Context()), run0); err != nil {
+			if err := s.Pause(context.WithoutCancel(t.Context()), tenant, run0); err != nil {
 				failed.Store(err)
 			}
 		})
@@ -375,7 +375,7 @@ func TestLedgerPaused(t *testing.T) {
 		if n := len(s.sandbox.Requests()) - before; n != 0 {
 			t.Errorf("%d requests of a paused run", n)
 		}
-		if err := s.Resume(t.Context(), run0); err != nil {
+		if err := s.Resume(t.Context(), tenant, run0); err != nil {
 			t.Fatal(err)
 		}
 		sc.Wake()
@@ -393,15 +393,11 @@ func TestLedgerCancelled(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.domains(300)
 		s.pending()
-		s.before(120, func() { _ = s.Cancel(context.WithoutCancel(t.Context()), run0) })
+		s.before(120, func() { _ = s.Cancel(context.WithoutCancel(t.Context()), tenant, run0) })
 		s.start(s.Ledger)
 		await(t, "the run is cancelled", func() bool { return s.header().Cancelled })
 		await(t, "the run ends", func() bool {
-			p, err := s.Sync(t.Context(), run0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return p.Run.Ended()
+			return s.header().Ended()
 		})
 		time.Sleep(1500 * time.Millisecond)
 		before := len(s.sandbox.Requests())
@@ -425,12 +421,9 @@ func TestLedgerDeleted(t *testing.T) {
 		deleted := make(chan error, 1)
 		s.before(70, func() {
 			ctx := context.WithoutCancel(t.Context())
-			err := s.Cancel(ctx, run0)
+			err := s.Cancel(ctx, tenant, run0)
 			if err == nil {
-				_, err = s.Sync(ctx, run0)
-			}
-			if err == nil {
-				err = s.Delete(ctx, run0)
+				err = s.Delete(ctx, tenant, run0)
 			}
 			deleted <- err
 		})

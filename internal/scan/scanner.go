@@ -85,7 +85,7 @@ type Scanner struct {
 // job is a run that is scanned.
 type job struct {
 	run ledger.Run
-	// stopped reports whether no step may be made: the run is paused or incomplete, or its
+	// stopped reports whether no step may be made: the run is paused, or its
 	// scan has ended.
 	stopped bool
 	due     time.Time // of the next step
@@ -247,7 +247,7 @@ func (s *Scanner) add(ctx context.Context, r ledger.Run) {
 
 // isStopped reports whether no step may be made of a run.
 func isStopped(r ledger.Run) bool {
-	return r.Paused || r.Incomplete || r.Cancelled
+	return r.Paused || r.Cancelled
 }
 
 // never is the time of work that is not due.

@@ -43,7 +43,7 @@ func (f *fleet) checkRun(r *fleetRun) {
 	}
 	seen := map[string]bool{}
 	for number := range run.Segments {
-		seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation, Number: number}
+		seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation, Number: number}
 		for from := ledger.Row(0); ; {
 			rows, err := f.ledger.Rows(ctx, seg, from, 128)
 			if err != nil {

@@ -263,9 +263,9 @@ func (f *fleet) submitSingles(all []*fleetRun) {
 
 // control applies an operator's command to a run.
 func (f *fleet) control(r *fleetRun, what string) {
-	control := func(do func(context.Context, ledger.RunID) error) {
+	control := func(do func(context.Context, ledger.Tenant, ledger.RunID) error) {
 		f.must(func(ctx context.Context) error {
-			if err := do(ctx, r.id); !errors.Is(err, ledger.ErrEnded) {
+			if err := do(ctx, r.tenant.name, r.id); !errors.Is(err, ledger.ErrEnded) {
 				return err
 			}
 			return nil

@@ -43,7 +43,11 @@ func Cancel(ctx context.Context, l *runs.Ledger, run string) (effect string, err
 
 // Pause pauses the run, and returns the effect in words.
 func Pause(ctx context.Context, l *runs.Ledger, run string) (effect string, err error) {
-	if err := l.Core().Pause(ctx, ledger.RunID(run)); err != nil {
+	r, err := l.Core().Get(ctx, ledger.RunID(run))
+	if err == nil {
+		err = l.Core().Pause(ctx, r.Tenant, r.ID)
+	}
+	if err != nil {
 		return "", err
 	}
 	return "paused; to continue: enqueue runs resume " + run, nil
@@ -53,7 +57,7 @@ func Pause(ctx context.Context, l *runs.Ledger, run string) (effect string, err 
 func Resume(ctx context.Context, l *runs.Ledger, run string) (effect string, err error) {
 	r, err := l.Get(ctx, ledger.RunID(run))
 	if err == nil {
-		err = l.Core().Resume(ctx, ledger.RunID(run))
+		err = l.Core().Resume(ctx, r.Tenant, r.ID)
 	}
 	switch {
 	case err != nil:

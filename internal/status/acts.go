@@ -26,7 +26,7 @@ redis.call("LPUSH", KEYS[1], redis.call("TIME")[1] .. " " .. ARGV[1])
 redis.call("LTRIM", KEYS[1], 0, %d)
 return redis.call("EXPIRE", KEYS[1], 7776000)`, mostActs-1))
 
-func actsKey(of string) string { return "orgops:v2:{acts:" + of + "}" }
+func actsKey(of string) string { return "orgops:v3:{acts:" + of + "}" }
 
 // AddAct stores what was done to "run ID" or "tenant NAME", and by whom. It is called after the
 // act, which must succeed in a Redis that is full: its error is one for the log.

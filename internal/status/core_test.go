@@ -62,8 +62,7 @@ func TestStopped(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	committed := func(c ledger.Control) ledger.Run { return ledger.Run{CommittedAt: time.Now(), Control: c} }
 	for want, r := range map[string]ledger.Run{
-		"paused":     committed(ledger.Control{Paused: true, NotBefore: later}),
-		"incomplete": committed(ledger.Control{Paused: true, Incomplete: true, NotBefore: later}),
+		"paused": committed(ledger.Control{Paused: true, NotBefore: later}),
 		"postponed until " + later.Format(time.RFC3339): committed(ledger.Control{NotBefore: later}),
 		"open":            committed(ledger.Control{NotBefore: time.Now().Add(-time.Hour)}),
 		"being submitted": {},
@@ -76,10 +75,6 @@ func TestStopped(t *testing.T) {
 			stopped != "" && (row.Reason != stopped+"; before: transient: 503" || !row.NextCheck.IsZero()) {
 			t.Errorf("a row of a run that is %s: %+v", want, row)
 		}
-	}
-	if lost := status.LostRows(ledger.Run{ID: "new", Control: ledger.Control{Incomplete: true}}); !strings.Contains(lost,
-		"--run new") {
-		t.Errorf("an incomplete run: %q", lost)
 	}
 }
 

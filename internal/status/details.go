@@ -80,7 +80,6 @@ func (d RunDetails) Write(out io.Writer) error {
 	w.Line("parent", string(d.Parent))
 	w.Line("submitted by", d.Caller)
 	w.Line("state", State(r))
-	w.Line("lost", LostRows(r))
 	w.Line("scan", d.Scan.String())
 	w.Line("producer", SilentProducer(r))
 	for _, o := range d.Obstacles {

@@ -135,7 +135,7 @@ func TestLeft(t *testing.T) {
 		{"all of it waits for another attempt", announced,
 			func(f *followed) { f.note("transient: no answer", 40) }, "4.0 rows/s"},
 		{"it is paused", announced, func(f *followed) {
-			if err := f.ledger.Core().Pause(f.t.Context(), "a"); err != nil {
+			if err := runstest.Control(f.t.Context(), f.ledger.Core(), (*ledger.Ledger).Pause, "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "4.0 rows/s"},
@@ -275,7 +275,7 @@ func TestHeld(t *testing.T) {
 		},
 			"every operation is blocked: 401; fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", announced, func(f *followed, _ *pace.Limiter) {
-			if err := f.ledger.Core().Pause(f.t.Context(), "a"); err != nil {
+			if err := runstest.Control(f.t.Context(), f.ledger.Core(), (*ledger.Ledger).Pause, "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "paused; to continue: enqueue runs resume a"},

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 )
 
@@ -42,7 +41,6 @@ type Run struct {
 const (
 	Ended          = "ended"
 	BeingCancelled = "being cancelled"
-	Incomplete     = "incomplete" // Redis has lost rows of it
 	Paused         = "paused"
 	Postponed      = "postponed"
 	Scanning       = "scanning for rows"
@@ -73,8 +71,6 @@ func stateOf(r ledger.Run) string {
 		return Ended
 	case !r.CancelledAt.IsZero():
 		return BeingCancelled
-	case r.Incomplete: // before paused: it still is when it is resumed
-		return Incomplete
 	case r.Paused:
 		return Paused
 	case r.NotBefore.After(time.Now()):
@@ -114,10 +110,9 @@ func State(r ledger.Run) string {
 	}
 }
 
-// Stopped returns why no row of the run starts: it is paused, incomplete or postponed. "":
-// rows start.
+// Stopped returns why no row of the run starts: it is paused or postponed. "": rows start.
 func Stopped(r ledger.Run) string {
-	if slices.Contains([]string{Incomplete, Paused, Postponed}, stateOf(r)) {
+	if slices.Contains([]string{Paused, Postponed}, stateOf(r)) {
 		return State(r)
 	}
 	return ""
@@ -179,19 +174,7 @@ func Trouble(r ledger.Run) []Fact {
 	if scan.LeftOut() == "" {
 		scan = nil
 	}
-	return facts(Fact{"lost", LostRows(r)}, Fact{"scan", scan.String()}, Fact{"producer", SilentProducer(r)})
-}
-
-// LostRows describes how to proceed if Redis has lost rows of the run; "": it has not.
-func LostRows(r ledger.Run) string {
-	if !r.Incomplete || r.Ended() {
-		return ""
-	}
-	const lost = "Redis has lost rows of it, and it is stopped: "
-	if r.Scan != nil || !intake.CanRetry(r.Kind) {
-		return lost + "cancel it: enqueue runs cancel " + string(r.ID)
-	}
-	return lost + completeOrCancel(r.ID)
+	return facts(Fact{"scan", scan.String()}, Fact{"producer", SilentProducer(r)})
 }
 
 // SilentProducer describes how to proceed if no rows of the run come any more: see

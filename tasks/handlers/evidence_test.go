@@ -361,7 +361,7 @@ func TestSizesOfRows(t *testing.T) {
 		}
 	}
 	size("submitted", 45)
-	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+	seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
 	each := func(q ledger.Quota, do func(ledger.Token, ledger.Row)) {
 		for n := 0; n < rows; {
 			r, err := l.Release(t.Context(), seg, q)

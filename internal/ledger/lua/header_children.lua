@@ -1,4 +1,4 @@
--- ARGV: incarnation, children as they were read, children as they are to be. A child is
+-- ARGV: entry, children as they were read, children as they are to be. A child is
 -- added only to a run that has ended.
 local no = refused()
 if no then return no end

@@ -1,9 +1,11 @@
--- ARGV: incarnation. Stores that the follow-ups of the end are done.
+-- ARGV: entry, retention in ms. Stores that the follow-ups of the end are done, from which on the
+-- retention counts.
 local no = refused()
 if no then return no end
 if redis.call('HEXISTS', header, 'ended_at') == 0 then return {'open'} end
-if redis.call('HEXISTS', header, 'finished_at') == 0 then
-  allowWrites()
-  redis.call('HSET', header, 'finished_at', text(now()))
-end
+allowWrites()
+redis.call('HSETNX', header, 'finished_at', text(now()))
+redis.call('ZREM', finishing, entry)
+redis.call('ZREM', open, entry)
+redis.call('ZADD', ended, 'NX', text((steady()) + ARGV[2]), entry)
 return {'ok'}

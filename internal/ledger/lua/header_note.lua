@@ -1,4 +1,4 @@
--- ARGV: incarnation, note, when the next step is to be made in ms. Stores why it is late.
+-- ARGV: entry, note, when the next step is to be made in ms. Stores why it is late.
 local no = refused()
 if no then return no end
 local h = redis.call('HMGET', header, 'scan_step', 'scan_ended', 'sealed', 'deleting_at')

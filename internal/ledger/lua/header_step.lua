@@ -1,4 +1,4 @@
--- ARGV: incarnation, number of the step, token of the caller, number of blocks in earlier
+-- ARGV: entry, number of the step, token of the caller, number of blocks in earlier
 -- parts, 1 if this is the last part, 1 if the scan ends, rows of the step, progress, cursor,
 -- number of the rows' keys, these keys, then the blocks of this part. The last part makes the
 -- step, and has the keys; until then the blocks do not count. Answers 'passed' if the step is not to be made any more, or if another caller has
@@ -21,7 +21,7 @@ local keys = 10 + ARGV[10]
 for i = keys + 1, #ARGV do redis.call('RPUSH', found, ARGV[i]) end
 if ARGV[5] ~= '1' then return {'ok'} end
 if ARGV[7] ~= '0' then
-  if place('staged') == past then redis.call('HSET', scan, 'since', text(now())) end
+  if place('first') == past then redis.call('HSET', scan, 'since', text(now())) end
   redis.call('HINCRBY', scan, 'rows', ARGV[7])
 end
 redis.call('HSET', scan, 'cursor', ARGV[9], 'past', text(past + earlier + #ARGV - keys))

@@ -1,4 +1,4 @@
--- ARGV: incarnation. Removes the header of a run in the trash. Answers {'ok', number of
--- keys}.
-if redis.call('HGET', header, 'inc') ~= ARGV[1] then return {'ok', 0} end
-return {'ok', redis.call('UNLINK', header, closed, sums, scan, found, seen)}
+-- ARGV: entry. Removes the header of a run whose segments are removed, and its entry in the trash.
+redis.call('HDEL', trash, entry)
+if redis.call('HGET', header, 'inc') == incarnation then redis.call('UNLINK', header, sums, scan, found, seen) end
+return {'ok'}

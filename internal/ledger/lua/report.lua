@@ -7,20 +7,17 @@ local function score(set, place)
   return tonumber(entry[2])
 end
 
--- report returns a receipt with the phases of the open rows behind it.
+-- report returns when the segment is to be inspected next, in ms, and the phases of its open rows.
 --
--- due is the time in ms at which the segment is to be inspected next: 0 for now, -1 if
--- nothing becomes due by itself. A segment with rows in progress is inspected every five
--- seconds, since their session may have died. phases are numbers of rows: queued,
--- waiting at check, due of these, waiting at ready, due of these, released, running, and
+-- The time is 0 for now, -1 if nothing becomes due by itself. A segment with rows in progress is
+-- inspected every five seconds, since their session may have died. The phases are numbers of rows:
+-- queued, waiting at check, due of these, waiting at ready, due of these, released, running, and
 -- never begun but due later.
-local function report(t, answers)
-  local h = redis.call('HMGET', head, 'rows', 'next', 'settled', 'flags', 'not_before', 'v')
-  local all, done, before = tonumber(h[1]), tonumber(h[3] or '0'), tonumber(h[5] or '0')
-  local stop = stopped(h[4], before, t)
-  local due = -1
-  local function earlier(at)
-    if due < 0 or at < due then due = at end
+local function report(t, flags, before)
+  local h = redis.call('HMGET', head, 'rows', 'next', 'settled')
+  local all, done, stop, at = tonumber(h[1]), tonumber(h[3]), stopped(flags, before, t), -1
+  local function earlier(ms)
+    if at < 0 or ms < at then at = ms end
   end
   -- inspect counts the rows of a set, which are due after ms, or limit ms ahead since
   -- Redis' clock was: then they are due now.
@@ -46,13 +43,13 @@ local function report(t, answers)
   local ic, idc = waiting(intended_check, true)
   local ny, dy = waiting(ready, not stop)
   local iy, idy = waiting(intended_ready, true)
-  if not stop and tonumber(h[2]) < all then due = 0 end
+  if not stop and tonumber(h[2]) < all then at = 0 end
   if before > t then earlier(before) end
-  if not h[6] or done >= all then due = -1 end
-
-  local answer = receipt(t, answers)
-  answer[3] = due
+  if done >= all then
+    at = -1
+  elseif at > 0 and at <= t then
+    at = 0
+  end
   local queued = math.max(all - done - nc - ic - ny - iy - nr - nb - later, 0)
-  answer[8] = {queued, nc + ic, dc + idc, ny + iy, dy + idy, nr, nb, later}
-  return answer
+  return at, {queued, nc + ic, dc + idc, ny + iy, dy + idy, nr, nb, later}
 end

@@ -1,13 +1,6 @@
--- Begins every script of a segment. KEYS are those of segmentKeys. scripts.go puts
--- release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows,
--- page_bytes and release_bytes before this text.
-local head, chunks, first, check, ready = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local intended_check, intended_ready = KEYS[6], KEYS[7]
-local values, released, running, executions = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local settled, cancelled, results = KEYS[12], KEYS[13], KEYS[14]
-local intents, active, sessions = KEYS[15], KEYS[16], KEYS[17]
-local order = KEYS[18]
-local scratch, mask = KEYS[19], KEYS[20] -- exist only while a script runs
+-- Begins every script of a segment. scripts.go puts the names of its keys and release_ms,
+-- execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, taken_ms, value_rows, page_bytes and
+-- release_bytes before this text. The keys scratch and mask exist only while a script runs.
 
 -- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
 -- script's first write if it may need memory, and no later one. DEL never needs any.
@@ -118,21 +111,68 @@ local function clear()
     intents, active, sessions, order)
 end
 
+local tally = {} -- the rows that this script settled, by outcome
+
 -- settle settles an open row that is neither released, in progress nor waiting any more.
 -- Nothing is stored of a row that simply succeeded, or that was simply cancelled, but a
 -- bit.
 local function settle(row, outcome, result)
   redis.call('SETBIT', settled, row, 1)
   redis.call('SETBIT', active, row, 0)
-  local done = redis.call('HINCRBY', head, 'settled', 1)
-  redis.call('HINCRBY', head, 'n:' .. outcome, 1)
+  tally[outcome] = (tally[outcome] or 0) + 1
   if outcome == 'cancelled' then redis.call('SETBIT', cancelled, row, 1) end
   if result ~= '' or outcome ~= 'done' and outcome ~= 'cancelled' then
     redis.call('HSET', results, row, outcome .. ':' .. result)
   end
   store(row, '')
   redis.call('HDEL', intents, row)
-  if done == tonumber(redis.call('HGET', head, 'rows')) then clear() end -- a cancel may have left something
+end
+
+local closes = false -- whether this script settled the last row of the segment
+
+-- The counters of the run: rows by outcome, and closed segments. Those of segments that are staged
+-- are apart until these are committed.
+local outcomes, closed = 'n:', 'closed'
+
+-- count adds the settled rows to the counters of segment and run, and closes a segment of which
+-- every row is settled.
+local function count()
+  local n = 0
+  for outcome, rows in pairs(tally) do
+    redis.call('HINCRBY', head, 'n:' .. outcome, rows)
+    redis.call('HINCRBY', header, outcomes .. outcome, rows)
+    n = n + rows
+  end
+  tally = {}
+  if n == 0 or redis.call('HINCRBY', head, 'settled', n) < tonumber(redis.call('HGET', head, 'rows')) then return end
+  closes = true
+  clear() -- a cancel may have left something
+  redis.call('HINCRBY', header, closed, 1)
+end
+
+-- unstage removes a segment of a staged run, if it exists.
+local function unstage()
+  local h = redis.call('HMGET', head, 'rows', 'settled', 'awaits')
+  if not h[1] then return end
+  local fields = redis.call('HGETALL', head)
+  for i = 1, #fields, 2 do
+    local outcome = string.match(fields[i], '^n:(.*)$')
+    if outcome then redis.call('HINCRBY', header, 'staged:' .. outcome, text(-fields[i + 1])) end
+  end
+  if h[3] then redis.call('HINCRBY', header, 'awaiting', '-1') end
+  if tonumber(h[2]) >= tonumber(h[1]) then redis.call('HINCRBY', header, 'staged_closed', '-1') end
+  redis.call('UNLINK', unpack(KEYS, 1, 20))
+end
+
+-- control returns the control of the run of a segment that is committed: flags, not before in ms,
+-- the run's entry and the segment's name. It returns nothing for any other.
+local function control()
+  local name = redis.call('HGET', head, 'name')
+  if not name then return end
+  local entry, number = string.match(name, '^(.*)/(%d+)$')
+  local h = redis.call('HMGET', header, 'inc', 'flags', 'not_before', 'segments')
+  if h[1] ~= string.match(entry, '/(.*)$') or tonumber(number) >= tonumber(h[4] or '0') then return end
+  return h[2] or '', tonumber(h[3] or '0'), entry, name
 end
 
 local function intended(row) return redis.call('HEXISTS', intents, row) == 1 end
@@ -179,18 +219,14 @@ local function reopen(row, execution, flags, t, attempts)
   leave(row, execution, flags, v, t)
 end
 
--- stopped reports whether only rows with an intent may begin for now.
-local function stopped(flags, before, t)
-  return has(flags, 'p') or has(flags, 'i') or tonumber(before or '0') > t
-end
-
--- receipt returns the answer of a script: {'ok', 1 if every row is settled, due, now, 1 if
--- the segment is stopped, 1 if it is cancelled, answers}. due is when the first of the rows
--- is due that the script left open, in ms; -1 if it left none.
-local function receipt(t, answers)
-  local h = redis.call('HMGET', head, 'rows', 'settled', 'flags', 'not_before')
-  local closed = tonumber(h[2] or '0') >= tonumber(h[1])
-  return {'ok', closed and 1 or 0, earliest, t, stopped(h[3], h[4], t) and 1 or 0, has(h[3], 'c') and 1 or 0, answers}
+-- receipt returns the answer of a script: {'ok', 1 if the run ended by this call, due, now, 1 if the
+-- run is stopped, 1 if it is cancelled, answers}. due is when the first of the rows is due that
+-- the script left open, in ms; -1 if it left none. It has the segment inspected by then.
+local function receipt(t, flags, before, entry, name, answers)
+  count()
+  if earliest >= 0 then soon(earliest, t, {name}) end
+  return {'ok', closes and conclude(entry, t) and 1 or 0, earliest, t, stopped(flags, before, t) and 1 or 0,
+    has(flags, 'c') and 1 or 0, answers}
 end
 
 -- rest returns the arguments from i on.

@@ -1,10 +1,10 @@
 -- ARGV: token, nonce, session, rows. Exchanges the token of each row for the nonce.
 -- Answers with the rows, each {status}, or if it is admitted {status, value, intent, 1 if
 -- the value is damaged}, where value and intent may be false.
-local h = redis.call('HMGET', head, 'flags', 'not_before', 'v')
-if not h[3] then return {'missing'} end
+local flags, before, entry, name = control()
+if not flags then return {'missing'} end
 local token, nonce, session, t = ARGV[1], ARGV[2], ARGV[3], now()
-local stop = stopped(h[1], h[2], t)
+local stop = stopped(flags, before, t)
 local execution = 'b' .. nonce .. ',' .. session
 
 local function begin(row)
@@ -12,9 +12,9 @@ local function begin(row)
   local present, intent = redis.call('HGET', executions, row), redis.call('HGET', intents, row)
   if present ~= execution then
     if present ~= 'r' .. token then return {'superseded'} end
-    if stop and not intent then
-      reopen(row, present, h[1], t, 0)
-      return {'stopped'}
+    if (stop or has(flags, 'c')) and not intent then
+      reopen(row, present, flags, t, 0)
+      return {has(flags, 'c') and 'settled' or 'stopped'}
     end
     redis.call('ZREM', released, row) -- first, so that the rest passes at maxmemory
     redis.call('ZADD', running, text(t), row)
@@ -28,4 +28,4 @@ end
 
 local answers = {}
 for i, row in ipairs(rest(4)) do answers[i] = begin(row) end
-return receipt(t, answers)
+return receipt(t, flags, before, entry, name, answers)

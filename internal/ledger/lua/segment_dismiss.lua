@@ -1,10 +1,11 @@
 -- ARGV: outcome, result, rows. Settles rows that are neither in progress nor have an
 -- intent. Answers with the statuses of the rows.
-local h = redis.call('HMGET', head, 'v', 'rows')
-if not h[1] then return {'missing'} end
+local flags, before, entry, name = control()
+if not flags then return {'missing'} end
+local all = tonumber(redis.call('HGET', head, 'rows'))
 
 local function dismiss(row)
-  if tonumber(row) >= tonumber(h[2]) then return 'superseded' end
+  if tonumber(row) >= all then return 'superseded' end
   if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
   if redis.call('GETBIT', active, row) == 1 then return 'superseded' end
   local execution = redis.call('HGET', executions, row)
@@ -17,4 +18,4 @@ end
 allowWrites()
 local statuses = {}
 for i, row in ipairs(rest(3)) do statuses[i] = dismiss(row) end
-return receipt(now(), statuses)
+return receipt(now(), flags, before, entry, name, statuses)

@@ -1,9 +1,9 @@
 -- ARGV: nonce, then for each row: row, an ending and its four arguments. The endings are
 -- 's': outcome, result; 'w': stage, ms until it is due, attempts to add, memo; 'g': ms until
 -- it is due, note. Ends the execution of each row. Answers with the statuses of the rows.
-local h = redis.call('HMGET', head, 'v', 'flags')
-if not h[1] then return {'missing'} end
-local nonce, flags, t = ARGV[1], h[2], now()
+local flags, before, entry, name = control()
+if not flags then return {'missing'} end
+local nonce, t = ARGV[1], now()
 
 -- again answers for a settled row, whose ending may repeat an earlier call: its answer was lost.
 -- An execution that left the row open has settled it if the run was cancelled.
@@ -45,4 +45,4 @@ end
 allowWrites()
 local statuses = {}
 for i = 2, #ARGV, 6 do statuses[#statuses + 1] = finish(unpack(ARGV, i, i + 5)) end
-return receipt(t, statuses)
+return receipt(t, flags, before, entry, name, statuses)

@@ -1,7 +1,7 @@
 -- ARGV: token, rows. Makes rows due at once that were released and not begun. Answers
 -- with the statuses of the rows.
-local h = redis.call('HMGET', head, 'v', 'flags')
-if not h[1] then return {'missing'} end
+local flags, before, entry, name = control()
+if not flags then return {'missing'} end
 local token, t = ARGV[1], now()
 
 local function back(row)
@@ -9,10 +9,10 @@ local function back(row)
   local execution, v = redis.call('HGET', executions, row), read(row)
   if execution ~= 'r' .. token then return v.ended == short(token) and 'ended' or 'superseded' end
   v.ended = short(token)
-  return leave(row, execution, h[2], v, t)
+  return leave(row, execution, flags, v, t)
 end
 
 allowWrites()
 local statuses = {}
 for i, row in ipairs(rest(2)) do statuses[i] = back(row) end
-return receipt(t, statuses)
+return receipt(t, flags, before, entry, name, statuses)

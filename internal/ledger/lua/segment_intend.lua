@@ -1,7 +1,7 @@
 -- ARGV: nonce, intent, rows. Stores the intent of a request for each row, with the time.
 -- An empty intent removes it. Answers with the statuses of the rows.
-local h = redis.call('HMGET', head, 'v', 'flags', 'not_before')
-if not h[1] then return {'missing'} end
+local flags, before, entry, name = control()
+if not flags then return {'missing'} end
 local nonce, intent, t = ARGV[1], ARGV[2], now()
 
 -- allowed returns 'admitted' if the execution with this nonce may make a request for the
@@ -10,8 +10,8 @@ local function allowed(row)
   if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
   if not owned(redis.call('HGET', executions, row), nonce) then return 'superseded' end
   if intended(row) then return 'admitted' end
-  if has(h[2], 'c') then return 'cancelled' end
-  if stopped(h[2], h[3], t) then return 'stopped' end
+  if has(flags, 'c') then return 'cancelled' end
+  if stopped(flags, before, t) then return 'stopped' end
   return 'admitted'
 end
 
@@ -29,4 +29,4 @@ end
 
 local statuses = {}
 for i, row in ipairs(rest(3)) do statuses[i] = intend(row) end
-return receipt(t, statuses)
+return receipt(t, flags, before, entry, name, statuses)

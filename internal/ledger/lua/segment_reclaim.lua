@@ -1,8 +1,8 @@
 -- ARGV: place from which on rows in progress are read, the most rows to read, dead
 -- sessions. Makes due rows of executions that belong to these. Answers with {number of
 -- rows, place of the next row or -1}.
-local h = redis.call('HMGET', head, 'v', 'flags')
-if not h[1] then return {'missing'} end
+local flags, before, entry, name = control()
+if not flags then return {'missing'} end
 local from, most, dead, t, n = tonumber(ARGV[1]), tonumber(ARGV[2]), {}, now(), 0
 for i = 3, #ARGV do dead[ARGV[i]] = true end
 
@@ -16,7 +16,7 @@ local function die(row, execution)
   v.died = v.died + 1
   if v.died > 2 then v.attempts = v.attempts + 1 end
   local wait = v.died > 1 and math.min(2 ^ (v.died - 2), 1800) or 0 -- seconds
-  leave(row, execution, h[2], v, t + math.floor(wait * (500 + 5 * string.byte(execution, 2))))
+  leave(row, execution, flags, v, t + math.floor(wait * (500 + 5 * string.byte(execution, 2))))
 end
 
 allowWrites()
@@ -28,4 +28,4 @@ for _, row in ipairs(rows) do
     n = n + 1
   end
 end
-return receipt(t, {n, #rows == most and from + most - n or -1})
+return receipt(t, flags, before, entry, name, {n, #rows == most and from + most - n or -1})

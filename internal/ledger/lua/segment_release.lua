@@ -1,14 +1,41 @@
 -- ARGV: token, the most rows that were never begun, the most at stage check, the most at
 -- stage ready, the most in all, the most pieces of grouped rows. Answers with {rows, rows
 -- of a chunk, chunks}: a list of rows, and a flat one of chunk numbers and chunks.
-local h = redis.call('HMGET', head, 'rows', 'next', 'flags', 'not_before', 'v', 'per', 'inspected')
-if not h[5] then return {'missing'} end
+local flags, before, entry, name = control()
+if not flags then return {'missing'} end
 local token, t = ARGV[1], now()
-local flags, rows = h[3], tonumber(h[1])
-local stop = stopped(flags, h[4], t)
+
+-- cancelRows settles every open row that is neither in progress nor has an intent, by
+-- operations on whole bitmaps. While other rows are active, what is stored of the
+-- settled ones stays until the segment is closed.
+local function cancelRows()
+  local rows = tonumber(redis.call('HGET', head, 'rows'))
+  local bits = string.rep('\255', math.floor(rows / 8))
+  if rows % 8 > 0 then bits = bits .. string.char(256 - 2 ^ (8 - rows % 8)) end
+  allowWrites()
+  redis.call('SET', scratch, bits)
+  redis.call('BITOP', 'OR', mask, settled, active)
+  redis.call('BITOP', 'AND', mask, mask, scratch)
+  redis.call('BITOP', 'XOR', scratch, scratch, mask)
+  local fresh = redis.call('BITCOUNT', scratch)
+  redis.call('BITOP', 'OR', cancelled, cancelled, scratch)
+  redis.call('BITOP', 'OR', settled, settled, scratch)
+  redis.call('DEL', scratch, mask)
+  redis.call('UNLINK', first, check, ready, order)
+  redis.call('HSET', head, 'next', rows, 'cancelled', '1')
+  if fresh > 0 then tally['cancelled'] = fresh end
+  if redis.call('BITCOUNT', active) == 0 then clear() end
+end
+
+if has(flags, 'c') and redis.call('HEXISTS', head, 'cancelled') == 0 then cancelRows() end
+count()
+
+local h = redis.call('HMGET', head, 'rows', 'next', 'per', 'inspected')
+local rows = tonumber(h[1])
+local stop = stopped(flags, before, t)
 
 -- The first write needs memory, so that at maxmemory nothing is changed.
-local inspected = tonumber(h[7] or text(t))
+local inspected = tonumber(h[4] or text(t))
 local wrote = false
 local function beginWrites()
   if not wrote then redis.call('HSET', head, 'inspected', text(t)) end
@@ -36,7 +63,7 @@ lapse(running, execution_ms)
 if t - inspected > away_ms / 2 and redis.call('EXISTS', running) == 1 then beginWrites() end
 
 local list, room = {}, tonumber(ARGV[5])
-local per, wanted, contents, bytes = tonumber(h[6]), {}, {}, 0
+local per, wanted, contents, bytes = tonumber(h[3]), {}, {}, 0
 
 -- fits adds the chunk of a row to the answer, and reports whether the row may be released:
 -- the first always, the others while the chunks are not too large.
@@ -72,17 +99,17 @@ end
 local function releaseDue(set, n, limit)
   n = math.min(n, room)
   if n <= 0 then return 0 end
-  local due = redis.call('ZRANGEBYSCORE', set, '-inf', text(t), 'LIMIT', 0, n)
-  if #due < n then
-    for _, row in ipairs(redis.call('ZRANGEBYSCORE', set, '(' .. text(t + (limit or ahead_ms)), '+inf', 'LIMIT', 0, n - #due)) do
-      due[#due + 1] = row
+  local ripe = redis.call('ZRANGEBYSCORE', set, '-inf', text(t), 'LIMIT', 0, n)
+  if #ripe < n then
+    for _, row in ipairs(redis.call('ZRANGEBYSCORE', set, '(' .. text(t + (limit or ahead_ms)), '+inf', 'LIMIT', 0, n - #ripe)) do
+      ripe[#ripe + 1] = row
     end
   end
-  for _, row in ipairs(due) do
+  for _, row in ipairs(ripe) do
     if not release(row) then return 0 end
     redis.call('ZREM', set, row)
   end
-  return n - #due
+  return n - #ripe
 end
 
 -- releaseNew releases up to n rows that were never released, in the order of release. That
@@ -153,4 +180,15 @@ if not stop then
   releaseNew(releaseDue(first, tonumber(ARGV[2]), due_ms))
 end
 
-return report(t, {list, per, contents})
+count()
+local at, phases = report(t, flags, before)
+allowWrites()
+if at < 0 then
+  redis.call('ZREM', due, name)
+else -- one with due rows is the caller's for a while
+  redis.call('ZADD', due, indexed(at > 0 and at or t + taken_ms, t), name)
+end
+earliest = -1
+local answer = receipt(t, flags, before, entry, name, {list, per, contents})
+answer[3], answer[8] = at, phases
+return answer

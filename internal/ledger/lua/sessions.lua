@@ -1,6 +1,4 @@
--- Begins every script of the sessions. KEYS are those of sessionKeys. scripts.go puts
--- dead_ms and gap_ms before this text.
-local seen, about, since, scratch = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- Begins every script of the sessions, behind the names of its keys, dead_ms and gap_ms.
 
 -- silence returns for how many ms the session was not renewed while others were. Before
 -- since, Redis was away or its clock was another one, so that none could be renewed.

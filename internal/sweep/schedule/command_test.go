@@ -10,6 +10,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
@@ -126,11 +127,11 @@ func TestNow(t *testing.T) {
 	s.mustNow("narrow", sweep.Order{Organization: "org_1"})
 	s.mustNow("first", whole) // the same again
 	refused("second", "still runs")
-	if err := s.ledger.Core().Pause(t.Context(), "first"); err != nil {
+	if err := runstest.Control(t.Context(), s.ledger.Core(), (*ledger.Ledger).Pause, "first"); err != nil {
 		t.Fatal(err)
 	}
 	refused("second", "is paused (enqueue runs resume first, or cancel)")
-	if err := s.ledger.Core().Resume(t.Context(), "first"); err != nil {
+	if err := runstest.Control(t.Context(), s.ledger.Core(), (*ledger.Ledger).Resume, "first"); err != nil {
 		t.Fatal(err)
 	}
 	s.end("first")

@@ -61,8 +61,6 @@ func progressOf(ctx context.Context, in intake.Intake, s sweep.TenantSweep, at c
 		return "", err
 	case !run.CancelledAt.IsZero():
 		return "", nil
-	case run.Incomplete && !run.Ended():
-		return fmt.Sprintf("is incomplete, since Redis has lost rows of it (enqueue runs cancel %s)", s.Run), nil
 	case run.Paused && !run.Ended(): // checks in progress may still settle all of its rows
 		return fmt.Sprintf("is paused (enqueue runs resume %s, or cancel)", s.Run), nil
 	case !run.Ended():

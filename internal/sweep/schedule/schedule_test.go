@@ -368,7 +368,7 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	to(4, nil)
 	f.wantSweeps(1, 3)
 	f.wantCount(2, 2)
-	if err := f.ledger.Core().Pause(t.Context(), ledger.RunID(f.id(3))); err != nil {
+	if err := runstest.Control(t.Context(), f.ledger.Core(), (*ledger.Ledger).Pause, ledger.RunID(f.id(3))); err != nil {
 		t.Fatal(err)
 	}
 	to(7, nil)
