@@ -141,6 +141,6 @@ func (w *worker) retire(t *served) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWrites)
 	defer cancel()
 	if err := t.execution.engine.GiveBack(ctx); err != nil {
-		w.logger.Warn("rows not given back: they are due within 15 minutes", "tenant", t.Name, "error", err)
+		w.logger.Warn("rows not given back: they are due within 6 minutes", "tenant", t.Name, "error", err)
 	}
 }

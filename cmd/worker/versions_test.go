@@ -119,37 +119,53 @@ func (f *fleet) kill(s session, of []submission, interrupted map[string]int) {
 	f.t.Helper()
 	s.signal(syscall.SIGKILL)
 	_ = s.wait(patience) // killed
-	executions := f.inProgress(s.id, of)
-	for _, x := range executions {
-		for _, row := range x.Rows {
-			interrupted[fmt.Sprint(x.Segment.Run, row)]++
-			f.ageIntent(x.Segment, row)
+	rows := 0
+	for seg, inProgress := range f.inProgress(s.id, of) {
+		for _, row := range inProgress {
+			rows++
+			interrupted[fmt.Sprint(seg.Run, row)]++
+			f.ageIntent(seg, row)
 		}
 	}
-	if f.t.Logf("worker %s was killed in %d executions", s.name, len(executions)); len(executions) == 0 {
+	if f.t.Logf("worker %s was killed with %d rows in progress", s.name, rows); rows == 0 {
 		f.t.Error("the killed worker had no rows in progress: the test shows nothing")
 	}
 }
 
-// inProgress returns the executions of a session of these runs, which have one segment each.
-func (f *fleet) inProgress(id ledger.SessionID, of []submission) (all []ledger.Running) {
+// inProgress returns the rows that a session has in progress, of these runs, which have one segment
+// each.
+func (f *fleet) inProgress(id ledger.SessionID, of []submission) (all map[ledger.Segment][]ledger.Row) {
 	f.t.Helper()
+	all = map[ledger.Segment][]ledger.Row{}
 	for _, s := range of {
 		run, err := f.ledger.Core().Get(f.t.Context(), ledger.RunID(s.run))
 		if errors.Is(err, ledger.ErrNotFound) { // it is not created yet
 			continue
 		}
-		var some []ledger.Running
-		if err == nil {
-			some, err = f.ledger.Core().Running(f.t.Context(), id,
-				ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation})
-		}
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		all = append(all, some...)
+		seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
+		rows, err := f.redis.HGetAll(f.t.Context(), segmentKey(seg, "executions")).Result()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for row, execution := range rows {
+			n, err := strconv.Atoi(row)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			if strings.HasPrefix(execution, "b") && strings.HasSuffix(execution, ","+string(id)) { // begun by the session
+				all[seg] = append(all[seg], ledger.Row(n))
+			}
+		}
 	}
 	return all
+}
+
+// segmentKey returns a key of a segment.
+func segmentKey(seg ledger.Segment, part string) string {
+	return fmt.Sprintf("orgops:v3:{tenant:%s}:%s.%d:%s", seg.Tenant, seg.Incarnation, seg.Number, part)
 }
 
 // ageIntent makes the intent of a row a minute older, if it has one: a request whose answer
@@ -157,8 +173,7 @@ func (f *fleet) inProgress(id ledger.SessionID, of []submission) (all []ledger.R
 // seconds can take effect here.
 func (f *fleet) ageIntent(seg ledger.Segment, row ledger.Row) {
 	f.t.Helper()
-	key, field := fmt.Sprintf("orgops:v3:{tenant:%s}:%s.%d:intents", seg.Tenant, seg.Incarnation, seg.Number),
-		fmt.Sprint(row)
+	key, field := segmentKey(seg, "intents"), fmt.Sprint(row)
 	intent, err := f.redis.HGet(f.t.Context(), key, field).Result()
 	if errors.Is(err, redis.Nil) {
 		return

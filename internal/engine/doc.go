@@ -10,13 +10,12 @@
 // A task is a message and not a record: the ledger knows the row before, while and
 // after it is executed. asynq's retry count is never read, a second delivery of a
 // message is acknowledged without work, and an execution that ends without a write is
-// repeated by the ledger when its session is dead. If the ledger has an execution in
-// progress that has ended here, [Engine.Audit] gives its rows back.
+// repeated by the ledger when its session is dead. If Redis
+// has lost the end of an execution, its rows are due again after [ledger.ExecutionLimit].
 //
 // The files, each of which uses those below it:
 //
 //	engine.go       a task, from its beginning to its end
-//	audit.go        rows whose end Redis has lost
 //	begin.go        the begin of an execution
 //	end.go          the end of an execution: the write, the log line
 //	persist.go      calls of the ledger that Redis must answer

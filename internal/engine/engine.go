@@ -56,8 +56,6 @@ type Engine struct {
 
 	mu      sync.Mutex
 	running map[ledger.Nonce]*Execution // from before Begin to after the last write
-	// segments are those of executions, with the time at which one last began or ended.
-	segments map[ledger.Segment]time.Time
 }
 
 // New returns the engine of a tenant.
@@ -68,8 +66,7 @@ func New(cfg Config) *Engine {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Logger = cfg.Logger.With("tenant", cfg.Tenant)
-	return &Engine{cfg: cfg, now: time.Now, running: map[ledger.Nonce]*Execution{},
-		segments: map[ledger.Segment]time.Time{}}
+	return &Engine{cfg: cfg, now: time.Now, running: map[ledger.Nonce]*Execution{}}
 }
 
 // ProcessTask implements [asynq.Handler]. An error is for asynq's archive only: it says
@@ -264,7 +261,6 @@ func (e *Engine) track(all []*Execution) {
 	defer e.mu.Unlock()
 	for _, x := range all {
 		e.running[x.identity.Nonce] = x
-		e.segments[x.Segment] = time.Now()
 	}
 }
 
@@ -273,7 +269,6 @@ func (e *Engine) untrack(all []*Execution) {
 	defer e.mu.Unlock()
 	for _, x := range all {
 		delete(e.running, x.identity.Nonce)
-		e.segments[x.Segment] = time.Now()
 	}
 }
 

@@ -14,7 +14,6 @@ type Ledger interface {
 		rows ...ledger.Row) (ledger.Receipt, error)
 	Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce, rows ...ledger.Row) (ledger.Receipt, error)
 	End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error)
-	Running(ctx context.Context, of ledger.SessionID, segs ...ledger.Segment) ([]ledger.Running, error)
 }
 
 // Sessions is the part of [ledger.Ledger] that keeps a session alive.

@@ -58,11 +58,9 @@
 // or a [GiveBack]. If it ends without one the row is due again, and the next execution
 // finds the attempt counted. There is no search for lost rows.
 //
-// If Redis has lost an End, the row is in progress although its execution has ended. A
-// worker finds such rows of its session with [Ledger.Running], and gives them back.
-//
 // A worker renews its session every [RenewEvery]. Rows of a dead session are reclaimed
-// ([Ledger.ReclaimDead]), rows of an execution beyond [ExecutionLimit] released again.
+// ([Ledger.ReclaimDead]), rows of an execution beyond [ExecutionLimit] released again:
+// also those of one whose End Redis has lost.
 //
 // Rows are released first in the order of their numbers, or in pieces of rows that have
 // something in common ([Stager.Group]), so that one request serves several of them.

@@ -28,7 +28,7 @@ const (
 	// again.
 	ReleaseTimeout = 10 * time.Second
 	// ExecutionLimit is how long an execution may take until its row is due again.
-	ExecutionLimit = 15 * time.Minute
+	ExecutionLimit = 6 * time.Minute
 	// MaxWait is the longest time that a row waits. A row that is due later than that was
 	// stored while Redis' clock was ahead, and counts as due.
 	MaxWait = 24 * time.Hour

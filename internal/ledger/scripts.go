@@ -87,7 +87,6 @@ var (
 	giveBackScript = segmentScript("give_back")
 	dismissScript  = segmentScript("dismiss")
 	reclaimScript  = segmentScript("reclaim")
-	runningScript  = segmentScript("running")
 	intendScript   = segmentScript("intend")
 	rowsScript     = segmentScript("rows")
 

@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -129,7 +128,6 @@ func (s *simulation) run() (whole bool) {
 	for range 120 {
 		operations[s.rand.IntN(len(operations))]()
 		s.compare()
-		s.compareRunning()
 		if s.t.Failed() {
 			return true
 		}
@@ -594,33 +592,6 @@ func (s *simulation) difference() string {
 		all = append(all, s.rows(segment(s.subject, n)))
 	}
 	return s.model.difference(all, now.Add(time.Second))
-}
-
-// compareRunning checks which rows a session has in progress.
-func (s *simulation) compareRunning() {
-	of := s.sessions[s.rand.IntN(len(s.sessions))]
-	var segs []ledger.Segment
-	want, got := map[string]bool{}, map[string]bool{}
-	for n, m := range s.model.segments {
-		segs = append(segs, segment(s.subject, n))
-		for i, r := range m.rows {
-			if r.phase == ledger.PhaseInProgress && r.session == of {
-				want[fmt.Sprint(n, i, r.nonce)] = true
-			}
-		}
-	}
-	all, err := s.Running(s.t.Context(), of, segs...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, e := range all {
-		for _, row := range e.Rows {
-			got[fmt.Sprint(e.Segment.Number, row, e.Nonce)] = true
-		}
-	}
-	if !maps.Equal(got, want) {
-		s.fail("in progress by session %s: %v, want %v", of, got, want)
-	}
 }
 
 // end resumes the run, executes due rows until none is left, and checks that the run has ended

@@ -157,10 +157,7 @@ func (w *fleetWorker) run() {
 		after := time.Second * time.Duration(i) / time.Duration(len(w.parts))
 		w.f.serve(p)
 		w.fetchers.Go(func() { p.work(w.ctx) })
-		for _, run := range []func(context.Context){
-			p.dispatcher.Run, p.scanner.Run,
-			func(ctx context.Context) { p.engine.RunAudits(ctx, w.ledger) },
-		} {
+		for _, run := range []func(context.Context){p.dispatcher.Run, p.scanner.Run} {
 			w.all.Go(func() {
 				if engine.Sleep(w.ctx, after) == nil {
 					run(w.ctx)
