@@ -36,7 +36,7 @@ var rooms = map[string]room{
 	"dnscheck":     {5150, "untrusted"},
 	"internal/cli": {900, "apiclient spelling"},
 	"internal/console": {
-		2250,
+		2270,
 		"apiclient dnscheck deliveries engine health intake ledger pace redisconn runs status tenant untrusted web webhooks tasks",
 	},
 	"internal/deliveries": {900, "events untrusted"},

@@ -249,7 +249,10 @@ func (m *large) resume(ctx context.Context) error {
 func (m *large) cancel(ctx context.Context) error {
 	began := time.Now()
 	took, _, last, err := m.command(ctx, "cancel", func() error {
-		_, err := m.runs.Cancel(ctx, runID)
+		run, err := m.runs.Get(ctx, tenantName, runID)
+		if err == nil {
+			_, err = m.runs.Cancel(ctx, run)
+		}
 		if err != nil {
 			return err
 		}
@@ -307,7 +310,7 @@ func (m *large) expire(ctx context.Context) error {
 			errors.New("the workers do not remove a run whose time is over"))
 		defer cancel()
 		for {
-			all, err := m.runs.IDs(ctx)
+			all, err := m.runs.All(ctx)
 			if err != nil || len(all) == 0 {
 				return errors.Join(err, context.Cause(ctx))
 			}

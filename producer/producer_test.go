@@ -159,7 +159,6 @@ func TestSubmitMismatch(t *testing.T) {
 	for name, err := range map[string]error{
 		"client": submit("a", producer.Remove, `{"organization_id":"org_1","client_id":"client_2"}`, ""),
 		"kind":   submit("a", producer.Update, rows[producer.Update], ""),
-		"tenant": submit("a", producer.Remove, rows[producer.Remove], "acme"),
 		"run":    submit("old", producer.Remove, rows[producer.Remove], ""),
 	} {
 		if !errors.Is(err, producer.ErrMismatch) {
@@ -189,7 +188,7 @@ func TestSubmitAtOnce(t *testing.T) {
 	}
 	submitters.Wait()
 	l := ledger.New(rdb)
-	entries, err := l.Singles(t.Context(), "default")
+	entries, err := l.OpenSingles(t.Context(), "default")
 	if err != nil || len(entries) != n {
 		t.Errorf("%d single rows, %v, want %d", len(entries), err, n)
 	}

@@ -12,12 +12,12 @@ import (
 )
 
 // printEffect prints the effect on the run, or with --json the run.
-func (t *tool) printEffect(ctx context.Context, run, effect string) error {
+func (t *tool) printEffect(ctx context.Context, run ledger.Run, effect string) error {
 	if !t.JSON {
-		_, err := fmt.Fprintf(t.Stdout, "run %s: %s\n", run, effect)
+		_, err := fmt.Fprintf(t.Stdout, "run %s: %s\n", run.ID, effect)
 		return err
 	}
-	r, err := t.ledger.Get(ctx, ledger.RunID(run))
+	r, err := t.ledger.Get(ctx, run.Tenant, run.ID)
 	if err != nil {
 		return err
 	}
@@ -25,16 +25,20 @@ func (t *tool) printEffect(ctx context.Context, run, effect string) error {
 }
 
 // change calls f for a run, and prints its effect.
-func (t *tool) change(ctx context.Context, run, what string,
-	f func(context.Context, *runs.Ledger, string) (string, error)) error {
+func (t *tool) change(ctx context.Context, of oneRun, what string,
+	f func(context.Context, *runs.Ledger, ledger.Run) (string, error)) error {
 	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	run, err := t.find(ctx, of)
+	if err != nil {
 		return err
 	}
 	effect, err := f(ctx, t.ledger, run)
 	if err != nil {
 		return err
 	}
-	t.addAct(ctx, "run "+run, whoAmI(), what)
+	t.addAct(ctx, status.ActsOf(run), whoAmI(), what)
 	return t.printEffect(ctx, run, effect)
 }
 
@@ -48,13 +52,13 @@ func (t *tool) addAct(ctx context.Context, of, by, what string) {
 type pauseCommand struct{ oneRun }
 
 func (c *pauseCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.ID, "pause", status.Pause)
+	return t.change(ctx, c.oneRun, "pause", status.Pause)
 }
 
 type resumeCommand struct{ oneRun }
 
 func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.ID, "resume", status.Resume)
+	return t.change(ctx, c.oneRun, "resume", status.Resume)
 }
 
 type cancelCommand struct{ oneRun }
@@ -69,7 +73,7 @@ Example:
 }
 
 func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.ID, "cancel", status.Cancel)
+	return t.change(ctx, c.oneRun, "cancel", status.Cancel)
 }
 
 type deleteCommand struct{ oneRun }
@@ -78,10 +82,10 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	r, err := t.ledger.Get(ctx, ledger.RunID(c.ID))
+	r, err := t.find(ctx, c.oneRun)
 	if err == nil && r.Parent != "" && r.Total() > 0 {
 		// Without it the parent's rows could be retried, and carried out, once more.
-		if _, gone := t.ledger.Get(ctx, r.Parent); !errors.Is(gone, ledger.ErrNotFound) {
+		if _, gone := t.ledger.Get(ctx, r.Tenant, r.Parent); !errors.Is(gone, ledger.ErrNotFound) {
 			return cli.Fixed(fmt.Errorf("run %s has retried rows of run %s, which would be forgotten", r.ID, r.Parent),
 				"first delete that run: enqueue runs delete %s", r.Parent)
 		}
@@ -98,5 +102,5 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 	if t.JSON {
 		return t.printJSON(status.RunOf(r))
 	}
-	return t.printEffect(ctx, c.ID, "deleted")
+	return t.printEffect(ctx, r, "deleted")
 }

@@ -1,17 +1,42 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/ledger"
 )
 
 // oneRun is the argument of commands for a run.
 type oneRun struct {
-	ID string `arg:"" name:"run" help:"Run id."`
+	ID     string `arg:"" name:"run" help:"Run id."`
+	Tenant string `noenv:"true" placeholder:"NAME" help:"Tenant of the run, if several have one of that id."`
+}
+
+// readRun connects to read, and returns the run.
+func (t *tool) readRun(ctx context.Context, of oneRun) (ledger.Run, error) {
+	if err := t.connectToRead(ctx); err != nil {
+		return ledger.Run{}, err
+	}
+	return t.find(ctx, of)
+}
+
+// find returns the run. Without a tenant it looks in all of them.
+func (t *tool) find(ctx context.Context, of oneRun) (ledger.Run, error) {
+	run, err := t.ledger.Get(ctx, ledger.Tenant(of.Tenant), ledger.RunID(of.ID))
+	return run, nameTenant(err)
+}
+
+// nameTenant adds to the error of an id that several tenants have how to choose one.
+func nameTenant(err error) error {
+	if _, ok := errors.AsType[*ledger.AmbiguousError](err); ok {
+		return cli.Usage(cli.Fixed(err, "name it by --tenant"))
+	}
+	return err
 }
 
 // oneDomain is a single domain instead of a file.

@@ -316,7 +316,7 @@ func executeRows(t *testing.T, l *runs.Ledger, rows int) {
 			t.Fatalf("row %s was run %d times", content, n)
 		}
 	}
-	r, err := l.Get(t.Context(), "job")
+	r, err := l.Get(t.Context(), "", "job")
 	if err != nil || !r.Ended() || r.Total() != int64(rows) || r.Counts["done"] != int64(rows) || len(ran) != rows {
 		t.Errorf("ended %v: %d rows, %d different ones run, counts %v, %v: want %d done", r.EndedAt, r.Total(),
 			len(ran), r.Counts, err, rows)

@@ -89,5 +89,5 @@ func (t *tool) started(ctx context.Context, run ledger.Run, created, seen, follo
 	if err != nil || !follow {
 		return err
 	}
-	return t.follow(ctx, []string{string(run.ID)})
+	return t.follow(ctx, string(run.Tenant), []string{string(run.ID)})
 }

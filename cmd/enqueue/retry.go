@@ -46,7 +46,7 @@ func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil || child == "" || !c.Follow {
 		return err
 	}
-	return t.follow(ctx, []string{child})
+	return t.follow(ctx, c.Tenant, []string{child})
 }
 
 // retry returns the id of the new run, empty if there was nothing to retry.
@@ -57,11 +57,15 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 			fmt.Fprintln(t.Stdout, run.ID)
 		}
 	}
-	sub, err := t.intake().Retry(ctx, ledger.RunID(c.ID), o)
+	from, err := t.find(ctx, c.oneRun)
+	if err != nil {
+		return "", err
+	}
+	sub, err := t.intake().Retry(ctx, from, o)
 	if err != nil && !errors.Is(err, intake.ErrNothingToRetry) {
 		return "", c.explain(ctx, child, err)
 	}
-	from, got := t.ledger.Get(ctx, ledger.RunID(c.ID))
+	from, got := t.ledger.Get(ctx, from.Tenant, from.ID) // with its child
 	if got != nil {
 		return "", got
 	}
@@ -132,7 +136,7 @@ Example:
 }
 
 func (c *failedCommand) Run(ctx context.Context, t *tool) error {
-	r, err := t.readRun(ctx, c.ID)
+	r, err := t.readRun(ctx, c.oneRun)
 	if err != nil {
 		return err
 	}

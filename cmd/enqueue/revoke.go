@@ -225,7 +225,7 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	if err := t.connectToSubmit(ctx); err != nil {
 		return err
 	}
-	from, err := t.ledger.Get(ctx, ledger.RunID(c.Undo))
+	from, err := t.ledger.Get(ctx, ledger.Tenant(c.Tenant), ledger.RunID(c.Undo))
 	switch {
 	case err != nil:
 		return err
@@ -237,7 +237,7 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	run := ledger.NewRun{Kind: handlers.Revoke}
 	var rows [][]byte
 	for first := int64(0); first < from.Total(); {
-		page, err := t.ledger.Rows(ctx, from.ID, first, ledger.SegmentRows)
+		page, err := t.ledger.Rows(ctx, from, first, ledger.SegmentRows)
 		if err != nil || len(page) == 0 {
 			return cmp.Or(err, fmt.Errorf("run %s: its rows from %d on cannot be read", from.ID, first))
 		}
@@ -298,7 +298,7 @@ func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.Ne
 	if err := t.printSubmitted(ctx, sub); err != nil || !c.Follow {
 		return err
 	}
-	return t.follow(ctx, []string{string(run.ID)})
+	return t.follow(ctx, string(run.Tenant), []string{string(run.ID)})
 }
 
 // writeOperators writes how many domains go, by operator of their name servers.

@@ -41,14 +41,15 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 }
 
 type followCommand struct {
-	IDs []string `arg:"" name:"run" help:"Run ids."`
+	IDs    []string `arg:"" name:"run" help:"Run ids."`
+	Tenant string   `noenv:"true" placeholder:"NAME" help:"Tenant of the runs, if several have one of an id."`
 }
 
 func (c *followCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
-	return t.follow(ctx, c.IDs)
+	return t.follow(ctx, c.Tenant, c.IDs)
 }
 
 // failedShown is the number of failed rows of a run that are printed at its end; runs show
@@ -57,15 +58,15 @@ const failedShown = 50
 
 // follow shows progress until the runs have ended, then their results. It is an error if a
 // row failed.
-func (t *tool) follow(ctx context.Context, ids []string) error {
-	all, err := status.Follow(ctx, t.redis, ids, t.Stderr, cli.IsTerminal(t.Stderr))
+func (t *tool) follow(ctx context.Context, tenant string, ids []string) error {
+	all, err := status.Follow(ctx, t.redis, ledger.Tenant(tenant), ids, t.Stderr, cli.IsTerminal(t.Stderr))
 	if err != nil && ctx.Err() != nil {
 		continues := cli.Fixed(errors.New("interrupted: the submitted runs continue"),
 			"to follow them again: enqueue runs follow %s", strings.Join(ids, " "))
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: continues}
 	}
 	if err != nil {
-		return err
+		return nameTenant(err)
 	}
 	if err := t.printOutcomes(ctx, all); err != nil {
 		return err

@@ -287,7 +287,8 @@ func storedRow(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "stored RUN ITEM ROW")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	rows, err := of(ts).ledger().Rows(context.Background(), ledger.RunID(args[0]), item, 1)
+	rows, err := of(ts).ledger().Rows(context.Background(),
+		ledger.Run{Tenant: "default", ID: ledger.RunID(args[0])}, item, 1)
 	ts.Check(err)
 	if len(rows) != 1 || string(rows[0]) != args[2] {
 		ts.Fatalf("stored is %q, want %s", rows, args[2])
@@ -415,7 +416,7 @@ func submitted(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "submitted RUN")
 	end := time.After(patience)
 	for tick := time.Tick(5 * time.Millisecond); ; {
-		if r, err := of(ts).ledger().Get(context.Background(), ledger.RunID(args[0])); err == nil && r.Sealed() {
+		if r, err := of(ts).ledger().Get(context.Background(), "", ledger.RunID(args[0])); err == nil && r.Sealed() {
 			return
 		}
 		select {

@@ -21,7 +21,7 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	if c.Rows < 0 {
 		return cli.Usage(fmt.Errorf("rows: want 0 or more, got %d", c.Rows))
 	}
-	r, err := t.readRun(ctx, c.ID)
+	r, err := t.readRun(ctx, c.oneRun)
 	switch {
 	case err != nil:
 		return err

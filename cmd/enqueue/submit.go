@@ -83,7 +83,7 @@ func (t *tool) submit(ctx context.Context, o order) error {
 	if err != nil || !o.Follow {
 		return interruptedOr(err)
 	}
-	return t.follow(ctx, []string{id})
+	return t.follow(ctx, string(run.Tenant), []string{id})
 }
 
 // submitRows submits the rows, prints the run's id, and returns it.

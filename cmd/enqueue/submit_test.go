@@ -96,7 +96,7 @@ func TestWireContract(t *testing.T) {
 				t.Fatalf("exit status %d: %s", status, stderr)
 			}
 			id := strings.TrimSpace(stdout)
-			r, err := runs.New(redistest.New(t)).Get(t.Context(), ledger.RunID(id))
+			r, err := runs.New(redistest.New(t)).Get(t.Context(), "", ledger.RunID(id))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,15 +109,15 @@ func TestWireContract(t *testing.T) {
 			if string(r.Kind) != tc.typ || string(r.Tenant) != tc.tenant || !r.Sealed() || r.GiveUp != tc.giveUp {
 				t.Errorf("run is of kind %s, tenant %s, sealed %t, given up after %s", r.Kind, r.Tenant, r.Sealed(), r.GiveUp)
 			}
-			holdRows(t, id, tc.rows)
+			holdRows(t, r, tc.rows)
 		})
 	}
 }
 
 // holdRows checks the rows of a run as stored in the ledger.
-func holdRows(t *testing.T, run string, want []string) {
+func holdRows(t *testing.T, run ledger.Run, want []string) {
 	t.Helper()
-	rows, err := runs.New(redistest.New(t)).Rows(t.Context(), ledger.RunID(run), 0, len(want)+1)
+	rows, err := runs.New(redistest.New(t)).Rows(t.Context(), run, 0, len(want)+1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 			}
 			seen := map[string]bool{}
 			for first := int64(0); first < int64(rows); first += 1000 {
-				page, err := l.Rows(t.Context(), "job", first, 1000)
+				page, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, first, 1000)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -229,7 +229,8 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 					seen[string(row)] = true
 				}
 			}
-			if r, err := l.Get(t.Context(), "job"); err != nil || !r.Sealed() || r.Total() != int64(rows) || len(seen) != rows {
+			if r, err := l.Get(t.Context(), "", "job"); err != nil || !r.Sealed() || r.Total() != int64(rows) ||
+				len(seen) != rows {
 				t.Errorf("sealed %t with %d rows, %d of them different, %v: want %d", r.Sealed(), r.Total(), len(seen), err, rows)
 			}
 		})
@@ -240,7 +241,7 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 // run does not exist.
 func wantStaged(t *testing.T, l *runs.Ledger, staged bool) {
 	t.Helper()
-	r, err := l.Get(t.Context(), "job")
+	r, err := l.Get(t.Context(), "", "job")
 	if !staged {
 		if !errors.Is(err, ledger.ErrNotFound) {
 			t.Errorf("run %+v, %v: want none", r, err)
@@ -265,7 +266,7 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 	const rows = ledger.SegmentRows + 1
 	l := runs.New(redistest.New(t))
 	at(t, 1, stages, func() {
-		if _, err := l.Cancel(t.Context(), "job"); err != nil {
+		if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "job"}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -277,7 +278,7 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 			t.Errorf("exit status %d, stderr %q", status, stderr)
 		}
 	}
-	if r, err := l.Get(t.Context(), "job"); err != nil || !r.Ended() || r.Total() != 0 {
+	if r, err := l.Get(t.Context(), "", "job"); err != nil || !r.Ended() || r.Total() != 0 {
 		t.Errorf("run %+v, %v: want it ended without rows", r, err)
 	}
 	if status, stdout, stderr := typed(t.Context(), t, "", "runs", "delete", "job"); status != 0 {
@@ -286,7 +287,7 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 	if status, _, stderr := typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job"); status != 0 {
 		t.Errorf("exit status %d, stderr %q", status, stderr)
 	}
-	if r, err := l.Get(t.Context(), "job"); err != nil || r.Total() != rows {
+	if r, err := l.Get(t.Context(), "", "job"); err != nil || r.Total() != rows {
 		t.Errorf("run %+v, %v: want %d rows", r, err, rows)
 	}
 }
@@ -352,7 +353,7 @@ func TestStoredRows(t *testing.T) {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
 	l := runs.New(redistest.New(t))
-	r, err := l.Get(t.Context(), "job")
+	r, err := l.Get(t.Context(), "", "job")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +369,7 @@ func TestStoredRows(t *testing.T) {
 	if diff := cmp.Diff(want, r, cmpopts.IgnoreUnexported(ledger.Run{})); diff != "" || !r.Sealed() {
 		t.Errorf("run (-want +got):\n%s", diff)
 	}
-	rows, err := l.Rows(t.Context(), "job", 2499, 10)
+	rows, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, 2499, 10)
 	if err != nil || len(rows) != 1 || string(rows[0]) != `{"organization_id":"org_2499","client_id":"client_1"}` {
 		t.Errorf("the last row is %q, %v", rows, err)
 	}

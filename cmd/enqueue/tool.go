@@ -49,14 +49,6 @@ func (t *tool) connectToRead(ctx context.Context) error {
 	return t.openLedger(ctx, (*ledger.Ledger).ReadSchema)
 }
 
-// readRun connects to read, and returns the run of that id.
-func (t *tool) readRun(ctx context.Context, id string) (ledger.Run, error) {
-	if err := t.connectToRead(ctx); err != nil {
-		return ledger.Run{}, err
-	}
-	return t.ledger.Get(ctx, ledger.RunID(id))
-}
-
 func (t *tool) openLedger(ctx context.Context, check func(*ledger.Ledger, context.Context) error) error {
 	if err := t.openRedis(); err != nil {
 		return err

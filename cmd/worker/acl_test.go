@@ -223,7 +223,7 @@ func (f *fleet) waiting() string {
 // swept returns the ID of a domain that the sweep has checked.
 func (f *fleet) swept(client redis.UniversalClient) (id string) {
 	f.t.Helper()
-	rows, err := runs.New(client).Rows(f.t.Context(), "swept", 0, 1)
+	rows, err := runs.New(client).Rows(f.t.Context(), ledger.Run{Tenant: "default", ID: "swept"}, 0, 1)
 	if err != nil || len(rows) != 1 {
 		f.t.Fatalf("rows of the sweep: %q, %v", rows, err)
 	}
@@ -303,7 +303,8 @@ func TestRedisUsersAreBounded(t *testing.T) {
 	// The commands refused above are valid: the user that may run them succeeds.
 	for user, command := range map[string][]any{
 		"health": {"PING"}, "producer": {"PUBLISH", "orgops:v3:wake", "default"},
-		"worker": {"SET", "orgops:v1:{tenant:default}:settings", "{}"}, "operator": {"HGETALL", "orgops:v3:{tenant:default}:run:a:header"},
+		"worker":   {"SET", "orgops:v1:{tenant:default}:settings", "{}"},
+		"operator": {"HGETALL", "orgops:v3:{tenant:default}:run:a:header"},
 	} {
 		if err := g.try(user, command); err != nil && err != redis.Nil { //nolint:errorlint // as the client gives it
 			t.Errorf("%s: %v: %v", user, command, err)

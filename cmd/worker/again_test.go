@@ -242,7 +242,7 @@ func TestSingleRowStaysCancelled(t *testing.T) {
 			if clients := f.state().Clients[organization]; !slices.Contains(clients, client) {
 				t.Errorf("client %s was removed after its row was cancelled", client)
 			}
-			if r, err := f.ledger.Get(t.Context(), "signup-4711"); name == "deleted" && err == nil {
+			if r, err := f.ledger.Get(t.Context(), "", "signup-4711"); name == "deleted" && err == nil {
 				t.Errorf("its run is back: %+v", r)
 			}
 		})

@@ -28,7 +28,7 @@ const quietAfter = 3 * time.Second
 func (c *chaos) finish() {
 	c.t.Helper()
 	for _, j := range c.jobs { // Redis may have lost the end, or the deletion, of one
-		if r, err := c.ledger.Get(c.t.Context(), ledger.RunID(j.run)); err == nil {
+		if r, err := c.ledger.Get(c.t.Context(), "", ledger.RunID(j.run)); err == nil {
 			j.locked(func() { j.ended = r.Ended() })
 		}
 	}
@@ -51,7 +51,7 @@ func (c *chaos) finish() {
 }
 
 func (c *chaos) bringOn(j *job) {
-	r, err := c.ledger.Get(c.t.Context(), ledger.RunID(j.run))
+	r, err := c.ledger.Get(c.t.Context(), "", ledger.RunID(j.run))
 	missing := errors.Is(err, ledger.ErrNotFound)
 	switch {
 	case missing && (j.cancelled || j.isDeleted() || j.command[1] == "sweep"):

@@ -182,7 +182,7 @@ func (c *chaos) resultsOf(j *job) *results {
 
 // results reads the results of a run.
 func (c *chaos) results(ctx context.Context, run string) (*results, error) {
-	r, err := c.ledger.Get(ctx, ledger.RunID(run))
+	r, err := c.ledger.Get(ctx, "", ledger.RunID(run))
 	if err != nil {
 		return nil, err
 	}
@@ -190,13 +190,13 @@ func (c *chaos) results(ctx context.Context, run string) (*results, error) {
 	for i := range got.fates {
 		got.fates[i] = runs.Result{Item: int64(i), Result: ledger.Result{Outcome: ledger.Done}}
 	}
-	for fate, err := range c.ledger.Results(ctx, ledger.RunID(run), 0) {
+	for fate, err := range c.ledger.Results(ctx, ledger.Run{Tenant: "default", ID: ledger.RunID(run)}, 0) {
 		if err != nil {
 			return nil, err
 		}
 		got.fates[fate.Item] = fate
 	}
-	stored, err := c.ledger.Rows(ctx, ledger.RunID(run), 0, int(r.Total()))
+	stored, err := c.ledger.Rows(ctx, ledger.Run{Tenant: "default", ID: ledger.RunID(run)}, 0, int(r.Total()))
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ const readsWithin = 10 * time.Second
 func (c *chaos) get(run string) (ledger.Run, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), readsWithin)
 	defer cancel()
-	return c.ledger.Get(ctx, ledger.RunID(run))
+	return c.ledger.Get(ctx, "", ledger.RunID(run))
 }
 
 // mayForget reports whether Redis may lose acknowledged writes.

@@ -40,7 +40,11 @@ func (w *worker) left(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		for _, r := range open {
+		singles, err := w.ledger.Core().OpenSingles(ctx, ledger.Tenant(t.Name))
+		if err != nil {
+			return false, err
+		}
+		for _, r := range append(open, singles...) {
 			if continues(r, now) {
 				return true, nil
 			}

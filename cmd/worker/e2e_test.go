@@ -306,7 +306,7 @@ func (f *fleet) quick() {
 func (f *fleet) settled() (n int64) {
 	f.t.Helper()
 	for _, s := range submissions {
-		r, err := f.ledger.Get(f.t.Context(), ledger.RunID(s.run))
+		r, err := f.ledger.Get(f.t.Context(), "", ledger.RunID(s.run))
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			f.t.Fatal(err)
 		}
@@ -540,7 +540,7 @@ func (f *fleet) outcomes(id string, rows int) []runs.Result {
 	for i := range fates {
 		fates[i] = runs.Result{Item: int64(i), Result: ledger.Result{Outcome: ledger.Done}}
 	}
-	for fate, err := range f.ledger.Results(f.t.Context(), ledger.RunID(id), 0) {
+	for fate, err := range f.ledger.Results(f.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0) {
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -75,7 +75,8 @@ func TestPendingBesideABadRecord(t *testing.T) {
 		t.Errorf("exported %s\nwant %s", out.String(), want)
 	}
 	fix()
-	if _, err := taker.Retry(t.Context(), "job", intake.RetryOptions{ID: "again"}); err != nil {
+	if _, err := taker.Retry(t.Context(), ledger.Run{Tenant: tasks.DefaultTenant, ID: "job"},
+		intake.RetryOptions{ID: "again"}); err != nil {
 		t.Fatal(err)
 	}
 	work()

@@ -103,7 +103,7 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	if err != nil {
 		return fmt.Errorf("submit the sample: %w", err)
 	}
-	all, err := status.Follow(ctx, w.redis, ids, p.Stderr, cli.IsTerminal(p.Stderr))
+	all, err := status.Follow(ctx, w.redis, tasks.DefaultTenant, ids, p.Stderr, cli.IsTerminal(p.Stderr))
 	if err != nil {
 		return err
 	}

@@ -224,7 +224,7 @@ func (d desk) handIn(r ledger.NewRun, kind string, rows []byte) {
 
 func (d desk) run(id string) ledger.Run {
 	d.t.Helper()
-	r, err := d.ledger.Get(d.t.Context(), ledger.RunID(id))
+	r, err := d.ledger.Get(d.t.Context(), "", ledger.RunID(id))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -242,7 +242,8 @@ func (d desk) ended(id string) ledger.Run {
 func (d desk) reasons(id string) map[int64]string {
 	d.t.Helper()
 	why := map[int64]string{}
-	for row, err := range d.ledger.OpenFrom(d.t.Context(), ledger.RunID(id), 0) {
+	for row, err := range d.ledger.OpenFrom(d.t.Context(),
+		ledger.Run{Tenant: tasks.DefaultTenant, ID: ledger.RunID(id)}, 0) {
 		if err != nil {
 			d.t.Fatal(err)
 		}

@@ -137,7 +137,7 @@ func (f *fleet) bringBack() {
 	f.t.Helper()
 	f.awaitSome(recovery, func() bool {
 		for _, s := range submissions {
-			if r, err := f.ledger.Get(f.t.Context(), ledger.RunID(s.run)); err != nil || !r.Sealed() {
+			if r, err := f.ledger.Get(f.t.Context(), "", ledger.RunID(s.run)); err != nil || !r.Sealed() {
 				f.t.Logf("run %s is not submitted whole (%v): once more", s.run, err)
 				f.typed(append(slices.Clone(s.command), "--run", s.run, f.dir+"/"+s.file)...)
 			}

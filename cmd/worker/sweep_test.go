@@ -85,7 +85,7 @@ func (f *fleet) compareRows(crowd sandbox.Bulk) {
 		run.Total() != int64(crowd.Domains) {
 		f.t.Errorf("%d rows (-want +got):\n%s", run.Total(), diff)
 	}
-	rows, err := f.ledger.Rows(f.t.Context(), "sweep", 0, int(run.Total()))
+	rows, err := f.ledger.Rows(f.t.Context(), ledger.Run{Tenant: tasks.DefaultTenant, ID: "sweep"}, 0, int(run.Total()))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -118,7 +118,8 @@ func TestVerifyCore(t *testing.T) {
 		failing.Evidence.State != "unknown" {
 		t.Errorf("evidence of a zone that fails: %+v", failing.Evidence)
 	}
-	if noted, n, err := v.ledger.Notes(t.Context(), "job", 10); err != nil || n != 4 || len(noted) != 4 {
+	if noted, n, err := v.ledger.Notes(t.Context(), ledger.Run{Tenant: tasks.DefaultTenant, ID: "job"}, 10); err != nil ||
+		n != 4 || len(noted) != 4 {
 		t.Errorf("%d notes of %d, %v; want 4", len(noted), n, err)
 	}
 	for _, name := range []string{"later", "failing"} {

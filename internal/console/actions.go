@@ -116,9 +116,9 @@ var runActions = map[string]runAction{
 }
 
 // byCommand returns an action that is also a command.
-func byCommand(do func(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error)) runAction {
+func byCommand(do func(ctx context.Context, ledger *runs.Ledger, run ledger.Run) (effect string, err error)) runAction {
 	return func(s *site, ctx context.Context, run ledger.Run, _ url.Values) result {
-		effect, err := do(ctx, s.Ledger, string(run.ID))
+		effect, err := do(ctx, s.Ledger, run)
 		return result{text: "run " + string(run.ID) + ": " + effect, err: err}
 	}
 }
@@ -128,12 +128,12 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
 		defer cancel()
-		run, err := s.found(ctx, r.PathValue("id"))
+		run, err := s.found(ctx, r)
 		if err != nil {
 			s.fail(w, r, "runs", err)
 			return
 		}
-		s.carryOut(w, r, action, "run "+string(run.ID), runPath(run.ID),
+		s.carryOut(w, r, action, status.ActsOf(run), runLink(run.ID, "", r.URL.Query().Get("tenant")),
 			func(ctx context.Context) result { return do(s, ctx, run, r.PostForm) })
 	}
 }
@@ -146,7 +146,7 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 	}
 	child := ""
 	o.Created = func(r ledger.Run) { child = string(r.ID) }
-	sub, err := s.Intake.Retry(ctx, run.ID, o)
+	sub, err := s.Intake.Retry(ctx, run, o)
 	switch {
 	case errors.Is(err, intake.ErrNothingToRetry):
 		return result{text: err.Error()}

@@ -12,7 +12,7 @@ import (
 // failed sends the failed rows of a run as a file, as "enqueue runs failed" writes them: GET
 // /runs/{id}/failed, as JSON Lines with ?format=jsonl.
 func (s *site) failed(w http.ResponseWriter, r *http.Request) {
-	run, err := s.found(r.Context(), r.PathValue("id"))
+	run, err := s.found(r.Context(), r)
 	if err != nil {
 		s.fail(w, r, "runs", err)
 		return

@@ -189,7 +189,7 @@ func TestActionsNameTheUser(t *testing.T) {
 	d.pages = console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file,
 		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	do(d.pages, http.MethodPost, "/runs/a/cancel", url.Values{}, basic(tokens["ada"]))
-	for _, want := range []string{`action=cancel of="run a" user=ada result="run a: cancelled; rows that were open: 3"`,
+	for _, want := range []string{`action=cancel of="run default/a" user=ada result="run a: cancelled; rows that were open: 3"`,
 		`route="POST /runs/{id}/cancel" status=303`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("%q is not in the log: %s", want, &log)
@@ -247,5 +247,36 @@ func TestTraversal(t *testing.T) {
 		if w.Code < 300 {
 			t.Errorf("%s: %d with %.100q", path, w.Code, body)
 		}
+	}
+}
+
+// TestRunOfTwoTenants: where two tenants have a run of an id the address names one of them, also in
+// the actions of its page. A user of one tenant needs no choice, and learns of no other.
+func TestRunOfTwoTenants(t *testing.T) {
+	d := newDesk(t)
+	for _, tenant := range []ledger.Tenant{"acme", "default"} {
+		in := intake.Input{Name: "rows", Kind: tasks.TypeVerify, Rows: strings.NewReader(domains(3))}
+		if _, err := d.taker.Submit(t.Context(), in, ledger.NewRun{ID: "nightly", Tenant: tenant}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w := do(d.pages, http.MethodGet, "/runs/nightly", nil); w.Code != http.StatusConflict ||
+		!strings.Contains(plain(w.Body.String()), "/runs/nightly?tenant=acme, /runs/nightly?tenant=default") {
+		t.Errorf("without a tenant: %d: %s", w.Code, plain(w.Body.String()))
+	}
+	if page := d.get("/runs/nightly?tenant=acme"); !strings.Contains(page, `action="/runs/nightly/pause?tenant=acme"`) {
+		t.Errorf("the page's action names no tenant: %s", page)
+	}
+	d.post("/runs/nightly/pause?tenant=acme", url.Values{})
+	for tenant, paused := range map[ledger.Tenant]bool{"acme": true, "default": false} {
+		if run, err := d.ledger.Get(t.Context(), tenant, "nightly"); err != nil || run.Paused != paused {
+			t.Errorf("the run of %s: paused %v, %v; want %v", tenant, run.Paused, err, paused)
+		}
+	}
+	file, tokens := access(t, web.User{Name: "ada", Role: web.Operator, Tenants: []string{"acme"}})
+	pages := console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file})
+	if w := do(pages, http.MethodGet, "/runs/nightly", nil, basic(tokens["ada"])); w.Code != http.StatusOK ||
+		strings.Contains(w.Body.String(), "default") {
+		t.Errorf("a user of one tenant: %d: %s", w.Code, plain(w.Body.String()))
 	}
 }

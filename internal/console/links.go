@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,6 +34,15 @@ func rowParameter(row int64) string {
 
 // runPath returns the path of a run.
 func runPath(id ledger.RunID) string { return "/runs/" + url.PathEscape(string(id)) }
+
+// runLink returns an address below that of a run, with parameters: names and values, alternating.
+func runLink(id ledger.RunID, below, tenant string, parameters ...string) string {
+	query := map[string]string{"tenant": tenant}
+	for pair := range slices.Chunk(parameters, 2) {
+		query[pair[0]] = pair[1]
+	}
+	return link(runPath(id)+below, query)
+}
 
 // tenantsPath returns the page of tenants with that one; empty: the first page.
 func tenantsPath(tenant string) string {

@@ -92,7 +92,7 @@ func newSite(cfg Config) *site {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable,
 		"capital": capital, "tone": toneOf,
-		"runPath": runPath, "domainURL": domainURL, "domainPath": domainPath,
+		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
 		"answerText": status.AnswerText,
 		"took":       status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent,

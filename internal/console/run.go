@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"orgops/internal/ledger"
@@ -33,6 +34,8 @@ const (
 type runPage struct {
 	runView
 
+	Named string // the tenant, if the address has it, since several have a run of that id
+
 	Offers offers
 	Failed failedView
 	Open   openView
@@ -59,14 +62,30 @@ type openView struct {
 	First string
 }
 
-// found returns the run of that id, of a tenant that the user may see. The error is a *web.Refusal
-// if there is none.
-func (s *site) found(ctx context.Context, id string) (run ledger.Run, err error) {
+// found returns the run that a request names, of a tenant that the user may see: of the only one that
+// has a run of that id, or of the one that the address names. The error is a *web.Refusal if there
+// is none.
+func (s *site) found(ctx context.Context, r *http.Request) (run ledger.Run, err error) {
+	id, user := r.PathValue("id"), web.Of(ctx).User
 	err = ledger.ErrNotFound
 	if tasks.CheckRunID(id) == nil {
-		run, err = s.Ledger.Get(ctx, ledger.RunID(id))
+		run, err = s.Ledger.Get(ctx, ledger.Tenant(r.URL.Query().Get("tenant")), ledger.RunID(id))
 	}
-	if err == nil && !web.Of(ctx).User.MayTenant(string(run.Tenant)) {
+	if several, ok := errors.AsType[*ledger.AmbiguousError](err); ok {
+		err = ledger.ErrNotFound
+		var addresses []string
+		for _, t := range several.Tenants {
+			if user.MayTenant(string(t)) {
+				addresses = append(addresses, runLink(ledger.RunID(id), "", string(t)))
+				run, err = s.Ledger.Get(ctx, t, ledger.RunID(id))
+			}
+		}
+		if len(addresses) > 1 {
+			return run, &web.Refusal{Status: http.StatusConflict,
+				Text: "Several tenants have a run " + status.Shown(id) + ". Open one of: " + strings.Join(addresses, ", ") + "."}
+		}
+	}
+	if err == nil && !user.MayTenant(string(run.Tenant)) {
 		err = ledger.ErrNotFound
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -80,7 +99,7 @@ func (s *site) found(ctx context.Context, id string) (run ledger.Run, err error)
 
 // run is the page of one run: GET /runs/{id}.
 func (s *site) run(ctx context.Context, r *http.Request) (title string, data any, err error) {
-	run, err := s.found(ctx, r.PathValue("id"))
+	run, err := s.found(ctx, r)
 	if err != nil {
 		return "", nil, err
 	}
@@ -95,14 +114,15 @@ func (s *site) run(ctx context.Context, r *http.Request) (title string, data any
 
 // rowsQuery selects rows of the run.
 type rowsQuery struct {
-	outcome, text string
-	from, open    int64 // the first row of either list
-	live          bool  // a request of the script, to keep the page up to date
+	tenant, outcome, text string
+	from, open            int64 // the first row of either list
+	live                  bool  // a request of the script, to keep the page up to date
 }
 
 func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
 	query := r.URL.Query()
-	q = rowsQuery{outcome: query.Get("outcome"), text: query.Get("q"), live: r.Header.Get("Orgops-Live") != ""}
+	q = rowsQuery{tenant: query.Get("tenant"), outcome: query.Get("outcome"), text: query.Get("q"),
+		live: r.Header.Get("Orgops-Live") != ""}
 	for name, into := range map[string]*int64{"from": &q.from, "open": &q.open} {
 		if text := query.Get(name); text != "" {
 			var err error
@@ -116,7 +136,7 @@ func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
 
 // path returns the page of the same selection from these rows on.
 func (q rowsQuery) path(run string, from, open int64) string {
-	return link(runPath(ledger.RunID(run)), map[string]string{"outcome": q.outcome, "q": q.text,
+	return link(runPath(ledger.RunID(run)), map[string]string{"tenant": q.tenant, "outcome": q.outcome, "q": q.text,
 		"from": rowParameter(from), "open": rowParameter(open)})
 }
 
@@ -125,6 +145,7 @@ func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runP
 	if err != nil {
 		return p, err
 	}
+	p.Named = q.tenant
 	p.runView, p.Offers = viewOf(d, s.estimator.Estimate(ctx, time.Now(), []ledger.Run{run})[0]), offersOf(run)
 	for _, child := range d.Children {
 		if child.Rows == nil {

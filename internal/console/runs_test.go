@@ -94,7 +94,7 @@ func domains(rows int) string {
 
 func (d *desk) run(id string) ledger.Run {
 	d.t.Helper()
-	r, err := d.ledger.Get(d.t.Context(), ledger.RunID(id))
+	r, err := d.ledger.Get(d.t.Context(), "", ledger.RunID(id))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestEveryStateOfARun(t *testing.T) {
 		{
 			"cancelled", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(2))
-				_, err := d.ledger.Cancel(d.t.Context(), "a")
+				_, err := d.ledger.Cancel(d.t.Context(), ledger.Run{Tenant: "default", ID: "a"})
 				mustNot(d.t, err)
 			},
 			[]string{"cancelled after", "2 cancelled"}, []string{"retry"},
@@ -314,7 +314,7 @@ func TestEveryStateOfARun(t *testing.T) {
 				seg, nonce := d.begin("a", 1)
 				_, err := d.ledger.Core().Intend(d.t.Context(), seg, nonce, []byte("x"), 1)
 				mustNot(d.t, err)
-				_, err = d.ledger.Cancel(d.t.Context(), "a")
+				_, err = d.ledger.Cancel(d.t.Context(), ledger.Run{Tenant: "default", ID: "a"})
 				mustNot(d.t, err)
 			},
 			[]string{"cancelled; 1 row is in progress and finishes first", "1 cancelled"}, nil,
@@ -654,7 +654,7 @@ func TestActions(t *testing.T) {
 		if r := d.run("a"); r.Paused || !strings.Contains(page, "run a: resumed; open rows: 3") {
 			t.Errorf("paused %v: %s", r.Paused, page)
 		}
-		if log := d.log.String(); !strings.Contains(log, "action=resume") || !strings.Contains(log, `of="run a"`) {
+		if log := d.log.String(); !strings.Contains(log, "action=resume") || !strings.Contains(log, `of="run default/a"`) {
 			t.Errorf("log: %s", log)
 		}
 	})

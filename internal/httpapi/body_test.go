@@ -61,7 +61,7 @@ func testCutOff(t *testing.T, kind string) {
 	id := u.stored(1)
 	u.cut()
 	w.eventually(func() bool {
-		_, err := w.ledger.Get(t.Context(), ledger.RunID(id))
+		_, err := w.ledger.Get(t.Context(), "", ledger.RunID(id))
 		return err != nil
 	})
 	w.noRuns()

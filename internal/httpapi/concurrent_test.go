@@ -152,7 +152,7 @@ func testCancelledOnTheWay(t *testing.T, kind string) {
 		t.Errorf("run %+v, want it cancelled", got.run(t))
 	}
 	u.answer().want(t, 409, "state")
-	r, err := w.ledger.Get(t.Context(), ledger.RunID(id))
+	r, err := w.ledger.Get(t.Context(), "", ledger.RunID(id))
 	if err != nil || r.Total() != 0 || r.CancelledAt.IsZero() {
 		t.Errorf("run %+v, %v; want it cancelled without rows", r, err)
 	}

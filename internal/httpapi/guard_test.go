@@ -106,7 +106,7 @@ func TestStop(t *testing.T) {
 	got := u.answer()
 	got.want(t, 202, "")
 	<-stopped
-	if r, err := w.ledger.Get(t.Context(), ledger.RunID(got.run(t).Run)); err != nil || r.Total() != manyRows+1 {
+	if r, err := w.ledger.Get(t.Context(), "", ledger.RunID(got.run(t).Run)); err != nil || r.Total() != manyRows+1 {
 		t.Errorf("run %+v, %v; want %d rows", r, err, manyRows+1)
 	}
 }
@@ -280,7 +280,7 @@ func TestScope(t *testing.T) {
 	w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/cancel", token: billing}).want(t, 200, "")
 	w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/retry", token: billing, key: "r"}).want(t, 202, "")
 	var did []string
-	acts, err := status.Acts(t.Context(), w.rdb, "run "+run.Run, time.Time{})
+	acts, err := status.Acts(t.Context(), w.rdb, "run default/"+run.Run, time.Time{})
 	for _, act := range acts {
 		did = append(did, act.By+": "+act.What)
 	}
@@ -295,7 +295,7 @@ func TestSubmittersSeeNoOperators(t *testing.T) {
 	w := newWorld(t)
 	const operator = "olga@desk"
 	run := w.submit("k", rows(1)).Run
-	if err := status.AddAct(t.Context(), w.rdb, "run "+run, operator, "pause"); err != nil {
+	if err := status.AddAct(t.Context(), w.rdb, "run default/"+run, operator, "pause"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pace.New(pace.Config{Redis: w.rdb, Tenant: "default"}).Stop(t.Context(), operator,

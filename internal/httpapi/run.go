@@ -33,7 +33,14 @@ func (s *Server) own(ctx context.Context, id string) (ledger.Run, error) {
 	mentions(ctx, id)
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Request)
 	defer cancel()
-	run, err := s.cfg.Ledger.Get(ctx, ledger.RunID(id))
+	run, err := s.cfg.Ledger.Get(ctx, "", ledger.RunID(id))
+	if several, ok := errors.AsType[*ledger.AmbiguousError](err); ok { // the others are not the caller's
+		for _, t := range several.Tenants {
+			if run, err = s.cfg.Ledger.Get(ctx, t, ledger.RunID(id)); err != nil || run.Caller == callerOf(ctx).Name {
+				break
+			}
+		}
+	}
 	if errors.Is(err, ledger.ErrNotFound) || (err == nil && run.Caller != callerOf(ctx).Name) {
 		return ledger.Run{}, noSuchRun(id)
 	}
@@ -51,10 +58,10 @@ func (s *Server) show(w http.ResponseWriter, _ *http.Request, run ledger.Run) er
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
-	if _, err := s.cfg.Ledger.Cancel(ctx, run.ID); err != nil {
+	if _, err := s.cfg.Ledger.Cancel(ctx, run); err != nil {
 		return err
 	}
-	s.addAct(ctx, run.ID, "cancel")
+	s.addAct(ctx, run, "cancel")
 	run, err := s.own(ctx, string(run.ID))
 	if err != nil {
 		return err
@@ -63,9 +70,9 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run ledger.Run) 
 }
 
 // addAct stores what the caller did to a run.
-func (s *Server) addAct(ctx context.Context, run ledger.RunID, what string) {
-	if err := status.AddAct(ctx, s.cfg.Redis, "run "+string(run), callerOf(ctx).Name, what); err != nil {
-		s.log.WarnContext(ctx, "action not recorded", "run", run, "error", err)
+func (s *Server) addAct(ctx context.Context, run ledger.Run, what string) {
+	if err := status.AddAct(ctx, s.cfg.Redis, status.ActsOf(run), callerOf(ctx).Name, what); err != nil {
+		s.log.WarnContext(ctx, "action not recorded", "run", run.ID, "error", err)
 	}
 }
 

@@ -338,7 +338,7 @@ func (w *world) submit(key, body string) run {
 // sealed returns a run that was answered with: all of its rows are committed.
 func (w *world) sealed(id string) ledger.Run {
 	w.t.Helper()
-	r, err := w.ledger.Get(w.t.Context(), ledger.RunID(id))
+	r, err := w.ledger.Get(w.t.Context(), "", ledger.RunID(id))
 	if err != nil || !r.Sealed() {
 		w.t.Fatalf("run %+v, %v; want it committed", r, err)
 	}

@@ -180,8 +180,9 @@ func (w *world) parent() {
 func (w *world) holdsOnce(id string, n int) {
 	w.t.Helper()
 	r := w.sealed(id)
-	first, err := w.ledger.Rows(w.t.Context(), ledger.RunID(id), 0, 100)
-	last, failed := w.ledger.Rows(w.t.Context(), ledger.RunID(id), int64(max(n-100, 100)), 101)
+	first, err := w.ledger.Rows(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, 100)
+	last, failed := w.ledger.Rows(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)},
+		int64(max(n-100, 100)), 101)
 	different := map[string]bool{}
 	for _, row := range slices.Concat(first, last) {
 		different[string(row)] = true
@@ -237,7 +238,7 @@ func TestRedisIsFull(t *testing.T) {
 	id := u.stored(1)
 	limit("1")
 	u.answer().want(t, 507, "full")
-	if r, err := w.ledger.Get(t.Context(), ledger.RunID(id)); err == nil {
+	if r, err := w.ledger.Get(t.Context(), "", ledger.RunID(id)); err == nil {
 		t.Errorf("run %+v; want it deleted", r)
 	}
 	w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(1)}).want(t,

@@ -92,6 +92,11 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 	}
 	id := string(o.run.ID)
 	mentions(ctx, id)
+	// The key names one request of the caller, whatever its tenant.
+	if before, err := s.own(ctx, id); err == nil && before.Tenant != o.run.Tenant {
+		return &ledger.MismatchError{Run: o.run.ID, Member: ledger.MemberTenant, Have: string(before.Tenant),
+			Want: string(o.run.Tenant)}
+	}
 	submitted, err := s.intake(p, callerOf(ctx)).Submit(ctx, o.input, o.run)
 	if err != nil {
 		return err
@@ -172,7 +177,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	defer p.free()
 	// The connection is read until the answer, to find out when the client closes it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.limits.Upload))
-	sub, err := s.intake(p, callerOf(ctx)).Retry(s.traced(ctx, r), parent.ID, options)
+	sub, err := s.intake(p, callerOf(ctx)).Retry(s.traced(ctx, r), parent, options)
 	switch {
 	case err == nil, errors.Is(err, intake.ErrCancelled): // by the caller, and returned as it is
 	case p.committed: // and not read back: the same request stores again the rows that Redis has lost
@@ -184,7 +189,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	if err != nil {
 		return err
 	}
-	s.addAct(ctx, parent.ID, "retry")
+	s.addAct(ctx, parent, "retry")
 	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows",
 		sub.Rows, "tasks", sub.Tasks)
 	answerRun(w, run, status.RunOf(run))

@@ -94,7 +94,7 @@ func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, text string,
 		if r.Format != FormatCSV {
 			needles = append(needles, []byte(`\u`)) // a row of JSON may contain the text in escapes
 		}
-		for row, err := range l.Search(ctx, r.ID, needles...) {
+		for row, err := range l.Search(ctx, r, needles...) {
 			m := stored.rowMembers(row.Source)
 			switch {
 			case errors.Is(err, ledger.ErrNotFound):

@@ -197,7 +197,7 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 		t.Fatalf("killed %d times, then %v", killed, err)
 	}
 	l := taker(t).Ledger
-	run, err := l.Get(t.Context(), "a")
+	run, err := l.Get(t.Context(), "", "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 		run.Settled() != n/4 {
 		t.Errorf("total %d, settled %d, counts:\n%s", run.Total(), run.Settled(), diff)
 	}
-	for fate, err := range l.Results(t.Context(), "a", 0) {
+	for fate, err := range l.Results(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,11 +61,7 @@ func (p Proofs) All(ctx context.Context, l *runs.Ledger) iter.Seq2[Proven, error
 
 // runs returns the runs that may have such proofs.
 func (p Proofs) runs(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) {
-	ids, err := l.IDs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all, err := readRuns(ctx, l, ids)
+	all, err := l.All(ctx)
 	all = slices.DeleteFunc(all, func(r ledger.Run) bool {
 		kind, _ := tasks.KindOf(string(r.Kind))
 		return !kind.Proves || p.Tenant != "" && string(r.Tenant) != p.Tenant ||
@@ -77,26 +73,10 @@ func (p Proofs) runs(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) 
 	return all, err
 }
 
-// readRuns returns the runs of these ids, without those that were deleted meanwhile.
-func readRuns(ctx context.Context, l *runs.Ledger, ids []ledger.RunID) ([]ledger.Run, error) {
-	var all []ledger.Run
-	for _, id := range ids {
-		r, err := l.Get(ctx, id)
-		switch {
-		case errors.Is(err, ledger.ErrNotFound):
-		case err != nil:
-			return nil, err
-		default:
-			all = append(all, r)
-		}
-	}
-	return all, nil
-}
-
 // of returns the wanted proofs of one run.
 func (p Proofs) of(ctx context.Context, l *runs.Ledger, r ledger.Run) ([]Proven, error) {
 	var proofs []Proven
-	for row, err := range l.Evidence(ctx, r.ID) {
+	for row, err := range l.Evidence(ctx, r) {
 		if err != nil {
 			return nil, err
 		}

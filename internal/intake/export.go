@@ -30,7 +30,7 @@ func ExportFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, asJSON bool
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, w.flush()) }()
-	for f, err := range l.Results(ctx, r.ID, 0) {
+	for f, err := range l.Results(ctx, r, 0) {
 		if err != nil {
 			return rows, err
 		}

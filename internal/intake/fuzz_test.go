@@ -202,12 +202,12 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 		checkWords(t, err)
 		return
 	}
-	run, err := l.Get(t.Context(), ledger.RunID(id))
+	run, err := l.Get(t.Context(), "", ledger.RunID(id))
 	if err != nil {
 		t.Fatalf("%v of %q", err, text)
 	}
 	var open []int64
-	for row, err := range l.OpenFrom(t.Context(), ledger.RunID(id), 0) {
+	for row, err := range l.OpenFrom(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	schema := schemaFor(k)
 	rows := drain(t, []byte(text), schema)
 	var want []record
-	for fate, err := range l.Results(t.Context(), ledger.RunID(id), 0) {
+	for fate, err := range l.Results(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,11 +89,11 @@ func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stag
 
 // whyNot returns the error of staging rows: [ErrCancelled] if the run was cancelled
 // meanwhile, which takes no more rows.
-func (i Intake) whyNot(ctx context.Context, run ledger.RunID, err error) error {
+func (i Intake) whyNot(ctx context.Context, t ledger.Tenant, run ledger.RunID, err error) error {
 	if _, refused := errors.AsType[*ledger.MismatchError](err); !refused {
 		return err
 	}
-	now, failed := i.Ledger.Core().Get(ctx, run)
+	now, failed := i.Ledger.Core().Run(ctx, t, run)
 	if failed == nil && now.Cancelled {
 		return fmt.Errorf("run %s: %w", run, ErrCancelled)
 	}

@@ -93,7 +93,7 @@ func (e *RetriedError) Error() string {
 // another run of that ID, or a retry of other rows, [ErrCancelled] if the
 // child was cancelled, or one of [RetryOptions.Check]. The result has the child as it was found or
 // created, if it was.
-func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) (Submitted, error) {
+func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (Submitted, error) {
 	if err := o.Check(); err != nil {
 		return Submitted{}, err
 	}
@@ -116,14 +116,14 @@ func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) 
 	case run.Ended():
 		return Submitted{Found: Found{Rows: run.Total()}, Run: run, Settled: run.Settled()}, nil
 	}
-	s := i.newStaging(run.ID, run.Kind)
+	s := i.newStaging(run.Tenant, run.ID, run.Kind)
 	s.begin = func(ctx context.Context) (*ledger.Stager, bool, error) { return i.stager(ctx, run) }
 	err = i.stageChosen(ctx, from, rows, o, s)
 	if err == nil {
 		err = s.commit(ctx)
 	}
 	if err != nil {
-		return Submitted{Run: run}, i.whyNot(ctx, run.ID, err)
+		return Submitted{Run: run}, i.whyNot(ctx, run.Tenant, run.ID, err)
 	}
 	return s.submitted(run), s.verify(ctx)
 }
@@ -131,11 +131,11 @@ func (i Intake) Retry(ctx context.Context, parent ledger.RunID, o RetryOptions) 
 // createChild creates the child of a run, or finds the one that was created before, and
 // chooses its rows. The error is [ledger.ErrRaced] if another process has changed the parent
 // meanwhile.
-func (i Intake) createChild(ctx context.Context, parent ledger.RunID,
+func (i Intake) createChild(ctx context.Context, parent ledger.Run,
 	o RetryOptions) (from ledger.Run, rows chosenRows, child ledger.Run, err error) {
-	from, err = i.Ledger.Get(ctx, parent)
+	from, err = i.Ledger.Get(ctx, parent.Tenant, parent.ID)
 	if err == nil && !from.Ended() {
-		err = fmt.Errorf("run %s: retry: %w", parent, ledger.ErrOpen)
+		err = fmt.Errorf("run %s: retry: %w", parent.ID, ledger.ErrOpen)
 	}
 	if err == nil {
 		err = i.notOwn(ctx, from)
@@ -163,7 +163,7 @@ func (i Intake) createChild(ctx context.Context, parent ledger.RunID,
 		Control: ledger.Control{NotBefore: o.NotBefore},
 	}
 	// Another run of this ID is refused before it is recorded as a child.
-	if _, err = i.Ledger.Get(ctx, n.ID); err == nil {
+	if _, err = i.Ledger.Get(ctx, n.Tenant, n.ID); err == nil {
 		_, _, err = i.create(ctx, n)
 	}
 	if err == nil || errors.Is(err, ledger.ErrNotFound) {
@@ -199,7 +199,7 @@ func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	if from.Kind != tasks.TypeVerify {
 		return nil
 	}
-	rows, err := i.Ledger.Rows(ctx, from.ID, 0, 1)
+	rows, err := i.Ledger.Rows(ctx, from, 0, 1)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -223,7 +223,7 @@ func (i Intake) notTaken(ctx context.Context, from ledger.Run,
 		if id == o.ID { // it is completed, with the rows that it had
 			break
 		}
-		child, err := i.Ledger.Get(ctx, id)
+		child, err := i.Ledger.Get(ctx, from.Tenant, id)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
 			return nil, nil, &RetriedError{Run: from.ID, Child: id, Incomplete: true}
@@ -259,7 +259,7 @@ type chosenRows struct {
 // it chooses the same rows again.
 func (i Intake) choose(ctx context.Context, from ledger.Run, outcomes []string) (chosenRows, error) {
 	chosen := chosenRows{bits: make([]byte, (from.Total()+7)/8)}
-	for fate, err := range i.Ledger.Results(ctx, from.ID, 0) {
+	for fate, err := range i.Ledger.Results(ctx, from, 0) {
 		if err != nil {
 			return chosenRows{}, err
 		}

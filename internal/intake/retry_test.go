@@ -51,11 +51,11 @@ func taker(t *testing.T) intake.Intake {
 
 func storedOf(t *testing.T, l *runs.Ledger, id string) []string {
 	t.Helper()
-	r, err := l.Get(t.Context(), ledger.RunID(id))
+	r, err := l.Get(t.Context(), "", ledger.RunID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := l.Rows(t.Context(), ledger.RunID(id), 0, int(r.Total()))
+	rows, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, int(r.Total()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +84,9 @@ func TestRetryChooses(t *testing.T) {
 			ended(t, 7, all...)
 			i := taker(t)
 			var begun ledger.Run
-			sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l",
-				Created: func(r ledger.Run) { begun = r }})
+			sub, err := i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"},
+				intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l",
+					Created: func(r ledger.Run) { begun = r }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +97,7 @@ func TestRetryChooses(t *testing.T) {
 				sub.Rows != want || sub.Tasks != want {
 				t.Errorf("child %+v, begun %q, %+v", sub.Run, begun.ID, sub)
 			}
-			parent, err := i.Ledger.Get(t.Context(), "a")
+			parent, err := i.Ledger.Get(t.Context(), "", "a")
 			if err != nil || !cmp.Equal(parent.Children, []ledger.RunID{"b"}) {
 				t.Errorf("children %q, %v", parent.Children, err)
 			}
@@ -138,7 +139,7 @@ func TestRetryRefuses(t *testing.T) {
 		{"a child that was cancelled", func(t *testing.T) {
 			failed(t)
 			retry(t, intake.RetryOptions{ID: "b"})
-			if _, err := taker(t).Ledger.Cancel(t.Context(), "b"); err != nil {
+			if _, err := taker(t).Ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "b"}); err != nil {
 				t.Fatal(err)
 			}
 		}, intake.RetryOptions{ID: "b"}, is(intake.ErrCancelled)},
@@ -151,7 +152,7 @@ func TestRetryRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := i.Retry(t.Context(), "a", tt.o); !tt.want(err) {
+			if _, err := i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, tt.o); !tt.want(err) {
 				t.Errorf("got %v", err)
 			}
 			after, err := i.Ledger.List(t.Context())
@@ -169,7 +170,7 @@ func is(want error) func(error) bool { return func(err error) bool { return erro
 
 func retry(t *testing.T, o intake.RetryOptions) {
 	t.Helper()
-	if _, err := taker(t).Retry(t.Context(), "a", o); err != nil {
+	if _, err := taker(t).Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, o); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -215,17 +216,18 @@ func TestRetryIsCompleted(t *testing.T) {
 	ended(t, all, append(slices.Repeat([]string{"failed"}, 1004), "done")...)
 	killed := 0
 	for scripts := 1; ; scripts += 2 * redistest.Stride(13) {
-		_, err := dyingTaker(t, scripts).Retry(t.Context(), "a", intake.RetryOptions{ID: "b"})
+		_, err := dyingTaker(t, scripts).Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"},
+			intake.RetryOptions{ID: "b"})
 		if err == nil {
 			break
 		}
 		if killed++; !errors.Is(err, errKilled) {
 			t.Fatalf("after %d scripts: %v", scripts, err)
 		}
-		if parent, err := taker(t).Ledger.Get(t.Context(), "a"); err != nil || len(parent.Children) == 0 {
+		if parent, err := taker(t).Ledger.Get(t.Context(), "", "a"); err != nil || len(parent.Children) == 0 {
 			continue
 		}
-		_, err = taker(t).Retry(t.Context(), "a", intake.RetryOptions{ID: "c"})
+		_, err = taker(t).Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, intake.RetryOptions{ID: "c"})
 		if open, ok := errors.AsType[*intake.RetriedError](err); !ok || open.Child != "b" {
 			t.Errorf("another one meanwhile: %v", err)
 		}
@@ -235,7 +237,7 @@ func TestRetryIsCompleted(t *testing.T) {
 	}
 	i := taker(t)
 	rows := all - done
-	sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b"})
+	sub, err := i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, intake.RetryOptions{ID: "b"})
 	if err != nil || sub.Rows != int64(rows) {
 		t.Errorf("got %+v, %v, want %d rows", sub, err, rows)
 	}
@@ -251,14 +253,14 @@ func TestRetryIsCompleted(t *testing.T) {
 func TestRetryThatWasNeverCreated(t *testing.T) {
 	run := ended(t, 2, "failed")
 	i := taker(t)
-	run, err := i.Ledger.Get(t.Context(), run.ID)
+	run, err := i.Ledger.Get(t.Context(), "", run.ID)
 	if err == nil {
 		err = i.Ledger.Core().Adopt(t.Context(), run, "b")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = i.Retry(t.Context(), "a", intake.RetryOptions{})
+	_, err = i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, intake.RetryOptions{})
 	if open, ok := errors.AsType[*intake.RetriedError](err); !ok || open.Child != "b" || !open.Incomplete {
 		t.Errorf("another one: %v", err)
 	}
@@ -272,7 +274,7 @@ func TestRetryTakesEachRowOnce(t *testing.T) {
 	client := func(n int) string { return fmt.Sprintf(`{"organization_id":"o%d","client_id":"c%d"}`, n%7, n) }
 	settled := func(outcome string) func(*testing.T, intake.Intake) {
 		return func(t *testing.T, i intake.Intake) {
-			run, err := i.Ledger.Get(t.Context(), "b")
+			run, err := i.Ledger.Get(t.Context(), "", "b")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -304,18 +306,20 @@ func TestRetryTakesEachRowOnce(t *testing.T) {
 			i := taker(t)
 			retry(t, intake.RetryOptions{ID: "b", Outcomes: tt.first})
 			tt.between(t, i)
-			_, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "c", Outcomes: tt.second})
+			_, err := i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"},
+				intake.RetryOptions{ID: "c", Outcomes: tt.second})
 			if tt.err != nil && !tt.err(err) || tt.err == nil && err != nil {
 				t.Errorf("the second retry: %v", err)
 			}
 			if tt.want == nil {
-				if _, err := i.Ledger.Get(t.Context(), "c"); !errors.Is(err, ledger.ErrNotFound) {
+				if _, err := i.Ledger.Get(t.Context(), "", "c"); !errors.Is(err, ledger.ErrNotFound) {
 					t.Errorf("rows %q are submitted a second time, %v", storedOf(t, i.Ledger, "c"), err)
 				}
 			} else if diff := cmp.Diff(tt.want, storedOf(t, i.Ledger, "c")); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
-			if sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.first}); err != nil ||
+			if sub, err := i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"},
+				intake.RetryOptions{ID: "b", Outcomes: tt.first}); err != nil ||
 				!sub.Run.Ended() {
 				t.Errorf("the first retry once more: %+v, %v", sub.Run, err)
 			}
@@ -336,18 +340,19 @@ func TestRetryAfterOneWithoutRows(t *testing.T) {
 	ended(t, 3, "failed")
 	i := taker(t)
 	for scripts := 1; ; scripts++ {
-		if _, err := dyingTaker(t, scripts).Retry(t.Context(), "a",
+		if _, err := dyingTaker(t, scripts).Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"},
 			intake.RetryOptions{ID: "b"}); !errors.Is(err, errKilled) {
 			t.Fatalf("after %d scripts: %v", scripts, err)
 		}
-		if _, err := i.Ledger.Get(t.Context(), "b"); err == nil {
+		if _, err := i.Ledger.Get(t.Context(), "", "b"); err == nil {
 			break
 		}
 	}
-	if _, err := i.Ledger.Cancel(t.Context(), "b"); err != nil {
+	if _, err := i.Ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "b"}); err != nil {
 		t.Fatal(err)
 	}
-	if sub, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "c"}); err != nil || sub.Rows != 3 {
+	if sub, err := i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"},
+		intake.RetryOptions{ID: "c"}); err != nil || sub.Rows != 3 {
 		t.Errorf("%d rows, %v, want 3", sub.Rows, err)
 	}
 }
@@ -359,7 +364,9 @@ func TestRetriesAtOnce(t *testing.T) {
 	errs := make([]error, 8)
 	for n := range errs {
 		i := taker(t)
-		group.Go(func() { _, errs[n] = i.Retry(t.Context(), "a", intake.RetryOptions{}) })
+		group.Go(func() {
+			_, errs[n] = i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, intake.RetryOptions{})
+		})
 	}
 	group.Wait()
 	made := 0
@@ -382,10 +389,10 @@ func skipped(t *testing.T, kind, text string) ledger.Run {
 	in := input(t, kind, text, tasks.Defaults{})
 	in.SkipInvalid = true
 	l, _ := submitAll(t, in)
-	if _, err := l.Cancel(t.Context(), "a"); err != nil {
+	if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	run, err := l.Get(t.Context(), "a")
+	run, err := l.Get(t.Context(), "", "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -466,7 +473,7 @@ func TestResumeOfARunWithBadRows(t *testing.T) {
 	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Resume, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if resumed, err := l.Get(t.Context(), "a"); err != nil || resumed.Paused || resumed.Total() != 3 ||
+	if resumed, err := l.Get(t.Context(), "", "a"); err != nil || resumed.Paused || resumed.Total() != 3 ||
 		resumed.Settled() != 2 {
 		t.Errorf("resumed %+v, %v, want 2 of 3 rows settled", resumed, err)
 	}

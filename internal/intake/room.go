@@ -54,12 +54,12 @@ func (r room) refusal(rows int64) error {
 // is more. For less than a segment of rows the latter, which takes longer to read, is not
 // read. There is no limit if Redis has none, or does not report it, and none for a run that is
 // committed already.
-func (i Intake) room(ctx context.Context, run ledger.RunID, rows int64) (room, error) {
+func (i Intake) room(ctx context.Context, t ledger.Tenant, run ledger.RunID, rows int64) (room, error) {
 	used, most := memoryOf(ctx, i.Redis)
 	if most == 0 {
 		return room{}, nil
 	}
-	have, err := i.Ledger.Core().Get(ctx, run)
+	have, err := i.Ledger.Core().Run(ctx, t, run)
 	if err == nil && !have.Staged() {
 		return room{}, nil
 	}
@@ -68,20 +68,31 @@ func (i Intake) room(ctx context.Context, run ledger.RunID, rows int64) (room, e
 	}
 	open := int64(0)
 	if rows >= ledger.SegmentRows {
-		if open, err = i.openRows(ctx, run); err != nil {
+		if open, err = i.openRows(ctx, t, run); err != nil {
 			return room{}, err
 		}
 	}
 	return room{free: max(0, most-max(used, open*reservedRow)), most: most}, nil
 }
 
-// openRows returns how many rows of other runs are open. Of a staged run they are the rows of
-// full segments.
-func (i Intake) openRows(ctx context.Context, except ledger.RunID) (rows int64, err error) {
+// openRows returns how many rows of other runs are open, single rows among them. Of a staged run
+// they are the rows of full segments.
+func (i Intake) openRows(ctx context.Context, t ledger.Tenant, except ledger.RunID) (rows int64, err error) {
+	tenants, err := i.Ledger.Core().Tenants(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range tenants {
+		singles, err := i.Ledger.Core().CountSingles(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		rows += singles
+	}
 	all, err := i.Ledger.OpenHeaders(ctx)
 	for _, run := range all {
 		switch {
-		case run.ID == except:
+		case run.Tenant == t && run.ID == except:
 		case run.Staged():
 			rows += int64(run.Reserved) * ledger.SegmentRows
 		default:

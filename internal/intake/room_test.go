@@ -83,7 +83,7 @@ func TestRoom(t *testing.T) {
 			rdb.AddHook(&tt.memory)
 			limited := intake.New(rdb, runs.New(rdb))
 			_, err := limited.Submit(t.Context(), input(t, tasks.TypeRemove, removals(0, tt.rows), tasks.Defaults{}), runA)
-			run, failed := i.Ledger.Get(t.Context(), "a")
+			run, failed := i.Ledger.Get(t.Context(), "", "a")
 			if tt.refuse == "" {
 				if err != nil || failed != nil || run.Total() != int64(tt.rows) {
 					t.Errorf("%v; run %+v, %v", err, run, failed)

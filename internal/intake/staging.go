@@ -11,6 +11,7 @@ import (
 // added: a small input with a bad row leaves no trace in Redis.
 type staging struct {
 	intake Intake
+	tenant ledger.Tenant
 	id     ledger.RunID // of the run
 	// begin creates the run, and returns a stager for it as [Intake.stager] does.
 	begin  func(context.Context) (stager *ledger.Stager, complete bool, err error)
@@ -37,8 +38,8 @@ type firstRow struct {
 // firstBytes bounds the memory for the first rows.
 const firstBytes = 2 << 20
 
-func (i Intake) newStaging(run ledger.RunID, kind ledger.Kind) *staging {
-	return &staging{intake: i, id: run, requests: newRequests(string(kind), tasks.MaxClients)}
+func (i Intake) newStaging(t ledger.Tenant, run ledger.RunID, kind ledger.Kind) *staging {
+	return &staging{intake: i, tenant: t, id: run, requests: newRequests(string(kind), tasks.MaxClients)}
 }
 
 // add adds a row that becomes work.
@@ -94,7 +95,7 @@ func (s *staging) start(ctx context.Context) (err error) {
 
 // readRoom reads whether the rows that were added fit into Redis.
 func (s *staging) readRoom(ctx context.Context) (err error) {
-	s.room, err = s.intake.room(ctx, s.id, s.rows)
+	s.room, err = s.intake.room(ctx, s.tenant, s.id, s.rows)
 	s.full = err == nil && !s.room.holds(s.rows)
 	return err
 }

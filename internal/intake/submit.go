@@ -44,7 +44,7 @@ func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Subm
 		return Submitted{}, err
 	}
 	about.Kind, about.Format, about.Columns = ledger.Kind(in.Kind), rows.rows.Format(), rows.columns
-	s := submission{staging: i.newStaging(about.ID, about.Kind), about: about}
+	s := submission{staging: i.newStaging(about.Tenant, about.ID, about.Kind), about: about}
 	s.staging.begin = s.begin
 	rows.work = func(row tasks.Row) error { return s.add(ctx, row) }
 	rows.settled = func(content []byte, r ledger.Result) error { return s.addSettled(ctx, content, r) }
@@ -58,7 +58,7 @@ func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Subm
 // otherwise. It returns as [Intake.Submit] does.
 func (i Intake) SubmitChosen(ctx context.Context, about ledger.NewRun, rows [][]byte) (Submitted, error) {
 	about.Format = FormatJSONL
-	s := submission{staging: i.newStaging(about.ID, about.Kind), about: about}
+	s := submission{staging: i.newStaging(about.Tenant, about.ID, about.Kind), about: about}
 	s.staging.begin, s.requests.changes = s.begin, int64(len(rows))
 	var err error
 	for _, row := range rows {
@@ -143,7 +143,7 @@ func (s *submission) failed(ctx context.Context, err error) error {
 	if s.run.ID == "" || s.complete {
 		return err
 	}
-	err = s.intake.whyNot(ctx, s.run.ID, err)
+	err = s.intake.whyNot(ctx, s.run.Tenant, s.run.ID, err)
 	_, differs := errors.AsType[*ledger.MismatchError](err)
 	switch {
 	case differs, errors.Is(err, ErrCancelled), !s.created && refused(err):
@@ -166,7 +166,7 @@ func (s *submission) deleted(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
 	core := s.intake.Ledger.Core()
-	run, err := core.Get(ctx, s.run.ID)
+	run, err := core.Run(ctx, s.run.Tenant, s.run.ID)
 	if err != nil {
 		return errors.Is(err, ledger.ErrNotFound)
 	}

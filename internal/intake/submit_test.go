@@ -22,14 +22,14 @@ import (
 func submitText(t *testing.T, kind, text string, d tasks.Defaults) (rows []string, run ledger.Run) {
 	t.Helper()
 	l, _ := submitAll(t, input(t, kind, text, d))
-	stored, err := l.Rows(t.Context(), "a", 0, 10)
+	stored, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range stored {
 		rows = append(rows, string(row))
 	}
-	if run, err = l.Get(t.Context(), "a"); err != nil {
+	if run, err = l.Get(t.Context(), "", "a"); err != nil {
 		t.Fatal(err)
 	}
 	return rows, run
@@ -117,7 +117,6 @@ func TestSubmitAgain(t *testing.T) {
 		{"another column", tasks.TypeUpdate, "status,organization_id,discovery_domain_id\npending,o1,d1\n",
 			tasks.Defaults{}, runA, "header"},
 		{"another kind", tasks.TypeVerify, "organization_id,discovery_domain_id\no1,d1\n", tasks.Defaults{}, runA, "kind"},
-		{"another tenant", tasks.TypeUpdate, text, tasks.Defaults{}, ledger.NewRun{ID: "a", Tenant: "other"}, "tenant"},
 		{"another caller", tasks.TypeUpdate, text, tasks.Defaults{},
 			ledger.NewRun{ID: "a", Tenant: "default", Description: ledger.Description{Caller: "crm"}}, "caller"},
 	} {
@@ -131,7 +130,7 @@ func TestSubmitAgain(t *testing.T) {
 			case tt.differs != "" && (!differs || string(mismatch.Member) != tt.differs):
 				t.Errorf("%v, want another %s", err, tt.differs)
 			}
-			if run, err := l.Get(t.Context(), "a"); err != nil || run.Total() != 1 || run.Settled() != 0 {
+			if run, err := l.Get(t.Context(), "", "a"); err != nil || run.Total() != 1 || run.Settled() != 0 {
 				t.Errorf("the run has changed: %+v, %v", run, err)
 			}
 		})
@@ -164,7 +163,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 			if _, part := errors.AsType[*intake.UnfinishedError](err); part || !tt.is(err) {
 				t.Errorf("%v", err)
 			}
-			if _, err := i.Ledger.Get(t.Context(), "a"); !errors.Is(err, ledger.ErrNotFound) {
+			if _, err := i.Ledger.Get(t.Context(), "", "a"); !errors.Is(err, ledger.ErrNotFound) {
 				t.Errorf("the run: %v, want none", err)
 			}
 		})
@@ -216,7 +215,7 @@ func TestSubmitAfterOtherRows(t *testing.T) {
 		if err != nil || got.Duplicates.Total != 0 {
 			t.Fatalf("after %d scripts: %+v, %v", scripts, got.Duplicates, err)
 		}
-		run, err := taker(t).Ledger.Get(t.Context(), "a")
+		run, err := taker(t).Ledger.Get(t.Context(), "", "a")
 		if err != nil || run.Settled() != 0 || run.Total() != 2*8192+2 {
 			t.Fatalf("after %d scripts: %d of %d rows are settled, %v", scripts, run.Settled(), run.Total(), err)
 		}
@@ -231,10 +230,10 @@ func TestSubmitAfterOtherRows(t *testing.T) {
 func deleteRun(t *testing.T, id string) {
 	t.Helper()
 	l := taker(t).Ledger
-	if run, err := l.Get(t.Context(), ledger.RunID(id)); err != nil {
+	if run, err := l.Get(t.Context(), "", ledger.RunID(id)); err != nil {
 		t.Fatal(err)
 	} else if run.Sealed() && !run.Ended() {
-		if _, err := l.Cancel(t.Context(), ledger.RunID(id)); err != nil {
+		if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,7 +253,7 @@ func TestTooManyBadRows(t *testing.T) {
 	if !errors.Is(err, intake.ErrTooManyBad) || !strings.Contains(err.Error(), "rows:3: ") {
 		t.Errorf("%v", err)
 	}
-	if _, err := i.Ledger.Get(t.Context(), "a"); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := i.Ledger.Get(t.Context(), "", "a"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("the run: %v", err)
 	}
 }
@@ -276,7 +275,7 @@ func testLongBadRows(t *testing.T, text string) {
 	in := input(t, tasks.TypeRemove, text, tasks.Defaults{})
 	in.SkipInvalid = true
 	l, sub := submitAll(t, in)
-	rows, err := l.Rows(t.Context(), "a", 0, 30)
+	rows, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 30)
 	if err != nil || len(rows) != 21 || sub.Invalid.Total != 20 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"orgops/internal/untrusted"
 )
 
@@ -27,38 +29,26 @@ type NewRun struct {
 	Scan []byte
 }
 
-// Create creates a staged run, or returns the run that exists under this id with the
-// same kind, tenant, digest and origin, so that a producer that was killed can continue. If one
+// Create creates a staged run, or returns the run of the tenant that exists under this id with the
+// same kind, digest and origin, so that a producer that was killed can continue. If one
 // of these differs the error is a [MismatchError].
 func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, err error) {
-	n.Label = truncated(n.Label)
-	if err := n.validate(); err != nil {
+	fields, err := n.fields()
+	if err != nil {
 		return Run{}, false, err
 	}
-	about, err := json.Marshal(n.Description)
-	if err == nil && len(about) > maxDescription {
-		err = fmt.Errorf("description of %d bytes: want at most %d", len(about), maxDescription)
-	}
-	if err != nil {
-		return Run{}, false, fmt.Errorf("run %s: create: %w", n.ID, err)
-	}
+	return l.create(ctx, n, createScript, Incarnation(random()), append([]any{flag(n.Single), n.Scan}, fields...))
+}
+
+// create creates a run by a script, unless one of its id exists.
+func (l *Ledger) create(ctx context.Context, n NewRun, script *redis.Script, inc Incarnation,
+	args []any) (run Run, created bool, err error) {
 	defer wrap(&err, "run %s: create", n.ID)
 	if err := l.rdb.SAdd(ctx, tenantsKey, string(n.Tenant)).Err(); err != nil {
 		return Run{}, false, noMemory(err)
 	}
-	// An id is not used twice. If two tenants use one at the same moment, each has its run.
-	if other, err := l.Get(ctx, n.ID); err == nil && other.Tenant != n.Tenant {
-		return other, false, n.Compare(other)
-	} else if err != nil && !isNotFound(err) {
-		return Run{}, false, err
-	}
-	own := Run{ID: n.ID, Incarnation: Incarnation(random()), Tenant: n.Tenant}
-	args := []any{string(n.Tenant), string(n.Kind), about, n.flags(), toMillis(n.NotBefore), flag(n.Single)}
-	if n.Scan != nil {
-		args = append(args, n.Scan)
-	}
 	for {
-		a, err := l.onHeader(ctx, createScript, own, args...)
+		a, err := l.onHeader(ctx, script, Run{ID: n.ID, Incarnation: inc, Tenant: n.Tenant}, args...)
 		if err != nil {
 			return Run{}, false, err
 		}
@@ -67,7 +57,11 @@ func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, e
 		}
 		if run.DeletingAt.IsZero() {
 			// The status does not suffice: the client repeats a script whose answer was lost.
-			return run, run.Incarnation == own.Incarnation, n.Compare(run)
+			created, err = run.Incarnation == inc, n.Compare(run)
+			if err == nil && !run.Staged() {
+				_ = l.Wake(ctx, run.Tenant) // else the next poll finds the row
+			}
+			return run, created, err
 		}
 		// Its deletion may have been interrupted.
 		run.Parent = "" // the new run may have been adopted by it already
@@ -75,6 +69,27 @@ func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, e
 			return Run{}, false, err
 		}
 	}
+}
+
+// fields returns the fields of the header that do not change, alternating with their values.
+func (n *NewRun) fields() ([]any, error) {
+	n.Label = truncated(n.Label)
+	if err := n.validate(); err != nil {
+		return nil, err
+	}
+	about, err := json.Marshal(n.Description)
+	if err == nil && len(about) > maxDescription {
+		err = fmt.Errorf("description of %d bytes: want at most %d", len(about), maxDescription)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run %s: create: %w", n.ID, err)
+	}
+	fields := []any{"tenant", string(n.Tenant), "kind", string(n.Kind), "flags", n.flags(),
+		"not_before", toMillis(n.NotBefore)}
+	if n.Parent != "" {
+		fields = append(fields, "parent", string(n.Parent))
+	}
+	return append(fields, pieces("about", about)...), nil
 }
 
 func (n NewRun) validate() error {
@@ -101,7 +116,6 @@ func (n NewRun) Compare(run Run) error {
 		member     Member
 		have, want string
 	}{
-		{MemberTenant, string(run.Tenant), string(n.Tenant)},
 		{MemberKind, string(run.Kind), string(n.Kind)},
 		{MemberContent, run.Digest, n.Digest},
 		{MemberOrigin, origin(run.Scan != nil), origin(n.Scan != nil)},

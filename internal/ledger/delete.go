@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,7 +47,7 @@ func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) error {
 	if err != nil || segments < 0 {
 		return err
 	}
-	_ = json.Unmarshal([]byte(a.text(2)), &run.Description) // has the parent, if it can be read
+	run.Parent = RunID(a.text(2))
 	return l.discard(ctx, run, segments)
 }
 

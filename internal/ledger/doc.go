@@ -24,9 +24,9 @@
 // these results. Two seconds after the commit it calls [Stager.Verify], since
 // Redis may lose the writes of its last second. A producer that was killed continues
 // with [Ledger.Create] and a new stager; an abandoned staged run is deleted
-// by [Ledger.Sweep] after a day, unless it is complete and not a single row.
+// by [Ledger.Sweep] after a day, unless it is complete.
 //
-// [Ledger.SubmitRow] does all of this for a single row, which lists of runs leave out.
+// [Ledger.SubmitRow] does all of this for a single row, by one script. Lists of runs leave it out.
 //
 // A row that is not to be released before a time waits from its staging on
 // ([Stager.AddDue], [MaxDue]).
@@ -98,8 +98,8 @@
 //	                    :about         hash: session -> Session as JSON
 //	                    :since         string: from when on the fleet has renewed without a gap, in ms
 //	orgops:v3:{tenant:<tenant>}:runs   sorted set: <run>/<incarnation> by creation in ms
-//	                           :singles the same, of single rows, which are not in runs
-//	                           :open   the same, of all runs that are not finished, by the clock of the sweeps
+//	                           :singles the same, of single rows that are not finished; they are not in runs
+//	                           :open   the same, of runs that are not finished, by the clock of the sweeps
 //	                           :staged the same, of those that are not committed
 //	                           :finishing sorted set: runs that have ended and are not finished, by their end in ms
 //	                           :ended  sorted set: finished runs by when they are deleted, in ms

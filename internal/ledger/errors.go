@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 var (
@@ -93,6 +94,17 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf(
 		"run %s is incomplete: %d segments are missing, the first is %d: submit the run again under the same id",
 		e.Run, len(e.Segments), e.Segments[0])
+}
+
+// AmbiguousError reports that several tenants have a run of one id.
+type AmbiguousError struct {
+	Run     RunID
+	Tenants []Tenant
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("run %s exists in several tenants: %s; name the tenant", e.Run,
+		strings.Trim(fmt.Sprint(e.Tenants), "[]"))
 }
 
 // wrap adds an operation to the error of a function, which defers it.

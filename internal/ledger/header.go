@@ -50,7 +50,8 @@ func (l *Ledger) header(ctx context.Context, t Tenant, id RunID) (map[string]str
 // exists reports whether a header is that of a run which is not being deleted.
 func exists(hash map[string]string) bool { return len(hash) > 0 && hash["deleting_at"] == "" }
 
-// Get returns the run of that id, of whatever tenant, or [ErrNotFound]. It takes two round trips.
+// Get returns the run of that id, of whatever tenant, or [ErrNotFound]; an [AmbiguousError] if several
+// tenants have one. It takes two round trips.
 func (l *Ledger) Get(ctx context.Context, id RunID) (Run, error) {
 	if err := id.Validate(); err != nil {
 		return Run{}, err
@@ -69,12 +70,20 @@ func (l *Ledger) Get(ctx context.Context, id RunID) (Run, error) {
 	if err != nil {
 		return Run{}, fmt.Errorf("run %s: read: %w", id, err)
 	}
-	for _, hash := range hashes {
+	var found map[string]string
+	var having []Tenant
+	for i, hash := range hashes {
 		if exists(hash.Val()) {
-			return parseRun(id, hash.Val())
+			found, having = hash.Val(), append(having, tenants[i])
 		}
 	}
-	return Run{}, fmt.Errorf("run %s: %w", id, ErrNotFound)
+	switch len(having) {
+	case 0:
+		return Run{}, fmt.Errorf("run %s: %w", id, ErrNotFound)
+	case 1:
+		return parseRun(id, found)
+	}
+	return Run{}, &AmbiguousError{Run: id, Tenants: having}
 }
 
 // same reads a run again.
@@ -106,7 +115,7 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 	}
 	err := read.err
 	if err == nil {
-		err = json.Unmarshal([]byte(hash["about"]), &r.Description)
+		err = json.Unmarshal([]byte(joinPieces(hash, "about")), &r.Description)
 	}
 	if err == nil {
 		r.Counts, err = countsOf(hash)
@@ -120,6 +129,40 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 	}
 	return r, nil
 }
+
+// A header has one field for most texts. Those of a single row are in pieces of at most pieceBytes,
+// named text, text.1, text.2 and so on: Redis stores a hash without larger values in a third of the
+// memory. Of a text of more than piecedBytes one field less would make no difference.
+const (
+	pieceBytes  = 64
+	piecedBytes = 2 << 10
+)
+
+// pieces returns the fields of a text, alternating with their values.
+func pieces(name string, text []byte) []any {
+	if len(text) > piecedBytes {
+		return []any{name, text}
+	}
+	fields := []any{name, text[:min(pieceBytes, len(text))]}
+	for n, at := 1, pieceBytes; at < len(text); n, at = n+1, at+pieceBytes {
+		fields = append(fields, pieceName(name, n), text[at:min(at+pieceBytes, len(text))])
+	}
+	return fields
+}
+
+// joinPieces returns a text of a header.
+func joinPieces(hash map[string]string, name string) string {
+	text := hash[name]
+	for n := 1; ; n++ {
+		piece, ok := hash[pieceName(name, n)]
+		if !ok {
+			return text
+		}
+		text += piece
+	}
+}
+
+func pieceName(name string, n int) string { return name + "." + strconv.Itoa(n) }
 
 // checkSegments returns an error unless a run can have so many segments.
 func checkSegments(field string, n int) error {

@@ -11,7 +11,7 @@ import (
 )
 
 // RunID names a run: 1 to 64 of A-Z, a-z, 0-9, _ and -. It is chosen by the
-// submitter and is unique among all tenants of a Redis.
+// submitter and is unique within a tenant.
 type RunID string
 
 // Tenant names the tenant whose request budget and credentials a run uses: 1 to 32
@@ -24,6 +24,12 @@ type Kind string
 
 // Incarnation distinguishes successive runs of the same id. It is random.
 type Incarnation string
+
+// singleMark begins the incarnation of a single row, and no other.
+const singleMark = "1"
+
+// single reports whether the run was submitted by [Ledger.SubmitRow].
+func (i Incarnation) single() bool { return strings.HasPrefix(string(i), singleMark) }
 
 // Segment names a part of a run.
 type Segment struct {

@@ -36,8 +36,12 @@ func headerKeys(t Tenant, run RunID) []string {
 }
 
 // segmentKey returns one of a segment's keys. They have the incarnation and not the run's id: a run
-// that is created after another of the same id was deleted never sees the other's rows.
+// that is created after another of the same id was deleted never sees the other's rows. A single
+// row is stored in the header of its run.
 func segmentKey(s Segment, part string) string {
+	if s.Incarnation.single() && (part == "head" || part == "chunks") {
+		return headerKey(s.Tenant, s.Run, "header")
+	}
 	return tenantTag(s.Tenant) + string(s.Incarnation) + "." + strconv.Itoa(s.Number) + ":" + part
 }
 

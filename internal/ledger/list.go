@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,24 +30,24 @@ func (l *Ledger) Tenants(ctx context.Context) ([]Tenant, error) {
 	return tenants, nil
 }
 
-// OpenTenants returns the tenants that have a run which [Ledger.OpenRuns] returns, in order. It
+// OpenTenants returns the tenants that have a run or single row which is not finished, in order. It
 // reads no headers and takes two round trips.
 func (l *Ledger) OpenTenants(ctx context.Context) ([]Tenant, error) {
 	tenants, err := l.Tenants(ctx)
 	if err != nil {
 		return nil, err
 	}
-	open := map[Tenant]*redis.IntCmd{}
+	open, singles := map[Tenant]*redis.IntCmd{}, map[Tenant]*redis.IntCmd{}
 	_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, t := range tenants {
-			open[t] = p.ZCard(ctx, tenantKey(t, "open"))
+			open[t], singles[t] = p.ZCard(ctx, tenantKey(t, "open")), p.ZCard(ctx, tenantKey(t, "singles"))
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list tenants with open runs: %w", err)
 	}
-	return slices.DeleteFunc(tenants, func(t Tenant) bool { return open[t].Val() == 0 }), nil
+	return slices.DeleteFunc(tenants, func(t Tenant) bool { return open[t].Val()+singles[t].Val() == 0 }), nil
 }
 
 // Runs returns the runs of a tenant without single rows, the newest first. If headers
@@ -54,11 +55,26 @@ func (l *Ledger) OpenTenants(ctx context.Context) ([]Tenant, error) {
 func (l *Ledger) Runs(ctx context.Context, t Tenant) ([]Run, error) { return l.list(ctx, t, "runs") }
 
 // OpenRuns returns the runs of a tenant that are staged or open, or that have ended but
-// are not finished, the newest first. If headers cannot be read it returns the other runs
-// and an error.
+// are not finished, the newest first, without single rows. If headers cannot be read it returns the
+// other runs and an error.
 func (l *Ledger) OpenRuns(ctx context.Context, t Tenant) ([]Run, error) {
 	open, err := l.list(ctx, t, "open")
 	return slices.DeleteFunc(open, func(r Run) bool { return !r.FinishedAt.IsZero() }), err
+}
+
+// OpenSingles returns the single rows of a tenant that are not finished, as OpenRuns does: there may
+// be very many.
+func (l *Ledger) OpenSingles(ctx context.Context, t Tenant) ([]Run, error) {
+	return l.list(ctx, t, "singles")
+}
+
+// CountSingles returns the number of these.
+func (l *Ledger) CountSingles(ctx context.Context, t Tenant) (int64, error) {
+	n, err := l.rdb.ZCard(ctx, tenantKey(t, "singles")).Result()
+	if err != nil {
+		return 0, fmt.Errorf("count single rows of %s: %w", t, err)
+	}
+	return n, nil
 }
 
 // list returns the runs of a tenant's list that are not being deleted.
@@ -175,18 +191,23 @@ type Entry struct {
 	At time.Time
 }
 
-// Singles returns the single rows of a tenant, and the other runs that lists leave out, the
-// latest first. It reads no headers.
-func (l *Ledger) Singles(ctx context.Context, t Tenant) ([]Entry, error) {
-	lists, err := l.entries(ctx, "singles", &redis.ZRangeBy{Min: "-inf", Max: "+inf"}, t)
-	if err != nil {
-		return nil, err
+// All returns all runs of a tenant, single rows among them, in no order.
+func (l *Ledger) All(ctx context.Context, t Tenant) ([]Run, error) {
+	found := map[string]Entry{}
+	for _, list := range []string{"runs", "singles", "ended"} {
+		entries, err := l.entries(ctx, list, &redis.ZRangeBy{Min: "-inf", Max: "+inf"}, t)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries[0] {
+			found[string(e.Run)+"/"+string(e.Incarnation)] = e
+		}
 	}
-	return lists[0], nil
+	return l.Headers(ctx, slices.Collect(maps.Values(found)))
 }
 
 // Entries returns, for each of the tenants, the first n entries of its list of runs, which has
-// none of [Ledger.Singles], that are not later than a time, the latest first. A zero time is
+// no single rows, that are not later than a time, the latest first. A zero time is
 // no limit, and n = 0 is all entries. It reads no headers and takes one round trip.
 func (l *Ledger) Entries(ctx context.Context, notAfter time.Time, n int, tenants ...Tenant) ([][]Entry, error) {
 	span := &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(n)}

@@ -29,7 +29,7 @@ type Description struct {
 	GiveUp time.Duration `json:"give_up,omitempty"`
 	// KeepFor is the retention of the run after its end; 0: [Retention].
 	KeepFor time.Duration `json:"keep_for,omitempty"`
-	// Single reports whether lists of runs leave the run out: see [Ledger.Singles]. It is a
+	// Single reports whether lists of runs leave the run out: see [Ledger.OpenSingles]. It is a
 	// row that was submitted by itself, of which there may be very many, or a run that orgops
 	// submits every hour, which may have many rows.
 	Single bool `json:"single,omitempty"`

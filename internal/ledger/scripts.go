@@ -62,6 +62,7 @@ const atOnce = 1 << 42
 // The scripts, by the keys that they take. Each touches one slot of a Cluster.
 var (
 	createScript   = headerScript("create")
+	submitScript   = headerScript("submit")
 	commitScript   = headerScript("commit")
 	controlScript  = headerScript("control")
 	childrenScript = headerScript("children")

@@ -75,6 +75,13 @@ func (l *Ledger) heads(ctx context.Context, run Run, n int) ([]head, error) {
 
 // storedSums returns the sums of a run's segments in their stored form, by number.
 func (l *Ledger) storedSums(ctx context.Context, run Run) ([]string, error) {
+	if run.Incarnation.single() {
+		sum, err := l.rdb.HGet(ctx, segmentKey(run.segment(0), "head"), "sum").Result()
+		if err != nil && !absent(err) {
+			return nil, fmt.Errorf("read sums: %w", err)
+		}
+		return splitSums(sum), nil
+	}
 	all, err := l.rdb.Get(ctx, headerKey(run.Tenant, run.ID, "sums")).Result()
 	if err != nil && !absent(err) {
 		return nil, fmt.Errorf("read sums: %w", err)

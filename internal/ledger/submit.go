@@ -7,12 +7,10 @@ import (
 	"fmt"
 )
 
-// SubmitRow creates a run of one row and commits it, in fewer round trips than a [Stager].
-// The run is marked as single, and has the digest of its row: see [Description]. If a run
-// of that id exists with the same row, tenant and kind, SubmitRow returns it, and stores
-// again any part that Redis has lost. A run that has ended, or that was cancelled, stays as it
-// is. If the row, tenant or kind differs, the error is a [MismatchError], and nothing
-// has changed.
+// SubmitRow creates a run of one row and commits it, by one script. The run is marked as single,
+// and has the digest of its row: see [Description]. If a run of that id exists with the same row
+// and kind, SubmitRow returns it: one that has ended, or that was cancelled, stays as it is. If
+// row or kind differs, the error is a [MismatchError], and nothing has changed.
 //
 // Redis may lose the writes of its last second. To verify that it has not, submit the same
 // row again two seconds later.
@@ -21,22 +19,14 @@ func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, 
 	if err != nil {
 		return Run{}, false, fmt.Errorf("run %s: %w", n.ID, err)
 	}
-	n.Single, n.Digest = true, rowDigest(row)
-	if run, created, err = l.Create(ctx, n); err != nil || !run.Staged() {
-		return run, created, err
-	}
-	if err = l.stage(ctx, run, staged{last: true, packed: p}); err == nil {
-		run, err = l.Commit(ctx, run, []Sum{p.sum})
-	}
-	if isMismatch(err) { // a staged run that was cancelled takes no row
-		if now, failed := l.Run(ctx, n.Tenant, n.ID); failed == nil && now.Cancelled {
-			return now, created, nil
-		}
-	}
+	n.Single, n.Digest, n.Scan = true, rowDigest(row), nil
+	fields, err := n.fields()
 	if err != nil {
-		return Run{}, false, fmt.Errorf("run %s: submit its row: %w", n.ID, err)
+		return Run{}, false, err
 	}
-	return run, created, nil
+	fields = append(fields, "rows", 1, "per", p.per, "sum", p.sum.stored(), "last", 1)
+	fields = append(append([]any{n.BatchWait.Milliseconds()}, fields...), pieces("0", p.chunks[0])...)
+	return l.create(ctx, n, submitScript, Incarnation(singleMark+random()[1:]), fields)
 }
 
 // rowDigest returns the digest of a run of one row. It differs from that of a file with

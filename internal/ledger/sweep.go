@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -105,9 +104,9 @@ func (l *Ledger) sweepTrashed(ctx context.Context, t Tenant, entry, segments str
 	run, err := listed(t, entry)
 	n, malformed := strconv.Atoi(segments)
 	if err = cmp.Or(err, malformed, checkSegments("segments", n)); err == nil {
-		h, _ := l.rdb.HMGet(ctx, headerKey(t, run.ID, "header"), "inc", "about").Result()
+		h, _ := l.rdb.HMGet(ctx, headerKey(t, run.ID, "header"), "inc", "parent").Result()
 		if header := answer(h); header.text(0) == string(run.Incarnation) {
-			_ = json.Unmarshal([]byte(header.text(1)), &run.Description) // has the parent, if it can be read
+			run.Parent = RunID(header.text(1))
 		}
 		err = l.discard(ctx, run, n)
 	}
@@ -116,11 +115,10 @@ func (l *Ledger) sweepTrashed(ctx context.Context, t Tenant, entry, segments str
 }
 
 // expire deletes an abandoned staged run, unless all of its segments are stored: then
-// Redis may have lost its commit, and it stays until it is committed or deleted. A single row
-// is deleted: no list shows it, and who submits it again stores it again.
+// Redis may have lost its commit, and it stays until it is committed or deleted.
 func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) {
 	complete, err := l.Complete(ctx, run)
-	if err != nil || complete && !run.Single {
+	if err != nil || complete {
 		return false, err
 	}
 	return l.DeleteStaged(ctx, run)

@@ -104,12 +104,6 @@ func keepSweep(t *testing.T, store *sweep.Store) {
 func TestSweepsWithoutEnd(t *testing.T) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
-	for _, id := range []ledger.RunID{"cancelled", "open"} {
-		runstest.Create(t, l, ledger.NewRun{ID: id, Tenant: "acme"})
-	}
-	if _, err := l.Cancel(t.Context(), "cancelled"); err != nil {
-		t.Fatal(err)
-	}
 	scheduled := sweep.TenantSweep{Run: "open", At: begun, Started: true}
 	byHand := func(id string) sweep.TenantSweep { return sweep.TenantSweep{Run: id, At: begun.Add(time.Hour)} }
 	tests := []struct {
@@ -125,6 +119,12 @@ func TestSweepsWithoutEnd(t *testing.T) {
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			name := fmt.Sprint("acme", i)
+			for _, id := range []ledger.RunID{"cancelled", "open"} {
+				runstest.Create(t, l, ledger.NewRun{ID: id, Tenant: ledger.Tenant(name)})
+			}
+			if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: ledger.Tenant(name), ID: "cancelled"}); err != nil {
+				t.Fatal(err)
+			}
 			if ok, err := sweep.NewStore(rdb, name).SetTicks(t.Context(), &test.ticks); err != nil || !ok {
 				t.Fatalf("ticks: %t, %v", ok, err)
 			}

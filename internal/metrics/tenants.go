@@ -111,7 +111,7 @@ func counts(ctx context.Context, l *runs.Ledger, tenant string, started sweep.Te
 	if last != nil && !last.At.Before(started.At) {
 		return true, nil
 	}
-	run, err := l.Get(ctx, ledger.RunID(started.Run))
+	run, err := l.Get(ctx, ledger.Tenant(tenant), ledger.RunID(started.Run))
 	if errors.Is(err, ledger.ErrNotFound) {
 		return false, nil
 	}

@@ -57,7 +57,7 @@ func TestFacadeSettledRows(t *testing.T) {
 		have[0].Detail != "no domain" {
 		t.Errorf("results %+v", have)
 	}
-	if open := collect(t, l.OpenFrom(ctx, "new", 0)); len(open) != 1 || open[0].Item != 0 {
+	if open := collect(t, l.OpenFrom(ctx, ledger.Run{Tenant: "acme", ID: "new"}, 0)); len(open) != 1 || open[0].Item != 0 {
 		t.Errorf("open %+v", open)
 	}
 }

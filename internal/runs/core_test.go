@@ -126,22 +126,23 @@ func factsOf(t *testing.T, l *runs.Ledger, id string) (f facts) {
 		counts: r.Counts, paused: r.Paused,
 	}
 	f.results = results(t, l, id)
-	f.later = collect(t, l.Results(ctx, ledger.RunID(id), 4))
-	f.open = openTexts(collect(t, l.OpenFrom(ctx, ledger.RunID(id), 0)))
-	noted, total, err := l.Notes(ctx, ledger.RunID(id), 1000)
+	f.later = collect(t, l.Results(ctx, ledger.Run{Tenant: "acme", ID: ledger.RunID(id)}, 4))
+	f.open = openTexts(collect(t, l.OpenFrom(ctx, ledger.Run{Tenant: "acme", ID: ledger.RunID(id)}, 0)))
+	noted, total, err := l.Notes(ctx, ledger.Run{Tenant: "acme", ID: ledger.RunID(id)}, 1000)
 	check(t, err)
 	f.noted, f.total = openTexts(noted), total
 	slices.Sort(f.noted)
-	rows, err := l.Rows(ctx, ledger.RunID(id), 2, 100)
+	rows, err := l.Rows(ctx, ledger.Run{Tenant: "acme", ID: ledger.RunID(id)}, 2, 100)
 	check(t, err)
 	for _, row := range rows {
 		f.rows = append(f.rows, string(row))
 	}
-	for _, row := range collect(t, l.Search(ctx, ledger.RunID(id), []byte("org_5"), []byte("org_0"))) {
+	for _, row := range collect(t, l.Search(ctx, ledger.Run{Tenant: "acme", ID: ledger.RunID(id)},
+		[]byte("org_5"), []byte("org_0"))) {
 		f.found = append(f.found, fmt.Sprint(row.Item, string(row.Source)))
 	}
 	for item := range int64(8) {
-		state, err := l.Row(ctx, ledger.RunID(id), item)
+		state, err := l.Row(ctx, ledger.Run{Tenant: "acme", ID: ledger.RunID(id)}, item)
 		check(t, err)
 		text := openTexts([]runs.OpenRow{state.Open})[0]
 		if state.Result != nil {
@@ -189,7 +190,7 @@ func TestGivenBackRowHasNoNextTime(t *testing.T) {
 	check(t, err)
 	_, err = l.Core().GiveBack(ctx, seg, released.Token, 0)
 	check(t, err)
-	open := collect(t, l.OpenFrom(ctx, "new", 0))
+	open := collect(t, l.OpenFrom(ctx, ledger.Run{Tenant: "acme", ID: "new"}, 0))
 	if len(open) != 1 || open[0].Reason != "" || !open[0].Next.IsZero() {
 		t.Errorf("open rows %+v", open)
 	}
@@ -252,11 +253,11 @@ func TestFacade(t *testing.T) {
 		`7 "" false, evidence ""`,
 	}
 	compare("in progress", states...)
-	if have := collect(t, l.Evidence(ctx, "new")); len(have) != 1 || have[0].Item != 4 ||
+	if have := collect(t, l.Evidence(ctx, ledger.Run{Tenant: "acme", ID: "new"})); len(have) != 1 || have[0].Item != 4 ||
 		string(have[0].Evidence) != "seen" {
 		t.Errorf("evidence %+v", have)
 	}
-	if open := openTexts(collect(t, l.OpenFrom(ctx, "new", 6))); len(open) != 2 {
+	if open := openTexts(collect(t, l.OpenFrom(ctx, ledger.Run{Tenant: "acme", ID: "new"}, 6))); len(open) != 2 {
 		t.Errorf("open from row 6: %v", open)
 	}
 
@@ -277,7 +278,7 @@ func TestFacade(t *testing.T) {
 	if err := runstest.Control(ctx, l.Core(), (*ledger.Ledger).Delete, "new"); !errors.Is(err, ledger.ErrOpen) {
 		t.Errorf("deleting an open run: %v", err)
 	}
-	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 4 {
+	if rows, err := l.Cancel(ctx, ledger.Run{Tenant: "acme", ID: "new"}); err != nil || rows != 4 {
 		t.Errorf("cancel: %d rows, %v", rows, err)
 	}
 	r := get(t, l, "new")
@@ -287,7 +288,7 @@ func TestFacade(t *testing.T) {
 	if have := results(t, l, "new"); len(have) != 7 || have[1].Outcome != "cancelled" {
 		t.Errorf("results of a cancelled run: %+v", have)
 	}
-	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
+	if rows, err := l.Cancel(ctx, ledger.Run{Tenant: "acme", ID: "new"}); err != nil || rows != 0 {
 		t.Errorf("second cancel: %d rows, %v", rows, err)
 	}
 	if err := runstest.Control(ctx, l.Core(), (*ledger.Ledger).Pause, "new"); !errors.Is(err, ledger.ErrEnded) {
@@ -297,7 +298,7 @@ func TestFacade(t *testing.T) {
 		t.Errorf("resume: %v", err)
 	}
 	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Delete, "new"))
-	if _, err := l.Get(ctx, "new"); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := l.Get(ctx, "", "new"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("it was deleted: %v", err)
 	}
 }
@@ -309,12 +310,12 @@ func TestFacadeInProgress(t *testing.T) {
 	core.take(0, 1)
 	_, err := l.Core().Release(t.Context(), core.segment(0), ledger.Quota{First: 1})
 	check(t, err)
-	open := collect(t, l.OpenFrom(t.Context(), "new", 0))
+	open := collect(t, l.OpenFrom(t.Context(), ledger.Run{Tenant: "acme", ID: "new"}, 0))
 	if len(open) != 3 || !strings.HasPrefix(open[0].Reason, "in progress since ") ||
 		open[1].Reason != "released to a worker" || open[2].Reason != "" {
 		t.Errorf("open rows %+v", open)
 	}
-	if rows, err := l.Cancel(t.Context(), "new"); err != nil || rows != 2 {
+	if rows, err := l.Cancel(t.Context(), ledger.Run{Tenant: "acme", ID: "new"}); err != nil || rows != 2 {
 		t.Errorf("cancelled %d rows, %v", rows, err)
 	}
 	if r := get(t, l, "new"); r.Ended() || r.Settled() != 2 || r.Total() != 3 || r.Paused {
@@ -332,28 +333,28 @@ func TestFacadeLarge(t *testing.T) {
 		check(t, err)
 	}
 	core.end(1, ledger.Result{Outcome: "failed"})
-	rows, err := l.Rows(t.Context(), "new", 290, 20)
+	rows, err := l.Rows(t.Context(), ledger.Run{Tenant: "acme", ID: "new"}, 290, 20)
 	check(t, err)
 	if len(rows) != 20 || string(rows[0]) != string(content(290, 1)[0]) || string(rows[19]) != string(content(309, 1)[0]) {
 		t.Errorf("rows from 290: %q", rows)
 	}
-	if rows, err = l.Rows(t.Context(), "new", 799, 20); err != nil || len(rows) != 2 {
+	if rows, err = l.Rows(t.Context(), ledger.Run{Tenant: "acme", ID: "new"}, 799, 20); err != nil || len(rows) != 2 {
 		t.Errorf("rows from 799: %q, %v", rows, err)
 	}
-	open := collect(t, l.OpenFrom(t.Context(), "new", 299))
+	open := collect(t, l.OpenFrom(t.Context(), ledger.Run{Tenant: "acme", ID: "new"}, 299))
 	if len(open) != 21 || open[0].Item != 299 || open[1].Item != 781 || open[20].Item != 800 {
 		t.Errorf("open rows %+v", open)
 	}
 	if have := results(t, l, "new"); len(have) != 1 || have[0].Item != 300 {
 		t.Errorf("results %+v", have)
 	}
-	found := collect(t, l.Search(t.Context(), "new", []byte(`org_777"`)))
+	found := collect(t, l.Search(t.Context(), ledger.Run{Tenant: "acme", ID: "new"}, []byte(`org_777"`)))
 	if len(found) != 1 || found[0].Item != 777 {
 		t.Errorf("found %+v", found)
 	}
 }
 
-// TestFacadeIDs: an id names one run.
+// TestFacadeIDs: an id names one run of a tenant.
 func TestFacadeIDs(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
@@ -375,9 +376,7 @@ func TestFacadeIDs(t *testing.T) {
 			inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme", Description: ledger.Description{Digest: "ab"}}),
 			"content",
 		},
-		"other tenant":             {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "beta"}), "tenant"},
-		"single row":               {single("new", "acme"), "content"},
-		"single row, other tenant": {single("new", "beta"), "tenant"},
+		"single row": {single("new", "acme"), "content"},
 	} {
 		if e, ok := errors.AsType[*ledger.MismatchError](c.err); !ok || string(e.Member) != c.member {
 			t.Errorf("%s: %v, want a mismatch of the %s", name, c.err, c.member)
@@ -386,6 +385,16 @@ func TestFacadeIDs(t *testing.T) {
 	run, created, err := l.Core().Create(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
 	if err != nil || created || run.ID != "new" || run.Rows != 1 {
 		t.Errorf("created again: %+v, %v, %v", run, created, err)
+	}
+	// Another tenant's run of that id is another run.
+	check(t, single("new", "beta"))
+	_, err = l.Get(ctx, "", "new")
+	if several, ok := errors.AsType[*ledger.AmbiguousError](err); !ok ||
+		!slices.Equal(several.Tenants, []ledger.Tenant{"acme", "beta"}) {
+		t.Errorf("without a tenant: %v, want both tenants", err)
+	}
+	if of, err := l.Get(ctx, "beta", "new"); err != nil || of.Tenant != "beta" {
+		t.Errorf("with a tenant: %+v, %v", of, err)
 	}
 }
 
@@ -404,13 +413,13 @@ func TestFacadeStaged(t *testing.T) {
 	if all, err := l.Open(ctx); err != nil || !slices.Equal(idsOf(all), []string{"new"}) {
 		t.Errorf("open: %v, %v", all, err)
 	}
-	if rows, err := l.Rows(ctx, "new", 0, 10); err != nil || len(rows) != 0 {
+	if rows, err := l.Rows(ctx, ledger.Run{Tenant: "acme", ID: "new"}, 0, 10); err != nil || len(rows) != 0 {
 		t.Errorf("rows: %q, %v", rows, err)
 	}
-	if open := collect(t, l.OpenFrom(ctx, "new", 0)); len(open) != 0 {
+	if open := collect(t, l.OpenFrom(ctx, ledger.Run{Tenant: "acme", ID: "new"}, 0)); len(open) != 0 {
 		t.Errorf("open: %v", open)
 	}
-	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
+	if rows, err := l.Cancel(ctx, ledger.Run{Tenant: "acme", ID: "new"}); err != nil || rows != 0 {
 		t.Errorf("cancel: %d, %v", rows, err)
 	}
 	if r := get(t, l, "new"); !r.Ended() || r.CancelledAt.IsZero() || !r.Sealed() || r.Total() != 0 {
@@ -419,7 +428,7 @@ func TestFacadeStaged(t *testing.T) {
 	if _, err := l.Core().Stage(ctx, run, 1, true, content(0, 3)); err == nil {
 		t.Error("a cancelled run takes rows")
 	}
-	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
+	if rows, err := l.Cancel(ctx, ledger.Run{Tenant: "acme", ID: "new"}); err != nil || rows != 0 {
 		t.Errorf("cancel again: %d, %v", rows, err)
 	}
 	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Delete, "new"))

@@ -22,12 +22,12 @@ func TestEvidenceOfSettledRows(t *testing.T) {
 		}
 		core.end(number, endings...)
 	}
-	all := collect(t, l.Evidence(t.Context(), "a"))
+	all := collect(t, l.Evidence(t.Context(), ledger.Run{Tenant: "acme", ID: "a"}))
 	if len(all) != 400 || all[199].Item != 199 || string(all[199].Evidence) != "proof of 0\x00" || all[200].Item != 200 ||
 		string(all[200].Evidence) != "proof of 1\x00" {
 		t.Errorf("%d rows with evidence", len(all))
 	}
-	state, err := l.Row(t.Context(), "a", 207)
+	state, err := l.Row(t.Context(), ledger.Run{Tenant: "acme", ID: "a"}, 207)
 	if err != nil || string(state.Evidence) != "proof of 1\x00" || state.Result == nil || state.Result.Outcome != "done" {
 		t.Errorf("row 207 is %+v, %v", state, err)
 	}
@@ -35,15 +35,15 @@ func TestEvidenceOfSettledRows(t *testing.T) {
 		t.Errorf("rows that are plainly done have results %v", all)
 	}
 	check(t, runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Delete, "a"))
-	for row, err := range l.Evidence(t.Context(), "a") {
+	for row, err := range l.Evidence(t.Context(), ledger.Run{Tenant: "acme", ID: "a"}) {
 		if !errors.Is(err, ledger.ErrNotFound) {
 			t.Errorf("after the run was deleted: %+v, %v", row, err)
 		}
 	}
 }
 
-// TestIDs: the ids are those of all runs, also of single rows that have ended.
-func TestIDs(t *testing.T) {
+// TestAll: all runs are listed, also single rows that have ended.
+func TestAll(t *testing.T) {
 	l, _ := newLedger(t)
 	var want []ledger.RunID
 	for i := range 20 {
@@ -53,10 +53,18 @@ func TestIDs(t *testing.T) {
 	}
 	submitRow(t, l, ledger.NewRun{ID: "single", Kind: updates, Tenant: "default"}, `{}`).end(0, done())
 	want = append(want, "single")
-	got, err := l.IDs(t.Context())
+	all, err := l.All(t.Context())
 	check(t, err)
 	slices.Sort(want)
+	got := slices.Sorted(slices.Values(ledgerIDs(all)))
 	if !slices.Equal(got, want) {
 		t.Errorf("ids %q, want %q", got, want)
 	}
+}
+
+func ledgerIDs(all []ledger.Run) (ids []ledger.RunID) {
+	for _, r := range all {
+		ids = append(ids, r.ID)
+	}
+	return ids
 }

@@ -33,9 +33,14 @@ func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb, ledger.New(rdb
 // Core returns the ledger that has the runs, by which they are created and controlled.
 func (l *Ledger) Core() *ledger.Ledger { return l.core }
 
-// Get returns a run, as [Exact] shows it, or [ledger.ErrNotFound].
-func (l *Ledger) Get(ctx context.Context, id ledger.RunID) (ledger.Run, error) {
-	run, err := l.core.Get(ctx, id)
+// Get returns the run of that id of a tenant, as [Exact] shows it, or [ledger.ErrNotFound]. Without a
+// tenant it looks in all of them: the error is a [ledger.AmbiguousError] if several have one.
+func (l *Ledger) Get(ctx context.Context, t ledger.Tenant, id ledger.RunID) (run ledger.Run, err error) {
+	if t == "" {
+		run, err = l.core.Get(ctx, id)
+	} else {
+		run, err = l.core.Run(ctx, t, id)
+	}
 	return Exact(run), err
 }
 
@@ -55,20 +60,16 @@ func Exact(run ledger.Run) ledger.Run {
 // Rows in progress finish first, and the run ends with the last of them. A run that is
 // still being submitted ends without rows. It is not deleted, so that its producer does not
 // create it again.
-func (l *Ledger) Cancel(ctx context.Context, id ledger.RunID) (rows int64, err error) {
-	before, err := l.Get(ctx, id)
-	if err != nil {
-		return 0, err
-	}
-	if err := l.core.Cancel(ctx, before.Tenant, id); err != nil {
+func (l *Ledger) Cancel(ctx context.Context, run ledger.Run) (rows int64, err error) {
+	if err := l.core.Cancel(ctx, run.Tenant, run.ID); err != nil {
 		if errors.Is(err, ledger.ErrEnded) {
 			return 0, nil
 		}
 		return 0, err
 	}
-	after, err := l.core.Run(ctx, before.Tenant, id) // it may have been committed meanwhile
+	after, err := l.core.Run(ctx, run.Tenant, run.ID) // it may have been committed meanwhile
 	if err != nil {
 		return 0, err
 	}
-	return after.Counts[ledger.Cancelled] - before.Counts[ledger.Cancelled], nil
+	return after.Counts[ledger.Cancelled] - run.Counts[ledger.Cancelled], nil
 }

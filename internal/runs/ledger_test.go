@@ -42,26 +42,26 @@ func TestNoSuchRun(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
 	calls := map[string]func() error{
-		"Get":  func() error { _, err := l.Get(ctx, "a"); return err },
-		"Rows": func() error { _, err := l.Rows(ctx, "a", 0, 1); return err },
+		"Get":  func() error { _, err := l.Get(ctx, "", "a"); return err },
+		"Rows": func() error { _, err := l.Rows(ctx, ledger.Run{Tenant: "default", ID: "a"}, 0, 1); return err },
 		"OpenFrom": func() (err error) {
-			for _, err = range l.OpenFrom(ctx, "a", 0) {
+			for _, err = range l.OpenFrom(ctx, ledger.Run{Tenant: "default", ID: "a"}, 0) {
 			}
 			return err
 		},
-		"Notes":  func() error { _, _, err := l.Notes(ctx, "a", 1); return err },
-		"Cancel": func() error { _, err := l.Cancel(ctx, "a"); return err },
+		"Notes":  func() error { _, _, err := l.Notes(ctx, ledger.Run{Tenant: "default", ID: "a"}, 1); return err },
+		"Cancel": func() error { _, err := l.Cancel(ctx, ledger.Run{Tenant: "default", ID: "a"}); return err },
 		"Pause":  func() error { return runstest.Control(ctx, l.Core(), (*ledger.Ledger).Pause, "a") },
 		"Resume": func() error { return runstest.Control(ctx, l.Core(), (*ledger.Ledger).Resume, "a") },
 		"Delete": func() error { return runstest.Control(ctx, l.Core(), (*ledger.Ledger).Delete, "a") },
 		"Results": func() error {
-			for _, err := range l.Results(ctx, "a", 0) {
+			for _, err := range l.Results(ctx, ledger.Run{Tenant: "default", ID: "a"}, 0) {
 				return err
 			}
 			return nil
 		},
 		"Search": func() error {
-			for _, err := range l.Search(ctx, "a", []byte("x")) {
+			for _, err := range l.Search(ctx, ledger.Run{Tenant: "default", ID: "a"}, []byte("x")) {
 				return err
 			}
 			return nil
@@ -72,14 +72,15 @@ func TestNoSuchRun(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrNotFound", name, err)
 		}
 	}
-	if state, err := l.Row(ctx, "a", 3); err != nil || state.Result != nil || state.Open.Item != 3 {
+	if state, err := l.Row(ctx, ledger.Run{Tenant: "default", ID: "a"}, 3); err != nil || state.Result != nil ||
+		state.Open.Item != 3 {
 		t.Errorf("a row of no run: %+v, %v", state, err)
 	}
 	if keys := redistest.Keys(t, "*"); len(keys) > 0 {
 		t.Errorf("refused calls left keys behind: %v", keys)
 	}
 	for _, id := range []string{"", "a}b", "a\n", strings.Repeat("a", 65)} {
-		if _, err := l.Get(ctx, ledger.RunID(id)); err == nil || !strings.Contains(err.Error(), "run id") {
+		if _, err := l.Get(ctx, "", ledger.RunID(id)); err == nil || !strings.Contains(err.Error(), "run id") {
 			t.Errorf("id %q: %v", id, err)
 		}
 	}

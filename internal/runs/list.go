@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -31,11 +32,15 @@ func (l *Ledger) List(ctx context.Context) ([]ledger.Run, error) {
 
 // Open returns the runs that have not ended, single rows among them.
 func (l *Ledger) Open(ctx context.Context) ([]ledger.Run, error) {
+	singles, err := l.eachTenant(ctx, (*ledger.Ledger).OpenSingles)
+	if err != nil {
+		return nil, fmt.Errorf("list open runs: %w", err)
+	}
 	headers, err := l.OpenHeaders(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list open runs: %w", err)
 	}
-	return exact(headers), nil
+	return exact(slices.DeleteFunc(append(headers, singles...), ledger.Run.Ended)), nil
 }
 
 // exact returns runs as [Exact] shows them.
@@ -47,30 +52,13 @@ func exact(runs []ledger.Run) []ledger.Run {
 	return all
 }
 
-// IDs returns, in order, the ids of all runs, single rows among them. Some may be deleted
-// by now.
-func (l *Ledger) IDs(ctx context.Context) ([]ledger.RunID, error) {
-	tenants, err := l.core.Tenants(ctx)
+// All returns all runs, single rows among them, in no order.
+func (l *Ledger) All(ctx context.Context) ([]ledger.Run, error) {
+	all, err := l.eachTenant(ctx, (*ledger.Ledger).All)
 	if err != nil {
 		return nil, fmt.Errorf("list all runs: %w", err)
 	}
-	lists, err := l.core.Entries(ctx, time.Time{}, 0, tenants...)
-	if err != nil {
-		return nil, fmt.Errorf("list all runs: %w", err)
-	}
-	for _, t := range tenants {
-		singles, err := l.core.Singles(ctx, t)
-		if err != nil {
-			return nil, fmt.Errorf("list all runs: %w", err)
-		}
-		lists = append(lists, singles)
-	}
-	var ids []ledger.RunID
-	for _, e := range slices.Concat(lists...) {
-		ids = append(ids, e.Run)
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids), nil
+	return exact(all), nil
 }
 
 // OpenCounts counts the open runs and rows of a tenant.
@@ -80,13 +68,27 @@ type OpenCounts struct {
 }
 
 // OpenByTenant sums the runs that have not ended, for each tenant that has one. It reads the
-// headers of each tenant's open runs.
+// headers of each tenant's open runs, and counts single rows.
 func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error) {
-	headers, err := l.OpenHeaders(ctx)
+	open := map[string]OpenCounts{}
+	tenants, err := l.core.Tenants(ctx)
 	if err != nil {
+		return nil, err
+	}
+	singles := make([]int64, len(tenants))
+	err = redisconn.Batch(ctx, l.rdb, len(tenants), func(i int, rdb redis.UniversalClient) (err error) {
+		singles[i], err = ledger.New(rdb).CountSingles(ctx, tenants[i])
+		return err
+	})
+	headers, failed := l.OpenHeaders(ctx)
+	if err = errors.Join(err, failed); err != nil {
 		return nil, fmt.Errorf("list open runs: %w", err)
 	}
-	open := map[string]OpenCounts{}
+	for i, n := range singles {
+		if n > 0 {
+			open[string(tenants[i])] = OpenCounts{Runs: n, Rows: n}
+		}
+	}
 	for _, r := range headers {
 		o := open[string(r.Tenant)]
 		open[string(r.Tenant)] = OpenCounts{Runs: o.Runs + 1, Rows: o.Rows + max(0, r.Rows-r.Settled())}
@@ -94,7 +96,7 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 	return open, nil
 }
 
-// OpenHeaders returns the runs that have not ended, as their headers have them.
+// OpenHeaders returns the runs that have not ended, without single rows, as their headers have them.
 func (l *Ledger) OpenHeaders(ctx context.Context) ([]ledger.Run, error) {
 	open, err := l.eachTenant(ctx, (*ledger.Ledger).OpenRuns)
 	return slices.DeleteFunc(open, ledger.Run.Ended), err

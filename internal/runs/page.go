@@ -94,7 +94,7 @@ func (l *Ledger) yieldRuns(ctx context.Context, entries []ledger.Entry, yield fu
 		return false
 	}
 	for _, e := range entries {
-		if r, exists := found[e.Run]; exists && !yield(listed{placeOf(e), r}, nil) {
+		if r, exists := found[e.Incarnation]; exists && !yield(listed{placeOf(e), r}, nil) {
 			return false
 		}
 	}
@@ -128,15 +128,15 @@ func (l *Ledger) entriesAfter(ctx context.Context, tenants []ledger.Tenant, afte
 	}
 }
 
-// readEntries returns those runs of the entries that exist, by id.
-func (l *Ledger) readEntries(ctx context.Context, entries []ledger.Entry) (map[ledger.RunID]ledger.Run, error) {
+// readEntries returns those runs of the entries that exist, by incarnation.
+func (l *Ledger) readEntries(ctx context.Context, entries []ledger.Entry) (map[ledger.Incarnation]ledger.Run, error) {
 	headers, err := l.core.Headers(ctx, entries)
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[ledger.RunID]ledger.Run, len(headers))
+	found := make(map[ledger.Incarnation]ledger.Run, len(headers))
 	for _, r := range headers {
-		found[r.ID] = Exact(r)
+		found[r.Incarnation] = Exact(r)
 	}
 	return found, nil
 }

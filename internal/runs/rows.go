@@ -46,9 +46,9 @@ type RowState struct {
 
 // Row returns the state of a row of the run. A row that does not exist, or whose run does
 // not, is open.
-func (l *Ledger) Row(ctx context.Context, run ledger.RunID, item int64) (RowState, error) {
+func (l *Ledger) Row(ctx context.Context, run ledger.Run, item int64) (RowState, error) {
 	if item < 0 || item >= MaxRows {
-		return RowState{}, fmt.Errorf("run %s has no row %d", run, item)
+		return RowState{}, fmt.Errorf("run %s has no row %d", run.ID, item)
 	}
 	state := RowState{Open: OpenRow{Item: item}}
 	c, err := l.read(ctx, run)
@@ -73,9 +73,9 @@ func (l *Ledger) Row(ctx context.Context, run ledger.RunID, item int64) (RowStat
 
 // Rows returns up to n stored rows from number first on, fewer only where the stored rows
 // end, or [ledger.ErrNotFound].
-func (l *Ledger) Rows(ctx context.Context, run ledger.RunID, first int64, n int) ([][]byte, error) {
+func (l *Ledger) Rows(ctx context.Context, run ledger.Run, first int64, n int) ([][]byte, error) {
 	if first < 0 || n < 0 {
-		return nil, fmt.Errorf("run %s: read %d rows from %d: want neither below 0", run, n, first)
+		return nil, fmt.Errorf("run %s: read %d rows from %d: want neither below 0", run.ID, n, first)
 	}
 	c, err := l.read(ctx, run)
 	if err != nil {
@@ -87,7 +87,7 @@ func (l *Ledger) Rows(ctx context.Context, run ledger.RunID, first int64, n int)
 // Results returns the stored results of rows, from row first on and in their order: all but
 // those that are "done" without a detail. It reads in pages; a row that is settled meanwhile
 // may or may not be among them. An error, such as [ledger.ErrNotFound], ends it.
-func (l *Ledger) Results(ctx context.Context, run ledger.RunID, first int64) iter.Seq2[Result, error] {
+func (l *Ledger) Results(ctx context.Context, run ledger.Run, first int64) iter.Seq2[Result, error] {
 	return each(ctx, l, run, func(c numbered, yield func(Result) bool) error {
 		return c.results(ctx, first, func(item int64, r ledger.Result) bool {
 			f := resultOf(item, r)
@@ -98,7 +98,7 @@ func (l *Ledger) Results(ctx context.Context, run ledger.RunID, first int64) ite
 
 // OpenFrom returns the open rows from row first on, in their order. It reads as Results
 // does.
-func (l *Ledger) OpenFrom(ctx context.Context, run ledger.RunID, first int64) iter.Seq2[OpenRow, error] {
+func (l *Ledger) OpenFrom(ctx context.Context, run ledger.Run, first int64) iter.Seq2[OpenRow, error] {
 	return each(ctx, l, run, func(c numbered, yield func(OpenRow) bool) error {
 		return c.open(ctx, first, func(item int64, row ledger.RowState) bool { return yield(c.openRow(item, row)) })
 	})
@@ -106,7 +106,7 @@ func (l *Ledger) OpenFrom(ctx context.Context, run ledger.RunID, first int64) it
 
 // Notes returns open rows of the run that have a note, and how many of them there are: about
 // most of the first open rows. The error is [ledger.ErrNotFound] if there is no such run.
-func (l *Ledger) Notes(ctx context.Context, run ledger.RunID, most int) (noted []OpenRow, total int64, err error) {
+func (l *Ledger) Notes(ctx context.Context, run ledger.Run, most int) (noted []OpenRow, total int64, err error) {
 	c, err := l.read(ctx, run)
 	if err != nil {
 		return nil, 0, err
@@ -134,7 +134,7 @@ func (l *Ledger) Notes(ctx context.Context, run ledger.RunID, most int) (noted [
 
 // Evidence returns the results of the settled rows that have evidence, in their order. It
 // reads as [Ledger.Results] does.
-func (l *Ledger) Evidence(ctx context.Context, run ledger.RunID) iter.Seq2[Result, error] {
+func (l *Ledger) Evidence(ctx context.Context, run ledger.Run) iter.Seq2[Result, error] {
 	return each(ctx, l, run, func(c numbered, yield func(Result) bool) error {
 		return c.results(ctx, 0, func(item int64, r ledger.Result) bool {
 			return len(r.Evidence) == 0 || yield(resultOf(item, r))
@@ -151,7 +151,7 @@ type StoredRow struct {
 // Search returns the stored rows of the run that contain one of the needles, which are in
 // lower case, in any case, in their order. There is no index: it reads all of the run's rows,
 // a page at a time. An error, such as [ledger.ErrNotFound], ends it.
-func (l *Ledger) Search(ctx context.Context, run ledger.RunID, needles ...[]byte) iter.Seq2[StoredRow, error] {
+func (l *Ledger) Search(ctx context.Context, run ledger.Run, needles ...[]byte) iter.Seq2[StoredRow, error] {
 	return each(ctx, l, run, func(c numbered, yield func(StoredRow) bool) error {
 		var damaged error
 		err := c.each(ctx, 0, rowsPage, func(item int64, row ledger.RowState) bool {
@@ -164,7 +164,7 @@ func (l *Ledger) Search(ctx context.Context, run ledger.RunID, needles ...[]byte
 			return !found || yield(StoredRow{Item: item, Source: row.Content})
 		})
 		if err = cmp.Or(err, damaged); err != nil {
-			return fmt.Errorf("run %s: search rows: %w", run, err)
+			return fmt.Errorf("run %s: search rows: %w", run.ID, err)
 		}
 		return nil
 	})
@@ -172,7 +172,7 @@ func (l *Ledger) Search(ctx context.Context, run ledger.RunID, needles ...[]byte
 
 // each yields the results of list for the rows of the run. An error, such as [ledger.ErrNotFound],
 // comes last.
-func each[T any](ctx context.Context, l *Ledger, run ledger.RunID,
+func each[T any](ctx context.Context, l *Ledger, run ledger.Run,
 	list func(c numbered, yield func(T) bool) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		c, err := l.read(ctx, run)
@@ -186,13 +186,13 @@ func each[T any](ctx context.Context, l *Ledger, run ledger.RunID,
 	}
 }
 
-// read returns the run of that id and its rows, or [ledger.ErrNotFound].
-func (l *Ledger) read(ctx context.Context, id ledger.RunID) (numbered, error) {
-	run, err := l.core.Get(ctx, id)
+// read reads a run again, and returns its rows, or [ledger.ErrNotFound].
+func (l *Ledger) read(ctx context.Context, run ledger.Run) (numbered, error) {
+	now, err := l.core.Run(ctx, run.Tenant, run.ID)
 	if err != nil {
 		return numbered{}, err
 	}
-	return l.rowsOf(ctx, run)
+	return l.rowsOf(ctx, now)
 }
 
 // ItemOf returns the number of a row of a segment over all segments of its run.
@@ -200,7 +200,7 @@ func (l *Ledger) ItemOf(ctx context.Context, seg ledger.Segment, row ledger.Row)
 	if seg.Number == 0 {
 		return int64(row), nil
 	}
-	run, err := l.core.Get(ctx, seg.Run)
+	run, err := l.core.Run(ctx, seg.Tenant, seg.Run)
 	if err != nil {
 		return 0, err
 	}

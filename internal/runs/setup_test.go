@@ -28,7 +28,7 @@ func create(t *testing.T, l *runs.Ledger, n ledger.NewRun) {
 
 func get(t *testing.T, l *runs.Ledger, id string) ledger.Run {
 	t.Helper()
-	r, err := l.Get(t.Context(), ledger.RunID(id))
+	r, err := l.Get(t.Context(), "", ledger.RunID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,5 +37,5 @@ func get(t *testing.T, l *runs.Ledger, id string) ledger.Run {
 
 func results(t *testing.T, l *runs.Ledger, id string) []runs.Result {
 	t.Helper()
-	return collect(t, l.Results(t.Context(), ledger.RunID(id), 0))
+	return collect(t, l.Results(t.Context(), ledger.Run{Tenant: "acme", ID: ledger.RunID(id)}, 0))
 }

@@ -46,7 +46,7 @@ func TestSingleRow(t *testing.T) {
 	if ids := slices.Sorted(slices.Values(idsOf(open))); !slices.Equal(ids, []string{"run", "single"}) {
 		t.Errorf("open %v, want the single row among them", ids)
 	}
-	if found := collect(t, l.Search(ctx, "single", []byte("org_1"))); len(found) != 1 {
+	if found := collect(t, l.Search(ctx, ledger.Run{Tenant: "acme", ID: "single"}, []byte("org_1"))); len(found) != 1 {
 		t.Errorf("found %v", found)
 	}
 	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Pause, "single"))
@@ -68,12 +68,12 @@ func TestSingleRow(t *testing.T) {
 		t.Errorf("another row: %v", err)
 	}
 	check(t, runstest.Control(ctx, l.Core(), (*ledger.Ledger).Delete, "single"))
-	if _, err := l.Get(ctx, "single"); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := l.Get(ctx, "", "single"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("deleted: %v", err)
 	}
-	ids, err := l.IDs(ctx)
+	all, err := l.All(ctx)
 	check(t, err)
-	if !slices.Equal(ids, []ledger.RunID{"run"}) {
+	if ids := ledgerIDs(all); !slices.Equal(ids, []ledger.RunID{"run"}) {
 		t.Errorf("ids %v", ids)
 	}
 }

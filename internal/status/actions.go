@@ -21,17 +21,16 @@ import (
 )
 
 // Cancel cancels the run, and returns the effect in words.
-func Cancel(ctx context.Context, l *runs.Ledger, run string) (effect string, err error) {
-	before, got := l.Get(ctx, ledger.RunID(run))
-	rows, err := l.Cancel(ctx, ledger.RunID(run))
+func Cancel(ctx context.Context, l *runs.Ledger, run ledger.Run) (effect string, err error) {
+	rows, err := l.Cancel(ctx, run)
 	if err != nil {
 		return "", err
 	}
-	r, err := l.Get(ctx, ledger.RunID(run))
+	r, err := l.Get(ctx, run.Tenant, run.ID)
 	switch {
 	case err != nil:
 		return "", err
-	case rows == 0 && got == nil && !before.Sealed() && before.Scan == nil:
+	case rows == 0 && !run.Sealed() && run.Scan == nil:
 		return "cancelled: it was still being submitted, and none of its rows had started", nil
 	case rows > 0 && r.Ended():
 		return fmt.Sprintf("cancelled; rows that were open: %d", rows), nil
@@ -42,30 +41,23 @@ func Cancel(ctx context.Context, l *runs.Ledger, run string) (effect string, err
 }
 
 // Pause pauses the run, and returns the effect in words.
-func Pause(ctx context.Context, l *runs.Ledger, run string) (effect string, err error) {
-	r, err := l.Core().Get(ctx, ledger.RunID(run))
-	if err == nil {
-		err = l.Core().Pause(ctx, r.Tenant, r.ID)
-	}
-	if err != nil {
+func Pause(ctx context.Context, l *runs.Ledger, run ledger.Run) (effect string, err error) {
+	if err := l.Core().Pause(ctx, run.Tenant, run.ID); err != nil {
 		return "", err
 	}
-	return "paused; to continue: enqueue runs resume " + run, nil
+	return "paused; to continue: enqueue runs resume " + string(run.ID), nil
 }
 
 // Resume resumes the run, and returns the effect in words.
-func Resume(ctx context.Context, l *runs.Ledger, run string) (effect string, err error) {
-	r, err := l.Get(ctx, ledger.RunID(run))
-	if err == nil {
-		err = l.Core().Resume(ctx, r.Tenant, r.ID)
-	}
+func Resume(ctx context.Context, l *runs.Ledger, run ledger.Run) (effect string, err error) {
+	err = l.Core().Resume(ctx, run.Tenant, run.ID)
 	switch {
 	case err != nil:
 		return "", err
-	case !r.Paused:
+	case !run.Paused:
 		return "it was not paused", nil
 	}
-	return fmt.Sprintf("resumed; open rows: %d", r.Rows-r.Settled()), nil
+	return fmt.Sprintf("resumed; open rows: %d", run.Rows-run.Settled()), nil
 }
 
 // RetryError adds to the error of a retry of the run how to proceed. child is the id of the

@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,18 +43,25 @@ func TestActions(t *testing.T) {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}
-	got, err := status.Resume(ctx, l, "new")
+	do := func(f func(context.Context, *runs.Ledger, ledger.Run) (string, error)) (string, error) {
+		run, err := l.Get(ctx, "default", "new")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f(ctx, l, run)
+	}
+	got, err := do(status.Resume)
 	want(got, err, "it was not paused")
-	_, err = status.Pause(ctx, l, "new")
-	want("", err, "")
-	got, err = status.Resume(ctx, l, "new")
+	got, err = do(status.Pause)
+	want(got, err, "paused; to continue: enqueue runs resume new")
+	got, err = do(status.Resume)
 	want(got, err, "resumed; open rows: 2")
 
-	r, err := l.Get(ctx, "new")
+	r, err := l.Get(ctx, "", "new")
 	want(status.State(r), err, "open")
 	rows, _, err := status.OpenPage(ctx, l, r, 0, 10)
 	want(fmt.Sprint(rows), err, "[row 0 (org_1 c): waiting for a worker row 1 (not a row): waiting for a worker]")
-	got, err = status.Cancel(ctx, l, "new")
+	got, err = do(status.Cancel)
 	want(got, err, "cancelled; rows that were open: 2")
 }
 

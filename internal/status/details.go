@@ -32,7 +32,7 @@ func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, r
 	sample int) (d RunDetails, err error) {
 	d.Run = RunOf(r)
 	for _, id := range r.Children {
-		child, err := l.Get(ctx, id)
+		child, err := l.Get(ctx, r.Tenant, id)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
 			d.Children = append(d.Children, Run{ID: id, Parent: r.ID, State: NotStarted})
@@ -42,7 +42,7 @@ func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, r
 			d.Children = append(d.Children, RunOf(child))
 		}
 	}
-	if d.Acts, err = Acts(ctx, rdb, "run "+string(r.ID), r.CreatedAt); err != nil {
+	if d.Acts, err = Acts(ctx, rdb, ActsOf(r), r.CreatedAt); err != nil {
 		return d, err
 	}
 	d.Waiting, err = WaitingOf(ctx, l, r, sample)

@@ -79,7 +79,7 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, na
 // add reads the state of the row.
 func (d *Domain) add(ctx context.Context, l *runs.Ledger, found intake.DomainRow) error {
 	r := found.Run
-	state, err := l.Row(ctx, r.ID, found.Item)
+	state, err := l.Row(ctx, r, found.Item)
 	if err != nil {
 		return err
 	}

@@ -94,13 +94,13 @@ type Estimator struct {
 	rdb redis.UniversalClient
 
 	mu      sync.Mutex // never held while Redis is read
-	runs    map[ledger.RunID]watched
+	runs    map[ledger.Incarnation]watched
 	tenants map[ledger.Tenant]budget
 }
 
 // NewEstimator returns an Estimator that knows no run yet.
 func NewEstimator(rdb redis.UniversalClient) *Estimator {
-	return &Estimator{rdb: rdb, runs: map[ledger.RunID]watched{}, tenants: map[ledger.Tenant]budget{}}
+	return &Estimator{rdb: rdb, runs: map[ledger.Incarnation]watched{}, tenants: map[ledger.Tenant]budget{}}
 }
 
 // watched has the facts about a run that an estimate needs.
@@ -138,7 +138,7 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Ru
 		if r.Ended() {
 			continue
 		}
-		w := runs[r.ID]
+		w := runs[r.Incarnation]
 		open := r.Total() - r.Settled()
 		if r.Sealed() {
 			w.dns = min(w.dns, open)
@@ -158,13 +158,13 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Ru
 
 // record records the numbers of settled rows, and returns what is known of the runs and of
 // their tenants.
-func (e *Estimator) record(now time.Time, all []ledger.Run) (map[ledger.RunID]watched, map[ledger.Tenant]budget) {
+func (e *Estimator) record(now time.Time, all []ledger.Run) (map[ledger.Incarnation]watched, map[ledger.Tenant]budget) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	maps.DeleteFunc(e.runs, func(_ ledger.RunID, w watched) bool { return now.Sub(w.usedAt) > forgetAfter })
-	runs, tenants := map[ledger.RunID]watched{}, map[ledger.Tenant]budget{}
+	maps.DeleteFunc(e.runs, func(_ ledger.Incarnation, w watched) bool { return now.Sub(w.usedAt) > forgetAfter })
+	runs, tenants := map[ledger.Incarnation]watched{}, map[ledger.Tenant]budget{}
 	for _, r := range all {
-		w := e.runs[r.ID]
+		w := e.runs[r.Incarnation]
 		w.usedAt = now
 		if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
 			w.moves = append(slices.Clip(w.moves), move{now, r.Settled()})
@@ -172,7 +172,7 @@ func (e *Estimator) record(now time.Time, all []ledger.Run) (map[ledger.RunID]wa
 		for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= rateSpan {
 			w.moves = w.moves[1:]
 		}
-		e.runs[r.ID], runs[r.ID] = w, w
+		e.runs[r.Incarnation], runs[r.Incarnation] = w, w
 		tenants[r.Tenant] = e.tenants[r.Tenant]
 	}
 	return runs, tenants
@@ -189,7 +189,8 @@ func (w watched) rate(now time.Time) float64 {
 
 // read reads what changes slowly and was not just read, and keeps it for others.
 func (e *Estimator) read(
-	ctx context.Context, now time.Time, all []ledger.Run, known map[ledger.RunID]watched, tenants map[ledger.Tenant]budget,
+	ctx context.Context, now time.Time, all []ledger.Run, known map[ledger.Incarnation]watched,
+	tenants map[ledger.Tenant]budget,
 ) {
 	var names []ledger.Tenant
 	var open []ledger.Run
@@ -197,7 +198,7 @@ func (e *Estimator) read(
 		if !r.Ended() && now.Sub(tenants[r.Tenant].readAt) >= readEvery && !slices.Contains(names, r.Tenant) {
 			names = append(names, r.Tenant)
 		}
-		if !r.Ended() && now.Sub(known[r.ID].readAt) >= readEvery {
+		if !r.Ended() && now.Sub(known[r.Incarnation].readAt) >= readEvery {
 			open = append(open, r)
 		}
 	}
@@ -207,7 +208,7 @@ func (e *Estimator) read(
 		return nil
 	})
 	_ = redisconn.Batch(ctx, e.rdb, len(open), func(i int, rdb redis.UniversalClient) error {
-		notes[i] = readNotes(ctx, runs.New(rdb), open[i].ID, known[open[i].ID])
+		notes[i] = readNotes(ctx, runs.New(rdb), open[i], known[open[i].Incarnation])
 		return nil
 	})
 	e.mu.Lock()
@@ -221,11 +222,11 @@ func (e *Estimator) read(
 		tenants[name], e.tenants[name] = one, one
 	}
 	for i, r := range open {
-		w := known[r.ID]
+		w := known[r.Incarnation]
 		w.dns, w.again, w.why, w.readAt = notes[i].dns, notes[i].again, notes[i].why, now
-		known[r.ID] = w
-		w.moves = e.runs[r.ID].moves // others may have added to them
-		e.runs[r.ID] = w
+		known[r.Incarnation] = w
+		w.moves = e.runs[r.Incarnation].moves // others may have added to them
+		e.runs[r.Incarnation] = w
 	}
 }
 
@@ -240,7 +241,7 @@ func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tena
 
 // readNotes reads how many rows wait for DNS or for another attempt. If that fails they stay
 // as they were.
-func readNotes(ctx context.Context, l *runs.Ledger, run ledger.RunID, was watched) (w watched) {
+func readNotes(ctx context.Context, l *runs.Ledger, run ledger.Run, was watched) (w watched) {
 	notes, noted, err := l.Notes(ctx, run, notesRead)
 	if err != nil {
 		return was

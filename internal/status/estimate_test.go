@@ -54,7 +54,7 @@ func follow(t *testing.T, s tenants.Announced) *followed {
 
 func (f *followed) get(id string) ledger.Run {
 	f.t.Helper()
-	r, err := f.ledger.Get(f.t.Context(), ledger.RunID(id))
+	r, err := f.ledger.Get(f.t.Context(), "", ledger.RunID(id))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestHeld(t *testing.T) {
 		}, "paused; to continue: enqueue runs resume a"},
 		{"a cancel that is not through", announced, func(f *followed, _ *pace.Limiter) {
 			runstest.Begin(f.t, f.ledger, "a", 1)
-			if _, err := f.ledger.Cancel(f.t.Context(), "a"); err != nil {
+			if _, err := f.ledger.Cancel(f.t.Context(), ledger.Run{Tenant: "default", ID: "a"}); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "being cancelled; rows in progress finish first"},

@@ -26,13 +26,13 @@ const (
 	mostMissed = 300
 )
 
-// Follow shows progress, time left and obstacles of the runs until all have ended, or ctx is
+// Follow shows progress, time left and obstacles of the runs of a tenant, or of any, until all have ended, or ctx is
 // done: live bars on a terminal, else a line every five seconds.
-func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer,
+func Follow(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, ids []string, out io.Writer,
 	terminal bool) ([]ledger.Run, error) {
 	l := runs.New(rdb)
 	estimator := NewEstimator(rdb)
-	show := follower(&lines{out: out, ended: map[ledger.RunID]bool{}})
+	show := follower(&lines{out: out, ended: map[ledger.Incarnation]bool{}})
 	if terminal {
 		show = newBars(ctx, out)
 	}
@@ -41,7 +41,7 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io
 	defer tick.Stop()
 	missed := 0
 	for {
-		all, err := read(ctx, l, ids)
+		all, err := read(ctx, l, t, ids)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
 			return nil, err
@@ -64,10 +64,10 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io
 	}
 }
 
-func read(ctx context.Context, l *runs.Ledger, ids []string) ([]ledger.Run, error) {
+func read(ctx context.Context, l *runs.Ledger, t ledger.Tenant, ids []string) ([]ledger.Run, error) {
 	all := make([]ledger.Run, len(ids))
 	for i, id := range ids {
-		r, err := l.Get(ctx, ledger.RunID(id))
+		r, err := l.Get(ctx, t, ledger.RunID(id))
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ type follower interface {
 type lines struct {
 	out   io.Writer
 	last  time.Time
-	ended map[ledger.RunID]bool // the runs that were shown to have ended
+	ended map[ledger.Incarnation]bool // the runs that were shown to have ended
 }
 
 func (l *lines) show(all []ledger.Run, ahead []Estimate) {
@@ -94,10 +94,10 @@ func (l *lines) show(all []ledger.Run, ahead []Estimate) {
 	}
 	l.last = time.Now()
 	for i, r := range all {
-		if l.ended[r.ID] {
+		if l.ended[r.Incarnation] {
 			continue
 		}
-		l.ended[r.ID] = r.Ended()
+		l.ended[r.Incarnation] = r.Ended()
 		fmt.Fprintln(l.out, joined(fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled(), Total(r), Counts(r)),
 			ahead[i].Figures(), ahead[i].Waits()))
 	}
@@ -108,7 +108,7 @@ func (l *lines) end() {}
 // bars shows a live bar per run.
 type bars struct {
 	progress *mpb.Progress
-	bars     map[ledger.RunID]*bar
+	bars     map[ledger.Incarnation]*bar
 }
 
 type bar struct {
@@ -121,12 +121,12 @@ type barText struct{ right, below string }
 
 func newBars(ctx context.Context, out io.Writer) *bars {
 	return &bars{progress: mpb.NewWithContext(ctx, mpb.WithOutput(out), mpb.WithWidth(40), mpb.WithRefreshRate(barEvery)),
-		bars: map[ledger.RunID]*bar{}}
+		bars: map[ledger.Incarnation]*bar{}}
 }
 
 func (b *bars) show(all []ledger.Run, ahead []Estimate) {
 	for i, r := range all {
-		one, ok := b.bars[r.ID]
+		one, ok := b.bars[r.Incarnation]
 		if !ok {
 			one = b.add(r)
 		}
@@ -152,7 +152,7 @@ func (b *bars) add(r ledger.Run) *bar {
 			return writeBelow(w, one.text.Load().below, s.AvailableWidth)
 		}), false),
 	)
-	b.bars[r.ID] = one
+	b.bars[r.Incarnation] = one
 	return one
 }
 

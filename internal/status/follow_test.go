@@ -39,11 +39,11 @@ func TestFollowDuringARestart(t *testing.T) {
 	runstest.Submit(t, runs.New(rdb), ledger.NewRun{ID: "a", Kind: "clients:remove"})
 	trouble := &down{left: 2}
 	rdb.AddHook(trouble)
-	all, err := status.Follow(t.Context(), rdb, []string{"a"}, io.Discard, false)
+	all, err := status.Follow(t.Context(), rdb, "", []string{"a"}, io.Discard, false)
 	if err != nil || len(all) != 1 || !all[0].Ended() || trouble.left != 0 {
 		t.Errorf("got %v, %v with %d failures to come; want the run ended", all, err, trouble.left)
 	}
-	if _, err := status.Follow(t.Context(), rdb, []string{"never-was"}, io.Discard,
+	if _, err := status.Follow(t.Context(), rdb, "", []string{"never-was"}, io.Discard,
 		false); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("a run that there is not: %v", err)
 	}

@@ -84,7 +84,7 @@ func OpenPage(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int6
 func OpenFrom(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		names := rowNames{ledger: ledger, run: r}
-		for open, err := range ledger.OpenFrom(ctx, r.ID, first) {
+		for open, err := range ledger.OpenFrom(ctx, r, first) {
 			row := openRow(r, open)
 			if err == nil {
 				err = names.name(ctx, &row)
@@ -123,7 +123,7 @@ func FailedPage(ctx context.Context, l *runs.Ledger, r ledger.Run, w FailedQuery
 		return nil, 0, nil
 	}
 	text := strings.ToLower(w.Text)
-	for result, err := range l.Results(ctx, r.ID, w.From) {
+	for result, err := range l.Results(ctx, r, w.From) {
 		if err != nil {
 			return nil, 0, err
 		}
@@ -218,7 +218,7 @@ const chunk = 128
 // of an invalid row, which is the list of its cells if it was CSV.
 func (n *rowNames) name(ctx context.Context, row *Row) error {
 	if first := row.Item - row.Item%chunk; n.chunk == nil || n.first != first {
-		rows, err := n.ledger.Rows(ctx, n.run.ID, first, chunk)
+		rows, err := n.ledger.Rows(ctx, n.run, first, chunk)
 		if err != nil {
 			return err
 		}

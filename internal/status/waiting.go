@@ -48,7 +48,7 @@ func WaitingOf(ctx context.Context, ledger *runs.Ledger, r ledger.Run, sample in
 	if r.Ended() || Stopped(r) != "" {
 		return nil, nil
 	}
-	notes, noted, err := ledger.Notes(ctx, r.ID, sample)
+	notes, noted, err := ledger.Notes(ctx, r, sample)
 	if err != nil {
 		return nil, err
 	}

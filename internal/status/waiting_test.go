@@ -40,7 +40,7 @@ func TestWaiting(t *testing.T) {
 	note(1, "paced: two", at)
 	note(1, "transient: three", at)
 	note(1, "transient: zero", at)
-	run, err := l.Get(t.Context(), "a")
+	run, err := l.Get(t.Context(), "", "a")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,19 @@
--- ARGV: entry, tenant, kind, description, flags, not before in ms or 0, 1 for a single row, and if
--- a scan is to find the rows its progress. Such a run is committed without rows. Answers {'ok',
--- header}, which is that of an earlier run if there is one.
+-- ARGV: entry, 1 if lists of runs leave it out, the progress of the scan that is to find the rows or
+-- '', and the fields of the header, alternating with their values. A run with a scan is committed
+-- without rows. Answers {'ok', header}, which is that of an earlier run if there is one.
 if redis.call('EXISTS', header) == 1 then return read('ok') end
 local at, t = steady()
-redis.call('HSET', header, 'inc', incarnation, 'tenant', ARGV[2], 'kind', ARGV[3], 'about', ARGV[4],
-  'flags', ARGV[5], 'not_before', ARGV[6], 'created_at', text(t), 'staged_at', text(t), 'staged', '0')
+redis.call('HSET', header, 'inc', incarnation, 'created_at', text(t), 'staged_at', text(t), 'staged', '0',
+  unpack(ARGV, 4))
 if redis.call('EXISTS', clock) == 0 then advance(at, t) end
-redis.call('ZADD', ARGV[7] == '1' and singles or runs, text(t), entry)
-redis.call('ZADD', open, text(at), entry)
-if ARGV[8] then
-  redis.call('HSET', header, 'scan', ARGV[8], 'scan_step', '1', 'committed_at', text(t), 'segments', '0', 'rows', '0')
+if ARGV[2] == '1' then
+  redis.call('ZADD', singles, text(t), entry)
+else
+  redis.call('ZADD', runs, text(t), entry)
+  redis.call('ZADD', open, text(at), entry)
+end
+if ARGV[3] ~= '' then
+  redis.call('HSET', header, 'scan', ARGV[3], 'scan_step', '1', 'committed_at', text(t), 'segments', '0', 'rows', '0')
 else
   redis.call('ZADD', staged, text(at), entry)
 end

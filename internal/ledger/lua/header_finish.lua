@@ -7,5 +7,6 @@ allowWrites()
 redis.call('HSETNX', header, 'finished_at', text(now()))
 redis.call('ZREM', finishing, entry)
 redis.call('ZREM', open, entry)
+redis.call('ZREM', singles, entry)
 redis.call('ZADD', ended, 'NX', text((steady()) + ARGV[2]), entry)
 return {'ok'}

@@ -6,6 +6,16 @@
 -- script's first write if it may need memory, and no later one. DEL never needs any.
 local function allowWrites() redis.call('DEL', scratch, mask) end
 
+-- chunk returns a chunk of the rows. That of a single row is in the header, in pieces: see submit.go.
+local function chunk(number)
+  local content, piece, n = redis.call('HGET', chunks, number) or '', '', 0
+  while head == header and piece do
+    content, n = content .. piece, n + 1
+    piece = redis.call('HGET', header, number .. '.' .. n)
+  end
+  return content
+end
+
 -- An execution is stored as r<token> once its row is released, and as
 -- b<nonce>,<session> once it has begun.
 local function begun(execution) return execution and string.sub(execution, 1, 1) == 'b' end
@@ -139,7 +149,7 @@ local outcomes, closed = 'n:', 'closed'
 local function count()
   local n = 0
   for outcome, rows in pairs(tally) do
-    redis.call('HINCRBY', head, 'n:' .. outcome, rows)
+    if head ~= header then redis.call('HINCRBY', head, 'n:' .. outcome, rows) end
     redis.call('HINCRBY', header, outcomes .. outcome, rows)
     n = n + rows
   end

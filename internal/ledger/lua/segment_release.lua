@@ -70,7 +70,7 @@ local per, wanted, contents, bytes = tonumber(h[3]), {}, {}, 0
 local function fits(row)
   local number = text(math.floor(tonumber(row) / per))
   if wanted[number] then return true end
-  local content = redis.call('HGET', chunks, number) or ''
+  local content = chunk(number)
   bytes = bytes + #content
   if #list > 0 and bytes > release_bytes then
     room = 0

@@ -64,7 +64,7 @@ for row = from, past - 1 do
   if not wanted[number] then
     wanted[number] = true
     contents[#contents + 1] = number
-    contents[#contents + 1] = size(redis.call('HGET', chunks, number) or '')
+    contents[#contents + 1] = size(chunk(number))
   end
   if bytes >= page_bytes then break end
 end

@@ -25,14 +25,15 @@ func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r ledger.New
 	if o.Tick == 0 {
 		o.Tick = at.redis.Unix()
 	}
-	switch _, err = in.Ledger.Get(ctx, r.ID); {
+	switch _, err = in.Ledger.Get(ctx, r.Tenant, r.ID); {
 	case !errors.Is(err, ledger.ErrNotFound): // it was started before
 	case at.apart() > maxApart:
 		err = &ClocksError{Sweep: string(r.ID), Own: at.own, Redis: at.redis}
 	case o.Organization != "":
 		err = nil
 	default:
-		err = claim(ctx, in, store, sweep.TenantSweep{Run: string(r.ID), Tick: o.Tick, At: at.redis, Pending: o.Pending}, at)
+		err = claim(ctx, in, r.Tenant, store,
+			sweep.TenantSweep{Run: string(r.ID), Tick: o.Tick, At: at.redis, Pending: o.Pending}, at)
 	}
 	if err != nil {
 		return ledger.Run{}, false, err
@@ -42,7 +43,8 @@ func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r ledger.New
 
 // claim stores that the tenant is about to be swept by a command, unless a sweep is in
 // progress.
-func claim(ctx context.Context, in intake.Intake, store *sweep.Store, s sweep.TenantSweep, at clocks) error {
+func claim(ctx context.Context, in intake.Intake, t ledger.Tenant, store *sweep.Store, s sweep.TenantSweep,
+	at clocks) error {
 	const attempts = 20 // other processes write only at ticks
 	for range attempts {
 		ticks, err := store.Ticks(ctx)
@@ -52,7 +54,7 @@ func claim(ctx context.Context, in intake.Intake, store *sweep.Store, s sweep.Te
 		if ticks.ByHand.Run == s.Run && isClaimed(ticks.ByHand, at) {
 			return nil // the command that claimed it was interrupted
 		}
-		other, err := inProgress(ctx, in, ticks, at)
+		other, err := inProgress(ctx, in, t, ticks, at)
 		if err != nil {
 			return err
 		}

@@ -136,7 +136,7 @@ func TestNow(t *testing.T) {
 	}
 	s.end("first")
 	s.mustNow("second", whole)
-	if _, err := s.ledger.Cancel(t.Context(), "second"); err != nil {
+	if _, err := s.ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "second"}); err != nil {
 		t.Fatal(err)
 	}
 	s.mustNow("third", whole)
@@ -187,7 +187,7 @@ func TestNowAfterAnOldClaim(t *testing.T) {
 	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "scheduled" {
 		t.Errorf("%v, want the schedule's sweep in its way", err)
 	}
-	if _, err := s.ledger.Cancel(t.Context(), "scheduled"); err != nil {
+	if _, err := s.ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "scheduled"}); err != nil {
 		t.Fatal(err)
 	}
 	s.mustNow("old", sweep.Order{})
@@ -209,7 +209,7 @@ func TestNowWithClocksApart(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.ledger.Get(t.Context(), "wrong"); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := s.ledger.Get(t.Context(), "", "wrong"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("%v, want no run", err)
 	}
 	s.taker.Now = func() time.Time { return now.Add(4 * time.Minute) }
@@ -230,7 +230,7 @@ func TestNowClaimsOnce(t *testing.T) {
 	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "rival" {
 		t.Errorf("%v, want the rival's named", err)
 	}
-	if _, err := s.ledger.Get(t.Context(), "slow"); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := s.ledger.Get(t.Context(), "", "slow"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("slow: %v, want no run", err)
 	}
 }

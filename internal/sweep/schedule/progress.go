@@ -33,12 +33,13 @@ func isClaimed(s sweep.TenantSweep, at clocks) bool {
 }
 
 // inProgress returns the sweep of the whole tenant that is in progress; nil: there is none.
-func inProgress(ctx context.Context, in intake.Intake, ticks sweep.Ticks, at clocks) (*InProgressError, error) {
+func inProgress(ctx context.Context, in intake.Intake, t ledger.Tenant, ticks sweep.Ticks,
+	at clocks) (*InProgressError, error) {
 	for _, s := range []sweep.TenantSweep{ticks.Sweep, ticks.ByHand} {
 		if s.Run == "" {
 			continue
 		}
-		why, err := progressOf(ctx, in, s, at)
+		why, err := progressOf(ctx, in, t, s, at)
 		if err != nil {
 			return nil, err
 		}
@@ -50,8 +51,9 @@ func inProgress(ctx context.Context, in intake.Intake, ticks sweep.Ticks, at clo
 }
 
 // progressOf returns why a sweep is in progress; "": it is not.
-func progressOf(ctx context.Context, in intake.Intake, s sweep.TenantSweep, at clocks) (string, error) {
-	run, err := in.Ledger.Get(ctx, ledger.RunID(s.Run))
+func progressOf(ctx context.Context, in intake.Intake, t ledger.Tenant, s sweep.TenantSweep,
+	at clocks) (string, error) {
+	run, err := in.Ledger.Get(ctx, t, ledger.RunID(s.Run))
 	switch {
 	case errors.Is(err, ledger.ErrNotFound) && isClaimed(s, at):
 		return "is about to start", nil

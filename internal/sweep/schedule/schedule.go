@@ -144,7 +144,7 @@ func (s *Scheduler) first(ctx context.Context, ticks sweep.Ticks, tick int64) er
 
 // decide decides on a tick that has come: the newest, if several were missed.
 func (s *Scheduler) decide(ctx context.Context, ticks sweep.Ticks, tick int64, at clocks) error {
-	other, err := inProgress(ctx, s.Intake, ticks, at)
+	other, err := inProgress(ctx, s.Intake, ledger.Tenant(s.Tenant), ticks, at)
 	if err != nil {
 		return err
 	}
