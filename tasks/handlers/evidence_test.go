@@ -351,7 +351,7 @@ func TestSizesOfRows(t *testing.T) {
 	size := func(what string, want int) {
 		t.Helper()
 		var total int64
-		for _, key := range redistest.Keys(t, "*{"+string(run.Incarnation)+".*") {
+		for _, key := range redistest.Keys(t, "*:"+string(run.Incarnation)+".*") {
 			total += rdb.MemoryUsage(t.Context(), key, 0).Val()
 		}
 		got := int(total / rows)
