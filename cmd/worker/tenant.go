@@ -32,7 +32,6 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	var parts sync.WaitGroup
 	for _, run := range []func(){
 		func() { t.execution.dispatcher.Run(ctx) },
-		func() { t.execution.scanner.Run(ctx) },
 		func() { t.execution.engine.RunAudits(ctx, ledger.New(w.permits)) },
 	} {
 		parts.Go(func() {

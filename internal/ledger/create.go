@@ -20,10 +20,10 @@ type NewRun struct {
 	Description
 	// Control is the run's first. Cancelled must be false.
 	Control
-	// Scan is the progress of a scan before its first step, in the scanner's own form, at most
-	// 16 KiB; nil: the rows are submitted. The rows of a run with a scan are found by its
-	// steps: see [Ledger.AddStep]. It is committed without rows when it is created, and grows.
-	// Scans of different requests have different digests.
+	// Scan is the progress of a scan before its first step, in its own form, at most 16 KiB; nil: the
+	// rows are submitted. The rows of a run with a scan are found by executions of the scan's row,
+	// whose first content this is: see [Ledger.AddStep]. The run is committed without rows when it
+	// is created, and grows. Scans of different requests have different digests.
 	Scan []byte
 }
 
@@ -54,11 +54,17 @@ func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, e
 	}
 	own := Run{ID: n.ID, Incarnation: Incarnation(random()), Tenant: n.Tenant}
 	args := []any{string(n.Tenant), string(n.Kind), about, n.flags(), toMillis(n.NotBefore), flag(n.Single)}
+	keys := runKeys(own)
 	if n.Scan != nil {
-		args = append(args, n.Scan)
+		row, err := packChunk([][]byte{n.Scan})
+		if err != nil {
+			return Run{}, false, err
+		}
+		args = append(args, n.Scan, row)
+		keys = append(keys, segmentKey(own.segment(ScanSegment), "head"), segmentKey(own.segment(ScanSegment), "chunks"))
 	}
 	for {
-		a, err := l.onHeader(ctx, createScript, own, args...)
+		a, err := l.do(ctx, createScript, keys, append([]any{own.entry()}, args...))
 		if err != nil {
 			return Run{}, false, err
 		}
