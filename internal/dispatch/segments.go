@@ -40,8 +40,8 @@ type run struct {
 // taken is the set of segments in memory, by the names of their runs.
 type taken map[ledger.RunID]*run
 
-// nameOf returns the name of a segment's run in memory. A scan's row is released by itself, as if it
-// were a run of its own, with a name that no run can have.
+// nameOf returns the name of a segment's run in memory. A scan's row is released by itself, as if
+// it were a run of its own, with a name that no run can have.
 func nameOf(seg ledger.Segment) ledger.RunID {
 	if seg.Number == ledger.ScanSegment {
 		return seg.Run + "/scan"

@@ -66,8 +66,8 @@ func (d *Dispatcher) add(ctx context.Context, seg ledger.Segment, now time.Time)
 	return nil
 }
 
-// header returns the run of a segment; of a scan's row, with the name and the kind of a run of its own. One that
-// is in memory is not read again: what changes of it is obeyed by the scripts.
+// header returns the run of a segment; of a scan's row, with the name and the kind of a run of its
+// own. One that is in memory is not read again: what changes of it is obeyed by the scripts.
 func (d *Dispatcher) header(ctx context.Context, seg ledger.Segment) (ledger.Run, error) {
 	if have := d.taken[nameOf(seg)]; have != nil && have.Incarnation == seg.Incarnation {
 		return have.Run, nil

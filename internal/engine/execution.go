@@ -68,8 +68,8 @@ type Row struct {
 	damage error // why the row's stored values cannot be read; nil if they can
 }
 
-// Progressed says that the execution has done a part of the row's work: attempts before do not count
-// any more.
+// Progressed says that the execution has done a part of the row's work: attempts before do not
+// count any more.
 func (r *Row) Progressed() { r.Attempts, r.fresh = 0, true }
 
 // Now returns Redis' time, by which the ledger's times are compared.

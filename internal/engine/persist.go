@@ -59,11 +59,8 @@ func (e *Engine) attempt(ctx context.Context, f func(context.Context) error) err
 // repeated: see [ledger.Ledger.AddStep].
 func (x *Execution) AddStep(ctx context.Context, s ledger.ScanStep) error {
 	var status ledger.Status
-	err := x.engine.persist(ctx, "step", func(ctx context.Context) (err error) {
+	err := x.engine.attempt(context.WithoutCancel(ctx), func(ctx context.Context) (err error) {
 		status, err = x.ledger.AddStep(ctx, x.Segment, x.identity.Nonce, s)
-		if redisRefuses(err) || errors.Is(err, ledger.ErrRaced) {
-			return &endedError{err}
-		}
 		return err
 	})
 	if errors.Is(err, ledger.ErrNotFound) {

@@ -40,8 +40,9 @@
 // The scan is a row, in a segment of its own ([ScanSegment]), which is released, begun and ended
 // like any other. Its content is the position of the scan. An execution appends the rows that it
 // finds there to the last segment of the run, and replaces the position ([Ledger.AddStep]).
-// Keys of the rows are stored with them, so that a row which is listed twice, or found again by a step
-// that is repeated, is there once. Found rows wait for their due time, even if that is at once.
+// Keys of the rows are stored with them, so that a row which is listed twice, or found again by a
+// step that is repeated, is there once. Found rows wait for their due time, even if that is at
+// once.
 //
 // The run takes rows until the scan's row is settled, and ends when all rows are. A cancelled run
 // takes no more.

@@ -151,7 +151,8 @@ func TestAtMaxmemory(t *testing.T) {
 	}
 }
 
-// TestScanAtMaxmemory has Redis at maxmemory from some command of a scan on. The scan continues once there is memory.
+// TestScanAtMaxmemory has Redis at maxmemory from some command of a scan on. The scan continues
+// once there is memory.
 func TestScanAtMaxmemory(t *testing.T) {
 	server := redistest.Start(t)
 	w := on(t, server.Client())

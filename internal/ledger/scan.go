@@ -55,8 +55,9 @@ type FoundRow struct {
 // each has its key.
 //
 // Nothing is written, with the status RowSuperseded, unless the nonce is that of the execution
-// that has the scan's row, and no row with the status RowCancelled if the run is cancelled. The error is
-// [ErrRaced] if the scan is at another step: Redis has lost some. The next execution finds where.
+// that has the scan's row, and no row with the status RowCancelled if the run is cancelled. The
+// error is [ErrRaced] if the scan is at another step: Redis has lost some. The next execution finds
+// where.
 func (l *Ledger) AddStep(ctx context.Context, scan Segment, n Nonce, s ScanStep) (status Status, err error) {
 	defer wrap(&err, "segment %s: step %d", scan, s.Number)
 	if err := cmp.Or(n.Validate(), s.validate()); err != nil {
@@ -210,7 +211,8 @@ func (a *appender) appendSome(ctx context.Context, rows []FoundRow) (n int, stat
 	return n, status, err
 }
 
-// write runs a script of a segment that also gets the keys of the scan, nonce and number of the step.
+// write runs a script of a segment that also gets the keys of the scan, nonce and number of the
+// step.
 func (a *appender) write(ctx context.Context, s *redis.Script, seg Segment, args ...any) (Status, error) {
 	keys := append(rowsKeys(seg), segmentKey(a.run.segment(ScanSegment), "executions"),
 		headerKey(seg.Tenant, seg.Run, "seen"))

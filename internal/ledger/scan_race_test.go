@@ -170,8 +170,8 @@ func eachCommand(t *testing.T, do func(*worker, ledger.Run), then func(*worker, 
 	}
 }
 
-// TestExecutionOfAScanLapses has another execution take the row over between any two commands of the
-// first, and scan to the end.
+// TestExecutionOfAScanLapses has another execution take the row over between any two commands of
+// the first, and scan to the end.
 func TestExecutionOfAScanLapses(t *testing.T) {
 	eachCommand(t, func(w *worker, run ledger.Run) {
 		w.pass(scanRow(run), ledger.ExecutionLimit)

@@ -140,7 +140,7 @@ func TestScan(t *testing.T) {
 		t.Errorf("the scan continues at step %d", s.step)
 	}
 	w.step(run, &s, true, foundRows(3, 2)...)
-	if now = w.get("a"); !now.Growing || now.Scan.Note != nil && len(now.Scan.Note) > 0 || !now.Scan.NextAt.IsZero() {
+	if now = w.get("a"); !now.Growing || len(now.Scan.Note) > 0 || !now.Scan.NextAt.IsZero() {
 		t.Errorf("run %+v, scan %+v", now, now.Scan)
 	}
 	w.settleAll(segment(run, 0))
@@ -234,8 +234,8 @@ func TestScanIsNotDone(t *testing.T) {
 	}
 }
 
-// TestStepsOfOthers: an execution that has the scan's row no more adds nothing, and neither does one
-// whose steps Redis has lost.
+// TestStepsOfOthers: an execution that has the scan's row no more adds nothing, and neither does
+// one whose steps Redis has lost.
 func TestStepsOfOthers(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")

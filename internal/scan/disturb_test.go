@@ -134,8 +134,8 @@ func TestCancelledAnywhere(t *testing.T) {
 	})
 }
 
-// TestDeletedAnywhere cancels and deletes the run before and after each call, and creates it again: it
-// gets its own rows.
+// TestDeletedAnywhere cancels and deletes the run before and after each call, and creates it again:
+// it gets its own rows.
 func TestDeletedAnywhere(t *testing.T) {
 	eachScan(t, func(t *testing.T, s scenario) {
 		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
@@ -229,8 +229,8 @@ func (l *line) Wait(context.Context, string) error {
 // after the run was paused, cancelled or deleted. What was answered by then is stored.
 func TestPauseStopsRequests(t *testing.T) {
 	for name, stop := range map[string]func(*site) error{
-		"paused":    func(s *site) error { return s.Pause(context.Background(), tenant, run0) },
-		"cancelled": func(s *site) error { return s.Cancel(context.Background(), tenant, run0) },
+		"paused":    func(s *site) error { return s.Pause(context.WithoutCancel(s.t.Context()), tenant, run0) },
+		"cancelled": func(s *site) error { return s.Cancel(context.WithoutCancel(s.t.Context()), tenant, run0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {

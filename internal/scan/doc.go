@@ -2,11 +2,11 @@
 // organizations and their discovery domains for the pending ones of a run that verifies,
 // and for those that a sweep checks.
 //
-// A scan is a row of its run, whose content is the position of the scan. [Handlers] has the handlers
-// of such rows: the engine counts attempts, blocks operations, and has one execution at a time. An
-// execution makes steps for some seconds, each of up to fifty requests, and stores each with
-// [engine.Execution.AddStep]. A step that is repeated, since a worker was killed or Redis has lost it,
-// adds the domains that the run does not have yet.
+// A scan is a row of its run, whose content is the position of the scan. [Handlers] has the
+// handlers of such rows: the engine counts attempts, blocks operations, and has one execution at a
+// time. An execution makes steps for some seconds, each of up to fifty requests, and stores each
+// with [engine.Execution.AddStep]. A step that is repeated, since a worker was killed or Redis has
+// lost it, adds the domains that the run does not have yet.
 //
 // A step of a run that is paused, cancelled or deleted sends no request from a second later on;
 // the answers received by then are stored.

@@ -26,8 +26,9 @@ func Handlers(api API, states States, logger *slog.Logger) map[ledger.Kind]engin
 // scanFor is how long an execution goes on to make steps. The next one begins up to a second later.
 const scanFor = 10 * time.Second
 
-// scan makes one step after the other. Attempts count for a step, not for the scan. The last one ends the
-// scan early: the rows that were found stay, and the organizations that were not reached are counted.
+// scan makes one step after the other. Attempts count for a step, not for the scan. The last one
+// ends the scan early: the rows that were found stay, and the organizations that were not reached
+// are counted.
 func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 	at, err := readPosition(row.Content)
 	if err != nil {

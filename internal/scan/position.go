@@ -22,8 +22,8 @@ const (
 	maxEmptyPages = 100
 )
 
-// position is where the next step begins, stored as JSON: the content of the scan's row. That of a scan
-// which has not begun is its progress alone.
+// position is where the next step begins, stored as JSON: the content of the scan's row. That of a
+// scan which has not begun is its progress alone.
 type position struct {
 	sweep.Progress
 	Step int64 `json:"step,omitempty"`
@@ -108,16 +108,15 @@ func (o *outcome) step() (s ledger.ScanStep, err error) {
 
 // givenUp returns the outcome of the last step of a scan that ends early.
 func (p position) givenUp(why string) outcome {
-	left := slices.Concat(p.Left, p.Late)
-	through := p.Through
-	p.Left, p.Late, p.Through = nil, nil, true
-	for _, org := range left {
-		p.miss(org.ID, why)
+	o := outcome{position: p}
+	o.Left, o.Late, o.Through = nil, nil, true
+	for _, org := range slices.Concat(p.Left, p.Late) {
+		o.miss(org.ID, why)
 	}
-	if !through {
-		p.Early = engine.Clip(why, maxReason)
+	if !p.Through {
+		o.Early = engine.Clip(why, maxReason)
 	}
-	return outcome{position: p}
+	return o
 }
 
 // miss counts an organization that is not read.

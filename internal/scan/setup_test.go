@@ -170,8 +170,8 @@ func segment(run ledger.Run, number int) ledger.Segment {
 	return ledger.Segment{Tenant: tenant, Run: run.ID, Incarnation: run.Incarnation, Number: number}
 }
 
-// release releases the scan's row if it is due and returns its task; else it lets the time pass until
-// it is.
+// release releases the scan's row if it is due and returns its task; else it lets the time pass
+// until it is.
 func (w *world) release() *asynq.Task {
 	w.t.Helper()
 	run, err := w.Get(w.t.Context(), run0)

@@ -31,6 +31,6 @@ func Released(maxClients int) map[ledger.Kind]dispatch.Kind {
 	}
 }
 
-// releaseScan releases the row of a scan. Its execution makes as many requests as it gets permits for
-// within some seconds, behind those of other rows. They find out what is blocked.
+// releaseScan releases the row of a scan. Its execution makes as many requests as it gets permits
+// for within some seconds, behind those of other rows. They find out what is blocked.
 var releaseScan = dispatch.Kind{Cost: dispatch.Cost{First: 1, Check: 1}}
