@@ -49,7 +49,7 @@ var rooms = map[string]room{
 	"internal/intake": {
 		3100, "dnscheck engine ledger redisconn runs scan spelling sweep untrusted tasks tasks/handlers",
 	},
-	"internal/ledger":     {5150, "untrusted"},
+	"internal/ledger":     {4950, "untrusted"},
 	"internal/logtest":    {50, ""},
 	"internal/metrics":    {700, "apiclient health ledger pace redisconn runs status sweep tenant"},
 	"internal/otlptest":   {150, ""},
@@ -61,7 +61,7 @@ var rooms = map[string]room{
 	"internal/runs":       {870, "engine ledger redisconn untrusted tasks/handlers"},
 	"internal/runstest":   {150, "ledger runs"},
 	"internal/sandbox":    {3750, "untrusted"},
-	"internal/scan":       {1200, "apiclient engine ledger sweep tasks tasks/handlers"},
+	"internal/scan":       {690, "apiclient engine ledger sweep tasks tasks/handlers"},
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {

@@ -96,8 +96,7 @@ func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 	}
 }
 
-// fateOf removes the result of a row from those of its run. A scan finds rows a second time if
-// Redis lost them.
+// fateOf removes the result of a row from those of its run.
 func (c *chaos) fateOf(row *chaosRow, got *results) runs.Result {
 	items := got.keys[keyOf(row.cells)]
 	delete(got.keys, keyOf(row.cells))
@@ -108,7 +107,7 @@ func (c *chaos) fateOf(row *chaosRow, got *results) runs.Result {
 		c.addLost("run %s has no row of %q", row.job.run, row.cells)
 		return runs.Result{Result: ledger.Result{Outcome: notFound}}
 	}
-	if len(items) > 1 && (!row.job.pending() || !c.hasForgotten()) {
+	if len(items) > 1 {
 		c.addDoubled("run %s has the row of %q %d times", row.job.run, row.cells, len(items))
 	}
 	row.item = items[0]
@@ -173,7 +172,7 @@ func (c *chaos) resultsOf(j *job) *results {
 	}
 	r := got.run
 	enough := r.Total() == int64(j.rows) || j.command[1] == "sweep" ||
-		r.Total() > int64(j.rows) && j.found() && c.hasForgotten() || r.Total() < int64(j.rows) && j.tried && j.found()
+		r.Total() < int64(j.rows) && j.tried && j.found()
 	if diff := cmp.Diff(r.Counts, counts); diff != "" || !enough || r.Settled() != r.Total() {
 		c.addLost("run %s: %d rows, %d settled, want %d; (-counts +rows):\n%s", j.run, r.Total(), r.Settled(), j.rows, diff)
 	}

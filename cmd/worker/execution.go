@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"orgops/dnscheck"
@@ -40,7 +41,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 		},
 	})
 	places, queue := rowPlaces(t.Limit.Rate), engine.Queue(name)
-	// The commands of dispatcher and scanner end with their contexts, apart from
+	// The commands of the dispatcher end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is down can stop.
 	own := ledger.New(w.permits)
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.permits, t.Name), Notifier: notifier}
@@ -53,11 +54,6 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 			return afterEnd(ctx, states, notifier, run)
 		},
 		Enqueued: func() { w.queues.Wake(queue) },
-	})
-	c.scanner = scan.New(scan.Config{
-		Tenant: name, Ledger: own, API: t.api, Active: c.dispatcher.Active, Block: t.limiter.Block, Logger: w.logger,
-		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{},
-			handlers.Recheck: scan.Swept{States: states.Store}},
 	})
 	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places),
 		Handler: w.traces.Traced(c.engine), Full: fullAt}
@@ -93,7 +89,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	}
 	swept := verify
 	swept.Places = handlers.NewPlaces(sweepConcurrency, sweepConcurrency/2)
-	return map[ledger.Kind]engine.Handler{
+	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
 		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: timeout,
 			AllowUnproven: t.AllowUnproven}),
@@ -112,6 +108,8 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 			RequestTimeout: timeout, Logger: logger,
 		}),
 	}
+	maps.Copy(all, scan.Handlers(api, states.Store, logger))
+	return all
 }
 
 // ownKeptFor is how long single rows of handlers are stored after their end: each sweep may have
@@ -140,8 +138,8 @@ func perSecond(limit pace.Limit) func() float64 {
 // metricType returns the name of a kind as a label, which has only names that are known
 // here.
 func metricType(k ledger.Kind) string {
-	if known, ok := tasks.KindOf(string(k)); ok {
-		return known.Name
+	if _, ok := tasks.KindOf(strings.TrimSuffix(string(k), string(engine.ScanOf("")))); ok {
+		return string(k)
 	}
 	return "unknown"
 }

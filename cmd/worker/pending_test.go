@@ -75,7 +75,7 @@ func TestPendingBesideABadRecord(t *testing.T) {
 		t.Errorf("exported %s\nwant %s", out.String(), want)
 	}
 	fix()
-	if _, err := taker.Retry(t.Context(), ledger.Run{Tenant: tasks.DefaultTenant, ID: "job"},
+	if _, err := taker.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "job"},
 		intake.RetryOptions{ID: "again"}); err != nil {
 		t.Fatal(err)
 	}

@@ -85,12 +85,11 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	return stopped(ctx, err)
 }
 
-// wake has the tenant's dispatcher and scanner read Redis at once.
+// wake has the tenant's dispatcher read Redis at once.
 func (w *worker) wake(name ledger.Tenant) {
 	for _, t := range w.tenants() {
 		if ledger.Tenant(t.Name) == name {
 			t.execution.dispatcher.Wake()
-			t.execution.scanner.Wake()
 		}
 	}
 }

@@ -30,16 +30,11 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var parts sync.WaitGroup
-	for _, run := range []func(){
-		func() { t.execution.dispatcher.Run(ctx) },
-		func() { t.execution.scanner.Run(ctx) },
-	} {
-		parts.Go(func() {
-			if engine.Sleep(ctx, delay) == nil {
-				run()
-			}
-		})
-	}
+	parts.Go(func() {
+		if engine.Sleep(ctx, delay) == nil {
+			t.execution.dispatcher.Run(ctx)
+		}
+	})
 	if t.schedule != nil {
 		parts.Go(func() { t.schedule.Run(ctx) })
 	}

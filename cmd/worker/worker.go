@@ -30,7 +30,6 @@ import (
 	"orgops/internal/queues"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
-	"orgops/internal/scan"
 	"orgops/internal/sweep/schedule"
 	"orgops/internal/tenant"
 	"orgops/internal/tracing"
@@ -166,7 +165,6 @@ type served struct {
 type execution struct {
 	engine     *engine.Engine
 	dispatcher *dispatch.Dispatcher
-	scanner    *scan.Scanner
 }
 
 // settingsFile is the file of tenants, whose changes take effect while the worker runs.

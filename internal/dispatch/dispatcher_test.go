@@ -75,6 +75,71 @@ func TestRoundReleasesAWindow(t *testing.T) {
 	}
 }
 
+// TestScanIsReleased has the row of a scan released next to the rows that it has found, each by its own
+// kind, and no longer than its run may run.
+func TestScanIsReleased(t *testing.T) {
+	s := newSite(t)
+	scanned := engine.ScanOf(handlers.Update)
+	run, _, err := s.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: tenant, Kind: handlers.Update, Scan: []byte(`{}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := s.dispatcher(func(c *dispatch.Config) { c.Kinds[scanned] = dispatch.Kind{} })
+	released := func() (kinds map[ledger.Kind]engine.Task) {
+		round(t, d)
+		kinds = map[ledger.Kind]engine.Task{}
+		inspector := asynq.NewInspectorFromRedisClient(s.rdb)
+		tasks, err := inspector.ListPendingTasks(queue)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, info := range tasks {
+			task, err := engine.ParseTask(tenant, info.Payload)
+			if err != nil || string(task.Kind) != info.Type {
+				t.Errorf("task %s of type %s: %v", info.Payload, info.Type, err)
+			}
+			kinds[task.Kind] = task
+		}
+		if _, err := inspector.DeleteAllPendingTasks(queue); err != nil {
+			t.Fatal(err)
+		}
+		return kinds
+	}
+	first := released()
+	task := first[scanned]
+	if len(first) != 1 || task.Segment != ledger.ScanSegment || task.Run != "a" || len(task.Rows) != 1 {
+		t.Fatalf("released %+v, want the scan's row", first)
+	}
+	scan := ledger.Segment{Tenant: tenant, Run: "a", Incarnation: run.Incarnation, Number: ledger.ScanSegment}
+	nonce := ledger.NewNonce()
+	if _, err := s.Begin(t.Context(), scan, ledger.Execution{Token: task.Token, Nonce: nonce,
+		Session: ledger.NewSessionID()}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AddStep(t.Context(), scan, nonce, ledger.ScanStep{Position: []byte(`{}`), Progress: []byte(`{}`),
+		Rows: []ledger.FoundRow{{Key: "1", Content: []byte(`{"n":1}`)}}}); err != nil {
+		t.Fatal(err)
+	}
+	if second := released(); len(second) != 1 || len(second[handlers.Update].Rows) != 1 {
+		t.Errorf("released %+v, want the row that was found, while the scan continues", second)
+	}
+	if _, err := s.End(t.Context(), scan, nonce, ledger.Ends(ledger.Waiting{Stage: ledger.StageCheck}, 0)...); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Pause(t.Context(), tenant, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if third := released(); len(third) != 0 {
+		t.Errorf("released %+v of a paused run", third)
+	}
+	if err := s.Resume(t.Context(), tenant, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if fourth := released(); fourth[scanned].Segment != ledger.ScanSegment {
+		t.Errorf("released %+v, want the scan's row", fourth)
+	}
+}
+
 // TestOneDispatcherIsActive has two dispatchers: the one of the newer protocol releases.
 func TestOneDispatcherIsActive(t *testing.T) {
 	s := newSite(t)

@@ -37,8 +37,17 @@ type run struct {
 	segments []*segment // in the order in which they were taken
 }
 
-// taken is the set of segments in memory, by run.
+// taken is the set of segments in memory, by the names of their runs.
 type taken map[ledger.RunID]*run
+
+// nameOf returns the name of a segment's run in memory. A scan's row is released by itself, as if
+// it were a run of its own, with a name that no run can have.
+func nameOf(seg ledger.Segment) ledger.RunID {
+	if seg.Number == ledger.ScanSegment {
+		return seg.Run + "/scan"
+	}
+	return seg.Run
+}
 
 // add adds a segment of a run, or wakes it if it is there already.
 func (t taken) add(r ledger.Run, seg ledger.Segment, now time.Time) {
@@ -56,7 +65,7 @@ func (t taken) add(r ledger.Run, seg ledger.Segment, now time.Time) {
 // wake makes all sorts of a segment candidates again. It reports whether the segment is in
 // memory.
 func (t taken) wake(seg ledger.Segment) bool {
-	r := t[seg.Run]
+	r := t[nameOf(seg)]
 	if r == nil {
 		return false
 	}
@@ -71,13 +80,13 @@ func (t taken) wake(seg ledger.Segment) bool {
 
 // drop removes a segment.
 func (t taken) drop(seg ledger.Segment) {
-	r := t[seg.Run]
+	r := t[nameOf(seg)]
 	if r == nil {
 		return
 	}
 	r.segments = slices.DeleteFunc(r.segments, func(s *segment) bool { return s.id == seg })
 	if len(r.segments) == 0 {
-		delete(t, seg.Run)
+		delete(t, nameOf(seg))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 )
 
@@ -65,15 +66,18 @@ func (d *Dispatcher) add(ctx context.Context, seg ledger.Segment, now time.Time)
 	return nil
 }
 
-// header returns the run of a segment. One that is in memory is not read again: what changes of it
-// is obeyed by the scripts.
+// header returns the run of a segment; of a scan's row, with the name and the kind of a run of its
+// own. One that is in memory is not read again: what changes of it is obeyed by the scripts.
 func (d *Dispatcher) header(ctx context.Context, seg ledger.Segment) (ledger.Run, error) {
-	if have := d.taken[seg.Run]; have != nil && have.Incarnation == seg.Incarnation {
+	if have := d.taken[nameOf(seg)]; have != nil && have.Incarnation == seg.Incarnation {
 		return have.Run, nil
 	}
 	r, err := d.cfg.Ledger.Run(ctx, d.cfg.Tenant, seg.Run)
 	if err == nil && r.Incarnation != seg.Incarnation {
 		err = ledger.ErrNotFound
+	}
+	if seg.Number == ledger.ScanSegment {
+		r.ID, r.Kind = nameOf(seg), engine.ScanOf(r.Kind)
 	}
 	return r, err
 }

@@ -105,7 +105,8 @@ func form(row *Row, j Consequence) ledger.Ending {
 	if len(note.Memo) > MaxMemo { // a fault of the handler, which starts again without it
 		note.Memo = nil
 	}
-	return ledger.Waiting{Stage: cmp.Or(j.Stage, row.Stage), After: j.After, CountAttempt: j.Counts, Memo: note.pack()}
+	return ledger.Waiting{Stage: cmp.Or(j.Stage, row.Stage), After: j.After, CountAttempt: j.Counts, Fresh: row.fresh,
+		Memo: note.pack()}
 }
 
 // delays are the delays after a number of failures. Rows that failed together are

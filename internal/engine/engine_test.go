@@ -134,8 +134,8 @@ func TestSecondDelivery(t *testing.T) {
 func TestNewerTask(t *testing.T) {
 	for name, change := range map[string]func(payload string) string{
 		"kind":    func(p string) string { return strings.Replace(p, `"test"`, `"newer"`, 1) },
-		"version": func(p string) string { return strings.Replace(p, `"v":2`, `"v":99`, 1) },
-		"member":  func(p string) string { return strings.Replace(p, `"v":2`, `"v":2,"hurry":true`, 1) },
+		"version": func(p string) string { return strings.Replace(p, `"v":3`, `"v":99`, 1) },
+		"member":  func(p string) string { return strings.Replace(p, `"v":3`, `"v":3,"hurry":true`, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)

@@ -64,8 +64,13 @@ type Row struct {
 	// Intended reports whether the row has an intent in the ledger.
 	Intended bool
 
+	fresh  bool  // see Progressed
 	damage error // why the row's stored values cannot be read; nil if they can
 }
+
+// Progressed says that the execution has done a part of the row's work: attempts before do not
+// count any more.
+func (r *Row) Progressed() { r.Attempts, r.fresh = 0, true }
 
 // Now returns Redis' time, by which the ledger's times are compared.
 func (x *Execution) Now() time.Time { return x.begun.Add(x.engine.now().Sub(x.started)) }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"orgops/internal/ledger"
@@ -52,4 +53,21 @@ func (e *Engine) attempt(ctx context.Context, f func(context.Context) error) err
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	return f(ctx)
+}
+
+// AddStep adds what the execution of a scan's row has found, even after ctx has ended. It may be
+// repeated: see [ledger.Ledger.AddStep].
+func (x *Execution) AddStep(ctx context.Context, s ledger.ScanStep) error {
+	var status ledger.Status
+	err := x.engine.attempt(context.WithoutCancel(ctx), func(ctx context.Context) (err error) {
+		status, err = x.ledger.AddStep(ctx, x.Segment, x.identity.Nonce, s)
+		return err
+	})
+	if errors.Is(err, ledger.ErrNotFound) {
+		return ErrSuperseded
+	}
+	if err != nil {
+		return fmt.Errorf("store the step: %w", err)
+	}
+	return refusal(status)
 }

@@ -240,7 +240,7 @@ func (s *sweepSite) sweep() (r ledger.Result) {
 // conclude ends a sweep of the tenant.
 func (s *sweepSite) conclude(tick int64) {
 	s.t.Helper()
-	if err := s.states.Conclude(s.t.Context(), "sweep", sweep.Progress{Tick: tick, Read: 1}); err != nil {
+	if err := s.states.Conclude(s.t.Context(), "sweep", sweep.Progress{Tick: tick, Read: 1, Ended: true}); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -14,7 +14,10 @@ import (
 // Protocol is the version of [Task] that this package writes, and the highest that it
 // reads. Of several dispatchers the one with the highest is active. Raise it with any change
 // that an older worker must not ignore, such as new kinds.
-const Protocol = 2
+const Protocol = 3
+
+// ScanOf returns the kind of the row of a scan that finds the rows of a run of that kind.
+func ScanOf(k ledger.Kind) ledger.Kind { return k + ":scan" }
 
 // Task is the payload of an asynq task: rows that are executed together.
 type Task struct {

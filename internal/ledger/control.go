@@ -36,6 +36,9 @@ func (l *Ledger) Cancel(ctx context.Context, t Tenant, id RunID) error {
 		_, err := l.Release(ctx, run.segment(number), Quota{}) // settles the rows
 		return err
 	})
+	if err == nil && run.Scan != nil {
+		_, err = l.Release(ctx, run.segment(ScanSegment), Quota{})
+	}
 	if err != nil && !isNotFound(err) {
 		return fmt.Errorf("run %s: cancel its rows: %w", id, err)
 	}

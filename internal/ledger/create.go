@@ -22,10 +22,10 @@ type NewRun struct {
 	Description
 	// Control is the run's first. Cancelled must be false.
 	Control
-	// Scan is the progress of a scan before its first step, in the scanner's own form, at most
-	// 16 KiB; nil: the rows are submitted. The rows of a run with a scan are found by its
-	// steps: see [Ledger.AddStep]. It is committed without rows when it is created, and grows.
-	// Scans of different requests have different digests.
+	// Scan is the progress of a scan before its first step, in its own form, at most 16 KiB; nil: the
+	// rows are submitted. The rows of a run with a scan are found by executions of the scan's row,
+	// whose first content this is: see [Ledger.AddStep]. The run is committed without rows when it
+	// is created, and grows. Scans of different requests have different digests.
 	Scan []byte
 }
 
@@ -37,7 +37,13 @@ func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, e
 	if err != nil {
 		return Run{}, false, err
 	}
-	return l.create(ctx, n, createScript, Incarnation(random()), append([]any{flag(n.Single), n.Scan}, fields...))
+	var scan []byte // its row
+	if n.Scan != nil {
+		if scan, err = packChunk([][]byte{n.Scan}); err != nil {
+			return Run{}, false, err
+		}
+	}
+	return l.create(ctx, n, createScript, Incarnation(random()), append([]any{flag(n.Single), n.Scan, scan}, fields...))
 }
 
 // create creates a run by a script, unless one of its id exists.
@@ -47,8 +53,11 @@ func (l *Ledger) create(ctx context.Context, n NewRun, script *redis.Script, inc
 	if err := l.rdb.SAdd(ctx, tenantsKey, string(n.Tenant)).Err(); err != nil {
 		return Run{}, false, noMemory(err)
 	}
+	own := Run{ID: n.ID, Incarnation: inc, Tenant: n.Tenant}
+	row := own.segment(ScanSegment) // that of a scan
+	keys := append(runKeys(own), segmentKey(row, "head"), segmentKey(row, "chunks"))
 	for {
-		a, err := l.onHeader(ctx, script, Run{ID: n.ID, Incarnation: inc, Tenant: n.Tenant}, args...)
+		a, err := l.do(ctx, script, keys, append([]any{own.entry()}, args...))
 		if err != nil {
 			return Run{}, false, err
 		}

@@ -60,8 +60,9 @@ func (l *Ledger) discard(ctx context.Context, run Run, segments int) error {
 	if err := l.disown(ctx, run.Tenant, run.Parent, run.ID); err != nil {
 		return err
 	}
-	for past := segments; past > 0; past -= unlinkPage {
+	for past := segments; past >= 0; past -= unlinkPage {
 		_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.Unlink(ctx, segmentKeys(run.segment(ScanSegment))...)
 			for number := max(past-unlinkPage, 0); number < past; number++ {
 				p.Unlink(ctx, segmentKeys(run.segment(number))...)
 			}

@@ -37,17 +37,15 @@
 // run is committed without rows when it is created, and grows. Since Redis may lose its
 // last second, its creator calls [Ledger.Create] again two seconds later.
 //
-// A scanner reads progress and cursor ([Ledger.ScanCursor]), continues from there, and
-// stores both with the rows that it found as a step ([Ledger.AddStep]). A step is stored
-// whole or not at all, and once: several scanners do no harm.
-// Keys of its rows are stored with it, so that a row which is listed twice is there once.
+// The scan is a row, in a segment of its own ([ScanSegment]), which is released, begun and ended
+// like any other. Its content is the position of the scan. An execution appends the rows that it
+// finds there to the last segment of the run, and replaces the position ([Ledger.AddStep]).
+// Keys of the rows are stored with them, so that a row which is listed twice, or found again by a
+// step that is repeated, is there once. Found rows wait for their due time, even if that is at
+// once.
 //
-// [Ledger.CommitFound] stages the rows that steps have found as the run's next segment and commits
-// it. Any process may call it. The more segments a run has, the longer rows wait for
-// others. After the last step, once no row is left, it commits the run finally. A step that
-// Redis has lost is made again.
-//
-// A cancelled run takes no more steps, and rows that are not committed are dropped.
+// The run takes rows until the scan's row is settled, and ends when all rows are. A cancelled run
+// takes no more.
 //
 // # Executing
 //
@@ -111,17 +109,12 @@
 //	                                   deleted, in ms
 //	...:run:<id>:header                hash: see Run; results with which rows were staged apart from those of the run
 //	            :sums                  string: number of rows and digest of each segment, 18 bytes each
-//	            :scan                  hash: cursor of the scan; number of the first block in the list, and of the
-//	                                   one behind the last; rows in these, and since when the oldest waits; and
-//	                                   the token of a step's first parts
-//	            :seen                  set: keys of the rows that a scan has found, until it is committed finally
-//	            :found                 list: blocks of found rows that are not committed, compressed, those of a
-//	                                   step that is not yet stored whole last
+//	            :seen                  set: keys of the rows that a scan has found, until its last step
 //	...:<incarnation>.<number>:head    hash: sum, counters, place of the next row to release, whether results are
 //	                                   awaited, whether a cancel has settled the rows
 //	            :order                 string: the rows in the order of release, if that is not the one of their
 //	                                   numbers: two bytes each, the top bit set for the first row of a piece
-//	            :chunks                hash: number -> compressed rows, 128 or fewer
+//	            :chunks                hash: number -> compressed rows, 128 or fewer; 32 of those that a scan has found
 //	            :first                 sorted set: waiting rows that were never in progress, by due time in ms; they
 //	                                   are the first in order, if they were never released
 //	            :check :ready          the same, of other rows at these stages that have no intent
@@ -154,9 +147,9 @@
 //     under way, whose intent its successor reads.
 //   - Whatever ends an execution, stops work, frees memory or keeps a fleet alive works
 //     while Redis is at maxmemory. Create, Stage, Commit, Release and Intend are refused
-//     there, with [ErrNoMemory], and so are AddStep and CommitFound.
+//     there, with [ErrNoMemory], and so is AddStep.
 //   - A script writes or reads rows of one segment: at most
-//     128 rows and 128 KiB, 1,000 due times or the keys of a step's rows, or it
+//     128 rows and 128 KiB, or 1,000 due times, or it
 //     releases 250 rows of 512 KiB. Longer operations are divided, apart from index entries: a
 //     commit, a resume, a cancel and a deletion store or remove one for each segment of a run.
 //   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
@@ -169,8 +162,7 @@
 //
 //	submit.go, stager.go  a producer's side: single rows, and runs of many
 //	commit.go             the commit of a run, read back
-//	scan_commit.go        the segments of rows that a scan found
-//	scan.go               the steps of a scan, and found rows as they are stored
+//	scan.go               the steps of a scan, and the rows that it finds
 //	group.go, stage.go    rows that are released together; the storing of a segment
 //	due.go                the dispatcher's side: due segments, and wake-ups
 //	sweep.go              deletion after the retention, and of leftovers

@@ -28,11 +28,7 @@ var (
 )
 
 var (
-	errNoScan = errors.New("the run has no scan")
-	errScan   = errors.New("the rows of the run are found by its scan")
-	// errPassed says that another process has made a step, or has committed found rows,
-	// meanwhile.
-	errPassed = errors.New("another process makes the steps and commits their rows")
+	errScan = errors.New("the rows of the run are found by its scan")
 	// errChanged says that a staged run was continued or committed since it was read.
 	errChanged = errors.New("the staged run has changed")
 )

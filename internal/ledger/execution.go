@@ -38,8 +38,9 @@ type Waiting struct {
 	Stage Stage
 	// After is when the row is due, from now on: at most [MaxWait].
 	After time.Duration
-	// CountAttempt says that an attempt was used up.
-	CountAttempt bool
+	// CountAttempt says that an attempt was used up, and Fresh that those before do not count any
+	// more: the execution has done a part of the row's work.
+	CountAttempt, Fresh bool
 	// Memo replaces the row's memo, such as a record and evidence, for the next execution
 	// and for people. It has at most 2 KiB.
 	Memo []byte
@@ -121,7 +122,7 @@ func argSize(args [5]any) (n int) {
 func (r Result) args() [5]any { return [5]any{"s", string(r.Outcome), r.stored(), "", ""} }
 
 func (w Waiting) args() [5]any {
-	return [5]any{"w", w.Stage.letter(), w.After.Milliseconds(), flag(w.CountAttempt), w.Memo}
+	return [5]any{"w", w.Stage.letter(), w.After.Milliseconds(), flag(w.CountAttempt) + 2*flag(w.Fresh), w.Memo}
 }
 
 func (g GiveBack) args() [5]any {

@@ -112,15 +112,6 @@ func (l *Ledger) GiveUp(ctx context.Context, seg Segment, n Nonce, after time.Du
 	return l.End(ctx, seg, n, Ends(GiveBack{After: after}, rows...)...)
 }
 
-// AgeScan moves the time since which a scan's uncommitted rows wait back by d.
-func AgeScan(ctx context.Context, rdb redis.UniversalClient, run Run, d time.Duration) error {
-	key := headerKey(run.Tenant, run.ID, "scan")
-	if exists, err := rdb.HExists(ctx, key, "since").Result(); err != nil || !exists {
-		return err
-	}
-	return rdb.HIncrBy(ctx, key, "since", -d.Milliseconds()).Err()
-}
-
 // Forget removes all segments from the stager's memory.
 func (s *Stager) Forget() { s.recent, s.recentBytes = nil, 0 }
 

@@ -109,8 +109,7 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 	r.Growing = !r.CommittedAt.IsZero() && hash["sealed"] == ""
 	if progress, ok := hash["scan"]; ok {
 		r.Scan = &Scan{
-			Step: read.int("scan_step"), Progress: []byte(progress), Note: hash["scan_note"], NextAt: read.time("scan_next"),
-			Ended: hash["scan_ended"] != "",
+			Progress: []byte(progress), Note: []byte(hash["scan_note"]), NextAt: read.time("scan_next"),
 		}
 	}
 	err := read.err

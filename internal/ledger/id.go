@@ -36,7 +36,7 @@ type Segment struct {
 	Tenant      Tenant
 	Run         RunID
 	Incarnation Incarnation
-	// Number counts from 0.
+	// Number counts from 0, or is [ScanSegment].
 	Number int
 }
 
@@ -148,8 +148,8 @@ func (s Segment) Validate() error {
 	if err := checkRandom("incarnation", string(s.Incarnation)); err != nil {
 		return err
 	}
-	if s.Number < 0 || s.Number >= MaxSegments {
-		return fmt.Errorf("segment %d: want 0 to %d", s.Number, MaxSegments-1)
+	if s.Number < 0 || s.Number > ScanSegment {
+		return fmt.Errorf("segment %d: want 0 to %d", s.Number, ScanSegment)
 	}
 	return nil
 }

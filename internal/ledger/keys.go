@@ -14,7 +14,7 @@ func tenantTag(t Tenant) string { return prefix + "{tenant:" + string(t) + "}:" 
 
 // The last parts of keys. The scripts name their keys after them: see newScript.
 var (
-	headerParts  = []string{"header", "sums", "scan", "found", "seen", "scratch"}
+	headerParts  = []string{"header", "sums", "seen", "scratch"}
 	tenantParts  = []string{"runs", "singles", "open", "staged", "finishing", "ended", "trash", "due", "clock", "scratch"}
 	sessionParts = []string{"seen", "about", "since", "scratch"}
 	segmentParts = []string{

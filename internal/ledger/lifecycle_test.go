@@ -173,6 +173,9 @@ func (s *lifecycle) id() ledger.RunID {
 // scanned is the run whose rows are found by a scan.
 const scanned = ledger.RunID("run-3")
 
+// scannedSteps is the number of its steps.
+const scannedSteps = 6
+
 // newRun returns the description of a run. Some may not begin at once.
 func (s *lifecycle) newRun(id ledger.RunID) ledger.NewRun {
 	n := ledger.NewRun{ID: id, Tenant: tenant, Kind: kind, Description: ledger.Description{KeepFor: keepFor}}
@@ -180,7 +183,7 @@ func (s *lifecycle) newRun(id ledger.RunID) ledger.NewRun {
 		n.NotBefore = s.now.Add(time.Hour)
 	}
 	if id == scanned {
-		n.Scan = []byte("nothing yet")
+		n.Scan = []byte("position 0")
 	}
 	return n
 }
@@ -269,27 +272,28 @@ func (s *lifecycle) verify(p *producer) {
 	}
 }
 
-// scan makes the next step of the scan, and commits found rows.
+// scan executes the row of the scan, if it is due: it makes up to two steps, and may die.
 func (s *lifecycle) scan(l *ledger.Ledger) {
 	run, err := l.Get(s.t.Context(), scanned)
 	if err != nil {
 		return
 	}
-	at, _, err := l.ScanCursor(s.t.Context(), run)
-	made := false
-	if err == nil && !at.Ended {
-		rows := s.stepRows(at.Step)
-		made, err = l.AddStep(s.t.Context(), run, scanStep(at.Step, at.Step == 6, rows...))
+	at, ok, err := takeScan(s.t.Context(), l, run, s.session)
+	var ending ledger.Ending = done
+	for n := 0; ok && err == nil && at.step < scannedSteps; n++ {
+		if ending = (ledger.GiveBack{}); n == 2 {
+			break
+		}
+		var status ledger.Status
+		status, err = l.AddStep(s.t.Context(), scanRow(run), at.nonce,
+			scanStep(at.step, at.step == scannedSteps-1, s.stepRows(at.step)...))
+		ok = status == ledger.RowWritten
+		at.step, ending = at.step+1, done
 	}
-	s.expect(fmt.Sprintf("step %d of %s: %v", at.Step, run.Incarnation, made), err)
-	if err == nil {
-		s.commitFound(l, run)
+	if ok && err == nil && s.rand.IntN(8) > 0 {
+		_, err = l.End(s.t.Context(), scanRow(run), at.nonce, ledger.Ends(ending, 0)...)
 	}
-}
-
-func (s *lifecycle) commitFound(l *ledger.Ledger, run ledger.Run) {
-	now, left, err := l.CommitFound(s.t.Context(), run)
-	s.expect(fmt.Sprintf("commit %d found rows of %s, left %v", now.Rows, run.Incarnation, left), err)
+	s.expect(fmt.Sprintf("scan %s, before step %d: %v", run.Incarnation, at.step, ok), err)
 }
 
 // stepRows returns the rows that a step finds. Their contents are always the same.
@@ -312,6 +316,10 @@ func (s *lifecycle) work(l *ledger.Ledger, n int) {
 	due, err := l.TakeDue(s.t.Context(), tenant, 100)
 	s.expect(fmt.Sprintf("take %v", due), err)
 	for _, seg := range due.Segments {
+		if seg.Number == ledger.ScanSegment {
+			s.scan(l)
+			continue
+		}
 		r, err := l.Release(s.t.Context(), seg, ledger.Quota{First: n, Check: n, Ready: n})
 		s.expect(fmt.Sprintf("release %v of %s", numbers(r), seg), err)
 		if s.deleted[seg.Incarnation] && len(r.Rows) > 0 {
@@ -466,9 +474,6 @@ func (s *lifecycle) lose() {
 		}
 		p.fresh = false
 	}
-	if run, err := s.Get(s.t.Context(), scanned); err == nil {
-		s.commitFound(s.Ledger, run)
-	}
 }
 
 // story does, with one run, several operations that belong together.
@@ -583,7 +588,7 @@ func (s *lifecycle) listed() {
 // complete checks that a run has every row that its scan found.
 func (s *lifecycle) complete(run ledger.Run) {
 	contents := s.contents(run)
-	for step := range run.Scan.Step { // 0 finds none
+	for step := range int64(scannedSteps) {
 		for _, row := range s.stepRows(step) {
 			if !slices.Contains(contents, string(row.Content)) {
 				s.t.Errorf("%s of step %d is not there: %q", row.Content, step, contents)

@@ -99,9 +99,6 @@ func TestAtMaxmemory(t *testing.T) {
 		}, func(*state) bool { return true }},
 		{"cancel during a scan", func(s *state) error { return s.Cancel(s.t.Context(), tenant, "scan") },
 			func(s *state) bool { return s.get("scan").Ended() }},
-		{"note of a scan", func(s *state) error {
-			return s.NoteScan(s.t.Context(), s.get("scan"), "the API refuses", time.Now())
-		}, func(s *state) bool { return s.get("scan").Scan.Note != "" }},
 		{"sweep", func(s *state) error {
 			_, err := s.Sweep(s.t.Context(), tenant)
 			return err
@@ -126,9 +123,9 @@ func TestAtMaxmemory(t *testing.T) {
 			}
 			w.stage(w.create("staged"), 0, false)
 			scan := w.scan("scan")
-			w.step(scan, false, foundRows(0, 3)...)
-			w.commitFound(scan)
-			w.step(scan, false, foundRows(3, 3)...)
+			scanner := w.takeScan(scan)
+			w.step(scan, &scanner, false, foundRows(0, 3)...)
+			w.endScan(scan, scanner, ledger.GiveBack{})
 			s := &state{worker: w, run: w.submit("a", 20)}
 			s.seg = segment(s.run, 0)
 			r := w.release(s.seg, ledger.Quota{First: 3})
@@ -154,8 +151,8 @@ func TestAtMaxmemory(t *testing.T) {
 	}
 }
 
-// TestScanAtMaxmemory has Redis at maxmemory from some command of a scanner on. A step is
-// stored completely or not at all, and the scan continues once there is memory.
+// TestScanAtMaxmemory has Redis at maxmemory from some command of a scan on. The scan continues
+// once there is memory.
 func TestScanAtMaxmemory(t *testing.T) {
 	server := redistest.Start(t)
 	w := on(t, server.Client())
@@ -178,7 +175,7 @@ func TestScanAtMaxmemory(t *testing.T) {
 		}
 		refused += flag(err != nil)
 		limit("0")
-		w.complete(run, false)
+		w.complete(run)
 		if t.Failed() {
 			t.Fatalf("at command %d", n)
 		}

@@ -96,17 +96,12 @@ func (c Counts) Settled() (n int64) {
 
 // Scan is the state of the scan that finds the rows of a run: see [NewRun.Scan].
 type Scan struct {
-	// Step is the number of the next step. The first is 1.
-	Step int64
-	// Progress is that of the last step, in the scanner's own form.
+	// Progress is that of the last step, in the scan's own form.
 	Progress []byte
-	// Note says why the next step is late, and NextAt when it is to be made; "" and zero
-	// if it is not.
-	Note   string
+	// Note is note or memo of the scan's row while the row waits until NextAt; nil and zero if it does
+	// not wait. Once the row is settled, the note is its result.
+	Note   []byte
 	NextAt time.Time
-	// Ended reports whether the last step is made. The run may still be growing: see
-	// [Ledger.CommitFound].
-	Ended bool
 }
 
 // Run is the header of a run. Times are Redis', to the millisecond; zero means not yet.

@@ -1,147 +1,38 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// maxCursor bounds the cursor of a scan in bytes.
-const maxCursor = 128 << 10
+const (
+	// MaxFoundRow is the largest size of a row that a scan finds, in bytes.
+	MaxFoundRow = 32 << 10
+	// foundChunk is the number of rows that are compressed together: fewer than of submitted rows,
+	// since the last chunk is written again with the rows that follow.
+	foundChunk = 32
+	// maxPosition bounds the content of a scan's row in bytes.
+	maxPosition = 128 << 10
+)
 
-// ScanStep is a step of a scan.
+// ScanStep is what an execution of a scan's row has found at its position.
 type ScanStep struct {
-	// Number is the [Scan.Step] with which the step began.
+	// Number counts the steps of a scan from 0. It is part of the position, in the form of the
+	// scan: it says which step the execution has made.
 	Number int64
-	// Progress replaces that of the scan, at most 16 KiB, and Cursor its cursor, at most
-	// 128 KiB: where the next step begins.
-	Progress, Cursor []byte
+	// Position replaces the content of the scan's row, at most 128 KiB: where the next step begins.
+	Position []byte
+	// Progress replaces that of the run's [Scan], at most 16 KiB.
+	Progress []byte
 	// Rows are the rows that the step found.
 	Rows []FoundRow
-	// Last ends the scan.
+	// Last says that there is no other step: the execution may settle the scan's row as [Done].
 	Last bool
-}
-
-// ScanCursor returns the scan of a run, with the cursor of the same step: nil before the
-// first, and once the run takes no more rows.
-func (l *Ledger) ScanCursor(ctx context.Context, run Run) (s Scan, cursor []byte, err error) {
-	a, err := l.onHeader(ctx, cursorScript, run)
-	if err == nil {
-		run, err = parseRun(run.ID, a.hash(1))
-	}
-	if err == nil && run.Scan == nil {
-		err = errNoScan
-	}
-	if err != nil {
-		return Scan{}, nil, fmt.Errorf("run %s: read the scan: %w", run.ID, err)
-	}
-	if text, ok := a[2].(string); ok {
-		cursor = []byte(text)
-	}
-	return *run.Scan, cursor, nil
-}
-
-// AddStep stores a step of a scan, with all its rows or not at all. Only a step with the
-// number of the next one is stored, so that several scanners do no harm. made is false if
-// that step is stored already, possibly by this call, whose answer was lost, if another
-// call is about to store it, or if the run takes no more rows: it was cancelled, or its scan
-// has ended. The scanner then reads the scan again. The rows are not released before
-// [Ledger.CommitFound].
-func (l *Ledger) AddStep(ctx context.Context, run Run, s ScanStep) (made bool, err error) {
-	defer wrap(&err, "run %s: step %d", run.ID, s.Number)
-	if err := s.validate(); err != nil {
-		return false, err
-	}
-	rows, keys, err := l.unseen(ctx, run, s.Rows)
-	if err != nil {
-		return false, err
-	}
-	blocks, err := packFound(rows)
-	if err != nil {
-		return false, err
-	}
-	token := random()
-	parts := slices.Collect(pages(blocks, len(blocks), scriptBytes, byteSize))
-	if len(parts) == 0 {
-		parts = [][][]byte{nil}
-	}
-	sent := 0
-	for i, part := range parts { // the last one makes the step
-		last := i == len(parts)-1
-		args := []any{s.Number, token, sent, flag(last), flag(s.Last), len(rows), s.Progress, s.Cursor}
-		if last {
-			args = append(append(args, len(keys)), keys...)
-		} else {
-			args = append(args, 0)
-		}
-		for _, block := range part {
-			args = append(args, block)
-		}
-		_, err := l.onHeader(ctx, stepScript, run, args...)
-		if errors.Is(err, errPassed) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		sent += len(part)
-	}
-	return true, nil
-}
-
-// unseen returns the rows without those whose keys earlier rows have, and the keys of those
-// that are left. If another caller stores a step meanwhile, this one is not stored.
-func (l *Ledger) unseen(ctx context.Context, run Run, rows []FoundRow) (left []FoundRow, keys []any, err error) {
-	has := map[string]bool{}
-	for part := range slices.Chunk(rows, scriptNumbers) {
-		members := make([]any, len(part))
-		for i, r := range part {
-			members[i] = r.Key
-		}
-		stored, err := l.rdb.SMIsMember(ctx, headerKey(run.Tenant, run.ID, "seen"), members...).Result()
-		if err != nil {
-			return nil, nil, fmt.Errorf("read the keys of found rows: %w", err)
-		}
-		for i, r := range part {
-			if r.Key != "" && (stored[i] || has[r.Key]) {
-				continue
-			}
-			left = append(left, r)
-			if r.Key != "" {
-				has[r.Key] = true
-				keys = append(keys, r.Key)
-			}
-		}
-	}
-	return left, keys, nil
-}
-
-func (s ScanStep) validate() error {
-	if n := len(s.Progress); n > maxProgress {
-		return fmt.Errorf("progress of %d bytes: want at most %d", n, maxProgress)
-	}
-	if n := len(s.Cursor); n > maxCursor {
-		return fmt.Errorf("cursor of %d bytes: want at most %d", n, maxCursor)
-	}
-	for i, r := range s.Rows {
-		if err := r.validate(); err != nil {
-			return fmt.Errorf("row %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-// NoteScan stores why the next step of a scan is late, and when it is to be made. The next
-// step removes the note, of which at most 200 characters are stored.
-func (l *Ledger) NoteScan(ctx context.Context, run Run, note string, next time.Time) error {
-	_, err := l.onHeader(ctx, noteScript, run, truncated(note), toMillis(next))
-	if err != nil {
-		return fmt.Errorf("run %s: note of the scan: %w", run.ID, err)
-	}
-	return nil
 }
 
 // FoundRow is a row that a scan found.
@@ -158,22 +49,62 @@ type FoundRow struct {
 	Result Result
 }
 
-const (
-	// MaxFoundRow is the largest size of a row that a scan finds, in bytes.
-	MaxFoundRow = 64 << 10
-	// blockRows and blockBytes bound the rows of a block, the latter before compression.
-	blockRows  = 1024
-	blockBytes = 64 << 10
-)
+// AddStep appends the rows of a step to the run, and then replaces position and progress of the
+// scan. Rows may be released as soon as they are appended. If AddStep is interrupted, some of the
+// rows are there and the scan is where it was: who repeats the step appends the others, since
+// each has its key.
+//
+// Nothing is written, with the status RowSuperseded, unless the nonce is that of the execution
+// that has the scan's row, and no row with the status RowCancelled if the run is cancelled. The
+// error is [ErrRaced] if the scan is at another step: Redis has lost some. The next execution finds
+// where.
+func (l *Ledger) AddStep(ctx context.Context, scan Segment, n Nonce, s ScanStep) (status Status, err error) {
+	defer wrap(&err, "segment %s: step %d", scan, s.Number)
+	if err := cmp.Or(n.Validate(), s.validate()); err != nil {
+		return "", err
+	}
+	run := Run{ID: scan.Run, Incarnation: scan.Incarnation, Tenant: scan.Tenant}
+	a := appender{ledger: l, run: run, step: []any{string(n), s.Number}}
+	left, err := a.begin(ctx, s.Rows)
+	for len(left) > 0 && err == nil {
+		var appended int
+		if appended, status, err = a.appendSome(ctx, left); status != RowWritten && err == nil {
+			return status, nil
+		}
+		left = left[appended:]
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(s.Rows) > 0 {
+		_ = l.Wake(ctx, run.Tenant) // else the next poll finds the rows
+	}
+	position, err := packChunk([][]byte{s.Position})
+	if err != nil {
+		return "", err
+	}
+	return a.write(ctx, stepScript, scan, a.rows, position, s.Progress, flag(s.Last))
+}
 
-func (r FoundRow) validate() error {
-	if len(r.Content) > MaxFoundRow {
-		return fmt.Errorf("%d bytes: want at most %d", len(r.Content), MaxFoundRow)
+func (s ScanStep) validate() error {
+	if n := len(s.Progress); n > maxProgress {
+		return fmt.Errorf("progress of %d bytes: want at most %d", n, maxProgress)
 	}
-	if !r.settled() {
-		return nil
+	if n := len(s.Position); n > maxPosition {
+		return fmt.Errorf("position of %d bytes: want at most %d", n, maxPosition)
 	}
-	return r.Result.validate()
+	for i, r := range s.Rows {
+		var err error
+		if len(r.Content) > MaxFoundRow {
+			err = fmt.Errorf("%d bytes: want at most %d", len(r.Content), MaxFoundRow)
+		} else if r.settled() {
+			err = r.Result.validate()
+		}
+		if err != nil {
+			return fmt.Errorf("row %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // settled reports whether the row has a result.
@@ -181,90 +112,110 @@ func (r FoundRow) settled() bool {
 	return r.Result.Outcome != "" || r.Result.Detail != "" || len(r.Result.Evidence) > 0
 }
 
-// append appends the row's stored form to b: the due time in ms or 0, the size of the
-// result, the result as it is stored with a row, and the content.
-func (r FoundRow) append(b []byte) []byte {
-	var due uint64
-	if !r.Due.IsZero() {
-		due = uint64(max(r.Due.UnixMilli(), 1))
-	}
-	var result string
-	if r.settled() {
-		result = string(r.Result.Outcome) + ":" + r.Result.stored()
-	}
-	b = binary.AppendUvarint(b, due)
-	b = binary.AppendUvarint(b, uint64(len(result)))
-	b = append(b, result...)
-	return append(b, r.Content...)
+// bytes returns the size of the row in a script.
+func (r FoundRow) bytes() int {
+	return len(r.Key) + len(r.Content) + RowResult{Result: r.Result}.bytes()
 }
 
-// parseFound is the inverse of append.
-func parseFound(stored []byte) (FoundRow, error) {
-	due, n := binary.Uvarint(stored)
-	if n <= 0 {
-		return FoundRow{}, errors.New("a found row is cut short")
-	}
-	stored = stored[n:]
-	size, n := binary.Uvarint(stored)
-	if n <= 0 || size > uint64(len(stored)-n) {
-		return FoundRow{}, errors.New("a found row is cut short")
-	}
-	result, content := stored[n:n+int(size)], stored[n+int(size):]
-	r := FoundRow{Content: content, Due: fromMillis(int64(due))}
-	if len(result) > 0 {
-		r.Result = parseResult(string(result))
-	}
-	return r, nil
+// appender appends rows behind those of a run. All segments but the last are full.
+type appender struct {
+	ledger *Ledger
+	run    Run
+	step   []any    // nonce, and number of the step
+	rows   int64    // of the run
+	tail   [][]byte // the rows of the last chunk, unless it is full
 }
 
-// packFound compresses rows in blocks.
-func packFound(rows []FoundRow) (blocks [][]byte, err error) {
-	stored := make([][]byte, len(rows))
-	for i, r := range rows {
-		stored[i] = r.append(nil)
-	}
-	for part := range pages(stored, blockRows, blockBytes, byteSize) {
-		block, err := packChunk(part)
-		if err != nil {
-			return nil, err
+// begin reads the end of the run, and returns the rows without those whose keys earlier rows have.
+func (a *appender) begin(ctx context.Context, rows []FoundRow) (left []FoundRow, err error) {
+	var total *redis.StringCmd
+	var stored []*redis.BoolSliceCmd
+	_, err = a.ledger.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		total = p.HGet(ctx, headerKey(a.run.Tenant, a.run.ID, "header"), "rows")
+		for part := range slices.Chunk(rows, scriptNumbers) {
+			members := make([]any, len(part))
+			for i, r := range part {
+				members[i] = r.Key
+			}
+			stored = append(stored, p.SMIsMember(ctx, headerKey(a.run.Tenant, a.run.ID, "seen"), members...))
 		}
-		blocks = append(blocks, block)
+		return nil
+	})
+	if err == nil {
+		a.rows, err = total.Int64()
 	}
-	return blocks, nil
-}
-
-func byteSize(b []byte) int { return len(b) }
-
-// unpackFound returns the rows of a block.
-func unpackFound(block string) ([]FoundRow, error) {
-	stored, err := unpackChunk([]byte(block))
+	if absent(err) {
+		return nil, ErrNotFound
+	}
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]FoundRow, len(stored))
-	for i := range stored {
-		if rows[i], err = parseFound(stored[i]); err != nil {
-			return nil, err
+	has := map[string]bool{"": false}
+	for i, r := range rows {
+		if stored[i/scriptNumbers].Val()[i%scriptNumbers] && r.Key != "" || has[r.Key] {
+			continue
 		}
+		left = append(left, r)
+		has[r.Key] = r.Key != ""
 	}
-	return rows, nil
+	if len(left) == 0 || a.rows%foundChunk == 0 {
+		return left, nil
+	}
+	number, row := int(a.rows/SegmentRows), int(a.rows%SegmentRows)
+	chunk, err := a.ledger.rdb.HGet(ctx, segmentKey(a.run.segment(number), "chunks"), fmt.Sprint(row/foundChunk)).Bytes()
+	if err == nil {
+		a.tail, err = unpackChunk(chunk)
+	}
+	if absent(err) || err == nil && len(a.tail) != row%foundChunk {
+		err = ErrRaced
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the last rows: %w", err)
+	}
+	return left, nil
 }
 
-// stageFound returns found rows in the form in which they are staged.
-func stageFound(number int, found []FoundRow) (staged, error) {
-	rows := make([][]byte, len(found))
-	s := staged{number: number}
-	for i, r := range found {
-		rows[i] = r.Content
-		switch {
-		case r.settled():
-			s.results = append(s.results, RowResult{Row: Row(i), Result: r.Result})
-		case !r.Due.IsZero():
-			s.dues = append(s.dues, rowDue{Row: Row(i), Due: r.Due})
-		}
+// appendSome appends the first of the rows, as many as one script takes and the last segment has
+// room for, and returns their number.
+func (a *appender) appendSome(ctx context.Context, rows []FoundRow) (n int, status Status, err error) {
+	seg, first, size := a.run.segment(int(a.rows/SegmentRows)), int(a.rows%SegmentRows), 0
+	if seg.Number >= MaxSegments {
+		return 0, "", fmt.Errorf("want at most %d segments", MaxSegments)
 	}
-	s.order = grouping{}.order(rows, s.results, s.dues)
-	var err error
-	s.packed, err = pack(rows)
-	return s, err
+	for _, row := range a.tail {
+		size += len(row)
+	}
+	contents := a.tail
+	var args []any
+	for n < min(len(rows), scriptRows, SegmentRows-first) && (n == 0 || size+rows[n].bytes() <= scriptBytes) {
+		r := rows[n]
+		outcome, result := "", ""
+		if r.settled() {
+			outcome, result = string(r.Result.Outcome), r.Result.stored()
+		}
+		contents, args = append(contents, r.Content), append(args, r.Key, toMillis(r.Due), outcome, result)
+		n, size = n+1, size+r.bytes()
+	}
+	var chunks []any
+	for i, part := range slices.Collect(slices.Chunk(contents, foundChunk)) {
+		chunk, err := packChunk(part)
+		if err != nil {
+			return 0, "", err
+		}
+		chunks = append(chunks, first/foundChunk+i, chunk)
+	}
+	sum := Sum{Rows: first + n}
+	head := []any{a.rows, seg.String(), sum.stored(), foundChunk, len(chunks) / 2}
+	status, err = a.write(ctx, appendScript, seg, slices.Concat(head, chunks, args)...)
+	a.rows, a.tail = a.rows+int64(n), slices.Clone(contents[len(contents)/foundChunk*foundChunk:])
+	return n, status, err
+}
+
+// write runs a script of a segment that also gets the keys of the scan, nonce and number of the
+// step.
+func (a *appender) write(ctx context.Context, s *redis.Script, seg Segment, args ...any) (Status, error) {
+	keys := append(rowsKeys(seg), segmentKey(a.run.segment(ScanSegment), "executions"),
+		headerKey(seg.Tenant, seg.Run, "seen"))
+	answer, err := a.ledger.do(ctx, s, keys, slices.Concat(a.step, args))
+	return Status(answer.list(6).text(0)), err
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -16,118 +17,89 @@ import (
 	"orgops/internal/redistest"
 )
 
-// The step of a scanner: the first finds rows of several blocks, the second finds a settled
-// row and one that is due later, the third nothing, the fourth ends the scan.
+// The steps of a scan: the first finds more rows than one script takes, the second finds a settled
+// row and one that is listed again, the third nothing, the fourth ends the scan.
 const scanSteps = 4
 
 // stepRows returns the rows that a step finds, always the same.
 func stepRows(step int64) []ledger.FoundRow {
 	switch step {
-	case 1:
+	case 0:
 		return largeRows()
-	case 2:
-		rows := foundRows(2000, 3)
+	case 1:
+		rows := foundRows(1003, 3)
 		rows[1].Result = invalid
 		return rows
-	case scanSteps:
+	case scanSteps - 1:
 		return foundRows(4000, 2)
 	}
 	return nil
 }
 
-// largeRows returns four rows of 150 KB together, which cannot be compressed.
+// largeRows returns six rows of 180 KB together, which cannot be compressed.
 var largeRows = sync.OnceValue(func() []ledger.FoundRow {
-	rows, random := foundRows(1000, 4), rand.NewChaCha8([32]byte{})
+	rows, random := foundRows(1000, 6), rand.NewChaCha8([32]byte{})
 	for i := range rows {
-		noise := make([]byte, 38<<10)
+		noise := make([]byte, 30<<10)
 		_, _ = random.Read(noise)
 		rows[i].Content = append(rows[i].Content, noise...)
 	}
 	return rows
 })
 
-// scanOnce makes the next step, if there is one, and commits found rows.
-func scanOnce(ctx context.Context, l *ledger.Ledger, run ledger.Run) (left bool, err error) {
-	s, cursor, err := l.ScanCursor(ctx, run)
-	if err != nil {
-		return true, err
-	}
-	now, err := l.Get(ctx, run.ID)
-	if err != nil {
-		return true, err
-	}
-	if want := fmt.Sprintf("cursor %d", s.Step-1); s.Step > 1 && now.Growing && string(cursor) != want {
-		return true, fmt.Errorf("cursor %q at step %d, want %q", cursor, s.Step, want)
-	}
-	if !s.Ended {
-		if _, err := l.AddStep(ctx, run, scanStep(s.Step, s.Step == scanSteps, stepRows(s.Step)...)); err != nil {
-			return true, err
-		}
-	}
-	now, left, err = l.CommitFound(ctx, run)
-	return left || now.Growing, err
-}
-
-// scanAll scans to the end of the scan, and then until no step is left for now.
+// scanAll executes the scan's row if it is due, to the end of the scan.
 func scanAll(ctx context.Context, l *ledger.Ledger, run ledger.Run) error {
-	for range scanSteps + 1 {
-		if left, err := scanOnce(ctx, l, run); err != nil || !left {
+	s, ok, err := takeScan(ctx, l, run, ledger.NewSessionID())
+	if !ok {
+		return err
+	}
+	for ; s.step < scanSteps; s.step++ {
+		status, err := l.AddStep(ctx, scanRow(run), s.nonce, scanStep(s.step, s.step == scanSteps-1, stepRows(s.step)...))
+		if err != nil || status != ledger.RowWritten {
 			return err
 		}
 	}
-	return nil
+	_, err = l.End(ctx, scanRow(run), s.nonce, ledger.Ends(done, 0)...)
+	return err
 }
 
 // complete scans to the end, executes every row and checks that the run ends with every
-// found row, once or more often.
-func (w *worker) complete(run ledger.Run, atLeast bool) {
+// found row, once.
+func (w *worker) complete(run ledger.Run) {
 	w.t.Helper()
-	for range 3 {
+	for range 2 {
+		w.pass(scanRow(run), ledger.ExecutionLimit)
 		if err := scanAll(w.t.Context(), w.Ledger, run); err != nil {
 			w.t.Fatal(err)
 		}
-		w.keptEarlier(run)
 	}
 	now := w.get(run.ID)
-	if now.Growing || !now.Scan.Ended {
+	if now.Growing {
 		w.t.Fatalf("the scan does not end: %+v, scan %+v", now, now.Scan)
 	}
-	var due []ledger.Segment
-	for _, s := range w.segments(run.ID) {
-		if !s.Closed() {
-			due = append(due, s.Segment)
-		}
-	}
 	taken, _ := w.takeDue()
-	for _, seg := range due {
-		if !slices.Contains(taken, seg) {
-			w.t.Errorf("segment %d is not due", seg.Number)
+	for _, s := range w.segments(run.ID) {
+		if s.Closed() {
+			continue
 		}
-		w.settleAll(seg)
+		if !slices.Contains(taken, s.Segment) {
+			w.t.Errorf("segment %d is not due", s.Segment.Number)
+		}
+		w.settleAll(s.Segment)
 	}
 	found, want := map[string]int{}, map[string]int{}
 	for _, content := range w.contents(now) {
-		found[content]++
+		number, _, _ := strings.Cut(content, "\n")
+		found[number[:min(len(number), 8)]]++
 	}
-	for step := range int64(scanSteps + 1) {
-		for _, r := range stepRows(step) {
-			want[string(r.Content)]++
-		}
-	}
-	if atLeast {
-		for content := range found {
-			found[content] = min(found[content], 1)
-		}
+	for _, number := range []int{1000, 1001, 1002, 1003, 1004, 1005, 4000, 4001} {
+		want[fmt.Sprint("row ", number)]++
 	}
 	if !maps.Equal(found, want) {
-		w.t.Errorf("%d different rows in %d, want %d", len(found), now.Rows, len(want))
+		w.t.Errorf("rows %v, want %v", found, want)
 	}
-	if end := w.get(run.ID); !end.Ended() || end.Counts.Settled() != end.Rows {
-		w.t.Errorf("run %+v, want it ended", end)
-	}
-	if n, err := w.rdb.Exists(w.t.Context(), ledger.SegmentKey(segment(run, now.Segments),
-		"head")).Result(); err != nil || n > 0 {
-		w.t.Errorf("there is a segment %d, %v", now.Segments, err)
+	if end := w.get(run.ID); !end.Ended() || end.Counts.Settled() != end.Rows || string(end.Scan.Progress) != "after 3" {
+		w.t.Errorf("run %+v, scan %+v: want it ended", end, end.Scan)
 	}
 	w.gone(run)
 }
@@ -151,7 +123,7 @@ var stride = 5 * redistest.Stride(7)
 // someOf returns a random start of a stride.
 func someOf(stride int) int { return rand.IntN(stride) }
 
-// TestScannerIsKilled kills a scanner at each of its commands, before Redis has it or after.
+// TestScannerIsKilled kills an execution at each of its commands, before Redis has it or after.
 // The next one continues. No row is found twice.
 func TestScannerIsKilled(t *testing.T) {
 	for _, answer := range []bool{false, true} {
@@ -163,15 +135,11 @@ func TestScannerIsKilled(t *testing.T) {
 				run := w.scan(ledger.RunID(fmt.Sprintf("run-%d", n)))
 				f.arm(n, answer)
 				err := scanAll(t.Context(), ledger.New(rdb), run)
-				if err == nil { // the end of the scan
-					w.keptEarlier(run)
-					err = scanAll(t.Context(), ledger.New(rdb), run)
-				}
 				struck = f.disarm()
 				if err != nil && !errors.Is(err, errFault) {
 					t.Fatalf("killed at command %d: %v", n, err)
 				}
-				w.complete(run, false)
+				w.complete(run)
 				if t.Failed() {
 					t.Fatalf("killed at command %d", n)
 				}
@@ -180,7 +148,7 @@ func TestScannerIsKilled(t *testing.T) {
 	}
 }
 
-// eachCommand has a scanner scan a run, once for each of its commands, calls do before that
+// eachCommand has a run scanned, once for each command of that, calls do before that
 // command, and then checks the run.
 func eachCommand(t *testing.T, do func(*worker, ledger.Run), then func(*worker, ledger.Run)) {
 	w := newWorker(t)
@@ -189,13 +157,8 @@ func eachCommand(t *testing.T, do func(*worker, ledger.Run), then func(*worker, 
 		i := &interruption{after: n, do: func() { do(w, run) }}
 		rdb := redistest.New(t)
 		rdb.AddHook(i)
-		l := ledger.New(rdb)
-		err := scanAll(t.Context(), l, run)
-		if err == nil {
-			w.keptEarlier(run)
-			err = scanAll(t.Context(), l, run)
-		}
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		err := scanAll(t.Context(), ledger.New(rdb), run)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) && !errors.Is(err, ledger.ErrRaced) {
 			t.Errorf("at command %d: %v", n, err)
 		}
 		done = i.done()
@@ -207,52 +170,15 @@ func eachCommand(t *testing.T, do func(*worker, ledger.Run), then func(*worker, 
 	}
 }
 
-// TestTwoScanners has a second scanner make one step, or all of them, between any two commands
-// of the first.
-func TestTwoScanners(t *testing.T) {
-	whole := func(w *worker, run ledger.Run) { w.complete(run, false) }
-	t.Run("one step", func(t *testing.T) {
-		eachCommand(t, func(w *worker, run ledger.Run) {
-			if _, err := scanOnce(t.Context(), w.Ledger, run); err != nil {
-				t.Error(err)
-			}
-		}, whole)
-	})
-	t.Run("all steps", func(t *testing.T) {
-		eachCommand(t, func(w *worker, run ledger.Run) {
-			if err := scanAll(t.Context(), w.Ledger, run); err != nil {
-				t.Error(err)
-			}
-		}, whole)
-	})
-	t.Run("to the end", func(t *testing.T) {
-		eachCommand(t, func(w *worker, run ledger.Run) {
-			for range 2 {
-				if err := scanAll(t.Context(), w.Ledger, run); err != nil {
-					t.Error(err)
-				}
-				w.keptEarlier(run)
-			}
-		}, whole)
-	})
-}
-
-// TestScannersAtOnce runs several scanners concurrently.
-func TestScannersAtOnce(t *testing.T) {
-	w := newWorker(t)
-	run := w.scan("a")
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for range 3 {
-				if err := scanAll(t.Context(), w.Ledger, run); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	w.complete(run, false)
+// TestExecutionOfAScanLapses has another execution take the row over between any two commands of
+// the first, and scan to the end.
+func TestExecutionOfAScanLapses(t *testing.T) {
+	eachCommand(t, func(w *worker, run ledger.Run) {
+		w.pass(scanRow(run), ledger.ExecutionLimit)
+		if err := scanAll(t.Context(), w.Ledger, run); err != nil {
+			t.Error(err)
+		}
+	}, (*worker).complete)
 }
 
 // TestCommandsDuringAScan cancels a run, deletes it, or deletes and creates it again in the
@@ -263,12 +189,20 @@ func TestCommandsDuringAScan(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	lapse := func(w *worker, run ledger.Run) { // the scan's row, whose execution has found the run changed
+		w.pass(scanRow(run), ledger.ExecutionLimit)
+		if _, err := w.Release(t.Context(), scanRow(run), ledger.Quota{}); err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			t.Error(err)
+		}
+	}
 	remove := func(w *worker, run ledger.Run) {
 		cancel(w, run)
+		lapse(w, run)
 		w.must(w.Delete, run.ID)
 	}
 	ended := func(w *worker, run ledger.Run) {
 		cancel(w, run) // again: the last one was not interrupted
+		lapse(w, run)
 		now := w.get(run.ID)
 		if !now.Ended() || now.Growing || now.Counts.Settled() != now.Rows {
 			t.Errorf("run %+v, want it ended", now)
@@ -285,6 +219,7 @@ func TestCommandsDuringAScan(t *testing.T) {
 		eachCommand(t, remove, func(w *worker, run ledger.Run) {
 			if now, err := w.Get(t.Context(), run.ID); err == nil { // the last one was not interrupted
 				cancel(w, now)
+				lapse(w, now)
 			}
 			w.gone(run)
 		})
@@ -294,10 +229,11 @@ func TestCommandsDuringAScan(t *testing.T) {
 			remove(w, run)
 			w.scan(run.ID)
 		}, func(w *worker, run ledger.Run) {
-			if now := w.get(run.ID); now.Incarnation != run.Incarnation && (now.Rows > 0 || now.Scan.Step != 1) {
+			if now := w.get(run.ID); now.Incarnation != run.Incarnation && now.Rows > 0 {
 				t.Errorf("run %+v, scan %+v: want nothing of the former run", now, now.Scan)
 			}
 			cancel(w, run)
+			lapse(w, w.get(run.ID))
 			w.gone(run)
 		})
 	})
@@ -317,7 +253,7 @@ func TestCommandsDuringAScan(t *testing.T) {
 				}
 			}
 			w.must(w.Resume, run.ID)
-			w.complete(run, false)
+			w.complete(run)
 		})
 	})
 }
@@ -379,7 +315,7 @@ func TestLossDuringAScan(t *testing.T) {
 			for n, reached := someOf(far), true; reached; n += far {
 				run := w.scan(ledger.RunID(fmt.Sprintf("run-%d", n)))
 				reached = w.lossAt(run, n, back)
-				w.complete(run, false)
+				w.complete(run)
 				if t.Failed() {
 					t.Fatalf("lost from command %d on", n)
 				}
@@ -399,7 +335,7 @@ func (w *worker) lossAt(run ledger.Run, n, back int) bool {
 	}
 	rdb := redistest.New(w.t)
 	rdb.AddHook(b)
-	if err := scanAll(w.t.Context(), ledger.New(rdb), run); err != nil {
+	if err := scanAll(w.t.Context(), ledger.New(rdb), run); err != nil && !errors.Is(err, ledger.ErrRaced) {
 		w.t.Errorf("scan: %v", err)
 	}
 	_ = rdb.Close()

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -16,64 +17,94 @@ import (
 func (w *worker) scan(id ledger.RunID) ledger.Run {
 	w.t.Helper()
 	run, _, err := w.Create(w.t.Context(), ledger.NewRun{ID: id, Tenant: w.tenant, Kind: kind,
-		Scan: []byte("nothing yet")})
+		Scan: []byte("position 0")})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return run
 }
 
-// foundRows returns found rows from a number on.
+// scanRow returns the segment of the row of a run's scan.
+func scanRow(run ledger.Run) ledger.Segment { return segment(run, ledger.ScanSegment) }
+
+// foundRows returns found rows from a number on, with a key each.
 func foundRows(first, n int) []ledger.FoundRow {
 	rows := make([]ledger.FoundRow, n)
 	for i, row := range content(first, n) {
-		rows[i].Content = row
+		rows[i] = ledger.FoundRow{Key: fmt.Sprint("domain ", first+i), Content: row}
 	}
 	return rows
 }
 
-// step makes the next step of a scan, which must succeed.
-func (w *worker) step(run ledger.Run, last bool, rows ...ledger.FoundRow) {
-	w.t.Helper()
-	s, _, err := w.ScanCursor(w.t.Context(), run)
-	made := false
-	if err == nil {
-		made, err = w.AddStep(w.t.Context(), run, scanStep(s.Step, last, rows...))
-	}
-	if err != nil || !made {
-		w.t.Fatalf("step %d: made %v, %v", s.Step, made, err)
-	}
-}
-
 func scanStep(number int64, last bool, rows ...ledger.FoundRow) ledger.ScanStep {
 	return ledger.ScanStep{
-		Number: number, Progress: fmt.Appendf(nil, "after %d", number), Cursor: fmt.Appendf(nil, "cursor %d", number),
+		Number: number, Progress: fmt.Appendf(nil, "after %d", number), Position: fmt.Appendf(nil, "position %d", number+1),
 		Rows: rows, Last: last,
 	}
 }
 
-func (w *worker) commitFound(run ledger.Run) (now ledger.Run, left bool) {
+// scanner is an execution of a scan's row.
+type scanner struct {
+	nonce ledger.Nonce
+	step  int64 // that is next
+}
+
+// takeScan releases and begins the row of a scan. ok is false if it is not due.
+func takeScan(ctx context.Context, l *ledger.Ledger, run ledger.Run,
+	of ledger.SessionID) (s scanner, ok bool, err error) {
+	r, err := l.Release(ctx, scanRow(run), all)
+	if err != nil || len(r.Rows) == 0 {
+		return s, false, err
+	}
+	s.nonce = ledger.NewNonce()
+	b, err := l.Begin(ctx, scanRow(run), ledger.Execution{Token: r.Token, Nonce: s.nonce, Session: of}, 0)
+	if err != nil || b.Rows[0].Status != ledger.RowAdmitted {
+		return s, false, err
+	}
+	_, err = fmt.Sscanf(string(r.Rows[0].Content), "position %d", &s.step)
+	return s, err == nil, err
+}
+
+// takeScan takes the row of a scan, which must be due.
+func (w *worker) takeScan(run ledger.Run) scanner {
 	w.t.Helper()
-	now, left, err := w.CommitFound(w.t.Context(), run)
+	s, ok, err := takeScan(w.t.Context(), w.Ledger, run, w.session)
+	if err != nil || !ok {
+		w.t.Fatalf("the scan's row: taken %v, %v", ok, err)
+	}
+	return s
+}
+
+// step makes the next step of a scan, which must succeed.
+func (w *worker) step(run ledger.Run, s *scanner, last bool, rows ...ledger.FoundRow) {
+	w.t.Helper()
+	status, err := w.AddStep(w.t.Context(), scanRow(run), s.nonce, scanStep(s.step, last, rows...))
+	if err != nil || status != ledger.RowWritten {
+		w.t.Fatalf("step %d: %s, %v", s.step, status, err)
+	}
+	s.step++
+}
+
+// endScan ends the execution of a scan's row.
+func (w *worker) endScan(run ledger.Run, s scanner, e ledger.Ending) ledger.Receipt {
+	w.t.Helper()
+	r, err := w.End(w.t.Context(), scanRow(run), s.nonce, ledger.Ends(e, 0)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return now, left
+	return r
 }
 
-// keptEarlier moves the times at which segments were committed and rows were found far back.
-func (w *worker) keptEarlier(run ledger.Run) {
-	w.t.Helper()
-	if err := ledger.AgeScan(w.t.Context(), w.rdb, run, time.Hour); err != nil {
-		w.t.Fatal(err)
-	}
-}
+var done = ledger.Result{Outcome: ledger.Done}
 
 // contents returns the contents of all rows of a run, by segment.
 func (w *worker) contents(run ledger.Run) (all []string) {
 	w.t.Helper()
 	for number := range run.Segments {
 		for _, row := range w.rows(segment(run, number)) {
+			if row.Err != nil {
+				w.t.Error(row.Err)
+			}
 			all = append(all, string(row.Content))
 		}
 	}
@@ -83,56 +114,51 @@ func (w *worker) contents(run ledger.Run) (all []string) {
 func TestScan(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
-	if run.Staged() || !run.Growing || run.Segments != 0 || run.Scan == nil ||
-		string(run.Scan.Progress) != "nothing yet" || run.Scan.Step != 1 {
+	if run.Staged() || !run.Growing || run.Segments != 0 || run.Scan == nil || string(run.Scan.Progress) != "position 0" {
 		t.Fatalf("run %+v, scan %+v", run, run.Scan)
 	}
-	if _, cursor, err := w.ScanCursor(t.Context(), run); err != nil || cursor != nil {
-		t.Errorf("cursor %q, %v", cursor, err)
+	if due, _ := w.takeDue(); !slices.Equal(due, []ledger.Segment{scanRow(run)}) {
+		t.Fatalf("due %v, want the scan's row", due)
 	}
-	if now, left := w.commitFound(run); left || now.Segments != 0 || now.Ended() {
-		t.Errorf("run %+v, left %v", now, left)
+	s := w.takeScan(run)
+	w.step(run, &s, false, foundRows(0, 3)...)
+	if due, _ := w.takeDue(); !slices.Contains(due, segment(run, 0)) {
+		t.Errorf("due %v, want the segment of the rows", due)
 	}
-	w.step(run, false, foundRows(0, 3)...)
-	s, cursor, err := w.ScanCursor(t.Context(), run)
-	if err != nil || s.Step != 2 || string(s.Progress) != "after 1" || string(cursor) != "cursor 1" || s.Ended {
-		t.Errorf("scan %+v, cursor %q, %v", s, cursor, err)
+	now := w.get("a")
+	if now.Rows != 3 || now.Segments != 1 || !now.Growing || now.Reserved != 1 || string(now.Scan.Progress) != "after 0" {
+		t.Errorf("run %+v, scan %+v", now, now.Scan)
 	}
-	if due, _ := w.takeDue(); len(due) > 0 {
-		t.Errorf("due %v before the commit", due)
+	w.settleAll(segment(run, 0))
+	w.endScan(run, s, ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute, Memo: []byte("paced")})
+	if now = w.get("a"); now.Ended() || string(now.Scan.Note) != "paced" || now.Scan.NextAt.IsZero() {
+		t.Errorf("run %+v, scan %+v: want it to wait", now, now.Scan)
 	}
-	now, left := w.commitFound(run)
-	if left || now.Rows != 3 || now.Segments != 1 || !now.Growing || now.Reserved != 1 {
-		t.Errorf("run %+v, left %v", now, left)
+	w.pass(scanRow(run), time.Hour)
+	s = w.takeScan(run)
+	if s.step != 1 {
+		t.Errorf("the scan continues at step %d", s.step)
 	}
-	if due, _ := w.takeDue(); !slices.Equal(due, []ledger.Segment{segment(run, 0)}) {
-		t.Errorf("due %v, want the segment", due)
+	w.step(run, &s, true, foundRows(3, 2)...)
+	if now = w.get("a"); !now.Growing || len(now.Scan.Note) > 0 || !now.Scan.NextAt.IsZero() {
+		t.Errorf("run %+v, scan %+v", now, now.Scan)
 	}
 	w.settleAll(segment(run, 0))
 	if w.get("a").Ended() {
 		t.Error("the run has ended before its scan")
 	}
-	w.step(run, true, foundRows(3, 2)...)
-	if made, err := w.AddStep(t.Context(), run, scanStep(3, false)); err != nil || made {
-		t.Errorf("a step after the last: %v, %v", made, err)
+	if r := w.endScan(run, s, done); !r.Ended {
+		t.Errorf("the run has not ended: %+v", r)
 	}
-	if now, left = w.commitFound(run); left || now.Growing || !now.Scan.Ended || now.Rows != 5 {
-		t.Errorf("run %+v, left %v", now, left)
+	now = w.get("a")
+	if want := "[row 0 row 1 row 2 row 3 row 4]"; fmt.Sprint(w.contents(now)) != want || now.Segments != 1 {
+		t.Errorf("rows %q in %d segments, want %s", w.contents(now), now.Segments, want)
 	}
-	if last := w.settleAll(segment(run, 1)); !last.Ended {
-		t.Error("the run has not ended")
-	}
-	if now, left = w.commitFound(run); left || !now.Ended() || now.Counts[ledger.Done] != 5 {
-		t.Errorf("run %+v, left %v", now, left)
-	}
-	if want := "[row 0 row 1 row 2 row 3 row 4]"; fmt.Sprint(w.contents(now)) != want {
-		t.Errorf("rows %q, want %s", w.contents(now), want)
-	}
-	if now, left = w.commitFound(run); left || !now.Ended() {
-		t.Errorf("run %+v, left %v", now, left)
+	if !now.Ended() || now.Growing || now.Counts[ledger.Done] != 5 || now.Settled() != 5 {
+		t.Errorf("run %+v", now)
 	}
 	for _, key := range keysOf(t, run) {
-		if strings.HasSuffix(key, ":scan") || strings.HasSuffix(key, ":found") {
+		if strings.HasSuffix(key, ":seen") {
 			t.Errorf("key %s remains", key)
 		}
 	}
@@ -140,66 +166,114 @@ func TestScan(t *testing.T) {
 	if keys := keysOf(t, run); len(keys) > 0 {
 		t.Errorf("keys %q remain", keys)
 	}
+	if due, _ := w.takeDue(); len(due) > 0 {
+		t.Errorf("due %v after the deletion", due)
+	}
 }
 
 // TestScanFindsARowTwice has lists name rows twice: in one step, in two, and in a step that is
-// repeated since its scanner was killed. Each domain would be changed, and its change reported,
+// repeated since its execution died. Each domain would be changed, and its change reported,
 // as often.
 func TestScanFindsARowTwice(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
-	rows := func(first, n int) []ledger.FoundRow {
-		all := foundRows(first, n)
-		for i := range all {
-			all[i].Key = fmt.Sprint("domain ", first+i)
-		}
-		return all
-	}
-	w.step(run, false, slices.Concat(rows(0, 3), rows(1, 3))...)
-	w.step(run, false, rows(3, 2)...)
-	if made, err := w.AddStep(t.Context(), run, scanStep(2, false, rows(5, 1)...)); made || err != nil {
-		t.Fatalf("the second step once more: %v, %v", made, err)
-	}
-	if now, _ := w.commitFound(run); now.Rows != 5 {
+	s := w.takeScan(run)
+	w.step(run, &s, false, slices.Concat(foundRows(0, 3), foundRows(1, 3))...)
+	w.step(run, &s, false, foundRows(3, 2)...)
+	if now := w.get("a"); now.Rows != 5 {
 		t.Errorf("%d rows, want 5", now.Rows)
 	}
-	keyless := foundRows(6, 1)[0]
+	keyless := ledger.FoundRow{Content: []byte("row 6")}
 	// more keys than one command takes
-	w.step(run, true, slices.Concat(rows(0, 4), rows(5, 2500), []ledger.FoundRow{keyless, keyless})...)
-	w.commitFound(run)
-	w.keptEarlier(run)
-	if now, _ := w.commitFound(run); now.Growing || now.Rows != 5+2500+2 {
+	w.step(run, &s, true, slices.Concat(foundRows(0, 4), foundRows(5, 2500), []ledger.FoundRow{keyless, keyless})...)
+	if now := w.get("a"); now.Rows != 5+2500+2 {
 		t.Errorf("run %+v, want 2507 rows", now)
-	}
-	for _, key := range keysOf(t, run) {
-		if strings.HasSuffix(key, ":seen") {
-			t.Errorf("key %s remains", key)
-		}
 	}
 }
 
 func TestScanThatFindsNothing(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
-	w.step(run, false)
-	w.step(run, true)
-	if now, left := w.commitFound(run); left || !now.Ended() || now.Rows != 0 || now.Segments != 0 {
-		t.Errorf("run %+v, left %v", now, left)
+	s := w.takeScan(run)
+	w.step(run, &s, false)
+	w.step(run, &s, true)
+	if r := w.endScan(run, s, done); !r.Ended {
+		t.Errorf("receipt %+v, want the end", r)
+	}
+	if now := w.get("a"); !now.Ended() || now.Rows != 0 || now.Segments != 0 || now.Settled() != 0 {
+		t.Errorf("run %+v", now)
+	}
+}
+
+// TestScanThatFails: the run ends with the rows that were found, and the reason is stored.
+func TestScanThatFails(t *testing.T) {
+	w := newWorker(t)
+	run := w.scan("a")
+	s := w.takeScan(run)
+	w.step(run, &s, false, foundRows(0, 2)...)
+	w.settleAll(segment(run, 0))
+	r := w.endScan(run, s, ledger.Result{Outcome: "failed", Detail: "given up"})
+	if now := w.get("a"); !r.Ended || !now.Ended() || string(now.Scan.Note) != "given up" || now.Settled() != 2 {
+		t.Errorf("run %+v, scan %+v", now, now.Scan)
+	}
+}
+
+// TestScanIsNotDone: Redis has lost the last step when the execution settles the row. The scan goes
+// on.
+func TestScanIsNotDone(t *testing.T) {
+	w := newWorker(t)
+	run := w.scan("a")
+	s := w.takeScan(run)
+	w.step(run, &s, false, foundRows(0, 2)...)
+	w.endScan(run, s, done)
+	if now := w.get("a"); !now.Growing {
+		t.Errorf("run %+v, want it to grow", now)
+	}
+	if s = w.takeScan(run); s.step != 1 {
+		t.Errorf("it continues at step %d", s.step)
+	}
+}
+
+// TestStepsOfOthers: an execution that has the scan's row no more adds nothing, and neither does
+// one whose steps Redis has lost.
+func TestStepsOfOthers(t *testing.T) {
+	w := newWorker(t)
+	run := w.scan("a")
+	first := w.takeScan(run)
+	w.step(run, &first, false, foundRows(0, 2)...)
+	if _, err := w.AddStep(t.Context(), scanRow(run), first.nonce, scanStep(5, false, foundRows(2, 2)...)); !errors.Is(err,
+		ledger.ErrRaced) {
+		t.Errorf("step 5 after step 0: %v", err)
+	}
+	w.pass(scanRow(run), ledger.ExecutionLimit)
+	second := w.takeScan(run)
+	status, err := w.AddStep(t.Context(), scanRow(run), first.nonce, scanStep(first.step, true, foundRows(2, 2)...))
+	if status != ledger.RowSuperseded || err != nil {
+		t.Errorf("a step of the former execution: %s, %v", status, err)
+	}
+	w.must(w.Cancel, "a")
+	status, err = w.AddStep(t.Context(), scanRow(run), second.nonce, scanStep(second.step, true, foundRows(2, 2)...))
+	if now := w.get("a"); status != ledger.RowCancelled || err != nil || now.Rows != 2 || now.Ended() {
+		t.Errorf("a step of a cancelled run: %s, %v, run %+v", status, err, now)
+	}
+	if r := w.endScan(run, second, ledger.GiveBack{}); !r.Ended {
+		t.Errorf("the cancelled run has not ended: %+v", r)
+	}
+	w.must(w.Delete, "a")
+	_, err = w.AddStep(t.Context(), scanRow(run), second.nonce, scanStep(0, true))
+	if !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("a step of a deleted run: %v", err)
 	}
 }
 
 func TestFoundRowsKeepDueTimesAndResults(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
-	now, err := w.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	rows := foundRows(0, 4)
-	rows[1].Due = now.Add(time.Hour)
+	rows[1].Due = w.redisNow().Add(time.Hour)
 	rows[2].Result = invalid
-	w.step(run, false, rows...)
-	w.commitFound(run)
+	s := w.takeScan(run)
+	w.step(run, &s, false, rows...)
 	seg := segment(run, 0)
 	if got := numbers(w.release(seg, all)); fmt.Sprint(got) != "[0 3]" {
 		t.Errorf("released %v, want rows 0 and 3", got)
@@ -208,15 +282,23 @@ func TestFoundRowsKeepDueTimesAndResults(t *testing.T) {
 	if !states[1].Due.Equal(rows[1].Due) || states[1].Phase != ledger.PhaseWaiting {
 		t.Errorf("row 1 is %+v, want it due at %v", states[1], rows[1].Due)
 	}
-	if fmt.Sprint(states[2].Result) != fmt.Sprint(invalid) {
+	if fmt.Sprint(states[2].Result) != fmt.Sprint(invalid) || w.get("a").Counts["invalid"] != 1 {
 		t.Errorf("row 2 is %+v, want %+v", states[2], invalid)
 	}
 	if o := w.segments("a")[0].Open; o.Later != 1 || o.Queued != 0 || o.Released != 2 {
 		t.Errorf("open rows %+v", o)
 	}
+	settled := foundRows(4, 1)
+	settled[0].Result = invalid
+	w.step(run, &s, true, settled...)
+	w.endScan(run, s, done)
+	w.pass(seg, 2*time.Hour)
+	if r := w.settleAll(seg); !r.Ended {
+		t.Errorf("the run has not ended: %+v", w.get("a"))
+	}
 }
 
-// TestLargeStep has a step of several scripts and several segments.
+// TestLargeStep has a step of several scripts and several segments, behind others.
 func TestLargeStep(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
@@ -225,58 +307,39 @@ func TestLargeStep(t *testing.T) {
 	for i := range rows {
 		rows[i].Content = fmt.Appendf(rows[i].Content, " %x", sha256.Sum256([]byte{byte(i), byte(i >> 8)}))
 	}
-	w.step(run, true, rows...)
-	now, left := w.commitFound(run)
-	if left || now.Rows != n || now.Segments < 3 || now.Segments > 4 {
-		t.Errorf("%d rows in %d segments, left %v", now.Rows, now.Segments, left)
+	s := w.takeScan(run)
+	for _, first := range []int{0, 1, 5, 40, 8180} {
+		w.step(run, &s, false, rows[:first]...) // those before are known
+	}
+	w.step(run, &s, true, rows...)
+	now := w.get("a")
+	if now.Rows != n || now.Segments != 3 {
+		t.Errorf("%d rows in %d segments", now.Rows, now.Segments)
 	}
 	for i, row := range w.contents(now) {
 		if row != string(rows[i].Content) {
 			t.Fatalf("row %d is %q, want %q", i, row, rows[i].Content)
 		}
 	}
-	w.keptEarlier(run)
-	if now, left = w.commitFound(run); left || now.Growing {
-		t.Errorf("run %+v, left %v", now, left)
+	sums, err := w.Sums(t.Context(), now)
+	if err != nil || len(sums) != 3 || sums[2].Rows != n-2*ledger.SegmentRows {
+		t.Errorf("sums %v, %v", sums, err)
 	}
 }
 
-// TestRowsWaitForOthers checks that many steps with few rows share segments.
-func TestRowsWaitForOthers(t *testing.T) {
+// TestAttemptsOfAScan: a step that is made forgets the attempts before it.
+func TestAttemptsOfAScan(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
-	for i := range 100 {
-		w.step(run, false, foundRows(i, 1)...)
-		if now, left := w.commitFound(run); left != (now.Rows <= int64(i)) {
-			t.Errorf("step %d: %d rows are committed, left %v", i, now.Rows, left)
+	for i, test := range []struct {
+		counts, fresh bool
+		want          int
+	}{{true, false, 1}, {true, false, 2}, {false, false, 2}, {true, true, 1}, {true, false, 2}, {false, true, 0}} {
+		w.endScan(run, w.takeScan(run), ledger.Waiting{Stage: ledger.StageCheck, CountAttempt: test.counts,
+			Fresh: test.fresh})
+		if got := w.rows(scanRow(run))[0].Checkpoint.Attempts; got != test.want {
+			t.Errorf("%d: %d attempts, want %d", i, got, test.want)
 		}
-	}
-	if now := w.get("a"); now.Segments == 0 || now.Segments > 30 || now.Rows == 0 {
-		t.Errorf("%d rows in %d segments", now.Rows, now.Segments)
-	}
-	w.keptEarlier(run)
-	if now, _ := w.commitFound(run); now.Rows != 100 {
-		t.Errorf("%d rows, want 100", now.Rows)
-	}
-}
-
-func TestNoteScan(t *testing.T) {
-	w := newWorker(t)
-	run := w.scan("a")
-	next := time.Now().Add(time.Minute).UTC().Truncate(time.Millisecond)
-	note := func(text string, at time.Time) {
-		if err := w.NoteScan(t.Context(), run, text, at); err != nil {
-			t.Error(err)
-		}
-	}
-	note("the API refuses: 503", next)
-	if s := w.get("a").Scan; s.Note != "the API refuses: 503" || !s.NextAt.Equal(next) {
-		t.Errorf("scan %+v", s)
-	}
-	w.step(run, true)
-	note("too late", next)
-	if s := w.get("a").Scan; s.Note != "" || !s.NextAt.IsZero() || !s.Ended {
-		t.Errorf("scan %+v, want no note after the next step", s)
 	}
 }
 
@@ -284,31 +347,19 @@ func TestNoteScan(t *testing.T) {
 func TestScanRefusesSubmittedRows(t *testing.T) {
 	w := newWorker(t)
 	run, plain := w.scan("a"), w.create("b")
-	ctx := t.Context()
+	ctx, nonce := t.Context(), w.takeScan(run).nonce
+	refused := func(s ledger.ScanStep) func() error {
+		return func() error { _, err := w.AddStep(ctx, scanRow(run), nonce, s); return err }
+	}
 	for name, do := range map[string]func() error{
-		"stage":  func() error { _, err := w.Stage(ctx, run, 0, true, content(0, 1)); return err },
-		"stager": func() error { _, err := w.NewStager(ctx, run); return err },
-		"commit": func() error { _, err := w.Commit(ctx, run, nil); return err },
-		"step":   func() error { _, err := w.AddStep(ctx, plain, scanStep(1, true)); return err },
-		"cursor": func() error { _, _, err := w.ScanCursor(ctx, plain); return err },
-		"note":   func() error { return w.NoteScan(ctx, plain, "", time.Time{}) },
-		"found":  func() error { _, _, err := w.CommitFound(ctx, plain); return err },
-		"large": func() error {
-			_, err := w.AddStep(ctx, run, scanStep(1, true, ledger.FoundRow{Content: make([]byte, ledger.MaxFoundRow+1)}))
-			return err
-		},
-		"bad outcome": func() error {
-			_, err := w.AddStep(ctx, run, scanStep(1, true, ledger.FoundRow{Result: ledger.Result{Detail: "x"}}))
-			return err
-		},
-		"progress": func() error {
-			_, err := w.AddStep(ctx, run, ledger.ScanStep{Number: 1, Progress: make([]byte, 17<<10)})
-			return err
-		},
-		"cursor size": func() error {
-			_, err := w.AddStep(ctx, run, ledger.ScanStep{Number: 1, Cursor: make([]byte, 129<<10)})
-			return err
-		},
+		"stage":       func() error { _, err := w.Stage(ctx, run, 0, true, content(0, 1)); return err },
+		"stager":      func() error { _, err := w.NewStager(ctx, run); return err },
+		"commit":      func() error { _, err := w.Commit(ctx, run, nil); return err },
+		"step":        func() error { _, err := w.AddStep(ctx, scanRow(plain), nonce, scanStep(0, true)); return err },
+		"large":       refused(scanStep(0, true, ledger.FoundRow{Content: make([]byte, ledger.MaxFoundRow+1)})),
+		"bad outcome": refused(scanStep(0, true, ledger.FoundRow{Result: ledger.Result{Detail: "x"}})),
+		"progress":    refused(ledger.ScanStep{Progress: make([]byte, 17<<10)}),
+		"position":    refused(ledger.ScanStep{Position: make([]byte, 129<<10)}),
 	} {
 		if err := do(); err == nil {
 			t.Errorf("%s: want an error", name)
@@ -323,32 +374,7 @@ func TestScanRefusesSubmittedRows(t *testing.T) {
 	if !errors.As(err, &mismatch) || mismatch.Member != "origin" {
 		t.Errorf("create with a scan: %v", err)
 	}
-	if again := w.scan("a"); again.Incarnation != run.Incarnation || again.Scan.Step != 1 {
+	if again := w.scan("a"); again.Incarnation != run.Incarnation {
 		t.Errorf("created again: %+v", again)
-	}
-}
-
-// TestCancelBesideStagedRows cancels a run while a scanner has staged a segment, of settled rows
-// alone, and not committed it: neither the segment nor its rows count.
-func TestCancelBesideStagedRows(t *testing.T) {
-	w := newWorker(t)
-	run := w.scan("a")
-	w.step(run, false, foundRows(0, 1)...)
-	run, _ = w.commitFound(run)
-	e, row := w.take(segment(run, 0))
-	if _, err := w.StageGrouped(t.Context(), run, 1, false, content(1, 1), 1, nil,
-		map[ledger.Row]ledger.Result{0: invalid}, nil); err != nil {
-		t.Fatal(err)
-	}
-	w.must(w.Cancel, "a")
-	if now := w.get("a"); now.Ended() || now.Settled() != 0 {
-		t.Errorf("run %+v, want its row in progress", now)
-	}
-	if r := w.settle(segment(run, 0), e, row); !r.Ended {
-		t.Error("the run has not ended")
-	}
-	w.must(w.Delete, "a")
-	if keys := keysOf(t, run); len(keys) > 0 {
-		t.Errorf("keys %q remain", keys)
 	}
 }

@@ -70,17 +70,12 @@ var (
 	deleteScript   = headerScript("delete")
 	unlinkScript   = headerScript("unlink")
 
-	cursorScript = headerScript("cursor")
-	stepScript   = headerScript("step")
-	noteScript   = headerScript("note")
-	foundScript  = headerScript("found")
-	partScript   = headerScript("part")
-	sealScript   = headerScript("seal")
-
 	stageScript    = segmentScript("stage")
 	unstageScript  = segmentScript("unstage")
 	dueScript      = segmentScript("stage_due")
 	resultsScript  = segmentScript("stage_results")
+	appendScript   = segmentScript("append")
+	stepScript     = segmentScript("step")
 	stateScript    = segmentScript("state", "report")
 	releaseScript  = segmentScript("release", "report")
 	beginScript    = segmentScript("begin")
@@ -119,8 +114,8 @@ func headerScript(name string) *redis.Script {
 
 // limits has the constants that scripts of headers, segments and lists share.
 func limits() string {
-	return fmt.Sprintf("local jump_ms, at_once, wait_ms, ahead_ms = %d, %d, %d, %d\n", clockJump.Milliseconds(),
-		int64(atOnce), MaxWait.Milliseconds(), (MaxWait + clockMargin).Milliseconds())
+	return fmt.Sprintf("local jump_ms, at_once, wait_ms, ahead_ms, scan_segment = %d, %d, %d, %d, %d\n", clockJump.Milliseconds(),
+		int64(atOnce), MaxWait.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), ScanSegment)
 }
 
 // segmentScript returns a script of a segment that uses functions of other files.
@@ -147,7 +142,7 @@ func sessionsScriptOf(name string) *redis.Script {
 }
 
 // readOnly are the scripts that write nothing, whose users may lack the right to write.
-var readOnly = []string{"header_cursor", "header_found", "segment_rows", "segment_running", "segment_state",
+var readOnly = []string{"segment_rows", "segment_running", "segment_state",
 	"tenant_overdue", "sessions_dead", "sessions_list"}
 
 // writeOnce are scripts that write one thing of each row, which cannot stay half-done.
@@ -213,10 +208,8 @@ var refusals = map[status]error{
 	statusMissing: ErrNotFound,
 	"open":        ErrOpen,
 	"ended":       ErrEnded,
-	"none":        errNoScan,
 	"raced":       ErrRaced,
 	"mismatch":    ErrMismatch,
-	"passed":      errPassed,
 	"changed":     errChanged,
 }
 
@@ -224,9 +217,13 @@ var refusals = map[status]error{
 type answer []any
 
 func (l *Ledger) onSegment(ctx context.Context, s *redis.Script, seg Segment, args ...any) (answer, error) {
-	keys := append(segmentKeys(seg), headerKey(seg.Tenant, seg.Run, "header"), headerKey(seg.Tenant, seg.Run, "sums"),
+	return l.do(ctx, s, rowsKeys(seg), args)
+}
+
+// rowsKeys returns the keys of a script of a segment: see rowsParts.
+func rowsKeys(seg Segment) []string {
+	return append(segmentKeys(seg), headerKey(seg.Tenant, seg.Run, "header"), headerKey(seg.Tenant, seg.Run, "sums"),
 		tenantKey(seg.Tenant, "due"), tenantKey(seg.Tenant, "finishing"))
-	return l.do(ctx, s, keys, args)
 }
 
 func (l *Ledger) onTenant(ctx context.Context, s *redis.Script, t Tenant, args ...any) (answer, error) {

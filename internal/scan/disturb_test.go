@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,16 +13,13 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
-	"orgops/internal/scan"
-	"orgops/internal/sweep"
-	"orgops/tasks/handlers"
 )
 
 // callsOf returns the calls of an undisturbed scan.
 func callsOf(t *testing.T, s scenario) []string {
 	t.Helper()
 	w, sab := s.world(t), &saboteur{at: -1}
-	w.drain(w.scanner(sab))
+	w.drain(w.worker(sab))
 	return sab.calls
 }
 
@@ -52,55 +48,27 @@ func anywhere(t *testing.T, s scenario, test func(t *testing.T, w *world, sab *s
 // continue.
 func TestKilledAnywhere(t *testing.T) {
 	eachScan(t, func(t *testing.T, s scenario) {
-		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
-			sab.dies = true
-			dying := w.scanner(sab)
-			for range maxRounds {
-				if sab.acted || !w.read(run0).Growing {
-					break
-				}
-				w.round(dying)
-			}
+		anywhere(t, s, func(_ *testing.T, w *world, sab *saboteur) {
+			w.kill(sab)
 			w.scanned()
 			s.end(w)
 		})
 	})
 }
 
-// TestFailingAnywhere has one call fail, before or after its effect, and the same worker
-// continue.
-func TestFailingAnywhere(t *testing.T) {
-	eachScan(t, func(t *testing.T, s scenario) {
-		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
-			sab.dies = true
-			sab.act = func() {
-				sab.mu.Lock()
-				defer sab.mu.Unlock()
-				sab.dead = false
-			}
-			w.drain(w.scanner(sab))
-			s.end(w)
-		})
-	})
-}
-
-// TestStoppedAnywhere ends the context of the worker before and after each call, and has
-// another one continue.
+// TestStoppedAnywhere has the worker stop before and after each call, and another one
+// continue. No attempt is counted.
 func TestStoppedAnywhere(t *testing.T) {
 	eachScan(t, func(t *testing.T, s scenario) {
 		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			sab.act = stop
-			stopping := w.scanner(sab)
-			for range maxRounds {
-				if ctx.Err() != nil || !w.read(run0).Growing {
-					break
-				}
-				w.advance(stopping.Round(ctx))
+			stopping := w.worker(sab)
+			sab.act = func() { close(stopping.stop) }
+			for !sab.acted {
+				w.round(stopping)
 			}
-			if r := w.read(run0); r.Scan.Note != "" || r.cursorAttempts(t) > 0 && sab.calls[sab.at] != "step" {
-				t.Errorf("note %q, cursor %s", r.Scan.Note, r.cursor)
+			r := w.read(run0)
+			if len(r.Scan.Note) > 0 || r.scan.Checkpoint.Attempts > 0 || r.scan.Phase == ledger.PhaseInProgress {
+				t.Errorf("scan %+v, row %+v", r.Scan, r.scan)
 			}
 			w.scanned()
 			s.end(w)
@@ -108,146 +76,89 @@ func TestStoppedAnywhere(t *testing.T) {
 	})
 }
 
-// TestTwoScannersAnywhere has another scanner do everything before and after each call of
-// the first one, or one round.
-func TestTwoScannersAnywhere(t *testing.T) {
-	t.Parallel()
-	eachScan(t, func(t *testing.T, s scenario) {
-		for _, rounds := range []int{1, 3, maxRounds} {
-			anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
-				other := w.scanner(nil)
-				sab.act = func() {
-					for range rounds {
-						if !w.read(run0).Growing {
-							break
-						}
-						w.round(other)
-					}
-				}
-				w.drain(w.scanner(sab))
-				s.end(w)
-			})
-		}
-	})
-}
+// lapse makes the scan's row due again whose execution has not ended.
+func (w *world) lapse() { w.advance(ledger.ExecutionLimit) }
 
-// TestInactiveAnywhere: a worker that is not the active one any more makes no request, and
-// another one continues.
-func TestInactiveAnywhere(t *testing.T) {
-	t.Parallel()
+// TestTwoWorkersAnywhere has another worker take the row over before and after each call of
+// the first one, and do everything.
+func TestTwoWorkersAnywhere(t *testing.T) {
 	eachScan(t, func(t *testing.T, s scenario) {
-		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
-			requests := 0
-			sab.act = func() { w.active.Store(false) }
-			first := w.scanner(sab)
-			for w.active.Load() && w.read(run0).Growing {
-				w.round(first)
+		anywhere(t, s, func(_ *testing.T, w *world, sab *saboteur) {
+			sab.act = func() {
+				w.lapse()
+				w.scanned()
 			}
-			requests = w.requests()
-			for range 20 {
-				w.round(first)
-			}
-			if n := w.requests() - requests; n != 0 {
-				t.Errorf("%d requests of a worker that is not active", n)
-			}
-			w.active.Store(true)
-			w.scanned()
+			w.drain(w.worker(sab))
 			s.end(w)
 		})
 	})
 }
-
-// control changes run0 as a command does.
-func (w *world) control(f func(*stored)) { w.change(run0, f) }
-
-func pause(r *stored)  { r.Paused = true }
-func resume(r *stored) { r.Paused = false }
-func cancel(r *stored) { r.Cancelled = true }
 
 // TestPausedAnywhere pauses the run before and after each call, and resumes it.
 func TestPausedAnywhere(t *testing.T) {
-	t.Parallel()
 	eachScan(t, func(t *testing.T, s scenario) {
 		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
-			sab.act = func() { w.control(pause) }
-			sc := w.scanner(sab)
-			sc.AskAlways()
+			sab.act = func() { _ = w.Pause(t.Context(), tenant, run0) }
+			of := w.worker(sab)
+			for !sab.acted {
+				w.round(of)
+			}
+			requests := w.requests()
 			for range 30 {
-				w.round(sc)
+				w.round(of)
 			}
-			r, requests := w.read(run0), w.requests()
-			if len(r.found) > 0 {
-				t.Errorf("%d rows that were found wait for the end of the pause", len(r.found))
+			if n := w.requests() - requests; n != 0 {
+				t.Errorf("%d requests while paused", n)
 			}
-			for range 30 {
-				w.round(sc)
-			}
-			if n := w.requests() - requests; n != 0 || r.cursorAttempts(t) > 0 {
-				t.Errorf("%d requests while paused; cursor %s", n, r.cursor)
-			}
-			w.control(resume)
-			sc.Wake()
-			w.drain(sc)
+			_ = w.Resume(t.Context(), tenant, run0) // unless it has ended
+			w.drain(of)
 			s.end(w)
 		})
 	})
 }
 
-// TestCancelledAnywhere: after a cancel no row is added and no request is made.
+// TestCancelledAnywhere: after a cancel no row is added, and the run ends.
 func TestCancelledAnywhere(t *testing.T) {
 	eachScan(t, func(t *testing.T, s scenario) {
 		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
 			rows := 0
 			sab.act = func() {
-				w.control(cancel)
-				rows = len(w.read(run0).all())
+				_ = w.Cancel(t.Context(), tenant, run0)
+				rows = len(w.read(run0).rows)
 			}
-			sc := w.scanner(sab)
-			sc.AskAlways()
-			for range 30 {
-				w.round(sc)
-			}
-			requests := w.requests()
-			for range 30 {
-				w.round(sc)
-			}
-			if n := len(w.read(run0).all()); n != rows {
-				t.Errorf("%d rows, %d when it was cancelled", n, rows)
-			}
-			if n := w.requests() - requests; n != 0 {
-				t.Errorf("%d requests of a cancelled run", n)
+			w.drain(w.worker(sab))
+			if r := w.read(run0); len(r.rows) != rows || r.Cancelled && !r.Ended() {
+				t.Errorf("%d rows, %d when it was cancelled; run %+v", len(r.rows), rows, r.Run)
 			}
 		})
 	})
 }
 
-// TestDeletedAnywhere deletes the run before and after each call. The next run of the same
-// id gets its own rows.
+// TestDeletedAnywhere cancels and deletes the run before and after each call, and creates it again:
+// it gets its own rows.
 func TestDeletedAnywhere(t *testing.T) {
 	eachScan(t, func(t *testing.T, s scenario) {
-		for _, again := range []bool{false, true} {
-			anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
-				first := w.read(run0)
-				sab.act = func() {
-					w.delete(run0)
-					if again {
-						w.advance(time.Second)
-						w.create(run0, first.Kind, first.Scan.Progress)
-						w.sandbox.AddDomain("org_9", sandbox.Domain{ID: "ord_9",
-							Status: map[bool]string{true: "verified", false: "pending"}[first.Kind == recheck]})
-					}
+		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
+			first := w.read(run0)
+			sab.act = func() {
+				ctx := t.Context()
+				_ = w.Cancel(ctx, tenant, run0)
+				w.lapse()
+				_, _ = w.Release(ctx, segment(first.Run, ledger.ScanSegment), ledger.Quota{})
+				if err := w.Delete(ctx, tenant, run0); err != nil {
+					t.Error(err)
 				}
-				sc := w.scanner(sab)
-				for range 30 {
-					w.round(sc)
-				}
-				if !again {
-					return
-				}
-				w.drain(sc)
-				w.wantFound(append(slices.Clone(s.rows), "org_9/ord_9")...)
-			})
-		}
+				w.create(first.Kind, first.Scan.Progress)
+				w.sandbox.AddDomain("org_9", sandbox.Domain{ID: "ord_9",
+					Status: map[bool]string{true: "verified", false: "pending"}[first.Kind == recheck]})
+			}
+			of := w.worker(sab)
+			for !sab.acted {
+				w.round(of)
+			}
+			w.drain(of)
+			w.wantFound(append(slices.Clone(s.rows), "org_9/ord_9")...)
+		})
 	})
 }
 
@@ -276,12 +187,14 @@ func TestTrouble(t *testing.T) {
 				undisturbed.scanned()
 				every := redistest.Stride(2)
 				for k := (len(name) + len(s.name)) % every; k < undisturbed.requests(); k += every {
-					w := newWorld(t)
-					fault.Skip, fault.Count = k, 1
-					w.sandbox.AddFault(fault)
-					s.begin(w)
-					w.scanned()
-					s.end(w)
+					t.Run(fmt.Sprint("request ", k), func(t *testing.T) {
+						w := newWorld(t)
+						fault.Skip, fault.Count = k, 1
+						w.sandbox.AddFault(fault)
+						s.begin(w)
+						w.scanned()
+						s.end(w)
+					})
 				}
 			})
 		})
@@ -296,6 +209,7 @@ type line struct {
 	places chan struct{}
 	at     int
 	act    func()
+	each   time.Duration // how long one takes to pass
 	n      int
 }
 
@@ -303,6 +217,7 @@ func (*line) Answered(context.Context, string, int, http.Header) {}
 
 func (l *line) Wait(context.Context, string) error {
 	<-l.places
+	time.Sleep(l.each)
 	if l.n++; l.n == l.at {
 		l.act()
 	}
@@ -310,178 +225,59 @@ func (l *line) Wait(context.Context, string) error {
 	return nil
 }
 
-// TestPauseStopsRequests: of many requests that wait for their permits none is sent after
-// the run was paused, cancelled, postponed or deleted, or another worker is active. What was
-// answered by then is stored.
+// TestPauseStopsRequests: of many requests that wait for their permits, one a second, none is sent
+// after the run was paused, cancelled or deleted. What was answered by then is stored.
 func TestPauseStopsRequests(t *testing.T) {
-	for name, stop := range map[string]func(*world){
-		"paused":    func(w *world) { w.control(pause) },
-		"postponed": func(w *world) { w.control(func(r *stored) { r.NotBefore = start.Add(time.Hour) }) },
-		"cancelled": func(w *world) { w.control(cancel) },
-		"deleted":   func(w *world) { w.delete(run0) },
-		"created again": func(w *world) {
-			progress := w.read(run0).Scan.Progress
-			w.delete(run0)
-			w.advance(time.Second)
-			w.create(run0, handlers.Verify, progress)
-		},
-		"inactive": func(w *world) { w.active.Store(false) },
+	for name, stop := range map[string]func(*site) error{
+		"paused":    func(s *site) error { return s.Pause(context.WithoutCancel(s.t.Context()), tenant, run0) },
+		"cancelled": func(s *site) error { return s.Cancel(context.WithoutCancel(s.t.Context()), tenant, run0) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			for i := range 30 {
-				w.sandbox.AddDomain(fmt.Sprintf("org_%02d", i), sandbox.Domain{ID: fmt.Sprintf("ord_%02d", i)})
-			}
-			var stopped atomic.Bool
-			l := &line{places: make(chan struct{}, 1), at: 1 + 10, act: func() {
-				stop(w)
-				stopped.Store(true)
-			}}
-			l.places <- struct{}{}
-			client, err := apiclient.New(apiclient.Config{
-				BaseURL: w.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(w.sandbox.Token())), Gate: l,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.CloseIdle()
-			w.api = client
-			w.pending("")
-			sc := w.scanner(nil)
-			sc.AskAlways()
-			for !stopped.Load() {
-				w.round(sc)
-			}
-			if n := w.requests(sandbox.OpListDiscoveryDomains); n > 9 {
-				t.Errorf("%d pages were requested, want at most the 9 before", n)
-			}
-			if name == "cancelled" || name == "deleted" || name == "created again" {
-				if n := len(w.read(run0).all()); n != 0 {
-					t.Errorf("%d rows were added", n)
+			onSite(t, func(t *testing.T, s *site) {
+				for i := range 30 {
+					s.sandbox.AddDomain(fmt.Sprintf("org_%02d", i), sandbox.Domain{ID: fmt.Sprintf("ord_%02d", i)})
 				}
-				return
-			}
-			if n := len(w.read(run0).all()); n != w.requests(sandbox.OpListDiscoveryDomains) {
-				t.Errorf("%d rows of %d organizations that were read", n, w.requests(sandbox.OpListDiscoveryDomains))
-			}
-			w.active.Store(true)
-			w.control(func(r *stored) { r.Paused = false })
-			sc.Wake()
-			w.drain(sc)
-			w.wantFound(pendingDomains(w.sandbox)...)
-			if n := w.requests(sandbox.OpListDiscoveryDomains); n != 30 {
-				t.Errorf("%d pages were requested, want each once", n)
-			}
+				var stopped atomic.Bool
+				l := &line{places: make(chan struct{}, 1), at: 1 + 10, each: 1100 * time.Millisecond, act: func() {
+					if err := stop(s); err != nil {
+						t.Error(err)
+					}
+					stopped.Store(true)
+				}}
+				l.places <- struct{}{}
+				client, err := apiclient.New(apiclient.Config{
+					BaseURL: s.sandbox.BaseURL(), Tokens: s.token, Gate: l,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.api.Client = client
+				s.pending()
+				s.start(s.Ledger)
+				await(t, "the run is stopped", stopped.Load)
+				time.Sleep(time.Minute)
+				n := requestsOf(s.sandbox, sandbox.OpListDiscoveryDomains)
+				if n != 9 {
+					t.Errorf("%d pages were requested, want the 9 before", n)
+				}
+				if name == "cancelled" {
+					if run := s.header(); !run.Ended() || run.Rows != 0 {
+						t.Errorf("run %+v", run)
+					}
+					return
+				}
+				if rows := len(s.rows()); rows != n {
+					t.Errorf("%d rows of %d organizations that were read", rows, n)
+				}
+				if err := s.Resume(t.Context(), tenant, run0); err != nil {
+					t.Fatal(err)
+				}
+				s.awaitCommit()
+				s.wantRows(pendingDomains(s.sandbox))
+				if n := requestsOf(s.sandbox, sandbox.OpListDiscoveryDomains); n != 30 {
+					t.Errorf("%d pages were requested, want each once", n)
+				}
+			})
 		})
 	}
 }
-
-// TestStoppedRunIsNotBegun: a run that is paused or postponed from the
-// beginning gets no step, and begins once that is over.
-func TestStoppedRunIsNotBegun(t *testing.T) {
-	for name, control := range map[string]func(*stored){
-		"paused":    pause,
-		"postponed": func(r *stored) { r.NotBefore = start.Add(time.Hour) },
-		"cancelled": cancel,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := finding()
-			w := s.world(t)
-			w.control(control)
-			sc := w.scanner(nil)
-			for w.read(run0).Growing && w.sinceStart() < time.Hour-10*time.Second {
-				w.round(sc)
-			}
-			if r := w.read(run0); w.requests() > 0 || r.Scan.Step != 1 {
-				t.Errorf("%d requests, step %d", w.requests(), r.Scan.Step)
-			}
-			if name == "cancelled" {
-				return
-			}
-			w.control(func(r *stored) { r.Paused = false })
-			w.drain(sc)
-			s.end(w)
-			if late := w.sinceStart() - time.Hour; name == "postponed" && late > 20*time.Second {
-				t.Errorf("it began and ended %v after its time", late)
-			}
-		})
-	}
-}
-
-func (w *world) sinceStart() time.Duration {
-	now, _ := w.Now(w.t.Context())
-	return now.Sub(start)
-}
-
-// TestStepIsStoredOnce: two scanners make a step at the same time that reads other domains
-// the second time. The rows are those of one of them.
-func TestStepIsStoredOnce(t *testing.T) {
-	w := newWorld(t)
-	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
-	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_2"})
-	w.pending("org_1")
-	other := w.scanner(nil)
-	sab := &saboteur{at: 4, after: true}
-	sab.act = func() {
-		w.sandbox.RemoveDomain("org_1", "ord_1")
-		w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_3"})
-		w.until(other, func(r stored) bool { return r.Scan.Ended })
-	}
-	w.drain(w.scanner(sab))
-	if sab.calls[sab.at] != "domains" {
-		t.Fatalf("calls %q", sab.calls)
-	}
-	w.wantFound("org_1/ord_2", "org_1/ord_3")
-	w.wantProgress(sweep.Progress{Organization: "org_1", Read: 1, Ended: true})
-}
-
-// meeting is an API during whose requests another scanner begins.
-type meeting struct {
-	scan.API
-	w *world
-}
-
-func (m meeting) OrganizationsPage(ctx context.Context,
-	from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
-	m.begin()
-	return m.API.OrganizationsPage(ctx, from)
-}
-
-func (m meeting) DiscoveryDomainsPage(ctx context.Context,
-	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	m.begin()
-	return m.API.DiscoveryDomainsPage(ctx, org, from)
-}
-
-// begin has a scanner begin a step, and die before its request is answered.
-func (m meeting) begin() {
-	sab := &saboteur{at: 4, dies: true}
-	sc := scan.New(scan.Config{
-		Tenant: tenant, Ledger: sabotagedLedger{sab, m.w.memory}, API: sabotagedAPI{sab, m.API},
-		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}}, Active: func() bool { return true },
-	})
-	for range 3 {
-		sc.Round(m.w.t.Context())
-	}
-}
-
-// TestScannersThatMeet: scanners that begin a step while another one makes it do not keep
-// that from it.
-func TestScannersThatMeet(t *testing.T) {
-	w := newWorld(t)
-	var want []string
-	for i := range 12 {
-		d := w.sandbox.AddDomain(fmt.Sprintf("org_%d", i%2), sandbox.Domain{ID: fmt.Sprintf("ord_%d", i)})
-		want = append(want, fmt.Sprintf("org_%d/%s", i%2, d.ID))
-	}
-	w.api = meeting{w.api, w}
-	w.pending("")
-	w.scanned()
-	w.wantFound(want...)
-	w.wantProgress(sweep.Progress{Read: 2, Ended: true})
-	if strings.Contains(w.log.String(), "waits") {
-		t.Errorf("log:\n%s", w.log.String())
-	}
-}
-
-var _ scan.Ledger = (*memory)(nil)

@@ -2,18 +2,13 @@
 // organizations and their discovery domains for the pending ones of a run that verifies,
 // and for those that a sweep checks.
 //
-//	Ledger.ScanCursor -> requests -> Ledger.AddStep -> Ledger.CommitFound
-//	        ^                             |
-//	        +-----------------------------+
+// A scan is a row of its run, whose content is the position of the scan. [Handlers] has the
+// handlers of such rows: the engine counts attempts, blocks operations, and has one execution at a
+// time. An execution makes steps for some seconds, each of up to fifty requests, and stores each
+// with [engine.Execution.AddStep]. A step that is repeated, since a worker was killed or Redis has
+// lost it, adds the domains that the run does not have yet.
 //
-// A scan is made in steps, each of up to fifty requests. The ledger stores a step with all
-// its rows or not at all, and only if it is the next one: rows and cursor change together.
-// So a page that is read twice, with other domains the second time, adds its rows once, and
-// any number of scanners may work on a run. Another scanner continues at the cursor if one is
-// killed.
-//
-// The worker whose dispatcher is the tenant's active one runs the [Scanner]. A step of a
-// run that is paused, cancelled or deleted sends no request from a second later on;
+// A step of a run that is paused, cancelled or deleted sends no request from a second later on;
 // the answers received by then are stored.
 //
 // Organizations that cannot be read are put off, and tried again at the end of the scan.
@@ -24,11 +19,10 @@
 //
 // Each file uses those below it:
 //
-//	step.go     makes a step, and counts and stores its failures
-//	read.go     the requests of a step
-//	scanner.go  chooses the run that is next, and commits found rows
-//	cursor.go   where a step begins and ends
-//	pending.go  searches for pending domains
-//	swept.go    searches for the domains of a sweep
-//	request.go  the row of a listed record
+//	handler.go   executes the row of a scan: one step after the other
+//	read.go      the requests of a step
+//	position.go  where a step begins and ends
+//	pending.go   searches for pending domains
+//	swept.go     searches for the domains of a sweep
+//	request.go   the row of a listed record
 package scan

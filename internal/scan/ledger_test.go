@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
+
 	"orgops/apiclient"
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -29,6 +32,7 @@ type site struct {
 	sandbox *sandbox.Sandbox
 	api     *briefAPI
 	lists   scan.API // instead of api; nil: api
+	token   apiclient.TokenSource
 	log     *slog.Logger
 }
 
@@ -40,6 +44,7 @@ func onSite(outer *testing.T, test func(t *testing.T, s *site)) {
 		out.Do(func() { // a token expires by the sandbox's clock
 			s.sandbox = newSandbox(outer)
 			s.api = &briefAPI{Client: newClient(outer, s.sandbox)}
+			s.token = apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token()))
 		})
 		test(t, s)
 	})
@@ -53,12 +58,25 @@ type briefAPI struct {
 	// at is the number of the request right before which act is called.
 	at  int64
 	act func()
+	// takes is how long each request takes.
+	takes time.Duration
+}
+
+// requestsOf returns the number of requests of an operation.
+func requestsOf(sb *sandbox.Sandbox, operation string) (n int) {
+	for _, r := range sb.Requests() {
+		if r.Operation == operation {
+			n++
+		}
+	}
+	return n
 }
 
 func (a *briefAPI) begin() {
 	if a.seen.Add(1) == a.at {
 		a.act()
 	}
+	time.Sleep(a.takes)
 }
 
 // OrganizationsPage implements [scan.API].
@@ -131,22 +149,50 @@ func (s *site) create(kind ledger.Kind, progress []byte) ledger.Run {
 	return run
 }
 
-// start runs a scanner until the function that it returns is called.
-func (s *site) start(l scan.Ledger) (sc *scan.Scanner, stop func()) {
+// start runs a worker with a dispatcher for scans until the function that it returns is called.
+func (s *site) start(l engine.Ledger) (stop func()) {
 	s.t.Helper()
-	sc = scan.New(scan.Config{
-		Tenant: tenant, Ledger: l, API: cmp.Or[scan.API](s.lists, s.api), Active: func() bool { return true }, Logger: s.log,
-		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}, recheck: scan.Swept{States: states{}}},
+	session := ledger.NewSessionID()
+	e := engine.New(engine.Config{
+		Tenant: tenant, Ledger: l, Session: session, Logger: s.log,
+		Handlers: scan.Handlers(cmp.Or[scan.API](s.lists, s.api), states{}, s.log),
 	})
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { sc.Run(ctx) })
+	running.Go(func() {
+		for ; ctx.Err() == nil; _ = engine.Sleep(ctx, 50*time.Millisecond) {
+			s.execute(ctx, e, session)
+		}
+	})
 	stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()
 	})
 	s.t.Cleanup(stop)
-	return sc, stop
+	return stop
+}
+
+// execute executes the scan's row if it is due.
+func (s *site) execute(ctx context.Context, e *engine.Engine, session ledger.SessionID) {
+	if _, err := s.Renew(ctx, ledger.Session{ID: session, Tenants: []ledger.Tenant{tenant}}); err != nil {
+		return
+	}
+	run, err := s.Get(ctx, run0)
+	if err != nil {
+		return
+	}
+	seg := segment(run, ledger.ScanSegment)
+	r, err := s.Release(ctx, seg, ledger.Quota{First: 1, Check: 1, Ready: 1})
+	if err != nil || len(r.Rows) == 0 {
+		return
+	}
+	run.Kind = engine.ScanOf(run.Kind)
+	payload, err := engine.NewTask(run, seg, r.Token, r.Rows...).Marshal()
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	_ = e.ProcessTask(ctx, asynq.NewTask(string(run.Kind), payload))
 }
 
 // header returns run0.
@@ -161,7 +207,7 @@ func (s *site) header() ledger.Run {
 
 func (s *site) awaitCommit() ledger.Run {
 	s.t.Helper()
-	await(s.t, "the run is committed", func() bool { return !s.header().Growing })
+	await(s.t, "the scan has ended", func() bool { return !s.header().Growing })
 	return s.header()
 }
 
@@ -198,7 +244,7 @@ func (s *site) wantRows(want []string) {
 		got = append(got, n.Organization+"/"+n.Domain)
 	}
 	wantNames(s.t, got, want)
-	if run := s.header(); run.Rows != int64(len(want)) || !run.Scan.Ended || run.Scan.Note != "" {
+	if run := s.header(); run.Rows != int64(len(want)) || run.Growing || len(run.Scan.Note) > 0 {
 		s.t.Errorf("%d rows, scan %+v", run.Rows, run.Scan)
 	}
 }
@@ -216,7 +262,7 @@ func TestListedTwice(t *testing.T) {
 	})
 }
 
-// TestLedger has two scanners work on one run: each pending domain is one row.
+// TestLedger has two workers: each pending domain is one row.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
@@ -230,11 +276,6 @@ func TestLedger(t *testing.T) {
 		var p sweep.Progress
 		if err := json.Unmarshal(run.Scan.Progress, &p); err != nil || p != (sweep.Progress{Read: 350, Ended: true}) {
 			t.Errorf("progress %+v, %v", p, err)
-		}
-		for _, row := range s.rows() {
-			if row.Phase != ledger.PhaseQueued {
-				t.Errorf("row %+v", row)
-			}
 		}
 	})
 }
@@ -292,39 +333,34 @@ func TestLedgerThatFindsNothing(t *testing.T) {
 
 // unsteady is a ledger of which one call in a few fails, before or after its effect.
 type unsteady struct {
-	scan.Ledger
+	engine.Ledger
 	calm atomic.Bool
 }
 
 func (u *unsteady) fails() bool { return !u.calm.Load() && rand.IntN(6) == 0 }
 
-func (u *unsteady) ScanCursor(ctx context.Context, run ledger.Run) (ledger.Scan, []byte, error) {
+func (u *unsteady) AddStep(ctx context.Context, scan ledger.Segment, n ledger.Nonce,
+	s ledger.ScanStep) (ledger.Status, error) {
 	if u.fails() {
-		return ledger.Scan{}, nil, errDead
+		return "", errDead
 	}
-	return u.Ledger.ScanCursor(ctx, run)
+	status, err := u.Ledger.AddStep(ctx, scan, n, s)
+	if u.fails() {
+		return "", errDead
+	}
+	return status, err
 }
 
-func (u *unsteady) AddStep(ctx context.Context, run ledger.Run, s ledger.ScanStep) (bool, error) {
+func (u *unsteady) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (ledger.Receipt, error) {
 	if u.fails() {
-		return false, errDead
+		return ledger.Receipt{}, errDead
 	}
-	made, err := u.Ledger.AddStep(ctx, run, s)
+	r, err := u.Ledger.End(ctx, seg, n, ends...)
 	if u.fails() {
-		return false, errDead
+		return ledger.Receipt{}, errDead
 	}
-	return made, err
-}
-
-func (u *unsteady) CommitFound(ctx context.Context, run ledger.Run) (ledger.Run, bool, error) {
-	if u.fails() {
-		return ledger.Run{}, true, errDead
-	}
-	now, left, err := u.Ledger.CommitFound(ctx, run)
-	if u.fails() {
-		return ledger.Run{}, true, errDead
-	}
-	return now, left, err
+	return r, err
 }
 
 // TestLedgerDisturbed has workers come and go at random while calls fail: each domain is
@@ -337,8 +373,7 @@ func TestLedgerDisturbed(t *testing.T) {
 		u := &unsteady{Ledger: s.Ledger}
 		var stops []func()
 		for range 12 {
-			_, stop := s.start(u)
-			stops = append(stops, stop)
+			stops = append(stops, s.start(u))
 			if len(stops) > 2 {
 				i := rand.IntN(len(stops))
 				stops[i]()
@@ -353,7 +388,9 @@ func TestLedgerDisturbed(t *testing.T) {
 }
 
 // before does something right before the n-th request is sent.
-func (s *site) before(n int64, act func()) { s.api.at, s.api.act = n, act }
+func (s *site) before(n int64, act func()) {
+	s.api.at, s.api.act, s.api.takes = n, act, 200*time.Millisecond
+}
 
 // TestLedgerPaused pauses the run in the middle, and resumes it.
 func TestLedgerPaused(t *testing.T) {
@@ -367,7 +404,7 @@ func TestLedgerPaused(t *testing.T) {
 				failed.Store(err)
 			}
 		})
-		sc, _ := s.start(s.Ledger)
+		s.start(s.Ledger)
 		await(t, "the run is paused", func() bool { return s.header().Paused })
 		time.Sleep(1500 * time.Millisecond) // requests are sent for a second at most
 		before := len(s.sandbox.Requests())
@@ -378,7 +415,6 @@ func TestLedgerPaused(t *testing.T) {
 		if err := s.Resume(t.Context(), tenant, run0); err != nil {
 			t.Fatal(err)
 		}
-		sc.Wake()
 		s.awaitCommit()
 		s.wantRows(want)
 		if err := failed.Load(); err != nil {
@@ -405,9 +441,6 @@ func TestLedgerCancelled(t *testing.T) {
 		if n := len(s.sandbox.Requests()) - before; n != 0 || before > 300 {
 			t.Errorf("%d requests, and %d more of a cancelled run", before, n)
 		}
-		if run := s.header(); run.Growing || run.Scan.Ended {
-			t.Errorf("run %+v, scan %+v", run, run.Scan)
-		}
 	})
 }
 
@@ -421,20 +454,19 @@ func TestLedgerDeleted(t *testing.T) {
 		deleted := make(chan error, 1)
 		s.before(70, func() {
 			ctx := context.WithoutCancel(t.Context())
-			err := s.Cancel(ctx, tenant, run0)
-			if err == nil {
-				err = s.Delete(ctx, tenant, run0)
-			}
-			deleted <- err
+			deleted <- s.Cancel(ctx, tenant, run0)
 		})
-		sc, _ := s.start(s.Ledger)
+		s.start(s.Ledger)
 		if err := <-deleted; err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the run ends", func() bool { return s.header().Ended() })
+		if err := s.Delete(t.Context(), tenant, run0); err != nil {
 			t.Fatal(err)
 		}
 		if run := s.pending(); run.Incarnation == first.Incarnation {
 			t.Fatal("the run was not deleted")
 		}
-		sc.Wake()
 		s.awaitCommit()
 		s.wantRows(want)
 	})

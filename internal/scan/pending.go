@@ -11,16 +11,16 @@ import (
 	"orgops/tasks"
 )
 
-// Pending searches for pending domains. Its rows are of kind [tasks.TypeVerify].
-type Pending struct{}
+// pending searches for pending domains. Its rows are of kind [tasks.TypeVerify].
+type pending struct{}
 
-func (Pending) ofSweep() bool { return false }
+func (pending) ofSweep() bool { return false }
 
 // row returns the row of a pending domain. Its content has the record, so that a check
 // which begins within a minute needs no read of its own; but not one that its check would
 // refuse, which reads the record again and says what is wrong. A record outside the
 // specification may be pending unless it reads as verified: it is a refused row.
-func (Pending) row(_ context.Context, p sweep.Progress, organization string, l listed,
+func (pending) row(_ context.Context, p sweep.Progress, organization string, l listed,
 	at time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
 	if d.Status == apiclient.StatusVerified {

@@ -3,15 +3,17 @@ package scan
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
@@ -19,25 +21,34 @@ import (
 	"orgops/internal/sweep"
 )
 
-const (
-	// Parallel is how many organizations a step reads at the same time: as many
-	// requests as are in progress at 250 a second that are answered within 200 ms. A page of
-	// each has at most 5 MB.
-	Parallel = 50
-	// putOffAfter is how many attempts a step has before organizations are put off although
-	// none could be read.
-	putOffAfter = 2
-)
+// API is the part of [apiclient.Client] that a scan needs.
+type API interface {
+	OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error)
+	DiscoveryDomainsPage(ctx context.Context,
+		organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error)
+}
+
+// Parallel is how many requests the scans of a tenant have in progress in a worker: as many as are
+// in progress at 250 a second that are answered within 200 ms. A page has at most 5 MB.
+const Parallel = 50
+
+// scanner is the handler of a scan's row.
+type scanner struct {
+	api      API
+	request  request
+	requests *semaphore.Weighted // of all scans of the tenant
+	logger   *slog.Logger
+}
+
+// putOffAfter is how many attempts a step has before organizations are put off although
+// none could be read.
+const putOffAfter = 2
 
 // reader makes the requests of one step.
 type reader struct {
-	scanner *Scanner
-	run     ledger.Run
-	request Request
-
-	mu      sync.Mutex
-	askedAt time.Time // the ledger, whether requests may be sent
-	stopped bool      // its answer
+	scanner
+	mu sync.Mutex // of x, while requests are sent side by side
+	x  *engine.Execution
 }
 
 // wanted returns an error unless a request may be sent now. Of requests that are sent side by
@@ -45,50 +56,35 @@ type reader struct {
 func (r *reader) wanted(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.scanner
-	if !s.cfg.Active() {
-		return engine.ErrStopped
-	}
-	if time.Since(r.askedAt) >= s.askEvery {
-		asked := time.Now()
-		run, err := s.cfg.Ledger.Get(ctx, r.run.ID)
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-			return fmt.Errorf("ask whether the scan is still wanted: %w", err)
-		}
-		r.stopped = err != nil || run.Incarnation != r.run.Incarnation || isStopped(run) || run.NotBefore.After(s.redisNow())
-		r.askedAt = asked
-	}
-	if r.stopped {
-		return engine.ErrStopped
-	}
-	return nil
+	return r.x.Allowed(ctx)
 }
 
 // read reads the next part: organizations of the pages before, else the next page of
 // organizations, and at the end the organizations that were put off. With putOff
 // organizations are put off even if none could be read.
 func (r *reader) read(ctx context.Context, at position, putOff bool) (o outcome, err error) {
-	defer r.recovered(ctx, &err)
-	ctx = apiclient.BeforeSending(ctx, r.wanted)
-	o = outcome{progress: at.progress, cursor: at.cursor}
-	o.cursor.Attempts = 0
-	switch c := &o.cursor; {
-	case len(c.Left) > 0:
-		batch := c.Left[:min(len(c.Left), Parallel)]
+	o.position = at
+	switch {
+	case len(o.Left) > 0:
+		batch := o.Left[:min(len(o.Left), Parallel)]
 		left, late, err := r.readDomains(ctx, &o, batch, putOff)
-		c.Left = slices.Concat(left, c.Left[len(batch):])
-		c.Late = slices.Concat(c.Late, late)
+		o.Left = slices.Concat(left, o.Left[len(batch):])
+		o.Late = slices.Concat(o.Late, late)
 		return o, err
-	case !c.Through && len(c.Late) < maxLate:
+	case !o.Through && len(o.Late) < maxLate:
 		return o, r.readOrganizations(ctx, &o)
 	}
-	left, late, err := r.readDomains(ctx, &o, o.cursor.Late, false)
-	o.cursor.Late = slices.Concat(left, late)
+	left, late, err := r.readDomains(ctx, &o, o.Late, false)
+	o.Late = slices.Concat(left, late)
 	return o, err
 }
 
 func (r *reader) readOrganizations(ctx context.Context, o *outcome) error {
-	records, next, err := r.scanner.cfg.API.OrganizationsPage(ctx, o.cursor.From)
+	if err := r.requests.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer r.requests.Release(1)
+	records, next, err := r.api.OrganizationsPage(apiclient.BeforeSending(ctx, r.wanted), o.From)
 	if err != nil {
 		return err
 	}
@@ -97,9 +93,9 @@ func (r *reader) readOrganizations(ctx context.Context, o *outcome) error {
 			o.missed("an organization: " + l.Err.Error())
 			continue
 		}
-		o.cursor.Left = append(o.cursor.Left, organization{ID: l.Record.ID}) // its name may be bad: nothing needs it
+		o.Left = append(o.Left, organization{ID: l.Record.ID}) // its name may be bad: nothing needs it
 	}
-	return o.cursor.follow(next, len(records))
+	return o.follow(next, len(records))
 }
 
 // page is the rows of a page of an organization's domains.
@@ -110,13 +106,16 @@ type page struct {
 }
 
 func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization) (result page) {
-	defer r.recovered(ctx, &result.err)
+	if err := r.requests.Acquire(ctx, 1); err != nil {
+		return page{err: err}
+	}
+	defer r.requests.Release(1)
 	var at time.Time
 	ctx = apiclient.BeforeSending(ctx, func(ctx context.Context) error {
-		at = r.scanner.redisNow()
+		at = r.x.Now()
 		return r.wanted(ctx)
 	})
-	domains, next, err := r.scanner.cfg.API.DiscoveryDomainsPage(ctx, o.ID, o.From)
+	domains, next, err := r.api.DiscoveryDomainsPage(ctx, o.ID, o.From)
 	if err != nil {
 		return page{err: err}
 	}
@@ -127,7 +126,8 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 			return page{err: err}
 		}
 		if row != nil {
-			row.Key = name(l.Record.ID) // lists name a domain twice, by themselves or while their pages shift
+			// Lists name a domain twice: by themselves, while their pages shift, or read once more.
+			row.Key = cmp.Or(name(l.Record.ID), fmt.Sprintf("%x", sha256.Sum256(append(row.Content, row.Result.Detail...))))
 			result.rows = append(result.rows, *row)
 		}
 	}
@@ -139,12 +139,19 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 // none could be read, unless those that failed are to be put off.
 func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization,
 	putOff bool) (left, late []organization, err error) {
-	pages, progress := make([]page, len(batch)), o.progress
+	pages, progress := make([]page, len(batch)), o.Progress
 	var all errgroup.Group
 	all.SetLimit(Parallel)
 	for i, org := range batch {
 		all.Go(func() error {
-			pages[i] = r.readPage(ctx, progress, org)
+			err := engine.Protect(func() error {
+				pages[i] = r.readPage(ctx, progress, org)
+				return nil
+			})
+			if p, ok := errors.AsType[*engine.PanicError](err); ok {
+				r.logger.ErrorContext(ctx, "scan panicked", "run", r.x.Run, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+				pages[i].err = err
+			}
 			return nil
 		})
 	}
@@ -161,13 +168,13 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 		case p.err == nil && p.next != "":
 			o.miss(org.ID, fmt.Sprintf("the list of its domains does not end: %d pages", maxPages))
 		case p.err == nil:
-			o.progress.Read++
+			o.Read++
 		case j.Outcome == engine.Transient:
 			late, trouble = append(late, org), cmp.Or(trouble, p.err)
 		case !engine.Settles(j.Outcome):
 			left, held = append(left, org), cmp.Or(held, p.err)
 		case isGone(p.err):
-			o.gone(org.ID, j.Reason)
+			o.goneSince(org.ID, j.Reason)
 		default:
 			o.miss(org.ID, j.Reason)
 		}
@@ -184,13 +191,4 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 func isGone(err error) bool {
 	answer, ok := errors.AsType[*apiclient.Error](err)
 	return ok && answer.Status == http.StatusNotFound
-}
-
-// recovered makes an error of a panic: a failed attempt.
-func (r *reader) recovered(ctx context.Context, err *error) {
-	if p := recover(); p != nil {
-		r.scanner.cfg.Logger.ErrorContext(ctx, "scan panicked", "run", r.run.ID, "panic", fmt.Sprint(p),
-			"stack", string(debug.Stack()))
-		*err = engine.Retry(fmt.Errorf("panic: %v", p))
-	}
 }

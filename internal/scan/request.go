@@ -15,8 +15,8 @@ import (
 	"orgops/tasks"
 )
 
-// Request is the search of a scan: [Pending] or [Swept].
-type Request interface {
+// request is the search of a scan: [pending] or [swept].
+type request interface {
 	// row returns the row of a record that was listed at a time, in Redis' time; nil: it is
 	// none.
 	row(ctx context.Context, p sweep.Progress, organization string, l listed, at time.Time) (*ledger.FoundRow, error)

@@ -6,15 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
 	"go.uber.org/goleak"
 
 	"orgops/apiclient"
@@ -41,18 +43,18 @@ const (
 // start is when the clock of a world begins.
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// world is a tenant with a ledger in memory, whose clock advances while scanners wait.
+// world is a tenant with a ledger, whose clock advances while a scan waits.
 type world struct {
-	*memory
+	*ledger.Ledger
 	t       *testing.T
+	redis   *miniredis.Miniredis
+	elapsed atomic.Int64 // since start
 	sandbox *sandbox.Sandbox
 	api     scan.API
-	states  states
-	active  atomic.Bool
+	states  scan.States
 	blocks  []string // operations
 	log     bytes.Buffer
 	timeout time.Duration
-	request scan.Request // of sweeps; nil: as usual
 }
 
 // states are those of domains that have one.
@@ -72,18 +74,20 @@ func newWorld(t *testing.T) *world {
 }
 
 func newWorldOf(t *testing.T, sb *sandbox.Sandbox, api scan.API) *world {
-	w := &world{memory: newMemory(start), t: t, states: states{}, sandbox: sb, api: api}
-	w.active.Store(true)
+	t.Helper()
+	w := &world{Ledger: ledger.New(redistest.New(t)), t: t, redis: redistest.Mini(t), states: states{}, sandbox: sb,
+		api: api}
+	w.advance(0)
 	return w
 }
 
-// inBubble runs a test of a world in a bubble.
-func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Helper()
-	sb := newSandbox(t)
-	api := &briefAPI{Client: newClient(t, sb)}
-	synctest.Test(t, func(t *testing.T) { test(t, newWorldOf(t, sb, api)) })
+// advance lets time pass.
+func (w *world) advance(d time.Duration) {
+	w.elapsed.Add(int64(d))
+	w.redis.SetTime(start.Add(w.sinceStart()))
 }
+
+func (w *world) sinceStart() time.Duration { return time.Duration(w.elapsed.Load()) }
 
 func newSandbox(t *testing.T) *sandbox.Sandbox {
 	t.Helper()
@@ -107,26 +111,38 @@ func newClient(t *testing.T, sb *sandbox.Sandbox) *apiclient.Client {
 	return client
 }
 
-// scanner returns a scanner of a worker whose calls the saboteur counts, if there is one.
-func (w *world) scanner(sab *saboteur) *scan.Scanner {
+// worker executes the scan's row.
+type worker struct {
+	*engine.Engine
+	session ledger.SessionID
+	stop    chan struct{} // closed: the worker stops
+}
+
+// worker returns a worker whose calls the saboteur counts, if there is one.
+func (w *world) worker(sab *saboteur) worker {
 	if sab == nil {
 		sab = &saboteur{at: -1}
 	}
-	swept := w.request
-	if swept == nil {
-		swept = scan.Swept{States: w.states}
-	}
-	return scan.New(scan.Config{
-		Tenant: tenant, Ledger: sabotagedLedger{sab, w.memory}, API: sabotagedAPI{sab, w.api},
-		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{}, recheck: swept},
-		Active:   w.active.Load,
+	log := slog.New(slog.NewTextHandler(&w.log, nil))
+	own := worker{session: ledger.NewSessionID(), stop: make(chan struct{})}
+	own.Engine = engine.New(engine.Config{
+		Tenant: tenant, Ledger: sabotagedLedger{w.Ledger, sab}, Session: own.session, Stopping: own.stop,
+		Handlers: scan.Handlers(sabotagedAPI{sab, w.api}, w.states, log), Timeout: w.timeout, Logger: log,
 		Block: func(_ context.Context, operation, _ string) error {
 			w.blocks = append(w.blocks, operation)
 			return nil
 		},
-		Timeout: w.timeout,
-		Logger:  slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
+	return own
+}
+
+// create creates run0.
+func (w *world) create(kind ledger.Kind, progress []byte) {
+	w.t.Helper()
+	_, _, err := w.Create(w.t.Context(), ledger.NewRun{ID: run0, Tenant: tenant, Kind: kind, Scan: progress})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // pending creates run0: the pending domains of one organization, or of all.
@@ -136,7 +152,7 @@ func (w *world) pending(organization string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.create(run0, handlers.Verify, progress)
+	w.create(handlers.Verify, progress)
 }
 
 // sweep creates run0, a sweep.
@@ -146,42 +162,148 @@ func (w *world) sweep(o sweep.Order) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.create(run0, recheck, progress)
+	w.create(recheck, progress)
 }
 
-// round has a scanner make one round, and lets the time pass that it waits then.
-func (w *world) round(s *scan.Scanner) time.Duration {
-	after := s.Round(w.t.Context())
-	w.advance(after)
-	return after
+// segment returns a segment of run0.
+func segment(run ledger.Run, number int) ledger.Segment {
+	return ledger.Segment{Tenant: tenant, Run: run.ID, Incarnation: run.Incarnation, Number: number}
+}
+
+// release releases the scan's row if it is due and returns its task; else it lets the time pass
+// until it is.
+func (w *world) release() *asynq.Task {
+	w.t.Helper()
+	run, err := w.Get(w.t.Context(), run0)
+	var r ledger.Release
+	if err == nil {
+		r, err = w.Release(w.t.Context(), segment(run, ledger.ScanSegment), ledger.Quota{First: 1, Check: 1, Ready: 1})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if len(r.Rows) == 0 {
+		w.advance(max(r.Due.Sub(r.Now), time.Second))
+		return nil
+	}
+	run.Kind = engine.ScanOf(run.Kind)
+	return w.task(engine.NewTask(run, segment(run, ledger.ScanSegment), r.Token, r.Rows...))
+}
+
+func (w *world) task(t engine.Task) *asynq.Task {
+	w.t.Helper()
+	payload, err := t.Marshal()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return asynq.NewTask(string(t.Kind), payload)
+}
+
+// round has a worker execute the scan's row if it is due.
+func (w *world) round(of worker) {
+	w.t.Helper()
+	if task := w.release(); task != nil {
+		_ = of.ProcessTask(w.t.Context(), task)
+	}
+}
+
+// kill has a worker execute the scan's row until the saboteur kills it there, and makes the row due
+// again. It reports whether that happened.
+func (w *world) kill(sab *saboteur) bool {
+	w.t.Helper()
+	sab.dies = true
+	dying := w.worker(sab)
+	for !sab.acted && w.read(run0).Growing {
+		if task := w.release(); task != nil {
+			var life sync.WaitGroup
+			life.Go(func() { _ = dying.ProcessTask(w.t.Context(), task) })
+			life.Wait()
+		}
+	}
+	if run := w.read(run0).Run; run.ID != "" {
+		if _, _, err := w.Reclaim(w.t.Context(), segment(run, ledger.ScanSegment), dying.session); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return sab.acted
 }
 
 // maxRounds is more rounds than any test needs.
 const maxRounds = 5000
 
-// drain has a scanner work until run0 is committed finally, or gone.
-func (w *world) drain(s *scan.Scanner) {
+// drain has a worker work until the scan of run0 has ended.
+func (w *world) drain(of worker) {
 	w.t.Helper()
-	w.until(s, func(r stored) bool { return r.ID == "" || !r.Growing })
+	w.until(of, func(r stored) bool { return !r.Growing })
 }
 
-// until has a scanner work until run0 is so.
-func (w *world) until(s *scan.Scanner, holds func(stored) bool) {
+// until has a worker work until run0 is so.
+func (w *world) until(of worker, holds func(stored) bool) {
 	w.t.Helper()
 	for range maxRounds {
 		if holds(w.read(run0)) {
 			return
 		}
-		w.round(s)
+		w.round(of)
 	}
 	r := w.read(run0)
-	w.t.Fatalf("scan %+v, progress %s, cursor %s; log:\n%s", r.Scan, r.Scan.Progress, r.cursor, w.log.String())
+	w.t.Fatalf("scan %+v, progress %s, position %+v; log:\n%s", r.Scan, r.Scan.Progress, r.position, w.log.String())
 }
 
-// scanned has one scanner do everything.
+// scanned has one worker do everything.
 func (w *world) scanned() {
 	w.t.Helper()
-	w.drain(w.scanner(nil))
+	w.drain(w.worker(nil))
+}
+
+// stored is a run with its rows, and the position of its scan.
+type stored struct {
+	ledger.Run
+	rows     []ledger.FoundRow
+	position struct {
+		Step    int64
+		Through bool
+		Left    []any
+		Late    []any
+	}
+	scan ledger.RowState
+}
+
+// read returns a run; the zero one if it does not exist.
+func (w *world) read(id ledger.RunID) (r stored) {
+	w.t.Helper()
+	var err error
+	if r.Run, err = w.Get(w.t.Context(), id); errors.Is(err, ledger.ErrNotFound) {
+		return stored{}
+	} else if err != nil {
+		w.t.Fatal(err)
+	}
+	for number := range r.Segments {
+		for _, row := range w.rowsOf(segment(r.Run, number)) {
+			r.rows = append(r.rows, ledger.FoundRow{Content: row.Content, Due: row.Due, Result: row.Result})
+		}
+	}
+	r.scan = w.rowsOf(segment(r.Run, ledger.ScanSegment))[0]
+	_ = json.Unmarshal(r.scan.Content, &r.position)
+	return r
+}
+
+// rowsOf returns the rows of a segment.
+func (w *world) rowsOf(seg ledger.Segment) (all []ledger.RowState) {
+	w.t.Helper()
+	for {
+		page, err := w.Rows(w.t.Context(), seg, ledger.Row(len(all)), 128)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
+		if seg.Number == ledger.ScanSegment || len(all) == ledger.SegmentRows {
+			return all
+		}
+	}
 }
 
 // progress returns that of run0.
@@ -212,17 +334,10 @@ func names(t *testing.T, rows []ledger.FoundRow) (all []string) {
 	return all
 }
 
-// all returns the rows of run0, committed or not.
-func (r stored) all() []ledger.FoundRow { return slices.Concat(r.rows, r.found) }
-
-// wantFound fails unless run0 has these rows, each once, and all committed.
+// wantFound fails unless run0 has these rows, each once.
 func (w *world) wantFound(want ...string) {
 	w.t.Helper()
-	r := w.read(run0)
-	if len(r.found) > 0 {
-		w.t.Errorf("%d rows are not committed", len(r.found))
-	}
-	wantNames(w.t, names(w.t, r.rows), want)
+	wantNames(w.t, names(w.t, w.read(run0).rows), want)
 }
 
 func wantNames(t *testing.T, got, want []string) {
@@ -257,8 +372,8 @@ func pendingDomains(sb *sandbox.Sandbox) (all []string) {
 // refused returns the names and reasons of rows that were settled when they were found.
 func (r stored) refused(t *testing.T) (ids, reasons []string) {
 	t.Helper()
-	for i, name := range names(t, r.all()) {
-		row := r.all()[i]
+	for i, name := range names(t, r.rows) {
+		row := r.rows[i]
 		if row.Result.Outcome == "" {
 			continue
 		}
@@ -290,8 +405,6 @@ type saboteur struct {
 	after bool
 	act   func()
 	dies  bool // the worker: no later call has an effect, and this one no answer
-	// fail returns the error of a call; nil: none fails.
-	fail func(name string) error
 
 	mu    sync.Mutex
 	calls []string
@@ -302,11 +415,6 @@ type saboteur struct {
 // call makes a call, unless the worker is dead.
 func (s *saboteur) call(name string, f func() error) error {
 	n := s.count(name)
-	if s.fail != nil {
-		if err := s.fail(name); err != nil {
-			return err
-		}
-	}
 	if err := s.maybe(n, false); err != nil {
 		return err
 	}
@@ -341,42 +449,34 @@ func (s *saboteur) maybe(n int, after bool) error {
 	return nil
 }
 
+// sabotagedLedger ends the goroutine of a worker that is dead, as a killed one does.
 type sabotagedLedger struct {
+	engine.Ledger
 	*saboteur
-	ledger scan.Ledger
 }
 
-func (l sabotagedLedger) Now(ctx context.Context) (now time.Time, err error) {
-	return l.ledger.Now(ctx)
+func (l sabotagedLedger) do(name string, f func() error) {
+	if err := l.call(name, f); errors.Is(err, errDead) {
+		runtime.Goexit()
+	}
 }
 
-func (l sabotagedLedger) OpenRuns(ctx context.Context, t ledger.Tenant) (runs []ledger.Run, err error) {
-	err = l.call("list", func() error { runs, err = l.ledger.OpenRuns(ctx, t); return err })
-	return runs, err
+func (l sabotagedLedger) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
+	rows ...ledger.Row) (b ledger.Begun, err error) {
+	l.do("begin", func() error { b, err = l.Ledger.Begin(ctx, seg, e, rows...); return err })
+	return b, err
 }
 
-func (l sabotagedLedger) Get(ctx context.Context, id ledger.RunID) (run ledger.Run, err error) {
-	err = l.call("get", func() error { run, err = l.ledger.Get(ctx, id); return err })
-	return run, err
+func (l sabotagedLedger) AddStep(ctx context.Context, scan ledger.Segment, n ledger.Nonce,
+	s ledger.ScanStep) (status ledger.Status, err error) {
+	l.do("step", func() error { status, err = l.Ledger.AddStep(ctx, scan, n, s); return err })
+	return status, err
 }
 
-func (l sabotagedLedger) ScanCursor(ctx context.Context, run ledger.Run) (s ledger.Scan, cursor []byte, err error) {
-	err = l.call("cursor", func() error { s, cursor, err = l.ledger.ScanCursor(ctx, run); return err })
-	return s, cursor, err
-}
-
-func (l sabotagedLedger) AddStep(ctx context.Context, run ledger.Run, s ledger.ScanStep) (made bool, err error) {
-	err = l.call("step", func() error { made, err = l.ledger.AddStep(ctx, run, s); return err })
-	return made, err
-}
-
-func (l sabotagedLedger) NoteScan(ctx context.Context, run ledger.Run, note string, next time.Time) error {
-	return l.call("note", func() error { return l.ledger.NoteScan(ctx, run, note, next) })
-}
-
-func (l sabotagedLedger) CommitFound(ctx context.Context, run ledger.Run) (now ledger.Run, left bool, err error) {
-	err = l.call("commit", func() error { now, left, err = l.ledger.CommitFound(ctx, run); return err })
-	return now, left, err
+func (l sabotagedLedger) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (r ledger.Receipt, err error) {
+	l.do("end", func() error { r, err = l.Ledger.End(ctx, seg, n, ends...); return err })
+	return r, err
 }
 
 type sabotagedAPI struct {
@@ -396,14 +496,15 @@ func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context,
 	return page, next, err
 }
 
-// cursorAttempts returns the attempts that the cursor counts.
-func (r stored) cursorAttempts(t *testing.T) int {
+// patience is how long a test waits for something that takes seconds, on a machine that has
+// much else to do.
+const patience = 4 * time.Minute
+
+func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	var c struct{ Attempts int }
-	if len(r.cursor) > 0 {
-		if err := json.Unmarshal(r.cursor, &c); err != nil {
-			t.Fatal(err)
+	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
-	return c.Attempts
 }

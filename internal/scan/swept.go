@@ -17,17 +17,15 @@ type States interface {
 	Domain(ctx context.Context, id string) ([]byte, error)
 }
 
-// Swept searches for the domains that a sweep checks. Its rows are of kind domain:recheck.
-type Swept struct {
-	States States
-}
+// swept searches for the domains that a sweep checks. Its rows are of kind domain:recheck.
+type swept struct{ states States }
 
-func (Swept) ofSweep() bool { return true }
+func (swept) ofSweep() bool { return true }
 
 // row returns the row of a verified domain, and of a pending one if the sweep is to prove
 // these or the domain has a state: a sweep may have set it to pending. A record outside
 // the specification may be verified unless it reads as pending.
-func (s Swept) row(ctx context.Context, p sweep.Progress, organization string, l listed,
+func (s swept) row(ctx context.Context, p sweep.Progress, organization string, l listed,
 	_ time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
 	wanted := d.Status == apiclient.StatusVerified || l.Err != nil
@@ -57,11 +55,11 @@ func (s Swept) row(ctx context.Context, p sweep.Progress, organization string, l
 	return row, err
 }
 
-func (s Swept) wantsPending(ctx context.Context, p sweep.Progress, domain string) (bool, error) {
+func (s swept) wantsPending(ctx context.Context, p sweep.Progress, domain string) (bool, error) {
 	if p.Pending || apiclient.CheckID("discovery_domain_id", domain) != nil {
 		return p.Pending, nil // a record without an id has no state
 	}
-	state, err := s.States.Domain(ctx, domain)
+	state, err := s.states.Domain(ctx, domain)
 	return state != nil, err
 }
 

@@ -57,7 +57,7 @@ func (f *fleet) checkRun(r *fleetRun) {
 				target := targetOf(row.Content)
 				if !r.targets[target] {
 					f.problem("run %s, row %d is about %q, for which nobody asked", r.id, row.Row, target)
-				} else if seen[target] && run.Scan == nil { // a scan may find a row twice if Redis went back
+				} else if seen[target] {
 					f.problem("run %s has two rows about %q", r.id, target)
 				}
 				seen[target] = true

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -62,7 +63,6 @@ type fleetPart struct {
 	limiter    *pace.Limiter
 	engine     *engine.Engine
 	dispatcher *dispatch.Dispatcher
-	scanner    *scan.Scanner
 	bell       chan struct{} // that the queue has tasks
 	places     chan struct{}
 }
@@ -157,13 +157,11 @@ func (w *fleetWorker) run() {
 		after := time.Second * time.Duration(i) / time.Duration(len(w.parts))
 		w.f.serve(p)
 		w.fetchers.Go(func() { p.work(w.ctx) })
-		for _, run := range []func(context.Context){p.dispatcher.Run, p.scanner.Run} {
-			w.all.Go(func() {
-				if engine.Sleep(w.ctx, after) == nil {
-					run(w.ctx)
-				}
-			})
-		}
+		w.all.Go(func() {
+			if engine.Sleep(w.ctx, after) == nil {
+				p.dispatcher.Run(w.ctx)
+			}
+		})
 	}
 	<-ended
 }
@@ -219,11 +217,6 @@ func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
 		Stopping: w.stopping, Block: p.limiter.Block,
 	})
 	p.dispatcher = dispatch.New(p.dispatchConfig(states))
-	p.scanner = scan.New(scan.Config{
-		Tenant: tn.name, Ledger: w.ledger, API: p.api(), Active: p.dispatcher.Active, Block: p.limiter.Block,
-		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{},
-			handlers.Recheck: scan.Swept{States: states.Store}},
-	})
 	return p
 }
 
@@ -252,6 +245,8 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 				Batch: tasks.MaxClients, Group: tasks.OrganizationOf},
 			handlers.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
 			handlers.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
+
+			engine.ScanOf(handlers.Verify): {Cost: one}, engine.ScanOf(handlers.Recheck): {Cost: one},
 		},
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			if err := conclude(ctx, states, run); err != nil || run.Single {
@@ -277,7 +272,7 @@ func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handle
 		}, r.Content)
 		return err
 	}
-	return map[ledger.Kind]engine.Handler{
+	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
 		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: requestTimeout}),
 		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{API: api,
@@ -286,6 +281,8 @@ func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handle
 		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states,
 			Operators: dns, Submit: submit}),
 	}
+	maps.Copy(all, scan.Handlers(api, states.Store, slog.New(slog.DiscardHandler)))
+	return all
 }
 
 // fleetNotifier records events. It fails at times, before or after.
@@ -477,11 +474,10 @@ func (f *fleet) ring(t ledger.Tenant) {
 	}
 }
 
-// wake has the dispatchers and scanners of a tenant inspect it at once.
+// wake has the dispatchers of a tenant inspect it at once.
 func (f *fleet) wake(t ledger.Tenant) {
 	for _, p := range f.servers(t) {
 		p.dispatcher.Wake()
-		p.scanner.Wake()
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +45,6 @@ type worker struct {
 	ledger     *ledger.Ledger
 	engine     *engine.Engine
 	dispatcher *dispatch.Dispatcher
-	scanner    *scan.Scanner
 	scheduler  *schedule.Scheduler
 	inspector  *asynq.Inspector
 
@@ -85,15 +86,11 @@ func (s *simulation) newWorker() *worker {
 	w.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: tenant, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(tenant), Session: w.session.ID,
 		Protocol: engine.Protocol, Places: 50,
-		Kinds: map[ledger.Kind]dispatch.Kind{handlers.Verify: {}, handlers.Recheck: {}, handlers.Revoke: {}},
+		Kinds: map[ledger.Kind]dispatch.Kind{handlers.Verify: {}, handlers.Recheck: {}, handlers.Revoke: {},
+			engine.ScanOf(handlers.Verify): {}, engine.ScanOf(handlers.Recheck): {}},
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return conclude(ctx, states, run)
 		},
-	})
-	w.scanner = scan.New(scan.Config{
-		Tenant: tenant, Ledger: timedScan{w.ledger, s}, API: killedAPI{w}, Active: w.dispatcher.Active,
-		Requests: map[ledger.Kind]scan.Request{handlers.Verify: scan.Pending{},
-			handlers.Recheck: scan.Swept{States: states.Store}},
 	})
 	w.scheduler = w.newScheduler()
 	return w
@@ -141,13 +138,15 @@ func (w *worker) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
 		}, r.Content)
 		return err
 	}
-	return map[ledger.Kind]engine.Handler{
+	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
 		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: verify, Tenant: tenant, States: states,
 			Rules: w.s.rules, Operators: killedDNS{w}, Submit: submit}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{API: killedAPI{w}, DNS: killedDNS{w}, States: states,
 			Rules: w.s.rules, RequestTimeout: requestTimeout}),
 	}
+	maps.Copy(all, scan.Handlers(killedAPI{w}, states.Store, slog.New(slog.DiscardHandler)))
+	return all
 }
 
 // Ahead implements [handlers.Line]: permits are waited for at times.
@@ -248,20 +247,19 @@ func (w *worker) outlive() {
 func (w *worker) settle() bool {
 	for range 10_000 {
 		w.renew()
-		var begins, dispatches time.Duration
+		var dispatches time.Duration
 		if w.do(.001, func(ctx context.Context) { _ = w.scheduler.Once(ctx) }) ||
-			w.do(.0002, func(ctx context.Context) { dispatches, _ = w.dispatcher.Round(ctx) }) ||
-			w.do(.001, func(ctx context.Context) { begins = w.scanner.Round(ctx) }) {
+			w.do(.0002, func(ctx context.Context) { dispatches, _ = w.dispatcher.Round(ctx) }) {
 			return false
 		}
 		n, died := w.execute()
 		switch {
 		case died:
 			return false
-		case n > 0 || begins == 0:
+		case n > 0:
 			w.s.sleep(20 * time.Millisecond)
-		case min(begins, dispatches) < time.Second:
-			w.s.sleep(min(begins, dispatches))
+		case dispatches < time.Second:
+			w.s.sleep(dispatches)
 		case !w.dispatcher.Active():
 			w.s.sleep(time.Second)
 		default:
@@ -300,6 +298,9 @@ func (w *worker) execute() (n int, died bool) {
 func (w *worker) process(task *asynq.Task) (died bool) {
 	w.s.count.executions++
 	rate := .0005
+	if strings.HasSuffix(task.Type(), ":scan") {
+		rate = .001
+	}
 	if kind := ledger.Kind(task.Type()); kind == handlers.Revoke || kind == handlers.Verify {
 		rate = .01 // they are few, and each point must be met
 		if w.s.kills && w.s.dice.IntN(20) == 0 {
@@ -431,15 +432,4 @@ func (l timed) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 		}
 	}
 	return l.Ledger.End(ctx, seg, n, ends...)
-}
-
-// timedScan records when scans are due.
-type timedScan struct {
-	scan.Ledger
-	s *simulation
-}
-
-func (l timedScan) NoteScan(ctx context.Context, run ledger.Run, note string, next time.Time) error {
-	l.s.later(next.Sub(now()))
-	return l.Ledger.NoteScan(ctx, run, note, next)
 }

@@ -1,10 +1,12 @@
 package status
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
@@ -24,8 +26,17 @@ func scanOf(r ledger.Run) *Scan {
 	if r.Scan == nil || json.Unmarshal(r.Scan.Progress, &s.Progress) != nil {
 		return nil
 	}
-	if s.Cancelled = !r.CancelledAt.IsZero(); !s.Cancelled && !s.Ended {
-		s.Reason, s.NextTry = r.Scan.Note, r.Scan.NextAt
+	note := engine.ParseNote(r.Scan.Note)
+	text := string(cmp.Or(note.Outcome, ledger.Outcome(note.Memo)))
+	if note.Reason != "" {
+		text += ": " + note.Reason
+	}
+	switch s.Cancelled = !r.CancelledAt.IsZero(); {
+	case s.Cancelled, s.Ended:
+	case r.Sealed(): // its row has failed
+		s.Early, s.Ended = cmp.Or(text, "the reason is not stored"), true
+	default:
+		s.Reason, s.NextTry = reason(text), r.Scan.NextAt
 	}
 	return &s
 }

@@ -24,9 +24,19 @@ func TestScanState(t *testing.T) {
 		{name: "cancelled", run: ledger.Run{CancelledAt: at}, told: `{"organizations_read":7}`,
 			want: "organizations read: 7; stopped by the cancel"},
 		{
-			name: "waits", run: ledger.Run{Scan: &ledger.Scan{Note: "blocked: 403", NextAt: at}},
+			name: "waits", run: ledger.Run{Scan: &ledger.Scan{Note: []byte("blocked\x00403\x00"), NextAt: at}},
 			told: `{"organizations_read":7}`,
 			want: "organizations read: 7; waits: blocked: 403 (next try 2031-02-03T04:05:06Z)",
+		},
+		{
+			name: "given back", run: ledger.Run{Scan: &ledger.Scan{Note: []byte("a newer worker is needed"), NextAt: at}},
+			told: `{"organizations_read":7}`,
+			want: "organizations read: 7; waits: a newer worker is needed (next try 2031-02-03T04:05:06Z)",
+		},
+		{
+			name: "died", run: ledger.Run{Scan: &ledger.Scan{Note: []byte("given up\x1b")}, CommittedAt: at},
+			told: `{"organizations_read":7}`, want: `organizations read: 7; ended early: given up\x1b`,
+			out: `ended early: given up\x1b`,
 		},
 		{
 			name: "missed",
@@ -45,6 +55,7 @@ func TestScanState(t *testing.T) {
 				test.run.Scan = &ledger.Scan{}
 			}
 			test.run.Scan.Progress = []byte(test.told)
+			test.run.Growing = test.run.CommittedAt.IsZero()
 			scan := status.RunOf(test.run).Scan
 			if got := scan.String(); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)

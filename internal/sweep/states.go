@@ -258,7 +258,7 @@ func (s *States) Summary(ctx context.Context) (summary Summary, raw []byte, err 
 // Conclude stores the summary of a sweep whose run has ended, unless the sweep was not complete
 // or a later one has a summary. To repeat it is harmless.
 func (s *States) Conclude(ctx context.Context, run string, p Progress) error {
-	if p.Organization != "" || !p.Complete() || p.Tick <= 0 {
+	if p.Organization != "" || !p.Ended || !p.Complete() || p.Tick <= 0 {
 		return nil
 	}
 	now, err := s.Store.Clock(ctx)

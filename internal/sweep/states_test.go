@@ -328,7 +328,7 @@ func TestConclude(t *testing.T) {
 		}
 	}
 	conclude := func(ctx context.Context, w *world, sab *saboteur) error {
-		return w.states(sab).Conclude(ctx, "run1", sweep.Progress{Tick: day0.Unix(), Read: 7})
+		return w.states(sab).Conclude(ctx, "run1", sweep.Progress{Tick: day0.Unix(), Read: 7, Ended: true})
 	}
 	eachCall(t, func(t *testing.T) *world {
 		w := newWorld(t)
@@ -354,20 +354,22 @@ func TestConclude(t *testing.T) {
 		"ended early":             {Tick: w.now.Unix(), Early: "cancelled"}, "no tick": {},
 		"a former one": {Tick: day0.Unix() - 60},
 		"the same":     {Tick: day0.Unix(), Read: 9},
+		"not ended":    {Tick: w.now.Unix()},
 	} {
+		p.Ended = name != "not ended"
 		if err := w.states(nil).Conclude(t.Context(), "run2", p); err != nil || w.summary() != want {
 			t.Errorf("%s: %v, summary %+v", name, err, w.summary())
 		}
 	}
 	sab := &saboteur{call: 2, act: func() error {
-		return w.states(nil).Conclude(t.Context(), "other", sweep.Progress{Tick: w.now.Unix()})
+		return w.states(nil).Conclude(t.Context(), "other", sweep.Progress{Tick: w.now.Unix(), Ended: true})
 	}}
 	if err := w.states(sab).Conclude(t.Context(), "run2",
-		sweep.Progress{Tick: w.now.Unix()}); !errors.Is(err, sweep.ErrChanged) || w.summary().Run != "other" {
+		sweep.Progress{Tick: w.now.Unix(), Ended: true}); !errors.Is(err, sweep.ErrChanged) || w.summary().Run != "other" {
 		t.Errorf("%v, summary %+v", err, w.summary())
 	}
 	w.now = day0.Add(-300 * day) // the clock was ahead when the last one was stored
-	if err := w.states(nil).Conclude(t.Context(), "right", sweep.Progress{Tick: w.now.Unix()}); err != nil ||
+	if err := w.states(nil).Conclude(t.Context(), "right", sweep.Progress{Tick: w.now.Unix(), Ended: true}); err != nil ||
 		w.summary().Run != "right" {
 		t.Errorf("%v, summary %+v", err, w.summary())
 	}

@@ -17,6 +17,7 @@ package handlers
 
 import (
 	"orgops/internal/dispatch"
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 )
 
@@ -26,5 +27,10 @@ func Released(maxClients int) map[ledger.Kind]dispatch.Kind {
 	return map[ledger.Kind]dispatch.Kind{
 		Verify: releaseVerify, Update: releaseUpdate, Remove: releaseRemove(maxClients), Create: releaseCreate,
 		Recheck: releaseRecheck, Revoke: releaseRevoke,
+		engine.ScanOf(Verify): releaseScan, engine.ScanOf(Recheck): releaseScan,
 	}
 }
+
+// releaseScan releases the row of a scan. Its execution makes as many requests as it gets permits
+// for within some seconds, behind those of other rows. They find out what is blocked.
+var releaseScan = dispatch.Kind{Cost: dispatch.Cost{First: 1, Check: 1}}

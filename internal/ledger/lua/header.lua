@@ -27,6 +27,8 @@ local function segments(first, past)
   return names
 end
 
+local scanRow = entry .. '/' .. scan_segment -- the segment of the scan's row
+
 -- countStaged adds the results with which rows were staged to those of the run: they are committed.
 local function countStaged()
   local fields = redis.call('HGETALL', header)
@@ -37,10 +39,3 @@ local function countStaged()
     if outcome or fields[i] == 'staged_closed' then redis.call('HDEL', header, fields[i]) end
   end
 end
-
--- The rows that a scan found are a list of blocks, which are numbered from 0 on. The list has
--- those of rows that are not committed: the hash scan has the number of the first, and the one
--- behind the last that belongs to a step that was made.
-
--- place returns a number of the scan; 0 if there is none.
-local function place(name) return tonumber(redis.call('HGET', scan, name) or '0') end

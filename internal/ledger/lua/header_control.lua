@@ -3,7 +3,7 @@
 -- of one that is cancelled: its rows are settled when they are inspected.
 local no = refused()
 if no then return no end
-local h = redis.call('HMGET', header, 'flags', 'segments', 'ended_at', 'deleting_at')
+local h = redis.call('HMGET', header, 'flags', 'segments', 'ended_at', 'deleting_at', 'scan')
 if h[4] then return {'missing'} end
 if h[3] or ARGV[2] == 'p' and has(h[1], 'c') then return {'ended'} end
 local flags = h[1] or ''
@@ -14,14 +14,17 @@ allowWrites()
 local t = now()
 redis.call('HSET', header, 'flags', flags)
 if ARGV[2] == 'c' then
-  redis.call('HSET', header, 'cancelled_at', text(t), 'sealed', '1') -- it takes no more rows
-  redis.call('UNLINK', scan, found, seen)
+  redis.call('HSET', header, 'cancelled_at', text(t)) -- it takes no more rows
+  redis.call('UNLINK', seen)
   redis.call('ZREM', staged, entry)
   if not h[2] then -- a staged run ends without rows
-    redis.call('HSET', header, 'segments', '0', 'rows', '0', 'closed', '0', 'committed_at', text(t))
+    redis.call('HSET', header, 'segments', '0', 'rows', '0', 'closed', '0', 'committed_at', text(t), 'sealed', '1')
     redis.call('UNLINK', sums)
   end
   conclude(entry, t)
 end
-if ARGV[2] ~= 'p' then soon(t, t, segments(0, tonumber(h[2] or '0'))) end
+if ARGV[2] ~= 'p' then
+  soon(t, t, segments(0, tonumber(h[2] or '0')))
+  if h[5] then soon(t, t, {scanRow}) end
+end
 return read('ok')

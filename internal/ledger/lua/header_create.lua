@@ -1,10 +1,11 @@
--- ARGV: entry, 1 if lists of runs leave it out, the progress of the scan that is to find the rows or
--- '', and the fields of the header, alternating with their values. A run with a scan is committed
--- without rows. Answers {'ok', header}, which is that of an earlier run if there is one.
+-- KEYS: behind the others, head and chunks of the row of a scan. ARGV: entry, 1 if lists of runs leave
+-- the run out, the progress of the scan that is to find the rows and its row, or '' and '', and the
+-- fields of the header, alternating with their values. A run with a scan is committed without rows.
+-- Answers {'ok', header}, which is that of an earlier run if there is one.
 if redis.call('EXISTS', header) == 1 then return read('ok') end
 local at, t = steady()
 redis.call('HSET', header, 'inc', incarnation, 'created_at', text(t), 'staged_at', text(t), 'staged', '0',
-  unpack(ARGV, 4))
+  unpack(ARGV, 5))
 if redis.call('EXISTS', clock) == 0 then advance(at, t) end
 if ARGV[2] == '1' then
   redis.call('ZADD', singles, text(t), entry)
@@ -13,7 +14,11 @@ else
   redis.call('ZADD', open, text(at), entry)
 end
 if ARGV[3] ~= '' then
-  redis.call('HSET', header, 'scan', ARGV[3], 'scan_step', '1', 'committed_at', text(t), 'segments', '0', 'rows', '0')
+  local head, chunks = unpack(KEYS, #KEYS - 1)
+  redis.call('HSET', header, 'scan', ARGV[3], 'scan_step', '0', 'committed_at', text(t), 'segments', '0', 'rows', '0')
+  redis.call('HSET', head, 'name', scanRow, 'rows', '1', 'per', '1', 'next', '0', 'settled', '0')
+  redis.call('HSET', chunks, '0', ARGV[4])
+  soon(tonumber(redis.call('HGET', header, 'not_before')), t, {scanRow})
 else
   redis.call('ZADD', staged, text(at), entry)
 end

@@ -121,6 +121,8 @@ local function clear()
     intents, active, sessions, order)
 end
 
+local scans = false -- whether this is the segment of a scan's row: see control
+
 local tally = {} -- the rows that this script settled, by outcome
 
 -- settle settles an open row that is neither released, in progress nor waiting any more.
@@ -134,6 +136,7 @@ local function settle(row, outcome, result)
   if result ~= '' or outcome ~= 'done' and outcome ~= 'cancelled' then
     redis.call('HSET', results, row, outcome .. ':' .. result)
   end
+  if scans then redis.call('HSET', header, 'scan_note', result) end
   store(row, '')
   redis.call('HDEL', intents, row)
 end
@@ -145,19 +148,23 @@ local closes = false -- whether this script settled the last row of the segment
 local outcomes, closed = 'n:', 'closed'
 
 -- count adds the settled rows to the counters of segment and run, and closes a segment of which
--- every row is settled.
+-- every row is settled. With a scan's row, no more rows of the run are to come.
 local function count()
   local n = 0
   for outcome, rows in pairs(tally) do
     if head ~= header then redis.call('HINCRBY', head, 'n:' .. outcome, rows) end
-    redis.call('HINCRBY', header, outcomes .. outcome, rows)
+    if not scans then redis.call('HINCRBY', header, outcomes .. outcome, rows) end
     n = n + rows
   end
   tally = {}
   if n == 0 or redis.call('HINCRBY', head, 'settled', n) < tonumber(redis.call('HGET', head, 'rows')) then return end
   closes = true
   clear() -- a cancel may have left something
-  redis.call('HINCRBY', header, closed, 1)
+  if scans then
+    redis.call('HSET', header, 'sealed', '1')
+  else
+    redis.call('HINCRBY', header, closed, 1)
+  end
 end
 
 -- unstage removes a segment of a staged run, if it exists.
@@ -181,7 +188,8 @@ local function control()
   if not name then return end
   local entry, number = string.match(name, '^(.*)/(%d+)$')
   local h = redis.call('HMGET', header, 'inc', 'flags', 'not_before', 'segments')
-  if h[1] ~= string.match(entry, '/(.*)$') or tonumber(number) >= tonumber(h[4] or '0') then return end
+  scans = tonumber(number) == scan_segment
+  if h[1] ~= string.match(entry, '/(.*)$') or not scans and tonumber(number) >= tonumber(h[4] or '0') then return end
   return h[2] or '', tonumber(h[3] or '0'), entry, name
 end
 
@@ -210,6 +218,11 @@ local function leave(row, execution, flags, v, due)
     set = intent and intended_check or check
   end
   redis.call('ZADD', set, text(due), row)
+  if scans and due > now() then
+    redis.call('HSET', header, 'scan_note', v.note ~= '' and v.note or v.memo, 'scan_next', text(due))
+  elseif scans then
+    redis.call('HDEL', header, 'scan_note', 'scan_next')
+  end
   if earliest < 0 or due < earliest then earliest = due end
   return 'written'
 end

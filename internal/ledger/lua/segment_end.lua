@@ -1,6 +1,6 @@
 -- ARGV: nonce, then for each row: row, an ending and its four arguments. The endings are
--- 's': outcome, result; 'w': stage, ms until it is due, attempts to add, memo; 'g': ms until
--- it is due, note. Ends the execution of each row. Answers with the statuses of the rows.
+-- 's': outcome, result; 'w': stage, ms until it is due, 1 to count an attempt, plus 2 to forget the
+-- earlier ones, memo; 'g': ms until it is due, note. Ends the execution of each row. Answers with the statuses of the rows.
 local flags, before, entry, name = control()
 if not flags then return {'missing'} end
 local nonce, t = ARGV[1], now()
@@ -25,6 +25,9 @@ local function finish(row, ending, a, b, c, d)
   if redis.call('GETBIT', settled, row) == 1 then return again(row, ending, a, b) end
   local execution = redis.call('HGET', executions, row)
   if not owned(execution, nonce) then return left(row, ending, a, b, d) and 'ended' or 'superseded' end
+  if scans and ending == 's' and a == 'done' and redis.call('HEXISTS', header, 'scan_ended') == 0 then
+    ending, a, b = 'g', '0', '' -- Redis has lost its last step
+  end
   if ending == 's' then
     free(row, execution)
     settle(row, a, b)
@@ -34,7 +37,8 @@ local function finish(row, ending, a, b, c, d)
   if v.first == 0 then v.first = since(row, t) end
   v.ended = short(nonce)
   if ending == 'w' then
-    v.stage, due, v.attempts, v.memo, v.note = a, t + tonumber(b), v.attempts + tonumber(c), d, ''
+    v.stage, due, v.memo, v.note = a, t + tonumber(b), d, ''
+    v.attempts = (tonumber(c) < 2 and v.attempts or 0) + c % 2
     v.damaged, v.died = false, 0
   else
     due, v.note = t + tonumber(a), b

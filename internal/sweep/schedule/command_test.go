@@ -72,11 +72,11 @@ func (s *swept) end(id string) {
 	core := s.ledger.Core()
 	run, err := core.Get(s.t.Context(), ledger.RunID(id))
 	if err == nil {
-		_, err = core.AddStep(s.t.Context(), run, ledger.ScanStep{Number: run.Scan.Step,
-			Progress: run.Scan.Progress, Last: true})
+		_, err = core.Dismiss(s.t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation,
+			Number: ledger.ScanSegment}, ledger.Result{Outcome: ledger.Done}, 0)
 	}
 	if err == nil {
-		run, _, err = core.CommitFound(s.t.Context(), run)
+		run, err = core.Get(s.t.Context(), run.ID)
 	}
 	if err != nil || !run.Ended() {
 		s.t.Fatalf("run %s, ended %v: %v", id, run.Ended(), err)

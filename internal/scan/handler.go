@@ -1,0 +1,80 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/tasks/handlers"
+)
+
+// Handlers returns the handlers of the scans' rows, by kind.
+func Handlers(api API, states States, logger *slog.Logger) map[ledger.Kind]engine.Handler {
+	requests := semaphore.NewWeighted(Parallel)
+	scan := func(r request) engine.Handler { return engine.One(scanner{api, r, requests, logger}.scan) }
+	return map[ledger.Kind]engine.Handler{
+		engine.ScanOf(handlers.Verify): scan(pending{}), engine.ScanOf(handlers.Recheck): scan(swept{states}),
+	}
+}
+
+// scanFor is how long an execution goes on to make steps. The next one begins up to a second later.
+const scanFor = 10 * time.Second
+
+// scan makes one step after the other. Attempts count for a step, not for the scan. The last one
+// ends the scan early: the rows that were found stay, and the organizations that were not reached
+// are counted.
+func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+	at, err := readPosition(row.Content)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	ctx = handlers.OfScan(ctx, s.request.ofSweep())
+	for begun := x.Now(); !at.Ended; {
+		switch {
+		case x.Stopping():
+			return ledger.Result{}, engine.ErrStopping
+		case x.Now().Sub(begun) >= scanFor:
+			return ledger.Result{}, engine.Later("", 0)
+		}
+		r := &reader{scanner: s, x: x}
+		o, err := r.read(ctx, at, row.Attempts >= putOffAfter)
+		if why := early(row, err); why != "" && !errors.Is(ctx.Err(), context.Canceled) {
+			s.logger.ErrorContext(ctx, "scan ends early", "run", x.Run, "reason", why)
+			o, err = at.givenUp(why), nil
+		}
+		var step ledger.ScanStep
+		if err == nil {
+			step, err = o.step()
+		}
+		if err == nil {
+			err = x.AddStep(ctx, step)
+		}
+		if err != nil {
+			return ledger.Result{}, err
+		}
+		row.Progressed()
+		at = o.position
+	}
+	s.logger.InfoContext(ctx, "scan has found its rows", "run", x.Run, "kind", x.Kind, "organizations_read", at.Read,
+		"organizations_missed", at.Missed, "ended_early", at.Early)
+	return ledger.Result{}, nil
+}
+
+// early returns why the error of a step ends the scan; "": it does not.
+func early(row *engine.Row, err error) string {
+	switch j := engine.Decide(err); {
+	case err == nil:
+		return ""
+	case engine.Settles(j.Outcome):
+		return j.Reason
+	case j.Counts && row.Attempts+1 >= engine.MaxAttempts:
+		return fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason)
+	}
+	return ""
+}
