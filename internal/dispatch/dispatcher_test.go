@@ -75,8 +75,8 @@ func TestRoundReleasesAWindow(t *testing.T) {
 	}
 }
 
-// TestScanIsReleased has the row of a scan released next to the rows that it has found, each by its own
-// kind, and no longer than its run may run.
+// TestScanIsReleased has the row of a scan released next to the rows that it has found, each by its
+// own kind, and no longer than its run may run.
 func TestScanIsReleased(t *testing.T) {
 	s := newSite(t)
 	scanned := engine.ScanOf(handlers.Update)

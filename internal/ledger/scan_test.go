@@ -191,6 +191,23 @@ func TestScanFindsARowTwice(t *testing.T) {
 	}
 }
 
+// TestRowsBehindSettledOnes: all rows that were there had been settled when the last ones are
+// found. The run does not end before these.
+func TestRowsBehindSettledOnes(t *testing.T) {
+	w := newWorker(t)
+	run := w.scan("a")
+	s := w.takeScan(run)
+	w.step(run, &s, false, foundRows(0, 2)...)
+	w.settleAll(segment(run, 0))
+	w.step(run, &s, true, foundRows(2, 1)...)
+	if r := w.endScan(run, s, done); r.Ended || w.get("a").Ended() || w.get("a").Growing {
+		t.Errorf("receipt %+v, run %+v: want it to wait for its last row", r, w.get("a"))
+	}
+	if r := w.settleAll(segment(run, 0)); !r.Ended || w.get("a").Settled() != 3 {
+		t.Errorf("receipt %+v, run %+v: want it ended", r, w.get("a"))
+	}
+}
+
 func TestScanThatFindsNothing(t *testing.T) {
 	w := newWorker(t)
 	run := w.scan("a")
