@@ -62,9 +62,9 @@ type openView struct {
 	First string
 }
 
-// found returns the run that a request names, of a tenant that the user may see: of the only one that
-// has a run of that id, or of the one that the address names. The error is a *web.Refusal if there
-// is none.
+// found returns the run that a request names, of a tenant that the user may see: of the only one
+// that has a run of that id, or of the one that the address names. The error is a *web.Refusal if
+// there is none.
 func (s *site) found(ctx context.Context, r *http.Request) (run ledger.Run, err error) {
 	id, user := r.PathValue("id"), web.Of(ctx).User
 	err = ledger.ErrNotFound

@@ -255,8 +255,8 @@ func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error)
 // untilDue returns when to read the index again while nothing in memory is due.
 func (d *Dispatcher) untilDue() time.Duration { return min(max(d.nextDue, busyEvery), idleEvery) }
 
-// elect gets or renews the lease. A dispatcher that becomes active recalls the segments of the former
-// one, which forgets them.
+// elect gets or renews the lease. A dispatcher that becomes active recalls the segments of the
+// former one, which forgets them.
 func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err error) {
 	rank := d.cfg.Place().Rank
 	if now.Sub(d.leaseAt) < d.electEvery(rank) {

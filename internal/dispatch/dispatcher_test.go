@@ -152,7 +152,8 @@ func TestOneDispatcherIsActive(t *testing.T) {
 	}
 }
 
-// TestRecallSegments has the next dispatcher release rows of segments that the former has in memory.
+// TestRecallSegments has the next dispatcher release rows of segments that the former has in
+// memory.
 func TestRecallSegments(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {

@@ -12,11 +12,11 @@
 //	                                           +-- permits: one second of the tenant's pace, or its burst
 //	                                           +-- blocks: a probe every 30 s
 //
-// [Plan], [Window], [Permits] and [Gate] decide, and do nothing else. The scripts of the ledger keep the
-// index.
+// [Plan], [Window], [Permits] and [Gate] decide, and do nothing else. The scripts of the ledger
+// keep the index.
 //
-// The active dispatcher also makes rows of dead sessions due, and finishes runs that have ended. Once
-// a minute it deletes runs after their retention, and trims asynq's archive.
+// The active dispatcher also makes rows of dead sessions due, and finishes runs that have ended.
+// Once a minute it deletes runs after their retention, and trims asynq's archive.
 //
 // Files, each uses those below it:
 //

@@ -130,8 +130,8 @@ func (p Part) numbers() []ledger.Row {
 	return rows
 }
 
-// ParseTask reads a payload of the tenant's queue. With an [UnknownError] the task names its rows, which can be
-// given back; with any other error it is unusable.
+// ParseTask reads a payload of the tenant's queue. With an [UnknownError] the task names its rows,
+// which can be given back; with any other error it is unusable.
 func ParseTask(tenant ledger.Tenant, payload []byte) (Task, error) {
 	var t Task
 	unknown, err := decode(payload, &t)

@@ -47,12 +47,12 @@ func (l *Ledger) Cancel(ctx context.Context, t Tenant, id RunID) error {
 
 // control stores a change of the flags in the header, where the scripts of the segments read them.
 func (l *Ledger) control(ctx context.Context, operation string, t Tenant, id RunID,
-	set, clear string) (run Run, err error) {
+	set, unset string) (run Run, err error) {
 	defer wrap(&err, "run %s: %s", id, operation)
 	if run, err = l.Run(ctx, t, id); err != nil {
 		return Run{}, err
 	}
-	a, err := l.onHeader(ctx, controlScript, run, set, clear)
+	a, err := l.onHeader(ctx, controlScript, run, set, unset)
 	if err != nil {
 		return Run{}, err
 	}

@@ -12,9 +12,9 @@
 //	                                              ^        GiveBack           |
 //	                                              +- Reclaim, ExecutionLimit -+
 //
-// All keys of a tenant share a hash tag, so that they are in one slot of a Cluster: a script changes
-// header, segment and lists together, and a Redis that loses its last second loses the last
-// part of a tenant's history, never one of its middle. A Cluster spreads tenants.
+// All keys of a tenant share a hash tag, so that they are in one slot of a Cluster: a script
+// changes header, segment and lists together, and a Redis that loses its last second loses the
+// last part of a tenant's history, never one of its middle. A Cluster spreads tenants.
 //
 // # Submitting
 //

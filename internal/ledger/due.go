@@ -23,9 +23,9 @@ type DueSegments struct {
 }
 
 // TakeDue returns up to n segments of a tenant that are due for inspection, for which the
-// dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release]. They are due again ten seconds later,
-// or with [Ledger.Recall], unless Release has stored another time. If entries of the index are no segments it returns the
-// others and an error.
+// dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release]. They are due again ten seconds
+// later, or with [Ledger.Recall], unless Release has stored another time. If entries of the index
+// are no segments it returns the others and an error.
 func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments, err error) {
 	if err := t.Validate(); err != nil {
 		return due, err

@@ -28,8 +28,8 @@ func (w *worker) due(seg ledger.Segment, at time.Time) {
 	}
 }
 
-// TestCommittedSegmentsAreDue has the dispatcher that has taken the segments die: they are due again
-// after ten seconds.
+// TestCommittedSegmentsAreDue has the dispatcher that has taken the segments die: they are due
+// again after ten seconds.
 func TestCommittedSegmentsAreDue(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 3, 4)
@@ -87,7 +87,7 @@ func TestIndex(t *testing.T) {
 	w.must(w.Resume, "a")
 	next("resumed", 0)
 	r = w.release(seg, all)
-	e = w.begin(seg, r.Token, 0)
+	w.begin(seg, r.Token, 0)
 	if _, _, err := w.Reclaim(t.Context(), seg, w.session); err != nil {
 		t.Fatal(err)
 	}

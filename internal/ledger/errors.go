@@ -72,12 +72,6 @@ func (e *MismatchError) Error() string {
 // Unwrap returns ErrMismatch.
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
-// isMismatch reports whether the error is a [MismatchError].
-func isMismatch(err error) bool {
-	_, ok := errors.AsType[*MismatchError](err)
-	return ok
-}
-
 // MissingError says that segments of a run are missing or differ from the staged ones.
 // Stage them again, then commit again.
 type MissingError struct {

@@ -50,8 +50,8 @@ func (l *Ledger) header(ctx context.Context, t Tenant, id RunID) (map[string]str
 // exists reports whether a header is that of a run which is not being deleted.
 func exists(hash map[string]string) bool { return len(hash) > 0 && hash["deleting_at"] == "" }
 
-// Get returns the run of that id, of whatever tenant, or [ErrNotFound]; an [AmbiguousError] if several
-// tenants have one. It takes two round trips.
+// Get returns the run of that id, of whatever tenant, or [ErrNotFound]; an [AmbiguousError] if
+// several tenants have one. It takes two round trips.
 func (l *Ledger) Get(ctx context.Context, id RunID) (Run, error) {
 	if err := id.Validate(); err != nil {
 		return Run{}, err

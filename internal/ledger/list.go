@@ -62,8 +62,8 @@ func (l *Ledger) OpenRuns(ctx context.Context, t Tenant) ([]Run, error) {
 	return slices.DeleteFunc(open, func(r Run) bool { return !r.FinishedAt.IsZero() }), err
 }
 
-// OpenSingles returns the single rows of a tenant that are not finished, as OpenRuns does: there may
-// be very many.
+// OpenSingles returns the single rows of a tenant that are not finished, as OpenRuns does: there
+// may be very many.
 func (l *Ledger) OpenSingles(ctx context.Context, t Tenant) ([]Run, error) {
 	return l.list(ctx, t, "singles")
 }

@@ -33,8 +33,9 @@ func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb, ledger.New(rdb
 // Core returns the ledger that has the runs, by which they are created and controlled.
 func (l *Ledger) Core() *ledger.Ledger { return l.core }
 
-// Get returns the run of that id of a tenant, as [Exact] shows it, or [ledger.ErrNotFound]. Without a
-// tenant it looks in all of them: the error is a [ledger.AmbiguousError] if several have one.
+// Get returns the run of that id of a tenant, as [Exact] shows it, or [ledger.ErrNotFound].
+// Without a tenant it looks in all of them: the error is a [ledger.AmbiguousError] if several have
+// one.
 func (l *Ledger) Get(ctx context.Context, t ledger.Tenant, id ledger.RunID) (run ledger.Run, err error) {
 	if t == "" {
 		run, err = l.core.Get(ctx, id)
@@ -44,8 +45,8 @@ func (l *Ledger) Get(ctx context.Context, t ledger.Tenant, id ledger.RunID) (run
 	return Exact(run), err
 }
 
-// Exact returns a run for its readers: with texts that are safe to show. A cancelled run is no longer
-// paused or postponed.
+// Exact returns a run for its readers: with texts that are safe to show. A cancelled run is no
+// longer paused or postponed.
 func Exact(run ledger.Run) ledger.Run {
 	run.Counts = maps.Clone(run.Counts)
 	maps.DeleteFunc(run.Counts, func(_ ledger.Outcome, rows int64) bool { return rows == 0 })

@@ -96,7 +96,8 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 	return open, nil
 }
 
-// OpenHeaders returns the runs that have not ended, without single rows, as their headers have them.
+// OpenHeaders returns the runs that have not ended, without single rows, as their headers have
+// them.
 func (l *Ledger) OpenHeaders(ctx context.Context) ([]ledger.Run, error) {
 	open, err := l.eachTenant(ctx, (*ledger.Ledger).OpenRuns)
 	return slices.DeleteFunc(open, ledger.Run.Ended), err

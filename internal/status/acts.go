@@ -33,8 +33,8 @@ func actsKey(of string) string { return "orgops:v3:{acts:" + of + "}" }
 // ActsOf names a run in [AddAct] and [Acts].
 func ActsOf(run ledger.Run) string { return "run " + string(run.Tenant) + "/" + string(run.ID) }
 
-// AddAct stores what was done to a run of [ActsOf], or to "tenant NAME", and by whom. It is called after the
-// act, which must succeed in a Redis that is full: its error is one for the log.
+// AddAct stores what was done to a run of [ActsOf], or to "tenant NAME", and by whom. It is called
+// after the act, which must succeed in a Redis that is full: its error is one for the log.
 func AddAct(ctx context.Context, rdb redis.UniversalClient, of, by, what string) error {
 	act, err := json.Marshal(Act{By: by, What: what})
 	if err == nil {
@@ -46,7 +46,8 @@ func AddAct(ctx context.Context, rdb redis.UniversalClient, of, by, what string)
 	return nil
 }
 
-// Acts returns what was done to a run of [ActsOf], or to "tenant NAME", since a time, the last act first.
+// Acts returns what was done to a run of [ActsOf], or to "tenant NAME", since a time, the last act
+// first.
 func Acts(ctx context.Context, rdb redis.UniversalClient, of string, since time.Time) ([]Act, error) {
 	lines, err := rdb.LRange(ctx, actsKey(of), 0, -1).Result()
 	if err != nil {
