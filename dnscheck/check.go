@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -77,7 +78,14 @@ func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answer
 		if ctx.Err() != nil {
 			return Verdict{}, false, contextError(ctx, q.host)
 		}
-		v.noteServers(w, p)
+		v.noteServers(w, p, err)
+		if errors.Is(err, errDenied) {
+			v.State, v.Reason, answered = Absent, ReasonNoName, true
+			if !majority {
+				v.State, v.Reason, v.Note = Unknown, ReasonTooFew, v.few()
+			}
+			break
+		}
 		if err != nil {
 			v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(reach.problem(), err.Error())
 			break
@@ -110,7 +118,7 @@ func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answer
 		case !no && p.majority(serverAnswer.isUseful): // they do not agree
 			v.Reason = ReasonServersDisagree
 		default:
-			v.Reason, v.Note = ReasonTooFew, v.few()
+			v.Reason, v.Note = p.shortage(), v.few()
 		}
 	}
 	if v.Reason == ReasonServersDisagree {
@@ -120,8 +128,17 @@ func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answer
 	return v, answered, nil
 }
 
-// noteServers sets what the servers of a zone have answered. Without a poll none was queried.
-func (v *Verdict) noteServers(w *walk, p *zonePoll) {
+// noteServers sets what the servers of a zone have answered. Without a poll none was queried. If
+// the root denies an alias's top-level domain, the alias is the last answer.
+func (v *Verdict) noteServers(w *walk, p *zonePoll, err error) {
+	if errors.Is(err, errDenied) {
+		for i, o := range v.Observations {
+			if o.Reason == ReasonAlias && o.Err == "" {
+				v.Observations[i].State, v.Observations[i].Reason = Absent, ReasonNoName
+			}
+		}
+		return
+	}
 	v.Operator, v.Observations, v.Zone, v.Servers, v.Answered = w.operator, w.observe(p), "", 0, 0
 	if p != nil && p.any(serverAnswer.isUseful) {
 		v.Zone, v.Servers, v.Answered = shownHost(unrooted(p.zone.name)), p.zone.named, p.answered()
