@@ -103,6 +103,7 @@ func compare(texts []*dns.TXT, token string) finding {
 		values[i] = textOf(text)
 		ttl = min(ttl, seconds(text.Hdr.Ttl))
 	}
+	nearestFirst(values, token)
 	if slices.Contains(values, token) {
 		return finding{state: Present, reason: ReasonFound, values: values}
 	}

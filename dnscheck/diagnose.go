@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -21,6 +22,9 @@ const (
 	// maxLeftOut is how many names without one of the host's labels are queried. Hosts have two
 	// labels before the domain.
 	maxLeftOut = 3
+	// maxAbove is how many names above the host are queried: its two labels, and a domain four
+	// labels below the registered one.
+	maxAbove = 6
 )
 
 // Mistake is a possible mistake of a customer with a record. Its text is stable, for machines.
@@ -31,9 +35,12 @@ const (
 	MistakeApex       Mistake = "at_domain"       // the token is at the domain itself
 	MistakeDoubled    Mistake = "domain_appended" // the token is at the host with the domain appended twice
 	MistakeLeftOut    Mistake = "label_left_out"  // the token is at the host without one of its labels
+	MistakeAbove      Mistake = "at_parent"       // the token is at another name above the host
+	MistakeUnderscore Mistake = "no_underscore"   // the token is at the host without its underscores
+	MistakeWWW        Mistake = "at_www"          // the token is at www, or below it
 	MistakeAtWildcard Mistake = "at_wildcard"     // the token is at a wildcard that does not cover the host
-	MistakeQuoted     Mistake = "quoted"          // with quotation marks
-	MistakePadded     Mistake = "padded"          // with blanks or invisible characters around it
+	MistakeQuoted     Mistake = "quoted"          // with quotation marks or backslashes
+	MistakePadded     Mistake = "padded"          // with blanks or invisible characters
 	MistakeCut        Mistake = "cut"             // only a part of the token
 	MistakeSplit      Mistake = "split"           // its parts are in two records
 	MistakeLetters    Mistake = "letter_case"     // letters in another case
@@ -62,8 +69,8 @@ type Diagnosis struct {
 // Diagnose finds mistakes if the verdict v on the host is Absent; otherwise it finds none. The
 // domain is the organization's; if it is empty, the host's registered domain.
 //
-// First it compares the values and aliases in v. Then it queries at most seven other names
-// within six seconds. If the zone's name servers denied the token, it queries only name
+// First it compares the values and aliases in v. Then it queries other names, at most twenty with
+// maxQueries queries to name servers in all, within six seconds. If the zone's name servers denied the token, it queries only name
 // servers, so that no resolver caches a negative answer: also those that only the zone itself
 // names, since a zone that moves is often edited there. Otherwise it queries the resolvers, and
 // a finding needs a quorum. Config.Observe is not called.
@@ -88,8 +95,12 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 		queries.Go(func() { mismatch = c.authority.findMismatch(limited, host, token) })
 	}
 	others := d.otherNames()
+	var left atomic.Int64
+	left.Store(maxQueries)
 	for i := range others {
-		queries.Go(func() { others[i].verdict = c.checkOther(limited, others[i].name, token, v.Basis) })
+		queries.Go(func() {
+			others[i].verdict = c.checkOther(limited, question{host: others[i].name, token: token, queries: &left}, v.Basis)
+		})
 	}
 	queries.Wait()
 	if ctx.Err() != nil {
@@ -127,7 +138,7 @@ func (d *diagnosis) compare() {
 				"The value is cut in two at %s, a part in each of two TXT records: put it into one record, as one value.", at)
 		}
 		for _, value := range o.Values {
-			if split && strings.Contains(d.token, value) {
+			if split && strings.Contains(normal(d.token), normal(value)) {
 				continue // one of the parts
 			}
 			m := similarity(value, d.token)
@@ -139,8 +150,8 @@ func (d *diagnosis) compare() {
 }
 
 var similarities = map[Mistake]string{
-	MistakeQuoted:  "The value at %s has quotation marks in it (%s): enter it without.",
-	MistakePadded:  "The value at %s has blanks or invisible characters around it (%s): enter it without.",
+	MistakeQuoted:  "The value at %s has quotation marks or backslashes in it (%s): enter it without.",
+	MistakePadded:  "The value at %s has blanks or invisible characters in it (%s): enter it without.",
 	MistakeLetters: "The value at %s has letters in other case than the expected one (%s): enter it exactly as it was given.",
 	MistakeCut:     "The value at %s is only a part of the expected one (%s): enter all of it.",
 	MistakeAlong:   "The value at %s has the expected one and more in it (%s): enter the expected value alone.",
@@ -148,9 +159,11 @@ var similarities = map[Mistake]string{
 
 // isJoined reports whether the token is two of the values, joined.
 func (d *diagnosis) isJoined(values []string) bool {
+	token := normal(d.token)
 	for i, first := range values {
 		for j, second := range values {
-			if i != j && first != "" && second != "" && first+second == d.token {
+			first, second := normal(first), normal(second)
+			if i != j && first != "" && second != "" && first+second == token {
 				return true
 			}
 		}
@@ -167,39 +180,60 @@ const (
 	minPart = 6
 )
 
+// normal returns a value as far as panels and copying leave it alone: without blanks, invisible
+// characters, quotation marks and backslashes, in lower case.
+func normal(value string) string {
+	return strings.ToLower(strings.Map(func(r rune) rune {
+		if strings.ContainsRune(invisible+quotes, r) {
+			return -1
+		}
+		return r
+	}, value))
+}
+
 // similarity returns the mistake that made the token that value; empty: it is another value.
 func similarity(value, token string) Mistake {
-	bare := strings.Trim(value, invisible)
-	unquoted := strings.Trim(bare, invisible+quotes)
+	given, wanted := normal(value), normal(token)
 	switch {
-	case bare == token:
-		return MistakePadded
-	case unquoted == token:
+	case given == "" || wanted == "":
+	case given == wanted && strings.ContainsAny(value, quotes) && !strings.ContainsAny(token, quotes):
 		return MistakeQuoted
-	case strings.EqualFold(unquoted, token):
+	case given == wanted && !strings.EqualFold(value, token):
+		return MistakePadded
+	case given == wanted:
 		return MistakeLetters
-	case isCut(value, unquoted, token):
+	case len(value) < maxValueBytes && isCut(given, wanted):
 		return MistakeCut
-	case len(token) >= minPart && strings.Contains(value, token):
+	case len(wanted) >= minPart && strings.Contains(given, wanted):
 		return MistakeAlong
 	}
 	return ""
 }
 
-// isCut reports whether a value is the token's beginning or end, or both with dots between. A
-// value that may have been capped as evidence is not.
-func isCut(value, unquoted, token string) bool {
-	if len(value) >= maxValueBytes || len(unquoted) >= len(token)+len("…") {
-		return false
-	}
+// isCut reports whether a value is the token's beginning or end, or both with dots between. (A
+// value that may have been capped as evidence is not.)
+func isCut(given, wanted string) bool {
 	for _, dots := range []string{"…", "..."} {
-		head, tail, found := strings.Cut(unquoted, dots)
-		if length := len(head) + len(tail); found && length >= minPart/2 && length < len(token) &&
-			strings.HasPrefix(token, head) && strings.HasSuffix(token, tail) {
+		head, tail, found := strings.Cut(given, dots)
+		if length := len(head) + len(tail); found && length >= minPart/2 && length < len(wanted) &&
+			strings.HasPrefix(wanted, head) && strings.HasSuffix(wanted, tail) {
 			return true
 		}
 	}
-	return len(unquoted) >= minPart && (strings.HasPrefix(token, unquoted) || strings.HasSuffix(token, unquoted))
+	return len(given) >= minPart && (strings.HasPrefix(wanted, given) || strings.HasSuffix(wanted, given))
+}
+
+// nearestFirst sorts values by their likeness to the token, so that evidence with the first values
+// has those that matter.
+func nearestFirst(values []string, token string) {
+	distance := make(map[string]int, len(values))
+	for _, value := range values {
+		if distance[value] = 1; similarity(value, token) == "" {
+			distance[value] = 2
+		}
+	}
+	distance[token] = 0
+	slices.SortStableFunc(values, func(a, b string) int { return cmp.Compare(distance[a], distance[b]) })
 }
 
 type otherName struct {
@@ -209,8 +243,9 @@ type otherName struct {
 	verdict *Verdict // nil: not known
 }
 
-// otherNames returns the names to query. The domain is the only ancestor of the host among
-// them, and all are within it.
+// otherNames returns the names to query, each once: the usual places of mislaid records, the names
+// above the host up to the registered domain, and a sibling. Where no name server can be queried,
+// resolvers may cache that they are absent, as they have already cached the host's absence.
 func (d *diagnosis) otherNames() []otherName {
 	if !Within(d.host, d.domain) {
 		return nil
@@ -218,23 +253,40 @@ func (d *diagnosis) otherNames() []otherName {
 	labels := strings.Split(d.host, ".")
 	names := []otherName{{mistake: MistakeApex, name: d.domain}}
 	zones := []string{d.domain}
-	if above := registered(d.domain); above != "" && !sameName(above, d.domain) {
+	above := cmp.Or(registered(d.domain), d.domain)
+	if !sameName(above, d.domain) {
 		zones = append(zones, above) // the provider's zone may begin higher up
 	}
 	for _, zone := range zones {
 		short := labels[:len(labels)-len(strings.Split(zone, "."))]
-		names = append(names, otherName{mistake: MistakeDoubled, name: d.host + "." + zone, short: strings.Join(short, ".")})
+		names = append(names,
+			otherName{mistake: MistakeDoubled, name: d.host + "." + zone, short: strings.Join(short, ".")},
+			otherName{mistake: MistakeWWW, name: "www." + zone},
+			otherName{mistake: MistakeWWW, name: strings.Join(short, ".") + ".www." + zone})
 	}
 	before := len(labels) - len(strings.Split(d.domain, "."))
 	for i := 1; i < min(before, 1+maxLeftOut); i++ { // without the first it would be an ancestor
 		shorter := slices.Delete(slices.Clone(labels), i, i+1)
 		names = append(names, otherName{mistake: MistakeLeftOut, name: strings.Join(shorter, ".")})
 	}
+	for i := 1; i <= min(len(labels)-len(strings.Split(above, ".")), maxAbove); i++ {
+		names = append(names, otherName{mistake: MistakeAbove, name: strings.Join(labels[i:], ".")})
+	}
+	bare := slices.Clone(labels)
+	for i, label := range bare {
+		bare[i] = strings.Trim(label, "_")
+	}
+	names = append(names, otherName{mistake: MistakeUnderscore, name: strings.Join(bare, ".")})
 	if d.verdict.Reason != ReasonNoName || d.aliased() != nil { // else no wildcard covers the host
 		sibling := append([]string{randomLabel()}, labels[1:]...)
 		names = append(names, otherName{mistake: MistakeWildcard, name: strings.Join(sibling, ".")})
 	}
-	return slices.DeleteFunc(names, func(o otherName) bool { return CheckHost(o.name) != nil || sameName(o.name, d.host) })
+	seen := []string{canonical(d.host)}
+	return slices.DeleteFunc(names, func(o otherName) bool {
+		known := slices.Contains(seen, canonical(o.name))
+		seen = append(seen, canonical(o.name))
+		return known || CheckHost(o.name) != nil
+	})
 }
 
 // aliased returns an observation with an alias, or nil.
@@ -249,9 +301,8 @@ func (d *diagnosis) aliased() *Observation {
 
 // checkOther checks another name by the basis of the verdict; nil: no result. Of the resolvers it
 // takes a quorum, which is more than half, so that there cannot be two.
-func (c *Checker) checkOther(ctx context.Context, name, token string, basis Basis) *Verdict {
-	q := question{host: name, token: token}
-	v := c.verdict(name)
+func (c *Checker) checkOther(ctx context.Context, q question, basis Basis) *Verdict {
+	v := c.verdict(q.host)
 	if basis == ByAuthority {
 		if c.authority == nil {
 			return nil
@@ -281,6 +332,9 @@ func (c *Checker) checkOther(ctx context.Context, name, token string, basis Basi
 
 func (d *diagnosis) addOthers(others []otherName) {
 	at := shownHost(d.host)
+	atWildcard := slices.ContainsFunc(others, func(a otherName) bool {
+		return a.mistake == MistakeWildcard && a.verdict != nil && a.verdict.State == Present
+	})
 	for _, a := range others {
 		switch {
 		case a.verdict == nil && a.mistake == MistakeWildcard:
@@ -291,7 +345,7 @@ func (d *diagnosis) addOthers(others []otherName) {
 			d.add(a.mistake,
 				"The value at %s comes from a wildcard record (*), which answers for every name that has no record of its own: "+
 					"add the TXT record at exactly %s.", at, at)
-		case a.verdict.State != Present:
+		case a.verdict.State != Present, a.mistake == MistakeUnderscore && atWildcard: // which covers that name, too
 		case a.mistake == MistakeWildcard:
 			d.add(MistakeAtWildcard,
 				"The record is at a wildcard (*), which does not answer for %s; it must be at exactly %s.", at, at)
@@ -301,6 +355,23 @@ func (d *diagnosis) addOthers(others []otherName) {
 				shownHost(a.name), at, shownHost(a.short))
 		default:
 			d.add(a.mistake, "The record is at %s; it must be at %s.", shownHost(a.name), at)
+		}
+		if a.verdict != nil && a.verdict.State == Absent && a.mistake != MistakeWildcard {
+			d.compareOther(a)
+		}
+	}
+}
+
+// compareOther adds a finding for a record at another name whose value is like the token.
+func (d *diagnosis) compareOther(a otherName) {
+	for _, o := range a.verdict.Observations {
+		for _, value := range o.Values {
+			if o.State != Absent || similarity(value, d.token) == "" || slices.ContainsFunc(d.verdict.Observations,
+				func(own Observation) bool { return slices.Contains(own.Values, value) }) { // by a wildcard
+				continue
+			}
+			d.add(a.mistake, "There is a record at %s with a value like the expected one (%s): it must be at %s, with the "+
+				"value exactly as it was given.", shownHost(a.name), untrusted.QuoteASCII(value, shownValue), shownHost(d.host))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -291,6 +292,7 @@ type question struct {
 	thorough         bool              // of a disproof: a negative answer needs an SOA record, and no server is left out
 	checkingDisabled bool              // resolvers return bogus answers, too
 	observe          func(Observation) // nil: not called
+	queries          *atomic.Int64     // that are left, of several questions; nil: maxQueries
 }
 
 // validate returns a *QuestionError, or the context's error.
