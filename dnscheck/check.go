@@ -140,6 +140,13 @@ func (v *Verdict) noteServers(w *walk, p *zonePoll, err error) {
 		return
 	}
 	v.Operator, v.Observations, v.Zone, v.Servers, v.Answered = w.operator, w.observe(p), "", 0, 0
+	if len(w.path.targets) == 0 && w.zone.operator != "" {
+		v.HostZone = Zone{unrooted(w.zone.name), nil}
+		for _, server := range w.zone.servers {
+			v.HostZone.Servers = append(v.HostZone.Servers, unrooted(server.name))
+		}
+		slices.Sort(v.HostZone.Servers)
+	}
 	if p != nil && p.any(serverAnswer.isUseful) {
 		v.Zone, v.Servers, v.Answered = shownHost(unrooted(p.zone.name)), p.zone.named, p.answered()
 	}

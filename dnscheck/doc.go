@@ -95,5 +95,6 @@
 //	resolver.go   resolvers, their operators and their quorum
 //	cache.go      values with a TTL
 //	verdict.go    results, their sentences, and evidence
+//	mistake.go    mistakes, and values that are like the token
 //	names.go      names, addresses, and values of TXT records
 package dnscheck

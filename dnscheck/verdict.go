@@ -117,6 +117,12 @@ type Observation struct {
 	Err           string        // for an operator; empty if the answer could be read
 }
 
+// Zone is a zone with its name servers. Both are foreign text; empty: not known.
+type Zone struct {
+	Name    string   // canonical, without the final dot
+	Servers []string // their names, likewise, sorted
+}
+
 // Verdict is the result of a check, a proof or a disproof.
 type Verdict struct {
 	State     State
@@ -125,6 +131,7 @@ type Verdict struct {
 	Basis     Basis
 	Operator  string // of the zone's name servers, if they were queried: a key ("awsdns", "a+b"), at most 100 bytes
 	Note      string // why no name server answered; for an operator
+	HostZone  Zone   // the host's own, if its name servers were queried
 	Zone      string // whose name servers were queried last, safe to show; empty if none answered
 	Servers   int    // the number of its name servers
 	Answered  int    // the number of them that answered

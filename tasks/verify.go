@@ -101,7 +101,7 @@ var (
 
 // checkToken refuses a value that no record of the tenant has: the file was changed on its way.
 func checkToken(token string) error {
-	bare := strings.TrimFunc(token, func(r rune) bool { return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf) })
+	bare := strings.TrimFunc(token, func(r rune) bool { return unicode.IsSpace(r) || unicode.In(r, unicode.C) })
 	switch {
 	case len(token) > maxToken:
 		return fmt.Errorf("at most %d bytes, got %d", maxToken, len(token))
