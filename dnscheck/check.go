@@ -80,10 +80,8 @@ func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answer
 		}
 		v.noteServers(w, p, err)
 		if errors.Is(err, errDenied) {
-			v.State, v.Reason, answered = Absent, ReasonNoName, true
-			if !majority {
-				v.State, v.Reason, v.Note = Unknown, ReasonTooFew, v.few()
-			}
+			answered = true
+			v.rootDenies(majority)
 			break
 		}
 		if err != nil {
@@ -149,6 +147,15 @@ func (v *Verdict) noteServers(w *walk, p *zonePoll, err error) {
 	}
 	if p != nil && p.any(serverAnswer.isUseful) {
 		v.Zone, v.Servers, v.Answered = shownHost(unrooted(p.zone.name)), p.zone.named, p.answered()
+	}
+}
+
+// rootDenies sets the result after the root has denied a top-level domain, to which most servers
+// led, or not.
+func (v *Verdict) rootDenies(most bool) {
+	v.State, v.Reason = Absent, ReasonNoName
+	if !most {
+		v.State, v.Reason, v.Note = Unknown, ReasonTooFew, v.few()
 	}
 }
 

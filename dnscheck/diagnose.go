@@ -43,10 +43,10 @@ type Diagnosis struct {
 // domain is the organization's; if it is empty, the host's registered domain.
 //
 // First it compares the values and aliases in v. Then it queries other names, at most twenty with
-// maxQueries queries to name servers in all, within six seconds. If the zone's name servers denied the token, it queries only name
-// servers, so that no resolver caches a negative answer: also those that only the zone itself
-// names, since a zone that moves is often edited there. Otherwise it queries the resolvers, and
-// a finding needs a quorum. Config.Observe is not called.
+// maxQueries queries to name servers in all, within six seconds. If the zone's name servers denied
+// the token, it queries only name servers, so that no resolver caches a negative answer: also those
+// that only the zone itself names, since a zone that moves is often edited there. Otherwise it
+// queries the resolvers, and a finding needs a quorum. Config.Observe is not called.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (Diagnosis, error) {

@@ -67,8 +67,9 @@
 //
 // Over UDP each query has a random port, id and case of letters. If a reply has the letters in
 // another case, the query is sent again over TCP. A name server's denial is confirmed by a query in
-// the given letters, since some compare them exactly; another answer must come over TCP. Connections over HTTPS (RFC 8484) stay open for
-// ten seconds. Certificates must be valid, no proxy is used, and nothing falls back to cleartext.
+// the given letters, since some compare them exactly; another answer must come over TCP.
+// Connections over HTTPS (RFC 8484) stay open for ten seconds. Certificates must be valid, no proxy
+// is used, and nothing falls back to cleartext.
 //
 // Messages are encoded and decoded by github.com/miekg/dns, but its Msg.Unpack is too lenient
 // for replies: it accepts any question, returns fewer records than the header counts, ignores

@@ -215,13 +215,8 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 			}
 			v.noteServers(w, p, err)
 			if errors.Is(err, errDenied) && answered { // an alias leads there: it is not the host's own
-				switch {
-				case contradiction != "":
-					v.Reason = contradiction
-				case complete:
-					v.State, v.Reason = Absent, ReasonNoName
-				default:
-					v.Reason, v.Note = ReasonTooFew, v.few()
+				if v.Reason = contradiction; contradiction == "" {
+					v.rootDenies(complete)
 				}
 				break
 			}

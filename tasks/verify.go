@@ -85,8 +85,7 @@ func (r VerifyRow) Validate() error {
 	if err := checkToken(r.VerificationTXT); err != nil {
 		return fmt.Errorf("verification_txt: %w", err)
 	}
-	switch {
-	case r.Listed != nil && r.Listed.ID != r.DiscoveryDomainID:
+	if r.Listed != nil && r.Listed.ID != r.DiscoveryDomainID {
 		return fmt.Errorf("listed: record of %.80q, not of %.80q", r.Listed.ID, r.DiscoveryDomainID)
 	}
 	return nil

@@ -101,7 +101,7 @@ func within(server, domain string) bool {
 	for i, part := range parts {
 		label := labels[len(labels)-len(parts)+i]
 		prefix, _, wild := strings.Cut(part, "*")
-		if label != part && !(wild && strings.HasPrefix(label, prefix)) {
+		if label != part && (!wild || !strings.HasPrefix(label, prefix)) {
 			return false
 		}
 	}

@@ -3,6 +3,7 @@ package status_test
 import (
 	"net"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -20,10 +21,11 @@ func TestCheckSaysHowToEnterTheRecord(t *testing.T) {
 	}
 	up := make(chan struct{})
 	server := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(up) }, Handler: dns.HandlerFunc(answer)}
-	ended := make(chan error)
-	go func() { ended <- server.ActivateAndServe() }()
+	var running sync.WaitGroup
+	running.Go(func() { _ = server.ActivateAndServe() })
 	<-up
-	t.Cleanup(func() { _ = server.Shutdown(); <-ended })
+	t.Cleanup(running.Wait)
+	t.Cleanup(func() { _ = server.Shutdown() })
 	checker, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{
 		{Addr: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Transport: "udp"}}})
 	if err != nil {
