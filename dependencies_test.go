@@ -33,7 +33,7 @@ var rooms = map[string]room{
 	"apiclient":    {3500, "untrusted"},
 	"cmd/enqueue":  {2850, "*"},
 	"cmd/worker":   {2150, "*"},
-	"dnscheck":     {5150, "untrusted"},
+	"dnscheck":     {5400, "untrusted"},
 	"internal/cli": {900, "apiclient spelling"},
 	"internal/console": {
 		2270,
@@ -54,6 +54,7 @@ var rooms = map[string]room{
 	"internal/metrics":    {700, "apiclient health ledger pace redisconn runs status sweep tenant"},
 	"internal/otlptest":   {150, ""},
 	"internal/pace":       {1600, "untrusted"},
+	"internal/provider":   {150, ""},
 	"internal/queues":     {500, ""},
 	"internal/redisconn":  {1050, ""},
 	"internal/redistest":  {1000, "redisconn"},
@@ -66,7 +67,7 @@ var rooms = map[string]room{
 	"internal/spelling":   {100, ""},
 	"internal/status": {
 		2450,
-		"dnscheck cli dispatch engine intake ledger pace redisconn runs sweep sweep/schedule tenant untrusted tasks tasks/handlers",
+		"dnscheck cli dispatch engine intake ledger pace provider redisconn runs sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},
 	"internal/sweep/schedule": {500, "intake ledger sweep"},

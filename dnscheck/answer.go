@@ -103,6 +103,7 @@ func compare(texts []*dns.TXT, token string) finding {
 		values[i] = textOf(text)
 		ttl = min(ttl, seconds(text.Hdr.Ttl))
 	}
+	nearestFirst(values, token)
 	if slices.Contains(values, token) {
 		return finding{state: Present, reason: ReasonFound, values: values}
 	}
@@ -111,12 +112,14 @@ func compare(texts []*dns.TXT, token string) finding {
 
 // requireZone turns a negative finding into Unknown unless the reply has the SOA record of
 // its zone (RFC 2308 sections 3 and 6). A captive portal that denies every name sends none.
-// The root's denies a top-level domain, which is not the host's zone either.
-func (f finding) requireZone(r reply, name string) finding {
+// The root's denies a top-level domain, which is not the host's zone either; but that of an alias
+// may not exist.
+func (f finding) requireZone(r reply, path *aliasPath) finding {
 	if f.reason != ReasonNoName && f.reason != ReasonNoRecord {
 		return f
 	}
-	if soa := soaOf(r.authority, name); soa != nil && dns.CountLabel(soa.Hdr.Name) > 0 {
+	if soa := soaOf(r.authority, path.name); soa != nil &&
+		(dns.CountLabel(soa.Hdr.Name) > 0 || f.reason == ReasonNoName && len(path.targets) > 0) {
 		return f
 	}
 	return unknown(ReasonRefused,

@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,12 +85,13 @@ type walk struct {
 }
 
 func (a *authority) walk(q question) *walk {
-	var queries, lookups atomic.Int64
-	queries.Store(maxQueries)
+	var own, lookups atomic.Int64
+	own.Store(maxQueries)
 	lookups.Store(maxLookups)
+	queries := cmp.Or(q.queries, &own)
 	return &walk{
 		authority: a, token: q.token, path: newAliasPath(q.host), lookups: &lookups,
-		limited: &exchange{dialer: budget{a.exchange.dialer, &queries}, timeout: a.exchange.timeout}, thorough: q.thorough,
+		limited: &exchange{dialer: budget{a.exchange.dialer, queries}, timeout: a.exchange.timeout}, thorough: q.thorough,
 	}
 }
 

@@ -925,8 +925,9 @@ func TestManyServers(t *testing.T) {
 			}
 			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			want(t, v, test.want.state, test.want.reason)
-			if got := n.straight() - n.dials(tldAddr); got != dnscheck.MaxServers {
-				t.Errorf("%d queries to the zone's servers, want %d", got, dnscheck.MaxServers)
+			// each is queried again in the given letters
+			if got := n.straight() - n.dials(tldAddr); got != 2*dnscheck.MaxServers {
+				t.Errorf("%d queries to the zone's servers, want %d", got, 2*dnscheck.MaxServers)
 			}
 		})
 	}
@@ -951,8 +952,8 @@ func TestManyAddressesOfEachServer(t *testing.T) {
 		n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, records...)...))
 		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 		want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
-		// two to the top-level domain (UDP, TCP), two addresses of each family per server
-		if got := n.straight(); got > 2+8*4 {
+		// two to the top-level domain (UDP, TCP), two addresses of each family per server, twice each
+		if got := n.straight(); got > 2+2*8*4 {
 			t.Errorf("%d queries", got)
 		}
 		if got := len(v.Observations); got != dnscheck.MaxShown {
@@ -1070,18 +1071,21 @@ func TestNameServersAreCached(t *testing.T) {
 }
 
 // TestTopLevelDomainThatDoesNotExist checks that the absence is cached for the negative TTL of
-// the root's SOA, within bounds.
+// the root's SOA, within bounds, and that it is none without that SOA.
 func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
+	noName, unreachable := absent(dnscheck.ReasonNoName), unknown(dnscheck.ReasonUnreachable)
 	tests := []struct {
 		name string
 		soa  []dns.RR
 		kept time.Duration
+		want expected
 	}{
-		{"by the SOA's minimum", []dns.RR{soa(".", 86400, 60)}, time.Minute},
-		{"by the SOA's own TTL", []dns.RR{soa(".", 120, 86400)}, 2 * time.Minute},
-		{"not for a day", []dns.RR{soa(".", 86400, 86400)}, 15 * time.Minute},
-		{"without an SOA", nil, 5 * time.Second},
-		{"with the SOA of another zone", []dns.RR{soa("org", 86400, 86400)}, 5 * time.Second},
+		{"by the SOA's minimum", []dns.RR{soa(".", 86400, 60)}, time.Minute, noName},
+		{"by the SOA's own TTL", []dns.RR{soa(".", 120, 86400)}, 2 * time.Minute, noName},
+		{"not for a day", []dns.RR{soa(".", 86400, 86400)}, 15 * time.Minute, noName},
+		{"without an SOA", nil, 5 * time.Second, unreachable},
+		{"with the SOA of another zone", []dns.RR{soa("org", 86400, 86400)}, 5 * time.Second, unreachable},
+		{"with its own SOA", []dns.RR{soa("com", 86400, 86400)}, 15 * time.Minute, unreachable},
 	}
 	for _, test := range tests {
 		bubble(t, test.name, func(t *testing.T) {
@@ -1100,9 +1104,13 @@ func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
 				time.Sleep(after)
 				before := len(n.askedOf(resolverAddrs...))
 				v := look(t, c)
-				want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-				if want := "find the name servers of com: there are none"; v.Note != want {
-					t.Errorf("note %q, want %q", v.Note, want)
+				want(t, v, test.want.state, test.want.reason)
+				note := "find the name servers of com: there are none"
+				if test.want == noName {
+					note = ""
+				}
+				if v.Note != note {
+					t.Errorf("note %q, want %q", v.Note, note)
 				}
 				if got := len(n.askedOf(resolverAddrs...)) - before; got != queries {
 					t.Errorf("%s later: %d queries, want %d", after, got, queries)
@@ -1249,7 +1257,7 @@ func TestNamesThatNoResolverIsQueriedFor(t *testing.T) {
 		n.know(ns("org", "a.registry.org"), address("a.registry.org", "5.0.0.2"))
 		n.at("5.0.0.2", zoneOf(start("org"), ns("target.org", host), ns("target.org", "org-1.example.com")))
 		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown,
-			dnscheck.ReasonUnreachable)
+			dnscheck.ReasonServerAlias)
 		n.quietAbout(host)
 	})
 	bubble(t, "of its top-level domain's servers", func(t *testing.T) {

@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -77,7 +78,12 @@ func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answer
 		if ctx.Err() != nil {
 			return Verdict{}, false, contextError(ctx, q.host)
 		}
-		v.noteServers(w, p)
+		v.noteServers(w, p, err)
+		if errors.Is(err, errDenied) {
+			answered = true
+			v.rootDenies(majority)
+			break
+		}
 		if err != nil {
 			v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(reach.problem(), err.Error())
 			break
@@ -110,7 +116,7 @@ func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answer
 		case !no && p.majority(serverAnswer.isUseful): // they do not agree
 			v.Reason = ReasonServersDisagree
 		default:
-			v.Reason, v.Note = ReasonTooFew, v.few()
+			v.Reason, v.Note = p.shortage(), v.few()
 		}
 	}
 	if v.Reason == ReasonServersDisagree {
@@ -120,11 +126,36 @@ func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answer
 	return v, answered, nil
 }
 
-// noteServers sets what the servers of a zone have answered. Without a poll none was queried.
-func (v *Verdict) noteServers(w *walk, p *zonePoll) {
+// noteServers sets what the servers of a zone have answered. Without a poll none was queried. If
+// the root denies an alias's top-level domain, the alias is the last answer.
+func (v *Verdict) noteServers(w *walk, p *zonePoll, err error) {
+	if errors.Is(err, errDenied) {
+		for i, o := range v.Observations {
+			if o.Reason == ReasonAlias && o.Err == "" {
+				v.Observations[i].State, v.Observations[i].Reason = Absent, ReasonNoName
+			}
+		}
+		return
+	}
 	v.Operator, v.Observations, v.Zone, v.Servers, v.Answered = w.operator, w.observe(p), "", 0, 0
+	if len(w.path.targets) == 0 && w.zone.operator != "" {
+		v.HostZone = Zone{unrooted(w.zone.name), nil}
+		for _, server := range w.zone.servers {
+			v.HostZone.Servers = append(v.HostZone.Servers, unrooted(server.name))
+		}
+		slices.Sort(v.HostZone.Servers)
+	}
 	if p != nil && p.any(serverAnswer.isUseful) {
 		v.Zone, v.Servers, v.Answered = shownHost(unrooted(p.zone.name)), p.zone.named, p.answered()
+	}
+}
+
+// rootDenies sets the result after the root has denied a top-level domain, to which most servers
+// led, or not.
+func (v *Verdict) rootDenies(most bool) {
+	v.State, v.Reason = Absent, ReasonNoName
+	if !most {
+		v.State, v.Reason, v.Note = Unknown, ReasonTooFew, v.few()
 	}
 }
 

@@ -72,7 +72,7 @@ type Checker struct {
 	config    Config
 	exchange  *exchange
 	authority *authority // nil in ModeResolvers
-	operators *cache[string]
+	zones     *cache[Zone]
 }
 
 // New returns a Checker, or an error that describes an invalid Config.
@@ -91,7 +91,7 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 	}
 	checker := &Checker{
 		panel:  panel{quorum: quorum, span: namesPerspectives(c.Resolvers)},
-		config: c, exchange: newExchange(d, c.Timeout), operators: newCache[string](),
+		config: c, exchange: newExchange(d, c.Timeout), zones: newCache[Zone](),
 	}
 	operators := Operators(c.Resolvers)
 	for i, r := range c.Resolvers {

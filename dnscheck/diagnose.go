@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -21,30 +22,9 @@ const (
 	// maxLeftOut is how many names without one of the host's labels are queried. Hosts have two
 	// labels before the domain.
 	maxLeftOut = 3
-)
-
-// Mistake is a possible mistake of a customer with a record. Its text is stable, for machines.
-type Mistake string
-
-// The mistakes.
-const (
-	MistakeApex       Mistake = "at_domain"       // the token is at the domain itself
-	MistakeDoubled    Mistake = "domain_appended" // the token is at the host with the domain appended twice
-	MistakeLeftOut    Mistake = "label_left_out"  // the token is at the host without one of its labels
-	MistakeAtWildcard Mistake = "at_wildcard"     // the token is at a wildcard that does not cover the host
-	MistakeQuoted     Mistake = "quoted"          // with quotation marks
-	MistakePadded     Mistake = "padded"          // with blanks or invisible characters around it
-	MistakeCut        Mistake = "cut"             // only a part of the token
-	MistakeSplit      Mistake = "split"           // its parts are in two records
-	MistakeLetters    Mistake = "letter_case"     // letters in another case
-	MistakeAlong      Mistake = "more_along"      // the value has more than the token
-	MistakeAsAlias    Mistake = "token_as_cname"  // the token is in a CNAME record
-	MistakeWildcard   Mistake = "wildcard"        // the value comes from a wildcard, the host has no record
-	MistakeAlias      Mistake = "cname"           // a CNAME leads to a name without the token
-
-	MistakeOtherServers Mistake = "other_name_servers" // the token is at name servers to which the zone is not delegated
-	// the zone names other name servers than its delegation, and no other mistake was found
-	MistakeServersDiffer Mistake = "name_servers_differ"
+	// maxAbove is how many names above the host are queried: its two labels, and a domain four
+	// labels below the registered one.
+	maxAbove = 6
 )
 
 // Finding is one mistake with the record.
@@ -62,11 +42,11 @@ type Diagnosis struct {
 // Diagnose finds mistakes if the verdict v on the host is Absent; otherwise it finds none. The
 // domain is the organization's; if it is empty, the host's registered domain.
 //
-// First it compares the values and aliases in v. Then it queries at most seven other names
-// within six seconds. If the zone's name servers denied the token, it queries only name
-// servers, so that no resolver caches a negative answer: also those that only the zone itself
-// names, since a zone that moves is often edited there. Otherwise it queries the resolvers, and
-// a finding needs a quorum. Config.Observe is not called.
+// First it compares the values and aliases in v. Then it queries other names, at most twenty with
+// maxQueries queries to name servers in all, within six seconds. If the zone's name servers denied
+// the token, it queries only name servers, so that no resolver caches a negative answer: also those
+// that only the zone itself names, since a zone that moves is often edited there. Otherwise it
+// queries the resolvers, and a finding needs a quorum. Config.Observe is not called.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (Diagnosis, error) {
@@ -88,8 +68,12 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 		queries.Go(func() { mismatch = c.authority.findMismatch(limited, host, token) })
 	}
 	others := d.otherNames()
+	var left atomic.Int64
+	left.Store(maxQueries)
 	for i := range others {
-		queries.Go(func() { others[i].verdict = c.checkOther(limited, others[i].name, token, v.Basis) })
+		queries.Go(func() {
+			others[i].verdict = c.checkOther(limited, question{host: others[i].name, token: token, queries: &left}, v.Basis)
+		})
 	}
 	queries.Wait()
 	if ctx.Err() != nil {
@@ -127,7 +111,7 @@ func (d *diagnosis) compare() {
 				"The value is cut in two at %s, a part in each of two TXT records: put it into one record, as one value.", at)
 		}
 		for _, value := range o.Values {
-			if split && strings.Contains(d.token, value) {
+			if split && strings.Contains(normal(d.token), normal(value)) {
 				continue // one of the parts
 			}
 			m := similarity(value, d.token)
@@ -139,8 +123,8 @@ func (d *diagnosis) compare() {
 }
 
 var similarities = map[Mistake]string{
-	MistakeQuoted:  "The value at %s has quotation marks in it (%s): enter it without.",
-	MistakePadded:  "The value at %s has blanks or invisible characters around it (%s): enter it without.",
+	MistakeQuoted:  "The value at %s has quotation marks or backslashes in it (%s): enter it without.",
+	MistakePadded:  "The value at %s has blanks or invisible characters in it (%s): enter it without.",
 	MistakeLetters: "The value at %s has letters in other case than the expected one (%s): enter it exactly as it was given.",
 	MistakeCut:     "The value at %s is only a part of the expected one (%s): enter all of it.",
 	MistakeAlong:   "The value at %s has the expected one and more in it (%s): enter the expected value alone.",
@@ -148,58 +132,16 @@ var similarities = map[Mistake]string{
 
 // isJoined reports whether the token is two of the values, joined.
 func (d *diagnosis) isJoined(values []string) bool {
+	token := normal(d.token)
 	for i, first := range values {
 		for j, second := range values {
-			if i != j && first != "" && second != "" && first+second == d.token {
+			first, second := normal(first), normal(second)
+			if i != j && first != "" && second != "" && first+second == token {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-const (
-	// invisible are characters that copied text may have: blanks, no-break space, zero-width
-	// ones, byte order mark, NUL.
-	invisible = " \t\r\n\v\f\x00\u00a0\u00ad\u2007\u200b\u200c\u200d\u2060\u202f\u3000\ufeff"
-	quotes    = "\"'`\\\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb"
-	// minPart is the length from which a part of a token is recognized.
-	minPart = 6
-)
-
-// similarity returns the mistake that made the token that value; empty: it is another value.
-func similarity(value, token string) Mistake {
-	bare := strings.Trim(value, invisible)
-	unquoted := strings.Trim(bare, invisible+quotes)
-	switch {
-	case bare == token:
-		return MistakePadded
-	case unquoted == token:
-		return MistakeQuoted
-	case strings.EqualFold(unquoted, token):
-		return MistakeLetters
-	case isCut(value, unquoted, token):
-		return MistakeCut
-	case len(token) >= minPart && strings.Contains(value, token):
-		return MistakeAlong
-	}
-	return ""
-}
-
-// isCut reports whether a value is the token's beginning or end, or both with dots between. A
-// value that may have been capped as evidence is not.
-func isCut(value, unquoted, token string) bool {
-	if len(value) >= maxValueBytes || len(unquoted) >= len(token)+len("…") {
-		return false
-	}
-	for _, dots := range []string{"…", "..."} {
-		head, tail, found := strings.Cut(unquoted, dots)
-		if length := len(head) + len(tail); found && length >= minPart/2 && length < len(token) &&
-			strings.HasPrefix(token, head) && strings.HasSuffix(token, tail) {
-			return true
-		}
-	}
-	return len(unquoted) >= minPart && (strings.HasPrefix(token, unquoted) || strings.HasSuffix(token, unquoted))
 }
 
 type otherName struct {
@@ -209,8 +151,9 @@ type otherName struct {
 	verdict *Verdict // nil: not known
 }
 
-// otherNames returns the names to query. The domain is the only ancestor of the host among
-// them, and all are within it.
+// otherNames returns the names to query, each once: the usual places of mislaid records, the names
+// above the host up to the registered domain, and a sibling. Where no name server can be queried,
+// resolvers may cache that they are absent, as they have already cached the host's absence.
 func (d *diagnosis) otherNames() []otherName {
 	if !Within(d.host, d.domain) {
 		return nil
@@ -218,23 +161,40 @@ func (d *diagnosis) otherNames() []otherName {
 	labels := strings.Split(d.host, ".")
 	names := []otherName{{mistake: MistakeApex, name: d.domain}}
 	zones := []string{d.domain}
-	if above := registered(d.domain); above != "" && !sameName(above, d.domain) {
+	above := cmp.Or(registered(d.domain), d.domain)
+	if !sameName(above, d.domain) {
 		zones = append(zones, above) // the provider's zone may begin higher up
 	}
 	for _, zone := range zones {
 		short := labels[:len(labels)-len(strings.Split(zone, "."))]
-		names = append(names, otherName{mistake: MistakeDoubled, name: d.host + "." + zone, short: strings.Join(short, ".")})
+		names = append(names,
+			otherName{mistake: MistakeDoubled, name: d.host + "." + zone, short: strings.Join(short, ".")},
+			otherName{mistake: MistakeWWW, name: "www." + zone},
+			otherName{mistake: MistakeWWW, name: strings.Join(short, ".") + ".www." + zone})
 	}
 	before := len(labels) - len(strings.Split(d.domain, "."))
 	for i := 1; i < min(before, 1+maxLeftOut); i++ { // without the first it would be an ancestor
 		shorter := slices.Delete(slices.Clone(labels), i, i+1)
 		names = append(names, otherName{mistake: MistakeLeftOut, name: strings.Join(shorter, ".")})
 	}
+	for i := 1; i <= min(len(labels)-len(strings.Split(above, ".")), maxAbove); i++ {
+		names = append(names, otherName{mistake: MistakeAbove, name: strings.Join(labels[i:], ".")})
+	}
+	bare := slices.Clone(labels)
+	for i, label := range bare {
+		bare[i] = strings.Trim(label, "_")
+	}
+	names = append(names, otherName{mistake: MistakeUnderscore, name: strings.Join(bare, ".")})
 	if d.verdict.Reason != ReasonNoName || d.aliased() != nil { // else no wildcard covers the host
 		sibling := append([]string{randomLabel()}, labels[1:]...)
 		names = append(names, otherName{mistake: MistakeWildcard, name: strings.Join(sibling, ".")})
 	}
-	return slices.DeleteFunc(names, func(o otherName) bool { return CheckHost(o.name) != nil || sameName(o.name, d.host) })
+	seen := []string{canonical(d.host)}
+	return slices.DeleteFunc(names, func(o otherName) bool {
+		known := slices.Contains(seen, canonical(o.name))
+		seen = append(seen, canonical(o.name))
+		return known || CheckHost(o.name) != nil
+	})
 }
 
 // aliased returns an observation with an alias, or nil.
@@ -249,9 +209,8 @@ func (d *diagnosis) aliased() *Observation {
 
 // checkOther checks another name by the basis of the verdict; nil: no result. Of the resolvers it
 // takes a quorum, which is more than half, so that there cannot be two.
-func (c *Checker) checkOther(ctx context.Context, name, token string, basis Basis) *Verdict {
-	q := question{host: name, token: token}
-	v := c.verdict(name)
+func (c *Checker) checkOther(ctx context.Context, q question, basis Basis) *Verdict {
+	v := c.verdict(q.host)
 	if basis == ByAuthority {
 		if c.authority == nil {
 			return nil
@@ -281,6 +240,9 @@ func (c *Checker) checkOther(ctx context.Context, name, token string, basis Basi
 
 func (d *diagnosis) addOthers(others []otherName) {
 	at := shownHost(d.host)
+	atWildcard := slices.ContainsFunc(others, func(a otherName) bool {
+		return a.mistake == MistakeWildcard && a.verdict != nil && a.verdict.State == Present
+	})
 	for _, a := range others {
 		switch {
 		case a.verdict == nil && a.mistake == MistakeWildcard:
@@ -291,7 +253,7 @@ func (d *diagnosis) addOthers(others []otherName) {
 			d.add(a.mistake,
 				"The value at %s comes from a wildcard record (*), which answers for every name that has no record of its own: "+
 					"add the TXT record at exactly %s.", at, at)
-		case a.verdict.State != Present:
+		case a.verdict.State != Present, a.mistake == MistakeUnderscore && atWildcard: // which covers that name, too
 		case a.mistake == MistakeWildcard:
 			d.add(MistakeAtWildcard,
 				"The record is at a wildcard (*), which does not answer for %s; it must be at exactly %s.", at, at)
@@ -301,6 +263,23 @@ func (d *diagnosis) addOthers(others []otherName) {
 				shownHost(a.name), at, shownHost(a.short))
 		default:
 			d.add(a.mistake, "The record is at %s; it must be at %s.", shownHost(a.name), at)
+		}
+		if a.verdict != nil && a.verdict.State == Absent && a.mistake != MistakeWildcard {
+			d.compareOther(a)
+		}
+	}
+}
+
+// compareOther adds a finding for a record at another name whose value is like the token.
+func (d *diagnosis) compareOther(a otherName) {
+	for _, o := range a.verdict.Observations {
+		for _, value := range o.Values {
+			if o.State != Absent || similarity(value, d.token) == "" || slices.ContainsFunc(d.verdict.Observations,
+				func(own Observation) bool { return slices.Contains(own.Values, value) }) { // by a wildcard
+				continue
+			}
+			d.add(a.mistake, "There is a record at %s with a value like the expected one (%s): it must be at %s, with the "+
+				"value exactly as it was given.", shownHost(a.name), untrusted.QuoteASCII(value, shownValue), shownHost(d.host))
 		}
 	}
 }

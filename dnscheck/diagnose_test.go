@@ -81,6 +81,14 @@ func diagnose(t *testing.T, c *dnscheck.Checker, token string) dnscheck.Diagnosi
 	return d
 }
 
+// manyTexts returns TXT records of the host with other values.
+func manyTexts(count int) (records []dns.RR) {
+	for i := range count {
+		records = append(records, txt(host, fmt.Sprint(i)))
+	}
+	return records
+}
+
 func mistakes(d dnscheck.Diagnosis) []dnscheck.Mistake {
 	var all []dnscheck.Mistake
 	for _, f := range d.Findings {
@@ -107,12 +115,44 @@ func TestDiagnosis(t *testing.T) {
 		{"organization left out", []dns.RR{txt("_verify.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeLeftOut},
 			"The record is at _Verify.Example.com; it must be at _Verify.Org-1.Example.com."},
 		{"quoted", []dns.RR{txt(host, `"`+token+`"`)}, []dnscheck.Mistake{dnscheck.MistakeQuoted},
-			`has quotation marks in it ("\"0123456789abcdef0123456789abcdef\""): enter it without.`},
+			`has quotation marks or backslashes in it ("\"0123456789abcdef0123456789abcdef\""): enter it without.`},
 		{"quoted by a word processor", []dns.RR{txt(host, "“"+token+"”")}, []dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
 		{"quoted and escaped", []dns.RR{txt(host, `\"`+token+`\"`)}, []dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
 		{"quoted and padded", []dns.RR{txt(host, ` "`+token+" \"\n")}, []dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
+		{"two strings in one value", []dns.RR{txt(host, `"`+token[:16]+`" "`+token[16:]+`"`)},
+			[]dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
+		{"escaped for a zone file", []dns.RR{txt(host, token[:16]+`\;`[:1]+token[16:])},
+			[]dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
+		{"quoted at a wildcard, which covers another name, too", []dns.RR{txt("*.org-1.example.com", `"`+token+`"`)},
+			[]dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeWildcard}, ""},
+		{"blank inside", []dns.RR{txt(host, token[:16]+" "+token[16:])}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
+		{"line break inside", []dns.RR{txt(host, token[:16]+"\n"+token[16:])},
+			[]dnscheck.Mistake{dnscheck.MistakePadded}, ""},
+		{"other case, quoted", []dns.RR{txt(host, `"`+strings.ToUpper(token)+`"`)},
+			[]dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
+		{"with the name of the value", []dns.RR{txt(host, "token="+token)}, []dnscheck.Mistake{dnscheck.MistakeAlong},
+			"has the expected one and more in it"},
+		{"with its name, quoted and in other case", []dns.RR{txt(host, `token="`+strings.ToUpper(token)+`"`)},
+			[]dnscheck.Mistake{dnscheck.MistakeAlong}, ""},
+		{"with a full stop", []dns.RR{txt(host, token+".")}, []dnscheck.Mistake{dnscheck.MistakeAlong}, ""},
+		{"cut, in other case", []dns.RR{txt(host, strings.ToUpper(token[:20]))}, []dnscheck.Mistake{dnscheck.MistakeCut}, ""},
+		{"two records, quoted", []dns.RR{txt(host, `"`+token[20:]+`"`), txt(host, `"`+token[:20]+`"`)},
+			[]dnscheck.Mistake{dnscheck.MistakeSplit}, ""},
+		{"behind many others", append(manyTexts(30), txt(host, `"`+token+`"`)),
+			[]dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
+		{"at the name above", []dns.RR{txt("org-1.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeAbove},
+			"The record is at Org-1.Example.com; it must be at _Verify.Org-1.Example.com."},
+		{"without the underscore", []dns.RR{txt("verify.org-1.example.com", token)},
+			[]dnscheck.Mistake{dnscheck.MistakeUnderscore}, "The record is at Verify.Org-1.Example.com; it must be at"},
+		{"at www", []dns.RR{txt("www.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeWWW},
+			"The record is at www.example.com; it must be at"},
+		{"below www", []dns.RR{txt("_verify.org-1.www.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeWWW}, ""},
+		{"at the domain and quoted", []dns.RR{txt(domain, "v=spf1 -all"), txt(domain, `"`+token+`"`)},
+			[]dnscheck.Mistake{dnscheck.MistakeApex}, `There is a record at example.com with a value like the expected one ` +
+				`("\"0123456789abcdef0123456789abcdef\""): it must be at _Verify.Org-1.Example.com`},
+		{"other values at the domain", []dns.RR{txt(domain, "v=spf1 -all"), txt(domain, other)}, nil, ""},
 		{"blank", []dns.RR{txt(host, token+" ")}, []dnscheck.Mistake{dnscheck.MistakePadded},
-			`has blanks or invisible characters around it ("0123456789abcdef0123456789abcdef "): enter it without.`},
+			`has blanks or invisible characters in it ("0123456789abcdef0123456789abcdef "): enter it without.`},
 		{"tab", []dns.RR{txt(host, "\t"+token)}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
 		{"no-break space", []dns.RR{txt(host, token+"\u00a0")}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
 		{"line's end", []dns.RR{txt(host, token+"\r\n")}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
@@ -311,17 +351,17 @@ func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 
 func TestDiagnosisQueriesFewNames(t *testing.T) {
 	sibling := "/* random */.Org-1.Example.com."
+	always := []string{"_verify.example.com.", "_verify.org-1.example.com.example.com.", "_verify.org-1.www.example.com.",
+		"example.com.", "org-1.example.com.", "verify.org-1.example.com.", "www.example.com."}
 	for name, test := range map[string]struct {
 		records []dns.RR
 		want    []string
 	}{
-		"another value": {[]dns.RR{txt(host, other)},
-			[]string{sibling, "_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."}},
+		"another value": {[]dns.RR{txt(host, other)}, append([]string{sibling}, always...)},
 		"no name, no wildcard": {
-			nil, []string{"_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."},
+			nil, always,
 		},
-		"no name, but an alias": {[]dns.RR{cname(host, "gone.example.net")},
-			[]string{sibling, "_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."}},
+		"no name, but an alias": {[]dns.RR{cname(host, "gone.example.net")}, append([]string{sibling}, always...)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var queries counter
@@ -345,9 +385,7 @@ func TestDiagnosisQueriesFewNames(t *testing.T) {
 				}
 				asked = append(asked, strings.ToLower(name))
 			}
-			for i := range test.want {
-				test.want[i] = strings.ToLower(test.want[i])
-			}
+			test.want = strings.Split(strings.ToLower(strings.Join(test.want, "\n")), "\n")
 			slices.Sort(asked)
 			if diff := cmp.Diff(test.want, asked); diff != "" {
 				t.Errorf("asked for (-want +got):\n%s", diff)
@@ -475,7 +513,8 @@ func TestDiagnosisEndsInTime(t *testing.T) {
 		if took := time.Since(began); took != dnscheck.DiagnosisTime {
 			t.Errorf("took %s, want %s", took, dnscheck.DiagnosisTime)
 		}
-		want := []string{domain, host + "." + domain, "_Verify.Example.com"}
+		want := []string{domain, host + "." + domain, "www." + domain, "_Verify.Org-1.www." + domain, "_Verify.Example.com",
+			"Org-1.Example.com", "Verify.Org-1.Example.com"}
 		if diff := cmp.Diff(want, d.Unanswered); diff != "" || len(d.Findings) > 0 {
 			t.Errorf("unanswered (-want +got):\n%s%v", diff, d.Findings)
 		}

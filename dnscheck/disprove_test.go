@@ -509,12 +509,12 @@ func TestDisproofThatWasCutShort(t *testing.T) {
 		n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
 		records := append([]dns.RR{start("com")}, big(n, "example.com", "5.1", cname(host, "_v.a.com"))...)
 		// Each zone takes 66 queries, including two for its delegation. Most servers of
-		// the last zone answer, at some addresses.
-		for i, zone := range []string{"a.com", "b.com", "c.com"} {
+		// the last zone answer, at some addresses, each twice.
+		for i, zone := range []string{"a.com", "b.com"} {
 			records = append(records, big(n, zone, fmt.Sprintf("5.%d", i+2),
 				cname("_v."+zone, fmt.Sprintf("_v.%c.com", zone[0]+1)))...)
 		}
-		records = append(records, big(n, "d.com", "5.5")...)
+		records = append(records, big(n, "c.com", "5.5")...)
 		n.at(tldAddr, zoneOf(records...))
 		v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
 		want(t, v, dnscheck.Unknown, dnscheck.ReasonDelegation)

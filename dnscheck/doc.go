@@ -26,7 +26,8 @@
 // servers are queried for the host's TXT records without recursion, and refer to the next zone,
 // until some answer with authority (AA). No resolver is queried for a name between the host and
 // its top-level domain, so that it caches no negative answer (RFC 2308, RFC 8020). An alias is
-// followed in the zone of its target.
+// followed in the zone of its target. If the root denies the target's top-level domain, the token
+// is absent.
 //
 // The address of a name server whose name lies in another zone is found in the same way, also
 // where the servers of that zone have their names in a third one: by a majority at each step,
@@ -65,8 +66,10 @@
 // have the SOA record of its zone (RFC 2308).
 //
 // Over UDP each query has a random port, id and case of letters. If a reply has the letters in
-// another case, the query is sent again over TCP. Connections over HTTPS (RFC 8484) stay open for
-// ten seconds. Certificates must be valid, no proxy is used, and nothing falls back to cleartext.
+// another case, the query is sent again over TCP. A name server's denial is confirmed by a query in
+// the given letters, since some compare them exactly; another answer must come over TCP.
+// Connections over HTTPS (RFC 8484) stay open for ten seconds. Certificates must be valid, no proxy
+// is used, and nothing falls back to cleartext.
 //
 // Messages are encoded and decoded by github.com/miekg/dns, but its Msg.Unpack is too lenient
 // for replies: it accepts any question, returns fewer records than the header counts, ignores
@@ -93,5 +96,6 @@
 //	resolver.go   resolvers, their operators and their quorum
 //	cache.go      values with a TTL
 //	verdict.go    results, their sentences, and evidence
+//	mistake.go    mistakes, and values that are like the token
 //	names.go      names, addresses, and values of TXT records
 package dnscheck

@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -31,6 +32,7 @@ type Outward struct {
 	Server   string // the one that was queried; empty: none
 	Err      error  // none could be queried, or the answer is not a name server's
 	UDP, TCP error  // no answer over it
+	IPv6     error  // no answer over UDP at its IPv6 address
 }
 
 // Examine sends test queries to each resolver and, unless the mode is ModeResolvers, to one
@@ -107,7 +109,12 @@ func (a *authority) examine(ctx context.Context) Outward {
 	var addrs []string
 	for _, name := range names[:min(len(names), most)] {
 		if addrs, _, err = a.agreed(ctx, dns.Fqdn(name), dns.TypeA); err == nil {
-			return a.examineRoot(ctx, name, addrs[0])
+			out := a.examineRoot(ctx, name, addrs[0])
+			if addrs, _, err = a.agreed(ctx, dns.Fqdn(name), dns.TypeAAAA); err == nil {
+				six := a.examineRoot(ctx, name, addrs[0])
+				out.IPv6 = cmp.Or(six.Err, six.UDP)
+			}
+			return out
 		}
 	}
 	return Outward{Err: fmt.Errorf("the addresses of the root's name servers: %w", err)}

@@ -87,3 +87,36 @@ func TestExamineOutward(t *testing.T) {
 		t.Errorf("somebody answers in its place: %+v", out)
 	}
 }
+
+// TestExamineIPv6 has a machine with and without IPv6, and a root whose servers have none.
+func TestExamineIPv6(t *testing.T) {
+	tests := []struct {
+		name    string
+		address string // of the root's server
+		without bool   // the machine has no IPv6
+		wrong   bool
+	}{
+		{"answers", "2a00::1", false, false},
+		{"no way out", "2a00::1", true, true},
+		{"no answer", "2a00::2", false, true},
+		{"not known", "", true, false},
+	}
+	for _, test := range tests {
+		bubble(t, test.name, func(t *testing.T) {
+			n := newInternet(t)
+			n.noIPv6 = test.without
+			n.know(ns(".", "a.root.net"), address("a.root.net", "5.0.0.2"))
+			z := zoneOf(start("."), ns(".", "a.root.net"))
+			n.at("5.0.0.2", z)
+			n.at("2a00::1", z)
+			n.at("2a00::2", nil)
+			if test.address != "" {
+				n.know(address("a.root.net", test.address))
+			}
+			_, out := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Examine(t.Context())
+			if out.Err != nil || out.UDP != nil || out.TCP != nil || (out.IPv6 != nil) != test.wrong {
+				t.Errorf("%+v", out)
+			}
+		})
+	}
+}

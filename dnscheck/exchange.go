@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/miekg/dns"
@@ -131,12 +132,20 @@ func (x *exchange) attempt(ctx context.Context, to Resolver, transport string, q
 	return r, nil
 }
 
+// noRoute are the errors of opening a socket on a machine without IPv6. Over UDP that sends
+// nothing, so that no other machine has them returned.
+var noRoute = []syscall.Errno{syscall.ENETUNREACH, syscall.EADDRNOTAVAIL, syscall.EAFNOSUPPORT}
+
 // carry sends the query over a connection of its own.
 func (x *exchange) carry(ctx context.Context, to netip.AddrPort, transport string,
 	q query) (r reply, skipped, err error) {
 	ctx, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
 	conn, err := x.dialer.DialContext(ctx, transport, to.String())
+	if transport == transportUDP && to.Addr().Is6() && slices.ContainsFunc(noRoute,
+		func(without syscall.Errno) bool { return errors.Is(err, without) }) {
+		return reply{}, nil, &exchangeError{ReasonNoIPv6, fmt.Errorf("no way out over IPv6: %w", err)}
+	}
 	if err != nil {
 		return reply{}, nil, err
 	}
@@ -158,10 +167,10 @@ func converse(conn net.Conn, transport string, q query) (r reply, skipped, err e
 	sent := questionName(message)
 	given := bytes.Clone(sent)
 	receive := datagrams(conn)
-	if transport == transportUDP {
-		randomizeCase(sent)
-	} else {
+	if transport == transportTCP {
 		message, receive = framed(message), frames(conn)
+	} else if !q.given {
+		randomizeCase(sent)
 	}
 	if _, err := conn.Write(message); err != nil {
 		return reply{}, nil, err
@@ -245,6 +254,7 @@ type query struct {
 	edns             bool
 	padded           bool // to hide the length of the name
 	nonRecursive     bool // the server must answer from its own zones
+	given            bool // over UDP, too, the letters are those of the name, and not random
 	checkingDisabled bool // CD: the resolver returns answers that do not validate, too (RFC 4035 section 3.2.2)
 }
 

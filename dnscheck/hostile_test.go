@@ -322,7 +322,7 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 			n := servedBy(t, at(cut(host, "5.2.0.2")), noName, at(cut(host, "5.2.0.2")))
 			n.at("5.2.0.2", zoneOf(start(host), txt(host, token)))
 			return n
-		}, 1 + 3 + 1, 1},
+		}, 1 + 3 + 1 + 1, 1}, // the lame one is queried again in the given letters
 		{"a zone at the verification label that a server above holds as well", func(t *testing.T) *internet {
 			above := append([]dns.RR{start("example.com")}, cut(host, serverAddr(0))...)
 			return servedBy(t, zoneOf(append(slices.Clone(above), start(host), txt(host, token))...), zoneOf(above...))

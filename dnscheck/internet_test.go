@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -26,8 +27,11 @@ type internet struct {
 
 	mu      sync.Mutex
 	servers map[string]zone // by address without port; nil: never answers
+	noIPv6  bool            // there is no route to IPv6 addresses
+	noTCP   bool            // over TCP, connections are refused
 	known   []dns.RR        // the resolvers' records
 	hosted  []dns.RR        // by hosts
+	byTCP   map[string]zone // by address: the zone over TCP, where it is another one
 	log     []asked
 	dialled []string
 }
@@ -59,6 +63,16 @@ func (n *internet) at(address string, z zone) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.servers[address] = z
+}
+
+// overTCP replaces the zone of a server over TCP.
+func (n *internet) overTCP(address string, z zone) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.byTCP == nil {
+		n.byTCP = make(map[string]zone)
+	}
+	n.byTCP[address] = z
 }
 
 // know adds records to the resolvers.
@@ -127,8 +141,14 @@ func (n *internet) dial(_ context.Context, network, address string) (net.Conn, e
 	n.mu.Lock()
 	n.dialled = append(n.dialled, address)
 	serve, there := n.servers[at.Addr().String()]
+	if other := n.byTCP[at.Addr().String()]; other != nil && network == "tcp" {
+		serve = other
+	}
 	n.mu.Unlock()
-	if !there || at.Port() != 53 {
+	if n.noIPv6 && at.Addr().Is6() {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}
+	}
+	if !there || at.Port() != 53 || n.noTCP && network == "tcp" {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	}
 	near, far := net.Pipe()

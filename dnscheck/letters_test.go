@@ -193,3 +193,96 @@ func TestServerThatDoesNotKeepLetters(t *testing.T) {
 		want(t, v, dnscheck.Unknown, dnscheck.ReasonTimeout)
 	})
 }
+
+// exactly answers by z for the host in the given letters, and by others for it in other ones, as a
+// server does that compares letters exactly.
+func exactly(z, others zone) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		if name := q.Question[0].Name; name == host+"." || name == "v.example.com." {
+			return z(q)
+		}
+		return others(q)
+	}
+}
+
+// TestServerThatComparesLettersExactly has name servers deny the host in letters of random case. A
+// domain there could never be proven, and a verified one would be revoked.
+func TestServerThatComparesLettersExactly(t *testing.T) {
+	holds, lacks := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"))
+	wild := zoneOf(start("example.com"), txt(host, other))
+	unpublished := absent(dnscheck.ReasonNoName)
+	tests := []struct {
+		name     string
+		zone     zone
+		noTCP    bool
+		want     expected // of a check and a proof
+		disproof expected
+		udp, tcp int // queries to the two servers for a check
+	}{
+		{"denies", exactly(holds, lacks), false, found, found, 4, 2},
+		{"refuses", exactly(holds, refused), false, found, found, 4, 2},
+		{"refuses, and does not have it", exactly(lacks, refused), false, unpublished, unpublished, 4, 2},
+		{"has a wildcard", exactly(holds, wild), false, found, found, 4, 2},
+		{"denies, without TCP", exactly(holds, lacks), true, unknown(dnscheck.ReasonUnreachable), found, 4, 0},
+		{"denies, and has an alias", exactly(zoneOf(start("example.com"), cname(host, "v.example.com"),
+			txt("v.example.com", token)), lacks), false, found, found, 8, 4},
+		{"denies, and does not have it either", exactly(lacks, lacks), false, unpublished, unpublished, 4, 0},
+		{"denies, and has another value", exactly(wild, lacks), false, absent(dnscheck.ReasonOtherValue),
+			absent(dnscheck.ReasonOtherValue), 4, 0},
+		{"has it in any letters", holds, false, found, found, 2, 0},
+		{"has it in other letters only", exactly(lacks, holds), false, found, found, 2, 0},
+	}
+	for _, test := range tests {
+		for way, ask := range map[string]func(*testing.T, *dnscheck.Checker) dnscheck.Verdict{
+			"look": look, "prove": prove, "disprove": disprove,
+		} {
+			bubble(t, test.name+", "+way, func(t *testing.T) {
+				n := overTLD(t, twoServers()...)
+				n.at(nsOne, test.zone)
+				n.at(nsTwo, test.zone)
+				switch {
+				case test.want == found || test.disproof == found:
+					n.know(txt(host, token))
+				case test.want == absent(dnscheck.ReasonOtherValue):
+					n.know(txt(host, other))
+				}
+				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+				n.noTCP = test.noTCP
+				v := ask(t, c)
+				wanted := test.want
+				if way == "disprove" {
+					wanted = test.disproof
+				}
+				want(t, v, wanted.state, wanted.reason)
+				var udp, tcp int
+				for _, a := range n.askedOf(nsOne, nsTwo) {
+					if a.network == "udp" {
+						udp++
+					} else {
+						tcp++
+					}
+				}
+				if udp != test.udp || tcp != test.tcp {
+					t.Errorf("%d queries over UDP and %d over TCP, want %d and %d", udp, tcp, test.udp, test.tcp)
+				}
+			})
+		}
+	}
+}
+
+// TestForgedAnswerInTheGivenLetters has a forger who guesses the port and the id of the second
+// query, in which no letter is random: what it says does not count.
+func TestForgedAnswerInTheGivenLetters(t *testing.T) {
+	lacks, holds := zoneOf(start("example.com")), zoneOf(start("example.com"), txt(host, token))
+	for way, ask := range ways {
+		bubble(t, way, func(t *testing.T) {
+			n := delegated(t)
+			n.know(txt(host, token))
+			for _, addr := range []string{nsOne, nsTwo} {
+				n.at(addr, exactly(holds, lacks))
+				n.overTCP(addr, lacks)
+			}
+			want(t, ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), dnscheck.Absent, dnscheck.ReasonNoName)
+		})
+	}
+}

@@ -16,6 +16,8 @@ const (
 	// maxOperator is the length of an operator's key in bytes, enough for two or three
 	// operators. The owner of a zone could make it any length.
 	maxOperator = 100
+	// maxZoneServers is how many name servers of a zone are returned and cached.
+	maxZoneServers = 100
 	// operatorTime bounds the queries: two without an answer, and some with one.
 	operatorTime = 5 * time.Second
 	// maxCuts is how many names are queried for a host's zone. Hosts have two labels before
@@ -24,47 +26,59 @@ const (
 )
 
 // Operator returns the operator of the name servers of the host's zone, as
-// [Verdict.Operator], by the resolvers: for verdicts without name servers. The resolvers are
-// queried for the NS records of the host and of the names above it, up to the registered one,
-// until a quorum agrees on some. They may cache the negative answers: call it only after the
-// token was checked. Empty: not known.
+// [Verdict.Operator], by the resolvers: for verdicts without name servers. It queries as ZoneOf
+// does. Empty: not known.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Operator(ctx context.Context, host string) (string, error) {
+	zone, err := c.ZoneOf(ctx, host)
+	return operatorOf(zone.Servers), err
+}
+
+// ZoneOf returns the host's zone, by the resolvers: for verdicts without name servers. The
+// resolvers are queried for the NS records of the host and of the names above it, up to the
+// registered one, until a quorum agrees on some. They may cache the negative answers: call it only
+// after the token was checked.
+//
+// The error is a *QuestionError, or the context's own, wrapped.
+func (c *Checker) ZoneOf(ctx context.Context, host string) (Zone, error) {
 	if err := CheckHost(host); err != nil {
-		return "", err
+		return Zone{}, err
 	}
 	limited, cancel := context.WithTimeout(ctx, operatorTime)
 	defer cancel()
 	for _, name := range possibleCuts(host) {
-		operator, err := c.operators.load(limited, name, func() (string, time.Duration, error) {
-			return c.operatorAt(limited, name)
+		zone, err := c.zones.load(limited, name, func() (Zone, time.Duration, error) {
+			return c.zoneAt(limited, name)
 		})
 		switch {
 		case ctx.Err() != nil:
-			return "", contextError(ctx, host)
-		case err != nil: // the time is up, and the zones above may have other operators
-			return "", nil
-		case operator != "":
-			return operator, nil
+			return Zone{}, contextError(ctx, host)
+		case err != nil: // the time is up, and the zones above may have other name servers
+			return Zone{}, nil
+		case zone.Name != "":
+			return zone, nil
 		}
 	}
-	return "", nil
+	return Zone{}, nil
 }
 
-// operatorAt returns the operator of the zone that begins at the name; empty: none does. The
-// error: the time is up.
-func (p panel) operatorAt(ctx context.Context, name string) (string, time.Duration, error) {
+// zoneAt returns the zone that begins at the name; without a name: none does. The error: the time
+// is up.
+func (p panel) zoneAt(ctx context.Context, name string) (Zone, time.Duration, error) {
 	servers, ttl, err := p.agreed(ctx, name, dns.TypeNS)
 	switch {
 	case errors.Is(err, errNone):
-		return "", ttl, nil
+		return Zone{}, ttl, nil
 	case errors.Is(err, errNoQuorum): // of the zone above there may be one
-		return "", notFoundTTL, nil
+		return Zone{}, notFoundTTL, nil
 	case err != nil:
-		return "", 0, err
+		return Zone{}, 0, err
 	}
-	return operatorOf(servers), ttl, nil
+	for i, server := range servers {
+		servers[i] = unrooted(server)
+	}
+	return Zone{unrooted(name), servers[:min(len(servers), maxZoneServers)]}, ttl, nil
 }
 
 // possibleCuts returns the names below registries' at which the host's zone can begin.

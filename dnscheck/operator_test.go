@@ -335,3 +335,45 @@ func TestOperatorOfNoQuestion(t *testing.T) {
 		}
 	})
 }
+
+// TestZoneOfAHost checks both ways to the host's zone: its name servers, and the resolvers.
+func TestZoneOfAHost(t *testing.T) {
+	two := dnscheck.Zone{Name: "example.com", Servers: []string{"ns1.example.com", "ns2.example.com"}}
+	tests := []struct {
+		name  string
+		build func(t *testing.T) *internet
+		want  dnscheck.Zone
+	}{
+		{"a domain", func(t *testing.T) *internet { return delegated(t) }, two},
+		{"a zone below it", func(t *testing.T) *internet {
+			n := delegated(t, ns("Org-1.example.com", "ns.example.com"), address("ns.example.com", "5.2.0.1"))
+			n.at("5.2.0.1", zoneOf(start("org-1.example.com")))
+			return n
+		}, dnscheck.Zone{Name: "org-1.example.com", Servers: []string{"ns.example.com"}}},
+		{"an alias into another zone", func(t *testing.T) *internet {
+			n := delegated(t, cname(host, "v.other.com"))
+			n.at(tldAddr, zoneOf(slices.Concat([]dns.RR{start("com")}, twoServers(),
+				[]dns.RR{ns("other.com", "ns.other.com"), address("ns.other.com", "5.3.0.1")})...))
+			n.at("5.3.0.1", zoneOf(start("other.com")))
+			return n
+		}, two},
+		{"the domain does not exist", func(t *testing.T) *internet { return overTLD(t) }, dnscheck.Zone{}},
+	}
+	for _, test := range tests {
+		bubble(t, test.name, func(t *testing.T) {
+			n := test.build(t)
+			v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
+			if diff := cmp.Diff(test.want, v.HostZone); diff != "" {
+				t.Errorf("by its name servers (-want +got):\n%s", diff)
+			}
+			for _, server := range test.want.Servers {
+				n.know(ns(test.want.Name, server))
+			}
+			zone, err := n.checker(dnscheck.Config{}).ZoneOf(t.Context(), host)
+			if diff := cmp.Diff(test.want, zone); err != nil || diff != "" {
+				t.Errorf("by the resolvers (-want +got):\n%s%v", diff, err)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -27,6 +28,8 @@ var (
 	errNoQuorum = errors.New("no quorum of the resolvers gives an answer")
 	// errNone: a quorum of the resolvers says that there are no records.
 	errNone = errors.New("there are none")
+	// errDenied is an errNone: the root, by a quorum of the resolvers, denies the top-level domain.
+	errDenied = fmt.Errorf("%w: the root denies the top-level domain", errNone)
 )
 
 // panel are the resolvers, of which a quorum has to agree.
@@ -49,13 +52,16 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 		queries.Go(func() { ballots <- r.values(limited, name, kind) })
 	}
 	of := make(map[string]votes)
-	var empty votes
+	var empty, denied votes
 	ttl, emptyTTL := longestTTL, longestTTL
 	for range p.resolvers {
 		b := <-ballots
 		if b.valid && len(b.values) == 0 {
 			empty.add(b.by.perspective())
 			emptyTTL = min(emptyTTL, b.ttl)
+		}
+		if b.denied {
+			denied.add(b.by.perspective())
 		}
 		for _, value := range b.values {
 			v := of[value]
@@ -77,6 +83,8 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	switch {
 	case ctx.Err() != nil:
 		return nil, 0, errors.Join(errAbandoned, ctx.Err())
+	case p.enough(denied) && len(of) == 0:
+		return nil, emptyTTL, errDenied
 	case p.enough(empty):
 		return nil, emptyTTL, errNone
 	}
@@ -91,6 +99,7 @@ type ballot struct {
 	values []string
 	ttl    time.Duration // of the values, or the negative TTL
 	valid  bool          // the resolver has answered
+	denied bool          // by NXDOMAIN, with the SOA record of the root
 }
 
 func (c resolverClient) values(ctx context.Context, name string, kind uint16) ballot {
@@ -110,6 +119,9 @@ func (c resolverClient) values(ctx context.Context, name string, kind uint16) ba
 	}
 	if len(b.values) == 0 {
 		b.ttl = negativeTTL(m.authority, name)
+		soa := soaOf(m.authority, name)
+		_, changed := notZones(m)
+		b.denied = m.rcode == dns.RcodeNameError && len(m.answer) == 0 && !changed && soa != nil && soa.Hdr.Name == "."
 	}
 	return b
 }
@@ -156,7 +168,7 @@ func (c resolverClient) queryToken(ctx context.Context, q question) Observation 
 			o.Authenticated = authenticated
 			f = path.read(r, q.token)
 			if q.thorough {
-				f = f.requireZone(r, path.name).requireNoToken(r, q.token)
+				f = f.requireZone(r, path).requireNoToken(r, q.token)
 			}
 		}
 		if !f.queryTarget {
@@ -280,6 +292,7 @@ type question struct {
 	thorough         bool              // of a disproof: a negative answer needs an SOA record, and no server is left out
 	checkingDisabled bool              // resolvers return bogus answers, too
 	observe          func(Observation) // nil: not called
+	queries          *atomic.Int64     // that are left, of several questions; nil: maxQueries
 }
 
 // validate returns a *QuestionError, or the context's error.

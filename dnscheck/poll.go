@@ -23,7 +23,7 @@ type zoneQuery struct {
 	answers chan serverAnswer
 
 	mu     sync.Mutex
-	byAddr map[netip.Addr]func() serverAnswer // servers may share an address
+	byAddr map[netip.Addr]addressQuery // servers may share an address
 }
 
 // poll queries each server of a zone at all of its addresses at once. It returns at a
@@ -35,8 +35,9 @@ func (w *walk) poll(ctx context.Context, zone delegation, name string) *zonePoll
 	var queries sync.WaitGroup
 	defer queries.Wait()
 	defer cancel()
-	q := &zoneQuery{walk: w, zone: zone, name: name, byAddr: make(map[netip.Addr]func() serverAnswer)}
-	q.answers = make(chan serverAnswer, len(zone.servers)*4*maxAddrs) // as many as firstAddrs returns: never blocks
+	q := &zoneQuery{walk: w, zone: zone, name: name, byAddr: make(map[netip.Addr]addressQuery)}
+	// Never blocks: two for each address that firstAddrs returns.
+	q.answers = make(chan serverAnswer, 2*len(zone.servers)*4*maxAddrs)
 	for server := range zone.servers {
 		queries.Go(func() { q.queryServer(ctx, server) })
 	}
@@ -59,7 +60,8 @@ func (w *walk) poll(ctx context.Context, zone delegation, name string) *zonePoll
 			}
 			p.add(a)
 		}
-		if _, confirmed := p.delegation(); !w.thorough && p.disagree() || majorityDecides && confirmed {
+		conflict := !w.thorough && p.disagree() && !p.any(func(a serverAnswer) bool { return a.pending })
+		if _, confirmed := p.delegation(); conflict || majorityDecides && confirmed {
 			return p
 		}
 		if grace == nil && !w.thorough && p.majority(serverAnswer.isUseful) {
@@ -89,15 +91,26 @@ func (q *zoneQuery) queryServer(ctx context.Context, server int) {
 	}
 }
 
-// queryOnce queries an address once for all servers that share it.
+// addressQuery is the query of an address, and the one that confirms its answer; each is sent once.
+type addressQuery struct{ first, confirmed func() serverAnswer }
+
+// queryOnce queries an address once for all servers that share it. A denial is pending, and no
+// conflict yet, until it is confirmed.
 func (q *zoneQuery) queryOnce(ctx context.Context, server int, addr netip.Addr) (useful bool) {
 	q.mu.Lock()
-	if q.byAddr[addr] == nil {
-		q.byAddr[addr] = sync.OnceValue(func() serverAnswer { return q.queryAddress(ctx, addr) })
+	query, known := q.byAddr[addr]
+	if !known {
+		query.first = sync.OnceValue(func() serverAnswer { return q.queryAddress(ctx, addr) })
+		query.confirmed = sync.OnceValue(func() serverAnswer { return q.confirm(ctx, addr, dns.TypeTXT, query.first()) })
+		q.byAddr[addr] = query
 	}
-	query := q.byAddr[addr]
 	q.mu.Unlock()
-	a := query()
+	a := query.first()
+	if !q.isLookup() && a.unconfirmed() {
+		a.pending = true
+		q.answers <- q.observed(server, a)
+		a = query.confirmed()
+	}
 	if useful = a.isUseful(); useful || ctx.Err() == nil {
 		q.answers <- q.observed(server, a)
 	}
@@ -106,25 +119,40 @@ func (q *zoneQuery) queryOnce(ctx context.Context, server int, addr netip.Addr) 
 
 func (q *zoneQuery) queryAddress(ctx context.Context, addr netip.Addr) serverAnswer {
 	if !q.isLookup() {
-		return q.queryKind(ctx, addr, dns.TypeTXT)
+		return q.queryOver(ctx, addr, transportUDP, query{name: q.name, kind: dns.TypeTXT, nonRecursive: true})
 	}
-	a := q.queryKind(ctx, addr, dns.TypeA)
+	a := q.queryOver(ctx, addr, transportUDP, query{name: q.name, kind: dns.TypeA, nonRecursive: true})
+	if a.unconfirmed() {
+		a = q.confirm(ctx, addr, dns.TypeA, a)
+	}
 	if a.finding.state != Unknown && a.finding.reason != ReasonNoName {
-		six := q.queryKind(ctx, addr, dns.TypeAAAA)
+		six := q.queryOver(ctx, addr, transportUDP, query{name: q.name, kind: dns.TypeAAAA, nonRecursive: true})
 		a.addrs, a.ttl = append(a.addrs, six.addrs...), min(a.ttl, max(six.ttl, notFoundTTL))
 	}
 	return a
 }
 
-func (q *zoneQuery) queryKind(ctx context.Context, addr netip.Addr, kind uint16) serverAnswer {
+// confirm queries an address again in the given letters. Some servers compare letters exactly, and
+// have no name in random ones. Forgery is easier then, so that another answer has to come over TCP.
+func (q *zoneQuery) confirm(ctx context.Context, addr netip.Addr, kind uint16, no serverAnswer) serverAnswer {
+	again := query{name: q.name, kind: kind, nonRecursive: true, given: true}
+	a := q.queryOver(ctx, addr, transportUDP, again)
+	if a.replied() && (!a.unconfirmed() || a.finding.state != no.finding.state) {
+		a = q.queryOver(ctx, addr, transportTCP, again)
+	}
+	a.observation.Took += no.observation.Took
+	return a
+}
+
+func (q *zoneQuery) queryOver(ctx context.Context, addr netip.Addr, transport string, query query) serverAnswer {
 	start := time.Now()
 	to := Resolver{Addr: netip.AddrPortFrom(addr, q.port), Transport: transportUDP}
-	m, transport, err := q.limited.query(ctx, to, transportUDP, query{name: q.name, kind: kind, nonRecursive: true})
+	m, transport, err := q.limited.query(ctx, to, transport, query)
 	o := Observation{Address: to.Addr.String(), Transport: transport, Authority: true, Took: time.Since(start)}
 	if err != nil {
 		return serverAnswer{finding: exchangeFailure(err), observation: o}
 	}
-	a := readServerAnswer(m, q.zone.name, q.name, kind, q.token)
+	a := readServerAnswer(m, q.zone.name, q.name, query.kind, q.token)
 	if q.thorough && a.alias == "" {
 		a.finding = a.finding.requireNoToken(m, q.token)
 	}
@@ -153,8 +181,11 @@ type zonePoll struct {
 	lookup   bool // for a name server's addresses: a majority decides, whatever the others answer
 }
 
+// add adds an answer, which replaces the pending one of its server and address.
 func (p *zonePoll) add(a serverAnswer) {
-	p.answers = append(p.answers, a)
+	p.answers = append(slices.DeleteFunc(p.answers, func(b serverAnswer) bool {
+		return b.pending && b.server == a.server && b.observation.Address == a.observation.Address
+	}), a)
 }
 
 // drain adds the answers that have arrived.
@@ -203,7 +234,7 @@ func (p *zonePoll) count(is func(serverAnswer) bool) (agreed, addrs, possible in
 	allServers, allAddrs := make(map[int]bool), make(map[string]bool)
 	someServers, someAddrs := make(map[int]bool), make(map[string]bool)
 	for _, a := range p.answers {
-		if a.observation.Address == "" {
+		if a.observation.Address == "" || a.pending {
 			continue
 		}
 		allServers[a.server], allAddrs[a.observation.Address] = true, true
@@ -218,6 +249,33 @@ func (p *zonePoll) count(is func(serverAnswer) bool) (agreed, addrs, possible in
 func (p *zonePoll) answered() int {
 	servers, addrs, _ := p.count(serverAnswer.isUseful)
 	return min(servers, addrs)
+}
+
+// shortage returns the reason of too few answers: ReasonTooFew, unless those of servers that have
+// an alias for a name, or of those that only IPv6 leads to, would make a majority. They are not
+// left out of the count instead: an attacker with a minority would become a majority.
+func (p *zonePoll) shortage() Reason {
+	for _, reason := range []Reason{ReasonServerAlias, ReasonNoIPv6} {
+		enough, otherwise := make(map[int]bool), make(map[int]bool)
+		for _, a := range p.answers {
+			switch {
+			case a.isUseful():
+				enough[a.server] = true
+			case a.finding.reason != reason:
+				otherwise[a.server] = true
+			}
+		}
+		useful := len(enough)
+		for _, a := range p.answers {
+			if a.finding.reason == reason && !otherwise[a.server] {
+				enough[a.server] = true
+			}
+		}
+		if len(enough) > useful && 2*len(enough) > p.zone.named {
+			return reason
+		}
+	}
+	return ReasonTooFew
 }
 
 // delegation returns the zone below to which the servers refer, each of its servers with the

@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -47,7 +48,11 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 			if ctx.Err() != nil {
 				return Verdict{}, contextError(ctx, host)
 			}
-			v.noteServers(w, p)
+			v.noteServers(w, p, err)
+			if errors.Is(err, errDenied) {
+				v.State, v.Reason = Absent, ReasonNoName
+				break
+			}
 			if err != nil {
 				v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(w.reach.problem(), err.Error())
 				break
@@ -77,7 +82,7 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 			case !no && p.majority(serverAnswer.isUseful): // they do not agree
 				v.Reason = ReasonServersDisagree
 			default: // an attacker with one server may be able to silence the others
-				v.Reason, v.Note = ReasonTooFew, v.few()
+				v.Reason, v.Note = p.shortage(), v.few()
 			}
 		}
 		if v.Reason == ReasonServersDisagree {
@@ -208,7 +213,13 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 			if ctx.Err() != nil {
 				return Verdict{}, contextError(ctx, host)
 			}
-			v.noteServers(w, p)
+			v.noteServers(w, p, err)
+			if errors.Is(err, errDenied) && answered { // an alias leads there: it is not the host's own
+				if v.Reason = contradiction; contradiction == "" {
+					v.rootDenies(complete)
+				}
+				break
+			}
 			if err != nil {
 				v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(w.reach.problem(), err.Error())
 				break
@@ -241,7 +252,7 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 			case !no && p.majority(serverAnswer.isUseful): // they do not agree
 				v.Reason = ReasonServersDisagree
 			default:
-				v.Reason, v.Note = ReasonTooFew, v.few()
+				v.Reason, v.Note = p.shortage(), v.few()
 			}
 		}
 		v.Observations = slices.Concat(sightings, v.Observations)

@@ -42,6 +42,7 @@ type delegation struct {
 	set      uint64 // a hash of all their names
 	operator string // of its servers; empty for a registry
 	ttl      time.Duration
+	none     error // of a top-level domain: why it has no servers
 }
 
 // isSame reports whether both delegate the same zone to servers of the same names.
@@ -68,6 +69,7 @@ type serverAnswer struct {
 	down        *delegation // the zone below that contains the name
 	addrs       []netip.Addr
 	ttl         time.Duration // of the addresses
+	pending     bool          // a denial over UDP that is not confirmed yet
 	server      int           // index in the delegation
 	observation Observation   // without an address if the server has none that can be queried
 }
@@ -84,6 +86,14 @@ func (a serverAnswer) isReferral() bool { return a.down != nil }
 func (a serverAnswer) isLame() bool { return a.finding.reason == ReasonLame }
 
 func (a serverAnswer) isUseful() bool { return a.definite() || a.isReferral() }
+
+// replied reports whether there was a reply over UDP.
+func (a serverAnswer) replied() bool {
+	return a.observation.Transport == transportUDP && a.observation.RCode != ""
+}
+
+// unconfirmed reports whether a reply over UDP has to be confirmed: a denial, or an unusable one.
+func (a serverAnswer) unconfirmed() bool { return a.replied() && (a.denies() || !a.isUseful()) }
 
 func withFinding(f finding) serverAnswer { return serverAnswer{finding: f} }
 

@@ -74,6 +74,10 @@ const (
 	// the way to the zone's name servers takes too many referrals or queries
 	ReasonDelegation Reason = "endless_delegation"
 	ReasonTooFew     Reason = "too_few_name_servers" // at most half of the servers of a zone have answered
+	// the name of a server that would make a majority is an alias, which RFC 2181 section 10.3 forbids
+	ReasonServerAlias Reason = "name_server_is_alias"
+	// servers that would make a majority have IPv6 addresses only, and there is no IPv6 from here
+	ReasonNoIPv6 Reason = "no_ipv6"
 	// a proof without name servers, and too few resolvers are queried over HTTPS
 	ReasonUnprotected Reason = "resolvers_unprotected"
 	ReasonReferral    Reason = "referral" // of an observation only: the name server refers to others
@@ -113,6 +117,12 @@ type Observation struct {
 	Err           string        // for an operator; empty if the answer could be read
 }
 
+// Zone is a zone with its name servers. Both are foreign text; empty: not known.
+type Zone struct {
+	Name    string   // canonical, without the final dot
+	Servers []string // their names, likewise, sorted
+}
+
 // Verdict is the result of a check, a proof or a disproof.
 type Verdict struct {
 	State     State
@@ -121,6 +131,7 @@ type Verdict struct {
 	Basis     Basis
 	Operator  string // of the zone's name servers, if they were queried: a key ("awsdns", "a+b"), at most 100 bytes
 	Note      string // why no name server answered; for an operator
+	HostZone  Zone   // the host's own, if its name servers were queried
 	Zone      string // whose name servers were queried last, safe to show; empty if none answered
 	Servers   int    // the number of its name servers
 	Answered  int    // the number of them that answered
@@ -193,6 +204,8 @@ func (v Verdict) Sentence() string {
 		}
 		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: %s.",
 			v.Answered, v.Servers, v.Zone, shownHost(v.Host), enough)
+	case v.Reason == ReasonServerAlias && o.Resolver != "":
+		return fmt.Sprintf("%s It is %s.", v.Plain(), o.Resolver)
 	case v.Reason == ReasonAliasOut:
 		name, target, _ := v.AliasOut()
 		return fmt.Sprintf(
@@ -263,6 +276,10 @@ var plain = map[Reason]string{
 	ReasonLame:            unchecked + "the servers that are named as the domain's name servers do not hold it.",
 	ReasonDelegation:      unchecked + "the way to the domain's name servers does not end.",
 	ReasonTooFew:          "Too few of the domain's name servers answered for the TXT record at %[1]s: more than half of them have to.",
+	ReasonServerAlias: unchecked + "a name server of the domain has an alias (CNAME) for a name, which RFC 2181 section 10.3 " +
+		"forbids: name it, at the registrar and in the zone, by a name with addresses of its own.",
+	ReasonNoIPv6: unchecked + "%[2]s cannot be reached over IPv6 from here, where there is none. " +
+		"That is no fault of the domain's.",
 	ReasonUnprotected: "The TXT record at %[1]s could not be proven: the domain's name servers cannot be reached from here, " +
 		"and too few resolvers are queried over HTTPS to do without.",
 	ReasonMalformed: unchecked + "the answer could not be understood.",
@@ -409,8 +426,9 @@ func failureOf(observations []Observation) Reason {
 var (
 	absences = []Reason{ReasonOtherValue, ReasonNoRecord, ReasonNoName}
 	doubtful = []Reason{
-		ReasonServersDisagree, ReasonDNSSEC, ReasonDelegation, ReasonTooFew, ReasonLame, ReasonServFail, ReasonAlias,
-		ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable, ReasonOnePerspective,
+		ReasonServersDisagree, ReasonDNSSEC, ReasonDelegation, ReasonTooFew, ReasonServerAlias, ReasonLame, ReasonServFail,
+		ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable, ReasonNoIPv6,
+		ReasonOnePerspective,
 	}
 )
 

@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,6 +133,7 @@ func (w *walk) topLevel(ctx context.Context, name string) (delegation, error) {
 			return delegation{}, 0, err
 		}
 		d := newDelegation(tld, names, nil)
+		d.none = err
 		if w.lookups.Add(-int64(len(d.servers))) < 0 {
 			return delegation{}, 0, errors.Join(errAbandoned, errSpent)
 		}
@@ -146,10 +148,7 @@ func (w *walk) topLevel(ctx context.Context, name string) (delegation, error) {
 		}
 		return *d, slices.Min(append(ttls, ttl)), nil
 	})
-	if err == nil && len(d.servers) == 0 {
-		err = errNone
-	}
-	if err != nil {
+	if err = cmp.Or(err, d.none); err != nil {
 		return delegation{}, fmt.Errorf("find the name servers of %s: %w", shownHost(unrooted(tld)), err)
 	}
 	return d, nil
@@ -224,7 +223,7 @@ func (w *walk) lookUp(ctx context.Context, zone, name string) ([]netip.Addr, err
 }
 
 // find finds the addresses of a name server: those that a majority of its zone's servers gave, or
-// the glue of the zone if it is one of them. An alias has none (RFC 2181 section 10.3).
+// the glue of the zone if it is one of them. An alias has none.
 func (w *walk) find(ctx context.Context, name string) (addresses, time.Duration, error) {
 	if w.lookups.Add(-1) < 0 {
 		return addresses{}, 0, errors.Join(errAbandoned, errSpent)
@@ -254,9 +253,13 @@ func (w *walk) find(ctx context.Context, name string) (addresses, time.Duration,
 		if addrs, ttl := p.addresses(); len(addrs) > 0 {
 			return addresses{addrs: addrs}, ttl, nil
 		}
+		_, _, _, aliases := p.kinds()
 		switch {
 		case p.spent():
 			return addresses{}, 0, errors.Join(errAbandoned, errSpent)
+		case p.majority(serverAnswer.isAlias):
+			err = &exchangeError{ReasonServerAlias, fmt.Errorf(
+				"its name is an alias (CNAME) of %s, which RFC 2181 section 10.3 forbids", shownHost(unrooted(aliases[0])))}
 		case p.majority(none):
 			err = errors.New("it has no address")
 		default:

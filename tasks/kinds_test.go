@@ -72,6 +72,27 @@ func TestParse(t *testing.T) {
 		{"verify, host", tasks.TypeVerify, verifyRow("verification_host", "a b"), tasks.Defaults{}, "verification_host"},
 		{"verify, long token", tasks.TypeVerify, verifyRow("verification_txt", strings.Repeat("x", 5000)),
 			tasks.Defaults{}, "verification_txt"},
+		{"verify, trailing blank", tasks.TypeVerify, verifyRow("verification_txt", "0f12 "), tasks.Defaults{},
+			`verification_txt: "0f12 " has blanks or invisible characters around it: give the token without`},
+		{"verify, no-break space", tasks.TypeVerify, verifyRow("verification_txt", "\u00a00f12"), tasks.Defaults{}, "blanks"},
+		{"verify, byte order mark", tasks.TypeVerify, verifyRow("verification_txt", "\ufeff0f12"),
+			tasks.Defaults{}, "blanks"},
+		{"verify, only a blank", tasks.TypeVerify, verifyRow("verification_txt", " "), tasks.Defaults{}, "blanks"},
+		{"verify, quoted", tasks.TypeVerify, verifyRow("verification_txt", `"0f12"`), tasks.Defaults{},
+			"is in quotation marks: give the token without"},
+		{"verify, in typographic quotes", tasks.TypeVerify, verifyRow("verification_txt", "“0f12”"), tasks.Defaults{},
+			"quotation marks"},
+		{"verify, number", tasks.TypeVerify, verifyRow("verification_txt", "1.23457E+31"), tasks.Defaults{},
+			`"1.23457E+31" is a number as a spreadsheet shortens it: format the column as text`},
+		{"verify, number with a comma", tasks.TypeVerify, verifyRow("verification_txt", "1,23457E+31"), tasks.Defaults{},
+			"spreadsheet"},
+		{"verify, digits", tasks.TypeVerify, verifyRow("verification_txt", "12345678901234567890123456789012"),
+			tasks.Defaults{}, ""},
+		{"verify, digits and an e", tasks.TypeVerify, verifyRow("verification_txt", "1e345678901234567890123456789012"),
+			tasks.Defaults{}, ""},
+		{"verify, name and value", tasks.TypeVerify, verifyRow("verification_txt", "name=a value+1e+3"),
+			tasks.Defaults{}, ""},
+		{"verify, one quotation mark", tasks.TypeVerify, verifyRow("verification_txt", `a"`), tasks.Defaults{}, ""},
 		{"update", tasks.TypeUpdate, verifyRow("status", "pending"), tasks.Defaults{}, ""},
 		{"update of nothing", tasks.TypeUpdate, verifyRow(), tasks.Defaults{}, "status"},
 		{"update by defaults", tasks.TypeUpdate, verifyRow(), pending, ""},
@@ -99,7 +120,7 @@ func TestParse(t *testing.T) {
 func TestContentAsJSON(t *testing.T) {
 	texts := []string{"é", "a b", strings.Repeat("x", 300)}
 	for c := byte(1); c < 128; c++ {
-		texts = append(texts, string(rune(c))+"x")
+		texts = append(texts, "x"+string(rune(c))+"x")
 	}
 	k, _ := tasks.KindOf(tasks.TypeVerify)
 	for _, txt := range texts {

@@ -3,7 +3,10 @@ package tasks
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
+	"unicode"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
@@ -79,11 +82,34 @@ func (r VerifyRow) Validate() error {
 			return fmt.Errorf("verification_host: %w", err)
 		}
 	}
-	switch {
-	case len(r.VerificationTXT) > maxToken:
-		return fmt.Errorf("verification_txt: at most %d bytes, got %d", maxToken, len(r.VerificationTXT))
-	case r.Listed != nil && r.Listed.ID != r.DiscoveryDomainID:
+	if err := checkToken(r.VerificationTXT); err != nil {
+		return fmt.Errorf("verification_txt: %w", err)
+	}
+	if r.Listed != nil && r.Listed.ID != r.DiscoveryDomainID {
 		return fmt.Errorf("listed: record of %.80q, not of %.80q", r.Listed.ID, r.DiscoveryDomainID)
+	}
+	return nil
+}
+
+var (
+	// quotedToken is a token with the quotation marks of a zone file, a program or a text.
+	quotedToken = regexp.MustCompile("(?s)^[\"'`\u201c\u201e\u2018\u00ab].*[\"'`\u201c\u201d\u2018\u2019\u00bb]$")
+	// shortenedToken is a number as spreadsheets write one of many digits.
+	shortenedToken = regexp.MustCompile(`^-?[0-9]([.,][0-9]+)?[Ee]\+[0-9]+$`)
+)
+
+// checkToken refuses a value that no record of the tenant has: the file was changed on its way.
+func checkToken(token string) error {
+	bare := strings.TrimFunc(token, func(r rune) bool { return unicode.IsSpace(r) || unicode.In(r, unicode.C) })
+	switch {
+	case len(token) > maxToken:
+		return fmt.Errorf("at most %d bytes, got %d", maxToken, len(token))
+	case bare != token:
+		return fmt.Errorf("%.60q has blanks or invisible characters around it: give the token without", token)
+	case quotedToken.MatchString(token):
+		return fmt.Errorf("%.60q is in quotation marks: give the token without", token)
+	case strings.Contains(token, "+") && shortenedToken.MatchString(token):
+		return fmt.Errorf("%.60q is a number as a spreadsheet shortens it: format the column as text, and fill it again", token)
 	}
 	return nil
 }

@@ -166,7 +166,13 @@ func Outward(o dnscheck.Outward, mode dnscheck.Mode, all []dnscheck.Examination,
 	case o.TCP != nil:
 		return []Finding{warn(fix, "name server %s does not answer over TCP: long answers are not seen: %v", o.Server, o.TCP)}
 	}
-	return []Finding{ok("domains' own name servers can be reached, over UDP and TCP")}
+	reached := ok("domains' own name servers can be reached, over UDP and TCP")
+	if o.IPv6 == nil {
+		return []Finding{reached}
+	}
+	return []Finding{reached, warn("give this machine IPv6, with UDP and TCP to port 53 out",
+		"name servers that have IPv6 addresses only cannot be reached, and domains that need them cannot be proven "+
+			"(no_ipv6, or too_few_name_servers): name server %s: %v", o.Server, o.IPv6)}
 }
 
 // closed evaluates the resolvers without domains' own name servers: only those over HTTPS count

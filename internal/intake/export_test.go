@@ -74,10 +74,13 @@ func export(t *testing.T, run ledger.Run, asJSON bool) (text string, rows int64)
 
 // hostile are cells that spreadsheets, CSV and JSON may take for something else.
 var hostile = []string{
-	`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)", "\tx", "\rx", "'=x", "''+x",
+	`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)", "'=x", "''+x",
 	"'plain", "'", `"`, `a "b", c`,
-	"two\nlines", "two\r\nlines", "\r\n", " =x", "=", "ünï \u2028 code", `\.`, "{}", "<script>&",
+	"two\nlines", "two\r\nlines", "=", "ünï \u2028 code", `\.`, "{}", "<script>&",
 }
+
+// padded are such cells that no token can be: their rows are bad.
+var padded = []string{"\tx", "\rx", "\r\n", " =x", "x\t"}
 
 // TestExportOfHostileCells: what comes out is harmless in a spreadsheet and,
 // submitted again, is what went in.

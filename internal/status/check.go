@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/internal/provider"
 	"orgops/tasks/handlers"
 )
 
@@ -53,15 +54,49 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 			"the alias %s leads out of the domain, to %s: the owner of that name can prove the domain; --refuse-aliases refuses that", Shown(name), Shown(target))
 		found.Note = joined(found.Note, warning)
 	}
-	found.Diagnosis, err = checker.Diagnose(ctx, record.Host, record.Domain, record.TXT, verdict)
+	if found.Diagnosis, err = checker.Diagnose(ctx, record.Host, record.Domain, record.TXT, verdict); err != nil {
+		return found, err
+	}
+	if verdict.State == dnscheck.Absent {
+		found.Publish, err = publishAt(ctx, checker, verdict)
+	}
 	return found, err
+}
+
+// Publish describes how a record is entered where its zone is edited.
+type Publish struct {
+	Zone     string `json:"zone"`               // that holds the host
+	Name     string `json:"name"`               // of the record, relative to the zone; "@": the zone itself
+	Provider string `json:"provider,omitempty"` // of the zone's name servers; empty: not known
+	Hint     string `json:"hint,omitempty"`     // how the provider's panel wants it
+	Source   string `json:"source,omitempty"`   // URL of the provider's own description
+}
+
+// publishAt returns how the missing record of a verdict is entered; nil: its zone is not known.
+func publishAt(ctx context.Context, checker *dnscheck.Checker, v dnscheck.Verdict) (*Publish, error) {
+	zone := v.HostZone
+	if zone.Name == "" && v.Basis == dnscheck.ByResolvers {
+		var err error
+		if zone, err = checker.ZoneOf(ctx, v.Host); err != nil {
+			return nil, err
+		}
+	}
+	if zone.Name == "" {
+		return nil, nil
+	}
+	p := &Publish{Zone: zone.Name, Name: provider.Name(v.Host, zone.Name)}
+	if known, ok := provider.Of(zone.Servers); ok {
+		p.Provider, p.Hint, p.Source = known.Name, known.Hint, known.Source
+	}
+	return p, nil
 }
 
 // Findings are the findings of a check or a proof.
 type Findings struct {
 	handlers.Evidence
 	dnscheck.Diagnosis           // of a check by hand
-	Next               time.Time `json:"-"` // when the record is checked next; zero: not known
+	Publish            *Publish  `json:"publish,omitempty"` // of a check by hand, if the record is missing
+	Next               time.Time `json:"-"`                 // when the record is checked next; zero: not known
 }
 
 // Write writes the record and the findings as text.
@@ -85,6 +120,12 @@ func (f Findings) Facts() []Fact {
 	all := []Fact{{"", f.Sentence}, {"note", f.Note}}
 	for _, one := range f.Findings {
 		all = append(all, Fact{"what to do", one.Sentence})
+	}
+	if p := f.Publish; p != nil {
+		all = append(all, Fact{"name to enter", fmt.Sprintf("%s in the zone %s", Shown(p.Name), Shown(p.Zone))})
+		if p.Provider != "" {
+			all = append(all, Fact{"at " + p.Provider, fmt.Sprintf("%s (%s)", p.Hint, p.Source)})
+		}
 	}
 	for _, name := range f.Unanswered {
 		all = append(all, Fact{"no answer", "for " + Shown(name) + ", where such records often end up by mistake"})

@@ -1,11 +1,85 @@
 package status_test
 
 import (
+	"net"
+	"strings"
+	"sync"
 	"testing"
+
+	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
 	"orgops/internal/status"
 )
+
+// TestCheckSaysHowToEnterTheRecord has a resolver know the name servers of example.com, and a TXT
+// record at one of its names.
+func TestCheckSaysHowToEnterTheRecord(t *testing.T) {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := make(chan struct{})
+	server := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(up) }, Handler: dns.HandlerFunc(answer)}
+	var running sync.WaitGroup
+	running.Go(func() { _ = server.ActivateAndServe() })
+	<-up
+	t.Cleanup(running.Wait)
+	t.Cleanup(func() { _ = server.Shutdown() })
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{
+		{Addr: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Transport: "udp"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(checker.Close)
+	for _, test := range []struct {
+		host, token string
+		want        []string // lines; nil: none of them
+	}{
+		{"_v.org_1.example.com", "token-1", []string{
+			"name to enter  _v.org_1 in the zone example.com",
+			"at GoDaddy     Under DNS, choose Add New Record and TXT. Enter the name without the domain, which is appended to it. " +
+				"(https://www.godaddy.com/help/add-a-txt-record-19232)"}},
+		{"there.example.com", "another", []string{"name to enter  there in the zone example.com"}},
+		{"there.example.com", "token-1", nil}, // unknown: one resolver proves nothing
+		{"_v.example.net", "token-1", nil},    // its zone is not known
+	} {
+		found, err := status.Check(t.Context(), checker, status.TXTRecord{Host: test.host, TXT: test.token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := found.Write(&text); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range test.want {
+			if !strings.Contains(text.String(), line+"\n") {
+				t.Errorf("%s: no line %q in\n%s", test.host, line, text.String())
+			}
+		}
+		if test.want == nil && strings.Contains(text.String(), "name to enter") {
+			t.Errorf("%s: how to enter it:\n%s", test.host, text.String())
+		}
+	}
+}
+
+func answer(w dns.ResponseWriter, q *dns.Msg) {
+	m := new(dns.Msg)
+	m.SetReply(q)
+	m.RecursionAvailable = true
+	name := dns.CanonicalName(q.Question[0].Name)
+	head := dns.RR_Header{Name: q.Question[0].Name, Rrtype: q.Question[0].Qtype, Class: dns.ClassINET, Ttl: 60}
+	switch {
+	case name == "example.com." && head.Rrtype == dns.TypeNS:
+		m.Answer = []dns.RR{&dns.NS{Hdr: head, Ns: "ns47.domaincontrol.com."},
+			&dns.NS{Hdr: head, Ns: "ns48.domaincontrol.com."}}
+	case name == "there.example.com." && head.Rrtype == dns.TypeTXT:
+		m.Answer = []dns.RR{&dns.TXT{Hdr: head, Txt: []string{"token-1"}}}
+	case name != "example.com.":
+		m.Rcode = dns.RcodeNameError
+	}
+	_ = w.WriteMsg(m)
+}
 
 func TestServerName(t *testing.T) {
 	for want, o := range map[string]dnscheck.ObservationRecord{
