@@ -94,15 +94,16 @@ func (s *site) submitAs(id ledger.RunID, kind ledger.Kind, rows ...string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	contents := make([][]byte, len(rows))
-	for i, row := range rows {
-		contents[i] = []byte(row)
+	stager, err := s.NewStager(s.t.Context(), run)
+	for _, row := range rows {
+		if err == nil {
+			err = stager.Add(s.t.Context(), []byte(row))
+		}
 	}
-	sum, err := s.Stage(s.t.Context(), run, 0, true, contents)
+	if err == nil {
+		s.run, err = stager.Commit(s.t.Context())
+	}
 	if err != nil {
-		s.t.Fatal(err)
-	}
-	if s.run, err = s.Commit(s.t.Context(), run, []ledger.Sum{sum}); err != nil {
 		s.t.Fatal(err)
 	}
 }

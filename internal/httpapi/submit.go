@@ -118,16 +118,17 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 // all rows were stored, and were to be read back: the same request stores again the rows that
 // Redis has lost.
 func (s *Server) submitProblem(err error, committed bool) error {
-	_, missing := errors.AsType[*ledger.MissingError](err)
 	switch {
 	case committed:
 		return storeProblem(err)
 	case errors.Is(err, intake.ErrTooManyRows):
 		return newProblem(http.StatusRequestEntityTooLarge, "too-large",
 			"The body has too many rows: one run takes at most %d. Submit them as several runs.", s.limits.MaxRows).because(err)
-	case missing: // another request has replaced rows of this one
+	case errors.Is(err, ledger.ErrReplaced):
 		return newProblem(http.StatusConflict, "state",
-			"Another request stored other rows under this Idempotency-Key at the same time. Repeat one of the two, and send the other with a key of its own.").because(err)
+			"Another request with this Idempotency-Key has begun since, and stores the rows. Its answer counts.").because(err)
+	case errors.Is(err, ledger.ErrLost):
+		return storeProblem(err)
 	case errors.Is(err, ledger.ErrNotFound): // another request created the run, failed, and deleted it
 		return newProblem(http.StatusServiceUnavailable, "busy",
 			"Another request with this Idempotency-Key failed at the same time. Repeat the request in a moment.").

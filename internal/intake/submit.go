@@ -114,13 +114,7 @@ func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, complete
 	if err != nil {
 		return nil, false, err
 	}
-	stager, complete, err = s.intake.stager(ctx, s.run)
-	if err == nil {
-		// A duplicate has the content of a row that becomes work. If another request of this
-		// id settles such a row meanwhile, the commit notices that too many are settled.
-		stager.AwaitResults()
-	}
-	return stager, complete, err
+	return s.intake.stager(ctx, s.run)
 }
 
 // maxHeader is how many characters of a header an error shows.
@@ -146,7 +140,7 @@ func (s *submission) failed(ctx context.Context, err error) error {
 	err = s.intake.whyNot(ctx, s.run.Tenant, s.run.ID, err)
 	_, differs := errors.AsType[*ledger.MismatchError](err)
 	switch {
-	case differs, errors.Is(err, ErrCancelled), !s.created && refused(err):
+	case differs, errors.Is(err, ErrCancelled), errors.Is(err, ledger.ErrReplaced), !s.created && refused(err):
 		return err
 	case !s.created || !s.deleted(ctx):
 		return &UnfinishedError{s.run.ID, err}
@@ -163,13 +157,11 @@ func refused(err error) bool {
 
 // deleted deletes the staged run, and reports whether it no longer exists.
 func (s *submission) deleted(ctx context.Context) bool {
+	if s.stager == nil {
+		return false
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
-	core := s.intake.Ledger.Core()
-	run, err := core.Run(ctx, s.run.Tenant, s.run.ID)
-	if err != nil {
-		return errors.Is(err, ledger.ErrNotFound)
-	}
-	deleted, err := core.DeleteStaged(ctx, run)
+	deleted, err := s.stager.Discard(ctx)
 	return deleted && err == nil
 }

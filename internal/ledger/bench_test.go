@@ -196,7 +196,7 @@ func BenchmarkBlocking(b *testing.B) {
 			for i := range rows {
 				rows[i] = appendRow(nil, s.r)
 			}
-			_, err := s.Stage(b.Context(), s.run, 0, true, rows)
+			_, err := s.Stage(b.Context(), s.run, 0, rows)
 			return err
 		}},
 		{"cancel queued rows", queued, func(s *state) error { return s.Cancel(b.Context(), tenant, "a") }},

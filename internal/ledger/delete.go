@@ -19,7 +19,7 @@ func (l *Ledger) Delete(ctx context.Context, t Tenant, id RunID) error {
 	if err != nil {
 		return err
 	}
-	err = l.delete(ctx, Run{ID: id, Incarnation: Incarnation(hash["inc"]), Tenant: t}, "")
+	err = l.delete(ctx, Run{ID: id, Incarnation: Incarnation(hash["inc"]), Tenant: t}, "", "")
 	wrap(&err, "run %s: delete", id)
 	return err
 }
@@ -27,7 +27,12 @@ func (l *Ledger) Delete(ctx context.Context, t Tenant, id RunID) error {
 // DeleteStaged deletes a staged run, unless it was committed, or a segment was staged, since
 // it was read: then another producer continues it, and deleted is false.
 func (l *Ledger) DeleteStaged(ctx context.Context, run Run) (deleted bool, err error) {
-	err = l.delete(ctx, run, strconv.FormatInt(run.StagedAt.UnixMilli(), 10))
+	return l.deleteIf(ctx, run, "staged_at", strconv.FormatInt(run.StagedAt.UnixMilli(), 10))
+}
+
+// deleteIf deletes a staged run while a field of its header has that value.
+func (l *Ledger) deleteIf(ctx context.Context, run Run, field, value string) (deleted bool, err error) {
+	err = l.delete(ctx, run, field, value)
 	if errors.Is(err, errChanged) {
 		return false, nil
 	}
@@ -35,11 +40,11 @@ func (l *Ledger) DeleteStaged(ctx context.Context, run Run) (deleted bool, err e
 	return err == nil, err
 }
 
-// delete deletes a run; with the time of its last staged segment in ms only if no segment was
-// staged since. A header that cannot be read whole does not prevent it.
-func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) error {
+// delete deletes a run; if a field is given, only a staged one whose header has that value in it. A
+// header that cannot be read whole does not prevent it.
+func (l *Ledger) delete(ctx context.Context, run Run, field, value string) error {
 	keys := slices.Concat(runKeys(run), segmentKeys(run.segment(0)))
-	a, err := l.do(ctx, deleteScript, keys, []any{run.entry(), stagedAt})
+	a, err := l.do(ctx, deleteScript, keys, []any{run.entry(), field, value})
 	if isNotFound(err) { // it is deleted: the client repeats a script whose answer was lost
 		return nil
 	}

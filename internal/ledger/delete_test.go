@@ -22,7 +22,7 @@ func TestDeleteLeavesNoKeys(t *testing.T) {
 		{"a staged run", func(w *worker) ledger.Run {
 			run := w.create("a")
 			for n := range 3 {
-				if _, err := w.Stage(w.t.Context(), run, n, false, content(0, 5)); err != nil {
+				if _, err := w.Stage(w.t.Context(), run, n, content(0, 5)); err != nil {
 					w.t.Fatal(err)
 				}
 			}
@@ -180,31 +180,25 @@ func TestSweepDeletesEndedRunsAfterTheirRetention(t *testing.T) {
 
 func TestSweepDeletesAbandonedStagedRuns(t *testing.T) {
 	tests := []struct {
-		name  string
-		stage func(*worker, ledger.Run)
-		kept  bool
-	}{
-		{"no segment", func(*worker, ledger.Run) {}, false},
-		{"no last segment", func(w *worker, run ledger.Run) { w.stage(run, 0, false) }, false},
-		{"complete", func(w *worker, run ledger.Run) {
-			w.stage(run, 0, false)
-			w.stage(run, 1, true)
-		}, true},
-	}
+		name     string
+		segments int
+	}{{"no segment", 0}, {"two segments", 2}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorker(t)
 			run := w.create("a")
-			tt.stage(w, run)
+			for number := range tt.segments {
+				w.stage(run, number)
+			}
 			if n := w.sweep(); n != 0 {
 				t.Fatalf("%d runs deleted before they were abandoned", n)
 			}
 			w.abandon(run)
-			if n := w.sweep(); (n == 0) != tt.kept {
-				t.Errorf("%d runs deleted, kept: %v", n, tt.kept)
+			if n := w.sweep(); n != 1 {
+				t.Errorf("%d runs deleted, want it", n)
 			}
-			if _, err := w.Get(t.Context(), "a"); (err == nil) != tt.kept {
-				t.Errorf("get: %v, kept: %v", err, tt.kept)
+			if keys := keysOf(t, run); len(keys) > 0 {
+				t.Errorf("keys %q remain", keys)
 			}
 		})
 	}
@@ -270,7 +264,7 @@ func TestSweepDeletesNoRunThatContinues(t *testing.T) {
 		w.abandon(run)
 		var staged error
 		i := &interruption{after: n, do: func() {
-			_, staged = w.Stage(t.Context(), run, 0, false, content(0, 3))
+			_, staged = w.Stage(t.Context(), run, 0, content(0, 3))
 		}}
 		interrupted := redistest.New(t)
 		interrupted.AddHook(i)
@@ -329,7 +323,7 @@ func TestClockJumpDeletesNothing(t *testing.T) {
 			w.submit("finished", 3)
 			w.must(w.Cancel, "finished")
 			w.must(w.Finish, "finished")
-			w.stage(w.create("staged"), 0, false)
+			w.stage(w.create("staged"), 0)
 			now = now.Add(jump)
 			deleted := w.sweepFor(m, &now, 30*time.Minute)
 			w.submit("meanwhile", 3)
@@ -370,9 +364,9 @@ func TestSweepAfterDowntime(t *testing.T) {
 	}
 }
 
-func (w *worker) stage(run ledger.Run, number int, last bool) {
+func (w *worker) stage(run ledger.Run, number int) {
 	w.t.Helper()
-	if _, err := w.Stage(w.t.Context(), run, number, last, content(0, 3)); err != nil {
+	if _, err := w.Stage(w.t.Context(), run, number, content(0, 3)); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -429,7 +423,7 @@ func TestDeleteStaged(t *testing.T) {
 	}
 	former := w.create("b")
 	time.Sleep(2 * time.Millisecond)
-	w.stage(former, 0, false)
+	w.stage(former, 0)
 	if deleted, err := w.DeleteStaged(t.Context(), former); err != nil || deleted {
 		t.Errorf("staged since: deleted %v, %v", deleted, err)
 	}

@@ -20,11 +20,11 @@
 //
 // A producer creates a run, stages its rows with a [Stager], and commits. Staged
 // rows are not released. A row whose result is known by then, such as an invalid one, is
-// settled when it is staged ([Stager.AddSettled]): a segment cannot be committed without
-// these results. Two seconds after the commit it calls [Stager.Verify], since
-// Redis may lose the writes of its last second. A producer that was killed continues
-// with [Ledger.Create] and a new stager; an abandoned staged run is deleted
-// by [Ledger.Sweep] after a day, unless it is complete.
+// settled when it is staged ([Stager.AddSettled]). Two seconds after the commit it calls
+// [Stager.Verify], since Redis may lose the writes of its last second; then it submits the rows again.
+// One stager at a time stages the rows of a run: the one that began last, from the first row on. So
+// the producer that repeats one which was killed, or lost its Redis, needs to know nothing of it. An
+// abandoned staged run is deleted by [Ledger.Sweep] after a day.
 //
 // [Ledger.SubmitRow] does all of this for a single row, by one script. Lists of runs leave it out.
 //

@@ -23,6 +23,10 @@ var (
 	ErrChanging = errors.New("the run's controls keep changing: try again")
 	// ErrRaced says that a run was changed by another client since it was read.
 	ErrRaced = errors.New("the run was changed meanwhile: read it again")
+	// ErrReplaced says that another producer stages the rows of the run by now.
+	ErrReplaced = errors.New("another submission of the run has begun since, and this one has ended")
+	// ErrLost says that Redis has lost what was submitted last. Nothing of the run was committed.
+	ErrLost = errors.New("redis has lost rows that were submitted: submit the run again under the same id")
 	// ErrMismatch is wrapped by each [MismatchError].
 	ErrMismatch = errors.New("not the same run")
 )
@@ -71,20 +75,6 @@ func (e *MismatchError) Error() string {
 
 // Unwrap returns ErrMismatch.
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
-
-// MissingError says that segments of a run are missing or differ from the staged ones.
-// Stage them again, then commit again.
-type MissingError struct {
-	Run      RunID
-	Segments []int // by number, ascending
-}
-
-// Error names the first segment and the number of segments.
-func (e *MissingError) Error() string {
-	return fmt.Sprintf(
-		"run %s is incomplete: %d segments are missing, the first is %d: submit the run again under the same id",
-		e.Run, len(e.Segments), e.Segments[0])
-}
 
 // AmbiguousError reports that several tenants have a run of one id.
 type AmbiguousError struct {

@@ -248,7 +248,7 @@ func TestLargeRowsAreReleasedAFewAtATime(t *testing.T) {
 		}
 	}
 	run := w.create("a")
-	sum, err := w.Stage(t.Context(), run, 0, true, rows)
+	sum, err := w.Stage(t.Context(), run, 0, rows)
 	if err == nil {
 		_, err = w.Commit(t.Context(), run, []ledger.Sum{sum})
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -37,22 +38,75 @@ func SetNotBefore(ctx context.Context, rdb redis.UniversalClient, run Run, at ti
 // SegmentKey returns one of a segment's keys.
 func SegmentKey(seg Segment, part string) string { return segmentKey(seg, part) }
 
+// Stage stages a segment of any number, as the only stager of the run.
+func (l *Ledger) Stage(ctx context.Context, run Run, number int, rows [][]byte) (Sum, error) {
+	return l.StageGrouped(ctx, run, number, rows, 0, nil, nil, nil)
+}
+
+// Commit commits segments that Stage has staged.
+func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
+	writer, err := l.writer(ctx, run)
+	if err != nil {
+		return Run{}, err
+	}
+	w := written{sums: sums, counts: Counts{}}
+	for number := range sums {
+		head, err := l.rdb.HGetAll(ctx, segmentKey(run.segment(number), "head")).Result()
+		if err != nil {
+			return Run{}, err
+		}
+		counts, err := countsOf(head)
+		if err != nil {
+			return Run{}, err
+		}
+		for outcome, n := range counts {
+			w.counts[outcome] += n
+		}
+		if len(head) > 0 && head["settled"] == head["rows"] {
+			w.closed++
+		}
+	}
+	return l.commit(ctx, run, writer, w)
+}
+
+// writer returns the nonce by which the run is staged, and begins to stage it if nobody does.
+func (l *Ledger) writer(ctx context.Context, run Run) (string, error) {
+	nonce, err := l.rdb.HGet(ctx, HeaderKey(run.Tenant, run.ID), "writer").Result()
+	if err != nil {
+		nonce = random()
+		_, err = l.onHeader(ctx, writerScript, run, nonce)
+		if isNotFound(err) || errors.Is(err, ErrMismatch) { // the script to come answers that
+			err = nil
+		}
+	}
+	wrap(&err, "run %s", run.ID)
+	return nonce, err
+}
+
 // StageGrouped stages a segment as a [Stager] does. results are those of settled rows.
-func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, last bool, rows [][]byte, most int,
+func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, rows [][]byte, most int,
 	key func([]byte) string, results map[Row]Result, dues map[Row]time.Time) (Sum, error) {
 	p, err := pack(rows)
 	if err != nil {
 		return Sum{}, err
 	}
-	s := staged{number: number, last: last, packed: p}
+	s := staged{number: number, packed: p}
 	for _, row := range slices.Sorted(maps.Keys(results)) {
 		s.results = append(s.results, RowResult{Row: row, Result: results[row]})
 	}
 	for _, row := range slices.Sorted(maps.Keys(dues)) {
 		s.dues = append(s.dues, rowDue{Row: row, Due: dues[row]})
 	}
-	s.order = grouping{most: most, key: key}.order(rows, s.results, s.dues)
-	return p.sum, l.stage(ctx, run, s)
+	if key != nil {
+		s.order = grouping{most: most, key: key}.order(rows, s.results, s.dues)
+	} else {
+		s.order = grouping{}.order(rows, s.results, s.dues)
+	}
+	writer, err := l.writer(ctx, run)
+	if err != nil {
+		return Sum{}, err
+	}
+	return p.sum, l.stage(ctx, run, writer, s)
 }
 
 // WakeChannel is the channel of [Ledger.Wake].
@@ -111,9 +165,6 @@ func (l *Ledger) Wait(ctx context.Context, seg Segment, n Nonce, w Waiting, rows
 func (l *Ledger) GiveUp(ctx context.Context, seg Segment, n Nonce, after time.Duration, rows ...Row) (Receipt, error) {
 	return l.End(ctx, seg, n, Ends(GiveBack{After: after}, rows...)...)
 }
-
-// Forget removes all segments from the stager's memory.
-func (s *Stager) Forget() { s.recent, s.recentBytes = nil, 0 }
 
 // Counts returns the counters of a run as they are now.
 func (l *Ledger) Counts(ctx context.Context, run Run) (Counts, error) {

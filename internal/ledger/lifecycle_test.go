@@ -150,11 +150,10 @@ func (s *lifecycle) note(format string, a ...any) { s.log = append(s.log, fmt.Sp
 func (s *lifecycle) expect(operation string, err error) {
 	s.t.Helper()
 	s.note("%s: %v", operation, err)
-	var missing *ledger.MissingError
-	if err == nil || errors.As(err, &missing) {
+	if err == nil {
 		return
 	}
-	for _, known := range []error{errFault, ledger.ErrNotFound, ledger.ErrOpen, ledger.ErrEnded} {
+	for _, known := range []error{errFault, ledger.ErrNotFound, ledger.ErrOpen, ledger.ErrEnded, ledger.ErrLost} {
 		if errors.Is(err, known) {
 			return
 		}
@@ -220,14 +219,14 @@ func (s *lifecycle) stage(l *ledger.Ledger) {
 		return
 	}
 	n := len(p.sums)
-	sum, err := l.Stage(s.t.Context(), p.run, n, n == p.size-1, content(n*10, 1+n))
+	sum, err := l.Stage(s.t.Context(), p.run, n, content(n*10, 1+n))
 	s.expect(fmt.Sprintf("stage segment %d of %s", n, p.run.ID), err)
 	if err == nil {
 		p.sums, p.touched = append(p.sums, sum), s.now
 	}
 }
 
-// commit commits a run whose segments are staged, and stages missing ones again.
+// commit commits a run whose segments are staged.
 func (s *lifecycle) commit(l *ledger.Ledger) {
 	p := s.pick()
 	if p == nil || len(p.sums) < p.size || p.run.ID == scanned {
@@ -235,33 +234,20 @@ func (s *lifecycle) commit(l *ledger.Ledger) {
 	}
 	_, err := l.Commit(s.t.Context(), p.run, p.sums)
 	s.expect(fmt.Sprintf("commit %s", p.run.ID), err)
-	s.restage(l, p, err)
+	if errors.Is(err, ledger.ErrLost) {
+		p.sums = nil // the producer begins again
+	}
 	p.committed = p.committed || err == nil
 	p.fresh = p.fresh || s.losing
-}
-
-func (s *lifecycle) restage(l *ledger.Ledger, p *producer, err error) {
-	var missing *ledger.MissingError
-	if !errors.As(err, &missing) {
-		return
-	}
-	for _, n := range missing.Segments {
-		_, err := l.Stage(s.t.Context(), p.run, n, n == p.size-1, content(n*10, 1+n))
-		s.expect(fmt.Sprintf("stage segment %d of %s again", n, p.run.ID), err)
-	}
 }
 
 // verify verifies a run as a producer does two seconds after it has created or committed it.
 func (s *lifecycle) verify(p *producer) {
 	if p.committed {
-		committed, missing, err := s.Verify(s.t.Context(), p.run, p.sums)
-		s.expect(fmt.Sprintf("verify %s: %v, missing %v", p.run.ID, committed, missing), err)
-		if err == nil && !committed {
-			if len(missing) > 0 {
-				s.restage(s.Ledger, p, &ledger.MissingError{Run: p.run.ID, Segments: missing})
-			}
-			_, err := s.Commit(s.t.Context(), p.run, p.sums)
-			s.expect(fmt.Sprintf("commit %s again", p.run.ID), err)
+		now, err := s.Run(s.t.Context(), tenant, p.run.ID)
+		s.expect(fmt.Sprintf("verify %s: staged %v", p.run.ID, now.Staged()), err)
+		if err == nil && now.Incarnation == p.run.Incarnation && now.Staged() {
+			p.sums, p.committed = nil, false // the producer begins again
 		}
 		return
 	}

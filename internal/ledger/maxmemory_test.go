@@ -121,7 +121,7 @@ func TestAtMaxmemory(t *testing.T) {
 			if err := w.rdb.HSet(t.Context(), ledger.HeaderKey(tenant, "half"), "flags", "c").Err(); err != nil {
 				t.Fatal(err)
 			}
-			w.stage(w.create("staged"), 0, false)
+			w.stage(w.create("staged"), 0)
 			scan := w.scan("scan")
 			scanner := w.takeScan(scan)
 			w.step(scan, &scanner, false, foundRows(0, 3)...)

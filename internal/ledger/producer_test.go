@@ -56,7 +56,11 @@ func submit(t *testing.T, l *ledger.Ledger, id ledger.RunID, rows [][]byte) (led
 	if err != nil {
 		return ledger.Run{}, err
 	}
-	s, err := l.NewStager(t.Context(), run)
+	begin := l.NewStager
+	if !run.Staged() {
+		begin = l.NewComparer
+	}
+	s, err := begin(t.Context(), run)
 	if err != nil {
 		return ledger.Run{}, err
 	}

@@ -165,7 +165,7 @@ func TestDueTimesAreReplaced(t *testing.T) {
 				}
 				return m
 			}
-			if _, err := w.StageGrouped(t.Context(), run, 0, true, content(0, 8), 1, nil, nil,
+			if _, err := w.StageGrouped(t.Context(), run, 0, content(0, 8), 1, nil, nil,
 				dues(every(2, time.Hour))); err != nil {
 				t.Fatal(err)
 			}

@@ -62,7 +62,7 @@ func numbersOf(e execution) (rows []ledger.Row) {
 func TestRowsOfAStagedSegment(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
-	w.stage(run, 0, true)
+	w.stage(run, 0)
 	rows := w.rows(segment(run, 0))
 	if len(rows) == 0 || rows[0].Phase != ledger.PhaseQueued || string(rows[0].Content) != "row 0" || rows[0].Err != nil {
 		t.Errorf("rows %+v", rows)

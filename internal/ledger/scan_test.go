@@ -369,9 +369,8 @@ func TestScanRefusesSubmittedRows(t *testing.T) {
 		return func() error { _, err := w.AddStep(ctx, scanRow(run), nonce, s); return err }
 	}
 	for name, do := range map[string]func() error{
-		"stage":       func() error { _, err := w.Stage(ctx, run, 0, true, content(0, 1)); return err },
+		"stage":       func() error { _, err := w.Stage(ctx, run, 0, content(0, 1)); return err },
 		"stager":      func() error { _, err := w.NewStager(ctx, run); return err },
-		"commit":      func() error { _, err := w.Commit(ctx, run, nil); return err },
 		"step":        func() error { _, err := w.AddStep(ctx, scanRow(plain), nonce, scanStep(0, true)); return err },
 		"large":       refused(scanStep(0, true, ledger.FoundRow{Content: make([]byte, ledger.MaxFoundRow+1)})),
 		"bad outcome": refused(scanStep(0, true, ledger.FoundRow{Result: ledger.Result{Detail: "x"}})),

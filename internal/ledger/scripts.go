@@ -63,6 +63,7 @@ const atOnce = 1 << 42
 var (
 	createScript   = headerScript("create")
 	submitScript   = headerScript("submit")
+	writerScript   = headerScript("writer")
 	commitScript   = headerScript("commit")
 	controlScript  = headerScript("control")
 	childrenScript = headerScript("children")
@@ -71,7 +72,6 @@ var (
 	unlinkScript   = headerScript("unlink")
 
 	stageScript    = segmentScript("stage")
-	unstageScript  = segmentScript("unstage")
 	dueScript      = segmentScript("stage_due")
 	resultsScript  = segmentScript("stage_results")
 	appendScript   = segmentScript("append")
@@ -210,6 +210,7 @@ var refusals = map[status]error{
 	"ended":       ErrEnded,
 	"raced":       ErrRaced,
 	"mismatch":    ErrMismatch,
+	"replaced":    ErrReplaced,
 	"changed":     errChanged,
 }
 

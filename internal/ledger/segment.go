@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // SegmentState is the state of a committed segment.
@@ -44,33 +42,6 @@ func (l *Ledger) Segments(ctx context.Context, run Run) ([]SegmentState, error) 
 		return errors.Join(err, read.err)
 	})
 	return all, err
-}
-
-// head is how a segment was staged.
-type head struct {
-	// last reports whether it is the last of its run, and awaits whether due times or results are
-	// not stored yet.
-	last, awaits bool
-}
-
-// heads returns the heads of the first n segments of a run.
-func (l *Ledger) heads(ctx context.Context, run Run, n int) ([]head, error) {
-	stored := make([]*redis.SliceCmd, n)
-	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for number := range n {
-			stored[number] = p.HMGet(ctx, segmentKey(run.segment(number), "head"), "last", "awaits")
-		}
-		return nil
-	})
-	heads := make([]head, n)
-	for number := range heads {
-		a := answer(stored[number].Val())
-		heads[number] = head{last: a.text(0) == "1", awaits: a.text(1) != ""}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("run %s: read segments: %w", run.ID, err)
-	}
-	return heads, nil
 }
 
 // storedSums returns the sums of a run's segments in their stored form, by number.

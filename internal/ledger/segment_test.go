@@ -6,25 +6,6 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestSegmentThatIsNotTheLastAnyMore has a producer whose first attempt ended with a segment
-// that is not its last.
-func TestSegmentThatIsNotTheLastAnyMore(t *testing.T) {
-	w := newWorker(t)
-	run := w.create("a")
-	stage := func(last bool) {
-		t.Helper()
-		if _, err := w.Stage(t.Context(), run, 0, last, content(0, 3)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, last := range []bool{true, false, true} {
-		stage(last)
-		if complete, err := w.Complete(t.Context(), w.get("a")); err != nil || complete != last {
-			t.Errorf("complete %v, %v, want %v", complete, err, last)
-		}
-	}
-}
-
 // TestCancelFreesMemory checks that a cancel leaves only results: at once, or, if rows are in
 // progress, with the last of them.
 func TestCancelFreesMemory(t *testing.T) {

@@ -77,7 +77,7 @@ func (w *worker) submitWith(id ledger.RunID, c ledger.Control, sizes ...int) led
 	var sums []ledger.Sum
 	first := 0
 	for number, size := range sizes {
-		sum, err := w.Stage(w.t.Context(), run, number, number == len(sizes)-1, content(first, size))
+		sum, err := w.Stage(w.t.Context(), run, number, content(first, size))
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -103,7 +103,7 @@ func (s *simulation) submitSome(id ledger.RunID) {
 					Detail: []string{"", "invalid"}[s.rand.IntN(2)]}
 			}
 		}
-		sum, err := s.StageGrouped(s.t.Context(), run, number, number == segments-1, content(0, size), most,
+		sum, err := s.StageGrouped(s.t.Context(), run, number, content(0, size), most,
 			modelKey, settled, times)
 		if err != nil {
 			s.t.Fatal(err)

@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +18,7 @@ import (
 func TestStagedRowsAreNotReleased(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
-	if _, err := w.Stage(t.Context(), run, 0, true, content(0, 3)); err != nil {
+	if _, err := w.Stage(t.Context(), run, 0, content(0, 3)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Release(t.Context(), segment(run, 0), all); !errors.Is(err, ledger.ErrNotFound) {
@@ -27,14 +26,6 @@ func TestStagedRowsAreNotReleased(t *testing.T) {
 	}
 	if due, _ := w.takeDue(); !w.get("a").Staged() || len(due) > 0 {
 		t.Errorf("due %v, want a staged run", due)
-	}
-}
-
-func TestStageRefusesSegmentsThatAreTooLarge(t *testing.T) {
-	w := newWorker(t)
-	row := bytes.Repeat([]byte("x"), ledger.MaxRow)
-	if _, err := w.Stage(t.Context(), w.create("a"), 0, true, [][]byte{row, row, row}); err == nil {
-		t.Error("want an error")
 	}
 }
 
@@ -52,61 +43,16 @@ func TestCommittedRowsAreReleased(t *testing.T) {
 	}
 }
 
-func TestStageAgain(t *testing.T) {
-	tests := []struct {
-		name      string
-		committed bool
-		rows      [][]byte
-		mismatch  bool
-	}{
-		{"the same rows", false, content(0, 3), false},
-		{"other rows", false, content(7, 3), false},
-		{"the same rows after the commit", true, content(0, 3), false},
-		{"other rows after the commit", true, content(7, 3), true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorker(t)
-			run := w.create("a")
-			sum, err := w.Stage(t.Context(), run, 0, true, content(0, 3))
-			if err == nil && tt.committed {
-				_, err = w.Commit(t.Context(), run, []ledger.Sum{sum})
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := w.Stage(t.Context(), run, 0, true, tt.rows)
-			var mismatch *ledger.MismatchError
-			if errors.As(err, &mismatch) != tt.mismatch || err != nil && !tt.mismatch {
-				t.Fatalf("error %v, want a mismatch: %v", err, tt.mismatch)
-			}
-			stored := content(0, 3)
-			if !tt.committed {
-				if _, err := w.Commit(t.Context(), run, []ledger.Sum{again}); err != nil {
-					t.Fatal(err)
-				}
-				stored = tt.rows
-			}
-			for i, row := range w.rows(segment(run, 0)) {
-				if string(row.Content) != string(stored[i]) {
-					t.Errorf("row %d is %q, want %q", i, row.Content, stored[i])
-				}
-			}
-		})
-	}
-}
-
-func TestCommitNamesWhatIsMissing(t *testing.T) {
+// TestCommitOfLostSegments has Redis lose the last segment before the commit.
+func TestCommitOfLostSegments(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
-	first, err := w.Stage(t.Context(), run, 0, false, content(0, 3))
+	first, err := w.Stage(t.Context(), run, 0, content(0, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Commit(t.Context(), run, []ledger.Sum{first, {Rows: 2}, {Rows: 1}})
-	var missing *ledger.MissingError
-	if !errors.As(err, &missing) || !slices.Equal(missing.Segments, []int{1, 2}) {
-		t.Errorf("error %v, want segments 1 and 2 missing", err)
+	if _, err := w.Commit(t.Context(), run, []ledger.Sum{first, {Rows: 2}}); !errors.Is(err, ledger.ErrLost) {
+		t.Errorf("error %v, want %v", err, ledger.ErrLost)
 	}
 	if !w.get("a").Staged() {
 		t.Error("the run is committed")
@@ -116,7 +62,7 @@ func TestCommitNamesWhatIsMissing(t *testing.T) {
 func TestCommitAgain(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
-	sum, err := w.Stage(t.Context(), run, 0, true, content(0, 3))
+	sum, err := w.Stage(t.Context(), run, 0, content(0, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +219,7 @@ func TestCreateRefuses(t *testing.T) {
 func TestCancelEndsAStagedRun(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
-	sum, err := w.Stage(t.Context(), run, 0, false, content(0, 3))
+	sum, err := w.Stage(t.Context(), run, 0, content(0, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +227,7 @@ func TestCancelEndsAStagedRun(t *testing.T) {
 	if run := w.get("a"); !run.Ended() || run.Growing || run.Rows != 0 {
 		t.Errorf("run %+v, want it ended", run)
 	}
-	if _, err := w.Stage(t.Context(), run, 1, false, content(0, 1)); err == nil {
+	if _, err := w.Stage(t.Context(), run, 1, content(0, 1)); err == nil {
 		t.Error("staged a segment of a cancelled run")
 	}
 	mismatch := new(ledger.MismatchError)
@@ -294,25 +240,13 @@ func TestCancelEndsAStagedRun(t *testing.T) {
 	}
 }
 
-// TestOtherRowsDoNotReplaceCommittedSegments stages other rows for a run that is committed.
-func TestOtherRowsDoNotReplaceCommittedSegments(t *testing.T) {
-	w := newWorker(t)
-	run := w.submit("a", 3)
-	var mismatch *ledger.MismatchError
-	for number := range 2 {
-		if _, err := w.Stage(t.Context(), run, number, true, content(7, 3)); !errors.As(err, &mismatch) {
-			t.Errorf("stage other rows as segment %d: %v, want a mismatch", number, err)
-		}
-	}
-}
-
 // TestFewerRowsReplaceStagedSegments has an earlier producer stage more segments than there are
 // rows in the end, some of them settled.
 func TestFewerRowsReplaceStagedSegments(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
 	for number := range 3 {
-		_, err := w.StageGrouped(t.Context(), run, number, number == 2, content(0, 2), 1, nil,
+		_, err := w.StageGrouped(t.Context(), run, number, content(0, 2), 1, nil,
 			map[ledger.Row]ledger.Result{0: invalid, 1: invalid}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -321,6 +255,9 @@ func TestFewerRowsReplaceStagedSegments(t *testing.T) {
 	run = w.commit(w.fill(w.get("a"), content(0, 5)))
 	if run.Ended() || run.Rows != 5 || run.Settled() != 0 {
 		t.Errorf("run %+v, want 5 open rows", run)
+	}
+	if due, _ := w.takeDue(); len(due) != 1 {
+		t.Errorf("due %v, want one segment", due)
 	}
 	if r := w.settleAll(segment(run, 0)); !r.Ended {
 		t.Error("the run has not ended")

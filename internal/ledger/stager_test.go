@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -81,8 +80,8 @@ func TestStagerRefusesRowsThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// TestStagerContinues restarts a killed producer with the same rows.
-func TestStagerContinues(t *testing.T) {
+// TestStagerAgain restarts a killed producer, which stages all rows again.
+func TestStagerAgain(t *testing.T) {
 	w := newWorker(t)
 	rows := content(0, ledger.SegmentRows+10)
 	w.fill(w.create("a"), rows) // killed: the first segment is staged
@@ -107,34 +106,8 @@ func TestStagerCannotStageARunThatRedisLost(t *testing.T) {
 	}
 }
 
-// fillAwaiting adds rows to a stager that awaits results, and commits. The second row is
-// invalid, and those given are duplicates.
-func (w *worker) fillAwaiting(run ledger.Run, rows [][]byte, duplicates ...int) (*ledger.Stager, ledger.Run, error) {
-	w.t.Helper()
-	s, err := w.NewStager(w.t.Context(), run)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	s.AwaitResults()
-	for i, row := range rows {
-		switch {
-		case i == 1:
-			err = s.AddSettled(w.t.Context(), row, ledger.Result{Outcome: "invalid"})
-		case slices.Contains(duplicates, i):
-			err = s.AddSettled(w.t.Context(), row, ledger.Result{Outcome: "unchanged", Detail: "a duplicate"})
-		default:
-			err = s.Add(w.t.Context(), row)
-		}
-		if err != nil {
-			return s, run, err
-		}
-	}
-	run, err = s.Commit(w.t.Context())
-	return s, run, err
-}
-
 // TestVerifyAfterALoss has Redis go back to before each command of a producer that has received
-// every answer, or before some of them. The producer stores again what was lost.
+// every answer. It learns that what it submitted is lost, and submits it again.
 func TestVerifyAfterALoss(t *testing.T) {
 	rows := content(0, ledger.SegmentRows+40)
 	due := time.Now().Add(time.Hour)
@@ -146,19 +119,27 @@ func TestVerifyAfterALoss(t *testing.T) {
 			}
 			return s.Add(t.Context(), row)
 		},
-		"results that are awaited": func(s *ledger.Stager, i int, row []byte) error {
-			if i == 0 {
-				s.AwaitResults()
-			}
-			if i%64 == 3 {
-				return s.AddSettled(t.Context(), row, invalid)
-			}
-			return s.Add(t.Context(), row)
-		},
 		"due times": func(s *ledger.Stager, _ int, row []byte) error { return s.AddDue(t.Context(), row, due) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorker(t)
+			submit := func(l *ledger.Ledger, id ledger.RunID) (*ledger.Stager, error) {
+				run, _, err := w.Create(t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: kind})
+				if err != nil {
+					return nil, err
+				}
+				s, err := l.NewStager(t.Context(), run)
+				if err != nil {
+					return nil, err
+				}
+				for i, row := range rows {
+					err = errors.Join(err, add(s, i, row))
+				}
+				if err == nil {
+					_, err = s.Commit(t.Context())
+				}
+				return s, err
+			}
 			stride := redistest.Stride(3)
 			for n, done := someOf(stride), false; !done; n += stride {
 				id := ledger.RunID(fmt.Sprint("run-", n))
@@ -166,14 +147,7 @@ func TestVerifyAfterALoss(t *testing.T) {
 				i := &interruption{after: n, do: func() { saved = remember(t, w.rdb) }}
 				rdb := redistest.New(t)
 				rdb.AddHook(i)
-				run := w.create(id)
-				s, err := ledger.New(rdb).NewStager(t.Context(), run)
-				for i, row := range rows {
-					err = errors.Join(err, add(s, i, row))
-				}
-				if err == nil {
-					_, err = s.Commit(t.Context())
-				}
+				s, err := submit(ledger.New(rdb), id)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -181,14 +155,22 @@ func TestVerifyAfterALoss(t *testing.T) {
 					break
 				}
 				saved.restore(t, w.rdb, "")
-				if err := s.Verify(t.Context()); err != nil {
+				err = s.Verify(t.Context())
+				if stored := w.get(id); stored.Staged() {
+					if !errors.Is(err, ledger.ErrLost) {
+						t.Fatalf("lost from command %d on: %v, want %v", n, err, ledger.ErrLost)
+					}
+					if _, err := submit(w.Ledger, id); err != nil {
+						t.Fatal(err)
+					}
+				} else if err != nil { // only the wake was lost
 					t.Fatalf("lost from command %d on: %v", n, err)
 				}
 				now := w.get(id)
 				if now.Rows != int64(len(rows)) {
 					t.Fatalf("lost from command %d on: run %+v", n, now)
 				}
-				if settled := now.Settled(); strings.HasPrefix(name, "results") != (settled == 129) {
+				if settled := now.Settled(); (name == "results") != (settled == 129) {
 					t.Errorf("lost from command %d on: %d rows settled", n, settled)
 				}
 				for number := range 2 {
@@ -202,69 +184,84 @@ func TestVerifyAfterALoss(t *testing.T) {
 	}
 }
 
-// TestStagerAwaitsResults commits nothing of a segment before it is complete.
-func TestStagerAwaitsResults(t *testing.T) {
+// TestLastStagerCounts has another stager of the run begin before each command of a first one, with
+// other rows. The first one stops, and the rows of the second are those of the run.
+func TestLastStagerCounts(t *testing.T) {
 	w := newWorker(t)
-	rows := content(0, ledger.SegmentRows+1)
-	run := w.create("a")
-	s, err := w.NewStager(t.Context(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.AwaitResults()
-	for _, row := range rows { // killed: the first segment is staged
-		if err := s.Add(t.Context(), row); err != nil {
-			t.Fatal(err)
+	first, second := content(0, ledger.SegmentRows+40), content(7, ledger.SegmentRows+3)
+	for n, done := 0, false; !done; n++ {
+		id := ledger.RunID(fmt.Sprint("run-", n))
+		run := w.create(id)
+		var other *ledger.Stager
+		i := &interruption{after: n, do: func() {
+			if w.get(id).Staged() {
+				other = w.fill(run, second[:ledger.SegmentRows+1]) // its first segment is staged
+			}
+		}}
+		rdb := redistest.New(t)
+		rdb.AddHook(i)
+		err := func() error {
+			s, err := ledger.New(rdb).NewStager(t.Context(), run)
+			if err != nil {
+				return err
+			}
+			for j, row := range first {
+				if j%64 == 3 {
+					err = s.AddSettled(t.Context(), row, invalid)
+				} else {
+					err = s.Add(t.Context(), row)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			_, err = s.Commit(t.Context())
+			if deleted, failed := s.Discard(t.Context()); failed == nil && deleted {
+				t.Errorf("command %d: a stager that was replaced has deleted the run", n)
+			}
+			return err
+		}()
+		if done = !i.done(); done {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
 		}
-	}
-	sum, err := w.Stage(t.Context(), run, 1, true, rows[ledger.SegmentRows:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first, err := w.Stage(t.Context(), run, 0, false, rows[:ledger.SegmentRows]); err != nil {
-		t.Fatal(err)
-	} else if _, err := w.Commit(t.Context(), run, []ledger.Sum{first, sum}); err == nil {
-		t.Error("a segment was committed that awaits results")
-	}
-	if _, run, err := w.fillAwaiting(run, rows); err != nil || run.Rows != int64(len(rows)) {
-		t.Errorf("%d rows, %v", run.Rows, err)
-	}
-}
-
-// TestStagerRefusesResultsOfOthers continues a run in which a producer of other rows has
-// settled a row.
-func TestStagerRefusesResultsOfOthers(t *testing.T) {
-	w := newWorker(t)
-	first, second := content(0, ledger.SegmentRows), content(ledger.SegmentRows, 10)
-	run := w.create("a")
-	s, err := w.NewStager(t.Context(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.AwaitResults()
-	for i, row := range slices.Concat(first, second) { // killed: the first segment is staged
-		if i == 3 {
-			err = s.AddSettled(t.Context(), row, ledger.Result{Outcome: "unchanged"})
-		} else {
-			err = s.Add(t.Context(), row)
+		switch {
+		case n == 0: // the other one has begun before the first, which has replaced it
+			if _, replaced := other.Commit(t.Context()); err != nil || !errors.Is(replaced, ledger.ErrReplaced) {
+				t.Errorf("%v, and of the other one %v, want none and %v", err, replaced, ledger.ErrReplaced)
+			}
+		case other == nil: // the first one had committed
+			if err != nil {
+				t.Errorf("command %d: %v", n, err)
+			}
+		default:
+			if !errors.Is(err, ledger.ErrReplaced) {
+				t.Fatalf("command %d: %v, want %v", n, err, ledger.ErrReplaced)
+			}
+			for _, row := range second[ledger.SegmentRows+1:] {
+				if err := other.Add(t.Context(), row); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run := w.commit(other)
+			if run.Rows != int64(len(second)) || run.Settled() != 0 {
+				t.Fatalf("command %d: run %+v", n, run)
+			}
+			for j, row := range w.rows(segment(run, 0)) {
+				if !bytes.Equal(row.Content, second[j]) {
+					t.Fatalf("command %d: row %d is %q, want %q", n, j, row.Content, second[j])
+				}
+			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, _, err = w.fillAwaiting(run, slices.Concat(first, content(0, 3)))
-	if _, differs := errors.AsType[*ledger.MismatchError](err); !differs {
-		t.Errorf("%v, want a mismatch", err)
 	}
 }
 
 func TestComparer(t *testing.T) {
 	w := newWorker(t)
 	rows := content(0, ledger.SegmentRows+10)
-	_, run, err := w.fillAwaiting(w.create("a"), rows, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := w.commit(w.fill(w.create("a"), rows))
 	other := slices.Clone(rows)
 	other[ledger.SegmentRows+3] = []byte("other")
 	for name, tt := range map[string]struct {
@@ -285,7 +282,7 @@ func TestComparer(t *testing.T) {
 			if _, differs := errors.AsType[*ledger.MismatchError](err); differs == tt.same || err != nil && !differs {
 				t.Errorf("%v; the same: %v", err, tt.same)
 			}
-			if counts, err := w.Counts(t.Context(), run); err != nil || counts.Settled() != 2 {
+			if counts, err := w.Counts(t.Context(), run); err != nil || counts.Settled() != 0 {
 				t.Errorf("counts %v, %v", counts, err)
 			}
 		})

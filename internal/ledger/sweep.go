@@ -45,7 +45,7 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 		failed = append(failed, l.sweepTrashed(ctx, t, entry, segments))
 	}
 	ended, some := l.sweepList(ctx, t, "ended", steady, end, func(run Run) (bool, error) {
-		err := l.delete(ctx, run, "")
+		err := l.delete(ctx, run, "", "")
 		return err == nil, err
 	})
 	failed = append(failed, some...)
@@ -54,7 +54,7 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 		if err != nil || now.Sub(run.StagedAt) <= AbandonedAfter { // by both: Redis' clock may have jumped since
 			return false, err
 		}
-		return l.expire(ctx, run)
+		return l.DeleteStaged(ctx, run)
 	})
 	return ended + abandoned, joined("runs", append(failed, some...))
 }
@@ -112,28 +112,4 @@ func (l *Ledger) sweepTrashed(ctx context.Context, t Tenant, entry, segments str
 	}
 	wrap(&err, "run %s", quoted(entry))
 	return err
-}
-
-// expire deletes an abandoned staged run, unless all of its segments are stored: then
-// Redis may have lost its commit, and it stays until it is committed or deleted.
-func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) {
-	complete, err := l.Complete(ctx, run)
-	if err != nil || complete {
-		return false, err
-	}
-	return l.DeleteStaged(ctx, run)
-}
-
-// Complete reports whether every segment of a staged run is stored, up to its last.
-func (l *Ledger) Complete(ctx context.Context, run Run) (bool, error) {
-	heads, err := l.heads(ctx, run, run.Reserved)
-	if err != nil {
-		return false, err
-	}
-	for number, h := range heads {
-		if h.awaits || h.last != (number == run.Reserved-1) {
-			return false, nil
-		}
-	}
-	return run.Reserved > 0, nil
 }

@@ -35,19 +35,27 @@ func submitInCore(t *testing.T, l *runs.Ledger, n ledger.NewRun, sizes ...int) c
 	if err != nil || !created {
 		t.Fatalf("create %s: created %v, %v", n.ID, created, err)
 	}
-	var sums []ledger.Sum
-	first := 0
-	for number, size := range sizes {
-		sum, err := l.Core().Stage(t.Context(), run, number, number == len(sizes)-1, content(first, size))
-		if err != nil {
-			t.Fatal(err)
-		}
-		sums, first = append(sums, sum), first+size
-	}
-	if run, err = l.Core().Commit(t.Context(), run, sums); err != nil {
+	stager := stage(t, l, run, sizes...)
+	if run, err = stager.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return coreRun{t: t, Ledger: l, run: run, session: ledger.NewSessionID()}
+}
+
+// stage stages rows, in a segment for each size.
+func stage(t *testing.T, l *runs.Ledger, run ledger.Run, sizes ...int) *ledger.Stager {
+	t.Helper()
+	stager, err := l.Core().NewStager(t.Context(), run)
+	check(t, err)
+	first := 0
+	for _, size := range sizes {
+		for _, row := range content(first, size) {
+			check(t, stager.Add(t.Context(), row))
+		}
+		check(t, stager.Flush(t.Context()))
+		first += size
+	}
+	return stager
 }
 
 func content(first, n int) [][]byte {
@@ -404,8 +412,7 @@ func TestFacadeStaged(t *testing.T) {
 	ctx := t.Context()
 	run, _, err := l.Core().Create(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
 	check(t, err)
-	_, err = l.Core().Stage(ctx, run, 0, true, content(0, 3))
-	check(t, err)
+	stager := stage(t, l, run, 3)
 	r := get(t, l, "new")
 	if r.Sealed() || r.Total() != 0 || r.Ended() {
 		t.Errorf("staged: %+v", r)
@@ -425,7 +432,7 @@ func TestFacadeStaged(t *testing.T) {
 	if r := get(t, l, "new"); !r.Ended() || r.CancelledAt.IsZero() || !r.Sealed() || r.Total() != 0 {
 		t.Errorf("a cancelled staged run: %+v", r)
 	}
-	if _, err := l.Core().Stage(ctx, run, 1, true, content(0, 3)); err == nil {
+	if _, err := stager.Commit(ctx); err == nil {
 		t.Error("a cancelled run takes rows")
 	}
 	if rows, err := l.Cancel(ctx, ledger.Run{Tenant: "acme", ID: "new"}); err != nil || rows != 0 {

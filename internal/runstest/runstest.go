@@ -37,12 +37,6 @@ func Submit(t testing.TB, l *runs.Ledger, n ledger.NewRun, rows ...string) {
 // Commit submits the rows of a run that was created.
 func Commit(t testing.TB, l *runs.Ledger, run ledger.Run, rows ...string) {
 	t.Helper()
-	if len(rows) == 0 {
-		if _, err := l.Core().Commit(t.Context(), run, nil); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
 	stager, err := l.Core().NewStager(t.Context(), run)
 	for _, row := range rows {
 		if err == nil {

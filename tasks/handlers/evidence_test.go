@@ -336,14 +336,17 @@ func TestSizesOfRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	domains, contents := make([]apiclient.DiscoveryDomain, rows), make([][]byte, rows)
+	domains := make([]apiclient.DiscoveryDomain, rows)
+	stager, err := l.NewStager(t.Context(), run)
 	for i := range domains {
 		domains[i] = record()
-		contents[i] = fmt.Appendf(nil, `{"organization_id":"org_%s","discovery_domain_id":%q}`, random(16), domains[i].ID)
+		row := fmt.Appendf(nil, `{"organization_id":"org_%s","discovery_domain_id":%q}`, random(16), domains[i].ID)
+		if err == nil {
+			err = stager.Add(t.Context(), row)
+		}
 	}
-	sum, err := l.Stage(t.Context(), run, 0, true, contents)
 	if err == nil {
-		run, err = l.Commit(t.Context(), run, []ledger.Sum{sum})
+		run, err = stager.Commit(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)

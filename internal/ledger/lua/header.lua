@@ -28,14 +28,3 @@ local function segments(first, past)
 end
 
 local scanRow = entry .. '/' .. scan_segment -- the segment of the scan's row
-
--- countStaged adds the results with which rows were staged to those of the run: they are committed.
-local function countStaged()
-  local fields = redis.call('HGETALL', header)
-  for i = 1, #fields, 2 do
-    local outcome = string.match(fields[i], '^staged:(.*)$')
-    if outcome then redis.call('HINCRBY', header, 'n:' .. outcome, fields[i + 1]) end
-    if fields[i] == 'staged_closed' then redis.call('HINCRBY', header, 'closed', fields[i + 1]) end
-    if outcome or fields[i] == 'staged_closed' then redis.call('HDEL', header, fields[i]) end
-  end
-end

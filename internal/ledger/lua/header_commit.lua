@@ -1,21 +1,21 @@
--- ARGV: entry, number of segments, number of rows, their sums, when the rows are due in ms or 0.
--- Answers the header, or 'mismatch' if other segments are committed; {'differs', sums} if not these
--- segments are staged, or if some of them await results.
+-- ARGV: entry, nonce of the writer, number of segments, number of rows, their sums, when the rows are
+-- due in ms or 0, number of segments of which every row is settled, then outcomes and how many rows
+-- have each. Answers the header; 'mismatch' if other segments are committed, 'differs' if not these
+-- are staged.
 local no = refused()
 if no then return no end
-local h = redis.call('HMGET', header, 'segments', 'deleting_at', 'sealed', 'awaiting', 'not_before')
+local h = redis.call('HMGET', header, 'segments', 'deleting_at', 'writer', 'not_before')
 if h[2] then return {'missing'} end
-local stored = redis.call('GET', sums) or ''
-if h[1] then
-  if stored ~= ARGV[4] then return {'mismatch'} end
-  return read('ok')
-end
-if stored ~= ARGV[4] or tonumber(h[4] or '0') > 0 then return {'differs', stored} end
+local same = (redis.call('GET', sums) or '') == ARGV[5]
+if h[1] then return same and read('ok') or {'mismatch'} end
+if h[3] ~= ARGV[2] then return {'replaced'} end
+if not same then return {'differs'} end
 local t = now()
-redis.call('HSET', header, 'segments', ARGV[2], 'rows', ARGV[3], 'committed_at', text(t), 'sealed', '1')
-countStaged()
+redis.call('HSET', header, 'segments', ARGV[3], 'rows', ARGV[4], 'committed_at', text(t), 'sealed', '1', 'closed', ARGV[7])
+for i = 8, #ARGV, 2 do redis.call('HSET', header, 'n:' .. ARGV[i], ARGV[i + 1]) end
+redis.call('HDEL', header, 'writer')
 redis.call('ZREM', staged, entry)
 if not conclude(entry, t) then
-  soon(math.max(tonumber(ARGV[5]), tonumber(h[5])), t, segments(0, tonumber(ARGV[2])))
+  soon(math.max(tonumber(ARGV[6]), tonumber(h[4])), t, segments(0, tonumber(ARGV[3])))
 end
 return read('ok')

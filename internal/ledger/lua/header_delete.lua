@@ -1,5 +1,5 @@
--- ARGV: entry, '' or when the staged run's last segment was staged, in ms: then the run is deleted
--- only if that is still so. KEYS have those of its first segment behind the others. Takes the run
+-- ARGV: entry, '' or a field of the header, its value: then a staged run is deleted only while it has
+-- that. KEYS have those of its first segment behind the others. Takes the run
 -- out of all lists and stores that it is to be deleted. Answers {'ok', number of its segments, its
 -- parent}. A run of one segment is deleted at once, unless it has a parent or a scan: then the
 -- number is -1.
@@ -9,18 +9,18 @@ if no and no[1] == 'missing' then
   for _, list in ipairs(lists) do redis.call('ZREM', list, entry) end
   return no
 end
-local h = redis.call('HMGET', header, 'segments', 'ended_at', 'staged_at', 'staged', 'parent', 'scan')
+local h = redis.call('HMGET', header, 'segments', 'ended_at', 'staged', 'parent', 'scan')
 if h[1] and not h[2] then return {'open'} end
-if ARGV[2] ~= '' and (h[1] or h[3] ~= ARGV[2]) then return {'changed'} end
+if ARGV[2] ~= '' and (h[1] or redis.call('HGET', header, ARGV[2]) ~= ARGV[3]) then return {'changed'} end
 allowWrites()
-local n = math.max(tonumber(h[1]) or 0, tonumber(h[4]) or 0)
+local n = math.max(tonumber(h[1]) or 0, tonumber(h[3]) or 0)
 for _, list in ipairs(lists) do redis.call('ZREM', list, entry) end
 for i = 1, n, 1000 do redis.call('ZREM', due, unpack(segments(i - 1, math.min(i + 999, n)))) end
 redis.call('ZREM', due, scanRow)
-if n <= 1 and not h[5] and not h[6] then
+if n <= 1 and not h[4] and not h[5] then
   redis.call('UNLINK', header, sums, unpack(KEYS, 14))
   return {'ok', -1}
 end
 redis.call('HSETNX', header, 'deleting_at', text(now()))
 redis.call('HSET', trash, entry, text(n))
-return {'ok', n, h[5]}
+return {'ok', n, h[4]}

@@ -143,9 +143,7 @@ end
 
 local closes = false -- whether this script settled the last row of the segment
 
--- The counters of the run: rows by outcome, and closed segments. Those of segments that are staged
--- are apart until these are committed.
-local outcomes, closed = 'n:', 'closed'
+local staging = false -- whether the rows are not committed yet: the commit counts them for the run
 
 -- count adds the settled rows to the counters of segment and run, and closes a segment of which
 -- every row is settled. With a scan's row, no more rows of the run are to come.
@@ -153,7 +151,7 @@ local function count()
   local n = 0
   for outcome, rows in pairs(tally) do
     if head ~= header then redis.call('HINCRBY', head, 'n:' .. outcome, rows) end
-    if not scans then redis.call('HINCRBY', header, outcomes .. outcome, rows) end
+    if not scans and not staging then redis.call('HINCRBY', header, 'n:' .. outcome, rows) end
     n = n + rows
   end
   tally = {}
@@ -162,23 +160,19 @@ local function count()
   clear() -- a cancel may have left something
   if scans then
     redis.call('HSET', header, 'sealed', '1')
-  else
-    redis.call('HINCRBY', header, closed, 1)
+  elseif not staging then
+    redis.call('HINCRBY', header, 'closed', 1)
   end
 end
 
--- unstage removes a segment of a staged run, if it exists.
-local function unstage()
-  local h = redis.call('HMGET', head, 'rows', 'settled', 'awaits')
-  if not h[1] then return end
-  local fields = redis.call('HGETALL', head)
-  for i = 1, #fields, 2 do
-    local outcome = string.match(fields[i], '^n:(.*)$')
-    if outcome then redis.call('HINCRBY', header, 'staged:' .. outcome, text(-fields[i + 1])) end
-  end
-  if h[3] then redis.call('HINCRBY', header, 'awaiting', '-1') end
-  if tonumber(h[2]) >= tonumber(h[1]) then redis.call('HINCRBY', header, 'staged_closed', '-1') end
-  redis.call('UNLINK', unpack(KEYS, 1, 20))
+-- notWriter returns the answer to a caller that does not stage the rows of the run: {'missing'} if it
+-- is another run, {'mismatch'} if it is committed or cancelled, {'replaced'} if another one does.
+-- Otherwise it returns nil.
+local function notWriter(entry, nonce)
+  local h = redis.call('HMGET', header, 'inc', 'deleting_at', 'segments', 'writer')
+  if h[1] ~= string.match(entry, '/(.*)$') or h[2] then return {'missing'} end
+  if h[3] then return {'mismatch'} end
+  if h[4] ~= nonce then return {'replaced'} end
 end
 
 -- control returns the control of the run of a segment that is committed: flags, not before in ms,

@@ -1,0 +1,10 @@
+-- ARGV: entry, nonce of a writer, which is the only one from now on that stages rows of the run and
+-- commits them. It begins with the first row: what another one has staged does not count any more.
+local no = refused()
+if no then return no end
+local h = redis.call('HMGET', header, 'segments', 'deleting_at')
+if h[2] then return {'missing'} end
+if h[1] then return {'mismatch'} end
+redis.call('HSET', header, 'writer', ARGV[2], 'staged_at', text(now()))
+redis.call('UNLINK', sums)
+return {'ok'}
