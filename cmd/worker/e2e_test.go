@@ -26,6 +26,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 )
 
@@ -540,7 +541,7 @@ func (f *fleet) outcomes(id string, rows int) []runs.Result {
 	for i := range fates {
 		fates[i] = runs.Result{Item: int64(i), Result: ledger.Result{Outcome: ledger.Done}}
 	}
-	for fate, err := range f.ledger.Results(f.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0) {
+	for fate, err := range f.ledger.Results(f.t.Context(), runstest.Find(f.t, f.ledger, id), 0) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
