@@ -30,11 +30,10 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// recovery is how long a run may take if one of its workers was killed. asynq gives its tasks
-// to other workers after the lease (30 s), a margin (30 s), and the next of its rounds (every
-// 60 s). A worker searches for a template whose request was lost after a minute at the
-// earliest.
-const recovery = 5 * time.Minute
+// recovery is how long a run may take if one of its workers was killed, or Redis has lost the end of
+// an execution: its rows are due again after [ledger.ExecutionLimit]. A worker searches for a template
+// whose request was lost after a minute at the earliest.
+const recovery = ledger.ExecutionLimit + 2*time.Minute
 
 // fleet is a tenant, a Redis and workers, each in a process of its own.
 type fleet struct {
