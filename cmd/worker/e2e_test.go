@@ -30,9 +30,9 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// recovery is how long a run may take if one of its workers was killed, or Redis has lost the end of
-// an execution: its rows are due again after [ledger.ExecutionLimit]. A worker searches for a template
-// whose request was lost after a minute at the earliest.
+// recovery is how long a run may take if one of its workers was killed, or Redis has lost the end
+// of an execution: its rows are due again after [ledger.ExecutionLimit]. A worker searches for a
+// template whose request was lost after a minute at the earliest.
 const recovery = ledger.ExecutionLimit + 2*time.Minute
 
 // fleet is a tenant, a Redis and workers, each in a process of its own.

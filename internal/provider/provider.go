@@ -24,8 +24,8 @@ type Provider struct {
 
 const relative = "Enter the name without the domain, which is appended to it."
 
-// providers are the larger ones. What GoDaddy, Namecheap and Azure DNS want was compared with their own
-// pages in November 2026; the rest is not.
+// providers are the larger ones. What GoDaddy, Namecheap and Azure DNS want was compared with their
+// own pages in November 2026; the rest was not.
 var providers = []Provider{
 	{"Azure DNS", []string{"azure-dns.com", "azure-dns.net", "azure-dns.org", "azure-dns.info"}, Relative,
 		"Add a record set of type TXT to the zone. " + relative,
