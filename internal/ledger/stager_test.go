@@ -134,7 +134,7 @@ func (w *worker) fillAwaiting(run ledger.Run, rows [][]byte, duplicates ...int) 
 }
 
 // TestVerifyAfterALoss has Redis go back to before each command of a producer that has received
-// every answer, or before some of them. The producer stores again what was lost.
+// every answer, or before some of them. The producer stores the lost segments again.
 func TestVerifyAfterALoss(t *testing.T) {
 	rows := content(0, ledger.SegmentRows+40)
 	due := time.Now().Add(time.Hour)

@@ -19,7 +19,7 @@ type Provider struct {
 	Servers []string // domains in which its name servers have their names; a * is any part of a label
 	Form    Form
 	Hint    string // how to enter a TXT record, for the customer
-	Source  string // URL of the provider's own description
+	Source  string // URL of the provider's own description, for who keeps the table
 }
 
 const relative = "Enter the name without the domain, which is appended to it."
