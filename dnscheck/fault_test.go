@@ -11,7 +11,7 @@ import (
 )
 
 // TestNetworkWithoutIPv6 has name servers with IPv6 addresses alone, and a worker without IPv6: the
-// customer did nothing wrong, and must not be told so.
+// reason names the missing IPv6, and no fault of the customer's zone.
 func TestNetworkWithoutIPv6(t *testing.T) {
 	has, lacks := []dns.RR{txt(host, token)}, []dns.RR{}
 	tests := []struct {

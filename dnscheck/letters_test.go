@@ -271,7 +271,7 @@ func TestServerThatComparesLettersExactly(t *testing.T) {
 }
 
 // TestForgedAnswerInTheGivenLetters has a forger who guesses the port and the id of the second
-// query, in which no letter is random: what it says does not count.
+// query, in which no letter is random: the forged answer does not count.
 func TestForgedAnswerInTheGivenLetters(t *testing.T) {
 	lacks, holds := zoneOf(start("example.com")), zoneOf(start("example.com"), txt(host, token))
 	for way, ask := range ways {

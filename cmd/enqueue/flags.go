@@ -9,6 +9,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
+	"orgops/tasks"
 )
 
 // oneRun is the argument of commands for a run.
@@ -27,6 +28,9 @@ func (t *tool) readRun(ctx context.Context, of oneRun) (ledger.Run, error) {
 
 // find returns the run. Without a tenant it looks in all of them.
 func (t *tool) find(ctx context.Context, of oneRun) (ledger.Run, error) {
+	if err := ifGiven(of.Tenant, tasks.CheckTenant); err != nil {
+		return ledger.Run{}, cli.Usage(err)
+	}
 	run, err := t.ledger.Get(ctx, ledger.Tenant(of.Tenant), ledger.RunID(of.ID))
 	return run, nameTenant(err)
 }

@@ -9,6 +9,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/tasks"
 )
 
 type listCommand struct{}
@@ -46,6 +47,9 @@ type followCommand struct {
 }
 
 func (c *followCommand) Run(ctx context.Context, t *tool) error {
+	if err := ifGiven(c.Tenant, tasks.CheckTenant); err != nil {
+		return cli.Usage(err)
+	}
 	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 )
 
@@ -189,13 +190,13 @@ func (c *chaos) results(ctx context.Context, run string) (*results, error) {
 	for i := range got.fates {
 		got.fates[i] = runs.Result{Item: int64(i), Result: ledger.Result{Outcome: ledger.Done}}
 	}
-	for fate, err := range c.ledger.Results(ctx, ledger.Run{Tenant: "default", ID: ledger.RunID(run)}, 0) {
+	for fate, err := range c.ledger.Results(ctx, runstest.Find(c.t, c.ledger, run), 0) {
 		if err != nil {
 			return nil, err
 		}
 		got.fates[fate.Item] = fate
 	}
-	stored, err := c.ledger.Rows(ctx, ledger.Run{Tenant: "default", ID: ledger.RunID(run)}, 0, int(r.Total()))
+	stored, err := c.ledger.Rows(ctx, runstest.Find(c.t, c.ledger, run), 0, int(r.Total()))
 	if err != nil {
 		return nil, err
 	}

@@ -54,11 +54,12 @@ func (c *chaos) drawDelete(draws *rand.Rand, open *job) func() {
 // deletesWithin is how long it may take to delete a run.
 const deletesWithin = 2 * time.Minute
 
-// deleteRun ends and deletes a run, after it has read the results.
+// deleteRun ends and deletes a run, after it has read the results. One that has retried rows of
+// another run is kept as long as that one.
 func (c *chaos) deleteRun(j *job) {
 	j.control.Lock()
 	defer j.control.Unlock()
-	if j.isRetried() || j.isDeleted() {
+	if j.isRetried() || j.isDeleted() || j.parent != nil && !j.parent.isDeleted() {
 		return
 	}
 	for begun := time.Now(); ; time.Sleep(200 * time.Millisecond) {

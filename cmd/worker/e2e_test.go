@@ -26,14 +26,14 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 )
 
-// recovery is how long a run may take if one of its workers was killed. asynq gives its tasks
-// to other workers after the lease (30 s), a margin (30 s), and the next of its rounds (every
-// 60 s). A worker searches for a template whose request was lost after a minute at the
-// earliest.
-const recovery = 5 * time.Minute
+// recovery is how long a run may take if one of its workers was killed, or Redis has lost the end
+// of an execution: its rows are due again after [ledger.ExecutionLimit]. A worker searches for a
+// template whose request was lost after a minute at the earliest.
+const recovery = ledger.ExecutionLimit + 2*time.Minute
 
 // fleet is a tenant, a Redis and workers, each in a process of its own.
 type fleet struct {
@@ -540,7 +540,7 @@ func (f *fleet) outcomes(id string, rows int) []runs.Result {
 	for i := range fates {
 		fates[i] = runs.Result{Item: int64(i), Result: ledger.Result{Outcome: ledger.Done}}
 	}
-	for fate, err := range f.ledger.Results(f.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0) {
+	for fate, err := range f.ledger.Results(f.t.Context(), runstest.Find(f.t, f.ledger, id), 0) {
 		if err != nil {
 			f.t.Fatal(err)
 		}

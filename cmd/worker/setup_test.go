@@ -20,6 +20,7 @@ import (
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
@@ -243,7 +244,7 @@ func (d desk) reasons(id string) map[int64]string {
 	d.t.Helper()
 	why := map[int64]string{}
 	for row, err := range d.ledger.OpenFrom(d.t.Context(),
-		ledger.Run{Tenant: tasks.DefaultTenant, ID: ledger.RunID(id)}, 0) {
+		runstest.Find(d.t, d.ledger, id), 0) {
 		if err != nil {
 			d.t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
+	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
 	"orgops/tasks"
@@ -118,7 +119,7 @@ func TestVerifyCore(t *testing.T) {
 		failing.Evidence.State != "unknown" {
 		t.Errorf("evidence of a zone that fails: %+v", failing.Evidence)
 	}
-	if noted, n, err := v.ledger.Notes(t.Context(), ledger.Run{Tenant: tasks.DefaultTenant, ID: "job"}, 10); err != nil ||
+	if noted, n, err := v.ledger.Notes(t.Context(), runstest.Find(v.t, v.ledger, "job"), 10); err != nil ||
 		n != 4 || len(noted) != 4 {
 		t.Errorf("%d notes of %d, %v; want 4", len(noted), n, err)
 	}

@@ -58,7 +58,7 @@ func TestOlderWorkerBeside(t *testing.T) {
 	for i, w := range []session{present, older} {
 		percent := []int64{20, 50}[i]
 		await(t, fmt.Sprintf("%d %% of the rows, and some in progress at worker %s", percent, w.name), func() bool {
-			return f.settled() >= all*percent/100 && len(f.inProgress(w.id, submitted)) > 10
+			return f.settled() >= all*percent/100 && rowsOf(f.inProgress(w.id, submitted)) > 10
 		})
 		f.kill(w, submitted, interrupted)
 		f.startSession(w.name, w.program)
@@ -119,14 +119,14 @@ func (f *fleet) kill(s session, of []submission, interrupted map[string]int) {
 	f.t.Helper()
 	s.signal(syscall.SIGKILL)
 	_ = s.wait(patience) // killed
-	rows := 0
-	for seg, inProgress := range f.inProgress(s.id, of) {
-		for _, row := range inProgress {
-			rows++
+	inProgress := f.inProgress(s.id, of)
+	for seg, rows := range inProgress {
+		for _, row := range rows {
 			interrupted[fmt.Sprint(seg.Run, row)]++
 			f.ageIntent(seg, row)
 		}
 	}
+	rows := rowsOf(inProgress)
 	if f.t.Logf("worker %s was killed with %d rows in progress", s.name, rows); rows == 0 {
 		f.t.Error("the killed worker had no rows in progress: the test shows nothing")
 	}
@@ -161,6 +161,14 @@ func (f *fleet) inProgress(id ledger.SessionID, of []submission) (all map[ledger
 		}
 	}
 	return all
+}
+
+// rowsOf counts rows.
+func rowsOf(all map[ledger.Segment][]ledger.Row) (n int) {
+	for _, rows := range all {
+		n += len(rows)
+	}
+	return n
 }
 
 // segmentKey returns a key of a segment.

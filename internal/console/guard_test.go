@@ -264,6 +264,11 @@ func TestRunOfTwoTenants(t *testing.T) {
 		!strings.Contains(plain(w.Body.String()), "/runs/nightly?tenant=acme, /runs/nightly?tenant=default") {
 		t.Errorf("without a tenant: %d: %s", w.Code, plain(w.Body.String()))
 	}
+	for _, none := range []string{"other", "No%20Tenant"} {
+		if w := do(d.pages, http.MethodGet, "/runs/nightly?tenant="+none, nil); w.Code != http.StatusNotFound {
+			t.Errorf("tenant %s: %d, want 404", none, w.Code)
+		}
+	}
 	if page := d.get("/runs/nightly?tenant=acme"); !strings.Contains(page, `action="/runs/nightly/pause?tenant=acme"`) {
 		t.Errorf("the page's action names no tenant: %s", page)
 	}

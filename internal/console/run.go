@@ -66,10 +66,10 @@ type openView struct {
 // that has a run of that id, or of the one that the address names. The error is a *web.Refusal if
 // there is none.
 func (s *site) found(ctx context.Context, r *http.Request) (run ledger.Run, err error) {
-	id, user := r.PathValue("id"), web.Of(ctx).User
+	id, tenant, user := r.PathValue("id"), r.URL.Query().Get("tenant"), web.Of(ctx).User
 	err = ledger.ErrNotFound
-	if tasks.CheckRunID(id) == nil {
-		run, err = s.Ledger.Get(ctx, ledger.Tenant(r.URL.Query().Get("tenant")), ledger.RunID(id))
+	if tasks.CheckRunID(id) == nil && (tenant == "" || tasks.CheckTenant(tenant) == nil) {
+		run, err = s.Ledger.Get(ctx, ledger.Tenant(tenant), ledger.RunID(id))
 	}
 	if several, ok := errors.AsType[*ledger.AmbiguousError](err); ok {
 		err = ledger.ErrNotFound

@@ -23,7 +23,7 @@ type segment struct {
 }
 
 // emptyFor returns how long no row of a sort is released from a segment that had none due,
-// unless a hint arrives. The time grows with the number of segments in memory, so that
+// unless the index returns it again. The time grows with the number of segments in memory, so that
 // releases in vain stay below 500 a second.
 func emptyFor(segments int) time.Duration {
 	return min(max(time.Second, time.Duration(segments)*4*time.Millisecond), 5*time.Second)

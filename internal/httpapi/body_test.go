@@ -112,14 +112,14 @@ func TestUploadTimeout(t *testing.T) {
 // rows.
 func TestPatience(t *testing.T) {
 	const pause = 3 * time.Second // longer than a busy machine takes to read a body
-	start := func(t *testing.T) (w *world, hold func() (release func())) {
+	start := func(t *testing.T) (w *world, hold func(head int) (release func())) {
 		t.Parallel()
 		hook := &commands{}
 		w = newWorld(t, hook.of(t), func(c *httpapi.Config) { c.Limits.Idle, c.Limits.Request = pause, pause })
-		return w, func() func() {
+		return w, func(head int) func() {
 			held, release := make(chan struct{}), make(chan struct{})
 			hook.set(func(n int, _ string) error {
-				if n < 10 { // of the request's head
+				if n < head { // a command of the request's head
 					return nil
 				}
 				select {
@@ -141,7 +141,7 @@ func TestPatience(t *testing.T) {
 		w.overTLS(newCertificate(t)) // HTTP/2
 		u := w.upload("k").send(rows(manyRows))
 		u.stored(1)
-		release := hold()
+		release := hold(0)
 		u.send(rows(2 * manyRows)[len(rows(manyRows)):])
 		release()
 		u.send("org_1,ord_1\n").answer().want(t, 202, "")
@@ -149,7 +149,7 @@ func TestPatience(t *testing.T) {
 	t.Run("of a retry", func(t *testing.T) {
 		w, hold := start(t)
 		w.parent()
-		release := hold()
+		release := hold(10)
 		answered := make(chan response, 1)
 		go func() {
 			answered <- w.do(call{method: "POST", path: "/v1/runs/parent/retry", token: billing, key: "k"})

@@ -78,16 +78,12 @@ func (i Intake) room(ctx context.Context, t ledger.Tenant, run ledger.RunID, row
 // openRows returns how many rows of other runs are open, single rows among them. Of a staged run
 // they are the rows of full segments.
 func (i Intake) openRows(ctx context.Context, t ledger.Tenant, except ledger.RunID) (rows int64, err error) {
-	tenants, err := i.Ledger.Core().Tenants(ctx)
+	singles, err := i.Ledger.CountSingles(ctx)
 	if err != nil {
 		return 0, err
 	}
-	for _, name := range tenants {
-		singles, err := i.Ledger.Core().CountSingles(ctx, name)
-		if err != nil {
-			return 0, err
-		}
-		rows += singles
+	for _, n := range singles {
+		rows += n
 	}
 	all, err := i.Ledger.OpenHeaders(ctx)
 	for _, run := range all {

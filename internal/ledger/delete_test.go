@@ -204,31 +204,6 @@ func TestSweepDeletesAbandonedStagedRuns(t *testing.T) {
 	}
 }
 
-// TestSweepDeletesAbandonedSingleRows has the producer of a single row killed before each of
-// its commands. What it leaves is executed, or deleted after a day: no list shows it.
-func TestSweepDeletesAbandonedSingleRows(t *testing.T) {
-	w := newWorker(t)
-	f := &faults{}
-	cut := redistest.New(t)
-	cut.AddHook(f)
-	l := ledger.New(cut)
-	for n, lost := 0, true; lost; n++ {
-		id := ledger.RunID("a" + strconv.Itoa(n))
-		f.arm(n, false)
-		_, _, _ = l.SubmitRow(t.Context(), single(id), []byte("row 0")) // fails
-		lost = f.disarm()
-		run, err := w.Get(t.Context(), id)
-		if err != nil || !run.Staged() {
-			continue
-		}
-		w.abandon(run)
-		w.sweep()
-		if _, err := w.Get(t.Context(), id); !errors.Is(err, ledger.ErrNotFound) {
-			t.Errorf("killed at command %d: the staged row is still there a day later: %v", n, err)
-		}
-	}
-}
-
 // TestSweepDeletesAllThatIsDue has more runs to delete than are read at once, one of which cannot
 // be deleted: one sweep deletes the others.
 func TestSweepDeletesAllThatIsDue(t *testing.T) {

@@ -18,9 +18,6 @@ var (
 	// ErrNoMemory says that Redis is at maxmemory and has refused the write. Operations
 	// that free memory, stop work or end an execution never return it.
 	ErrNoMemory = errors.New("redis has no memory left: raise maxmemory or delete runs")
-	// ErrChanging says that controls of a run changed faster than they could be copied
-	// to its segments. A dispatcher completes the copies.
-	ErrChanging = errors.New("the run's controls keep changing: try again")
 	// ErrRaced says that a run was changed by another client since it was read.
 	ErrRaced = errors.New("the run was changed meanwhile: read it again")
 	// ErrReplaced says that another producer stages the rows of the run by now.

@@ -20,7 +20,7 @@ const (
 	maxPosition = 128 << 10
 )
 
-// ScanStep is what an execution of a scan's row has found at its position.
+// ScanStep is a step of a scan: the rows that an execution of its row has found at a position.
 type ScanStep struct {
 	// Number counts the steps of a scan from 0. It is part of the position, in the form of the
 	// scan: it says which step the execution has made.

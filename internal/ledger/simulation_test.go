@@ -572,7 +572,7 @@ func (s *simulation) forget() {
 	for n := range s.model.segments {
 		s.worker.pass(segment(s.subject, n), aged)
 	}
-	s.ageIndex(aged + 10*time.Second) // what was taken then is due again
+	s.ageIndex(aged + 10*time.Second) // segments that were taken then are due again
 }
 
 // compare checks every row.

@@ -19,13 +19,13 @@ type Provider struct {
 	Servers []string // domains in which its name servers have their names; a * is any part of a label
 	Form    Form
 	Hint    string // how to enter a TXT record, for the customer
-	Source  string // URL of the provider's own description
+	Source  string // URL of the provider's own description, for who keeps the table
 }
 
 const relative = "Enter the name without the domain, which is appended to it."
 
-// providers are the larger ones. What GoDaddy, Namecheap and Azure DNS want was compared with their own
-// pages in November 2026; the rest is not.
+// providers are the larger ones. What GoDaddy, Namecheap and Azure DNS want was compared with their
+// own pages in November 2026; the rest was not.
 var providers = []Provider{
 	{"Azure DNS", []string{"azure-dns.com", "azure-dns.net", "azure-dns.org", "azure-dns.info"}, Relative,
 		"Add a record set of type TXT to the zone. " + relative,

@@ -3,7 +3,6 @@ package runs
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -70,23 +69,18 @@ type OpenCounts struct {
 // OpenByTenant sums the runs that have not ended, for each tenant that has one. It reads the
 // headers of each tenant's open runs, and counts single rows.
 func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error) {
-	open := map[string]OpenCounts{}
-	tenants, err := l.core.Tenants(ctx)
+	singles, err := l.CountSingles(ctx)
 	if err != nil {
 		return nil, err
 	}
-	singles := make([]int64, len(tenants))
-	err = redisconn.Batch(ctx, l.rdb, len(tenants), func(i int, rdb redis.UniversalClient) (err error) {
-		singles[i], err = ledger.New(rdb).CountSingles(ctx, tenants[i])
-		return err
-	})
-	headers, failed := l.OpenHeaders(ctx)
-	if err = errors.Join(err, failed); err != nil {
+	headers, err := l.OpenHeaders(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("list open runs: %w", err)
 	}
-	for i, n := range singles {
+	open := map[string]OpenCounts{}
+	for t, n := range singles {
 		if n > 0 {
-			open[string(tenants[i])] = OpenCounts{Runs: n, Rows: n}
+			open[string(t)] = OpenCounts{Runs: n, Rows: n}
 		}
 	}
 	for _, r := range headers {
@@ -94,6 +88,15 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 		open[string(r.Tenant)] = OpenCounts{Runs: o.Runs + 1, Rows: o.Rows + max(0, r.Rows-r.Settled())}
 	}
 	return open, nil
+}
+
+// CountSingles returns the number of open single rows of each tenant.
+func (l *Ledger) CountSingles(ctx context.Context) (map[ledger.Tenant]int64, error) {
+	tenants, err := l.core.Tenants(ctx)
+	if err != nil || len(tenants) == 0 {
+		return nil, err
+	}
+	return l.core.CountSingles(ctx, tenants...)
 }
 
 // OpenHeaders returns the runs that have not ended, without single rows, as their headers have

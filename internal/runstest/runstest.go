@@ -51,6 +51,16 @@ func Commit(t testing.TB, l *runs.Ledger, run ledger.Run, rows ...string) {
 	}
 }
 
+// Find returns the run of that id, of whatever tenant.
+func Find[ID ~string](t testing.TB, l *runs.Ledger, id ID) ledger.Run {
+	t.Helper()
+	run, err := l.Get(t.Context(), "", ledger.RunID(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
 // segment returns the run's first segment. Its commit may be under way.
 func segment(t testing.TB, l *runs.Ledger, id string) ledger.Segment {
 	t.Helper()

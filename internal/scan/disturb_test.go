@@ -226,7 +226,7 @@ func (l *line) Wait(context.Context, string) error {
 }
 
 // TestPauseStopsRequests: of many requests that wait for their permits, one a second, none is sent
-// after the run was paused, cancelled or deleted. What was answered by then is stored.
+// after the run was paused, cancelled or deleted. The rows of earlier answers are stored.
 func TestPauseStopsRequests(t *testing.T) {
 	for name, stop := range map[string]func(*site) error{
 		"paused":    func(s *site) error { return s.Pause(context.WithoutCancel(s.t.Context()), tenant, run0) },

@@ -30,10 +30,10 @@ return redis.call("EXPIRE", KEYS[1], 7776000)`, mostActs-1))
 
 func actsKey(of string) string { return "orgops:v3:{acts:" + of + "}" }
 
-// ActsOf names a run in [AddAct] and [Acts].
+// ActsOf returns a run as the subject of [AddAct] and [Acts].
 func ActsOf(run ledger.Run) string { return "run " + string(run.Tenant) + "/" + string(run.ID) }
 
-// AddAct stores what was done to a run of [ActsOf], or to "tenant NAME", and by whom. It is called
+// AddAct stores an act and its user. The subject is "tenant NAME", or [ActsOf] a run. It is called
 // after the act, which must succeed in a Redis that is full: its error is one for the log.
 func AddAct(ctx context.Context, rdb redis.UniversalClient, of, by, what string) error {
 	act, err := json.Marshal(Act{By: by, What: what})
@@ -46,8 +46,7 @@ func AddAct(ctx context.Context, rdb redis.UniversalClient, of, by, what string)
 	return nil
 }
 
-// Acts returns what was done to a run of [ActsOf], or to "tenant NAME", since a time, the last act
-// first.
+// Acts returns the acts on the subject since a time, the last one first.
 func Acts(ctx context.Context, rdb redis.UniversalClient, of string, since time.Time) ([]Act, error) {
 	lines, err := rdb.LRange(ctx, actsKey(of), 0, -1).Result()
 	if err != nil {

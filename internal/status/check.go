@@ -69,7 +69,6 @@ type Publish struct {
 	Name     string `json:"name"`               // of the record, relative to the zone; "@": the zone itself
 	Provider string `json:"provider,omitempty"` // of the zone's name servers; empty: not known
 	Hint     string `json:"hint,omitempty"`     // how the provider's panel wants it
-	Source   string `json:"source,omitempty"`   // URL of the provider's own description
 }
 
 // publishAt returns how the missing record of a verdict is entered; nil: its zone is not known.
@@ -86,7 +85,7 @@ func publishAt(ctx context.Context, checker *dnscheck.Checker, v dnscheck.Verdic
 	}
 	p := &Publish{Zone: zone.Name, Name: provider.Name(v.Host, zone.Name)}
 	if known, ok := provider.Of(zone.Servers); ok {
-		p.Provider, p.Hint, p.Source = known.Name, known.Hint, known.Source
+		p.Provider, p.Hint = known.Name, known.Hint
 	}
 	return p, nil
 }
@@ -124,7 +123,7 @@ func (f Findings) Facts() []Fact {
 	if p := f.Publish; p != nil {
 		all = append(all, Fact{"name to enter", fmt.Sprintf("%s in the zone %s", Shown(p.Name), Shown(p.Zone))})
 		if p.Provider != "" {
-			all = append(all, Fact{"at " + p.Provider, fmt.Sprintf("%s (%s)", p.Hint, p.Source)})
+			all = append(all, Fact{"at " + p.Provider, p.Hint})
 		}
 	}
 	for _, name := range f.Unanswered {

@@ -38,8 +38,7 @@ func TestCheckSaysHowToEnterTheRecord(t *testing.T) {
 	}{
 		{"_v.org_1.example.com", "token-1", []string{
 			"name to enter  _v.org_1 in the zone example.com",
-			"at GoDaddy     Under DNS, choose Add New Record and TXT. Enter the name without the domain, which is appended to it. " +
-				"(https://www.godaddy.com/help/add-a-txt-record-19232)"}},
+			"at GoDaddy     Under DNS, choose Add New Record and TXT. Enter the name without the domain, which is appended to it."}},
 		{"there.example.com", "another", []string{"name to enter  there in the zone example.com"}},
 		{"there.example.com", "token-1", nil}, // unknown: one resolver proves nothing
 		{"_v.example.net", "token-1", nil},    // its zone is not known

@@ -32,5 +32,5 @@ func Released(maxClients int) map[ledger.Kind]dispatch.Kind {
 }
 
 // releaseScan releases the row of a scan. Its execution makes as many requests as it gets permits
-// for within some seconds, behind those of other rows. They find out what is blocked.
+// for within some seconds, behind those of other rows. An operation that is blocked refuses them.
 var releaseScan = dispatch.Kind{Cost: dispatch.Cost{First: 1, Check: 1}}
