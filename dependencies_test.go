@@ -45,11 +45,11 @@ var rooms = map[string]room{
 	"internal/events":     {200, "untrusted"},
 	"internal/untrusted":  {100, ""},
 	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
-	"internal/httpapi":    {1450, "intake ledger runs status tenant untrusted web tasks"},
+	"internal/httpapi":    {1430, "intake ledger runs status tenant untrusted web tasks"},
 	"internal/intake": {
 		3100, "dnscheck engine ledger redisconn runs scan spelling sweep untrusted tasks tasks/handlers",
 	},
-	"internal/ledger":     {4950, "untrusted"},
+	"internal/ledger":     {4480, "untrusted"},
 	"internal/logtest":    {50, ""},
 	"internal/metrics":    {700, "apiclient health ledger pace redisconn runs status sweep tenant"},
 	"internal/otlptest":   {150, ""},

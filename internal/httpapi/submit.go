@@ -126,7 +126,8 @@ func (s *Server) submitProblem(err error, committed bool) error {
 			"The body has too many rows: one run takes at most %d. Submit them as several runs.", s.limits.MaxRows).because(err)
 	case errors.Is(err, ledger.ErrReplaced):
 		return newProblem(http.StatusConflict, "state",
-			"Another request with this Idempotency-Key has begun since, and stores the rows. Its answer counts.").because(err)
+			"Another request with this Idempotency-Key has begun since, and stores the rows: its answer counts. "+
+				"If it has none, repeat the request.").because(err)
 	case errors.Is(err, ledger.ErrLost):
 		return storeProblem(err)
 	case errors.Is(err, ledger.ErrNotFound): // another request created the run, failed, and deleted it

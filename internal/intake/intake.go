@@ -68,23 +68,26 @@ var ErrCancelled = errors.New("the run was cancelled: no more of its rows can be
 // committed: it then compares rows with these, and stores nothing. The error is
 // [ErrCancelled] if the run was cancelled before all of its rows were stored.
 func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stager, complete bool, err error) {
-	core, cancelled := i.Ledger.Core(), !run.CancelledAt.IsZero()
-	header, err := core.Run(ctx, run.Tenant, run.ID)
-	if err != nil {
-		return nil, false, err
+	for core := i.Ledger.Core(); ; {
+		cancelled := !run.CancelledAt.IsZero()
+		if run.Sealed() && (!cancelled || run.Total() > 0) {
+			stager, err = core.NewComparer(ctx, run)
+			return stager, true, err
+		}
+		if cancelled {
+			return nil, false, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
+		}
+		stager, err = core.NewStager(ctx, run)
+		if _, since := errors.AsType[*ledger.MismatchError](err); since { // committed or cancelled since it was read
+			if run, err = core.Run(ctx, run.Tenant, run.ID); err == nil {
+				continue
+			}
+		}
+		if kind, _ := tasks.KindOf(string(run.Kind)); err == nil && kind.Together > 0 {
+			stager.Group(kind.Together, tasks.OrganizationOf)
+		}
+		return stager, false, err
 	}
-	if run.Sealed() && (!cancelled || run.Total() > 0) {
-		stager, err = core.NewComparer(ctx, header)
-		return stager, true, err
-	}
-	if cancelled {
-		return nil, false, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
-	}
-	stager, err = core.NewStager(ctx, header)
-	if kind, _ := tasks.KindOf(string(run.Kind)); err == nil && kind.Together > 0 {
-		stager.Group(kind.Together, tasks.OrganizationOf)
-	}
-	return stager, false, err
 }
 
 // whyNot returns the error of staging rows: [ErrCancelled] if the run was cancelled

@@ -161,7 +161,6 @@
 // Each uses those below it:
 //
 //	submit.go, stager.go  a producer's side: single rows, and runs of many
-//	commit.go             the commit of a run, read back
 //	scan.go               the steps of a scan, and the rows that it finds
 //	group.go, stage.go    rows that are released together; the storing of a segment
 //	due.go                the dispatcher's side: due segments, and wake-ups

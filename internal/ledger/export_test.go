@@ -49,7 +49,7 @@ func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	w := written{sums: sums, counts: Counts{}}
+	s := &Stager{ledger: l, run: run, writer: writer, sums: sums, counts: Counts{}}
 	for number := range sums {
 		head, err := l.rdb.HGetAll(ctx, segmentKey(run.segment(number), "head")).Result()
 		if err != nil {
@@ -60,13 +60,13 @@ func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
 			return Run{}, err
 		}
 		for outcome, n := range counts {
-			w.counts[outcome] += n
+			s.counts[outcome] += n
 		}
 		if len(head) > 0 && head["settled"] == head["rows"] {
-			w.closed++
+			s.closed++
 		}
 	}
-	return l.commit(ctx, run, writer, w)
+	return s.Commit(ctx)
 }
 
 // writer returns the nonce by which the run is staged, and begins to stage it if nobody does.

@@ -44,6 +44,24 @@ func (l *Ledger) Segments(ctx context.Context, run Run) ([]SegmentState, error) 
 	return all, err
 }
 
+// Sums returns the sums of the segments that are committed, by number.
+func (l *Ledger) Sums(ctx context.Context, run Run) ([]Sum, error) {
+	stored, err := l.storedSums(ctx, run)
+	if err == nil && len(stored) < run.Segments {
+		err = ErrNotFound // deleted, or replaced, since the header was read
+	}
+	sums := make([]Sum, run.Segments) // it may have grown since
+	for i := range sums {
+		if err == nil {
+			sums[i], err = parseSum(stored[i])
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	return sums, nil
+}
+
 // storedSums returns the sums of a run's segments in their stored form, by number.
 func (l *Ledger) storedSums(ctx context.Context, run Run) ([]string, error) {
 	if run.Incarnation.single() {

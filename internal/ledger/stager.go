@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -26,14 +27,11 @@ type Stager struct {
 	dues     []rowDue
 	grouping grouping
 
-	written
-}
-
-// written is what a stager has staged.
-type written struct {
+	// sums are those of the segments that were staged, counts the results with which rows were, and
+	// closed the number of segments of which every row has one.
 	sums   []Sum
-	counts Counts // results with which rows were staged
-	closed int    // segments of which every row has one
+	counts Counts
+	closed int
 }
 
 // NewStager returns a stager for a run that [Ledger.Create] returned. From then on it is the only one
@@ -44,7 +42,7 @@ func (l *Ledger) NewStager(ctx context.Context, run Run) (_ *Stager, err error) 
 	if run.Scan != nil {
 		return nil, errScan
 	}
-	s := &Stager{ledger: l, run: run, writer: random(), written: written{counts: Counts{}}}
+	s := &Stager{ledger: l, run: run, writer: random(), counts: Counts{}}
 	if _, err := l.onHeader(ctx, writerScript, run, s.writer); err != nil {
 		return nil, otherRows(err, run, "rows to be added")
 	}
@@ -62,7 +60,7 @@ func (l *Ledger) NewComparer(ctx context.Context, run Run) (*Stager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	return &Stager{ledger: l, run: run, stored: stored, compares: true, written: written{counts: Counts{}}}, nil
+	return &Stager{ledger: l, run: run, stored: stored, compares: true, counts: Counts{}}, nil
 }
 
 // Rows returns the number of rows that were added.
@@ -122,22 +120,44 @@ func (s *Stager) Group(most int, key func(row []byte) string) {
 	s.grouping = grouping{most: most, key: key}
 }
 
-// Commit stages the last segment and commits the run. The error is [ErrLost] if Redis has lost
-// segments meanwhile.
-func (s *Stager) Commit(ctx context.Context) (Run, error) {
+// Commit stages the last segment and makes the rows available to dispatchers. Repeating it is harmless. A
+// run without rows ends at once. The error is [ErrLost] if Redis has lost segments meanwhile.
+func (s *Stager) Commit(ctx context.Context) (committed Run, err error) {
 	if len(s.rows) > 0 {
 		if err := s.Flush(ctx); err != nil {
 			return Run{}, err
 		}
 	}
-	switch {
-	case !s.compares:
-		return s.ledger.commit(ctx, s.run, s.writer, s.written)
-	case len(s.sums) != len(s.stored):
-		return Run{}, &MismatchError{Run: s.run.ID, Member: MemberContent, Have: fmt.Sprintf("%d rows", s.run.Rows),
-			Want: fmt.Sprintf("%d rows", s.Rows())}
+	run, rows := s.run, s.Rows()
+	if s.compares {
+		if len(s.sums) != len(s.stored) {
+			return Run{}, &MismatchError{Run: run.ID, Member: MemberContent, Have: fmt.Sprintf("%d rows", run.Rows),
+				Want: fmt.Sprintf("%d rows", rows)}
+		}
+		return run, nil
 	}
-	return s.run, nil
+	defer wrap(&err, "run %s: commit", run.ID)
+	var sums strings.Builder
+	for _, sum := range s.sums {
+		sums.WriteString(sum.stored())
+	}
+	due := int64(0)
+	if wait := run.BatchWait; wait > 0 {
+		due = run.CreatedAt.Truncate(wait).Add(wait).UnixMilli()
+	}
+	args := []any{s.writer, len(s.sums), rows, sums.String(), due, s.closed}
+	for outcome, n := range s.counts {
+		args = append(args, string(outcome), n)
+	}
+	a, err := s.ledger.onHeader(ctx, commitScript, run, args...)
+	if err == nil && a.status() == statusDiffers {
+		err = ErrLost
+	}
+	if err != nil {
+		return Run{}, otherRows(err, run, fmt.Sprintf("%d rows", rows))
+	}
+	_ = s.ledger.Wake(ctx, run.Tenant) // else the next poll finds the rows
+	return parseRun(run.ID, a.hash(1))
 }
 
 // Discard deletes the run, unless it is committed, or another stager stages its rows by now: then

@@ -166,13 +166,13 @@ local function count()
 end
 
 -- notWriter returns the answer to a caller that does not stage the rows of the run: {'missing'} if it
--- is another run, {'mismatch'} if it is committed or cancelled, {'replaced'} if another one does.
+-- is another run, {'replaced'} if another one does or did, {'mismatch'} if the run is cancelled.
 -- Otherwise it returns nil.
 local function notWriter(entry, nonce)
   local h = redis.call('HMGET', header, 'inc', 'deleting_at', 'segments', 'writer')
   if h[1] ~= string.match(entry, '/(.*)$') or h[2] then return {'missing'} end
-  if h[3] then return {'mismatch'} end
   if h[4] ~= nonce then return {'replaced'} end
+  if h[3] then return {'mismatch'} end
 end
 
 -- control returns the control of the run of a segment that is committed: flags, not before in ms,
